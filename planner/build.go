@@ -1,0 +1,212 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// scratch is memory that Build reuses. It carries nothing from plan to plan.
+type scratch struct {
+	regions []region
+	order   []ordered
+	group   group // the one being dealt; here because dealers are called indirectly
+}
+
+// ordered is a problem in launch order: by kernel, longest K first.
+type ordered struct {
+	key     uint64 // kernel << 32 | MaxDim - depth
+	problem int32
+}
+
+// group is the work of one kernel: problems that share tile shape and
+// transposition, longest K first.
+type group struct {
+	Kernel
+	tile     *Tile
+	problems []ordered
+	load     load
+}
+
+// New plans a batch for a device.
+func New(d *Device, b Batch, o Options) (*Plan, error) {
+	p := new(Plan)
+	if err := p.Build(d, b, o); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Build replaces p by the plan of another batch and reuses its memory: once p
+// has held a plan of that size, Build allocates nothing. It fails with a
+// *ProblemError when the batch does not pass Check, or when a problem's leading
+// dimension is too large for the device to bind one tile. After an error p is
+// not a valid plan.
+func (p *Plan) Build(d *Device, b Batch, o Options) error {
+	if err := b.check(math.MaxInt, math.MaxInt, math.MaxInt, &p.scratch.regions); err != nil {
+		return err
+	}
+	p.Batch = append(p.Batch[:0], b...)
+	p.Device, p.Options = *d, o
+	p.Choice = slices.Grow(p.Choice[:0], len(b))[:len(b)]
+	p.Segments, p.Fixups, p.Launches = p.Segments[:0], p.Fixups[:0], p.Launches[:0]
+	p.Workers = append(p.Workers[:0], 0)
+	p.Workspace, p.Cost = 0, 0
+	p.ExtentA, p.ExtentB, p.ExtentC = b.Extent()
+	if err := p.choose(); err != nil {
+		return err
+	}
+	p.sort()
+	if err := p.deal(); err != nil {
+		return err
+	}
+	p.layout()
+	p.TLP = p.threadParallelism(TLPEq4)
+	return nil
+}
+
+// choose sets p.Choice and p.Schedule.
+func (p *Plan) choose() error {
+	schedule, err := ParseSchedule(string(p.Options.Schedule))
+	if err != nil {
+		return err
+	}
+	rule, err := ParseRule(string(p.Options.Rule))
+	if err != nil {
+		return err
+	}
+	p.Schedule = schedule
+	if schedule == ScheduleAuto {
+		p.Schedule = ScheduleDataParallel
+	}
+	switch {
+	case p.Options.Tile != "":
+		id, err := TileByName(p.Options.Tile)
+		if err != nil {
+			return err
+		}
+		if !p.Device.fits(id) {
+			return fmt.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", tiles[id], tiles[id].SharedBytes(), p.Device.Name, p.Device.GroupShared)
+		}
+		for i := range p.Choice {
+			p.Choice[i] = id
+		}
+		return nil
+	case rule == RuleZhang2025:
+		err = p.chooseZhang()
+	default:
+		p.chooseByCost(schedule)
+	}
+	p.shrinkToBindings()
+	return err
+}
+
+// fits reports whether a workgroup of the tile can run. Thread counts above the
+// device's limit are no obstacle: kernels then give each thread more outputs.
+func (d *Device) fits(id TileID) bool { return tiles[id].SharedBytes() <= d.GroupShared }
+
+// writes reports whether a problem needs any work: C = 1*C does not.
+func (p *Problem) writes() bool {
+	return p.M > 0 && p.N > 0 && (p.depth() > 0 || p.Beta != 1)
+}
+
+// sort puts the problems that need work in launch order.
+func (p *Plan) sort() {
+	order := p.scratch.order[:0]
+	for i := range p.Batch {
+		q := &p.Batch[i]
+		if !q.writes() {
+			continue
+		}
+		kernel := uint64(p.Choice[i]) << 2
+		if q.TransA {
+			kernel |= 2
+		}
+		if q.TransB {
+			kernel |= 1
+		}
+		order = append(order, ordered{key: kernel<<32 | uint64(MaxDim-q.depth()), problem: int32(i)})
+	}
+	slices.SortFunc(order, func(x, y ordered) int {
+		if c := cmp.Compare(x.key, y.key); c != 0 {
+			return c
+		}
+		return cmp.Compare(x.problem, y.problem)
+	})
+	p.scratch.order = order
+}
+
+// deal turns the sorted problems into launches.
+func (p *Plan) deal() error {
+	order := p.scratch.order
+	windowed := p.needsWindows()
+	for first := 0; first < len(order); {
+		kernel := order[first].key >> 32
+		last := first + 1
+		for last < len(order) && order[last].key>>32 == kernel {
+			last++
+		}
+		g := &p.scratch.group
+		*g = p.group(TileID(kernel>>2), kernel&2 != 0, kernel&1 != 0, order[first:last])
+		if windowed {
+			if err := p.dealWindows(g); err != nil {
+				return err
+			}
+		} else {
+			worker, fixup := len(p.Workers)-1, len(p.Fixups)
+			dealers[p.Schedule](p, g)
+			p.launch(g, worker)
+			p.launchFixups(g, fixup)
+		}
+		first = last
+	}
+	return nil
+}
+
+func (p *Plan) group(id TileID, transA, transB bool, problems []ordered) group {
+	g := group{Kernel: Kernel{Tile: id, TransA: transA, TransB: transB, Wide: true}, tile: &tiles[id], problems: problems}
+	for i := range problems {
+		q := &p.Batch[problems[i].problem]
+		g.Wide = g.Wide && q.wide()
+		g.load.add(g.tile, q)
+	}
+	return g
+}
+
+// endWorker closes the list of segments of the present worker.
+func (p *Plan) endWorker() { p.Workers = append(p.Workers, int32(len(p.Segments))) }
+
+// launch makes launches of the workers from first on. Their number is bounded by
+// the device's largest grid dimension, so that grids need no second dimension
+// and have no empty workgroups.
+func (p *Plan) launch(g *group, first int) {
+	k := g.Kernel
+	for w := first; w < len(p.Workers)-1; w++ {
+		k.Loop = k.Loop || p.Workers[w+1]-p.Workers[w] > 1
+	}
+	for i := int(p.Workers[first]); i < len(p.Segments) && !k.Split; i++ {
+		k.Split = p.Segments[i].Slot != NoSlot
+	}
+	p.cutLaunches(Launch{Kernel: k, Cost: p.Device.cost(g.Tile, p.Schedule, g.load)}, first, len(p.Workers)-1)
+}
+
+func (p *Plan) launchFixups(g *group, first int) {
+	k := Kernel{Tile: g.Tile, Fixup: true}
+	p.cutLaunches(Launch{Kernel: k, Cost: p.Device.LaunchMicros}, first, len(p.Fixups))
+}
+
+func (p *Plan) cutLaunches(l Launch, first, last int) {
+	limit := p.Device.MaxWorkers
+	if limit <= 0 {
+		limit = last - first
+	}
+	p.Cost += l.Cost
+	l.SpanA, l.SpanB, l.SpanC = p.ExtentA, p.ExtentB, p.ExtentC
+	for total := last - first; first < last; first += l.Count {
+		l.First, l.Count = first, min(limit, last-first)
+		part := l
+		part.Cost = l.Cost * float64(l.Count) / float64(total)
+		p.Launches = append(p.Launches, part)
+	}
+}

@@ -1,0 +1,179 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Explanation is a plan in words and numbers, for people and for JSON.
+type Explanation struct {
+	Device    string   `json:"device"`
+	Rule      Rule     `json:"rule"`
+	Schedule  Schedule `json:"schedule"`
+	GFLOP     float64  `json:"gflop"`
+	Micros    float64  `json:"predicted_micros"`
+	TLP       float64  `json:"tlp"`       // Zhang et al. 2025, Eq 4, threads
+	TLPGroups float64  `json:"tlp_eq3"`   // Eq 3, threads
+	Occupancy float64  `json:"occupancy"` // predicted active waves over the device's maximum, weighted by tiles
+	Workers   int      `json:"workers"`
+	Segments  int      `json:"segments"`
+	Workspace int      `json:"workspace_bytes"`
+	PlanBytes int      `json:"plan_bytes"`
+
+	Tiles    []TileUse    `json:"tiles"`
+	Launches []LaunchUse  `json:"launches"`
+	Problems []ProblemUse `json:"problems"`
+}
+
+// TileUse is a tile shape that the plan uses.
+type TileUse struct {
+	Name      string  `json:"name"`
+	Shape     string  `json:"shape"` // TM x TN x TK / threads
+	Problems  int     `json:"problems"`
+	Tiles     int     `json:"tiles"`
+	Groups    int     `json:"groups_per_unit"` // resident workgroups of a compute unit
+	Occupancy float64 `json:"occupancy"`
+	Limiter   string  `json:"limiter"`
+}
+
+// LaunchUse is one launch.
+type LaunchUse struct {
+	Kernel  string  `json:"kernel"`
+	Workers int     `json:"workers"`
+	Micros  float64 `json:"predicted_micros"`
+}
+
+// ProblemUse is what the plan does with one problem.
+type ProblemUse struct {
+	Index    int     `json:"index"`
+	M        int     `json:"m"`
+	N        int     `json:"n"`
+	K        int     `json:"k"`
+	Trans    string  `json:"trans"` // nn, tn, nt, tt
+	Tile     string  `json:"tile"`
+	Tiles    int     `json:"tiles"`
+	Waves    int     `json:"waves"`
+	Segments int     `json:"segments"`
+	MinK     int     `json:"min_k"` // the shortest and the longest K range of a segment
+	MaxK     int     `json:"max_k"`
+	Padding  float64 `json:"padding"` // share of the tiles' area outside C
+}
+
+// String names a kernel: tile, transposition and variants.
+func (k Kernel) String() string {
+	name := k.Tile.Tile().Name
+	if k.Fixup {
+		return name + "/fixup"
+	}
+	name += "/" + transName(k.TransA, k.TransB)
+	for _, v := range []struct {
+		set  bool
+		name string
+	}{{k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.Split, "/split"}} {
+		if v.set {
+			name += v.name
+		}
+	}
+	return name
+}
+
+func transName(a, b bool) string {
+	letter := map[bool]string{false: "n", true: "t"}
+	return letter[a] + letter[b]
+}
+
+// Explain describes the plan.
+func (p *Plan) Explain() Explanation {
+	e := Explanation{
+		Device: p.Device.Name, Rule: p.Options.Rule, Schedule: p.Schedule,
+		GFLOP: p.Batch.FLOPs() / 1e9, Micros: p.Cost,
+		TLP: p.TLP, TLPGroups: p.threadParallelism(TLPEq3),
+		Workers: len(p.Workers) - 1, Segments: len(p.Segments),
+		Workspace: 4 * p.Workspace, PlanBytes: 4 * p.Words(),
+		Tiles: []TileUse{}, Launches: make([]LaunchUse, len(p.Launches)),
+	}
+	if e.Rule == "" {
+		e.Rule = RuleCost
+	}
+	for i, l := range p.Launches {
+		e.Launches[i] = LaunchUse{Kernel: l.Kernel.String(), Workers: l.Count, Micros: l.Cost}
+	}
+	e.Problems = p.explainProblems()
+	var total int
+	for id, t := range tiles {
+		o := p.Device.Occupancy(t.Threads, t.Resources())
+		u := TileUse{Name: t.Name, Shape: fmt.Sprintf("%dx%dx%d/%d", t.TM, t.TN, t.TK, t.Threads), Groups: o.Groups, Occupancy: o.Active, Limiter: o.Limiter}
+		for i, q := range e.Problems {
+			if p.Choice[i] == TileID(id) && q.Tiles > 0 {
+				u.Problems++
+				u.Tiles += q.Tiles
+			}
+		}
+		if u.Problems > 0 {
+			e.Tiles = append(e.Tiles, u)
+			e.Occupancy += o.Active * float64(u.Tiles)
+			total += u.Tiles
+		}
+	}
+	if total > 0 {
+		e.Occupancy /= float64(total)
+	}
+	return e
+}
+
+func (p *Plan) explainProblems() []ProblemUse {
+	uses := make([]ProblemUse, len(p.Batch))
+	for i := range p.Batch {
+		q, t := &p.Batch[i], p.Choice[i].Tile()
+		u := ProblemUse{Index: i, M: q.M, N: q.N, K: q.K, Trans: transName(q.TransA, q.TransB), Tile: t.Name}
+		if q.writes() {
+			rows, cols := t.grid(q)
+			u.Tiles = rows * cols
+			u.Waves = u.Tiles * ceilDiv(t.Threads, max(p.Device.WaveSize, 1))
+			u.Padding = 1 - float64(q.M)*float64(q.N)/float64(rows*t.TM*cols*t.TN)
+		}
+		uses[i] = u
+	}
+	for _, s := range p.Segments {
+		u, depth := &uses[s.Problem], int(s.K1-s.K0)
+		if u.Segments == 0 {
+			u.MinK = depth
+		}
+		u.Segments++
+		u.MinK, u.MaxK = min(u.MinK, depth), max(u.MaxK, depth)
+	}
+	return uses
+}
+
+// MarshalJSON writes the plan's explanation.
+func (p *Plan) MarshalJSON() ([]byte, error) { return json.Marshal(p.Explain()) }
+
+// WriteText writes the plan's explanation as text.
+func (p *Plan) WriteText(w io.Writer) error {
+	e := p.Explain()
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "device\t%s\n", e.Device)
+	fmt.Fprintf(tw, "rule, schedule\t%s, %s\n", e.Rule, e.Schedule)
+	fmt.Fprintf(tw, "work\t%d problems, %.4g GFLOP\n", len(e.Problems), e.GFLOP)
+	fmt.Fprintf(tw, "predicted\t%.1f us, occupancy %.0f %%, TLP %.0f threads (Eq 3: %.0f)\n", e.Micros, 100*e.Occupancy, e.TLP, e.TLPGroups)
+	fmt.Fprintf(tw, "workers\t%d with %d segments, workspace %d bytes, plan %d bytes\n", e.Workers, e.Segments, e.Workspace, e.PlanBytes)
+	fmt.Fprintln(tw, "\ntile\tshape\tproblems\ttiles\tgroups/unit\toccupancy\tlimited by")
+	for _, t := range e.Tiles {
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%.0f %%\t%s\n", t.Name, t.Shape, t.Problems, t.Tiles, t.Groups, 100*t.Occupancy, t.Limiter)
+	}
+	fmt.Fprintln(tw, "\nlaunch\tkernel\tworkers\tpredicted")
+	for i, l := range e.Launches {
+		fmt.Fprintf(tw, "%d\t%s\t%d\t%.1f us\n", i, l.Kernel, l.Workers, l.Micros)
+	}
+	fmt.Fprintln(tw, "\nproblem\tM\tN\tK\ttrans\ttile\ttiles\twaves\tsegments\tK of a segment\tpadding")
+	for _, q := range e.Problems {
+		k := fmt.Sprint(q.MaxK)
+		if q.MinK != q.MaxK {
+			k = fmt.Sprintf("%d-%d", q.MinK, q.MaxK)
+		}
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%s\t%.0f %%\n", q.Index, q.M, q.N, q.K, q.Trans, q.Tile, q.Tiles, q.Waves, q.Segments, k, 100*q.Padding)
+	}
+	return tw.Flush()
+}

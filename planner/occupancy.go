@@ -1,0 +1,109 @@
+package planner
+
+// Resources is what a kernel takes of a compute unit.
+type Resources struct {
+	Registers       int // vector registers per thread (CDNA2: VGPR + AGPR)
+	ScalarRegisters int // per wave; 0: not a limit
+	Shared          int // bytes of workgroup memory
+}
+
+// Resources estimates what a tile's kernel takes. Registers: accumulators, one
+// column of A and one row of B, the staged next tile, and addresses. Backends
+// that know the compiler's own numbers use those instead.
+func (t Tile) Resources() Resources {
+	staged := (t.TM + t.TN) * t.TK / t.Threads
+	const addresses = 24 // pointers, strides, loop counters of a typical build
+	return Resources{
+		Registers:       t.RM*t.RN + t.RM + t.RN + staged + addresses,
+		ScalarRegisters: 48, // 42 to 46 in builds for gfx90a; never binding there
+		Shared:          t.SharedBytes(),
+	}
+}
+
+// Occupancy says how many workgroups of a kernel are resident on one compute unit.
+type Occupancy struct {
+	Groups  int     // resident workgroups
+	Waves   int     // resident waves: Groups * waves of a workgroup
+	Active  float64 // Waves / Device.MaxWaves (Zhang et al., Eq 12)
+	Limiter string  // what ends it: "workgroups", "registers", "scalar registers", "shared memory", "waves", "threads"
+}
+
+// Occupancy computes the resident workgroups of a kernel of the given thread
+// count, or 0 when one workgroup does not fit.
+//
+// ModelCDNA is Eq 5-9 of Zhang et al. 2025 with corrections checked against
+// LLVM's resource remarks: registers and shared memory are allocated in
+// granules, and only whole workgroups run, so that the result is
+// W*floor(min(...)/W) for workgroups of W waves. ModelNVIDIA is the rule of
+// NVIDIA's occupancy calculator. ModelWebGPU knows shared memory and waves only.
+func (d *Device) Occupancy(threads int, r Resources) Occupancy {
+	waves := ceilDiv(threads, max(d.WaveSize, 1))
+	o := Occupancy{Groups: d.MaxGroups, Limiter: "workgroups"}
+	if d.Model == ModelCDNA && waves == 1 {
+		o.Groups = d.MaxWaves // the limit of 16 workgroups is one of barriers
+	}
+	limit := func(groups int, by string) {
+		if groups < o.Groups {
+			o.Groups, o.Limiter = groups, by
+		}
+	}
+	if threads > d.MaxThreads {
+		limit(0, "threads")
+	}
+	limit(d.MaxWaves/waves, "waves")
+	limit(d.sharedGroups(r), "shared memory")
+	switch d.Model {
+	case ModelCDNA:
+		perSIMD := d.Registers / d.SIMDs / d.WaveSize / roundUp(max(r.Registers, 1), d.RegisterGranule)
+		limit(d.SIMDs*min(perSIMD, d.MaxWaves/d.SIMDs)/waves, "registers")
+		limit(d.SIMDs*d.scalarWaves(r.ScalarRegisters)/waves, "scalar registers")
+	case ModelNVIDIA:
+		perWave := roundUp(roundUp(max(r.Registers, 1), 8)*d.WaveSize, d.RegisterGranule)
+		// Each of the SIMDs (sub-partitions) has its own share of the registers.
+		limit(d.SIMDs*(d.Registers/d.SIMDs/perWave)/waves, "registers")
+	}
+	if d.MaxRegisters > 0 && r.Registers > d.MaxRegisters {
+		limit(0, "registers")
+	}
+	o.Waves = o.Groups * waves
+	o.Active = float64(o.Waves) / float64(max(d.MaxWaves, 1))
+	return o
+}
+
+// sharedGroups is the limit by workgroup memory (Eq 8).
+func (d *Device) sharedGroups(r Resources) int {
+	if r.Shared > d.GroupShared {
+		return 0
+	}
+	taken := roundUp(r.Shared+d.SharedReserved, max(d.SharedGranule, 1))
+	if taken == 0 {
+		return d.MaxGroups
+	}
+	return d.Shared / taken
+}
+
+// scalarWaves is the limit by scalar registers per SIMD of gfx908 and gfx90a
+// (Eq 7), as LLVM's table has it: allocation is in steps that leave 10 waves up
+// to 80 registers, 9 up to 88, 8 up to 100, else 7.
+func (d *Device) scalarWaves(used int) int {
+	switch {
+	case used <= 80:
+		return d.MaxWaves / d.SIMDs
+	case used <= 88:
+		return min(9, d.MaxWaves/d.SIMDs)
+	case used <= 100:
+		return min(8, d.MaxWaves/d.SIMDs)
+	}
+	return min(7, d.MaxWaves/d.SIMDs)
+}
+
+// resident is the number of workgroups of a tile that the whole device runs at
+// once, at least one a compute unit, so that estimates stay finite.
+func (d *Device) resident(id TileID) int {
+	t := &tiles[id]
+	return max(d.Occupancy(t.Threads, t.Resources()).Groups, 1) * max(d.ComputeUnits, 1)
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+func roundUp(a, unit int) int { return ceilDiv(a, max(unit, 1)) * max(unit, 1) }

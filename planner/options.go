@@ -1,0 +1,72 @@
+package planner
+
+import "fmt"
+
+// Rule names how tile shapes are chosen.
+type Rule string
+
+const (
+	// RuleCost chooses the tile shapes with the least predicted makespan.
+	RuleCost Rule = "cost"
+	// RuleZhang2025 is the tiling algorithm of Zhang et al. 2025 (Algorithm 1).
+	RuleZhang2025 Rule = "zhang2025"
+)
+
+// Schedule names a rule that deals segments to workers.
+type Schedule string
+
+const (
+	ScheduleAuto         Schedule = ""              // least predicted cost
+	ScheduleDataParallel Schedule = "data-parallel" // one tile a worker
+	ScheduleBatched      Schedule = "batched"       // several small tiles a worker
+	ScheduleSplitK       Schedule = "split-k"       // a tile's K range cut into equal parts
+	ScheduleStreamK      Schedule = "stream-k"      // even shares of all MAC iterations
+)
+
+// TLPEquation selects the parallelism measure of RuleZhang2025.
+type TLPEquation int
+
+const (
+	TLPEq4 TLPEquation = 4 // active wavefronts (the paper's own)
+	TLPEq3 TLPEquation = 3 // threads of all workgroups
+)
+
+// Options change how a plan is made. The zero value is the default: what
+// measures best.
+type Options struct {
+	Rule     Rule     `json:"rule,omitempty"`
+	Schedule Schedule `json:"schedule,omitempty"`
+	// Tile forces one row of the tile table for every problem, by name.
+	Tile string `json:"tile,omitempty"`
+	// TLP and Threshold apply to RuleZhang2025. Threshold 0 is derived from the
+	// device: every wave slot of every compute unit occupied.
+	TLP       TLPEquation `json:"tlp,omitempty"`
+	Threshold float64     `json:"threshold,omitempty"`
+}
+
+// ParseRule and ParseSchedule read names as users write them; "auto" and ""
+// give the default.
+func ParseRule(s string) (Rule, error) {
+	switch r := Rule(s); r {
+	case "", "auto":
+		return RuleCost, nil
+	case RuleCost, RuleZhang2025:
+		return r, nil
+	}
+	return "", fmt.Errorf("unknown rule %q (known: %s, %s)", s, RuleCost, RuleZhang2025)
+}
+
+func ParseSchedule(s string) (Schedule, error) {
+	switch c := Schedule(s); c {
+	case "", "auto":
+		return ScheduleAuto, nil
+	case ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK:
+		return c, nil
+	}
+	return "", fmt.Errorf("unknown schedule %q (known: %v)", s, Schedules())
+}
+
+// Schedules lists the schedules that can be forced.
+func Schedules() []Schedule { return append([]Schedule(nil), schedules[:]...) }
+
+var schedules = [...]Schedule{ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK}

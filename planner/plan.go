@@ -1,0 +1,86 @@
+package planner
+
+// Kernel names the program that a launch runs. A backend compiles or loads one
+// program for each value, lazily.
+type Kernel struct {
+	Tile           TileID
+	TransA, TransB bool
+	// Wide: every A and B of the launch allows 16-byte loads (base offset and
+	// leading dimension are multiples of 4 elements).
+	Wide bool
+	// Loop: workers hold several segments. Otherwise worker w is segment w.
+	Loop bool
+	// Split: some segments store their partial tile to the workspace.
+	Split bool
+	// Fixup: sums the partial tiles of the workspace instead of multiplying.
+	// Only Tile is meaningful beside it.
+	Fixup bool
+}
+
+// Segment is one tile of one problem over the K range [K0, K1).
+type Segment struct {
+	Problem  int32
+	Row, Col int32 // tile coordinates: the tile starts at C[Row*TM, Col*TN]
+	K0, K1   int32
+	// Slot is the partial tile of the workspace that receives the sum, or NoSlot
+	// when the segment finishes its tile itself.
+	Slot int32
+	// Accumulate: an earlier launch of the plan stored the sum over [0, K0) in
+	// C already; this one adds to it with beta = 1.
+	Accumulate bool
+}
+
+// NoSlot marks a segment that stores to C.
+const NoSlot = -1
+
+// Fixup finishes a tile whose sum lies in Count consecutive partial tiles from
+// Slot on: C = alpha*sum + beta*C. Slots are added in order, so that results
+// are the same on every run.
+type Fixup struct {
+	Problem     int32
+	Row, Col    int32
+	Slot, Count int32
+}
+
+// Launch is a range of workers that share one kernel. Launches run in order;
+// each sees what the earlier ones wrote.
+type Launch struct {
+	Kernel
+	// Workers [First, First+Count) of the plan; for Fixup kernels the range
+	// counts entries of Plan.Fixups, one worker each.
+	First, Count int
+	// Base offsets of the buffers in elements, multiples of 64 (256 bytes).
+	// Offsets in the encoded items are relative to them and fit in 32 bits.
+	BaseA, BaseB, BaseC int
+	// Span is the number of elements behind each base that the launch touches.
+	SpanA, SpanB, SpanC int
+	// Items and Table are the word offsets of the launch's sections in the
+	// encoding; Table only with Loop.
+	Items, Table int
+	Cost         float64 // predicted microseconds
+}
+
+// Plan says who computes what: a batch cut into segments, dealt to workers.
+// It depends on shapes, device facts and options alone, and is read-only once
+// built. Plans are safe for concurrent reading.
+type Plan struct {
+	Batch    Batch // a copy
+	Device   Device
+	Options  Options
+	Schedule Schedule // the one that was chosen
+	Choice   []TileID // per problem
+	Segments []Segment
+	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order.
+	Workers  []int32
+	Fixups   []Fixup
+	Launches []Launch
+	// Workspace is the size of the partial tiles in elements.
+	Workspace int
+	// ExtentA, ExtentB, ExtentC: elements that the buffers need at least.
+	ExtentA, ExtentB, ExtentC int
+	Cost                      float64 // predicted microseconds for the batch
+	TLP                       float64 // Eq 4 of Zhang et al. 2025, in threads
+
+	words   int
+	scratch scratch
+}

@@ -1,0 +1,232 @@
+package planner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// randomBatch returns n packed problems with sizes in [low, high].
+func randomBatch(t testing.TB, rng *rand.Rand, n, low, high int) Batch {
+	problems := make([]Problem, n)
+	size := func() int { return low + rng.IntN(high-low+1) }
+	for i := range problems {
+		p := GEMM(size(), size(), size())
+		p.TransA, p.TransB = rng.IntN(2) == 1, rng.IntN(2) == 1
+		p.Alpha, p.Beta = float32(rng.IntN(3)-1), float32(rng.IntN(3)-1)
+		problems[i] = p
+	}
+	b, err := Pack(problems...)
+	require.NoError(t, err)
+	return b
+}
+
+func device(t testing.TB, name string) *Device {
+	d, err := LookupDevice(name)
+	require.NoError(t, err)
+	return d
+}
+
+// checkPlan checks that every (tile, k) of every problem is computed exactly
+// once, and the rules that all plans obey.
+func checkPlan(t *testing.T, p *Plan) {
+	t.Helper()
+	check := func(ok bool, what string) {
+		if !ok {
+			t.Helper()
+			t.Fatal(what)
+		}
+	}
+	type tileAt struct{ problem, row, col int32 }
+	depth := map[tileAt]int32{}   // k summed up so far
+	partial := map[int32]tileAt{} // slot -> its tile, within the slot size
+	seen := map[[2]int]bool{}     // ranges of the workspace in use
+	finished := map[tileAt]int{}  // stores to C that end a tile
+	worker, fixup := 0, 0
+	for _, l := range p.Launches {
+		tile := l.Tile.Tile()
+		require.Positive(t, l.Count, "empty launch")
+		if p.Device.MaxWorkers > 0 {
+			require.LessOrEqual(t, l.Count, p.Device.MaxWorkers)
+		}
+		require.Zero(t, l.BaseA%baseAlign+l.BaseB%baseAlign+l.BaseC%baseAlign)
+		require.LessOrEqual(t, max(l.SpanA, l.SpanB, l.SpanC), p.Device.spanLimit())
+		if l.Fixup {
+			require.Equal(t, fixup, l.First)
+			for _, f := range p.Fixups[l.First : l.First+l.Count] {
+				at := tileAt{f.Problem, f.Row, f.Col}
+				require.Greater(t, f.Count, int32(1))
+				for s := f.Slot; s < f.Slot+f.Count; s++ {
+					check(partial[s] == at, "slot of another tile")
+					delete(partial, s)
+				}
+				finished[at]++
+			}
+			fixup += l.Count
+			continue
+		}
+		require.Equal(t, worker, l.First)
+		worker += l.Count
+		for w := l.First; w < l.First+l.Count; w++ {
+			segments := p.Segments[p.Workers[w]:p.Workers[w+1]]
+			check(len(segments) > 0, "empty worker")
+			check(l.Loop || len(segments) == 1, "several segments without Loop")
+			for i := range segments {
+				s := &segments[i]
+				q := &p.Batch[s.Problem]
+				check(l.TransA == q.TransA && l.TransB == q.TransB && l.Tile == p.Choice[s.Problem], "wrong kernel")
+				check(!l.Wide || q.wide(), "wide launch of a narrow problem")
+				check(int(s.K0)%tile.TK == 0, "K range not on a step")
+				check(s.K1 > s.K0 || q.depth() == 0, "empty K range")
+				check(int(s.Row)*tile.TM < q.M && int(s.Col)*tile.TN < q.N, "tile outside C")
+				at := tileAt{s.Problem, s.Row, s.Col}
+				depth[at] += s.K1 - s.K0
+				r := tile.reach(q, s)
+				for j, base := range [3]int{l.BaseA, l.BaseB, l.BaseC} {
+					check(r[j].first == r[j].end || r[j].first >= base && r[j].end <= base+[3]int{l.SpanA, l.SpanB, l.SpanC}[j], "outside the window")
+				}
+				switch {
+				case s.Slot != NoSlot:
+					check(l.Split, "slot without Split")
+					size := tile.TM * tile.TN
+					use := [2]int{int(s.Slot) * size, (int(s.Slot) + 1) * size}
+					check(!seen[use], "slot twice")
+					seen[use] = true
+					check(use[1] <= p.Workspace, "slot outside the workspace")
+					partial[s.Slot] = at
+				case s.Accumulate:
+					check(depth[at]-(s.K1-s.K0) == s.K0, "panels out of order")
+				default:
+					finished[at]++
+				}
+			}
+		}
+	}
+	require.Len(t, p.Workers, worker+1)
+	require.Len(t, p.Fixups, fixup)
+	require.Empty(t, partial, "partial tiles that no fix-up reads")
+	for i := range p.Batch {
+		q := &p.Batch[i]
+		if !q.writes() {
+			continue
+		}
+		tile := p.Choice[i].Tile()
+		rows, cols := tile.grid(q)
+		for row := range rows {
+			for col := range cols {
+				at := tileAt{int32(i), int32(row), int32(col)}
+				check(depth[at] == int32(q.depth()), "K not covered exactly once")
+				check(finished[at] == 1, "tile not finished exactly once")
+				delete(finished, at)
+			}
+		}
+	}
+	require.Empty(t, finished, "tiles that no problem has")
+}
+
+func TestEveryTileOnce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	batches := map[string]Batch{
+		"none":   {},
+		"empty":  randomBatch(t, rng, 5, 0, 0),
+		"tiny":   randomBatch(t, rng, 200, 0, 9),
+		"mixed":  randomBatch(t, rng, 60, 0, 300),
+		"long K": mustPack(t, GEMM(64, 64, 8192), GEMM(1, 1, 100000), GEMM(33, 17, 4097)),
+	}
+	for name, b := range batches {
+		for _, dev := range []string{"h200-webgpu", "lavapipe", "webgpu-default", "mi210", "a100"} {
+			for _, o := range allOptions() {
+				t.Run(fmt.Sprintf("%s/%s/%s%s%s", name, dev, o.Rule, o.Schedule, o.Tile), func(t *testing.T) {
+					p, err := New(device(t, dev), b, o)
+					require.NoError(t, err)
+					checkPlan(t, p)
+				})
+			}
+		}
+	}
+}
+
+func allOptions() []Options {
+	var all []Options
+	for _, s := range append(Schedules(), ScheduleAuto) {
+		all = append(all, Options{Schedule: s}, Options{Schedule: s, Rule: RuleZhang2025})
+		for _, tile := range tiles {
+			all = append(all, Options{Schedule: s, Tile: tile.Name})
+		}
+	}
+	return all
+}
+
+func mustPack(t testing.TB, problems ...Problem) Batch {
+	b, err := Pack(problems...)
+	require.NoError(t, err)
+	return b
+}
+
+func TestWindows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	cases := []struct {
+		name    string
+		binding int // bytes
+		trips   int
+		batch   Batch
+		panels  bool
+	}{
+		{"many problems", 64 << 10, 0, randomBatch(t, rng, 40, 1, 80), false},
+		{"one long K", 1 << 20, 0, mustPack(t, GEMM(70, 90, 4000)), true},
+		{"B larger than a binding", 256 << 10, 0, mustPack(t, GEMM(20, 300, 700), GEMM(5, 6, 7)), true},
+		{"loop limit", 1 << 30, 100, mustPack(t, GEMM(10, 10, 20000), GEMM(3, 3, 3)), true},
+	}
+	for _, c := range cases {
+		for _, tile := range []string{"", "tiny-k16", "large"} {
+			t.Run(c.name+"/"+tile, func(t *testing.T) {
+				d := *device(t, "webgpu-default")
+				d.MaxBinding, d.MaxTrips = c.binding, c.trips
+				p, err := New(&d, c.batch, Options{Tile: tile})
+				require.NoError(t, err)
+				checkPlan(t, p)
+				require.Greater(t, len(p.Launches), 1)
+				accumulates := false
+				for _, s := range p.Segments {
+					accumulates = accumulates || s.Accumulate
+				}
+				require.Equal(t, c.panels, accumulates)
+			})
+		}
+	}
+}
+
+func TestManyWorkersAreCut(t *testing.T) {
+	d := device(t, "webgpu-default")
+	p, err := New(d, mustPack(t, GEMM(4160, 4160, 1)), Options{Tile: "small", Schedule: ScheduleDataParallel})
+	require.NoError(t, err)
+	checkPlan(t, p)
+	require.Len(t, p.Launches, 2)
+	require.Equal(t, 65535, p.Launches[0].Count)
+}
+
+func BenchmarkBuild(b *testing.B) {
+	d := device(b, "h200-webgpu")
+	for _, n := range []int{8, 256, 1024} {
+		for _, s := range append(Schedules(), ScheduleAuto) {
+			name := string(s)
+			if s == ScheduleAuto {
+				name = "auto"
+			}
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				batch := randomBatch(b, rand.New(rand.NewPCG(1, 1)), n, 16, 512)
+				p := new(Plan)
+				require.NoError(b, p.Build(d, batch, Options{Schedule: s}))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := p.Build(d, batch, Options{Schedule: s}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/problem")
+			})
+		}
+	}
+}

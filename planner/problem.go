@@ -1,0 +1,153 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+)
+
+// Matrix places one row-major operand in its buffer. Element (i, j) of the
+// stored matrix is buffer[Offset + i*LD + j].
+type Matrix struct {
+	Offset int // first element, in elements
+	LD     int // leading dimension: elements between two rows
+}
+
+// Problem is one GEMM of a batch, computed in place in C:
+//
+//	C = Alpha*op(A)*op(B) + Beta*C
+//
+// op(A) is M x K and op(B) is K x N. A is stored M x K, or K x M when TransA;
+// B is stored K x N, or N x K when TransB. C is stored M x N. All are row-major.
+//
+// As in BLAS: M = 0 or N = 0 writes nothing; K = 0 or Alpha = 0 gives Beta*C
+// without reading A and B; Beta = 0 never reads C, so NaN there does not survive.
+type Problem struct {
+	M, N, K        int
+	TransA, TransB bool
+	Alpha, Beta    float32
+	A, B, C        Matrix
+}
+
+// Batch is a list of problems that are computed together. The order of the
+// problems carries no meaning; their C regions must not overlap.
+type Batch []Problem
+
+// MaxDim is the largest M, N, K or leading dimension: kernels index rows and
+// columns with 32-bit signed integers.
+const MaxDim = math.MaxInt32
+
+// packAlign is the alignment of the matrices that Pack lays out, in elements.
+// 4 elements are 16 bytes, the widest load of every backend.
+const packAlign = 4
+
+// Pack returns the problems as a batch in which the matrices of each buffer
+// follow each other densely: leading dimensions equal the row length, and each
+// matrix starts at a multiple of 16 bytes. Offsets and leading dimensions of
+// the arguments are ignored. It fails when a size is negative or too large.
+func Pack(problems ...Problem) (Batch, error) {
+	b := make(Batch, len(problems))
+	var offA, offB, offC int
+	for i, p := range problems {
+		if err := checkSizes(i, &p); err != nil {
+			return nil, err
+		}
+		rowsA, colsA := p.shapeA()
+		rowsB, colsB := p.shapeB()
+		p.A = Matrix{Offset: offA, LD: colsA}
+		p.B = Matrix{Offset: offB, LD: colsB}
+		p.C = Matrix{Offset: offC, LD: p.N}
+		for _, next := range []struct {
+			off        *int
+			rows, cols int
+			arg        string
+		}{{&offA, rowsA, colsA, "A"}, {&offB, rowsB, colsB, "B"}, {&offC, p.M, p.N, "C"}} {
+			end, ok := addMul(*next.off, next.rows, next.cols)
+			if !ok || end > math.MaxInt-packAlign {
+				return nil, problemError(i, next.arg, "does not fit: its last offset overflows")
+			}
+			*next.off = (end + packAlign - 1) / packAlign * packAlign
+		}
+		b[i] = p
+	}
+	return b, nil
+}
+
+// GEMM returns the problem C = A*B of the given sizes, for Pack.
+func GEMM(m, n, k int) Problem {
+	return Problem{M: m, N: n, K: k, Alpha: 1}
+}
+
+// shapeA and shapeB give rows and columns of the operands as stored.
+func (p *Problem) shapeA() (rows, cols int) {
+	if p.TransA {
+		return p.K, p.M
+	}
+	return p.M, p.K
+}
+
+func (p *Problem) shapeB() (rows, cols int) {
+	if p.TransB {
+		return p.N, p.K
+	}
+	return p.K, p.N
+}
+
+// depth is the K that is really multiplied: 0 when A and B are not read.
+func (p *Problem) depth() int {
+	if p.Alpha == 0 {
+		return 0
+	}
+	return p.K
+}
+
+// FLOPs counts multiplications and additions of the products, 2*M*N*K each.
+func (b Batch) FLOPs() float64 {
+	var sum float64
+	for i := range b {
+		p := &b[i]
+		sum += 2 * float64(p.M) * float64(p.N) * float64(p.depth())
+	}
+	return sum
+}
+
+// Extent returns the number of elements that the buffers of A, B and C need at
+// least. The batch must have passed Check.
+func (b Batch) Extent() (a, bb, c int) {
+	for i := range b {
+		p := &b[i]
+		if p.M == 0 || p.N == 0 {
+			continue
+		}
+		if p.depth() > 0 {
+			rows, cols := p.shapeA()
+			a = max(a, p.A.end(rows, cols))
+			rows, cols = p.shapeB()
+			bb = max(bb, p.B.end(rows, cols))
+		}
+		c = max(c, p.C.end(p.M, p.N))
+	}
+	return a, bb, c
+}
+
+// end is the offset behind the last element of a rows x cols matrix.
+func (m Matrix) end(rows, cols int) int {
+	if rows == 0 || cols == 0 {
+		return 0
+	}
+	return m.Offset + (rows-1)*m.LD + cols
+}
+
+// ProblemError says which argument of which problem is wrong.
+type ProblemError struct {
+	Index  int    // of the problem in its batch
+	Arg    string // "M", "lda", "C", ...
+	Reason string
+}
+
+func (e *ProblemError) Error() string {
+	return fmt.Sprintf("problem %d: %s %s", e.Index, e.Arg, e.Reason)
+}
+
+func problemError(i int, arg, format string, args ...any) error {
+	return &ProblemError{Index: i, Arg: arg, Reason: fmt.Sprintf(format, args...)}
+}

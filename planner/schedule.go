@@ -1,0 +1,179 @@
+package planner
+
+// A schedule deals the tiles of a group to workers: it appends to p.Segments,
+// closes workers with endWorker, and records tiles that end up in several
+// segments in p.Fixups. It knows nothing of kernels, and kernels know nothing of
+// it: this separation is the load-balancing abstraction of Osama's dissertation.
+// Adding a schedule is one function and its line here.
+var dealers = map[Schedule]func(*Plan, *group){
+	ScheduleDataParallel: dealDataParallel,
+	ScheduleBatched:      dealBatched,
+	ScheduleSplitK:       dealSplitK,
+	ScheduleStreamK:      dealStreamK,
+}
+
+// minPartSteps is the least number of K steps in a part of a split tile: below
+// it, writing and summing the partial tile costs more than the steps do.
+const minPartSteps = 4
+
+// maxGroups bounds the groups of a plan that share the workspace: the tile shapes
+// that rules mix (Zhang's five), each with four transpositions.
+const maxGroups = 32
+
+// steps is the number of K steps of a problem's tiles, at least 1: a tile that
+// only scales C needs its worker too.
+func (t *Tile) steps(q *Problem) int { return max(ceilDiv(q.depth(), t.TK), 1) }
+
+// grid is the number of tile rows and columns of a problem.
+func (t *Tile) grid(q *Problem) (rows, cols int) { return ceilDiv(q.M, t.TM), ceilDiv(q.N, t.TN) }
+
+// forTiles calls f for every tile of the group, longest K first.
+func (p *Plan) forTiles(g *group, f func(s Segment, steps int)) {
+	for _, o := range g.problems {
+		q := &p.Batch[o.problem]
+		rows, cols := g.tile.grid(q)
+		steps := g.tile.steps(q)
+		s := Segment{Problem: o.problem, K1: int32(q.depth()), Slot: NoSlot}
+		for row := range rows {
+			for col := range cols {
+				s.Row, s.Col = int32(row), int32(col)
+				f(s, steps)
+			}
+		}
+	}
+}
+
+// dealDataParallel gives every worker one tile.
+func dealDataParallel(p *Plan, g *group) {
+	p.forTiles(g, func(s Segment, _ int) {
+		p.Segments = append(p.Segments, s)
+		p.endWorker()
+	})
+}
+
+// dealBatched gives a worker consecutive tiles until it has as many K steps as
+// the longest tile, or as leaves four workers for every place on the device:
+// fewer, fuller workers for many tiny tiles (the batching of Li et al. 2019).
+func dealBatched(p *Plan, g *group) {
+	share := max(g.load.longest, int(g.load.steps)/(4*p.Device.resident(g.Tile)))
+	budget := p.Device.tripSteps(g.tile)
+	held := 0
+	p.forTiles(g, func(s Segment, steps int) {
+		if held > 0 && (held+steps > share || held+steps > budget) {
+			p.endWorker()
+			held = 0
+		}
+		p.Segments = append(p.Segments, s)
+		held += steps
+	})
+	p.endWorker()
+}
+
+// dealSplitK cuts the K ranges of long tiles into equal parts, so that the parts
+// of all tiles fill the device once.
+func dealSplitK(p *Plan, g *group) {
+	part := p.Device.splitSteps(g.Tile, g.load)
+	slots := p.slots(g)
+	p.forTiles(g, func(s Segment, steps int) {
+		parts := ceilDiv(steps, part)
+		if parts > 1 {
+			p.Fixups = append(p.Fixups, Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(parts)})
+		}
+		depth := int(s.K1)
+		for i := range parts {
+			s.K0, s.K1 = int32(steps*i/parts*g.tile.TK), int32(min(steps*(i+1)/parts*g.tile.TK, depth))
+			if parts > 1 {
+				s.Slot = slots.take()
+			}
+			p.Segments = append(p.Segments, s)
+			p.endWorker()
+		}
+	})
+	p.Workspace = max(p.Workspace, slots.end())
+}
+
+// splitSteps is the number of K steps in a part of dealSplitK: all steps shared
+// by the places on the device, but never so few that parts cost more than they
+// save. Parts get longer while their partial tiles would not fit in a binding.
+func (d *Device) splitSteps(id TileID, l load) int {
+	part := max(int(l.steps)/d.resident(id), minPartSteps)
+	slotLimit := d.spanLimit() / maxGroups / (tiles[id].TM * tiles[id].TN)
+	for part < l.longest && int(l.steps)/part+l.tiles > slotLimit {
+		part *= 2
+	}
+	return part
+}
+
+// dealStreamK gives every worker the same number of K steps, whatever tiles they
+// belong to (Osama et al. 2023). A worker may end one tile, process several
+// whole ones and begin another.
+func dealStreamK(p *Plan, g *group) {
+	total := int(g.load.steps)
+	workers := p.Device.streamWorkers(g.Tile, g.load)
+	slots := p.slots(g)
+	done, worker := 0, 0
+	shareEnd := total / workers
+	p.forTiles(g, func(s Segment, steps int) {
+		whole := shareEnd-done >= steps
+		depth := int(s.K1)
+		first := slots.next
+		for k := 0; k < steps; {
+			take := min(steps-k, shareEnd-done)
+			s.K0, s.K1 = int32(k*g.tile.TK), int32(min((k+take)*g.tile.TK, depth))
+			if !whole {
+				s.Slot = slots.take()
+			}
+			p.Segments = append(p.Segments, s)
+			k += take
+			done += take
+			if done == shareEnd {
+				p.endWorker()
+				worker++
+				shareEnd = total * (worker + 1) / workers
+			}
+		}
+		if !whole {
+			p.Fixups = append(p.Fixups, Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: first, Count: slots.next - first})
+		}
+	})
+	p.Workspace = max(p.Workspace, slots.end())
+}
+
+// streamWorkers is the number of workers that share the steps of a group: one
+// for every place on the device, unless their shares get too short, or too long
+// for the device's loop limit.
+func (d *Device) streamWorkers(id TileID, l load) int {
+	total := int(l.steps)
+	workers := min(d.resident(id), ceilDiv(total, minPartSteps))
+	if d.MaxTrips > 0 {
+		workers = max(workers, ceilDiv(total, d.tripSteps(&tiles[id])))
+	}
+	return workers
+}
+
+// tripSteps is the number of K steps that a worker may have on a device that
+// limits loop iterations. In the worst case every step is a segment of its own,
+// with its turn of the segment loop, of the K loop, and TK turns of the loop
+// over the last, partial step.
+func (d *Device) tripSteps(t *Tile) int {
+	if d.MaxTrips == 0 {
+		return MaxDim
+	}
+	return max(d.MaxTrips/(t.TK+3), 1)
+}
+
+// slotCounter hands out partial tiles of the workspace.
+type slotCounter struct {
+	next int32
+	size int // elements of a slot
+}
+
+// slots continues behind the workspace in use.
+func (p *Plan) slots(g *group) slotCounter {
+	size := g.tile.TM * g.tile.TN
+	return slotCounter{next: int32(ceilDiv(p.Workspace, size)), size: size}
+}
+
+func (c *slotCounter) take() int32 { c.next++; return c.next - 1 }
+
+func (c *slotCounter) end() int { return int(c.next) * c.size }

@@ -1,0 +1,82 @@
+package planner
+
+import "fmt"
+
+// Tile is a row of the tile table: the piece of C that one workgroup computes
+// at a time, and the threads that compute it. Everything that depends on a tile
+// (kernel text, launch sizes, limits, names) is derived from this value.
+type Tile struct {
+	Name       string
+	TM, TN, TK int  // rows and columns of the C tile; depth of one step along K
+	Threads    int  // work-items of the workgroup
+	RM, RN     int  // register block: rows x columns of C that one thread accumulates
+	Zhang      bool // row of Zhang et al. 2025, Table 3; the others are ours
+}
+
+// TileID is an index into Tiles().
+type TileID uint8
+
+// tiles is the tile table. Rows 0-4 are Table 3 of Zhang et al. 2025, in the
+// order of Algorithm 1; their register blocks spread W_CP outputs per thread.
+//
+// The other rows are ours. In them a thread holds 16 or 32 outputs, because
+// loads from workgroup memory and not FMAs limit the table's rows, and the
+// threads left over split each K step among K groups of the workgroup, whose
+// partial sums are added at the end. Such a small tile finishes a long K early.
+var tiles = [...]Tile{
+	{Name: "small", TM: 16, TN: 16, TK: 16, Threads: 128, RM: 1, RN: 2, Zhang: true},
+	{Name: "small-medium", TM: 16, TN: 32, TK: 16, Threads: 128, RM: 1, RN: 4, Zhang: true},
+	{Name: "medium", TM: 32, TN: 32, TK: 16, Threads: 128, RM: 2, RN: 4, Zhang: true},
+	{Name: "medium-large", TM: 32, TN: 64, TK: 16, Threads: 256, RM: 2, RN: 4, Zhang: true},
+	{Name: "large", TM: 64, TN: 64, TK: 16, Threads: 256, RM: 4, RN: 4, Zhang: true},
+
+	{Name: "tiny-k16", TM: 8, TN: 8, TK: 64, Threads: 64, RM: 4, RN: 4},
+	{Name: "small-k8", TM: 16, TN: 16, TK: 64, Threads: 128, RM: 4, RN: 4},
+	{Name: "medium-k4", TM: 32, TN: 32, TK: 32, Threads: 128, RM: 8, RN: 4},
+	{Name: "tall-8x4", TM: 64, TN: 32, TK: 16, Threads: 64, RM: 8, RN: 4},
+	{Name: "large-8x4", TM: 64, TN: 64, TK: 16, Threads: 128, RM: 8, RN: 4},
+}
+
+// NumTiles is the length of the tile table.
+const NumTiles = len(tiles)
+
+// Tiles returns a copy of the tile table. A TileID is an index into it.
+func Tiles() []Tile { return append([]Tile(nil), tiles[:]...) }
+
+// Tile returns the row with this index.
+func (id TileID) Tile() Tile { return tiles[id] }
+
+// TileByName finds a row of the tile table.
+func TileByName(name string) (TileID, error) {
+	for i := range tiles {
+		if tiles[i].Name == name {
+			return TileID(i), nil
+		}
+	}
+	known := make([]string, len(tiles))
+	for i := range tiles {
+		known[i] = tiles[i].Name
+	}
+	return 0, fmt.Errorf("unknown tile %q (known: %v)", name, known)
+}
+
+// Groups is the number of K groups: sets of threads that each accumulate the
+// whole C tile over their own part of every K step.
+func (t Tile) Groups() int { return t.Threads * t.RM * t.RN / (t.TM * t.TN) }
+
+// SharedBytes is the workgroup memory that the tiles of A and B need once,
+// without padding and without a second buffer.
+func (t Tile) SharedBytes() int { return 4 * t.TK * (t.TM + t.TN) }
+
+// WCP is the computation of one thread in elements of C (Zhang et al., Eq 1).
+func (t Tile) WCP() float64 { return float64(t.TM*t.TN) / float64(t.Threads) }
+
+// WDL is the data that one thread loads in elements (Zhang et al., Eq 2). As in
+// their Table 3 the tile of C counts with those of A and B.
+func (t Tile) WDL() float64 {
+	return float64(t.TM*t.TN+t.TM*t.TK+t.TK*t.TN) / float64(t.Threads)
+}
+
+func (t Tile) String() string {
+	return fmt.Sprintf("%s %dx%dx%d/%d", t.Name, t.TM, t.TN, t.TK, t.Threads)
+}

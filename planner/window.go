@@ -1,0 +1,198 @@
+package planner
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A batch whose buffers are larger than a binding, or whose K is longer than a
+// thread may loop, is cut into launches that each reach a window of A, B and C.
+// A tile whose operands do not fit in one window is cut along K, and its parts
+// accumulate in C, launch after launch: no workspace, and the same order of
+// summation every time.
+
+// spanLimit is the number of elements of one buffer that a launch can reach.
+// Offsets are 32-bit in the kernels; bases are rounded down to baseAlign.
+func (d *Device) spanLimit() int {
+	limit := math.MaxUint32
+	if d.MaxBinding > 0 {
+		limit = min(limit, d.MaxBinding/4)
+	}
+	return limit
+}
+
+// baseAlign is the alignment of Launch.BaseA, BaseB and BaseC in elements: 256
+// bytes, the largest offset alignment that WebGPU devices ask for.
+const baseAlign = 64
+
+// maxDepth is the largest K of one segment under the device's loop limit.
+func (d *Device) maxDepth(t *Tile) int {
+	if d.MaxTrips == 0 {
+		return MaxDim
+	}
+	// The segment loop, the tail loop of up to TK turns, and a turn a step.
+	return max(d.MaxTrips-t.TK-2, 1) * t.TK
+}
+
+func (p *Plan) needsWindows() bool {
+	limit := p.Device.spanLimit()
+	if p.ExtentA > limit || p.ExtentB > limit || p.ExtentC > limit {
+		return true
+	}
+	if p.Device.MaxTrips == 0 {
+		return false
+	}
+	for i := range p.Batch {
+		if p.Batch[i].K > p.Device.maxDepth(&tiles[p.Choice[i]]) {
+			return true
+		}
+	}
+	return false
+}
+
+// window is the range of elements of one buffer that a launch touches.
+type window struct{ first, end int }
+
+func (w window) with(o window) window {
+	if w.first == w.end {
+		return o
+	}
+	if o.first == o.end {
+		return w
+	}
+	return window{min(w.first, o.first), max(w.end, o.end)}
+}
+
+func (w window) base() int { return w.first / baseAlign * baseAlign }
+func (w window) span() int { return w.end - w.base() }
+
+// windows are those of A, B and C.
+type windows [3]window
+
+func (w windows) with(o windows) windows {
+	for i := range w {
+		w[i] = w[i].with(o[i])
+	}
+	return w
+}
+
+func (w windows) within(limit int) bool {
+	return w[0].span() <= limit && w[1].span() <= limit && w[2].span() <= limit
+}
+
+// reach is what one segment touches.
+func (t *Tile) reach(q *Problem, s *Segment) windows {
+	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
+	rows, cols, depth := min(t.TM, q.M-row), min(t.TN, q.N-col), int(s.K1-s.K0)
+	var w windows
+	if depth > 0 {
+		a, b := q.elementA(row, int(s.K0)), q.elementB(int(s.K0), col)
+		w[0] = window{a, q.elementA(row+rows-1, int(s.K1)-1) + 1}
+		w[1] = window{b, q.elementB(int(s.K1)-1, col+cols-1) + 1}
+	}
+	c := q.C.Offset + row*q.C.LD + col
+	w[2] = window{c, c + (rows-1)*q.C.LD + cols}
+	return w
+}
+
+// panelDepth is the longest K range, a multiple of TK, of which every tile of
+// the problem fits in a window.
+func (p *Plan) panelDepth(t *Tile, q *Problem) int {
+	limit := p.Device.spanLimit() - baseAlign
+	depth := min(roundUp(max(q.depth(), 1), t.TK), p.Device.maxDepth(t))
+	fit := func(ld int, strided bool, extent int) {
+		if strided { // K runs down the rows: (depth-1)*ld + extent
+			depth = min(depth, (limit-extent)/max(ld, 1)+1)
+		} else { // K runs along a row: (extent-1)*ld + depth
+			depth = min(depth, limit-(extent-1)*ld)
+		}
+	}
+	fit(q.A.LD, q.TransA, min(t.TM, q.M))
+	fit(q.B.LD, !q.TransB, min(t.TN, q.N))
+	return depth / t.TK * t.TK
+}
+
+// shrinkToBindings gives problems whose rows are so long that one tile of the
+// chosen shape reaches past a binding the shape with the fewest rows.
+func (p *Plan) shrinkToBindings() {
+	if !p.needsWindows() {
+		return
+	}
+	flat := 0
+	for id := range tiles {
+		if tiles[id].TM < tiles[flat].TM && p.Device.fits(TileID(id)) {
+			flat = id
+		}
+	}
+	for i := range p.Batch {
+		q := &p.Batch[i]
+		if t := p.Choice[i].Tile(); q.writes() && (p.panelDepth(&t, q) <= 0 || (min(t.TM, q.M)-1)*q.C.LD+t.TN > p.Device.spanLimit()-baseAlign) {
+			p.Choice[i] = TileID(flat)
+		}
+	}
+}
+
+// dealWindows deals a group as one tile or K panel a worker, in launches that
+// fit in a binding.
+func (p *Plan) dealWindows(g *group) error {
+	// Windows follow memory, so problems go in the order of the batch; each
+	// launch is sorted by K afterwards.
+	slices.SortFunc(g.problems, func(x, y ordered) int { return cmp.Compare(x.problem, y.problem) })
+	limit := p.Device.spanLimit()
+	var open windows
+	first := len(p.Workers) - 1
+	flush := func() {
+		if first < len(p.Workers)-1 {
+			p.launchWindow(g, first, open)
+		}
+		first, open = len(p.Workers)-1, windows{}
+	}
+	for _, o := range g.problems {
+		q := &p.Batch[o.problem]
+		panel := p.panelDepth(g.tile, q)
+		if panel <= 0 {
+			return problemError(int(o.problem), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.tile.Name, limit, p.Device.Name)
+		}
+		rows, cols := g.tile.grid(q)
+		for k0 := 0; k0 == 0 || k0 < q.depth(); k0 += panel {
+			if k0 > 0 {
+				flush() // the panel before this one must be in C
+			}
+			for tile := range rows * cols {
+				s := Segment{Problem: o.problem, Row: int32(tile / cols), Col: int32(tile % cols),
+					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: NoSlot, Accumulate: k0 > 0}
+				reach := g.tile.reach(q, &s)
+				if !reach.within(limit) {
+					return problemError(int(o.problem), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.tile.Name, limit, p.Device.Name)
+				}
+				if !open.with(reach).within(limit) {
+					flush()
+				}
+				open = open.with(reach)
+				p.Segments = append(p.Segments, s)
+				p.endWorker()
+			}
+		}
+	}
+	flush()
+	return nil
+}
+
+// launchWindow closes a launch of single-segment workers over its windows.
+func (p *Plan) launchWindow(g *group, first int, w windows) {
+	segments := p.Segments[p.Workers[first]:]
+	slices.SortStableFunc(segments, func(x, y Segment) int { return cmp.Compare(y.K1-y.K0, x.K1-x.K0) })
+	part := *g
+	part.load = load{}
+	for i := range segments {
+		part.load.addTile(g.tile, int(segments[i].K1-segments[i].K0))
+	}
+	from := len(p.Launches)
+	p.launch(&part, first)
+	for i := from; i < len(p.Launches); i++ {
+		l := &p.Launches[i]
+		l.BaseA, l.BaseB, l.BaseC = w[0].base(), w[1].base(), w[2].base()
+		l.SpanA, l.SpanB, l.SpanC = w[0].span(), w[1].span(), w[2].span()
+	}
+}
