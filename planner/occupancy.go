@@ -76,10 +76,7 @@ func (d *Device) sharedGroups(r Resources) int {
 		return 0
 	}
 	taken := roundUp(r.Shared+d.SharedReserved, max(d.SharedGranule, 1))
-	if taken == 0 {
-		return d.MaxGroups
-	}
-	return d.Shared / taken
+	return d.Shared / max(taken, 1)
 }
 
 // scalarWaves is the limit by scalar registers per SIMD of gfx908 and gfx90a

@@ -1,0 +1,130 @@
+package planner
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckMistakes(t *testing.T) {
+	good := Problem{M: 2, N: 3, K: 4, Alpha: 1, A: Matrix{0, 4}, B: Matrix{0, 3}, C: Matrix{0, 3}}
+	const lenA, lenB, lenC = 8, 12, 6
+	require.NoError(t, Batch{good}.Check(lenA, lenB, lenC))
+
+	cases := []struct {
+		name string
+		edit func(*Problem)
+		want string // "" when the batch is right
+	}{
+		{"negative M", func(p *Problem) { p.M = -1 }, "problem 1: M -1 is negative"},
+		{"negative K", func(p *Problem) { p.K = -7 }, "problem 1: K -7 is negative"},
+		{"N above int32", func(p *Problem) { p.N = MaxDim + 1 }, "problem 1: N 2147483648 is above the limit 2147483647"},
+		{"lda", func(p *Problem) { p.A.LD = 3 }, "problem 1: lda 3 < row length 4"},
+		{"lda transposed", func(p *Problem) { p.TransA, p.A.LD = true, 1 }, "problem 1: lda 1 < row length 2"},
+		{"ldb", func(p *Problem) { p.B.LD = 2 }, "problem 1: ldb 2 < row length 3"},
+		{"ldb transposed", func(p *Problem) { p.TransB = true }, "problem 1: ldb 3 < row length 4"},
+		{"ldc", func(p *Problem) { p.C.LD = 0 }, "problem 1: ldc 0 < row length 3"},
+		{"ldc above int32", func(p *Problem) { p.C.LD = math.MaxInt }, "problem 1: ldc 9223372036854775807 is above the limit 2147483647"},
+		{"negative offset", func(p *Problem) { p.B.Offset = -4 }, "problem 1: B offset -4 is negative"},
+		{"A past its buffer", func(p *Problem) { p.A.Offset = 1 }, "problem 1: A needs elements [1, 9) of a buffer of 8"},
+		{"C past its buffer", func(p *Problem) { p.C.LD = 4 }, "problem 1: C needs elements [0, 7) of a buffer of 6"},
+		{"offset overflows", func(p *Problem) { p.A.Offset = math.MaxInt - 2 }, "problem 1: A does not fit: its last offset overflows"},
+		{"overlap", func(p *Problem) {}, "problem 1: C overlaps C of problem 0"},
+		{"A not read when alpha is 0", func(p *Problem) { p.Alpha, p.A.Offset, p.M = 0, 99, 0 }, ""},
+		{"nothing written when M is 0", func(p *Problem) { p.M, p.C.Offset = 0, 1000 }, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p := good
+			c.edit(&p)
+			err := Batch{good, p}.Check(lenA, lenB, lenC)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, c.want)
+			var pe *ProblemError
+			require.ErrorAs(t, err, &pe)
+		})
+	}
+}
+
+func TestCheckOverlap(t *testing.T) {
+	at := func(off, m, n, ld int) Problem {
+		return Problem{M: m, N: n, B: Matrix{LD: n}, C: Matrix{off, ld}}
+	}
+	cases := []struct {
+		name  string
+		batch Batch
+		bad   bool
+	}{
+		{"side by side in one matrix", Batch{at(0, 4, 5, 10), at(5, 4, 5, 10)}, false},
+		{"side by side, one column shared", Batch{at(0, 4, 6, 10), at(5, 4, 5, 10)}, true},
+		{"quadrants", Batch{at(0, 2, 5, 10), at(5, 2, 5, 10), at(20, 2, 5, 10), at(25, 2, 5, 10)}, false},
+		{"quadrants, corner shared", Batch{at(0, 3, 6, 10), at(25, 2, 5, 10), at(6, 2, 4, 10)}, true},
+		{"block that wraps around the row end", Batch{at(8, 3, 4, 10), at(2, 3, 6, 10)}, false},
+		{"wrapped block meets a neighbour", Batch{at(8, 3, 4, 10), at(11, 1, 3, 10)}, true},
+		{"other leading dimension, disjoint", Batch{at(0, 3, 2, 10), at(2, 2, 3, 20)}, false},
+		{"other leading dimension, shared", Batch{at(0, 3, 2, 10), at(2, 3, 9, 20)}, true},
+		{"same element", Batch{at(7, 1, 1, 1), at(7, 1, 1, 1)}, true},
+		{"unsorted", Batch{at(100, 2, 2, 2), at(0, 10, 10, 10), at(103, 2, 2, 2)}, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.batch.Check(1000, 1000, 1000)
+			require.Equal(t, c.bad, err != nil, "%v", err)
+		})
+	}
+}
+
+// TestCheckOverlapRandom compares with marking every element.
+func TestCheckOverlapRandom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	found := [2]int{}
+	for range 20000 {
+		var b Batch
+		owner := make([]bool, 400)
+		overlaps := false
+		ld := 1 + rng.IntN(12)
+		for range 2 + rng.IntN(4) {
+			if rng.IntN(4) == 0 {
+				ld = 1 + rng.IntN(12)
+			}
+			p := Problem{M: 1 + rng.IntN(4), N: 1 + rng.IntN(ld), B: Matrix{LD: ld}, C: Matrix{rng.IntN(80), ld}}
+			for i := range p.M {
+				for j := range p.N {
+					e := p.C.Offset + i*ld + j
+					overlaps = overlaps || owner[e]
+					owner[e] = true
+				}
+			}
+			b = append(b, p)
+		}
+		err := b.Check(0, 0, len(owner))
+		require.Equal(t, overlaps, err != nil, "%+v: %v", b, err)
+		if overlaps {
+			found[1]++
+		} else {
+			found[0]++
+		}
+	}
+	require.Greater(t, min(found[0], found[1]), 1000, "both outcomes are tested")
+}
+
+func TestPack(t *testing.T) {
+	b := mustPack(t, GEMM(2, 3, 5), Problem{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: 2})
+	require.Equal(t, Batch{
+		{M: 2, N: 3, K: 5, Alpha: 1, A: Matrix{0, 5}, B: Matrix{0, 3}, C: Matrix{0, 3}},
+		{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: 2, A: Matrix{12, 3}, B: Matrix{16, 1}, C: Matrix{8, 2}},
+	}, b)
+	a, bb, c := b.Extent()
+	require.Equal(t, []int{15, 18, 14}, []int{a, bb, c})
+	require.NoError(t, b.Check(a, bb, c))
+
+	_, err := Pack(GEMM(1, 1, 1), GEMM(-2, 1, 1))
+	require.EqualError(t, err, "problem 1: M -2 is negative")
+	_, err = Pack(GEMM(MaxDim, MaxDim, 1), GEMM(MaxDim, MaxDim, 1), GEMM(MaxDim, MaxDim, 1))
+	require.EqualError(t, err, "problem 2: C does not fit: its last offset overflows")
+}

@@ -1,0 +1,173 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden plans")
+
+func TestEncode(t *testing.T) {
+	b := mustPack(t,
+		Problem{M: 70, N: 9, K: 20, Alpha: 2, Beta: -0.5},
+		Problem{M: 3, N: 5, K: 0, Alpha: 1, Beta: 3},
+		Problem{M: 8, N: 8, K: 8, TransA: true, Alpha: 1},
+	)
+	p, err := New(device(t, "h200-webgpu"), b, Options{Tile: "large", Schedule: ScheduleDataParallel})
+	require.NoError(t, err)
+	w := p.Encode(nil)
+	require.Len(t, w, p.Words())
+	require.Equal(t, []uint32{Version, uint32(len(w)), 2, 0}, w[:4])
+	id, _ := TileByName("large")
+	require.Equal(t, []uint32{uint32(id), 3, uint32(p.Launches[0].Items), 0}, w[HeaderWords:HeaderWords+4])
+	require.Equal(t, uint32(id)|1<<8|1<<10, w[HeaderWords+RecordWords], "the transposed problem has a launch of its own, and wide loads")
+
+	items := w[p.Launches[0].Items:]
+	f := math.Float32bits
+	require.Equal(t, []uint32{0, 0, 0, 20, 20, 9, 9, 64 | 9<<16, f(2), f(-0.5), Final, 0}, items[:ItemWords])
+	require.Equal(t, []uint32{64 * 20, 0, 64 * 9, 20, 20, 9, 9, 6 | 9<<16, f(2), f(-0.5), Final, 0}, items[ItemWords:2*ItemWords])
+	require.Equal(t, []uint32{1400, 180, 632, 0, 0, 5, 5, 3 | 5<<16, f(1), f(3), Final, 0}, items[2*ItemWords:3*ItemWords])
+	require.Equal(t, w, p.Encode(w), "encoding in place")
+	require.Zero(t, testing.AllocsPerRun(10, func() { w = p.Encode(w) }))
+}
+
+func TestEncodeSplit(t *testing.T) {
+	b := mustPack(t, GEMM(16, 16, 1000))
+	p, err := New(device(t, "h200-webgpu"), b, Options{Tile: "small", Schedule: ScheduleStreamK})
+	require.NoError(t, err)
+	w := p.Encode(nil)
+	l, fix := p.Launches[0], p.Launches[1]
+	require.True(t, l.Split && fix.Fixup)
+	require.Equal(t, uint32(p.Workspace), w[3])
+	depth := uint32(0)
+	for j := range l.Count {
+		item := w[l.Items+j*ItemWords:]
+		require.Equal(t, uint32(j), item[10], "slots in the order of K")
+		require.Equal(t, depth, item[0], "A advances along K")
+		require.Equal(t, depth*16, item[1], "B advances by rows")
+		depth += item[3]
+	}
+	require.Equal(t, uint32(1000), depth)
+	require.Equal(t, []uint32{0, 16, 16 | 16<<16, 0, math.Float32bits(1), 0, uint32(l.Count), 0}, w[fix.Items:fix.Items+FixupWords])
+}
+
+func TestEncodeLoop(t *testing.T) {
+	b := mustPack(t, GEMM(8, 8, 64), GEMM(8, 8, 64), GEMM(8, 8, 64))
+	d := *device(t, "h200-webgpu")
+	d.ComputeUnits, d.MaxGroups = 1, 1
+	p, err := New(&d, b, Options{Tile: "small", Schedule: ScheduleStreamK})
+	require.NoError(t, err)
+	require.True(t, p.Launches[0].Loop)
+	w := p.Encode(nil)
+	l := p.Launches[0]
+	require.Equal(t, []uint32{0, 3}, w[l.Table:l.Table+2])
+	require.Zero(t, l.Table%sectionWords+l.Items%sectionWords)
+}
+
+func TestBuildReusesMemory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	big, small := randomBatch(t, rng, 300, 0, 200), randomBatch(t, rng, 20, 0, 200)
+	d := device(t, "h200-webgpu")
+	for _, s := range append(Schedules(), ScheduleAuto) {
+		p := new(Plan)
+		require.NoError(t, p.Build(d, big, Options{Schedule: s}))
+		require.Zero(t, testing.AllocsPerRun(5, func() {
+			if p.Build(d, small, Options{Schedule: s}) != nil || p.Build(d, big, Options{Schedule: s}) != nil {
+				t.Error("build failed")
+			}
+		}), "schedule %q", s)
+		fresh, err := New(d, big, Options{Schedule: s})
+		require.NoError(t, err)
+		require.Equal(t, fresh.Encode(nil), p.Encode(nil), "a rebuilt plan equals a fresh one")
+	}
+}
+
+func TestBuildErrors(t *testing.T) {
+	d := device(t, "webgpu-default")
+	good := mustPack(t, GEMM(4, 4, 4))
+	long := Batch{{M: 64, N: 4, K: 4, Alpha: 1, A: Matrix{LD: 20 << 20}, B: Matrix{LD: 4}, C: Matrix{LD: 4}}}
+	tall := Batch{{M: 64, N: 4, K: 4, Alpha: 1, A: Matrix{LD: 4}, B: Matrix{LD: 4}, C: Matrix{LD: 20 << 20}}}
+	for _, c := range []struct {
+		name string
+		b    Batch
+		o    Options
+		want string
+	}{
+		{"bad batch", Batch{{M: -1}}, Options{}, "problem 0: M -1 is negative"},
+		{"unknown tile", good, Options{Tile: "xl"}, `unknown tile "xl"`},
+		{"unknown rule", good, Options{Rule: "best"}, `unknown rule "best" (known: cost, zhang2025)`},
+		{"unknown schedule", good, Options{Schedule: "random"}, `unknown schedule "random" (known: [data-parallel batched split-k stream-k])`},
+		{"rows longer than a binding", long, Options{}, "problem 0: lda or ldb is too large: one tile tiny-k16 reaches more than the 33554432 elements that webgpu-default can bind"},
+		{"rows of C longer than a binding", tall, Options{}, "problem 0: ldc 20971520 is too large"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := New(d, c.b, c.o)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// TestGoldenPlans shows every change of what is planned.
+func TestGoldenPlans(t *testing.T) {
+	inception := mustPack(t, GEMM(49, 160, 192), GEMM(49, 128, 192), GEMM(49, 256, 192), GEMM(49, 160, 192), GEMM(49, 32, 192))
+	random := randomBatch(t, rand.New(rand.NewPCG(9, 9)), 24, 0, 150)
+	longK := mustPack(t, GEMM(64, 64, 8192), GEMM(48, 80, 4000))
+	for _, c := range []struct {
+		name, device string
+		b            Batch
+		o            Options
+	}{
+		{"inception8-h200", "h200-webgpu", inception, Options{}},
+		{"inception8-mi210-zhang", "mi210", inception, Options{Rule: RuleZhang2025}},
+		{"inception8-default", "webgpu-default", inception, Options{}},
+		{"random-h200", "h200-webgpu", random, Options{}},
+		{"random-lavapipe", "lavapipe", random, Options{}},
+		{"longk-split", "h200-webgpu", longK, Options{Schedule: ScheduleSplitK}},
+		{"longk-stream", "h200-webgpu", longK, Options{Schedule: ScheduleStreamK}},
+		{"longk-auto", "h200-webgpu", longK, Options{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := New(device(t, c.device), c.b, c.o)
+			require.NoError(t, err)
+			var got bytes.Buffer
+			require.NoError(t, p.WriteText(&got))
+			fmt.Fprintln(&got, "\nsegments (problem row,col k slot) by worker")
+			for w := range len(p.Workers) - 1 {
+				fmt.Fprintf(&got, "%d:", w)
+				for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
+					fmt.Fprintf(&got, " (%d %d,%d %d-%d %d)", s.Problem, s.Row, s.Col, s.K0, s.K1, s.Slot)
+				}
+				fmt.Fprintln(&got)
+			}
+			file := filepath.Join("testdata", c.name+".txt")
+			if *update {
+				require.NoError(t, os.MkdirAll("testdata", 0o755))
+				require.NoError(t, os.WriteFile(file, got.Bytes(), 0o644))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got.String(), "run go test ./planner -update and read the difference")
+		})
+	}
+}
+
+func TestExplainJSON(t *testing.T) {
+	p, err := New(device(t, "mi210"), mustPack(t, GEMM(70, 70, 33), GEMM(0, 4, 4)), Options{Tile: "large"})
+	require.NoError(t, err)
+	text, err := json.Marshal(p)
+	require.NoError(t, err)
+	var e Explanation
+	require.NoError(t, json.Unmarshal(text, &e))
+	require.Equal(t, p.Explain(), e)
+	require.Equal(t, ProblemUse{Index: 0, M: 70, N: 70, K: 33, Trans: "nn", Tile: "large", Tiles: 4, Waves: 16, Segments: 4, MinK: 33, MaxK: 33, Padding: 1 - 4900./16384}, e.Problems[0])
+	require.Zero(t, e.Problems[1].Tiles)
+}
