@@ -7,8 +7,10 @@ import (
 	"slices"
 )
 
-// scratch is memory that Build reuses. It carries nothing from plan to plan.
+// scratch is memory that Build reuses. Only the model of the device lives on
+// from plan to plan.
 type scratch struct {
+	model   model
 	regions []region
 	order   []ordered
 	group   group // the one being dealt; here because dealers are called indirectly
@@ -49,6 +51,7 @@ func (p *Plan) Build(d *Device, b Batch, o Options) error {
 	}
 	p.Batch = append(p.Batch[:0], b...)
 	p.Device, p.Options = *d, o
+	p.scratch.model.set(d)
 	p.Choice = slices.Grow(p.Choice[:0], len(b))[:len(b)]
 	p.Segments, p.Fixups, p.Launches = p.Segments[:0], p.Fixups[:0], p.Launches[:0]
 	p.Workers = append(p.Workers[:0], 0)
@@ -66,40 +69,52 @@ func (p *Plan) Build(d *Device, b Batch, o Options) error {
 	return nil
 }
 
-// choose sets p.Choice and p.Schedule.
-func (p *Plan) choose() error {
-	schedule, err := ParseSchedule(string(p.Options.Schedule))
-	if err != nil {
+// choose sets p.Choice, and p.Options to names that are known.
+func (p *Plan) choose() (err error) {
+	if p.Options.Schedule, err = ParseSchedule(string(p.Options.Schedule)); err != nil {
 		return err
 	}
-	rule, err := ParseRule(string(p.Options.Rule))
-	if err != nil {
+	if p.Options.Rule, err = ParseRule(string(p.Options.Rule)); err != nil {
 		return err
-	}
-	p.Schedule = schedule
-	if schedule == ScheduleAuto {
-		p.Schedule = ScheduleDataParallel
 	}
 	switch {
 	case p.Options.Tile != "":
-		id, err := TileByName(p.Options.Tile)
-		if err != nil {
-			return err
-		}
-		if !p.Device.fits(id) {
-			return fmt.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", tiles[id], tiles[id].SharedBytes(), p.Device.Name, p.Device.GroupShared)
-		}
-		for i := range p.Choice {
-			p.Choice[i] = id
-		}
-		return nil
-	case rule == RuleZhang2025:
+		return p.chooseTile(p.Options.Tile)
+	case p.Options.Rule == RuleZhang2025:
 		err = p.chooseZhang()
 	default:
-		p.chooseByCost(schedule)
+		p.chooseByCost()
 	}
 	p.shrinkToBindings()
 	return err
+}
+
+// chooseTile takes one shape for all problems.
+func (p *Plan) chooseTile(name string) error {
+	id, err := TileByName(name)
+	if err != nil {
+		return err
+	}
+	if !p.scratch.model.tiles[id].fits {
+		return fmt.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", tiles[id], tiles[id].SharedBytes(), p.Device.Name, p.Device.GroupShared)
+	}
+	for i := range p.Choice {
+		p.Choice[i] = id
+	}
+	return nil
+}
+
+// schedule is the one asked for, or the cheapest for the group. The algorithm of
+// Zhang et al. knows one tile a worker only.
+func (p *Plan) schedule(g *group) Schedule {
+	switch {
+	case p.Options.Schedule != ScheduleAuto:
+		return p.Options.Schedule
+	case p.Options.Rule == RuleZhang2025:
+		return ScheduleDataParallel
+	}
+	s, _ := p.scratch.model.cheapest(g.Tile, g.load)
+	return s
 }
 
 // fits reports whether a workgroup of the tile can run. Thread counts above the
@@ -154,14 +169,20 @@ func (p *Plan) deal() error {
 				return err
 			}
 		} else {
-			worker, fixup := len(p.Workers)-1, len(p.Fixups)
-			dealers[p.Schedule](p, g)
-			p.launch(g, worker)
-			p.launchFixups(g, fixup)
+			p.dealGroup(g, p.schedule(g))
 		}
 		first = last
 	}
 	return nil
+}
+
+func (p *Plan) dealGroup(g *group, s Schedule) {
+	worker, fixup := len(p.Workers)-1, len(p.Fixups)
+	dealers[s](p, g)
+	p.launch(g, s, worker)
+	if len(p.Fixups) > fixup {
+		p.launchFixups(g, s, fixup)
+	}
 }
 
 func (p *Plan) group(id TileID, transA, transB bool, problems []ordered) group {
@@ -180,7 +201,7 @@ func (p *Plan) endWorker() { p.Workers = append(p.Workers, int32(len(p.Segments)
 // launch makes launches of the workers from first on. Their number is bounded by
 // the device's largest grid dimension, so that grids need no second dimension
 // and have no empty workgroups.
-func (p *Plan) launch(g *group, first int) {
+func (p *Plan) launch(g *group, s Schedule, first int) {
 	k := g.Kernel
 	for w := first; w < len(p.Workers)-1; w++ {
 		k.Loop = k.Loop || p.Workers[w+1]-p.Workers[w] > 1
@@ -188,12 +209,13 @@ func (p *Plan) launch(g *group, first int) {
 	for i := int(p.Workers[first]); i < len(p.Segments) && !k.Split; i++ {
 		k.Split = p.Segments[i].Slot != NoSlot
 	}
-	p.cutLaunches(Launch{Kernel: k, Cost: p.Device.cost(g.Tile, p.Schedule, g.load)}, first, len(p.Workers)-1)
+	cost, _ := p.scratch.model.cost(g.Tile, s, g.load)
+	p.cutLaunches(Launch{Kernel: k, Schedule: s, Cost: cost}, first, len(p.Workers)-1)
 }
 
-func (p *Plan) launchFixups(g *group, first int) {
-	k := Kernel{Tile: g.Tile, Fixup: true}
-	p.cutLaunches(Launch{Kernel: k, Cost: p.Device.LaunchMicros}, first, len(p.Fixups))
+func (p *Plan) launchFixups(g *group, s Schedule, first int) {
+	_, cost := p.scratch.model.cost(g.Tile, s, g.load)
+	p.cutLaunches(Launch{Kernel: Kernel{Tile: g.Tile, Fixup: true}, Schedule: s, Cost: cost}, first, len(p.Fixups))
 }
 
 func (p *Plan) cutLaunches(l Launch, first, last int) {

@@ -4,23 +4,25 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
 // Explanation is a plan in words and numbers, for people and for JSON.
 type Explanation struct {
-	Device    string   `json:"device"`
-	Rule      Rule     `json:"rule"`
-	Schedule  Schedule `json:"schedule"`
-	GFLOP     float64  `json:"gflop"`
-	Micros    float64  `json:"predicted_micros"`
-	TLP       float64  `json:"tlp"`       // Zhang et al. 2025, Eq 4, threads
-	TLPGroups float64  `json:"tlp_eq3"`   // Eq 3, threads
-	Occupancy float64  `json:"occupancy"` // predicted active waves over the device's maximum, weighted by tiles
-	Workers   int      `json:"workers"`
-	Segments  int      `json:"segments"`
-	Workspace int      `json:"workspace_bytes"`
-	PlanBytes int      `json:"plan_bytes"`
+	Device    string  `json:"device"`
+	Rule      Rule    `json:"rule"`
+	Schedule  string  `json:"schedule"` // of its launches, each named once
+	GFLOP     float64 `json:"gflop"`
+	Micros    float64 `json:"predicted_micros"`
+	TLP       float64 `json:"tlp"`       // Zhang et al. 2025, Eq 4, threads
+	TLPGroups float64 `json:"tlp_eq3"`   // Eq 3, threads
+	Occupancy float64 `json:"occupancy"` // predicted active waves over the device's maximum, weighted by tiles
+	Workers   int     `json:"workers"`
+	Segments  int     `json:"segments"`
+	Workspace int     `json:"workspace_bytes"`
+	PlanBytes int     `json:"plan_bytes"`
 
 	Tiles    []TileUse    `json:"tiles"`
 	Launches []LaunchUse  `json:"launches"`
@@ -87,15 +89,12 @@ func transName(a, b bool) string {
 // Explain describes the plan.
 func (p *Plan) Explain() Explanation {
 	e := Explanation{
-		Device: p.Device.Name, Rule: p.Options.Rule, Schedule: p.Schedule,
+		Device: p.Device.Name, Rule: p.Options.Rule, Schedule: p.scheduleNames(),
 		GFLOP: p.Batch.FLOPs() / 1e9, Micros: p.Cost,
 		TLP: p.TLP, TLPGroups: p.threadParallelism(TLPEq3),
 		Workers: len(p.Workers) - 1, Segments: len(p.Segments),
 		Workspace: 4 * p.Workspace, PlanBytes: 4 * p.Words(),
 		Tiles: []TileUse{}, Launches: make([]LaunchUse, len(p.Launches)),
-	}
-	if e.Rule == "" {
-		e.Rule = RuleCost
 	}
 	for i, l := range p.Launches {
 		e.Launches[i] = LaunchUse{Kernel: l.Kernel.String(), Workers: l.Count, Micros: l.Cost}
@@ -121,6 +120,17 @@ func (p *Plan) Explain() Explanation {
 		e.Occupancy /= float64(total)
 	}
 	return e
+}
+
+// scheduleNames lists the schedules of the launches.
+func (p *Plan) scheduleNames() string {
+	var names []string
+	for _, l := range p.Launches {
+		if !slices.Contains(names, string(l.Schedule)) {
+			names = append(names, string(l.Schedule))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func (p *Plan) explainProblems() []ProblemUse {
@@ -155,7 +165,7 @@ func (p *Plan) WriteText(w io.Writer) error {
 	e := p.Explain()
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "device\t%s\n", e.Device)
-	fmt.Fprintf(tw, "rule, schedule\t%s, %s\n", e.Rule, e.Schedule)
+	fmt.Fprintf(tw, "rule; schedule\t%s; %s\n", e.Rule, e.Schedule)
 	fmt.Fprintf(tw, "work\t%d problems, %.4g GFLOP\n", len(e.Problems), e.GFLOP)
 	fmt.Fprintf(tw, "predicted\t%.1f us, occupancy %.0f %%, TLP %.0f threads (Eq 3: %.0f)\n", e.Micros, 100*e.Occupancy, e.TLP, e.TLPGroups)
 	fmt.Fprintf(tw, "workers\t%d with %d segments, workspace %d bytes, plan %d bytes\n", e.Workers, e.Segments, e.Workspace, e.PlanBytes)

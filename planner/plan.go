@@ -46,6 +46,7 @@ type Fixup struct {
 // each sees what the earlier ones wrote.
 type Launch struct {
 	Kernel
+	Schedule Schedule // that dealt its work
 	// Workers [First, First+Count) of the plan; for Fixup kernels the range
 	// counts entries of Plan.Fixups, one worker each.
 	First, Count int
@@ -67,7 +68,6 @@ type Plan struct {
 	Batch    Batch // a copy
 	Device   Device
 	Options  Options
-	Schedule Schedule // the one that was chosen
 	Choice   []TileID // per problem
 	Segments []Segment
 	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order.

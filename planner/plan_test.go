@@ -180,7 +180,7 @@ func TestWindows(t *testing.T) {
 		{"loop limit", 1 << 30, 100, mustPack(t, GEMM(10, 10, 20000), GEMM(3, 3, 3)), true},
 	}
 	for _, c := range cases {
-		for _, tile := range []string{"", "tiny-k16", "large"} {
+		for _, tile := range []string{"", "tiny-k4", "large"} {
 			t.Run(c.name+"/"+tile, func(t *testing.T) {
 				d := *device(t, "webgpu-default")
 				d.MaxBinding, d.MaxTrips = c.binding, c.trips

@@ -51,15 +51,14 @@ func dealDataParallel(p *Plan, g *group) {
 	})
 }
 
-// dealBatched gives a worker consecutive tiles until it has as many K steps as
-// the longest tile, or as leaves four workers for every place on the device:
-// fewer, fuller workers for many tiny tiles (the batching of Li et al. 2019).
+// dealBatched gives a worker consecutive tiles until it has its share of K
+// steps: fewer, fuller workers for many tiny tiles (the batching of Li et al.
+// 2019).
 func dealBatched(p *Plan, g *group) {
-	share := max(g.load.longest, int(g.load.steps)/(4*p.Device.resident(g.Tile)))
-	budget := p.Device.tripSteps(g.tile)
+	share := p.scratch.model.batchSteps(g.Tile, g.load)
 	held := 0
 	p.forTiles(g, func(s Segment, steps int) {
-		if held > 0 && (held+steps > share || held+steps > budget) {
+		if held > 0 && held+steps > share {
 			p.endWorker()
 			held = 0
 		}
@@ -69,10 +68,21 @@ func dealBatched(p *Plan, g *group) {
 	p.endWorker()
 }
 
+// batchSteps is the share of a worker under dealBatched: as many steps as the
+// longest tile has, or as leave two workers for every place on the device.
+func (m *model) batchSteps(id TileID, l load) int {
+	d := &m.device
+	share := max(l.longest, ceilDiv(int(l.steps), 2*m.tiles[id].resident))
+	if d.MaxTrips > 0 {
+		share = min(share, d.tripSteps(&tiles[id]))
+	}
+	return share
+}
+
 // dealSplitK cuts the K ranges of long tiles into equal parts, so that the parts
 // of all tiles fill the device once.
 func dealSplitK(p *Plan, g *group) {
-	part := p.Device.splitSteps(g.Tile, g.load)
+	part := p.scratch.model.splitSteps(g.Tile, g.load)
 	slots := p.slots(g)
 	p.forTiles(g, func(s Segment, steps int) {
 		parts := ceilDiv(steps, part)
@@ -95,9 +105,9 @@ func dealSplitK(p *Plan, g *group) {
 // splitSteps is the number of K steps in a part of dealSplitK: all steps shared
 // by the places on the device, but never so few that parts cost more than they
 // save. Parts get longer while their partial tiles would not fit in a binding.
-func (d *Device) splitSteps(id TileID, l load) int {
-	part := max(int(l.steps)/d.resident(id), minPartSteps)
-	slotLimit := d.spanLimit() / maxGroups / (tiles[id].TM * tiles[id].TN)
+func (m *model) splitSteps(id TileID, l load) int {
+	part := max(int(l.steps)/m.tiles[id].resident, minPartSteps)
+	slotLimit := m.device.spanLimit() / maxGroups / (tiles[id].TM * tiles[id].TN)
 	for part < l.longest && int(l.steps)/part+l.tiles > slotLimit {
 		part *= 2
 	}
@@ -109,7 +119,7 @@ func (d *Device) splitSteps(id TileID, l load) int {
 // whole ones and begin another.
 func dealStreamK(p *Plan, g *group) {
 	total := int(g.load.steps)
-	workers := p.Device.streamWorkers(g.Tile, g.load)
+	workers := p.scratch.model.streamWorkers(g.Tile, g.load)
 	slots := p.slots(g)
 	done, worker := 0, 0
 	shareEnd := total / workers
@@ -142,9 +152,9 @@ func dealStreamK(p *Plan, g *group) {
 // streamWorkers is the number of workers that share the steps of a group: one
 // for every place on the device, unless their shares get too short, or too long
 // for the device's loop limit.
-func (d *Device) streamWorkers(id TileID, l load) int {
-	total := int(l.steps)
-	workers := min(d.resident(id), ceilDiv(total, minPartSteps))
+func (m *model) streamWorkers(id TileID, l load) int {
+	d, total := &m.device, int(l.steps)
+	workers := min(m.tiles[id].resident, ceilDiv(total, minPartSteps))
 	if d.MaxTrips > 0 {
 		workers = max(workers, ceilDiv(total, d.tripSteps(&tiles[id])))
 	}

@@ -189,7 +189,7 @@ func (p *Plan) launchWindow(g *group, first int, w windows) {
 		part.load.addTile(g.tile, int(segments[i].K1-segments[i].K0))
 	}
 	from := len(p.Launches)
-	p.launch(&part, first)
+	p.launch(&part, ScheduleDataParallel, first)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]
 		l.BaseA, l.BaseB, l.BaseC = w[0].base(), w[1].base(), w[2].base()

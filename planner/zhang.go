@@ -87,7 +87,7 @@ func (p *Plan) threadParallelism(eq TLPEquation) float64 {
 		t := &tiles[id]
 		threads += float64(n) * float64(t.Threads)
 		waves += float64(n) * float64(ceilDiv(t.Threads, max(p.Device.WaveSize, 1)))
-		units += float64(n) / float64(p.Device.resident(TileID(id))) // devices that these groups fill
+		units += float64(n) / float64(p.scratch.model.tiles[id].resident) // devices that these groups fill
 	}
 	if eq == TLPEq3 {
 		return threads

@@ -1,0 +1,50 @@
+# make demo    set up what is missing, then plan and run a batch, verified
+# make test    set up what is missing, then run all tests
+# make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector
+
+GO          ?= go
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Pure-Go packages: the race detector cannot see into the WebGPU library, and its
+# build of the binding would take minutes.
+RACE        := ./planner/... ./wgsl/... ./internal/... ./dispatch/...
+
+.PHONY: demo build test check fmt vet staticcheck tidy race bench golden setup
+
+demo: setup build
+	bin/batchgemm devices
+	bin/batchgemm plan inception-8
+	bin/batchgemm run inception-8 --verify
+	bin/batchgemm run random:mn=128,k=128,batch=32,seed=1 --verify
+
+build:
+	$(GO) build -o bin/ ./cmd/batchgemm
+
+test: setup
+	$(GO) test ./...
+
+check: setup fmt vet staticcheck tidy test race
+
+fmt:
+	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet ./...
+
+staticcheck:
+	$(GO) run $(STATICCHECK) ./...
+
+tidy:
+	$(GO) mod tidy -diff
+
+race:
+	$(GO) test -race -short $(RACE)
+
+bench:
+	$(GO) test -run xxx -bench . -benchmem ./planner ./wgsl ./internal/cpu
+
+golden:
+	$(GO) test ./planner ./wgsl ./cmd/... -update
+
+setup:
+	@scripts/setup.sh

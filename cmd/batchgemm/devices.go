@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+)
+
+// listing is the JSON of devices.
+type listing struct {
+	Backends []backendListing `json:"backends"`
+	Default  *deviceRef       `json:"default"` // null when nothing can be opened
+	Error    string           `json:"error,omitempty"`
+}
+
+type backendListing struct {
+	Backend     string          `json:"backend"`
+	Devices     []dispatch.Info `json:"devices"`
+	Unavailable string          `json:"unavailable,omitempty"` // the reason
+}
+
+type deviceRef struct {
+	Backend string `json:"backend"`
+	Index   int    `json:"index"`
+}
+
+func newDevices() *cobra.Command {
+	return &cobra.Command{
+		Use:   "devices",
+		Short: "List the devices of all backends",
+		Long: `List all backends with their devices, or with the reason why they have none.
+The default is what run takes when it is not told otherwise.`,
+		Example: `  batchgemm devices
+  batchgemm devices --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l := listing{}
+			for _, b := range dispatch.Devices() {
+				entry := backendListing{Backend: b.Backend, Devices: append([]dispatch.Info{}, b.Devices...)}
+				if b.Err != nil {
+					entry.Unavailable = b.Err.Error()
+				}
+				l.Backends = append(l.Backends, entry)
+			}
+			device, err := dispatch.Open(cmd.Context())
+			if err != nil {
+				l.Error = err.Error()
+			} else {
+				l.Default = &deviceRef{device.Info().Backend, device.Info().Index}
+				if err := device.Close(); err != nil {
+					return err
+				}
+			}
+			return emit(cmd, l, l.text)
+		},
+	}
+}
+
+func (l *listing) text(w io.Writer) error {
+	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "DRIVER", "KIND", "SUBGROUP", "DEFAULT"}}
+	var notes []string
+	for _, b := range l.Backends {
+		if b.Unavailable != "" {
+			notes = append(notes, b.Backend+": "+b.Unavailable)
+		}
+		for _, d := range b.Devices {
+			kind, chosen := "hardware", ""
+			if d.Software {
+				kind = "software"
+			}
+			if l.Default != nil && *l.Default == (deviceRef{d.Backend, d.Index}) {
+				chosen = "*"
+			}
+			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, d.Driver, kind, d.Subgroup, chosen})
+		}
+	}
+	if l.Error != "" {
+		notes = append(notes, "no default: "+l.Error)
+	}
+	return table(w, rows, notes)
+}

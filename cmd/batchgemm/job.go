@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// operands gives a workload's own matrices, or the same random ones every time.
+func operands(w *workload.Workload) (*workload.Operands, error) {
+	if w.Operands != nil {
+		return w.Operands, nil
+	}
+	ops, err := workload.NewOperands(w.Batch)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", w.Name, err)
+	}
+	rng := rand.New(rand.NewPCG(1, 0))
+	for _, s := range [][]float32{ops.A, ops.B, ops.C} {
+		reference.Uniform(rng, s)
+	}
+	return ops, nil
+}
+
+// job is a batch on a device, ready to run.
+type job struct {
+	device  *dispatch.Device
+	plan    *planner.Plan
+	program *dispatch.Program
+	buffers []*dispatch.Buffer // A, B, C
+
+	planTime, prepareTime time.Duration
+}
+
+// newJob plans and prepares a batch and uploads its operands. The caller closes
+// the job, also after an error.
+func newJob(ctx context.Context, device *dispatch.Device, batch planner.Batch, ops *workload.Operands, options planner.Options) (*job, error) {
+	j := &job{device: device}
+	start := time.Now()
+	plan, err := device.Plan(batch, options)
+	if err != nil {
+		return j, err
+	}
+	j.plan, j.planTime = plan, time.Since(start)
+
+	start = time.Now()
+	if j.program, err = device.Prepare(ctx, plan); err != nil {
+		return j, err
+	}
+	j.prepareTime = time.Since(start)
+
+	for _, data := range [][]float32{ops.A, ops.B, ops.C} {
+		buffer, err := device.NewBuffer(len(data))
+		if err != nil {
+			return j, err
+		}
+		j.buffers = append(j.buffers, buffer)
+		if err := buffer.Write(ctx, 0, data); err != nil {
+			return j, err
+		}
+	}
+	return j, nil
+}
+
+// time runs the batch once and waits.
+func (j *job) time(ctx context.Context) (dispatch.Timing, error) {
+	return j.device.Time(ctx, dispatch.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]})
+}
+
+// result reads C.
+func (j *job) result(ctx context.Context) ([]float32, error) {
+	c := make([]float32, j.buffers[2].Len())
+	return c, j.buffers[2].Read(ctx, 0, c)
+}
+
+func (j *job) close() error {
+	var errs []error
+	for _, b := range slices.Backward(j.buffers) {
+		errs = append(errs, b.Close())
+	}
+	if j.program != nil {
+		errs = append(errs, j.program.Close())
+	}
+	return errors.Join(errs...)
+}

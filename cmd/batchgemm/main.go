@@ -1,0 +1,107 @@
+// Command batchgemm plans, runs and verifies batches of matrix products.
+//
+// Results go to standard output, errors to standard error in one line. The exit
+// code is 0, 1 for a failure, and 2 for wrong usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchgemm/batchgemm/internal/workload"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process
+	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// usageError marks an error in how the command was called.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// execute runs one command line and returns the exit code.
+func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root, started := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code, message := exitFailure, err.Error()
+	switch usage := (usageError{}); {
+	case ctx.Err() != nil:
+		message = "interrupted"
+	case !*started, errors.As(err, &usage), errors.Is(err, workload.ErrUnknown):
+		code = exitUsage
+	}
+	fmt.Fprintln(stderr, "batchgemm:", strings.Join(strings.Fields(message), " "))
+	return code
+}
+
+// newRoot returns the command tree, and a flag that is set when the arguments
+// were found right and the work of a command begins.
+func newRoot() (root *cobra.Command, started *bool) {
+	started = new(bool)
+	root = &cobra.Command{
+		Use:   "batchgemm",
+		Short: "Batches of many small matrix products on any GPU",
+		Long: `batchgemm computes C = alpha*op(A)*op(B) + beta*C for many small float32
+matrices at once, each product with its own sizes, on whatever GPU is there.
+
+A WORKLOAD is one of
+  FILE      a text file with one product a line: M N K [transA transB alpha beta]
+            (trans is n or t; # begins a comment); - is standard input
+  FILE.npz  NumPy float32 arrays A0, B0[, C0], A1, ...: C = A*B, or A*B + C
+  inception-1 .. inception-9   the layers of an Inception network
+  zhang-MN-K-BATCH             one of 72 fixed batches, as zhang-512-1024-256
+  random:mn=512,k=128,batch=64,seed=1   sizes drawn from [16, max]`,
+		Example: `  batchgemm devices
+  batchgemm plan inception-1 --device mi210 --svg plan.svg
+  batchgemm run in.npz -o out.npz
+  batchgemm verify random:mn=100,k=100,batch=20`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.PersistentFlags().Bool("json", false, "print JSON")
+	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify())
+	return root, started
+}
+
+// oneWorkload checks and completes the argument of plan, run and verify.
+func oneWorkload(cmd *cobra.Command) {
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s takes one WORKLOAD, not %d", cmd.Name(), len(args))
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return append(workload.Names(), "random:"), cobra.ShellCompDirectiveDefault
+	}
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/npz"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const numpyFile = "../../internal/workload/testdata/numpy.npz"
+
+// batchgemm runs a command line on the cpu backend.
+func batchgemm(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	if args == nil {
+		args = []string{} // cobra reads nil as os.Args
+	}
+	t.Setenv(dispatch.BackendEnv, "cpu")
+	var out, errs bytes.Buffer
+	code = execute(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// succeed runs a command line that must leave nothing on stderr.
+func succeed(t *testing.T, stdin string, args ...string) (stdout string) {
+	t.Helper()
+	code, stdout, stderr := batchgemm(t, stdin, args...)
+	require.Empty(t, stderr)
+	require.Equal(t, exitOK, code)
+	return stdout
+}
+
+// decode runs a command with --json and decodes its output.
+func decode[T any](t *testing.T, stdin string, args ...string) T {
+	t.Helper()
+	var v T
+	d := json.NewDecoder(strings.NewReader(succeed(t, stdin, append(args, "--json")...)))
+	require.NoError(t, d.Decode(&v))
+	require.False(t, d.More())
+	return v
+}
+
+func TestErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	bad, huge, text := file("bad.txt", "1 2 3\n4 five 6\n"), file("huge.txt", "2147483647 1000000 1\n"), file("text.npz", "no zip")
+	for _, tc := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"unknown command", []string{"plot"}, exitUsage, `unknown command "plot" for "batchgemm"`},
+		{"nearly a command", []string{"pla"}, exitUsage, `unknown command "pla" for "batchgemm" Did you mean this? plan`},
+		{"unknown flag", []string{"run", "inception-1", "--fast"}, exitUsage, `unknown flag: --fast`},
+		{"bad flag value", []string{"run", "inception-1", "--repeat", "x"}, exitUsage, `invalid argument "x" for "--repeat" flag: strconv.ParseInt: parsing "x": invalid syntax`},
+		{"no workload", []string{"plan"}, exitUsage, `plan takes one WORKLOAD, not 0`},
+		{"two workloads", []string{"verify", "a", "b"}, exitUsage, `verify takes one WORKLOAD, not 2`},
+		{"devices with argument", []string{"devices", "x"}, exitUsage, `unknown command "x" for "batchgemm devices"`},
+		{"unknown workload", []string{"run", "inception-0"}, exitUsage, `unknown workload "inception-0": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH or random:mn=N,k=N,batch=N,seed=N`},
+		{"bad parameter", []string{"plan", "random:k=1", "--device", "mi210"}, exitUsage, `unknown workload "random:k=1": k "1" is not in [16, 2147483647]`},
+		{"unknown rule", []string{"plan", "inception-1", "--rule", "x"}, exitUsage, `unknown rule "x" (known: cost, zhang2025)`},
+		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage, `unknown schedule "x" (known: [data-parallel batched split-k stream-k])`},
+		{"unknown tile", []string{"run", "inception-1", "--tile", "x"}, exitUsage, `unknown tile "x" (known: `},
+		{"tlp", []string{"plan", "inception-1", "--rule", "zhang2025", "--tlp", "5"}, exitUsage, `--tlp 5 is not 3 or 4`},
+		{"threshold", []string{"plan", "inception-1", "--rule", "zhang2025", "--threshold", "nan"}, exitUsage, `--threshold NaN is not a number of threads`},
+		{"threshold without its rule", []string{"plan", "inception-1", "--threshold", "5"}, exitUsage, `--tlp and --threshold need --rule zhang2025`},
+		{"repeat", []string{"run", "inception-1", "--repeat", "0"}, exitUsage, `--repeat 0 is less than 1`},
+		{"unknown plan device", []string{"plan", "inception-1", "--device", "x"}, exitUsage, `unknown device "x" (known: mi210, `},
+		{"unknown backend", []string{"run", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
+		{"verify unknown backend", []string{"verify", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
+		{"unknown device", []string{"run", "inception-1", "--backend", "cpu", "--device-index", "7"}, exitUsage, `cpu: no device 7 (there are 1)`},
+		{"negative device", []string{"verify", "inception-1", "--device-index", "-1"}, exitUsage, `cpu: no device -1 (there are 1)`},
+		{"malformed file", []string{"run", bad}, exitFailure, bad + `:2: N "five" is not a whole number`},
+		{"directory", []string{"plan", dir, "--device", "mi210"}, exitFailure, `read ` + dir + `: is a directory`},
+		{"not a zip", []string{"run", text}, exitFailure, text + `: not an .npz file: zip: not a valid zip file`},
+		{"too large for memory", []string{"run", huge}, exitFailure, huge + `: the matrices need 8000008.0 GiB, but only `},
+		{"output in no folder", []string{"run", "inception-1", "-o", dir + "/no/out.npz"}, exitFailure, dir + `/no/out.npz: no such file or directory`},
+		{"output is a folder", []string{"run", "inception-1", "-o", dir}, exitFailure, dir + `: not a regular file`},
+		{"drawing in no folder", []string{"plan", "inception-1", "--device", "mi210", "--svg", dir + "/no/p.svg"}, exitFailure, dir + `/no/p.svg: no such file or directory`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := batchgemm(t, "", tc.args...)
+			require.Empty(t, stdout)
+			require.True(t, strings.HasPrefix(stderr, "batchgemm: "+tc.want), stderr)
+			require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+			require.Equal(t, tc.code, code)
+		})
+	}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 3, "nothing is left behind")
+}
+
+func TestDeviceIndexNeedsBackend(t *testing.T) {
+	t.Setenv(dispatch.BackendEnv, "")
+	var out, errs bytes.Buffer
+	code := execute(t.Context(), []string{"run", "inception-1", "--device-index", "0"}, nil, &out, &errs)
+	require.Equal(t, "batchgemm: --device-index needs --backend\n", errs.String())
+	require.Equal(t, exitUsage, code)
+}
+
+func TestInterrupted(t *testing.T) {
+	t.Setenv(dispatch.BackendEnv, "cpu")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, command := range []string{"run", "verify"} {
+		var out, errs bytes.Buffer
+		code := execute(ctx, []string{command, "inception-1"}, nil, &out, &errs)
+		require.Empty(t, out.String())
+		require.Equal(t, "batchgemm: interrupted\n", errs.String())
+		require.Equal(t, exitFailure, code)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	require.Equal(t, succeed(t, ""), succeed(t, "", "--help"))
+	for _, command := range []string{"devices", "plan", "run", "verify"} {
+		help := succeed(t, "", command, "--help")
+		require.Contains(t, help, "Examples:\n  batchgemm "+command)
+		require.Contains(t, help, "--json")
+		require.Contains(t, succeed(t, ""), "\n  "+command+" ")
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	require.Contains(t, succeed(t, "", "completion", "bash"), "__start_batchgemm")
+	for _, tc := range []struct{ args, want string }{
+		{"run inc", "inception-7"},
+		{"plan inception-1 --device mi", "mi210"},
+		{"run inception-1 --backend ", "webgpu"},
+		{"run inception-1 --schedule s", "stream-k"},
+		{"run inception-1 --tile t", "tiny-k4"},
+		{"plan inception-1 --rule z", "zhang2025"},
+	} {
+		_, stdout, _ := batchgemm(t, "", append([]string{"__complete"}, strings.Split(tc.args, " ")...)...)
+		require.Contains(t, strings.Split(stdout, "\n"), tc.want)
+	}
+}
+
+func TestDevices(t *testing.T) {
+	l := decode[listing](t, "", "devices")
+	var backends []string
+	for _, b := range l.Backends {
+		backends = append(backends, b.Backend)
+		require.NotEqual(t, b.Unavailable == "", len(b.Devices) == 0, b.Backend)
+	}
+	require.Equal(t, []string{"cuda", "hip", "webgpu", "cpu"}, backends)
+	require.Equal(t, &deviceRef{"cpu", 0}, l.Default)
+
+	text := succeed(t, "", "devices")
+	cpu := l.Backends[3].Devices[0]
+	require.Regexp(t, `(?m)^cpu +0 .+ software +.+\*\n`, text)
+	require.Contains(t, text, cpu.Name)
+	require.Contains(t, text, cpu.Subgroup)
+	for _, b := range l.Backends {
+		if b.Unavailable != "" {
+			require.Contains(t, text, "\n"+b.Backend+": "+b.Unavailable+"\n")
+		}
+	}
+}
+
+func TestPlanGolden(t *testing.T) {
+	got := succeed(t, "", "plan", "inception-1", "--device", "mi210")
+	const golden = "testdata/plan-inception-1-mi210.txt"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "run go test ./cmd/batchgemm -update and read the difference")
+}
+
+func TestPlan(t *testing.T) {
+	type plan struct {
+		Device   string `json:"device"`
+		Rule     string `json:"rule"`
+		Schedule string `json:"schedule"`
+		Problems []struct {
+			M, N, K int
+			Tile    string
+		} `json:"problems"`
+	}
+	p := decode[plan](t, "5 6 7 # one problem\n", "plan", "-", "--device", "gfx90a", "--rule", "zhang2025", "--tlp", "3", "--threshold", "1000")
+	require.Equal(t, "mi210", p.Device)
+	require.Equal(t, "zhang2025", p.Rule)
+	require.Len(t, p.Problems, 1)
+	require.Equal(t, [3]int{5, 6, 7}, [3]int{p.Problems[0].M, p.Problems[0].N, p.Problems[0].K})
+
+	p = decode[plan](t, "", "plan", "inception-2", "--schedule", "stream-k", "--tile", "large")
+	require.Equal(t, "cpu", p.Device, "the device that run takes")
+	require.Equal(t, "stream-k", p.Schedule)
+	require.Equal(t, "large", p.Problems[0].Tile)
+}
+
+func TestPlanSVG(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plan.svg")
+	succeed(t, "", "plan", "inception-1", "--device", "mi210", "--svg", path)
+	svg, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(svg), "</svg>")
+	require.Contains(t, string(svg), ">inception-1<")
+}
+
+// TestRunNPZ: small integers, so that the products are exact.
+func TestRunNPZ(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.npz")
+	r := decode[runResult](t, "", "run", numpyFile, "-o", path, "--verify", "--repeat", "3")
+	require.Equal(t, path, r.Output)
+	require.Equal(t, 3, r.Runs)
+	require.Equal(t, 4, r.Problems)
+	require.Zero(t, *r.Verified)
+	require.Equal(t, "cpu", r.Device.Backend)
+
+	f, err := npz.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	want := []struct {
+		rows, cols int
+		data       []float32
+	}{
+		{2, 4, []float32{38, 44, 50, 56, 83, 98, 113, 128}},
+		{3, 2, []float32{5*9 + 6*11 - 3, 5*10 + 6*12 - 2, 7*9 + 8*11 - 1, 7*10 + 8*12, 9*9 + 10*11 + 1, 9*10 + 10*12 + 2}},
+		{0, 3, []float32{}},
+		{2, 2, []float32{7, 8, 9, 10}},
+	}
+	require.Len(t, f.Arrays, len(want))
+	for i, a := range f.Arrays {
+		got := make([]float32, a.Rows*a.Cols)
+		require.NoError(t, a.Read(got))
+		require.Equal(t, [2]int{want[i].rows, want[i].cols}, [2]int{a.Rows, a.Cols}, a.Name)
+		require.Equal(t, want[i].data, got, a.Name)
+	}
+}
+
+func TestRunText(t *testing.T) {
+	text := succeed(t, "20 30 40 t n 0.5 2\n0 5 5\n", "run", "-", "--verify", "--schedule", "split-k", "--repeat", "2")
+	for _, line := range []string{
+		`device    cpu 0: .+`,
+		`workload  -: 2 problems, 4.8e-05 GFLOP`,
+		`plan      split-k, \d+ launches, \d+ workers, tiles .+; predicted .+s`,
+		`host      plan .+s, prepare .+s, run .+s`,
+		`run       .+s on the device \(wall\), .+ GFLOP/s; median of 2 runs, least .+s`,
+		`verified  all elements; largest error .+ of its bound`,
+	} {
+		require.Regexp(t, `(?m)^`+line+`$`, text)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	checks := decode[[]check](t, "", "verify", "random:mn=70,k=90,batch=6", "--backend", "cpu")
+	require.Len(t, checks, 4)
+	for i, schedule := range []string{"data-parallel", "batched", "split-k", "stream-k"} {
+		require.Equal(t, schedule, string(checks[i].Schedule))
+		require.Equal(t, "cpu", checks[i].Backend)
+		require.Empty(t, checks[i].Failure)
+		require.Positive(t, checks[i].Error)
+		require.Less(t, checks[i].Error, 1.0)
+	}
+	require.Regexp(t, `(?m)^cpu +0 +.+ stream-k +\d+ +.+s +0\..+ ok$`, succeed(t, "3 4 5", "verify", "-", "--backend", "cpu"))
+}
+
+func TestReport(t *testing.T) {
+	skipped := check{Backend: "hip", Skipped: "unavailable: no driver"}
+	good := check{Backend: "cpu", Device: "this one", Schedule: "batched", Launches: 1, Micros: 2, Error: 0.1}
+	wrong := check{Backend: "webgpu", Index: 1, Device: "that one", Schedule: "batched", Failure: "C is wrong"}
+	for _, tc := range []struct {
+		name   string
+		checks []check
+		want   string
+		err    string
+	}{
+		{"good", []check{skipped, good}, "cpu      0      this one  batched   1         2us   0.1          ok\n\nhip: unavailable: no driver\n", ""},
+		{"wrong", []check{good, wrong}, "webgpu   1      that one  batched   0         0us   -            FAILED: C is wrong\n", "1 of 2 checks failed"},
+		{"none", []check{skipped}, "\nhip: unavailable: no driver\n", "no device is available"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cmd := newVerify()
+			var out bytes.Buffer
+			cmd.SetOut(&out)
+			err := report(cmd, tc.checks)
+			require.True(t, strings.HasSuffix(out.String(), tc.want), out.String())
+			if tc.err == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, tc.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// target is where to run.
+type target struct {
+	backend string
+	index   int
+}
+
+func (t *target) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.backend, "backend", "", "cuda, hip, webgpu or cpu (default: $"+dispatch.BackendEnv+", else the best)")
+	cmd.Flags().IntVar(&t.index, "device-index", 0, "device of the backend, see batchgemm devices")
+	complete(cmd, "backend", func() (names []string) {
+		for _, l := range dispatch.Devices() {
+			names = append(names, l.Backend)
+		}
+		return names
+	})
+}
+
+func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device, error) {
+	fixed := cmp.Or(t.backend, os.Getenv(dispatch.BackendEnv))
+	indexed := cmd.Flags().Changed("device-index")
+	if fixed == "" && indexed {
+		return nil, usageError{errors.New("--device-index needs --backend")}
+	}
+	options := []dispatch.Option{dispatch.WithBackend(t.backend)}
+	if indexed {
+		options = append(options, dispatch.WithDevice(t.index))
+	}
+	device, err := dispatch.Open(ctx, options...)
+	if err != nil && fixed != "" && !exists(fixed, t.index) {
+		return nil, usageError{err}
+	}
+	return device, err
+}
+
+// exists reports whether there is such a backend and, unless the backend is
+// unavailable, such a device.
+func exists(backend string, index int) bool {
+	for _, l := range dispatch.Devices() {
+		if l.Backend == backend {
+			return l.Err != nil || index >= 0 && index < len(l.Devices)
+		}
+	}
+	return false
+}
+
+// planFlags are the options of the planner.
+type planFlags struct {
+	rule, schedule, tile string
+	tlp                  int
+	threshold            float64
+}
+
+func (f *planFlags) flags(cmd *cobra.Command) {
+	schedules := []string{"auto"}
+	for _, s := range planner.Schedules() {
+		schedules = append(schedules, string(s))
+	}
+	rules := []string{string(planner.RuleCost), string(planner.RuleZhang2025)}
+	tiles := func() (names []string) {
+		for _, t := range planner.Tiles() {
+			names = append(names, t.Name)
+		}
+		return names
+	}
+	cmd.Flags().StringVar(&f.rule, "rule", "", "how tiles are chosen: "+strings.Join(rules, " or ")+" (default cost)")
+	cmd.Flags().StringVar(&f.schedule, "schedule", "auto", "who does what: "+strings.Join(schedules, ", "))
+	cmd.Flags().StringVar(&f.tile, "tile", "", "one tile for every problem: "+strings.Join(tiles(), ", "))
+	cmd.Flags().IntVar(&f.tlp, "tlp", int(planner.TLPEq4), "parallelism measure of zhang2025: equation 3 or 4")
+	cmd.Flags().Float64Var(&f.threshold, "threshold", 0, "parallelism that zhang2025 aims at, in threads (default: from the device)")
+	complete(cmd, "rule", func() []string { return rules })
+	complete(cmd, "schedule", func() []string { return schedules })
+	complete(cmd, "tile", tiles)
+}
+
+// options checks the flags. All errors are about usage.
+func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
+	rule, err := planner.ParseRule(f.rule)
+	if err != nil {
+		return planner.Options{}, usageError{err}
+	}
+	schedule, err := planner.ParseSchedule(f.schedule)
+	if err != nil {
+		return planner.Options{}, usageError{err}
+	}
+	if f.tile != "" {
+		if _, err := planner.TileByName(f.tile); err != nil {
+			return planner.Options{}, usageError{err}
+		}
+	}
+	tuned := cmd.Flags().Changed("tlp") || cmd.Flags().Changed("threshold")
+	switch equation := planner.TLPEquation(f.tlp); {
+	case tuned && rule != planner.RuleZhang2025:
+		err = fmt.Errorf("--tlp and --threshold need --rule %s", planner.RuleZhang2025)
+	case equation != planner.TLPEq3 && equation != planner.TLPEq4:
+		err = fmt.Errorf("--tlp %d is not 3 or 4", f.tlp)
+	case !(f.threshold >= 0) || math.IsInf(f.threshold, 0):
+		err = fmt.Errorf("--threshold %v is not a number of threads", f.threshold)
+	}
+	if err != nil {
+		return planner.Options{}, usageError{err}
+	}
+	return planner.Options{Rule: rule, Schedule: schedule, Tile: f.tile, TLP: planner.TLPEquation(f.tlp), Threshold: f.threshold}, nil
+}
+
+// complete offers the values of a flag to the shell.
+func complete(cmd *cobra.Command, flag string, values func() []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values(), cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(err) // the flag is registered just above
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/atomicfile"
+	"github.com/batchgemm/batchgemm/internal/timeline"
+	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func newPlan() *cobra.Command {
+	var device, svg string
+	var flags planFlags
+	cmd := &cobra.Command{
+		Use:   "plan WORKLOAD",
+		Short: "Show how a batch would be cut and balanced",
+		Long: `Plan a batch and explain the plan: tiles, launches, workers, and the predicted
+time. With --device no GPU is needed; else the plan is for the device that run
+would take. --svg draws which worker does what over the predicted time.`,
+		Example: `  batchgemm plan inception-1 --device mi210
+  batchgemm plan zhang-512-1024-256 --device h200 --schedule stream-k --svg plan.svg
+  batchgemm plan sizes.txt --device mi210 --rule zhang2025 --tlp 3 --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			options, err := flags.options(cmd)
+			if err != nil {
+				return err
+			}
+			facts, err := plannerDevice(cmd.Context(), device)
+			if err != nil {
+				return err
+			}
+			w, err := workload.Load(args[0], cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			plan, err := planner.New(facts, w.Batch, options)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.Name, err)
+			}
+			if svg != "" {
+				if err := draw(plan, svg, w.Name); err != nil {
+					return err
+				}
+			}
+			return emit(cmd, plan, func(out io.Writer) error { return plan.WriteText(out) })
+		},
+	}
+	oneWorkload(cmd)
+	flags.flags(cmd)
+	cmd.Flags().StringVar(&device, "device", "", "plan for a known GPU: mi210, h200, ... (default: the device that run takes)")
+	cmd.Flags().StringVar(&svg, "svg", "", "draw the plan to this `FILE`")
+	complete(cmd, "device", func() (names []string) {
+		for _, d := range planner.KnownDevices() {
+			names = append(names, d.Name)
+		}
+		return names
+	})
+	return cmd
+}
+
+// plannerDevice finds a known GPU, or asks the device that run would open.
+func plannerDevice(ctx context.Context, name string) (*planner.Device, error) {
+	if name != "" {
+		facts, err := planner.LookupDevice(name)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return facts, nil
+	}
+	device, err := dispatch.Open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w (name a GPU by --device)", err)
+	}
+	facts := device.Info().Planner
+	return &facts, device.Close()
+}
+
+func draw(plan *planner.Plan, path, name string) error {
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := timeline.New(plan).WriteSVG(f, name); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return f.Commit()
+}

@@ -1,0 +1,32 @@
+//go:build !race
+
+package dispatch
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Under the race detector sync.Pool drops some of what it holds.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	ctx := context.Background()
+	d, err := Open(ctx, WithBackend("cpu"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	batch := small(t)
+	p := program(t, d, batch)
+	a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
+	host := make([]float32, 12)
+	for name, call := range map[string]func() error{
+		"Run":  func() error { return p.Run(ctx, a, b, c) },
+		"GEMM": func() error { return d.GEMM(ctx, batch, host[:4], host[4:8], host[8:]) },
+	} {
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			if err := call(); err != nil {
+				t.Error(err)
+			}
+		}), name)
+	}
+}

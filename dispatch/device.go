@@ -1,0 +1,152 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Device is an open device.
+type Device struct {
+	driver driver.Device
+	info   Info
+	passed []Skip
+	gemm   session
+
+	mu     sync.RWMutex // calls hold it for reading, Close for writing
+	closed bool
+}
+
+func newDevice(d driver.Device, passed []Skip) *Device {
+	return &Device{driver: d, info: d.Info(), passed: passed, gemm: newSession(d)}
+}
+
+// acquire keeps the device open until release. Calls must not nest.
+func (d *Device) acquire() error {
+	d.mu.RLock()
+	if d.closed {
+		d.mu.RUnlock()
+		return fmt.Errorf("device %s: %w", d.info.Name, ErrClosed)
+	}
+	return nil
+}
+
+func (d *Device) release() { d.mu.RUnlock() }
+
+// Info describes the device.
+func (d *Device) Info() Info { return d.info }
+
+// Passed lists the backends that Open passed over, and why.
+func (d *Device) Passed() []Skip { return append([]Skip(nil), d.passed...) }
+
+// Plan plans a batch for this device. The plan may be kept, and prepared any
+// number of times. It fails with a *planner.ProblemError when the batch is wrong.
+func (d *Device) Plan(b planner.Batch, o planner.Options) (*planner.Plan, error) {
+	return planner.New(&d.info.Planner, b, o)
+}
+
+// Prepare makes a plan of this device ready to run: kernels compiled or loaded,
+// arrays uploaded, workspace allocated. The plan must not change afterwards.
+func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error) {
+	if p == nil {
+		return nil, errors.New("prepare: the plan is nil")
+	}
+	if p.Device != d.info.Planner {
+		return nil, fmt.Errorf("prepare: the plan is for device %s, not for %s", p.Device.Name, d.info.Planner.Name)
+	}
+	if err := d.acquire(); err != nil {
+		return nil, err
+	}
+	defer d.release()
+	made, err := d.driver.Prepare(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &Program{object: object{device: d, free: made.Close}, driver: made, plan: p}, nil
+}
+
+// NewBuffer allocates n float32, contents undefined.
+func (d *Device) NewBuffer(n int) (*Buffer, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("buffer of %d elements: negative size", n)
+	}
+	if err := d.acquire(); err != nil {
+		return nil, err
+	}
+	defer d.release()
+	made, err := d.driver.Alloc(max(n, 1))
+	if err != nil {
+		return nil, err
+	}
+	return &Buffer{object: object{device: d, free: made.Close}, driver: made, n: n}, nil
+}
+
+// Wait returns when all queued work is done, or with ctx's error.
+func (d *Device) Wait(ctx context.Context) error {
+	if err := d.acquire(); err != nil {
+		return err
+	}
+	defer d.release()
+	return d.driver.Wait(ctx)
+}
+
+// Close waits for queued work and frees everything, including open buffers and
+// programs. Later calls fail with ErrClosed.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	return d.driver.Close()
+}
+
+// Buffer is device memory for float32 elements.
+type Buffer struct {
+	object
+	driver driver.Buffer
+	n      int
+}
+
+// Len is the number of elements.
+func (b *Buffer) Len() int { return b.n }
+
+// Write copies src to elements [offset, offset+len(src)), behind the runs queued
+// before. src may change when Write has returned.
+func (b *Buffer) Write(ctx context.Context, offset int, src []float32) error {
+	return b.transfer(ctx, "write", offset, src, driver.Buffer.Write)
+}
+
+// Read waits for the runs queued before and copies elements
+// [offset, offset+len(dst)) to dst.
+func (b *Buffer) Read(ctx context.Context, offset int, dst []float32) error {
+	return b.transfer(ctx, "read", offset, dst, driver.Buffer.Read)
+}
+
+func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []float32,
+	call func(driver.Buffer, context.Context, int, []float32) error,
+) error {
+	if offset < 0 || offset > b.n || len(data) > b.n-offset {
+		return fmt.Errorf("%s: %d elements from %d on, in a buffer of %d", what, len(data), offset, b.n)
+	}
+	if err := b.device.acquire(); err != nil {
+		return err
+	}
+	defer b.device.release()
+	if err := b.hold(b.device); err != nil {
+		return fmt.Errorf("%s: buffer: %w", what, err)
+	}
+	defer b.release()
+	if len(data) == 0 {
+		return ctx.Err()
+	}
+	return call(b.driver, ctx, offset, data)
+}
+
+// Close frees the memory.
+func (b *Buffer) Close() error { return b.close() }

@@ -1,0 +1,196 @@
+package dispatch
+
+import (
+	"context"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// openFake opens a device of the fake backend.
+func openFake(t *testing.T) (*Device, *fakeDevice) {
+	t.Helper()
+	t.Setenv(BackendEnv, "")
+	f := &fake{name: "fake", software: []bool{false}}
+	d, err := open(context.Background(), []driver.Driver{f}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d, f.device
+}
+
+// small is C = A*B of sizes 2x2x2 with A = 1 2 3 4.
+func small(t *testing.T) planner.Batch {
+	t.Helper()
+	b, err := planner.Pack(planner.GEMM(2, 2, 2))
+	require.NoError(t, err)
+	return b
+}
+
+func buffer(t *testing.T, d *Device, n int, values ...float32) *Buffer {
+	t.Helper()
+	b, err := d.NewBuffer(n)
+	require.NoError(t, err)
+	require.NoError(t, b.Write(context.Background(), 0, values))
+	return b
+}
+
+func program(t *testing.T, d *Device, b planner.Batch) *Program {
+	t.Helper()
+	plan, err := d.Plan(b, planner.Options{})
+	require.NoError(t, err)
+	p, err := d.Prepare(context.Background(), plan)
+	require.NoError(t, err)
+	require.Same(t, plan, p.Plan())
+	return p
+}
+
+func TestRun(t *testing.T) {
+	ctx := context.Background()
+	d, _ := openFake(t)
+	p := program(t, d, small(t))
+	a, b, c := buffer(t, d, 4, 1, 2, 3, 4), buffer(t, d, 4, 1, 0, 1, 1), buffer(t, d, 5, 9, 9, 9, 9, 9)
+	require.NoError(t, p.Run(ctx, a, b, c))
+	require.NoError(t, d.Wait(ctx))
+	got := make([]float32, 5)
+	require.NoError(t, c.Read(ctx, 0, got))
+	require.Equal(t, []float32{3, 2, 7, 4, 9}, got)
+
+	timing, err := d.Time(ctx, Run{p, a, b, c}, Run{p, c, b, a})
+	require.NoError(t, err)
+	require.Positive(t, timing.Device)
+	require.NoError(t, a.Read(ctx, 0, got[:4]))
+	require.Equal(t, []float32{5, 2, 11, 4}, got[:4], "the second run sees what the first wrote")
+}
+
+func TestRunRefuses(t *testing.T) {
+	ctx := context.Background()
+	d, _ := openFake(t)
+	other, _ := openFake(t)
+	p, foreign := program(t, d, small(t)), program(t, other, small(t))
+	a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
+	short, gone := buffer(t, d, 3), buffer(t, d, 4)
+	require.NoError(t, gone.Close())
+	require.NoError(t, gone.Close())
+	closed := program(t, d, small(t))
+	require.NoError(t, closed.Close())
+	for name, c := range map[string]struct {
+		run     Run
+		failure string
+	}{
+		"nil program":     {Run{nil, a, b, c}, "run 1: the program is nil"},
+		"closed program":  {Run{closed, a, b, c}, "run 1: program: closed"},
+		"foreign program": {Run{foreign, a, b, c}, "run 1: program: belongs to another device"},
+		"nil buffer":      {Run{p, a, nil, c}, "run 1: B is nil"},
+		"closed buffer":   {Run{p, a, gone, c}, "run 1: B: closed"},
+		"foreign buffer":  {Run{p, buffer(t, other, 4), b, c}, "run 1: A: belongs to another device"},
+		"short A":         {Run{p, short, b, c}, "run 1: A has 3 elements, the plan needs 4"},
+		"short B":         {Run{p, a, short, c}, "run 1: B has 3 elements, the plan needs 4"},
+		"short C":         {Run{p, a, b, short}, "run 1: C has 3 elements, the plan needs 4"},
+		"C is A":          {Run{p, c, b, c}, "run 1: buffer C is also A or B"},
+		"C is B":          {Run{p, a, c, c}, "run 1: buffer C is also A or B"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			good := Run{p, a, b, buffer(t, d, 4, 7, 7, 7, 7)}
+			require.EqualError(t, d.Run(ctx, good, c.run), c.failure)
+			_, err := d.Time(ctx, good, c.run)
+			require.EqualError(t, err, c.failure)
+			got := make([]float32, 4)
+			require.NoError(t, good.C.Read(ctx, 0, got))
+			require.Equal(t, []float32{7, 7, 7, 7}, got, "the good run before was not executed")
+		})
+	}
+}
+
+func TestBufferRefuses(t *testing.T) {
+	ctx := context.Background()
+	d, _ := openFake(t)
+	b := buffer(t, d, 4)
+	require.Equal(t, 4, b.Len())
+	for name, call := range map[string]func() error{
+		"write: 2 elements from 3 on, in a buffer of 4":                   func() error { return b.Write(ctx, 3, make([]float32, 2)) },
+		"read: 5 elements from 0 on, in a buffer of 4":                    func() error { return b.Read(ctx, 0, make([]float32, 5)) },
+		"read: 0 elements from -1 on, in a buffer of 4":                   func() error { return b.Read(ctx, -1, nil) },
+		"write: 1 elements from 9223372036854775807 on, in a buffer of 4": func() error { return b.Write(ctx, math.MaxInt, make([]float32, 1)) },
+		"buffer of -1 elements: negative size":                            func() error { _, err := d.NewBuffer(-1); return err },
+		"prepare: the plan is nil":                                        func() error { _, err := d.Prepare(ctx, nil); return err },
+	} {
+		require.EqualError(t, call(), name)
+	}
+	require.NoError(t, b.Write(ctx, 4, nil))
+	empty := buffer(t, d, 0)
+	require.Zero(t, empty.Len())
+	_, err := d.NewBuffer(1 << 40)
+	require.ErrorIs(t, err, ErrOutOfMemory)
+}
+
+func TestPrepareRefusesOtherDevice(t *testing.T) {
+	d, _ := openFake(t)
+	h200, err := planner.LookupDevice("h200")
+	require.NoError(t, err)
+	plan, err := planner.New(h200, small(t), planner.Options{})
+	require.NoError(t, err)
+	_, err = d.Prepare(context.Background(), plan)
+	require.EqualError(t, err, "prepare: the plan is for device h200, not for cpu")
+}
+
+func TestClosedDevice(t *testing.T) {
+	ctx := context.Background()
+	d, f := openFake(t)
+	batch := small(t)
+	p, b := program(t, d, batch), buffer(t, d, 4)
+	require.NoError(t, d.Close())
+	require.NoError(t, d.Close())
+	require.EqualValues(t, 1, f.closes.Load())
+	for name, call := range map[string]func() error{
+		"NewBuffer": func() error { _, err := d.NewBuffer(1); return err },
+		"Prepare":   func() error { _, err := d.Prepare(ctx, p.Plan()); return err },
+		"Run":       func() error { return p.Run(ctx, b, b, b) },
+		"Time":      func() error { _, err := d.Time(ctx); return err },
+		"Wait":      func() error { return d.Wait(ctx) },
+		"GEMM":      func() error { return d.GEMM(ctx, batch, make([]float32, 4), make([]float32, 4), make([]float32, 4)) },
+		"Write":     func() error { return b.Write(ctx, 0, make([]float32, 1)) },
+		"Read":      func() error { return b.Read(ctx, 0, make([]float32, 1)) },
+	} {
+		require.ErrorIs(t, call(), ErrClosed, name)
+	}
+	require.NoError(t, b.Close())
+	require.NoError(t, p.Close())
+}
+
+// TestCloseDuringCalls closes objects while other goroutines use them: a call
+// either succeeds or says that something is closed.
+func TestCloseDuringCalls(t *testing.T) {
+	ctx := context.Background()
+	d, f := openFake(t)
+	batch := small(t)
+	var group sync.WaitGroup
+	for range 20 {
+		p := program(t, d, batch)
+		a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
+		errs := make(chan error, 2*20+4)
+		for range 2 {
+			group.Go(func() {
+				for range 20 {
+					errs <- p.Run(ctx, a, b, c)
+				}
+			})
+		}
+		for _, closer := range []interface{ Close() error }{a, p, c, b} {
+			group.Go(func() { errs <- closer.Close() })
+		}
+		group.Wait()
+		close(errs)
+		for err := range errs {
+			if err != nil {
+				require.ErrorIs(t, err, ErrClosed)
+			}
+		}
+	}
+	require.Zero(t, f.buffers.Load(), "every buffer was freed once")
+	require.Zero(t, f.programs.Load(), "every program was freed once")
+}

@@ -1,0 +1,106 @@
+// Package driver defines what a backend implements, as database/sql/driver does
+// for databases. Users import package dispatch instead.
+//
+// Package dispatch validates arguments before it calls a backend: buffers and
+// programs belong to the device and are open, buffers are long enough for the
+// plan, the batch passed Check, ranges of Write and Read lie in the buffer and
+// are not empty. Backends need not repeat this. A buffer or program is not closed
+// while a call uses it, but queued work may still; closing it again, or after its
+// device, does nothing. Calls on a closed device return ErrClosed.
+package driver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+var (
+	// ErrUnavailable: the backend cannot run here (no driver, no device, not in
+	// this build). The only error that lets dispatch try the next backend.
+	// Backends wrap it with the reason.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrOutOfMemory: the device or the host refused memory. Earlier results and
+	// buffers are intact, and the device stays usable.
+	ErrOutOfMemory = errors.New("out of memory")
+	// ErrDeviceLost: the device failed. Every later call on it returns an error
+	// that wraps this one.
+	ErrDeviceLost = errors.New("device lost")
+	// ErrClosed: the object was closed.
+	ErrClosed = errors.New("closed")
+)
+
+// Driver is one backend.
+type Driver interface {
+	// Name is the word of BATCHGEMM_BACKEND and of option WithBackend.
+	Name() string
+	// Devices lists what Open accepts, best first. It fails with an error that
+	// wraps ErrUnavailable and says why when there is none.
+	Devices() ([]Info, error)
+	// Open opens Devices()[index].
+	Open(ctx context.Context, index int) (Device, error)
+}
+
+// Info describes a device.
+type Info struct {
+	Backend  string         `json:"backend"`
+	Index    int            `json:"index"`
+	Name     string         `json:"name"`     // as the driver gives it
+	Driver   string         `json:"driver"`   // driver name and version
+	Software bool           `json:"software"` // runs on the CPU
+	Subgroup string         `json:"subgroup"` // subgroup size and where it was read
+	Planner  planner.Device `json:"planner"`  // facts the planner uses
+}
+
+// Device is an open device. All methods are safe for concurrent use.
+type Device interface {
+	Info() Info
+	// Alloc returns a buffer of n float32, n >= 1, contents undefined.
+	Alloc(n int) (Buffer, error)
+	// Prepare compiles or loads the plan's kernels, uploads its arrays once and
+	// allocates its workspace. The plan must not change afterwards.
+	Prepare(ctx context.Context, p *planner.Plan) (Program, error)
+	// Submit queues the runs, in order, as one submission, and returns without
+	// waiting. Each run sees what the earlier ones wrote. Runs of one program
+	// share its workspace; the device keeps them apart. Submit does not keep the
+	// slice.
+	Submit(ctx context.Context, runs []Run) error
+	// Wait returns when all queued work is done, or with ctx's error.
+	Wait(ctx context.Context) error
+	// Time submits the runs and waits. It returns the time that the device
+	// took, from its own clock where it has one, else wall time.
+	Time(ctx context.Context, runs []Run) (Timing, error)
+	// Close waits for queued work, bounded by a deadline of the backend, and
+	// frees everything, including open buffers and programs.
+	Close() error
+}
+
+// Timing is the result of Device.Time.
+type Timing struct {
+	Device time.Duration // between the first and the last kernel
+	Wall   time.Duration // submission and wait included
+	Clock  string        // what measured Device: "timestamp", "event", "wall"
+}
+
+// Run is one execution of a program.
+type Run struct {
+	Program Program
+	A, B, C Buffer
+}
+
+// Buffer is device memory. Write and Read are ordered with submissions.
+type Buffer interface {
+	Len() int // elements
+	// Write copies src to [offset, offset+len(src)); src may change on return.
+	Write(ctx context.Context, offset int, src []float32) error
+	// Read waits for queued work and copies [offset, offset+len(dst)).
+	Read(ctx context.Context, offset int, dst []float32) error
+	Close() error
+}
+
+// Program is a plan made ready on one device.
+type Program interface {
+	Close() error
+}

@@ -1,0 +1,175 @@
+package drivertest
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// canary fills what no problem owns in the buffer of C. It is a value that no
+// result takes.
+const canary = 1.5e30
+
+// guard is the number of elements behind the last matrix of each buffer.
+const guard = 19
+
+// spacing says how matrices lie in their buffers.
+type spacing int
+
+const (
+	narrow spacing = iota // odd offsets and leading dimensions: 4-byte loads only
+	wide                  // everything a multiple of 4 elements: 16-byte loads
+)
+
+func (s spacing) String() string { return [...]string{"narrow", "wide"}[s] }
+
+// place lays out the problems with gaps between matrices and behind rows, and
+// returns the lengths of the buffers.
+func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) {
+	step, unit := 1, 1
+	if s == wide {
+		step, unit = 4, 4
+	}
+	put := func(m *planner.Matrix, rows, cols int, end *int, gap int) {
+		m.LD = roundUp(cols, unit) + step*(1+gap%2)
+		if s == narrow {
+			m.LD |= 1
+		}
+		m.Offset = roundUp(*end, unit) + step*(1+gap%3)
+		*end = m.Offset + rows*m.LD
+	}
+	for i := range b {
+		p := &b[i]
+		rowsA, colsA, rowsB, colsB := shapes(p)
+		put(&p.A, rowsA, colsA, &lenA, i)
+		put(&p.B, rowsB, colsB, &lenB, i+1)
+		put(&p.C, p.M, p.N, &lenC, i+2)
+	}
+	return lenA + guard, lenB + guard, lenC + guard
+}
+
+func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
+
+// shapes gives rows and columns of A and B as stored.
+func shapes(p *planner.Problem) (rowsA, colsA, rowsB, colsB int) {
+	rowsA, colsA, rowsB, colsB = p.M, p.K, p.K, p.N
+	if p.TransA {
+		rowsA, colsA = colsA, rowsA
+	}
+	if p.TransB {
+		rowsB, colsB = colsB, rowsB
+	}
+	return
+}
+
+// operands are the contents of the buffers of A, B and C.
+type operands struct{ a, b, c []float32 }
+
+// fill returns operands for a batch that place laid out. Padding of A and B is
+// NaN, so that a kernel that lets it into a product is found; C is NaN where
+// beta = 0, because it must not be read there.
+func fill(b planner.Batch, lens [3]int, values func([]float32)) operands {
+	nan := float32(math.NaN())
+	o := operands{filled(lens[0], nan), filled(lens[1], nan), filled(lens[2], canary)}
+	for i := range b {
+		p := &b[i]
+		rowsA, colsA, rowsB, colsB := shapes(p)
+		eachRow(o.a, p.A, rowsA, colsA, values)
+		eachRow(o.b, p.B, rowsB, colsB, values)
+		if p.Beta == 0 {
+			eachRow(o.c, p.C, p.M, p.N, func(row []float32) { copy(row, filled(len(row), nan)) })
+		} else {
+			eachRow(o.c, p.C, p.M, p.N, values)
+		}
+	}
+	return o
+}
+
+func filled(n int, v float32) []float32 {
+	s := make([]float32, n)
+	for i := range s {
+		s[i] = v
+	}
+	return s
+}
+
+func eachRow(data []float32, m planner.Matrix, rows, cols int, f func([]float32)) {
+	for i := range rows {
+		f(data[m.Offset+i*m.LD:][:cols])
+	}
+}
+
+// uniform and integers are values for fill. Integers give exact results: sums of
+// up to 2^16 products of at most 64 stay below 2^24, and so do their halves.
+func uniform(seed uint64) func([]float32) {
+	rng := newRand(seed)
+	return func(s []float32) { reference.Uniform(rng, s) }
+}
+
+func integers(seed uint64) func([]float32) {
+	rng := newRand(seed)
+	return func(s []float32) { reference.Integers(rng, s, 8) }
+}
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
+// covering returns problems of one transposition in which every pair of the
+// given sizes of M, N and K occurs: a Latin square, one K for each pair of M and
+// N. Alpha and beta are drawn.
+func covering(rng *rand.Rand, m, n, k []int, transA, transB bool) planner.Batch {
+	var b planner.Batch
+	shift := rng.IntN(len(k))
+	for i := range m {
+		for j := range n {
+			p := planner.Problem{M: m[i], N: n[j], K: k[(i+j+shift)%len(k)], TransA: transA, TransB: transB}
+			p.Alpha, p.Beta = scalars(rng)
+			b = append(b, p)
+		}
+	}
+	return b
+}
+
+// scalars draws alpha and beta from {0, 1, -0.5}; alpha is 0 less often, because
+// such problems have no product.
+func scalars(rng *rand.Rand) (alpha, beta float32) {
+	return [...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)], [...]float32{0, 1, -0.5}[rng.IntN(3)]
+}
+
+// irregular returns n problems with sizes up to maxMN and maxK, 0 included.
+func irregular(rng *rand.Rand, n, maxMN, maxK int) planner.Batch {
+	b := make(planner.Batch, n)
+	for i := range b {
+		p := &b[i]
+		p.M, p.N, p.K = rng.IntN(maxMN+1), rng.IntN(maxMN+1), rng.IntN(maxK+1)
+		p.TransA, p.TransB = rng.IntN(2) == 1, rng.IntN(2) == 1
+		p.Alpha, p.Beta = scalars(rng)
+	}
+	return b
+}
+
+// around are the sizes at which masks of a tile side change, and a prime of a
+// few tiles.
+func around(side int) []int {
+	return []int{0, 1, side - 1, side, side + 1, primeFrom(2 * side)}
+}
+
+// long are K sizes of several steps of TK, so that schedules have steps to share.
+func long(step int) []int {
+	return []int{0, 1, step, 4*step + 1, 9*step - 1, primeFrom(12 * step)}
+}
+
+func primeFrom(n int) int {
+	for d := 2; d*d <= n; d++ {
+		if n%d == 0 {
+			return primeFrom(n + 1)
+		}
+	}
+	return n
+}
+
+func sameBits(x, y []float32) bool {
+	return slices.EqualFunc(x, y, func(v, w float32) bool { return math.Float32bits(v) == math.Float32bits(w) })
+}

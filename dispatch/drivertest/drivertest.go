@@ -1,0 +1,90 @@
+// Package drivertest is the conformance suite of backends, as testing/fstest is
+// for file systems. The test of a backend is one line:
+//
+//	func TestConformance(t *testing.T) { drivertest.Run(t, webgpu.Driver()) }
+//
+// A backend that is unavailable skips, unless the environment variable
+// BATCHGEMM_REQUIRE, a list of backend names separated by commas, names it.
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// RequireEnv names the environment variable that lists backends that must not skip.
+const RequireEnv = "BATCHGEMM_REQUIRE"
+
+// Option tells the suite what a backend does not promise.
+type Option func(*suite)
+
+// FiniteOnly leaves out the propagation of NaN and Inf through products, for
+// the reason given. NaN in padding, and in C with beta = 0, is tested anyway.
+func FiniteOnly(reason string) Option {
+	return func(s *suite) { s.finiteOnly = reason }
+}
+
+// suite runs the tests on one open device, so that every kernel is made once.
+type suite struct {
+	driver     driver.Driver
+	device     driver.Device
+	finiteOnly string
+}
+
+// Run tests the backend's first device.
+func Run(t *testing.T, d driver.Driver, options ...Option) {
+	s := &suite{driver: d, device: Open(t, d)}
+	for _, o := range options {
+		o(s)
+	}
+	t.Run("Tiles", s.testTiles)
+	t.Run("Mixed", s.testMixed)
+	t.Run("Windows", s.testWindows)
+	t.Run("NonFinite", s.testNonFinite)
+	t.Run("Empty", s.testEmpty)
+	t.Run("Reuse", s.testReuse)
+	t.Run("Chain", s.testChain)
+	t.Run("Concurrent", s.testConcurrent)
+	t.Run("Time", s.testTime)
+	t.Run("Buffers", s.testBuffers)
+	t.Run("OutOfMemory", s.testOutOfMemory)
+	t.Run("Cancelled", s.testCancelled)
+	t.Run("Open", s.testOpen)
+	t.Run("Close", s.testClose)
+}
+
+// Open opens the backend's first device and closes it after the test. It skips
+// the test when the backend is unavailable and not required.
+func Open(t *testing.T, d driver.Driver) driver.Device {
+	t.Helper()
+	device, err := open(d)
+	if errors.Is(err, driver.ErrUnavailable) && !required(d.Name()) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, device.Close()) })
+	return device
+}
+
+func open(d driver.Driver) (driver.Device, error) {
+	infos, err := d.Devices()
+	if err != nil {
+		return nil, err
+	}
+	if len(infos) == 0 {
+		return nil, errors.New("neither a device nor an error from Devices")
+	}
+	return d.Open(context.Background(), 0)
+}
+
+func required(name string) bool {
+	return slices.Contains(strings.Split(os.Getenv(RequireEnv), ","), name)
+}

@@ -1,0 +1,178 @@
+package drivertest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// manyUnits makes a device look large, so that schedules split few tiles into
+// many parts.
+func manyUnits(d *planner.Device) { d.ComputeUnits = 1024 }
+
+// testTiles runs every tile under every schedule. All problems of a case are one
+// batch, because kernels are slow to make: one for each transposition.
+func (s *suite) testTiles(t *testing.T) {
+	cases := []struct {
+		schedule planner.Schedule
+		spacings []spacing
+		depths   func(step int) []int
+		edit     func(*planner.Device)
+	}{
+		{planner.ScheduleDataParallel, []spacing{narrow, wide}, around, nil},
+		{planner.ScheduleBatched, []spacing{narrow}, around, nil},
+		{planner.ScheduleSplitK, []spacing{wide}, long, manyUnits},
+		{planner.ScheduleStreamK, []spacing{narrow}, long, manyUnits},
+	}
+	for i, tile := range planner.Tiles() {
+		for _, c := range cases {
+			for _, how := range c.spacings {
+				t.Run(fmt.Sprintf("%s/%s/%v", tile.Name, c.schedule, how), func(t *testing.T) {
+					if tile.SharedBytes() > s.device.Info().Planner.GroupShared {
+						t.Skip("the device has too little workgroup memory for this tile")
+					}
+					rng := newRand(uint64(i))
+					var b planner.Batch
+					for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
+						b = append(b, covering(rng, around(tile.TM), around(tile.TN), c.depths(tile.TK), trans[0], trans[1])...)
+					}
+					j := s.prepare(t, b, how, planner.Options{Tile: tile.Name, Schedule: c.schedule}, c.edit)
+					requireKernels(t, j, c.schedule, how)
+					j.check(t, uint64(i))
+				})
+			}
+		}
+	}
+}
+
+// requireKernels fails when a plan does not use what its case is meant to test.
+func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing) {
+	t.Helper()
+	split := schedule == planner.ScheduleSplitK || schedule == planner.ScheduleStreamK
+	require.Equal(t, split, j.some(isSplit), j)
+	require.Equal(t, split, j.some(isFixup), j)
+	if schedule == planner.ScheduleBatched {
+		require.True(t, j.some(isLoop), j)
+	}
+	for _, l := range j.plan.Launches {
+		require.True(t, l.Fixup || l.Wide == (how == wide), j)
+	}
+}
+
+// testMixed lets the planner choose for random batches.
+func (s *suite) testMixed(t *testing.T) {
+	for name, o := range map[string]planner.Options{
+		"cost":      {},
+		"zhang2025": {Rule: planner.RuleZhang2025},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(3) {
+				b := irregular(newRand(seed), 40, 150, 100)
+				s.prepare(t, b, spacing(seed%2), o, nil).check(t, seed)
+			}
+		})
+	}
+}
+
+// testWindows lowers the device's limits, so that plans cut launches.
+func (s *suite) testWindows(t *testing.T) {
+	sized := func(m, n, k int, transA, transB bool) planner.Problem {
+		return planner.Problem{M: m, N: n, K: k, TransA: transA, TransB: transB, Alpha: 1, Beta: -0.5}
+	}
+	cutWorkers := func(p *planner.Plan) bool {
+		return slices.ContainsFunc(p.Launches, func(l planner.Launch) bool { return l.Kernel == p.Launches[0].Kernel && l.First > 0 })
+	}
+	cutBuffers := func(p *planner.Plan) bool {
+		return slices.ContainsFunc(p.Launches, func(l planner.Launch) bool { return l.BaseA > 0 && l.BaseB > 0 && l.BaseC > 0 })
+	}
+	cutDepth := func(p *planner.Plan) bool {
+		return slices.ContainsFunc(p.Segments, func(s planner.Segment) bool { return s.Accumulate })
+	}
+	cases := []struct {
+		name  string
+		batch planner.Batch
+		edit  func(*planner.Device)
+		cut   func(*planner.Plan) bool // whether the plan has what the case is for
+	}{
+		{
+			name:  "many workers",
+			batch: planner.Batch{sized(70, 70, 20, false, false), sized(33, 90, 9, false, false)},
+			edit:  func(d *planner.Device) { d.MaxWorkers = 3 },
+			cut:   cutWorkers,
+		},
+		{
+			name:  "buffers beyond a binding",
+			batch: irregular(newRand(1), 60, 60, 60),
+			edit:  func(d *planner.Device) { d.MaxBinding = 64 << 10 },
+			cut:   cutBuffers,
+		},
+		{
+			// Rows of 1040 elements: 16 of them nearly fill the binding of 16384.
+			name:  "tile beyond a binding",
+			batch: planner.Batch{sized(17, 5, 1040, false, true), sized(40, 20, 700, true, false), sized(1, 1, 1, false, false)},
+			edit:  func(d *planner.Device) { d.MaxBinding = 64 << 10 },
+			cut:   cutDepth,
+		},
+		{
+			name:  "K beyond the loop limit",
+			batch: planner.Batch{sized(9, 20, 400, false, false), sized(20, 9, 1000, true, true)},
+			edit:  func(d *planner.Device) { d.MaxTrips = 50 },
+			cut:   cutDepth,
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			j := s.prepare(t, c.batch, narrow, planner.Options{Tile: "small"}, c.edit)
+			require.True(t, c.cut(j.plan), j)
+			j.check(t, 7)
+		})
+	}
+}
+
+// testNonFinite puts NaN and Inf among the operands.
+func (s *suite) testNonFinite(t *testing.T) {
+	if s.finiteOnly != "" {
+		t.Skip(s.finiteOnly)
+	}
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for _, x := range []float32{inf, -inf, nan} {
+		t.Run(fmt.Sprint(x), func(t *testing.T) {
+			b := irregular(newRand(3), 20, 40, 40)
+			j := s.prepare(t, b, narrow, planner.Options{}, nil)
+			count := 0
+			values := uniform(3)
+			o := fill(b, j.lens, func(row []float32) {
+				values(row)
+				for i := range row {
+					switch count++; count % 151 { // a prime: all columns get their turn
+					case 0:
+						row[i] = x
+					case 75:
+						row[i] = 0 // 0*Inf is NaN
+					}
+				}
+			})
+			_, err := reference.Check(b, o.a, o.b, o.c, j.run(t, o))
+			require.NoError(t, err, j)
+		})
+	}
+}
+
+// testEmpty runs batches without work.
+func (s *suite) testEmpty(t *testing.T) {
+	nan := float32(math.NaN())
+	for name, b := range map[string]planner.Batch{
+		"no problems":    {},
+		"no elements":    {{M: 0, N: 5, K: 3, Alpha: 1}, {M: 5, N: 0, K: 3, Alpha: 1}},
+		"no products":    {{M: 5, N: 6, K: 0, Alpha: 1, Beta: -0.5}, {M: 7, N: 3, K: 0, Alpha: nan}, {M: 1, N: 1, K: 9}},
+		"nothing to add": {{M: 5, N: 6, K: 0, Alpha: 1, Beta: 1}, {M: 1, N: 1, K: 4, Beta: 1}},
+	} {
+		t.Run(name, func(t *testing.T) { s.prepare(t, b, narrow, planner.Options{}, nil).check(t, 5) })
+	}
+}

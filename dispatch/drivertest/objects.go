@@ -1,0 +1,207 @@
+package drivertest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// split is a plan with a workspace and two passes, the most that runs can get
+// wrong when they overlap.
+var split = planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}
+
+func splitBatch() planner.Batch {
+	b := planner.Batch{{M: 30, N: 40, K: 300}, {M: 17, N: 16, K: 500}, {M: 1, N: 70, K: 64}}
+	for i := range b {
+		b[i].Alpha, b[i].Beta = 1, -0.5
+	}
+	return b
+}
+
+// testReuse runs one program again, on other buffers and other values; the same
+// values give the same bits.
+func (s *suite) testReuse(t *testing.T) {
+	j := s.prepare(t, splitBatch(), narrow, split, manyUnits)
+	require.True(t, j.some(isFixup), j)
+	first := fill(j.batch, j.lens, uniform(1))
+	want := j.run(t, first)
+	j.check(t, 2)
+	j.buffers = j.allocate(t)
+	for range 5 {
+		require.True(t, sameBits(want, j.run(t, first)), "the same run gave different bits")
+	}
+}
+
+// testChain submits two runs at once; the second multiplies the result of the
+// first by itself transposed.
+func (s *suite) testChain(t *testing.T) {
+	ctx := context.Background()
+	first := s.prepare(t, planner.Batch{{M: 20, N: 30, K: 40, Alpha: 1}}, narrow, planner.Options{Tile: "small"}, nil)
+	q := first.batch[0]
+	second := s.prepare(t, planner.Batch{{M: q.M, N: q.K, K: q.N, TransB: true, Alpha: 1, Beta: 1}}, narrow, planner.Options{Tile: "small"}, nil)
+	// C of the first run is A of the second; B serves both.
+	p := second.batch[0]
+	p.A, p.B = q.C, q.B
+	chained, err := planner.New(&second.plan.Device, planner.Batch{p}, planner.Options{Tile: "small"})
+	require.NoError(t, err)
+	program, err := s.device.Prepare(ctx, chained)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, program.Close()) }()
+
+	o := fill(first.batch, first.lens, integers(4))
+	last := fill(second.batch, second.lens, integers(5))
+	for b, src := range map[driver.Buffer][]float32{
+		first.buffers[0]: o.a, first.buffers[1]: o.b, first.buffers[2]: o.c, second.buffers[2]: last.c,
+	} {
+		require.NoError(t, b.Write(ctx, 0, src))
+	}
+	require.NoError(t, s.device.Submit(ctx, []driver.Run{
+		{Program: first.program, A: first.buffers[0], B: first.buffers[1], C: first.buffers[2]},
+		{Program: program, A: first.buffers[2], B: first.buffers[1], C: second.buffers[2]},
+	}))
+	require.NoError(t, s.device.Wait(ctx))
+	between, after := make([]float32, first.lens[2]), make([]float32, second.lens[2])
+	require.NoError(t, first.buffers[2].Read(ctx, 0, between))
+	require.NoError(t, second.buffers[2].Read(ctx, 0, after))
+	require.NoError(t, reference.CheckExact(first.batch, o.a, o.b, o.c, between))
+	require.NoError(t, reference.CheckExact(planner.Batch{p}, between, o.b, last.c, after))
+}
+
+// testConcurrent runs one program from two goroutines with buffers of their own.
+func (s *suite) testConcurrent(t *testing.T) {
+	j := s.prepare(t, splitBatch(), narrow, split, manyUnits)
+	const goroutines, rounds = 2, 4
+	type round struct {
+		operands operands
+		c        []float32
+		err      error
+	}
+	var results [goroutines][rounds]round
+	done := make(chan struct{}, goroutines)
+	for g := range results {
+		buffers := j.allocate(t)
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for i := range results[g] {
+				r := &results[g][i]
+				r.operands = fill(j.batch, j.lens, uniform(uint64(10*g+i)))
+				r.c, r.err = s.compute(j.program, buffers, r.operands)
+			}
+		}()
+	}
+	for range results {
+		<-done
+	}
+	for _, rounds := range results {
+		for _, r := range rounds {
+			require.NoError(t, r.err)
+			_, err := reference.Check(j.batch, r.operands.a, r.operands.b, r.operands.c, r.c)
+			require.NoError(t, err)
+		}
+	}
+}
+
+func (s *suite) testTime(t *testing.T) {
+	j := s.prepare(t, splitBatch(), narrow, split, manyUnits)
+	j.run(t, fill(j.batch, j.lens, uniform(1)))
+	run := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
+	timing, err := s.device.Time(context.Background(), []driver.Run{run, run})
+	require.NoError(t, err)
+	require.Positive(t, timing.Device)
+	require.GreaterOrEqual(t, timing.Wall, timing.Device)
+	require.Contains(t, []string{"timestamp", "event", "wall"}, timing.Clock)
+}
+
+// testBuffers writes and reads parts of buffers at every alignment.
+func (s *suite) testBuffers(t *testing.T) {
+	ctx := context.Background()
+	for _, n := range []int{1, 2, 3, 4, 5, 1023, 70001} {
+		b, err := s.device.Alloc(n)
+		require.NoError(t, err)
+		want := make([]float32, n)
+		uniform(uint64(n))(want)
+		require.NoError(t, b.Write(ctx, 0, want))
+		for i := range min(n, 5) {
+			part := want[i : i+(n-i+1)/2]
+			uniform(uint64(i))(part)
+			require.NoError(t, b.Write(ctx, i, part))
+			got := make([]float32, n-i)
+			require.NoError(t, b.Read(ctx, i, got))
+			require.True(t, sameBits(want[i:], got), "%d elements, offset %d", n, i)
+		}
+		all := make([]float32, n)
+		require.NoError(t, b.Read(ctx, 0, all))
+		require.True(t, sameBits(want, all))
+		require.NoError(t, b.Close())
+		require.NoError(t, b.Close(), "Close is idempotent")
+	}
+}
+
+// testOutOfMemory asks for 4 TiB and goes on with the buffers it has.
+func (s *suite) testOutOfMemory(t *testing.T) {
+	j := s.prepare(t, splitBatch(), narrow, split, nil)
+	_, err := s.device.Alloc(1 << 40)
+	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	j.check(t, 6)
+}
+
+// testCancelled calls everything with a context that ended, after which C is as
+// it was and the device works on.
+func (s *suite) testCancelled(t *testing.T) {
+	j := s.prepare(t, splitBatch(), narrow, split, nil)
+	o := fill(j.batch, j.lens, uniform(1))
+	j.run(t, o)
+	require.NoError(t, j.buffers[2].Write(context.Background(), 0, o.c))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	run := []driver.Run{{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}}
+	for name, call := range map[string]func() error{
+		"Open":    func() error { _, err := s.driver.Open(ctx, 0); return err },
+		"Prepare": func() error { _, err := s.device.Prepare(ctx, j.plan); return err },
+		"Submit":  func() error { return s.device.Submit(ctx, run) },
+		"Time":    func() error { _, err := s.device.Time(ctx, run); return err },
+		"Wait":    func() error { return s.device.Wait(ctx) },
+		"Write":   func() error { return j.buffers[2].Write(ctx, 0, []float32{1}) },
+		"Read":    func() error { return j.buffers[2].Read(ctx, 0, make([]float32, 1)) },
+	} {
+		require.ErrorIs(t, call(), context.Canceled, name)
+	}
+	c := make([]float32, len(o.c))
+	require.NoError(t, j.buffers[2].Read(context.Background(), 0, c))
+	require.True(t, sameBits(o.c, c), "a cancelled call wrote to C")
+	j.check(t, 2)
+}
+
+func (s *suite) testOpen(t *testing.T) {
+	infos, err := s.driver.Devices()
+	require.NoError(t, err)
+	require.Equal(t, s.device.Info(), infos[0])
+	for i, info := range infos {
+		require.Equal(t, s.driver.Name(), info.Backend)
+		require.Equal(t, i, info.Index)
+		require.NotEmpty(t, info.Name)
+	}
+	for _, index := range []int{-1, len(infos)} {
+		_, err := s.driver.Open(context.Background(), index)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, driver.ErrUnavailable)
+	}
+}
+
+// testClose opens a second device and closes it with everything still open.
+func (s *suite) testClose(t *testing.T) {
+	device, err := s.driver.Open(context.Background(), 0)
+	require.NoError(t, err)
+	other := &suite{driver: s.driver, device: device}
+	j := other.prepare(t, splitBatch(), narrow, split, nil)
+	j.check(t, 1)
+	require.NoError(t, device.Close())
+	require.NoError(t, device.Close(), "Close is idempotent")
+	require.ErrorIs(t, device.Wait(context.Background()), driver.ErrClosed)
+	// Cleanup closes the buffers and the program once more.
+}

@@ -1,0 +1,119 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// job is a batch prepared on the device with buffers.
+type job struct {
+	suite   *suite
+	batch   planner.Batch
+	lens    [3]int
+	plan    *planner.Plan
+	program driver.Program
+	buffers [3]driver.Buffer
+}
+
+// prepare lays out and plans the batch for the device's facts, which edit may
+// change, and prepares it.
+func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Options, edit func(*planner.Device)) *job {
+	t.Helper()
+	j := &job{suite: s, batch: b}
+	j.lens[0], j.lens[1], j.lens[2] = how.place(b)
+	facts := s.device.Info().Planner
+	if edit != nil {
+		edit(&facts)
+	}
+	var err error
+	j.plan, err = planner.New(&facts, b, o)
+	require.NoError(t, err)
+	j.program, err = s.device.Prepare(context.Background(), j.plan)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, j.program.Close()) })
+	j.buffers = j.allocate(t)
+	return j
+}
+
+func (j *job) allocate(t *testing.T) (buffers [3]driver.Buffer) {
+	t.Helper()
+	for i, n := range j.lens {
+		b, err := j.suite.device.Alloc(n)
+		require.NoError(t, err)
+		require.Equal(t, n, b.Len())
+		t.Cleanup(func() { require.NoError(t, b.Close()) })
+		buffers[i] = b
+	}
+	return buffers
+}
+
+// run computes the operands on the job's buffers and returns the new C.
+func (j *job) run(t *testing.T, o operands) []float32 {
+	t.Helper()
+	c, err := j.suite.compute(j.program, j.buffers, o)
+	require.NoError(t, err)
+	return c
+}
+
+// compute writes the operands, runs the program and reads C. It fails when A or
+// B changed.
+func (s *suite) compute(p driver.Program, buffers [3]driver.Buffer, o operands) ([]float32, error) {
+	ctx := context.Background()
+	for i, src := range [][]float32{o.a, o.b, o.c} {
+		if err := buffers[i].Write(ctx, 0, src); err != nil {
+			return nil, err
+		}
+	}
+	run := driver.Run{Program: p, A: buffers[0], B: buffers[1], C: buffers[2]}
+	if err := s.device.Submit(ctx, []driver.Run{run}); err != nil {
+		return nil, err
+	}
+	for i, src := range [][]float32{o.a, o.b} {
+		now := make([]float32, len(src))
+		if err := buffers[i].Read(ctx, 0, now); err != nil {
+			return nil, err
+		}
+		if !sameBits(src, now) {
+			return nil, fmt.Errorf("%c was changed by a run", 'A'+i)
+		}
+	}
+	c := make([]float32, len(o.c))
+	return c, buffers[2].Read(ctx, 0, c)
+}
+
+// check runs the job on uniform values and on integers and verifies the results.
+func (j *job) check(t *testing.T, seed uint64) {
+	t.Helper()
+	o := fill(j.batch, j.lens, uniform(seed))
+	_, err := reference.Check(j.batch, o.a, o.b, o.c, j.run(t, o))
+	require.NoError(t, err, j)
+	o = fill(j.batch, j.lens, integers(seed))
+	require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, j.run(t, o)), j)
+}
+
+// String lists the launches, for messages.
+func (j *job) String() string {
+	var s strings.Builder
+	for i, l := range j.plan.Launches {
+		fmt.Fprintf(&s, "launch %d: %+v, workers [%d, %d)\n", i, l.Kernel, l.First, l.First+l.Count)
+	}
+	return s.String()
+}
+
+// some reports whether a launch of the plan has the property.
+func (j *job) some(property func(planner.Launch) bool) bool {
+	return slices.ContainsFunc(j.plan.Launches, property)
+}
+
+func isSplit(l planner.Launch) bool { return l.Split }
+func isFixup(l planner.Launch) bool { return l.Fixup }
+func isLoop(l planner.Launch) bool  { return l.Loop }

@@ -1,0 +1,83 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Two products of different sizes in one call.
+func Example() {
+	ctx := context.Background()
+	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu")) // without the option: the best there is
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+
+	batch, err := planner.Pack(
+		planner.GEMM(2, 2, 3), // 2x3 times 3x2
+		planner.GEMM(1, 3, 1), // 1x1 times 1x3
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Pack starts each matrix at a multiple of four elements.
+	a := []float32{1, 2, 3, 4, 5, 6, 0, 0, 10}
+	b := []float32{1, 0, 0, 1, 1, 1, 0, 0, 1, 2, 3}
+	c := make([]float32, 7)
+	if err := device.GEMM(ctx, batch, a, b, c); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(c[:4], c[4:])
+	// Output: [4 5 10 11] [10 20 30]
+}
+
+// Operands that stay on the device: the plan and its program are made once, and
+// runs queue up without waiting.
+func ExampleProgram_Run() {
+	ctx := context.Background()
+	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close() // closes buffers and programs too
+
+	step := planner.GEMM(2, 2, 2)
+	step.Beta = 1 // C = A*B + C
+	batch, err := planner.Pack(step)
+	if err != nil {
+		log.Fatal(err)
+	}
+	plan, err := device.Plan(batch, planner.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	program, err := device.Prepare(ctx, plan)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var buffers [3]*dispatch.Buffer
+	for i, values := range [][]float32{{1, 2, 3, 4}, {1, 0, 0, 1}, {0, 0, 0, 0}} {
+		if buffers[i], err = device.NewBuffer(len(values)); err != nil {
+			log.Fatal(err)
+		}
+		if err := buffers[i].Write(ctx, 0, values); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for range 10 {
+		if err := program.Run(ctx, buffers[0], buffers[1], buffers[2]); err != nil {
+			log.Fatal(err)
+		}
+	}
+	c := make([]float32, 4)
+	if err := buffers[2].Read(ctx, 0, c); err != nil { // waits for the runs
+		log.Fatal(err)
+	}
+	fmt.Println(c)
+	// Output: [10 20 30 40]
+}

@@ -1,0 +1,60 @@
+package dispatch
+
+import (
+	"fmt"
+	"sync"
+)
+
+// object is the life of a buffer or a program. Calls hold it while they use it,
+// so that Close during a call takes effect behind the call.
+type object struct {
+	device *Device
+	free   func() error
+
+	mu     sync.Mutex
+	users  int
+	closed bool
+}
+
+// hold fails when the object is closed or not of device d.
+func (o *object) hold(d *Device) error {
+	if o.device != d {
+		return fmt.Errorf("belongs to another device")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return ErrClosed
+	}
+	o.users++
+	return nil
+}
+
+func (o *object) release() {
+	o.mu.Lock()
+	o.users--
+	last := o.closed && o.users == 0
+	o.mu.Unlock()
+	if last {
+		// Nobody is left to tell: Close has returned. A device that failed says
+		// so on its next call.
+		_ = o.free()
+	}
+}
+
+// close frees the object, or leaves that to the last call that holds it. A
+// closed device has freed it already.
+func (o *object) close() error {
+	if o.device.acquire() != nil {
+		return nil
+	}
+	defer o.device.release()
+	o.mu.Lock()
+	now := !o.closed && o.users == 0
+	o.closed = true
+	o.mu.Unlock()
+	if now {
+		return o.free()
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+func TestOpen(t *testing.T) {
+	unavailable := fmt.Errorf("%w: no driver", driver.ErrUnavailable)
+	none := func(name string) driver.Driver { return &fake{name: name, devices: unavailable} }
+	gpu := func(name string) driver.Driver { return &fake{name: name, software: []bool{false, false}} }
+	software := func(name string) driver.Driver { return &fake{name: name, software: []bool{true}} }
+	two := &fake{name: "webgpu", software: []bool{true, false}}
+	cases := []struct {
+		name    string
+		drivers []driver.Driver
+		env     string
+		options []Option
+		backend string // opened
+		device  int
+		passed  []string
+		failure string
+	}{
+		{name: "first", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, backend: "cuda"},
+		{name: "unavailable", drivers: []driver.Driver{none("cuda"), gpu("webgpu"), software("cpu")}, backend: "webgpu",
+			passed: []string{"cuda: unavailable: no driver"}},
+		{name: "software adapter", drivers: []driver.Driver{software("webgpu"), software("cpu")}, backend: "cpu",
+			passed: []string{"webgpu: unavailable: no GPU, only software adapters, which BATCHGEMM_BACKEND=webgpu takes"}},
+		{name: "GPU behind a software adapter", drivers: []driver.Driver{two, software("cpu")}, backend: "webgpu", device: 1},
+		{name: "cannot open", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false}, open: unavailable}, software("cpu")}, backend: "cpu",
+			passed: []string{"cuda: unavailable: no driver"}},
+		{name: "broken list", drivers: []driver.Driver{&fake{name: "cuda", devices: errBroken}, software("cpu")}, failure: "cuda: broken"},
+		{name: "broken open", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false}, open: errBroken}, software("cpu")}, failure: "cuda: broken"},
+		{name: "nothing", drivers: []driver.Driver{none("cuda"), none("cpu")},
+			failure: "no backend: cuda: unavailable: no driver; cpu: unavailable: no driver"},
+		{name: "option", drivers: []driver.Driver{gpu("cuda"), software("webgpu")}, options: []Option{WithBackend("webgpu")}, backend: "webgpu"},
+		{name: "environment", drivers: []driver.Driver{gpu("cuda"), software("webgpu")}, env: "webgpu", backend: "webgpu"},
+		{name: "option over environment", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip", options: []Option{WithBackend("cuda")}, backend: "cuda"},
+		{name: "empty option", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip", options: []Option{WithBackend("")}, backend: "hip"},
+		{name: "device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(1)}, backend: "cuda", device: 1},
+		{name: "no such device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(2)}, failure: "cuda: no device 2 (there are 2)"},
+		{name: "negative device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(-1)}, failure: "cuda: no device -1 (there are 2)"},
+		{name: "device without backend", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithDevice(1)},
+			failure: "device 1 of which backend? Fix one by WithBackend or BATCHGEMM_BACKEND"},
+		{name: "fixed but unavailable", drivers: []driver.Driver{none("cuda"), software("cpu")}, env: "cuda", failure: "cuda: unavailable: no driver"},
+		{name: "unknown", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "metal", failure: `unknown backend "metal" (known: cuda, hip)`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(BackendEnv, c.env)
+			d, err := open(context.Background(), c.drivers, c.options)
+			if c.failure != "" {
+				require.EqualError(t, err, c.failure)
+				return
+			}
+			require.NoError(t, err)
+			defer func() { require.NoError(t, d.Close()) }()
+			require.Equal(t, c.backend, d.Info().Backend)
+			require.Equal(t, c.device, d.Info().Index)
+			var passed []string
+			for _, s := range d.Passed() {
+				require.ErrorIs(t, s.Err, ErrUnavailable)
+				passed = append(passed, s.String())
+			}
+			require.Equal(t, c.passed, passed)
+		})
+	}
+}
+
+func TestOpenNothingIsUnavailable(t *testing.T) {
+	t.Setenv(BackendEnv, "")
+	_, err := open(context.Background(), []driver.Driver{missing("cuda"), missing("hip")}, nil)
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.EqualError(t, err, "no backend: cuda: unavailable: not in this build; hip: unavailable: not in this build")
+}
+
+func TestDevices(t *testing.T) {
+	listings := Devices()
+	var names []string
+	for _, l := range listings {
+		names = append(names, l.Backend)
+		if l.Err != nil {
+			require.ErrorIs(t, l.Err, ErrUnavailable)
+		}
+	}
+	require.Equal(t, []string{"cuda", "hip", "webgpu", "cpu"}, names)
+	require.NotEmpty(t, listings[3].Devices, "the cpu backend runs anywhere")
+}

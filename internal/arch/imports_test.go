@@ -1,0 +1,96 @@
+// Package arch holds the repository to its layering.
+package arch
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/batchgemm/batchgemm/"
+
+// allowed lists what the packages of a folder may import from this module. The
+// longest matching folder counts. Tests may import more.
+var allowed = map[string][]string{
+	"planner":             {},
+	"wgsl":                {"planner"},
+	"native":              {"planner"},
+	"dispatch/driver":     {"planner"},
+	"dispatch/drivertest": {"planner", "dispatch/driver", "internal/reference"},
+	"internal/reference":  {"planner"},
+	"internal/cpu":        {"planner", "dispatch/driver"},
+	"internal/workload":   {"planner", "internal/npz", "internal/atomicfile"},
+	"internal/npz":        {"internal/atomicfile"},
+	"internal/atomicfile": {},
+	"internal/timeline":   {"planner"},
+	"internal/arch":       {},
+	"webgpu":              {"planner", "wgsl", "dispatch/driver"},
+	"native/cuda":         {"planner", "native", "dispatch/driver"},
+	"native/hip":          {"planner", "native", "dispatch/driver"},
+	"dispatch":            {"planner", "dispatch/driver", "internal/cpu", "webgpu", "native/cuda", "native/hip"},
+	"cmd":                 {"planner", "dispatch", "dispatch/driver", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline"},
+	"examples":            {"planner", "dispatch"},
+}
+
+// external lists the only importers of modules that must stay in one place.
+var external = map[string]string{
+	"github.com/rajveermalviya/go-webgpu": "webgpu",
+	"github.com/spf13/cobra":              "cmd",
+}
+
+func folder(dir string) (key string) {
+	for k := range allowed {
+		if (dir == k || strings.HasPrefix(dir, k+"/")) && len(k) > len(key) {
+			key = k
+		}
+	}
+	return key
+}
+
+func TestImports(t *testing.T) {
+	root := filepath.Join("..", "..")
+	seen := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(filepath.Dir(rel))
+		key := folder(dir)
+		require.NotEmpty(t, key, "%s: its folder is not in the table", rel)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		seen++
+		for _, spec := range file.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			for prefix, owner := range external {
+				if strings.HasPrefix(name, prefix) {
+					require.Equal(t, owner, key, "%s imports %s", rel, name)
+				}
+			}
+			own, isOwn := strings.CutPrefix(name, module)
+			switch {
+			case isOwn && strings.HasPrefix(own, key):
+			case isOwn:
+				require.Contains(t, allowed[key], own, "%s", rel)
+			case strings.Contains(name, "."):
+				require.NotContains(t, []string{"planner", "wgsl"}, key, "%s imports %s: standard library only", rel, name)
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, seen, 20)
+}

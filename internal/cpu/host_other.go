@@ -1,0 +1,9 @@
+//go:build !linux
+
+package cpu
+
+import "runtime"
+
+func memory() int64 { return maxMemory }
+
+func processor() string { return runtime.GOARCH }

@@ -1,0 +1,251 @@
+package npz
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sbinet/npyio/npy"
+	npyionpz "github.com/sbinet/npyio/npz"
+	"github.com/stretchr/testify/require"
+)
+
+// numpyFile was written by NumPy.
+const numpyFile = "../workload/testdata/numpy.npz"
+
+// entry is one file of a test archive.
+type entry struct {
+	name string
+	data []byte
+}
+
+func writeZip(t testing.TB, entries ...entry) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "in.npz")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	defer f.Close()
+	z := zip.NewWriter(f)
+	for _, e := range entries {
+		w, err := z.Create(e.name)
+		require.NoError(t, err)
+		_, err = w.Write(e.data)
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	return path
+}
+
+// array returns a version 1 .npy file with this header and n zero elements.
+func array(dict string, n int) []byte {
+	b := append([]byte("\x93NUMPY\x01\x00"), byte(len(dict)), byte(len(dict)>>8))
+	return append(append(b, dict...), make([]byte, 4*n)...)
+}
+
+func TestOpenErrors(t *testing.T) {
+	const good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
+	for _, tc := range []struct {
+		name string
+		file entry
+		want string
+	}{
+		{"float64", entry{"A0.npy", array("{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }\n", 12)}, "A0: is float64; convert it with .astype(numpy.float32)"},
+		{"big-endian", entry{"A0.npy", array("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is big-endian; convert it with .astype('<f4')"},
+		{"int32", entry{"B7.npy", array("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, `B7: has dtype "<i4", want float32 ('<f4')`},
+		{"structured", entry{"A0.npy", array("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is a structured array, want float32"},
+		{"scalar", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 1)}, "A0: has 0 dimensions, want 2"},
+		{"1-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }\n", 6)}, "A0: has 1 dimensions, want 2"},
+		{"3-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 3), }\n", 6)}, "A0: has 3 dimensions, want 2"},
+		{"size above int32", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (2147483648, 0), }\n", 0)}, "A0: size 2147483648 is above the limit 2147483647"},
+		{"negative size", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }\n", 6)}, `A0: malformed header "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }"`},
+		{"no shape", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, }\n", 6)}, `A0: malformed header "{'descr': '<f4', 'fortran_order': False, }"`},
+		{"empty header", entry{"A0.npy", array("", 0)}, `A0: malformed header ""`},
+		{"header cut off", entry{"A0.npy", array(good, 0)[:20]}, "A0: truncated"},
+		{"magic cut off", entry{"A0.npy", []byte("\x93NUM")}, "A0: truncated"},
+		{"not an array", entry{"A0.npy", []byte("something else")}, "A0: not a .npy array"},
+		{"version 4", entry{"A0.npy", []byte("\x93NUMPY\x04\x00\x00\x00\x00\x00")}, "A0: unknown .npy version 4"},
+		{"header too long", entry{"A0.npy", []byte("\x93NUMPY\x02\x00\xff\xff\xff\xff")}, "A0: header of 4294967295 bytes is too long"},
+		{"elements missing", entry{"A0.npy", array(good, 5)}, "A0: 90 bytes, but shape (2, 3) needs 94"},
+		{"elements left over", entry{"A0.npy", array(good, 7)}, "A0: 98 bytes, but shape (2, 3) needs 94"},
+		{"other file", entry{"readme.txt", []byte("hello")}, `"readme.txt" is not an array: its name does not end in .npy`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := writeZip(t, tc.file)
+			_, err := Open(path)
+			require.EqualError(t, err, path+": "+tc.want)
+		})
+	}
+}
+
+func TestOpenVersions(t *testing.T) {
+	dict := "{'shape': (1, 1), 'fortran_order': True, 'descr': '<f4'}\n" // keys in another order
+	v3 := append([]byte("\x93NUMPY\x03\x00"), byte(len(dict)), 0, 0, 0)
+	f, err := Open(writeZip(t, entry{"v1.npy", array(dict, 1)}, entry{"v3.npy", append(append(v3, dict...), 0, 0, 0x80, 0x3f)}))
+	require.NoError(t, err)
+	defer f.Close()
+	require.Len(t, f.Arrays, 2)
+	for i, want := range []float32{0, 1} {
+		var got [1]float32
+		require.NoError(t, f.Arrays[i].Read(got[:]))
+		require.Equal(t, want, got[0])
+		require.True(t, f.Arrays[i].Fortran)
+	}
+}
+
+func TestOpenDamaged(t *testing.T) {
+	whole, err := os.ReadFile(numpyFile)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "in.npz")
+
+	require.NoError(t, os.WriteFile(path, whole[:len(whole)/2], 0o600))
+	_, err = Open(path)
+	require.EqualError(t, err, path+": not an .npz file: zip: not a valid zip file")
+
+	_, err = Open(path + "x")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestReadChecksum(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "in.npz")
+	w, err := Create(path)
+	require.NoError(t, err)
+	require.NoError(t, w.Write("A0", 1, 2, []float32{1.25, 2.5}))
+	require.NoError(t, w.Commit())
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := bytes.Index(raw, []byte{0, 0, 0xa0, 0x3f}) // 1.25
+	require.Positive(t, at)
+	raw[at]++
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	f, err := Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	require.EqualError(t, f.Arrays[0].Read(make([]float32, 2)), "A0: zip: checksum error")
+}
+
+// TestRoundTrip crosses the internal chunk size and keeps every bit.
+func TestRoundTrip(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.npz")
+	data := make([]float32, 3*(chunk/2+1))
+	for i := range data {
+		data[i] = float32(i)
+	}
+	data[0], data[1], data[2] = float32(math.NaN()), float32(math.Inf(-1)), float32(math.Copysign(0, -1))
+	w, err := Create(path)
+	require.NoError(t, err)
+	require.NoError(t, w.Write("C0", 3, chunk/2+1, data))
+	require.NoError(t, w.Write("C1", 0, 7, nil))
+	require.EqualError(t, w.Write("C2", 2, 2, data), fmt.Sprintf("C2: %d elements for shape (2, 2)", len(data)))
+	require.NoError(t, w.Commit())
+	require.NoError(t, w.Close())
+
+	f, err := Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	require.Len(t, f.Arrays, 2)
+	got := make([]float32, len(data))
+	require.NoError(t, f.Arrays[0].Read(got))
+	for i := range data {
+		require.Equal(t, math.Float32bits(data[i]), math.Float32bits(got[i]))
+	}
+	require.Equal(t, [2]int{0, 7}, [2]int{f.Arrays[1].Rows, f.Arrays[1].Cols})
+}
+
+// TestNumPyLayout: what is written equals NumPy's own bytes, entry by entry.
+func TestNumPyLayout(t *testing.T) {
+	z, err := zip.OpenReader(numpyFile)
+	require.NoError(t, err)
+	defer z.Close()
+	want, err := z.Open("A0.npy")
+	require.NoError(t, err)
+	wantBytes, err := io.ReadAll(want)
+	require.NoError(t, err)
+
+	path := filepath.Join(t.TempDir(), "out.npz")
+	w, err := Create(path)
+	require.NoError(t, err)
+	require.NoError(t, w.Write("A0", 2, 3, []float32{1, 2, 3, 4, 5, 6}))
+	require.NoError(t, w.Commit())
+	ours, err := zip.OpenReader(path)
+	require.NoError(t, err)
+	defer ours.Close()
+	got, err := ours.Open("A0.npy")
+	require.NoError(t, err)
+	gotBytes, err := io.ReadAll(got)
+	require.NoError(t, err)
+	require.Equal(t, wantBytes, gotBytes)
+}
+
+func TestDeterministic(t *testing.T) {
+	var files [2][]byte
+	for i := range files {
+		path := filepath.Join(t.TempDir(), "out.npz")
+		w, err := Create(path)
+		require.NoError(t, err)
+		require.NoError(t, w.Write("C0", 1, 2, []float32{1, 2}))
+		require.NoError(t, w.Commit())
+		files[i], err = os.ReadFile(path)
+		require.NoError(t, err)
+	}
+	require.Equal(t, files[0], files[1])
+}
+
+// TestNpyio exchanges arrays with an independent implementation.
+func TestNpyio(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.npz")
+	w, err := Create(path)
+	require.NoError(t, err)
+	require.NoError(t, w.Write("C0", 2, 3, []float32{1, 2, 3, 4, 5, 6}))
+	require.NoError(t, w.Commit())
+	r, err := npyionpz.Open(path)
+	require.NoError(t, err)
+	defer r.Close()
+	require.Equal(t, []int{2, 3}, r.Header("C0.npy").Descr.Shape)
+	var got []float32
+	require.NoError(t, r.Read("C0.npy", &got))
+	require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, got)
+
+	var theirs bytes.Buffer
+	require.NoError(t, npy.Write(&theirs, [2][3]float32{{1, 2, 3}, {4, 5, 6}}))
+	f, err := Open(writeZip(t, entry{"A0.npy", theirs.Bytes()}))
+	require.NoError(t, err)
+	defer f.Close()
+	require.Equal(t, [2]int{2, 3}, [2]int{f.Arrays[0].Rows, f.Arrays[0].Cols})
+	back := make([]float32, 6)
+	require.NoError(t, f.Arrays[0].Read(back))
+	require.Equal(t, got, back)
+}
+
+// FuzzRead: files of any content give arrays or a one-line error.
+func FuzzRead(f *testing.F) {
+	whole, err := os.ReadFile(numpyFile)
+	require.NoError(f, err)
+	f.Add(whole)
+	f.Add(whole[:100])
+	for _, dict := range []string{
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), }\n",
+		"{'descr': '<f4', 'fortran_order': True, 'shape': (2147483647, 2147483647), }\n",
+		"{'descr': '<f8', 'fortran_order': False, 'shape': (), }\n",
+	} {
+		raw, err := os.ReadFile(writeZip(f, entry{"A0.npy", array(dict, 1)}))
+		require.NoError(f, err)
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		arrays, err := readArrays(bytes.NewReader(raw), int64(len(raw)))
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		for _, a := range arrays {
+			if a.Read(make([]float32, a.Rows*a.Cols)) == nil {
+				require.LessOrEqual(t, 4*a.Rows*a.Cols, maxDeflate*len(raw))
+			}
+		}
+	})
+}

@@ -1,0 +1,149 @@
+// Package timeline lays a plan out in predicted time and draws it.
+package timeline
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Bar is what one worker does during a stretch of time.
+type Bar struct {
+	Lane       int     // index into Timeline.Lanes
+	Start, End float64 // microseconds
+	Launch     int
+	Worker     int // of the plan, or index of the fix-up
+	Problem    int
+	Row, Col   int  // tile coordinates
+	K0, K1     int  // K range; for a fix-up 0 and the number of partial tiles
+	Partial    bool // stores a partial tile
+	Fixup      bool
+}
+
+// Lane is a place for one workgroup on a compute unit.
+type Lane struct{ Unit, Place int }
+
+// Timeline is the predicted run of a plan.
+type Timeline struct {
+	Plan   *planner.Plan
+	Lanes  []Lane // those that have work, by unit
+	Places int    // of the device, for the launch that has most
+	Bars   []Bar  // by lane, then by time
+	Total  float64
+}
+
+// New predicts which workgroup runs where and when. Launches follow each other
+// and take their predicted cost. Within a launch, workers start in order at the
+// place that is free first, as hardware does it, and time is shared out by K
+// steps; every segment counts one more step for its first load and its store.
+func New(p *planner.Plan) *Timeline {
+	t := &Timeline{Plan: p}
+	for i := range p.Launches {
+		t.addLaunch(i)
+		t.Total += p.Launches[i].Cost
+	}
+	t.nameLanes()
+	return t
+}
+
+// units is the number of compute units to draw.
+func units(d *planner.Device) int { return max(d.ComputeUnits, 1) }
+
+// addLaunch appends the bars of one launch. Until nameLanes, Lane is the number
+// of the place in the order in which hardware fills the device: units first.
+func (t *Timeline) addLaunch(index int) {
+	p, l := t.Plan, &t.Plan.Launches[index]
+	tile := l.Tile.Tile()
+	groups := max(p.Device.Occupancy(tile.Threads, tile.Resources()).Groups, 1)
+	places := newPlaces(min(groups*units(&p.Device), l.Count))
+	t.Places = max(t.Places, groups*units(&p.Device))
+
+	first, end := len(t.Bars), 0.0
+	for w := l.First; w < l.First+l.Count; w++ {
+		at := &places[0] // free first
+		for _, b := range work(p, l, tile, w) {
+			b.Lane, b.Launch, b.Worker = at.lane, index, w
+			b.Start, b.End = at.free, at.free+b.End
+			at.free = b.End
+			t.Bars = append(t.Bars, b)
+		}
+		end = max(end, at.free)
+		heap.Fix(&places, 0)
+	}
+	for i := first; i < len(t.Bars); i++ {
+		b := &t.Bars[i]
+		b.Start = t.Total + b.Start/end*l.Cost
+		b.End = t.Total + b.End/end*l.Cost
+	}
+}
+
+// work lists the bars of worker w; End is the length in K steps.
+func work(p *planner.Plan, l *planner.Launch, tile planner.Tile, w int) []Bar {
+	if l.Fixup {
+		f := &p.Fixups[w]
+		return []Bar{{Problem: int(f.Problem), Row: int(f.Row), Col: int(f.Col), K1: int(f.Count), Fixup: true, End: float64(f.Count)}}
+	}
+	segments := p.Segments[p.Workers[w]:p.Workers[w+1]]
+	bars := make([]Bar, len(segments))
+	for i, s := range segments {
+		steps := (int(s.K1-s.K0) + tile.TK - 1) / tile.TK
+		bars[i] = Bar{
+			Problem: int(s.Problem), Row: int(s.Row), Col: int(s.Col), K0: int(s.K0), K1: int(s.K1),
+			Partial: s.Slot != planner.NoSlot, End: float64(steps + 1),
+		}
+	}
+	return bars
+}
+
+// nameLanes keeps the places that have work and sorts them by unit.
+func (t *Timeline) nameLanes() {
+	n := units(&t.Plan.Device)
+	used := map[Lane]int{}
+	for i := range t.Bars {
+		used[Lane{t.Bars[i].Lane % n, t.Bars[i].Lane / n}] = 0
+	}
+	for lane := range used {
+		t.Lanes = append(t.Lanes, lane)
+	}
+	slices.SortFunc(t.Lanes, func(a, b Lane) int {
+		return cmp.Or(cmp.Compare(a.Unit, b.Unit), cmp.Compare(a.Place, b.Place))
+	})
+	for i, lane := range t.Lanes {
+		used[lane] = i
+	}
+	for i := range t.Bars {
+		b := &t.Bars[i]
+		b.Lane = used[Lane{b.Lane % n, b.Lane / n}]
+	}
+	slices.SortStableFunc(t.Bars, func(a, b Bar) int {
+		return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.Start, b.Start))
+	})
+}
+
+// place is where one workgroup runs at a time; free is when the last one ends.
+type place struct {
+	lane int
+	free float64
+}
+
+// places is a heap: the place that is free first, of these the one that comes
+// first.
+type places []place
+
+func newPlaces(n int) places {
+	p := make(places, n)
+	for i := range p {
+		p[i].lane = i
+	}
+	return p
+}
+
+func (p places) Len() int { return len(p) }
+func (p places) Less(i, j int) bool {
+	return p[i].free < p[j].free || p[i].free == p[j].free && p[i].lane < p[j].lane
+}
+func (p places) Swap(i, j int) { p[i], p[j] = p[j], p[i] }
+func (p *places) Push(any)     { panic("places do not grow") }
+func (p *places) Pop() any     { panic("places do not shrink") }

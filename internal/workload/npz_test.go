@@ -1,0 +1,123 @@
+package workload
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/npz"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// shape is one array of a test file; its elements count up from 1.
+type shape struct {
+	name       string
+	rows, cols int
+}
+
+func writeArrays(t *testing.T, shapes ...shape) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "in.npz")
+	w, err := npz.Create(path)
+	require.NoError(t, err)
+	defer w.Close()
+	for _, s := range shapes {
+		require.NoError(t, w.Write(s.name, s.rows, s.cols, ramp(s.rows*s.cols, 1)))
+	}
+	require.NoError(t, w.Commit())
+	return path
+}
+
+func ramp(n int, start float32) []float32 {
+	data := make([]float32, n)
+	for i := range data {
+		data[i] = start + float32(i)
+	}
+	return data
+}
+
+// TestReadNumPy reads a file that NumPy wrote (testdata/make.py).
+func TestReadNumPy(t *testing.T) {
+	w, err := Load("testdata/numpy.npz", nil)
+	require.NoError(t, err)
+	want, err := planner.Pack(
+		planner.Problem{M: 2, N: 4, K: 3, Alpha: 1},
+		planner.Problem{M: 3, N: 2, K: 2, TransA: true, TransB: true, Alpha: 1, Beta: 1},
+		planner.Problem{M: 0, N: 3, K: 5, Alpha: 1},
+		planner.Problem{M: 2, N: 2, K: 0, Alpha: 1, Beta: 1},
+	)
+	require.NoError(t, err)
+	require.Equal(t, want, w.Batch)
+	require.Equal(t, ramp(6, 1), w.Operands.A[:6])
+	require.Equal(t, ramp(12, 1), w.Operands.B[:12])
+	// Fortran order: columns of the array are rows of the stored matrix.
+	require.Equal(t, []float32{5, 7, 9, 6, 8, 10}, w.Operands.A[want[1].A.Offset:][:6])
+	require.Equal(t, []float32{9, 11, 10, 12}, w.Operands.B[want[1].B.Offset:][:4])
+	require.Equal(t, make([]float32, 8), w.Operands.C[:8])
+	require.Equal(t, ramp(6, -3), w.Operands.C[want[1].C.Offset:][:6])
+	require.Equal(t, ramp(4, 7), w.Operands.C[want[3].C.Offset:][:4])
+}
+
+func TestReadNPZErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		arrays []shape
+		want   string
+	}{
+		{"empty", nil, "no arrays, want A0, B0[, C0], A1 and so on"},
+		{"inner sizes", []shape{{"A0", 2, 3}, {"B0", 4, 5}}, "B0 has shape (4, 5), but A0 has 3 columns"},
+		{"C", []shape{{"A0", 2, 3}, {"B0", 3, 5}, {"C0", 2, 4}}, "C0 has shape (2, 4), but A0*B0 has (2, 5)"},
+		{"C transposed", []shape{{"A0", 2, 3}, {"B0", 3, 5}, {"C0", 5, 2}}, "C0 has shape (5, 2), but A0*B0 has (2, 5)"},
+		{"B missing", []shape{{"A0", 1, 1}, {"B0", 1, 1}, {"A1", 1, 1}}, "array B1 is missing"},
+		{"A missing", []shape{{"B0", 1, 1}}, "array A0 is missing"},
+		{"C alone", []shape{{"A0", 1, 1}, {"B0", 1, 1}, {"C1", 1, 1}}, "array A1 is missing"},
+		{"gap", []shape{{"A0", 1, 1}, {"B0", 1, 1}, {"A2", 1, 1}, {"B2", 1, 1}}, "array A1 is missing"},
+		{"gap at 0", []shape{{"A1", 1, 1}, {"B1", 1, 1}}, "array A0 is missing"},
+		{"twice", []shape{{"A0", 1, 1}, {"A0", 1, 1}}, "array A0 is there twice"},
+		{"other name", []shape{{"A0", 1, 1}, {"B0", 1, 1}, {"weights", 1, 1}}, `unknown array "weights", want A0, B0[, C0], A1 and so on`},
+		{"lower case", []shape{{"a0", 1, 1}, {"b0", 1, 1}}, `unknown array "a0", want A0, B0[, C0], A1 and so on`},
+		{"leading zero", []shape{{"A00", 1, 1}, {"B00", 1, 1}}, `unknown array "A00", want A0, B0[, C0], A1 and so on`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := writeArrays(t, tc.arrays...)
+			_, err := Load(path, nil)
+			require.EqualError(t, err, path+": "+tc.want)
+		})
+	}
+}
+
+func TestReadNPZFortranC(t *testing.T) {
+	_, err := Load("testdata/fortran-c.npz", nil)
+	require.EqualError(t, err, "testdata/fortran-c.npz: C0 is in Fortran order; convert it with numpy.ascontiguousarray")
+}
+
+func TestReadNPZNotZip(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "in.npz")
+	require.NoError(t, os.WriteFile(path, []byte("not a zip"), 0o600))
+	_, err := Load(path, nil)
+	require.EqualError(t, err, path+": not an .npz file: zip: not a valid zip file")
+}
+
+func TestWriteNPZ(t *testing.T) {
+	w, err := Load("testdata/numpy.npz", nil)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "out.npz")
+	out, err := npz.Create(path)
+	require.NoError(t, err)
+	c := ramp(len(w.Operands.C), 1)
+	require.NoError(t, WriteNPZ(out, w.Batch, c))
+
+	f, err := npz.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	require.Len(t, f.Arrays, 4)
+	for i, a := range f.Arrays {
+		p := w.Batch[i]
+		require.Equal(t, [2]int{p.M, p.N}, [2]int{a.Rows, a.Cols}, a.Name)
+		got := make([]float32, p.M*p.N)
+		require.NoError(t, a.Read(got))
+		require.Equal(t, ramp(p.M*p.N, float32(p.C.Offset+1)), got, a.Name)
+	}
+}

@@ -1,0 +1,135 @@
+package workload
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func TestLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sizes.txt")
+	require.NoError(t, os.WriteFile(file, []byte("2 3 4\n5 6 7\n"), 0o600))
+	for _, tc := range []struct {
+		name     string
+		problems int
+		first    [3]int // M, N, K
+	}{
+		{"inception-1", 4, [3]int{784, 96, 192}},
+		{"inception-9", 5, [3]int{49, 192, 192}},
+		{"zhang-128-128-8", 8, [3]int{68, 67, 33}},
+		{"zhang-512-1024-256", 256, [3]int{361, 242, 791}},
+		{"random:", 64, [3]int{313, 60, 96}},
+		{"random:mn=512,k=128,batch=64,seed=1", 64, [3]int{313, 60, 96}},
+		{"random:batch=2,mn=16,k=16", 2, [3]int{16, 16, 16}},
+		{file, 2, [3]int{2, 3, 4}},
+		{"-", 1, [3]int{8, 9, 10}},
+	} {
+		t.Run(filepath.Base(tc.name), func(t *testing.T) {
+			w, err := Load(tc.name, strings.NewReader("8 9 10"))
+			require.NoError(t, err)
+			require.Equal(t, tc.name, w.Name)
+			require.Nil(t, w.Operands)
+			require.Len(t, w.Batch, tc.problems)
+			require.Equal(t, tc.first, [3]int{w.Batch[0].M, w.Batch[0].N, w.Batch[0].K})
+			require.NoError(t, w.Batch.Check(w.Batch.Extent()))
+		})
+	}
+}
+
+func TestLoadUnknown(t *testing.T) {
+	const known = ": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH or random:mn=N,k=N,batch=N,seed=N"
+	for _, tc := range []struct{ name, want string }{
+		{"inception-10", `unknown workload "inception-10"` + known},
+		{"zhang-1-2-3", `unknown workload "zhang-1-2-3"` + known},
+		{"no/such/file", `unknown workload "no/such/file"` + known},
+		{"missing.npz", `unknown workload "missing.npz"` + known},
+		{"", `unknown workload ""` + known},
+		{"random:mn=15", `unknown workload "random:mn=15": mn "15" is not in [16, 2147483647]`},
+		{"random:k=x", `unknown workload "random:k=x": k "x" is not in [16, 2147483647]`},
+		{"random:batch=0", `unknown workload "random:batch=0": batch "0" is not in [1, 1048576]`},
+		{"random:batch", `unknown workload "random:batch": batch "" is not in [1, 1048576]`},
+		{"random:seed=-1", `unknown workload "random:seed=-1": seed "-1" is not in [0, 18446744073709551615]`},
+		{"random:n=3", `unknown workload "random:n=3": "n=3" is not one of mn=, k=, batch=, seed=, once each`},
+		{"random:k=16,k=17", `unknown workload "random:k=16,k=17": "k=17" is not one of mn=, k=, batch=, seed=, once each`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Load(tc.name, nil)
+			require.ErrorIs(t, err, ErrUnknown)
+			require.EqualError(t, err, tc.want)
+		})
+	}
+}
+
+func TestLoadBadContent(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Load(dir, nil)
+	require.NotErrorIs(t, err, ErrUnknown)
+	require.ErrorContains(t, err, "is a directory")
+
+	_, err = Load("-", strings.NewReader("1 2"))
+	require.EqualError(t, err, "stdin:1: K is missing, want M N K [transA transB alpha beta]")
+
+	huge := filepath.Join(dir, "huge")
+	require.NoError(t, os.WriteFile(huge, []byte(strings.Repeat("2147483647 2147483647 1\n", 3)), 0o600))
+	_, err = Load(huge, nil)
+	require.EqualError(t, err, huge+": problem 2: C does not fit: its last offset overflows")
+}
+
+func TestRandomIsDeterministic(t *testing.T) {
+	require.Equal(t, Random(512, 128, 64, 1), Random(512, 128, 64, 1))
+	require.NotEqual(t, Random(512, 128, 64, 1), Random(512, 128, 64, 2))
+}
+
+func TestRandomRange(t *testing.T) {
+	var low, high [3]bool
+	for _, p := range Random(20, 18, 2000, 7) {
+		for i, size := range [3]int{p.M, p.N, p.K} {
+			limit := [3]int{20, 20, 18}[i]
+			require.GreaterOrEqual(t, size, 16)
+			require.LessOrEqual(t, size, limit)
+			low[i] = low[i] || size == 16
+			high[i] = high[i] || size == limit
+		}
+	}
+	require.Equal(t, [3]bool{true, true, true}, low)
+	require.Equal(t, [3]bool{true, true, true}, high)
+}
+
+func TestZhang(t *testing.T) {
+	cases := Zhang()
+	require.Len(t, cases, 72)
+	names := map[string]bool{}
+	for _, c := range cases {
+		names[c.Name] = true
+		require.Len(t, c.Problems, c.Batch, c.Name)
+		for _, p := range c.Problems {
+			require.GreaterOrEqual(t, min(p.M, p.N, p.K), 16, c.Name)
+			require.LessOrEqual(t, max(p.M, p.N), c.MaxMN, c.Name)
+			require.LessOrEqual(t, p.K, c.MaxK, c.Name)
+		}
+	}
+	require.Len(t, names, 72)
+}
+
+// TestNames: every name that is offered loads.
+func TestNames(t *testing.T) {
+	names := Names()
+	require.Len(t, names, 9+72)
+	for _, name := range names {
+		w, err := Load(name, nil)
+		require.NoError(t, err)
+		require.NotEmpty(t, w.Batch)
+	}
+}
+
+func TestNewOperandsTooLarge(t *testing.T) {
+	batch, err := planner.Pack(planner.GEMM(planner.MaxDim, planner.MaxDim, 1))
+	require.NoError(t, err)
+	_, err = NewOperands(batch)
+	require.ErrorContains(t, err, "GiB of memory are available")
+}

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Installs what a fresh Debian machine lacks: a C compiler for cgo and a Vulkan
+# driver. Without the right to install, says so and leaves the machine as it is:
+# batchgemm then runs on the CPU.
+set -eu
+
+want=""
+command -v gcc >/dev/null 2>&1 || want="$want gcc libc6-dev"
+if [ "$(uname -s)" = Linux ] && ! ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1; then
+	want="$want mesa-vulkan-drivers"
+fi
+if [ "$(uname -s)" = Linux ] && ! ldconfig -p 2>/dev/null | grep -q libvulkan.so.1; then
+	want="$want libvulkan1"
+fi
+[ -n "$want" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+	echo "setup: missing$want, and there is no apt-get; without them batchgemm uses the CPU" >&2
+	exit 0
+fi
+root=""
+if [ "$(id -u)" != 0 ]; then
+	if sudo -n true 2>/dev/null; then
+		root="sudo -n"
+	else
+		echo "setup: may not install$want (neither root nor sudo without a password); without them batchgemm uses the CPU" >&2
+		exit 0
+	fi
+fi
+echo "setup: installing$want"
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # words are package names
+if ! { $root apt-get update -qq && $root apt-get install -y -qq --no-install-recommends $want; } >/dev/null; then
+	echo "setup: could not install$want; without them batchgemm uses the CPU" >&2
+fi

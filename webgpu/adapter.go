@@ -1,0 +1,154 @@
+//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// PCI vendor ids; Mesa's is the one Khronos gave it.
+const (
+	vendorAMD      = 0x1002
+	vendorMesa     = 0x10005
+	vendorApple    = 0x106b
+	vendorNVIDIA   = 0x10de
+	vendorARM      = 0x13b5
+	vendorWARP     = 0x1414
+	vendorGoogle   = 0x1ae0 // SwiftShader
+	vendorQualcomm = 0x5143
+	vendorIntel    = 0x8086
+)
+
+// adapter is a GPU or a software rasterizer as the binding and Vulkan see it.
+type adapter struct {
+	handle    *wgpu.Adapter // nil once released
+	props     wgpu.AdapterProperties
+	limits    wgpu.Limits
+	timestamp bool // has timestamp queries
+	software  bool
+	vulkan    *vulkanGPU // nil: unknown
+}
+
+// vulkanGPU is what Vulkan tells about a GPU; zeros are unknown.
+type vulkanGPU struct {
+	vendor, device uint32
+	name           string
+	cpu            bool    // a software rasterizer
+	subgroup       int     // lanes
+	units          int     // SMs or CUs
+	warps          int     // subgroups that are resident on a unit
+	period         float64 // nanoseconds of a timestamp tick
+}
+
+func newAdapter(h *wgpu.Adapter) adapter {
+	a := adapter{
+		handle:    h,
+		props:     h.GetProperties(),
+		limits:    h.GetLimits().Limits,
+		timestamp: h.HasFeature(wgpu.FeatureName_TimestampQuery),
+	}
+	a.software = a.props.AdapterType == wgpu.AdapterType_CPU
+	gpus := vulkanGPUs()
+	for i := range gpus {
+		// Several GPUs of one model match alike, and have the same facts.
+		g := &gpus[i]
+		if g.vendor == a.props.VendorId && g.device == a.props.DeviceId && g.name == a.props.Name {
+			a.vulkan = g
+			a.software = g.cpu // the binding calls virtual GPUs software
+			break
+		}
+	}
+	return a
+}
+
+func (a *adapter) info(index int, maxBinding uint64) driver.Info {
+	lanes, source := a.subgroup()
+	return driver.Info{
+		Backend:  "webgpu",
+		Index:    index,
+		Name:     a.props.Name,
+		Driver:   strings.TrimSpace(a.props.VendorName + " " + a.props.DriverDescription),
+		Software: a.software,
+		Subgroup: fmt.Sprintf("%d (%s)", lanes, source),
+		Planner:  a.facts(maxBinding),
+	}
+}
+
+// subgroup returns the lanes of a subgroup and where the number is from. It
+// guides tuning only: Intel's compiler may pick another per shader.
+func (a *adapter) subgroup() (lanes int, source string) {
+	if a.vulkan != nil && a.vulkan.subgroup > 0 {
+		return a.vulkan.subgroup, "Vulkan"
+	}
+	const table = "vendor table"
+	switch a.props.VendorId {
+	case vendorNVIDIA, vendorApple, vendorIntel:
+		return 32, table
+	case vendorAMD, vendorQualcomm:
+		return 64, table // what RADV and the older drivers use for compute
+	case vendorARM:
+		return 16, table
+	case vendorMesa:
+		return 8, table // 256-bit vectors
+	case vendorWARP, vendorGoogle:
+		return 4, table
+	}
+	return 32, "guess"
+}
+
+// facts are what the planner needs: the entry of its table of known GPUs that
+// comes nearest, corrected by what this adapter reports.
+func (a *adapter) facts(maxBinding uint64) planner.Device {
+	known := "webgpu-default"
+	switch {
+	case strings.Contains(a.props.Name, "H200"):
+		known = "h200-webgpu"
+	case a.props.VendorId == vendorMesa:
+		known = "lavapipe" // and with it the limit of 65535 loop turns
+	}
+	facts, err := planner.LookupDevice(known)
+	if err != nil {
+		panic(err) // the names above are in the table
+	}
+	d := *facts
+	d.Name = a.props.Name
+	d.WaveSize, _ = a.subgroup()
+	switch {
+	case a.vulkan != nil && a.vulkan.units > 0:
+		d.ComputeUnits, d.MaxWaves = a.vulkan.units, a.vulkan.warps
+	case a.software:
+		d.ComputeUnits = runtime.NumCPU()
+	}
+	d.GroupShared = int(a.limits.MaxComputeWorkgroupStorageSize)
+	d.Shared = max(d.Shared, d.GroupShared)
+	d.MaxThreads = int(min(a.limits.MaxComputeInvocationsPerWorkgroup, a.limits.MaxComputeWorkgroupSizeX))
+	d.MaxWorkers = int(a.limits.MaxComputeWorkgroupsPerDimension)
+	d.MaxBinding = int(bindingLimit(a.limits, maxBinding))
+	return d
+}
+
+// bindingLimit is the largest storage binding in bytes, a multiple of 16.
+func bindingLimit(l wgpu.Limits, lower uint64) uint64 {
+	limit := min(l.MaxStorageBufferBindingSize, math.MaxInt)
+	if lower > 0 {
+		limit = min(limit, lower)
+	}
+	return limit / 16 * 16
+}
+
+// required are the limits to ask for: all that the adapter has.
+func (a *adapter) required() *wgpu.RequiredLimits {
+	l := a.limits
+	// NVIDIA reports the largest integer, which the binding takes for "default",
+	// 256 MiB.
+	l.MaxBufferSize = min(l.MaxBufferSize, wgpu.LimitU64Undefined-1)
+	return &wgpu.RequiredLimits{Limits: l}
+}

@@ -1,0 +1,265 @@
+//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+// device is an open device. Its fields from handle on belong to mu.
+type device struct {
+	info      driver.Info
+	limits    wgpu.Limits
+	shader    wgsl.Limits
+	binding   uint64        // largest storage binding in bytes
+	period    float64       // nanoseconds of a timestamp tick; 0: no timestamps
+	waitLimit time.Duration // after it a wait gives up and the device is lost
+	timing    chan struct{} // holds the token of the one Time that runs
+
+	// mu is held around every call of the binding: its error scopes are one stack
+	// a device.
+	mu       sync.Mutex
+	state    error // why the device takes no more calls; nil while it does
+	instance *wgpu.Instance
+	adapters []adapter
+	handle   *wgpu.Device
+	queue    *wgpu.Queue
+	gpu      *C.gpu
+
+	submitted uint64 // submissions; gpu.done counts the finished ones
+	unsent    int    // bytes written since the last submission
+	work      work   // of the submission being recorded
+	clock     *clock // of Time; made on first use
+	dummy     *buffer
+	staging   []*staging
+	buffers   map[*buffer]struct{}
+	programs  map[*program]struct{}
+	pipelines map[planner.Kernel]*pipeline
+}
+
+// waitLimit is far above what a submission should take: lavapipe on two cores
+// does some 400 GFLOP in it.
+const waitLimit = 10 * time.Minute
+
+// openDevice opens the adapter with these facts in an instance of its own.
+func openDevice(info driver.Info, maxBinding uint64) (*device, error) {
+	instance, adapters := enumerate()
+	if info.Index >= len(adapters) || adapters[info.Index].props.Name != info.Name {
+		release(instance, adapters)
+		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name, driver.ErrUnavailable)
+	}
+	a := &adapters[info.Index]
+	// The descriptor also silences the handler of lost devices, which aborts.
+	descriptor := wgpu.DeviceDescriptor{RequiredLimits: a.required()}
+	if a.timestamp {
+		descriptor.RequiredFeatures = []wgpu.FeatureName{wgpu.FeatureName_TimestampQuery}
+	}
+	handle, err := a.handle.RequestDevice(&descriptor)
+	if err != nil {
+		release(instance, adapters)
+		return nil, fmt.Errorf("webgpu: open %s: %w: %w", info.Name, driver.ErrUnavailable, err)
+	}
+	d := &device{
+		info:      info,
+		limits:    handle.GetLimits().Limits,
+		waitLimit: waitLimit,
+		timing:    make(chan struct{}, 1),
+		instance:  instance,
+		adapters:  adapters,
+		handle:    handle,
+		queue:     handle.GetQueue(),
+		buffers:   map[*buffer]struct{}{},
+		programs:  map[*program]struct{}{},
+		pipelines: map[planner.Kernel]*pipeline{},
+	}
+	d.binding = bindingLimit(d.limits, maxBinding)
+	d.shader = wgsl.Limits{
+		Threads:     info.Planner.MaxThreads,
+		SharedBytes: info.Planner.GroupShared,
+		Subgroup:    info.Planner.WaveSize,
+	}
+	if a.timestamp && a.vulkan != nil {
+		d.period = a.vulkan.period
+	}
+	d.gpu = C.gpu_new(ref(handle), ref(d.queue))
+	if d.gpu == nil {
+		d.free()
+		return nil, driver.ErrOutOfMemory
+	}
+	if err := d.selfTest(); err != nil {
+		d.free()
+		return nil, err
+	}
+	return d, nil
+}
+
+// selfTest makes the buffer that stands in for operands without elements, and
+// checks with it that ref finds the library's handles.
+func (d *device) selfTest() error {
+	dummy, err := d.Alloc(4)
+	if err != nil {
+		return err
+	}
+	d.dummy = dummy.(*buffer)
+	if got := C.gpu_buffer_size(d.dummy.ref); got != 16 {
+		return fmt.Errorf("webgpu: %w: the library's handles are not where expected", driver.ErrUnavailable)
+	}
+	return nil
+}
+
+// ref returns the library's handle of an object of package wgpu, which does not
+// export it.
+func ref[T any](object *T) C.handle {
+	return C.handle(reflect.ValueOf(object).Elem().FieldByName("ref").Pointer())
+}
+
+func (d *device) Info() driver.Info { return d.info }
+
+// lock takes the mutex of a device that works, or says why it does not.
+func (d *device) lock() error {
+	d.mu.Lock()
+	if d.state != nil {
+		defer d.mu.Unlock()
+		return d.state
+	}
+	return nil
+}
+
+// lose declares the device dead. What is queued may still run and use memory,
+// so nothing of it is ever freed.
+func (d *device) lose(reason string) error {
+	if d.state == nil {
+		d.state = fmt.Errorf("webgpu: %s: %w: %s", d.info.Name, driver.ErrDeviceLost, reason)
+	}
+	return d.state
+}
+
+// check returns the error of a call of the binding: what the call returned, or
+// what arrived at the error callback meanwhile.
+func (d *device) check(op string, err error) error {
+	if err == nil && d.gpu.errors > 0 {
+		err = errors.New(C.GoString(&d.gpu.message[0]))
+	}
+	C.gpu_forget(d.gpu)
+	if err == nil {
+		return nil
+	}
+	// The binding has no error codes; these are the texts of wgpu-core's
+	// DeviceError.
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "Parent device is lost"):
+		return d.lose(op + ": " + text)
+	case strings.Contains(text, "Not enough memory left"), strings.Contains(text, "Out of Memory"):
+		return fmt.Errorf("webgpu: %s: %w", op, driver.ErrOutOfMemory)
+	}
+	return fmt.Errorf("webgpu: %s: %s", op, text)
+}
+
+// newBuffer makes a buffer of a multiple of 16 bytes.
+func (d *device) newBuffer(op string, size uint64, usage wgpu.BufferUsage) (*wgpu.Buffer, error) {
+	if size > d.limits.MaxBufferSize {
+		return nil, fmt.Errorf("webgpu: %s: %w: %d bytes, the device's largest buffer has %d",
+			op, driver.ErrOutOfMemory, size, d.limits.MaxBufferSize)
+	}
+	b, err := d.handle.CreateBuffer(&wgpu.BufferDescriptor{Size: size, Usage: usage})
+	if err = d.check(op, err); err != nil {
+		if b != nil {
+			b.Release()
+		}
+		if errors.Is(err, driver.ErrOutOfMemory) {
+			err = fmt.Errorf("%w (%d bytes)", err, size)
+		}
+		return nil, err
+	}
+	return b, nil
+}
+
+func (d *device) Alloc(n int) (driver.Buffer, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("webgpu: alloc %d elements: there must be one", n)
+	}
+	if n > math.MaxInt/4-4 {
+		return nil, fmt.Errorf("webgpu: alloc %d elements: %w", n, driver.ErrOutOfMemory)
+	}
+	if err := d.lock(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	size := roundUp(4*uint64(n), 16)
+	b, err := d.newBuffer("alloc", size, wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopySrc|wgpu.BufferUsage_CopyDst)
+	if err != nil {
+		return nil, err
+	}
+	buf := &buffer{dev: d, n: n, size: size, fresh: true, handle: b, ref: ref(b)}
+	d.buffers[buf] = struct{}{}
+	return buf, nil
+}
+
+// Close waits for queued work and frees everything. Calls that are under way
+// elsewhere end with ErrClosed. A device that is lost frees nothing and says so
+// again.
+func (d *device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if errors.Is(d.state, driver.ErrClosed) {
+		return nil
+	}
+	if d.state != nil {
+		return d.state
+	}
+	d.state = fmt.Errorf("webgpu: %s: %w", d.info.Name, driver.ErrClosed) // nothing follows
+	for start := time.Now(); uint64(d.gpu.done) < d.submitted; {
+		if time.Since(start) > d.waitLimit {
+			d.state = nil
+			return d.lose("closed while queued work does not end")
+		}
+		d.mu.Unlock()
+		pause(spinTime)
+		d.mu.Lock()
+		C.gpu_poll(d.gpu, C.uint64_t(d.submitted), pollTurns)
+	}
+	d.free()
+	return nil
+}
+
+// free releases everything of an idle device.
+func (d *device) free() {
+	for p := range d.programs {
+		p.free()
+	}
+	for b := range d.buffers {
+		b.free()
+	}
+	for _, p := range d.pipelines {
+		p.free()
+	}
+	for _, s := range d.staging {
+		s.handle.Release()
+	}
+	d.clock.free()
+	d.queue.Release()
+	d.handle.Release()
+	release(d.instance, d.adapters)
+	C.free(unsafe.Pointer(d.gpu))
+	d.programs, d.buffers, d.pipelines, d.staging, d.gpu = nil, nil, nil, nil, nil
+}
+
+func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }

@@ -1,0 +1,177 @@
+//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func TestDevices(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	infos, err := Driver().Devices()
+	require.NoError(t, err)
+	for i, info := range infos {
+		t.Logf("%+v", info)
+		require.Equal(t, i, info.Index)
+		require.NotEmpty(t, info.Name)
+		require.Equal(t, planner.ModelWebGPU, info.Planner.Model)
+		for _, n := range []int{
+			info.Planner.ComputeUnits, info.Planner.WaveSize, info.Planner.MaxWaves, info.Planner.MaxGroups, info.Planner.Shared,
+			info.Planner.MaxThreads, info.Planner.GroupShared, info.Planner.MaxWorkers, info.Planner.MaxBinding,
+		} {
+			require.Positive(t, n, "%+v", info.Planner)
+		}
+		if i > 0 && infos[i-1].Software {
+			require.True(t, info.Software, "GPUs come first")
+		}
+		if len(vulkanGPUs()) > 0 {
+			require.Contains(t, info.Subgroup, "(Vulkan)")
+		}
+	}
+	require.Equal(t, infos[0], d.Info())
+	for _, index := range []int{-1, len(infos)} {
+		_, err := Driver().Open(t.Context(), index)
+		require.Error(t, err)
+	}
+}
+
+func TestSubgroupTable(t *testing.T) {
+	for vendor, want := range map[uint32]int{
+		vendorNVIDIA: 32, vendorAMD: 64, vendorIntel: 32, vendorApple: 32, vendorARM: 16, vendorMesa: 8, vendorWARP: 4, 0: 32,
+	} {
+		a := adapter{}
+		a.props.VendorId = vendor
+		lanes, source := a.subgroup()
+		require.Equal(t, want, lanes)
+		require.NotEqual(t, "Vulkan", source)
+	}
+}
+
+func TestCloseInAnyOrder(t *testing.T) {
+	first := open(t, webgpuDriver{})
+	k := newTask(t, gemm(30, 30, 30))
+	for order := range 6 {
+		d, err := openDevice(first.info, 0)
+		require.NoError(t, err)
+		_, p := prepare(t, d, k.batch, planner.Options{})
+		a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: a, B: b, C: c}}))
+		parts := []func() error{d.Close, p.Close, a.Close, c.Close, b.Close}
+		for i := range parts {
+			part := parts[(i+order)%len(parts)]
+			require.NoError(t, part(), "order %d", order)
+			require.NoError(t, part(), "twice")
+		}
+		_, err = d.Alloc(1)
+		require.ErrorIs(t, err, driver.ErrClosed)
+		require.ErrorIs(t, d.Wait(t.Context()), driver.ErrClosed)
+		require.ErrorIs(t, a.Write(t.Context(), 0, k.a), driver.ErrClosed)
+	}
+}
+
+// Buffers and programs may be closed while queued work uses them.
+func TestCloseWhileQueued(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	k := newTask(t, gemm(100, 100, 100))
+	want := reference(k.batch, k.a, k.b, k.c)
+	for range 5 {
+		_, p := prepare(t, d, k.batch, planner.Options{})
+		a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
+		run := driver.Run{Program: p, A: a, B: b, C: c}
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{run, run, run}))
+		require.NoError(t, errors.Join(p.Close(), a.Close(), b.Close()))
+		// Memory that was freed too early would be taken by this.
+		alloc(t, d, len(k.a))
+		requireEqual(t, want, download(t, c, len(k.c)))
+		require.NoError(t, c.Close())
+	}
+}
+
+// Close ends the calls of other goroutines with ErrClosed.
+func TestCloseWhileInUse(t *testing.T) {
+	first := open(t, webgpuDriver{})
+	for range 5 {
+		d, err := openDevice(first.info, 0)
+		require.NoError(t, err)
+		k := newTask(t, gemm(30, 30, 30))
+		_, p := prepare(t, d, k.batch, planner.Options{})
+		a, b := upload(t, d, k.a), upload(t, d, k.b)
+		var wg sync.WaitGroup
+		started := make(chan struct{}, 100)
+		for range 4 {
+			c := alloc(t, d, len(k.c))
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					err := errors.Join(
+						d.Submit(t.Context(), []driver.Run{{Program: p, A: a, B: b, C: c}}),
+						c.Read(t.Context(), 0, make([]float32, len(k.c))))
+					if err != nil {
+						if !errors.Is(err, driver.ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+					if i == 2 {
+						started <- struct{}{}
+					}
+				}
+			})
+		}
+		<-started
+		require.NoError(t, d.Close())
+		wg.Wait()
+	}
+}
+
+func TestOpenRunClose(t *testing.T) {
+	first := open(t, webgpuDriver{})
+	k := newTask(t, gemm(8, 8, 8))
+	want := reference(k.batch, k.a, k.b, k.c)
+	cycle := func() {
+		d, err := openDevice(first.info, 0)
+		require.NoError(t, err)
+		plan, err := planner.New(&d.info.Planner, k.batch, planner.Options{})
+		require.NoError(t, err)
+		p, err := d.Prepare(t.Context(), plan)
+		require.NoError(t, err)
+		a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
+		_, err = d.Time(t.Context(), []driver.Run{{Program: p, A: a, B: b, C: c}})
+		require.NoError(t, err)
+		requireEqual(t, want, download(t, c, len(k.c)))
+		require.NoError(t, d.Close())
+	}
+	for range 20 { // caches of the driver and the allocator fill
+		cycle()
+	}
+	before := resident(t)
+	for range 180 {
+		cycle()
+	}
+	grown := resident(t) - before
+	t.Logf("grown by %d KiB", grown>>10)
+	// A leaked buffer of 8 MiB a cycle, or an instance, would be far more.
+	require.Less(t, grown, 32<<20)
+}
+
+// resident is the memory of the process in bytes, 0 where it is not known.
+func resident(t *testing.T) int {
+	text, err := os.ReadFile("/proc/self/statm")
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	require.NoError(t, err)
+	var total, pages int
+	_, err = fmt.Fscan(strings.NewReader(string(text)), &total, &pages)
+	require.NoError(t, err)
+	return pages * os.Getpagesize()
+}

@@ -1,0 +1,195 @@
+//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+// The binding's MapAsync and OnSubmittedWorkDone keep a pointer to a variable
+// that the collector may free before the callback comes.
+func TestReadUnderGarbageCollection(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	b := upload(t, d, integers(100, 1))
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for !stop.Load() {
+			runtime.GC()
+			for range 100 {
+				_ = new([3]int)
+			}
+		}
+	}()
+	for range 300 {
+		requireEqual(t, integers(100, 1), download(t, b, 100))
+		require.NoError(t, d.Wait(t.Context()))
+	}
+	stop.Store(true)
+	<-done
+}
+
+func TestCancelled(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	k := newTask(t, gemm(8, 8, 8))
+	plan, p := prepare(t, d, k.batch, planner.Options{})
+	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
+	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
+	ctx := cancelled(t)
+	for name, call := range map[string]func() error{
+		"Prepare": func() error { _, err := d.Prepare(ctx, plan); return err },
+		"Submit":  func() error { return d.Submit(ctx, runs) },
+		"Wait":    func() error { return d.Wait(ctx) },
+		"Time":    func() error { _, err := d.Time(ctx, runs); return err },
+		"Write":   func() error { return a.Write(ctx, 0, k.a) },
+		"Read":    func() error { return c.Read(ctx, 0, make([]float32, len(k.c))) },
+		"Open":    func() error { _, err := Driver().Open(ctx, 0); return err },
+	} {
+		require.ErrorIs(t, call(), context.Canceled, name)
+	}
+	require.NoError(t, d.Submit(t.Context(), runs))
+	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, c, len(k.c)))
+}
+
+// A context that ends during a wait ends the wait, and the device works on.
+func TestCancelledWhileWaiting(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	b := upload(t, d, integers(10, 1))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, d.await(ctx, never(d)), context.DeadlineExceeded)
+
+	// A reader that gives up leaves a staging buffer that the next one can use.
+	r, err := b.startRead(t.Context(), 0, make([]float32, 10))
+	require.NoError(t, err)
+	require.ErrorIs(t, r.finish(cancelled(t)), context.Canceled)
+	requireEqual(t, integers(10, 1), download(t, b, 10))
+	require.Len(t, d.staging, 1)
+}
+
+// never is a number of submissions that is not reached.
+func never(d *device) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.submitted + 1
+}
+
+func TestDeadlineMakesDeviceLost(t *testing.T) {
+	d := open(t, webgpuDriver{}) // skips without an adapter
+	lost, err := openDevice(d.info, 0)
+	require.NoError(t, err)
+	k := newTask(t, gemm(8, 8, 8))
+	plan, p := prepare(t, lost, k.batch, planner.Options{})
+	a, b, c := upload(t, lost, k.a), upload(t, lost, k.b), alloc(t, lost, len(k.c))
+	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
+
+	lost.waitLimit = time.Millisecond
+	require.ErrorIs(t, lost.await(t.Context(), never(lost)), driver.ErrDeviceLost)
+	for name, call := range map[string]func() error{
+		"Alloc":   func() error { _, err := lost.Alloc(1); return err },
+		"Prepare": func() error { _, err := lost.Prepare(t.Context(), plan); return err },
+		"Submit":  func() error { return lost.Submit(t.Context(), runs) },
+		"Wait":    func() error { return lost.Wait(t.Context()) },
+		"Time":    func() error { _, err := lost.Time(t.Context(), runs); return err },
+		"Write":   func() error { return a.Write(t.Context(), 0, k.a) },
+		"Read":    func() error { return c.Read(t.Context(), 0, make([]float32, len(k.c))) },
+		"Close":   lost.Close,
+		"again":   lost.Close,
+	} {
+		err := call()
+		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
+		require.ErrorContains(t, err, "did not end within 1ms", name)
+	}
+	require.NoError(t, a.Close())
+	require.NoError(t, p.Close())
+	_, err = d.Alloc(1)
+	require.NoError(t, err, "other devices are not touched")
+}
+
+// Close does not wait for ever either.
+func TestCloseWithWorkThatNeverEnds(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	stuck, err := openDevice(d.info, 0)
+	require.NoError(t, err)
+	stuck.waitLimit = time.Millisecond
+	stuck.submitted = never(stuck)
+	require.ErrorIs(t, stuck.Close(), driver.ErrDeviceLost)
+	require.ErrorIs(t, stuck.Wait(t.Context()), driver.ErrDeviceLost)
+}
+
+func TestSubmissionsInFlightAreBounded(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	k := newTask(t, gemm(16, 16, 16))
+	_, p := prepare(t, d, k.batch, planner.Options{})
+	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
+	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
+	for range 4 * maxInFlight {
+		require.NoError(t, d.Submit(t.Context(), runs))
+		require.LessOrEqual(t, d.submitted-uint64(d.gpu.done), uint64(maxInFlight))
+	}
+	require.NoError(t, d.Wait(t.Context()))
+	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, c, len(k.c)))
+
+	// With a full queue, Submit waits as long as its context lets it.
+	d.submitted += maxInFlight
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, d.Submit(ctx, runs), context.DeadlineExceeded)
+	d.submitted -= maxInFlight
+	require.NoError(t, d.Submit(t.Context(), runs))
+}
+
+// The binding's own wait reports success after 5 s whatever the work does, and
+// frees what it uses. This work takes longer on a software adapter.
+func TestWorkLongerThanTheBindingWaits(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	if testing.Short() || !d.info.Software {
+		t.Skip("needs seconds on a slow device")
+	}
+	d.mu.Lock()
+	pipeline, err := d.compile(wgsl.Shader{Threads: 64, Source: `
+		@group(0) @binding(0) var<storage, read> items: array<u32>;
+		@group(0) @binding(1) var<storage, read> A: array<f32>;
+		@group(0) @binding(2) var<storage, read> B: array<f32>;
+		@group(0) @binding(3) var<storage, read_write> C: array<f32>;
+		@compute @workgroup_size(64)
+		fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+			var sum = f32(items[0]);
+			for (var i = 0u; i < 60000u; i = i + 1u) { sum = fract(sum * A[0] + B[0]); }
+			if (t == 0u) { C[group.x] = 7.0 + floor(sum); }
+		}`})
+	d.mu.Unlock()
+	require.NoError(t, err)
+	d.pipelines[planner.Kernel{Tile: 255}] = pipeline // Close frees it
+	zero := upload(t, d, make([]float32, 4))
+	run := func(workers int) (time.Duration, []float32) {
+		l := launch{Launch: planner.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers}, pipeline: pipeline, items: span{0, 16}}
+		p := &program{dev: d, plan: zero, launches: []launch{l}, sets: map[operands]*bindings{}}
+		defer p.free()
+		c := alloc(t, d, workers)
+		start := time.Now()
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: zero, B: zero, C: c}}))
+		require.NoError(t, d.Wait(t.Context()))
+		got := download(t, c, workers)
+		return time.Since(start), got
+	}
+	run(1)
+	sample, _ := run(50)
+	workers := min(int(50*7500*time.Millisecond/sample), 65535)
+	took, got := run(workers)
+	t.Logf("%d workgroups took %v", workers, took)
+	for i, v := range got {
+		require.Equal(t, float32(7), v, "element %d", i)
+	}
+}

@@ -1,0 +1,317 @@
+//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+// #include "shim.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+// pipeline is a compiled kernel.
+type pipeline struct {
+	handle *wgpu.ComputePipeline
+	ref    C.handle
+	layout *wgpu.BindGroupLayout
+	pieces C.uint32_t // workgroups of a worker
+}
+
+// pipeline returns the compiled kernel. Kernels are compiled on first use, which
+// takes 0.1 to 0.5 s, and kept until the device is closed.
+func (d *device) pipeline(k planner.Kernel) (*pipeline, error) {
+	if p := d.pipelines[k]; p != nil {
+		return p, nil
+	}
+	s, err := wgsl.Render(k, d.shader)
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.compile(s)
+	if err != nil {
+		return nil, fmt.Errorf("kernel of tile %s: %w", k.Tile.Tile().Name, err)
+	}
+	d.pipelines[k] = p
+	return p, nil
+}
+
+// compile makes a pipeline. It checks what the binding does not: it crashes on
+// an empty source and on a shader without bindings, and one with too much
+// workgroup memory compiles and never ends.
+func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
+	switch {
+	case !strings.Contains(s.Source, "@binding(0)"):
+		return nil, errors.New("webgpu: the shader has no bindings")
+	case s.Threads > d.shader.Threads:
+		return nil, fmt.Errorf("webgpu: the shader has %d threads, the device allows %d", s.Threads, d.shader.Threads)
+	case s.SharedBytes > d.shader.SharedBytes:
+		return nil, fmt.Errorf("webgpu: the shader has %d bytes of workgroup memory, the device allows %d", s.SharedBytes, d.shader.SharedBytes)
+	}
+	module, err := d.handle.CreateShaderModule(&wgpu.ShaderModuleDescriptor{
+		WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: s.Source},
+	})
+	if module != nil {
+		defer module.Release()
+	}
+	if err = d.check("shader", err); err != nil {
+		return nil, err
+	}
+	h, err := d.handle.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{
+		Compute: wgpu.ProgrammableStageDescriptor{Module: module, EntryPoint: wgsl.EntryPoint},
+	})
+	if err = d.check("pipeline", err); err != nil {
+		if h != nil {
+			h.Release()
+		}
+		return nil, err
+	}
+	return &pipeline{handle: h, ref: ref(h), layout: h.GetBindGroupLayout(0), pieces: C.uint32_t(max(s.Pieces, 1))}, nil
+}
+
+func (p *pipeline) free() {
+	p.layout.Release()
+	p.handle.Release()
+}
+
+// program is a plan on the device.
+type program struct {
+	dev       *device
+	launches  []launch
+	plan      *buffer // the plan's words; nil without launches
+	workspace *buffer // nil when no tile is split
+	closed    bool    // belongs to dev.mu, as sets
+
+	// sets are the bind groups of the operands that the program ran with.
+	sets map[operands]*bindings
+}
+
+// launch is a planner.Launch with its sections of the plan in bytes.
+type launch struct {
+	planner.Launch
+	pipeline     *pipeline
+	items, table span
+}
+
+type span struct{ offset, size uint64 }
+
+type operands struct{ a, b, c *buffer }
+
+// bindings are the dispatches of a program for one set of operands.
+type bindings struct {
+	groups []*wgpu.BindGroup
+	list   []C.gpu_dispatch
+}
+
+// maxSets bounds the bind groups that a program keeps; making one takes 3 us.
+const maxSets = 64
+
+func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
+	p := &program{dev: d, sets: map[operands]*bindings{}}
+	for i := range plan.Launches {
+		l, err := d.prepareLaunch(ctx, plan, i)
+		if err != nil {
+			return nil, fmt.Errorf("launch %d: %w", i, err)
+		}
+		p.launches = append(p.launches, l)
+	}
+	if err := p.upload(ctx, plan); err != nil {
+		p.Close()
+		return nil, err
+	}
+	if err := d.lock(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	d.programs[p] = struct{}{}
+	return p, nil
+}
+
+// prepareLaunch compiles a launch's kernel and places its sections.
+func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (launch, error) {
+	l := launch{Launch: plan.Launches[i]}
+	if limit := int(d.limits.MaxComputeWorkgroupsPerDimension); l.Count < 1 || l.Count > limit {
+		return l, fmt.Errorf("webgpu: %d workgroups, the device allows %d", l.Count, limit)
+	}
+	if (l.Split || l.Fixup) && plan.Workspace == 0 {
+		return l, errors.New("webgpu: the plan has no workspace")
+	}
+	items := l.Count * planner.FixupWords
+	if !l.Fixup {
+		items = int(plan.Workers[l.First+l.Count]-plan.Workers[l.First]) * planner.ItemWords
+	}
+	l.items = span{4 * uint64(l.Items), roundUp(4*uint64(items), 16)}
+	l.table = span{4 * uint64(l.Table), roundUp(4*uint64(l.Count+1), 16)}
+	if need := max(l.items.size, 4*uint64(plan.Workspace)); need > d.binding {
+		return l, fmt.Errorf("webgpu: %w: the plan's items or workspace take %d bytes, a binding has %d",
+			driver.ErrOutOfMemory, need, d.binding)
+	}
+	if err := ctx.Err(); err != nil {
+		return l, err
+	}
+	if err := d.lock(); err != nil {
+		return l, err
+	}
+	defer d.mu.Unlock()
+	var err error
+	l.pipeline, err = d.pipeline(l.Kernel)
+	return l, err
+}
+
+// upload allocates and fills the program's own buffers.
+func (p *program) upload(ctx context.Context, plan *planner.Plan) error {
+	if len(p.launches) == 0 {
+		return nil
+	}
+	words := plan.Encode(nil)
+	b, err := p.dev.Alloc(len(words))
+	if err != nil {
+		return err
+	}
+	p.plan = b.(*buffer)
+	// The bits go through unchanged: nothing computes with them on the way.
+	bits := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+	if err := p.plan.Write(ctx, 0, bits); err != nil {
+		return err
+	}
+	if plan.Workspace == 0 {
+		return nil
+	}
+	b, err = p.dev.Alloc(plan.Workspace)
+	if err != nil {
+		return err
+	}
+	p.workspace = b.(*buffer)
+	return nil
+}
+
+// Close frees the program once queued work that uses it is done.
+func (p *program) Close() error {
+	d := p.dev
+	d.mu.Lock()
+	if d.state == nil && !p.closed {
+		delete(d.programs, p)
+		p.free()
+	}
+	p.closed = true
+	d.mu.Unlock()
+	for _, b := range []*buffer{p.plan, p.workspace} {
+		if b != nil {
+			b.Close()
+		}
+	}
+	return nil
+}
+
+// free releases the bind groups; the buffers are in the device's list.
+func (p *program) free() {
+	for _, s := range p.sets {
+		s.free()
+	}
+	clear(p.sets)
+}
+
+// forget drops the bind groups that hold a buffer.
+func (p *program) forget(b *buffer) {
+	for o, s := range p.sets {
+		if o.a == b || o.b == b || o.c == b {
+			s.free()
+			delete(p.sets, o)
+		}
+	}
+}
+
+func (s *bindings) free() {
+	for _, g := range s.groups {
+		g.Release()
+	}
+}
+
+// bind returns the program's dispatches for these operands.
+func (p *program) bind(o operands) (*bindings, error) {
+	if s := p.sets[o]; s != nil {
+		return s, nil
+	}
+	if len(p.sets) >= maxSets {
+		p.free()
+	}
+	s := new(bindings)
+	for i := range p.launches {
+		l := &p.launches[i]
+		g, err := p.bindLaunch(l, o)
+		if err != nil {
+			s.free()
+			return nil, fmt.Errorf("launch %d: %w", i, err)
+		}
+		s.groups = append(s.groups, g)
+		s.list = append(s.list, C.gpu_dispatch{pipeline: l.pipeline.ref, group: ref(g), count: C.uint32_t(l.Count), pieces: l.pipeline.pieces})
+	}
+	p.sets[o] = s
+	return s, nil
+}
+
+func (p *program) bindLaunch(l *launch, o operands) (*wgpu.BindGroup, error) {
+	d := p.dev
+	var entries []wgpu.BindGroupEntry
+	add := func(binding uint32, b *buffer, s span) {
+		entries = append(entries, wgpu.BindGroupEntry{Binding: binding, Buffer: b.handle, Offset: s.offset, Size: s.size})
+	}
+	operand := func(binding uint32, name string, b *buffer, base, elements int) error {
+		b, s, err := d.window(b, base, elements)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		add(binding, b, s)
+		return nil
+	}
+	add(wgsl.BindItems, p.plan, l.items)
+	if err := operand(wgsl.BindC, "C", o.c, l.BaseC, l.SpanC); err != nil {
+		return nil, err
+	}
+	if !l.Fixup {
+		if err := operand(wgsl.BindA, "A", o.a, l.BaseA, l.SpanA); err != nil {
+			return nil, err
+		}
+		if err := operand(wgsl.BindB, "B", o.b, l.BaseB, l.SpanB); err != nil {
+			return nil, err
+		}
+	}
+	if l.Loop {
+		add(wgsl.BindTable, p.plan, l.table)
+	}
+	if l.Split || l.Fixup {
+		add(wgsl.BindWorkspace, p.workspace, span{0, p.workspace.size})
+	}
+	g, err := d.handle.CreateBindGroup(&wgpu.BindGroupDescriptor{Layout: l.pipeline.layout, Entries: entries})
+	if err = d.check("bind", err); err != nil && g != nil {
+		g.Release()
+		return nil, err
+	}
+	return g, err
+}
+
+// window is the part of an operand that a launch reaches: all of the buffer if
+// a binding can hold it, else the given elements, and the dummy for none.
+func (d *device) window(b *buffer, base, elements int) (*buffer, span, error) {
+	if b == nil || elements == 0 {
+		return d.dummy, span{0, d.dummy.size}, nil
+	}
+	if base == 0 && b.size <= d.binding {
+		return b, span{0, b.size}, nil
+	}
+	s := span{4 * uint64(base), roundUp(4*uint64(elements), 16)}
+	if s.size > d.binding || s.offset+s.size > b.size || s.offset%uint64(d.limits.MinStorageBufferOffsetAlignment) != 0 {
+		return nil, s, fmt.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes)",
+			s.offset, s.offset+s.size, b.size, d.binding)
+	}
+	return b, s, nil
+}

@@ -1,0 +1,142 @@
+//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+func TestSchedules(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	scaled := planner.Problem{M: 20, N: 9, K: 33, Alpha: 2, Beta: -3, TransA: true, TransB: true}
+	k := newTask(t, gemm(17, 33, 300), gemm(1, 1, 1), gemm(5, 0, 3), gemm(3, 4, 0), scaled)
+	for _, schedule := range planner.Schedules() {
+		t.Run(string(schedule), func(t *testing.T) {
+			got, _ := k.run(t, d, planner.Options{Schedule: schedule})
+			requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
+		})
+	}
+}
+
+// kernels are all that a plan can name.
+func kernels() []planner.Kernel {
+	var list []planner.Kernel
+	for tile := range planner.TileID(planner.NumTiles) {
+		list = append(list, planner.Kernel{Tile: tile, Fixup: true})
+		for bits := range 32 {
+			set := func(i int) bool { return bits>>i&1 == 1 }
+			list = append(list, planner.Kernel{
+				Tile: tile, TransA: set(0), TransB: set(1), Wide: set(2), Loop: set(3), Split: set(4),
+			})
+		}
+	}
+	return list
+}
+
+func TestEveryKernelCompiles(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range kernels() {
+		_, err := d.pipeline(k)
+		require.NoError(t, err, "%+v", k)
+	}
+}
+
+// Buffers larger than a binding are reached through windows.
+func TestWindows(t *testing.T) {
+	d := open(t, webgpuDriver{maxBinding: 48 << 10})
+	require.Equal(t, 48<<10, d.info.Planner.MaxBinding)
+	problems := []planner.Problem{gemm(60, 70, 1000)}
+	for i := range 30 {
+		problems = append(problems, gemm(20+i, 50-i, 40))
+	}
+	k := newTask(t, problems...)
+	require.Greater(t, 4*len(k.a), 48<<10)
+	for _, schedule := range planner.Schedules() {
+		t.Run(string(schedule), func(t *testing.T) {
+			got, plan := k.run(t, d, planner.Options{Schedule: schedule})
+			require.NotZero(t, plan.Launches[len(plan.Launches)-1].BaseC)
+			requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
+		})
+	}
+}
+
+func TestMoreWorkersThanADispatchMayHave(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	problems := make([]planner.Problem, 70_000)
+	for i := range problems {
+		problems[i] = gemm(2, 1, 1)
+	}
+	k := newTask(t, problems...)
+	got, plan := k.run(t, d, planner.Options{Schedule: planner.ScheduleDataParallel})
+	require.Greater(t, len(plan.Launches), 1)
+	requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
+
+	// A launch that is too large would be an error of the whole submission.
+	plan.Launches[0].Count = 65536
+	_, err := d.Prepare(t.Context(), plan)
+	require.ErrorContains(t, err, "65536 workgroups, the device allows 65535")
+}
+
+// tinyShader is a valid shader with this much workgroup memory.
+func tinyShader(shared int) wgsl.Shader {
+	return wgsl.Shader{Threads: 1, SharedBytes: shared, Source: fmt.Sprintf(
+		`@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+		var<workgroup> w: array<u32, %d>;
+		@compute @workgroup_size(1) fn main() { w[0] = 1u; x[0] = w[0]; }`, shared/4)}
+}
+
+func TestShaderLimits(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	limit := d.info.Planner.GroupShared
+	// The binding accepts each of the bad ones, or crashes.
+	for name, c := range map[string]struct {
+		shader wgsl.Shader
+		want   string
+	}{
+		"empty":       {wgsl.Shader{Threads: 1}, "no bindings"},
+		"no bindings": {wgsl.Shader{Source: "@compute @workgroup_size(1) fn main() {}", Threads: 1}, "no bindings"},
+		"memory":      {tinyShader(limit + 1024), fmt.Sprintf("%d bytes of workgroup memory, the device allows %d", limit+1024, limit)},
+		"threads":     {wgsl.Shader{Source: tinyShader(16).Source, Threads: 1 << 20}, "threads, the device allows"},
+		"not WGSL":    {wgsl.Shader{Source: "@binding(0) nonsense", Threads: 1}, "shader"},
+		"no function": {wgsl.Shader{Source: "fn other() {} // @binding(0)", Threads: 1}, "pipeline"},
+	} {
+		d.mu.Lock()
+		_, err := d.compile(c.shader)
+		d.mu.Unlock()
+		require.ErrorContains(t, err, c.want, name)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, err := d.compile(tinyShader(limit))
+	require.NoError(t, err)
+	p.free()
+}
+
+func TestBindGroupsAreBounded(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	k := newTask(t, gemm(4, 4, 4))
+	_, p := prepare(t, d, k.batch, planner.Options{})
+	a, b := upload(t, d, k.a), upload(t, d, k.b)
+	want := reference(k.batch, k.a, k.b, k.c)
+	var all []*buffer
+	for range maxSets + 10 {
+		c := alloc(t, d, len(k.c))
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: a, B: b, C: c}}))
+		require.LessOrEqual(t, len(p.sets), maxSets)
+		all = append(all, c)
+	}
+	for _, c := range all {
+		requireEqual(t, want, download(t, c, len(k.c)))
+		require.NoError(t, c.Close())
+	}
+	require.Empty(t, p.sets, "closed buffers are forgotten")
+}

@@ -1,0 +1,6 @@
+//go:build cgo && (darwin || (windows && amd64))
+
+package webgpu
+
+// vulkanGPUs is empty: only Linux is asked.
+func vulkanGPUs() []vulkanGPU { return nil }

@@ -1,0 +1,118 @@
+package wgsl
+
+import "fmt"
+
+// declarePlace writes the thread's place: its K group, its row and column in
+// the grid of the group, and the elements of A and B that it reads at each k.
+func (r *renderer) declarePlace() {
+	g := r.Geometry
+	place := "t"
+	if g.Groups > 1 {
+		place = "place"
+		r.line("let place = %s;", rest("t", g.GroupThreads))
+		r.line("let group = %s;", over("t", g.GroupThreads))
+	}
+	if lanes := g.PatchRows * g.PatchCols; g.PatchCols == g.ThreadCols {
+		r.line("let ty = %s;", over(place, g.ThreadCols))
+		r.line("let tx = %s;", rest(place, g.ThreadCols))
+	} else {
+		across := g.ThreadCols / g.PatchCols
+		r.line("let part = %s;", over(place, lanes))
+		r.line("let lane = %s;", rest(place, lanes))
+		r.line("let ty = %s + %s;", times(g.PatchRows, over("part", across)), over("lane", g.PatchCols))
+		r.line("let tx = %s + %s;", times(g.PatchCols, rest("part", across)), rest("lane", g.PatchCols))
+	}
+	r.declareReads(&r.a, "ty", g.ThreadRows, r.vectorsA())
+	r.declareReads(&r.b, "tx", g.ThreadCols, r.vectorsB())
+}
+
+// declareReads: the vectors of a thread lie count threads apart, so that
+// neighbouring threads read neighbouring elements.
+func (r *renderer) declareReads(o *operand, place string, threads, vectors int) {
+	for i := range vectors {
+		at := plus(place, i*threads)
+		if o.groups > 1 {
+			at = times(o.Pitch, "group") + " + " + at
+		}
+		r.line("let read%s%d = %s;", o.name, i, at)
+	}
+}
+
+// vectorsA and vectorsB count the elements of A and B that a thread reads at one k.
+func (r *renderer) vectorsA() int { return r.Tile.RM / r.A.Element }
+func (r *renderer) vectorsB() int { return r.Tile.RN / r.B.Element }
+
+func accumulator(i int) string { return fmt.Sprintf("c%d", i) }
+
+func (r *renderer) declareAccumulators() {
+	for i := range r.Accumulators {
+		r.line("var %s: %s;", accumulator(i), vec(r.B.Element))
+	}
+}
+
+func (r *renderer) clearAccumulators() {
+	for i := range r.Accumulators {
+		r.line("%s = %s;", accumulator(i), splat(r.B.Element, "0.0"))
+	}
+}
+
+// multiply writes the K loop of an item. Its conditions depend on the item
+// alone, so that all threads meet at the barriers.
+func (r *renderer) multiply() {
+	tk := r.Tile.TK
+	r.line("var left = depth;")
+	r.block("if (left != 0u)", func() {
+		r.a.start(&r.writer)
+		r.b.start(&r.writer)
+		r.a.load(&r.writer)
+		r.b.load(&r.writer)
+		r.block("loop", func() {
+			r.a.store(&r.writer)
+			r.b.store(&r.writer)
+			r.line("workgroupBarrier();")
+			r.block(fmt.Sprintf("if (left < %du)", tk), func() {
+				r.rolledSteps()
+				r.line("break;")
+			})
+			r.line("left = left - %du;", tk)
+			// The loads of the next step run while this one is multiplied.
+			r.block("if (left != 0u)", func() {
+				r.a.advance(&r.writer)
+				r.b.advance(&r.writer)
+				r.a.load(&r.writer)
+				r.b.load(&r.writer)
+			})
+			for k := range r.GroupSteps {
+				r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
+			}
+			r.line("if (left == 0u) { break; }")
+			r.line("workgroupBarrier();")
+		})
+	})
+}
+
+// rolledSteps multiplies the last, shorter K step: the k's below left.
+func (r *renderer) rolledSteps() {
+	k := "k"
+	if r.Groups > 1 {
+		k = times(r.Groups, "k") + " + group"
+	}
+	r.block(fmt.Sprintf("for (var k = 0u; %s < left; k = k + 1u)", k), func() { r.step("k") })
+}
+
+// step multiplies row k of the workgroup memory: one k of every K group.
+func (r *renderer) step(k string) {
+	for i := range r.vectorsA() {
+		r.line("let a%d = sharedA[%s][readA%d];", i, k, i)
+	}
+	for j := range r.vectorsB() {
+		r.line("let b%d = sharedB[%s][readB%d];", j, k, j)
+	}
+	for i := range r.Tile.RM {
+		a := component(r.A.Element, fmt.Sprintf("a%d", i/r.A.Element), i%r.A.Element)
+		for j := range r.vectorsB() {
+			c := accumulator(i*r.vectorsB() + j)
+			r.line("%s = fma(%s, b%d, %s);", c, splat(r.B.Element, a), j, c)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+// Package wgsl renders the WGSL compute shaders of a plan: one shader for each
+// planner.Kernel and set of adapter limits, fully unrolled, with every size a
+// literal. It knows the tile table and the encoding of plans, but no GPU API.
+//
+// # The way of a tile
+//
+// A workgroup computes one TM x TN tile of C. For each step of TK along K, its
+// threads load the TK columns of op(A) and TK rows of op(B) that belong to the
+// tile into registers (load.go), store them to workgroup memory with k as the
+// slowest index, and multiply from there into accumulators held in registers
+// (compute.go) while the loads of the next step are under way. With K groups,
+// sets of threads do so for their own k's and are summed at the end
+// (reduce.go). The tile then goes to C or, as one part of several, to the
+// workspace (store.go), where another kernel sums the parts (fixup.go).
+//
+// geometry.go derives all numbers, render.go puts the shader together.
+//
+// # Edges
+//
+// Loads are neither clamped nor masked: rows and columns beyond the matrix feed
+// only outputs that are not stored, and WGSL makes reads beyond a binding
+// harmless. The last, shorter step along K is multiplied by a loop over exactly
+// the k's that are left. So nothing is multiplied by a padding zero, and a NaN
+// beside the matrices does not reach C.
+//
+// # Bindings
+//
+// All are in group 0. A shader declares only those that it uses:
+//
+//	BindItems      array<vec4<u32>>, read: the launch's items
+//	BindA, BindB   array<f32>, or array<vec4<f32>> when Wide, read
+//	BindC          array<f32>, read and write
+//	BindTable      array<u32>, read: the launch's table, with Loop
+//	BindWorkspace  array of f32 vectors: written with Split, read by Fixup
+//
+// Sizes of bindings must be multiples of 16 bytes, or the last elements of a
+// vector array cannot be reached.
+package wgsl

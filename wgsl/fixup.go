@@ -1,0 +1,78 @@
+package wgsl
+
+import "fmt"
+
+const (
+	// fixupVectors is the number of vectors of 4 elements that one workgroup of
+	// a fix-up kernel sums: 256 adjacent bytes of every slot. The smallest tile
+	// has as many; larger ones are shared by several workgroups.
+	fixupVectors = 16
+	// fixupGroups is the number of thread groups that share the slots of a tile,
+	// and fixupUnroll the loads that each thread has under way: the sum of 100
+	// slots waits for 4 loads one after the other and not for 100.
+	fixupGroups = 8
+	fixupUnroll = 4
+)
+
+// fixup writes the kernel that sums the parts of a tile, which lie in
+// consecutive slots of the workspace, and stores C. Workgroup (x, y) does piece
+// y of the tile of item x. Thread group g sums the slots g, g + groups, ...;
+// then the first group adds these sums in order.
+func (r *renderer) fixup() {
+	const width = 4
+	t := r.Tile
+	groups := r.threads / fixupVectors
+	vectors := t.TM * t.TN / width // of a slot
+
+	r.bind(BindItems, "read", "items", "vec4<u32>")
+	r.bind(BindC, "read_write", "C", "f32")
+	r.bind(BindWorkspace, "read", "workspace", vec(width))
+	r.line("var<workgroup> sums: array<%s, %d>;", vec(width), r.threads)
+	r.main(func() {
+		r.line("let item0 = items[2u * worker.x];")
+		r.line("let item1 = items[2u * worker.x + 1u];")
+		r.line("let offC = item0.x;")
+		r.line("let ldC = item0.y;")
+		r.line("let rows = item0.z & 0xffffu;")
+		r.line("let cols = item0.z >> 16u;")
+		r.line("let alpha = bitcast<f32>(item1.x);")
+		r.line("let beta = bitcast<f32>(item1.y);")
+		r.line("let group = t / %du;", fixupVectors)
+		r.line("let vector = worker.y * %du + t %% %du;", fixupVectors, fixupVectors)
+		r.line("let end = (item0.w + item1.z) * %du;", vectors)
+		r.line("var at = (item0.w + group) * %du + vector;", vectors)
+		r.line("var sum = %s;", splat(width, "0.0"))
+		stride := groups * vectors
+		r.block(fmt.Sprintf("for (; at + %du < end; at = at + %du)", (fixupUnroll-1)*stride, fixupUnroll*stride), func() {
+			for i := range fixupUnroll {
+				r.line("let part%d = workspace[%s];", i, plus("at", i*stride))
+			}
+			for i := range fixupUnroll {
+				r.line("sum = sum + part%d;", i)
+			}
+		})
+		r.block(fmt.Sprintf("for (; at < end; at = at + %du)", stride), func() {
+			r.line("sum = sum + workspace[at];")
+		})
+		r.line("sums[t] = sum;")
+		r.line("workgroupBarrier();")
+		r.block("if (group == 0u)", func() {
+			for g := 1; g < groups; g++ {
+				r.line("sum = sum + sums[%s];", plus("t", g*fixupVectors))
+			}
+			r.finish(width, []output{{Value: "sum", Row: over("vector", t.TN/width), Vector: rest("vector", t.TN/width)}})
+		})
+	})
+}
+
+// fixupThreads is the size of the workgroups of a fix-up kernel.
+func fixupThreads(lim Limits) (int, error) {
+	threads := fixupVectors * fixupGroups
+	for threads > lim.Threads {
+		threads /= 2
+	}
+	if threads < fixupVectors {
+		return 0, fmt.Errorf("fix-ups need %d threads, the adapter allows %d", fixupVectors, lim.Threads)
+	}
+	return threads, nil
+}

@@ -1,0 +1,222 @@
+package wgsl
+
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Limits are the facts about an adapter that a shader depends on.
+type Limits struct {
+	Threads     int // largest number of invocations of a workgroup
+	SharedBytes int // largest workgroup memory of a workgroup
+	Subgroup    int // lanes of a subgroup, 0 when unknown; only a hint for speed
+}
+
+// Geometry is everything that is derived from a kernel and the limits: who
+// computes and who loads what, and where it lies in workgroup memory.
+type Geometry struct {
+	// Tile is the table's row after it was fitted to the limits: Threads, RM and
+	// RN may differ from the table.
+	Tile planner.Tile
+
+	// The workgroup consists of Groups sets of GroupThreads threads. Group g
+	// takes the k's with k % Groups == g: GroupSteps of each K step.
+	Groups, GroupThreads, GroupSteps int
+
+	// The threads of a group form a grid of ThreadRows x ThreadCols over the
+	// tile. A subgroup covers a patch of PatchRows x PatchCols of that grid.
+	ThreadRows, ThreadCols int
+	PatchRows, PatchCols   int
+
+	A, B Stage
+
+	// A thread holds Accumulators vectors of B.Element columns each. With K
+	// groups, Chunk of them at a time are summed over the groups.
+	Accumulators, Chunk int
+}
+
+// SharedBytes is the workgroup memory of the shader.
+func (g *Geometry) SharedBytes() int {
+	return 4 * g.Tile.TK * (g.A.Pitch*g.A.Element + g.B.Pitch*g.B.Element)
+}
+
+// maxBlock is the largest register block that fitting to the limits makes: 8x8,
+// which still runs well on an H200. Larger ones spill.
+const maxBlock = 64
+
+func newGeometry(k planner.Kernel, lim Limits) (*Geometry, error) {
+	t, err := fit(k.Tile.Tile(), lim)
+	if err != nil {
+		return nil, err
+	}
+	g := &Geometry{
+		Tile:       t,
+		Groups:     t.Groups(),
+		ThreadRows: t.TM / t.RM,
+		ThreadCols: t.TN / t.RN,
+	}
+	g.GroupThreads = t.Threads / g.Groups
+	g.GroupSteps = t.TK / g.Groups
+	g.PatchRows, g.PatchCols = patch(g.ThreadRows, g.ThreadCols, t, lim.Subgroup)
+
+	elementA, elementB := vectorWidth(t.RM), vectorWidth(t.RN)
+	if g.Groups > 1 { // the sums over the groups go through the memory of both
+		elementA = min(elementA, elementB)
+		elementB = elementA
+	}
+	g.A = newStage(t.TM, elementA, !k.TransA, k.Wide, t)
+	g.B = newStage(t.TN, elementB, k.TransB, k.Wide, t)
+	g.Accumulators = t.RM * t.RN / g.B.Element
+	if g.Groups > 1 {
+		g.Chunk = g.chunk()
+		if g.Chunk == 0 {
+			return nil, fmt.Errorf("tile %v: %d K groups cannot be summed in %d bytes of workgroup memory",
+				k.Tile.Tile(), g.Groups, g.SharedBytes())
+		}
+	}
+	if bytes := g.SharedBytes(); bytes > lim.SharedBytes {
+		return nil, fmt.Errorf("tile %v needs %d bytes of workgroup memory, the adapter allows %d",
+			k.Tile.Tile(), bytes, lim.SharedBytes)
+	}
+	return g, nil
+}
+
+// fit changes the number of threads of a tile so that it suits the limits.
+//
+// Too many threads: fewer K groups, else larger register blocks. Fewer threads
+// than a subgroup has lanes: more K groups, because lanes left over are idle.
+func fit(t planner.Tile, lim Limits) (planner.Tile, error) {
+	row := t
+	if t.TM%4 != 0 || t.TN%4 != 0 || t.TK%4 != 0 {
+		return t, fmt.Errorf("tile %v: sizes must be multiples of 4", row)
+	}
+	for t.Threads > lim.Threads {
+		switch {
+		case t.Groups()%2 == 0:
+		case t.RM*t.RN >= maxBlock:
+			return t, fmt.Errorf("tile %v cannot run with %d threads, the most that the adapter allows", row, lim.Threads)
+		case t.RM <= t.RN:
+			t.RM *= 2
+		default:
+			t.RN *= 2
+		}
+		t.Threads /= 2
+	}
+	for t.Threads < lim.Subgroup && 2*t.Threads <= lim.Threads && t.TK%(2*t.Groups()) == 0 {
+		t.Threads *= 2
+	}
+	if t.Threads*t.RM*t.RN != t.Groups()*t.TM*t.TN || t.TM%t.RM != 0 || t.TN%t.RN != 0 || t.TK%t.Groups() != 0 {
+		return t, fmt.Errorf("tile %v: %d threads of %dx%d do not cover it evenly", row, t.Threads, t.RM, t.RN)
+	}
+	return t, nil
+}
+
+// patch chooses the part of the grid of threads that one subgroup covers: the
+// one that reads the fewest rows of A and columns of B. When the size of a
+// subgroup is unknown or does not divide the grid, threads go row by row.
+func patch(rows, cols int, t planner.Tile, subgroup int) (patchRows, patchCols int) {
+	lanes := min(subgroup, rows*cols)
+	patchRows, patchCols = 1, cols
+	least := 0
+	for r := 1; r <= min(rows, lanes); r++ {
+		if lanes%r != 0 || rows%r != 0 || cols%(lanes/r) != 0 {
+			continue
+		}
+		if reads := r*t.RM + lanes/r*t.RN; least == 0 || reads < least {
+			patchRows, patchCols, least = r, lanes/r, reads
+		}
+	}
+	return patchRows, patchCols
+}
+
+// chunk is the number of accumulators of every thread that fit in workgroup
+// memory together, half of the K groups in that of A and half in that of B. It
+// divides Accumulators, and every chunk goes evenly to the groups: each group
+// sums the same number of accumulators, or some sum one and the others none.
+func (g *Geometry) chunk() int {
+	slots := (g.Groups + 1) / 2
+	room := g.GroupSteps * min(g.sumRow(&g.A), g.sumRow(&g.B)) / (slots * g.GroupThreads)
+	for n := min(room, g.Accumulators); n > 0; n-- {
+		if g.Accumulators%n == 0 && (n%g.Groups == 0 || n < g.Groups) {
+			return n
+		}
+	}
+	return 0
+}
+
+// sumRow is how much of a row of workgroup memory the sums over the groups use:
+// a power of two, which makes its index arithmetic cheap.
+func (g *Geometry) sumRow(s *Stage) int {
+	n := 1
+	for 2*n <= g.Groups*s.Pitch {
+		n *= 2
+	}
+	return n
+}
+
+// Stage is the way of one operand into workgroup memory, where op(A) and op(B)
+// look alike: for each k, the TM rows or TN columns of the tile.
+//
+// Threads load blocks of Span x Depth (tile dimension x K). Lanes threads stand
+// side by side along the axis on which global memory is contiguous, the others
+// in rows of Lanes along the other axis.
+type Stage struct {
+	Extent  int  // TM or TN
+	AlongK  bool // memory is contiguous along K: A as it is, B transposed
+	Wide    bool // 16-byte loads
+	Element int  // rows or columns in one element of workgroup memory: 1, 2 or 4
+	Pitch   int  // elements from one k to the next
+
+	Span, Depth int
+	Lanes       int
+	Blocks      []Block // of one thread
+}
+
+// Block is a block that each thread loads, as a distance from its first one.
+type Block struct {
+	Along  int // blocks on the contiguous axis
+	Across int // blocks on the other axis
+	// Rows of threads that take part; 0 stands for all.
+	Limit int
+}
+
+func newStage(extent, element int, alongK, wide bool, t planner.Tile) Stage {
+	s := Stage{Extent: extent, AlongK: alongK, Wide: wide, Element: element, Pitch: extent / element, Span: 1, Depth: 1}
+	load := 1 // elements of one load
+	if wide {
+		load = 4
+	}
+	var along, across int // blocks of the tile
+	if alongK {
+		// Neighbouring threads store to neighbouring k's. An odd distance between
+		// these spreads them over the banks of workgroup memory.
+		s.Pitch |= 1
+		s.Span, s.Depth = element, load
+		along, across = t.TK/s.Depth, extent/s.Span
+	} else {
+		s.Span = load
+		along, across = extent/s.Span, t.TK
+	}
+	s.Lanes = gcd(along, t.Threads)
+	rows := t.Threads / s.Lanes
+	for y := 0; y < across; y += rows {
+		limit := 0
+		if across-y < rows {
+			limit = across - y
+		}
+		for x := 0; x < along; x += s.Lanes {
+			s.Blocks = append(s.Blocks, Block{Along: x, Across: y, Limit: limit})
+		}
+	}
+	return s
+}
+
+func vectorWidth(n int) int { return gcd(n, 4) }
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,67 @@
+package wgsl
+
+import (
+	"fmt"
+	"strings"
+)
+
+// reduce sums the accumulators of the K groups through workgroup memory, Chunk
+// at a time, and returns what the thread has to store after that.
+//
+// Accumulator i of the chunk, of the thread at place p in group g, goes to slot
+// g, position i*GroupThreads + p. Since a thread's number is group*GroupThreads
+// + place, the thread of group g finds there the accumulators g, g + Groups,
+// ... of its own place; it sums them over the slots, always in the same order.
+// The first half of the slots lies in sharedA, the rest in sharedB.
+func (r *renderer) reduce() []output {
+	half := (r.Groups + 1) / 2
+	slot := r.Chunk * r.GroupThreads // elements
+	var outputs []output
+	for first := 0; first < r.Accumulators; first += r.Chunk {
+		put := func(o *operand, group string) func() {
+			return func() {
+				r.line("let at = %s + place;", times(slot, group))
+				for i := range r.Chunk {
+					r.line("%s = %s;", r.slotElement(o, plus("at", i*r.GroupThreads)), accumulator(first+i))
+				}
+			}
+		}
+		r.line("workgroupBarrier();")
+		r.ifElse(fmt.Sprintf("group < %du", half),
+			put(&r.a, "group"), put(&r.b, fmt.Sprintf("group - %du", half)))
+		r.line("workgroupBarrier();")
+		r.owners(func() {
+			for i := range max(1, r.Chunk/r.Groups) {
+				terms := make([]string, r.Groups)
+				for g := range terms {
+					at := i*r.Tile.Threads + g%half*slot
+					if g < half {
+						terms[g] = r.slotElement(&r.a, plus("t", at))
+					} else {
+						terms[g] = r.slotElement(&r.b, plus("t", at))
+					}
+				}
+				sum := accumulator(first + i)
+				r.line("%s = %s;", sum, strings.Join(terms, " + "))
+				outputs = append(outputs, r.output(sum, plus("group", first+i*r.Groups)))
+			}
+		})
+	}
+	return outputs
+}
+
+// slotElement is an element of the slots in an operand's workgroup memory.
+func (r *renderer) slotElement(o *operand, index string) string {
+	row := r.sumRow(o.Stage)
+	return fmt.Sprintf("shared%s[%s][%s]", o.name, over(index, row), rest(index, row))
+}
+
+// owners encloses what only threads with outputs do: when the chunks are
+// smaller than the number of K groups, the last groups have none.
+func (r *renderer) owners(body func()) {
+	if r.Chunk >= r.Groups || r.Groups == 1 {
+		body()
+		return
+	}
+	r.block(fmt.Sprintf("if (group < %du)", r.Chunk), body)
+}

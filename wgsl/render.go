@@ -1,0 +1,148 @@
+package wgsl
+
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Numbers of the bindings in group 0.
+const (
+	BindItems     = 0
+	BindA         = 1
+	BindB         = 2
+	BindC         = 3
+	BindTable     = 4
+	BindWorkspace = 5
+)
+
+// EntryPoint is the name of the compute entry point of every shader.
+const EntryPoint = "main"
+
+// Shader is the text of a compute shader and what its caller must know.
+type Shader struct {
+	Source      string
+	Threads     int // invocations of a workgroup
+	SharedBytes int // workgroup memory of a workgroup
+	Pieces      int // workgroups of a worker, the grid's second dimension: 1, or more for fix-ups
+	Geometry    Geometry
+}
+
+// Render returns the shader of a kernel for an adapter. Its grid is the workers of
+// a launch by Shader.Pieces. It fails, naming the tile and the limit, when the
+// kernel's tile does not fit the adapter.
+func Render(k planner.Kernel, lim Limits) (Shader, error) {
+	if int(k.Tile) >= planner.NumTiles {
+		return Shader{}, fmt.Errorf("wgsl: tile %d is not in the tile table", k.Tile)
+	}
+	g, err := newGeometry(k, lim)
+	if err != nil {
+		return Shader{}, fmt.Errorf("wgsl: %w", err)
+	}
+	if k.Fixup {
+		threads, err := fixupThreads(lim)
+		if err != nil {
+			return Shader{}, fmt.Errorf("wgsl: %w", err)
+		}
+		r := renderer{Geometry: g, threads: threads}
+		r.fixup()
+		return Shader{
+			Source: r.text.String(), Threads: threads, SharedBytes: 16 * threads,
+			Pieces: g.Tile.TM * g.Tile.TN / (4 * fixupVectors), Geometry: *g,
+		}, nil
+	}
+	r := renderer{
+		Geometry: g, kernel: k, threads: g.Tile.Threads,
+		a: operand{Stage: &g.A, name: "A", groups: g.Groups, step: g.Tile.TK},
+		b: operand{Stage: &g.B, name: "B", groups: g.Groups, step: g.Tile.TK},
+	}
+	r.gemm()
+	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: g.SharedBytes(), Pieces: 1, Geometry: *g}, nil
+}
+
+// renderer writes one shader.
+type renderer struct {
+	writer
+	*Geometry
+	kernel  planner.Kernel
+	threads int
+	a, b    operand
+}
+
+// bind declares a storage buffer.
+func (r *renderer) bind(number int, access, name, element string) {
+	r.line("@group(0) @binding(%d) var<storage, %s> %s: array<%s>;", number, access, name, element)
+}
+
+// main writes the entry point.
+func (r *renderer) main(body func()) {
+	r.line("")
+	r.line("@compute @workgroup_size(%d)", r.threads)
+	r.block(fmt.Sprintf("fn %s(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32)", EntryPoint), body)
+}
+
+// gemm writes the kernel that multiplies.
+func (r *renderer) gemm() {
+	r.bind(BindItems, "read", "items", "vec4<u32>")
+	r.bind(BindA, "read", "A", r.a.global())
+	r.bind(BindB, "read", "B", r.b.global())
+	r.bind(BindC, "read_write", "C", "f32")
+	if r.kernel.Loop {
+		r.bind(BindTable, "read", "table", "u32")
+	}
+	if r.kernel.Split {
+		r.bind(BindWorkspace, "read_write", "workspace", vec(r.B.Element))
+	}
+	r.line("var<workgroup> sharedA: %s;", r.a.array())
+	r.line("var<workgroup> sharedB: %s;", r.b.array())
+	r.main(func() {
+		r.declarePlace()
+		r.a.declare(&r.writer)
+		r.b.declare(&r.writer)
+		r.declareAccumulators()
+		if !r.kernel.Loop {
+			r.line("let item = worker.x;")
+			r.item()
+			return
+		}
+		r.line("let end = table[worker.x + 1u];")
+		r.block("for (var item = table[worker.x]; item < end; item = item + 1u)", func() {
+			r.item()
+			r.line("workgroupBarrier();") // the next item overwrites workgroup memory
+		})
+	})
+}
+
+// item writes the work on one item: planner's encode.go documents its words.
+func (r *renderer) item() {
+	for i := range planner.ItemWords / 4 {
+		r.line("let item%d = items[%s];", i, plus("3u * item", i))
+	}
+	scale := func(word string) string { return over(word, 1) }
+	if r.kernel.Wide { // the buffers of A and B hold vectors of 4
+		scale = func(word string) string { return over(word, 4) }
+	}
+	r.line("let offA = %s;", scale("item0.x"))
+	r.line("let offB = %s;", scale("item0.y"))
+	r.line("let offC = item0.z;")
+	r.line("let depth = item0.w;")
+	r.line("let ldA = %s;", scale("item1.x"))
+	r.line("let ldB = %s;", scale("item1.y"))
+	r.line("let ldC = item1.z;")
+	r.line("let rows = item1.w & 0xffffu;")
+	r.line("let cols = item1.w >> 16u;")
+	// With nothing to multiply, C = beta*C whatever alpha is.
+	r.line("let alpha = select(bitcast<f32>(item2.x), 0.0, depth == 0u);")
+	r.line("let beta = bitcast<f32>(item2.y);")
+	if r.kernel.Split {
+		r.line("let slot = item2.z;")
+	}
+	r.clearAccumulators()
+	r.multiply()
+	outputs := r.outputs
+	if r.Groups > 1 {
+		outputs = r.reduce
+	}
+	sums := outputs()
+	r.owners(func() { r.finish(r.B.Element, sums) })
+}

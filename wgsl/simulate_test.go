@@ -1,0 +1,310 @@
+package wgsl
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/stretchr/testify/require"
+)
+
+// The tests of this file evaluate the index arithmetic of the rendered text for
+// every thread of a workgroup. Its u32 expressions are also Go expressions once
+// the suffix u is gone.
+
+var suffix = regexp.MustCompile(`\b(\d+)u\b`)
+
+// expression is a parsed u32 expression.
+type expression struct{ ast.Expr }
+
+func parse(t *testing.T, text string) expression {
+	e, err := parser.ParseExpr(suffix.ReplaceAllString(text, "$1"))
+	require.NoError(t, err, text)
+	return expression{e}
+}
+
+// in evaluates the expression; conditions give 0 or 1.
+func (e expression) in(env map[string]int) int {
+	switch x := e.Expr.(type) {
+	case *ast.BasicLit:
+		return number(x.Value)
+	case *ast.Ident:
+		v, ok := env[x.Name]
+		if !ok {
+			panic("unknown name " + x.Name)
+		}
+		return v
+	case *ast.ParenExpr:
+		return expression{x.X}.in(env)
+	case *ast.BinaryExpr:
+		a, b := expression{x.X}.in(env), expression{x.Y}.in(env)
+		switch x.Op {
+		case token.ADD:
+			return a + b
+		case token.MUL:
+			return a * b
+		case token.QUO:
+			return a / b
+		case token.REM:
+			return a % b
+		case token.LSS:
+			if a < b {
+				return 1
+			}
+			return 0
+		}
+	}
+	panic(fmt.Sprintf("unexpected %T", e.Expr))
+}
+
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// let is a declaration of the text.
+type let struct {
+	name  string
+	value expression
+}
+
+var letLine = regexp.MustCompile(`let (\w+) = (.*);`)
+
+// lets are the declarations of a piece of the text with wanted names.
+func lets(t *testing.T, text string, wanted string) []let {
+	var all []let
+	for _, m := range letLine.FindAllStringSubmatch(text, -1) {
+		if regexp.MustCompile("^(" + wanted + ")$").MatchString(m[1]) {
+			all = append(all, let{m[1], parse(t, m[2])})
+		}
+	}
+	return all
+}
+
+// thread gives the values that the names have in thread t.
+func thread(t int, lets []let) map[string]int {
+	env := map[string]int{"t": t}
+	for _, l := range lets {
+		env[l.name] = l.value.in(env)
+	}
+	return env
+}
+
+// Every element of the tile is stored by one thread of each K group, from the
+// accumulator that multiplied the row of A and the columns of B that belong to it.
+func TestThreadsCoverTile(t *testing.T) {
+	type key struct {
+		tile      planner.Tile
+		patchRows int
+	}
+	place := func(_ planner.Kernel, g Geometry) any { return key{g.Tile, g.PatchRows} }
+	eachShader(t, place, func(t *testing.T, s Shader) {
+		g := s.Geometry
+		names := lets(t, s.Source, `place|group|part|lane|tx|ty|readA\d+|readB\d+|row\d+|vector\d+`)
+		rows := 0
+		for _, l := range names {
+			if strings.HasPrefix(l.name, "row") {
+				rows++
+			}
+		}
+		vectorsB := g.Tile.RN / g.B.Element
+		type vector struct{ row, vector int }
+		stored := map[vector]int{}
+		for i := range s.Threads {
+			env := thread(i, names)
+			group := env["group"]
+			for n := range rows {
+				acc := n
+				if g.Groups > 1 {
+					if g.Chunk < g.Groups && group >= g.Chunk {
+						continue // stores nothing
+					}
+					round, sums := n, 1
+					if g.Chunk > g.Groups {
+						sums = g.Chunk / g.Groups
+						round = n / sums
+					}
+					acc = round*g.Chunk + n%sums*g.Groups + group
+				}
+				inBlock, col := acc/vectorsB, acc%vectorsB
+				element := env[fmt.Sprintf("readA%d", inBlock/g.A.Element)] - group*g.A.Pitch*min(1, g.Groups-1)
+				got := vector{env[fmt.Sprintf("row%d", n)], env[fmt.Sprintf("vector%d", n)]}
+				require.Equal(t, element*g.A.Element+inBlock%g.A.Element, got.row)
+				require.Equal(t, env[fmt.Sprintf("readB%d", col)]-group*g.B.Pitch*min(1, g.Groups-1), got.vector)
+				stored[got]++
+			}
+		}
+		for row := range g.Tile.TM {
+			for v := range g.Tile.TN / g.B.Element {
+				require.Equal(t, 1, stored[vector{row, v}], "row %d, vector %d", row, v)
+			}
+		}
+		require.Len(t, stored, g.Tile.TM*g.Tile.TN/g.B.Element)
+	})
+}
+
+var (
+	startLine = regexp.MustCompile(`^at[AB] = (off.*);$`)
+	loadLine  = regexp.MustCompile(`^next\w+ = .*;$`)
+	oneLoad   = regexp.MustCompile(`[AB]\[([^]]*)\]`)
+	storeLine = regexp.MustCompile(`^shared[AB]\[(.*?)\]\[(.*?)\](?:\[(.*?)\])? = (.*);$`)
+	oneValue  = regexp.MustCompile(`(next\w+)(?:\.([xyzw]+))?`)
+	guardLine = regexp.MustCompile(`^if \((.*)\) \{$`)
+)
+
+// Every element of the tiles of A and B is loaded once and stored to the place
+// in workgroup memory where the K groups look for it.
+func TestStagesCoverTiles(t *testing.T) {
+	type key struct {
+		kernel planner.Kernel
+		tile   planner.Tile
+	}
+	stages := func(k planner.Kernel, g Geometry) any { return key{k, g.Tile} }
+	eachShader(t, stages, func(t *testing.T, s Shader) {
+		for _, operand := range []struct {
+			name  string
+			stage Stage
+		}{{"A", s.Geometry.A}, {"B", s.Geometry.B}} {
+			t.Run(operand.name, func(t *testing.T) {
+				checkStage(t, s, operand.name, operand.stage)
+			})
+		}
+	})
+}
+
+func checkStage(t *testing.T, s Shader, name string, stage Stage) {
+	const ld = 1 << 20 // of an operand that starts at element 0
+	width := 1
+	if stage.Wide {
+		width = 4
+	}
+	g := s.Geometry
+	names := lets(t, s.Source, `(along|across)`+name)
+	lines := firstStage(t, s.Source, name)
+
+	type element struct{ i, k int }
+	placed := map[[3]int]element{} // row, index and component in workgroup memory
+	for i := range s.Threads {
+		env := thread(i, names)
+		env["off"+name], env["ld"+name] = 0, ld/width
+		registers := map[string][]element{}
+		skip := false
+		for _, l := range lines {
+			switch {
+			case l.kind == 'g':
+				skip = l.at[0].in(env) == 0
+			case l.kind == '}':
+				skip = false
+			case skip:
+			case l.kind == 's':
+				env["at"+name] = l.at[0].in(env)
+			case l.kind == 'l':
+				registers[l.register] = nil
+				for _, at := range l.at {
+					for c := range width {
+						address := at.in(env)*width + c
+						e := element{address % ld, address / ld}
+						if stage.AlongK {
+							e = element{e.k, e.i}
+						}
+						registers[l.register] = append(registers[l.register], e)
+					}
+				}
+			default:
+				place := [3]int{l.at[0].in(env), l.at[1].in(env)}
+				if len(l.at) == 3 {
+					place[2] = l.at[2].in(env)
+				}
+				for _, v := range l.values {
+					if _, twice := placed[place]; twice {
+						require.Fail(t, "stored twice", "place %v", place)
+					}
+					placed[place] = registers[v.register][v.component]
+					place[2]++
+				}
+			}
+		}
+	}
+	for k := range g.Tile.TK {
+		for i := range stage.Extent {
+			place := [3]int{k / g.Groups, k%g.Groups*stage.Pitch + i/stage.Element, i % stage.Element}
+			if got := placed[place]; got != (element{i, k}) {
+				require.Equal(t, element{i, k}, got, "place %v", place)
+			}
+		}
+	}
+	require.Len(t, placed, g.Tile.TK*stage.Extent)
+}
+
+// stageLine is a line of the loads and stores of a K step: a start position, a
+// load, a store, a guard or its end.
+type stageLine struct {
+	kind     byte // s, l, w, g, }
+	at       []expression
+	register string
+	values   []value
+}
+
+// value is one component of a register.
+type value struct {
+	register  string
+	component int
+}
+
+// firstStage parses the first loads and stores of an operand.
+func firstStage(t *testing.T, source, name string) []stageLine {
+	var lines []stageLine
+	inGuard := false
+	for _, text := range strings.Split(source, "\n") {
+		text = strings.TrimSpace(text)
+		if text == "workgroupBarrier();" {
+			break
+		}
+		guard, start, store := guardLine.FindStringSubmatch(text), startLine.FindStringSubmatch(text), storeLine.FindStringSubmatch(text)
+		switch {
+		case guard != nil && strings.Contains(guard[1], "across"+name):
+			lines = append(lines, stageLine{kind: 'g', at: []expression{parse(t, guard[1])}})
+			inGuard = true
+		case text == "}" && inGuard:
+			lines = append(lines, stageLine{kind: '}'})
+			inGuard = false
+		case start != nil && strings.HasPrefix(text, "at"+name):
+			lines = append(lines, stageLine{kind: 's', at: []expression{parse(t, start[1])}})
+		case loadLine.MatchString(text) && strings.HasPrefix(text, "next"+name):
+			l := stageLine{kind: 'l'}
+			l.register, _, _ = strings.Cut(text, " ")
+			for _, m := range oneLoad.FindAllStringSubmatch(text, -1) {
+				l.at = append(l.at, parse(t, m[1]))
+			}
+			lines = append(lines, l)
+		case store != nil && strings.HasPrefix(text, "shared"+name):
+			l := stageLine{kind: 'w', at: []expression{parse(t, store[1]), parse(t, store[2])}}
+			if store[3] != "" {
+				l.at = append(l.at, parse(t, store[3]))
+			}
+			for _, v := range oneValue.FindAllStringSubmatch(store[4], -1) {
+				components := v[2]
+				if components == "" {
+					components = registerComponents(source, v[1])
+				}
+				for _, c := range components {
+					l.values = append(l.values, value{v[1], strings.IndexRune("xyzw", c)})
+				}
+			}
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// registerComponents are the components of a register as it is declared.
+func registerComponents(source, register string) string {
+	m := regexp.MustCompile(`var ` + register + `: (?:vec(\d)<)?`).FindStringSubmatch(source)
+	return "xyzw"[:max(1, number(m[1]))]
+}

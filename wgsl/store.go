@@ -1,0 +1,94 @@
+package wgsl
+
+import "fmt"
+
+// output is a vector that a thread has to store: columns of one row of the
+// tile. Row and Vector are expressions; Vector counts vectors, not columns.
+type output struct{ Value, Row, Vector string }
+
+// outputs of a thread whose accumulators are the whole sums.
+func (r *renderer) outputs() []output {
+	all := make([]output, r.Accumulators)
+	for i := range all {
+		row, vector := i/r.vectorsB(), i%r.vectorsB()
+		e := r.A.Element
+		all[i] = output{
+			Value:  accumulator(i),
+			Row:    plus(times(e, "ty"), row/e*e*r.ThreadRows+row%e),
+			Vector: plus("tx", vector*r.ThreadCols),
+		}
+	}
+	return all
+}
+
+// output is the same for an accumulator whose number is known in the shader only.
+func (r *renderer) output(value, number string) output {
+	e := r.A.Element
+	row, vector := over(number, r.vectorsB()), "tx"
+	if r.vectorsB() > 1 {
+		vector += " + " + times(r.ThreadCols, rest(number, r.vectorsB()))
+	}
+	return output{
+		Value:  value,
+		Row:    fmt.Sprintf("%s + %s + %s", times(e, "ty"), times(e*r.ThreadRows, over(row, e)), rest(row, e)),
+		Vector: vector,
+	}
+}
+
+// finish writes the outputs of an item to C, or to the workspace when the item
+// is one part of a tile.
+func (r *renderer) finish(width int, outputs []output) {
+	for i, o := range outputs {
+		r.line("let row%d = %s;", i, o.Row)
+		r.line("let vector%d = %s;", i, o.Vector)
+	}
+	toC := func() { r.storeC(width, outputs) }
+	if !r.kernel.Split {
+		toC()
+		return
+	}
+	r.ifElse("slot != 0xffffffffu", func() {
+		for i, o := range outputs {
+			r.line("workspace[slot * %du + row%d * %du + vector%d] = %s;",
+				r.Tile.TM*r.Tile.TN/width, i, r.Tile.TN/width, i, o.Value)
+		}
+	}, toC)
+}
+
+// storeC writes C = alpha*value + beta*C. Reads of C beyond the tile are as
+// harmless as those of A and B; stores are not, and are guarded one by one
+// unless the tile is whole.
+func (r *renderer) storeC(width int, outputs []output) {
+	for i, o := range outputs {
+		r.line("let atC%d = offC + row%d * ldC + %s;", i, i, times(width, fmt.Sprintf("vector%d", i)))
+		r.line("%s = alpha * %s;", o.Value, o.Value)
+	}
+	r.block("if (beta != 0.0)", func() {
+		for i, o := range outputs {
+			old := make([]string, width)
+			for j := range old {
+				old[j] = elementC(i, j)
+			}
+			r.line("%s = fma(%s, %s, %s);", o.Value, splat(width, "beta"), pack(old), o.Value)
+		}
+	})
+	r.ifElse(fmt.Sprintf("rows == %du && cols == %du", r.Tile.TM, r.Tile.TN), func() {
+		for i, o := range outputs {
+			for j := range width {
+				r.line("%s = %s;", elementC(i, j), component(width, o.Value, j))
+			}
+		}
+	}, func() {
+		for i, o := range outputs {
+			r.block(fmt.Sprintf("if (row%d < rows)", i), func() {
+				for j := range width {
+					col := plus(times(width, fmt.Sprintf("vector%d", i)), j)
+					r.line("if (%s < cols) { %s = %s; }", col, elementC(i, j), component(width, o.Value, j))
+				}
+			})
+		}
+	})
+}
+
+// elementC is element j of output i in C.
+func elementC(i, j int) string { return "C[" + plus(fmt.Sprintf("atC%d", i), j) + "]" }

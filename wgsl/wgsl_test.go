@@ -1,0 +1,281 @@
+package wgsl
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// adapters are the limits that every tile is rendered for.
+var adapters = map[string]Limits{
+	"webgpu defaults":    {Threads: 256, SharedBytes: 16384},
+	"lavapipe":           {Threads: 1024, SharedBytes: 32768, Subgroup: 8},
+	"nvidia":             {Threads: 1024, SharedBytes: 49152, Subgroup: 32},
+	"amd":                {Threads: 1024, SharedBytes: 32768, Subgroup: 64},
+	"adreno":             {Threads: 1024, SharedBytes: 32768, Subgroup: 128},
+	"64 threads":         {Threads: 64, SharedBytes: 16384, Subgroup: 16},
+	"32 threads":         {Threads: 32, SharedBytes: 16384, Subgroup: 4},
+	"odd subgroup of 24": {Threads: 256, SharedBytes: 16384, Subgroup: 24},
+}
+
+// kernels are all kernels that multiply.
+func kernels() []planner.Kernel {
+	var all []planner.Kernel
+	for id := range planner.NumTiles {
+		for bits := range 32 {
+			all = append(all, planner.Kernel{
+				Tile:   planner.TileID(id),
+				TransA: bits&1 != 0, TransB: bits&2 != 0, Wide: bits&4 != 0, Loop: bits&8 != 0, Split: bits&16 != 0,
+			})
+		}
+	}
+	return all
+}
+
+// renderFor renders a kernel unless its tile is larger than the adapter's
+// threads can hold in registers, which must be an error.
+func renderFor(t *testing.T, k planner.Kernel, lim Limits) (s Shader, fits bool) {
+	s, err := Render(k, lim)
+	if tile := k.Tile.Tile(); tile.TM*tile.TN > lim.Threads*maxBlock {
+		require.ErrorContains(t, err, "cannot run")
+		return s, false
+	}
+	require.NoError(t, err, k)
+	return s, true
+}
+
+// eachShader runs a test on the shaders of all tiles, transpositions and load
+// widths for all adapters, once for each key.
+func eachShader(t *testing.T, key func(planner.Kernel, Geometry) any, test func(t *testing.T, s Shader)) {
+	seen := map[any]bool{}
+	for name, lim := range adapters {
+		t.Run(name, func(t *testing.T) {
+			for _, k := range kernels() {
+				if k.Loop || k.Split {
+					continue
+				}
+				s, fits := renderFor(t, k, lim)
+				if !fits || seen[key(k, s.Geometry)] {
+					continue
+				}
+				seen[key(k, s.Geometry)] = true
+				t.Run(k.String(), func(t *testing.T) { test(t, s) })
+			}
+		})
+	}
+}
+
+func TestRespectsLimits(t *testing.T) {
+	arrays := regexp.MustCompile(`var<workgroup> \w+: array<array<(?:vec(\d)<)?f32>?, (\d+)>, (\d+)>;`)
+	for name, lim := range adapters {
+		t.Run(name, func(t *testing.T) {
+			for _, k := range kernels() {
+				s, fits := renderFor(t, k, lim)
+				if !fits {
+					continue
+				}
+				require.LessOrEqual(t, s.Threads, lim.Threads, k)
+				require.LessOrEqual(t, s.SharedBytes, lim.SharedBytes, k)
+				require.GreaterOrEqual(t, s.Threads, min(lim.Subgroup, lim.Threads), k)
+				require.Contains(t, s.Source, fmt.Sprintf("@workgroup_size(%d)", s.Threads), k)
+
+				bytes := 0
+				for _, m := range arrays.FindAllStringSubmatch(s.Source, -1) {
+					bytes += 4 * max(1, number(m[1])) * number(m[2]) * number(m[3])
+				}
+				require.Equal(t, bytes, s.SharedBytes, "the text declares other arrays: %v", k)
+			}
+		})
+	}
+}
+
+func TestFit(t *testing.T) {
+	for _, test := range []struct {
+		name, tile      string
+		threads, lanes  int
+		want            int // threads
+		rm, rn, kgroups int
+	}{
+		{"table row", "large", 1024, 32, 256, 4, 4, 1},
+		{"table row with K groups", "small-k8", 1024, 32, 128, 4, 4, 8},
+		{"fewer K groups", "small-k8", 64, 32, 64, 4, 4, 4},
+		{"taller register block", "large", 128, 32, 128, 8, 4, 1},
+		{"taller, then wider register block", "large", 64, 32, 64, 8, 8, 1},
+		{"last K group, then register block", "medium-k4", 16, 8, 16, 8, 8, 1},
+		{"smaller than a subgroup", "tall-8x4", 1024, 128, 128, 8, 4, 2},
+		{"limit below the subgroup", "tall-8x4", 64, 128, 64, 8, 4, 1},
+		{"no k for more groups", "tiny-k4", 1024, 1024, 128, 2, 4, 16},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			id, err := planner.TileByName(test.tile)
+			require.NoError(t, err)
+			got, err := fit(id.Tile(), Limits{Threads: test.threads, Subgroup: test.lanes})
+			require.NoError(t, err)
+			require.Equal(t, test.want, got.Threads)
+			require.Equal(t, [2]int{test.rm, test.rn}, [2]int{got.RM, got.RN})
+			require.Equal(t, test.kgroups, got.Groups())
+		})
+	}
+}
+
+func TestPatch(t *testing.T) {
+	for _, test := range []struct {
+		name               string
+		rows, cols         int
+		rm, rn             int
+		lanes              int
+		wantRows, wantCols int
+	}{
+		{"square for 4x4 blocks", 16, 16, 4, 4, 64, 8, 8},
+		{"half as many rows of 8x4 blocks", 8, 16, 8, 4, 32, 4, 8},
+		{"many rows of 1x4 blocks", 16, 8, 1, 4, 32, 8, 4},
+		{"unknown subgroup goes by rows", 8, 16, 8, 4, 0, 1, 16},
+		{"subgroup larger than the grid", 4, 4, 4, 4, 32, 4, 4},
+		{"subgroup that does not divide the grid", 8, 16, 8, 4, 24, 1, 16},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, c := patch(test.rows, test.cols, planner.Tile{RM: test.rm, RN: test.rn}, test.lanes)
+			require.Equal(t, [2]int{test.wantRows, test.wantCols}, [2]int{r, c})
+		})
+	}
+}
+
+func TestRenderErrors(t *testing.T) {
+	large, err := planner.TileByName("large")
+	require.NoError(t, err)
+	for _, test := range []struct {
+		name   string
+		kernel planner.Kernel
+		lim    Limits
+		want   string
+	}{
+		{"workgroup memory", planner.Kernel{Tile: large}, Limits{Threads: 256, SharedBytes: 8000},
+			"tile large 64x64x16/256 needs 8448 bytes of workgroup memory, the adapter allows 8000"},
+		{"threads", planner.Kernel{Tile: large}, Limits{Threads: 32, SharedBytes: 16384},
+			"tile large 64x64x16/256 cannot run with 32 threads"},
+		{"no limits", planner.Kernel{Tile: large}, Limits{}, "tile large 64x64x16/256 cannot run with 0 threads"},
+		{"unknown tile", planner.Kernel{Tile: planner.TileID(planner.NumTiles)}, adapters["nvidia"], "not in the tile table"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Render(test.kernel, test.lim)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestNewGeometryRejectsUnevenTiles(t *testing.T) {
+	for name, tile := range map[string]planner.Tile{
+		"rows not a multiple of 4":       {TM: 18, TN: 16, TK: 16, Threads: 96, RM: 1, RN: 3},
+		"register block does not divide": {TM: 16, TN: 16, TK: 16, Threads: 64, RM: 3, RN: 4},
+		"threads left over":              {TM: 16, TN: 16, TK: 16, Threads: 100, RM: 4, RN: 4},
+		"K step not divisible by groups": {TM: 16, TN: 16, TK: 16, Threads: 48, RM: 4, RN: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := fit(tile, adapters["nvidia"])
+			require.Error(t, err)
+		})
+	}
+}
+
+// TestText checks the rules that naga 0.13, which rejects or misreads other
+// text, and uniform control flow set for every shader.
+func TestText(t *testing.T) {
+	lim := adapters["nvidia"]
+	all := kernels()
+	for id := range planner.NumTiles {
+		all = append(all, planner.Kernel{Tile: planner.TileID(id), Fixup: true})
+	}
+	minus := regexp.MustCompile(`-\d|\w-|-\w`) // naga reads x-1u as x and -1u
+	integer := regexp.MustCompile(`[^\w.]\d+[^\w.]`)
+	for _, k := range all {
+		t.Run(k.String(), func(t *testing.T) {
+			s, err := Render(k, lim)
+			require.NoError(t, err)
+			again, err := Render(k, lim)
+			require.NoError(t, err)
+			require.Equal(t, s, again)
+
+			var blocks []string
+			for _, line := range strings.Split(s.Source, "\n") {
+				line = strings.TrimSpace(line)
+				require.NotRegexp(t, minus, line)
+				if !strings.Contains(line, "@") && !strings.Contains(line, "array<") {
+					require.NotRegexp(t, integer, line, "every integer is a u32")
+				}
+				if strings.HasPrefix(line, "}") {
+					blocks = blocks[:len(blocks)-1]
+				}
+				if strings.HasSuffix(line, "{") {
+					blocks = append(blocks, line)
+				}
+				if line == "workgroupBarrier();" {
+					for _, b := range blocks {
+						require.True(t, strings.HasPrefix(b, "fn main(") || uniform[b], "barrier inside %q", b)
+					}
+				}
+			}
+			require.Empty(t, blocks)
+
+			require.Equal(t, 1, strings.Count(s.Source, "fn "+EntryPoint+"("))
+			for number, used := range map[int]bool{
+				BindItems: true, BindA: !k.Fixup, BindB: !k.Fixup, BindC: true,
+				BindTable: k.Loop, BindWorkspace: k.Split || k.Fixup,
+			} {
+				declared := strings.Contains(s.Source, fmt.Sprintf("@group(0) @binding(%d) ", number))
+				require.Equal(t, used, declared, "binding %d", number)
+			}
+		})
+	}
+}
+
+// uniform are the heads of blocks that all threads of a workgroup enter
+// together: their conditions depend on the item alone.
+var uniform = map[string]bool{
+	"loop {":            true,
+	"if (left != 0u) {": true,
+	"for (var item = table[worker.x]; item < end; item = item + 1u) {": true,
+}
+
+// TestGolden shows every change of the text. After an intended one, run
+// go test ./wgsl -update and read the difference.
+func TestGolden(t *testing.T) {
+	for _, test := range []struct {
+		file   string
+		tile   string
+		kernel planner.Kernel
+	}{
+		{"large-8x4-nn", "large-8x4", planner.Kernel{}},
+		{"large-8x4-nn-wide", "large-8x4", planner.Kernel{Wide: true}},
+		{"large-tt", "large", planner.Kernel{TransA: true, TransB: true}},
+		{"medium-nt-wide", "medium", planner.Kernel{TransB: true, Wide: true}},
+		{"medium-k4-nn-loop-split", "medium-k4", planner.Kernel{Loop: true, Split: true}},
+		{"small-nn", "small", planner.Kernel{}},
+		{"small-k8-tn", "small-k8", planner.Kernel{TransA: true}},
+		{"tiny-k4-nn", "tiny-k4", planner.Kernel{}},
+		{"medium-k4-fixup", "medium-k4", planner.Kernel{Fixup: true}},
+	} {
+		t.Run(test.file, func(t *testing.T) {
+			id, err := planner.TileByName(test.tile)
+			require.NoError(t, err)
+			test.kernel.Tile = id
+			s, err := Render(test.kernel, adapters["nvidia"])
+			require.NoError(t, err)
+			path := filepath.Join("testdata", test.file+".wgsl")
+			if *update {
+				require.NoError(t, os.WriteFile(path, []byte(s.Source), 0o644))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(want), s.Source)
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package wgsl
+
+import (
+	"fmt"
+	"strings"
+)
+
+// writer collects indented lines of WGSL.
+type writer struct {
+	text  strings.Builder
+	depth int
+}
+
+func (w *writer) line(format string, args ...any) {
+	for range w.depth {
+		w.text.WriteByte('\t')
+	}
+	fmt.Fprintf(&w.text, format, args...)
+	w.text.WriteByte('\n')
+}
+
+// block writes the lines of body between braces. The head may be empty.
+func (w *writer) block(head string, body func()) {
+	w.line("%s", strings.TrimLeft(head+" {", " "))
+	w.inside(body)
+	w.line("}")
+}
+
+// ifElse writes both branches of a condition.
+func (w *writer) ifElse(condition string, then, otherwise func()) {
+	w.line("if (%s) {", condition)
+	w.inside(then)
+	w.line("} else {")
+	w.inside(otherwise)
+	w.line("}")
+}
+
+func (w *writer) inside(body func()) {
+	w.depth++
+	body()
+	w.depth--
+}
+
+// vec is the type of n adjacent float32 elements; n is 1, 2 or 4.
+func vec(n int) string {
+	if n == 1 {
+		return "f32"
+	}
+	return fmt.Sprintf("vec%d<f32>", n)
+}
+
+// splat is the vector of n elements that all equal x.
+func splat(n int, x string) string {
+	if n == 1 {
+		return x
+	}
+	return vec(n) + "(" + x + ")"
+}
+
+// component is element i of a vector of n.
+func component(n int, v string, i int) string {
+	if n == 1 {
+		return v
+	}
+	return v + "." + "xyzw"[i:i+1]
+}
+
+// pack is the vector of the given elements.
+func pack(elements []string) string {
+	if len(elements) == 1 {
+		return elements[0]
+	}
+	return vec(len(elements)) + "(" + strings.Join(elements, ", ") + ")"
+}
+
+// plus, times, over and rest are x + n, n * x, x / n and x % n for u32 values,
+// without the text of operations that change nothing.
+func plus(x string, n int) string {
+	if n == 0 {
+		return x
+	}
+	return fmt.Sprintf("%s + %du", x, n)
+}
+
+func times(n int, x string) string {
+	if n == 1 {
+		return x
+	}
+	return fmt.Sprintf("%du * %s", n, paren(x))
+}
+
+func over(x string, n int) string {
+	if n == 1 {
+		return x
+	}
+	return fmt.Sprintf("%s / %du", paren(x), n)
+}
+
+func rest(x string, n int) string {
+	if n == 1 {
+		return "0u"
+	}
+	return fmt.Sprintf("%s %% %du", paren(x), n)
+}
+
+// paren encloses an expression of more than one word.
+func paren(x string) string {
+	if strings.Contains(x, " ") {
+		return "(" + x + ")"
+	}
+	return x
+}
