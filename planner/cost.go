@@ -32,24 +32,24 @@ type rate struct {
 	worker     float64 // microseconds of a saturated compute unit that a worker takes besides its steps
 }
 
-// rates are those of the tile table's rows, in its order. They are a fit of cost
-// to the times of the WGSL kernels on an H200 (driver 580, GPU timestamps): 72
-// batches of 8 to 256 problems with sizes uniform in [16, 128..512] and K in
-// [16, 128..1024]. The root mean square of the relative error is 3 to 6 percent
-// a row. Choosing by it costs 1.2 percent against the best single shape of each
-// batch (geometric mean; 19 percent at most).
+// rates are those of the tile table's rows, in its order. They are a fit of
+// model.cost to the times of the WGSL kernels on an H200 (driver 580, GPU
+// timestamps): 72 batches of 8 to 256 problems with sizes uniform in
+// [16, 128..512] and K in [16, 128..1024]. The root mean square of the relative
+// error is 3 to 6 percent a row. Choosing by it costs 0.8 percent against the
+// best single shape of each batch (geometric mean; 12 percent at most).
 var rates = [NumTiles]rate{
-	{0.125, 0.307, 0.83, 0.025},
-	{0.157, 0.213, 1.17, 0.026},
-	{0.309, 0.319, 1.02, 0.247},
-	{0.339, 0.418, 1.23, 0.516},
-	{0.564, 0.503, 1.73, 1.197},
-	{0.171, 0.164, 1.07, 0.041},
-	{0.338, 0.238, 1.36, 0.219},
-	{0.584, 0.290, 1.27, 0.368},
-	{0.587, 0.339, 1.30, 0.428},
-	{0.611, 0.479, 1.65, 0.435},
-	{0.730, 0.503, 1.61, 1.250},
+	{0.125, 0.314, 0.70, 0.022},
+	{0.158, 0.220, 1.03, 0.023},
+	{0.309, 0.320, 1.01, 0.225},
+	{0.340, 0.425, 1.11, 0.496},
+	{0.563, 0.504, 1.74, 1.111},
+	{0.172, 0.175, 0.82, 0.039},
+	{0.343, 0.285, 0.90, 0.213},
+	{0.582, 0.285, 1.41, 0.329},
+	{0.589, 0.339, 1.30, 0.386},
+	{0.613, 0.480, 1.65, 0.382},
+	{0.728, 0.500, 1.72, 1.156},
 }
 
 // measuredUnit is the peak of a compute unit of that device, in FLOP a microsecond.
@@ -100,8 +100,8 @@ func (m *model) set(d *Device) {
 // The first has two terms: the longest worker alone, and the work that each
 // compute unit must do. The longer counts in full and the shorter for the most
 // part, because they overlap little. The model ignores memory bandwidth, caches
-// and row strides, the order in which workgroups start, whole waves of
-// workgroups, and clock changes.
+// and row strides, the order in which workgroups start, that equal tiles run in
+// whole waves, and clock changes.
 func (m *model) cost(id TileID, s Schedule, l load) (gemm, fixup float64) {
 	if l.tiles == 0 {
 		return 0, 0
@@ -125,6 +125,9 @@ func (m *model) cost(id TileID, s Schedule, l load) (gemm, fixup float64) {
 	t, d := &m.tiles[id], &m.device
 	units := float64(max(d.ComputeUnits, 1))
 	chain := t.fixed + longest*t.alone
+	if workers > float64(t.resident) {
+		chain += t.fixed // of the workgroups that had to wait; later ones overlap
+	}
 	work := (l.steps*t.busy + workers*t.worker) / units
 	gemm = d.LaunchMicros + math.Max(chain, work) + overlap*math.Min(chain, work)
 	if slots > 0 {

@@ -15,8 +15,8 @@ func (t Tile) Resources() Resources {
 	const addresses = 24 // pointers, strides, loop counters of a typical build
 	return Resources{
 		Registers:       t.RM*t.RN + t.RM + t.RN + staged + addresses,
-		ScalarRegisters: 48, // 42 to 46 in builds for gfx90a; never binding there
-		Shared:          t.SharedBytes(),
+		ScalarRegisters: 48,                        // 42 to 46 in builds for gfx90a; never binding there
+		Shared:          t.SharedBytes() + 16*t.TK, // one vector a row of A against bank conflicts
 	}
 }
 
