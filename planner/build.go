@@ -189,7 +189,7 @@ func (p *Plan) group(id TileID, transA, transB bool, problems []ordered) group {
 	g := group{Kernel: Kernel{Tile: id, TransA: transA, TransB: transB, Wide: true}, tile: &tiles[id], problems: problems}
 	for i := range problems {
 		q := &p.Batch[problems[i].problem]
-		g.Wide = g.Wide && q.wide()
+		g.Wide = g.Wide && q.wideTile()
 		g.load.add(g.tile, q)
 	}
 	return g

@@ -168,6 +168,12 @@ func (p *Problem) elementB(k, j int) int {
 
 // wide reports whether 16-byte loads of A and B are aligned: tiles and K steps
 // start at multiples of 4 rows, columns or k within a matrix.
-func (p *Problem) wide() bool {
-	return (p.A.Offset|p.A.LD|p.B.Offset|p.B.LD)%4 == 0
+func (p *Problem) wide() bool { return p.A.aligned() && p.B.aligned() }
+
+// wideTile reports the same of those operands whose memory runs along the rows
+// or columns of the tile, A transposed and B not, if there are any.
+func (p *Problem) wideTile() bool {
+	return (p.TransA || !p.TransB) && (!p.TransA || p.A.aligned()) && (p.TransB || p.B.aligned())
 }
+
+func (m Matrix) aligned() bool { return (m.Offset|m.LD)%4 == 0 }

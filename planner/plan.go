@@ -5,8 +5,10 @@ package planner
 type Kernel struct {
 	Tile           TileID
 	TransA, TransB bool
-	// Wide: every A and B of the launch allows 16-byte loads (base offset and
-	// leading dimension are multiples of 4 elements).
+	// Wide: operands whose memory runs along the rows or columns of the tile, A
+	// transposed and B not, allow 16-byte loads in every problem of the launch
+	// (base offset and leading dimension are multiples of 4 elements). The other
+	// operands run along K and are transposed on their way to workgroup memory.
 	Wide bool
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
 	Loop bool

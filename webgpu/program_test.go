@@ -32,9 +32,11 @@ func kernels() []planner.Kernel {
 		list = append(list, planner.Kernel{Tile: tile, Fixup: true})
 		for bits := range 32 {
 			set := func(i int) bool { return bits>>i&1 == 1 }
-			list = append(list, planner.Kernel{
-				Tile: tile, TransA: set(0), TransB: set(1), Wide: set(2), Loop: set(3), Split: set(4),
-			})
+			k := planner.Kernel{Tile: tile, TransA: set(0), TransB: set(1), Wide: set(2), Loop: set(3), Split: set(4)}
+			if k.Wide && !k.TransA && k.TransB {
+				continue // both operands run along K
+			}
+			list = append(list, k)
 		}
 	}
 	return list

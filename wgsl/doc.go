@@ -28,7 +28,7 @@
 // All are in group 0. A shader declares only those that it uses:
 //
 //	BindItems      array<vec4<u32>>, read: the launch's items
-//	BindA, BindB   array<f32>, or array<vec4<f32>> when Wide, read
+//	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed and B not
 //	BindC          array<f32>, read and write
 //	BindTable      array<u32>, read: the launch's table, with Loop
 //	BindWorkspace  array of f32 vectors: written with Split, read by Fixup

@@ -10,17 +10,13 @@ type operand struct {
 	step   int // TK
 }
 
-// loads is the number of loads of a block: one for each row or column of the
-// tile when memory runs along K, else a single one.
-func (o *operand) loads() int {
+// rows is the number of rows of global memory that a block takes from.
+func (o *operand) rows() int {
 	if o.AlongK {
 		return o.Span
 	}
 	return 1
 }
-
-// packed: the scalars of a block become one vector when they are loaded.
-func (o *operand) packed() bool { return o.AlongK && !o.Wide }
 
 // global is the type of an element of the buffer.
 func (o *operand) global() string {
@@ -30,17 +26,16 @@ func (o *operand) global() string {
 	return vec(1)
 }
 
-// registers names the variables that hold block b between load and store.
-func (o *operand) registers(b int) []string {
-	if o.packed() || o.loads() == 1 {
-		return []string{fmt.Sprintf("next%s%d", o.name, b)}
+// position turns a number of float32 elements into one of buffer elements.
+func (o *operand) position(elements string) string {
+	if o.Wide {
+		return over(elements, 4)
 	}
-	names := make([]string, o.loads())
-	for i := range names {
-		names[i] = fmt.Sprintf("next%s%d_%d", o.name, b, i)
-	}
-	return names
+	return elements
 }
+
+// register names the variable that holds block b between load and store.
+func (o *operand) register(b int) string { return fmt.Sprintf("next%s%d", o.name, b) }
 
 // declare writes what lasts for the whole shader: the thread's place among the
 // loading threads and its registers.
@@ -48,27 +43,21 @@ func (o *operand) declare(w *writer) {
 	w.line("let along%s = %s;", o.name, rest("t", o.Lanes))
 	w.line("let across%s = %s;", o.name, over("t", o.Lanes))
 	w.line("var at%s: u32;", o.name)
-	kind := o.global()
-	if o.packed() {
-		kind = vec(o.Span)
-	}
 	for b := range o.Blocks {
-		for _, name := range o.registers(b) {
-			w.line("var %s: %s;", name, kind)
-		}
+		w.line("var %s: %s;", o.register(b), vec(o.Span))
 	}
 }
 
 // start sets the thread's position in global memory to the item's first K step.
 func (o *operand) start(w *writer) {
 	across := fmt.Sprintf("across%s * ld%s", o.name, o.name)
-	w.line("at%s = off%s + %s + along%s;", o.name, o.name, times(o.loads(), across), o.name)
+	w.line("at%s = off%s + %s + along%s;", o.name, o.name, times(o.rows(), across), o.name)
 }
 
 // advance moves the position by one K step.
 func (o *operand) advance(w *writer) {
 	if o.AlongK {
-		w.line("at%s = %s;", o.name, plus("at"+o.name, o.step/o.Depth))
+		w.line("at%s = %s;", o.name, plus("at"+o.name, o.step))
 	} else {
 		w.line("at%s = at%s + %s;", o.name, o.name, times(o.step, "ld"+o.name))
 	}
@@ -77,50 +66,37 @@ func (o *operand) advance(w *writer) {
 // load writes the loads from global memory into registers.
 func (o *operand) load(w *writer) {
 	o.eachBlock(w, func(b int, block Block) {
-		values := make([]string, o.loads())
+		values := make([]string, o.rows())
 		for i := range values {
 			at := plus("at"+o.name, block.Along)
-			if row := block.Across*o.loads() + i; row > 0 {
+			if row := block.Across*o.rows() + i; row > 0 {
 				at += " + " + times(row, "ld"+o.name)
 			}
 			values[i] = fmt.Sprintf("%s[%s]", o.name, at)
 		}
-		if o.packed() {
-			values = []string{pack(values)}
-		}
-		for i, name := range o.registers(b) {
-			w.line("%s = %s;", name, values[i])
-		}
+		w.line("%s = %s;", o.register(b), pack(values))
 	})
 }
 
 // store writes the registers to workgroup memory, with k as the slow index.
 func (o *operand) store(w *writer) {
 	o.eachBlock(w, func(b int, block Block) {
-		r := o.registers(b)
+		r := o.register(b)
 		along := plus("along"+o.name, block.Along)
 		across := plus("across"+o.name, block.Across)
 		switch {
-		case o.packed():
-			w.line("%s = %s;", o.element(along, across), r[0])
-		case o.AlongK: // transpose Span vectors of 4 k's
-			for k := range o.Depth {
-				column := make([]string, o.Span)
-				for i := range column {
-					column[i] = component(4, r[i], k)
-				}
-				w.line("%s = %s;", o.element(plus(times(o.Depth, along), k), across), pack(column))
-			}
+		case o.AlongK:
+			w.line("%s = %s;", o.element(along, across), r)
 		case !o.Wide:
 			at := o.element(across, over(along, o.Element))
 			if o.Element > 1 {
 				at += "[" + rest(along, o.Element) + "]"
 			}
-			w.line("%s = %s;", at, r[0])
+			w.line("%s = %s;", at, r)
 		default: // cut one vector of 4 rows or columns into elements
 			parts := 4 / o.Element
 			for i := range parts {
-				value := r[0]
+				value := r
 				if parts > 1 {
 					value += "." + "xyzw"[i*o.Element:(i+1)*o.Element]
 				}

@@ -118,16 +118,12 @@ func (r *renderer) item() {
 	for i := range planner.ItemWords / 4 {
 		r.line("let item%d = items[%s];", i, plus("3u * item", i))
 	}
-	scale := func(word string) string { return over(word, 1) }
-	if r.kernel.Wide { // the buffers of A and B hold vectors of 4
-		scale = func(word string) string { return over(word, 4) }
-	}
-	r.line("let offA = %s;", scale("item0.x"))
-	r.line("let offB = %s;", scale("item0.y"))
+	r.line("let offA = %s;", r.a.position("item0.x"))
+	r.line("let offB = %s;", r.b.position("item0.y"))
 	r.line("let offC = item0.z;")
 	r.line("let depth = item0.w;")
-	r.line("let ldA = %s;", scale("item1.x"))
-	r.line("let ldB = %s;", scale("item1.y"))
+	r.line("let ldA = %s;", r.a.position("item1.x"))
+	r.line("let ldB = %s;", r.b.position("item1.y"))
 	r.line("let ldC = item1.z;")
 	r.line("let rows = item1.w & 0xffffu;")
 	r.line("let cols = item1.w >> 16u;")

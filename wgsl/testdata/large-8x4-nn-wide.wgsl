@@ -1,5 +1,5 @@
 @group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> A: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> A: array<f32>;
 @group(0) @binding(2) var<storage, read> B: array<vec4<f32>>;
 @group(0) @binding(3) var<storage, read_write> C: array<f32>;
 var<workgroup> sharedA: array<array<vec4<f32>, 17>, 16>;
@@ -7,20 +7,16 @@ var<workgroup> sharedB: array<array<vec4<f32>, 16>, 16>;
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-	let part = t / 32u;
-	let lane = t % 32u;
-	let ty = 4u * (part / 2u) + lane / 8u;
-	let tx = 8u * (part % 2u) + lane % 8u;
+	let ty = t / 16u;
+	let tx = t % 16u;
 	let readA0 = ty;
 	let readA1 = ty + 8u;
 	let readB0 = tx;
-	let alongA = t % 4u;
-	let acrossA = t / 4u;
+	let alongA = t % 16u;
+	let acrossA = t / 16u;
 	var atA: u32;
-	var nextA0_0: vec4<f32>;
-	var nextA0_1: vec4<f32>;
-	var nextA0_2: vec4<f32>;
-	var nextA0_3: vec4<f32>;
+	var nextA0: vec4<f32>;
+	var nextA1: vec4<f32>;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
 	var atB: u32;
@@ -38,11 +34,11 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let item0 = items[3u * item];
 	let item1 = items[3u * item + 1u];
 	let item2 = items[3u * item + 2u];
-	let offA = item0.x / 4u;
+	let offA = item0.x;
 	let offB = item0.y / 4u;
 	let offC = item0.z;
 	let depth = item0.w;
-	let ldA = item1.x / 4u;
+	let ldA = item1.x;
 	let ldB = item1.y / 4u;
 	let ldC = item1.z;
 	let rows = item1.w & 0xffffu;
@@ -61,21 +57,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	if (left != 0u) {
 		atA = offA + 4u * (acrossA * ldA) + alongA;
 		atB = offB + acrossB * ldB + alongB;
-		if (acrossA < 16u) {
-			nextA0_0 = A[atA];
-			nextA0_1 = A[atA + ldA];
-			nextA0_2 = A[atA + 2u * ldA];
-			nextA0_3 = A[atA + 3u * ldA];
-		}
+		nextA0 = vec4<f32>(A[atA], A[atA + ldA], A[atA + 2u * ldA], A[atA + 3u * ldA]);
+		nextA1 = vec4<f32>(A[atA + 32u * ldA], A[atA + 33u * ldA], A[atA + 34u * ldA], A[atA + 35u * ldA]);
 		nextB0 = B[atB];
 		nextB1 = B[atB + 8u * ldB];
 		loop {
-			if (acrossA < 16u) {
-				sharedA[4u * alongA][acrossA] = vec4<f32>(nextA0_0.x, nextA0_1.x, nextA0_2.x, nextA0_3.x);
-				sharedA[4u * alongA + 1u][acrossA] = vec4<f32>(nextA0_0.y, nextA0_1.y, nextA0_2.y, nextA0_3.y);
-				sharedA[4u * alongA + 2u][acrossA] = vec4<f32>(nextA0_0.z, nextA0_1.z, nextA0_2.z, nextA0_3.z);
-				sharedA[4u * alongA + 3u][acrossA] = vec4<f32>(nextA0_0.w, nextA0_1.w, nextA0_2.w, nextA0_3.w);
-			}
+			sharedA[alongA][acrossA] = nextA0;
+			sharedA[alongA][acrossA + 8u] = nextA1;
 			sharedB[acrossB][alongB] = nextB0;
 			sharedB[acrossB + 8u][alongB] = nextB1;
 			workgroupBarrier();
@@ -97,14 +85,10 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			left = left - 16u;
 			if (left != 0u) {
-				atA = atA + 4u;
+				atA = atA + 16u;
 				atB = atB + 16u * ldB;
-				if (acrossA < 16u) {
-					nextA0_0 = A[atA];
-					nextA0_1 = A[atA + ldA];
-					nextA0_2 = A[atA + 2u * ldA];
-					nextA0_3 = A[atA + 3u * ldA];
-				}
+				nextA0 = vec4<f32>(A[atA], A[atA + ldA], A[atA + 2u * ldA], A[atA + 3u * ldA]);
+				nextA1 = vec4<f32>(A[atA + 32u * ldA], A[atA + 33u * ldA], A[atA + 34u * ldA], A[atA + 35u * ldA]);
 				nextB0 = B[atB];
 				nextB1 = B[atB + 8u * ldB];
 			}

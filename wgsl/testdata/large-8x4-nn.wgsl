@@ -7,10 +7,8 @@ var<workgroup> sharedB: array<array<vec4<f32>, 16>, 16>;
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-	let part = t / 32u;
-	let lane = t % 32u;
-	let ty = 4u * (part / 2u) + lane / 8u;
-	let tx = 8u * (part % 2u) + lane % 8u;
+	let ty = t / 16u;
+	let tx = t % 16u;
 	let readA0 = ty;
 	let readA1 = ty + 8u;
 	let readB0 = tx;

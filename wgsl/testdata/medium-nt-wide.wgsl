@@ -1,6 +1,6 @@
 @group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> A: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> B: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> A: array<f32>;
+@group(0) @binding(2) var<storage, read> B: array<f32>;
 @group(0) @binding(3) var<storage, read_write> C: array<f32>;
 var<workgroup> sharedA: array<array<vec2<f32>, 17>, 16>;
 var<workgroup> sharedB: array<array<vec4<f32>, 9>, 16>;
@@ -13,30 +13,27 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let tx = 4u * (part % 2u) + lane % 4u;
 	let readA0 = ty;
 	let readB0 = tx;
-	let alongA = t % 4u;
-	let acrossA = t / 4u;
+	let alongA = t % 16u;
+	let acrossA = t / 16u;
 	var atA: u32;
-	var nextA0_0: vec4<f32>;
-	var nextA0_1: vec4<f32>;
-	let alongB = t % 4u;
-	let acrossB = t / 4u;
+	var nextA0: vec2<f32>;
+	var nextA1: vec2<f32>;
+	let alongB = t % 16u;
+	let acrossB = t / 16u;
 	var atB: u32;
-	var nextB0_0: vec4<f32>;
-	var nextB0_1: vec4<f32>;
-	var nextB0_2: vec4<f32>;
-	var nextB0_3: vec4<f32>;
+	var nextB0: vec4<f32>;
 	var c0: vec4<f32>;
 	var c1: vec4<f32>;
 	let item = worker.x;
 	let item0 = items[3u * item];
 	let item1 = items[3u * item + 1u];
 	let item2 = items[3u * item + 2u];
-	let offA = item0.x / 4u;
-	let offB = item0.y / 4u;
+	let offA = item0.x;
+	let offB = item0.y;
 	let offC = item0.z;
 	let depth = item0.w;
-	let ldA = item1.x / 4u;
-	let ldB = item1.y / 4u;
+	let ldA = item1.x;
+	let ldB = item1.y;
 	let ldC = item1.z;
 	let rows = item1.w & 0xffffu;
 	let cols = item1.w >> 16u;
@@ -48,29 +45,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	if (left != 0u) {
 		atA = offA + 2u * (acrossA * ldA) + alongA;
 		atB = offB + 4u * (acrossB * ldB) + alongB;
-		if (acrossA < 16u) {
-			nextA0_0 = A[atA];
-			nextA0_1 = A[atA + ldA];
-		}
-		if (acrossB < 8u) {
-			nextB0_0 = B[atB];
-			nextB0_1 = B[atB + ldB];
-			nextB0_2 = B[atB + 2u * ldB];
-			nextB0_3 = B[atB + 3u * ldB];
-		}
+		nextA0 = vec2<f32>(A[atA], A[atA + ldA]);
+		nextA1 = vec2<f32>(A[atA + 16u * ldA], A[atA + 17u * ldA]);
+		nextB0 = vec4<f32>(B[atB], B[atB + ldB], B[atB + 2u * ldB], B[atB + 3u * ldB]);
 		loop {
-			if (acrossA < 16u) {
-				sharedA[4u * alongA][acrossA] = vec2<f32>(nextA0_0.x, nextA0_1.x);
-				sharedA[4u * alongA + 1u][acrossA] = vec2<f32>(nextA0_0.y, nextA0_1.y);
-				sharedA[4u * alongA + 2u][acrossA] = vec2<f32>(nextA0_0.z, nextA0_1.z);
-				sharedA[4u * alongA + 3u][acrossA] = vec2<f32>(nextA0_0.w, nextA0_1.w);
-			}
-			if (acrossB < 8u) {
-				sharedB[4u * alongB][acrossB] = vec4<f32>(nextB0_0.x, nextB0_1.x, nextB0_2.x, nextB0_3.x);
-				sharedB[4u * alongB + 1u][acrossB] = vec4<f32>(nextB0_0.y, nextB0_1.y, nextB0_2.y, nextB0_3.y);
-				sharedB[4u * alongB + 2u][acrossB] = vec4<f32>(nextB0_0.z, nextB0_1.z, nextB0_2.z, nextB0_3.z);
-				sharedB[4u * alongB + 3u][acrossB] = vec4<f32>(nextB0_0.w, nextB0_1.w, nextB0_2.w, nextB0_3.w);
-			}
+			sharedA[alongA][acrossA] = nextA0;
+			sharedA[alongA][acrossA + 8u] = nextA1;
+			sharedB[alongB][acrossB] = nextB0;
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; k < left; k = k + 1u) {
@@ -83,18 +64,11 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			left = left - 16u;
 			if (left != 0u) {
-				atA = atA + 4u;
-				atB = atB + 4u;
-				if (acrossA < 16u) {
-					nextA0_0 = A[atA];
-					nextA0_1 = A[atA + ldA];
-				}
-				if (acrossB < 8u) {
-					nextB0_0 = B[atB];
-					nextB0_1 = B[atB + ldB];
-					nextB0_2 = B[atB + 2u * ldB];
-					nextB0_3 = B[atB + 3u * ldB];
-				}
+				atA = atA + 16u;
+				atB = atB + 16u;
+				nextA0 = vec2<f32>(A[atA], A[atA + ldA]);
+				nextA1 = vec2<f32>(A[atA + 16u * ldA], A[atA + 17u * ldA]);
+				nextB0 = vec4<f32>(B[atB], B[atB + ldB], B[atB + 2u * ldB], B[atB + 3u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];

@@ -7,10 +7,8 @@ var<workgroup> sharedB: array<array<vec2<f32>, 8>, 16>;
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-	let part = t / 32u;
-	let lane = t % 32u;
-	let ty = 8u * (part / 2u) + lane / 4u;
-	let tx = 4u * (part % 2u) + lane % 4u;
+	let ty = t / 8u;
+	let tx = t % 8u;
 	let readA0 = ty;
 	let readB0 = tx;
 	let alongA = t % 16u;
