@@ -67,9 +67,11 @@ var known = []Device{
 	webgpu(Device{Name: "h200-webgpu", ComputeUnits: 132, WaveSize: 32, TFLOPS: 67, LaunchMicros: 1.5, MaxWaves: 64, MaxGroups: 32,
 		Shared: 48 << 10, MaxThreads: 1024, GroupShared: 48 << 10, MaxBinding: 1<<31 - 1}),
 	// Mesa's software rasterizer on AVX2: limits as its adapter reports them, two
-	// cores; its rate is about 0.6 GFLOP/s on two cores of a small machine.
+	// cores; its rate is about 0.6 GFLOP/s on two cores of a small machine. It ends
+	// all loops of a thread after 65535 turns, without an error, and counts each
+	// turn of our shaders twice (measured).
 	webgpu(Device{Name: "lavapipe", ComputeUnits: 2, WaveSize: 8, TFLOPS: 0.0006, LaunchMicros: 100, MaxWaves: 32, MaxGroups: 1,
-		Shared: 32 << 10, MaxThreads: 1024, GroupShared: 32 << 10, MaxBinding: 128 << 20, MaxTrips: 65535}),
+		Shared: 32 << 10, MaxThreads: 1024, GroupShared: 32 << 10, MaxBinding: 128 << 20, MaxTrips: 32767}),
 	// The limits that every WebGPU device grants (specification, section 3.6.2),
 	// with the size of a mid-range GPU.
 	webgpu(Device{Name: "webgpu-default", ComputeUnits: 32, WaveSize: 32, TFLOPS: 10, LaunchMicros: 5, MaxWaves: 32, MaxGroups: 16,

@@ -198,6 +198,33 @@ func TestWindows(t *testing.T) {
 	}
 }
 
+// TestLongWorkFirst: a launch that ends with long work leaves units idle.
+func TestLongWorkFirst(t *testing.T) {
+	b := randomBatch(t, rand.New(rand.NewPCG(8, 8)), 60, 1, 400)
+	for _, s := range Schedules() {
+		t.Run(string(s), func(t *testing.T) {
+			d := *device(t, "h200-webgpu")
+			d.MaxGroups = 1
+			p, err := New(&d, b, Options{Schedule: s, Tile: "large"})
+			require.NoError(t, err)
+			tile, _ := TileByName("large")
+			steps := func(w int) (n int) {
+				for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
+					n += max(ceilDiv(int(s.K1-s.K0), tile.Tile().TK), 1)
+				}
+				return n
+			}
+			// Parts and shares are equal up to one step; batches end when full.
+			slack := map[Schedule]int{ScheduleSplitK: 1, ScheduleStreamK: 1, ScheduleBatched: 400 / tile.Tile().TK}[s]
+			for _, l := range p.Launches {
+				for w := l.First + 1; w < l.First+l.Count && !l.Fixup; w++ {
+					require.LessOrEqual(t, steps(w), steps(w-1)+slack)
+				}
+			}
+		})
+	}
+}
+
 func TestManyWorkersAreCut(t *testing.T) {
 	d := device(t, "webgpu-default")
 	p, err := New(d, mustPack(t, GEMM(4160, 4160, 1)), Options{Tile: "small", Schedule: ScheduleDataParallel})

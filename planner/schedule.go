@@ -1,5 +1,10 @@
 package planner
 
+import (
+	"cmp"
+	"slices"
+)
+
 // A schedule deals the tiles of a group to workers: it appends to p.Segments,
 // closes workers with endWorker, and records tiles that end up in several
 // segments in p.Fixups. It knows nothing of kernels, and kernels know nothing of
@@ -27,7 +32,8 @@ func (t *Tile) steps(q *Problem) int { return max(ceilDiv(q.depth(), t.TK), 1) }
 // grid is the number of tile rows and columns of a problem.
 func (t *Tile) grid(q *Problem) (rows, cols int) { return ceilDiv(q.M, t.TM), ceilDiv(q.N, t.TN) }
 
-// forTiles calls f for every tile of the group, longest K first.
+// forTiles calls f for every tile of the group in the order of its problems,
+// which is longest K first unless a schedule sorts them.
 func (p *Plan) forTiles(g *group, f func(s Segment, steps int)) {
 	for _, o := range g.problems {
 		q := &p.Batch[o.problem]
@@ -80,16 +86,22 @@ func (m *model) batchSteps(id TileID, l load) int {
 }
 
 // dealSplitK cuts the K ranges of long tiles into equal parts, so that the parts
-// of all tiles fill the device once.
+// of all tiles fill the device once; longest parts first.
 func dealSplitK(p *Plan, g *group) {
 	part := p.scratch.model.splitSteps(g.Tile, g.load)
+	length := func(o ordered) int { // of the longest part of the problem's tiles
+		steps := g.tile.steps(&p.Batch[o.problem])
+		return ceilDiv(steps, ceilDiv(steps, part))
+	}
+	slices.SortFunc(g.problems, func(x, y ordered) int {
+		return cmp.Or(cmp.Compare(length(y), length(x)), cmp.Compare(x.problem, y.problem))
+	})
 	slots := p.slots(g)
 	p.forTiles(g, func(s Segment, steps int) {
-		parts := ceilDiv(steps, part)
+		parts, depth := ceilDiv(steps, part), int(s.K1)
 		if parts > 1 {
 			p.Fixups = append(p.Fixups, Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(parts)})
 		}
-		depth := int(s.K1)
 		for i := range parts {
 			s.K0, s.K1 = int32(steps*i/parts*g.tile.TK), int32(min(steps*(i+1)/parts*g.tile.TK, depth))
 			if parts > 1 {

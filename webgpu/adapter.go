@@ -112,7 +112,7 @@ func (a *adapter) facts(maxBinding uint64) planner.Device {
 	case strings.Contains(a.props.Name, "H200"):
 		known = "h200-webgpu"
 	case a.props.VendorId == vendorMesa:
-		known = "lavapipe" // and with it the limit of 65535 loop turns
+		known = "lavapipe" // and with it the limit of loop turns
 	}
 	facts, err := planner.LookupDevice(known)
 	if err != nil {

@@ -5,12 +5,14 @@ package webgpu
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -18,7 +20,7 @@ import (
 // one submission, and the wait. us/run falls to the GPU's time with many runs.
 func BenchmarkSubmitWait(b *testing.B) {
 	d := openBenchmark(b)
-	runs := benchmarkRuns(b, d, 128, 128, 8, 100)
+	runs := slices.Repeat([]driver.Run{benchmarkRun(b, d, smallest())}, 100)
 	for _, n := range []int{1, 20, 100} {
 		b.Run(fmt.Sprintf("runs=%d", n), func(b *testing.B) {
 			for b.Loop() {
@@ -33,7 +35,7 @@ func BenchmarkSubmitWait(b *testing.B) {
 // BenchmarkSubmitOnly is the rate of submissions that nobody waits for.
 func BenchmarkSubmitOnly(b *testing.B) {
 	d := openBenchmark(b)
-	runs := benchmarkRuns(b, d, 128, 128, 8, 1)
+	runs := []driver.Run{benchmarkRun(b, d, smallest())}
 	for b.Loop() {
 		require.NoError(b, d.Submit(b.Context(), runs))
 	}
@@ -59,25 +61,38 @@ func BenchmarkTransfer(b *testing.B) {
 	}
 }
 
-// BenchmarkBatch is the device's time for random batches: M and N from 16 to mn,
-// K from 16 to k.
-func BenchmarkBatch(b *testing.B) {
+// BenchmarkZhang is the device's time for the batches of the sweep, with the
+// planner's own choices: -bench 'Zhang/512-1024-256$' runs one of them. Buffers
+// are reused, so that small batches stay in the GPU's caches; the GPU is busy
+// for a while before each measurement, because its clock falls when it is idle.
+func BenchmarkZhang(b *testing.B) {
 	d := openBenchmark(b)
-	for _, c := range []struct{ mn, k, batch int }{
-		{128, 128, 8}, {128, 1024, 8}, {256, 256, 64}, {512, 512, 64}, {512, 512, 256}, {512, 1024, 8}, {512, 1024, 256},
-	} {
-		b.Run(fmt.Sprintf("mn=%d,k=%d,batch=%d", c.mn, c.k, c.batch), func(b *testing.B) {
-			if d.info.Software && c.batch > 8 {
+	for _, c := range workload.Zhang() {
+		b.Run(fmt.Sprintf("%d-%d-%d", c.MaxMN, c.MaxK, c.Batch), func(b *testing.B) {
+			if d.info.Software && c.Batch > 8 {
 				b.Skip("a software adapter takes minutes")
 			}
-			runs := benchmarkRuns(b, d, c.mn, c.k, c.batch, 20)
-			best := time.Duration(1 << 62)
+			run := benchmarkRun(b, d, c.Problems)
+			first, err := d.Time(b.Context(), []driver.Run{run})
+			require.NoError(b, err)
+			// Enough runs in one submission that its ends do not count.
+			runs := slices.Repeat([]driver.Run{run}, int(min(max(2*time.Millisecond/first.Device, 4), 400)))
+			if d.info.Software {
+				runs = runs[:1]
+			}
+			for start := time.Now(); time.Since(start) < 250*time.Millisecond; {
+				_, err := d.Time(b.Context(), runs)
+				require.NoError(b, err)
+			}
+			var micros []float64
 			for b.Loop() {
 				t, err := d.Time(b.Context(), runs)
 				require.NoError(b, err)
-				best = min(best, t.Device/time.Duration(len(runs)))
+				micros = append(micros, float64(t.Device.Nanoseconds())/1e3/float64(len(runs)))
 			}
-			b.ReportMetric(float64(best.Nanoseconds())/1e3, "device-us")
+			slices.Sort(micros)
+			b.ReportMetric(micros[len(micros)/2], "device-us")
+			b.ReportMetric(planner.Batch(c.Problems).FLOPs()/micros[len(micros)/2]/1e6, "TFLOPS")
 		})
 	}
 }
@@ -91,21 +106,28 @@ func openBenchmark(b *testing.B) *device {
 	return d.(*device)
 }
 
-// benchmarkRuns are n runs of one random batch.
-func benchmarkRuns(b *testing.B, d *device, mn, k, batch, n int) []driver.Run {
+// benchmarkRun is a run of the batch over random data, compiled and warm.
+func benchmarkRun(b *testing.B, d *device, problems []planner.Problem) driver.Run {
+	batch, err := planner.Pack(problems...)
+	require.NoError(b, err)
+	_, p := prepare(b, d, batch, planner.Options{})
+	var buffers [3]*buffer
 	r := rand.New(rand.NewPCG(1, 0))
-	problems := make([]planner.Problem, batch)
-	for i := range problems {
-		problems[i] = gemm(16+r.IntN(mn-15), 16+r.IntN(mn-15), 16+r.IntN(k-15))
+	na, nb, nc := batch.Extent()
+	for i, n := range [...]int{na, nb, nc} {
+		data := make([]float32, n)
+		for j := range data {
+			data[j] = 2*r.Float32() - 1
+		}
+		buffers[i] = upload(b, d, data)
+		b.Cleanup(func() { buffers[i].Close() })
 	}
-	t := newTask(b, problems...)
-	_, p := prepare(b, d, t.batch, planner.Options{})
-	run := driver.Run{Program: p, A: upload(b, d, t.a), B: upload(b, d, t.b), C: alloc(b, d, len(t.c))}
-	runs := make([]driver.Run, n)
-	for i := range runs {
-		runs[i] = run
-	}
-	require.NoError(b, d.Submit(b.Context(), runs[:1])) // compiled and warm
+	run := driver.Run{Program: p, A: buffers[0], B: buffers[1], C: buffers[2]}
+	require.NoError(b, d.Submit(b.Context(), []driver.Run{run}))
 	require.NoError(b, d.Wait(b.Context()))
-	return runs
+	return run
 }
+
+// smallest is the smallest batch of the sweep: 8 problems, M and N up to 128, K
+// up to 128.
+func smallest() []planner.Problem { return workload.Zhang()[0].Problems }

@@ -71,6 +71,44 @@ func TestWindows(t *testing.T) {
 	}
 }
 
+// 200 MB of A and of C on a device that binds 128 MiB, as lavapipe and WebGPU's
+// default limits do.
+func TestBatchLargerThanABinding(t *testing.T) {
+	d := open(t, webgpuDriver{maxBinding: 128 << 20})
+	k := newTask(t,
+		gemm(8192, 3, 6400),
+		planner.Problem{M: 7200, N: 7200, Beta: 2}, // alpha is 0: only C counts
+		gemm(5, 6, 7))
+	require.Greater(t, min(len(k.a), len(k.c)), 50_000_000)
+	got, plan := k.run(t, d, planner.Options{Tile: "tiny-k4"})
+	require.GreaterOrEqual(t, len(plan.Launches), 4)
+	for i := range k.c {
+		if c := k.batch[1].C; i >= c.Offset && i < c.Offset+7200*7200 {
+			k.c[i] *= 2
+		}
+	}
+	k.batch[1].M = 0 // done
+	requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
+}
+
+// Lavapipe ends all loops of a thread after 65535 turns without an error. The
+// planner keeps threads below that, and cuts problems along K for it.
+func TestLoopsLongerThanLavapipeAllows(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	for _, steps := range []int{32740, 32767, 66000} {
+		for _, schedule := range planner.Schedules() {
+			t.Run(fmt.Sprintf("%d/%s", steps, schedule), func(t *testing.T) {
+				k := newTask(t, gemm(2, 3, 16*steps+15), gemm(9, 9, 9))
+				got, plan := k.run(t, d, planner.Options{Tile: "tiny-k4", Schedule: schedule})
+				if d.info.Planner.MaxTrips > 0 && steps > d.info.Planner.MaxTrips {
+					require.Greater(t, len(plan.Launches), 1)
+				}
+				requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
+			})
+		}
+	}
+}
+
 func TestMoreWorkersThanADispatchMayHave(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	problems := make([]planner.Problem, 70_000)
