@@ -6,11 +6,9 @@ set -eu
 
 want=""
 command -v gcc >/dev/null 2>&1 || want="$want gcc libc6-dev"
-if [ "$(uname -s)" = Linux ] && ! ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1; then
-	want="$want mesa-vulkan-drivers"
-fi
-if [ "$(uname -s)" = Linux ] && ! ldconfig -p 2>/dev/null | grep -q libvulkan.so.1; then
-	want="$want libvulkan1"
+if [ "$(uname -s)" = Linux ]; then
+	[ -n "$(find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null)" ] || want="$want mesa-vulkan-drivers"
+	ls /usr/lib/*/libvulkan.so.1 /usr/lib*/libvulkan.so.1 2>/dev/null | grep -q . || want="$want libvulkan1"
 fi
 [ -n "$want" ] || exit 0
 

@@ -11,6 +11,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"go/build"
 	"image"
 	"image/color"
 	"image/png"
@@ -19,7 +20,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
@@ -81,7 +81,7 @@ func main() {
 // loadImage reads a photograph that comes with Go's source, or draws a picture.
 // It returns side x side pixels of interleaved channels in [0, 1].
 func loadImage() (pixels []float32, source string) {
-	name := filepath.Join(runtime.GOROOT(), "src", "image", "testdata", "video-001.png")
+	name := filepath.Join(build.Default.GOROOT, "src", "image", "testdata", "video-001.png")
 	var img image.Image = drawn{}
 	source = "a drawn image"
 	if f, err := os.Open(name); err == nil {

@@ -1,0 +1,24 @@
+// Package examples runs every example, so that they stay true.
+package examples
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestExamples(t *testing.T) {
+	for name, want := range map[string]string{
+		"quickstart": "problem 1: C[0,0] = 30",
+		"inception":  "5x5 branch, 3136x32x75: largest difference",
+		"moe":        "step 4: largest difference",
+		"desktop":    "40 products a frame",
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := exec.Command("go", "run", "./"+name).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), want)
+		})
+	}
+}
