@@ -63,7 +63,7 @@ func ParseSchedule(s string) (Schedule, error) {
 	case ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK:
 		return c, nil
 	}
-	return "", fmt.Errorf("unknown schedule %q (known: %v)", s, Schedules())
+	return "", fmt.Errorf("unknown schedule %q (known: %s, %s, %s, %s)", s, ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK)
 }
 
 // Schedules lists the schedules that can be forced.

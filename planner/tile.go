@@ -1,6 +1,9 @@
 package planner
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Tile is a row of the tile table: the piece of C that one workgroup computes
 // at a time, and the threads that compute it. Everything that depends on a tile
@@ -58,7 +61,7 @@ func TileByName(name string) (TileID, error) {
 	for i := range tiles {
 		known[i] = tiles[i].Name
 	}
-	return 0, fmt.Errorf("unknown tile %q (known: %v)", name, known)
+	return 0, fmt.Errorf("unknown tile %q (known: %s)", name, strings.Join(known, ", "))
 }
 
 // Groups is the number of K groups: sets of threads that each accumulate the

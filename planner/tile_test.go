@@ -52,7 +52,7 @@ func TestTileTable(t *testing.T) {
 		})
 	}
 	_, err := TileByName("huge")
-	require.ErrorContains(t, err, `unknown tile "huge" (known: [small small-medium`)
+	require.ErrorContains(t, err, `unknown tile "huge" (known: small, small-medium`)
 }
 
 func TestOccupancy(t *testing.T) {

@@ -75,7 +75,7 @@ func TestErrors(t *testing.T) {
 		{"unknown workload", []string{"run", "inception-0"}, exitUsage, `unknown workload "inception-0": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH or random:mn=N,k=N,batch=N,seed=N`},
 		{"bad parameter", []string{"plan", "random:k=1", "--device", "mi210"}, exitUsage, `unknown workload "random:k=1": k "1" is not in [16, 2147483647]`},
 		{"unknown rule", []string{"plan", "inception-1", "--rule", "x"}, exitUsage, `unknown rule "x" (known: cost, zhang2025)`},
-		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage, `unknown schedule "x" (known: [data-parallel batched split-k stream-k])`},
+		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage, `unknown schedule "x" (known: data-parallel, batched, split-k, stream-k)`},
 		{"unknown tile", []string{"run", "inception-1", "--tile", "x"}, exitUsage, `unknown tile "x" (known: `},
 		{"tlp", []string{"plan", "inception-1", "--rule", "zhang2025", "--tlp", "5"}, exitUsage, `--tlp 5 is not 3 or 4`},
 		{"threshold", []string{"plan", "inception-1", "--rule", "zhang2025", "--threshold", "nan"}, exitUsage, `--threshold NaN is not a number of threads`},
