@@ -32,25 +32,42 @@ type rate struct {
 	worker     float64 // microseconds of a saturated compute unit that a worker takes besides its steps
 }
 
-// rates are those of the tile table's rows, in its order. They are a fit of
-// model.cost to the times of the WGSL kernels on an H200 (driver 580, GPU
-// timestamps): 72 batches of 8 to 256 problems with sizes uniform in
-// [16, 128..512] and K in [16, 128..1024]. The root mean square of the relative
-// error is 3 to 6 percent a row. Choosing by it costs 0.6 percent against the
-// best single shape of each batch (geometric mean; 11 percent at most).
-var rates = [NumTiles]rate{
-	{0.125, 0.314, 0.70, 0.022},
-	{0.158, 0.220, 1.03, 0.023},
-	{0.306, 0.318, 1.03, 0.122},
-	{0.340, 0.425, 1.11, 0.496},
-	{0.563, 0.504, 1.74, 1.111},
-	{0.171, 0.170, 0.93, 0.036},
-	{0.343, 0.284, 0.89, 0.215},
-	{0.581, 0.285, 1.43, 0.328},
-	{0.588, 0.340, 1.29, 0.385},
-	{0.613, 0.482, 1.63, 0.388},
-	{0.710, 0.508, 1.73, 0.791},
-}
+// rates are those of the tile table's rows, in its order: fits of model.cost to
+// measured times of 72 batches of 8 to 256 problems with sizes uniform in
+// [16, 128..512] and K in [16, 128..1024], on an H200 with driver 580. The root
+// mean square of the relative error is 3 to 7 percent a row. Choosing by them
+// costs 0.6 and 1.4 percent against the best single shape of each batch
+// (geometric mean; 11 and 22 percent at most).
+var (
+	// WGSL kernels through Vulkan, GPU timestamps.
+	wgslRates = [NumTiles]rate{
+		{0.125, 0.314, 0.70, 0.022},
+		{0.158, 0.220, 1.03, 0.023},
+		{0.306, 0.318, 1.03, 0.122},
+		{0.340, 0.425, 1.11, 0.496},
+		{0.563, 0.504, 1.74, 1.111},
+		{0.171, 0.170, 0.93, 0.036},
+		{0.343, 0.284, 0.89, 0.215},
+		{0.581, 0.285, 1.43, 0.328},
+		{0.588, 0.340, 1.29, 0.385},
+		{0.613, 0.482, 1.63, 0.388},
+		{0.710, 0.508, 1.73, 0.791},
+	}
+	// CUDA kernels, nodes of a CUDA graph. HIP kernels come from the same text.
+	nativeRates = [NumTiles]rate{
+		{0.122, 0.244, 0.54, 0.032},
+		{0.159, 0.360, 0.50, 0.040},
+		{0.292, 0.380, 0.72, 0.000},
+		{0.328, 0.547, 0.53, 0.109},
+		{0.540, 0.635, 0.77, 0.299},
+		{0.130, 0.176, 0.83, 0.015},
+		{0.280, 0.402, 0.64, 0.090},
+		{0.498, 0.289, 0.95, 0.114},
+		{0.488, 0.321, 1.07, 0.161},
+		{0.550, 0.522, 0.97, 0.125},
+		{0.636, 0.540, 1.00, 0.260},
+	}
+)
 
 // measuredUnit is the peak of a compute unit of that device, in FLOP a microsecond.
 const measuredUnit = 67e6 / 132
@@ -83,6 +100,10 @@ func (m *model) set(d *Device) {
 	m.device = *d
 	unit := max(d.TFLOPS, 1e-6) * 1e6 / float64(max(d.ComputeUnits, 1))
 	slower := measuredUnit / unit
+	rates := &nativeRates
+	if d.Model == ModelWebGPU {
+		rates = &wgslRates
+	}
 	for id := range tiles {
 		t, r := &tiles[id], &rates[id]
 		busy := 2 * float64(t.TM*t.TN*t.TK) / (unit * r.efficiency)

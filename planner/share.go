@@ -1,0 +1,69 @@
+package planner
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Costs predicts the microseconds that each problem adds to a large batch on the
+// device: its share of a device that is full, without launch and latency, in
+// its best tile shape. It stores them in dst, which it grows if needed. The
+// batch must have passed Check.
+func Costs(d *Device, b Batch, dst []float64) []float64 {
+	var m model
+	m.set(d)
+	units := float64(max(d.ComputeUnits, 1))
+	dst = slices.Grow(dst[:0], len(b))[:len(b)]
+	for i := range b {
+		dst[i] = 0
+		if q := &b[i]; q.writes() {
+			dst[i] = m.work(q) / units
+		}
+	}
+	return dst
+}
+
+// work is what a problem takes of a saturated compute unit in its best tile shape.
+func (m *model) work(q *Problem) float64 {
+	best := math.Inf(1)
+	for id := range tiles {
+		if t := &m.tiles[id]; t.fits {
+			var l load
+			l.add(&tiles[id], q)
+			best = math.Min(best, l.steps*t.busy+float64(l.tiles)*t.worker)
+		}
+	}
+	return best
+}
+
+// Share deals problems to devices: the longest problem first, each to the device
+// that then ends first (Graham's rule; on equal devices the last one to end is
+// within 4/3 of the optimum). costs[d][i] are the microseconds of problem i on
+// device d. It returns the problems of each device in ascending order.
+func Share(costs [][]float64) [][]int {
+	shares := make([][]int, len(costs))
+	if len(costs) == 0 {
+		return shares
+	}
+	order := make([]int, len(costs[0]))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(costs[0][j], costs[0][i]) })
+	loads := make([]float64, len(costs))
+	for _, i := range order {
+		best := 0
+		for d := range costs {
+			if loads[d]+costs[d][i] < loads[best]+costs[best][i] {
+				best = d
+			}
+		}
+		loads[best] += costs[best][i]
+		shares[best] = append(shares[best], i)
+	}
+	for _, s := range shares {
+		slices.Sort(s)
+	}
+	return shares
+}
