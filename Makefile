@@ -1,14 +1,15 @@
 # make demo    set up what is missing, then plan and run a batch, verified
 # make test    set up what is missing, then run all tests
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector
+# make cuda    rebuild the CUDA kernels after a change of native/, where nvcc is
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Pure-Go packages: the race detector cannot see into the WebGPU library, and its
 # build of the binding would take minutes.
-RACE        := ./planner/... ./wgsl/... ./internal/... ./dispatch/...
+RACE        := ./planner/... ./wgsl/... ./native/... ./internal/... ./dispatch/...
 
-.PHONY: demo build test check fmt vet staticcheck tidy race bench golden setup
+.PHONY: demo build test check fmt vet staticcheck tidy race bench golden cuda setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -46,7 +47,10 @@ bench:
 	$(GO) test -run xxx -bench . -benchmem ./planner ./wgsl ./internal/cpu
 
 golden:
-	$(GO) test ./planner ./wgsl ./cmd/... -update
+	$(GO) test ./planner ./wgsl ./native ./internal/bench ./cmd/... -update
+
+cuda:
+	scripts/cuda.sh
 
 setup:
 	@scripts/setup.sh

@@ -1,0 +1,33 @@
+// What gemm.cuh needs of CUDA, and the only place where the text depends on it.
+#pragma once
+
+#include <stdint.h>
+
+#define BG_DEVICE __device__ __forceinline__
+#define BG_SHARED __shared__
+#define BG_KERNEL(threads, groups) extern "C" __global__ void __launch_bounds__(threads, groups)
+
+BG_DEVICE uint32_t threadId() { return threadIdx.x; }
+BG_DEVICE uint32_t workerId() { return blockIdx.x; }
+BG_DEVICE uint32_t pieceId() { return blockIdx.y; }
+BG_DEVICE void barrier() { __syncthreads(); }
+
+// SharedAddress is a place in shared memory as copies take it.
+using SharedAddress = uint32_t;
+BG_DEVICE SharedAddress sharedAddress(const float* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+// copyIf starts a copy of 4 or 16 bytes if bit j of `bits` is set. The test is
+// here because the compiler would otherwise keep its result as a number.
+template <int kBytes>
+BG_DEVICE void copyIf(uint32_t bits, int j, SharedAddress to, const float* from) {
+  asm volatile(
+      "{\n.reg .pred p;\n.reg .b32 r;\nand.b32 r, %0, %1;\nsetp.ne.b32 p, r, 0;\n"
+      "@p cp.async.ca.shared.global [%2], [%3], %4;\n}\n" ::"r"(bits), "r"(1u << j), "r"(to), "l"(from), "n"(kBytes)
+      : "memory");
+}
+
+// commitCopies closes a group of copies; waitCopies waits until at most
+// `pending` groups of the calling thread are under way.
+BG_DEVICE void commitCopies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
+template <int kPending>
+BG_DEVICE void waitCopies() { asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory"); }

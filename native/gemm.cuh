@@ -1,0 +1,378 @@
+// The device text that CUDA and HIP share: the kernels that carry out a plan
+// (planner/encode.go has the layout of the words). gemm computes the segments of
+// a worker; fixup sums the partial tiles of one tile.
+//
+// A thread group computes one TM x TN tile of C. For each step of TK along K its
+// threads bring TK columns of op(A) and TK rows of op(B) to shared memory, with k
+// as the slowest index, and multiply from there into register blocks of RM x RN.
+// With K groups, sets of threads do so for their own k's. At the end the blocks
+// go through shared memory once more, where K groups are summed, so that adjacent
+// threads store adjacent columns of C.
+//
+// Loads never leave the matrices. Rows and columns beyond the edge are not loaded;
+// what lies in shared memory there feeds only outputs that are not stored. The
+// last, shorter step multiplies exactly the k's that are left.
+//
+// Each tile class has its own kernel and launch. Measured on an H200: with blocks
+// of 256 threads for all classes, of which surplus threads return at once
+// (the screening of Zhang et al. 2025), 64x64 tiles of 64 threads take 25 to 40 %
+// longer, 32x32 tiles of 128 threads 20 to 25 %, because the surplus holds
+// registers. One kernel for a small and a large class takes 3 to 9 % longer on
+// the small one, which costs more than the second launch of a graph, 0.6 us, as
+// soon as the batch fills the device.
+#pragma once
+
+// Bits and values of item words, as in planner/encode.go.
+constexpr uint32_t kItemWide = 1, kFinal = 0xffffffff;
+
+// Tile is a row of planner's tile table and what follows from it.
+template <int kTM, int kTN, int kTK, int kThreads_, int kRM, int kRN, int kStages_, int kMinGroups_>
+struct Tile {
+  static constexpr int TM = kTM, TN = kTN, TK = kTK, RM = kRM, RN = kRN;
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kStages = kStages_;  // steps in shared memory: one is multiplied, the others are on their way
+  static constexpr int kMinGroups = kMinGroups_;  // thread groups that must fit in a compute unit's registers
+  static constexpr int kGroups = kThreads * RM * RN / (TM * TN);  // K groups
+  static constexpr int kGroupThreads = kThreads / kGroups;
+  static_assert(kGroupThreads * kGroups == kThreads && TK % kGroups == 0, "uneven tile");
+
+  // A team is the lanes of a warp that share a K group: a patch of rows x cols
+  // threads. Its outputs are a contiguous block of the tile, so that a team whose
+  // block lies beyond the edge can rest.
+  static constexpr int kTeam = kGroupThreads < 32 ? kGroupThreads : 32;
+  static constexpr int kTeamCols = TN / RN < 8 ? TN / RN : 8;
+  static constexpr int kTeamRows = kTeam / kTeamCols;
+  static constexpr int VA = RM < 4 ? RM : 4, VB = RN < 4 ? RN : 4;  // elements of a shared-memory load
+};
+
+template <int n>
+struct alignas(4 * n) Vector {
+  float x[n];
+};
+
+template <int n>
+BG_DEVICE Vector<n> loadVector(const float* at) {
+  return *reinterpret_cast<const Vector<n>*>(at);
+}
+
+template <int n>
+BG_DEVICE void storeVector(float* at, const Vector<n>& v) {
+  *reinterpret_cast<Vector<n>*>(at) = v;
+}
+
+// rowsOn is p, n rows of ld elements further: one multiplication and addition.
+template <class Pointer>
+BG_DEVICE Pointer rowsOn(Pointer p, uint32_t n, uint32_t ld) {
+  return p + static_cast<uint64_t>(n) * ld;
+}
+
+// Operand copies the steps of A or B to shared memory. kLength is the tile's
+// extent across K. kAlongK: memory runs along K (A as it is, B transposed), so
+// that the step is transposed on its way.
+template <class T, int kLength, bool kAlongK>
+struct Operand {
+  // Adjacent threads copy kRun elements that are adjacent in memory. Along K it is
+  // few, so that a warp has several rows: kPitch, a multiple of 4 for the reading
+  // of vectors, would make many k's of one row meet in a bank.
+  static constexpr int kRun = kAlongK ? (T::TK < 16 ? T::TK : 16) : kLength;
+  static constexpr int kStride = T::kThreads / kRun;  // between the elements of a thread across the runs
+  static constexpr int kPitch = kAlongK ? kLength + 4 : kLength;
+  static constexpr int kFloats = T::TK * kPitch;
+
+  // Element j of a thread: k is j / kRows * kStep further than that of element 0,
+  // the row of op(A) or column of op(B) j % kRows * kStride.
+  static constexpr int kCount = kLength * T::TK / T::kThreads;
+  static constexpr int kRows = kAlongK ? kLength / kStride : 1;
+  static constexpr int kStep = kAlongK ? kRun : kStride;
+  static_assert(kRun * kStride == T::kThreads && kCount * T::kThreads == kLength * T::TK && kCount <= 32 &&
+                    kCount % kRows == 0 && kRows > 0, "uneven tile");
+
+  static constexpr bool kCanBeWide = !kAlongK && kCount >= 4;
+  static constexpr int kWideRun = kLength / 4, kWideStride = T::kThreads / kWideRun;
+
+  const float* at;   // this thread's first element of the next step
+  SharedAddress to;  // its place in the first stage
+  uint32_t ld;
+  uint32_t k;      // of the first element within a step
+  uint32_t valid;  // a bit for each element whose row or column exists; wide: for each column of a vector
+  bool wide;       // copies of 16 bytes
+
+  BG_DEVICE Operand(const float* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared)
+      : ld(ld_), wide(kCanBeWide && aligned) {
+    const uint32_t t = threadId();
+    if constexpr (kAlongK) {
+      const uint32_t row = t / kRun;
+      k = t % kRun;
+      at = rowsOn(start, row, ld) + k;
+      to = sharedAddress(shared + k * kPitch + row);
+      valid = 0;
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) valid |= (row + j % kRows * kStride < length ? 1u : 0u) << j;
+    } else {
+      const uint32_t run = wide ? kWideRun : kRun, width = wide ? 4 : 1, column = t % run * width;
+      k = t / run;
+      at = rowsOn(start, k, ld) + column;
+      to = sharedAddress(shared + k * kPitch + column);
+      valid = column >= length ? 0 : wide ? lowBits(min(length - column, 4u)) : 0xffffffff;
+    }
+  }
+
+  static BG_DEVICE uint32_t lowBits(uint32_t n) { return n < 32 ? (1u << n) - 1 : 0xffffffff; }
+
+  // below is the number of k, k + step, ... that are below left.
+  BG_DEVICE uint32_t below(uint32_t left, uint32_t step) const { return left > k ? (left - k + step - 1) / step : 0; }
+
+  // copy starts the copies of the next step, of which `left` k's exist, to a
+  // stage of shared memory.
+  BG_DEVICE void copy(uint32_t left, uint32_t stage) {
+    if (kCanBeWide && wide) {
+      const uint32_t rows = below(left, kWideStride);
+      if (valid == 15) {
+        const uint32_t exists = lowBits(rows);
+#pragma unroll
+        for (int j = 0; j < kCount / 4; ++j) {
+          copyIf<16>(exists, j, to + stage + 4 * j * kWideStride * kPitch, rowsOn(at, j * kWideStride, ld));
+        }
+      } else {  // the last columns of the matrix
+#pragma unroll 1
+        for (uint32_t j = 0; j < rows && j < kCount / 4; ++j) {
+#pragma unroll
+          for (int i = 0; i < 3; ++i) {
+            copyIf<4>(valid, i, to + stage + 4 * (j * kWideStride * kPitch + i), rowsOn(at, j * kWideStride, ld) + i);
+          }
+        }
+      }
+    } else {
+      const uint32_t exists = left < T::TK ? valid & lowBits(below(left, kStep) * kRows) : valid;
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        const int along = j / kRows * kStep, across = j % kRows * kStride;
+        copyIf<4>(exists, j, to + stage + 4 * (along * kPitch + across),
+                  kAlongK ? rowsOn(at, across, ld) + along : rowsOn(at, along, ld));
+      }
+    }
+    at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);
+  }
+};
+
+// Accumulator is the register block of a thread.
+template <class T>
+struct Accumulator {
+  float c[T::RM][T::RN];
+
+  BG_DEVICE void step(const float* a, const float* b) {
+    Vector<T::VA> x[T::RM / T::VA];
+    Vector<T::VB> y[T::RN / T::VB];
+#pragma unroll
+    for (int i = 0; i < T::RM / T::VA; ++i) x[i] = loadVector<T::VA>(a + i * T::VA * T::kTeamRows);
+#pragma unroll
+    for (int j = 0; j < T::RN / T::VB; ++j) y[j] = loadVector<T::VB>(b + j * T::VB * T::kTeamCols);
+#pragma unroll
+    for (int i = 0; i < T::RM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN; ++j) {
+        c[i][j] = fmaf(x[i / T::VA].x[i % T::VA], y[j / T::VB].x[j % T::VB], c[i][j]);
+      }
+    }
+  }
+};
+
+// Place says which part of the tile a thread computes.
+template <class T>
+struct Place {
+  uint32_t group, row, col;  // K group; first row and column of the thread
+  uint32_t teamRow, teamCol; // first row and column of its team
+
+  BG_DEVICE Place() {
+    constexpr int kTeamsAcross = T::TN / (T::kTeamCols * T::RN);
+    const uint32_t t = threadId(), lane = t % T::kTeam, team = t % T::kGroupThreads / T::kTeam;
+    group = t / T::kGroupThreads;
+    teamRow = team / kTeamsAcross * (T::kTeamRows * T::RM);
+    teamCol = team % kTeamsAcross * (T::kTeamCols * T::RN);
+    row = teamRow + lane / T::kTeamCols * T::VA;
+    col = teamCol + lane % T::kTeamCols * T::VB;
+  }
+};
+
+// storeElement writes C = alpha * sum + beta * C; beta = 0 does not read C.
+BG_DEVICE void storeElement(float* c, float alpha, float sum, float beta) {
+  float value = alpha * sum;
+  if (beta != 0.0f) value = fmaf(beta, *c, value);
+  *c = value;
+}
+
+template <class T, bool kTransA, bool kTransB>
+BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
+                    const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
+  using OperandA = Operand<T, T::TM, !kTransA>;
+  using OperandB = Operand<T, T::TN, kTransB>;
+  constexpr int kStageFloats = OperandA::kFloats + OperandB::kFloats;
+  constexpr int kSumFloats = T::kGroups * T::TM * T::TN;
+  constexpr int kFloats = T::kStages * kStageFloats > kSumFloats ? T::kStages * kStageFloats : kSumFloats;
+  BG_SHARED float4 memory[kFloats / 4];
+  float* const shared = reinterpret_cast<float*>(memory);
+
+  const uint32_t t = threadId();
+  const Place<T> place;
+  const float* const readA = shared + place.group * OperandA::kPitch + place.row;
+  const float* const readB = shared + OperandA::kFloats + place.group * OperandB::kPitch + place.col;
+
+  uint32_t item = workerId(), end = item + 1;
+  if (table != nullptr) {
+    end = table[item + 1];
+    item = table[item];
+  }
+  for (; item < end; ++item) {
+    const uint4 offsets = items[3 * item], shape = items[3 * item + 1], finish = items[3 * item + 2];
+    const uint32_t depth = offsets.w, rows = shape.w & 0xffff, cols = shape.w >> 16;
+    const bool active = place.teamRow < rows && place.teamCol < cols;
+
+    Accumulator<T> sum;
+#pragma unroll
+    for (int i = 0; i < T::RM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN; ++j) sum.c[i][j] = 0.0f;
+    }
+    auto multiply = [&](uint32_t left, int stage) {
+      const float *a = readA + stage, *b = readB + stage;
+      if (!active) return;
+      if (left >= T::TK) {
+#pragma unroll
+        for (int k = 0; k < T::TK; k += T::kGroups) sum.step(a + k * OperandA::kPitch, b + k * OperandB::kPitch);
+      } else {
+#pragma unroll 1
+        for (uint32_t k = place.group; k < left; k += T::kGroups) {
+          sum.step(a, b);
+          a += T::kGroups * OperandA::kPitch;
+          b += T::kGroups * OperandB::kPitch;
+        }
+      }
+    };
+
+    if (depth != 0) {
+      OperandA a(A + offsets.x, shape.x, rows, finish.w & kItemWide, shared);
+      OperandB b(B + offsets.y, shape.y, cols, finish.w & kItemWide, shared + OperandA::kFloats);
+      uint32_t ahead = depth;  // k's of which no copies were started
+      auto copy = [&](int stage) {
+        if (ahead != 0) {
+          a.copy(ahead, 4 * stage);
+          b.copy(ahead, 4 * stage);
+          ahead -= min(ahead, static_cast<uint32_t>(T::TK));
+        }
+        commitCopies();
+      };
+#pragma unroll
+      for (int s = 0; s < T::kStages - 1; ++s) copy(s * kStageFloats);
+      constexpr int kLastStage = (T::kStages - 1) * kStageFloats;
+      int in = kLastStage, out = 0;
+      for (uint32_t left = depth;;) {
+        waitCopies<T::kStages - 2>();
+        barrier();
+        copy(in);
+        multiply(left, out);
+        if (left <= T::TK) break;
+        left -= T::TK;
+        in = in == kLastStage ? 0 : in + kStageFloats;
+        out = out == kLastStage ? 0 : out + kStageFloats;
+      }
+    }
+
+    barrier();
+    float* const block = shared + (place.group * T::TM + place.row) * T::TN + place.col;
+#pragma unroll
+    for (int i = 0; i < T::RM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN; j += T::VB) {
+        Vector<T::VB> v;
+#pragma unroll
+        for (int e = 0; e < T::VB; ++e) v.x[e] = sum.c[i][j + e];
+        const int row = i / T::VA * T::VA * T::kTeamRows + i % T::VA;
+        storeVector(block + row * T::TN + j * T::kTeamCols, v);
+      }
+    }
+    barrier();
+
+    // Outputs kApart rows apart, kAtOnce at a time so that reads of C overlap.
+    constexpr int kApart = T::kThreads / T::TN, kAtOnce = T::TM / kApart < 8 ? T::TM / kApart : 8;
+    const uint32_t row = t / T::TN, col = t % T::TN, slot = finish.z;
+    const float alpha = depth == 0 ? 0.0f : __uint_as_float(finish.x), beta = __uint_as_float(finish.y);
+    const float* from = shared + t;
+    float* to = slot == kFinal ? rowsOn(C + offsets.z, row, shape.z) + col : workspace + static_cast<size_t>(slot) * (T::TM * T::TN) + t;
+    const uint32_t ld = slot == kFinal ? shape.z : T::TN;
+    const uint32_t bound = slot == kFinal ? (col < cols ? rows : 0) : T::TM;
+#pragma unroll 1
+    for (uint32_t r = row; r < bound; r += kAtOnce * kApart) {
+      float value[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        value[i] = from[i * T::kThreads];
+#pragma unroll
+        for (int g = 1; g < T::kGroups; ++g) value[i] += from[g * T::TM * T::TN + i * T::kThreads];
+        if (slot == kFinal) value[i] *= alpha;
+      }
+      if (slot == kFinal && beta != 0.0f) {
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          if (r + i * kApart < bound) value[i] = fmaf(beta, *rowsOn(to, i * kApart, ld), value[i]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (r + i * kApart < bound) *rowsOn(to, i * kApart, ld) = value[i];
+      }
+      from += kAtOnce * T::kThreads;
+      to = rowsOn(to, kAtOnce * kApart, ld);
+    }
+    if (item + 1 < end) barrier();
+  }
+}
+
+// A group of fixup sums kPieceVectors vectors of 4 elements, 256 adjacent bytes
+// of every slot: the smallest tile has as many, larger tiles are shared by
+// several groups. kSlotSets sets of threads share the slots, and each thread has
+// kSlotLoads loads under way, so that a sum of 100 slots waits for 4 loads one
+// after the other and not for 100. The order of additions depends on nothing but
+// the number of slots.
+constexpr int kPieceVectors = 16, kSlotSets = 8, kSlotLoads = 4;
+
+template <class T>
+BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, const float* __restrict__ workspace) {
+  constexpr uint32_t kVectors = T::TM * T::TN / 4;  // of a slot
+  static_assert(kVectors % kPieceVectors == 0, "uneven tile");
+  BG_SHARED float4 sums[kSlotSets * kPieceVectors];
+
+  const uint4 target = items[2 * workerId()], source = items[2 * workerId() + 1];
+  const uint32_t rows = target.z & 0xffff, cols = target.z >> 16, count = source.z;
+  const uint32_t t = threadId(), set = t / kPieceVectors, vector = pieceId() * kPieceVectors + t % kPieceVectors;
+  const float4* part = reinterpret_cast<const float4*>(workspace) + static_cast<size_t>(target.w + set) * kVectors + vector;
+
+  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  auto add = [&](const float4& v) { sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w); };
+  uint32_t slot = set;
+  for (; slot + (kSlotLoads - 1) * kSlotSets < count; slot += kSlotLoads * kSlotSets) {
+    float4 v[kSlotLoads];
+#pragma unroll
+    for (int i = 0; i < kSlotLoads; ++i) v[i] = part[i * kSlotSets * kVectors];
+#pragma unroll
+    for (int i = 0; i < kSlotLoads; ++i) add(v[i]);
+    part += kSlotLoads * kSlotSets * kVectors;
+  }
+  for (; slot < count; slot += kSlotSets) {
+    add(*part);
+    part += kSlotSets * kVectors;
+  }
+  sums[t] = sum;
+  barrier();
+  if (set != 0) return;
+#pragma unroll
+  for (int s = 1; s < kSlotSets; ++s) add(sums[t + s * kPieceVectors]);
+
+  const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4;
+  const float alpha = __uint_as_float(source.x), beta = __uint_as_float(source.y);
+  float* const c = rowsOn(C + target.x, row, target.y) + col;
+  const float values[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (row < rows && col + i < cols) storeElement(c + i, alpha, values[i], beta);
+  }
+}

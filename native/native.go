@@ -1,0 +1,142 @@
+// Package native holds the device code of the kernels that carry out a plan on
+// GPUs with their own compiler, and what a loader must know to launch them. It
+// knows no GPU API.
+//
+// gemm.cuh is the text of the kernels, written against a small dialect header so
+// that CUDA and HIP share it. kernels.cu makes the kernels of every row of the
+// tile table (tiles.inc) for NVIDIA GPUs; scripts/cuda.sh compiles it to
+// products/, which is committed and embedded, so that neither building nor
+// running needs a CUDA toolkit. products/MANIFEST has the hashes of the sources.
+//
+// All kernels have the same six parameters of 8 bytes each:
+//
+//	const uint4    *items      the launch's items, at word Launch.Items of the encoded plan
+//	const uint32_t *table      its table, at word Launch.Table; null without Loop
+//	const float    *A, *B      with the launch's bases added
+//	float          *C
+//	float          *workspace  may be null when the launch neither splits nor fixes up
+//
+// The grid is (Launch.Count, pieces).
+package native
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+//go:embed products
+var products embed.FS
+
+// KernelName is the symbol of a kernel in the products. Wide, Loop and Split are
+// decided at run time and do not change it.
+func KernelName(k planner.Kernel) string {
+	suffix := "fixup"
+	if !k.Fixup {
+		suffix = transposition(k.TransA) + transposition(k.TransB)
+	}
+	return "bg_" + identifier(k.Tile.Tile()) + "_" + suffix
+}
+
+func transposition(trans bool) string {
+	if trans {
+		return "t"
+	}
+	return "n"
+}
+
+// The shape of a fix-up's thread group, as in gemm.cuh.
+const (
+	pieceVectors = 16 // vectors of 4 elements of a tile that one group sums
+	slotSets     = 8  // sets of threads that share the partial tiles
+)
+
+// Geometry gives the launch of a kernel: the threads of a group, the bytes of
+// dynamic shared memory (none: the kernels' shared memory is static), and the
+// groups that share an item, the second extent of the grid.
+func Geometry(k planner.Kernel) (threads, sharedBytes, pieces int) {
+	t := k.Tile.Tile()
+	if k.Fixup {
+		return pieceVectors * slotSets, 0, t.TM * t.TN / (4 * pieceVectors)
+	}
+	return t.Threads, 0, 1
+}
+
+// Image returns the code of all kernels for a compute capability, and its kind
+// for messages: a cubin, where one runs there, or else PTX, which the driver
+// compiles. Both are what cuModuleLoadData takes; the PTX ends with a zero byte.
+func Image(major, minor int) (code []byte, kind string, err error) {
+	switch {
+	case major < 8:
+		return nil, "", fmt.Errorf("compute capability %d.%d is below 8.0", major, minor)
+	case major == 8: // cubins run on later minor versions of their major one
+		return image("sm_80.cubin")
+	case major == 9:
+		return image("sm_90.cubin")
+	}
+	return image("compute_80.ptx")
+}
+
+// image unpacks a product.
+func image(name string) (code []byte, kind string, err error) {
+	packed, err := products.ReadFile("products/" + name + ".gz")
+	if err != nil {
+		return nil, "", err
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", name, err)
+	}
+	if code, err = io.ReadAll(r); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", name, err)
+	}
+	if strings.HasSuffix(name, ".ptx") {
+		code = append(code, 0)
+	}
+	return code, name, nil
+}
+
+// Resources is what a kernel takes of a compute unit, as its compiler reported
+// it for the cubin that Image chooses (the one for 9.0 where it chooses PTX).
+func Resources(k planner.Kernel, major int) (planner.Resources, error) {
+	table, err := resources()
+	if err != nil {
+		return planner.Resources{}, err
+	}
+	arch := "sm_90"
+	if major == 8 {
+		arch = "sm_80"
+	}
+	u, ok := table[arch+" "+KernelName(k)]
+	if !ok {
+		return planner.Resources{}, fmt.Errorf("no kernel %s for %s in the products", KernelName(k), arch)
+	}
+	return planner.Resources{Registers: u.registers, Shared: u.shared}, nil
+}
+
+// usage is a line of products/resources.tsv.
+type usage struct{ registers, shared, spilled int }
+
+// resources reads products/resources.tsv, by architecture and kernel name.
+var resources = sync.OnceValues(func() (map[string]usage, error) {
+	text, err := products.ReadFile("products/resources.tsv")
+	if err != nil {
+		return nil, err
+	}
+	table := map[string]usage{}
+	for line := range strings.Lines(string(text)) {
+		var arch, name string
+		var u usage
+		if _, err := fmt.Sscan(line, &arch, &name, &u.registers, &u.shared, &u.spilled); err != nil {
+			return nil, fmt.Errorf("resources.tsv: line %q: %w", line, err)
+		}
+		table[arch+" "+name] = u
+	}
+	return table, nil
+})

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Builds the products of native/ for NVIDIA GPUs: needs nvcc, no GPU and no Go.
+# Usage: scripts/cuda.sh [DIRECTORY]   (default native/products)
+set -eu
+cd "$(dirname "$0")/../native"
+out=${1:-products}
+mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+flags="-std=c++17 -O3"
+for arch in 80 90; do
+	nvcc $flags -arch=sm_$arch -cubin -Xptxas -v -o "$work/sm_$arch.cubin" kernels.cu 2>"$work/sm_$arch.log" &
+done
+nvcc $flags -arch=compute_80 -ptx -o "$work/compute_80.ptx" kernels.cu
+wait
+
+# The text uses nothing newer than PTX 7.0, the first version that knows sm_80, so
+# that drivers of CUDA 11 on load it. The pragma is a hint of newer compilers.
+sed -i -e 's/^\.version .*/.version 7.0/' -e '/\.pragma "used_bytes_mask/d' "$work/compute_80.ptx"
+
+# What each kernel takes: arch, kernel, registers, bytes of shared memory, bytes spilled.
+for arch in 80 90; do
+	awk -v arch=sm_$arch '
+		/error|warning/ { print > "/dev/stderr"; bad = 1 }
+		/Function properties for/ { name = $NF }
+		/spill stores/ { spills = $5 + $9 }
+		/Used .* registers/ {
+			shared = 0
+			for (i = 1; i < NF; i++) { if ($i == "Used") registers = $(i+1); if ($(i+1) == "bytes" && $(i+2) ~ /^smem/) shared = $i }
+			printf "%s\t%s\t%d\t%d\t%d\n", arch, name, registers, shared, spills
+		}
+		END { exit bad }' "$work/sm_$arch.log"
+done | sort >"$out/resources.tsv"
+
+for f in sm_80.cubin sm_90.cubin compute_80.ptx; do
+	gzip -9 -n -c "$work/$f" >"$out/$f.gz"
+done
+{
+	nvcc --version | sed -n 's/^Cuda compilation tools, /# nvcc /p'
+	sha256sum dialect_cuda.h gemm.cuh kernels.cu tiles.inc ../scripts/cuda.sh
+} >"$out/MANIFEST"
