@@ -1,0 +1,21 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+)
+
+// Missing is the driver of a backend that this build lacks, for the reason
+// given, such as "needs cgo".
+func Missing(name, reason string) Driver {
+	return missing{name, fmt.Errorf("%w: not in this build: %s", ErrUnavailable, reason)}
+}
+
+type missing struct {
+	name string
+	err  error
+}
+
+func (m missing) Name() string                              { return m.name }
+func (m missing) Devices() ([]Info, error)                  { return nil, m.err }
+func (m missing) Open(context.Context, int) (Device, error) { return nil, m.err }

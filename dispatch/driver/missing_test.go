@@ -1,0 +1,18 @@
+package driver
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMissingSaysWhy(t *testing.T) {
+	d := Missing("cuda", "needs cgo")
+	require.Equal(t, "cuda", d.Name())
+	_, err := d.Devices()
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorContains(t, err, "not in this build")
+	require.ErrorContains(t, err, "needs cgo")
+	_, err = d.Open(t.Context(), 0)
+	require.ErrorIs(t, err, ErrUnavailable)
+}

@@ -1,0 +1,160 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cublas
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// The tests run on a library that computes on the host.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "cublas")
+	if err == nil {
+		var path string
+		if path, err = fake(dir, "fake.so"); err == nil {
+			cudaPaths, cublasPaths = []string{path}, []string{path}
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// fake builds testdata/fake.c.
+func fake(dir, name string, flags ...string) (path string, err error) {
+	path = filepath.Join(dir, name)
+	out, err := exec.Command("gcc", append(flags, "-shared", "-fPIC", "-O1", "-o", path, "testdata/fake.c")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("gcc: %w: %s", err, out)
+	}
+	return path, nil
+}
+
+func TestBatch(t *testing.T) {
+	scaled := planner.Problem{M: 7, N: 5, K: 3, TransA: true, Alpha: 2, Beta: -1}
+	batch, err := planner.Pack(
+		planner.GEMM(4, 6, 5),
+		scaled,
+		planner.Problem{M: 3, N: 8, K: 9, TransB: true, Alpha: 1, Beta: 1},
+		planner.Problem{M: 5, N: 2, K: 4, TransA: true, TransB: true, Alpha: 1},
+		planner.GEMM(0, 3, 3),
+		planner.Problem{M: 2, N: 3, K: 0, Alpha: 1, Beta: 2},
+	)
+	require.NoError(t, err)
+	lenA, lenB, lenC := batch.Extent()
+	rng := rand.New(rand.NewPCG(1, 0))
+	data := [3][]float32{make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)}
+	for _, s := range data {
+		reference.Integers(rng, s, 9)
+	}
+	before := slices.Clone(data[2])
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	var at [3]uintptr // the device is the host
+	for i, s := range data {
+		pin.Pin(&s[0])
+		at[i] = uintptr(unsafe.Pointer(&s[0]))
+	}
+
+	stream, err := Open(0)
+	require.NoError(t, err)
+	handle, err := stream.CuBLAS()
+	require.NoError(t, err)
+	require.True(t, handle.HasGrouped())
+	require.Equal(t, "cuBLAS 12.5.1, CUBLAS_DEFAULT_MATH (fp32)", handle.String())
+	made, err := handle.Batch(batch, at[0], at[1], at[2])
+	require.NoError(t, err)
+	for name, run := range map[string]func() error{"loop": made.Loop, "grouped": made.Grouped} {
+		copy(data[2], before)
+		require.NoError(t, run(), name)
+		require.NoError(t, reference.CheckExact(batch, data[0], data[1], before, data[2]), name)
+	}
+	require.NoError(t, made.Close())
+	require.NoError(t, made.Close())
+	require.NoError(t, handle.Close())
+	require.NoError(t, stream.Close())
+	require.NoError(t, stream.Close())
+}
+
+func TestTime(t *testing.T) {
+	stream, err := Open(0)
+	require.NoError(t, err)
+	defer stream.Close()
+	var calls []int
+	work := func(i int) error {
+		calls = append(calls, i)
+		return nil
+	}
+	device, host, err := stream.Time(4, work)
+	require.NoError(t, err)
+	require.Equal(t, 250*time.Microsecond, device)
+	require.GreaterOrEqual(t, host, time.Duration(0))
+	require.Equal(t, []int{3, 0, 1, 2, 3}, calls)
+
+	calls = nil
+	graph, err := stream.Capture(5, work)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 2, 3, 4}, calls)
+	device, err = graph.Time()
+	require.NoError(t, err)
+	require.Equal(t, 200*time.Microsecond, device)
+	require.NoError(t, graph.Close())
+	require.NoError(t, graph.Close())
+
+	broken := errors.New("broken")
+	fail := func(int) error { return broken }
+	_, _, err = stream.Time(1, fail)
+	require.ErrorIs(t, err, broken)
+	_, err = stream.Capture(1, fail)
+	require.ErrorIs(t, err, broken)
+	_, _, err = stream.Time(1, work)
+	require.NoError(t, err, "the capture was ended")
+}
+
+func TestOpenErrors(t *testing.T) {
+	_, err := Open(1)
+	require.EqualError(t, err, "open CUDA device 1: CUDA_ERROR_INVALID_DEVICE")
+}
+
+func TestLoadErrors(t *testing.T) {
+	dir := t.TempDir()
+	_, err := openCuBLAS([]string{dir + "/a.so", dir + "/b.so"})
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+	for _, part := range []string{"cuBLAS: unavailable: tried ", dir + "/a.so: ", "; " + dir + "/b.so: "} {
+		require.ErrorContains(t, err, part)
+	}
+	incomplete, err := fake(dir, "incomplete.so", "-DNO_SGEMM")
+	require.NoError(t, err)
+	_, err = openCuBLAS([]string{incomplete})
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+	require.ErrorContains(t, err, "no symbol cublasSgemm_v2")
+}
+
+// TestOldLibrary: a cuBLAS without the grouped call still has the loop.
+func TestOldLibrary(t *testing.T) {
+	path, err := fake(t.TempDir(), "old.so", "-DNO_GROUPED")
+	require.NoError(t, err)
+	api, err := openCuBLAS([]string{path})
+	require.NoError(t, err)
+	require.False(t, (&Handle{api: api}).HasGrouped())
+}
