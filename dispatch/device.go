@@ -15,14 +15,16 @@ type Device struct {
 	driver driver.Device
 	info   Info
 	passed []Skip
-	gemm   session
+	host   *host
+	gemm   session // of the holder of host.turn
 
 	mu     sync.RWMutex // calls hold it for reading, Close for writing
 	closed bool
 }
 
 func newDevice(d driver.Device, passed []Skip) *Device {
-	return &Device{driver: d, info: d.Info(), passed: passed, gemm: newSession(d)}
+	h := newHost(d)
+	return &Device{driver: d, info: d.Info(), passed: passed, host: h, gemm: session{hosts: []*host{h}}}
 }
 
 // acquire keeps the device open until release. Calls must not nest.

@@ -11,6 +11,9 @@
 // device memory once, and Program.Run executes without allocating, copying or
 // waiting. Runs are queued in order; Buffer.Read and Device.Wait wait for them.
 //
+// OpenAll opens all devices of a backend. GEMM of the Group that it returns
+// splits a large batch among them.
+//
 // Arguments are checked here, once for all backends, before anything is
 // written. All types are safe for concurrent use. Closing a buffer or a program
 // takes effect when the calls that use it have returned.

@@ -81,3 +81,23 @@ func ExampleProgram_Run() {
 	fmt.Println(c)
 	// Output: [10 20 30 40]
 }
+
+// All GPUs of the machine, used as one.
+func ExampleOpenAll() {
+	ctx := context.Background()
+	group, err := dispatch.OpenAll(ctx, dispatch.WithBackend("cpu")) // without the option: the best there are
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer group.Close()
+	batch, err := planner.Pack(planner.GEMM(1, 1, 3))
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := make([]float32, 1)
+	if err := group.GEMM(ctx, batch, []float32{1, 2, 3}, []float32{4, 5, 6}, c); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(group.Devices()), "device:", c)
+	// Output: 1 device: [32]
+}

@@ -16,11 +16,13 @@ var errBroken = errors.New("broken")
 // fake is a backend whose devices are real ones of the cpu backend, so that
 // results are right, with counters and failures.
 type fake struct {
-	name     string
-	software []bool // per device
-	devices  error  // fails Devices
-	open     error  // fails Open
-	device   *fakeDevice
+	name      string
+	software  []bool        // per device
+	devices   error         // fails Devices
+	open      error         // fails Open
+	openIndex map[int]error // fails Open of one device
+	device    *fakeDevice   // opened last
+	opened    []*fakeDevice // all
 }
 
 func (f *fake) Name() string { return f.name }
@@ -37,13 +39,17 @@ func (f *fake) Open(ctx context.Context, index int) (driver.Device, error) {
 	if f.open != nil {
 		return nil, f.open
 	}
+	if err := f.openIndex[index]; err != nil {
+		return nil, err
+	}
 	d, err := cpu.Driver().Open(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	info := d.Info()
-	info.Backend, info.Index = f.name, index
+	info.Backend, info.Index, info.Name = f.name, index, fmt.Sprint(f.name, index)
 	f.device = &fakeDevice{Device: d, info: info}
+	f.opened = append(f.opened, f.device)
 	return f.device, nil
 }
 
@@ -53,9 +59,12 @@ type fakeDevice struct {
 	info              driver.Info
 	prepared          atomic.Int32 // calls of Prepare
 	writes            atomic.Int32 // calls of Buffer.Write
+	written           atomic.Int64 // elements
+	allocated, most   atomic.Int64 // elements of open buffers, now and at most
 	programs, buffers atomic.Int32 // open
 	closes            atomic.Int32
 	submit, read      func() error // nil: go on
+	prepare, alloc    func() error
 }
 
 func (d *fakeDevice) Info() driver.Info { return d.info }
@@ -66,15 +75,26 @@ func (d *fakeDevice) Close() error {
 }
 
 func (d *fakeDevice) Alloc(n int) (driver.Buffer, error) {
+	if d.alloc != nil {
+		if err := d.alloc(); err != nil {
+			return nil, err
+		}
+	}
 	b, err := d.Device.Alloc(n)
 	if err != nil {
 		return nil, err
 	}
 	d.buffers.Add(1)
+	d.most.Store(max(d.most.Load(), d.allocated.Add(int64(n))))
 	return &fakeBuffer{b, d}, nil
 }
 
 func (d *fakeDevice) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, error) {
+	if d.prepare != nil {
+		if err := d.prepare(); err != nil {
+			return nil, err
+		}
+	}
 	made, err := d.Device.Prepare(ctx, p)
 	if err != nil {
 		return nil, err
@@ -125,6 +145,7 @@ type fakeBuffer struct {
 
 func (b *fakeBuffer) Write(ctx context.Context, offset int, src []float32) error {
 	b.device.writes.Add(1)
+	b.device.written.Add(int64(len(src)))
 	return b.Buffer.Write(ctx, offset, src)
 }
 
@@ -140,5 +161,6 @@ func (b *fakeBuffer) Read(ctx context.Context, offset int, dst []float32) error 
 
 func (b *fakeBuffer) Close() error {
 	b.device.buffers.Add(-1)
+	b.device.allocated.Add(-int64(b.Len()))
 	return b.Buffer.Close()
 }

@@ -88,28 +88,86 @@ func Open(ctx context.Context, options ...Option) (*Device, error) {
 }
 
 func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Device, error) {
+	s := selected(options)
+	if s.backend == "" && s.device != nil {
+		return nil, fmt.Errorf("device %d of which backend? Fix one by WithBackend or %s", *s.device, BackendEnv)
+	}
+	return choose(drivers, s, func(d driver.Driver, indices []int, passed []Skip) (*Device, error) {
+		device, err := d.Open(ctx, indices[0])
+		if err != nil {
+			return nil, err
+		}
+		return newDevice(device, passed), nil
+	})
+}
+
+func selected(options []Option) selection {
 	s := selection{backend: os.Getenv(BackendEnv)}
 	for _, o := range options {
 		o(&s)
 	}
-	if s.backend != "" {
-		return openFixed(ctx, drivers, s)
-	}
-	if s.device != nil {
-		return nil, fmt.Errorf("device %d of which backend? Fix one by WithBackend or %s", *s.device, BackendEnv)
-	}
+	return s
+}
+
+// choose starts the fixed backend, or the first that is available. start gets the
+// devices to open, of which there is one at least.
+func choose[T any](drivers []driver.Driver, s selection,
+	start func(d driver.Driver, indices []int, passed []Skip) (*T, error),
+) (*T, error) {
+	fixed := s.backend != ""
 	var passed []Skip
+	var known []string
 	for i, d := range drivers {
-		device, err := openBest(ctx, d, i == len(drivers)-1)
-		if err == nil {
-			return newDevice(device, passed), nil
+		known = append(known, d.Name())
+		if fixed && d.Name() != s.backend {
+			continue
 		}
-		if !errors.Is(err, ErrUnavailable) {
+		indices, err := s.usable(d, fixed || i == len(drivers)-1)
+		var started *T
+		if err == nil {
+			started, err = start(d, indices, passed)
+		}
+		if err == nil {
+			return started, nil
+		}
+		if fixed || !errors.Is(err, ErrUnavailable) {
 			return nil, fmt.Errorf("%s: %w", d.Name(), err)
 		}
 		passed = append(passed, Skip{d.Name(), err})
 	}
+	if fixed {
+		return nil, fmt.Errorf("unknown backend %q (known: %s)", s.backend, strings.Join(known, ", "))
+	}
 	return nil, fmt.Errorf("no backend: %w", &passedOver{passed})
+}
+
+// usable lists the devices of a backend to open: the one asked for, or all real
+// GPUs, or, where there is none and software will do, whatever there is.
+func (s *selection) usable(d driver.Driver, software bool) ([]int, error) {
+	infos, err := d.Devices()
+	if err != nil {
+		return nil, err
+	}
+	if s.device != nil {
+		if i := *s.device; i < 0 || i >= len(infos) {
+			return nil, fmt.Errorf("no device %d (there are %d)", i, len(infos))
+		}
+		return []int{*s.device}, nil
+	}
+	var all, gpus []int
+	for i, info := range infos {
+		all = append(all, i)
+		if !info.Software {
+			gpus = append(gpus, i)
+		}
+	}
+	switch {
+	case len(gpus) > 0:
+		return gpus, nil
+	case software && len(all) > 0:
+		return all, nil
+	}
+	return nil, fmt.Errorf("%w: no GPU, only software adapters, which %s=%s takes", ErrUnavailable, BackendEnv, d.Name())
 }
 
 // passedOver is the error when no backend is left.
@@ -124,50 +182,3 @@ func (e *passedOver) Error() string {
 }
 
 func (e *passedOver) Unwrap() error { return ErrUnavailable }
-
-// openBest opens the first real GPU of a backend, or, of the fallback, anything.
-func openBest(ctx context.Context, d driver.Driver, fallback bool) (driver.Device, error) {
-	infos, err := d.Devices()
-	if err != nil {
-		return nil, err
-	}
-	for i, info := range infos {
-		if fallback || !info.Software {
-			return d.Open(ctx, i)
-		}
-	}
-	return nil, fmt.Errorf("%w: no GPU, only software adapters, which %s=%s takes", ErrUnavailable, BackendEnv, d.Name())
-}
-
-// openFixed opens the device that the user asked for.
-func openFixed(ctx context.Context, drivers []driver.Driver, s selection) (*Device, error) {
-	known := make([]string, len(drivers))
-	for i, d := range drivers {
-		known[i] = d.Name()
-		if d.Name() != s.backend {
-			continue
-		}
-		device, err := openIndex(ctx, d, s.device)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.backend, err)
-		}
-		return newDevice(device, nil), nil
-	}
-	return nil, fmt.Errorf("unknown backend %q (known: %s)", s.backend, strings.Join(known, ", "))
-}
-
-// openIndex opens a device of one backend; nil means its best.
-func openIndex(ctx context.Context, d driver.Driver, index *int) (driver.Device, error) {
-	infos, err := d.Devices()
-	if err != nil {
-		return nil, err
-	}
-	i := 0
-	if index != nil {
-		i = *index
-	}
-	if i < 0 || i >= len(infos) {
-		return nil, fmt.Errorf("no device %d (there are %d)", i, len(infos))
-	}
-	return d.Open(ctx, i)
-}

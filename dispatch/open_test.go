@@ -74,9 +74,9 @@ func TestOpen(t *testing.T) {
 
 func TestOpenNothingIsUnavailable(t *testing.T) {
 	t.Setenv(BackendEnv, "")
-	_, err := open(context.Background(), []driver.Driver{missing("cuda"), missing("hip")}, nil)
+	_, err := open(context.Background(), []driver.Driver{driver.Missing("cuda", "a test"), driver.Missing("hip", "a test")}, nil)
 	require.ErrorIs(t, err, ErrUnavailable)
-	require.EqualError(t, err, "no backend: cuda: unavailable: not in this build; hip: unavailable: not in this build")
+	require.EqualError(t, err, "no backend: cuda: unavailable: not in this build: a test; hip: unavailable: not in this build: a test")
 }
 
 func TestDevices(t *testing.T) {

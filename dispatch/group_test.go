@@ -1,0 +1,453 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// openFakes opens n devices of the fake backend as a group.
+func openFakes(t *testing.T, n int) (*Group, []*fakeDevice) {
+	t.Helper()
+	t.Setenv(BackendEnv, "")
+	f := &fake{name: "fake", software: make([]bool, n)}
+	g, err := openAll(context.Background(), []driver.Driver{f}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.Close()) })
+	require.Len(t, g.Devices(), n)
+	setSpeed(g, f.opened, 0.001) // so slow that the batches of the tests are large
+	return g, f.opened
+}
+
+func setSpeed(g *Group, fakes []*fakeDevice, tflops float64) {
+	for i, f := range fakes {
+		f.info.Planner.TFLOPS = tflops
+		g.devices[i].info = f.info
+	}
+}
+
+// task is a batch with its operands.
+type task struct {
+	batch   planner.Batch
+	a, b, c []float32
+}
+
+// random returns n problems of sizes up to most, of all kinds, with small integers
+// as operands, so that results are exact. C has gaps.
+func random(t *testing.T, seed uint64, n, most int) task {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	problems := make([]planner.Problem, n)
+	for i := range problems {
+		p := planner.GEMM(1+rng.IntN(most), 1+rng.IntN(most), rng.IntN(most+1))
+		p.TransA, p.TransB = rng.IntN(2) == 1, rng.IntN(2) == 1
+		p.Beta = [...]float32{0, 1, -2}[i%3]
+		problems[i] = p
+	}
+	batch, err := planner.Pack(problems...)
+	require.NoError(t, err)
+	end := 3
+	for i := range batch {
+		p := &batch[i]
+		p.C = planner.Matrix{Offset: end, LD: p.N + 2}
+		end += p.M*p.C.LD + 5
+	}
+	lenA, lenB, _ := batch.Extent()
+	k := task{batch, make([]float32, lenA), make([]float32, lenB), make([]float32, end)}
+	for _, s := range [][]float32{k.a, k.b, k.c} {
+		reference.Integers(rng, s, 8)
+	}
+	return k
+}
+
+func (k task) gemm(ctx context.Context, g interface {
+	GEMM(context.Context, planner.Batch, []float32, []float32, []float32) error
+}) error {
+	c := slices.Clone(k.c)
+	if err := g.GEMM(ctx, k.batch, k.a, k.b, c); err != nil {
+		if !slices.Equal(k.c, c) {
+			return fmt.Errorf("C changed in spite of: %w", err)
+		}
+		return err
+	}
+	return reference.CheckExact(k.batch, k.a, k.b, k.c, c)
+}
+
+func TestOpenAll(t *testing.T) {
+	unavailable := fmt.Errorf("%w: in use", driver.ErrUnavailable)
+	one := WithDevice(0)
+	for _, c := range []struct {
+		name    string
+		drivers []driver.Driver
+		env     string
+		options []Option
+		devices []string
+		passed  []string
+		failure string
+	}{
+		{name: "all GPUs of the first", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false, false}}, &fake{name: "hip", software: []bool{false}}},
+			devices: []string{"cuda0", "cuda1"}},
+		{name: "no software beside GPUs", drivers: []driver.Driver{&fake{name: "webgpu", software: []bool{false, true, false}}}, env: "webgpu",
+			devices: []string{"webgpu0", "webgpu2"}},
+		{name: "software where asked for", drivers: []driver.Driver{&fake{name: "webgpu", software: []bool{true, true}}, &fake{name: "cpu", software: []bool{true}}},
+			options: []Option{WithBackend("webgpu")}, devices: []string{"webgpu0", "webgpu1"}},
+		{name: "fallback", drivers: []driver.Driver{driver.Missing("cuda", "a test"), &fake{name: "cpu", software: []bool{true}}},
+			devices: []string{"cpu0"}, passed: []string{"cuda: unavailable: not in this build: a test"}},
+		{name: "one device in use", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false, false}, openIndex: map[int]error{0: unavailable}}},
+			devices: []string{"cuda1"}, passed: []string{"cuda: device 0: unavailable: in use"}},
+		{name: "all in use", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false, false}, open: unavailable}},
+			failure: "no backend: cuda: device 0: unavailable: in use"},
+		{name: "broken device", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false, false}, openIndex: map[int]error{1: errBroken}}},
+			failure: "cuda: device 1: broken"},
+		{name: "unknown", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, env: "metal", failure: `unknown backend "metal" (known: cuda)`},
+		{name: "device", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, options: []Option{one}, failure: "device 0: OpenAll opens all devices; Open opens one"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(BackendEnv, c.env)
+			g, err := openAll(t.Context(), c.drivers, c.options)
+			if c.failure != "" {
+				require.EqualError(t, err, c.failure)
+				for _, d := range c.drivers {
+					if f, ok := d.(*fake); ok {
+						for _, opened := range f.opened {
+							require.EqualValues(t, 1, opened.closes.Load(), "what was open is closed")
+						}
+					}
+				}
+				return
+			}
+			require.NoError(t, err)
+			defer func() { require.NoError(t, g.Close()) }()
+			var names, passed []string
+			for _, d := range g.Devices() {
+				names = append(names, d.Info().Name)
+			}
+			for _, s := range g.Passed() {
+				require.ErrorIs(t, s.Err, ErrUnavailable)
+				passed = append(passed, s.String())
+			}
+			require.Equal(t, c.devices, names)
+			require.Equal(t, c.passed, passed)
+		})
+	}
+}
+
+func TestGroupGEMM(t *testing.T) {
+	for devices := 1; devices <= 3; devices++ {
+		t.Run(fmt.Sprint(devices), func(t *testing.T) {
+			g, fakes := openFakes(t, devices)
+			for range 2 { // the second round finds the plans
+				for seed := range uint64(4) {
+					require.NoError(t, random(t, seed, 60, 90).gemm(t.Context(), g))
+				}
+			}
+			for _, f := range fakes {
+				require.EqualValues(t, 4, f.prepared.Load())
+				require.EqualValues(t, 3, f.buffers.Load())
+			}
+		})
+	}
+}
+
+// Every device gets the operands of its own problems, once, and about the same work.
+func TestGroupSplits(t *testing.T) {
+	g, fakes := openFakes(t, 3)
+	k := random(t, 1, 200, 100)
+	for i := range k.batch {
+		k.batch[i].Beta = 0
+	}
+	require.NoError(t, k.gemm(t.Context(), g))
+	costs := planner.Costs(&g.devices[0].info.Planner, k.batch, nil)
+	shares := make([]float64, 3)
+	for i, own := range g.split.entries[0].parts {
+		for _, p := range own {
+			for _, r := range p.results {
+				at := slices.IndexFunc(k.batch, func(q planner.Problem) bool { return q.C.Offset == r.offset })
+				shares[i] += costs[at]
+			}
+		}
+	}
+	var written int64
+	for i := range shares {
+		require.InEpsilon(t, sum(shares)/3, shares[i], 0.1)
+		written += fakes[i].written.Load()
+		require.Less(t, fakes[i].written.Load(), int64(len(k.a)+len(k.b))*4/10)
+	}
+	require.InEpsilon(t, len(k.a)+len(k.b), written, 0.03, "nothing travels twice")
+}
+
+func TestGroupSmallBatchesStayTogether(t *testing.T) {
+	g, fakes := openFakes(t, 2)
+	setSpeed(g, fakes, 60) // that of a GPU: copies count most
+	const k, n = 3000, 2000
+	shared := planner.Batch{} // little data beside the B of all problems
+	for i := range 4 {
+		shared = append(shared, planner.Problem{M: 1, N: n, K: k, Alpha: 1,
+			A: operand(k*i, k), B: operand(0, n), C: operand(n*i, n)})
+	}
+	for name, k := range map[string]task{
+		"small":       random(t, 1, 5, 30),
+		"no problems": {},
+		"one problem": random(t, 2, 1, 500),
+		"shared B":    {shared, make([]float32, 4*k), make([]float32, k*n), make([]float32, 4*n)},
+	} {
+		require.NoError(t, k.gemm(t.Context(), g), name)
+		require.Zero(t, fakes[1].prepared.Load(), name)
+	}
+	require.EqualValues(t, 3, fakes[0].prepared.Load())
+}
+
+// Small batches run on different devices at the same time.
+func TestGroupSmallBatchesSideBySide(t *testing.T) {
+	g, fakes := openFakes(t, 2)
+	inside, leave := make(chan struct{}), make(chan struct{})
+	for _, f := range fakes {
+		f.submit = func() error { inside <- struct{}{}; <-leave; return nil }
+	}
+	done := make(chan error, 3)
+	for seed := range uint64(3) {
+		k := random(t, seed, 3, 20)
+		go func() { done <- k.gemm(context.Background(), g) }()
+	}
+	<-inside
+	<-inside // both wait inside their device
+	go func() { <-inside }()
+	close(leave)
+	for range 3 {
+		require.NoError(t, <-done)
+	}
+}
+
+func TestGroupRefuses(t *testing.T) {
+	g, fakes := openFakes(t, 2)
+	k := random(t, 1, 60, 90)
+	for name, call := range map[string]func(k *task){
+		"problem 59: C needs":                func(k *task) { k.c = k.c[:len(k.c)-50] },
+		"problem 7: M -1 is negative":        func(k *task) { k.batch[7].M = -1 },
+		"problem 5: C overlaps C of problem": func(k *task) { k.batch[5].C = k.batch[3].C },
+	} {
+		bad := task{slices.Clone(k.batch), k.a, k.b, k.c}
+		call(&bad)
+		err := bad.gemm(t.Context(), g)
+		require.ErrorContains(t, err, name)
+		var problem *planner.ProblemError
+		require.ErrorAs(t, err, &problem)
+	}
+	require.NoError(t, k.gemm(t.Context(), g))
+	k.a = k.a[:len(k.a)-100]
+	require.ErrorContains(t, k.gemm(t.Context(), g), "A needs elements", "also where the batch is remembered")
+	require.EqualValues(t, 1, fakes[0].prepared.Load())
+}
+
+func TestGroupFailureLeavesC(t *testing.T) {
+	for _, name := range []string{"submit", "read", "prepare", "out of memory", "cancel before", "cancel in submit", "cancel in read"} {
+		t.Run(name, func(t *testing.T) {
+			g, fakes := openFakes(t, 2)
+			k := random(t, 1, 60, 90)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f, want := fakes[1], errBroken
+			fail := func() error { return errBroken }
+			switch name {
+			case "submit":
+				f.submit = fail
+			case "read":
+				f.read = fail
+			case "prepare":
+				f.prepare = fail
+			case "out of memory":
+				f.alloc, want = func() error { return ErrOutOfMemory }, ErrOutOfMemory
+			case "cancel before":
+				cancel()
+				want = context.Canceled
+			case "cancel in submit":
+				f.submit, want = func() error { cancel(); return nil }, context.Canceled
+			case "cancel in read":
+				f.read, want = func() error { cancel(); return nil }, context.Canceled
+			}
+			err := k.gemm(ctx, g)
+			require.ErrorIs(t, err, want)
+			require.NotContains(t, err.Error(), "C changed")
+			if !strings.Contains(name, "cancel") {
+				require.ErrorContains(t, err, "device 1 (fake1): ")
+			}
+			f.submit, f.read, f.prepare, f.alloc = nil, nil, nil, nil
+			require.NoError(t, k.gemm(t.Context(), g), "the group works on")
+		})
+	}
+}
+
+// A call that waits for its turn can be cancelled, and closing waits for calls.
+func TestGroupWaitingAndClosing(t *testing.T) {
+	g, fakes := openFakes(t, 2)
+	k := random(t, 1, 60, 90)
+	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	fakes[1].submit = func() error { close(inside); <-leave; return nil }
+	go func() { done <- k.gemm(context.Background(), g) }()
+	<-inside
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, random(t, 2, 60, 90).gemm(ctx, g), context.DeadlineExceeded)
+	closed := make(chan error)
+	go func() { closed <- g.Close() }()
+	close(leave)
+	require.NoError(t, <-done)
+	require.NoError(t, <-closed)
+	require.NoError(t, g.Close())
+	require.ErrorIs(t, k.gemm(t.Context(), g), ErrClosed)
+}
+
+func TestGroupConcurrent(t *testing.T) {
+	g, _ := openFakes(t, 2)
+	var group sync.WaitGroup
+	errs := make([]error, 6)
+	for i := range errs {
+		k := random(t, uint64(i%4), []int{60, 3}[i%2], 60) // split ones and small ones
+		target := interface {
+			GEMM(context.Context, planner.Batch, []float32, []float32, []float32) error
+		}(g)
+		if i == 5 {
+			target = g.Devices()[1]
+		}
+		group.Go(func() {
+			for range 5 {
+				if errs[i] = k.gemm(context.Background(), target); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+// large is a batch of several parts a device, of problems that compute little.
+// Its results are exact.
+func large(t *testing.T) task {
+	t.Helper()
+	var problems []planner.Problem
+	for i := range 400 {
+		problems = append(problems, planner.GEMM(1, 4, 20000+16*i))
+	}
+	batch, err := planner.Pack(problems...)
+	require.NoError(t, err)
+	lenA, lenB, lenC := batch.Extent()
+	k := task{batch, make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)}
+	for i := range k.a {
+		k.a[i] = float32(i%3 - 1)
+	}
+	for i := range k.b {
+		k.b[i] = float32(i%5 - 2)
+	}
+	return k
+}
+
+// The parts of a large batch take turns on the buffers of the lanes.
+func TestLargeBatchInParts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("200 MB of operands")
+	}
+	k := large(t)
+	for _, devices := range []int{1, 2} {
+		g, fakes := openFakes(t, devices)
+		lanes := min(maxLanes, max(1, runtime.GOMAXPROCS(0)/devices))
+		for range 2 {
+			require.NoError(t, k.gemm(t.Context(), g))
+		}
+		for _, f := range fakes {
+			parts := (len(k.a) + len(k.b)) / devices / partSize
+			require.InDelta(t, parts, f.prepared.Load(), 2)
+			require.LessOrEqual(t, f.buffers.Load(), int32(3*lanes))
+			// A part is little more than partSize; buffers are powers of two.
+			require.Less(t, f.most.Load(), int64(3*partSize*lanes))
+		}
+		for _, h := range g.split.hosts {
+			for i := range h.lanes {
+				require.LessOrEqual(t, cap(h.lanes[i].piece), 2*maxPiece)
+			}
+		}
+		// A failure in a late part.
+		calls := 0
+		var mu sync.Mutex
+		last := fakes[devices-1]
+		last.read = func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			if calls++; calls == 3 {
+				return errBroken
+			}
+			return nil
+		}
+		err := k.gemm(t.Context(), g)
+		require.ErrorIs(t, err, errBroken)
+		require.NotContains(t, err.Error(), "C changed")
+	}
+}
+
+func TestGroupRemembersTheLastBatches(t *testing.T) {
+	g, fakes := openFakes(t, 2)
+	k := random(t, 1, 40, 90)
+	for alpha := 1; alpha <= maxPrograms+2; alpha++ {
+		k.batch[0].Alpha = float32(alpha)
+		require.NoError(t, k.gemm(t.Context(), g))
+	}
+	for _, f := range fakes {
+		require.EqualValues(t, maxPrograms+2, f.prepared.Load())
+		require.EqualValues(t, maxPrograms, f.programs.Load())
+	}
+}
+
+// doubled shows each device of a backend twice, so that one is enough to split a
+// batch on real hardware.
+type doubled struct{ driver.Driver }
+
+func (d doubled) Devices() ([]driver.Info, error) {
+	infos, err := d.Driver.Devices()
+	return slices.Concat(infos, infos), err
+}
+
+func (d doubled) Open(ctx context.Context, index int) (driver.Device, error) {
+	infos, err := d.Driver.Devices()
+	if err != nil {
+		return nil, err
+	}
+	return d.Driver.Open(ctx, index%len(infos))
+}
+
+func TestGroupOnEveryBackend(t *testing.T) {
+	for i, l := range Devices() {
+		t.Run(l.Backend, func(t *testing.T) {
+			if l.Err != nil {
+				require.NotContains(t, os.Getenv(drivertest.RequireEnv), l.Backend)
+				t.Skip(l.Err)
+			}
+			g, err := openAll(t.Context(), []driver.Driver{doubled{backends[i]}}, []Option{WithBackend(l.Backend)})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, g.Close()) }()
+			k := random(t, 5, 100, 128)
+			if !l.Devices[0].Software {
+				k = random(t, 5, 400, 256) // 80 MB
+			}
+			for range 2 {
+				require.NoError(t, k.gemm(t.Context(), g))
+			}
+			require.Len(t, g.split.entries[0].parts, len(g.Devices()), "the batch was split")
+		})
+	}
+}

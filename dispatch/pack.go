@@ -1,0 +1,269 @@
+package dispatch
+
+import (
+	"context"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+const (
+	// align is where packed matrices start, in elements: 16 bytes, the widest
+	// load of every backend.
+	align = 4
+	// maxPiece is the most that is collected before it is written to a device, in
+	// elements: 1 MiB, so that it is still in a core's cache when the backend
+	// copies it to memory that the device reads.
+	maxPiece = 256 << 10
+	// direct is the length from which a stretch of elements is written as it
+	// lies: copying 64 KiB costs more than a call of Write.
+	direct = 16 << 10
+	// partSize and maxParts set how a share is cut: into as many parts as have
+	// partSize elements (4 MiB, about 0.5 ms of one thread's copying), maxParts at
+	// most. Parts of a large batch are so many that lanes end at about the same time.
+	partSize = 1 << 20
+	maxParts = 64
+)
+
+// matrix is an operand in host memory: rows of cols elements, ld apart.
+type matrix struct{ offset, ld, rows, cols int }
+
+// stretches shows a matrix without gaps as one row.
+func (m matrix) stretches() matrix {
+	if m.ld == m.cols {
+		m.rows, m.cols = 1, m.rows*m.cols
+	}
+	return m
+}
+
+func operandA(p *planner.Problem) matrix {
+	if p.TransA {
+		return matrix{p.A.Offset, p.A.LD, p.K, p.M}
+	}
+	return matrix{p.A.Offset, p.A.LD, p.M, p.K}
+}
+
+func operandB(p *planner.Problem) matrix {
+	if p.TransB {
+		return matrix{p.B.Offset, p.B.LD, p.N, p.K}
+	}
+	return matrix{p.B.Offset, p.B.LD, p.K, p.N}
+}
+
+func operandC(p *planner.Problem) matrix {
+	return matrix{p.C.Offset, p.C.LD, p.M, p.N}
+}
+
+// reads and writes say whether a problem needs A and B, and whether C changes.
+func reads(p *planner.Problem) bool  { return p.M > 0 && p.N > 0 && p.K > 0 && p.Alpha != 0 }
+func writes(p *planner.Problem) bool { return p.M > 0 && p.N > 0 && (reads(p) || p.Beta != 1) }
+
+// elements is what a problem moves between host and device.
+func elements(p *planner.Problem) int {
+	n := 0
+	if !writes(p) {
+		return n
+	}
+	if reads(p) {
+		n += p.M*p.K + p.K*p.N
+	}
+	if p.Beta != 0 {
+		n += p.M * p.N
+	}
+	return n + p.M*p.N
+}
+
+// move is a matrix and its place on the device, where its rows follow each other.
+type move struct {
+	matrix
+	at int
+}
+
+// part is some problems of a batch that one device computes as one program. Only
+// their operands travel, packed.
+type part struct {
+	batch   planner.Batch // the operands as they lie on the device
+	uploads [3][]move     // of A, B and C
+	results []move        // of C; at counts from the part's first result
+	sizes   [3]int        // elements of the device's A, B and C
+	first   int           // where the part's results start among those of the batch
+	program driver.Program
+}
+
+// cut packs a share of the batch as parts of about equal size, in the order of
+// the batch, so that operands that follow each other stay together. Problems
+// that write nothing are left out. Where problems share operands so that parts
+// would send a quarter more than the whole, the whole is one part.
+func cut(batch planner.Batch, share []int) []*part {
+	whole := pack(batch, share)
+	total := whole.moved()
+	if total < 2*partSize {
+		if len(whole.batch) == 0 {
+			return nil
+		}
+		return []*part{whole}
+	}
+	size := max(partSize, total/maxParts)
+	var parts []*part
+	first, filled, sent := 0, 0, 0
+	for end, i := range share {
+		filled += elements(&batch[i])
+		if filled < size && end < len(share)-1 {
+			continue
+		}
+		if p := pack(batch, share[first:end+1]); len(p.batch) > 0 {
+			parts = append(parts, p)
+			sent += p.moved()
+		}
+		if sent > total+total/4 {
+			return []*part{whole}
+		}
+		first, filled = end+1, 0
+	}
+	return parts
+}
+
+// pack lays out the operands of the problems of a part.
+func pack(batch planner.Batch, share []int) *part {
+	p := new(part)
+	var as, bs, cs []matrix
+	for _, i := range share {
+		q := batch[i]
+		if !writes(&q) {
+			continue
+		}
+		a, b := matrix{ld: q.A.LD}, matrix{ld: q.B.LD}
+		if reads(&q) {
+			a, b = operandA(&q), operandB(&q)
+		}
+		as, bs, cs = append(as, a), append(bs, b), append(cs, operandC(&q))
+		p.batch = append(p.batch, q)
+	}
+	placesA, placesB := make([]planner.Matrix, len(as)), make([]planner.Matrix, len(bs))
+	p.uploads[0], p.sizes[0] = packOperands(as, placesA)
+	p.uploads[1], p.sizes[1] = packOperands(bs, placesB)
+	for i, c := range cs {
+		m := move{c, p.sizes[2]}
+		p.results = append(p.results, m)
+		if p.batch[i].Beta != 0 {
+			p.uploads[2] = append(p.uploads[2], m)
+		}
+		p.batch[i].A, p.batch[i].B = placesA[i], placesB[i]
+		p.batch[i].C = planner.Matrix{Offset: m.at, LD: c.cols}
+		p.sizes[2] = aligned(m.at + c.rows*c.cols)
+	}
+	return p
+}
+
+// packOperands places matrices one behind the other, without the gaps between
+// their rows, and a matrix that several problems read only once. Where that
+// saves nothing, because they lie densely already or overlap, they stay as they
+// are, and all move as one.
+func packOperands(operands []matrix, places []planner.Matrix) (moves []move, size int) {
+	seen := make(map[matrix]int, len(operands))
+	low, high := -1, 0
+	for i, m := range operands {
+		if m.rows*m.cols == 0 {
+			places[i] = planner.Matrix{LD: m.ld}
+			continue
+		}
+		at, ok := seen[m]
+		if !ok {
+			at = size
+			seen[m] = at
+			moves = append(moves, move{m, at})
+			size = aligned(at + m.rows*m.cols)
+		}
+		places[i] = planner.Matrix{Offset: at, LD: m.cols}
+		if low < 0 || m.offset < low {
+			low = m.offset
+		}
+		high = max(high, m.offset+(m.rows-1)*m.ld+m.cols)
+	}
+	if low < 0 {
+		return nil, 0
+	}
+	low = low / align * align // what was aligned stays so
+	if size < high-low {
+		return moves, size
+	}
+	for i, m := range operands {
+		if m.rows*m.cols > 0 {
+			places[i] = planner.Matrix{Offset: m.offset - low, LD: m.ld}
+		}
+	}
+	whole := matrix{offset: low, ld: high - low, rows: 1, cols: high - low}
+	return []move{{whole, 0}}, high - low
+}
+
+func aligned(n int) int { return (n + align - 1) / align * align }
+
+// moved is what a part moves between host and device, in elements.
+func (p *part) moved() int {
+	n := p.sizes[2]
+	for _, moves := range p.uploads {
+		for i := range moves {
+			n += moves[i].rows * moves[i].cols
+		}
+	}
+	return n
+}
+
+// scatter copies results to the regions of C.
+func (p *part) scatter(results, c []float32) {
+	results = results[p.first:]
+	for i := range p.results {
+		m, at := p.results[i].stretches(), p.results[i].at
+		for row := range m.rows {
+			copy(c[m.offset+row*m.ld:][:m.cols], results[at+row*m.cols:])
+		}
+	}
+}
+
+// uploader writes matrices to a device buffer, in pieces.
+type uploader struct {
+	piece []float32 // what is not written yet
+	at    int       // its place on the device
+}
+
+func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, from []float32) error {
+	u.piece = u.piece[:0]
+	for i := range moves {
+		m, at := moves[i].stretches(), moves[i].at
+		for row := range m.rows {
+			if err := u.add(ctx, to, at+row*m.cols, from[m.offset+row*m.ld:][:m.cols]); err != nil {
+				return err
+			}
+		}
+	}
+	return u.flush(ctx, to)
+}
+
+// add takes a stretch of elements for place at.
+func (u *uploader) add(ctx context.Context, to driver.Buffer, at int, src []float32) error {
+	gap := at - u.at - len(u.piece)
+	if len(src) >= direct || gap < 0 || gap >= align || len(u.piece)+gap+len(src) > maxPiece {
+		if err := u.flush(ctx, to); err != nil {
+			return err
+		}
+		gap = 0
+	}
+	if len(src) >= direct {
+		return to.Write(ctx, at, src)
+	}
+	if len(u.piece) == 0 {
+		u.at, gap = at, 0
+	}
+	var zeros [align]float32
+	u.piece = append(append(u.piece, zeros[:gap]...), src...)
+	return nil
+}
+
+func (u *uploader) flush(ctx context.Context, to driver.Buffer) error {
+	if len(u.piece) == 0 {
+		return nil
+	}
+	err := to.Write(ctx, u.at, u.piece)
+	u.piece = u.piece[:0]
+	return err
+}

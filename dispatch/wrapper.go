@@ -1,0 +1,52 @@
+package dispatch
+
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// OnStream opens the GPU again, as a device whose work goes to a stream of the
+// caller (of the backend cuda: a CUstream of the GPU's primary context), where it
+// is ordered with the caller's own work. Run only queues launches there, so that
+// the caller may capture it in a CUDA graph. Closing it leaves the stream and d
+// as they are.
+func (d *Device) OnStream(stream uintptr) (*Device, error) {
+	w, err := d.wrapper()
+	if err != nil {
+		return nil, err
+	}
+	defer d.release()
+	made, err := w.OnStream(stream)
+	if err != nil {
+		return nil, err
+	}
+	return newDevice(made, nil), nil
+}
+
+// Wrap makes a buffer of n float32 in memory of the GPU that the caller
+// allocated, 16-byte aligned, and frees after the buffer is closed.
+func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) {
+	w, err := d.wrapper()
+	if err != nil {
+		return nil, err
+	}
+	defer d.release()
+	made, err := w.Wrap(ptr, n)
+	if err != nil {
+		return nil, err
+	}
+	return &Buffer{object: object{device: d, free: made.Close}, driver: made, n: n}, nil
+}
+
+// wrapper acquires the device when its backend can share the GPU.
+func (d *Device) wrapper() (driver.Wrapper, error) {
+	if err := d.acquire(); err != nil {
+		return nil, err
+	}
+	if w, ok := d.driver.(driver.Wrapper); ok {
+		return w, nil
+	}
+	d.release()
+	return nil, fmt.Errorf("backend %s does not share its device with other libraries", d.info.Backend)
+}
