@@ -79,14 +79,15 @@ A WORKLOAD is one of
 		Example: `  batchgemm devices
   batchgemm plan inception-1 --device mi210 --svg plan.svg
   batchgemm run in.npz -o out.npz
-  batchgemm verify random:mn=100,k=100,batch=20`,
+  batchgemm verify random:mn=100,k=100,batch=20
+  batchgemm bench zhang --vs cublas-grouped`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.PersistentFlags().Bool("json", false, "print JSON")
-	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify())
+	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify(), newBench())
 	return root, started
 }
 

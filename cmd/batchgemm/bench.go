@@ -1,0 +1,155 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/workload"
+)
+
+// sweep is the name for all cases of workload.Zhang.
+const sweep = "zhang"
+
+type benchFlags struct {
+	target
+	planFlags
+	vs                []string
+	csv, cold, regret bool
+	repeat            int
+}
+
+func newBench() *cobra.Command {
+	var flags benchFlags
+	cmd := &cobra.Command{
+		Use:   "bench WORKLOAD...",
+		Short: "Time batches, beside cuBLAS if asked",
+		Long: `Time batches on a device, each method in turn, and check every result against
+float64. "zhang" stands for the 72 workloads zhang-MN-K-BATCH; their geometric
+mean and the worst case end the table.
+
+On CUDA the device time is that of a node in a CUDA graph, and of back-to-back
+calls in a stream; elsewhere it is the time of one submission of many runs.
+--vs adds NVIDIA's library, where it is installed:
+  cublas-loop      cublasSgemm for each problem, back to back in a stream
+  cublas-graph     the same calls, captured in a CUDA graph
+  cublas-grouped   cublasSgemmGroupedBatched, a group for each problem
+All compute in plain fp32. The host time is that of the call, without waiting.`,
+		Example: `  batchgemm bench zhang --vs cublas-grouped,cublas-loop,cublas-graph
+  batchgemm bench zhang-512-1024-256 --cold --repeat 20 --json
+  batchgemm bench inception-1 inception-2 --backend webgpu
+  batchgemm bench zhang --regret --csv > regret.csv`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("bench takes one WORKLOAD or more")
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return append([]string{sweep, "random:"}, workload.Names()...), cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args) },
+	}
+	flags.target.flags(cmd)
+	flags.planFlags.flags(cmd)
+	cmd.Flags().StringSliceVar(&flags.vs, "vs", nil, "compare with: "+strings.Join(rivals, ", "))
+	cmd.Flags().BoolVar(&flags.csv, "csv", false, "print CSV, a line for each way to time a method")
+	cmd.Flags().BoolVar(&flags.cold, "cold", false, "rotate the matrices beyond the L2 cache")
+	cmd.Flags().BoolVar(&flags.regret, "regret", false, "also time every tile under every schedule, to judge the planner's choice")
+	cmd.Flags().IntVar(&flags.repeat, "repeat", 10, "repetitions to take the median of")
+	complete(cmd, "vs", func() []string { return rivals })
+	return cmd
+}
+
+func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
+	ctx := cmd.Context()
+	options, err := f.planFlags.options(cmd)
+	if err != nil {
+		return err
+	}
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	loads, err := loadAll(cmd, args)
+	if err != nil {
+		return err
+	}
+	device, err := f.open(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, device.Close()) }()
+	b := &bencher{device: device, options: options, repeat: f.repeat, cold: f.cold, regret: f.regret}
+	defer func() { err = cmp.Or(err, b.close()) }()
+	notes, err := b.open(f.vs)
+	if err != nil {
+		return err
+	}
+
+	info := device.Info()
+	report := &bench.Report{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name), Driver: info.Driver,
+		Library: b.library(), Repeat: f.repeat, Cold: f.cold, Notes: notes}
+	bar := newProgress(cmd, len(loads))
+	defer bar.stop()
+	for _, w := range loads {
+		bar.next(w.Name)
+		c, err := b.bench(ctx, w)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.Name, err)
+		}
+		report.Add(*c)
+	}
+	report.Finish()
+	bar.stop()
+	if f.csv {
+		err = report.WriteCSV(cmd.OutOrStdout())
+	} else {
+		err = emit(cmd, report, report.WriteText)
+	}
+	if wrong := report.Wrong(); err == nil && wrong > 0 {
+		err = fmt.Errorf("%d results are wrong", wrong)
+	}
+	return err
+}
+
+func (f *benchFlags) check(cmd *cobra.Command) error {
+	for _, name := range f.vs {
+		if !slices.Contains(rivals, name) {
+			return usageError{fmt.Errorf("--vs %q is not one of %s", name, strings.Join(rivals, ", "))}
+		}
+	}
+	switch {
+	case f.repeat < 1:
+		return usageError{fmt.Errorf("--repeat %d is less than 1", f.repeat)}
+	case f.csv && asJSON(cmd):
+		return usageError{errors.New("--csv and --json exclude each other")}
+	}
+	return nil
+}
+
+// loadAll finds the workloads before any work begins.
+func loadAll(cmd *cobra.Command, args []string) ([]*workload.Workload, error) {
+	var names []string
+	for _, arg := range args {
+		if arg != sweep {
+			names = append(names, arg)
+			continue
+		}
+		for _, c := range workload.Zhang() {
+			names = append(names, c.Name)
+		}
+	}
+	loads := make([]*workload.Workload, len(names))
+	for i, name := range names {
+		var err error
+		if loads[i], err = workload.Load(name, cmd.InOrStdin()); err != nil {
+			return nil, err
+		}
+	}
+	return loads, nil
+}

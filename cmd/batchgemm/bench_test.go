@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/csv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// tiny has transposes, scalars, and a problem without elements.
+const tiny = "20 30 40 t n 0.5 2\n0 5 5\n7 3 9 n t\n"
+
+func TestBenchErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no workload", []string{"bench"}, "bench takes one WORKLOAD or more"},
+		{"unknown workload", []string{"bench", "inception-1", "zhang-1-2-3"}, `unknown workload "zhang-1-2-3": not a file`},
+		{"unknown rival", []string{"bench", "inception-1", "--vs", "cublas-loop,magma"}, `--vs "magma" is not one of cublas-loop, cublas-graph, cublas-grouped`},
+		{"repeat", []string{"bench", "inception-1", "--repeat", "0"}, `--repeat 0 is less than 1`},
+		{"two formats", []string{"bench", "inception-1", "--csv", "--json"}, `--csv and --json exclude each other`},
+		{"unknown tile", []string{"bench", "inception-1", "--tile", "x"}, `unknown tile "x"`},
+		{"unknown backend", []string{"bench", "inception-1", "--backend", "x"}, `unknown backend "x"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := batchgemm(t, "", tc.args...)
+			require.Empty(t, stdout)
+			require.True(t, strings.HasPrefix(stderr, "batchgemm: "+tc.want), stderr)
+			require.Equal(t, exitUsage, code)
+		})
+	}
+}
+
+func TestBench(t *testing.T) {
+	r := decode[bench.Report](t, tiny, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "3", "--vs", "cublas-loop")
+	require.Equal(t, 3, r.Repeat)
+	require.Equal(t, []string{"no comparison with cuBLAS: unavailable: it needs the backend cuda, this is cpu"}, r.Notes)
+	require.Len(t, r.Cases, 2)
+	for i, name := range []string{"-", "random:mn=20,k=20,batch=3"} {
+		c := r.Cases[i]
+		require.Equal(t, name, c.Workload)
+		require.Equal(t, 3, c.Problems)
+		require.NotEmpty(t, c.Tiles)
+		require.Nil(t, c.Regret)
+		require.Len(t, c.Rows, 1)
+		row := c.Rows[0]
+		require.Equal(t, [2]string{"batchgemm", "wall"}, [2]string{row.Method, row.Timed})
+		require.Equal(t, 3, row.Checked)
+		require.Positive(t, row.Error)
+		require.Less(t, row.Error, 1.0)
+		require.Positive(t, row.Device.Min)
+		require.LessOrEqual(t, row.Device.Min, row.Device.Median)
+		require.LessOrEqual(t, row.Device.Median, row.Device.Max)
+		require.NotNil(t, row.Host)
+		require.InDelta(t, c.GFLOP/row.Device.Median*1e6, row.GFLOPS, 1e-6*row.GFLOPS)
+	}
+}
+
+func TestBenchText(t *testing.T) {
+	text := succeed(t, tiny, "bench", "-", "--repeat", "1", "--cold", "--schedule", "split-k", "--tile", "small")
+	require.Regexp(t, `(?m)^workload +GFLOP +batchgemm/wall +TFLOP/s +host +error$`, text)
+	require.Regexp(t, `(?m)^- +0\.0000\d+ +\S+ \(\S+-\S+\) +\S+ +\S+ +\S+$`, text)
+	require.Contains(t, text, "rotated beyond the L2 cache")
+}
+
+func TestBenchRegret(t *testing.T) {
+	text := succeed(t, "64 64 64\n", "bench", "-", "--repeat", "1", "--regret", "--csv")
+	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, records, 2)
+	row := map[string]string{}
+	for i, name := range records[0] {
+		row[name] = records[1][i]
+	}
+	require.NotEmpty(t, row["regret"])
+	_, err = planner.TileByName(row["best_tile"])
+	require.NoError(t, err)
+	_, err = planner.ParseSchedule(row["best_schedule"])
+	require.NoError(t, err)
+}
+
+func TestBenchSweep(t *testing.T) {
+	loads, err := loadAll(newBench(), []string{"inception-1", "zhang"})
+	require.NoError(t, err)
+	require.Len(t, loads, 1+len(workload.Zhang()))
+	require.Equal(t, "inception-1", loads[0].Name)
+	require.Equal(t, "zhang-128-128-8", loads[1].Name)
+}
+
+// TestBenchCheck: a wrong element is found in a whole check, and in a sample
+// when its problem belongs to it.
+func TestBenchCheck(t *testing.T) {
+	batch, err := planner.Pack(planner.GEMM(4, 4, 4), planner.GEMM(4, 4, 4))
+	require.NoError(t, err)
+	w := &workload.Workload{Batch: batch}
+	ops, err := operands(w)
+	require.NoError(t, err)
+	c := &benchCase{batch: batch, ops: ops}
+	right := make([]float32, len(ops.C))
+	copy(right, ops.C)
+	for _, p := range batch {
+		for i := range 16 {
+			sum := float32(0)
+			for k := range 4 {
+				sum += ops.A[p.A.Offset+i/4*4+k] * ops.B[p.B.Offset+k*4+i%4]
+			}
+			right[p.C.Offset+i] = sum
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		broken  int // problem with a wrong element, or -1
+		largest float64
+		checked int
+		wrong   bool
+	}{
+		{"all right", -1, 0, 2, false},
+		{"all wrong", 1, 0, 2, true},
+		{"sample right", -1, 1, 1, false},
+		{"sample wrong", 0, 1, 1, true},
+		{"outside the sample", 1, 1, 1, false},
+		{"sample of all", 1, 1e9, 2, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := append([]float32(nil), right...)
+			if tc.broken >= 0 {
+				got[batch[tc.broken].C.Offset+5]++
+			}
+			checked, _, wrong := c.check(got, tc.largest)
+			require.Equal(t, tc.checked, checked)
+			require.Equal(t, tc.wrong, wrong != nil)
+		})
+	}
+}

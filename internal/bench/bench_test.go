@@ -1,0 +1,161 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestSpread(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		times []float64
+		want  Spread
+	}{
+		{"none", nil, Spread{}},
+		{"one", []float64{5}, Spread{5, 5, 5}},
+		{"odd", []float64{9, 1, 4}, Spread{4, 1, 9}},
+		{"even", []float64{9, 1, 4, 6}, Spread{5, 1, 9}},
+	} {
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, spread(tc.times)) })
+	}
+}
+
+func TestGeoMean(t *testing.T) {
+	require.Zero(t, GeoMean(nil))
+	require.InDelta(t, 4, GeoMean([]float64{2, 8}), 1e-12)
+	require.InDelta(t, 1, GeoMean([]float64{0.5, 2}), 1e-12)
+}
+
+func TestDigits(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 0.00012345: "0.000123", 0.5: "0.500", 3.14159: "3.14", 99.96: "100.0", 31.4159: "31.4", 1234.5: "1234", -2: "-2.00"} {
+		require.Equal(t, want, digits(x))
+	}
+}
+
+// TestMeasure: methods take turns, and the first round does not count.
+func TestMeasure(t *testing.T) {
+	var order string
+	method := func(name string, host time.Duration) Method {
+		calls := time.Duration(0)
+		return Method{Name: name, Sample: func(context.Context) (Sample, error) {
+			order += name
+			calls++
+			return Sample{Device: calls * time.Millisecond, Host: host}, nil
+		}}
+	}
+	found, err := Measure(t.Context(), []Method{method("a", 0), method("b", 3*time.Microsecond)}, 3, 0)
+	require.NoError(t, err)
+	require.Equal(t, "abababab", order)
+	require.Equal(t, []Measurement{
+		{Device: Spread{3000, 2000, 4000}},
+		{Device: Spread{3000, 2000, 4000}, Host: Spread{3, 3, 3}},
+	}, found)
+}
+
+func TestMeasureWarmUp(t *testing.T) {
+	calls := 0
+	slow := Method{Sample: func(context.Context) (Sample, error) {
+		calls++
+		time.Sleep(time.Millisecond)
+		return Sample{}, nil
+	}}
+	start := time.Now()
+	_, err := Measure(t.Context(), []Method{slow}, 1, 20*time.Millisecond)
+	require.NoError(t, err)
+	require.Greater(t, calls, 2)
+	require.GreaterOrEqual(t, time.Since(start), 20*time.Millisecond)
+}
+
+func TestMeasureErrors(t *testing.T) {
+	broken := errors.New("broken")
+	m := Method{Name: "m", Sample: func(context.Context) (Sample, error) { return Sample{}, broken }}
+	_, err := Measure(t.Context(), []Method{m}, 1, 0)
+	require.ErrorIs(t, err, broken)
+	require.EqualError(t, err, "m: broken")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Measure(ctx, []Method{m}, 1, 0)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// sample is a report with everything that a report can have.
+func sample() *Report {
+	r := &Report{Device: "cuda 0: NVIDIA H200", Driver: "NVIDIA 580, CUDA 13.0", Library: "cuBLAS 13.1.0", Repeat: 10, Notes: []string{"a note"}}
+	row := func(method, timed string, micros, host, err float64) Row {
+		row := NewRow(Method{Name: method, Timed: timed}, Measurement{Device: Spread{micros, 0.9 * micros, 1.5 * micros}})
+		if host > 0 {
+			row.Host = &Spread{host, host, 2 * host}
+		}
+		row.Error, row.Checked = err, 8
+		return row
+	}
+	r.Add(Case{Workload: "zhang-128-128-8", Problems: 8, GFLOP: 0.00625, Schedule: "data-parallel", Tiles: []string{"medium-k4"},
+		Rows:   []Row{row("batchgemm", Graph, 3, 0, 0.01), row("batchgemm", "event", 4, 2, 0.01), row("cublas-loop", Stream, 90, 80, 0.02), row("cublas-grouped", Stream, 18, 7, 0.03)},
+		Regret: &Regret{Planner: 3, Best: 2.5, Tile: "small-k8", Schedule: "split-k", Forced: []Forced{{"small-k8", "split-k", 2.5, 2.75}, {"small", "batched", 4, 5}}}})
+	r.Add(Case{Workload: "zhang-512-128-256", Problems: 256, GFLOP: 2.5, Schedule: "stream-k", Tiles: []string{"large-8x4", "tall-8x4"},
+		Rows:   []Row{row("batchgemm", Graph, 100, 0, 0.01), row("batchgemm", "event", 102, 2, 0.01), row("cublas-loop", Stream, 2400, 2300, 0.02), row("cublas-grouped", Stream, 150, 9, 0)},
+		Regret: &Regret{Planner: 100, Best: 100, Tile: "large-8x4", Schedule: "stream-k"}})
+	r.Cases[1].Rows[3].Wrong = "problem 3: C[0,0] is 1, want 2"
+	r.Finish()
+	return r
+}
+
+func TestFinish(t *testing.T) {
+	r := sample()
+	require.Equal(t, 1, r.Wrong())
+	require.Len(t, r.Speedups, 2, "of the competitors alone")
+	require.Equal(t, "cublas-loop", r.Speedups[0].Method)
+	require.InDelta(t, 26.83, r.Speedups[0].GeoMean, 0.01)
+	require.Equal(t, 24.0, r.Speedups[0].Worst)
+	require.InDelta(t, 3, r.Speedups[1].GeoMean, 1e-9)
+	require.Equal(t, 1.5, r.Speedups[1].Worst)
+	require.Equal(t, "zhang-512-128-256", r.Speedups[1].Case)
+	require.Equal(t, 1.2, r.Regret.Worst)
+	require.Equal(t, "zhang-128-128-8", r.Regret.Case)
+	require.InDelta(t, 6.25/3*1000, r.Cases[0].Rows[0].GFLOPS, 1e-6)
+}
+
+func TestGolden(t *testing.T) {
+	for _, tc := range []struct {
+		file  string
+		write func(*bytes.Buffer) error
+	}{
+		{"testdata/report.txt", func(b *bytes.Buffer) error { return sample().WriteText(b) }},
+		{"testdata/report.csv", func(b *bytes.Buffer) error { return sample().WriteCSV(b) }},
+		{"testdata/report.json", func(b *bytes.Buffer) error {
+			e := json.NewEncoder(b)
+			e.SetIndent("", "  ")
+			return e.Encode(sample())
+		}},
+	} {
+		t.Run(tc.file, func(t *testing.T) {
+			var got bytes.Buffer
+			require.NoError(t, tc.write(&got))
+			if *update {
+				require.NoError(t, os.WriteFile(tc.file, got.Bytes(), 0o644))
+			}
+			want, err := os.ReadFile(tc.file)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got.String(), "run go test ./internal/bench -update and read the difference")
+		})
+	}
+}
+
+func TestEmptyReport(t *testing.T) {
+	r := &Report{Device: "cpu 0", Repeat: 1}
+	r.Finish()
+	var out bytes.Buffer
+	require.NoError(t, r.WriteText(&out))
+	require.Contains(t, out.String(), "device  cpu 0")
+}
