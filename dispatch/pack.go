@@ -37,34 +37,26 @@ func (m matrix) stretches() matrix {
 }
 
 func operandA(p *planner.Problem) matrix {
-	if p.TransA {
-		return matrix{p.A.Offset, p.A.LD, p.K, p.M}
-	}
-	return matrix{p.A.Offset, p.A.LD, p.M, p.K}
+	rows, cols := p.ShapeA()
+	return matrix{p.A.Offset, p.A.LD, rows, cols}
 }
 
 func operandB(p *planner.Problem) matrix {
-	if p.TransB {
-		return matrix{p.B.Offset, p.B.LD, p.N, p.K}
-	}
-	return matrix{p.B.Offset, p.B.LD, p.K, p.N}
+	rows, cols := p.ShapeB()
+	return matrix{p.B.Offset, p.B.LD, rows, cols}
 }
 
 func operandC(p *planner.Problem) matrix {
 	return matrix{p.C.Offset, p.C.LD, p.M, p.N}
 }
 
-// reads and writes say whether a problem needs A and B, and whether C changes.
-func reads(p *planner.Problem) bool  { return p.M > 0 && p.N > 0 && p.K > 0 && p.Alpha != 0 }
-func writes(p *planner.Problem) bool { return p.M > 0 && p.N > 0 && (reads(p) || p.Beta != 1) }
-
 // elements is what a problem moves between host and device.
 func elements(p *planner.Problem) int {
 	n := 0
-	if !writes(p) {
+	if !p.Writes() {
 		return n
 	}
-	if reads(p) {
+	if p.Reads() {
 		n += p.M*p.K + p.K*p.N
 	}
 	if p.Beta != 0 {
@@ -129,11 +121,11 @@ func pack(batch planner.Batch, share []int) *part {
 	var as, bs, cs []matrix
 	for _, i := range share {
 		q := batch[i]
-		if !writes(&q) {
+		if !q.Writes() {
 			continue
 		}
 		a, b := matrix{ld: q.A.LD}, matrix{ld: q.B.LD}
-		if reads(&q) {
+		if q.Reads() {
 			a, b = operandA(&q), operandB(&q)
 		}
 		as, bs, cs = append(as, a), append(bs, b), append(cs, operandC(&q))

@@ -121,17 +121,12 @@ func (p *Plan) schedule(g *group) Schedule {
 // device's limit are no obstacle: kernels then give each thread more outputs.
 func (d *Device) fits(id TileID) bool { return tiles[id].SharedBytes() <= d.GroupShared }
 
-// writes reports whether a problem needs any work: C = 1*C does not.
-func (p *Problem) writes() bool {
-	return p.M > 0 && p.N > 0 && (p.depth() > 0 || p.Beta != 1)
-}
-
 // sort puts the problems that need work in launch order.
 func (p *Plan) sort() {
 	order := p.scratch.order[:0]
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if !q.writes() {
+		if !q.Writes() {
 			continue
 		}
 		kernel := uint64(p.Choice[i]) << 2
@@ -179,9 +174,12 @@ func (p *Plan) deal() error {
 func (p *Plan) dealGroup(g *group, s Schedule) {
 	worker, fixup := len(p.Workers)-1, len(p.Fixups)
 	dealers[s](p, g)
-	p.launch(g, s, worker)
-	if len(p.Fixups) > fixup {
-		p.launchFixups(g, s, fixup)
+	gemm, sum := p.scratch.model.cost(g.Tile, s, g.load)
+	split := len(p.Fixups) > fixup
+	p.launch(g, s, gemm, worker, split)
+	if split {
+		l := Launch{Kernel: Kernel{Tile: g.Tile, Fixup: true}, Schedule: s, Cost: sum}
+		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
 }
 
@@ -198,26 +196,19 @@ func (p *Plan) group(id TileID, transA, transB bool, problems []ordered) group {
 // endWorker closes the list of segments of the present worker.
 func (p *Plan) endWorker() { p.Workers = append(p.Workers, int32(len(p.Segments))) }
 
-// launch makes launches of the workers from first on. Their number is bounded by
-// the device's largest grid dimension, so that grids need no second dimension
-// and have no empty workgroups.
-func (p *Plan) launch(g *group, s Schedule, first int) {
+// launch makes launches of the workers from first on. A partial tile needs a
+// fix-up, so that the dealer's fix-ups tell whether there is one (split).
+func (p *Plan) launch(g *group, s Schedule, cost float64, first int, split bool) {
 	k := g.Kernel
-	for w := first; w < len(p.Workers)-1; w++ {
-		k.Loop = k.Loop || p.Workers[w+1]-p.Workers[w] > 1
-	}
-	for i := int(p.Workers[first]); i < len(p.Segments) && !k.Split; i++ {
-		k.Split = p.Segments[i].Slot != NoSlot
-	}
-	cost, _ := p.scratch.model.cost(g.Tile, s, g.load)
-	p.cutLaunches(Launch{Kernel: k, Schedule: s, Cost: cost}, first, len(p.Workers)-1)
+	workers := len(p.Workers) - 1 - first
+	k.Loop = len(p.Segments)-int(p.Workers[first]) > workers
+	k.Split = split
+	p.cutLaunches(Launch{Kernel: k, Schedule: s, Cost: cost}, first, first+workers)
 }
 
-func (p *Plan) launchFixups(g *group, s Schedule, first int) {
-	_, cost := p.scratch.model.cost(g.Tile, s, g.load)
-	p.cutLaunches(Launch{Kernel: Kernel{Tile: g.Tile, Fixup: true}, Schedule: s, Cost: cost}, first, len(p.Fixups))
-}
-
+// cutLaunches makes launches of the workers, or the fix-ups, [first, last). Their
+// number is bounded by the device's largest grid dimension, so that grids need no
+// second dimension and have no empty workgroups.
 func (p *Plan) cutLaunches(l Launch, first, last int) {
 	limit := p.Device.MaxWorkers
 	if limit <= 0 {

@@ -25,9 +25,9 @@ func (b Batch) check(lenA, lenB, lenC int, scratch *[]region) error {
 			return err
 		}
 		written := p.M > 0 && p.N > 0
-		read := written && p.depth() > 0
-		rowsA, colsA := p.shapeA()
-		rowsB, colsB := p.shapeB()
+		read := p.Reads()
+		rowsA, colsA := p.ShapeA()
+		rowsB, colsB := p.ShapeB()
 		if err := checkMatrix(i, "A", "lda", p.A, rowsA, colsA, lenA, read); err != nil {
 			return err
 		}

@@ -11,16 +11,13 @@ type load struct {
 
 func (l *load) add(t *Tile, q *Problem) {
 	rows, cols := t.grid(q)
-	steps := t.steps(q)
-	l.tiles += rows * cols
-	l.steps += float64(rows*cols) * float64(steps)
-	l.longest = max(l.longest, steps)
+	l.addTiles(rows*cols, t.steps(q))
 }
 
-func (l *load) addTile(t *Tile, depth int) {
-	steps := max(ceilDiv(depth, t.TK), 1)
-	l.tiles++
-	l.steps += float64(steps)
+// addTiles adds n tiles of the same number of steps.
+func (l *load) addTiles(n, steps int) {
+	l.tiles += n
+	l.steps += float64(n) * float64(steps)
 	l.longest = max(l.longest, steps)
 }
 
@@ -193,7 +190,7 @@ func (p *Plan) chooseByCost() {
 	var uniform, mixed [NumTiles]load
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if !q.writes() {
+		if !q.Writes() {
 			continue
 		}
 		best, bestID := math.Inf(1), 0

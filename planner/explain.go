@@ -103,7 +103,7 @@ func (p *Plan) Explain() Explanation {
 	var total int
 	for id, t := range tiles {
 		o := p.Device.Occupancy(t.Threads, t.Resources())
-		u := TileUse{Name: t.Name, Shape: fmt.Sprintf("%dx%dx%d/%d", t.TM, t.TN, t.TK, t.Threads), Groups: o.Groups, Occupancy: o.Active, Limiter: o.Limiter}
+		u := TileUse{Name: t.Name, Shape: t.Shape(), Groups: o.Groups, Occupancy: o.Active, Limiter: o.Limiter}
 		for i, q := range e.Problems {
 			if p.Choice[i] == TileID(id) && q.Tiles > 0 {
 				u.Problems++
@@ -138,7 +138,7 @@ func (p *Plan) explainProblems() []ProblemUse {
 	for i := range p.Batch {
 		q, t := &p.Batch[i], p.Choice[i].Tile()
 		u := ProblemUse{Index: i, M: q.M, N: q.N, K: q.K, Trans: transName(q.TransA, q.TransB), Tile: t.Name}
-		if q.writes() {
+		if q.Writes() {
 			rows, cols := t.grid(q)
 			u.Tiles = rows * cols
 			u.Waves = u.Tiles * ceilDiv(t.Threads, max(p.Device.WaveSize, 1))

@@ -109,7 +109,7 @@ func checkPlan(t *testing.T, p *Plan) {
 	require.Empty(t, partial, "partial tiles that no fix-up reads")
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if !q.writes() {
+		if !q.Writes() {
 			continue
 		}
 		tile := p.Choice[i].Tile()

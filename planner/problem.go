@@ -51,8 +51,8 @@ func Pack(problems ...Problem) (Batch, error) {
 		if err := checkSizes(i, &p); err != nil {
 			return nil, err
 		}
-		rowsA, colsA := p.shapeA()
-		rowsB, colsB := p.shapeB()
+		rowsA, colsA := p.ShapeA()
+		rowsB, colsB := p.ShapeB()
 		p.A = Matrix{Offset: offA, LD: colsA}
 		p.B = Matrix{Offset: offB, LD: colsB}
 		p.C = Matrix{Offset: offC, LD: p.N}
@@ -77,15 +77,15 @@ func GEMM(m, n, k int) Problem {
 	return Problem{M: m, N: n, K: k, Alpha: 1}
 }
 
-// shapeA and shapeB give rows and columns of the operands as stored.
-func (p *Problem) shapeA() (rows, cols int) {
+// ShapeA and ShapeB give rows and columns of the operands as stored.
+func (p *Problem) ShapeA() (rows, cols int) {
 	if p.TransA {
 		return p.K, p.M
 	}
 	return p.M, p.K
 }
 
-func (p *Problem) shapeB() (rows, cols int) {
+func (p *Problem) ShapeB() (rows, cols int) {
 	if p.TransB {
 		return p.N, p.K
 	}
@@ -99,6 +99,12 @@ func (p *Problem) depth() int {
 	}
 	return p.K
 }
+
+// Reads reports whether the problem reads A and B.
+func (p *Problem) Reads() bool { return p.M > 0 && p.N > 0 && p.depth() > 0 }
+
+// Writes reports whether the problem changes C: C = 1*C does not.
+func (p *Problem) Writes() bool { return p.M > 0 && p.N > 0 && (p.depth() > 0 || p.Beta != 1) }
 
 // FLOPs counts multiplications and additions of the products, 2*M*N*K each.
 func (b Batch) FLOPs() float64 {
@@ -119,9 +125,9 @@ func (b Batch) Extent() (a, bb, c int) {
 			continue
 		}
 		if p.depth() > 0 {
-			rows, cols := p.shapeA()
+			rows, cols := p.ShapeA()
 			a = max(a, p.A.end(rows, cols))
-			rows, cols = p.shapeB()
+			rows, cols = p.ShapeB()
 			bb = max(bb, p.B.end(rows, cols))
 		}
 		c = max(c, p.C.end(p.M, p.N))

@@ -17,7 +17,7 @@ func Costs(d *Device, b Batch, dst []float64) []float64 {
 	dst = slices.Grow(dst[:0], len(b))[:len(b)]
 	for i := range b {
 		dst[i] = 0
-		if q := &b[i]; q.writes() {
+		if q := &b[i]; q.Writes() {
 			dst[i] = m.work(q) / units
 		}
 	}

@@ -81,6 +81,7 @@ func (t Tile) WDL() float64 {
 	return float64(t.TM*t.TN+t.TM*t.TK+t.TK*t.TN) / float64(t.Threads)
 }
 
-func (t Tile) String() string {
-	return fmt.Sprintf("%s %dx%dx%d/%d", t.Name, t.TM, t.TN, t.TK, t.Threads)
-}
+// Shape is TM x TN x TK / threads.
+func (t Tile) Shape() string { return fmt.Sprintf("%dx%dx%d/%d", t.TM, t.TN, t.TK, t.Threads) }
+
+func (t Tile) String() string { return t.Name + " " + t.Shape() }

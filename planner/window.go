@@ -127,7 +127,7 @@ func (p *Plan) shrinkToBindings() {
 	}
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if t := p.Choice[i].Tile(); q.writes() && (p.panelDepth(&t, q) <= 0 || (min(t.TM, q.M)-1)*q.C.LD+t.TN > p.Device.spanLimit()-baseAlign) {
+		if t := p.Choice[i].Tile(); q.Writes() && (p.panelDepth(&t, q) <= 0 || (min(t.TM, q.M)-1)*q.C.LD+t.TN > p.Device.spanLimit()-baseAlign) {
 			p.Choice[i] = TileID(flat)
 		}
 	}
@@ -186,10 +186,12 @@ func (p *Plan) launchWindow(g *group, first int, w windows) {
 	part := *g
 	part.load = load{}
 	for i := range segments {
-		part.load.addTile(g.tile, int(segments[i].K1-segments[i].K0))
+		depth := int(segments[i].K1 - segments[i].K0)
+		part.load.addTiles(1, max(ceilDiv(depth, g.tile.TK), 1))
 	}
 	from := len(p.Launches)
-	p.launch(&part, ScheduleDataParallel, first)
+	cost, _ := p.scratch.model.cost(g.Tile, ScheduleDataParallel, part.load)
+	p.launch(&part, ScheduleDataParallel, cost, first, false)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]
 		l.BaseA, l.BaseB, l.BaseC = w[0].base(), w[1].base(), w[2].base()

@@ -43,7 +43,8 @@ func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) {
 	}
 	for i := range b {
 		p := &b[i]
-		rowsA, colsA, rowsB, colsB := shapes(p)
+		rowsA, colsA := p.ShapeA()
+		rowsB, colsB := p.ShapeB()
 		put(&p.A, rowsA, colsA, &lenA, i)
 		put(&p.B, rowsB, colsB, &lenB, i+1)
 		put(&p.C, p.M, p.N, &lenC, i+2)
@@ -52,18 +53,6 @@ func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) {
 }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
-
-// shapes gives rows and columns of A and B as stored.
-func shapes(p *planner.Problem) (rowsA, colsA, rowsB, colsB int) {
-	rowsA, colsA, rowsB, colsB = p.M, p.K, p.K, p.N
-	if p.TransA {
-		rowsA, colsA = colsA, rowsA
-	}
-	if p.TransB {
-		rowsB, colsB = colsB, rowsB
-	}
-	return
-}
 
 // operands are the contents of the buffers of A, B and C.
 type operands struct{ a, b, c []float32 }
@@ -76,7 +65,8 @@ func fill(b planner.Batch, lens [3]int, values func([]float32)) operands {
 	o := operands{filled(lens[0], nan), filled(lens[1], nan), filled(lens[2], canary)}
 	for i := range b {
 		p := &b[i]
-		rowsA, colsA, rowsB, colsB := shapes(p)
+		rowsA, colsA := p.ShapeA()
+		rowsB, colsB := p.ShapeB()
 		eachRow(o.a, p.A, rowsA, colsA, values)
 		eachRow(o.b, p.B, rowsB, colsB, values)
 		if p.Beta == 0 {
