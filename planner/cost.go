@@ -49,20 +49,24 @@ var (
 		{0.588, 0.340, 1.29, 0.385},
 		{0.613, 0.482, 1.63, 0.388},
 		{0.710, 0.508, 1.73, 0.791},
+		{0.758, 0.780, 2.19, 0.780},
+		{0.690, 0.478, 1.20, 1.400},
 	}
 	// CUDA kernels, nodes of a CUDA graph. HIP kernels come from the same text.
 	nativeRates = [NumTiles]rate{
-		{0.122, 0.244, 0.54, 0.032},
-		{0.159, 0.360, 0.50, 0.040},
-		{0.292, 0.380, 0.72, 0.000},
-		{0.328, 0.547, 0.53, 0.109},
-		{0.540, 0.635, 0.77, 0.299},
-		{0.130, 0.176, 0.83, 0.015},
-		{0.280, 0.402, 0.64, 0.090},
-		{0.498, 0.289, 0.95, 0.114},
-		{0.488, 0.321, 1.07, 0.161},
-		{0.550, 0.522, 0.97, 0.125},
-		{0.636, 0.540, 1.00, 0.260},
+		{0.118, 0.256, 0.14, 0.022},
+		{0.153, 0.376, 0.00, 0.039},
+		{0.297, 0.430, 0.00, 0.023},
+		{0.333, 0.552, 0.00, 0.083},
+		{0.537, 0.659, 0.00, 0.290},
+		{0.128, 0.190, 0.45, 0.014},
+		{0.284, 0.414, 0.57, 0.120},
+		{0.499, 0.322, 0.34, 0.133},
+		{0.471, 0.329, 0.90, 0.191},
+		{0.554, 0.589, 0.00, 0.149},
+		{0.640, 0.594, 0.00, 0.375},
+		{0.703, 0.975, 0.00, 0.343},
+		{0.694, 0.533, 0.08, 0.543},
 	}
 )
 
@@ -85,6 +89,19 @@ type tileModel struct {
 	worker, fixed float64 // as in rate
 	resident      int     // workgroups that the device runs at once
 	fits          bool
+
+	shiftM, shiftN, shiftK uint8 // of the tile shape
+}
+
+// count is the number of tiles of a problem and of K steps of each.
+func (t *tileModel) count(q *Problem) (tiles, steps int) {
+	tiles = ceilShift(q.M, t.shiftM) * ceilShift(q.N, t.shiftN)
+	return tiles, max(ceilShift(q.depth(), t.shiftK), 1)
+}
+
+// work is what that takes of a saturated compute unit, in microseconds.
+func (t *tileModel) work(tiles, steps int) float64 {
+	return float64(tiles) * (float64(steps)*t.busy + t.worker)
 }
 
 // set derives the model. It scales the measured rates by the peak of the
@@ -108,6 +125,7 @@ func (m *model) set(d *Device) {
 			busy: busy, alone: max(r.step, busy),
 			worker: r.worker * slower, fixed: r.fixed * max(1, slower),
 			resident: d.resident(TileID(id)), fits: d.fits(TileID(id)),
+			shiftM: shift(t.TM), shiftN: shift(t.TN), shiftK: shift(t.TK),
 		}
 	}
 }
@@ -194,16 +212,13 @@ func (p *Plan) chooseByCost() {
 			continue
 		}
 		best, bestID := math.Inf(1), 0
-		for id := range tiles {
-			t := &m.tiles[id]
-			if !t.fits {
-				continue
-			}
-			before := uniform[id]
-			uniform[id].add(&tiles[id], q)
-			work := (uniform[id].steps-before.steps)*t.busy + float64(uniform[id].tiles-before.tiles)*t.worker
-			if work < best {
-				best, bestID = work, id
+		for id := range m.tiles {
+			if t := &m.tiles[id]; t.fits {
+				n, steps := t.count(q)
+				uniform[id].addTiles(n, steps)
+				if work := t.work(n, steps); work < best {
+					best, bestID = work, id
+				}
 			}
 		}
 		p.Choice[i] = TileID(bestID)

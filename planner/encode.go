@@ -60,28 +60,54 @@ func (p *Plan) Encode(dst []uint32) []uint32 {
 		dst = make([]uint32, p.words)
 	}
 	dst = dst[:p.words]
-	clear(dst)
+	end := HeaderWords + len(p.Launches)*RecordWords // of what is written
+	clear(dst[:end])
 	dst[0], dst[1], dst[2], dst[3] = Version, uint32(p.words), uint32(len(p.Launches)), uint32(p.Workspace)
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		l.encodeRecord(dst[HeaderWords+i*RecordWords:])
+		clear(dst[end:l.Items])
 		if l.Fixup {
-			for j := range l.Count {
-				p.encodeFixup(dst[l.Items+j*FixupWords:], l, &p.Fixups[l.First+j])
-			}
+			end = p.encodeFixups(dst, l)
 			continue
 		}
-		first := p.Workers[l.First]
-		for j, s := range p.Segments[first:p.Workers[l.First+l.Count]] {
-			p.encodeItem(dst[l.Items+j*ItemWords:], l, &s)
-		}
+		end = p.encodeItems(dst, l)
 		if l.Loop {
-			for w := range l.Count + 1 {
-				dst[l.Table+w] = uint32(p.Workers[l.First+w] - first)
-			}
+			clear(dst[end:l.Table])
+			end = p.encodeTable(dst, l)
 		}
 	}
+	clear(dst[end:])
 	return dst
+}
+
+// encodeItems, encodeFixups and encodeTable write a section and return its end.
+func (p *Plan) encodeItems(dst []uint32, l *Launch) int {
+	segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
+	e := itemEncoder{plan: p, launch: l, tile: &tiles[l.Tile], problem: -1}
+	at := l.Items
+	for i := range segments {
+		e.encode((*[ItemWords]uint32)(dst[at:]), &segments[i])
+		at += ItemWords
+	}
+	return at
+}
+
+func (p *Plan) encodeFixups(dst []uint32, l *Launch) int {
+	at := l.Items
+	for i := range l.Count {
+		p.encodeFixup(dst[at:], l, &p.Fixups[l.First+i])
+		at += FixupWords
+	}
+	return at
+}
+
+func (p *Plan) encodeTable(dst []uint32, l *Launch) int {
+	workers := p.Workers[l.First : l.First+l.Count+1]
+	for i, w := range workers {
+		dst[l.Table+i] = uint32(w - workers[0])
+	}
+	return l.Table + len(workers)
 }
 
 // layout places the sections of all launches and sets p.words.
@@ -119,24 +145,55 @@ func (l *Launch) encodeRecord(w []uint32) {
 	}
 }
 
-func (p *Plan) encodeItem(w []uint32, l *Launch, s *Segment) {
-	t, q := &tiles[l.Tile], &p.Batch[s.Problem]
-	row, col, k0 := int(s.Row)*t.TM, int(s.Col)*t.TN, int(s.K0)
-	_ = w[ItemWords-1]
-	w[0] = uint32(q.elementA(row, k0) - l.BaseA)
-	w[1] = uint32(q.elementB(k0, col) - l.BaseB)
-	w[2] = uint32(q.C.Offset + row*q.C.LD + col - l.BaseC)
+// itemEncoder encodes the items of a launch. What the segments of a problem have
+// in common is computed once, because those of one tile follow those of the next.
+type itemEncoder struct {
+	plan    *Plan
+	launch  *Launch
+	tile    *Tile
+	problem int32 // of common; -1: none
+	q       *Problem
+	common  [ItemWords]uint32
+	// Distances in elements: of A from a tile row or k to the next, of B from a k
+	// or tile column to the next, of C from a tile row to the next.
+	rowA, kA, kB, colB, rowC int
+}
+
+func (e *itemEncoder) begin(problem int32) {
+	l, t, q := e.launch, e.tile, &e.plan.Batch[problem]
+	e.problem, e.q = problem, q
+	e.rowA, e.kA, e.kB, e.colB, e.rowC = t.TM*q.A.LD, 1, q.B.LD, t.TN, t.TM*q.C.LD
+	if q.TransA {
+		e.rowA, e.kA = t.TM, q.A.LD
+	}
+	if q.TransB {
+		e.kB, e.colB = 1, t.TN*q.B.LD
+	}
+	e.common = [ItemWords]uint32{
+		0: uint32(q.A.Offset - l.BaseA), 1: uint32(q.B.Offset - l.BaseB), 2: uint32(q.C.Offset - l.BaseC),
+		4: uint32(q.A.LD), 5: uint32(q.B.LD), 6: uint32(q.C.LD),
+		8: math.Float32bits(q.Alpha), 9: math.Float32bits(q.Beta),
+	}
+	if q.wide() {
+		e.common[11] = ItemWide
+	}
+}
+
+func (e *itemEncoder) encode(w *[ItemWords]uint32, s *Segment) {
+	if s.Problem != e.problem {
+		e.begin(s.Problem)
+	}
+	row, col, k0 := int(s.Row), int(s.Col), int(s.K0)
+	*w = e.common
+	w[0] += uint32(row*e.rowA + k0*e.kA)
+	w[1] += uint32(k0*e.kB + col*e.colB)
+	w[2] += uint32(row*e.rowC + col*e.tile.TN)
 	w[3] = uint32(s.K1 - s.K0)
-	w[4], w[5], w[6] = uint32(q.A.LD), uint32(q.B.LD), uint32(q.C.LD)
-	w[7] = uint32(min(q.M-row, t.TM)) | uint32(min(q.N-col, t.TN))<<16
-	w[8], w[9] = math.Float32bits(q.Alpha), math.Float32bits(q.Beta)
+	w[7] = uint32(min(e.q.M-row*e.tile.TM, e.tile.TM)) | uint32(min(e.q.N-col*e.tile.TN, e.tile.TN))<<16
 	if s.Accumulate {
 		w[9] = math.Float32bits(1)
 	}
 	w[10] = uint32(s.Slot) // NoSlot becomes Final
-	if q.wide() {
-		w[11] = ItemWide
-	}
 }
 
 func (p *Plan) encodeFixup(w []uint32, l *Launch, f *Fixup) {
@@ -148,22 +205,7 @@ func (p *Plan) encodeFixup(w []uint32, l *Launch, f *Fixup) {
 	w[2] = uint32(min(q.M-row, t.TM)) | uint32(min(q.N-col, t.TN))<<16
 	w[3] = uint32(f.Slot)
 	w[4], w[5] = math.Float32bits(q.Alpha), math.Float32bits(q.Beta)
-	w[6] = uint32(f.Count)
-}
-
-// elementA is the offset of op(A)[i, k], elementB that of op(B)[k, j].
-func (p *Problem) elementA(i, k int) int {
-	if p.TransA {
-		return p.A.Offset + k*p.A.LD + i
-	}
-	return p.A.Offset + i*p.A.LD + k
-}
-
-func (p *Problem) elementB(k, j int) int {
-	if p.TransB {
-		return p.B.Offset + j*p.B.LD + k
-	}
-	return p.B.Offset + k*p.B.LD + j
+	w[6], w[7] = uint32(f.Count), 0
 }
 
 // wide reports whether 16-byte loads of A and B are aligned: tiles and K steps

@@ -257,3 +257,18 @@ func BenchmarkBuild(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkEncode(b *testing.B) {
+	for _, n := range []int{8, 256, 1024} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			p, err := New(device(b, "h200"), randomBatch(b, rand.New(rand.NewPCG(1, 1)), n, 16, 512), Options{})
+			require.NoError(b, err)
+			words := p.Encode(nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				words = p.Encode(words)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(p.Segments)), "ns/item")
+		})
+	}
+}

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -27,10 +28,20 @@ const maxGroups = 32
 
 // steps is the number of K steps of a problem's tiles, at least 1: a tile that
 // only scales C needs its worker too.
-func (t *Tile) steps(q *Problem) int { return max(ceilDiv(q.depth(), t.TK), 1) }
+func (t *Tile) steps(q *Problem) int { return max(ceilShift(q.depth(), shift(t.TK)), 1) }
 
 // grid is the number of tile rows and columns of a problem.
-func (t *Tile) grid(q *Problem) (rows, cols int) { return ceilDiv(q.M, t.TM), ceilDiv(q.N, t.TN) }
+func (t *Tile) grid(q *Problem) (rows, cols int) {
+	return ceilShift(q.M, shift(t.TM)), ceilShift(q.N, shift(t.TN))
+}
+
+// shift is the logarithm of a tile's size, which is a power of two: shifts take
+// a twentieth of the time of divisions, which planning would else spend half of
+// its time on.
+func shift(size int) uint8 { return uint8(bits.TrailingZeros(uint(size))) }
+
+// ceilShift is n / 2^by, rounded up.
+func ceilShift(n int, by uint8) int { return (n + 1<<(by&31) - 1) >> (by & 31) }
 
 // forTiles calls f for every tile of the group in the order of its problems,
 // which is longest K first unless a schedule sorts them.
@@ -49,12 +60,30 @@ func (p *Plan) forTiles(g *group, f func(s Segment, steps int)) {
 	}
 }
 
-// dealDataParallel gives every worker one tile.
+// dealDataParallel gives every worker one tile. It is forTiles written out,
+// because most tiles of most batches are dealt here.
 func dealDataParallel(p *Plan, g *group) {
-	p.forTiles(g, func(s Segment, _ int) {
-		p.Segments = append(p.Segments, s)
-		p.endWorker()
-	})
+	at, n := len(p.Segments), g.load.tiles
+	p.Segments = slices.Grow(p.Segments, n)[:at+n]
+	for _, o := range g.problems {
+		q := &p.Batch[o.problem]
+		rows, cols := g.tile.grid(q)
+		s := Segment{Problem: o.problem, K1: int32(q.depth()), Slot: NoSlot}
+		for row := range rows {
+			s.Row = int32(row)
+			line := p.Segments[at : at+cols]
+			for col := range line {
+				s.Col = int32(col)
+				line[col] = s
+			}
+			at += cols
+		}
+	}
+	first := len(p.Workers)
+	p.Workers = slices.Grow(p.Workers, n)[:first+n]
+	for i := range n {
+		p.Workers[first+i] = int32(len(p.Segments) - n + i + 1)
+	}
 }
 
 // dealBatched gives a worker consecutive tiles until it has its share of K

@@ -27,11 +27,9 @@ func Costs(d *Device, b Batch, dst []float64) []float64 {
 // work is what a problem takes of a saturated compute unit in its best tile shape.
 func (m *model) work(q *Problem) float64 {
 	best := math.Inf(1)
-	for id := range tiles {
+	for id := range m.tiles {
 		if t := &m.tiles[id]; t.fits {
-			var l load
-			l.add(&tiles[id], q)
-			best = math.Min(best, l.steps*t.busy+float64(l.tiles)*t.worker)
+			best = min(best, t.work(t.count(q)))
 		}
 	}
 	return best

@@ -46,6 +46,9 @@ func TestTileTable(t *testing.T) {
 			require.Equal(t, tile.Threads, tile.TM/tile.RM*(tile.TN/tile.RN)*tile.Groups(), "threads cover the tile")
 			require.Zero(t, tile.TK%tile.Groups(), "K groups share a step evenly")
 			require.Zero(t, tile.TK%4+tile.TM%4+tile.TN%4, "steps and tiles keep 16-byte alignment")
+			for _, size := range []int{tile.TM, tile.TN, tile.TK} {
+				require.Equal(t, size, 1<<shift(size), "a power of two")
+			}
 			require.LessOrEqual(t, tile.SharedBytes(), 16<<10, "fits WebGPU's default limit")
 			require.LessOrEqual(t, tile.Threads, 256, "fits WebGPU's default limit")
 			require.LessOrEqual(t, max(tile.TM, tile.TN), 1<<15, "rows and columns fit in 16 bits")

@@ -198,3 +198,18 @@ func (p *Plan) launchWindow(g *group, first int, w windows) {
 		l.SpanA, l.SpanB, l.SpanC = w[0].span(), w[1].span(), w[2].span()
 	}
 }
+
+// elementA is the offset of op(A)[i, k], elementB that of op(B)[k, j].
+func (p *Problem) elementA(i, k int) int {
+	if p.TransA {
+		return p.A.Offset + k*p.A.LD + i
+	}
+	return p.A.Offset + i*p.A.LD + k
+}
+
+func (p *Problem) elementB(k, j int) int {
+	if p.TransB {
+		return p.B.Offset + j*p.B.LD + k
+	}
+	return p.B.Offset + k*p.B.LD + j
+}

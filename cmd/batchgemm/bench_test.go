@@ -65,8 +65,8 @@ func TestBench(t *testing.T) {
 
 func TestBenchText(t *testing.T) {
 	text := succeed(t, tiny, "bench", "-", "--repeat", "1", "--cold", "--schedule", "split-k", "--tile", "small")
-	require.Regexp(t, `(?m)^workload +GFLOP +batchgemm/wall +TFLOP/s +host +error$`, text)
-	require.Regexp(t, `(?m)^- +0\.0000\d+ +\S+ \(\S+-\S+\) +\S+ +\S+ +\S+$`, text)
+	require.Regexp(t, `(?m)^workload +GFLOP +plan +batchgemm/wall +TFLOP/s +host +error$`, text)
+	require.Regexp(t, `(?m)^- +0\.0000\d+ +\S+ +\S+ \(\S+-\S+\) +\S+ +\S+ +\S+$`, text)
 	require.Contains(t, text, "rotated beyond the L2 cache")
 }
 

@@ -29,7 +29,8 @@ type Case struct {
 	Workload string   `json:"workload"`
 	Problems int      `json:"problems"`
 	GFLOP    float64  `json:"gflop"`
-	Schedule string   `json:"schedule"` // of our plan, as Tiles
+	Plan     float64  `json:"plan_micros"` // to plan and encode the batch once more, on one core
+	Schedule string   `json:"schedule"`    // of our plan, as Tiles
 	Tiles    []string `json:"tiles"`
 	Rows     []Row    `json:"rows"` // the first is the one that the others are compared with
 	Regret   *Regret  `json:"regret,omitempty"`
@@ -222,6 +223,7 @@ func (r *Report) fields() []field {
 	all := []field{
 		{"workload", func(c *Case) string { return c.Workload }},
 		{"GFLOP", func(c *Case) string { return digits(c.GFLOP) }},
+		{"plan", func(c *Case) string { return digits(c.Plan) }},
 	}
 	columns := r.columns()
 	for i, k := range columns {
@@ -301,6 +303,7 @@ func (r *Report) writeNotes(w io.Writer) error {
 	for _, k := range r.columns() {
 		note(k.method+"/"+k.timed, "%s", timedHow[k.timed])
 	}
+	note("plan", "microseconds to plan and encode the batch once more, on one core of the host")
 	note("host", "microseconds of the call, without waiting")
 	note("error", "the largest against float64, as a part of what rounding explains")
 	for _, s := range r.Speedups {
@@ -353,7 +356,7 @@ func digits(x float64) string {
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
-	records := [][]string{{"workload", "problems", "gflop", "schedule", "tiles", "method", "timed", "device_us", "device_us_min", "device_us_max",
+	records := [][]string{{"workload", "problems", "gflop", "plan_us", "schedule", "tiles", "method", "timed", "device_us", "device_us_min", "device_us_max",
 		"host_us", "host_us_min", "host_us_max", "gflops", "slower", "error", "checked_problems", "regret", "best_tile", "best_schedule"}}
 	for _, c := range r.Cases {
 		for i, row := range c.Rows {
@@ -364,7 +367,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 			if c.Regret != nil && i == 0 {
 				regret = []string{number(c.Regret.Ratio), c.Regret.Tile, c.Regret.Schedule}
 			}
-			record := []string{c.Workload, strconv.Itoa(c.Problems), number(c.GFLOP), c.Schedule, strings.Join(c.Tiles, " "), row.Method, row.Timed,
+			record := []string{c.Workload, strconv.Itoa(c.Problems), number(c.GFLOP), number(c.Plan), c.Schedule, strings.Join(c.Tiles, " "), row.Method, row.Timed,
 				number(row.Device.Median), number(row.Device.Min), number(row.Device.Max)}
 			record = append(append(record, host...), number(row.GFLOPS), number(row.Slower), number(row.Error), strconv.Itoa(row.Checked))
 			records = append(records, append(record, regret...))

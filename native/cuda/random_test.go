@@ -17,13 +17,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestRandomProblems checks 10,000 problems of all kinds against float64.
+// TestRandomProblems checks 10,000 problems of all kinds against float64, and 500
+// in short runs, as under a sanitizer.
 func TestRandomProblems(t *testing.T) {
-	if testing.Short() {
-		t.Skip("10,000 problems")
-	}
 	d := drivertest.Open(t, Driver())
-	for seed := range uint64(100) {
+	seeds := uint64(100)
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
 		require.NoError(t, checkRandom(t.Context(), d, seed, 100), "seed %d", seed)
 	}
 }
