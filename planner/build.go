@@ -51,7 +51,6 @@ func (p *Plan) Build(d *Device, b Batch, o Options) error {
 	}
 	p.Batch = append(p.Batch[:0], b...)
 	p.Device, p.Options = *d, o
-	p.scratch.model.set(d)
 	p.Choice = slices.Grow(p.Choice[:0], len(b))[:len(b)]
 	p.Segments, p.Fixups, p.Launches = p.Segments[:0], p.Fixups[:0], p.Launches[:0]
 	p.Workers = append(p.Workers[:0], 0)
@@ -77,6 +76,10 @@ func (p *Plan) choose() (err error) {
 	if p.Options.Rule, err = ParseRule(string(p.Options.Rule)); err != nil {
 		return err
 	}
+	if p.Options.Compute, err = ParseCompute(string(p.Options.Compute)); err != nil {
+		return err
+	}
+	p.scratch.model.set(&p.Device, p.Options.Compute)
 	switch {
 	case p.Options.Tile != "":
 		return p.chooseTile(p.Options.Tile)
@@ -96,7 +99,7 @@ func (p *Plan) chooseTile(name string) error {
 		return err
 	}
 	if !p.scratch.model.tiles[id].fits {
-		return fmt.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", tiles[id], tiles[id].SharedBytes(), p.Device.Name, p.Device.GroupShared)
+		return p.Device.refuse(id, p.Options.Compute)
 	}
 	for i := range p.Choice {
 		p.Choice[i] = id
@@ -117,9 +120,24 @@ func (p *Plan) schedule(g *group) Schedule {
 	return s
 }
 
-// fits reports whether a workgroup of the tile can run. Thread counts above the
-// device's limit are no obstacle: kernels then give each thread more outputs.
-func (d *Device) fits(id TileID) bool { return tiles[id].SharedBytes() <= d.GroupShared }
+// fits reports whether a workgroup of the tile can run on the device and may run
+// in the compute mode. Thread counts above the device's limit are no obstacle:
+// kernels then give each thread more outputs.
+func (d *Device) fits(id TileID, c Compute) bool { return d.refuse(id, c) == nil }
+
+// refuse says why a tile does not fit.
+func (d *Device) refuse(id TileID, c Compute) error {
+	t := &tiles[id]
+	switch {
+	case t.Unit == UnitMMA && !d.MMA, t.Unit == UnitWGMMA && !d.WGMMA:
+		return fmt.Errorf("tile %v needs tensor cores (%s), which device %s has not", t, t.Unit, d.Name)
+	case t.Unit != UnitFMA && c == ComputeF32:
+		return fmt.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", t, c)
+	case t.SharedBytes() > d.GroupShared:
+		return fmt.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", t, t.SharedBytes(), d.Name, d.GroupShared)
+	}
+	return nil
+}
 
 // sort puts the problems that need work in launch order.
 func (p *Plan) sort() {
@@ -185,6 +203,7 @@ func (p *Plan) dealGroup(g *group, s Schedule) {
 
 func (p *Plan) group(id TileID, transA, transB bool, problems []ordered) group {
 	g := group{Kernel: Kernel{Tile: id, TransA: transA, TransB: transB, Wide: true}, tile: &tiles[id], problems: problems}
+	g.TF32 = p.Options.Compute == ComputeTF32 && g.tile.Unit != UnitFMA
 	for i := range problems {
 		q := &p.Batch[problems[i].problem]
 		g.Wide = g.Wide && q.wideTile()

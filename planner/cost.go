@@ -21,72 +21,21 @@ func (l *load) addTiles(n, steps int) {
 	l.longest = max(l.longest, steps)
 }
 
-// rate is how fast a tile shape runs on the device of the measurement.
-type rate struct {
-	efficiency float64 // of the peak fp32 rate, when the device is saturated
-	step       float64 // microseconds of one K step, alone on a compute unit
-	fixed      float64 // microseconds of a worker besides its steps: item, first load, store
-	worker     float64 // microseconds of a saturated compute unit that a worker takes besides its steps
-}
-
-// rates are those of the tile table's rows, in its order: fits of model.cost to
-// measured times of 72 batches of 8 to 256 problems with sizes uniform in
-// [16, 128..512] and K in [16, 128..1024], on an H200 with driver 580. The root
-// mean square of the relative error is 3 to 7 percent a row. Choosing by them
-// costs 0.6 and 1.4 percent against the best single shape of each batch
-// (geometric mean; 11 and 22 percent at most).
-var (
-	// WGSL kernels through Vulkan, GPU timestamps.
-	wgslRates = [NumTiles]rate{
-		{0.125, 0.314, 0.70, 0.022},
-		{0.158, 0.220, 1.03, 0.023},
-		{0.306, 0.318, 1.03, 0.122},
-		{0.340, 0.425, 1.11, 0.496},
-		{0.563, 0.504, 1.74, 1.111},
-		{0.171, 0.170, 0.93, 0.036},
-		{0.343, 0.284, 0.89, 0.215},
-		{0.581, 0.285, 1.43, 0.328},
-		{0.588, 0.340, 1.29, 0.385},
-		{0.613, 0.482, 1.63, 0.388},
-		{0.710, 0.508, 1.73, 0.791},
-		{0.758, 0.780, 2.19, 0.780},
-		{0.690, 0.478, 1.20, 1.400},
-	}
-	// CUDA kernels, nodes of a CUDA graph. HIP kernels come from the same text.
-	nativeRates = [NumTiles]rate{
-		{0.118, 0.256, 0.14, 0.022},
-		{0.153, 0.376, 0.00, 0.039},
-		{0.297, 0.430, 0.00, 0.023},
-		{0.333, 0.552, 0.00, 0.083},
-		{0.537, 0.659, 0.00, 0.290},
-		{0.128, 0.190, 0.45, 0.014},
-		{0.284, 0.414, 0.57, 0.120},
-		{0.499, 0.322, 0.34, 0.133},
-		{0.471, 0.329, 0.90, 0.191},
-		{0.554, 0.589, 0.00, 0.149},
-		{0.640, 0.594, 0.00, 0.375},
-		{0.703, 0.975, 0.00, 0.343},
-		{0.694, 0.533, 0.08, 0.543},
-	}
-)
-
-// measuredUnit is the peak of a compute unit of that device, in FLOP a microsecond.
-const measuredUnit = 67e6 / 132
-
 // overlap is the share of the shorter term that adds to the longer one in cost.
 const overlap = 0.75
 
-// model is what planning derives from the device alone. A plan keeps it from
-// one Build to the next on the same device.
+// model is what planning derives from the device and the compute mode alone. A
+// plan keeps it from one Build to the next.
 type model struct {
-	device Device
-	tiles  [NumTiles]tileModel
+	device  Device
+	compute Compute
+	tiles   [NumTiles]tileModel
 }
 
 // tileModel is a tile shape on the device: its rate in microseconds, and places.
 type tileModel struct {
 	busy, alone   float64 // one K step: on a saturated compute unit, alone on one
-	worker, fixed float64 // as in rate
+	worker, fixed float64 // as in Rate
 	resident      int     // workgroups that the device runs at once
 	fits          bool
 
@@ -104,27 +53,26 @@ func (t *tileModel) work(tiles, steps int) float64 {
 	return float64(tiles) * (float64(steps)*t.busy + t.worker)
 }
 
-// set derives the model. It scales the measured rates by the peak of the
-// device's compute units. Latencies stay, because they differ less between GPUs
-// than rates do, unless the unit is too slow for them.
-func (m *model) set(d *Device) {
-	if m.device == *d {
+// set derives the model. Rates that were not measured on the device itself are
+// scaled by the peak of its compute units. Latencies stay, because they differ
+// less between GPUs than rates do, unless the unit is too slow for them.
+func (m *model) set(d *Device, c Compute) {
+	if m.device == *d && m.compute == c {
 		return
 	}
-	m.device = *d
+	m.device, m.compute = *d, c
 	unit := max(d.TFLOPS, 1e-6) * 1e6 / float64(max(d.ComputeUnits, 1))
-	slower := measuredUnit / unit
-	rates := &nativeRates
-	if d.Model == ModelWebGPU {
-		rates = &wgslRates
+	rates, slower := d.Rates, 1.0
+	if rates == nil {
+		rates, slower = d.shippedRates(), measuredUnit/unit
 	}
 	for id := range tiles {
-		t, r := &tiles[id], &rates[id]
-		busy := 2 * float64(t.TM*t.TN*t.TK) / (unit * r.efficiency)
+		t, r := &tiles[id], rates.of(TileID(id), c)
+		busy := 2 * float64(t.TM*t.TN*t.TK) / (unit * r.Efficiency)
 		m.tiles[id] = tileModel{
-			busy: busy, alone: max(r.step, busy),
-			worker: r.worker * slower, fixed: r.fixed * max(1, slower),
-			resident: d.resident(TileID(id)), fits: d.fits(TileID(id)),
+			busy: busy, alone: max(r.Step, busy),
+			worker: r.Worker * slower, fixed: r.Fixed * max(1, slower),
+			resident: d.resident(TileID(id)), fits: d.fits(TileID(id), c),
 			shiftM: shift(t.TM), shiftN: shift(t.TN), shiftK: shift(t.TK),
 		}
 	}

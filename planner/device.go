@@ -35,12 +35,29 @@ type Device struct {
 	SharedGranule   int `json:"shared_granule,omitempty"`   // bytes
 	SharedReserved  int `json:"shared_reserved,omitempty"`  // bytes that the system takes of each workgroup
 
+	// Tensor cores that our kernels use: MMA of every NVIDIA GPU from compute
+	// capability 8.0 on, WGMMA of 9.0 alone.
+	MMA   bool `json:"mma,omitempty"`
+	WGMMA bool `json:"wgmma,omitempty"`
+
+	// Rates of our kernels on this very device, in place of those that came with
+	// the package; nil: none were measured.
+	Rates *Rates `json:"-"`
+
 	// Limits of one workgroup and one launch.
 	MaxThreads  int `json:"max_threads"`           // threads of a workgroup
 	GroupShared int `json:"group_shared"`          // bytes of workgroup memory of a workgroup
 	MaxWorkers  int `json:"max_workers,omitempty"` // workgroups of a launch; 0: unlimited
 	MaxBinding  int `json:"max_binding,omitempty"` // bytes of a buffer that a launch reaches; 0: what 32-bit element offsets reach
 	MaxTrips    int `json:"max_trips,omitempty"`   // loop iterations of one thread; 0: unlimited
+}
+
+// Computes lists the compute modes that make a difference on the device.
+func (d *Device) Computes() []Compute {
+	if d.MMA || d.WGMMA {
+		return []Compute{ComputeF32Emulated, ComputeF32, ComputeTF32}
+	}
+	return []Compute{ComputeF32}
 }
 
 // known is the table of GPUs that plans can be made for anywhere.
@@ -60,8 +77,8 @@ var known = []Device{
 	cdna(Device{Name: "mi300x", ComputeUnits: 304, TFLOPS: 81.7, MaxWaves: 32, Registers: 4 * 512 * 64, RegisterGranule: 8, MaxRegisters: 512}),
 	nvidia(Device{Name: "a100", ComputeUnits: 108, TFLOPS: 19.5, Shared: 164 << 10, GroupShared: 163 << 10}),
 	nvidia(Device{Name: "a800", ComputeUnits: 108, TFLOPS: 19.5, Shared: 164 << 10, GroupShared: 163 << 10}),
-	nvidia(Device{Name: "h100", ComputeUnits: 132, TFLOPS: 67, Shared: 228 << 10, GroupShared: 227 << 10}),
-	nvidia(Device{Name: "h200", ComputeUnits: 132, TFLOPS: 67, Shared: 228 << 10, GroupShared: 227 << 10}),
+	nvidia(Device{Name: "h100", ComputeUnits: 132, TFLOPS: 67, Shared: 228 << 10, GroupShared: 227 << 10, WGMMA: true}),
+	nvidia(Device{Name: "h200", ComputeUnits: 132, TFLOPS: 67, Shared: 228 << 10, GroupShared: 227 << 10, WGMMA: true}),
 	// An H200 through Vulkan: all workgroups of an SM together get about 48 KB of
 	// workgroup memory (resident groups counted on the device).
 	webgpu(Device{Name: "h200-webgpu", ComputeUnits: 132, WaveSize: 32, TFLOPS: 67, LaunchMicros: 1.5, MaxWaves: 64, MaxGroups: 32,
@@ -90,6 +107,7 @@ func nvidia(d Device) Device {
 	d.Registers, d.RegisterGranule, d.MaxRegisters = 65536, 256, 255
 	d.SharedGranule, d.SharedReserved = 128, 1024
 	d.MaxThreads, d.LaunchMicros = 1024, 0.6
+	d.MMA = true
 	return d
 }
 

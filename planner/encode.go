@@ -46,7 +46,7 @@ const (
 
 // A launch record:
 //
-//	0 kernel bits: tile | TransA<<8 | TransB<<9 | Wide<<10 | Loop<<11 | Split<<12 | Fixup<<13
+//	0 kernel bits: tile | TransA<<8 | TransB<<9 | Wide<<10 | Loop<<11 | Split<<12 | Fixup<<13 | TF32<<14
 //	1 workers  2 Items  3 Table
 //	4,5 BaseA  6,7 BaseB  8,9 BaseC (low word, high word)  10.. zero
 
@@ -134,7 +134,7 @@ func (p *Plan) layout() {
 
 func (l *Launch) encodeRecord(w []uint32) {
 	bits := uint32(l.Tile)
-	for i, set := range [...]bool{l.TransA, l.TransB, l.Wide, l.Loop, l.Split, l.Fixup} {
+	for i, set := range [...]bool{l.TransA, l.TransB, l.Wide, l.Loop, l.Split, l.Fixup, l.TF32} {
 		if set {
 			bits |= 1 << (8 + i)
 		}

@@ -12,6 +12,7 @@ import (
 // Explanation is a plan in words and numbers, for people and for JSON.
 type Explanation struct {
 	Device    string  `json:"device"`
+	Compute   Compute `json:"compute"` // the arithmetic of its tiles: f32 unless one uses tensor cores
 	Rule      Rule    `json:"rule"`
 	Schedule  string  `json:"schedule"` // of its launches, each named once
 	GFLOP     float64 `json:"gflop"`
@@ -73,7 +74,7 @@ func (k Kernel) String() string {
 	for _, v := range []struct {
 		set  bool
 		name string
-	}{{k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.Split, "/split"}} {
+	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.Split, "/split"}} {
 		if v.set {
 			name += v.name
 		}
@@ -89,7 +90,7 @@ func transName(a, b bool) string {
 // Explain describes the plan.
 func (p *Plan) Explain() Explanation {
 	e := Explanation{
-		Device: p.Device.Name, Rule: p.Options.Rule, Schedule: p.scheduleNames(),
+		Device: p.Device.Name, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
 		GFLOP: p.Batch.FLOPs() / 1e9, Micros: p.Cost,
 		TLP: p.TLP, TLPGroups: p.threadParallelism(TLPEq3),
 		Workers: len(p.Workers) - 1, Segments: len(p.Segments),
@@ -120,6 +121,16 @@ func (p *Plan) Explain() Explanation {
 		e.Occupancy /= float64(total)
 	}
 	return e
+}
+
+// arithmetic is the least exact one that a launch uses.
+func (p *Plan) arithmetic() Compute {
+	for i := range p.Launches {
+		if p.Launches[i].Tile.Tile().Unit != UnitFMA {
+			return p.Options.Compute
+		}
+	}
+	return ComputeF32
 }
 
 // scheduleNames lists the schedules of the launches.
@@ -166,6 +177,7 @@ func (p *Plan) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "device\t%s\n", e.Device)
 	fmt.Fprintf(tw, "rule; schedule\t%s; %s\n", e.Rule, e.Schedule)
+	fmt.Fprintf(tw, "compute\t%s\n", e.Compute)
 	fmt.Fprintf(tw, "work\t%d problems, %.4g GFLOP\n", len(e.Problems), e.GFLOP)
 	fmt.Fprintf(tw, "predicted\t%.1f us, occupancy %.0f %%, TLP %.0f threads (Eq 3: %.0f)\n", e.Micros, 100*e.Occupancy, e.TLP, e.TLPGroups)
 	fmt.Fprintf(tw, "workers\t%d with %d segments, workspace %d bytes, plan %d bytes\n", e.Workers, e.Segments, e.Workspace, e.PlanBytes)

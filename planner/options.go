@@ -23,6 +23,21 @@ const (
 	ScheduleStreamK      Schedule = "stream-k"      // even shares of all MAC iterations
 )
 
+// Compute names the arithmetic that a plan may use.
+type Compute string
+
+const (
+	// ComputeF32Emulated is the default: whatever is fastest and errs no more than
+	// IEEE fp32 does. Tile rows of tensor cores multiply in three tf32 products
+	// (Ootomo & Yokota 2022); all other rows in fp32.
+	ComputeF32Emulated Compute = "f32-emulated"
+	// ComputeF32 allows fused multiply-adds in IEEE fp32 alone.
+	ComputeF32 Compute = "f32"
+	// ComputeTF32 also allows one tf32 product in place of three: 10 bits of
+	// mantissa, errors about 700 times those of fp32.
+	ComputeTF32 Compute = "tf32"
+)
+
 // TLPEquation selects the parallelism measure of RuleZhang2025.
 type TLPEquation int
 
@@ -34,6 +49,7 @@ const (
 // Options change how a plan is made. The zero value is the default: what
 // measures best.
 type Options struct {
+	Compute  Compute  `json:"compute,omitempty"`
 	Rule     Rule     `json:"rule,omitempty"`
 	Schedule Schedule `json:"schedule,omitempty"`
 	// Tile forces one row of the tile table for every problem, by name.
@@ -44,8 +60,18 @@ type Options struct {
 	Threshold float64     `json:"threshold,omitempty"`
 }
 
-// ParseRule and ParseSchedule read names as users write them; "auto" and ""
-// give the default.
+// ParseCompute, ParseRule and ParseSchedule read names as users write them; "auto"
+// and "" give the default.
+func ParseCompute(s string) (Compute, error) {
+	switch c := Compute(s); c {
+	case "", "auto":
+		return ComputeF32Emulated, nil
+	case ComputeF32Emulated, ComputeF32, ComputeTF32:
+		return c, nil
+	}
+	return "", fmt.Errorf("unknown compute mode %q (known: %s, %s, %s)", s, ComputeF32Emulated, ComputeF32, ComputeTF32)
+}
+
 func ParseRule(s string) (Rule, error) {
 	switch r := Rule(s); r {
 	case "", "auto":

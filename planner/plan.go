@@ -5,6 +5,8 @@ package planner
 type Kernel struct {
 	Tile           TileID
 	TransA, TransB bool
+	// TF32: one tf32 product; only with tiles of tensor cores.
+	TF32 bool
 	// Wide: operands whose memory runs along the rows or columns of the tile, A
 	// transposed and B not, allow 16-byte loads in every problem of the launch
 	// (base offset and leading dimension are multiples of 4 elements). The other

@@ -12,7 +12,7 @@ import (
 // batch must have passed Check.
 func Costs(d *Device, b Batch, dst []float64) []float64 {
 	var m model
-	m.set(d)
+	m.set(d, ComputeF32Emulated)
 	units := float64(max(d.ComputeUnits, 1))
 	dst = slices.Grow(dst[:0], len(b))[:len(b)]
 	for i := range b {

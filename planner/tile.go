@@ -14,7 +14,17 @@ type Tile struct {
 	Threads    int  // work-items of the workgroup
 	RM, RN     int  // register block: rows x columns of C that one thread accumulates
 	Zhang      bool // row of Zhang et al. 2025, Table 3; the others are ours
+	Unit       Unit // what multiplies
 }
+
+// Unit is the part of a compute unit that multiplies.
+type Unit string
+
+const (
+	UnitFMA   Unit = ""      // fused multiply-adds of fp32
+	UnitMMA   Unit = "mma"   // tensor cores, a warp at a time (NVIDIA from 8.0 on)
+	UnitWGMMA Unit = "wgmma" // tensor cores, four warps at a time (NVIDIA 9.0)
+)
 
 // TileID is an index into Tiles().
 type TileID uint8

@@ -111,7 +111,7 @@ func TestLookupDevice(t *testing.T) {
 		require.Positive(t, min(d.ComputeUnits, d.WaveSize, d.MaxWaves, d.MaxGroups, d.Shared, d.MaxThreads, d.GroupShared), d.Name)
 		require.Positive(t, min(d.TFLOPS, d.LaunchMicros), d.Name)
 		for id := range tiles {
-			require.True(t, d.fits(TileID(id)), "%s runs every tile", d.Name)
+			require.Equal(t, d.fits(TileID(id), ComputeF32), tiles[id].Unit == UnitFMA, "%s runs every tile of plain fp32", d.Name)
 		}
 	}
 	d, err := LookupDevice("GFX90A")

@@ -121,7 +121,7 @@ func (p *Plan) shrinkToBindings() {
 	}
 	flat := 0
 	for id := range tiles {
-		if tiles[id].TM < tiles[flat].TM && p.Device.fits(TileID(id)) {
+		if tiles[id].TM < tiles[flat].TM && p.scratch.model.tiles[id].fits {
 			flat = id
 		}
 	}

@@ -50,7 +50,7 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 	var all []*forced
 	for _, tile := range planner.Tiles() {
 		for _, schedule := range planner.Schedules() {
-			plan, err := c.device.Plan(c.batch, planner.Options{Tile: tile.Name, Schedule: schedule})
+			plan, err := c.device.Plan(c.batch, planner.Options{Compute: c.options.Compute, Tile: tile.Name, Schedule: schedule})
 			if err != nil {
 				continue // the device cannot run this tile
 			}

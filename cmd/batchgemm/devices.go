@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -59,8 +60,17 @@ The default is what run takes when it is not told otherwise.`,
 	}
 }
 
+// computes lists the compute modes of a device.
+func computes(d dispatch.Info) string {
+	var names []string
+	for _, c := range d.Planner.Computes() {
+		names = append(names, string(c))
+	}
+	return strings.Join(names, " ")
+}
+
 func (l *listing) text(w io.Writer) error {
-	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "DRIVER", "KIND", "SUBGROUP", "DEFAULT"}}
+	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "DRIVER", "KIND", "SUBGROUP", "COMPUTE", "DEFAULT"}}
 	var notes []string
 	for _, b := range l.Backends {
 		if b.Unavailable != "" {
@@ -74,7 +84,7 @@ func (l *listing) text(w io.Writer) error {
 			if l.Default != nil && *l.Default == (deviceRef{d.Backend, d.Index}) {
 				chosen = "*"
 			}
-			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, d.Driver, kind, d.Subgroup, chosen})
+			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, d.Driver, kind, d.Subgroup, computes(d), chosen})
 		}
 	}
 	if l.Error != "" {

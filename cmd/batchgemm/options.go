@@ -62,9 +62,9 @@ func exists(backend string, index int) bool {
 
 // planFlags are the options of the planner.
 type planFlags struct {
-	rule, schedule, tile string
-	tlp                  int
-	threshold            float64
+	compute, rule, schedule, tile string
+	tlp                           int
+	threshold                     float64
 }
 
 func (f *planFlags) flags(cmd *cobra.Command) {
@@ -79,11 +79,14 @@ func (f *planFlags) flags(cmd *cobra.Command) {
 		}
 		return names
 	}
+	computes := []string{string(planner.ComputeF32Emulated), string(planner.ComputeF32), string(planner.ComputeTF32)}
+	cmd.Flags().StringVar(&f.compute, "compute", "", "arithmetic that is allowed: "+strings.Join(computes, ", ")+" (default "+computes[0]+")")
 	cmd.Flags().StringVar(&f.rule, "rule", "", "how tiles are chosen: "+strings.Join(rules, " or ")+" (default cost)")
 	cmd.Flags().StringVar(&f.schedule, "schedule", "auto", "who does what: "+strings.Join(schedules, ", "))
 	cmd.Flags().StringVar(&f.tile, "tile", "", "one tile for every problem: "+strings.Join(tiles(), ", "))
 	cmd.Flags().IntVar(&f.tlp, "tlp", int(planner.TLPEq4), "parallelism measure of zhang2025: equation 3 or 4")
 	cmd.Flags().Float64Var(&f.threshold, "threshold", 0, "parallelism that zhang2025 aims at, in threads (default: from the device)")
+	complete(cmd, "compute", func() []string { return computes })
 	complete(cmd, "rule", func() []string { return rules })
 	complete(cmd, "schedule", func() []string { return schedules })
 	complete(cmd, "tile", tiles)
@@ -91,6 +94,10 @@ func (f *planFlags) flags(cmd *cobra.Command) {
 
 // options checks the flags. All errors are about usage.
 func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
+	compute, err := planner.ParseCompute(f.compute)
+	if err != nil {
+		return planner.Options{}, usageError{err}
+	}
 	rule, err := planner.ParseRule(f.rule)
 	if err != nil {
 		return planner.Options{}, usageError{err}
@@ -116,7 +123,7 @@ func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
 	if err != nil {
 		return planner.Options{}, usageError{err}
 	}
-	return planner.Options{Rule: rule, Schedule: schedule, Tile: f.tile, TLP: planner.TLPEquation(f.tlp), Threshold: f.threshold}, nil
+	return planner.Options{Compute: compute, Rule: rule, Schedule: schedule, Tile: f.tile, TLP: planner.TLPEquation(f.tlp), Threshold: f.threshold}, nil
 }
 
 // complete offers the values of a flag to the shell.
