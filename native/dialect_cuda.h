@@ -4,7 +4,8 @@
 #include <stdint.h>
 
 #define BG_DEVICE __device__ __forceinline__
-#define BG_SHARED __shared__
+#define BG_SHARED(type, name, n) __shared__ type name[n]
+#define BG_UNROLL_STEPS _Pragma("unroll")
 #define BG_KERNEL(threads, groups) extern "C" __global__ void __launch_bounds__(threads, groups)
 
 BG_DEVICE uint32_t threadId() { return threadIdx.x; }
@@ -31,3 +32,24 @@ BG_DEVICE void copyIf(uint32_t bits, int j, SharedAddress to, const float* from)
 BG_DEVICE void commitCopies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 template <int kPending>
 BG_DEVICE void waitCopies() { asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory"); }
+
+// Copies are the copies of one operand. They need nothing of the thread that
+// started them.
+template <int kFloats>
+struct Copies {
+  BG_DEVICE explicit Copies(const float*) {}
+
+  // start starts n copies, of which the bits of `exists` tell the ones to make.
+  template <int kBytes, int n, class To, class From>
+  BG_DEVICE void start(uint32_t exists, To to, From from) {
+#pragma unroll
+    for (int j = 0; j < n; ++j) copyIf<kBytes>(exists, j, to(j), from(j));
+  }
+
+  template <int kBytes, int n, class To>
+  BG_DEVICE void land(To) {}
+};
+
+// Packed is what multiplyAdd works on at once.
+using Packed = float;
+BG_DEVICE Packed multiplyAdd(float x, Packed y, Packed sum) { return fmaf(x, y, sum); }

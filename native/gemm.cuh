@@ -44,19 +44,21 @@ struct Tile {
   static constexpr int VA = RM < 4 ? RM : 4, VB = RN < 4 ? RN : 4;  // elements of a shared-memory load
 };
 
-template <int n>
+// Vector is n floats that move at once. Element is float, or what the dialect
+// multiplies at once.
+template <int n, class Element = float>
 struct alignas(4 * n) Vector {
-  float x[n];
+  Element x[4 * n / sizeof(Element)];
 };
 
-template <int n>
-BG_DEVICE Vector<n> loadVector(const float* at) {
-  return *reinterpret_cast<const Vector<n>*>(at);
+template <int n, class Element = float>
+BG_DEVICE Vector<n, Element> loadVector(const float* at) {
+  return *reinterpret_cast<const Vector<n, Element>*>(at);
 }
 
-template <int n>
-BG_DEVICE void storeVector(float* at, const Vector<n>& v) {
-  *reinterpret_cast<Vector<n>*>(at) = v;
+template <int n, class Element = float>
+BG_DEVICE void storeVector(float* at, const Vector<n, Element>& v) {
+  *reinterpret_cast<Vector<n, Element>*>(at) = v;
 }
 
 // rowsOn is p, n rows of ld elements further: one multiplication and addition.
@@ -95,9 +97,11 @@ struct Operand {
   uint32_t k;      // of the first element within a step
   uint32_t valid;  // a bit for each element whose row or column exists; wide: for each column of a vector
   bool wide;       // copies of 16 bytes
+  Copies<kCount> copies;
+  uint32_t pending;  // the stage that they fill
 
   BG_DEVICE Operand(const float* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared)
-      : ld(ld_), wide(kCanBeWide && aligned) {
+      : ld(ld_), wide(kCanBeWide && aligned), copies(start) {
     const uint32_t t = threadId();
     if constexpr (kAlongK) {
       const uint32_t row = t / kRun;
@@ -127,62 +131,58 @@ struct Operand {
     if (kCanBeWide && wide) {
       const uint32_t rows = min(below(left, kWideStride), static_cast<uint32_t>(kCount / 4));
       if (valid == 15) {
-        const uint32_t exists = lowBits(rows);
-#pragma unroll
-        for (int j = 0; j < kCount / 4; ++j) {
-          copyIf<16>(exists, j, to + stage + 4 * j * kWideStride * kPitch, rowsOn(at, j * kWideStride, ld));
-        }
+        copies.template start<16, kCount / 4>(
+            lowBits(rows), [&](int j) { return wideTo(j, stage); }, [&](int j) { return rowsOn(at, j * kWideStride, ld); });
       } else {  // the last columns of the matrix
 #pragma unroll 1
         for (uint32_t j = 0; j < rows; ++j) {
 #pragma unroll
           for (int i = 0; i < 3; ++i) {
-            copyIf<4>(valid, i, to + stage + 4 * (j * kWideStride * kPitch + i), rowsOn(at, j * kWideStride, ld) + i);
+            copyIf<4>(valid, i, wideTo(j, stage) + 4 * i, rowsOn(at, j * kWideStride, ld) + i);
           }
         }
       }
     } else {
       const uint32_t exists = left < T::TK ? valid & lowBits(below(left, kStep) * kRows) : valid;
-#pragma unroll
-      for (int j = 0; j < kCount; ++j) {
-        const int along = j / kRows * kStep, across = j % kRows * kStride;
-        copyIf<4>(exists, j, to + stage + 4 * (along * kPitch + across),
-                  kAlongK ? rowsOn(at, across, ld) + along : rowsOn(at, along, ld));
-      }
+      copies.template start<4, kCount>(
+          exists, [&](int j) { return narrowTo(j, stage); },
+          [&](int j) {
+            const int along = j / kRows * kStep, across = j % kRows * kStride;
+            return kAlongK ? rowsOn(at, across, ld) + along : rowsOn(at, along, ld);
+          });
     }
     at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);
+    pending = stage;
   }
-};
 
-// Accumulator is the register block of a thread.
-template <class T>
-struct Accumulator {
-  float c[T::RM][T::RN];
-
-  BG_DEVICE void step(const float* a, const float* b) {
-    Vector<T::VA> x[T::RM / T::VA];
-    Vector<T::VB> y[T::RN / T::VB];
-#pragma unroll
-    for (int i = 0; i < T::RM / T::VA; ++i) x[i] = loadVector<T::VA>(a + i * T::VA * T::kTeamRows);
-#pragma unroll
-    for (int j = 0; j < T::RN / T::VB; ++j) y[j] = loadVector<T::VB>(b + j * T::VB * T::kTeamCols);
-#pragma unroll
-    for (int i = 0; i < T::RM; ++i) {
-#pragma unroll
-      for (int j = 0; j < T::RN; ++j) {
-        c[i][j] = fmaf(x[i / T::VA].x[i % T::VA], y[j / T::VB].x[j % T::VB], c[i][j]);
-      }
+  // land ends the copies that copy started last, where the dialect has something to do for that.
+  BG_DEVICE void land() {
+    if (kCanBeWide && wide) {
+      if (valid == 15) copies.template land<16, kCount / 4>([&](int j) { return wideTo(j, pending); });
+    } else {
+      copies.template land<4, kCount>([&](int j) { return narrowTo(j, pending); });
     }
   }
+
+  // The places in shared memory of a thread's copies.
+  BG_DEVICE SharedAddress wideTo(int j, uint32_t stage) const { return to + stage + 4 * j * kWideStride * kPitch; }
+  BG_DEVICE SharedAddress narrowTo(int j, uint32_t stage) const {
+    const int along = j / kRows * kStep, across = j % kRows * kStride;
+    return to + stage + 4 * (along * kPitch + across);
+  }
 };
 
-// Place says which part of the tile a thread computes.
+// Accumulator is the register block of a thread and where it lies in the tile.
 template <class T>
-struct Place {
-  uint32_t group, row, col;  // K group; first row and column of the thread
-  uint32_t teamRow, teamCol; // first row and column of its team
+struct Accumulator {
+  static constexpr int kGroups = T::kGroups;
+  static constexpr int kPacked = sizeof(Packed) / 4;
 
-  BG_DEVICE Place() {
+  Packed c[T::RM][T::RN / kPacked];
+  uint32_t group, row, col;   // K group; first row and column of the thread
+  uint32_t teamRow, teamCol;  // first row and column of its team
+
+  BG_DEVICE Accumulator() {
     constexpr int kTeamsAcross = T::TN / (T::kTeamCols * T::RN);
     const uint32_t t = threadId(), lane = t % T::kTeam, team = t % T::kGroupThreads / T::kTeam;
     group = t / T::kGroupThreads;
@@ -190,6 +190,72 @@ struct Place {
     teamCol = team % kTeamsAcross * (T::kTeamCols * T::RN);
     row = teamRow + lane / T::kTeamCols * T::VA;
     col = teamCol + lane % T::kTeamCols * T::VB;
+  }
+
+  // active reports whether the team has outputs within the first rows and cols.
+  BG_DEVICE bool active(uint32_t rows, uint32_t cols) const { return teamRow < rows && teamCol < cols; }
+
+  // The first elements of A and B that the thread reads of a stage.
+  template <int kPitch>
+  BG_DEVICE const float* firstA(const float* stage) const { return stage + group * kPitch + row; }
+  template <int kPitch>
+  BG_DEVICE const float* firstB(const float* stage) const { return stage + group * kPitch + col; }
+
+  BG_DEVICE void clear() {
+#pragma unroll
+    for (int i = 0; i < T::RM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN / kPacked; ++j) c[i][j] = Packed{};
+    }
+  }
+
+  // multiply adds the products of a step of which `left` k's exist.
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) {
+    if (left >= T::TK) {
+BG_UNROLL_STEPS
+      for (int k = 0; k < T::TK; k += T::kGroups) step(a + k * kPitchA, b + k * kPitchB);
+    } else {
+#pragma unroll 1
+      for (uint32_t k = group; k < left; k += T::kGroups) {
+        step(a, b);
+        a += T::kGroups * kPitchA;
+        b += T::kGroups * kPitchB;
+      }
+    }
+  }
+
+  BG_DEVICE void step(const float* a, const float* b) {
+    Vector<T::VA> x[T::RM / T::VA];
+    Vector<T::VB, Packed> y[T::RN / T::VB];
+#pragma unroll
+    for (int i = 0; i < T::RM / T::VA; ++i) x[i] = loadVector<T::VA>(a + i * T::VA * T::kTeamRows);
+#pragma unroll
+    for (int j = 0; j < T::RN / T::VB; ++j) y[j] = loadVector<T::VB, Packed>(b + j * T::VB * T::kTeamCols);
+#pragma unroll
+    for (int i = 0; i < T::RM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN; j += kPacked) {
+        c[i][j / kPacked] =
+            multiplyAdd(x[i / T::VA].x[i % T::VA], y[j / T::VB].x[j % T::VB / kPacked], c[i][j / kPacked]);
+      }
+    }
+  }
+
+  // store writes the block to its place in the tile, which K groups do one behind the other.
+  BG_DEVICE void store(float* shared) const {
+    float* const block = shared + (group * T::TM + row) * T::TN + col;
+#pragma unroll
+    for (int i = 0; i < T::RM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN; j += T::VB) {
+        Vector<T::VB, Packed> v;
+#pragma unroll
+        for (int e = 0; e < T::VB / kPacked; ++e) v.x[e] = c[i][j / kPacked + e];
+        const int row = i / T::VA * T::VA * T::kTeamRows + i % T::VA;
+        storeVector(block + row * T::TN + j * T::kTeamCols, v);
+      }
+    }
   }
 };
 
@@ -200,21 +266,61 @@ BG_DEVICE void storeElement(float* c, float alpha, float sum, float beta) {
   *c = value;
 }
 
-template <class T, bool kTransA, bool kTransB>
+// storeTile writes the first rows and cols of a tile that lies in shared memory,
+// one K group behind the other: to = alpha * sum over groups + beta * to.
+//
+// A thread has outputs kApart rows apart, of which it handles kAtOnce at a time,
+// more if it also reads them: reads wait for memory and must overlap. They are
+// not predicated, because the compiler would have one wait for the other, but
+// repeat the last row.
+template <class T, int kGroups, bool kReads>
+BG_DEVICE void storeTile(const float* shared, float* to, uint32_t ld, uint32_t rows, uint32_t cols, float alpha, float beta) {
+  constexpr int kApart = T::kThreads / T::TN, kMost = kReads ? 16 : 8;
+  constexpr int kAtOnce = T::TM / kApart < kMost ? T::TM / kApart : kMost;
+  const uint32_t t = threadId(), row = t / T::TN, col = t % T::TN;
+  if (col >= cols) return;
+  const float* from = shared + t;
+  to = rowsOn(to, row, ld) + col;
+#pragma unroll 1
+  for (uint32_t r = row; r < rows; r += kAtOnce * kApart) {
+    float value[kAtOnce], old[kAtOnce];
+    if (kReads) {
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) old[i] = *rowsOn(to, min(static_cast<uint32_t>(i * kApart), rows - 1 - r), ld);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      value[i] = from[i * T::kThreads];
+#pragma unroll
+      for (int g = 1; g < kGroups; ++g) value[i] += from[g * T::TM * T::TN + i * T::kThreads];
+      value[i] *= alpha;
+      if (kReads) value[i] = fmaf(beta, old[i], value[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (r + i * kApart < rows) *rowsOn(to, i * kApart, ld) = value[i];
+    }
+    from += kAtOnce * T::kThreads;
+    to = rowsOn(to, kAtOnce * kApart, ld);
+  }
+}
+
+// gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies.
+template <class T, bool kTransA, bool kTransB, class Sum = Accumulator<T>>
 BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                     const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
   using OperandA = Operand<T, T::TM, !kTransA>;
   using OperandB = Operand<T, T::TN, kTransB>;
   constexpr int kStageFloats = OperandA::kFloats + OperandB::kFloats;
-  constexpr int kSumFloats = T::kGroups * T::TM * T::TN;
+  constexpr int kSumFloats = Sum::kGroups * T::TM * T::TN;
   constexpr int kFloats = T::kStages * kStageFloats > kSumFloats ? T::kStages * kStageFloats : kSumFloats;
-  BG_SHARED float4 memory[kFloats / 4];
+  BG_SHARED(float4, memory, kFloats / 4);
   float* const shared = reinterpret_cast<float*>(memory);
 
   const uint32_t t = threadId();
-  const Place<T> place;
-  const float* const readA = shared + place.group * OperandA::kPitch + place.row;
-  const float* const readB = shared + OperandA::kFloats + place.group * OperandB::kPitch + place.col;
+  Sum sum;
+  const float* const readA = sum.template firstA<OperandA::kPitch>(shared);
+  const float* const readB = sum.template firstB<OperandB::kPitch>(shared + OperandA::kFloats);
 
   uint32_t item = workerId(), end = item + 1;
   if (table != nullptr) {
@@ -224,28 +330,11 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   for (; item < end; ++item) {
     const uint4 offsets = items[3 * item], shape = items[3 * item + 1], finish = items[3 * item + 2];
     const uint32_t depth = offsets.w, rows = shape.w & 0xffff, cols = shape.w >> 16;
-    const bool active = place.teamRow < rows && place.teamCol < cols;
+    const bool active = sum.active(rows, cols);
 
-    Accumulator<T> sum;
-#pragma unroll
-    for (int i = 0; i < T::RM; ++i) {
-#pragma unroll
-      for (int j = 0; j < T::RN; ++j) sum.c[i][j] = 0.0f;
-    }
+    sum.clear();
     auto multiply = [&](uint32_t left, int stage) {
-      const float *a = readA + stage, *b = readB + stage;
-      if (!active) return;
-      if (left >= T::TK) {
-#pragma unroll
-        for (int k = 0; k < T::TK; k += T::kGroups) sum.step(a + k * OperandA::kPitch, b + k * OperandB::kPitch);
-      } else {
-#pragma unroll 1
-        for (uint32_t k = place.group; k < left; k += T::kGroups) {
-          sum.step(a, b);
-          a += T::kGroups * OperandA::kPitch;
-          b += T::kGroups * OperandB::kPitch;
-        }
-      }
+      if (active) sum.template multiply<OperandA::kPitch, OperandB::kPitch>(readA + stage, readB + stage, left);
     };
 
     if (depth != 0) {
@@ -266,6 +355,8 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       int in = kLastStage, out = 0;
       for (uint32_t left = depth;;) {
         waitCopies<T::kStages - 2>();
+        a.land();
+        b.land();
         barrier();
         copy(in);
         multiply(left, out);
@@ -277,50 +368,19 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     }
 
     barrier();
-    float* const block = shared + (place.group * T::TM + place.row) * T::TN + place.col;
-#pragma unroll
-    for (int i = 0; i < T::RM; ++i) {
-#pragma unroll
-      for (int j = 0; j < T::RN; j += T::VB) {
-        Vector<T::VB> v;
-#pragma unroll
-        for (int e = 0; e < T::VB; ++e) v.x[e] = sum.c[i][j + e];
-        const int row = i / T::VA * T::VA * T::kTeamRows + i % T::VA;
-        storeVector(block + row * T::TN + j * T::kTeamCols, v);
-      }
-    }
+    sum.store(shared);
     barrier();
 
-    // Outputs kApart rows apart, kAtOnce at a time so that reads of C overlap.
-    constexpr int kApart = T::kThreads / T::TN, kAtOnce = T::TM / kApart < 8 ? T::TM / kApart : 8;
-    const uint32_t row = t / T::TN, col = t % T::TN, slot = finish.z;
-    const float alpha = depth == 0 ? 0.0f : __uint_as_float(finish.x), beta = __uint_as_float(finish.y);
-    const float* from = shared + t;
-    float* to = slot == kFinal ? rowsOn(C + offsets.z, row, shape.z) + col : workspace + static_cast<size_t>(slot) * (T::TM * T::TN) + t;
-    const uint32_t ld = slot == kFinal ? shape.z : T::TN;
-    const uint32_t bound = slot == kFinal ? (col < cols ? rows : 0) : T::TM;
-#pragma unroll 1
-    for (uint32_t r = row; r < bound; r += kAtOnce * kApart) {
-      float value[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        value[i] = from[i * T::kThreads];
-#pragma unroll
-        for (int g = 1; g < T::kGroups; ++g) value[i] += from[g * T::TM * T::TN + i * T::kThreads];
-        if (slot == kFinal) value[i] *= alpha;
-      }
-      if (slot == kFinal && beta != 0.0f) {
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          if (r + i * kApart < bound) value[i] = fmaf(beta, *rowsOn(to, i * kApart, ld), value[i]);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (r + i * kApart < bound) *rowsOn(to, i * kApart, ld) = value[i];
-      }
-      from += kAtOnce * T::kThreads;
-      to = rowsOn(to, kAtOnce * kApart, ld);
+    const uint32_t slot = finish.z;
+    float* const partial = workspace + static_cast<size_t>(slot) * (T::TM * T::TN);
+    const float beta = __uint_as_float(finish.y);
+    const float alpha = depth == 0 ? 0.0f : __uint_as_float(finish.x);
+    if (slot != kFinal) {
+      storeTile<T, Sum::kGroups, false>(shared, partial, T::TN, T::TM, T::TN, 1.0f, 0.0f);
+    } else if (beta == 0.0f) {
+      storeTile<T, Sum::kGroups, false>(shared, C + offsets.z, shape.z, rows, cols, alpha, 0.0f);
+    } else {
+      storeTile<T, Sum::kGroups, true>(shared, C + offsets.z, shape.z, rows, cols, alpha, beta);
     }
     if (item + 1 < end) barrier();
   }
@@ -338,7 +398,7 @@ template <class T>
 BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, const float* __restrict__ workspace) {
   constexpr uint32_t kVectors = T::TM * T::TN / 4;  // of a slot
   static_assert(kVectors % kPieceVectors == 0, "uneven tile");
-  BG_SHARED float4 sums[kSlotSets * kPieceVectors];
+  BG_SHARED(float4, sums, kSlotSets * kPieceVectors);
 
   const uint4 target = items[2 * workerId()], source = items[2 * workerId() + 1];
   const uint32_t rows = target.z & 0xffff, cols = target.z >> 16, count = source.z;

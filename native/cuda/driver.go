@@ -190,5 +190,7 @@ func (f *facts) planner() planner.Device {
 		SharedReserved:  f.reservedShared,
 		MaxThreads:      f.threads,
 		GroupShared:     f.groupShared,
+		MMA:             true, // from compute capability 8.0 on
+		WGMMA:           f.major == 9,
 	}
 }
