@@ -97,10 +97,8 @@ func TestResources(t *testing.T) {
 	table, err := resources()
 	require.NoError(t, err)
 	require.Equal(t, 2*len(kernels()), len(table))
-	// Bytes spilled, of which the table has these alone.
-	spilled := map[string]int{"sm_80 bg_large_8x8_k2_nt": 40}
 	for name, u := range table {
-		require.Equal(t, spilled[name], u.spilled, "%s spills registers", name)
+		require.Zero(t, u.spilled, "%s spills registers", name)
 	}
 	for _, major := range []int{8, 9} {
 		for _, k := range kernels() {
