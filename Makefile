@@ -2,6 +2,7 @@
 # make test    set up what is missing, then run all tests
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector
 # make cuda    rebuild the CUDA kernels after a change of native/, where nvcc is
+# make hip     rebuild the HIP kernels, where clang-19 and lld-19 are
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -9,7 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # build of the binding would take minutes.
 RACE        := ./planner/... ./wgsl/... ./native/... ./internal/... ./dispatch/...
 
-.PHONY: demo build test check fmt vet staticcheck tidy race bench golden cuda setup
+.PHONY: demo build test check fmt vet staticcheck tidy race bench golden cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -23,8 +24,9 @@ build:
 test: setup
 	$(GO) test ./...
 
-# WebGPU must run, on Mesa's software driver if need be: its tests may not skip.
-check: export BATCHGEMM_REQUIRE = webgpu
+# WebGPU must run, on Mesa's software driver if need be, and so must the compilers
+# of the HIP kernels and of their emulation: tests of these may not skip.
+check: export BATCHGEMM_REQUIRE = webgpu,clang
 check: setup fmt vet staticcheck tidy test race
 
 fmt:
@@ -49,8 +51,12 @@ bench:
 golden:
 	$(GO) test ./planner ./wgsl ./native ./internal/bench ./cmd/... -update
 
+
 cuda:
 	scripts/cuda.sh
+
+hip:
+	scripts/hip.sh
 
 setup:
 	@scripts/setup.sh

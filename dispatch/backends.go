@@ -4,6 +4,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/cpu"
 	"github.com/batchgemm/batchgemm/native/cuda"
+	"github.com/batchgemm/batchgemm/native/hip"
 	"github.com/batchgemm/batchgemm/webgpu"
 )
 
@@ -11,7 +12,7 @@ import (
 // anywhere. Adding a backend is one line.
 var backends = []driver.Driver{
 	cuda.Driver(),
-	driver.Missing("hip", "not written yet"),
+	hip.Driver(),
 	webgpu.Driver(),
 	cpu.Driver(),
 }

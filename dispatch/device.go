@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -22,9 +23,16 @@ type Device struct {
 	closed bool
 }
 
+// newDevice takes rates that were measured on the device, if there are any. A file
+// of them that does not serve is no reason to fail: batchgemm devices tells of it.
 func newDevice(d driver.Device, passed []Skip) *Device {
-	h := newHost(d)
-	return &Device{driver: d, info: d.Info(), passed: passed, host: h, gemm: session{hosts: []*host{h}}}
+	device := &Device{driver: d, info: d.Info(), passed: passed}
+	if rates, err := ratefile.Load(&device.info); err == nil {
+		device.info.Planner.Rates = rates
+	}
+	device.host = newHost(d, &device.info.Planner)
+	device.gemm.hosts = []*host{device.host}
+	return device
 }
 
 // acquire keeps the device open until release. Calls must not nest.
@@ -39,7 +47,8 @@ func (d *Device) acquire() error {
 
 func (d *Device) release() { d.mu.RUnlock() }
 
-// Info describes the device.
+// Info describes the device. Info.Planner.Rates are those that batchgemm tune
+// measured on it, or nil.
 func (d *Device) Info() Info { return d.info }
 
 // Passed lists the backends that Open passed over, and why.

@@ -57,11 +57,12 @@ func (f *fake) Open(ctx context.Context, index int) (driver.Device, error) {
 type fakeDevice struct {
 	driver.Device
 	info              driver.Info
-	prepared          atomic.Int32 // calls of Prepare
-	writes            atomic.Int32 // calls of Buffer.Write
-	written           atomic.Int64 // elements
-	allocated, most   atomic.Int64 // elements of open buffers, now and at most
-	programs, buffers atomic.Int32 // open
+	prepared          atomic.Int32                 // calls of Prepare
+	plan              atomic.Pointer[planner.Plan] // of the last one
+	writes            atomic.Int32                 // calls of Buffer.Write
+	written           atomic.Int64                 // elements
+	allocated, most   atomic.Int64                 // elements of open buffers, now and at most
+	programs, buffers atomic.Int32                 // open
 	closes            atomic.Int32
 	submit, read      func() error // nil: go on
 	prepare, alloc    func() error
@@ -100,6 +101,7 @@ func (d *fakeDevice) Prepare(ctx context.Context, p *planner.Plan) (driver.Progr
 		return nil, err
 	}
 	d.prepared.Add(1)
+	d.plan.Store(p)
 	d.programs.Add(1)
 	return &fakeProgram{made, d}, nil
 }

@@ -64,11 +64,14 @@ func give(turn chan struct{}) { <-turn }
 // host is a device as GEMM uses it. The holder of turn owns the lanes.
 type host struct {
 	device driver.Device
+	facts  *planner.Device
 	turn   chan struct{}
 	lanes  [maxLanes]lane
 }
 
-func newHost(d driver.Device) *host { return &host{device: d, turn: make(chan struct{}, 1)} }
+func newHost(d driver.Device, facts *planner.Device) *host {
+	return &host{device: d, facts: facts, turn: make(chan struct{}, 1)}
+}
 
 // lane does one part after another, each from the upload to the results. Lanes
 // of a device share nothing, so that one copies while another computes.
@@ -146,7 +149,7 @@ func (s *session) remember(ctx context.Context, batch planner.Batch, parts [][]*
 		for _, p := range own {
 			p.first = e.results
 			e.results += p.sizes[2]
-			if err := p.prepare(ctx, s.hosts[i].device); err != nil {
+			if err := p.prepare(ctx, s.hosts[i]); err != nil {
 				_ = e.close() // the first error counts
 				return nil, s.name(i, err)
 			}
@@ -161,14 +164,13 @@ func (s *session) remember(ctx context.Context, batch planner.Batch, parts [][]*
 	return e, last.close()
 }
 
-func (p *part) prepare(ctx context.Context, d driver.Device) error {
-	info := d.Info()
-	plan, err := planner.New(&info.Planner, p.batch, planner.Options{})
+func (p *part) prepare(ctx context.Context, h *host) error {
+	plan, err := planner.New(h.facts, p.batch, planner.Options{})
 	if err != nil {
 		return err
 	}
 	p.batch = nil // the plan has it
-	p.program, err = d.Prepare(ctx, plan)
+	p.program, err = h.device.Prepare(ctx, plan)
 	return err
 }
 

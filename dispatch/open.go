@@ -80,6 +80,10 @@ func Devices() []Listing {
 // passed over, because the cpu backend is faster (some 20 times, against Mesa's
 // lavapipe); a fixed backend takes them too.
 //
+// Plans of the device are made by the rates of its kernels that batchgemm tune
+// measured, where there are any, and else by those that came with the package
+// (BATCHGEMM_CACHE=off: by these in any case).
+//
 // A backend is passed over only when it is unavailable, which Device.Passed
 // reports; any other failure of it is returned. When nothing can be opened the
 // error wraps ErrUnavailable and lists all reasons.

@@ -7,10 +7,10 @@ import (
 )
 
 // OnStream opens the GPU again, as a device whose work goes to a stream of the
-// caller (of the backend cuda: a CUstream of the GPU's primary context), where it
-// is ordered with the caller's own work. Run only queues launches there, so that
-// the caller may capture it in a CUDA graph. Closing it leaves the stream and d
-// as they are.
+// caller (cuda: a CUstream of the GPU's primary context; hip: a hipStream_t of the
+// GPU), where it is ordered with the caller's own work. Run only queues launches
+// there, so that the caller may capture it in a graph. Closing it leaves the
+// stream and d as they are.
 func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	w, err := d.wrapper()
 	if err != nil {
@@ -21,7 +21,9 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDevice(made, nil), nil
+	device := newDevice(made, nil)
+	device.info.Planner.Rates = d.info.Planner.Rates // so that plans of the one are plans of the other
+	return device, nil
 }
 
 // Wrap makes a buffer of n float32 in memory of the GPU that the caller

@@ -30,7 +30,7 @@ struct Tile {
   static constexpr int TM = kTM, TN = kTN, TK = kTK, RM = kRM, RN = kRN;
   static constexpr int kThreads = kThreads_;
   static constexpr int kStages = kStages_;  // steps in shared memory: one is multiplied, the others are on their way
-  static constexpr int kMinGroups = kMinGroups_;  // thread groups that must fit in a compute unit's registers
+  static constexpr int kMinGroups = kMinGroups_;  // that must fit in registers at once: thread groups of a compute unit; HIP: waves of a SIMD
   static constexpr int kGroups = kThreads * RM * RN / (TM * TN);  // K groups
   static constexpr int kGroupThreads = kThreads / kGroups;
   static_assert(kGroupThreads * kGroups == kThreads && TK % kGroups == 0, "uneven tile");
@@ -266,33 +266,34 @@ BG_DEVICE void storeElement(float* c, float alpha, float sum, float beta) {
   *c = value;
 }
 
-// storeTile writes the first rows and cols of a tile that lies in shared memory,
-// one K group behind the other: to = alpha * sum over groups + beta * to.
+// storeTile writes the first rows and cols of a tile that lies in shared memory
+// with rows of kPitch elements, one K group behind the other: to = alpha * sum
+// over groups + beta * to.
 //
 // A thread has outputs kApart rows apart, of which it handles kAtOnce at a time,
 // more if it also reads them: reads wait for memory and must overlap. They are
 // not predicated, because the compiler would have one wait for the other, but
-// repeat the last row.
-template <class T, int kGroups, bool kReads>
+// repeat the first.
+template <class T, int kGroups, bool kReads, int kPitch = T::TN>
 BG_DEVICE void storeTile(const float* shared, float* to, uint32_t ld, uint32_t rows, uint32_t cols, float alpha, float beta) {
   constexpr int kApart = T::kThreads / T::TN, kMost = kReads ? 16 : 8;
   constexpr int kAtOnce = T::TM / kApart < kMost ? T::TM / kApart : kMost;
   const uint32_t t = threadId(), row = t / T::TN, col = t % T::TN;
   if (col >= cols) return;
-  const float* from = shared + t;
+  const float* from = shared + t + row * (kPitch - T::TN);
   to = rowsOn(to, row, ld) + col;
 #pragma unroll 1
   for (uint32_t r = row; r < rows; r += kAtOnce * kApart) {
     float value[kAtOnce], old[kAtOnce];
     if (kReads) {
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) old[i] = *rowsOn(to, min(static_cast<uint32_t>(i * kApart), rows - 1 - r), ld);
+      for (int i = 0; i < kAtOnce; ++i) old[i] = *rowsOn(to, r + i * kApart < rows ? i * kApart : 0, ld);
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      value[i] = from[i * T::kThreads];
+      value[i] = from[i * kApart * kPitch];
 #pragma unroll
-      for (int g = 1; g < kGroups; ++g) value[i] += from[g * T::TM * T::TN + i * T::kThreads];
+      for (int g = 1; g < kGroups; ++g) value[i] += from[(g * T::TM + i * kApart) * kPitch];
       value[i] *= alpha;
       if (kReads) value[i] = fmaf(beta, old[i], value[i]);
     }
@@ -300,10 +301,38 @@ BG_DEVICE void storeTile(const float* shared, float* to, uint32_t ld, uint32_t r
     for (int i = 0; i < kAtOnce; ++i) {
       if (r + i * kApart < rows) *rowsOn(to, i * kApart, ld) = value[i];
     }
-    from += kAtOnce * T::kThreads;
+    from += kAtOnce * kApart * kPitch;
     to = rowsOn(to, kAtOnce * kApart, ld);
   }
 }
+
+// Target is where the sums of a segment go: a block of C, or a partial tile.
+struct Target {
+  float* to;
+  uint32_t ld, rows, cols;
+  float alpha, beta;
+
+  template <class T>
+  static BG_DEVICE Target ofItem(const uint4& offsets, const uint4& shape, const uint4& finish, float* C, float* workspace) {
+    if (finish.z != kFinal) {
+      return {workspace + static_cast<uint64_t>(finish.z) * (T::TM * T::TN), T::TN, T::TM, T::TN, 1.0f, 0.0f};
+    }
+    const float alpha = offsets.w == 0 ? 0.0f : __uint_as_float(finish.x);
+    return {C + offsets.z, shape.z, shape.w & 0xffff, shape.w >> 16, alpha, __uint_as_float(finish.y)};
+  }
+
+  // part is `count` rows from `first` on, as far as they exist.
+  BG_DEVICE Target part(uint32_t first, uint32_t count) const {
+    return {rowsOn(to, first, ld), ld, rows > first ? min(rows - first, count) : 0, cols, alpha, beta};
+  }
+
+  // store adds up kGroups tiles in shared memory with rows of kPitch.
+  template <class T, int kGroups, int kPitch>
+  BG_DEVICE void store(const float* shared) const {
+    if (beta == 0.0f) storeTile<T, kGroups, false, kPitch>(shared, to, ld, rows, cols, alpha, beta);
+    else storeTile<T, kGroups, true, kPitch>(shared, to, ld, rows, cols, alpha, beta);
+  }
+};
 
 // gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies.
 template <class T, bool kTransA, bool kTransB, class Sum = Accumulator<T>>
@@ -317,7 +346,6 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   BG_SHARED(float4, memory, kFloats / 4);
   float* const shared = reinterpret_cast<float*>(memory);
 
-  const uint32_t t = threadId();
   Sum sum;
   const float* const readA = sum.template firstA<OperandA::kPitch>(shared);
   const float* const readB = sum.template firstB<OperandB::kPitch>(shared + OperandA::kFloats);
@@ -371,17 +399,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     sum.store(shared);
     barrier();
 
-    const uint32_t slot = finish.z;
-    float* const partial = workspace + static_cast<size_t>(slot) * (T::TM * T::TN);
-    const float beta = __uint_as_float(finish.y);
-    const float alpha = depth == 0 ? 0.0f : __uint_as_float(finish.x);
-    if (slot != kFinal) {
-      storeTile<T, Sum::kGroups, false>(shared, partial, T::TN, T::TM, T::TN, 1.0f, 0.0f);
-    } else if (beta == 0.0f) {
-      storeTile<T, Sum::kGroups, false>(shared, C + offsets.z, shape.z, rows, cols, alpha, 0.0f);
-    } else {
-      storeTile<T, Sum::kGroups, true>(shared, C + offsets.z, shape.z, rows, cols, alpha, beta);
-    }
+    Target::ofItem<T>(offsets, shape, finish, C, workspace).template store<T, Sum::kGroups, T::TN>(shared);
     if (item + 1 < end) barrier();
   }
 }

@@ -1,23 +1,79 @@
-// All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here.
+// All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here. The
+// names are bg_, the tile, the transposes, then _tf32 for one product on tensor
+// cores, then _cluster.
 #include "dialect_cuda.h"
 #include "gemm.cuh"
+#include "fragment.cuh"
+#include "tensor_cuda.h"
+#include "tensor.cuh"
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#include "wgmma_cuda.h"
+#include "wgmma_operand.cuh"
+#include "wgmma_items.cuh"
+#include "wgmma_store.cuh"
+#include "wgmma.cuh"
+#endif
 
-#define BG_GEMM(name, suffix, transA, transB)                                                                    \
-  BG_KERNEL(name::kThreads, name::kMinGroups)                                                                    \
-  bg_##name##_##suffix(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C,      \
-                       float* workspace) {                                                                       \
-    gemm<name, transA, transB>(items, table, A, B, C, workspace);                                                \
+#define BG_FUNCTION(name) \
+  name(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace)
+
+#define BG_FIXUP(tile, name)                                                                                         \
+  BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
+  name(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) {                \
+    fixup<tile>(items, C, workspace);                                                                                \
   }
 
-#define BG_TILE(name, ...)                                                                                       \
-  using name = Tile<__VA_ARGS__>;                                                                                \
-  BG_GEMM(name, nn, false, false)                                                                                \
-  BG_GEMM(name, nt, false, true)                                                                                 \
-  BG_GEMM(name, tn, true, false)                                                                                 \
-  BG_GEMM(name, tt, true, true)                                                                                  \
-  BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                         \
-  bg_##name##_fixup(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) { \
-    fixup<name>(items, C, workspace);                                                                            \
-  }
+// BG_GEMM makes the kernel of a tile by a function template.
+#define BG_GEMM(tile, name, function, ...)                                                                           \
+  BG_KERNEL(tile::kThreads, tile::kMinGroups)                                                                        \
+  BG_FUNCTION(name) { function<tile, __VA_ARGS__>(items, table, A, B, C, workspace); }
+
+// BG_TILE makes the kernels of a tile of plain fp32.
+#define BG_TILE(name, ...)                                                                                           \
+  using name = Tile<__VA_ARGS__>;                                                                                    \
+  BG_GEMM(name, bg_##name##_nn, gemm, false, false)                                                                  \
+  BG_GEMM(name, bg_##name##_nt, gemm, false, true)                                                                   \
+  BG_GEMM(name, bg_##name##_tn, gemm, true, false)                                                                   \
+  BG_GEMM(name, bg_##name##_tt, gemm, true, true)                                                                    \
+  BG_FIXUP(name, bg_##name##_fixup)
+
+// BG_TENSOR makes those of a tile of tensor cores.
+#define BG_TENSOR_MODE(name, mode, suffix, cluster)                                                                  \
+  BG_GEMM(name##mode, bg_##name##_nn##mode##suffix, tensorGemm, false, false, cluster)                               \
+  BG_GEMM(name##mode, bg_##name##_nt##mode##suffix, tensorGemm, false, true, cluster)                                \
+  BG_GEMM(name##mode, bg_##name##_tn##mode##suffix, tensorGemm, true, false, cluster)                                \
+  BG_GEMM(name##mode, bg_##name##_tt##mode##suffix, tensorGemm, true, true, cluster)
+#define BG_TENSOR(name, ...)                                                                                         \
+  using name = TensorTile<__VA_ARGS__, true>;                                                                        \
+  using name##_tf32 = TensorTile<__VA_ARGS__, false>;                                                                \
+  BG_TENSOR_MODE(name, , , false)                                                                                    \
+  BG_TENSOR_MODE(name, _tf32, , false)                                                                               \
+  BG_FIXUP(name, bg_##name##_fixup)
+
+// BG_TENSOR_CLUSTER makes its kernels for clusters, which came with 9.0.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define BG_TENSOR_CLUSTER(name)                                                                                      \
+  BG_TENSOR_MODE(name, , _cluster, true)                                                                             \
+  BG_TENSOR_MODE(name, _tf32, _cluster, true)
+#else
+#define BG_TENSOR_CLUSTER(name)
+#endif
+
+// BG_WGMMA makes those of a tile of warpgroup products, which only sm_90a has.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define BG_WGMMA_MODE(name, mode)                                                                                    \
+  BG_GEMM(name##mode, bg_##name##_nn##mode, wgmmaGemm, false, false)                                                 \
+  BG_GEMM(name##mode, bg_##name##_nt##mode, wgmmaGemm, false, true)                                                  \
+  BG_GEMM(name##mode, bg_##name##_tn##mode, wgmmaGemm, true, false)                                                  \
+  BG_GEMM(name##mode, bg_##name##_tt##mode, wgmmaGemm, true, true)
+#define BG_WGMMA(name, ...)                                                                                          \
+  using name = WgmmaTile<__VA_ARGS__, true>;                                                                         \
+  using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;                                                                 \
+  BG_WGMMA_MODE(name, )                                                                                              \
+  BG_WGMMA_MODE(name, _tf32)                                                                                         \
+  BG_FIXUP(name, bg_##name##_fixup)
+#else
+#define BG_WGMMA(...)
+#endif
 
 #include "tiles.inc"

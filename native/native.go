@@ -4,9 +4,12 @@
 //
 // gemm.cuh is the text of the kernels, written against a small dialect header so
 // that CUDA and HIP share it. kernels.cu makes the kernels of every row of the
-// tile table (tiles.inc) for NVIDIA GPUs; scripts/cuda.sh compiles it to
-// products/, which is committed and embedded, so that neither building nor
-// running needs a CUDA toolkit. products/MANIFEST has the hashes of the sources.
+// tile table (tiles.inc) for NVIDIA GPUs, kernels.hip (tiles_hip.inc) for those of
+// AMD, where mfma.cuh adds kernels for matrix cores; scripts/cuda.sh and
+// scripts/hip.sh compile them to products/, which is committed and embedded, so
+// that neither building nor running needs a toolkit. products/MANIFEST and
+// HIP-MANIFEST have the hashes of the sources. shim/ runs the HIP kernels on the
+// CPU, for tests.
 //
 // All kernels have the same six parameters of 8 bytes each:
 //
@@ -40,9 +43,19 @@ func KernelName(k planner.Kernel) string {
 	suffix := "fixup"
 	if !k.Fixup {
 		suffix = transposition(k.TransA) + transposition(k.TransB)
+		if k.TF32 {
+			suffix += "_tf32"
+		}
+		if k.Cluster > 0 {
+			suffix += "_cluster"
+		}
 	}
 	return "bg_" + identifier(k.Tile.Tile()) + "_" + suffix
 }
+
+// MatrixKernelName is the symbol of a kernel that does the same with matrix
+// cores, of which code objects have those that HIPKernel names.
+func MatrixKernelName(k planner.Kernel) string { return KernelName(k) + "_mfma" }
 
 func transposition(trans bool) string {
 	if trans {
@@ -58,14 +71,14 @@ const (
 )
 
 // Geometry gives the launch of a kernel: the threads of a group, the bytes of
-// dynamic shared memory (none: the kernels' shared memory is static), and the
-// groups that share an item, the second extent of the grid.
+// dynamic shared memory, which only kernels for tensor cores have, and the groups
+// that share an item, the second extent of the grid.
 func Geometry(k planner.Kernel) (threads, sharedBytes, pieces int) {
 	t := k.Tile.Tile()
 	if k.Fixup {
 		return pieceVectors * slotSets, 0, t.TM * t.TN / (4 * pieceVectors)
 	}
-	return t.Threads, 0, 1
+	return t.Threads, dynamicShared(k), 1
 }
 
 // Image returns the code of all kernels for a compute capability, and its kind
@@ -77,8 +90,8 @@ func Image(major, minor int) (code []byte, kind string, err error) {
 		return nil, "", fmt.Errorf("compute capability %d.%d is below 8.0", major, minor)
 	case major == 8: // cubins run on later minor versions of their major one
 		return image("sm_80.cubin")
-	case major == 9:
-		return image("sm_90.cubin")
+	case major == 9: // with instructions that no other version has
+		return image("sm_90a.cubin")
 	}
 	return image("compute_80.ptx")
 }
@@ -109,7 +122,7 @@ func Resources(k planner.Kernel, major int) (planner.Resources, error) {
 	if err != nil {
 		return planner.Resources{}, err
 	}
-	arch := "sm_90"
+	arch := "sm_90a"
 	if major == 8 {
 		arch = "sm_80"
 	}
@@ -117,7 +130,7 @@ func Resources(k planner.Kernel, major int) (planner.Resources, error) {
 	if !ok {
 		return planner.Resources{}, fmt.Errorf("no kernel %s for %s in the products", KernelName(k), arch)
 	}
-	return planner.Resources{Registers: u.registers, Shared: u.shared}, nil
+	return planner.Resources{Registers: u.registers, Shared: u.shared + dynamicShared(k)}, nil
 }
 
 // usage is a line of products/resources.tsv.

@@ -12,47 +12,84 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite tiles.inc")
+var update = flag.Bool("update", false, "rewrite the lists of tiles")
 
 func TestTileList(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile("tiles.inc", []byte(tileList()), 0o644))
+		require.NoError(t, os.WriteFile("tiles_hip.inc", []byte(hipTileList()), 0o644))
 	}
 	text, err := os.ReadFile("tiles.inc")
 	require.NoError(t, err)
 	require.Equal(t, tileList(), string(text), "run go test ./native -update, then scripts/cuda.sh where nvcc is")
+	text, err = os.ReadFile("tiles_hip.inc")
+	require.NoError(t, err)
+	require.Equal(t, hipTileList(), string(text), "run go test ./native -update, then scripts/hip.sh")
 }
 
 // TestProductsAreCurrent fails when a source changed after the products were built.
 func TestProductsAreCurrent(t *testing.T) {
-	manifest, err := products.ReadFile("products/MANIFEST")
-	require.NoError(t, err)
-	sources := 0
-	for line := range strings.Lines(string(manifest)) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		fields := strings.Fields(line)
-		require.Len(t, fields, 2, line)
-		text, err := os.ReadFile(fields[1])
-		require.NoError(t, err)
-		sum := sha256.Sum256(text)
-		require.Equal(t, fields[0], hex.EncodeToString(sum[:]),
-			"%s changed: run scripts/cuda.sh where nvcc is and commit the products", fields[1])
-		sources++
+	for _, test := range []struct {
+		manifest string
+		sources  int
+		remedy   string
+	}{
+		{"MANIFEST", 13, "run scripts/cuda.sh where nvcc is"},
+		{"HIP-MANIFEST", 6, "run scripts/hip.sh where clang-19 is"},
+	} {
+		t.Run(test.manifest, func(t *testing.T) {
+			manifest, err := products.ReadFile("products/" + test.manifest)
+			require.NoError(t, err)
+			sources := 0
+			for line := range strings.Lines(string(manifest)) {
+				if strings.HasPrefix(line, "#") {
+					continue
+				}
+				fields := strings.Fields(line)
+				require.Len(t, fields, 2, line)
+				text, err := os.ReadFile(fields[1])
+				require.NoError(t, err)
+				sum := sha256.Sum256(text)
+				require.Equal(t, fields[0], hex.EncodeToString(sum[:]), "%s changed: %s and commit the products", fields[1], test.remedy)
+				sources++
+			}
+			require.Equal(t, test.sources, sources)
+		})
 	}
-	require.Equal(t, 5, sources)
 }
 
-// kernels are all kernels that differ in name.
+// kernels are all kernels without tensor cores that differ in name.
 func kernels() []planner.Kernel {
 	var all []planner.Kernel
-	for id := range planner.NumTiles {
+	for id := range planner.NumFMATiles {
 		k := planner.Kernel{Tile: planner.TileID(id)}
 		all = append(all, k, planner.Kernel{Tile: k.Tile, Fixup: true})
 		for _, trans := range [][2]bool{{false, true}, {true, false}, {true, true}} {
 			k.TransA, k.TransB = trans[0], trans[1]
 			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// tensorKernels are all kernels with tensor cores that there are for an architecture.
+func tensorKernels(arch string) []planner.Kernel {
+	var all []planner.Kernel
+	for id := planner.TileID(planner.NumFMATiles); id < planner.TileID(planner.NumTiles); id++ {
+		tile := id.Tile()
+		if tile.Unit == planner.UnitWGMMA && arch != "sm_90a" {
+			continue
+		}
+		all = append(all, planner.Kernel{Tile: id, Fixup: true})
+		for bits := range 16 {
+			set := func(i int) bool { return bits>>i&1 == 1 }
+			k := planner.Kernel{Tile: id, TransA: set(0), TransB: set(1), TF32: set(2)}
+			if set(3) {
+				k.Cluster = 2
+			}
+			if k.Cluster == 0 || tile.Clusters && arch == "sm_90a" {
+				all = append(all, k)
+			}
 		}
 	}
 	return all
@@ -66,7 +103,7 @@ func TestImage(t *testing.T) {
 	}{
 		{"A100", 8, 0, "sm_80.cubin", "\x7fELF"},
 		{"later minor version", 8, 9, "sm_80.cubin", "\x7fELF"},
-		{"H200", 9, 0, "sm_90.cubin", "\x7fELF"},
+		{"H200", 9, 0, "sm_90a.cubin", "\x7fELF"},
 		{"later major version", 12, 0, "compute_80.ptx", "//"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -74,7 +111,7 @@ func TestImage(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, test.kind, kind)
 			require.True(t, strings.HasPrefix(string(code), test.begin))
-			for _, k := range kernels() {
+			for _, k := range append(kernels(), tensorKernels(strings.TrimSuffix(kind, ".cubin"))...) {
 				require.True(t, strings.Contains(string(code), KernelName(k)), KernelName(k))
 			}
 		})
@@ -96,9 +133,11 @@ func TestPTX(t *testing.T) {
 func TestResources(t *testing.T) {
 	table, err := resources()
 	require.NoError(t, err)
-	require.Equal(t, 2*len(kernels()), len(table))
+	require.Equal(t, 2*len(kernels())+len(tensorKernels("sm_80"))+len(tensorKernels("sm_90a")), len(table))
+	// Bytes spilled, of which the table has these alone.
+	spilled := map[string]int{"sm_90a bg_large_8x8_nt": 88, "sm_80 bg_tensor_64x64_tt": 28, "sm_90a bg_tensor_64x64_tt": 28}
 	for name, u := range table {
-		require.Zero(t, u.spilled, "%s spills registers", name)
+		require.Equal(t, spilled[name], u.spilled, "%s spills registers", name)
 	}
 	for _, major := range []int{8, 9} {
 		for _, k := range kernels() {
@@ -115,6 +154,23 @@ func TestResources(t *testing.T) {
 				require.GreaterOrEqual(t, d.Occupancy(threads, r).Groups, min(minGroups(k.Tile.Tile()), 4), KernelName(k))
 			}
 		}
+	}
+}
+
+// TestTensorResources keeps what the tile table says of kernels for tensor cores
+// equal to the products: the most that one of a tile takes.
+func TestTensorResources(t *testing.T) {
+	most := map[planner.TileID]planner.Resources{}
+	for _, k := range tensorKernels("sm_90a") {
+		r, err := Resources(k, 9)
+		require.NoError(t, err)
+		if !k.Fixup {
+			m := most[k.Tile]
+			most[k.Tile] = planner.Resources{Registers: max(m.Registers, r.Registers), Shared: max(m.Shared, r.Shared)}
+		}
+	}
+	for id, r := range most {
+		require.Equal(t, r, id.Tile().Resources(), id.Tile().Name)
 	}
 }
 

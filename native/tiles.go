@@ -16,11 +16,97 @@ const unitRegisters = 65536
 func tileList() string {
 	var b strings.Builder
 	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, groups per unit\n")
-	for _, t := range planner.Tiles() {
+	for _, t := range planner.Tiles()[:planner.NumFMATiles] {
 		fmt.Fprintf(&b, "BG_TILE(%s, %d, %d, %d, %d, %d, %d, %d, %d)\n",
 			identifier(t), t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), minGroups(t))
 	}
+	b.WriteString("// Tensor cores: name, TM, TN, step along K of a team, teams, stages, groups per unit\n")
+	for _, t := range planner.Tiles() {
+		if t.Unit == planner.UnitMMA {
+			m := tensorOf(t)
+			fmt.Fprintf(&b, "BG_TENSOR(%s, %d, %d, %d, %d, %d, %d)\n", identifier(t), t.TM, t.TN, tensorStep, m.teams, m.stages, m.groups)
+			if t.Clusters {
+				fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", identifier(t))
+			}
+		}
+	}
+	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply and that split, groups per unit, stages, steps ahead\n")
+	for _, t := range planner.Tiles() {
+		if t.Unit == planner.UnitWGMMA {
+			w := wgmmaOf(t)
+			fmt.Fprintf(&b, "BG_WGMMA(%s, %d, %d, %d, %d, %d, %d, %d)\n", identifier(t), t.TM, t.TN, w.consumers, w.splitters, w.groups, w.stages, w.ahead)
+		}
+	}
 	return b.String()
+}
+
+// wgmmaTile is what kernels of wgmma.cuh have beside the tile table: warpgroups
+// that multiply and that split, thread groups that must fit in a compute unit,
+// stages of B and steps that copies are ahead.
+type wgmmaTile struct{ consumers, splitters, groups, stages, ahead int }
+
+// wgmmaOf fills the shared memory: of two thread groups, or of one.
+func wgmmaOf(t planner.Tile) wgmmaTile {
+	w := wgmmaTile{consumers: t.TM / 64, groups: 2, stages: 2, ahead: 2}
+	w.splitters = t.Threads/128 - w.consumers - 1 // and one loads
+	switch {
+	case w.consumers == 2:
+		w.groups, w.stages, w.ahead = 1, 3, 3
+	case w.splitters == 2:
+		w.groups, w.stages, w.ahead = 1, 4, 4
+	}
+	return w
+}
+
+// tensorTile is what kernels of tensor.cuh have beside the tile table: teams of
+// warps that share K, stages of shared memory, thread groups whose registers must
+// fit in a compute unit.
+type tensorTile struct{ teams, stages, groups int }
+
+// tensorStep is the depth of a step of a team.
+const tensorStep = 32
+
+// tensorOf chooses them. Each warp computes 32 x 32. Measured on an H200: with
+// four teams two stages let two groups reside; one team wants three stages.
+func tensorOf(t planner.Tile) tensorTile {
+	teams := t.Threads / (32 * (t.TM / 32) * (t.TN / 32))
+	if teams > 1 {
+		return tensorTile{teams: teams, stages: 2, groups: 2}
+	}
+	return tensorTile{teams: 1, stages: 3, groups: 4}
+}
+
+// dynamicShared is the dynamic shared memory of a kernel in bytes.
+func dynamicShared(k planner.Kernel) int {
+	switch unit := k.Tile.Tile().Unit; {
+	case k.Fixup:
+		return 0
+	case unit == planner.UnitMMA:
+		return tensorShared(k)
+	case unit == planner.UnitWGMMA: // the most that a transposition takes, checked by its kernels
+		return k.Tile.Tile().Shared
+	}
+	return 0
+}
+
+// tensorShared is the dynamic shared memory of a kernel of tensor.cuh, in bytes:
+// its stages, with a line of 16 bytes more a row or two where memory does not run
+// along K, later the sums of the teams, and what a cluster sends.
+func tensorShared(k planner.Kernel) int {
+	t := k.Tile.Tile()
+	m := tensorOf(t)
+	operand := func(length int, alongK bool) int {
+		if alongK {
+			return length * (tensorStep + 4)
+		}
+		return tensorStep * (length + 8)
+	}
+	stage := operand(t.TM, !k.TransA) + operand(t.TN, k.TransB)
+	floats := max(m.teams*m.stages*stage, m.teams*t.TM*(t.TN+8))
+	if k.Cluster > 0 {
+		floats += t.TM * t.TN
+	}
+	return 4 * floats
 }
 
 // bigBlock is the register block from which on a thread has enough arithmetic
@@ -59,6 +145,36 @@ func minGroups(t planner.Tile) int {
 	}
 	return unitRegisters / (t.Threads * registers)
 }
+
+// hipTileList is the text of tiles_hip.inc, the same for kernels.hip. AMD's
+// compute units have a third of the shared memory of NVIDIA's, so that steps are
+// as short as K groups allow: 4 k's each, and the 16 that copies bring at once.
+// Copies land from registers, which takes two stages.
+func hipTileList() string {
+	var b strings.Builder
+	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, waves per SIMD\n")
+	for _, t := range planner.Tiles()[:planner.NumFMATiles] {
+		b.WriteString(hipTile(t))
+	}
+	return b.String()
+}
+
+// hipTile is the part of the list that is about one tile.
+func hipTile(t planner.Tile) string {
+	text := fmt.Sprintf("BG_TILE(%s, %d, %d, %d, %d, %d, %d, 2, %d)\n",
+		identifier(t), t.TM, t.TN, max(16, 4*t.Groups()), t.Threads, t.RM, t.RN, hipWaves)
+	if hasMatrix(t) {
+		text += fmt.Sprintf("BG_MATRIX_TILE(%s)\n", identifier(t))
+	}
+	return text
+}
+
+// hipWaves is the number of waves of a SIMD whose registers must fit.
+const hipWaves = 2
+
+// hasMatrix reports whether there are kernels of the tile for matrix cores, whose
+// blocks are 16 x 16 and belong to waves of 64 lanes.
+func hasMatrix(t planner.Tile) bool { return t.TM%16 == 0 && t.TN%16 == 0 && t.Threads%64 == 0 }
 
 // identifier is the tile's name in kernel names.
 func identifier(t planner.Tile) string { return strings.ReplaceAll(t.Name, "-", "_") }

@@ -13,6 +13,9 @@ type scratch struct {
 	model   model
 	regions []region
 	order   []ordered
+	tiles   []Segment // of dealLPT, as the next two: tiles, the worker of each, and loads
+	owners  []int32
+	heap    []workerLoad
 	group   group // the one being dealt; here because dealers are called indirectly
 }
 
@@ -120,10 +123,10 @@ func (p *Plan) schedule(g *group) Schedule {
 	return s
 }
 
-// fits reports whether a workgroup of the tile can run on the device and may run
+// Fits reports whether a workgroup of the tile can run on the device and may run
 // in the compute mode. Thread counts above the device's limit are no obstacle:
 // kernels then give each thread more outputs.
-func (d *Device) fits(id TileID, c Compute) bool { return d.refuse(id, c) == nil }
+func (d *Device) Fits(id TileID, c Compute) bool { return d.refuse(id, c) == nil }
 
 // refuse says why a tile does not fit.
 func (d *Device) refuse(id TileID, c Compute) error {
@@ -133,8 +136,8 @@ func (d *Device) refuse(id TileID, c Compute) error {
 		return fmt.Errorf("tile %v needs tensor cores (%s), which device %s has not", t, t.Unit, d.Name)
 	case t.Unit != UnitFMA && c == ComputeF32:
 		return fmt.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", t, c)
-	case t.SharedBytes() > d.GroupShared:
-		return fmt.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", t, t.SharedBytes(), d.Name, d.GroupShared)
+	case t.shared() > d.GroupShared:
+		return fmt.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", t, t.shared(), d.Name, d.GroupShared)
 	}
 	return nil
 }
@@ -147,13 +150,7 @@ func (p *Plan) sort() {
 		if !q.Writes() {
 			continue
 		}
-		kernel := uint64(p.Choice[i]) << 2
-		if q.TransA {
-			kernel |= 2
-		}
-		if q.TransB {
-			kernel |= 1
-		}
+		kernel := uint64(p.Choice[i])<<2 | q.transposition()
 		order = append(order, ordered{key: kernel<<32 | uint64(MaxDim-q.depth()), problem: int32(i)})
 	}
 	slices.SortFunc(order, func(x, y ordered) int {
@@ -163,6 +160,17 @@ func (p *Plan) sort() {
 		return cmp.Compare(x.problem, y.problem)
 	})
 	p.scratch.order = order
+}
+
+// transposition tells apart the kernels of one tile shape: 2 for A, 1 for B.
+func (p *Problem) transposition() (bits uint64) {
+	if p.TransA {
+		bits |= 2
+	}
+	if p.TransB {
+		bits |= 1
+	}
+	return bits
 }
 
 // deal turns the sorted problems into launches.
@@ -190,6 +198,11 @@ func (p *Plan) deal() error {
 }
 
 func (p *Plan) dealGroup(g *group, s Schedule) {
+	if s == ScheduleCluster {
+		if size := p.scratch.model.clusterSize(g.Tile, g.load); size > 1 {
+			g.Cluster = uint8(size)
+		}
+	}
 	worker, fixup := len(p.Workers)-1, len(p.Fixups)
 	dealers[s](p, g)
 	gemm, sum := p.scratch.model.cost(g.Tile, s, g.load)

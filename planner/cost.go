@@ -53,39 +53,32 @@ func (t *tileModel) work(tiles, steps int) float64 {
 	return float64(tiles) * (float64(steps)*t.busy + t.worker)
 }
 
-// set derives the model. Rates that were not measured on the device itself are
-// scaled by the peak of its compute units. Latencies stay, because they differ
-// less between GPUs than rates do, unless the unit is too slow for them.
+// set derives the model.
 func (m *model) set(d *Device, c Compute) {
 	if m.device == *d && m.compute == c {
 		return
 	}
 	m.device, m.compute = *d, c
-	unit := max(d.TFLOPS, 1e-6) * 1e6 / float64(max(d.ComputeUnits, 1))
-	rates, slower := d.Rates, 1.0
-	if rates == nil {
-		rates, slower = d.shippedRates(), measuredUnit/unit
-	}
 	for id := range tiles {
-		t, r := &tiles[id], rates.of(TileID(id), c)
-		busy := 2 * float64(t.TM*t.TN*t.TK) / (unit * r.Efficiency)
-		m.tiles[id] = tileModel{
-			busy: busy, alone: max(r.Step, busy),
-			worker: r.Worker * slower, fixed: r.Fixed * max(1, slower),
-			resident: d.resident(TileID(id)), fits: d.fits(TileID(id), c),
-			shiftM: shift(t.TM), shiftN: shift(t.TN), shiftK: shift(t.TK),
-		}
+		m.setTile(TileID(id))
+	}
+}
+
+// setTile derives the part of one tile shape.
+func (m *model) setTile(id TileID) {
+	d, t := &m.device, &tiles[id]
+	r := d.Rate(id, m.compute)
+	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
+	m.tiles[id] = tileModel{
+		busy: busy, alone: max(r.Step, busy),
+		worker: r.Worker, fixed: r.Fixed,
+		resident: d.resident(id), fits: d.Fits(id, m.compute),
+		shiftM: shift(t.TM), shiftN: shift(t.TN), shiftK: shift(t.TK),
 	}
 }
 
 // cost predicts the microseconds of the launch that computes the tiles of l under
 // a schedule, and of the launch that sums partial tiles, if there is one.
-//
-// The first has two terms: the longest worker alone, and the work that each
-// compute unit must do. The longer counts in full and the shorter for the most
-// part, because they overlap little. The model ignores memory bandwidth, caches
-// and row strides, the order in which workgroups start, that equal tiles run in
-// whole waves, and clock changes.
 func (m *model) cost(id TileID, s Schedule, l load) (gemm, fixup float64) {
 	if l.tiles == 0 {
 		return 0, 0
@@ -105,21 +98,67 @@ func (m *model) cost(id TileID, s Schedule, l load) (gemm, fixup float64) {
 		longest = math.Ceil(l.steps / shares)
 		workers += shares
 		slots = 2 * shares
+	case ScheduleLPT:
+		return m.lptCost(id, l), 0
+	case ScheduleCluster:
+		if size := m.clusterSize(id, l); size > 1 {
+			return m.clusterCost(id, l, size), 0
+		}
 	}
+	gemm = m.launch(id, longest, workers, l.steps)
+	if slots > 0 {
+		d := &m.device
+		bytes := slots * float64(4*tiles[id].TM*tiles[id].TN)
+		fixup = d.LaunchMicros + fixupMicros + bytes/(fixupRate*float64(max(d.ComputeUnits, 1)))
+	}
+	return gemm, fixup
+}
+
+// launch predicts the microseconds of a launch of workers, of which the longest
+// has that many steps and all together have the sum.
+//
+// There are two terms: the longest worker alone, and the work that each compute
+// unit must do. The longer counts in full and the shorter for the most part,
+// because they overlap little. The model ignores memory bandwidth, caches and row
+// strides, the order in which workgroups start, that equal tiles run in whole
+// waves, and clock changes.
+func (m *model) launch(id TileID, longest, workers, sum float64) float64 {
 	t, d := &m.tiles[id], &m.device
-	units := float64(max(d.ComputeUnits, 1))
 	chain := t.fixed + longest*t.alone
 	if workers > float64(t.resident) {
 		chain += t.fixed // of the workgroups that had to wait; later ones overlap
 	}
-	work := (l.steps*t.busy + workers*t.worker) / units
-	gemm = d.LaunchMicros + math.Max(chain, work) + overlap*math.Min(chain, work)
-	if slots > 0 {
-		bytes := slots * float64(4*tiles[id].TM*tiles[id].TN)
-		fixup = d.LaunchMicros + fixupMicros + bytes/(fixupRate*units)
+	worker := t.worker
+	if tiles[id].Unit == UnitWGMMA {
+		worker += t.fixed // a unit has one worker or two, which leave the start of the next uncovered
 	}
-	return gemm, fixup
+	work := (sum*t.busy + workers*worker) / float64(max(d.ComputeUnits, 1))
+	return d.LaunchMicros + math.Max(chain, work) + overlap*math.Min(chain, work)
 }
+
+// lptCost predicts the microseconds of a launch whose workers stay and have even
+// shares: the longest tile alone, or each unit's share of the work.
+func (m *model) lptCost(id TileID, l load) float64 {
+	t, d := &m.tiles[id], &m.device
+	tile := float64(l.longest)*t.alone + t.worker
+	work := (l.steps*t.busy + float64(l.tiles)*t.worker) / float64(max(d.ComputeUnits, 1))
+	return d.LaunchMicros + t.fixed + math.Max(tile, work) + lptOverlap*math.Min(tile, work)
+}
+
+// lptOverlap is the share of the shorter term that adds to the longer one in lptCost.
+const lptOverlap = 0.25
+
+// clusterCost predicts the microseconds of a launch in which clusters share the
+// tiles of l.
+func (m *model) clusterCost(id TileID, l load, size int) float64 {
+	n := float64(size)
+	longest := math.Ceil(float64(l.longest) / n)
+	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n))
+}
+
+// clusterMicros is what the thread groups of a cluster wait for each other, and
+// for sums from each other's shared memory.
+const clusterMicros = 1.5
 
 // The fix-up launch reads every partial tile once, after the launch before it
 // wrote them.
@@ -128,10 +167,27 @@ const (
 	fixupRate   = 6000.0 // bytes a microsecond and compute unit, written and read again
 )
 
-// cheapest returns the schedule with the least predicted cost.
+// cheapest returns the schedule with the least predicted cost, of those that
+// suit the tile: workers of a warpgroup kernel take long to start and had better
+// stay; others are better served by the hardware, which starts the next workgroup
+// wherever one ends.
 func (m *model) cheapest(id TileID, l load) (best Schedule, micros float64) {
 	micros = math.Inf(1)
 	for _, s := range schedules {
+		switch s {
+		case ScheduleLPT:
+			if tiles[id].Unit != UnitWGMMA {
+				continue
+			}
+		case ScheduleDataParallel, ScheduleBatched:
+			if tiles[id].Unit == UnitWGMMA {
+				continue
+			}
+		case ScheduleCluster:
+			if !tiles[id].Clusters {
+				continue
+			}
+		}
 		if gemm, fixup := m.cost(id, s, l); gemm+fixup < micros {
 			best, micros = s, gemm+fixup
 		}
@@ -147,6 +203,26 @@ func (m *model) predict(id TileID, s Schedule, l load) float64 {
 	}
 	gemm, fixup := m.cost(id, s, l)
 	return gemm + fixup
+}
+
+// Predict is what the model says of a plan that takes one tile shape for all
+// problems: its Cost in microseconds, found without making it. Of two cases it
+// knows nothing: that a batch needs windows, which take more launches; and that the
+// shares of Stream-K may end at tiles, which leaves nothing to sum. The batch must
+// have passed Check; whether the tile can run is what Fits says.
+func (d *Device) Predict(b Batch, id TileID, s Schedule, c Compute) (micros float64) {
+	m := model{device: *d, compute: c}
+	m.setTile(id)
+	var loads [4]load // of the kernels that a plan has, one for each transposition
+	for i := range b {
+		if q := &b[i]; q.Writes() {
+			loads[q.transposition()].add(&tiles[id], q)
+		}
+	}
+	for _, l := range loads {
+		micros += m.predict(id, s, l)
+	}
+	return micros
 }
 
 // chooseByCost predicts every tile shape for the whole batch, and the cheapest

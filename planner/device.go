@@ -41,8 +41,12 @@ type Device struct {
 	WGMMA bool `json:"wgmma,omitempty"`
 
 	// Rates of our kernels on this very device, in place of those that came with
-	// the package; nil: none were measured.
+	// the package; nil: none were measured. They must not change while plans use them.
 	Rates *Rates `json:"-"`
+
+	// Kernels is what each tile's kernel takes as its compiler reports it, or zero
+	// where only the estimate of Tile.Resources is known.
+	Kernels [NumTiles]Resources `json:"-"`
 
 	// Limits of one workgroup and one launch.
 	MaxThreads  int `json:"max_threads"`           // threads of a workgroup
@@ -67,14 +71,15 @@ func (d *Device) Computes() []Compute {
 // 256 a warp, 164 and 228 KB of shared memory of which the system takes 1 KB a
 // block; SM counts and peak rates from the data sheets of the SXM parts.
 // AMD: LLVM's GCNSubtarget and AMDGPUUsage for register files, granules, waves
-// and LDS; CU counts and peak fp32 vector rates from the data sheets.
+// and LDS; CU counts and peak fp32 vector rates from the data sheets; kernels as
+// our builds are (kernels_cdna.go).
 // Launch times: 0.6 us measured for a CUDA graph node on an H200, 1.5 us for a
 // dispatch with its barrier through Vulkan there; AMD's are not measured and
 // taken to be the same.
 var known = []Device{
-	cdna(Device{Name: "mi210", ComputeUnits: 104, TFLOPS: 22.6, MaxWaves: 32, Registers: 4 * 512 * 64, RegisterGranule: 8, MaxRegisters: 512}),
-	cdna(Device{Name: "mi100", ComputeUnits: 120, TFLOPS: 23.1, MaxWaves: 40, Registers: 4 * 256 * 64, RegisterGranule: 4, MaxRegisters: 256}),
-	cdna(Device{Name: "mi300x", ComputeUnits: 304, TFLOPS: 81.7, MaxWaves: 32, Registers: 4 * 512 * 64, RegisterGranule: 8, MaxRegisters: 512}),
+	cdna(Device{Name: "mi210", ComputeUnits: 104, TFLOPS: 22.6, MaxWaves: 32, Registers: 4 * 512 * 64, RegisterGranule: 8, MaxRegisters: 512, Kernels: gfx90aKernels}),
+	cdna(Device{Name: "mi100", ComputeUnits: 120, TFLOPS: 23.1, MaxWaves: 40, Registers: 4 * 256 * 64, RegisterGranule: 4, MaxRegisters: 256, Kernels: gfx908Kernels}),
+	cdna(Device{Name: "mi300x", ComputeUnits: 304, TFLOPS: 81.7, MaxWaves: 32, Registers: 4 * 512 * 64, RegisterGranule: 8, MaxRegisters: 512, Kernels: gfx942Kernels}),
 	nvidia(Device{Name: "a100", ComputeUnits: 108, TFLOPS: 19.5, Shared: 164 << 10, GroupShared: 163 << 10}),
 	nvidia(Device{Name: "a800", ComputeUnits: 108, TFLOPS: 19.5, Shared: 164 << 10, GroupShared: 163 << 10}),
 	nvidia(Device{Name: "h100", ComputeUnits: 132, TFLOPS: 67, Shared: 228 << 10, GroupShared: 227 << 10, WGMMA: true}),

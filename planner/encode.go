@@ -46,7 +46,7 @@ const (
 
 // A launch record:
 //
-//	0 kernel bits: tile | TransA<<8 | TransB<<9 | Wide<<10 | Loop<<11 | Split<<12 | Fixup<<13 | TF32<<14
+//	0 kernel bits: tile | TransA<<8 | TransB<<9 | Wide<<10 | Loop<<11 | Split<<12 | Fixup<<13 | TF32<<14 | Cluster<<16
 //	1 workers  2 Items  3 Table
 //	4,5 BaseA  6,7 BaseB  8,9 BaseC (low word, high word)  10.. zero
 
@@ -139,6 +139,7 @@ func (l *Launch) encodeRecord(w []uint32) {
 			bits |= 1 << (8 + i)
 		}
 	}
+	bits |= uint32(l.Cluster) << 16
 	w[0], w[1], w[2], w[3] = bits, uint32(l.Count), uint32(l.Items), uint32(l.Table)
 	for i, base := range [...]int{l.BaseA, l.BaseB, l.BaseC} {
 		w[4+2*i], w[5+2*i] = uint32(base), uint32(uint64(base)>>32)

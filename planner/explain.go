@@ -71,6 +71,9 @@ func (k Kernel) String() string {
 		return name + "/fixup"
 	}
 	name += "/" + transName(k.TransA, k.TransB)
+	if k.Cluster > 0 {
+		name += fmt.Sprintf("/cluster-%d", k.Cluster)
+	}
 	for _, v := range []struct {
 		set  bool
 		name string
@@ -103,7 +106,7 @@ func (p *Plan) Explain() Explanation {
 	e.Problems = p.explainProblems()
 	var total int
 	for id, t := range tiles {
-		o := p.Device.Occupancy(t.Threads, t.Resources())
+		o := p.Device.Occupancy(t.Threads, p.Device.Resources(TileID(id)))
 		u := TileUse{Name: t.Name, Shape: t.Shape(), Groups: o.Groups, Occupancy: o.Active, Limiter: o.Limiter}
 		for i, q := range e.Problems {
 			if p.Choice[i] == TileID(id) && q.Tiles > 0 {

@@ -8,9 +8,12 @@ type Resources struct {
 }
 
 // Resources estimates what a tile's kernel takes. Registers: accumulators, one
-// column of A and one row of B, the staged next tile, and addresses. Backends
-// that know the compiler's own numbers use those instead.
+// column of A and one row of B, the staged next tile, and addresses. Where the
+// compiler's own numbers are known, Device.Resources has those.
 func (t Tile) Resources() Resources {
+	if t.Unit != UnitFMA {
+		return Resources{Registers: t.Registers, Shared: t.Shared}
+	}
 	staged := (t.TM + t.TN) * t.TK / t.Threads
 	const addresses = 24 // pointers, strides, loop counters of a typical build
 	return Resources{
@@ -18,6 +21,14 @@ func (t Tile) Resources() Resources {
 		ScalarRegisters: 48,                        // 42 to 46 in builds for gfx90a; never binding there
 		Shared:          t.SharedBytes() + 16*t.TK, // one vector a row of A against bank conflicts
 	}
+}
+
+// Resources is what the kernel of a tile takes on the device.
+func (d *Device) Resources(id TileID) Resources {
+	if r := d.Kernels[id]; r != (Resources{}) {
+		return r
+	}
+	return tiles[id].Resources()
 }
 
 // Occupancy says how many workgroups of a kernel are resident on one compute unit.
@@ -97,8 +108,7 @@ func (d *Device) scalarWaves(used int) int {
 // resident is the number of workgroups of a tile that the whole device runs at
 // once, at least one a compute unit, so that estimates stay finite.
 func (d *Device) resident(id TileID) int {
-	t := &tiles[id]
-	return max(d.Occupancy(t.Threads, t.Resources()).Groups, 1) * max(d.ComputeUnits, 1)
+	return max(d.Occupancy(tiles[id].Threads, d.Resources(id)).Groups, 1) * max(d.ComputeUnits, 1)
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

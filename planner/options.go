@@ -1,6 +1,9 @@
 package planner
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Rule names how tile shapes are chosen.
 type Rule string
@@ -21,6 +24,8 @@ const (
 	ScheduleBatched      Schedule = "batched"       // several small tiles a worker
 	ScheduleSplitK       Schedule = "split-k"       // a tile's K range cut into equal parts
 	ScheduleStreamK      Schedule = "stream-k"      // even shares of all MAC iterations
+	ScheduleLPT          Schedule = "lpt"           // as many workers as run at once, longest tiles first
+	ScheduleCluster      Schedule = "cluster"       // a tile's K range shared by a cluster of workers
 )
 
 // Compute names the arithmetic that a plan may use.
@@ -86,13 +91,17 @@ func ParseSchedule(s string) (Schedule, error) {
 	switch c := Schedule(s); c {
 	case "", "auto":
 		return ScheduleAuto, nil
-	case ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK:
+	case ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK, ScheduleLPT, ScheduleCluster:
 		return c, nil
 	}
-	return "", fmt.Errorf("unknown schedule %q (known: %s, %s, %s, %s)", s, ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK)
+	known := make([]string, len(schedules))
+	for i, k := range schedules {
+		known[i] = string(k)
+	}
+	return "", fmt.Errorf("unknown schedule %q (known: %s)", s, strings.Join(known, ", "))
 }
 
 // Schedules lists the schedules that can be forced.
 func Schedules() []Schedule { return append([]Schedule(nil), schedules[:]...) }
 
-var schedules = [...]Schedule{ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK}
+var schedules = [...]Schedule{ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK, ScheduleLPT, ScheduleCluster}

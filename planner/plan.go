@@ -5,6 +5,9 @@ package planner
 type Kernel struct {
 	Tile           TileID
 	TransA, TransB bool
+	// Cluster is the number of thread groups that share each worker's tiles, 2, 4
+	// or 8 of them; 0: one.
+	Cluster uint8
 	// TF32: one tf32 product; only with tiles of tensor cores.
 	TF32 bool
 	// Wide: operands whose memory runs along the rows or columns of the tile, A

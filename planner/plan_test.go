@@ -136,8 +136,8 @@ func TestEveryTileOnce(t *testing.T) {
 		"long K": mustPack(t, GEMM(64, 64, 8192), GEMM(1, 1, 100000), GEMM(33, 17, 4097)),
 	}
 	for name, b := range batches {
-		for _, dev := range []string{"h200-webgpu", "lavapipe", "webgpu-default", "mi210", "a100"} {
-			for _, o := range allOptions() {
+		for _, dev := range []string{"h200-webgpu", "lavapipe", "webgpu-default", "mi210", "a100", "h200"} {
+			for _, o := range allOptions(device(t, dev)) {
 				t.Run(fmt.Sprintf("%s/%s/%s%s%s", name, dev, o.Rule, o.Schedule, o.Tile), func(t *testing.T) {
 					p, err := New(device(t, dev), b, o)
 					require.NoError(t, err)
@@ -148,12 +148,14 @@ func TestEveryTileOnce(t *testing.T) {
 	}
 }
 
-func allOptions() []Options {
+func allOptions(d *Device) []Options {
 	var all []Options
 	for _, s := range append(Schedules(), ScheduleAuto) {
 		all = append(all, Options{Schedule: s}, Options{Schedule: s, Rule: RuleZhang2025})
-		for _, tile := range tiles {
-			all = append(all, Options{Schedule: s, Tile: tile.Name})
+		for id, tile := range tiles {
+			if d.Fits(TileID(id), "") {
+				all = append(all, Options{Schedule: s, Tile: tile.Name})
+			}
 		}
 	}
 	return all
@@ -215,7 +217,7 @@ func TestLongWorkFirst(t *testing.T) {
 				return n
 			}
 			// Parts and shares are equal up to one step; batches end when full.
-			slack := map[Schedule]int{ScheduleSplitK: 1, ScheduleStreamK: 1, ScheduleBatched: 400 / tile.Tile().TK}[s]
+			slack := map[Schedule]int{ScheduleSplitK: 1, ScheduleStreamK: 1, ScheduleBatched: 400 / tile.Tile().TK, ScheduleLPT: 400 / tile.Tile().TK}[s]
 			for _, l := range p.Launches {
 				for w := l.First + 1; w < l.First+l.Count && !l.Fixup; w++ {
 					require.LessOrEqual(t, steps(w), steps(w-1)+slack)

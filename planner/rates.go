@@ -8,26 +8,67 @@ type Rate struct {
 	Worker     float64 `json:"worker"`     // microseconds of a saturated compute unit that a worker takes besides its steps
 }
 
-// Rates are those of the tile table's rows, in its order.
+// Rates are those of the tile table's rows, in its order. A row that is zero was
+// not measured.
 type Rates struct {
 	Tiles [NumTiles]Rate // in fp32, or emulating it
 	TF32  [NumTiles]Rate // rows of tensor cores with one product
 }
 
-func (r *Rates) of(id TileID, c Compute) *Rate {
+// Of is the rate of a tile in a compute mode that allows it.
+func (r *Rates) Of(id TileID, c Compute) *Rate {
 	if c == ComputeTF32 && tiles[id].Unit != UnitFMA {
 		return &r.TF32[id]
 	}
 	return &r.Tiles[id]
 }
 
-// The rates below are fits of model.cost to measured times of 72 batches of 8 to
+// Rate is what planning takes for a tile in a compute mode: the rate measured on
+// the device itself, else the one that came with the package, scaled by the peak
+// of the compute units. Latencies stay, because they differ less between GPUs
+// than rates do, unless the unit is too slow for them.
+func (d *Device) Rate(id TileID, c Compute) Rate {
+	if d.Rates != nil {
+		if r := d.Rates.Of(id, c); *r != (Rate{}) {
+			return *r
+		}
+	}
+	r, slower := *d.shippedRates().Of(id, c), measuredUnit/d.unit()
+	r.Worker *= slower
+	r.Fixed *= max(1, slower)
+	return r
+}
+
+// unit is the peak of a compute unit, in FLOP a microsecond.
+func (d *Device) unit() float64 {
+	return max(d.TFLOPS, 1e-6) * 1e6 / float64(max(d.ComputeUnits, 1))
+}
+
+// MaxEfficiency bounds what can be true of Rate.Efficiency. Clocks rise above those
+// that peak rates are given for, by a fifth at most. Tensor cores have up to 8 times
+// the fp32 rate (A100: 156 of 19.5 TFLOPS in tf32), for one product of the three.
+// WebGPU tells no peak: Device.TFLOPS may be a guess that is far too low.
+func (d *Device) MaxEfficiency(id TileID, c Compute) float64 {
+	const boost, tensor, products, guess = 1.2, 8, 3, 100
+	switch {
+	case d.Model == ModelWebGPU:
+		return boost * guess
+	case tiles[id].Unit == UnitFMA:
+		return boost
+	case c == ComputeTF32:
+		return boost * tensor
+	}
+	return boost * tensor / products
+}
+
+// The rates below are fits of the model to measured times of 72 batches of 8 to
 // 256 problems with sizes uniform in [16, 128..512] and K in [16, 128..1024], on
-// an H200 with driver 580, data-parallel and split-K. Tiles near the best of a
-// batch count most; the root mean square of their relative error is 5 to 10
-// percent a row. On the CUDA kernels, choosing by the rates costs 1.3 percent
-// against the best tile and schedule of each batch (geometric mean; 20 percent
-// at most).
+// an H200 with driver 580: data-parallel, LPT for warpgroup kernels, and split-K.
+// Tiles near the best of a batch count most; the root mean square of their relative
+// error is 5 to 10 percent a row. On the CUDA kernels, what the planner chose by
+// them took between 12 percent less and 28 percent more than the best forced tile
+// and schedule of an earlier run, and as long in the geometric mean. TF32 rates are
+// estimates from those, because one product takes a third off at most.
 var (
 	// WGSL kernels through Vulkan, GPU timestamps.
 	wgslRates = Rates{Tiles: [NumTiles]Rate{
@@ -47,23 +88,34 @@ var (
 	}}
 	// CUDA kernels, nodes of a CUDA graph. HIP kernels come from the same text.
 	nativeRates = Rates{Tiles: [NumTiles]Rate{
-		{0.118, 0.256, 0.14, 0.022},
-		{0.153, 0.376, 0.00, 0.039},
-		{0.297, 0.430, 0.00, 0.023},
-		{0.333, 0.552, 0.00, 0.083},
-		{0.537, 0.659, 0.00, 0.290},
-		{0.128, 0.190, 0.45, 0.014},
-		{0.284, 0.414, 0.57, 0.120},
-		{0.499, 0.322, 0.34, 0.133},
-		{0.471, 0.329, 0.90, 0.191},
-		{0.554, 0.589, 0.00, 0.149},
-		{0.640, 0.594, 0.00, 0.375},
-		{0.703, 0.975, 0.00, 0.343},
-		{0.694, 0.533, 0.08, 0.543},
+		{0.118, 0.264, 0.14, 0.026},
+		{0.154, 0.388, 0.00, 0.051},
+		{0.294, 0.450, 0.00, 0.039},
+		{0.337, 0.548, 0.00, 0.129},
+		{0.543, 0.669, 0.00, 0.338},
+		{0.129, 0.201, 0.38, 0.017},
+		{0.284, 0.411, 0.67, 0.110},
+		{0.494, 0.320, 0.46, 0.134},
+		{0.471, 0.321, 1.04, 0.183},
+		{0.561, 0.610, 0.00, 0.168},
+		{0.644, 0.606, 0.00, 0.409},
+		{0.702, 0.952, 0.00, 0.392},
+		{0.674, 0.512, 0.29, 0.540},
+		{0.548, 0.051, 1.03, 0.566},
+		{0.982, 1.073, 0.44, 0.548},
+		{1.189, 0.676, 0.34, 1.125},
+		{1.177, 0.109, 0.52, 1.516},
+		{1.507, 0.371, 0.06, 2.037},
+	}, TF32: [NumTiles]Rate{
+		NumFMATiles: {0.600, 0.051, 1.00, 0.500},
+		{1.490, 0.900, 0.44, 0.450},
+		{1.450, 0.600, 0.34, 1.050},
+		{1.400, 0.109, 0.52, 1.450},
+		{1.800, 0.350, 0.06, 1.950},
 	}}
 )
 
-// measuredUnit is the peak of a compute unit of that device, in FLOP a microsecond.
+// measuredUnit is unit of that device.
 const measuredUnit = 67e6 / 132
 
 // shippedRates are those of the device's kind of kernels.

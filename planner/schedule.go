@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -16,6 +17,8 @@ var dealers = map[Schedule]func(*Plan, *group){
 	ScheduleBatched:      dealBatched,
 	ScheduleSplitK:       dealSplitK,
 	ScheduleStreamK:      dealStreamK,
+	ScheduleLPT:          dealLPT,
+	ScheduleCluster:      dealDataParallel, // the thread groups of a worker share its tile
 }
 
 // minPartSteps is the least number of K steps in a part of a split tile: below
@@ -112,6 +115,123 @@ func (m *model) batchSteps(id TileID, l load) int {
 		share = min(share, d.tripSteps(&tiles[id]))
 	}
 	return share
+}
+
+// dealLPT gives the tiles, longest first, to as many workers as the device runs
+// at once. While there are few tiles for each, every tile goes to the worker that
+// has least to do (Graham's rule); with more than lptRounds it takes too long to
+// find that worker, and dealing forth and back is as even.
+func dealLPT(p *Plan, g *group) {
+	workers := p.scratch.model.lptWorkers(g.Tile, g.load)
+	t := &p.scratch.model.tiles[g.Tile]
+	tiles, owners, heap := p.scratch.tiles[:0], p.scratch.owners[:0], p.scratch.heap[:0]
+	for w := range workers {
+		heap = append(heap, workerLoad{worker: int32(w)})
+	}
+	even := g.load.tiles > lptRounds*workers
+	p.forTiles(g, func(s Segment, steps int) {
+		round, w := len(tiles)/workers, len(tiles)%workers
+		tiles = append(tiles, s)
+		switch {
+		case !even:
+			w = int(heap[0].worker)
+			heap[0].micros += float64(steps)*t.busy + t.worker
+			sink(heap)
+		case round%2 == 1:
+			w = workers - 1 - w
+		}
+		owners = append(owners, int32(w))
+	})
+	p.scratch.tiles, p.scratch.owners, p.scratch.heap = tiles, owners, heap
+	p.giveTiles(workers)
+}
+
+// lptRounds is the number of tiles for each worker above which dealLPT deals forth
+// and back.
+const lptRounds = 8
+
+// giveTiles appends the tiles of dealLPT, sorted by worker, and closes the workers.
+func (p *Plan) giveTiles(workers int) {
+	tiles, owners := p.scratch.tiles, p.scratch.owners
+	first, at := len(p.Workers), len(p.Segments)
+	p.Workers = slices.Grow(p.Workers, workers)[:first+workers]
+	ends := p.Workers[first:]
+	clear(ends)
+	for _, w := range owners {
+		ends[w]++
+	}
+	for w := range ends { // where each begins, which placing moves to where it ends
+		n := ends[w]
+		ends[w] = int32(at)
+		at += int(n)
+	}
+	p.Segments = slices.Grow(p.Segments, len(tiles))[:at]
+	for i, w := range owners {
+		p.Segments[ends[w]] = tiles[i]
+		ends[w]++
+	}
+}
+
+// workerLoad is a worker in a heap by load.
+type workerLoad struct {
+	micros float64
+	worker int32
+}
+
+// less orders equal loads by worker, so that plans are deterministic.
+func (x workerLoad) less(y workerLoad) bool {
+	return x.micros < y.micros || x.micros == y.micros && x.worker < y.worker
+}
+
+// sink restores a heap whose first element has grown.
+func sink(heap []workerLoad) {
+	for at := 0; ; {
+		child := 2*at + 1
+		if child >= len(heap) {
+			return
+		}
+		if right := child + 1; right < len(heap) && heap[right].less(heap[child]) {
+			child = right
+		}
+		if !heap[child].less(heap[at]) {
+			return
+		}
+		heap[at], heap[child] = heap[child], heap[at]
+		at = child
+	}
+}
+
+// lptWorkers is the number of workers of dealLPT, each of which has a tile at
+// least, and not more K steps than the device's loop limit.
+func (m *model) lptWorkers(id TileID, l load) int {
+	workers := min(m.tiles[id].resident, l.tiles)
+	if d := &m.device; d.MaxTrips > 0 {
+		// A worker has one tile a round, at most the longest.
+		rounds := max(d.tripSteps(&tiles[id])/max(l.longest, 1), 1)
+		workers = max(workers, ceilDiv(l.tiles, rounds))
+	}
+	return workers
+}
+
+// maxCluster is the largest cluster that pays: on an H200, clusters of 8 took longer
+// than those of 4 for each of 20 batches, because few fit beside each other.
+const maxCluster = 4
+
+// clusterSize is the size of the clusters that computes a load soonest: none for
+// tiles without kernels for clusters. All clusters run at once, since those that
+// had to wait would make two rounds of what takes one.
+func (m *model) clusterSize(id TileID, l load) (size int) {
+	size = 1
+	if !tiles[id].Clusters || !m.device.WGMMA {
+		return size
+	}
+	best := math.Inf(1)
+	for c := 2; c <= maxCluster && l.tiles*c <= m.tiles[id].resident; c *= 2 {
+		if micros := m.clusterCost(id, l, c); micros < best {
+			size, best = c, micros
+		}
+	}
+	return size
 }
 
 // dealSplitK cuts the K ranges of long tiles into equal parts, so that the parts

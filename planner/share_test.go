@@ -9,7 +9,7 @@ import (
 )
 
 func TestCosts(t *testing.T) {
-	d, err := LookupDevice("h200")
+	d, err := LookupDevice("mi210")
 	require.NoError(t, err)
 	b, err := Pack(GEMM(512, 512, 512), GEMM(512, 512, 1024), GEMM(16, 16, 16), GEMM(0, 5, 5), GEMM(64, 64, 0),
 		Problem{M: 64, N: 64, Beta: 1})

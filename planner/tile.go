@@ -15,6 +15,14 @@ type Tile struct {
 	RM, RN     int  // register block: rows x columns of C that one thread accumulates
 	Zhang      bool // row of Zhang et al. 2025, Table 3; the others are ours
 	Unit       Unit // what multiplies
+
+	// Rows of tensor cores have no register blocks, RM and RN. What their kernels
+	// take is given, as they were built for 9.0, not estimated (a test in package
+	// native compares it): registers of a thread, bytes of workgroup memory.
+	Registers, Shared int
+	// Clusters: there are kernels in which the thread groups of a cluster share a
+	// tile (NVIDIA 9.0).
+	Clusters bool
 }
 
 // Unit is the part of a compute unit that multiplies.
@@ -32,10 +40,14 @@ type TileID uint8
 // tiles is the tile table. Rows 0-4 are Table 3 of Zhang et al. 2025, in the
 // order of Algorithm 1; their register blocks spread W_CP outputs per thread.
 //
-// The other rows are ours. In them a thread holds 16 or 32 outputs, because
+// The rows with register blocks after them are ours. In them a thread holds 16 or 32 outputs, because
 // loads from workgroup memory and not FMAs limit the table's rows, and the
 // threads left over split each K step among K groups of the workgroup, whose
 // partial sums are added at the end. Such a small tile finishes a long K early.
+//
+// The last rows are for tensor cores. In tensor-32x32 each warp has a part of
+// every K step. In the rows of warpgroups, 128 threads for each 64 rows multiply
+// and the others bring the operands.
 var tiles = [...]Tile{
 	{Name: "small", TM: 16, TN: 16, TK: 16, Threads: 128, RM: 1, RN: 2, Zhang: true},
 	{Name: "small-medium", TM: 16, TN: 32, TK: 16, Threads: 128, RM: 1, RN: 4, Zhang: true},
@@ -51,10 +63,20 @@ var tiles = [...]Tile{
 	{Name: "large-8x4", TM: 64, TN: 64, TK: 16, Threads: 128, RM: 8, RN: 4},
 	{Name: "large-8x8", TM: 64, TN: 64, TK: 16, Threads: 64, RM: 8, RN: 8},
 	{Name: "large-8x8-k2", TM: 64, TN: 64, TK: 16, Threads: 128, RM: 8, RN: 8},
+
+	{Name: "tensor-32x32", TM: 32, TN: 32, TK: 32, Threads: 128, Unit: UnitMMA, Registers: 162, Shared: 86016, Clusters: true},
+	{Name: "tensor-64x64", TM: 64, TN: 64, TK: 32, Threads: 128, Unit: UnitMMA, Registers: 128, Shared: 55296},
+	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: UnitWGMMA, Registers: 80, Shared: 109504},
+	{Name: "wgmma-64x64-deep", TM: 64, TN: 64, TK: 32, Threads: 512, Unit: UnitWGMMA, Registers: 128, Shared: 199680},
+	{Name: "wgmma-128x64", TM: 128, TN: 64, TK: 32, Threads: 512, Unit: UnitWGMMA, Registers: 128, Shared: 222176},
 }
 
-// NumTiles is the length of the tile table.
-const NumTiles = len(tiles)
+// NumTiles is the length of the tile table. Rows for tensor cores come after the
+// first NumFMATiles, which every device can have.
+const (
+	NumTiles    = len(tiles)
+	NumFMATiles = 13
+)
 
 // Tiles returns a copy of the tile table. A TileID is an index into it.
 func Tiles() []Tile { return append([]Tile(nil), tiles[:]...) }
@@ -78,11 +100,19 @@ func TileByName(name string) (TileID, error) {
 
 // Groups is the number of K groups: sets of threads that each accumulate the
 // whole C tile over their own part of every K step.
-func (t Tile) Groups() int { return t.Threads * t.RM * t.RN / (t.TM * t.TN) }
+func (t Tile) Groups() int { return max(t.Threads*t.RM*t.RN/(t.TM*t.TN), 1) }
 
 // SharedBytes is the workgroup memory that the tiles of A and B need once,
 // without padding and without a second buffer.
 func (t Tile) SharedBytes() int { return 4 * t.TK * (t.TM + t.TN) }
+
+// shared is the least workgroup memory that a kernel of the tile can do with.
+func (t *Tile) shared() int {
+	if t.Unit != UnitFMA {
+		return t.Shared
+	}
+	return t.SharedBytes()
+}
 
 // WCP is the computation of one thread in elements of C (Zhang et al., Eq 1).
 func (t Tile) WCP() float64 { return float64(t.TM*t.TN) / float64(t.Threads) }

@@ -42,15 +42,22 @@ func TestTileTable(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, TileID(id), found)
 			require.Equal(t, id < zhangTiles, tile.Zhang)
-			require.Zero(t, tile.TM%tile.RM+tile.TN%tile.RN, "register blocks cover the tile")
-			require.Equal(t, tile.Threads, tile.TM/tile.RM*(tile.TN/tile.RN)*tile.Groups(), "threads cover the tile")
-			require.Zero(t, tile.TK%tile.Groups(), "K groups share a step evenly")
+			require.Equal(t, id < NumFMATiles, tile.Unit == UnitFMA)
+			if tile.Unit == UnitFMA {
+				require.Zero(t, tile.TM%tile.RM+tile.TN%tile.RN, "register blocks cover the tile")
+				require.Equal(t, tile.Threads, tile.TM/tile.RM*(tile.TN/tile.RN)*tile.Groups(), "threads cover the tile")
+				require.Zero(t, tile.TK%tile.Groups(), "K groups share a step evenly")
+				require.LessOrEqual(t, tile.SharedBytes(), 16<<10, "fits WebGPU's default limit")
+				require.LessOrEqual(t, tile.Threads, 256, "fits WebGPU's default limit")
+			} else {
+				h200, err := LookupDevice("h200")
+				require.NoError(t, err)
+				require.Positive(t, h200.Occupancy(tile.Threads, tile.Resources()).Groups)
+			}
 			require.Zero(t, tile.TK%4+tile.TM%4+tile.TN%4, "steps and tiles keep 16-byte alignment")
 			for _, size := range []int{tile.TM, tile.TN, tile.TK} {
 				require.Equal(t, size, 1<<shift(size), "a power of two")
 			}
-			require.LessOrEqual(t, tile.SharedBytes(), 16<<10, "fits WebGPU's default limit")
-			require.LessOrEqual(t, tile.Threads, 256, "fits WebGPU's default limit")
 			require.LessOrEqual(t, max(tile.TM, tile.TN), 1<<15, "rows and columns fit in 16 bits")
 		})
 	}
@@ -111,7 +118,7 @@ func TestLookupDevice(t *testing.T) {
 		require.Positive(t, min(d.ComputeUnits, d.WaveSize, d.MaxWaves, d.MaxGroups, d.Shared, d.MaxThreads, d.GroupShared), d.Name)
 		require.Positive(t, min(d.TFLOPS, d.LaunchMicros), d.Name)
 		for id := range tiles {
-			require.Equal(t, d.fits(TileID(id), ComputeF32), tiles[id].Unit == UnitFMA, "%s runs every tile of plain fp32", d.Name)
+			require.Equal(t, d.Fits(TileID(id), ComputeF32), tiles[id].Unit == UnitFMA, "%s runs every tile of plain fp32", d.Name)
 		}
 	}
 	d, err := LookupDevice("GFX90A")

@@ -9,20 +9,20 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 flags="-std=c++17 -O3 -Werror all-warnings"
-for arch in 80 90; do
-	(nvcc $flags -arch=sm_$arch -cubin -Xptxas -v -o "$work/sm_$arch.cubin" kernels.cu 2>"$work/sm_$arch.log" ||
+for arch in 80 90a; do
+	(nvcc $flags -arch=sm_$arch -cubin --split-compile=0 -Xptxas -v -o "$work/sm_$arch.cubin" kernels.cu 2>"$work/sm_$arch.log" ||
 		cat "$work/sm_$arch.log" >&2) &
 done
 nvcc $flags -arch=compute_80 -ptx -o "$work/compute_80.ptx" kernels.cu
 wait
-ls "$work/sm_80.cubin" "$work/sm_90.cubin" >/dev/null # stops when one is missing
+ls "$work/sm_80.cubin" "$work/sm_90a.cubin" >/dev/null # stops when one is missing
 
 # The text uses nothing newer than PTX 7.0, the first version that knows sm_80, so
 # that drivers of CUDA 11 on load it. The pragma is a hint of newer compilers.
 sed -i -e 's/^\.version .*/.version 7.0/' -e '/\.pragma "used_bytes_mask/d' "$work/compute_80.ptx"
 
 # What each kernel takes: arch, kernel, registers, bytes of shared memory, bytes spilled.
-for arch in 80 90; do
+for arch in 80 90a; do
 	awk -v arch=sm_$arch '
 		/Function properties for/ { name = $NF }
 		/spill stores/ { spills = $5 + $9 }
@@ -33,10 +33,10 @@ for arch in 80 90; do
 		}' "$work/sm_$arch.log"
 done | sort >"$out/resources.tsv"
 
-for f in sm_80.cubin sm_90.cubin compute_80.ptx; do
+for f in sm_80.cubin sm_90a.cubin compute_80.ptx; do
 	gzip -9 -n -c "$work/$f" >"$out/$f.gz"
 done
 {
 	nvcc --version | sed -n 's/^Cuda compilation tools, /# nvcc /p'
-	sha256sum dialect_cuda.h gemm.cuh kernels.cu tiles.inc ../scripts/cuda.sh
+	sha256sum dialect_cuda.h gemm.cuh fragment.cuh tensor_cuda.h tensor.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
 } >"$out/MANIFEST"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a fresh Debian machine lacks: a C compiler for cgo and a Vulkan
-# driver. Without the right to install, says so and leaves the machine as it is:
+# driver; where BATCHGEMM_REQUIRE has "clang" also the compilers of its tests. Without the right to install, says so and leaves the machine as it is:
 # batchgemm then runs on the CPU.
 set -eu
 
@@ -10,6 +10,13 @@ if [ "$(uname -s)" = Linux ]; then
 	[ -n "$(find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null)" ] || want="$want mesa-vulkan-drivers"
 	ls /usr/lib/*/libvulkan.so.1 /usr/lib*/libvulkan.so.1 2>/dev/null | grep -q . || want="$want libvulkan1"
 fi
+case ",${BATCHGEMM_REQUIRE:-}," in
+*,clang,*)
+	command -v g++ >/dev/null 2>&1 || want="$want g++"
+	command -v clang++-19 >/dev/null 2>&1 || want="$want clang-19"
+	command -v ld.lld-19 >/dev/null 2>&1 || want="$want lld-19"
+	;;
+esac
 [ -n "$want" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -28,7 +28,7 @@ func TestSchedules(t *testing.T) {
 // kernels are all that a plan can name.
 func kernels() []planner.Kernel {
 	var list []planner.Kernel
-	for tile := range planner.TileID(planner.NumTiles) {
+	for tile := range planner.TileID(planner.NumFMATiles) {
 		list = append(list, planner.Kernel{Tile: tile, Fixup: true})
 		for bits := range 32 {
 			set := func(i int) bool { return bits>>i&1 == 1 }

@@ -35,6 +35,9 @@ func Render(k planner.Kernel, lim Limits) (Shader, error) {
 	if int(k.Tile) >= planner.NumTiles {
 		return Shader{}, fmt.Errorf("wgsl: tile %d is not in the tile table", k.Tile)
 	}
+	if unit := k.Tile.Tile().Unit; unit != planner.UnitFMA {
+		return Shader{}, fmt.Errorf("wgsl: tile %v needs tensor cores (%s)", k.Tile.Tile(), unit)
+	}
 	g, err := newGeometry(k, lim)
 	if err != nil {
 		return Shader{}, fmt.Errorf("wgsl: %w", err)

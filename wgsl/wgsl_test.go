@@ -30,7 +30,7 @@ var adapters = map[string]Limits{
 // kernels are all kernels that multiply.
 func kernels() []planner.Kernel {
 	var all []planner.Kernel
-	for id := range planner.NumTiles {
+	for id := range planner.NumFMATiles {
 		for bits := range 32 {
 			all = append(all, planner.Kernel{
 				Tile:   planner.TileID(id),
@@ -191,7 +191,7 @@ func TestNewGeometryRejectsUnevenTiles(t *testing.T) {
 func TestText(t *testing.T) {
 	lim := adapters["nvidia"]
 	all := kernels()
-	for id := range planner.NumTiles {
+	for id := range planner.NumFMATiles {
 		all = append(all, planner.Kernel{Tile: planner.TileID(id), Fixup: true})
 	}
 	minus := regexp.MustCompile(`-\d|\w-|-\w`) // naga reads x-1u as x and -1u

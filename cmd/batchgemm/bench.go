@@ -35,12 +35,15 @@ mean and the worst case end the table.
 
 On CUDA the device time is that of a node in a CUDA graph, and of back-to-back
 calls in a stream; elsewhere it is the time of one submission of many runs.
---vs adds NVIDIA's library, where it is installed:
+--vs adds rivals, those of NVIDIA's library where it is installed:
   cublas-loop      cublasSgemm for each problem, back to back in a stream
   cublas-graph     the same calls, captured in a CUDA graph
   cublas-grouped   cublasSgemmGroupedBatched, a group for each problem
-All compute in plain fp32. The host time is that of the call, without waiting.`,
-		Example: `  batchgemm bench zhang --vs cublas-grouped,cublas-loop,cublas-graph
+All compute in plain fp32, and so do two of our own:
+  f32              our kernels without tensor cores
+  webgpu           our kernels through WebGPU, on its first device
+The host time is that of the call, without waiting.`,
+		Example: `  batchgemm bench zhang --vs cublas-grouped,cublas-loop,cublas-graph,f32
   batchgemm bench zhang-512-1024-256 --cold --repeat 20 --json
   batchgemm bench inception-1 inception-2 --backend webgpu
   batchgemm bench zhang --regret --csv > regret.csv`,
@@ -86,7 +89,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	defer func() { err = cmp.Or(err, device.Close()) }()
 	b := &bencher{device: device, options: options, repeat: f.repeat, cold: f.cold, regret: f.regret}
 	defer func() { err = cmp.Or(err, b.close()) }()
-	notes, err := b.open(f.vs)
+	notes, err := b.open(ctx, f.vs)
 	if err != nil {
 		return err
 	}

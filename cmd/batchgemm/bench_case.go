@@ -39,6 +39,8 @@ type bencher struct {
 	repeat       int
 	cold, regret bool
 	cuda         *cudaBench // nil: another backend
+	vs           []string   // rivals
+	webgpu       *bencher   // the rival of that name, or nil
 }
 
 // benchCase is a workload on the device: operands in as many sets as are
@@ -60,6 +62,7 @@ type operandSet struct {
 
 // contender is a method with the ways in which it is timed.
 type contender struct {
+	on      *benchCase // that has its operands
 	name    string
 	timed   []bench.Method
 	run     func(set int) error // queues one execution
@@ -89,7 +92,7 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 	}
 	var methods []bench.Method
 	for _, m := range contenders {
-		if m.got, err = c.result(ctx, m); err != nil {
+		if m.got, err = m.on.result(ctx, m); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		methods = append(methods, m.timed...)
@@ -136,14 +139,54 @@ func planMicros(like *planner.Plan, repeat int) (float64, error) {
 	return took[repeat/2], nil
 }
 
-// contenders prepares our method, which comes first, and those of cuBLAS.
+// contenders prepares our method, which comes first, and its rivals.
 func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*contender, error) {
 	own, err := c.own(ctx, plan)
-	if err != nil || c.cuda == nil {
-		return []*contender{own}, err
+	if err != nil {
+		return nil, err
+	}
+	all := []*contender{own}
+	if slices.Contains(c.vs, plainF32) {
+		rival, err := c.rival(ctx, plainF32)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rival)
+	}
+	if c.webgpu != nil {
+		there := &benchCase{bencher: c.webgpu, batch: c.batch, ops: c.ops}
+		c.closers = append(c.closers, there.close)
+		if err := there.upload(ctx); err != nil {
+			return nil, err
+		}
+		rival, err := there.rival(ctx, ownWebGPU)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rival)
+	}
+	if c.cuda == nil {
+		return all, nil
 	}
 	others, err := c.cuda.contenders(c)
-	return append([]*contender{own}, others...), err
+	return append(all, others...), err
+}
+
+// rival is our own method in plain fp32, timed in the first of our ways.
+func (c *benchCase) rival(ctx context.Context, name string) (*contender, error) {
+	o := c.options
+	o.Compute = planner.ComputeF32
+	plan, err := c.device.Plan(c.batch, o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.own(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	m.name, m.timed = name, m.timed[:1]
+	m.timed[0].Name = name
+	return m, nil
 }
 
 // rows checks a contender's result, which is the same for all its timings.
@@ -191,7 +234,7 @@ func (c *benchCase) upload(ctx context.Context) error {
 
 // own prepares a plan as a contender.
 func (c *benchCase) own(ctx context.Context, plan *planner.Plan) (*contender, error) {
-	m := &contender{name: ownName}
+	m := &contender{on: c, name: ownName}
 	if c.cuda != nil {
 		graph, err := c.cuda.ownGraph(ctx, c, plan)
 		if err != nil {
@@ -199,47 +242,70 @@ func (c *benchCase) own(ctx context.Context, plan *planner.Plan) (*contender, er
 		}
 		m.timed = append(m.timed, graph)
 	}
+	own, err := c.series(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	m.run = func(set int) error { return c.device.Run(ctx, own.run(set)) }
+	if c.cuda == nil || !c.cold { // the backend's own graphs are for operands that come again soon
+		m.timed = append(m.timed, own.method(own.both))
+	}
+	return m, nil
+}
+
+// series is a program whose executions are timed many at once.
+type series struct {
+	*benchCase
+	program *dispatch.Program
+	runs    []dispatch.Run // of one submission
+	clock   string         // that the device time is from
+}
+
+func (c *benchCase) series(ctx context.Context, plan *planner.Plan) (*series, error) {
 	program, err := c.device.Prepare(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
 	c.closers = append(c.closers, program.Close)
-	run := func(set int) dispatch.Run {
-		s := &c.sets[set].buffers
-		return dispatch.Run{Program: program, A: s[0], B: s[1], C: s[2]}
-	}
-	m.run = func(set int) error { return c.device.Run(ctx, run(set)) }
-	if c.cuda != nil && c.cold {
-		return m, nil // the backend's own graphs are for operands that come again soon
-	}
-	once, err := c.device.Time(ctx, run(0))
-	if err != nil {
-		return nil, err
-	}
-	runs := make([]dispatch.Run, min(kernels, 1+int(enoughTime/max(once.Device, 1))))
-	m.timed = append(m.timed, bench.Method{Name: ownName, Timed: once.Clock, Sample: func(ctx context.Context) (bench.Sample, error) {
-		return c.sample(ctx, runs, run)
-	}})
-	return m, nil
+	s := &series{benchCase: c, program: program}
+	once, err := c.device.Time(ctx, s.run(0))
+	s.runs = make([]dispatch.Run, min(kernels, 1+int(enoughTime/max(once.Device, 1))))
+	s.clock = once.Clock
+	return s, err
 }
 
-// sample times the runs as one submission, and then the calls for each.
-func (c *benchCase) sample(ctx context.Context, runs []dispatch.Run, run func(set int) dispatch.Run) (bench.Sample, error) {
-	for i := range runs {
-		runs[i] = run(c.turn())
+func (s *series) run(set int) dispatch.Run {
+	buffers := &s.sets[set].buffers
+	return dispatch.Run{Program: s.program, A: buffers[0], B: buffers[1], C: buffers[2]}
+}
+
+func (s *series) method(sample func(context.Context) (bench.Sample, error)) bench.Method {
+	return bench.Method{Name: ownName, Timed: s.clock, Sample: sample}
+}
+
+// device times the runs as one submission.
+func (s *series) device(ctx context.Context) (bench.Sample, error) {
+	for i := range s.runs {
+		s.runs[i] = s.run(s.turn())
 	}
-	timing, err := c.device.Time(ctx, runs...)
+	timing, err := s.benchCase.device.Time(ctx, s.runs...)
+	return bench.Sample{Device: timing.Device / time.Duration(len(s.runs))}, err
+}
+
+// both times the runs as one submission, and then the calls for each.
+func (s *series) both(ctx context.Context) (bench.Sample, error) {
+	sample, err := s.device(ctx)
 	if err != nil {
-		return bench.Sample{}, err
+		return sample, err
 	}
 	start := time.Now()
-	for i := range runs {
-		if err := c.device.Run(ctx, runs[i]); err != nil {
+	for i := range s.runs {
+		if err := s.benchCase.device.Run(ctx, s.runs[i]); err != nil {
 			return bench.Sample{}, err
 		}
 	}
-	n := time.Duration(len(runs))
-	return bench.Sample{Device: timing.Device / n, Host: time.Since(start) / n}, c.device.Wait(ctx)
+	sample.Host = time.Since(start) / time.Duration(len(s.runs))
+	return sample, s.benchCase.device.Wait(ctx)
 }
 
 // turn is the set of operands for the next execution.
@@ -280,7 +346,7 @@ func (c *benchCase) wait(ctx context.Context) error {
 // amount of work, but for the rest of the elements, which pass.
 func (c *benchCase) check(got []float32, largest float64) (checked int, worst float64, wrong error) {
 	if largest == 0 {
-		worst, wrong = reference.Check(c.batch, c.ops.A, c.ops.B, c.ops.C, got)
+		worst, wrong = reference.CheckIn(c.options.Compute, c.batch, c.ops.A, c.ops.B, c.ops.C, got)
 		return len(c.batch), worst, wrong
 	}
 	for checked < len(c.batch) && (checked == 0 || c.batch[:checked+1].FLOPs() <= largest) {
@@ -294,7 +360,7 @@ func (c *benchCase) check(got []float32, largest float64) (checked int, worst fl
 			copy(after[at:at+p.N], got[at:at+p.N])
 		}
 	}
-	worst, wrong = reference.Check(sample, c.ops.A, c.ops.B, c.ops.C, after)
+	worst, wrong = reference.CheckIn(c.options.Compute, sample, c.ops.A, c.ops.B, c.ops.C, after)
 	return checked, worst, wrong
 }
 

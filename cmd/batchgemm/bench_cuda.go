@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
@@ -16,9 +17,11 @@ const (
 	cublasLoop    = "cublas-loop"
 	cublasGraph   = "cublas-graph"
 	cublasGrouped = "cublas-grouped"
+	plainF32      = "f32"    // our own kernels without tensor cores
+	ownWebGPU     = "webgpu" // our own through Vulkan
 )
 
-var rivals = []string{cublasLoop, cublasGraph, cublasGrouped}
+var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, plainF32, ownWebGPU}
 
 // cudaBench is what the benchmark of a CUDA device has beside the device.
 type cudaBench struct {
@@ -28,9 +31,22 @@ type cudaBench struct {
 	vs     []string
 }
 
-// open prepares what CUDA has beside the device, and cuBLAS when vs names methods
-// of it. What cannot be compared with is told in notes.
-func (b *bencher) open(vs []string) (notes []string, err error) {
+// open prepares what CUDA has beside the device, and the rivals that vs names.
+// What cannot be compared with is told in notes.
+func (b *bencher) open(ctx context.Context, vs []string) (notes []string, err error) {
+	b.vs = vs
+	if slices.Contains(vs, ownWebGPU) {
+		there, err := dispatch.Open(ctx, dispatch.WithBackend("webgpu"))
+		switch {
+		case errors.Is(err, dispatch.ErrUnavailable):
+			notes = append(notes, "no comparison with "+err.Error())
+		case err != nil:
+			return nil, err
+		default:
+			b.webgpu = &bencher{device: there, options: b.options, repeat: b.repeat, cold: b.cold}
+		}
+	}
+	vs = slices.DeleteFunc(slices.Clone(vs), func(name string) bool { return !strings.HasPrefix(name, "cublas") })
 	info := b.device.Info()
 	if info.Backend != "cuda" {
 		if len(vs) > 0 {
@@ -46,12 +62,12 @@ func (b *bencher) open(vs []string) (notes []string, err error) {
 		return nil, err
 	}
 	if len(vs) == 0 {
-		return nil, nil
+		return notes, nil
 	}
 	b.cuda.handle, err = b.cuda.stream.CuBLAS()
 	switch {
 	case errors.Is(err, dispatch.ErrUnavailable):
-		return []string{"no comparison with " + err.Error()}, nil
+		return append(notes, "no comparison with "+err.Error()), nil
 	case err != nil:
 		return nil, err
 	}
@@ -72,11 +88,14 @@ func (b *bencher) library() string {
 
 // close frees what open made.
 func (b *bencher) close() error {
+	var errs []error
+	if b.webgpu != nil {
+		errs = append(errs, b.webgpu.device.Close())
+	}
 	g := b.cuda
 	if g == nil {
-		return nil
+		return errors.Join(errs...)
 	}
-	var errs []error
 	if g.handle != nil {
 		errs = append(errs, g.handle.Close())
 	}
@@ -147,7 +166,7 @@ func (g *cudaBench) contenders(c *benchCase) ([]*contender, error) {
 		if !slices.Contains(g.vs, name) {
 			continue
 		}
-		m := &contender{name: name, run: loop, largest: sampleFLOPs}
+		m := &contender{on: c, name: name, run: loop, largest: sampleFLOPs}
 		var timed bench.Method
 		var err error
 		switch name {

@@ -50,6 +50,9 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 	var all []*forced
 	for _, tile := range planner.Tiles() {
 		for _, schedule := range planner.Schedules() {
+			if schedule == planner.ScheduleCluster && !tile.Clusters {
+				continue // the same as data-parallel
+			}
 			plan, err := c.device.Plan(c.batch, planner.Options{Compute: c.options.Compute, Tile: tile.Name, Schedule: schedule})
 			if err != nil {
 				continue // the device cannot run this tile
@@ -64,16 +67,16 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 	return all, nil
 }
 
-// ownMethod prepares a plan, timed in the first of our ways.
+// ownMethod prepares a plan, timed in the first of our ways, on the device alone.
 func (c *benchCase) ownMethod(ctx context.Context, plan *planner.Plan) (bench.Method, error) {
 	if c.cuda != nil {
 		return c.cuda.ownGraph(ctx, c, plan)
 	}
-	m, err := c.own(ctx, plan)
+	s, err := c.series(ctx, plan)
 	if err != nil {
 		return bench.Method{}, err
 	}
-	return m.timed[0], nil
+	return s.method(s.device), nil
 }
 
 // remeasure times the plans and sorts them.

@@ -102,7 +102,7 @@ func TestBenchCheck(t *testing.T) {
 	w := &workload.Workload{Batch: batch}
 	ops, err := operands(w)
 	require.NoError(t, err)
-	c := &benchCase{batch: batch, ops: ops}
+	c := &benchCase{bencher: &bencher{}, batch: batch, ops: ops}
 	right := make([]float32, len(ops.C))
 	copy(right, ops.C)
 	for _, p := range batch {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/ratefile"
 )
 
 // listing is the JSON of devices.
@@ -19,8 +20,26 @@ type listing struct {
 
 type backendListing struct {
 	Backend     string          `json:"backend"`
-	Devices     []dispatch.Info `json:"devices"`
+	Devices     []deviceListing `json:"devices"`
 	Unavailable string          `json:"unavailable,omitempty"` // the reason
+}
+
+type deviceListing struct {
+	dispatch.Info
+	Rates        string `json:"rates"`                   // of its kernels: shipped with the package, or measured by tune
+	RatesIgnored string `json:"rates_ignored,omitempty"` // why a file of measured ones does not serve
+}
+
+func listDevice(info dispatch.Info) deviceListing {
+	d := deviceListing{Info: info, Rates: "shipped"}
+	rates, err := ratefile.Load(&info)
+	switch {
+	case err != nil:
+		d.RatesIgnored = err.Error()
+	case rates != nil:
+		d.Rates = "measured"
+	}
+	return d
 }
 
 type deviceRef struct {
@@ -33,14 +52,19 @@ func newDevices() *cobra.Command {
 		Use:   "devices",
 		Short: "List the devices of all backends",
 		Long: `List all backends with their devices, or with the reason why they have none.
-The default is what run takes when it is not told otherwise.`,
+The default is what run takes when it is not told otherwise. Rates are the speeds
+of the kernels that plans are made with: those that came with the package, or
+those that tune measured.`,
 		Example: `  batchgemm devices
   batchgemm devices --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l := listing{}
 			for _, b := range dispatch.Devices() {
-				entry := backendListing{Backend: b.Backend, Devices: append([]dispatch.Info{}, b.Devices...)}
+				entry := backendListing{Backend: b.Backend, Devices: []deviceListing{}}
+				for _, info := range b.Devices {
+					entry.Devices = append(entry.Devices, listDevice(info))
+				}
 				if b.Err != nil {
 					entry.Unavailable = b.Err.Error()
 				}
@@ -61,7 +85,7 @@ The default is what run takes when it is not told otherwise.`,
 }
 
 // computes lists the compute modes of a device.
-func computes(d dispatch.Info) string {
+func computes(d *dispatch.Info) string {
 	var names []string
 	for _, c := range d.Planner.Computes() {
 		names = append(names, string(c))
@@ -70,7 +94,7 @@ func computes(d dispatch.Info) string {
 }
 
 func (l *listing) text(w io.Writer) error {
-	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "DRIVER", "KIND", "SUBGROUP", "COMPUTE", "DEFAULT"}}
+	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "DRIVER", "KIND", "SUBGROUP", "COMPUTE", "RATES", "DEFAULT"}}
 	var notes []string
 	for _, b := range l.Backends {
 		if b.Unavailable != "" {
@@ -84,7 +108,10 @@ func (l *listing) text(w io.Writer) error {
 			if l.Default != nil && *l.Default == (deviceRef{d.Backend, d.Index}) {
 				chosen = "*"
 			}
-			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, d.Driver, kind, d.Subgroup, computes(d), chosen})
+			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, d.Driver, kind, d.Subgroup, computes(&d.Info), d.Rates, chosen})
+			if d.RatesIgnored != "" {
+				notes = append(notes, fmt.Sprintf("%s %d: measured rates are ignored, batchgemm tune makes new ones: %s", b.Backend, d.Index, d.RatesIgnored))
+			}
 		}
 	}
 	if l.Error != "" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/internal/workload"
 )
 
@@ -80,14 +81,15 @@ A WORKLOAD is one of
   batchgemm plan inception-1 --device mi210 --svg plan.svg
   batchgemm run in.npz -o out.npz
   batchgemm verify random:mn=100,k=100,batch=20
-  batchgemm bench zhang --vs cublas-grouped`,
+  batchgemm bench zhang --vs cublas-grouped
+  batchgemm tune`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.PersistentFlags().Bool("json", false, "print JSON")
-	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify(), newBench())
+	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify(), newBench(), newTune(tune.Cases))
 	return root, started
 }
 

@@ -14,9 +14,16 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/npz"
+	"github.com/batchgemm/batchgemm/internal/ratefile"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestMain keeps rates that were measured on this machine out of the tests.
+func TestMain(m *testing.M) {
+	os.Setenv(ratefile.DirEnv, "off")
+	os.Exit(m.Run())
+}
 
 const numpyFile = "../../internal/workload/testdata/numpy.npz"
 
@@ -75,7 +82,7 @@ func TestErrors(t *testing.T) {
 		{"unknown workload", []string{"run", "inception-0"}, exitUsage, `unknown workload "inception-0": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH or random:mn=N,k=N,batch=N,seed=N`},
 		{"bad parameter", []string{"plan", "random:k=1", "--device", "mi210"}, exitUsage, `unknown workload "random:k=1": k "1" is not in [16, 2147483647]`},
 		{"unknown rule", []string{"plan", "inception-1", "--rule", "x"}, exitUsage, `unknown rule "x" (known: cost, zhang2025)`},
-		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage, `unknown schedule "x" (known: data-parallel, batched, split-k, stream-k)`},
+		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage, `unknown schedule "x" (known: data-parallel, batched, split-k, stream-k, lpt, cluster)`},
 		{"unknown tile", []string{"run", "inception-1", "--tile", "x"}, exitUsage, `unknown tile "x" (known: `},
 		{"tlp", []string{"plan", "inception-1", "--rule", "zhang2025", "--tlp", "5"}, exitUsage, `--tlp 5 is not 3 or 4`},
 		{"threshold", []string{"plan", "inception-1", "--rule", "zhang2025", "--threshold", "nan"}, exitUsage, `--threshold NaN is not a number of threads`},
@@ -130,7 +137,7 @@ func TestInterrupted(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	require.Equal(t, succeed(t, ""), succeed(t, "", "--help"))
-	for _, command := range []string{"devices", "plan", "run", "verify"} {
+	for _, command := range []string{"devices", "plan", "run", "verify", "tune"} {
 		help := succeed(t, "", command, "--help")
 		require.Contains(t, help, "Examples:\n  batchgemm "+command)
 		require.Contains(t, help, "--json")
@@ -165,9 +172,11 @@ func TestDevices(t *testing.T) {
 
 	text := succeed(t, "", "devices")
 	cpu := l.Backends[3].Devices[0]
-	require.Regexp(t, `(?m)^cpu +0 .+ software +.+\*\n`, text)
+	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +shipped +\*\n`, text)
 	require.Contains(t, text, cpu.Name)
 	require.Contains(t, text, cpu.Subgroup)
+	require.Equal(t, "shipped", cpu.Rates)
+	require.Empty(t, cpu.RatesIgnored)
 	for _, b := range l.Backends {
 		if b.Unavailable != "" {
 			require.Contains(t, text, "\n"+b.Backend+": "+b.Unavailable+"\n")
@@ -264,8 +273,8 @@ func TestRunText(t *testing.T) {
 
 func TestVerify(t *testing.T) {
 	checks := decode[[]check](t, "", "verify", "random:mn=70,k=90,batch=6", "--backend", "cpu")
-	require.Len(t, checks, 4)
-	for i, schedule := range []string{"data-parallel", "batched", "split-k", "stream-k"} {
+	require.Len(t, checks, 6)
+	for i, schedule := range []string{"data-parallel", "batched", "split-k", "stream-k", "lpt", "cluster"} {
 		require.Equal(t, schedule, string(checks[i].Schedule))
 		require.Equal(t, "cpu", checks[i].Backend)
 		require.Empty(t, checks[i].Failure)

@@ -122,7 +122,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	r := newRunResult(w, j, timings)
 	if f.verify {
 		bar.next("verify")
-		worst, err := reference.Check(w.Batch, ops.A, ops.B, ops.C, c)
+		worst, err := reference.CheckIn(options.Compute, w.Batch, ops.A, ops.B, ops.C, c)
 		if err != nil {
 			return fmt.Errorf("%s: wrong result: %w", w.Name, err)
 		}

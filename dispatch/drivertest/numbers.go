@@ -16,6 +16,9 @@ import (
 // many parts.
 func manyUnits(d *planner.Device) { d.ComputeUnits = 1024 }
 
+// oneUnit makes plans put several tiles on one worker.
+func oneUnit(d *planner.Device) { d.ComputeUnits, d.MaxGroups = 1, 1 }
+
 // testTiles runs every tile under every schedule. All problems of a case are one
 // batch, because kernels are slow to make: one for each transposition.
 func (s *suite) testTiles(t *testing.T) {
@@ -29,22 +32,34 @@ func (s *suite) testTiles(t *testing.T) {
 		{planner.ScheduleBatched, []spacing{narrow}, around, nil},
 		{planner.ScheduleSplitK, []spacing{wide}, long, manyUnits},
 		{planner.ScheduleStreamK, []spacing{narrow}, long, manyUnits},
+		{planner.ScheduleLPT, []spacing{narrow}, around, oneUnit},
+		{planner.ScheduleCluster, []spacing{narrow}, long, nil},
 	}
+	device := s.device.Info().Planner
 	for i, tile := range planner.Tiles() {
+		if !device.Fits(planner.TileID(i), planner.ComputeTF32) {
+			continue
+		}
 		for _, c := range cases {
+			if c.schedule == planner.ScheduleCluster && !(tile.Clusters && device.WGMMA) {
+				continue // as data-parallel
+			}
 			for _, how := range c.spacings {
 				t.Run(fmt.Sprintf("%s/%s/%v", tile.Name, c.schedule, how), func(t *testing.T) {
-					if tile.SharedBytes() > s.device.Info().Planner.GroupShared {
-						t.Skip("the device has too little workgroup memory for this tile")
-					}
 					rng := newRand(uint64(i))
 					var b planner.Batch
 					for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
 						b = append(b, covering(rng, around(tile.TM), around(tile.TN), c.depths(tile.TK), trans[0], trans[1])...)
 					}
-					j := s.prepare(t, b, how, planner.Options{Tile: tile.Name, Schedule: c.schedule}, c.edit)
-					requireKernels(t, j, c.schedule, how)
-					j.check(t, uint64(i))
+					computes := []planner.Compute{planner.ComputeF32Emulated}
+					if tile.Unit != planner.UnitFMA {
+						computes = append(computes, planner.ComputeTF32)
+					}
+					for _, compute := range computes {
+						j := s.prepare(t, b, how, planner.Options{Compute: compute, Tile: tile.Name, Schedule: c.schedule}, c.edit)
+						requireKernels(t, j, c.schedule, how)
+						j.check(t, uint64(i))
+					}
 				})
 			}
 		}
@@ -57,7 +72,8 @@ func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing
 	split := schedule == planner.ScheduleSplitK || schedule == planner.ScheduleStreamK
 	require.Equal(t, split, j.some(isSplit), j)
 	require.Equal(t, split, j.some(isFixup), j)
-	if schedule == planner.ScheduleBatched {
+	require.Equal(t, schedule == planner.ScheduleCluster, j.some(func(l planner.Launch) bool { return l.Cluster > 0 }), j)
+	if schedule == planner.ScheduleBatched || schedule == planner.ScheduleLPT {
 		require.True(t, j.some(isLoop), j)
 	}
 	for _, l := range j.plan.Launches {

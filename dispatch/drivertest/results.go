@@ -94,7 +94,7 @@ func (s *suite) compute(p driver.Program, buffers [3]driver.Buffer, o operands) 
 func (j *job) check(t *testing.T, seed uint64) {
 	t.Helper()
 	o := fill(j.batch, j.lens, uniform(seed))
-	_, err := reference.Check(j.batch, o.a, o.b, o.c, j.run(t, o))
+	_, err := reference.CheckIn(j.plan.Options.Compute, j.batch, o.a, o.b, o.c, j.run(t, o))
 	require.NoError(t, err, j)
 	o = fill(j.batch, j.lens, integers(seed))
 	require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, j.run(t, o)), j)

@@ -38,7 +38,7 @@ func TestGeoMean(t *testing.T) {
 
 func TestDigits(t *testing.T) {
 	for x, want := range map[float64]string{0: "0", 0.00012345: "0.000123", 0.5: "0.500", 3.14159: "3.14", 99.96: "100.0", 31.4159: "31.4", 1234.5: "1234", -2: "-2.00"} {
-		require.Equal(t, want, digits(x))
+		require.Equal(t, want, Digits(x))
 	}
 }
 

@@ -222,8 +222,8 @@ type field struct {
 func (r *Report) fields() []field {
 	all := []field{
 		{"workload", func(c *Case) string { return c.Workload }},
-		{"GFLOP", func(c *Case) string { return digits(c.GFLOP) }},
-		{"plan", func(c *Case) string { return digits(c.Plan) }},
+		{"GFLOP", func(c *Case) string { return Digits(c.GFLOP) }},
+		{"plan", func(c *Case) string { return Digits(c.Plan) }},
 	}
 	columns := r.columns()
 	for i, k := range columns {
@@ -236,20 +236,20 @@ func (r *Report) fields() []field {
 			}})
 		}
 		add(k.method+"/"+k.timed, func(row *Row) string {
-			return fmt.Sprintf("%s (%s-%s)", digits(row.Device.Median), digits(row.Device.Min), digits(row.Device.Max))
+			return fmt.Sprintf("%s (%s-%s)", Digits(row.Device.Median), Digits(row.Device.Min), Digits(row.Device.Max))
 		})
 		if i == 0 {
-			add("TFLOP/s", func(row *Row) string { return digits(row.GFLOPS / 1e3) })
+			add("TFLOP/s", func(row *Row) string { return Digits(row.GFLOPS / 1e3) })
 		}
 		switch own := k.method == columns[0].method; {
 		case !own:
-			add("x", func(row *Row) string { return digits(row.Slower) })
+			add("x", func(row *Row) string { return Digits(row.Slower) })
 		case r.hasHost(k):
 			add("host", func(row *Row) string {
 				if row.Host == nil {
 					return "-"
 				}
-				return digits(row.Host.Median)
+				return Digits(row.Host.Median)
 			})
 		}
 		if i == 0 || k.method != columns[i-1].method {
@@ -270,7 +270,7 @@ func (r *Report) fields() []field {
 				return "-"
 			}})
 		}
-		regret("planner/best", func(g *Regret) string { return digits(g.Ratio) })
+		regret("planner/best", func(g *Regret) string { return Digits(g.Ratio) })
 		regret("best forced", func(g *Regret) string { return g.Tile + " " + g.Schedule })
 	}
 	return all
@@ -307,10 +307,10 @@ func (r *Report) writeNotes(w io.Writer) error {
 	note("host", "microseconds of the call, without waiting")
 	note("error", "the largest against float64, as a part of what rounding explains")
 	for _, s := range r.Speedups {
-		note("x "+s.Method+"/"+s.Timed, "geometric mean %s, least %s (%s)", digits(s.GeoMean), digits(s.Worst), s.Case)
+		note("x "+s.Method+"/"+s.Timed, "geometric mean %s, least %s (%s)", Digits(s.GeoMean), Digits(s.Worst), s.Case)
 	}
 	if s := r.Regret; s != nil {
-		note("planner/best", "geometric mean %s, most %s (%s)", digits(s.GeoMean), digits(s.Worst), s.Case)
+		note("planner/best", "geometric mean %s, most %s (%s)", Digits(s.GeoMean), Digits(s.Worst), s.Case)
 	}
 	for _, c := range r.Cases {
 		for _, row := range c.Rows {
@@ -340,8 +340,8 @@ const (
 	Stream = "stream"
 )
 
-// digits writes three significant digits without an exponent.
-func digits(x float64) string {
+// Digits writes three significant digits without an exponent.
+func Digits(x float64) string {
 	switch {
 	case x == 0:
 		return "0"

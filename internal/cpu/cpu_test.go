@@ -61,7 +61,7 @@ func random(n, mn, k int) []planner.Problem {
 }
 
 func TestTilesFitTheScratch(t *testing.T) {
-	for _, tile := range planner.Tiles() {
+	for _, tile := range planner.Tiles()[:planner.NumFMATiles] {
 		require.LessOrEqual(t, max(tile.TM, tile.TN), maxSide, tile.Name)
 	}
 }

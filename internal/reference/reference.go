@@ -69,6 +69,15 @@ func Check(b planner.Batch, x, y, before, after []float32) (worst float64, err e
 	return check(b, x, y, before, after, 1.0/(1<<24))
 }
 
+// CheckIn is Check with the bound of a compute mode. In ComputeTF32 operands are
+// rounded to 11 bits.
+func CheckIn(c planner.Compute, b planner.Batch, x, y, before, after []float32) (worst float64, err error) {
+	if c == planner.ComputeTF32 {
+		return check(b, x, y, before, after, 1.0/(1<<11))
+	}
+	return Check(b, x, y, before, after)
+}
+
 // CheckExact is Check with a bound of zero, for operands whose results are exact.
 func CheckExact(b planner.Batch, x, y, before, after []float32) error {
 	_, err := check(b, x, y, before, after, 0)

@@ -56,7 +56,7 @@ func units(d *planner.Device) int { return max(d.ComputeUnits, 1) }
 func (t *Timeline) addLaunch(index int) {
 	p, l := t.Plan, &t.Plan.Launches[index]
 	tile := l.Tile.Tile()
-	groups := max(p.Device.Occupancy(tile.Threads, tile.Resources()).Groups, 1)
+	groups := max(p.Device.Occupancy(tile.Threads, p.Device.Resources(l.Tile)).Groups, 1)
 	places := newPlaces(min(groups*units(&p.Device), l.Count))
 	t.Places = max(t.Places, groups*units(&p.Device))
 

@@ -1,7 +1,8 @@
 // Package cuda is the backend for NVIDIA GPUs of compute capability 8.0 and
 // newer. It opens the driver's own library, libcuda.so.1, at run time through
 // cgo: neither building nor running needs the CUDA toolkit, and one binary works
-// with and without a GPU. The kernels are those of package native.
+// with and without a GPU. The kernels are those of package native; package dl
+// works with the library.
 //
 // # Streams
 //
@@ -10,13 +11,13 @@
 // same buffers becomes a CUDA graph, because launching a graph takes the host
 // 0.9 us however many launches it has, and a single launch 2.3 us (H200).
 //
-// OnStream gives a device whose work goes to a stream of the caller, where it is
-// ordered with the caller's own work, and Wrap makes buffers of memory that
-// other libraries allocated. Submit does nothing there but launch kernels, so
-// that the caller can capture it into a graph; while the stream is capturing, no
-// other method may be called. The program must stay open, and its other runs
-// must stay on that stream, as long as such a graph is used, because the graph
-// works in the program's workspace.
+// OnStream gives a device whose work goes to a stream of the caller, a CUstream
+// of the GPU's primary context, where it is ordered with the caller's own work,
+// and Wrap makes buffers of memory that other libraries allocated. Submit does
+// nothing there but launch kernels, so that the caller can capture it into a
+// graph; while the stream is capturing, no other method may be called. The
+// program must stay open, and its other runs must stay on that stream, as long
+// as such a graph is used, because the graph works in the program's workspace.
 //
 // # Errors
 //

@@ -1,196 +1,141 @@
-//go:build cgo && linux && (amd64 || arm64)
-
 package cuda
 
-// #include "gcu.h"
-import "C"
-
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/native/dl"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-const backend = "cuda"
-
 // Driver returns the CUDA backend.
-func Driver() driver.Driver { return cudaDriver{system} }
+func Driver() driver.Driver { return dl.Driver(&vendor) }
 
-// cudaDriver opens the devices of a library. Tests load others.
-type cudaDriver struct {
-	load func() (*library, error)
+// vendor describes libcuda. Its libraries are on the loader's search path, where
+// containers mount the driver, where Windows puts it for its Linux subsystem, and
+// last under the name that may be the toolkit's stub.
+var vendor = dl.Vendor{
+	Backend: "cuda",
+	API:     "CUDA",
+	Driver:  "NVIDIA driver",
+	NoGPU: "is it visible to this process (CUDA_VISIBLE_DEVICES), and has a GPU in MIG mode " +
+		"an instance?",
+	Owner: "this GPU's primary context",
+	Libraries: []string{
+		"libcuda.so.1",
+		"/usr/local/nvidia/lib64/libcuda.so.1",
+		"/usr/lib/wsl/lib/libcuda.so.1",
+		"libcuda.so",
+	},
+	Symbols:  symbols,
+	Refuse:   refuse,
+	Describe: describe,
+
+	// "The context cannot be used" and "the process must be terminated and
+	// relaunched" in the description of CUresult.
+	Lost: []int{
+		4,             // deinitialized
+		201,           // invalid context
+		214, 220, 226, // uncorrectable ECC error; NVLink error; contained error
+		700, 702, // illegal address; launch timeout
+		709, 710, // context is destroyed; device-side assert
+		714, 715, 716, 717, 718, 719, // hardware stack, instruction, misaligned, address space, PC, launch failed
+		999, // unknown
+	},
+	Reserved: []int{46}, // device unavailable
 }
 
-// system is the installed driver, loaded once per process.
-var system = sync.OnceValues(func() (*library, error) { return load(libraries) })
+// symbols have the names of the binary interface of CUDA 12.0: where NVIDIA's
+// headers rename a function, the renamed one (_v2).
+var symbols = []dl.Symbol{
+	// The first three, so that failures to load the others can be explained.
+	{Entry: "errorName", Name: "cuGetErrorName"},
+	{Entry: "errorText", Name: "cuGetErrorString"},
+	{Entry: "version", Name: "cuDriverGetVersion"},
 
-func (cudaDriver) Name() string { return backend }
+	{Entry: "init", Name: "cuInit"},
+	{Entry: "deviceCount", Name: "cuDeviceGetCount"},
+	{Entry: "device", Name: "cuDeviceGet"},
+	{Entry: "deviceName", Name: "cuDeviceGetName"},
+	{Entry: "deviceAttribute", Name: "cuDeviceGetAttribute"},
+	{Entry: "contextRetain", Name: "cuDevicePrimaryCtxRetain"},
+	{Entry: "contextRelease", Name: "cuDevicePrimaryCtxRelease_v2"},
+	{Entry: "contextSet", Name: "cuCtxSetCurrent"},
 
-// gpu is a device that Open accepts.
-type gpu struct {
-	info    driver.Info
-	ordinal int // of the driver's own list
-	facts   facts
+	{Entry: "moduleLoadEx", Name: "cuModuleLoadDataEx"},
+	{Entry: "moduleUnload", Name: "cuModuleUnload"},
+	{Entry: "moduleFunction", Name: "cuModuleGetFunction"},
+	{Entry: "functionLoad", Name: "cuFuncLoad", Optional: true}, // since CUDA 12.4
+	{Entry: "functionSetAttribute", Name: "cuFuncSetAttribute"},
+	{Entry: "functionAttribute", Name: "cuFuncGetAttribute"},
+
+	{Entry: "alloc", Name: "cuMemAlloc_v2"},
+	{Entry: "free", Name: "cuMemFree_v2"},
+	{Entry: "hostAlloc", Name: "cuMemHostAlloc"},
+	{Entry: "hostFree", Name: "cuMemFreeHost"},
+	{Entry: "copyToDevice", Name: "cuMemcpyHtoDAsync_v2"},
+	{Entry: "copyToHost", Name: "cuMemcpyDtoHAsync_v2"},
+	{Entry: "pointerAttribute", Name: "cuPointerGetAttribute"},
+
+	{Entry: "streamCreate", Name: "cuStreamCreate"},
+	{Entry: "streamDestroy", Name: "cuStreamDestroy_v2"},
+	{Entry: "streamContext", Name: "cuStreamGetCtx"},
+	{Entry: "eventCreate", Name: "cuEventCreate"},
+	{Entry: "eventDestroy", Name: "cuEventDestroy_v2"},
+	{Entry: "eventRecord", Name: "cuEventRecord"},
+	{Entry: "eventQuery", Name: "cuEventQuery"},
+	{Entry: "eventElapsed", Name: "cuEventElapsedTime"},
+
+	{Entry: "launch", Name: "cuLaunchKernel"},
+	{Entry: "launchEx", Name: "cuLaunchKernelEx"},
+	{Entry: "captureBegin", Name: "cuStreamBeginCapture_v2"},
+	{Entry: "captureEnd", Name: "cuStreamEndCapture"},
+	{Entry: "graphInstantiate", Name: "cuGraphInstantiateWithFlags"},
+	{Entry: "graphDestroy", Name: "cuGraphDestroy"},
+	{Entry: "graphLaunch", Name: "cuGraphLaunch"},
+	{Entry: "graphExecDestroy", Name: "cuGraphExecDestroy"},
 }
 
-// Devices lists the GPUs in the driver's order, which is fastest first.
-func (c cudaDriver) Devices() ([]driver.Info, error) {
-	_, gpus, err := c.list()
-	infos := make([]driver.Info, len(gpus))
-	for i := range gpus {
-		infos[i] = gpus[i].info
+// minVersion is CUDA 12.0: the oldest that loads the PTX of package native, and
+// whose binary interface the symbols name.
+const minVersion = 12000 // 1000*major + 10*minor
+
+func refuse(v int) error {
+	if v >= minVersion {
+		return nil
 	}
-	return infos, err
+	return fmt.Errorf("supports CUDA %s, %s is needed: update the NVIDIA driver to 525 or newer", version(v), version(minVersion))
 }
 
-func (c cudaDriver) Open(ctx context.Context, index int) (driver.Device, error) {
-	l, gpus, err := c.list()
+func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
+
+// describe reads the facts of a GPU that is new enough.
+func describe(from dl.Facts) (*dl.GPU, error) {
+	f, err := read(from)
+	if err == nil {
+		err = f.supported()
+	}
 	if err != nil {
 		return nil, err
 	}
-	if index < 0 || index >= len(gpus) {
-		return nil, fmt.Errorf("cuda: device %d: there are %d", index, len(gpus))
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return openDevice(l, gpus[index])
-}
-
-// list finds the GPUs that are new enough; there is one, or an error.
-func (c cudaDriver) list() (*library, []gpu, error) {
-	l, err := c.load()
-	if err != nil {
-		return nil, nil, err
-	}
-	n, err := l.count()
-	if err != nil {
-		return nil, nil, err
-	}
-	var gpus []gpu
-	var passed []error
-	for ordinal := range n {
-		f, err := l.facts(ordinal)
-		if err == nil {
-			err = f.supported()
-		}
-		if err != nil {
-			passed = append(passed, fmt.Errorf("GPU %d: %w", ordinal, err))
-			continue
-		}
-		gpus = append(gpus, gpu{info: l.info(len(gpus), f), ordinal: ordinal, facts: f})
-	}
-	if len(gpus) == 0 {
-		return nil, nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, errors.Join(passed...))
-	}
-	return l, gpus, nil
-}
-
-func (l *library) info(index int, f facts) driver.Info {
-	version := "CUDA " + cudaVersion(l.version)
+	system := "CUDA " + version(from.Version())
 	if release, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
-		version = "NVIDIA " + strings.TrimSpace(string(release)) + ", " + version
+		system = "NVIDIA " + strings.TrimSpace(string(release)) + ", " + system
 	}
-	return driver.Info{
-		Backend:  backend,
-		Index:    index,
+	return &dl.GPU{
 		Name:     f.name,
-		Driver:   version,
+		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (warp)", f.warp),
 		Planner:  f.planner(),
-	}
+		Image:    func() ([]byte, string, error) { return native.Image(f.major, f.minor) },
+		Kernel:   kernel,
+	}, nil
 }
 
-// facts are what the driver says about a GPU, or about an instance of one in
-// MIG mode, which it presents as a GPU with fewer units.
-type facts struct {
-	name                                                     string
-	major, minor                                             int // compute capability
-	units, clock                                             int // SMs; kHz
-	warp, threads, groupShared, reservedShared               int // of a workgroup
-	unitThreads, unitGroups, unitRegisters, unitSharedMemory int
-}
-
-func (l *library) facts(ordinal int) (f facts, err error) {
-	if f.name, err = l.name(ordinal); err != nil {
-		return f, err
-	}
-	for _, a := range [...]struct {
-		value     *int
-		attribute int
-	}{
-		{&f.major, C.GCU_MAJOR},
-		{&f.minor, C.GCU_MINOR},
-		{&f.units, C.GCU_UNITS},
-		{&f.clock, C.GCU_CLOCK},
-		{&f.warp, C.GCU_WARP},
-		{&f.threads, C.GCU_MAX_THREADS},
-		{&f.groupShared, C.GCU_GROUP_SHARED},
-		{&f.reservedShared, C.GCU_RESERVED_SHARED},
-		{&f.unitThreads, C.GCU_UNIT_THREADS},
-		{&f.unitGroups, C.GCU_UNIT_GROUPS},
-		{&f.unitRegisters, C.GCU_UNIT_REGISTERS},
-		{&f.unitSharedMemory, C.GCU_UNIT_SHARED},
-	} {
-		if *a.value, err = l.attribute(ordinal, a.attribute); err != nil {
-			return f, fmt.Errorf("%s: %w", f.name, err)
-		}
-	}
-	return f, nil
-}
-
-// supported: the kernels use asynchronous copies, which 8.0 (Ampere) brought.
-func (f *facts) supported() error {
-	if f.major < 8 {
-		return fmt.Errorf("%s has compute capability %d.%d, 8.0 or newer is needed", f.name, f.major, f.minor)
-	}
-	return nil
-}
-
-// planner describes the GPU for planning. One that is in the planner's table
-// gets exactly the facts of the table, so that plans for it can be made
-// anywhere. The name alone does not tell: an H100 for PCIe, or an instance of an
-// H100 in MIG mode, has fewer units.
-func (f *facts) planner() planner.Device {
-	words := strings.FieldsFunc(f.name, func(r rune) bool { return r == ' ' || r == '-' })
-	for _, word := range words {
-		d, err := planner.LookupDevice(word)
-		if err == nil && d.Model == planner.ModelNVIDIA && d.ComputeUnits == f.units &&
-			d.Shared == f.unitSharedMemory && d.GroupShared == f.groupShared {
-			return *d
-		}
-	}
-	// CUDA C++ Programming Guide, "Technical Specifications per Compute
-	// Capability" and "Arithmetic Instructions".
-	lanes := 128
-	if f.major == 8 && f.minor == 0 {
-		lanes = 64
-	}
-	return planner.Device{
-		Name:            f.name,
-		Model:           planner.ModelNVIDIA,
-		ComputeUnits:    f.units,
-		WaveSize:        f.warp,
-		TFLOPS:          float64(f.units*lanes*2) * float64(f.clock) * 1e-9,
-		LaunchMicros:    0.6, // measured on an H200
-		SIMDs:           4,
-		MaxWaves:        f.unitThreads / max(f.warp, 1),
-		MaxGroups:       f.unitGroups,
-		Registers:       f.unitRegisters,
-		RegisterGranule: 256,
-		MaxRegisters:    255,
-		Shared:          f.unitSharedMemory,
-		SharedGranule:   128,
-		SharedReserved:  f.reservedShared,
-		MaxThreads:      f.threads,
-		GroupShared:     f.groupShared,
-		MMA:             true, // from compute capability 8.0 on
-		WGMMA:           f.major == 9,
-	}
+func kernel(k planner.Kernel) (dl.Kernel, error) {
+	threads, shared, pieces := native.Geometry(k)
+	return dl.Kernel{Symbol: native.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}, nil
 }

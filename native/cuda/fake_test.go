@@ -7,12 +7,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/native/dl/dltest"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -30,59 +32,86 @@ func buildFake(t testing.TB, flags ...string) (path string) {
 	return path
 }
 
-// fakeOnce is one library for all tests, because a library is never unloaded.
-var fakeOnce struct {
-	sync.Once
-	library *library
-}
-
-// fake is a driver of one GPU that the CPU plays.
-func fake(t testing.TB) cudaDriver {
-	t.Helper()
-	fakeOnce.Do(func() {
-		l, err := load([]string{buildFake(t)})
-		require.NoError(t, err)
-		fakeOnce.library = l
-	})
-	require.NotNil(t, fakeOnce.library)
-	return cudaDriver{func() (*library, error) { return fakeOnce.library, nil }}
-}
-
-func openFake(t *testing.T) *device {
-	t.Helper()
-	return drivertest.Open(t, fake(t)).(*device)
-}
-
-// counter names an object that the fake counts.
-type counter int
-
-const (
-	allocations counter = iota
-	pinned
-	contexts
-	modules
-	streams
-	events
-	graphs
-	launches
-	graphLaunches
-	copies
-)
-
-func (l *library) counted(t testing.TB, c counter) int {
-	t.Helper()
-	n, err := l.attribute(0, 10000+int(c))
-	require.NoError(t, err)
-	return n
-}
-
-// fail makes a call of the fake fail with a result of CUDA, until the test ends.
-func fail(t *testing.T, call string, result int) {
-	t.Setenv("FAKECUDA_FAIL", fmt.Sprintf("%s=%d", call, result))
-}
-
-func succeed(t *testing.T) { t.Setenv("FAKECUDA_FAIL", "") }
-
-// The fake computes what the plan says, so that the suite tests everything but
+// The fake computes what the plan says, so that the suites test everything but
 // the kernels.
-func TestConformanceOfFake(t *testing.T) { drivertest.Run(t, fake(t)) }
+func TestFake(t *testing.T) {
+	f := dltest.New(t, vendor, buildFake(t))
+	t.Run("conformance", func(t *testing.T) { drivertest.Run(t, f.Driver) })
+	dltest.Run(t, f)
+	t.Run("random problems", func(t *testing.T) { dltest.RandomProblems(t, f.Driver, 2) })
+	t.Run("reserved", func(t *testing.T) { // lets dispatch try the next backend
+		f.Fail(t, "contextRetain", 46, 0)
+		_, err := f.Driver.Open(t.Context(), 0)
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorContains(t, err, "cuda: NVIDIA H200: unavailable: ")
+	})
+	t.Run("several", func(t *testing.T) {
+		t.Setenv("FAKE_COUNT", "3")
+		infos, err := f.Driver.Devices()
+		require.NoError(t, err)
+		require.Len(t, infos, 3)
+		for i, info := range infos {
+			require.Equal(t, i, info.Index)
+			require.Equal(t, "NVIDIA H200", info.Name)
+			require.Contains(t, info.Driver, "CUDA 12.0")
+			require.Equal(t, "32 (warp)", info.Subgroup)
+		}
+	})
+}
+
+// Without a usable GPU the error says which of the many reasons it is.
+func TestUnavailable(t *testing.T) {
+	whole := buildFake(t)
+	for _, c := range []struct {
+		name    string
+		paths   []string
+		env     map[string]string
+		message string
+	}{
+		{name: "no library", paths: []string{"libnone.so.1", "/nowhere/libnone.so"},
+			message: "no NVIDIA driver: tried libnone.so.1, /nowhere/libnone.so: cannot open shared object file: No such file or directory"},
+		{name: "symbol missing", paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")}, message: "no symbol cuGraphLaunch"},
+		{name: "several reasons", paths: []string{"libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS")},
+			message: "tried libnone.so.1: cannot open shared object file: No such file or directory; /"},
+		{name: "symbol missing, old driver", paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")}, env: map[string]string{"FAKECUDA_VERSION": "10020"},
+			message: "supports CUDA 10.2, 12.0 is needed"},
+		{name: "old driver", paths: []string{whole}, env: map[string]string{"FAKECUDA_VERSION": "11080"},
+			message: "supports CUDA 11.8, 12.0 is needed"},
+		{name: "no device", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "cuInit=100:0"}, message: "shows no GPU"},
+		{name: "no visible device", paths: []string{whole}, env: map[string]string{"FAKE_COUNT": "0"}, message: "CUDA_VISIBLE_DEVICES"},
+		{name: "broken installation", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "cuInit=803:0"},
+			message: "does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): a description"},
+		{name: "error without a name", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "cuInit=12345:0"},
+			message: "unknown CUDA error (12345)"},
+		{name: "GPU too old", paths: []string{whole}, env: map[string]string{"FAKECUDA_MAJOR": "7", "FAKECUDA_NAME": "Tesla V100"},
+			message: "GPU 0: Tesla V100 has compute capability 7.0, 8.0 or newer is needed"},
+		{name: "attribute fails", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "cuDeviceGetAttribute=1:0"},
+			message: "GPU 0: NVIDIA H200: attribute 75: CUDA_ERROR_INVALID_VALUE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for key, value := range c.env {
+				t.Setenv(key, value)
+			}
+			d := at(c.paths...)
+			_, err := d.Devices()
+			require.ErrorIs(t, err, driver.ErrUnavailable)
+			require.ErrorContains(t, err, c.message)
+			_, err = d.Open(t.Context(), 0)
+			require.ErrorIs(t, err, driver.ErrUnavailable)
+		})
+	}
+}
+
+// at is the backend with other libraries.
+func at(paths ...string) driver.Driver {
+	v := vendor
+	v.Libraries = paths
+	return dl.Driver(&v)
+}
+
+// The first library that works is taken.
+func TestLoadTriesPaths(t *testing.T) {
+	infos, err := at("libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS"), buildFake(t)).Devices()
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+}

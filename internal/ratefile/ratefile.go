@@ -1,0 +1,208 @@
+// Package ratefile keeps the kernel rates that were measured on a device in the
+// user's cache directory, a file for each device:
+//
+//	<cache>/batchgemm/rates-<backend>-<device>.json
+package ratefile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/atomicfile"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// DirEnv names the environment variable with the directory of the files, in place
+// of batchgemm in the user's cache directory. Empty or "off": no file is read, and
+// none can be written.
+const DirEnv = "BATCHGEMM_CACHE"
+
+// version is that of the file, and of the model that gives its numbers a meaning.
+const version = 1
+
+// content is what a file says. Rates are relative to the three facts of the device.
+type content struct {
+	Version      int       `json:"version"`
+	Backend      string    `json:"backend"`
+	Device       string    `json:"device"`
+	Driver       string    `json:"driver"` // for the reader
+	Date         time.Time `json:"date"`   // for the reader
+	ComputeUnits int       `json:"compute_units"`
+	TFLOPS       float64   `json:"tflops"`
+	LaunchMicros float64   `json:"launch_micros"`
+
+	Tiles map[string]row `json:"tiles"` // by name
+	TF32  map[string]row `json:"tf32,omitempty"`
+}
+
+// row is a rate with the shape that it was measured for: a name may outlive it.
+type row struct {
+	Shape string `json:"shape"`
+	planner.Rate
+}
+
+// header is a file for a device, without rates.
+func header(info *driver.Info) content {
+	p := &info.Planner
+	return content{Version: version, Backend: info.Backend, Device: info.Name, Driver: info.Driver,
+		ComputeUnits: p.ComputeUnits, TFLOPS: p.TFLOPS, LaunchMicros: p.LaunchMicros}
+}
+
+// errOff: the environment says that there are no files.
+var errOff = errors.New(DirEnv + " turns files of measured rates off")
+
+// unfit is what does not belong in a file name on every system.
+var unfit = regexp.MustCompile(`[^A-Za-z0-9.]+`)
+
+// longestName leaves room for the rest of a file name of 255 bytes.
+const longestName = 120
+
+// locate is the path of the device's file, or why there can be none.
+func locate(info *driver.Info) (string, error) {
+	dir, set := os.LookupEnv(DirEnv)
+	switch {
+	case set && (dir == "" || dir == "off"):
+		return "", errOff
+	case !set:
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(cache, "batchgemm")
+	}
+	name := strings.Trim(unfit.ReplaceAllString(info.Backend+"-"+info.Name, "-"), "-.")
+	return filepath.Join(dir, "rates-"+name[:min(len(name), longestName)]+".json"), nil
+}
+
+// Load returns the rates that were measured on the device, nil when there is no
+// file, or an error when there is one that does not serve. The same rates are at
+// the same address every time, so that devices compare equal. It is safe for
+// concurrent use, also with Save of another process.
+func Load(info *driver.Info) (*planner.Rates, error) {
+	path, err := locate(info)
+	if err != nil {
+		return nil, nil // no directory, no file
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rates, err := parse(info, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return intern(rates), nil
+}
+
+var interned sync.Map // planner.Rates to its *planner.Rates
+
+func intern(r *planner.Rates) *planner.Rates {
+	kept, _ := interned.LoadOrStore(*r, r)
+	return kept.(*planner.Rates)
+}
+
+func parse(info *driver.Info, data []byte) (*planner.Rates, error) {
+	var f content
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
+	}
+	want := header(info)
+	switch {
+	case f.Version != want.Version:
+		return nil, fmt.Errorf("version %d, this program reads %d", f.Version, want.Version)
+	case f.Backend != want.Backend || f.Device != want.Device:
+		return nil, fmt.Errorf("of another device, %s: %s", f.Backend, f.Device)
+	case f.ComputeUnits != want.ComputeUnits || f.TFLOPS != want.TFLOPS || f.LaunchMicros != want.LaunchMicros:
+		return nil, fmt.Errorf("relative to %d compute units, %g TFLOPS and %g us a launch, the device now has %d, %g and %g",
+			f.ComputeUnits, f.TFLOPS, f.LaunchMicros, want.ComputeUnits, want.TFLOPS, want.LaunchMicros)
+	}
+	rates, err := f.rates(&info.Planner)
+	if err == nil && *rates == (planner.Rates{}) {
+		err = errors.New("knows none of the tiles")
+	}
+	return rates, err
+}
+
+// rates collects the rows of tiles that exist. The others stay zero.
+func (f *content) rates(d *planner.Device) (rates *planner.Rates, err error) {
+	rates = &planner.Rates{}
+	f.visit(rates, func(id planner.TileID, c planner.Compute, rate *planner.Rate, rows map[string]row) {
+		tile := id.Tile()
+		r, known := rows[tile.Name]
+		switch {
+		case !known || r.Shape != tile.Shape():
+		case r.Efficiency <= 0 || r.Efficiency > d.MaxEfficiency(id, c) || min(r.Step, r.Fixed, r.Worker) < 0:
+			err = fmt.Errorf("damaged: tile %s cannot have the rate %+v", tile.Name, r.Rate)
+		default:
+			*rate = r.Rate
+		}
+	})
+	return rates, err
+}
+
+// visit goes through all rates, each with the part of the file that it belongs to.
+func (f *content) visit(rates *planner.Rates, do func(planner.TileID, planner.Compute, *planner.Rate, map[string]row)) {
+	for i, tile := range planner.Tiles() {
+		id := planner.TileID(i)
+		do(id, planner.ComputeF32Emulated, rates.Of(id, planner.ComputeF32Emulated), f.Tiles)
+		if tile.Unit != planner.UnitFMA { // else it is the same rate again
+			do(id, planner.ComputeTF32, rates.Of(id, planner.ComputeTF32), f.TF32)
+		}
+	}
+}
+
+// File is the file of a device, to be saved or closed. It is not safe for concurrent
+// use.
+type File struct {
+	Path string
+	info *driver.Info
+	*atomicfile.File
+}
+
+// Create opens the device's file, so that a place which cannot be written is known
+// before any time is spent on measuring. An older one stays until Save.
+func Create(info *driver.Info) (*File, error) {
+	path, err := locate(info)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &File{path, info, f}, nil
+}
+
+// Save writes rates that were measured at a date. Rows that are zero are left out.
+func (f *File) Save(rates *planner.Rates, date time.Time) error {
+	c := header(f.info)
+	c.Date = date.UTC().Truncate(time.Second)
+	c.Tiles, c.TF32 = map[string]row{}, map[string]row{}
+	c.visit(rates, func(id planner.TileID, _ planner.Compute, rate *planner.Rate, rows map[string]row) {
+		tile := id.Tile()
+		if *rate != (planner.Rate{}) {
+			rows[tile.Name] = row{tile.Shape(), *rate}
+		}
+	})
+	e := json.NewEncoder(f)
+	e.SetIndent("", "  ")
+	if err := e.Encode(c); err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return f.Commit()
+}

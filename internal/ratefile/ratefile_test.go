@@ -1,0 +1,190 @@
+package ratefile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func h200(t *testing.T) *driver.Info {
+	t.Helper()
+	d, err := planner.LookupDevice("h200")
+	require.NoError(t, err)
+	return &driver.Info{Backend: "cuda", Name: "NVIDIA H200 (1)", Driver: "580", Planner: *d}
+}
+
+// some are rates with a row that was not measured.
+func some() *planner.Rates {
+	r := &planner.Rates{}
+	for i := range r.Tiles[1:] {
+		r.Tiles[i+1] = planner.Rate{Efficiency: 0.1 + float64(i)/20, Step: 0.3, Fixed: 0, Worker: 1e-3 / 3}
+	}
+	return r
+}
+
+func save(t *testing.T, info *driver.Info, r *planner.Rates) (path string) {
+	t.Helper()
+	f, err := Create(info)
+	require.NoError(t, err)
+	require.NoError(t, f.Save(r, time.Now()))
+	require.NoError(t, f.Close())
+	return f.Path
+}
+
+func TestRoundTrip(t *testing.T) {
+	t.Setenv(DirEnv, filepath.Join(t.TempDir(), "new", "folder"))
+	info := h200(t)
+	got, err := Load(info)
+	require.NoError(t, err)
+	require.Nil(t, got, "no file yet")
+
+	path := save(t, info, some())
+	require.Equal(t, "rates-cuda-NVIDIA-H200-1.json", filepath.Base(path))
+	got, err = Load(info)
+	require.NoError(t, err)
+	require.Equal(t, some(), got)
+	again, err := Load(info)
+	require.NoError(t, err)
+	require.Same(t, got, again, "so that devices compare equal")
+
+	changed := some()
+	changed.Tiles[3].Step = 7
+	save(t, info, changed)
+	got, err = Load(info)
+	require.NoError(t, err)
+	require.Equal(t, changed, got)
+	require.NotSame(t, got, again)
+	require.Equal(t, some(), again, "rates in use do not change")
+}
+
+func TestLoad(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		old, new string // replaced in the file
+		err      string // "": the file serves
+		lost     []int  // rows that are then not measured
+	}{
+		{name: "as written"},
+		{name: "empty", old: "*", err: "damaged: unexpected end of JSON input"},
+		{name: "cut", old: `"tiles"`, new: "\x00", err: "damaged: invalid character"},
+		{name: "no rates", old: "*", new: `{"version": 1}`, err: "of another device, : "},
+		{name: "older version", old: `"version": 1`, new: `"version": 0`, err: "version 0, this program reads 1"},
+		{name: "newer version", old: `"version": 1`, new: `"version": 2`, err: "version 2, this program reads 1"},
+		{name: "other device", old: "NVIDIA H200 (1)", new: "NVIDIA H200 [1]", err: "of another device, cuda: NVIDIA H200 [1]"},
+		{name: "other backend", old: `"backend": "cuda"`, new: `"backend": "webgpu"`, err: "of another device, webgpu: NVIDIA H200 (1)"},
+		{name: "other driver", old: `"driver": "580"`, new: `"driver": "590"`},
+		{name: "other peak", old: `"tflops": 67`, new: `"tflops": 60`,
+			err: "relative to 132 compute units, 60 TFLOPS and 0.6 us a launch, the device now has 132, 67 and 0.6"},
+		{name: "unknown tile", old: `"medium":`, new: `"huge":`, lost: []int{2}},
+		{name: "other shape of a tile", old: `"64x64x16/256"`, new: `"64x64x32/256"`, lost: []int{4}},
+		{name: "negative time", old: `"step": 0.3`, new: `"step": -0.3`, err: "damaged: tile large cannot have the rate {Efficiency:0.25 Step:-0.3 "},
+		{name: "no efficiency", old: `"efficiency": 0.1,`, new: ``, err: "damaged: tile small-medium cannot have the rate {Efficiency:0 "},
+		{name: "faster than the peak", old: `"efficiency": 0.1,`, new: `"efficiency": 1.3,`, err: "damaged: tile small-medium cannot have the rate {Efficiency:1.3 "},
+		{name: "not a number", old: `"efficiency": 0.1,`, new: `"efficiency": 1e999,`, err: "damaged: json: cannot unmarshal number 1e999"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv(DirEnv, t.TempDir())
+			info := h200(t)
+			path := save(t, info, some())
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			text := tc.new
+			if tc.old != "*" {
+				require.True(t, tc.old == "" || strings.Contains(string(data), tc.old), "the case changes nothing")
+				text = strings.Replace(string(data), tc.old, tc.new, 1)
+			}
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+
+			got, err := Load(info)
+			if tc.err != "" {
+				require.ErrorContains(t, err, path+": "+tc.err)
+				require.Nil(t, got)
+				return
+			}
+			require.NoError(t, err)
+			want := some()
+			for _, i := range tc.lost {
+				want.Tiles[i] = planner.Rate{}
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func TestKnowsNoTile(t *testing.T) {
+	t.Setenv(DirEnv, t.TempDir())
+	save(t, h200(t), &planner.Rates{})
+	_, err := Load(h200(t))
+	require.ErrorContains(t, err, "knows none of the tiles")
+}
+
+func TestUnreadable(t *testing.T) {
+	t.Setenv(DirEnv, t.TempDir())
+	path := save(t, h200(t), some())
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Mkdir(path, 0o700))
+	_, err := Load(h200(t))
+	require.ErrorContains(t, err, path)
+	_, err = Create(h200(t))
+	require.EqualError(t, err, path+": not a regular file")
+}
+
+func TestDirectory(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache) // macOS
+	t.Setenv("LocalAppData", cache)
+	t.Setenv(DirEnv, "")
+	require.NoError(t, os.Unsetenv(DirEnv))
+	path := save(t, h200(t), some())
+	require.Equal(t, "batchgemm", filepath.Base(filepath.Dir(path)))
+	require.True(t, strings.HasPrefix(path, cache))
+
+	for _, off := range []string{"", "off"} {
+		t.Setenv(DirEnv, off)
+		got, err := Load(h200(t))
+		require.NoError(t, err)
+		require.Nil(t, got)
+		_, err = Create(h200(t))
+		require.EqualError(t, err, "BATCHGEMM_CACHE turns files of measured rates off")
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Setenv(DirEnv, "dir")
+	for name, want := range map[string]string{
+		"llvmpipe (LLVM 15.0.6, 256 bits)": "rates-cuda-llvmpipe-LLVM-15.0.6-256-bits.json",
+		"../../etc/passwd":                 "rates-cuda-..-..-etc-passwd.json",
+		"Grafik™ ß":                        "rates-cuda-Grafik.json",
+		"":                                 "rates-cuda.json",
+		strings.Repeat("x", 300):           "rates-cuda-" + strings.Repeat("x", longestName-len("cuda-")) + ".json",
+	} {
+		info := &driver.Info{Backend: "cuda", Name: name}
+		path, err := locate(info)
+		require.NoError(t, err)
+		require.Equal(t, filepath.Join("dir", want), path)
+	}
+}
+
+// TestCloseKeepsTheOld: what was not saved leaves nothing behind.
+func TestCloseKeepsTheOld(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(DirEnv, dir)
+	save(t, h200(t), some())
+	f, err := Create(h200(t))
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	got, err := Load(h200(t))
+	require.NoError(t, err)
+	require.Equal(t, some(), got)
+}

@@ -1,0 +1,204 @@
+package tune
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func known(t testing.TB, name string) *planner.Device {
+	t.Helper()
+	d, err := planner.LookupDevice(name)
+	require.NoError(t, err)
+	return d
+}
+
+// distort is the device with kernels that do not run as the shipped rates say: each
+// number is off by up to a factor, either way.
+func distort(d *planner.Device, rng *rand.Rand, factor float64) *planner.Device {
+	truth, rates := *d, planner.Rates{}
+	off := func() float64 { return math.Pow(factor, 2*rng.Float64()-1) }
+	for _, row := range Rows(d) {
+		r := d.Rate(row.Tile, row.Compute)
+		*rates.Of(row.Tile, row.Compute) = planner.Rate{
+			Efficiency: min(r.Efficiency*off(), 1), Step: r.Step * off(), Fixed: (r.Fixed + 0.1) * off(), Worker: r.Worker * off(),
+		}
+	}
+	truth.Rates = &rates
+	return &truth
+}
+
+// observe times all cases on a device that runs exactly as its rates say, but for
+// noise: the standard deviation of the times' logarithms.
+func observe(t testing.TB, truth *planner.Device, rng *rand.Rand, noise float64) []Observation {
+	t.Helper()
+	cases, err := Cases(truth)
+	require.NoError(t, err)
+	var all []Observation
+	for i := range cases {
+		for _, row := range Rows(truth) {
+			for _, s := range row.Schedules() {
+				o := Observation{Row: row, Case: &cases[i], Schedule: s}
+				o.Micros = o.predict(truth) * math.Exp(noise*rng.NormFloat64())
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+// meanRegret is the geometric mean of the choices' times over the best, less 1.
+func meanRegret(d *planner.Device, all []Observation) float64 {
+	sum, choices := 0.0, Choices(d, planner.ComputeF32, all)
+	for _, c := range choices {
+		sum += math.Log(c.Chosen / c.Best)
+	}
+	return math.Exp(sum/float64(len(choices))) - 1
+}
+
+// TestFit: the rates of the device are found again, wherever the shipped ones lie.
+func TestFit(t *testing.T) {
+	for _, tc := range []struct {
+		name, device string
+		factor       float64 // between the device's rates and the shipped ones
+		noise        float64
+		rms, rate    float64 // errors allowed: of the model, and of the efficiencies
+		regret       float64 // allowed
+	}{
+		{"as shipped", "h200", 1, 0, 5e-3, 1e-3, 0},
+		{"without noise", "h200", 2.5, 0, 5e-3, 1e-3, 0},
+		{"CUDA", "h200", 2.5, 0.02, 0.03, 0.05, 0.02},
+		{"WebGPU", "webgpu-default", 6, 0.02, 0.03, 0.05, 0.02},
+		{"AMD", "mi210", 2.5, 0.02, 0.03, 0.05, 0.02},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if testing.Short() && tc.name != "CUDA" {
+				t.Skip("a fit takes a second, and ten with the race detector")
+			}
+			rng := rand.New(rand.NewPCG(7, 0))
+			d := known(t, tc.device)
+			truth := distort(d, rng, tc.factor)
+			all := observe(t, truth, rng, tc.noise)
+			rows, err := Fit(d, all)
+			require.NoError(t, err)
+			require.Len(t, rows, len(Rows(d)))
+			for _, r := range rows {
+				name, want := r.Tile.Tile().Name, truth.Rate(r.Tile, r.Compute)
+				require.Less(t, r.RMS, tc.rms, name)
+				if r.Tile.Tile().Unit != planner.UnitWGMMA { // of these, each unit has one worker: its steps are the unit's
+					require.InEpsilon(t, want.Efficiency, r.Rate.Efficiency, tc.rate, name)
+				}
+				require.GreaterOrEqual(t, min(r.Rate.Step, r.Rate.Fixed, r.Rate.Worker), 0.0, name)
+			}
+			fitted := *d
+			fitted.Rates = Rates(rows)
+			require.LessOrEqual(t, meanRegret(&fitted, all), tc.regret)
+			if tc.factor > 1 {
+				require.Greater(t, meanRegret(d, all), 0.1, "the shipped rates must not do, else this shows nothing")
+			}
+		})
+	}
+}
+
+// TestFitBounds: times that no kernel can have end at the bound.
+func TestFitBounds(t *testing.T) {
+	d := known(t, "h200")
+	rng := rand.New(rand.NewPCG(1, 0))
+	all := observe(t, d, rng, 0)
+	var own []Observation
+	for _, o := range all {
+		if o.Tile == 4 {
+			o.Micros /= 100
+			own = append(own, o)
+		}
+	}
+	rows, err := Fit(d, own)
+	require.NoError(t, err)
+	require.Len(t, rows, 1, "what was not observed is left out")
+	require.LessOrEqual(t, rows[0].Rate.Efficiency, d.MaxEfficiency(4, planner.ComputeF32))
+	require.Greater(t, rows[0].Rate.Efficiency, 1.1)
+	rates := Rates(rows)
+	require.Equal(t, rows[0].Rate, rates.Tiles[4])
+	require.Zero(t, rates.Tiles[3])
+}
+
+// TestFitNewTile: a tile that no rates were shipped for is fitted as well.
+func TestFitNewTile(t *testing.T) {
+	d := known(t, "h200")
+	rng := rand.New(rand.NewPCG(3, 0))
+	truth := distort(d, rng, 3)
+	all := observe(t, truth, rng, 0)
+	row := Row{10, planner.ComputeF32}
+	var own []weighted
+	for i := range all {
+		if all[i].Row == row {
+			own = append(own, weighted{&all[i], 1})
+		}
+	}
+	got, err := fitRow(*d, row, own, planner.Rate{})
+	require.NoError(t, err)
+	require.Less(t, got.RMS, 1e-3)
+	require.InEpsilon(t, truth.Rate(row.Tile, row.Compute).Efficiency, got.Rate.Efficiency, 1e-3)
+}
+
+func TestRounded(t *testing.T) {
+	u := units{limit: 1.2}
+	got := u.rounded(planner.Rate{Efficiency: 0.123456, Step: 12345.6, Fixed: 3e-18, Worker: 0.00123456})
+	require.InDelta(t, 0.1235, got.Efficiency, 1e-12)
+	require.InDelta(t, 12350, got.Step, 1e-6)
+	require.Zero(t, got.Fixed)
+	require.InDelta(t, 0.001235, got.Worker, 1e-12)
+	u.limit = 1.2 - 1e-9
+	require.Equal(t, u.limit, u.rounded(planner.Rate{Efficiency: u.limit}).Efficiency)
+}
+
+func TestWeight(t *testing.T) {
+	a, b := &Case{}, &Case{}
+	const f32, tf32, emulated = planner.ComputeF32, planner.ComputeTF32, planner.ComputeF32Emulated
+	all := []Observation{
+		{Case: a, Row: Row{0, f32}, Micros: 4},
+		{Case: a, Row: Row{1, emulated}, Micros: 2},
+		{Case: a, Row: Row{1, tf32}, Micros: 1},
+		{Case: b, Row: Row{1, tf32}, Micros: 4},
+		{Case: b, Row: Row{0, f32}, Micros: 2},
+	}
+	for i, want := range []float64{1.02, 1.02, 1.02, 1.0/64 + 0.02, 1.02} {
+		require.InDelta(t, want, weight(&all[i], all), 1e-12, "observation %d", i)
+	}
+}
+
+// TestChoices: the choice is by prediction, the judgement by time.
+func TestChoices(t *testing.T) {
+	d := known(t, "h200")
+	batch, err := planner.Pack(planner.GEMM(512, 512, 512))
+	require.NoError(t, err)
+	k := &Case{Batch: batch}
+	small, large := Row{0, planner.ComputeF32}, Row{11, planner.ComputeF32}
+	all := []Observation{
+		{Case: k, Row: large, Schedule: planner.ScheduleDataParallel, Micros: 30},
+		{Case: k, Row: small, Schedule: planner.ScheduleDataParallel, Micros: 20},
+		{Case: k, Row: Row{1, planner.ComputeTF32}, Schedule: planner.ScheduleDataParallel, Micros: 10},
+	}
+	fast, slow := planner.Rate{Efficiency: 1}, planner.Rate{Efficiency: 0.01}
+	for _, tc := range []struct {
+		name         string
+		small, large planner.Rate
+		want         float64
+	}{{"the faster one", fast, slow, 20}, {"the slower one", slow, fast, 30}} {
+		t.Run(tc.name, func(t *testing.T) {
+			facts := *d
+			facts.Rates = &planner.Rates{}
+			*facts.Rates.Of(small.Tile, small.Compute) = tc.small
+			*facts.Rates.Of(large.Tile, large.Compute) = tc.large
+			got := Choices(&facts, planner.ComputeF32, all)
+			require.Len(t, got, 1)
+			require.Equal(t, [2]float64{tc.want, 20}, [2]float64{got[0].Chosen, got[0].Best})
+			got = Choices(&facts, planner.ComputeTF32, all)
+			require.Equal(t, 10.0, got[0].Best, "rows of all units compete")
+		})
+	}
+}

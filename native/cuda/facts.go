@@ -1,0 +1,94 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// facts are what the driver says about a GPU, or about an instance of one in
+// MIG mode, which it presents as a GPU with fewer units.
+type facts struct {
+	name                                                     string
+	major, minor                                             int // compute capability
+	units, clock                                             int // SMs; kHz
+	warp, threads, groupShared, reservedShared               int // of a workgroup
+	unitThreads, unitGroups, unitRegisters, unitSharedMemory int
+}
+
+// read asks for the facts of a GPU. The numbers are those of CUdevice_attribute.
+func read(from dl.Facts) (f facts, err error) {
+	if f.name, err = from.Name(); err != nil {
+		return f, err
+	}
+	err = dl.ReadAttributes(from, []dl.Attribute{
+		{Value: &f.major, Number: 75},
+		{Value: &f.minor, Number: 76},
+		{Value: &f.units, Number: 16},
+		{Value: &f.clock, Number: 13},
+		{Value: &f.warp, Number: 10},
+		{Value: &f.threads, Number: 1},
+		{Value: &f.groupShared, Number: 97}, // with opt-in
+		{Value: &f.reservedShared, Number: 111},
+		{Value: &f.unitThreads, Number: 39},
+		{Value: &f.unitGroups, Number: 106},
+		{Value: &f.unitRegisters, Number: 82},
+		{Value: &f.unitSharedMemory, Number: 81},
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", f.name, err)
+	}
+	return f, err
+}
+
+// supported: the kernels use asynchronous copies, which 8.0 (Ampere) brought.
+func (f *facts) supported() error {
+	if f.major < 8 {
+		return fmt.Errorf("%s has compute capability %d.%d, 8.0 or newer is needed", f.name, f.major, f.minor)
+	}
+	return nil
+}
+
+// planner describes the GPU for planning. One that is in the planner's table
+// gets exactly the facts of the table, so that plans for it can be made
+// anywhere. The name alone does not tell: an H100 for PCIe, or an instance of an
+// H100 in MIG mode, has fewer units.
+func (f *facts) planner() planner.Device {
+	words := strings.FieldsFunc(f.name, func(r rune) bool { return r == ' ' || r == '-' })
+	for _, word := range words {
+		d, err := planner.LookupDevice(word)
+		if err == nil && d.Model == planner.ModelNVIDIA && d.ComputeUnits == f.units &&
+			d.Shared == f.unitSharedMemory && d.GroupShared == f.groupShared {
+			return *d
+		}
+	}
+	// CUDA C++ Programming Guide, "Technical Specifications per Compute
+	// Capability" and "Arithmetic Instructions".
+	lanes := 128
+	if f.major == 8 && f.minor == 0 {
+		lanes = 64
+	}
+	return planner.Device{
+		Name:            f.name,
+		Model:           planner.ModelNVIDIA,
+		ComputeUnits:    f.units,
+		WaveSize:        f.warp,
+		TFLOPS:          float64(f.units*lanes*2) * float64(f.clock) * 1e-9,
+		LaunchMicros:    0.6, // measured on an H200
+		SIMDs:           4,
+		MaxWaves:        f.unitThreads / max(f.warp, 1),
+		MaxGroups:       f.unitGroups,
+		Registers:       f.unitRegisters,
+		RegisterGranule: 256,
+		MaxRegisters:    255,
+		Shared:          f.unitSharedMemory,
+		SharedGranule:   128,
+		SharedReserved:  f.reservedShared,
+		MaxThreads:      f.threads,
+		GroupShared:     f.groupShared,
+		MMA:             true, // from compute capability 8.0 on
+		WGMMA:           f.major == 9,
+	}
+}

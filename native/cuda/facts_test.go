@@ -1,0 +1,51 @@
+package cuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func TestPlannerFacts(t *testing.T) {
+	h200 := facts{name: "NVIDIA H200", major: 9, units: 132, clock: 1980000, warp: 32, threads: 1024, groupShared: 232448,
+		reservedShared: 1024, unitThreads: 2048, unitGroups: 32, unitRegisters: 65536, unitSharedMemory: 233472}
+	changed := func(change func(*facts)) facts {
+		f := h200
+		change(&f)
+		return f
+	}
+	for _, c := range []struct {
+		name   string
+		facts  facts
+		want   string // Name
+		units  int
+		tflops float64
+	}{
+		{"in the table", h200, "h200", 132, 67},
+		{"name with dashes", changed(func(f *facts) {
+			f.name, f.major, f.units, f.clock, f.groupShared, f.unitSharedMemory = "NVIDIA A100-SXM4-80GB", 8, 108, 1410000, 166912, 167936
+		}), "a100", 108, 19.5},
+		{"fewer units than the table", changed(func(f *facts) { f.name, f.units, f.clock = "NVIDIA H100 PCIe", 114, 1755000 }),
+			"NVIDIA H100 PCIe", 114, 51.2},
+		{"instance in MIG mode", changed(func(f *facts) { f.name, f.units = "NVIDIA H200 MIG 1g.18gb", 16 }), "NVIDIA H200 MIG 1g.18gb", 16, 8.1},
+		{"half the lanes in 8.0", changed(func(f *facts) { f.name, f.major, f.units, f.clock = "NVIDIA A30", 8, 56, 1440000 }), "NVIDIA A30", 56, 10.3},
+		{"name of an AMD GPU", changed(func(f *facts) { f.name = "mi210" }), "mi210", 132, 66.9},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := c.facts.planner()
+			require.Equal(t, c.want, got.Name)
+			require.Equal(t, c.units, got.ComputeUnits)
+			require.InDelta(t, c.tflops, got.TFLOPS, 0.05)
+			require.Equal(t, planner.ModelNVIDIA, got.Model)
+		})
+	}
+	// What is derived agrees with the table.
+	known, err := planner.LookupDevice("h200")
+	require.NoError(t, err)
+	derived := changed(func(f *facts) { f.name = "unheard of" })
+	got := derived.planner()
+	got.Name, got.TFLOPS = known.Name, known.TFLOPS
+	require.Equal(t, *known, got)
+}

@@ -1,0 +1,120 @@
+// What gemm.cuh needs of HIP, and the only place where the text depends on it:
+// clang's builtins for AMD GPUs (LLVM, AMDGPUUsage), so that no header of ROCm is
+// needed. Tests compile the same text for the CPU, with builtins of shim/device.h.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __AMDGCN__
+#define BG_DEVICE __attribute__((device, always_inline)) inline
+#define BG_SHARED(type, name, n) __attribute__((shared)) type name[n]
+#define BG_KERNEL(threads, waves) \
+  extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads), amdgpu_waves_per_eu(waves)))
+
+BG_DEVICE uint32_t threadId() { return __builtin_amdgcn_workitem_id_x(); }
+BG_DEVICE uint32_t workerId() { return __builtin_amdgcn_workgroup_id_x(); }
+BG_DEVICE uint32_t pieceId() { return __builtin_amdgcn_workgroup_id_y(); }
+
+// barrier orders shared memory alone; nothing else is exchanged within a group.
+BG_DEVICE void barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+}
+
+#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
+#define BG_HAS_MFMA
+#endif
+
+BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+#else
+#include "shim/device.h"
+#define BG_HAS_MFMA
+#endif
+
+// The k's that are unrolled together. With all 16 of a step the compiler loads
+// ahead so much that a 64x64 tile takes 166 registers instead of 100 (gfx90a).
+#define BG_UNROLL_STEPS _Pragma("unroll 4")
+
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+BG_DEVICE float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+BG_DEVICE uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+BG_DEVICE float __uint_as_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+// SharedAddress is a place in shared memory as copies take it, in bytes.
+using SharedAddress = char*;
+BG_DEVICE SharedAddress sharedAddress(const float* p) { return reinterpret_cast<char*>(const_cast<float*>(p)); }
+
+// Words is what a copy moves at once.
+template <int kBytes>
+struct alignas(kBytes) Words {
+  float x[kBytes / 4];
+};
+
+// copyIf copies 4 or 16 bytes, and waits for them, if bit j of `bits` is set.
+template <int kBytes>
+BG_DEVICE void copyIf(uint32_t bits, int j, SharedAddress to, const float* from) {
+  if (bits >> j & 1) *reinterpret_cast<Words<kBytes>*>(to) = *reinterpret_cast<const Words<kBytes>*>(from);
+}
+
+// Copies are the copies of one operand that the thread has under way. These GPUs
+// have no copy from memory to shared memory that suits (that of gfx942 has no
+// transposition): elements come to registers while the thread multiplies, and
+// land stores them. One step at a time is under way, which takes two stages.
+template <int kFloats>
+struct Copies {
+  float value[kFloats];
+  const float* any;  // may be read
+
+  BG_DEVICE explicit Copies(const float* any_) : any(any_) {}
+
+  // start starts n copies, of which the bits of `exists` tell the ones to make. The
+  // others read elsewhere, because a load under a condition would be a branch.
+  template <int kBytes, int n, class To, class From>
+  BG_DEVICE void start(uint32_t exists, To, From from) {
+    constexpr uint32_t kAll = n < 32 ? (1u << n) - 1 : 0xffffffff;
+    if ((exists & kAll) == kAll) {
+#pragma unroll
+      for (int j = 0; j < n; ++j) load<kBytes>(j, from(j));
+    } else {
+#pragma unroll
+      for (int j = 0; j < n; ++j) load<kBytes>(j, exists >> j & 1 ? from(j) : any);
+    }
+  }
+
+  template <int kBytes>
+  BG_DEVICE void load(int j, const float* from) {
+    const Words<kBytes> w = *reinterpret_cast<const Words<kBytes>*>(from);
+#pragma unroll
+    for (int i = 0; i < kBytes / 4; ++i) value[j * kBytes / 4 + i] = w.x[i];
+  }
+
+  // land waits for the copies and stores them.
+  template <int kBytes, int n, class To>
+  BG_DEVICE void land(To to) {
+#pragma unroll
+    for (int j = 0; j < n; ++j) {
+      Words<kBytes> w;
+#pragma unroll
+      for (int i = 0; i < kBytes / 4; ++i) w.x[i] = value[j * kBytes / 4 + i];
+      *reinterpret_cast<Words<kBytes>*>(to(j)) = w;
+    }
+  }
+};
+
+BG_DEVICE void commitCopies() {}
+template <int kPending>
+BG_DEVICE void waitCopies() {
+  static_assert(kPending == 0, "copies land one step at a time");
+}
+
+// Packed is what multiplyAdd works on at once: v_pk_fma_f32 of gfx90a and later
+// CDNA does two at the price of one; elsewhere they are two instructions.
+typedef float Packed __attribute__((vector_size(8)));
+BG_DEVICE Packed multiplyAdd(float x, Packed y, Packed sum) { return Packed{x, x} * y + sum; }

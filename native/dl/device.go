@@ -1,0 +1,303 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package dl
+
+// #cgo nocallback dl_poll
+// #include <stdlib.h>
+// #include "dl.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// device is an open device.
+//
+// Calls hold life for reading, Close for writing, so that nothing is freed under
+// a call. A device that is closed or lost says why in state, which ends waits.
+type device struct {
+	library *library
+	gpu     gpu
+	handle  *C.dl_device
+	graphs  bool // runs may become graphs
+
+	life  sync.RWMutex
+	state atomic.Pointer[error]
+	slots chan *slot // of transfers; a transfer owns what it took
+
+	// mu keeps the launches of a submission together and guards what follows.
+	mu       sync.Mutex
+	work     []C.dl_run // of the submission being made
+	module   C.dl_module
+	image    unsafe.Pointer // of the module, in memory of C
+	kernels  map[planner.Kernel]*kernel
+	buffers  map[*buffer]struct{}
+	programs map[*program]struct{}
+	events   []C.dl_event // for waits, not in use
+}
+
+var _ driver.Wrapper = (*device)(nil)
+
+func openDevice(l *library, g gpu) (*device, error) {
+	return newDevice(l, g, l.graphs, func(handle *C.dl_device) C.dl_result {
+		return C.dl_open(handle, l.api, C.int(g.ordinal))
+	})
+}
+
+func newDevice(l *library, g gpu, graphs bool, open func(*C.dl_device) C.dl_result) (*device, error) {
+	d := &device{
+		library:  l,
+		gpu:      g,
+		handle:   (*C.dl_device)(C.calloc(1, C.sizeof_dl_device)),
+		graphs:   graphs,
+		slots:    make(chan *slot, slotCount),
+		kernels:  map[planner.Kernel]*kernel{},
+		buffers:  map[*buffer]struct{}{},
+		programs: map[*program]struct{}{},
+	}
+	if d.handle == nil {
+		return nil, driver.ErrOutOfMemory
+	}
+	if result := open(d.handle); result != 0 {
+		C.free(unsafe.Pointer(d.handle))
+		if slices.Contains(l.vendor.Reserved, int(result)) {
+			return nil, d.errorf("%s: %w: %w", g.info.Name, driver.ErrUnavailable, l.errorOf(result))
+		}
+		return nil, d.check("open", result)
+	}
+	for range slotCount {
+		d.slots <- new(slot)
+	}
+	return d, nil
+}
+
+func (d *device) Info() driver.Info { return d.gpu.info }
+
+// enter begins a call; leave ends it. Calls do not nest.
+func (d *device) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d.life.RLock()
+	if state := d.state.Load(); state != nil {
+		d.life.RUnlock()
+		return *state
+	}
+	return nil
+}
+
+func (d *device) leave() { d.life.RUnlock() }
+
+// errorf makes an error that begins with the name of the backend.
+func (d *device) errorf(format string, args ...any) error {
+	return fmt.Errorf(d.library.vendor.Backend+": "+format, args...)
+}
+
+// check makes an error of a result.
+func (d *device) check(op string, result C.dl_result) error {
+	if result == 0 {
+		return nil
+	}
+	err := d.library.errorOf(result)
+	switch {
+	case result == C.DL_OUT_OF_MEMORY:
+		return d.errorf("%s: %w: %w", op, driver.ErrOutOfMemory, err)
+	case slices.Contains(d.library.vendor.Lost, int(result)):
+		return d.lose(fmt.Errorf("%s: %w", op, err))
+	}
+	return d.errorf("%s: %w", op, err)
+}
+
+// lose declares the device dead, and returns what is said from now on.
+func (d *device) lose(reason error) error {
+	err := d.errorf("%s: %w: %w", d.gpu.info.Name, driver.ErrDeviceLost, reason)
+	d.state.CompareAndSwap(nil, &err)
+	return *d.state.Load()
+}
+
+func (d *device) Alloc(n int) (driver.Buffer, error) {
+	if n < 1 {
+		return nil, d.errorf("alloc %d elements: there must be one", n)
+	}
+	if err := d.enter(context.Background()); err != nil {
+		return nil, err
+	}
+	defer d.leave()
+	if n > math.MaxInt/4 {
+		return nil, d.errorf("alloc %d elements: %w", n, driver.ErrOutOfMemory)
+	}
+	memory, err := d.alloc(4 * n)
+	if err != nil {
+		return nil, err
+	}
+	return d.addBuffer(memory, n, true), nil
+}
+
+// alloc takes device memory, aligned to 256 bytes.
+func (d *device) alloc(size int) (C.dl_pointer, error) {
+	var memory C.dl_pointer
+	if err := d.check("alloc", C.dl_alloc(d.handle, C.size_t(size), &memory)); err != nil {
+		return 0, fmt.Errorf("%w (%d bytes)", err, size)
+	}
+	return memory, nil
+}
+
+const (
+	// spinTime is how long a wait asks without a pause: runs of small batches end
+	// within it, and a pause costs 50 us or more.
+	spinTime = 100 * time.Microsecond
+	maxPause = 500 * time.Microsecond // then: an eighth of the time waited so far
+	// pollTurns questions of 0.1 us are asked in one call of C.
+	pollTurns = 16
+	// closeLimit bounds how long Close waits for queued work.
+	closeLimit = 10 * time.Minute
+)
+
+// Wait returns when everything that was queued before the call is done.
+func (d *device) Wait(ctx context.Context) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.leave()
+	event, err := d.mark()
+	if err != nil {
+		return err
+	}
+	defer d.giveEvent(event)
+	return d.await(ctx, event)
+}
+
+// mark returns an event behind all queued work.
+func (d *device) mark() (C.dl_event, error) {
+	event, err := d.takeEvent()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.check("wait", C.dl_mark(d.handle, event)); err != nil {
+		d.giveEvent(event)
+		return nil, err
+	}
+	return event, nil
+}
+
+// await returns when an event was reached, the context ended, or the device is
+// closed or lost.
+func (d *device) await(ctx context.Context, event C.dl_event) error {
+	return d.poll(event, func() error {
+		if state := d.state.Load(); state != nil {
+			return *state
+		}
+		return ctx.Err()
+	})
+}
+
+// poll returns when an event was reached, or with the error of stop.
+func (d *device) poll(event C.dl_event, stop func() error) error {
+	for start := time.Now(); ; {
+		if err := stop(); err != nil {
+			return err
+		}
+		result := C.dl_poll(d.handle, event, pollTurns)
+		if result != C.DL_NOT_READY {
+			return d.check("wait", result)
+		}
+		if waited := time.Since(start); waited > spinTime {
+			C.dl_pause(C.uint(min(waited/8, maxPause).Microseconds()))
+		}
+	}
+}
+
+// takeEvent returns an event without timing.
+func (d *device) takeEvent() (C.dl_event, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.events); n > 0 {
+		event := d.events[n-1]
+		d.events = d.events[:n-1]
+		return event, nil
+	}
+	return d.newEvent(0)
+}
+
+func (d *device) giveEvent(event C.dl_event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.events = append(d.events, event)
+}
+
+func (d *device) newEvent(timing C.int) (event C.dl_event, err error) {
+	err = d.check("event", C.dl_event_make(d.handle, timing, &event))
+	return event, err
+}
+
+// Close ends calls that wait, waits for queued work and frees everything. A
+// device that is lost frees nothing and says so again.
+func (d *device) Close() error {
+	closed := d.errorf("%s: %w", d.gpu.info.Name, driver.ErrClosed)
+	if !d.state.CompareAndSwap(nil, &closed) {
+		if state := *d.state.Load(); !errors.Is(state, driver.ErrClosed) {
+			return state
+		}
+		return nil
+	}
+	d.life.Lock()
+	defer d.life.Unlock()
+	if err := d.drain(); err != nil {
+		lost := d.errorf("%s: %w: close: %w", d.gpu.info.Name, driver.ErrDeviceLost, err)
+		d.state.Store(&lost)
+		return lost
+	}
+	d.free()
+	return nil
+}
+
+// drain waits for queued work.
+func (d *device) drain() error {
+	event, err := d.mark()
+	if err != nil {
+		return err
+	}
+	defer d.giveEvent(event)
+	limit := time.Now().Add(closeLimit)
+	return d.poll(event, func() error {
+		if time.Now().After(limit) {
+			return fmt.Errorf("queued work did not end within %v", closeLimit)
+		}
+		return nil
+	})
+}
+
+// free releases everything of an idle device. Errors have no consequence: what
+// could fail is freed with the context.
+func (d *device) free() {
+	for p := range d.programs {
+		p.free()
+	}
+	for b := range d.buffers {
+		b.free()
+	}
+	for range slotCount {
+		(<-d.slots).free(d)
+	}
+	for _, event := range d.events {
+		C.dl_event_free(d.handle, event)
+	}
+	if d.module != nil {
+		C.dl_module_free(d.handle, d.module)
+		C.free(d.image)
+	}
+	C.dl_close(d.handle)
+	C.free(unsafe.Pointer(d.handle))
+	d.programs, d.buffers, d.kernels, d.events, d.module, d.image, d.handle = nil, nil, nil, nil, nil, nil, nil
+}

@@ -1,0 +1,307 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+#include "dl.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+// Values that cuda.h and hip_runtime_api.h have in common.
+enum {
+	STREAM_NON_BLOCKING = 1,
+	EVENT_DISABLE_TIMING = 2,
+	CAPTURE_RELAXED = 2, // other threads may allocate meanwhile
+	FUNC_MAX_THREADS = 0,
+	FUNC_SHARED = 8, // largest dynamic shared memory
+	JIT_ERROR_LOG = 5,
+	JIT_ERROR_LOG_SIZE = 6,
+	POINTER_ORDINAL = 9,
+	POINTER_START = 11,
+	POINTER_SIZE = 12,
+};
+
+// TRY returns from the function when a call fails.
+#define TRY(call) \
+	do { \
+		dl_result error_ = (call); \
+		if (error_) return error_; \
+	} while (0)
+
+void *dl_load(const char *path, char *message, size_t size) {
+	// All symbols are bound now: a driver that is half there fails here. The
+	// library is never closed, since drivers do not survive that.
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) snprintf(message, size, "%s", dlerror());
+	return library;
+}
+
+int dl_bind(dl_api *api, void *library, const char *entry, const char *symbol) {
+	void *found = dlsym(library, symbol);
+#define ENTRY(need, type, name, params) \
+	if (!strcmp(entry, #name)) { \
+		if (found) *(void **)&api->name = found; \
+		return found ? 0 : -1; \
+	}
+#include "entries.h"
+#undef ENTRY
+	return -2;
+}
+
+const char *dl_lacks(const dl_api *api) {
+#define OPTIONAL(name)
+#define NEEDED(name) \
+	if (!api->name) return #name;
+#define ENTRY(need, type, name, params) need(name)
+#include "entries.h"
+#undef ENTRY
+#undef NEEDED
+#undef OPTIONAL
+	if (!(api->errorName && api->errorText) && !(api->errorNameOf && api->errorTextOf)) return "errorName";
+	if (!(api->contextRetain && api->contextRelease && api->contextSet && api->streamContext) && !api->deviceSet) return "contextSet";
+	if (!api->moduleLoadEx && !api->moduleLoad) return "moduleLoad";
+	return NULL;
+}
+
+int dl_has_graphs(const dl_api *api) {
+	return api->captureBegin && api->captureEnd && api->graphInstantiate && api->graphDestroy && api->graphLaunch &&
+	       api->graphExecDestroy;
+}
+
+dl_result dl_version(const dl_api *api, int *version) {
+	*version = 0;
+	return api->version ? api->version(version) : 0;
+}
+
+dl_result dl_count(const dl_api *api, int *count) {
+	if (api->init) TRY(api->init(0));
+	return api->deviceCount(count);
+}
+
+dl_result dl_name(const dl_api *api, int ordinal, char *name, int size) {
+	int device;
+	TRY(api->device(&device, ordinal));
+	return api->deviceName(name, size, device);
+}
+
+dl_result dl_attribute(const dl_api *api, int ordinal, int attribute, int *value) {
+	int device;
+	TRY(api->device(&device, ordinal));
+	return api->deviceAttribute(value, attribute, device);
+}
+
+dl_result dl_properties(const dl_api *api, int ordinal, void *properties) {
+	if (!api->deviceProperties) return DL_NOT_SUPPORTED;
+	int device;
+	TRY(api->device(&device, ordinal));
+	return api->deviceProperties(properties, device);
+}
+
+const char *dl_error_name(const dl_api *api, dl_result error) {
+	const char *text = NULL;
+	if (api->errorNameOf) return api->errorNameOf(error);
+	return api->errorName(error, &text) ? NULL : text;
+}
+
+const char *dl_error_text(const dl_api *api, dl_result error) {
+	const char *text = NULL;
+	if (api->errorTextOf) return api->errorTextOf(error);
+	return api->errorText(error, &text) ? NULL : text;
+}
+
+// enter makes the device current in this thread.
+static dl_result enter(const dl_device *d) {
+	return d->context ? d->api->contextSet(d->context) : d->api->deviceSet(d->device);
+}
+
+dl_result dl_open(dl_device *d, const dl_api *api, int ordinal) {
+	*d = (dl_device){.api = api};
+	TRY(api->device(&d->device, ordinal));
+	if (api->contextRetain) TRY(api->contextRetain(&d->context, d->device));
+	dl_result error = enter(d);
+	if (!error) error = api->streamCreate(&d->stream, STREAM_NON_BLOCKING);
+	if (!error && dl_has_graphs(api)) error = api->streamCreate(&d->capture, STREAM_NON_BLOCKING);
+	if (error) dl_close(d);
+	return error;
+}
+
+// owner fails unless the stream is of the device, which is current.
+static dl_result owner(const dl_device *d, dl_stream stream) {
+	const dl_api *api = d->api;
+	if (d->context) {
+		dl_context context;
+		TRY(api->streamContext(stream, &context));
+		return context == d->context ? 0 : DL_INVALID_VALUE;
+	}
+	if (!stream) return 0; // the default stream is the current device's
+	if (!api->streamDevice) return DL_NOT_SUPPORTED;
+	int device;
+	TRY(api->streamDevice(stream, &device));
+	return device == d->device ? 0 : DL_INVALID_VALUE;
+}
+
+dl_result dl_open_on(dl_device *d, const dl_device *other, dl_stream stream) {
+	*d = (dl_device){.api = other->api, .device = other->device, .foreign = 1, .stream = stream};
+	TRY(enter(other));
+	TRY(owner(other, stream));
+	return d->api->contextRetain ? d->api->contextRetain(&d->context, d->device) : 0;
+}
+
+void dl_close(dl_device *d) {
+	enter(d);
+	if (d->capture) d->api->streamDestroy(d->capture);
+	if (d->stream && !d->foreign) d->api->streamDestroy(d->stream);
+	if (d->context) d->api->contextRelease(d->device);
+}
+
+dl_result dl_alloc(const dl_device *d, size_t size, dl_pointer *memory) {
+	TRY(enter(d));
+	return d->api->alloc(memory, size);
+}
+
+dl_result dl_free(const dl_device *d, dl_pointer memory) {
+	TRY(enter(d));
+	return d->api->free(memory);
+}
+
+dl_result dl_host_alloc(const dl_device *d, size_t size, void **memory) {
+	TRY(enter(d));
+	return d->api->hostAlloc(memory, size, 0);
+}
+
+dl_result dl_host_free(const dl_device *d, void *memory) {
+	TRY(enter(d));
+	return d->api->hostFree(memory);
+}
+
+dl_result dl_extent(const dl_device *d, dl_pointer memory, int *ordinal, dl_pointer *start, size_t *size) {
+	TRY(enter(d));
+	TRY(d->api->pointerAttribute(ordinal, POINTER_ORDINAL, memory));
+	TRY(d->api->pointerAttribute(start, POINTER_START, memory));
+	return d->api->pointerAttribute(size, POINTER_SIZE, memory);
+}
+
+dl_result dl_module_load(const dl_device *d, const void *image, dl_module *module, char *log, size_t size) {
+	TRY(enter(d));
+	log[0] = 0;
+	if (!d->api->moduleLoadEx) return d->api->moduleLoad(module, image);
+	int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE};
+	void *values[] = {log, (void *)size};
+	return d->api->moduleLoadEx(module, image, 2, options, values);
+}
+
+dl_result dl_module_free(const dl_device *d, dl_module module) {
+	TRY(enter(d));
+	return d->api->moduleUnload(module);
+}
+
+dl_result dl_find(const dl_device *d, dl_module module, const char *name, int shared, dl_function *function, int *threads) {
+	const dl_api *api = d->api;
+	TRY(enter(d));
+	TRY(api->moduleFunction(function, module, name));
+	// Loading on the first launch would stop the device, and fail in a capture.
+	if (api->functionLoad) TRY(api->functionLoad(*function));
+	if (api->functionSetAttribute) TRY(api->functionSetAttribute(*function, FUNC_SHARED, shared));
+	return api->functionAttribute(threads, FUNC_MAX_THREADS, *function);
+}
+
+enum { ATTRIBUTE_CLUSTER = 4 }; // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+
+// launch_clusters queues a launch in clusters.
+static dl_result launch_clusters(const dl_device *d, dl_stream stream, const dl_launch *l, void **params) {
+	if (!d->api->launchEx) return DL_NOT_SUPPORTED;
+	dl_launch_attribute attribute = {.id = ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};
+	dl_launch_config config = {
+		.grid = {l->count, l->pieces, 1}, .threads = {l->threads, 1, 1}, .shared = l->shared,
+		.stream = stream, .attributes = &attribute, .count = 1,
+	};
+	return d->api->launchEx(&config, l->function, params, NULL);
+}
+
+// launch queues the launches of a run on a stream.
+static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run) {
+	for (size_t i = 0; i < run->count; i++) {
+		const dl_launch *l = &run->launches[i];
+		// The parameters of every kernel of package native, in its order.
+		dl_pointer items = l->items, table = l->table, workspace = l->workspace;
+		dl_pointer a = run->a + l->a, b = run->b + l->b, c = run->c + l->c;
+		void *params[] = {&items, &table, &a, &b, &c, &workspace};
+		if (l->cluster) {
+			TRY(launch_clusters(d, stream, l, params));
+			continue;
+		}
+		TRY(d->api->launch(l->function, l->count, l->pieces, 1, l->threads, 1, 1, l->shared, stream, params, NULL));
+	}
+	return 0;
+}
+
+dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event start, dl_event end) {
+	TRY(enter(d));
+	if (start) TRY(d->api->eventRecord(start, d->stream));
+	for (size_t i = 0; i < n; i++) {
+		const dl_run *run = &runs[i];
+		TRY(run->graph ? d->api->graphLaunch(run->graph, d->stream) : launch(d, d->stream, run));
+	}
+	return end ? d->api->eventRecord(end, d->stream) : 0;
+}
+
+dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *exec) {
+	TRY(enter(d));
+	TRY(d->api->captureBegin(d->capture, CAPTURE_RELAXED));
+	dl_result error = launch(d, d->capture, run);
+	dl_graph graph = NULL;
+	dl_result ended = d->api->captureEnd(d->capture, &graph); // in any case
+	if (!error) error = ended;
+	if (!error) error = d->api->graphInstantiate(exec, graph, 0);
+	if (graph) d->api->graphDestroy(graph);
+	return error;
+}
+
+dl_result dl_graph_free(const dl_device *d, dl_graph_exec graph) {
+	TRY(enter(d));
+	return d->api->graphExecDestroy(graph);
+}
+
+dl_result dl_write(const dl_device *d, dl_pointer to, const void *from, size_t size, dl_event done) {
+	TRY(enter(d));
+	TRY(d->api->copyToDevice(to, from, size, d->stream));
+	return d->api->eventRecord(done, d->stream);
+}
+
+dl_result dl_read(const dl_device *d, void *to, dl_pointer from, size_t size, dl_event done) {
+	TRY(enter(d));
+	TRY(d->api->copyToHost(to, from, size, d->stream));
+	return d->api->eventRecord(done, d->stream);
+}
+
+dl_result dl_event_make(const dl_device *d, int timing, dl_event *event) {
+	TRY(enter(d));
+	return d->api->eventCreate(event, timing ? 0 : EVENT_DISABLE_TIMING);
+}
+
+dl_result dl_event_free(const dl_device *d, dl_event event) {
+	TRY(enter(d));
+	return d->api->eventDestroy(event);
+}
+
+dl_result dl_mark(const dl_device *d, dl_event event) {
+	TRY(enter(d));
+	return d->api->eventRecord(event, d->stream);
+}
+
+dl_result dl_elapsed(const dl_device *d, dl_event start, dl_event end, float *milliseconds) {
+	TRY(enter(d));
+	return d->api->eventElapsed(milliseconds, start, end);
+}
+
+dl_result dl_poll(const dl_device *d, dl_event event, int turns) {
+	TRY(enter(d));
+	dl_result state = DL_NOT_READY;
+	while (state == DL_NOT_READY && turns-- > 0) state = d->api->eventQuery(event);
+	return state;
+}
+
+void dl_pause(unsigned microseconds) {
+	struct timespec t = {.tv_nsec = 1000L * microseconds};
+	nanosleep(&t, NULL);
+}

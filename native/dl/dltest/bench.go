@@ -1,0 +1,122 @@
+package dltest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func openBenchmark(b *testing.B, on driver.Driver) driver.Wrapper {
+	b.Helper()
+	opened, err := on.Open(b.Context(), 0)
+	if err != nil {
+		b.Skip(err)
+	}
+	b.Cleanup(func() { require.NoError(b, opened.Close()) })
+	return opened.(driver.Wrapper)
+}
+
+var plans = []struct {
+	name    string
+	options planner.Options
+	problem planner.Problem
+}{
+	{"one-launch", planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel}, gemm(16, 16, 16)},
+	{"two-launches", split, gemm(16, 16, 256)},
+}
+
+// BenchmarkSubmit is the host's cost of a run that nobody waits for, on the
+// device's own stream and, without graphs, on a caller's.
+func BenchmarkSubmit(b *testing.B, on driver.Driver) {
+	own := openBenchmark(b, on)
+	opened, err := own.OnStream(uintptr(0))
+	require.NoError(b, err)
+	defer opened.Close()
+	for name, d := range map[string]driver.Device{"own": own, "on-stream": opened} {
+		for _, p := range plans {
+			b.Run(name+"/"+p.name, func(b *testing.B) {
+				k := newTask(b, d, p.options, p.problem)
+				runs := []driver.Run{k.run()}
+				var host time.Duration
+				const burst = 100 // stays below the length of the driver's queue
+				for b.Loop() {
+					start := time.Now()
+					for range burst {
+						if err := d.Submit(b.Context(), runs); err != nil {
+							b.Fatal(err)
+						}
+					}
+					host += time.Since(start)
+					require.NoError(b, d.Wait(b.Context()))
+				}
+				b.ReportMetric(float64(host.Nanoseconds())/float64(b.N*burst)/1e3, "host-us/run")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*burst)/1e3, "us/run")
+			})
+		}
+	}
+}
+
+// BenchmarkSubmitWait is the time from a submission to its known end.
+func BenchmarkSubmitWait(b *testing.B, on driver.Driver) {
+	own := openBenchmark(b, on)
+	opened, err := own.OnStream(uintptr(0))
+	require.NoError(b, err)
+	defer opened.Close()
+	for name, d := range map[string]driver.Device{"own": own, "on-stream": opened} {
+		for _, p := range plans {
+			b.Run(name+"/"+p.name, func(b *testing.B) {
+				runs := []driver.Run{newTask(b, d, p.options, p.problem).run()}
+				b.ReportAllocs()
+				for b.Loop() {
+					if d.Submit(b.Context(), runs) != nil || d.Wait(b.Context()) != nil {
+						b.Fatal("failed")
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkPrepare is a program made of kernels that are loaded already.
+func BenchmarkPrepare(b *testing.B, on driver.Driver) {
+	d := openBenchmark(b, on)
+	info := d.Info()
+	batch, err := planner.Pack(slices.Repeat([]planner.Problem{gemm(100, 100, 100)}, 256)...)
+	require.NoError(b, err)
+	plan, err := planner.New(&info.Planner, batch, planner.Options{})
+	require.NoError(b, err)
+	for b.Loop() {
+		p, err := d.Prepare(b.Context(), plan)
+		require.NoError(b, err)
+		require.NoError(b, p.Close())
+	}
+}
+
+func BenchmarkTransfer(b *testing.B, on driver.Driver) {
+	d := openBenchmark(b, on)
+	for _, size := range []int{8 << 10, 1 << 20, 64 << 20} {
+		data := make([]float32, size/4)
+		buf := alloc(b, d, len(data))
+		for name, move := range map[string]func() error{
+			"write": func() error { return buf.Write(b.Context(), 0, data) },
+			"read":  func() error { return buf.Read(b.Context(), 0, data) },
+		} {
+			b.Run(fmt.Sprintf("%s/%dKiB", name, size>>10), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := move(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				require.NoError(b, d.Wait(b.Context()))
+			})
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package dltest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// objects are the counters of what is made and freed.
+func (f *Fake) objects() []counter {
+	all := []counter{allocations, pinned, modules, streams, events}
+	if f.has("contextRetain") {
+		all = append(all, contexts)
+	}
+	if f.has("graphLaunch") {
+		all = append(all, graphs)
+	}
+	return all
+}
+
+// keeps counts all objects, and returns a check that their numbers are the same.
+func (f *Fake) keeps(t *testing.T) (unchanged func()) {
+	t.Helper()
+	before := map[counter]int{}
+	for _, c := range f.objects() {
+		before[c] = f.count(t, c)
+	}
+	return func() {
+		t.Helper()
+		for c, n := range before {
+			require.Equal(t, n, f.count(t, c), "counter %d", c)
+		}
+	}
+}
+
+// Everything that a device took is given back when it is closed, also what its
+// owner left open.
+func (f *Fake) testNothingLeaks(t *testing.T) {
+	unchanged := f.keeps(t)
+	before := map[counter]int{}
+	for _, c := range f.objects() {
+		before[c] = f.count(t, c)
+	}
+	d, err := f.Driver.Open(t.Context(), 0)
+	require.NoError(t, err)
+	k := newTask(t, d, split, gemm(40, 40, 400))
+	for range 3 {
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+	}
+	_, err = d.Time(t.Context(), []driver.Run{k.run()})
+	require.NoError(t, err)
+	large := make([]float32, 5<<20)
+	b := alloc(t, d, len(large))
+	require.NoError(t, b.Write(t.Context(), 0, large))
+	require.NoError(t, b.Read(t.Context(), 0, large))
+	for c, n := range before {
+		require.Greater(t, f.count(t, c), n, "the test uses no object %d", c)
+	}
+	require.NoError(t, d.Close())
+	unchanged()
+}
+
+// Opening that fails half way gives back what it took.
+func (f *Fake) testOpenFails(t *testing.T) {
+	unchanged := f.keeps(t)
+	for _, c := range []struct {
+		entry string
+		after int
+	}{{"contextRetain", 0}, {"contextSet", 0}, {"deviceSet", 0}, {"streamCreate", 0}, {"streamCreate", 1}} {
+		if !f.has(c.entry) || c.after > 0 && !f.has("graphLaunch") { // which needs a second stream
+			continue
+		}
+		t.Run(f.symbol(c.entry), func(t *testing.T) {
+			f.Fail(t, c.entry, 2, c.after)
+			_, err := f.Driver.Open(t.Context(), 0)
+			require.ErrorIs(t, err, driver.ErrOutOfMemory)
+			require.NotErrorIs(t, err, driver.ErrUnavailable)
+			require.ErrorContains(t, err, f.Driver.Name()+": open: ")
+			f.succeed(t)
+			unchanged()
+		})
+	}
+}
+
+// A Prepare that fails gives back what it took, and the device works on.
+func (f *Fake) testPrepareFails(t *testing.T) {
+	for _, entry := range []string{"alloc", "moduleLoadEx", "moduleLoad", "moduleFunction", "functionSetAttribute", "functionAttribute", "copyToDevice"} {
+		if !f.has(entry) {
+			continue
+		}
+		t.Run(f.symbol(entry), func(t *testing.T) {
+			d := f.open(t)
+			plan := newPlan(t, d, split, gemm(40, 40, 400))
+			before := f.count(t, allocations)
+			f.Fail(t, entry, 2, 0)
+			_, err := d.Prepare(t.Context(), plan)
+			require.ErrorIs(t, err, driver.ErrOutOfMemory)
+			require.Equal(t, before, f.count(t, allocations))
+			f.succeed(t)
+			k := newTask(t, d, split, gemm(40, 40, 400))
+			require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+			k.check(t)
+		})
+	}
+}
+
+func (f *Fake) testKernelTooLarge(t *testing.T) {
+	d := f.open(t)
+	plan := newPlan(t, d, split, gemm(40, 40, 400))
+	t.Setenv("FAKE_THREADS", "16")
+	_, err := d.Prepare(t.Context(), plan)
+	require.ErrorContains(t, err, "its registers allow 16")
+}
+
+// A kernel that fails takes the device with it. Every later call says so.
+func (f *Fake) testLost(t *testing.T) {
+	opened, err := f.Driver.Open(t.Context(), 0)
+	require.NoError(t, err)
+	d := opened.(driver.Wrapper)
+	k := newTask(t, d, planner.Options{}, gemm(8, 8, 8))
+	f.Fail(t, "eventQuery", 700, 0)
+	require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+	require.ErrorIs(t, d.Wait(t.Context()), driver.ErrDeviceLost)
+	f.succeed(t)
+	for name, call := range map[string]func() error{
+		"Submit":   func() error { return d.Submit(t.Context(), []driver.Run{k.run()}) },
+		"Wait":     func() error { return d.Wait(t.Context()) },
+		"Time":     func() error { _, err := d.Time(t.Context(), []driver.Run{k.run()}); return err },
+		"Alloc":    func() error { _, err := d.Alloc(1); return err },
+		"Prepare":  func() error { _, err := d.Prepare(t.Context(), k.plan); return err },
+		"Read":     func() error { return k.buffers[2].Read(t.Context(), 0, make([]float32, 1)) },
+		"Write":    func() error { return k.buffers[2].Write(t.Context(), 0, make([]float32, 1)) },
+		"Wrap":     func() error { _, err := d.Wrap(16, 1); return err },
+		"OnStream": func() error { _, err := d.OnStream(0); return err },
+		"Close":    d.Close,
+	} {
+		err := call()
+		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
+		require.ErrorContains(t, err, f.Driver.Name()+": "+d.Info().Name+": device lost: wait: ", name)
+		require.ErrorContains(t, err, "(700): a description", name)
+	}
+	require.NoError(t, k.buffers[0].Close())
+}
+
+// Errors of calls that do no harm are returned, and the device works on.
+func (f *Fake) testPlainError(t *testing.T) {
+	d := f.open(t)
+	k := newTask(t, d, planner.Options{}, gemm(8, 8, 8))
+	f.Fail(t, "launch", 1, 0)
+	err := d.Submit(t.Context(), []driver.Run{k.run()})
+	require.ErrorContains(t, err, f.Driver.Name()+": submit: ")
+	require.ErrorContains(t, err, "(1): a description")
+	require.NotErrorIs(t, err, driver.ErrDeviceLost)
+	f.succeed(t)
+	require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+	k.check(t)
+}
+
+func (f *Fake) testAllocMistakes(t *testing.T) {
+	d := f.open(t)
+	_, err := d.Alloc(0)
+	require.ErrorContains(t, err, f.Driver.Name()+": alloc 0 elements")
+	for _, n := range []int{1 << 40, math.MaxInt / 4, math.MaxInt} {
+		_, err = d.Alloc(n)
+		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	}
+}
+
+// Waits end with their context, and when the device is closed elsewhere.
+func (f *Fake) testWaitEnds(t *testing.T) {
+	d := f.open(t)
+	t.Setenv("FAKE_BUSY", "1")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, d.Wait(ctx), context.DeadlineExceeded)
+	waited := make(chan error)
+	go func() { waited <- d.Wait(context.Background()) }()
+	closed := make(chan error)
+	go func() {
+		time.Sleep(10 * time.Millisecond)
+		closed <- d.Close()
+	}()
+	require.ErrorIs(t, <-waited, driver.ErrClosed)
+	t.Setenv("FAKE_BUSY", "")
+	require.NoError(t, <-closed)
+	require.ErrorIs(t, d.Wait(t.Context()), driver.ErrClosed)
+	require.NoError(t, d.Close())
+}
+
+// Calls of many goroutines, one of which closes the device, end well or with
+// ErrClosed.
+func (f *Fake) testConcurrentClose(t *testing.T) {
+	d, err := f.Driver.Open(t.Context(), 0)
+	require.NoError(t, err)
+	k := newTask(t, d, split, gemm(20, 20, 300))
+	const goroutines = 4
+	failed := make(chan error, goroutines)
+	for range goroutines {
+		go func() {
+			data := make([]float32, len(k.host[0]))
+			for {
+				if err := errors.Join(d.Submit(context.Background(), []driver.Run{k.run()}), d.Wait(context.Background()),
+					k.buffers[0].Read(context.Background(), 0, data)); err != nil {
+					failed <- err
+					return
+				}
+			}
+		}()
+	}
+	time.Sleep(10 * time.Millisecond)
+	require.NoError(t, d.Close())
+	for range goroutines {
+		require.ErrorIs(t, <-failed, driver.ErrClosed)
+	}
+}

@@ -1,0 +1,108 @@
+// Package dltest tests package dl for a backend, as dispatch/drivertest tests
+// what all backends promise. Run works on a fake of the vendor's library, which
+// the CPU plays and which fails on demand; Signals, TwoProcesses, IllegalAddress
+// and RandomProblems work on real GPUs, and Benchmark on both.
+package dltest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/native/dl"
+)
+
+// Fake is a vendor with a library made of fake.h.
+type Fake struct {
+	Driver driver.Driver
+	vendor dl.Vendor
+	facts  dl.Facts // of the first GPU
+}
+
+// New returns the vendor with the library at path.
+func New(t testing.TB, v dl.Vendor, path string) *Fake {
+	t.Helper()
+	f := &Fake{vendor: v}
+	f.vendor.Libraries = []string{path}
+	f.vendor.Describe = func(facts dl.Facts) (*dl.GPU, error) {
+		if f.facts == nil {
+			f.facts = facts
+		}
+		return v.Describe(facts)
+	}
+	f.Driver = dl.Driver(&f.vendor)
+	_, err := f.Driver.Devices()
+	require.NoError(t, err)
+	return f
+}
+
+// open opens the first device and closes it when the test ends.
+func (f *Fake) open(t *testing.T) driver.Wrapper {
+	t.Helper()
+	return drivertest.Open(t, f.Driver).(driver.Wrapper)
+}
+
+// counter names an object or an event that the fake counts, in fake.h's order.
+type counter int
+
+const (
+	allocations counter = iota
+	pinned
+	contexts
+	modules
+	streams
+	events
+	graphs
+	launches
+	graphLaunches
+	copies
+)
+
+// The fake's own attributes of a device.
+const (
+	countersFrom = 10000 // and the counter
+	newestLow    = 20000 // the address of the newest allocation
+	newestHigh   = 20001
+)
+
+// count returns a counter.
+func (f *Fake) count(t testing.TB, c counter) int { return f.attribute(t, countersFrom+int(c)) }
+
+// newest returns the address of the newest allocation.
+func (f *Fake) newest(t testing.TB) uintptr {
+	low, high := uint32(f.attribute(t, newestLow)), uint32(f.attribute(t, newestHigh))
+	return uintptr(high)<<32 | uintptr(low)
+}
+
+func (f *Fake) attribute(t testing.TB, number int) int {
+	t.Helper()
+	n, err := f.facts.Attribute(number)
+	require.NoError(t, err)
+	return n
+}
+
+// has reports whether the vendor fills an entry of package dl.
+func (f *Fake) has(entry string) bool { return f.symbol(entry) != "" }
+
+func (f *Fake) symbol(entry string) string {
+	i := slices.IndexFunc(f.vendor.Symbols, func(s dl.Symbol) bool { return s.Entry == entry })
+	if i < 0 {
+		return ""
+	}
+	return f.vendor.Symbols[i].Name
+}
+
+// Fail makes calls of an entry fail with a result until the test ends, after
+// that many that succeed.
+func (f *Fake) Fail(t *testing.T, entry string, result, after int) {
+	t.Helper()
+	require.True(t, f.has(entry), entry)
+	t.Setenv("FAKE_FAIL", fmt.Sprintf("%s=%d:%d", f.symbol(entry), result, after))
+}
+
+// succeed ends Fail.
+func (f *Fake) succeed(t *testing.T) { t.Setenv("FAKE_FAIL", "") }

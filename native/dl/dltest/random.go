@@ -1,0 +1,120 @@
+package dltest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// RandomProblems checks batches of 100 problems of all kinds against float64.
+func RandomProblems(t *testing.T, on driver.Driver, batches uint64) {
+	d := drivertest.Open(t, on)
+	for seed := range batches {
+		require.NoError(t, checkRandom(t.Context(), d, seed, 100), "seed %d", seed)
+	}
+}
+
+// checkRandom plans, runs and checks a batch of n problems that the seed
+// describes: sizes, transposes, scalars, gaps, alignments and plan options.
+func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	batch, lens := randomBatch(rng, n)
+	info := d.Info()
+	var tiles []string
+	for id, tile := range planner.Tiles() {
+		if info.Planner.Fits(planner.TileID(id), planner.ComputeF32Emulated) {
+			tiles = append(tiles, tile.Name)
+		}
+	}
+	options := randomOptions(rng, tiles)
+	plan, err := planner.New(&info.Planner, batch, options)
+	if err != nil {
+		return err
+	}
+	p, err := d.Prepare(ctx, plan)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	var host [3][]float32
+	var buffers [3]driver.Buffer
+	for i := range host {
+		host[i] = make([]float32, lens[i])
+		reference.Uniform(rng, host[i])
+		if buffers[i], err = d.Alloc(lens[i]); err != nil {
+			return err
+		}
+		defer buffers[i].Close()
+		if err := buffers[i].Write(ctx, 0, host[i]); err != nil {
+			return err
+		}
+	}
+	if err := d.Submit(ctx, []driver.Run{{Program: p, A: buffers[0], B: buffers[1], C: buffers[2]}}); err != nil {
+		return err
+	}
+	got := make([]float32, lens[2])
+	if err := buffers[2].Read(ctx, 0, got); err != nil {
+		return err
+	}
+	if _, err = reference.Check(batch, host[0], host[1], host[2], got); err != nil {
+		return fmt.Errorf("%+v: %w", options, err)
+	}
+	return nil
+}
+
+func randomOptions(rng *rand.Rand, tiles []string) (o planner.Options) {
+	switch rng.IntN(4) {
+	case 0:
+		o.Rule = planner.RuleZhang2025
+	case 1, 2:
+		o.Tile = tiles[rng.IntN(len(tiles))]
+		o.Schedule = planner.Schedules()[rng.IntN(len(planner.Schedules()))]
+	}
+	return o
+}
+
+func randomBatch(rng *rand.Rand, n int) (batch planner.Batch, lens [3]int) {
+	size := func() int { // log-uniform, with zeros
+		if rng.IntN(40) == 0 {
+			return 0
+		}
+		return int(math.Exp2(rng.Float64() * 7.6)) // up to 194
+	}
+	scalars := [...]float32{0, 1, 1, 1, -1, 0.5, -2.25}
+	unit := 1 + 3*rng.IntN(2) // of offsets and leading dimensions, in elements
+	place := func(end *int, rows, cols int) planner.Matrix {
+		m := planner.Matrix{Offset: *end + unit*rng.IntN(3), LD: (cols+unit-1)/unit*unit + unit*rng.IntN(3)}
+		m.LD = max(m.LD, 1)
+		*end = (m.Offset + rows*m.LD + unit - 1) / unit * unit
+		return m
+	}
+	swap := func(yes bool, a, b int) (int, int) {
+		if yes {
+			return b, a
+		}
+		return a, b
+	}
+	for range n {
+		p := planner.Problem{M: size(), N: size(), K: size(), TransA: rng.IntN(2) == 0, TransB: rng.IntN(2) == 0,
+			Alpha: scalars[rng.IntN(len(scalars))], Beta: scalars[rng.IntN(len(scalars))]}
+		rows, cols := swap(p.TransA, p.M, p.K)
+		p.A = place(&lens[0], rows, cols)
+		rows, cols = swap(p.TransB, p.K, p.N)
+		p.B = place(&lens[1], rows, cols)
+		p.C = place(&lens[2], p.M, p.N)
+		batch = append(batch, p)
+	}
+	for i := range lens {
+		lens[i] = max(lens[i], 1)
+	}
+	return batch, lens
+}

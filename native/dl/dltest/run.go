@@ -1,0 +1,40 @@
+package dltest
+
+import (
+	"testing"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Run tests everything of package dl that shows without a GPU.
+func Run(t *testing.T, f *Fake) {
+	for _, test := range []struct {
+		name string
+		run  func(*Fake, *testing.T)
+	}{
+		{"nothing leaks", (*Fake).testNothingLeaks},
+		{"open fails", (*Fake).testOpenFails},
+		{"prepare fails", (*Fake).testPrepareFails},
+		{"kernel too large", (*Fake).testKernelTooLarge},
+		{"lost", (*Fake).testLost},
+		{"plain error", (*Fake).testPlainError},
+		{"alloc mistakes", (*Fake).testAllocMistakes},
+		{"wait ends", (*Fake).testWaitEnds},
+		{"concurrent close", (*Fake).testConcurrentClose},
+		{"graphs", (*Fake).testGraphs},
+		{"graph fails", (*Fake).testGraphFails},
+		{"graphs are bounded", (*Fake).testGraphsAreBounded},
+		{"no graphs", (*Fake).testNoGraphs},
+		{"steady state allocates nothing", (*Fake).testSteadyState},
+		{"submit mistakes", (*Fake).testSubmitMistakes},
+		{"long transfer", (*Fake).testLongTransfer},
+		{"foreign stream and memory", (*Fake).testForeign},
+		{"stream of another GPU", (*Fake).testForeignStream},
+		{"wrap mistakes", (*Fake).testWrapMistakes},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(f, t) })
+	}
+}
+
+// split is a plan of two launches with a workspace.
+var split = planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}

@@ -1,0 +1,208 @@
+package dltest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func (f *Fake) needGraphs(t *testing.T) {
+	t.Helper()
+	if !f.has("graphLaunch") {
+		t.Skip("the backend uses no graphs")
+	}
+}
+
+// The first run on some operands launches kernels, the later ones a graph, and
+// closing the program frees it.
+func (f *Fake) testGraphs(t *testing.T) {
+	f.needGraphs(t)
+	d := f.open(t)
+	k := newTask(t, d, split, gemm(20, 20, 300))
+	require.Len(t, k.plan.Launches, 2)
+	kernels, launched := f.count(t, launches), f.count(t, graphLaunches)
+	for i := range 4 {
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+		k.check(t)
+		require.Equal(t, kernels+2*(i+1), f.count(t, launches))
+		require.Equal(t, launched+i, f.count(t, graphLaunches))
+	}
+	recorded := f.count(t, graphs)
+	require.NoError(t, k.program.Close())
+	require.Equal(t, recorded-1, f.count(t, graphs))
+}
+
+// Where no graph can be made, launches go one by one.
+func (f *Fake) testGraphFails(t *testing.T) {
+	f.needGraphs(t)
+	d := f.open(t)
+	k := newTask(t, d, split, gemm(20, 20, 300))
+	f.Fail(t, "graphInstantiate", 2, 0)
+	before := f.count(t, graphs)
+	for range 3 {
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+		k.check(t)
+	}
+	require.Equal(t, before, f.count(t, graphs))
+}
+
+func (f *Fake) testGraphsAreBounded(t *testing.T) {
+	f.needGraphs(t)
+	d := f.open(t)
+	k := newTask(t, d, planner.Options{}, gemm(4, 4, 4))
+	before := f.count(t, graphs)
+	const bound = 64 // dl.maxGraphs
+	for range bound + 10 {
+		run := k.run()
+		run.C = alloc(t, d, len(k.host[2]))
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{run, run}))
+		require.LessOrEqual(t, f.count(t, graphs), before+bound)
+	}
+}
+
+// A vendor whose library has no graphs launches one by one.
+func (f *Fake) testNoGraphs(t *testing.T) {
+	v := f.vendor
+	v.Symbols = slices.DeleteFunc(slices.Clone(v.Symbols), func(s dl.Symbol) bool { return s.Entry == "graphLaunch" })
+	without := New(t, v, v.Libraries[0])
+	d := without.open(t)
+	k := newTask(t, d, split, gemm(20, 20, 300))
+	kernels, recorded := without.count(t, launches), without.count(t, graphs)
+	for i := range 3 {
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+		k.check(t)
+		require.Equal(t, kernels+2*(i+1), without.count(t, launches))
+	}
+	require.Equal(t, recorded, without.count(t, graphs))
+}
+
+// Submissions, waits and short transfers allocate nothing in Go.
+func (f *Fake) testSteadyState(t *testing.T) {
+	d := f.open(t)
+	k := newTask(t, d, split, gemm(20, 20, 300))
+	runs := []driver.Run{k.run(), k.run()}
+	ctx, c := context.Background(), k.buffers[2]
+	for name, call := range map[string]func() error{
+		"Submit": func() error { return d.Submit(ctx, runs) },
+		"Wait":   func() error { return d.Wait(ctx) },
+		"Write":  func() error { return c.Write(ctx, 0, k.host[2]) },
+		"Read":   func() error { return c.Read(ctx, 0, k.host[2]) },
+	} {
+		for range 20 { // staging memory is allocated on first use
+			require.NoError(t, call())
+		}
+		require.Zero(t, testing.AllocsPerRun(20, func() {
+			if err := call(); err != nil {
+				t.Error(err)
+			}
+		}), name)
+	}
+}
+
+func (f *Fake) testSubmitMistakes(t *testing.T) {
+	d, other := f.open(t), f.open(t)
+	k, foreign := newTask(t, d, planner.Options{}, gemm(8, 8, 8)), newTask(t, other, planner.Options{}, gemm(8, 8, 8))
+	closed, closedProgram := alloc(t, d, 64), newTask(t, d, planner.Options{}, gemm(8, 8, 8)).program
+	require.NoError(t, closed.Close())
+	require.NoError(t, closedProgram.Close())
+	for name, c := range map[string]struct {
+		change  func(*driver.Run)
+		message string
+	}{
+		"no program":      {func(r *driver.Run) { r.Program = nil }, "program is of another device"},
+		"foreign program": {func(r *driver.Run) { r.Program = foreign.program }, "program is of another device"},
+		"closed program":  {func(r *driver.Run) { r.Program = closedProgram }, "program: closed"},
+		"foreign buffer":  {func(r *driver.Run) { r.B = foreign.buffers[1] }, "B is of another device"},
+		"closed buffer":   {func(r *driver.Run) { r.C = closed }, "buffer: closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := f.count(t, launches)
+			run := k.run()
+			c.change(&run)
+			err := d.Submit(t.Context(), []driver.Run{k.run(), run})
+			require.ErrorContains(t, err, "run 1: "+f.Driver.Name()+": ")
+			require.ErrorContains(t, err, c.message)
+			require.Equal(t, before, f.count(t, launches), "nothing was queued")
+		})
+	}
+}
+
+// Pieces of long transfers go through all staging memory, 8 MiB, several times.
+func (f *Fake) testLongTransfer(t *testing.T) {
+	d := f.open(t)
+	b := alloc(t, d, 3*8<<20/4+77)
+	want := make([]float32, b.Len())
+	for i := range want {
+		want[i] = float32(i % 65537)
+	}
+	require.NoError(t, b.Write(t.Context(), 0, want))
+	got := make([]float32, b.Len()-5)
+	require.NoError(t, b.Read(t.Context(), 5, got))
+	require.True(t, slices.Equal(want[5:], got))
+
+	f.Fail(t, "copyToHost", 1, 0)
+	require.ErrorContains(t, b.Read(t.Context(), 5, got), f.Driver.Name()+": read")
+	f.succeed(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, b.Read(ctx, 5, got), context.Canceled)
+	require.ErrorContains(t, b.Read(t.Context(), 6, got), "elements [6, ")
+}
+
+// A device on a caller's stream uses memory of others and launches kernels only.
+func (f *Fake) testForeign(t *testing.T) {
+	d := f.open(t)
+	theirs := alloc(t, d, 64)
+	address := f.newest(t)
+	unchanged := f.keeps(t)
+	opened, err := d.OnStream(0)
+	require.NoError(t, err)
+	shared := opened.(driver.Wrapper)
+	k := newTask(t, shared, split, gemm(6, 5, 300))
+	c, err := shared.Wrap(address+16, len(k.host[2]))
+	require.NoError(t, err)
+	require.NoError(t, c.Write(t.Context(), 0, k.host[2]))
+	k.buffers[2] = c
+	recorded, queued := f.count(t, graphs), f.count(t, copies)
+	for range 3 {
+		require.NoError(t, shared.Submit(t.Context(), []driver.Run{k.run()}))
+	}
+	require.Equal(t, recorded, f.count(t, graphs))
+	require.Equal(t, queued, f.count(t, copies))
+	k.check(t)
+	require.NoError(t, c.Close())
+	require.NoError(t, shared.Close())
+	unchanged()
+	require.NoError(t, theirs.Write(t.Context(), 0, k.host[2]), "the memory is its owner's")
+}
+
+func (f *Fake) testWrapMistakes(t *testing.T) {
+	d := f.open(t)
+	theirs := alloc(t, d, 64)
+	address := f.newest(t)
+	for message, call := range map[string]func() error{
+		"multiple of 16": func() error { _, err := d.Wrap(address+4, 1); return err },
+		"does not know":  func() error { _, err := d.Wrap(1<<12, 1); return err },
+		"elements, the":  func() error { _, err := d.Wrap(address, theirs.Len()+1); return err },
+		"wrap 0":         func() error { _, err := d.Wrap(address, 0); return err },
+	} {
+		err := call()
+		require.ErrorContains(t, err, message)
+		require.ErrorContains(t, err, f.Driver.Name()+": ")
+	}
+}
+
+func (f *Fake) testForeignStream(t *testing.T) {
+	d := f.open(t)
+	unchanged := f.keeps(t)
+	t.Setenv("FAKE_ALIEN", "1")
+	_, err := d.OnStream(16)
+	require.ErrorContains(t, err, f.Driver.Name()+": the stream must be one of this GPU")
+	unchanged()
+}

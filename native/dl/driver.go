@@ -1,0 +1,91 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package dl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// Driver returns the backend of a vendor. Its library is opened on first use,
+// once.
+func Driver(v *Vendor) driver.Driver {
+	return &backend{v, sync.OnceValues(func() (*library, error) { return load(v) })}
+}
+
+// backend opens the devices of a library.
+type backend struct {
+	vendor *Vendor
+	load   func() (*library, error)
+}
+
+func (b *backend) Name() string { return b.vendor.Backend }
+
+// gpu is a device that Open accepts.
+type gpu struct {
+	*GPU
+	info    driver.Info
+	ordinal int // of the library's own list
+}
+
+// Devices lists the GPUs in the library's order.
+func (b *backend) Devices() ([]driver.Info, error) {
+	_, gpus, err := b.list()
+	infos := make([]driver.Info, len(gpus))
+	for i := range gpus {
+		infos[i] = gpus[i].info
+	}
+	return infos, err
+}
+
+func (b *backend) Open(ctx context.Context, index int) (driver.Device, error) {
+	l, gpus, err := b.list()
+	if err != nil {
+		return nil, err
+	}
+	if index < 0 || index >= len(gpus) {
+		return nil, fmt.Errorf("%s: device %d: there are %d", b.Name(), index, len(gpus))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return openDevice(l, gpus[index])
+}
+
+// list finds the GPUs that the backend can use; there is one, or an error.
+func (b *backend) list() (*library, []gpu, error) {
+	l, err := b.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := l.count()
+	if err != nil {
+		return nil, nil, err
+	}
+	var gpus []gpu
+	var passed []error
+	for ordinal := range n {
+		described, err := b.vendor.Describe(facts{l, ordinal})
+		if err != nil {
+			passed = append(passed, fmt.Errorf("GPU %d: %w", ordinal, err))
+			continue
+		}
+		info := driver.Info{
+			Backend:  b.Name(),
+			Index:    len(gpus),
+			Name:     described.Name,
+			Driver:   described.Driver,
+			Subgroup: described.Subgroup,
+			Planner:  described.Planner,
+		}
+		gpus = append(gpus, gpu{described, info, ordinal})
+	}
+	if len(gpus) == 0 {
+		return nil, nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, errors.Join(passed...))
+	}
+	return l, gpus, nil
+}

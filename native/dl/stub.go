@@ -1,0 +1,10 @@
+//go:build !cgo || !linux || !(amd64 || arm64)
+
+package dl
+
+import "github.com/batchgemm/batchgemm/dispatch/driver"
+
+// Driver returns a driver without devices.
+func Driver(v *Vendor) driver.Driver {
+	return driver.Missing(v.Backend, v.API+" needs cgo, and Linux on amd64 or arm64")
+}

@@ -1,0 +1,79 @@
+package dl
+
+import "github.com/batchgemm/batchgemm/planner"
+
+// Vendor describes a vendor's library: all in which backends differ.
+type Vendor struct {
+	Backend string // the word of BATCHGEMM_BACKEND, which begins messages: "cuda"
+	API     string // in messages: "CUDA"
+	Driver  string // in messages: "NVIDIA driver"
+	NoGPU   string // what to look at when the library shows no GPU
+	Owner   string // what a caller's stream must be of: "this GPU's primary context"
+
+	Libraries []string // file names tried, in order
+	Symbols   []Symbol
+	// Refuse explains why a version of the library is too old, or returns nil.
+	Refuse func(version int) error
+
+	// Lost are the results after which every later call in the process fails as
+	// well; Reserved, those of opening a device that is kept for others.
+	Lost, Reserved []int
+
+	// Describe reads the facts of a GPU, or says why the backend cannot use it.
+	Describe func(Facts) (*GPU, error)
+}
+
+// Symbol is a symbol of a library and the entry of entries.h that it fills. A
+// library that lacks one is refused, unless it is Optional.
+type Symbol struct {
+	Entry, Name string
+	Optional    bool
+}
+
+// Facts is what a library says about one of its GPUs.
+type Facts interface {
+	Version() int // of the library, as it reports it
+	Name() (string, error)
+	Attribute(number int) (int, error)
+	// Properties returns the bytes of the library's struct of properties, with
+	// zeros behind them.
+	Properties() ([]byte, error)
+}
+
+// Attribute is a number to be read from Facts.
+type Attribute struct {
+	Value  *int
+	Number int // the vendor's
+}
+
+// ReadAttributes reads attributes until one fails.
+func ReadAttributes(f Facts, wanted []Attribute) (err error) {
+	for _, a := range wanted {
+		if *a.Value, err = f.Attribute(a.Number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// GPU is a GPU that a backend can use.
+type GPU struct {
+	Name     string
+	Driver   string         // driver.Info.Driver
+	Subgroup string         // driver.Info.Subgroup
+	Planner  planner.Device // MaxWorkers, if not 0, bounds the workgroups of a launch
+
+	// Image returns the code of all kernels, which is only read, and its name for
+	// messages.
+	Image func() (code []byte, name string, err error)
+	// Kernel returns the symbol of a kernel in the image and its launch.
+	Kernel func(planner.Kernel) (Kernel, error)
+}
+
+// Kernel is how a kernel is launched.
+type Kernel struct {
+	Symbol  string
+	Threads int // of a workgroup
+	Shared  int // bytes of dynamic shared memory
+	Pieces  int // workgroups that share an item, the second extent of the grid
+}

@@ -1,0 +1,132 @@
+package hip
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Driver returns the HIP backend.
+func Driver() driver.Driver { return dl.Driver(&vendor) }
+
+// vendor describes libamdhip64. Its libraries are on the loader's search path,
+// under the name that ROCm's development packages link or those of the releases,
+// and where ROCm installs them without telling the loader.
+var vendor = dl.Vendor{
+	Backend: "hip",
+	API:     "HIP",
+	Driver:  "HIP runtime",
+	NoGPU: "is there an AMD GPU, may this user open /dev/kfd (group render), and is the GPU visible to this " +
+		"process (HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES)?",
+	Owner: "this GPU",
+	Libraries: []string{
+		"libamdhip64.so",
+		"libamdhip64.so.7",
+		"libamdhip64.so.6",
+		"libamdhip64.so.5",
+		"/opt/rocm/lib/libamdhip64.so",
+		"/opt/rocm/lib/libamdhip64.so.7",
+		"/opt/rocm/lib/libamdhip64.so.6",
+		"/opt/rocm/lib/libamdhip64.so.5",
+	},
+	Symbols:  symbols,
+	Refuse:   refuse,
+	Describe: describe,
+	Lost: []int{ // hipError_t
+		4,        // deinitialized
+		214,      // uncorrectable ECC error
+		700, 702, // illegal address; launch timeout
+		709, 710, // context is destroyed; device-side assert
+		719, // launch failure
+	},
+}
+
+// symbols are those of HIP 5.0, and later ones that are Optional. There are no
+// graphs among them: see the package's comment.
+var symbols = []dl.Symbol{
+	// The first three, so that failures to load the others can be explained.
+	{Entry: "errorNameOf", Name: "hipGetErrorName"},
+	{Entry: "errorTextOf", Name: "hipGetErrorString"},
+	{Entry: "version", Name: "hipRuntimeGetVersion"},
+
+	{Entry: "deviceCount", Name: "hipGetDeviceCount"},
+	{Entry: "device", Name: "hipDeviceGet"},
+	{Entry: "deviceName", Name: "hipDeviceGetName"},
+	{Entry: "deviceAttribute", Name: "hipDeviceGetAttribute"},
+	// Both say the same in other places; the last that there is counts.
+	{Entry: "deviceProperties", Name: "hipGetDeviceProperties", Optional: true},
+	{Entry: "deviceProperties", Name: "hipGetDevicePropertiesR0600", Optional: true}, // since ROCm 6.0
+	{Entry: "deviceSet", Name: "hipSetDevice"},
+
+	{Entry: "moduleLoad", Name: "hipModuleLoadData"},
+	{Entry: "moduleUnload", Name: "hipModuleUnload"},
+	{Entry: "moduleFunction", Name: "hipModuleGetFunction"},
+	{Entry: "functionAttribute", Name: "hipFuncGetAttribute"},
+
+	{Entry: "alloc", Name: "hipMalloc"},
+	{Entry: "free", Name: "hipFree"},
+	{Entry: "hostAlloc", Name: "hipHostMalloc"},
+	{Entry: "hostFree", Name: "hipHostFree"},
+	{Entry: "copyToDevice", Name: "hipMemcpyHtoDAsync"},
+	{Entry: "copyToHost", Name: "hipMemcpyDtoHAsync"},
+	{Entry: "pointerAttribute", Name: "hipPointerGetAttribute"},
+
+	{Entry: "streamCreate", Name: "hipStreamCreateWithFlags"},
+	{Entry: "streamDestroy", Name: "hipStreamDestroy"},
+	{Entry: "streamDevice", Name: "hipStreamGetDevice", Optional: true}, // since ROCm 5.6
+	{Entry: "eventCreate", Name: "hipEventCreateWithFlags"},
+	{Entry: "eventDestroy", Name: "hipEventDestroy"},
+	{Entry: "eventRecord", Name: "hipEventRecord"},
+	{Entry: "eventQuery", Name: "hipEventQuery"},
+	{Entry: "eventElapsed", Name: "hipEventElapsedTime"},
+
+	{Entry: "launch", Name: "hipModuleLaunchKernel"},
+}
+
+// minVersion is HIP 5.0, the first with hipPointerGetAttribute.
+const minVersion = 50000000 // 10^7*major + 10^5*minor + patch
+
+func refuse(v int) error {
+	if v >= minVersion {
+		return nil
+	}
+	return fmt.Errorf("has version %s, 5.0 or newer is needed: update ROCm", version(v))
+}
+
+func version(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000000, v/100000%100, v%100000) }
+
+// describe reads the facts of a GPU for which there is code.
+func describe(from dl.Facts) (*dl.GPU, error) {
+	f, err := read(from)
+	if err != nil {
+		return nil, err
+	}
+	code, err := native.HIPImage(f.arch)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	system := "HIP " + version(from.Version())
+	if release, err := os.ReadFile("/sys/module/amdgpu/version"); err == nil {
+		system = "amdgpu " + strings.TrimSpace(string(release)) + ", " + system
+	}
+	return &dl.GPU{
+		Name:     fmt.Sprintf("%s (%s)", f.name, f.arch),
+		Driver:   system,
+		Subgroup: fmt.Sprintf("%d (wavefront)", f.wave),
+		Planner:  f.planner(),
+		Image:    func() ([]byte, string, error) { return code, "code object for " + f.arch, nil },
+		Kernel:   func(k planner.Kernel) (dl.Kernel, error) { return kernel(k, f.arch) },
+	}, nil
+}
+
+// kernel takes the one for matrix cores where there is one.
+func kernel(k planner.Kernel, arch string) (dl.Kernel, error) {
+	symbol, _, err := native.HIPKernel(k, arch)
+	threads, shared, pieces := native.Geometry(k)
+	return dl.Kernel{Symbol: symbol, Threads: threads, Shared: shared, Pieces: pieces}, err
+}

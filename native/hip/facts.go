@@ -1,0 +1,113 @@
+package hip
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+
+	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// facts are what the runtime says about a GPU, or about a partition of one, which
+// it presents as a GPU with fewer units.
+type facts struct {
+	name, arch   string // "gfx90a", without its settings
+	units, clock int    // compute units, of RDNA pairs of them (work-group processors); kHz
+	wave         int
+	threads      int // of a workgroup
+	groupShared  int // bytes of a workgroup
+}
+
+// read asks for the facts of a GPU. The numbers are those of
+// hipDeviceAttribute_t, which are the same in ROCm 5 and 6.
+func read(from dl.Facts) (f facts, err error) {
+	if f.name, err = from.Name(); err != nil {
+		return f, err
+	}
+	if f.name == "" { // where the runtime has no file of names
+		f.name = "AMD GPU"
+	}
+	err = dl.ReadAttributes(from, []dl.Attribute{
+		{Value: &f.units, Number: 63},
+		{Value: &f.clock, Number: 5},
+		{Value: &f.wave, Number: 87},
+		{Value: &f.threads, Number: 56},
+		{Value: &f.groupShared, Number: 74},
+	})
+	var properties []byte
+	if err == nil {
+		properties, err = from.Properties()
+	}
+	if err == nil {
+		f.arch, err = architecture(properties)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", f.name, err)
+	}
+	return f, err
+}
+
+// archName is the value of gcnArchName with its end: settings, such as
+// ":sramecc+:xnack-", or the zero byte.
+var archName = regexp.MustCompile(`(gfx[0-9a-f]{3,})[:\x00]`)
+
+// architecture finds the name of the architecture in the properties, whose layout
+// depends on the release.
+func architecture(properties []byte) (string, error) {
+	found := archName.FindSubmatch(properties)
+	if found == nil {
+		return "", fmt.Errorf("the properties name no architecture")
+	}
+	return string(found[1]), nil
+}
+
+// planner describes the GPU for planning. A CDNA GPU with as many units as the
+// one in the planner's table gets the facts of the table, so that plans for it
+// can be made anywhere.
+func (f *facts) planner() planner.Device {
+	d := f.rdna()
+	if known, err := planner.LookupDevice(f.arch); err == nil {
+		d = *known
+		if d.ComputeUnits != f.units { // another product, or a partition
+			d.Name, d.ComputeUnits, d.TFLOPS = f.name, f.units, f.tflops(64)
+		}
+	}
+	// A launch has less than 2^32 threads (description of hipModuleLaunchKernel).
+	d.MaxWorkers = math.MaxUint32 / max(d.MaxThreads, 1)
+	return d
+}
+
+// tflops is the peak rate of units with that many lanes, each of which does a
+// multiplication and an addition per clock.
+func (f *facts) tflops(lanes int) float64 {
+	return float64(f.units*lanes*2) * float64(f.clock) * 1e-9
+}
+
+// rdna describes an RDNA GPU, none of which is in the planner's table. A unit is a
+// work-group processor of four SIMDs with waves of 32 (what it can do at once of
+// a second instruction on gfx1100 is not counted).
+//
+// Registers, granules, waves and workgroups are those of LLVM's AMDGPUBaseInfo for
+// gfx1030, which has fewer than gfx1100; shared memory is that of the RDNA 2 ISA
+// (128 KB a work-group processor, 64 KB a workgroup).
+func (f *facts) rdna() planner.Device {
+	return planner.Device{
+		Name:            f.name,
+		Model:           planner.ModelCDNA,
+		ComputeUnits:    f.units,
+		WaveSize:        f.wave,
+		TFLOPS:          f.tflops(4 * 32),
+		LaunchMicros:    0.6, // not measured: taken to be CUDA's on an H200
+		SIMDs:           4,
+		MaxWaves:        64,
+		MaxGroups:       32,
+		Registers:       4 * 1024 * 32,
+		RegisterGranule: 16,
+		MaxRegisters:    256,
+		Shared:          128 << 10,
+		SharedGranule:   1024,
+		MaxThreads:      f.threads,
+		GroupShared:     f.groupShared,
+	}
+}

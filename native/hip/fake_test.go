@@ -1,0 +1,183 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package hip
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/native/dl/dltest"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// library builds a fake of HIP from testdata/fakehip.c, which says what it does,
+// with the real kernels, or without any.
+func library(t testing.TB, kernels bool, flags ...string) (path string) {
+	t.Helper()
+	if _, err := exec.LookPath("g++"); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	object, path := filepath.Join(dir, "fakehip.o"), filepath.Join(dir, "libfakehip.so")
+	compile(t, "cc", append([]string{"-O1", "-fPIC", "-c", "testdata/fakehip.c", "-o", object}, flags...)...)
+	args := []string{"-std=c++17", "-O1", "-fPIC", "-shared", "-Wno-unknown-pragmas", "-o", path, object, "-lpthread"}
+	if kernels {
+		args = append(args, "../shim/shim.cpp", "../shim/kernels.cpp")
+	}
+	compile(t, "g++", args...)
+	return path
+}
+
+func compile(t testing.TB, compiler string, args ...string) {
+	t.Helper()
+	out, err := exec.Command(compiler, args...).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// The fake runs the kernels, those for matrix cores on gfx90a and the others on
+// gfx1030, so that the suites test everything but the hardware and its compiler.
+// The whole of them on gfx90a takes 25 s of a core.
+func TestFake(t *testing.T) {
+	f := dltest.New(t, vendor, library(t, true))
+	dltest.Run(t, f)
+	for _, c := range []struct {
+		arch, name, subgroup string
+		whole                bool
+	}{
+		{"gfx1030", "AMD Radeon PRO W6800", "32 (wavefront)", false},
+		{"gfx90a:sramecc+:xnack-", "AMD Instinct MI210", "64 (wavefront)", true},
+	} {
+		t.Run(c.arch, func(t *testing.T) {
+			t.Setenv("FAKEHIP_ARCH", c.arch)
+			t.Setenv("FAKEHIP_NAME", c.name)
+			infos, err := f.Driver.Devices()
+			require.NoError(t, err)
+			require.Len(t, infos, 1)
+			require.Contains(t, infos[0].Name, c.name+" (gfx")
+			require.Contains(t, infos[0].Driver, "HIP 6.3.43483")
+			require.Equal(t, c.subgroup, infos[0].Subgroup)
+			dltest.RandomProblems(t, f.Driver, 5)
+			if c.whole && !testing.Short() {
+				drivertest.Run(t, f.Driver)
+			}
+		})
+	}
+	t.Run("launch failure", func(t *testing.T) {
+		opened, err := f.Driver.Open(t.Context(), 0)
+		require.NoError(t, err)
+		f.Fail(t, "eventQuery", 719, 0)
+		require.ErrorIs(t, opened.Wait(t.Context()), driver.ErrDeviceLost)
+		require.ErrorContains(t, opened.Close(), "hip: AMD Instinct MI210 (gfx90a): device lost: wait: hipErrorLaunchFailure (719)")
+	})
+	t.Run("code for another GPU", func(t *testing.T) {
+		d := drivertest.Open(t, f.Driver)
+		info := d.Info()
+		batch, err := planner.Pack(planner.GEMM(1, 1, 1))
+		require.NoError(t, err)
+		plan, err := planner.New(&info.Planner, batch, planner.Options{})
+		require.NoError(t, err)
+		t.Setenv("FAKEHIP_ARCH", "gfx908")
+		_, err = d.Prepare(t.Context(), plan)
+		require.EqualError(t, err, "launch 0: hip: load code object for gfx90a: hipErrorNoBinaryForGpu (209): a description")
+		require.NotErrorIs(t, err, driver.ErrUnavailable)
+	})
+}
+
+// Without a usable GPU the error says which of the many reasons it is.
+func TestUnavailable(t *testing.T) {
+	whole := library(t, false)
+	for _, c := range []struct {
+		name    string
+		paths   []string
+		env     map[string]string
+		message string
+	}{
+		{name: "no library", paths: []string{"libnone.so.6", "/nowhere/libnone.so"},
+			message: "no HIP runtime: tried libnone.so.6, /nowhere/libnone.so: cannot open shared object file: No such file or directory"},
+		{name: "symbol missing", paths: []string{library(t, false, "-DhipHostMalloc=other")}, message: "no symbol hipHostMalloc"},
+		{name: "old runtime", paths: []string{whole}, env: map[string]string{"FAKEHIP_VERSION": "40321331"},
+			message: "the HIP runtime (" + whole + ") has version 4.3.21331, 5.0 or newer is needed"},
+		{name: "no device", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "hipGetDeviceCount=100:0"}, message: "shows no GPU: is there an AMD GPU"},
+		{name: "no visible device", paths: []string{whole}, env: map[string]string{"FAKE_COUNT": "0"}, message: "HIP_VISIBLE_DEVICES"},
+		{name: "broken installation", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "hipGetDeviceCount=3:0"},
+			message: "does not start: hipErrorUnknown (3): a description"},
+		{name: "no code for it", paths: []string{whole}, env: map[string]string{"FAKEHIP_ARCH": "gfx906:sramecc+:xnack-", "FAKEHIP_NAME": "AMD Radeon VII"},
+			message: `GPU 0: AMD Radeon VII: no code for this GPU: "gfx906"`},
+		{name: "no architecture", paths: []string{whole}, env: map[string]string{"FAKEHIP_ARCH": "something"},
+			message: "GPU 0: AMD Instinct MI210: the properties name no architecture"},
+		{name: "no properties", paths: []string{library(t, false, "-DWITHOUT_PROPERTIES")},
+			message: "GPU 0: AMD Instinct MI210: properties: hipErrorUnknown (801)"},
+		{name: "properties fail", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "hipGetDevicePropertiesR0600=101:0"},
+			message: "GPU 0: AMD Instinct MI210: properties: hipErrorUnknown (101)"},
+		{name: "attribute fails", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "hipDeviceGetAttribute=1:0"},
+			message: "GPU 0: AMD Instinct MI210: attribute 63: hipErrorInvalidValue (1)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for key, value := range c.env {
+				t.Setenv(key, value)
+			}
+			d := at(c.paths...)
+			_, err := d.Devices()
+			require.ErrorIs(t, err, driver.ErrUnavailable)
+			require.ErrorContains(t, err, c.message)
+			_, err = d.Open(t.Context(), 0)
+			require.ErrorIs(t, err, driver.ErrUnavailable)
+		})
+	}
+}
+
+// at is the backend with other libraries.
+func at(paths ...string) driver.Driver {
+	v := vendor
+	v.Libraries = paths
+	return dl.Driver(&v)
+}
+
+// ROCm 5 has other properties and does not tell a stream's device.
+func TestROCm5(t *testing.T) {
+	d := at("libnone.so.6", library(t, false, "-DHIP_5"))
+	infos, err := d.Devices()
+	require.NoError(t, err)
+	require.Equal(t, "AMD Instinct MI210 (gfx90a)", infos[0].Name)
+	opened := drivertest.Open(t, d).(driver.Wrapper)
+	_, err = opened.OnStream(16)
+	require.ErrorContains(t, err, "hip: the stream must be one of this GPU: hip: open: hipErrorUnknown (801)")
+	onDefault, err := opened.OnStream(0)
+	require.NoError(t, err)
+	require.NoError(t, onDefault.Close())
+}
+
+// Devices without a name, as where the runtime lacks a file, are named by their
+// architecture.
+func TestDevices(t *testing.T) {
+	t.Setenv("FAKEHIP_NAME", "")
+	t.Setenv("FAKE_COUNT", "2")
+	infos, err := at(library(t, false)).Devices()
+	require.NoError(t, err)
+	require.Len(t, infos, 2)
+	require.Equal(t, "AMD GPU (gfx90a)", infos[1].Name)
+	require.Equal(t, 1, infos[1].Index)
+	require.Equal(t, "hip", infos[1].Backend)
+}
+
+// Where AMD's own library is installed and no GPU, it says so and nothing breaks.
+func TestRealLibraryWithoutGPU(t *testing.T) {
+	_, err := Driver().Devices()
+	if err == nil {
+		t.Skip("there is a GPU")
+	}
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+	if strings.Contains(err.Error(), "no HIP runtime") {
+		t.Skip(err)
+	}
+	require.ErrorContains(t, err, "the HIP runtime shows no GPU: ")
+	_, err = Driver().Open(t.Context(), 0)
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+}

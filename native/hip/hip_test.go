@@ -1,0 +1,26 @@
+package hip
+
+import (
+	"testing"
+
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/native/dl/dltest"
+)
+
+// What follows needs a GPU, and skips without one.
+
+func TestConformance(t *testing.T)  { drivertest.Run(t, Driver()) }
+func TestSignals(t *testing.T)      { dltest.Signals(t, Driver()) }
+func TestTwoProcesses(t *testing.T) { dltest.TwoProcesses(t, Driver()) }
+
+func TestRandomProblems(t *testing.T) {
+	if testing.Short() {
+		t.Skip("10,000 problems")
+	}
+	dltest.RandomProblems(t, Driver(), 100)
+}
+
+func BenchmarkSubmit(b *testing.B)     { dltest.BenchmarkSubmit(b, Driver()) }
+func BenchmarkSubmitWait(b *testing.B) { dltest.BenchmarkSubmitWait(b, Driver()) }
+func BenchmarkPrepare(b *testing.B)    { dltest.BenchmarkPrepare(b, Driver()) }
+func BenchmarkTransfer(b *testing.B)   { dltest.BenchmarkTransfer(b, Driver()) }

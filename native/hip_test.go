@@ -1,0 +1,264 @@
+package native
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/native/codeobject"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// cdna are the architectures with matrix cores, and their devices in planner.
+var cdna = map[string]string{"gfx908": "mi100", "gfx90a": "mi210", "gfx942": "mi300x"}
+
+// TestHIPBuild compiles the kernels for gfx90a again: the same bytes come out.
+func TestHIPBuild(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "clang++-19")
+	requireTool(t, "ld.lld-19")
+	t.Parallel()
+	manifest, err := products.ReadFile("products/HIP-MANIFEST")
+	require.NoError(t, err)
+	version, err := exec.Command("clang++-19", "--version").Output()
+	require.NoError(t, err)
+	compiler, _, _ := strings.Cut(string(version), "\n")
+	if !strings.HasPrefix(string(manifest), "# "+compiler+"\n") {
+		t.Skipf("another compiler made the products: here is %s", compiler)
+	}
+	dir := t.TempDir()
+	out, err := exec.Command("../scripts/hip.sh", dir, "gfx90a").CombinedOutput()
+	require.NoError(t, err, string(out))
+	want, err := products.ReadFile("products/gfx90a.co.gz")
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(dir, "gfx90a.co.gz"))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got), "the code for gfx90a differs: run scripts/hip.sh and commit the products")
+}
+
+func TestHIPImage(t *testing.T) {
+	for _, test := range []struct {
+		name, gfx, arch string
+		wave            int
+	}{
+		{"MI210", "gfx90a:sramecc+:xnack-", "gfx90a", 64},
+		{"MI100", "gfx908", "gfx908", 64},
+		{"MI300X", "gfx942:sramecc+:xnack-", "gfx942", 64},
+		{"RDNA 2", "gfx1030", "gfx1030", 32},
+		{"RDNA 3", "gfx1100", "gfx1100", 32},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code, err := HIPImage(test.gfx)
+			require.NoError(t, err)
+			o, err := codeobject.Read(code)
+			require.NoError(t, err)
+			require.Equal(t, test.arch, o.Arch)
+			wanted := 0
+			for _, k := range kernels() {
+				threads, _, _ := Geometry(k)
+				names := []string{KernelName(k)}
+				if cdna[test.arch] != "" && !k.Fixup && hasMatrix(k.Tile.Tile()) {
+					names = append(names, MatrixKernelName(k))
+				}
+				wanted += len(names)
+				for _, name := range names {
+					meta, ok := o.Kernel(name)
+					require.True(t, ok, name)
+					checkKernel(t, meta, test.wave, threads)
+				}
+				name, _, err := HIPKernel(k, test.gfx)
+				require.NoError(t, err)
+				require.Equal(t, names[len(names)-1], name)
+			}
+			require.Len(t, o.Kernels, wanted)
+		})
+	}
+	for _, gfx := range []string{"", "gfx906", "gfx90a0", "gfx1031:x"} {
+		_, err := HIPImage(gfx)
+		require.ErrorIs(t, err, ErrUnknownArch)
+		require.ErrorContains(t, err, fmt.Sprintf("%q (there is for gfx1030, gfx1100, gfx908", gfx))
+		_, _, err = HIPKernel(planner.Kernel{}, gfx)
+		require.ErrorIs(t, err, ErrUnknownArch)
+	}
+}
+
+// checkKernel holds a kernel to what its loader and the planner count on.
+func checkKernel(t *testing.T, k *codeobject.Kernel, wave, threads int) {
+	t.Helper()
+	require.Zero(t, k.Scratch, "%s spills to memory", k.Name)
+	require.Equal(t, wave, k.WaveSize, k.Name)
+	require.Equal(t, threads, k.MaxThreads, k.Name)
+	require.Equal(t, 48, k.KernargBytes, k.Name)
+	require.Len(t, k.Args, 6, k.Name)
+	for i, a := range k.Args {
+		require.Equal(t, codeobject.Arg{Offset: 8 * i, Size: 8, Kind: "global_buffer"}, a, "%s: argument %d", k.Name, i)
+	}
+	require.LessOrEqual(t, k.LDS, 32<<10, "%s: two groups fit in 64 KB", k.Name)
+	require.LessOrEqual(t, k.VGPRs, 256, "%s: two waves fit in a SIMD of 512", k.Name)
+	require.LessOrEqual(t, k.SGPRs, 102, k.Name)
+}
+
+// hipOccupancy reads clang's count of waves per SIMD, by architecture and kernel.
+func hipOccupancy(t *testing.T) map[string]int {
+	t.Helper()
+	text, err := products.ReadFile("products/hip-occupancy.tsv")
+	require.NoError(t, err)
+	table := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		var arch, name string
+		var waves int
+		_, err := fmt.Sscan(line, &arch, &name, &waves)
+		require.NoError(t, err, line)
+		table[arch+" "+name] = waves
+	}
+	return table
+}
+
+// TestOccupancyModel compares the planner's Eq 5-9 with what clang says of every
+// kernel. Clang divides waves among SIMDs and rounds up; groups of one to four
+// waves, as ours, lose nothing more to being whole.
+func TestOccupancyModel(t *testing.T) {
+	waves := hipOccupancy(t)
+	compared := 0
+	for arch, name := range cdna {
+		d, err := planner.LookupDevice(name)
+		require.NoError(t, err)
+		o, err := hipObjectOf(arch)
+		require.NoError(t, err)
+		for _, k := range kernels() {
+			threads, _, _ := Geometry(k)
+			for _, name := range []string{KernelName(k), MatrixKernelName(k)} {
+				meta, ok := o.kernels[name]
+				if !ok {
+					continue
+				}
+				want, ok := waves[arch+" "+name]
+				require.True(t, ok, name)
+				got := d.Occupancy(threads, hipResources(meta))
+				require.Equal(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s %s: %+v of %+v", arch, name, got, *meta)
+				compared++
+			}
+		}
+	}
+	all := 0
+	for _, k := range kernels() {
+		all++
+		if !k.Fixup && hasMatrix(k.Tile.Tile()) {
+			all++
+		}
+	}
+	require.Equal(t, len(cdna)*all, compared)
+}
+
+// TestInstructions counts, in the machine code for CDNA, what the inner loops
+// live by: packed FMAs of one register block for each of the steps unrolled
+// together and for the last step, or as many matrix instructions. Other FMAs are
+// those of beta*C. Encodings: AMD, "CDNA 2 ISA", VOP3P, VOP3 and VOP2.
+func TestInstructions(t *testing.T) {
+	const unrolled = 4 // BG_UNROLL_STEPS
+	for _, arch := range []string{"gfx90a", "gfx942"} {
+		code, err := HIPImage(arch)
+		require.NoError(t, err)
+		file, err := elf.NewFile(bytes.NewReader(code))
+		require.NoError(t, err)
+		symbols, err := file.DynamicSymbols()
+		require.NoError(t, err)
+		text := file.Section(".text")
+		data, err := text.Data()
+		require.NoError(t, err)
+		count := map[string]instructions{}
+		for _, s := range symbols {
+			if elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+				count[s.Name] = countInstructions(data[s.Value-text.Addr:][:s.Size])
+			}
+		}
+		for _, k := range kernels() {
+			if k.Fixup {
+				continue
+			}
+			tile := k.Tile.Tile()
+			n := count[KernelName(k)]
+			require.GreaterOrEqual(t, n.packed, tile.RM*tile.RN/2*(min(unrolled, max(16, 4*tile.Groups())/tile.Groups())+1), "%s %s", arch, KernelName(k))
+			require.Less(t, n.scalar, 8+unrolled*tile.RM*tile.RN, "%s %s", arch, KernelName(k))
+			require.Zero(t, n.matrix, "%s %s", arch, KernelName(k))
+			if hasMatrix(tile) {
+				n := count[MatrixKernelName(k)]
+				blocks := max(1, tile.TM*tile.TN/256/(tile.Threads/64)) // of a wave
+				require.GreaterOrEqual(t, n.matrix, 2*blocks, "%s %s", arch, MatrixKernelName(k))
+				require.Zero(t, n.packed, "%s %s", arch, MatrixKernelName(k))
+				require.Zero(t, n.moves, "%s %s: copies to accumulation registers", arch, MatrixKernelName(k))
+			}
+		}
+	}
+}
+
+// instructions counts v_pk_fma_f32, v_mfma_f32_16x16x4_f32, other FMAs of fp32,
+// and v_accvgpr_read and _write.
+type instructions struct{ packed, matrix, scalar, moves int }
+
+// countInstructions looks at every word, second words of instructions too; of
+// those a few look like v_fmac_f32.
+func countInstructions(code []byte) (n instructions) {
+	for ; len(code) >= 4; code = code[4:] {
+		word := binary.LittleEndian.Uint32(code)
+		switch word >> 16 {
+		case 0xd3b0:
+			n.packed++
+		case 0xd3c5:
+			n.matrix++
+		case 0xd1cb:
+			n.scalar++
+		case 0xd3d8, 0xd3d9:
+			n.moves++
+		}
+		if word>>25 == 59 { // v_fmac_f32
+			n.scalar++
+		}
+	}
+	return n
+}
+
+// TestPlannerKernels keeps planner's table of what kernels take equal to the
+// products. Of the transpositions it has the one that takes most.
+func TestPlannerKernels(t *testing.T) {
+	const path = "../planner/kernels_cdna.go"
+	var b bytes.Buffer
+	b.WriteString("// Code generated by go test ./native -update; DO NOT EDIT.\n\npackage planner\n\n" +
+		"// What the kernels of each tile take in the code objects of package native, those\n" +
+		"// for matrix cores where a tile has them.\nvar (\n")
+	for _, arch := range []string{"gfx908", "gfx90a", "gfx942"} {
+		fmt.Fprintf(&b, "%sKernels = [NumTiles]Resources{\n", arch)
+		for id := range planner.NumFMATiles {
+			var most planner.Resources
+			for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
+				_, r, err := HIPKernel(planner.Kernel{Tile: planner.TileID(id), TransA: trans[0], TransB: trans[1]}, arch)
+				require.NoError(t, err)
+				most.Registers = max(most.Registers, r.Registers)
+				most.ScalarRegisters = max(most.ScalarRegisters, r.ScalarRegisters)
+				most.Shared = max(most.Shared, r.Shared)
+			}
+			fmt.Fprintf(&b, "{%d, %d, %d}, // %s\n", most.Registers, most.ScalarRegisters, most.Shared, planner.TileID(id).Tile().Name)
+		}
+		b.WriteString("}\n")
+	}
+	b.WriteString(")\n")
+	want, err := format.Source(b.Bytes())
+	require.NoError(t, err)
+	if *update {
+		require.NoError(t, os.WriteFile(path, want, 0o644))
+	}
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "run go test ./native -update")
+}

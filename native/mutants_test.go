@@ -1,0 +1,108 @@
+package native
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// mutants are mistakes in the text of the kernels. Each must be found, which
+// shows that the tests of kernels find such mistakes.
+var mutants = []struct {
+	name, file, old, new string
+	in                   sanitizer
+}{
+	{"no barrier before a step is multiplied", "gemm.cuh", "barrier();\n        copy(in);", "copy(in);", plain},
+	{"no barrier after the last step", "gemm.cuh", "barrier();\n    sum.store(shared);", "sum.store(shared);", plain},
+	{"no barrier before outputs are read", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);", plain},
+	{"no barrier between items", "gemm.cuh", "if (item + 1 < end) barrier();", "", thread},
+	{"no barrier in the fix-up", "gemm.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;", thread},
+	{"a barrier for half the threads", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);\n    if (threadId() < T::kThreads / 2) barrier();", plain},
+	{"copy to the stage that is read", "gemm.cuh", "copy(in);", "copy(out);", plain},
+	{"stages do not alternate", "gemm.cuh", "out = out == kLastStage ? 0 : out + kStageFloats;", "", plain},
+	{"copies of B never land", "gemm.cuh", "        b.land();\n", "", plain},
+	{"copies land in the first stage", "gemm.cuh", "pending = stage;", "pending = 0;", plain},
+	{"no bound of rows", "gemm.cuh", "(row + j % kRows * kStride < length ? 1u : 0u) << j", "1u << j", address},
+	{"no bound of columns", "gemm.cuh", "valid = column >= length ? 0 : wide", "valid = wide", address},
+	{"one of three last columns is left out", "gemm.cuh", "i < 3; ++i", "i < 2; ++i", plain},
+	{"no bound of K in copies", "gemm.cuh", "left < T::TK ? valid & lowBits(below(left, kStep) * kRows) : valid", "valid", address},
+	{"no bound of K in wide copies", "gemm.cuh", "lowBits(rows), [&]", "0xffffffff, [&]", address},
+	{"no bound of K in products", "gemm.cuh", "if (left >= T::TK) {", "if (true) {", plain},
+	{"no bound of K in matrix products", "mfma.cuh", "k + lane / kBlock < left", "true", plain},
+	{"copies that are not to be made are", "dialect_hip.h", "exists >> j & 1 ? from(j) : any", "from(j)", address},
+	{"a place in shared memory off by one", "gemm.cuh", "to = sharedAddress(shared + k * kPitch + row)", "to = sharedAddress(shared + k * kPitch + row + 1)", plain},
+	{"a K group is not added", "gemm.cuh", "for (int g = 1; g < kGroups; ++g) value", "for (int g = 2; g < kGroups; ++g) value", plain},
+	{"a block of the matrix cores lies wrong", "mfma.cuh", "lane / kBlock * 4) * T::TN", "lane / kBlock * 2) * T::TN", plain},
+	{"no bound of columns in the store", "gemm.cuh", "if (col >= cols) return;", "", plain},
+	{"no bound of rows in the store", "gemm.cuh", "if (r + i * kApart < rows) *rowsOn(to", "*rowsOn(to", plain},
+	{"C is read though beta is 0", "gemm.cuh", "if (beta == 0.0f) storeTile", "if (false) storeTile", plain},
+	{"alpha in partial sums", "gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f", "T::TN, T::TM, T::TN, __uint_as_float(finish.x), 0.0f", plain},
+	{"a set of slots is not added", "gemm.cuh", "for (int s = 1; s < kSlotSets", "for (int s = 2; s < kSlotSets", plain},
+	{"slots out of order", "gemm.cuh", "part += kSlotSets * kVectors;", "part += kVectors;", plain},
+	{"no bound in the fix-up", "gemm.cuh", "col + i < cols) storeElement", "col < cols) storeElement", plain},
+}
+
+// mutantSources are the files of an emulator's kernels; tiles_hip.inc is made.
+var mutantSources = []string{"dialect_hip.h", "gemm.cuh", "kernels.hip", "mfma.cuh", "shim/device.h", "shim/kernels.cpp", "shim/kernels.h"}
+
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "g++")
+	t.Parallel()
+	objects := map[string][]string{}
+	for _, in := range []sanitizer{plain, address, thread} {
+		o, err := buildRuntime(t.TempDir(), in)
+		require.NoError(t, err)
+		objects[in.name] = o
+	}
+	// One tile with K groups in the kernels with and without matrix cores.
+	id, err := planner.TileByName("small-k8")
+	require.NoError(t, err)
+	tile := id.Tile()
+	jobs := withKernels(tileJobs(t, tile, []int{3 * tile.TM, 5, tile.TM - 1, tile.TM + 3}, []int{tile.TN - 2, 2 * tile.TN, tile.TN + 5}), 2)
+	// Each operand along K and across it.
+	jobs = slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return j.plan.Batch[0].TransA != j.plan.Batch[0].TransB })
+
+	run := func(t *testing.T, file, old, new string, in sanitizer) error {
+		t.Helper()
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "shim"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "tiles_hip.inc"), []byte(hipTile(tile)), 0o600))
+		for _, name := range mutantSources {
+			text, err := os.ReadFile(filepath.FromSlash(name))
+			require.NoError(t, err)
+			if name == file {
+				require.Equal(t, 1, strings.Count(string(text), old), "%s must have this once: %s", file, old)
+				text = []byte(strings.Replace(string(text), old, new, 1))
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text, 0o600))
+		}
+		e, err := buildEmulator(filepath.Join(dir, "runner"), dir, in, objects[in.name])
+		require.NoError(t, err)
+		return e.run(dir, jobs)
+	}
+	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, "", "", "", plain)) })
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			err := run(t, m.file, m.old, m.new, m.in)
+			require.Error(t, err, "the mistake is not found")
+			t.Log(firstLines(err, 3))
+		})
+	}
+}
+
+// firstLines are the first lines of a message, which may be long.
+func firstLines(err error, n int) string {
+	lines := strings.SplitN(fmt.Sprint(err), "\n", n+1)
+	return strings.Join(lines[:min(n, len(lines))], "\n")
+}

@@ -1,0 +1,288 @@
+// The GPU of device.h. Each of its threads is a fiber that runs until it waits,
+// so that the order of threads is ours to choose. Shared memory is NaN before
+// each thread group.
+//
+// Sanitizers must know of fibers (BG_SHIM_SANITIZER, below). To ThreadSanitizer
+// they are threads that barriers alone order: it reports every race between two
+// barriers, whatever the order of the run. It is not for this file itself, whose
+// state all fibers share.
+#undef _FORTIFY_SOURCE  // its longjmp does not go to other stacks
+#include "shim.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "device.h"
+#include "kernels.h"
+
+#define SANITIZER_ADDRESS 1
+#define SANITIZER_THREAD 2
+#ifndef BG_SHIM_SANITIZER
+#define BG_SHIM_SANITIZER 0
+#endif
+#if BG_SHIM_SANITIZER == SANITIZER_ADDRESS
+#include <sanitizer/common_interface_defs.h>
+#elif BG_SHIM_SANITIZER == SANITIZER_THREAD
+#include <sanitizer/tsan_interface.h>
+#endif
+
+ShimThread bg_shim_self;
+
+namespace {
+
+enum State { kReady, kAtBarrier, kAtWave, kDone };
+
+constexpr size_t kStack = 256 << 10;  // bytes; sanitizers make frames large
+
+// Place is where a fiber, or the scheduler, goes on. Without a sanitizer it is a
+// jmp_buf, because swapcontext calls the system each time.
+struct Place {
+  ucontext_t context;
+  jmp_buf jump;
+  void* sanitizer = nullptr;   // its handle of this fiber
+  const void* stack = nullptr;
+  size_t stackBytes = 0;
+};
+
+struct Fiber {
+  ShimThread self;
+  State state = kReady;
+  int line = 0;        // of the barrier
+  float give[2][2];    // to the wave, in turns
+  int turn = 0;
+  bool started = false;
+  Place place;
+};
+
+std::mutex launching;  // guards everything below
+int order = 2;
+unsigned waveSize = 64;
+std::mt19937 shuffler(1);
+
+std::vector<Fiber*> fibers;  // by thread, kept from launch to launch
+Place scheduler;
+Fiber* running;
+unsigned threads;  // of a group
+int barriers;      // that the group has passed
+std::string failure;
+
+void (*function)();
+void* parameters[6];
+char* shared;  // of the group, made by its first thread
+size_t sharedBytes;
+char atStart, atShared, atBarrier[2], atEnd;  // what ThreadSanitizer orders threads by
+
+thread_local std::string message;
+
+void release([[maybe_unused]] char* what) {
+#if BG_SHIM_SANITIZER == SANITIZER_THREAD
+  __tsan_release(what);
+#endif
+}
+
+void acquire([[maybe_unused]] char* what) {
+#if BG_SHIM_SANITIZER == SANITIZER_THREAD
+  __tsan_acquire(what);
+#endif
+}
+
+void entry();
+
+// go leaves a place for another and returns when something goes to it again.
+void go(Place& from, Place& to, [[maybe_unused]] bool started) {
+#if BG_SHIM_SANITIZER == SANITIZER_ADDRESS
+  __sanitizer_start_switch_fiber(&from.sanitizer, to.stack, to.stackBytes);
+  swapcontext(&from.context, &to.context);
+  __sanitizer_finish_switch_fiber(from.sanitizer, nullptr, nullptr);
+#elif BG_SHIM_SANITIZER == SANITIZER_THREAD
+  __tsan_switch_to_fiber(to.sanitizer, __tsan_switch_to_fiber_no_sync);
+  swapcontext(&from.context, &to.context);
+#else
+  if (_setjmp(from.jump) != 0) return;
+  if (started) _longjmp(to.jump, 1);
+  setcontext(&to.context);
+#endif
+}
+
+void suspend(State why) {
+  running->state = why;
+  go(running->place, scheduler, true);
+}
+
+// entry is what a fiber does: the kernel, once for each group.
+void entry() {
+#if BG_SHIM_SANITIZER == SANITIZER_ADDRESS
+  __sanitizer_finish_switch_fiber(nullptr, &scheduler.stack, &scheduler.stackBytes);
+#endif
+  for (;;) {
+    acquire(&atStart);
+    void** const p = parameters;
+    reinterpret_cast<void (*)(void*, void*, void*, void*, void*, void*)>(function)(p[0], p[1], p[2], p[3], p[4], p[5]);
+    release(&atEnd);
+    suspend(kDone);
+  }
+}
+
+void start(Fiber& f) {
+  if (f.place.stack == nullptr) {
+    f.place.stack = malloc(kStack);
+    f.place.stackBytes = kStack;
+#if BG_SHIM_SANITIZER == SANITIZER_THREAD
+    f.place.sanitizer = __tsan_create_fiber(0);
+#endif
+  }
+  getcontext(&f.place.context);
+  f.place.context.uc_stack.ss_sp = const_cast<void*>(f.place.stack);
+  f.place.context.uc_stack.ss_size = kStack;
+  makecontext(&f.place.context, entry, 0);
+}
+
+void resume(Fiber& f) {
+  const bool started = f.started;
+  if (!started) start(f);
+  f.started = true;
+  running = &f;
+  bg_shim_self = f.self;
+  go(scheduler, f.place, started);
+}
+
+bool all(unsigned from, unsigned to, State state) {
+  return std::all_of(&fibers[from], &fibers[to], [&](Fiber* f) { return f->state == state; });
+}
+
+void makeReady(unsigned from, unsigned to) {
+  for (unsigned t = from; t < to; ++t) fibers[t]->state = kReady;
+}
+
+// meet lets go on whoever waits for threads that have all come.
+bool meet() {
+  bool progress = false;
+  for (unsigned w = 0; w < threads; w += waveSize) {
+    const unsigned end = std::min(w + waveSize, threads);
+    if (!all(w, end, kAtWave)) continue;
+    makeReady(w, end);
+    progress = true;
+  }
+  if (!progress && all(0, threads, kAtBarrier)) {
+    for (unsigned t = 1; t < threads; ++t) {
+      if (fibers[t]->line != fibers[0]->line) {
+        failure = "threads wait at the barriers of lines " + std::to_string(fibers[0]->line) + " and " + std::to_string(fibers[t]->line);
+      }
+    }
+    ++barriers;
+    makeReady(0, threads);
+    progress = true;
+  }
+  return progress;
+}
+
+void runGroup(uint32_t worker, uint32_t piece) {
+  std::vector<unsigned> turn(threads);
+  std::iota(turn.begin(), turn.end(), 0);
+  if (order == 1) std::reverse(turn.begin(), turn.end());
+  for (unsigned t = 0; t < threads; ++t) {
+    fibers[t]->self = {t, worker, piece};
+    fibers[t]->state = kReady;
+  }
+  while (failure.empty() && !all(0, threads, kDone)) {
+    if (order == 2) std::shuffle(turn.begin(), turn.end(), shuffler);
+    for (unsigned t : turn) {
+      if (fibers[t]->state == kReady && failure.empty()) resume(*fibers[t]);
+    }
+    if (failure.empty() && !all(0, threads, kDone) && !meet()) failure = "a barrier is not reached by every thread";
+  }
+  acquire(&atEnd);
+  free(shared);
+  shared = nullptr;
+}
+
+std::string launch(const char* name, unsigned gridX, unsigned gridY, unsigned threads_, void** args) {
+  std::lock_guard<std::mutex> lock(launching);
+  const ShimKernel* k = bg_shim_kernels;
+  while (k->name != nullptr && strcmp(k->name, name) != 0) ++k;
+  if (k->name == nullptr) return "no kernel " + std::string(name);
+  if (threads_ == 0 || threads_ > 1024) return std::to_string(threads_) + " threads";
+  function = k->function;
+  for (int i = 0; i < 6; ++i) memcpy(&parameters[i], args[i], sizeof parameters[i]);
+  threads = threads_;
+  while (fibers.size() < threads) fibers.push_back(new Fiber);
+#if BG_SHIM_SANITIZER == SANITIZER_THREAD
+  scheduler.sanitizer = __tsan_get_current_fiber();
+#endif
+  failure.clear();
+  release(&atStart);
+  for (unsigned y = 0; y < gridY && failure.empty(); ++y) {
+    for (unsigned x = 0; x < gridX && failure.empty(); ++x) runGroup(x, y);
+  }
+  if (failure.empty()) return "";
+  for (Fiber* f : fibers) f->started = false;  // they are anywhere in the kernel
+  return std::string(name) + ": " + failure;
+}
+
+}  // namespace
+
+void* bg_shim_shared(size_t bytes) {
+  if (shared == nullptr) {
+    shared = static_cast<char*>(malloc(bytes));
+    sharedBytes = bytes;
+    std::fill_n(reinterpret_cast<float*>(shared), bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+    release(&atShared);
+  }
+  acquire(&atShared);
+  if (bytes != sharedBytes) failure = "two arrays in shared memory";
+  return shared;
+}
+
+void bg_shim_barrier(int line) {
+  char* const tag = &atBarrier[barriers % 2];
+  release(tag);
+  running->line = line;
+  suspend(kAtBarrier);
+  acquire(tag);
+}
+
+void bg_shim_wave(const float (&give)[2], float (*take)[2]) {
+  if (waveSize != 64 || threads % 64 != 0) {
+    failure = "a matrix instruction in a wave of less than 64 lanes";
+    suspend(kDone);
+  }
+  const unsigned first = running->self.thread / 64 * 64;
+  const int turn = running->turn ^= 1;
+  memcpy(running->give[turn], give, sizeof give);
+  suspend(kAtWave);
+  for (unsigned lane = 0; lane < 64; ++lane) memcpy(take[lane], fibers[first + lane]->give[turn], sizeof *take);
+}
+
+int bg_shim_launch(const char* kernel, unsigned grid_x, unsigned grid_y, unsigned threads, void** args) {
+  message = launch(kernel, grid_x, grid_y, threads, args);
+  return message.empty() ? 0 : 1;
+}
+
+const char* bg_shim_error(void) { return message.c_str(); }
+
+void bg_shim_order(int order_) {
+  std::lock_guard<std::mutex> lock(launching);
+  order = order_;
+}
+
+void bg_shim_wave_size(unsigned lanes) {
+  std::lock_guard<std::mutex> lock(launching);
+  waveSize = lanes;
+}
+
+int bg_shim_has(const char* kernel) {
+  for (const ShimKernel* k = bg_shim_kernels; k->name != nullptr; ++k) {
+    if (strcmp(k->name, kernel) == 0) return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,340 @@
+package native
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// emulator is a program made of the kernels of kernels.hip, as C++ for the CPU,
+// and of shim/runner.cpp.
+type emulator struct{ path string }
+
+// sanitizer says which errors of memory or order an emulator reports.
+type sanitizer struct {
+	name    string
+	kernels []string // flags for the kernels
+	shim    []string // flags for what runs them
+}
+
+var (
+	plain = sanitizer{name: "plain", kernels: []string{"-O0"}}
+	// Reads and writes beyond arrays, and undefined arithmetic.
+	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
+	// Races between threads of a group.
+	thread = sanitizer{"thread", []string{"-O1", "-fsanitize=thread"}, []string{"-DBG_SHIM_SANITIZER=2"}}
+)
+
+// requireTool skips a test that needs a compiler that is not there, unless the
+// list BATCHGEMM_REQUIRE has "clang".
+func requireTool(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), "clang") {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+func compile(args ...string) error {
+	args = append([]string{"-std=c++17", "-g1", "-Wall", "-Werror", "-Wno-unknown-pragmas"}, args...)
+	if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("g++ %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// buildRuntime compiles what is the same for all emulators with a sanitizer.
+func buildRuntime(dir string, s sanitizer) (objects []string, err error) {
+	for _, name := range []string{"shim", "runner"} {
+		object := filepath.Join(dir, s.name+"-"+name+".o")
+		if err := compile(append(slices.Clone(s.shim), "-O1", "-c", filepath.Join("shim", name+".cpp"), "-o", object)...); err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// buildEmulator compiles the kernels of a directory with the layout of this one.
+func buildEmulator(path, source string, s sanitizer, objects []string) (emulator, error) {
+	args := append(slices.Clone(s.kernels), filepath.Join(source, "shim", "kernels.cpp"))
+	return emulator{path}, compile(append(append(args, objects...), "-o", path)...)
+}
+
+// newEmulator builds the kernels of this directory.
+func newEmulator(t *testing.T, s sanitizer) emulator {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "g++")
+	dir := t.TempDir()
+	objects, err := buildRuntime(dir, s)
+	require.NoError(t, err)
+	e, err := buildEmulator(filepath.Join(dir, "runner"), ".", s, objects)
+	require.NoError(t, err)
+	return e
+}
+
+// emulatorJob is a plan with operands, and how to run it.
+type emulatorJob struct {
+	plan    *planner.Plan
+	a, b, c []float32
+	order   uint32 // of threads, as bg_shim_order has it
+	wave    uint32 // lanes of a wave
+	matrix  bool   // use the kernels for matrix cores, where there are any
+	exact   bool   // results are exact
+}
+
+func (j *emulatorJob) String() string {
+	p := &j.plan.Batch[0]
+	return fmt.Sprintf("tile %s, schedule %s, first problem %dx%dx%d, order %d, waves of %d, matrix cores %v",
+		j.plan.Options.Tile, j.plan.Options.Schedule, p.M, p.N, p.K, j.order, j.wave, j.matrix)
+}
+
+// encode writes a job as runner.cpp reads it.
+func (j *emulatorJob) encode(out *bytes.Buffer) {
+	words := j.plan.Encode(nil)
+	put := func(values ...any) {
+		for _, v := range values {
+			if err := binary.Write(out, binary.NativeEndian, v); err != nil {
+				panic(err) // only of a type that has no size
+			}
+		}
+	}
+	put(j.order, j.wave, uint32(len(j.plan.Launches)), uint32(len(words)),
+		uint32(len(j.a)), uint32(len(j.b)), uint32(len(j.c)), uint32(j.plan.Workspace))
+	for _, l := range j.plan.Launches {
+		var name [32]byte
+		copy(name[:len(name)-1], kernelName(l.Kernel, j.matrix))
+		threads, _, pieces := Geometry(l.Kernel)
+		put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(l.Items), uint32(l.Table),
+			uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC))
+	}
+	put(words, j.a, j.b, j.c)
+}
+
+func kernelName(k planner.Kernel, matrix bool) string {
+	if matrix && hasMatrix(k.Tile.Tile()) && !k.Fixup {
+		return MatrixKernelName(k)
+	}
+	return KernelName(k)
+}
+
+// run runs the jobs and compares every C with the reference. The error is what
+// the emulator or the comparison found.
+func (e emulator) run(dir string, jobs []*emulatorJob) error {
+	var in bytes.Buffer
+	if err := binary.Write(&in, binary.NativeEndian, uint32(len(jobs))); err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		j.encode(&in)
+	}
+	from, to := filepath.Join(dir, "jobs"), filepath.Join(dir, "results")
+	if err := os.WriteFile(from, in.Bytes(), 0o600); err != nil {
+		return err
+	}
+	cmd := exec.Command(e.path, from, to)
+	cmd.Env = append(os.Environ(), "TSAN_OPTIONS=halt_on_error=1", "ASAN_OPTIONS=detect_leaks=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return errors.Join(err, errors.New(string(out)))
+	}
+	results, err := os.ReadFile(to)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		after := make([]float32, len(j.c))
+		n, err := binary.Decode(results, binary.NativeEndian, after)
+		if err != nil {
+			return err
+		}
+		results = results[n:]
+		if j.exact {
+			err = reference.CheckExact(j.plan.Batch, j.a, j.b, j.c, after)
+		} else {
+			_, err = reference.Check(j.plan.Batch, j.a, j.b, j.c, after)
+		}
+		if err != nil {
+			return fmt.Errorf("%v: %w", j, err)
+		}
+	}
+	return nil
+}
+
+// newJob plans a batch for one tile and schedule. Matrices have gaps of NaN
+// between and behind rows; wide keeps them where 16-byte copies can go. The last
+// row of the last matrix ends its buffer.
+func newJob(t *testing.T, b planner.Batch, tile string, schedule planner.Schedule, wide bool, rng *rand.Rand) *emulatorJob {
+	t.Helper()
+	j := &emulatorJob{wave: 64, exact: rng.IntN(2) == 0}
+	unit := 1
+	if wide {
+		unit = 4
+	}
+	values := func(s []float32) { reference.Uniform(rng, s) }
+	if j.exact {
+		values = func(s []float32) { reference.Integers(rng, s, 8) }
+	}
+	place := func(m *planner.Matrix, rows, cols int, data []float32, fill, gap float32) []float32 {
+		m.LD = (cols+unit-1)/unit*unit + unit
+		if !wide {
+			m.LD |= 1
+		}
+		m.Offset = (len(data) + unit - 1) / unit * unit
+		if rows*cols == 0 {
+			return data
+		}
+		data = append(data, filled(m.Offset-len(data)+(rows-1)*m.LD+cols, gap)...)
+		for i := range rows {
+			row := data[m.Offset+i*m.LD:][:cols]
+			if values(row); fill != 0 {
+				copy(row, filled(cols, fill))
+			}
+		}
+		return data
+	}
+	nan := float32(math.NaN())
+	const canary = 1.5e30
+	for i := range b {
+		p := &b[i]
+		rowsA, colsA := p.ShapeA()
+		rowsB, colsB := p.ShapeB()
+		fillC := float32(0)
+		if p.Beta == 0 { // C must not be read
+			fillC = nan
+		}
+		j.a = place(&p.A, rowsA, colsA, j.a, 0, nan)
+		j.b = place(&p.B, rowsB, colsB, j.b, 0, nan)
+		j.c = place(&p.C, p.M, p.N, j.c, fillC, canary)
+	}
+	device, err := planner.LookupDevice("mi210")
+	require.NoError(t, err)
+	// Schedules split few tiles for many units and put many tiles together for few.
+	device.ComputeUnits = 1024
+	if schedule == planner.ScheduleBatched {
+		device.ComputeUnits = 1
+	}
+	j.plan, err = planner.New(device, b, planner.Options{Tile: tile, Schedule: schedule})
+	require.NoError(t, err)
+	return j
+}
+
+func filled(n int, v float32) []float32 {
+	s := make([]float32, n)
+	for i := range s {
+		s[i] = v
+	}
+	return s
+}
+
+// tileJobs are plans of one tile with all schedules, one for each transposition,
+// and problems of the given rows and columns of C. K, alpha and beta vary.
+func tileJobs(t *testing.T, tile planner.Tile, rows, cols []int) []*emulatorJob {
+	t.Helper()
+	var jobs []*emulatorJob
+	for i, c := range []struct {
+		schedule planner.Schedule
+		wide     bool
+		depths   []int
+	}{
+		{planner.ScheduleDataParallel, false, []int{37, 0, 1, 15, 16, 17, 64}},
+		{planner.ScheduleDataParallel, true, []int{33, 80, 0, 3, 16, 31}},
+		{planner.ScheduleBatched, true, []int{35, 16, 0, 5}},
+		{planner.ScheduleSplitK, true, []int{4*tile.TK + 1, 16, 5 * tile.TK, 40*tile.TK - 1, 3, 2*tile.TK + 1, 1}},
+		{planner.ScheduleStreamK, false, []int{4*tile.TK + 1, 11 * tile.TK, 0, 1}},
+	} {
+		for transposition := range 4 {
+			rng := rand.New(rand.NewPCG(uint64(i), uint64(transposition)))
+			var b planner.Batch
+			for _, m := range rows {
+				for _, n := range cols {
+					b = append(b, planner.Problem{M: m, N: n, K: c.depths[len(b)%len(c.depths)],
+						TransA: transposition/2 == 1, TransB: transposition%2 == 1,
+						Alpha: [...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)], Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)]})
+				}
+			}
+			b[0].Alpha, b[len(b)-1].Alpha = 2, 2 // have products
+			j := newJob(t, b, tile.Name, c.schedule, c.wide, rng)
+			some := func(property func(planner.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
+			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
+			require.Equal(t, split, some(func(l planner.Launch) bool { return l.Fixup }), j)
+			if c.schedule == planner.ScheduleBatched && len(b) > 4 {
+				require.True(t, some(func(l planner.Launch) bool { return l.Loop }), j)
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// withKernels are the jobs with FMAs and, where the tile has such kernels, with
+// matrix cores, in the given orders of threads.
+func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
+	var all []*emulatorJob
+	for _, j := range jobs {
+		for _, order := range orders {
+			scalar, matrix := *j, *j
+			scalar.order, scalar.wave = order, 32<<(order%2)
+			matrix.order, matrix.matrix = order, true
+			all = append(all, &scalar)
+			if id, err := planner.TileByName(j.plan.Options.Tile); err == nil && hasMatrix(id.Tile()) {
+				all = append(all, &matrix)
+			}
+		}
+	}
+	return all
+}
+
+// testTiles runs the kernels of all tiles in an emulator.
+func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, planner.Tile) []*emulatorJob) {
+	t.Parallel()
+	e := newEmulator(t, s)
+	var all []*emulatorJob
+	for _, tile := range planner.Tiles()[:planner.NumFMATiles] {
+		all = append(all, jobs(t, tile)...)
+	}
+	require.NoError(t, e.run(t.TempDir(), all))
+}
+
+// TestKernelsEmulated runs every kernel in three orders of its threads, with the
+// sizes at which masks change.
+func TestKernelsEmulated(t *testing.T) {
+	testTiles(t, plain, func(t *testing.T, tile planner.Tile) []*emulatorJob {
+		rows, cols := []int{tile.TM, 0, 1, tile.TM - 1, tile.TM + 3}, []int{tile.TN, 1, tile.TN + 5}
+		return withKernels(tileJobs(t, tile, rows, cols), 0, 1, 2)
+	})
+}
+
+// TestKernelsInBounds runs them with AddressSanitizer, to which each operand and
+// the shared memory of a group are arrays of their own, and with that for
+// undefined behaviour.
+func TestKernelsInBounds(t *testing.T) {
+	testTiles(t, address, func(t *testing.T, tile planner.Tile) []*emulatorJob {
+		return withKernels(tileJobs(t, tile, []int{tile.TM + 3}, []int{tile.TN + 5}), 2)
+	})
+}
+
+// TestKernelsWithoutRaces runs them with ThreadSanitizer.
+func TestKernelsWithoutRaces(t *testing.T) {
+	testTiles(t, thread, func(t *testing.T, tile planner.Tile) []*emulatorJob {
+		return withKernels(tileJobs(t, tile, []int{tile.TM - 1, 5}, []int{tile.TN - 2}), 2)
+	})
+}

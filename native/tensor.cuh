@@ -1,0 +1,420 @@
+// Kernels that carry out a plan with tensor cores (mma.sync, compute capability
+// 8.0 on): the same items, table, partial tiles and fix-ups as gemm.cuh.
+//
+// kEmulated: every fp32 number is split into two tf32 numbers in registers, and a
+// product is lo*hi + hi*lo + hi*hi (Markidis et al. 2018; Ootomo and Yokota
+// 2022). The tensor core cuts the bits that do not fit after every addition, so
+// that long sums drift: each 32 k's are summed there from zero and then added to
+// fp32 registers. Numbers and sums too large to be split (ScaledSplit) make an
+// output that is not finite; the thread group then computes the segment once more
+// with plain FMA (recompute), which gives what fp32 gives.
+// Without kEmulated the numbers are rounded to tf32, multiplied once, and summed
+// by the tensor core, whose cut is small beside the rounding.
+//
+// A warp computes a block of 32x32 of the tile. The warps that cover a tile are a
+// team; with several teams each has its own part of the segment's K range and its
+// own stages in shared memory, and the sums of the teams are added at the end. A
+// cluster of thread groups does the same once more: its groups are further teams.
+//
+// Steps come to shared memory by copies of 16 bytes, whatever the alignment: a
+// row of the step is copied from the line (16 bytes) on that holds its first
+// element, and read with that shift. The rows that a lane reads are multiples of
+// 4 apart, and therefore its shift is the same for all of them. The copy of the
+// last line stops at the last element; what is missing of a step is zero.
+#pragma once
+
+// TensorTile is a row of the tile table and what follows from it.
+template <int kTM, int kTN, int kTK, int kTeams_, int kStages_, int kMinGroups_, bool kEmulated_>
+struct TensorTile {
+  static constexpr int TM = kTM, TN = kTN;
+  static constexpr int TK = kTK;  // k's of a step of one team
+  static constexpr int kTeams = kTeams_, kStages = kStages_, kMinGroups = kMinGroups_;
+  static constexpr bool kEmulated = kEmulated_;
+  static constexpr int kBlock = 32;  // rows and columns of a warp
+  static constexpr int kBlocksAcross = TN / kBlock;
+  static constexpr int kTeamThreads = 32 * (TM / kBlock) * kBlocksAcross;
+  static constexpr int kThreads = kTeams * kTeamThreads;
+  static constexpr int kPitch = TN + 8;  // of the sums in shared memory: no two rows of a fragment share a bank
+  static_assert(kTeams == 1 || kTeamThreads == 32, "teams of several warps need a barrier of their own");
+};
+
+// StagedOperand is A or B on its way through shared memory. kLength is the tile's
+// extent across K. kAlongK: memory runs along K (A as it is, B transposed).
+template <class T, int kLength, bool kAlongK>
+struct StagedOperand {
+  static constexpr int kRows = kAlongK ? kLength : T::TK, kRun = kAlongK ? T::TK : kLength;  // of a step in memory
+  static constexpr int kPitch = kAlongK ? kRun + 4 : kRun + 8;  // a line more; no two lanes of a fragment share a bank
+  static constexpr int kFloats = kRows * kPitch;
+  static constexpr int kLines = kRun / 4;  // of a row, besides one more when it is shifted
+  static constexpr int kApart = T::kTeamThreads / kLines, kPasses = kRows / kApart;
+  static constexpr int kEnds = (kRows + T::kTeamThreads - 1) / T::kTeamThreads;
+  static_assert(kApart % 4 == 0 && kPasses * kApart == kRows && kPasses <= 32 && (kEnds == 1 || !kAlongK), "uneven tile");
+
+  // Where element (i, k) of the operand lies in a stage, i across K.
+  static constexpr int kAcross = kAlongK ? kPitch : 1, kAlong = kAlongK ? 1 : kPitch;
+
+  const float* at;        // the thread's line of the next step, in its first row
+  const float* end;       // the line behind the last of a row, in row `thread`
+  SharedAddress to, toEnd;
+  uint32_t ld;
+  int32_t left, leftEnd;  // elements of the row from the line on, or room for them: along K without its k's
+  uint32_t row, valid;    // first row; along K: a bit for each row that exists, in the order of the passes, then the ends
+
+  BG_DEVICE StagedOperand(const float* start, uint32_t ld_, uint32_t length, uint32_t thread, const float* stage) : ld(ld_) {
+    const uint32_t line = thread % kLines;
+    row = thread / kLines;
+    const float* const first = rowsOn(start, row, ld);
+    const float* const last = rowsOn(start, thread, ld);
+    const uint32_t shift = wordInLine(first), shiftEnd = wordInLine(last);
+    at = first - shift + 4 * line;
+    end = last - shiftEnd + kRun;
+    to = sharedAddress(stage + row * kPitch + 4 * line);
+    toEnd = sharedAddress(stage + thread * kPitch + kRun);
+    left = static_cast<int32_t>(shift - 4 * line);
+    leftEnd = static_cast<int32_t>(shiftEnd) - kRun;
+    valid = 0;
+    if constexpr (kAlongK) {
+#pragma unroll
+      for (int p = 0; p < kPasses; ++p) valid |= (row + p * kApart < length ? 1u : 0u) << p;
+      if (thread >= length) leftEnd = -2 * kRun;
+    } else {
+      left += static_cast<int32_t>(length);
+      leftEnd += static_cast<int32_t>(length);
+    }
+  }
+
+  static BG_DEVICE uint32_t bytes(int32_t elements) { return 4 * static_cast<uint32_t>(max(0, min(elements, 4))); }
+
+  // copy starts the copies of the next step, of which `depth` k's exist, to a
+  // stage: the bytes of shared memory behind the first one.
+  BG_DEVICE void copy(uint32_t thread, uint32_t depth, uint32_t stage) {
+    const int32_t steps = static_cast<int32_t>(min(depth, static_cast<uint32_t>(T::TK)));
+    const uint32_t size = bytes(kAlongK ? left + steps : left), sizeEnd = bytes(kAlongK ? leftEnd + steps : leftEnd);
+#pragma unroll
+    for (int p = 0; p < kPasses; ++p) {
+      const bool exists = kAlongK ? valid >> p & 1 : row + p * kApart < depth;
+      copyVector(to + stage + 4 * p * kApart * kPitch, rowsOn(at, p * kApart, ld), exists ? size : 0);
+    }
+#pragma unroll
+    for (int p = 0; p < kEnds; ++p) {
+      const uint32_t r = thread + p * T::kTeamThreads;
+      const bool exists = kAlongK || r < depth;
+      if (r >= kRows) break;
+      copyVector(toEnd + stage + 4 * p * T::kTeamThreads * kPitch, rowsOn(end, p * T::kTeamThreads, ld), exists ? sizeEnd : 0);
+    }
+    at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);
+    end = kAlongK ? end + T::TK : rowsOn(end, T::TK, ld);
+  }
+};
+
+// WarpBlock is the 32x32 block of a warp.
+template <class T>
+struct WarpBlock {
+  static constexpr int kRows = T::kBlock / FragmentA::kRows, kColumns = T::kBlock / FragmentB::kColumns;
+  static constexpr int kPromote = T::TK < 32 ? T::TK : 32;  // k's that the tensor core sums
+  static_assert(T::TK % kPromote == 0, "uneven step");
+
+  FragmentC sum[kRows][kColumns];
+
+  BG_DEVICE WarpBlock() { clear(sum); }
+
+  static BG_DEVICE void clear(FragmentC (&block)[kRows][kColumns]) {
+#pragma unroll
+    for (int i = 0; i < kRows * kColumns * FragmentC::kElements; ++i) {
+      block[i / kColumns / FragmentC::kElements][i / FragmentC::kElements % kColumns].x[i % FragmentC::kElements] = 0.0f;
+    }
+  }
+
+  // convert gives the parts of an element of a fragment.
+  static BG_DEVICE void convert(float x, uint32_t& hi, uint32_t& lo) {
+    if constexpr (T::kEmulated) {
+      const ScaledSplit s(x);
+      hi = s.hi;
+      lo = s.lo;
+    } else {
+      hi = roundToTF32(x);
+    }
+  }
+
+  // step adds the products of 8 k's to `part`. a and b are the lane's first
+  // elements; kFirst: part is not read.
+  template <class OperandA, class OperandB, bool kFirst>
+  BG_DEVICE void step(const float* a, const float* b, FragmentC (&part)[kRows][kColumns]) {
+    FragmentA hi[kRows], lo[kRows];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int e = 0; e < FragmentA::kElements; ++e) {
+        const int across = i * FragmentA::kRows + FragmentA::row(e);
+        convert(a[across * OperandA::kAcross + FragmentA::k(e) * OperandA::kAlong], hi[i].x[e], lo[i].x[e]);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+      FragmentB bHi, bLo;
+#pragma unroll
+      for (int e = 0; e < FragmentB::kElements; ++e) {
+        const int across = j * FragmentB::kColumns;
+        convert(b[across * OperandB::kAcross + FragmentB::k(e) * OperandB::kAlong], bHi.x[e], bLo.x[e]);
+      }
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        if constexpr (T::kEmulated) {
+          if (kFirst) multiplyFirst(part[i][j], lo[i], bHi);
+          else multiply(part[i][j], lo[i], bHi);
+        } else {
+          if (kFirst) multiplyFirst(part[i][j], hi[i], bHi);
+          else multiply(part[i][j], hi[i], bHi);
+        }
+      }
+      if constexpr (T::kEmulated) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) multiply(part[i][j], hi[i], bLo);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) multiply(part[i][j], hi[i], bHi);
+      }
+    }
+  }
+
+  // steps adds the products of kPromote k's, of which `depth` exist, to `to`;
+  // kFirst: from zero.
+  template <class OperandA, class OperandB, bool kFirst>
+  BG_DEVICE void steps(const float* a, const float* b, uint32_t depth, FragmentC (&to)[kRows][kColumns]) {
+    if (depth >= kPromote) {
+      step<OperandA, OperandB, kFirst>(a, b, to);
+#pragma unroll
+      for (int s = 8; s < kPromote; s += 8) {
+        step<OperandA, OperandB, false>(a + s * OperandA::kAlong, b + s * OperandB::kAlong, to);
+      }
+    } else if (depth != 0) {
+      step<OperandA, OperandB, kFirst>(a, b, to);
+#pragma unroll 1
+      for (uint32_t s = 8; s < depth; s += 8) {
+        step<OperandA, OperandB, false>(a + s * OperandA::kAlong, b + s * OperandB::kAlong, to);
+      }
+    }
+  }
+
+  // multiplyStage adds the products of a stage with `depth` k's, or more than a stage has.
+  template <class OperandA, class OperandB>
+  BG_DEVICE void multiplyStage(const float* a, const float* b, uint32_t depth) {
+#pragma unroll
+    for (int k = 0; k < T::TK; k += kPromote) {
+      if (k != 0 && depth <= k) return;
+      if constexpr (T::kEmulated) {
+        FragmentC part[kRows][kColumns];
+        steps<OperandA, OperandB, true>(a, b, depth - k, part);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+          for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+            for (int e = 0; e < FragmentC::kElements; ++e) sum[i][j].x[e] += part[i][j].x[e];
+          }
+        }
+      } else {
+        steps<OperandA, OperandB, false>(a, b, depth - k, sum);
+      }
+      a += kPromote * OperandA::kAlong;
+      b += kPromote * OperandB::kAlong;
+    }
+  }
+
+  // store writes the sums to a tile in shared memory, whose element of the lane's
+  // first row and column is `to`, and reports whether all are finite.
+  BG_DEVICE bool store(float* to) const {
+    constexpr float kScale = T::kEmulated ? kProductScale : 1.0f;
+    float zero = 0.0f;  // NaN when a sum is not finite
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+        for (int e = 0; e < FragmentC::kElements; e += 2) {
+          const float x = sum[i][j].x[e], y = sum[i][j].x[e + 1];
+          storeVector(to + (i * FragmentA::kRows + FragmentC::row(e)) * T::kPitch + j * FragmentB::kColumns,
+                      Vector<2>{{kScale * x, kScale * y}});
+          zero = fmaf(y, 0.0f, fmaf(x, 0.0f, zero));
+        }
+      }
+    }
+    return zero == 0.0f;
+  }
+};
+
+// recompute writes the sums over k's `first` to `first + count` of a segment,
+// computed with FMA in their order, to the first team's tile in shared memory, and
+// zero to the others'.
+template <class T, bool kTransA, bool kTransB>
+BG_DEVICE void recompute(const float* A, uint32_t lda, const float* B, uint32_t ldb, uint32_t rows, uint32_t cols,
+                         uint32_t first, uint32_t count, float* shared) {
+  A = rowsOn(A, first, kTransA ? lda : 1);
+  B = rowsOn(B, first, kTransB ? 1 : ldb);
+#pragma unroll 1
+  for (uint32_t i = threadId(); i < T::TM * T::TN; i += T::kThreads) {
+    const uint32_t row = i / T::TN, col = i % T::TN;
+    float sum = 0.0f;
+    if (row < rows && col < cols) {
+      const float* a = kTransA ? A + row : rowsOn(A, row, lda);
+      const float* b = kTransB ? rowsOn(B, col, ldb) : B + col;
+#pragma unroll 1
+      for (uint32_t k = 0; k < count; ++k) {
+        sum = fmaf(*a, *b, sum);
+        a += kTransA ? lda : 1;
+        b += kTransB ? 1 : ldb;
+      }
+    }
+    float* const to = shared + row * T::kPitch + col;
+    *to = sum;
+#pragma unroll 1
+    for (int team = 1; team < T::kTeams; ++team) to[team * T::TM * T::kPitch] = 0.0f;
+  }
+}
+
+// Cluster is the thread groups that share the K range of a tile. Each group makes
+// its share of the rows of C: it adds up these rows of the sums of all groups,
+// which they write to its `received`, one group's rows behind the other's. The
+// order of additions depends on nothing but the size.
+template <class T>
+struct Cluster {
+  uint32_t size, rank;  // size is 2, 4 or 8
+  float* received;
+
+  template <int kParts>
+  struct Share {
+    static constexpr int TM = T::TM / kParts, TN = T::TN, kThreads = T::kThreads;
+  };
+
+  // send adds up the teams' tiles and writes each row to the group that stores it.
+  BG_DEVICE void send(const float* shared) const {
+    constexpr int kApart = T::kThreads / T::TN;
+    const uint32_t share = T::TM / size, col = threadId() % T::TN;
+#pragma unroll
+    for (int i = 0; i < T::TM / kApart; ++i) {
+      const uint32_t row = threadId() / T::TN + i * kApart;
+      float sum = shared[row * T::kPitch + col];
+#pragma unroll
+      for (int team = 1; team < T::kTeams; ++team) sum += shared[(team * T::TM + row) * T::kPitch + col];
+      storeRemote(sharedAddress(received + (rank * share + row % share) * T::TN + col), row / share, sum);
+    }
+  }
+
+  // store writes the group's share to its rows of the target.
+  BG_DEVICE void store(const Target& target) const {
+    const Target mine = target.part(rank * (T::TM / size), T::TM / size);
+    if (size == 8) mine.template store<Share<8>, 8, T::TN>(received);
+    else if (size == 4) mine.template store<Share<4>, 4, T::TN>(received);
+    else mine.template store<Share<2>, 2, T::TN>(received);
+  }
+};
+
+// TensorMemory is what a kernel has in dynamic shared memory, in floats: the
+// stages of the teams, later their sums, and behind them what a cluster sends.
+template <class T, bool kTransA, bool kTransB>
+struct TensorMemory {
+  using OperandA = StagedOperand<T, T::TM, !kTransA>;
+  using OperandB = StagedOperand<T, T::TN, kTransB>;
+  static constexpr int kStage = OperandA::kFloats + OperandB::kFloats;
+  static constexpr int kStages = T::kTeams * T::kStages * kStage, kSums = T::kTeams * T::TM * T::kPitch;
+  static constexpr int kReceived = kStages > kSums ? kStages : kSums, kCluster = kReceived + T::TM * T::TN;
+};
+
+// tensorGemm is the kernel of a tile. kCluster: the groups of a cluster, of 2, 4
+// or 8, carry out the same item, one worker of the plan.
+template <class T, bool kTransA, bool kTransB, bool kCluster = false>
+BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
+                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
+  using Memory = TensorMemory<T, kTransA, kTransB>;
+  using OperandA = typename Memory::OperandA;
+  using OperandB = typename Memory::OperandB;
+  constexpr int kStageFloats = Memory::kStage;
+  BG_SHARED_DYNAMIC(memory);
+  float* const shared = reinterpret_cast<float*>(memory);
+
+  const uint32_t team = threadId() / T::kTeamThreads, thread = threadId() % T::kTeamThreads;
+  const FragmentLane lane(thread % 32);
+  const uint32_t blockRow = thread / 32 / T::kBlocksAcross * T::kBlock, blockCol = thread / 32 % T::kBlocksAcross * T::kBlock;
+  float* const stages = shared + team * T::kStages * kStageFloats;
+
+  Cluster<T> cluster{1, 0, shared + Memory::kReceived};
+  if constexpr (kCluster) {
+    cluster.size = clusterSize();
+    cluster.rank = clusterRank();
+    clusterArrive();  // the others may write to `received`
+  }
+
+  uint32_t item = workerId() / cluster.size, itemsEnd = item + 1;
+  if (table != nullptr) {
+    itemsEnd = table[item + 1];
+    item = table[item];
+  }
+  for (; item < itemsEnd; ++item) {
+    const uint4 offsets = items[3 * item], shape = items[3 * item + 1], finish = items[3 * item + 2];
+    const uint32_t depth = offsets.w, rows = shape.w & 0xffff, cols = shape.w >> 16;
+
+    // The K range is cut into multiples of 8 for the teams of all groups; the last
+    // are shorter or empty.
+    const uint32_t share = (depth + 8 * T::kTeams * cluster.size - 1) / (8 * T::kTeams * cluster.size) * 8;
+    const uint32_t from = min((cluster.rank * T::kTeams + team) * share, depth);
+    uint32_t left = min(depth - from, share);
+
+    WarpBlock<T> block;
+    if (left != 0) {
+      const float* const startA = rowsOn(A + offsets.x, from, kTransA ? shape.x : 1);
+      const float* const startB = rowsOn(B + offsets.y, from, kTransB ? 1 : shape.y);
+      OperandA a(startA, shape.x, rows, thread, stages);
+      OperandB b(startB, shape.y, cols, thread, stages + OperandA::kFloats);
+      const uint32_t shiftA = wordInLine(rowsOn(startA, kTransA ? lane.member : lane.group, shape.x));
+      const uint32_t shiftB = wordInLine(rowsOn(startB, kTransB ? lane.group : lane.member, shape.y));
+      const float* const readA = stages + (blockRow + lane.group) * OperandA::kAcross + lane.member * OperandA::kAlong + shiftA;
+      const float* const readB =
+          stages + OperandA::kFloats + (blockCol + lane.group) * OperandB::kAcross + lane.member * OperandB::kAlong + shiftB;
+      const bool active = blockRow < rows && blockCol < cols;
+
+      uint32_t ahead = left;  // k's of which no copies were started
+      auto copy = [&](int stage) {
+        if (ahead != 0) {
+          a.copy(thread, ahead, 4 * stage);
+          b.copy(thread, ahead, 4 * stage);
+          ahead -= min(ahead, static_cast<uint32_t>(T::TK));
+        }
+        commitCopies();
+      };
+#pragma unroll
+      for (int s = 0; s < T::kStages - 1; ++s) copy(s * kStageFloats);
+      constexpr int kLastStage = (T::kStages - 1) * kStageFloats;
+      int in = kLastStage, out = 0;
+      for (;;) {
+        waitCopies<T::kStages - 2>();
+        if constexpr (T::kTeams == 1) barrier();
+        else warpBarrier();
+        copy(in);
+        if (active) block.template multiplyStage<OperandA, OperandB>(readA + out, readB + out, left);
+        if (left <= T::TK) break;
+        left -= T::TK;
+        in = in == kLastStage ? 0 : in + kStageFloats;
+        out = out == kLastStage ? 0 : out + kStageFloats;
+      }
+    }
+
+    barrier();
+    float* const to = shared + (team * T::TM + blockRow + lane.group) * T::kPitch + blockCol + 2 * lane.member;
+    if (barrierOr(!block.store(to))) {
+      const uint32_t first = min(cluster.rank * T::kTeams * share, depth), count = min(depth - first, T::kTeams * share);
+      recompute<T, kTransA, kTransB>(A + offsets.x, shape.x, B + offsets.y, shape.y, rows, cols, first, count, shared);
+      barrier();
+    }
+    const Target target = Target::ofItem<T>(offsets, shape, finish, C, workspace);
+    if constexpr (kCluster) {
+      clusterWait();
+      cluster.send(shared);
+      clusterArrive();
+      clusterWait();
+      cluster.store(target);
+      if (item + 1 < itemsEnd) clusterArrive();
+    } else {
+      target.template store<T, T::kTeams, T::kPitch>(shared);
+      if (item + 1 < itemsEnd) barrier();
+    }
+  }
+}

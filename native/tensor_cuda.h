@@ -1,0 +1,63 @@
+// What tensor.cuh needs of CUDA besides dialect_cuda.h: compute capability 8.0,
+// and 9.0 for clusters.
+#pragma once
+
+#define BG_SHARED_DYNAMIC(name) extern __shared__ float4 name[]
+
+// copyVector starts a copy of 16 bytes to shared memory. It reads the first
+// `bytes` of them, nothing for 0, and writes zeros for the others.
+BG_DEVICE void copyVector(SharedAddress to, const float* from, uint32_t bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+BG_DEVICE void warpBarrier() { __syncwarp(); }
+
+// barrierOr is barrier, and tells all threads whether any of them says so.
+BG_DEVICE bool barrierOr(bool any) { return __syncthreads_or(any); }
+
+// wordInLine is the place of p in its line of 4 elements (16 bytes).
+BG_DEVICE uint32_t wordInLine(const float* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) >> 2) & 3; }
+
+// multiply is sum += a*b; multiplyFirst is sum = a*b.
+BG_DEVICE void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+      : "+f"(sum.x[0]), "+f"(sum.x[1]), "+f"(sum.x[2]), "+f"(sum.x[3])
+      : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]));
+}
+BG_DEVICE void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};\n"
+      : "=f"(sum.x[0]), "=f"(sum.x[1]), "=f"(sum.x[2]), "=f"(sum.x[3])
+      : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]), "f"(0.0f));
+}
+
+// roundToTF32 rounds to nearest, ties away from zero, and keeps NaN.
+BG_DEVICE uint32_t roundToTF32(float x) {
+  uint32_t r;
+  asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(r) : "f"(x));
+  return r;
+}
+
+// A cluster is adjacent thread groups that run at the same time and can write to
+// each other's shared memory (9.0 on).
+BG_DEVICE uint32_t clusterSize() {
+  uint32_t n;
+  asm("mov.u32 %0, %%cluster_nctaid.x;\n" : "=r"(n));
+  return n;
+}
+BG_DEVICE uint32_t clusterRank() {
+  uint32_t n;
+  asm("mov.u32 %0, %%cluster_ctaid.x;\n" : "=r"(n));
+  return n;
+}
+
+// clusterArrive and clusterWait are the halves of a barrier of all threads of the
+// cluster, which makes writes to the memory of others visible.
+BG_DEVICE void clusterArrive() { asm volatile("barrier.cluster.arrive.release;\n" ::: "memory"); }
+BG_DEVICE void clusterWait() { asm volatile("barrier.cluster.wait.acquire;\n" ::: "memory"); }
+
+// storeRemote writes to the place `to` of the group `rank` of the cluster.
+BG_DEVICE void storeRemote(SharedAddress to, uint32_t rank, float x) {
+  asm volatile(
+      "{\n.reg .b32 a;\nmapa.shared::cluster.u32 a, %0, %1;\nst.shared::cluster.f32 [a], %2;\n}\n" ::"r"(to), "r"(rank), "f"(x)
+      : "memory");
+}

@@ -1,0 +1,85 @@
+// What wgmma.cuh needs of CUDA besides dialect_cuda.h and tensor_cuda.h: compute
+// capability 9.0 with its own instructions (sm_90a).
+#pragma once
+
+BG_DEVICE char* dynamicShared() {
+  extern __shared__ __align__(1024) char dynamicMemory[];
+  return dynamicMemory;
+}
+BG_DEVICE SharedAddress sharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+// uniform is x, which is the same for all lanes of the warp, as the compiler can see.
+BG_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(0xffffffff, x, 0); }
+BG_DEVICE bool warpAny(bool x) { return __any_sync(0xffffffff, x); }
+
+// copyWhole starts a copy of 16 bytes to shared memory.
+BG_DEVICE void copyWhole(SharedAddress to, const float* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
+}
+
+// An mbarrier in shared memory: a phase ends when `count` threads have arrived.
+// waitPhase waits for the end of the phase of this parity, 0 for the first.
+BG_DEVICE void initPhases(SharedAddress at, uint32_t count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(at), "r"(count) : "memory");
+}
+BG_DEVICE void fencePhases() { asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory"); }
+BG_DEVICE void arrive(SharedAddress at) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(at) : "memory");
+}
+// arriveCopied makes the thread arrive when all copies that it has started are done.
+BG_DEVICE void arriveCopied(SharedAddress at) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(at) : "memory");
+}
+BG_DEVICE void waitPhase(SharedAddress at, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}\n" ::"r"(at),
+      "r"(parity)
+      : "memory");
+}
+
+// fenceStores orders stores to shared memory before reads of the tensor cores.
+BG_DEVICE void fenceStores() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
+
+// Turns of two warpgroups: waitTurn waits until the other one has passed the turn on.
+BG_DEVICE void waitTurn(uint32_t group) { asm volatile("bar.sync %0, 256;\n" ::"r"(group + 1) : "memory"); }
+BG_DEVICE void passTurn(uint32_t group) { asm volatile("bar.arrive %0, 256;\n" ::"r"(group + 1) : "memory"); }
+
+// Registers of each thread of a warpgroup, from here on.
+template <int n>
+BG_DEVICE void raiseRegisters() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(n)); }
+template <int n>
+BG_DEVICE void lowerRegisters() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(n)); }
+
+BG_DEVICE void fenceProducts() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+BG_DEVICE void commitProducts() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
+template <int kPending>
+BG_DEVICE void waitProducts() { asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory"); }
+
+// matrixB describes 64 rows (columns of B) of 32 tf32 numbers along K, each row 128
+// bytes, swizzled by 128 bytes (PTX ISA, "Matrix Descriptor"): groups of 8 rows are
+// 1024 bytes apart. A step of 8 along K adds 32 bytes, 2 in the descriptor.
+BG_DEVICE uint64_t matrixB(SharedAddress at) {
+  return static_cast<uint64_t>((at & 0x3ffff) >> 4) | static_cast<uint64_t>(1) << 16 | static_cast<uint64_t>(1024 >> 4) << 32 |
+         static_cast<uint64_t>(1) << 62;
+}
+
+// product is sum = a*b, or sum += a*b unless kFirst, for 64 rows, 64 columns and 8 k's of tf32 numbers.
+template <bool kFirst>
+BG_DEVICE void product(float (&d)[32], const uint32_t (&a)[4], uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+      "{%32,%33,%34,%35}, %36, p, 1, 1;\n}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+        "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
+        "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kFirst ? 0 : 1));
+}
+
+// settle keeps the compiler from reading sums before the wait above it.
+BG_DEVICE void settle(float (&d)[32]) {
+#pragma unroll
+  for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}

@@ -1,0 +1,67 @@
+// The items of a worker of wgmma.cuh, published by one warp and read by all the others
+// from shared memory.
+#pragma once
+
+constexpr int kItemPlaces = 16;  // items in shared memory: see WgmmaTile
+constexpr uint32_t kItemWords = 12, kItemBytes = 4 * kItemWords;
+constexpr uint32_t kNoItem = 0xffffffff;  // depth that ends the work
+
+// Item is the words of an item (planner/encode.go).
+struct Item {
+  uint32_t offA, offB, offC, depth, lda, ldb, ldc, extent, alpha, beta, slot, flags;
+  BG_DEVICE uint32_t rows() const { return extent & 0xffff; }
+  BG_DEVICE uint32_t cols() const { return extent >> 16; }
+  BG_DEVICE uint32_t steps() const { return max((depth + 31) / 32, 1u); }
+  BG_DEVICE bool none() const { return uniform(depth) == kNoItem; }
+};
+
+// Items is the ring of published items: their words, and the phases that end when they
+// are published.
+struct Items {
+  char* places;
+  SharedAddress ready;
+
+  BG_DEVICE Item wait(uint32_t number) const {
+    waitPhase(ready + 8 * (number % kItemPlaces), number / kItemPlaces & 1);
+    const uint4* at = reinterpret_cast<const uint4*>(places + kItemBytes * (number % kItemPlaces));
+    const uint4 a = at[0], b = at[1], c = at[2];
+    return Item{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
+  }
+};
+
+// Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes
+// of one warp run it.
+struct Feed {
+  const uint32_t* items;
+  uint32_t item, end, word, number;
+
+  // start is called before the ring can be used, so that the first item is on its way early.
+  BG_DEVICE void start(const uint4* items_, const uint32_t* table) {
+    items = reinterpret_cast<const uint32_t*>(items_);
+    item = workerId();
+    end = item + 1;
+    if (table != nullptr) {
+      end = table[item + 1];
+      item = table[item];
+    }
+    number = 0;
+    fetch();
+  }
+
+  // fetch reads the words of the item to come.
+  BG_DEVICE void fetch() {
+    const uint32_t lane = threadId() % 32;
+    word = kNoItem;
+    if (item < end && lane < kItemWords) word = items[kItemWords * static_cast<uint64_t>(item) + lane];
+  }
+
+  // next publishes an item and fetches the one behind it.
+  BG_DEVICE void next(const Items& ring) {
+    const uint32_t lane = threadId() % 32, place = number++ % kItemPlaces;
+    if (lane < kItemWords) reinterpret_cast<uint32_t*>(ring.places + kItemBytes * place)[lane] = word;
+    warpBarrier();
+    if (lane == 0) arrive(ring.ready + 8 * place);
+    ++item;
+    fetch();
+  }
+};

@@ -1,0 +1,94 @@
+// How the consumers of wgmma.cuh bring their sums to C or to a partial tile: through
+// shared memory, so that a warp stores 128 adjacent bytes at a time.
+#pragma once
+
+// Half of a warp's 16 x 64 sums in shared memory: words between rows, so that the
+// rows of a fragment are in different banks, and bytes.
+constexpr uint32_t kOutPitch = 40, kOutBytes = 16 * 4 * kOutPitch;
+
+// Rows is where a warp's 16 x 64 sums go: C or a partial tile.
+struct Rows {
+  float* to;  // the lane's first element
+  uint32_t ld, rows, cols;
+  float alpha, beta;
+
+  // store writes columns lane and on of a half, which lies in shared memory. Reads of
+  // C come first and are not predicated, so that they overlap; they repeat the last row.
+  template <bool kReads>
+  BG_DEVICE void store(const float* from, uint32_t half) const {
+    constexpr int kAtOnce = 8;
+    float* at = to + 32 * half;
+#pragma unroll
+    for (int first = 0; first < 16; first += kAtOnce) {
+      if (static_cast<uint32_t>(first) >= rows) break;
+      float old[kAtOnce];
+      if (kReads) {
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) old[i] = *rowsOn(at, min(static_cast<uint32_t>(i), rows - 1 - first), ld);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        float x = alpha * from[(first + i) * kOutPitch];
+        if (kReads) x = fmaf(beta, old[i], x);
+        if (static_cast<uint32_t>(first + i) < rows) *at = x;
+        at += ld;
+      }
+    }
+  }
+};
+
+// recompute writes a half of the sums to shared memory by FMA in the order of K, which
+// gives what fp32 gives.
+template <bool kTransA, bool kTransB>
+BG_DEVICE void recompute(float* to, const Item& item, uint32_t row, uint32_t rows, uint32_t col, const float* A, const float* B) {
+  if (col >= item.cols()) return;
+#pragma unroll 1
+  for (uint32_t r = 0; r < rows; ++r) {
+    const float* a = kTransA ? A + item.offA + row + r : rowsOn(A + item.offA, row + r, item.lda);
+    const float* b = kTransB ? rowsOn(B + item.offB, col, item.ldb) : B + item.offB + col;
+    float x = 0.0f;
+#pragma unroll 1
+    for (uint32_t k = 0; k < item.depth; ++k) {
+      x = fmaf(*a, *b, x);
+      a += kTransA ? item.lda : 1;
+      b += kTransB ? 1 : item.ldb;
+    }
+    to[r * kOutPitch] = x;
+  }
+}
+
+// storeRows writes the warp's 16 x 64 sums, through shared memory so that lanes store
+// adjacent columns, without the scale of ScaledSplit. exact: the sums are computed once more.
+template <class T, bool kTransA, bool kTransB>
+BG_DEVICE void storeRows(const float (&sum)[32], float* out, const Item& item, uint32_t row, bool exact, const float* A, const float* B,
+                         float* C, float* workspace) {
+  const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4;
+  const bool final = item.slot == kFinal;
+  constexpr float kScale = T::kEmulated ? kProductScale : 1.0f;
+  Rows rows;
+  rows.ld = final ? item.ldc : T::TN;
+  rows.to = rowsOn(final ? C + item.offC : workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN), row, rows.ld) + lane;
+  rows.rows = item.rows() > row ? min(item.rows() - row, 16u) : 0;
+  rows.alpha = !final ? 1.0f : item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
+  rows.beta = final ? __uint_as_float(item.beta) : 0.0f;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t col = 32 * half + lane;
+    warpBarrier();
+    if (exact) {
+      recompute<kTransA, kTransB>(out + lane, item, row, rows.rows, col, A, B);
+    } else {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int at = 4 * (4 * half + j);
+        storeVector(out + group * kOutPitch + 8 * j + 2 * member, Vector<2>{{kScale * sum[at], kScale * sum[at + 1]}});
+        storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member, Vector<2>{{kScale * sum[at + 2], kScale * sum[at + 3]}});
+      }
+    }
+    warpBarrier();
+    if (col < item.cols()) {
+      if (rows.beta == 0.0f) rows.template store<false>(out + lane, half);
+      else rows.template store<true>(out + lane, half);
+    }
+  }
+}
