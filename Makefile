@@ -1,6 +1,7 @@
 # make demo    set up what is missing, then plan and run a batch, verified
 # make test    set up what is missing, then run all tests
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector
+# make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
 # make cuda    rebuild the CUDA kernels after a change of native/, where nvcc is
 # make hip     rebuild the HIP kernels, where clang-19 and lld-19 are
 
@@ -8,9 +9,9 @@ GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Pure-Go packages: the race detector cannot see into the WebGPU library, and its
 # build of the binding would take minutes.
-RACE        := ./planner/... ./wgsl/... ./native/... ./internal/... ./dispatch/...
+RACE        := ./planner/... ./wgsl/... ./native/... ./internal/... ./dispatch/... ./capi/...
 
-.PHONY: demo build test check fmt vet staticcheck tidy race bench golden cuda hip setup
+.PHONY: demo build test check fmt vet staticcheck tidy race bench golden capi cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -51,6 +52,9 @@ bench:
 golden:
 	$(GO) test ./planner ./wgsl ./native ./internal/bench ./cmd/... -update
 
+capi:
+	GO=$(GO) scripts/capi.sh bin
+	$(CC) -std=c99 -Wall -Wextra -o bin/c-gemm examples/c/gemm.c -Ibin -Lbin -lbatchgemm -Wl,-rpath,'$$ORIGIN'
 
 cuda:
 	scripts/cuda.sh

@@ -1,0 +1,181 @@
+/* batchgemm.h: batches of matrix products of different sizes, from C and C++.
+ *
+ *     C_i = alpha_i * op(A_i) * op(B_i) + beta_i * C_i        every i with its own M, N, K
+ *
+ * Host memory, one call:
+ *
+ *     bg_device device;
+ *     if (bg_open(NULL, -1, &device)) fprintf(stderr, "%s\n", bg_last_error());
+ *     bg_gemm(device, problems, count, a, len_a, b, len_b, c, len_c, BG_NO_TIMEOUT);
+ *     bg_close(device);
+ *
+ * Operands that stay on the device: bg_plan_new and bg_prepare once, then bg_run.
+ * On a CUDA stream and in memory of the caller: bg_open_on_stream, bg_buffer_wrap.
+ *
+ * Results. Every function that can fail returns a bg_status; what it returns by
+ * pointer is 0 after a failure. bg_last_error has the failure in words. Nothing is
+ * written to operands when an argument is wrong.
+ *
+ * Handles are numbers that are never used again, and never 0. A handle that is
+ * unknown, was closed, or is of another kind gives BG_ERR_HANDLE.
+ *
+ * Threads. Any thread may call anything at any time, also with the same handles.
+ * What is closed while another call uses it lives until that call ends. Calls to a
+ * CUDA device leave its GPU's primary context current on the calling thread.
+ *
+ * Processes. The library runs threads of its own (it is written in Go), and a
+ * child of fork() has none of them: there every call returns BG_ERR_FORKED. Start
+ * processes by fork() and exec, or before this library is loaded. It cannot be
+ * unloaded: dlclose does nothing. It installs handlers of SIGSEGV, SIGBUS, SIGFPE,
+ * SIGPIPE and SIGURG, which pass on what does not come from Go to the handlers that
+ * were there before.
+ *
+ * Pointers are used during the call only, except those of bg_buffer_wrap.
+ */
+#ifndef BATCHGEMM_H
+#define BATCHGEMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The binary interface that this header describes. It changes when programs must
+ * be compiled again. New functions, new status codes and new fields at the end of
+ * bg_problem do not change it. */
+#define BG_ABI_VERSION 1
+
+/* bg_abi_version returns the BG_ABI_VERSION of the loaded library. A program that
+ * loads it by dlopen compares the two first; for a linked program the loader does,
+ * since every symbol carries the version BATCHGEMM_1. */
+uint32_t bg_abi_version(void);
+
+typedef int32_t bg_status;
+enum {
+	BG_OK = 0,
+	BG_ERR_INVALID = 1,       /* an argument is wrong; the text names it, and the problem */
+	BG_ERR_HANDLE = 2,        /* a handle is unknown, closed, or of another kind */
+	BG_ERR_UNAVAILABLE = 3,   /* the backend cannot run here */
+	BG_ERR_OUT_OF_MEMORY = 4, /* of device or host; earlier results are intact, and the device is usable */
+	BG_ERR_DEVICE_LOST = 5,   /* the device failed, and so will every later call on it */
+	BG_ERR_TIMEOUT = 6,       /* the time limit was reached */
+	BG_ERR_FORKED = 7,        /* the process is a child of fork() */
+	BG_ERR_FAILED = 8,        /* objects that do not go together, or a failure of the driver */
+	BG_ERR_INTERNAL = 9       /* a mistake of this library */
+};
+
+/* bg_last_error returns the text of the calling thread's last call that failed,
+ * UTF-8, "" if none did. It is valid until the next one that fails on that thread,
+ * or the thread ends. */
+const char *bg_last_error(void);
+
+typedef uint64_t bg_device;
+typedef uint64_t bg_plan;
+typedef uint64_t bg_program;
+typedef uint64_t bg_buffer;
+
+/* Time limits are in milliseconds. */
+#define BG_NO_TIMEOUT 0
+
+/* A problem of a batch. op(A) is m x k, op(B) is k x n. All matrices are float32
+ * and row-major; offsets and leading dimensions count elements: element (i, j) of
+ * the stored A is a[offset_a + i*lda + j]. A is stored m x k, or k x m with
+ * BG_TRANS_A; B k x n, or n x k with BG_TRANS_B; C m x n.
+ *
+ * As in BLAS: m = 0 or n = 0 writes nothing; k = 0 or alpha = 0 gives beta*C
+ * without reading A and B; beta = 0 never reads C. The C of two problems must not
+ * share an element. Offsets that are multiples of 4 are faster. */
+typedef struct bg_problem {
+	uint32_t struct_size; /* sizeof(bg_problem); the same in all problems of a batch */
+	uint32_t flags;       /* BG_TRANS_A | BG_TRANS_B */
+	int64_t m, n, k;      /* from 0 to 2^31 - 1, as leading dimensions */
+	int64_t offset_a, lda;
+	int64_t offset_b, ldb;
+	int64_t offset_c, ldc;
+	float alpha, beta;
+} bg_problem;
+
+#define BG_TRANS_A 1u
+#define BG_TRANS_B 2u
+
+/* bg_open opens a device of a backend: "cuda", "hip", "webgpu" or "cpu". NULL: that
+ * of the environment variable BATCHGEMM_BACKEND, or the first that has a GPU, else
+ * the CPU. index counts the backend's GPUs in the driver's order (CUDA: those
+ * visible to the process, of compute capability 8.0 on); -1: the best. */
+bg_status bg_open(const char *backend, int32_t index, bg_device *device);
+
+/* bg_open_on_stream opens a device's GPU again, with all work on a stream of the
+ * caller, where it is ordered with the caller's own. CUDA: a CUstream or
+ * cudaStream_t of the GPU's primary context; 0 is the default stream. bg_run does
+ * nothing there but queue kernels, so that it may be captured in a CUDA graph; no
+ * other function may be called with the new device or its objects meanwhile. The
+ * stream must outlive the new device, which is independent of the first one. */
+bg_status bg_open_on_stream(bg_device device, uintptr_t stream, bg_device *opened);
+
+/* bg_device_info describes a device as JSON: backend, index, name, driver, and the
+ * facts that planning uses. Texts are returned so: *needed is their size with the
+ * final 0. If size is at least that, text receives them. If text is NULL nothing
+ * else happens; a size that is too small is BG_ERR_INVALID. needed may be NULL. */
+bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *needed);
+
+/* bg_plan_new plans a batch for a device: tile shapes, schedule, launches. A plan
+ * is independent of the device's life. options: NULL, or a JSON object with any of
+ *     "compute"   "f32-emulated" (default: whatever is fastest and errs no more than
+ *                 fp32), "f32", "tf32"
+ *     "rule"      "cost" (default), "zhang2025"
+ *     "schedule"  "data-parallel", "batched", "split-k", "stream-k" (default: the cheapest)
+ *     "tile"      a row of the tile table, for all problems
+ *     "tlp", "threshold"  parameters of zhang2025 */
+bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options, bg_plan *plan);
+
+/* bg_plan_explain describes a plan as JSON, returned as by bg_device_info. */
+bg_status bg_plan_explain(bg_plan plan, char *text, size_t size, size_t *needed);
+
+/* bg_prepare makes a plan ready on a device of the kind it was made for: kernels
+ * loaded, arrays uploaded, workspace allocated. The plan may be closed then. */
+bg_status bg_prepare(bg_device device, bg_plan plan, bg_program *program);
+
+/* bg_buffer_new allocates device memory of count float32, contents undefined. */
+bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
+
+/* bg_buffer_wrap makes a buffer of count >= 1 float32 in memory of the GPU that the
+ * caller allocated (CUDA: a CUdeviceptr), without a copy. The address is a multiple
+ * of 16 bytes. The memory must stay until queued work that uses it is done; the
+ * buffer may be closed before that, and closing it frees nothing. */
+bg_status bg_buffer_wrap(bg_device device, uintptr_t address, int64_t count, bg_buffer *buffer);
+
+/* bg_buffer_write copies count float32 from host memory to the buffer, from element
+ * offset on, behind the runs queued before. bg_buffer_read waits for these runs and
+ * copies to host memory. After a time-out that part of the buffer, or of dst, is
+ * undefined. */
+bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const float *src, int64_t count, int64_t timeout_ms);
+bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, float *dst, int64_t count, int64_t timeout_ms);
+
+/* bg_run queues one execution of a program, behind the runs before, and returns
+ * without waiting (on the CPU: when it is done). All objects are of one device. The
+ * buffers are as long as the problems reach; C is neither A nor B. */
+bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c);
+
+/* bg_wait returns when all queued work of a device is done. */
+bg_status bg_wait(bg_device device, int64_t timeout_ms);
+
+/* bg_gemm computes a batch on host memory: arrays of len_a, len_b and len_c
+ * float32. The result is in c when it returns, and elements between the problems'
+ * C are as before; after a failure all of c is. Plans of the last batches are kept,
+ * so that a batch of the same sizes, scalars and offsets costs no planning. Calls
+ * on one device take turns. A pointer may be NULL where its length is 0. */
+bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, const float *a, int64_t len_a,
+	const float *b, int64_t len_b, float *c, int64_t len_c, int64_t timeout_ms);
+
+/* bg_close closes a device, plan, program or buffer. A device waits for its queued
+ * work, and its programs and buffers are closed with it. The handle is gone whatever
+ * the result; closing it again is BG_ERR_HANDLE. */
+bg_status bg_close(uint64_t handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

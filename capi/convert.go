@@ -1,0 +1,138 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package main
+
+// #include "internal.h"
+import "C"
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// floats shows an array of C as a slice.
+func floats(name string, data *C.float, length C.int64_t) ([]float32, error) {
+	switch {
+	case length < 0:
+		return nil, invalid("%s: length %d is negative", name, length)
+	case length == 0:
+		return nil, nil
+	case data == nil:
+		return nil, invalid("%s is NULL", name)
+	case length > math.MaxInt64/4:
+		return nil, invalid("%s: %d elements are more than the address space has", name, length)
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(data)), int(length)), nil
+}
+
+const (
+	knownSize  = C.sizeof_bg_problem
+	knownFlags = C.BG_TRANS_A | C.BG_TRANS_B
+)
+
+// batchOf copies problems. The caller's struct may be longer, if it was compiled
+// for a newer version, as long as the fields that are not known here are 0.
+func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
+	switch {
+	case count < 0:
+		return nil, invalid("count %d is negative", count)
+	case count > math.MaxInt32:
+		return nil, invalid("count %d is above the limit %d", count, math.MaxInt32)
+	case count == 0:
+		return nil, nil
+	case problems == nil:
+		return nil, invalid("problems is NULL")
+	}
+	size := int(problems.struct_size)
+	if size < knownSize || uintptr(size)%unsafe.Alignof(*problems) != 0 {
+		return nil, invalid("problem 0: struct_size %d, must be sizeof(bg_problem), %d here", size, knownSize)
+	}
+	batch := make(planner.Batch, count)
+	for i := range batch {
+		p := (*C.bg_problem)(unsafe.Add(unsafe.Pointer(problems), i*size))
+		if int(p.struct_size) != size {
+			return nil, invalid("problem %d: struct_size %d, that of problem 0 is %d", i, p.struct_size, size)
+		}
+		tail := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), knownSize)), size-knownSize)
+		if p.flags&^knownFlags != 0 || len(bytes.TrimLeft(tail, "\x00")) > 0 {
+			return nil, invalid("problem %d: flags %#x, or a field behind beta, ask for what this version of the library does not know", i, p.flags)
+		}
+		batch[i] = problemOf(p)
+	}
+	return batch, nil
+}
+
+func problemOf(p *C.bg_problem) planner.Problem {
+	return planner.Problem{
+		M: int(p.m), N: int(p.n), K: int(p.k),
+		TransA: p.flags&C.BG_TRANS_A != 0, TransB: p.flags&C.BG_TRANS_B != 0,
+		Alpha: float32(p.alpha), Beta: float32(p.beta),
+		A: planner.Matrix{Offset: int(p.offset_a), LD: int(p.lda)},
+		B: planner.Matrix{Offset: int(p.offset_b), LD: int(p.ldb)},
+		C: planner.Matrix{Offset: int(p.offset_c), LD: int(p.ldc)},
+	}
+}
+
+// optionsOf reads the JSON of options; planning checks the values.
+func optionsOf(text *C.char) (o planner.Options, err error) {
+	if text == nil {
+		return o, nil
+	}
+	d := json.NewDecoder(strings.NewReader(C.GoString(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		return o, invalid("options: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return o, invalid("options: there is more behind the JSON object")
+	}
+	return o, nil
+}
+
+// limit makes a context of a time limit in milliseconds.
+func limit(timeout C.int64_t) (context.Context, context.CancelFunc, error) {
+	switch {
+	case timeout < 0:
+		return nil, nil, invalid("timeout_ms %d is negative", timeout)
+	case timeout == C.BG_NO_TIMEOUT, timeout > math.MaxInt64/C.int64_t(time.Millisecond):
+		return context.Background(), func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(timeout)*time.Millisecond)
+	return ctx, cancel, nil
+}
+
+// giveJSON copies the JSON of a value to the caller's memory.
+func giveJSON(text *C.char, size C.size_t, needed *C.size_t, get func() (any, error)) error {
+	if needed != nil {
+		*needed = 0
+	}
+	value, err := get()
+	if err != nil {
+		return err
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	encoded = append(encoded, 0)
+	if needed != nil {
+		*needed = C.size_t(len(encoded))
+	}
+	switch {
+	case text == nil:
+		return nil
+	case uint64(size) < uint64(len(encoded)):
+		return invalid("text has %d bytes, %d are needed", size, len(encoded))
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(text)), len(encoded)), encoded)
+	return nil
+}

@@ -1,0 +1,100 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+// The functions of batchgemm.h. Each enters Go, unless the process was forked, and
+// hands on no pointer to an empty array: that may be any number, and Go may end the
+// process when it finds a number below 4096 where its stack has a pointer.
+
+#include "internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+
+// The error of a thread is in thread-specific data, not in a __thread variable:
+// libraries that are loaded late share little memory for those, and pthreads frees
+// this one when its thread ends.
+static pthread_key_t last_error;
+static int has_key;
+static volatile int forked;
+
+static void after_fork(void) { forked = 1; }
+
+__attribute__((constructor)) static void start(void) {
+	has_key = pthread_key_create(&last_error, free) == 0;
+	pthread_atfork(NULL, NULL, after_fork);
+}
+
+void capi_set_error(char *text) {
+	char *before = has_key ? pthread_getspecific(last_error) : text;
+	if (has_key && pthread_setspecific(last_error, text)) before = text; // no memory: the old text stays
+	free(before);
+}
+
+const char *bg_last_error(void) {
+	const char *text = has_key ? pthread_getspecific(last_error) : NULL;
+	return text ? text : "";
+}
+
+uint32_t bg_abi_version(void) { return BG_ABI_VERSION; }
+
+static bg_status refuse(void) {
+	capi_set_error(strdup("this process is a child of fork(), where batchgemm cannot run: start it by exec"));
+	return BG_ERR_FORKED;
+}
+
+#define ENTER(call) (forked ? refuse() : (call))
+#define ARRAY(pointer, length) ((length) > 0 ? (pointer) : NULL)
+
+bg_status bg_open(const char *backend, int32_t index, bg_device *device) {
+	return ENTER(goOpen((char *)backend, index, device));
+}
+
+bg_status bg_open_on_stream(bg_device device, uintptr_t stream, bg_device *opened) {
+	return ENTER(goOpenOnStream(device, stream, opened));
+}
+
+bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *needed) {
+	return ENTER(goDeviceInfo(device, text, size, needed));
+}
+
+bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options, bg_plan *plan) {
+	return ENTER(goPlanNew(device, (bg_problem *)ARRAY(problems, count), count, (char *)options, plan));
+}
+
+bg_status bg_plan_explain(bg_plan plan, char *text, size_t size, size_t *needed) {
+	return ENTER(goPlanExplain(plan, text, size, needed));
+}
+
+bg_status bg_prepare(bg_device device, bg_plan plan, bg_program *program) {
+	return ENTER(goPrepare(device, plan, program));
+}
+
+bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer) {
+	return ENTER(goBufferNew(device, count, buffer));
+}
+
+bg_status bg_buffer_wrap(bg_device device, uintptr_t address, int64_t count, bg_buffer *buffer) {
+	return ENTER(goBufferWrap(device, address, count, buffer));
+}
+
+bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const float *src, int64_t count, int64_t timeout_ms) {
+	return ENTER(goBufferWrite(buffer, offset, (float *)ARRAY(src, count), count, timeout_ms));
+}
+
+bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, float *dst, int64_t count, int64_t timeout_ms) {
+	return ENTER(goBufferRead(buffer, offset, ARRAY(dst, count), count, timeout_ms));
+}
+
+bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c) { return ENTER(goRun(program, a, b, c)); }
+
+bg_status bg_wait(bg_device device, int64_t timeout_ms) { return ENTER(goWait(device, timeout_ms)); }
+
+bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, const float *a, int64_t len_a,
+	const float *b, int64_t len_b, float *c, int64_t len_c, int64_t timeout_ms) {
+	return ENTER(goGEMM(device, (bg_problem *)ARRAY(problems, count), count, (float *)ARRAY(a, len_a), len_a,
+		(float *)ARRAY(b, len_b), len_b, ARRAY(c, len_c), len_c, timeout_ms));
+}
+
+bg_status bg_close(uint64_t handle) { return ENTER(goClose(handle)); }

@@ -1,0 +1,174 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package main
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// built is the folder of libbatchgemm.so and batchgemm.h, made once.
+var built struct {
+	sync.Once
+	dir string
+	err error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(built.dir)
+	os.Exit(code)
+}
+
+func library(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the library")
+	}
+	built.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "batchgemm"); built.err != nil {
+			return
+		}
+		if out, err := exec.Command("../scripts/capi.sh", built.dir).CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	require.NoError(t, built.err)
+	return built.dir
+}
+
+// compile makes a program that finds the library where it was built.
+func compile(t *testing.T, compiler, source string, flags ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skip(err)
+	}
+	dir, program := library(t), filepath.Join(t.TempDir(), "program")
+	args := append(flags, "-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-I", dir, "-o", program, source,
+		"-L", dir, "-lbatchgemm", "-lm", "-lpthread", "-ldl", "-Wl,-rpath,"+dir)
+	out, err := exec.Command(compiler, args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
+// run returns what a program writes, with settings in its environment.
+func run(t *testing.T, settings []string, program string, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), program, args...)
+	c.Env = append(os.Environ(), append([]string{"BATCHGEMM_BACKEND="}, settings...)...)
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// addressSanitizer finds misuse of memory by the C programs, and memory of C that
+// the library leaks. That of Go it does not see.
+const addressSanitizer = "-fsanitize=address,undefined"
+
+// sanitize skips where the sanitizers of GCC 12 fail at random: they cannot place
+// their tables when the kernel scatters mappings over more than 28 bits.
+func sanitize(t *testing.T) {
+	t.Helper()
+	bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits")
+	if s := strings.TrimSpace(string(bits)); err != nil || s > "28" {
+		t.Skipf("mmap_rnd_bits is %q, sanitizers need 28: %v", s, err)
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	for _, name := range []string{"gemm", "program", "errors", "threads", "fork"} {
+		source := filepath.Join("testdata", name+".c")
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, "ok\n", run(t, nil, compile(t, "gcc", source, "-std=c99")))
+		})
+		t.Run(name+"/sanitizer", func(t *testing.T) {
+			sanitize(t)
+			require.Equal(t, "ok\n", run(t, nil, compile(t, "gcc", source, "-std=c99", addressSanitizer)))
+		})
+	}
+	t.Run("C++", func(t *testing.T) {
+		require.Equal(t, "ok\n", run(t, nil, compile(t, "g++", "testdata/header.cc", "-std=c++11")))
+	})
+	t.Run("example", func(t *testing.T) {
+		out := run(t, []string{"BATCHGEMM_BACKEND=cpu"}, compile(t, "gcc", "../examples/c/gemm.c", "-std=c99"))
+		require.Equal(t, strings.Repeat("4 5 10 11, 10 20 30\n", 2), out)
+	})
+}
+
+// The library and the program share a libcuda that runs on the CPU.
+func TestStream(t *testing.T) {
+	program := compile(t, "gcc", "testdata/stream.c", "-std=c99")
+	var tiles strings.Builder
+	for _, tile := range planner.Tiles() {
+		fmt.Fprintf(&tiles, `{"%s", %d, %d},`, strings.ReplaceAll(tile.Name, "-", "_"), tile.TM, tile.TN)
+	}
+	dir := t.TempDir()
+	out, err := exec.Command("gcc", "-O1", "-shared", "-fPIC", "-DTILES="+tiles.String(), "-o", filepath.Join(dir, "libcuda.so.1"),
+		"../native/cuda/testdata/fakecuda.c", "-lm", "-lpthread").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "ok\n", run(t, []string{"LD_LIBRARY_PATH=" + dir}, program))
+}
+
+func TestPython(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip(err)
+	}
+	settings := []string{"BATCHGEMM_LIBRARY=" + filepath.Join(library(t), "libbatchgemm.so"), "PYTHONDONTWRITEBYTECODE=1"}
+	require.Contains(t, run(t, settings, "python3", "-m", "unittest", "discover", "../examples/python"), "\nOK\n")
+}
+
+// The library shows the functions of the header, each with the version of the
+// binary interface, and nothing else.
+func TestSymbols(t *testing.T) {
+	f, err := elf.Open(filepath.Join(library(t), "libbatchgemm.so"))
+	require.NoError(t, err)
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	require.NoError(t, err)
+	var shown []string
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+			shown = append(shown, s.Name)
+		} else if s.Section != elf.SHN_UNDEF {
+			require.Equal(t, "BATCHGEMM_"+abiVersion(t, "batchgemm.h", `define BG_ABI_VERSION (\d+)`), s.Name)
+		}
+	}
+	header, err := os.ReadFile("batchgemm.h")
+	require.NoError(t, err)
+	var declared []string
+	for _, m := range regexp.MustCompile(`(?m)^[a-z][a-z0-9_ ]* \*?(bg_\w+)\(`).FindAllSubmatch(header, -1) {
+		declared = append(declared, string(m[1]))
+	}
+	slices.Sort(declared)
+	slices.Sort(shown)
+	require.Equal(t, declared, shown)
+	require.Greater(t, len(shown), 10)
+}
+
+func abiVersion(t *testing.T, file, pattern string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	m := regexp.MustCompile(pattern).FindSubmatch(text)
+	require.NotNil(t, m, file)
+	return string(m[1])
+}
+
+func TestVersionsAgree(t *testing.T) {
+	want := abiVersion(t, "batchgemm.h", `define BG_ABI_VERSION (\d+)`)
+	require.Equal(t, want, abiVersion(t, "exports.map", `BATCHGEMM_(\d+)`))
+	require.Equal(t, want, abiVersion(t, "batchgemm.h", `BATCHGEMM_(\d+)`))
+	require.Equal(t, want, abiVersion(t, "../examples/python/batchgemm.py", `ABI_VERSION = (\d+)`))
+}

@@ -1,0 +1,263 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+// Command capi is the library libbatchgemm.so: package dispatch behind the
+// functions of batchgemm.h, which says what they do. Build it by make capi.
+//
+// A call goes from entry.c, which defines these functions, to a function exported
+// here, which finds the objects of its handles in a table. Go pointers never
+// reach C, and C pointers are not kept.
+package main
+
+// #include "internal.h"
+import "C"
+
+import (
+	"context"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func main() {} // a library has none; go build wants one
+
+// anyDevice is the index that leaves the choice to dispatch.
+const anyDevice = -1
+
+//export goOpen
+func goOpen(backend *C.char, index C.int32_t, out *C.bg_device) C.bg_status {
+	return call(func() error {
+		return create(out, "device", 0, func() (object, error) {
+			options := []dispatch.Option{dispatch.WithBackend(C.GoString(backend))}
+			if index != anyDevice {
+				options = append(options, dispatch.WithDevice(int(index)))
+			}
+			return notNil(dispatch.Open(context.Background(), options...))
+		})
+	})
+}
+
+//export goOpenOnStream
+func goOpenOnStream(device C.bg_device, stream C.uintptr_t, out *C.bg_device) C.bg_status {
+	return call(func() error {
+		return create(out, "opened", 0, func() (object, error) {
+			d, err := find[*dispatch.Device](device)
+			if err != nil {
+				return nil, err
+			}
+			return notNil(d.OnStream(uintptr(stream)))
+		})
+	})
+}
+
+//export goDeviceInfo
+func goDeviceInfo(device C.bg_device, text *C.char, size C.size_t, needed *C.size_t) C.bg_status {
+	return call(func() error {
+		return giveJSON(text, size, needed, func() (any, error) {
+			d, err := find[*dispatch.Device](device)
+			if err != nil {
+				return nil, err
+			}
+			return d.Info(), nil
+		})
+	})
+}
+
+// plan is a plan as an object.
+type plan struct{ *planner.Plan }
+
+func (plan) Close() error { return nil }
+
+//export goPlanNew
+func goPlanNew(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, out *C.bg_plan) C.bg_status {
+	return call(func() error {
+		return create(out, "plan", 0, func() (object, error) {
+			d, err := find[*dispatch.Device](device)
+			if err != nil {
+				return nil, err
+			}
+			batch, err := batchOf(problems, count)
+			if err != nil {
+				return nil, err
+			}
+			o, err := optionsOf(options)
+			if err != nil {
+				return nil, err
+			}
+			p, err := d.Plan(batch, o)
+			if err != nil {
+				return nil, invalid("%w", err) // planning depends on its arguments alone
+			}
+			return plan{p}, nil
+		})
+	})
+}
+
+//export goPlanExplain
+func goPlanExplain(handle C.bg_plan, text *C.char, size C.size_t, needed *C.size_t) C.bg_status {
+	return call(func() error {
+		return giveJSON(text, size, needed, func() (any, error) {
+			p, err := find[plan](handle)
+			if err != nil {
+				return nil, err
+			}
+			return p.Explain(), nil
+		})
+	})
+}
+
+//export goPrepare
+func goPrepare(device C.bg_device, handle C.bg_plan, out *C.bg_program) C.bg_status {
+	return call(func() error {
+		return create(out, "program", device, func() (object, error) {
+			d, err := find[*dispatch.Device](device)
+			if err != nil {
+				return nil, err
+			}
+			p, err := find[plan](handle)
+			if err != nil {
+				return nil, err
+			}
+			return notNil(d.Prepare(context.Background(), p.Plan))
+		})
+	})
+}
+
+//export goBufferNew
+func goBufferNew(device C.bg_device, count C.int64_t, out *C.bg_buffer) C.bg_status {
+	return call(func() error {
+		return create(out, "buffer", device, func() (object, error) {
+			d, err := find[*dispatch.Device](device)
+			if err != nil {
+				return nil, err
+			}
+			if count < 0 {
+				return nil, invalid("count %d is negative", count)
+			}
+			return notNil(d.NewBuffer(int(count)))
+		})
+	})
+}
+
+//export goBufferWrap
+func goBufferWrap(device C.bg_device, address C.uintptr_t, count C.int64_t, out *C.bg_buffer) C.bg_status {
+	return call(func() error {
+		return create(out, "buffer", device, func() (object, error) {
+			d, err := find[*dispatch.Device](device)
+			if err != nil {
+				return nil, err
+			}
+			if count < 1 {
+				return nil, invalid("count %d: there must be one element", count)
+			}
+			return notNil(d.Wrap(uintptr(address), int(count)))
+		})
+	})
+}
+
+//export goBufferWrite
+func goBufferWrite(buffer C.bg_buffer, offset C.int64_t, src *C.float, count, timeout C.int64_t) C.bg_status {
+	return call(func() error {
+		return transfer((*dispatch.Buffer).Write, buffer, offset, "src", src, count, timeout)
+	})
+}
+
+//export goBufferRead
+func goBufferRead(buffer C.bg_buffer, offset C.int64_t, dst *C.float, count, timeout C.int64_t) C.bg_status {
+	return call(func() error {
+		return transfer((*dispatch.Buffer).Read, buffer, offset, "dst", dst, count, timeout)
+	})
+}
+
+// transfer is bg_buffer_write or bg_buffer_read.
+func transfer(method func(*dispatch.Buffer, context.Context, int, []float32) error,
+	buffer C.bg_buffer, offset C.int64_t, name string, data *C.float, count, timeout C.int64_t,
+) error {
+	b, err := find[*dispatch.Buffer](buffer)
+	if err != nil {
+		return err
+	}
+	host, err := floats(name, data, count)
+	if err != nil {
+		return err
+	}
+	// Not left to dispatch, so that the status says whose mistake it is.
+	if n := b.Len(); offset < 0 || int(offset) > n || len(host) > n-int(offset) {
+		return invalid("%d elements from %d on, in a buffer of %d", len(host), offset, n)
+	}
+	ctx, cancel, err := limit(timeout)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	return method(b, ctx, int(offset), host)
+}
+
+//export goRun
+func goRun(program C.bg_program, a, b, c C.bg_buffer) C.bg_status {
+	return call(func() error {
+		p, err := find[*dispatch.Program](program)
+		if err != nil {
+			return err
+		}
+		var buffers [3]*dispatch.Buffer
+		for i, handle := range [...]C.bg_buffer{a, b, c} {
+			if buffers[i], err = find[*dispatch.Buffer](handle); err != nil {
+				return err
+			}
+		}
+		return p.Run(context.Background(), buffers[0], buffers[1], buffers[2])
+	})
+}
+
+//export goWait
+func goWait(device C.bg_device, timeout C.int64_t) C.bg_status {
+	return call(func() error {
+		d, err := find[*dispatch.Device](device)
+		if err != nil {
+			return err
+		}
+		ctx, cancel, err := limit(timeout)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		return d.Wait(ctx)
+	})
+}
+
+//export goGEMM
+func goGEMM(device C.bg_device, problems *C.bg_problem, count C.int64_t, a *C.float, lenA C.int64_t,
+	b *C.float, lenB C.int64_t, c *C.float, lenC, timeout C.int64_t,
+) C.bg_status {
+	return call(func() error {
+		d, err := find[*dispatch.Device](device)
+		if err != nil {
+			return err
+		}
+		batch, err := batchOf(problems, count)
+		if err != nil {
+			return err
+		}
+		var host [3][]float32
+		for i, array := range [...]struct {
+			name   string
+			data   *C.float
+			length C.int64_t
+		}{{"a", a, lenA}, {"b", b, lenB}, {"c", c, lenC}} {
+			if host[i], err = floats(array.name, array.data, array.length); err != nil {
+				return err
+			}
+		}
+		ctx, cancel, err := limit(timeout)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		return d.GEMM(ctx, batch, host[0], host[1], host[2])
+	})
+}
+
+//export goClose
+func goClose(handle C.uint64_t) C.bg_status {
+	return call(func() error { return handles.close(uint64(handle)) })
+}

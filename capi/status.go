@@ -1,0 +1,84 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package main
+
+// #include "internal.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+var (
+	errInvalid  = errors.New("invalid argument")
+	errHandle   = errors.New("invalid handle")
+	errInternal = errors.New("internal error")
+)
+
+// marked is an error with the kind that decides its status, which the text does
+// not repeat.
+type marked struct {
+	error
+	kind error
+}
+
+func (m marked) Unwrap() []error { return []error{m.error, m.kind} }
+
+func invalid(format string, args ...any) error {
+	return marked{fmt.Errorf(format, args...), errInvalid}
+}
+
+// statuses gives the errors that have a status of their own, in the order in which
+// they count.
+var statuses = []struct {
+	kind   error
+	status C.bg_status
+}{
+	{errInternal, C.BG_ERR_INTERNAL},
+	{errInvalid, C.BG_ERR_INVALID},
+	{errHandle, C.BG_ERR_HANDLE},
+	{dispatch.ErrDeviceLost, C.BG_ERR_DEVICE_LOST},
+	{dispatch.ErrOutOfMemory, C.BG_ERR_OUT_OF_MEMORY},
+	{dispatch.ErrUnavailable, C.BG_ERR_UNAVAILABLE},
+	{dispatch.ErrClosed, C.BG_ERR_HANDLE},
+	{context.DeadlineExceeded, C.BG_ERR_TIMEOUT},
+}
+
+func statusOf(err error) C.bg_status {
+	for _, s := range statuses {
+		if errors.Is(err, s.kind) {
+			return s.status
+		}
+	}
+	var problem *planner.ProblemError
+	if errors.As(err, &problem) {
+		return C.BG_ERR_INVALID
+	}
+	return C.BG_ERR_FAILED
+}
+
+// call runs the Go part of a function. A Go function that C called stays on the
+// thread of its caller, so that the error becomes that thread's.
+func call(f func() error) C.bg_status {
+	err := guard(f)
+	if err == nil {
+		return C.BG_OK
+	}
+	C.capi_set_error(C.CString(err.Error()))
+	return statusOf(err)
+}
+
+// guard makes an error of a panic, which would end the process in C.
+func guard(f func() error) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = marked{fmt.Errorf("internal error: %v", reason), errInternal}
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,148 @@
+/* Memory and a stream of the caller, through libcuda: the installed one, or the one
+ * of native/cuda/testdata, which runs on the CPU and counts its objects. */
+#define _POSIX_C_SOURCE 200809L
+#include "check.h"
+
+#include <dlfcn.h>
+
+typedef unsigned long long pointer;
+static int (*cuInit)(unsigned), (*cuDeviceGet)(int *, int), (*cuDeviceGetAttribute)(int *, int, int);
+static int (*cuDevicePrimaryCtxRetain)(void **, int), (*cuDevicePrimaryCtxRelease_v2)(int), (*cuCtxSetCurrent)(void *);
+static int (*cuStreamCreate)(void **, unsigned), (*cuStreamDestroy_v2)(void *);
+static int (*cuMemAlloc_v2)(pointer *, size_t), (*cuMemFree_v2)(pointer);
+static int (*cuMemcpyHtoDAsync_v2)(pointer, const void *, size_t, void *), (*cuMemcpyDtoHAsync_v2)(void *, pointer, size_t, void *);
+static int (*cuStreamBeginCapture_v2)(void *, int), (*cuStreamEndCapture)(void *, void **);
+static int (*cuGraphInstantiateWithFlags)(void **, void *, unsigned long long), (*cuGraphLaunch)(void *, void *);
+static int (*cuGraphDestroy)(void *), (*cuGraphExecDestroy)(void *);
+
+static void load(void) {
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	CHECK(library);
+#define LOAD(name) CHECK((*(void **)&name = dlsym(library, #name)))
+	LOAD(cuInit);
+	LOAD(cuDeviceGet);
+	LOAD(cuDeviceGetAttribute);
+	LOAD(cuDevicePrimaryCtxRetain);
+	LOAD(cuDevicePrimaryCtxRelease_v2);
+	LOAD(cuCtxSetCurrent);
+	LOAD(cuStreamCreate);
+	LOAD(cuStreamDestroy_v2);
+	LOAD(cuMemAlloc_v2);
+	LOAD(cuMemFree_v2);
+	LOAD(cuMemcpyHtoDAsync_v2);
+	LOAD(cuMemcpyDtoHAsync_v2);
+	LOAD(cuStreamBeginCapture_v2);
+	LOAD(cuStreamEndCapture);
+	LOAD(cuGraphInstantiateWithFlags);
+	LOAD(cuGraphLaunch);
+	LOAD(cuGraphDestroy);
+	LOAD(cuGraphExecDestroy);
+}
+
+static pointer allocate(int64_t count) {
+	pointer p;
+	CHECK(cuMemAlloc_v2(&p, 4 * (size_t)count) == 0);
+	return p;
+}
+
+/* capture records a run in a graph of the caller. */
+static void *capture(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c, void *stream) {
+	void *graph, *launchable;
+	CHECK(cuStreamBeginCapture_v2(stream, 0) == 0);
+	OK(bg_run(program, a, b, c));
+	CHECK(cuStreamEndCapture(stream, &graph) == 0);
+	CHECK(cuGraphInstantiateWithFlags(&launchable, graph, 0) == 0 && cuGraphDestroy(graph) == 0);
+	return launchable;
+}
+
+/* The caller's copies, a run and the caller's copy back, without a wait between them. */
+static void test_run(bg_device device, void *stream) {
+	batch t = new_batch(20, 90, 5);
+	pointer a = allocate(t.len_a), b = allocate(t.len_b), c = allocate(t.len_c);
+	bg_plan plan;
+	bg_program program;
+	bg_buffer wa, wb, wc;
+	OK(bg_plan_new(device, t.problems, t.count, "{\"compute\": \"f32\"}", &plan));
+	OK(bg_prepare(device, plan, &program));
+	OK(bg_buffer_wrap(device, (uintptr_t)a, t.len_a, &wa));
+	OK(bg_buffer_wrap(device, (uintptr_t)b, t.len_b, &wb));
+	OK(bg_buffer_wrap(device, (uintptr_t)c, t.len_c, &wc));
+	for (int run = 0; run < 3; run++) {
+		CHECK(cuMemcpyHtoDAsync_v2(a, t.a, 4 * (size_t)t.len_a, stream) == 0);
+		CHECK(cuMemcpyHtoDAsync_v2(b, t.b, 4 * (size_t)t.len_b, stream) == 0);
+		CHECK(cuMemcpyHtoDAsync_v2(c, t.before, 4 * (size_t)t.len_c, stream) == 0);
+		OK(bg_run(program, wa, wb, wc));
+		memset(t.c, 0, 4 * (size_t)t.len_c);
+		CHECK(cuMemcpyDtoHAsync_v2(t.c, c, 4 * (size_t)t.len_c, stream) == 0);
+		OK(bg_wait(device, 60000));
+		check_batch(&t);
+	}
+	if (stream) { /* the default stream cannot be captured */
+		void *graph = capture(program, wa, wb, wc, stream);
+		memset(t.c, 0, 4 * (size_t)t.len_c);
+		CHECK(cuMemcpyHtoDAsync_v2(c, t.before, 4 * (size_t)t.len_c, stream) == 0);
+		CHECK(cuGraphLaunch(graph, stream) == 0);
+		CHECK(cuMemcpyDtoHAsync_v2(t.c, c, 4 * (size_t)t.len_c, stream) == 0);
+		OK(bg_wait(device, 60000));
+		check_batch(&t);
+		CHECK(cuGraphExecDestroy(graph) == 0);
+	}
+	/* Closing a wrapped buffer neither waits nor frees. */
+	memset(t.c, 0, 4 * (size_t)t.len_c);
+	CHECK(cuMemcpyHtoDAsync_v2(c, t.before, 4 * (size_t)t.len_c, stream) == 0);
+	OK(bg_run(program, wa, wb, wc));
+	OK(bg_close(wa));
+	OK(bg_close(wb));
+	OK(bg_close(wc));
+	CHECK(cuMemcpyDtoHAsync_v2(t.c, c, 4 * (size_t)t.len_c, stream) == 0);
+	OK(bg_wait(device, BG_NO_TIMEOUT));
+	check_batch(&t);
+	CHECK(cuMemFree_v2(a) == 0 && cuMemFree_v2(b) == 0 && cuMemFree_v2(c) == 0);
+	OK(bg_close(plan));
+	free_batch(&t);
+}
+
+static void test_refuses(bg_device device) {
+	bg_buffer b;
+	pointer p = allocate(64);
+	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 4, 1, &b), BG_ERR_FAILED, "multiple of 16 bytes");
+	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 16, INT64_MAX, &b), BG_ERR_FAILED, "the allocation has");
+	FAILS(bg_buffer_wrap(device, 64, 1, &b), BG_ERR_FAILED, "does not know this memory");
+	FAILS(bg_buffer_wrap(device, 0, 1, &b), BG_ERR_FAILED, "does not know this memory");
+	CHECK(cuMemFree_v2(p) == 0);
+}
+
+/* counted asks the library on the CPU for its objects of a kind, as attributes from
+ * 10000 on: memory, page-locked memory, contexts, modules, streams, events, graphs.
+ * A real library counts nothing. */
+enum { KINDS = 7 };
+static int counted(int kind) {
+	int n = 0;
+	return cuDeviceGetAttribute(&n, 10000 + kind, 0) ? 0 : n;
+}
+
+int main(void) {
+	int ordinal, before[KINDS];
+	void *context, *stream;
+	bg_device device, on_stream, on_default;
+	load();
+	CHECK(cuInit(0) == 0 && cuDeviceGet(&ordinal, 0) == 0 && cuDevicePrimaryCtxRetain(&context, ordinal) == 0);
+	CHECK(cuCtxSetCurrent(context) == 0 && cuStreamCreate(&stream, 1) == 0);
+	for (int i = 0; i < KINDS; i++) before[i] = counted(i);
+
+	OK(bg_open("cuda", 0, &device));
+	OK(bg_open_on_stream(device, (uintptr_t)stream, &on_stream));
+	OK(bg_open_on_stream(device, 0, &on_default));
+	test_refuses(device);
+	OK(bg_close(device)); /* the others are independent of it */
+	test_run(on_stream, stream);
+	test_run(on_default, NULL);
+	OK(bg_close(on_stream));
+	OK(bg_close(on_default));
+
+	CHECK(cuCtxSetCurrent(context) == 0);
+	for (int i = 0; i < KINDS; i++) CHECK(counted(i) == before[i]);
+	CHECK(cuStreamDestroy_v2(stream) == 0 && cuDevicePrimaryCtxRelease_v2(ordinal) == 0);
+	puts("ok");
+	return 0;
+}

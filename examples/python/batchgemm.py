@@ -1,0 +1,193 @@
+"""batchgemm from Python: a thin layer over libbatchgemm.so, by ctypes alone.
+
+    with batchgemm.open() as device:
+        device.gemm([problem(2, 2, 3, ...)], a, b, c)      # a, b, c: array.array("f"), NumPy, ...
+
+Names and meaning are those of batchgemm.h. The library is looked for where
+BATCHGEMM_LIBRARY says, else where "make capi" puts it. Calls give up Python's
+lock while they work. Processes must not be started by fork: with multiprocessing
+use the start method "spawn".
+"""
+
+import ctypes
+import json
+import os
+from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+ABI_VERSION = 1
+TRANS_A, TRANS_B = 1, 2
+STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device lost", "timeout", "forked", "failed", "internal")
+
+
+class Problem(ctypes.Structure):
+    """bg_problem; make them with problem()."""
+
+    _fields_ = (
+        [("struct_size", c_uint32), ("flags", c_uint32)]
+        + [(name, c_int64) for name in "m n k offset_a lda offset_b ldb offset_c ldc".split()]
+        + [("alpha", c_float), ("beta", c_float)]
+    )
+
+
+def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False, alpha=1, beta=0):
+    """C = alpha*op(A)*op(B) + beta*C. a, b, c: first element of each matrix in its
+    array; leading dimensions are the row lengths unless given."""
+    lda = (m if trans_a else k) if lda is None else lda
+    ldb = (k if trans_b else n) if ldb is None else ldb
+    ldc = n if ldc is None else ldc
+    flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
+    return Problem(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta)
+
+
+class Error(Exception):
+    """A call failed; status is one of STATUS."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = STATUS[status] if status < len(STATUS) else str(status)
+
+
+def _load():
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = os.environ.get("BATCHGEMM_LIBRARY") or os.path.join(here, "..", "..", "bin", "libbatchgemm.so")
+    library = ctypes.CDLL(path)
+    library.bg_abi_version.restype = c_uint32
+    if library.bg_abi_version() != ABI_VERSION:
+        raise ImportError(f"{path}: binary interface {library.bg_abi_version()}, this module is for {ABI_VERSION}")
+    library.bg_last_error.restype = c_char_p
+    handle, out, text, batch = c_uint64, POINTER(c_uint64), (c_char_p, c_size_t, POINTER(c_size_t)), (POINTER(Problem), c_int64)
+    for name, types in {
+        "bg_open": (c_char_p, c_int32, out),
+        "bg_open_on_stream": (handle, c_size_t, out),
+        "bg_device_info": (handle, *text),
+        "bg_plan_new": (handle, *batch, c_char_p, out),
+        "bg_plan_explain": (handle, *text),
+        "bg_prepare": (handle, handle, out),
+        "bg_buffer_new": (handle, c_int64, out),
+        "bg_buffer_wrap": (handle, c_size_t, c_int64, out),
+        "bg_buffer_write": (handle, c_int64, c_void_p, c_int64, c_int64),
+        "bg_buffer_read": (handle, c_int64, c_void_p, c_int64, c_int64),
+        "bg_run": (handle, handle, handle, handle),
+        "bg_wait": (handle, c_int64),
+        "bg_gemm": (handle, *batch, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_int64),
+        "bg_close": (handle,),
+    }.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = types, c_int32
+    return library
+
+
+_library = _load()
+
+
+def _call(name, *args):
+    status = getattr(_library, name)(*args)
+    if status:
+        raise Error(status, _library.bg_last_error().decode())
+
+
+def _create(name, *args):
+    handle = c_uint64()
+    _call(name, *args, byref(handle))
+    return handle.value
+
+
+def _json(name, handle):
+    needed = c_size_t()
+    _call(name, handle, None, 0, byref(needed))
+    text = ctypes.create_string_buffer(needed.value)
+    _call(name, handle, text, needed, None)
+    return json.loads(text.value)
+
+
+def _batch(problems):
+    return (Problem * len(problems))(*problems), len(problems)
+
+
+def _host(data, writable=False):
+    """Address and length of contiguous float32 memory, and what keeps it."""
+    view = memoryview(data)
+    if view.format != "f" or not view.c_contiguous or (writable and view.readonly):
+        raise TypeError("expected contiguous float32 memory" + (" that is writable" if writable else ""))
+    if view.readonly or view.nbytes == 0:
+        copy = (c_float * (view.nbytes // 4)).from_buffer_copy(view.cast("B"))
+        return ctypes.addressof(copy), len(copy), copy
+    own = (c_float * (view.nbytes // 4)).from_buffer(data)
+    return ctypes.addressof(own), len(own), own
+
+
+def _milliseconds(seconds):
+    return 0 if seconds is None else max(1, int(seconds * 1000))
+
+
+class _Object:
+    """A handle. Closed by close() or with."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def close(self):
+        _call("bg_close", self.handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Device(_Object):
+    def on_stream(self, stream):
+        """The same GPU, with all work on this stream (torch: Stream.cuda_stream)."""
+        return Device(_create("bg_open_on_stream", self.handle, stream))
+
+    def info(self):
+        return _json("bg_device_info", self.handle)
+
+    def plan(self, problems, **options):
+        text = json.dumps(options).encode() if options else None
+        return Plan(_create("bg_plan_new", self.handle, *_batch(problems), text))
+
+    def prepare(self, plan):
+        return Program(_create("bg_prepare", self.handle, plan.handle))
+
+    def buffer(self, count):
+        return Buffer(_create("bg_buffer_new", self.handle, count))
+
+    def wrap(self, address, count):
+        """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel())."""
+        return Buffer(_create("bg_buffer_wrap", self.handle, address, count))
+
+    def wait(self, timeout=None):
+        _call("bg_wait", self.handle, _milliseconds(timeout))
+
+    def gemm(self, problems, a, b, c, timeout=None):
+        """The batch on host memory; timeout in seconds."""
+        (pa, na, _a), (pb, nb, _b), (pc, nc, _c) = _host(a), _host(b), _host(c, writable=True)
+        _call("bg_gemm", self.handle, *_batch(problems), pa, na, pb, nb, pc, nc, _milliseconds(timeout))
+
+
+class Plan(_Object):
+    def explain(self):
+        return _json("bg_plan_explain", self.handle)
+
+
+class Program(_Object):
+    def run(self, a, b, c):
+        """Queues one execution."""
+        _call("bg_run", self.handle, a.handle, b.handle, c.handle)
+
+
+class Buffer(_Object):
+    def write(self, data, offset=0, timeout=None):
+        address, count, _keep = _host(data)
+        _call("bg_buffer_write", self.handle, offset, address, count, _milliseconds(timeout))
+
+    def read(self, data, offset=0, timeout=None):
+        address, count, _keep = _host(data, writable=True)
+        _call("bg_buffer_read", self.handle, offset, address, count, _milliseconds(timeout))
+
+
+def open(backend=None, index=-1):
+    """The device of a backend ("cuda", "webgpu", "cpu"); the best one by default."""
+    return Device(_create("bg_open", backend.encode() if backend else None, index))

@@ -1,0 +1,122 @@
+"""Tests of batchgemm.py on the CPU backend, without other packages:
+python3 -m unittest test_batchgemm"""
+
+import random
+import threading
+import unittest
+from array import array
+
+import batchgemm
+from batchgemm import problem
+
+
+def layout(rng, count):
+    """Problems that lie one behind the other, with integers as operands: results are exact."""
+    problems, a, b, c = [], array("f"), array("f"), array("f")
+    for _ in range(count):
+        m, n, k = (rng.randrange(1, 12) for _ in range(3))
+        beta = rng.choice([0, 2])
+        p = problem(m, n, k, a=len(a), b=len(b), c=len(c), alpha=3, beta=beta,
+                    trans_a=rng.random() < 0.5, trans_b=rng.random() < 0.5)
+        problems.append(p)
+        a.extend(rng.randrange(-4, 5) for _ in range(m * k))
+        b.extend(rng.randrange(-4, 5) for _ in range(k * n))
+        c.extend(rng.randrange(-4, 5) if beta else float("nan") for _ in range(m * n))
+    return problems, a, b, c
+
+
+def expected(problems, a, b, c):
+    out = array("f", c)
+    for p in problems:
+        for i in range(p.m):
+            for j in range(p.n):
+                total = 0
+                for k in range(p.k):
+                    x = p.offset_a + (k * p.lda + i if p.flags & batchgemm.TRANS_A else i * p.lda + k)
+                    y = p.offset_b + (j * p.ldb + k if p.flags & batchgemm.TRANS_B else k * p.ldb + j)
+                    total += a[x] * b[y]
+                at = p.offset_c + i * p.ldc + j
+                out[at] = p.alpha * total + (p.beta * c[at] if p.beta else 0)
+    return out
+
+
+class Test(unittest.TestCase):
+    def setUp(self):
+        self.device = batchgemm.open("cpu")
+        self.addCleanup(self.device.close)
+
+
+    def test_info(self):
+        self.assertEqual(self.device.info()["backend"], "cpu")
+
+    def test_gemm(self):
+        problems, a, b, c = layout(random.Random(1), 10)
+        want = expected(problems, a, b, c)
+        self.device.gemm(problems, a, b, c, timeout=60)
+        self.assertEqual(c, want)
+
+    def test_read_only(self):
+        c = array("f", [0])
+        self.device.gemm([problem(1, 1, 1)], memoryview(array("f", [3])).toreadonly(), array("f", [5]), c)
+        self.assertEqual(c[0], 15)
+        with self.assertRaises(TypeError):
+            self.device.gemm([problem(1, 1, 1)], array("d", [3]), array("f", [5]), c)
+        with self.assertRaises(TypeError):
+            self.device.gemm([problem(1, 1, 1)], c, c, memoryview(c).toreadonly())
+
+    def test_program(self):
+        problems, a, b, c = layout(random.Random(2), 6)
+        want = expected(problems, a, b, c)
+        with self.device.plan(problems, schedule="batched", compute="f32") as plan:
+            self.assertEqual(len(plan.explain()["problems"]), 6)
+            program = self.device.prepare(plan)
+        buffers = [self.device.buffer(len(x)) for x in (a, b, c)]
+        with program:
+            for _ in range(3):
+                for buffer, x in zip(buffers, (a, b, c)):
+                    buffer.write(x)
+                program.run(*buffers)
+                self.device.wait(timeout=60)
+                got = array("f", bytes(4 * len(c)))
+                buffers[2].read(got)
+                self.assertEqual(got, want)
+        for buffer in buffers:
+            buffer.close()
+
+    def test_errors(self):
+        x = array("f", [1])
+        cases = {
+            "problem 0: lda 0 < row length 2": ("invalid", lambda: self.device.gemm([problem(1, 1, 2, lda=0)], x, x, x)),
+            "unknown tile": ("invalid", lambda: self.device.plan([], tile="huge")),
+            "unknown backend": ("failed", lambda: batchgemm.open("metal")),
+            "closed": ("handle", lambda: closed.close()),
+        }
+        closed = self.device.buffer(1)
+        closed.close()
+        for words, (status, call) in cases.items():
+            with self.subTest(words), self.assertRaisesRegex(batchgemm.Error, words) as raised:
+                call()
+            self.assertEqual(raised.exception.status, status)
+
+    def test_threads(self):
+        failures = []
+
+        def work(seed):
+            problems, a, b, c = layout(random.Random(seed), 5)
+            want = expected(problems, a, b, c)
+            for _ in range(10):
+                got = array("f", c)
+                self.device.gemm(problems, a, b, got)
+                if got != want:
+                    failures.append(seed)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failures, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
