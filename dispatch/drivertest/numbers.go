@@ -158,26 +158,72 @@ func (s *suite) testNonFinite(t *testing.T) {
 		t.Skip(s.finiteOnly)
 	}
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	for _, x := range []float32{inf, -inf, nan} {
-		t.Run(fmt.Sprint(x), func(t *testing.T) {
-			b := irregular(newRand(3), 20, 40, 40)
-			j := s.prepare(t, b, narrow, planner.Options{}, nil)
-			count := 0
-			values := uniform(3)
-			o := fill(b, j.lens, func(row []float32) {
-				values(row)
-				for i := range row {
-					switch count++; count % 151 { // a prime: all columns get their turn
-					case 0:
-						row[i] = x
-					case 75:
-						row[i] = 0 // 0*Inf is NaN
+	for _, tile := range append(s.tensorTiles(), "") {
+		for _, x := range []float32{inf, -inf, nan} {
+			t.Run(fmt.Sprintf("%v/%s", x, tile), func(t *testing.T) {
+				b := irregular(newRand(3), 20, 40, 40)
+				j := s.prepare(t, b, narrow, planner.Options{Tile: tile}, nil)
+				count := 0
+				values := uniform(3)
+				o := fill(b, j.lens, func(row []float32) {
+					values(row)
+					for i := range row {
+						switch count++; count % 151 { // a prime: all columns get their turn
+						case 0:
+							row[i] = x
+						case 75:
+							row[i] = 0 // 0*Inf is NaN
+						}
 					}
-				}
+				})
+				_, err := reference.Check(b, o.a, o.b, o.c, j.run(t, o))
+				require.NoError(t, err, j)
 			})
-			_, err := reference.Check(b, o.a, o.b, o.c, j.run(t, o))
-			require.NoError(t, err, j)
-		})
+		}
+	}
+}
+
+// tensorTiles are the tiles of tensor cores that the device has. They take numbers
+// apart, which fails at the ends of their range unless it is seen to.
+func (s *suite) tensorTiles() (names []string) {
+	device := s.device.Info().Planner
+	for i, tile := range planner.Tiles() {
+		if tile.Unit != planner.UnitFMA && device.Fits(planner.TileID(i), planner.ComputeF32Emulated) {
+			names = append(names, tile.Name)
+		}
+	}
+	return names
+}
+
+// testExtremes takes operands near the ends of fp32's range: small enough that a
+// low part would be subnormal, too large to be split, and with sums as large.
+func (s *suite) testExtremes(t *testing.T) {
+	for _, tile := range s.tensorTiles() {
+		for _, c := range []struct {
+			name string
+			a, b float32
+		}{
+			{"small A", 0x1p-116, 0x1p20}, {"small B", 0x1p20, 0x1p-116},
+			{"large A", 0x1p116, 0x1p-20}, {"large B", 0x1p-20, 0x1p116},
+			{"large sums", 0x1p60, 0x1p58},
+		} {
+			t.Run(tile+"/"+c.name, func(t *testing.T) {
+				b := irregular(newRand(4), 12, 70, 90)
+				for i := range b {
+					b[i].Beta = 0 // C would hide small sums
+				}
+				j := s.prepare(t, b, narrow, planner.Options{Tile: tile}, nil)
+				o := fill(b, j.lens, uniform(4))
+				for i := range o.a {
+					o.a[i] *= c.a
+				}
+				for i := range o.b {
+					o.b[i] *= c.b
+				}
+				_, err := reference.Check(b, o.a, o.b, o.c, j.run(t, o))
+				require.NoError(t, err, j)
+			})
+		}
 	}
 }
 
