@@ -9,10 +9,7 @@ type load struct {
 	longest int     // steps of the longest tile
 }
 
-func (l *load) add(t *Tile, q *Problem) {
-	rows, cols := t.grid(q)
-	l.addTiles(rows*cols, t.steps(q))
-}
+func (l *load) add(t *Tile, q *Problem) { l.addTiles(t.count(q)) }
 
 // addTiles adds n tiles of the same number of steps.
 func (l *load) addTiles(n, steps int) {
@@ -38,17 +35,10 @@ type tileModel struct {
 	worker, fixed float64 // as in Rate
 	resident      int     // workgroups that the device runs at once
 	fits          bool
-
-	shiftM, shiftN, shiftK uint8 // of the tile shape
 }
 
-// count is the number of tiles of a problem and of K steps of each.
-func (t *tileModel) count(q *Problem) (tiles, steps int) {
-	tiles = ceilShift(q.M, t.shiftM) * ceilShift(q.N, t.shiftN)
-	return tiles, max(ceilShift(q.depth(), t.shiftK), 1)
-}
-
-// work is what that takes of a saturated compute unit, in microseconds.
+// work is what tiles of that many K steps each take of a saturated compute unit,
+// in microseconds.
 func (t *tileModel) work(tiles, steps int) float64 {
 	return float64(tiles) * (float64(steps)*t.busy + t.worker)
 }
@@ -73,7 +63,6 @@ func (m *model) setTile(id TileID) {
 		busy: busy, alone: max(r.Step, busy),
 		worker: r.Worker, fixed: r.Fixed,
 		resident: d.resident(id), fits: d.Fits(id, m.compute),
-		shiftM: shift(t.TM), shiftN: shift(t.TN), shiftK: shift(t.TK),
 	}
 }
 
@@ -238,7 +227,7 @@ func (p *Plan) chooseByCost() {
 		best, bestID := math.Inf(1), 0
 		for id := range m.tiles {
 			if t := &m.tiles[id]; t.fits {
-				n, steps := t.count(q)
+				n, steps := tiles[id].count(q)
 				uniform[id].addTiles(n, steps)
 				if work := t.work(n, steps); work < best {
 					best, bestID = work, id

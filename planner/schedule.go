@@ -38,6 +38,12 @@ func (t *Tile) grid(q *Problem) (rows, cols int) {
 	return ceilShift(q.M, shift(t.TM)), ceilShift(q.N, shift(t.TN))
 }
 
+// count is the number of a problem's tiles and of K steps of each.
+func (t *Tile) count(q *Problem) (tiles, steps int) {
+	rows, cols := t.grid(q)
+	return rows * cols, t.steps(q)
+}
+
 // shift is the logarithm of a tile's size, which is a power of two: shifts take
 // a twentieth of the time of divisions, which planning would else spend half of
 // its time on.
