@@ -83,7 +83,7 @@ func dynamicShared(k planner.Kernel) int {
 		return 0
 	case unit == planner.UnitMMA:
 		return tensorShared(k)
-	case unit == planner.UnitWGMMA: // the most that a transposition takes, checked by its kernels
+	case unit == planner.UnitWGMMA: // Layout::kBytes in wgmma.cuh of nn, which takes most
 		return k.Tile.Tile().Shared
 	}
 	return 0

@@ -16,19 +16,13 @@ import (
 
 // What follows needs a GPU, and skips without one.
 
-func TestConformance(t *testing.T)  { drivertest.Run(t, Driver()) }
-func TestSignals(t *testing.T)      { dltest.Signals(t, Driver()) }
-func TestTwoProcesses(t *testing.T) { dltest.TwoProcesses(t, Driver()) }
+func TestConformance(t *testing.T)    { drivertest.Run(t, Driver()) }
+func TestSignals(t *testing.T)        { dltest.Signals(t, Driver()) }
+func TestTwoProcesses(t *testing.T)   { dltest.TwoProcesses(t, Driver()) }
+func TestRandomProblems(t *testing.T) { dltest.RandomProblemsOnGPU(t, Driver()) }
 
 func TestIllegalAddress(t *testing.T) {
 	dltest.IllegalAddress(t, Driver(), "CUDA_ERROR_ILLEGAL_ADDRESS")
-}
-
-func TestRandomProblems(t *testing.T) {
-	if testing.Short() {
-		t.Skip("10,000 problems")
-	}
-	dltest.RandomProblems(t, Driver(), 100)
 }
 
 // Two devices on one stream, which another library made, see each other's work

@@ -13,7 +13,6 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
-	"github.com/batchgemm/batchgemm/native/dl"
 	"github.com/batchgemm/batchgemm/native/dl/dltest"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -62,56 +61,32 @@ func TestFake(t *testing.T) {
 // Without a usable GPU the error says which of the many reasons it is.
 func TestUnavailable(t *testing.T) {
 	whole := buildFake(t)
-	for _, c := range []struct {
-		name    string
-		paths   []string
-		env     map[string]string
-		message string
-	}{
-		{name: "no library", paths: []string{"libnone.so.1", "/nowhere/libnone.so"},
-			message: "no NVIDIA driver: tried libnone.so.1, /nowhere/libnone.so: cannot open shared object file: No such file or directory"},
-		{name: "symbol missing", paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")}, message: "no symbol cuGraphLaunch"},
-		{name: "several reasons", paths: []string{"libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS")},
-			message: "tried libnone.so.1: cannot open shared object file: No such file or directory; /"},
-		{name: "symbol missing, old driver", paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")}, env: map[string]string{"FAKECUDA_VERSION": "10020"},
-			message: "supports CUDA 10.2, 12.0 is needed"},
-		{name: "old driver", paths: []string{whole}, env: map[string]string{"FAKECUDA_VERSION": "11080"},
-			message: "supports CUDA 11.8, 12.0 is needed"},
-		{name: "no device", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "cuInit=100:0"}, message: "shows no GPU"},
-		{name: "no visible device", paths: []string{whole}, env: map[string]string{"FAKE_COUNT": "0"}, message: "CUDA_VISIBLE_DEVICES"},
-		{name: "broken installation", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "cuInit=803:0"},
-			message: "does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): a description"},
-		{name: "error without a name", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "cuInit=12345:0"},
-			message: "unknown CUDA error (12345)"},
-		{name: "GPU too old", paths: []string{whole}, env: map[string]string{"FAKECUDA_MAJOR": "7", "FAKECUDA_NAME": "Tesla V100"},
-			message: "GPU 0: Tesla V100 has compute capability 7.0, 8.0 or newer is needed"},
-		{name: "attribute fails", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "cuDeviceGetAttribute=1:0"},
-			message: "GPU 0: NVIDIA H200: attribute 75: CUDA_ERROR_INVALID_VALUE"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for key, value := range c.env {
-				t.Setenv(key, value)
-			}
-			d := at(c.paths...)
-			_, err := d.Devices()
-			require.ErrorIs(t, err, driver.ErrUnavailable)
-			require.ErrorContains(t, err, c.message)
-			_, err = d.Open(t.Context(), 0)
-			require.ErrorIs(t, err, driver.ErrUnavailable)
-		})
-	}
-}
-
-// at is the backend with other libraries.
-func at(paths ...string) driver.Driver {
-	v := vendor
-	v.Libraries = paths
-	return dl.Driver(&v)
+	dltest.Unavailable(t, vendor, []dltest.Reason{
+		{Name: "no library", Paths: []string{"libnone.so.1", "/nowhere/libnone.so"},
+			Message: "no NVIDIA driver: tried libnone.so.1, /nowhere/libnone.so: cannot open shared object file: No such file or directory"},
+		{Name: "symbol missing", Paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")}, Message: "no symbol cuGraphLaunch"},
+		{Name: "several reasons", Paths: []string{"libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS")},
+			Message: "tried libnone.so.1: cannot open shared object file: No such file or directory; /"},
+		{Name: "symbol missing, old driver", Paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")}, Env: map[string]string{"FAKECUDA_VERSION": "10020"},
+			Message: "supports CUDA 10.2, 12.0 is needed"},
+		{Name: "old driver", Paths: []string{whole}, Env: map[string]string{"FAKECUDA_VERSION": "11080"},
+			Message: "supports CUDA 11.8, 12.0 is needed"},
+		{Name: "no device", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuInit=100:0"}, Message: "shows no GPU"},
+		{Name: "no visible device", Paths: []string{whole}, Env: map[string]string{"FAKE_COUNT": "0"}, Message: "CUDA_VISIBLE_DEVICES"},
+		{Name: "broken installation", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuInit=803:0"},
+			Message: "does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): a description"},
+		{Name: "error without a name", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuInit=12345:0"},
+			Message: "unknown CUDA error (12345)"},
+		{Name: "GPU too old", Paths: []string{whole}, Env: map[string]string{"FAKECUDA_MAJOR": "7", "FAKECUDA_NAME": "Tesla V100"},
+			Message: "GPU 0: Tesla V100 has compute capability 7.0, 8.0 or newer is needed"},
+		{Name: "attribute fails", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuDeviceGetAttribute=1:0"},
+			Message: "GPU 0: NVIDIA H200: attribute 75: CUDA_ERROR_INVALID_VALUE"},
+	})
 }
 
 // The first library that works is taken.
 func TestLoadTriesPaths(t *testing.T) {
-	infos, err := at("libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS"), buildFake(t)).Devices()
+	infos, err := dltest.At(vendor, "libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS"), buildFake(t)).Devices()
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
 }

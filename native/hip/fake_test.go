@@ -12,7 +12,6 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
-	"github.com/batchgemm/batchgemm/native/dl"
 	"github.com/batchgemm/batchgemm/native/dl/dltest"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -93,56 +92,32 @@ func TestFake(t *testing.T) {
 // Without a usable GPU the error says which of the many reasons it is.
 func TestUnavailable(t *testing.T) {
 	whole := library(t, false)
-	for _, c := range []struct {
-		name    string
-		paths   []string
-		env     map[string]string
-		message string
-	}{
-		{name: "no library", paths: []string{"libnone.so.6", "/nowhere/libnone.so"},
-			message: "no HIP runtime: tried libnone.so.6, /nowhere/libnone.so: cannot open shared object file: No such file or directory"},
-		{name: "symbol missing", paths: []string{library(t, false, "-DhipHostMalloc=other")}, message: "no symbol hipHostMalloc"},
-		{name: "old runtime", paths: []string{whole}, env: map[string]string{"FAKEHIP_VERSION": "40321331"},
-			message: "the HIP runtime (" + whole + ") has version 4.3.21331, 5.0 or newer is needed"},
-		{name: "no device", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "hipGetDeviceCount=100:0"}, message: "shows no GPU: is there an AMD GPU"},
-		{name: "no visible device", paths: []string{whole}, env: map[string]string{"FAKE_COUNT": "0"}, message: "HIP_VISIBLE_DEVICES"},
-		{name: "broken installation", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "hipGetDeviceCount=3:0"},
-			message: "does not start: hipErrorUnknown (3): a description"},
-		{name: "no code for it", paths: []string{whole}, env: map[string]string{"FAKEHIP_ARCH": "gfx906:sramecc+:xnack-", "FAKEHIP_NAME": "AMD Radeon VII"},
-			message: `GPU 0: AMD Radeon VII: no code for this GPU: "gfx906"`},
-		{name: "no architecture", paths: []string{whole}, env: map[string]string{"FAKEHIP_ARCH": "something"},
-			message: "GPU 0: AMD Instinct MI210: the properties name no architecture"},
-		{name: "no properties", paths: []string{library(t, false, "-DWITHOUT_PROPERTIES")},
-			message: "GPU 0: AMD Instinct MI210: properties: hipErrorUnknown (801)"},
-		{name: "properties fail", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "hipGetDevicePropertiesR0600=101:0"},
-			message: "GPU 0: AMD Instinct MI210: properties: hipErrorUnknown (101)"},
-		{name: "attribute fails", paths: []string{whole}, env: map[string]string{"FAKE_FAIL": "hipDeviceGetAttribute=1:0"},
-			message: "GPU 0: AMD Instinct MI210: attribute 63: hipErrorInvalidValue (1)"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for key, value := range c.env {
-				t.Setenv(key, value)
-			}
-			d := at(c.paths...)
-			_, err := d.Devices()
-			require.ErrorIs(t, err, driver.ErrUnavailable)
-			require.ErrorContains(t, err, c.message)
-			_, err = d.Open(t.Context(), 0)
-			require.ErrorIs(t, err, driver.ErrUnavailable)
-		})
-	}
-}
-
-// at is the backend with other libraries.
-func at(paths ...string) driver.Driver {
-	v := vendor
-	v.Libraries = paths
-	return dl.Driver(&v)
+	dltest.Unavailable(t, vendor, []dltest.Reason{
+		{Name: "no library", Paths: []string{"libnone.so.6", "/nowhere/libnone.so"},
+			Message: "no HIP runtime: tried libnone.so.6, /nowhere/libnone.so: cannot open shared object file: No such file or directory"},
+		{Name: "symbol missing", Paths: []string{library(t, false, "-DhipHostMalloc=other")}, Message: "no symbol hipHostMalloc"},
+		{Name: "old runtime", Paths: []string{whole}, Env: map[string]string{"FAKEHIP_VERSION": "40321331"},
+			Message: "the HIP runtime (" + whole + ") has version 4.3.21331, 5.0 or newer is needed"},
+		{Name: "no device", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "hipGetDeviceCount=100:0"}, Message: "shows no GPU: is there an AMD GPU"},
+		{Name: "no visible device", Paths: []string{whole}, Env: map[string]string{"FAKE_COUNT": "0"}, Message: "HIP_VISIBLE_DEVICES"},
+		{Name: "broken installation", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "hipGetDeviceCount=3:0"},
+			Message: "does not start: hipErrorUnknown (3): a description"},
+		{Name: "no code for it", Paths: []string{whole}, Env: map[string]string{"FAKEHIP_ARCH": "gfx906:sramecc+:xnack-", "FAKEHIP_NAME": "AMD Radeon VII"},
+			Message: `GPU 0: AMD Radeon VII: no code for this GPU: "gfx906"`},
+		{Name: "no architecture", Paths: []string{whole}, Env: map[string]string{"FAKEHIP_ARCH": "something"},
+			Message: "GPU 0: AMD Instinct MI210: the properties name no architecture"},
+		{Name: "no properties", Paths: []string{library(t, false, "-DWITHOUT_PROPERTIES")},
+			Message: "GPU 0: AMD Instinct MI210: properties: hipErrorUnknown (801)"},
+		{Name: "properties fail", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "hipGetDevicePropertiesR0600=101:0"},
+			Message: "GPU 0: AMD Instinct MI210: properties: hipErrorUnknown (101)"},
+		{Name: "attribute fails", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "hipDeviceGetAttribute=1:0"},
+			Message: "GPU 0: AMD Instinct MI210: attribute 63: hipErrorInvalidValue (1)"},
+	})
 }
 
 // ROCm 5 has other properties and does not tell a stream's device.
 func TestROCm5(t *testing.T) {
-	d := at("libnone.so.6", library(t, false, "-DHIP_5"))
+	d := dltest.At(vendor, "libnone.so.6", library(t, false, "-DHIP_5"))
 	infos, err := d.Devices()
 	require.NoError(t, err)
 	require.Equal(t, "AMD Instinct MI210 (gfx90a)", infos[0].Name)
@@ -159,7 +134,7 @@ func TestROCm5(t *testing.T) {
 func TestDevices(t *testing.T) {
 	t.Setenv("FAKEHIP_NAME", "")
 	t.Setenv("FAKE_COUNT", "2")
-	infos, err := at(library(t, false)).Devices()
+	infos, err := dltest.At(vendor, library(t, false)).Devices()
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
 	require.Equal(t, "AMD GPU (gfx90a)", infos[1].Name)

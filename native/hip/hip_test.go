@@ -9,16 +9,10 @@ import (
 
 // What follows needs a GPU, and skips without one.
 
-func TestConformance(t *testing.T)  { drivertest.Run(t, Driver()) }
-func TestSignals(t *testing.T)      { dltest.Signals(t, Driver()) }
-func TestTwoProcesses(t *testing.T) { dltest.TwoProcesses(t, Driver()) }
-
-func TestRandomProblems(t *testing.T) {
-	if testing.Short() {
-		t.Skip("10,000 problems")
-	}
-	dltest.RandomProblems(t, Driver(), 100)
-}
+func TestConformance(t *testing.T)    { drivertest.Run(t, Driver()) }
+func TestSignals(t *testing.T)        { dltest.Signals(t, Driver()) }
+func TestTwoProcesses(t *testing.T)   { dltest.TwoProcesses(t, Driver()) }
+func TestRandomProblems(t *testing.T) { dltest.RandomProblemsOnGPU(t, Driver()) }
 
 func BenchmarkSubmit(b *testing.B)     { dltest.BenchmarkSubmit(b, Driver()) }
 func BenchmarkSubmitWait(b *testing.B) { dltest.BenchmarkSubmitWait(b, Driver()) }

@@ -31,9 +31,9 @@ var plans = []struct {
 	{"two-launches", split, gemm(16, 16, 256)},
 }
 
-// BenchmarkSubmit is the host's cost of a run that nobody waits for, on the
-// device's own stream and, without graphs, on a caller's.
-func BenchmarkSubmit(b *testing.B, on driver.Driver) {
+// onBoth runs a benchmark of each plan on the device's own stream and, without
+// graphs, on a caller's.
+func onBoth(b *testing.B, on driver.Driver, bench func(b *testing.B, d driver.Device, runs []driver.Run)) {
 	own := openBenchmark(b, on)
 	opened, err := own.OnStream(uintptr(0))
 	require.NoError(b, err)
@@ -41,46 +41,42 @@ func BenchmarkSubmit(b *testing.B, on driver.Driver) {
 	for name, d := range map[string]driver.Device{"own": own, "on-stream": opened} {
 		for _, p := range plans {
 			b.Run(name+"/"+p.name, func(b *testing.B) {
-				k := newTask(b, d, p.options, p.problem)
-				runs := []driver.Run{k.run()}
-				var host time.Duration
-				const burst = 100 // stays below the length of the driver's queue
-				for b.Loop() {
-					start := time.Now()
-					for range burst {
-						if err := d.Submit(b.Context(), runs); err != nil {
-							b.Fatal(err)
-						}
-					}
-					host += time.Since(start)
-					require.NoError(b, d.Wait(b.Context()))
-				}
-				b.ReportMetric(float64(host.Nanoseconds())/float64(b.N*burst)/1e3, "host-us/run")
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*burst)/1e3, "us/run")
+				bench(b, d, []driver.Run{newTask(b, d, p.options, p.problem).run()})
 			})
 		}
 	}
 }
 
+// BenchmarkSubmit is the host's cost of a run that nobody waits for.
+func BenchmarkSubmit(b *testing.B, on driver.Driver) {
+	onBoth(b, on, func(b *testing.B, d driver.Device, runs []driver.Run) {
+		var host time.Duration
+		const burst = 100 // stays below the length of the driver's queue
+		for b.Loop() {
+			start := time.Now()
+			for range burst {
+				if err := d.Submit(b.Context(), runs); err != nil {
+					b.Fatal(err)
+				}
+			}
+			host += time.Since(start)
+			require.NoError(b, d.Wait(b.Context()))
+		}
+		b.ReportMetric(float64(host.Nanoseconds())/float64(b.N*burst)/1e3, "host-us/run")
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*burst)/1e3, "us/run")
+	})
+}
+
 // BenchmarkSubmitWait is the time from a submission to its known end.
 func BenchmarkSubmitWait(b *testing.B, on driver.Driver) {
-	own := openBenchmark(b, on)
-	opened, err := own.OnStream(uintptr(0))
-	require.NoError(b, err)
-	defer opened.Close()
-	for name, d := range map[string]driver.Device{"own": own, "on-stream": opened} {
-		for _, p := range plans {
-			b.Run(name+"/"+p.name, func(b *testing.B) {
-				runs := []driver.Run{newTask(b, d, p.options, p.problem).run()}
-				b.ReportAllocs()
-				for b.Loop() {
-					if d.Submit(b.Context(), runs) != nil || d.Wait(b.Context()) != nil {
-						b.Fatal("failed")
-					}
-				}
-			})
+	onBoth(b, on, func(b *testing.B, d driver.Device, runs []driver.Run) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if d.Submit(b.Context(), runs) != nil || d.Wait(b.Context()) != nil {
+				b.Fatal("failed")
+			}
 		}
-	}
+	})
 }
 
 // BenchmarkPrepare is a program made of kernels that are loaded already.

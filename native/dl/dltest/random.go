@@ -23,6 +23,16 @@ func RandomProblems(t *testing.T, on driver.Driver, batches uint64) {
 	}
 }
 
+// RandomProblemsOnGPU checks 10,000 problems, and 500 in short runs, as under a
+// sanitizer.
+func RandomProblemsOnGPU(t *testing.T, on driver.Driver) {
+	batches := uint64(100)
+	if testing.Short() {
+		batches = 5
+	}
+	RandomProblems(t, on, batches)
+}
+
 // checkRandom plans, runs and checks a batch of n problems that the seed
 // describes: sizes, transposes, scalars, gaps, alignments and plan options.
 func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error {
