@@ -14,19 +14,50 @@
 #include "wgmma.cuh"
 #endif
 
+// With BG_CLOCKS, a build for batchgemm bench alone, the first thread of each group
+// notes when it began and when it left the kernel, in the order in which groups
+// leave. The cycles are exact, but of the multiprocessor's own clock; globaltimer is
+// the same everywhere, but may tick once a microsecond. native/cuda/clocks reads both.
+#ifdef BG_CLOCKS
+struct Clock {
+  uint64_t start, end, nanoseconds;  // cycles; globaltimer at the end
+  uint32_t unit, group;              // multiprocessor; blockIdx.x
+};
+constexpr uint32_t kClocks = 1 << 16;
+struct Clocks {
+  Clock ring[kClocks];
+  uint32_t count;  // of all groups since the image was loaded
+};
+extern "C" __device__ Clocks bg_clocks;
+__device__ Clocks bg_clocks;
+
+struct Stopwatch {
+  const uint64_t start = clock64();
+  BG_DEVICE ~Stopwatch() {
+    if (threadId() != 0) return;
+    Clock c = {start, static_cast<uint64_t>(clock64()), 0, 0, blockIdx.x};
+    asm volatile("mov.u64 %0, %%globaltimer;\n mov.u32 %1, %%smid;\n" : "=l"(c.nanoseconds), "=r"(c.unit));
+    bg_clocks.ring[atomicAdd(&bg_clocks.count, 1u) % kClocks] = c;
+  }
+};
+#define BG_TIMED const Stopwatch stopwatch;
+#else
+#define BG_TIMED
+#endif
+
 #define BG_FUNCTION(name) \
   name(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace)
 
 #define BG_FIXUP(tile, name)                                                                                         \
   BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
   name(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) {                \
-    fixup<tile>(items, C, workspace);                                                                                \
+    BG_TIMED fixup<tile>(items, C, workspace);                                                                       \
   }
 
 // BG_GEMM makes the kernel of a tile by a function template.
 #define BG_GEMM(tile, name, function, ...)                                                                           \
   BG_KERNEL(tile::kThreads, tile::kMinGroups)                                                                        \
-  BG_FUNCTION(name) { function<tile, __VA_ARGS__>(items, table, A, B, C, workspace); }
+  BG_FUNCTION(name) { BG_TIMED function<tile, __VA_ARGS__>(items, table, A, B, C, workspace); }
 
 // BG_TILE makes the kernels of a tile of plain fp32.
 #define BG_TILE(name, ...)                                                                                           \

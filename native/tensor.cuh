@@ -23,6 +23,18 @@
 // last line stops at the last element; what is missing of a step is zero.
 #pragma once
 
+// convert gives the parts of a number: of ScaledSplit, or the number rounded.
+template <bool kEmulated>
+BG_DEVICE void convert(float x, uint32_t& hi, uint32_t& lo) {
+  if constexpr (kEmulated) {
+    const ScaledSplit s(x);
+    hi = s.hi;
+    lo = s.lo;
+  } else {
+    hi = roundToTF32(x);
+  }
+}
+
 // TensorTile is a row of the tile table and what follows from it.
 template <int kTM, int kTN, int kTK, int kTeams_, int kStages_, int kMinGroups_, bool kEmulated_>
 struct TensorTile {
@@ -125,17 +137,6 @@ struct WarpBlock {
     }
   }
 
-  // convert gives the parts of an element of a fragment.
-  static BG_DEVICE void convert(float x, uint32_t& hi, uint32_t& lo) {
-    if constexpr (T::kEmulated) {
-      const ScaledSplit s(x);
-      hi = s.hi;
-      lo = s.lo;
-    } else {
-      hi = roundToTF32(x);
-    }
-  }
-
   // step adds the products of 8 k's to `part`. a and b are the lane's first
   // elements; kFirst: part is not read.
   template <class OperandA, class OperandB, bool kFirst>
@@ -146,7 +147,7 @@ struct WarpBlock {
 #pragma unroll
       for (int e = 0; e < FragmentA::kElements; ++e) {
         const int across = i * FragmentA::kRows + FragmentA::row(e);
-        convert(a[across * OperandA::kAcross + FragmentA::k(e) * OperandA::kAlong], hi[i].x[e], lo[i].x[e]);
+        convert<T::kEmulated>(a[across * OperandA::kAcross + FragmentA::k(e) * OperandA::kAlong], hi[i].x[e], lo[i].x[e]);
       }
     }
 #pragma unroll
@@ -155,7 +156,7 @@ struct WarpBlock {
 #pragma unroll
       for (int e = 0; e < FragmentB::kElements; ++e) {
         const int across = j * FragmentB::kColumns;
-        convert(b[across * OperandB::kAcross + FragmentB::k(e) * OperandB::kAlong], bHi.x[e], bLo.x[e]);
+        convert<T::kEmulated>(b[across * OperandB::kAcross + FragmentB::k(e) * OperandB::kAlong], bHi.x[e], bLo.x[e]);
       }
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {

@@ -30,10 +30,15 @@ BG_DEVICE void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB
       : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]), "f"(0.0f));
 }
 
-// roundToTF32 rounds to nearest, ties away from zero, and keeps NaN.
+// roundToTF32 rounds to nearest and keeps NaN. Ties go to even from 9.0 on, where
+// that is one instruction, and away from zero before.
 BG_DEVICE uint32_t roundToTF32(float x) {
   uint32_t r;
+#if __CUDA_ARCH__ >= 900
+  asm("cvt.rn.tf32.f32 %0, %1;\n" : "=r"(r) : "f"(x));
+#else
   asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(r) : "f"(x));
+#endif
   return r;
 }
 

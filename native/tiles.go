@@ -30,30 +30,30 @@ func tileList() string {
 			}
 		}
 	}
-	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply and that split, groups per unit, stages, steps ahead\n")
+	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply, groups per unit, stages, steps ahead, bytes of shared memory\n")
 	for _, t := range planner.Tiles() {
 		if t.Unit == planner.UnitWGMMA {
 			w := wgmmaOf(t)
-			fmt.Fprintf(&b, "BG_WGMMA(%s, %d, %d, %d, %d, %d, %d, %d)\n", identifier(t), t.TM, t.TN, w.consumers, w.splitters, w.groups, w.stages, w.ahead)
+			fmt.Fprintf(&b, "BG_WGMMA(%s, %d, %d, %d, %d, %d, %d, %d)\n", identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared)
 		}
 	}
 	return b.String()
 }
 
 // wgmmaTile is what kernels of wgmma.cuh have beside the tile table: warpgroups
-// that multiply and that split, thread groups that must fit in a compute unit,
-// stages of B and steps that copies are ahead.
-type wgmmaTile struct{ consumers, splitters, groups, stages, ahead int }
+// that multiply (one more splits and one loads), thread groups that must fit in a
+// compute unit, stages of B and steps that copies are ahead.
+type wgmmaTile struct{ consumers, groups, stages, ahead int }
 
 // wgmmaOf fills the shared memory: of two thread groups, or of one.
 func wgmmaOf(t planner.Tile) wgmmaTile {
-	w := wgmmaTile{consumers: t.TM / 64, groups: 2, stages: 2, ahead: 2}
-	w.splitters = t.Threads/128 - w.consumers - 1 // and one loads
+	w := wgmmaTile{consumers: t.Threads/128 - 2, groups: unitRegisters / (t.Registers * t.Threads), stages: 2, ahead: 2}
 	switch {
+	case w.groups > 1 || t.TN > 64:
 	case w.consumers == 2:
-		w.groups, w.stages, w.ahead = 1, 3, 3
-	case w.splitters == 2:
-		w.groups, w.stages, w.ahead = 1, 4, 4
+		w.stages, w.ahead = 3, 3
+	default:
+		w.stages, w.ahead = 4, 4
 	}
 	return w
 }
@@ -83,7 +83,7 @@ func dynamicShared(k planner.Kernel) int {
 		return 0
 	case unit == planner.UnitMMA:
 		return tensorShared(k)
-	case unit == planner.UnitWGMMA: // Layout::kBytes in wgmma.cuh of nn, which takes most
+	case unit == planner.UnitWGMMA: // of the transposition that takes most: kernels assert it
 		return k.Tile.Tile().Shared
 	}
 	return 0

@@ -3,13 +3,13 @@
 // as tensor.cuh.
 //
 // A thread group is kConsumers warpgroups that multiply, each for 64 rows of the
-// tile, and some that bring the operands. They run apart, across the end of an item
+// tile, and two that bring the operands. They run apart, across the end of an item
 // too, so that a worker with several items never waits for the first load of the next.
 //
 //	loader      copies A and B to rings in shared memory, 16 bytes at a time.
-//	splitters   split B, up to kAhead steps behind the loader, and store it as hi and lo
-//	            with k as the fastest index, which is what wgmma takes. Two take turns.
-//	consumers   up to kStages steps behind the splitters: read A from its ring, split
+//	splitter    splits B, up to kAhead steps behind the loader, and stores it as hi and lo
+//	            with k as the fastest index, which is what wgmma takes.
+//	consumers   up to kStages steps behind the splitter: read A from its ring, split
 //	            it in registers, multiply, add the products of each step to fp32
 //	            registers.
 //
@@ -17,8 +17,13 @@
 // and the tensor cores (fenceStores) waits for all copies that the thread has started.
 //
 // The tensor cores are not fed in the background: a warp gets past its product
-// instructions only as they are carried out. Two consumers that multiply at the same
-// time slow each other down and then split at the same time; they take turns.
+// instructions only as they are carried out. Two consumers fill each other's gaps.
+// Products read and write the sums in registers, and leave the other instructions of
+// all roles about half of the issue slots (tensor cores busy for 54 % of the time in
+// 128x128 on an H200, no other unit for more). So what counts in every role is how many
+// instructions a step takes.
+//
+// Of the columns a consumer multiplies 32, 64 or 128, whichever holds those that exist.
 //
 // Places of the rings are numbered by slots, one for each step and, where an operand
 // runs along K (kLead), one more at the beginning of an item. Memory of such an
@@ -32,25 +37,25 @@
 #pragma once
 
 // WgmmaTile is a row of the tile table and what follows from it.
-template <int TM_, int TN_, int kConsumers_, int kSplitters_, int kMinGroups_, int kStages_, int kAhead_, bool kEmulated_>
+template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kAhead_, int kShared_, bool kEmulated_>
 struct WgmmaTile {
   static constexpr int TM = TM_, TN = TN_, TK = 32;
-  static constexpr int kConsumers = kConsumers_, kSplitters = kSplitters_;
-  static_assert(TM == 64 * kConsumers && TN == 64, "a consumer multiplies 64 rows by 64 columns");
-  static constexpr int kThreads = 128 * (kConsumers + kSplitters + 1);
+  static constexpr int kConsumers = kConsumers_;
+  static constexpr int kBlocks = TN / 64;  // of columns
+  static_assert(TM == 64 * kConsumers && TN == 64 * kBlocks && kBlocks <= 2, "a consumer multiplies 64 rows by one or two blocks of 64 columns");
+  static constexpr int kThreads = 128 * (kConsumers + 2);
   static constexpr int kMinGroups = kMinGroups_;  // thread groups that must fit in a multiprocessor
   static constexpr int kStages = kStages_;        // steps of B, split
   static constexpr int kAhead = kAhead_;          // steps of B as they come from memory
+  static constexpr uint32_t kShared = kShared_;   // bytes of shared memory that the kernels are launched with
   static constexpr bool kEmulated = kEmulated_;
-  static constexpr bool kTurns = kConsumers == 2;
-  static_assert(kStages >= kSplitters && kAhead >= kSplitters, "a splitter could mistake an old phase for a new one");
   // The loader begins an item kStages + kAhead slots, of which each item has one at
   // least, before consumers are done with theirs, and publishes the next one then.
   static_assert(kStages + kAhead + 1 < kItemPlaces, "too few places for items");
-  // Registers of a thread: together what the thread group was launched with, 65536 / (kMinGroups * kThreads) for each.
-  BG_DEVICE static constexpr int loaderRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 48 : 56) : 88; }
-  BG_DEVICE static constexpr int splitterRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 56 : 48) : 72; }
-  static constexpr int kConsumerRegisters = kMinGroups == 2 ? 136 : kConsumers == 2 ? 176 : 208;
+  // Registers of a thread: together not more than the thread group is launched with, 65536 / (kMinGroups * kThreads) for each.
+  BG_DEVICE static constexpr int loaderRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 48 : 56) : kBlocks == 2 ? 64 : 88; }
+  BG_DEVICE static constexpr int splitterRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 56 : 48) : kBlocks == 2 ? 64 : 72; }
+  static constexpr int kConsumerRegisters = kMinGroups == 2 ? 136 : kBlocks == 2 ? 192 : kConsumers == 2 ? 176 : 208;
 };
 
 // Layout places everything in shared memory, in bytes.
@@ -75,6 +80,10 @@ struct Layout {
   static constexpr uint32_t kFull = kTaken + 8 * T::kAhead, kFree = kFull + 8 * T::kStages, kBytes = kFree + 8 * T::kStages;
 };
 
+// Bytes of a block of 64 columns in a stage, and how many blocks have columns.
+constexpr uint32_t kBlockBytes = 64 * 128;
+BG_DEVICE uint32_t blocksOf(uint32_t cols) { return uniform((cols + 63) / 64); }
+
 // Counter goes round the places of a ring.
 template <uint32_t n>
 struct Counter {
@@ -92,8 +101,6 @@ BG_DEVICE void load(const Items& items, Feed& feed, const float* A, const float*
   const SharedAddress shared = sharedAddress(memory);
   typename L::A::Loader a;
   typename L::B::Loader b;
-  a.origin = lineOf(A);
-  b.origin = lineOf(B);
   Counter<L::A::kPlaces> placeA;
   Counter<L::B::kPlaces> placeB;
   Counter<T::kAhead> ahead;
@@ -119,44 +126,38 @@ BG_DEVICE void load(const Items& items, Feed& feed, const float* A, const float*
   }
 }
 
-// convert gives the parts of a number.
-template <class T>
-BG_DEVICE void convert(float x, uint32_t& hi, uint32_t& lo) {
-  if constexpr (T::kEmulated) {
-    const ScaledSplit s(x);
-    hi = s.hi;
-    lo = s.lo;
-  } else {
-    hi = roundToTF32(x);
-  }
-}
-
 // Splitter splits a part of B, 16 columns or the k's of 2 lines, and stores it for wgmma: row n
 // of 128 bytes is column n of B, in which line c, of k's c, 8+c, 16+c and 24+c, lies
 // at place c ^ n%8 (the swizzle).
 template <class T, class L, bool kTransB>
 struct Splitter {
-  typename L::B::Reader rows;  // columns group and group + 8 of the warp's 16
-  uint32_t to;
+  typename L::B::Reader rows[T::kBlocks];  // columns group and group + 8 of the warp's 16 of each block
+  uint32_t blocks, to;
 
   BG_DEVICE void start(const float* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
     const uint32_t group = lane / 4, member = lane % 4, n = 16 * warp + group;
-    rows.start(b, ldb, n, cols, member, L::kB);
+    blocks = blocksOf(cols);
+#pragma unroll
+    for (uint32_t block = 0; block < T::kBlocks; ++block) rows[block].start(b, ldb, n + 64 * block, cols, member, L::kB);
     to = 128 * n + 16 * group + 4 * member;
   }
   // split stores a step to a stage.
   BG_DEVICE void split(char* memory, uint32_t stage, uint32_t place) {
-    float x[2][8];
-    rows.read(memory, place, x);
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (uint32_t block = 0; block < T::kBlocks; ++block) {
+      if (block >= blocks) break;
+      float x[2][8];
+      rows[block].read(memory, place, x);
 #pragma unroll
-      for (uint32_t c = 0; c < 8; ++c) {
-        uint32_t hi, lo;
-        convert<T>(x[r][c], hi, lo);
-        uint32_t* at = reinterpret_cast<uint32_t*>(memory + stage + 1024 * r + (to ^ 16 * c));
-        at[0] = hi;
-        if constexpr (T::kEmulated) at[L::kPart / 4] = lo;
+      for (int r = 0; r < 2; ++r) {
+#pragma unroll
+        for (uint32_t c = 0; c < 8; ++c) {
+          uint32_t hi, lo;
+          convert<T::kEmulated>(x[r][c], hi, lo);
+          uint32_t* at = reinterpret_cast<uint32_t*>(memory + stage + kBlockBytes * block + 1024 * r + (to ^ 16 * c));
+          at[0] = hi;
+          if constexpr (T::kEmulated) at[L::kPart / 4] = lo;
+        }
       }
     }
   }
@@ -164,11 +165,13 @@ struct Splitter {
 
 template <class T, class L>
 struct Splitter<T, L, false> {
-  uint32_t from[2][4], further, to[2];  // further: from the lane's first column to the second
+  uint32_t from[2][4], further[2 * T::kBlocks], to[2], blocks;  // further: from the lane's first column
 
   BG_DEVICE void start(const float* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
     const uint32_t first = min(lane, cols - 1);
-    further = 4 * (min(lane + 32, cols - 1) - first);
+    blocks = blocksOf(cols);
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * T::kBlocks; ++i) further[i] = 4 * (min(lane + 32 * i, cols - 1) - first);
 #pragma unroll
     for (uint32_t h = 0; h < 2; ++h) {
 #pragma unroll
@@ -176,31 +179,37 @@ struct Splitter<T, L, false> {
       to[h] = 128 * lane + 16 * (lane % 8 ^ (2 * warp + h));
     }
   }
+  // split reads a block before it stores, since the compiler would not move reads ahead of stores.
   BG_DEVICE void split(char* memory, uint32_t stage, uint32_t place) {
     const char* const at = memory + place * L::B::kStage;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int h = i / 2, half = i % 2;
-      float x[4];
+    for (uint32_t block = 0; block < T::kBlocks; ++block) {
+      if (block >= blocks) break;
+      float x[4][4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) x[j] = *reinterpret_cast<const float*>(at + (half == 0 ? from[h][j] : from[h][j] + further));
-      uint4 hi, lo;
-      convert<T>(x[0], hi.x, lo.x);
-      convert<T>(x[1], hi.y, lo.y);
-      convert<T>(x[2], hi.z, lo.z);
-      convert<T>(x[3], hi.w, lo.w);
-      char* const target = memory + stage + to[h] + 4096 * half;
-      *reinterpret_cast<uint4*>(target) = hi;
-      if constexpr (T::kEmulated) *reinterpret_cast<uint4*>(target + L::kPart) = lo;
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t column = 2 * block + i / 2;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) x[i][j] = *reinterpret_cast<const float*>(at + (column == 0 ? from[i % 2][j] : from[i % 2][j] + further[column]));
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        uint4 hi, lo;
+        convert<T::kEmulated>(x[i][0], hi.x, lo.x);
+        convert<T::kEmulated>(x[i][1], hi.y, lo.y);
+        convert<T::kEmulated>(x[i][2], hi.z, lo.z);
+        convert<T::kEmulated>(x[i][3], hi.w, lo.w);
+        char* const target = memory + stage + to[i % 2] + kBlockBytes * block + 4096 * (i / 2);
+        *reinterpret_cast<uint4*>(target) = hi;
+        if constexpr (T::kEmulated) *reinterpret_cast<uint4*>(target + L::kPart) = lo;
+      }
     }
   }
 };
 
-// split is the work of a splitter, which takes every kSplitters'th slot. A splitter does
-// not see the phases of the others' slots, nor mistake an old phase for the one it waits
-// for: it has seen the slot kSplitters before, behind which older ones are done, too.
+// split is the work of the splitter.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void split(const Items& items, const float* B, char* memory, uint32_t turn) {
+BG_DEVICE void split(const Items& items, const float* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
@@ -215,20 +224,17 @@ BG_DEVICE void split(const Items& items, const float* B, char* memory, uint32_t 
     const uint32_t slots = uniform(item.steps()) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
-      if (turn == 0) {
-        waitPhase(shared + L::kFree + 8 * stage.at, stage.parity ^ 1);
-        waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);
-        if (!L::kLead || slot != 0) {
-          splitter.split(memory, stage.at * L::kStage, place.at);
-          fenceStores();
-        }
-        warpBarrier();
-        if (lane == 0) {
-          arrive(shared + L::kFull + 8 * stage.at);
-          arrive(shared + L::kTaken + 8 * ahead.at);
-        }
+      waitPhase(shared + L::kFree + 8 * stage.at, stage.parity ^ 1);
+      waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);
+      if (!L::kLead || slot != 0) {
+        splitter.split(memory, stage.at * L::kStage, place.at);
+        fenceStores();
       }
-      turn = turn == 0 ? T::kSplitters - 1 : turn - 1;
+      warpBarrier();
+      if (lane == 0) {
+        arrive(shared + L::kFull + 8 * stage.at);
+        arrive(shared + L::kTaken + 8 * ahead.at);
+      }
       stage.next();
       ahead.next();
       place.next();
@@ -245,7 +251,7 @@ struct FragmentReader {
   BG_DEVICE void start(const float* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
     rows.start(a, lda, r, length, member, L::kA);
   }
-  BG_DEVICE void read(const char* memory, uint32_t place, float (&x)[2][8]) { rows.read(memory, place, x); }
+  BG_DEVICE void read(const char* memory, uint32_t place, float (&x)[2][8]) const { rows.read(memory, place, x); }
 };
 
 template <class T, class L>
@@ -258,7 +264,7 @@ struct FragmentReader<T, L, true> {
 #pragma unroll
     for (uint32_t c = 0; c < 4; ++c) from[c] = L::kA + L::A::place(a, lda, 8 * member + c, first);
   }
-  BG_DEVICE void read(const char* memory, uint32_t place, float (&x)[2][8]) {
+  BG_DEVICE void read(const char* memory, uint32_t place, float (&x)[2][8]) const {
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
       const char* at = memory + from[c % 4] + place * L::A::kStage + c / 4 * 4 * L::A::kPitch;
@@ -277,12 +283,13 @@ struct Fragment {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) convert<T>(x[e % 2][2 * i + e / 2], hi[i][e], lo[i][e]);
+      for (int e = 0; e < 4; ++e) convert<T::kEmulated>(x[e % 2][2 * i + e / 2], hi[i][e], lo[i][e]);
     }
   }
 
   // multiply starts sum = A * B of the step.
-  BG_DEVICE void multiply(float (&sum)[32], uint64_t bHi, uint64_t bLo) const {
+  template <int n>
+  BG_DEVICE void multiply(float (&sum)[n], uint64_t bHi, uint64_t bLo) const {
     fenceProducts();
     if constexpr (T::kEmulated) {
       product<true>(sum, lo[0], bHi);
@@ -303,65 +310,44 @@ struct Fragment {
   }
 };
 
-// takeTurn does something when it is the consumer's turn.
-template <bool kTurns, class Do>
-BG_DEVICE void takeTurn(uint32_t consumer, Do something) {
-  if constexpr (kTurns) waitTurn(consumer);
-  something();
-  if constexpr (kTurns) passTurn(1 - consumer);
-}
-
-// consume is the work of the consumers.
+// Consumer is a warp of the consumers.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void consume(const Items& items, const float* A, const float* B, float* C, float* workspace, char* memory) {
+struct Consumer {
   using L = Layout<T, kTransA, kTransB>;
-  const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), consumer = warp / kWarps;
-  const SharedAddress shared = sharedAddress(memory), full = shared + L::kFull, free = shared + L::kFree;
-  float* const out = reinterpret_cast<float*>(memory + L::kOut + warp * kOutBytes);
-  const uint32_t row = 16 * warp;  // of the tile, the warp's first
-  const uint64_t bHi = matrixB(shared), bLo = matrixB(shared + L::kPart);
-  if (T::kTurns && consumer == 1) passTurn(0);
-
+  char* memory;
+  SharedAddress full, free;
+  uint32_t lane;
   Counter<T::kStages> stage;
   Counter<L::A::kPlaces> place;
-  auto wait = [&] { waitPhase(full + 8 * stage.at, stage.parity); };
-  auto release = [&](uint32_t at) {
-    if (lane == 0) arrive(free + 8 * at);
-  };
-  for (uint32_t number = 0;; ++number) {
-    FragmentReader<T, L, kTransA> reader;
-    uint32_t left, rows;
-    {
-      const Item item = items.wait(number);
-      if (item.none()) break;
-      rows = uniform(item.rows());
-      reader.start(A + item.offA, item.lda, row + lane / 4, rows, lane % 4);
-      left = uniform(item.steps());
-    }
-    auto pass = [&] {
-      wait();
-      release(stage.at);
-      stage.next();
-      place.next();
-    };
-    if (L::kLead) pass();
-    if (64 * consumer >= rows) {
-      for (; left != 0; --left) {
-        pass();
-        takeTurn<T::kTurns>(consumer, [] {});
-      }
-      continue;
-    }
+  FragmentReader<T, L, kTransA> reader;
 
-    float sum[32], part[32], x[2][8];
-#pragma unroll
-    for (int i = 0; i < 32; ++i) sum[i] = 0.0f;
+  BG_DEVICE void release(uint32_t at) const {
+    if (lane == 0) arrive(free + 8 * at);
+  }
+  BG_DEVICE void next() {
+    stage.next();
+    place.next();
+  }
+  // pass lets a slot go by, in which there is nothing to multiply.
+  BG_DEVICE void pass() {
+    waitPhase(full + 8 * stage.at, stage.parity);
+    release(stage.at);
+    next();
+  }
+  BG_DEVICE void read(float (&x)[2][8]) const {
+    waitPhase(full + 8 * stage.at, stage.parity);
+    reader.read(memory, place.at, x);
+  }
+
+  // multiply sums `left` steps of the first 2n columns.
+  template <int n>
+  BG_DEVICE void multiply(float (&sum)[n], uint32_t left) {
+    const uint64_t bHi = matrixB(sharedAddress(memory)), bLo = matrixB(sharedAddress(memory) + L::kPart);
+    float part[n], x[2][8];
     Fragment<T> f;
-    auto read = [&] {
-      wait();
-      reader.read(memory, place.at, x);
-    };
-    read();
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] = 0.0f;
+    read(x);
     f.split(x);
     // The step to come is split at the end of the loop, since the compiler would otherwise
     // place some of it between products. No product is under way there: it would wait for
@@ -370,26 +356,55 @@ BG_DEVICE void consume(const Items& items, const float* A, const float* B, float
     do {
       const uint32_t used = stage.at;
       const uint64_t at = static_cast<uint64_t>(uniform(used) * (L::kStage >> 4));
-      takeTurn<T::kTurns>(consumer, [&] { f.multiply(part, bHi + at, bLo + at); });
-      stage.next();
-      place.next();
-      if (left > 1) read();
+      f.multiply(part, bHi + at, bLo + at);
+      next();
       waitProducts<0>();
       settle(part);
       release(used);
+      if (left > 1) read(x);
+#pragma unroll
+      for (int i = 0; i < n; ++i) sum[i] += part[i];
       f.split(x);
-#pragma unroll
-      for (int i = 0; i < 32; ++i) sum[i] += part[i];
     } while (--left != 0);
+  }
+};
 
-    bool exact = false;
-    if constexpr (T::kEmulated) {
-      float zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};  // NaN when a sum is not finite; four, so that additions overlap
-#pragma unroll
-      for (int i = 0; i < 32; ++i) zero[i % 4] = fmaf(sum[i], 0.0f, zero[i % 4]);
-      exact = warpAny(!(zero[0] + zero[1] + zero[2] + zero[3] == 0.0f));
+// consume is the work of the consumers.
+template <class T, bool kTransA, bool kTransB>
+BG_DEVICE void consume(const Items& items, const float* A, const float* B, float* C, float* workspace, char* memory) {
+  using L = Layout<T, kTransA, kTransB>;
+  const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;  // the warp's first row of the tile
+  const SharedAddress shared = sharedAddress(memory);
+  float* const out = reinterpret_cast<float*>(memory + L::kOut + warp * kOutBytes);
+  Consumer<T, kTransA, kTransB> c{memory, shared + L::kFull, shared + L::kFree, lane};
+
+  for (uint32_t number = 0;; ++number) {
+    uint32_t left, rows, cols;
+    {
+      const Item item = items.wait(number);
+      if (item.none()) break;
+      rows = uniform(item.rows());
+      cols = uniform(item.cols());
+      c.reader.start(A + item.offA, item.lda, row + lane / 4, rows, lane % 4);
+      left = uniform(item.steps());
     }
-    storeRows<T, kTransA, kTransB>(sum, out, items.wait(number), row, exact, A, B, C, workspace);
+    if (L::kLead) c.pass();
+    auto compute = [&](auto& sum) {
+      c.multiply(sum, left);
+      storeRows<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
+    };
+    if (row / 64 * 64 >= rows) {
+      for (; left != 0; --left) c.pass();
+    } else if (cols <= 32) {
+      float sum[16];
+      compute(sum);
+    } else if (T::kBlocks == 1 || cols <= 64) {
+      float sum[32];
+      compute(sum);
+    } else {
+      float sum[64];
+      compute(sum);
+    }
   }
 }
 
@@ -397,12 +412,13 @@ template <class T, bool kTransA, bool kTransB>
 BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
   using L = Layout<T, kTransA, kTransB>;
+  static_assert(L::kBytes <= T::kShared, "the tile table has too little shared memory");
   char* const memory = dynamicShared();
   const SharedAddress shared = sharedAddress(memory);
   const Items ring{memory + L::kItems, shared + L::kReady};
-  const uint32_t role = uniform(threadId() / 128);  // consumers first, then splitters, then the loader
+  const uint32_t role = uniform(threadId() / 128);  // consumers first, then the splitter and the loader
   Feed feed;
-  if (uniform(threadId() / 32) == (T::kConsumers + T::kSplitters) * kWarps) feed.start(items, table);
+  if (uniform(threadId() / 32) == (T::kConsumers + 1) * kWarps) feed.start(items, table);
   if (threadId() == 0) {
     for (int i = 0; i < kItemPlaces; ++i) initPhases(shared + L::kReady + 8 * i, 1);
     for (int i = 0; i < T::kAhead; ++i) {
@@ -419,9 +435,9 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   if (role < T::kConsumers) {
     raiseRegisters<T::kConsumerRegisters>();
     consume<T, kTransA, kTransB>(ring, A, B, C, workspace, memory);
-  } else if (role < T::kConsumers + T::kSplitters) {
+  } else if (role == T::kConsumers) {
     lowerRegisters<T::splitterRegisters(kTransB)>();
-    split<T, kTransA, kTransB>(ring, B, memory, role - T::kConsumers);
+    split<T, kTransA, kTransB>(ring, B, memory);
   } else {
     lowerRegisters<T::loaderRegisters(kTransB)>();
     load<T, kTransA, kTransB>(ring, feed, A, B, memory);

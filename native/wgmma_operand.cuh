@@ -14,8 +14,10 @@ BG_DEVICE uint32_t wordOf(const float* p) { return static_cast<uint32_t>(reinter
 
 constexpr int kWarps = 4;  // of a warpgroup
 
-// lineOf is p, or the element before it that begins a line of 16 bytes.
+// lineOf and chunkOf are p, or the element before it that begins a line of 16 bytes or
+// a chunk of 128.
 BG_DEVICE const float* lineOf(const float* p) { return reinterpret_cast<const float*>(reinterpret_cast<uint64_t>(p) & ~15ull); }
+BG_DEVICE const float* chunkOf(const float* p) { return reinterpret_cast<const float*>(reinterpret_cast<uint64_t>(p) & ~127ull); }
 
 // AlongK is an operand whose memory runs along K, kLength rows of it. Row r has a
 // ring of kPlaces chunks. Its element k lies at word (k + shift) of the ring, shift
@@ -39,8 +41,8 @@ struct AlongK {
   // Loader copies the kLength/kWarps rows of a loader warp, the lane a line of every 4th.
   struct Loader {
     static constexpr int kRows = kLength / kWarps, kCopies = kRows / 4;
-    const float* origin;
-    uint32_t at[kCopies];      // the lane's line of the row, in the chunk to come: elements from the origin
+    const float* origin;       // the lane's line of the tile's first chunk
+    uint32_t at[kCopies];      // that of the row's chunk to come: elements from the origin
     int32_t left[kCopies];     // elements from the lane's line of chunk 0 to the row's end; none of a row that does not exist
     SharedAddress to;          // the first row's place in the ring
     int32_t depth, before;     // before: elements of chunks that have been copied
@@ -48,6 +50,7 @@ struct AlongK {
 
     BG_DEVICE void start(const float* start, uint32_t ld, uint32_t length, uint32_t depth_, uint32_t shared, uint32_t warp, uint32_t lane) {
       const uint32_t first = warp * kRows + lane / 8, line = lane % 8;
+      origin = settled(chunkOf(start) + 4 * line);
       depth = static_cast<int32_t>(depth_);
       before = 0;
       whole = warp * kRows + kRows <= length;
@@ -56,7 +59,7 @@ struct AlongK {
       for (int i = 0; i < kCopies; ++i) {
         const float* row = rowsOn(start, first + 4 * i, ld);
         const int32_t skipped = static_cast<int32_t>(4 * line) - static_cast<int32_t>(wordOf(row) % 32);
-        at[i] = static_cast<uint32_t>(lineOf(row + skipped) - origin);
+        at[i] = static_cast<uint32_t>(chunkOf(row) - chunkOf(start));
         left[i] = first + 4 * i < length && depth != 0 ? depth - skipped : INT32_MIN / 2;
       }
     }
@@ -117,9 +120,10 @@ struct AlongK {
     BG_DEVICE void readBy(const char* memory, uint32_t place, float (&x)[2][8]) const {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
+        const uint32_t begin = settled(128 * place + first[i]);  // the compiler would keep sums for all widths in registers
 #pragma unroll
         for (int e = 0; e < 8; e += kWidth) {
-          uint32_t at = 128 * place + first[i] + 4 * e;
+          uint32_t at = begin + 4 * e;
           if (kAround && at >= kRing) at -= kRing;
           if (kWidth == 4) at ^= flip[i];
           const Vector<kWidth> v = loadVector<kWidth>(reinterpret_cast<const float*>(memory + row[i] + at));
@@ -162,59 +166,66 @@ struct AcrossK {
   struct Loader {
     static constexpr int kLines = kLength / 4, kTogether = 32 / kLines, kPasses = 2 / kTogether;
     static constexpr int kTargets = kUnit == 4 ? 1 : 4, kTargetStep = 8 * kPitch + kSpread;
-    const float* origin;                 // counts `at`, in elements
-    uint32_t at[4][kPasses], atEnd;      // the lane's line; h = lane / kLines or the pass
-    SharedAddress to[kTargets][kPasses], toEnd;  // in place 0
-    bool some[kPasses], someEnd;         // of the line's elements exist
-    uint32_t ld, row, rowEnd;            // the lane's first rows
-    int32_t left;                        // rows
+    const float* origin;             // the lane's line of the step's first row
+    uint32_t at[4][kPasses], atEnd;  // its lines: elements from the origin; h = lane / kLines or the pass
+    SharedAddress to;                // of the first, in place 0
+    uint32_t further[kTargets][kPasses], furtherEnd;  // bytes from there to the others
+    bool some[kPasses], someEnd;     // of the line's elements exist
+    uint32_t step, row, rowEnd;      // elements between steps; the lane's first rows
+    int32_t left;                    // rows
 
-    BG_DEVICE void start(const float* start, uint32_t ld_, uint32_t length, uint32_t depth, uint32_t shared, uint32_t warp, uint32_t lane) {
-      ld = ld_;
+    BG_DEVICE void start(const float* start, uint32_t ld, uint32_t length, uint32_t depth, uint32_t shared, uint32_t warp, uint32_t lane) {
+      const uint32_t line = lane % kLines;
+      origin = settled(lineOf(start) + 4 * line);
+      step = settled(32 * ld);
       left = static_cast<int32_t>(depth);
       row = 2 * warp + lane / kLines;
       rowEnd = lane % 8 / 2 * 8 + 2 * warp + lane % 2;
-      auto place = [&](uint32_t k, uint32_t line, uint32_t& from, SharedAddress& target) {
-        const float* const first = rowsOn(start, k, ld);
-        from = static_cast<uint32_t>(lineOf(first) + 4 * line - origin);
-        target = shared + rowAt(k) + wordOf(first) % kUnit / 4 * 16 + 16 * line;
-        return 4 * line < length + wordOf(first) % 4;
-      };
+      auto target = [&](uint32_t k) { return shared + rowAt(k) + wordOf(rowsOn(start, k, ld)) % kUnit / 4 * 16; };
+      auto from = [&](uint32_t k) { return static_cast<uint32_t>(lineOf(rowsOn(start, k, ld)) - lineOf(start)); };
+      auto exists = [&](uint32_t k, uint32_t n) { return 4 * n < length + wordOf(rowsOn(start, k, ld)) % 4; };
+      to = target(row) + 16 * line;
 #pragma unroll
       for (int p = 0; p < kPasses; ++p) {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) some[p] = place(row + p + 8 * j, lane % kLines, at[j][p], to[j % kTargets][p]);
-        if (kTargets == 1) to[0][p] -= 3 * kTargetStep;
+        for (int j = 0; j < 4; ++j) {
+          at[j][p] = from(row + p + 8 * j);
+          if (j < kTargets) further[j][p] = target(row + p + 8 * j) - target(row);
+        }
+        some[p] = exists(row + p, line);
       }
-      someEnd = place(rowEnd, kLines, atEnd, toEnd) && lane < 8;
+      atEnd = from(rowEnd) + 4 * (kLines - line);
+      furtherEnd = target(rowEnd) + 16 * kLines - to;
+      someEnd = exists(rowEnd, kLines) && lane < 8;
     }
 
     BG_DEVICE void next(uint32_t place) {
-      if (left >= 32) copy<true>(place * kStage);
-      else copy<false>(place * kStage);
+      const SharedAddress target = to + place * kStage;
+      if (left >= 32) copy<true>(target);
+      else copy<false>(target);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
 #pragma unroll
-        for (int p = 0; p < kPasses; ++p) at[j][p] += 32 * ld;
+        for (int p = 0; p < kPasses; ++p) at[j][p] += step;
       }
-      atEnd += 32 * ld;
+      atEnd += step;
       left -= 32;
     }
 
     // copy starts the copies of a step. Rows that do not exist become zero.
     template <bool kWhole>
-    BG_DEVICE void copy(uint32_t stage) const {
-      auto start = [&](bool exists, SharedAddress target, uint32_t from, uint32_t k) {
+    BG_DEVICE void copy(SharedAddress target) const {
+      auto start = [&](bool exists, uint32_t further, uint32_t from, uint32_t k) {
         if (!exists) return;
-        if (kWhole) copyWhole(target + stage, origin + from);
-        else copyVector(target + stage, origin + from, static_cast<int32_t>(k) < left ? 16 : 0);
+        if (kWhole) copyWhole(target + further, origin + from);
+        else copyVector(target + further, origin + from, static_cast<int32_t>(k) < left ? 16 : 0);
       };
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
 #pragma unroll
-        for (int p = 0; p < kPasses; ++p) start(some[p], to[j % kTargets][p] + (kTargets == 1 ? j * kTargetStep : 0), at[j][p], row + p + 8 * j);
+        for (int p = 0; p < kPasses; ++p) start(some[p], further[j % kTargets][p] + (kTargets == 1 ? j * kTargetStep : 0), at[j][p], row + p + 8 * j);
       }
-      start(someEnd, toEnd, atEnd, rowEnd);
+      start(someEnd, furtherEnd, atEnd, rowEnd);
     }
   };
 };

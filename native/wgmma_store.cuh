@@ -2,22 +2,22 @@
 // shared memory, so that a warp stores 128 adjacent bytes at a time.
 #pragma once
 
-// Half of a warp's 16 x 64 sums in shared memory: words between rows, so that the
+// 16 x 32 sums of a warp in shared memory: words between rows, so that the
 // rows of a fragment are in different banks, and bytes.
 constexpr uint32_t kOutPitch = 40, kOutBytes = 16 * 4 * kOutPitch;
 
-// Rows is where a warp's 16 x 64 sums go: C or a partial tile.
+// Rows is where a warp's 16 rows of sums go: C or a partial tile.
 struct Rows {
   float* to;  // the lane's first element
   uint32_t ld, rows, cols;
   float alpha, beta;
 
-  // store writes columns lane and on of a half, which lies in shared memory. Reads of
-  // C come first and are not predicated, so that they overlap; they repeat the last row.
+  // store writes 32 columns from col on, which lie in shared memory. Reads of C come
+  // first and are not predicated, so that they overlap; they repeat the last row.
   template <bool kReads>
-  BG_DEVICE void store(const float* from, uint32_t half) const {
+  BG_DEVICE void store(const float* from, uint32_t col) const {
     constexpr int kAtOnce = 8;
-    float* at = to + 32 * half;
+    float* at = to + col;
 #pragma unroll
     for (int first = 0; first < 16; first += kAtOnce) {
       if (static_cast<uint32_t>(first) >= rows) break;
@@ -37,7 +37,7 @@ struct Rows {
   }
 };
 
-// recompute writes a half of the sums to shared memory by FMA in the order of K, which
+// recompute writes a column of the sums to shared memory by FMA in the order of K, which
 // gives what fp32 gives.
 template <bool kTransA, bool kTransB>
 BG_DEVICE void recompute(float* to, const Item& item, uint32_t row, uint32_t rows, uint32_t col, const float* A, const float* B) {
@@ -57,12 +57,19 @@ BG_DEVICE void recompute(float* to, const Item& item, uint32_t row, uint32_t row
   }
 }
 
-// storeRows writes the warp's 16 x 64 sums, through shared memory so that lanes store
-// adjacent columns, without the scale of ScaledSplit. exact: the sums are computed once more.
-template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void storeRows(const float (&sum)[32], float* out, const Item& item, uint32_t row, bool exact, const float* A, const float* B,
-                         float* C, float* workspace) {
+// storeRows writes the warp's 16 rows of first 2n columns, through shared memory so
+// that lanes store adjacent columns, without the scale of ScaledSplit.
+template <class T, bool kTransA, bool kTransB, int n>
+BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, uint32_t row, const float* A, const float* B, float* C,
+                         float* workspace) {
   const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4;
+  bool exact = false;  // the sums are computed once more
+  if constexpr (T::kEmulated) {
+    float zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};  // NaN when a sum is not finite; four, so that additions overlap
+#pragma unroll
+    for (int i = 0; i < n; ++i) zero[i % 4] = fmaf(sum[i], 0.0f, zero[i % 4]);
+    exact = warpAny(!(zero[0] + zero[1] + zero[2] + zero[3] == 0.0f));
+  }
   const bool final = item.slot == kFinal;
   constexpr float kScale = T::kEmulated ? kProductScale : 1.0f;
   Rows rows;
@@ -72,23 +79,23 @@ BG_DEVICE void storeRows(const float (&sum)[32], float* out, const Item& item, u
   rows.alpha = !final ? 1.0f : item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
   rows.beta = final ? __uint_as_float(item.beta) : 0.0f;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const uint32_t col = 32 * half + lane;
+  for (int first = 0; first < n; first += 16) {  // of the sums for 32 columns
+    const uint32_t col = 2 * first;
     warpBarrier();
     if (exact) {
-      recompute<kTransA, kTransB>(out + lane, item, row, rows.rows, col, A, B);
+      recompute<kTransA, kTransB>(out + lane, item, row, rows.rows, col + lane, A, B);
     } else {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const int at = 4 * (4 * half + j);
-        storeVector(out + group * kOutPitch + 8 * j + 2 * member, Vector<2>{{kScale * sum[at], kScale * sum[at + 1]}});
-        storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member, Vector<2>{{kScale * sum[at + 2], kScale * sum[at + 3]}});
+        const float* x = sum + first + 4 * j;
+        storeVector(out + group * kOutPitch + 8 * j + 2 * member, Vector<2>{{kScale * x[0], kScale * x[1]}});
+        storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member, Vector<2>{{kScale * x[2], kScale * x[3]}});
       }
     }
     warpBarrier();
-    if (col < item.cols()) {
-      if (rows.beta == 0.0f) rows.template store<false>(out + lane, half);
-      else rows.template store<true>(out + lane, half);
+    if (col + lane < item.cols()) {
+      if (rows.beta == 0.0f) rows.template store<false>(out + lane, col);
+      else rows.template store<true>(out + lane, col);
     }
   }
 }

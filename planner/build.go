@@ -46,8 +46,8 @@ func New(d *Device, b Batch, o Options) (*Plan, error) {
 // Build replaces p by the plan of another batch and reuses its memory: once p
 // has held a plan of that size, Build allocates nothing. It fails with a
 // *ProblemError when the batch does not pass Check, or when a problem's leading
-// dimension is too large for the device to bind one tile. After an error p is
-// not a valid plan.
+// dimension is too large for the device to bind one tile; and when the batch has too
+// many tiles. After an error p is not a valid plan.
 func (p *Plan) Build(d *Device, b Batch, o Options) error {
 	if err := b.check(math.MaxInt, math.MaxInt, math.MaxInt, &p.scratch.regions); err != nil {
 		return err
@@ -55,6 +55,7 @@ func (p *Plan) Build(d *Device, b Batch, o Options) error {
 	p.Batch = append(p.Batch[:0], b...)
 	p.Device, p.Options = *d, o
 	p.Choice = slices.Grow(p.Choice[:0], len(b))[:len(b)]
+	clear(p.Choice) // of problems that need no work too, which nothing else sets
 	p.Segments, p.Fixups, p.Launches = p.Segments[:0], p.Fixups[:0], p.Launches[:0]
 	p.Workers = append(p.Workers[:0], 0)
 	p.Workspace, p.Cost = 0, 0
@@ -185,6 +186,9 @@ func (p *Plan) deal() error {
 		}
 		g := &p.scratch.group
 		*g = p.group(TileID(kernel>>2), kernel&2 != 0, kernel&1 != 0, order[first:last])
+		if err := p.room(g.load.tiles); err != nil {
+			return err
+		}
 		if windowed {
 			if err := p.dealWindows(g); err != nil {
 				return err
@@ -193,6 +197,19 @@ func (p *Plan) deal() error {
 			p.dealGroup(g, p.schedule(g))
 		}
 		first = last
+	}
+	return nil
+}
+
+// maxSegments bounds a plan whose problems are so large that its arrays would not
+// fit in memory: 64 Mi segments take 2 GB, and 3 GB encoded. They are 1 TB of C in
+// tiles of 64 x 64.
+const maxSegments = 1 << 26
+
+// room fails when the plan cannot take n more segments.
+func (p *Plan) room(n int) error {
+	if n > maxSegments-len(p.Segments) {
+		return fmt.Errorf("the batch has too many tiles: more than %d", maxSegments)
 	}
 	return nil
 }

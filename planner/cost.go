@@ -7,15 +7,22 @@ type load struct {
 	tiles   int     // workers of the data-parallel schedule
 	steps   float64 // of all tiles
 	longest int     // steps of the longest tile
+	// Tiles and their steps in terms of whole tiles: see Tile.HalfRows.
+	whole, work float64
 }
 
-func (l *load) add(t *Tile, q *Problem) { l.addTiles(t.count(q)) }
+func (l *load) add(t *Tile, q *Problem) {
+	n, steps := t.count(q)
+	l.addTiles(n, steps, t.whole(q))
+}
 
-// addTiles adds n tiles of the same number of steps.
-func (l *load) addTiles(n, steps int) {
+// addTiles adds n tiles of the same number of steps, which take as long as so many whole ones.
+func (l *load) addTiles(n, steps int, whole float64) {
 	l.tiles += n
 	l.steps += float64(n) * float64(steps)
 	l.longest = max(l.longest, steps)
+	l.whole += whole
+	l.work += whole * float64(steps)
 }
 
 // overlap is the share of the shorter term that adds to the longer one in cost.
@@ -35,12 +42,16 @@ type tileModel struct {
 	worker, fixed float64 // as in Rate
 	resident      int     // workgroups that the device runs at once
 	fits          bool
+	// Of the tile table, where chooseByCost finds them without divisions: logarithms
+	// of its sizes, and whether tiles at the edges take less.
+	tm, tn, tk uint8
+	halves     bool
 }
 
-// work is what tiles of that many K steps each take of a saturated compute unit,
-// in microseconds.
-func (t *tileModel) work(tiles, steps int) float64 {
-	return float64(tiles) * (float64(steps)*t.busy + t.worker)
+// work is what whole tiles of that many K steps each take of a saturated compute
+// unit, in microseconds.
+func (t *tileModel) work(tiles float64, steps int) float64 {
+	return tiles * (float64(steps)*t.busy + t.worker)
 }
 
 // set derives the model.
@@ -63,6 +74,7 @@ func (m *model) setTile(id TileID) {
 		busy: busy, alone: max(r.Step, busy),
 		worker: r.Worker, fixed: r.Fixed,
 		resident: d.resident(id), fits: d.Fits(id, m.compute),
+		tm: shift(t.TM), tn: shift(t.TN), tk: shift(t.TK), halves: t.HalfRows > 0 || t.HalfCols > 0,
 	}
 }
 
@@ -72,7 +84,7 @@ func (m *model) cost(id TileID, s Schedule, l load) (gemm, fixup float64) {
 	if l.tiles == 0 {
 		return 0, 0
 	}
-	longest, workers, slots := float64(l.longest), float64(l.tiles), 0.0
+	longest, workers, slots := float64(l.longest), l.whole, 0.0
 	switch s {
 	case ScheduleBatched:
 		longest = math.Max(longest, float64(m.batchSteps(id, l)))
@@ -94,7 +106,7 @@ func (m *model) cost(id TileID, s Schedule, l load) (gemm, fixup float64) {
 			return m.clusterCost(id, l, size), 0
 		}
 	}
-	gemm = m.launch(id, longest, workers, l.steps)
+	gemm = m.launch(id, longest, workers, l.work)
 	if slots > 0 {
 		d := &m.device
 		bytes := slots * float64(4*tiles[id].TM*tiles[id].TN)
@@ -103,7 +115,7 @@ func (m *model) cost(id TileID, s Schedule, l load) (gemm, fixup float64) {
 	return gemm, fixup
 }
 
-// launch predicts the microseconds of a launch of workers, of which the longest
+// launch predicts the microseconds of a launch of whole workers, of which the longest
 // has that many steps and all together have the sum.
 //
 // There are two terms: the longest worker alone, and the work that each compute
@@ -130,7 +142,7 @@ func (m *model) launch(id TileID, longest, workers, sum float64) float64 {
 func (m *model) lptCost(id TileID, l load) float64 {
 	t, d := &m.tiles[id], &m.device
 	tile := float64(l.longest)*t.alone + t.worker
-	work := (l.steps*t.busy + float64(l.tiles)*t.worker) / float64(max(d.ComputeUnits, 1))
+	work := (l.work*t.busy + l.whole*t.worker) / float64(max(d.ComputeUnits, 1))
 	return d.LaunchMicros + t.fixed + math.Max(tile, work) + lptOverlap*math.Min(tile, work)
 }
 
@@ -170,6 +182,10 @@ func (m *model) cheapest(id TileID, l load) (best Schedule, micros float64) {
 			}
 		case ScheduleDataParallel, ScheduleBatched:
 			if tiles[id].Unit == UnitWGMMA {
+				continue
+			}
+		case ScheduleSplitK: // data-parallel, if there is nothing to cut
+			if tiles[id].Unit == UnitWGMMA && m.splitSteps(id, l) >= l.longest {
 				continue
 			}
 		case ScheduleCluster:
@@ -224,19 +240,39 @@ func (p *Plan) chooseByCost() {
 		if !q.Writes() {
 			continue
 		}
+		var rows, cols, steps [maxShift + 1]int // of the problem, cut by 1 << index
+		for by := range rows {
+			rows[by], cols[by], steps[by] = ceilShift(q.M, uint8(by)), ceilShift(q.N, uint8(by)), max(ceilShift(q.depth(), uint8(by)), 1)
+		}
 		best, bestID := math.Inf(1), 0
 		for id := range m.tiles {
-			if t := &m.tiles[id]; t.fits {
-				n, steps := tiles[id].count(q)
-				uniform[id].addTiles(n, steps)
-				if work := t.work(n, steps); work < best {
-					best, bestID = work, id
-				}
+			t := &m.tiles[id]
+			if !t.fits {
+				continue
+			}
+			n, steps := rows[t.tm]*cols[t.tn], steps[t.tk]
+			whole := float64(n)
+			if t.halves {
+				whole = tiles[id].whole(q)
+			}
+			uniform[id].addTiles(n, steps, whole)
+			if work := t.work(whole, steps); work < best {
+				best, bestID = work, id
 			}
 		}
 		p.Choice[i] = TileID(bestID)
 		mixed[bestID].add(&tiles[bestID], q)
 	}
+	p.takeCheapest(&uniform, &mixed)
+}
+
+// maxShift is the logarithm of the largest size of a tile.
+const maxShift = 7
+
+// takeCheapest takes one tile shape for all problems if that is predicted to take
+// less than what was chosen for each.
+func (p *Plan) takeCheapest(uniform, mixed *[NumTiles]load) {
+	m := &p.scratch.model
 	best, bestTile := 0.0, -1
 	for id := range tiles {
 		if mixed[id].tiles > 0 {

@@ -1,8 +1,10 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,7 +42,8 @@ func checkPlan(t *testing.T, p *Plan) {
 		}
 	}
 	type tileAt struct{ problem, row, col int32 }
-	depth := map[tileAt]int32{}   // k summed up so far
+	depth := map[tileAt]int32{} // k summed up so far
+	ranges := map[tileAt][][2]int32{}
 	partial := map[int32]tileAt{} // slot -> its tile, within the slot size
 	seen := map[[2]int]bool{}     // ranges of the workspace in use
 	finished := map[tileAt]int{}  // stores to C that end a tile
@@ -83,6 +86,7 @@ func checkPlan(t *testing.T, p *Plan) {
 				check(int(s.Row)*tile.TM < q.M && int(s.Col)*tile.TN < q.N, "tile outside C")
 				at := tileAt{s.Problem, s.Row, s.Col}
 				depth[at] += s.K1 - s.K0
+				ranges[at] = append(ranges[at], [2]int32{s.K0, s.K1})
 				r := tile.reach(q, s)
 				for j, base := range [3]int{l.BaseA, l.BaseB, l.BaseC} {
 					check(r[j].first == r[j].end || r[j].first >= base && r[j].end <= base+[3]int{l.SpanA, l.SpanB, l.SpanC}[j], "outside the window")
@@ -118,6 +122,12 @@ func checkPlan(t *testing.T, p *Plan) {
 			for col := range cols {
 				at := tileAt{int32(i), int32(row), int32(col)}
 				check(depth[at] == int32(q.depth()), "K not covered exactly once")
+				slices.SortFunc(ranges[at], func(x, y [2]int32) int { return cmp.Compare(x[0], y[0]) })
+				end := int32(0)
+				for _, r := range ranges[at] {
+					check(r[0] == end, "K ranges with a gap or an overlap")
+					end = r[1]
+				}
 				check(finished[at] == 1, "tile not finished exactly once")
 				delete(finished, at)
 			}

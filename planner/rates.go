@@ -63,12 +63,11 @@ func (d *Device) MaxEfficiency(id TileID, c Compute) float64 {
 
 // The rates below are fits of the model to measured times of 72 batches of 8 to
 // 256 problems with sizes uniform in [16, 128..512] and K in [16, 128..1024], on
-// an H200 with driver 580: data-parallel, LPT for warpgroup kernels, and split-K.
-// Tiles near the best of a batch count most; the root mean square of their relative
-// error is 5 to 10 percent a row. On the CUDA kernels, what the planner chose by
-// them took between 12 percent less and 28 percent more than the best forced tile
-// and schedule of an earlier run, and as long in the geometric mean. TF32 rates are
-// estimates from those, because one product takes a third off at most.
+// an H200 with driver 580: data-parallel, LPT for warpgroup kernels, and split-K; TF32
+// to 20 of the batches. Tiles near the best of a batch count most; the root mean square
+// of their relative error is 5 to 11 percent a row. On the CUDA kernels, what the planner
+// chooses by them takes 0.8 percent longer than the best forced tile and schedule of the
+// same run (mean; 10 percent at most), in TF32 1.3 percent.
 var (
 	// WGSL kernels through Vulkan, GPU timestamps.
 	wgslRates = Rates{Tiles: [NumTiles]Rate{
@@ -88,30 +87,32 @@ var (
 	}}
 	// CUDA kernels, nodes of a CUDA graph. HIP kernels come from the same text.
 	nativeRates = Rates{Tiles: [NumTiles]Rate{
-		{0.118, 0.264, 0.14, 0.026},
-		{0.154, 0.388, 0.00, 0.051},
-		{0.294, 0.450, 0.00, 0.039},
-		{0.337, 0.548, 0.00, 0.129},
-		{0.543, 0.669, 0.00, 0.338},
-		{0.129, 0.201, 0.38, 0.017},
-		{0.284, 0.411, 0.67, 0.110},
-		{0.494, 0.320, 0.46, 0.134},
-		{0.471, 0.321, 1.04, 0.183},
-		{0.561, 0.610, 0.00, 0.168},
-		{0.644, 0.606, 0.00, 0.409},
-		{0.702, 0.952, 0.00, 0.392},
-		{0.674, 0.512, 0.29, 0.540},
-		{0.548, 0.051, 1.03, 0.566},
-		{0.982, 1.073, 0.44, 0.548},
-		{1.189, 0.676, 0.34, 1.125},
-		{1.177, 0.109, 0.52, 1.516},
-		{1.507, 0.371, 0.06, 2.037},
+		{0.118, 0.262, 0.13, 0.025},
+		{0.153, 0.387, 0.00, 0.046},
+		{0.292, 0.442, 0.00, 0.031},
+		{0.337, 0.546, 0.00, 0.129},
+		{0.541, 0.665, 0.00, 0.327},
+		{0.128, 0.200, 0.37, 0.016},
+		{0.283, 0.422, 0.62, 0.110},
+		{0.495, 0.322, 0.43, 0.136},
+		{0.471, 0.327, 0.93, 0.192},
+		{0.560, 0.607, 0.00, 0.163},
+		{0.643, 0.603, 0.00, 0.401},
+		{0.700, 0.946, 0.00, 0.386},
+		{0.672, 0.511, 0.22, 0.540},
+		{0.566, 0.077, 1.04, 0.547},
+		{1.021, 1.056, 0.72, 0.577},
+		{1.319, 0.602, 0.38, 1.310},
+		{1.165, 0.160, 0.49, 1.611},
+		{1.629, 0.218, 0.40, 2.120},
+		{2.080, 0.484, 0.33, 3.586},
 	}, TF32: [NumTiles]Rate{
-		NumFMATiles: {0.600, 0.051, 1.00, 0.500},
-		{1.490, 0.900, 0.44, 0.450},
-		{1.450, 0.600, 0.34, 1.050},
-		{1.400, 0.109, 0.52, 1.450},
-		{1.800, 0.350, 0.06, 1.950},
+		NumFMATiles: {0.718, 0.047, 1.17, 0.570},
+		{1.506, 0.570, 1.11, 0.628},
+		{1.616, 0.405, 0.55, 1.071},
+		{1.616, 0.320, 0.01, 1.554},
+		{2.163, 0.019, 0.75, 1.877},
+		{2.709, 0.521, 0.09, 2.886},
 	}}
 )
 

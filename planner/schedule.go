@@ -44,6 +44,32 @@ func (t *Tile) count(q *Problem) (tiles, steps int) {
 	return rows * cols, t.steps(q)
 }
 
+// Fraction is what the tile at a place of a problem takes, relative to a whole tile:
+// see HalfRows.
+func (t *Tile) Fraction(q *Problem, row, col int32) float64 {
+	fraction := 1.0
+	if t.HalfRows > 0 && 2*(q.M-int(row)*t.TM) <= t.TM {
+		fraction = t.HalfRows
+	}
+	if t.HalfCols > 0 && 2*(q.N-int(col)*t.TN) <= t.TN {
+		fraction *= t.HalfCols
+	}
+	return fraction
+}
+
+// whole is the sum of Fraction over a problem's tiles.
+func (t *Tile) whole(q *Problem) float64 {
+	rows, cols := t.grid(q)
+	whole := float64(rows * cols)
+	if t.HalfRows > 0 && 2*(q.M-(rows-1)*t.TM) <= t.TM {
+		whole -= float64(cols) * (1 - t.HalfRows)
+	}
+	if t.HalfCols > 0 && 2*(q.N-(cols-1)*t.TN) <= t.TN {
+		whole *= 1 - (1-t.HalfCols)/float64(cols)
+	}
+	return whole
+}
+
 // shift is the logarithm of a tile's size, which is a power of two: shifts take
 // a twentieth of the time of divisions, which planning would else spend half of
 // its time on.
@@ -124,9 +150,9 @@ func (m *model) batchSteps(id TileID, l load) int {
 }
 
 // dealLPT gives the tiles, longest first, to as many workers as the device runs
-// at once. While there are few tiles for each, every tile goes to the worker that
-// has least to do (Graham's rule); with more than lptRounds it takes too long to
-// find that worker, and dealing forth and back is as even.
+// at once. Every tile goes to the worker that has least to do (Graham's rule). Of many
+// tiles that goes for the last rounds: finding the worker takes longer than all else
+// in planning, and what dealing forth and back before leaves uneven, they make even.
 func dealLPT(p *Plan, g *group) {
 	workers := p.scratch.model.lptWorkers(g.Tile, g.load)
 	t := &p.scratch.model.tiles[g.Tile]
@@ -134,26 +160,31 @@ func dealLPT(p *Plan, g *group) {
 	for w := range workers {
 		heap = append(heap, workerLoad{worker: int32(w)})
 	}
-	even := g.load.tiles > lptRounds*workers
+	forthAndBack := max(g.load.tiles/workers-lptRounds, 0) * workers
 	p.forTiles(g, func(s Segment, steps int) {
 		round, w := len(tiles)/workers, len(tiles)%workers
-		tiles = append(tiles, s)
-		switch {
-		case !even:
+		micros := (float64(steps)*t.busy + t.worker) * g.tile.Fraction(&p.Batch[s.Problem], s.Row, s.Col)
+		if len(tiles) < forthAndBack {
+			if round%2 == 1 {
+				w = workers - 1 - w
+			}
+			heap[w].micros += micros
+		} else {
+			if len(tiles) == forthAndBack {
+				order(heap)
+			}
 			w = int(heap[0].worker)
-			heap[0].micros += float64(steps)*t.busy + t.worker
-			sink(heap)
-		case round%2 == 1:
-			w = workers - 1 - w
+			heap[0].micros += micros
+			sink(heap, 0)
 		}
+		tiles = append(tiles, s)
 		owners = append(owners, int32(w))
 	})
 	p.scratch.tiles, p.scratch.owners, p.scratch.heap = tiles, owners, heap
 	p.giveTiles(workers)
 }
 
-// lptRounds is the number of tiles for each worker above which dealLPT deals forth
-// and back.
+// lptRounds is the number of tiles for each worker that dealLPT deals by Graham's rule.
 const lptRounds = 8
 
 // giveTiles appends the tiles of dealLPT, sorted by worker, and closes the workers.
@@ -189,9 +220,16 @@ func (x workerLoad) less(y workerLoad) bool {
 	return x.micros < y.micros || x.micros == y.micros && x.worker < y.worker
 }
 
-// sink restores a heap whose first element has grown.
-func sink(heap []workerLoad) {
-	for at := 0; ; {
+// order makes a heap.
+func order(heap []workerLoad) {
+	for at := len(heap)/2 - 1; at >= 0; at-- {
+		sink(heap, at)
+	}
+}
+
+// sink restores a heap in which one element has grown.
+func sink(heap []workerLoad, at int) {
+	for {
 		child := 2*at + 1
 		if child >= len(heap) {
 			return

@@ -29,7 +29,7 @@ func (m *model) work(q *Problem) float64 {
 	best := math.Inf(1)
 	for id := range m.tiles {
 		if t := &m.tiles[id]; t.fits {
-			best = min(best, t.work(tiles[id].count(q)))
+			best = min(best, t.work(tiles[id].whole(q), tiles[id].steps(q)))
 		}
 	}
 	return best

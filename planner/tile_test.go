@@ -57,6 +57,7 @@ func TestTileTable(t *testing.T) {
 			require.Zero(t, tile.TK%4+tile.TM%4+tile.TN%4, "steps and tiles keep 16-byte alignment")
 			for _, size := range []int{tile.TM, tile.TN, tile.TK} {
 				require.Equal(t, size, 1<<shift(size), "a power of two")
+				require.LessOrEqual(t, size, 1<<maxShift)
 			}
 			require.LessOrEqual(t, max(tile.TM, tile.TN), 1<<15, "rows and columns fit in 16 bits")
 		})

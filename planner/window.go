@@ -96,11 +96,15 @@ func (t *Tile) reach(q *Problem, s *Segment) windows {
 	return w
 }
 
-// panelDepth is the longest K range, a multiple of TK, of which every tile of
-// the problem fits in a window.
+// panelDepth is the longest K range of which every tile of the problem fits in a
+// window: all of K, or else a multiple of TK, which may be 0.
 func (p *Plan) panelDepth(t *Tile, q *Problem) int {
+	whole := q.depth()
+	if whole == 0 { // A and B are not read
+		return 1
+	}
 	limit := p.Device.spanLimit() - baseAlign
-	depth := min(roundUp(max(q.depth(), 1), t.TK), p.Device.maxDepth(t))
+	depth := min(whole, p.Device.maxDepth(t))
 	fit := func(ld int, strided bool, extent int) {
 		if strided { // K runs down the rows: (depth-1)*ld + extent
 			depth = min(depth, (limit-extent)/max(ld, 1)+1)
@@ -110,6 +114,9 @@ func (p *Plan) panelDepth(t *Tile, q *Problem) int {
 	}
 	fit(q.A.LD, q.TransA, min(t.TM, q.M))
 	fit(q.B.LD, !q.TransB, min(t.TN, q.N))
+	if depth == whole {
+		return whole
+	}
 	return depth / t.TK * t.TK
 }
 
@@ -155,6 +162,9 @@ func (p *Plan) dealWindows(g *group) error {
 			return problemError(int(o.problem), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.tile.Name, limit, p.Device.Name)
 		}
 		rows, cols := g.tile.grid(q)
+		if err := p.room(rows * cols * max(ceilDiv(q.depth(), panel), 1)); err != nil {
+			return err
+		}
 		for k0 := 0; k0 == 0 || k0 < q.depth(); k0 += panel {
 			if k0 > 0 {
 				flush() // the panel before this one must be in C
@@ -187,7 +197,7 @@ func (p *Plan) launchWindow(g *group, first int, w windows) {
 	part.load = load{}
 	for i := range segments {
 		depth := int(segments[i].K1 - segments[i].K0)
-		part.load.addTiles(1, max(ceilDiv(depth, g.tile.TK), 1))
+		part.load.addTiles(1, max(ceilDiv(depth, g.tile.TK), 1), 1)
 	}
 	from := len(p.Launches)
 	cost, _ := p.scratch.model.cost(g.Tile, ScheduleDataParallel, part.load)

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Builds the products of native/ for NVIDIA GPUs: needs nvcc, no GPU and no Go.
-# Usage: scripts/cuda.sh [DIRECTORY]   (default native/products)
+# Builds the products of native/ for NVIDIA GPUs, and what native/cuda/clocks embeds:
+# needs nvcc, no GPU and no Go.
+# Usage: scripts/cuda.sh [DIRECTORY [DIRECTORY]]   (default native/products native/cuda/clocks)
 set -eu
 cd "$(dirname "$0")/../native"
 out=${1:-products}
-mkdir -p "$out"
+clocks=${2:-cuda/clocks}
+mkdir -p "$out" "$clocks"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -13,9 +15,10 @@ for arch in 80 90a; do
 	(nvcc $flags -arch=sm_$arch -cubin --split-compile=0 -Xptxas -v -o "$work/sm_$arch.cubin" kernels.cu 2>"$work/sm_$arch.log" ||
 		cat "$work/sm_$arch.log" >&2) &
 done
+nvcc $flags -arch=sm_90a -cubin --split-compile=0 -DBG_CLOCKS -o "$work/sm_90a_clocks.cubin" kernels.cu &
 nvcc $flags -arch=compute_80 -ptx -o "$work/compute_80.ptx" kernels.cu
 wait
-ls "$work/sm_80.cubin" "$work/sm_90a.cubin" >/dev/null # stops when one is missing
+ls "$work/sm_80.cubin" "$work/sm_90a.cubin" "$work/sm_90a_clocks.cubin" >/dev/null # stops when one is missing
 
 # The text uses nothing newer than PTX 7.0, the first version that knows sm_80, so
 # that drivers of CUDA 11 on load it. The pragma is a hint of newer compilers.
@@ -36,6 +39,7 @@ done | sort >"$out/resources.tsv"
 for f in sm_80.cubin sm_90a.cubin compute_80.ptx; do
 	gzip -9 -n -c "$work/$f" >"$out/$f.gz"
 done
+gzip -9 -n -c "$work/sm_90a_clocks.cubin" >"$clocks/sm_90a_clocks.cubin.gz"
 {
 	nvcc --version | sed -n 's/^Cuda compilation tools, /# nvcc /p'
 	sha256sum dialect_cuda.h gemm.cuh fragment.cuh tensor_cuda.h tensor.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh

@@ -1,0 +1,272 @@
+package planner
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tape is what the fuzzer writes and a case is read from; behind its end there are
+// zeros.
+type tape struct{ data []byte }
+
+func (t *tape) byte() int {
+	if len(t.data) == 0 {
+		return 0
+	}
+	b := t.data[0]
+	t.data = t.data[1:]
+	return int(b)
+}
+
+// upTo returns a number of [0, limit], small ones more often.
+func (t *tape) upTo(limit int) int {
+	n := 0
+	for range t.byte() % 5 {
+		n = n<<8 | t.byte()
+	}
+	return n % (limit + 1)
+}
+
+func pick[T any](t *tape, from ...T) T { return from[t.byte()%len(from)] }
+
+// device is one of the table, or one with other limits.
+func (t *tape) device() *Device {
+	d := known[t.byte()%len(known)]
+	if t.byte()%2 == 1 {
+		d.MaxBinding = pick(t, d.MaxBinding, 64<<10, 1<<20, 1<<31-4)
+		d.MaxTrips = pick(t, d.MaxTrips, 0, 100, 32767)
+		d.MaxWorkers = pick(t, d.MaxWorkers, 0, 3, 65535)
+		d.ComputeUnits = pick(t, d.ComputeUnits, 1, 1024)
+	}
+	return &d
+}
+
+func (t *tape) options() Options {
+	o := Options{
+		Compute:   pick(t, ComputeF32Emulated, ComputeF32, ComputeTF32, "", "half"),
+		Rule:      pick(t, "", RuleCost, RuleZhang2025),
+		Schedule:  pick(t, append(Schedules(), ScheduleAuto)...),
+		TLP:       pick[TLPEquation](t, 0, TLPEq3, TLPEq4, 7),
+		Threshold: pick(t, 0, 1e5, -1, math.Inf(1), math.NaN()),
+	}
+	if t.byte()%2 == 1 {
+		o.Tile = tiles[t.byte()%NumTiles].Name
+	}
+	return o
+}
+
+// problem is of any kind, with few tiles. Its matrices lie behind those before it, or
+// anywhere.
+func (t *tape) problem(end *[3]int) Problem {
+	limits := pick(t, [3]int{9, 9, 9}, [3]int{300, 300, 300}, [3]int{20, 20, 1 << 17}, [3]int{1 << 13, 8, 40}, [3]int{8, 1 << 13, 40})
+	p := Problem{M: t.upTo(limits[0]), N: t.upTo(limits[1]), K: t.upTo(limits[2]), TransA: t.byte()%2 == 1, TransB: t.byte()%2 == 1,
+		Alpha: pick[float32](t, 1, 0, -2.5), Beta: pick[float32](t, 0, 1, 3)}
+	place := func(i, rows, cols int) Matrix {
+		m := Matrix{Offset: end[i], LD: cols}
+		switch t.byte() % 6 {
+		case 1:
+			m.LD += t.upTo(9)
+		case 2:
+			m.LD = (cols + 3) / 4 * 4
+			m.Offset = roundUp(m.Offset, 4)
+		case 3:
+			m.Offset += t.upTo(math.MaxInt32)
+		case 4:
+			m.LD = t.upTo(MaxDim)
+		case 5:
+			m.Offset = t.upTo(1<<16) * t.upTo(math.MaxInt32)
+		}
+		end[i] = max(end[i], m.end(rows, cols))
+		return m
+	}
+	rows, cols := p.ShapeA()
+	p.A = place(0, rows, cols)
+	rows, cols = p.ShapeB()
+	p.B = place(1, rows, cols)
+	p.C = place(2, p.M, p.N)
+	return p
+}
+
+func (t *tape) batch() (b Batch) {
+	var end [3]int
+	for range t.byte() % 8 {
+		b = append(b, t.problem(&end))
+	}
+	return b
+}
+
+// FuzzPlan: whatever the batch, the device and the options are, there is an error
+// or a plan that computes every tile once, within the device's limits, and its
+// encoding says the same.
+func FuzzPlan(f *testing.F) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 400 {
+		data := make([]byte, 20+rng.IntN(200))
+		for i := range data {
+			data[i] = byte(rng.Uint32() >> (rng.IntN(2) * 5)) // small ones too
+		}
+		f.Add(data)
+	}
+	reused := new(Plan) // by one case after the other
+	f.Fuzz(func(t *testing.T, data []byte) {
+		in := &tape{data}
+		d, o, b := in.device(), in.options(), in.batch()
+		p, err := New(d, b, o)
+		if err != nil {
+			require.True(t, explained(err), "%v", err)
+			require.Error(t, reused.Build(d, b, o))
+			return
+		}
+		if len(p.Segments) > 20_000 { // many narrow windows: the checks would take seconds
+			return
+		}
+		checkPlan(t, p)
+		checkCost(t, p)
+		checkWorkspace(t, p)
+		checkTrips(t, p)
+		words := p.Encode(nil)
+		checkWords(t, p, words)
+		require.NoError(t, reused.Build(d, b, o))
+		require.Equal(t, words, reused.Encode(nil), "a plan in reused memory is another")
+		require.Equal(t, p.Explain(), reused.Explain())
+	})
+}
+
+// explained reports whether an error says what the caller can change.
+func explained(err error) bool {
+	var problem *ProblemError
+	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation",
+		"needs tensor cores", "uses tensor cores", "bytes of workgroup memory"}, func(s string) bool { return strings.Contains(err.Error(), s) })
+}
+
+func checkCost(t *testing.T, p *Plan) {
+	t.Helper()
+	sum := 0.0
+	for _, l := range p.Launches {
+		require.Positive(t, l.Cost)
+		sum += l.Cost
+	}
+	require.InDelta(t, p.Cost, sum, 1e-9*sum)
+	require.False(t, math.IsInf(sum, 0))
+	require.Positive(t, p.TLP+1) // not NaN
+}
+
+// checkWorkspace: the workspace ends with its last slot, or less than a partial tile
+// of another shape behind it.
+func checkWorkspace(t *testing.T, p *Plan) {
+	t.Helper()
+	end, largest := 0, 0
+	for _, s := range p.Segments {
+		tile := p.Choice[s.Problem].Tile()
+		end = max(end, int(s.Slot+1)*tile.TM*tile.TN)
+		largest = max(largest, tile.TM*tile.TN)
+	}
+	require.LessOrEqual(t, end, p.Workspace)
+	require.Less(t, p.Workspace, end+max(largest, 1))
+	require.LessOrEqual(t, uint64(end), uint64(math.MaxUint32), "element numbers are 32-bit")
+}
+
+// checkTrips adds up the turns of all loops of a thread, as maxDepth and tripSteps
+// count them. A limit below a tile's own tail cannot be kept.
+func checkTrips(t *testing.T, p *Plan) {
+	t.Helper()
+	for _, l := range p.Launches {
+		tk := l.Tile.Tile().TK
+		if p.Device.MaxTrips < tk+3 || l.Fixup {
+			continue
+		}
+		for w := l.First; w < l.First+l.Count; w++ {
+			trips := 0
+			for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
+				depth := int(s.K1 - s.K0)
+				trips += 1 + depth/tk
+				if depth%tk > 0 {
+					trips += 1 + depth%tk
+				}
+			}
+			require.LessOrEqual(t, trips, p.Device.MaxTrips, "worker %d of %+v", w, l)
+		}
+	}
+}
+
+// checkWords reads the encoding as a kernel does, and compares it with the plan.
+func checkWords(t *testing.T, p *Plan, words []uint32) {
+	t.Helper()
+	require.Len(t, words, p.Words())
+	require.Equal(t, []uint32{Version, uint32(len(words)), uint32(len(p.Launches)), uint32(p.Workspace)}, words[:4])
+	for i, l := range p.Launches {
+		record := words[HeaderWords+i*RecordWords:][:RecordWords]
+		bits := record[0]
+		flag := func(n int) bool { return bits>>n&1 == 1 }
+		require.Equal(t, l.Kernel, Kernel{Tile: TileID(bits), TransA: flag(8), TransB: flag(9), Wide: flag(10), Loop: flag(11),
+			Split: flag(12), Fixup: flag(13), TF32: flag(14), Cluster: uint8(bits >> 16)})
+		require.Equal(t, uint32(l.Count), record[1])
+		for j, base := range [...]int{l.BaseA, l.BaseB, l.BaseC} {
+			require.Equal(t, uint64(base), uint64(record[4+2*j])|uint64(record[5+2*j])<<32)
+		}
+		items, table := words[record[2]:], words[record[3]:]
+		if l.Fixup {
+			for j := range l.Count {
+				checkFixup(t, p, &l, items[j*FixupWords:], &p.Fixups[l.First+j])
+			}
+			continue
+		}
+		for w := range l.Count {
+			first, end := uint32(w), uint32(w+1)
+			if l.Loop {
+				first, end = table[w], table[w+1]
+			}
+			segments := p.Segments[p.Workers[l.First+w]:p.Workers[l.First+w+1]]
+			require.Len(t, segments, int(end-first))
+			for j := range segments {
+				checkItem(t, p, &l, items[(first+uint32(j))*ItemWords:], &segments[j])
+			}
+		}
+	}
+}
+
+func checkItem(t *testing.T, p *Plan, l *Launch, w []uint32, s *Segment) {
+	q, tile := &p.Batch[s.Problem], l.Tile.Tile()
+	row, col, k0 := int(s.Row)*tile.TM, int(s.Col)*tile.TN, int(s.K0)
+	want := [ItemWords]uint32{
+		3: uint32(s.K1 - s.K0), 4: uint32(q.A.LD), 5: uint32(q.B.LD), 6: uint32(q.C.LD),
+		7: uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16,
+		8: math.Float32bits(q.Alpha), 9: math.Float32bits(q.Beta), 10: uint32(s.Slot), 11: w[11],
+	}
+	offsets := [3]int{q.elementA(row, k0) - l.BaseA, q.elementB(k0, col) - l.BaseB, q.C.Offset + row*q.C.LD + col - l.BaseC}
+	for i, off := range offsets {
+		if i < 2 && want[3] == 0 {
+			want[i] = w[i] // not read
+			continue
+		}
+		if off != int(uint32(off)) {
+			t.Fatalf("element %d of operand %d does not fit in 32 bits", off, i)
+		}
+		want[i] = uint32(off)
+	}
+	if s.Accumulate {
+		want[9] = math.Float32bits(1)
+	}
+	if [ItemWords]uint32(w) != want {
+		t.Fatalf("item %v of segment %+v, want %v", w[:ItemWords], *s, want)
+	}
+	if wide := (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0; wide != (w[11] == ItemWide) {
+		t.Fatalf("flags %d of segment %+v of %+v", w[11], *s, *q)
+	}
+}
+
+func checkFixup(t *testing.T, p *Plan, l *Launch, w []uint32, f *Fixup) {
+	q, tile := &p.Batch[f.Problem], l.Tile.Tile()
+	row, col := int(f.Row)*tile.TM, int(f.Col)*tile.TN
+	require.Equal(t, []uint32{
+		uint32(q.C.Offset + row*q.C.LD + col), uint32(q.C.LD),
+		uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16, uint32(f.Slot),
+		math.Float32bits(q.Alpha), math.Float32bits(q.Beta), uint32(f.Count), 0,
+	}, w[:FixupWords])
+}
