@@ -1,17 +1,21 @@
 # make demo    set up what is missing, then plan and run a batch, verified
 # make test    set up what is missing, then run all tests
-# make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector
+# make check   what CI runs: formatting, vet, staticcheck, tidy, vulnerabilities, tests, race detector
+# make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
+# make soak    random batches on every backend for SOAK (10m), with memory and handles flat
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
 # make cuda    rebuild the CUDA kernels after a change of native/, where nvcc is
 # make hip     rebuild the HIP kernels, where clang-19 and lld-19 are
 
 GO          ?= go
+FUZZTIME    ?= 60s
+SOAK        ?= 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Pure-Go packages: the race detector cannot see into the WebGPU library, and its
 # build of the binding would take minutes.
 RACE        := ./planner/... ./wgsl/... ./native/... ./internal/... ./dispatch/... ./capi/...
 
-.PHONY: demo build test check fmt vet staticcheck tidy race bench golden capi cuda hip setup
+.PHONY: demo build test check fmt vet staticcheck tidy vulncheck race fuzz soak bench golden capi cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -28,7 +32,7 @@ test: setup
 # WebGPU must run, on Mesa's software driver if need be, and so must the compilers
 # of the HIP kernels and of their emulation: tests of these may not skip.
 check: export BATCHGEMM_REQUIRE = webgpu,clang
-check: setup fmt vet staticcheck tidy test race
+check: setup fmt vet staticcheck tidy vulncheck test race
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
@@ -43,14 +47,23 @@ staticcheck:
 tidy:
 	$(GO) mod tidy -diff
 
+vulncheck:
+	@GO=$(GO) scripts/vulncheck.sh
+
 race:
 	$(GO) test -race -short $(RACE)
+
+fuzz: setup
+	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
+
+soak: setup
+	BATCHGEMM_SOAK=$(SOAK) $(GO) test -count=1 -timeout 0 -v -run TestSoak ./internal/soak
 
 bench:
 	$(GO) test -run xxx -bench . -benchmem ./planner ./wgsl ./internal/cpu
 
 golden:
-	$(GO) test ./planner ./wgsl ./native ./internal/bench ./cmd/... -update
+	$(GO) test ./planner ./wgsl ./native ./internal/bench ./internal/report ./cmd/... -update
 
 capi:
 	GO=$(GO) scripts/capi.sh bin

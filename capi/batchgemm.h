@@ -20,8 +20,8 @@
  * unknown, was closed, or is of another kind gives BG_ERR_HANDLE.
  *
  * Threads. Any thread may call anything at any time, also with the same handles.
- * What is closed while another call uses it lives until that call ends. Calls to a
- * CUDA device leave its GPU's primary context current on the calling thread.
+ * What is closed while another call uses it lives until that call ends. The calling
+ * thread's current CUDA context, or HIP device, is after a call what it was before.
  *
  * Processes. The library runs threads of its own (it is written in Go), and a
  * child of fork() has none of them: there every call returns BG_ERR_FORKED. Start

@@ -66,6 +66,7 @@ type fakeDevice struct {
 	closes            atomic.Int32
 	submit, read      func() error // nil: go on
 	prepare, alloc    func() error
+	write             func() error
 }
 
 func (d *fakeDevice) Info() driver.Info { return d.info }
@@ -146,6 +147,11 @@ type fakeBuffer struct {
 }
 
 func (b *fakeBuffer) Write(ctx context.Context, offset int, src []float32) error {
+	if b.device.write != nil {
+		if err := b.device.write(); err != nil {
+			return err
+		}
+	}
 	b.device.writes.Add(1)
 	b.device.written.Add(int64(len(src)))
 	return b.Buffer.Write(ctx, offset, src)

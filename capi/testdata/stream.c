@@ -7,7 +7,8 @@
 
 typedef unsigned long long pointer;
 static int (*cuInit)(unsigned), (*cuDeviceGet)(int *, int), (*cuDeviceGetAttribute)(int *, int, int);
-static int (*cuDevicePrimaryCtxRetain)(void **, int), (*cuDevicePrimaryCtxRelease_v2)(int), (*cuCtxSetCurrent)(void *);
+static int (*cuDevicePrimaryCtxRetain)(void **, int), (*cuDevicePrimaryCtxRelease_v2)(int);
+static int (*cuCtxGetCurrent)(void **), (*cuCtxSetCurrent)(void *);
 static int (*cuStreamCreate)(void **, unsigned), (*cuStreamDestroy_v2)(void *);
 static int (*cuMemAlloc_v2)(pointer *, size_t), (*cuMemFree_v2)(pointer);
 static int (*cuMemcpyHtoDAsync_v2)(pointer, const void *, size_t, void *), (*cuMemcpyDtoHAsync_v2)(void *, pointer, size_t, void *);
@@ -24,6 +25,7 @@ static void load(void) {
 	LOAD(cuDeviceGetAttribute);
 	LOAD(cuDevicePrimaryCtxRetain);
 	LOAD(cuDevicePrimaryCtxRelease_v2);
+	LOAD(cuCtxGetCurrent);
 	LOAD(cuCtxSetCurrent);
 	LOAD(cuStreamCreate);
 	LOAD(cuStreamDestroy_v2);
@@ -123,14 +125,17 @@ static int counted(int kind) {
 
 int main(void) {
 	int ordinal, before[KINDS];
-	void *context, *stream;
+	void *context, *stream, *current;
 	bg_device device, on_stream, on_default;
 	load();
 	CHECK(cuInit(0) == 0 && cuDeviceGet(&ordinal, 0) == 0 && cuDevicePrimaryCtxRetain(&context, ordinal) == 0);
 	CHECK(cuCtxSetCurrent(context) == 0 && cuStreamCreate(&stream, 1) == 0);
 	for (int i = 0; i < KINDS; i++) before[i] = counted(i);
 
+	CHECK(cuCtxSetCurrent(NULL) == 0);
 	OK(bg_open("cuda", 0, &device));
+	CHECK(cuCtxGetCurrent(&current) == 0 && current == NULL);
+	CHECK(cuCtxSetCurrent(context) == 0);
 	OK(bg_open_on_stream(device, (uintptr_t)stream, &on_stream));
 	OK(bg_open_on_stream(device, 0, &on_default));
 	test_refuses(device);
@@ -140,7 +145,7 @@ int main(void) {
 	OK(bg_close(on_stream));
 	OK(bg_close(on_default));
 
-	CHECK(cuCtxSetCurrent(context) == 0);
+	CHECK(cuCtxGetCurrent(&current) == 0 && current == context);
 	for (int i = 0; i < KINDS; i++) CHECK(counted(i) == before[i]);
 	CHECK(cuStreamDestroy_v2(stream) == 0 && cuDevicePrimaryCtxRelease_v2(ordinal) == 0);
 	puts("ok");

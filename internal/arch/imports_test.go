@@ -34,10 +34,12 @@ var allowed = map[string][]string{
 	"internal/tune":       {"planner"},
 	"internal/ratefile":   {"planner", "dispatch/driver", "internal/atomicfile"},
 	"internal/arch":       {},
+	"internal/soak":       {}, // a test alone
 	"webgpu":              {"planner", "wgsl", "dispatch/driver"},
 	"native/dl":           {"planner", "dispatch/driver"},
 	"native/dl/dltest":    {"planner", "native/dl", "dispatch/driver", "dispatch/drivertest", "internal/reference"},
 	"native/cuda":         {"planner", "native", "native/dl", "dispatch/driver"},
+	"native/cuda/clocks":  {"planner", "native", "native/dl", "native/cuda", "dispatch/driver", "internal/timeline"},
 	"native/hip":          {"planner", "native", "native/dl", "dispatch/driver"},
 	"dispatch":            {"planner", "dispatch/driver", "internal/cpu", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
 	"cmd":                 {"planner", "dispatch", "dispatch/driver", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/tune", "internal/ratefile", "native/cuda/cublas"},

@@ -133,6 +133,29 @@ func TestMemoryIsAccounted(t *testing.T) {
 	require.Equal(t, free, d.free.Load())
 }
 
+// A workspace that memory has no room for fails Prepare and takes nothing.
+func TestWorkspaceIsRefused(t *testing.T) {
+	d := openDevice(t)
+	facts := d.info.Planner
+	facts.ComputeUnits = 100 // so that tiles are split
+	batch, err := planner.Pack(planner.GEMM(40, 40, 2000))
+	require.NoError(t, err)
+	plan, err := planner.New(&facts, batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
+	require.NoError(t, err)
+	require.Greater(t, plan.Workspace, 1000)
+	d.free.Store(4*int64(plan.Workspace) - 1)
+	_, err = d.Prepare(t.Context(), plan)
+	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	require.ErrorContains(t, err, "workspace: cpu: ")
+	require.Equal(t, 4*int64(plan.Workspace)-1, d.free.Load())
+	d.free.Add(1)
+	p, err := d.Prepare(t.Context(), plan)
+	require.NoError(t, err)
+	require.Zero(t, d.free.Load())
+	require.NoError(t, p.Close())
+	require.Equal(t, 4*int64(plan.Workspace), d.free.Load())
+}
+
 func TestCloseEndsTheGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 50 {

@@ -55,7 +55,7 @@ type drawing struct {
 // segment, with tool tips. Large plans are thinned out, and the drawing says so.
 func (t *Timeline) WriteSVG(w io.Writer, title string) error {
 	buf := bufio.NewWriter(w)
-	d := &drawing{Timeline: t, SVG: svg.New(buf), lanes: sample(t.Lanes), byProblem: len(t.Plan.Batch) <= len(palette)}
+	d := &drawing{Timeline: t, SVG: svg.New(buf), lanes: t.Sample(maxLanes), byProblem: len(t.Plan.Batch) <= len(palette)}
 	d.unit, d.perUnit = "µs", 1
 	if t.Total >= 1e4 {
 		d.unit, d.perUnit = "ms", 1e3
@@ -75,19 +75,21 @@ func (t *Timeline) WriteSVG(w io.Writer, title string) error {
 	return buf.Flush() // reports any error before it
 }
 
-// sample picks the lanes to draw: all, or all lanes of evenly spaced units.
-func sample(lanes []Lane) []int {
+// Sample picks lanes to draw: all, or, where they are more than most, all lanes of
+// evenly spaced units.
+func (t *Timeline) Sample(most int) []int {
+	lanes := t.Lanes
 	firsts := []int{} // first lane of each unit
-	most := 1         // lanes of a unit
+	widest := 1       // lanes of a unit
 	for i, l := range lanes {
 		if i == 0 || l.Unit != lanes[i-1].Unit {
 			firsts = append(firsts, i)
 		}
-		most = max(most, i-firsts[len(firsts)-1]+1)
+		widest = max(widest, i-firsts[len(firsts)-1]+1)
 	}
 	units := len(firsts)
-	if len(lanes) > maxLanes {
-		units = max(maxLanes/most, 1)
+	if len(lanes) > most {
+		units = max(most/widest, 1)
 	}
 	var picked []int
 	for i := range units {

@@ -37,7 +37,8 @@ type Timeline struct {
 // New predicts which workgroup runs where and when. Launches follow each other
 // and take their predicted cost. Within a launch, workers start in order at the
 // place that is free first, as hardware does it, and time is shared out by K
-// steps; every segment counts one more step for its first load and its store.
+// steps; every segment counts one more step for its first load and its store, and
+// less if the kernel leaves out what lies beyond the edge.
 func New(p *planner.Plan) *Timeline {
 	t := &Timeline{Plan: p}
 	for i := range p.Launches {
@@ -79,7 +80,7 @@ func (t *Timeline) addLaunch(index int) {
 	}
 }
 
-// work lists the bars of worker w; End is the length in K steps.
+// work lists the bars of worker w; End is the length in K steps of whole tiles.
 func work(p *planner.Plan, l *planner.Launch, tile planner.Tile, w int) []Bar {
 	if l.Fixup {
 		f := &p.Fixups[w]
@@ -91,7 +92,7 @@ func work(p *planner.Plan, l *planner.Launch, tile planner.Tile, w int) []Bar {
 		steps := (int(s.K1-s.K0) + tile.TK - 1) / tile.TK
 		bars[i] = Bar{
 			Problem: int(s.Problem), Row: int(s.Row), Col: int(s.Col), K0: int(s.K0), K1: int(s.K1),
-			Partial: s.Slot != planner.NoSlot, End: float64(steps + 1),
+			Partial: s.Slot != planner.NoSlot, End: float64(steps+1) * tile.Fraction(&p.Batch[s.Problem], s.Row, s.Col),
 		}
 	}
 	return bars

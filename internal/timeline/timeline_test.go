@@ -165,11 +165,11 @@ func TestSample(t *testing.T) {
 			lanes = append(lanes, Lane{unit, place})
 		}
 	}
-	picked := sample(lanes)
+	picked := (&Timeline{Lanes: lanes}).Sample(maxLanes)
 	require.Len(t, picked, maxLanes)
 	require.Equal(t, []int{0, 1, 2, 3, 8}, picked[:5], "units 0, 2, ...")
-	require.Len(t, sample(lanes[:maxLanes]), maxLanes)
-	require.Empty(t, sample(nil))
+	require.Len(t, (&Timeline{Lanes: lanes[:maxLanes]}).Sample(maxLanes), maxLanes)
+	require.Empty(t, (&Timeline{}).Sample(maxLanes))
 }
 
 func TestTick(t *testing.T) {

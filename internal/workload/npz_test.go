@@ -121,3 +121,24 @@ func TestWriteNPZ(t *testing.T) {
 		require.Equal(t, ramp(p.M*p.N, float32(p.C.Offset+1)), got, a.Name)
 	}
 }
+
+// FuzzReadNPZ: a file of any content gives a batch with operands that hold it, or a
+// one-line error.
+func FuzzReadNPZ(f *testing.F) {
+	for _, name := range []string{"testdata/numpy.npz", "testdata/fortran-c.npz"} {
+		raw, err := os.ReadFile(name)
+		require.NoError(f, err)
+		f.Add(raw)
+		f.Add(raw[:len(raw)/2])
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		path := filepath.Join(t.TempDir(), "in.npz")
+		require.NoError(t, os.WriteFile(path, raw, 0o600))
+		w, err := ReadNPZ(path)
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		require.NoError(t, w.Batch.Check(len(w.Operands.A), len(w.Operands.B), len(w.Operands.C)))
+	})
+}

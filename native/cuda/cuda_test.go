@@ -21,6 +21,11 @@ func TestSignals(t *testing.T)        { dltest.Signals(t, Driver()) }
 func TestTwoProcesses(t *testing.T)   { dltest.TwoProcesses(t, Driver()) }
 func TestRandomProblems(t *testing.T) { dltest.RandomProblemsOnGPU(t, Driver()) }
 
+func TestLargeOffsets(t *testing.T) {
+	d := drivertest.Open(t, Driver())
+	drivertest.LargeOffsets(t, d, d.Alloc)
+}
+
 func TestIllegalAddress(t *testing.T) {
 	dltest.IllegalAddress(t, Driver(), "CUDA_ERROR_ILLEGAL_ADDRESS")
 }

@@ -14,6 +14,17 @@ import (
 // Driver returns the CUDA backend.
 func Driver() driver.Driver { return dl.Driver(&vendor) }
 
+// Images gives the code of all kernels for a compute capability, and its kind
+// for messages, as native.Image does.
+type Images func(major, minor int) (code []byte, kind string, err error)
+
+// DriverWith returns the backend with other builds of the kernels.
+func DriverWith(images Images) driver.Driver {
+	v := vendor
+	v.Describe = images.describe
+	return dl.Driver(&v)
+}
+
 // vendor describes libcuda. Its libraries are on the loader's search path, where
 // containers mount the driver, where Windows puts it for its Linux subsystem, and
 // last under the name that may be the toolkit's stub.
@@ -32,7 +43,7 @@ var vendor = dl.Vendor{
 	},
 	Symbols:  symbols,
 	Refuse:   refuse,
-	Describe: describe,
+	Describe: Images(native.Image).describe,
 
 	// "The context cannot be used" and "the process must be terminated and
 	// relaunched" in the description of CUresult.
@@ -63,11 +74,13 @@ var symbols = []dl.Symbol{
 	{Entry: "deviceAttribute", Name: "cuDeviceGetAttribute"},
 	{Entry: "contextRetain", Name: "cuDevicePrimaryCtxRetain"},
 	{Entry: "contextRelease", Name: "cuDevicePrimaryCtxRelease_v2"},
+	{Entry: "contextGet", Name: "cuCtxGetCurrent"},
 	{Entry: "contextSet", Name: "cuCtxSetCurrent"},
 
 	{Entry: "moduleLoadEx", Name: "cuModuleLoadDataEx"},
 	{Entry: "moduleUnload", Name: "cuModuleUnload"},
 	{Entry: "moduleFunction", Name: "cuModuleGetFunction"},
+	{Entry: "moduleGlobal", Name: "cuModuleGetGlobal_v2"},
 	{Entry: "functionLoad", Name: "cuFuncLoad", Optional: true}, // since CUDA 12.4
 	{Entry: "functionSetAttribute", Name: "cuFuncSetAttribute"},
 	{Entry: "functionAttribute", Name: "cuFuncGetAttribute"},
@@ -113,7 +126,7 @@ func refuse(v int) error {
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // describe reads the facts of a GPU that is new enough.
-func describe(from dl.Facts) (*dl.GPU, error) {
+func (images Images) describe(from dl.Facts) (*dl.GPU, error) {
 	f, err := read(from)
 	if err == nil {
 		err = f.supported()
@@ -130,7 +143,7 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (warp)", f.warp),
 		Planner:  f.planner(),
-		Image:    func() ([]byte, string, error) { return native.Image(f.major, f.minor) },
+		Image:    func() ([]byte, string, error) { return images(f.major, f.minor) },
 		Kernel:   kernel,
 	}, nil
 }

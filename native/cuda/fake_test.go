@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/native/dl"
 	"github.com/batchgemm/batchgemm/native/dl/dltest"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -38,11 +39,25 @@ func TestFake(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) { drivertest.Run(t, f.Driver) })
 	dltest.Run(t, f)
 	t.Run("random problems", func(t *testing.T) { dltest.RandomProblems(t, f.Driver, 2) })
+	t.Run("large offsets", func(t *testing.T) { // the system gives more memory than is ever touched
+		d := drivertest.Open(t, f.Driver)
+		drivertest.LargeOffsets(t, d, d.Alloc)
+	})
 	t.Run("reserved", func(t *testing.T) { // lets dispatch try the next backend
 		f.Fail(t, "contextRetain", 46, 0)
 		_, err := f.Driver.Open(t.Context(), 0)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 		require.ErrorContains(t, err, "cuda: NVIDIA H200: unavailable: ")
+	})
+	t.Run("variables", func(t *testing.T) {
+		d := drivertest.Open(t, f.Driver).(dl.Globals)
+		count := make([]byte, 4)
+		require.NoError(t, d.ReadGlobal(t.Context(), "bg_clocks", count))
+		require.ErrorContains(t, d.ReadGlobal(t.Context(), "none", count), "cuda: variable none: ")
+		require.ErrorContains(t, d.ReadGlobal(t.Context(), "bg_clocks", make([]byte, 3<<20)),
+			"variable bg_clocks: 3145728 bytes asked for, it has 2097160")
+		f.Fail(t, "moduleGlobal", 1, 0)
+		require.ErrorContains(t, d.ReadGlobal(t.Context(), "bg_clocks", count), "CUDA_ERROR_INVALID_VALUE")
 	})
 	t.Run("several", func(t *testing.T) {
 		t.Setenv("FAKE_COUNT", "3")

@@ -44,10 +44,13 @@ type device struct {
 	kernels  map[planner.Kernel]*kernel
 	buffers  map[*buffer]struct{}
 	programs map[*program]struct{}
-	events   []C.dl_event // for waits, not in use
+	events   []C.dl_event // for waits, not in use; there is one for Close
 }
 
-var _ driver.Wrapper = (*device)(nil)
+var (
+	_ driver.Wrapper = (*device)(nil)
+	_ Globals        = (*device)(nil)
+)
 
 func openDevice(l *library, g gpu) (*device, error) {
 	return newDevice(l, g, l.graphs, func(handle *C.dl_device) C.dl_result {
@@ -76,6 +79,12 @@ func newDevice(l *library, g gpu, graphs bool, open func(*C.dl_device) C.dl_resu
 		}
 		return nil, d.check("open", result)
 	}
+	last, err := d.newEvent(0)
+	if err != nil {
+		d.release()
+		return nil, err
+	}
+	d.events = append(d.events, last)
 	for range slotCount {
 		d.slots <- new(slot)
 	}
@@ -122,8 +131,12 @@ func (d *device) check(op string, result C.dl_result) error {
 // lose declares the device dead, and returns what is said from now on.
 func (d *device) lose(reason error) error {
 	err := d.errorf("%s: %w: %w", d.gpu.info.Name, driver.ErrDeviceLost, reason)
-	d.state.CompareAndSwap(nil, &err)
-	return *d.state.Load()
+	if !d.state.CompareAndSwap(nil, &err) {
+		if state := *d.state.Load(); errors.Is(state, driver.ErrDeviceLost) {
+			return state
+		}
+	}
+	return err
 }
 
 func (d *device) Alloc(n int) (driver.Buffer, error) {
@@ -254,9 +267,11 @@ func (d *device) Close() error {
 	d.life.Lock()
 	defer d.life.Unlock()
 	if err := d.drain(); err != nil {
-		lost := d.errorf("%s: %w: close: %w", d.gpu.info.Name, driver.ErrDeviceLost, err)
-		d.state.Store(&lost)
-		return lost
+		if !errors.Is(err, driver.ErrDeviceLost) {
+			err = d.errorf("%s: %w: close: %w", d.gpu.info.Name, driver.ErrDeviceLost, err)
+		}
+		d.state.Store(&err)
+		return err
 	}
 	d.free()
 	return nil
@@ -297,7 +312,13 @@ func (d *device) free() {
 		C.dl_module_free(d.handle, d.module)
 		C.free(d.image)
 	}
+	d.release()
+	d.programs, d.buffers, d.kernels, d.events, d.module, d.image = nil, nil, nil, nil, nil, nil
+}
+
+// release gives back what opening took.
+func (d *device) release() {
 	C.dl_close(d.handle)
 	C.free(unsafe.Pointer(d.handle))
-	d.programs, d.buffers, d.kernels, d.events, d.module, d.image, d.handle = nil, nil, nil, nil, nil, nil, nil
+	d.handle = nil
 }

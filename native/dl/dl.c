@@ -58,7 +58,8 @@ const char *dl_lacks(const dl_api *api) {
 #undef NEEDED
 #undef OPTIONAL
 	if (!(api->errorName && api->errorText) && !(api->errorNameOf && api->errorTextOf)) return "errorName";
-	if (!(api->contextRetain && api->contextRelease && api->contextSet && api->streamContext) && !api->deviceSet) return "contextSet";
+	int contexts = api->contextRetain && api->contextRelease && api->contextGet && api->contextSet && api->streamContext;
+	if (!contexts && !(api->deviceGet && api->deviceSet)) return "contextSet";
 	if (!api->moduleLoadEx && !api->moduleLoad) return "moduleLoad";
 	return NULL;
 }
@@ -109,18 +110,52 @@ const char *dl_error_text(const dl_api *api, dl_result error) {
 	return api->errorText(error, &text) ? NULL : text;
 }
 
+// current is what was current in the thread before enter changed it.
+typedef struct {
+	const dl_api *api; // NULL: it did not
+	dl_context context;
+	int device;
+} current;
+
 // enter makes the device current in this thread.
-static dl_result enter(const dl_device *d) {
-	return d->context ? d->api->contextSet(d->context) : d->api->deviceSet(d->device);
+static dl_result enter(const dl_device *d, current *before) {
+	const dl_api *api = d->api;
+	if (d->context) {
+		TRY(api->contextGet(&before->context));
+		if (before->context == d->context) return 0;
+		TRY(api->contextSet(d->context));
+	} else {
+		TRY(api->deviceGet(&before->device));
+		if (before->device == d->device) return 0;
+		TRY(api->deviceSet(d->device));
+	}
+	before->api = api;
+	return 0;
+}
+
+// leave undoes enter. Its failure is nothing that a caller could do something about.
+static void leave(current *before) {
+	if (!before->api) return;
+	if (before->api->contextSet) before->api->contextSet(before->context);
+	else before->api->deviceSet(before->device);
+}
+
+// ENTER makes the device current until the function returns.
+#define ENTER(d) \
+	__attribute__((cleanup(leave))) current before_ = {0}; \
+	TRY(enter(d, &before_))
+
+static dl_result make_streams(dl_device *d) {
+	ENTER(d);
+	TRY(d->api->streamCreate(&d->stream, STREAM_NON_BLOCKING));
+	return dl_has_graphs(d->api) ? d->api->streamCreate(&d->capture, STREAM_NON_BLOCKING) : 0;
 }
 
 dl_result dl_open(dl_device *d, const dl_api *api, int ordinal) {
 	*d = (dl_device){.api = api};
 	TRY(api->device(&d->device, ordinal));
 	if (api->contextRetain) TRY(api->contextRetain(&d->context, d->device));
-	dl_result error = enter(d);
-	if (!error) error = api->streamCreate(&d->stream, STREAM_NON_BLOCKING);
-	if (!error && dl_has_graphs(api)) error = api->streamCreate(&d->capture, STREAM_NON_BLOCKING);
+	dl_result error = make_streams(d);
 	if (error) dl_close(d);
 	return error;
 }
@@ -142,47 +177,52 @@ static dl_result owner(const dl_device *d, dl_stream stream) {
 
 dl_result dl_open_on(dl_device *d, const dl_device *other, dl_stream stream) {
 	*d = (dl_device){.api = other->api, .device = other->device, .foreign = 1, .stream = stream};
-	TRY(enter(other));
+	ENTER(other);
 	TRY(owner(other, stream));
 	return d->api->contextRetain ? d->api->contextRetain(&d->context, d->device) : 0;
 }
 
-void dl_close(dl_device *d) {
-	enter(d);
+static dl_result free_streams(dl_device *d) {
+	ENTER(d);
 	if (d->capture) d->api->streamDestroy(d->capture);
 	if (d->stream && !d->foreign) d->api->streamDestroy(d->stream);
+	return 0;
+}
+
+void dl_close(dl_device *d) {
+	free_streams(d);
 	if (d->context) d->api->contextRelease(d->device);
 }
 
 dl_result dl_alloc(const dl_device *d, size_t size, dl_pointer *memory) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->alloc(memory, size);
 }
 
 dl_result dl_free(const dl_device *d, dl_pointer memory) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->free(memory);
 }
 
 dl_result dl_host_alloc(const dl_device *d, size_t size, void **memory) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->hostAlloc(memory, size, 0);
 }
 
 dl_result dl_host_free(const dl_device *d, void *memory) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->hostFree(memory);
 }
 
 dl_result dl_extent(const dl_device *d, dl_pointer memory, int *ordinal, dl_pointer *start, size_t *size) {
-	TRY(enter(d));
+	ENTER(d);
 	TRY(d->api->pointerAttribute(ordinal, POINTER_ORDINAL, memory));
 	TRY(d->api->pointerAttribute(start, POINTER_START, memory));
 	return d->api->pointerAttribute(size, POINTER_SIZE, memory);
 }
 
 dl_result dl_module_load(const dl_device *d, const void *image, dl_module *module, char *log, size_t size) {
-	TRY(enter(d));
+	ENTER(d);
 	log[0] = 0;
 	if (!d->api->moduleLoadEx) return d->api->moduleLoad(module, image);
 	int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE};
@@ -191,18 +231,24 @@ dl_result dl_module_load(const dl_device *d, const void *image, dl_module *modul
 }
 
 dl_result dl_module_free(const dl_device *d, dl_module module) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->moduleUnload(module);
 }
 
 dl_result dl_find(const dl_device *d, dl_module module, const char *name, int shared, dl_function *function, int *threads) {
 	const dl_api *api = d->api;
-	TRY(enter(d));
+	ENTER(d);
 	TRY(api->moduleFunction(function, module, name));
 	// Loading on the first launch would stop the device, and fail in a capture.
 	if (api->functionLoad) TRY(api->functionLoad(*function));
 	if (api->functionSetAttribute) TRY(api->functionSetAttribute(*function, FUNC_SHARED, shared));
 	return api->functionAttribute(threads, FUNC_MAX_THREADS, *function);
+}
+
+dl_result dl_global(const dl_device *d, dl_module module, const char *name, dl_pointer *memory, size_t *size) {
+	if (!d->api->moduleGlobal) return DL_NOT_SUPPORTED;
+	ENTER(d);
+	return d->api->moduleGlobal(memory, size, module, name);
 }
 
 enum { ATTRIBUTE_CLUSTER = 4 }; // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
@@ -236,7 +282,7 @@ static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run)
 }
 
 dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event start, dl_event end) {
-	TRY(enter(d));
+	ENTER(d);
 	if (start) TRY(d->api->eventRecord(start, d->stream));
 	for (size_t i = 0; i < n; i++) {
 		const dl_run *run = &runs[i];
@@ -246,7 +292,7 @@ dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event s
 }
 
 dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *exec) {
-	TRY(enter(d));
+	ENTER(d);
 	TRY(d->api->captureBegin(d->capture, CAPTURE_RELAXED));
 	dl_result error = launch(d, d->capture, run);
 	dl_graph graph = NULL;
@@ -258,44 +304,44 @@ dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *exec) 
 }
 
 dl_result dl_graph_free(const dl_device *d, dl_graph_exec graph) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->graphExecDestroy(graph);
 }
 
 dl_result dl_write(const dl_device *d, dl_pointer to, const void *from, size_t size, dl_event done) {
-	TRY(enter(d));
+	ENTER(d);
 	TRY(d->api->copyToDevice(to, from, size, d->stream));
 	return d->api->eventRecord(done, d->stream);
 }
 
 dl_result dl_read(const dl_device *d, void *to, dl_pointer from, size_t size, dl_event done) {
-	TRY(enter(d));
+	ENTER(d);
 	TRY(d->api->copyToHost(to, from, size, d->stream));
 	return d->api->eventRecord(done, d->stream);
 }
 
 dl_result dl_event_make(const dl_device *d, int timing, dl_event *event) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->eventCreate(event, timing ? 0 : EVENT_DISABLE_TIMING);
 }
 
 dl_result dl_event_free(const dl_device *d, dl_event event) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->eventDestroy(event);
 }
 
 dl_result dl_mark(const dl_device *d, dl_event event) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->eventRecord(event, d->stream);
 }
 
 dl_result dl_elapsed(const dl_device *d, dl_event start, dl_event end, float *milliseconds) {
-	TRY(enter(d));
+	ENTER(d);
 	return d->api->eventElapsed(milliseconds, start, end);
 }
 
 dl_result dl_poll(const dl_device *d, dl_event event, int turns) {
-	TRY(enter(d));
+	ENTER(d);
 	dl_result state = DL_NOT_READY;
 	while (state == DL_NOT_READY && turns-- > 0) state = d->api->eventQuery(event);
 	return state;

@@ -1,8 +1,9 @@
 //go:build cgo && linux && (amd64 || arm64)
 
 // What this package does through a vendor's library, without the vendor's
-// headers. The current device belongs to a thread and goroutines change threads:
-// every function sets the device before it acts, in the same call.
+// headers. The current device belongs to a thread, which may be a caller's, and
+// goroutines change threads: every function makes its device current before it acts,
+// and what was current before when it returns.
 #ifndef DL_H
 #define DL_H
 
@@ -92,6 +93,9 @@ dl_result dl_module_free(const dl_device *d, dl_module module);
 // dl_find finds a kernel, makes it resident, allows it that much dynamic shared
 // memory and returns the largest workgroup that it can run with.
 dl_result dl_find(const dl_device *d, dl_module module, const char *name, int shared, dl_function *function, int *threads);
+
+// dl_global finds a variable of a module.
+dl_result dl_global(const dl_device *d, dl_module module, const char *name, dl_pointer *memory, size_t *size);
 
 // dl_launch is a launch of a plan. Addresses are in bytes.
 typedef struct {

@@ -1,6 +1,10 @@
 package dl
 
-import "github.com/batchgemm/batchgemm/planner"
+import (
+	"context"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
 
 // Vendor describes a vendor's library: all in which backends differ.
 type Vendor struct {
@@ -68,6 +72,13 @@ type GPU struct {
 	Image func() (code []byte, name string, err error)
 	// Kernel returns the symbol of a kernel in the image and its launch.
 	Kernel func(planner.Kernel) (Kernel, error)
+}
+
+// Globals is what devices of this package are beside driver.Device.
+type Globals interface {
+	// ReadGlobal copies a variable of the image, from its first byte on, behind
+	// all queued work.
+	ReadGlobal(ctx context.Context, name string, to []byte) error
 }
 
 // Kernel is how a kernel is launched.

@@ -61,6 +61,7 @@ var symbols = []dl.Symbol{
 	// Both say the same in other places; the last that there is counts.
 	{Entry: "deviceProperties", Name: "hipGetDeviceProperties", Optional: true},
 	{Entry: "deviceProperties", Name: "hipGetDevicePropertiesR0600", Optional: true}, // since ROCm 6.0
+	{Entry: "deviceGet", Name: "hipGetDevice"},
 	{Entry: "deviceSet", Name: "hipSetDevice"},
 
 	{Entry: "moduleLoad", Name: "hipModuleLoadData"},

@@ -63,6 +63,10 @@ func TestFake(t *testing.T) {
 			require.Contains(t, infos[0].Driver, "HIP 6.3.43483")
 			require.Equal(t, c.subgroup, infos[0].Subgroup)
 			dltest.RandomProblems(t, f.Driver, 5)
+			t.Run("large offsets", func(t *testing.T) { // the system gives more memory than is ever touched
+				d := drivertest.Open(t, f.Driver)
+				drivertest.LargeOffsets(t, d, d.Alloc)
+			})
 			if c.whole && !testing.Short() {
 				drivertest.Run(t, f.Driver)
 			}

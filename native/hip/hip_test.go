@@ -14,6 +14,11 @@ func TestSignals(t *testing.T)        { dltest.Signals(t, Driver()) }
 func TestTwoProcesses(t *testing.T)   { dltest.TwoProcesses(t, Driver()) }
 func TestRandomProblems(t *testing.T) { dltest.RandomProblemsOnGPU(t, Driver()) }
 
+func TestLargeOffsets(t *testing.T) {
+	d := drivertest.Open(t, Driver())
+	drivertest.LargeOffsets(t, d, d.Alloc)
+}
+
 func BenchmarkSubmit(b *testing.B)     { dltest.BenchmarkSubmit(b, Driver()) }
 func BenchmarkSubmitWait(b *testing.B) { dltest.BenchmarkSubmitWait(b, Driver()) }
 func BenchmarkPrepare(b *testing.B)    { dltest.BenchmarkPrepare(b, Driver()) }

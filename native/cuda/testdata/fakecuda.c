@@ -11,7 +11,11 @@ enum { CAPTURE_INVALID = 901 };
 static __thread int *current;
 static int primary, another;
 
-static int current_device(void) { return current == &primary && counters[CONTEXTS] > 0; }
+static int current_device(void) {
+	if (current == &primary && counters[CONTEXTS] > 0) return DEVICE;
+	return current ? ANOTHER : NOTHING;
+}
+static void make_current(int what) { current = what == ANOTHER ? &another : NULL; }
 
 CUresult cuGetErrorName(CUresult e, const char **text) {
 	static const struct { int code; const char *name; } names[] = {
@@ -25,6 +29,7 @@ CUresult cuGetErrorString(CUresult e, const char **text) { return *text = "a des
 CUresult cuDriverGetVersion(int *v) { return *v = setting("FAKECUDA_VERSION", 12000), SUCCESS; }
 CUresult cuInit(unsigned flags) { CALL; return SUCCESS; }
 CUresult cuDeviceGetName(char *name, int size, CUdevice d) {
+	CALL;
 	const char *s = getenv("FAKECUDA_NAME");
 	snprintf(name, size, "%s", s && *s ? s : "NVIDIA H200");
 	return SUCCESS;
@@ -52,6 +57,7 @@ CUresult cuDeviceGetAttribute(int *v, int attribute, CUdevice d) {
 
 CUresult cuDevicePrimaryCtxRetain(int **c, CUdevice d) { CALL; count(CONTEXTS, 1); return *c = &primary, SUCCESS; }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) { count(CONTEXTS, -1); return SUCCESS; }
+CUresult cuCtxGetCurrent(int **c) { CALL; return *c = current, SUCCESS; }
 CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
@@ -83,7 +89,43 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 }
 CUresult cuFuncSetAttribute(kernel *f, int attribute, int v) { ON_DEVICE; return attribute == 8 && v <= 232448 ? SUCCESS : INVALID_VALUE; }
 
-struct launch { kernel *f; unsigned x, y; uint64_t params[6]; };
+struct launch { kernel *f; unsigned x, y, cluster; uint64_t params[6]; };
+
+// The clocks of native/kernels.cu. A group takes 1000 ns on each multiprocessor in
+// turn, and 500 ns pass between launches. Cycles are 0.5 ns long and begin anywhere;
+// globaltimer ticks every 1024 ns.
+static struct {
+	struct { uint64_t start, end, nanoseconds; uint32_t unit, group; } ring[1 << 16];
+	uint32_t count, pad;
+} clocks;
+
+static void record(const launch *l) {
+	static uint64_t now = 1000000;
+	unsigned units = setting("FAKECUDA_UNITS", 132), groups = l->x * l->cluster * l->y;
+	for (unsigned i = 0; i < groups; i++) {
+		uint64_t start = now + 1000 * (i / units), end = start + 1000, origin = 7777777ull * (i % units);
+		uint32_t at = clocks.count++ % (1 << 16);
+		clocks.ring[at].start = origin + 2 * start;
+		clocks.ring[at].end = origin + 2 * end;
+		clocks.ring[at].nanoseconds = end / 1024 * 1024;
+		clocks.ring[at].unit = i % units;
+		clocks.ring[at].group = i % (l->x * l->cluster);
+	}
+	now += 1000ull * ((groups + units - 1) / units) + 500;
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *size, int *m, const char *name) {
+	ON_DEVICE;
+	static block known = {(char *)&clocks, sizeof clocks, NULL};
+	if (strcmp(name, "bg_clocks")) return NOT_FOUND;
+	pthread_mutex_lock(&lock);
+	block **at = &blocks;
+	while (*at && *at != &known) at = &(*at)->next;
+	*at = &known; // the last one
+	pthread_mutex_unlock(&lock);
+	*p = (CUdeviceptr)&clocks;
+	return *size = sizeof clocks, SUCCESS;
+}
 
 static float bits(uint32_t w) { float f; return memcpy(&f, &w, 4), f; }
 
@@ -115,6 +157,7 @@ static void execute(const launch *l) {
 	const float *a = (void *)l->params[2], *b = (void *)l->params[3];
 	float *c = (void *)l->params[4], *workspace = (void *)l->params[5];
 	count(LAUNCHES, 1);
+	record(l);
 	for (unsigned x = 0; x < l->x; x++) {
 		if (l->f->fixup) {
 			fixup(l->f, items + 8 * x, c, workspace);
@@ -149,21 +192,23 @@ CUresult cuLaunchKernelEx(const struct config *c, kernel *f, void **params, void
 	if (c->count != 1 || c->attributes->id != 4) return INVALID_VALUE;
 	unsigned size = c->attributes->cluster[0];
 	if (size < 2 || size > 8 || !c->grid[0] || c->grid[0] % size || c->grid[1] != 1 || c->grid[2] != 1 || !c->threads[0]) return INVALID_VALUE;
-	launch l = {.f = f, .x = c->grid[0] / size, .y = 1};
+	launch l = {.f = f, .x = c->grid[0] / size, .y = 1, .cluster = size};
 	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
 	return queue(l, c->s);
 }
 CUresult cuLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, stream *s, void **params, void **extra) {
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1) return INVALID_VALUE;
-	launch l = {.f = f, .x = x, .y = y};
+	launch l = {.f = f, .x = x, .y = y, .cluster = 1};
 	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
 	return queue(l, s);
 }
 CUresult cuStreamBeginCapture_v2(stream *s, int mode) { ON_DEVICE; s->recorded = (graph){0}; return s->capturing = 1, SUCCESS; }
 CUresult cuStreamEndCapture(stream *s, graph **g) {
 	if (!s->capturing) return CAPTURE_INVALID;
-	s->capturing = 0;
+	s->capturing = 0; // in any case
+	CUresult error = injected(__func__);
+	if (error) return free(s->recorded.list), error;
 	count(GRAPHS, 1);
 	*g = malloc(sizeof **g);
 	return **g = s->recorded, SUCCESS;

@@ -67,50 +67,6 @@ func (f *Fake) testNothingLeaks(t *testing.T) {
 	unchanged()
 }
 
-// Opening that fails half way gives back what it took.
-func (f *Fake) testOpenFails(t *testing.T) {
-	unchanged := f.keeps(t)
-	for _, c := range []struct {
-		entry string
-		after int
-	}{{"contextRetain", 0}, {"contextSet", 0}, {"deviceSet", 0}, {"streamCreate", 0}, {"streamCreate", 1}} {
-		if !f.has(c.entry) || c.after > 0 && !f.has("graphLaunch") { // which needs a second stream
-			continue
-		}
-		t.Run(f.symbol(c.entry), func(t *testing.T) {
-			f.Fail(t, c.entry, 2, c.after)
-			_, err := f.Driver.Open(t.Context(), 0)
-			require.ErrorIs(t, err, driver.ErrOutOfMemory)
-			require.NotErrorIs(t, err, driver.ErrUnavailable)
-			require.ErrorContains(t, err, f.Driver.Name()+": open: ")
-			f.succeed(t)
-			unchanged()
-		})
-	}
-}
-
-// A Prepare that fails gives back what it took, and the device works on.
-func (f *Fake) testPrepareFails(t *testing.T) {
-	for _, entry := range []string{"alloc", "moduleLoadEx", "moduleLoad", "moduleFunction", "functionSetAttribute", "functionAttribute", "copyToDevice"} {
-		if !f.has(entry) {
-			continue
-		}
-		t.Run(f.symbol(entry), func(t *testing.T) {
-			d := f.open(t)
-			plan := newPlan(t, d, split, gemm(40, 40, 400))
-			before := f.count(t, allocations)
-			f.Fail(t, entry, 2, 0)
-			_, err := d.Prepare(t.Context(), plan)
-			require.ErrorIs(t, err, driver.ErrOutOfMemory)
-			require.Equal(t, before, f.count(t, allocations))
-			f.succeed(t)
-			k := newTask(t, d, split, gemm(40, 40, 400))
-			require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
-			k.check(t)
-		})
-	}
-}
-
 func (f *Fake) testKernelTooLarge(t *testing.T) {
 	d := f.open(t)
 	plan := newPlan(t, d, split, gemm(40, 40, 400))

@@ -21,23 +21,48 @@ type Fake struct {
 	Driver driver.Driver
 	vendor dl.Vendor
 	facts  dl.Facts // of the first GPU
+	images map[string]image
+}
+
+// image is what dl.GPU.Image returned for the GPU of a name. Unpacking one takes
+// 20 ms, of which tests that open a thousand devices would have little else.
+type image struct {
+	code []byte
+	name string
+	err  error
 }
 
 // New returns the vendor with the library at path.
 func New(t testing.TB, v dl.Vendor, path string) *Fake {
 	t.Helper()
-	f := &Fake{vendor: v}
+	f := &Fake{vendor: v, images: map[string]image{}}
 	f.vendor.Libraries = []string{path}
 	f.vendor.Describe = func(facts dl.Facts) (*dl.GPU, error) {
 		if f.facts == nil {
 			f.facts = facts
 		}
-		return v.Describe(facts)
+		gpu, err := v.Describe(facts)
+		if err == nil {
+			gpu.Image = f.remember(gpu)
+		}
+		return gpu, err
 	}
 	f.Driver = dl.Driver(&f.vendor)
 	_, err := f.Driver.Devices()
 	require.NoError(t, err)
 	return f
+}
+
+func (f *Fake) remember(gpu *dl.GPU) func() ([]byte, string, error) {
+	load := gpu.Image
+	return func() ([]byte, string, error) {
+		made, found := f.images[gpu.Name]
+		if !found {
+			made.code, made.name, made.err = load()
+			f.images[gpu.Name] = made
+		}
+		return made.code, made.name, made.err
+	}
 }
 
 // open opens the first device and closes it when the test ends.
@@ -60,6 +85,7 @@ const (
 	launches
 	graphLaunches
 	copies
+	injected // failures
 )
 
 // The fake's own attributes of a device.
@@ -67,6 +93,16 @@ const (
 	countersFrom = 10000 // and the counter
 	newestLow    = 20000 // the address of the newest allocation
 	newestHigh   = 20001
+	isCurrent    = 20002 // what is current in this thread
+	takeNothing  = 20003 // asking for these two changes it
+	takeAnother  = 20004
+)
+
+// What a thread has made current, in fake.h's order.
+const (
+	nothing = iota
+	theDevice
+	another
 )
 
 // count returns a counter.
@@ -104,5 +140,17 @@ func (f *Fake) Fail(t *testing.T, entry string, result, after int) {
 	t.Setenv("FAKE_FAIL", fmt.Sprintf("%s=%d:%d", f.symbol(entry), result, after))
 }
 
-// succeed ends Fail.
+// failOnce makes one call of an entry fail, after that many that succeed.
+func (f *Fake) failOnce(t *testing.T, entry string, result, after int) {
+	t.Helper()
+	t.Setenv("FAKE_FAIL", fmt.Sprintf("%s=%d:%d:1", f.symbol(entry), result, after))
+}
+
+// failAll makes every call of the library fail, after that many that succeed.
+func (f *Fake) failAll(t *testing.T, result, after int) {
+	t.Helper()
+	t.Setenv("FAKE_FAIL", fmt.Sprintf("*=%d:%d", result, after))
+}
+
+// succeed ends what the three began.
 func (f *Fake) succeed(t *testing.T) { t.Setenv("FAKE_FAIL", "") }

@@ -5,10 +5,12 @@
 //
 // This is written with the names of CUDA's driver API; the fake of another
 // library renames them before it includes this file. It defines current_device,
-// which says whether the thread has made the device current.
+// which says what the thread has made current, and make_current, which changes it as
+// a caller would.
 //
 // The environment changes what happens, at any time:
-//   FAKE_FAIL     name=code:n: calls of that name fail after n that succeed
+//   FAKE_FAIL     name=code:n: calls of that name fail after n that succeed;
+//                 name=code:n:m: m of them; the name * is every call
 //   FAKE_COUNT    devices
 //   FAKE_BUSY     events are not reached
 //   FAKE_THREADS  the largest workgroup of kernels
@@ -29,7 +31,7 @@ enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVAL
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 // Counted objects, in the order of the attributes from 10000 on.
-enum { ALLOCATIONS, PINNED, CONTEXTS, MODULES, STREAMS, EVENTS, GRAPHS, LAUNCHES, GRAPH_LAUNCHES, COPIES, COUNTERS };
+enum { ALLOCATIONS, PINNED, CONTEXTS, MODULES, STREAMS, EVENTS, GRAPHS, LAUNCHES, GRAPH_LAUNCHES, COPIES, INJECTED, COUNTERS };
 static int counters[COUNTERS];
 static void count(int what, int by) { __atomic_add_fetch(&counters[what], by, __ATOMIC_SEQ_CST); }
 
@@ -40,20 +42,27 @@ static int setting(const char *name, int otherwise) {
 
 static CUresult injected(const char *name) {
 	static char last[64];
-	static int passed; // calls that succeeded under the setting
+	static int passed; // calls of the name under the setting
 	const char *fail = getenv("FAKE_FAIL");
-	size_t n = strlen(name);
-	if (!fail || !*fail || strncmp(fail, name, n) || fail[n] != '=') return SUCCESS;
-	int code, after;
-	if (sscanf(fail + n + 1, "%d:%d", &code, &after) != 2) abort();
+	if (!fail) fail = "";
+	size_t n = *fail == '*' ? 1 : strlen(name);
+	int code = 0, after, times = INT32_MAX, fails = 0;
 	pthread_mutex_lock(&lock);
 	if (strcmp(last, fail)) snprintf(last, sizeof last, "%s", fail), passed = 0;
-	int fails = passed++ >= after;
+	if (*fail && (*fail == '*' || !strncmp(fail, name, n)) && fail[n] == '=') {
+		if (sscanf(fail + n + 1, "%d:%d:%d", &code, &after, &times) < 2) abort();
+		fails = passed >= after && passed - after < times;
+		passed++;
+	}
 	pthread_mutex_unlock(&lock);
+	if (fails) count(INJECTED, 1);
 	return fails ? code : SUCCESS;
 }
 
+// What a thread has made current: nothing, a device, or what is another library's.
+enum { NOTHING, DEVICE, ANOTHER };
 static int current_device(void);
+static void make_current(int what); // NOTHING or ANOTHER
 
 #define CALL \
 	do { \
@@ -62,7 +71,7 @@ static int current_device(void);
 	} while (0)
 #define ON_DEVICE \
 	CALL; \
-	if (!current_device()) return INVALID_CONTEXT
+	if (current_device() != DEVICE) return INVALID_CONTEXT
 
 CUresult cuDeviceGetCount(int *n) { CALL; return *n = setting("FAKE_COUNT", 1), SUCCESS; }
 CUresult cuDeviceGet(CUdevice *d, int ordinal) { CALL; return *d = ordinal, SUCCESS; }
@@ -122,15 +131,22 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr p) {
 	return b ? SUCCESS : INVALID_VALUE;
 }
 
-// own_attribute gives the attributes that only fakes have: counters, and the low
-// and the high half of the newest allocation's address.
+// own_attribute gives the attributes that only fakes have: counters, the low and the
+// high half of the newest allocation's address, and what is current in this thread;
+// asking for the last two makes nothing current, or what is another library's.
 static int own_attribute(int *v, int attribute) {
 	if (attribute < 10000) return 0;
 	pthread_mutex_lock(&lock);
 	uint64_t newest = blocks ? (uint64_t)blocks->at : 0;
 	pthread_mutex_unlock(&lock);
-	if (attribute < 20000) *v = __atomic_load_n(&counters[attribute - 10000], __ATOMIC_SEQ_CST);
-	else *v = (int)(newest >> (32 * (attribute - 20000)));
+	switch (attribute) {
+	case 20000: *v = (int)newest; break;
+	case 20001: *v = (int)(newest >> 32); break;
+	case 20002: *v = current_device(); break;
+	case 20003: make_current(NOTHING); break;
+	case 20004: make_current(ANOTHER); break;
+	default: *v = __atomic_load_n(&counters[attribute - 10000], __ATOMIC_SEQ_CST);
+	}
 	return 1;
 }
 

@@ -13,8 +13,8 @@ func Run(t *testing.T, f *Fake) {
 		run  func(*Fake, *testing.T)
 	}{
 		{"nothing leaks", (*Fake).testNothingLeaks},
-		{"open fails", (*Fake).testOpenFails},
-		{"prepare fails", (*Fake).testPrepareFails},
+		{"every call fails", (*Fake).testEveryCallFails},
+		{"every call is lost", (*Fake).testEveryCallIsLost},
 		{"kernel too large", (*Fake).testKernelTooLarge},
 		{"lost", (*Fake).testLost},
 		{"plain error", (*Fake).testPlainError},

@@ -18,6 +18,10 @@ type task struct {
 	program driver.Program
 	buffers [3]driver.Buffer
 	host    [3][]float32
+
+	// For tests of faults: a plan of another kernel, the address of C.
+	other *planner.Plan
+	atC   uintptr
 }
 
 // newPlan plans the problems, densely packed.

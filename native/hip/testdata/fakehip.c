@@ -42,8 +42,10 @@ typedef CUresult hipError_t;
 enum { INVALID_IMAGE = 200, NO_BINARY_FOR_GPU = 209, INVALID_CONFIGURATION = 9, LAUNCH_FAILURE = 719 };
 
 // Stricter than HIP, where every thread begins with device 0.
-static __thread int current;
-static int current_device(void) { return current; }
+enum { NO_ORDINAL = 1000, ANOTHER_ORDINAL };
+static __thread int current = NO_ORDINAL;
+static int current_device(void) { return current < NO_ORDINAL ? DEVICE : current == ANOTHER_ORDINAL ? ANOTHER : NOTHING; }
+static void make_current(int what) { current = what == ANOTHER ? ANOTHER_ORDINAL : NO_ORDINAL; }
 
 const char *hipGetErrorName(hipError_t e) {
 	switch (e) {
@@ -58,8 +60,10 @@ const char *hipGetErrorName(hipError_t e) {
 }
 const char *hipGetErrorString(hipError_t e) { return "a description"; }
 hipError_t hipRuntimeGetVersion(int *v) { return *v = setting("FAKEHIP_VERSION", 60343483), SUCCESS; }
-hipError_t hipSetDevice(int device) { CALL; return current = 1, SUCCESS; }
+hipError_t hipGetDevice(int *device) { CALL; return *device = current, SUCCESS; }
+hipError_t hipSetDevice(int device) { CALL; return current = device, SUCCESS; }
 hipError_t hipDeviceGetName(char *name, int size, int device) {
+	CALL;
 	const char *s = getenv("FAKEHIP_NAME");
 	snprintf(name, size, "%s", s ? s : "AMD Instinct MI210");
 	return SUCCESS;

@@ -1,0 +1,30 @@
+//go:build linux && (amd64 || arm64)
+
+package cpu
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+)
+
+// The large buffers are mappings of which few pages are ever touched, and which do
+// not count as memory in use.
+func TestLargeOffsets(t *testing.T) {
+	d := openDevice(t)
+	drivertest.LargeOffsets(t, d, func(n int) (driver.Buffer, error) {
+		memory, err := syscall.Mmap(-1, 0, 4*n, syscall.PROT_READ|syscall.PROT_WRITE,
+			syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", driver.ErrOutOfMemory, err)
+		}
+		t.Cleanup(func() { require.NoError(t, syscall.Munmap(memory)) })
+		return &buffer{device: d, data: unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), n)}, nil
+	})
+}

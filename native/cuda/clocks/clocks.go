@@ -1,0 +1,166 @@
+// Package clocks measures when each thread group of a plan runs, and where, by a
+// build of the CUDA kernels that notes it (BG_CLOCKS in native/kernels.cu). It is
+// there for benchmarks: nothing that computes products imports it.
+package clocks
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/timeline"
+	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/native/cuda"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+//go:embed sm_90a_clocks.cubin.gz
+var packed []byte
+
+// image is made for GPUs of compute capability 9.0 alone.
+func image(major, minor int) (code []byte, kind string, err error) {
+	if major != 9 {
+		return nil, "", fmt.Errorf("%w: the kernels with clocks are for compute capability 9.0, this GPU has %d.%d", driver.ErrUnavailable, major, minor)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, "", err
+	}
+	code, err = io.ReadAll(r)
+	return code, "sm_90a_clocks.cubin", err
+}
+
+const (
+	// runs are made in a row. The one in the middle is returned; all of them serve
+	// to compare the clocks.
+	runs = 257
+	// warmUp is how long the GPU works before, so that its clock rate has risen.
+	warmUp = 250 * time.Millisecond
+)
+
+// Measure runs a plan for the CUDA device with this index on operands of the host,
+// which stay as they are, and returns its thread groups, launch by launch. The error
+// wraps driver.ErrUnavailable where that cannot be measured: on another GPU than
+// those of compute capability 9.0, and when the groups are too many.
+func Measure(ctx context.Context, index int, plan *planner.Plan, a, b, c []float32) (groups []timeline.Group, err error) {
+	device, err := cuda.DriverWith(image).Open(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, device.Close()) }()
+	return measure(ctx, device, plan, [3][]float32{a, b, c})
+}
+
+func measure(ctx context.Context, device driver.Device, plan *planner.Plan, operands [3][]float32) ([]timeline.Group, error) {
+	n := groupsOf(plan)
+	switch {
+	case n == 0:
+		return nil, nil
+	case n > ringSize:
+		return nil, fmt.Errorf("%w: the plan has %d thread groups, the clocks hold %d", driver.ErrUnavailable, n, ringSize)
+	}
+	run, err := prepare(ctx, device, plan, operands)
+	if err != nil {
+		return nil, err
+	}
+	for start := time.Now(); time.Since(start) < warmUp; {
+		if err := repeat(ctx, device, run, runs); err != nil {
+			return nil, err
+		}
+	}
+	var before, after ring
+	if err := before.read(ctx, device); err != nil {
+		return nil, err
+	}
+	times := min(runs, ringSize/n)
+	if err := repeat(ctx, device, run, times); err != nil {
+		return nil, err
+	}
+	if err := after.read(ctx, device); err != nil {
+		return nil, err
+	}
+	if got := int(after.count() - before.count()); got != times*n {
+		return nil, fmt.Errorf("clocks: %d thread groups ended, there were %d", got, times*n)
+	}
+	records := after.last(times * n)
+	common, err := compare(records)
+	if err != nil {
+		return nil, err
+	}
+	return place(plan, records[times/2*n:][:n], common), nil
+}
+
+// groupsOf counts the thread groups of a run.
+func groupsOf(plan *planner.Plan) (n int) {
+	for i := range plan.Launches {
+		n += groupsOfLaunch(&plan.Launches[i])
+	}
+	return n
+}
+
+func groupsOfLaunch(l *planner.Launch) int {
+	_, _, pieces := native.Geometry(l.Kernel)
+	return l.Count * clusterSize(l) * pieces
+}
+
+// clusterSize is the number of groups that share a worker's tiles.
+func clusterSize(l *planner.Launch) int { return max(int(l.Cluster), 1) }
+
+// prepare makes a run, whose memory is freed with the device.
+func prepare(ctx context.Context, device driver.Device, plan *planner.Plan, operands [3][]float32) (run driver.Run, err error) {
+	for i, to := range []*driver.Buffer{&run.A, &run.B, &run.C} {
+		data := operands[i]
+		if *to, err = device.Alloc(max(len(data), 1)); err != nil {
+			return run, err
+		}
+		if len(data) == 0 {
+			continue
+		}
+		if err := (*to).Write(ctx, 0, data); err != nil {
+			return run, err
+		}
+	}
+	run.Program, err = device.Prepare(ctx, plan)
+	return run, err
+}
+
+// repeat runs and waits.
+func repeat(ctx context.Context, device driver.Device, run driver.Run, times int) error {
+	all := make([]driver.Run, times)
+	for i := range all {
+		all[i] = run
+	}
+	if err := device.Submit(ctx, all); err != nil {
+		return err
+	}
+	return device.Wait(ctx)
+}
+
+// place gives the groups of one run their launches, which end one after the other.
+func place(plan *planner.Plan, records []record, common *clock) []timeline.Group {
+	groups := make([]timeline.Group, 0, len(records))
+	first := common.micros(&records[0], records[0].start)
+	for i := range plan.Launches {
+		l := &plan.Launches[i]
+		n := groupsOfLaunch(l)
+		for j := range records[:n] {
+			r := &records[j]
+			g := timeline.Group{Launch: i, Worker: l.First + int(r.group)/clusterSize(l), Unit: int(r.unit),
+				Start: common.micros(r, r.start), End: common.micros(r, r.end)}
+			first = min(first, g.Start)
+			groups = append(groups, g)
+		}
+		records = records[n:]
+	}
+	for i := range groups {
+		groups[i].Start -= first
+		groups[i].End -= first
+	}
+	return groups
+}

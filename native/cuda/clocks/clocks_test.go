@@ -1,0 +1,88 @@
+package clocks
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// TestImage: the build has the clocks, and every kernel of the ordinary one.
+func TestImage(t *testing.T) {
+	code, kind, err := image(9, 0)
+	require.NoError(t, err)
+	require.Equal(t, "sm_90a_clocks.cubin", kind)
+	require.Contains(t, string(code), symbol)
+	for id := range planner.NumTiles {
+		name := native.KernelName(planner.Kernel{Tile: planner.TileID(id), TransB: true})
+		require.Contains(t, string(code), name)
+	}
+	ordinary, _, err := native.Image(9, 0)
+	require.NoError(t, err)
+	require.NotContains(t, string(ordinary), symbol)
+	_, _, err = image(8, 0)
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+	require.ErrorContains(t, err, "are for compute capability 9.0, this GPU has 8.0")
+}
+
+// TestCompare: times of all multiprocessors agree within 0.1 us, whatever their
+// counters began with.
+func TestCompare(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		rate  float64 // cycles of a nanosecond, at first
+		drift float64 // of the rate, over all runs
+		tick  uint64  // of the shared clock
+		runs  int
+		gap   float64 // nanoseconds between runs
+	}{
+		{"ticks of 32 ns", 1.98, 0, 32, runs, 3000},
+		{"ticks of 1 us", 1.98, 0, 1024, runs, 3000},
+		{"the clock slows down", 1.98, -0.003, 1024, runs, 3000},
+		{"one run of many groups", 1.7, 0, 1000, 1, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			const units, groups = 132, 132
+			perRun := groups
+			if tc.runs == 1 {
+				perRun = 200 * units
+			}
+			var records []record
+			var truth []float64 // nanoseconds of the ends
+			now := 1e15
+			total := float64(tc.runs) * (10000 + tc.gap)
+			for range tc.runs {
+				for i := range perRun {
+					unit := i % units
+					end := now + 10000*rng.Float64() + 10000*float64(i/units)
+					at := end - 1e15
+					cycles := tc.rate * (at + tc.drift*at*at/(2*total))
+					records = append(records, record{
+						end:  uint64(cycles) + uint64(unit)<<50,
+						unit: uint32(unit), nanoseconds: uint64(end) / tc.tick * tc.tick,
+					})
+					truth = append(truth, end)
+				}
+				now += 10000 + tc.gap + 977*rng.Float64()
+			}
+			c, err := compare(records)
+			require.NoError(t, err)
+			first := tc.runs / 2 * perRun
+			lowest, highest := math.Inf(1), math.Inf(-1)
+			for i, r := range records[first:][:perRun] {
+				shift := c.micros(&r, r.end) - (truth[first+i]-truth[0])/1e3
+				lowest, highest = min(lowest, shift), max(highest, shift)
+			}
+			middle := (lowest + highest) / 2 // when the first record was is all the same
+			require.Less(t, highest-middle, 0.1)
+		})
+	}
+	_, err := compare([]record{{}, {}})
+	require.ErrorContains(t, err, "too short")
+}

@@ -1,0 +1,221 @@
+package dltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+type operation struct {
+	name string
+	do   func(f *Fake, d driver.Wrapper, k *task) error
+}
+
+// operations are what callers do with a device and a task on it. They close what
+// they make.
+var operations = []operation{
+	{"Open", func(f *Fake, _ driver.Wrapper, _ *task) error {
+		return opened(f.Driver.Open(context.Background(), 0))
+	}},
+	{"OnStream", func(_ *Fake, d driver.Wrapper, _ *task) error { return opened(d.OnStream(0)) }},
+	{"Alloc", func(_ *Fake, d driver.Wrapper, _ *task) error { return opened(d.Alloc(100)) }},
+	{"Wrap", func(_ *Fake, d driver.Wrapper, k *task) error {
+		return opened(d.Wrap(k.atC, 1))
+	}},
+	{"Prepare", func(_ *Fake, d driver.Wrapper, k *task) error {
+		return opened(d.Prepare(context.Background(), k.plan))
+	}},
+	{"Prepare another kernel", func(_ *Fake, d driver.Wrapper, k *task) error {
+		return opened(d.Prepare(context.Background(), k.other))
+	}},
+	{"Write", func(_ *Fake, _ driver.Wrapper, k *task) error {
+		return k.buffers[2].Write(context.Background(), 0, k.host[2])
+	}},
+	{"Read", func(_ *Fake, _ driver.Wrapper, k *task) error {
+		return k.buffers[2].Read(context.Background(), 0, make([]float32, len(k.host[2])))
+	}},
+	{"Write and Read in pieces", func(_ *Fake, d driver.Wrapper, _ *task) error {
+		data := make([]float32, 600<<10) // of 1 MiB
+		b, err := d.Alloc(len(data))
+		if err == nil {
+			defer b.Close()
+			err = b.Write(context.Background(), 0, data)
+		}
+		if err == nil {
+			err = b.Read(context.Background(), 0, data)
+		}
+		return err
+	}},
+	{"Submit", func(_ *Fake, d driver.Wrapper, k *task) error {
+		return d.Submit(context.Background(), []driver.Run{k.run()})
+	}},
+	{"Submit, graph recorded, graph launched", func(_ *Fake, d driver.Wrapper, k *task) error {
+		return d.Submit(context.Background(), []driver.Run{k.run(), k.run(), k.run()})
+	}},
+	{"Wait", func(_ *Fake, d driver.Wrapper, _ *task) error { return d.Wait(context.Background()) }},
+	{"Time", func(_ *Fake, d driver.Wrapper, k *task) error {
+		_, err := d.Time(context.Background(), []driver.Run{k.run()})
+		return err
+	}},
+	{"Close", func(_ *Fake, d driver.Wrapper, _ *task) error { return d.Close() }},
+}
+
+// opened closes what was made.
+func opened[T interface{ Close() error }](made T, err error) error {
+	if err != nil {
+		return err
+	}
+	return made.Close()
+}
+
+// Every call of the library, in every operation, fails once: the first, the second
+// and so on, until the operation needs no more. The error names what failed,
+// nothing leaks, the device works on, and what the caller had made current in its
+// thread is so again.
+func (f *Fake) testEveryCallFails(t *testing.T) {
+	for _, o := range operations {
+		t.Run(o.name, func(t *testing.T) {
+			runtime.LockOSThread() // what is current belongs to it
+			defer runtime.UnlockOSThread()
+			failures := 0
+			for _, entry := range f.fallible() {
+				for n := 0; ; n++ {
+					require.Less(t, n, 1000, "%s never ends", entry)
+					if !f.failNth(t, o, entry, n) {
+						break
+					}
+					failures++
+				}
+			}
+			require.Positive(t, failures)
+		})
+	}
+}
+
+// fallible lists the entries whose calls may fail, leaving out those that tell of
+// failures.
+func (f *Fake) fallible() (entries []string) {
+	for _, s := range f.vendor.Symbols {
+		if !slices.Contains([]string{"errorName", "errorText", "errorNameOf", "errorTextOf", "version"}, s.Entry) &&
+			f.symbol(s.Entry) == s.Name {
+			entries = append(entries, s.Entry)
+		}
+	}
+	return entries
+}
+
+// releasing are the entries without which nothing is given back. Real libraries fail
+// them when the device is lost, and then take back everything.
+var releasing = []string{"contextGet", "contextSet", "deviceGet", "deviceSet", "contextRelease", "moduleUnload", "free", "hostFree",
+	"streamDestroy", "eventDestroy", "graphDestroy", "graphExecDestroy"}
+
+// failNth does an operation on a new device, of which the call of the entry behind n
+// others fails. It reports whether there was such a call.
+func (f *Fake) failNth(t *testing.T, o operation, entry string, n int) (hit bool) {
+	t.Helper()
+	at := fmt.Sprintf("call %d of %s", n+1, f.symbol(entry))
+	unchanged := f.keeps(t)
+	d, k := f.busy(t)
+	before := f.count(t, injected)
+	f.attribute(t, takeAnother)
+	f.failOnce(t, entry, 2, n)
+	err := o.do(f, d, k)
+	f.succeed(t)
+	if !slices.Contains(releasing, entry) {
+		require.Equal(t, another, f.attribute(t, isCurrent), "%s: the caller's device is not current any more", at)
+	}
+	f.attribute(t, takeNothing)
+	hit = f.count(t, injected) > before
+	if !hit {
+		require.NoError(t, err, at)
+	}
+	if err != nil {
+		require.ErrorContains(t, err, "(2): a description", at)
+	}
+	left := errors.Is(err, driver.ErrDeviceLost)
+	switch {
+	case left: // a device that was being closed is left as it is: its work may go on
+		require.Contains(t, []string{"Close", "Open", "OnStream"}, o.name, at)
+	case err != nil && !errors.Is(err, driver.ErrOutOfMemory):
+		require.Equal(t, "Open", o.name, at)
+		require.ErrorIs(t, err, driver.ErrUnavailable, at)
+	case err != nil:
+		require.ErrorContains(t, err, f.Driver.Name()+": ", at)
+	}
+	if o.name != "Close" {
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}), at)
+		k.check(t)
+		require.Equal(t, nothing, f.attribute(t, isCurrent), at)
+		require.NoError(t, d.Close(), at)
+	}
+	if !left && !slices.Contains(releasing, entry) {
+		unchanged()
+	}
+	return hit
+}
+
+// A device whose every call fails from one on is lost: operations and all that
+// follows say so, and nothing crashes.
+func (f *Fake) testEveryCallIsLost(t *testing.T) {
+	for _, o := range operations {
+		t.Run(o.name, func(t *testing.T) {
+			for n := 0; f.loseNth(t, o, n); n++ {
+				require.Less(t, n, 1000, "it never ends")
+			}
+		})
+	}
+}
+
+// loseNth does an operation on a new device that is lost behind n calls. It reports
+// whether the operation needed more.
+func (f *Fake) loseNth(t *testing.T, o operation, n int) (hit bool) {
+	t.Helper()
+	d, k := f.busy(t)
+	before := f.count(t, injected)
+	f.failAll(t, 700, n)
+	err := o.do(f, d, k)
+	f.succeed(t)
+	if f.count(t, injected) == before {
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+		return false
+	}
+	if err != nil && !errors.Is(err, driver.ErrDeviceLost) {
+		require.Equal(t, "Open", o.name, "call %d: %v", n+1, err)
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+	}
+	want := driver.ErrDeviceLost
+	if o.name == "Close" && err == nil { // it had waited, and frees what it can
+		want = driver.ErrClosed
+	}
+	f.failAll(t, 700, 0)
+	require.ErrorIs(t, d.Wait(t.Context()), want, "call %d", n+1)
+	f.succeed(t)
+	require.ErrorIs(t, d.Submit(t.Context(), []driver.Run{k.run()}), want, "call %d", n+1)
+	require.NoError(t, k.program.Close())
+	require.NoError(t, k.buffers[0].Close())
+	if want == driver.ErrDeviceLost {
+		require.ErrorIs(t, d.Close(), want)
+	}
+	return true
+}
+
+// busy opens a device with a task that ran. Its owner closes it.
+func (f *Fake) busy(t *testing.T) (driver.Wrapper, *task) {
+	t.Helper()
+	made, err := f.Driver.Open(t.Context(), 0)
+	require.NoError(t, err)
+	d := made.(driver.Wrapper)
+	k := newTask(t, d, split, gemm(9, 10, 130)) // small: fakes take their time
+	k.other = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(20, 20, 30))
+	k.atC = f.newest(t)
+	return d, k
+}

@@ -1,0 +1,44 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package dl
+
+// #include <stdlib.h>
+// #include "dl.h"
+import "C"
+
+import (
+	"context"
+	"unsafe"
+)
+
+// ReadGlobal implements Globals.
+func (d *device) ReadGlobal(ctx context.Context, name string, to []byte) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.leave()
+	memory, size, err := d.global(name)
+	switch {
+	case err != nil:
+		return err
+	case len(to) > size:
+		return d.errorf("variable %s: %d bytes asked for, it has %d", name, len(to), size)
+	case len(to) == 0:
+		return nil
+	}
+	return transfer{d, memory, to, toHost}.run(ctx)
+}
+
+// global finds a variable of the image, loaded or not.
+func (d *device) global(name string) (memory C.dl_pointer, size int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.loadModule(); err != nil {
+		return 0, 0, err
+	}
+	symbol := C.CString(name)
+	defer C.free(unsafe.Pointer(symbol))
+	var bytes C.size_t
+	err = d.check("variable "+name, C.dl_global(d.handle, d.module, symbol, &memory, &bytes))
+	return memory, int(bytes), err
+}

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Looks for known vulnerabilities in the code that is called, of modules and of the
+# standard library. Finding one fails. Where the tool or its database cannot be had
+# within a minute, as in sandboxes without a network, a line says so.
+set -u
+
+tool=golang.org/x/vuln/cmd/govulncheck@v1.2.0
+limit=60 # seconds, for each of the two; both take 10 where the caches are warm
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+skip() {
+	echo "govulncheck: skipped, $1"
+	exit 0
+}
+
+GOBIN="$dir" timeout "$limit" "${GO:-go}" install "$tool" >"$dir/log" 2>&1 || skip "$tool cannot be built: $(tail -n 1 "$dir/log")"
+timeout "$limit" "$dir/govulncheck" ./... >"$dir/log" 2>&1
+case $? in
+0) ;;
+124) skip "it took longer than $limit s" ;;
+*)
+	reason=$(grep 'fetching vulnerabilities' "$dir/log") && skip "${reason#govulncheck: }"
+	cat "$dir/log"
+	exit 1
+	;;
+esac

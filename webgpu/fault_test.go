@@ -1,0 +1,100 @@
+//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// A refused allocation, whichever of an operation's it is, is an error. Nothing is
+// left of the operation, and the device works on.
+func TestAllocationsFail(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	k := newTask(t, gemm(40, 50, 400))
+	want := reference(k.batch, k.a, k.b, k.c)
+	facts := d.info.Planner
+	facts.ComputeUnits = 1024 // so that tiles are split
+	plan, err := planner.New(&facts, k.batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
+	require.NoError(t, err)
+	p, err := d.Prepare(t.Context(), plan)
+	require.NoError(t, err)
+	require.Greater(t, plan.Workspace, plan.Words(), "the workspace is the larger buffer")
+	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
+	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
+	for _, x := range []struct {
+		name  string
+		limit uint64 // bytes of the largest buffer
+		do    func() error
+	}{
+		{"Alloc", 64, func() error { _, err := d.Alloc(17); return err }},
+		{"plan of Prepare", 64, func() error { _, err := d.Prepare(t.Context(), plan); return err }},
+		{"workspace of Prepare", 4 * uint64(plan.Words()), func() error { _, err := d.Prepare(t.Context(), plan); return err }},
+		{"staging of Read", 64, func() error { return c.Read(t.Context(), 0, make([]float32, 1)) }},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			buffers, programs, staging, limit := len(d.buffers), len(d.programs), len(d.staging), d.limits.MaxBufferSize
+			d.limits.MaxBufferSize = x.limit
+			err := x.do()
+			d.limits.MaxBufferSize = limit
+			require.ErrorIs(t, err, driver.ErrOutOfMemory)
+			require.ErrorContains(t, err, "webgpu: ")
+			require.Equal(t, [3]int{buffers, programs, staging}, [3]int{len(d.buffers), len(d.programs), len(d.staging)})
+			require.NoError(t, d.Submit(t.Context(), runs))
+		})
+	}
+	requireEqual(t, want, download(t, c, len(k.c)))
+}
+
+// A kernel that the device refuses fails Prepare, and is tried anew the next time.
+func TestKernelRefused(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	k := newTask(t, gemm(40, 50, 60))
+	plan, err := planner.New(&d.info.Planner, k.batch, planner.Options{Tile: "large"})
+	require.NoError(t, err)
+	pipelines, shared := len(d.pipelines), d.shader.SharedBytes
+	d.shader.SharedBytes = 16
+	_, err = d.Prepare(t.Context(), plan)
+	d.shader.SharedBytes = shared
+	require.ErrorContains(t, err, "launch 0: ")
+	require.ErrorContains(t, err, "workgroup memory")
+	require.Len(t, d.pipelines, pipelines)
+	require.Empty(t, d.programs)
+	got, _ := k.run(t, d, planner.Options{Tile: "large"})
+	requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
+}
+
+// The library says by a text that the driver lost the device. Every call says so
+// from then on, and Close too.
+func TestLost(t *testing.T) {
+	first := open(t, webgpuDriver{})
+	d, err := openDevice(first.info, 0)
+	require.NoError(t, err)
+	k := newTask(t, gemm(8, 8, 8))
+	plan, p := prepare(t, d, k.batch, planner.Options{})
+	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
+	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
+	ctx := context.Background()
+	require.ErrorIs(t, d.check("submit", errors.New("Parent device is lost")), driver.ErrDeviceLost)
+	for name, call := range map[string]func() error{
+		"Alloc":   func() error { _, err := d.Alloc(1); return err },
+		"Prepare": func() error { _, err := d.Prepare(ctx, plan); return err },
+		"Submit":  func() error { return d.Submit(ctx, runs) },
+		"Wait":    func() error { return d.Wait(ctx) },
+		"Time":    func() error { _, err := d.Time(ctx, runs); return err },
+		"Write":   func() error { return a.Write(ctx, 0, k.a) },
+		"Read":    func() error { return c.Read(ctx, 0, make([]float32, len(k.c))) },
+		"Close":   d.Close,
+	} {
+		err := call()
+		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
+		require.ErrorContains(t, err, "submit: Parent device is lost", name)
+	}
+	require.NoError(t, errors.Join(a.Close(), p.Close()))
+}
