@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/report"
 	"github.com/batchgemm/batchgemm/internal/workload"
 )
 
@@ -22,6 +23,8 @@ type benchFlags struct {
 	vs                []string
 	csv, cold, regret bool
 	repeat            int
+	page              string // folder of --report
+	data              string
 }
 
 func newBench() *cobra.Command {
@@ -42,11 +45,20 @@ calls in a stream; elsewhere it is the time of one submission of many runs.
 All compute in plain fp32, and so do two of our own:
   f32              our kernels without tensor cores
   webgpu           our kernels through WebGPU, on its first device
-The host time is that of the call, without waiting.`,
+The host time is that of the call, without waiting.
+
+--data fills A and B so, and adds the largest and the mean error over sum|a||b|:
+` + dataHelp() + `
+
+--report writes a page with plots of all that to a folder, with the cost of
+planning, and the timeline of the last workload's plan: predicted, and on GPUs
+of compute capability 9.0 measured by kernels that note when they run.`,
 		Example: `  batchgemm bench zhang --vs cublas-grouped,cublas-loop,cublas-graph,f32
   batchgemm bench zhang-512-1024-256 --cold --repeat 20 --json
   batchgemm bench inception-1 inception-2 --backend webgpu
-  batchgemm bench zhang --regret --csv > regret.csv`,
+  batchgemm bench zhang --regret --csv > regret.csv
+  batchgemm bench zhang --vs cublas-grouped,f32 --report page
+  batchgemm bench inception-1 --vs cublas-loop,f32 --data mixed`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("bench takes one WORKLOAD or more")
@@ -63,9 +75,12 @@ The host time is that of the call, without waiting.`,
 	cmd.Flags().StringSliceVar(&flags.vs, "vs", nil, "compare with: "+strings.Join(rivals, ", "))
 	cmd.Flags().BoolVar(&flags.csv, "csv", false, "print CSV, a line for each way to time a method")
 	cmd.Flags().BoolVar(&flags.cold, "cold", false, "rotate the matrices beyond the L2 cache")
-	cmd.Flags().BoolVar(&flags.regret, "regret", false, "also time every tile under every schedule, to judge the planner's choice")
+	cmd.Flags().BoolVar(&flags.regret, "regret", false, "also time every tile, or that of --tile, under every schedule, to judge the planner's choice")
+	cmd.Flags().StringVar(&flags.data, "data", "", "fill the matrices with "+strings.Join(dataNames(), ", ")+" numbers, and sum up the errors")
 	cmd.Flags().IntVar(&flags.repeat, "repeat", 10, "repetitions to take the median of")
+	cmd.Flags().StringVar(&flags.page, "report", "", "write index.html, plots and bench.csv to this `DIR`")
 	complete(cmd, "vs", func() []string { return rivals })
+	complete(cmd, "data", dataNames)
 	return cmd
 }
 
@@ -82,12 +97,19 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	var dir *report.Dir
+	if f.page != "" {
+		if dir, err = report.Create(f.page); err != nil {
+			return err
+		}
+		defer dir.Close()
+	}
 	device, err := f.open(ctx, cmd)
 	if err != nil {
 		return err
 	}
 	defer func() { err = cmp.Or(err, device.Close()) }()
-	b := &bencher{device: device, options: options, repeat: f.repeat, cold: f.cold, regret: f.regret}
+	b := &bencher{device: device, options: options, repeat: f.repeat, cold: f.cold, regret: f.regret, data: f.data}
 	defer func() { err = cmp.Or(err, b.close()) }()
 	notes, err := b.open(ctx, f.vs)
 	if err != nil {
@@ -95,7 +117,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 
 	info := device.Info()
-	report := &bench.Report{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name), Driver: info.Driver,
+	found := &bench.Report{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name), Driver: info.Driver,
 		Library: b.library(), Repeat: f.repeat, Cold: f.cold, Notes: notes}
 	bar := newProgress(cmd, len(loads))
 	defer bar.stop()
@@ -105,16 +127,19 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.Name, err)
 		}
-		report.Add(*c)
+		found.Add(*c)
 	}
-	report.Finish()
+	found.Finish()
 	bar.stop()
 	if f.csv {
-		err = report.WriteCSV(cmd.OutOrStdout())
+		err = found.WriteCSV(cmd.OutOrStdout())
 	} else {
-		err = emit(cmd, report, report.WriteText)
+		err = emit(cmd, found, found.WriteText)
 	}
-	if wrong := report.Wrong(); err == nil && wrong > 0 {
+	if err == nil && dir != nil {
+		err = b.writePage(ctx, dir, found, loads[len(loads)-1])
+	}
+	if wrong := found.Wrong(); err == nil && wrong > 0 {
 		err = fmt.Errorf("%d results are wrong", wrong)
 	}
 	return err
@@ -127,6 +152,8 @@ func (f *benchFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	switch {
+	case f.data != "" && !slices.Contains(dataNames(), f.data):
+		return usageError{fmt.Errorf("--data %q is not one of %s", f.data, strings.Join(dataNames(), ", "))}
 	case f.repeat < 1:
 		return usageError{fmt.Errorf("--repeat %d is less than 1", f.repeat)}
 	case f.csv && asJSON(cmd):

@@ -38,6 +38,7 @@ type bencher struct {
 	options      planner.Options
 	repeat       int
 	cold, regret bool
+	data         string     // kind of operands, or "": the workload's
 	cuda         *cudaBench // nil: another backend
 	vs           []string   // rivals
 	webgpu       *bencher   // the rival of that name, or nil
@@ -73,7 +74,7 @@ type contender struct {
 // bench measures a workload. Results are checked last, because that leaves the
 // device idle and its clock falls.
 func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.Case, err error) {
-	ops, err := operands(w)
+	ops, err := b.operands(w)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 		return nil, err
 	}
 	explained := plan.Explain()
-	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Schedule: explained.Schedule}
+	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Bytes: moved(w.Batch), Schedule: explained.Schedule}
 	if out.Plan, err = planMicros(plan, b.repeat); err != nil {
 		return nil, err
 	}
@@ -120,23 +121,24 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 	return out, nil
 }
 
-// planMicros is the median time to make a plan again in the memory of an earlier
-// one, its encoding included.
-func planMicros(like *planner.Plan, repeat int) (float64, error) {
-	var p planner.Plan
-	var words []uint32
-	took := make([]float64, repeat+1)
-	for i := range took {
-		start := time.Now()
-		if err := p.Build(&like.Device, like.Batch, like.Options); err != nil {
-			return 0, err
+// moved is the least traffic of a batch in bytes: A and B are read and C written
+// once, and read where beta is not 0.
+func moved(batch planner.Batch) (bytes float64) {
+	for i := range batch {
+		p := &batch[i]
+		if !p.Writes() {
+			continue
 		}
-		words = p.Encode(words)
-		took[i] = float64(time.Since(start)) / float64(time.Microsecond)
+		m, n, k := float64(p.M), float64(p.N), float64(p.K)
+		if p.Reads() {
+			bytes += 4 * (m*k + k*n)
+		}
+		bytes += 4 * m * n
+		if p.Beta != 0 {
+			bytes += 4 * m * n
+		}
 	}
-	took = took[1:] // the first allocates
-	slices.Sort(took)
-	return took[repeat/2], nil
+	return bytes
 }
 
 // contenders prepares our method, which comes first, and its rivals.
@@ -191,14 +193,19 @@ func (c *benchCase) rival(ctx context.Context, name string) (*contender, error) 
 
 // rows checks a contender's result, which is the same for all its timings.
 func (c *benchCase) rows(m *contender, found []bench.Measurement) []bench.Row {
-	checked, worst, wrong := c.check(m.got, m.largest)
+	checked, errs, wrong := c.check(m.got, m.largest)
 	rows := make([]bench.Row, len(m.timed))
 	for i := range rows {
 		rows[i] = bench.NewRow(m.timed[i], found[i])
-		rows[i].Checked, rows[i].Error = checked, worst
+		rows[i].Checked = checked
 		if wrong != nil {
-			rows[i].Error, rows[i].Wrong = 0, wrong.Error()
+			rows[i].Wrong = wrong.Error()
+			continue
 		}
+		if c.data != "" {
+			rows[i].Accuracy = c.accuracy(c.sample(m.largest), m.got)
+		}
+		rows[i].Error, rows[i].Errors = errs.Worst, errs.Counts[:]
 	}
 	return rows
 }
@@ -343,16 +350,13 @@ func (c *benchCase) wait(ctx context.Context) error {
 }
 
 // check compares results with float64: all problems, or the first ones up to an
-// amount of work, but for the rest of the elements, which pass.
-func (c *benchCase) check(got []float32, largest float64) (checked int, worst float64, wrong error) {
+// amount of work (see sample), but for the rest of the elements, which pass.
+func (c *benchCase) check(got []float32, largest float64) (checked int, found reference.Errors, wrong error) {
 	if largest == 0 {
-		worst, wrong = reference.CheckIn(c.options.Compute, c.batch, c.ops.A, c.ops.B, c.ops.C, got)
-		return len(c.batch), worst, wrong
+		found, wrong = reference.CheckIn(c.options.Compute, c.batch, c.ops.A, c.ops.B, c.ops.C, got)
+		return len(c.batch), found, wrong
 	}
-	for checked < len(c.batch) && (checked == 0 || c.batch[:checked+1].FLOPs() <= largest) {
-		checked++
-	}
-	sample, after := c.batch[:checked], slices.Clone(c.ops.C)
+	sample, after := c.sample(largest), slices.Clone(c.ops.C)
 	for i := range sample {
 		p := &sample[i]
 		for row := range p.M {
@@ -360,8 +364,26 @@ func (c *benchCase) check(got []float32, largest float64) (checked int, worst fl
 			copy(after[at:at+p.N], got[at:at+p.N])
 		}
 	}
-	worst, wrong = reference.CheckIn(c.options.Compute, sample, c.ops.A, c.ops.B, c.ops.C, after)
-	return checked, worst, wrong
+	found, wrong = reference.CheckIn(c.options.Compute, sample, c.ops.A, c.ops.B, c.ops.C, after)
+	return len(sample), found, wrong
+}
+
+// sample is all problems, or the first ones up to an amount of work; of a first
+// one that is more its first rows.
+func (c *benchCase) sample(largest float64) planner.Batch {
+	if largest == 0 {
+		return c.batch
+	}
+	n := 0
+	for n < len(c.batch) && c.batch[:n+1].FLOPs() <= largest {
+		n++
+	}
+	if n > 0 || len(c.batch) == 0 {
+		return c.batch[:n]
+	}
+	first := slices.Clone(c.batch[:1])
+	first[0].M = max(1, int(float64(first[0].M)*largest/first.FLOPs()))
+	return first
 }
 
 func (c *benchCase) close() error {

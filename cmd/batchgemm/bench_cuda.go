@@ -43,7 +43,7 @@ func (b *bencher) open(ctx context.Context, vs []string) (notes []string, err er
 		case err != nil:
 			return nil, err
 		default:
-			b.webgpu = &bencher{device: there, options: b.options, repeat: b.repeat, cold: b.cold}
+			b.webgpu = &bencher{device: there, options: b.options, repeat: b.repeat, cold: b.cold, data: b.data}
 		}
 	}
 	vs = slices.DeleteFunc(slices.Clone(vs), func(name string) bool { return !strings.HasPrefix(name, "cublas") })

@@ -21,7 +21,7 @@ type forced struct {
 	method bench.Method
 }
 
-// judge times every tile under every schedule, and then the best of them
+// judge times the tiles under every schedule, and then the best of them
 // together with the planner's own plan.
 func (c *benchCase) judge(ctx context.Context, own *contender) (*bench.Regret, error) {
 	all, err := c.force(ctx)
@@ -45,10 +45,13 @@ func (c *benchCase) judge(ctx context.Context, own *contender) (*bench.Regret, e
 	return out, nil
 }
 
-// force prepares every tile under every schedule.
+// force prepares every tile, or the one that was asked for, under every schedule.
 func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 	var all []*forced
 	for _, tile := range planner.Tiles() {
+		if only := c.options.Tile; only != "" && only != tile.Name {
+			continue
+		}
 		for _, schedule := range planner.Schedules() {
 			if schedule == planner.ScheduleCluster && !tile.Clusters {
 				continue // the same as data-parallel

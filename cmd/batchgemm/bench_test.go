@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/csv"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,6 +57,12 @@ func TestBench(t *testing.T) {
 		require.Equal(t, 3, row.Checked)
 		require.Positive(t, row.Error)
 		require.Less(t, row.Error, 1.0)
+		elements := int64(0)
+		for _, n := range row.Errors {
+			elements += n
+		}
+		require.Positive(t, elements)
+		require.Positive(t, c.Bytes)
 		require.Positive(t, row.Device.Min)
 		require.LessOrEqual(t, row.Device.Min, row.Device.Median)
 		require.LessOrEqual(t, row.Device.Median, row.Device.Max)
@@ -68,6 +76,55 @@ func TestBenchText(t *testing.T) {
 	require.Regexp(t, `(?m)^workload +GFLOP +plan +batchgemm/wall +TFLOP/s +host +error$`, text)
 	require.Regexp(t, `(?m)^- +0\.0000\d+ +\S+ +\S+ \(\S+-\S+\) +\S+ +\S+ +\S+$`, text)
 	require.Contains(t, text, "rotated beyond the L2 cache")
+}
+
+// TestBenchReport: the page is written whole, and says what the CPU cannot show.
+func TestBenchReport(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "page")
+	text := succeed(t, tiny, "bench", "random:mn=20,k=20,batch=3", "-", "--repeat", "1", "--csv", "--report", dir)
+	written, err := os.ReadFile(filepath.Join(dir, "bench.csv"))
+	require.NoError(t, err)
+	require.Equal(t, text, string(written))
+	page, err := os.ReadFile(filepath.Join(dir, "index.html"))
+	require.NoError(t, err)
+	for _, want := range []string{
+		"<td>random:mn=20,k=20,batch=3</td>", "<td>-</td>", "No rival was measured", "the peak rates of cpu are not known",
+		"Timeline of -", "workgroups are measured on the backend cuda alone, this is cpu", `id="planning"`, `id="errors"`, `id="roofline"`, `id="occupancy"`,
+	} {
+		require.Contains(t, string(page), want)
+	}
+	for _, name := range []string{"roofline", "errors", "occupancy", "planning", "timeline"} {
+		require.FileExists(t, filepath.Join(dir, name+".svg"))
+		require.FileExists(t, filepath.Join(dir, name+".png"))
+	}
+
+	code, stdout, stderr := batchgemm(t, tiny, "bench", "-", "--report", filepath.Join(dir, "bench.csv"))
+	require.Equal(t, exitFailure, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "bench.csv: not a directory")
+}
+
+// TestMoved: A and B are read and C is written once, and read where beta asks for it.
+func TestMoved(t *testing.T) {
+	scaled := func(alpha, beta float32) planner.Problem {
+		p := planner.GEMM(2, 3, 4)
+		p.Alpha, p.Beta = alpha, beta
+		return p
+	}
+	for _, tc := range []struct {
+		name    string
+		problem planner.Problem
+		bytes   float64
+	}{
+		{"product", scaled(1, 0), 4 * (8 + 12 + 6)},
+		{"and beta", scaled(1, 2), 4 * (8 + 12 + 6 + 6)},
+		{"beta alone", scaled(0, 2), 4 * (6 + 6)},
+		{"zeros", scaled(0, 0), 4 * 6},
+		{"nothing to do", scaled(0, 1), 0},
+		{"no rows", planner.GEMM(0, 3, 4), 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.bytes, moved(planner.Batch{tc.problem})) })
+	}
 }
 
 func TestBenchRegret(t *testing.T) {
@@ -123,9 +180,11 @@ func TestBenchCheck(t *testing.T) {
 	}{
 		{"all right", -1, 0, 2, false},
 		{"all wrong", 1, 0, 2, true},
-		{"sample right", -1, 1, 1, false},
-		{"sample wrong", 0, 1, 1, true},
-		{"outside the sample", 1, 1, 1, false},
+		{"sample right", -1, 128, 1, false},
+		{"sample wrong", 0, 128, 1, true},
+		{"outside the sample", 1, 128, 1, false},
+		{"sample of two rows wrong", 0, 64, 1, true},
+		{"outside the sample of one row", 0, 1, 1, false},
 		{"sample of all", 1, 1e9, 2, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

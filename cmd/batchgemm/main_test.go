@@ -302,7 +302,7 @@ func TestReport(t *testing.T) {
 			cmd := newVerify()
 			var out bytes.Buffer
 			cmd.SetOut(&out)
-			err := report(cmd, tc.checks)
+			err := reportChecks(cmd, tc.checks)
 			require.True(t, strings.HasSuffix(out.String(), tc.want), out.String())
 			if tc.err == "" {
 				require.NoError(t, err)

@@ -122,11 +122,11 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	r := newRunResult(w, j, timings)
 	if f.verify {
 		bar.next("verify")
-		worst, err := reference.CheckIn(options.Compute, w.Batch, ops.A, ops.B, ops.C, c)
+		found, err := reference.CheckIn(options.Compute, w.Batch, ops.A, ops.B, ops.C, c)
 		if err != nil {
 			return fmt.Errorf("%s: wrong result: %w", w.Name, err)
 		}
-		r.Verified = &worst
+		r.Verified = &found.Worst
 	}
 	if out != nil {
 		if err := workload.WriteNPZ(out, w.Batch, c); err != nil {

@@ -54,7 +54,7 @@ that are not available are listed and are no failure.`,
 			if checks, err = verify(cmd, checks, w, ops); err != nil {
 				return err
 			}
-			return report(cmd, checks)
+			return reportChecks(cmd, checks)
 		},
 	}
 	oneWorkload(cmd)
@@ -149,8 +149,8 @@ func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Wo
 	return nil
 }
 
-// report prints the checks, and fails when one of them did.
-func report(cmd *cobra.Command, checks []check) error {
+// reportChecks prints the checks, and fails when one of them did.
+func reportChecks(cmd *cobra.Command, checks []check) error {
 	err := emit(cmd, checks, func(w io.Writer) error {
 		rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "SCHEDULE", "LAUNCHES", "TIME", "ERROR/BOUND", "RESULT"}}
 		var notes []string

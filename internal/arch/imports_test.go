@@ -31,6 +31,7 @@ var allowed = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/timeline":   {"planner"},
 	"internal/bench":      {},
+	"internal/report":     {"planner", "internal/bench", "internal/timeline", "internal/atomicfile"},
 	"internal/tune":       {"planner"},
 	"internal/ratefile":   {"planner", "dispatch/driver", "internal/atomicfile"},
 	"internal/arch":       {},
@@ -42,7 +43,7 @@ var allowed = map[string][]string{
 	"native/cuda/clocks":  {"planner", "native", "native/dl", "native/cuda", "dispatch/driver", "internal/timeline"},
 	"native/hip":          {"planner", "native", "native/dl", "dispatch/driver"},
 	"dispatch":            {"planner", "dispatch/driver", "internal/cpu", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
-	"cmd":                 {"planner", "dispatch", "dispatch/driver", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/tune", "internal/ratefile", "native/cuda/cublas"},
+	"cmd":                 {"planner", "dispatch", "dispatch/driver", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "native/cuda/cublas", "native/cuda/clocks"},
 	"capi":                {"planner", "dispatch"},
 	"examples":            {"planner", "dispatch"},
 }
@@ -51,6 +52,7 @@ var allowed = map[string][]string{
 var external = map[string]string{
 	"github.com/rajveermalviya/go-webgpu": "webgpu",
 	"github.com/spf13/cobra":              "cmd",
+	"gonum.org/v1/plot":                   "internal/report",
 }
 
 func folder(dir string) (key string) {

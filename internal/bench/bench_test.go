@@ -97,13 +97,13 @@ func sample() *Report {
 		if host > 0 {
 			row.Host = &Spread{host, host, 2 * host}
 		}
-		row.Error, row.Checked = err, 8
+		row.Error, row.Errors, row.Checked = err, []int64{0, 0, 7, 64}, 8
 		return row
 	}
-	r.Add(Case{Workload: "zhang-128-128-8", Problems: 8, GFLOP: 0.00625, Plan: 3.25, Schedule: "data-parallel", Tiles: []string{"medium-k4"},
+	r.Add(Case{Workload: "zhang-128-128-8", Problems: 8, GFLOP: 0.00625, Bytes: 500e3, Plan: 3.25, Schedule: "data-parallel", Tiles: []string{"medium-k4"},
 		Rows:   []Row{row("batchgemm", Graph, 3, 0, 0.01), row("batchgemm", "event", 4, 2, 0.01), row("cublas-loop", Stream, 90, 80, 0.02), row("cublas-grouped", Stream, 18, 7, 0.03)},
 		Regret: &Regret{Planner: 3, Best: 2.5, Tile: "small-k8", Schedule: "split-k", Forced: []Forced{{"small-k8", "split-k", 2.5, 2.75}, {"small", "batched", 4, 5}}}})
-	r.Add(Case{Workload: "zhang-512-128-256", Problems: 256, GFLOP: 2.5, Plan: 41, Schedule: "stream-k", Tiles: []string{"large-8x4", "tall-8x4"},
+	r.Add(Case{Workload: "zhang-512-128-256", Problems: 256, GFLOP: 2.5, Bytes: 64e6, Plan: 41, Schedule: "stream-k", Tiles: []string{"large-8x4", "tall-8x4"},
 		Rows:   []Row{row("batchgemm", Graph, 100, 0, 0.01), row("batchgemm", "event", 102, 2, 0.01), row("cublas-loop", Stream, 2400, 2300, 0.02), row("cublas-grouped", Stream, 150, 9, 0)},
 		Regret: &Regret{Planner: 100, Best: 100, Tile: "large-8x4", Schedule: "stream-k"}})
 	r.Cases[1].Rows[3].Wrong = "problem 3: C[0,0] is 1, want 2"

@@ -29,6 +29,7 @@ type Case struct {
 	Workload string   `json:"workload"`
 	Problems int      `json:"problems"`
 	GFLOP    float64  `json:"gflop"`
+	Bytes    float64  `json:"bytes"`       // of A, B and C once each, of C twice where beta is not 0
 	Plan     float64  `json:"plan_micros"` // to plan and encode the batch once more, on one core
 	Schedule string   `json:"schedule"`    // of our plan, as Tiles
 	Tiles    []string `json:"tiles"`
@@ -38,15 +39,20 @@ type Case struct {
 
 // Row is a method, timed in one way. Times are in microseconds.
 type Row struct {
-	Method  string  `json:"method"`
-	Timed   string  `json:"timed"`
-	Device  Spread  `json:"device_micros"`
-	Host    *Spread `json:"host_micros,omitempty"`
-	GFLOPS  float64 `json:"gflops"`
-	Slower  float64 `json:"slower"` // device time over that of the case's first row
-	Error   float64 `json:"error"`  // the largest against float64, relative to its bound
+	Method string  `json:"method"`
+	Timed  string  `json:"timed"`
+	Device Spread  `json:"device_micros"`
+	Host   *Spread `json:"host_micros,omitempty"`
+	GFLOPS float64 `json:"gflops"`
+	Slower float64 `json:"slower"` // device time over that of the case's first row
+	Error  float64 `json:"error"`  // the largest against float64, relative to its bound
+	// Errors counts the elements checked by error: number i those with errors in
+	// (2^-(i+1), 2^-i] of their bound, the last one all smaller ones.
+	Errors  []int64 `json:"errors,omitempty"`
 	Checked int     `json:"checked_problems"`
 	Wrong   string  `json:"wrong,omitempty"` // what no rounding explains
+
+	Accuracy *Accuracy `json:"accuracy,omitempty"` // where it was asked for
 }
 
 // NewRow is the row of a method.
@@ -257,7 +263,7 @@ func (r *Report) fields() []field {
 				if row.Wrong != "" {
 					return "WRONG"
 				}
-				return fmt.Sprintf("%.2g", row.Error)
+				return fmt.Sprintf("%.2g", row.Error) + row.Accuracy.text()
 			})
 		}
 	}
@@ -288,8 +294,19 @@ func (r *Report) hasHost(k column) bool {
 
 func (r *Report) writeNotes(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, n := range r.Remarks() {
+		fmt.Fprintf(tw, "%s\t%s\n", n.Name, n.Text)
+	}
+	return tw.Flush()
+}
+
+// Remark says what a name in a report stands for, or sums it up.
+type Remark struct{ Name, Text string }
+
+// Remarks are what a reader of the numbers must know.
+func (r *Report) Remarks() (all []Remark) {
 	note := func(name, format string, args ...any) {
-		fmt.Fprintf(tw, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+		all = append(all, Remark{name, fmt.Sprintf(format, args...)})
 	}
 	note("device", "%s, %s", r.Device, r.Driver)
 	if r.Library != "" {
@@ -322,10 +339,12 @@ func (r *Report) writeNotes(w io.Writer) error {
 	for _, n := range r.Notes {
 		note("note", "%s", n)
 	}
-	return tw.Flush()
+	return all
 }
 
-// timedHow explains the ways to take device time.
+// HowTimed explains a way to take device time.
+func HowTimed(timed string) string { return timedHow[timed] }
+
 var timedHow = map[string]string{
 	Graph:       "a node of a CUDA graph of copies, by events around the graph",
 	Stream:      "back-to-back calls in a CUDA stream, by events around them",
@@ -356,7 +375,7 @@ func Digits(x float64) string {
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
-	records := [][]string{{"workload", "problems", "gflop", "plan_us", "schedule", "tiles", "method", "timed", "device_us", "device_us_min", "device_us_max",
+	records := [][]string{{"workload", "problems", "gflop", "bytes", "plan_us", "schedule", "tiles", "method", "timed", "device_us", "device_us_min", "device_us_max",
 		"host_us", "host_us_min", "host_us_max", "gflops", "slower", "error", "checked_problems", "regret", "best_tile", "best_schedule"}}
 	for _, c := range r.Cases {
 		for i, row := range c.Rows {
@@ -367,7 +386,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 			if c.Regret != nil && i == 0 {
 				regret = []string{number(c.Regret.Ratio), c.Regret.Tile, c.Regret.Schedule}
 			}
-			record := []string{c.Workload, strconv.Itoa(c.Problems), number(c.GFLOP), number(c.Plan), c.Schedule, strings.Join(c.Tiles, " "), row.Method, row.Timed,
+			record := []string{c.Workload, strconv.Itoa(c.Problems), number(c.GFLOP), number(c.Bytes), number(c.Plan), c.Schedule, strings.Join(c.Tiles, " "), row.Method, row.Timed,
 				number(row.Device.Median), number(row.Device.Min), number(row.Device.Max)}
 			record = append(append(record, host...), number(row.GFLOPS), number(row.Slower), number(row.Error), strconv.Itoa(row.Checked))
 			records = append(records, append(record, regret...))

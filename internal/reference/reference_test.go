@@ -154,3 +154,27 @@ func TestFill(t *testing.T) {
 	require.InDelta(t, -1, slices.Min(s), 0.01)
 	require.InDelta(t, 1, slices.Max(s), 0.01)
 }
+
+// TestErrors: each element is counted once, in the range of its error.
+func TestErrors(t *testing.T) {
+	for _, tc := range []struct {
+		fraction float64
+		bin      int
+	}{{1, 0}, {0.75, 0}, {0.5, 1}, {0.3, 1}, {0x1p-10, 10}, {0x1.8p-10, 9}, {0x1p-23, 23}, {0x1p-24, 24}, {0x1p-60, 24}, {0, 24}} {
+		var e, sum Errors
+		e.add(tc.fraction)
+		require.Equal(t, int64(1), e.Counts[tc.bin], tc.fraction)
+		sum.add(0.6)
+		sum.merge(&e)
+		e.Counts[0]++
+		require.Equal(t, Errors{max(0.6, tc.fraction), e.Counts}, sum)
+	}
+	b, x, y, before, after := batch()
+	found, err := CheckIn(planner.ComputeF32, b, x, y, before, after)
+	require.NoError(t, err)
+	total := int64(0)
+	for _, n := range found.Counts {
+		total += n
+	}
+	require.Equal(t, int64(b[0].M*b[0].N+b[1].M*b[1].N), total)
+}

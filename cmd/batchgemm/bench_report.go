@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/report"
+	"github.com/batchgemm/batchgemm/internal/timeline"
+	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/native/cuda/clocks"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// writePage shows a report as a page, with the timeline of a workload's plan.
+func (b *bencher) writePage(ctx context.Context, dir *report.Dir, found *bench.Report, w *workload.Workload) error {
+	data := &report.Data{Bench: found, Device: b.device.Info().Planner, Compute: b.options.Compute}
+	var err error
+	if data.Planning, err = b.planning(ctx); err != nil {
+		return fmt.Errorf("cost of planning: %w", err)
+	}
+	if data.Chosen, err = b.chosen(ctx, w); err != nil {
+		return fmt.Errorf("timeline of %s: %w", w.Name, err)
+	}
+	return dir.Write(data)
+}
+
+// planning times the planner on batches of 8 to 1024 problems.
+func (b *bencher) planning(ctx context.Context) (all []report.Planning, err error) {
+	for n := 8; n <= 1024; n *= 2 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		w, err := workload.Load(fmt.Sprintf("random:mn=256,k=256,batch=%d,seed=1", n), nil)
+		if err != nil {
+			return nil, err
+		}
+		var plan *planner.Plan
+		p := report.Planning{Problems: n}
+		p.New, err = medianMicros(b.repeat, func() error {
+			plan, err = b.device.Plan(w.Batch, b.options)
+			if err == nil {
+				plan.Encode(nil)
+			}
+			return err
+		})
+		if err == nil {
+			p.Again, err = planMicros(plan, b.repeat)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// chosen is the plan of a workload over time, as predicted and, where that can be
+// measured, as it runs.
+func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Timeline, error) {
+	plan, err := b.device.Plan(w.Batch, b.options)
+	if err != nil {
+		return nil, err
+	}
+	t := &report.Timeline{Workload: w.Name, Predicted: timeline.New(plan)}
+	info := b.device.Info()
+	if info.Backend != "cuda" {
+		t.Missing = "workgroups are measured on the backend cuda alone, this is " + info.Backend
+		return t, nil
+	}
+	ops, err := operands(w)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := clocks.Measure(ctx, info.Index, plan, ops.A, ops.B, ops.C)
+	switch {
+	case errors.Is(err, dispatch.ErrUnavailable):
+		t.Missing = err.Error()
+	case err != nil:
+		return nil, err
+	default:
+		t.Measured = timeline.Measured(plan, groups)
+	}
+	return t, nil
+}
+
+// planMicros is the median time to make a plan again in the memory of an earlier
+// one, its encoding included.
+func planMicros(like *planner.Plan, repeat int) (float64, error) {
+	var p planner.Plan
+	var words []uint32
+	return medianMicros(repeat, func() error {
+		err := p.Build(&like.Device, like.Batch, like.Options)
+		if err == nil {
+			words = p.Encode(words)
+		}
+		return err
+	})
+}
+
+// medianMicros is the median time of repeated calls. One before them, which may
+// allocate what they use again, does not count.
+func medianMicros(repeat int, call func() error) (float64, error) {
+	took := make([]float64, repeat+1)
+	for i := range took {
+		start := time.Now()
+		if err := call(); err != nil {
+			return 0, err
+		}
+		took[i] = micros(time.Since(start))
+	}
+	took = took[1:]
+	slices.Sort(took)
+	return took[repeat/2], nil
+}

@@ -1,0 +1,76 @@
+package arch
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// phrases are what the text of each licence has, and no other's.
+var phrases = map[string]string{
+	"Apache-2.0":   "Apache License",
+	"MIT":          "Permission is hereby granted, free of charge, to any person obtaining a copy",
+	"BSD-3-Clause": "may be used to endorse or promote products",
+	"CC-BY-4.0":    "Creative Commons Attribution 4.0 International",
+	"OFL-1.1":      "SIL Open Font License",
+	"FTL":          "The FreeType License",
+}
+
+var (
+	requirement = regexp.MustCompile(`(?m)^\s+(\S+) v\S+( // indirect)?$`)
+	licenceRow  = regexp.MustCompile(`(?m)^\| (\S+/\S+) \| ([^|]+) \|[^|]+\|$`)
+)
+
+// TestLicences: docs/licences.md names every module of go.mod, no other, and the
+// licence that lies beside its code.
+func TestLicences(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "licences.md"))
+	require.NoError(t, err)
+	licences := map[string]string{}
+	for _, row := range licenceRow.FindAllStringSubmatch(string(page), -1) {
+		licences[row[1]] = row[2]
+	}
+	modules, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	var paths []string
+	for _, line := range requirement.FindAllStringSubmatch(string(modules), -1) {
+		paths = append(paths, line[1])
+		require.Contains(t, licences, line[1], "docs/licences.md lacks a module of go.mod")
+	}
+	require.Len(t, licences, len(paths), "docs/licences.md has a module that go.mod has not")
+	read := 0
+	for _, path := range paths {
+		text := licenceText(t, path)
+		if text == "" {
+			continue // not downloaded: not in the build for this system
+		}
+		read++
+		for _, name := range strings.Split(licences[path], ", ") {
+			require.Contains(t, phrases, name)
+			require.Contains(t, text, phrases[name], path)
+		}
+	}
+	require.Greater(t, read, 5)
+}
+
+// licenceText returns the licence files of a module, with single spaces.
+func licenceText(t *testing.T, module string) string {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "LICEN[CS]E*"))
+	require.NoError(t, err)
+	var all []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		all = append(all, strings.Fields(string(text))...)
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,42 @@
+package reference
+
+import "github.com/batchgemm/batchgemm/planner"
+
+// partWork is how many multiply-adds are checked at one go, some 50 ms on one
+// core, so that a single large problem keeps all cores busy.
+const partWork = 1 << 25
+
+// part is some rows of a problem, as a problem of its own.
+type part struct {
+	planner.Problem
+	whole *planner.Problem
+	index int // of whole in its batch
+	first int // row of whole
+}
+
+// split cuts the problems of a batch by rows, in order.
+func split(b planner.Batch) []part {
+	parts := make([]part, 0, len(b))
+	for i := range b {
+		p := &b[i]
+		step := max(1, int(partWork/(float64(max(p.N, 1))*float64(max(p.K, 1)))))
+		for first := 0; first < p.M; first += step {
+			q := *p
+			q.M = min(step, p.M-first)
+			q.C.Offset += first * q.C.LD
+			if q.TransA {
+				q.A.Offset += first
+			} else {
+				q.A.Offset += first * q.A.LD
+			}
+			parts = append(parts, part{q, p, i, first})
+		}
+	}
+	return parts
+}
+
+// in says where a mismatch of the part is in the whole problem.
+func (p *part) in(m *Mismatch) *Mismatch {
+	m.Problem, m.Row, m.problem = p.index, m.Row+p.first, *p.whole
+	return m
+}

@@ -1,0 +1,61 @@
+package reference
+
+import (
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Relative returns the largest and the mean error of a result over the elements
+// of C, as parts of |alpha|*sum|a|*|b| + |beta*C|. Bounds of errors in fp32 are
+// multiples of that; a relative error of C itself would have none where terms
+// cancel. The arguments are those of Check, which must have found nothing wrong.
+// Elements without terms, and those that overflow float32, do not count.
+func Relative(b planner.Batch, x, y, before, after []float32) (largest, mean float64) {
+	parts := split(b)
+	found := make([]tally, len(parts))
+	var group sync.WaitGroup
+	tokens := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range parts {
+		tokens <- struct{}{}
+		group.Go(func() {
+			found[i] = relative(&parts[i].Problem, x, y, before, after)
+			<-tokens
+		})
+	}
+	group.Wait()
+	var all tally
+	for _, t := range found {
+		all.largest, all.sum, all.count = max(all.largest, t.largest), all.sum+t.sum, all.count+t.count
+	}
+	return all.largest, all.sum / float64(max(all.count, 1))
+}
+
+// tally sums up errors.
+type tally struct {
+	largest, sum float64
+	count        int
+}
+
+func relative(p *planner.Problem, x, y, before, after []float32) (t tally) {
+	sum, size := make([]float64, p.N), make([]float64, p.N)
+	for i := range p.M {
+		products(p, i, x, y, sum, size)
+		for j := range p.N {
+			at := p.C.Offset + i*p.C.LD + j
+			want, terms := sum[j], size[j]
+			if p.Beta != 0 {
+				scaled := float64(p.Beta) * float64(before[at])
+				want, terms = want+scaled, terms+math.Abs(scaled)
+			}
+			if !(terms > 0 && terms <= math.MaxFloat32) {
+				continue
+			}
+			e := math.Abs(float64(after[at])-want) / terms
+			t.largest, t.sum, t.count = max(t.largest, e), t.sum+e, t.count+1
+		}
+	}
+	return t
+}

@@ -1,0 +1,93 @@
+// Package report shows what batchgemm bench found as one HTML page with plots.
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/batchgemm/batchgemm/internal/atomicfile"
+	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/timeline"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Data is what a page shows.
+type Data struct {
+	Bench    *bench.Report
+	Device   planner.Device // that our own plans are for
+	Compute  planner.Compute
+	Planning []Planning
+	Chosen   *Timeline // nil: no plan was chosen
+}
+
+// Planning is the time to plan and encode a batch on one core, in microseconds.
+type Planning struct {
+	Problems int
+	New      float64 // a plan of its own memory
+	Again    float64 // in the memory of an earlier plan
+}
+
+// Timeline is the run of one plan.
+type Timeline struct {
+	Workload  string
+	Predicted *timeline.Timeline
+	Measured  *timeline.Timeline // nil: it was not measured
+	Missing   string             // and why
+}
+
+// Dir is a folder that gets a page and its files.
+type Dir struct {
+	path string
+	page *atomicfile.File
+}
+
+// Create makes the folder, and finds out whether a page can be written there
+// before any work is done for it.
+func Create(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	page, err := atomicfile.Create(filepath.Join(path, "index.html"))
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{path, page}, nil
+}
+
+// Write writes bench.csv, each plot as SVG and PNG, and at last index.html, which
+// needs none of the others. Files of the same names are replaced, others stay.
+func (d *Dir) Write(data *Data) error {
+	p := newPage(data)
+	if err := d.file("bench.csv", data.Bench.WriteCSV); err != nil {
+		return err
+	}
+	for _, s := range p.Sections {
+		for _, f := range s.Figures {
+			if err := errors.Join(d.file(f.Name+".svg", f.writeSVG), d.file(f.Name+".png", f.writePNG)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.write(d.page); err != nil {
+		return err
+	}
+	return d.page.Commit()
+}
+
+func (d *Dir) file(name string, write func(io.Writer) error) error {
+	f, err := atomicfile.Create(filepath.Join(d.path, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := write(f); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return f.Commit()
+}
+
+// Close gives up what was not written.
+func (d *Dir) Close() error { return d.page.Close() }
