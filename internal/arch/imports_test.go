@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"internal/bench":      {},
 	"internal/report":     {"planner", "internal/bench", "internal/timeline", "internal/atomicfile"},
 	"internal/tune":       {"planner"},
+	"internal/results":    {"planner", "internal/bench"},
 	"internal/ratefile":   {"planner", "dispatch/driver", "internal/atomicfile"},
 	"internal/arch":       {},
 	"internal/soak":       {}, // a test alone

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/internal/bench"
+)
+
+// inception is what examples/python/inception.py prints.
+type inception struct {
+	Device string `json:"device"`
+	Torch  string `json:"torch"`
+	CuDNN  int    `json:"cudnn"`
+	Rows   []struct {
+		Workload string  `json:"workload"`
+		Method   string  `json:"method"`
+		Timed    string  `json:"timed"`
+		Micros   float64 `json:"micros"`
+		Error    float64 `json:"error"`
+	} `json:"rows"`
+}
+
+// time is that of a method for one module, or 0.
+func (in *inception) time(workload, method, timed string) float64 {
+	for _, r := range in.Rows {
+		if r.Workload == workload && r.Method == method && r.Timed == timed {
+			return r.Micros
+		}
+	}
+	return 0
+}
+
+func (in *inception) modules() (names []string) {
+	for _, r := range in.Rows {
+		if !slices.Contains(names, r.Workload) {
+			names = append(names, r.Workload)
+		}
+	}
+	return names
+}
+
+func (in *inception) methods() (names []string) {
+	for _, r := range in.Rows {
+		if !slices.Contains(names, r.Method) {
+			names = append(names, r.Method)
+		}
+	}
+	return names
+}
+
+// Versions names PyTorch and cuDNN.
+func (files results) Versions() (string, error) {
+	in, err := decode[inception](files, "inception.json")
+	if err != nil {
+		return or("inception", "", err)
+	}
+	return fmt.Sprintf("PyTorch %s, cuDNN %d", in.Torch, in.CuDNN), nil
+}
+
+// Inception is Fig. 11: times of the branches of each module, in graphs.
+func (files results) Inception() (string, error) { return files.inception("graph") }
+
+// InceptionCalls is the same from Python, call by call.
+func (files results) InceptionCalls() (string, error) { return files.inception("calls") }
+
+func (files results) inception(timed string) (string, error) {
+	in, err := decode[inception](files, "inception.json")
+	if err != nil {
+		return or("inception", "", err)
+	}
+	t := newTable(append([]string{"module"}, in.methods()...)...)
+	for _, w := range in.modules() {
+		cells := []string{strings.TrimPrefix(w, "inception-")}
+		for _, m := range in.methods() {
+			cells = append(cells, digits(in.time(w, m, timed)))
+		}
+		t.row(cells...)
+	}
+	return t.String(), nil
+}
+
+// InceptionSpeedUps sums Fig. 11 up.
+func (files results) InceptionSpeedUps() (string, error) {
+	in, err := decode[inception](files, "inception.json")
+	if err != nil {
+		return or("inception", "", err)
+	}
+	t := newTable("over", "mean of all", "default: all", "8 and 9", "`f32`: all", "8 and 9", "default, calls: all")
+	t.row("MIOpen on MI210 (paper)", "2.88", none, none, none, none, none)
+	t.row("cuDNN on A800 (paper)", "1.87", none, none, none, none, none)
+	last := func(w string) bool { return w == "inception-8" || w == "inception-9" }
+	all := func(string) bool { return true }
+	for _, rival := range in.methods() {
+		if !strings.HasPrefix(rival, "cudnn") {
+			continue
+		}
+		over := func(method, timed string, keep func(string) bool) *ratios {
+			s := &ratios{}
+			for _, w := range in.modules() {
+				if us := in.time(w, method, timed); keep(w) && us > 0 {
+					s.add(w, in.time(w, rival, timed)/us)
+				}
+			}
+			return s
+		}
+		t.row(rival, digits(over("batchgemm", "graph", all).mean()), over("batchgemm", "graph", all).spread(), over("batchgemm", "graph", last).spread(),
+			over("batchgemm-f32", "graph", all).spread(), over("batchgemm-f32", "graph", last).spread(), over("batchgemm", "calls", all).spread())
+	}
+	return t.String(), nil
+}
+
+// InceptionGEMM is the same batches beside cuBLAS, by bench.
+func (files results) InceptionGEMM() (string, error) {
+	r, err := files.report("inception-bench")
+	if err != nil {
+		return or("inception", "", err)
+	}
+	t := newTable("module", "default, µs", "`f32`, µs", "tile, schedule", "x grouped", "x graph")
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		us := micros(c, "batchgemm")
+		t.row(strings.TrimPrefix(c.Workload, "inception-"), digits(us), digits(micros(c, "f32")), strings.Join(c.Tiles, " ")+", "+c.Schedule,
+			digits(micros(c, grouped)/us), digits(micros(c, graph)/us))
+	}
+	over := func(rival string) string {
+		return speedups(r, "batchgemm", rival, func(*bench.Case) bool { return true }).spread()
+	}
+	t.row("all", "", "", "", over(grouped), over(graph))
+	return t.String(), nil
+}

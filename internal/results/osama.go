@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// forcedTime is the time of a case under a schedule; auto is the planner's choice.
+func forcedTime(c *bench.Case, schedule string) float64 {
+	if schedule == auto && c.Regret != nil {
+		return c.Regret.Planner
+	}
+	return best(c, func(f *bench.Forced) bool { return f.Schedule == schedule })
+}
+
+const (
+	auto         = "auto"
+	dataParallel = string(planner.ScheduleDataParallel)
+	streamK      = string(planner.ScheduleStreamK)
+)
+
+// gains are the speed-ups of a schedule over data-parallel, or over cuBLAS.
+func gains(r *bench.Report, schedule, rival string) *ratios {
+	s := &ratios{}
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		base := forcedTime(c, rival)
+		if rival == graph {
+			base = micros(c, graph)
+		}
+		if us := forcedTime(c, schedule); us > 0 {
+			s.add(c.Workload, base/us)
+		}
+	}
+	return s
+}
+
+// StreamK compares the schedules on one tile in f32, and StreamKEmulated on tensor
+// cores.
+func (files results) StreamK() (string, error) { return files.schedules("stream-k-f32") }
+
+func (files results) StreamKEmulated() (string, error) { return files.schedules("stream-k-emulated") }
+
+func (files results) schedules(name string) (string, error) {
+	r, err := files.report(name)
+	if err != nil {
+		return or("stream-k", "", err)
+	}
+	t := newTable("schedule", "over data-parallel: mean", "geo. mean", "least", "most", "slower in", "over cuBLAS SGEMM")
+	names := []string{auto}
+	for _, s := range planner.Schedules() {
+		names = append(names, string(s))
+	}
+	for _, schedule := range names {
+		s := gains(r, schedule, dataParallel).sorted()
+		n := len(s.all)
+		if n == 0 {
+			continue
+		}
+		t.row(schedule, digits(s.mean()), digits(s.geomean()), fmt.Sprintf("%s (%s)", digits(s.all[n-1]), s.cases[n-1]), fmt.Sprintf("%s (%s)", digits(s.all[0]), s.cases[0]),
+			fmt.Sprintf("%d of %d", s.below(1), n), gains(r, schedule, graph).spread())
+	}
+	return t.String(), nil
+}
+
+// StreamKShapes are the shapes with the most and the least gain from Stream-K.
+func (files results) StreamKShapes() (string, error) {
+	r, err := files.report("stream-k-f32")
+	if err != nil {
+		return or("stream-k", "", err)
+	}
+	s := gains(r, streamK, dataParallel).sorted()
+	t := newTable("M x N x K", "data-parallel, µs", "stream-k, µs", "auto, µs", "cuBLAS SGEMM, µs", "stream-k over data-parallel")
+	const ends = 5
+	for i, name := range s.cases {
+		if i < ends || i >= len(s.cases)-ends {
+			c := find(r, name)
+			t.row(name, digits(forcedTime(c, dataParallel)), digits(forcedTime(c, streamK)), digits(forcedTime(c, auto)), digits(micros(c, graph)), digits(s.all[i]))
+		}
+	}
+	return t.String(), nil
+}
+
+// StreamKAuto is the planner's own choice of tile and schedule over cuBLAS.
+func (files results) StreamKAuto() (string, error) {
+	r, err := files.report("stream-k-auto")
+	if err != nil {
+		return or("stream-k", "", err)
+	}
+	t := newTable("", "over cuBLAS SGEMM: mean", "geo. mean", "least", "most", "slower in")
+	t.row("paper: Stream-K, 32,824 shapes", none, none, none, "14 and 6.7", none)
+	for _, o := range own[:2] {
+		s := speedups(r, o.method, graph, every).sorted()
+		if n := len(s.all); n > 0 {
+			t.row(o.name, digits(s.mean()), digits(s.geomean()), fmt.Sprintf("%s (%s)", digits(s.all[n-1]), s.cases[n-1]),
+				fmt.Sprintf("%s (%s)", digits(s.all[0]), s.cases[0]), fmt.Sprintf("%d of %d", s.below(1), n))
+		}
+	}
+	return t.String(), nil
+}

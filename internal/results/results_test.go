@@ -1,0 +1,267 @@
+package main
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/bench"
+)
+
+// sweepCase has times of batchgemm, f32, loop, graph and grouped.
+func sweepCase(workload string, gflop float64, times ...float64) bench.Case {
+	c := bench.Case{Workload: workload, GFLOP: gflop, Plan: 2, Schedule: "lpt", Tiles: []string{"small", "large"}}
+	for i, method := range []string{"batchgemm", "f32", loop, graph, grouped}[:len(times)] {
+		c.Rows = append(c.Rows, bench.Row{Method: method, Timed: bench.Graph, Device: bench.Spread{Median: times[i]}})
+	}
+	return c
+}
+
+// forced adds times of forced plans, as tile, schedule, time.
+func forced(c bench.Case, planner float64, plans ...bench.Forced) bench.Case {
+	c.Regret = &bench.Regret{Planner: planner, Forced: plans}
+	return c
+}
+
+func accuracy(c bench.Case, largest ...float64) bench.Case {
+	for i, x := range largest {
+		c.Rows[i].Accuracy = &bench.Accuracy{Max: x, Mean: x / 4}
+	}
+	return c
+}
+
+const ncu = `==PROF== Connected to process 7 (/bin/batchgemm)
+==PROF== Profiling "bg_large_nn": 0%....50%....100% - 1 pass
+"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
+"0","7","bg_large_nn(A *)","gpu__time_duration.sum","ns","1,000"
+"0","7","bg_large_nn(A *)","sm__maximum_warps_per_active_cycle_pct","%","50"
+"0","7","bg_large_nn(A *)","sm__warps_active.avg.pct_of_peak_sustained_active","%","10"
+"0","7","bg_large_nn(A *)","smsp__issue_active.avg.per_cycle_active","inst/cycle","0.50"
+"1","7","bg_large_nn(A *)","gpu__time_duration.sum","ns","3,000"
+"1","7","bg_large_nn(A *)","sm__maximum_warps_per_active_cycle_pct","%","50"
+"1","7","bg_large_nn(A *)","sm__warps_active.avg.pct_of_peak_sustained_active","%","30"
+"1","7","bg_large_nn(A *)","smsp__issue_active.avg.per_cycle_active","inst/cycle","0.50"
+"2","7","bg_large_fixup(A *)","gpu__time_duration.sum","ns","9"
+"3","7","void cutlass::Kernel2<simt>(T1::Params)","gpu__time_duration.sum","ns","5,000"
+"3","7","void cutlass::Kernel2<simt>(T1::Params)","sm__maximum_warps_per_active_cycle_pct","%","12.5"
+"3","7","void cutlass::Kernel2<simt>(T1::Params)","sm__warps_active.avg.pct_of_peak_sustained_active","%","7"
+"3","7","void cutlass::Kernel2<simt>(T1::Params)","smsp__issue_active.avg.per_cycle_active","inst/cycle","0.25"
+==PROF== Disconnected from process 7
+`
+
+// measured is a small set of results, whose figures are easy to do in the head.
+func measured(t *testing.T) results {
+	files := results{}
+	add := func(name string, cases ...bench.Case) {
+		data, err := json.Marshal(bench.Report{Device: "cuda 0: GPU", Driver: "CUDA 13", Library: "cuBLAS 13", Cases: cases})
+		require.NoError(t, err)
+		files[name+".json"], files[name+".json.command"] = data, []byte("batchgemm bench "+name+"\n")
+	}
+	add("sweep", sweepCase("zhang-128-128-8", 0.01, 2, 4, 20, 8, 1), sweepCase("zhang-128-128-32", 0.04, 4, 4, 160, 40, 16),
+		sweepCase("zhang-512-128-32", 0.08, 10, 20, 50, 40, 40))
+	add("overhead", sweepCase("random:mn=128,k=128,batch=8,seed=1", 0.01, 38), sweepCase("random:mn=128,k=128,batch=1024,seed=1", 0.01, 198))
+	other := sweepCase("zhang-128-128-32", 0.04, 5)
+	other.Tiles = []string{"small"}
+	add("tlp3", sweepCase("zhang-128-128-8", 0.01, 6), other)
+	add("tlp4", sweepCase("zhang-128-128-8", 0.01, 6), sweepCase("zhang-128-128-32", 0.04, 4))
+	add("threads", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2,
+		bench.Forced{Tile: "medium-k4", Schedule: "split-k", Micros: 2}, bench.Forced{Tile: "medium", Schedule: "lpt", Micros: 3},
+		bench.Forced{Tile: "medium", Schedule: "split-k", Micros: 4}, bench.Forced{Tile: "large", Schedule: "lpt", Micros: 8}))
+	add("schedules", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2,
+		bench.Forced{Tile: "large", Schedule: "cluster", Micros: 5}, bench.Forced{Tile: "medium", Schedule: "data-parallel", Micros: 4}))
+	add("inception-bench", sweepCase("inception-8", 0.01, 3, 4, 9, 12, 6))
+	add("emulation", sweepCase("1x1024", 2.1, 42, 84, 0, 60, 70))
+	add("emulation-tf32", sweepCase("1x1024", 2.1, 21))
+	add("accuracy-mixed", accuracy(sweepCase("128x128x64", 0.01, 1, 1, 1, 1), 1e-7, 2e-7, 9, 4e-7))
+	wrong := sweepCase("128x128x64", 0.01, 1)
+	wrong.Rows[0].Wrong = "C[0,0]"
+	add("accuracy-tf32-mixed", wrong)
+	for _, name := range []string{"stream-k-f32", "stream-k-emulated"} {
+		add(name, forced(sweepCase("128x128x8128", 0.3, 1, 1, 1, 30), 10, bench.Forced{Tile: "large", Schedule: streamK, Micros: 10}, bench.Forced{Tile: "large", Schedule: dataParallel, Micros: 80}),
+			forced(sweepCase("128x264x128", 0.3, 1, 1, 1, 8), 4, bench.Forced{Tile: "large", Schedule: dataParallel, Micros: 4}, bench.Forced{Tile: "large", Schedule: streamK, Micros: 8}))
+	}
+	add("stream-k-auto", sweepCase("128x264x128", 0.3, 2, 4, 9, 8))
+	files["devices.json"] = []byte(`{"backends":[{"backend":"cuda","devices":[{"planner":{"tflops":100}}]}]}`)
+	files["machine.csv"] = []byte("name, clock\nGPU, 1980 MHz\n")
+	files["latency.csv"] = []byte("what,problems,size,node_us,call_us,complete_us\nempty kernel,0,0,0.600,2.100,5.200\nbatchgemm,8,32,1.500,2.900,6.300\n")
+	files["occupancy-zhang2025-zhang-128-128-8.csv"] = []byte(ncu)
+	files["occupancy-chosen-zhang-128-128-8.csv"] = []byte("==ERROR== no permission\n")
+	files["inception.json"] = []byte(`{"torch": "2.11", "cudnn": 91000, "rows": [
+		{"workload": "inception-1", "method": "batchgemm", "timed": "graph", "micros": 2}, {"workload": "inception-1", "method": "batchgemm-f32", "timed": "graph", "micros": 4},
+		{"workload": "inception-1", "method": "cudnn", "timed": "graph", "micros": 16}, {"workload": "inception-1", "method": "cudnn", "timed": "calls", "micros": 40},
+		{"workload": "inception-1", "method": "batchgemm", "timed": "calls", "micros": 20},
+		{"workload": "inception-8", "method": "batchgemm", "timed": "graph", "micros": 4}, {"workload": "inception-8", "method": "cudnn", "timed": "graph", "micros": 8}]}`)
+	return files
+}
+
+// TestRender: the lines of the tables that the small results must give.
+func TestRender(t *testing.T) {
+	text, err := render(measured(t))
+	require.NoError(t, err)
+	require.NotContains(t, text, "Not measured")
+	require.NotContains(t, text, "NaN")
+	for name, line := range map[string]string{
+		"machine":          "Machine: cuda 0: GPU, CUDA 13; cuBLAS 13; `nvidia-smi` (name, clock): GPU, 1980 MHz.",
+		"speed-up":         "| rocBLAS or cuBLAS, a loop | 5.09 | 7.18 | 18.3 | 12.6 (5.00–40.0) | 7.94 (2.50–40.0) | – |",
+		"rival not run":    "| Li et al. | – | 1.94 | – | – | – | – |",
+		"loss":             "| default | `cublas-grouped` | 3 | 1 | 0.500 (zhang-128-128-8) |",
+		"batch of 32":      "| 32 | 14.1 | 6.32 | 4.00 | 10.0 | 4.47 | 2.83 |",
+		"range":            "| 512, 128 | 5.00 | 4.00 | 4.00 | 2.50 | 2.00 | 2.00 |",
+		"every batch":      "| 128, 128, 8 | 0.0100 | 2.00 | 5.00 | small large, lpt | 0.500 | 4.00 | 10.0 | 4.00 | – |",
+		"latency":          "| 32 | 6.32 | 8.94 | – | 25.3 | 40.0 | 89.4 |",
+		"overhead":         "| 128, 128 | 8 | 2.00 | 38.0 | 5 % | 6.06 % | 6.37 % |",
+		"overhead, large":  "| 128, 128 | 1024 | 2.00 | 198 | 1 % | < 1 % | < 1 % |",
+		"TLP":              "| all | 1.077 | 1.085 | 1.12 (1.00–1.25) | 1 of 2 |",
+		"TLP, large":       "| of 32 or more | 1.10 | 1.11 | 1.25 (1.25–1.25) | 1 of 1 |",
+		"rule":             "the rule with Eq. 4 takes 1.22 (1.00–1.50) times as long",
+		"tile":             "| medium, 32x32 | 128 | 8 (1 K groups) | yes | 1.50 (1.50–1.50) |",
+		"threads":          "| best of all with | 128 |  |  | 1.00 (1.00–1.00) |",
+		"table 3":          "| best of Table 3 with | 256 | 8–16 | yes | 4.00 (4.00–4.00) |",
+		"schedule":         "| lpt | 1.50 (1.50–1.50) |",
+		"schedules":        "| cluster | 1.25 (1.25–1.25) |",
+		"occupancy":        "| 128, 128, 8 | large_nn (rule zhang2025) | 2 | 2.00 | 25 % | 50 % | 0.500 |",
+		"occupancy, rival": "| 128, 128, 8 | cuBLAS loop | 1 | 5.00 | 7 % | 12 % | 0.250 |",
+		"ncu failed":       "| 128, 128, 8 | chosen: no table of ncu | – | – | – | – | – |",
+		"empty kernel":     "| empty kernel | 0.600 | 2.100 | 5.200 |",
+		"small batch":      "| 8 of 32x32x32 | 1.500 | 2.900 | 6.300 |",
+		"inception":        "| cudnn | 5.00 | 4.00 (2.00–8.00) | 2.00 (2.00–2.00) | 4.00 (4.00–4.00) | – | 2.00 (2.00–2.00) |",
+		"inception GEMM":   "| 8 | 3.00 | 4.00 | small large, lpt | 2.00 | 4.00 |",
+		"emulation":        "| 1x1024 | 50.0 | 50 % | small large, lpt | 25.0 | 100 | 35.0 | 30.0 |",
+		"peak":             "this machine is 100.0 TFLOPS.\nProducts",
+		"accuracy":         "| mixed | 64 | 1e-07, 2.5e-08 | 2e-07, 5e-08 | 4e-07, 1e-07 | wrong | 0.25 |",
+		"stream-k":         "| stream-k | 4.25 | 2.00 | 0.500 (128x264x128) | 8.00 (128x128x8128) | 1 of 2 | 1.73 (1.00–3.00) |",
+		"auto":             "| auto | 4.50 | 2.83 | 1.00 (128x264x128) | 8.00 (128x128x8128) | 0 of 2 | 2.45 (2.00–3.00) |",
+		"stream-k shape":   "| 128x128x8128 | 80.0 | 10.0 | 10.0 | 30.0 | 8.00 |",
+		"own choice":       "| `f32` | 2.00 | 2.00 | 2.00 (128x264x128) | 2.00 (128x264x128) | 0 of 1 |",
+		"command":          "Command: `batchgemm bench overhead`",
+	} {
+		t.Run(name, func(t *testing.T) { require.True(t, strings.Contains(text, line), line) })
+	}
+}
+
+// TestTables: all rows of a table have as many cells as its head.
+func TestTables(t *testing.T) {
+	text, err := render(measured(t))
+	require.NoError(t, err)
+	cells := 0
+	for _, line := range strings.Split(text, "\n") {
+		if !strings.HasPrefix(line, "|") {
+			cells = 0
+			continue
+		}
+		if n := strings.Count(line, "|"); cells == 0 {
+			cells = n
+		}
+		require.Equal(t, cells, strings.Count(line, "|"), line)
+	}
+}
+
+// TestAbsent: without a file its tables say which step makes it, and nothing else
+// changes for the worse.
+func TestAbsent(t *testing.T) {
+	text, err := render(results{})
+	require.NoError(t, err)
+	for _, step := range []string{"sweep", "schedules", "overhead", "tlp", "threads", "latency", "inception", "machine", "accuracy", "stream-k", "occupancy"} {
+		require.Contains(t, text, "*Not measured: `scripts/results.sh OUT "+step+"`.*")
+	}
+	for name := range measured(t) {
+		files := measured(t)
+		delete(files, name)
+		_, err := render(files)
+		require.NoError(t, err, name)
+	}
+	files := measured(t)
+	delete(files, "accuracy-tf32-mixed.json")
+	text, err = render(files)
+	require.NoError(t, err)
+	require.Contains(t, text, "| mixed | 64 | 1e-07, 2.5e-08 | 2e-07, 5e-08 | 4e-07, 1e-07 | – | 0.25 |")
+}
+
+func TestDamaged(t *testing.T) {
+	for name := range measured(t) {
+		if !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		files := measured(t)
+		files[name] = []byte("{")
+		_, err := render(files)
+		require.ErrorContains(t, err, name)
+	}
+}
+
+// TestRun reads what tar made.
+func TestRun(t *testing.T) {
+	archive := filepath.Join(t.TempDir(), "results.tar")
+	f, err := os.Create(archive)
+	require.NoError(t, err)
+	w := tar.NewWriter(f)
+	for name, data := range measured(t) {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: "./" + name, Mode: 0o600, Size: int64(len(data))}))
+		_, err := w.Write(data)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, f.Close())
+	want, err := render(measured(t))
+	require.NoError(t, err)
+	var got strings.Builder
+	require.NoError(t, run(archive, &got))
+	require.Equal(t, want, got.String())
+
+	require.NoError(t, os.WriteFile(archive, []byte(strings.Repeat("x", 1024)), 0o600))
+	require.ErrorContains(t, run(archive, &got), archive)
+	require.ErrorIs(t, run(archive+"x", &got), os.ErrNotExist)
+}
+
+// TestScript runs the script's steps that need no GPU on the CPU, and reads what
+// they leave.
+func TestScript(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command")
+	}
+	if _, err := exec.LookPath("timeout"); err != nil {
+		t.Skip("the script needs timeout")
+	}
+	dir := t.TempDir()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	command := filepath.Join(dir, "batchgemm")
+	out, err := exec.Command("go", "build", "-o", command, filepath.Join(root, "cmd", "batchgemm")).CombinedOutput()
+	require.NoError(t, err, string(out))
+	script := func(arguments ...string) (string, error) {
+		cmd := exec.Command(filepath.Join(root, "scripts", "results.sh"), arguments...)
+		cmd.Env = append(os.Environ(), "QUICK=1", "BACKEND=cpu", "BATCHGEMM="+command)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	text, err := script(dir, "machine", "tlp")
+	require.NoError(t, err, text)
+	text, err = script(dir, "tlp", "emulation") // adds to the archive
+	require.NoError(t, err, text)
+	require.NotContains(t, text, "exit code")
+
+	files, err := unpack(filepath.Join(dir, "results.tar"))
+	require.NoError(t, err)
+	for _, name := range []string{"devices", "tlp3", "tlp4", "emulation", "emulation-tf32"} {
+		require.Contains(t, files, name+".json")
+		require.Contains(t, files, name+".json.command")
+	}
+	require.Equal(t, "batchgemm bench 1x64 2x32 --compute tf32", files.Command("emulation-tf32.json"))
+	rendered, err := render(files)
+	require.NoError(t, err)
+	require.Contains(t, rendered, "| all | 1.077 | 1.085 | ")
+	require.Contains(t, rendered, "| 2x32 | ")
+
+	text, err = script(dir, "nothing")
+	require.Error(t, err)
+	require.Contains(t, text, "no step nothing")
+	text, err = script()
+	require.Error(t, err)
+	require.Contains(t, text, "Usage: scripts/results.sh OUT [STEP...]")
+}
