@@ -13,40 +13,61 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// mutants are mistakes in the text of the kernels. Each must be found, which
-// shows that the tests of kernels find such mistakes.
+// mutant is a mistake in the text of the kernels: one place of a file is another.
+type mutant struct{ name, file, old, new string }
+
+// mutate writes sources with a mistake to a directory of their own, and the list of tiles.
+func mutate(t *testing.T, m mutant, sources []string, tiles, text string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "shim"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, tiles), []byte(text), 0o600))
+	for _, name := range sources {
+		text, err := os.ReadFile(filepath.FromSlash(name))
+		require.NoError(t, err)
+		if name == m.file {
+			require.Equal(t, 1, strings.Count(string(text), m.old), "%s must have this once: %s", name, m.old)
+			text = []byte(strings.Replace(string(text), m.old, m.new, 1))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text, 0o600))
+	}
+	return dir
+}
+
+// mutants are mistakes that must be found, which shows that the tests of kernels find
+// such mistakes.
 var mutants = []struct {
-	name, file, old, new string
-	in                   sanitizer
+	mutant
+	in sanitizer
 }{
-	{"no barrier before a step is multiplied", "gemm.cuh", "barrier();\n        copy(in);", "copy(in);", plain},
-	{"no barrier after the last step", "gemm.cuh", "barrier();\n    sum.store(shared);", "sum.store(shared);", plain},
-	{"no barrier before outputs are read", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);", plain},
-	{"no barrier between items", "gemm.cuh", "if (item + 1 < end) barrier();", "", thread},
-	{"no barrier in the fix-up", "gemm.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;", thread},
-	{"a barrier for half the threads", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);\n    if (threadId() < T::kThreads / 2) barrier();", plain},
-	{"copy to the stage that is read", "gemm.cuh", "copy(in);", "copy(out);", plain},
-	{"stages do not alternate", "gemm.cuh", "out = out == kLastStage ? 0 : out + kStageFloats;", "", plain},
-	{"copies of B never land", "gemm.cuh", "        b.land();\n", "", plain},
-	{"copies land in the first stage", "gemm.cuh", "pending = stage;", "pending = 0;", plain},
-	{"no bound of rows", "gemm.cuh", "(row + j % kRows * kStride < length ? 1u : 0u) << j", "1u << j", address},
-	{"no bound of columns", "gemm.cuh", "valid = column >= length ? 0 : wide", "valid = wide", address},
-	{"one of three last columns is left out", "gemm.cuh", "i < 3; ++i", "i < 2; ++i", plain},
-	{"no bound of K in copies", "gemm.cuh", "left < T::TK ? valid & lowBits(below(left, kStep) * kRows) : valid", "valid", address},
-	{"no bound of K in wide copies", "gemm.cuh", "lowBits(rows), [&]", "0xffffffff, [&]", address},
-	{"no bound of K in products", "gemm.cuh", "if (left >= T::TK) {", "if (true) {", plain},
-	{"no bound of K in matrix products", "mfma.cuh", "k + lane / kBlock < left", "true", plain},
-	{"copies that are not to be made are", "dialect_hip.h", "exists >> j & 1 ? from(j) : any", "from(j)", address},
-	{"a place in shared memory off by one", "gemm.cuh", "to = sharedAddress(shared + k * kPitch + row)", "to = sharedAddress(shared + k * kPitch + row + 1)", plain},
-	{"a K group is not added", "gemm.cuh", "for (int g = 1; g < kGroups; ++g) value", "for (int g = 2; g < kGroups; ++g) value", plain},
-	{"a block of the matrix cores lies wrong", "mfma.cuh", "lane / kBlock * 4) * T::TN", "lane / kBlock * 2) * T::TN", plain},
-	{"no bound of columns in the store", "gemm.cuh", "if (col >= cols) return;", "", plain},
-	{"no bound of rows in the store", "gemm.cuh", "if (r + i * kApart < rows) *rowsOn(to", "*rowsOn(to", plain},
-	{"C is read though beta is 0", "gemm.cuh", "if (beta == 0.0f) storeTile", "if (false) storeTile", plain},
-	{"alpha in partial sums", "gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f", "T::TN, T::TM, T::TN, __uint_as_float(finish.x), 0.0f", plain},
-	{"a set of slots is not added", "gemm.cuh", "for (int s = 1; s < kSlotSets", "for (int s = 2; s < kSlotSets", plain},
-	{"slots out of order", "gemm.cuh", "part += kSlotSets * kVectors;", "part += kVectors;", plain},
-	{"no bound in the fix-up", "gemm.cuh", "col + i < cols) storeElement", "col < cols) storeElement", plain},
+	{mutant{"no barrier before a step is multiplied", "gemm.cuh", "barrier();\n        copy(in);", "copy(in);"}, plain},
+	{mutant{"no barrier after the last step", "gemm.cuh", "barrier();\n    sum.store(shared);", "sum.store(shared);"}, plain},
+	{mutant{"no barrier before outputs are read", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);"}, plain},
+	{mutant{"no barrier between items", "gemm.cuh", "if (item + 1 < end) barrier();", ""}, thread},
+	{mutant{"no barrier in the fix-up", "gemm.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;"}, thread},
+	{mutant{"a barrier for half the threads", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);\n    if (threadId() < T::kThreads / 2) barrier();"}, plain},
+	{mutant{"copy to the stage that is read", "gemm.cuh", "copy(in);", "copy(out);"}, plain},
+	{mutant{"stages do not alternate", "gemm.cuh", "out = out == kLastStage ? 0 : out + kStageFloats;", ""}, plain},
+	{mutant{"copies of B never land", "gemm.cuh", "        b.land();\n", ""}, plain},
+	{mutant{"copies land in the first stage", "gemm.cuh", "pending = stage;", "pending = 0;"}, plain},
+	{mutant{"no bound of rows", "gemm.cuh", "(row + j % kRows * kStride < length ? 1u : 0u) << j", "1u << j"}, address},
+	{mutant{"no bound of columns", "gemm.cuh", "valid = column >= length ? 0 : wide", "valid = wide"}, address},
+	{mutant{"one of three last columns is left out", "gemm.cuh", "i < 3; ++i", "i < 2; ++i"}, plain},
+	{mutant{"no bound of K in copies", "gemm.cuh", "left < T::TK ? valid & lowBits(below(left, kStep) * kRows) : valid", "valid"}, address},
+	{mutant{"no bound of K in wide copies", "gemm.cuh", "lowBits(rows), [&]", "0xffffffff, [&]"}, address},
+	{mutant{"no bound of K in products", "gemm.cuh", "if (left >= T::TK) {", "if (true) {"}, plain},
+	{mutant{"no bound of K in matrix products", "mfma.cuh", "k + lane / kBlock < left", "true"}, plain},
+	{mutant{"copies that are not to be made are", "dialect_hip.h", "exists >> j & 1 ? from(j) : any", "from(j)"}, address},
+	{mutant{"a place in shared memory off by one", "gemm.cuh", "to = sharedAddress(shared + k * kPitch + row)", "to = sharedAddress(shared + k * kPitch + row + 1)"}, plain},
+	{mutant{"a K group is not added", "gemm.cuh", "for (int g = 1; g < kGroups; ++g) value", "for (int g = 2; g < kGroups; ++g) value"}, plain},
+	{mutant{"a block of the matrix cores lies wrong", "mfma.cuh", "lane / kBlock * 4) * T::TN", "lane / kBlock * 2) * T::TN"}, plain},
+	{mutant{"no bound of columns in the store", "gemm.cuh", "if (col >= cols) return;", ""}, plain},
+	{mutant{"no bound of rows in the store", "gemm.cuh", "if (r + i * kApart < rows) *rowsOn(to", "*rowsOn(to"}, plain},
+	{mutant{"C is read though beta is 0", "gemm.cuh", "if (beta == 0.0f) storeTile", "if (false) storeTile"}, plain},
+	{mutant{"alpha in partial sums", "gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f", "T::TN, T::TM, T::TN, __uint_as_float(finish.x), 0.0f"}, plain},
+	{mutant{"a set of slots is not added", "gemm.cuh", "for (int s = 1; s < kSlotSets", "for (int s = 2; s < kSlotSets"}, plain},
+	{mutant{"slots out of order", "gemm.cuh", "part += kSlotSets * kVectors;", "part += kVectors;"}, plain},
+	{mutant{"no bound in the fix-up", "gemm.cuh", "col + i < cols) storeElement", "col < cols) storeElement"}, plain},
 }
 
 // mutantSources are the files of an emulator's kernels; tiles_hip.inc is made.
@@ -72,29 +93,18 @@ func TestMutants(t *testing.T) {
 	// Each operand along K and across it.
 	jobs = slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return j.plan.Batch[0].TransA != j.plan.Batch[0].TransB })
 
-	run := func(t *testing.T, file, old, new string, in sanitizer) error {
+	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		dir := t.TempDir()
-		require.NoError(t, os.Mkdir(filepath.Join(dir, "shim"), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "tiles_hip.inc"), []byte(hipTile(tile)), 0o600))
-		for _, name := range mutantSources {
-			text, err := os.ReadFile(filepath.FromSlash(name))
-			require.NoError(t, err)
-			if name == file {
-				require.Equal(t, 1, strings.Count(string(text), old), "%s must have this once: %s", file, old)
-				text = []byte(strings.Replace(string(text), old, new, 1))
-			}
-			require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text, 0o600))
-		}
-		e, err := buildEmulator(filepath.Join(dir, "runner"), dir, in, objects[in.name])
+		source := mutate(t, m, mutantSources, "tiles_hip.inc", hipTile(tile))
+		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, objects[in.name])
 		require.NoError(t, err)
-		return e.run(dir, jobs)
+		return e.run(source, jobs)
 	}
-	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, "", "", "", plain)) })
+	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			err := run(t, m.file, m.old, m.new, m.in)
+			err := run(t, m.mutant, m.in)
 			require.Error(t, err, "the mistake is not found")
 			t.Log(firstLines(err, 3))
 		})

@@ -8,8 +8,8 @@
 // AMD, where mfma.cuh adds kernels for matrix cores; scripts/cuda.sh and
 // scripts/hip.sh compile them to products/, which is committed and embedded, so
 // that neither building nor running needs a toolkit. products/MANIFEST and
-// HIP-MANIFEST have the hashes of the sources. shim/ runs the HIP kernels on the
-// CPU, for tests.
+// HIP-MANIFEST have the hashes of the sources. shim/ runs the HIP kernels and those
+// of warpgroups on the CPU, for tests.
 //
 // All kernels have the same six parameters of 8 bytes each:
 //

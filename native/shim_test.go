@@ -96,19 +96,18 @@ func newEmulator(t *testing.T, s sanitizer) emulator {
 type emulatorJob struct {
 	plan    *planner.Plan
 	a, b, c []float32
-	order   uint32 // of threads, as bg_shim_order has it
-	wave    uint32 // lanes of a wave
-	matrix  bool   // use the kernels for matrix cores, where there are any
-	exact   bool   // results are exact
+	how     [2]uint32 // shim/runner.cpp: order of threads (bg_shim_order), lanes of a wave
+	matrix  bool      // use the kernels for matrix cores, where there are any
+	exact   bool      // results are exact
 }
 
 func (j *emulatorJob) String() string {
-	p := &j.plan.Batch[0]
-	return fmt.Sprintf("tile %s, schedule %s, first problem %dx%dx%d, order %d, waves of %d, matrix cores %v",
-		j.plan.Options.Tile, j.plan.Options.Schedule, p.M, p.N, p.K, j.order, j.wave, j.matrix)
+	p, o := &j.plan.Batch[0], &j.plan.Options
+	return fmt.Sprintf("tile %s, schedule %s, %s, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v",
+		o.Tile, o.Schedule, o.Compute, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix)
 }
 
-// encode writes a job as runner.cpp reads it.
+// encode writes a job as shim/job.h reads it.
 func (j *emulatorJob) encode(out *bytes.Buffer) {
 	words := j.plan.Encode(nil)
 	put := func(values ...any) {
@@ -118,13 +117,13 @@ func (j *emulatorJob) encode(out *bytes.Buffer) {
 			}
 		}
 	}
-	put(j.order, j.wave, uint32(len(j.plan.Launches)), uint32(len(words)),
+	put(j.how, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(j.a)), uint32(len(j.b)), uint32(len(j.c)), uint32(j.plan.Workspace))
 	for _, l := range j.plan.Launches {
-		var name [32]byte
+		var name [40]byte
 		copy(name[:len(name)-1], kernelName(l.Kernel, j.matrix))
-		threads, _, pieces := Geometry(l.Kernel)
-		put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(l.Items), uint32(l.Table),
+		threads, shared, pieces := Geometry(l.Kernel)
+		put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table),
 			uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC))
 	}
 	put(words, j.a, j.b, j.c)
@@ -170,7 +169,7 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 		if j.exact {
 			err = reference.CheckExact(j.plan.Batch, j.a, j.b, j.c, after)
 		} else {
-			_, err = reference.Check(j.plan.Batch, j.a, j.b, j.c, after)
+			_, err = reference.CheckIn(j.plan.Options.Compute, j.plan.Batch, j.a, j.b, j.c, after)
 		}
 		if err != nil {
 			return fmt.Errorf("%v: %w", j, err)
@@ -179,30 +178,30 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 	return nil
 }
 
-// newJob plans a batch for one tile and schedule. Matrices have gaps of NaN
-// between and behind rows; wide keeps them where 16-byte copies can go. The last
+// gap is what lies between matrices: a NaN that no operand has, so that
+// shim/warpgroup.cpp knows it.
+var gap = math.Float32frombits(0x7fc0dead)
+
+// newJob plans a batch for a device. Matrices have gaps between and behind rows;
+// they begin, and their leading dimensions are, multiples of unit (1: odd). The last
 // row of the last matrix ends its buffer.
-func newJob(t *testing.T, b planner.Batch, tile string, schedule planner.Schedule, wide bool, rng *rand.Rand) *emulatorJob {
+func newJob(t *testing.T, device *planner.Device, b planner.Batch, options planner.Options, unit int, rng *rand.Rand) *emulatorJob {
 	t.Helper()
-	j := &emulatorJob{wave: 64, exact: rng.IntN(2) == 0}
-	unit := 1
-	if wide {
-		unit = 4
-	}
+	j := &emulatorJob{exact: rng.IntN(2) == 0}
 	values := func(s []float32) { reference.Uniform(rng, s) }
 	if j.exact {
 		values = func(s []float32) { reference.Integers(rng, s, 8) }
 	}
-	place := func(m *planner.Matrix, rows, cols int, data []float32, fill, gap float32) []float32 {
+	place := func(m *planner.Matrix, rows, cols int, data []float32, fill, between float32) []float32 {
 		m.LD = (cols+unit-1)/unit*unit + unit
-		if !wide {
+		if unit == 1 {
 			m.LD |= 1
 		}
 		m.Offset = (len(data) + unit - 1) / unit * unit
 		if rows*cols == 0 {
 			return data
 		}
-		data = append(data, filled(m.Offset-len(data)+(rows-1)*m.LD+cols, gap)...)
+		data = append(data, filled(m.Offset-len(data)+(rows-1)*m.LD+cols, between)...)
 		for i := range rows {
 			row := data[m.Offset+i*m.LD:][:cols]
 			if values(row); fill != 0 {
@@ -211,30 +210,52 @@ func newJob(t *testing.T, b planner.Batch, tile string, schedule planner.Schedul
 		}
 		return data
 	}
-	nan := float32(math.NaN())
 	const canary = 1.5e30
 	for i := range b {
 		p := &b[i]
 		rowsA, colsA := p.ShapeA()
 		rowsB, colsB := p.ShapeB()
-		fillC := float32(0)
-		if p.Beta == 0 { // C must not be read
-			fillC = nan
+		var fillAB, fillC float32
+		if p.Alpha == 0 { // operands must not be read
+			fillAB = gap
 		}
-		j.a = place(&p.A, rowsA, colsA, j.a, 0, nan)
-		j.b = place(&p.B, rowsB, colsB, j.b, 0, nan)
+		if p.Beta == 0 { // nor C
+			fillC = gap
+		}
+		j.a = place(&p.A, rowsA, colsA, j.a, fillAB, gap)
+		j.b = place(&p.B, rowsB, colsB, j.b, fillAB, gap)
 		j.c = place(&p.C, p.M, p.N, j.c, fillC, canary)
 	}
-	device, err := planner.LookupDevice("mi210")
-	require.NoError(t, err)
-	// Schedules split few tiles for many units and put many tiles together for few.
-	device.ComputeUnits = 1024
-	if schedule == planner.ScheduleBatched {
-		device.ComputeUnits = 1
-	}
-	j.plan, err = planner.New(device, b, planner.Options{Tile: tile, Schedule: schedule})
+	var err error
+	j.plan, err = planner.New(device, b, options)
 	require.NoError(t, err)
 	return j
+}
+
+// newFMAJob plans a batch for one tile and schedule on a GPU with matrix cores; wide keeps
+// matrices where 16-byte copies can go.
+func newFMAJob(t *testing.T, b planner.Batch, tile string, schedule planner.Schedule, wide bool, rng *rand.Rand) *emulatorJob {
+	t.Helper()
+	unit := 1
+	if wide {
+		unit = 4
+	}
+	j := newJob(t, deviceFor(t, "mi210", schedule), b, planner.Options{Tile: tile, Schedule: schedule}, unit, rng)
+	j.how[1] = 64
+	return j
+}
+
+// deviceFor is a device on which schedules split few tiles for many units, or put many
+// tiles together for one.
+func deviceFor(t *testing.T, name string, schedule planner.Schedule) *planner.Device {
+	t.Helper()
+	device, err := planner.LookupDevice(name)
+	require.NoError(t, err)
+	device.ComputeUnits = 1024
+	if schedule == planner.ScheduleBatched || schedule == planner.ScheduleLPT {
+		device.ComputeUnits = 1
+	}
+	return device
 }
 
 func filled(n int, v float32) []float32 {
@@ -272,7 +293,7 @@ func tileJobs(t *testing.T, tile planner.Tile, rows, cols []int) []*emulatorJob 
 				}
 			}
 			b[0].Alpha, b[len(b)-1].Alpha = 2, 2 // have products
-			j := newJob(t, b, tile.Name, c.schedule, c.wide, rng)
+			j := newFMAJob(t, b, tile.Name, c.schedule, c.wide, rng)
 			some := func(property func(planner.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
 			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
 			require.Equal(t, split, some(func(l planner.Launch) bool { return l.Fixup }), j)
@@ -292,8 +313,8 @@ func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
 	for _, j := range jobs {
 		for _, order := range orders {
 			scalar, matrix := *j, *j
-			scalar.order, scalar.wave = order, 32<<(order%2)
-			matrix.order, matrix.matrix = order, true
+			scalar.how = [2]uint32{order, 32 << (order % 2)}
+			matrix.how[0], matrix.matrix = order, true
 			all = append(all, &scalar)
 			if id, err := planner.TileByName(j.plan.Options.Tile); err == nil && hasMatrix(id.Tile()) {
 				all = append(all, &matrix)

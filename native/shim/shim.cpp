@@ -2,17 +2,13 @@
 // so that the order of threads is ours to choose. Shared memory is NaN before
 // each thread group.
 //
-// Sanitizers must know of fibers (BG_SHIM_SANITIZER, below). To ThreadSanitizer
-// they are threads that barriers alone order: it reports every race between two
-// barriers, whatever the order of the run. It is not for this file itself, whose
-// state all fibers share.
-#undef _FORTIFY_SOURCE  // its longjmp does not go to other stacks
+// To ThreadSanitizer fibers are threads that barriers alone order: it reports every
+// race between two barriers, whatever the order of the run. It is not for this file
+// itself, whose state all fibers share.
+#include "fiber.h"
 #include "shim.h"
 
-#include <setjmp.h>
-#include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include <algorithm>
 #include <limits>
@@ -25,34 +21,11 @@
 #include "device.h"
 #include "kernels.h"
 
-#define SANITIZER_ADDRESS 1
-#define SANITIZER_THREAD 2
-#ifndef BG_SHIM_SANITIZER
-#define BG_SHIM_SANITIZER 0
-#endif
-#if BG_SHIM_SANITIZER == SANITIZER_ADDRESS
-#include <sanitizer/common_interface_defs.h>
-#elif BG_SHIM_SANITIZER == SANITIZER_THREAD
-#include <sanitizer/tsan_interface.h>
-#endif
-
 ShimThread bg_shim_self;
 
 namespace {
 
 enum State { kReady, kAtBarrier, kAtWave, kDone };
-
-constexpr size_t kStack = 256 << 10;  // bytes; sanitizers make frames large
-
-// Place is where a fiber, or the scheduler, goes on. Without a sanitizer it is a
-// jmp_buf, because swapcontext calls the system each time.
-struct Place {
-  ucontext_t context;
-  jmp_buf jump;
-  void* sanitizer = nullptr;   // its handle of this fiber
-  const void* stack = nullptr;
-  size_t stackBytes = 0;
-};
 
 struct Fiber {
   ShimThread self;
@@ -60,7 +33,6 @@ struct Fiber {
   int line = 0;        // of the barrier
   float give[2][2];    // to the wave, in turns
   int turn = 0;
-  bool started = false;
   Place place;
 };
 
@@ -96,27 +68,9 @@ void acquire([[maybe_unused]] char* what) {
 #endif
 }
 
-void entry();
-
-// go leaves a place for another and returns when something goes to it again.
-void go(Place& from, Place& to, [[maybe_unused]] bool started) {
-#if BG_SHIM_SANITIZER == SANITIZER_ADDRESS
-  __sanitizer_start_switch_fiber(&from.sanitizer, to.stack, to.stackBytes);
-  swapcontext(&from.context, &to.context);
-  __sanitizer_finish_switch_fiber(from.sanitizer, nullptr, nullptr);
-#elif BG_SHIM_SANITIZER == SANITIZER_THREAD
-  __tsan_switch_to_fiber(to.sanitizer, __tsan_switch_to_fiber_no_sync);
-  swapcontext(&from.context, &to.context);
-#else
-  if (_setjmp(from.jump) != 0) return;
-  if (started) _longjmp(to.jump, 1);
-  setcontext(&to.context);
-#endif
-}
-
 void suspend(State why) {
   running->state = why;
-  go(running->place, scheduler, true);
+  go(running->place, scheduler);
 }
 
 // entry is what a fiber does: the kernel, once for each group.
@@ -133,27 +87,10 @@ void entry() {
   }
 }
 
-void start(Fiber& f) {
-  if (f.place.stack == nullptr) {
-    f.place.stack = malloc(kStack);
-    f.place.stackBytes = kStack;
-#if BG_SHIM_SANITIZER == SANITIZER_THREAD
-    f.place.sanitizer = __tsan_create_fiber(0);
-#endif
-  }
-  getcontext(&f.place.context);
-  f.place.context.uc_stack.ss_sp = const_cast<void*>(f.place.stack);
-  f.place.context.uc_stack.ss_size = kStack;
-  makecontext(&f.place.context, entry, 0);
-}
-
 void resume(Fiber& f) {
-  const bool started = f.started;
-  if (!started) start(f);
-  f.started = true;
   running = &f;
   bg_shim_self = f.self;
-  go(scheduler, f.place, started);
+  go(scheduler, f.place);
 }
 
 bool all(unsigned from, unsigned to, State state) {
@@ -215,7 +152,10 @@ std::string launch(const char* name, unsigned gridX, unsigned gridY, unsigned th
   function = k->function;
   for (int i = 0; i < 6; ++i) memcpy(&parameters[i], args[i], sizeof parameters[i]);
   threads = threads_;
-  while (fibers.size() < threads) fibers.push_back(new Fiber);
+  while (fibers.size() < threads) {
+    fibers.push_back(new Fiber);
+    fibers.back()->place.prepare(entry);
+  }
 #if BG_SHIM_SANITIZER == SANITIZER_THREAD
   scheduler.sanitizer = __tsan_get_current_fiber();
 #endif
@@ -225,7 +165,7 @@ std::string launch(const char* name, unsigned gridX, unsigned gridY, unsigned th
     for (unsigned x = 0; x < gridX && failure.empty(); ++x) runGroup(x, y);
   }
   if (failure.empty()) return "";
-  for (Fiber* f : fibers) f->started = false;  // they are anywhere in the kernel
+  for (Fiber* f : fibers) f->place.prepare(entry);  // they are anywhere in the kernel
   return std::string(name) + ": " + failure;
 }
 

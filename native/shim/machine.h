@@ -1,0 +1,156 @@
+// The GPU of warpgroup.h, what it is at a moment: warpgroup.cpp and products.cpp say
+// what happens.
+#pragma once
+
+#include "fiber.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "job.h"
+#include "shadow.h"
+#include "warpgroup.h"
+
+constexpr uint32_t kWarp = 32;
+constexpr uint32_t kMemory = 227 << 10;  // bytes of shared memory of a thread group, at most
+constexpr uint32_t kMemoryAt = 1024;     // its address: the system has what is before, on GPUs of 9.0
+
+enum CopiesLand { kAtOnce, kLate, kAnyTime };
+enum State { kReady, kAtWarp, kAtBarrier, kAtPhase, kAtRegisters, kDone };
+inline const char* const kStates[] = {"can go on",            "wait for the other lanes", "wait at a barrier",
+                                      "wait for an mbarrier", "wait for registers",       "are done"};
+
+struct Copy {
+  uint32_t to;  // word of shared memory
+  const float* from;
+  uint32_t bytes;
+};
+
+// Arrival is an arrival at an mbarrier when copies are done.
+struct Arrival {
+  std::vector<Copy> copies;
+  uint32_t phase;
+  Clock clock;
+};
+
+struct Product {
+  const uint32_t* registers;  // of A
+  uint32_t a[4];              // what was there
+  uint64_t b;
+};
+
+struct Thread {
+  Place place;
+  uint32_t id;
+  State state;
+  Clock clock;
+  uint32_t waits[2];              // kAtPhase: which, and its parity; kAtRegisters: how many; uniform: the number
+  bool says, any;                 // warpAny
+  std::vector<Copy> copies;       // without an arrival yet
+  std::deque<Arrival> arrivals;   // with copies under way
+  std::vector<uint32_t> stores;   // words, since the last fence
+  std::vector<Product> products;  // under way, all for the same sums
+  float* sums;
+  uint32_t count;    // of sums
+  float before[64];  // what they were
+
+  Access access() const { return {id, &clock}; }
+};
+
+struct Warp {
+  uint32_t arrived = 0;            // lanes at a meeting
+  const char* meeting = nullptr;   // which
+  uint32_t registers = 0;          // of each lane
+  uint32_t laziness = 0;           // of 8 rounds, how many it rests
+  bool mayMultiply = false;        // sums and operands are fenced
+  bool committed = true;           // all products are
+  std::vector<uint64_t> operands;  // of products under way
+};
+
+// Phase is an mbarrier.
+struct Phase {
+  uint32_t count = 0, pending = 0, number = 0;  // number: of phases that ended
+  Clock arrived, ended;                         // of all arrivals; of those of phases that ended
+};
+
+inline Job* job;
+inline const Launch* launch;
+inline uint32_t worker, piece;
+inline CopiesLand copiesLand;
+inline bool recomputes;  // there are large numbers
+inline std::mt19937 draw;
+
+alignas(1024) inline char memory[kMemory];
+inline uint32_t sharedBytes, freeRegisters, atBarrier, finished;
+inline Shadow shadow;
+inline std::vector<Phase> phases(kMemory / 8);
+inline std::deque<Thread> threads;
+inline std::vector<Warp> warps;
+inline Place scheduler;
+inline Thread* running = nullptr;
+inline const WarpgroupKernel* kernel;
+
+[[noreturn]] inline void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
+inline void fail(const char* format, ...) {
+  fprintf(stderr, "%s, worker %u: ", launch->kernel, worker);
+  if (running != nullptr) fprintf(stderr, "thread %u (warp %u) ", running->id, running->id / kWarp);
+  va_list list;
+  va_start(list, format);
+  vfprintf(stderr, format, list);
+  va_end(list);
+  fputc('\n', stderr);
+  _Exit(1);
+}
+
+inline void suspend(State state) {
+  running->state = state;
+  go(running->place, scheduler);
+}
+
+// passPoint begins a new time of the warp, before which all in the clock happened.
+inline void passPoint(uint32_t warp, Clock clock) {
+  ++clock.at[warp];
+  for (uint32_t lane = 0; lane < kWarp; ++lane) {
+    clock.lanes[warp] = 1u << lane;
+    threads[warp * kWarp + lane].clock = clock;
+  }
+}
+
+// synchronize orders what lanes of the warp did before what they will do.
+inline void synchronize(uint32_t warp) {
+  Clock all;
+  for (uint32_t lane = 0; lane < kWarp; ++lane) all.join(threads[warp * kWarp + lane].clock);
+  passPoint(warp, all);
+}
+
+// meet waits for all lanes of the warp. The last one calls act.
+template <class Act>
+inline void meet(const char* meeting, Act act) {
+  const uint32_t warp = running->id / kWarp;
+  Warp& w = warps[warp];
+  if (w.arrived != 0 && w.meeting != meeting) fail("is at %s while other lanes are at %s", meeting, w.meeting);
+  w.meeting = meeting;
+  if (++w.arrived < kWarp) return suspend(kAtWarp);
+  w.arrived = 0;
+  act(warp);
+  for (uint32_t lane = 0; lane < kWarp; ++lane) threads[warp * kWarp + lane].state = kReady;
+}
+
+// wordAt is the number of the word at an address, from where `bytes` are to be used.
+inline uint32_t wordAt(SharedAddress at, uint32_t bytes) {
+  if (at < kMemoryAt || at - kMemoryAt + bytes > sharedBytes) {
+    fail("reaches byte %d of %u of shared memory", static_cast<int>(at - kMemoryAt), sharedBytes);
+  }
+  if (at % bytes != 0) fail("is at byte %u of shared memory, no multiple of %u", at - kMemoryAt, bytes);
+  return (at - kMemoryAt) / 4;
+}
+
+inline void must(const char* wrong, uint32_t word) {
+  if (wrong != nullptr) fail("%s, at byte %u of shared memory", wrong, 4 * word);
+}

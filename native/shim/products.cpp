@@ -1,0 +1,126 @@
+// Products of warps, which begin when a kernel says so, are carried out when it waits for
+// them, and may read their operands at any time between.
+#include "machine.h"
+
+namespace {
+
+float tf32(uint32_t bits) { return __uint_as_float(bits & ~0x1fffu); }
+
+// cut is x in fp32, toward zero, as tensor cores cut what does not fit.
+float cut(double x) {
+  const float y = static_cast<float>(x);
+  const bool away = fabs(static_cast<double>(y)) > fabs(x) && !isinf(y);
+  return __uint_as_float(__float_as_uint(y) - away);
+}
+
+// The word of element k of column n of an operand, swizzled by 128 bytes.
+uint32_t operandWord(uint64_t b, uint32_t n, uint32_t k) {
+  SharedAddress at = static_cast<SharedAddress>(b << 4) + n / 8 * 1024 + n % 8 * 128 + 4 * k;
+  at ^= (at >> 7 & 7) << 4;
+  return wordAt(at, 4);
+}
+
+template <class Use>
+void forOperand(uint64_t b, uint32_t columns, Use use) {
+  for (uint32_t n = 0; n < columns; ++n) {
+    for (uint32_t k = 0; k < 8; k += 4) {
+      const uint32_t word = operandWord(b, n, k);
+      for (uint32_t i = 0; i < 4; ++i) use(word + i, n, k + i);
+    }
+  }
+}
+
+// multiply adds a product to a warp's sums, 16 rows of up to 128 columns. Lane `4*g + m`
+// has rows g and g + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk8").
+void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, float (&sum)[16][128]) {
+  const uint32_t columns = 2 * lanes[0]->count;
+  double a[16][8], b[8][128];
+  for (uint32_t lane = 0; lane < kWarp; ++lane) {
+    for (uint32_t e = 0; e < 4; ++e) a[lane / 4 + e % 2 * 8][lane % 4 + e / 2 * 4] = tf32(lanes[lane]->products[i].a[e]);
+  }
+  forOperand(lanes[0]->products[i].b, columns, [&](uint32_t word, uint32_t n, uint32_t k) {
+    uint32_t bits;
+    memcpy(&bits, memory + 4 * word, 4);
+    b[k][n] = tf32(bits);
+  });
+  for (uint32_t r = 0; r < 16; ++r) {
+    double s[128];
+    for (uint32_t n = 0; n < columns; ++n) s[n] = sum[r][n];
+    for (uint32_t k = 0; k < 8; ++k) {
+      for (uint32_t n = 0; n < columns; ++n) s[n] += a[r][k] * b[k][n];
+    }
+    for (uint32_t n = 0; n < columns; ++n) sum[r][n] = cut(s[n]);
+  }
+}
+
+constexpr uint32_t kUnknown = 0x7fc0bad0;  // a sum of which products are under way
+
+// multiplyAll ends the products of a warp.
+void multiplyAll(uint32_t warp) {
+  const Thread* lanes[kWarp];
+  float sum[16][128];
+  auto row = [](uint32_t lane, uint32_t e) { return lane / 4 + e / 2 % 2 * 8; };
+  auto column = [](uint32_t lane, uint32_t e) { return e / 4 * 8 + lane % 4 * 2 + e % 2; };
+  for (uint32_t lane = 0; lane < kWarp; ++lane) {
+    const Thread& t = *(lanes[lane] = &threads[warp * kWarp + lane]);
+    auto same = [](const Product& x, const Product& y) { return x.b == y.b; };
+    const auto &mine = t.products, &first = lanes[0]->products;
+    if (t.count != lanes[0]->count || !std::equal(mine.begin(), mine.end(), first.begin(), first.end(), same)) {
+      fail("does not multiply by what lane %u does", lane);
+    }
+    for (const Product& p : t.products) {
+      if (memcmp(p.registers, p.a, sizeof p.a) != 0) fail("changed registers of a product under way in lane %u", lane);
+    }
+    for (uint32_t e = 0; e < t.count; ++e) {
+      if (__float_as_uint(t.sums[e]) != kUnknown) fail("changed sums of a product under way in lane %u", lane);
+      sum[row(lane, e)][column(lane, e)] = t.before[e];
+    }
+  }
+  for (uint32_t i = 0; i < lanes[0]->products.size(); ++i) multiply(lanes, i, sum);
+  for (uint32_t lane = 0; lane < kWarp; ++lane) {
+    Thread& t = threads[warp * kWarp + lane];
+    for (uint32_t e = 0; e < t.count; ++e) t.sums[e] = sum[row(lane, e)][column(lane, e)];
+    t.products.clear();
+  }
+  Warp& w = warps[warp];
+  for (uint64_t b : w.operands) {
+    forOperand(b, 2 * lanes[0]->count, [&](uint32_t word, uint32_t, uint32_t) { shadow.endProduct(word, lanes[0]->access()); });
+  }
+  w.operands.clear();
+  w.mayMultiply = false;
+}
+
+}  // namespace
+
+void fenceProducts() {
+  meet("wgmma.fence", [](uint32_t warp) { warps[warp].mayMultiply = true; });
+}
+
+void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first) {
+  Thread& t = *running;
+  Warp& w = warps[t.id / kWarp];
+  if (!w.mayMultiply) fail("multiplies without a fence");
+  w.committed = false;
+  if (t.products.empty()) {
+    t.sums = d;
+    t.count = n;
+    for (uint32_t i = 0; i < n; ++i) t.before[i] = first ? 0.0f : d[i];
+    for (uint32_t i = 0; i < n; ++i) d[i] = __uint_as_float(kUnknown);
+  } else if (t.sums != d || t.count != n || first) {
+    fail("multiplies for other sums too");
+  }
+  t.products.push_back({a, {a[0], a[1], a[2], a[3]}, b});
+  if (std::find(w.operands.begin(), w.operands.end(), b) != w.operands.end()) return;
+  w.operands.push_back(b);
+  forOperand(b, 2 * n, [&](uint32_t word, uint32_t, uint32_t) { must(shadow.startProduct(word, t.access()), word); });
+}
+
+void commitProducts() { warps[running->id / kWarp].committed = true; }
+
+void endProducts() {
+  if (!warps[running->id / kWarp].committed) fail("waits for products that are not committed");
+  meet("wgmma.wait_group", [](uint32_t warp) {
+    multiplyAll(warp);
+    synchronize(warp);
+  });
+}

@@ -1,0 +1,117 @@
+// What dialect_cuda.h, tensor_cuda.h and wgmma_cuda.h are on a GPU, for kernels of
+// wgmma.cuh that run on a CPU. warpgroup.cpp carries it out.
+#pragma once
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BG_DEVICE inline
+#define BG_SHARED(type, name, n) type* const name = reinterpret_cast<type*>(staticShared(sizeof(type) * (n)))
+#define BG_UNROLL_STEPS
+
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+inline uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
+inline int32_t min(int32_t a, int32_t b) { return a < b ? a : b; }
+inline int32_t max(int32_t a, int32_t b) { return a > b ? a : b; }
+inline uint32_t __float_as_uint(float x) { return __builtin_bit_cast(uint32_t, x); }
+inline float __uint_as_float(uint32_t x) { return __builtin_bit_cast(float, x); }
+
+uint32_t threadId();
+uint32_t workerId();
+uint32_t pieceId();
+void barrier();
+void warpBarrier();
+uint32_t uniform(uint32_t x);
+bool warpAny(bool x);
+
+using SharedAddress = uint32_t;
+char* staticShared(size_t bytes);
+char* dynamicShared();
+SharedAddress sharedAddress(const void* p);
+
+void copyVector(SharedAddress to, const float* from, uint32_t bytes);
+inline void copyWhole(SharedAddress to, const float* from) { copyVector(to, from, 16); }
+
+void initPhases(SharedAddress at, uint32_t count);
+inline void fencePhases() {}
+void arrive(SharedAddress at);
+void arriveCopied(SharedAddress at);
+void waitPhase(SharedAddress at, uint32_t parity);
+void fenceStores();
+
+void setRegisters(uint32_t n);
+template <int n>
+void raiseRegisters() {
+  setRegisters(n);
+}
+template <int n>
+void lowerRegisters() {
+  setRegisters(n);
+}
+
+void fenceProducts();
+void commitProducts();
+void endProducts();
+template <int kPending>
+void waitProducts() {
+  static_assert(kPending == 0, "products are waited for all at once");
+  endProducts();
+}
+
+// Of the descriptor the address alone, in units of 16 bytes as there.
+inline uint64_t matrixB(SharedAddress at) { return at >> 4; }
+void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first);
+template <bool kFirst, int n>
+void product(float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
+  startProduct(d, n, a, b, kFirst);
+}
+
+// What compilers must not know of, which changes no number.
+template <class X>
+X settled(X x) {
+  return x;
+}
+template <int n>
+void settle(float (&)[n]) {}
+
+// roundToTF32 rounds to nearest, ties to even, and keeps infinity and NaN.
+inline uint32_t roundToTF32(float x) {
+  const uint32_t u = __float_as_uint(x);
+  return (u & 0x7f800000) == 0x7f800000 ? u : (u + 0xfff + (u >> 13 & 1)) & ~0x1fffu;
+}
+
+// What the kernels of gemm.cuh and tensor.cuh need beyond that. Of these files the
+// fix-up is used and how numbers are split.
+using Packed = float;
+Packed multiplyAdd(float x, Packed y, Packed sum);
+template <int kFloats>
+struct Copies;
+template <int kBytes>
+void copyIf(uint32_t bits, int j, SharedAddress to, const float* from);
+void commitCopies();
+template <int kPending>
+void waitCopies();
+#define BG_SHARED_DYNAMIC(name) float4* const name = nullptr
+bool barrierOr(bool any);
+uint32_t wordInLine(const float* p);
+uint32_t clusterSize();
+uint32_t clusterRank();
+void clusterArrive();
+void clusterWait();
+void storeRemote(SharedAddress to, uint32_t rank, float x);
+
+// The kernels of warpgroup_kernels.cpp.
+struct WarpgroupKernel {
+  const char* name;
+  void (*function)(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace);
+  uint32_t minGroups;  // thread groups whose registers fit in a multiprocessor at once
+};
+extern const WarpgroupKernel kWarpgroupKernels[];  // ends with a null name

@@ -1,0 +1,45 @@
+// The kernels of wgmma.cuh, and the fix-ups of their tiles, as functions of the CPU. This
+// file is compiled with -fsanitize=thread, so that warpgroup.cpp is called for each load
+// and store.
+#include "warpgroup.h"
+
+#include "../gemm.cuh"
+#include "../fragment.cuh"
+#include "../tensor.cuh"
+#include "../wgmma_operand.cuh"
+#include "../wgmma_items.cuh"
+#include "../wgmma_store.cuh"
+#include "../wgmma.cuh"
+
+namespace {
+
+#define BG_TILE(...)
+#define BG_TENSOR(...)
+#define BG_TENSOR_CLUSTER(...)
+#define BG_WGMMA(name, ...)                            \
+  using name = WgmmaTile<__VA_ARGS__, true>;           \
+  using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;
+#include "../tiles.inc"
+#undef BG_WGMMA
+
+template <class T>
+void fixupOf(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) {
+  fixup<T>(items, C, workspace);
+}
+
+}  // namespace
+
+#define BG_MODE(name, mode)                                                           \
+  {"bg_" #name "_nn" #mode, wgmmaGemm<name##mode, false, false>, name::kMinGroups},   \
+  {"bg_" #name "_nt" #mode, wgmmaGemm<name##mode, false, true>, name::kMinGroups},    \
+  {"bg_" #name "_tn" #mode, wgmmaGemm<name##mode, true, false>, name::kMinGroups},    \
+  {"bg_" #name "_tt" #mode, wgmmaGemm<name##mode, true, true>, name::kMinGroups},
+#define BG_WGMMA(name, ...) \
+  BG_MODE(name, )           \
+  BG_MODE(name, _tf32)      \
+  {"bg_" #name "_fixup", fixupOf<name>, 1},
+
+const WarpgroupKernel kWarpgroupKernels[] = {
+#include "../tiles.inc"
+    {nullptr, nullptr, 0},
+};

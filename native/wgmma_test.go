@@ -1,0 +1,176 @@
+package native
+
+import (
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// When copies complete in shim/warpgroup.cpp.
+const (
+	copiesAtOnce = iota
+	copiesLate
+	copiesAnyTime
+)
+
+// buildWarpgroupRuntime compiles what runs kernels of wgmma.cuh on the CPU.
+func buildWarpgroupRuntime(dir string) (objects []string, err error) {
+	for _, name := range []string{"warpgroup", "products"} {
+		object := filepath.Join(dir, name+".o")
+		if err := compile("-O2", "-c", filepath.Join("shim", name+".cpp"), "-o", object); err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// buildWarpgroups compiles the kernels of a directory with the layout of this one. The
+// objects, not a sanitizer's library, are told of all loads and stores.
+func buildWarpgroups(path, source string, objects []string, flags ...string) (emulator, error) {
+	kernels := path + "-kernels.o"
+	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c", filepath.Join(source, "shim", "warpgroup_kernels.cpp"), "-o", kernels)
+	err := compile(args...)
+	if err == nil {
+		err = compile(append(append(slices.Clone(flags), objects...), kernels, "-o", path)...)
+	}
+	return emulator{path}, err
+}
+
+// Sizes at which masks of 16, 32, 64 and 128 rows or columns change.
+var wgmmaSides = []int{64, 1, 129, 32, 200, 65, 33, 128, 31, 63, 127}
+
+// wgmmaBatch is problems of one transposition. Sides and depths meet in other pairs for
+// other seeds.
+func wgmmaBatch(rng *rand.Rand, problems int, depths []int, transA, transB bool) planner.Batch {
+	b := make(planner.Batch, problems)
+	m, n, k := rng.IntN(len(wgmmaSides)), rng.IntN(len(wgmmaSides)), rng.IntN(len(depths))
+	for i := range b {
+		b[i] = planner.Problem{
+			M: wgmmaSides[(m+i)%len(wgmmaSides)], N: wgmmaSides[(n+2*i)%len(wgmmaSides)], K: depths[(k+i)%len(depths)],
+			TransA: transA, TransB: transB,
+			Alpha: [...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)], Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)],
+		}
+	}
+	b[0].Alpha, b[0].K = 2, slices.Max(depths) // have a product
+	return b
+}
+
+// wgmmaJob plans a batch for a tile. Copies read whole lines of 16 bytes, and so the
+// operands end with one.
+func wgmmaJob(t *testing.T, b planner.Batch, options planner.Options, unit int, how [2]uint32, rng *rand.Rand) *emulatorJob {
+	t.Helper()
+	j := newJob(t, deviceFor(t, "h200", options.Schedule), b, options, unit, rng)
+	j.how = how
+	j.a = append(j.a, filled(-len(j.a)&3, gap)...)
+	j.b = append(j.b, filled(-len(j.b)&3, gap)...)
+	return j
+}
+
+// wgmmaJobs are plans of a tile with all schedules and modes of arithmetic, one for each
+// transposition. When copies complete and how matrices are aligned takes turns.
+func wgmmaJobs(t *testing.T, id planner.TileID) (jobs []*emulatorJob) {
+	t.Helper()
+	tile := id.Tile()
+	for _, c := range []struct {
+		schedule planner.Schedule
+		problems int
+		depths   []int
+	}{
+		{planner.ScheduleDataParallel, 6, []int{100, 0, 1, 31, 32, 33, 64}},
+		{planner.ScheduleLPT, 10, []int{33, 1, 100, 0, 64, 31, 32, 200}},
+		{planner.ScheduleSplitK, 2, []int{4*tile.TK + 1, 5 * tile.TK, 8*tile.TK - 1}},
+		{planner.ScheduleStreamK, 3, []int{5*tile.TK - 1, 1, 4 * tile.TK}},
+	} {
+		for i := range 8 {
+			seed := uint32(len(jobs)) + 7*uint32(id) // 7: other turns for other tiles
+			rng := rand.New(rand.NewPCG(uint64(seed), 0))
+			b := wgmmaBatch(rng, c.problems, c.depths, i&1 != 0, i&2 != 0)
+			options := planner.Options{Tile: tile.Name, Schedule: c.schedule, Compute: planner.ComputeF32Emulated}
+			if i&4 != 0 {
+				options.Compute = planner.ComputeTF32
+			}
+			unit := []int{1, 4, 2, 8, 32}[seed%5]
+			j := wgmmaJob(t, b, options, unit, [2]uint32{seed % 3, seed}, rng)
+			some := func(property func(planner.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
+			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
+			require.Equal(t, split, some(func(l planner.Launch) bool { return l.Fixup }), j)
+			require.True(t, c.schedule != planner.ScheduleLPT || some(func(l planner.Launch) bool { return l.Loop }), j)
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// wgmmaExtremes are jobs with numbers that are not finite or near the ends of the range.
+func wgmmaExtremes(t *testing.T, tile planner.Tile) (jobs []*emulatorJob) {
+	t.Helper()
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for i, c := range []struct {
+		scaleA, scaleB float32
+		among          float32 // every 151st number, as every other is zero
+	}{
+		{1, 1, inf}, {1, 1, -inf}, {1, 1, nan},
+		{0x1p-116, 0x1p20, 0}, {0x1p20, 0x1p-116, 0}, {0x1p116, 0x1p-20, 0}, {0x1p-20, 0x1p116, 0}, {0x1p60, 0x1p58, 0},
+	} {
+		rng := rand.New(rand.NewPCG(uint64(i), 1))
+		b := wgmmaBatch(rng, 3, []int{33, 100, 31}, i&1 != 0, i&2 != 0)
+		for p := range b {
+			b[p].Beta = 0 // C would hide small sums
+		}
+		j := wgmmaJob(t, b, planner.Options{Tile: tile.Name, Schedule: planner.ScheduleLPT}, 1, [2]uint32{copiesAnyTime, uint32(i)}, rng)
+		j.exact = false
+		spoil := func(data []float32, scale float32) {
+			for i, x := range data {
+				if math.Float32bits(x) == math.Float32bits(gap) {
+					continue
+				}
+				switch data[i] = scale * x; i % 151 { // a prime: all columns get their turn
+				case 0:
+					if c.among != 0 {
+						data[i] = c.among
+					}
+				case 75:
+					data[i] = 0 // 0*Inf is NaN
+				}
+			}
+		}
+		spoil(j.a, c.scaleA)
+		spoil(j.b, c.scaleB)
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// TestWarpgroupsEmulated runs the kernels of warpgroups with the sizes at which masks
+// change, and finds what a GPU may hide: copies that complete late, accesses to shared
+// memory that nothing orders, reads outside of operands.
+func TestWarpgroupsEmulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "g++")
+	t.Parallel()
+	dir := t.TempDir()
+	objects, err := buildWarpgroupRuntime(dir)
+	require.NoError(t, err)
+	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
+	require.NoError(t, err)
+	for i, tile := range planner.Tiles() {
+		if tile.Unit != planner.UnitWGMMA {
+			continue
+		}
+		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, planner.TileID(i)), "extremes": wgmmaExtremes(t, tile)} {
+			t.Run(tile.Name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				require.NoError(t, e.run(t.TempDir(), jobs))
+			})
+		}
+	}
+}
