@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/native/dl/dltest"
 )
 
 // built is the folder of libbatchgemm.so and batchgemm.h, made once.
@@ -110,14 +110,8 @@ func TestPrograms(t *testing.T) {
 // The library and the program share a libcuda that runs on the CPU.
 func TestStream(t *testing.T) {
 	program := compile(t, "gcc", "testdata/stream.c", "-std=c99")
-	var tiles strings.Builder
-	for _, tile := range planner.Tiles() {
-		fmt.Fprintf(&tiles, `{"%s", %d, %d},`, strings.ReplaceAll(tile.Name, "-", "_"), tile.TM, tile.TN)
-	}
 	dir := t.TempDir()
-	out, err := exec.Command("gcc", "-O1", "-shared", "-fPIC", "-DTILES="+tiles.String(), "-o", filepath.Join(dir, "libcuda.so.1"),
-		"../native/cuda/testdata/fakecuda.c", "-lm", "-lpthread").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	dltest.CompileCUDA(t, "../native/cuda/testdata/fakecuda.c", filepath.Join(dir, "libcuda.so.1"))
 	require.Equal(t, "ok\n", run(t, []string{"LD_LIBRARY_PATH=" + dir}, program))
 }
 

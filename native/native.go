@@ -96,17 +96,22 @@ func Image(major, minor int) (code []byte, kind string, err error) {
 	return image("compute_80.ptx")
 }
 
+// Unpack returns what scripts/cuda.sh and scripts/hip.sh have packed.
+func Unpack(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
+
 // image unpacks a product.
 func image(name string) (code []byte, kind string, err error) {
 	packed, err := products.ReadFile("products/" + name + ".gz")
 	if err != nil {
 		return nil, "", err
 	}
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", name, err)
-	}
-	if code, err = io.ReadAll(r); err != nil {
+	if code, err = Unpack(packed); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", name, err)
 	}
 	if strings.HasSuffix(name, ".ptx") {

@@ -47,27 +47,22 @@ func (t *Tile) count(q *Problem) (tiles, steps int) {
 // Fraction is what the tile at a place of a problem takes, relative to a whole tile:
 // see HalfRows.
 func (t *Tile) Fraction(q *Problem, row, col int32) float64 {
-	fraction := 1.0
-	if t.HalfRows > 0 && 2*(q.M-int(row)*t.TM) <= t.TM {
-		fraction = t.HalfRows
-	}
-	if t.HalfCols > 0 && 2*(q.N-int(col)*t.TN) <= t.TN {
-		fraction *= t.HalfCols
-	}
-	return fraction
+	return fraction(q.M-int(row)*t.TM, t.TM, t.HalfRows) * fraction(q.N-int(col)*t.TN, t.TN, t.HalfCols)
 }
 
-// whole is the sum of Fraction over a problem's tiles.
+// whole is the sum of Fraction over a problem's tiles, of which only the last row and
+// column may not be whole.
 func (t *Tile) whole(q *Problem) float64 {
 	rows, cols := t.grid(q)
-	whole := float64(rows * cols)
-	if t.HalfRows > 0 && 2*(q.M-(rows-1)*t.TM) <= t.TM {
-		whole -= float64(cols) * (1 - t.HalfRows)
+	return (float64(rows-1) + fraction(q.M-(rows-1)*t.TM, t.TM, t.HalfRows)) * (float64(cols-1) + fraction(q.N-(cols-1)*t.TN, t.TN, t.HalfCols))
+}
+
+// fraction is Fraction in one direction, in which n elements are left of the problem.
+func fraction(n, size int, half float64) float64 {
+	if half > 0 && 2*n <= size {
+		return half
 	}
-	if t.HalfCols > 0 && 2*(q.N-(cols-1)*t.TN) <= t.TN {
-		whole *= 1 - (1-t.HalfCols)/float64(cols)
-	}
-	return whole
+	return 1
 }
 
 // shift is the logarithm of a tile's size, which is a power of two: shifts take

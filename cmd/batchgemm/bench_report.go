@@ -72,7 +72,7 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 		t.Missing = "workgroups are measured on the backend cuda alone, this is " + info.Backend
 		return t, nil
 	}
-	ops, err := operands(w)
+	ops, err := b.operands(w)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,11 @@
 package reference
 
-import "github.com/batchgemm/batchgemm/planner"
+import (
+	"runtime"
+	"sync"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
 
 // partWork is how many multiply-adds are checked at one go, some 50 ms on one
 // core, so that a single large problem keeps all cores busy.
@@ -33,6 +38,20 @@ func split(b planner.Batch) []part {
 		}
 	}
 	return parts
+}
+
+// each does something for every part, on all cores.
+func each(parts []part, do func(i int)) {
+	var group sync.WaitGroup
+	tokens := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range parts {
+		tokens <- struct{}{}
+		group.Go(func() {
+			do(i)
+			<-tokens
+		})
+	}
+	group.Wait()
 }
 
 // in says where a mismatch of the part is in the whole problem.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
-	"sync"
 
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -92,16 +90,9 @@ func check(b planner.Batch, x, y, before, after []float32, unit float64) (Errors
 	}
 	parts := split(b)
 	verdicts := make([]verdict, len(parts))
-	var group sync.WaitGroup
-	tokens := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range parts {
-		tokens <- struct{}{}
-		group.Go(func() {
-			verdicts[i].found, verdicts[i].wrong = checkProblem(&parts[i].Problem, x, y, before, after, unit)
-			<-tokens
-		})
-	}
-	group.Wait()
+	each(parts, func(i int) {
+		verdicts[i].found, verdicts[i].wrong = checkProblem(&parts[i].Problem, x, y, before, after, unit)
+	})
 	var all Errors
 	for i, v := range verdicts {
 		if v.wrong != nil {

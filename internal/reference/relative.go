@@ -2,8 +2,6 @@ package reference
 
 import (
 	"math"
-	"runtime"
-	"sync"
 
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -16,16 +14,7 @@ import (
 func Relative(b planner.Batch, x, y, before, after []float32) (largest, mean float64) {
 	parts := split(b)
 	found := make([]tally, len(parts))
-	var group sync.WaitGroup
-	tokens := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range parts {
-		tokens <- struct{}{}
-		group.Go(func() {
-			found[i] = relative(&parts[i].Problem, x, y, before, after)
-			<-tokens
-		})
-	}
-	group.Wait()
+	each(parts, func(i int) { found[i] = relative(&parts[i].Problem, x, y, before, after) })
 	var all tally
 	for _, t := range found {
 		all.largest, all.sum, all.count = max(all.largest, t.largest), all.sum+t.sum, all.count+t.count

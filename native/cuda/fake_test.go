@@ -3,10 +3,7 @@
 package cuda
 
 import (
-	"fmt"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,20 +12,13 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/native/dl"
 	"github.com/batchgemm/batchgemm/native/dl/dltest"
-	"github.com/batchgemm/batchgemm/planner"
 )
 
 // buildFake compiles testdata/fakecuda.c, which says what it does.
 func buildFake(t testing.TB, flags ...string) (path string) {
 	t.Helper()
-	var tiles strings.Builder
-	for _, tile := range planner.Tiles() {
-		fmt.Fprintf(&tiles, `{"%s", %d, %d},`, strings.ReplaceAll(tile.Name, "-", "_"), tile.TM, tile.TN)
-	}
 	path = filepath.Join(t.TempDir(), "libfakecuda.so")
-	args := append([]string{"-O1", "-shared", "-fPIC", "-DTILES=" + tiles.String(), "-o", path, "testdata/fakecuda.c", "-lm", "-lpthread"}, flags...)
-	out, err := exec.Command("cc", args...).CombinedOutput()
-	require.NoError(t, err, string(out))
+	dltest.CompileCUDA(t, "testdata/fakecuda.c", path, flags...)
 	return path
 }
 

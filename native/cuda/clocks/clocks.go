@@ -4,13 +4,10 @@
 package clocks
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	_ "embed"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
@@ -28,11 +25,7 @@ func image(major, minor int) (code []byte, kind string, err error) {
 	if major != 9 {
 		return nil, "", fmt.Errorf("%w: the kernels with clocks are for compute capability 9.0, this GPU has %d.%d", driver.ErrUnavailable, major, minor)
 	}
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, "", err
-	}
-	code, err = io.ReadAll(r)
+	code, err = native.Unpack(packed)
 	return code, "sm_90a_clocks.cubin", err
 }
 

@@ -3,16 +3,15 @@
 package clocks
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/native/dl/dltest"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -20,16 +19,10 @@ import (
 // ../testdata/fakecuda.c, which fills the clocks as it says there.
 func TestOnFake(t *testing.T) {
 	dir := t.TempDir()
-	var tiles strings.Builder
-	for _, tile := range planner.Tiles() {
-		fmt.Fprintf(&tiles, `{"%s", %d, %d},`, strings.ReplaceAll(tile.Name, "-", "_"), tile.TM, tile.TN)
-	}
-	out, err := exec.Command("cc", "-O1", "-shared", "-fPIC", "-DTILES="+tiles.String(), "-o", filepath.Join(dir, "libcuda.so.1"),
-		"../testdata/fakecuda.c", "-lm", "-lpthread").CombinedOutput()
-	require.NoError(t, err, string(out))
+	dltest.CompileCUDA(t, "../testdata/fakecuda.c", filepath.Join(dir, "libcuda.so.1"))
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMeasure$", "-test.v")
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "BATCHGEMM_FAKE=1")
-	out, err = cmd.CombinedOutput()
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Contains(t, string(out), "--- PASS: TestMeasure/clusters")
 }
