@@ -21,7 +21,7 @@ const side = 40
 const farEnd = 1<<32 + 1<<28
 
 // LargeOffsets runs problems whose A, B or C lies at and beyond 2^31 and 2^32
-// elements, or has rows 2^26 elements apart, with every tile of the device. alloc
+// elements, or has rows 3*2^25 elements apart, with every tile of the device. alloc
 // allocates the large buffers, one at a time; the test touches little of them. It
 // skips where there is no memory for one.
 func LargeOffsets(t *testing.T, d driver.Device, alloc func(n int) (driver.Buffer, error)) {
