@@ -142,8 +142,9 @@ bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 
 /* bg_buffer_wrap makes a buffer of count >= 1 float32 in memory of the GPU that the
  * caller allocated (CUDA: a CUdeviceptr), without a copy. The address is a multiple
- * of 16 bytes. The memory must stay until queued work that uses it is done; the
- * buffer may be closed before that, and closing it frees nothing. */
+ * of 16 bytes, and kernels may read the line of 16 bytes that holds the last element
+ * whole. The memory must stay until queued work that uses it is done; the buffer may
+ * be closed before that, and closing it frees nothing. */
 bg_status bg_buffer_wrap(bg_device device, uintptr_t address, int64_t count, bg_buffer *buffer);
 
 /* bg_buffer_write copies count float32 from host memory to the buffer, from element

@@ -3,9 +3,11 @@
 //
 // The loader bounds the kernel, and its own instructions bound the loader. So it keeps
 // an offset for each copy of a step (one register, one addition, and one instruction for
-// the address), and tests what exists only in the first steps and
-// the last ones of an item. Rows and columns that the tile lacks are not copied: readers
-// read the last one that exists in their place, and nobody stores the sums.
+// the address), and tests what exists only in the first steps and the last ones of an
+// item. Rows and columns that the tile lacks are not copied: readers read the last one
+// that exists in their place, and nobody stores the sums. Across K, a line (16 bytes)
+// that holds an element is copied whole, up to 12 bytes before the operand or behind it:
+// memory is allocated by larger units, and to count elements costs 128x128 1.5 to 3 %.
 //
 // A copy is cheapest where its 128 bytes are a line both in memory and in shared memory.
 #pragma once

@@ -85,6 +85,7 @@ func wgmmaJobs(t *testing.T, id planner.TileID) (jobs []*emulatorJob) {
 	}{
 		{planner.ScheduleDataParallel, 6, []int{100, 0, 1, 31, 32, 33, 64}},
 		{planner.ScheduleLPT, 10, []int{33, 1, 100, 0, 64, 31, 32, 200}},
+		{planner.ScheduleLPT, 8, []int{32, 1, 31}}, // workers with items of one step
 		{planner.ScheduleSplitK, 2, []int{4*tile.TK + 1, 5 * tile.TK, 8*tile.TK - 1}},
 		{planner.ScheduleStreamK, 3, []int{5*tile.TK - 1, 1, 4 * tile.TK}},
 	} {

@@ -147,7 +147,7 @@ func (d *device) Alloc(n int) (driver.Buffer, error) {
 		return nil, err
 	}
 	defer d.leave()
-	if n > math.MaxInt/4 {
+	if n > math.MaxInt/4-line/4 {
 		return nil, d.errorf("alloc %d elements: %w", n, driver.ErrOutOfMemory)
 	}
 	memory, err := d.alloc(4 * n)
@@ -157,9 +157,14 @@ func (d *device) Alloc(n int) (driver.Buffer, error) {
 	return d.addBuffer(memory, n, true), nil
 }
 
+// line is what sizes of memory are rounded up to, in bytes: kernels read lines of 16
+// that hold elements whole.
+const line = 16
+
 // alloc takes device memory, aligned to 256 bytes.
 func (d *device) alloc(size int) (C.dl_pointer, error) {
 	var memory C.dl_pointer
+	size = (size + line - 1) &^ (line - 1)
 	if err := d.check("alloc", C.dl_alloc(d.handle, C.size_t(size), &memory)); err != nil {
 		return 0, fmt.Errorf("%w (%d bytes)", err, size)
 	}
