@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures what docs/results.md tells, on a machine with an NVIDIA GPU; needs no Go.
 # Usage: scripts/results.sh OUT [STEP...]      all steps by default, in this order:
-#   machine sweep schedules overhead tlp threads latency inception emulation accuracy stream-k occupancy
+#   machine sweep beyond schedules overhead tlp threads latency inception emulation accuracy stream-k occupancy
 #
 # Leaves OUT/results.tar, complete after each step; steps of a later call replace or
 # add to what is in it. Then, where Go is:  go run ./internal/results OUT > docs/results.md
@@ -13,7 +13,7 @@
 set -u
 
 [ $# -ge 1 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-steps="machine sweep schedules overhead tlp threads latency inception emulation accuracy stream-k occupancy"
+steps="machine sweep beyond schedules overhead tlp threads latency inception emulation accuracy stream-k occupancy"
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1" && out=$(cd "$1" && pwd) || exit 1
 shift
@@ -32,12 +32,13 @@ cd "$work/shapes" || exit 1 # workloads of our own are files here
 
 if [ -n "${QUICK:-}" ]; then
 	repeat=1 sweep="zhang-128-128-8 zhang-128-256-8" batches="8 16" threads="zhang-128-128-8"
-	depths="16 64" singles=64 equals="2x32" rows="16 48" inner="64 200" modules="inception-8" small="1x16 4x16"
+	long="2 8 8 512" many=16 large=64 depths="16 64" singles=64 equals="2x32" rows="16 48" inner="64 200" modules="inception-8" small="1x16 4x16"
 	profiled="zhang-128-128-8" most=2e8
 else
 	repeat=5 sweep=zhang batches="8 16 32 64 128 256 512 1024"
 	threads="zhang-128-128-8 zhang-128-128-64 zhang-128-128-256 zhang-128-1024-8 zhang-128-1024-64 zhang-128-1024-256
 		zhang-512-128-8 zhang-512-128-64 zhang-512-128-256 zhang-512-1024-8 zhang-512-1024-64 zhang-512-1024-256"
+	long="8 64 64 8192" many=4096 large=1024
 	depths="16 64 256 1024 4096 16384" singles="1024 2048 4096" equals="256x128 64x256 64x512 16x1024"
 	# Sizes of single products, evenly spread on a log scale and no powers of two.
 	rows="128 264 544 1120 2304" inner="128 360 1016 2872 8128" most=8e9
@@ -98,6 +99,17 @@ step_machine() {
 
 step_sweep() {
 	bench sweep "$sweep" --vs cublas-grouped,cublas-loop,cublas-graph,f32,webgpu
+}
+
+# Few long sums, many tiny products (sizes by Park and Miller's generator), one large
+# product among small ones.
+step_beyond() {
+	# shellcheck disable=SC2086 # words are numbers
+	batch "$(echo $long | tr ' ' x)" $long
+	awk -v n="$many" 'function size() { s = s * 16807 % 2147483647; return 8 + s % 25 }
+		BEGIN { s = 1; for (i = 0; i < n; i++) print size(), size(), size() }' >"${many}x8..32"
+	{ echo "$large $large $large" && awk 'BEGIN { for (i = 0; i < 255; i++) print 32, 32, 32 }'; } >"$large+255x32"
+	bench beyond "$(echo $long | tr ' ' x) ${many}x8..32 $large+255x32" --vs cublas-grouped,cublas-loop,cublas-graph,f32,webgpu
 }
 
 step_schedules() {

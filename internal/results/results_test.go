@@ -65,6 +65,7 @@ func measured(t *testing.T) results {
 	}
 	add("sweep", sweepCase("zhang-128-128-8", 0.01, 2, 4, 20, 8, 1), sweepCase("zhang-128-128-32", 0.04, 4, 4, 160, 40, 16),
 		sweepCase("zhang-512-128-32", 0.08, 10, 20, 50, 40, 40))
+	add("beyond", sweepCase("8x64x64x8192", 0.5, 10, 20, 90, 80, 70))
 	add("overhead", sweepCase("random:mn=128,k=128,batch=8,seed=1", 0.01, 38), sweepCase("random:mn=128,k=128,batch=1024,seed=1", 0.01, 198))
 	other := sweepCase("zhang-128-128-32", 0.04, 5)
 	other.Tiles = []string{"small"}
@@ -114,6 +115,7 @@ func TestRender(t *testing.T) {
 		"batch of 32":      "| 32 | 14.1 | 6.32 | 4.00 | 10.0 | 4.47 | 2.83 |",
 		"range":            "| 512, 128 | 5.00 | 4.00 | 4.00 | 2.50 | 2.00 | 2.00 |",
 		"every batch":      "| 128, 128, 8 | 0.0100 | 2.00 | 5.00 | small large, lpt | 0.500 | 4.00 | 10.0 | 4.00 | – |",
+		"beyond":           "| 8x64x64x8192 | 0.500 | 10.0 | 50.0 | small large, lpt | 7.00 | 8.00 | 9.00 | 20.0 | – |",
 		"latency":          "| 32 | 6.32 | 8.94 | – | 25.3 | 40.0 | 89.4 |",
 		"overhead":         "| 128, 128 | 8 | 2.00 | 38.0 | 5 % | 6.06 % | 6.37 % |",
 		"overhead, large":  "| 128, 128 | 1024 | 2.00 | 198 | 1 % | < 1 % | < 1 % |",
@@ -167,7 +169,7 @@ func TestTables(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	text, err := render(results{})
 	require.NoError(t, err)
-	for _, step := range []string{"sweep", "schedules", "overhead", "tlp", "threads", "latency", "inception", "machine", "accuracy", "stream-k", "occupancy"} {
+	for _, step := range []string{"sweep", "beyond", "schedules", "overhead", "tlp", "threads", "latency", "inception", "machine", "accuracy", "stream-k", "occupancy"} {
 		require.Contains(t, text, "*Not measured: `scripts/results.sh OUT "+step+"`.*")
 	}
 	for name := range measured(t) {
@@ -242,7 +244,7 @@ func TestScript(t *testing.T) {
 	}
 	text, err := script(dir, "machine", "tlp")
 	require.NoError(t, err, text)
-	text, err = script(dir, "tlp", "emulation") // adds to the archive
+	text, err = script(dir, "tlp", "emulation", "beyond") // adds to the archive
 	require.NoError(t, err, text)
 	require.NotContains(t, text, "exit code")
 
@@ -257,6 +259,7 @@ func TestScript(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, rendered, "| all | 1.077 | 1.085 | ")
 	require.Contains(t, rendered, "| 2x32 | ")
+	require.Contains(t, rendered, "| 64+255x32 | ")
 
 	text, err = script(dir, "nothing")
 	require.Error(t, err)

@@ -137,11 +137,11 @@ func (files results) Latency() (string, error) {
 	}, "default", "`f32`", "WebGPU", "grouped", "graph", "loop")
 }
 
-// Batches is every batch of the sweep.
-func (files results) Batches() (string, error) {
-	r, err := files.report("sweep")
+// Batches is every batch of a step.
+func (files results) Batches(step string) (string, error) {
+	r, err := files.report(step)
 	if err != nil {
-		return or("sweep", "", err)
+		return or(step, "", err)
 	}
 	t := newTable("batch", "GFLOP", "µs", "TFLOPS", "tile, schedule", "x grouped", "x graph", "x loop", "`f32` µs", "WebGPU µs")
 	for i := range r.Cases {
