@@ -102,13 +102,18 @@ func TestMutants(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
 	for _, m := range mutants {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			err := run(t, m.mutant, m.in)
-			require.Error(t, err, "the mistake is not found")
-			t.Log(firstLines(err, 3))
-		})
+		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
 	}
+}
+
+// requireFound runs jobs with a mistake, which must fail.
+func requireFound(t *testing.T, m mutant, run func(*testing.T) error) {
+	t.Run(m.name, func(t *testing.T) {
+		t.Parallel()
+		err := run(t)
+		require.Error(t, err, "the mistake is not found")
+		t.Log(firstLines(err, 3))
+	})
 }
 
 // firstLines are the first lines of a message, which may be long.

@@ -3,7 +3,6 @@
 package webgpu
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -76,25 +75,7 @@ func TestLost(t *testing.T) {
 	first := open(t, webgpuDriver{})
 	d, err := openDevice(first.info, 0)
 	require.NoError(t, err)
-	k := newTask(t, gemm(8, 8, 8))
-	plan, p := prepare(t, d, k.batch, planner.Options{})
-	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
-	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
-	ctx := context.Background()
+	l := load(t, d)
 	require.ErrorIs(t, d.check("submit", errors.New("Parent device is lost")), driver.ErrDeviceLost)
-	for name, call := range map[string]func() error{
-		"Alloc":   func() error { _, err := d.Alloc(1); return err },
-		"Prepare": func() error { _, err := d.Prepare(ctx, plan); return err },
-		"Submit":  func() error { return d.Submit(ctx, runs) },
-		"Wait":    func() error { return d.Wait(ctx) },
-		"Time":    func() error { _, err := d.Time(ctx, runs); return err },
-		"Write":   func() error { return a.Write(ctx, 0, k.a) },
-		"Read":    func() error { return c.Read(ctx, 0, make([]float32, len(k.c))) },
-		"Close":   d.Close,
-	} {
-		err := call()
-		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
-		require.ErrorContains(t, err, "submit: Parent device is lost", name)
-	}
-	require.NoError(t, errors.Join(a.Close(), p.Close()))
+	l.requireLost(t, "submit: Parent device is lost")
 }

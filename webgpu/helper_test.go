@@ -106,6 +106,54 @@ func prepare(t testing.TB, d *device, batch planner.Batch, o planner.Options) (*
 	return plan, p.(*program)
 }
 
+// loaded is a device with a small task, of which a run can be queued.
+type loaded struct {
+	*device
+	task
+	plan    *planner.Plan
+	program *program
+	a, b, c *buffer
+}
+
+func load(t testing.TB, d *device) *loaded {
+	t.Helper()
+	k := newTask(t, gemm(8, 8, 8))
+	plan, p := prepare(t, d, k.batch, planner.Options{})
+	return &loaded{d, k, plan, p, upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))}
+}
+
+func (l *loaded) runs() []driver.Run {
+	return []driver.Run{{Program: l.program, A: l.a, B: l.b, C: l.c}}
+}
+
+// calls are those that take a context.
+func (l *loaded) calls(ctx context.Context) map[string]func() error {
+	return map[string]func() error{
+		"Prepare": func() error { _, err := l.Prepare(ctx, l.plan); return err },
+		"Submit":  func() error { return l.Submit(ctx, l.runs()) },
+		"Wait":    func() error { return l.Wait(ctx) },
+		"Time":    func() error { _, err := l.Time(ctx, l.runs()); return err },
+		"Write":   func() error { return l.a.Write(ctx, 0, l.task.a) },
+		"Read":    func() error { return l.c.Read(ctx, 0, make([]float32, len(l.task.c))) },
+	}
+}
+
+// requireLost: every call says that the device is lost, and why. What was made on it
+// can be closed.
+func (l *loaded) requireLost(t *testing.T, why string) {
+	t.Helper()
+	calls := l.calls(t.Context())
+	calls["Alloc"] = func() error { _, err := l.Alloc(1); return err }
+	calls["Close"], calls["again"] = l.Close, l.Close
+	for name, call := range calls {
+		err := call()
+		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
+		require.ErrorContains(t, err, why, name)
+	}
+	require.NoError(t, l.a.Close())
+	require.NoError(t, l.program.Close())
+}
+
 // run uploads the task, runs it and returns C.
 func (k task) run(t testing.TB, d *device, o planner.Options) ([]float32, *planner.Plan) {
 	t.Helper()

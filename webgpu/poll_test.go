@@ -42,24 +42,16 @@ func TestReadUnderGarbageCollection(t *testing.T) {
 
 func TestCancelled(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	k := newTask(t, gemm(8, 8, 8))
-	plan, p := prepare(t, d, k.batch, planner.Options{})
-	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
-	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
+	l := load(t, d)
 	ctx := cancelled(t)
-	for name, call := range map[string]func() error{
-		"Prepare": func() error { _, err := d.Prepare(ctx, plan); return err },
-		"Submit":  func() error { return d.Submit(ctx, runs) },
-		"Wait":    func() error { return d.Wait(ctx) },
-		"Time":    func() error { _, err := d.Time(ctx, runs); return err },
-		"Write":   func() error { return a.Write(ctx, 0, k.a) },
-		"Read":    func() error { return c.Read(ctx, 0, make([]float32, len(k.c))) },
-		"Open":    func() error { _, err := Driver().Open(ctx, 0); return err },
-	} {
+	calls := l.calls(ctx)
+	calls["Open"] = func() error { _, err := Driver().Open(ctx, 0); return err }
+	for name, call := range calls {
 		require.ErrorIs(t, call(), context.Canceled, name)
 	}
-	require.NoError(t, d.Submit(t.Context(), runs))
-	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, c, len(k.c)))
+	require.NoError(t, d.Submit(t.Context(), l.runs()))
+	k := l.task
+	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, l.c, len(k.c)))
 }
 
 // A context that ends during a wait ends the wait, and the device works on.
@@ -89,30 +81,10 @@ func TestDeadlineMakesDeviceLost(t *testing.T) {
 	d := open(t, webgpuDriver{}) // skips without an adapter
 	lost, err := openDevice(d.info, 0)
 	require.NoError(t, err)
-	k := newTask(t, gemm(8, 8, 8))
-	plan, p := prepare(t, lost, k.batch, planner.Options{})
-	a, b, c := upload(t, lost, k.a), upload(t, lost, k.b), alloc(t, lost, len(k.c))
-	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
-
+	l := load(t, lost)
 	lost.waitLimit = time.Millisecond
 	require.ErrorIs(t, lost.await(t.Context(), never(lost)), driver.ErrDeviceLost)
-	for name, call := range map[string]func() error{
-		"Alloc":   func() error { _, err := lost.Alloc(1); return err },
-		"Prepare": func() error { _, err := lost.Prepare(t.Context(), plan); return err },
-		"Submit":  func() error { return lost.Submit(t.Context(), runs) },
-		"Wait":    func() error { return lost.Wait(t.Context()) },
-		"Time":    func() error { _, err := lost.Time(t.Context(), runs); return err },
-		"Write":   func() error { return a.Write(t.Context(), 0, k.a) },
-		"Read":    func() error { return c.Read(t.Context(), 0, make([]float32, len(k.c))) },
-		"Close":   lost.Close,
-		"again":   lost.Close,
-	} {
-		err := call()
-		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
-		require.ErrorContains(t, err, "did not end within 1ms", name)
-	}
-	require.NoError(t, a.Close())
-	require.NoError(t, p.Close())
+	l.requireLost(t, "did not end within 1ms")
 	_, err = d.Alloc(1)
 	require.NoError(t, err, "other devices are not touched")
 }

@@ -194,6 +194,10 @@ func (c *benchCase) rival(ctx context.Context, name string) (*contender, error) 
 // rows checks a contender's result, which is the same for all its timings.
 func (c *benchCase) rows(m *contender, found []bench.Measurement) []bench.Row {
 	checked, errs, wrong := c.check(m.got, m.largest)
+	var accuracy *bench.Accuracy
+	if wrong == nil && c.data != "" {
+		accuracy = c.accuracy(c.sample(m.largest), m.got)
+	}
 	rows := make([]bench.Row, len(m.timed))
 	for i := range rows {
 		rows[i] = bench.NewRow(m.timed[i], found[i])
@@ -202,10 +206,7 @@ func (c *benchCase) rows(m *contender, found []bench.Measurement) []bench.Row {
 			rows[i].Wrong = wrong.Error()
 			continue
 		}
-		if c.data != "" {
-			rows[i].Accuracy = c.accuracy(c.sample(m.largest), m.got)
-		}
-		rows[i].Error, rows[i].Errors = errs.Worst, errs.Counts[:]
+		rows[i].Error, rows[i].Errors, rows[i].Accuracy = errs.Worst, errs.Counts[:], accuracy
 	}
 	return rows
 }

@@ -37,6 +37,9 @@ type Case struct {
 	Regret   *Regret  `json:"regret,omitempty"`
 }
 
+// Chosen names the tiles of our plan and its schedule.
+func (c *Case) Chosen() string { return strings.Join(c.Tiles, " ") + ", " + c.Schedule }
+
 // Row is a method, timed in one way. Times are in microseconds.
 type Row struct {
 	Method string  `json:"method"`

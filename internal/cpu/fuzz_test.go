@@ -76,11 +76,7 @@ func placed(rng *rand.Rand) (b planner.Batch, lens [3]int) {
 		if i == 0 { // with short rows, of which a tile has enough in a narrow window
 			p.M, p.N, p.K, p.TransA, p.TransB = rng.IntN(9), rng.IntN(9), rng.IntN(3000), true, false
 		}
-		rows, cols := p.ShapeA()
-		p.A = place(0, rows, cols)
-		rows, cols = p.ShapeB()
-		p.B = place(1, rows, cols)
-		p.C = place(2, p.M, p.N)
+		reference.Place(&p, place)
 		b = append(b, p)
 	}
 	return b, lens

@@ -17,6 +17,15 @@ func Uniform(rng *rand.Rand, s []float32) {
 	}
 }
 
+// Place lays out the matrices of a problem; at says where A, B and C (0 to 2) lie.
+func Place(p *planner.Problem, at func(operand, rows, cols int) planner.Matrix) {
+	rows, cols := p.ShapeA()
+	p.A = at(0, rows, cols)
+	rows, cols = p.ShapeB()
+	p.B = at(1, rows, cols)
+	p.C = at(2, p.M, p.N)
+}
+
 // Integers fills s with integers in [-limit, limit]. Sums of products of them
 // are exact in float32 while they stay below 2^24.
 func Integers(rng *rand.Rand, s []float32, limit int) {

@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/planner"
@@ -132,7 +131,7 @@ func (p *page) table(r *bench.Report, all []method) {
 		number(bench.Digits(c.GFLOP))
 		number(bench.Digits(c.Bytes / 1e6))
 		number(bench.Digits(c.Plan))
-		line = append(line, cell{Text: strings.Join(c.Tiles, " ") + ", " + c.Schedule})
+		line = append(line, cell{Text: c.Chosen()})
 		number(bench.Digits(own.Device.Median))
 		number(bench.Digits(own.Device.Min) + "-" + bench.Digits(own.Device.Max))
 		number(bench.Digits(own.GFLOPS / 1e3))

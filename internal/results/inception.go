@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/batchgemm/batchgemm/internal/bench"
 )
 
 // inception is what examples/python/inception.py prints.
@@ -121,12 +119,10 @@ func (files results) InceptionGEMM() (string, error) {
 	for i := range r.Cases {
 		c := &r.Cases[i]
 		us := micros(c, "batchgemm")
-		t.row(strings.TrimPrefix(c.Workload, "inception-"), digits(us), digits(micros(c, "f32")), strings.Join(c.Tiles, " ")+", "+c.Schedule,
+		t.row(strings.TrimPrefix(c.Workload, "inception-"), digits(us), digits(micros(c, "f32")), c.Chosen(),
 			digits(micros(c, grouped)/us), digits(micros(c, graph)/us))
 	}
-	over := func(rival string) string {
-		return speedups(r, "batchgemm", rival, func(*bench.Case) bool { return true }).spread()
-	}
+	over := func(rival string) string { return speedups(r, "batchgemm", rival, every).spread() }
 	t.row("all", "", "", "", over(grouped), over(graph))
 	return t.String(), nil
 }

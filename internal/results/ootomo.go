@@ -74,7 +74,7 @@ func (files results) Emulation() (string, error) {
 		if peak > 0 {
 			part = fmt.Sprintf("%.0f %%", 100*rate(c, "batchgemm")/peak)
 		}
-		t.row(c.Workload, digits(rate(c, "batchgemm")), part, strings.Join(c.Tiles, " ")+", "+c.Schedule,
+		t.row(c.Workload, digits(rate(c, "batchgemm")), part, c.Chosen(),
 			digits(rate(c, "f32")), digits(rounded), digits(rate(c, graph)), digits(rate(c, grouped)))
 	}
 	return t.String(), nil

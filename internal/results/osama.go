@@ -59,7 +59,7 @@ func (files results) schedules(name string) (string, error) {
 		if n == 0 {
 			continue
 		}
-		t.row(schedule, digits(s.mean()), digits(s.geomean()), fmt.Sprintf("%s (%s)", digits(s.all[n-1]), s.cases[n-1]), fmt.Sprintf("%s (%s)", digits(s.all[0]), s.cases[0]),
+		t.row(schedule, digits(s.mean()), digits(s.geomean()), s.named(n-1), s.named(0),
 			fmt.Sprintf("%d of %d", s.below(1), n), gains(r, schedule, graph).spread())
 	}
 	return t.String(), nil
@@ -94,8 +94,8 @@ func (files results) StreamKAuto() (string, error) {
 	for _, o := range own[:2] {
 		s := speedups(r, o.method, graph, every).sorted()
 		if n := len(s.all); n > 0 {
-			t.row(o.name, digits(s.mean()), digits(s.geomean()), fmt.Sprintf("%s (%s)", digits(s.all[n-1]), s.cases[n-1]),
-				fmt.Sprintf("%s (%s)", digits(s.all[0]), s.cases[0]), fmt.Sprintf("%d of %d", s.below(1), n))
+			t.row(o.name, digits(s.mean()), digits(s.geomean()), s.named(n-1),
+				s.named(0), fmt.Sprintf("%d of %d", s.below(1), n))
 		}
 	}
 	return t.String(), nil

@@ -83,6 +83,9 @@ func (r *ratios) sorted() *ratios {
 	return s
 }
 
+// named writes a ratio and, in brackets, its case.
+func (r *ratios) named(i int) string { return fmt.Sprintf("%s (%s)", digits(r.all[i]), r.cases[i]) }
+
 // below counts the ratios under a limit.
 func (r *ratios) below(limit float64) (n int) {
 	for _, x := range r.all {

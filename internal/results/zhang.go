@@ -63,7 +63,7 @@ func (files results) Losses() (string, error) {
 		for _, rival := range []string{loop, graph, grouped} {
 			s := speedups(r, o.method, rival, every).sorted()
 			if n := len(s.all); n > 0 {
-				t.row(o.name, "`"+rival+"`", fmt.Sprint(n), fmt.Sprint(s.below(1)), fmt.Sprintf("%s (%s)", digits(s.all[n-1]), s.cases[n-1]))
+				t.row(o.name, "`"+rival+"`", fmt.Sprint(n), fmt.Sprint(s.below(1)), s.named(n-1))
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func (files results) Batches(step string) (string, error) {
 		us := micros(c, "batchgemm")
 		over := func(rival string) string { return digits(micros(c, rival) / us) }
 		t.row(strings.ReplaceAll(strings.TrimPrefix(c.Workload, "zhang-"), "-", ", "), digits(c.GFLOP), digits(us), digits(c.GFLOP/us*1e3),
-			strings.Join(c.Tiles, " ")+", "+c.Schedule, over(grouped), over(graph), over(loop), digits(micros(c, "f32")), digits(micros(c, "webgpu")))
+			c.Chosen(), over(grouped), over(graph), over(loop), digits(micros(c, "f32")), digits(micros(c, "webgpu")))
 	}
 	return t.String(), nil
 }

@@ -78,11 +78,7 @@ func randomBatch(rng *rand.Rand, transA, transB bool) (b planner.Batch, lens [3]
 	for range 1 + rng.IntN(12) {
 		p := planner.Problem{M: size(), N: size(), K: size(), TransA: transA, TransB: transB,
 			Alpha: scalars[rng.IntN(len(scalars))], Beta: scalars[rng.IntN(len(scalars))]}
-		rows, cols := p.ShapeA()
-		p.A = place(0, rows, cols)
-		rows, cols = p.ShapeB()
-		p.B = place(1, rows, cols)
-		p.C = place(2, p.M, p.N)
+		reference.Place(&p, place)
 		b = append(b, p)
 	}
 	return b, lens
