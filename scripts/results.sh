@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures what docs/results.md tells, on a machine with an NVIDIA GPU; needs no Go.
 # Usage: scripts/results.sh OUT [STEP...]      all steps by default, in this order:
-#   machine sweep beyond schedules overhead tlp threads latency inception emulation accuracy stream-k occupancy
+#   machine sweep beyond schedules schedules-webgpu overhead tlp threads latency inception emulation accuracy stream-k occupancy
 #
 # Leaves OUT/results.tar, complete after each step; steps of a later call replace or
 # add to what is in it. Then, where Go is:  go run ./internal/results OUT > docs/results.md
@@ -13,7 +13,7 @@
 set -u
 
 [ $# -ge 1 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-steps="machine sweep beyond schedules overhead tlp threads latency inception emulation accuracy stream-k occupancy"
+steps="machine sweep beyond schedules schedules-webgpu overhead tlp threads latency inception emulation accuracy stream-k occupancy"
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1" && out=$(cd "$1" && pwd) || exit 1
 shift
@@ -116,6 +116,10 @@ step_schedules() {
 	bench schedules "$sweep" --regret
 }
 
+step_schedules_webgpu() {
+	bench schedules-webgpu "$sweep" --backend webgpu --regret
+}
+
 step_overhead() {
 	loads=""
 	for sizes in mn=128,k=128 mn=512,k=512; do
@@ -205,7 +209,7 @@ step_occupancy() {
 # with 16 cores. The cores' part is to check the results.
 limit() {
 	case $1 in
-	sweep | schedules | stream-k) echo 180 ;;
+	sweep | schedules | schedules-webgpu | stream-k) echo 180 ;;
 	tlp) echo 150 ;;
 	machine | overhead | latency) echo 60 ;;
 	*) echo 100 ;;

@@ -25,7 +25,7 @@ func sweepCase(workload string, gflop float64, times ...float64) bench.Case {
 
 // forced adds times of forced plans, as tile, schedule, time.
 func forced(c bench.Case, planner float64, plans ...bench.Forced) bench.Case {
-	c.Regret = &bench.Regret{Planner: planner, Forced: plans}
+	c.Regret = &bench.Regret{Planner: planner, Tile: plans[0].Tile, Schedule: plans[0].Schedule, Forced: plans}
 	return c
 }
 
@@ -76,6 +76,8 @@ func measured(t *testing.T) results {
 		bench.Forced{Tile: "medium", Schedule: "split-k", Micros: 4}, bench.Forced{Tile: "large", Schedule: "lpt", Micros: 8}))
 	add("schedules", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2,
 		bench.Forced{Tile: "large", Schedule: "cluster", Micros: 5}, bench.Forced{Tile: "medium", Schedule: "data-parallel", Micros: 4}))
+	add("schedules-webgpu", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2, bench.Forced{Tile: "small-k8", Schedule: "split-k", Micros: 6}),
+		forced(sweepCase("zhang-512-128-32", 0.01, 2), 2, bench.Forced{Tile: "large-8x8", Schedule: "batched", Micros: 7}))
 	add("inception-bench", sweepCase("inception-8", 0.01, 3, 4, 9, 12, 6))
 	add("emulation", sweepCase("1x1024", 2.1, 42, 84, 0, 60, 70))
 	add("emulation-tf32", sweepCase("1x1024", 2.1, 21))
@@ -127,6 +129,8 @@ func TestRender(t *testing.T) {
 		"table 3":          "| best of Table 3 with | 256 | 8–16 | yes | 4.00 (4.00–4.00) |",
 		"schedule":         "| lpt | 1.50 (1.50–1.50) |",
 		"schedules":        "| cluster | 1.25 (1.25–1.25) |",
+		"winner":           "| 128, 128 | small-k8, split-k | – |",
+		"another winner":   "| 512, 128 | – | large-8x8, batched |",
 		"occupancy":        "| 128, 128, 8 | large_nn (rule zhang2025) | 2 | 2.00 | 25 % | 50 % | 0.500 |",
 		"occupancy, rival": "| 128, 128, 8 | cuBLAS loop | 1 | 5.00 | 7 % | 12 % | 0.250 |",
 		"ncu failed":       "| 128, 128, 8 | chosen: no table of ncu | – | – | – | – | – |",
@@ -169,7 +173,7 @@ func TestTables(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	text, err := render(results{})
 	require.NoError(t, err)
-	for _, step := range []string{"sweep", "beyond", "schedules", "overhead", "tlp", "threads", "latency", "inception", "machine", "accuracy", "stream-k", "occupancy"} {
+	for _, step := range []string{"sweep", "beyond", "schedules", "schedules-webgpu", "overhead", "tlp", "threads", "latency", "inception", "machine", "accuracy", "stream-k", "occupancy"} {
 		require.Contains(t, text, "*Not measured: `scripts/results.sh OUT "+step+"`.*")
 	}
 	for name := range measured(t) {

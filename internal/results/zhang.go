@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -208,6 +209,37 @@ func (files results) TLP() (string, error) {
 			s.add(c.Workload, micros(o, "batchgemm")/micros(c, "batchgemm"))
 		}
 		t.row(line.name, line.mi210, line.a800, s.spread(), fmt.Sprintf("%d of %d", other, len(s.all)))
+	}
+	return t.String(), nil
+}
+
+// Winners has the fastest of the forced plans of each batch of the sweep, a line for
+// each range of sizes.
+func (files results) Winners(step string) (string, error) {
+	r, err := files.report(step)
+	if err != nil {
+		return or(step, "", err)
+	}
+	head, ranges, won := []string{"max M, N; max K"}, []string{}, map[string]string{}
+	add := func(to *[]string, s string) {
+		if !slices.Contains(*to, s) {
+			*to = append(*to, s)
+		}
+	}
+	for i := range r.Cases {
+		if c := &r.Cases[i]; c.Regret != nil {
+			add(&head, byBatch(c))
+			add(&ranges, byRange(c))
+			won[byRange(c)+byBatch(c)] = c.Regret.Tile + ", " + c.Regret.Schedule
+		}
+	}
+	t := newTable(head...)
+	for _, name := range ranges {
+		cells := []string{name}
+		for _, batch := range head[1:] {
+			cells = append(cells, cmp.Or(won[name+batch], none))
+		}
+		t.row(cells...)
 	}
 	return t.String(), nil
 }
