@@ -98,7 +98,7 @@ func TestErrors(t *testing.T) {
 		{"not a zip", []string{"run", text}, exitFailure, text + `: not an .npz file: zip: not a valid zip file`},
 		{"too large for memory", []string{"run", huge}, exitFailure, huge + `: the matrices need 8000008.0 GiB, but only `},
 		{"output in no folder", []string{"run", "inception-1", "-o", dir + "/no/out.npz"}, exitFailure, dir + `/no/out.npz: no such file or directory`},
-		{"output is a folder", []string{"run", "inception-1", "-o", dir}, exitFailure, dir + `: not a regular file`},
+		{"output is a folder", []string{"run", "inception-1", "-o", dir}, exitFailure, dir + `: is a directory`},
 		{"drawing in no folder", []string{"plan", "inception-1", "--device", "mi210", "--svg", dir + "/no/p.svg"}, exitFailure, dir + `/no/p.svg: no such file or directory`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -2,37 +2,107 @@
 package atomicfile
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
-// File is a temporary file beside its target. It is not safe for concurrent use.
+// File is a file in the making. It is not safe for concurrent use.
 type File struct {
-	*os.File
-	path string
-	done bool
+	io.Writer
+	path   string   // as it was given, for errors
+	file   *os.File // nil: a stream
+	temp   string   // name of the temporary file, or "": what is written is there at once
+	target string   // name that it gets
+	done   bool
 }
 
-// Create opens a temporary file in the folder of path, so that a target which
-// cannot be written is known before any work is done for it. A target that
-// exists must be a regular file: renaming over a device would replace it.
+// pending has the names of all temporary files, for Discard.
+var pending sync.Map
+
+// Create opens a temporary file beside the target, which is path or what symbolic
+// links there lead to, so that a target which cannot be written is known before any
+// work is done for it. As with an ordinary file, a new target gets the permissions
+// that the umask leaves, an old one keeps its own, and its owner where the user may
+// give files away; other hard links keep the old content. A target without any write
+// permission is refused, for root too, and so is one whose folder cannot be written.
+// Pipes and devices are opened as they are.
 func Create(path string) (*File, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	f, err := create(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, cause(err))
 	}
-	// CreateTemp makes private files; results are ordinary ones.
-	if err := f.Chmod(0o644); err != nil {
-		os.Remove(f.Name())
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, cause(err))
+	f.Writer, f.path = f.file, path
+	return f, nil
+}
+
+// Stream writes to w at once. Commit and Close leave it open.
+func Stream(w io.Writer) *File { return &File{Writer: w} }
+
+func create(path string) (*File, error) {
+	old, err := os.Stat(path)
+	exists := !errors.Is(err, fs.ErrNotExist)
+	switch {
+	case !exists:
+	case err != nil:
+		return nil, err
+	case old.IsDir():
+		return nil, errors.New("is a directory")
+	case old.Mode().Perm()&0o222 == 0:
+		return nil, fs.ErrPermission
+	default:
+		f, err := os.OpenFile(path, os.O_WRONLY, 0) // fails where writing would
+		if err != nil || !old.Mode().IsRegular() {
+			return &File{file: f}, err
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
 	}
-	return &File{File: f, path: path}, nil
+	mode := fs.FileMode(0o666) // less the umask
+	if exists {
+		mode = 0o600 // until it has its owner
+	}
+	target := follow(path)
+	dir, name := filepath.Split(target)
+	temp := fmt.Sprintf("%s.%s.%016x.tmp", dir, name, rand.Uint64())
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return nil, err
+	}
+	pending.Store(temp, nil)
+	made := &File{file: f, temp: temp, target: target}
+	if exists {
+		keepOwner(f, old)
+		if err := f.Chmod(old.Mode().Perm()); err != nil {
+			made.Close()
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// follow returns what a symbolic link leads to, which need not exist. Paths are not
+// cleaned: behind a link to a folder ".." is another folder than it seems.
+func follow(path string) string {
+	const most = 40 // as Linux; what has more did not pass os.Stat
+	for range most {
+		link, err := os.Readlink(path)
+		if err != nil {
+			break // not a link
+		}
+		if !filepath.IsAbs(link) {
+			dir, _ := filepath.Split(path)
+			link = dir + link
+		}
+		path = link
+	}
+	return path
 }
 
 // Commit gives the file its name. The target is complete or untouched.
@@ -41,15 +111,26 @@ func (f *File) Commit() error {
 		return os.ErrClosed
 	}
 	f.done = true
-	err := f.Sync()
-	if e := f.File.Close(); err == nil {
+	if f.file == nil {
+		return nil
+	}
+	var err error
+	if f.temp != "" {
+		err = f.file.Sync()
+	}
+	if e := f.file.Close(); err == nil {
 		err = e
 	}
-	if err == nil {
-		err = os.Rename(f.Name(), f.path)
+	if f.temp != "" {
+		if err == nil {
+			err = os.Rename(f.temp, f.target)
+		}
+		if err != nil {
+			os.Remove(f.temp)
+		}
+		pending.Delete(f.temp)
 	}
 	if err != nil {
-		os.Remove(f.Name())
 		return fmt.Errorf("%s: %w", f.path, cause(err))
 	}
 	return nil
@@ -61,11 +142,26 @@ func (f *File) Close() error {
 		return nil
 	}
 	f.done = true
-	err := f.File.Close()
-	if e := os.Remove(f.Name()); err == nil {
-		err = e
+	if f.file == nil {
+		return nil
+	}
+	err := f.file.Close()
+	if f.temp != "" {
+		if e := os.Remove(f.temp); err == nil {
+			err = e
+		}
+		pending.Delete(f.temp)
 	}
 	return err
+}
+
+// Discard removes the temporary files of all that are open, for a process that is
+// about to exit while others still write. It is safe for concurrent use.
+func Discard() {
+	pending.Range(func(temp, _ any) bool {
+		os.Remove(temp.(string))
+		return true
+	})
 }
 
 // cause drops the name of the temporary file from an error.

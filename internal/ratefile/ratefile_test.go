@@ -133,7 +133,7 @@ func TestUnreadable(t *testing.T) {
 	_, err := Load(h200(t))
 	require.ErrorContains(t, err, path)
 	_, err = Create(h200(t))
-	require.EqualError(t, err, path+": not a regular file")
+	require.EqualError(t, err, path+": is a directory")
 }
 
 func TestDirectory(t *testing.T) {
