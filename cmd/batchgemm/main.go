@@ -1,7 +1,8 @@
 // Command batchgemm plans, runs and verifies batches of matrix products.
 //
 // Results go to standard output, errors to standard error in one line. The exit
-// code is 0, 1 for a failure, and 2 for wrong usage.
+// code is 0, 1 for a failure, 2 for wrong usage, and 130 or 143 after SIGINT or
+// SIGTERM.
 package main
 
 import (
@@ -13,17 +14,22 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchgemm/batchgemm/internal/atomicfile"
 	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/internal/workload"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process
-	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	done := make(chan int, 1)
+	go func() { done <- execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }()
+	os.Exit(await(done, signals, cancel, grace))
 }
 
 // Exit codes.
@@ -31,7 +37,47 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitSignal  = 128 // and the signal's number, as shells have it
 )
+
+// interruption is why a command was cancelled.
+type interruption struct{ signal os.Signal }
+
+func (interruption) Error() string { return "interrupted" }
+
+func (i interruption) code() int {
+	if n, ok := i.signal.(syscall.Signal); ok {
+		return exitSignal + int(n)
+	}
+	return exitFailure
+}
+
+// grace is how long a command may take to end in order after a signal: files
+// removed, devices closed. Some cannot, while they read from a pipe, or while a
+// device's driver works.
+const grace = 500 * time.Millisecond
+
+// await returns the exit code of a command. The first signal cancels it; grace later,
+// or at a second signal, it is given up, and what it has not finished writing is
+// removed.
+func await(done <-chan int, signals <-chan os.Signal, cancel context.CancelCauseFunc, grace time.Duration) int {
+	var got interruption
+	select {
+	case code := <-done:
+		return code
+	case got.signal = <-signals:
+		cancel(got)
+	}
+	select {
+	case code := <-done:
+		return code
+	case got.signal = <-signals:
+	case <-time.After(grace):
+	}
+	atomicfile.Discard()
+	fmt.Fprintln(os.Stderr, "batchgemm:", got)
+	return got.code()
+}
 
 // usageError marks an error in how the command was called.
 type usageError struct{ error }
@@ -50,9 +96,9 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return exitOK
 	}
 	code, message := exitFailure, err.Error()
-	switch usage := (usageError{}); {
-	case ctx.Err() != nil:
-		message = "interrupted"
+	switch usage, signalled := (usageError{}), (interruption{}); {
+	case errors.As(context.Cause(ctx), &signalled):
+		code, message = signalled.code(), signalled.Error()
 	case !*started, errors.As(err, &usage), errors.Is(err, workload.ErrUnknown):
 		code = exitUsage
 	}
