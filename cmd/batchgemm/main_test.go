@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +72,7 @@ func TestErrors(t *testing.T) {
 		return path
 	}
 	bad, huge, text := file("bad.txt", "1 2 3\n4 five 6\n"), file("huge.txt", "2147483647 1000000 1\n"), file("text.npz", "no zip")
+	npy := file("a.npy", "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }")
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -100,6 +102,7 @@ func TestErrors(t *testing.T) {
 		{"negative device", []string{"verify", "inception-1", "--device-index", "-1"}, exitUsage, `cpu: no device -1 (there are 1)`},
 		{"malformed file", []string{"run", bad}, exitFailure, bad + `:2: N "five" is not a whole number`},
 		{"directory", []string{"plan", dir, "--device", "mi210"}, exitFailure, `read ` + dir + `: is a directory`},
+		{"one array", []string{"run", npy}, exitFailure, npy + ` is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so on, as numpy.savez writes it`},
 		{"not a zip", []string{"run", text}, exitFailure, text + `: not an .npz file: zip: not a valid zip file`},
 		{"too large for memory", []string{"run", huge}, exitFailure, huge + `: the matrices need 8000008.0 GiB, but only `},
 		{"output in no folder", []string{"run", "inception-1", "-o", dir + "/no/out.npz"}, exitFailure, dir + `/no/out.npz: no such file or directory`},
@@ -116,7 +119,7 @@ func TestErrors(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 3, "nothing is left behind")
+	require.Len(t, entries, 4, "nothing is left behind")
 }
 
 func TestDeviceIndexNeedsBackend(t *testing.T) {
@@ -218,7 +221,34 @@ func TestPlanSVG(t *testing.T) {
 	require.Contains(t, string(svg), ">inception-1<")
 }
 
-// TestRunNPZ: small integers, so that the products are exact.
+// product is a result of numpyFile.
+type product struct {
+	rows, cols int
+	data       []float32
+}
+
+// numpyProducts are small integers, so that they are exact.
+var numpyProducts = []product{
+	{2, 4, []float32{38, 44, 50, 56, 83, 98, 113, 128}},
+	{3, 2, []float32{5*9 + 6*11 - 3, 5*10 + 6*12 - 2, 7*9 + 8*11 - 1, 7*10 + 8*12, 9*9 + 10*11 + 1, 9*10 + 10*12 + 2}},
+	{0, 3, []float32{}},
+	{2, 2, []float32{7, 8, 9, 10}},
+}
+
+// products reads an archive.
+func products(t *testing.T, raw string) (all []product) {
+	t.Helper()
+	arrays, err := npz.List(strings.NewReader(raw), int64(len(raw)))
+	require.NoError(t, err)
+	for i, a := range arrays {
+		require.Equal(t, fmt.Sprint("C", i), a.Name)
+		p := product{a.Rows, a.Cols, make([]float32, a.Rows*a.Cols)}
+		require.NoError(t, a.Read(p.data))
+		all = append(all, p)
+	}
+	return all
+}
+
 func TestRunNPZ(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.npz")
 	r := decode[runResult](t, "", "run", numpyFile, "-o", path, "--verify", "--repeat", "3")
@@ -227,26 +257,36 @@ func TestRunNPZ(t *testing.T) {
 	require.Equal(t, 4, r.Problems)
 	require.Zero(t, *r.Verified)
 	require.Equal(t, "cpu", r.Device.Backend)
-
-	f, err := npz.Open(path)
+	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	defer f.Close()
-	want := []struct {
-		rows, cols int
-		data       []float32
-	}{
-		{2, 4, []float32{38, 44, 50, 56, 83, 98, 113, 128}},
-		{3, 2, []float32{5*9 + 6*11 - 3, 5*10 + 6*12 - 2, 7*9 + 8*11 - 1, 7*10 + 8*12, 9*9 + 10*11 + 1, 9*10 + 10*12 + 2}},
-		{0, 3, []float32{}},
-		{2, 2, []float32{7, 8, 9, 10}},
-	}
-	require.Len(t, f.Arrays, len(want))
-	for i, a := range f.Arrays {
-		got := make([]float32, a.Rows*a.Cols)
-		require.NoError(t, a.Read(got))
-		require.Equal(t, [2]int{want[i].rows, want[i].cols}, [2]int{a.Rows, a.Cols}, a.Name)
-		require.Equal(t, want[i].data, got, a.Name)
-	}
+	require.Equal(t, numpyProducts, products(t, string(raw)))
+}
+
+// TestStandardStreams: matrices come from standard input and go to standard output,
+// and what is printed goes to standard error then.
+func TestStandardStreams(t *testing.T) {
+	raw, err := os.ReadFile(numpyFile)
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	code, stdout, stderr := batchgemm(t, string(raw), "run", "-", "-o", "-", "--verify")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, numpyProducts, products(t, stdout))
+	require.Regexp(t, `(?m)^workload +-: 4 problems`, stderr)
+	require.Regexp(t, `(?m)^output +-$`, stderr)
+
+	code, stdout, stderr = batchgemm(t, string(raw), "run", "-", "-o", "-", "--json")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, numpyProducts, products(t, stdout))
+	require.True(t, json.Valid([]byte(stderr)), stderr)
+
+	code, stdout, stderr = batchgemm(t, "", "plan", "inception-1", "--device", "mi210", "--svg", "-")
+	require.Equal(t, exitOK, code)
+	require.Contains(t, stdout, "</svg>")
+	require.Contains(t, stderr, "predicted")
+
+	left, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestRunText(t *testing.T) {

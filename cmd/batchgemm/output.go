@@ -13,6 +13,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/batchgemm/batchgemm/internal/atomicfile"
 )
 
 // emit writes a result to standard output: as JSON where --json asks for it,
@@ -24,6 +26,17 @@ func emit(cmd *cobra.Command, result any, text func(io.Writer) error) error {
 		return enc.Encode(result)
 	}
 	return text(cmd.OutOrStdout())
+}
+
+// create opens a file for a result. Where its name is "-" it is standard output, and
+// all else that the command prints goes to standard error.
+func create(cmd *cobra.Command, path string) (*atomicfile.File, error) {
+	if path != "-" {
+		return atomicfile.Create(path)
+	}
+	out := cmd.OutOrStdout()
+	cmd.SetOut(cmd.ErrOrStderr())
+	return atomicfile.Stream(out), nil
 }
 
 func asJSON(cmd *cobra.Command) bool {

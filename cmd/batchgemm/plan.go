@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/internal/atomicfile"
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -44,7 +43,7 @@ would take. --svg draws which worker does what over the predicted time.`,
 				return fmt.Errorf("%s: %w", w.Name, err)
 			}
 			if svg != "" {
-				if err := draw(plan, svg, w.Name); err != nil {
+				if err := draw(cmd, plan, svg, w.Name); err != nil {
 					return err
 				}
 			}
@@ -54,7 +53,7 @@ would take. --svg draws which worker does what over the predicted time.`,
 	oneWorkload(cmd)
 	flags.flags(cmd)
 	cmd.Flags().StringVar(&device, "device", "", "plan for a known GPU: mi210, h200, ... (default: the device that run takes)")
-	cmd.Flags().StringVar(&svg, "svg", "", "draw the plan to this `FILE`")
+	cmd.Flags().StringVar(&svg, "svg", "", "draw the plan to this `FILE`, - for standard output")
 	complete(cmd, "device", func() (names []string) {
 		for _, d := range planner.KnownDevices() {
 			names = append(names, d.Name)
@@ -81,8 +80,8 @@ func plannerDevice(ctx context.Context, name string) (*planner.Device, error) {
 	return &facts, device.Close()
 }
 
-func draw(plan *planner.Plan, path, name string) error {
-	f, err := atomicfile.Create(path)
+func draw(cmd *cobra.Command, plan *planner.Plan, path, name string) error {
+	f, err := create(cmd, path)
 	if err != nil {
 		return err
 	}

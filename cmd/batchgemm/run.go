@@ -58,8 +58,10 @@ func newRun() *cobra.Command {
 		Short: "Compute a batch and time it",
 		Long: `Compute a batch on a device. The matrices of a .npz file are real data; other
 workloads get random matrices, the same every time. -o writes C0, C1, ... of
-the first run to a .npz file; it appears complete or not at all.`,
+the first run to a .npz file; it appears complete or not at all. -o - writes them
+to standard output, and what is printed to standard error.`,
 		Example: `  batchgemm run in.npz -o out.npz
+  python3 make.py | batchgemm run - -o - > out.npz
   batchgemm run inception-3 --verify
   batchgemm run zhang-256-256-64 --backend webgpu --repeat 20 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args[0]) },
@@ -67,7 +69,7 @@ the first run to a .npz file; it appears complete or not at all.`,
 	oneWorkload(cmd)
 	flags.target.flags(cmd)
 	flags.planFlags.flags(cmd)
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "write the results to this .npz `FILE`")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "write the results to this .npz `FILE`, - for standard output")
 	cmd.Flags().IntVar(&flags.repeat, "repeat", 1, "runs to time")
 	cmd.Flags().BoolVar(&flags.verify, "verify", false, "check every element against float64")
 	return cmd
@@ -92,9 +94,11 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	}
 	var out *npz.Writer
 	if f.output != "" { // before the work, so that a bad path costs no time
-		if out, err = npz.Create(f.output); err != nil {
+		file, err := create(cmd, f.output)
+		if err != nil {
 			return err
 		}
+		out = npz.NewWriter(file)
 		defer out.Close()
 	}
 	device, err := f.open(ctx, cmd)

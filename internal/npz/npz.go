@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,7 +33,8 @@ const (
 	maxDeflate = 1032
 )
 
-// Array is a two-dimensional float32 array of an open file.
+// Array is a two-dimensional float32 array of an archive. Arrays may be read
+// concurrently, as long as their archive can be.
 type Array struct {
 	Name       string // without .npy
 	Rows, Cols int
@@ -43,33 +43,6 @@ type Array struct {
 
 	entry *zip.File
 }
-
-// File is an open .npz file. Arrays may be read concurrently.
-type File struct {
-	Arrays []Array // in the order of the archive
-	file   *os.File
-}
-
-// Open opens a file and reads the headers of all arrays. Errors name the file
-// and the array.
-func Open(path string) (*File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil {
-		var arrays []Array
-		if arrays, err = readArrays(f, info.Size()); err == nil {
-			return &File{Arrays: arrays, file: f}, nil
-		}
-	}
-	f.Close()
-	return nil, fmt.Errorf("%s: %w", path, err)
-}
-
-// Close releases the file. Its arrays can no longer be read.
-func (f *File) Close() error { return f.file.Close() }
 
 // Read fills dst, which has Rows*Cols elements, in the order of the file. On
 // errors dst may be partly filled.
@@ -116,8 +89,20 @@ func noEOF(err error) error {
 	return err
 }
 
-// readArrays reads the headers of all arrays of an archive of size bytes.
-func readArrays(archive io.ReaderAt, size int64) ([]Array, error) {
+// ArrayError is about one array of an archive.
+type ArrayError struct {
+	Name string
+	Err  error
+}
+
+func (e *ArrayError) Error() string {
+	return strings.Trim(strconv.Quote(e.Name), `"`) + ": " + e.Err.Error()
+}
+func (e *ArrayError) Unwrap() error { return e.Err }
+
+// List reads the headers of all arrays of an archive of size bytes, in its order.
+// Errors about an array are of type *ArrayError.
+func List(archive io.ReaderAt, size int64) ([]Array, error) {
 	z, err := zip.NewReader(archive, size)
 	if err != nil {
 		return nil, fmt.Errorf("not an .npz file: %w", err)
@@ -130,7 +115,7 @@ func readArrays(archive io.ReaderAt, size int64) ([]Array, error) {
 		}
 		a, err := openArray(entry, size)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", strings.Trim(strconv.Quote(name), `"`), err)
+			return nil, &ArrayError{name, err}
 		}
 		a.Name = name
 		arrays = append(arrays, a)
@@ -153,9 +138,12 @@ func openArray(entry *zip.File, archiveSize int64) (Array, error) {
 		return Array{}, err
 	}
 	a.entry = entry
-	limit := maxDeflate * min(entry.CompressedSize64, uint64(archiveSize))
-	if want := uint64(h.size) + 4*uint64(a.Rows)*uint64(a.Cols); want != entry.UncompressedSize64 || want > limit {
+	want := uint64(h.size) + 4*uint64(a.Rows)*uint64(a.Cols)
+	if want != entry.UncompressedSize64 {
 		return Array{}, fmt.Errorf("%d bytes, but shape (%d, %d) needs %d", entry.UncompressedSize64, a.Rows, a.Cols, want)
+	}
+	if packed := min(entry.CompressedSize64, uint64(archiveSize)); want > maxDeflate*packed {
+		return Array{}, fmt.Errorf("shape (%d, %d) needs %d bytes, more than %d compressed ones can hold", a.Rows, a.Cols, want, packed)
 	}
 	return a, nil
 }

@@ -3,6 +3,8 @@ package npz
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
+	"compress/flate"
 	"fmt"
 	"io"
 	"math"
@@ -47,7 +49,16 @@ func array(dict string, n int) []byte {
 	return append(append(b, dict...), make([]byte, 4*n)...)
 }
 
-func TestOpenErrors(t *testing.T) {
+// open lists the arrays of a file.
+func open(path string) ([]Array, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return List(bytes.NewReader(raw), int64(len(raw)))
+}
+
+func TestListErrors(t *testing.T) {
 	const good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
 	for _, tc := range []struct {
 		name string
@@ -75,39 +86,80 @@ func TestOpenErrors(t *testing.T) {
 		{"other file", entry{"readme.txt", []byte("hello")}, `"readme.txt" is not an array: its name does not end in .npy`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			path := writeZip(t, tc.file)
-			_, err := Open(path)
-			require.EqualError(t, err, path+": "+tc.want)
+			_, err := open(writeZip(t, tc.file))
+			require.EqualError(t, err, tc.want)
 		})
 	}
 }
 
-func TestOpenVersions(t *testing.T) {
-	dict := "{'shape': (1, 1), 'fortran_order': True, 'descr': '<f4'}\n" // keys in another order
-	v3 := append([]byte("\x93NUMPY\x03\x00"), byte(len(dict)), 0, 0, 0)
-	f, err := Open(writeZip(t, entry{"v1.npy", array(dict, 1)}, entry{"v3.npy", append(append(v3, dict...), 0, 0, 0x80, 0x3f)}))
-	require.NoError(t, err)
-	defer f.Close()
-	require.Len(t, f.Arrays, 2)
-	for i, want := range []float32{0, 1} {
-		var got [1]float32
-		require.NoError(t, f.Arrays[i].Read(got[:]))
-		require.Equal(t, want, got[0])
-		require.True(t, f.Arrays[i].Fortran)
+// TestListBomb: an array is refused whose elements deflate cannot have packed into
+// what there is, before anyone allocates memory for them.
+func TestListBomb(t *testing.T) {
+	const dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (1048576, 1048576), }\n" // 4 TiB
+	for _, tc := range []struct {
+		name     string
+		declared uint64 // compressed bytes, 0: as many as there are
+	}{
+		{"small entry", 0},
+		{"entry that claims to be large", 1 << 42},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var packed, archive bytes.Buffer
+			f, err := flate.NewWriter(&packed, flate.BestCompression)
+			require.NoError(t, err)
+			_, err = f.Write(array(dict, 1<<20))
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+			z := zip.NewWriter(&archive)
+			w, err := z.CreateRaw(&zip.FileHeader{
+				Name: "A0.npy", Method: zip.Deflate,
+				CompressedSize64:   cmp.Or(tc.declared, uint64(packed.Len())),
+				UncompressedSize64: uint64(len(array(dict, 0))) + 1<<42,
+			})
+			require.NoError(t, err)
+			_, err = w.Write(packed.Bytes())
+			require.NoError(t, err)
+			require.NoError(t, z.Close())
+			_, err = List(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
+			require.ErrorContains(t, err, "A0: shape (1048576, 1048576) needs 4398046511186 bytes, more than ")
+		})
 	}
 }
 
-func TestOpenDamaged(t *testing.T) {
+// TestListZeros: zeros, which deflate packs best of all, are no bomb.
+func TestListZeros(t *testing.T) {
+	const rows, cols = 1 << 10, 1 << 12
+	path := writeZip(t, entry{"A0.npy", array(fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }\n", rows, cols), rows*cols)})
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Less(t, info.Size(), int64(4*rows*cols/1000))
+	arrays, err := open(path)
+	require.NoError(t, err)
+	require.NoError(t, arrays[0].Read(make([]float32, rows*cols)))
+}
+
+func TestListVersions(t *testing.T) {
+	dict := "{'shape': (1, 1), 'fortran_order': True, 'descr': '<f4'}\n" // keys in another order
+	v3 := append([]byte("\x93NUMPY\x03\x00"), byte(len(dict)), 0, 0, 0)
+	arrays, err := open(writeZip(t, entry{"v1.npy", array(dict, 1)}, entry{"v3.npy", append(append(v3, dict...), 0, 0, 0x80, 0x3f)}))
+	require.NoError(t, err)
+	require.Len(t, arrays, 2)
+	for i, want := range []float32{0, 1} {
+		var got [1]float32
+		require.NoError(t, arrays[i].Read(got[:]))
+		require.Equal(t, want, got[0])
+		require.True(t, arrays[i].Fortran)
+	}
+}
+
+func TestListDamaged(t *testing.T) {
 	whole, err := os.ReadFile(numpyFile)
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "in.npz")
 
 	require.NoError(t, os.WriteFile(path, whole[:len(whole)/2], 0o600))
-	_, err = Open(path)
-	require.EqualError(t, err, path+": not an .npz file: zip: not a valid zip file")
-
-	_, err = Open(path + "x")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = open(path)
+	require.EqualError(t, err, "not an .npz file: zip: not a valid zip file")
 }
 
 func TestReadChecksum(t *testing.T) {
@@ -122,10 +174,9 @@ func TestReadChecksum(t *testing.T) {
 	require.Positive(t, at)
 	raw[at]++
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
-	f, err := Open(path)
+	arrays, err := open(path)
 	require.NoError(t, err)
-	defer f.Close()
-	require.EqualError(t, f.Arrays[0].Read(make([]float32, 2)), "A0: zip: checksum error")
+	require.EqualError(t, arrays[0].Read(make([]float32, 2)), "A0: zip: checksum error")
 }
 
 // TestRoundTrip crosses the internal chunk size and keeps every bit.
@@ -144,16 +195,15 @@ func TestRoundTrip(t *testing.T) {
 	require.NoError(t, w.Commit())
 	require.NoError(t, w.Close())
 
-	f, err := Open(path)
+	arrays, err := open(path)
 	require.NoError(t, err)
-	defer f.Close()
-	require.Len(t, f.Arrays, 2)
+	require.Len(t, arrays, 2)
 	got := make([]float32, len(data))
-	require.NoError(t, f.Arrays[0].Read(got))
+	require.NoError(t, arrays[0].Read(got))
 	for i := range data {
 		require.Equal(t, math.Float32bits(data[i]), math.Float32bits(got[i]))
 	}
-	require.Equal(t, [2]int{0, 7}, [2]int{f.Arrays[1].Rows, f.Arrays[1].Cols})
+	require.Equal(t, [2]int{0, 7}, [2]int{arrays[1].Rows, arrays[1].Cols})
 }
 
 // TestNumPyLayout: what is written equals NumPy's own bytes, entry by entry.
@@ -212,12 +262,11 @@ func TestNpyio(t *testing.T) {
 
 	var theirs bytes.Buffer
 	require.NoError(t, npy.Write(&theirs, [2][3]float32{{1, 2, 3}, {4, 5, 6}}))
-	f, err := Open(writeZip(t, entry{"A0.npy", theirs.Bytes()}))
+	arrays, err := open(writeZip(t, entry{"A0.npy", theirs.Bytes()}))
 	require.NoError(t, err)
-	defer f.Close()
-	require.Equal(t, [2]int{2, 3}, [2]int{f.Arrays[0].Rows, f.Arrays[0].Cols})
+	require.Equal(t, [2]int{2, 3}, [2]int{arrays[0].Rows, arrays[0].Cols})
 	back := make([]float32, 6)
-	require.NoError(t, f.Arrays[0].Read(back))
+	require.NoError(t, arrays[0].Read(back))
 	require.Equal(t, got, back)
 }
 
@@ -237,7 +286,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		arrays, err := readArrays(bytes.NewReader(raw), int64(len(raw)))
+		arrays, err := List(bytes.NewReader(raw), int64(len(raw)))
 		if err != nil {
 			require.NotContains(t, err.Error(), "\n")
 			return

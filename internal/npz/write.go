@@ -20,13 +20,18 @@ type Writer struct {
 	buf  []byte
 }
 
+// NewWriter writes to f, and commits or closes it.
+func NewWriter(f *atomicfile.File) *Writer {
+	return &Writer{file: f, zip: zip.NewWriter(f), buf: make([]byte, 4*chunk)}
+}
+
 // Create opens a file for writing; it fails where the result could not be stored.
 func Create(path string) (*Writer, error) {
 	f, err := atomicfile.Create(path)
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{file: f, zip: zip.NewWriter(f), buf: make([]byte, 4*chunk)}, nil
+	return NewWriter(f), nil
 }
 
 // Write appends a rows x cols array, row-major and dense in data.

@@ -3,51 +3,49 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// ReadNPZ reads a batch with its matrices from a NumPy file with the float32
+// readNPZ reads a batch with its matrices from an archive of NumPy's with the float32
 // arrays A0, B0[, C0], A1, B1[, C1], ... of shapes (M, K), (K, N) and (M, N).
 // Problem i is C_i = A_i*B_i, or C_i = A_i*B_i + C_i when C_i is given. A and B
 // in Fortran order are read as transposed. Errors name the array.
-func ReadNPZ(path string) (*Workload, error) {
-	f, err := npz.Open(path)
-	if err != nil {
-		return nil, err
+func readNPZ(archive io.ReaderAt, size int64) (planner.Batch, *Operands, error) {
+	arrays, err := npz.List(archive, size)
+	if about := (*npz.ArrayError)(nil); errors.As(err, &about) && !arrayName.MatchString(about.Name) {
+		err = unknownArray(about.Name) // which matters more than what it is like
 	}
-	defer f.Close()
-	w, err := readOperands(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, err
 	}
-	w.Name = path
-	return w, nil
+	return readOperands(arrays)
 }
 
 // triple holds the arrays of one problem; c may be nil.
 type triple struct{ a, b, c *npz.Array }
 
-func readOperands(f *npz.File) (*Workload, error) {
-	triples, err := group(f.Arrays)
+func readOperands(arrays []npz.Array) (planner.Batch, *Operands, error) {
+	triples, err := group(arrays)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	problems := make([]planner.Problem, len(triples))
 	for i := range triples {
 		if problems[i], err = triples[i].problem(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	batch, err := planner.Pack(problems...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ops, err := NewOperands(batch)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i, t := range triples {
 		p := &batch[i]
@@ -61,14 +59,18 @@ func readOperands(f *npz.File) (*Workload, error) {
 			}
 			size := m.array.Rows * m.array.Cols
 			if err := m.array.Read(m.buf[m.at.Offset : m.at.Offset+size]); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
-	return &Workload{Batch: batch, Operands: ops}, nil
+	return batch, ops, nil
 }
 
 var arrayName = regexp.MustCompile(`^[ABC](0|[1-9][0-9]*)$`)
+
+func unknownArray(name string) error {
+	return fmt.Errorf("unknown array %.40q: the arrays are A0, B0 and, where something is added to A0*B0, C0; then A1, B1 and so on", name)
+}
 
 // group sorts the arrays by problem: A0, B0, C0, A1, ... without gaps.
 func group(arrays []npz.Array) ([]triple, error) {
@@ -76,7 +78,7 @@ func group(arrays []npz.Array) ([]triple, error) {
 	for i := range arrays {
 		name := arrays[i].Name
 		if !arrayName.MatchString(name) {
-			return nil, fmt.Errorf("unknown array %.40q, want A0, B0[, C0], A1 and so on", name)
+			return nil, unknownArray(name)
 		}
 		if byName[name] != nil {
 			return nil, fmt.Errorf("array %.40s is there twice", name)

@@ -3,6 +3,8 @@
 package workload
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -29,43 +31,92 @@ type Workload struct {
 //
 //	inception-1 .. inception-9, zhang-512-1024-256   built in, see Names
 //	random:mn=512,k=128,batch=64,seed=1              see Random
-//	FILE.npz                                         matrices, see ReadNPZ
-//	FILE or -                                        sizes, see Parse; - is stdin
+//	FILE or -                                        sizes, see Parse, or matrices, see readNPZ; - is stdin
 //
 // Errors about the name wrap ErrUnknown; all others are about the content.
 func Load(name string, stdin io.Reader) (*Workload, error) {
-	problems, isBuiltin := builtin(name)
-	params, isRandom := strings.CutPrefix(name, "random:")
-	var err error
-	switch {
-	case isBuiltin:
-	case isRandom:
-		problems, err = parseRandom(params)
-	case name == "-":
-		problems, err = Parse(stdin, "stdin")
-	case strings.HasSuffix(name, ".npz"):
-		w, err := ReadNPZ(name)
-		return w, explainMissing(name, err)
-	default:
-		problems, err = parseFile(name)
+	if name == "-" {
+		return read(stdin, name, "stdin")
 	}
+	problems, found := builtin(name)
+	if params, isRandom := strings.CutPrefix(name, "random:"); isRandom {
+		var err error
+		if problems, err = parseRandom(params); err != nil {
+			return nil, err
+		}
+		found = true
+	}
+	if found {
+		return pack(name, name, problems)
+	}
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, explainMissing(name, err)
 	}
+	defer f.Close()
+	return read(f, name, name)
+}
+
+func pack(name, label string, problems []planner.Problem) (*Workload, error) {
 	batch, err := planner.Pack(problems...)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", label, err)
 	}
 	return &Workload{Name: name, Batch: batch}, nil
 }
 
-func parseFile(path string) ([]planner.Problem, error) {
-	f, err := os.Open(path)
+// How files begin.
+const (
+	zipMagic = "PK"
+	npyMagic = "\x93NUMPY"
+)
+
+// read tells matrices from sizes by how they begin, or are named. Errors begin with
+// the label.
+func read(from io.Reader, name, label string) (*Workload, error) {
+	in := bufio.NewReader(from)
+	head, _ := in.Peek(len(npyMagic)) // its error comes again
+	switch {
+	case string(head) == npyMagic:
+		return nil, fmt.Errorf("%s is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so on, as numpy.savez writes it", label)
+	case bytes.HasPrefix(head, []byte(zipMagic)), strings.HasSuffix(name, ".npz"):
+		w := &Workload{Name: name}
+		err := randomAccess(from, in, func(archive io.ReaderAt, size int64) (err error) {
+			w.Batch, w.Operands, err = readNPZ(archive, size)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", label, err)
+		}
+		return w, nil
+	}
+	problems, err := Parse(in, label)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return Parse(f, path)
+	return pack(name, label, problems)
+}
+
+// randomAccess gives a file to read, or a copy in a temporary file of what comes from a
+// pipe: the directory of an archive is at its end. in is from, from its beginning on.
+func randomAccess(from, in io.Reader, read func(archive io.ReaderAt, size int64) error) error {
+	if f, isFile := from.(*os.File); isFile {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			return read(f, info.Size())
+		}
+	}
+	spool, err := os.CreateTemp("", "batchgemm-*.npz")
+	if err != nil {
+		return err
+	}
+	os.Remove(spool.Name())       // at once, for the case of a signal; not on Windows,
+	defer os.Remove(spool.Name()) // where it must be closed
+	defer spool.Close()
+	size, err := io.Copy(spool, in)
+	if err != nil {
+		return err
+	}
+	return read(spool, size)
 }
 
 // explainMissing says what names there are when there is no file of that name.

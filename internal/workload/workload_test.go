@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,29 @@ func TestLoadBadContent(t *testing.T) {
 	require.NoError(t, os.WriteFile(huge, []byte(strings.Repeat("2147483647 2147483647 1\n", 3)), 0o600))
 	_, err = Load(huge, nil)
 	require.EqualError(t, err, huge+": problem 2: C does not fit: its last offset overflows")
+}
+
+// TestLoadStream: matrices that come from a pipe are those of the file.
+func TestLoadStream(t *testing.T) {
+	const file = "testdata/numpy.npz"
+	want, err := Load(file, nil)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	t.Setenv("TMPDIR", t.TempDir())
+	got, err := Load("-", bytes.NewReader(raw))
+	require.NoError(t, err)
+	require.Equal(t, "-", got.Name)
+	require.Equal(t, want.Batch, got.Batch)
+	require.Equal(t, want.Operands, got.Operands)
+	left, err := os.ReadDir(os.Getenv("TMPDIR"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	_, err = Load("-", bytes.NewReader(raw[:len(raw)/2]))
+	require.EqualError(t, err, "stdin: not an .npz file: zip: not a valid zip file")
+	_, err = Load("-", strings.NewReader("\x93NUMPY\x01\x00"))
+	require.EqualError(t, err, "stdin is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so on, as numpy.savez writes it")
 }
 
 func TestRandomIsDeterministic(t *testing.T) {
