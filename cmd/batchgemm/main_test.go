@@ -96,6 +96,9 @@ func TestErrors(t *testing.T) {
 		{"threshold without its rule", []string{"plan", "inception-1", "--threshold", "5"}, exitUsage, `--tlp and --threshold need --rule zhang2025`},
 		{"repeat", []string{"run", "inception-1", "--repeat", "0"}, exitUsage, `--repeat 0 is less than 1`},
 		{"unknown plan device", []string{"plan", "inception-1", "--device", "x"}, exitUsage, `unknown device "x" (known: mi210, `},
+		{"two plan devices", []string{"plan", "inception-1", "--device", "h200", "--backend", "cpu"}, exitUsage, `--device and --backend exclude each other`},
+		{"plan unknown backend", []string{"plan", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
+		{"verify unknown compute", []string{"verify", "inception-1", "--compute", "x"}, exitUsage, `unknown compute mode "x" (known: f32-emulated, f32, tf32)`},
 		{"unknown backend", []string{"run", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
 		{"verify unknown backend", []string{"verify", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
 		{"unknown device", []string{"run", "inception-1", "--backend", "cpu", "--device-index", "7"}, exitUsage, `cpu: no device 7 (there are 1)`},
@@ -206,6 +209,9 @@ func TestPlan(t *testing.T) {
 	require.Len(t, p.Problems, 1)
 	require.Equal(t, [3]int{5, 6, 7}, [3]int{p.Problems[0].M, p.Problems[0].N, p.Problems[0].K})
 
+	p = decode[plan](t, "", "plan", "inception-2", "--backend", "cpu", "--device-index", "0")
+	require.Equal(t, "cpu", p.Device)
+
 	p = decode[plan](t, "", "plan", "inception-2", "--schedule", "stream-k", "--tile", "large")
 	require.Equal(t, "cpu", p.Device, "the device that run takes")
 	require.Equal(t, "stream-k", p.Schedule)
@@ -309,11 +315,24 @@ func TestVerify(t *testing.T) {
 	for i, schedule := range []string{"data-parallel", "batched", "split-k", "stream-k", "lpt", "cluster"} {
 		require.Equal(t, schedule, string(checks[i].Schedule))
 		require.Equal(t, "cpu", checks[i].Backend)
+		require.Equal(t, "f32-emulated", string(checks[i].Compute))
 		require.Empty(t, checks[i].Failure)
 		require.Positive(t, checks[i].Error)
 		require.Less(t, checks[i].Error, 1.0)
 	}
 	require.Regexp(t, `(?m)^cpu +0 +.+ stream-k +\d+ +.+s +0\..+ ok$`, succeed(t, "3 4 5", "verify", "-", "--backend", "cpu"))
+}
+
+// TestVerifyCompute: the mode reaches the plans, and the bound of the error, which is
+// wider for tf32; this backend computes alike in all modes.
+func TestVerifyCompute(t *testing.T) {
+	var worst []float64
+	for _, mode := range []string{"f32", "tf32"} {
+		checks := decode[[]check](t, "", "verify", "random:mn=70,k=90,batch=6", "--backend", "cpu", "--compute", mode)
+		require.Equal(t, mode, string(checks[0].Compute))
+		worst = append(worst, checks[0].Error)
+	}
+	require.Less(t, worst[1], worst[0]/1000)
 }
 
 func TestReport(t *testing.T) {

@@ -32,6 +32,11 @@ func (t *target) flags(cmd *cobra.Command) {
 	})
 }
 
+// given reports whether the command line names a backend or device.
+func (t *target) given(cmd *cobra.Command) bool {
+	return t.backend != "" || cmd.Flags().Changed("device-index")
+}
+
 func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device, error) {
 	fixed := cmp.Or(t.backend, os.Getenv(dispatch.BackendEnv))
 	indexed := cmd.Flags().Changed("device-index")
@@ -79,17 +84,21 @@ func (f *planFlags) flags(cmd *cobra.Command) {
 		}
 		return names
 	}
-	computes := []string{string(planner.ComputeF32Emulated), string(planner.ComputeF32), string(planner.ComputeTF32)}
-	cmd.Flags().StringVar(&f.compute, "compute", "", "arithmetic that is allowed: "+strings.Join(computes, ", ")+" (default "+computes[0]+")")
+	computeFlag(cmd, &f.compute)
 	cmd.Flags().StringVar(&f.rule, "rule", "", "how tiles are chosen: "+strings.Join(rules, " or ")+" (default cost)")
 	cmd.Flags().StringVar(&f.schedule, "schedule", "auto", "who does what: "+strings.Join(schedules, ", "))
 	cmd.Flags().StringVar(&f.tile, "tile", "", "one tile for every problem: "+strings.Join(tiles(), ", "))
 	cmd.Flags().IntVar(&f.tlp, "tlp", int(planner.TLPEq4), "parallelism measure of zhang2025: equation 3 or 4")
 	cmd.Flags().Float64Var(&f.threshold, "threshold", 0, "parallelism that zhang2025 aims at, in threads (default: from the device)")
-	complete(cmd, "compute", func() []string { return computes })
 	complete(cmd, "rule", func() []string { return rules })
 	complete(cmd, "schedule", func() []string { return schedules })
 	complete(cmd, "tile", tiles)
+}
+
+func computeFlag(cmd *cobra.Command, value *string) {
+	computes := []string{string(planner.ComputeF32Emulated), string(planner.ComputeF32), string(planner.ComputeTF32)}
+	cmd.Flags().StringVar(value, "compute", "", "arithmetic that is allowed: "+strings.Join(computes, ", ")+" (default "+computes[0]+")")
+	complete(cmd, "compute", func() []string { return computes })
 }
 
 // options checks the flags. All errors are about usage.

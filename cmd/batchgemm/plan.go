@@ -1,13 +1,12 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -16,21 +15,23 @@ import (
 func newPlan() *cobra.Command {
 	var device, svg string
 	var flags planFlags
+	var to target
 	cmd := &cobra.Command{
 		Use:   "plan WORKLOAD",
 		Short: "Show how a batch would be cut and balanced",
 		Long: `Plan a batch and explain the plan: tiles, launches, workers, and the predicted
 time. With --device no GPU is needed; else the plan is for the device that run
-would take. --svg draws which worker does what over the predicted time.`,
+would take, or that of --backend. --svg draws which worker does what over the predicted time.`,
 		Example: `  batchgemm plan inception-1 --device mi210
   batchgemm plan zhang-512-1024-256 --device h200 --schedule stream-k --svg plan.svg
+  batchgemm plan inception-1 --backend webgpu
   batchgemm plan sizes.txt --device mi210 --rule zhang2025 --tlp 3 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options, err := flags.options(cmd)
 			if err != nil {
 				return err
 			}
-			facts, err := plannerDevice(cmd.Context(), device)
+			facts, err := to.facts(cmd, device)
 			if err != nil {
 				return err
 			}
@@ -52,6 +53,7 @@ would take. --svg draws which worker does what over the predicted time.`,
 	}
 	oneWorkload(cmd)
 	flags.flags(cmd)
+	to.flags(cmd)
 	cmd.Flags().StringVar(&device, "device", "", "plan for a known GPU: mi210, h200, ... (default: the device that run takes)")
 	cmd.Flags().StringVar(&svg, "svg", "", "draw the plan to this `FILE`, - for standard output")
 	complete(cmd, "device", func() (names []string) {
@@ -63,16 +65,19 @@ would take. --svg draws which worker does what over the predicted time.`,
 	return cmd
 }
 
-// plannerDevice finds a known GPU, or asks the device that run would open.
-func plannerDevice(ctx context.Context, name string) (*planner.Device, error) {
-	if name != "" {
-		facts, err := planner.LookupDevice(name)
+// facts are those of a known GPU, or of the device that run would open.
+func (t *target) facts(cmd *cobra.Command, known string) (*planner.Device, error) {
+	if known != "" {
+		if t.given(cmd) {
+			return nil, usageError{errors.New("--device and --backend exclude each other")}
+		}
+		facts, err := planner.LookupDevice(known)
 		if err != nil {
 			return nil, usageError{err}
 		}
 		return facts, nil
 	}
-	device, err := dispatch.Open(ctx)
+	device, err := t.open(cmd.Context(), cmd)
 	if err != nil {
 		return nil, fmt.Errorf("%w (name a GPU by --device)", err)
 	}

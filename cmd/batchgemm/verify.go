@@ -20,6 +20,7 @@ type check struct {
 	Backend  string           `json:"backend"`
 	Index    int              `json:"index"`
 	Device   string           `json:"device,omitempty"`
+	Compute  planner.Compute  `json:"compute,omitempty"` // that was allowed
 	Schedule planner.Schedule `json:"schedule,omitempty"`
 	Launches int              `json:"launches,omitempty"`
 	Micros   float64          `json:"device_micros,omitempty"`
@@ -30,15 +31,22 @@ type check struct {
 
 func newVerify() *cobra.Command {
 	var to target
+	var compute string
 	cmd := &cobra.Command{
 		Use:   "verify WORKLOAD",
 		Short: "Check every device and schedule against float64",
 		Long: `Compute a batch on every device that is available, or on the chosen one, under
-each schedule, and compare every element with a float64 computation. Backends
-that are not available are listed and are no failure.`,
+each schedule, and compare every element with a float64 computation. The bound of
+the error is that of the arithmetic which --compute allows. Backends that are not
+available are listed and are no failure.`,
 		Example: `  batchgemm verify random:mn=100,k=300,batch=20
-  batchgemm verify in.npz --backend webgpu`,
+  batchgemm verify in.npz --backend webgpu
+  batchgemm verify inception-3 --compute tf32`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			allowed, err := planner.ParseCompute(compute)
+			if err != nil {
+				return usageError{err}
+			}
 			w, err := workload.Load(args[0], cmd.InOrStdin())
 			if err != nil {
 				return err
@@ -47,7 +55,7 @@ that are not available are listed and are no failure.`,
 			if err != nil {
 				return err
 			}
-			checks, err := to.places(cmd)
+			checks, err := to.places(cmd, allowed)
 			if err != nil {
 				return err
 			}
@@ -59,18 +67,19 @@ that are not available are listed and are no failure.`,
 	}
 	oneWorkload(cmd)
 	to.flags(cmd)
+	computeFlag(cmd, &compute)
 	return cmd
 }
 
 // places lists the devices to check, and the backends that have none.
-func (t *target) places(cmd *cobra.Command) ([]check, error) {
-	if t.backend != "" || cmd.Flags().Changed("device-index") {
+func (t *target) places(cmd *cobra.Command, compute planner.Compute) ([]check, error) {
+	if t.given(cmd) {
 		device, err := t.open(cmd.Context(), cmd)
 		if err != nil {
 			return nil, err
 		}
 		info := device.Info()
-		return []check{{Backend: info.Backend, Index: info.Index, Device: info.Name}}, device.Close()
+		return []check{{Backend: info.Backend, Index: info.Index, Device: info.Name, Compute: compute}}, device.Close()
 	}
 	var places []check
 	for _, l := range dispatch.Devices() {
@@ -78,7 +87,7 @@ func (t *target) places(cmd *cobra.Command) ([]check, error) {
 			places = append(places, check{Backend: l.Backend, Skipped: l.Err.Error()})
 		}
 		for _, d := range l.Devices {
-			places = append(places, check{Backend: d.Backend, Index: d.Index, Device: d.Name})
+			places = append(places, check{Backend: d.Backend, Index: d.Index, Device: d.Name, Compute: compute})
 		}
 	}
 	return places, nil
@@ -125,9 +134,9 @@ func (c check) schedules(ctx context.Context, device *dispatch.Device, w *worklo
 	return checks
 }
 
-// run computes and checks the batch under c.Schedule.
+// run computes and checks the batch under c.Schedule, in the arithmetic of c.Compute.
 func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Workload, ops *workload.Operands) (err error) {
-	j, err := newJob(ctx, device, w.Batch, ops, planner.Options{Schedule: c.Schedule})
+	j, err := newJob(ctx, device, w.Batch, ops, planner.Options{Compute: c.Compute, Schedule: c.Schedule})
 	defer func() { err = cmp.Or(err, j.close()) }()
 	if err != nil {
 		return err
@@ -141,11 +150,11 @@ func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Wo
 		return err
 	}
 	c.Launches, c.Micros = len(j.plan.Launches), micros(timing.Device)
-	worst, err := reference.Check(w.Batch, ops.A, ops.B, ops.C, result)
+	found, err := reference.CheckIn(c.Compute, w.Batch, ops.A, ops.B, ops.C, result)
 	if err != nil {
-		return err // worst is infinite then, which JSON cannot say
+		return err // the worst is infinite then, which JSON cannot say
 	}
-	c.Error = worst
+	c.Error = found.Worst
 	return nil
 }
 
