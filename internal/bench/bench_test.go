@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -158,4 +159,40 @@ func TestEmptyReport(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, r.WriteText(&out))
 	require.Contains(t, out.String(), "device  cpu 0")
+}
+
+// TestWriteCSVFormulas: no text is a formula to a spreadsheet, and numbers stay numbers.
+func TestWriteCSVFormulas(t *testing.T) {
+	const negative = -2.5
+	for _, tc := range []struct{ text, want string }{
+		{"=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"},
+		{"+1", "'+1"},
+		{"-", "'-"},
+		{"@SUM(1)", "'@SUM(1)"},
+		{"\t=1", "'\t=1"},
+		{"\r=1", "'\r=1"},
+		{"a=1", "a=1"},
+		{"µ", "µ"},
+		{"", ""},
+	} {
+		t.Run(tc.text, func(t *testing.T) {
+			r := Report{Cases: []Case{{Workload: tc.text, Schedule: tc.text, Tiles: []string{tc.text}, GFLOP: negative,
+				Rows:   []Row{{Method: tc.text, Timed: tc.text, Device: Spread{negative, negative, negative}}},
+				Regret: &Regret{Ratio: negative, Tile: tc.text, Schedule: tc.text},
+			}}}
+			var out bytes.Buffer
+			require.NoError(t, r.WriteCSV(&out))
+			records, err := csv.NewReader(&out).ReadAll()
+			require.NoError(t, err)
+			require.Len(t, records, 2)
+			for i, column := range records[0] {
+				switch column {
+				case "workload", "schedule", "tiles", "method", "timed", "best_tile", "best_schedule":
+					require.Equal(t, tc.want, records[1][i], column)
+				case "gflop", "device_us", "device_us_min", "device_us_max", "regret":
+					require.Equal(t, "-2.5", records[1][i], column)
+				}
+			}
+		})
+	}
 }

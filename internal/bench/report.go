@@ -374,7 +374,17 @@ func Digits(x float64) string {
 	return strconv.FormatFloat(x, 'f', 0, 64)
 }
 
-// WriteCSV writes one line a row of a case.
+// guard keeps spreadsheets from taking a text for a formula (OWASP, "CSV Injection"):
+// workloads are named as their files are.
+func guard(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+// WriteCSV writes one line a row of a case. Texts that a spreadsheet would take for a
+// formula begin with an apostrophe.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
@@ -387,9 +397,10 @@ func (r *Report) WriteCSV(w io.Writer) error {
 				host = []string{number(row.Host.Median), number(row.Host.Min), number(row.Host.Max)}
 			}
 			if c.Regret != nil && i == 0 {
-				regret = []string{number(c.Regret.Ratio), c.Regret.Tile, c.Regret.Schedule}
+				regret = []string{number(c.Regret.Ratio), guard(c.Regret.Tile), guard(c.Regret.Schedule)}
 			}
-			record := []string{c.Workload, strconv.Itoa(c.Problems), number(c.GFLOP), number(c.Bytes), number(c.Plan), c.Schedule, strings.Join(c.Tiles, " "), row.Method, row.Timed,
+			record := []string{guard(c.Workload), strconv.Itoa(c.Problems), number(c.GFLOP), number(c.Bytes), number(c.Plan),
+				guard(c.Schedule), guard(strings.Join(c.Tiles, " ")), guard(row.Method), guard(row.Timed),
 				number(row.Device.Median), number(row.Device.Min), number(row.Device.Max)}
 			record = append(append(record, host...), number(row.GFLOPS), number(row.Slower), number(row.Error), strconv.Itoa(row.Checked))
 			records = append(records, append(record, regret...))
