@@ -17,17 +17,21 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
+// generator marks pages of this package, so that no others are replaced.
+const generator = "batchgemm bench --report"
+
 // page is what the template shows.
 type page struct {
-	Title    string
-	Tones    []toneRule
-	Facts    []bench.Remark // device, driver, ...
-	Headline []headline
-	Wrong    int
-	Sections []*section
-	Heads    []string // of the table of cases
-	Cases    [][]cell
-	Remarks  []bench.Remark
+	Generator string
+	Title     string
+	Tones     []toneRule
+	Facts     []bench.Remark // device, driver, ...
+	Headline  []headline
+	Wrong     int
+	Sections  []*section
+	Heads     []string // of the table of cases
+	Cases     [][]cell
+	Remarks   []bench.Remark
 }
 
 // toneRule is a colour in the style sheet.
@@ -53,7 +57,7 @@ type cell struct {
 func newPage(data *Data) *page {
 	r := data.Bench
 	all := methods(r)
-	p := &page{Title: "batchgemm on " + r.Device, Wrong: r.Wrong(), Remarks: r.Remarks()}
+	p := &page{Generator: generator, Title: "batchgemm on " + r.Device, Wrong: r.Wrong(), Remarks: r.Remarks()}
 	for _, t := range tones() {
 		p.Tones = append(p.Tones, toneRule{template.CSS(t.name), template.CSS(t.light), template.CSS(t.dark)})
 	}

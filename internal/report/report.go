@@ -2,9 +2,11 @@
 package report
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -45,16 +47,44 @@ type Dir struct {
 }
 
 // Create makes the folder, and finds out whether a page can be written there
-// before any work is done for it.
+// before any work is done for it. A page of something else stays: that is an error.
 func Create(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, err
 	}
-	page, err := atomicfile.Create(filepath.Join(path, "index.html"))
+	index := filepath.Join(path, "index.html")
+	if err := replaceable(index); err != nil {
+		return nil, err
+	}
+	page, err := atomicfile.Create(index)
 	if err != nil {
 		return nil, err
 	}
 	return &Dir{path, page}, nil
+}
+
+// replaceable reports whether there is no page, or one of this package.
+func replaceable(index string) error {
+	info, err := os.Stat(index)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", index)
+	}
+	f, err := os.Open(index)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const within = 1024 // bytes: the mark is among the first lines
+	head, err := io.ReadAll(io.LimitReader(f, within))
+	if err == nil && !bytes.Contains(head, []byte(`content="`+generator+`"`)) {
+		err = fmt.Errorf("%s is not a page of %s: take another folder, or remove it", index, generator)
+	}
+	return err
 }
 
 // Write writes bench.csv, each plot as SVG and PNG, and at last index.html, which

@@ -301,6 +301,29 @@ func TestCreate(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// TestCreateAgain: pages of this package are replaced, others stay.
+func TestCreateAgain(t *testing.T) {
+	path := t.TempDir()
+	for range 2 {
+		dir, err := Create(path)
+		require.NoError(t, err)
+		require.NoError(t, dir.Write(&Data{Bench: &bench.Report{Device: "cpu 0", Repeat: 1}}))
+	}
+	index := filepath.Join(path, "index.html")
+	for _, foreign := range []string{"", "<!doctype html><title>my site</title>"} {
+		require.NoError(t, os.WriteFile(index, []byte(foreign), 0o644))
+		_, err := Create(path)
+		require.EqualError(t, err, index+" is not a page of batchgemm bench --report: take another folder, or remove it")
+		stays, err := os.ReadFile(index)
+		require.NoError(t, err)
+		require.Equal(t, foreign, string(stays))
+	}
+	require.NoError(t, os.Remove(index))
+	require.NoError(t, os.Symlink(os.DevNull, index))
+	_, err := Create(path)
+	require.EqualError(t, err, index+" is not a regular file")
+}
+
 func TestScale(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
