@@ -1,8 +1,11 @@
 package planner
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,4 +89,21 @@ func TestMaxEfficiency(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1.2, device(t, "h200").MaxEfficiency(0, ComputeTF32))
+}
+
+// TestMeasured: predictions are guesses where rates are neither of the device nor of
+// compute units like those of the H200.
+func TestMeasured(t *testing.T) {
+	for _, d := range KnownDevices() {
+		like := slices.Contains([]string{"h200", "h100", "h200-webgpu"}, d.Name)
+		require.Equal(t, like, d.Measured(), d.Name)
+		p, err := New(&d, mustPack(t, GEMM(20, 30, 40)), Options{})
+		require.NoError(t, err)
+		require.Equal(t, !like, p.Explain().Guess, d.Name)
+		var text bytes.Buffer
+		require.NoError(t, p.WriteText(&text))
+		require.Equal(t, !like, strings.Contains(text.String(), " us (a guess, as no rates were measured), occupancy"), d.Name)
+		d.Rates = d.shippedRates()
+		require.True(t, d.Measured(), d.Name)
+	}
 }

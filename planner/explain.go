@@ -17,9 +17,10 @@ type Explanation struct {
 	Schedule  string  `json:"schedule"` // of its launches, each named once
 	GFLOP     float64 `json:"gflop"`
 	Micros    float64 `json:"predicted_micros"`
-	TLP       float64 `json:"tlp"`       // Zhang et al. 2025, Eq 4, threads
-	TLPGroups float64 `json:"tlp_eq3"`   // Eq 3, threads
-	Occupancy float64 `json:"occupancy"` // predicted active waves over the device's maximum, weighted by tiles
+	Guess     bool    `json:"predicted_is_guess"` // see Device.Measured
+	TLP       float64 `json:"tlp"`                // Zhang et al. 2025, Eq 4, threads
+	TLPGroups float64 `json:"tlp_eq3"`            // Eq 3, threads
+	Occupancy float64 `json:"occupancy"`          // predicted active waves over the device's maximum, weighted by tiles
 	Workers   int     `json:"workers"`
 	Segments  int     `json:"segments"`
 	Workspace int     `json:"workspace_bytes"`
@@ -94,7 +95,7 @@ func transName(a, b bool) string {
 func (p *Plan) Explain() Explanation {
 	e := Explanation{
 		Device: p.Device.Name, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
-		GFLOP: p.Batch.FLOPs() / 1e9, Micros: p.Cost,
+		GFLOP: p.Batch.FLOPs() / 1e9, Micros: p.Cost, Guess: !p.Device.Measured(),
 		TLP: p.TLP, TLPGroups: p.threadParallelism(TLPEq3),
 		Workers: len(p.Workers) - 1, Segments: len(p.Segments),
 		Workspace: 4 * p.Workspace, PlanBytes: 4 * p.Words(),
@@ -182,7 +183,11 @@ func (p *Plan) WriteText(w io.Writer) error {
 	fmt.Fprintf(tw, "rule; schedule\t%s; %s\n", e.Rule, e.Schedule)
 	fmt.Fprintf(tw, "compute\t%s\n", e.Compute)
 	fmt.Fprintf(tw, "work\t%d problems, %.4g GFLOP\n", len(e.Problems), e.GFLOP)
-	fmt.Fprintf(tw, "predicted\t%.1f us, occupancy %.0f %%, TLP %.0f threads (Eq 3: %.0f)\n", e.Micros, 100*e.Occupancy, e.TLP, e.TLPGroups)
+	guess := ""
+	if e.Guess {
+		guess = " (a guess, as no rates were measured)"
+	}
+	fmt.Fprintf(tw, "predicted\t%.1f us%s, occupancy %.0f %%, TLP %.0f threads (Eq 3: %.0f)\n", e.Micros, guess, 100*e.Occupancy, e.TLP, e.TLPGroups)
 	fmt.Fprintf(tw, "workers\t%d with %d segments, workspace %d bytes, plan %d bytes\n", e.Workers, e.Segments, e.Workspace, e.PlanBytes)
 	fmt.Fprintln(tw, "\ntile\tshape\tproblems\ttiles\tgroups/unit\toccupancy\tlimited by")
 	for _, t := range e.Tiles {

@@ -39,6 +39,11 @@ func (d *Device) Rate(id TileID, c Compute) Rate {
 	return r
 }
 
+// Measured reports whether predicted times rest on rates that were measured: on the
+// device itself, or, those that came with the package, on compute units like its own.
+// Else they are guesses, though plans made by them are not bad.
+func (d *Device) Measured() bool { return d.Rates != nil || d.unit() == measuredUnit }
+
 // unit is the peak of a compute unit, in FLOP a microsecond.
 func (d *Device) unit() float64 {
 	return max(d.TFLOPS, 1e-6) * 1e6 / float64(max(d.ComputeUnits, 1))
@@ -116,7 +121,7 @@ var (
 	}}
 )
 
-// measuredUnit is unit of that device.
+// measuredUnit is unit of that device. Those of an H100 (SXM) are the same.
 const measuredUnit = 67e6 / 132
 
 // shippedRates are those of the device's kind of kernels.

@@ -31,7 +31,8 @@ func (c *benchCase) judge(ctx context.Context, own *contender) (*bench.Regret, e
 	if err := remeasure(ctx, all, 1); err != nil {
 		return nil, err
 	}
-	out := &bench.Regret{}
+	facts := c.device.Info().Planner
+	out := &bench.Regret{Guess: !facts.Measured()}
 	for _, f := range all {
 		out.Forced = append(out.Forced, f.Forced)
 	}

@@ -198,6 +198,7 @@ func TestPlan(t *testing.T) {
 		Device   string `json:"device"`
 		Rule     string `json:"rule"`
 		Schedule string `json:"schedule"`
+		Guess    bool   `json:"predicted_is_guess"`
 		Problems []struct {
 			M, N, K int
 			Tile    string
@@ -206,6 +207,8 @@ func TestPlan(t *testing.T) {
 	p := decode[plan](t, "5 6 7 # one problem\n", "plan", "-", "--device", "gfx90a", "--rule", "zhang2025", "--tlp", "3", "--threshold", "1000")
 	require.Equal(t, "mi210", p.Device)
 	require.Equal(t, "zhang2025", p.Rule)
+	require.True(t, p.Guess)
+	require.False(t, decode[plan](t, "", "plan", "inception-1", "--device", "h200").Guess)
 	require.Len(t, p.Problems, 1)
 	require.Equal(t, [3]int{5, 6, 7}, [3]int{p.Problems[0].M, p.Problems[0].N, p.Problems[0].K})
 
@@ -263,6 +266,7 @@ func TestRunNPZ(t *testing.T) {
 	require.Equal(t, 4, r.Problems)
 	require.Zero(t, *r.Verified)
 	require.Equal(t, "cpu", r.Device.Backend)
+	require.True(t, r.Guess)
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, numpyProducts, products(t, string(raw)))
@@ -300,7 +304,7 @@ func TestRunText(t *testing.T) {
 	for _, line := range []string{
 		`device    cpu 0: .+`,
 		`workload  -: 2 problems, 4.8e-05 GFLOP`,
-		`plan      split-k, \d+ launches, \d+ workers, tiles .+; predicted .+s`,
+		`plan      split-k, \d+ launches, \d+ workers, tiles .+; predicted .+s \(a guess\)`,
 		`host      plan .+s, prepare .+s, run .+s`,
 		`run       .+s on the device \(wall\), .+ GFLOP/s; median of 2 runs, least .+s`,
 		`verified  all elements; largest error .+ of its bound`,

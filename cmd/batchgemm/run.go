@@ -29,6 +29,7 @@ type runResult struct {
 	Launches  int      `json:"launches"`
 	Workers   int      `json:"workers"`
 	Predicted float64  `json:"predicted_micros"`
+	Guess     bool     `json:"predicted_is_guess"` // see planner.Device.Measured
 
 	PlanMicros    float64 `json:"plan_micros"`
 	PrepareMicros float64 `json:"prepare_micros"`
@@ -172,7 +173,7 @@ func newRunResult(w *workload.Workload, j *job, timings []dispatch.Timing) *runR
 	plan := j.plan.Explain()
 	r := &runResult{
 		Workload: w.Name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Device: j.device.Info(),
-		Schedule: plan.Schedule, Launches: len(j.plan.Launches), Workers: len(j.plan.Workers) - 1, Predicted: j.plan.Cost,
+		Schedule: plan.Schedule, Launches: len(j.plan.Launches), Workers: len(j.plan.Workers) - 1, Predicted: plan.Micros, Guess: plan.Guess,
 		PlanMicros: micros(j.planTime), PrepareMicros: micros(j.prepareTime), Runs: len(timings), Clock: timings[0].Clock,
 		DeviceMicros: micros(device[len(device)/2]), DeviceLeast: micros(device[0]), HostMicros: micros(host[len(host)/2]),
 	}
@@ -187,10 +188,14 @@ func newRunResult(w *workload.Workload, j *job, timings []dispatch.Timing) *runR
 
 func (r *runResult) text(w io.Writer) error {
 	d := r.Device
+	predicted := showMicros(r.Predicted)
+	if r.Guess {
+		predicted += " (a guess)"
+	}
 	rows := [][]string{
 		{"device", fmt.Sprintf("%s %d: %s (%s)", d.Backend, d.Index, d.Name, d.Driver)},
 		{"workload", fmt.Sprintf("%s: %d problems, %.4g GFLOP", r.Workload, r.Problems, r.GFLOP)},
-		{"plan", fmt.Sprintf("%s, %d launches, %d workers, tiles %s; predicted %s", r.Schedule, r.Launches, r.Workers, strings.Join(r.Tiles, " "), showMicros(r.Predicted))},
+		{"plan", fmt.Sprintf("%s, %d launches, %d workers, tiles %s; predicted %s", r.Schedule, r.Launches, r.Workers, strings.Join(r.Tiles, " "), predicted)},
 		{"host", fmt.Sprintf("plan %s, prepare %s, run %s", showMicros(r.PlanMicros), showMicros(r.PrepareMicros), showMicros(r.HostMicros))},
 		{"run", fmt.Sprintf("%s on the device (%s), %.4g GFLOP/s", showMicros(r.DeviceMicros), r.Clock, r.GFLOPS)},
 	}

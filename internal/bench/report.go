@@ -85,8 +85,9 @@ type Regret struct {
 	Best     float64  `json:"best_micros"`
 	Tile     string   `json:"tile"` // of the best
 	Schedule string   `json:"schedule"`
-	Ratio    float64  `json:"ratio"`  // Planner / Best
-	Forced   []Forced `json:"forced"` // all plans that were tried, the fastest first
+	Ratio    float64  `json:"ratio"`              // Planner / Best
+	Guess    bool     `json:"predicted_is_guess"` // what is predicted for Forced; see planner.Device.Measured
+	Forced   []Forced `json:"forced"`             // all plans that were tried, the fastest first
 }
 
 // Forced is a plan with one tile under one schedule.

@@ -125,6 +125,7 @@ func samples(t *testing.T) map[string]*Data {
 		"no-times":  made(t, three, "inception-1"),
 	}
 	p := all["predicted"]
+	p.Chosen.Predicted.Plan.Device.TFLOPS = 1 // of another GPU
 	p.Chosen.Measured, p.Chosen.Missing = nil, "clocks are measured on CUDA alone"
 	p.Device = planner.Device{Name: "cpu", Model: planner.ModelWebGPU, ComputeUnits: 2, WaveSize: 1, TFLOPS: 0.02, MaxWaves: 1024, MaxGroups: 1, MaxThreads: 1024, Shared: 1 << 18, GroupShared: 1 << 18}
 	all["split"].Bench.Cases[1].Rows[2].Wrong = "problem 3: C[0,0] is 1, want 2"
@@ -256,7 +257,7 @@ func TestTexts(t *testing.T) {
 		{"sweep", []string{"as fast as cublas-grouped", "Device time: batchgemm by graph, cublas-grouped by stream", "M, N up to 512", "three tf32 products, 165 TFLOP/s", "memory, 4.8 TB/s", "Measured: "}},
 		{"one", []string{"Speed-up by batch"}},
 		{"no-rival", []string{"No rival was measured"}},
-		{"predicted", []string{"the peak rates of cpu are not known", "Only the prediction is shown: clocks are measured on CUDA alone.", "does not run"}},
+		{"predicted", []string{"the peak rates of cpu are not known", "Only the prediction is shown: clocks are measured on CUDA alone.", "does not run", "predicted (a guess): ", "That time is a guess"}},
 		{"nothing", []string{"No errors were counted."}},
 	} {
 		t.Run(tc.page, func(t *testing.T) {

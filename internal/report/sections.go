@@ -101,6 +101,9 @@ func timelineText(chosen *Timeline) []string {
 	share := func(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
 	t := chosen.Predicted
 	text := []string{fmt.Sprintf("A line for each place of a workgroup on a compute unit; predicted: %.3g µs with the launch itself, places busy for %s of it.", t.Total, share(busy(t)))}
+	if !t.Plan.Device.Measured() {
+		text = append(text, "That time is a guess: rates were not measured on such a device. batchgemm tune measures those of a GPU.")
+	}
 	m := chosen.Measured
 	if m == nil {
 		text = append(text, "Only the prediction is shown: "+chosen.Missing+".")

@@ -19,6 +19,9 @@ const maxLanes = 160
 // timelines draws who works when, as predicted and as measured, on one time axis.
 func timelines(chosen *Timeline) *figure {
 	names := []string{"predicted"}
+	if !chosen.Predicted.Plan.Device.Measured() {
+		names[0] = "predicted (a guess)"
+	}
 	all := []*timeline.Timeline{chosen.Predicted}
 	if chosen.Measured != nil {
 		names, all = append(names, "measured"), append(all, chosen.Measured)

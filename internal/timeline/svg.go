@@ -48,6 +48,7 @@ type drawing struct {
 	laneHeight int
 	byProblem  bool    // colours stand for problems, else for tile shapes
 	unit       string  // of the time axis
+	predicted  string  // says so, and where it is a guess
 	perUnit    float64 // microseconds
 }
 
@@ -59,6 +60,10 @@ func (t *Timeline) WriteSVG(w io.Writer, title string) error {
 	d.unit, d.perUnit = "µs", 1
 	if t.Total >= 1e4 {
 		d.unit, d.perUnit = "ms", 1e3
+	}
+	d.predicted = "predicted"
+	if !t.Plan.Device.Measured() {
+		d.predicted = "predicted (a guess)"
 	}
 	d.laneHeight = min(max(640/max(len(d.lanes), 1), 7), 24)
 	legend := d.legend()
@@ -114,8 +119,8 @@ func (d *drawing) x(micros float64) int {
 func (d *drawing) header(title string) {
 	p := d.Plan
 	d.Text(margin, 28, title, `class="title"`)
-	d.Text(margin, 48, fmt.Sprintf("%s, %d compute units: %s, %d workers, %d segments, predicted %.4g %s",
-		p.Device.Name, units(&p.Device), p.Explain().Schedule, len(p.Workers)-1, len(p.Segments), d.Total/d.perUnit, d.unit))
+	d.Text(margin, 48, fmt.Sprintf("%s, %d compute units: %s, %d workers, %d segments, %s %.4g %s",
+		p.Device.Name, units(&p.Device), p.Explain().Schedule, len(p.Workers)-1, len(p.Segments), d.predicted, d.Total/d.perUnit, d.unit))
 	note := fmt.Sprintf("one lane for each place of a workgroup; %d of %d places have work", len(d.Lanes), d.Places)
 	if len(d.lanes) < len(d.Lanes) {
 		note += fmt.Sprintf("; %d of them are drawn", len(d.lanes))
@@ -134,7 +139,7 @@ func (d *drawing) axis() {
 			break
 		}
 	}
-	d.Text(left, d.bottom()+32, d.unit+", predicted", `class="note"`)
+	d.Text(left, d.bottom()+32, d.unit+", "+d.predicted, `class="note"`)
 	free := 0 // where the next name would not cover the last one
 	for row, lane := range d.lanes {
 		l, y := d.Lanes[lane], top+row*d.laneHeight

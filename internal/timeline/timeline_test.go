@@ -120,6 +120,7 @@ func TestWriteSVG(t *testing.T) {
 			text := first.String()
 			require.Contains(t, text, "a &lt; b &amp; c")
 			require.Contains(t, text, "s, predicted")
+			require.Equal(t, tc.device != "h200", strings.Contains(text, "predicted (a guess)"))
 
 			count := elements(t, first.Bytes())
 			require.Equal(t, 1, count["svg"])
