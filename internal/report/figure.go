@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"html/template"
 	"image/color"
 	"io"
@@ -79,10 +80,45 @@ func (f *figure) writeSVG(w io.Writer) error { return f.svg(w, f.wide) }
 
 func (f *figure) svg(w io.Writer, width vg.Length) error {
 	height, paint := f.layout(width)
-	canvas := vgsvg.New(width, height)
+	canvas := &svgCanvas{Canvas: vgsvg.New(width, height)}
 	paint(draw.New(canvas))
-	_, err := canvas.WriteTo(w)
+	svg, err := canvas.svg()
+	if err == nil {
+		_, err = io.WriteString(w, svg)
+	}
 	return err
+}
+
+// svgCanvas remembers how wide texts are in the font that plots are laid out with, so
+// that they keep their places in other fonts.
+type svgCanvas struct {
+	*vgsvg.Canvas
+	widths []vg.Length // of all texts, in their order
+}
+
+func (c *svgCanvas) FillString(face font.Face, at vg.Point, text string) {
+	c.widths = append(c.widths, face.Width(text))
+	c.Canvas.FillString(face, at, text)
+}
+
+// How vgsvg names the font: a browser without it would take one with serifs.
+const (
+	vgFont   = "font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal;"
+	fallback = "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"
+)
+
+// svg is the drawing with those widths.
+func (c *svgCanvas) svg() (string, error) {
+	var buf bytes.Buffer
+	if _, err := c.WriteTo(&buf); err != nil {
+		return "", err
+	}
+	const start = "<text "
+	parts := strings.Split(strings.ReplaceAll(buf.String(), vgFont, fallback), start)
+	for i, width := range c.widths {
+		parts[i] += fmt.Sprintf(`%stextLength="%.5g" lengthAdjust="spacingAndGlyphs" `, start, width.Points())
+	}
+	return strings.Join(parts, ""), nil
 }
 
 func (f *figure) writePNG(w io.Writer) error {
@@ -133,7 +169,7 @@ func (f *figure) inline(width vg.Length) (template.HTML, error) {
 	if err := f.svg(&buf, width); err != nil {
 		return "", err
 	}
-	colors := []string{"font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal;", ""}
+	colors := []string{fallback, ""} // the page's
 	for _, t := range tones() {
 		colors = append(colors, t.light, "var(--"+t.name+")")
 	}

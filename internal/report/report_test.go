@@ -14,10 +14,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/timeline"
@@ -269,6 +271,55 @@ func TestTexts(t *testing.T) {
 				require.Contains(t, text, want)
 			}
 		})
+	}
+}
+
+// TestTextWidths: every text of a plot says how wide it is in the font that the plot is
+// laid out with, on the page and in files.
+func TestTextWidths(t *testing.T) {
+	size := regexp.MustCompile(`font-size:([0-9.]+)px`)
+	check := func(document string, strict bool) (checked int) {
+		d := xml.NewDecoder(strings.NewReader(document))
+		if d.Strict = strict; !strict {
+			d.AutoClose, d.Entity = xml.HTMLAutoClose, xml.HTMLEntity
+		}
+		for {
+			token, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				return checked
+			}
+			require.NoError(t, err)
+			start, isStart := token.(xml.StartElement)
+			if !isStart || start.Name.Local != "text" {
+				continue
+			}
+			var text struct {
+				Width  float64 `xml:"textLength,attr"`
+				Adjust string  `xml:"lengthAdjust,attr"`
+				Style  string  `xml:"style,attr"`
+				Text   string  `xml:",chardata"`
+			}
+			require.NoError(t, d.DecodeElement(&text, &start))
+			points, err := strconv.ParseFloat(size.FindStringSubmatch(text.Style)[1], 64)
+			require.NoError(t, err)
+			style := textStyle(ink, vg.Length(points))
+			require.InDelta(t, style.Width(text.Text).Points(), text.Width, 0.01, text.Text)
+			require.Positive(t, text.Width)
+			require.Equal(t, "spacingAndGlyphs", text.Adjust)
+			checked++
+		}
+	}
+	p := newPage(samples(t)["split"])
+	var document strings.Builder
+	require.NoError(t, p.write(&document))
+	require.Greater(t, check(strings.TrimPrefix(document.String(), "<!doctype html>"), false), 100)
+	for _, s := range p.Sections {
+		for _, f := range s.Figures {
+			var svg strings.Builder
+			require.NoError(t, f.writeSVG(&svg))
+			require.Positive(t, check(svg.String(), true), f.Name)
+			require.NotRegexp(t, `font-family:[^;]*Sans;`, svg.String(), "a font alone")
+		}
 	}
 }
 
