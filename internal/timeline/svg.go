@@ -19,17 +19,17 @@ const (
 	margin     = 20
 )
 
-const css = `
-text { font: 12px sans-serif; fill: #222 }
-.title { font-size: 16px; font-weight: bold }
+var css = fmt.Sprintf(`
+text { font: %dpx %s; fill: #222 }
+.title { font-size: %dpx; font-weight: bold }
 .note { fill: #666 }
-.lane { font-size: 10px; text-anchor: end; fill: #666 }
+.lane { font-size: %dpx; text-anchor: end; fill: #666 }
 .tick { text-anchor: middle; fill: #666 }
 .grid { stroke: #ddd }
 .launch { stroke: #444; stroke-dasharray: 4 3 }
 .bar { stroke: #fff; stroke-width: 0.5 }
 .partial { fill-opacity: 0.55 }
-`
+`, textSize, fonts, titleSize, laneSize)
 
 // palette is Paul Tol's qualitative scheme "muted", which colour-blind readers
 // can tell apart, extended by two; fixupColor is for fix-ups.
@@ -68,7 +68,7 @@ func (t *Timeline) WriteSVG(w io.Writer, title string) error {
 	d.laneHeight = min(max(640/max(len(d.lanes), 1), 7), 24)
 	legend := d.legend()
 	height := d.bottom() + 40 + legendLine*((len(legend)+1)/2) + margin
-	d.Start(left+chartWidth+margin, height, `font-family="sans-serif"`)
+	d.Start(left+chartWidth+margin, height)
 	d.Style("text/css", css)
 	d.Rect(0, 0, left+chartWidth+margin, height, `fill="#fff"`)
 	d.header(title)
@@ -119,13 +119,13 @@ func (d *drawing) x(micros float64) int {
 func (d *drawing) header(title string) {
 	p := d.Plan
 	d.Text(margin, 28, title, `class="title"`)
-	d.Text(margin, 48, fmt.Sprintf("%s, %d compute units: %s, %d workers, %d segments, %s %.4g %s",
-		p.Device.Name, units(&p.Device), p.Explain().Schedule, len(p.Workers)-1, len(p.Segments), d.predicted, d.Total/d.perUnit, d.unit))
+	d.text(margin, 48, fmt.Sprintf("%s, %d compute units: %s, %d workers, %d segments, %s %.4g %s",
+		p.Device.Name, units(&p.Device), p.Explain().Schedule, len(p.Workers)-1, len(p.Segments), d.predicted, d.Total/d.perUnit, d.unit), "head")
 	note := fmt.Sprintf("one lane for each place of a workgroup; %d of %d places have work", len(d.Lanes), d.Places)
 	if len(d.lanes) < len(d.Lanes) {
 		note += fmt.Sprintf("; %d of them are drawn", len(d.lanes))
 	}
-	d.Text(margin, 66, note, `class="note"`)
+	d.text(margin, 66, note, "note")
 }
 
 // axis draws the grid, the time axis and the lane names.
@@ -134,17 +134,17 @@ func (d *drawing) axis() {
 	for i := 0; float64(i)*step*d.perUnit <= d.Total; i++ {
 		x := d.x(float64(i) * step * d.perUnit)
 		d.Line(x, top, x, d.bottom(), `class="grid"`)
-		d.Text(x, d.bottom()+16, fmt.Sprintf("%.4g", float64(i)*step), `class="tick"`)
+		d.text(x, d.bottom()+16, fmt.Sprintf("%.4g", float64(i)*step), "tick")
 		if step == 0 {
 			break
 		}
 	}
-	d.Text(left, d.bottom()+32, d.unit+", "+d.predicted, `class="note"`)
+	d.text(left, d.bottom()+32, d.unit+", "+d.predicted, "note")
 	free := 0 // where the next name would not cover the last one
 	for row, lane := range d.lanes {
 		l, y := d.Lanes[lane], top+row*d.laneHeight
 		if first := row == 0 || l.Unit != d.Lanes[d.lanes[row-1]].Unit; first && y >= free {
-			d.Text(left-6, y+min(d.laneHeight, 16)-2, fmt.Sprintf("unit %d", l.Unit), `class="lane"`)
+			d.text(left-6, y+min(d.laneHeight, 16)-2, fmt.Sprintf("unit %d", l.Unit), "lane")
 			free = y + 11
 		}
 	}
@@ -234,10 +234,10 @@ func (d *drawing) launches() {
 		x := d.x(start)
 		d.Line(x, top-6, x, d.bottom(), `class="launch"`)
 		name := fmt.Sprintf("%d: %v", i, l.Kernel)
-		const letter = 7 // pixels, about
-		if at := min(x+3, left+chartWidth+margin-letter*len(name)); at >= free {
-			d.Text(at, top-8, name, `class="note"`)
-			free = at + letter*(len(name)+1)
+		width := int(math.Ceil(textWidth(name, textSize)))
+		if at := min(x+3, left+chartWidth+margin-width); at >= free {
+			d.text(at, top-8, name, "note")
+			free = at + width + textSize
 		}
 		start += l.Cost
 	}
@@ -279,9 +279,9 @@ func (d *drawing) footer(legend []legendEntry, merged int) {
 	for i, e := range legend {
 		x, y := left+i%2*chartWidth/2, d.bottom()+44+i/2*legendLine
 		d.Rect(x, y, 14, 12, fmt.Sprintf(`fill="%s" class="%s"`, e.color, e.class))
-		d.Text(x+20, y+10, e.text)
+		d.text(x+20, y+10, e.text, "entry")
 	}
 	if merged > 0 {
-		d.Text(left+chartWidth/2, d.bottom()+32, fmt.Sprintf("%d bars narrower than a pixel are left out", merged), `class="note"`)
+		d.text(left+chartWidth/2, d.bottom()+32, fmt.Sprintf("%d bars narrower than a pixel are left out", merged), "note")
 	}
 }
