@@ -1,6 +1,6 @@
 # make demo    set up what is missing, then plan and run a batch, verified
 # make test    set up what is missing, then run all tests
-# make check   what CI runs: formatting, vet, staticcheck, tidy, vulnerabilities, tests, race detector
+# make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
 # make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
@@ -31,8 +31,9 @@ test: setup
 
 # WebGPU must run, on Mesa's software driver if need be, and so must the compilers
 # of the HIP kernels and of their emulation: tests of these may not skip.
+# Vulnerabilities come last, so that CI ends with it where nothing could be checked.
 check: export BATCHGEMM_REQUIRE = webgpu,clang
-check: setup fmt vet staticcheck tidy vulncheck test race
+check: setup fmt vet staticcheck tidy test race vulncheck
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
