@@ -212,13 +212,20 @@ func TestPlan(t *testing.T) {
 	require.Len(t, p.Problems, 1)
 	require.Equal(t, [3]int{5, 6, 7}, [3]int{p.Problems[0].M, p.Problems[0].N, p.Problems[0].K})
 
-	p = decode[plan](t, "", "plan", "inception-2", "--backend", "cpu", "--device-index", "0")
-	require.Equal(t, "cpu", p.Device)
-
 	p = decode[plan](t, "", "plan", "inception-2", "--schedule", "stream-k", "--tile", "large")
 	require.Equal(t, "cpu", p.Device, "the device that run takes")
 	require.Equal(t, "stream-k", p.Schedule)
 	require.Equal(t, "large", p.Problems[0].Tile)
+}
+
+// TestPlanBackend: --backend counts for plan too, and more than the environment.
+func TestPlanBackend(t *testing.T) {
+	t.Setenv(dispatch.BackendEnv, "none")
+	var out, errs bytes.Buffer
+	code := execute(t.Context(), []string{"plan", "inception-2", "--backend", "cpu", "--device-index", "0"}, nil, &out, &errs)
+	require.Empty(t, errs.String())
+	require.Equal(t, exitOK, code)
+	require.Regexp(t, `(?m)^device +cpu$`, out.String())
 }
 
 func TestPlanSVG(t *testing.T) {
@@ -327,8 +334,8 @@ func TestVerify(t *testing.T) {
 	require.Regexp(t, `(?m)^cpu +0 +.+ stream-k +\d+ +.+s +0\..+ ok$`, succeed(t, "3 4 5", "verify", "-", "--backend", "cpu"))
 }
 
-// TestVerifyCompute: the mode reaches the plans, and the bound of the error, which is
-// wider for tf32; this backend computes alike in all modes.
+// TestVerifyCompute: errors are seen against the bound of the mode, which is wider for
+// tf32; this backend computes alike in all modes.
 func TestVerifyCompute(t *testing.T) {
 	var worst []float64
 	for _, mode := range []string{"f32", "tf32"} {
