@@ -1,0 +1,12 @@
+package dispatch
+
+import (
+	"log/slog"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// SetLogger sets where the package and its backends log what no error can tell,
+// such as objects that were dropped without Close, in the whole process. nil, as
+// at first, is nowhere: stderr belongs to the program. Safe for concurrent use.
+func SetLogger(l *slog.Logger) { driver.SetLogger(l) }
