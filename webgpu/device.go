@@ -44,6 +44,7 @@ type device struct {
 	gpu      *C.gpu
 
 	submitted uint64 // submissions; gpu.done counts the finished ones
+	recording uint64 // number of the submission of runs being recorded; those that failed count
 	unsent    int    // bytes written since the last submission
 	work      work   // of the submission being recorded
 	clock     *clock // of Time; made on first use
@@ -243,7 +244,7 @@ func (d *device) Close() error {
 // free releases everything of an idle device.
 func (d *device) free() {
 	for p := range d.programs {
-		p.free()
+		p.sets.Clear()
 	}
 	for b := range d.buffers {
 		b.free()

@@ -147,8 +147,8 @@ func TestWorkLongerThanTheBindingWaits(t *testing.T) {
 	zero := upload(t, d, make([]float32, 4))
 	run := func(workers int) (time.Duration, []float32) {
 		l := launch{Launch: planner.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers}, pipeline: pipeline, items: span{0, 16}}
-		p := &program{dev: d, plan: zero, launches: []launch{l}, sets: map[operands]*bindings{}}
-		defer p.free()
+		p := &program{dev: d, plan: zero, launches: []launch{l}, sets: newSets()}
+		defer p.sets.Clear()
 		c := alloc(t, d, workers)
 		start := time.Now()
 		require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: zero, B: zero, C: c}}))

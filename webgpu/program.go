@@ -15,6 +15,7 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/recent"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
@@ -91,8 +92,8 @@ type program struct {
 	workspace *buffer // nil when no tile is split
 	closed    bool    // belongs to dev.mu, as sets
 
-	// sets are the bind groups of the operands that the program ran with.
-	sets map[operands]*bindings
+	// sets are the bind groups of the operands that the program ran with last.
+	sets *recent.Cache[operands, bindings]
 }
 
 // launch is a planner.Launch with its sections of the plan in bytes.
@@ -112,11 +113,14 @@ type bindings struct {
 	list   []C.gpu_dispatch
 }
 
-// maxSets bounds the bind groups that a program keeps; making one takes 3 us.
+// maxSets bounds the sets of bind groups that a program keeps; making a group
+// takes 3 us. A submission with more keeps all of its own until it is queued.
 const maxSets = 64
 
+func newSets() *recent.Cache[operands, bindings] { return recent.New[operands](maxSets, bindings.free) }
+
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
-	p := &program{dev: d, sets: map[operands]*bindings{}}
+	p := &program{dev: d, sets: newSets()}
 	for i := range plan.Launches {
 		l, err := d.prepareLaunch(ctx, plan, i)
 		if err != nil {
@@ -200,7 +204,7 @@ func (p *program) Close() error {
 	d.mu.Lock()
 	if d.state == nil && !p.closed {
 		delete(d.programs, p)
-		p.free()
+		p.sets.Clear()
 	}
 	p.closed = true
 	d.mu.Unlock()
@@ -212,50 +216,47 @@ func (p *program) Close() error {
 	return nil
 }
 
-// free releases the bind groups; the buffers are in the device's list.
-func (p *program) free() {
-	for _, s := range p.sets {
-		s.free()
-	}
-	clear(p.sets)
-}
-
 // forget drops the bind groups that hold a buffer.
 func (p *program) forget(b *buffer) {
-	for o, s := range p.sets {
-		if o.a == b || o.b == b || o.c == b {
-			s.free()
-			delete(p.sets, o)
-		}
-	}
+	p.sets.Drop(func(o operands) bool { return o.a == b || o.b == b || o.c == b })
 }
 
-func (s *bindings) free() {
+// free releases bind groups that no work being recorded has; of those in queued
+// work the library keeps what it needs.
+func (s bindings) free() {
 	for _, g := range s.groups {
 		g.Release()
 	}
 }
 
-// bind returns the program's dispatches for these operands.
+// bind returns the program's dispatches for these operands, for the work being
+// recorded.
 func (p *program) bind(o operands) (*bindings, error) {
-	if s := p.sets[o]; s != nil {
+	d := p.dev
+	if s := p.sets.Get(o, d.recording); s != nil {
 		return s, nil
 	}
-	if len(p.sets) >= maxSets {
-		p.free()
+	s, err := p.makeBindings(o)
+	if err != nil {
+		return nil, err
 	}
-	s := new(bindings)
+	if !p.sets.Room(d.recording - 1) {
+		d.work.over = append(d.work.over, p)
+	}
+	return p.sets.Put(o, s, d.recording), nil
+}
+
+func (p *program) makeBindings(o operands) (s bindings, err error) {
 	for i := range p.launches {
 		l := &p.launches[i]
 		g, err := p.bindLaunch(l, o)
 		if err != nil {
 			s.free()
-			return nil, fmt.Errorf("launch %d: %w", i, err)
+			return s, fmt.Errorf("launch %d: %w", i, err)
 		}
 		s.groups = append(s.groups, g)
 		s.list = append(s.list, C.gpu_dispatch{pipeline: l.pipeline.ref, group: ref(g), count: C.uint32_t(l.Count), pieces: l.pipeline.pieces})
 	}
-	p.sets[o] = s
 	return s, nil
 }
 
@@ -309,9 +310,10 @@ func (d *device) window(b *buffer, base, elements int) (*buffer, span, error) {
 		return b, span{0, b.size}, nil
 	}
 	s := span{4 * uint64(base), roundUp(4*uint64(elements), 16)}
-	if s.size > d.binding || s.offset+s.size > b.size || s.offset%uint64(d.limits.MinStorageBufferOffsetAlignment) != 0 {
-		return nil, s, fmt.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes)",
-			s.offset, s.offset+s.size, b.size, d.binding)
+	align := uint64(d.limits.MinStorageBufferOffsetAlignment)
+	if s.size > d.binding || s.offset+s.size > b.size || s.offset%align != 0 {
+		return nil, s, fmt.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes, from multiples of %d on)",
+			s.offset, s.offset+s.size, b.size, d.binding, align)
 	}
 	return b, s, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
@@ -159,24 +158,4 @@ func TestShaderLimits(t *testing.T) {
 	p, err := d.compile(tinyShader(limit))
 	require.NoError(t, err)
 	p.free()
-}
-
-func TestBindGroupsAreBounded(t *testing.T) {
-	d := open(t, webgpuDriver{})
-	k := newTask(t, gemm(4, 4, 4))
-	_, p := prepare(t, d, k.batch, planner.Options{})
-	a, b := upload(t, d, k.a), upload(t, d, k.b)
-	want := reference(k.batch, k.a, k.b, k.c)
-	var all []*buffer
-	for range maxSets + 10 {
-		c := alloc(t, d, len(k.c))
-		require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: a, B: b, C: c}}))
-		require.LessOrEqual(t, len(p.sets), maxSets)
-		all = append(all, c)
-	}
-	for _, c := range all {
-		requireEqual(t, want, download(t, c, len(k.c)))
-		require.NoError(t, c.Close())
-	}
-	require.Empty(t, p.sets, "closed buffers are forgotten")
 }

@@ -23,6 +23,7 @@ type work struct {
 	clears  []C.handle
 	cleared []*buffer // of clears
 	list    []C.gpu_dispatch
+	over    []*program // whose sets grew beyond maxSets
 }
 
 func (w *work) reset() {
@@ -117,6 +118,8 @@ func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) 
 	}
 	defer d.mu.Unlock()
 	d.work.reset()
+	d.recording++
+	defer d.trim()
 	for i := range runs {
 		if err := d.record(&runs[i]); err != nil {
 			return 0, fmt.Errorf("run %d: %w", i, err)
@@ -135,6 +138,18 @@ func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) 
 	}
 	err := d.submit(copy)
 	return d.submitted, err
+}
+
+// trim drops what programs keep beyond maxSets, once the work is queued or given
+// up. A lost device frees nothing.
+func (d *device) trim() {
+	for _, p := range d.work.over {
+		if d.state == nil {
+			p.sets.Trim(d.recording)
+		}
+	}
+	clear(d.work.over)
+	d.work.over = d.work.over[:0]
 }
 
 // clock holds the two timestamps of Time.

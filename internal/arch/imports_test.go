@@ -35,10 +35,11 @@ var allowed = map[string][]string{
 	"internal/tune":       {"planner"},
 	"internal/results":    {"planner", "internal/bench"},
 	"internal/ratefile":   {"planner", "dispatch/driver", "internal/atomicfile"},
+	"internal/recent":     {},
 	"internal/arch":       {},
 	"internal/soak":       {}, // a test alone
-	"webgpu":              {"planner", "wgsl", "dispatch/driver"},
-	"native/dl":           {"planner", "dispatch/driver"},
+	"webgpu":              {"planner", "wgsl", "dispatch/driver", "internal/recent"},
+	"native/dl":           {"planner", "dispatch/driver", "internal/recent"},
 	"native/dl/dltest":    {"planner", "native/dl", "dispatch/driver", "dispatch/drivertest", "internal/reference"},
 	"native/cuda":         {"planner", "native", "native/dl", "dispatch/driver"},
 	"native/cuda/clocks":  {"planner", "native", "native/dl", "native/cuda", "dispatch/driver", "internal/timeline"},

@@ -1,0 +1,156 @@
+//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// targets is a program that adds a product to any of many C's.
+type targets struct {
+	*device
+	task
+	program *program
+	a, b    *buffer
+	cs      []*buffer
+	want    [][]float32
+}
+
+func newTargets(t *testing.T, n int) *targets {
+	d := open(t, webgpuDriver{})
+	k := newTask(t, planner.Problem{M: 9, N: 7, K: 300, Alpha: 1, Beta: 1})
+	facts := d.info.Planner
+	facts.ComputeUnits = 64 // so that the tile is split: two launches
+	plan, err := planner.New(&facts, k.batch, planner.Options{Schedule: planner.ScheduleSplitK})
+	require.NoError(t, err)
+	require.Len(t, plan.Launches, 2)
+	p, err := d.Prepare(t.Context(), plan)
+	require.NoError(t, err)
+	s := &targets{d, k, p.(*program), upload(t, d, k.a), upload(t, d, k.b), nil, nil}
+	for i := range n {
+		c := integers(len(k.c), uint64(i))
+		s.cs, s.want = append(s.cs, upload(t, d, c)), append(s.want, c)
+	}
+	return s
+}
+
+func (s *targets) run(i int) driver.Run {
+	s.want[i] = reference(s.batch, s.task.a, s.task.b, s.want[i])
+	return driver.Run{Program: s.program, A: s.a, B: s.b, C: s.cs[i]}
+}
+
+func (s *targets) check(t *testing.T) {
+	t.Helper()
+	for i, c := range s.cs {
+		requireEqual(t, s.want[i], download(t, c, len(s.want[i])))
+	}
+}
+
+// A submission may have more sets of operands than a program keeps bind groups of.
+// Releasing one that was recorded aborts the process.
+func TestMoreSetsThanAreKept(t *testing.T) {
+	s := newTargets(t, 3*maxSets)
+	for range 2 { // each set twice in a submission, the second submission finds some kept
+		var runs []driver.Run
+		for range 2 {
+			for i := range s.cs {
+				runs = append(runs, s.run(i))
+			}
+		}
+		require.NoError(t, s.Submit(t.Context(), runs))
+		require.Equal(t, maxSets, s.program.sets.Len())
+	}
+	s.check(t)
+}
+
+// One submission after another, none of them waited for.
+func TestSetsAreDroppedOneByOne(t *testing.T) {
+	s := newTargets(t, maxSets+10)
+	for i := range s.cs {
+		require.NoError(t, s.Submit(t.Context(), []driver.Run{s.run(0), s.run(i)}))
+		require.Equal(t, min(i+1, maxSets), s.program.sets.Len())
+	}
+	require.NotNil(t, s.program.sets.Get(operands{s.a, s.b, s.cs[0]}, s.recording), "used by each")
+	require.Nil(t, s.program.sets.Get(operands{s.a, s.b, s.cs[10]}, s.recording))
+	s.check(t)
+	for _, c := range s.cs {
+		require.NoError(t, c.Close())
+	}
+	require.Zero(t, s.program.sets.Len(), "closed buffers are forgotten")
+}
+
+// Submissions that fail while they are recorded leave nothing behind.
+func TestSetsOfFailedSubmissions(t *testing.T) {
+	s := newTargets(t, 2*maxSets)
+	closed := alloc(t, s.device, len(s.task.c))
+	require.NoError(t, closed.Close())
+	for range 3 {
+		var bad []driver.Run
+		for _, c := range s.cs {
+			bad = append(bad, driver.Run{Program: s.program, A: s.a, B: s.b, C: c})
+		}
+		bad = append(bad, driver.Run{Program: s.program, A: s.a, B: s.b, C: closed})
+		require.ErrorIs(t, s.Submit(t.Context(), bad), driver.ErrClosed)
+		require.Equal(t, maxSets, s.program.sets.Len())
+	}
+	var runs []driver.Run
+	for i := range s.cs {
+		runs = append(runs, s.run(i))
+	}
+	require.NoError(t, s.Submit(t.Context(), runs))
+	s.check(t)
+}
+
+// Buffers and programs may be closed while queued work has them.
+func TestCloseBehindSubmission(t *testing.T) {
+	s := newTargets(t, maxSets+1)
+	var runs []driver.Run
+	for i := range s.cs {
+		runs = append(runs, s.run(i))
+	}
+	require.NoError(t, s.Submit(t.Context(), runs))
+	gone := len(s.cs) - 1
+	require.NoError(t, s.cs[gone].Close())
+	s.cs, s.want = s.cs[:gone], s.want[:gone]
+	require.NoError(t, s.Submit(t.Context(), []driver.Run{s.run(0), s.run(gone - 1)}))
+	require.NoError(t, s.b.Close())
+	require.NoError(t, s.program.Close())
+	s.check(t)
+}
+
+// A window that WebGPU would not bind is an error before the library sees it.
+func TestWindowMistakes(t *testing.T) {
+	d := open(t, webgpuDriver{maxBinding: 4 << 10})
+	align := int(d.limits.MinStorageBufferOffsetAlignment) / 4
+	b := alloc(t, d, 8<<10)
+	for name, c := range map[string]struct {
+		base, elements int
+		valid          bool
+	}{
+		"from the start":           {0, 1024, true},
+		"at the alignment":         {align, 1024, true},
+		"up to the end":            {7 << 10, 1024, true},
+		"not aligned":              {align - 4, 16, false},
+		"aligned to 16 bytes only": {align + 4, 16, false},
+		"longer than a binding":    {align, 1028, false},
+		"beyond the end":           {8<<10 - align, align + 4, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, s, err := d.window(b, c.base, c.elements)
+			if !c.valid {
+				require.ErrorContains(t, err, "do not make a binding (limit 4096 bytes, from multiples of ")
+				return
+			}
+			require.NoError(t, err)
+			require.Same(t, b, got)
+			require.Equal(t, span{4 * uint64(c.base), 4 * uint64(c.elements)}, s)
+		})
+	}
+	require.True(t, slices.Contains([]uint32{32, 64, 128, 256}, d.limits.MinStorageBufferOffsetAlignment))
+}
