@@ -39,6 +39,8 @@ type device struct {
 	// mu keeps the launches of a submission together and guards what follows.
 	mu       sync.Mutex
 	work     []C.dl_run // of the submission being made
+	number   uint64     // of that submission; those that failed count
+	fence    fence
 	module   C.dl_module
 	image    unsafe.Pointer // of the module, in memory of C
 	kernels  map[planner.Kernel]*kernel
@@ -310,8 +312,10 @@ func (d *device) free() {
 	for range slotCount {
 		(<-d.slots).free(d)
 	}
-	for _, event := range d.events {
-		C.dl_event_free(d.handle, event)
+	for _, event := range append(d.events, d.fence.event) {
+		if event != nil {
+			C.dl_event_free(d.handle, event)
+		}
 	}
 	if d.module != nil {
 		C.dl_module_free(d.handle, d.module)

@@ -91,21 +91,15 @@ type program struct {
 	// What follows belongs to dev.mu.
 	closed   bool
 	launches []C.dl_launch // in memory of C
-	graphs   map[operands]C.dl_graph_exec
+	graphs   *graphs
 }
-
-// operands are the addresses of A, B and C.
-type operands struct{ a, b, c C.dl_pointer }
-
-// maxGraphs bounds the graphs that a program keeps; making one takes 15 us.
-const maxGraphs = 64
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer d.leave()
-	p := &program{dev: d, graphs: map[operands]C.dl_graph_exec{}}
+	p := &program{dev: d, graphs: d.newGraphs()}
 	err := p.upload(ctx, plan)
 	if err == nil {
 		err = p.load(plan)
@@ -181,51 +175,6 @@ func (p *program) load(plan *planner.Plan) error {
 	return nil
 }
 
-// bind returns the run of the program on these operands. The second run on the
-// same ones records a graph, because the first may be the only one. Where no
-// graph can be had, launches go one by one.
-func (p *program) bind(o operands) C.dl_run {
-	run := C.dl_run{
-		launches: unsafe.SliceData(p.launches), count: C.size_t(len(p.launches)),
-		a: o.a, b: o.b, c: o.c,
-	}
-	if !p.dev.graphs {
-		return run
-	}
-	graph, seen := p.graphs[o]
-	if !seen {
-		if len(p.graphs) >= maxGraphs {
-			p.forget()
-		}
-		p.graphs[o] = nil
-		return run
-	}
-	if graph == nil {
-		graph = p.record(run)
-		p.graphs[o] = graph
-	}
-	run.graph = graph
-	return run
-}
-
-// record makes the graph of a run, or nil.
-func (p *program) record(run C.dl_run) (graph C.dl_graph_exec) {
-	if C.dl_record(p.dev.handle, &run, &graph) != 0 {
-		return nil
-	}
-	return graph
-}
-
-// forget drops all graphs; those that are queued still run.
-func (p *program) forget() {
-	for _, graph := range p.graphs {
-		if graph != nil {
-			C.dl_graph_free(p.dev.handle, graph)
-		}
-	}
-	clear(p.graphs)
-}
-
 // Close frees the program once queued work that uses it is done.
 func (p *program) Close() error {
 	d := p.dev
@@ -245,13 +194,15 @@ func (p *program) Close() error {
 	return nil
 }
 
+// free gives back the memory first: the driver waits for queued work then, and
+// graphs must not be destroyed before they have run.
 func (p *program) free() {
-	p.forget()
 	for _, memory := range [...]C.dl_pointer{p.words, p.workspace} {
 		if memory != 0 {
-			C.dl_free(p.dev.handle, memory) // waits for queued work
+			C.dl_free(p.dev.handle, memory)
 		}
 	}
+	p.graphs.Clear()
 	C.free(unsafe.Pointer(unsafe.SliceData(p.launches)))
 	p.launches = nil
 }

@@ -29,6 +29,7 @@ func (d *device) submit(runs []driver.Run, t clock) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.work = d.work[:0]
+	d.number++
 	for i := range runs {
 		if err := d.add(&runs[i]); err != nil {
 			return fmt.Errorf("run %d: %w", i, err)

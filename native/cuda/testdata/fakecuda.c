@@ -89,8 +89,6 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 }
 CUresult cuFuncSetAttribute(kernel *f, int attribute, int v) { ON_DEVICE; return attribute == 8 && v <= 232448 ? SUCCESS : INVALID_VALUE; }
 
-struct launch { kernel *f; unsigned x, y, cluster; uint64_t params[6]; };
-
 // The clocks of native/kernels.cu. A group takes 1000 ns on each multiprocessor in
 // turn, and 500 ns pass between launches. Cycles are 0.5 ns long and begin anywhere;
 // globaltimer ticks every 1024 ns.
@@ -152,33 +150,32 @@ static void fixup(const kernel *k, const uint32_t *w, float *c, const float *wor
 			store(&c[w[0] + i * (size_t)w[1] + j], bits(w[4]), sum, bits(w[5]));
 		}
 }
-static void execute(const launch *l) {
+static CUresult execute(const launch *l) {
+	const kernel *f = l->f;
 	const uint32_t *items = (void *)l->params[0], *table = (void *)l->params[1];
 	const float *a = (void *)l->params[2], *b = (void *)l->params[3];
 	float *c = (void *)l->params[4], *workspace = (void *)l->params[5];
-	count(LAUNCHES, 1);
 	record(l);
 	for (unsigned x = 0; x < l->x; x++) {
-		if (l->f->fixup) {
-			fixup(l->f, items + 8 * x, c, workspace);
+		if (f->fixup) {
+			fixup(f, items + 8 * x, c, workspace);
 			continue;
 		}
-		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(l->f, items + 12 * i, a, b, c, workspace);
+		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(f, items + 12 * i, a, b, c, workspace);
 	}
+	return SUCCESS;
 }
 
 // Streams, graphs.
 CUresult cuStreamGetCtx(stream *s, int **c) { ON_DEVICE; return *c = setting("FAKE_ALIEN", 0) ? &another : &primary, SUCCESS; }
-static CUresult queue(launch l, stream *s) {
-	pthread_mutex_lock(&lock);
+static CUresult start(launch l, stream *s) {
 	if (s && s->capturing) {
 		s->recorded.list = realloc(s->recorded.list, (s->recorded.n + 1) * sizeof l);
 		s->recorded.list[s->recorded.n++] = l;
-	} else {
-		execute(&l);
+		return SUCCESS;
 	}
-	pthread_mutex_unlock(&lock);
-	return SUCCESS;
+	count(LAUNCHES, 1);
+	return enqueue((work){.launch = l});
 }
 // A cluster works as one group.
 struct config {
@@ -194,14 +191,14 @@ CUresult cuLaunchKernelEx(const struct config *c, kernel *f, void **params, void
 	if (size < 2 || size > 8 || !c->grid[0] || c->grid[0] % size || c->grid[1] != 1 || c->grid[2] != 1 || !c->threads[0]) return INVALID_VALUE;
 	launch l = {.f = f, .x = c->grid[0] / size, .y = 1, .cluster = size};
 	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
-	return queue(l, c->s);
+	return start(l, c->s);
 }
 CUresult cuLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, stream *s, void **params, void **extra) {
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1) return INVALID_VALUE;
 	launch l = {.f = f, .x = x, .y = y, .cluster = 1};
 	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
-	return queue(l, s);
+	return start(l, s);
 }
 CUresult cuStreamBeginCapture_v2(stream *s, int mode) { ON_DEVICE; s->recorded = (graph){0}; return s->capturing = 1, SUCCESS; }
 CUresult cuStreamEndCapture(stream *s, graph **g) {
@@ -217,19 +214,30 @@ CUresult cuGraphInstantiateWithFlags(graph **e, graph *g, unsigned long long fla
 	ON_DEVICE;
 	count(GRAPHS, 1);
 	*e = malloc(sizeof **e);
-	**e = (graph){malloc(g->n * sizeof(launch)), g->n};
+	**e = (graph){.list = malloc(g->n * sizeof(launch)), .n = g->n};
 	memcpy((*e)->list, g->list, g->n * sizeof(launch));
 	return SUCCESS;
 }
 CUresult cuGraphDestroy(graph *g) { count(GRAPHS, -1); return free(g->list), free(g), SUCCESS; }
-CUresult cuGraphExecDestroy(graph *g) { ON_DEVICE; return cuGraphDestroy(g); }
+// What is destroyed stays in memory, so that its use shows. CUDA promises to finish
+// a graph that is in flight; HIP does not, and the caller counts on neither.
+CUresult cuGraphExecDestroy(graph *g) {
+	ON_DEVICE;
+	pthread_mutex_lock(&lock);
+	if (g->destroyed) misuse("a graph is destroyed twice");
+	if (g->queued) misuse("a graph is destroyed before it has run");
+	else free(g->list), g->list = NULL;
+	g->destroyed = 1;
+	pthread_mutex_unlock(&lock);
+	count(GRAPHS, -1);
+	return SUCCESS;
+}
 #ifndef WITHOUT_GRAPHS
 CUresult cuGraphLaunch(graph *g, stream *s) {
 	ON_DEVICE;
-	pthread_mutex_lock(&lock);
+	if (g->destroyed) return misuse("a graph is launched that was destroyed"), INVALID_VALUE;
 	count(GRAPH_LAUNCHES, 1);
-	for (size_t i = 0; i < g->n; i++) execute(&g->list[i]);
-	pthread_mutex_unlock(&lock);
-	return SUCCESS;
+	count(LAUNCHES, g->n);
+	return enqueue((work){.graph = g});
 }
 #endif

@@ -32,7 +32,8 @@ type image struct {
 	err  error
 }
 
-// New returns the vendor with the library at path.
+// New returns the vendor with the library at path. What was done with it that a real
+// library need not survive fails the test.
 func New(t testing.TB, v dl.Vendor, path string) *Fake {
 	t.Helper()
 	f := &Fake{vendor: v, images: map[string]image{}}
@@ -50,6 +51,7 @@ func New(t testing.TB, v dl.Vendor, path string) *Fake {
 	f.Driver = dl.Driver(&f.vendor)
 	_, err := f.Driver.Devices()
 	require.NoError(t, err)
+	f.behaves(t)
 	return f
 }
 
@@ -86,6 +88,7 @@ const (
 	graphLaunches
 	copies
 	injected // failures
+	misuses  // what a real library need not survive
 )
 
 // The fake's own attributes of a device.
@@ -119,6 +122,13 @@ func (f *Fake) attribute(t testing.TB, number int) int {
 	n, err := f.facts.Attribute(number)
 	require.NoError(t, err)
 	return n
+}
+
+// behaves fails the test if, from now until it ends, something is done that a real
+// library need not survive.
+func (f *Fake) behaves(t testing.TB) {
+	before := f.count(t, misuses)
+	t.Cleanup(func() { require.Equal(t, before, f.count(t, misuses), "stderr tells more") })
 }
 
 // has reports whether the vendor fills an entry of package dl.

@@ -1,12 +1,13 @@
 // What the fakes of vendors' libraries share: settings, counters, memory,
-// streams and events. A fake runs on the CPU, at once and in order, and is strict
-// where a real library is: the device must be current in the calling thread,
-// memory must have been allocated, and objects are counted so that leaks show.
+// streams, events and the queue of work. A fake runs on the CPU, in order and as late
+// as may be, and is strict where a real library is: the device must be current in
+// the calling thread, memory must have been allocated, objects are counted so that
+// leaks show, and so are uses that a real library need not survive.
 //
 // This is written with the names of CUDA's driver API; the fake of another
 // library renames them before it includes this file. It defines current_device,
-// which says what the thread has made current, and make_current, which changes it as
-// a caller would.
+// which says what the thread has made current, make_current, which changes it as
+// a caller would, and execute, which runs a kernel.
 //
 // The environment changes what happens, at any time:
 //   FAKE_FAIL     name=code:n: calls of that name fail after n that succeed;
@@ -31,9 +32,16 @@ enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVAL
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 // Counted objects, in the order of the attributes from 10000 on.
-enum { ALLOCATIONS, PINNED, CONTEXTS, MODULES, STREAMS, EVENTS, GRAPHS, LAUNCHES, GRAPH_LAUNCHES, COPIES, INJECTED, COUNTERS };
+enum { ALLOCATIONS, PINNED, CONTEXTS, MODULES, STREAMS, EVENTS, GRAPHS, LAUNCHES, GRAPH_LAUNCHES, COPIES, INJECTED, MISUSES,
+       COUNTERS };
 static int counters[COUNTERS];
 static void count(int what, int by) { __atomic_add_fetch(&counters[what], by, __ATOMIC_SEQ_CST); }
+
+// misuse reports what a real library need not survive.
+static void misuse(const char *what) {
+	fprintf(stderr, "fake: %s\n", what);
+	count(MISUSES, 1);
+}
 
 static int setting(const char *name, int otherwise) {
 	const char *value = getenv(name);
@@ -73,6 +81,57 @@ static void make_current(int what); // NOTHING or ANOTHER
 	CALL; \
 	if (current_device() != DEVICE) return INVALID_CONTEXT
 
+// The queue of work: one for all streams, so that everything is in order. Work
+// is done one piece each time somebody asks for an event that was not reached, all of
+// it before memory is freed, and the oldest piece when the queue is full, where
+// calls of a real library wait.
+typedef struct {
+	void *f;
+	unsigned x, y, threads, cluster;
+	int wave;
+	uint64_t params[6]; // items, table, A, B, C, workspace
+} launch;
+typedef struct { launch *list; size_t n; int queued, destroyed; } graph;
+typedef struct { uint64_t recorded, reached; } event; // numbers
+typedef struct {
+	void *to; // a copy, if there is a size
+	const void *from;
+	size_t size;
+	launch launch; // if there is f
+	graph *graph;  // or NULL
+	event *event;  // or NULL
+	uint64_t number;
+} work;
+
+static CUresult execute(const launch *l); // holding lock
+
+enum { QUEUE = 1024 };
+static work queue[QUEUE];
+static unsigned oldest, queued;
+static CUresult broken; // of a kernel that failed
+
+static void work_once(void) {
+	work *w = &queue[oldest];
+	oldest = (oldest + 1) % QUEUE, queued--;
+	if (w->size) memcpy(w->to, w->from, w->size);
+	CUresult result = w->launch.f ? execute(&w->launch) : SUCCESS;
+	if (w->graph) {
+		for (size_t i = 0; i < w->graph->n && !result; i++) result = execute(&w->graph->list[i]);
+		w->graph->queued--;
+	}
+	if (result) broken = result;
+	if (w->event && w->event->reached < w->number) w->event->reached = w->number;
+}
+static CUresult enqueue(work w) {
+	pthread_mutex_lock(&lock);
+	if (queued == QUEUE) work_once();
+	if (w.event) w.number = ++w.event->recorded;
+	if (w.graph) w.graph->queued++;
+	queue[(oldest + queued++) % QUEUE] = w;
+	pthread_mutex_unlock(&lock);
+	return SUCCESS;
+}
+
 CUresult cuDeviceGetCount(int *n) { CALL; return *n = setting("FAKE_COUNT", 1), SUCCESS; }
 CUresult cuDeviceGet(CUdevice *d, int ordinal) { CALL; return *d = ordinal, SUCCESS; }
 
@@ -99,6 +158,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t size) {
 CUresult cuMemFree_v2(CUdeviceptr p) {
 	ON_DEVICE;
 	pthread_mutex_lock(&lock);
+	while (queued) work_once();
 	block **at = &blocks;
 	while (*at && (*at)->at != (char *)p) at = &(*at)->next;
 	block *b = *at;
@@ -109,14 +169,23 @@ CUresult cuMemFree_v2(CUdeviceptr p) {
 	return free(b->at), free(b), SUCCESS;
 }
 CUresult cuMemHostAlloc(void **p, size_t size, unsigned flags) { ON_DEVICE; count(PINNED, 1); return *p = malloc(size), SUCCESS; }
-CUresult cuMemFreeHost(void *p) { ON_DEVICE; count(PINNED, -1); return free(p), SUCCESS; }
+CUresult cuMemFreeHost(void *p) {
+	ON_DEVICE;
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < queued; i++) {
+		work *w = &queue[(oldest + i) % QUEUE];
+		if (w->size && (w->to == p || w->from == p)) misuse("page-locked memory is freed before it is copied");
+	}
+	pthread_mutex_unlock(&lock);
+	count(PINNED, -1);
+	return free(p), SUCCESS;
+}
 static CUresult copy(void *to, const void *from, size_t size, CUdeviceptr device) {
 	pthread_mutex_lock(&lock);
 	CUresult result = find(device, size) ? SUCCESS : INVALID_VALUE;
-	if (!result) memcpy(to, from, size);
 	pthread_mutex_unlock(&lock);
 	count(COPIES, 1);
-	return result;
+	return result ? result : enqueue((work){.to = to, .from = from, .size = size});
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, void *stream) { ON_DEVICE; return copy((void *)to, from, n, to); }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, void *stream) { ON_DEVICE; return copy(to, (void *)from, n, from); }
@@ -152,14 +221,29 @@ static int own_attribute(int *v, int attribute) {
 
 CUresult cuFuncGetAttribute(int *v, int attribute, void *f) { ON_DEVICE; return *v = setting("FAKE_THREADS", 1024), SUCCESS; }
 
-typedef struct launch launch;
-typedef struct { launch *list; size_t n; } graph;
 typedef struct { int capturing; graph recorded; } stream;
 
 CUresult cuStreamCreate(stream **s, unsigned flags) { ON_DEVICE; count(STREAMS, 1); return *s = calloc(1, sizeof **s), SUCCESS; }
 CUresult cuStreamDestroy_v2(stream *s) { ON_DEVICE; count(STREAMS, -1); return free(s), SUCCESS; }
-CUresult cuEventCreate(int **e, unsigned flags) { ON_DEVICE; count(EVENTS, 1); return *e = malloc(sizeof(int)), SUCCESS; }
-CUresult cuEventDestroy_v2(int *e) { ON_DEVICE; count(EVENTS, -1); return free(e), SUCCESS; }
-CUresult cuEventRecord(int *e, stream *s) { ON_DEVICE; return SUCCESS; }
-CUresult cuEventQuery(int *e) { ON_DEVICE; return setting("FAKE_BUSY", 0) ? NOT_READY : SUCCESS; }
-CUresult cuEventElapsedTime(float *ms, int *start, int *end) { ON_DEVICE; return *ms = 0.001f, SUCCESS; }
+CUresult cuEventCreate(event **e, unsigned flags) { ON_DEVICE; count(EVENTS, 1); return *e = calloc(1, sizeof **e), SUCCESS; }
+CUresult cuEventDestroy_v2(event *e) {
+	ON_DEVICE;
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < queued; i++)
+		if (queue[(oldest + i) % QUEUE].event == e) queue[(oldest + i) % QUEUE].event = NULL;
+	pthread_mutex_unlock(&lock);
+	count(EVENTS, -1);
+	return free(e), SUCCESS;
+}
+CUresult cuEventRecord(event *e, stream *s) { ON_DEVICE; return enqueue((work){.event = e}); }
+CUresult cuEventQuery(event *e) {
+	ON_DEVICE;
+	if (setting("FAKE_BUSY", 0)) return NOT_READY;
+	pthread_mutex_lock(&lock);
+	int reached = e->reached == e->recorded;
+	if (!reached) work_once();
+	CUresult result = broken ? broken : reached ? SUCCESS : NOT_READY;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+CUresult cuEventElapsedTime(float *ms, event *start, event *end) { ON_DEVICE; return *ms = 0.001f, SUCCESS; }

@@ -23,16 +23,22 @@ func Run(t *testing.T, f *Fake) {
 		{"concurrent close", (*Fake).testConcurrentClose},
 		{"graphs", (*Fake).testGraphs},
 		{"graph fails", (*Fake).testGraphFails},
+		{"graphs of a large submission", (*Fake).testGraphsOfLargeSubmission},
 		{"graphs are bounded", (*Fake).testGraphsAreBounded},
+		{"close behind graphs", (*Fake).testCloseBehindGraphs},
 		{"no graphs", (*Fake).testNoGraphs},
 		{"steady state allocates nothing", (*Fake).testSteadyState},
 		{"submit mistakes", (*Fake).testSubmitMistakes},
 		{"long transfer", (*Fake).testLongTransfer},
+		{"staging memory", (*Fake).testStagingMemory},
 		{"foreign stream and memory", (*Fake).testForeign},
 		{"stream of another GPU", (*Fake).testForeignStream},
 		{"wrap mistakes", (*Fake).testWrapMistakes},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(f, t) })
+		t.Run(test.name, func(t *testing.T) {
+			f.behaves(t)
+			test.run(f, t)
+		})
 	}
 }
 

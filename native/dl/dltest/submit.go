@@ -4,83 +4,13 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/native/dl"
 	"github.com/batchgemm/batchgemm/planner"
 )
-
-func (f *Fake) needGraphs(t *testing.T) {
-	t.Helper()
-	if !f.has("graphLaunch") {
-		t.Skip("the backend uses no graphs")
-	}
-}
-
-// The first run on some operands launches kernels, the later ones a graph, and
-// closing the program frees it.
-func (f *Fake) testGraphs(t *testing.T) {
-	f.needGraphs(t)
-	d := f.open(t)
-	k := newTask(t, d, split, gemm(20, 20, 300))
-	require.Len(t, k.plan.Launches, 2)
-	kernels, launched := f.count(t, launches), f.count(t, graphLaunches)
-	for i := range 4 {
-		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
-		k.check(t)
-		require.Equal(t, kernels+2*(i+1), f.count(t, launches))
-		require.Equal(t, launched+i, f.count(t, graphLaunches))
-	}
-	recorded := f.count(t, graphs)
-	require.NoError(t, k.program.Close())
-	require.Equal(t, recorded-1, f.count(t, graphs))
-}
-
-// Where no graph can be made, launches go one by one.
-func (f *Fake) testGraphFails(t *testing.T) {
-	f.needGraphs(t)
-	d := f.open(t)
-	k := newTask(t, d, split, gemm(20, 20, 300))
-	f.Fail(t, "graphInstantiate", 2, 0)
-	before := f.count(t, graphs)
-	for range 3 {
-		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
-		k.check(t)
-	}
-	require.Equal(t, before, f.count(t, graphs))
-}
-
-func (f *Fake) testGraphsAreBounded(t *testing.T) {
-	f.needGraphs(t)
-	d := f.open(t)
-	k := newTask(t, d, planner.Options{}, gemm(4, 4, 4))
-	before := f.count(t, graphs)
-	const bound = 64 // dl.maxGraphs
-	for range bound + 10 {
-		run := k.run()
-		run.C = alloc(t, d, len(k.host[2]))
-		require.NoError(t, d.Submit(t.Context(), []driver.Run{run, run}))
-		require.LessOrEqual(t, f.count(t, graphs), before+bound)
-	}
-}
-
-// A vendor whose library has no graphs launches one by one.
-func (f *Fake) testNoGraphs(t *testing.T) {
-	v := f.vendor
-	v.Symbols = slices.DeleteFunc(slices.Clone(v.Symbols), func(s dl.Symbol) bool { return s.Entry == "graphLaunch" })
-	without := New(t, v, v.Libraries[0])
-	d := without.open(t)
-	k := newTask(t, d, split, gemm(20, 20, 300))
-	kernels, recorded := without.count(t, launches), without.count(t, graphs)
-	for i := range 3 {
-		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
-		k.check(t)
-		require.Equal(t, kernels+2*(i+1), without.count(t, launches))
-	}
-	require.Equal(t, recorded, without.count(t, graphs))
-}
 
 // Submissions, waits and short transfers allocate nothing in Go.
 func (f *Fake) testSteadyState(t *testing.T) {
@@ -153,6 +83,32 @@ func (f *Fake) testLongTransfer(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, b.Read(ctx, 5, got), context.Canceled)
 	require.ErrorContains(t, b.Read(t.Context(), 6, got), "elements [6, ")
+}
+
+// Staging memory is used again only when the device has read it, or written it for
+// readers that gave up. The fake copies late.
+func (f *Fake) testStagingMemory(t *testing.T) {
+	d := f.open(t)
+	const transfers, length = 40, 1000 // through the 8 slots of dl
+	b := alloc(t, d, transfers*length)
+	got := make([]float32, transfers*length)
+	t.Setenv("FAKE_BUSY", "1")
+	for range 8 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		require.ErrorIs(t, b.Read(ctx, 0, got), context.DeadlineExceeded)
+		cancel()
+	}
+	t.Setenv("FAKE_BUSY", "")
+	var want []float32
+	for i := range transfers {
+		piece := slices.Repeat([]float32{float32(i)}, length)
+		require.NoError(t, b.Write(t.Context(), i*length, piece))
+		want = append(want, piece...)
+	}
+	for i := range transfers {
+		require.NoError(t, b.Read(t.Context(), i*length, got[i*length:][:length]))
+	}
+	require.True(t, slices.Equal(want, got))
 }
 
 // A device on a caller's stream uses memory of others and launches kernels only.

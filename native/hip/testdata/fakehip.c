@@ -173,8 +173,15 @@ hipError_t hipModuleLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, 
 		if (!known) return ILLEGAL_ADDRESS;
 	}
 	count(LAUNCHES, 1);
-	bg_shim_wave_size(archs[arch()].wave);
-	if (!bg_shim_launch(f->name, x, y, tx, params)) return SUCCESS;
+	launch l = {.f = f, .x = x, .y = y, .threads = tx, .wave = archs[arch()].wave};
+	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
+	return enqueue((work){.launch = l});
+}
+static CUresult execute(const launch *l) {
+	void *params[6];
+	for (int i = 0; i < 6; i++) params[i] = (void *)&l->params[i];
+	bg_shim_wave_size(l->wave);
+	if (!bg_shim_launch(((kernel *)l->f)->name, l->x, l->y, l->threads, params)) return SUCCESS;
 	fprintf(stderr, "fakehip: %s\n", bg_shim_error());
 	return LAUNCH_FAILURE;
 }

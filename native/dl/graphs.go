@@ -1,0 +1,97 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package dl
+
+// #include "dl.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/internal/recent"
+)
+
+// maxGraphs bounds the operands that a program remembers, and with them its graphs;
+// making one takes 15 us.
+const maxGraphs = 64
+
+// operands are the addresses of A, B and C. They say all of a run: where a buffer
+// was closed, the next one at its address may use its graphs.
+type operands struct{ a, b, c C.dl_pointer }
+
+// graphs are those of the operands that a program ran with last; nil for operands
+// that it ran with once.
+type graphs = recent.Cache[operands, C.dl_graph_exec]
+
+func (d *device) newGraphs() *graphs {
+	return recent.New[operands](maxGraphs, func(graph C.dl_graph_exec) {
+		if graph != nil {
+			C.dl_graph_free(d.handle, graph)
+		}
+	})
+}
+
+// bind returns the run of the program on these operands. The second run on the
+// same ones records a graph, because the first may be the only one. Where no
+// graph can be had, or there is no room while others are queued, launches go one by
+// one.
+func (p *program) bind(o operands) C.dl_run {
+	d := p.dev
+	run := C.dl_run{
+		launches: unsafe.SliceData(p.launches), count: C.size_t(len(p.launches)),
+		a: o.a, b: o.b, c: o.c,
+	}
+	if !d.graphs {
+		return run
+	}
+	graph := p.graphs.Get(o, d.number)
+	if graph == nil {
+		if p.graphs.Room(d.fence.done) || p.graphs.Room(d.finished()) {
+			p.graphs.Put(o, nil, d.number)
+		}
+		return run
+	}
+	if *graph == nil {
+		*graph = d.record(run)
+	}
+	run.graph = *graph
+	return run
+}
+
+// record makes the graph of a run, or nil.
+func (d *device) record(run C.dl_run) (graph C.dl_graph_exec) {
+	if C.dl_record(d.handle, &run, &graph) != 0 {
+		return nil
+	}
+	return graph
+}
+
+// fence tells how far queued work has come, without waiting for it.
+type fence struct {
+	event  C.dl_event // behind the submissions up to number; made on first use
+	number uint64
+	done   uint64 // the last submission that is known to be done
+}
+
+// finished returns the last submission that is known to be done. It asks the driver
+// for that, with an event that it moves on each time it was reached. Failures only
+// mean that nothing new is known.
+func (d *device) finished() uint64 {
+	f := &d.fence
+	if f.event == nil {
+		f.event, _ = d.newEvent(0)
+	}
+	if f.event == nil || f.done == d.number-1 {
+		return f.done
+	}
+	if f.number == f.done {
+		if C.dl_mark(d.handle, f.event) != 0 {
+			return f.done
+		}
+		f.number = d.number - 1
+	}
+	if C.dl_poll(d.handle, f.event, 1) == 0 {
+		f.done = f.number
+	}
+	return f.done
+}
