@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
@@ -13,11 +14,18 @@ import (
 
 // Device is an open device.
 type Device struct {
-	driver driver.Device
-	info   Info
+	*life
 	passed []Skip
 	host   *host
 	gemm   session // of the holder of host.turn
+}
+
+// life is what outlives a Device that is dropped without Close.
+type life struct {
+	driver  driver.Device
+	info    Info
+	foreign bool   // works on a caller's stream
+	reaper  reaper // of what was dropped
 
 	mu     sync.RWMutex // calls hold it for reading, Close for writing
 	closed bool
@@ -26,7 +34,8 @@ type Device struct {
 // newDevice takes rates that were measured on the device, if there are any. A file
 // of them that does not serve is no reason to fail: batchgemm devices tells of it.
 func newDevice(d driver.Device, passed []Skip) *Device {
-	device := &Device{driver: d, info: d.Info(), passed: passed}
+	device := &Device{life: &life{driver: d, info: d.Info()}, passed: passed}
+	runtime.AddCleanup(device, (*life).drop, device.life)
 	if rates, err := ratefile.Load(&device.info); err == nil {
 		device.info.Planner.Rates = rates
 	}
@@ -36,16 +45,22 @@ func newDevice(d driver.Device, passed []Skip) *Device {
 }
 
 // acquire keeps the device open until release. Calls must not nest.
-func (d *Device) acquire() error {
-	d.mu.RLock()
-	if d.closed {
-		d.mu.RUnlock()
-		return fmt.Errorf("device %s: %w", d.info.Name, ErrClosed)
+func (l *life) acquire() error {
+	l.mu.RLock()
+	if l.closed {
+		l.mu.RUnlock()
+		return fmt.Errorf("device %s: %w", l.info.Name, ErrClosed)
 	}
 	return nil
 }
 
-func (d *Device) release() { d.mu.RUnlock() }
+func (l *life) release() { l.mu.RUnlock() }
+
+func (l *life) isClosed() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.closed
+}
 
 // Info describes the device. Info.Planner.Rates are those that batchgemm tune
 // measured on it, or nil.
@@ -77,7 +92,7 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Program{object: object{device: d, free: made.Close}, driver: made, plan: p}, nil
+	return newProgram(d, made, p), nil
 }
 
 // NewBuffer allocates n float32, contents undefined.
@@ -93,7 +108,7 @@ func (d *Device) NewBuffer(n int) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Buffer{object: object{device: d, free: made.Close}, driver: made, n: n}, nil
+	return newBuffer(d, made, n), nil
 }
 
 // Wait returns when all queued work is done, or with ctx's error.
@@ -107,19 +122,21 @@ func (d *Device) Wait(ctx context.Context) error {
 
 // Close waits for queued work and frees everything, including open buffers and
 // programs. Later calls fail with ErrClosed.
-func (d *Device) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+func (d *Device) Close() error { return d.close() }
+
+func (l *life) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
 		return nil
 	}
-	d.closed = true
-	return d.driver.Close()
+	l.closed = true
+	return l.driver.Close()
 }
 
 // Buffer is device memory for float32 elements.
 type Buffer struct {
-	object
+	*object
 	driver driver.Buffer
 	n      int
 }

@@ -17,4 +17,10 @@
 // Arguments are checked here, once for all backends, before anything is
 // written. All types are safe for concurrent use. Closing a buffer or a program
 // takes effect when the calls that use it have returned.
+//
+// Devices, programs and buffers hold memory of the device, and devices threads, which
+// the garbage collector does not see: Close them. What is dropped without Close is
+// closed when the collector happens to find it, which is logged (see SetLogger), and
+// a device not before its programs and buffers. What belongs to a device of OnStream
+// is logged, not closed.
 package dispatch

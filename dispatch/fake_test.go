@@ -67,12 +67,16 @@ type fakeDevice struct {
 	submit, read      func() error // nil: go on
 	prepare, alloc    func() error
 	write             func() error
+	closing           func()
 }
 
 func (d *fakeDevice) Info() driver.Info { return d.info }
 
 func (d *fakeDevice) Close() error {
 	d.closes.Add(1)
+	if d.closing != nil {
+		d.closing()
+	}
 	return d.Device.Close()
 }
 

@@ -6,10 +6,16 @@ import (
 )
 
 // object is the life of a buffer or a program. Calls hold it while they use it,
-// so that Close during a call takes effect behind the call.
+// so that Close during a call takes effect behind the call. It outlives its Buffer
+// or Program, and keeps the device from being dropped before it.
 type object struct {
 	device *Device
 	free   func() error
+
+	// When it was dropped:
+	kind string
+	size int  // elements, or problems
+	keep bool // it must stay
 
 	mu     sync.Mutex
 	users  int
@@ -57,4 +63,10 @@ func (o *object) close() error {
 		return o.free()
 	}
 	return nil
+}
+
+func (o *object) isClosed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed
 }

@@ -12,7 +12,7 @@ import (
 
 // Program is a plan made ready on one device.
 type Program struct {
-	object
+	*object
 	driver driver.Program
 	plan   *planner.Plan
 }
@@ -97,7 +97,7 @@ func (s *submission) add(d *Device, r *Run) error {
 	if r.Program == nil {
 		return errors.New("the program is nil")
 	}
-	if err := s.hold(d, "program", &r.Program.object); err != nil {
+	if err := s.hold(d, "program", r.Program.object); err != nil {
 		return err
 	}
 	plan := r.Program.plan
@@ -109,7 +109,7 @@ func (s *submission) add(d *Device, r *Run) error {
 		if arg.buffer == nil {
 			return fmt.Errorf("%s is nil", arg.name)
 		}
-		if err := s.hold(d, arg.name, &arg.buffer.object); err != nil {
+		if err := s.hold(d, arg.name, arg.buffer.object); err != nil {
 			return err
 		}
 		if arg.buffer.n < arg.need {

@@ -10,7 +10,8 @@ import (
 // caller (cuda: a CUstream of the GPU's primary context; hip: a hipStream_t of the
 // GPU), where it is ordered with the caller's own work. Run only queues launches
 // there, so that the caller may capture it in a graph. Closing it leaves the
-// stream and d as they are.
+// stream and d as they are. It must be closed before its stream is destroyed, and its
+// programs and buffers not before such graphs: nothing of it is closed when it is dropped.
 func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	w, err := d.wrapper()
 	if err != nil {
@@ -22,6 +23,7 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 		return nil, err
 	}
 	device := newDevice(made, nil)
+	device.foreign = true
 	device.info.Planner.Rates = d.info.Planner.Rates // so that plans of the one are plans of the other
 	return device, nil
 }
@@ -39,7 +41,9 @@ func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Buffer{object: object{device: d, free: made.Close}, driver: made, n: n}, nil
+	b := newBuffer(d, made, n)
+	b.keep = false // closing it leaves the memory as it is
+	return b, nil
 }
 
 // wrapper acquires the device when its backend can share the GPU.

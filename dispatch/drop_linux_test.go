@@ -1,0 +1,65 @@
+package dispatch
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/webgpu"
+)
+
+// resident is the memory of the process, in MiB.
+func resident(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
+	require.NoError(t, err)
+	return pages * os.Getpagesize() >> 20
+}
+
+func threads(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/task")
+	require.NoError(t, err)
+	return len(list)
+}
+
+//go:noinline
+func openWebGPU(t *testing.T) *Device {
+	d, err := Open(t.Context(), WithBackend("webgpu"))
+	require.NoError(t, err)
+	return d
+}
+
+// Memory of dropped buffers, and the driver's threads of dropped devices, come back.
+func TestDroppedOnWebGPU(t *testing.T) {
+	drivertest.Open(t, webgpu.Driver()) // skips where there is none
+	log := captureLog(t)
+	const buffers, size = 40, 16 << 20 // bytes each
+	t.Run("buffers", func(t *testing.T) {
+		d := openWebGPU(t)
+		data := make([]float32, size/4)
+		buffer(t, d, len(data), data...)
+		before := resident(t)
+		for i := range buffers {
+			buffer(t, d, len(data), data...)
+			collect(t, func() bool { return log.count("object=buffer") > i })
+		}
+		require.Less(t, resident(t)-before, buffers*size>>20/4, "MiB more")
+		require.NoError(t, d.Close())
+	})
+	t.Run("devices", func(t *testing.T) {
+		const devices = 8
+		before := threads(t)
+		for i := range devices {
+			use(t, openWebGPU(t))
+			collect(t, func() bool { return log.count("object=device") > i })
+		}
+		collect(t, func() bool { return threads(t)-before < devices })
+	})
+}

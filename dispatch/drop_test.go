@@ -1,0 +1,200 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// logged is what the package logs during a test.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(l.text.String(), "\n"), "\n")
+}
+
+// count is the number of lines that contain a text.
+func (l *logged) count(text string) (n int) {
+	for _, line := range l.lines() {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func captureLog(t *testing.T) *logged {
+	t.Helper()
+	collect(t, nil) // what other tests dropped
+	l := new(logged)
+	SetLogger(slog.New(slog.NewTextHandler(l, nil)))
+	t.Cleanup(func() { SetLogger(nil) })
+	return l
+}
+
+// collect lets the garbage collector work until something is so. A device is found
+// one cycle after its buffers.
+func collect(t *testing.T, done func() bool) {
+	t.Helper()
+	for range 4 {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+	if done == nil {
+		return
+	}
+	require.Eventually(t, func() bool { runtime.GC(); return done() }, 10*time.Second, time.Millisecond)
+}
+
+// use runs a program on buffers, all of which it drops.
+//
+//go:noinline
+func use(t *testing.T, d *Device) {
+	p := program(t, d, small(t))
+	require.NoError(t, p.Run(t.Context(), buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)))
+}
+
+func TestDroppedObjectsAreClosed(t *testing.T) {
+	d, f := openFake(t)
+	log := captureLog(t)
+	const rounds = 10
+	for range rounds {
+		use(t, d)
+	}
+	kept, closed := buffer(t, d, 5), buffer(t, d, 6)
+	require.NoError(t, closed.Close())
+	collect(t, func() bool { return f.buffers.Load() == 1 && f.programs.Load() == 0 })
+	require.NoError(t, kept.Write(t.Context(), 0, make([]float32, 5)))
+	require.Equal(t, 3*rounds, log.count(`level=WARN msg="dropped without Close; closed now" backend=fake device=fake0 object=buffer size=4`))
+	require.Equal(t, rounds, log.count("object=program size=1"))
+	require.Len(t, log.lines(), 4*rounds, "what is in use or was closed is not logged")
+	require.Zero(t, f.closes.Load())
+}
+
+//go:noinline
+func openAndUse(t *testing.T) *fakeDevice {
+	f := &fake{name: "fake", software: []bool{false}}
+	d, err := open(t.Context(), []driver.Driver{f}, nil)
+	require.NoError(t, err)
+	use(t, d)
+	batch := small(t)
+	require.NoError(t, d.GEMM(t.Context(), batch, make([]float32, 4), make([]float32, 4), make([]float32, 4)))
+	return f.device
+}
+
+func TestDroppedDeviceIsClosed(t *testing.T) {
+	t.Setenv(BackendEnv, "")
+	log := captureLog(t)
+	f := openAndUse(t)
+	collect(t, func() bool { return f.closes.Load() == 1 })
+	require.Equal(t, 1, log.count("object=device"))
+	lines := log.lines()
+	require.Len(t, lines, 5)
+	require.Contains(t, lines[4], "object=device", "the device comes last")
+}
+
+//go:noinline
+func openAndKeep(t *testing.T) (*Buffer, *fakeDevice) {
+	f := &fake{name: "fake", software: []bool{false}}
+	d, err := open(t.Context(), []driver.Driver{f}, nil)
+	require.NoError(t, err)
+	return buffer(t, d, 1), f.device
+}
+
+// A device is in use as long as one of its buffers is. Closing it closes that.
+func TestBufferKeepsItsDevice(t *testing.T) {
+	t.Setenv(BackendEnv, "")
+	log := captureLog(t)
+	b, f := openAndKeep(t)
+	collect(t, nil)
+	require.Zero(t, f.closes.Load())
+	require.NoError(t, b.Write(t.Context(), 0, []float32{1}))
+	require.NoError(t, b.device.Close())
+	buffer, device := weak.Make(b), weak.Make(b.device)
+	collect(t, func() bool { return buffer.Value() == nil && device.Value() == nil })
+	collect(t, nil)
+	require.EqualValues(t, 1, f.closes.Load(), "what was closed is not closed again")
+	require.Equal(t, []string{""}, log.lines())
+}
+
+// Objects that a call alone has are closed behind the call.
+func TestDroppedDuringCall(t *testing.T) {
+	d, f := openFake(t)
+	started, end := make(chan struct{}), make(chan struct{})
+	f.submit = func() error {
+		close(started)
+		<-end
+		return nil
+	}
+	failed := make(chan error)
+	go func() {
+		p := program(t, d, small(t))
+		failed <- p.Run(context.Background(), buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4))
+	}()
+	<-started
+	collect(t, nil)
+	require.EqualValues(t, 3, f.buffers.Load())
+	require.EqualValues(t, 1, f.programs.Load())
+	close(end)
+	require.NoError(t, <-failed)
+	collect(t, func() bool { return f.buffers.Load() == 0 && f.programs.Load() == 0 })
+}
+
+// A device that takes its time to close holds up nobody else.
+func TestDroppedDeviceThatHangs(t *testing.T) {
+	t.Setenv(BackendEnv, "")
+	hung := openAndUse(t)
+	end := make(chan struct{})
+	hung.closing = func() { <-end }
+	collect(t, func() bool { return hung.closes.Load() == 1 })
+	other := openAndUse(t)
+	collect(t, func() bool { return other.closes.Load() == 1 })
+	close(end)
+}
+
+//go:noinline
+func useStream(t *testing.T, s *sharing) {
+	d := newDevice(s, nil)
+	other, err := d.OnStream(7)
+	require.NoError(t, err)
+	view, err := other.Wrap(64, 4)
+	require.NoError(t, err)
+	p := program(t, other, small(t))
+	require.NoError(t, p.Run(t.Context(), view, buffer(t, other, 4), buffer(t, other, 4)))
+	require.NoError(t, d.Close())
+}
+
+// A graph that the caller captured may still launch a program of a device on a
+// stream, whose stream may be gone: what was dropped stays, but for views.
+func TestDroppedOnStream(t *testing.T) {
+	log := captureLog(t)
+	_, inner := openFake(t)
+	useStream(t, &sharing{fakeDevice: inner})
+	collect(t, func() bool { return log.count("object=device") == 1 })
+	require.EqualValues(t, 1, inner.closes.Load(), "by d.Close alone")
+	require.EqualValues(t, 2, inner.buffers.Load())
+	require.EqualValues(t, 1, inner.programs.Load())
+	require.Equal(t, 1, log.count("closed now"))
+	require.Equal(t, 4, log.count("dropped without Close; left open, since graphs of its stream may use it"))
+}
