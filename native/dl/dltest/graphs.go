@@ -138,6 +138,28 @@ func (f *Fake) testGraphsOfLargeSubmission(t *testing.T) {
 	s.check(t)
 }
 
+// A submission that fails while it is made queues nothing, and harms none.
+func (f *Fake) testGraphsOfFailedSubmission(t *testing.T) {
+	f.needGraphs(t)
+	d := f.open(t)
+	s := newTargets(t, d, maxGraphs+10)
+	closed := alloc(t, d, len(s.host[2]))
+	require.NoError(t, closed.Close())
+	for range 3 {
+		var bad []driver.Run
+		for i := range s.cs {
+			run := s.task.run()
+			run.C = s.cs[i]
+			bad = append(bad, run, run)
+		}
+		bad[len(bad)-1].C = closed
+		require.ErrorIs(t, d.Submit(t.Context(), bad), driver.ErrClosed)
+	}
+	s.check(t)
+	s.submit(t, slices.Concat(numbers(len(s.cs)), numbers(len(s.cs)))...)
+	s.check(t)
+}
+
 // Graphs are destroyed one by one, and only when the device is behind them.
 func (f *Fake) testGraphsAreBounded(t *testing.T) {
 	f.needGraphs(t)

@@ -24,6 +24,7 @@ func Run(t *testing.T, f *Fake) {
 		{"graphs", (*Fake).testGraphs},
 		{"graph fails", (*Fake).testGraphFails},
 		{"graphs of a large submission", (*Fake).testGraphsOfLargeSubmission},
+		{"graphs of a failed submission", (*Fake).testGraphsOfFailedSubmission},
 		{"graphs are bounded", (*Fake).testGraphsAreBounded},
 		{"close behind graphs", (*Fake).testCloseBehindGraphs},
 		{"no graphs", (*Fake).testNoGraphs},
