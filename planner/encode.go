@@ -22,7 +22,7 @@ import "math"
 //	3 depth K1 - K0; 0 when A and B are not to be read
 //	4 lda   5 ldb   6 ldc
 //	7 rows | cols<<16  valid rows and columns of the tile
-//	8 alpha bits   9 beta bits (1 when Accumulate)
+//	8 alpha bits (0 when depth is: NaN too has no part)   9 beta bits (1 when Accumulate)
 //	10 slot: the partial tile of the workspace to store to, or Final
 //	11 flags: bit 0, A and B allow 16-byte loads
 //
@@ -174,6 +174,9 @@ func (e *itemEncoder) begin(problem int32) {
 		0: uint32(q.A.Offset - l.BaseA), 1: uint32(q.B.Offset - l.BaseB), 2: uint32(q.C.Offset - l.BaseC),
 		4: uint32(q.A.LD), 5: uint32(q.B.LD), 6: uint32(q.C.LD),
 		8: math.Float32bits(q.Alpha), 9: math.Float32bits(q.Beta),
+	}
+	if q.depth() == 0 {
+		e.common[8] = 0
 	}
 	if q.wide() {
 		e.common[11] = ItemWide

@@ -250,6 +250,9 @@ func checkItem(t *testing.T, p *Plan, l *Launch, w []uint32, s *Segment) {
 		}
 		want[i] = uint32(off)
 	}
+	if s.K1 == 0 {
+		want[8] = 0 // without a product alpha has no part
+	}
 	if s.Accumulate {
 		want[9] = math.Float32bits(1)
 	}

@@ -130,8 +130,7 @@ func (r *renderer) item() {
 	r.line("let ldC = item1.z;")
 	r.line("let rows = item1.w & 0xffffu;")
 	r.line("let cols = item1.w >> 16u;")
-	// With nothing to multiply, C = beta*C whatever alpha is.
-	r.line("let alpha = select(bitcast<f32>(item2.x), 0.0, depth == 0u);")
+	r.line("let alpha = bitcast<f32>(item2.x);")
 	r.line("let beta = bitcast<f32>(item2.y);")
 	if r.kernel.Split {
 		r.line("let slot = item2.z;")

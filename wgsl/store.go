@@ -63,7 +63,9 @@ func (r *renderer) storeC(width int, outputs []output) {
 		r.line("let atC%d = offC + row%d * ldC + %s;", i, i, times(width, fmt.Sprintf("vector%d", i)))
 		r.line("%s = alpha * %s;", o.Value, o.Value)
 	}
-	r.block("if (beta != 0.0)", func() {
+	// The sign bit apart: WGSL lets a compiler assume that there is no NaN, and
+	// then beta != 0.0 is an ordered comparison, which NaN fails.
+	r.block("if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u)", func() {
 		for i, o := range outputs {
 			old := make([]string, width)
 			for j := range old {

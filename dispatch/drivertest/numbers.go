@@ -97,6 +97,11 @@ func (s *suite) testMixed(t *testing.T) {
 	}
 }
 
+// cutDepth: a tile is cut along K, and its later parts add to C.
+func cutDepth(p *planner.Plan) bool {
+	return slices.ContainsFunc(p.Segments, func(s planner.Segment) bool { return s.Accumulate })
+}
+
 // testWindows lowers the device's limits, so that plans cut launches.
 func (s *suite) testWindows(t *testing.T) {
 	sized := func(m, n, k int, transA, transB bool) planner.Problem {
@@ -107,9 +112,6 @@ func (s *suite) testWindows(t *testing.T) {
 	}
 	cutBuffers := func(p *planner.Plan) bool {
 		return slices.ContainsFunc(p.Launches, func(l planner.Launch) bool { return l.BaseA > 0 && l.BaseB > 0 && l.BaseC > 0 })
-	}
-	cutDepth := func(p *planner.Plan) bool {
-		return slices.ContainsFunc(p.Segments, func(s planner.Segment) bool { return s.Accumulate })
 	}
 	cases := []struct {
 		name  string
@@ -178,6 +180,52 @@ func (s *suite) testNonFinite(t *testing.T) {
 				})
 				_, err := reference.Check(b, o.a, o.b, o.c, j.run(t, o))
 				require.NoError(t, err, j)
+			})
+		}
+	}
+}
+
+// testScalars takes alpha and beta that are not finite, and zeros with a sign: beta
+// = -0 does not read C, alpha has no part where there is no product, and all else
+// is as IEEE says.
+func (s *suite) testScalars(t *testing.T) {
+	if s.finiteOnly != "" {
+		t.Skip(s.finiteOnly)
+	}
+	inf, nan, minus := float32(math.Inf(1)), float32(math.NaN()), float32(math.Copysign(0, -1))
+	special := []float32{0, minus, 1, -0.5, inf, -inf, nan}
+	for _, c := range []struct {
+		name     string
+		schedule planner.Schedule
+		depth    int
+		edit     func(*planner.Device)
+		cut      func(*planner.Plan) bool // whether the plan has what the case is for
+	}{
+		{"whole tiles", planner.ScheduleDataParallel, 9, nil, func(p *planner.Plan) bool { return p.Workspace == 0 }},
+		{"split tiles", planner.ScheduleSplitK, 400, manyUnits, func(p *planner.Plan) bool { return p.Workspace > 0 }},
+		{"shared tiles", planner.ScheduleStreamK, 400, manyUnits, func(p *planner.Plan) bool { return p.Workspace > 0 }},
+		{"parts that add to C", planner.ScheduleAuto, 700, func(d *planner.Device) { d.MaxTrips = 50 }, cutDepth},
+	} {
+		for _, tile := range append(s.tensorTiles(), "small") {
+			t.Run(c.name+"/"+tile, func(t *testing.T) {
+				var b planner.Batch
+				for _, alpha := range special {
+					for _, beta := range special {
+						for _, depth := range []int{0, c.depth} {
+							b = append(b, planner.Problem{M: 7, N: 18, K: depth, Alpha: alpha, Beta: beta})
+						}
+					}
+				}
+				j := s.prepare(t, b, narrow, planner.Options{Tile: tile, Schedule: c.schedule}, c.edit)
+				require.True(t, c.cut(j.plan), j)
+				values := integers(11)
+				o := fill(b, j.lens, func(row []float32) {
+					values(row)
+					for i, v := range row { // of one sign: alpha of Inf times parts of both gives NaN in some orders only
+						row[i] = max(v, -v)
+					}
+				})
+				require.NoError(t, reference.CheckExact(b, o.a, o.b, o.c, j.run(t, o)), j)
 			})
 		}
 	}

@@ -46,7 +46,7 @@ func (j *job) segment(t *tile, item []uint32) {
 		}
 		return
 	}
-	s := scale{depth, math.Float32frombits(item[8]), math.Float32frombits(item[9])}
+	s := scale{math.Float32frombits(item[8]), math.Float32frombits(item[9])}
 	for i := range rows {
 		s.store(j.c[int(item[2])+i*int(item[6]):], sum[i*cols:(i+1)*cols])
 	}
@@ -101,7 +101,7 @@ func (j *job) fixup(item []uint32) {
 	rows, cols := int(item[2]&0xffff), int(item[2]>>16)
 	shape := j.launch.Tile.Tile()
 	slots := j.workspace[int(item[3])*shape.TM*shape.TN:][:int(item[6])*shape.TM*shape.TN]
-	s := scale{int(item[6]), math.Float32frombits(item[4]), math.Float32frombits(item[5])}
+	s := scale{math.Float32frombits(item[4]), math.Float32frombits(item[5])}
 	var sum [maxSide]float64
 	for i := range rows {
 		row := sum[:cols]
@@ -115,20 +115,15 @@ func (j *job) fixup(item []uint32) {
 	}
 }
 
-// scale is the end of a GEMM: C = alpha*sum + beta*C, rounded once. Without
-// products alpha has no part, and with beta = 0 C is not read.
-type scale struct {
-	products    int
-	alpha, beta float32
-}
+// scale is the end of a GEMM: C = alpha*sum + beta*C, rounded once. With beta = 0
+// C is not read.
+type scale struct{ alpha, beta float32 }
 
 func (s scale) store(c []float32, sum []float64) {
 	c = c[:len(sum)]
 	alpha, beta := float64(s.alpha), float64(s.beta)
 	for i, v := range sum {
-		if s.products > 0 {
-			v *= alpha
-		}
+		v *= alpha
 		if s.beta != 0 {
 			v += beta * float64(c[i])
 		}

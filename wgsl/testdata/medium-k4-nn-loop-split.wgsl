@@ -54,7 +54,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let ldC = item1.z;
 		let rows = item1.w & 0xffffu;
 		let cols = item1.w >> 16u;
-		let alpha = select(bitcast<f32>(item2.x), 0.0, depth == 0u);
+		let alpha = bitcast<f32>(item2.x);
 		let beta = bitcast<f32>(item2.y);
 		let slot = item2.z;
 		c0 = vec4<f32>(0.0);
@@ -274,7 +274,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			c0 = alpha * c0;
 			let atC1 = offC + row1 * ldC + 4u * vector1;
 			c4 = alpha * c4;
-			if (beta != 0.0) {
+			if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 				c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), c0);
 				c4 = fma(vec4<f32>(beta), vec4<f32>(C[atC1], C[atC1 + 1u], C[atC1 + 2u], C[atC1 + 3u]), c4);
 			}

@@ -52,7 +52,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let ldC = item1.z;
 	let rows = item1.w & 0xffffu;
 	let cols = item1.w >> 16u;
-	let alpha = select(bitcast<f32>(item2.x), 0.0, depth == 0u);
+	let alpha = bitcast<f32>(item2.x);
 	let beta = bitcast<f32>(item2.y);
 	c0 = vec4<f32>(0.0);
 	c1 = vec4<f32>(0.0);
@@ -219,7 +219,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let vector0 = tx;
 		let atC0 = offC + row0 * ldC + 4u * vector0;
 		c0 = alpha * c0;
-		if (beta != 0.0) {
+		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 			c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), c0);
 		}
 		if (rows == 16u && cols == 16u) {

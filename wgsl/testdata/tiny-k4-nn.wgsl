@@ -43,7 +43,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let ldC = item1.z;
 	let rows = item1.w & 0xffffu;
 	let cols = item1.w >> 16u;
-	let alpha = select(bitcast<f32>(item2.x), 0.0, depth == 0u);
+	let alpha = bitcast<f32>(item2.x);
 	let beta = bitcast<f32>(item2.y);
 	c0 = vec2<f32>(0.0);
 	c1 = vec2<f32>(0.0);
@@ -150,7 +150,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let vector0 = tx + 2u * (group % 2u);
 	let atC0 = offC + row0 * ldC + 2u * vector0;
 	c0 = alpha * c0;
-	if (beta != 0.0) {
+	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 1u]), c0);
 	}
 	if (rows == 8u && cols == 8u) {
