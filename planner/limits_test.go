@@ -61,6 +61,28 @@ func TestLargestK(t *testing.T) {
 	}
 }
 
+// The schedules that give a worker several tiles, or parts of tiles, keep it below the
+// device's loop limit, although the device has fewer places than that takes workers.
+func TestManyTilesOfLoopLimit(t *testing.T) {
+	d := *device(t, "lavapipe")
+	d.ComputeUnits = 1
+	for _, k := range []int{70, 30_000} {
+		problems := slices.Repeat([]Problem{GEMM(8, 8, k)}, 2_000_000/k) // several times what a worker may do
+		for _, s := range Schedules() {
+			p, err := New(&d, mustPack(t, problems...), Options{Schedule: s, Tile: "tiny-k4"})
+			require.NoError(t, err)
+			checkTrips(t, p)
+			unlimited := d
+			unlimited.MaxTrips = 0
+			free, err := New(&unlimited, p.Batch, p.Options)
+			require.NoError(t, err)
+			if s == ScheduleStreamK || s == ScheduleBatched || s == ScheduleLPT {
+				require.Greater(t, len(p.Workers), len(free.Workers), "%s, K %d: the limit makes no difference", s, k)
+			}
+		}
+	}
+}
+
 // A plan that would not fit in memory is refused before it is made.
 func TestTooManyTiles(t *testing.T) {
 	for _, c := range []struct {

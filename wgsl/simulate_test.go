@@ -54,13 +54,21 @@ func (e expression) in(env map[string]int) int {
 		case token.REM:
 			return a % b
 		case token.LSS:
-			if a < b {
-				return 1
-			}
-			return 0
+			return btoi(a < b)
+		case token.EQL:
+			return btoi(a == b)
+		case token.LAND:
+			return btoi(a+b == 2)
 		}
 	}
 	panic(fmt.Sprintf("unexpected %T", e.Expr))
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func number(text string) int {

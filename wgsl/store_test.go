@@ -1,0 +1,142 @@
+package wgsl
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	toC      = regexp.MustCompile(`^C\[(.*?)\] = \w+(?:\.([xyzw]))?;$`)
+	oneLine  = regexp.MustCompile(`^if \((.*)\) \{ (.*) \}$`)
+	owner    = regexp.MustCompile(`^if \((group .*)\) \{$`)
+	wholeRow = regexp.MustCompile(`^if \(rows == `)
+)
+
+// store is an element of C that the text writes, the vector component that goes
+// there, and the conditions that stand around it.
+type store struct {
+	at        expression
+	component int
+	when      []condition
+}
+
+type condition struct {
+	expression
+	otherwise bool // the else branch
+}
+
+// stores reads the end of a shader, from the condition that tells whole tiles from
+// others.
+func stores(t *testing.T, source string) []store {
+	var all []store
+	var open []condition
+	var heads []string // of the blocks around the present line
+	inside := false
+	for _, line := range strings.Split(source, "\n") {
+		line = strings.TrimSpace(line)
+		if !inside && wholeRow.MatchString(line) {
+			inside = true
+			for _, head := range heads {
+				if m := owner.FindStringSubmatch(head); m != nil {
+					open = append(open, condition{parse(t, m[1]), false})
+				}
+			}
+		}
+		if !inside {
+			if strings.HasPrefix(line, "}") {
+				heads = heads[:len(heads)-1]
+			}
+			if strings.HasSuffix(line, "{") {
+				heads = append(heads, line)
+			}
+			continue
+		}
+		one, guard := oneLine.FindStringSubmatch(line), guardLine.FindStringSubmatch(line)
+		when := open
+		if one != nil {
+			when, line = append(when[:len(when):len(when)], condition{parse(t, one[1]), false}), one[2]
+		}
+		switch m := toC.FindStringSubmatch(line); {
+		case m != nil:
+			all = append(all, store{parse(t, m[1]), max(0, strings.Index("xyzw", m[2])), when})
+		case guard != nil:
+			open = append(open[:len(open):len(open)], condition{parse(t, guard[1]), false})
+		case line == "} else {":
+			last := open[len(open)-1]
+			open = append(open[:len(open)-1:len(open)-1], condition{last.expression, true})
+		case line == "}" && len(open) > 0:
+			open = open[:len(open)-1]
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+func (s *store) runs(env map[string]int) bool {
+	for _, c := range s.when {
+		if (c.in(env) == 0) != c.otherwise {
+			return false
+		}
+	}
+	return true
+}
+
+// The threads write each element of the tile that is in the matrix once, and nothing
+// else: WGSL drops writes beyond a binding only, and what lies beside a tile is
+// another tile or another matrix.
+func TestStoresStayInTile(t *testing.T) {
+	type key struct {
+		tile              planner.Tile
+		patchRows, vector int
+	}
+	of := func(_ planner.Kernel, g Geometry) any { return key{g.Tile, g.PatchRows, g.B.Element} }
+	eachShader(t, of, func(t *testing.T, s Shader) { checkStores(t, s, s.Geometry.B.Element) })
+	for id := range planner.NumFMATiles {
+		k := planner.Kernel{Tile: planner.TileID(id), Fixup: true}
+		t.Run(k.String(), func(t *testing.T) {
+			s, err := Render(k, adapters["nvidia"])
+			require.NoError(t, err)
+			checkStores(t, s, 4)
+		})
+	}
+}
+
+func checkStores(t *testing.T, s Shader, width int) {
+	const ld = 1 << 20
+	source := strings.ReplaceAll(s.Source, "worker.y", "piece")
+	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*|atC\d+`)
+	all := stores(t, source)
+	tile := s.Geometry.Tile
+	for _, edge := range [][2]int{{tile.TM, tile.TN}, {tile.TM - 1, tile.TN}, {tile.TM, tile.TN - 1}, {1, 1}} {
+		written := make([]int, edge[0]*edge[1])
+		for piece := range s.Pieces {
+			for i := range s.Threads {
+				env := map[string]int{"t": i, "piece": piece, "offC": 0, "ldC": ld, "rows": edge[0], "cols": edge[1]}
+				for _, l := range names {
+					env[l.name] = l.value.in(env)
+				}
+				for _, x := range all {
+					if !x.runs(env) {
+						continue
+					}
+					at := x.at.in(env)
+					row, col := at/ld, at%ld
+					if row >= edge[0] || col >= edge[1] || col%width != x.component {
+						t.Fatalf("thread %d writes component %d to row %d, column %d of a tile with %d rows and %d columns",
+							i, x.component, row, col, edge[0], edge[1])
+					}
+					written[row*edge[1]+col]++
+				}
+			}
+		}
+		for i, n := range written {
+			if n != 1 {
+				t.Fatalf("row %d, column %d is written %d times", i/edge[1], i%edge[1], n)
+			}
+		}
+	}
+}
