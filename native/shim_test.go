@@ -169,7 +169,7 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 		if j.exact {
 			err = reference.CheckExact(j.plan.Batch, j.a, j.b, j.c, after)
 		} else {
-			_, err = reference.CheckIn(j.plan.Options.Compute, j.plan.Batch, j.a, j.b, j.c, after)
+			_, err = reference.CheckIn(reference.Arithmetic{Compute: j.plan.Options.Compute}, j.plan.Batch, j.a, j.b, j.c, after)
 		}
 		if err != nil {
 			return fmt.Errorf("%v: %w", j, err)

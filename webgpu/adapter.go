@@ -79,6 +79,8 @@ func (a *adapter) info(index int, maxBinding uint64) driver.Info {
 		Software: a.software,
 		Subgroup: fmt.Sprintf("%d (%s)", lanes, source),
 		Planner:  a.facts(maxBinding),
+		// WGSL leaves it to the device: an H200 through Vulkan does, lavapipe does not.
+		FlushesSubnormals: true,
 	}
 }
 

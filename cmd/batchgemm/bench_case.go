@@ -193,7 +193,7 @@ func (c *benchCase) rival(ctx context.Context, name string) (*contender, error) 
 
 // rows checks a contender's result, which is the same for all its timings.
 func (c *benchCase) rows(m *contender, found []bench.Measurement) []bench.Row {
-	checked, errs, wrong := c.check(m.got, m.largest)
+	checked, errs, wrong := m.on.check(m.got, m.largest)
 	var accuracy *bench.Accuracy
 	if wrong == nil && c.data != "" {
 		accuracy = c.accuracy(c.sample(m.largest), m.got)
@@ -353,8 +353,9 @@ func (c *benchCase) wait(ctx context.Context) error {
 // check compares results with float64: all problems, or the first ones up to an
 // amount of work (see sample), but for the rest of the elements, which pass.
 func (c *benchCase) check(got []float32, largest float64) (checked int, found reference.Errors, wrong error) {
+	how := arithmetic(c.device, c.options.Compute)
 	if largest == 0 {
-		found, wrong = reference.CheckIn(c.options.Compute, c.batch, c.ops.A, c.ops.B, c.ops.C, got)
+		found, wrong = reference.CheckIn(how, c.batch, c.ops.A, c.ops.B, c.ops.C, got)
 		return len(c.batch), found, wrong
 	}
 	sample, after := c.sample(largest), slices.Clone(c.ops.C)
@@ -365,7 +366,7 @@ func (c *benchCase) check(got []float32, largest float64) (checked int, found re
 			copy(after[at:at+p.N], got[at:at+p.N])
 		}
 	}
-	found, wrong = reference.CheckIn(c.options.Compute, sample, c.ops.A, c.ops.B, c.ops.C, after)
+	found, wrong = reference.CheckIn(how, sample, c.ops.A, c.ops.B, c.ops.C, after)
 	return len(sample), found, wrong
 }
 

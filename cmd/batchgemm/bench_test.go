@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -159,7 +160,10 @@ func TestBenchCheck(t *testing.T) {
 	w := &workload.Workload{Batch: batch}
 	ops, err := operands(w)
 	require.NoError(t, err)
-	c := &benchCase{bencher: &bencher{}, batch: batch, ops: ops}
+	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, device.Close()) }()
+	c := &benchCase{bencher: &bencher{device: device}, batch: batch, ops: ops}
 	right := make([]float32, len(ops.C))
 	copy(right, ops.C)
 	for _, p := range batch {

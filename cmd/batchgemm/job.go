@@ -30,6 +30,11 @@ func operands(w *workload.Workload) (*workload.Operands, error) {
 	return ops, nil
 }
 
+// arithmetic is what a device does to numbers in a compute mode.
+func arithmetic(d *dispatch.Device, c planner.Compute) reference.Arithmetic {
+	return reference.Arithmetic{Compute: c, FlushesSubnormals: d.Info().FlushesSubnormals}
+}
+
 // job is a batch on a device, ready to run.
 type job struct {
 	device  *dispatch.Device

@@ -127,7 +127,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	r := newRunResult(w, j, timings)
 	if f.verify {
 		bar.next("verify")
-		found, err := reference.CheckIn(options.Compute, w.Batch, ops.A, ops.B, ops.C, c)
+		found, err := reference.CheckIn(arithmetic(device, options.Compute), w.Batch, ops.A, ops.B, ops.C, c)
 		if err != nil {
 			return fmt.Errorf("%s: wrong result: %w", w.Name, err)
 		}

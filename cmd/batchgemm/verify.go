@@ -150,7 +150,7 @@ func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Wo
 		return err
 	}
 	c.Launches, c.Micros = len(j.plan.Launches), micros(timing.Device)
-	found, err := reference.CheckIn(c.Compute, w.Batch, ops.A, ops.B, ops.C, result)
+	found, err := reference.CheckIn(arithmetic(device, c.Compute), w.Batch, ops.A, ops.B, ops.C, result)
 	if err != nil {
 		return err // the worst is infinite then, which JSON cannot say
 	}

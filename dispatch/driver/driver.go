@@ -45,13 +45,15 @@ type Driver interface {
 
 // Info describes a device.
 type Info struct {
-	Backend  string         `json:"backend"`
-	Index    int            `json:"index"`
-	Name     string         `json:"name"`     // as the driver gives it
-	Driver   string         `json:"driver"`   // driver name and version
-	Software bool           `json:"software"` // runs on the CPU
-	Subgroup string         `json:"subgroup"` // subgroup size and where it was read
-	Planner  planner.Device `json:"planner"`  // facts the planner uses
+	Backend  string `json:"backend"`
+	Index    int    `json:"index"`
+	Name     string `json:"name"`     // as the driver gives it
+	Driver   string `json:"driver"`   // driver name and version
+	Software bool   `json:"software"` // runs on the CPU
+	Subgroup string `json:"subgroup"` // subgroup size and where it was read
+	// FlushesSubnormals: the device may take numbers below 2^-126 for 0.
+	FlushesSubnormals bool           `json:"flushes_subnormals"`
+	Planner           planner.Device `json:"planner"` // facts the planner uses
 }
 
 // Device is an open device. All methods are safe for concurrent use.

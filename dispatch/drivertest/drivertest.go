@@ -49,6 +49,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Mixed", s.testMixed)
 	t.Run("Windows", s.testWindows)
 	t.Run("NonFinite", s.testNonFinite)
+	t.Run("Subnormals", s.testSubnormals)
 	t.Run("Scalars", s.testScalars)
 	t.Run("Extremes", s.testExtremes)
 	t.Run("Empty", s.testEmpty)

@@ -178,9 +178,53 @@ func (s *suite) testNonFinite(t *testing.T) {
 						}
 					}
 				})
-				_, err := reference.Check(b, o.a, o.b, o.c, j.run(t, o))
+				_, err := reference.CheckIn(j.arithmetic(), b, o.a, o.b, o.c, j.run(t, o))
 				require.NoError(t, err, j)
 			})
+		}
+	}
+}
+
+// testSubnormals takes operands, products and results near the smallest normal
+// number: the device computes as it says of itself.
+func (s *suite) testSubnormals(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		a, b, c     float32 // sizes of the elements
+		alpha, beta float32
+	}{
+		{"A", 0x1p-127, 0x1p100, 0, 1, 0},
+		{"B", 0x1p100, 0x1p-127, 0, 1, 0},
+		{"A and B", 0x1p-127, 0x1p-127, 0, 0x1p100, 0},
+		{"products", 0x1p-60, 0x1p-72, 0, 1, 0},
+		{"sums to scale", 0x1p-60, 0x1p-72, 1, 0x1p90, 1},
+		{"C", 0x1p-60, 0x1p-80, 0x1p-127, 1, -0.5},
+		{"C to scale", 0x1p-60, 0x1p-80, 0x1p-127, 1, 0x1p90},
+		{"alpha", 0x1p60, 0x1p60, 1, 0x1p-128, 1},
+		{"beta", 0x1p-60, 0x1p-60, 0x1p30, 1, 0x1p-128},
+		{"results", 0x1p-60, 0x1p-40, 0x1p-90, 0x1p-30, 0x1p-38},
+	} {
+		for _, tile := range append(s.tensorTiles(), "small") {
+			for _, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleSplitK} {
+				t.Run(fmt.Sprintf("%s/%s/%s", c.name, tile, schedule), func(t *testing.T) {
+					b := planner.Batch{{M: 9, N: 20, K: 7}, {M: 17, N: 5, K: 500, TransA: true}, {M: 5, N: 7, K: 300, TransB: true}}
+					for i := range b {
+						b[i].Alpha, b[i].Beta = c.alpha, c.beta
+					}
+					j := s.prepare(t, b, narrow, planner.Options{Tile: tile, Schedule: schedule}, manyUnits)
+					o := fill(b, j.lens, uniform(8))
+					for i, size := range []float32{c.a, c.b, c.c} {
+						operand := [][]float32{o.a, o.b, o.c}[i]
+						for at := range operand {
+							if operand[at] != canary {
+								operand[at] *= size
+							}
+						}
+					}
+					_, err := reference.CheckIn(j.arithmetic(), b, o.a, o.b, o.c, j.run(t, o))
+					require.NoError(t, err, j)
+				})
+			}
 		}
 	}
 }
@@ -268,7 +312,7 @@ func (s *suite) testExtremes(t *testing.T) {
 				for i := range o.b {
 					o.b[i] *= c.b
 				}
-				_, err := reference.Check(b, o.a, o.b, o.c, j.run(t, o))
+				_, err := reference.CheckIn(j.arithmetic(), b, o.a, o.b, o.c, j.run(t, o))
 				require.NoError(t, err, j)
 			})
 		}

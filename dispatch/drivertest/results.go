@@ -94,7 +94,7 @@ func (s *suite) compute(p driver.Program, buffers [3]driver.Buffer, o operands) 
 func (j *job) check(t *testing.T, seed uint64) {
 	t.Helper()
 	o := fill(j.batch, j.lens, uniform(seed))
-	_, err := reference.CheckIn(j.plan.Options.Compute, j.batch, o.a, o.b, o.c, j.run(t, o))
+	_, err := reference.CheckIn(j.arithmetic(), j.batch, o.a, o.b, o.c, j.run(t, o))
 	require.NoError(t, err, j)
 	o = fill(j.batch, j.lens, integers(seed))
 	require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, j.run(t, o)), j)
@@ -107,6 +107,11 @@ func (j *job) String() string {
 		fmt.Fprintf(&s, "launch %d: %+v, workers [%d, %d)\n", i, l.Kernel, l.First, l.First+l.Count)
 	}
 	return s.String()
+}
+
+// arithmetic is what the device does to numbers in the plan's compute mode.
+func (j *job) arithmetic() reference.Arithmetic {
+	return reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.suite.device.Info().FlushesSubnormals}
 }
 
 // some reports whether a launch of the plan has the property.

@@ -68,31 +68,61 @@ func (m *Mismatch) Error() string {
 //   - beta*C passes a multiplication and an addition, and one more for each
 //     launch that accumulates in C: 4*u of |beta*C| for up to three launches.
 //   - Twice that, for the terms of higher order and the rounding of the result.
-//   - Operations may flush subnormal numbers (WGSL allows it): 2^-126 each.
+//   - Below 2^-126 numbers are spaced by 2^-149, whatever their size: an error of
+//     as much for each of K products and their K sums, times |alpha|, and for the
+//     products with alpha and beta and the sums in C, 8 in three launches. That is
+//     (2K+8) * 2^-149 * max(1, |alpha|).
 //
 // NaN and Inf must come out where the float64 result has them. An element whose
 // terms are finite but add up to more than float32 holds is not judged.
 func Check(b planner.Batch, x, y, before, after []float32) (worst float64, err error) {
-	found, err := check(b, x, y, before, after, 1.0/(1<<24))
+	found, err := CheckIn(Arithmetic{}, b, x, y, before, after)
 	return found.Worst, err
 }
 
-// CheckIn is Check with the bound of a compute mode, and says how the errors are
-// distributed. In ComputeTF32 operands are rounded to 11 bits.
-func CheckIn(c planner.Compute, b planner.Batch, x, y, before, after []float32) (Errors, error) {
-	if c == planner.ComputeTF32 {
-		return check(b, x, y, before, after, 1.0/(1<<11))
+// Arithmetic is how a device computes in float32; the zero value is as IEEE says.
+type Arithmetic struct {
+	// Compute: in ComputeTF32 operands are rounded to 11 bits, u is 2^-11. Below
+	// 2^-126 they have fewer, and are taken as lost, as next.
+	Compute planner.Compute
+
+	// FlushesSubnormals: operations may take numbers below 2^-126 for 0, and give 0
+	// for such a result (driver.Info). Each of the results above then errs by
+	// 2^-126 in place of 2^-149, and to the bound comes what can be lost at once:
+	//
+	//	|alpha| * sum of those |a|*|b| in which a or b is below 2^-126
+	//	|alpha| * sum|a|*|b|, if alpha is
+	//	|beta*C|, if beta or C is
+	FlushesSubnormals bool
+}
+
+// CheckIn is Check with the bound of a device's arithmetic, and says how the errors
+// are distributed.
+func CheckIn(how Arithmetic, b planner.Batch, x, y, before, after []float32) (Errors, error) {
+	l := limits{unit: 0x1p-24, tiny: 0x1p-149, flushes: how.FlushesSubnormals}
+	if how.Compute == planner.ComputeTF32 {
+		l.unit, l.flushes = 0x1p-11, true
 	}
-	return check(b, x, y, before, after, 1.0/(1<<24))
+	if l.flushes {
+		l.tiny = smallest
+	}
+	return check(b, x, y, before, after, l)
 }
 
 // CheckExact is Check with a bound of zero, for operands whose results are exact.
 func CheckExact(b planner.Batch, x, y, before, after []float32) error {
-	_, err := check(b, x, y, before, after, 0)
+	_, err := check(b, x, y, before, after, limits{})
 	return err
 }
 
-func check(b planner.Batch, x, y, before, after []float32, unit float64) (Errors, error) {
+// limits are what the bound of an error is made of: relative to the terms, and for
+// each operation.
+type limits struct {
+	unit, tiny float64
+	flushes    bool
+}
+
+func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, error) {
 	type verdict struct {
 		found Errors
 		wrong *Mismatch
@@ -100,7 +130,7 @@ func check(b planner.Batch, x, y, before, after []float32, unit float64) (Errors
 	parts := split(b)
 	verdicts := make([]verdict, len(parts))
 	each(parts, func(i int) {
-		verdicts[i].found, verdicts[i].wrong = checkProblem(&parts[i].Problem, x, y, before, after, unit)
+		verdicts[i].found, verdicts[i].wrong = checkProblem(&parts[i].Problem, x, y, before, after, l)
 	})
 	var all Errors
 	for i, v := range verdicts {
@@ -116,10 +146,18 @@ func check(b planner.Batch, x, y, before, after []float32, unit float64) (Errors
 }
 
 // checkProblem compares C row by row.
-func checkProblem(p *planner.Problem, x, y, before, after []float32, unit float64) (found Errors, wrong *Mismatch) {
-	sum, size := make([]float64, p.N), make([]float64, p.N)
+func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (found Errors, wrong *Mismatch) {
+	sum, size, lost := make([]float64, p.N), make([]float64, p.N), make([]float64, p.N)
+	flushes := l.flushes && hasSubnormals(p, x, y)
+	alpha := 0.0 // without a product it has no part
+	if p.K > 0 {
+		alpha = math.Abs(float64(p.Alpha))
+	}
 	for i := range p.M {
 		products(p, i, x, y, sum, size)
+		if flushes {
+			flushed(p, i, x, y, size, lost)
+		}
 		for j := range p.N {
 			at := p.C.Offset + i*p.C.LD + j
 			want, scaled := sum[j], 0.0
@@ -127,9 +165,9 @@ func checkProblem(p *planner.Problem, x, y, before, after []float32, unit float6
 				scaled = float64(p.Beta) * float64(before[at])
 				want += scaled
 			}
-			bound := 2 * unit * (float64(p.K+2)*size[j] + 4*math.Abs(scaled))
-			if unit > 0 {
-				bound += float64(p.K+2) * 0x1p-126 * max(1, math.Abs(float64(p.Alpha)))
+			bound := 2*l.unit*(float64(p.K+2)*size[j]+4*math.Abs(scaled)) + l.tiny*float64(2*p.K+8)*max(1, alpha) + lost[j]
+			if l.flushes && (subnormal(p.Beta) || subnormal(before[at])) {
+				bound += math.Abs(scaled)
 			}
 			ratio := deviation(float64(after[at]), want, bound, size[j]+math.Abs(scaled))
 			if !(ratio <= 1) {

@@ -170,7 +170,7 @@ func TestErrors(t *testing.T) {
 		require.Equal(t, Errors{max(0.6, tc.fraction), e.Counts}, sum)
 	}
 	b, x, y, before, after := batch()
-	found, err := CheckIn(planner.ComputeF32, b, x, y, before, after)
+	found, err := CheckIn(Arithmetic{Compute: planner.ComputeF32}, b, x, y, before, after)
 	require.NoError(t, err)
 	total := int64(0)
 	for _, n := range found.Counts {

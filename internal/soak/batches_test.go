@@ -97,7 +97,7 @@ func newJob(rng *rand.Rand, c choice) *job {
 
 // check compares C after the first run.
 func (j *job) check(got []float32) error {
-	_, err := reference.CheckIn(j.compute, j.batch, j.host[0], j.host[1], j.host[2], got)
+	_, err := reference.CheckIn(reference.Arithmetic{Compute: j.compute}, j.batch, j.host[0], j.host[1], j.host[2], got)
 	return err
 }
 
