@@ -252,7 +252,9 @@ func (b *buffer) Close() error {
 	}
 	delete(d.buffers, b)
 	b.free()
-	C.gpu_poll(d.gpu, math.MaxUint64, 1) // released memory is freed in a poll
+	// Released memory is freed in a poll. A GPU that is lost there is no error of a
+	// buffer that is gone.
+	d.collect(math.MaxUint64, 1)
 	return nil
 }
 

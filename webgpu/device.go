@@ -101,7 +101,9 @@ func openDevice(info driver.Info, maxBinding uint64) (*device, error) {
 	}
 	d.gpu = C.gpu_new(ref(handle), ref(d.queue))
 	if d.gpu == nil {
-		d.free()
+		d.queue.Release()
+		d.handle.Release()
+		release(instance, adapters)
 		return nil, driver.ErrOutOfMemory
 	}
 	if err := d.selfTest(); err != nil {
@@ -155,6 +157,9 @@ func (d *device) lose(reason string) error {
 // check returns the error of a call of the binding: what the call returned, or
 // what arrived at the error callback meanwhile.
 func (d *device) check(op string, err error) error {
+	if d.gpu.lost != 0 {
+		return d.lose(op + ": " + C.GoString(&d.gpu.message[0]))
+	}
 	if err == nil && d.gpu.errors > 0 {
 		err = errors.New(C.GoString(&d.gpu.message[0]))
 	}
@@ -235,14 +240,17 @@ func (d *device) Close() error {
 		d.mu.Unlock()
 		pause(spinTime)
 		d.mu.Lock()
-		C.gpu_poll(d.gpu, C.uint64_t(d.submitted), pollTurns)
+		if d.collect(d.submitted, pollTurns) != nil {
+			d.state = nil
+			return d.check("close", nil)
+		}
 	}
-	d.free()
-	return nil
+	return d.free()
 }
 
-// free releases everything of an idle device.
-func (d *device) free() {
+// free releases everything of an idle device. It fails when the GPU is lost
+// meanwhile.
+func (d *device) free() error {
 	for p := range d.programs {
 		p.sets.Clear()
 	}
@@ -256,11 +264,16 @@ func (d *device) free() {
 		s.handle.Release()
 	}
 	d.clock.free()
-	d.queue.Release()
-	d.handle.Release()
+	d.programs, d.buffers, d.pipelines, d.staging = nil, nil, nil, nil
+	C.gpu_release(d.gpu)
+	if d.gpu.lost != 0 {
+		d.state = nil
+		return d.check("close", nil)
+	}
 	release(d.instance, d.adapters)
 	C.free(unsafe.Pointer(d.gpu))
-	d.programs, d.buffers, d.pipelines, d.staging, d.gpu = nil, nil, nil, nil, nil
+	d.gpu = nil
+	return nil
 }
 
 func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }

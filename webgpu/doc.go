@@ -13,9 +13,8 @@
 //     return. The shim calls the C functions with memory of its own (shim.c).
 //   - Error scopes are one stack a device. A mutex is held around every call.
 //   - Errors in Submit, Poll and GetMappedRange, zero binding sizes and empty
-//     shaders abort the process. Everything is validated before such a call. A
-//     GPU that the driver declares lost in the middle of a submission still
-//     aborts: that error cannot be caught.
+//     shaders abort the process. Everything is validated before such a call; what
+//     is left is the loss of the GPU, see below.
 //   - A shader with more workgroup memory than the limit is accepted and never
 //     ends. It is refused here, and every wait has a deadline after which the
 //     device is lost for good and its memory is abandoned, not freed.
@@ -25,4 +24,26 @@
 //
 // Devices live in an instance of their own, because the binding destroys a
 // device only together with its instance.
+//
+// # A GPU that is lost
+//
+// A driver that crashed, hung for seconds or was updated, a laptop's GPU that was
+// switched off: the driver says so in the middle of a submission or a wait, and
+// wgpu panics, which would abort the process.
+//
+// On Linux the shim takes the panic (guard_linux.c). The call returns
+// driver.ErrDeviceLost, and so do all later ones on that device; its memory is
+// abandoned. Other devices work on, and the GPU can be opened again. wgpu writes a
+// few lines to stderr before, which it has no setting for.
+//
+// On macOS and Windows the process ends. So it does on Linux if a driver reports the
+// loss where its specification knows of none, such as an allocation, and if the
+// driver itself crashes. A program that must outlive that runs its batches in
+// another process.
+//
+// # The log
+//
+// What wgpu logs, its warnings and errors, goes to driver.Logger, which is silent
+// unless the program sets one. What a Vulkan driver or loader writes to stderr by
+// itself (Mesa with MESA_DEBUG, the loader with VK_LOADER_DEBUG) stays there.
 package webgpu

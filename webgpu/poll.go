@@ -55,8 +55,17 @@ func (d *device) poll(n uint64) (bool, error) {
 		return false, err
 	}
 	defer d.mu.Unlock()
-	C.gpu_poll(d.gpu, C.uint64_t(n), pollTurns)
-	return uint64(d.gpu.done) >= n, nil
+	err := d.collect(n, pollTurns)
+	return uint64(d.gpu.done) >= n, err
+}
+
+// collect takes note of finished work, until n submissions are done.
+func (d *device) collect(n uint64, turns int) error {
+	C.gpu_poll(d.gpu, C.uint64_t(n), C.int(turns))
+	if d.gpu.lost != 0 {
+		return d.check("wait", nil)
+	}
+	return nil
 }
 
 // lockQueue takes the mutex when there is room for another submission.

@@ -32,8 +32,14 @@ void wgpuQueueSubmit(handle, size_t, const handle *);
 void wgpuQueueOnSubmittedWorkDone(handle, status_callback, void *);
 void wgpuBufferMapAsync(handle, uint32_t mode, size_t offset, size_t size, status_callback, void *);
 uint64_t wgpuBufferGetSize(handle);
+void wgpuSetLogCallback(void (*)(uint32_t level, const char *message, void *userdata), void *);
+void wgpuSetLogLevel(uint32_t level);
+void wgpuQueueRelease(handle);
+void wgpuDeviceRelease(handle);
 
-enum { MAP_READ = 1 };
+enum { MAP_READ = 1, LOG_WARN = 2 };
+
+void webgpuLogged(uint32_t level, char *message); // log.go
 
 static void failed(uint32_t type, const char *message, void *userdata) {
 	gpu *g = userdata;
@@ -74,16 +80,34 @@ static void record_pass(handle encoder, const gpu_dispatch *list, size_t n) {
 	wgpuComputePassEncoderRelease(pass);
 }
 
-int gpu_submit(gpu *g, const handle *clears, size_t nclears,
-               const gpu_dispatch *list, size_t n, gpu_copy copy) {
-	gpu_forget(g);
+// call runs a function that asks the GPU something.
+static void call(gpu *g, void (*function)(void *), void *argument) {
+	if (!g->lost && guard(function, argument)) {
+		g->lost = 1;
+		failed(0, "wgpu gave up, for a reason that it wrote to stderr", g);
+	}
+}
+
+struct submission {
+	gpu *g;
+	const handle *clears;
+	size_t nclears;
+	const gpu_dispatch *list;
+	size_t n;
+	gpu_copy copy;
+};
+
+static void submit(void *argument) {
+	struct submission *s = argument;
+	gpu *g = s->g;
+	gpu_copy copy = s->copy;
 	handle encoder = wgpuDeviceCreateCommandEncoder(g->device, NULL);
-	for (size_t i = 0; i < nclears; i++)
-		wgpuCommandEncoderClearBuffer(encoder, clears[i], 0, wgpuBufferGetSize(clears[i]));
+	for (size_t i = 0; i < s->nclears; i++)
+		wgpuCommandEncoderClearBuffer(encoder, s->clears[i], 0, wgpuBufferGetSize(s->clears[i]));
 	if (copy.queries)
 		wgpuCommandEncoderWriteTimestamp(encoder, copy.queries, 0);
-	if (n)
-		record_pass(encoder, list, n);
+	if (s->n)
+		record_pass(encoder, s->list, s->n);
 	if (copy.queries) {
 		wgpuCommandEncoderWriteTimestamp(encoder, copy.queries, 1);
 		wgpuCommandEncoderResolveQuerySet(encoder, copy.queries, 0, 2, copy.resolved, 0);
@@ -91,42 +115,93 @@ int gpu_submit(gpu *g, const handle *clears, size_t nclears,
 	if (copy.source)
 		wgpuCommandEncoderCopyBufferToBuffer(encoder, copy.source, copy.offset, copy.destination, 0, copy.size);
 	handle commands = wgpuCommandEncoderFinish(encoder, NULL);
-	// Submitting invalid commands aborts.
+	// Submitting invalid commands panics.
 	if (!g->errors) {
 		wgpuQueueSubmit(g->queue, 1, &commands);
 		wgpuQueueOnSubmittedWorkDone(g->queue, finished, g);
 	}
 	wgpuCommandBufferRelease(commands);
 	wgpuCommandEncoderRelease(encoder);
-	return g->errors ? 1 : 0;
+}
+
+int gpu_submit(gpu *g, const handle *clears, size_t nclears,
+               const gpu_dispatch *list, size_t n, gpu_copy copy) {
+	struct submission s = {g, clears, nclears, list, n, copy};
+	gpu_forget(g);
+	call(g, submit, &s);
+	return g->errors || g->lost;
+}
+
+struct wait {
+	gpu *g;
+	uint64_t wanted;
+	int turns;
+};
+
+static void poll(void *argument) {
+	struct wait *w = argument;
+	while (w->g->done < w->wanted && w->turns-- > 0)
+		wgpuDevicePoll(w->g->device, false, NULL);
 }
 
 void gpu_poll(gpu *g, uint64_t wanted, int turns) {
-	while (g->done < wanted && turns-- > 0)
-		wgpuDevicePoll(g->device, false, NULL);
+	struct wait w = {g, wanted, turns};
+	call(g, poll, &w);
+}
+
+enum { PENDING = -1, MAP_TURNS = 100 };
+
+struct map {
+	gpu *g;
+	handle buffer;
+	size_t size;
+	int *status;
+};
+
+static void map(void *argument) {
+	struct map *m = argument;
+	wgpuBufferMapAsync(m->buffer, MAP_READ, 0, m->size, mapped, m->status);
+	// The buffer is idle, so that the first poll answers.
+	for (int i = 0; i < MAP_TURNS && *m->status == PENDING && !m->g->errors; i++)
+		wgpuDevicePoll(m->g->device, false, NULL);
 }
 
 int gpu_map(gpu *g, handle buffer, size_t size) {
-	enum { PENDING = -1, TURNS = 100 };
-	int *status = malloc(sizeof *status);
+	struct map m = {g, buffer, size, malloc(sizeof *m.status)};
 	gpu_forget(g);
-	if (!status) {
+	if (!m.status) {
 		failed(0, "no memory for a map status", g);
 		return 1;
 	}
-	*status = PENDING;
-	wgpuBufferMapAsync(buffer, MAP_READ, 0, size, mapped, status);
-	// The buffer is idle, so that the first poll answers.
-	for (int i = 0; i < TURNS && *status == PENDING && !g->errors; i++)
-		wgpuDevicePoll(g->device, false, NULL);
-	int result = *status;
+	*m.status = PENDING;
+	call(g, map, &m);
+	int result = *m.status;
 	if (result != PENDING)
-		free(status); // else the library may still write to it
+		free(m.status); // else the library may still write to it
 	if (result != 0 && !g->errors)
 		failed(0, result == PENDING ? "mapping an idle buffer does not end" : "mapping failed", g);
 	return result;
 }
 
+static void release(void *argument) {
+	gpu *g = argument;
+	wgpuQueueRelease(g->queue);
+	wgpuDeviceRelease(g->device); // which package wgpu holds for the queue
+	wgpuDeviceRelease(g->device);
+}
+
+void gpu_release(gpu *g) { call(g, release, g); }
+
 uint64_t gpu_buffer_size(handle buffer) { return wgpuBufferGetSize(buffer); }
+
+static void logged(uint32_t level, const char *message, void *userdata) {
+	(void)userdata;
+	webgpuLogged(level, (char *)message);
+}
+
+void gpu_log(void) {
+	wgpuSetLogCallback(logged, NULL);
+	wgpuSetLogLevel(LOG_WARN);
+}
 
 void gpu_pause(unsigned microseconds) { usleep(microseconds); }

@@ -15,7 +15,13 @@ typedef struct {
 	uint64_t done;     // finished submissions since gpu_new
 	uint32_t errors;   // since the last gpu_forget
 	char message[512]; // of the first of them
+	uint32_t lost;     // the library panicked: no call may follow
 } gpu;
+
+// guard calls a function, and returns 1 if it ended by a panic of the library,
+// which is how that tells of a lost GPU; where it cannot (macOS, Windows), the
+// panic ends the process.
+int guard(void (*call)(void *), void *argument);
 
 // gpu_new returns the state of a device and catches its errors, which would
 // abort the process otherwise.
@@ -35,6 +41,8 @@ typedef struct {
 	uint64_t offset, size;
 } gpu_copy;
 
+// The calls below do nothing once g is lost.
+
 // gpu_submit queues one submission: fills buffers with zeros, then runs the
 // dispatches in one pass, each after the one before it, then copies. It returns
 // 0, or nothing was queued and g has an error.
@@ -49,7 +57,13 @@ void gpu_poll(gpu *g, uint64_t wanted, int turns);
 // buffer, which must be abandoned.
 int gpu_map(gpu *g, handle buffer, size_t size);
 
+// gpu_release releases an idle device and its queue.
+void gpu_release(gpu *g);
+
 uint64_t gpu_buffer_size(handle buffer);
+
+// gpu_log sends the library's warnings and errors to Go's webgpuLogged.
+void gpu_log(void);
 
 // gpu_pause sleeps, without the mutex. Go's timers round up to 1 ms when the process is idle.
 void gpu_pause(unsigned microseconds);

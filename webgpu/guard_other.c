@@ -1,0 +1,5 @@
+//go:build cgo && (darwin || (windows && amd64))
+
+#include "shim.h"
+
+int guard(void (*call)(void *), void *argument) { call(argument); return 0; }

@@ -1,0 +1,44 @@
+//go:build cgo && linux && amd64
+
+package webgpu
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// Where there is no driver, the library warns. Its warning goes to the logger alone.
+func TestLogWithoutDriver(t *testing.T) {
+	const inChild = "WEBGPU_LOG_CHILD"
+	if os.Getenv(inChild) != "" {
+		if os.Getenv(inChild) == "logger" {
+			driver.SetLogger(slog.New(slog.NewTextHandler(os.Stdout, nil)))
+		}
+		_, err := Driver().Devices()
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		return
+	}
+	for child, want := range map[string]string{"logger": "level=WARN", "silent": ""} {
+		t.Run(child, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestLogWithoutDriver$")
+			cmd.Env = append(os.Environ(), inChild+"="+child, "VK_DRIVER_FILES=/nonexistent", "VK_ICD_FILENAMES=/nonexistent")
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			require.NoError(t, cmd.Run(), "%s%s", &stdout, &stderr)
+			require.Empty(t, stderr.String())
+			if want == "" {
+				require.NotContains(t, stdout.String(), "level=")
+				return
+			}
+			require.Contains(t, stdout.String(), want)
+			require.Contains(t, stdout.String(), "backend=webgpu")
+		})
+	}
+}

@@ -1,0 +1,37 @@
+//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Lavapipe ends all loops of a thread after 65535 turns without an error. The
+// schedules that give a worker parts of many tiles keep below that, although the
+// places of the device are too few for the work.
+func TestManyTilesLongerThanLavapipeAllows(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	facts := d.info.Planner
+	facts.ComputeUnits = 1
+	problems := make([]planner.Problem, 24)
+	for i := range problems {
+		problems[i] = gemm(4, 5, 40_000)
+	}
+	k := newTask(t, problems...)
+	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
+	for _, schedule := range planner.Schedules() {
+		plan, err := planner.New(&facts, k.batch, planner.Options{Tile: "tiny-k4", Schedule: schedule})
+		require.NoError(t, err)
+		p, err := d.Prepare(t.Context(), plan)
+		require.NoError(t, err)
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: a, B: b, C: c}}))
+		t.Log(schedule)
+		requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, c, len(k.c)))
+		require.NoError(t, p.Close())
+	}
+}
