@@ -26,9 +26,18 @@
  * Processes. The library runs threads of its own (it is written in Go), and a
  * child of fork() has none of them: there every call returns BG_ERR_FORKED. Start
  * processes by fork() and exec, or before this library is loaded. It cannot be
- * unloaded: dlclose does nothing. It installs handlers of SIGSEGV, SIGBUS, SIGFPE,
- * SIGPIPE and SIGURG, which pass on what does not come from Go to the handlers that
- * were there before.
+ * unloaded: dlclose does nothing.
+ *
+ * Signals. Handlers need no SA_ONSTACK, with exceptions below. Since they would run on
+ * the small stacks of Go, the library's threads block signals, and so does a thread
+ * while it is in a call. A signal to the process that no other thread takes is handled
+ * within about 10 ms by a thread of the library with a large stack, unless the calling
+ * thread blocks it; a signal to the calling thread waits until the call ends. Go does
+ * not let its threads block SIGCHLD, SIGPROF, SIGSTKFLT and signal 34 (SIGRTMIN of
+ * glibc): without SA_ONSTACK, handlers of these can crash the process. The library
+ * installs handlers of SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG, which pass on what
+ * does not come from Go to the handlers that were there before. A handler that
+ * replaces one of them needs SA_ONSTACK, and calls what it replaces.
  *
  * Pointers are used during the call only, except those of bg_buffer_wrap.
  */

@@ -1,8 +1,9 @@
 //go:build cgo && linux && (amd64 || arm64)
 
-// The functions of batchgemm.h. Each enters Go, unless the process was forked, and
-// hands on no pointer to an empty array: that may be any number, and Go may end the
-// process when it finds a number below 4096 where its stack has a pointer.
+// The functions of batchgemm.h. Each enters Go, unless the process was forked, with
+// signals blocked, and hands on no pointer to an empty array: that may be any number,
+// and Go may end the process when it finds a number below 4096 where its stack has a
+// pointer.
 
 #include "internal.h"
 
@@ -21,9 +22,33 @@ static volatile int forked;
 
 static void after_fork(void) { forked = 1; }
 
+// A handler without SA_ONSTACK runs on the stack of what it interrupts, and those of
+// goroutines have no room for it. So Go runs with signals blocked, but for the ones
+// that it needs itself: SIGURG stops goroutines, the others come from instructions.
+static sigset_t in_go;
+static const int needed_by_go[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGURG};
+
+static sigset_t while_loading;
+
+// Go starts its first thread in a constructor without a priority, that is behind this
+// one, and before those of the C files. Its threads inherit the mask, except that Go
+// unblocks SIGCHLD, SIGPROF and signals 16 and 34.
+__attribute__((constructor(101))) static void block_signals(void) {
+	sigfillset(&in_go);
+	for (size_t i = 0; i < sizeof needed_by_go / sizeof *needed_by_go; i++) sigdelset(&in_go, needed_by_go[i]);
+	pthread_sigmask(SIG_SETMASK, &in_go, &while_loading);
+}
+
 __attribute__((constructor)) static void start(void) {
+	pthread_sigmask(SIG_SETMASK, &while_loading, NULL);
 	has_key = pthread_key_create(&last_error, free) == 0;
 	pthread_atfork(NULL, NULL, after_fork);
+}
+
+void capi_handle_signals(const sigset_t *mask) {
+	sigset_t before;
+	pthread_sigmask(SIG_SETMASK, mask, &before);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void capi_set_error(char *text) {
@@ -44,57 +69,65 @@ static bg_status refuse(void) {
 	return BG_ERR_FORKED;
 }
 
-#define ENTER(call) (forked ? refuse() : (call))
+#define ENTER(call)                                     \
+	do {                                                \
+		if (forked) return refuse();                    \
+		sigset_t mask;                                  \
+		pthread_sigmask(SIG_SETMASK, &in_go, &mask);    \
+		bg_status status = (call);                      \
+		pthread_sigmask(SIG_SETMASK, &mask, NULL);      \
+		return status;                                  \
+	} while (0)
 #define ARRAY(pointer, length) ((length) > 0 ? (pointer) : NULL)
 
 bg_status bg_open(const char *backend, int32_t index, bg_device *device) {
-	return ENTER(goOpen((char *)backend, index, device));
+	ENTER(goOpen(&mask, (char *)backend, index, device));
 }
 
 bg_status bg_open_on_stream(bg_device device, uintptr_t stream, bg_device *opened) {
-	return ENTER(goOpenOnStream(device, stream, opened));
+	ENTER(goOpenOnStream(&mask, device, stream, opened));
 }
 
 bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *needed) {
-	return ENTER(goDeviceInfo(device, text, size, needed));
+	ENTER(goDeviceInfo(&mask, device, text, size, needed));
 }
 
 bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options, bg_plan *plan) {
-	return ENTER(goPlanNew(device, (bg_problem *)ARRAY(problems, count), count, (char *)options, plan));
+	ENTER(goPlanNew(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, plan));
 }
 
 bg_status bg_plan_explain(bg_plan plan, char *text, size_t size, size_t *needed) {
-	return ENTER(goPlanExplain(plan, text, size, needed));
+	ENTER(goPlanExplain(&mask, plan, text, size, needed));
 }
 
 bg_status bg_prepare(bg_device device, bg_plan plan, bg_program *program) {
-	return ENTER(goPrepare(device, plan, program));
+	ENTER(goPrepare(&mask, device, plan, program));
 }
 
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer) {
-	return ENTER(goBufferNew(device, count, buffer));
+	ENTER(goBufferNew(&mask, device, count, buffer));
 }
 
 bg_status bg_buffer_wrap(bg_device device, uintptr_t address, int64_t count, bg_buffer *buffer) {
-	return ENTER(goBufferWrap(device, address, count, buffer));
+	ENTER(goBufferWrap(&mask, device, address, count, buffer));
 }
 
 bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const float *src, int64_t count, int64_t timeout_ms) {
-	return ENTER(goBufferWrite(buffer, offset, (float *)ARRAY(src, count), count, timeout_ms));
+	ENTER(goBufferWrite(&mask, buffer, offset, (float *)ARRAY(src, count), count, timeout_ms));
 }
 
 bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, float *dst, int64_t count, int64_t timeout_ms) {
-	return ENTER(goBufferRead(buffer, offset, ARRAY(dst, count), count, timeout_ms));
+	ENTER(goBufferRead(&mask, buffer, offset, ARRAY(dst, count), count, timeout_ms));
 }
 
-bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c) { return ENTER(goRun(program, a, b, c)); }
+bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c) { ENTER(goRun(&mask, program, a, b, c)); }
 
-bg_status bg_wait(bg_device device, int64_t timeout_ms) { return ENTER(goWait(device, timeout_ms)); }
+bg_status bg_wait(bg_device device, int64_t timeout_ms) { ENTER(goWait(&mask, device, timeout_ms)); }
 
 bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, const float *a, int64_t len_a,
 	const float *b, int64_t len_b, float *c, int64_t len_c, int64_t timeout_ms) {
-	return ENTER(goGEMM(device, (bg_problem *)ARRAY(problems, count), count, (float *)ARRAY(a, len_a), len_a,
+	ENTER(goGEMM(&mask, device, (bg_problem *)ARRAY(problems, count), count, (float *)ARRAY(a, len_a), len_a,
 		(float *)ARRAY(b, len_b), len_b, ARRAY(c, len_c), len_c, timeout_ms));
 }
 
-bg_status bg_close(uint64_t handle) { return ENTER(goClose(handle)); }
+bg_status bg_close(uint64_t handle) { ENTER(goClose(&mask, handle)); }

@@ -52,12 +52,18 @@ func library(t *testing.T) string {
 // compile makes a program that finds the library where it was built.
 func compile(t *testing.T, compiler, source string, flags ...string) string {
 	t.Helper()
+	dir := library(t)
+	return compileAlone(t, compiler, source, append(flags, "-I", dir, "-L", dir, "-lbatchgemm", "-ldl", "-Wl,-rpath,"+dir)...)
+}
+
+// compileAlone makes a program without the library.
+func compileAlone(t *testing.T, compiler, source string, flags ...string) string {
+	t.Helper()
 	if _, err := exec.LookPath(compiler); err != nil {
 		t.Skip(err)
 	}
-	dir, program := library(t), filepath.Join(t.TempDir(), "program")
-	args := append(flags, "-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-I", dir, "-o", program, source,
-		"-L", dir, "-lbatchgemm", "-lm", "-lpthread", "-ldl", "-Wl,-rpath,"+dir)
+	program := filepath.Join(t.TempDir(), "program")
+	args := append([]string{"-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-o", program, source, "-lm", "-lpthread"}, flags...)
 	out, err := exec.Command(compiler, args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return program
@@ -88,7 +94,7 @@ func sanitize(t *testing.T) {
 }
 
 func TestPrograms(t *testing.T) {
-	for _, name := range []string{"gemm", "program", "errors", "threads", "fork"} {
+	for _, name := range []string{"gemm", "program", "errors", "threads", "fork", "signals"} {
 		source := filepath.Join("testdata", name+".c")
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, "ok\n", run(t, nil, compile(t, "gcc", source, "-std=c99")))
@@ -105,6 +111,11 @@ func TestPrograms(t *testing.T) {
 		out := run(t, []string{"BATCHGEMM_BACKEND=cpu"}, compile(t, "gcc", "../examples/c/gemm.c", "-std=c99"))
 		require.Equal(t, strings.Repeat("4 5 10 11, 10 20 30\n", 2), out)
 	})
+}
+
+// The C half of the library, with C functions in place of those of Go.
+func TestEntry(t *testing.T) {
+	require.Equal(t, "ok\n", run(t, nil, compileAlone(t, "gcc", "testdata/entry.c", "-std=c99", "-Wno-unused-parameter", "-I", ".", "-I", "testdata/stub")))
 }
 
 // The library and the program share a libcuda that runs on the CPU.
@@ -139,16 +150,34 @@ func TestSymbols(t *testing.T) {
 			require.Equal(t, "BATCHGEMM_"+abiVersion(t, "batchgemm.h", `define BG_ABI_VERSION (\d+)`), s.Name)
 		}
 	}
+	slices.Sort(shown)
+	require.Equal(t, declared(t), shown)
+}
+
+// declared lists the functions of the header.
+func declared(t *testing.T) (names []string) {
+	t.Helper()
 	header, err := os.ReadFile("batchgemm.h")
 	require.NoError(t, err)
-	var declared []string
 	for _, m := range regexp.MustCompile(`(?m)^[a-z][a-z0-9_ ]* \*?(bg_\w+)\(`).FindAllSubmatch(header, -1) {
-		declared = append(declared, string(m[1]))
+		names = append(names, string(m[1]))
 	}
-	slices.Sort(declared)
-	slices.Sort(shown)
-	require.Equal(t, declared, shown)
-	require.Greater(t, len(shown), 10)
+	require.Greater(t, len(names), 10)
+	slices.Sort(names)
+	return names
+}
+
+// Tests that are about every function call every function.
+func TestCallAll(t *testing.T) {
+	text, err := os.ReadFile("testdata/check.h")
+	require.NoError(t, err)
+	called := regexp.MustCompile(`CHECK\((bg_\w+)\(.*\) == want\)`).FindAllSubmatch(text, -1)
+	names := []string{"bg_abi_version", "bg_last_error"} // these do not enter Go
+	for _, m := range called {
+		names = append(names, string(m[1]))
+	}
+	slices.Sort(names)
+	require.Equal(t, declared(t), names)
 }
 
 func abiVersion(t *testing.T, file, pattern string) string {

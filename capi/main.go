@@ -24,8 +24,8 @@ func main() {} // a library has none; go build wants one
 const anyDevice = -1
 
 //export goOpen
-func goOpen(backend *C.char, index C.int32_t, out *C.bg_device) C.bg_status {
-	return call(func() error {
+func goOpen(mask *C.sigset_t, backend *C.char, index C.int32_t, out *C.bg_device) C.bg_status {
+	return call(mask, func() error {
 		return create(out, "device", 0, func() (object, error) {
 			options := []dispatch.Option{dispatch.WithBackend(C.GoString(backend))}
 			if index != anyDevice {
@@ -37,8 +37,8 @@ func goOpen(backend *C.char, index C.int32_t, out *C.bg_device) C.bg_status {
 }
 
 //export goOpenOnStream
-func goOpenOnStream(device C.bg_device, stream C.uintptr_t, out *C.bg_device) C.bg_status {
-	return call(func() error {
+func goOpenOnStream(mask *C.sigset_t, device C.bg_device, stream C.uintptr_t, out *C.bg_device) C.bg_status {
+	return call(mask, func() error {
 		return create(out, "opened", 0, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
 			if err != nil {
@@ -50,8 +50,8 @@ func goOpenOnStream(device C.bg_device, stream C.uintptr_t, out *C.bg_device) C.
 }
 
 //export goDeviceInfo
-func goDeviceInfo(device C.bg_device, text *C.char, size C.size_t, needed *C.size_t) C.bg_status {
-	return call(func() error {
+func goDeviceInfo(mask *C.sigset_t, device C.bg_device, text *C.char, size C.size_t, needed *C.size_t) C.bg_status {
+	return call(mask, func() error {
 		return giveJSON(text, size, needed, func() (any, error) {
 			d, err := find[*dispatch.Device](device)
 			if err != nil {
@@ -68,8 +68,8 @@ type plan struct{ *planner.Plan }
 func (plan) Close() error { return nil }
 
 //export goPlanNew
-func goPlanNew(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, out *C.bg_plan) C.bg_status {
-	return call(func() error {
+func goPlanNew(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, out *C.bg_plan) C.bg_status {
+	return call(mask, func() error {
 		return create(out, "plan", 0, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
 			if err != nil {
@@ -93,8 +93,8 @@ func goPlanNew(device C.bg_device, problems *C.bg_problem, count C.int64_t, opti
 }
 
 //export goPlanExplain
-func goPlanExplain(handle C.bg_plan, text *C.char, size C.size_t, needed *C.size_t) C.bg_status {
-	return call(func() error {
+func goPlanExplain(mask *C.sigset_t, handle C.bg_plan, text *C.char, size C.size_t, needed *C.size_t) C.bg_status {
+	return call(mask, func() error {
 		return giveJSON(text, size, needed, func() (any, error) {
 			p, err := find[plan](handle)
 			if err != nil {
@@ -106,8 +106,8 @@ func goPlanExplain(handle C.bg_plan, text *C.char, size C.size_t, needed *C.size
 }
 
 //export goPrepare
-func goPrepare(device C.bg_device, handle C.bg_plan, out *C.bg_program) C.bg_status {
-	return call(func() error {
+func goPrepare(mask *C.sigset_t, device C.bg_device, handle C.bg_plan, out *C.bg_program) C.bg_status {
+	return call(mask, func() error {
 		return create(out, "program", device, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
 			if err != nil {
@@ -123,8 +123,8 @@ func goPrepare(device C.bg_device, handle C.bg_plan, out *C.bg_program) C.bg_sta
 }
 
 //export goBufferNew
-func goBufferNew(device C.bg_device, count C.int64_t, out *C.bg_buffer) C.bg_status {
-	return call(func() error {
+func goBufferNew(mask *C.sigset_t, device C.bg_device, count C.int64_t, out *C.bg_buffer) C.bg_status {
+	return call(mask, func() error {
 		return create(out, "buffer", device, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
 			if err != nil {
@@ -139,8 +139,8 @@ func goBufferNew(device C.bg_device, count C.int64_t, out *C.bg_buffer) C.bg_sta
 }
 
 //export goBufferWrap
-func goBufferWrap(device C.bg_device, address C.uintptr_t, count C.int64_t, out *C.bg_buffer) C.bg_status {
-	return call(func() error {
+func goBufferWrap(mask *C.sigset_t, device C.bg_device, address C.uintptr_t, count C.int64_t, out *C.bg_buffer) C.bg_status {
+	return call(mask, func() error {
 		return create(out, "buffer", device, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
 			if err != nil {
@@ -155,15 +155,15 @@ func goBufferWrap(device C.bg_device, address C.uintptr_t, count C.int64_t, out 
 }
 
 //export goBufferWrite
-func goBufferWrite(buffer C.bg_buffer, offset C.int64_t, src *C.float, count, timeout C.int64_t) C.bg_status {
-	return call(func() error {
+func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src *C.float, count, timeout C.int64_t) C.bg_status {
+	return call(mask, func() error {
 		return transfer((*dispatch.Buffer).Write, buffer, offset, "src", src, count, timeout)
 	})
 }
 
 //export goBufferRead
-func goBufferRead(buffer C.bg_buffer, offset C.int64_t, dst *C.float, count, timeout C.int64_t) C.bg_status {
-	return call(func() error {
+func goBufferRead(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst *C.float, count, timeout C.int64_t) C.bg_status {
+	return call(mask, func() error {
 		return transfer((*dispatch.Buffer).Read, buffer, offset, "dst", dst, count, timeout)
 	})
 }
@@ -193,8 +193,8 @@ func transfer(method func(*dispatch.Buffer, context.Context, int, []float32) err
 }
 
 //export goRun
-func goRun(program C.bg_program, a, b, c C.bg_buffer) C.bg_status {
-	return call(func() error {
+func goRun(mask *C.sigset_t, program C.bg_program, a, b, c C.bg_buffer) C.bg_status {
+	return call(mask, func() error {
 		p, err := find[*dispatch.Program](program)
 		if err != nil {
 			return err
@@ -210,8 +210,8 @@ func goRun(program C.bg_program, a, b, c C.bg_buffer) C.bg_status {
 }
 
 //export goWait
-func goWait(device C.bg_device, timeout C.int64_t) C.bg_status {
-	return call(func() error {
+func goWait(mask *C.sigset_t, device C.bg_device, timeout C.int64_t) C.bg_status {
+	return call(mask, func() error {
 		d, err := find[*dispatch.Device](device)
 		if err != nil {
 			return err
@@ -226,10 +226,10 @@ func goWait(device C.bg_device, timeout C.int64_t) C.bg_status {
 }
 
 //export goGEMM
-func goGEMM(device C.bg_device, problems *C.bg_problem, count C.int64_t, a *C.float, lenA C.int64_t,
+func goGEMM(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, a *C.float, lenA C.int64_t,
 	b *C.float, lenB C.int64_t, c *C.float, lenC, timeout C.int64_t,
 ) C.bg_status {
-	return call(func() error {
+	return call(mask, func() error {
 		d, err := find[*dispatch.Device](device)
 		if err != nil {
 			return err
@@ -258,6 +258,6 @@ func goGEMM(device C.bg_device, problems *C.bg_problem, count C.int64_t, a *C.fl
 }
 
 //export goClose
-func goClose(handle C.uint64_t) C.bg_status {
-	return call(func() error { return handles.close(uint64(handle)) })
+func goClose(mask *C.sigset_t, handle C.uint64_t) C.bg_status {
+	return call(mask, func() error { return handles.close(uint64(handle)) })
 }

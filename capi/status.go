@@ -62,9 +62,12 @@ func statusOf(err error) C.bg_status {
 	return C.BG_ERR_FAILED
 }
 
-// call runs the Go part of a function. A Go function that C called stays on the
-// thread of its caller, so that the error becomes that thread's.
-func call(f func() error) C.bg_status {
+// call runs the Go part of a function, whose caller's signal mask is mask. A Go
+// function that C called stays on the thread of its caller, so that the error becomes
+// that thread's.
+func call(mask *C.sigset_t, f func() error) C.bg_status {
+	v := begin(mask)
+	defer v.end()
 	err := guard(f)
 	if err == nil {
 		return C.BG_OK

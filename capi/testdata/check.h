@@ -1,5 +1,6 @@
-/* What the test programs share: checks that end the program with a message, and
- * batches with random operands, checked against a loop in double precision. */
+/* What the test programs share: checks that end the program with a message, all
+ * functions at once, and batches with random operands, checked against a loop in
+ * double precision. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -24,6 +25,25 @@
 		CHECK((call) == (status)); \
 		CHECK(strstr(bg_last_error(), words)); \
 	} while (0)
+
+/* call_all calls every function that enters Go, where each gives that status. */
+static inline void call_all(bg_status want) {
+	uint64_t out;
+	CHECK(bg_open("cpu", -1, &out) == want);
+	CHECK(bg_open_on_stream(1, 0, &out) == want);
+	CHECK(bg_device_info(1, NULL, 0, NULL) == want);
+	CHECK(bg_plan_new(1, NULL, 0, NULL, &out) == want);
+	CHECK(bg_plan_explain(1, NULL, 0, NULL) == want);
+	CHECK(bg_prepare(1, 1, &out) == want);
+	CHECK(bg_buffer_new(1, 1, &out) == want);
+	CHECK(bg_buffer_wrap(1, 16, 1, &out) == want);
+	CHECK(bg_buffer_write(1, 0, NULL, 0, 0) == want);
+	CHECK(bg_buffer_read(1, 0, NULL, 0, 0) == want);
+	CHECK(bg_run(1, 1, 1, 1) == want);
+	CHECK(bg_wait(1, 0) == want);
+	CHECK(bg_gemm(1, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0) == want);
+	CHECK(bg_close(1) == want);
+}
 
 #define CANARY 12345.5f
 #define GAP 3 /* elements between rows, and behind matrices */

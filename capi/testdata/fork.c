@@ -12,7 +12,8 @@ int main(void) {
 		pid_t child = fork();
 		CHECK(child >= 0);
 		if (child == 0) {
-			alarm(60); /* hanging is a failure */
+			alarm(20); /* hanging is a failure */
+			call_all(BG_ERR_FORKED);
 			FAILS(bg_wait(device, 0), BG_ERR_FORKED, "fork()");
 			FAILS(bg_open("cpu", -1, &other), BG_ERR_FORKED, "fork()");
 			FAILS(bg_close(device), BG_ERR_FORKED, "fork()");

@@ -1,0 +1,36 @@
+/* What cgo writes for main.go, with a C function in place of each of Go: it notes
+ * the arrays and the mask that it is handed, and the signals that are blocked meanwhile. */
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+
+#include "batchgemm.h"
+
+static struct {
+	int calls;
+	const void *arrays[4];
+	sigset_t blocked, mask;
+} seen;
+
+static bg_status note(sigset_t *mask, const void *p, const void *q, const void *r, const void *s) {
+	seen.calls++;
+	seen.arrays[0] = p, seen.arrays[1] = q, seen.arrays[2] = r, seen.arrays[3] = s;
+	seen.mask = *mask;
+	pthread_sigmask(SIG_BLOCK, NULL, &seen.blocked);
+	return BG_ERR_FAILED;
+}
+
+#define goOpen(mask, backend, index, device) note(mask, NULL, NULL, NULL, NULL)
+#define goOpenOnStream(mask, device, stream, opened) note(mask, NULL, NULL, NULL, NULL)
+#define goDeviceInfo(mask, device, text, size, needed) note(mask, NULL, NULL, NULL, NULL)
+#define goPlanNew(mask, device, problems, count, options, plan) note(mask, problems, NULL, NULL, NULL)
+#define goPlanExplain(mask, plan, text, size, needed) note(mask, NULL, NULL, NULL, NULL)
+#define goPrepare(mask, device, plan, program) note(mask, NULL, NULL, NULL, NULL)
+#define goBufferNew(mask, device, count, buffer) note(mask, NULL, NULL, NULL, NULL)
+#define goBufferWrap(mask, device, address, count, buffer) note(mask, NULL, NULL, NULL, NULL)
+#define goBufferWrite(mask, buffer, offset, src, count, timeout) note(mask, src, NULL, NULL, NULL)
+#define goBufferRead(mask, buffer, offset, dst, count, timeout) note(mask, dst, NULL, NULL, NULL)
+#define goRun(mask, program, a, b, c) note(mask, NULL, NULL, NULL, NULL)
+#define goWait(mask, device, timeout) note(mask, NULL, NULL, NULL, NULL)
+#define goGEMM(mask, device, problems, count, a, len_a, b, len_b, c, len_c, timeout) note(mask, problems, a, b, c)
+#define goClose(mask, handle) note(mask, NULL, NULL, NULL, NULL)
