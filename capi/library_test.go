@@ -118,6 +118,12 @@ func TestEntry(t *testing.T) {
 	require.Equal(t, "ok\n", run(t, nil, compileAlone(t, "gcc", "testdata/entry.c", "-std=c99", "-Wno-unused-parameter", "-I", ".", "-I", "testdata/stub")))
 }
 
+// Without a display Mesa prints to stderr: what the program says is the last line.
+func TestEnvironment(t *testing.T) {
+	out := run(t, []string{"XDG_RUNTIME_DIR="}, compile(t, "gcc", "testdata/environ.c", "-std=c99"))
+	require.True(t, strings.HasSuffix(out, "ok\n"), out)
+}
+
 // The library and the program share a libcuda that runs on the CPU.
 func TestStream(t *testing.T) {
 	program := compile(t, "gcc", "testdata/stream.c", "-std=c99")

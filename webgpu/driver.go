@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -75,19 +74,10 @@ func graphicsAPI() string {
 	return "Vulkan"
 }
 
-// quiet keeps Mesa's device selection layer from looking for a display where
-// there is none: it prints an error each time.
-var quiet = sync.OnceFunc(func() {
-	if runtime.GOOS == "linux" && os.Getenv("XDG_RUNTIME_DIR") == "" {
-		os.Setenv("NODEVICE_SELECT", "1")
-	}
-})
-
 // enumerate starts an instance and returns its adapters, best first: GPUs before
 // software, Vulkan before Direct3D 12 (whose shader compiler is the slower
 // one), discrete before integrated. The caller releases them.
 func enumerate() (*wgpu.Instance, []adapter) {
-	quiet()
 	instance := wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: backends()})
 	handles := instance.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: backends()})
 	list := make([]adapter, len(handles))
