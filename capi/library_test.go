@@ -137,7 +137,9 @@ func TestPython(t *testing.T) {
 		t.Skip(err)
 	}
 	settings := []string{"BATCHGEMM_LIBRARY=" + filepath.Join(library(t), "libbatchgemm.so"), "PYTHONDONTWRITEBYTECODE=1"}
-	require.Contains(t, run(t, settings, "python3", "-m", "unittest", "discover", "../examples/python"), "\nOK\n")
+	out := run(t, settings, "python3", "-W", "error", "-m", "unittest", "discover", "../examples/python")
+	require.Contains(t, out, "\nOK\n")
+	require.NotContains(t, out, "was not closed", "an error in a finalizer, which Python prints and forgets")
 }
 
 // The library shows the functions of the header, each with the version of the

@@ -12,6 +12,8 @@ use the start method "spawn".
 import ctypes
 import json
 import os
+import warnings
+import weakref
 from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 ABI_VERSION = 1
@@ -121,12 +123,19 @@ def _milliseconds(seconds):
 
 
 class _Object:
-    """A handle. Closed by close() or with."""
+    """A handle. Closed by close() or with; one that is dropped is closed with a
+    ResourceWarning, whenever Python finds it. Keep what a captured CUDA graph uses,
+    and close nothing while one is captured. A device closes its programs and buffers,
+    and lives as long as one of them."""
 
-    def __init__(self, handle):
+    def __init__(self, handle, device=None):
         self.handle = handle
+        self._device = device
+        self._finalizer = weakref.finalize(self, _drop, type(self).__name__, handle, device and device._finalizer)
+        self._finalizer.atexit = False  # the end of the process frees everything
 
     def close(self):
+        self._finalizer.detach()
         _call("bg_close", self.handle)
 
     def __enter__(self):
@@ -134,6 +143,14 @@ class _Object:
 
     def __exit__(self, *_):
         self.close()
+
+
+def _drop(kind, handle, device):
+    """Closes an object that nobody closed. device: the finalizer of its device."""
+    if device and not device.alive:
+        return  # closed with it
+    if _library.bg_close(handle) == 0:
+        warnings.warn(f"{kind} {handle} was not closed", ResourceWarning)
 
 
 class Device(_Object):
@@ -149,14 +166,14 @@ class Device(_Object):
         return Plan(_create("bg_plan_new", self.handle, *_batch(problems), text))
 
     def prepare(self, plan):
-        return Program(_create("bg_prepare", self.handle, plan.handle))
+        return Program(_create("bg_prepare", self.handle, plan.handle), self)
 
     def buffer(self, count):
-        return Buffer(_create("bg_buffer_new", self.handle, count))
+        return Buffer(_create("bg_buffer_new", self.handle, count), self)
 
     def wrap(self, address, count):
         """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel())."""
-        return Buffer(_create("bg_buffer_wrap", self.handle, address, count))
+        return Buffer(_create("bg_buffer_wrap", self.handle, address, count), self)
 
     def wait(self, timeout=None):
         _call("bg_wait", self.handle, _milliseconds(timeout))

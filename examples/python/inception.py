@@ -109,7 +109,8 @@ class GPU:
         self.timed = {"graph": graph, "calls": lambda run: lambda: events(lambda: [run() for _ in range(COPIES)])}
         self.name = torch.cuda.get_device_name()
         self.queue = torch.cuda.Stream()
-        self.device = batchgemm.open("cuda", torch.cuda.current_device()).on_stream(self.queue.cuda_stream)
+        with batchgemm.open("cuda", torch.cuda.current_device()) as device:
+            self.device = device.on_stream(self.queue.cuda_stream)
 
     def stream(self):
         return torch.cuda.stream(self.queue)

@@ -1,9 +1,11 @@
 """Tests of batchgemm.py on the CPU backend, without other packages:
 python3 -m unittest test_batchgemm"""
 
+import gc
 import random
 import threading
 import unittest
+import warnings
 from array import array
 
 import batchgemm
@@ -44,7 +46,6 @@ class Test(unittest.TestCase):
     def setUp(self):
         self.device = batchgemm.open("cpu")
         self.addCleanup(self.device.close)
-
 
     def test_info(self):
         self.assertEqual(self.device.info()["backend"], "cpu")
@@ -97,6 +98,52 @@ class Test(unittest.TestCase):
             with self.subTest(words), self.assertRaisesRegex(batchgemm.Error, words) as raised:
                 call()
             self.assertEqual(raised.exception.status, status)
+
+    def assertClosed(self, handle):
+        with self.assertRaisesRegex(batchgemm.Error, "was closed"):
+            batchgemm._call("bg_close", handle)
+
+    def test_dropped(self):
+        """What is dropped is closed, and says so."""
+        plan = self.device.plan([problem(1, 1, 1)])
+        for make in (
+            lambda: self.device.buffer(1000),
+            lambda: self.device.plan([problem(1, 1, 1)]),
+            lambda: self.device.prepare(plan),
+            lambda: batchgemm.open("cpu"),
+        ):
+            made = make()
+            kind, handle = type(made).__name__, made.handle
+            with self.subTest(kind), self.assertWarnsRegex(ResourceWarning, f"{kind} {handle} was not closed"):
+                del made
+                gc.collect()
+            self.assertClosed(handle)
+        plan.close()
+
+    def test_dropped_device(self):
+        """A device lives as long as its buffers; both end, also in a cycle."""
+        buffer = batchgemm.open("cpu").buffer(1)
+        gc.collect()
+        buffer.write(array("f", [1]))
+        handles = buffer.handle, buffer._device.handle
+        buffer.cycle = buffer
+        with self.assertWarnsRegex(ResourceWarning, "Device"):
+            del buffer
+            gc.collect()
+        for handle in handles:
+            self.assertClosed(handle)
+
+    def test_closed_is_silent(self):
+        """Nothing warns that was closed, by itself or with its device."""
+        device = batchgemm.open("cpu")
+        buffers = [device.buffer(1) for _ in range(2)]
+        buffers[0].close()
+        device.close()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del buffers, device
+            gc.collect()
+        self.assertEqual(caught, [])
 
     def test_threads(self):
         failures = []
