@@ -8,8 +8,10 @@
 // AMD, where mfma.cuh adds kernels for matrix cores; scripts/cuda.sh and
 // scripts/hip.sh compile them to products/, which is committed and embedded, so
 // that neither building nor running needs a toolkit. products/MANIFEST and
-// HIP-MANIFEST have the hashes of the sources. shim/ runs the HIP kernels and those
-// of warpgroups on the CPU, for tests.
+// HIP-MANIFEST have the hashes of sources and products, which tests compare. CI makes
+// the products for AMD again, bit for bit. It cannot do so for NVIDIA: Debian has nvcc
+// 12.4 at most, in 1 GB, and another version makes other bytes. shim/ runs the HIP
+// kernels and those of warpgroups on the CPU, for tests.
 //
 // All kernels have the same six parameters of 8 bytes each:
 //

@@ -44,11 +44,17 @@ var (
 func requireTool(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), "clang") {
-			t.Fatal(err)
-		}
-		t.Skip(err)
+		skipUnlessRequired(t, "clang", err.Error())
 	}
+}
+
+// skipUnlessRequired skips a test, or fails it where BATCHGEMM_REQUIRE has what.
+func skipUnlessRequired(t *testing.T, what, reason string) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), what) {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
 }
 
 func compile(args ...string) error {

@@ -1,0 +1,133 @@
+package native
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// embedded is a file of products/.
+func embedded(t *testing.T, name string) string {
+	t.Helper()
+	text, err := products.ReadFile("products/" + name)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// TestProductsAreCurrent fails when a source or a product changed after the products
+// were built. Products are hashed as they are stored, so that sha256sum -c checks them
+// and that no byte of a file is left out.
+func TestProductsAreCurrent(t *testing.T) {
+	listed := map[string]bool{"MANIFEST": true, "HIP-MANIFEST": true}
+	for _, test := range []struct {
+		manifest          string
+		sources, products int
+		remedy            string
+	}{
+		{"MANIFEST", 13, 5, "run scripts/cuda.sh where nvcc is"},
+		{"HIP-MANIFEST", 6, 6, "run scripts/hip.sh where clang-19 is"},
+	} {
+		t.Run(test.manifest, func(t *testing.T) {
+			sources, made := 0, 0
+			for line := range strings.Lines(embedded(t, test.manifest)) {
+				if strings.HasPrefix(line, "#") {
+					continue
+				}
+				fields := strings.Fields(line)
+				require.Len(t, fields, 2, line)
+				file, remedy := fields[1], test.remedy+" and commit the products"
+				text, err := os.ReadFile(file)
+				require.NoError(t, err)
+				switch path.Ext(file) {
+				case ".gz", ".tsv":
+					made++
+					listed[path.Base(file)] = true
+					remedy = "it is not what was built: take it from the repository again"
+				default:
+					sources++
+				}
+				sum := sha256.Sum256(text)
+				require.Equal(t, fields[0], hex.EncodeToString(sum[:]), "%s changed: %s", file, remedy)
+			}
+			require.Equal(t, [2]int{test.sources, test.products}, [2]int{sources, made})
+		})
+	}
+	files, err := products.ReadDir("products")
+	require.NoError(t, err)
+	for _, file := range files {
+		require.True(t, listed[file.Name()], "no manifest has %s", file.Name())
+	}
+}
+
+// TestCubins compares the cubins with resources.tsv and with the PTX, which one build
+// makes: the kernels, their registers and their static shared memory.
+func TestCubins(t *testing.T) {
+	ptx, _, err := image("compute_80.ptx")
+	require.NoError(t, err)
+	compiled := map[string]bool{} // from the PTX
+	for _, m := range regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`).FindAllSubmatch(ptx, -1) {
+		compiled[string(m[1])] = true
+	}
+	table, err := resources()
+	require.NoError(t, err)
+	// Cubins for 9.0 count the 1 KB that the system takes in each group (NVIDIA, "CUDA
+	// C++ Programming Guide", compute capability 9.0), which the compiler's report does not.
+	for arch, system := range map[string]int{"sm_80": 0, "sm_90a": 1 << 10} {
+		t.Run(arch, func(t *testing.T) {
+			kernels := cubinResources(t, arch+".cubin")
+			for name, got := range kernels {
+				want, ok := table[arch+" "+name]
+				require.True(t, ok, name)
+				require.Equal(t, [2]int{want.registers, want.shared + system}, [2]int{got.registers, got.shared}, name)
+				require.True(t, arch != "sm_80" || compiled[name], "%s is not in the PTX", name)
+			}
+			require.Len(t, kernels, strings.Count(embedded(t, "resources.tsv"), arch+"\t"))
+			require.True(t, arch != "sm_80" || len(kernels) == len(compiled), "the PTX has %d kernels", len(compiled))
+		})
+	}
+}
+
+// cubinResources reads what a cubin says of its kernels: the size of .nv.shared.NAME,
+// and of .nv.info the items with registers. An item is a byte for its form, one for its
+// meaning and 16 bits; form 4 has that many bytes behind it, others have none. The
+// numbers are those that cuobjdump prints as EIFMT_SVAL and EIATTR_REGCOUNT.
+func cubinResources(t *testing.T, name string) map[string]usage {
+	t.Helper()
+	const sized, registerCount = 4, 0x2f
+	code, _, err := image(name)
+	require.NoError(t, err)
+	file, err := elf.NewFile(bytes.NewReader(code))
+	require.NoError(t, err)
+	symbols, err := file.Symbols()
+	require.NoError(t, err)
+	info, err := file.Section(".nv.info").Data()
+	require.NoError(t, err)
+	kernels := map[string]usage{}
+	for len(info) >= 4 {
+		form, meaning, size := info[0], info[1], int(binary.LittleEndian.Uint16(info[2:]))
+		if info = info[4:]; form != sized {
+			continue
+		}
+		require.LessOrEqual(t, size, len(info))
+		if meaning == registerCount {
+			// Symbols of debug/elf begin behind the empty one.
+			kernel := symbols[binary.LittleEndian.Uint32(info)-1].Name
+			u := usage{registers: int(binary.LittleEndian.Uint32(info[4:]))}
+			if s := file.Section(".nv.shared." + kernel); s != nil {
+				u.shared = int(s.Size)
+			}
+			kernels[kernel] = u
+		}
+		info = info[size:]
+	}
+	return kernels
+}
