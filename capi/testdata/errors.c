@@ -82,7 +82,8 @@ static void test_buffers(bg_device device) {
 	FAILS(bg_buffer_read(b, -1, x, 1, 0), BG_ERR_INVALID, "in a buffer of 4");
 	FAILS(bg_buffer_read(b, 0, NULL, 1, 0), BG_ERR_INVALID, "dst is NULL");
 	FAILS(bg_buffer_write(b, 0, NULL, 1, 0), BG_ERR_INVALID, "src is NULL");
-	OK(bg_buffer_write(b, 4, (float *)8, 0, 0));
+	OK(bg_buffer_write(b, 4, (float *)1, 0, 0));
+	OK(bg_buffer_read(b, 4, (float *)1, 0, 0));
 	OK(bg_close(b));
 	OK(bg_buffer_new(device, 0, &b));
 	OK(bg_close(b));
