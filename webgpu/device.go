@@ -31,6 +31,8 @@ type device struct {
 	binding   uint64        // largest storage binding in bytes
 	period    float64       // nanoseconds of a timestamp tick; 0: no timestamps
 	waitLimit time.Duration // after it a wait gives up and the device is lost
+	closeWait time.Duration // after it Close leaves the rest to freeLater
+	inFlight  uint64        // the most submissions that are queued at once
 	timing    chan struct{} // holds the token of the one Time that runs
 
 	// mu is held around every call of the binding: its error scopes are one stack
@@ -59,6 +61,10 @@ type device struct {
 // does some 400 GFLOP in it.
 const waitLimit = 10 * time.Minute
 
+// closeWait is how long Close waits: longer than a GPU has queued, and short for a
+// person who interrupts a program on lavapipe, whose work cannot be stopped.
+const closeWait = time.Second
+
 // openDevice opens the adapter with these facts in an instance of its own.
 func openDevice(info driver.Info, maxBinding uint64) (*device, error) {
 	instance, adapters := enumerate()
@@ -81,6 +87,8 @@ func openDevice(info driver.Info, maxBinding uint64) (*device, error) {
 		info:      info,
 		limits:    handle.GetLimits().Limits,
 		waitLimit: waitLimit,
+		closeWait: closeWait,
+		inFlight:  maxInFlight,
 		timing:    make(chan struct{}, 1),
 		instance:  instance,
 		adapters:  adapters,
@@ -89,6 +97,9 @@ func openDevice(info driver.Info, maxBinding uint64) (*device, error) {
 		buffers:   map[*buffer]struct{}{},
 		programs:  map[*program]struct{}{},
 		pipelines: map[planner.Kernel]*pipeline{},
+	}
+	if a.props.VendorId == vendorMesa {
+		d.inFlight = 1
 	}
 	d.binding = bindingLimit(d.limits, maxBinding)
 	d.shader = wgsl.Limits{
@@ -219,9 +230,10 @@ func (d *device) Alloc(n int) (driver.Buffer, error) {
 	return buf, nil
 }
 
-// Close waits for queued work and frees everything. Calls that are under way
-// elsewhere end with ErrClosed. A device that is lost frees nothing and says so
-// again.
+// Close waits for queued work, for a second at most, and frees everything; what is
+// still queued then, whose results nobody can read any more, is freed when it is
+// done. Calls that are under way elsewhere end with ErrClosed. A device that is lost
+// frees nothing and says so again.
 func (d *device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -232,20 +244,46 @@ func (d *device) Close() error {
 		return d.state
 	}
 	d.state = fmt.Errorf("webgpu: %s: %w", d.info.Name, driver.ErrClosed) // nothing follows
+	switch done, err := d.drain(min(d.closeWait, d.waitLimit)); {
+	case err != nil:
+		d.state = nil
+		return d.check("close", nil)
+	case done:
+		return d.free()
+	case d.waitLimit <= d.closeWait:
+		d.state = nil
+		return d.lose("closed while queued work does not end")
+	}
+	go d.freeLater()
+	return nil
+}
+
+// drain waits until queued work is done, for a time. The caller holds the mutex,
+// which others get meanwhile.
+func (d *device) drain(limit time.Duration) (done bool, err error) {
 	for start := time.Now(); uint64(d.gpu.done) < d.submitted; {
-		if time.Since(start) > d.waitLimit {
-			d.state = nil
-			return d.lose("closed while queued work does not end")
+		waited := time.Since(start)
+		if waited > limit {
+			return false, nil
 		}
 		d.mu.Unlock()
-		pause(spinTime)
+		pause(min(max(waited/8, spinTime), maxPause))
 		d.mu.Lock()
-		if d.collect(d.submitted, pollTurns) != nil {
-			d.state = nil
-			return d.check("close", nil)
+		if err := d.collect(d.submitted, pollTurns); err != nil {
+			return false, err
 		}
 	}
-	return d.free()
+	return true, nil
+}
+
+// freeLater frees a closed device when its work is done. If that does not end, the
+// memory is abandoned.
+func (d *device) freeLater() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if done, _ := d.drain(d.waitLimit); done {
+		d.free()
+	}
 }
 
 // free releases everything of an idle device. It fails when the GPU is lost

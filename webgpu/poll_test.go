@@ -108,24 +108,79 @@ func TestSubmissionsInFlightAreBounded(t *testing.T) {
 	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
 	for range 4 * maxInFlight {
 		require.NoError(t, d.Submit(t.Context(), runs))
-		require.LessOrEqual(t, d.submitted-uint64(d.gpu.done), uint64(maxInFlight))
+		require.LessOrEqual(t, d.submitted-uint64(d.gpu.done), d.inFlight)
 	}
 	require.NoError(t, d.Wait(t.Context()))
 	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, c, len(k.c)))
 
 	// With a full queue, Submit waits as long as its context lets it.
-	d.submitted += maxInFlight
+	d.submitted += d.inFlight
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, d.Submit(ctx, runs), context.DeadlineExceeded)
-	d.submitted -= maxInFlight
+	d.submitted -= d.inFlight
 	require.NoError(t, d.Submit(t.Context(), runs))
 }
 
 // The binding's own wait reports success after 5 s whatever the work does, and
 // frees what it uses. This work takes longer on a software adapter.
 func TestWorkLongerThanTheBindingWaits(t *testing.T) {
-	d := open(t, webgpuDriver{})
+	s := newSlow(t, open(t, webgpuDriver{}))
+	workers := s.workers(t, 7500*time.Millisecond)
+	took, got := s.run(t, workers)
+	t.Logf("%d workgroups took %v", workers, took)
+	for i, v := range got {
+		require.Equal(t, float32(7), v, "element %d", i)
+	}
+}
+
+// While work is under way that nothing can stop, a context that ends still ends all
+// calls, and so does Close. Its memory is freed when it is done.
+func TestCancelledInLongWork(t *testing.T) {
+	first := open(t, webgpuDriver{})
+	d, err := openDevice(first.info, 0)
+	require.NoError(t, err)
+	s := newSlow(t, d)
+	d.closeWait = 20 * time.Millisecond
+	p := s.program(s.workers(t, 3*time.Second))
+	l := load(t, d)
+	require.NoError(t, d.Wait(t.Context()))
+	c := alloc(t, d, p.launches[0].Count)
+	require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: s.zero, B: s.zero, C: c}}))
+	done := func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.gpu == nil || uint64(d.gpu.done) >= d.submitted
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for name, call := range l.calls(ctx) {
+		if err := call(); name != "Prepare" { // which has its kernel, and need not wait
+			require.ErrorIs(t, err, context.DeadlineExceeded, name)
+		}
+		require.False(t, done(), "%s waited for the work", name)
+	}
+	require.NoError(t, l.a.Close())
+	require.NoError(t, l.program.Close())
+	require.NoError(t, d.Close())
+	require.False(t, done(), "Close waited for the work")
+	require.ErrorIs(t, d.Wait(t.Context()), driver.ErrClosed)
+	require.Eventually(t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.gpu == nil
+	}, waitLimit, time.Millisecond, "the closed device is never freed")
+}
+
+// slow makes work of any length, for software adapters.
+type slow struct {
+	*device
+	pipeline *pipeline
+	zero     *buffer
+}
+
+func newSlow(t *testing.T, d *device) *slow {
+	t.Helper()
 	if testing.Short() || !d.info.Software {
 		t.Skip("needs seconds on a slow device")
 	}
@@ -144,24 +199,30 @@ func TestWorkLongerThanTheBindingWaits(t *testing.T) {
 	d.mu.Unlock()
 	require.NoError(t, err)
 	d.pipelines[planner.Kernel{Tile: 255}] = pipeline // Close frees it
-	zero := upload(t, d, make([]float32, 4))
-	run := func(workers int) (time.Duration, []float32) {
-		l := launch{Launch: planner.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers}, pipeline: pipeline, items: span{0, 16}}
-		p := &program{dev: d, plan: zero, launches: []launch{l}, sets: newSets()}
-		defer p.sets.Clear()
-		c := alloc(t, d, workers)
-		start := time.Now()
-		require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: zero, B: zero, C: c}}))
-		require.NoError(t, d.Wait(t.Context()))
-		got := download(t, c, workers)
-		return time.Since(start), got
-	}
-	run(1)
-	sample, _ := run(50)
-	workers := min(int(50*7500*time.Millisecond/sample), 65535)
-	took, got := run(workers)
-	t.Logf("%d workgroups took %v", workers, took)
-	for i, v := range got {
-		require.Equal(t, float32(7), v, "element %d", i)
-	}
+	return &slow{d, pipeline, upload(t, d, make([]float32, 4))}
+}
+
+func (s *slow) program(workers int) *program {
+	l := launch{Launch: planner.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers}, pipeline: s.pipeline, items: span{0, 16}}
+	return &program{dev: s.device, plan: s.zero, launches: []launch{l}, sets: newSets()}
+}
+
+// run returns what so many workgroups take, and their C.
+func (s *slow) run(t *testing.T, workers int) (time.Duration, []float32) {
+	t.Helper()
+	p, c := s.program(workers), alloc(t, s.device, workers)
+	defer p.sets.Clear()
+	start := time.Now()
+	require.NoError(t, s.Submit(t.Context(), []driver.Run{{Program: p, A: s.zero, B: s.zero, C: c}}))
+	require.NoError(t, s.Wait(t.Context()))
+	got := download(t, c, workers)
+	return time.Since(start), got
+}
+
+// workers is how many workgroups take some time.
+func (s *slow) workers(t *testing.T, wanted time.Duration) int {
+	t.Helper()
+	s.run(t, 1)
+	sample, _ := s.run(t, 50)
+	return min(int(50*wanted/sample), 65535)
 }

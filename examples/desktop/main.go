@@ -1,6 +1,11 @@
 // Desktop shows what an application does that must run on any user's machine:
 // list the devices, let the user pick one, and keep it busy frame after frame
 // without planning or allocating. It needs no window, so it runs headless too.
+//
+// On such machines a GPU can go away: its driver crashes, hangs or is updated, or a
+// laptop switches it off. Calls then return dispatch.ErrDeviceLost; close the device
+// and open one again, the CPU if need be. On macOS and Windows the WebGPU binding
+// ends the process instead: where that must not happen, compute in another process.
 package main
 
 import (
