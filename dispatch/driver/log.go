@@ -11,7 +11,8 @@ func init() { SetLogger(nil) }
 
 // SetLogger sets where this library and its backends log what no error can tell,
 // in the whole process. nil, as at first, is nowhere: stderr belongs to the
-// program. Safe for concurrent use.
+// program. It is called in the middle of other calls, and must not call the library
+// itself. Safe for concurrent use.
 func SetLogger(l *slog.Logger) {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
