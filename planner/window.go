@@ -10,7 +10,8 @@ import (
 // thread may loop, is cut into launches that each reach a window of A, B and C.
 // A tile whose operands do not fit in one window is cut along K, and its parts
 // accumulate in C, launch after launch: no workspace, and the same order of
-// summation every time.
+// summation every time. Alpha multiplies each part, so that an infinite one gives
+// NaN where parts differ in sign.
 
 // spanLimit is the number of elements of one buffer that a launch can reach.
 // Offsets are 32-bit in the kernels; bases are rounded down to baseAlign.
