@@ -64,14 +64,17 @@ func TestLostInDriverChild(t *testing.T) {
 		extra := alloc(t, broken, 1)
 		large := make([]float32, pieceBytes/4)
 		to := upload(t, broken, large)
-		require.NoError(t, l.Submit(t.Context(), l.runs()))
+		long := newTask(t, gemm(500, 500, 500)) // some 30 ms
+		_, p := prepare(t, broken, long.batch, l.plan.Options)
+		work := []driver.Run{{Program: p, A: upload(t, broken, long.a), B: upload(t, broken, long.b), C: alloc(t, broken, len(long.c))}}
+		require.NoError(t, l.Submit(t.Context(), work))
 		require.NoError(t, l.Wait(t.Context()))
 		before, then, _ := strings.Cut(operation, " before, ")
 		if then == "" {
 			then = operation
 		} else {
 			require.Equal(t, "Submit", before)
-			require.NoError(t, l.Submit(t.Context(), l.runs()))
+			require.NoError(t, l.Submit(t.Context(), work))
 		}
 
 		calls := l.calls(t.Context())
