@@ -26,8 +26,8 @@
  * Processes. The library runs threads of its own (it is written in Go), and a
  * child of fork() has none of them: there every call returns BG_ERR_FORKED. Start
  * processes by fork() and exec, or before this library is loaded. It cannot be
- * unloaded: dlclose does nothing. It changes no environment variables; for Mesa's
- * Vulkan, which prints errors where there is no display, set NODEVICE_SELECT=1.
+ * unloaded: dlclose does nothing. It changes no environment variables, and prints
+ * nothing but a few lines of wgpu's when a GPU is lost.
  *
  * Signals. Handlers need no SA_ONSTACK, with exceptions below. Since they would run on
  * the small stacks of Go, the library's threads block signals, and so does a thread

@@ -78,6 +78,7 @@ func graphicsAPI() string {
 // software, Vulkan before Direct3D 12 (whose shader compiler is the slower
 // one), discrete before integrated. The caller releases them.
 func enumerate() (*wgpu.Instance, []adapter) {
+	quiet()
 	instance := wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: backends()})
 	handles := instance.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: backends()})
 	list := make([]adapter, len(handles))

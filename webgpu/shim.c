@@ -37,9 +37,8 @@ void wgpuSetLogLevel(uint32_t level);
 void wgpuQueueRelease(handle);
 void wgpuDeviceRelease(handle);
 
-enum { MAP_READ = 1, LOG_WARN = 2 };
+enum { MAP_READ = 1 };
 
-void webgpuLogged(uint32_t level, char *message); // log.go
 
 static void failed(uint32_t type, const char *message, void *userdata) {
 	gpu *g = userdata;

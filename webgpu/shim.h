@@ -62,7 +62,14 @@ void gpu_release(gpu *g);
 
 uint64_t gpu_buffer_size(handle buffer);
 
-// gpu_log sends the library's warnings and errors to Go's webgpuLogged.
+// webgpuLogged is Go's log; the levels are the library's (log.go).
+enum { LOG_WARN = 2 };
+void webgpuLogged(uint32_t level, char *message);
+
+// gpu_quiet sends what libwayland prints where there is no display to the log.
+void gpu_quiet(void);
+
+// gpu_log sends the library's warnings and errors to the log.
 void gpu_log(void);
 
 // gpu_pause sleeps, without the mutex. Go's timers round up to 1 ms when the process is idle.

@@ -4,3 +4,6 @@ package webgpu
 
 // vulkanGPUs is empty: only Linux is asked.
 func vulkanGPUs() []vulkanGPU { return nil }
+
+// quiet does nothing: only Linux has Mesa's layer.
+func quiet() {}
