@@ -102,7 +102,7 @@ type entry struct {
 
 // run computes the batch on the session's only device.
 func (s *session) run(ctx context.Context, batch planner.Batch, a, b, c []float32) error {
-	e, err := s.find(batch, len(a), len(b), len(c))
+	e, err := s.find(ctx, batch, len(a), len(b), len(c))
 	if err != nil {
 		return err
 	}
@@ -125,19 +125,19 @@ func everything(batch planner.Batch) []int {
 // find returns the batch's entry if it is remembered, else nil if the batch and
 // the lengths pass Check. Comparing batches ends at the first difference, so that
 // no hash is needed.
-func (s *session) find(batch planner.Batch, lenA, lenB, lenC int) (*entry, error) {
+func (s *session) find(ctx context.Context, batch planner.Batch, lenA, lenB, lenC int) (*entry, error) {
 	for i, e := range s.entries {
 		if !slices.Equal(e.batch, batch) {
 			continue
 		}
 		if lenA < e.extents[0] || lenB < e.extents[1] || lenC < e.extents[2] {
-			return nil, batch.Check(lenA, lenB, lenC)
+			return nil, batch.CheckContext(ctx, lenA, lenB, lenC)
 		}
 		copy(s.entries[1:i+1], s.entries[:i])
 		s.entries[0] = e
 		return e, nil
 	}
-	return nil, batch.Check(lenA, lenB, lenC)
+	return nil, batch.CheckContext(ctx, lenA, lenB, lenC)
 }
 
 // remember makes the parts of a batch ready, and forgets the batch that was not

@@ -254,3 +254,31 @@ func TestGEMMWaitingCanBeCancelled(t *testing.T) {
 	close(leave)
 	require.NoError(t, <-done)
 }
+
+// endsAfter is a context that ends when it was asked so often.
+type endsAfter struct {
+	context.Context
+	asked int
+}
+
+func (c *endsAfter) Err() error {
+	if c.asked--; c.asked < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A batch whose layout takes long to check can be cancelled meanwhile.
+func TestGEMMCheckCanBeCancelled(t *testing.T) {
+	d, f := openFake(t)
+	var batch planner.Batch
+	for i := range 100 { // leading dimensions that have nothing in common
+		batch = append(batch, planner.Problem{M: 2, N: 1, Alpha: 1, B: planner.Matrix{LD: 1}, C: planner.Matrix{Offset: i, LD: 100 + i}})
+	}
+	c := []float32{298: 1}
+	require.ErrorIs(t, d.GEMM(&endsAfter{t.Context(), 1}, batch, nil, nil, c), context.Canceled)
+	require.EqualValues(t, 0, f.prepared.Load())
+	require.Equal(t, []float32{298: 1}, c)
+	require.NoError(t, d.GEMM(t.Context(), batch, nil, nil, c))
+	require.Equal(t, make([]float32, 299), c)
+}

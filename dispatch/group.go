@@ -130,7 +130,7 @@ func release(devices []*Device) {
 // entry finds the batch among those remembered, or decides how to split it. An
 // entry without parts is for one device.
 func (g *Group) entry(ctx context.Context, batch planner.Batch, lenA, lenB, lenC int) (*entry, error) {
-	e, err := g.split.find(batch, lenA, lenB, lenC)
+	e, err := g.split.find(ctx, batch, lenA, lenB, lenC)
 	if e != nil || err != nil {
 		return e, err
 	}

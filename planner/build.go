@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -10,13 +11,13 @@ import (
 // scratch is memory that Build reuses. Only the model of the device lives on
 // from plan to plan.
 type scratch struct {
-	model   model
-	regions []region
-	order   []ordered
-	tiles   []Segment // of dealLPT, as the next two: tiles, the worker of each, and loads
-	owners  []int32
-	heap    []workerLoad
-	group   group // the one being dealt; here because dealers are called indirectly
+	model    model
+	overlaps overlaps
+	order    []ordered
+	tiles    []Segment // of dealLPT, as the next two: tiles, the worker of each, and loads
+	owners   []int32
+	heap     []workerLoad
+	group    group // the one being dealt; here because dealers are called indirectly
 }
 
 // ordered is a problem in launch order: by kernel, longest K first.
@@ -49,7 +50,7 @@ func New(d *Device, b Batch, o Options) (*Plan, error) {
 // dimension is too large for the device to bind one tile; and when the batch has too
 // many tiles. After an error p is not a valid plan.
 func (p *Plan) Build(d *Device, b Batch, o Options) error {
-	if err := b.check(math.MaxInt, math.MaxInt, math.MaxInt, &p.scratch.regions); err != nil {
+	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.scratch.overlaps); err != nil {
 		return err
 	}
 	p.Batch = append(p.Batch[:0], b...)

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,68 +48,6 @@ func TestCheckMistakes(t *testing.T) {
 			require.ErrorAs(t, err, &pe)
 		})
 	}
-}
-
-func TestCheckOverlap(t *testing.T) {
-	at := func(off, m, n, ld int) Problem {
-		return Problem{M: m, N: n, B: Matrix{LD: n}, C: Matrix{off, ld}}
-	}
-	cases := []struct {
-		name  string
-		batch Batch
-		bad   bool
-	}{
-		{"side by side in one matrix", Batch{at(0, 4, 5, 10), at(5, 4, 5, 10)}, false},
-		{"side by side, one column shared", Batch{at(0, 4, 6, 10), at(5, 4, 5, 10)}, true},
-		{"quadrants", Batch{at(0, 2, 5, 10), at(5, 2, 5, 10), at(20, 2, 5, 10), at(25, 2, 5, 10)}, false},
-		{"quadrants, corner shared", Batch{at(0, 3, 6, 10), at(25, 2, 5, 10), at(6, 2, 4, 10)}, true},
-		{"block that wraps around the row end", Batch{at(8, 3, 4, 10), at(2, 3, 6, 10)}, false},
-		{"wrapped block meets a neighbour", Batch{at(8, 3, 4, 10), at(11, 1, 3, 10)}, true},
-		{"other leading dimension, disjoint", Batch{at(0, 3, 2, 10), at(2, 2, 3, 20)}, false},
-		{"other leading dimension, shared", Batch{at(0, 3, 2, 10), at(2, 3, 9, 20)}, true},
-		{"same element", Batch{at(7, 1, 1, 1), at(7, 1, 1, 1)}, true},
-		{"unsorted", Batch{at(100, 2, 2, 2), at(0, 10, 10, 10), at(103, 2, 2, 2)}, true},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			err := c.batch.Check(1000, 1000, 1000)
-			require.Equal(t, c.bad, err != nil, "%v", err)
-		})
-	}
-}
-
-// TestCheckOverlapRandom compares with marking every element.
-func TestCheckOverlapRandom(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	found := [2]int{}
-	for range 20000 {
-		var b Batch
-		owner := make([]bool, 400)
-		overlaps := false
-		ld := 1 + rng.IntN(12)
-		for range 2 + rng.IntN(4) {
-			if rng.IntN(4) == 0 {
-				ld = 1 + rng.IntN(12)
-			}
-			p := Problem{M: 1 + rng.IntN(4), N: 1 + rng.IntN(ld), B: Matrix{LD: ld}, C: Matrix{rng.IntN(80), ld}}
-			for i := range p.M {
-				for j := range p.N {
-					e := p.C.Offset + i*ld + j
-					overlaps = overlaps || owner[e]
-					owner[e] = true
-				}
-			}
-			b = append(b, p)
-		}
-		err := b.Check(0, 0, len(owner))
-		require.Equal(t, overlaps, err != nil, "%+v: %v", b, err)
-		if overlaps {
-			found[1]++
-		} else {
-			found[0]++
-		}
-	}
-	require.Greater(t, min(found[0], found[1]), 1000, "both outcomes are tested")
 }
 
 func TestPack(t *testing.T) {

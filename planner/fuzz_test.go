@@ -15,6 +15,14 @@ import (
 // zeros.
 type tape struct{ data []byte }
 
+func randomTape(rng *rand.Rand, n int) *tape {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(rng.Uint32() >> (rng.IntN(2) * 5)) // small ones too
+	}
+	return &tape{data}
+}
+
 func (t *tape) byte() int {
 	if len(t.data) == 0 {
 		return 0
@@ -107,11 +115,7 @@ func (t *tape) batch() (b Batch) {
 func FuzzPlan(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 400 {
-		data := make([]byte, 20+rng.IntN(200))
-		for i := range data {
-			data[i] = byte(rng.Uint32() >> (rng.IntN(2) * 5)) // small ones too
-		}
-		f.Add(data)
+		f.Add(randomTape(rng, 20+rng.IntN(200)).data)
 	}
 	reused := new(Plan) // by one case after the other
 	f.Fuzz(func(t *testing.T, data []byte) {
