@@ -47,8 +47,8 @@ func New(d *Device, b Batch, o Options) (*Plan, error) {
 // Build replaces p by the plan of another batch and reuses its memory: once p
 // has held a plan of that size, Build allocates nothing. It fails with a
 // *ProblemError when the batch does not pass Check, or when a problem's leading
-// dimension is too large for the device to bind one tile; and when the batch has too
-// many tiles. After an error p is not a valid plan.
+// dimension is too large for the device to bind one tile; when the device does not pass
+// Check; and when the batch has too many tiles. After an error p is not a valid plan.
 func (p *Plan) Build(d *Device, b Batch, o Options) error {
 	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.scratch.overlaps); err != nil {
 		return err
@@ -84,7 +84,9 @@ func (p *Plan) choose() (err error) {
 	if p.Options.Compute, err = ParseCompute(string(p.Options.Compute)); err != nil {
 		return err
 	}
-	p.scratch.model.set(&p.Device, p.Options.Compute)
+	if err = p.scratch.model.set(&p.Device, p.Options.Compute); err != nil {
+		return err
+	}
 	switch {
 	case p.Options.Tile != "":
 		return p.chooseTile(p.Options.Tile)

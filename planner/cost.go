@@ -54,15 +54,19 @@ func (t *tileModel) work(tiles float64, steps int) float64 {
 	return tiles * (float64(steps)*t.busy + t.worker)
 }
 
-// set derives the model.
-func (m *model) set(d *Device, c Compute) {
+// set derives the model of a device that passes Check.
+func (m *model) set(d *Device, c Compute) error {
 	if m.device == *d && m.compute == c {
-		return
+		return nil
+	}
+	if err := d.Check(); err != nil { // here, so that a plan's next ones do without
+		return err
 	}
 	m.device, m.compute = *d, c
 	for id := range tiles {
 		m.setTile(TileID(id))
 	}
+	return nil
 }
 
 // setTile derives the part of one tile shape.
@@ -213,7 +217,7 @@ func (m *model) predict(id TileID, s Schedule, l load) float64 {
 // Predict is what the model says of a plan that takes one tile shape for all
 // problems: its Cost in microseconds, found without making it. Of two cases it
 // knows nothing: that a batch needs windows, which take more launches; and that the
-// shares of Stream-K may end at tiles, which leaves nothing to sum. The batch must
+// shares of Stream-K may end at tiles, which leaves nothing to sum. Device and batch must
 // have passed Check; whether the tile can run is what Fits says.
 func (d *Device) Predict(b Batch, id TileID, s Schedule, c Compute) (micros float64) {
 	m := model{device: *d, compute: c}

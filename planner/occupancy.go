@@ -48,7 +48,8 @@ type Occupancy struct {
 // W*floor(min(...)/W) for workgroups of W waves. ModelNVIDIA is the rule of
 // NVIDIA's occupancy calculator. ModelWebGPU knows shared memory and waves only.
 func (d *Device) Occupancy(threads int, r Resources) Occupancy {
-	waves := ceilDiv(threads, max(d.WaveSize, 1))
+	simds, lanes := max(d.SIMDs, 1), max(d.WaveSize, 1)
+	waves := max(ceilDiv(threads, lanes), 1)
 	o := Occupancy{Groups: d.MaxGroups, Limiter: "workgroups"}
 	if d.Model == ModelCDNA && waves == 1 {
 		o.Groups = d.MaxWaves // the limit of 16 workgroups is one of barriers
@@ -65,13 +66,13 @@ func (d *Device) Occupancy(threads int, r Resources) Occupancy {
 	limit(d.sharedGroups(r), "shared memory")
 	switch d.Model {
 	case ModelCDNA:
-		perSIMD := d.Registers / d.SIMDs / d.WaveSize / roundUp(max(r.Registers, 1), d.RegisterGranule)
-		limit(d.SIMDs*min(perSIMD, d.MaxWaves/d.SIMDs)/waves, "registers")
-		limit(d.SIMDs*d.scalarWaves(r.ScalarRegisters)/waves, "scalar registers")
+		perSIMD := d.Registers / simds / lanes / roundUp(max(r.Registers, 1), d.RegisterGranule)
+		limit(simds*min(perSIMD, d.MaxWaves/simds)/waves, "registers")
+		limit(simds*scalarWaves(r.ScalarRegisters, d.MaxWaves/simds)/waves, "scalar registers")
 	case ModelNVIDIA:
-		perWave := roundUp(roundUp(max(r.Registers, 1), 8)*d.WaveSize, d.RegisterGranule)
+		perWave := roundUp(roundUp(max(r.Registers, 1), 8)*lanes, d.RegisterGranule)
 		// Each of the SIMDs (sub-partitions) has its own share of the registers.
-		limit(d.SIMDs*(d.Registers/d.SIMDs/perWave)/waves, "registers")
+		limit(simds*(d.Registers/simds/perWave)/waves, "registers")
 	}
 	if d.MaxRegisters > 0 && r.Registers > d.MaxRegisters {
 		limit(0, "registers")
@@ -92,17 +93,17 @@ func (d *Device) sharedGroups(r Resources) int {
 
 // scalarWaves is the limit by scalar registers per SIMD of gfx908 and gfx90a
 // (Eq 7), as LLVM's table has it: allocation is in steps that leave 10 waves up
-// to 80 registers, 9 up to 88, 8 up to 100, else 7.
-func (d *Device) scalarWaves(used int) int {
+// to 80 registers, 9 up to 88, 8 up to 100, else 7. No more than most fit anyway.
+func scalarWaves(used, most int) int {
 	switch {
 	case used <= 80:
-		return d.MaxWaves / d.SIMDs
+		return most
 	case used <= 88:
-		return min(9, d.MaxWaves/d.SIMDs)
+		return min(9, most)
 	case used <= 100:
-		return min(8, d.MaxWaves/d.SIMDs)
+		return min(8, most)
 	}
-	return min(7, d.MaxWaves/d.SIMDs)
+	return min(7, most)
 }
 
 // resident is the number of workgroups of a tile that the whole device runs at

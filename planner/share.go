@@ -9,15 +9,17 @@ import (
 // Costs predicts the microseconds that each problem adds to a large batch on the
 // device: its share of a device that is full, without launch and latency, in
 // its best tile shape. It stores them in dst, which it grows if needed. The
-// batch must have passed Check.
+// batch must have passed Check. On a device that does not pass it they are infinite.
 func Costs(d *Device, b Batch, dst []float64) []float64 {
 	var m model
-	m.set(d, ComputeF32Emulated)
-	units := float64(max(d.ComputeUnits, 1))
+	err := m.set(d, ComputeF32Emulated)
+	units := float64(d.ComputeUnits)
 	dst = slices.Grow(dst[:0], len(b))[:len(b)]
 	for i := range b {
 		dst[i] = 0
-		if q := &b[i]; q.Writes() {
+		if q := &b[i]; err != nil {
+			dst[i] = math.Inf(1)
+		} else if q.Writes() {
 			dst[i] = m.work(q) / units
 		}
 	}

@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
@@ -92,7 +94,7 @@ func Load(info *driver.Info) (*planner.Rates, error) {
 	if err != nil {
 		return nil, nil // no directory, no file
 	}
-	data, err := os.ReadFile(path)
+	data, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -104,6 +106,31 @@ func Load(info *driver.Info) (*planner.Rates, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return intern(rates), nil
+}
+
+// maxSize is some ten times what a file has at most, with a row for every tile and mode.
+const maxSize = 64 << 10
+
+// read reads a file that may be anything: a pipe that nobody writes to, or a device
+// without an end.
+func read(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err == nil && len(data) > maxSize {
+		err = fmt.Errorf("%s: larger than %d bytes, which no such file is", path, maxSize)
+	}
+	return data, err
 }
 
 var interned sync.Map // planner.Rates to its *planner.Rates
@@ -143,10 +170,11 @@ func (f *content) rates(d *planner.Device) (rates *planner.Rates, err error) {
 		r, known := rows[tile.Name]
 		switch {
 		case !known || r.Shape != tile.Shape():
-		case r.Efficiency <= 0 || r.Efficiency > d.MaxEfficiency(id, c) || min(r.Step, r.Fixed, r.Worker) < 0:
-			err = fmt.Errorf("damaged: tile %s cannot have the rate %+v", tile.Name, r.Rate)
 		default:
 			*rate = r.Rate
+			if wrong := d.CheckRate(id, c, r.Rate); wrong != nil {
+				err = fmt.Errorf("damaged: %w", wrong)
+			}
 		}
 	})
 	return rates, err

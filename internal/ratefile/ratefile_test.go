@@ -85,8 +85,14 @@ func TestLoad(t *testing.T) {
 		{name: "unknown tile", old: `"medium":`, new: `"huge":`, lost: []int{2}},
 		{name: "other shape of a tile", old: `"64x64x16/256"`, new: `"64x64x32/256"`, lost: []int{4}},
 		{name: "negative time", old: `"step": 0.3`, new: `"step": -0.3`, err: "damaged: tile large cannot have the rate {Efficiency:0.25 Step:-0.3 "},
+		{name: "negative fixed time", old: `"fixed": 0`, new: `"fixed": -1e-9`, err: "damaged: tile large cannot have the rate {Efficiency:0.25 Step:0.3 Fixed:-1e-09 "},
+		{name: "negative time of a worker", old: `"worker": 0.00033`, new: `"worker": -0.00033`, err: "damaged: tile large cannot have the rate {Efficiency:0.25 Step:0.3 Fixed:0 Worker:-0.00033"},
+		{name: "absurd time", old: `"fixed": 0`, new: `"fixed": 1e308`, err: "damaged: tile large cannot have the rate {Efficiency:0.25 Step:0.3 Fixed:1e+308 "},
+		{name: "negative efficiency", old: `"efficiency": 0.1,`, new: `"efficiency": -0.1,`, err: "damaged: tile small-medium cannot have the rate {Efficiency:-0.1 "},
+		{name: "absurd efficiency", old: `"efficiency": 0.1,`, new: `"efficiency": 1e-300,`, err: "damaged: tile small-medium cannot have the rate {Efficiency:1e-300 "},
 		{name: "no efficiency", old: `"efficiency": 0.1,`, new: ``, err: "damaged: tile small-medium cannot have the rate {Efficiency:0 "},
 		{name: "faster than the peak", old: `"efficiency": 0.1,`, new: `"efficiency": 1.3,`, err: "damaged: tile small-medium cannot have the rate {Efficiency:1.3 "},
+		{name: "long", old: `"tiles"`, new: strings.Repeat(" ", maxSize) + `"tiles"`, err: "larger than 65536 bytes"},
 		{name: "not a number", old: `"efficiency": 0.1,`, new: `"efficiency": 1e999,`, err: "damaged: json: cannot unmarshal number 1e999"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

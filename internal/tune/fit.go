@@ -189,19 +189,17 @@ func newUnits(start planner.Rate, limit float64) units {
 	return units{limit, step, max(start.Fixed, step), max(start.Worker, step/4)}
 }
 
-const (
-	leastEfficiency = 1e-6 // a rate of none would say that nothing was measured
-	leastTime       = 1e-4 // microseconds; what is less is nothing
-)
+// leastTime is in microseconds; what is less is nothing.
+const leastTime = 1e-4
 
 func (u *units) encode(r planner.Rate) []float64 {
-	e := min(max(r.Efficiency, leastEfficiency), 0.95*u.limit)
+	e := min(max(r.Efficiency, planner.MinEfficiency), 0.95*u.limit)
 	return []float64{math.Log(e / (u.limit - e)), math.Sqrt(r.Step / u.step), math.Sqrt(r.Fixed / u.fixed), math.Sqrt(r.Worker / u.worker)}
 }
 
 func (u *units) decode(x []float64) planner.Rate {
 	return planner.Rate{
-		Efficiency: max(u.limit/(1+math.Exp(-x[0])), leastEfficiency),
+		Efficiency: max(u.limit/(1+math.Exp(-x[0])), planner.MinEfficiency),
 		Step:       u.step * x[1] * x[1],
 		Fixed:      u.fixed * x[2] * x[2],
 		Worker:     u.worker * x[3] * x[3],
@@ -211,7 +209,7 @@ func (u *units) decode(x []float64) planner.Rate {
 // rounded leaves four digits, which is more than is known.
 func (u *units) rounded(r planner.Rate) planner.Rate {
 	for _, x := range []*float64{&r.Efficiency, &r.Step, &r.Fixed, &r.Worker} {
-		digits := math.Pow(10, 3-math.Floor(math.Log10(max(*x, leastEfficiency))))
+		digits := math.Pow(10, 3-math.Floor(math.Log10(max(*x, planner.MinEfficiency))))
 		*x = math.Round(*x*digits) / digits
 	}
 	for _, x := range []*float64{&r.Step, &r.Fixed, &r.Worker} {
