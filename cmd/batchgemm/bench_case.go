@@ -361,7 +361,7 @@ func (c *benchCase) check(got []float32, largest float64) (checked int, found re
 	sample, after := c.sample(largest), slices.Clone(c.ops.C)
 	for i := range sample {
 		p := &sample[i]
-		for row := range p.M {
+		for row := 0; row < p.M && p.N > 0; row++ {
 			at := p.C.Offset + row*p.C.LD
 			copy(after[at:at+p.N], got[at:at+p.N])
 		}

@@ -94,6 +94,9 @@ func cancel(rng *rand.Rand, p *planner.Problem, ops *workload.Operands) {
 		return m.Offset + row*m.LD + col
 	}
 	half := p.K / 2
+	if !p.Reads() { // there is no room for A and B
+		return
+	}
 	for k := range half {
 		for i := range p.M {
 			ops.A[at(p.A, p.TransA, i, half+k)] = -ops.A[at(p.A, p.TransA, i, k)]

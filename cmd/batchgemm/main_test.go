@@ -346,6 +346,22 @@ func TestVerifyCompute(t *testing.T) {
 	require.Less(t, worst[1], worst[0]/1000)
 }
 
+// TestNothingToDo: sizes of 0, whose operands have no room.
+func TestNothingToDo(t *testing.T) {
+	var all []string
+	for sizes := range 8 {
+		line := fmt.Sprintf("%d %d %d", 5*(sizes&1), 4*(sizes>>1&1), 3*(sizes>>2&1))
+		succeed(t, line, "run", "-", "--verify")
+		all = append(all, line, line+" t t 1 2", line+" n t 0 3")
+	}
+	workload := strings.Join(all, "\n")
+	succeed(t, workload, "verify", "-", "--backend", "cpu")
+	for _, data := range dataNames() {
+		succeed(t, workload, "bench", "-", "--data", data, "--repeat", "1")
+	}
+	succeed(t, all[0], "bench", "-", "--data", "cancelling", "--repeat", "1")
+}
+
 func TestReport(t *testing.T) {
 	skipped := check{Backend: "hip", Skipped: "unavailable: no driver"}
 	good := check{Backend: "cpu", Device: "this one", Schedule: "batched", Launches: 1, Micros: 2, Error: 0.1}

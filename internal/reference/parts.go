@@ -19,12 +19,20 @@ type part struct {
 	first int // row of whole
 }
 
-// split cuts the problems of a batch by rows, in order.
+// split cuts the problems of a batch by rows, in order. Those without an element of C
+// are left out: they have operands that nobody reads, for which there may be no room.
 func split(b planner.Batch) []part {
 	parts := make([]part, 0, len(b))
 	for i := range b {
 		p := &b[i]
-		step := max(1, int(partWork/(float64(max(p.N, 1))*float64(max(p.K, 1)))))
+		if p.N == 0 {
+			continue
+		}
+		depth := 1
+		if p.Reads() {
+			depth = p.K
+		}
+		step := max(1, int(partWork/(float64(p.N)*float64(depth))))
 		for first := 0; first < p.M; first += step {
 			q := *p
 			q.M = min(step, p.M-first)

@@ -39,6 +39,43 @@ func TestSplit(t *testing.T) {
 	require.ErrorContains(t, m, "problem 3 (5x4096x4096, transA true, transB false, alpha 0.5, beta 0): C[4,9]")
 }
 
+// TestNothingToDo: problems without rows, columns or products, in buffers that have room
+// for what is read and written alone.
+func TestNothingToDo(t *testing.T) {
+	for sizes := range 8 {
+		for kind := range 8 {
+			p := planner.GEMM(3*(sizes&1), 3*(sizes>>1&1), 3*(sizes>>2&1))
+			p.TransA, p.TransB, p.Alpha, p.Beta = kind&1 == 1, kind&2 == 2, float32(kind>>2), 2
+			b, err := planner.Pack(p, planner.GEMM(0, 2, 2))
+			require.NoError(t, err)
+			lenA, lenB, lenC := b.Extent()
+			x, y, before, after := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC), make([]float32, lenC)
+			for i := range after {
+				before[i], after[i] = 1, 2 // x and y are 0
+			}
+			require.NoError(t, CheckExact(b, x, y, before, after), "%+v", p)
+			_, err = CheckIn(planner.ComputeTF32, b, x, y, before, after)
+			require.NoError(t, err, "%+v", p)
+			largest, _ := Relative(b, x, y, before, after)
+			require.Zero(t, largest, "%+v", p)
+			if lenC > 0 {
+				after[lenC-1]++
+				require.Error(t, CheckExact(b, x, y, before, after), "%+v", p)
+			}
+		}
+	}
+}
+
+// TestSplitDegenerate: what has no elements has no parts, and what has no products few.
+func TestSplitDegenerate(t *testing.T) {
+	const most = planner.MaxDim
+	require.Empty(t, split(planner.Batch{planner.GEMM(most, 0, most), planner.GEMM(0, most, most), planner.GEMM(0, 0, 0)}))
+	scaled := planner.GEMM(1000, 1, most)
+	scaled.Alpha = 0
+	require.Len(t, split(planner.Batch{scaled}), 1)
+	require.NoError(t, CheckExact(planner.Batch{planner.GEMM(most, 0, most)}, nil, nil, nil, nil))
+}
+
 func TestRelative(t *testing.T) {
 	for _, tc := range []struct {
 		name          string

@@ -187,7 +187,7 @@ func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (
 func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 	clear(sum)
 	clear(size)
-	if p.Alpha == 0 || p.K == 0 {
+	if !p.Reads() {
 		return
 	}
 	stepK, stepJ := p.B.LD, 1
@@ -241,7 +241,7 @@ func checkOthers(b planner.Batch, before, after []float32) *Mismatch {
 	owned := make([]bool, len(after))
 	for i := range b {
 		p := &b[i]
-		for row := range p.M {
+		for row := 0; row < p.M && p.N > 0; row++ {
 			at := p.C.Offset + row*p.C.LD
 			for j := range p.N {
 				owned[at+j] = true
