@@ -67,6 +67,9 @@ var mutants = []struct {
 	{mutant{"alpha in partial sums", "gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f", "T::TN, T::TM, T::TN, __uint_as_float(finish.x), 0.0f"}, plain},
 	{mutant{"a set of slots is not added", "gemm.cuh", "for (int s = 1; s < kSlotSets", "for (int s = 2; s < kSlotSets"}, plain},
 	{mutant{"slots out of order", "gemm.cuh", "part += kSlotSets * kVectors;", "part += kVectors;"}, plain},
+	{mutant{"rows in 32 bits", "gemm.cuh", "static_cast<uint64_t>(n) * ld", "n * ld"}, plain},
+	{mutant{"slots in 32 bits", "gemm.cuh", "static_cast<uint64_t>(finish.z) * (T::TM * T::TN)", "finish.z * (T::TM * T::TN)"}, plain},
+	{mutant{"slots of the fix-up in 32 bits", "gemm.cuh", "static_cast<size_t>(target.w + set) * kVectors", "(target.w + set) * kVectors"}, plain},
 	{mutant{"no bound in the fix-up", "gemm.cuh", "col + i < cols) storeElement", "col < cols) storeElement"}, plain},
 }
 
@@ -91,6 +94,7 @@ func TestMutants(t *testing.T) {
 	tile := id.Tile()
 	jobs := withKernels(tileJobs(t, tile, []int{3 * tile.TM, 5, tile.TM - 1, tile.TM + 3}, []int{tile.TN - 2, 2 * tile.TN, tile.TN + 5}), 2)
 	// Each operand along K and across it.
+	far := withKernels(farJobs(t, tile), 2)
 	jobs = slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return j.plan.Batch[0].TransA != j.plan.Batch[0].TransB })
 
 	run := func(t *testing.T, m mutant, in sanitizer) error {
@@ -98,6 +102,9 @@ func TestMutants(t *testing.T) {
 		source := mutate(t, m, mutantSources, "tiles_hip.inc", hipTile(tile))
 		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, objects[in.name])
 		require.NoError(t, err)
+		if in.name == plain.name { // sanitizers have other uses for addresses
+			return e.run(source, slices.Concat(jobs, far))
+		}
 		return e.run(source, jobs)
 	}
 	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })

@@ -105,12 +105,13 @@ type emulatorJob struct {
 	how     [2]uint32 // shim/runner.cpp: order of threads (bg_shim_order), lanes of a wave
 	matrix  bool      // use the kernels for matrix cores, where there are any
 	exact   bool      // results are exact
+	far     uint32    // shim/far.h: 0, farRows, or the elements of a slot
 }
 
 func (j *emulatorJob) String() string {
 	p, o := &j.plan.Batch[0], &j.plan.Options
-	return fmt.Sprintf("tile %s, schedule %s, %s, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v",
-		o.Tile, o.Schedule, o.Compute, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix)
+	return fmt.Sprintf("tile %s, schedule %s, %s, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v, far %d",
+		o.Tile, o.Schedule, o.Compute, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
 }
 
 // encode writes a job as shim/job.h reads it.
@@ -123,7 +124,7 @@ func (j *emulatorJob) encode(out *bytes.Buffer) {
 			}
 		}
 	}
-	put(j.how, uint32(len(j.plan.Launches)), uint32(len(words)),
+	put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(j.a)), uint32(len(j.b)), uint32(len(j.c)), uint32(j.plan.Workspace))
 	for _, l := range j.plan.Launches {
 		var name [40]byte
@@ -312,6 +313,32 @@ func tileJobs(t *testing.T, tile planner.Tile, rows, cols []int) []*emulatorJob 
 	return jobs
 }
 
+// farRows: the rows of a job's only tile are nearly 2^31 elements apart.
+const farRows = 1
+
+// farJobs are plans of one tile whose numbers of elements need more than 32 bits: of
+// rows, and of slots of the workspace.
+func farJobs(t *testing.T, tile planner.Tile) []*emulatorJob {
+	t.Helper()
+	var jobs []*emulatorJob
+	for transposition := range 4 {
+		rng := rand.New(rand.NewPCG(9, uint64(transposition)))
+		for _, wide := range []bool{false, true} {
+			p := planner.Problem{M: tile.TM - 1, N: tile.TN - 1, K: 2*tile.TK + 5,
+				TransA: transposition/2 == 1, TransB: transposition%2 == 1, Alpha: 2, Beta: float32(transposition % 2)}
+			rows := newFMAJob(t, planner.Batch{p}, tile.Name, planner.ScheduleDataParallel, wide, rng)
+			require.Len(t, rows.plan.Segments, 1)
+			rows.far = farRows
+			p.K *= 8
+			slots := newFMAJob(t, planner.Batch{p, p}, tile.Name, planner.ScheduleSplitK, wide, rng)
+			require.Greater(t, slots.plan.Workspace, 2*tile.TM*tile.TN)
+			slots.far = uint32(tile.TM * tile.TN)
+			jobs = append(jobs, rows, slots)
+		}
+	}
+	return jobs
+}
+
 // withKernels are the jobs with FMAs and, where the tile has such kernels, with
 // matrix cores, in the given orders of threads.
 func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
@@ -342,11 +369,11 @@ func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, planner.Tile) []
 }
 
 // TestKernelsEmulated runs every kernel in three orders of its threads, with the
-// sizes at which masks change.
+// sizes at which masks change, and with memory that lies far apart.
 func TestKernelsEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile planner.Tile) []*emulatorJob {
 		rows, cols := []int{tile.TM, 0, 1, tile.TM - 1, tile.TM + 3}, []int{tile.TN, 1, tile.TN + 5}
-		return withKernels(tileJobs(t, tile, rows, cols), 0, 1, 2)
+		return append(withKernels(tileJobs(t, tile, rows, cols), 0, 1, 2), withKernels(farJobs(t, tile), 2)...)
 	})
 }
 

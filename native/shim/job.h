@@ -45,14 +45,15 @@ inline uint32_t readWord(FILE* in) { return readArray<uint32_t>(in, 1)[0]; }
 
 struct Job {
   uint32_t how[2];  // to run it: for the runner alone
+  uint32_t far;     // where memory lies: see far.h
   uint32_t launches, words, lenA, lenB, lenC, lenW;
   Array<Launch> list;
   Array<uint32_t> plan;
   Array<float> a, b, c, workspace;
 
   explicit Job(FILE* in)
-      : how{readWord(in), readWord(in)}, launches(readWord(in)), words(readWord(in)), lenA(readWord(in)), lenB(readWord(in)),
-        lenC(readWord(in)), lenW(readWord(in)), list(readArray<Launch>(in, launches)), plan(readArray<uint32_t>(in, words)),
+      : how{readWord(in), readWord(in)}, far(readWord(in)), launches(readWord(in)), words(readWord(in)), lenA(readWord(in)),
+        lenB(readWord(in)), lenC(readWord(in)), lenW(readWord(in)), list(readArray<Launch>(in, launches)), plan(readArray<uint32_t>(in, words)),
         a(readArray<float>(in, lenA)), b(readArray<float>(in, lenB)), c(readArray<float>(in, lenC)), workspace(lenW) {
     for (uint32_t i = 0; i < lenW; ++i) workspace[i] = std::numeric_limits<float>::quiet_NaN();
   }

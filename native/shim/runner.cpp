@@ -1,23 +1,39 @@
 // Runs jobs (job.h) with the kernels of kernels.hip. The words that say how are the
 // order of threads and the lanes of a wave.
+#include "far.h"
 #include "job.h"
 #include "shim.h"
+
+// Returns whether a launch ran.
+static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
+  const void* values[6] = {&job.plan[l.items], l.table == 0 ? nullptr : &job.plan[l.table],
+                           a + l.baseA, b + l.baseB, c + l.baseC, workspace};
+  void* args[6];
+  for (int j = 0; j < 6; ++j) args[j] = &values[j];
+  if (bg_shim_launch(l.kernel, l.workers, l.pieces, l.threads, args) == 0) return true;
+  fprintf(stderr, "runner: %s\n", bg_shim_error());
+  return false;
+}
+
+// Returns whether the launch of a job with one item ran, with its rows far apart.
+static bool runFarRows(const Job& job) {
+  uint32_t* const item = &job.plan[job.list[0].items];
+  const FarRows a(job.a, item[4]), b(job.b, item[5]), c(job.c, item[6]);
+  item[4] = item[5] = item[6] = kFarLD;
+  const bool ok = run(job, job.list[0], a.at, b.at, c.at, nullptr);
+  c.copyTo(job.c);
+  return ok;
+}
 
 // Returns whether all launches of a job ran.
 static bool run(Job& job) {
   bg_shim_order(job.how[0]);
   bg_shim_wave_size(job.how[1]);
+  if (job.far == kFarRows) return runFarRows(job);
+  float* const workspace = job.workspace.at.get() - static_cast<size_t>(kFarSlot) * job.far;  // 0 unless slots are far
   for (uint32_t i = 0; i < job.launches; ++i) {
-    const Launch& l = job.list[i];
-    const void* values[6] = {&job.plan[l.items], l.table == 0 ? nullptr : &job.plan[l.table],
-                             job.a.at.get() + l.baseA, job.b.at.get() + l.baseB,
-                             job.c.at.get() + l.baseC, job.workspace.at.get()};
-    void* args[6];
-    for (int j = 0; j < 6; ++j) args[j] = &values[j];
-    if (bg_shim_launch(l.kernel, l.workers, l.pieces, l.threads, args) != 0) {
-      fprintf(stderr, "runner: %s\n", bg_shim_error());
-      return false;
-    }
+    if (job.far != kNear) moveSlots(job, job.list[i]);
+    if (!run(job, job.list[i], job.a.at.get(), job.b.at.get(), job.c.at.get(), workspace)) return false;
   }
   return true;
 }

@@ -1,0 +1,61 @@
+// Puts the memory of a job where numbers of elements need more than 32 bits. Plans reach
+// only up to 2^32 elements, but kernels are to compute addresses in 64 bits.
+#pragma once
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "job.h"
+
+// What Job::far says: rows, or else how many elements a slot of the workspace has.
+constexpr uint32_t kNear = 0, kFarRows = 1;
+
+constexpr uint32_t kFarLD = 0x7ffffffc;       // a leading dimension below 2^31, for copies of 16 bytes
+constexpr uint32_t kFarSlot = 1u << 29;       // times the 64 elements of the smallest tile, or 16 vectors of these
+constexpr uint32_t kItem = 12, kFixup = 8;    // words, as in planner/encode.go
+
+// FarRows is a matrix whose rows are kFarLD elements apart. There is memory for them
+// alone: what reaches between them ends the process.
+class FarRows {
+ public:
+  FarRows(const Array<float>& from, uint32_t pitch_) : pitch(pitch_), rows((from.size + pitch - 1) / pitch) {
+    at = static_cast<float*>(mmap(nullptr, bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (at == MAP_FAILED) die();
+    const uintptr_t page = sysconf(_SC_PAGESIZE);
+    for (size_t r = 0; r < rows; ++r) {
+      const uintptr_t first = reinterpret_cast<uintptr_t>(row(r)) / page * page, end = reinterpret_cast<uintptr_t>(row(r) + pitch);
+      if (mprotect(reinterpret_cast<void*>(first), end - first, PROT_READ | PROT_WRITE) != 0) die();
+      memcpy(row(r), &from[r * pitch], length(r, from.size) * sizeof(float));
+    }
+  }
+  ~FarRows() { munmap(at, bytes()); }
+
+  void copyTo(const Array<float>& to) const {
+    for (size_t r = 0; r < rows; ++r) memcpy(&to[r * pitch], row(r), length(r, to.size) * sizeof(float));
+  }
+
+  float* at;
+
+ private:
+  float* row(size_t r) const { return at + r * kFarLD; }
+  size_t bytes() const { return rows * kFarLD * sizeof(float); }
+  size_t length(size_t r, size_t size) const { return size - r * pitch < pitch ? size - r * pitch : pitch; }
+  static void die() {
+    perror("runner: address space");
+    exit(2);
+  }
+
+  size_t pitch, rows;
+};
+
+// moveSlots gives the partial tiles of a launch numbers from kFarSlot on. The workspace
+// then begins so far before its memory.
+inline void moveSlots(const Job& job, const Launch& l) {
+  const bool fixup = strstr(l.kernel, "_fixup") != nullptr;
+  const uint32_t items = l.table == 0 ? l.workers : job.plan[l.table + l.workers];
+  for (uint32_t i = 0; i < items; ++i) {
+    uint32_t& slot = job.plan[l.items + (fixup ? kFixup * i + 3 : kItem * i + 10)];
+    if (fixup || slot != 0xffffffff) slot += kFarSlot;
+  }
+}
