@@ -34,6 +34,8 @@ func TestCheckDevice(t *testing.T) {
 		{func(d *Device) { d.MaxBinding = 16 }, "device mi210: max_binding 16 is not 0, nor 16384 or more"},
 		{func(d *Device) { d.MaxTrips = 2 }, "device mi210: max_trips 2 is not 0, nor 67 or more"},
 		{func(d *Device) { d.TFLOPS = math.NaN() }, "device mi210: tflops NaN is not in [1e-06, 1e+06]"},
+		{func(d *Device) { d.TFLOPS = 1e-300 }, "device mi210: tflops 1e-300 is not in [1e-06, 1e+06]"},
+		{func(d *Device) { d.LaunchMicros = -1 }, "device mi210: launch_micros -1 is not in [0, 1e+07]"},
 		{func(d *Device) { d.LaunchMicros = math.Inf(1) }, "device mi210: launch_micros +Inf is not in [0, 1e+07]"},
 		{func(d *Device) { d.Kernels[2].Registers = -1 }, "device mi210: the kernel of tile medium cannot have the resources {Registers:-1 ScalarRegisters:67 Shared:9216}"},
 		{func(d *Device) { d.Rates = &Rates{Tiles: [NumTiles]Rate{{Efficiency: 1, Worker: 1e308}}} },

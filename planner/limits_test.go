@@ -103,6 +103,70 @@ func TestTooManyTiles(t *testing.T) {
 	}
 }
 
+// Partial tiles of all groups together fit in a binding, as operands do: workers get
+// fewer, or parts longer, until there are none.
+func TestWorkspaceFitsInBinding(t *testing.T) {
+	var problems []Problem
+	for i := range 40 { // ten for each transposition: 40 tiles of one element
+		p := GEMM(1, 1, 1<<14)
+		p.TransA, p.TransB = i%4/2 == 1, i%2 == 1
+		problems = append(problems, p)
+	}
+	b := mustPack(t, problems...)
+	const operands = 4 * 40 << 14
+	for _, s := range []Schedule{ScheduleSplitK, ScheduleStreamK} {
+		for _, tile := range []string{"large", "tiny-k4"} {
+			slots := math.MaxInt
+			for _, binding := range []int{0, 1 << 28, 1 << 26, 1 << 24, 1 << 23, operands} {
+				d := *device(t, "h200")
+				d.MaxBinding = binding
+				p, err := New(&d, b, Options{Tile: tile, Schedule: s})
+				require.NoError(t, err)
+				checkPlan(t, p)
+				used := map[[2]bool]int{} // elements of each group
+				for _, x := range p.Segments {
+					if q, shape := &b[x.Problem], p.Choice[x.Problem].Tile(); x.Slot != NoSlot {
+						used[[2]bool{q.TransA, q.TransB}] += shape.TM * shape.TN
+					}
+				}
+				for _, elements := range used {
+					require.LessOrEqual(t, elements, d.spanLimit()/32, "as if there were 8 tile shapes")
+				}
+				require.LessOrEqual(t, p.Workspace, slots, "less room, more slots")
+				slots = p.Workspace
+			}
+			require.Equal(t, tile == "large", slots == 0, "%s %s", tile, s)
+		}
+	}
+}
+
+// Windows begin at multiples of 64 elements, wherever matrices do: what is cut to fit
+// leaves room for that.
+func TestUnalignedWindows(t *testing.T) {
+	d := *device(t, "webgpu-default")
+	d.MaxBinding = 64 << 10 // 16384 elements
+	for _, offset := range []int{0, 1, 63, 64} {
+		at := func(ld int) Matrix { return Matrix{offset, ld} }
+		panels := Problem{M: 1, N: 1, K: 50_000, Alpha: 1, A: at(50_000), B: at(1), C: at(1)}
+		p, err := New(&d, Batch{panels}, Options{Tile: "small"})
+		require.NoError(t, err)
+		checkPlan(t, p)
+		for ldc := 1080; ldc <= 1092; ldc++ { // 16 rows span up to the limit
+			rows := Problem{M: 16, N: 16, K: 16, Alpha: 1, A: at(16), B: at(16), C: at(ldc)}
+			p, err := New(&d, Batch{rows}, Options{})
+			require.NoError(t, err, "offset %d, ldc %d", offset, ldc)
+			checkPlan(t, p)
+		}
+	}
+}
+
+// All segments count, not only those of the last kernel.
+func TestRoom(t *testing.T) {
+	p := Plan{Segments: make([]Segment, 1000)}
+	require.NoError(t, p.room(1<<26-1000))
+	require.EqualError(t, p.room(1<<26-999), "the batch has too many tiles: more than 67108864")
+}
+
 // A plan says nothing of the batch that its memory held before, also about problems
 // that need no work.
 func TestBuildForgets(t *testing.T) {

@@ -29,9 +29,9 @@ const (
 	windowsPerRegion = 16
 )
 
-// mark marks the elements of all regions, window by window, until one is marked twice.
-func (o *overlaps) mark(cluster []region, extent int) error {
-	shift := minWindow
+// mark marks the elements of regions, in order of their starts, window by window, until
+// one is marked twice. Windows have 2^shift elements or, if these were too many, more.
+func (o *overlaps) mark(cluster []region, extent, shift int) error {
 	for extent>>shift > windowsPerRegion*len(cluster) {
 		shift++
 	}

@@ -24,7 +24,7 @@ func (o *overlaps) mixed(cluster []region) error {
 	if err != nil || done {
 		return err
 	}
-	return o.mark(cluster, extent)
+	return o.mark(cluster, extent, minWindow)
 }
 
 // wordsPerTest is how many words of marks are set in the time that it takes to see

@@ -102,7 +102,9 @@ func checkLayout(t *testing.T, b Batch) (legal bool) {
 	for i := range r {
 		extent = max(extent, r[i].end-r[0].start)
 	}
-	agrees("mark", o.mark(r, extent))
+	agrees("mark", o.mark(r, extent, minWindow))
+	o, r = regions()
+	agrees("mark in small windows", o.mark(r, extent, 6))
 	o, r = regions()
 	_, err := o.compareSets(r, math.MaxInt)
 	agrees("compareSets", err)
@@ -181,10 +183,16 @@ func TestCheckFarRows(t *testing.T) {
 	}
 }
 
-// TestCheckContext: what takes long can be ended.
+// TestCheckContext: what takes long can be ended. What need not take long does not, and
+// is done before it asks whether to end.
 func TestCheckContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	for _, l := range layouts {
+		if !l.mixed {
+			require.NoError(t, l.of(1000).CheckContext(ctx, 0, 0, math.MaxInt), l.name)
+		}
+	}
 	var b Batch
 	for i := range 100 { // leading dimensions that have nothing in common
 		b = append(b, placed(i, 2, 1, 100+i))

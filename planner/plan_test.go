@@ -54,7 +54,7 @@ func checkPlan(t *testing.T, p *Plan) {
 		if p.Device.MaxWorkers > 0 {
 			require.LessOrEqual(t, l.Count, p.Device.MaxWorkers)
 		}
-		require.Zero(t, l.BaseA%baseAlign+l.BaseB%baseAlign+l.BaseC%baseAlign)
+		require.Zero(t, l.BaseA%64+l.BaseB%64+l.BaseC%64, "bases are aligned to 256 bytes, as WebGPU asks for")
 		require.LessOrEqual(t, max(l.SpanA, l.SpanB, l.SpanC), p.Device.spanLimit())
 		if l.Fixup {
 			require.Equal(t, fixup, l.First)
@@ -110,6 +110,7 @@ func checkPlan(t *testing.T, p *Plan) {
 	}
 	require.Len(t, p.Workers, worker+1)
 	require.Len(t, p.Fixups, fixup)
+	require.LessOrEqual(t, p.Workspace, p.Device.spanLimit(), "the workspace is bound too")
 	require.Empty(t, partial, "partial tiles that no fix-up reads")
 	for i := range p.Batch {
 		q := &p.Batch[i]

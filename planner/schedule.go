@@ -307,11 +307,16 @@ func dealSplitK(p *Plan, g *group) {
 // save. Parts get longer while their partial tiles would not fit in a binding.
 func (m *model) splitSteps(id TileID, l load) int {
 	part := max(int(l.steps)/m.tiles[id].resident, minPartSteps)
-	slotLimit := m.device.spanLimit() / maxGroups / (tiles[id].TM * tiles[id].TN)
-	for part < l.longest && int(l.steps)/part+l.tiles > slotLimit {
+	for limit := m.slotLimit(id); part < l.longest && int(l.steps)/part+l.tiles > limit; {
 		part *= 2
 	}
 	return part
+}
+
+// slotLimit is the number of partial tiles that a group may have, so that those of all
+// groups fit in a binding.
+func (m *model) slotLimit(id TileID) int {
+	return m.device.spanLimit() / maxGroups / (tiles[id].TM * tiles[id].TN)
 }
 
 // dealStreamK gives every worker the same number of K steps, whatever tiles they
@@ -351,10 +356,10 @@ func dealStreamK(p *Plan, g *group) {
 
 // streamWorkers is the number of workers that share the steps of a group: one
 // for every place on the device, unless their shares get too short, or too long
-// for the device's loop limit.
+// for the device's loop limit, or their partial tiles, two each, too many.
 func (m *model) streamWorkers(id TileID, l load) int {
 	d, total := &m.device, int(l.steps)
-	workers := min(m.tiles[id].resident, ceilDiv(total, minPartSteps))
+	workers := max(min(m.tiles[id].resident, ceilDiv(total, minPartSteps), m.slotLimit(id)/2), 1)
 	if d.MaxTrips > 0 {
 		workers = max(workers, ceilDiv(total, d.tripSteps(&tiles[id])))
 	}
