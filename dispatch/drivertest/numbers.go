@@ -140,8 +140,8 @@ func (s *suite) testWindows(t *testing.T) {
 		},
 		{
 			name:  "K beyond the loop limit",
-			batch: planner.Batch{sized(9, 20, 400, false, false), sized(20, 9, 1000, true, true)},
-			edit:  func(d *planner.Device) { d.MaxTrips = 50 },
+			batch: planner.Batch{sized(9, 20, 400, false, false), sized(20, 9, 1600, true, true)},
+			edit:  func(d *planner.Device) { d.MaxTrips = 67 }, // the least that planning takes
 			cut:   cutDepth,
 		},
 	}
@@ -248,7 +248,7 @@ func (s *suite) testScalars(t *testing.T) {
 		{"whole tiles", planner.ScheduleDataParallel, 9, nil, func(p *planner.Plan) bool { return p.Workspace == 0 }},
 		{"split tiles", planner.ScheduleSplitK, 400, manyUnits, func(p *planner.Plan) bool { return p.Workspace > 0 }},
 		{"shared tiles", planner.ScheduleStreamK, 400, manyUnits, func(p *planner.Plan) bool { return p.Workspace > 0 }},
-		{"parts that add to C", planner.ScheduleAuto, 700, func(d *planner.Device) { d.MaxTrips = 50 }, cutDepth},
+		{"parts that add to C", planner.ScheduleAuto, 1100, func(d *planner.Device) { d.MaxTrips = 67 }, cutDepth},
 	} {
 		for _, tile := range append(s.tensorTiles(), "small") {
 			t.Run(c.name+"/"+tile, func(t *testing.T) {

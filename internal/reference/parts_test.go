@@ -54,7 +54,7 @@ func TestNothingToDo(t *testing.T) {
 				before[i], after[i] = 1, 2 // x and y are 0
 			}
 			require.NoError(t, CheckExact(b, x, y, before, after), "%+v", p)
-			_, err = CheckIn(planner.ComputeTF32, b, x, y, before, after)
+			_, err = CheckIn(Arithmetic{Compute: planner.ComputeTF32}, b, x, y, before, after)
 			require.NoError(t, err, "%+v", p)
 			largest, _ := Relative(b, x, y, before, after)
 			require.Zero(t, largest, "%+v", p)
