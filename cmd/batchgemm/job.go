@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -82,7 +83,11 @@ func (j *job) time(ctx context.Context) (dispatch.Timing, error) {
 
 // result reads C.
 func (j *job) result(ctx context.Context) ([]float32, error) {
-	c := make([]float32, j.buffers[2].Len())
+	n := j.buffers[2].Len()
+	if err := hostmem.Check(hostmem.Size(n)); err != nil {
+		return nil, err
+	}
+	c := make([]float32, n)
 	return c, j.buffers[2].Read(ctx, 0, c)
 }
 

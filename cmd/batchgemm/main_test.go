@@ -107,7 +107,7 @@ func TestErrors(t *testing.T) {
 		{"directory", []string{"plan", dir, "--device", "mi210"}, exitFailure, `read ` + dir + `: is a directory`},
 		{"one array", []string{"run", npy}, exitFailure, npy + ` is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so on, as numpy.savez writes it`},
 		{"not a zip", []string{"run", text}, exitFailure, text + `: not an .npz file: zip: not a valid zip file`},
-		{"too large for memory", []string{"run", huge}, exitFailure, huge + `: the matrices need 8000008.0 GiB, but only `},
+		{"too large for memory", []string{"run", huge}, exitFailure, huge + `: the matrices: out of memory: 8000008.0 GiB more are needed, `},
 		{"output in no folder", []string{"run", "inception-1", "-o", dir + "/no/out.npz"}, exitFailure, dir + `/no/out.npz: no such file or directory`},
 		{"output is a folder", []string{"run", "inception-1", "-o", dir}, exitFailure, dir + `: is a directory`},
 		{"drawing in no folder", []string{"plan", "inception-1", "--device", "mi210", "--svg", dir + "/no/p.svg"}, exitFailure, dir + `/no/p.svg: no such file or directory`},

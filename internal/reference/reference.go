@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -126,6 +127,9 @@ func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, er
 	type verdict struct {
 		found Errors
 		wrong *Mismatch
+	}
+	if err := hostmem.Check(int64(len(after))); err != nil { // for checkOthers
+		return Errors{Worst: math.Inf(1)}, fmt.Errorf("not checked: %w", err)
 	}
 	parts := split(b)
 	verdicts := make([]verdict, len(parts))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -155,5 +156,6 @@ func TestNewOperandsTooLarge(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(planner.MaxDim, planner.MaxDim, 1))
 	require.NoError(t, err)
 	_, err = NewOperands(batch)
-	require.ErrorContains(t, err, "GiB of memory are available")
+	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	require.ErrorContains(t, err, "the matrices: out of memory: 8589934592.0 GiB more are needed, ")
 }

@@ -1,0 +1,103 @@
+package hostmem
+
+import (
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// machine is a ledger with so much memory, which take allocates from.
+type machine struct {
+	ledger
+	mu    sync.Mutex
+	left  int64
+	looks int
+}
+
+func newMachine(left int64) *machine {
+	m := &machine{left: left}
+	m.look = func(home) []limit {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.looks++
+		return []limit{{"plenty", math.MaxInt64}, {"the test", m.left}}
+	}
+	return m
+}
+
+func (m *machine) alloc(bytes int64) error {
+	return m.take(mapped, bytes, func() error {
+		m.mu.Lock()
+		m.left -= bytes
+		m.mu.Unlock()
+		return nil
+	})
+}
+
+func TestRefusal(t *testing.T) {
+	m := newMachine(3 * gib)
+	require.NoError(t, m.alloc(2*gib))
+	err := m.alloc(2 * gib)
+	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	require.EqualError(t, err, "out of memory: 2.0 GiB more are needed, the test leaves 1.0 GiB")
+	require.NoError(t, m.alloc(gib), "a refusal takes nothing")
+	require.EqualError(t, m.alloc(mib), "out of memory: 1.0 MiB more are needed, the test leaves 0.0 MiB")
+	require.NoError(t, m.alloc(0))
+}
+
+// Small allocations need no look, until they add up.
+func TestSmallAllocationsAddUp(t *testing.T) {
+	m := newMachine(gib)
+	n := 0
+	for m.alloc(mib) == nil {
+		n++
+	}
+	require.Equal(t, gib/mib, n, "all there is, and no more")
+	require.Less(t, m.looks, 60)
+	m = newMachine(100 * gib)
+	for range 1 << 16 {
+		require.NoError(t, m.alloc(64<<10)) // 4 GiB
+	}
+	require.LessOrEqual(t, m.looks, 4*gib/grant+1)
+}
+
+func TestConcurrentTakesShare(t *testing.T) {
+	m := newMachine(gib)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for _, bytes := range []int64{math.MaxInt64, 100 * mib, mib, 10 * mib} {
+				for range 20 {
+					_ = m.alloc(bytes)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.GreaterOrEqual(t, m.left, int64(0))
+	require.Less(t, m.left, int64(20*mib))
+}
+
+func TestFloats(t *testing.T) {
+	for _, n := range []int{0, 1, 1000, leastMapped/4 - 1, leastMapped / 4, leastMapped/4 + 1, 1 << 20} {
+		s, err := Floats(n)
+		require.NoError(t, err)
+		require.Len(t, s, n)
+		for i := range s {
+			if s[i] != 0 {
+				t.Fatal(n, i)
+			}
+			s[i] = 1
+		}
+		Free(s)
+	}
+	for _, n := range []int{math.MaxInt / 4, math.MaxInt/4 + 1, math.MaxInt} {
+		_, err := Floats(n)
+		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+		require.ErrorIs(t, Check(int64(n)), driver.ErrOutOfMemory)
+	}
+}

@@ -1,0 +1,24 @@
+package hostmem
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// allocate maps n float32.
+func allocate(n int) ([]float32, error) {
+	memory, err := syscall.Mmap(-1, 0, 4*n, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("%w: mmap: %w", driver.ErrOutOfMemory, err)
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), n), nil
+}
+
+func free(s []float32) {
+	// It fails for what is no mapping of ours only.
+	_ = syscall.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), 4*len(s)))
+}
