@@ -120,8 +120,9 @@ func (d *Device) Wait(ctx context.Context) error {
 	return d.driver.Wait(ctx)
 }
 
-// Close waits for queued work and frees everything, including open buffers and
-// programs. Later calls fail with ErrClosed.
+// Close frees everything, including open buffers and programs, behind queued work;
+// the CPU abandons such work, which nobody could read any more. Later calls fail
+// with ErrClosed.
 func (d *Device) Close() error { return d.close() }
 
 func (l *life) close() error {

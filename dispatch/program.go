@@ -36,9 +36,10 @@ type Run struct {
 }
 
 // Run queues the runs, in order, as one submission, which costs less than a call
-// for each, and returns without waiting. Each run sees what the earlier ones
-// wrote. A ctx that ends during the call stops between launches: C is then
-// incomplete, and the error says so.
+// for each, and returns without waiting for them, unless very much is queued: the
+// CPU takes 256 submissions. Each run sees what the earlier ones wrote. A ctx that
+// ends during the call stops between launches: C is then incomplete, and the error
+// says so. Later it changes nothing.
 func (d *Device) Run(ctx context.Context, runs ...Run) error {
 	s, err := d.begin(runs)
 	if err != nil {

@@ -65,17 +65,19 @@ type Device interface {
 	// allocates its workspace. The plan must not change afterwards.
 	Prepare(ctx context.Context, p *planner.Plan) (Program, error)
 	// Submit queues the runs, in order, as one submission, and returns without
-	// waiting. Each run sees what the earlier ones wrote. Runs of one program
-	// share its workspace; the device keeps them apart. Submit does not keep the
-	// slice.
+	// waiting for them; where the backend bounds how much is queued, it waits for
+	// room. Each run sees what the earlier ones wrote. Runs of one program share its
+	// workspace; the device keeps them apart. Submit does not keep the slice. A ctx
+	// that ends behind it changes nothing.
 	Submit(ctx context.Context, runs []Run) error
 	// Wait returns when all queued work is done, or with ctx's error.
 	Wait(ctx context.Context) error
 	// Time submits the runs and waits. It returns the time that the device
 	// took, from its own clock where it has one, else wall time.
 	Time(ctx context.Context, runs []Run) (Timing, error)
-	// Close waits for queued work, bounded by a deadline of the backend, and
-	// frees everything, including open buffers and programs.
+	// Close waits for queued work, bounded by a deadline of the backend, or abandons
+	// it where nobody could see its results, and frees everything, including open
+	// buffers and programs.
 	Close() error
 }
 

@@ -55,6 +55,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Empty", s.testEmpty)
 	t.Run("Reuse", s.testReuse)
 	t.Run("Chain", s.testChain)
+	t.Run("Queued", s.testQueued)
 	t.Run("Concurrent", s.testConcurrent)
 	t.Run("Time", s.testTime)
 	t.Run("Buffers", s.testBuffers)

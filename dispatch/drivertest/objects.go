@@ -2,7 +2,9 @@ package drivertest
 
 import (
 	"context"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,6 +72,31 @@ func (s *suite) testChain(t *testing.T) {
 	require.NoError(t, second.buffers[2].Read(ctx, 0, after))
 	require.NoError(t, reference.CheckExact(first.batch, o.a, o.b, o.c, between))
 	require.NoError(t, reference.CheckExact(planner.Batch{p}, between, o.b, last.c, after))
+}
+
+// testQueued submits work for half a second. Submit returns before it is done: a
+// call of Wait ends with its context. A Read behind it waits, and sees all of it.
+func (s *suite) testQueued(t *testing.T) {
+	ctx := context.Background()
+	const side, enough = 256, 500 * time.Millisecond
+	j := s.prepare(t, planner.Batch{{M: side, N: side, K: side, Alpha: 1, Beta: 1}}, narrow, planner.Options{}, nil)
+	o := fill(j.batch, j.lens, integers(1))
+	j.run(t, o)
+	run := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
+	one, err := s.device.Time(ctx, []driver.Run{run})
+	require.NoError(t, err)
+	runs := slices.Repeat([]driver.Run{run}, 1+min(int(enough/one.Wall), 1000))
+	require.NoError(t, j.buffers[2].Write(ctx, 0, o.c))
+	require.NoError(t, s.device.Submit(ctx, runs))
+	if time.Duration(len(runs))*one.Device > enough/2 { // else it may be done already
+		short, cancel := context.WithTimeout(ctx, enough/50)
+		defer cancel()
+		require.ErrorIs(t, s.device.Wait(short), context.DeadlineExceeded)
+	}
+	c := make([]float32, len(o.c))
+	require.NoError(t, j.buffers[2].Read(ctx, 0, c))
+	j.batch[0].Alpha = float32(len(runs)) // each adds the product to C
+	require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, c))
 }
 
 // testConcurrent runs one program from two goroutines with buffers of their own.

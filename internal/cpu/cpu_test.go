@@ -2,10 +2,10 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,85 +75,13 @@ func TestDeepK(t *testing.T) {
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
 	before := append([]float32(nil), run.C.(*buffer).data...)
-	require.NoError(t, d.Submit(context.Background(), []driver.Run{run}))
+	require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
+	require.NoError(t, d.Wait(t.Context()))
 	worst, err := reference.Check(batch, run.A.(*buffer).data, run.B.(*buffer).data, before, run.C.(*buffer).data)
 	require.NoError(t, err)
 	// Accumulated in float64 and rounded once: half a unit of the last place,
 	// where the bound allows 2*(K+2).
 	require.Less(t, worst, 0.01)
-}
-
-// countdown is a context that ends after a number of looks at it.
-type countdown struct {
-	context.Context
-	left atomic.Int64
-}
-
-func (c *countdown) Err() error {
-	if c.left.Add(-1) < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
-func TestCancelBetweenWorkers(t *testing.T) {
-	d := openDevice(t)
-	run := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel}, random(4, 100, 20)...)
-	ctx := &countdown{Context: context.Background()}
-	ctx.left.Store(10)
-	err := d.Submit(ctx, []driver.Run{run, run})
-	require.ErrorIs(t, err, context.Canceled)
-	require.EqualError(t, err, "cpu: stopped in run 0 of 2, its C is incomplete: context canceled")
-	require.NoError(t, d.Submit(context.Background(), []driver.Run{run}), "the device works on")
-}
-
-// TestCancelWaiting cancels a call that waits for the device.
-func TestCancelWaiting(t *testing.T) {
-	d := openDevice(t)
-	d.lock <- struct{}{}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, d.Wait(ctx), context.DeadlineExceeded)
-	d.release()
-	require.NoError(t, d.Wait(context.Background()))
-}
-
-func TestMemoryIsAccounted(t *testing.T) {
-	d := openDevice(t)
-	free := d.free.Load()
-	require.Positive(t, free)
-	b, err := d.Alloc(1000)
-	require.NoError(t, err)
-	require.Equal(t, free-4000, d.free.Load())
-	_, err = d.Alloc(int(free / 4))
-	require.ErrorIs(t, err, driver.ErrOutOfMemory)
-	require.Equal(t, free-4000, d.free.Load())
-	require.NoError(t, b.Close())
-	require.NoError(t, b.Close())
-	require.Equal(t, free, d.free.Load())
-}
-
-// A workspace that memory has no room for fails Prepare and takes nothing.
-func TestWorkspaceIsRefused(t *testing.T) {
-	d := openDevice(t)
-	facts := d.info.Planner
-	facts.ComputeUnits = 100 // so that tiles are split
-	batch, err := planner.Pack(planner.GEMM(40, 40, 2000))
-	require.NoError(t, err)
-	plan, err := planner.New(&facts, batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
-	require.NoError(t, err)
-	require.Greater(t, plan.Workspace, 1000)
-	d.free.Store(4*int64(plan.Workspace) - 1)
-	_, err = d.Prepare(t.Context(), plan)
-	require.ErrorIs(t, err, driver.ErrOutOfMemory)
-	require.ErrorContains(t, err, "workspace: cpu: ")
-	require.Equal(t, 4*int64(plan.Workspace)-1, d.free.Load())
-	d.free.Add(1)
-	p, err := d.Prepare(t.Context(), plan)
-	require.NoError(t, err)
-	require.Zero(t, d.free.Load())
-	require.NoError(t, p.Close())
-	require.Equal(t, 4*int64(plan.Workspace), d.free.Load())
 }
 
 func TestCloseEndsTheGoroutines(t *testing.T) {
@@ -177,7 +105,7 @@ func BenchmarkBatch(b *testing.B) {
 			runs := []driver.Run{ready(b, d, planner.Options{}, problems...)}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := d.Submit(context.Background(), runs); err != nil {
+				if err := errors.Join(d.Submit(b.Context(), runs), d.Wait(b.Context())); err != nil {
 					b.Fatal(err)
 				}
 			}

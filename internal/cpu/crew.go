@@ -1,74 +1,60 @@
 package cpu
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// crew is a set of goroutines that share the workers of a launch. The goroutine
-// that calls run is one of them, so a crew of one starts none.
+// crew executes runs: the goroutine that calls run, and helpers that it starts for
+// each launch and that end with it.
 type crew struct {
 	own     tile
-	helpers int
-	jobs    chan *job
+	helpers []func()
 	job     job // the launch being run
 }
 
-func (c *crew) start(size int) {
-	c.helpers = size - 1
-	c.jobs = make(chan *job, c.helpers)
-	for range c.helpers {
-		go func() {
-			var t tile
-			for j := range c.jobs {
-				j.work(&t)
-				j.done.Done()
-			}
-		}()
+// newCrew makes a crew of so many members, which leave their work when stop is set.
+func newCrew(size int, stop *atomic.Bool) *crew {
+	c := &crew{own: tile{stop: stop}}
+	for range size - 1 {
+		t := &tile{stop: stop}
+		c.helpers = append(c.helpers, func() {
+			c.job.work(t)
+			c.job.done.Done()
+		})
 	}
+	return c
 }
 
-func (c *crew) stop() { close(c.jobs) }
-
-// run executes the launches in order, each after the one before is complete. It
-// fails only when ctx ends before every worker has begun.
-func (c *crew) run(ctx context.Context, r *driver.Run) error {
-	p := r.Program.(*program)
+// run executes the launches in order, each after the one before is complete.
+func (c *crew) run(e *entry, helpers int) {
 	j := &c.job
-	j.ctx, j.words, j.workspace = ctx, p.words, p.workspace
-	defer j.forget()
-	for i := range p.launches {
-		l := &p.launches[i]
+	j.words, j.workspace = e.code.words, e.code.workspace.data
+	for i := range e.code.launches {
+		l := &e.code.launches[i]
 		j.launch = l
-		j.a = window(r.A, l.BaseA, l.SpanA)
-		j.b = window(r.B, l.BaseB, l.SpanB)
-		j.c = window(r.C, l.BaseC, l.SpanC)
+		j.a = window(e.a.data, l.BaseA, l.SpanA)
+		j.b = window(e.b.data, l.BaseB, l.SpanB)
+		j.c = window(e.c.data, l.BaseC, l.SpanC)
 		j.next.Store(0)
-		helpers := min(c.helpers, l.Count-1)
-		j.done.Add(helpers)
-		for range helpers {
-			c.jobs <- j
+		n := min(helpers, l.Count-1)
+		j.done.Add(n)
+		for _, help := range c.helpers[:n] {
+			go help()
 		}
 		j.work(&c.own)
 		j.done.Wait()
-		if int(j.next.Load()) < l.Count {
-			return ctx.Err()
-		}
 	}
-	return nil
+	// Forget the buffers.
+	j.launch, j.words, j.a, j.b, j.c, j.workspace = nil, nil, nil, nil, nil, nil
 }
 
-func window(b driver.Buffer, base, span int) []float32 {
-	return b.(*buffer).data[base : base+span : base+span]
-}
+func window(data []float32, base, span int) []float32 { return data[base : base+span : base+span] }
 
 // job is one launch on its buffers.
 type job struct {
-	ctx       context.Context
 	launch    *planner.Launch
 	words     []uint32
 	a, b, c   []float32 // the windows of the launch
@@ -77,14 +63,9 @@ type job struct {
 	done      sync.WaitGroup
 }
 
-// forget drops the references of a finished job.
-func (j *job) forget() {
-	j.ctx, j.launch, j.words, j.a, j.b, j.c, j.workspace = nil, nil, nil, nil, nil, nil, nil
-}
-
-// work takes workers until none is left or the context ends.
+// work takes workers until none is left or the device stops.
 func (j *job) work(t *tile) {
-	for j.ctx.Err() == nil {
+	for !t.stop.Load() {
 		w := int(j.next.Add(1)) - 1
 		if w >= j.launch.Count {
 			return

@@ -10,95 +10,76 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// maxMemory bounds allocations where the size of the memory is unknown: the
-// address space of the processors in use.
-const maxMemory = 1 << 47
-
-// device runs one call at a time on all its threads. Submit returns when the
-// runs are done: a caller of a processor's own cores has nothing to overlap
-// with, and errors reach the call that they belong to.
+// device executes runs on all its threads, one run at a time.
 type device struct {
-	info   driver.Info
-	lock   chan struct{} // holds one token while a call has the device
-	closed bool          // guarded by lock
-	crew   crew          // guarded by lock
-	free   atomic.Int64  // bytes that Alloc and Prepare may still take
+	info    driver.Info
+	closed  atomic.Bool
+	crew    *crew                // of the run that has the device
+	current entry                // the run that the next call of work begins with
+	worker  func()               // work, made once so that a go statement allocates nothing
+	live    map[*memory]struct{} // not freed; guarded by queue.mu
+	queue
 }
 
 func newDevice(info driver.Info) *device {
-	d := &device{info: info, lock: make(chan struct{}, 1)}
-	d.crew.start(info.Planner.ComputeUnits)
-	d.free.Store(memory())
+	d := &device{info: info, live: map[*memory]struct{}{}, queue: queue{room: make(chan struct{}, maxQueued)}}
+	d.crew = newCrew(info.Planner.ComputeUnits, &d.closed)
+	d.worker = d.work
 	return d
 }
 
-// acquire waits for the device. Waiters are served in order.
-func (d *device) acquire(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case d.lock <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if d.closed {
-		d.release()
+// open fails when the device is closed.
+func (d *device) open() error {
+	if d.closed.Load() {
 		return fmt.Errorf("cpu: device: %w", driver.ErrClosed)
 	}
 	return nil
 }
 
-func (d *device) release() { <-d.lock }
+// acquire takes the device behind all work queued before.
+func (d *device) acquire(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := d.take(ctx); err != nil {
+		return err
+	}
+	if err := d.open(); err != nil {
+		d.release()
+		return err
+	}
+	return nil
+}
 
 func (d *device) Info() driver.Info { return d.info }
 
 func (d *device) Alloc(n int) (driver.Buffer, error) {
-	data, err := d.floats(n)
+	m, err := d.allocate(n)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cpu: %d float32: %w", n, err)
 	}
-	return &buffer{device: d, data: data}, nil
-}
-
-// floats allocates, or fails where Go would end the process.
-func (d *device) floats(n int) ([]float32, error) {
-	const size = 4
-	if n > maxMemory/size || d.free.Add(-size*int64(n)) < 0 {
-		if n <= maxMemory/size {
-			d.free.Add(size * int64(n))
-		}
-		return nil, fmt.Errorf("cpu: %d float32: %w", n, driver.ErrOutOfMemory)
-	}
-	return make([]float32, n), nil
+	return &buffer{device: d, memory: m}, nil
 }
 
 func (d *device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	workspace, err := d.floats(p.Workspace)
+	workspace, err := d.allocate(p.Workspace)
 	if err != nil {
-		return nil, fmt.Errorf("workspace: %w", err)
+		return nil, fmt.Errorf("cpu: workspace: %d float32: %w", p.Workspace, err)
 	}
-	return &program{device: d, launches: p.Launches, words: p.Encode(nil), workspace: workspace}, nil
+	const overhead = 256 // of a segment, as multiply-adds
+	c := &code{launches: p.Launches, words: p.Encode(nil), workspace: workspace, work: overhead * len(p.Segments)}
+	for i := range p.Batch {
+		q := &p.Batch[i]
+		c.work += q.M * q.N * (q.K + 1)
+	}
+	return &program{code: c}, nil
 }
 
 func (d *device) Submit(ctx context.Context, runs []driver.Run) error {
-	if err := d.acquire(ctx); err != nil {
-		return err
-	}
-	defer d.release()
-	return d.submit(ctx, runs)
-}
-
-func (d *device) submit(ctx context.Context, runs []driver.Run) error {
-	for i := range runs {
-		if err := d.crew.run(ctx, &runs[i]); err != nil {
-			return fmt.Errorf("cpu: stopped in run %d of %d, its C is incomplete: %w", i, len(runs), err)
-		}
-	}
-	return nil
+	return d.submit(ctx, runs, nil)
 }
 
 func (d *device) Wait(ctx context.Context) error {
@@ -110,42 +91,39 @@ func (d *device) Wait(ctx context.Context) error {
 }
 
 func (d *device) Time(ctx context.Context, runs []driver.Run) (driver.Timing, error) {
-	start := time.Now()
-	if err := d.acquire(ctx); err != nil {
+	start, c := time.Now(), new(clock)
+	if err := d.submit(ctx, runs, c); err != nil {
 		return driver.Timing{}, err
 	}
-	defer d.release()
-	kernels := time.Now()
-	err := d.submit(ctx, runs)
-	return driver.Timing{Device: time.Since(kernels), Wall: time.Since(start), Clock: "wall"}, err
+	if err := d.Wait(ctx); err != nil {
+		return driver.Timing{}, err
+	}
+	return driver.Timing{Device: c.end.Sub(c.start), Wall: time.Since(start), Clock: "wall"}, nil
 }
 
-// Close waits for the call that has the device. Runs are finite, so it needs no
-// deadline.
+// Close abandons what is queued: nobody can read its results any more. Calls that
+// wait end with ErrClosed.
 func (d *device) Close() error {
-	d.lock <- struct{}{}
+	d.closed.Store(true)
+	_ = d.take(context.Background()) // fails only when its context ends
 	defer d.release()
-	if !d.closed {
-		d.closed = true
-		d.crew.stop()
-	}
+	d.freeAll()
 	return nil
 }
 
 type buffer struct {
 	device *device
-	data   []float32 // nil when closed
+	*memory
 }
 
-func (b *buffer) Len() int { return len(b.data) }
+func (b *buffer) Len() int { return b.n }
 
 func (b *buffer) Write(ctx context.Context, offset int, src []float32) error {
 	if err := b.device.acquire(ctx); err != nil {
 		return err
 	}
 	defer b.device.release()
-	copy(b.data[offset:], src)
-	return nil
+	return move(ctx, b.data[offset:][:len(src)], src)
 }
 
 func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
@@ -153,26 +131,30 @@ func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
 		return err
 	}
 	defer b.device.release()
-	copy(dst, b.data[offset:])
+	return move(ctx, dst, b.data[offset:][:len(dst)])
+}
+
+// move copies until ctx ends.
+func move(ctx context.Context, dst, src []float32) error {
+	const piece = 1 << 20 // elements: about a millisecond
+	for ; len(src) > piece; dst, src = dst[piece:], src[piece:] {
+		copy(dst, src[:piece])
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	copy(dst, src)
 	return nil
 }
 
-func (b *buffer) Close() error {
-	b.device.free.Add(4 * int64(len(b.data)))
-	b.data = nil
-	return nil
-}
+type program struct{ code *code }
 
-// program is a plan as the kernels read it.
-type program struct {
-	device    *device
+// code is a plan as the kernels read it.
+type code struct {
 	launches  []planner.Launch
 	words     []uint32
-	workspace []float32
+	workspace *memory
+	work      int // about how many multiply-adds take as long
 }
 
-func (p *program) Close() error {
-	p.device.free.Add(4 * int64(len(p.workspace)))
-	p.workspace = nil
-	return nil
-}
+func (p *program) Close() error { return p.code.workspace.Close() }

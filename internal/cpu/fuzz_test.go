@@ -57,7 +57,8 @@ func runAndCheck(t *testing.T, facts *planner.Device, o planner.Options, rng *ra
 		require.NoError(t, buffers[i].Write(context.Background(), 0, host[i]))
 	}
 	run := driver.Run{Program: program, A: buffers[0], B: buffers[1], C: buffers[2]}
-	require.NoError(t, d.Submit(context.Background(), []driver.Run{run}))
+	require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
+	require.NoError(t, d.Wait(t.Context()))
 	require.NoError(t, reference.CheckExact(batch, host[0], host[1], host[2], buffers[2].(*buffer).data))
 }
 

@@ -4,6 +4,4 @@ package cpu
 
 import "runtime"
 
-func memory() int64 { return maxMemory }
-
 func processor() string { return runtime.GOARCH }

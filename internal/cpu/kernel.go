@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"sync/atomic"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
@@ -21,6 +22,7 @@ type tile struct {
 	sum  [maxSide * maxSide]float64    // rows x cols of the C tile
 	colB [maxSide * panelDepth]float64 // columns of op(B), each contiguous in k
 	rowA [panelDepth]float64           // a row of op(A)
+	stop *atomic.Bool                  // set: leave what is left
 }
 
 // segment computes an item: sum = op(A)*op(B) over its K range, stored to C or
@@ -61,7 +63,7 @@ func (j *job) segment(t *tile, item []uint32) {
 // times. gonum's Dgemm and Sgemm are out: they skip zeros of A, and so lose NaN
 // and Inf of B.
 func (t *tile) multiply(sum []float64, rows, cols, depth int, a, b operand) {
-	for k := 0; k < depth; k += panelDepth {
+	for k := 0; k < depth && !t.stop.Load(); k += panelDepth { // a panel takes 0.2 ms at most
 		d := min(depth-k, panelDepth)
 		for col := range cols {
 			b.pack(t.colB[col*d:(col+1)*d], col, k)

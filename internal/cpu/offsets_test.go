@@ -19,12 +19,12 @@ import (
 func TestLargeOffsets(t *testing.T) {
 	d := openDevice(t)
 	drivertest.LargeOffsets(t, d, func(n int) (driver.Buffer, error) {
-		memory, err := syscall.Mmap(-1, 0, 4*n, syscall.PROT_READ|syscall.PROT_WRITE,
+		mapping, err := syscall.Mmap(-1, 0, 4*n, syscall.PROT_READ|syscall.PROT_WRITE,
 			syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", driver.ErrOutOfMemory, err)
 		}
-		t.Cleanup(func() { require.NoError(t, syscall.Munmap(memory)) })
-		return &buffer{device: d, data: unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), n)}, nil
+		t.Cleanup(func() { require.NoError(t, syscall.Munmap(mapping)) })
+		return &buffer{d, &memory{device: d, n: n, data: unsafe.Slice((*float32)(unsafe.Pointer(&mapping[0])), n)}}, nil
 	})
 }

@@ -1,0 +1,215 @@
+package cpu
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+const (
+	// maxQueued is how many submissions wait at most. A caller of Submit then waits
+	// too, so that what is queued stays bounded: 56 bytes a run.
+	maxQueued = 256
+	// atOnce is the work that an idle device does within Submit, in multiply-adds: 5
+	// us on one core of a Xeon. To wake another thread and to wait for it takes 3 us
+	// more than doing it here, and as long as Submit of a GPU.
+	atOnce = 8 << 10
+)
+
+// queue orders what uses a device: runs, and calls that need it for themselves.
+// First come, first served. Nothing waits in an idle device, no goroutine either.
+type queue struct {
+	room    chan struct{} // holds a token for each submission that is not done
+	mu      sync.Mutex
+	busy    bool    // a run or a call has the device
+	waiting []entry // from first on
+	first   int
+}
+
+// entry is a run, or the turn of a call.
+type entry struct {
+	code    *code // nil: no run
+	a, b, c *memory
+	last    bool          // of its submission
+	clock   *clock        // nil: not timed
+	turn    chan struct{} // gets a token when the device is the call's
+}
+
+// clock has the times of a submission.
+type clock struct{ start, end time.Time }
+
+// turns are channels for calls that wait.
+var turns = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
+
+// take waits until the device is the caller's, who releases it.
+func (d *device) take(ctx context.Context) error {
+	d.mu.Lock()
+	if !d.busy {
+		d.busy = true
+		d.mu.Unlock()
+		return nil
+	}
+	turn := turns.Get().(chan struct{})
+	defer turns.Put(turn)
+	d.push(entry{turn: turn})
+	d.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	if !d.withdraw(turn) {
+		<-turn // it came at the same moment
+		d.release()
+	}
+	return ctx.Err()
+}
+
+// withdraw takes a turn out of the queue, if it has not come.
+func (d *device) withdraw(turn chan struct{}) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := d.first; i < len(d.waiting); i++ {
+		if d.waiting[i].turn == turn {
+			d.waiting = slices.Delete(d.waiting, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+// release gives the device to what waits first.
+func (d *device) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.proceed()
+}
+
+// proceed is release under the lock.
+func (d *device) proceed() {
+	if d.current = d.next(); d.current.code != nil {
+		go d.worker()
+	}
+}
+
+// next takes the first run out of the queue. If a call comes before it, the
+// device is the call's; if nothing does, it is idle.
+func (q *queue) next() entry {
+	if q.first < len(q.waiting) {
+		e := q.waiting[q.first]
+		q.waiting[q.first] = entry{}
+		q.first++
+		if e.code != nil {
+			return e
+		}
+		e.turn <- struct{}{}
+		return entry{}
+	}
+	q.busy, q.waiting, q.first = false, q.waiting[:0], 0
+	return entry{}
+}
+
+// push appends to the queue, in place when half of it or more is free.
+func (q *queue) push(e entry) {
+	if len(q.waiting) == cap(q.waiting) && 2*q.first >= len(q.waiting) {
+		n := copy(q.waiting, q.waiting[q.first:])
+		clear(q.waiting[n:])
+		q.waiting, q.first = q.waiting[:n], 0
+	}
+	q.waiting = append(q.waiting, e)
+}
+
+// submit queues the runs, or, when they are little and the device is idle, does
+// them.
+func (d *device) submit(ctx context.Context, runs []driver.Run, c *clock) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		return d.open()
+	}
+	select {
+	case d.room <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.open(); err != nil {
+		<-d.room
+		return err
+	}
+	idle := !d.busy
+	d.busy = true
+	if idle && work(runs) <= atOnce {
+		d.mu.Unlock()
+		for i := range runs {
+			d.execute(newEntry(runs, i, c), 0)
+		}
+		d.mu.Lock()
+	} else {
+		for i := range runs {
+			d.push(newEntry(runs, i, c))
+		}
+	}
+	if idle {
+		d.proceed()
+	}
+	return nil
+}
+
+func newEntry(runs []driver.Run, i int, c *clock) entry {
+	r := &runs[i]
+	e := entry{
+		code: r.Program.(*program).code,
+		a:    r.A.(*buffer).memory, b: r.B.(*buffer).memory, c: r.C.(*buffer).memory,
+		last: i == len(runs)-1, clock: c,
+	}
+	for _, m := range e.uses() {
+		m.hold()
+	}
+	return e
+}
+
+// uses is the memory that a run needs.
+func (e *entry) uses() [4]*memory { return [4]*memory{e.a, e.b, e.c, e.code.workspace} }
+
+func work(runs []driver.Run) (sum int) {
+	for i := range runs {
+		sum += runs[i].Program.(*program).code.work
+	}
+	return sum
+}
+
+// work executes runs until the turn of a call comes, or nothing waits.
+func (d *device) work() {
+	e := d.current
+	for d.current = (entry{}); e.code != nil; {
+		d.execute(e, len(d.crew.helpers))
+		d.mu.Lock()
+		e = d.next()
+		d.mu.Unlock()
+	}
+}
+
+// execute does a run with so many helpers at most.
+func (d *device) execute(e entry, helpers int) {
+	if e.clock != nil && e.clock.start.IsZero() {
+		e.clock.start = time.Now()
+	}
+	if !d.closed.Load() {
+		d.crew.run(&e, helpers)
+	}
+	if e.clock != nil {
+		e.clock.end = time.Now()
+	}
+	for _, m := range e.uses() {
+		m.drop()
+	}
+	if e.last {
+		<-d.room
+	}
+}

@@ -1,0 +1,218 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// long is a submission that takes 20 s on a small machine, and 1 s on a large one.
+func long(t *testing.T, d *device) []driver.Run {
+	t.Helper()
+	return slices.Repeat([]driver.Run{ready(t, d, planner.Options{}, planner.GEMM(256, 256, 256))}, 10000)
+}
+
+// queued is how many runs and calls wait.
+func queued(d *device) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waiting) - d.first
+}
+
+// goroutines waits until there are no more than n, at the latest until the test
+// times out.
+func goroutines(n int) {
+	for runtime.NumGoroutine() > n {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestQueueKeepsTheOrder(t *testing.T) {
+	d := openDevice(t)
+	p := planner.GEMM(60, 60, 300) // more than is done at once
+	p.Beta = 1
+	run := ready(t, d, planner.Options{}, p)
+	b := run.C.(*buffer)
+	one := make([]float32, b.Len())
+	require.NoError(t, b.Write(t.Context(), 0, one))
+	require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
+	require.NoError(t, b.Read(t.Context(), 0, one))
+	zero, got := make([]float32, b.Len()), make([]float32, b.Len())
+	for round := range 20 {
+		require.NoError(t, b.Write(t.Context(), 0, zero))
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{run, run}))
+		require.NoError(t, d.Submit(t.Context(), nil))
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
+		require.NoError(t, b.Read(t.Context(), 0, got))
+		for i := range got {
+			require.InEpsilon(t, 3*one[i], got[i], 1e-5, "round %d", round)
+		}
+	}
+}
+
+// A call that waits ends with its context, and what is queued goes on.
+func TestCancelledWaits(t *testing.T) {
+	before := runtime.NumGoroutine()
+	d := openDevice(t)
+	runs := long(t, d)
+	require.NoError(t, d.Submit(t.Context(), runs))
+	most := queued(d)
+	for range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+		require.ErrorIs(t, d.Wait(ctx), context.DeadlineExceeded)
+		require.ErrorIs(t, runs[0].C.Write(ctx, 0, make([]float32, 1)), context.DeadlineExceeded)
+		cancel()
+		require.LessOrEqual(t, queued(d), most, "nothing is left in the queue")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := d.Time(ctx, runs)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Greater(t, queued(d), len(runs), "the runs of Time stay")
+	require.NoError(t, d.Close(), "what is queued is abandoned")
+	goroutines(before)
+}
+
+// Submit waits when too much is queued, and ends with its context.
+func TestQueueIsBounded(t *testing.T) {
+	d := openDevice(t)
+	require.NoError(t, d.Submit(t.Context(), long(t, d)))
+	more := []driver.Run{ready(t, d, planner.Options{}, planner.GEMM(1, 1, 1))}
+	for range maxQueued - 1 {
+		require.NoError(t, d.Submit(t.Context(), more))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, d.Submit(ctx, more), context.DeadlineExceeded)
+}
+
+// A device that is never idle reuses the memory of its queue.
+func TestQueueMemory(t *testing.T) {
+	d := openDevice(t)
+	run := ready(t, d, planner.Options{}, planner.GEMM(30, 30, 30))
+	for range 20 * maxQueued {
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	require.LessOrEqual(t, cap(d.waiting), 4*maxQueued)
+}
+
+// Buffers and programs that are closed serve the runs queued before.
+func TestCloseBehindQueuedRuns(t *testing.T) {
+	d := openDevice(t)
+	first := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, random(8, 100, 400)...)
+	second := ready(t, d, planner.Options{}, planner.GEMM(1, 1, 1))
+	second.A = first.C
+	runs := []driver.Run{first, first, first, second}
+	require.NoError(t, d.Submit(t.Context(), runs))
+	for _, o := range []interface{ Close() error }{first.A, first.B, first.C, first.Program, second.B, second.Program} {
+		require.NoError(t, o.Close())
+		require.NoError(t, o.Close())
+	}
+	runtime.GC()
+	var got [1]float32
+	require.NoError(t, second.C.Read(t.Context(), 0, got[:]))
+	require.NotZero(t, got[0])
+}
+
+// Close ends calls that wait, and abandons what is queued.
+func TestCloseDuringWork(t *testing.T) {
+	before := runtime.NumGoroutine()
+	opened, err := Driver().Open(t.Context(), 0)
+	require.NoError(t, err)
+	d := opened.(*device)
+	runs := long(t, d)
+	require.NoError(t, d.Submit(t.Context(), runs))
+	for range maxQueued - 1 {
+		require.NoError(t, d.Submit(t.Context(), runs[:1]))
+	}
+	waits := []func() error{
+		func() error { return d.Wait(context.Background()) },
+		func() error { return runs[0].C.Read(context.Background(), 0, make([]float32, 1)) },
+		func() error { return runs[0].A.Write(context.Background(), 0, make([]float32, 1)) },
+	}
+	errs := make(chan error)
+	go func() { errs <- d.Submit(context.Background(), runs[:1]) }() // waits for room
+	for _, wait := range waits {
+		go func() { errs <- wait() }()
+	}
+	waiting := func() (n int) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, e := range d.waiting[d.first:] {
+			if e.turn != nil {
+				n++
+			}
+		}
+		return n
+	}
+	for waiting() < len(waits) {
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(t, d.Close())
+	for range 1 + len(waits) {
+		require.ErrorIs(t, <-errs, driver.ErrClosed)
+	}
+	require.NoError(t, d.Close())
+	goroutines(before)
+}
+
+// A device that is idle has no goroutines, open or forgotten.
+func TestIdleDeviceHasNoGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 20 {
+		opened, err := Driver().Open(t.Context(), 0)
+		require.NoError(t, err)
+		d := opened.(*device)
+		run := ready(t, d, planner.Options{}, random(4, 60, 60)...)
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{run, run}))
+		require.NoError(t, d.Wait(t.Context()))
+		require.Nil(t, d.current.code, "nor operands")
+	}
+	goroutines(before)
+}
+
+// Calls of all kinds from many goroutines, some of which end early.
+func TestQueueConcurrent(t *testing.T) {
+	d := openDevice(t)
+	var group sync.WaitGroup
+	errs := make([]error, 8)
+	for g := range errs {
+		p := planner.GEMM(20+g, 30, 10*g+1)
+		run := ready(t, d, planner.Options{}, p)
+		want := make([]float32, run.C.Len())
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
+		require.NoError(t, run.C.Read(t.Context(), 0, want))
+		group.Go(func() {
+			for i := range 100 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Microsecond)
+				_ = d.Wait(ctx)
+				_, _ = d.Time(ctx, []driver.Run{run})
+				_ = run.C.Read(ctx, 0, make([]float32, len(want)))
+				cancel()
+				got := make([]float32, len(want))
+				_, err := d.Time(context.Background(), []driver.Run{run, run})
+				errs[g] = errors.Join(errs[g], err, run.C.Write(context.Background(), 0, got), d.Submit(context.Background(), []driver.Run{run}),
+					run.C.Read(context.Background(), 0, got))
+				for k := range got {
+					if got[k] != want[k] {
+						errs[g] = errors.Join(errs[g], errors.New("wrong result"))
+						return
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.NoError(t, errors.Join(errs...))
+}
