@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -27,8 +28,9 @@ const (
 
 // GEMM computes the batch on slices of host memory. The result is in c when it
 // returns; elements of c between the problems' regions are not written. On an
-// error, and when ctx ends, c is as before. It fails with a
-// *planner.ProblemError when the batch is wrong or a slice too short.
+// error, and when ctx ends, c is as before; what the device has begun goes on
+// without the caller. It fails with a *planner.ProblemError when the batch is wrong
+// or a slice too short.
 //
 // A large batch is cut into parts, so that copies of some overlap the work on
 // others. Plans and programs are kept for the last 32 batches, so that a batch of
@@ -107,7 +109,11 @@ func (s *session) run(ctx context.Context, batch planner.Batch, a, b, c []float3
 		return err
 	}
 	if e == nil {
-		if e, err = s.remember(ctx, batch, [][]*part{cut(batch, everything(batch))}); err != nil {
+		parts, err := cut(ctx, batch, everything(batch))
+		if err != nil {
+			return err
+		}
+		if e, err = s.remember(ctx, batch, [][]*part{parts}); err != nil {
 			return err
 		}
 	}
@@ -197,7 +203,13 @@ func (s *session) execute(ctx context.Context, e *entry, a, b, c []float32) erro
 	defer s.trim()
 	memory := resultMemory.Get().(*[]float32)
 	defer resultMemory.Put(memory)
-	*memory = slices.Grow((*memory)[:0], e.results)
+	if cap(*memory) < e.results {
+		n := roomy(e.results)
+		if err := hostmem.Check(hostmem.Size(n)); err != nil {
+			return fmt.Errorf("memory for the results: %w", err)
+		}
+		*memory = make([]float32, n)
+	}
 	results := (*memory)[:e.results]
 	if len(e.parts) == 1 && len(e.parts[0]) == 1 { // the short way of a small batch
 		h, p := s.hosts[0], e.parts[0][0]
@@ -285,10 +297,17 @@ func (l *lane) compute(ctx context.Context, d driver.Device, p *part, from [3][]
 	return l.buffers[2].Read(ctx, 0, results[p.first:][:p.sizes[2]])
 }
 
-// reserve makes buffer i at least n elements long. Small buffers grow to powers
-// of two, so that varying sizes soon need no allocation.
+// roomy is the length of memory for n elements that is kept between calls: a power
+// of two, unless it is large, so that varying sizes soon need no allocation.
+func roomy(n int) int {
+	if n = max(n, 1); n > maxKept {
+		return n
+	}
+	return 1 << bits.Len(uint(n-1))
+}
+
+// reserve makes buffer i at least n elements long.
 func (l *lane) reserve(d driver.Device, i, n int) error {
-	n = max(n, 1)
 	if old := l.buffers[i]; old != nil {
 		if old.Len() >= n {
 			return nil
@@ -298,10 +317,7 @@ func (l *lane) reserve(d driver.Device, i, n int) error {
 			return err
 		}
 	}
-	if n <= maxKept {
-		n = 1 << bits.Len(uint(n-1))
-	}
-	b, err := d.Alloc(n)
+	b, err := d.Alloc(roomy(n))
 	if err != nil {
 		return err
 	}

@@ -134,34 +134,48 @@ func (g *Group) entry(ctx context.Context, batch planner.Batch, lenA, lenB, lenC
 	if e != nil || err != nil {
 		return e, err
 	}
-	return g.split.remember(ctx, batch, g.deal(batch))
+	parts, err := g.deal(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	return g.split.remember(ctx, batch, parts)
 }
 
-// deal returns the parts of each device, or nil when one device is to do all.
-func (g *Group) deal(batch planner.Batch) [][]*part {
+// deal returns the parts of each device, or nil when one device is to do all. It
+// fails only when ctx ends.
+func (g *Group) deal(ctx context.Context, batch planner.Batch) ([][]*part, error) {
 	compute := make([][]float64, len(g.devices)) // predicted microseconds
 	total := make([][]float64, len(g.devices))   // with copies
 	for d := range g.devices {
 		compute[d] = planner.Costs(&g.devices[d].info.Planner, batch, nil)
 		total[d] = make([]float64, len(batch))
 		for i := range batch {
+			if err := look(ctx, i); err != nil {
+				return nil, err
+			}
 			total[d][i] = compute[d][i] + float64(elements(&batch[i]))/copyRate
 		}
 	}
 	if sum(total[0]) < splitGain {
-		return nil
+		return nil, nil
 	}
 	all := everything(batch)
+	whole, err := cut(ctx, batch, all)
+	if err != nil {
+		return nil, err
+	}
 	parts := make([][]*part, len(g.devices))
 	longest := 0.0
 	for d, share := range planner.Share(total) {
-		parts[d] = cut(batch, share)
+		if parts[d], err = cut(ctx, batch, share); err != nil {
+			return nil, err
+		}
 		longest = max(longest, predict(compute[d], share, parts[d]))
 	}
-	if predict(compute[0], all, cut(batch, all))-longest < splitGain {
-		return nil
+	if predict(compute[0], all, whole)-longest < splitGain {
+		return nil, nil
 	}
-	return parts
+	return parts, nil
 }
 
 func sum(values []float64) (total float64) {

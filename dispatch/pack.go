@@ -23,6 +23,9 @@ const (
 	// most. Parts of a large batch are so many that lanes end at about the same time.
 	partSize = 1 << 20
 	maxParts = 64
+	// lookEvery is how many problems are packed between two looks at the context:
+	// some milliseconds.
+	lookEvery = 4096
 )
 
 // matrix is an operand in host memory: rows of cols elements, ld apart.
@@ -85,15 +88,19 @@ type part struct {
 // cut packs a share of the batch as parts of about equal size, in the order of
 // the batch, so that operands that follow each other stay together. Problems
 // that write nothing are left out. Where problems share operands so that parts
-// would send a quarter more than the whole, the whole is one part.
-func cut(batch planner.Batch, share []int) []*part {
-	whole := pack(batch, share)
+// would send a quarter more than the whole, the whole is one part. It fails only
+// when ctx ends.
+func cut(ctx context.Context, batch planner.Batch, share []int) ([]*part, error) {
+	whole, err := pack(ctx, batch, share)
+	if err != nil {
+		return nil, err
+	}
 	total := whole.moved()
 	if total < 2*partSize {
 		if len(whole.batch) == 0 {
-			return nil
+			return nil, nil
 		}
-		return []*part{whole}
+		return []*part{whole}, nil
 	}
 	size := max(partSize, total/maxParts)
 	var parts []*part
@@ -103,23 +110,30 @@ func cut(batch planner.Batch, share []int) []*part {
 		if filled < size && end < len(share)-1 {
 			continue
 		}
-		if p := pack(batch, share[first:end+1]); len(p.batch) > 0 {
+		p, err := pack(ctx, batch, share[first:end+1])
+		if err != nil {
+			return nil, err
+		}
+		if len(p.batch) > 0 {
 			parts = append(parts, p)
 			sent += p.moved()
 		}
 		if sent > total+total/4 {
-			return []*part{whole}
+			return []*part{whole}, nil
 		}
 		first, filled = end+1, 0
 	}
-	return parts
+	return parts, nil
 }
 
 // pack lays out the operands of the problems of a part.
-func pack(batch planner.Batch, share []int) *part {
+func pack(ctx context.Context, batch planner.Batch, share []int) (*part, error) {
 	p := new(part)
 	var as, bs, cs []matrix
-	for _, i := range share {
+	for n, i := range share {
+		if err := look(ctx, n); err != nil {
+			return nil, err
+		}
 		q := batch[i]
 		if !q.Writes() {
 			continue
@@ -132,8 +146,13 @@ func pack(batch planner.Batch, share []int) *part {
 		p.batch = append(p.batch, q)
 	}
 	placesA, placesB := make([]planner.Matrix, len(as)), make([]planner.Matrix, len(bs))
-	p.uploads[0], p.sizes[0] = packOperands(as, placesA)
-	p.uploads[1], p.sizes[1] = packOperands(bs, placesB)
+	var err error
+	if p.uploads[0], p.sizes[0], err = packOperands(ctx, as, placesA); err != nil {
+		return nil, err
+	}
+	if p.uploads[1], p.sizes[1], err = packOperands(ctx, bs, placesB); err != nil {
+		return nil, err
+	}
 	for i, c := range cs {
 		m := move{c, p.sizes[2]}
 		p.results = append(p.results, m)
@@ -144,17 +163,28 @@ func pack(batch planner.Batch, share []int) *part {
 		p.batch[i].C = planner.Matrix{Offset: m.at, LD: c.cols}
 		p.sizes[2] = aligned(m.at + c.rows*c.cols)
 	}
-	return p
+	return p, nil
+}
+
+// look looks at the context at one problem of lookEvery.
+func look(ctx context.Context, problem int) error {
+	if problem%lookEvery == 0 {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // packOperands places matrices one behind the other, without the gaps between
 // their rows, and a matrix that several problems read only once. Where that
 // saves nothing, because they lie densely already or overlap, they stay as they
 // are, and all move as one.
-func packOperands(operands []matrix, places []planner.Matrix) (moves []move, size int) {
+func packOperands(ctx context.Context, operands []matrix, places []planner.Matrix) (moves []move, size int, err error) {
 	seen := make(map[matrix]int, len(operands))
 	low, high := -1, 0
 	for i, m := range operands {
+		if err := look(ctx, i); err != nil {
+			return nil, 0, err
+		}
 		if m.rows*m.cols == 0 {
 			places[i] = planner.Matrix{LD: m.ld}
 			continue
@@ -173,11 +203,11 @@ func packOperands(operands []matrix, places []planner.Matrix) (moves []move, siz
 		high = max(high, m.offset+(m.rows-1)*m.ld+m.cols)
 	}
 	if low < 0 {
-		return nil, 0
+		return nil, 0, nil
 	}
 	low = low / align * align // what was aligned stays so
 	if size < high-low {
-		return moves, size
+		return moves, size, nil
 	}
 	for i, m := range operands {
 		if m.rows*m.cols > 0 {
@@ -185,7 +215,7 @@ func packOperands(operands []matrix, places []planner.Matrix) (moves []move, siz
 		}
 	}
 	whole := matrix{offset: low, ld: high - low, rows: 1, cols: high - low}
-	return []move{{whole, 0}}, high - low
+	return []move{{whole, 0}}, high - low, nil
 }
 
 func aligned(n int) int { return (n + align - 1) / align * align }

@@ -57,7 +57,8 @@ func TestPack(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := pack(c.batch, everything(c.batch))
+			p, err := pack(t.Context(), c.batch, everything(c.batch))
+			require.NoError(t, err)
 			for i, q := range p.batch {
 				require.Equal(t, c.a[i], q.A)
 				require.Equal(t, c.b[i], q.B)
@@ -83,14 +84,22 @@ func TestPackLeavesOut(t *testing.T) {
 	far := operand(math.MaxInt-100, 2)
 	scale.A, scale.B = far, far // not read
 	batch := planner.Batch{stays, scale, empty, updates, full}
-	p := pack(batch, everything(batch))
+	p, err := pack(t.Context(), batch, everything(batch))
+	require.NoError(t, err)
 	require.Len(t, p.batch, 3)
 	require.Len(t, p.results, 3)
 	require.Len(t, p.uploads[2], 2, "C only where it is read")
 	require.Equal(t, [3]int{4, 4, 12}, p.sizes)
 	require.Equal(t, 4+4+8+12, p.moved())
-	require.Empty(t, cut(planner.Batch{stays, empty}, []int{0, 1}))
-	require.Empty(t, cut(nil, nil))
+	require.Empty(t, cutAll(t, planner.Batch{stays, empty}))
+	require.Empty(t, cutAll(t, nil))
+}
+
+func cutAll(t *testing.T, batch planner.Batch) []*part {
+	t.Helper()
+	parts, err := cut(t.Context(), batch, everything(batch))
+	require.NoError(t, err)
+	return parts
 }
 
 func TestCut(t *testing.T) {
@@ -107,7 +116,7 @@ func TestCut(t *testing.T) {
 		for _, i := range share {
 			total += elements(&batch[i])
 		}
-		parts := cut(batch, share)
+		parts := cutAll(t, batch[:n])
 		require.LessOrEqual(t, len(parts), maxParts+1)
 		require.GreaterOrEqual(t, len(parts), min(total/(partSize+3*512*512), maxParts/2))
 		for _, p := range parts {
@@ -127,13 +136,13 @@ func TestCutKeepsSharedOperandsTogether(t *testing.T) {
 		batch = append(batch, planner.Problem{M: 1, N: n, K: n, Alpha: 1,
 			A: operand(i*n, n), B: operand(i%4*n*n, n), C: operand(i*n, n)})
 	}
-	parts := cut(batch, everything(batch))
+	parts := cutAll(t, batch)
 	require.Len(t, parts, 1)
 	require.Equal(t, 4*n*n+2*60*n, parts[0].moved())
 	for i := range batch {
 		batch[i].B.Offset = i * n * n
 	}
-	require.Greater(t, len(cut(batch, everything(batch))), maxParts/3)
+	require.Greater(t, len(cutAll(t, batch)), maxParts/3)
 }
 
 // TestGEMMLayouts computes batches whose operands are shared, overlap, have gaps,

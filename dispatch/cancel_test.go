@@ -1,0 +1,238 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// cutoff is a context that ends when it is looked at for the n-th time.
+type cutoff struct {
+	context.Context
+	cancel context.CancelFunc
+	left   atomic.Int64
+}
+
+func newCutoff(n int) *cutoff {
+	c := new(cutoff)
+	c.Context, c.cancel = context.WithCancel(context.Background())
+	c.left.Store(int64(n))
+	return c
+}
+
+func (c *cutoff) look() {
+	if c.left.Add(-1) < 0 {
+		c.cancel()
+	}
+}
+
+func (c *cutoff) Err() error {
+	c.look()
+	return c.Context.Err()
+}
+
+func (c *cutoff) Done() <-chan struct{} {
+	c.look()
+	return c.Context.Done()
+}
+
+// looks counts how often a call looks at its context.
+func looks(t *testing.T, call func(context.Context) error) int {
+	t.Helper()
+	const many = 1 << 40
+	ctx := newCutoff(many)
+	defer ctx.cancel()
+	require.NoError(t, call(ctx))
+	return many - int(ctx.left.Load())
+}
+
+// The context ends at the first look at it, then at the second and so on: always
+// GEMM returns its error or the whole result, and leaves nothing behind.
+func TestGEMMCancelledAtEveryLook(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		devices int
+		task    task
+	}{
+		{"small", 1, random(t, 1, 10, 40)},
+		{"in parts", 1, parts(t)},
+		{"two devices", 2, random(t, 1, 60, 90)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, fakes := openFakes(t, c.devices)
+			require.NoError(t, c.task.gemm(t.Context(), g))
+			programs, buffers := held(fakes)
+			cancelled := 0
+			for n := 0; ; n++ {
+				require.Less(t, n, 1000, "it never ends")
+				g, fakes := openFakes(t, c.devices)
+				ctx := newCutoff(n)
+				err := c.task.gemm(ctx, g)
+				ctx.cancel()
+				if err == nil && ctx.left.Load() >= 0 {
+					break // it was never cancelled
+				}
+				if err != nil {
+					require.ErrorIs(t, err, context.Canceled, n)
+					require.NotContains(t, err.Error(), "C changed", n)
+					cancelled++
+				}
+				require.NoError(t, c.task.gemm(t.Context(), g), "%d: the devices work on", n)
+				p, b := held(fakes)
+				require.Equal(t, programs, p, n)
+				require.LessOrEqual(t, b, buffers, n)
+			}
+			require.Greater(t, cancelled, 5)
+		})
+	}
+}
+
+// A batch of many problems is looked at many times before anything is computed.
+func TestGEMMLooksWhilePacking(t *testing.T) {
+	const n = 20 * lookEvery
+	batch, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(1, 1, 1)}, n)...)
+	require.NoError(t, err)
+	for name, call := range map[string]func(context.Context) error{
+		"cut": func(ctx context.Context) error { _, err := cut(ctx, batch, everything(batch)); return err },
+		"deal": func(ctx context.Context) error {
+			g, _ := openFakes(t, 2)
+			_, err := g.deal(ctx, batch)
+			return err
+		},
+	} {
+		at := looks(t, call)
+		require.Greater(t, at, 20, name)
+		ctx := newCutoff(at - 1)
+		require.ErrorIs(t, call(ctx), context.Canceled, "%s: the last look counts", name)
+	}
+}
+
+// GEMM that waits for the device, to upload or for its results, ends with its
+// context, and what the device does goes on.
+func TestGEMMCancelledAtWork(t *testing.T) {
+	for _, name := range []string{"upload", "read"} {
+		t.Run(name, func(t *testing.T) {
+			d, f := openFake(t)
+			const side = 512
+			batch, err := planner.Pack(planner.GEMM(side, side, side))
+			require.NoError(t, err)
+			long := Run{program(t, d, batch), buffer(t, d, side*side), buffer(t, d, side*side), buffer(t, d, side*side)}
+			ctx, cancel := context.WithCancel(t.Context())
+			occupy := func() error { // for seconds, which Close does not wait for
+				f.submit = nil
+				time.AfterFunc(10*time.Millisecond, cancel)
+				return d.Run(t.Context(), slices.Repeat([]Run{long}, 1000)...)
+			}
+			if name == "upload" {
+				require.NoError(t, occupy())
+			} else {
+				f.submit = occupy
+			}
+			a, c := []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
+			require.ErrorIs(t, d.GEMM(ctx, small(t), a, a, c), context.Canceled)
+			require.Equal(t, []float32{5, 6, 7, 8}, c)
+			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			require.ErrorIs(t, d.Wait(short), context.DeadlineExceeded, "the device is still at work")
+		})
+	}
+}
+
+// Once the first result is in c, all come: a context that ends then changes nothing.
+func TestResultsAreWrittenWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("200 MB of results")
+	}
+	const side, n = 1024, 24
+	batch, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(side, side, 1)}, n)...)
+	require.NoError(t, err)
+	a := slices.Repeat([]float32{1}, side*n)
+	d, f := openFake(t)
+	for try := range 3 {
+		c := make([]float32, side*side*n)
+		ctx, cancel := context.WithCancel(t.Context())
+		var over atomic.Bool
+		go func() {
+			waitForChange(c, &over)
+			cancel()
+		}()
+		err := d.GEMM(ctx, batch, a, a, c)
+		over.Store(true)
+		wrong := 0
+		for _, v := range c {
+			if v != 1 {
+				wrong++
+			}
+		}
+		require.Zero(t, wrong, "try %d: %v", try, err)
+		require.NoError(t, err)
+	}
+	require.Greater(t, int(f.prepared.Load()), 10, "in parts, which lanes write")
+}
+
+// waitForChange returns when an element of any part of c is not 0 any more. It races
+// with whoever writes c, and only looks.
+//
+//go:norace
+func waitForChange(c []float32, over *atomic.Bool) {
+	for !over.Load() {
+		for i := 0; i < len(c); i += 1 << 18 {
+			if c[i] != 0 {
+				return
+			}
+		}
+	}
+}
+
+// Whatever becomes of a call, the devices of a group are free behind it.
+func TestGroupGEMMLetsGo(t *testing.T) {
+	fail := func() error { return errBroken }
+	for name, prepare := range map[string]func(t *testing.T, g *Group, fakes []*fakeDevice, k *task) context.Context{
+		"success": func(t *testing.T, _ *Group, _ []*fakeDevice, _ *task) context.Context { return t.Context() },
+		"one device": func(t *testing.T, _ *Group, _ []*fakeDevice, k *task) context.Context {
+			*k = random(t, 1, 3, 20)
+			return t.Context()
+		},
+		"bad batch": func(t *testing.T, _ *Group, _ []*fakeDevice, k *task) context.Context {
+			k.batch[7].M = -1
+			return t.Context()
+		},
+		"cancelled": func(*testing.T, *Group, []*fakeDevice, *task) context.Context { return newCutoff(0) },
+		"later":     func(*testing.T, *Group, []*fakeDevice, *task) context.Context { return newCutoff(8) },
+		"prepare": func(t *testing.T, _ *Group, fakes []*fakeDevice, _ *task) context.Context {
+			fakes[1].prepare = fail
+			return t.Context()
+		},
+		"submit": func(t *testing.T, _ *Group, fakes []*fakeDevice, _ *task) context.Context {
+			fakes[1].submit = fail
+			return t.Context()
+		},
+		"a device is closed": func(t *testing.T, g *Group, _ []*fakeDevice, _ *task) context.Context {
+			require.NoError(t, g.devices[1].Close())
+			return t.Context()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, fakes := openFakes(t, 2)
+			k := random(t, 1, 60, 90)
+			err := k.gemm(prepare(t, g, fakes, &k), g)
+			require.Equal(t, name == "success" || name == "one device", err == nil, "%v", err)
+			require.Empty(t, g.turn)
+			for i, d := range g.devices {
+				require.Empty(t, d.host.turn, i)
+				if !d.mu.TryLock() {
+					t.Errorf("device %d is held", i)
+					d.mu.RUnlock() // so that it can be closed
+					continue
+				}
+				d.mu.Unlock()
+			}
+		})
+	}
+}

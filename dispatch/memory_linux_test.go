@@ -1,0 +1,30 @@
+//go:build !race
+
+// The race detector takes address space of its own.
+
+package dispatch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Results for which memory has no room are an error, before anything is computed.
+func TestGEMMMemoryIsLimited(t *testing.T) {
+	memtest.AddressSpace(t, 1280<<20, func() {
+		d, f := openFake(t)
+		const side = 14000
+		batch, err := planner.Pack(planner.GEMM(side, side, 1))
+		require.NoError(t, err)
+		a, c := make([]float32, side), make([]float32, side*side) // 784 MB
+		err = d.GEMM(t.Context(), batch, a, a, c)
+		require.ErrorIs(t, err, ErrOutOfMemory)
+		require.Regexp(t, "^memory for the results: out of memory: 747.7 MiB more are needed, RLIMIT_AS leaves ", err)
+		require.Zero(t, f.buffers.Load())
+		require.NoError(t, d.GEMM(t.Context(), small(t), a, a, c), "the device works on")
+	})
+}
