@@ -165,8 +165,8 @@ bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const float *src, in
 bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, float *dst, int64_t count, int64_t timeout_ms);
 
 /* bg_run queues one execution of a program, behind the runs before, and returns
- * without waiting (on the CPU: when it is done). All objects are of one device. The
- * buffers are as long as the problems reach; C is neither A nor B. */
+ * without waiting (on the CPU: unless 256 are queued). All objects are of one device.
+ * The buffers are as long as the problems reach; C is neither A nor B. */
 bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c);
 
 /* bg_wait returns when all queued work of a device is done. */
@@ -181,8 +181,8 @@ bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, c
 	const float *b, int64_t len_b, float *c, int64_t len_c, int64_t timeout_ms);
 
 /* bg_close closes a device, plan, program or buffer. A device waits for its queued
- * work, and its programs and buffers are closed with it. The handle is gone whatever
- * the result; closing it again is BG_ERR_HANDLE. */
+ * work (the CPU abandons it), and its programs and buffers are closed with it. The
+ * handle is gone whatever the result; closing it again is BG_ERR_HANDLE. */
 bg_status bg_close(uint64_t handle);
 
 #ifdef __cplusplus

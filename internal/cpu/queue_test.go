@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,7 +99,8 @@ func TestQueueIsBounded(t *testing.T) {
 // A device that is never idle reuses the memory of its queue.
 func TestQueueMemory(t *testing.T) {
 	d := openDevice(t)
-	run := ready(t, d, planner.Options{}, planner.GEMM(30, 30, 30))
+	run := ready(t, d, planner.Options{}, planner.GEMM(60, 60, 60))
+	require.Greater(t, work([]driver.Run{run}), atOnce)
 	for range 20 * maxQueued {
 		require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
 	}
@@ -132,6 +134,8 @@ func TestCloseDuringWork(t *testing.T) {
 	require.NoError(t, err)
 	d := opened.(*device)
 	runs := long(t, d)
+	one, err := d.Time(t.Context(), runs[:1])
+	require.NoError(t, err)
 	require.NoError(t, d.Submit(t.Context(), runs))
 	for range maxQueued - 1 {
 		require.NoError(t, d.Submit(t.Context(), runs[:1]))
@@ -159,12 +163,30 @@ func TestCloseDuringWork(t *testing.T) {
 	for waiting() < len(waits) {
 		time.Sleep(time.Millisecond)
 	}
+	start := time.Now()
 	require.NoError(t, d.Close())
+	require.Less(t, time.Since(start), one.Device*time.Duration(len(runs))/4, "the work was not done")
+	require.Empty(t, d.live, "all memory is freed")
 	for range 1 + len(waits) {
 		require.ErrorIs(t, <-errs, driver.ErrClosed)
 	}
 	require.NoError(t, d.Close())
 	goroutines(before)
+}
+
+// A product of any depth is left between two panels.
+func TestStopWithinATile(t *testing.T) {
+	own := tile{stop: new(atomic.Bool)}
+	a := make([]float32, 2*panelDepth)
+	for i := range a {
+		a[i] = 1
+	}
+	sum := []float64{0}
+	own.multiply(sum, 1, 1, len(a), operand{a, 1, false}, operand{a, 1, false})
+	require.Equal(t, []float64{2 * panelDepth}, sum)
+	own.stop.Store(true)
+	own.multiply(sum, 1, 1, len(a), operand{a, 1, false}, operand{a, 1, false})
+	require.Equal(t, []float64{2 * panelDepth}, sum, "nothing more")
 }
 
 // A device that is idle has no goroutines, open or forgotten.
