@@ -28,11 +28,15 @@ func newCrew(size int, stop *atomic.Bool) *crew {
 	return c
 }
 
-// run executes the launches in order, each after the one before is complete.
+// run executes the launches in order, each after the one before is complete, until
+// stop is set.
 func (c *crew) run(e *entry, helpers int) {
 	j := &c.job
 	j.words, j.workspace = e.code.words, e.code.workspace.data
 	for i := range e.code.launches {
+		if c.own.stop.Load() {
+			break
+		}
 		l := &e.code.launches[i]
 		j.launch = l
 		j.a = window(e.a.data, l.BaseA, l.SpanA)

@@ -200,9 +200,7 @@ func (d *device) execute(e entry, helpers int) {
 	if e.clock != nil && e.clock.start.IsZero() {
 		e.clock.start = time.Now()
 	}
-	if !d.closed.Load() {
-		d.crew.run(&e, helpers)
-	}
+	d.crew.run(&e, helpers)
 	if e.clock != nil {
 		e.clock.end = time.Now()
 	}

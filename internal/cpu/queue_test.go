@@ -114,6 +114,7 @@ func TestCloseBehindQueuedRuns(t *testing.T) {
 	d := openDevice(t)
 	first := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, random(8, 100, 400)...)
 	second := ready(t, d, planner.Options{}, planner.GEMM(1, 1, 1))
+	require.NoError(t, second.A.Close())
 	second.A = first.C
 	runs := []driver.Run{first, first, first, second}
 	require.NoError(t, d.Submit(t.Context(), runs))
@@ -125,6 +126,7 @@ func TestCloseBehindQueuedRuns(t *testing.T) {
 	var got [1]float32
 	require.NoError(t, second.C.Read(t.Context(), 0, got[:]))
 	require.NotZero(t, got[0])
+	require.Len(t, d.live, 1, "the memory of what was closed is freed")
 }
 
 // Close ends calls that wait, and abandons what is queued.
@@ -171,11 +173,14 @@ func TestCloseDuringWork(t *testing.T) {
 		require.ErrorIs(t, <-errs, driver.ErrClosed)
 	}
 	require.NoError(t, d.Close())
+	for range maxQueued + 1 {
+		require.ErrorIs(t, d.Submit(t.Context(), runs[:1]), driver.ErrClosed, "none waits for room")
+	}
 	goroutines(before)
 }
 
-// A product of any depth is left between two panels.
-func TestStopWithinATile(t *testing.T) {
+// A launch is left between two workers, and a product between two panels.
+func TestStopWithinALaunch(t *testing.T) {
 	own := tile{stop: new(atomic.Bool)}
 	a := make([]float32, 2*panelDepth)
 	for i := range a {
@@ -187,6 +192,9 @@ func TestStopWithinATile(t *testing.T) {
 	own.stop.Store(true)
 	own.multiply(sum, 1, 1, len(a), operand{a, 1, false}, operand{a, 1, false})
 	require.Equal(t, []float64{2 * panelDepth}, sum, "nothing more")
+	j := job{launch: &planner.Launch{Count: 1}}
+	j.work(&own)
+	require.Zero(t, j.next.Load())
 }
 
 // A device that is idle has no goroutines, open or forgotten.
@@ -198,7 +206,11 @@ func TestIdleDeviceHasNoGoroutines(t *testing.T) {
 		d := opened.(*device)
 		run := ready(t, d, planner.Options{}, random(4, 60, 60)...)
 		require.NoError(t, d.Submit(t.Context(), []driver.Run{run, run}))
-		require.NoError(t, d.Wait(t.Context()))
+		for idle := false; !idle; time.Sleep(time.Millisecond) {
+			d.mu.Lock()
+			idle = !d.busy
+			d.mu.Unlock()
+		}
 		require.Nil(t, d.current.code, "nor operands")
 	}
 	goroutines(before)

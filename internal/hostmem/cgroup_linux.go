@@ -21,7 +21,7 @@ func (h *hierarchy) left(root fs.FS, dir string) (int64, bool) {
 	limit, limited := number(root, path.Join(dir, h.limit), "")
 	usage, ok := number(root, path.Join(dir, h.usage), "")
 	cache, _ := number(root, path.Join(dir, "memory.stat"), h.cache+" ")
-	return limit - usage + min(cache, usage), limited && ok
+	return limit - usage + cache, limited && ok
 }
 
 // hierarchies finds the groups of the process: of version 1, 2, or both, of which

@@ -2,8 +2,10 @@ package hostmem
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,6 +49,24 @@ func TestRefusal(t *testing.T) {
 	require.NoError(t, m.alloc(gib), "a refusal takes nothing")
 	require.EqualError(t, m.alloc(mib), "out of memory: 1.0 MiB more are needed, the test leaves 0.0 MiB")
 	require.NoError(t, m.alloc(0))
+}
+
+// Memory that garbage holds comes free a moment after a look.
+func TestRefusalCollectsFirst(t *testing.T) {
+	m := newMachine(mib)
+	m.patience = time.Minute
+	used, freed := make([]byte, mib), make(chan struct{})
+	runtime.AddCleanup(&used[0], func(struct{}) { close(freed) }, struct{}{})
+	look := m.look
+	m.look = func(from home) []limit {
+		select {
+		case <-freed:
+			return []limit{{"the test", 2 * gib}}
+		default:
+			return look(from)
+		}
+	}
+	require.NoError(t, m.alloc(gib))
 }
 
 // Small allocations need no look, until they add up.
