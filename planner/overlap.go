@@ -32,7 +32,7 @@ func newRegion(start, rows, cols, ld int) region {
 //   - What is left are different leading dimensions that nothing tells apart: mixed.
 //
 // Each but the last takes O(n) for n regions, because sorting is by digits and the
-// sweep finds neighbours in words of bits: 0.1 us a region in all. Mixed takes as much
+// sweep finds neighbours in words of bits: 0.1 to 0.2 us a region in all. Mixed takes as much
 // where the regions of each leading dimension lie in a few places of their own, and at
 // most some 10 ns for each row and each 64 elements of C; or 50 ns a pair, if C is so
 // thin that a region has more than 2^26 elements of the buffer.
