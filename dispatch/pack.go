@@ -242,7 +242,7 @@ func (p *part) scatter(results, c []float32) {
 	}
 }
 
-// uploader writes matrices to a device buffer, in pieces.
+// uploader writes matrices to a device buffer, in pieces, in the order of their places.
 type uploader struct {
 	piece []float32 // what is not written yet
 	at    int       // its place on the device
@@ -264,7 +264,7 @@ func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, f
 // add takes a stretch of elements for place at.
 func (u *uploader) add(ctx context.Context, to driver.Buffer, at int, src []float32) error {
 	gap := at - u.at - len(u.piece)
-	if len(src) >= direct || gap < 0 || gap >= align || len(u.piece)+gap+len(src) > maxPiece {
+	if len(src) >= direct || gap >= align || len(u.piece)+gap+len(src) > maxPiece {
 		if err := u.flush(ctx, to); err != nil {
 			return err
 		}

@@ -50,6 +50,29 @@ func TestCheckMistakes(t *testing.T) {
 	}
 }
 
+// TestExtent: what is not read or written needs no room, wherever it is said to lie.
+func TestExtent(t *testing.T) {
+	far := Matrix{1000, 1000}
+	for _, c := range []struct {
+		name string
+		p    Problem
+		want [3]int
+	}{
+		{"all", Problem{M: 2, N: 3, K: 4, Alpha: 1}, [3]int{2004, 4003, 2003}},
+		{"transposed", Problem{M: 2, N: 3, K: 4, Alpha: 1, TransA: true, TransB: true}, [3]int{4002, 3004, 2003}},
+		{"no rows", Problem{N: 3, K: 4, Alpha: 1}, [3]int{}},
+		{"no columns", Problem{M: 2, K: 4, Alpha: 1}, [3]int{}},
+		{"no products", Problem{M: 2, N: 3, Alpha: 1}, [3]int{0, 0, 2003}},
+		{"alpha 0", Problem{M: 2, N: 3, K: 4}, [3]int{0, 0, 2003}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.p.A, c.p.B, c.p.C = far, far, far
+			x, y, z := Batch{c.p}.Extent()
+			require.Equal(t, c.want, [3]int{x, y, z})
+		})
+	}
+}
+
 func TestPack(t *testing.T) {
 	b := mustPack(t, GEMM(2, 3, 5), Problem{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: 2})
 	require.Equal(t, Batch{

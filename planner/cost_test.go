@@ -74,6 +74,9 @@ func TestRate(t *testing.T) {
 	}
 	near(shipped, d.Rate(3, ComputeF32))
 	near(scaled, slow.Rate(3, ComputeF32))
+	fast := d
+	fast.TFLOPS *= 2
+	near(Rate{shipped.Efficiency, shipped.Step, shipped.Fixed, shipped.Worker / 2}, fast.Rate(3, ComputeF32)) // latencies stay
 	slow.Rates = &Rates{}
 	*slow.Rates.Of(2, ComputeTF32) = measured
 	near(scaled, slow.Rate(3, ComputeF32))

@@ -171,6 +171,16 @@ func checkWorkspace(t *testing.T, p *Plan) {
 		end = max(end, int(s.Slot+1)*tile.TM*tile.TN)
 		largest = max(largest, tile.TM*tile.TN)
 	}
+	var parts [][2]int // elements of a tile's partial sums
+	for _, f := range p.Fixups {
+		tile := p.Choice[f.Problem].Tile()
+		size := tile.TM * tile.TN
+		parts = append(parts, [2]int{int(f.Slot) * size, int(f.Slot+f.Count) * size})
+	}
+	slices.SortFunc(parts, func(x, y [2]int) int { return x[0] - y[0] })
+	for i := 1; i < len(parts); i++ {
+		require.LessOrEqual(t, parts[i-1][1], parts[i][0], "partial sums overlap")
+	}
 	require.LessOrEqual(t, end, p.Workspace)
 	require.Less(t, p.Workspace, end+max(largest, 1))
 	require.LessOrEqual(t, uint64(end), uint64(math.MaxUint32), "element numbers are 32-bit")

@@ -59,6 +59,8 @@ func TestShare(t *testing.T) {
 		{"one device", [][]float64{{1, 2, 3}}, [][]int{{0, 1, 2}}},
 		{"longest first", [][]float64{{3, 3, 2, 2, 2}, {3, 3, 2, 2, 2}}, [][]int{{0, 2, 4}, {1, 3}}},
 		{"one long problem", [][]float64{{1, 9, 1, 1}, {1, 9, 1, 1}}, [][]int{{1}, {0, 2, 3}}},
+		{"devices that suit other problems", [][]float64{{4, 1, 1, 1}, {9, 1, 1, 1}}, [][]int{{0}, {1, 2, 3}}},
+		{"loads are those of the device", [][]float64{{5, 5, 5, 5}, {2, 2, 4, 4}}, [][]int{{2}, {0, 1, 3}}},
 		{"unequal devices", [][]float64{{1, 1, 1, 1}, {3, 3, 3, 3}}, [][]int{{0, 1, 2}, {3}}},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, Share(c.costs)) })

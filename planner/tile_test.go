@@ -88,6 +88,13 @@ func TestOccupancy(t *testing.T) {
 		{"gfx90a one wave", "mi210", 64, Resources{32, 40, 0}, 32, "workgroups"},
 		{"gfx90a two waves", "mi210", 128, Resources{32, 40, 0}, 16, "workgroups"},
 		{"gfx90a too much LDS", "mi210", 64, Resources{32, 40, 65537}, 0, "shared memory"},
+		// Scalar registers are given out in steps: LLVM's AMDGPUBaseInfo, getMaxNumSGPRs.
+		{"gfx908 80 SGPR", "mi100", 64, Resources{24, 80, 0}, 40, "workgroups"},
+		{"gfx908 81 SGPR", "mi100", 64, Resources{24, 81, 0}, 36, "scalar registers"},
+		{"gfx908 88 SGPR", "mi100", 64, Resources{24, 88, 0}, 36, "scalar registers"},
+		{"gfx908 89 SGPR", "mi100", 64, Resources{24, 89, 0}, 32, "scalar registers"},
+		{"gfx908 100 SGPR", "mi100", 64, Resources{24, 100, 0}, 32, "scalar registers"},
+		{"gfx908 101 SGPR", "mi100", 64, Resources{24, 101, 0}, 28, "scalar registers"},
 		{"gfx908 165 VGPR", "mi100", 256, Resources{165, 46, 16896}, 1, "registers"},
 		// NVIDIA's occupancy calculator.
 		{"sm_90 64 threads, 128 registers", "h200", 64, Resources{128, 0, 25 << 10}, 8, "shared memory"},

@@ -117,3 +117,22 @@ func TestBufferRanges(t *testing.T) {
 	require.NoError(t, b.Write(t.Context(), 10, nil))
 	require.NoError(t, b.Read(t.Context(), 10, nil))
 }
+
+// Readers at the same time have a staging buffer each, of which few are kept.
+func TestStagingIsBounded(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	want := integers(100, 1)
+	b := upload(t, d, want)
+	var reads []*readback
+	for range 2 * idleStaging {
+		r, err := b.startRead(t.Context(), 0, make([]float32, len(want)))
+		require.NoError(t, err)
+		reads = append(reads, r)
+	}
+	require.Len(t, d.staging, len(reads))
+	for _, r := range reads {
+		require.NoError(t, r.finish(t.Context()))
+		requireEqual(t, want, r.dst)
+	}
+	require.Len(t, d.staging, idleStaging)
+}

@@ -41,6 +41,11 @@ func TestPlannerFacts(t *testing.T) {
 			require.Equal(t, planner.ModelNVIDIA, got.Model)
 		})
 	}
+	// Kernels of warpgroups run on 9.0 alone.
+	for _, major := range []int{8, 9, 10, 12} {
+		f := changed(func(f *facts) { f.name, f.major = "unheard of", major })
+		require.Equal(t, [2]bool{true, major == 9}, [2]bool{f.planner().MMA, f.planner().WGMMA}, major)
+	}
 	// What is derived agrees with the table.
 	known, err := planner.LookupDevice("h200")
 	require.NoError(t, err)

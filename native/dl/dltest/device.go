@@ -119,9 +119,14 @@ func (f *Fake) testPlainError(t *testing.T) {
 	k.check(t)
 }
 
-func (f *Fake) testAllocMistakes(t *testing.T) {
+func (f *Fake) testAlloc(t *testing.T) {
 	d := f.open(t)
-	_, err := d.Alloc(0)
+	alloc(t, d, 5)
+	_, err := d.Wrap(f.newest(t), 8)
+	require.NoError(t, err, "memory is rounded up to lines of 16 bytes, which kernels read whole")
+	_, err = d.Wrap(f.newest(t), 9)
+	require.ErrorContains(t, err, "the allocation has 8 from there on")
+	_, err = d.Alloc(0)
 	require.ErrorContains(t, err, f.Driver.Name()+": alloc 0 elements")
 	for _, n := range []int{1 << 40, math.MaxInt / 4, math.MaxInt} {
 		_, err = d.Alloc(n)

@@ -18,7 +18,7 @@ func Run(t *testing.T, f *Fake) {
 		{"kernel too large", (*Fake).testKernelTooLarge},
 		{"lost", (*Fake).testLost},
 		{"plain error", (*Fake).testPlainError},
-		{"alloc mistakes", (*Fake).testAllocMistakes},
+		{"alloc", (*Fake).testAlloc},
 		{"wait ends", (*Fake).testWaitEnds},
 		{"concurrent close", (*Fake).testConcurrentClose},
 		{"graphs", (*Fake).testGraphs},
