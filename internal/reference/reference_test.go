@@ -107,6 +107,34 @@ func TestBound(t *testing.T) {
 	require.Greater(t, largest, 0.02, "the bound is of the size of real errors")
 }
 
+// TestBoundTerms: the bound is the formula of Check, term by term.
+func TestBoundTerms(t *testing.T) {
+	const u, tiny = 0x1p-24, 0x1p-149
+	for _, c := range []struct {
+		name             string
+		k                int
+		alpha, beta, old float32
+		want             float64
+	}{
+		{"products", 3, 1, 0, 7, 2 * u * 5 * 18},
+		{"alpha", 3, -2, 0, 7, 2 * u * 5 * 36},
+		{"C", 0, 1, 0.5, -6, 2 * u * 4 * 3},
+		{"all", 1, 2, -3, 5, 2 * u * (3*12 + 4*15)},
+		{"tiny", 4, 0x1p-130, 0, 0, 2*u*6*24*0x1p-130 + 16*tiny},
+		{"tiny, of a large alpha", 1, 0x1p10, 0, 0, 2*u*3*6*0x1p10 + 10*tiny*0x1p10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, err := planner.Pack(planner.Problem{M: 1, N: 1, K: c.k, Alpha: c.alpha, Beta: c.beta})
+			require.NoError(t, err)
+			x, y := slices.Repeat([]float32{2}, c.k), slices.Repeat([]float32{-3}, c.k)
+			_, err = Check(b, x, y, []float32{c.old}, []float32{1e9})
+			var m *Mismatch
+			require.ErrorAs(t, err, &m)
+			require.InEpsilon(t, c.want, m.Bound, 1e-12)
+		})
+	}
+}
+
 func TestNonFinite(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	for name, c := range map[string]struct {

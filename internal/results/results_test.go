@@ -151,6 +151,15 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestWrongResults have no time.
+func TestWrongResults(t *testing.T) {
+	c := sweepCase("zhang-128-128-8", 1, 2, 4)
+	require.Equal(t, 2.0, micros(&c, "batchgemm"))
+	c.Rows[0].Wrong = "problem 3: C[0,0] is 1, want 2"
+	require.Zero(t, micros(&c, "batchgemm"))
+	require.Equal(t, 4.0, micros(&c, "f32"))
+}
+
 // TestTables: all rows of a table have as many cells as its head.
 func TestTables(t *testing.T) {
 	text, err := render(measured(t))
