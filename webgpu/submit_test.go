@@ -139,3 +139,20 @@ func TestErrorsStayWithTheirCalls(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Commands that the library finds wrong are an error of the call, and not submitted,
+// which would end the process.
+func TestInvalidCommands(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	k := newTask(t, gemm(4, 4, 4))
+	_, p := prepare(t, d, k.batch, planner.Options{})
+	run := driver.Run{Program: p, A: upload(t, d, k.a), B: upload(t, d, k.b), C: upload(t, d, k.c)}
+	p.launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1 // which Prepare refuses
+	submitted := d.submitted
+	require.ErrorContains(t, d.Submit(t.Context(), []driver.Run{run}), "webgpu: submit: ")
+	require.Equal(t, submitted, d.submitted)
+	p.sets.Clear()
+	p.launches[0].Count = 1
+	require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
+	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, run.C.(*buffer), len(k.c)))
+}
