@@ -84,10 +84,12 @@ func TestBufferAboveTheDefaultLimit(t *testing.T) {
 func TestBufferManyWritesWithoutSubmission(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	b := alloc(t, d, 1000)
+	before := d.submitted
 	for i := range 1000 {
 		require.NoError(t, b.Write(t.Context(), i, []float32{float32(i)}))
 		require.Less(t, d.unsent, pieceBytes)
 	}
+	require.GreaterOrEqual(t, d.submitted-before, uint64(1000/(pieceBytes/writeBytes)), "each has a staging buffer until then")
 	for i, v := range download(t, b, 1000) {
 		require.Equal(t, float32(i), v)
 	}
