@@ -40,6 +40,37 @@ func setSpeed(g *Group, fakes []*fakeDevice, tflops float64) {
 	}
 }
 
+// Where no device is idle, callers wait for one each, not all for the same.
+func TestCallersShareBusyDevices(t *testing.T) {
+	g, _ := openFakes(t, 2)
+	for _, d := range g.devices {
+		d.host.turn <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	got := make(chan int, 2)
+	for i := range 2 {
+		go func() {
+			at, err := g.idle(ctx)
+			if err != nil {
+				at = -1
+			}
+			got <- at
+		}()
+		for int(g.waited.Load()) <= i {
+			runtime.Gosched()
+		}
+	}
+	for _, d := range g.devices {
+		give(d.host.turn)
+	}
+	first, second := <-got, <-got
+	require.ElementsMatch(t, []int{0, 1}, []int{first, second})
+	for _, d := range g.devices {
+		give(d.host.turn)
+	}
+}
+
 // task is a batch with its operands.
 type task struct {
 	batch   planner.Batch

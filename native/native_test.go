@@ -116,6 +116,7 @@ func TestResources(t *testing.T) {
 		for _, k := range kernels() {
 			r, err := Resources(k, major)
 			require.NoError(t, err)
+			require.Equal(t, table[map[int]string{8: "sm_80 ", 9: "sm_90a "}[major]+KernelName(k)].registers, r.Registers)
 			require.Positive(t, r.Registers)
 			threads, shared, pieces := Geometry(k)
 			require.Zero(t, shared)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +56,24 @@ func TestSubgroupTable(t *testing.T) {
 		require.Equal(t, want, lanes)
 		require.NotEqual(t, "Vulkan", source)
 	}
+}
+
+// TestFacts: what the adapter reports counts, not what is known of such GPUs.
+func TestFacts(t *testing.T) {
+	a := adapter{software: true}
+	a.limits.MaxComputeInvocationsPerWorkgroup, a.limits.MaxComputeWorkgroupSizeX = 1024, 512
+	a.limits.MaxComputeWorkgroupsPerDimension, a.limits.MaxComputeWorkgroupStorageSize = 4321, 17000
+	a.limits.MaxStorageBufferBindingSize = 1<<20 + 17
+	d := a.facts(0)
+	require.Equal(t, [5]int{512, 4321, 17000, 1<<20 + 16, runtime.NumCPU()},
+		[5]int{d.MaxThreads, d.MaxWorkers, d.GroupShared, d.MaxBinding, d.ComputeUnits})
+	a.limits.MaxComputeWorkgroupSizeX = 2048
+	require.Equal(t, 1024, a.facts(0).MaxThreads)
+	require.Equal(t, 4096, a.facts(4100).MaxBinding)
+	a.vulkan = &vulkanGPU{subgroup: 16, units: 7, warps: 48}
+	d = a.facts(0)
+	require.Equal(t, [3]int{16, 7, 48}, [3]int{d.WaveSize, d.ComputeUnits, d.MaxWaves})
+	require.NoError(t, d.Check())
 }
 
 func TestCloseInAnyOrder(t *testing.T) {

@@ -29,6 +29,8 @@ func TestPlannerFacts(t *testing.T) {
 		}), "a100", 108, 19.5},
 		{"fewer units than the table", changed(func(f *facts) { f.name, f.units, f.clock = "NVIDIA H100 PCIe", 114, 1755000 }),
 			"NVIDIA H100 PCIe", 114, 51.2},
+		{"less shared memory than the table", changed(func(f *facts) { f.unitSharedMemory = 102400 }), "NVIDIA H200", 132, 66.9},
+		{"less for a group than the table", changed(func(f *facts) { f.groupShared = 101376 }), "NVIDIA H200", 132, 66.9},
 		{"instance in MIG mode", changed(func(f *facts) { f.name, f.units = "NVIDIA H200 MIG 1g.18gb", 16 }), "NVIDIA H200 MIG 1g.18gb", 16, 8.1},
 		{"half the lanes in 8.0", changed(func(f *facts) { f.name, f.major, f.units, f.clock = "NVIDIA A30", 8, 56, 1440000 }), "NVIDIA A30", 56, 10.3},
 		{"name of an AMD GPU", changed(func(f *facts) { f.name = "mi210" }), "mi210", 132, 66.9},

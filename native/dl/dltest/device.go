@@ -75,6 +75,15 @@ func (f *Fake) testKernelTooLarge(t *testing.T) {
 	require.ErrorContains(t, err, "its registers allow 16")
 }
 
+// A launch without workgroups is an error of CUDA, not of HIP.
+func (f *Fake) testEmptyGrid(t *testing.T) {
+	d := f.open(t)
+	plan := newPlan(t, d, planner.Options{}, gemm(8, 8, 8))
+	plan.Launches[0].Count = 0
+	_, err := d.Prepare(t.Context(), plan)
+	require.ErrorContains(t, err, f.Driver.Name()+": launch 0: 0 workgroups, the device allows ")
+}
+
 // A kernel that fails takes the device with it. Every later call says so.
 func (f *Fake) testLost(t *testing.T) {
 	opened, err := f.Driver.Open(t.Context(), 0)

@@ -15,7 +15,7 @@
 //   FAKE_COUNT    devices
 //   FAKE_BUSY     events are not reached
 //   FAKE_THREADS  the largest workgroup of kernels
-//   FAKE_ALIEN    streams are another device's
+//   FAKE_ALIEN    streams and memory are another device's
 #include <math.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -193,7 +193,7 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr p) {
 	ON_DEVICE;
 	pthread_mutex_lock(&lock);
 	block *b = find(p, 1);
-	if (b && attribute == 9) *(int *)value = 0;
+	if (b && attribute == 9) *(int *)value = setting("FAKE_ALIEN", 0);
 	if (b && attribute == 11) *(CUdeviceptr *)value = (CUdeviceptr)b->at;
 	if (b && attribute == 12) *(size_t *)value = b->size;
 	pthread_mutex_unlock(&lock);

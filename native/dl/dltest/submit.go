@@ -154,6 +154,9 @@ func (f *Fake) testWrapMistakes(t *testing.T) {
 		require.ErrorContains(t, err, message)
 		require.ErrorContains(t, err, f.Driver.Name()+": ")
 	}
+	t.Setenv("FAKE_ALIEN", "1")
+	_, err := d.Wrap(address, 1)
+	require.ErrorContains(t, err, "the memory is on GPU 1, the device is GPU 0")
 }
 
 func (f *Fake) testForeignStream(t *testing.T) {
