@@ -12,6 +12,7 @@ import (
 // from plan to plan.
 type scratch struct {
 	model    model
+	schedule *schedule // that the options ask for; nil: the cheapest
 	overlaps overlaps
 	order    []ordered
 	tiles    []Segment // of dealLPT, as the next two: tiles, the worker of each, and loads
@@ -78,6 +79,7 @@ func (p *Plan) choose() (err error) {
 	if p.Options.Schedule, err = ParseSchedule(string(p.Options.Schedule)); err != nil {
 		return err
 	}
+	p.scratch.schedule = p.Options.Schedule.find()
 	if p.Options.Rule, err = ParseRule(string(p.Options.Rule)); err != nil {
 		return err
 	}
@@ -116,12 +118,12 @@ func (p *Plan) chooseTile(name string) error {
 
 // schedule is the one asked for, or the cheapest for the group. The algorithm of
 // Zhang et al. knows one tile a worker only.
-func (p *Plan) schedule(g *group) Schedule {
+func (p *Plan) schedule(g *group) *schedule {
 	switch {
-	case p.Options.Schedule != ScheduleAuto:
-		return p.Options.Schedule
+	case p.scratch.schedule != nil:
+		return p.scratch.schedule
 	case p.Options.Rule == RuleZhang2025:
-		return ScheduleDataParallel
+		return ScheduleDataParallel.find()
 	}
 	s, _ := p.scratch.model.cheapest(g.Tile, g.load)
 	return s
@@ -217,19 +219,20 @@ func (p *Plan) room(n int) error {
 	return nil
 }
 
-func (p *Plan) dealGroup(g *group, s Schedule) {
-	if s == ScheduleCluster {
-		if size := p.scratch.model.clusterSize(g.Tile, g.load); size > 1 {
+func (p *Plan) dealGroup(g *group, s *schedule) {
+	m := &p.scratch.model
+	if s.cluster != nil {
+		if size := s.cluster(m, g.Tile, g.load); size > 1 {
 			g.Cluster = uint8(size)
 		}
 	}
 	worker, fixup := len(p.Workers)-1, len(p.Fixups)
-	dealers[s](p, g)
-	gemm, sum := p.scratch.model.cost(g.Tile, s, g.load)
+	s.deal(p, g)
+	gemm, sum := s.cost(m, g.Tile, g.load)
 	split := len(p.Fixups) > fixup
-	p.launch(g, s, gemm, worker, split)
+	p.launch(g, s.name, gemm, worker, split)
 	if split {
-		l := Launch{Kernel: Kernel{Tile: g.Tile, Fixup: true}, Schedule: s, Cost: sum}
+		l := Launch{Kernel: Kernel{Tile: g.Tile, Fixup: true}, Schedule: s.name, Cost: sum}
 		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
 }

@@ -82,43 +82,6 @@ func (m *model) setTile(id TileID) {
 	}
 }
 
-// cost predicts the microseconds of the launch that computes the tiles of l under
-// a schedule, and of the launch that sums partial tiles, if there is one.
-func (m *model) cost(id TileID, s Schedule, l load) (gemm, fixup float64) {
-	if l.tiles == 0 {
-		return 0, 0
-	}
-	longest, workers, slots := float64(l.longest), l.whole, 0.0
-	switch s {
-	case ScheduleBatched:
-		longest = math.Max(longest, float64(m.batchSteps(id, l)))
-	case ScheduleSplitK:
-		if part := m.splitSteps(id, l); part < l.longest {
-			longest = float64(part)
-			slots = l.steps / longest
-			workers += slots
-		}
-	case ScheduleStreamK:
-		shares := float64(m.streamWorkers(id, l))
-		longest = math.Ceil(l.steps / shares)
-		workers += shares
-		slots = 2 * shares
-	case ScheduleLPT:
-		return m.lptCost(id, l), 0
-	case ScheduleCluster:
-		if size := m.clusterSize(id, l); size > 1 {
-			return m.clusterCost(id, l, size), 0
-		}
-	}
-	gemm = m.launch(id, longest, workers, l.work)
-	if slots > 0 {
-		d := &m.device
-		bytes := slots * float64(4*tiles[id].TM*tiles[id].TN)
-		fixup = d.LaunchMicros + fixupMicros + bytes/(fixupRate*float64(max(d.ComputeUnits, 1)))
-	}
-	return gemm, fixup
-}
-
 // launch predicts the microseconds of a launch of whole workers, of which the longest
 // has that many steps and all together have the sum.
 //
@@ -141,21 +104,9 @@ func (m *model) launch(id TileID, longest, workers, sum float64) float64 {
 	return d.LaunchMicros + math.Max(chain, work) + overlap*math.Min(chain, work)
 }
 
-// lptCost predicts the microseconds of a launch whose workers stay and have even
-// shares: the longest tile alone, or each unit's share of the work.
-func (m *model) lptCost(id TileID, l load) float64 {
-	t, d := &m.tiles[id], &m.device
-	tile := float64(l.longest)*t.alone + t.worker
-	work := (l.work*t.busy + l.whole*t.worker) / float64(max(d.ComputeUnits, 1))
-	return d.LaunchMicros + t.fixed + math.Max(tile, work) + lptOverlap*math.Min(tile, work)
-}
-
-// lptOverlap is the share of the shorter term that adds to the longer one in lptCost.
-const lptOverlap = 0.25
-
-// clusterCost predicts the microseconds of a launch in which clusters share the
-// tiles of l.
-func (m *model) clusterCost(id TileID, l load, size int) float64 {
+// clusters predicts the microseconds of a launch in which clusters share the tiles
+// of l.
+func (m *model) clusters(id TileID, l load, size int) float64 {
 	n := float64(size)
 	longest := math.Ceil(float64(l.longest) / n)
 	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n))
@@ -165,54 +116,18 @@ func (m *model) clusterCost(id TileID, l load, size int) float64 {
 // for sums from each other's shared memory.
 const clusterMicros = 1.5
 
-// The fix-up launch reads every partial tile once, after the launch before it
-// wrote them.
+// fixup predicts the microseconds of the launch that sums so many partial tiles. It
+// reads each once, after the launch before it wrote them.
+func (m *model) fixup(id TileID, slots float64) float64 {
+	d := &m.device
+	bytes := slots * float64(4*tiles[id].TM*tiles[id].TN)
+	return d.LaunchMicros + fixupMicros + bytes/(fixupRate*float64(max(d.ComputeUnits, 1)))
+}
+
 const (
 	fixupMicros = 2.0    // item, loads one after the other, store
 	fixupRate   = 6000.0 // bytes a microsecond and compute unit, written and read again
 )
-
-// cheapest returns the schedule with the least predicted cost, of those that
-// suit the tile: workers of a warpgroup kernel take long to start and had better
-// stay; others are better served by the hardware, which starts the next workgroup
-// wherever one ends.
-func (m *model) cheapest(id TileID, l load) (best Schedule, micros float64) {
-	micros = math.Inf(1)
-	for _, s := range schedules {
-		switch s {
-		case ScheduleLPT:
-			if tiles[id].Unit != UnitWGMMA {
-				continue
-			}
-		case ScheduleDataParallel, ScheduleBatched:
-			if tiles[id].Unit == UnitWGMMA {
-				continue
-			}
-		case ScheduleSplitK: // data-parallel, if there is nothing to cut
-			if tiles[id].Unit == UnitWGMMA && m.splitSteps(id, l) >= l.longest {
-				continue
-			}
-		case ScheduleCluster:
-			if !tiles[id].Clusters {
-				continue
-			}
-		}
-		if gemm, fixup := m.cost(id, s, l); gemm+fixup < micros {
-			best, micros = s, gemm+fixup
-		}
-	}
-	return best, micros
-}
-
-// predict is the cost of a load under the schedule asked for, or the cheapest.
-func (m *model) predict(id TileID, s Schedule, l load) float64 {
-	if s == ScheduleAuto {
-		_, micros := m.cheapest(id, l)
-		return micros
-	}
-	gemm, fixup := m.cost(id, s, l)
-	return gemm + fixup
-}
 
 // Predict is what the model says of a plan that takes one tile shape for all
 // problems: its Cost in microseconds, found without making it. Of two cases it
@@ -222,6 +137,7 @@ func (m *model) predict(id TileID, s Schedule, l load) float64 {
 func (d *Device) Predict(b Batch, id TileID, s Schedule, c Compute) (micros float64) {
 	m := model{device: *d, compute: c}
 	m.setTile(id)
+	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
 	for i := range b {
 		if q := &b[i]; q.Writes() {
@@ -229,7 +145,7 @@ func (d *Device) Predict(b Batch, id TileID, s Schedule, c Compute) (micros floa
 		}
 	}
 	for _, l := range loads {
-		micros += m.predict(id, s, l)
+		micros += m.predict(id, row, l)
 	}
 	return micros
 }
@@ -280,12 +196,12 @@ func (p *Plan) takeCheapest(uniform, mixed *[NumTiles]load) {
 	best, bestTile := 0.0, -1
 	for id := range tiles {
 		if mixed[id].tiles > 0 {
-			best += m.predict(TileID(id), p.Options.Schedule, mixed[id])
+			best += m.predict(TileID(id), p.scratch.schedule, mixed[id])
 		}
 	}
 	for id := range tiles {
 		if m.tiles[id].fits {
-			if c := m.predict(TileID(id), p.Options.Schedule, uniform[id]); c <= best {
+			if c := m.predict(TileID(id), p.scratch.schedule, uniform[id]); c <= best {
 				best, bestTile = c, id
 			}
 		}

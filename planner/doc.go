@@ -7,6 +7,6 @@
 // (Schedule) and returns a Plan; Plan.Encode gives the integers that kernels
 // read, Plan.WriteText and its JSON say what was decided and why.
 //
-// Reading order: problem.go, tile.go, plan.go, then build.go, cost.go and
-// schedule.go.
+// Reading order: problem.go, tile.go, plan.go, then build.go, cost.go,
+// schedules.go and schedule.go.
 package planner

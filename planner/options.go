@@ -1,9 +1,6 @@
 package planner
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Rule names how tile shapes are chosen.
 type Rule string
@@ -13,19 +10,6 @@ const (
 	RuleCost Rule = "cost"
 	// RuleZhang2025 is the tiling algorithm of Zhang et al. 2025 (Algorithm 1).
 	RuleZhang2025 Rule = "zhang2025"
-)
-
-// Schedule names a rule that deals segments to workers.
-type Schedule string
-
-const (
-	ScheduleAuto         Schedule = ""              // least predicted cost
-	ScheduleDataParallel Schedule = "data-parallel" // one tile a worker
-	ScheduleBatched      Schedule = "batched"       // several small tiles a worker
-	ScheduleSplitK       Schedule = "split-k"       // a tile's K range cut into equal parts
-	ScheduleStreamK      Schedule = "stream-k"      // even shares of all MAC iterations
-	ScheduleLPT          Schedule = "lpt"           // as many workers as run at once, longest tiles first
-	ScheduleCluster      Schedule = "cluster"       // a tile's K range shared by a cluster of workers
 )
 
 // Compute names the arithmetic that a plan may use.
@@ -65,8 +49,8 @@ type Options struct {
 	Threshold float64     `json:"threshold,omitempty"`
 }
 
-// ParseCompute, ParseRule and ParseSchedule read names as users write them; "auto"
-// and "" give the default.
+// ParseCompute and ParseRule read names as users write them; "auto" and "" give the
+// default.
 func ParseCompute(s string) (Compute, error) {
 	switch c := Compute(s); c {
 	case "", "auto":
@@ -86,22 +70,3 @@ func ParseRule(s string) (Rule, error) {
 	}
 	return "", fmt.Errorf("unknown rule %q (known: %s, %s)", s, RuleCost, RuleZhang2025)
 }
-
-func ParseSchedule(s string) (Schedule, error) {
-	switch c := Schedule(s); c {
-	case "", "auto":
-		return ScheduleAuto, nil
-	case ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK, ScheduleLPT, ScheduleCluster:
-		return c, nil
-	}
-	known := make([]string, len(schedules))
-	for i, k := range schedules {
-		known[i] = string(k)
-	}
-	return "", fmt.Errorf("unknown schedule %q (known: %s)", s, strings.Join(known, ", "))
-}
-
-// Schedules lists the schedules that can be forced.
-func Schedules() []Schedule { return append([]Schedule(nil), schedules[:]...) }
-
-var schedules = [...]Schedule{ScheduleDataParallel, ScheduleBatched, ScheduleSplitK, ScheduleStreamK, ScheduleLPT, ScheduleCluster}

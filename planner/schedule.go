@@ -7,20 +7,6 @@ import (
 	"slices"
 )
 
-// A schedule deals the tiles of a group to workers: it appends to p.Segments,
-// closes workers with endWorker, and records tiles that end up in several
-// segments in p.Fixups. It knows nothing of kernels, and kernels know nothing of
-// it: this separation is the load-balancing abstraction of Osama's dissertation.
-// Adding a schedule is one function and its line here.
-var dealers = map[Schedule]func(*Plan, *group){
-	ScheduleDataParallel: dealDataParallel,
-	ScheduleBatched:      dealBatched,
-	ScheduleSplitK:       dealSplitK,
-	ScheduleStreamK:      dealStreamK,
-	ScheduleLPT:          dealLPT,
-	ScheduleCluster:      dealDataParallel, // the thread groups of a worker share its tile
-}
-
 // minPartSteps is the least number of K steps in a part of a split tile: below
 // it, writing and summing the partial tile costs more than the steps do.
 const minPartSteps = 4
@@ -158,7 +144,7 @@ func dealLPT(p *Plan, g *group) {
 	forthAndBack := max(g.load.tiles/workers-lptRounds, 0) * workers
 	p.forTiles(g, func(s Segment, steps int) {
 		round, w := len(tiles)/workers, len(tiles)%workers
-		micros := (float64(steps)*t.busy + t.worker) * g.tile.Fraction(&p.Batch[s.Problem], s.Row, s.Col)
+		micros := t.work(g.tile.Fraction(&p.Batch[s.Problem], s.Row, s.Col), steps)
 		if len(tiles) < forthAndBack {
 			if round%2 == 1 {
 				w = workers - 1 - w
@@ -266,7 +252,7 @@ func (m *model) clusterSize(id TileID, l load) (size int) {
 	}
 	best := math.Inf(1)
 	for c := 2; c <= maxCluster && l.tiles*c <= m.tiles[id].resident; c *= 2 {
-		if micros := m.clusterCost(id, l, c); micros < best {
+		if micros := m.clusters(id, l, c); micros < best {
 			size, best = c, micros
 		}
 	}

@@ -201,7 +201,7 @@ func (p *Plan) launchWindow(g *group, first int, w windows) {
 		part.load.addTiles(1, max(ceilDiv(depth, g.tile.TK), 1), 1)
 	}
 	from := len(p.Launches)
-	cost, _ := p.scratch.model.cost(g.Tile, ScheduleDataParallel, part.load)
+	cost, _ := p.scratch.model.dataParallelCost(g.Tile, part.load)
 	p.launch(&part, ScheduleDataParallel, cost, first, false)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]

@@ -1,0 +1,170 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Schedule names a rule that deals segments to workers.
+type Schedule string
+
+const (
+	ScheduleAuto         Schedule = ""              // least predicted cost
+	ScheduleDataParallel Schedule = "data-parallel" // one tile a worker
+	ScheduleBatched      Schedule = "batched"       // several small tiles a worker
+	ScheduleSplitK       Schedule = "split-k"       // a tile's K range cut into equal parts
+	ScheduleStreamK      Schedule = "stream-k"      // even shares of all MAC iterations
+	ScheduleLPT          Schedule = "lpt"           // as many workers as run at once, longest tiles first
+	ScheduleCluster      Schedule = "cluster"       // data-parallel, on kernels whose clusters of thread groups share a tile
+)
+
+// schedule is all that planning knows of a way to deal the tiles of a group to workers.
+// It knows nothing of kernels, and kernels know nothing of it: this separation is the
+// load-balancing abstraction of Osama's dissertation.
+type schedule struct {
+	name Schedule
+	// suits reports whether cheapest tries it; asked for by name, a schedule deals any
+	// load.
+	suits func(m *model, id TileID, l load) bool
+	// cost predicts the microseconds of the launch that computes the tiles of l, and of
+	// the launch that sums partial tiles, if there is one. There is a tile at least.
+	cost func(m *model, id TileID, l load) (gemm, fixup float64)
+	// deal appends to p.Segments, closes workers with endWorker, and records tiles that
+	// end up in several segments in p.Fixups.
+	deal func(p *Plan, g *group)
+	// cluster is the number of thread groups that share each worker's tiles, which is a
+	// variant of the kernel and leaves the deal as it is; nil: one, always.
+	cluster func(m *model, id TileID, l load) int
+}
+
+// schedules are in the order in which cheapest tries them: of equal cost the first
+// wins. Adding a schedule is its row here, and the functions that the row names.
+var schedules = [...]schedule{
+	{name: ScheduleDataParallel, suits: leaving, cost: (*model).dataParallelCost, deal: dealDataParallel},
+	{name: ScheduleBatched, suits: leaving, cost: (*model).batchedCost, deal: dealBatched},
+	{name: ScheduleSplitK, suits: cutting, cost: (*model).splitKCost, deal: dealSplitK},
+	{name: ScheduleStreamK, suits: always, cost: (*model).streamKCost, deal: dealStreamK},
+	{name: ScheduleLPT, suits: staying, cost: (*model).lptCost, deal: dealLPT},
+	{name: ScheduleCluster, suits: clustering, cost: (*model).clusterCost, deal: dealDataParallel, cluster: (*model).clusterSize},
+}
+
+// Workers of a warpgroup kernel take long to start and had better stay; others are
+// better served by the hardware, which starts the next workgroup wherever one ends.
+func staying(_ *model, id TileID, _ load) bool { return tiles[id].Unit == UnitWGMMA }
+func leaving(_ *model, id TileID, _ load) bool { return tiles[id].Unit != UnitWGMMA }
+
+// cutting leaves out that there is nothing to cut, where that is data-parallel.
+func cutting(m *model, id TileID, l load) bool {
+	return tiles[id].Unit != UnitWGMMA || m.splitSteps(id, l) < l.longest
+}
+
+func always(*model, TileID, load) bool { return true }
+
+func clustering(_ *model, id TileID, _ load) bool { return tiles[id].Clusters }
+
+// Schedules lists the schedules that can be forced, in the order in which the planner
+// tries them.
+func Schedules() []Schedule {
+	names := make([]Schedule, len(schedules))
+	for i := range schedules {
+		names[i] = schedules[i].name
+	}
+	return names
+}
+
+// find returns the row of a schedule, nil if there is none.
+func (s Schedule) find() *schedule {
+	for i := range schedules {
+		if schedules[i].name == s {
+			return &schedules[i]
+		}
+	}
+	return nil
+}
+
+// ParseSchedule reads a name as users write it; "auto" and "" give ScheduleAuto.
+func ParseSchedule(s string) (Schedule, error) {
+	if s == "" || s == "auto" {
+		return ScheduleAuto, nil
+	}
+	if row := Schedule(s).find(); row != nil {
+		return row.name, nil
+	}
+	known := make([]string, len(schedules))
+	for i := range schedules {
+		known[i] = string(schedules[i].name)
+	}
+	return "", fmt.Errorf("unknown schedule %q (known: %s)", s, strings.Join(known, ", "))
+}
+
+// cheapest returns the schedule with the least predicted cost, of those that suit the
+// load.
+func (m *model) cheapest(id TileID, l load) (best *schedule, micros float64) {
+	if l.tiles == 0 {
+		return nil, 0
+	}
+	micros = math.Inf(1)
+	for i := range schedules {
+		s := &schedules[i]
+		if !s.suits(m, id, l) {
+			continue
+		}
+		if gemm, fixup := s.cost(m, id, l); gemm+fixup < micros {
+			best, micros = s, gemm+fixup
+		}
+	}
+	return best, micros
+}
+
+// predict is the cost of a load under a schedule, or, without one, the cheapest.
+func (m *model) predict(id TileID, s *schedule, l load) float64 {
+	if s == nil || l.tiles == 0 {
+		_, micros := m.cheapest(id, l)
+		return micros
+	}
+	gemm, fixup := s.cost(m, id, l)
+	return gemm + fixup
+}
+
+func (m *model) dataParallelCost(id TileID, l load) (gemm, fixup float64) {
+	return m.launch(id, float64(l.longest), l.whole, l.work), 0
+}
+
+func (m *model) batchedCost(id TileID, l load) (gemm, fixup float64) {
+	longest := max(l.longest, m.batchSteps(id, l))
+	return m.launch(id, float64(longest), l.whole, l.work), 0
+}
+
+func (m *model) splitKCost(id TileID, l load) (gemm, fixup float64) {
+	part := m.splitSteps(id, l)
+	if part >= l.longest {
+		return m.dataParallelCost(id, l)
+	}
+	slots := l.steps / float64(part)
+	return m.launch(id, float64(part), l.whole+slots, l.work), m.fixup(id, slots)
+}
+
+func (m *model) streamKCost(id TileID, l load) (gemm, fixup float64) {
+	shares := float64(m.streamWorkers(id, l))
+	return m.launch(id, math.Ceil(l.steps/shares), l.whole+shares, l.work), m.fixup(id, 2*shares)
+}
+
+// lptCost is that of workers that stay and have even shares: the longest tile alone,
+// or each unit's share of the work.
+func (m *model) lptCost(id TileID, l load) (gemm, fixup float64) {
+	t, d := &m.tiles[id], &m.device
+	tile := float64(l.longest)*t.alone + t.worker
+	work := (l.work*t.busy + l.whole*t.worker) / float64(max(d.ComputeUnits, 1))
+	return d.LaunchMicros + t.fixed + math.Max(tile, work) + lptOverlap*math.Min(tile, work), 0
+}
+
+// lptOverlap is the share of the shorter term that adds to the longer one in lptCost.
+const lptOverlap = 0.25
+
+func (m *model) clusterCost(id TileID, l load) (gemm, fixup float64) {
+	if size := m.clusterSize(id, l); size > 1 {
+		return m.clusters(id, l, size), 0
+	}
+	return m.dataParallelCost(id, l)
+}
