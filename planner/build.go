@@ -46,10 +46,11 @@ func New(d *Device, b Batch, o Options) (*Plan, error) {
 }
 
 // Build replaces p by the plan of another batch and reuses its memory: once p
-// has held a plan of that size, Build allocates nothing. It fails with a
-// *ProblemError when the batch does not pass Check, or when a problem's leading
+// has held a plan of that size, Build allocates nothing, unless a custom schedule
+// deals. It fails with a *ProblemError when the batch does not pass Check, or when a problem's leading
 // dimension is too large for the device to bind one tile; when the device does not pass
-// Check; and when the batch has too many tiles. After an error p is not a valid plan.
+// Check; when the batch has too many tiles; and when a custom schedule does not deal
+// every K step once. After an error p is not a valid plan.
 func (p *Plan) Build(d *Device, b Batch, o Options) error {
 	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.scratch.overlaps); err != nil {
 		return err
@@ -80,6 +81,12 @@ func (p *Plan) choose() (err error) {
 		return err
 	}
 	p.scratch.schedule = p.Options.Schedule.find()
+	if c := p.Options.Custom; c != nil {
+		if err = c.check(&p.Options); err != nil {
+			return err
+		}
+		p.scratch.schedule = ScheduleDataParallel.find() // by whose cost tiles are chosen
+	}
 	if p.Options.Rule, err = ParseRule(string(p.Options.Rule)); err != nil {
 		return err
 	}
@@ -194,12 +201,8 @@ func (p *Plan) deal() error {
 		if err := p.room(g.load.tiles); err != nil {
 			return err
 		}
-		if windowed {
-			if err := p.dealWindows(g); err != nil {
-				return err
-			}
-		} else {
-			p.dealGroup(g, p.schedule(g))
+		if err := p.dealGroup(g, windowed); err != nil {
+			return err
 		}
 		first = last
 	}
@@ -219,7 +222,18 @@ func (p *Plan) room(n int) error {
 	return nil
 }
 
-func (p *Plan) dealGroup(g *group, s *schedule) {
+func (p *Plan) dealGroup(g *group, windowed bool) error {
+	switch c := p.Options.Custom; {
+	case windowed:
+		return p.dealWindows(g)
+	case c != nil:
+		return p.dealCustom(g, c)
+	}
+	p.dealBy(p.schedule(g), g)
+	return nil
+}
+
+func (p *Plan) dealBy(s *schedule, g *group) {
 	m := &p.scratch.model
 	if s.cluster != nil {
 		if size := s.cluster(m, g.Tile, g.load); size > 1 {
@@ -229,10 +243,16 @@ func (p *Plan) dealGroup(g *group, s *schedule) {
 	worker, fixup := len(p.Workers)-1, len(p.Fixups)
 	s.deal(p, g)
 	gemm, sum := s.cost(m, g.Tile, g.load)
+	p.launchGroup(g, s.name, gemm, sum, worker, fixup)
+}
+
+// launchGroup makes the launches of a group: of the workers from the given one on, and
+// of the sums of partial tiles from the given fix-up on, if there are any.
+func (p *Plan) launchGroup(g *group, s Schedule, gemm, sum float64, worker, fixup int) {
 	split := len(p.Fixups) > fixup
-	p.launch(g, s.name, gemm, worker, split)
+	p.launch(g, s, gemm, worker, split)
 	if split {
-		l := Launch{Kernel: Kernel{Tile: g.Tile, Fixup: true}, Schedule: s.name, Cost: sum}
+		l := Launch{Kernel: Kernel{Tile: g.Tile, Fixup: true}, Schedule: s, Cost: sum}
 		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
 }

@@ -4,9 +4,10 @@
 //
 // The way of a batch: Pack or a literal Batch, then New, which checks the batch,
 // chooses a tile shape for every problem (Rule), deals segments to workers
-// (Schedule) and returns a Plan; Plan.Encode gives the integers that kernels
-// read, Plan.WriteText and its JSON say what was decided and why.
+// (Schedule, or a CustomSchedule of the caller's own) and returns a Plan;
+// Plan.Encode gives the integers that kernels read, Plan.WriteText and its JSON
+// say what was decided and why.
 //
 // Reading order: problem.go, tile.go, plan.go, then build.go, cost.go,
-// schedules.go and schedule.go.
+// schedules.go, schedule.go and custom.go.
 package planner

@@ -31,3 +31,44 @@ func Example() {
 	// 49x384x192: 12 tiles medium-large
 	// 21888 threads at once
 }
+
+// Tiles that read the same columns of B go to one worker, one after the other, so
+// that these columns are in its cache.
+func ExampleCustomSchedule() {
+	byColumns := &planner.CustomSchedule{Name: "by-columns", Deal: func(w planner.Work) (workers [][]planner.Part) {
+		type columns struct{ problem, col int }
+		owner := map[columns]int{}
+		for _, t := range w.Tiles {
+			of := columns{t.Problem, t.Col}
+			if _, ok := owner[of]; !ok {
+				owner[of] = len(workers)
+				workers = append(workers, nil)
+			}
+			workers[owner[of]] = append(workers[owner[of]], t.Whole())
+		}
+		return workers
+	}}
+	device, err := planner.LookupDevice("mi210")
+	if err != nil {
+		log.Fatal(err)
+	}
+	batch, err := planner.Pack(planner.GEMM(48, 32, 64), planner.GEMM(32, 16, 100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	plan, err := planner.New(device, batch, planner.Options{Tile: "small", Custom: byColumns}) // tiles of 16 x 16
+	if err != nil {
+		log.Fatal(err)
+	}
+	for worker, end := range plan.Workers[1:] {
+		fmt.Printf("worker %d:", worker)
+		for _, s := range plan.Segments[plan.Workers[worker]:end] {
+			fmt.Printf(" problem %d row %d column %d;", s.Problem, s.Row, s.Col)
+		}
+		fmt.Println()
+	}
+	// Output:
+	// worker 0: problem 1 row 0 column 0; problem 1 row 1 column 0;
+	// worker 1: problem 0 row 0 column 0; problem 0 row 1 column 0; problem 0 row 2 column 0;
+	// worker 2: problem 0 row 0 column 1; problem 0 row 1 column 1; problem 0 row 2 column 1;
+}

@@ -41,6 +41,10 @@ type Options struct {
 	Compute  Compute  `json:"compute,omitempty"`
 	Rule     Rule     `json:"rule,omitempty"`
 	Schedule Schedule `json:"schedule,omitempty"`
+	// Custom is a schedule of the caller's own, in place of Schedule. The rule chooses
+	// tile shapes as for ScheduleDataParallel then. It is no part of the JSON, and
+	// Options are equal if they point to the same one.
+	Custom *CustomSchedule `json:"-"`
 	// Tile forces one row of the tile table for every problem, by name.
 	Tile string `json:"tile,omitempty"`
 	// TLP and Threshold apply to RuleZhang2025. Threshold 0 is derived from the

@@ -46,6 +46,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 		o(s)
 	}
 	t.Run("Tiles", s.testTiles)
+	t.Run("Custom", s.testCustom)
 	t.Run("Mixed", s.testMixed)
 	t.Run("Windows", s.testWindows)
 	t.Run("NonFinite", s.testNonFinite)

@@ -35,6 +35,7 @@ func (s *suite) testTiles(t *testing.T) {
 		{planner.ScheduleLPT, []spacing{narrow}, around, oneUnit},
 		{planner.ScheduleCluster, []spacing{narrow}, long, nil},
 	}
+	require.Len(t, cases, len(planner.Schedules()), "one for each schedule")
 	device := s.device.Info().Planner
 	for i, tile := range planner.Tiles() {
 		if !device.Fits(planner.TileID(i), planner.ComputeTF32) {

@@ -37,7 +37,22 @@ var cases = []struct {
 	{"split-k", "h200", "zhang-128-1024-8", planner.Options{Schedule: planner.ScheduleSplitK}},
 	{"batched", "mi210", "random:mn=20,k=20,batch=3000", planner.Options{Schedule: planner.ScheduleBatched}},
 	{"two units", "lavapipe", "zhang-256-256-64", planner.Options{}},
+	{"custom", "mi210", "inception-1", planner.Options{Tile: "small", Custom: halves}},
 }
+
+// halves cuts every tile in two, and gives a worker the second half of one tile and the
+// first of the next.
+var halves = &planner.CustomSchedule{Name: "halves < & >", Deal: func(w planner.Work) [][]planner.Part {
+	workers := make([][]planner.Part, len(w.Tiles))
+	for i, t := range w.Tiles {
+		half, next := t.Steps/2, (i+1)%len(w.Tiles)
+		workers[i] = append(workers[i], planner.Part{Tile: t.Index, From: half, To: t.Steps})
+		if half > 0 {
+			workers[next] = append(workers[next], planner.Part{Tile: t.Index, To: half})
+		}
+	}
+	return workers
+}}
 
 func TestTimeline(t *testing.T) {
 	for _, tc := range cases {
@@ -129,6 +144,25 @@ func TestWriteSVG(t *testing.T) {
 			require.Equal(t, len(p.Fixups) > 0, strings.Contains(text, "fix-up: adds the partial tiles"))
 		})
 	}
+}
+
+// TestWriteSVGCustom: the drawing names a schedule of the caller's own, and shows its
+// partial tiles where they were dealt.
+func TestWriteSVGCustom(t *testing.T) {
+	p := plan(t, "mi210", "inception-1", planner.Options{Tile: "small", Custom: halves})
+	tl := New(p)
+	partial := 0
+	for _, b := range tl.Bars {
+		if b.Partial {
+			partial++
+		}
+	}
+	require.Equal(t, 2*len(p.Fixups), partial)
+	require.Positive(t, partial)
+	var b bytes.Buffer
+	require.NoError(t, tl.WriteSVG(&b, "inception-1"))
+	require.Contains(t, b.String(), "halves &lt; &amp; &gt;")
+	require.Contains(t, b.String(), ": K 96 to 192, partial")
 }
 
 func TestWriteSVGNotes(t *testing.T) {
