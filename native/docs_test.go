@@ -93,9 +93,10 @@ func kernelTables(t *testing.T) string {
 					all = append(all, k)
 				}
 			}
-			row(tile, "FMA", all, KernelName)
 			if cdna[arch] != "" && hasMatrix(tile) {
 				row(tile, "MFMA", all, MatrixKernelName)
+			} else {
+				row(tile, "FMA", all, KernelName)
 			}
 			row(tile, "fix-up", []planner.Kernel{{Tile: planner.TileID(id), Fixup: true}}, KernelName)
 		}

@@ -9,27 +9,33 @@
     gemm<name, transA, transB, Sum<name>>(items, table, A, B, C, workspace);                                 \
   }
 
-#define BG_TILE(name, ...)                                                                                   \
-  using name = Tile<__VA_ARGS__>;                                                                            \
-  BG_GEMM(name, nn, Accumulator, false, false)                                                               \
-  BG_GEMM(name, nt, Accumulator, false, true)                                                                \
-  BG_GEMM(name, tn, Accumulator, true, false)                                                                \
-  BG_GEMM(name, tt, Accumulator, true, true)                                                                 \
+#define BG_GEMMS(name, Sum, end)            \
+  BG_GEMM(name, nn##end, Sum, false, false) \
+  BG_GEMM(name, nt##end, Sum, false, true)  \
+  BG_GEMM(name, tn##end, Sum, true, false)  \
+  BG_GEMM(name, tt##end, Sum, true, true)
+
+#define BG_FIXUP(name)                                                                                       \
   BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                     \
   void bg_##name##_fixup(const uint4* items, const uint32_t*, const float*, const float*, float* C,          \
                          float* workspace) {                                                                 \
     fixup<name>(items, C, workspace);                                                                        \
   }
 
+#define BG_TILE(name, ...)        \
+  using name = Tile<__VA_ARGS__>; \
+  BG_GEMMS(name, Accumulator, )   \
+  BG_FIXUP(name)
+
+// On GPUs with matrix cores, tiles that suit those have kernels for them alone.
 #ifdef BG_HAS_MFMA
 #include "mfma.cuh"
-#define BG_MATRIX_TILE(name)                              \
-  BG_GEMM(name, nn_mfma, MatrixAccumulator, false, false) \
-  BG_GEMM(name, nt_mfma, MatrixAccumulator, false, true)  \
-  BG_GEMM(name, tn_mfma, MatrixAccumulator, true, false)  \
-  BG_GEMM(name, tt_mfma, MatrixAccumulator, true, true)
+#define BG_MATRIX_TILE(name, ...)          \
+  using name = Tile<__VA_ARGS__>;          \
+  BG_GEMMS(name, MatrixAccumulator, _mfma) \
+  BG_FIXUP(name)
 #else
-#define BG_MATRIX_TILE(name)
+#define BG_MATRIX_TILE(...) BG_TILE(__VA_ARGS__)
 #endif
 
 #include "tiles_hip.inc"

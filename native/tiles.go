@@ -161,19 +161,19 @@ func hipTileList() string {
 
 // hipTile is the part of the list that is about one tile.
 func hipTile(t planner.Tile) string {
-	text := fmt.Sprintf("BG_TILE(%s, %d, %d, %d, %d, %d, %d, 2, %d)\n",
-		identifier(t), t.TM, t.TN, max(16, 4*t.Groups()), t.Threads, t.RM, t.RN, hipWaves)
+	kind := "BG_TILE"
 	if hasMatrix(t) {
-		text += fmt.Sprintf("BG_MATRIX_TILE(%s)\n", identifier(t))
+		kind = "BG_MATRIX_TILE"
 	}
-	return text
+	return fmt.Sprintf("%s(%s, %d, %d, %d, %d, %d, %d, 2, %d)\n",
+		kind, identifier(t), t.TM, t.TN, max(16, 4*t.Groups()), t.Threads, t.RM, t.RN, hipWaves)
 }
 
 // hipWaves is the number of waves of a SIMD whose registers must fit.
 const hipWaves = 2
 
-// hasMatrix reports whether there are kernels of the tile for matrix cores, whose
-// blocks are 16 x 16 and belong to waves of 64 lanes.
+// hasMatrix reports whether the tile suits matrix cores, whose blocks are 16 x 16
+// and belong to waves of 64 lanes.
 func hasMatrix(t planner.Tile) bool { return t.TM%16 == 0 && t.TN%16 == 0 && t.Threads%64 == 0 }
 
 // identifier is the tile's name in kernel names.

@@ -5,22 +5,22 @@
 #include "../kernels.hip"
 #include "kernels.h"
 
+// This GPU has matrix cores, and also what those without have.
+#undef BG_TILE
+#undef BG_MATRIX_TILE
+#define BG_TILE(...)
+#define BG_MATRIX_TILE(name, ...) BG_GEMMS(name, Accumulator, )
+#include "../tiles_hip.inc"
+
 #undef BG_GEMM
-#undef BG_KERNEL
+#undef BG_FIXUP
 #undef BG_TILE
 #undef BG_MATRIX_TILE
 #define BG_NAME(name) {#name, reinterpret_cast<void (*)()>(name)},
-#define BG_TILE(name, ...) \
-  BG_NAME(bg_##name##_nn)  \
-  BG_NAME(bg_##name##_nt)  \
-  BG_NAME(bg_##name##_tn)  \
-  BG_NAME(bg_##name##_tt)  \
-  BG_NAME(bg_##name##_fixup)
-#define BG_MATRIX_TILE(name)    \
-  BG_NAME(bg_##name##_nn_mfma)  \
-  BG_NAME(bg_##name##_nt_mfma)  \
-  BG_NAME(bg_##name##_tn_mfma)  \
-  BG_NAME(bg_##name##_tt_mfma)
+#define BG_GEMM(name, suffix, ...) BG_NAME(bg_##name##_##suffix)
+#define BG_FIXUP(name) BG_NAME(bg_##name##_fixup)
+#define BG_TILE(name, ...) BG_GEMMS(name, , ) BG_FIXUP(name)
+#define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_GEMMS(name, , _mfma)
 
 const ShimKernel bg_shim_kernels[] = {
 #include "../tiles_hip.inc"
