@@ -60,14 +60,12 @@ func kernelTables(t *testing.T) string {
 	for _, arch := range []string{"gfx90a", "gfx908", "gfx942", "gfx1030", "gfx1100"} {
 		fmt.Fprintf(&b, "### %s\n\n", arch)
 		b.WriteString("| tile | kernel | VGPR | AGPR | SGPR | LDS bytes | scratch | waves/SIMD | groups/CU |\n|---|---|---|---|---|---|---|---|---|\n")
-		o, err := hipObjectOf(arch)
-		require.NoError(t, err)
+		o := readHIP(t, arch)
 		device, _ := planner.LookupDevice(arch) // nil: the planner has none of RDNA
-		row := func(tile planner.Tile, kind string, all []planner.Kernel, name func(planner.Kernel) string) {
+		row := func(tile planner.Tile, kind string, all []planner.Kernel) {
 			var v, a, s, lds, scratch, w, g span
 			for _, k := range all {
-				meta, ok := o.kernels[name(k)]
-				require.True(t, ok, name(k))
+				meta := o.kernel(t, k)
 				v.add(meta.VGPRs)
 				a.add(meta.AGPRs)
 				s.add(meta.SGPRs)
@@ -93,12 +91,12 @@ func kernelTables(t *testing.T) string {
 					all = append(all, k)
 				}
 			}
-			if cdna[arch] != "" && hasMatrix(tile) {
-				row(tile, "MFMA", all, MatrixKernelName)
-			} else {
-				row(tile, "FMA", all, KernelName)
+			kind := "FMA"
+			if strings.HasSuffix(o.KernelName(all[0]), "_mfma") {
+				kind = "MFMA"
 			}
-			row(tile, "fix-up", []planner.Kernel{{Tile: planner.TileID(id), Fixup: true}}, KernelName)
+			row(tile, kind, all)
+			row(tile, "fix-up", []planner.Kernel{{Tile: planner.TileID(id), Fixup: true}})
 		}
 		b.WriteString("\n")
 	}

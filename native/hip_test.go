@@ -29,7 +29,7 @@ func TestHIPBuild(t *testing.T) {
 	requireTool(t, "clang++-19")
 	requireTool(t, "ld.lld-19")
 	t.Parallel()
-	want := embedded(t, "HIP-MANIFEST")
+	want := product(t, "HIP-MANIFEST")
 	version, err := exec.Command("clang++-19", "--version").Output()
 	require.NoError(t, err)
 	compiler, _, _ := strings.Cut(string(version), "\n")
@@ -56,30 +56,57 @@ func TestHIPImage(t *testing.T) {
 		{"RDNA 3", "gfx1100", "gfx1100", 32},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			code, err := HIPImage(test.gfx)
+			arch, err := LookupHIPArch(test.gfx)
 			require.NoError(t, err)
-			o, err := codeobject.Read(code)
+			_, kind, err := arch.Image()
 			require.NoError(t, err)
+			require.Equal(t, "code object for "+test.arch, kind)
+			o := readHIP(t, test.gfx)
 			require.Equal(t, test.arch, o.Arch)
 			for _, k := range kernels() {
 				threads, _, _ := Geometry(k)
-				name, _, err := HIPKernel(k, test.gfx)
-				require.NoError(t, err)
-				require.Equal(t, kernelName(k, cdna[test.arch] != ""), name)
-				meta, ok := o.Kernel(name)
-				require.True(t, ok, name)
-				checkKernel(t, meta, test.wave, threads)
+				checkKernel(t, o.kernel(t, k), test.wave, threads)
 			}
 			require.Equal(t, len(kernels()), len(o.Kernels), "no kernels that are never chosen")
 		})
 	}
 	for _, gfx := range []string{"", "gfx906", "gfx90a0", "gfx1031:x"} {
-		_, err := HIPImage(gfx)
+		_, err := LookupHIPArch(gfx)
 		require.ErrorIs(t, err, ErrUnknownArch)
 		require.ErrorContains(t, err, fmt.Sprintf("%q (there is for gfx1030, gfx1100, gfx908", gfx))
-		_, _, err = HIPKernel(planner.Kernel{}, gfx)
-		require.ErrorIs(t, err, ErrUnknownArch)
 	}
+}
+
+// hipObject is what a code object says of itself.
+type hipObject struct {
+	HIPArch
+	*codeobject.Object
+	code []byte
+}
+
+func readHIP(t *testing.T, gfx string) hipObject {
+	t.Helper()
+	arch, err := LookupHIPArch(gfx)
+	require.NoError(t, err)
+	code, _, err := arch.Image()
+	require.NoError(t, err)
+	o, err := codeobject.Read(code)
+	require.NoError(t, err)
+	return hipObject{arch, o, code}
+}
+
+// kernel is what it says of a kernel.
+func (o hipObject) kernel(t *testing.T, k planner.Kernel) *codeobject.Kernel {
+	t.Helper()
+	meta, ok := o.Kernel(o.KernelName(k))
+	require.True(t, ok, o.KernelName(k))
+	return meta
+}
+
+// hipResources takes what the planner counts. Where vector and accumulation
+// registers are files of their own (gfx908), the fuller one decides.
+func hipResources(k *codeobject.Kernel) planner.Resources {
+	return planner.Resources{Registers: max(k.VGPRs, k.AGPRs), ScalarRegisters: k.SGPRs, Shared: k.LDS}
 }
 
 // checkKernel holds a kernel to what its loader and the planner count on.
@@ -101,10 +128,8 @@ func checkKernel(t *testing.T, k *codeobject.Kernel, wave, threads int) {
 // hipOccupancy reads clang's count of waves per SIMD, by architecture and kernel.
 func hipOccupancy(t *testing.T) map[string]int {
 	t.Helper()
-	text, err := products.ReadFile("products/hip-occupancy.tsv")
-	require.NoError(t, err)
 	table := map[string]int{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(product(t, "hip-occupancy.tsv")) {
 		var arch, name string
 		var waves int
 		_, err := fmt.Sscan(line, &arch, &name, &waves)
@@ -122,14 +147,14 @@ func TestOccupancyModel(t *testing.T) {
 	for arch, name := range cdna {
 		d, err := planner.LookupDevice(name)
 		require.NoError(t, err)
+		o := readHIP(t, arch)
 		for _, k := range kernels() {
 			threads, _, _ := Geometry(k)
-			name, r, err := HIPKernel(k, arch)
-			require.NoError(t, err)
-			want, ok := waves[arch+" "+name]
-			require.True(t, ok, name)
-			got := d.Occupancy(threads, r)
-			require.Equal(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s %s: %+v of %+v", arch, name, got, r)
+			meta := o.kernel(t, k)
+			want, ok := waves[arch+" "+meta.Name]
+			require.True(t, ok, meta.Name)
+			got := d.Occupancy(threads, hipResources(meta))
+			require.Equal(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s: %+v of %+v", arch, got, *meta)
 		}
 	}
 }
@@ -141,9 +166,8 @@ func TestOccupancyModel(t *testing.T) {
 func TestInstructions(t *testing.T) {
 	const unrolled = 4 // BG_UNROLL_STEPS
 	for _, arch := range []string{"gfx90a", "gfx942"} {
-		code, err := HIPImage(arch)
-		require.NoError(t, err)
-		file, err := elf.NewFile(bytes.NewReader(code))
+		o := readHIP(t, arch)
+		file, err := elf.NewFile(bytes.NewReader(o.code))
 		require.NoError(t, err)
 		symbols, err := file.DynamicSymbols()
 		require.NoError(t, err)
@@ -160,7 +184,7 @@ func TestInstructions(t *testing.T) {
 			if k.Fixup {
 				continue
 			}
-			tile, name := k.Tile.Tile(), kernelName(k, true)
+			tile, name := k.Tile.Tile(), o.KernelName(k)
 			n, ok := count[name]
 			require.True(t, ok, name)
 			if hasMatrix(tile) {
@@ -213,11 +237,11 @@ func TestPlannerKernels(t *testing.T) {
 		"// for matrix cores where a tile has them.\nvar (\n")
 	for _, arch := range []string{"gfx908", "gfx90a", "gfx942"} {
 		fmt.Fprintf(&b, "%sKernels = [NumTiles]Resources{\n", arch)
+		o := readHIP(t, arch)
 		for id := range planner.NumFMATiles {
 			var most planner.Resources
 			for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
-				_, r, err := HIPKernel(planner.Kernel{Tile: planner.TileID(id), TransA: trans[0], TransB: trans[1]}, arch)
-				require.NoError(t, err)
+				r := hipResources(o.kernel(t, planner.Kernel{Tile: planner.TileID(id), TransA: trans[0], TransB: trans[1]}))
 				most.Registers = max(most.Registers, r.Registers)
 				most.ScalarRegisters = max(most.ScalarRegisters, r.ScalarRegisters)
 				most.Shared = max(most.Shared, r.Shared)

@@ -5,10 +5,11 @@
 // gemm.cuh is the text of the kernels, written against a small dialect header so
 // that CUDA and HIP share it. kernels.cu makes the kernels of every row of the
 // tile table (tiles.inc) for NVIDIA GPUs, kernels.hip (tiles_hip.inc) for those of
-// AMD, where mfma.cuh adds kernels for matrix cores; scripts/cuda.sh and
-// scripts/hip.sh compile them to products/, which is committed and embedded, so
-// that neither building nor running needs a toolkit. products/MANIFEST and
-// HIP-MANIFEST have the hashes of sources and products, which tests compare. CI makes
+// AMD, where mfma.cuh has those for matrix cores; scripts/cuda.sh and
+// scripts/hip.sh compile them to products/, which is committed and of which the
+// code is embedded, so that neither building nor running needs a toolkit. MANIFEST
+// and HIP-MANIFEST there have the hashes of sources and products, which tests
+// compare; the tables beside them are for tests too. CI makes
 // the products for AMD again, bit for bit. It cannot do so for NVIDIA: Debian has nvcc
 // 12.4 at most, in 1 GB, and another version makes other bytes. shim/ runs the HIP
 // kernels and those of warpgroups on the CPU, for tests.
@@ -31,16 +32,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-//go:embed products
+//go:embed products/*.gz
 var products embed.FS
 
-// KernelName is the symbol of a kernel in the products. Wide, Loop and Split are
-// decided at run time and do not change it.
+// KernelName is the symbol of a kernel in the products for NVIDIA GPUs. Wide, Loop
+// and Split are decided at run time and do not change it.
 func KernelName(k planner.Kernel) string {
 	suffix := "fixup"
 	if !k.Fixup {
@@ -54,10 +54,6 @@ func KernelName(k planner.Kernel) string {
 	}
 	return "bg_" + identifier(k.Tile.Tile()) + "_" + suffix
 }
-
-// MatrixKernelName is the symbol of a kernel that does the same with matrix
-// cores, of which code objects have those that HIPKernel names.
-func MatrixKernelName(k planner.Kernel) string { return KernelName(k) + "_mfma" }
 
 func transposition(trans bool) string {
 	if trans {
@@ -121,42 +117,3 @@ func image(name string) (code []byte, kind string, err error) {
 	}
 	return code, name, nil
 }
-
-// Resources is what a kernel takes of a compute unit, as its compiler reported
-// it for the cubin that Image chooses (the one for 9.0 where it chooses PTX).
-func Resources(k planner.Kernel, major int) (planner.Resources, error) {
-	table, err := resources()
-	if err != nil {
-		return planner.Resources{}, err
-	}
-	arch := "sm_90a"
-	if major == 8 {
-		arch = "sm_80"
-	}
-	u, ok := table[arch+" "+KernelName(k)]
-	if !ok {
-		return planner.Resources{}, fmt.Errorf("no kernel %s for %s in the products", KernelName(k), arch)
-	}
-	return planner.Resources{Registers: u.registers, Shared: u.shared + dynamicShared(k)}, nil
-}
-
-// usage is a line of products/resources.tsv.
-type usage struct{ registers, shared, spilled int }
-
-// resources reads products/resources.tsv, by architecture and kernel name.
-var resources = sync.OnceValues(func() (map[string]usage, error) {
-	text, err := products.ReadFile("products/resources.tsv")
-	if err != nil {
-		return nil, err
-	}
-	table := map[string]usage{}
-	for line := range strings.Lines(string(text)) {
-		var arch, name string
-		var u usage
-		if _, err := fmt.Sscan(line, &arch, &name, &u.registers, &u.shared, &u.spilled); err != nil {
-			return nil, fmt.Errorf("resources.tsv: line %q: %w", line, err)
-		}
-		table[arch+" "+name] = u
-	}
-	return table, nil
-})

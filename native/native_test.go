@@ -2,6 +2,7 @@ package native
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -97,9 +98,34 @@ func TestPTX(t *testing.T) {
 	}
 }
 
+// resourcesOf is what a kernel takes of a compute unit, as its compiler reported it
+// for a cubin.
+func resourcesOf(t *testing.T, arch string, k planner.Kernel) planner.Resources {
+	t.Helper()
+	u, ok := cudaUsage(t)[arch+" "+KernelName(k)]
+	require.True(t, ok, "%s %s", arch, KernelName(k))
+	return planner.Resources{Registers: u.registers, Shared: u.shared + dynamicShared(k)}
+}
+
+// usage is a line of products/resources.tsv.
+type usage struct{ registers, shared, spilled int }
+
+// cudaUsage reads products/resources.tsv, by architecture and kernel name.
+func cudaUsage(t *testing.T) map[string]usage {
+	t.Helper()
+	table := map[string]usage{}
+	for line := range strings.Lines(product(t, "resources.tsv")) {
+		var arch, name string
+		var u usage
+		_, err := fmt.Sscan(line, &arch, &name, &u.registers, &u.shared, &u.spilled)
+		require.NoError(t, err, line)
+		table[arch+" "+name] = u
+	}
+	return table
+}
+
 func TestResources(t *testing.T) {
-	table, err := resources()
-	require.NoError(t, err)
+	table := cudaUsage(t)
 	require.Equal(t, 2*len(kernels())+len(tensorKernels("sm_80"))+len(tensorKernels("sm_90a")), len(table))
 	// Bytes spilled, of which the table has these alone.
 	spilled := map[string]int{
@@ -112,17 +138,15 @@ func TestResources(t *testing.T) {
 	for name, u := range table {
 		require.Equal(t, spilled[name], u.spilled, "%s spills registers", name)
 	}
-	for _, major := range []int{8, 9} {
+	for arch, name := range map[string]string{"sm_80": "a100", "sm_90a": "h200"} {
 		for _, k := range kernels() {
-			r, err := Resources(k, major)
-			require.NoError(t, err)
-			require.Equal(t, table[map[int]string{8: "sm_80 ", 9: "sm_90a "}[major]+KernelName(k)].registers, r.Registers)
+			r := resourcesOf(t, arch, k)
 			require.Positive(t, r.Registers)
 			threads, shared, pieces := Geometry(k)
 			require.Zero(t, shared)
 			require.Positive(t, pieces)
 			require.LessOrEqual(t, r.Shared, 48<<10, "static shared memory")
-			d, err := planner.LookupDevice(map[int]string{8: "a100", 9: "h200"}[major])
+			d, err := planner.LookupDevice(name)
 			require.NoError(t, err)
 			if !k.Fixup {
 				require.GreaterOrEqual(t, d.Occupancy(threads, r).Groups, min(minGroups(k.Tile.Tile()), 4), KernelName(k))
@@ -136,8 +160,7 @@ func TestResources(t *testing.T) {
 func TestTensorResources(t *testing.T) {
 	most := map[planner.TileID]planner.Resources{}
 	for _, k := range tensorKernels("sm_90a") {
-		r, err := Resources(k, 9)
-		require.NoError(t, err)
+		r := resourcesOf(t, "sm_90a", k)
 		if !k.Fixup {
 			m := most[k.Tile]
 			most[k.Tile] = planner.Resources{Registers: max(m.Registers, r.Registers), Shared: max(m.Shared, r.Shared)}

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// embedded is a file of products/.
-func embedded(t *testing.T, name string) string {
+// product is a file of products/, as stored.
+func product(t *testing.T, name string) string {
 	t.Helper()
-	text, err := products.ReadFile("products/" + name)
+	text, err := os.ReadFile(path.Join("products", name))
 	require.NoError(t, err)
 	return string(text)
 }
@@ -38,7 +38,7 @@ func TestProductsAreCurrent(t *testing.T) {
 	} {
 		t.Run(test.manifest, func(t *testing.T) {
 			sources, made := 0, 0
-			for line := range strings.Lines(embedded(t, test.manifest)) {
+			for line := range strings.Lines(product(t, test.manifest)) {
 				if strings.HasPrefix(line, "#") {
 					continue
 				}
@@ -61,11 +61,23 @@ func TestProductsAreCurrent(t *testing.T) {
 			require.Equal(t, [2]int{test.sources, test.products}, [2]int{sources, made})
 		})
 	}
-	files, err := products.ReadDir("products")
+	files, err := os.ReadDir("products")
 	require.NoError(t, err)
 	for _, file := range files {
 		require.True(t, listed[file.Name()], "no manifest has %s", file.Name())
 	}
+}
+
+// TestEmbedded: programs carry code alone, and not what only tests read.
+func TestEmbedded(t *testing.T) {
+	files, err := products.ReadDir("products")
+	require.NoError(t, err)
+	var names []string
+	for _, file := range files {
+		names = append(names, file.Name())
+	}
+	require.Equal(t, []string{"compute_80.ptx.gz", "gfx1030.co.gz", "gfx1100.co.gz", "gfx908.co.gz", "gfx90a.co.gz", "gfx942.co.gz",
+		"sm_80.cubin.gz", "sm_90a.cubin.gz"}, names)
 }
 
 // TestCubins compares the cubins with resources.tsv and with the PTX, which one build
@@ -77,8 +89,7 @@ func TestCubins(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`).FindAllSubmatch(ptx, -1) {
 		compiled[string(m[1])] = true
 	}
-	table, err := resources()
-	require.NoError(t, err)
+	table := cudaUsage(t)
 	// Cubins for 9.0 count the 1 KB that the system takes in each group (NVIDIA, "CUDA
 	// C++ Programming Guide", compute capability 9.0), which the compiler's report does not.
 	for arch, system := range map[string]int{"sm_80": 0, "sm_90a": 1 << 10} {
@@ -90,7 +101,7 @@ func TestCubins(t *testing.T) {
 				require.Equal(t, [2]int{want.registers, want.shared + system}, [2]int{got.registers, got.shared}, name)
 				require.True(t, arch != "sm_80" || compiled[name], "%s is not in the PTX", name)
 			}
-			require.Len(t, kernels, strings.Count(embedded(t, "resources.tsv"), arch+"\t"))
+			require.Len(t, kernels, strings.Count(product(t, "resources.tsv"), arch+"\t"))
 			require.True(t, arch != "sm_80" || len(kernels) == len(compiled), "the PTX has %d kernels", len(compiled))
 		})
 	}

@@ -128,19 +128,12 @@ func (j *emulatorJob) encode(out *bytes.Buffer) {
 		uint32(len(j.a)), uint32(len(j.b)), uint32(len(j.c)), uint32(j.plan.Workspace))
 	for _, l := range j.plan.Launches {
 		var name [40]byte
-		copy(name[:len(name)-1], kernelName(l.Kernel, j.matrix))
+		copy(name[:len(name)-1], HIPArch{matrix: j.matrix}.KernelName(l.Kernel))
 		threads, shared, pieces := Geometry(l.Kernel)
 		put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table),
 			uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC))
 	}
 	put(words, j.a, j.b, j.c)
-}
-
-func kernelName(k planner.Kernel, matrix bool) string {
-	if matrix && hasMatrix(k.Tile.Tile()) && !k.Fixup {
-		return MatrixKernelName(k)
-	}
-	return KernelName(k)
 }
 
 // run runs the jobs and compares every C with the reference. The error is what

@@ -148,7 +148,7 @@ func (images Images) describe(from dl.Facts) (*dl.GPU, error) {
 	}, nil
 }
 
-func kernel(k planner.Kernel) (dl.Kernel, error) {
+func kernel(k planner.Kernel) dl.Kernel {
 	threads, shared, pieces := native.Geometry(k)
-	return dl.Kernel{Symbol: native.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}, nil
+	return dl.Kernel{Symbol: native.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
 }

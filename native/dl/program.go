@@ -33,11 +33,7 @@ func (d *device) kernel(k planner.Kernel) (*kernel, error) {
 	if err := d.loadModule(); err != nil {
 		return nil, err
 	}
-	found, err := d.gpu.Kernel(k)
-	if err != nil {
-		return nil, d.errorf("%w", err)
-	}
-	made := &kernel{Kernel: found}
+	made := &kernel{Kernel: d.gpu.Kernel(k)}
 	name := C.CString(made.Symbol)
 	defer C.free(unsafe.Pointer(name))
 	var most C.int

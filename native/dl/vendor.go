@@ -71,7 +71,7 @@ type GPU struct {
 	// messages.
 	Image func() (code []byte, name string, err error)
 	// Kernel returns the symbol of a kernel in the image and its launch.
-	Kernel func(planner.Kernel) (Kernel, error)
+	Kernel func(planner.Kernel) Kernel
 }
 
 // Globals is what devices of this package are beside driver.Device.

@@ -107,7 +107,7 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	code, err := native.HIPImage(f.arch)
+	arch, err := native.LookupHIPArch(f.arch)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
@@ -120,14 +120,10 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (wavefront)", f.wave),
 		Planner:  f.planner(),
-		Image:    func() ([]byte, string, error) { return code, "code object for " + f.arch, nil },
-		Kernel:   func(k planner.Kernel) (dl.Kernel, error) { return kernel(k, f.arch) },
+		Image:    arch.Image,
+		Kernel: func(k planner.Kernel) dl.Kernel {
+			threads, shared, pieces := native.Geometry(k)
+			return dl.Kernel{Symbol: arch.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
+		},
 	}, nil
-}
-
-// kernel takes the one for matrix cores where there is one.
-func kernel(k planner.Kernel, arch string) (dl.Kernel, error) {
-	symbol, _, err := native.HIPKernel(k, arch)
-	threads, shared, pieces := native.Geometry(k)
-	return dl.Kernel{Symbol: symbol, Threads: threads, Shared: shared, Pieces: pieces}, err
 }
