@@ -2,12 +2,11 @@ package planner
 
 import "math"
 
-// The encoding of a plan is one []uint32 that the kernels of every backend read:
+// The encoding of a plan is one []uint32 that the kernels of every backend read,
+// for each launch:
 //
-//	[0] Version  [1] words  [2] launches  [3] workspace in elements, 0...
-//	launch records of RecordWords each
-//	per launch, from word Launch.Items on: its items, in worker order
-//	per launch with Kernel.Loop, from word Launch.Table on: Count+1 item indices
+//	from word Launch.Items on: its items, in worker order
+//	with Kernel.Loop, from word Launch.Table on: Count+1 item indices
 //
 // Sections start at multiples of 64 words (256 bytes, the largest offset
 // alignment of a storage binding). Worker w of a launch without Loop has item w;
@@ -33,22 +32,13 @@ import "math"
 //
 // Slot s is the TM x TN row-major block at workspace element s*TM*TN.
 const (
-	Version     = 1
-	HeaderWords = 16
-	RecordWords = 16
-	ItemWords   = 12
-	FixupWords  = 8
-	Final       = math.MaxUint32 // slot of a segment that stores to C
-	ItemWide    = 1              // flag of word 11
+	ItemWords  = 12
+	FixupWords = 8
+	Final      = math.MaxUint32 // slot of a segment that stores to C
+	ItemWide   = 1              // flag of word 11
 
 	sectionWords = 64
 )
-
-// A launch record:
-//
-//	0 kernel bits: tile | TransA<<8 | TransB<<9 | Wide<<10 | Loop<<11 | Split<<12 | Fixup<<13 | TF32<<14 | Cluster<<16
-//	1 workers  2 Items  3 Table
-//	4,5 BaseA  6,7 BaseB  8,9 BaseC (low word, high word)  10.. zero
 
 // Words returns the length of the encoding.
 func (p *Plan) Words() int { return p.words }
@@ -60,12 +50,9 @@ func (p *Plan) Encode(dst []uint32) []uint32 {
 		dst = make([]uint32, p.words)
 	}
 	dst = dst[:p.words]
-	end := HeaderWords + len(p.Launches)*RecordWords // of what is written
-	clear(dst[:end])
-	dst[0], dst[1], dst[2], dst[3] = Version, uint32(p.words), uint32(len(p.Launches)), uint32(p.Workspace)
+	end := 0 // of what is written
 	for i := range p.Launches {
 		l := &p.Launches[i]
-		l.encodeRecord(dst[HeaderWords+i*RecordWords:])
 		clear(dst[end:l.Items])
 		if l.Fixup {
 			end = p.encodeFixups(dst, l)
@@ -112,7 +99,7 @@ func (p *Plan) encodeTable(dst []uint32, l *Launch) int {
 
 // layout places the sections of all launches and sets p.words.
 func (p *Plan) layout() {
-	at := HeaderWords + len(p.Launches)*RecordWords
+	at := 0
 	section := func(words int) (start int) {
 		start = (at + sectionWords - 1) / sectionWords * sectionWords
 		at = start + words
@@ -130,20 +117,6 @@ func (p *Plan) layout() {
 		}
 	}
 	p.words = section(0)
-}
-
-func (l *Launch) encodeRecord(w []uint32) {
-	bits := uint32(l.Tile)
-	for i, set := range [...]bool{l.TransA, l.TransB, l.Wide, l.Loop, l.Split, l.Fixup, l.TF32} {
-		if set {
-			bits |= 1 << (8 + i)
-		}
-	}
-	bits |= uint32(l.Cluster) << 16
-	w[0], w[1], w[2], w[3] = bits, uint32(l.Count), uint32(l.Items), uint32(l.Table)
-	for i, base := range [...]int{l.BaseA, l.BaseB, l.BaseC} {
-		w[4+2*i], w[5+2*i] = uint32(base), uint32(uint64(base)>>32)
-	}
 }
 
 // itemEncoder encodes the items of a launch. What the segments of a problem have

@@ -213,18 +213,8 @@ func checkTrips(t *testing.T, p *Plan) {
 func checkWords(t *testing.T, p *Plan, words []uint32) {
 	t.Helper()
 	require.Len(t, words, p.Words())
-	require.Equal(t, []uint32{Version, uint32(len(words)), uint32(len(p.Launches)), uint32(p.Workspace)}, words[:4])
-	for i, l := range p.Launches {
-		record := words[HeaderWords+i*RecordWords:][:RecordWords]
-		bits := record[0]
-		flag := func(n int) bool { return bits>>n&1 == 1 }
-		require.Equal(t, l.Kernel, Kernel{Tile: TileID(bits), TransA: flag(8), TransB: flag(9), Wide: flag(10), Loop: flag(11),
-			Split: flag(12), Fixup: flag(13), TF32: flag(14), Cluster: uint8(bits >> 16)})
-		require.Equal(t, uint32(l.Count), record[1])
-		for j, base := range [...]int{l.BaseA, l.BaseB, l.BaseC} {
-			require.Equal(t, uint64(base), uint64(record[4+2*j])|uint64(record[5+2*j])<<32)
-		}
-		items, table := words[record[2]:], words[record[3]:]
+	for _, l := range p.Launches {
+		items, table := words[l.Items:], words[l.Table:]
 		if l.Fixup {
 			for j := range l.Count {
 				checkFixup(t, p, &l, items[j*FixupWords:], &p.Fixups[l.First+j])
