@@ -1,7 +1,6 @@
 package native
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,12 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// ErrUnknownArch: there is no code for an AMD GPU. Code objects run on the very
-// architecture that they are made for.
-var ErrUnknownArch = errors.New("no code for this GPU")
-
 // hipArchs are the architectures of scripts/hip.sh, and whether they have matrix
-// cores.
+// cores. Code objects run on the very architecture that they are made for.
 var hipArchs = map[string]bool{"gfx908": true, "gfx90a": true, "gfx942": true, "gfx1030": false, "gfx1100": false}
 
 // HIPArch is an architecture of AMD GPUs that there is code for.
@@ -26,13 +21,13 @@ type HIPArch struct {
 
 // LookupHIPArch finds the architecture of a GPU, which gfx is as gcnArchName has
 // it. Settings behind the name, as in "gfx90a:sramecc+:xnack-", do not matter: the
-// code suits all. It fails with ErrUnknownArch.
+// code suits all. It fails where there is no code.
 func LookupHIPArch(gfx string) (HIPArch, error) {
 	name, _, _ := strings.Cut(gfx, ":")
 	matrix, ok := hipArchs[name]
 	if !ok {
 		known := slices.Sorted(maps.Keys(hipArchs))
-		return HIPArch{}, fmt.Errorf("%w: %q (there is for %s)", ErrUnknownArch, gfx, strings.Join(known, ", "))
+		return HIPArch{}, fmt.Errorf("no code for this GPU: %q (there is for %s)", gfx, strings.Join(known, ", "))
 	}
 	return HIPArch{name, matrix}, nil
 }

@@ -5,7 +5,7 @@ import "fmt"
 // declarePlace writes the thread's place: its K group, its row and column in
 // the grid of the group, and the elements of A and B that it reads at each k.
 func (r *renderer) declarePlace() {
-	g := r.Geometry
+	g := r.geometry
 	place := "t"
 	if g.Groups > 1 {
 		place = "place"

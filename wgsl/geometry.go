@@ -13,9 +13,9 @@ type Limits struct {
 	Subgroup    int // lanes of a subgroup, 0 when unknown; only a hint for speed
 }
 
-// Geometry is everything that is derived from a kernel and the limits: who
+// geometry is everything that is derived from a kernel and the limits: who
 // computes and who loads what, and where it lies in workgroup memory.
-type Geometry struct {
+type geometry struct {
 	// Tile is the table's row after it was fitted to the limits: Threads, RM and
 	// RN may differ from the table.
 	Tile planner.Tile
@@ -29,15 +29,15 @@ type Geometry struct {
 	ThreadRows, ThreadCols int
 	PatchRows, PatchCols   int
 
-	A, B Stage
+	A, B stage
 
 	// A thread holds Accumulators vectors of B.Element columns each. With K
 	// groups, Chunk of them at a time are summed over the groups.
 	Accumulators, Chunk int
 }
 
-// SharedBytes is the workgroup memory of the shader.
-func (g *Geometry) SharedBytes() int {
+// sharedBytes is the workgroup memory of the shader.
+func (g *geometry) sharedBytes() int {
 	return 4 * g.Tile.TK * (g.A.Pitch*g.A.Element + g.B.Pitch*g.B.Element)
 }
 
@@ -45,12 +45,12 @@ func (g *Geometry) SharedBytes() int {
 // which still runs well on an H200. Larger ones spill.
 const maxBlock = 64
 
-func newGeometry(k planner.Kernel, lim Limits) (*Geometry, error) {
+func newGeometry(k planner.Kernel, lim Limits) (*geometry, error) {
 	t, err := fit(k.Tile.Tile(), lim)
 	if err != nil {
 		return nil, err
 	}
-	g := &Geometry{
+	g := &geometry{
 		Tile:       t,
 		Groups:     t.Groups(),
 		ThreadRows: t.TM / t.RM,
@@ -75,10 +75,10 @@ func newGeometry(k planner.Kernel, lim Limits) (*Geometry, error) {
 		g.Chunk = g.chunk()
 		if g.Chunk == 0 {
 			return nil, fmt.Errorf("tile %v: %d K groups cannot be summed in %d bytes of workgroup memory",
-				k.Tile.Tile(), g.Groups, g.SharedBytes())
+				k.Tile.Tile(), g.Groups, g.sharedBytes())
 		}
 	}
-	if bytes := g.SharedBytes(); bytes > lim.SharedBytes {
+	if bytes := g.sharedBytes(); bytes > lim.SharedBytes {
 		return nil, fmt.Errorf("tile %v needs %d bytes of workgroup memory, the adapter allows %d",
 			k.Tile.Tile(), bytes, lim.SharedBytes)
 	}
@@ -141,7 +141,7 @@ func patch(rows, cols int, t planner.Tile, subgroup int) (patchRows, patchCols i
 // memory together, half of the K groups in that of A and half in that of B. It
 // divides Accumulators, and every chunk goes evenly to the groups: each group
 // sums the same number of accumulators, or some sum one and the others none.
-func (g *Geometry) chunk() int {
+func (g *geometry) chunk() int {
 	slots := (g.Groups + 1) / 2
 	room := g.GroupSteps * min(g.sumRow(&g.A), g.sumRow(&g.B)) / (slots * g.GroupThreads)
 	for n := min(room, g.Accumulators); n > 0; n-- {
@@ -154,7 +154,7 @@ func (g *Geometry) chunk() int {
 
 // sumRow is how much of a row of workgroup memory the sums over the groups use:
 // a power of two, which makes its index arithmetic cheap.
-func (g *Geometry) sumRow(s *Stage) int {
+func (g *geometry) sumRow(s *stage) int {
 	n := 1
 	for 2*n <= g.Groups*s.Pitch {
 		n *= 2
@@ -162,7 +162,7 @@ func (g *Geometry) sumRow(s *Stage) int {
 	return n
 }
 
-// Stage is the way of one operand into workgroup memory, where op(A) and op(B)
+// stage is the way of one operand into workgroup memory, where op(A) and op(B)
 // look alike: for each k, the TM rows or TN columns of the tile.
 //
 // Threads load blocks of Span rows or columns at one k, each into a register.
@@ -171,7 +171,7 @@ func (g *Geometry) sumRow(s *Stage) int {
 //
 // Where memory runs along K, a block is gathered by scalar loads: vectors of 4
 // k's, transposed in registers, took 15 percent more time on an H200.
-type Stage struct {
+type stage struct {
 	Extent  int  // TM or TN
 	AlongK  bool // memory is contiguous along K: A as it is, B transposed
 	Wide    bool // 16-byte loads; not with AlongK
@@ -180,19 +180,19 @@ type Stage struct {
 
 	Span   int
 	Lanes  int
-	Blocks []Block // of one thread
+	Blocks []block // of one thread
 }
 
-// Block is a block that each thread loads, as a distance from its first one.
-type Block struct {
+// block is a block that each thread loads, as a distance from its first one.
+type block struct {
 	Along  int // blocks on the contiguous axis
 	Across int // blocks on the other axis
 	// Rows of threads that take part; 0 stands for all.
 	Limit int
 }
 
-func newStage(extent, element int, alongK, wide bool, t planner.Tile) Stage {
-	s := Stage{Extent: extent, AlongK: alongK, Wide: wide, Element: element, Pitch: extent / element, Span: 1}
+func newStage(extent, element int, alongK, wide bool, t planner.Tile) stage {
+	s := stage{Extent: extent, AlongK: alongK, Wide: wide, Element: element, Pitch: extent / element, Span: 1}
 	var along, across int // blocks of the tile
 	switch {
 	case alongK:
@@ -215,7 +215,7 @@ func newStage(extent, element int, alongK, wide bool, t planner.Tile) Stage {
 			limit = across - y
 		}
 		for x := 0; x < along; x += s.Lanes {
-			s.Blocks = append(s.Blocks, Block{Along: x, Across: y, Limit: limit})
+			s.Blocks = append(s.Blocks, block{Along: x, Across: y, Limit: limit})
 		}
 	}
 	return s

@@ -4,7 +4,7 @@ import "fmt"
 
 // operand writes the loads of A or B.
 type operand struct {
-	*Stage
+	*stage
 	name   string // A or B: the suffix of its variables
 	groups int
 	step   int // TK
@@ -65,7 +65,7 @@ func (o *operand) advance(w *writer) {
 
 // load writes the loads from global memory into registers.
 func (o *operand) load(w *writer) {
-	o.eachBlock(w, func(b int, block Block) {
+	o.eachBlock(w, func(b int, block block) {
 		values := make([]string, o.rows())
 		for i := range values {
 			at := plus("at"+o.name, block.Along)
@@ -80,7 +80,7 @@ func (o *operand) load(w *writer) {
 
 // store writes the registers to workgroup memory, with k as the slow index.
 func (o *operand) store(w *writer) {
-	o.eachBlock(w, func(b int, block Block) {
+	o.eachBlock(w, func(b int, block block) {
 		r := o.register(b)
 		along := plus("along"+o.name, block.Along)
 		across := plus("across"+o.name, block.Across)
@@ -108,7 +108,7 @@ func (o *operand) store(w *writer) {
 
 // eachBlock writes the text of every block of a thread. Blocks that only some
 // threads load stand under a condition; it encloses no barrier.
-func (o *operand) eachBlock(w *writer, body func(b int, block Block)) {
+func (o *operand) eachBlock(w *writer, body func(b int, block block)) {
 	for b, block := range o.Blocks {
 		if block.Limit == 0 {
 			body(b, block)

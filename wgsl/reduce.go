@@ -52,7 +52,7 @@ func (r *renderer) reduce() []output {
 
 // slotElement is an element of the slots in an operand's workgroup memory.
 func (r *renderer) slotElement(o *operand, index string) string {
-	row := r.sumRow(o.Stage)
+	row := r.sumRow(o.stage)
 	return fmt.Sprintf("shared%s[%s][%s]", o.name, over(index, row), rest(index, row))
 }
 

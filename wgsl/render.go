@@ -25,7 +25,7 @@ type Shader struct {
 	Threads     int // invocations of a workgroup
 	SharedBytes int // workgroup memory of a workgroup
 	Pieces      int // workgroups of a worker, the grid's second dimension: 1, or more for fix-ups
-	Geometry    Geometry
+	geometry    geometry
 }
 
 // Render returns the shader of a kernel for an adapter. Its grid is the workers of
@@ -47,26 +47,26 @@ func Render(k planner.Kernel, lim Limits) (Shader, error) {
 		if err != nil {
 			return Shader{}, fmt.Errorf("wgsl: %w", err)
 		}
-		r := renderer{Geometry: g, threads: threads}
+		r := renderer{geometry: g, threads: threads}
 		r.fixup()
 		return Shader{
 			Source: r.text.String(), Threads: threads, SharedBytes: 16 * threads,
-			Pieces: g.Tile.TM * g.Tile.TN / (4 * fixupVectors), Geometry: *g,
+			Pieces: g.Tile.TM * g.Tile.TN / (4 * fixupVectors), geometry: *g,
 		}, nil
 	}
 	r := renderer{
-		Geometry: g, kernel: k, threads: g.Tile.Threads,
-		a: operand{Stage: &g.A, name: "A", groups: g.Groups, step: g.Tile.TK},
-		b: operand{Stage: &g.B, name: "B", groups: g.Groups, step: g.Tile.TK},
+		geometry: g, kernel: k, threads: g.Tile.Threads,
+		a: operand{stage: &g.A, name: "A", groups: g.Groups, step: g.Tile.TK},
+		b: operand{stage: &g.B, name: "B", groups: g.Groups, step: g.Tile.TK},
 	}
 	r.gemm()
-	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: g.SharedBytes(), Pieces: 1, Geometry: *g}, nil
+	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: g.sharedBytes(), Pieces: 1, geometry: *g}, nil
 }
 
 // renderer writes one shader.
 type renderer struct {
 	writer
-	*Geometry
+	*geometry
 	kernel  planner.Kernel
 	threads int
 	a, b    operand

@@ -111,9 +111,9 @@ func TestThreadsCoverTile(t *testing.T) {
 		tile      planner.Tile
 		patchRows int
 	}
-	place := func(_ planner.Kernel, g Geometry) any { return key{g.Tile, g.PatchRows} }
+	place := func(_ planner.Kernel, g geometry) any { return key{g.Tile, g.PatchRows} }
 	eachShader(t, place, func(t *testing.T, s Shader) {
-		g := s.Geometry
+		g := s.geometry
 		names := lets(t, s.Source, `place|group|part|lane|tx|ty|readA\d+|readB\d+|row\d+|vector\d+`)
 		rows := 0
 		for _, l := range names {
@@ -173,12 +173,12 @@ func TestStagesCoverTiles(t *testing.T) {
 		kernel planner.Kernel
 		tile   planner.Tile
 	}
-	stages := func(k planner.Kernel, g Geometry) any { return key{k, g.Tile} }
+	stages := func(k planner.Kernel, g geometry) any { return key{k, g.Tile} }
 	eachShader(t, stages, func(t *testing.T, s Shader) {
 		for _, operand := range []struct {
 			name  string
-			stage Stage
-		}{{"A", s.Geometry.A}, {"B", s.Geometry.B}} {
+			stage stage
+		}{{"A", s.geometry.A}, {"B", s.geometry.B}} {
 			t.Run(operand.name, func(t *testing.T) {
 				checkStage(t, s, operand.name, operand.stage)
 			})
@@ -186,13 +186,13 @@ func TestStagesCoverTiles(t *testing.T) {
 	})
 }
 
-func checkStage(t *testing.T, s Shader, name string, stage Stage) {
+func checkStage(t *testing.T, s Shader, name string, stage stage) {
 	const ld = 1 << 20 // of an operand that starts at element 0
 	width := 1
 	if stage.Wide {
 		width = 4
 	}
-	g := s.Geometry
+	g := s.geometry
 	names := lets(t, s.Source, `(along|across)`+name)
 	lines := firstStage(t, s.Source, name)
 

@@ -93,8 +93,8 @@ func TestStoresStayInTile(t *testing.T) {
 		tile              planner.Tile
 		patchRows, vector int
 	}
-	of := func(_ planner.Kernel, g Geometry) any { return key{g.Tile, g.PatchRows, g.B.Element} }
-	eachShader(t, of, func(t *testing.T, s Shader) { checkStores(t, s, s.Geometry.B.Element) })
+	of := func(_ planner.Kernel, g geometry) any { return key{g.Tile, g.PatchRows, g.B.Element} }
+	eachShader(t, of, func(t *testing.T, s Shader) { checkStores(t, s, s.geometry.B.Element) })
 	for id := range planner.NumFMATiles {
 		k := planner.Kernel{Tile: planner.TileID(id), Fixup: true}
 		t.Run(k.String(), func(t *testing.T) {
@@ -110,7 +110,7 @@ func checkStores(t *testing.T, s Shader, width int) {
 	source := strings.ReplaceAll(s.Source, "worker.y", "piece")
 	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*|atC\d+`)
 	all := stores(t, source)
-	tile := s.Geometry.Tile
+	tile := s.geometry.Tile
 	for _, edge := range [][2]int{{tile.TM, tile.TN}, {tile.TM - 1, tile.TN}, {tile.TM, tile.TN - 1}, {1, 1}} {
 		written := make([]int, edge[0]*edge[1])
 		for piece := range s.Pieces {

@@ -55,7 +55,7 @@ func renderFor(t *testing.T, k planner.Kernel, lim Limits) (s Shader, fits bool)
 
 // eachShader runs a test on the shaders of all tiles, transpositions and load
 // widths for all adapters, once for each key.
-func eachShader(t *testing.T, key func(planner.Kernel, Geometry) any, test func(t *testing.T, s Shader)) {
+func eachShader(t *testing.T, key func(planner.Kernel, geometry) any, test func(t *testing.T, s Shader)) {
 	seen := map[any]bool{}
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
@@ -64,10 +64,10 @@ func eachShader(t *testing.T, key func(planner.Kernel, Geometry) any, test func(
 					continue
 				}
 				s, fits := renderFor(t, k, lim)
-				if !fits || seen[key(k, s.Geometry)] {
+				if !fits || seen[key(k, s.geometry)] {
 					continue
 				}
-				seen[key(k, s.Geometry)] = true
+				seen[key(k, s.geometry)] = true
 				t.Run(k.String(), func(t *testing.T) { test(t, s) })
 			}
 		})

@@ -2,20 +2,20 @@ package reference
 
 import "math"
 
-// Bins is the number of ranges that errors are counted in.
-const Bins = 25
+// bins is the number of ranges that errors are counted in.
+const bins = 25
 
 // Errors are the errors of the elements of C as fractions of their bounds. Of
 // Counts, the element i counts fractions in (2^-(i+1), 2^-i], and the last one all
 // that are smaller, those without an error among them.
 type Errors struct {
 	Worst  float64
-	Counts [Bins]int64
+	Counts [bins]int64
 }
 
 func (e *Errors) add(fraction float64) {
 	e.Worst = max(e.Worst, fraction)
-	bin := Bins - 1
+	bin := bins - 1
 	if fraction > 0 {
 		// fraction = f * 2^exponent with f in [1/2, 1), which is 1/2 at the upper
 		// end of a range.

@@ -45,7 +45,7 @@ var Zhang = sync.OnceValue(func() []Case {
 			panic(err) // the embedded file is broken
 		}
 		c.Name = fmt.Sprintf("zhang-%d-%d-%d", c.MaxMN, c.MaxK, c.Batch)
-		problems, err := Parse(strings.NewReader("#"+text), c.Name)
+		problems, err := parse(strings.NewReader("#"+text), c.Name)
 		if err != nil {
 			panic(err)
 		}

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	minRandom = 16      // smallest size that Random draws, as Zhang et al. 2025
-	maxBatch  = 1 << 20 // of Random: 100 MB of problems
+	minRandom = 16      // smallest size that random draws, as Zhang et al. 2025
+	maxBatch  = 1 << 20 // of random: 100 MB of problems
 )
 
-// Random returns batch problems with M and N uniform in [16, maxMN] and K
+// random returns batch problems with M and N uniform in [16, maxMN] and K
 // uniform in [16, maxK]. The same arguments give the same sizes.
-func Random(maxMN, maxK, batch int, seed uint64) []planner.Problem {
+func random(maxMN, maxK, batch int, seed uint64) []planner.Problem {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	size := func(limit int) int { return minRandom + rng.IntN(limit-minRandom+1) }
 	problems := make([]planner.Problem, batch)
@@ -47,5 +47,5 @@ func parseRandom(params string) ([]planner.Problem, error) {
 		}
 		values[key] = v
 	}
-	return Random(int(values["mn"]), int(values["k"]), int(values["batch"]), values["seed"]), nil
+	return random(int(values["mn"]), int(values["k"]), int(values["batch"]), values["seed"]), nil
 }

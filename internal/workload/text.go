@@ -26,14 +26,14 @@ var fields = [...]struct {
 	{"beta", func(p *planner.Problem, s string) error { return parseScalar(s, &p.Beta) }},
 }
 
-// Parse reads one problem a line:
+// parse reads one problem a line:
 //
 //	M N K [transA [transB [alpha [beta]]]]   # comment
 //
 // Fields are separated by blanks. transA and transB are n or t, 0 or 1, false
 // or true; they default to n, alpha to 1, beta to 0. Empty lines are skipped.
 // Errors begin with name and line number.
-func Parse(r io.Reader, name string) ([]planner.Problem, error) {
+func parse(r io.Reader, name string) ([]planner.Problem, error) {
 	var problems []planner.Problem
 	lines := bufio.NewScanner(r)
 	number := 0

@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		{"infinite scalars", "1 1 1 n n inf -inf", []planner.Problem{{M: 1, N: 1, K: 1, Alpha: float32(math.Inf(1)), Beta: float32(math.Inf(-1))}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := Parse(strings.NewReader(tc.text), "f")
+			got, err := parse(strings.NewReader(tc.text), "f")
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got)
 		})
@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseNaN(t *testing.T) {
-	got, err := Parse(strings.NewReader("1 1 1 n n NaN"), "f")
+	got, err := parse(strings.NewReader("1 1 1 n n NaN"), "f")
 	require.NoError(t, err)
 	require.True(t, math.IsNaN(float64(got[0].Alpha)))
 }
@@ -67,7 +67,7 @@ func TestParseErrors(t *testing.T) {
 		{"endless line", "1 1 1\n" + strings.Repeat(" ", 1<<17), `f:2: line of more than 65536 bytes`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := Parse(strings.NewReader(tc.text), "f")
+			_, err := parse(strings.NewReader(tc.text), "f")
 			require.EqualError(t, err, tc.want)
 		})
 	}
@@ -80,7 +80,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		problems, err := Parse(strings.NewReader(text), "f")
+		problems, err := parse(strings.NewReader(text), "f")
 		if err != nil {
 			require.NotContains(t, err.Error(), "\n")
 			return

@@ -90,7 +90,7 @@ func read(from io.Reader, name, label string) (*Workload, error) {
 		}
 		return w, nil
 	}
-	problems, err := Parse(in, label)
+	problems, err := parse(in, label)
 	if err != nil {
 		return nil, err
 	}

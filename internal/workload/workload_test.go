@@ -106,13 +106,13 @@ func TestLoadStream(t *testing.T) {
 }
 
 func TestRandomIsDeterministic(t *testing.T) {
-	require.Equal(t, Random(512, 128, 64, 1), Random(512, 128, 64, 1))
-	require.NotEqual(t, Random(512, 128, 64, 1), Random(512, 128, 64, 2))
+	require.Equal(t, random(512, 128, 64, 1), random(512, 128, 64, 1))
+	require.NotEqual(t, random(512, 128, 64, 1), random(512, 128, 64, 2))
 }
 
 func TestRandomRange(t *testing.T) {
 	var low, high [3]bool
-	for _, p := range Random(20, 18, 2000, 7) {
+	for _, p := range random(20, 18, 2000, 7) {
 		for i, size := range [3]int{p.M, p.N, p.K} {
 			limit := [3]int{20, 20, 18}[i]
 			require.GreaterOrEqual(t, size, 16)
