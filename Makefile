@@ -64,6 +64,7 @@ bench:
 	$(GO) test -run xxx -bench . -benchmem ./planner ./wgsl ./internal/cpu
 
 golden:
+	$(GO) generate ./native
 	$(GO) test ./planner ./wgsl ./native ./internal/bench ./internal/report ./cmd/... -update
 
 capi:

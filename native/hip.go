@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/native/internal/tiles"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -42,7 +43,7 @@ func (a HIPArch) Image() (code []byte, kind string, err error) {
 // KernelName is the symbol of a kernel in the code object. Where there are matrix
 // cores, it is the one for them of a tile that suits them.
 func (a HIPArch) KernelName(k planner.Kernel) string {
-	if a.matrix && !k.Fixup && hasMatrix(k.Tile.Tile()) {
+	if a.matrix && !k.Fixup && tiles.HasMatrix(k.Tile.Tile()) {
 		return KernelName(k) + "_mfma"
 	}
 	return KernelName(k)

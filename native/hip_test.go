@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/native/codeobject"
+	"github.com/batchgemm/batchgemm/native/internal/tiles"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -186,7 +187,7 @@ func TestInstructions(t *testing.T) {
 			tile, name := k.Tile.Tile(), o.KernelName(k)
 			n, ok := count[name]
 			require.True(t, ok, name)
-			if hasMatrix(tile) {
+			if tiles.HasMatrix(tile) {
 				blocks := max(1, tile.TM*tile.TN/256/(tile.Threads/64)) // of a wave
 				require.GreaterOrEqual(t, n.matrix, 2*blocks, "%s %s", arch, name)
 				require.Zero(t, n.packed, "%s %s", arch, name)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/native/internal/tiles"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -99,7 +100,7 @@ func TestMutants(t *testing.T) {
 
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		source := mutate(t, m, mutantSources, "tiles_hip.inc", hipTile(tile))
+		source := mutate(t, m, mutantSources, "tiles_hip.inc", tiles.HIPTile(tile))
 		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, objects[in.name])
 		require.NoError(t, err)
 		if in.name == plain.name { // sanitizers have other uses for addresses

@@ -33,8 +33,11 @@ import (
 	"io"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/native/internal/tiles"
 	"github.com/batchgemm/batchgemm/planner"
 )
+
+//go:generate go run ./internal/tiles/generate
 
 //go:embed products/*.gz
 var products embed.FS
@@ -52,7 +55,7 @@ func KernelName(k planner.Kernel) string {
 			suffix += "_cluster"
 		}
 	}
-	return "bg_" + identifier(k.Tile.Tile()) + "_" + suffix
+	return "bg_" + tiles.Identifier(k.Tile.Tile()) + "_" + suffix
 }
 
 func transposition(trans bool) string {
@@ -77,6 +80,39 @@ func Geometry(k planner.Kernel) (threads, sharedBytes, pieces int) {
 		return pieceVectors * slotSets, 0, t.TM * t.TN / (4 * pieceVectors)
 	}
 	return t.Threads, dynamicShared(k), 1
+}
+
+// dynamicShared is the dynamic shared memory of a kernel in bytes.
+func dynamicShared(k planner.Kernel) int {
+	switch unit := k.Tile.Tile().Unit; {
+	case k.Fixup:
+		return 0
+	case unit == planner.UnitMMA:
+		return tensorShared(k)
+	case unit == planner.UnitWGMMA: // of the transposition that takes most: kernels assert it
+		return k.Tile.Tile().Shared
+	}
+	return 0
+}
+
+// tensorShared is the dynamic shared memory of a kernel of tensor.cuh, in bytes:
+// its stages, with a line of 16 bytes more a row or two where memory does not run
+// along K, later the sums of the teams, and what a cluster sends.
+func tensorShared(k planner.Kernel) int {
+	t := k.Tile.Tile()
+	m := tiles.TensorOf(t)
+	operand := func(length int, alongK bool) int {
+		if alongK {
+			return length * (tiles.TensorStep + 4)
+		}
+		return tiles.TensorStep * (length + 8)
+	}
+	stage := operand(t.TM, !k.TransA) + operand(t.TN, k.TransB)
+	floats := max(m.Teams*m.Stages*stage, m.Teams*t.TM*(t.TN+8))
+	if k.Cluster > 0 {
+		floats += t.TM * t.TN
+	}
+	return 4 * floats
 }
 
 // Image returns the code of all kernels for a compute capability, and its kind

@@ -7,23 +7,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/native/internal/tiles"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite the lists of tiles")
+var update = flag.Bool("update", false, "rewrite docs/hip.md and planner/kernels_cdna.go")
 
 func TestTileList(t *testing.T) {
-	if *update {
-		require.NoError(t, os.WriteFile("tiles.inc", []byte(tileList()), 0o644))
-		require.NoError(t, os.WriteFile("tiles_hip.inc", []byte(hipTileList()), 0o644))
+	for name, list := range map[string]struct{ text, then string }{
+		"tiles.inc":     {tiles.CUDA(), "scripts/cuda.sh where nvcc is"},
+		"tiles_hip.inc": {tiles.HIP(), "scripts/hip.sh"},
+	} {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, list.text, string(text), "run go generate ./native, then %s", list.then)
 	}
-	text, err := os.ReadFile("tiles.inc")
-	require.NoError(t, err)
-	require.Equal(t, tileList(), string(text), "run go test ./native -update, then scripts/cuda.sh where nvcc is")
-	text, err = os.ReadFile("tiles_hip.inc")
-	require.NoError(t, err)
-	require.Equal(t, hipTileList(), string(text), "run go test ./native -update, then scripts/hip.sh")
 }
 
 // kernels are all kernels without tensor cores that differ in name.
@@ -149,7 +148,7 @@ func TestResources(t *testing.T) {
 			d, err := planner.LookupDevice(name)
 			require.NoError(t, err)
 			if !k.Fixup {
-				require.GreaterOrEqual(t, d.Occupancy(threads, r).Groups, min(minGroups(k.Tile.Tile()), 4), KernelName(k))
+				require.GreaterOrEqual(t, d.Occupancy(threads, r).Groups, min(tiles.MinGroups(k.Tile.Tile()), 4), KernelName(k))
 			}
 		}
 	}

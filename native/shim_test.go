@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/native/internal/tiles"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -342,7 +343,7 @@ func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
 			scalar.how = [2]uint32{order, 32 << (order % 2)}
 			matrix.how[0], matrix.matrix = order, true
 			all = append(all, &scalar)
-			if id, err := planner.TileByName(j.plan.Options.Tile); err == nil && hasMatrix(id.Tile()) {
+			if id, err := planner.TileByName(j.plan.Options.Tile); err == nil && tiles.HasMatrix(id.Tile()) {
 				all = append(all, &matrix)
 			}
 		}

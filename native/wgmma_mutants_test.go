@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/native/internal/tiles"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -62,8 +63,8 @@ func TestWarpgroupMutants(t *testing.T) {
 	require.NoError(t, err)
 	tile := id.Tile()
 	var line string
-	for l := range strings.Lines(tileList()) {
-		if strings.HasPrefix(l, "BG_WGMMA("+identifier(tile)+",") {
+	for l := range strings.Lines(tiles.CUDA()) {
+		if strings.HasPrefix(l, "BG_WGMMA("+tiles.Identifier(tile)+",") {
 			line = l
 		}
 	}

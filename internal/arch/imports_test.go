@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"planner":             {},
 	"wgsl":                {"planner"},
 	"native":              {"planner"},
+	"native/internal":     {"planner"},
 	"native/codeobject":   {}, // for tests
 	"dispatch/driver":     {"planner"},
 	"dispatch/drivertest": {"planner", "dispatch/driver", "internal/reference"},

@@ -1,4 +1,6 @@
-package native
+// Package tiles has what kernels of package native have beside the tile table, and
+// writes the lists of tiles for which they are compiled.
+package tiles
 
 import (
 	"fmt"
@@ -10,23 +12,22 @@ import (
 // unitRegisters is the register file of a compute unit (SM) in 32-bit registers.
 const unitRegisters = 65536
 
-// tileList is the text of tiles.inc, the list of tiles for which kernels.cu
-// makes kernels: the tile table and what was measured to be best beside it. After
-// a change of the table, write it with go test ./native -update.
-func tileList() string {
+// CUDA is the text of tiles.inc, the list of tiles for which kernels.cu makes
+// kernels: the tile table and what was measured to be best beside it.
+func CUDA() string {
 	var b strings.Builder
 	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, groups per unit\n")
 	for _, t := range planner.Tiles()[:planner.NumFMATiles] {
 		fmt.Fprintf(&b, "BG_TILE(%s, %d, %d, %d, %d, %d, %d, %d, %d)\n",
-			identifier(t), t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), minGroups(t))
+			Identifier(t), t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), MinGroups(t))
 	}
 	b.WriteString("// Tensor cores: name, TM, TN, step along K of a team, teams, stages, groups per unit\n")
 	for _, t := range planner.Tiles() {
 		if t.Unit == planner.UnitMMA {
-			m := tensorOf(t)
-			fmt.Fprintf(&b, "BG_TENSOR(%s, %d, %d, %d, %d, %d, %d)\n", identifier(t), t.TM, t.TN, tensorStep, m.teams, m.stages, m.groups)
+			m := TensorOf(t)
+			fmt.Fprintf(&b, "BG_TENSOR(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, TensorStep, m.Teams, m.Stages, m.Groups)
 			if t.Clusters {
-				fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", identifier(t))
+				fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", Identifier(t))
 			}
 		}
 	}
@@ -34,7 +35,7 @@ func tileList() string {
 	for _, t := range planner.Tiles() {
 		if t.Unit == planner.UnitWGMMA {
 			w := wgmmaOf(t)
-			fmt.Fprintf(&b, "BG_WGMMA(%s, %d, %d, %d, %d, %d, %d, %d)\n", identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared)
+			fmt.Fprintf(&b, "BG_WGMMA(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared)
 		}
 	}
 	return b.String()
@@ -58,55 +59,22 @@ func wgmmaOf(t planner.Tile) wgmmaTile {
 	return w
 }
 
-// tensorTile is what kernels of tensor.cuh have beside the tile table: teams of
+// Tensor is what kernels of tensor.cuh have beside the tile table: teams of
 // warps that share K, stages of shared memory, thread groups whose registers must
 // fit in a compute unit.
-type tensorTile struct{ teams, stages, groups int }
+type Tensor struct{ Teams, Stages, Groups int }
 
-// tensorStep is the depth of a step of a team.
-const tensorStep = 32
+// TensorStep is the depth of a step of a team.
+const TensorStep = 32
 
-// tensorOf chooses them. Each warp computes 32 x 32. Measured on an H200: with
+// TensorOf chooses them. Each warp computes 32 x 32. Measured on an H200: with
 // four teams two stages let two groups reside; one team wants three stages.
-func tensorOf(t planner.Tile) tensorTile {
+func TensorOf(t planner.Tile) Tensor {
 	teams := t.Threads / (32 * (t.TM / 32) * (t.TN / 32))
 	if teams > 1 {
-		return tensorTile{teams: teams, stages: 2, groups: 2}
+		return Tensor{Teams: teams, Stages: 2, Groups: 2}
 	}
-	return tensorTile{teams: 1, stages: 3, groups: 4}
-}
-
-// dynamicShared is the dynamic shared memory of a kernel in bytes.
-func dynamicShared(k planner.Kernel) int {
-	switch unit := k.Tile.Tile().Unit; {
-	case k.Fixup:
-		return 0
-	case unit == planner.UnitMMA:
-		return tensorShared(k)
-	case unit == planner.UnitWGMMA: // of the transposition that takes most: kernels assert it
-		return k.Tile.Tile().Shared
-	}
-	return 0
-}
-
-// tensorShared is the dynamic shared memory of a kernel of tensor.cuh, in bytes:
-// its stages, with a line of 16 bytes more a row or two where memory does not run
-// along K, later the sums of the teams, and what a cluster sends.
-func tensorShared(k planner.Kernel) int {
-	t := k.Tile.Tile()
-	m := tensorOf(t)
-	operand := func(length int, alongK bool) int {
-		if alongK {
-			return length * (tensorStep + 4)
-		}
-		return tensorStep * (length + 8)
-	}
-	stage := operand(t.TM, !k.TransA) + operand(t.TN, k.TransB)
-	floats := max(m.teams*m.stages*stage, m.teams*t.TM*(t.TN+8))
-	if k.Cluster > 0 {
-		floats += t.TM * t.TN
-	}
-	return 4 * floats
+	return Tensor{Teams: 1, Stages: 3, Groups: 4}
 }
 
 // bigBlock is the register block from which on a thread has enough arithmetic
@@ -132,10 +100,10 @@ func stages(t planner.Tile) int {
 	return 3
 }
 
-// minGroups is the number of thread groups whose registers must fit in a
+// MinGroups is the number of thread groups whose registers must fit in a
 // compute unit, so that the compiler takes no more than 128 a thread, or 80 or 64
 // where there are few accumulators.
-func minGroups(t planner.Tile) int {
+func MinGroups(t planner.Tile) int {
 	registers := 64
 	switch block := t.RM * t.RN; {
 	case block >= bigBlock:
@@ -146,35 +114,35 @@ func minGroups(t planner.Tile) int {
 	return unitRegisters / (t.Threads * registers)
 }
 
-// hipTileList is the text of tiles_hip.inc, the same for kernels.hip. AMD's
+// HIP is the text of tiles_hip.inc, the same for kernels.hip. AMD's
 // compute units have a third of the shared memory of NVIDIA's, so that steps are
 // as short as K groups allow: 4 k's each, and the 16 that copies bring at once.
 // Copies land from registers, which takes two stages.
-func hipTileList() string {
+func HIP() string {
 	var b strings.Builder
 	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, waves per SIMD\n")
 	for _, t := range planner.Tiles()[:planner.NumFMATiles] {
-		b.WriteString(hipTile(t))
+		b.WriteString(HIPTile(t))
 	}
 	return b.String()
 }
 
-// hipTile is the part of the list that is about one tile.
-func hipTile(t planner.Tile) string {
+// HIPTile is the part of that list that is about one tile.
+func HIPTile(t planner.Tile) string {
 	kind := "BG_TILE"
-	if hasMatrix(t) {
+	if HasMatrix(t) {
 		kind = "BG_MATRIX_TILE"
 	}
 	return fmt.Sprintf("%s(%s, %d, %d, %d, %d, %d, %d, 2, %d)\n",
-		kind, identifier(t), t.TM, t.TN, max(16, 4*t.Groups()), t.Threads, t.RM, t.RN, hipWaves)
+		kind, Identifier(t), t.TM, t.TN, max(16, 4*t.Groups()), t.Threads, t.RM, t.RN, hipWaves)
 }
 
 // hipWaves is the number of waves of a SIMD whose registers must fit.
 const hipWaves = 2
 
-// hasMatrix reports whether the tile suits matrix cores, whose blocks are 16 x 16
+// HasMatrix reports whether the tile suits matrix cores, whose blocks are 16 x 16
 // and belong to waves of 64 lanes.
-func hasMatrix(t planner.Tile) bool { return t.TM%16 == 0 && t.TN%16 == 0 && t.Threads%64 == 0 }
+func HasMatrix(t planner.Tile) bool { return t.TM%16 == 0 && t.TN%16 == 0 && t.Threads%64 == 0 }
 
-// identifier is the tile's name in kernel names.
-func identifier(t planner.Tile) string { return strings.ReplaceAll(t.Name, "-", "_") }
+// Identifier is the tile's name in kernel names.
+func Identifier(t planner.Tile) string { return strings.ReplaceAll(t.Name, "-", "_") }
