@@ -126,5 +126,5 @@ func TestBenchRegretOfOneTile(t *testing.T) {
 		schedules = append(schedules, planner.Schedule(f.Schedule))
 	}
 	clusters := func(s planner.Schedule) bool { return s == planner.ScheduleCluster } // which the tile has not
-	require.Equal(t, slices.DeleteFunc(planner.Schedules(), clusters), schedules)
+	require.ElementsMatch(t, slices.DeleteFunc(planner.Schedules(), clusters), schedules)
 }
