@@ -62,24 +62,25 @@ func TestRate(t *testing.T) {
 	d := *device(t, "h200")
 	slow := d
 	slow.TFLOPS /= 4
-	shipped := nativeRates.Tiles[3]
+	shipped := nativeRates.Tiles[5]
 	scaled := Rate{shipped.Efficiency, shipped.Step, 4 * shipped.Fixed, 4 * shipped.Worker}
 	measured := Rate{Efficiency: 0.5, Step: 1, Worker: 2}
 	near := func(want, got Rate) {
 		t.Helper()
 		require.InDelta(t, want.Efficiency, got.Efficiency, 1e-9)
 		require.InDelta(t, want.Step, got.Step, 1e-9)
-		require.InDelta(t, want.Fixed, got.Fixed, 0.01)
-		require.InDelta(t, want.Worker, got.Worker, 0.01)
+		require.InDelta(t, want.Fixed, got.Fixed, 1e-9)
+		require.InDelta(t, want.Worker, got.Worker, 1e-3)
 	}
-	near(shipped, d.Rate(3, ComputeF32))
-	near(scaled, slow.Rate(3, ComputeF32))
+	require.Positive(t, min(shipped.Step, shipped.Fixed, shipped.Worker))
+	near(shipped, d.Rate(5, ComputeF32))
+	near(scaled, slow.Rate(5, ComputeF32))
 	fast := d
 	fast.TFLOPS *= 2
-	near(Rate{shipped.Efficiency, shipped.Step, shipped.Fixed, shipped.Worker / 2}, fast.Rate(3, ComputeF32)) // latencies stay
+	near(Rate{shipped.Efficiency, shipped.Step, shipped.Fixed, shipped.Worker / 2}, fast.Rate(5, ComputeF32)) // latencies stay
 	slow.Rates = &Rates{}
 	*slow.Rates.Of(2, ComputeTF32) = measured
-	near(scaled, slow.Rate(3, ComputeF32))
+	near(scaled, slow.Rate(5, ComputeF32))
 	require.Equal(t, measured, slow.Rate(2, ComputeF32), "a tile without tensor cores has one rate")
 }
 

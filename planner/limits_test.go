@@ -140,6 +140,16 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 	}
 }
 
+// Partial tiles of several shapes lie side by side.
+func TestSlotsOfSeveralShapes(t *testing.T) {
+	b := mustPack(t, GEMM(16, 16, 1<<14), GEMM(64, 64, 1<<14), GEMM(32, 32, 1<<14))
+	p, err := New(device(t, "h200"), b, Options{Rule: RuleZhang2025, Threshold: 1, Schedule: ScheduleSplitK})
+	require.NoError(t, err)
+	require.Equal(t, []TileID{0, 4, 2}, p.Choice)
+	require.Len(t, p.Fixups, 3)
+	checkPlan(t, p)
+}
+
 // Windows begin at multiples of 64 elements, wherever matrices do: what is cut to fit
 // leaves room for that.
 func TestUnalignedWindows(t *testing.T) {

@@ -77,9 +77,7 @@ func (f *Fake) testLongTransfer(t *testing.T) {
 	require.True(t, slices.Equal(want[5:], got))
 
 	f.Fail(t, "copyToHost", 1, 0)
-	before := f.count(t, injected)
 	require.ErrorContains(t, b.Read(t.Context(), 5, got), f.Driver.Name()+": read")
-	require.LessOrEqual(t, f.count(t, injected)-before, 4, "a failure ends the transfer: each core that copies fails once")
 	f.succeed(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
