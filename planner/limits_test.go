@@ -142,7 +142,7 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 
 // Partial tiles of several shapes lie side by side.
 func TestSlotsOfSeveralShapes(t *testing.T) {
-	b := mustPack(t, GEMM(16, 16, 1<<14), GEMM(64, 64, 1<<14), GEMM(32, 32, 1<<14))
+	b := mustPack(t, GEMM(16, 16, 1600), GEMM(64, 64, 1600), GEMM(32, 32, 1600)) // 25 parts each
 	p, err := New(device(t, "h200"), b, Options{Rule: RuleZhang2025, Threshold: 1, Schedule: ScheduleSplitK})
 	require.NoError(t, err)
 	require.Equal(t, []TileID{0, 4, 2}, p.Choice)
