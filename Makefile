@@ -15,7 +15,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # build of the binding would take minutes.
 RACE        := ./planner/... ./wgsl/... ./native/... ./internal/... ./dispatch/... ./capi/...
 
-.PHONY: demo build test check fmt vet staticcheck tidy vulncheck race fuzz soak bench golden capi cuda hip setup
+.PHONY: demo build test check fmt vet staticcheck tidy vulncheck variants race fuzz soak bench golden capi cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -33,7 +33,7 @@ test: setup
 # of the HIP kernels and of their emulation: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
 check: export BATCHGEMM_REQUIRE = webgpu,clang
-check: setup fmt vet staticcheck tidy test race vulncheck
+check: setup fmt vet staticcheck tidy test variants race vulncheck
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
@@ -41,6 +41,10 @@ fmt:
 vet:
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) vet ./...
+	for target in windows/amd64 linux/386 linux/arm; do \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) vet ./... || exit; done
+	for tags in nocuda nohip nowebgpu nocuda,nohip,nowebgpu; do \
+		$(GO) vet -tags $$tags ./dispatch ./webgpu ./native/... ./cmd/... ./capi || exit; done
 
 staticcheck:
 	$(GO) run $(STATICCHECK) ./...
@@ -50,6 +54,12 @@ tidy:
 
 vulncheck:
 	@GO=$(GO) scripts/vulncheck.sh
+
+# Tests of builds that a test of this one does not reach: without GPUs, and with
+# addresses of 32 bits, which Linux on amd64 runs.
+variants:
+	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
+	GOARCH=386 CGO_ENABLED=0 $(GO) test ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload
 
 race:
 	$(GO) test -race -short $(RACE)

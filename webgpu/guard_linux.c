@@ -1,4 +1,4 @@
-//go:build cgo && amd64
+//go:build cgo && !nowebgpu && amd64
 
 // A frame at which panics of the library end. They unwind the stack as C++
 // exceptions do (Itanium C++ ABI, "Exception Handling"), through frames that

@@ -1,4 +1,4 @@
-//go:build cgo && ((linux && amd64) || darwin || (windows && amd64))
+//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
 
 // The calls that package wgpu makes unsafely, or that cost too much one by one.
 // They go to the same library, which package wgpu links; handles are those of

@@ -1,4 +1,4 @@
-//go:build cgo && amd64
+//go:build cgo && !nowebgpu && amd64
 
 // A query of libvulkan.so.1 without its headers: the few structures that it
 // needs, as the Vulkan 1.1 specification lays them out on 64-bit machines.

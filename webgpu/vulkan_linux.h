@@ -1,4 +1,4 @@
-//go:build cgo && amd64
+//go:build cgo && !nowebgpu && amd64
 
 // What Vulkan knows about a GPU and the binding does not tell.
 #include <stdint.h>

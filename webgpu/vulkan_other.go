@@ -1,4 +1,4 @@
-//go:build cgo && (darwin || (windows && amd64))
+//go:build cgo && !nowebgpu && (darwin || (windows && amd64))
 
 package webgpu
 

@@ -1,4 +1,4 @@
-//go:build cgo && amd64
+//go:build cgo && !nowebgpu && amd64
 
 // Mesa's device selection layer for Vulkan looks for a Wayland display in every
 // instance, and libwayland-client prints an error where it has no directory to look in.

@@ -1,3 +1,5 @@
+//go:build !nohip
+
 package hip
 
 import (
@@ -74,7 +76,7 @@ func (f *facts) planner() planner.Device {
 		}
 	}
 	// A launch has less than 2^32 threads (description of hipModuleLaunchKernel).
-	d.MaxWorkers = math.MaxUint32 / max(d.MaxThreads, 1)
+	d.MaxWorkers = int(min(math.MaxUint32, math.MaxInt)) / max(d.MaxThreads, 1)
 	return d
 }
 

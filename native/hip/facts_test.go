@@ -1,3 +1,5 @@
+//go:build !nohip
+
 package hip
 
 import (

@@ -1,4 +1,4 @@
-//go:build cgo && linux && (amd64 || arm64)
+//go:build cgo && !nocuda && linux && (amd64 || arm64)
 
 // What this package does through libcuda and cuBLAS, without NVIDIA's headers.
 // Every function sets the device's context before it acts, because the current

@@ -1,4 +1,4 @@
-//go:build !cgo || !linux || !(amd64 || arm64)
+//go:build nocuda || !cgo || !linux || !(amd64 || arm64)
 
 package cublas
 
@@ -12,7 +12,7 @@ import (
 
 // Open always fails in this build.
 func Open(int) (*Stream, error) {
-	return nil, fmt.Errorf("cuBLAS: %w: needs a build with cgo on Linux", driver.ErrUnavailable)
+	return nil, fmt.Errorf("cuBLAS: %w: needs a build with cgo on Linux, without the tag nocuda", driver.ErrUnavailable)
 }
 
 // Stream, Graph, Handle and Batch cannot exist in this build.
