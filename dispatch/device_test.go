@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -112,19 +113,19 @@ func TestBufferRefuses(t *testing.T) {
 	b := buffer(t, d, 4)
 	require.Equal(t, 4, b.Len())
 	for name, call := range map[string]func() error{
-		"write: 2 elements from 3 on, in a buffer of 4":                   func() error { return b.Write(ctx, 3, make([]float32, 2)) },
-		"read: 5 elements from 0 on, in a buffer of 4":                    func() error { return b.Read(ctx, 0, make([]float32, 5)) },
-		"read: 0 elements from -1 on, in a buffer of 4":                   func() error { return b.Read(ctx, -1, nil) },
-		"write: 1 elements from 9223372036854775807 on, in a buffer of 4": func() error { return b.Write(ctx, math.MaxInt, make([]float32, 1)) },
-		"buffer of -1 elements: negative size":                            func() error { _, err := d.NewBuffer(-1); return err },
-		"prepare: the plan is nil":                                        func() error { _, err := d.Prepare(ctx, nil); return err },
+		"write: 2 elements from 3 on, in a buffer of 4":                            func() error { return b.Write(ctx, 3, make([]float32, 2)) },
+		"read: 5 elements from 0 on, in a buffer of 4":                             func() error { return b.Read(ctx, 0, make([]float32, 5)) },
+		"read: 0 elements from -1 on, in a buffer of 4":                            func() error { return b.Read(ctx, -1, nil) },
+		fmt.Sprintf("write: 1 elements from %d on, in a buffer of 4", math.MaxInt): func() error { return b.Write(ctx, math.MaxInt, make([]float32, 1)) },
+		"buffer of -1 elements: negative size":                                     func() error { _, err := d.NewBuffer(-1); return err },
+		"prepare: the plan is nil":                                                 func() error { _, err := d.Prepare(ctx, nil); return err },
 	} {
 		require.EqualError(t, call(), name)
 	}
 	require.NoError(t, b.Write(ctx, 4, nil))
 	empty := buffer(t, d, 0)
 	require.Zero(t, empty.Len())
-	_, err := d.NewBuffer(1 << 40)
+	_, err := d.NewBuffer(min(1<<40, math.MaxInt/4))
 	require.ErrorIs(t, err, ErrOutOfMemory)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -198,7 +199,7 @@ func (p *Plan) deal() error {
 		}
 		g := &p.scratch.group
 		*g = p.group(TileID(kernel>>2), kernel&2 != 0, kernel&1 != 0, order[first:last])
-		if err := p.room(g.load.tiles); err != nil {
+		if err := p.room(int64(g.load.tiles)); err != nil {
 			return err
 		}
 		if err := p.dealGroup(g, windowed); err != nil {
@@ -211,12 +212,12 @@ func (p *Plan) deal() error {
 
 // maxSegments bounds a plan whose problems are so large that its arrays would not
 // fit in memory: 64 Mi segments take 2 GB, and 3 GB encoded. They are 1 TB of C in
-// tiles of 64 x 64.
-const maxSegments = 1 << 26
+// tiles of 64 x 64. On 32-bit targets it is 4 Mi.
+const maxSegments = 1 << (18 + bits.UintSize/8)
 
 // room fails when the plan cannot take n more segments.
-func (p *Plan) room(n int) error {
-	if n > maxSegments-len(p.Segments) {
+func (p *Plan) room(n int64) error {
+	if n > int64(maxSegments-len(p.Segments)) {
 		return fmt.Errorf("the batch has too many tiles: more than %d", maxSegments)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 
 // Check reports the first mistake in the batch as a *ProblemError: sizes that
 // are negative or above MaxDim, a leading dimension below the row length,
-// offsets that overflow, an operand outside its buffer, or two problems whose C
+// offsets that overflow (on 32-bit targets all from 2^29 on), an operand outside its buffer, or two problems whose C
 // regions share an element. The buffers have lenA, lenB and lenC elements.
 // Operands that are not read (see Problem) may lie anywhere.
 //
@@ -93,11 +93,11 @@ func checkMatrix(i int, arg, ldArg string, m Matrix, rows, cols, length int, use
 	if !used {
 		return nil
 	}
-	end, ok := addMul(m.Offset+cols, rows-1, m.LD)
-	if !ok || m.Offset > math.MaxInt-cols {
+	end, ok := addMul(m.Offset, rows-1, m.LD)
+	if !ok || end > maxElements-cols {
 		return problemError(i, arg, "does not fit: its last offset overflows")
 	}
-	if end > length {
+	if end += cols; end > length {
 		return problemError(i, arg, "needs elements [%d, %d) of a buffer of %d", m.Offset, end, length)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -12,6 +13,13 @@ func TestCheckMistakes(t *testing.T) {
 	const lenA, lenB, lenC = 8, 12, 6
 	require.NoError(t, Batch{good}.Check(lenA, lenB, lenC))
 
+	above := func(arg string) string {
+		return fmt.Sprintf("problem 1: %s %d is above the limit 2147483647", arg, math.MaxInt)
+	}
+	farther := map[string]string{"N": above("N"), "ldc": above("ldc")}
+	if math.MaxInt == MaxDim { // an int ends there
+		farther = map[string]string{"N": "problem 1: ldb 3 < row length 2147483647", "ldc": "problem 1: C does not fit: its last offset overflows"}
+	}
 	cases := []struct {
 		name string
 		edit func(*Problem)
@@ -19,13 +27,13 @@ func TestCheckMistakes(t *testing.T) {
 	}{
 		{"negative M", func(p *Problem) { p.M = -1 }, "problem 1: M -1 is negative"},
 		{"negative K", func(p *Problem) { p.K = -7 }, "problem 1: K -7 is negative"},
-		{"N above int32", func(p *Problem) { p.N = MaxDim + 1 }, "problem 1: N 2147483648 is above the limit 2147483647"},
+		{"N above int32", func(p *Problem) { p.N = math.MaxInt }, farther["N"]},
 		{"lda", func(p *Problem) { p.A.LD = 3 }, "problem 1: lda 3 < row length 4"},
 		{"lda transposed", func(p *Problem) { p.TransA, p.A.LD = true, 1 }, "problem 1: lda 1 < row length 2"},
 		{"ldb", func(p *Problem) { p.B.LD = 2 }, "problem 1: ldb 2 < row length 3"},
 		{"ldb transposed", func(p *Problem) { p.TransB = true }, "problem 1: ldb 3 < row length 4"},
 		{"ldc", func(p *Problem) { p.C.LD = 0 }, "problem 1: ldc 0 < row length 3"},
-		{"ldc above int32", func(p *Problem) { p.C.LD = math.MaxInt }, "problem 1: ldc 9223372036854775807 is above the limit 2147483647"},
+		{"ldc above int32", func(p *Problem) { p.C.LD = math.MaxInt }, farther["ldc"]},
 		{"negative offset", func(p *Problem) { p.B.Offset = -4 }, "problem 1: B offset -4 is negative"},
 		{"A past its buffer", func(p *Problem) { p.A.Offset = 1 }, "problem 1: A needs elements [1, 9) of a buffer of 8"},
 		{"C past its buffer", func(p *Problem) { p.C.LD = 4 }, "problem 1: C needs elements [0, 7) of a buffer of 6"},
@@ -85,6 +93,10 @@ func TestPack(t *testing.T) {
 
 	_, err := Pack(GEMM(1, 1, 1), GEMM(-2, 1, 1))
 	require.EqualError(t, err, "problem 1: M -2 is negative")
-	_, err = Pack(GEMM(MaxDim, MaxDim, 1), GEMM(MaxDim, MaxDim, 1), GEMM(MaxDim, MaxDim, 1))
+	side := 16<<10 - 1 // with 32 bits two such matrices fit
+	if maxElements > MaxDim {
+		side = MaxDim
+	}
+	_, err = Pack(GEMM(side, side, 1), GEMM(side, side, 1), GEMM(side, side, 1))
 	require.EqualError(t, err, "problem 2: C does not fit: its last offset overflows")
 }

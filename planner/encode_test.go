@@ -106,8 +106,8 @@ func TestBuildReusesMemory(t *testing.T) {
 func TestBuildErrors(t *testing.T) {
 	d := device(t, "webgpu-default")
 	good := mustPack(t, GEMM(4, 4, 4))
-	long := Batch{{M: 64, N: 4, K: 4, Alpha: 1, A: Matrix{LD: 20 << 20}, B: Matrix{LD: 4}, C: Matrix{LD: 4}}}
-	tall := Batch{{M: 64, N: 4, K: 4, Alpha: 1, A: Matrix{LD: 4}, B: Matrix{LD: 4}, C: Matrix{LD: 20 << 20}}}
+	long := Batch{{M: 8, N: 4, K: 4, Alpha: 1, A: Matrix{LD: 20 << 20}, B: Matrix{LD: 4}, C: Matrix{LD: 4}}}
+	tall := Batch{{M: 8, N: 4, K: 4, Alpha: 1, A: Matrix{LD: 4}, B: Matrix{LD: 4}, C: Matrix{LD: 20 << 20}}}
 	for _, c := range []struct {
 		name string
 		b    Batch

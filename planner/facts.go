@@ -5,10 +5,11 @@ import "fmt"
 // Bounds of what Device.Check accepts. They are far beyond real devices on both sides,
 // and so near that no sum or product of planning overflows.
 const (
-	mostUnits  = 1 << 16 // compute units; an MI300X has 304
+	mostUnits  = 1 << 13 // compute units; an MI300X has 304
 	mostInUnit = 1 << 16 // waves, workgroups or threads of a compute unit; NVIDIA's have 2048 threads
+	mostRegs   = 1 << 16 // of a thread; GPUs have up to 512
 	mostWave   = 1 << 10 // lanes; WebGPU's subgroups have 128 at most
-	mostMemory = 1 << 30 // bytes or registers of a compute unit
+	mostMemory = 1 << 28 // bytes or registers of a compute unit; an MI300X has 2^17 registers
 	leastTFLOP = 1e-6    // an emulated GPU; lavapipe has 0.0006
 	mostTFLOP  = 1e6     // the fastest machines of today, as a whole
 	// mostMicros of a launch, a step or a worker: the largest step, 128 x 128 x 32, takes
@@ -85,7 +86,7 @@ func (d *Device) checkRest() error {
 	}
 	for id := range tiles {
 		k := &d.Kernels[id]
-		if least, most := min(k.Registers, k.ScalarRegisters, k.Shared), max(k.Registers, k.ScalarRegisters, k.Shared); least < 0 || most > mostMemory {
+		if min(k.Registers, k.ScalarRegisters, k.Shared) < 0 || max(k.Registers, k.ScalarRegisters) > mostRegs || k.Shared > mostMemory {
 			return fmt.Errorf("device %s: the kernel of tile %s cannot have the resources %+v", d.Name, tiles[id].Name, *k)
 		}
 	}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -17,19 +18,19 @@ func TestCheckDevice(t *testing.T) {
 		want string
 	}{
 		{func(d *Device) { *d = Device{Name: "none"} }, `device none: unknown model "" (known: cdna, nvidia, webgpu)`},
-		{func(d *Device) { d.ComputeUnits = 0 }, "device mi210: compute_units 0 is not in [1, 65536]"},
+		{func(d *Device) { d.ComputeUnits = 0 }, "device mi210: compute_units 0 is not in [1, 8192]"},
 		{func(d *Device) { d.WaveSize = 0 }, "device mi210: wave_size 0 is not in [1, 1024]"},
 		{func(d *Device) { d.SIMDs = 0 }, "device mi210: simds 0 is not in [1, 65536]"},
 		{func(d *Device) { d.MaxWaves = -1 }, "device mi210: max_waves -1 is not in [1, 65536]"},
-		{func(d *Device) { d.MaxGroups = math.MaxInt }, "device mi210: max_groups 9223372036854775807 is not in [1, 65536]"},
-		{func(d *Device) { d.Registers = 0 }, "device mi210: registers 0 is not in [1, 1073741824]"},
-		{func(d *Device) { d.RegisterGranule = 0 }, "device mi210: register_granule 0 is not in [1, 1073741824]"},
-		{func(d *Device) { d.MaxRegisters = -1 }, "device mi210: max_registers -1 is not in [0, 1073741824]"},
-		{func(d *Device) { d.Shared = 100 }, "device mi210: shared 100 is not in [8192, 1073741824]"},
-		{func(d *Device) { d.SharedGranule = -1 }, "device mi210: shared_granule -1 is not in [0, 1073741824]"},
-		{func(d *Device) { d.SharedReserved = 1 << 40 }, "device mi210: shared_reserved 1099511627776 is not in [0, 1073741824]"},
+		{func(d *Device) { d.MaxGroups = math.MaxInt }, fmt.Sprintf("device mi210: max_groups %d is not in [1, 65536]", math.MaxInt)},
+		{func(d *Device) { d.Registers = 0 }, "device mi210: registers 0 is not in [1, 268435456]"},
+		{func(d *Device) { d.RegisterGranule = 0 }, "device mi210: register_granule 0 is not in [1, 268435456]"},
+		{func(d *Device) { d.MaxRegisters = -1 }, "device mi210: max_registers -1 is not in [0, 268435456]"},
+		{func(d *Device) { d.Shared = 100 }, "device mi210: shared 100 is not in [8192, 268435456]"},
+		{func(d *Device) { d.SharedGranule = -1 }, "device mi210: shared_granule -1 is not in [0, 268435456]"},
+		{func(d *Device) { d.SharedReserved = mostMemory + 1 }, "device mi210: shared_reserved 268435457 is not in [0, 268435456]"},
 		{func(d *Device) { d.MaxThreads = 0 }, "device mi210: max_threads 0 is not in [1, 65536]"},
-		{func(d *Device) { d.GroupShared = 0 }, "device mi210: group_shared 0 is not in [8192, 1073741824]"},
+		{func(d *Device) { d.GroupShared = 0 }, "device mi210: group_shared 0 is not in [8192, 268435456]"},
 		{func(d *Device) { d.MaxWorkers = -1 }, "device mi210: max_workers -1 is not 0, nor 1 or more"},
 		{func(d *Device) { d.MaxBinding = 16 }, "device mi210: max_binding 16 is not 0, nor 16384 or more"},
 		{func(d *Device) { d.MaxTrips = 2 }, "device mi210: max_trips 2 is not 0, nor 67 or more"},

@@ -1,61 +1,19 @@
 package planner
 
 import (
+	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// far is a problem whose operands lie beyond 2^33 elements, with rows ld apart.
-func far(ld int, trans bool) Problem {
-	m := Matrix{Offset: 1<<33 + 4, LD: ld}
-	return Problem{M: 100, N: 90, K: 80, TransA: trans, TransB: trans, Alpha: 1, A: m, B: m, C: m}
-}
-
-// Every tile and transposition can be planned with leading dimensions up to 2^28,
-// wherever the matrices lie, on devices whose only limit is that of the offsets.
-// Above it there is an error, not a wrong offset.
-func TestFarOperands(t *testing.T) {
-	for _, name := range []string{"h200", "mi210"} {
-		for _, trans := range []bool{false, true} {
-			for _, ld := range []int{100, 1 << 20, 1 << 26, 1 << 28} {
-				p, err := New(device(t, name), Batch{far(ld, trans)}, Options{})
-				require.NoError(t, err, "%s, ld %d", name, ld)
-				checkPlan(t, p)
-				checkWords(t, p, p.Encode(nil))
-				require.Greater(t, p.Launches[0].BaseA, math.MaxUint32)
-			}
-			_, err := New(device(t, name), Batch{far(MaxDim, trans)}, Options{})
-			require.ErrorContains(t, err, "problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than the 4294967295 elements")
-		}
-	}
-	q := far(MaxDim, false)
-	q.A.LD, q.B.LD = 100, 100
-	_, err := New(device(t, "h200"), Batch{q}, Options{})
-	require.ErrorContains(t, err, "problem 0: ldc 2147483647 is too large")
-	q.Alpha = 0
-	q.A.LD, q.B.LD, q.C.LD = MaxDim, MaxDim, 1<<28
-	p, err := New(device(t, "h200"), Batch{q}, Options{})
-	require.NoError(t, err, "A and B are not read")
-	checkPlan(t, p)
-}
-
-// One window holds all of a short K, whatever the tile's step.
-func TestShortKInOneWindow(t *testing.T) {
-	q := far(1<<28, true)
-	q.M, q.N, q.K = 16, 16, 16
-	p, err := New(device(t, "h200"), Batch{q}, Options{Tile: "small-k8"}) // with steps of 64
-	require.NoError(t, err)
-	checkPlan(t, p)
-	require.Len(t, p.Segments, 1)
-}
-
 // The largest K, on devices that loop as long as they like and on one that does not.
 func TestLargestK(t *testing.T) {
 	for _, name := range []string{"h200", "mi210", "lavapipe", "webgpu-default"} {
-		p, err := New(device(t, name), mustPack(t, GEMM(1, 1, MaxDim)), Options{})
+		p, err := New(device(t, name), mustPack(t, GEMM(1, 1, min(MaxDim, maxElements-packAlign))), Options{})
 		require.NoError(t, err, name)
 		checkPlan(t, p)
 	}
@@ -83,23 +41,44 @@ func TestManyTilesOfLoopLimit(t *testing.T) {
 	}
 }
 
+var tooMany = fmt.Sprintf("the batch has too many tiles: more than %d", maxSegments)
+
 // A plan that would not fit in memory is refused before it is made.
 func TestTooManyTiles(t *testing.T) {
-	for _, c := range []struct {
+	type limits struct {
 		name  string
 		trips int
 		p     Problem
-	}{
+	}
+	cases := []limits{
 		{"many tiles", 0, GEMM(1<<17, 1<<16, 0)},
 		{"many tiles in windows", 0, GEMM(MaxDim, 1<<13, 1)},
 		{"many panels of K", 100, GEMM(1<<12, 1<<12, 1<<21)},
-	} {
+	}
+	if bits.UintSize == 32 {
+		cases = []limits{{"many tiles", 0, GEMM(1<<27, 2, 0)}, {"many panels of K", 100, GEMM(1<<12, 1<<12, 1<<16)}}
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			d := *device(t, "mi210")
 			d.MaxTrips = c.trips
 			_, err := New(&d, mustPack(t, c.p), Options{Tile: "tiny-k4"})
-			require.EqualError(t, err, "the batch has too many tiles: more than 67108864")
+			require.EqualError(t, err, tooMany)
 		})
+	}
+}
+
+// Problems that share A and B may have more K steps than 32 bits count.
+func TestManySteps(t *testing.T) {
+	b := slices.Repeat(Batch{{M: 64, N: 64, K: 1 << 22, Alpha: 1, A: Matrix{LD: 1 << 22}, B: Matrix{LD: 64}, C: Matrix{LD: 64}}}, 1<<14)
+	require.GreaterOrEqual(t, float64(len(b))*float64(tiles[0].steps(&b[0])), 0x1p32)
+	for i := range b {
+		b[i].C.Offset = 64 * 64 * i
+	}
+	for _, s := range Schedules() {
+		p, err := New(device(t, "h200"), b, Options{Schedule: s, Tile: tiles[0].Name, Compute: ComputeF32})
+		require.NoError(t, err, s)
+		checkPlan(t, p)
 	}
 }
 
@@ -173,8 +152,9 @@ func TestUnalignedWindows(t *testing.T) {
 // All segments count, not only those of the last kernel.
 func TestRoom(t *testing.T) {
 	p := Plan{Segments: make([]Segment, 1000)}
-	require.NoError(t, p.room(1<<26-1000))
-	require.EqualError(t, p.room(1<<26-999), "the batch has too many tiles: more than 67108864")
+	require.NoError(t, p.room(maxSegments-1000))
+	require.EqualError(t, p.room(maxSegments-999), tooMany)
+	require.EqualError(t, p.room(math.MaxInt64), tooMany)
 }
 
 // A plan says nothing of the batch that its memory held before, also about problems

@@ -112,6 +112,6 @@ func (d *Device) resident(id TileID) int {
 	return max(d.Occupancy(tiles[id].Threads, d.Resources(id)).Groups, 1) * max(d.ComputeUnits, 1)
 }
 
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
+func ceilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }
 
 func roundUp(a, unit int) int { return ceilDiv(a, max(unit, 1)) * max(unit, 1) }

@@ -201,13 +201,13 @@ func (r *region) meets(o *region) bool {
 	// that begin no later, the last one ends last.
 	ld, pitch := int(r.ld), int(o.ld)
 	last, near := r.start+r.cols-1-o.start, r.cols+o.cols-1 // it meets r's row if it begins so near
-	from, to := 0, min(r.rows, ceilDiv(o.rows*pitch-last, ld))
+	from, to := 0, int(min(int64(r.rows), ceilDiv(int64(o.rows*pitch-last), int64(ld))))
 	if last < 0 {
-		from = ceilDiv(-last, ld)
+		from = int(ceilDiv(int64(-last), int64(ld)))
 	}
 	if from < to {
-		first := firstBelow(ld, last+from*ld, pitch, near)
-		if 0 <= first && first < to-from {
+		first := firstBelow(int64(ld), int64(last+from*ld), int64(pitch), int64(near))
+		if 0 <= first && first < int64(to-from) {
 			return true
 		}
 	}
@@ -216,8 +216,8 @@ func (r *region) meets(o *region) bool {
 }
 
 // firstBelow returns the least x >= 0 for which (b + a*x) mod m < below, or -1.
-// All arguments are positive or 0, m and below positive.
-func firstBelow(a, b, m, below int) int {
+// All arguments are positive or 0, m and below positive. Products need 64 bits.
+func firstBelow(a, b, m, below int64) int64 {
 	b %= m
 	if b < below {
 		return 0
@@ -227,7 +227,7 @@ func firstBelow(a, b, m, below int) int {
 
 // firstWithin returns the least x >= 0 for which low <= a*x mod m <= high, or -1, by
 // the steps of Euclid's algorithm: a < m, 0 < low <= high < m.
-func firstWithin(a, m, low, high int) int {
+func firstWithin(a, m, low, high int64) int64 {
 	if a == 0 {
 		return -1
 	}

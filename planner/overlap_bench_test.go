@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -100,7 +101,7 @@ func BenchmarkCheck(b *testing.B) {
 				batch := l.of(n)
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := batch.Check(0, 0, 1<<62); err != nil {
+					if err := batch.Check(0, 0, math.MaxInt); err != nil {
 						b.Fatal(err)
 					}
 				}

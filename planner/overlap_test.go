@@ -153,36 +153,6 @@ func TestCheckLayouts(t *testing.T) {
 	}
 }
 
-// Regions that are too many rows to look at each.
-func TestCheckFarRows(t *testing.T) {
-	const ld = 1<<30 + 1
-	long := placed(0, MaxDim, 3, ld)
-	for _, c := range []struct {
-		name  string
-		other Problem
-		bad   bool
-	}{
-		{"beside it", placed(3, MaxDim, ld-3, ld), false},
-		{"its last element", placed((MaxDim-1)*ld+2, 1, 1, 1), true},
-		{"behind its last element", placed((MaxDim-1)*ld+3, MaxDim, 1, 7), false},
-		{"one less between rows", placed(ld+3, MaxDim/2, 5, ld-1), true},
-		{"its column behind it", placed((MaxDim-1)*ld+3, 3, 1, ld), false},
-		{"coprime, few rows", placed(1<<20, 1<<10, 1, ld+1), false},
-		{"coprime, until they meet", placed(ld-1<<20, 1<<20, 1, ld+1), false},
-		{"coprime, when they meet", placed(ld-1<<20, 1<<20+1, 1, ld+1), true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for _, far := range []int{0, math.MaxInt - (MaxDim+20)*ld} {
-				x, y := long, c.other
-				x.C.Offset += far
-				y.C.Offset += far
-				err := Batch{x, y}.Check(0, 0, math.MaxInt)
-				require.Equal(t, c.bad, err != nil, "%v", err)
-			}
-		})
-	}
-}
-
 // TestCheckContext: what takes long can be ended. What need not take long does not, and
 // is done before it asks whether to end.
 func TestCheckContext(t *testing.T) {
@@ -213,7 +183,7 @@ func TestFirstBelow(t *testing.T) {
 							want = x
 						}
 					}
-					require.Equal(t, want, firstBelow(a, b, m, below), "%d + %d*x mod %d < %d", b, a, m, below)
+					require.EqualValues(t, want, firstBelow(int64(a), int64(b), int64(m), int64(below)), "%d + %d*x mod %d < %d", b, a, m, below)
 				}
 			}
 		}

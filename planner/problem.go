@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // Matrix places one row-major operand in its buffer. Element (i, j) of the
@@ -36,6 +37,10 @@ type Batch []Problem
 // columns with 32-bit signed integers.
 const MaxDim = math.MaxInt32
 
+// maxElements bounds the elements of a buffer. On 32-bit targets it is what memory can
+// hold, 2^29, which leaves room for planning to add to offsets.
+const maxElements = math.MaxInt >> ((64 - bits.UintSize) / 16)
+
 // packAlign is the alignment of the matrices that Pack lays out, in elements.
 // 4 elements are 16 bytes, the widest load of every backend.
 const packAlign = 4
@@ -62,7 +67,7 @@ func Pack(problems ...Problem) (Batch, error) {
 			arg        string
 		}{{&offA, rowsA, colsA, "A"}, {&offB, rowsB, colsB, "B"}, {&offC, p.M, p.N, "C"}} {
 			end, ok := addMul(*next.off, next.rows, next.cols)
-			if !ok || end > math.MaxInt-packAlign {
+			if !ok || end > maxElements-packAlign {
 				return nil, problemError(i, next.arg, "does not fit: its last offset overflows")
 			}
 			*next.off = (end + packAlign - 1) / packAlign * packAlign

@@ -107,25 +107,25 @@ func dealDataParallel(p *Plan, g *group) {
 // 2019).
 func dealBatched(p *Plan, g *group) {
 	share := p.scratch.model.batchSteps(g.Tile, g.load)
-	held := 0
+	var held int64
 	p.forTiles(g, func(s Segment, steps int) {
-		if held > 0 && held+steps > share {
+		if held > 0 && held+int64(steps) > share {
 			p.endWorker()
 			held = 0
 		}
 		p.Segments = append(p.Segments, s)
-		held += steps
+		held += int64(steps)
 	})
 	p.endWorker()
 }
 
 // batchSteps is the share of a worker under dealBatched: as many steps as the
 // longest tile has, or as leave two workers for every place on the device.
-func (m *model) batchSteps(id TileID, l load) int {
+func (m *model) batchSteps(id TileID, l load) int64 {
 	d := &m.device
-	share := max(l.longest, ceilDiv(int(l.steps), 2*m.tiles[id].resident))
+	share := max(int64(l.longest), ceilDiv(int64(l.steps), int64(2*m.tiles[id].resident)))
 	if d.MaxTrips > 0 {
-		share = min(share, d.tripSteps(&tiles[id]))
+		share = min(share, int64(d.tripSteps(&tiles[id])))
 	}
 	return share
 }
@@ -277,7 +277,7 @@ func dealSplitK(p *Plan, g *group) {
 			p.Fixups = append(p.Fixups, Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(parts)})
 		}
 		for i := range parts {
-			s.K0, s.K1 = int32(steps*i/parts*g.tile.TK), int32(min(steps*(i+1)/parts*g.tile.TK, depth))
+			s.K0, s.K1 = int32(share(steps, i, parts)*g.tile.TK), int32(min(share(steps, i+1, parts)*g.tile.TK, depth))
 			if parts > 1 {
 				s.Slot = slots.take()
 			}
@@ -288,12 +288,16 @@ func dealSplitK(p *Plan, g *group) {
 	p.Workspace = max(p.Workspace, slots.end())
 }
 
+// share is where part i of so many steps begins, in 64 bits, which the product may need.
+func share(steps, i, parts int) int { return int(int64(steps) * int64(i) / int64(parts)) }
+
 // splitSteps is the number of K steps in a part of dealSplitK: all steps shared
 // by the places on the device, but never so few that parts cost more than they
 // save. Parts get longer while their partial tiles would not fit in a binding.
 func (m *model) splitSteps(id TileID, l load) int {
-	part := max(int(l.steps)/m.tiles[id].resident, minPartSteps)
-	for limit := m.slotLimit(id); part < l.longest && int(l.steps)/part+l.tiles > limit; {
+	// Nothing is longer than the longest, of which a double fits in an int.
+	part := int(min(max(int64(l.steps)/int64(m.tiles[id].resident), minPartSteps), int64(max(l.longest, minPartSteps))))
+	for limit := int64(m.slotLimit(id)); part < l.longest && int64(l.steps)/int64(part)+int64(l.tiles) > limit; {
 		part *= 2
 	}
 	return part
@@ -309,24 +313,24 @@ func (m *model) slotLimit(id TileID) int {
 // belong to (Osama et al. 2023). A worker may end one tile, process several
 // whole ones and begin another.
 func dealStreamK(p *Plan, g *group) {
-	total := int(g.load.steps)
+	total := int64(g.load.steps) // may need 64 bits, as products of shares do
 	workers := p.scratch.model.streamWorkers(g.Tile, g.load)
 	slots := p.slots(g)
-	done, worker := 0, 0
+	done, worker := int64(0), int64(0)
 	shareEnd := total / workers
 	p.forTiles(g, func(s Segment, steps int) {
-		whole := shareEnd-done >= steps
+		whole := shareEnd-done >= int64(steps)
 		depth := int(s.K1)
 		first := slots.next
 		for k := 0; k < steps; {
-			take := min(steps-k, shareEnd-done)
+			take := int(min(int64(steps-k), shareEnd-done))
 			s.K0, s.K1 = int32(k*g.tile.TK), int32(min((k+take)*g.tile.TK, depth))
 			if !whole {
 				s.Slot = slots.take()
 			}
 			p.Segments = append(p.Segments, s)
 			k += take
-			done += take
+			done += int64(take)
 			if done == shareEnd {
 				p.endWorker()
 				worker++
@@ -343,11 +347,11 @@ func dealStreamK(p *Plan, g *group) {
 // streamWorkers is the number of workers that share the steps of a group: one
 // for every place on the device, unless their shares get too short, or too long
 // for the device's loop limit, or their partial tiles, two each, too many.
-func (m *model) streamWorkers(id TileID, l load) int {
-	d, total := &m.device, int(l.steps)
-	workers := max(min(m.tiles[id].resident, ceilDiv(total, minPartSteps), m.slotLimit(id)/2), 1)
+func (m *model) streamWorkers(id TileID, l load) int64 {
+	d, total := &m.device, int64(l.steps)
+	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartSteps)), 1)
 	if d.MaxTrips > 0 {
-		workers = max(workers, ceilDiv(total, d.tripSteps(&tiles[id])))
+		workers = max(workers, ceilDiv(total, int64(d.tripSteps(&tiles[id]))))
 	}
 	return workers
 }

@@ -16,7 +16,7 @@ import (
 // spanLimit is the number of elements of one buffer that a launch can reach.
 // Offsets are 32-bit in the kernels; bases are rounded down to baseAlign.
 func (d *Device) spanLimit() int {
-	limit := math.MaxUint32
+	limit := int(min(math.MaxUint32, maxElements))
 	if d.MaxBinding > 0 {
 		limit = min(limit, d.MaxBinding/4)
 	}
@@ -163,7 +163,7 @@ func (p *Plan) dealWindows(g *group) error {
 			return problemError(int(o.problem), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.tile.Name, limit, p.Device.Name)
 		}
 		rows, cols := g.tile.grid(q)
-		if err := p.room(rows * cols * max(ceilDiv(q.depth(), panel), 1)); err != nil {
+		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {
 			return err
 		}
 		for k0 := 0; k0 == 0 || k0 < q.depth(); k0 += panel {

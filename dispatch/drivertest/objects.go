@@ -2,6 +2,8 @@ package drivertest
 
 import (
 	"context"
+	"math"
+	"math/bits"
 	"slices"
 	"testing"
 	"time"
@@ -171,8 +173,11 @@ func (s *suite) testBuffers(t *testing.T) {
 
 // testOutOfMemory asks for 4 TiB and goes on with the buffers it has.
 func (s *suite) testOutOfMemory(t *testing.T) {
+	if bits.UintSize < 64 {
+		t.Skip("the system may have all that addresses of 32 bits reach")
+	}
 	j := s.prepare(t, splitBatch(), narrow, split, nil)
-	_, err := s.device.Alloc(1 << 40)
+	_, err := s.device.Alloc(min(1<<40, math.MaxInt/4))
 	require.ErrorIs(t, err, driver.ErrOutOfMemory)
 	j.check(t, 6)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,17 +19,21 @@ import (
 const side = 40
 
 // farEnd is the length of the one large buffer of each case, in elements: 18 GB.
-const farEnd = 1<<32 + 1<<28
+var farEnd int64 = 1<<32 + 1<<28
 
 // LargeOffsets runs problems whose A, B or C lies at and beyond 2^31 and 2^32
 // elements, or has rows 3*2^25 elements apart, with every tile of the device. alloc
 // allocates the large buffers, one at a time; the test touches little of them. It
 // skips where there is no memory for one.
 func LargeOffsets(t *testing.T, d driver.Device, alloc func(n int) (driver.Buffer, error)) {
+	if bits.UintSize < 64 {
+		t.Skip("addresses have 32 bits")
+	}
 	facts := d.Info().Planner
+	from := func(offset int64, ld int) planner.Matrix { return planner.Matrix{Offset: int(offset), LD: ld} }
 	for operand, name := range []string{"A", "B", "C"} {
 		t.Run(name, func(t *testing.T) {
-			far, err := alloc(farEnd)
+			far, err := alloc(int(farEnd))
 			if errors.Is(err, driver.ErrOutOfMemory) {
 				t.Skip(err)
 			}
@@ -38,12 +43,12 @@ func LargeOffsets(t *testing.T, d driver.Device, alloc func(n int) (driver.Buffe
 				name   string
 				places []planner.Matrix // of the operand, in a problem each
 			}{
-				{"across 2^31", []planner.Matrix{{Offset: 1<<31 - 100, LD: side + 3}}},
-				{"across 2^32", []planner.Matrix{{Offset: 1<<32 - 100, LD: side + 3}}},
-				{"beyond 2^32", []planner.Matrix{{Offset: 1<<32 + 1003, LD: side + 4}}},
-				{"at both ends", []planner.Matrix{{Offset: 1<<32 + 1004, LD: side + 4}, {Offset: 8, LD: side + 4}}},
-				{"rows far apart", []planner.Matrix{{Offset: 1, LD: 1<<26 + 1<<25}}},
-				{"rows far apart, windows", []planner.Matrix{{Offset: 1<<29 + 1, LD: 1<<26 + 1<<25}}},
+				{"across 2^31", []planner.Matrix{from(1<<31-100, side+3)}},
+				{"across 2^32", []planner.Matrix{from(1<<32-100, side+3)}},
+				{"beyond 2^32", []planner.Matrix{from(1<<32+1003, side+4)}},
+				{"at both ends", []planner.Matrix{from(1<<32+1004, side+4), from(8, side+4)}},
+				{"rows far apart", []planner.Matrix{from(1, 1<<26+1<<25)}},
+				{"rows far apart, windows", []planner.Matrix{from(1<<29+1, 1<<26+1<<25)}},
 			} {
 				for id, tile := range planner.Tiles() {
 					if !facts.Fits(planner.TileID(id), planner.ComputeF32Emulated) {

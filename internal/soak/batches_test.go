@@ -203,7 +203,7 @@ func (s *stage) mistakes(ctx context.Context, rng *rand.Rand) error {
 	case 2:
 		got = d.GEMM(cancelled, batch, full, full, c)
 	case 3:
-		_, got = d.NewBuffer(1 << 45)
+		_, got = d.NewBuffer(min(1<<45, math.MaxInt/4))
 	case 4:
 		b, err := d.NewBuffer(4)
 		if err != nil {

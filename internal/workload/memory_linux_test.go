@@ -16,7 +16,7 @@ import (
 
 func TestAddressSpaceIsLimited(t *testing.T) {
 	memtest.AddressSpace(t, 1<<30, func() {
-		batch, err := planner.Pack(planner.GEMM(10000, 10000, 1000)) // 480 MB
+		batch, err := planner.Pack(planner.GEMM(11000, 11000, 1000)) // 572 MB
 		require.NoError(t, err)
 		first, err := NewOperands(batch)
 		require.NoError(t, err)

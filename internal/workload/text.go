@@ -78,16 +78,16 @@ func parseLine(words []string) (planner.Problem, error) {
 }
 
 func parseSize(s string, size *int) error {
-	n, err := strconv.Atoi(s)
+	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
-	case n < 0: // here and below also when out of Atoi's range
+	case n < 0: // here and below also when out of range
 		return errors.New("is negative")
 	case n > planner.MaxDim:
 		return fmt.Errorf("is above the limit %d", planner.MaxDim)
 	case err != nil:
 		return errors.New("is not a whole number")
 	}
-	*size = n
+	*size = int(n)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,7 +80,8 @@ func TestLoadBadContent(t *testing.T) {
 	huge := filepath.Join(dir, "huge")
 	require.NoError(t, os.WriteFile(huge, []byte(strings.Repeat("2147483647 2147483647 1\n", 3)), 0o600))
 	_, err = Load(huge, nil)
-	require.EqualError(t, err, huge+": problem 2: C does not fit: its last offset overflows")
+	require.ErrorContains(t, err, huge+": problem ")
+	require.ErrorContains(t, err, " does not fit: its last offset overflows")
 }
 
 // TestLoadStream: matrices that come from a pipe are those of the file.
@@ -153,6 +155,9 @@ func TestNames(t *testing.T) {
 }
 
 func TestNewOperandsTooLarge(t *testing.T) {
+	if bits.UintSize < 64 {
+		t.Skip("no batch is so large with addresses of 32 bits")
+	}
 	batch, err := planner.Pack(planner.GEMM(planner.MaxDim, planner.MaxDim, 1))
 	require.NoError(t, err)
 	_, err = NewOperands(batch)

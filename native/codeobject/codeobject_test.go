@@ -3,7 +3,9 @@ package codeobject
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"io"
+	"math"
 	"os"
 	"testing"
 
@@ -84,7 +86,7 @@ func TestUnpack(t *testing.T) {
 		{"bytes", "\xcc\xff", 255},
 		{"16 bits", "\xcd\x01\x00", 256},
 		{"32 bits", "\xce\x00\x01\x00\x00", 65536},
-		{"64 bits", "\xcf\x00\x00\x00\x01\x00\x00\x00\x00", 1 << 32},
+		{"64 bits", string(binary.BigEndian.AppendUint64([]byte{0xcf}, math.MaxInt)), math.MaxInt},
 		{"signed byte", "\xd0\x80", -128},
 		{"signed 64 bits", "\xd3\xff\xff\xff\xff\xff\xff\xff\xfe", -2},
 		{"true", "\xc3", true},

@@ -114,7 +114,7 @@ func (f *Fake) count(t testing.TB, c counter) int { return f.attribute(t, counte
 // newest returns the address of the newest allocation.
 func (f *Fake) newest(t testing.TB) uintptr {
 	low, high := uint32(f.attribute(t, newestLow)), uint32(f.attribute(t, newestHigh))
-	return uintptr(high)<<32 | uintptr(low)
+	return uintptr(uint64(high)<<32 | uint64(low))
 }
 
 func (f *Fake) attribute(t testing.TB, number int) int {
