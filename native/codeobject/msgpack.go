@@ -95,7 +95,7 @@ func (u *unpacker) value(depth int) any {
 	}
 }
 
-func (u *unpacker) text(n uint64) string { return string(u.take(int(n))) }
+func (u *unpacker) text(n uint64) string { return string(u.take(int(min(n, math.MaxInt)))) }
 
 func (u *unpacker) list(n uint64, depth int) []any {
 	list := []any{}
