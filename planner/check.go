@@ -10,8 +10,9 @@ import (
 
 // Check reports the first mistake in the batch as a *ProblemError: sizes that
 // are negative or above MaxDim, a leading dimension below the row length,
-// offsets that overflow (on 32-bit targets all from 2^29 on), an operand outside its buffer, or two problems whose C
-// regions share an element. The buffers have lenA, lenB and lenC elements.
+// offsets that overflow (on 32-bit targets all from 2^29 on), an operand outside its
+// buffer, or two problems whose C regions share an element. The buffers have lenA,
+// lenB and lenC elements.
 // Operands that are not read (see Problem) may lie anywhere.
 //
 // It takes up to 0.1 us a problem (0.2 us if there are 400,000, out of cache), also where

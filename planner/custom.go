@@ -82,7 +82,7 @@ func (p *Plan) dealCustom(g *group, c *CustomSchedule) error {
 	for _, w := range parts {
 		n += len(w)
 	}
-	if err := p.room(n); err != nil {
+	if err := p.room(int64(n)); err != nil {
 		return fmt.Errorf("schedule %s: %w", d.name, err)
 	}
 	worker, fixup := len(p.Workers)-1, len(p.Fixups)

@@ -132,7 +132,7 @@ func (m *model) dataParallelCost(id TileID, l load) (gemm, fixup float64) {
 }
 
 func (m *model) batchedCost(id TileID, l load) (gemm, fixup float64) {
-	longest := max(l.longest, m.batchSteps(id, l))
+	longest := max(int64(l.longest), m.batchSteps(id, l))
 	return m.launch(id, float64(longest), l.whole, l.work), 0
 }
 
