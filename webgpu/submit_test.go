@@ -154,5 +154,7 @@ func TestInvalidCommands(t *testing.T) {
 	p.sets.Clear()
 	p.launches[0].Count = 1
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
+	require.NoError(t, d.Wait(t.Context()))
+	require.Equal(t, d.submitted, uint64(d.gpu.done), "what was not submitted is not done")
 	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, run.C.(*buffer), len(k.c)))
 }
