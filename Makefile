@@ -1,5 +1,5 @@
 # make demo    set up what is missing, then plan and run a batch, verified
-# make test    set up what is missing, then run all tests
+# make test    set up what is missing, then run all tests: 6 minutes of a core, and the build
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
 # make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
@@ -9,6 +9,8 @@
 
 GO          ?= go
 FUZZTIME    ?= 60s
+# Of a package. ./native takes 4 minutes of a core, which others may take from it.
+TIMEOUT     ?= 30m
 SOAK        ?= 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Pure-Go packages: the race detector cannot see into the WebGPU library, and its
@@ -27,7 +29,7 @@ build:
 	$(GO) build -o bin/ ./cmd/batchgemm
 
 test: setup
-	$(GO) test ./...
+	$(GO) test -timeout $(TIMEOUT) ./...
 
 # WebGPU must run, on Mesa's software driver if need be, and so must the compilers
 # of the HIP kernels and of their emulation: tests of these may not skip.
@@ -59,10 +61,10 @@ vulncheck:
 # addresses of 32 bits, which Linux on amd64 runs.
 variants:
 	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
-	GOARCH=386 CGO_ENABLED=0 $(GO) test ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload
+	GOARCH=386 CGO_ENABLED=0 $(GO) test ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./native/codeobject
 
 race:
-	$(GO) test -race -short $(RACE)
+	$(GO) test -race -short -timeout $(TIMEOUT) $(RACE)
 
 fuzz: setup
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)

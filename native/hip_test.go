@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,9 @@ import (
 // cdna are the architectures with matrix cores, and their devices in planner.
 var cdna = map[string]string{"gfx908": "mi100", "gfx90a": "mi210", "gfx942": "mi300x"}
 
-// TestHIPBuild makes all products for AMD GPUs again: the same bytes come out.
+// TestHIPBuild makes products for AMD GPUs again: the same bytes come out. One of the five
+// takes 15 s of a core, and so the others take their turn where clang is required, as in
+// make check: TestProductsAreCurrent says anyway which sources and products belong together.
 func TestHIPBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -37,12 +40,26 @@ func TestHIPBuild(t *testing.T) {
 	if !strings.HasPrefix(want, "# "+compiler+"\n") {
 		skipUnlessRequired(t, "clang", "another compiler made the products: here is "+compiler+"; run scripts/hip.sh and commit them")
 	}
-	dir := t.TempDir()
-	out, err := exec.Command("../scripts/hip.sh", dir).CombinedOutput()
+	const remedy = "the products differ: run scripts/hip.sh and commit them"
+	dir, only := t.TempDir(), []string{"gfx90a"}
+	if required("clang") {
+		only = nil // all
+	}
+	out, err := exec.Command("../scripts/hip.sh", append([]string{dir}, only...)...).CombinedOutput()
 	require.NoError(t, err, string(out))
-	got, err := os.ReadFile(filepath.Join(dir, "HIP-MANIFEST"))
-	require.NoError(t, err)
-	require.Equal(t, want, string(got), "the products differ: run scripts/hip.sh and commit them")
+	built := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	if only == nil {
+		require.Equal(t, want, built("HIP-MANIFEST"), remedy)
+		return
+	}
+	for _, arch := range only {
+		require.True(t, embedded(t, arch+".co.gz") == built(arch+".co.gz"), remedy)
+	}
+	require.Subset(t, slices.Collect(strings.Lines(embedded(t, "hip-occupancy.tsv"))), slices.Collect(strings.Lines(built("hip-occupancy.tsv"))), remedy)
 }
 
 func TestHIPImage(t *testing.T) {

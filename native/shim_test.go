@@ -52,10 +52,15 @@ func requireTool(t *testing.T, name string) {
 // skipUnlessRequired skips a test, or fails it where BATCHGEMM_REQUIRE has what.
 func skipUnlessRequired(t *testing.T, what, reason string) {
 	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), what) {
+	if required(what) {
 		t.Fatal(reason)
 	}
 	t.Skip(reason)
+}
+
+// required reports whether the list BATCHGEMM_REQUIRE has what.
+func required(what string) bool {
+	return slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), what)
 }
 
 func compile(args ...string) error {
