@@ -3,6 +3,7 @@ package dltest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/native/dl"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -75,13 +78,28 @@ func (f *Fake) testKernelTooLarge(t *testing.T) {
 	require.ErrorContains(t, err, "its registers allow 16")
 }
 
-// A launch without workgroups is an error of CUDA, not of HIP.
-func (f *Fake) testEmptyGrid(t *testing.T) {
-	d := f.open(t)
-	plan := newPlan(t, d, planner.Options{}, gemm(8, 8, 8))
-	plan.Launches[0].Count = 0
-	_, err := d.Prepare(t.Context(), plan)
-	require.ErrorContains(t, err, f.Driver.Name()+": launch 0: 0 workgroups, the device allows ")
+// Grids are what a launch can have: of an edited plan, and of one for another device.
+func (f *Fake) testGrids(t *testing.T) {
+	small := f.vendor
+	small.Describe = func(facts dl.Facts) (*dl.GPU, error) {
+		gpu, err := f.vendor.Describe(facts)
+		if err == nil {
+			gpu.Planner.MaxWorkers = 3
+		}
+		return gpu, err
+	}
+	d := drivertest.Open(t, dl.Driver(&small))
+	facts := d.Info().Planner
+	facts.MaxWorkers = 0
+	batch, err := planner.Pack(gemm(16, 64, 8))
+	require.NoError(t, err)
+	plan, err := planner.New(&facts, batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
+	require.NoError(t, err)
+	for _, groups := range []int{0, 4} {
+		plan.Launches[0].Count = groups
+		_, err := d.Prepare(t.Context(), plan)
+		require.ErrorContains(t, err, fmt.Sprintf("%s: launch 0: %d workgroups, the device allows 3", f.Driver.Name(), groups))
+	}
 }
 
 // A kernel that fails takes the device with it. Every later call says so.

@@ -16,7 +16,7 @@ func Run(t *testing.T, f *Fake) {
 		{"every call fails", (*Fake).testEveryCallFails},
 		{"every call is lost", (*Fake).testEveryCallIsLost},
 		{"kernel too large", (*Fake).testKernelTooLarge},
-		{"empty grid", (*Fake).testEmptyGrid},
+		{"grids", (*Fake).testGrids},
 		{"lost", (*Fake).testLost},
 		{"plain error", (*Fake).testPlainError},
 		{"alloc", (*Fake).testAlloc},
