@@ -43,7 +43,7 @@ fmt:
 vet:
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) vet ./...
-	for target in windows/amd64 linux/386 linux/arm; do \
+	for target in windows/amd64 linux/386 linux/arm js/wasm; do \
 		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) vet ./... || exit; done
 	for tags in nocuda nohip nowebgpu nocuda,nohip,nowebgpu; do \
 		$(GO) vet -tags $$tags ./dispatch ./webgpu ./native/... ./cmd/... ./capi || exit; done

@@ -48,10 +48,10 @@ func New(d *Device, b Batch, o Options) (*Plan, error) {
 
 // Build replaces p by the plan of another batch and reuses its memory: once p
 // has held a plan of that size, Build allocates nothing, unless a custom schedule
-// deals. It fails with a *ProblemError when the batch does not pass Check, or when a problem's leading
-// dimension is too large for the device to bind one tile; when the device does not pass
-// Check; when the batch has too many tiles; and when a custom schedule does not deal
-// every K step once. After an error p is not a valid plan.
+// deals. It fails with a *ProblemError when the batch does not pass Check, or when a
+// problem's leading dimension is too large for the device to bind one tile; when the
+// device does not pass Check; when the batch has too many tiles; and when a custom
+// schedule does not deal every K step once. After an error p is not a valid plan.
 func (p *Plan) Build(d *Device, b Batch, o Options) error {
 	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.scratch.overlaps); err != nil {
 		return err

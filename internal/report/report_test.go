@@ -149,6 +149,17 @@ var notNumber = regexp.MustCompile(`NaN|[+-]Inf|\bInf\b`)
 // texts returns the texts of an XML document, which is well-formed.
 func texts(t *testing.T, document string, strict bool) (all []string) {
 	t.Helper()
+	tokens(t, document, strict, func(_ *xml.Decoder, token xml.Token) {
+		if text, ok := token.(xml.CharData); ok {
+			all = append(all, strings.TrimSpace(string(text)))
+		}
+	})
+	return all
+}
+
+// tokens calls visit for all tokens of an XML document, which is well-formed.
+func tokens(t *testing.T, document string, strict bool, visit func(*xml.Decoder, xml.Token)) {
+	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(document))
 	if d.Strict = strict; !strict {
 		d.AutoClose, d.Entity = xml.HTMLAutoClose, xml.HTMLEntity
@@ -156,12 +167,10 @@ func texts(t *testing.T, document string, strict bool) (all []string) {
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
-			return all
+			return
 		}
 		require.NoError(t, err)
-		if text, ok := token.(xml.CharData); ok {
-			all = append(all, strings.TrimSpace(string(text)))
-		}
+		visit(d, token)
 	}
 }
 
@@ -279,19 +288,10 @@ func TestTexts(t *testing.T) {
 func TestTextWidths(t *testing.T) {
 	size := regexp.MustCompile(`font-size:([0-9.]+)px`)
 	check := func(document string, strict bool) (checked int) {
-		d := xml.NewDecoder(strings.NewReader(document))
-		if d.Strict = strict; !strict {
-			d.AutoClose, d.Entity = xml.HTMLAutoClose, xml.HTMLEntity
-		}
-		for {
-			token, err := d.Token()
-			if errors.Is(err, io.EOF) {
-				return checked
-			}
-			require.NoError(t, err)
+		tokens(t, document, strict, func(d *xml.Decoder, token xml.Token) {
 			start, isStart := token.(xml.StartElement)
 			if !isStart || start.Name.Local != "text" {
-				continue
+				return
 			}
 			var text struct {
 				Width  float64 `xml:"textLength,attr"`
@@ -307,7 +307,8 @@ func TestTextWidths(t *testing.T) {
 			require.Positive(t, text.Width)
 			require.Equal(t, "spacingAndGlyphs", text.Adjust)
 			checked++
-		}
+		})
+		return checked
 	}
 	p := newPage(samples(t)["split"])
 	var document strings.Builder
