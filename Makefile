@@ -61,7 +61,7 @@ vulncheck:
 # addresses of 32 bits, which Linux on amd64 runs.
 variants:
 	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
-	GOARCH=386 CGO_ENABLED=0 $(GO) test ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./native/codeobject
+	GOARCH=386 CGO_ENABLED=0 $(GO) test ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
 
 race:
 	$(GO) test -race -short -timeout $(TIMEOUT) $(RACE)

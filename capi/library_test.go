@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/native/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 )
 
 // built is the folder of libbatchgemm.so and batchgemm.h, made once.

@@ -1,6 +1,6 @@
 // What gemm.cuh needs of HIP, and the only place where the text depends on it:
 // clang's builtins for AMD GPUs (LLVM, AMDGPUUsage), so that no header of ROCm is
-// needed. Tests compile the same text for the CPU, with builtins of shim/device.h.
+// needed. Tests compile the same text for the CPU, with builtins of internal/emulator/device.h.
 #pragma once
 
 #include <stddef.h>
@@ -29,7 +29,7 @@ BG_DEVICE void barrier() {
 
 BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 #else
-#include "shim/device.h"
+#include "internal/emulator/device.h"
 #define BG_HAS_MFMA
 #endif
 

@@ -17,7 +17,7 @@
 // With BG_CLOCKS, a build for batchgemm bench alone, the first thread of each group
 // notes when it began and when it left the kernel, in the order in which groups
 // leave. The cycles are exact, but of the multiprocessor's own clock; globaltimer is
-// the same everywhere, but may tick once a microsecond. native/cuda/clocks reads both.
+// the same everywhere, but may tick once a microsecond. internal/clocks reads both.
 #ifdef BG_CLOCKS
 struct Clock {
   uint64_t start, end, nanoseconds;  // cycles; globaltimer at the end

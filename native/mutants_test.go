@@ -21,7 +21,7 @@ type mutant struct{ name, file, old, new string }
 func mutate(t *testing.T, m mutant, sources []string, tiles, text string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "shim"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "internal", "emulator"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, tiles), []byte(text), 0o600))
 	for _, name := range sources {
 		text, err := os.ReadFile(filepath.FromSlash(name))
@@ -75,7 +75,7 @@ var mutants = []struct {
 }
 
 // mutantSources are the files of an emulator's kernels; tiles_hip.inc is made.
-var mutantSources = []string{"dialect_hip.h", "gemm.cuh", "kernels.hip", "mfma.cuh", "shim/device.h", "shim/kernels.cpp", "shim/kernels.h"}
+var mutantSources = []string{"dialect_hip.h", "gemm.cuh", "kernels.hip", "mfma.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
 
 func TestMutants(t *testing.T) {
 	if testing.Short() {

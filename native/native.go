@@ -11,7 +11,7 @@
 // and HIP-MANIFEST there have the hashes of sources and products, which tests
 // compare; the tables beside them are for tests too. CI makes
 // the products for AMD again, bit for bit. It cannot do so for NVIDIA: Debian has nvcc
-// 12.4 at most, in 1 GB, and another version makes other bytes. shim/ runs the HIP
+// 12.4 at most, in 1 GB, and another version makes other bytes. internal/emulator runs the HIP
 // kernels and those of warpgroups on the CPU, for tests.
 //
 // All kernels have the same six parameters of 8 bytes each:

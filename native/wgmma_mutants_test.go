@@ -48,7 +48,7 @@ var wgmmaMutants = []mutant{
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
 var wgmmaSources = []string{"fragment.cuh", "gemm.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh",
-	"shim/warpgroup.h", "shim/warpgroup_kernels.cpp"}
+	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {
 	if testing.Short() {

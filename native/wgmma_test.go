@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// When copies complete in shim/warpgroup.cpp.
+// When copies complete in internal/emulator/warpgroup.cpp.
 const (
 	copiesAtOnce = iota
 	copiesLate
@@ -23,7 +23,7 @@ const (
 func buildWarpgroupRuntime(dir string) (objects []string, err error) {
 	for _, name := range []string{"warpgroup", "products"} {
 		object := filepath.Join(dir, name+".o")
-		if err := compile("-O2", "-c", filepath.Join("shim", name+".cpp"), "-o", object); err != nil {
+		if err := compile("-O2", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o", object); err != nil {
 			return nil, err
 		}
 		objects = append(objects, object)
@@ -35,7 +35,7 @@ func buildWarpgroupRuntime(dir string) (objects []string, err error) {
 // objects, not a sanitizer's library, are told of all loads and stores.
 func buildWarpgroups(path, source string, objects []string, flags ...string) (emulator, error) {
 	kernels := path + "-kernels.o"
-	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c", filepath.Join(source, "shim", "warpgroup_kernels.cpp"), "-o", kernels)
+	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c", filepath.Join(source, "internal", "emulator", "warpgroup_kernels.cpp"), "-o", kernels)
 	err := compile(args...)
 	if err == nil {
 		err = compile(append(append(slices.Clone(flags), objects...), kernels, "-o", path)...)

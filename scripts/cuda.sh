@@ -1,11 +1,11 @@
 #!/bin/sh
-# Builds the products of native/ for NVIDIA GPUs, and what native/cuda/clocks embeds:
+# Builds the products of native/ for NVIDIA GPUs, and what internal/clocks embeds:
 # needs nvcc, no GPU and no Go.
-# Usage: scripts/cuda.sh [DIRECTORY [DIRECTORY]]   (default native/products native/cuda/clocks)
+# Usage: scripts/cuda.sh [DIRECTORY [DIRECTORY]]   (default native/products internal/clocks)
 set -eu
 cd "$(dirname "$0")/../native"
 out=${1:-products}
-clocks=${2:-cuda/clocks}
+clocks=${2:-../internal/clocks}
 mkdir -p "$out" "$clocks"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -44,5 +44,5 @@ gzip -9 -n -c "$work/sm_90a_clocks.cubin" >"$clocks/sm_90a_clocks.cubin.gz"
 	nvcc --version | sed -n 's/^Cuda compilation tools, /# nvcc /p'
 	sha256sum dialect_cuda.h gemm.cuh fragment.cuh tensor_cuda.h tensor.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
 	(cd "$out" && sha256sum compute_80.ptx.gz sm_80.cubin.gz sm_90a.cubin.gz resources.tsv) | sed 's|  |  products/|'
-	(cd "$clocks" && sha256sum sm_90a_clocks.cubin.gz) | sed 's|  |  cuda/clocks/|'
+	(cd "$clocks" && sha256sum sm_90a_clocks.cubin.gz) | sed 's|  |  ../internal/clocks/|'
 } >"$out/MANIFEST" # for sha256sum -c in native/

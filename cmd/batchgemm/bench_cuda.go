@@ -8,7 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
-	"github.com/batchgemm/batchgemm/native/cuda/cublas"
+	"github.com/batchgemm/batchgemm/internal/cublas"
 	"github.com/batchgemm/batchgemm/planner"
 )
 

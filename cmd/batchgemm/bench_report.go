@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/report"
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
-	"github.com/batchgemm/batchgemm/native/cuda/clocks"
+	"github.com/batchgemm/batchgemm/internal/clocks"
 	"github.com/batchgemm/batchgemm/planner"
 )
 

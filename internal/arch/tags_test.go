@@ -13,7 +13,7 @@ import (
 func TestTags(t *testing.T) {
 	for _, c := range []struct{ tags, packages, without string }{
 		{"nowebgpu", "./dispatch ./cmd/batchgemm ./capi", "github.com/rajveermalviya/go-webgpu/"},
-		{"nocuda,nohip", "./dispatch ./capi", module + "native/dl\n"},
+		{"nocuda,nohip", "./dispatch ./capi", module + "internal/dl\n"},
 		{"nocuda,nohip", "./dispatch ./capi", module + "native\n"},
 	} {
 		list := func(tags string) string {

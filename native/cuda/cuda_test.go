@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/reference"
-	"github.com/batchgemm/batchgemm/native/cuda/cublas"
-	"github.com/batchgemm/batchgemm/native/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/cublas"
+	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/planner"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/planner"
 )
 

@@ -7,7 +7,7 @@ import (
 	"math"
 	"regexp"
 
-	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/planner"
 )
 

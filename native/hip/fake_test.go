@@ -12,7 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
-	"github.com/batchgemm/batchgemm/native/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -28,7 +28,7 @@ func library(t testing.TB, kernels bool, flags ...string) (path string) {
 	compile(t, "cc", append([]string{"-O1", "-fPIC", "-c", "testdata/fakehip.c", "-o", object}, flags...)...)
 	args := []string{"-std=c++17", "-O1", "-fPIC", "-shared", "-Wno-unknown-pragmas", "-o", path, object, "-lpthread"}
 	if kernels {
-		args = append(args, "../shim/shim.cpp", "../shim/kernels.cpp")
+		args = append(args, "../internal/emulator/shim.cpp", "../internal/emulator/kernels.cpp")
 	}
 	compile(t, "g++", args...)
 	return path

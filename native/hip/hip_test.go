@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
-	"github.com/batchgemm/batchgemm/native/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 )
 
 // What follows needs a GPU, and skips without one.

@@ -4,7 +4,7 @@
 // TILES is the tile table, as rows {"name", TM, TN}. The environment changes what
 // happens, beside fake.h's settings:
 //   FAKECUDA_VERSION, FAKECUDA_MAJOR, FAKECUDA_UNITS, FAKECUDA_NAME
-#include "../../dl/dltest/fake.h"
+#include "../../../internal/dl/dltest/fake.h"
 
 enum { CAPTURE_INVALID = 901 };
 

@@ -1,7 +1,7 @@
 // A libamdhip64 that runs on the CPU (see fake.h). hipModuleLoadData takes code
 // objects of the device's architecture only, and a launch runs the kernel of that
 // name, compiled for the CPU, with the parameters that it was given
-// (native/shim).
+// (native/internal/emulator).
 //
 // The environment changes what happens, beside fake.h's settings:
 //   FAKEHIP_VERSION
@@ -26,11 +26,11 @@
 #define cuEventRecord hipEventRecord
 #define cuEventQuery hipEventQuery
 #define cuEventElapsedTime hipEventElapsedTime
-#include "../../dl/dltest/fake.h"
+#include "../../../internal/dl/dltest/fake.h"
 
 #include <elf.h>
 
-#include "../../shim/shim.h"
+#include "../../internal/emulator/shim.h"
 // So that the library can be built without kernels.
 #pragma weak bg_shim_launch
 #pragma weak bg_shim_error

@@ -2,7 +2,7 @@
 // shim.cpp this file is compiled with sanitizers.
 #include "device.h"
 
-#include "../kernels.hip"
+#include "../../kernels.hip"
 #include "kernels.h"
 
 // This GPU has matrix cores, and also what those without have.
@@ -10,7 +10,7 @@
 #undef BG_MATRIX_TILE
 #define BG_TILE(...)
 #define BG_MATRIX_TILE(name, ...) BG_GEMMS(name, Accumulator, )
-#include "../tiles_hip.inc"
+#include "../../tiles_hip.inc"
 
 #undef BG_GEMM
 #undef BG_FIXUP
@@ -23,6 +23,6 @@
 #define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_GEMMS(name, , _mfma)
 
 const ShimKernel bg_shim_kernels[] = {
-#include "../tiles_hip.inc"
+#include "../../tiles_hip.inc"
     {nullptr, nullptr},
 };

@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/native/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 // TestOnFake runs TestMeasure in a process that finds the libcuda of
-// ../testdata/fakecuda.c, which fills the clocks as it says there.
+// native/cuda/testdata/fakecuda.c, which fills the clocks as it says there.
 func TestOnFake(t *testing.T) {
 	dir := t.TempDir()
-	dltest.CompileCUDA(t, "../testdata/fakecuda.c", filepath.Join(dir, "libcuda.so.1"))
+	dltest.CompileCUDA(t, "../../native/cuda/testdata/fakecuda.c", filepath.Join(dir, "libcuda.so.1"))
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMeasure$", "-test.v")
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "BATCHGEMM_FAKE=1")
 	out, err := cmd.CombinedOutput()

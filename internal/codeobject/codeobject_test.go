@@ -15,7 +15,7 @@ import (
 // product is a code object of this repository.
 func product(t testing.TB) []byte {
 	t.Helper()
-	f, err := os.Open("../products/gfx90a.co.gz")
+	f, err := os.Open("../../native/products/gfx90a.co.gz")
 	require.NoError(t, err)
 	defer f.Close()
 	r, err := gzip.NewReader(f)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/reference"
-	"github.com/batchgemm/batchgemm/native/dl"
 )
 
 func (f *Fake) needGraphs(t *testing.T) {

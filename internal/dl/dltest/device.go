@@ -12,7 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
-	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/planner"
 )
 

@@ -1,5 +1,5 @@
 // Jobs that a test wrote to a file: launches, with the memory they work on. The file is a
-// stream of 32-bit words of this machine's byte order; native/shim_test.go, which
+// stream of 32-bit words of this machine's byte order; native/emulator_test.go, which
 // writes it, has the layout.
 #pragma once
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/internal/dl"
 )
 
 // The variable bg_clocks of native/kernels.cu, little-endian: a ring of records of

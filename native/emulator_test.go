@@ -22,7 +22,7 @@ import (
 )
 
 // emulator is a program made of the kernels of kernels.hip, as C++ for the CPU,
-// and of shim/runner.cpp.
+// and of internal/emulator/runner.cpp.
 type emulator struct{ path string }
 
 // sanitizer says which errors of memory or order an emulator reports.
@@ -75,7 +75,7 @@ func compile(args ...string) error {
 func buildRuntime(dir string, s sanitizer) (objects []string, err error) {
 	for _, name := range []string{"shim", "runner"} {
 		object := filepath.Join(dir, s.name+"-"+name+".o")
-		if err := compile(append(slices.Clone(s.shim), "-O1", "-c", filepath.Join("shim", name+".cpp"), "-o", object)...); err != nil {
+		if err := compile(append(slices.Clone(s.shim), "-O1", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o", object)...); err != nil {
 			return nil, err
 		}
 		objects = append(objects, object)
@@ -85,7 +85,7 @@ func buildRuntime(dir string, s sanitizer) (objects []string, err error) {
 
 // buildEmulator compiles the kernels of a directory with the layout of this one.
 func buildEmulator(path, source string, s sanitizer, objects []string) (emulator, error) {
-	args := append(slices.Clone(s.kernels), filepath.Join(source, "shim", "kernels.cpp"))
+	args := append(slices.Clone(s.kernels), filepath.Join(source, "internal", "emulator", "kernels.cpp"))
 	return emulator{path}, compile(append(append(args, objects...), "-o", path)...)
 }
 
@@ -108,10 +108,10 @@ func newEmulator(t *testing.T, s sanitizer) emulator {
 type emulatorJob struct {
 	plan    *planner.Plan
 	a, b, c []float32
-	how     [2]uint32 // shim/runner.cpp: order of threads (bg_shim_order), lanes of a wave
+	how     [2]uint32 // internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
 	matrix  bool      // use the kernels for matrix cores, where there are any
 	exact   bool      // results are exact
-	far     uint32    // shim/far.h: 0, farRows, or the elements of a slot
+	far     uint32    // internal/emulator/far.h: 0, farRows, or the elements of a slot
 }
 
 func (j *emulatorJob) String() string {
@@ -120,7 +120,7 @@ func (j *emulatorJob) String() string {
 		o.Tile, o.Schedule, o.Compute, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
 }
 
-// encode writes a job as shim/job.h reads it.
+// encode writes a job as internal/emulator/job.h reads it.
 func (j *emulatorJob) encode(out *bytes.Buffer) {
 	words := j.plan.Encode(nil)
 	put := func(values ...any) {
@@ -185,7 +185,7 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 }
 
 // gap is what lies between matrices: a NaN that no operand has, so that
-// shim/warpgroup.cpp knows it.
+// internal/emulator/warpgroup.cpp knows it.
 var gap = math.Float32frombits(0x7fc0dead)
 
 // newJob plans a batch for a device. Matrices have gaps between and behind rows;

@@ -3,13 +3,13 @@
 // and store.
 #include "warpgroup.h"
 
-#include "../gemm.cuh"
-#include "../fragment.cuh"
-#include "../tensor.cuh"
-#include "../wgmma_operand.cuh"
-#include "../wgmma_items.cuh"
-#include "../wgmma_store.cuh"
-#include "../wgmma.cuh"
+#include "../../gemm.cuh"
+#include "../../fragment.cuh"
+#include "../../tensor.cuh"
+#include "../../wgmma_operand.cuh"
+#include "../../wgmma_items.cuh"
+#include "../../wgmma_store.cuh"
+#include "../../wgmma.cuh"
 
 namespace {
 
@@ -19,7 +19,7 @@ namespace {
 #define BG_WGMMA(name, ...)                            \
   using name = WgmmaTile<__VA_ARGS__, true>;           \
   using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;
-#include "../tiles.inc"
+#include "../../tiles.inc"
 #undef BG_WGMMA
 
 template <class T>
@@ -40,6 +40,6 @@ void fixupOf(const uint4* items, const uint32_t*, const float*, const float*, fl
   {"bg_" #name "_fixup", fixupOf<name>, 1},
 
 const WarpgroupKernel kWarpgroupKernels[] = {
-#include "../tiles.inc"
+#include "../../tiles.inc"
     {nullptr, nullptr, 0},
 };

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/native/dl"
+	"github.com/batchgemm/batchgemm/internal/dl"
 )
 
 // At is a vendor's backend with other libraries.
