@@ -20,10 +20,11 @@ const module = "github.com/batchgemm/batchgemm/"
 var allowed = map[string][]string{
 	"planner":             {"internal/invalid"},
 	"internal/invalid":    {},
+	"internal/cublas":     {"planner", "dispatch/driver"},
+	"internal/codeobject": {}, // for tests
 	"wgsl":                {"planner"},
 	"native":              {"planner"},
 	"native/internal":     {"planner"},
-	"internal/codeobject": {}, // for tests
 	"dispatch/driver":     {"planner", "internal/invalid"},
 	"dispatch/drivertest": {"planner", "dispatch/driver", "internal/reference"},
 	"internal/hostmem":    {"dispatch/driver"},
