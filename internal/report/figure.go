@@ -132,19 +132,42 @@ func (f *figure) writePNG(w io.Writer) error {
 // Panel reports whether one version serves all pages.
 func (f *figure) Panel() bool { return f.wide == panelWidth }
 
-// fillCircle draws a dot that stands out of others below it.
-func fillCircle(c *draw.Canvas, at vg.Point, radius vg.Length, t tone) {
-	for _, ring := range []struct {
-		radius vg.Length
-		tone   tone
-	}{{radius + 0.6, surface}, {radius, t}} {
-		var path vg.Path
-		path.Move(vg.Point{X: at.X + ring.radius, Y: at.Y})
-		path.Arc(at, ring.radius, 0, 2*math.Pi)
-		path.Close()
-		c.SetColor(ring.tone.rgba())
-		c.Fill(path)
+// mark draws a point.
+type mark func(*draw.Canvas, vg.Point, tone)
+
+// dot stands out of others below it.
+func dot(radius vg.Length) mark {
+	return func(c *draw.Canvas, at vg.Point, t tone) {
+		for _, ring := range []struct {
+			radius vg.Length
+			tone   tone
+		}{{radius + 0.6, surface}, {radius, t}} {
+			c.SetColor(ring.tone.rgba())
+			c.Fill(circle(at, ring.radius))
+		}
 	}
+}
+
+// ring and plus are told apart from dots without colours, too.
+func ring(radius vg.Length) mark {
+	return func(c *draw.Canvas, at vg.Point, t tone) {
+		c.SetLineStyle(line(t, 0.9))
+		c.Stroke(circle(at, radius))
+	}
+}
+
+func plus(radius vg.Length) mark {
+	return func(c *draw.Canvas, at vg.Point, t tone) {
+		c.StrokeLine2(line(t, 0.9), at.X-radius, at.Y, at.X+radius, at.Y)
+		c.StrokeLine2(line(t, 0.9), at.X, at.Y-radius, at.X, at.Y+radius)
+	}
+}
+
+func circle(at vg.Point, radius vg.Length) (path vg.Path) {
+	path.Move(vg.Point{X: at.X + radius, Y: at.Y})
+	path.Arc(at, radius, 0, 2*math.Pi)
+	path.Close()
+	return path
 }
 
 // fillText writes a text behind a point, halfway up at it, as axes do.

@@ -50,7 +50,7 @@ func planning(all []Planning) *figure {
 					drawn.LineStyle = line(l.tone, 2)
 					p.Add(drawn)
 				}
-				p.Add(&dots{l.xys, l.tone, true})
+				p.Add(&dots{l.xys, l.tone, dot(3)})
 			}
 			p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = xs.low/1.15, xs.high*1.15, low, high
 			return withLegend(keys, width, 330, named(p, "problems in the batch", "microseconds"))

@@ -120,7 +120,11 @@ func roofline(data *Data, all []method) *figure {
 				p.Add(top)
 			}
 			for j := len(all) - 1; j >= 0; j-- { // ours above
-				p.Add(&dots{points[j], all[j].tone, j == 0})
+				mark := dot(2.2)
+				if j == 0 {
+					mark = dot(3)
+				}
+				p.Add(&dots{points[j], all[j].tone, mark})
 			}
 			return withLegend(keysOf(all), width, 330, named(p, "FLOP for each byte of A, B and C", unit))
 		},
@@ -160,16 +164,12 @@ func (r *roof) Plot(c draw.Canvas, p *plot.Plot) {
 type dots struct {
 	xys  plotter.XYs
 	tone tone
-	ours bool
+	mark mark
 }
 
 func (d *dots) Plot(c draw.Canvas, p *plot.Plot) {
 	tx, ty := p.Transforms(&c)
-	radius := vg.Length(2.2)
-	if d.ours {
-		radius = 3
-	}
 	for _, xy := range d.xys {
-		fillCircle(&c, vg.Point{X: tx(xy.X), Y: ty(xy.Y)}, radius, d.tone)
+		d.mark(&c, vg.Point{X: tx(xy.X), Y: ty(xy.Y)}, d.tone)
 	}
 }
