@@ -77,7 +77,7 @@ bench:
 
 golden:
 	$(GO) generate ./native
-	$(GO) test ./planner ./wgsl ./native ./internal/bench ./internal/report ./cmd/... -update
+	$(GO) test ./planner ./wgsl ./native ./internal/bench ./internal/report ./internal/results ./cmd/... -update
 
 capi:
 	GO=$(GO) scripts/capi.sh bin

@@ -4,7 +4,8 @@
 #   machine sweep beyond schedules schedules-webgpu overhead tlp threads latency inception emulation accuracy stream-k occupancy
 #
 # Leaves OUT/results.tar, complete after each step; steps of a later call replace or
-# add to what is in it. Then, where Go is:  go run ./internal/results OUT > docs/results.md
+# add to what is in it. Then, where Go is:  go run ./internal/results OUT
+# which writes the tables of docs/results.md and draws the picture of README.md.
 #
 # Wants bin/batchgemm and bin/libbatchgemm.so (make build capi), and for some steps
 # nvcc (latency), python3 with PyTorch (inception), ncu (occupancy); what is missing is
@@ -12,7 +13,7 @@
 # small batches and no care, to try the script.
 set -u
 
-[ $# -ge 1 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 steps="machine sweep beyond schedules schedules-webgpu overhead tlp threads latency inception emulation accuracy stream-k occupancy"
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1" && out=$(cd "$1" && pwd) || exit 1
@@ -56,9 +57,8 @@ limited() {
 	timeout "$left" "$@"
 }
 
-# keep NAME COMMAND... keeps what a command prints as the result NAME, and the text
-# $shown as the way to repeat it. A command that fails may have printed results too: bench
-# does where one of them is wrong.
+# keep NAME COMMAND... keeps what a command prints as the result NAME, and tells $shown.
+# A command that fails may have printed results too: bench does where one of them is wrong.
 keep() {
 	name=$1
 	shift
@@ -66,7 +66,6 @@ keep() {
 	limited "$@" >"$work/new" || say "exit code $?"
 	[ -s "$work/new" ] || return 1
 	mv "$work/new" "$work/results/$name"
-	echo "$shown" >"$work/results/$name.command"
 }
 
 # bench NAME WORKLOADS OPTION... has the workloads as one word.

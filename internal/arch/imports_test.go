@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"internal/bench":      {},
 	"internal/report":     {"planner", "internal/bench", "internal/timeline", "internal/atomicfile"},
 	"internal/tune":       {"planner"},
-	"internal/results":    {"planner", "internal/bench"},
+	"internal/results":    {"planner", "internal/bench", "internal/report"},
 	"internal/ratefile":   {"planner", "dispatch/driver", "internal/atomicfile"},
 	"internal/recent":     {},
 	"internal/arch":       {},

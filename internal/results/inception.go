@@ -1,9 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/batchgemm/batchgemm/internal/bench"
 )
 
 // inception is what examples/python/inception.py prints.
@@ -48,26 +49,13 @@ func (in *inception) methods() (names []string) {
 	return names
 }
 
-// Versions names PyTorch and cuDNN.
-func (files results) Versions() (string, error) {
-	in, err := decode[inception](files, "inception.json")
-	if err != nil {
-		return or("inception", "", err)
-	}
-	return fmt.Sprintf("PyTorch %s, cuDNN %d", in.Torch, in.CuDNN), nil
-}
+// inceptionTable is Fig. 11: times of the branches of each module, in graphs.
+func inceptionTable(in *inception) *table { return in.table("graph") }
 
-// Inception is Fig. 11: times of the branches of each module, in graphs.
-func (files results) Inception() (string, error) { return files.inception("graph") }
+// inceptionCallTable is the same from Python, call by call.
+func inceptionCallTable(in *inception) *table { return in.table("calls") }
 
-// InceptionCalls is the same from Python, call by call.
-func (files results) InceptionCalls() (string, error) { return files.inception("calls") }
-
-func (files results) inception(timed string) (string, error) {
-	in, err := decode[inception](files, "inception.json")
-	if err != nil {
-		return or("inception", "", err)
-	}
+func (in *inception) table(timed string) *table {
 	t := newTable(append([]string{"module"}, in.methods()...)...)
 	for _, w := range in.modules() {
 		cells := []string{strings.TrimPrefix(w, "inception-")}
@@ -76,15 +64,11 @@ func (files results) inception(timed string) (string, error) {
 		}
 		t.row(cells...)
 	}
-	return t.String(), nil
+	return t
 }
 
-// InceptionSpeedUps sums Fig. 11 up.
-func (files results) InceptionSpeedUps() (string, error) {
-	in, err := decode[inception](files, "inception.json")
-	if err != nil {
-		return or("inception", "", err)
-	}
+// inceptionSpeedUpTable sums Fig. 11 up.
+func inceptionSpeedUpTable(in *inception) *table {
 	t := newTable("over", "mean of all", "default: all", "8 and 9", "`f32`: all", "8 and 9", "default, calls: all")
 	t.row("MIOpen on MI210 (paper)", "2.88", none, none, none, none, none)
 	t.row("cuDNN on A800 (paper)", "1.87", none, none, none, none, none)
@@ -106,15 +90,11 @@ func (files results) InceptionSpeedUps() (string, error) {
 		t.row(rival, digits(over("batchgemm", "graph", all).mean()), over("batchgemm", "graph", all).spread(), over("batchgemm", "graph", last).spread(),
 			over("batchgemm-f32", "graph", all).spread(), over("batchgemm-f32", "graph", last).spread(), over("batchgemm", "calls", all).spread())
 	}
-	return t.String(), nil
+	return t
 }
 
-// InceptionGEMM is the same batches beside cuBLAS, by bench.
-func (files results) InceptionGEMM() (string, error) {
-	r, err := files.report("inception-bench")
-	if err != nil {
-		return or("inception", "", err)
-	}
+// inceptionRivalTable is the same batches beside cuBLAS, by bench.
+func inceptionRivalTable(r *bench.Report) *table {
 	t := newTable("module", "default, µs", "`f32`, µs", "tile, schedule", "x grouped", "x graph")
 	for i := range r.Cases {
 		c := &r.Cases[i]
@@ -124,5 +104,5 @@ func (files results) InceptionGEMM() (string, error) {
 	}
 	over := func(rival string) string { return speedups(r, "batchgemm", rival, every).spread() }
 	t.row("all", "", "", "", over(grouped), over(graph))
-	return t.String(), nil
+	return t
 }

@@ -1,15 +1,18 @@
-// Command results writes docs/results.md from what scripts/results.sh measured:
+// Command results writes what scripts/results.sh measured into docs/results.md, at the
+// root of the repository:
 //
-//	go run ./internal/results OUT > docs/results.md
+//	go run ./internal/results OUT
 //
-// The text and the papers' figures are in results.md.tmpl and beside the tables;
-// every figure of ours comes from OUT/results.tar. What a step would have measured
-// that was left out is told in its place.
+// People write that page; this command replaces the table below each line
+// "<!-- table: NAME -->" by that of OUT/results.tar. Tables of steps that are not in
+// there stay as they are, and are listed. Then it draws docs/speed-light.svg and
+// docs/speed-dark.svg from the page's table "sweep".
 package main
 
 import (
 	"archive/tar"
-	_ "embed"
+	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +21,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"text/template"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 )
@@ -28,23 +30,36 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: results OUT")
 		os.Exit(2)
 	}
-	if err := run(filepath.Join(os.Args[1], "results.tar"), os.Stdout); err != nil {
+	left, err := run(filepath.Join(os.Args[1], "results.tar"), "docs")
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "results:", err)
 		os.Exit(1)
 	}
+	if len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "results: not measured, left as they were:", strings.Join(left, ", "))
+	}
 }
 
-func run(archive string, w io.Writer) error {
+// run brings the page and the picture in a folder up to date. It returns the names of
+// the tables that were not measured.
+func run(archive, docs string) (left []string, err error) {
 	files, err := unpack(archive)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	text, err := render(files)
+	page := filepath.Join(docs, "results.md")
+	old, err := os.ReadFile(page)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = io.WriteString(w, text)
-	return err
+	text, left, err := fill(string(old), files)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	return left, draw(text, docs)
 }
 
 // results are the files of a measurement by name.
@@ -72,21 +87,6 @@ func unpack(archive string) (results, error) {
 	}
 }
 
-//go:embed results.md.tmpl
-var text string
-
-func render(files results) (string, error) {
-	t, err := template.New("results.md").Option("missingkey=error").Parse(text)
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	if err := t.Execute(&out, files); err != nil {
-		return "", err
-	}
-	return out.String(), nil
-}
-
 // errAbsent: a file is not among the results.
 var errAbsent = errors.New("not measured")
 
@@ -108,35 +108,20 @@ func (files results) report(name string) (*bench.Report, error) {
 	return decode[bench.Report](files, name+".json")
 }
 
-// or tells in a table's place that its step was left out.
-func or(step string, table string, err error) (string, error) {
-	if errors.Is(err, errAbsent) {
-		return fmt.Sprintf("*Not measured: `scripts/results.sh OUT %s`.*", step), nil
-	}
-	return table, err
-}
-
-// Command is the command that made a result, as code.
-func (files results) Command(name string) string {
-	command, ok := files[name+".command"]
+// csv reads the lines of a table, the first of which has the names of its columns.
+func (files results) csv(name string) ([][]string, error) {
+	data, ok := files[name]
 	if !ok {
-		return "scripts/results.sh"
+		return nil, fmt.Errorf("%s: %w", name, errAbsent)
 	}
-	return strings.TrimSpace(string(command))
-}
-
-// Machine says where the figures are from.
-func (files results) Machine() (string, error) {
-	r, err := files.report("sweep")
+	r := csv.NewReader(bytes.NewReader(data))
+	r.TrimLeadingSpace = true // of nvidia-smi
+	lines, err := r.ReadAll()
+	if err == nil && len(lines) < 2 {
+		err = errors.New("no lines")
+	}
 	if err != nil {
-		return or("sweep", "", err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	text := fmt.Sprintf("%s, %s; %s", r.Device, r.Driver, r.Library)
-	if lines := strings.Split(strings.TrimSpace(string(files["machine.csv"])), "\n"); len(lines) > 1 {
-		text += fmt.Sprintf("; `nvidia-smi` (%s): %s", lines[0], lines[1])
-	}
-	for _, note := range r.Notes {
-		text += "; " + note
-	}
-	return text, nil
+	return lines, nil
 }

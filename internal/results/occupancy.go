@@ -109,11 +109,11 @@ func profiles(data []byte, rival string) ([]*profile, error) {
 	return found, nil
 }
 
-// Occupancy is Fig. 6: warps on the device, as a part of those that fit.
-func (files results) Occupancy() (string, error) {
+// occupancyTable is Fig. 6: warps on the device, as a part of those that fit.
+func occupancyTable(files results) (*table, error) {
 	names := profileNames(files)
 	if len(names) == 0 {
-		return or("occupancy", "", errAbsent)
+		return nil, errAbsent
 	}
 	t := newTable("batch", "kernel", "launches", "µs of one", "occupancy", "most that its resources allow", "instructions a cycle and scheduler")
 	for _, name := range names {
@@ -132,7 +132,7 @@ func (files results) Occupancy() (string, error) {
 				fmt.Sprintf("%.0f %%", p.mean(achieved)), fmt.Sprintf("%.0f %%", p.mean(possible)), digits(p.mean(issued)))
 		}
 	}
-	return t.String(), nil
+	return t, nil
 }
 
 // profileNames lists the files of ncu by batch.
@@ -150,15 +150,11 @@ func profileNames(files results) (names []string) {
 	return names
 }
 
-// SmallLatency is what a run of a small batch takes beside an empty kernel.
-func (files results) SmallLatency() (string, error) {
-	data, ok := files["latency.csv"]
-	if !ok {
-		return or("latency", "", errAbsent)
-	}
-	records, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
-	if err != nil || len(records) == 0 {
-		return "", fmt.Errorf("latency.csv: %w", err)
+// smallLatencyTable is what a run of a small batch takes beside an empty kernel.
+func smallLatencyTable(files results) (*table, error) {
+	records, err := files.csv("latency.csv")
+	if err != nil {
+		return nil, err
 	}
 	t := newTable("", "node of a graph, µs", "call, µs", "call until the stream is idle, µs")
 	for _, r := range records[1:] {
@@ -168,5 +164,5 @@ func (files results) SmallLatency() (string, error) {
 		}
 		t.row(append([]string{name}, r[3:]...)...)
 	}
-	return t.String(), nil
+	return t, nil
 }

@@ -20,40 +20,31 @@ type devices struct {
 	} `json:"backends"`
 }
 
-// Peak tells the rate of plain fp32.
-func (files results) Peak() (string, error) {
-	peak, err := files.peak()
-	return or("machine", fmt.Sprintf("%.1f TFLOPS", peak), err)
-}
-
-// peak is that of the first CUDA device in TFLOPS, or 0.
-func (files results) peak() (float64, error) {
-	d, err := decode[devices](files, "devices.json")
-	if err != nil {
-		return 0, err
-	}
+// peak is the rate of plain fp32 of the first CUDA device in TFLOPS, or 0.
+func (d *devices) peak() float64 {
 	for _, b := range d.Backends {
 		if b.Backend == "cuda" && len(b.Devices) > 0 {
-			return b.Devices[0].Planner.TFLOPS, nil
+			return b.Devices[0].Planner.TFLOPS
 		}
 	}
-	return 0, nil
+	return 0
 }
 
-// Emulation is the throughput of emulated fp32.
-func (files results) Emulation() (string, error) {
-	peak, err := files.peak()
+// emulationTable is the throughput of emulated fp32.
+func emulationTable(files results) (*table, error) {
+	d, err := decode[devices](files, "devices.json")
 	if err != nil {
-		return or("machine", "", err)
+		return nil, err
 	}
 	r, err := files.report("emulation")
 	if err != nil {
-		return or("emulation", "", err)
+		return nil, err
 	}
 	tf32, err := files.report("emulation-tf32")
 	if err != nil {
-		return or("emulation", "", err)
+		return nil, err
 	}
+	peak := d.peak()
 	t := newTable("products x size", "default, TFLOPS", "of the fp32 peak", "tile, schedule", "`f32`", "`tf32`", "cuBLAS SGEMM in a graph", "grouped")
 	t.row("paper of 2022, A100, TF32", "33", "169 %", none, none, none, none, none)
 	t.row("paper of 2022, A100, FP16, small exponents", "51", "262 %", none, none, none, none, none)
@@ -77,14 +68,14 @@ func (files results) Emulation() (string, error) {
 		t.row(c.Workload, digits(rate(c, "batchgemm")), part, c.Chosen(),
 			digits(rate(c, "f32")), digits(rounded), digits(rate(c, graph)), digits(rate(c, grouped)))
 	}
-	return t.String(), nil
+	return t, nil
 }
 
 // dataKinds are those of bench's --data, in the order of the table.
 var dataKinds = []string{"uniform", "positive", "mixed", "cancelling", "tiny", "huge"}
 
-// Accuracy is errors of each method by kind of data and K.
-func (files results) Accuracy() (string, error) {
+// accuracyTable is errors of each method by kind of data and K.
+func accuracyTable(files results) (*table, error) {
 	t := newTable("data", "K", "default", "`f32`", "cuBLAS SGEMM", "`tf32`", "default's largest over SGEMM's")
 	rows := 0
 	for _, kind := range dataKinds {
@@ -93,13 +84,13 @@ func (files results) Accuracy() (string, error) {
 			continue
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		tf32, err := files.report("accuracy-tf32-" + kind)
 		if errors.Is(err, errAbsent) {
 			tf32 = &bench.Report{}
 		} else if err != nil {
-			return "", err
+			return nil, err
 		}
 		for i := range r.Cases {
 			c := &r.Cases[i]
@@ -113,9 +104,9 @@ func (files results) Accuracy() (string, error) {
 		}
 	}
 	if rows == 0 {
-		return or("accuracy", "", errAbsent)
+		return nil, errAbsent
 	}
-	return t.String(), nil
+	return t, nil
 }
 
 func rowIn(r *bench.Report, workload string) *bench.Row {

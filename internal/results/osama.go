@@ -37,17 +37,8 @@ func gains(r *bench.Report, schedule, rival string) *ratios {
 	return s
 }
 
-// StreamK compares the schedules on one tile in f32, and StreamKEmulated on tensor
-// cores.
-func (files results) StreamK() (string, error) { return files.schedules("stream-k-f32") }
-
-func (files results) StreamKEmulated() (string, error) { return files.schedules("stream-k-emulated") }
-
-func (files results) schedules(name string) (string, error) {
-	r, err := files.report(name)
-	if err != nil {
-		return or("stream-k", "", err)
-	}
+// streamKTable compares the schedules on one tile.
+func streamKTable(r *bench.Report) *table {
 	t := newTable("schedule", "over data-parallel: mean", "geo. mean", "least", "most", "slower in", "over cuBLAS SGEMM")
 	names := []string{auto}
 	for _, s := range planner.Schedules() {
@@ -62,15 +53,11 @@ func (files results) schedules(name string) (string, error) {
 		t.row(schedule, digits(s.mean()), digits(s.geomean()), s.named(n-1), s.named(0),
 			fmt.Sprintf("%d of %d", s.below(1), n), gains(r, schedule, graph).spread())
 	}
-	return t.String(), nil
+	return t
 }
 
-// StreamKShapes are the shapes with the most and the least gain from Stream-K.
-func (files results) StreamKShapes() (string, error) {
-	r, err := files.report("stream-k-f32")
-	if err != nil {
-		return or("stream-k", "", err)
-	}
+// streamKShapeTable has the shapes with the most and the least gain from Stream-K.
+func streamKShapeTable(r *bench.Report) *table {
 	s := gains(r, streamK, dataParallel).sorted()
 	t := newTable("M x N x K", "data-parallel, µs", "stream-k, µs", "auto, µs", "cuBLAS SGEMM, µs", "stream-k over data-parallel")
 	const ends = 5
@@ -80,15 +67,11 @@ func (files results) StreamKShapes() (string, error) {
 			t.row(name, digits(forcedTime(c, dataParallel)), digits(forcedTime(c, streamK)), digits(forcedTime(c, auto)), digits(micros(c, graph)), digits(s.all[i]))
 		}
 	}
-	return t.String(), nil
+	return t
 }
 
-// StreamKAuto is the planner's own choice of tile and schedule over cuBLAS.
-func (files results) StreamKAuto() (string, error) {
-	r, err := files.report("stream-k-auto")
-	if err != nil {
-		return or("stream-k", "", err)
-	}
+// streamKAutoTable is the planner's own choice of tile and schedule over cuBLAS.
+func streamKAutoTable(r *bench.Report) *table {
 	t := newTable("", "over cuBLAS SGEMM: mean", "geo. mean", "least", "most", "slower in")
 	t.row("paper: Stream-K, 32,824 shapes", none, none, none, "14 and 6.7", none)
 	for _, o := range own[:2] {
@@ -98,5 +81,5 @@ func (files results) StreamKAuto() (string, error) {
 				s.named(0), fmt.Sprintf("%d of %d", s.below(1), n))
 		}
 	}
-	return t.String(), nil
+	return t
 }

@@ -3,9 +3,12 @@ package main
 import (
 	"archive/tar"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +16,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 )
+
+var update = flag.Bool("update", false, "draw the pictures of docs again")
 
 // sweepCase has times of batchgemm, f32, loop, graph and grouped.
 func sweepCase(workload string, gflop float64, times ...float64) bench.Case {
@@ -61,7 +66,7 @@ func measured(t *testing.T) results {
 	add := func(name string, cases ...bench.Case) {
 		data, err := json.Marshal(bench.Report{Device: "cuda 0: GPU", Driver: "CUDA 13", Library: "cuBLAS 13", Cases: cases})
 		require.NoError(t, err)
-		files[name+".json"], files[name+".json.command"] = data, []byte("batchgemm bench "+name+"\n")
+		files[name+".json"] = data
 	}
 	add("sweep", sweepCase("zhang-128-128-8", 0.01, 2, 4, 20, 8, 1), sweepCase("zhang-128-128-32", 0.04, 4, 4, 160, 40, 16),
 		sweepCase("zhang-512-128-32", 0.08, 10, 20, 50, 40, 40))
@@ -103,14 +108,54 @@ func measured(t *testing.T) results {
 	return files
 }
 
-// TestRender: the lines of the tables that the small results must give.
-func TestRender(t *testing.T) {
-	text, err := render(measured(t))
+// page is the committed one.
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "results.md"))
 	require.NoError(t, err)
-	require.NotContains(t, text, "Not measured")
+	return string(text)
+}
+
+// marks are the names of the tables that a page asks for, with the lines that stand
+// there.
+func marks(page string) map[string]string {
+	all := map[string]string{}
+	for _, m := range block.FindAllStringSubmatch(page, -1) {
+		all[m[1]] += m[2]
+	}
+	return all
+}
+
+// TestPage: the committed page asks for each table once, has its lines, and has no
+// other tables.
+func TestPage(t *testing.T) {
+	text := page(t)
+	require.Equal(t, strings.Count(text, "<!--"), len(block.FindAllString(text, -1)), "marks that nothing reads")
+	require.Len(t, block.FindAllString(text, -1), len(tables), "a table twice")
+	for name, lines := range marks(text) {
+		require.Contains(t, tables, name)
+		require.GreaterOrEqual(t, strings.Count(lines, "\n"), 3, "%s: no lines", name)
+	}
+	require.Equal(t, strings.Count(text, "\n| --- |"), len(tables), "a table that is not made here")
+}
+
+// TestFill: the lines of the tables that the small results must give, in place of all
+// that were there.
+func TestFill(t *testing.T) {
+	old := page(t)
+	text, left, err := fill(old, measured(t))
+	require.NoError(t, err)
+	require.Empty(t, left)
 	require.NotContains(t, text, "NaN")
+	require.Equal(t, block.ReplaceAllString(old, "$1"), block.ReplaceAllString(text, "$1"), "text between the tables")
+	for name, lines := range marks(text) {
+		require.NotEqual(t, marks(old)[name], lines, name)
+	}
 	for name, line := range map[string]string{
-		"machine":          "Machine: cuda 0: GPU, CUDA 13; cuBLAS 13; `nvidia-smi` (name, clock): GPU, 1980 MHz.",
+		"device":           "| device | cuda 0: GPU |",
+		"clocks":           "| `nvidia-smi`: clock | 1980 MHz |",
+		"PyTorch":          "| PyTorch | 2.11 |",
+		"peak":             "| peak of plain fp32 | 100.0 TFLOPS |",
 		"speed-up":         "| rocBLAS or cuBLAS, a loop | 5.09 | 7.18 | 18.3 | 12.6 (5.00–40.0) | 7.94 (2.50–40.0) | – |",
 		"rival not run":    "| Li et al. | – | 1.94 | – | – | – | – |",
 		"loss":             "| default | `cublas-grouped` | 3 | 1 | 0.500 (zhang-128-128-8) |",
@@ -123,7 +168,7 @@ func TestRender(t *testing.T) {
 		"overhead, large":  "| 128, 128 | 1024 | 2.00 | 198 | 1 % | < 1 % | < 1 % |",
 		"TLP":              "| all | 1.077 | 1.085 | 1.12 (1.00–1.25) | 1 of 2 |",
 		"TLP, large":       "| of 32 or more | 1.10 | 1.11 | 1.25 (1.25–1.25) | 1 of 1 |",
-		"rule":             "the rule with Eq. 4 takes 1.22 (1.00–1.50) times as long",
+		"rule":             "| all | 1.22 (1.00–1.50) |",
 		"tile":             "| medium, 32x32 | 128 | 8 (1 K groups) | yes | 1.50 (1.50–1.50) |",
 		"threads":          "| best of all with | 128 |  |  | 1.00 (1.00–1.00) |",
 		"table 3":          "| best of Table 3 with | 256 | 8–16 | yes | 4.00 (4.00–4.00) |",
@@ -139,13 +184,11 @@ func TestRender(t *testing.T) {
 		"inception":        "| cudnn | 5.00 | 4.00 (2.00–8.00) | 2.00 (2.00–2.00) | 4.00 (4.00–4.00) | – | 2.00 (2.00–2.00) |",
 		"inception GEMM":   "| 8 | 3.00 | 4.00 | small large, lpt | 2.00 | 4.00 |",
 		"emulation":        "| 1x1024 | 50.0 | 50 % | small large, lpt | 25.0 | 100 | 35.0 | 30.0 |",
-		"peak":             "this machine is 100.0 TFLOPS.\nProducts",
 		"accuracy":         "| mixed | 64 | 1e-07, 2.5e-08 | 2e-07, 5e-08 | 4e-07, 1e-07 | wrong | 0.25 |",
 		"stream-k":         "| stream-k | 4.25 | 2.00 | 0.500 (128x264x128) | 8.00 (128x128x8128) | 1 of 2 | 1.73 (1.00–3.00) |",
 		"auto":             "| auto | 4.50 | 2.83 | 1.00 (128x264x128) | 8.00 (128x128x8128) | 0 of 2 | 2.45 (2.00–3.00) |",
 		"stream-k shape":   "| 128x128x8128 | 80.0 | 10.0 | 10.0 | 30.0 | 8.00 |",
 		"own choice":       "| `f32` | 2.00 | 2.00 | 2.00 (128x264x128) | 2.00 (128x264x128) | 0 of 1 |",
-		"command":          "Command: `batchgemm bench overhead`",
 	} {
 		t.Run(name, func(t *testing.T) { require.True(t, strings.Contains(text, line), line) })
 	}
@@ -162,7 +205,7 @@ func TestWrongResults(t *testing.T) {
 
 // TestTables: all rows of a table have as many cells as its head.
 func TestTables(t *testing.T) {
-	text, err := render(measured(t))
+	text, _, err := fill(page(t), measured(t))
 	require.NoError(t, err)
 	cells := 0
 	for _, line := range strings.Split(text, "\n") {
@@ -177,42 +220,63 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestAbsent: without a file its tables say which step makes it, and nothing else
-// changes for the worse.
+// TestAbsent: without a file its tables stay as they are and are named, and no others.
 func TestAbsent(t *testing.T) {
-	text, err := render(results{})
+	old := page(t)
+	text, left, err := fill(old, results{})
 	require.NoError(t, err)
-	for _, step := range []string{"sweep", "beyond", "schedules", "schedules-webgpu", "overhead", "tlp", "threads", "latency", "inception", "machine", "accuracy", "stream-k", "occupancy"} {
-		require.Contains(t, text, "*Not measured: `scripts/results.sh OUT "+step+"`.*")
-	}
+	require.Equal(t, old, text)
+	require.Len(t, left, len(tables))
+
+	whole, _, err := fill(old, measured(t))
+	require.NoError(t, err)
+	// Files that a table can do without.
+	parts := map[string]string{"machine.csv": "machine", "inception.json": "machine", "accuracy-tf32-mixed.json": "accuracy",
+		"occupancy-zhang2025-zhang-128-128-8.csv": "occupancy", "occupancy-chosen-zhang-128-128-8.csv": "occupancy"}
 	for name := range measured(t) {
 		files := measured(t)
 		delete(files, name)
-		_, err := render(files)
+		text, left, err := fill(old, files)
 		require.NoError(t, err, name)
+		require.True(t, len(left) > 0 || parts[name] != "", name)
+		for table, lines := range marks(text) {
+			switch {
+			case slices.Contains(left, table):
+				require.Equal(t, marks(old)[table], lines, name)
+			case parts[name] == table:
+				require.Less(t, len(lines), len(marks(whole)[table]), name)
+			default:
+				require.Equal(t, marks(whole)[table], lines, name)
+			}
+		}
 	}
 	files := measured(t)
 	delete(files, "accuracy-tf32-mixed.json")
-	text, err = render(files)
+	text, _, err = fill(old, files)
 	require.NoError(t, err)
 	require.Contains(t, text, "| mixed | 64 | 1e-07, 2.5e-08 | 2e-07, 5e-08 | 4e-07, 1e-07 | – | 0.25 |")
 }
 
+// TestDamaged: what cannot be read is an error that names the file, and a mark that no
+// table belongs to one that names it.
 func TestDamaged(t *testing.T) {
 	for name := range measured(t) {
-		if !strings.HasSuffix(name, ".json") {
-			continue
+		if strings.HasPrefix(name, "occupancy-") {
+			continue // which the table tells
 		}
 		files := measured(t)
 		files[name] = []byte("{")
-		_, err := render(files)
+		_, _, err := fill(page(t), files)
 		require.ErrorContains(t, err, name)
 	}
+	_, _, err := fill("<!-- table: other -->\n\n| 1 |\n", measured(t))
+	require.ErrorContains(t, err, `"other"`)
 }
 
-// TestRun reads what tar made.
+// TestRun reads what tar made, and writes the page and the picture.
 func TestRun(t *testing.T) {
-	archive := filepath.Join(t.TempDir(), "results.tar")
+	docs := t.TempDir()
+	archive, target := filepath.Join(docs, "results.tar"), filepath.Join(docs, "results.md")
 	f, err := os.Create(archive)
 	require.NoError(t, err)
 	w := tar.NewWriter(f)
@@ -223,15 +287,82 @@ func TestRun(t *testing.T) {
 	}
 	require.NoError(t, w.Close())
 	require.NoError(t, f.Close())
-	want, err := render(measured(t))
+	want, _, err := fill(page(t), measured(t))
 	require.NoError(t, err)
-	var got strings.Builder
-	require.NoError(t, run(archive, &got))
-	require.Equal(t, want, got.String())
+	require.NoError(t, os.WriteFile(target, []byte(page(t)), 0o600))
+	left, err := run(archive, docs)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	got, err := os.ReadFile(target)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got))
+	for _, p := range pictures {
+		svg, err := os.ReadFile(filepath.Join(docs, p.name))
+		require.NoError(t, err)
+		require.Contains(t, string(svg), ">2× default<") // of 0.5, 4 and 4
+		require.NotContains(t, string(svg), "WebGPU", "not measured")
+	}
 
 	require.NoError(t, os.WriteFile(archive, []byte(strings.Repeat("x", 1024)), 0o600))
-	require.ErrorContains(t, run(archive, &got), archive)
-	require.ErrorIs(t, run(archive+"x", &got), os.ErrNotExist)
+	_, err = run(archive, docs)
+	require.ErrorContains(t, err, archive)
+	_, err = run(archive+"x", docs)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	got, err = os.ReadFile(target)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got))
+}
+
+// TestPicture: the committed pictures are those of the committed page.
+func TestPicture(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs")
+	folder := t.TempDir()
+	if *update {
+		folder = docs
+	}
+	require.NoError(t, draw(page(t), folder))
+	for _, p := range pictures {
+		want, err := os.ReadFile(filepath.Join(folder, p.name))
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(docs, p.name))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "%s: go test ./internal/results -update", p.name)
+		require.Less(t, len(got), 60<<10)
+	}
+}
+
+// TestSweepOf: the speeds of the picture are those that the page sums up elsewhere. They
+// come from four numbers of three digits, each of them rounded by 0.5 % at most.
+func TestSweepOf(t *testing.T) {
+	sweep, err := sweepOf(page(t))
+	require.NoError(t, err)
+	rivals := read(page(t), "rivals")
+	i := slices.IndexFunc(rivals, func(line map[string]string) bool { return line["rival"] == "cuBLAS grouped" })
+	for j, column := range []string{"default", "`f32`", "WebGPU"} {
+		var geomean, least, most float64
+		_, err := fmt.Sscanf(strings.ReplaceAll(rivals[i][column], "–", " "), "%g (%g %g)", &geomean, &least, &most)
+		require.NoError(t, err)
+		s := &ratios{}
+		for _, b := range sweep.Methods[j].Batches {
+			s.add("", b.Times)
+		}
+		require.Len(t, s.all, 72)
+		require.InEpsilon(t, geomean, s.geomean(), 0.02)
+		require.InEpsilon(t, least, slices.Min(s.all), 0.02)
+		require.InEpsilon(t, most, slices.Max(s.all), 0.02)
+	}
+}
+
+// TestDrawDamaged: a page that has not got the numbers is an error.
+func TestDrawDamaged(t *testing.T) {
+	const mark = "<!-- table: sweep -->\n\n"
+	for want, page := range map[string]string{
+		"no batches to draw": "",
+		`no column "µs"`:     mark + "| GFLOP | x grouped |\n| --- | --- |\n| 1 | 2 |\n",
+		`parsing "fast"`:     mark + "| GFLOP | x grouped | µs |\n| --- | --- | --- |\n| 1 | fast | 3 |\n",
+	} {
+		require.ErrorContains(t, draw(page, t.TempDir()), want)
+	}
 }
 
 // TestScript runs the script's steps that need no GPU on the CPU, and reads what
@@ -265,11 +396,11 @@ func TestScript(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{"devices", "tlp3", "tlp4", "emulation", "emulation-tf32"} {
 		require.Contains(t, files, name+".json")
-		require.Contains(t, files, name+".json.command")
 	}
-	require.Equal(t, "batchgemm bench 1x64 2x32 --compute tf32", files.Command("emulation-tf32.json"))
-	rendered, err := render(files)
+	rendered, left, err := fill(page(t), files)
 	require.NoError(t, err)
+	require.Contains(t, left, "sweep")
+	require.NotContains(t, left, "beyond")
 	require.Contains(t, rendered, "| all | 1.077 | 1.085 | ")
 	require.Contains(t, rendered, "| 2x32 | ")
 	require.Contains(t, rendered, "| 64+255x32 | ")

@@ -24,7 +24,7 @@ func (t *table) row(cells ...string) {
 	fmt.Fprintf(&t.text, "| %s |\n", strings.Join(cells, " | "))
 }
 
-func (t *table) String() string { return strings.TrimSuffix(t.text.String(), "\n") }
+func (t *table) String() string { return t.text.String() }
 
 // none stands for a figure that there is not.
 const none = "–"

@@ -27,13 +27,9 @@ func zhangCase(c *bench.Case) (mn, k, batch int) {
 	return
 }
 
-// SpeedUps is the table of Figs. 4 and 5 of Zhang et al.: average speed-ups over
+// rivalTable is Figs. 4 and 5 of Zhang et al.: average speed-ups over
 // the rivals, on MI210 and A800.
-func (files results) SpeedUps() (string, error) {
-	r, err := files.report("sweep")
-	if err != nil {
-		return or("sweep", "", err)
-	}
+func rivalTable(r *bench.Report) *table {
 	t := newTable("rival", "paper, MI210", "paper, A800", "default: mean", "default", "`f32`", "WebGPU")
 	for _, rival := range []struct{ name, method, mi210, a800 string }{
 		{"rocBLAS or cuBLAS, a loop", loop, "5.09", "7.18"},
@@ -50,15 +46,11 @@ func (files results) SpeedUps() (string, error) {
 		}
 		t.row(cells...)
 	}
-	return t.String(), nil
+	return t
 }
 
-// Losses tells where a rival is faster.
-func (files results) Losses() (string, error) {
-	r, err := files.report("sweep")
-	if err != nil {
-		return or("sweep", "", err)
-	}
+// lossTable tells where a rival is faster.
+func lossTable(r *bench.Report) *table {
 	t := newTable("", "rival", "batches", "slower than the rival in", "least speed-up")
 	for _, o := range own {
 		for _, rival := range []string{loop, graph, grouped} {
@@ -68,15 +60,11 @@ func (files results) Losses() (string, error) {
 			}
 		}
 	}
-	return t.String(), nil
+	return t
 }
 
-// groups sums the sweep up by a part of its cases' names.
-func (files results) groups(head string, key func(*bench.Case) string, cells func(*bench.Report, func(*bench.Case) bool) []string, columns ...string) (string, error) {
-	r, err := files.report("sweep")
-	if err != nil {
-		return or("sweep", "", err)
-	}
+// groupTable sums the sweep up by a part of its cases' names.
+func groupTable(r *bench.Report, head string, key func(*bench.Case) string, cells func(*bench.Report, func(*bench.Case) bool) []string, columns ...string) *table {
 	t := newTable(append([]string{head}, columns...)...)
 	var seen []string
 	for i := range r.Cases {
@@ -87,7 +75,7 @@ func (files results) groups(head string, key func(*bench.Case) string, cells fun
 		seen = append(seen, k)
 		t.row(append([]string{k}, cells(r, func(c *bench.Case) bool { return key(c) == k })...)...)
 	}
-	return t.String(), nil
+	return t
 }
 
 func byBatch(c *bench.Case) string {
@@ -112,19 +100,18 @@ func speedupCells(r *bench.Report, keep func(*bench.Case) bool) (cells []string)
 
 var speedupColumns = []string{"default: loop", "graph", "grouped", "`f32`: loop", "graph", "grouped"}
 
-// ByBatch and ByRange sum the sweep up by batch and by ranges of sizes.
-func (files results) ByBatch() (string, error) {
-	return files.groups("batch", byBatch, speedupCells, speedupColumns...)
+func batchTable(r *bench.Report) *table {
+	return groupTable(r, "batch", byBatch, speedupCells, speedupColumns...)
 }
 
-func (files results) ByRange() (string, error) {
-	return files.groups("max M, N; max K", byRange, speedupCells, speedupColumns...)
+func rangeTable(r *bench.Report) *table {
+	return groupTable(r, "max M, N; max K", byRange, speedupCells, speedupColumns...)
 }
 
-// Latency is Fig. 10: the time of a batch by the number of its problems.
-func (files results) Latency() (string, error) {
+// latencyTable is Fig. 10: the time of a batch by the number of its problems.
+func latencyTable(r *bench.Report) *table {
 	methods := []string{"batchgemm", "f32", "webgpu", grouped, graph, loop}
-	return files.groups("batch", byBatch, func(r *bench.Report, keep func(*bench.Case) bool) (cells []string) {
+	return groupTable(r, "batch", byBatch, func(r *bench.Report, keep func(*bench.Case) bool) (cells []string) {
 		for _, m := range methods {
 			s := &ratios{}
 			for i := range r.Cases {
@@ -138,12 +125,8 @@ func (files results) Latency() (string, error) {
 	}, "default", "`f32`", "WebGPU", "grouped", "graph", "loop")
 }
 
-// Batches is every batch of a step.
-func (files results) Batches(step string) (string, error) {
-	r, err := files.report(step)
-	if err != nil {
-		return or(step, "", err)
-	}
+// caseTable is every batch of a step.
+func caseTable(r *bench.Report) *table {
 	t := newTable("batch", "GFLOP", "µs", "TFLOPS", "tile, schedule", "x grouped", "x graph", "x loop", "`f32` µs", "WebGPU µs")
 	for i := range r.Cases {
 		c := &r.Cases[i]
@@ -152,24 +135,18 @@ func (files results) Batches(step string) (string, error) {
 		t.row(strings.ReplaceAll(strings.TrimPrefix(c.Workload, "zhang-"), "-", ", "), digits(c.GFLOP), digits(us), digits(c.GFLOP/us*1e3),
 			c.Chosen(), over(grouped), over(graph), over(loop), digits(micros(c, "f32")), digits(micros(c, "webgpu")))
 	}
-	return t.String(), nil
+	return t
 }
 
-// Overhead is Fig. 7: the part of planning in the time of a batch that is planned
+// overheadTable is Fig. 7: the part of planning in the time of a batch that is planned
 // and run once.
-func (files results) Overhead() (string, error) {
-	r, err := files.report("overhead")
-	if err != nil {
-		return or("overhead", "", err)
-	}
+func overheadTable(r *bench.Report) *table {
 	t := newTable("max M, N, K", "batch", "plan, µs", "device, µs", "plan's part", "paper, MI210", "paper, A800")
 	paper := map[int][2]string{8: {"6.06 %", "6.37 %"}, 1024: {"< 1 %", "< 1 %"}}
 	for i := range r.Cases {
 		c := &r.Cases[i]
-		var mn, k, batch int
-		if _, err := fmt.Sscanf(c.Workload, "random:mn=%d,k=%d,batch=%d", &mn, &k, &batch); err != nil {
-			return "", fmt.Errorf("overhead: %s: %w", c.Workload, err)
-		}
+		var mn, k, batch int // 0 in a workload of another name
+		_, _ = fmt.Sscanf(c.Workload, "random:mn=%d,k=%d,batch=%d", &mn, &k, &batch)
 		theirs, ok := paper[batch]
 		if !ok {
 			theirs = [2]string{none, none}
@@ -177,20 +154,12 @@ func (files results) Overhead() (string, error) {
 		us := micros(c, "batchgemm")
 		t.row(fmt.Sprintf("%d, %d", mn, k), fmt.Sprint(batch), digits(c.Plan), digits(us), percent(c.Plan/(c.Plan+us)), theirs[0], theirs[1])
 	}
-	return t.String(), nil
+	return t
 }
 
-// TLP is Figs. 8 and 9: the rule of Zhang et al. with their measure of
+// parallelismTable is Figs. 8 and 9: the rule of Zhang et al. with their measure of
 // parallelism, Eq. 4, over the same with the older one, Eq. 3.
-func (files results) TLP() (string, error) {
-	older, err := files.report("tlp3")
-	if err != nil {
-		return or("tlp", "", err)
-	}
-	newer, err := files.report("tlp4")
-	if err != nil {
-		return or("tlp", "", err)
-	}
+func parallelismTable(older, newer *bench.Report) *table {
 	t := newTable("batches", "paper, MI210", "paper, A800", "Eq. 4 over Eq. 3", "batches with other tiles")
 	for _, line := range []struct {
 		name, mi210, a800 string
@@ -210,16 +179,12 @@ func (files results) TLP() (string, error) {
 		}
 		t.row(line.name, line.mi210, line.a800, s.spread(), fmt.Sprintf("%d of %d", other, len(s.all)))
 	}
-	return t.String(), nil
+	return t
 }
 
-// Winners has the fastest of the forced plans of each batch of the sweep, a line for
+// winnerTable has the fastest of the forced plans of each batch of the sweep, a line for
 // each range of sizes.
-func (files results) Winners(step string) (string, error) {
-	r, err := files.report(step)
-	if err != nil {
-		return or(step, "", err)
-	}
+func winnerTable(r *bench.Report) *table {
 	head, ranges, won := []string{"max M, N; max K"}, []string{}, map[string]string{}
 	add := func(to *[]string, s string) {
 		if !slices.Contains(*to, s) {
@@ -241,26 +206,20 @@ func (files results) Winners(step string) (string, error) {
 		}
 		t.row(cells...)
 	}
-	return t.String(), nil
+	return t
 }
 
-// Rule compares the rule of Zhang et al. with the default one.
-func (files results) Rule() (string, error) {
-	sweep, err := files.report("sweep")
-	if err != nil {
-		return or("sweep", "", err)
-	}
-	theirs, err := files.report("tlp4")
-	if err != nil {
-		return or("tlp", "", err)
-	}
+// ruleTable compares the rule of Zhang et al. with the default one.
+func ruleTable(sweep, theirs *bench.Report) *table {
 	s := &ratios{}
 	for i := range theirs.Cases {
 		if c := find(sweep, theirs.Cases[i].Workload); c != nil {
 			s.add(c.Workload, micros(&theirs.Cases[i], "batchgemm")/micros(c, "f32"))
 		}
 	}
-	return s.spread(), nil
+	t := newTable("batches", "rule zhang2025, Eq. 4, over least predicted time")
+	t.row("all", s.spread())
+	return t
 }
 
 // best is the least time of the forced plans that keep wants, or 0.
@@ -288,13 +247,9 @@ func slower(r *bench.Report, keep func(*bench.Forced) bool) *ratios {
 	return s
 }
 
-// Threads is Fig. 3 and Tables 2 and 3: tiles computed by different numbers of
+// threadTable is Fig. 3 and Tables 2 and 3: tiles computed by different numbers of
 // threads, each tile for a whole batch.
-func (files results) Threads() (string, error) {
-	r, err := files.report("threads")
-	if err != nil {
-		return or("threads", "", err)
-	}
+func threadTable(r *bench.Report) *table {
 	t := newTable("tile", "threads", "outputs a thread", "Table 3", "slower than the best tile of the batch")
 	row := func(name, threads, outputs, theirs string, keep func(planner.Tile) bool) {
 		s := slower(r, func(f *bench.Forced) bool {
@@ -321,21 +276,17 @@ func (files results) Threads() (string, error) {
 	}
 	row("best of Table 3 with", "128", "2–8", "yes", func(x planner.Tile) bool { return x.Zhang && x.Threads == 128 })
 	row("best of Table 3 with", "256", "8–16", "yes", func(x planner.Tile) bool { return x.Zhang && x.Threads == 256 })
-	return t.String(), nil
+	return t
 }
 
-// Schedules compares the schedules, each with its best tile, in a report of every
+// scheduleTable compares the schedules, each with its best tile, in a report of every
 // plan forced.
-func (files results) Schedules(name string) (string, error) {
-	r, err := files.report(name)
-	if err != nil {
-		return or(name, "", err)
-	}
+func scheduleTable(r *bench.Report) *table {
 	t := newTable("schedule", "slower than the best")
 	for _, schedule := range planner.Schedules() {
 		if s := slower(r, func(f *bench.Forced) bool { return f.Schedule == string(schedule) }); len(s.all) > 0 {
 			t.row(string(schedule), s.spread())
 		}
 	}
-	return t.String(), nil
+	return t
 }
