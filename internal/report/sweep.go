@@ -58,9 +58,9 @@ func (s *Sweep) WriteSVG(w io.Writer, dark bool) error {
 
 func (s *Sweep) figure() *figure {
 	const (
-		width, height = 440, 280 // so narrow that a phone shows its texts large enough
+		width, height = 400, 270 // so narrow that a phone shows its texts large enough
 		margin        = 6
-		names         = 100 // room for those of the methods
+		names         = 102 // room for those of the methods
 	)
 	return &figure{
 		wide: width,
