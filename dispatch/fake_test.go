@@ -27,7 +27,7 @@ type fake struct {
 
 func (f *fake) Name() string { return f.name }
 
-func (f *fake) Devices() ([]driver.Info, error) {
+func (f *fake) Devices(context.Context) ([]driver.Info, error) {
 	var infos []driver.Info
 	for i, software := range f.software {
 		infos = append(infos, driver.Info{Backend: f.name, Index: i, Name: fmt.Sprint(f.name, i), Software: software})

@@ -61,7 +61,9 @@ func TestGEMM(t *testing.T) {
 }
 
 func TestGEMMOnEveryBackend(t *testing.T) {
-	for _, l := range Devices() {
+	listings, err := Devices(t.Context())
+	require.NoError(t, err)
+	for _, l := range listings {
 		t.Run(l.Backend, func(t *testing.T) {
 			if l.Err != nil {
 				require.NotContains(t, os.Getenv(drivertest.RequireEnv), l.Backend)

@@ -46,7 +46,7 @@ func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*G
 	if s.device != nil {
 		return nil, fmt.Errorf("device %d: OpenAll opens all devices; Open opens one", *s.device)
 	}
-	return choose(drivers, s, func(d driver.Driver, indices []int, passed []Skip) (*Group, error) {
+	return choose(ctx, drivers, s, func(d driver.Driver, indices []int, passed []Skip) (*Group, error) {
 		g := &Group{turn: make(chan struct{}, 1)}
 		for _, i := range indices {
 			device, err := d.Open(ctx, i)

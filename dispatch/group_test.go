@@ -448,13 +448,13 @@ func TestGroupRemembersTheLastBatches(t *testing.T) {
 // batch on real hardware.
 type doubled struct{ driver.Driver }
 
-func (d doubled) Devices() ([]driver.Info, error) {
-	infos, err := d.Driver.Devices()
+func (d doubled) Devices(ctx context.Context) ([]driver.Info, error) {
+	infos, err := d.Driver.Devices(ctx)
 	return slices.Concat(infos, infos), err
 }
 
 func (d doubled) Open(ctx context.Context, index int) (driver.Device, error) {
-	infos, err := d.Driver.Devices()
+	infos, err := d.Driver.Devices(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -462,7 +462,9 @@ func (d doubled) Open(ctx context.Context, index int) (driver.Device, error) {
 }
 
 func TestGroupOnEveryBackend(t *testing.T) {
-	for i, l := range Devices() {
+	listings, err := Devices(t.Context())
+	require.NoError(t, err)
+	for i, l := range listings {
 		t.Run(l.Backend, func(t *testing.T) {
 			if l.Err != nil {
 				require.NotContains(t, os.Getenv(drivertest.RequireEnv), l.Backend)

@@ -65,14 +65,18 @@ type Listing struct {
 	Err     error
 }
 
-// Devices lists every backend, in the order in which Open tries them.
-func Devices() []Listing {
+// Devices lists every backend that comes with the package, in the order in which
+// Open tries them. It fails only when ctx ends.
+func Devices(ctx context.Context) ([]Listing, error) {
 	var all []Listing
 	for _, d := range backends {
-		infos, err := d.Devices()
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		infos, err := d.Devices(ctx)
 		all = append(all, Listing{d.Name(), infos, err})
 	}
-	return all
+	return all, ctx.Err()
 }
 
 // Open opens the best device. It tries the backends cuda, hip, webgpu and cpu in
@@ -96,7 +100,7 @@ func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Devi
 	if s.backend == "" && s.device != nil {
 		return nil, fmt.Errorf("device %d of which backend? Fix one by WithBackend or %s", *s.device, BackendEnv)
 	}
-	return choose(drivers, s, func(d driver.Driver, indices []int, passed []Skip) (*Device, error) {
+	return choose(ctx, drivers, s, func(d driver.Driver, indices []int, passed []Skip) (*Device, error) {
 		device, err := d.Open(ctx, indices[0])
 		if err != nil {
 			return nil, err
@@ -115,7 +119,7 @@ func selected(options []Option) selection {
 
 // choose starts the fixed backend, or the first that is available. start gets the
 // devices to open, of which there is one at least.
-func choose[T any](drivers []driver.Driver, s selection,
+func choose[T any](ctx context.Context, drivers []driver.Driver, s selection,
 	start func(d driver.Driver, indices []int, passed []Skip) (*T, error),
 ) (*T, error) {
 	fixed := s.backend != ""
@@ -126,7 +130,10 @@ func choose[T any](drivers []driver.Driver, s selection,
 		if fixed && d.Name() != s.backend {
 			continue
 		}
-		indices, err := s.usable(d, fixed || i == len(drivers)-1)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		indices, err := s.usable(ctx, d, fixed || i == len(drivers)-1)
 		var started *T
 		if err == nil {
 			started, err = start(d, indices, passed)
@@ -147,8 +154,8 @@ func choose[T any](drivers []driver.Driver, s selection,
 
 // usable lists the devices of a backend to open: the one asked for, or all real
 // GPUs, or, where there is none and software will do, whatever there is.
-func (s *selection) usable(d driver.Driver, software bool) ([]int, error) {
-	infos, err := d.Devices()
+func (s *selection) usable(ctx context.Context, d driver.Driver, software bool) ([]int, error) {
+	infos, err := d.Devices(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -79,8 +79,24 @@ func TestOpenNothingIsUnavailable(t *testing.T) {
 	require.EqualError(t, err, "no backend: cuda: unavailable: not in this build: a test; hip: unavailable: not in this build: a test")
 }
 
+// A context that has ended gives its error, and no backend is asked.
+func TestEndedContext(t *testing.T) {
+	t.Setenv(BackendEnv, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f := &fake{name: "cuda", devices: errBroken}
+	for name, call := range map[string]func() error{
+		"Devices": func() error { _, err := Devices(ctx); return err },
+		"Open":    func() error { _, err := open(ctx, []driver.Driver{f}, nil); return err },
+		"OpenAll": func() error { _, err := openAll(ctx, []driver.Driver{f}, nil); return err },
+	} {
+		require.Equal(t, context.Canceled, call(), name)
+	}
+}
+
 func TestDevices(t *testing.T) {
-	listings := Devices()
+	listings, err := Devices(t.Context())
+	require.NoError(t, err)
 	var names []string
 	for _, l := range listings {
 		names = append(names, l.Backend)

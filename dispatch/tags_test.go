@@ -13,7 +13,7 @@ import (
 // TestTags: a build without the backends for GPUs says so, and computes.
 func TestTags(t *testing.T) {
 	for _, backend := range backends[:len(backends)-1] {
-		_, err := backend.Devices()
+		_, err := backend.Devices(t.Context())
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 		require.EqualError(t, err, "unavailable: not in this build: built with the tag no"+backend.Name())
 		_, err = backend.Open(t.Context(), 0)

@@ -19,7 +19,7 @@ import (
 
 func TestDevices(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	infos, err := Driver().Devices()
+	infos, err := Driver().Devices(t.Context())
 	require.NoError(t, err)
 	for i, info := range infos {
 		t.Logf("%+v", info)

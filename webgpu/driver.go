@@ -26,7 +26,7 @@ func (webgpuDriver) Name() string { return "webgpu" }
 
 // Devices lists the adapters, GPUs before software. The list is made once per
 // process: drivers take up to a second to start.
-func (d webgpuDriver) Devices() ([]driver.Info, error) {
+func (d webgpuDriver) Devices(context.Context) ([]driver.Info, error) {
 	adapters := listAdapters()
 	if len(adapters) == 0 {
 		return nil, fmt.Errorf("%w: no adapter: is a %s driver installed?", driver.ErrUnavailable, graphicsAPI())
@@ -39,7 +39,7 @@ func (d webgpuDriver) Devices() ([]driver.Info, error) {
 }
 
 func (d webgpuDriver) Open(ctx context.Context, index int) (driver.Device, error) {
-	infos, err := d.Devices()
+	infos, err := d.Devices(ctx)
 	if err != nil {
 		return nil, err
 	}

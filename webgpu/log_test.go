@@ -21,7 +21,7 @@ func TestLogWithoutDriver(t *testing.T) {
 		if os.Getenv(inChild) == "logger" {
 			driver.SetLogger(slog.New(slog.NewTextHandler(os.Stdout, nil)))
 		}
-		_, err := Driver().Devices()
+		_, err := Driver().Devices(t.Context())
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 		return
 	}

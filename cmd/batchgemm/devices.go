@@ -60,7 +60,11 @@ those that tune measured.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l := listing{}
-			for _, b := range dispatch.Devices() {
+			backends, err := dispatch.Devices(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, b := range backends {
 				entry := backendListing{Backend: b.Backend, Devices: []deviceListing{}}
 				for _, info := range b.Devices {
 					entry.Devices = append(entry.Devices, listDevice(info))

@@ -25,8 +25,8 @@ func (t *target) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.backend, "backend", "", "cuda, hip, webgpu or cpu (default: $"+dispatch.BackendEnv+", else the best)")
 	cmd.Flags().IntVar(&t.index, "device-index", 0, "device of the backend, see batchgemm devices")
 	complete(cmd, "backend", func() (names []string) {
-		for _, l := range dispatch.Devices() {
-			names = append(names, l.Backend)
+		for _, d := range dispatch.Backends() {
+			names = append(names, d.Name())
 		}
 		return names
 	})
@@ -48,7 +48,7 @@ func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device
 		options = append(options, dispatch.WithDevice(t.index))
 	}
 	device, err := dispatch.Open(ctx, options...)
-	if err != nil && fixed != "" && !exists(fixed, t.index) {
+	if err != nil && fixed != "" && !exists(ctx, fixed, t.index) {
 		return nil, usageError{err}
 	}
 	return device, err
@@ -56,8 +56,9 @@ func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device
 
 // exists reports whether there is such a backend and, unless the backend is
 // unavailable, such a device.
-func exists(backend string, index int) bool {
-	for _, l := range dispatch.Devices() {
+func exists(ctx context.Context, backend string, index int) bool {
+	all, _ := dispatch.Devices(ctx)
+	for _, l := range all {
 		if l.Backend == backend {
 			return l.Err != nil || index >= 0 && index < len(l.Devices)
 		}

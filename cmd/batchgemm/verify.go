@@ -82,7 +82,11 @@ func (t *target) places(cmd *cobra.Command, compute planner.Compute) ([]check, e
 		return []check{{Backend: info.Backend, Index: info.Index, Device: info.Name, Compute: compute}}, device.Close()
 	}
 	var places []check
-	for _, l := range dispatch.Devices() {
+	backends, err := dispatch.Devices(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range backends {
 		if l.Err != nil {
 			places = append(places, check{Backend: l.Backend, Skipped: l.Err.Error()})
 		}

@@ -37,9 +37,10 @@ type Driver interface {
 	// Name is the word of BATCHGEMM_BACKEND and of option WithBackend.
 	Name() string
 	// Devices lists what Open accepts, best first. It fails with an error that
-	// wraps ErrUnavailable and says why when there is none.
-	Devices() ([]Info, error)
-	// Open opens Devices()[index].
+	// wraps ErrUnavailable and says why when there is none. A ctx that ends may end
+	// the search; dispatch passes none that has ended.
+	Devices(ctx context.Context) ([]Info, error)
+	// Open opens the device of that index in the list.
 	Open(ctx context.Context, index int) (Device, error)
 }
 

@@ -17,5 +17,5 @@ type missing struct {
 }
 
 func (m missing) Name() string                              { return m.name }
-func (m missing) Devices() ([]Info, error)                  { return nil, m.err }
+func (m missing) Devices(context.Context) ([]Info, error)   { return nil, m.err }
 func (m missing) Open(context.Context, int) (Device, error) { return nil, m.err }

@@ -9,7 +9,7 @@ import (
 func TestMissingSaysWhy(t *testing.T) {
 	d := Missing("cuda", "needs cgo")
 	require.Equal(t, "cuda", d.Name())
-	_, err := d.Devices()
+	_, err := d.Devices(t.Context())
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.ErrorContains(t, err, "not in this build")
 	require.ErrorContains(t, err, "needs cgo")

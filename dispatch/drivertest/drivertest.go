@@ -80,14 +80,15 @@ func Open(t *testing.T, d driver.Driver) driver.Device {
 }
 
 func open(d driver.Driver) (driver.Device, error) {
-	infos, err := d.Devices()
+	ctx := context.Background()
+	infos, err := d.Devices(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(infos) == 0 {
 		return nil, errors.New("neither a device nor an error from Devices")
 	}
-	return d.Open(context.Background(), 0)
+	return d.Open(ctx, 0)
 }
 
 func required(name string) bool {

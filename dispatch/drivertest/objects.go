@@ -210,7 +210,7 @@ func (s *suite) testCancelled(t *testing.T) {
 }
 
 func (s *suite) testOpen(t *testing.T) {
-	infos, err := s.driver.Devices()
+	infos, err := s.driver.Devices(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, s.device.Info(), infos[0])
 	for i, info := range infos {

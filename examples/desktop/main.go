@@ -35,7 +35,11 @@ func main() {
 }
 
 func run(ctx context.Context, backend string, index, frames int) error {
-	for _, l := range dispatch.Devices() {
+	backends, err := dispatch.Devices(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range backends {
 		if l.Err != nil {
 			fmt.Printf("%-7s %v\n", l.Backend, l.Err)
 		}

@@ -18,7 +18,7 @@ type backend struct{}
 
 func (backend) Name() string { return name }
 
-func (backend) Devices() ([]driver.Info, error) { return []driver.Info{info()}, nil }
+func (backend) Devices(context.Context) ([]driver.Info, error) { return []driver.Info{info()}, nil }
 
 func (backend) Open(ctx context.Context, index int) (driver.Device, error) {
 	if index != 0 {

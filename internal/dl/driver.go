@@ -33,7 +33,7 @@ type gpu struct {
 }
 
 // Devices lists the GPUs in the library's order.
-func (b *backend) Devices() ([]driver.Info, error) {
+func (b *backend) Devices(context.Context) ([]driver.Info, error) {
 	_, gpus, err := b.list()
 	infos := make([]driver.Info, len(gpus))
 	for i := range gpus {

@@ -56,7 +56,9 @@ func TestSoak(t *testing.T) {
 		t.Skipf("%s is not a time such as 10m: %v", Env, err)
 	}
 	var found []string
-	for _, l := range dispatch.Devices() {
+	backends, err := dispatch.Devices(t.Context())
+	require.NoError(t, err)
+	for _, l := range backends {
 		fixed := os.Getenv(dispatch.BackendEnv)
 		switch {
 		case fixed != "" && fixed != l.Backend:

@@ -51,7 +51,7 @@ func TestFake(t *testing.T) {
 	})
 	t.Run("several", func(t *testing.T) {
 		t.Setenv("FAKE_COUNT", "3")
-		infos, err := f.Driver.Devices()
+		infos, err := f.Driver.Devices(t.Context())
 		require.NoError(t, err)
 		require.Len(t, infos, 3)
 		for i, info := range infos {
@@ -91,7 +91,7 @@ func TestUnavailable(t *testing.T) {
 
 // The first library that works is taken.
 func TestLoadTriesPaths(t *testing.T) {
-	infos, err := dltest.At(vendor, "libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS"), buildFake(t)).Devices()
+	infos, err := dltest.At(vendor, "libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS"), buildFake(t)).Devices(t.Context())
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
 }

@@ -56,7 +56,7 @@ func TestFake(t *testing.T) {
 		t.Run(c.arch, func(t *testing.T) {
 			t.Setenv("FAKEHIP_ARCH", c.arch)
 			t.Setenv("FAKEHIP_NAME", c.name)
-			infos, err := f.Driver.Devices()
+			infos, err := f.Driver.Devices(t.Context())
 			require.NoError(t, err)
 			require.Len(t, infos, 1)
 			require.Contains(t, infos[0].Name, c.name+" (gfx")
@@ -122,7 +122,7 @@ func TestUnavailable(t *testing.T) {
 // ROCm 5 has other properties and does not tell a stream's device.
 func TestROCm5(t *testing.T) {
 	d := dltest.At(vendor, "libnone.so.6", library(t, false, "-DHIP_5"))
-	infos, err := d.Devices()
+	infos, err := d.Devices(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "AMD Instinct MI210 (gfx90a)", infos[0].Name)
 	opened := drivertest.Open(t, d).(driver.Wrapper)
@@ -138,7 +138,7 @@ func TestROCm5(t *testing.T) {
 func TestDevices(t *testing.T) {
 	t.Setenv("FAKEHIP_NAME", "")
 	t.Setenv("FAKE_COUNT", "2")
-	infos, err := dltest.At(vendor, library(t, false)).Devices()
+	infos, err := dltest.At(vendor, library(t, false)).Devices(t.Context())
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
 	require.Equal(t, "AMD GPU (gfx90a)", infos[1].Name)
@@ -148,7 +148,7 @@ func TestDevices(t *testing.T) {
 
 // Where AMD's own library is installed and no GPU, it says so and nothing breaks.
 func TestRealLibraryWithoutGPU(t *testing.T) {
-	_, err := Driver().Devices()
+	_, err := Driver().Devices(t.Context())
 	if err == nil {
 		t.Skip("there is a GPU")
 	}

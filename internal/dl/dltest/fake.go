@@ -49,7 +49,7 @@ func New(t testing.TB, v dl.Vendor, path string) *Fake {
 		return gpu, err
 	}
 	f.Driver = dl.Driver(&f.vendor)
-	_, err := f.Driver.Devices()
+	_, err := f.Driver.Devices(t.Context())
 	require.NoError(t, err)
 	f.behaves(t)
 	return f

@@ -31,7 +31,7 @@ func Unavailable(t *testing.T, v dl.Vendor, reasons []Reason) {
 				t.Setenv(key, value)
 			}
 			d := At(v, c.Paths...)
-			_, err := d.Devices()
+			_, err := d.Devices(t.Context())
 			require.ErrorIs(t, err, driver.ErrUnavailable)
 			require.ErrorContains(t, err, c.Message)
 			_, err = d.Open(t.Context(), 0)
