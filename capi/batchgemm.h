@@ -65,14 +65,14 @@ uint32_t bg_abi_version(void);
 typedef int32_t bg_status;
 enum {
 	BG_OK = 0,
-	BG_ERR_INVALID = 1,       /* an argument is wrong; the text names it, and the problem */
+	BG_ERR_INVALID = 1,       /* an argument is wrong, or objects do not go together; the text names it, and the problem */
 	BG_ERR_HANDLE = 2,        /* a handle is unknown, closed, or of another kind */
 	BG_ERR_UNAVAILABLE = 3,   /* the backend cannot run here */
 	BG_ERR_OUT_OF_MEMORY = 4, /* of device or host; earlier results are intact, and the device is usable */
 	BG_ERR_DEVICE_LOST = 5,   /* the device failed, and so will every later call on it */
 	BG_ERR_TIMEOUT = 6,       /* the time limit was reached */
 	BG_ERR_FORKED = 7,        /* the process is a child of fork() */
-	BG_ERR_FAILED = 8,        /* objects that do not go together, or a failure of the driver */
+	BG_ERR_FAILED = 8,        /* the driver failed, or the backend cannot do this */
 	BG_ERR_INTERNAL = 9       /* a mistake of this library */
 };
 

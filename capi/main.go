@@ -84,10 +84,7 @@ func goPlanNew(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, cou
 				return nil, err
 			}
 			p, err := d.Plan(batch, o)
-			if err != nil {
-				return nil, invalid("%w", err) // planning depends on its arguments alone
-			}
-			return plan{p}, nil
+			return notNil(plan{p}, err)
 		})
 	})
 }
@@ -130,9 +127,6 @@ func goBufferNew(mask *C.sigset_t, device C.bg_device, count C.int64_t, out *C.b
 			if err != nil {
 				return nil, err
 			}
-			if count < 0 {
-				return nil, invalid("count %d is negative", count)
-			}
 			return notNil(d.NewBuffer(int(count)))
 		})
 	})
@@ -145,9 +139,6 @@ func goBufferWrap(mask *C.sigset_t, device C.bg_device, address C.uintptr_t, cou
 			d, err := find[*dispatch.Device](device)
 			if err != nil {
 				return nil, err
-			}
-			if count < 1 {
-				return nil, invalid("count %d: there must be one element", count)
 			}
 			return notNil(d.Wrap(uintptr(address), int(count)))
 		})
@@ -179,10 +170,6 @@ func transfer(method func(*dispatch.Buffer, context.Context, int, []float32) err
 	host, err := floats(name, data, count)
 	if err != nil {
 		return err
-	}
-	// Not left to dispatch, so that the status says whose mistake it is.
-	if n := b.Len(); offset < 0 || int(offset) > n || len(host) > n-int(offset) {
-		return invalid("%d elements from %d on, in a buffer of %d", len(host), offset, n)
 	}
 	ctx, cancel, err := limit(timeout)
 	if err != nil {

@@ -11,11 +11,9 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/planner"
 )
 
 var (
-	errInvalid  = errors.New("invalid argument")
 	errHandle   = errors.New("invalid handle")
 	errInternal = errors.New("internal error")
 )
@@ -30,7 +28,7 @@ type marked struct {
 func (m marked) Unwrap() []error { return []error{m.error, m.kind} }
 
 func invalid(format string, args ...any) error {
-	return marked{fmt.Errorf(format, args...), errInvalid}
+	return marked{fmt.Errorf(format, args...), dispatch.ErrInvalid}
 }
 
 // statuses gives the errors that have a status of their own, in the order in which
@@ -40,7 +38,7 @@ var statuses = []struct {
 	status C.bg_status
 }{
 	{errInternal, C.BG_ERR_INTERNAL},
-	{errInvalid, C.BG_ERR_INVALID},
+	{dispatch.ErrInvalid, C.BG_ERR_INVALID},
 	{errHandle, C.BG_ERR_HANDLE},
 	{dispatch.ErrDeviceLost, C.BG_ERR_DEVICE_LOST},
 	{dispatch.ErrOutOfMemory, C.BG_ERR_OUT_OF_MEMORY},
@@ -54,10 +52,6 @@ func statusOf(err error) C.bg_status {
 		if errors.Is(err, s.kind) {
 			return s.status
 		}
-	}
-	var problem *planner.ProblemError
-	if errors.As(err, &problem) {
-		return C.BG_ERR_INVALID
 	}
 	return C.BG_ERR_FAILED
 }

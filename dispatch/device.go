@@ -2,12 +2,13 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -79,10 +80,10 @@ func (d *Device) Plan(b planner.Batch, o planner.Options) (*planner.Plan, error)
 // arrays uploaded, workspace allocated. The plan must not change afterwards.
 func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error) {
 	if p == nil {
-		return nil, errors.New("prepare: the plan is nil")
+		return nil, invalid.Errorf("prepare: the plan is nil")
 	}
 	if p.Device != d.info.Planner {
-		return nil, fmt.Errorf("prepare: the plan is for device %s, not for %s", p.Device.Name, d.info.Planner.Name)
+		return nil, invalid.Errorf("prepare: the plan is for device %s, not for %s", p.Device.Name, d.info.Planner.Name)
 	}
 	if err := d.acquire(); err != nil {
 		return nil, err
@@ -95,10 +96,16 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error)
 	return newProgram(d, made, p), nil
 }
 
+// maxElements is how many float32 addresses can reach.
+const maxElements = math.MaxInt / 4
+
 // NewBuffer allocates n float32, contents undefined.
 func (d *Device) NewBuffer(n int) (*Buffer, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("buffer of %d elements: negative size", n)
+		return nil, invalid.Errorf("buffer of %d elements: negative size", n)
+	}
+	if n > maxElements {
+		return nil, fmt.Errorf("buffer of %d elements: %w: addresses do not reach so far", n, ErrOutOfMemory)
 	}
 	if err := d.acquire(); err != nil {
 		return nil, err
@@ -161,7 +168,7 @@ func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []f
 	call func(driver.Buffer, context.Context, int, []float32) error,
 ) error {
 	if offset < 0 || offset > b.n || len(data) > b.n-offset {
-		return fmt.Errorf("%s: %d elements from %d on, in a buffer of %d", what, len(data), offset, b.n)
+		return invalid.Errorf("%s: %d elements from %d on, in a buffer of %d", what, len(data), offset, b.n)
 	}
 	if err := b.device.acquire(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -44,7 +45,7 @@ func OpenAll(ctx context.Context, options ...Option) (*Group, error) {
 func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*Group, error) {
 	s := selected(options)
 	if s.device != nil {
-		return nil, fmt.Errorf("device %d: OpenAll opens all devices; Open opens one", *s.device)
+		return nil, invalid.Errorf("device %d: OpenAll opens all devices; Open opens one", *s.device)
 	}
 	return choose(ctx, drivers, s, func(d driver.Driver, indices []int, passed []Skip) (*Group, error) {
 		g := &Group{turn: make(chan struct{}, 1)}

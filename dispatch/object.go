@@ -1,8 +1,9 @@
 package dispatch
 
 import (
-	"fmt"
 	"sync"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 // object is the life of a buffer or a program. Calls hold it while they use it,
@@ -25,7 +26,7 @@ type object struct {
 // hold fails when the object is closed or not of device d.
 func (o *object) hold(d *Device) error {
 	if o.device != d {
-		return fmt.Errorf("belongs to another device")
+		return invalid.Errorf("belongs to another device")
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

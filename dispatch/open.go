@@ -8,13 +8,18 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 // BackendEnv names the environment variable that fixes the backend.
 const BackendEnv = "BATCHGEMM_BACKEND"
 
-// Errors that calls wrap; see package driver.
+// Errors that calls wrap, to be told apart by errors.Is.
 var (
+	// ErrInvalid: an argument is wrong, and the caller can correct it. Nothing was done.
+	// Where it is a problem of a batch, the error is a *planner.ProblemError too.
+	ErrInvalid = invalid.Err
+	// The others are those of package driver.
 	ErrUnavailable = driver.ErrUnavailable
 	ErrOutOfMemory = driver.ErrOutOfMemory
 	ErrDeviceLost  = driver.ErrDeviceLost
@@ -98,7 +103,7 @@ func Open(ctx context.Context, options ...Option) (*Device, error) {
 func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Device, error) {
 	s := selected(options)
 	if s.backend == "" && s.device != nil {
-		return nil, fmt.Errorf("device %d of which backend? Fix one by WithBackend or %s", *s.device, BackendEnv)
+		return nil, invalid.Errorf("device %d of which backend? Fix one by WithBackend or %s", *s.device, BackendEnv)
 	}
 	return choose(ctx, drivers, s, func(d driver.Driver, indices []int, passed []Skip) (*Device, error) {
 		device, err := d.Open(ctx, indices[0])
@@ -147,7 +152,7 @@ func choose[T any](ctx context.Context, drivers []driver.Driver, s selection,
 		passed = append(passed, Skip{d.Name(), err})
 	}
 	if fixed {
-		return nil, fmt.Errorf("unknown backend %q (known: %s)", s.backend, strings.Join(known, ", "))
+		return nil, invalid.Errorf("unknown backend %q (known: %s)", s.backend, strings.Join(known, ", "))
 	}
 	return nil, fmt.Errorf("no backend: %w", &passedOver{passed})
 }
@@ -161,7 +166,7 @@ func (s *selection) usable(ctx context.Context, d driver.Driver, software bool) 
 	}
 	if s.device != nil {
 		if i := *s.device; i < 0 || i >= len(infos) {
-			return nil, fmt.Errorf("no device %d (there are %d)", i, len(infos))
+			return nil, invalid.Errorf("no device %d (there are %d)", i, len(infos))
 		}
 		return []int{*s.device}, nil
 	}

@@ -2,11 +2,11 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -96,7 +96,7 @@ func (d *Device) end(s *submission) {
 
 func (s *submission) add(d *Device, r *Run) error {
 	if r.Program == nil {
-		return errors.New("the program is nil")
+		return invalid.Errorf("the program is nil")
 	}
 	if err := s.hold(d, "program", r.Program.object); err != nil {
 		return err
@@ -108,17 +108,17 @@ func (s *submission) add(d *Device, r *Run) error {
 		need   int
 	}{{"A", r.A, plan.ExtentA}, {"B", r.B, plan.ExtentB}, {"C", r.C, plan.ExtentC}} {
 		if arg.buffer == nil {
-			return fmt.Errorf("%s is nil", arg.name)
+			return invalid.Errorf("%s is nil", arg.name)
 		}
 		if err := s.hold(d, arg.name, arg.buffer.object); err != nil {
 			return err
 		}
 		if arg.buffer.n < arg.need {
-			return fmt.Errorf("%s has %d elements, the plan needs %d", arg.name, arg.buffer.n, arg.need)
+			return invalid.Errorf("%s has %d elements, the plan needs %d", arg.name, arg.buffer.n, arg.need)
 		}
 	}
 	if r.C == r.A || r.C == r.B {
-		return errors.New("buffer C is also A or B")
+		return invalid.Errorf("buffer C is also A or B")
 	}
 	s.runs = append(s.runs, driver.Run{Program: r.Program.driver, A: r.A.driver, B: r.B.driver, C: r.C.driver})
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 // OnStream opens the GPU again, as a device whose work goes to a stream of the
@@ -32,6 +33,12 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 // allocated, 16-byte aligned, and frees after the buffer is closed. Kernels may
 // read the line of 16 bytes that holds the last element whole.
 func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) {
+	if n < 1 {
+		return nil, invalid.Errorf("wrap %d elements: there must be one", n)
+	}
+	if n > maxElements {
+		return nil, invalid.Errorf("wrap %d elements: addresses do not reach so far", n)
+	}
 	w, err := d.wrapper()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 // scratch is memory that Build reuses. Only the model of the device lives on
@@ -41,7 +43,7 @@ type group struct {
 func New(d *Device, b Batch, o Options) (*Plan, error) {
 	p := new(Plan)
 	if err := p.Build(d, b, o); err != nil {
-		return nil, err
+		return nil, invalid.Errorf("%w", err) // planning depends on its arguments alone
 	}
 	return p, nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 // Matrix places one row-major operand in its buffer. Element (i, j) of the
@@ -158,6 +160,9 @@ type ProblemError struct {
 func (e *ProblemError) Error() string {
 	return fmt.Sprintf("problem %d: %s %s", e.Index, e.Arg, e.Reason)
 }
+
+// Unwrap returns what errors of arguments wrap.
+func (e *ProblemError) Unwrap() error { return invalid.Err }
 
 func problemError(i int, arg, format string, args ...any) error {
 	return &ProblemError{Index: i, Arg: arg, Reason: fmt.Sprintf(format, args...)}

@@ -48,22 +48,10 @@ func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device
 		options = append(options, dispatch.WithDevice(t.index))
 	}
 	device, err := dispatch.Open(ctx, options...)
-	if err != nil && fixed != "" && !exists(ctx, fixed, t.index) {
+	if errors.Is(err, dispatch.ErrInvalid) {
 		return nil, usageError{err}
 	}
 	return device, err
-}
-
-// exists reports whether there is such a backend and, unless the backend is
-// unavailable, such a device.
-func exists(ctx context.Context, backend string, index int) bool {
-	all, _ := dispatch.Devices(ctx)
-	for _, l := range all {
-		if l.Backend == backend {
-			return l.Err != nil || index >= 0 && index < len(l.Devices)
-		}
-	}
-	return false
 }
 
 // planFlags are the options of the planner.

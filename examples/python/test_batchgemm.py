@@ -89,7 +89,7 @@ class Test(unittest.TestCase):
         cases = {
             "problem 0: lda 0 < row length 2": ("invalid", lambda: self.device.gemm([problem(1, 1, 2, lda=0)], x, x, x)),
             "unknown tile": ("invalid", lambda: self.device.plan([], tile="huge")),
-            "unknown backend": ("failed", lambda: batchgemm.open("metal")),
+            "unknown backend": ("invalid", lambda: batchgemm.open("metal")),
             "closed": ("handle", lambda: closed.close()),
         }
         closed = self.device.buffer(1)

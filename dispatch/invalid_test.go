@@ -1,0 +1,99 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Whatever a caller can correct wraps ErrInvalid, and nothing else does.
+func TestErrInvalid(t *testing.T) {
+	ctx := t.Context()
+	d, inner := openFake(t)
+	other, _ := openFake(t)
+	batch := small(t)
+	wrong := planner.Batch{{M: -1}}
+	overlap := append(small(t), batch...)
+	p, foreign := program(t, d, batch), program(t, other, batch)
+	a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
+	short := buffer(t, d, 3)
+	full := []float32{1, 2, 3, 4}
+	h200, err := planner.LookupDevice("h200")
+	require.NoError(t, err)
+	elsewhere, err := planner.New(h200, batch, planner.Options{})
+	require.NoError(t, err)
+	wrapping := newDevice(&sharing{fakeDevice: inner}, nil)
+	gone := buffer(t, d, 4)
+	require.NoError(t, gone.Close())
+	closed, _ := openFake(t)
+	require.NoError(t, closed.Close())
+
+	drivers := []driver.Driver{&fake{name: "cuda", software: []bool{false}}}
+	start := func(options ...Option) error { return openBoth(ctx, drivers, options...) }
+	plan := func(b planner.Batch, o planner.Options) error { _, err := d.Plan(b, o); return err }
+	one := func(_ any, err error) error { return err }
+	for name, err := range map[string]error{
+		"unknown backend":        start(WithBackend("metal")),
+		"no such device":         one(open(ctx, drivers, []Option{WithBackend("cuda"), WithDevice(1)})),
+		"negative device":        one(open(ctx, drivers, []Option{WithBackend("cuda"), WithDevice(-1)})),
+		"device without backend": one(open(ctx, drivers, []Option{WithDevice(0)})),
+		"device of all":          one(openAll(ctx, drivers, []Option{WithBackend("cuda"), WithDevice(0)})),
+		"batch":                  plan(wrong, planner.Options{}),
+		"overlap":                plan(overlap, planner.Options{}),
+		"tile":                   plan(batch, planner.Options{Tile: "huge"}),
+		"rule":                   plan(batch, planner.Options{Rule: "luck"}),
+		"schedule":               plan(batch, planner.Options{Schedule: "luck"}),
+		"compute":                plan(batch, planner.Options{Compute: "f64"}),
+		"nil plan":               one(d.Prepare(ctx, nil)),
+		"plan of another device": one(d.Prepare(ctx, elsewhere)),
+		"negative buffer":        one(d.NewBuffer(-1)),
+		"wrapped nothing":        one(wrapping.Wrap(64, 0)),
+		"wrapped too much":       one(wrapping.Wrap(64, math.MaxInt/4+1)),
+		"offset":                 a.Write(ctx, -1, full),
+		"offset alone":           a.Write(ctx, 5, nil),
+		"range":                  a.Read(ctx, 1, full),
+		"far":                    a.Read(ctx, math.MaxInt, full),
+		"nil program":            d.Run(ctx, Run{nil, a, b, c}),
+		"foreign program":        d.Run(ctx, Run{foreign, a, b, c}),
+		"nil buffer":             p.Run(ctx, a, nil, c),
+		"foreign buffer":         p.Run(ctx, buffer(t, other, 4), b, c),
+		"short buffer":           p.Run(ctx, a, short, c),
+		"C is A":                 p.Run(ctx, c, b, c),
+		"Time":                   one(d.Time(ctx, Run{p, c, b, c})),
+		"GEMM: batch":            d.GEMM(ctx, wrong, full, full, full),
+		"GEMM: short":            d.GEMM(ctx, batch, full, full[:3], full),
+	} {
+		require.ErrorIs(t, err, ErrInvalid, name)
+		for _, k := range []error{ErrUnavailable, ErrOutOfMemory, ErrDeviceLost, ErrClosed, context.Canceled} {
+			require.NotErrorIs(t, err, k, name)
+		}
+	}
+	var problem *planner.ProblemError
+	require.ErrorAs(t, plan(wrong, planner.Options{}), &problem)
+
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	for want, err := range map[error]error{
+		ErrClosed:        errors.Join(p.Run(ctx, gone, b, c), gone.Write(ctx, 0, full), closed.Wait(ctx)),
+		ErrOutOfMemory:   one(d.NewBuffer(math.MaxInt/4 + 1)),
+		ErrUnavailable:   openBoth(ctx, []driver.Driver{driver.Missing("cuda", "a test")}),
+		context.Canceled: errors.Join(d.GEMM(cancelled, batch, full, full, full), a.Write(cancelled, 0, full)),
+		errBroken:        openBoth(ctx, []driver.Driver{&fake{name: "cuda", devices: errBroken}}),
+	} {
+		require.ErrorIs(t, err, want)
+		require.NotErrorIs(t, err, ErrInvalid)
+	}
+}
+
+// openBoth is Open and OpenAll, both of which fail.
+func openBoth(ctx context.Context, drivers []driver.Driver, options ...Option) error {
+	_, one := open(ctx, drivers, options)
+	_, all := openAll(ctx, drivers, options)
+	return errors.Join(one, all)
+}
