@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -125,14 +126,14 @@ func TestGEMMCancelledAtWork(t *testing.T) {
 			long := Run{program(t, d, batch), buffer(t, d, side*side), buffer(t, d, side*side), buffer(t, d, side*side)}
 			ctx, cancel := context.WithCancel(t.Context())
 			occupy := func() error { // for seconds, which Close does not wait for
-				f.submit = nil
+				f.OnSubmit = nil
 				time.AfterFunc(10*time.Millisecond, cancel)
 				return d.Run(t.Context(), slices.Repeat([]Run{long}, 1000)...)
 			}
 			if name == "upload" {
 				require.NoError(t, occupy())
 			} else {
-				f.submit = occupy
+				f.OnSubmit = occupy
 			}
 			a, c := []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
 			require.ErrorIs(t, d.GEMM(ctx, small(t), a, a, c), context.Canceled)
@@ -173,7 +174,7 @@ func TestResultsAreWrittenWhole(t *testing.T) {
 		require.Zero(t, wrong, "try %d: %v", try, err)
 		require.NoError(t, err)
 	}
-	require.Greater(t, int(f.prepared.Load()), 10, "in parts, which lanes write")
+	require.Greater(t, int(f.Prepared.Load()), 10, "in parts, which lanes write")
 }
 
 // waitForChange returns when an element of any part of c is not 0 any more. It races
@@ -193,27 +194,27 @@ func waitForChange(c []float32, over *atomic.Bool) {
 // Whatever becomes of a call, the devices of a group are free behind it.
 func TestGroupGEMMLetsGo(t *testing.T) {
 	fail := func() error { return errBroken }
-	for name, prepare := range map[string]func(t *testing.T, g *Group, fakes []*fakeDevice, k *task) context.Context{
-		"success": func(t *testing.T, _ *Group, _ []*fakeDevice, _ *task) context.Context { return t.Context() },
-		"one device": func(t *testing.T, _ *Group, _ []*fakeDevice, k *task) context.Context {
+	for name, prepare := range map[string]func(t *testing.T, g *Group, fakes []*fakedriver.Device, k *task) context.Context{
+		"success": func(t *testing.T, _ *Group, _ []*fakedriver.Device, _ *task) context.Context { return t.Context() },
+		"one device": func(t *testing.T, _ *Group, _ []*fakedriver.Device, k *task) context.Context {
 			*k = random(t, 1, 3, 20)
 			return t.Context()
 		},
-		"bad batch": func(t *testing.T, _ *Group, _ []*fakeDevice, k *task) context.Context {
+		"bad batch": func(t *testing.T, _ *Group, _ []*fakedriver.Device, k *task) context.Context {
 			k.batch[7].M = -1
 			return t.Context()
 		},
-		"cancelled": func(*testing.T, *Group, []*fakeDevice, *task) context.Context { return newCutoff(0) },
-		"later":     func(*testing.T, *Group, []*fakeDevice, *task) context.Context { return newCutoff(8) },
-		"prepare": func(t *testing.T, _ *Group, fakes []*fakeDevice, _ *task) context.Context {
-			fakes[1].prepare = fail
+		"cancelled": func(*testing.T, *Group, []*fakedriver.Device, *task) context.Context { return newCutoff(0) },
+		"later":     func(*testing.T, *Group, []*fakedriver.Device, *task) context.Context { return newCutoff(8) },
+		"prepare": func(t *testing.T, _ *Group, fakes []*fakedriver.Device, _ *task) context.Context {
+			fakes[1].OnPrepare = fail
 			return t.Context()
 		},
-		"submit": func(t *testing.T, _ *Group, fakes []*fakeDevice, _ *task) context.Context {
-			fakes[1].submit = fail
+		"submit": func(t *testing.T, _ *Group, fakes []*fakedriver.Device, _ *task) context.Context {
+			fakes[1].OnSubmit = fail
 			return t.Context()
 		},
-		"a device is closed": func(t *testing.T, g *Group, _ []*fakeDevice, _ *task) context.Context {
+		"a device is closed": func(t *testing.T, g *Group, _ []*fakedriver.Device, _ *task) context.Context {
 			require.NoError(t, g.devices[1].Close())
 			return t.Context()
 		},

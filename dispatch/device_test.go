@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -9,19 +10,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
+var errBroken = errors.New("broken")
+
 // openFake opens a device of the fake backend.
-func openFake(t *testing.T) (*Device, *fakeDevice) {
+func openFake(t *testing.T) (*Device, *fakedriver.Device) {
 	t.Helper()
-	t.Setenv(BackendEnv, "")
-	f := &fake{name: "fake", software: []bool{false}}
-	d, err := open(context.Background(), []driver.Driver{f}, nil)
+	f := fakedriver.New(t)
+	d, err := Open(context.Background(), WithDriver(f))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	return d, f.device
+	return d, f.Last()
 }
 
 // small is C = A*B of sizes 2x2x2 with A = 1 2 3 4.
@@ -146,7 +148,7 @@ func TestClosedDevice(t *testing.T) {
 	p, b := program(t, d, batch), buffer(t, d, 4)
 	require.NoError(t, d.Close())
 	require.NoError(t, d.Close())
-	require.EqualValues(t, 1, f.closes.Load())
+	require.EqualValues(t, 1, f.Closes.Load())
 	for name, call := range map[string]func() error{
 		"NewBuffer": func() error { _, err := d.NewBuffer(1); return err },
 		"Prepare":   func() error { _, err := d.Prepare(ctx, p.Plan()); return err },
@@ -192,6 +194,6 @@ func TestCloseDuringCalls(t *testing.T) {
 			}
 		}
 	}
-	require.Zero(t, f.buffers.Load(), "every buffer was freed once")
-	require.Zero(t, f.programs.Load(), "every program was freed once")
+	require.Zero(t, f.Buffers.Load(), "every buffer was freed once")
+	require.Zero(t, f.Programs.Load(), "every program was freed once")
 }

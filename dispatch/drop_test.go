@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
 )
 
 // logged is what the package logs during a test.
@@ -84,30 +84,30 @@ func TestDroppedObjectsAreClosed(t *testing.T) {
 	}
 	kept, closed := buffer(t, d, 5), buffer(t, d, 6)
 	require.NoError(t, closed.Close())
-	collect(t, func() bool { return f.buffers.Load() == 1 && f.programs.Load() == 0 })
+	collect(t, func() bool { return f.Buffers.Load() == 1 && f.Programs.Load() == 0 })
 	require.NoError(t, kept.Write(t.Context(), 0, make([]float32, 5)))
 	require.Equal(t, 3*rounds, log.count(`level=WARN msg="dropped without Close; closed now" backend=fake device=fake0 object=buffer size=4`))
 	require.Equal(t, rounds, log.count("object=program size=1"))
 	require.Len(t, log.lines(), 4*rounds, "what is in use or was closed is not logged")
-	require.Zero(t, f.closes.Load())
+	require.Zero(t, f.Closes.Load())
 }
 
 //go:noinline
-func openAndUse(t *testing.T) *fakeDevice {
-	f := &fake{name: "fake", software: []bool{false}}
-	d, err := open(t.Context(), []driver.Driver{f}, nil)
+func openAndUse(t *testing.T) *fakedriver.Device {
+	f := fakedriver.New(t)
+	d, err := Open(t.Context(), WithDriver(f))
 	require.NoError(t, err)
 	use(t, d)
 	batch := small(t)
 	require.NoError(t, d.GEMM(t.Context(), batch, make([]float32, 4), make([]float32, 4), make([]float32, 4)))
-	return f.device
+	return f.Last()
 }
 
 func TestDroppedDeviceIsClosed(t *testing.T) {
 	t.Setenv(BackendEnv, "")
 	log := captureLog(t)
 	f := openAndUse(t)
-	collect(t, func() bool { return f.closes.Load() == 1 })
+	collect(t, func() bool { return f.Closes.Load() == 1 })
 	require.Equal(t, 1, log.count("object=device"))
 	lines := log.lines()
 	require.Len(t, lines, 5)
@@ -115,11 +115,11 @@ func TestDroppedDeviceIsClosed(t *testing.T) {
 }
 
 //go:noinline
-func openAndKeep(t *testing.T) (*Buffer, *fakeDevice) {
-	f := &fake{name: "fake", software: []bool{false}}
-	d, err := open(t.Context(), []driver.Driver{f}, nil)
+func openAndKeep(t *testing.T) (*Buffer, *fakedriver.Device) {
+	f := fakedriver.New(t)
+	d, err := Open(t.Context(), WithDriver(f))
 	require.NoError(t, err)
-	return buffer(t, d, 1), f.device
+	return buffer(t, d, 1), f.Last()
 }
 
 // A device is in use as long as one of its buffers is. Closing it closes that.
@@ -128,13 +128,13 @@ func TestBufferKeepsItsDevice(t *testing.T) {
 	log := captureLog(t)
 	b, f := openAndKeep(t)
 	collect(t, nil)
-	require.Zero(t, f.closes.Load())
+	require.Zero(t, f.Closes.Load())
 	require.NoError(t, b.Write(t.Context(), 0, []float32{1}))
 	require.NoError(t, b.device.Close())
 	buffer, device := weak.Make(b), weak.Make(b.device)
 	collect(t, func() bool { return buffer.Value() == nil && device.Value() == nil })
 	collect(t, nil)
-	require.EqualValues(t, 1, f.closes.Load(), "what was closed is not closed again")
+	require.EqualValues(t, 1, f.Closes.Load(), "what was closed is not closed again")
 	require.Equal(t, []string{""}, log.lines())
 }
 
@@ -142,7 +142,7 @@ func TestBufferKeepsItsDevice(t *testing.T) {
 func TestDroppedDuringCall(t *testing.T) {
 	d, f := openFake(t)
 	started, end := make(chan struct{}), make(chan struct{})
-	f.submit = func() error {
+	f.OnSubmit = func() error {
 		close(started)
 		<-end
 		return nil
@@ -154,11 +154,11 @@ func TestDroppedDuringCall(t *testing.T) {
 	}()
 	<-started
 	collect(t, nil)
-	require.EqualValues(t, 3, f.buffers.Load())
-	require.EqualValues(t, 1, f.programs.Load())
+	require.EqualValues(t, 3, f.Buffers.Load())
+	require.EqualValues(t, 1, f.Programs.Load())
 	close(end)
 	require.NoError(t, <-failed)
-	collect(t, func() bool { return f.buffers.Load() == 0 && f.programs.Load() == 0 })
+	collect(t, func() bool { return f.Buffers.Load() == 0 && f.Programs.Load() == 0 })
 }
 
 // A device that takes its time to close holds up nobody else.
@@ -166,16 +166,16 @@ func TestDroppedDeviceThatHangs(t *testing.T) {
 	t.Setenv(BackendEnv, "")
 	hung := openAndUse(t)
 	end := make(chan struct{})
-	hung.closing = func() { <-end }
-	collect(t, func() bool { return hung.closes.Load() == 1 })
+	hung.OnClose = func() { <-end }
+	collect(t, func() bool { return hung.Closes.Load() == 1 })
 	other := openAndUse(t)
-	collect(t, func() bool { return other.closes.Load() == 1 })
+	collect(t, func() bool { return other.Closes.Load() == 1 })
 	close(end)
 }
 
 //go:noinline
-func useStream(t *testing.T, s *sharing) {
-	d := newDevice(s, nil)
+func useStream(t *testing.T) (first, stream *fakedriver.Device) {
+	d, s := openSharing(t)
 	other, err := d.OnStream(7)
 	require.NoError(t, err)
 	view, err := other.Wrap(64, 4)
@@ -183,18 +183,19 @@ func useStream(t *testing.T, s *sharing) {
 	p := program(t, other, small(t))
 	require.NoError(t, p.Run(t.Context(), view, buffer(t, other, 4), buffer(t, other, 4)))
 	require.NoError(t, d.Close())
+	return s.Device, other.driver.(*sharing).Device
 }
 
 // A graph that the caller captured may still launch a program of a device on a
 // stream, whose stream may be gone: what was dropped stays, but for views.
 func TestDroppedOnStream(t *testing.T) {
 	log := captureLog(t)
-	_, inner := openFake(t)
-	useStream(t, &sharing{fakeDevice: inner})
+	first, stream := useStream(t)
 	collect(t, func() bool { return log.count("object=device") == 1 })
-	require.EqualValues(t, 1, inner.closes.Load(), "by d.Close alone")
-	require.EqualValues(t, 2, inner.buffers.Load())
-	require.EqualValues(t, 1, inner.programs.Load())
+	require.EqualValues(t, 1, first.Closes.Load())
+	require.Zero(t, stream.Closes.Load())
+	require.EqualValues(t, 2, stream.Buffers.Load())
+	require.EqualValues(t, 1, stream.Programs.Load())
 	require.Equal(t, 1, log.count("closed now"))
 	require.Equal(t, 4, log.count("dropped without Close; left open, since graphs of its stream may use it"))
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 // failNth makes one of all calls of some devices fail, after n that succeed, and
 // returns what tells whether there was such a call.
-func failNth(fakes []*fakeDevice, n int) (hit func() bool) {
+func failNth(fakes []*fakedriver.Device, n int) (hit func() bool) {
 	left := new(atomic.Int64)
 	left.Store(int64(n))
 	call := func() error {
@@ -24,7 +25,7 @@ func failNth(fakes []*fakeDevice, n int) (hit func() bool) {
 		return nil
 	}
 	for _, f := range fakes {
-		f.submit, f.read, f.write, f.prepare, f.alloc = call, call, call, call, call
+		f.OnSubmit, f.OnRead, f.OnWrite, f.OnPrepare, f.OnAlloc = call, call, call, call, call
 	}
 	return func() bool { return left.Load() < 0 }
 }
@@ -73,10 +74,10 @@ func TestEveryCallFails(t *testing.T) {
 }
 
 // held counts the programs and buffers that are open.
-func held(fakes []*fakeDevice) (programs, buffers int32) {
+func held(fakes []*fakedriver.Device) (programs, buffers int32) {
 	for _, f := range fakes {
-		programs += f.programs.Load()
-		buffers += f.buffers.Load()
+		programs += f.Programs.Load()
+		buffers += f.Buffers.Load()
 	}
 	return programs, buffers
 }

@@ -56,8 +56,8 @@ func TestGEMM(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	require.EqualValues(t, 5, f.prepared.Load())
-	require.EqualValues(t, 3, f.buffers.Load())
+	require.EqualValues(t, 5, f.Prepared.Load())
+	require.EqualValues(t, 3, f.Buffers.Load())
 }
 
 func TestGEMMOnEveryBackend(t *testing.T) {
@@ -136,11 +136,11 @@ func TestGEMMUploadsCOnlyForBeta(t *testing.T) {
 	batch := small(t)
 	a, c := []float32{1, 2, 3, 4}, []float32{1, 1, 1, 1}
 	require.NoError(t, d.GEMM(ctx, batch, a, a, c))
-	require.EqualValues(t, 2, f.writes.Load())
+	require.EqualValues(t, 2, f.Writes.Load())
 	require.Equal(t, []float32{7, 10, 15, 22}, c)
 	batch[0].Beta = -1
 	require.NoError(t, d.GEMM(ctx, batch, a, a, c))
-	require.EqualValues(t, 5, f.writes.Load())
+	require.EqualValues(t, 5, f.Writes.Load())
 	require.Equal(t, []float32{0, 0, 0, 0}, c)
 }
 
@@ -156,23 +156,23 @@ func TestGEMMFailureLeavesC(t *testing.T) {
 			fail := func() error { return errBroken }
 			switch name {
 			case "submit":
-				f.submit = fail
+				f.OnSubmit = fail
 			case "read":
-				f.read = fail
+				f.OnRead = fail
 			case "cancel before":
 				cancel()
 				want = context.Canceled
 			case "cancel in submit": // the cpu backend stops before its first worker
-				f.submit = func() error { cancel(); return nil }
+				f.OnSubmit = func() error { cancel(); return nil }
 				want = context.Canceled
 			case "cancel in read":
-				f.read = func() error { cancel(); return ctx.Err() }
+				f.OnRead = func() error { cancel(); return ctx.Err() }
 				want = context.Canceled
 			}
 			got := slices.Clone(c)
 			require.ErrorIs(t, d.GEMM(ctx, batch, a, a, got), want)
 			require.Equal(t, c, got)
-			f.submit, f.read = nil, nil
+			f.OnSubmit, f.OnRead = nil, nil
 			require.NoError(t, d.GEMM(context.Background(), batch, a, a, got))
 			require.Equal(t, []float32{7, 10, 15, 22}, got, "the device works on")
 		})
@@ -193,13 +193,13 @@ func TestGEMMRemembersTheLastBatches(t *testing.T) {
 		run(alpha)
 		run(1) // stays the most recent but one
 	}
-	require.EqualValues(t, maxPrograms+1, f.prepared.Load())
-	require.EqualValues(t, maxPrograms, f.programs.Load())
+	require.EqualValues(t, maxPrograms+1, f.Prepared.Load())
+	require.EqualValues(t, maxPrograms, f.Programs.Load())
 	run(3)
-	require.EqualValues(t, maxPrograms+1, f.prepared.Load())
+	require.EqualValues(t, maxPrograms+1, f.Prepared.Load())
 	run(2) // the least recent was dropped
-	require.EqualValues(t, maxPrograms+2, f.prepared.Load())
-	require.EqualValues(t, maxPrograms, f.programs.Load())
+	require.EqualValues(t, maxPrograms+2, f.Prepared.Load())
+	require.EqualValues(t, maxPrograms, f.Programs.Load())
 }
 
 func TestGEMMFreesLargeBuffers(t *testing.T) {
@@ -211,7 +211,7 @@ func TestGEMMFreesLargeBuffers(t *testing.T) {
 	a[maxKept] = 3
 	require.NoError(t, d.GEMM(ctx, batch, a, a, c))
 	require.Equal(t, []float32{9}, c)
-	require.EqualValues(t, 1, f.buffers.Load(), "only C is kept")
+	require.EqualValues(t, 1, f.Buffers.Load(), "only C is kept")
 }
 
 func TestGEMMConcurrent(t *testing.T) {
@@ -245,7 +245,7 @@ func TestGEMMWaitingCanBeCancelled(t *testing.T) {
 	batch := small(t)
 	a := []float32{1, 2, 3, 4}
 	entered, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	f.submit = func() error { close(entered); <-leave; return nil }
+	f.OnSubmit = func() error { close(entered); <-leave; return nil }
 	go func() { done <- d.GEMM(context.Background(), batch, a, a, make([]float32, 4)) }()
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
@@ -279,7 +279,7 @@ func TestGEMMCheckCanBeCancelled(t *testing.T) {
 	}
 	c := []float32{298: 1}
 	require.ErrorIs(t, d.GEMM(&endsAfter{t.Context(), 1}, batch, nil, nil, c), context.Canceled)
-	require.EqualValues(t, 0, f.prepared.Load())
+	require.EqualValues(t, 0, f.Prepared.Load())
 	require.Equal(t, []float32{298: 1}, c)
 	require.NoError(t, d.GEMM(t.Context(), batch, nil, nil, c))
 	require.Equal(t, make([]float32, 299), c)

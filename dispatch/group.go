@@ -43,11 +43,14 @@ func OpenAll(ctx context.Context, options ...Option) (*Group, error) {
 }
 
 func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*Group, error) {
-	s := selected(options)
+	s, err := selected(drivers, options)
+	if err != nil {
+		return nil, err
+	}
 	if s.device != nil {
 		return nil, invalid.Errorf("device %d: OpenAll opens all devices; Open opens one", *s.device)
 	}
-	return choose(ctx, drivers, s, func(d driver.Driver, indices []int, passed []Skip) (*Group, error) {
+	return choose(ctx, s, func(d driver.Driver, indices []int, passed []Skip) (*Group, error) {
 		g := &Group{turn: make(chan struct{}, 1)}
 		for _, i := range indices {
 			device, err := d.Open(ctx, i)

@@ -16,28 +16,25 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// openFakes opens n devices of the fake backend as a group.
-func openFakes(t *testing.T, n int) (*Group, []*fakeDevice) {
+// openFakes opens n devices of the fake backend as a group. They are so slow that the
+// batches of the tests are large.
+func openFakes(t *testing.T, n int) (*Group, []*fakedriver.Device) {
+	return openFast(t, n, 0.001)
+}
+
+func openFast(t *testing.T, n int, tflops float64) (*Group, []*fakedriver.Device) {
 	t.Helper()
-	t.Setenv(BackendEnv, "")
-	f := &fake{name: "fake", software: make([]bool, n)}
-	g, err := openAll(context.Background(), []driver.Driver{f}, nil)
+	f := &fakedriver.Driver{TB: t, Backend: "fake", Software: make([]bool, n), TFLOPS: tflops}
+	g, err := OpenAll(context.Background(), WithDriver(f))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close()) })
 	require.Len(t, g.Devices(), n)
-	setSpeed(g, f.opened, 0.001) // so slow that the batches of the tests are large
-	return g, f.opened
-}
-
-func setSpeed(g *Group, fakes []*fakeDevice, tflops float64) {
-	for i, f := range fakes {
-		f.info.Planner.TFLOPS = tflops
-		g.devices[i].info = f.info
-	}
+	return g, f.Opened
 }
 
 // Where no device is idle, callers wait for one each, not all for the same.
@@ -130,19 +127,19 @@ func TestOpenAll(t *testing.T) {
 		passed  []string
 		failure string
 	}{
-		{name: "all GPUs of the first", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false, false}}, &fake{name: "hip", software: []bool{false}}},
+		{name: "all GPUs of the first", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false, false}}, &fakedriver.Driver{TB: t, Backend: "hip", Software: []bool{false}}},
 			devices: []string{"cuda0", "cuda1"}},
-		{name: "no software beside GPUs", drivers: []driver.Driver{&fake{name: "webgpu", software: []bool{false, true, false}}}, env: "webgpu",
+		{name: "no software beside GPUs", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Software: []bool{false, true, false}}}, env: "webgpu",
 			devices: []string{"webgpu0", "webgpu2"}},
-		{name: "software where asked for", drivers: []driver.Driver{&fake{name: "webgpu", software: []bool{true, true}}, &fake{name: "cpu", software: []bool{true}}},
+		{name: "software where asked for", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Software: []bool{true, true}}, &fakedriver.Driver{TB: t, Backend: "cpu", Software: []bool{true}}},
 			options: []Option{WithBackend("webgpu")}, devices: []string{"webgpu0", "webgpu1"}},
-		{name: "fallback", drivers: []driver.Driver{driver.Missing("cuda", "a test"), &fake{name: "cpu", software: []bool{true}}},
+		{name: "fallback", drivers: []driver.Driver{driver.Missing("cuda", "a test"), &fakedriver.Driver{TB: t, Backend: "cpu", Software: []bool{true}}},
 			devices: []string{"cpu0"}, passed: []string{"cuda: unavailable: not in this build: a test"}},
-		{name: "one device in use", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false, false}, openIndex: map[int]error{0: unavailable}}},
+		{name: "one device in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false, false}, OpenErrs: map[int]error{0: unavailable}}},
 			devices: []string{"cuda1"}, passed: []string{"cuda: device 0: unavailable: in use"}},
-		{name: "all in use", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false, false}, open: unavailable}},
+		{name: "all in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false, false}, OpenErr: unavailable}},
 			failure: "no backend: cuda: device 0: unavailable: in use"},
-		{name: "broken device", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false, false}, openIndex: map[int]error{1: errBroken}}},
+		{name: "broken device", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false, false}, OpenErrs: map[int]error{1: errBroken}}},
 			failure: "cuda: device 1: broken"},
 		{name: "unknown", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, env: "metal", failure: `unknown backend "metal" (known: cuda)`},
 		{name: "device", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, options: []Option{one}, failure: "device 0: OpenAll opens all devices; Open opens one"},
@@ -153,9 +150,9 @@ func TestOpenAll(t *testing.T) {
 			if c.failure != "" {
 				require.EqualError(t, err, c.failure)
 				for _, d := range c.drivers {
-					if f, ok := d.(*fake); ok {
-						for _, opened := range f.opened {
-							require.EqualValues(t, 1, opened.closes.Load(), "what was open is closed")
+					if f, ok := d.(*fakedriver.Driver); ok {
+						for _, opened := range f.Opened {
+							require.EqualValues(t, 1, opened.Closes.Load(), "what was open is closed")
 						}
 					}
 				}
@@ -187,8 +184,8 @@ func TestGroupGEMM(t *testing.T) {
 				}
 			}
 			for _, f := range fakes {
-				require.EqualValues(t, 4, f.prepared.Load())
-				require.EqualValues(t, 3, f.buffers.Load())
+				require.EqualValues(t, 4, f.Prepared.Load())
+				require.EqualValues(t, 3, f.Buffers.Load())
 			}
 		})
 	}
@@ -215,15 +212,14 @@ func TestGroupSplits(t *testing.T) {
 	var written int64
 	for i := range shares {
 		require.InEpsilon(t, sum(shares)/3, shares[i], 0.1)
-		written += fakes[i].written.Load()
-		require.Less(t, fakes[i].written.Load(), int64(len(k.a)+len(k.b))*4/10)
+		written += fakes[i].Written.Load()
+		require.Less(t, fakes[i].Written.Load(), int64(len(k.a)+len(k.b))*4/10)
 	}
 	require.InEpsilon(t, len(k.a)+len(k.b), written, 0.03, "nothing travels twice")
 }
 
 func TestGroupSmallBatchesStayTogether(t *testing.T) {
-	g, fakes := openFakes(t, 2)
-	setSpeed(g, fakes, 60) // that of a GPU: copies count most
+	g, fakes := openFast(t, 2, 60) // as a GPU: copies count most
 	const k, n = 3000, 2000
 	shared := planner.Batch{} // little data beside the B of all problems
 	for i := range 4 {
@@ -237,9 +233,9 @@ func TestGroupSmallBatchesStayTogether(t *testing.T) {
 		"shared B":    {shared, make([]float32, 4*k), make([]float32, k*n), make([]float32, 4*n)},
 	} {
 		require.NoError(t, k.gemm(t.Context(), g), name)
-		require.Zero(t, fakes[1].prepared.Load(), name)
+		require.Zero(t, fakes[1].Prepared.Load(), name)
 	}
-	require.EqualValues(t, 3, fakes[0].prepared.Load())
+	require.EqualValues(t, 3, fakes[0].Prepared.Load())
 }
 
 // Small batches run on different devices at the same time.
@@ -247,7 +243,7 @@ func TestGroupSmallBatchesSideBySide(t *testing.T) {
 	g, fakes := openFakes(t, 2)
 	inside, leave := make(chan struct{}), make(chan struct{})
 	for _, f := range fakes {
-		f.submit = func() error { inside <- struct{}{}; <-leave; return nil }
+		f.OnSubmit = func() error { inside <- struct{}{}; <-leave; return nil }
 	}
 	done := make(chan error, 3)
 	for seed := range uint64(3) {
@@ -281,7 +277,7 @@ func TestGroupRefuses(t *testing.T) {
 	require.NoError(t, k.gemm(t.Context(), g))
 	k.a = k.a[:len(k.a)-100]
 	require.ErrorContains(t, k.gemm(t.Context(), g), "A needs elements", "also where the batch is remembered")
-	require.EqualValues(t, 1, fakes[0].prepared.Load())
+	require.EqualValues(t, 1, fakes[0].Prepared.Load())
 }
 
 func TestGroupFailureLeavesC(t *testing.T) {
@@ -295,20 +291,20 @@ func TestGroupFailureLeavesC(t *testing.T) {
 			fail := func() error { return errBroken }
 			switch name {
 			case "submit":
-				f.submit = fail
+				f.OnSubmit = fail
 			case "read":
-				f.read = fail
+				f.OnRead = fail
 			case "prepare":
-				f.prepare = fail
+				f.OnPrepare = fail
 			case "out of memory":
-				f.alloc, want = func() error { return ErrOutOfMemory }, ErrOutOfMemory
+				f.OnAlloc, want = func() error { return ErrOutOfMemory }, ErrOutOfMemory
 			case "cancel before":
 				cancel()
 				want = context.Canceled
 			case "cancel in submit":
-				f.submit, want = func() error { cancel(); return nil }, context.Canceled
+				f.OnSubmit, want = func() error { cancel(); return nil }, context.Canceled
 			case "cancel in read":
-				f.read, want = func() error { cancel(); return nil }, context.Canceled
+				f.OnRead, want = func() error { cancel(); return nil }, context.Canceled
 			}
 			err := k.gemm(ctx, g)
 			require.ErrorIs(t, err, want)
@@ -316,7 +312,7 @@ func TestGroupFailureLeavesC(t *testing.T) {
 			if !strings.Contains(name, "cancel") {
 				require.ErrorContains(t, err, "device 1 (fake1): ")
 			}
-			f.submit, f.read, f.prepare, f.alloc = nil, nil, nil, nil
+			f.OnSubmit, f.OnRead, f.OnPrepare, f.OnAlloc = nil, nil, nil, nil
 			require.NoError(t, k.gemm(t.Context(), g), "the group works on")
 		})
 	}
@@ -327,7 +323,7 @@ func TestGroupWaitingAndClosing(t *testing.T) {
 	g, fakes := openFakes(t, 2)
 	k := random(t, 1, 60, 90)
 	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	fakes[1].submit = func() error { close(inside); <-leave; return nil }
+	fakes[1].OnSubmit = func() error { close(inside); <-leave; return nil }
 	go func() { done <- k.gemm(context.Background(), g) }()
 	<-inside
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -403,10 +399,10 @@ func TestLargeBatchInParts(t *testing.T) {
 		}
 		for _, f := range fakes {
 			parts := (len(k.a) + len(k.b)) / devices / partSize
-			require.InDelta(t, parts, f.prepared.Load(), 2)
-			require.LessOrEqual(t, f.buffers.Load(), int32(3*lanes))
+			require.InDelta(t, parts, f.Prepared.Load(), 2)
+			require.LessOrEqual(t, f.Buffers.Load(), int32(3*lanes))
 			// A part is little more than partSize; buffers are powers of two.
-			require.Less(t, f.most.Load(), int64(3*partSize*lanes))
+			require.Less(t, f.Most.Load(), int64(3*partSize*lanes))
 		}
 		for _, h := range g.split.hosts {
 			for i := range h.lanes {
@@ -417,7 +413,7 @@ func TestLargeBatchInParts(t *testing.T) {
 		calls := 0
 		var mu sync.Mutex
 		last := fakes[devices-1]
-		last.read = func() error {
+		last.OnRead = func() error {
 			mu.Lock()
 			defer mu.Unlock()
 			if calls++; calls == 3 {
@@ -439,8 +435,8 @@ func TestGroupRemembersTheLastBatches(t *testing.T) {
 		require.NoError(t, k.gemm(t.Context(), g))
 	}
 	for _, f := range fakes {
-		require.EqualValues(t, maxPrograms+2, f.prepared.Load())
-		require.EqualValues(t, maxPrograms, f.programs.Load())
+		require.EqualValues(t, maxPrograms+2, f.Prepared.Load())
+		require.EqualValues(t, maxPrograms, f.Programs.Load())
 	}
 }
 
@@ -470,7 +466,7 @@ func TestGroupOnEveryBackend(t *testing.T) {
 				require.NotContains(t, os.Getenv(drivertest.RequireEnv), l.Backend)
 				t.Skip(l.Err)
 			}
-			g, err := openAll(t.Context(), []driver.Driver{doubled{backends[i]}}, []Option{WithBackend(l.Backend)})
+			g, err := OpenAll(t.Context(), WithDriver(doubled{backends[i]}))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, g.Close()) }()
 			k := random(t, 5, 100, 128)

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 // Whatever a caller can correct wraps ErrInvalid, and nothing else does.
 func TestErrInvalid(t *testing.T) {
 	ctx := t.Context()
-	d, inner := openFake(t)
+	d, _ := openFake(t)
 	other, _ := openFake(t)
 	batch := small(t)
 	wrong := planner.Batch{{M: -1}}
@@ -28,13 +29,14 @@ func TestErrInvalid(t *testing.T) {
 	require.NoError(t, err)
 	elsewhere, err := planner.New(h200, batch, planner.Options{})
 	require.NoError(t, err)
-	wrapping := newDevice(&sharing{fakeDevice: inner}, nil)
+	wrapping, _ := openSharing(t)
+	defer wrapping.Close()
 	gone := buffer(t, d, 4)
 	require.NoError(t, gone.Close())
 	closed, _ := openFake(t)
 	require.NoError(t, closed.Close())
 
-	drivers := []driver.Driver{&fake{name: "cuda", software: []bool{false}}}
+	drivers := []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false}}}
 	start := func(options ...Option) error { return openBoth(ctx, drivers, options...) }
 	plan := func(b planner.Batch, o planner.Options) error { _, err := d.Plan(b, o); return err }
 	one := func(_ any, err error) error { return err }
@@ -84,7 +86,7 @@ func TestErrInvalid(t *testing.T) {
 		ErrOutOfMemory:   one(d.NewBuffer(math.MaxInt/4 + 1)),
 		ErrUnavailable:   openBoth(ctx, []driver.Driver{driver.Missing("cuda", "a test")}),
 		context.Canceled: errors.Join(d.GEMM(cancelled, batch, full, full, full), a.Write(cancelled, 0, full)),
-		errBroken:        openBoth(ctx, []driver.Driver{&fake{name: "cuda", devices: errBroken}}),
+		errBroken:        openBoth(ctx, []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}}),
 	} {
 		require.ErrorIs(t, err, want)
 		require.NotErrorIs(t, err, ErrInvalid)

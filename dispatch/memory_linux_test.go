@@ -24,7 +24,7 @@ func TestGEMMMemoryIsLimited(t *testing.T) {
 		err = d.GEMM(t.Context(), batch, a, a, c)
 		require.ErrorIs(t, err, ErrOutOfMemory)
 		require.Regexp(t, "^memory for the results: out of memory: 747.7 MiB more are needed, RLIMIT_AS leaves ", err)
-		require.Zero(t, f.buffers.Load())
+		require.Zero(t, f.Buffers.Load())
 		require.NoError(t, d.GEMM(t.Context(), small(t), a, a, c), "the device works on")
 	})
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,8 +37,10 @@ type (
 type Option func(*selection)
 
 type selection struct {
-	backend string // "": the best
-	device  *int   // nil: the best
+	drivers []driver.Driver // to choose from
+	own     *driver.Driver  // of the caller; nil: none
+	backend string          // "": the best
+	device  *int            // nil: the best
 }
 
 // WithBackend fixes the backend: "cuda", "hip", "webgpu" or "cpu". It overrides
@@ -50,7 +53,14 @@ func WithBackend(name string) Option {
 	}
 }
 
-// WithDevice chooses among the devices of a fixed backend, by Info.Index.
+// WithDriver opens devices of a driver of the caller's own, such as one that wraps
+// one of Backends and fails on demand. It alone is tried: BATCHGEMM_BACKEND does not
+// apply, and WithBackend, if given too, must name it. Devices does not list it.
+func WithDriver(d driver.Driver) Option {
+	return func(s *selection) { s.own = &d }
+}
+
+// WithDevice chooses among the devices of a fixed backend or of a driver, by Info.Index.
 func WithDevice(index int) Option {
 	return func(s *selection) { s.device = &index }
 }
@@ -101,11 +111,14 @@ func Open(ctx context.Context, options ...Option) (*Device, error) {
 }
 
 func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Device, error) {
-	s := selected(options)
+	s, err := selected(drivers, options)
+	if err != nil {
+		return nil, err
+	}
 	if s.backend == "" && s.device != nil {
 		return nil, invalid.Errorf("device %d of which backend? Fix one by WithBackend or %s", *s.device, BackendEnv)
 	}
-	return choose(ctx, drivers, s, func(d driver.Driver, indices []int, passed []Skip) (*Device, error) {
+	return choose(ctx, s, func(d driver.Driver, indices []int, passed []Skip) (*Device, error) {
 		device, err := d.Open(ctx, indices[0])
 		if err != nil {
 			return nil, err
@@ -114,23 +127,32 @@ func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Devi
 	})
 }
 
-func selected(options []Option) selection {
-	s := selection{backend: os.Getenv(BackendEnv)}
+func selected(drivers []driver.Driver, options []Option) (*selection, error) {
+	s := &selection{drivers: drivers}
 	for _, o := range options {
-		o(&s)
+		o(s)
 	}
-	return s
+	switch {
+	case s.own == nil:
+		s.backend = cmp.Or(s.backend, os.Getenv(BackendEnv))
+	case *s.own == nil:
+		return nil, invalid.Errorf("WithDriver: the driver is nil")
+	default:
+		s.drivers = []driver.Driver{*s.own}
+		s.backend = cmp.Or(s.backend, (*s.own).Name())
+	}
+	return s, nil
 }
 
 // choose starts the fixed backend, or the first that is available. start gets the
 // devices to open, of which there is one at least.
-func choose[T any](ctx context.Context, drivers []driver.Driver, s selection,
+func choose[T any](ctx context.Context, s *selection,
 	start func(d driver.Driver, indices []int, passed []Skip) (*T, error),
 ) (*T, error) {
 	fixed := s.backend != ""
 	var passed []Skip
 	var known []string
-	for i, d := range drivers {
+	for i, d := range s.drivers {
 		known = append(known, d.Name())
 		if fixed && d.Name() != s.backend {
 			continue
@@ -138,7 +160,7 @@ func choose[T any](ctx context.Context, drivers []driver.Driver, s selection,
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		indices, err := s.usable(ctx, d, fixed || i == len(drivers)-1)
+		indices, err := s.usable(ctx, d, fixed || i == len(s.drivers)-1)
 		var started *T
 		if err == nil {
 			started, err = start(d, indices, passed)

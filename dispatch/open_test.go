@@ -2,20 +2,28 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
 )
 
 func TestOpen(t *testing.T) {
 	unavailable := fmt.Errorf("%w: no driver", driver.ErrUnavailable)
-	none := func(name string) driver.Driver { return &fake{name: name, devices: unavailable} }
-	gpu := func(name string) driver.Driver { return &fake{name: name, software: []bool{false, false}} }
-	software := func(name string) driver.Driver { return &fake{name: name, software: []bool{true}} }
-	two := &fake{name: "webgpu", software: []bool{true, false}}
+	none := func(name string) driver.Driver {
+		return &fakedriver.Driver{TB: t, Backend: name, DevicesErr: unavailable}
+	}
+	gpu := func(name string) driver.Driver {
+		return &fakedriver.Driver{TB: t, Backend: name, Software: []bool{false, false}}
+	}
+	software := func(name string) driver.Driver {
+		return &fakedriver.Driver{TB: t, Backend: name, Software: []bool{true}}
+	}
+	two := &fakedriver.Driver{TB: t, Backend: "webgpu", Software: []bool{true, false}}
 	cases := []struct {
 		name    string
 		drivers []driver.Driver
@@ -32,10 +40,10 @@ func TestOpen(t *testing.T) {
 		{name: "software adapter", drivers: []driver.Driver{software("webgpu"), software("cpu")}, backend: "cpu",
 			passed: []string{"webgpu: unavailable: no GPU, only software adapters, which BATCHGEMM_BACKEND=webgpu takes"}},
 		{name: "GPU behind a software adapter", drivers: []driver.Driver{two, software("cpu")}, backend: "webgpu", device: 1},
-		{name: "cannot open", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false}, open: unavailable}, software("cpu")}, backend: "cpu",
+		{name: "cannot open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false}, OpenErr: unavailable}, software("cpu")}, backend: "cpu",
 			passed: []string{"cuda: unavailable: no driver"}},
-		{name: "broken list", drivers: []driver.Driver{&fake{name: "cuda", devices: errBroken}, software("cpu")}, failure: "cuda: broken"},
-		{name: "broken open", drivers: []driver.Driver{&fake{name: "cuda", software: []bool{false}, open: errBroken}, software("cpu")}, failure: "cuda: broken"},
+		{name: "broken list", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}, software("cpu")}, failure: "cuda: broken"},
+		{name: "broken open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false}, OpenErr: errBroken}, software("cpu")}, failure: "cuda: broken"},
 		{name: "nothing", drivers: []driver.Driver{none("cuda"), none("cpu")},
 			failure: "no backend: cuda: unavailable: no driver; cpu: unavailable: no driver"},
 		{name: "option", drivers: []driver.Driver{gpu("cuda"), software("webgpu")}, options: []Option{WithBackend("webgpu")}, backend: "webgpu"},
@@ -79,12 +87,62 @@ func TestOpenNothingIsUnavailable(t *testing.T) {
 	require.EqualError(t, err, "no backend: cuda: unavailable: not in this build: a test; hip: unavailable: not in this build: a test")
 }
 
+// WithDriver is the only driver that is tried, whatever the environment names.
+func TestWithDriver(t *testing.T) {
+	unavailable := fmt.Errorf("%w: no driver", driver.ErrUnavailable)
+	two := func() *fakedriver.Driver {
+		return &fakedriver.Driver{TB: t, Backend: "own", Software: []bool{true, true}}
+	}
+	for _, c := range []struct {
+		name    string
+		driver  driver.Driver
+		env     string
+		options []Option
+		device  int
+		failure string
+		invalid bool
+	}{
+		{name: "alone", driver: two()},
+		{name: "environment", driver: two(), env: "webgpu"},
+		{name: "its name", driver: two(), env: "cpu", options: []Option{WithBackend("own")}},
+		{name: "no name", driver: two(), options: []Option{WithBackend("")}},
+		{name: "another name", driver: two(), options: []Option{WithBackend("cpu")}, failure: `unknown backend "cpu" (known: own)`, invalid: true},
+		{name: "device", driver: two(), options: []Option{WithDevice(1)}, device: 1},
+		{name: "no such device", driver: two(), options: []Option{WithDevice(2)}, failure: "own: no device 2 (there are 2)", invalid: true},
+		{name: "nil", failure: "WithDriver: the driver is nil", invalid: true},
+		{name: "unavailable", driver: &fakedriver.Driver{TB: t, Backend: "own", DevicesErr: unavailable}, failure: "own: unavailable: no driver"},
+		{name: "broken", driver: &fakedriver.Driver{TB: t, Backend: "own", Software: []bool{false}, OpenErr: errBroken}, failure: "own: broken"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(BackendEnv, c.env)
+			options := append(c.options, WithDriver(c.driver))
+			d, err := Open(t.Context(), options...)
+			if c.failure != "" {
+				require.EqualError(t, err, c.failure)
+				require.Equal(t, c.invalid, errors.Is(err, ErrInvalid))
+				return
+			}
+			require.NoError(t, err)
+			defer func() { require.NoError(t, d.Close()) }()
+			require.Equal(t, "own", d.Info().Backend)
+			require.Equal(t, c.device, d.Info().Index)
+			require.Empty(t, d.Passed())
+			if c.device == 0 {
+				g, err := OpenAll(t.Context(), options...)
+				require.NoError(t, err)
+				require.Len(t, g.Devices(), 2)
+				require.NoError(t, g.Close())
+			}
+		})
+	}
+}
+
 // A context that has ended gives its error, and no backend is asked.
 func TestEndedContext(t *testing.T) {
 	t.Setenv(BackendEnv, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f := &fake{name: "cuda", devices: errBroken}
+	f := &fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}
 	for name, call := range map[string]func() error{
 		"Devices": func() error { _, err := Devices(ctx); return err },
 		"Open":    func() error { _, err := open(ctx, []driver.Driver{f}, nil); return err },

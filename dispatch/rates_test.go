@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -17,9 +17,9 @@ import (
 func TestMeasuredRates(t *testing.T) {
 	t.Setenv(BackendEnv, "")
 	t.Setenv(ratefile.DirEnv, t.TempDir())
-	f := &fake{name: "fake", software: []bool{false}}
+	f := fakedriver.New(t)
 	openOne := func() *Device {
-		d, err := open(t.Context(), []driver.Driver{f}, nil)
+		d, err := Open(t.Context(), WithDriver(f))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		return d
@@ -51,18 +51,21 @@ func TestMeasuredRates(t *testing.T) {
 
 	a, b, c := make([]float32, 10000), make([]float32, 10000), make([]float32, 10000)
 	require.NoError(t, second.GEMM(t.Context(), batch, a, b, c))
-	require.Equal(t, fast, f.device.plan.Load().Choice[0])
+	require.Equal(t, fast, f.Last().Plan.Load().Choice[0])
 
-	group, err := openAll(t.Context(), []driver.Driver{f}, nil)
+	group, err := OpenAll(t.Context(), WithDriver(f))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, group.Close()) }()
 	require.Same(t, first.Info().Planner.Rates, group.Devices()[0].Info().Planner.Rates)
 
 	// The caller's stream comes later, when the file may be another.
-	shared := newDevice(&sharing{fakeDevice: f.device}, nil)
+	shared, err := Open(t.Context(), WithDriver(sharingDriver{f}))
+	require.NoError(t, err)
+	defer shared.Close()
 	require.NoError(t, os.WriteFile(file.Path, []byte("damaged"), 0o600))
 	stream, err := shared.OnStream(7)
 	require.NoError(t, err)
+	defer stream.Close()
 	require.Same(t, shared.Info().Planner.Rates, stream.Info().Planner.Rates)
 	require.Nil(t, openOne().Info().Planner.Rates, "a damaged file does not serve, and does not stop")
 }

@@ -1,22 +1,27 @@
 package dispatch
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
 )
 
 // sharing is a device whose streams are handles and whose memory is its own.
 type sharing struct {
-	*fakeDevice
+	*fakedriver.Device
+	driver sharingDriver
 	stream uintptr
 	ptr    uintptr
 }
 
 func (s *sharing) OnStream(stream uintptr) (driver.Device, error) {
-	return &sharing{fakeDevice: s.fakeDevice, stream: stream}, nil
+	d, err := s.driver.Open(context.Background(), 0)
+	d.(*sharing).stream = stream
+	return d, err
 }
 
 func (s *sharing) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
@@ -24,13 +29,26 @@ func (s *sharing) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
 	return s.Alloc(n)
 }
 
+type sharingDriver struct{ *fakedriver.Driver }
+
+func (s sharingDriver) Open(ctx context.Context, index int) (driver.Device, error) {
+	d, err := s.Driver.Open(ctx, index)
+	return &sharing{Device: d.(*fakedriver.Device), driver: s}, err
+}
+
+func openSharing(t *testing.T) (*Device, *sharing) {
+	t.Helper()
+	d, err := Open(t.Context(), WithDriver(sharingDriver{fakedriver.New(t)}))
+	require.NoError(t, err)
+	return d, d.driver.(*sharing)
+}
+
 func TestWrapper(t *testing.T) {
-	_, inner := openFake(t)
-	s := &sharing{fakeDevice: inner}
-	d := newDevice(s, nil)
+	d, s := openSharing(t)
 	other, err := d.OnStream(7)
 	require.NoError(t, err)
 	require.Equal(t, uintptr(7), other.driver.(*sharing).stream)
+	require.NoError(t, other.Close())
 
 	b, err := d.Wrap(64, 5)
 	require.NoError(t, err)

@@ -30,6 +30,7 @@ var allowed = map[string][]string{
 	"internal/hostmem":    {"dispatch/driver"},
 	"internal/reference":  {"planner", "internal/hostmem"},
 	"internal/cpu":        {"planner", "dispatch/driver", "internal/hostmem"},
+	"internal/fakedriver": {"planner", "dispatch/driver", "internal/cpu"}, // for tests
 	"internal/workload":   {"planner", "internal/hostmem", "internal/npz", "internal/atomicfile"},
 	"internal/npz":        {"internal/atomicfile"},
 	"internal/atomicfile": {},

@@ -1,0 +1,86 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// unplugged is a driver whose devices are lost after some submissions. All that it
+// does not override is the inner driver's.
+type unplugged struct {
+	driver.Driver
+	after int
+}
+
+func (u unplugged) Open(ctx context.Context, index int) (driver.Device, error) {
+	inner, err := u.Driver.Open(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	d := &unpluggedDevice{Device: inner}
+	d.left.Store(int64(u.after))
+	return d, nil
+}
+
+type unpluggedDevice struct {
+	driver.Device
+	left atomic.Int64
+}
+
+var errUnplugged = fmt.Errorf("%w: unplugged", driver.ErrDeviceLost)
+
+func (d *unpluggedDevice) Submit(ctx context.Context, runs []driver.Run) error {
+	if d.left.Add(-1) < 0 {
+		return errUnplugged
+	}
+	return d.Device.Submit(ctx, runs)
+}
+
+func (d *unpluggedDevice) Wait(ctx context.Context) error {
+	if d.left.Load() < 0 {
+		return errUnplugged
+	}
+	return d.Device.Wait(ctx)
+}
+
+// How a program behaves when its device is lost can be tested without losing one, by
+// a driver that wraps another.
+func ExampleWithDriver() {
+	ctx := context.Background()
+	backends := dispatch.Backends()
+	cpu := backends[len(backends)-1]
+	device, err := dispatch.Open(ctx, dispatch.WithDriver(unplugged{cpu, 2}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+
+	batch, err := planner.Pack(planner.GEMM(1, 1, 2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		c := make([]float32, 1)
+		err := device.GEMM(ctx, batch, []float32{1, 2}, []float32{3, 4}, c)
+		fmt.Println(c, err, errors.Is(err, dispatch.ErrDeviceLost))
+	}
+	// Output:
+	// [11] <nil> false
+	// [11] <nil> false
+	// [0] device lost: unplugged true
+}
+
+// A driver of a caller's own passes the suite of the backends.
+func TestOwnDriver(t *testing.T) {
+	backends := dispatch.Backends()
+	drivertest.Run(t, unplugged{backends[len(backends)-1], 1 << 40})
+}

@@ -1,0 +1,300 @@
+// Package fakedriver is a backend for tests. Its devices are real ones of another
+// backend, so that results are right, with counters and failures on demand, and they
+// hold callers to what package driver promises to backends.
+package fakedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/cpu"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Driver is the backend.
+type Driver struct {
+	TB       testing.TB    // fails when a promise is broken
+	Backend  string        // its name
+	Software []bool        // of each device
+	Inner    driver.Driver // whose first device all devices are; nil: the CPU
+	TFLOPS   float64       // that all devices claim; 0: what they have
+
+	DevicesErr error         // fails Devices
+	OpenErr    error         // fails Open
+	OpenErrs   map[int]error // fails Open of one device
+
+	Opened []*Device // in order
+}
+
+// New returns a driver of one device that is no software.
+func New(tb testing.TB) *Driver { return &Driver{TB: tb, Backend: "fake", Software: []bool{false}} }
+
+// Last returns the device that was opened last.
+func (f *Driver) Last() *Device { return f.Opened[len(f.Opened)-1] }
+
+func (f *Driver) Name() string { return f.Backend }
+
+func (f *Driver) Devices(context.Context) ([]driver.Info, error) {
+	var infos []driver.Info
+	for i, software := range f.Software {
+		infos = append(infos, driver.Info{Backend: f.Backend, Index: i, Name: fmt.Sprint(f.Backend, i), Software: software})
+	}
+	return infos, f.DevicesErr
+}
+
+func (f *Driver) Open(ctx context.Context, index int) (driver.Device, error) {
+	if f.OpenErr != nil {
+		return nil, f.OpenErr
+	}
+	if err := f.OpenErrs[index]; err != nil {
+		return nil, err
+	}
+	inner := f.Inner
+	if inner == nil {
+		inner = cpu.Driver()
+	}
+	opened, err := inner.Open(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	info := opened.Info()
+	info.Backend, info.Index, info.Name = f.Backend, index, fmt.Sprint(f.Backend, index)
+	if f.TFLOPS > 0 {
+		info.Planner.TFLOPS = f.TFLOPS
+	}
+	d := &Device{inner: opened, info: info, tb: f.TB}
+	d.use = use{device: d, name: "device"}
+	f.Opened = append(f.Opened, d)
+	return d, nil
+}
+
+// Device counts what is open. Its functions are called first in the methods of their
+// names, OnRead last; an error ends the method.
+type Device struct {
+	OnAlloc, OnPrepare, OnSubmit, OnWrite, OnRead func() error
+	OnClose                                       func()
+
+	Prepared          atomic.Int32                 // calls of Prepare
+	Plan              atomic.Pointer[planner.Plan] // of the last one
+	Writes            atomic.Int32                 // calls of Buffer.Write
+	Written           atomic.Int64                 // elements
+	Allocated, Most   atomic.Int64                 // elements of open buffers, now and at most
+	Programs, Buffers atomic.Int32                 // open
+	Closes            atomic.Int32
+
+	inner  driver.Device
+	info   driver.Info
+	use    use
+	tb     testing.TB
+	misuse atomic.Bool // from then on nothing reaches the inner device
+}
+
+func (d *Device) Info() driver.Info { return d.info }
+
+func (d *Device) Alloc(n int) (driver.Buffer, error) {
+	defer d.use.begin()()
+	if n < 1 || n > math.MaxInt/4 {
+		d.use.broken("Alloc of %d elements", n)
+	}
+	if err := d.call(d.OnAlloc); err != nil {
+		return nil, err
+	}
+	b, err := d.inner.Alloc(n)
+	if err != nil {
+		return nil, err
+	}
+	d.Buffers.Add(1)
+	d.Most.Store(max(d.Most.Load(), d.Allocated.Add(int64(n))))
+	return &buffer{inner: b, device: d, use: use{device: d, name: "buffer"}}, nil
+}
+
+func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, error) {
+	defer d.use.begin()()
+	if err := p.Batch.Check(math.MaxInt, math.MaxInt, math.MaxInt); err != nil || p.Device.Name != d.info.Planner.Name {
+		d.use.broken("Prepare of a plan for %s: %v", p.Device.Name, err)
+	}
+	if err := d.call(d.OnPrepare); err != nil {
+		return nil, err
+	}
+	made, err := d.inner.Prepare(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	d.Prepared.Add(1)
+	d.Plan.Store(p)
+	d.Programs.Add(1)
+	return &program{inner: made, plan: p, device: d, use: use{device: d, name: "program"}}, nil
+}
+
+func (d *Device) Submit(ctx context.Context, runs []driver.Run) error {
+	defer d.use.begin()()
+	inner, end := d.unwrap(runs)
+	defer end()
+	if err := d.call(d.OnSubmit); err != nil {
+		return err
+	}
+	return d.inner.Submit(ctx, inner)
+}
+
+func (d *Device) Wait(ctx context.Context) error {
+	defer d.use.begin()()
+	if err := d.call(nil); err != nil {
+		return err
+	}
+	return d.inner.Wait(ctx)
+}
+
+func (d *Device) Time(ctx context.Context, runs []driver.Run) (driver.Timing, error) {
+	defer d.use.begin()()
+	inner, end := d.unwrap(runs)
+	defer end()
+	if err := d.call(nil); err != nil {
+		return driver.Timing{}, err
+	}
+	return d.inner.Time(ctx, inner)
+}
+
+func (d *Device) Close() error {
+	d.Closes.Add(1)
+	if d.OnClose != nil {
+		d.OnClose()
+	}
+	d.use.close()
+	return d.inner.Close()
+}
+
+// unwrap returns the runs as the inner device takes them. All that they name is in use
+// until end.
+func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
+	var ends []func()
+	buffer := func(b driver.Buffer, need int) driver.Buffer {
+		own := b.(*buffer)
+		ends = append(ends, own.use.begin())
+		if own.device != d || own.Len() < need {
+			d.use.broken("a run with a buffer of %s and %d elements, where %d are needed", own.device.info.Name, own.Len(), need)
+		}
+		return own.inner
+	}
+	for _, r := range runs {
+		p := r.Program.(*program)
+		ends = append(ends, p.use.begin())
+		if p.device != d || r.C == r.A || r.C == r.B {
+			d.use.broken("a run of a program of %s, with A %p, B %p, C %p", p.device.info.Name, r.A, r.B, r.C)
+		}
+		inner = append(inner, driver.Run{Program: p.inner,
+			A: buffer(r.A, p.plan.ExtentA), B: buffer(r.B, p.plan.ExtentB), C: buffer(r.C, p.plan.ExtentC)})
+	}
+	return inner, func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+type program struct {
+	inner  driver.Program
+	plan   *planner.Plan
+	device *Device
+	use    use
+}
+
+func (p *program) Close() error {
+	defer p.device.use.begin()()
+	p.use.close()
+	p.device.Programs.Add(-1)
+	return p.inner.Close()
+}
+
+type buffer struct {
+	inner  driver.Buffer
+	device *Device
+	use    use
+}
+
+func (b *buffer) Len() int { return b.inner.Len() }
+
+func (b *buffer) Write(ctx context.Context, offset int, src []float32) error {
+	defer b.transfer("Write", offset, len(src))()
+	if err := b.device.call(b.device.OnWrite); err != nil {
+		return err
+	}
+	b.device.Writes.Add(1)
+	b.device.Written.Add(int64(len(src)))
+	return b.inner.Write(ctx, offset, src)
+}
+
+func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
+	defer b.transfer("Read", offset, len(dst))()
+	if err := b.device.call(nil); err != nil {
+		return err
+	}
+	if err := b.inner.Read(ctx, offset, dst); err != nil {
+		return err
+	}
+	return b.device.call(b.device.OnRead)
+}
+
+func (b *buffer) transfer(what string, offset, n int) (end func()) {
+	if offset < 0 || n < 1 || n > b.Len() || offset > b.Len()-n {
+		b.use.broken("%s of %d elements from %d on, in a buffer of %d", what, n, offset, b.Len())
+	}
+	device, own := b.device.use.begin(), b.use.begin()
+	return func() { own(); device() }
+}
+
+func (b *buffer) Close() error {
+	defer b.device.use.begin()()
+	b.use.close()
+	b.device.Buffers.Add(-1)
+	b.device.Allocated.Add(-int64(b.Len()))
+	return b.inner.Close()
+}
+
+var errMisuse = errors.New("a promise to backends was broken")
+
+// call calls what a test wants to be called.
+func (d *Device) call(f func() error) (err error) {
+	if f != nil {
+		err = f()
+	}
+	if d.misuse.Load() {
+		return errMisuse
+	}
+	return err
+}
+
+// use is the life of a device, buffer or program: no call of it overlaps Close, or
+// follows it.
+type use struct {
+	device *Device
+	name   string
+	calls  atomic.Int64
+	closed atomic.Bool
+}
+
+func (u *use) begin() (end func()) {
+	u.calls.Add(1)
+	if u.closed.Load() {
+		u.broken("a call of what is closed")
+	}
+	return func() { u.calls.Add(-1) }
+}
+
+func (u *use) close() {
+	if u.closed.Swap(true) {
+		u.broken("closed twice")
+	}
+	if u.calls.Load() > 0 {
+		u.broken("closed during a call")
+	}
+}
+
+func (u *use) broken(format string, args ...any) {
+	u.device.misuse.Store(true)
+	u.device.tb.Errorf("promise to backends broken: %s: %s", u.name, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,107 @@
+package fakedriver
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// recorder is a test that notes its failures.
+type recorder struct {
+	testing.TB
+	failures []string
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+// Each broken promise is told.
+func TestPromises(t *testing.T) {
+	type objects struct {
+		device, other *Device
+		program       driver.Program
+		a, b, c       driver.Buffer
+		short, far    driver.Buffer
+	}
+	submit := func(o *objects, p driver.Program, a, b, c driver.Buffer) {
+		_ = o.device.Submit(t.Context(), []driver.Run{{Program: p, A: a, B: b, C: c}})
+	}
+	four := make([]float32, 4)
+	for name, c := range map[string]struct {
+		do   func(o *objects)
+		want string // "": all is well
+	}{
+		"kept":           {func(o *objects) { submit(o, o.program, o.a, o.a, o.c); _ = o.c.Read(t.Context(), 0, four) }, ""},
+		"nothing":        {func(o *objects) { _, _ = o.device.Alloc(0) }, "device: Alloc of 0 elements"},
+		"too much":       {func(o *objects) { _, _ = o.device.Alloc(math.MaxInt/4 + 1) }, "device: Alloc of "},
+		"short A":        {func(o *objects) { submit(o, o.program, o.short, o.b, o.c) }, "device: a run with a buffer of fake0 and 3 elements, where 4"},
+		"short C":        {func(o *objects) { submit(o, o.program, o.a, o.b, o.short) }, "3 elements, where 4"},
+		"foreign buffer": {func(o *objects) { submit(o, o.program, o.a, o.far, o.c) }, "a buffer of fake1"},
+		"C is B":         {func(o *objects) { submit(o, o.program, o.a, o.c, o.c) }, "a run of a program of fake0, with A"},
+		"closed program": {func(o *objects) { _ = o.program.Close(); submit(o, o.program, o.a, o.b, o.c) }, "program: a call of what is closed"},
+		"closed buffer":  {func(o *objects) { _ = o.a.Close(); submit(o, o.program, o.a, o.b, o.c) }, "buffer: a call of what is closed"},
+		"closed device":  {func(o *objects) { _ = o.device.Close(); _ = o.device.Wait(t.Context()) }, "device: a call of what is closed"},
+		"closed twice":   {func(o *objects) { _ = o.a.Close(); _ = o.a.Close() }, "buffer: closed twice"},
+		"closed under a call": {func(o *objects) {
+			o.device.OnSubmit = o.a.Close
+			submit(o, o.program, o.a, o.b, o.c)
+		}, "buffer: closed during a call"},
+		"device closed under a call": {func(o *objects) {
+			o.device.OnWrite = o.device.Close
+			_ = o.a.Write(t.Context(), 0, four)
+		}, "device: closed during a call"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tb := &recorder{TB: t}
+			f := &Driver{TB: tb, Backend: "fake", Software: make([]bool, 2)}
+			var o objects
+			for i, d := range []**Device{&o.device, &o.other} {
+				_, err := f.Open(t.Context(), i)
+				require.NoError(t, err)
+				*d = f.Last()
+			}
+			batch, err := planner.Pack(planner.GEMM(2, 2, 2))
+			require.NoError(t, err)
+			plan, err := planner.New(&o.device.info.Planner, batch, planner.Options{})
+			require.NoError(t, err)
+			o.program, err = o.device.Prepare(t.Context(), plan)
+			require.NoError(t, err)
+			for b, n := range map[*driver.Buffer]int{&o.a: 4, &o.b: 4, &o.c: 4, &o.short: 3} {
+				*b, err = o.device.Alloc(n)
+				require.NoError(t, err)
+			}
+			o.far, err = o.other.Alloc(4)
+			require.NoError(t, err)
+			require.Empty(t, tb.failures)
+
+			c.do(&o)
+			if c.want == "" {
+				require.Empty(t, tb.failures)
+				return
+			}
+			require.NotEmpty(t, tb.failures)
+			require.Contains(t, strings.Join(tb.failures, "\n"), c.want)
+		})
+	}
+}
+
+// Ranges of Write and Read.
+func TestRanges(t *testing.T) {
+	for _, c := range []struct{ offset, n, failures int }{{0, 4, 0}, {3, 1, 0}, {0, 0, 1}, {-1, 1, 1}, {1, 4, 1}, {math.MaxInt, 1, 1}} {
+		tb := &recorder{TB: t}
+		f := New(tb)
+		d, err := f.Open(t.Context(), 0)
+		require.NoError(t, err)
+		b, err := d.Alloc(4)
+		require.NoError(t, err)
+		b.(*buffer).transfer("Write", c.offset, c.n)()
+		require.Len(t, tb.failures, c.failures, c)
+	}
+}
