@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hostgemm"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/planner"
@@ -17,8 +18,7 @@ import (
 type Device struct {
 	*life
 	passed []Skip
-	host   *host
-	gemm   session // of the holder of host.turn
+	gemm   *hostgemm.Host
 }
 
 // life is what outlives a Device that is dropped without Close.
@@ -40,8 +40,7 @@ func newDevice(d driver.Device, passed []Skip) *Device {
 	if rates, err := ratefile.Load(&device.info); err == nil {
 		device.info.Planner.Rates = rates
 	}
-	device.host = newHost(d, &device.info.Planner)
-	device.gemm.hosts = []*host{device.host}
+	device.gemm = hostgemm.New(d, &device.info.Planner)
 	return device
 }
 
@@ -74,6 +73,24 @@ func (d *Device) Passed() []Skip { return append([]Skip(nil), d.passed...) }
 // number of times. It fails with a *planner.ProblemError when the batch is wrong.
 func (d *Device) Plan(b planner.Batch, o planner.Options) (*planner.Plan, error) {
 	return planner.New(&d.info.Planner, b, o)
+}
+
+// GEMM computes the batch on slices of host memory. The result is in c when it
+// returns; elements of c between the problems' regions are not written. On an
+// error, and when ctx ends, c is as before; what the device has begun goes on
+// without the caller. It fails with a *planner.ProblemError when the batch is wrong
+// or a slice too short.
+//
+// A large batch is cut into parts, so that copies of some overlap the work on
+// others. Plans and programs are kept for the last 32 batches, so that a batch of
+// the same sizes, scalars and offsets costs no planning. Calls on one device take
+// turns. For operands that stay on the device, use Plan, Prepare and Run.
+func (d *Device) GEMM(ctx context.Context, batch planner.Batch, a, b, c []float32) error {
+	if err := d.acquire(); err != nil {
+		return err
+	}
+	defer d.release()
+	return d.gemm.GEMM(ctx, batch, planner.Options{}, a, b, c)
 }
 
 // Prepare makes a plan of this device ready to run: kernels compiled or loaded,

@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"dispatch/driver":     {"planner", "internal/invalid"},
 	"dispatch/drivertest": {"planner", "dispatch/driver", "internal/reference"},
 	"internal/hostmem":    {"dispatch/driver"},
+	"internal/hostgemm":   {"planner", "dispatch/driver", "internal/hostmem"},
 	"internal/reference":  {"planner", "internal/hostmem"},
 	"internal/cpu":        {"planner", "dispatch/driver", "internal/hostmem"},
 	"internal/fakedriver": {"planner", "dispatch/driver", "internal/cpu"}, // for tests
@@ -49,7 +50,7 @@ var allowed = map[string][]string{
 	"native/cuda":         {"planner", "native", "internal/dl", "dispatch/driver"},
 	"internal/clocks":     {"planner", "native", "internal/dl", "native/cuda", "dispatch/driver", "internal/timeline"},
 	"native/hip":          {"planner", "native", "internal/dl", "dispatch/driver"},
-	"dispatch":            {"planner", "dispatch/driver", "internal/invalid", "internal/cpu", "internal/hostmem", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
+	"dispatch":            {"planner", "dispatch/driver", "internal/invalid", "internal/cpu", "internal/hostgemm", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
 	"cmd":                 {"planner", "dispatch", "dispatch/driver", "internal/hostmem", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "internal/cublas", "internal/clocks"},
 	"capi":                {"planner", "dispatch"},
 	"examples":            {"planner", "dispatch"},

@@ -298,3 +298,29 @@ func (u *use) broken(format string, args ...any) {
 	u.device.misuse.Store(true)
 	u.device.tb.Errorf("promise to backends broken: %s: %s", u.name, fmt.Sprintf(format, args...))
 }
+
+// FailNth makes one of all calls of some devices fail, after n that succeed, and
+// returns what tells whether there was such a call.
+func FailNth(devices []*Device, n int, err error) (hit func() bool) {
+	left := new(atomic.Int64)
+	left.Store(int64(n))
+	call := func() error {
+		if left.Add(-1) == -1 {
+			return err
+		}
+		return nil
+	}
+	for _, d := range devices {
+		d.OnSubmit, d.OnRead, d.OnWrite, d.OnPrepare, d.OnAlloc = call, call, call, call, call
+	}
+	return func() bool { return left.Load() < 0 }
+}
+
+// Held counts the programs and buffers that are open on some devices.
+func Held(devices []*Device) (programs, buffers int32) {
+	for _, d := range devices {
+		programs += d.Programs.Load()
+		buffers += d.Buffers.Load()
+	}
+	return programs, buffers
+}

@@ -2,13 +2,14 @@
 
 // The race detector takes address space of its own.
 
-package dispatch
+package hostgemm
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -16,15 +17,15 @@ import (
 // Results for which memory has no room are an error, before anything is computed.
 func TestGEMMMemoryIsLimited(t *testing.T) {
 	memtest.AddressSpace(t, 1280<<20, func() {
-		d, f := openFake(t)
+		d, f := openHost(t)
 		const side = 14000
 		batch, err := planner.Pack(planner.GEMM(side, side, 1))
 		require.NoError(t, err)
 		a, c := make([]float32, side), make([]float32, side*side) // 784 MB
-		err = d.GEMM(t.Context(), batch, a, a, c)
-		require.ErrorIs(t, err, ErrOutOfMemory)
+		err = d.GEMM(t.Context(), batch, planner.Options{}, a, a, c)
+		require.ErrorIs(t, err, driver.ErrOutOfMemory)
 		require.Regexp(t, "^memory for the results: out of memory: 747.7 MiB more are needed, RLIMIT_AS leaves ", err)
 		require.Zero(t, f.Buffers.Load())
-		require.NoError(t, d.GEMM(t.Context(), small(t), a, a, c), "the device works on")
+		require.NoError(t, d.GEMM(t.Context(), small(t), planner.Options{}, a, a, c), "the device works on")
 	})
 }

@@ -1,4 +1,4 @@
-package dispatch
+package hostgemm
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -59,22 +60,22 @@ func TestGEMMCancelledAtEveryLook(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		devices int
-		task    task
+		job     job
 	}{
 		{"small", 1, random(t, 1, 10, 40)},
 		{"in parts", 1, parts(t)},
 		{"two devices", 2, random(t, 1, 60, 90)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g, fakes := openFakes(t, c.devices)
-			require.NoError(t, c.task.gemm(t.Context(), g))
-			programs, buffers := held(fakes)
+			g, fakes := openGroup(t, c.devices)
+			require.NoError(t, c.job.gemm(t.Context(), g))
+			programs, buffers := fakedriver.Held(fakes)
 			cancelled := 0
 			for n := 0; ; n++ {
 				require.Less(t, n, 1000, "it never ends")
-				g, fakes := openFakes(t, c.devices)
+				g, fakes := openGroup(t, c.devices)
 				ctx := newCutoff(n)
-				err := c.task.gemm(ctx, g)
+				err := c.job.gemm(ctx, g)
 				ctx.cancel()
 				if err == nil && ctx.left.Load() >= 0 {
 					break // it was never cancelled
@@ -84,8 +85,8 @@ func TestGEMMCancelledAtEveryLook(t *testing.T) {
 					require.NotContains(t, err.Error(), "C changed", n)
 					cancelled++
 				}
-				require.NoError(t, c.task.gemm(t.Context(), g), "%d: the devices work on", n)
-				p, b := held(fakes)
+				require.NoError(t, c.job.gemm(t.Context(), g), "%d: the devices work on", n)
+				p, b := fakedriver.Held(fakes)
 				require.Equal(t, programs, p, n)
 				require.LessOrEqual(t, b, buffers, n)
 			}
@@ -102,7 +103,7 @@ func TestGEMMLooksWhilePacking(t *testing.T) {
 	for name, call := range map[string]func(context.Context) error{
 		"cut": func(ctx context.Context) error { _, err := cut(ctx, batch, everything(batch)); return err },
 		"deal": func(ctx context.Context) error {
-			g, _ := openFakes(t, 2)
+			g, _ := openGroup(t, 2)
 			_, err := g.deal(ctx, batch)
 			return err
 		},
@@ -111,37 +112,6 @@ func TestGEMMLooksWhilePacking(t *testing.T) {
 		require.Greater(t, at, 20, name)
 		ctx := newCutoff(at - 1)
 		require.ErrorIs(t, call(ctx), context.Canceled, "%s: the last look counts", name)
-	}
-}
-
-// GEMM that waits for the device, to upload or for its results, ends with its
-// context, and what the device does goes on.
-func TestGEMMCancelledAtWork(t *testing.T) {
-	for _, name := range []string{"upload", "read"} {
-		t.Run(name, func(t *testing.T) {
-			d, f := openFake(t)
-			const side = 512
-			batch, err := planner.Pack(planner.GEMM(side, side, side))
-			require.NoError(t, err)
-			long := Run{program(t, d, batch), buffer(t, d, side*side), buffer(t, d, side*side), buffer(t, d, side*side)}
-			ctx, cancel := context.WithCancel(t.Context())
-			occupy := func() error { // for seconds, which Close does not wait for
-				f.OnSubmit = nil
-				time.AfterFunc(10*time.Millisecond, cancel)
-				return d.Run(t.Context(), slices.Repeat([]Run{long}, 1000)...)
-			}
-			if name == "upload" {
-				require.NoError(t, occupy())
-			} else {
-				f.OnSubmit = occupy
-			}
-			a, c := []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
-			require.ErrorIs(t, d.GEMM(ctx, small(t), a, a, c), context.Canceled)
-			require.Equal(t, []float32{5, 6, 7, 8}, c)
-			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
-			require.ErrorIs(t, d.Wait(short), context.DeadlineExceeded, "the device is still at work")
-		})
 	}
 }
 
@@ -154,7 +124,7 @@ func TestResultsAreWrittenWhole(t *testing.T) {
 	batch, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(side, side, 1)}, n)...)
 	require.NoError(t, err)
 	a := slices.Repeat([]float32{1}, side*n)
-	d, f := openFake(t)
+	d, f := openHost(t)
 	for try := range 3 {
 		c := make([]float32, side*side*n)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -163,7 +133,7 @@ func TestResultsAreWrittenWhole(t *testing.T) {
 			waitForChange(c, &over)
 			cancel()
 		}()
-		err := d.GEMM(ctx, batch, a, a, c)
+		err := d.GEMM(ctx, batch, planner.Options{}, a, a, c)
 		over.Store(true)
 		wrong := 0
 		for _, v := range c {
@@ -191,49 +161,78 @@ func waitForChange(c []float32, over *atomic.Bool) {
 	}
 }
 
-// Whatever becomes of a call, the devices of a group are free behind it.
+// Whatever becomes of a call, the hosts of a group are free behind it.
 func TestGroupGEMMLetsGo(t *testing.T) {
 	fail := func() error { return errBroken }
-	for name, prepare := range map[string]func(t *testing.T, g *Group, fakes []*fakedriver.Device, k *task) context.Context{
-		"success": func(t *testing.T, _ *Group, _ []*fakedriver.Device, _ *task) context.Context { return t.Context() },
-		"one device": func(t *testing.T, _ *Group, _ []*fakedriver.Device, k *task) context.Context {
+	for name, prepare := range map[string]func(t *testing.T, g *Group, fakes []*fakedriver.Device, k *job) context.Context{
+		"success": func(t *testing.T, _ *Group, _ []*fakedriver.Device, _ *job) context.Context { return t.Context() },
+		"one device": func(t *testing.T, _ *Group, _ []*fakedriver.Device, k *job) context.Context {
 			*k = random(t, 1, 3, 20)
 			return t.Context()
 		},
-		"bad batch": func(t *testing.T, _ *Group, _ []*fakedriver.Device, k *task) context.Context {
+		"bad batch": func(t *testing.T, _ *Group, _ []*fakedriver.Device, k *job) context.Context {
 			k.batch[7].M = -1
 			return t.Context()
 		},
-		"cancelled": func(*testing.T, *Group, []*fakedriver.Device, *task) context.Context { return newCutoff(0) },
-		"later":     func(*testing.T, *Group, []*fakedriver.Device, *task) context.Context { return newCutoff(8) },
-		"prepare": func(t *testing.T, _ *Group, fakes []*fakedriver.Device, _ *task) context.Context {
+		"cancelled": func(*testing.T, *Group, []*fakedriver.Device, *job) context.Context { return newCutoff(0) },
+		"later":     func(*testing.T, *Group, []*fakedriver.Device, *job) context.Context { return newCutoff(8) },
+		"prepare": func(t *testing.T, _ *Group, fakes []*fakedriver.Device, _ *job) context.Context {
 			fakes[1].OnPrepare = fail
 			return t.Context()
 		},
-		"submit": func(t *testing.T, _ *Group, fakes []*fakedriver.Device, _ *task) context.Context {
+		"submit": func(t *testing.T, _ *Group, fakes []*fakedriver.Device, _ *job) context.Context {
 			fakes[1].OnSubmit = fail
-			return t.Context()
-		},
-		"a device is closed": func(t *testing.T, g *Group, _ []*fakedriver.Device, _ *task) context.Context {
-			require.NoError(t, g.devices[1].Close())
 			return t.Context()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, fakes := openFakes(t, 2)
+			g, fakes := openGroup(t, 2)
 			k := random(t, 1, 60, 90)
 			err := k.gemm(prepare(t, g, fakes, &k), g)
 			require.Equal(t, name == "success" || name == "one device", err == nil, "%v", err)
 			require.Empty(t, g.turn)
-			for i, d := range g.devices {
-				require.Empty(t, d.host.turn, i)
-				if !d.mu.TryLock() {
-					t.Errorf("device %d is held", i)
-					d.mu.RUnlock() // so that it can be closed
-					continue
-				}
-				d.mu.Unlock()
+			for i, h := range g.hosts {
+				require.Empty(t, h.turn, i)
 			}
+		})
+	}
+}
+
+// GEMM that waits for the device, to upload or for its results, ends with its
+// context, and what the device does goes on.
+func TestGEMMCancelledAtWork(t *testing.T) {
+	for _, name := range []string{"upload", "read"} {
+		t.Run(name, func(t *testing.T) {
+			d, f := openHost(t)
+			const side = 512
+			batch, err := planner.Pack(planner.GEMM(side, side, side))
+			require.NoError(t, err)
+			plan, err := planner.New(d.facts, batch, planner.Options{})
+			require.NoError(t, err)
+			var long driver.Run
+			long.Program, err = f.Prepare(t.Context(), plan)
+			require.NoError(t, err)
+			for _, b := range []*driver.Buffer{&long.A, &long.B, &long.C} {
+				*b, err = f.Alloc(side * side)
+				require.NoError(t, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			occupy := func() error { // for seconds, which Close does not wait for
+				f.OnSubmit = nil
+				time.AfterFunc(10*time.Millisecond, cancel)
+				return f.Submit(t.Context(), slices.Repeat([]driver.Run{long}, 1000))
+			}
+			if name == "upload" {
+				require.NoError(t, occupy())
+			} else {
+				f.OnSubmit = occupy
+			}
+			a, c := []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
+			require.ErrorIs(t, d.GEMM(ctx, small(t), planner.Options{}, a, a, c), context.Canceled)
+			require.Equal(t, []float32{5, 6, 7, 8}, c)
+			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			require.ErrorIs(t, f.Wait(short), context.DeadlineExceeded, "the device is still at work")
 		})
 	}
 }

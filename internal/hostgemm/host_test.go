@@ -1,17 +1,15 @@
-package dispatch
+package hostgemm
 
 import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -46,12 +44,12 @@ func spaced(t *testing.T, seed uint64) (batch planner.Batch, a, b, c []float32) 
 
 func TestGEMM(t *testing.T) {
 	ctx := context.Background()
-	d, f := openFake(t)
+	d, f := openHost(t)
 	for range 2 { // the second round finds the plans
 		for seed := range uint64(5) {
 			batch, a, b, c := spaced(t, seed)
 			before := slices.Clone(c)
-			require.NoError(t, d.GEMM(ctx, batch, a, b, c))
+			require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, b, c))
 			_, err := reference.Check(batch, a, b, before, c)
 			require.NoError(t, err)
 		}
@@ -60,53 +58,31 @@ func TestGEMM(t *testing.T) {
 	require.EqualValues(t, 3, f.Buffers.Load())
 }
 
-func TestGEMMOnEveryBackend(t *testing.T) {
-	listings, err := Devices(t.Context())
-	require.NoError(t, err)
-	for _, l := range listings {
-		t.Run(l.Backend, func(t *testing.T) {
-			if l.Err != nil {
-				require.NotContains(t, os.Getenv(drivertest.RequireEnv), l.Backend)
-				t.Skip(l.Err)
-			}
-			ctx := context.Background()
-			d, err := Open(ctx, WithBackend(l.Backend))
-			require.NoError(t, err)
-			defer func() { require.NoError(t, d.Close()) }()
-			batch, a, b, c := spaced(t, 1)
-			before := slices.Clone(c)
-			require.NoError(t, d.GEMM(ctx, batch, a, b, c))
-			_, err = reference.Check(batch, a, b, before, c)
-			require.NoError(t, err)
-		})
-	}
-}
-
 func TestGEMMEmpty(t *testing.T) {
 	nan := float32(math.NaN())
-	d, _ := openFake(t)
+	d, _ := openHost(t)
 	for name, batch := range map[string]planner.Batch{
 		"no batch":      nil,
 		"no elements":   {planner.GEMM(0, 0, 0), {M: 3, K: 3, A: planner.Matrix{LD: 3}}},
 		"C stays as is": {{M: 1, N: 2, B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}, Beta: 1}},
 	} {
 		c := []float32{nan, 5}
-		require.NoError(t, d.GEMM(context.Background(), batch, nil, nil, c), name)
+		require.NoError(t, d.GEMM(context.Background(), batch, planner.Options{}, nil, nil, c), name)
 		require.True(t, math.IsNaN(float64(c[0])), name)
 		require.EqualValues(t, 5, c[1], name)
 	}
 	c := []float32{nan, 5}
 	clear := planner.Batch{{M: 1, N: 2, B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}}}
-	require.NoError(t, d.GEMM(context.Background(), clear, nil, nil, c))
+	require.NoError(t, d.GEMM(context.Background(), clear, planner.Options{}, nil, nil, c))
 	require.Equal(t, []float32{0, 0}, c, "beta = 0 clears C without reading it")
 }
 
 func TestGEMMRefuses(t *testing.T) {
 	ctx := context.Background()
-	d, _ := openFake(t)
+	d, _ := openHost(t)
 	good := small(t)
 	full := []float32{1, 2, 3, 4}
-	require.NoError(t, d.GEMM(ctx, good, full, full, make([]float32, 4)))
+	require.NoError(t, d.GEMM(ctx, good, planner.Options{}, full, full, make([]float32, 4)))
 	badLD := slices.Clone(good)
 	badLD[0].A.LD = 1
 	overlap := append(slices.Clone(good), good[0])
@@ -122,7 +98,7 @@ func TestGEMMRefuses(t *testing.T) {
 		"short C": {good, full, full, full[:2], "problem 0: C needs elements [0, 4) of a buffer of 2"},
 	} {
 		c := slices.Clone(call.c)
-		err := d.GEMM(ctx, call.batch, call.a, call.b, c)
+		err := d.GEMM(ctx, call.batch, planner.Options{}, call.a, call.b, c)
 		require.EqualError(t, err, call.failure, name)
 		var problem *planner.ProblemError
 		require.ErrorAs(t, err, &problem, name)
@@ -132,14 +108,14 @@ func TestGEMMRefuses(t *testing.T) {
 
 func TestGEMMUploadsCOnlyForBeta(t *testing.T) {
 	ctx := context.Background()
-	d, f := openFake(t)
+	d, f := openHost(t)
 	batch := small(t)
 	a, c := []float32{1, 2, 3, 4}, []float32{1, 1, 1, 1}
-	require.NoError(t, d.GEMM(ctx, batch, a, a, c))
+	require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c))
 	require.EqualValues(t, 2, f.Writes.Load())
 	require.Equal(t, []float32{7, 10, 15, 22}, c)
 	batch[0].Beta = -1
-	require.NoError(t, d.GEMM(ctx, batch, a, a, c))
+	require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c))
 	require.EqualValues(t, 5, f.Writes.Load())
 	require.Equal(t, []float32{0, 0, 0, 0}, c)
 }
@@ -148,7 +124,7 @@ func TestGEMMFailureLeavesC(t *testing.T) {
 	a, c := []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
 	for _, name := range []string{"submit", "read", "cancel before", "cancel in submit", "cancel in read"} {
 		t.Run(name, func(t *testing.T) {
-			d, f := openFake(t)
+			d, f := openHost(t)
 			batch := small(t)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
@@ -170,10 +146,10 @@ func TestGEMMFailureLeavesC(t *testing.T) {
 				want = context.Canceled
 			}
 			got := slices.Clone(c)
-			require.ErrorIs(t, d.GEMM(ctx, batch, a, a, got), want)
+			require.ErrorIs(t, d.GEMM(ctx, batch, planner.Options{}, a, a, got), want)
 			require.Equal(t, c, got)
 			f.OnSubmit, f.OnRead = nil, nil
-			require.NoError(t, d.GEMM(context.Background(), batch, a, a, got))
+			require.NoError(t, d.GEMM(context.Background(), batch, planner.Options{}, a, a, got))
 			require.Equal(t, []float32{7, 10, 15, 22}, got, "the device works on")
 		})
 	}
@@ -181,12 +157,12 @@ func TestGEMMFailureLeavesC(t *testing.T) {
 
 func TestGEMMRemembersTheLastBatches(t *testing.T) {
 	ctx := context.Background()
-	d, f := openFake(t)
+	d, f := openHost(t)
 	batch := small(t)
 	a, c := []float32{1, 2, 3, 4}, make([]float32, 4)
 	run := func(alpha int) {
 		batch[0].Alpha = float32(alpha)
-		require.NoError(t, d.GEMM(ctx, batch, a, a, c))
+		require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c))
 		require.Equal(t, float32(7*alpha), c[0])
 	}
 	for alpha := 1; alpha <= maxPrograms+1; alpha++ {
@@ -204,19 +180,19 @@ func TestGEMMRemembersTheLastBatches(t *testing.T) {
 
 func TestGEMMFreesLargeBuffers(t *testing.T) {
 	ctx := context.Background()
-	d, f := openFake(t)
+	d, f := openHost(t)
 	batch, err := planner.Pack(planner.GEMM(1, 1, maxKept+1))
 	require.NoError(t, err)
 	a, c := make([]float32, maxKept+1), make([]float32, 1)
 	a[maxKept] = 3
-	require.NoError(t, d.GEMM(ctx, batch, a, a, c))
+	require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c))
 	require.Equal(t, []float32{9}, c)
 	require.EqualValues(t, 1, f.Buffers.Load(), "only C is kept")
 }
 
 func TestGEMMConcurrent(t *testing.T) {
 	ctx := context.Background()
-	d, _ := openFake(t)
+	d, _ := openHost(t)
 	var group sync.WaitGroup
 	errs := make([]error, 4)
 	for g := range errs {
@@ -224,7 +200,7 @@ func TestGEMMConcurrent(t *testing.T) {
 		group.Go(func() {
 			for range 5 {
 				before := slices.Clone(c)
-				if errs[g] = d.GEMM(ctx, batch, a, b, c); errs[g] != nil {
+				if errs[g] = d.GEMM(ctx, batch, planner.Options{}, a, b, c); errs[g] != nil {
 					return
 				}
 				if _, errs[g] = reference.Check(batch, a, b, before, c); errs[g] != nil {
@@ -241,17 +217,17 @@ func TestGEMMConcurrent(t *testing.T) {
 
 // TestGEMMWaitingCanBeCancelled cancels a call that waits for its turn.
 func TestGEMMWaitingCanBeCancelled(t *testing.T) {
-	d, f := openFake(t)
+	d, f := openHost(t)
 	batch := small(t)
 	a := []float32{1, 2, 3, 4}
 	entered, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	f.OnSubmit = func() error { close(entered); <-leave; return nil }
-	go func() { done <- d.GEMM(context.Background(), batch, a, a, make([]float32, 4)) }()
+	go func() { done <- d.GEMM(context.Background(), batch, planner.Options{}, a, a, make([]float32, 4)) }()
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	c := []float32{5, 6, 7, 8}
-	require.ErrorIs(t, d.GEMM(ctx, batch, a, a, c), context.Canceled)
+	require.ErrorIs(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c), context.Canceled)
 	require.Equal(t, []float32{5, 6, 7, 8}, c)
 	close(leave)
 	require.NoError(t, <-done)
@@ -272,15 +248,15 @@ func (c *endsAfter) Err() error {
 
 // A batch whose layout takes long to check can be cancelled meanwhile.
 func TestGEMMCheckCanBeCancelled(t *testing.T) {
-	d, f := openFake(t)
+	d, f := openHost(t)
 	var batch planner.Batch
 	for i := range 100 { // leading dimensions that have nothing in common
 		batch = append(batch, planner.Problem{M: 2, N: 1, Alpha: 1, B: planner.Matrix{LD: 1}, C: planner.Matrix{Offset: i, LD: 100 + i}})
 	}
 	c := []float32{298: 1}
-	require.ErrorIs(t, d.GEMM(&endsAfter{t.Context(), 1}, batch, nil, nil, c), context.Canceled)
+	require.ErrorIs(t, d.GEMM(&endsAfter{t.Context(), 1}, batch, planner.Options{}, nil, nil, c), context.Canceled)
 	require.EqualValues(t, 0, f.Prepared.Load())
 	require.Equal(t, []float32{298: 1}, c)
-	require.NoError(t, d.GEMM(t.Context(), batch, nil, nil, c))
+	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, nil, nil, c))
 	require.Equal(t, make([]float32, 299), c)
 }

@@ -1,4 +1,4 @@
-package dispatch
+package hostgemm
 
 import (
 	"math"
@@ -162,7 +162,7 @@ func TestGEMMLayouts(t *testing.T) {
 		{"large matrices", 150, 4, 130, 0, 150*130 + 70, 130*4 + 8, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, _ := openFake(t)
+			d, _ := openHost(t)
 			rng := rand.New(rand.NewPCG(4, 0))
 			var batch planner.Batch
 			for i := range 6 {
@@ -180,7 +180,7 @@ func TestGEMMLayouts(t *testing.T) {
 				}
 			}
 			before := slices.Clone(host)
-			require.NoError(t, d.GEMM(t.Context(), batch, a, b, host))
+			require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, a, b, host))
 			_, err := reference.Check(batch, a, b, before, host)
 			require.NoError(t, err)
 		})

@@ -1,0 +1,64 @@
+package hostgemm
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// The first call of a backend fails, then the second and so on, until an operation
+// needs no more. The error is returned, C stays as it was, the devices work on, and
+// nothing more than without the failure stays allocated.
+func TestEveryCallFails(t *testing.T) {
+	gemm := func(k job) func(*testing.T, *Group) error {
+		return func(t *testing.T, g *Group) error { return k.gemm(t.Context(), g) }
+	}
+	for _, c := range []struct {
+		name    string
+		devices int
+		do      func(*testing.T, *Group) error
+	}{
+		{"GEMM", 1, gemm(random(t, 1, 10, 40))},
+		{"GEMM of a large batch", 1, gemm(parts(t))},
+		{"GEMM on two devices", 2, gemm(random(t, 1, 60, 90))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, fakes := openGroup(t, c.devices)
+			require.NoError(t, c.do(t, g))
+			programs, buffers := fakedriver.Held(fakes)
+			for n := 0; ; n++ {
+				require.Less(t, n, 1000, "it never ends")
+				at := fmt.Sprintf("call %d", n+1)
+				g, fakes := openGroup(t, c.devices)
+				hit := fakedriver.FailNth(fakes, n, errBroken)
+				err := c.do(t, g)
+				if !hit() {
+					require.NoError(t, err)
+					require.Greater(t, n, 4, "calls are counted")
+					return
+				}
+				require.ErrorIs(t, err, errBroken, at)
+				require.NotContains(t, err.Error(), "C changed", at)
+				require.NoError(t, c.do(t, g), "%s: the devices work on", at)
+				p, b := fakedriver.Held(fakes)
+				require.Equal(t, programs, p, at)
+				require.LessOrEqual(t, b, buffers, at)
+			}
+		})
+	}
+}
+
+// parts is a batch of three parts. Its results are exact.
+func parts(t *testing.T) job {
+	t.Helper()
+	k := 700 << 10
+	batch, err := planner.Pack(planner.GEMM(1, 1, k), planner.GEMM(1, 1, k), planner.GEMM(1, 1, k))
+	require.NoError(t, err)
+	a, b, c := batch.Extent()
+	return job{batch, slices.Repeat([]float32{1}, a), slices.Repeat([]float32{1}, b), make([]float32, c)}
+}

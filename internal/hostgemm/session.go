@@ -1,0 +1,233 @@
+package hostgemm
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/batchgemm/batchgemm/internal/hostmem"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// maxPrograms is how many batches GEMM remembers.
+const maxPrograms = 32
+
+// task is one call.
+type task struct {
+	batch    planner.Batch
+	options  planner.Options
+	operands [3][]float32 // A, B, C
+}
+
+// session is what GEMM keeps between calls on some devices. It belongs to the
+// holder of all their turns.
+type session struct {
+	hosts   []*Host
+	entries []*entry // most recently used first
+}
+
+// resultMemory holds C as read from the devices, packed. What is not used soon is
+// garbage: results are as large as C, but fresh memory costs more than the copy.
+var resultMemory = sync.Pool{New: func() any { return new([]float32) }}
+
+// entry is a batch made ready with some options.
+type entry struct {
+	batch   planner.Batch // a copy
+	options planner.Options
+	extents [3]int    // elements that a, b and c need
+	parts   [][]*part // of each device
+	results int       // elements of all results
+}
+
+// run computes the batch on the session's only device.
+func (s *session) run(ctx context.Context, t task) error {
+	e, err := s.find(ctx, t)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		parts, err := cut(ctx, t.batch, everything(t.batch))
+		if err != nil {
+			return err
+		}
+		if len(parts) == 0 { // no plan checks the options
+			if _, err := planner.New(s.hosts[0].facts, nil, t.options); err != nil {
+				return err
+			}
+		}
+		if e, err = s.remember(ctx, t, [][]*part{parts}); err != nil {
+			return err
+		}
+	}
+	return s.execute(ctx, e, t.operands)
+}
+
+func everything(batch planner.Batch) []int {
+	all := make([]int, len(batch))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// find returns the task's entry if it is remembered, else nil if the batch and
+// the lengths pass Check. Comparing batches ends at the first difference, so that
+// no hash is needed.
+func (s *session) find(ctx context.Context, t task) (*entry, error) {
+	lenA, lenB, lenC := len(t.operands[0]), len(t.operands[1]), len(t.operands[2])
+	for i, e := range s.entries {
+		if e.options != t.options || !slices.Equal(e.batch, t.batch) {
+			continue
+		}
+		if lenA < e.extents[0] || lenB < e.extents[1] || lenC < e.extents[2] {
+			break
+		}
+		copy(s.entries[1:i+1], s.entries[:i])
+		s.entries[0] = e
+		return e, nil
+	}
+	return nil, t.batch.CheckContext(ctx, lenA, lenB, lenC)
+}
+
+// remember makes the parts of a task ready, and forgets the entry that was not used
+// for longest if there are too many.
+func (s *session) remember(ctx context.Context, t task, parts [][]*part) (*entry, error) {
+	e := &entry{batch: slices.Clone(t.batch), options: t.options, parts: parts}
+	e.extents[0], e.extents[1], e.extents[2] = t.batch.Extent()
+	for i, own := range parts {
+		for _, p := range own {
+			p.first = e.results
+			e.results += p.sizes[2]
+			if err := p.prepare(ctx, s.hosts[i], t.options); err != nil {
+				_ = e.close() // the first error counts
+				return nil, s.name(i, err)
+			}
+		}
+	}
+	s.entries = slices.Insert(s.entries, 0, e)
+	if len(s.entries) <= maxPrograms {
+		return e, nil
+	}
+	last := s.entries[maxPrograms]
+	s.entries = slices.Delete(s.entries, maxPrograms, maxPrograms+1)
+	return e, last.close()
+}
+
+func (p *part) prepare(ctx context.Context, h *Host, o planner.Options) error {
+	plan, err := planner.New(h.facts, p.batch, o)
+	if err != nil {
+		return err
+	}
+	p.batch = nil // the plan has it
+	p.program, err = h.device.Prepare(ctx, plan)
+	return err
+}
+
+func (e *entry) close() (err error) {
+	for _, own := range e.parts {
+		for _, p := range own {
+			if p.program == nil {
+				continue
+			}
+			if failed := p.program.Close(); err == nil {
+				err = failed
+			}
+		}
+	}
+	return err
+}
+
+// execute computes the parts, and then, when nothing can fail any more, copies
+// the results to c.
+func (s *session) execute(ctx context.Context, e *entry, operands [3][]float32) error {
+	if err := ctx.Err(); err != nil || e.results == 0 {
+		return err
+	}
+	defer s.trim()
+	memory := resultMemory.Get().(*[]float32)
+	defer resultMemory.Put(memory)
+	if cap(*memory) < e.results {
+		n := roomy(e.results)
+		if err := hostmem.Check(hostmem.Size(n)); err != nil {
+			return fmt.Errorf("memory for the results: %w", err)
+		}
+		*memory = make([]float32, n)
+	}
+	results := (*memory)[:e.results]
+	if len(e.parts) == 1 && len(e.parts[0]) == 1 { // the short way of a small batch
+		h, p := s.hosts[0], e.parts[0][0]
+		if err := h.lanes[0].compute(ctx, h.device, p, operands, results); err != nil {
+			return err
+		}
+		p.scatter(results, operands[2])
+		return nil
+	}
+	return s.executeParts(ctx, e, operands, results)
+}
+
+func (s *session) executeParts(ctx context.Context, e *entry, operands [3][]float32, results []float32) error {
+	err := s.each(ctx, e, func(ctx context.Context, h *Host, l *lane, p *part) error {
+		return l.compute(ctx, h.device, p, operands, results)
+	})
+	if err != nil {
+		return err
+	}
+	return s.each(context.WithoutCancel(ctx), e, func(_ context.Context, _ *Host, _ *lane, p *part) error {
+		p.scatter(results, operands[2])
+		return nil
+	})
+}
+
+// each does the work for every part, on the lanes of all devices at once. The
+// first error ends it.
+func (s *session) each(ctx context.Context, e *entry, work func(context.Context, *Host, *lane, *part) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		group sync.WaitGroup
+		once  sync.Once
+		first error
+	)
+	lanes := max(1, min(maxLanes, runtime.GOMAXPROCS(0)/len(s.hosts)))
+	for i, parts := range e.parts {
+		next := new(atomic.Int64)
+		for l := range min(lanes, len(parts)) {
+			group.Go(func() {
+				for ctx.Err() == nil {
+					n := int(next.Add(1)) - 1
+					if n >= len(parts) {
+						return
+					}
+					if err := work(ctx, s.hosts[i], &s.hosts[i].lanes[l], parts[n]); err != nil {
+						once.Do(func() { first = s.name(i, err) })
+						cancel()
+						return
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	if first != nil {
+		return first
+	}
+	return ctx.Err()
+}
+
+// name says which of several devices failed.
+func (s *session) name(i int, err error) error {
+	if err == nil || len(s.hosts) == 1 {
+		return err
+	}
+	info := s.hosts[i].device.Info()
+	return fmt.Errorf("device %d (%s): %w", info.Index, info.Name, err)
+}
+
+func (s *session) trim() {
+	for _, h := range s.hosts {
+		h.trim()
+	}
+}
