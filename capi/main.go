@@ -240,7 +240,7 @@ func goGEMM(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count 
 			return err
 		}
 		defer cancel()
-		return d.GEMM(ctx, batch, host[0], host[1], host[2])
+		return d.GEMM(ctx, batch, planner.Options{}, host[0], host[1], host[2])
 	})
 }
 

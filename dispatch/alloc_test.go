@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
 )
 
 // Under the race detector sync.Pool drops some of what it holds.
@@ -21,7 +23,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	host := make([]float32, 12)
 	for name, call := range map[string]func() error{
 		"Run":  func() error { return p.Run(ctx, a, b, c) },
-		"GEMM": func() error { return d.GEMM(ctx, batch, host[:4], host[4:8], host[8:]) },
+		"GEMM": func() error { return d.GEMM(ctx, batch, planner.Options{}, host[:4], host[4:8], host[8:]) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			if err := call(); err != nil {

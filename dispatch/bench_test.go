@@ -38,7 +38,7 @@ func BenchmarkLatency(b *testing.B) {
 			require.NoError(b, on[i].Write(b.Context(), 0, host[i]))
 		}
 		for name, call := range map[string]func() error{
-			"GEMM": func() error { return d.GEMM(b.Context(), batch, host[0], host[1], host[2]) },
+			"GEMM": func() error { return d.GEMM(b.Context(), batch, planner.Options{}, host[0], host[1], host[2]) },
 			"RunAndWait": func() error {
 				if err := p.Run(b.Context(), on[0], on[1], on[2]); err != nil {
 					return err

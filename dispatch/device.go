@@ -75,22 +75,23 @@ func (d *Device) Plan(b planner.Batch, o planner.Options) (*planner.Plan, error)
 	return planner.New(&d.info.Planner, b, o)
 }
 
-// GEMM computes the batch on slices of host memory. The result is in c when it
-// returns; elements of c between the problems' regions are not written. On an
-// error, and when ctx ends, c is as before; what the device has begun goes on
-// without the caller. It fails with a *planner.ProblemError when the batch is wrong
-// or a slice too short.
+// GEMM computes the batch on slices of host memory, by plans with the options. The
+// result is in c when it returns; elements of c between the problems' regions are not
+// written. On an error, and when ctx ends, c is as before; what the device has begun
+// goes on without the caller. It fails with a *planner.ProblemError when the batch is
+// wrong or a slice too short, and as Plan does when the options are.
 //
-// A large batch is cut into parts, so that copies of some overlap the work on
-// others. Plans and programs are kept for the last 32 batches, so that a batch of
-// the same sizes, scalars and offsets costs no planning. Calls on one device take
-// turns. For operands that stay on the device, use Plan, Prepare and Run.
-func (d *Device) GEMM(ctx context.Context, batch planner.Batch, a, b, c []float32) error {
+// A large batch is cut into parts, each with a plan of its own, so that copies of some
+// overlap the work on others. Plans and programs are kept for the last 32 batches, so
+// that a batch of the same sizes, scalars and offsets with the same options costs no
+// planning. Calls on one device take turns. For operands that stay on the device, use
+// Plan, Prepare and Run.
+func (d *Device) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
 	if err := d.acquire(); err != nil {
 		return err
 	}
 	defer d.release()
-	return d.gemm.GEMM(ctx, batch, planner.Options{}, a, b, c)
+	return d.gemm.GEMM(ctx, batch, o, a, b, c)
 }
 
 // Prepare makes a plan of this device ready to run: kernels compiled or loaded,

@@ -155,9 +155,11 @@ func TestClosedDevice(t *testing.T) {
 		"Run":       func() error { return p.Run(ctx, b, b, b) },
 		"Time":      func() error { _, err := d.Time(ctx); return err },
 		"Wait":      func() error { return d.Wait(ctx) },
-		"GEMM":      func() error { return d.GEMM(ctx, batch, make([]float32, 4), make([]float32, 4), make([]float32, 4)) },
-		"Write":     func() error { return b.Write(ctx, 0, make([]float32, 1)) },
-		"Read":      func() error { return b.Read(ctx, 0, make([]float32, 1)) },
+		"GEMM": func() error {
+			return d.GEMM(ctx, batch, planner.Options{}, make([]float32, 4), make([]float32, 4), make([]float32, 4))
+		},
+		"Write": func() error { return b.Write(ctx, 0, make([]float32, 1)) },
+		"Read":  func() error { return b.Read(ctx, 0, make([]float32, 1)) },
 	} {
 		require.ErrorIs(t, call(), ErrClosed, name)
 	}

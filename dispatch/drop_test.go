@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/planner"
 )
 
 // logged is what the package logs during a test.
@@ -99,7 +100,7 @@ func openAndUse(t *testing.T) *fakedriver.Device {
 	require.NoError(t, err)
 	use(t, d)
 	batch := small(t)
-	require.NoError(t, d.GEMM(t.Context(), batch, make([]float32, 4), make([]float32, 4), make([]float32, 4)))
+	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, make([]float32, 4), make([]float32, 4), make([]float32, 4)))
 	return f.Last()
 }
 

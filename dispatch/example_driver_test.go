@@ -70,7 +70,7 @@ func ExampleWithDriver() {
 	}
 	for range 3 {
 		c := make([]float32, 1)
-		err := device.GEMM(ctx, batch, []float32{1, 2}, []float32{3, 4}, c)
+		err := device.GEMM(ctx, batch, planner.Options{}, []float32{1, 2}, []float32{3, 4}, c)
 		fmt.Println(c, err, errors.Is(err, dispatch.ErrDeviceLost))
 	}
 	// Output:

@@ -29,7 +29,7 @@ func Example() {
 	a := []float32{1, 2, 3, 4, 5, 6, 0, 0, 10}
 	b := []float32{1, 0, 0, 1, 1, 1, 0, 0, 1, 2, 3}
 	c := make([]float32, 7)
-	if err := device.GEMM(ctx, batch, a, b, c); err != nil {
+	if err := device.GEMM(ctx, batch, planner.Options{}, a, b, c); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(c[:4], c[4:])
@@ -95,7 +95,7 @@ func ExampleOpenAll() {
 		log.Fatal(err)
 	}
 	c := make([]float32, 1)
-	if err := group.GEMM(ctx, batch, []float32{1, 2, 3}, []float32{4, 5, 6}, c); err != nil {
+	if err := group.GEMM(ctx, batch, planner.Options{}, []float32{1, 2, 3}, []float32{4, 5, 6}, c); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(len(group.Devices()), "device:", c)

@@ -83,7 +83,7 @@ func (g *Group) Close() error {
 // device the operands of its own problems. A batch for which that would save less
 // than 1 ms by prediction runs on one device, so that calls with small batches run
 // side by side. The first failure of a device is returned, with its name.
-func (g *Group) GEMM(ctx context.Context, batch planner.Batch, a, b, c []float32) error {
+func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
 	for i, d := range g.devices {
 		if err := d.acquire(); err != nil {
 			release(g.devices[:i])
@@ -91,7 +91,7 @@ func (g *Group) GEMM(ctx context.Context, batch planner.Batch, a, b, c []float32
 		}
 	}
 	defer release(g.devices)
-	return g.gemm.GEMM(ctx, batch, planner.Options{}, a, b, c)
+	return g.gemm.GEMM(ctx, batch, o, a, b, c)
 }
 
 func release(devices []*Device) {

@@ -56,10 +56,10 @@ func newJob(t *testing.T, n, most int) job {
 
 // gemm computes the job on a Device or a Group.
 func (j job) gemm(ctx context.Context, on interface {
-	GEMM(context.Context, planner.Batch, []float32, []float32, []float32) error
+	GEMM(context.Context, planner.Batch, planner.Options, []float32, []float32, []float32) error
 }) error {
 	c := slices.Clone(j.c)
-	if err := on.GEMM(ctx, j.batch, j.a, j.b, c); err != nil {
+	if err := on.GEMM(ctx, j.batch, planner.Options{}, j.a, j.b, c); err != nil {
 		return err
 	}
 	return reference.CheckExact(j.batch, j.a, j.b, j.c, c)
@@ -122,6 +122,18 @@ func TestOpenAll(t *testing.T) {
 			require.Equal(t, c.passed, passed)
 		})
 	}
+}
+
+// The options of a call reach its plan.
+func TestGEMMOptions(t *testing.T) {
+	j := newJob(t, 60, 90)
+	g, fakes := openFakes(t, 2)
+	require.NoError(t, g.GEMM(t.Context(), j.batch, planner.Options{Tile: "medium"}, j.a, j.b, slices.Clone(j.c)))
+	for _, f := range fakes {
+		require.Equal(t, "medium", f.Plan.Load().Options.Tile)
+	}
+	require.NoError(t, g.Devices()[0].GEMM(t.Context(), j.batch, planner.Options{Compute: planner.ComputeF32}, j.a, j.b, slices.Clone(j.c)))
+	require.Equal(t, planner.ComputeF32, fakes[0].Plan.Load().Options.Compute)
 }
 
 // Each device of each backend is opened twice, so that one is enough to split a batch on

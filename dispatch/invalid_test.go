@@ -68,8 +68,9 @@ func TestErrInvalid(t *testing.T) {
 		"short buffer":           p.Run(ctx, a, short, c),
 		"C is A":                 p.Run(ctx, c, b, c),
 		"Time":                   one(d.Time(ctx, Run{p, c, b, c})),
-		"GEMM: batch":            d.GEMM(ctx, wrong, full, full, full),
-		"GEMM: short":            d.GEMM(ctx, batch, full, full[:3], full),
+		"GEMM: batch":            d.GEMM(ctx, wrong, planner.Options{}, full, full, full),
+		"GEMM: options":          d.GEMM(ctx, batch, planner.Options{Tile: "huge"}, full, full, full),
+		"GEMM: short":            d.GEMM(ctx, batch, planner.Options{}, full, full[:3], full),
 	} {
 		require.ErrorIs(t, err, ErrInvalid, name)
 		for _, k := range []error{ErrUnavailable, ErrOutOfMemory, ErrDeviceLost, ErrClosed, context.Canceled} {
@@ -85,7 +86,7 @@ func TestErrInvalid(t *testing.T) {
 		ErrClosed:        errors.Join(p.Run(ctx, gone, b, c), gone.Write(ctx, 0, full), closed.Wait(ctx)),
 		ErrOutOfMemory:   one(d.NewBuffer(math.MaxInt/4 + 1)),
 		ErrUnavailable:   openBoth(ctx, []driver.Driver{driver.Missing("cuda", "a test")}),
-		context.Canceled: errors.Join(d.GEMM(cancelled, batch, full, full, full), a.Write(cancelled, 0, full)),
+		context.Canceled: errors.Join(d.GEMM(cancelled, batch, planner.Options{}, full, full, full), a.Write(cancelled, 0, full)),
 		errBroken:        openBoth(ctx, []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}}),
 	} {
 		require.ErrorIs(t, err, want)

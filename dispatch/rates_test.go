@@ -50,7 +50,7 @@ func TestMeasuredRates(t *testing.T) {
 	require.NoError(t, program.Close())
 
 	a, b, c := make([]float32, 10000), make([]float32, 10000), make([]float32, 10000)
-	require.NoError(t, second.GEMM(t.Context(), batch, a, b, c))
+	require.NoError(t, second.GEMM(t.Context(), batch, planner.Options{}, a, b, c))
 	require.Equal(t, fast, f.Last().Plan.Load().Choice[0])
 
 	group, err := OpenAll(t.Context(), WithDriver(f))

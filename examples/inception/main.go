@@ -63,7 +63,7 @@ func main() {
 	for i, b := range branches {
 		im2col(a[batch[i].A.Offset:], pixels, b)
 	}
-	if err := dev.GEMM(ctx, batch, a, weights, c); err != nil {
+	if err := dev.GEMM(ctx, batch, planner.Options{}, a, weights, c); err != nil {
 		log.Fatal(err)
 	}
 

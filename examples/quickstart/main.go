@@ -26,7 +26,7 @@ func main() {
 	}
 	lenA, lenB, lenC := batch.Extent()
 	a, b, c := ones(lenA), ones(lenB), make([]float32, lenC)
-	if err := dev.GEMM(ctx, batch, a, b, c); err != nil {
+	if err := dev.GEMM(ctx, batch, planner.Options{}, a, b, c); err != nil {
 		log.Fatal(err)
 	}
 	for i, p := range batch {

@@ -174,7 +174,7 @@ func (s *stage) gemm(ctx context.Context, d *dispatch.Device, rng *rand.Rand) er
 	defer s.batches.Add(1)
 	j := newJob(rng, menu[0])
 	got := slices.Clone(j.host[2])
-	if err := d.GEMM(ctx, j.batch, j.host[0], j.host[1], got); err != nil || !j.checking {
+	if err := d.GEMM(ctx, j.batch, planner.Options{}, j.host[0], j.host[1], got); err != nil || !j.checking {
 		return err
 	}
 	s.checked.Add(1)
@@ -197,11 +197,11 @@ func (s *stage) mistakes(ctx context.Context, rng *rand.Rand) error {
 	switch rng.IntN(5) {
 	case 0:
 		batch[0].C.LD = 1
-		got = d.GEMM(ctx, batch, full, full, c)
+		got = d.GEMM(ctx, batch, planner.Options{}, full, full, c)
 	case 1:
-		got = d.GEMM(ctx, batch, full, full[:3], c)
+		got = d.GEMM(ctx, batch, planner.Options{}, full, full[:3], c)
 	case 2:
-		got = d.GEMM(cancelled, batch, full, full, c)
+		got = d.GEMM(cancelled, batch, planner.Options{}, full, full, c)
 	case 3:
 		_, got = d.NewBuffer(min(1<<45, math.MaxInt/4))
 	case 4:
