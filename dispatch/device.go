@@ -17,8 +17,8 @@ import (
 // Device is an open device.
 type Device struct {
 	*life
-	passed []Skip
-	gemm   *hostgemm.Host
+	skipped []Skip
+	gemm    *hostgemm.Host
 }
 
 // life is what outlives a Device that is dropped without Close.
@@ -34,8 +34,8 @@ type life struct {
 
 // newDevice takes rates that were measured on the device, if there are any. A file
 // of them that does not serve is no reason to fail: batchgemm devices tells of it.
-func newDevice(d driver.Device, passed []Skip) *Device {
-	device := &Device{life: &life{driver: d, info: d.Info()}, passed: passed}
+func newDevice(d driver.Device, skipped []Skip) *Device {
+	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped}
 	runtime.AddCleanup(device, (*life).drop, device.life)
 	if rates, err := ratefile.Load(&device.info); err == nil {
 		device.info.Planner.Rates = rates
@@ -62,17 +62,18 @@ func (l *life) isClosed() bool {
 	return l.closed
 }
 
-// Info describes the device. Info.Planner.Rates are those that batchgemm tune
+// Info describes the device, also when it is closed. Info.Planner.Rates are those that batchgemm tune
 // measured on it, or nil.
 func (d *Device) Info() Info { return d.info }
 
-// Passed lists the backends that Open passed over, and why.
-func (d *Device) Passed() []Skip { return append([]Skip(nil), d.passed...) }
+// Skipped lists the backends that Open skipped, and why.
+func (d *Device) Skipped() []Skip { return append([]Skip(nil), d.skipped...) }
 
-// Plan plans a batch for this device. The plan may be kept, and prepared any
-// number of times. It fails with a *planner.ProblemError when the batch is wrong.
-func (d *Device) Plan(b planner.Batch, o planner.Options) (*planner.Plan, error) {
-	return planner.New(&d.info.Planner, b, o)
+// Plan plans a batch for this device. The plan may be kept, prepared any number of
+// times, and outlives the device. All failures wrap ErrInvalid: a *planner.ProblemError
+// when the batch is wrong, others when the options are.
+func (d *Device) Plan(batch planner.Batch, o planner.Options) (*planner.Plan, error) {
+	return planner.New(&d.info.Planner, batch, o)
 }
 
 // GEMM computes the batch on slices of host memory, by plans with the options. The

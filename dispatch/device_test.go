@@ -7,6 +7,7 @@ import (
 	"math"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -198,4 +199,88 @@ func TestCloseDuringCalls(t *testing.T) {
 	}
 	require.Zero(t, f.Buffers.Load(), "every buffer was freed once")
 	require.Zero(t, f.Programs.Load(), "every program was freed once")
+}
+
+// TestDeviceClosesDuringCalls closes a device while other goroutines use it in every
+// way. The fake device tells when a call overlaps Close or follows it.
+func TestDeviceClosesDuringCalls(t *testing.T) {
+	ctx := context.Background()
+	batch := small(t)
+	for range 20 {
+		d, _ := openFake(t)
+		p := program(t, d, batch)
+		a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
+		host := make([]float32, 4)
+		var group sync.WaitGroup
+		var started sync.WaitGroup
+		for name, call := range map[string]func() error{
+			"Run":     func() error { return p.Run(ctx, a, b, c) },
+			"Time":    func() error { _, err := d.Time(ctx, Run{p, a, b, c}); return err },
+			"Wait":    func() error { return d.Wait(ctx) },
+			"Write":   func() error { return a.Write(ctx, 0, host) },
+			"Read":    func() error { return b.Read(ctx, 0, make([]float32, 4)) },
+			"Prepare": func() error { made, err := d.Prepare(ctx, p.Plan()); return closed(made, err) },
+			"buffer":  func() error { made, err := d.NewBuffer(1); return closed(made, err) },
+			"GEMM":    func() error { return d.GEMM(ctx, batch, planner.Options{}, host, host, make([]float32, 4)) },
+		} {
+			started.Add(1)
+			group.Go(func() {
+				err := call()
+				started.Done()
+				for err == nil {
+					err = call()
+				}
+				if !errors.Is(err, ErrClosed) {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		started.Wait()
+		require.NoError(t, d.Close())
+		group.Wait()
+	}
+}
+
+func closed(made interface{ Close() error }, err error) error {
+	if err != nil {
+		return err
+	}
+	return made.Close()
+}
+
+// What is closed during a call that uses it is closed behind the call. Close waits for
+// calls of the device, and not for those of a buffer or a program.
+func TestCloseIsBehindTheCall(t *testing.T) {
+	ctx := context.Background()
+	for _, name := range []string{"buffer", "program", "device"} {
+		t.Run(name, func(t *testing.T) {
+			d, f := openFake(t)
+			p := program(t, d, small(t))
+			a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
+			inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+			f.OnSubmit = func() error { close(inside); <-leave; return nil }
+			go func() { done <- p.Run(ctx, a, b, c) }()
+			<-inside
+			switch name {
+			case "buffer":
+				require.NoError(t, a.Close())
+				require.EqualValues(t, 3, f.Buffers.Load())
+				require.ErrorIs(t, a.Write(ctx, 0, []float32{1}), ErrClosed)
+				done <- nil
+			case "program":
+				require.NoError(t, p.Close())
+				require.EqualValues(t, 1, f.Programs.Load())
+				require.ErrorIs(t, p.Run(ctx, a, b, c), ErrClosed)
+				done <- nil
+			case "device":
+				go func() { done <- d.Close() }()
+				time.Sleep(10 * time.Millisecond) // so that it waits, most times
+			}
+			close(leave)
+			require.NoError(t, <-done)
+			require.NoError(t, <-done)
+			require.Equal(t, map[string]int32{"buffer": 2, "program": 3, "device": 3}[name], f.Buffers.Load())
+			require.Equal(t, map[string]int32{"buffer": 1, "program": 0, "device": 1}[name], f.Programs.Load())
+		})
+	}
 }

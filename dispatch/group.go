@@ -15,14 +15,14 @@ import (
 // Group is all devices of a backend, used as one.
 type Group struct {
 	devices []*Device
-	passed  []Skip
+	skipped []Skip
 	gemm    *hostgemm.Group
 }
 
 // OpenAll opens all devices of the best backend, which it finds as Open does:
 // its real GPUs, or, of a fixed backend and of the fallback, software too if
 // there is nothing else. Devices that are unavailable are left out, which
-// Group.Passed reports, as long as there is one that works.
+// Group.Skipped reports, as long as there is one that works.
 func OpenAll(ctx context.Context, options ...Option) (*Group, error) {
 	return openAll(ctx, backends, options)
 }
@@ -35,24 +35,24 @@ func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*G
 	if s.device != nil {
 		return nil, invalid.Errorf("device %d: OpenAll opens all devices; Open opens one", *s.device)
 	}
-	return choose(ctx, s, func(d driver.Driver, indices []int, passed []Skip) (*Group, error) {
+	return choose(ctx, s, func(d driver.Driver, indices []int, skipped []Skip) (*Group, error) {
 		g := new(Group)
 		for _, i := range indices {
 			device, err := d.Open(ctx, i)
 			if err == nil {
-				g.devices = append(g.devices, newDevice(device, passed))
+				g.devices = append(g.devices, newDevice(device, skipped))
 				continue
 			}
 			err = fmt.Errorf("device %d: %w", i, err)
 			if !errors.Is(err, ErrUnavailable) {
 				return nil, errors.Join(err, g.Close())
 			}
-			g.passed = append(g.passed, Skip{d.Name(), err})
+			g.skipped = append(g.skipped, Skip{d.Name(), err})
 		}
 		if len(g.devices) == 0 {
-			return nil, g.passed[0].Err
+			return nil, g.skipped[0].Err
 		}
-		g.passed = slices.Concat(passed, g.passed)
+		g.skipped = slices.Concat(skipped, g.skipped)
 		hosts := make([]*hostgemm.Host, len(g.devices))
 		for i, device := range g.devices {
 			hosts[i] = device.gemm
@@ -66,8 +66,8 @@ func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*G
 // dealt by the caller, with planner.Costs and planner.Share.
 func (g *Group) Devices() []*Device { return slices.Clone(g.devices) }
 
-// Passed lists the backends and devices that OpenAll passed over, and why.
-func (g *Group) Passed() []Skip { return slices.Clone(g.passed) }
+// Skipped lists the backends and devices that OpenAll skipped, and why.
+func (g *Group) Skipped() []Skip { return slices.Clone(g.skipped) }
 
 // Close closes all devices.
 func (g *Group) Close() error {
@@ -78,11 +78,12 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// GEMM computes the batch on slices of host memory, as Device.GEMM does. It
-// splits the batch by predicted time, the longest problem first, and sends each
-// device the operands of its own problems. A batch for which that would save less
-// than 1 ms by prediction runs on one device, so that calls with small batches run
-// side by side. The first failure of a device is returned, with its name.
+// GEMM computes the batch on slices of host memory, as Device.GEMM does, with the
+// same options on all devices. It splits the batch by predicted time, the longest
+// problem first, and sends each device the operands of its own problems. A batch for
+// which that would save less than 1 ms by prediction runs on one device, so that calls
+// with small batches run side by side. The first failure of a device is returned, with
+// its name.
 func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
 	for i, d := range g.devices {
 		if err := d.acquire(); err != nil {

@@ -65,7 +65,7 @@ func WithDevice(index int) Option {
 	return func(s *selection) { s.device = &index }
 }
 
-// Skip says why Open passed over a backend.
+// Skip says why Open or OpenAll skipped a backend, or a device of it.
 type Skip struct {
 	Backend string
 	Err     error // wraps ErrUnavailable
@@ -96,14 +96,14 @@ func Devices(ctx context.Context) ([]Listing, error) {
 
 // Open opens the best device. It tries the backends cuda, hip, webgpu and cpu in
 // this order and takes the first real GPU. Software adapters of GPU backends are
-// passed over, because the cpu backend is faster (some 20 times, against Mesa's
+// skipped, because the cpu backend is faster (some 20 times, against Mesa's
 // lavapipe); a fixed backend takes them too.
 //
 // Plans of the device are made by the rates of its kernels that batchgemm tune
 // measured, where there are any, and else by those that came with the package
 // (BATCHGEMM_CACHE=off: by these in any case).
 //
-// A backend is passed over only when it is unavailable, which Device.Passed
+// A backend is skipped only when it is unavailable, which Device.Skipped
 // reports; any other failure of it is returned. When nothing can be opened the
 // error wraps ErrUnavailable and lists all reasons.
 func Open(ctx context.Context, options ...Option) (*Device, error) {
@@ -118,12 +118,12 @@ func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Devi
 	if s.backend == "" && s.device != nil {
 		return nil, invalid.Errorf("device %d of which backend? Fix one by WithBackend or %s", *s.device, BackendEnv)
 	}
-	return choose(ctx, s, func(d driver.Driver, indices []int, passed []Skip) (*Device, error) {
+	return choose(ctx, s, func(d driver.Driver, indices []int, skipped []Skip) (*Device, error) {
 		device, err := d.Open(ctx, indices[0])
 		if err != nil {
 			return nil, err
 		}
-		return newDevice(device, passed), nil
+		return newDevice(device, skipped), nil
 	})
 }
 
@@ -147,10 +147,10 @@ func selected(drivers []driver.Driver, options []Option) (*selection, error) {
 // choose starts the fixed backend, or the first that is available. start gets the
 // devices to open, of which there is one at least.
 func choose[T any](ctx context.Context, s *selection,
-	start func(d driver.Driver, indices []int, passed []Skip) (*T, error),
+	start func(d driver.Driver, indices []int, skipped []Skip) (*T, error),
 ) (*T, error) {
 	fixed := s.backend != ""
-	var passed []Skip
+	var skipped []Skip
 	var known []string
 	for i, d := range s.drivers {
 		known = append(known, d.Name())
@@ -163,7 +163,7 @@ func choose[T any](ctx context.Context, s *selection,
 		indices, err := s.usable(ctx, d, fixed || i == len(s.drivers)-1)
 		var started *T
 		if err == nil {
-			started, err = start(d, indices, passed)
+			started, err = start(d, indices, skipped)
 		}
 		if err == nil {
 			return started, nil
@@ -171,12 +171,12 @@ func choose[T any](ctx context.Context, s *selection,
 		if fixed || !errors.Is(err, ErrUnavailable) {
 			return nil, fmt.Errorf("%s: %w", d.Name(), err)
 		}
-		passed = append(passed, Skip{d.Name(), err})
+		skipped = append(skipped, Skip{d.Name(), err})
 	}
 	if fixed {
 		return nil, invalid.Errorf("unknown backend %q (known: %s)", s.backend, strings.Join(known, ", "))
 	}
-	return nil, fmt.Errorf("no backend: %w", &passedOver{passed})
+	return nil, fmt.Errorf("no backend: %w", &allSkipped{skipped})
 }
 
 // usable lists the devices of a backend to open: the one asked for, or all real
@@ -208,10 +208,10 @@ func (s *selection) usable(ctx context.Context, d driver.Driver, software bool) 
 	return nil, fmt.Errorf("%w: no GPU, only software adapters, which %s=%s takes", ErrUnavailable, BackendEnv, d.Name())
 }
 
-// passedOver is the error when no backend is left.
-type passedOver struct{ skips []Skip }
+// allSkipped is the error when no backend is left.
+type allSkipped struct{ skips []Skip }
 
-func (e *passedOver) Error() string {
+func (e *allSkipped) Error() string {
 	reasons := make([]string, len(e.skips))
 	for i, s := range e.skips {
 		reasons[i] = s.String()
@@ -219,4 +219,4 @@ func (e *passedOver) Error() string {
 	return strings.Join(reasons, "; ")
 }
 
-func (e *passedOver) Unwrap() error { return ErrUnavailable }
+func (e *allSkipped) Unwrap() error { return ErrUnavailable }

@@ -71,7 +71,7 @@ func TestOpen(t *testing.T) {
 			require.Equal(t, c.backend, d.Info().Backend)
 			require.Equal(t, c.device, d.Info().Index)
 			var passed []string
-			for _, s := range d.Passed() {
+			for _, s := range d.Skipped() {
 				require.ErrorIs(t, s.Err, ErrUnavailable)
 				passed = append(passed, s.String())
 			}
@@ -126,7 +126,7 @@ func TestWithDriver(t *testing.T) {
 			defer func() { require.NoError(t, d.Close()) }()
 			require.Equal(t, "own", d.Info().Backend)
 			require.Equal(t, c.device, d.Info().Index)
-			require.Empty(t, d.Passed())
+			require.Empty(t, d.Skipped())
 			if c.device == 0 {
 				g, err := OpenAll(t.Context(), options...)
 				require.NoError(t, err)

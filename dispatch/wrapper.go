@@ -29,7 +29,7 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	return device, nil
 }
 
-// Wrap makes a buffer of n float32 in memory of the GPU that the caller
+// Wrap makes a buffer of n float32, n >= 1, in memory of the GPU that the caller
 // allocated, 16-byte aligned, and frees after the buffer is closed. Kernels may
 // read the line of 16 bytes that holds the last element whole.
 func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) {
