@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"sync"
 
@@ -115,15 +114,12 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error)
 	return newProgram(d, made, p), nil
 }
 
-// maxElements is how many float32 addresses can reach.
-const maxElements = math.MaxInt / 4
-
 // NewBuffer allocates n float32, contents undefined.
 func (d *Device) NewBuffer(n int) (*Buffer, error) {
 	if n < 0 {
 		return nil, invalid.Errorf("buffer of %d elements: negative size", n)
 	}
-	if n > maxElements {
+	if n > driver.MaxLen {
 		return nil, fmt.Errorf("buffer of %d elements: %w: addresses do not reach so far", n, ErrOutOfMemory)
 	}
 	if err := d.acquire(); err != nil {

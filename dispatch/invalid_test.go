@@ -56,7 +56,7 @@ func TestErrInvalid(t *testing.T) {
 		"plan of another device": one(d.Prepare(ctx, elsewhere)),
 		"negative buffer":        one(d.NewBuffer(-1)),
 		"wrapped nothing":        one(wrapping.Wrap(64, 0)),
-		"wrapped too much":       one(wrapping.Wrap(64, math.MaxInt/4+1)),
+		"wrapped too much":       one(wrapping.Wrap(64, driver.MaxLen+1)),
 		"offset":                 a.Write(ctx, -1, full),
 		"offset alone":           a.Write(ctx, 5, nil),
 		"range":                  a.Read(ctx, 1, full),
@@ -84,7 +84,7 @@ func TestErrInvalid(t *testing.T) {
 	cancel()
 	for want, err := range map[error]error{
 		ErrClosed:        errors.Join(p.Run(ctx, gone, b, c), gone.Write(ctx, 0, full), closed.Wait(ctx)),
-		ErrOutOfMemory:   one(d.NewBuffer(math.MaxInt/4 + 1)),
+		ErrOutOfMemory:   one(d.NewBuffer(driver.MaxLen + 1)),
 		ErrUnavailable:   openBoth(ctx, []driver.Driver{driver.Missing("cuda", "a test")}),
 		context.Canceled: errors.Join(d.GEMM(cancelled, batch, planner.Options{}, full, full, full), a.Write(cancelled, 0, full)),
 		errBroken:        openBoth(ctx, []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}}),

@@ -36,7 +36,7 @@ func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) {
 	if n < 1 {
 		return nil, invalid.Errorf("wrap %d elements: there must be one", n)
 	}
-	if n > maxElements {
+	if n > driver.MaxLen {
 		return nil, invalid.Errorf("wrap %d elements: addresses do not reach so far", n)
 	}
 	w, err := d.wrapper()

@@ -8,13 +8,10 @@ import "C"
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
-
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 )
 
 const (
@@ -42,17 +39,16 @@ type buffer struct {
 	dev    *device
 	n      int
 	size   uint64
-	fresh  bool         // never used; belongs to dev.mu, as the rest
-	handle *wgpu.Buffer // nil once closed
+	fresh  bool // never used; belongs to dev.mu
+	handle *wgpu.Buffer
 	ref    C.handle
 }
+
+func (b *buffer) On() *device { return b.dev }
 
 func (b *buffer) Len() int { return b.n }
 
 func (b *buffer) Write(ctx context.Context, offset int, src []float32) error {
-	if err := b.inRange("write", offset, len(src)); err != nil {
-		return err
-	}
 	whole := offset == 0 && 4*uint64(len(src)) == b.size
 	for piece := range slices.Chunk(src, pieceBytes/4) {
 		if err := b.writePiece(ctx, offset, piece, whole); err != nil {
@@ -74,9 +70,6 @@ func (b *buffer) writePiece(ctx context.Context, offset int, src []float32, whol
 		return err
 	}
 	defer d.mu.Unlock()
-	if b.handle == nil {
-		return errBufferClosed
-	}
 	if b.fresh && !whole {
 		d.work.reset()
 		d.work.clear(b)
@@ -97,9 +90,6 @@ func (b *buffer) writePiece(ctx context.Context, offset int, src []float32, whol
 }
 
 func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
-	if err := b.inRange("read", offset, len(dst)); err != nil {
-		return err
-	}
 	// One piece is copied on the device while the one before is copied out.
 	var ahead *readback
 	for len(dst) > 0 || ahead != nil {
@@ -148,9 +138,6 @@ func (b *buffer) startRead(ctx context.Context, offset int, dst []float32) (*rea
 		return nil, err
 	}
 	defer d.mu.Unlock()
-	if b.handle == nil {
-		return nil, errBufferClosed
-	}
 	s, err := d.takeStaging()
 	if err != nil {
 		return nil, err
@@ -202,7 +189,7 @@ func (r *readback) abandon() {
 func (d *device) readMapped(s *staging, size uint64, take func(data []byte)) error {
 	switch status := C.gpu_map(d.gpu, s.ref, C.size_t(size)); {
 	case status < 0:
-		return d.lose(C.GoString(&d.gpu.message[0]))
+		return d.lose("read")
 	case status > 0:
 		return d.check("read", nil)
 	}
@@ -242,32 +229,17 @@ func (d *device) giveStaging(s *staging) {
 // Close frees the memory once queued work that uses it is done.
 func (b *buffer) Close() error {
 	d := b.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.state != nil || b.handle == nil {
-		return nil // freed with its device, abandoned with it, or closed before
+	if d.lock() != nil {
+		return nil // abandoned with its device
 	}
+	defer d.mu.Unlock()
 	for p := range d.programs {
 		p.forget(b)
 	}
 	delete(d.buffers, b)
-	b.free()
+	b.handle.Release()
 	// Released memory is freed in a poll. A GPU that is lost there is no error of a
 	// buffer that is gone.
-	d.collect(math.MaxUint64, 1)
+	_ = d.collect(math.MaxUint64, 1)
 	return nil
 }
-
-func (b *buffer) free() {
-	b.handle.Release()
-	b.handle = nil
-}
-
-func (b *buffer) inRange(op string, offset, n int) error {
-	if offset < 0 || n > b.n || offset > b.n-n {
-		return fmt.Errorf("webgpu: %s of elements [%d, %d) of a buffer of %d", op, offset, offset+n, b.n)
-	}
-	return nil
-}
-
-var errBufferClosed = fmt.Errorf("webgpu: buffer: %w", driver.ErrClosed)

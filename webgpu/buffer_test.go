@@ -4,7 +4,6 @@ package webgpu
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -98,26 +97,11 @@ func TestBufferManyWritesWithoutSubmission(t *testing.T) {
 func TestAllocTooLarge(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	b := upload(t, d, []float32{1, 2, 3})
-	for _, n := range []int{1 << 45, math.MaxInt/4 - 5, math.MaxInt} {
+	for _, n := range []int{1 << 45, driver.MaxLen} {
 		_, err := d.Alloc(n)
 		require.ErrorIs(t, err, driver.ErrOutOfMemory, "%d elements", n)
 	}
-	for _, n := range []int{0, -1, math.MinInt} {
-		_, err := d.Alloc(n)
-		require.ErrorContains(t, err, "there must be one")
-	}
 	require.Equal(t, []float32{1, 2, 3}, download(t, b, 3))
-}
-
-func TestBufferRanges(t *testing.T) {
-	d := open(t, webgpuDriver{})
-	b := alloc(t, d, 10)
-	for _, c := range []struct{ offset, n int }{{-1, 1}, {10, 1}, {0, 11}, {9, 2}, {math.MaxInt, 2}} {
-		require.ErrorContains(t, b.Write(t.Context(), c.offset, make([]float32, c.n)), "of a buffer of 10")
-		require.ErrorContains(t, b.Read(t.Context(), c.offset, make([]float32, c.n)), "of a buffer of 10")
-	}
-	require.NoError(t, b.Write(t.Context(), 10, nil))
-	require.NoError(t, b.Read(t.Context(), 10, nil))
 }
 
 // Readers at the same time have a staging buffer each, of which few are kept.

@@ -7,9 +7,9 @@ package webgpu
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"strings"
 	"sync"
@@ -19,6 +19,7 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
@@ -34,11 +35,11 @@ type device struct {
 	closeWait time.Duration // after it Close leaves the rest to freeLater
 	inFlight  uint64        // the most submissions that are queued at once
 	timing    chan struct{} // holds the token of the one Time that runs
+	state     backend.State
 
 	// mu is held around every call of the binding: its error scopes are one stack
 	// a device.
 	mu       sync.Mutex
-	state    error // why the device takes no more calls; nil while it does
 	instance *wgpu.Instance
 	adapters []adapter
 	handle   *wgpu.Device
@@ -149,27 +150,24 @@ func (d *device) Info() driver.Info { return d.info }
 // lock takes the mutex of a device that works, or says why it does not.
 func (d *device) lock() error {
 	d.mu.Lock()
-	if d.state != nil {
-		defer d.mu.Unlock()
-		return d.state
+	err := d.state.Err()
+	if err != nil {
+		d.mu.Unlock()
 	}
-	return nil
+	return err
 }
 
-// lose declares the device dead. What is queued may still run and use memory,
-// so nothing of it is ever freed.
-func (d *device) lose(reason string) error {
-	if d.state == nil {
-		d.state = fmt.Errorf("webgpu: %s: %w: %s", d.info.Name, driver.ErrDeviceLost, reason)
-	}
-	return d.state
+// lose declares the device dead, for the reason that the library gave. What is
+// queued may still run and use memory, so nothing of it is ever freed.
+func (d *device) lose(op string) error {
+	return d.state.Lose(&d.info, fmt.Errorf("%s: %s", op, C.GoString(&d.gpu.message[0])))
 }
 
 // check returns the error of a call of the binding: what the call returned, or
 // what arrived at the error callback meanwhile.
 func (d *device) check(op string, err error) error {
 	if d.gpu.lost != 0 {
-		return d.lose(op + ": " + C.GoString(&d.gpu.message[0]))
+		return d.lose(op)
 	}
 	if err == nil && d.gpu.errors > 0 {
 		err = errors.New(C.GoString(&d.gpu.message[0]))
@@ -183,7 +181,7 @@ func (d *device) check(op string, err error) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "Parent device is lost"):
-		return d.lose(op + ": " + text)
+		return d.state.Lose(&d.info, fmt.Errorf("%s: %w", op, err))
 	case strings.Contains(text, "Not enough memory left"), strings.Contains(text, "Out of Memory"):
 		return fmt.Errorf("webgpu: %s: %w", op, driver.ErrOutOfMemory)
 	}
@@ -210,12 +208,6 @@ func (d *device) newBuffer(op string, size uint64, usage wgpu.BufferUsage) (*wgp
 }
 
 func (d *device) Alloc(n int) (driver.Buffer, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("webgpu: alloc %d elements: there must be one", n)
-	}
-	if n > math.MaxInt/4-4 {
-		return nil, fmt.Errorf("webgpu: alloc %d elements: %w", n, driver.ErrOutOfMemory)
-	}
 	if err := d.lock(); err != nil {
 		return nil, err
 	}
@@ -232,68 +224,41 @@ func (d *device) Alloc(n int) (driver.Buffer, error) {
 
 // Close waits for queued work, for a second at most, and frees everything; what is
 // still queued then, whose results nobody can read any more, is freed when it is
-// done. Calls that are under way elsewhere end with ErrClosed. A device that is lost
-// frees nothing and says so again.
+// done, or abandoned if it does not end. A device that is lost frees nothing and says
+// so.
 func (d *device) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if errors.Is(d.state, driver.ErrClosed) {
-		return nil
-	}
-	if d.state != nil {
-		return d.state
-	}
-	d.state = fmt.Errorf("webgpu: %s: %w", d.info.Name, driver.ErrClosed) // nothing follows
-	switch done, err := d.drain(min(d.closeWait, d.waitLimit)); {
-	case err != nil:
-		d.state = nil
-		return d.check("close", nil)
-	case done:
+	err := d.drain(min(d.closeWait, d.waitLimit))
+	switch {
+	case err == nil:
 		return d.free()
+	case !errors.Is(err, backend.ErrUnfinished):
+		return err
 	case d.waitLimit <= d.closeWait:
-		d.state = nil
-		return d.lose("closed while queued work does not end")
+		return d.state.Lose(&d.info, fmt.Errorf("close: %w", err))
 	}
-	go d.freeLater()
+	go func() {
+		if d.drain(d.waitLimit) == nil {
+			_ = d.free() // nobody is left to tell
+		}
+	}()
 	return nil
 }
 
-// drain waits until queued work is done, for a time. The caller holds the mutex,
-// which others get meanwhile.
-func (d *device) drain(limit time.Duration) (done bool, err error) {
-	for start := time.Now(); uint64(d.gpu.done) < d.submitted; {
-		waited := time.Since(start)
-		if waited > limit {
-			return false, nil
-		}
-		d.mu.Unlock()
-		pause(min(max(waited/8, spinTime), maxPause))
-		d.mu.Lock()
-		if err := d.collect(d.submitted, pollTurns); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// freeLater frees a closed device when its work is done. If that does not end, the
-// memory is abandoned.
-func (d *device) freeLater() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if done, _ := d.drain(d.waitLimit); done {
-		d.free()
-	}
+// drain waits for queued work, for a time.
+func (d *device) drain(limit time.Duration) error {
+	return d.state.Await(context.Background(), limit, func() (bool, error) { return d.poll(d.submitted) })
 }
 
 // free releases everything of an idle device. It fails when the GPU is lost
 // meanwhile.
 func (d *device) free() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for p := range d.programs {
 		p.sets.Clear()
 	}
 	for b := range d.buffers {
-		b.free()
+		b.handle.Release()
 	}
 	for _, p := range d.pipelines {
 		p.free()
@@ -305,8 +270,7 @@ func (d *device) free() error {
 	d.programs, d.buffers, d.pipelines, d.staging = nil, nil, nil, nil
 	C.gpu_release(d.gpu)
 	if d.gpu.lost != 0 {
-		d.state = nil
-		return d.check("close", nil)
+		return d.lose("close")
 	}
 	release(d.instance, d.adapters)
 	C.free(unsafe.Pointer(d.gpu))

@@ -13,6 +13,7 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 // Driver returns the WebGPU backend.
@@ -44,7 +45,7 @@ func (d webgpuDriver) Open(ctx context.Context, index int) (driver.Device, error
 		return nil, err
 	}
 	if index < 0 || index >= len(infos) {
-		return nil, fmt.Errorf("webgpu: device %d: there are %d", index, len(infos))
+		return nil, invalid.Errorf("webgpu: device %d: there are %d", index, len(infos))
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

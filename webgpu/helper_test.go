@@ -102,7 +102,6 @@ func prepare(t testing.TB, d *device, batch planner.Batch, o planner.Options) (*
 	require.NoError(t, err)
 	p, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)
-	t.Cleanup(func() { p.Close() })
 	return plan, p.(*program)
 }
 
@@ -161,8 +160,8 @@ func (k task) run(t testing.TB, d *device, o planner.Options) ([]float32, *plann
 	a, b, c := upload(t, d, k.a), upload(t, d, k.b), upload(t, d, k.c)
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: a, B: b, C: c}}))
 	got := download(t, c, len(k.c))
-	for _, buf := range []*buffer{a, b, c} {
-		require.NoError(t, buf.Close())
+	for _, o := range []interface{ Close() error }{a, b, c, p} {
+		require.NoError(t, o.Close())
 	}
 	return got, plan
 }

@@ -7,53 +7,30 @@ import "C"
 
 import (
 	"context"
-	"fmt"
-	"time"
+	"errors"
+
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-const (
-	// spinTime is how long a wait polls without a pause: submissions of small
-	// batches end within it, and a pause costs 50 us or more.
-	spinTime  = 100 * time.Microsecond
-	maxPause  = 500 * time.Microsecond // then: an eighth of the time waited so far
-	pollTurns = 16                     // polls for one turn of the mutex, a few microseconds
-
-	// maxInFlight bounds the queued submissions, and with them the memory of
-	// command buffers and staged writes. It is enough to keep a GPU busy.
-	//
-	// On lavapipe it is 1. There vkQueueSubmit itself does not return until the
-	// submission before is done: wgpu has each wait for a semaphore of that one,
-	// and lavapipe waits for it in the caller's thread (Mesa 22.3; without the
-	// semaphore it returns in 20 us). That cannot be cancelled, and holds the
-	// device's mutex; our own wait before it takes as long and is free of both.
-	maxInFlight = 32
-)
+// maxInFlight bounds the queued submissions, and with them the memory of
+// command buffers and staged writes. It is enough to keep a GPU busy.
+//
+// On lavapipe it is 1. There vkQueueSubmit itself does not return until the
+// submission before is done: wgpu has each wait for a semaphore of that one,
+// and lavapipe waits for it in the caller's thread (Mesa 22.3; without the
+// semaphore it returns in 20 us). That cannot be cancelled, and holds the
+// device's mutex; our own wait before it takes as long and is free of both.
+const maxInFlight = 32
 
 // await returns when the first n submissions are done. It never asks the
 // binding to wait: that gives up after 5 s and reports success.
 func (d *device) await(ctx context.Context, n uint64) error {
-	start := time.Now()
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		done, err := d.poll(n)
-		if done || err != nil {
-			return err
-		}
-		waited := time.Since(start)
-		if waited > d.waitLimit {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return d.lose(fmt.Sprintf("queued work did not end within %v", d.waitLimit))
-		}
-		if waited > spinTime {
-			pause(min(waited/8, maxPause))
-		}
+	err := d.state.Await(ctx, d.waitLimit, func() (bool, error) { return d.poll(n) })
+	if errors.Is(err, backend.ErrUnfinished) {
+		return d.state.Lose(&d.info, err)
 	}
+	return err
 }
-
-func pause(t time.Duration) { C.gpu_pause(C.uint(t.Microseconds())) }
 
 // poll reports whether the first n submissions are done.
 func (d *device) poll(n uint64) (bool, error) {
@@ -61,7 +38,7 @@ func (d *device) poll(n uint64) (bool, error) {
 		return false, err
 	}
 	defer d.mu.Unlock()
-	err := d.collect(n, pollTurns)
+	err := d.collect(n, backend.PollTurns)
 	return uint64(d.gpu.done) >= n, err
 }
 
@@ -69,7 +46,7 @@ func (d *device) poll(n uint64) (bool, error) {
 func (d *device) collect(n uint64, turns int) error {
 	C.gpu_poll(d.gpu, C.uint64_t(n), C.int(turns))
 	if d.gpu.lost != 0 {
-		return d.check("wait", nil)
+		return d.lose("wait")
 	}
 	return nil
 }

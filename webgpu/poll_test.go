@@ -164,7 +164,6 @@ func TestCancelledInLongWork(t *testing.T) {
 	require.NoError(t, l.program.Close())
 	require.NoError(t, d.Close())
 	require.False(t, done(), "Close waited for the work")
-	require.ErrorIs(t, d.Wait(t.Context()), driver.ErrClosed)
 	require.Eventually(t, func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()

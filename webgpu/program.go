@@ -9,13 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/internal/recent"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
@@ -90,10 +92,10 @@ type program struct {
 	launches  []launch
 	plan      *buffer // the plan's words; nil without launches
 	workspace *buffer // nil when no tile is split
-	closed    bool    // belongs to dev.mu, as sets
 
-	// sets are the bind groups of the operands that the program ran with last.
-	sets *recent.Cache[operands, bindings]
+	// sets are the bind groups of the operands that the program ran with last. They
+	// belong to dev.mu.
+	sets *backend.Cache[operands, bindings]
 }
 
 // launch is a planner.Launch with its sections of the plan in bytes.
@@ -105,7 +107,8 @@ type launch struct {
 
 type span struct{ offset, size uint64 }
 
-type operands struct{ a, b, c *buffer }
+// operands are A, B and C.
+type operands [3]*buffer
 
 // bindings are the dispatches of a program for one set of operands.
 type bindings struct {
@@ -113,11 +116,9 @@ type bindings struct {
 	list   []C.gpu_dispatch
 }
 
-// maxSets bounds the sets of bind groups that a program keeps; making a group
-// takes 3 us. A submission with more keeps all of its own until it is queued.
-const maxSets = 64
+func newSets() *backend.Cache[operands, bindings] { return backend.NewCache[operands](bindings.free) }
 
-func newSets() *recent.Cache[operands, bindings] { return recent.New[operands](maxSets, bindings.free) }
+func (p *program) On() *device { return p.dev }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
 	p := &program{dev: d, sets: newSets()}
@@ -144,10 +145,10 @@ func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Progra
 func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (launch, error) {
 	l := launch{Launch: plan.Launches[i]}
 	if limit := int(d.limits.MaxComputeWorkgroupsPerDimension); l.Count < 1 || l.Count > limit {
-		return l, fmt.Errorf("webgpu: %d workgroups, the device allows %d", l.Count, limit)
+		return l, invalid.Errorf("webgpu: %d workgroups, the device allows %d", l.Count, limit)
 	}
 	if (l.Split || l.Fixup) && plan.Workspace == 0 {
-		return l, errors.New("webgpu: the plan has no workspace")
+		return l, invalid.Errorf("webgpu: the plan has no workspace")
 	}
 	items := l.Count * planner.FixupWords
 	if !l.Fixup {
@@ -201,12 +202,11 @@ func (p *program) upload(ctx context.Context, plan *planner.Plan) error {
 // Close frees the program once queued work that uses it is done.
 func (p *program) Close() error {
 	d := p.dev
-	d.mu.Lock()
-	if d.state == nil && !p.closed {
-		delete(d.programs, p)
-		p.sets.Clear()
+	if d.lock() != nil {
+		return nil // abandoned with its device
 	}
-	p.closed = true
+	delete(d.programs, p)
+	p.sets.Clear()
 	d.mu.Unlock()
 	for _, b := range []*buffer{p.plan, p.workspace} {
 		if b != nil {
@@ -218,7 +218,7 @@ func (p *program) Close() error {
 
 // forget drops the bind groups that hold a buffer.
 func (p *program) forget(b *buffer) {
-	p.sets.Drop(func(o operands) bool { return o.a == b || o.b == b || o.c == b })
+	p.sets.Drop(func(o operands) bool { return slices.Contains(o[:], b) })
 }
 
 // free releases bind groups that no work being recorded has; of those in queued
@@ -275,14 +275,14 @@ func (p *program) bindLaunch(l *launch, o operands) (*wgpu.BindGroup, error) {
 		return nil
 	}
 	add(wgsl.BindItems, p.plan, l.items)
-	if err := operand(wgsl.BindC, "C", o.c, l.BaseC, l.SpanC); err != nil {
+	if err := operand(wgsl.BindC, "C", o[2], l.BaseC, l.SpanC); err != nil {
 		return nil, err
 	}
 	if !l.Fixup {
-		if err := operand(wgsl.BindA, "A", o.a, l.BaseA, l.SpanA); err != nil {
+		if err := operand(wgsl.BindA, "A", o[0], l.BaseA, l.SpanA); err != nil {
 			return nil, err
 		}
-		if err := operand(wgsl.BindB, "B", o.b, l.BaseB, l.SpanB); err != nil {
+		if err := operand(wgsl.BindB, "B", o[1], l.BaseB, l.SpanB); err != nil {
 			return nil, err
 		}
 	}
@@ -303,7 +303,7 @@ func (p *program) bindLaunch(l *launch, o operands) (*wgpu.BindGroup, error) {
 // window is the part of an operand that a launch reaches: all of the buffer if
 // a binding can hold it, else the given elements, and the dummy for none.
 func (d *device) window(b *buffer, base, elements int) (*buffer, span, error) {
-	if b == nil || elements == 0 {
+	if elements == 0 {
 		return d.dummy, span{0, d.dummy.size}, nil
 	}
 	if base == 0 && b.size <= d.binding {
@@ -312,7 +312,7 @@ func (d *device) window(b *buffer, base, elements int) (*buffer, span, error) {
 	s := span{4 * uint64(base), roundUp(4*uint64(elements), 16)}
 	align := uint64(d.limits.MinStorageBufferOffsetAlignment)
 	if s.size > d.binding || s.offset+s.size > b.size || s.offset%align != 0 {
-		return nil, s, fmt.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes, from multiples of %d on)",
+		return nil, s, invalid.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes, from multiples of %d on)",
 			s.offset, s.offset+s.size, b.size, d.binding, align)
 	}
 	return b, s, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -55,7 +56,7 @@ func (s *targets) check(t *testing.T) {
 // A submission may have more sets of operands than a program keeps bind groups of.
 // Releasing one that was recorded aborts the process.
 func TestMoreSetsThanAreKept(t *testing.T) {
-	s := newTargets(t, 3*maxSets)
+	s := newTargets(t, 3*backend.Remembered)
 	for range 2 { // each set twice in a submission, the second submission finds some kept
 		var runs []driver.Run
 		for range 2 {
@@ -64,17 +65,17 @@ func TestMoreSetsThanAreKept(t *testing.T) {
 			}
 		}
 		require.NoError(t, s.Submit(t.Context(), runs))
-		require.Equal(t, maxSets, s.program.sets.Len())
+		require.Equal(t, backend.Remembered, s.program.sets.Len())
 	}
 	s.check(t)
 }
 
 // One submission after another, none of them waited for.
 func TestSetsAreDroppedOneByOne(t *testing.T) {
-	s := newTargets(t, maxSets+10)
+	s := newTargets(t, backend.Remembered+10)
 	for i := range s.cs {
 		require.NoError(t, s.Submit(t.Context(), []driver.Run{s.run(0), s.run(i)}))
-		require.Equal(t, min(i+1, maxSets), s.program.sets.Len())
+		require.Equal(t, min(i+1, backend.Remembered), s.program.sets.Len())
 	}
 	require.NotNil(t, s.program.sets.Get(operands{s.a, s.b, s.cs[0]}, s.recording), "used by each")
 	require.Nil(t, s.program.sets.Get(operands{s.a, s.b, s.cs[10]}, s.recording))
@@ -87,17 +88,16 @@ func TestSetsAreDroppedOneByOne(t *testing.T) {
 
 // Submissions that fail while they are recorded leave nothing behind.
 func TestSetsOfFailedSubmissions(t *testing.T) {
-	s := newTargets(t, 2*maxSets)
-	closed := alloc(t, s.device, len(s.task.c))
-	require.NoError(t, closed.Close())
+	s := newTargets(t, 2*backend.Remembered)
+	foreign := alloc(t, open(t, webgpuDriver{}), len(s.task.c))
 	for range 3 {
 		var bad []driver.Run
 		for _, c := range s.cs {
 			bad = append(bad, driver.Run{Program: s.program, A: s.a, B: s.b, C: c})
 		}
-		bad = append(bad, driver.Run{Program: s.program, A: s.a, B: s.b, C: closed})
-		require.ErrorIs(t, s.Submit(t.Context(), bad), driver.ErrClosed)
-		require.Equal(t, maxSets, s.program.sets.Len())
+		bad = append(bad, driver.Run{Program: s.program, A: s.a, B: s.b, C: foreign})
+		require.ErrorIs(t, s.Submit(t.Context(), bad), driver.ErrInvalid)
+		require.Equal(t, backend.Remembered, s.program.sets.Len())
 	}
 	var runs []driver.Run
 	for i := range s.cs {
@@ -109,7 +109,7 @@ func TestSetsOfFailedSubmissions(t *testing.T) {
 
 // Buffers and programs may be closed while queued work has them.
 func TestCloseBehindSubmission(t *testing.T) {
-	s := newTargets(t, maxSets+1)
+	s := newTargets(t, backend.Remembered+1)
 	var runs []driver.Run
 	for i := range s.cs {
 		runs = append(runs, s.run(i))

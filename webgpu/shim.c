@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 // Prototypes of wgpu-native 0.17.0.2 (webgpu.h, wgpu.h). Descriptors that are
 // passed as NULL have type void here.
@@ -202,5 +201,3 @@ void gpu_log(void) {
 	wgpuSetLogCallback(logged, NULL);
 	wgpuSetLogLevel(LOG_WARN);
 }
-
-void gpu_pause(unsigned microseconds) { usleep(microseconds); }

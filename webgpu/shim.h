@@ -71,6 +71,3 @@ void gpu_quiet(void);
 
 // gpu_log sends the library's warnings and errors to the log.
 void gpu_log(void);
-
-// gpu_pause sleeps, without the mutex. Go's timers round up to 1 ms when the process is idle.
-void gpu_pause(unsigned microseconds);

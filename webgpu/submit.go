@@ -8,7 +8,6 @@ import "C"
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 	"unsafe"
@@ -16,6 +15,7 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
 // work is the submission that is being recorded. Its memory is reused.
@@ -23,7 +23,7 @@ type work struct {
 	clears  []C.handle
 	cleared []*buffer // of clears
 	list    []C.gpu_dispatch
-	over    []*program // whose sets grew beyond maxSets
+	over    []*program // whose sets grew beyond their limit
 }
 
 func (w *work) reset() {
@@ -58,14 +58,7 @@ func (d *device) submit(copy C.gpu_copy) error {
 // record adds a run to the work. Dispatches of one pass run in order, each sees
 // what the earlier ones wrote.
 func (d *device) record(r *driver.Run) error {
-	p, ok := r.Program.(*program)
-	if !ok || p.dev != d {
-		return errors.New("webgpu: the program is of another device")
-	}
-	if p.closed {
-		return fmt.Errorf("webgpu: program: %w", driver.ErrClosed)
-	}
-	o, err := d.operands(r)
+	p, o, err := backend.Operands[*program, *buffer](d, r)
 	if err != nil {
 		return err
 	}
@@ -73,36 +66,13 @@ func (d *device) record(r *driver.Run) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range [...]*buffer{o.a, o.b, o.c, p.workspace} {
+	for _, b := range [...]*buffer{o[0], o[1], o[2], p.workspace} {
 		if b != nil && b.fresh {
 			d.work.clear(b)
 		}
 	}
 	d.work.list = append(d.work.list, s.list...)
 	return nil
-}
-
-// operands checks the buffers of a run. A buffer that has no elements may be nil.
-func (d *device) operands(r *driver.Run) (operands, error) {
-	var list [3]*buffer
-	for i, arg := range [...]driver.Buffer{r.A, r.B, r.C} {
-		if arg == nil {
-			continue
-		}
-		b, ok := arg.(*buffer)
-		if !ok || b.dev != d {
-			return operands{}, fmt.Errorf("webgpu: %c is of another device", 'A'+i)
-		}
-		if b.handle == nil {
-			return operands{}, fmt.Errorf("%c: %w", 'A'+i, errBufferClosed)
-		}
-		list[i] = b
-	}
-	o := operands{list[0], list[1], list[2]}
-	if o.c != nil && (o.c == o.a || o.c == o.b) {
-		return o, errors.New("webgpu: C is also A or B: WebGPU does not write a buffer that it reads")
-	}
-	return o, nil
 }
 
 func (d *device) Submit(ctx context.Context, runs []driver.Run) error {
@@ -140,11 +110,11 @@ func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) 
 	return d.submitted, err
 }
 
-// trim drops what programs keep beyond maxSets, once the work is queued or given
+// trim drops what programs keep beyond their limit, once the work is queued or given
 // up. A lost device frees nothing.
 func (d *device) trim() {
 	for _, p := range d.work.over {
-		if d.state == nil {
+		if d.state.Err() == nil {
 			p.sets.Trim(d.recording)
 		}
 	}

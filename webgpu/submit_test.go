@@ -65,36 +65,6 @@ func TestSubmitDoesNotAllocate(t *testing.T) {
 	}))
 }
 
-func TestSubmitMistakes(t *testing.T) {
-	d, other := open(t, webgpuDriver{}), open(t, webgpuDriver{})
-	k := newTask(t, gemm(8, 8, 8))
-	_, p := prepare(t, d, k.batch, planner.Options{})
-	_, foreign := prepare(t, other, k.batch, planner.Options{})
-	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
-	closed := alloc(t, d, len(k.c))
-	require.NoError(t, closed.Close())
-	_, closedProgram := prepare(t, d, k.batch, planner.Options{})
-	require.NoError(t, closedProgram.Close())
-	good := driver.Run{Program: p, A: a, B: b, C: c}
-	for name, x := range map[string]struct {
-		run  driver.Run
-		want string
-	}{
-		"no program":      {driver.Run{A: a, B: b, C: c}, "another device"},
-		"foreign program": {driver.Run{Program: foreign, A: a, B: b, C: c}, "another device"},
-		"closed program":  {driver.Run{Program: closedProgram, A: a, B: b, C: c}, "closed"},
-		"foreign buffer":  {driver.Run{Program: p, A: a, B: alloc(t, other, 64), C: c}, "B is of another device"},
-		"closed buffer":   {driver.Run{Program: p, A: a, B: b, C: closed}, "C: webgpu: buffer: closed"},
-		"C is A":          {driver.Run{Program: p, A: c, B: b, C: c}, "C is also A or B"},
-	} {
-		err := d.Submit(t.Context(), []driver.Run{good, x.run})
-		require.ErrorContains(t, err, "run 1", name)
-		require.ErrorContains(t, err, x.want, name)
-	}
-	require.NoError(t, d.Submit(t.Context(), []driver.Run{good}))
-	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, c, len(k.c)))
-}
-
 // An error of the library outside its scopes, and invalid commands submitted,
 // both abort the process if nothing catches them.
 func TestLibraryErrorsAreCaught(t *testing.T) {

@@ -107,11 +107,11 @@ static void test_run(bg_device device, void *stream) {
 static void test_refuses(bg_device device) {
 	bg_buffer b;
 	pointer p = allocate(64);
-	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 4, 1, &b), BG_ERR_FAILED, "multiple of 16 bytes");
+	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 4, 1, &b), BG_ERR_INVALID, "multiple of 16 bytes");
 	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 16, INT64_MAX, &b), BG_ERR_INVALID, "addresses do not reach");
-	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 16, INT64_MAX / 4, &b), BG_ERR_FAILED, "the allocation has");
-	FAILS(bg_buffer_wrap(device, 64, 1, &b), BG_ERR_FAILED, "does not know this memory");
-	FAILS(bg_buffer_wrap(device, 0, 1, &b), BG_ERR_FAILED, "does not know this memory");
+	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 16, INT64_MAX / 8, &b), BG_ERR_INVALID, "the allocation has");
+	FAILS(bg_buffer_wrap(device, 64, 1, &b), BG_ERR_INVALID, "does not know this memory");
+	FAILS(bg_buffer_wrap(device, 0, 1, &b), BG_ERR_INVALID, "does not know this memory");
 	CHECK(cuMemFree_v2(p) == 0);
 }
 

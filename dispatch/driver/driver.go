@@ -1,19 +1,43 @@
 // Package driver defines what a backend implements, as database/sql/driver does
 // for databases. Users import package dispatch instead.
 //
-// Package dispatch validates arguments before it calls a backend: buffers and
-// programs belong to the device and are open, buffers are long enough for the
-// plan, the batch passed Check, ranges of Write and Read lie in the buffer and
-// are not empty. Backends need not repeat this. A buffer or program is not closed
-// while a call uses it, but queued work may still; closing it again, or after its
-// device, does nothing. Calls on a closed device return ErrClosed.
+// # What a driver may count on
+//
+// Package dispatch checks what callers pass, and orders calls, before it calls a
+// driver:
+//
+//   - Buffers and programs are open, made by the device of the call, and long enough
+//     for the plan; C is neither A nor B.
+//   - Sizes of buffers are 1 to MaxLen. Ranges of Write and Read lie in the buffer and
+//     are not empty.
+//   - The batch of a plan passed Check, and the plan was made for the device.
+//   - Close is called once, of a buffer or program before its device's or not at all,
+//     and while no other call uses it; queued work still may. No call follows it.
+//     Close of a device is called when no other call of the device or of anything
+//     that is its is under way.
+//
+// Drivers need not repeat this. Whoever calls one without dispatch keeps to it.
+//
+// # What is left to a driver
+//
+// Calls are safe for concurrent use otherwise. A call with a context fails with its
+// error where it has ended before, and where it ends during a wait. What only the
+// driver can know is its own: memory that the device refuses (ErrOutOfMemory), memory and
+// streams of other libraries, limits of the device (ErrInvalid), and a device that
+// fails (ErrDeviceLost), whose buffers and programs can still be closed. A run that
+// names a buffer or program of another device, as a driver around this one may by
+// mistake, is an error that wraps ErrInvalid, and queues nothing of its submission.
+//
+// Package drivertest tests all that.
 package driver
 
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -28,9 +52,16 @@ var (
 	// ErrDeviceLost: the device failed. Every later call on it returns an error
 	// that wraps this one.
 	ErrDeviceLost = errors.New("device lost")
-	// ErrClosed: the object was closed.
+	// ErrClosed: the object was closed. Package dispatch returns it; drivers see no
+	// call of what was closed.
 	ErrClosed = errors.New("closed")
+	// ErrInvalid: an argument that the caller can correct.
+	ErrInvalid = invalid.Err
 )
+
+// MaxLen is the most elements that a buffer may have: its bytes, rounded up to a
+// multiple of 16 as kernels read them, are an int.
+const MaxLen = math.MaxInt/4 - 4
 
 // Driver is one backend.
 type Driver interface {
@@ -40,7 +71,8 @@ type Driver interface {
 	// wraps ErrUnavailable and says why when there is none. A ctx that ends may end
 	// the search; dispatch passes none that has ended.
 	Devices(ctx context.Context) ([]Info, error)
-	// Open opens the device of that index in the list.
+	// Open opens the device of that index in the list. Where there is none the error
+	// wraps ErrInvalid.
 	Open(ctx context.Context, index int) (Device, error)
 }
 
@@ -57,10 +89,10 @@ type Info struct {
 	Planner           planner.Device `json:"planner"` // facts the planner uses
 }
 
-// Device is an open device. All methods are safe for concurrent use.
+// Device is an open device.
 type Device interface {
 	Info() Info
-	// Alloc returns a buffer of n float32, n >= 1, contents undefined.
+	// Alloc returns a buffer of n float32, contents undefined.
 	Alloc(n int) (Buffer, error)
 	// Prepare compiles or loads the plan's kernels, uploads its arrays once and
 	// allocates its workspace. The plan must not change afterwards.

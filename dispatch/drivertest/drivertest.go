@@ -5,6 +5,12 @@
 //
 // A backend that is unavailable skips, unless the environment variable
 // BATCHGEMM_REQUIRE, a list of backend names separated by commas, names it.
+//
+// The suite calls a driver as package dispatch does, and keeps to what the
+// documentation of package driver lets drivers count on: it passes no range beyond a
+// buffer and no size that is not positive, closes nothing twice, calls nothing that is
+// closed, and closes no device while other calls use it. Errors are told apart by
+// errors.Is alone.
 package drivertest
 
 import (
@@ -37,6 +43,7 @@ type suite struct {
 	driver     driver.Driver
 	device     driver.Device
 	finiteOnly string
+	leave      bool // what is made stays open, for Close of the device
 }
 
 // Run tests the backend's first device.
@@ -62,6 +69,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Buffers", s.testBuffers)
 	t.Run("OutOfMemory", s.testOutOfMemory)
 	t.Run("Cancelled", s.testCancelled)
+	t.Run("Foreign", s.testForeign)
 	t.Run("Open", s.testOpen)
 	t.Run("Close", s.testClose)
 }

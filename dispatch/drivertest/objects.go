@@ -167,7 +167,6 @@ func (s *suite) testBuffers(t *testing.T) {
 		require.NoError(t, b.Read(ctx, 0, all))
 		require.True(t, sameBits(want, all))
 		require.NoError(t, b.Close())
-		require.NoError(t, b.Close(), "Close is idempotent")
 	}
 }
 
@@ -220,20 +219,55 @@ func (s *suite) testOpen(t *testing.T) {
 	}
 	for _, index := range []int{-1, len(infos)} {
 		_, err := s.driver.Open(context.Background(), index)
-		require.Error(t, err)
+		require.ErrorIs(t, err, driver.ErrInvalid)
 		require.NotErrorIs(t, err, driver.ErrUnavailable)
 	}
 }
 
-// testClose opens a second device and closes it with everything still open.
+// testForeign submits runs that name what another device made, or nothing, which a
+// driver around this one may do by mistake. None of their submission is queued.
+func (s *suite) testForeign(t *testing.T) {
+	ctx := context.Background()
+	device, err := s.driver.Open(ctx, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, device.Close()) }()
+	other := &suite{driver: s.driver, device: device, leave: true}
+	j, foreign := s.prepare(t, splitBatch(), narrow, split, nil), other.prepare(t, splitBatch(), narrow, split, nil)
+	o := fill(j.batch, j.lens, uniform(1))
+	j.run(t, o)
+	require.NoError(t, j.buffers[2].Write(ctx, 0, o.c))
+	good := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
+	for name, change := range map[string]func(*driver.Run){
+		"no program":      func(r *driver.Run) { r.Program = nil },
+		"foreign program": func(r *driver.Run) { r.Program = foreign.program },
+		"other program":   func(r *driver.Run) { r.Program = struct{ driver.Program }{} },
+		"no buffer":       func(r *driver.Run) { r.A = nil },
+		"foreign buffer":  func(r *driver.Run) { r.B = foreign.buffers[1] },
+		"other buffer":    func(r *driver.Run) { r.C = struct{ driver.Buffer }{} },
+	} {
+		bad := good
+		change(&bad)
+		require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{good, bad}), driver.ErrInvalid, name)
+		_, err := s.device.Time(ctx, []driver.Run{good, bad})
+		require.ErrorIs(t, err, driver.ErrInvalid, name)
+	}
+	c := make([]float32, len(o.c))
+	require.NoError(t, j.buffers[2].Read(ctx, 0, c))
+	require.True(t, sameBits(o.c, c), "a run of a submission that was refused wrote to C")
+	j.check(t, 3)
+}
+
+// testClose opens a second device, and closes it with everything still open and work
+// queued.
 func (s *suite) testClose(t *testing.T) {
 	device, err := s.driver.Open(context.Background(), 0)
 	require.NoError(t, err)
-	other := &suite{driver: s.driver, device: device}
+	other := &suite{driver: s.driver, device: device, leave: true}
 	j := other.prepare(t, splitBatch(), narrow, split, nil)
 	j.check(t, 1)
+	require.NoError(t, j.buffers[0].Close())
+	j.buffers[0] = other.alloc(t, j.lens[0])
+	run := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
+	require.NoError(t, device.Submit(context.Background(), []driver.Run{run, run}))
 	require.NoError(t, device.Close())
-	require.NoError(t, device.Close(), "Close is idempotent")
-	require.ErrorIs(t, device.Wait(context.Background()), driver.ErrClosed)
-	// Cleanup closes the buffers and the program once more.
 }

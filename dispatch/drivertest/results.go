@@ -39,7 +39,9 @@ func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Op
 	require.NoError(t, err)
 	j.program, err = s.device.Prepare(context.Background(), j.plan)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, j.program.Close()) })
+	if !s.leave {
+		t.Cleanup(func() { require.NoError(t, j.program.Close()) })
+	}
 	j.buffers = j.allocate(t)
 	return j
 }
@@ -47,13 +49,20 @@ func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Op
 func (j *job) allocate(t *testing.T) (buffers [3]driver.Buffer) {
 	t.Helper()
 	for i, n := range j.lens {
-		b, err := j.suite.device.Alloc(n)
-		require.NoError(t, err)
-		require.Equal(t, n, b.Len())
-		t.Cleanup(func() { require.NoError(t, b.Close()) })
-		buffers[i] = b
+		buffers[i] = j.suite.alloc(t, n)
 	}
 	return buffers
+}
+
+func (s *suite) alloc(t *testing.T, n int) driver.Buffer {
+	t.Helper()
+	b, err := s.device.Alloc(n)
+	require.NoError(t, err)
+	require.Equal(t, n, b.Len())
+	if !s.leave {
+		t.Cleanup(func() { require.NoError(t, b.Close()) })
+	}
+	return b
 }
 
 // run computes the operands on the job's buffers and returns the new C.

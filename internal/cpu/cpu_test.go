@@ -49,6 +49,14 @@ func ready(t testing.TB, d *device, o planner.Options, problems ...planner.Probl
 	return run
 }
 
+// amount is how much work the runs are.
+func amount(t testing.TB, runs ...driver.Run) int {
+	t.Helper()
+	n, err := runs[0].Program.(*program).On().check(runs)
+	require.NoError(t, err)
+	return n
+}
+
 // random returns problems with sizes uniform in [16, mn] and [16, k].
 func random(n, mn, k int) []planner.Problem {
 	rng := rand.New(rand.NewPCG(1, 0))

@@ -32,12 +32,12 @@ func newCrew(size int, stop *atomic.Bool) *crew {
 // stop is set.
 func (c *crew) run(e *entry, helpers int) {
 	j := &c.job
-	j.words, j.workspace = e.code.words, e.code.workspace.data
-	for i := range e.code.launches {
+	j.words, j.workspace = e.program.words, e.program.workspace.data
+	for i := range e.program.launches {
 		if c.own.stop.Load() {
 			break
 		}
-		l := &e.code.launches[i]
+		l := &e.program.launches[i]
 		j.launch = l
 		j.a = window(e.a.data, l.BaseA, l.SpanA)
 		j.b = window(e.b.data, l.BaseB, l.SpanB)

@@ -6,23 +6,24 @@ import (
 	"runtime"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 const name = "cpu"
 
 // Driver returns the backend. It has one device, which is always available.
-func Driver() driver.Driver { return backend{} }
+func Driver() driver.Driver { return cpuDriver{} }
 
-type backend struct{}
+type cpuDriver struct{}
 
-func (backend) Name() string { return name }
+func (cpuDriver) Name() string { return name }
 
-func (backend) Devices(context.Context) ([]driver.Info, error) { return []driver.Info{info()}, nil }
+func (cpuDriver) Devices(context.Context) ([]driver.Info, error) { return []driver.Info{info()}, nil }
 
-func (backend) Open(ctx context.Context, index int) (driver.Device, error) {
+func (cpuDriver) Open(ctx context.Context, index int) (driver.Device, error) {
 	if index != 0 {
-		return nil, fmt.Errorf("no device %d (there is only device 0)", index)
+		return nil, invalid.Errorf("no device %d (there is only device 0)", index)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

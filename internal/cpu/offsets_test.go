@@ -25,6 +25,6 @@ func TestLargeOffsets(t *testing.T) {
 			return nil, fmt.Errorf("%w: %w", driver.ErrOutOfMemory, err)
 		}
 		t.Cleanup(func() { require.NoError(t, syscall.Munmap(mapping)) })
-		return &buffer{d, &memory{device: d, n: n, data: unsafe.Slice((*float32)(unsafe.Pointer(&mapping[0])), n)}}, nil
+		return &buffer{device: d, data: unsafe.Slice((*float32)(unsafe.Pointer(&mapping[0])), n)}, nil
 	})
 }

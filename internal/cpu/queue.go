@@ -2,11 +2,13 @@ package cpu
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
 const (
@@ -31,8 +33,8 @@ type queue struct {
 
 // entry is a run, or the turn of a call.
 type entry struct {
-	code    *code // nil: no run
-	a, b, c *memory
+	program *program // nil: no run
+	a, b, c *buffer
 	last    bool          // of its submission
 	clock   *clock        // nil: not timed
 	turn    chan struct{} // gets a token when the device is the call's
@@ -44,8 +46,12 @@ type clock struct{ start, end time.Time }
 // turns are channels for calls that wait.
 var turns = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 
-// take waits until the device is the caller's, who releases it.
+// take waits until the device is the caller's, who releases it, behind all work
+// queued before.
 func (d *device) take(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	if !d.busy {
 		d.busy = true
@@ -90,7 +96,7 @@ func (d *device) release() {
 
 // proceed is release under the lock.
 func (d *device) proceed() {
-	if d.current = d.next(); d.current.code != nil {
+	if d.current = d.next(); d.current.program != nil {
 		go d.worker()
 	}
 }
@@ -102,7 +108,7 @@ func (q *queue) next() entry {
 		e := q.waiting[q.first]
 		q.waiting[q.first] = entry{}
 		q.first++
-		if e.code != nil {
+		if e.program != nil {
 			return e
 		}
 		e.turn <- struct{}{}
@@ -128,8 +134,9 @@ func (d *device) submit(ctx context.Context, runs []driver.Run, c *clock) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(runs) == 0 {
-		return d.open()
+	amount, err := d.check(runs)
+	if err != nil || len(runs) == 0 {
+		return err
 	}
 	select {
 	case d.room <- struct{}{}:
@@ -138,13 +145,9 @@ func (d *device) submit(ctx context.Context, runs []driver.Run, c *clock) error 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.open(); err != nil {
-		<-d.room
-		return err
-	}
 	idle := !d.busy
 	d.busy = true
-	if idle && work(runs) <= atOnce {
+	if idle && amount <= atOnce {
 		d.mu.Unlock()
 		for i := range runs {
 			d.execute(newEntry(runs, i, c), 0)
@@ -164,30 +167,35 @@ func (d *device) submit(ctx context.Context, runs []driver.Run, c *clock) error 
 func newEntry(runs []driver.Run, i int, c *clock) entry {
 	r := &runs[i]
 	e := entry{
-		code: r.Program.(*program).code,
-		a:    r.A.(*buffer).memory, b: r.B.(*buffer).memory, c: r.C.(*buffer).memory,
+		program: r.Program.(*program),
+		a:       r.A.(*buffer), b: r.B.(*buffer), c: r.C.(*buffer),
 		last: i == len(runs)-1, clock: c,
 	}
-	for _, m := range e.uses() {
-		m.hold()
+	for _, b := range e.uses() {
+		b.hold()
 	}
 	return e
 }
 
-// uses is the memory that a run needs.
-func (e *entry) uses() [4]*memory { return [4]*memory{e.a, e.b, e.c, e.code.workspace} }
+// uses are the buffers that a run needs.
+func (e *entry) uses() [4]*buffer { return [4]*buffer{e.a, e.b, e.c, e.program.workspace} }
 
-func work(runs []driver.Run) (sum int) {
+// check returns how much work the runs are, if all that they name is of this device.
+func (d *device) check(runs []driver.Run) (amount int, err error) {
 	for i := range runs {
-		sum += runs[i].Program.(*program).code.work
+		p, _, err := backend.Operands[*program, *buffer](d, &runs[i])
+		if err != nil {
+			return 0, fmt.Errorf("run %d: %w", i, err)
+		}
+		amount += p.work
 	}
-	return sum
+	return amount, nil
 }
 
 // work executes runs until the turn of a call comes, or nothing waits.
 func (d *device) work() {
 	e := d.current
-	for d.current = (entry{}); e.code != nil; {
+	for d.current = (entry{}); e.program != nil; {
 		d.execute(e, len(d.crew.helpers))
 		d.mu.Lock()
 		e = d.next()
@@ -204,8 +212,8 @@ func (d *device) execute(e entry, helpers int) {
 	if e.clock != nil {
 		e.clock.end = time.Now()
 	}
-	for _, m := range e.uses() {
-		m.drop()
+	for _, b := range e.uses() {
+		b.drop()
 	}
 	if e.last {
 		<-d.room

@@ -11,7 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 )
 
-// buffer is device memory. memory belongs to dev.mu; it is 0 once closed.
+// buffer is device memory.
 type buffer struct {
 	dev    *device
 	n      int
@@ -27,64 +27,40 @@ func (d *device) addBuffer(memory C.dl_pointer, n int, owned bool) *buffer {
 	return b
 }
 
+func (b *buffer) On() *device { return b.dev }
+
 func (b *buffer) Len() int { return b.n }
 
-// at returns the address of an element of an open buffer.
-func (b *buffer) at(op string, offset, n int) (C.dl_pointer, error) {
-	if offset < 0 || n > b.n || offset > b.n-n {
-		return 0, b.dev.errorf("%s of elements [%d, %d) of a buffer of %d", op, offset, offset+n, b.n)
-	}
-	b.dev.mu.Lock()
-	defer b.dev.mu.Unlock()
-	if b.memory == 0 {
-		return 0, b.dev.errorf("buffer: %w", driver.ErrClosed)
-	}
-	return b.memory + 4*C.dl_pointer(offset), nil
-}
-
 func (b *buffer) Write(ctx context.Context, offset int, src []float32) error {
-	if err := b.dev.enter(ctx); err != nil {
-		return err
-	}
-	defer b.dev.leave()
-	address, err := b.at("write", offset, len(src))
-	if err != nil {
-		return err
-	}
-	return transfer{b.dev, address, bytesOf(src), toDevice}.run(ctx)
+	return b.move(ctx, offset, src, toDevice)
 }
 
 func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
-	if err := b.dev.enter(ctx); err != nil {
+	return b.move(ctx, offset, dst, toHost)
+}
+
+func (b *buffer) move(ctx context.Context, offset int, data []float32, to direction) error {
+	if err := b.dev.state.Ready(ctx); err != nil {
 		return err
 	}
-	defer b.dev.leave()
-	address, err := b.at("read", offset, len(dst))
-	if err != nil {
-		return err
-	}
-	return transfer{b.dev, address, bytesOf(dst), toHost}.run(ctx)
+	return transfer{b.dev, b.memory + 4*C.dl_pointer(offset), bytesOf(data), to}.run(ctx)
 }
 
 // Close frees the memory once queued work that may use it is done: the driver
 // waits for that.
 func (b *buffer) Close() error {
 	d := b.dev
-	d.life.RLock()
-	defer d.life.RUnlock()
-	if d.state.Load() != nil {
-		return nil // freed with its device, or abandoned with it
+	if d.state.Err() != nil {
+		return nil // abandoned with its device
 	}
 	d.mu.Lock()
-	closing := *b
-	b.memory = 0
 	delete(d.buffers, b)
 	d.mu.Unlock()
-	return d.check("close buffer", closing.free())
+	return d.check("close buffer", b.free())
 }
 
 func (b *buffer) free() C.dl_result {
-	if b.memory == 0 || !b.owned {
+	if !b.owned {
 		return 0
 	}
 	return C.dl_free(b.dev.handle, b.memory)
@@ -97,15 +73,11 @@ const wrapAlign = 16
 // Wrap makes a buffer of n float32 of this GPU's memory that somebody else
 // allocated and frees. It implements driver.Wrapper.
 func (d *device) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
-	if err := d.enter(context.Background()); err != nil {
+	if err := d.state.Err(); err != nil {
 		return nil, err
 	}
-	defer d.leave()
-	switch {
-	case n < 1:
-		return nil, d.errorf("wrap %d elements: there must be one", n)
-	case ptr%wrapAlign != 0:
-		return nil, d.errorf("wrap %#x: the address must be a multiple of %d bytes; "+
+	if ptr%wrapAlign != 0 {
+		return nil, d.invalid("wrap %#x: the address must be a multiple of %d bytes; "+
 			"wrap the memory from an earlier element on, and use offsets", ptr, wrapAlign)
 	}
 	var ordinal C.int
@@ -113,15 +85,15 @@ func (d *device) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
 	var size C.size_t
 	switch result := C.dl_extent(d.handle, C.dl_pointer(ptr), &ordinal, &start, &size); {
 	case result == C.DL_INVALID_VALUE:
-		return nil, d.errorf("wrap %#x: %s does not know this memory", ptr, d.library.vendor.API)
+		return nil, d.invalid("wrap %#x: %s does not know this memory", ptr, d.library.vendor.API)
 	case result != 0:
 		return nil, d.check("wrap", result)
 	case int(ordinal) != d.gpu.ordinal:
-		return nil, d.errorf("wrap %#x: the memory is on GPU %d, the device is GPU %d", ptr, ordinal, d.gpu.ordinal)
+		return nil, d.invalid("wrap %#x: the memory is on GPU %d, the device is GPU %d", ptr, ordinal, d.gpu.ordinal)
 	}
 	left := uint64(size) - uint64(C.dl_pointer(ptr)-start)
 	if uint64(n) > left/4 {
-		return nil, d.errorf("wrap %#x: %d elements, the allocation has %d from there on", ptr, n, left/4)
+		return nil, d.invalid("wrap %#x: %d elements, the allocation has %d from there on", ptr, n, left/4)
 	}
 	return d.addBuffer(C.dl_pointer(ptr), n, false), nil
 }
@@ -130,15 +102,20 @@ func (d *device) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
 // work of the new device goes. Closing the device leaves the stream as it is.
 // It implements driver.Wrapper.
 func (d *device) OnStream(stream uintptr) (driver.Device, error) {
-	if err := d.enter(context.Background()); err != nil {
+	if err := d.state.Err(); err != nil {
 		return nil, err
 	}
-	defer d.leave()
+	var result C.dl_result
 	made, err := newDevice(d.library, d.gpu, false, func(handle *C.dl_device) C.dl_result {
-		return C.dl_open_on(handle, d.handle, C.dl_stream_of(C.uintptr_t(stream)))
+		result = C.dl_open_on(handle, d.handle, C.dl_stream_of(C.uintptr_t(stream)))
+		return result
 	})
-	if err != nil {
-		return nil, d.errorf("the stream must be one of %s: %w", d.library.vendor.Owner, err)
+	const must = "the stream must be one of %s: %w"
+	switch {
+	case err == nil:
+		return made, nil
+	case result == C.DL_INVALID_VALUE:
+		return nil, d.invalid(must, d.library.vendor.Owner, err)
 	}
-	return made, nil
+	return nil, d.errorf(must, d.library.vendor.Owner, err)
 }

@@ -9,31 +9,26 @@ import "C"
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 // device is an open device.
-//
-// Calls hold life for reading, Close for writing, so that nothing is freed under
-// a call. A device that is closed or lost says why in state, which ends waits.
 type device struct {
 	library *library
 	gpu     gpu
 	handle  *C.dl_device
 	graphs  bool // runs may become graphs
 
-	life  sync.RWMutex
-	state atomic.Pointer[error]
+	state backend.State
 	slots chan *slot // of transfers; a transfer owns what it took
 
 	// mu keeps the launches of a submission together and guards what follows.
@@ -95,24 +90,14 @@ func newDevice(l *library, g gpu, graphs bool, open func(*C.dl_device) C.dl_resu
 
 func (d *device) Info() driver.Info { return d.gpu.info }
 
-// enter begins a call; leave ends it. Calls do not nest.
-func (d *device) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	d.life.RLock()
-	if state := d.state.Load(); state != nil {
-		d.life.RUnlock()
-		return *state
-	}
-	return nil
-}
-
-func (d *device) leave() { d.life.RUnlock() }
-
 // errorf makes an error that begins with the name of the backend.
 func (d *device) errorf(format string, args ...any) error {
 	return fmt.Errorf(d.library.vendor.Backend+": "+format, args...)
+}
+
+// invalid makes the error of a mistake that the caller can correct.
+func (d *device) invalid(format string, args ...any) error {
+	return invalid.Errorf(d.library.vendor.Backend+": "+format, args...)
 }
 
 // check makes an error of a result.
@@ -125,32 +110,14 @@ func (d *device) check(op string, result C.dl_result) error {
 	case result == C.DL_OUT_OF_MEMORY:
 		return d.errorf("%s: %w: %w", op, driver.ErrOutOfMemory, err)
 	case slices.Contains(d.library.vendor.Lost, int(result)):
-		return d.lose(fmt.Errorf("%s: %w", op, err))
+		return d.state.Lose(&d.gpu.info, fmt.Errorf("%s: %w", op, err))
 	}
 	return d.errorf("%s: %w", op, err)
 }
 
-// lose declares the device dead, and returns what is said from now on.
-func (d *device) lose(reason error) error {
-	err := d.errorf("%s: %w: %w", d.gpu.info.Name, driver.ErrDeviceLost, reason)
-	if !d.state.CompareAndSwap(nil, &err) {
-		if state := *d.state.Load(); errors.Is(state, driver.ErrDeviceLost) {
-			return state
-		}
-	}
-	return err
-}
-
 func (d *device) Alloc(n int) (driver.Buffer, error) {
-	if n < 1 {
-		return nil, d.errorf("alloc %d elements: there must be one", n)
-	}
-	if err := d.enter(context.Background()); err != nil {
+	if err := d.state.Err(); err != nil {
 		return nil, err
-	}
-	defer d.leave()
-	if n > math.MaxInt/4-line/4 {
-		return nil, d.errorf("alloc %d elements: %w", n, driver.ErrOutOfMemory)
 	}
 	memory, err := d.alloc(4 * n)
 	if err != nil {
@@ -173,69 +140,39 @@ func (d *device) alloc(size int) (C.dl_pointer, error) {
 	return memory, nil
 }
 
-const (
-	// spinTime is how long a wait asks without a pause: runs of small batches end
-	// within it, and a pause costs 50 us or more.
-	spinTime = 100 * time.Microsecond
-	maxPause = 500 * time.Microsecond // then: an eighth of the time waited so far
-	// pollTurns questions of 0.1 us are asked in one call of C.
-	pollTurns = 16
-	// closeLimit bounds how long Close waits for queued work.
-	closeLimit = 10 * time.Minute
-)
+// closeLimit bounds how long Close waits for queued work.
+const closeLimit = 10 * time.Minute
 
 // Wait returns when everything that was queued before the call is done.
 func (d *device) Wait(ctx context.Context) error {
-	if err := d.enter(ctx); err != nil {
+	return d.wait(ctx, backend.Forever)
+}
+
+// wait is Wait for a limited time.
+func (d *device) wait(ctx context.Context, limit time.Duration) error {
+	if err := d.state.Ready(ctx); err != nil {
 		return err
 	}
-	defer d.leave()
-	event, err := d.mark()
+	event, err := d.takeEvent()
 	if err != nil {
 		return err
 	}
 	defer d.giveEvent(event)
-	return d.await(ctx, event)
-}
-
-// mark returns an event behind all queued work.
-func (d *device) mark() (C.dl_event, error) {
-	event, err := d.takeEvent()
-	if err != nil {
-		return nil, err
-	}
 	if err := d.check("wait", C.dl_mark(d.handle, event)); err != nil {
-		d.giveEvent(event)
-		return nil, err
+		return err
 	}
-	return event, nil
+	return d.await(ctx, limit, event)
 }
 
-// await returns when an event was reached, the context ended, or the device is
-// closed or lost.
-func (d *device) await(ctx context.Context, event C.dl_event) error {
-	return d.poll(event, func() error {
-		if state := d.state.Load(); state != nil {
-			return *state
+// await returns when an event was reached.
+func (d *device) await(ctx context.Context, limit time.Duration, event C.dl_event) error {
+	return d.state.Await(ctx, limit, func() (bool, error) {
+		result := C.dl_poll(d.handle, event, backend.PollTurns)
+		if result == C.DL_NOT_READY {
+			return false, nil
 		}
-		return ctx.Err()
+		return true, d.check("wait", result)
 	})
-}
-
-// poll returns when an event was reached, or with the error of stop.
-func (d *device) poll(event C.dl_event, stop func() error) error {
-	for start := time.Now(); ; {
-		if err := stop(); err != nil {
-			return err
-		}
-		result := C.dl_poll(d.handle, event, pollTurns)
-		if result != C.DL_NOT_READY {
-			return d.check("wait", result)
-		}
-		if waited := time.Since(start); waited > spinTime {
-			C.dl_pause(C.uint(min(waited/8, maxPause).Microseconds()))
-		}
-	}
 }
 
 // takeEvent returns an event without timing.
@@ -261,43 +198,14 @@ func (d *device) newEvent(timing C.int) (event C.dl_event, err error) {
 	return event, err
 }
 
-// Close ends calls that wait, waits for queued work and frees everything. A
-// device that is lost frees nothing and says so again.
+// Close waits for queued work and frees everything. A device that is lost, or whose
+// work cannot be waited for, frees nothing and says so.
 func (d *device) Close() error {
-	closed := d.errorf("%s: %w", d.gpu.info.Name, driver.ErrClosed)
-	if !d.state.CompareAndSwap(nil, &closed) {
-		if state := *d.state.Load(); !errors.Is(state, driver.ErrClosed) {
-			return state
-		}
-		return nil
-	}
-	d.life.Lock()
-	defer d.life.Unlock()
-	if err := d.drain(); err != nil {
-		if !errors.Is(err, driver.ErrDeviceLost) {
-			err = d.errorf("%s: %w: close: %w", d.gpu.info.Name, driver.ErrDeviceLost, err)
-		}
-		d.state.Store(&err)
-		return err
+	if err := d.wait(context.Background(), closeLimit); err != nil {
+		return d.state.Lose(&d.gpu.info, fmt.Errorf("close: %w", err))
 	}
 	d.free()
 	return nil
-}
-
-// drain waits for queued work.
-func (d *device) drain() error {
-	event, err := d.mark()
-	if err != nil {
-		return err
-	}
-	defer d.giveEvent(event)
-	limit := time.Now().Add(closeLimit)
-	return d.poll(event, func() error {
-		if time.Now().After(limit) {
-			return fmt.Errorf("queued work did not end within %v", closeLimit)
-		}
-		return nil
-	})
 }
 
 // free releases everything of an idle device. Errors have no consequence: what

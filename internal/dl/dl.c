@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 // Values that cuda.h and hip_runtime_api.h have in common.
 enum {
@@ -345,9 +344,4 @@ dl_result dl_poll(const dl_device *d, dl_event event, int turns) {
 	dl_result state = DL_NOT_READY;
 	while (state == DL_NOT_READY && turns-- > 0) state = d->api->eventQuery(event);
 	return state;
-}
-
-void dl_pause(unsigned microseconds) {
-	struct timespec t = {.tv_nsec = 1000L * microseconds};
-	nanosleep(&t, NULL);
 }

@@ -135,9 +135,6 @@ dl_result dl_elapsed(const dl_device *d, dl_event start, dl_event end, float *mi
 // not the result is DL_NOT_READY.
 dl_result dl_poll(const dl_device *d, dl_event event, int turns);
 
-// dl_pause sleeps. Go's timers round up to 1 ms when the process is idle.
-void dl_pause(unsigned microseconds);
-
 // Results that cuda.h and hip_runtime_api.h number alike.
 enum {
 	DL_INVALID_VALUE = 1,

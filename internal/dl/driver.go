@@ -9,21 +9,22 @@ import (
 	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 // Driver returns the backend of a vendor. Its library is opened on first use,
 // once.
 func Driver(v *Vendor) driver.Driver {
-	return &backend{v, sync.OnceValues(func() (*library, error) { return load(v) })}
+	return &vendorDriver{v, sync.OnceValues(func() (*library, error) { return load(v) })}
 }
 
-// backend opens the devices of a library.
-type backend struct {
+// vendorDriver opens the devices of a library.
+type vendorDriver struct {
 	vendor *Vendor
 	load   func() (*library, error)
 }
 
-func (b *backend) Name() string { return b.vendor.Backend }
+func (b *vendorDriver) Name() string { return b.vendor.Backend }
 
 // gpu is a device that Open accepts.
 type gpu struct {
@@ -33,7 +34,7 @@ type gpu struct {
 }
 
 // Devices lists the GPUs in the library's order.
-func (b *backend) Devices(context.Context) ([]driver.Info, error) {
+func (b *vendorDriver) Devices(context.Context) ([]driver.Info, error) {
 	_, gpus, err := b.list()
 	infos := make([]driver.Info, len(gpus))
 	for i := range gpus {
@@ -42,13 +43,13 @@ func (b *backend) Devices(context.Context) ([]driver.Info, error) {
 	return infos, err
 }
 
-func (b *backend) Open(ctx context.Context, index int) (driver.Device, error) {
+func (b *vendorDriver) Open(ctx context.Context, index int) (driver.Device, error) {
 	l, gpus, err := b.list()
 	if err != nil {
 		return nil, err
 	}
 	if index < 0 || index >= len(gpus) {
-		return nil, fmt.Errorf("%s: device %d: there are %d", b.Name(), index, len(gpus))
+		return nil, invalid.Errorf("%s: device %d: there are %d", b.Name(), index, len(gpus))
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func (b *backend) Open(ctx context.Context, index int) (driver.Device, error) {
 }
 
 // list finds the GPUs that the backend can use; there is one, or an error.
-func (b *backend) list() (*library, []gpu, error) {
+func (b *vendorDriver) list() (*library, []gpu, error) {
 	l, err := b.load()
 	if err != nil {
 		return nil, nil, err

@@ -13,10 +13,9 @@ import (
 
 // ReadGlobal implements Globals.
 func (d *device) ReadGlobal(ctx context.Context, name string, to []byte) error {
-	if err := d.enter(ctx); err != nil {
+	if err := d.state.Ready(ctx); err != nil {
 		return err
 	}
-	defer d.leave()
 	memory, size, err := d.global(name)
 	switch {
 	case err != nil:

@@ -8,12 +8,8 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/internal/recent"
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
-
-// maxGraphs bounds the operands that a program remembers, and with them its graphs;
-// making one takes 15 us.
-const maxGraphs = 64
 
 // operands are the addresses of A, B and C. They say all of a run: where a buffer
 // was closed, the next one at its address may use its graphs.
@@ -21,10 +17,10 @@ type operands struct{ a, b, c C.dl_pointer }
 
 // graphs are those of the operands that a program ran with last; nil for operands
 // that it ran with once.
-type graphs = recent.Cache[operands, C.dl_graph_exec]
+type graphs = backend.Cache[operands, C.dl_graph_exec]
 
 func (d *device) newGraphs() *graphs {
-	return recent.New[operands](maxGraphs, func(graph C.dl_graph_exec) {
+	return backend.NewCache[operands](func(graph C.dl_graph_exec) {
 		if graph != nil {
 			C.dl_graph_free(d.handle, graph)
 		}

@@ -85,16 +85,16 @@ type program struct {
 	workspace C.dl_pointer // 0 when no tile is split
 
 	// What follows belongs to dev.mu.
-	closed   bool
 	launches []C.dl_launch // in memory of C
 	graphs   *graphs
 }
 
+func (p *program) On() *device { return p.dev }
+
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
-	if err := d.enter(ctx); err != nil {
+	if err := d.state.Ready(ctx); err != nil {
 		return nil, err
 	}
-	defer d.leave()
 	p := &program{dev: d, graphs: d.newGraphs()}
 	err := p.upload(ctx, plan)
 	if err == nil {
@@ -142,7 +142,7 @@ func (p *program) load(plan *planner.Plan) error {
 		l := &plan.Launches[i]
 		groups := l.Count * max(int(l.Cluster), 1)
 		if most := p.dev.maxWorkers(); groups < 1 || groups > most {
-			return p.dev.errorf("launch %d: %d workgroups, the device allows %d", i, groups, most)
+			return p.dev.invalid("launch %d: %d workgroups, the device allows %d", i, groups, most)
 		}
 		k, err := p.dev.kernel(l.Kernel)
 		if err != nil {
@@ -174,19 +174,13 @@ func (p *program) load(plan *planner.Plan) error {
 // Close frees the program once queued work that uses it is done.
 func (p *program) Close() error {
 	d := p.dev
-	d.life.RLock()
-	defer d.life.RUnlock()
-	if d.state.Load() != nil {
-		return nil // freed with its device, or abandoned with it
+	if d.state.Err() != nil {
+		return nil // abandoned with its device
 	}
 	d.mu.Lock()
-	first := !p.closed
-	p.closed = true
 	delete(d.programs, p)
 	d.mu.Unlock()
-	if first {
-		p.free()
-	}
+	p.free()
 	return nil
 }
 

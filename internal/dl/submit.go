@@ -13,15 +13,15 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
 // Submit makes one call of C however many runs there are. After an error of the
 // driver some of the runs may have been queued.
 func (d *device) Submit(ctx context.Context, runs []driver.Run) error {
-	if err := d.enter(ctx); err != nil {
+	if err := d.state.Ready(ctx); err != nil {
 		return err
 	}
-	defer d.leave()
 	return d.submit(runs, clock{})
 }
 
@@ -45,46 +45,11 @@ func (d *device) queue(work []C.dl_run, t clock) error {
 
 // add puts a run into the work.
 func (d *device) add(r *driver.Run) error {
-	p, ok := r.Program.(*program)
-	switch {
-	case !ok || p.dev != d:
-		return d.errorf("the program is of another device")
-	case p.closed:
-		return d.errorf("program: %w", driver.ErrClosed)
-	case len(p.launches) == 0:
-		return nil
+	p, o, err := backend.Operands[*program, *buffer](d, r)
+	if err == nil && len(p.launches) > 0 {
+		d.work = append(d.work, p.bind(operands{o[0].memory, o[1].memory, o[2].memory}))
 	}
-	o, err := d.operands(r)
-	if err != nil {
-		return err
-	}
-	d.work = append(d.work, p.bind(o))
-	return nil
-}
-
-// operands finds the buffers of a run. One that has no elements may be nil.
-func (d *device) operands(r *driver.Run) (o operands, err error) {
-	for i, arg := range [...]driver.Buffer{r.A, r.B, r.C} {
-		if arg == nil {
-			continue
-		}
-		b, ok := arg.(*buffer)
-		if !ok || b.dev != d {
-			return o, d.errorf("%c is of another device", 'A'+i)
-		}
-		if b.memory == 0 {
-			return o, d.errorf("%c: buffer: %w", 'A'+i, driver.ErrClosed)
-		}
-		switch i {
-		case 0:
-			o.a = b.memory
-		case 1:
-			o.b = b.memory
-		case 2:
-			o.c = b.memory
-		}
-	}
-	return o, nil
+	return err
 }
 
 // clock is two events with times around queued work, or none.
@@ -110,7 +75,7 @@ func (d *device) freeClock(t clock) {
 
 // elapsed waits for the end and returns the time between the events.
 func (d *device) elapsed(ctx context.Context, t clock) (time.Duration, error) {
-	if err := d.await(ctx, t.end); err != nil {
+	if err := d.await(ctx, backend.Forever, t.end); err != nil {
 		return 0, err
 	}
 	var milliseconds C.float
@@ -120,10 +85,9 @@ func (d *device) elapsed(ctx context.Context, t clock) (time.Duration, error) {
 
 // Time uses events of the GPU, which tell 0.5 us apart.
 func (d *device) Time(ctx context.Context, runs []driver.Run) (driver.Timing, error) {
-	if err := d.enter(ctx); err != nil {
+	if err := d.state.Ready(ctx); err != nil {
 		return driver.Timing{}, err
 	}
-	defer d.leave()
 	t, err := d.newClock()
 	if err != nil {
 		return driver.Timing{}, err

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
 const (
@@ -47,7 +49,7 @@ func (s *slot) ready(ctx context.Context, d *device) (err error) {
 		return err
 	}
 	if s.used {
-		return d.await(ctx, s.done)
+		return d.await(ctx, backend.Forever, s.done)
 	}
 	return nil
 }
@@ -135,7 +137,7 @@ func (t transfer) piece(ctx context.Context, start, end int) error {
 	if err := d.check("read", C.dl_read(d.handle, s.memory, address, size, s.done)); err != nil {
 		return err
 	}
-	if err := d.await(ctx, s.done); err != nil {
+	if err := d.await(ctx, backend.Forever, s.done); err != nil {
 		return err
 	}
 	copy(host, s.bytes(len(host)))

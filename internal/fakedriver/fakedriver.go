@@ -98,7 +98,7 @@ func (d *Device) Info() driver.Info { return d.info }
 
 func (d *Device) Alloc(n int) (driver.Buffer, error) {
 	defer d.use.begin()()
-	if n < 1 || n > math.MaxInt/4 {
+	if n < 1 || n > driver.MaxLen {
 		d.use.broken("Alloc of %d elements", n)
 	}
 	if err := d.call(d.OnAlloc); err != nil {

@@ -40,7 +40,7 @@ func TestPromises(t *testing.T) {
 	}{
 		"kept":           {func(o *objects) { submit(o, o.program, o.a, o.a, o.c); _ = o.c.Read(t.Context(), 0, four) }, ""},
 		"nothing":        {func(o *objects) { _, _ = o.device.Alloc(0) }, "device: Alloc of 0 elements"},
-		"too much":       {func(o *objects) { _, _ = o.device.Alloc(math.MaxInt/4 + 1) }, "device: Alloc of "},
+		"too much":       {func(o *objects) { _, _ = o.device.Alloc(driver.MaxLen + 1) }, "device: Alloc of "},
 		"short A":        {func(o *objects) { submit(o, o.program, o.short, o.b, o.c) }, "device: a run with a buffer of fake0 and 3 elements, where 4"},
 		"short C":        {func(o *objects) { submit(o, o.program, o.a, o.b, o.short) }, "3 elements, where 4"},
 		"foreign buffer": {func(o *objects) { submit(o, o.program, o.a, o.far, o.c) }, "a buffer of fake1"},

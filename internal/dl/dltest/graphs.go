@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/reference"
 )
@@ -67,8 +68,6 @@ func (f *Fake) testNoGraphs(t *testing.T) {
 	require.Equal(t, recorded, without.count(t, graphs))
 }
 
-const maxGraphs = 64 // of package dl
-
 // targets is a task that adds a product of integers to any of many C's.
 type targets struct {
 	*task
@@ -127,14 +126,14 @@ func numbers(n int) (all []int) {
 // A submission launches graphs and has more operands than a program keeps graphs of.
 func (f *Fake) testGraphsOfLargeSubmission(t *testing.T) {
 	f.needGraphs(t)
-	s := newTargets(t, f.open(t), 2*maxGraphs)
+	s := newTargets(t, f.open(t), 2*backend.Remembered)
 	recorded, launched := f.count(t, graphs), f.count(t, graphLaunches)
 	s.submit(t, 0, 0, 0)
 	require.Equal(t, launched+2, f.count(t, graphLaunches))
 	all := numbers(len(s.cs))
 	s.submit(t, slices.Concat([]int{0}, all, all, []int{0})...)
-	require.Equal(t, recorded+maxGraphs, f.count(t, graphs), "the first operands have theirs")
-	require.Equal(t, launched+2+4+maxGraphs-1, f.count(t, graphLaunches))
+	require.Equal(t, recorded+backend.Remembered, f.count(t, graphs), "the first operands have theirs")
+	require.Equal(t, launched+2+4+backend.Remembered-1, f.count(t, graphLaunches))
 	s.check(t)
 }
 
@@ -142,9 +141,8 @@ func (f *Fake) testGraphsOfLargeSubmission(t *testing.T) {
 func (f *Fake) testGraphsOfFailedSubmission(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
-	s := newTargets(t, d, maxGraphs+10)
-	closed := alloc(t, d, len(s.host[2]))
-	require.NoError(t, closed.Close())
+	s := newTargets(t, d, backend.Remembered+10)
+	foreign := alloc(t, f.open(t), len(s.host[2]))
 	for range 3 {
 		var bad []driver.Run
 		for i := range s.cs {
@@ -152,8 +150,8 @@ func (f *Fake) testGraphsOfFailedSubmission(t *testing.T) {
 			run.C = s.cs[i]
 			bad = append(bad, run, run)
 		}
-		bad[len(bad)-1].C = closed
-		require.ErrorIs(t, d.Submit(t.Context(), bad), driver.ErrClosed)
+		bad[len(bad)-1].C = foreign
+		require.ErrorIs(t, d.Submit(t.Context(), bad), driver.ErrInvalid)
 	}
 	s.check(t)
 	s.submit(t, slices.Concat(numbers(len(s.cs)), numbers(len(s.cs)))...)
@@ -164,11 +162,11 @@ func (f *Fake) testGraphsOfFailedSubmission(t *testing.T) {
 func (f *Fake) testGraphsAreBounded(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
-	s := newTargets(t, d, maxGraphs+10)
+	s := newTargets(t, d, backend.Remembered+10)
 	before := f.count(t, graphs)
 	for i := range s.cs { // without a wait
 		s.submit(t, i, i, 0)
-		require.LessOrEqual(t, f.count(t, graphs), before+maxGraphs)
+		require.LessOrEqual(t, f.count(t, graphs), before+backend.Remembered)
 	}
 	require.NoError(t, d.Wait(t.Context()))
 	last := len(s.cs) - 1
@@ -177,7 +175,7 @@ func (f *Fake) testGraphsAreBounded(t *testing.T) {
 		s.submit(t, last)
 	}
 	require.Greater(t, f.count(t, graphLaunches), launched, "there is room again")
-	require.Equal(t, before+maxGraphs, f.count(t, graphs))
+	require.Equal(t, before+backend.Remembered, f.count(t, graphs))
 	launched = f.count(t, graphLaunches)
 	s.submit(t, 0)
 	require.Equal(t, launched+1, f.count(t, graphLaunches), "those used last are kept")

@@ -36,14 +36,13 @@ func newPlan(t testing.TB, d driver.Device, o planner.Options, problems ...plann
 }
 
 // newTask prepares the problems and uploads integers, of which products and sums
-// are exact.
+// are exact. All of it is freed with the device.
 func newTask(t testing.TB, d driver.Device, o planner.Options, problems ...planner.Problem) *task {
 	t.Helper()
 	k := &task{device: d, plan: newPlan(t, d, o, problems...)}
 	var err error
 	k.program, err = d.Prepare(t.Context(), k.plan)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, k.program.Close()) })
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i, n := range [...]int{k.plan.ExtentA, k.plan.ExtentB, k.plan.ExtentC} {
 		k.host[i] = make([]float32, max(n, 1))
@@ -66,11 +65,11 @@ func (k *task) check(t testing.TB) {
 	require.NoError(t, reference.CheckExact(k.plan.Batch, k.host[0], k.host[1], k.host[2], got))
 }
 
+// alloc allocates a buffer that is freed with the device.
 func alloc(t testing.TB, d driver.Device, n int) driver.Buffer {
 	t.Helper()
 	b, err := d.Alloc(n)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	return b
 }
 

@@ -1,4 +1,4 @@
-package recent
+package backend
 
 import (
 	"math/rand/v2"
@@ -11,7 +11,13 @@ import (
 // dropping is a cache of limit 3 and what it dropped, in order.
 func dropping() (c *Cache[int, string], dropped *[]string) {
 	dropped = new([]string)
-	return New[int](3, func(v string) { *dropped = append(*dropped, v) }), dropped
+	return limited(3, func(v string) { *dropped = append(*dropped, v) }), dropped
+}
+
+func limited[V any](limit int, free func(V)) *Cache[int, V] {
+	c := NewCache[int](free)
+	c.limit = limit
+	return c
 }
 
 func TestDropsWhatWasUsedLongestAgo(t *testing.T) {
@@ -87,7 +93,7 @@ func TestAgainstAList(t *testing.T) {
 	}
 	var want, got []int
 	var list []use // oldest first
-	c := New[int](8, func(key int) { got = append(got, key) })
+	c := limited(8, func(key int) { got = append(got, key) })
 	for n := uint64(1); n < 2000; n++ {
 		done := n - uint64(rng.IntN(4)) - 1
 		for range rng.IntN(12) {

@@ -1,0 +1,32 @@
+package backend
+
+import (
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
+
+// Device is a backend's type of devices.
+type Device interface {
+	comparable
+	Info() driver.Info
+}
+
+// Owned is a backend's type of buffers or programs, which know their device.
+type Owned[D Device] interface {
+	comparable
+	On() D
+}
+
+// Operands finds the program and A, B and C of a run, if the device made them.
+func Operands[P, B Owned[D], D Device](d D, r *driver.Run) (p P, operands [3]B, err error) {
+	p, ok := r.Program.(P)
+	if !ok || p.On() != d {
+		return p, operands, invalid.Errorf("%s: the program is of another device", d.Info().Backend)
+	}
+	for i, b := range [...]driver.Buffer{r.A, r.B, r.C} {
+		if operands[i], ok = b.(B); !ok || operands[i].On() != d {
+			return p, operands, invalid.Errorf("%s: %c is of another device", d.Info().Backend, 'A'+i)
+		}
+	}
+	return p, operands, nil
+}

@@ -1,0 +1,56 @@
+package backend
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
+
+type device struct{ driver.Device }
+
+func (*device) Info() driver.Info { return info }
+
+type buffer struct {
+	driver.Buffer
+	on *device
+}
+
+func (b *buffer) On() *device { return b.on }
+
+type program struct {
+	driver.Program
+	on *device
+}
+
+func (p *program) On() *device { return p.on }
+
+func TestOperands(t *testing.T) {
+	d, other := new(device), new(device)
+	p := &program{on: d}
+	a, b, c := &buffer{on: d}, &buffer{on: d}, &buffer{on: d}
+	good := driver.Run{Program: p, A: a, B: b, C: c}
+	gotP, got, err := Operands[*program, *buffer](d, &good)
+	require.NoError(t, err)
+	require.Same(t, p, gotP)
+	require.Equal(t, [3]*buffer{a, b, c}, got)
+	require.Zero(t, testing.AllocsPerRun(10, func() { _, _, _ = Operands[*program, *buffer](d, &good) }))
+
+	type strange struct{ driver.Buffer }
+	for name, x := range map[string]struct {
+		run  driver.Run
+		want string
+	}{
+		"no program":      {driver.Run{A: a, B: b, C: c}, "fake: the program is of another device"},
+		"foreign program": {driver.Run{Program: &program{on: other}, A: a, B: b, C: c}, "fake: the program is of another device"},
+		"no buffer":       {driver.Run{Program: p, B: b, C: c}, "fake: A is of another device"},
+		"foreign buffer":  {driver.Run{Program: p, A: a, B: &buffer{on: other}, C: c}, "fake: B is of another device"},
+		"other type":      {driver.Run{Program: p, A: a, B: b, C: strange{}}, "fake: C is of another device"},
+	} {
+		_, _, err := Operands[*program, *buffer](d, &x.run)
+		require.EqualError(t, err, x.want, name)
+		require.ErrorIs(t, err, invalid.Err, name)
+	}
+}
