@@ -75,7 +75,7 @@ func problemOf(p *C.bg_problem) planner.Problem {
 	return planner.Problem{
 		M: int(p.m), N: int(p.n), K: int(p.k),
 		TransA: p.flags&C.BG_TRANS_A != 0, TransB: p.flags&C.BG_TRANS_B != 0,
-		Alpha: float32(p.alpha), Beta: float32(p.beta),
+		Alpha: planner.Scale(float32(p.alpha)), Beta: float32(p.beta),
 		A: planner.Matrix{Offset: int(p.offset_a), LD: int(p.lda)},
 		B: planner.Matrix{Offset: int(p.offset_b), LD: int(p.ldb)},
 		C: planner.Matrix{Offset: int(p.offset_c), LD: int(p.ldc)},

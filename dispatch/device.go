@@ -18,6 +18,9 @@ type Device struct {
 	*life
 	skipped []Skip
 	gemm    *hostgemm.Host
+
+	planner     *planner.Planner
+	fingerprint string // of its device
 }
 
 // life is what outlives a Device that is dropped without Close.
@@ -34,12 +37,18 @@ type life struct {
 // newDevice takes rates that were measured on the device, if there are any. A file
 // of them that does not serve is no reason to fail: batchgemm devices tells of it.
 func newDevice(d driver.Device, skipped []Skip) *Device {
-	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped}
-	runtime.AddCleanup(device, (*life).drop, device.life)
-	if rates, err := ratefile.Load(&device.info); err == nil {
-		device.info.Planner.Rates = rates
+	info := d.Info()
+	facts, err := ratefile.Load(&info)
+	if err != nil {
+		facts = info.Planner
 	}
-	device.gemm = hostgemm.New(d, &device.info.Planner)
+	return deviceFor(d, planner.New(&facts), skipped)
+}
+
+func deviceFor(d driver.Device, p *planner.Planner, skipped []Skip) *Device {
+	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped, planner: p, gemm: hostgemm.New(d, p)}
+	runtime.AddCleanup(device, (*life).drop, device.life)
+	device.info.Planner, device.fingerprint = *p.Device(), p.Device().Fingerprint()
 	return device
 }
 
@@ -61,8 +70,8 @@ func (l *life) isClosed() bool {
 	return l.closed
 }
 
-// Info describes the device, also when it is closed. Info.Planner.Rates are those that batchgemm tune
-// measured on it, or nil.
+// Info describes the device, also when it is closed. Info.Planner has the
+// rates that batchgemm tune measured on it, if there are any.
 func (d *Device) Info() Info { return d.info }
 
 // Skipped lists the backends that Open skipped, and why.
@@ -72,7 +81,7 @@ func (d *Device) Skipped() []Skip { return append([]Skip(nil), d.skipped...) }
 // times, and outlives the device. All failures wrap ErrInvalid: a *planner.ProblemError
 // when the batch is wrong, others when the options are.
 func (d *Device) Plan(batch planner.Batch, o planner.Options) (*planner.Plan, error) {
-	return planner.New(&d.info.Planner, batch, o)
+	return d.planner.Plan(batch, o)
 }
 
 // GEMM computes the batch on slices of host memory, by plans with the options. The
@@ -100,8 +109,8 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error)
 	if p == nil {
 		return nil, invalid.Errorf("prepare: the plan is nil")
 	}
-	if p.Device != d.info.Planner {
-		return nil, invalid.Errorf("prepare: the plan is for device %s, not for %s", p.Device.Name, d.info.Planner.Name)
+	if p.Device == nil || p.Device.Fingerprint() != d.fingerprint {
+		return nil, invalid.Errorf("prepare: the plan is for %s, not for %s", p.Device, d.info.Planner.Name)
 	}
 	if err := d.acquire(); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 var errBroken = errors.New("broken")
@@ -134,9 +135,9 @@ func TestBufferRefuses(t *testing.T) {
 
 func TestPrepareRefusesOtherDevice(t *testing.T) {
 	d, _ := openFake(t)
-	h200, err := planner.LookupDevice("h200")
+	h200, err := devices.Lookup("h200")
 	require.NoError(t, err)
-	plan, err := planner.New(h200, small(t), planner.Options{})
+	plan, err := planner.New(h200).Plan(small(t), planner.Options{})
 	require.NoError(t, err)
 	_, err = d.Prepare(context.Background(), plan)
 	require.EqualError(t, err, "prepare: the plan is for device h200, not for cpu")

@@ -63,7 +63,7 @@ func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*G
 }
 
 // Devices lists the devices, best first. Operands that stay on the devices are
-// dealt by the caller, with planner.Costs and planner.Share.
+// dealt by the caller, with the Costs of a planner and planner.Share.
 func (g *Group) Devices() []*Device { return slices.Clone(g.devices) }
 
 // Skipped lists the backends and devices that OpenAll skipped, and why.

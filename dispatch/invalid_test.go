@@ -11,6 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 // Whatever a caller can correct wraps ErrInvalid, and nothing else does.
@@ -25,9 +26,9 @@ func TestErrInvalid(t *testing.T) {
 	a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
 	short := buffer(t, d, 3)
 	full := []float32{1, 2, 3, 4}
-	h200, err := planner.LookupDevice("h200")
+	h200, err := devices.Lookup("h200")
 	require.NoError(t, err)
-	elsewhere, err := planner.New(h200, batch, planner.Options{})
+	elsewhere, err := planner.New(h200).Plan(batch, planner.Options{})
 	require.NoError(t, err)
 	wrapping, _ := openSharing(t)
 	defer wrapping.Close()

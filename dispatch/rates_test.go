@@ -10,6 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // TestMeasuredRates: a device plans by the rates that were measured on it, in every
@@ -26,37 +27,37 @@ func TestMeasuredRates(t *testing.T) {
 	}
 	plain := openOne()
 	info := plain.Info()
-	require.Nil(t, info.Planner.Rates)
+	require.False(t, info.Planner.Tuned())
 
-	const fast = planner.TileID(3) // by these rates no other tile is worth a thought
-	rates := &planner.Rates{}
-	for i := range rates.Tiles {
-		rates.Tiles[i] = planner.Rate{Efficiency: 1e-4}
+	tuned := info.Planner.Untuned()
+	for i := range tuned.Kernels {
+		tuned.Kernels[i].Rate = tile.Rate{Efficiency: 1e-4}
 	}
-	rates.Tiles[fast].Efficiency = 1
+	fast := &tuned.Kernels[3] // by these rates no other tile is worth a thought
+	fast.Rate.Efficiency = 1
 	file, err := ratefile.Create(&info)
 	require.NoError(t, err)
-	require.NoError(t, file.Save(rates, time.Now()))
+	require.NoError(t, file.Save(tuned, time.Now()))
 
 	first, second := openOne(), openOne()
-	require.Equal(t, rates, first.Info().Planner.Rates)
+	require.Equal(t, *tuned, first.Info().Planner)
 	batch, err := planner.Pack(planner.GEMM(100, 100, 100))
 	require.NoError(t, err)
 	plan, err := first.Plan(batch, planner.Options{})
 	require.NoError(t, err)
-	require.Equal(t, fast, plan.Choice[0])
+	require.Same(t, fast.Tile, plan.Tiles[0])
 	program, err := second.Prepare(t.Context(), plan)
 	require.NoError(t, err, "a device opened twice is the same")
 	require.NoError(t, program.Close())
 
 	a, b, c := make([]float32, 10000), make([]float32, 10000), make([]float32, 10000)
 	require.NoError(t, second.GEMM(t.Context(), batch, planner.Options{}, a, b, c))
-	require.Equal(t, fast, f.Last().Plan.Load().Choice[0])
+	require.Same(t, fast.Tile, f.Last().Plan.Load().Tiles[0])
 
 	group, err := OpenAll(t.Context(), WithDriver(f))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, group.Close()) }()
-	require.Same(t, first.Info().Planner.Rates, group.Devices()[0].Info().Planner.Rates)
+	require.Equal(t, first.Info().Planner, group.Devices()[0].Info().Planner)
 
 	// The caller's stream comes later, when the file may be another.
 	shared, err := Open(t.Context(), WithDriver(sharingDriver{f}))
@@ -66,6 +67,7 @@ func TestMeasuredRates(t *testing.T) {
 	stream, err := shared.OnStream(7)
 	require.NoError(t, err)
 	defer stream.Close()
-	require.Same(t, shared.Info().Planner.Rates, stream.Info().Planner.Rates)
-	require.Nil(t, openOne().Info().Planner.Rates, "a damaged file does not serve, and does not stop")
+	require.Equal(t, shared.Info().Planner, stream.Info().Planner)
+	info = openOne().Info()
+	require.False(t, info.Planner.Tuned(), "a damaged file does not serve, and does not stop")
 }

@@ -23,9 +23,8 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	device := newDevice(made, nil)
+	device := deviceFor(made, d.planner, nil) // plans of the one are plans of the other
 	device.foreign = true
-	device.info.Planner.Rates = d.info.Planner.Rates // so that plans of the one are plans of the other
 	return device, nil
 }
 

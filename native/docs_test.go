@@ -10,6 +10,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // TestDocs keeps the tables of docs/hip.md equal to the products and the planner.
@@ -61,8 +63,11 @@ func kernelTables(t *testing.T) string {
 		fmt.Fprintf(&b, "### %s\n\n", arch)
 		b.WriteString("| tile | kernel | VGPR | AGPR | SGPR | LDS bytes | scratch | waves/SIMD | groups/CU |\n|---|---|---|---|---|---|---|---|---|\n")
 		o := readHIP(t, arch)
-		device, _ := planner.LookupDevice(arch) // nil: the planner has none of RDNA
-		row := func(tile planner.Tile, kind string, all []planner.Kernel) {
+		var d *planner.Device // nil: package devices has none of RDNA
+		if name := cdna[arch]; name != "" {
+			d = device(t, name)
+		}
+		row := func(shape *tile.Shape, kind string, all []encoding.Kernel) {
 			var v, a, s, lds, scratch, w, g span
 			for _, k := range all {
 				meta := o.kernel(t, k)
@@ -72,31 +77,25 @@ func kernelTables(t *testing.T) string {
 				lds.add(meta.LDS)
 				scratch.add(meta.Scratch)
 				w.add(waves[arch+" "+meta.Name])
-				if device != nil {
+				if d != nil {
 					threads, _, _ := Geometry(k)
-					g.add(device.Occupancy(threads, hipResources(meta)).Groups)
+					g.add(d.Resident(threads, hipResources(meta)).Groups)
 				}
 			}
 			groups := g.String()
-			if device == nil {
+			if d == nil {
 				groups = "-"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %v | %v | %v | %v | %v | %v | %s |\n", tile.Name, kind, v, a, s, lds, scratch, w, groups)
+			fmt.Fprintf(&b, "| %s | %s | %v | %v | %v | %v | %v | %v | %s |\n", shape.Name, kind, v, a, s, lds, scratch, w, groups)
 		}
-		for id := range planner.NumFMATiles {
-			tile := planner.TileID(id).Tile()
-			var all []planner.Kernel
-			for _, k := range kernels() {
-				if int(k.Tile) == id && !k.Fixup {
-					all = append(all, k)
-				}
-			}
+		for _, shape := range tile.Of(tile.FMA) {
+			all := o.Variants(shape)
 			kind := "FMA"
-			if strings.HasSuffix(o.KernelName(all[0]), "_mfma") {
+			if strings.HasSuffix(o.KernelName(all[1]), "_mfma") {
 				kind = "MFMA"
 			}
-			row(tile, kind, all)
-			row(tile, "fix-up", []planner.Kernel{{Tile: planner.TileID(id), Fixup: true}})
+			row(shape, kind, all[1:])
+			row(shape, "fix-up", all[:1])
 		}
 		b.WriteString("\n")
 	}
@@ -105,14 +104,15 @@ func kernelTables(t *testing.T) string {
 
 func zhangTable(t *testing.T) string {
 	t.Helper()
-	device, err := planner.LookupDevice("mi210")
-	require.NoError(t, err)
+	d := device(t, "mi210")
 	var b strings.Builder
 	heads, resident := "", ""
-	for id := range planner.NumFMATiles {
-		if tile := planner.TileID(id).Tile(); tile.Zhang {
-			o := device.Occupancy(tile.Threads, device.Resources(planner.TileID(id)))
-			heads += " " + tile.Name + " |"
+	var zhang []*tile.Shape
+	for _, s := range tile.Table() {
+		if s.Zhang {
+			o := d.Resident(s.Threads, d.Kernel(s).Resources)
+			zhang = append(zhang, s)
+			heads += " " + s.Name + " |"
 			resident += fmt.Sprintf(" %d groups/CU, %.0f %%, %s |", o.Groups, 100*o.Active, o.Limiter)
 		}
 	}
@@ -123,17 +123,15 @@ func zhangTable(t *testing.T) string {
 			for _, batch := range []int{8, 64, 256} {
 				w, err := workload.Load(fmt.Sprintf("zhang-%d-%d-%d", mn, k, batch), nil)
 				require.NoError(t, err)
-				plan, err := planner.New(device, w.Batch, planner.Options{Rule: planner.RuleZhang2025})
+				plan, err := planner.New(d).Plan(w.Batch, planner.Options{Rule: planner.RuleZhang2025})
 				require.NoError(t, err)
-				var problems [planner.NumTiles]int
-				for _, id := range plan.Choice {
-					problems[id]++
+				problems := map[*tile.Shape]int{}
+				for _, s := range plan.Tiles {
+					problems[s]++
 				}
 				fmt.Fprintf(&b, "| %d | %d | %d | %.0f |", mn, k, batch, plan.TLP)
-				for id, n := range problems {
-					if planner.TileID(id).Tile().Zhang {
-						fmt.Fprintf(&b, " %d |", n)
-					}
+				for _, s := range zhang {
+					fmt.Fprintf(&b, " %d |", problems[s])
 				}
 				fmt.Fprintf(&b, " %d |\n", len(plan.Segments))
 			}

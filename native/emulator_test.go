@@ -16,9 +16,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/reference"
-	"github.com/batchgemm/batchgemm/native/internal/tiles"
+	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // emulator is a program made of the kernels of kernels.hip, as C++ for the CPU,
@@ -107,6 +110,7 @@ func newEmulator(t *testing.T, s sanitizer) emulator {
 // emulatorJob is a plan with operands, and how to run it.
 type emulatorJob struct {
 	plan    *planner.Plan
+	shape   *tile.Shape // of plain fp32: that of all problems
 	a, b, c []float32
 	how     [2]uint32 // internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
 	matrix  bool      // use the kernels for matrix cores, where there are any
@@ -134,7 +138,7 @@ func (j *emulatorJob) encode(out *bytes.Buffer) {
 		uint32(len(j.a)), uint32(len(j.b)), uint32(len(j.c)), uint32(j.plan.Workspace))
 	for _, l := range j.plan.Launches {
 		var name [40]byte
-		copy(name[:len(name)-1], HIPArch{matrix: j.matrix}.KernelName(l.Kernel))
+		copy(name[:len(name)-1], Arch{matrix: j.matrix}.KernelName(l.Kernel))
 		threads, shared, pieces := Geometry(l.Kernel)
 		put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table),
 			uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC))
@@ -222,7 +226,7 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 		rowsA, colsA := p.ShapeA()
 		rowsB, colsB := p.ShapeB()
 		var fillAB, fillC float32
-		if p.Alpha == 0 { // operands must not be read
+		if p.Alpha == planner.Scale(0) { // operands must not be read
 			fillAB = gap
 		}
 		if p.Beta == 0 { // nor C
@@ -233,21 +237,25 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 		j.c = place(&p.C, p.M, p.N, j.c, fillC, canary)
 	}
 	var err error
-	j.plan, err = planner.New(device, b, options)
+	j.plan, err = planner.New(device).Plan(b, options)
 	require.NoError(t, err)
 	return j
 }
 
 // newFMAJob plans a batch for one tile and schedule on a GPU with matrix cores; wide keeps
 // matrices where 16-byte copies can go.
-func newFMAJob(t *testing.T, b planner.Batch, tile string, schedule planner.Schedule, wide bool, rng *rand.Rand) *emulatorJob {
+func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, schedule planner.Schedule, wide bool, rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	unit := 1
 	if wide {
 		unit = 4
 	}
-	j := newJob(t, deviceFor(t, "mi210", schedule), b, planner.Options{Tile: tile, Schedule: schedule}, unit, rng)
-	j.how[1] = 64
+	d := deviceFor(t, "mi210", schedule)
+	if d.Kernel(shape) == nil {
+		d = drivertest.WithTile(d, shape)
+	}
+	j := newJob(t, d, b, planner.Options{Tile: shape.Name, Schedule: schedule}, unit, rng)
+	j.how[1], j.shape = 64, shape
 	return j
 }
 
@@ -255,13 +263,12 @@ func newFMAJob(t *testing.T, b planner.Batch, tile string, schedule planner.Sche
 // tiles together for one.
 func deviceFor(t *testing.T, name string, schedule planner.Schedule) *planner.Device {
 	t.Helper()
-	device, err := planner.LookupDevice(name)
-	require.NoError(t, err)
-	device.ComputeUnits = 1024
+	d := device(t, name)
+	d.ComputeUnits = 1024
 	if schedule == planner.ScheduleBatched || schedule == planner.ScheduleLPT {
-		device.ComputeUnits = 1
+		d.ComputeUnits = 1
 	}
-	return device
+	return d
 }
 
 func filled(n int, v float32) []float32 {
@@ -274,7 +281,7 @@ func filled(n int, v float32) []float32 {
 
 // tileJobs are plans of one tile with all schedules, one for each transposition,
 // and problems of the given rows and columns of C. K, alpha and beta vary.
-func tileJobs(t *testing.T, tile planner.Tile, rows, cols []int) []*emulatorJob {
+func tileJobs(t *testing.T, tile *tile.Shape, rows, cols []int) []*emulatorJob {
 	t.Helper()
 	var jobs []*emulatorJob
 	for i, c := range []struct {
@@ -295,16 +302,16 @@ func tileJobs(t *testing.T, tile planner.Tile, rows, cols []int) []*emulatorJob 
 				for _, n := range cols {
 					b = append(b, planner.Problem{M: m, N: n, K: c.depths[len(b)%len(c.depths)],
 						TransA: transposition/2 == 1, TransB: transposition%2 == 1,
-						Alpha: [...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)], Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)]})
+						Alpha: planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)]})
 				}
 			}
-			b[0].Alpha, b[len(b)-1].Alpha = 2, 2 // have products
-			j := newFMAJob(t, b, tile.Name, c.schedule, c.wide, rng)
-			some := func(property func(planner.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
+			b[0].Alpha, b[len(b)-1].Alpha = planner.Scale(2), planner.Scale(2) // have products
+			j := newFMAJob(t, b, tile, c.schedule, c.wide, rng)
+			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
 			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
-			require.Equal(t, split, some(func(l planner.Launch) bool { return l.Fixup }), j)
+			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup }), j)
 			if c.schedule == planner.ScheduleBatched && len(b) > 4 {
-				require.True(t, some(func(l planner.Launch) bool { return l.Loop }), j)
+				require.True(t, some(func(l encoding.Launch) bool { return l.Loop }), j)
 			}
 			jobs = append(jobs, j)
 		}
@@ -317,19 +324,19 @@ const farRows = 1
 
 // farJobs are plans of one tile whose numbers of elements need more than 32 bits: of
 // rows, and of slots of the workspace.
-func farJobs(t *testing.T, tile planner.Tile) []*emulatorJob {
+func farJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 	t.Helper()
 	var jobs []*emulatorJob
 	for transposition := range 4 {
 		rng := rand.New(rand.NewPCG(9, uint64(transposition)))
 		for _, wide := range []bool{false, true} {
 			p := planner.Problem{M: tile.TM - 1, N: tile.TN - 1, K: 2*tile.TK + 5,
-				TransA: transposition/2 == 1, TransB: transposition%2 == 1, Alpha: 2, Beta: float32(transposition % 2)}
-			rows := newFMAJob(t, planner.Batch{p}, tile.Name, planner.ScheduleDataParallel, wide, rng)
+				TransA: transposition/2 == 1, TransB: transposition%2 == 1, Alpha: planner.Scale(2), Beta: float32(transposition % 2)}
+			rows := newFMAJob(t, planner.Batch{p}, tile, planner.ScheduleDataParallel, wide, rng)
 			require.Len(t, rows.plan.Segments, 1)
 			rows.far = farRows
 			p.K *= 8
-			slots := newFMAJob(t, planner.Batch{p, p}, tile.Name, planner.ScheduleSplitK, wide, rng)
+			slots := newFMAJob(t, planner.Batch{p, p}, tile, planner.ScheduleSplitK, wide, rng)
 			require.Greater(t, slots.plan.Workspace, 2*tile.TM*tile.TN)
 			slots.far = uint32(tile.TM * tile.TN)
 			jobs = append(jobs, rows, slots)
@@ -348,7 +355,7 @@ func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
 			scalar.how = [2]uint32{order, 32 << (order % 2)}
 			matrix.how[0], matrix.matrix = order, true
 			all = append(all, &scalar)
-			if id, err := planner.TileByName(j.plan.Options.Tile); err == nil && tiles.HasMatrix(id.Tile()) {
+			if builds.HasMatrix(j.shape) {
 				all = append(all, &matrix)
 			}
 		}
@@ -357,11 +364,11 @@ func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
 }
 
 // testTiles runs the kernels of all tiles in an emulator.
-func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, planner.Tile) []*emulatorJob) {
+func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, *tile.Shape) []*emulatorJob) {
 	t.Parallel()
 	e := newEmulator(t, s)
 	var all []*emulatorJob
-	for _, tile := range planner.Tiles()[:planner.NumFMATiles] {
+	for _, tile := range tile.Of(tile.FMA) {
 		all = append(all, jobs(t, tile)...)
 	}
 	require.NoError(t, e.run(t.TempDir(), all))
@@ -370,7 +377,7 @@ func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, planner.Tile) []
 // TestKernelsEmulated runs every kernel in three orders of its threads, with the
 // sizes at which masks change, and with memory that lies far apart.
 func TestKernelsEmulated(t *testing.T) {
-	testTiles(t, plain, func(t *testing.T, tile planner.Tile) []*emulatorJob {
+	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM, 0, 1, tile.TM - 1, tile.TM + 3}, []int{tile.TN, 1, tile.TN + 5}
 		return append(withKernels(tileJobs(t, tile, rows, cols), 0, 1, 2), withKernels(farJobs(t, tile), 2)...)
 	})
@@ -380,14 +387,32 @@ func TestKernelsEmulated(t *testing.T) {
 // the shared memory of a group are arrays of their own, and with that for
 // undefined behaviour.
 func TestKernelsInBounds(t *testing.T) {
-	testTiles(t, address, func(t *testing.T, tile planner.Tile) []*emulatorJob {
+	testTiles(t, address, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		return withKernels(tileJobs(t, tile, []int{tile.TM + 3}, []int{tile.TN + 5}), 2)
 	})
 }
 
 // TestKernelsWithoutRaces runs them with ThreadSanitizer.
 func TestKernelsWithoutRaces(t *testing.T) {
-	testTiles(t, thread, func(t *testing.T, tile planner.Tile) []*emulatorJob {
+	testTiles(t, thread, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		return withKernels(tileJobs(t, tile, []int{tile.TM - 1, 5}, []int{tile.TN - 2}), 2)
 	})
+}
+
+// TestNewTile runs a tile that the table does not have: its row is all that its kernels
+// are made from.
+func TestNewTile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "g++")
+	t.Parallel()
+	objects, err := buildRuntime(t.TempDir(), plain)
+	require.NoError(t, err)
+	shape := drivertest.NewTile
+	source := mutate(t, mutant{}, mutantSources, "tiles_hip.inc", builds.HIP([]*tile.Shape{shape}))
+	e, err := buildEmulator(filepath.Join(source, "runner"), source, plain, objects)
+	require.NoError(t, err)
+	require.NoError(t, e.run(source, withKernels(tileJobs(t, shape, []int{shape.TM, 1, shape.TM + 3}, []int{shape.TN, shape.TN + 5}), 0, 1)))
+	require.Contains(t, builds.CUDA([]*tile.Shape{shape}), "BG_TILE(new_2x4, 16, 64, 16, 128, 2, 4, 3, 8)\n")
 }

@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
-	"go/format"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/codeobject"
-	"github.com/batchgemm/batchgemm/native/internal/tiles"
+	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
+	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// cdna are the architectures with matrix cores, and their devices in planner.
+// cdna are the architectures with matrix cores, and devices that have them.
 var cdna = map[string]string{"gfx908": "mi100", "gfx90a": "mi210", "gfx942": "mi300x"}
 
 // TestHIPBuild makes products for AMD GPUs again: the same bytes come out. One of the five
@@ -73,38 +75,36 @@ func TestHIPImage(t *testing.T) {
 		{"RDNA 3", "gfx1100", "gfx1100", 32},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			arch, err := LookupHIPArch(test.gfx)
+			arch, err := HIP(test.gfx)
 			require.NoError(t, err)
-			_, kind, err := arch.Image()
-			require.NoError(t, err)
-			require.Equal(t, "code object for "+test.arch, kind)
+			require.Equal(t, test.arch, arch.Name())
 			o := readHIP(t, test.gfx)
-			require.Equal(t, test.arch, o.Arch)
-			for _, k := range kernels() {
+			require.Equal(t, test.arch, o.Object.Arch)
+			for _, k := range arch.kernels(tile.Table()) {
 				threads, _, _ := Geometry(k)
 				checkKernel(t, o.kernel(t, k), test.wave, threads)
 			}
-			require.Equal(t, len(kernels()), len(o.Kernels), "no kernels that are never chosen")
+			require.Equal(t, len(arch.kernels(tile.Table())), len(o.Kernels), "no kernels that are never chosen")
 		})
 	}
 	for _, gfx := range []string{"", "gfx906", "gfx90a0", "gfx1031:x"} {
-		_, err := LookupHIPArch(gfx)
+		_, err := HIP(gfx)
 		require.EqualError(t, err, fmt.Sprintf("no code for this GPU: %q (there is for gfx1030, gfx1100, gfx908, gfx90a, gfx942)", gfx))
 	}
 }
 
 // hipObject is what a code object says of itself.
 type hipObject struct {
-	HIPArch
+	Arch
 	*codeobject.Object
 	code []byte
 }
 
 func readHIP(t *testing.T, gfx string) hipObject {
 	t.Helper()
-	arch, err := LookupHIPArch(gfx)
+	arch, err := HIP(gfx)
 	require.NoError(t, err)
-	code, _, err := arch.Image()
+	code, err := products.Read(arch.Product())
 	require.NoError(t, err)
 	o, err := codeobject.Read(code)
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func readHIP(t *testing.T, gfx string) hipObject {
 }
 
 // kernel is what it says of a kernel.
-func (o hipObject) kernel(t *testing.T, k planner.Kernel) *codeobject.Kernel {
+func (o hipObject) kernel(t *testing.T, k encoding.Kernel) *codeobject.Kernel {
 	t.Helper()
 	meta, ok := o.Kernel(o.KernelName(k))
 	require.True(t, ok, o.KernelName(k))
@@ -161,15 +161,14 @@ func hipOccupancy(t *testing.T) map[string]int {
 func TestOccupancyModel(t *testing.T) {
 	waves := hipOccupancy(t)
 	for arch, name := range cdna {
-		d, err := planner.LookupDevice(name)
-		require.NoError(t, err)
+		d := device(t, name)
 		o := readHIP(t, arch)
-		for _, k := range kernels() {
+		for _, k := range o.kernels(tile.Table()) {
 			threads, _, _ := Geometry(k)
 			meta := o.kernel(t, k)
 			want, ok := waves[arch+" "+meta.Name]
 			require.True(t, ok, meta.Name)
-			got := d.Occupancy(threads, hipResources(meta))
+			got := d.Resident(threads, hipResources(meta))
 			require.Equal(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s: %+v of %+v", arch, got, *meta)
 		}
 	}
@@ -196,22 +195,22 @@ func TestInstructions(t *testing.T) {
 				count[s.Name] = countInstructions(data[s.Value-text.Addr:][:s.Size])
 			}
 		}
-		for _, k := range kernels() {
+		for _, k := range o.kernels(tile.Table()) {
 			if k.Fixup {
 				continue
 			}
-			tile, name := k.Tile.Tile(), o.KernelName(k)
+			shape, name := k.Tile, o.KernelName(k)
 			n, ok := count[name]
 			require.True(t, ok, name)
-			if tiles.HasMatrix(tile) {
-				blocks := max(1, tile.TM*tile.TN/256/(tile.Threads/64)) // of a wave
+			if builds.HasMatrix(shape) {
+				blocks := max(1, shape.TM*shape.TN/256/(shape.Threads/64)) // of a wave
 				require.GreaterOrEqual(t, n.matrix, 2*blocks, "%s %s", arch, name)
 				require.Zero(t, n.packed, "%s %s", arch, name)
 				require.Zero(t, n.moves, "%s %s: copies to accumulation registers", arch, name)
 				continue
 			}
-			require.GreaterOrEqual(t, n.packed, tile.RM*tile.RN/2*(min(unrolled, max(16, 4*tile.Groups())/tile.Groups())+1), "%s %s", arch, name)
-			require.Less(t, n.scalar, 8+unrolled*tile.RM*tile.RN, "%s %s", arch, name)
+			require.GreaterOrEqual(t, n.packed, shape.RM*shape.RN/2*(min(unrolled, max(16, 4*shape.Groups())/shape.Groups())+1), "%s %s", arch, name)
+			require.Less(t, n.scalar, 8+unrolled*shape.RM*shape.RN, "%s %s", arch, name)
 			require.Zero(t, n.matrix, "%s %s", arch, name)
 		}
 	}
@@ -241,38 +240,4 @@ func countInstructions(code []byte) (n instructions) {
 		}
 	}
 	return n
-}
-
-// TestPlannerKernels keeps planner's table of what kernels take equal to the
-// products. Of the transpositions it has the one that takes most.
-func TestPlannerKernels(t *testing.T) {
-	const path = "../planner/kernels_cdna.go"
-	var b bytes.Buffer
-	b.WriteString("// Code generated by go test ./native -update; DO NOT EDIT.\n\npackage planner\n\n" +
-		"// What the kernels of each tile take in the code objects of package native, those\n" +
-		"// for matrix cores where a tile has them.\nvar (\n")
-	for _, arch := range []string{"gfx908", "gfx90a", "gfx942"} {
-		fmt.Fprintf(&b, "%sKernels = [NumTiles]Resources{\n", arch)
-		o := readHIP(t, arch)
-		for id := range planner.NumFMATiles {
-			var most planner.Resources
-			for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
-				r := hipResources(o.kernel(t, planner.Kernel{Tile: planner.TileID(id), TransA: trans[0], TransB: trans[1]}))
-				most.Registers = max(most.Registers, r.Registers)
-				most.ScalarRegisters = max(most.ScalarRegisters, r.ScalarRegisters)
-				most.Shared = max(most.Shared, r.Shared)
-			}
-			fmt.Fprintf(&b, "{%d, %d, %d}, // %s\n", most.Registers, most.ScalarRegisters, most.Shared, planner.TileID(id).Tile().Name)
-		}
-		b.WriteString("}\n")
-	}
-	b.WriteString(")\n")
-	want, err := format.Source(b.Bytes())
-	require.NoError(t, err)
-	if *update {
-		require.NoError(t, os.WriteFile(path, want, 0o644))
-	}
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "run go test ./native -update")
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/native/internal/tiles"
-	"github.com/batchgemm/batchgemm/planner"
+	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // mutant is a mistake in the text of the kernels: one place of a file is another.
@@ -90,9 +90,8 @@ func TestMutants(t *testing.T) {
 		objects[in.name] = o
 	}
 	// One tile with K groups in the kernels with and without matrix cores.
-	id, err := planner.TileByName("small-k8")
+	tile, err := tile.ByName("small-k8")
 	require.NoError(t, err)
-	tile := id.Tile()
 	jobs := withKernels(tileJobs(t, tile, []int{3 * tile.TM, 5, tile.TM - 1, tile.TM + 3}, []int{tile.TN - 2, 2 * tile.TN, tile.TN + 5}), 2)
 	// Each operand along K and across it.
 	far := withKernels(farJobs(t, tile), 2)
@@ -100,7 +99,7 @@ func TestMutants(t *testing.T) {
 
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		source := mutate(t, m, mutantSources, "tiles_hip.inc", tiles.HIPTile(tile))
+		source := mutate(t, m, mutantSources, "tiles_hip.inc", builds.HIPTile(tile))
 		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, objects[in.name])
 		require.NoError(t, err)
 		if in.name == plain.name { // sanitizers have other uses for addresses

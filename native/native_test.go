@@ -1,65 +1,62 @@
 package native
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/batchgemm/batchgemm/native/internal/tiles"
-	"github.com/batchgemm/batchgemm/planner"
 	"github.com/stretchr/testify/require"
+
+	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
+	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/hip.md and planner/kernels_cdna.go")
+var update = flag.Bool("update", false, "rewrite docs/hip.md")
 
-func TestTileList(t *testing.T) {
-	for name, list := range map[string]struct{ text, then string }{
-		"tiles.inc":     {tiles.CUDA(), "scripts/cuda.sh where nvcc is"},
-		"tiles_hip.inc": {tiles.HIP(), "scripts/hip.sh"},
-	} {
-		text, err := os.ReadFile(name)
+// TestGenerated keeps the lists of tiles equal to the tile table, and what the planner is
+// told of kernels to the products.
+func TestGenerated(t *testing.T) {
+	dir := t.TempDir()
+	out, err := exec.Command("go", "run", "./internal/kernels/generate", dir).CombinedOutput()
+	require.NoError(t, err, string(out))
+	for name, then := range map[string]string{"tiles.inc": ", then scripts/cuda.sh where nvcc is", "tiles_hip.inc": ", then scripts/hip.sh", "resources.go": ""} {
+		want, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
-		require.Equal(t, list.text, string(text), "run go generate ./native, then %s", list.then)
+		got, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "run go generate ./native%s", then)
 	}
 }
 
-// kernels are all kernels without tensor cores that differ in name.
-func kernels() []planner.Kernel {
-	var all []planner.Kernel
-	for id := range planner.NumFMATiles {
-		k := planner.Kernel{Tile: planner.TileID(id)}
-		all = append(all, k, planner.Kernel{Tile: k.Tile, Fixup: true})
-		for _, trans := range [][2]bool{{false, true}, {true, false}, {true, true}} {
-			k.TransA, k.TransB = trans[0], trans[1]
-			all = append(all, k)
+// kernels are all kernels of some tiles that differ in name.
+func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
+	for _, s := range shapes {
+		if a.Has(s) {
+			all = append(all, a.Variants(s)...)
 		}
 	}
 	return all
 }
 
-// tensorKernels are all kernels with tensor cores that there are for an architecture.
-func tensorKernels(arch string) []planner.Kernel {
-	var all []planner.Kernel
-	for id := planner.TileID(planner.NumFMATiles); id < planner.TileID(planner.NumTiles); id++ {
-		tile := id.Tile()
-		if tile.Unit == planner.UnitWGMMA && arch != "sm_90a" {
-			continue
-		}
-		all = append(all, planner.Kernel{Tile: id, Fixup: true})
-		for bits := range 16 {
-			set := func(i int) bool { return bits>>i&1 == 1 }
-			k := planner.Kernel{Tile: id, TransA: set(0), TransB: set(1), TF32: set(2)}
-			if set(3) {
-				k.Cluster = 2
-			}
-			if k.Cluster == 0 || tile.Clusters && arch == "sm_90a" {
-				all = append(all, k)
-			}
-		}
-	}
-	return all
+// device is one of package devices, which imports this one.
+func device(t *testing.T, name string) *planner.Device {
+	t.Helper()
+	data, err := os.ReadFile("../planner/testdata/devices.json")
+	require.NoError(t, err)
+	var all []*planner.Device
+	require.NoError(t, json.Unmarshal(data, &all))
+	i := slices.IndexFunc(all, func(d *planner.Device) bool { return d.Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return all[i]
 }
 
 func TestImage(t *testing.T) {
@@ -74,36 +71,45 @@ func TestImage(t *testing.T) {
 		{"later major version", 12, 0, "compute_80.ptx", "//"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			code, kind, err := Image(test.major, test.minor)
+			arch, err := CUDA(test.major, test.minor)
 			require.NoError(t, err)
-			require.Equal(t, test.kind, kind)
+			code, err := products.Read(arch.Product())
+			require.NoError(t, err)
+			require.Equal(t, test.kind, arch.Product())
 			require.True(t, strings.HasPrefix(string(code), test.begin))
-			for _, k := range append(kernels(), tensorKernels(strings.TrimSuffix(kind, ".cubin"))...) {
-				require.True(t, strings.Contains(string(code), KernelName(k)), KernelName(k))
+			for _, k := range arch.kernels(tile.Table()) {
+				require.True(t, strings.Contains(string(code), arch.KernelName(k)), arch.KernelName(k))
 			}
 		})
 	}
-	_, _, err := Image(7, 5)
-	require.ErrorContains(t, err, "7.5 is below 8.0")
+	_, err := CUDA(7, 5)
+	require.ErrorContains(t, err, "compute capability 7.5, 8.0 or newer is needed")
+}
+
+// TestDescribe: every architecture describes all of its kernels, and a shape of which
+// nothing is known is an error.
+func TestDescribe(t *testing.T) {
+	for _, arch := range append(Archs(), ptx) {
+		var d planner.Device
+		require.NoError(t, arch.Describe(&d))
+		require.Equal(t, planner.KernelsNative, d.KernelKind)
+		for _, s := range tile.Table() {
+			require.Equal(t, arch.Has(s), d.Kernel(s) != nil, "%s %s", arch.Name(), s)
+		}
+	}
+	var d planner.Device
+	require.EqualError(t, Arch{name: "sm_70"}.Describe(&d),
+		"tile small: it is not known what its kernels for sm_70 take: build the products (make cuda, make hip), then go generate ./native")
 }
 
 // TestPTX: drivers refuse PTX of a later version than theirs.
 func TestPTX(t *testing.T) {
-	code, _, err := image("compute_80.ptx")
+	code, err := products.Read("compute_80.ptx")
 	require.NoError(t, err)
 	require.Equal(t, byte(0), code[len(code)-1])
 	for _, line := range []string{".version 7.0", ".target sm_80"} {
 		require.True(t, strings.Contains(string(code), "\n"+line+"\n"), line)
 	}
-}
-
-// resourcesOf is what a kernel takes of a compute unit, as its compiler reported it
-// for a cubin.
-func resourcesOf(t *testing.T, arch string, k planner.Kernel) planner.Resources {
-	t.Helper()
-	u, ok := cudaUsage(t)[arch+" "+KernelName(k)]
-	require.True(t, ok, "%s %s", arch, KernelName(k))
-	return planner.Resources{Registers: u.registers, Shared: u.shared + dynamicShared(k)}
 }
 
 // usage is a line of products/resources.tsv.
@@ -125,7 +131,7 @@ func cudaUsage(t *testing.T) map[string]usage {
 
 func TestResources(t *testing.T) {
 	table := cudaUsage(t)
-	require.Equal(t, 2*len(kernels())+len(tensorKernels("sm_80"))+len(tensorKernels("sm_90a")), len(table))
+	require.Equal(t, len(sm80.kernels(tile.Table()))+len(sm90a.kernels(tile.Table())), len(table))
 	// Bytes spilled, of which the table has these alone.
 	spilled := map[string]int{
 		"sm_90a bg_large_8x8_nt":   88,
@@ -137,42 +143,32 @@ func TestResources(t *testing.T) {
 	for name, u := range table {
 		require.Equal(t, spilled[name], u.spilled, "%s spills registers", name)
 	}
-	for arch, name := range map[string]string{"sm_80": "a100", "sm_90a": "h200"} {
-		for _, k := range kernels() {
-			r := resourcesOf(t, arch, k)
-			require.Positive(t, r.Registers)
-			threads, shared, pieces := Geometry(k)
-			require.Zero(t, shared)
+	for _, of := range []struct {
+		arch   Arch
+		device *planner.Device
+	}{{sm80, device(t, "a100")}, {sm90a, device(t, "h200")}} {
+		for _, k := range of.arch.kernels(tile.Of(tile.FMA)) {
+			name := of.arch.Name() + " " + of.arch.KernelName(k)
+			u := table[name]
+			require.Positive(t, u.registers, name)
+			threads, dynamic, pieces := Geometry(k)
+			require.Zero(t, dynamic)
 			require.Positive(t, pieces)
-			require.LessOrEqual(t, r.Shared, 48<<10, "static shared memory")
-			d, err := planner.LookupDevice(name)
-			require.NoError(t, err)
+			require.LessOrEqual(t, u.shared, 48<<10, "static shared memory")
 			if !k.Fixup {
-				require.GreaterOrEqual(t, d.Occupancy(threads, r).Groups, min(tiles.MinGroups(k.Tile.Tile()), 4), KernelName(k))
+				taken := planner.Resources{Registers: u.registers, Shared: u.shared}
+				require.GreaterOrEqual(t, of.device.Resident(threads, taken).Groups, min(builds.MinGroups(k.Tile), 4), name)
 			}
 		}
 	}
 }
 
-// TestTensorResources keeps what the tile table says of kernels for tensor cores
-// equal to the products: the most that one of a tile takes.
-func TestTensorResources(t *testing.T) {
-	most := map[planner.TileID]planner.Resources{}
-	for _, k := range tensorKernels("sm_90a") {
-		r := resourcesOf(t, "sm_90a", k)
-		if !k.Fixup {
-			m := most[k.Tile]
-			most[k.Tile] = planner.Resources{Registers: max(m.Registers, r.Registers), Shared: max(m.Shared, r.Shared)}
-		}
-	}
-	for id, r := range most {
-		require.Equal(t, r, id.Tile().Resources(), id.Tile().Name)
-	}
-}
-
 func TestKernelName(t *testing.T) {
-	id, err := planner.TileByName("large-8x4")
+	shape, err := tile.ByName("large-8x4")
 	require.NoError(t, err)
-	require.Equal(t, "bg_large_8x4_nt", KernelName(planner.Kernel{Tile: id, TransB: true, Wide: true, Loop: true, Split: true}))
-	require.Equal(t, "bg_large_8x4_fixup", KernelName(planner.Kernel{Tile: id, Fixup: true}))
+	k := encoding.Kernel{Tile: shape, TransB: true, Wide: true, Loop: true, Split: true}
+	require.Equal(t, "bg_large_8x4_nt", sm80.KernelName(k))
+	require.Equal(t, "bg_large_8x4_nt_mfma", hips["gfx90a"].KernelName(k))
+	require.Equal(t, "bg_large_8x4_nt", hips["gfx1030"].KernelName(k))
+	require.Equal(t, "bg_large_8x4_fixup", hips["gfx90a"].KernelName(encoding.Kernel{Tile: shape, Fixup: true}))
 }

@@ -7,12 +7,15 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/native/products"
 )
 
 // product is a file of products/, as stored.
@@ -27,7 +30,7 @@ func product(t *testing.T, name string) string {
 // were built. Products are hashed as they are stored, so that sha256sum -c checks them
 // and that no byte of a file is left out.
 func TestProductsAreCurrent(t *testing.T) {
-	listed := map[string]bool{"MANIFEST": true, "HIP-MANIFEST": true}
+	listed := map[string]bool{"MANIFEST": true, "HIP-MANIFEST": true, "products.go": true}
 	for _, test := range []struct {
 		manifest          string
 		sources, products int
@@ -70,20 +73,15 @@ func TestProductsAreCurrent(t *testing.T) {
 
 // TestEmbedded: programs carry code alone, and not what only tests read.
 func TestEmbedded(t *testing.T) {
-	files, err := products.ReadDir("products")
-	require.NoError(t, err)
-	var names []string
-	for _, file := range files {
-		names = append(names, file.Name())
-	}
-	require.Equal(t, []string{"compute_80.ptx.gz", "gfx1030.co.gz", "gfx1100.co.gz", "gfx908.co.gz", "gfx90a.co.gz", "gfx942.co.gz",
-		"sm_80.cubin.gz", "sm_90a.cubin.gz"}, names)
+	out, err := exec.Command("go", "list", "-f", "{{.EmbedFiles}}", "./products").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Equal(t, "[compute_80.ptx.gz gfx1030.co.gz gfx1100.co.gz gfx908.co.gz gfx90a.co.gz gfx942.co.gz sm_80.cubin.gz sm_90a.cubin.gz]\n", string(out))
 }
 
 // TestCubins compares the cubins with resources.tsv and with the PTX, which one build
 // makes: the kernels, their registers and their static shared memory.
 func TestCubins(t *testing.T) {
-	ptx, _, err := image("compute_80.ptx")
+	ptx, err := products.Read("compute_80.ptx")
 	require.NoError(t, err)
 	compiled := map[string]bool{} // from the PTX
 	for _, m := range regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`).FindAllSubmatch(ptx, -1) {
@@ -114,7 +112,7 @@ func TestCubins(t *testing.T) {
 func cubinResources(t *testing.T, name string) map[string]usage {
 	t.Helper()
 	const sized, registerCount = 4, 0x2f
-	code, _, err := image(name)
+	code, err := products.Read(name)
 	require.NoError(t, err)
 	file, err := elf.NewFile(bytes.NewReader(code))
 	require.NoError(t, err)

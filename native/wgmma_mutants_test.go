@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/native/internal/tiles"
-	"github.com/batchgemm/batchgemm/planner"
+	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // wgmmaMutants are mistakes in the kernels of warpgroups, each of which must be found.
@@ -59,16 +59,15 @@ func TestWarpgroupMutants(t *testing.T) {
 	objects, err := buildWarpgroupRuntime(t.TempDir())
 	require.NoError(t, err)
 	// The tile with two blocks of columns.
-	id, err := planner.TileByName("wgmma-128x128")
+	shape, err := tile.ByName("wgmma-128x128")
 	require.NoError(t, err)
-	tile := id.Tile()
 	var line string
-	for l := range strings.Lines(tiles.CUDA()) {
-		if strings.HasPrefix(l, "BG_WGMMA("+tiles.Identifier(tile)+",") {
+	for l := range strings.Lines(builds.CUDA(tile.Table())) {
+		if strings.HasPrefix(l, "BG_WGMMA("+builds.Identifier(shape)+",") {
 			line = l
 		}
 	}
-	jobs := wgmmaJobs(t, id)
+	jobs := wgmmaJobs(t, shape, 18)
 	// Each operand along K and across it, and both across, so that items of one slot exist.
 	jobs = slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB })
 

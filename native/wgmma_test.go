@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // When copies complete in internal/emulator/warpgroup.cpp.
@@ -55,10 +57,10 @@ func wgmmaBatch(rng *rand.Rand, problems int, depths []int, transA, transB bool)
 		b[i] = planner.Problem{
 			M: wgmmaSides[(m+i)%len(wgmmaSides)], N: wgmmaSides[(n+2*i)%len(wgmmaSides)], K: depths[(k+i)%len(depths)],
 			TransA: transA, TransB: transB,
-			Alpha: [...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)], Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)],
+			Alpha: planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)],
 		}
 	}
-	b[0].Alpha, b[0].K = 2, slices.Max(depths) // have a product
+	b[0].Alpha, b[0].K = planner.Scale(2), slices.Max(depths) // have a product
 	return b
 }
 
@@ -75,9 +77,8 @@ func wgmmaJob(t *testing.T, b planner.Batch, options planner.Options, unit int, 
 
 // wgmmaJobs are plans of a tile with all schedules and modes of arithmetic, one for each
 // transposition. When copies complete and how matrices are aligned takes turns.
-func wgmmaJobs(t *testing.T, id planner.TileID) (jobs []*emulatorJob) {
+func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 	t.Helper()
-	tile := id.Tile()
 	for _, c := range []struct {
 		schedule planner.Schedule
 		problems int
@@ -90,7 +91,7 @@ func wgmmaJobs(t *testing.T, id planner.TileID) (jobs []*emulatorJob) {
 		{planner.ScheduleStreamK, 3, []int{5*tile.TK - 1, 1, 4 * tile.TK}},
 	} {
 		for i := range 8 {
-			seed := uint32(len(jobs)) + 7*uint32(id) // 7: other turns for other tiles
+			seed := uint32(len(jobs)) + 7*uint32(turn) // 7: other turns for other tiles
 			rng := rand.New(rand.NewPCG(uint64(seed), 0))
 			b := wgmmaBatch(rng, c.problems, c.depths, i&1 != 0, i&2 != 0)
 			options := planner.Options{Tile: tile.Name, Schedule: c.schedule, Compute: planner.ComputeF32Emulated}
@@ -99,10 +100,10 @@ func wgmmaJobs(t *testing.T, id planner.TileID) (jobs []*emulatorJob) {
 			}
 			unit := []int{1, 4, 2, 8, 32}[seed%5]
 			j := wgmmaJob(t, b, options, unit, [2]uint32{seed % 3, seed}, rng)
-			some := func(property func(planner.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
+			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
 			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
-			require.Equal(t, split, some(func(l planner.Launch) bool { return l.Fixup }), j)
-			require.True(t, c.schedule != planner.ScheduleLPT || some(func(l planner.Launch) bool { return l.Loop }), j)
+			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup }), j)
+			require.True(t, c.schedule != planner.ScheduleLPT || some(func(l encoding.Launch) bool { return l.Loop }), j)
 			jobs = append(jobs, j)
 		}
 	}
@@ -110,7 +111,7 @@ func wgmmaJobs(t *testing.T, id planner.TileID) (jobs []*emulatorJob) {
 }
 
 // wgmmaExtremes are jobs with numbers that are not finite or near the ends of the range.
-func wgmmaExtremes(t *testing.T, tile planner.Tile) (jobs []*emulatorJob) {
+func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	for i, c := range []struct {
@@ -163,11 +164,8 @@ func TestWarpgroupsEmulated(t *testing.T) {
 	require.NoError(t, err)
 	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
 	require.NoError(t, err)
-	for i, tile := range planner.Tiles() {
-		if tile.Unit != planner.UnitWGMMA {
-			continue
-		}
-		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, planner.TileID(i)), "extremes": wgmmaExtremes(t, tile)} {
+	for i, tile := range tile.Of(tile.WGMMA) {
+		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i), "extremes": wgmmaExtremes(t, tile)} {
 			t.Run(tile.Name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), jobs))

@@ -3,26 +3,95 @@ package planner
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// scratch is memory that Build reuses. Only the model of the device lives on
-// from plan to plan.
-type scratch struct {
-	model    model
+// Planner makes plans for one device. It keeps what it derives from the device, and
+// memory, from one plan to the next. It is safe for concurrent use; calls at the same time
+// have memory of their own.
+type Planner struct {
+	device *Device
+	idle   atomic.Pointer[builder] // of the last call; nil while one uses it
+}
+
+// New returns a planner for a device, of which it keeps a copy. Plan says what is wrong
+// with a device that does not pass Check.
+func New(d *Device) *Planner {
+	own := *d
+	own.Kernels = slices.Clone(d.Kernels)
+	return &Planner{device: &own}
+}
+
+// Device is the planner's copy of its device.
+func (p *Planner) Device() *Device { return p.device }
+
+// Plan plans a batch. It fails with a *ProblemError when the batch does not pass Check, or
+// when a problem's leading dimension is too large for the device to bind one tile; when
+// the device or the options do not pass Check, or ask for a tile that the device has not;
+// when the batch has too many tiles; and when a custom schedule does not deal every K step
+// once. All these wrap ErrInvalid.
+func (p *Planner) Plan(b Batch, o Options) (*Plan, error) {
+	plan := new(Plan)
+	if err := p.Replan(plan, b, o); err != nil {
+		return nil, err
+	}
+	return plan, nil
+}
+
+// Replan replaces a plan by the plan of another batch and reuses its memory: once
+// planner and plan have seen a batch of that size, nothing is allocated, unless a custom
+// schedule deals. It fails as Plan does; the plan is that of no problems then.
+func (p *Planner) Replan(plan *Plan, b Batch, o Options) error {
+	builder := p.take()
+	defer p.give(builder)
+	builder.Plan = plan
+	err := builder.build(b, o)
+	if err != nil {
+		*plan = Plan{}
+	}
+	return err
+}
+
+// take returns a builder that nobody uses.
+func (p *Planner) take() *builder {
+	if b := p.idle.Swap(nil); b != nil {
+		return b
+	}
+	return &builder{device: p.device}
+}
+
+func (p *Planner) give(b *builder) {
+	b.Plan = nil
+	p.idle.Store(b)
+}
+
+// builder makes one plan after the other.
+type builder struct {
+	*Plan  // the one being made
+	device *Device
+	model  model
+
 	schedule *schedule // that the options ask for; nil: the cheapest
+	choice   []tileID  // per problem
+	uniform  []load    // of chooseByCost, as the next: of one tile for all problems, of the best for each
+	mixed    []load
 	overlaps overlaps
 	order    []ordered
-	tiles    []Segment // of dealLPT, as the next two: tiles, the worker of each, and loads
+	tiles    []encoding.Segment // of dealLPT, as the next two: tiles, the worker of each, and loads
 	owners   []int32
 	heap     []workerLoad
 	group    group // the one being dealt; here because dealers are called indirectly
 }
+
+// tileID is an index into Device.Kernels.
+type tileID uint8
 
 // ordered is a problem in launch order: by kernel, longest K first.
 type ordered struct {
@@ -33,35 +102,23 @@ type ordered struct {
 // group is the work of one kernel: problems that share tile shape and
 // transposition, longest K first.
 type group struct {
-	Kernel
-	tile     *Tile
+	encoding.Kernel
+	id       tileID
 	problems []ordered
 	load     load
 }
 
-// New plans a batch for a device.
-func New(d *Device, b Batch, o Options) (*Plan, error) {
-	p := new(Plan)
-	if err := p.Build(d, b, o); err != nil {
-		return nil, invalid.Errorf("%w", err) // planning depends on its arguments alone
+func (p *builder) build(b Batch, o Options) error {
+	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.overlaps); err != nil {
+		return err
 	}
-	return p, nil
-}
-
-// Build replaces p by the plan of another batch and reuses its memory: once p
-// has held a plan of that size, Build allocates nothing, unless a custom schedule
-// deals. It fails with a *ProblemError when the batch does not pass Check, or when a
-// problem's leading dimension is too large for the device to bind one tile; when the
-// device does not pass Check; when the batch has too many tiles; and when a custom
-// schedule does not deal every K step once. After an error p is not a valid plan.
-func (p *Plan) Build(d *Device, b Batch, o Options) error {
-	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.scratch.overlaps); err != nil {
+	if err := o.check(p.device); err != nil {
 		return err
 	}
 	p.Batch = append(p.Batch[:0], b...)
-	p.Device, p.Options = *d, o
-	p.Choice = slices.Grow(p.Choice[:0], len(b))[:len(b)]
-	clear(p.Choice) // of problems that need no work too, which nothing else sets
+	p.Device, p.Options = p.device, o.filled()
+	p.choice = slices.Grow(p.choice[:0], len(b))[:len(b)]
+	clear(p.choice) // of problems that need no work too, which nothing else sets
 	p.Segments, p.Fixups, p.Launches = p.Segments[:0], p.Fixups[:0], p.Launches[:0]
 	p.Workers = append(p.Workers[:0], 0)
 	p.Workspace, p.Cost = 0, 0
@@ -74,29 +131,21 @@ func (p *Plan) Build(d *Device, b Batch, o Options) error {
 		return err
 	}
 	p.layout()
-	p.TLP = p.threadParallelism(TLPEq4)
+	p.TLP, p.TLPGroups = p.threadParallelism(TLPEq4), p.threadParallelism(TLPEq3)
+	p.Tiles = p.Tiles[:0]
+	for _, id := range p.choice {
+		p.Tiles = append(p.Tiles, p.model.tiles[id].shape)
+	}
 	return nil
 }
 
-// choose sets p.Choice, and p.Options to names that are known.
-func (p *Plan) choose() (err error) {
-	if p.Options.Schedule, err = ParseSchedule(string(p.Options.Schedule)); err != nil {
-		return err
+// choose sets p.choice and p.schedule.
+func (p *builder) choose() (err error) {
+	p.schedule = p.Options.Schedule.find()
+	if p.Options.Custom != nil {
+		p.schedule = ScheduleDataParallel.find() // by whose cost tiles are chosen
 	}
-	p.scratch.schedule = p.Options.Schedule.find()
-	if c := p.Options.Custom; c != nil {
-		if err = c.check(&p.Options); err != nil {
-			return err
-		}
-		p.scratch.schedule = ScheduleDataParallel.find() // by whose cost tiles are chosen
-	}
-	if p.Options.Rule, err = ParseRule(string(p.Options.Rule)); err != nil {
-		return err
-	}
-	if p.Options.Compute, err = ParseCompute(string(p.Options.Compute)); err != nil {
-		return err
-	}
-	if err = p.scratch.model.set(&p.Device, p.Options.Compute); err != nil {
+	if err = p.model.set(p.device, p.Options.Compute); err != nil {
 		return err
 	}
 	switch {
@@ -112,61 +161,70 @@ func (p *Plan) choose() (err error) {
 }
 
 // chooseTile takes one shape for all problems.
-func (p *Plan) chooseTile(name string) error {
-	id, err := TileByName(name)
+func (p *builder) chooseTile(name string) error {
+	for id := range p.model.tiles {
+		t := &p.model.tiles[id]
+		if t.shape.Name != name {
+			continue
+		}
+		if !t.fits {
+			return p.device.refuse(t.shape, p.Options.Compute)
+		}
+		for i := range p.choice {
+			p.choice[i] = tileID(id)
+		}
+		return nil
+	}
+	shape, err := tile.ByName(name)
 	if err != nil {
 		return err
 	}
-	if !p.scratch.model.tiles[id].fits {
-		return p.Device.refuse(id, p.Options.Compute)
-	}
-	for i := range p.Choice {
-		p.Choice[i] = id
-	}
-	return nil
+	return p.device.refuse(shape, p.Options.Compute)
 }
 
-// schedule is the one asked for, or the cheapest for the group. The algorithm of
+// scheduleOf is the one asked for, or the cheapest for the group. The algorithm of
 // Zhang et al. knows one tile a worker only.
-func (p *Plan) schedule(g *group) *schedule {
+func (p *builder) scheduleOf(g *group) *schedule {
 	switch {
-	case p.scratch.schedule != nil:
-		return p.scratch.schedule
+	case p.schedule != nil:
+		return p.schedule
 	case p.Options.Rule == RuleZhang2025:
 		return ScheduleDataParallel.find()
 	}
-	s, _ := p.scratch.model.cheapest(g.Tile, g.load)
+	s, _ := p.model.cheapest(g.id, g.load)
 	return s
 }
 
 // Fits reports whether a workgroup of the tile can run on the device and may run
 // in the compute mode. Thread counts above the device's limit are no obstacle:
 // kernels then give each thread more outputs.
-func (d *Device) Fits(id TileID, c Compute) bool { return d.refuse(id, c) == nil }
+func (d *Device) Fits(s *tile.Shape, c Compute) bool { return d.refuse(s, c) == nil }
 
 // refuse says why a tile does not fit.
-func (d *Device) refuse(id TileID, c Compute) error {
-	t := &tiles[id]
+func (d *Device) refuse(s *tile.Shape, c Compute) error {
+	k := d.Kernel(s)
 	switch {
-	case t.Unit == UnitMMA && !d.MMA, t.Unit == UnitWGMMA && !d.WGMMA:
-		return fmt.Errorf("tile %v needs tensor cores (%s), which device %s has not", t, t.Unit, d.Name)
-	case t.Unit != UnitFMA && c == ComputeF32:
-		return fmt.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", t, c)
-	case t.shared() > d.GroupShared:
-		return fmt.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", t, t.shared(), d.Name, d.GroupShared)
+	case k == nil && s.Unit != tile.FMA:
+		return invalid.Errorf("tile %v needs tensor cores (%s), which device %s has not", s, s.Unit, d.Name)
+	case k == nil:
+		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
+	case s.Unit != tile.FMA && c == ComputeF32:
+		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, c)
+	case k.Shared > d.GroupShared:
+		return invalid.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", s, k.Shared, d.Name, d.GroupShared)
 	}
 	return nil
 }
 
 // sort puts the problems that need work in launch order.
-func (p *Plan) sort() {
-	order := p.scratch.order[:0]
+func (p *builder) sort() {
+	order := p.order[:0]
 	for i := range p.Batch {
 		q := &p.Batch[i]
 		if !q.Writes() {
 			continue
 		}
-		kernel := uint64(p.Choice[i])<<2 | q.transposition()
+		kernel := uint64(p.choice[i])<<2 | q.transposition()
 		order = append(order, ordered{key: kernel<<32 | uint64(MaxDim-q.depth()), problem: int32(i)})
 	}
 	slices.SortFunc(order, func(x, y ordered) int {
@@ -175,7 +233,7 @@ func (p *Plan) sort() {
 		}
 		return cmp.Compare(x.problem, y.problem)
 	})
-	p.scratch.order = order
+	p.order = order
 }
 
 // transposition tells apart the kernels of one tile shape: 2 for A, 1 for B.
@@ -190,8 +248,8 @@ func (p *Problem) transposition() (bits uint64) {
 }
 
 // deal turns the sorted problems into launches.
-func (p *Plan) deal() error {
-	order := p.scratch.order
+func (p *builder) deal() error {
+	order := p.order
 	windowed := p.needsWindows()
 	for first := 0; first < len(order); {
 		kernel := order[first].key >> 32
@@ -199,8 +257,8 @@ func (p *Plan) deal() error {
 		for last < len(order) && order[last].key>>32 == kernel {
 			last++
 		}
-		g := &p.scratch.group
-		*g = p.group(TileID(kernel>>2), kernel&2 != 0, kernel&1 != 0, order[first:last])
+		g := &p.group
+		*g = p.groupOf(tileID(kernel>>2), kernel&2 != 0, kernel&1 != 0, order[first:last])
 		if err := p.room(int64(g.load.tiles)); err != nil {
 			return err
 		}
@@ -218,76 +276,76 @@ func (p *Plan) deal() error {
 const maxSegments = 1 << (18 + bits.UintSize/8)
 
 // room fails when the plan cannot take n more segments.
-func (p *Plan) room(n int64) error {
+func (p *builder) room(n int64) error {
 	if n > int64(maxSegments-len(p.Segments)) {
-		return fmt.Errorf("the batch has too many tiles: more than %d", maxSegments)
+		return invalid.Errorf("the batch has too many tiles: more than %d", maxSegments)
 	}
 	return nil
 }
 
-func (p *Plan) dealGroup(g *group, windowed bool) error {
+func (p *builder) dealGroup(g *group, windowed bool) error {
 	switch c := p.Options.Custom; {
 	case windowed:
 		return p.dealWindows(g)
 	case c != nil:
 		return p.dealCustom(g, c)
 	}
-	p.dealBy(p.schedule(g), g)
+	p.dealBy(p.scheduleOf(g), g)
 	return nil
 }
 
-func (p *Plan) dealBy(s *schedule, g *group) {
-	m := &p.scratch.model
+func (p *builder) dealBy(s *schedule, g *group) {
+	m := &p.model
 	if s.cluster != nil {
-		if size := s.cluster(m, g.Tile, g.load); size > 1 {
+		if size := s.cluster(m, g.id, g.load); size > 1 {
 			g.Cluster = uint8(size)
 		}
 	}
 	worker, fixup := len(p.Workers)-1, len(p.Fixups)
 	s.deal(p, g)
-	gemm, sum := s.cost(m, g.Tile, g.load)
+	gemm, sum := s.cost(m, g.id, g.load)
 	p.launchGroup(g, s.name, gemm, sum, worker, fixup)
 }
 
 // launchGroup makes the launches of a group: of the workers from the given one on, and
 // of the sums of partial tiles from the given fix-up on, if there are any.
-func (p *Plan) launchGroup(g *group, s Schedule, gemm, sum float64, worker, fixup int) {
+func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, fixup int) {
 	split := len(p.Fixups) > fixup
 	p.launch(g, s, gemm, worker, split)
 	if split {
-		l := Launch{Kernel: Kernel{Tile: g.Tile, Fixup: true}, Schedule: s, Cost: sum}
+		l := encoding.Launch{Kernel: encoding.Kernel{Tile: g.Tile, Fixup: true}, Schedule: string(s), Cost: sum}
 		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
 }
 
-func (p *Plan) group(id TileID, transA, transB bool, problems []ordered) group {
-	g := group{Kernel: Kernel{Tile: id, TransA: transA, TransB: transB, Wide: true}, tile: &tiles[id], problems: problems}
-	g.TF32 = p.Options.Compute == ComputeTF32 && g.tile.Unit != UnitFMA
+func (p *builder) groupOf(id tileID, transA, transB bool, problems []ordered) group {
+	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Wide: true}, id: id, problems: problems}
+	g.TF32 = p.Options.Compute == ComputeTF32 && g.Tile.Unit != tile.FMA
 	for i := range problems {
 		q := &p.Batch[problems[i].problem]
 		g.Wide = g.Wide && q.wideTile()
-		g.load.add(g.tile, q)
+		g.load.add(g.Tile, q)
 	}
 	return g
 }
 
 // endWorker closes the list of segments of the present worker.
-func (p *Plan) endWorker() { p.Workers = append(p.Workers, int32(len(p.Segments))) }
+func (p *builder) endWorker() { p.Workers = append(p.Workers, int32(len(p.Segments))) }
 
 // launch makes launches of the workers from first on. A partial tile needs a
 // fix-up, so that the dealer's fix-ups tell whether there is one (split).
-func (p *Plan) launch(g *group, s Schedule, cost float64, first int, split bool) {
+func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bool) {
 	k := g.Kernel
 	workers := len(p.Workers) - 1 - first
 	k.Loop = len(p.Segments)-int(p.Workers[first]) > workers
 	k.Split = split
-	p.cutLaunches(Launch{Kernel: k, Schedule: s, Cost: cost}, first, first+workers)
+	p.cutLaunches(encoding.Launch{Kernel: k, Schedule: string(s), Cost: cost}, first, first+workers)
 }
 
 // cutLaunches makes launches of the workers, or the fix-ups, [first, last). Their
 // number is bounded by the device's largest grid dimension, so that grids need no
 // second dimension and have no empty workgroups.
-func (p *Plan) cutLaunches(l Launch, first, last int) {
+func (p *builder) cutLaunches(l encoding.Launch, first, last int) {
 	limit := p.Device.MaxWorkers
 	if limit <= 0 {
 		limit = last - first

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCheckMistakes(t *testing.T) {
-	good := Problem{M: 2, N: 3, K: 4, Alpha: 1, A: Matrix{0, 4}, B: Matrix{0, 3}, C: Matrix{0, 3}}
+	good := Problem{M: 2, N: 3, K: 4, A: Matrix{0, 4}, B: Matrix{0, 3}, C: Matrix{0, 3}}
 	const lenA, lenB, lenC = 8, 12, 6
 	require.NoError(t, Batch{good}.Check(lenA, lenB, lenC))
 
@@ -39,7 +39,7 @@ func TestCheckMistakes(t *testing.T) {
 		{"C past its buffer", func(p *Problem) { p.C.LD = 4 }, "problem 1: C needs elements [0, 7) of a buffer of 6"},
 		{"offset overflows", func(p *Problem) { p.A.Offset = math.MaxInt - 2 }, "problem 1: A does not fit: its last offset overflows"},
 		{"overlap", func(p *Problem) {}, "problem 1: C overlaps C of problem 0"},
-		{"A not read when alpha is 0", func(p *Problem) { p.Alpha, p.A.Offset, p.M = 0, 99, 0 }, ""},
+		{"A not read when alpha is 0", func(p *Problem) { p.Alpha, p.A.Offset, p.M = Scale(0), 99, 0 }, ""},
 		{"nothing written when M is 0", func(p *Problem) { p.M, p.C.Offset = 0, 1000 }, ""},
 	}
 	for _, c := range cases {
@@ -66,12 +66,12 @@ func TestExtent(t *testing.T) {
 		p    Problem
 		want [3]int
 	}{
-		{"all", Problem{M: 2, N: 3, K: 4, Alpha: 1}, [3]int{2004, 4003, 2003}},
-		{"transposed", Problem{M: 2, N: 3, K: 4, Alpha: 1, TransA: true, TransB: true}, [3]int{4002, 3004, 2003}},
-		{"no rows", Problem{N: 3, K: 4, Alpha: 1}, [3]int{}},
-		{"no columns", Problem{M: 2, K: 4, Alpha: 1}, [3]int{}},
-		{"no products", Problem{M: 2, N: 3, Alpha: 1}, [3]int{0, 0, 2003}},
-		{"alpha 0", Problem{M: 2, N: 3, K: 4}, [3]int{0, 0, 2003}},
+		{"all", Problem{M: 2, N: 3, K: 4}, [3]int{2004, 4003, 2003}},
+		{"transposed", Problem{M: 2, N: 3, K: 4, TransA: true, TransB: true}, [3]int{4002, 3004, 2003}},
+		{"no rows", Problem{N: 3, K: 4}, [3]int{}},
+		{"no columns", Problem{M: 2, K: 4}, [3]int{}},
+		{"no products", Problem{M: 2, N: 3}, [3]int{0, 0, 2003}},
+		{"alpha 0", Problem{M: 2, N: 3, K: 4, Alpha: Scale(0)}, [3]int{0, 0, 2003}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.p.A, c.p.B, c.p.C = far, far, far
@@ -82,10 +82,10 @@ func TestExtent(t *testing.T) {
 }
 
 func TestPack(t *testing.T) {
-	b := mustPack(t, GEMM(2, 3, 5), Problem{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: 2})
+	b := mustPack(t, GEMM(2, 3, 5), Problem{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: Scale(2)})
 	require.Equal(t, Batch{
-		{M: 2, N: 3, K: 5, Alpha: 1, A: Matrix{0, 5}, B: Matrix{0, 3}, C: Matrix{0, 3}},
-		{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: 2, A: Matrix{12, 3}, B: Matrix{16, 1}, C: Matrix{8, 2}},
+		{M: 2, N: 3, K: 5, A: Matrix{0, 5}, B: Matrix{0, 3}, C: Matrix{0, 3}},
+		{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: Scale(2), A: Matrix{12, 3}, B: Matrix{16, 1}, C: Matrix{8, 2}},
 	}, b)
 	a, bb, c := b.Extent()
 	require.Equal(t, []int{15, 18, 14}, []int{a, bb, c})

@@ -1,6 +1,11 @@
 package planner
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
 
 // load is the work of one launch, in K steps of one tile shape.
 type load struct {
@@ -11,9 +16,9 @@ type load struct {
 	whole, work float64
 }
 
-func (l *load) add(t *Tile, q *Problem) {
-	n, steps := t.count(q)
-	l.addTiles(n, steps, t.whole(q))
+func (l *load) add(t *tile.Shape, q *Problem) {
+	n, steps := count(t, q)
+	l.addTiles(n, steps, wholeTiles(t, q))
 }
 
 // addTiles adds n tiles of the same number of steps, which take as long as so many whole ones.
@@ -28,20 +33,21 @@ func (l *load) addTiles(n, steps int, whole float64) {
 // overlap is the share of the shorter term that adds to the longer one in cost.
 const overlap = 0.75
 
-// model is what planning derives from the device and the compute mode alone. A
-// plan keeps it from one Build to the next.
+// model is what planning derives from the device and the compute mode alone.
 type model struct {
-	device  Device
+	device  *Device
 	compute Compute
-	tiles   [NumTiles]tileModel
+	tiles   []tileModel // by tileID
 }
 
 // tileModel is a tile shape on the device: its rate in microseconds, and places.
 type tileModel struct {
+	shape         *tile.Shape
 	busy, alone   float64 // one K step: on a saturated compute unit, alone on one
 	worker, fixed float64 // as in Rate
 	resident      int     // workgroups that the device runs at once
 	fits          bool
+	clusters      bool // there are kernels for them
 	// Of the tile table, where chooseByCost finds them without divisions: logarithms
 	// of its sizes, and whether tiles at the edges take less.
 	tm, tn, tk uint8
@@ -56,29 +62,35 @@ func (t *tileModel) work(tiles float64, steps int) float64 {
 
 // set derives the model of a device that passes Check.
 func (m *model) set(d *Device, c Compute) error {
-	if m.device == *d && m.compute == c {
+	if m.device == d && m.compute == c {
 		return nil
 	}
-	if err := d.Check(); err != nil { // here, so that a plan's next ones do without
+	if err := d.Check(); err != nil { // here, so that a planner's next plans do without
 		return err
 	}
-	m.device, m.compute = *d, c
-	for id := range tiles {
-		m.setTile(TileID(id))
-	}
+	m.derive(d, c)
 	return nil
 }
 
-// setTile derives the part of one tile shape.
-func (m *model) setTile(id TileID) {
-	d, t := &m.device, &tiles[id]
-	r := d.Rate(id, m.compute)
+func (m *model) derive(d *Device, c Compute) {
+	m.device, m.compute = d, c
+	m.tiles = slices.Grow(m.tiles[:0], len(d.Kernels))[:len(d.Kernels)]
+	for i := range d.Kernels {
+		m.tiles[i] = d.tileModel(&d.Kernels[i], c)
+	}
+}
+
+// tileModel derives the part of one tile shape.
+func (d *Device) tileModel(k *KernelFacts, c Compute) tileModel {
+	t, r := k.Tile, d.Rate(k, c)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
-	m.tiles[id] = tileModel{
-		busy: busy, alone: max(r.Step, busy),
+	return tileModel{
+		shape: t,
+		busy:  busy, alone: max(r.Step, busy),
 		worker: r.Worker, fixed: r.Fixed,
-		resident: d.resident(id), fits: d.Fits(id, m.compute),
-		tm: shift(t.TM), tn: shift(t.TN), tk: shift(t.TK), halves: t.HalfRows > 0 || t.HalfCols > 0,
+		resident: d.resident(k), fits: d.Fits(t, c),
+		clusters: k.Clusters && t.Clusters,
+		tm:       shift(t.TM), tn: shift(t.TN), tk: shift(t.TK), halves: t.HalfRows > 0 || t.HalfCols > 0,
 	}
 }
 
@@ -90,14 +102,14 @@ func (m *model) setTile(id TileID) {
 // because they overlap little. The model ignores memory bandwidth, caches and row
 // strides, the order in which workgroups start, that equal tiles run in whole
 // waves, and clock changes.
-func (m *model) launch(id TileID, longest, workers, sum float64) float64 {
-	t, d := &m.tiles[id], &m.device
+func (m *model) launch(id tileID, longest, workers, sum float64) float64 {
+	t, d := &m.tiles[id], m.device
 	chain := t.fixed + longest*t.alone
 	if workers > float64(t.resident) {
 		chain += t.fixed // of the workgroups that had to wait; later ones overlap
 	}
 	worker := t.worker
-	if tiles[id].Unit == UnitWGMMA {
+	if t.shape.Unit == tile.WGMMA {
 		worker += t.fixed // a unit has one worker or two, which leave the start of the next uncovered
 	}
 	work := (sum*t.busy + workers*worker) / float64(max(d.ComputeUnits, 1))
@@ -106,7 +118,7 @@ func (m *model) launch(id TileID, longest, workers, sum float64) float64 {
 
 // clusters predicts the microseconds of a launch in which clusters share the tiles
 // of l.
-func (m *model) clusters(id TileID, l load, size int) float64 {
+func (m *model) clusters(id tileID, l load, size int) float64 {
 	n := float64(size)
 	longest := math.Ceil(float64(l.longest) / n)
 	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n))
@@ -118,9 +130,9 @@ const clusterMicros = 1.5
 
 // fixup predicts the microseconds of the launch that sums so many partial tiles. It
 // reads each once, after the launch before it wrote them.
-func (m *model) fixup(id TileID, slots float64) float64 {
-	d := &m.device
-	bytes := slots * float64(4*tiles[id].TM*tiles[id].TN)
+func (m *model) fixup(id tileID, slots float64) float64 {
+	d := m.device
+	bytes := slots * float64(4*m.tiles[id].shape.TM*m.tiles[id].shape.TN)
 	return d.LaunchMicros + fixupMicros + bytes/(fixupRate*float64(max(d.ComputeUnits, 1)))
 }
 
@@ -133,28 +145,29 @@ const (
 // problems: its Cost in microseconds, found without making it. Of two cases it
 // knows nothing: that a batch needs windows, which take more launches; and that the
 // shares of Stream-K may end at tiles, which leaves nothing to sum. Device and batch must
-// have passed Check; whether the tile can run is what Fits says.
-func (d *Device) Predict(b Batch, id TileID, s Schedule, c Compute) (micros float64) {
-	m := model{device: *d, compute: c}
-	m.setTile(id)
+// have passed Check; the kernels are of the device, and whether they can run is what Fits
+// says.
+func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros float64) {
+	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c)}}
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
 	for i := range b {
 		if q := &b[i]; q.Writes() {
-			loads[q.transposition()].add(&tiles[id], q)
+			loads[q.transposition()].add(k.Tile, q)
 		}
 	}
 	for _, l := range loads {
-		micros += m.predict(id, row, l)
+		micros += m.predict(0, row, l)
 	}
 	return micros
 }
 
 // chooseByCost predicts every tile shape for the whole batch, and the cheapest
 // shape for each problem on its own, and takes the least.
-func (p *Plan) chooseByCost() {
-	m := &p.scratch.model
-	var uniform, mixed [NumTiles]load
+func (p *builder) chooseByCost() {
+	m := &p.model
+	p.uniform = append(p.uniform[:0], make([]load, len(m.tiles))...)
+	p.mixed = append(p.mixed[:0], make([]load, len(m.tiles))...)
 	for i := range p.Batch {
 		q := &p.Batch[i]
 		if !q.Writes() {
@@ -173,17 +186,17 @@ func (p *Plan) chooseByCost() {
 			n, steps := rows[t.tm]*cols[t.tn], steps[t.tk]
 			whole := float64(n)
 			if t.halves {
-				whole = tiles[id].whole(q)
+				whole = wholeTiles(t.shape, q)
 			}
-			uniform[id].addTiles(n, steps, whole)
+			p.uniform[id].addTiles(n, steps, whole)
 			if work := t.work(whole, steps); work < best {
 				best, bestID = work, id
 			}
 		}
-		p.Choice[i] = TileID(bestID)
-		mixed[bestID].add(&tiles[bestID], q)
+		p.choice[i] = tileID(bestID)
+		p.mixed[bestID].add(m.tiles[bestID].shape, q)
 	}
-	p.takeCheapest(&uniform, &mixed)
+	p.takeCheapest()
 }
 
 // maxShift is the logarithm of the largest size of a tile.
@@ -191,24 +204,24 @@ const maxShift = 7
 
 // takeCheapest takes one tile shape for all problems if that is predicted to take
 // less than what was chosen for each.
-func (p *Plan) takeCheapest(uniform, mixed *[NumTiles]load) {
-	m := &p.scratch.model
+func (p *builder) takeCheapest() {
+	m := &p.model
 	best, bestTile := 0.0, -1
-	for id := range tiles {
-		if mixed[id].tiles > 0 {
-			best += m.predict(TileID(id), p.scratch.schedule, mixed[id])
+	for id := range m.tiles {
+		if p.mixed[id].tiles > 0 {
+			best += m.predict(tileID(id), p.schedule, p.mixed[id])
 		}
 	}
-	for id := range tiles {
+	for id := range m.tiles {
 		if m.tiles[id].fits {
-			if c := m.predict(TileID(id), p.scratch.schedule, uniform[id]); c <= best {
+			if c := m.predict(tileID(id), p.schedule, p.uniform[id]); c <= best {
 				best, bestTile = c, id
 			}
 		}
 	}
 	if bestTile >= 0 {
-		for i := range p.Choice {
-			p.Choice[i] = TileID(bestTile)
+		for i := range p.choice {
+			p.choice[i] = tileID(bestTile)
 		}
 	}
 }

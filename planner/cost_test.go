@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // TestPredict: the prediction is the cost of the plan, whatever the batch.
@@ -21,20 +23,17 @@ func TestPredict(t *testing.T) {
 		"mixed":  randomBatch(t, rng, 60, 0, 300),
 		"long K": mustPack(t, GEMM(64, 64, 8192), GEMM(33, 17, 4097)),
 	}
-	measured := *device(t, "h200")
-	measured.Rates = &Rates{}
-	*measured.Rates.Of(2, ComputeF32) = Rate{Efficiency: 0.01, Step: 40, Fixed: 50, Worker: 60}
-	for _, d := range []*Device{device(t, "mi210"), device(t, "h200-webgpu"), device(t, "lavapipe"), &measured} {
+	measured := device(t, "h200")
+	measured.Kernels[2].Rate = tile.Rate{Efficiency: 0.01, Step: 40, Fixed: 50, Worker: 60}
+	for _, d := range []*Device{device(t, "mi210"), device(t, "h200-webgpu"), device(t, "lavapipe"), measured} {
 		for name, b := range batches {
-			for id := range tiles {
-				if !d.Fits(TileID(id), ComputeTF32) {
-					continue
-				}
-				for _, s := range append(Schedules(), ScheduleAuto) {
-					p, err := New(d, b, Options{Tile: tiles[id].Name, Schedule: s, Compute: ComputeTF32})
+			for i := range d.Kernels {
+				k := &d.Kernels[i]
+				for _, s := range append(Schedules(), "") {
+					p, err := New(d).Plan(b, Options{Tile: k.Tile.Name, Schedule: s, Compute: ComputeTF32})
 					require.NoError(t, err)
-					what := fmt.Sprintf("%s %s %s %s", d.Name, name, tiles[id].Name, s)
-					got := d.Predict(b, TileID(id), s, ComputeTF32)
+					what := fmt.Sprintf("%s %s %s %s", d.Name, name, k.Tile.Name, s)
+					got := d.Predict(b, k, s, ComputeTF32)
 					if s == ScheduleStreamK && !p.sumsEverywhere() {
 						require.GreaterOrEqual(t, got, p.Cost, what)
 						continue
@@ -59,55 +58,61 @@ func (p *Plan) sumsEverywhere() bool {
 
 // TestRate: measured rates count where there are any, and the others as before.
 func TestRate(t *testing.T) {
-	d := *device(t, "h200")
-	slow := d
+	d, slow, fast := device(t, "h200"), device(t, "h200"), device(t, "h200")
 	slow.TFLOPS /= 4
-	shipped := nativeRates.Tiles[5]
-	scaled := Rate{shipped.Efficiency, shipped.Step, 4 * shipped.Fixed, 4 * shipped.Worker}
-	measured := Rate{Efficiency: 0.5, Step: 1, Worker: 2}
-	near := func(want, got Rate) {
-		t.Helper()
-		require.InDelta(t, want.Efficiency, got.Efficiency, 1e-9)
-		require.InDelta(t, want.Step, got.Step, 1e-9)
-		require.InDelta(t, want.Fixed, got.Fixed, 1e-9)
-		require.InDelta(t, want.Worker, got.Worker, 1e-3)
-	}
-	require.Positive(t, min(shipped.Step, shipped.Fixed, shipped.Worker))
-	near(shipped, d.Rate(5, ComputeF32))
-	near(scaled, slow.Rate(5, ComputeF32))
-	fast := d
 	fast.TFLOPS *= 2
-	near(Rate{shipped.Efficiency, shipped.Step, shipped.Fixed, shipped.Worker / 2}, fast.Rate(5, ComputeF32)) // latencies stay
-	slow.Rates = &Rates{}
-	*slow.Rates.Of(2, ComputeTF32) = measured
-	near(scaled, slow.Rate(5, ComputeF32))
-	require.Equal(t, measured, slow.Rate(2, ComputeF32), "a tile without tensor cores has one rate")
+	tiny := shape(t, "tiny-k4")
+	shipped := tiny.Rates.Native
+	require.Positive(t, min(shipped.Step, shipped.Fixed, shipped.Worker))
+	near := func(d *Device, fixed, worker float64) {
+		t.Helper()
+		got := d.Rate(d.Kernel(tiny), ComputeF32)
+		require.InDelta(t, shipped.Efficiency, got.Efficiency, 1e-9)
+		require.InDelta(t, shipped.Step, got.Step, 1e-9)
+		require.InDelta(t, fixed*shipped.Fixed, got.Fixed, 1e-9)
+		require.InDelta(t, worker*shipped.Worker, got.Worker, 1e-3)
+	}
+	near(d, 1, 1)
+	near(slow, 4, 4)
+	near(fast, 1, 0.5) // latencies stay
+	measured, k := tile.Rate{Efficiency: 0.5, Step: 1, Worker: 2}, slow.Kernel(shape(t, "medium"))
+	require.False(t, slow.Tuned())
+	*k.Measured(ComputeTF32) = measured
+	require.True(t, slow.Tuned())
+	near(slow, 4, 4)
+	require.Equal(t, measured, slow.Rate(k, ComputeF32), "a tile without tensor cores has one rate")
+	tensor := slow.Kernel(shape(t, "tensor-32x32"))
+	*tensor.Measured(ComputeTF32) = measured
+	require.Equal(t, measured, slow.Rate(tensor, ComputeTF32))
+	require.NotEqual(t, measured, slow.Rate(tensor, ComputeF32Emulated))
 }
 
 func TestMaxEfficiency(t *testing.T) {
-	for _, d := range KnownDevices() {
-		for id := range tiles {
+	for _, d := range known() {
+		for i := range d.Kernels {
+			k := &d.Kernels[i]
 			for _, c := range d.Computes() {
-				require.Less(t, d.Rate(TileID(id), c).Efficiency, d.MaxEfficiency(TileID(id), c), "%s %s", d.Name, tiles[id].Name)
+				require.Less(t, d.Rate(k, c).Efficiency, d.MaxEfficiency(k.Tile, c), "%s %s", d.Name, k.Tile)
 			}
 		}
 	}
-	require.Equal(t, 1.2, device(t, "h200").MaxEfficiency(0, ComputeTF32))
+	require.Equal(t, 1.2, device(t, "h200").MaxEfficiency(shape(t, "small"), ComputeTF32))
 }
 
 // TestMeasured: predictions are guesses where rates are neither of the device nor of
 // compute units like those of the H200.
 func TestMeasured(t *testing.T) {
-	for _, d := range KnownDevices() {
+	for _, d := range known() {
 		like := slices.Contains([]string{"h200", "h100", "h200-webgpu"}, d.Name)
 		require.Equal(t, like, d.Measured(), d.Name)
-		p, err := New(&d, mustPack(t, GEMM(20, 30, 40)), Options{})
+		p, err := New(d).Plan(mustPack(t, GEMM(20, 30, 40)), Options{})
 		require.NoError(t, err)
 		require.Equal(t, !like, p.Explain().Guess, d.Name)
 		var text bytes.Buffer
 		require.NoError(t, p.WriteText(&text))
 		require.Equal(t, !like, strings.Contains(text.String(), " us (a guess, as no rates were measured), occupancy"), d.Name)
-		d.Rates = d.shippedRates()
-		require.True(t, d.Measured(), d.Name)
+		tuned := clone(d)
+		tuned.Kernels[3].Rate = tile.Rate{Efficiency: 0.1}
+		require.True(t, tuned.Measured(), d.Name)
 	}
 }

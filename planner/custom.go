@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // CustomSchedule is a schedule of the caller's own, for Options.Custom: a function that
@@ -34,9 +38,9 @@ type CustomSchedule struct {
 // Work is what a schedule sees of a launch: problems of one tile shape and
 // transposition. It is Deal's to keep and to change.
 type Work struct {
-	Shape  Tile       // of all tiles
-	Places int        // workgroups that the device runs at once
-	Tiles  []WorkTile // longest K first; of one problem row by row
+	Shape  *tile.Shape // of all tiles
+	Places int         // workgroups that the device runs at once
+	Tiles  []WorkTile  // longest K first; of one problem row by row
 }
 
 // WorkTile is one tile of C.
@@ -65,17 +69,17 @@ func (c *CustomSchedule) check(o *Options) error {
 	_, err := ParseSchedule(c.Name)
 	switch {
 	case err == nil:
-		return fmt.Errorf("custom schedule: its name %q is empty, or one of the planner's", c.Name)
+		return invalid.Errorf("custom schedule: its name %q is empty, or one of the planner's", c.Name)
 	case c.Deal == nil:
-		return fmt.Errorf("custom schedule %s: Deal is nil", c.Name)
-	case o.Schedule != ScheduleAuto:
-		return fmt.Errorf("custom schedule %s: schedule %s is asked for too", c.Name, o.Schedule)
+		return invalid.Errorf("custom schedule %s: Deal is nil", c.Name)
+	case o.Schedule != "":
+		return invalid.Errorf("custom schedule %s: schedule %s is asked for too", c.Name, o.Schedule)
 	}
 	return nil
 }
 
 // dealCustom deals a group by the caller's schedule.
-func (p *Plan) dealCustom(g *group, c *CustomSchedule) error {
+func (p *builder) dealCustom(g *group, c *CustomSchedule) error {
 	d := customDeal{plan: p, group: g, name: c.Name, first: len(p.Segments)}
 	parts := c.Deal(d.work())
 	n := 0
@@ -83,7 +87,7 @@ func (p *Plan) dealCustom(g *group, c *CustomSchedule) error {
 		n += len(w)
 	}
 	if err := p.room(int64(n)); err != nil {
-		return fmt.Errorf("schedule %s: %w", d.name, err)
+		return invalid.Errorf("schedule %s: %w", d.name, err)
 	}
 	worker, fixup := len(p.Workers)-1, len(p.Fixups)
 	for w := range parts {
@@ -102,12 +106,12 @@ func (p *Plan) dealCustom(g *group, c *CustomSchedule) error {
 
 // customDeal turns what a schedule has dealt into segments of a plan.
 type customDeal struct {
-	plan  *Plan
+	plan  *builder
 	group *group
 	name  string
-	tiles []Segment // whole ones, by WorkTile.Index
-	steps []int     // of each
-	parts []Part    // that Segments[first:] are
+	tiles []encoding.Segment // whole ones, by WorkTile.Index
+	steps []int              // of each
+	parts []Part             // that Segments[first:] are
 	first int
 }
 
@@ -115,11 +119,11 @@ type customDeal struct {
 // kept apart.
 func (d *customDeal) work() Work {
 	p, g := d.plan, d.group
-	t := &p.scratch.model.tiles[g.Tile]
-	w := Work{Shape: *g.tile, Places: t.resident, Tiles: make([]WorkTile, 0, g.load.tiles)}
-	d.tiles, d.steps = make([]Segment, 0, g.load.tiles), make([]int, 0, g.load.tiles)
-	p.forTiles(g, func(s Segment, steps int) {
-		fraction := g.tile.Fraction(&p.Batch[s.Problem], s.Row, s.Col)
+	t := &p.model.tiles[g.id]
+	w := Work{Shape: g.Tile, Places: t.resident, Tiles: make([]WorkTile, 0, g.load.tiles)}
+	d.tiles, d.steps = make([]encoding.Segment, 0, g.load.tiles), make([]int, 0, g.load.tiles)
+	p.forTiles(g, func(s encoding.Segment, steps int) {
+		fraction := Fraction(g.Tile, &p.Batch[s.Problem], s.Row, s.Col)
 		w.Tiles = append(w.Tiles, WorkTile{
 			Index: len(d.tiles), Problem: int(s.Problem), Row: int(s.Row), Col: int(s.Col),
 			Steps: steps, Micros: t.work(fraction, steps),
@@ -132,23 +136,23 @@ func (d *customDeal) work() Work {
 // worker appends the parts of one worker, and closes it, before that too where its
 // loops would turn more often than the device allows.
 func (d *customDeal) worker(index int, parts []Part) error {
-	p, tile := d.plan, d.group.tile
-	trips := 0
+	p, shape := d.plan, d.group.Tile
+	turns := 0
 	for _, part := range parts {
 		if part.Tile < 0 || part.Tile >= len(d.tiles) {
-			return fmt.Errorf("schedule %s: worker %d has a part of tile %d, where there are %d", d.name, index, part.Tile, len(d.tiles))
+			return invalid.Errorf("schedule %s: worker %d has a part of tile %d, where there are %d", d.name, index, part.Tile, len(d.tiles))
 		}
 		if steps := d.steps[part.Tile]; part.From < 0 || part.From >= part.To || part.To > steps {
 			return d.wrong(part.Tile, "worker %d has K steps [%d, %d), where there are %d", index, part.From, part.To, steps)
 		}
 		s := d.tiles[part.Tile]
-		s.K0, s.K1 = int32(part.From*tile.TK), int32(min(part.To*tile.TK, int(s.K1)))
-		more := tile.trips(int(s.K1 - s.K0))
-		if limit := p.Device.MaxTrips; limit > 0 && trips > 0 && trips+more > limit {
+		s.K0, s.K1 = int32(part.From*shape.TK), int32(min(part.To*shape.TK, int(s.K1)))
+		more := trips(shape, int(s.K1-s.K0))
+		if limit := p.Device.MaxTrips; limit > 0 && turns > 0 && turns+more > limit {
 			p.endWorker()
-			trips = 0
+			turns = 0
 		}
-		trips += more
+		turns += more
 		p.Segments = append(p.Segments, s)
 		d.parts = append(d.parts, part)
 	}
@@ -160,19 +164,19 @@ func (d *customDeal) worker(index int, parts []Part) error {
 
 // trips are the turns of all loops of a thread for a segment of that K, at most: of
 // the segment loop, of the K loop, and over a last, partial step.
-func (t *Tile) trips(depth int) int {
-	trips := 1 + depth/t.TK
+func trips(t *tile.Shape, depth int) int {
+	turns := 1 + depth/t.TK
 	if rest := depth % t.TK; rest > 0 {
-		trips += 1 + rest
+		turns += 1 + rest
 	}
-	return trips
+	return turns
 }
 
 // finish checks that the parts of each tile follow each other from its first K step to
 // the last, and gives those of split tiles their slots, in that order. It returns the
 // number of partial tiles.
 func (d *customDeal) finish() (partial int, err error) {
-	p, size := d.plan, d.group.tile.TM*d.group.tile.TN
+	p, size := d.plan, d.group.Tile.TM*d.group.Tile.TN
 	order := make([]int, len(d.parts)) // of the parts, by tile and K
 	for i := range order {
 		order[i] = i
@@ -195,7 +199,7 @@ func (d *customDeal) finish() (partial int, err error) {
 				return 0, d.wrong(tile, "its %d parts are too many: %s can bind %d partial tiles", n, p.Device.Name, limit)
 			}
 			s := &d.tiles[tile]
-			p.Fixups = append(p.Fixups, Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(n)})
+			p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(n)})
 			for _, i := range order[:n] {
 				p.Segments[d.first+i].Slot = slots.take()
 			}
@@ -229,7 +233,7 @@ func (d *customDeal) covers(tile int, order []int) error {
 // wrong names the schedule, the problem and the tile of an error.
 func (d *customDeal) wrong(tile int, format string, args ...any) error {
 	s := &d.tiles[tile]
-	return fmt.Errorf("schedule %s: problem %d, tile (%d, %d): %s", d.name, s.Problem, s.Row, s.Col, fmt.Sprintf(format, args...))
+	return invalid.Errorf("schedule %s: problem %d, tile (%d, %d): %s", d.name, s.Problem, s.Row, s.Col, fmt.Sprintf(format, args...))
 }
 
 // cost predicts what was dealt: workers from the given one on, and partial tiles.
@@ -243,10 +247,10 @@ func (d *customDeal) cost(worker, partial int) (gemm, fixup float64) {
 		}
 		longest = max(longest, steps)
 	}
-	m := &p.scratch.model
-	gemm = m.launch(g.Tile, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work)
+	m := &p.model
+	gemm = m.launch(g.id, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work)
 	if partial > 0 {
-		fixup = m.fixup(g.Tile, float64(partial))
+		fixup = m.fixup(g.id, float64(partial))
 	}
 	return gemm, fixup
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // oneTileAWorker is what data-parallel is.
@@ -57,7 +59,7 @@ func TestCustomSchedule(t *testing.T) {
 				for seed := range uint64(5) {
 					t.Run(fmt.Sprintf("%s/%s/%s/%d", name, d.Name, tile, seed), func(t *testing.T) {
 						o := Options{Tile: tile, Custom: scattered(rand.New(rand.NewPCG(seed, 3)))}
-						p, err := New(d, b, o)
+						p, err := New(d).Plan(b, o)
 						require.NoError(t, err)
 						checkPlan(t, p)
 						checkCost(t, p)
@@ -67,12 +69,10 @@ func TestCustomSchedule(t *testing.T) {
 						checkWords(t, p, words)
 						checkSumsInOrder(t, p)
 						for _, l := range p.Launches {
-							windowed := p.needsWindows()
-							require.Equal(t, windowed, l.Schedule == ScheduleDataParallel)
-							require.Equal(t, !windowed, l.Schedule == "scattered")
+							require.Equal(t, !windowed(p), l.Schedule == "scattered", l.Schedule)
 						}
 						o.Custom = scattered(rand.New(rand.NewPCG(seed, 3)))
-						again, err := New(d, b, o)
+						again, err := New(d).Plan(b, o)
 						require.NoError(t, err)
 						require.Equal(t, words, again.Encode(nil), "deterministic")
 					})
@@ -86,7 +86,7 @@ func TestCustomSchedule(t *testing.T) {
 func checkSumsInOrder(t *testing.T, p *Plan) {
 	t.Helper()
 	type place struct{ problem, slot int32 } // slots of another tile shape have another size
-	parts := map[place]Segment{}
+	parts := map[place]encoding.Segment{}
 	for _, s := range p.Segments {
 		parts[place{s.Problem, s.Slot}] = s
 	}
@@ -105,9 +105,9 @@ func checkSumsInOrder(t *testing.T, p *Plan) {
 func TestCustomAsBuiltIn(t *testing.T) {
 	b := randomBatch(t, rand.New(rand.NewPCG(2, 2)), 30, 1, 200)
 	for _, name := range []string{"mi210", "h200", "lavapipe"} {
-		want, err := New(device(t, name), b, Options{Schedule: ScheduleDataParallel})
+		want, err := New(device(t, name)).Plan(b, Options{Schedule: ScheduleDataParallel})
 		require.NoError(t, err)
-		got, err := New(device(t, name), b, Options{Custom: oneTileAWorker})
+		got, err := New(device(t, name)).Plan(b, Options{Custom: oneTileAWorker})
 		require.NoError(t, err)
 		require.Equal(t, want.Encode(nil), got.Encode(nil))
 		require.Equal(t, want.Cost, got.Cost)
@@ -121,7 +121,7 @@ func TestCustomCost(t *testing.T) {
 	options := Options{Tile: "small"}
 	cost := func(deal func(Work) [][]Part) float64 {
 		options.Custom = &CustomSchedule{Name: "x", Deal: deal}
-		p, err := New(device(t, "mi210"), b, options)
+		p, err := New(device(t, "mi210")).Plan(b, options)
 		require.NoError(t, err)
 		return p.Cost
 	}
@@ -140,7 +140,7 @@ func TestCustomCost(t *testing.T) {
 
 // TestCustomWork: what a schedule sees.
 func TestCustomWork(t *testing.T) {
-	b := mustPack(t, GEMM(20, 40, 30), GEMM(16, 16, 100), GEMM(5, 5, 0), Problem{M: 5, N: 5, K: 9, Alpha: 1, TransA: true})
+	b := mustPack(t, GEMM(20, 40, 30), GEMM(16, 16, 100), GEMM(5, 5, 0), Problem{M: 5, N: 5, K: 9, TransA: true})
 	b[2].Beta = 2
 	d := device(t, "lavapipe")
 	var seen []Work
@@ -150,7 +150,7 @@ func TestCustomWork(t *testing.T) {
 		clear(w.Tiles) // the schedule's own
 		return parts
 	}}}
-	p, err := New(d, b, o)
+	p, err := New(d).Plan(b, o)
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Len(t, seen, 2, "one call for each kernel")
@@ -198,7 +198,7 @@ func TestCustomErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Tile: "small", Custom: &CustomSchedule{Name: "x", Deal: func(Work) [][]Part { return c.deal }}}
-			_, err := New(device(t, "mi210"), b, o)
+			_, err := New(device(t, "mi210")).Plan(b, o)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -214,7 +214,7 @@ func TestCustomErrors(t *testing.T) {
 		{"two", Options{Schedule: ScheduleLPT, Custom: &CustomSchedule{"x", deal}}, "custom schedule x: schedule lpt is asked for too"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := New(device(t, "mi210"), b, c.o)
+			_, err := New(device(t, "mi210")).Plan(b, c.o)
 			require.EqualError(t, err, c.want)
 		})
 	}
@@ -233,11 +233,11 @@ func TestCustomWorkspace(t *testing.T) {
 		return workers
 	}
 	o := Options{Tile: "large", Custom: &CustomSchedule{"steps", steps}}
-	p, err := New(&d, mustPack(t, GEMM(64, 64, 64*16)), o)
+	p, err := New(&d).Plan(mustPack(t, GEMM(64, 64, 64*16)), o)
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Equal(t, 1<<18, p.Workspace)
-	_, err = New(&d, mustPack(t, GEMM(64, 64, 16*16), GEMM(64, 64, 60*16)), o)
+	_, err = New(&d).Plan(mustPack(t, GEMM(64, 64, 16*16), GEMM(64, 64, 60*16)), o)
 	require.EqualError(t, err, "schedule steps: problem 0, tile (0, 0): its 16 parts are too many: webgpu-default can bind 64 partial tiles")
 }
 
@@ -273,7 +273,7 @@ func TestCustomHostile(t *testing.T) {
 				return workers
 			}
 		}}}
-		p, err := New(device(t, "lavapipe"), b, o)
+		p, err := New(device(t, "lavapipe")).Plan(b, o)
 		if err != nil {
 			require.ErrorContains(t, err, "schedule hostile: ")
 			refused++
@@ -283,4 +283,15 @@ func TestCustomHostile(t *testing.T) {
 	}
 	require.Greater(t, refused, 100)
 	require.Less(t, refused, 500)
+}
+
+// windowed reports whether the planner deals a plan's batch itself.
+func windowed(p *Plan) bool {
+	limit := p.Device.spanLimit()
+	for i, s := range p.Tiles {
+		if p.Device.MaxTrips > 0 && p.Batch[i].K > p.Device.maxDepth(s) {
+			return true
+		}
+	}
+	return max(p.ExtentA, p.ExtentB, p.ExtentC) > limit
 }

@@ -2,12 +2,15 @@
 // tiles and dealt to the workgroups of a GPU. It is pure Go, knows no GPU API,
 // and makes plans for any device of which it is told the facts (Device).
 //
-// The way of a batch: Pack or a literal Batch, then New, which checks the batch,
-// chooses a tile shape for every problem (Rule), deals segments to workers
-// (Schedule, or a CustomSchedule of the caller's own) and returns a Plan;
-// Plan.Encode gives the integers that kernels read, Plan.WriteText and its JSON
-// say what was decided and why.
+// The way of a batch: Pack or a literal Batch, then a Planner's Plan, which checks the
+// batch, chooses a tile shape for every problem (Rule), and deals segments to workers
+// (Schedule, or a CustomSchedule of the caller's own). Plan.Explain and Plan.WriteText
+// say what was decided and why; as JSON a plan can be kept and read back; Plan.Encode
+// gives the integers that kernels read.
 //
-// Reading order: problem.go, tile.go, plan.go, then build.go, cost.go,
+// Package tile below it has the tile table, package devices the facts of known GPUs, and
+// package encoding what backends read of a plan.
+//
+// Reading order: problem.go, tile/table.go, plan.go, then build.go, cost.go,
 // schedules.go, schedule.go and custom.go.
 package planner

@@ -1,55 +1,19 @@
 package planner
 
-import "math"
+import (
+	"math"
 
-// The encoding of a plan is one []uint32 that the kernels of every backend read,
-// for each launch:
-//
-//	from word Launch.Items on: its items, in worker order
-//	with Kernel.Loop, from word Launch.Table on: Count+1 item indices
-//
-// Sections start at multiples of 64 words (256 bytes, the largest offset
-// alignment of a storage binding). Worker w of a launch without Loop has item w;
-// with Loop it has items [table[w], table[w+1]), counted from Launch.Items.
-//
-// An item is one segment, complete in itself so that a worker waits for one
-// dependent load only:
-//
-//	0 offA  element of the launch's A: op(A)[Row*TM, K0]
-//	1 offB  element of the launch's B: op(B)[K0, Col*TN]
-//	2 offC  element of the launch's C: C[Row*TM, Col*TN]
-//	3 depth K1 - K0; 0 when A and B are not to be read
-//	4 lda   5 ldb   6 ldc
-//	7 rows | cols<<16  valid rows and columns of the tile
-//	8 alpha bits (0 when depth is: NaN too has no part)   9 beta bits (1 when Accumulate)
-//	10 slot: the partial tile of the workspace to store to, or Final
-//	11 flags: bit 0, A and B allow 16-byte loads
-//
-// A fix-up item:
-//
-//	0 offC  1 ldc  2 rows | cols<<16  3 first slot
-//	4 alpha bits  5 beta bits  6 count of slots  7 zero
-//
-// Slot s is the TM x TN row-major block at workspace element s*TM*TN.
-const (
-	ItemWords  = 12
-	FixupWords = 8
-	Final      = math.MaxUint32 // slot of a segment that stores to C
-	ItemWide   = 1              // flag of word 11
-
-	sectionWords = 64
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// Words returns the length of the encoding.
-func (p *Plan) Words() int { return p.words }
-
-// Encode appends the encoding to dst[:0] and returns it. It allocates only when
+// Encode appends what the kernels read, see package encoding, to dst[:0] and returns it. It allocates only when
 // dst is too short.
 func (p *Plan) Encode(dst []uint32) []uint32 {
-	if cap(dst) < p.words {
-		dst = make([]uint32, p.words)
+	if cap(dst) < p.Words {
+		dst = make([]uint32, p.Words)
 	}
-	dst = dst[:p.words]
+	dst = dst[:p.Words]
 	end := 0 // of what is written
 	for i := range p.Launches {
 		l := &p.Launches[i]
@@ -69,27 +33,27 @@ func (p *Plan) Encode(dst []uint32) []uint32 {
 }
 
 // encodeItems, encodeFixups and encodeTable write a section and return its end.
-func (p *Plan) encodeItems(dst []uint32, l *Launch) int {
+func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
-	e := itemEncoder{plan: p, launch: l, tile: &tiles[l.Tile], problem: -1}
+	e := itemEncoder{plan: p, launch: l, tile: l.Tile, problem: -1}
 	at := l.Items
 	for i := range segments {
-		e.encode((*[ItemWords]uint32)(dst[at:]), &segments[i])
-		at += ItemWords
+		e.encode((*[encoding.ItemWords]uint32)(dst[at:]), &segments[i])
+		at += encoding.ItemWords
 	}
 	return at
 }
 
-func (p *Plan) encodeFixups(dst []uint32, l *Launch) int {
+func (p *Plan) encodeFixups(dst []uint32, l *encoding.Launch) int {
 	at := l.Items
 	for i := range l.Count {
 		p.encodeFixup(dst[at:], l, &p.Fixups[l.First+i])
-		at += FixupWords
+		at += encoding.FixupWords
 	}
 	return at
 }
 
-func (p *Plan) encodeTable(dst []uint32, l *Launch) int {
+func (p *Plan) encodeTable(dst []uint32, l *encoding.Launch) int {
 	workers := p.Workers[l.First : l.First+l.Count+1]
 	for i, w := range workers {
 		dst[l.Table+i] = uint32(w - workers[0])
@@ -97,37 +61,37 @@ func (p *Plan) encodeTable(dst []uint32, l *Launch) int {
 	return l.Table + len(workers)
 }
 
-// layout places the sections of all launches and sets p.words.
-func (p *Plan) layout() {
+// layout places the sections of all launches and sets p.Words.
+func (p *builder) layout() {
 	at := 0
 	section := func(words int) (start int) {
-		start = (at + sectionWords - 1) / sectionWords * sectionWords
+		start = (at + encoding.SectionWords - 1) / encoding.SectionWords * encoding.SectionWords
 		at = start + words
 		return start
 	}
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		if l.Fixup {
-			l.Items = section(l.Count * FixupWords)
+			l.Items = section(l.Count * encoding.FixupWords)
 			continue
 		}
-		l.Items = section(int(p.Workers[l.First+l.Count]-p.Workers[l.First]) * ItemWords)
+		l.Items = section(int(p.Workers[l.First+l.Count]-p.Workers[l.First]) * encoding.ItemWords)
 		if l.Loop {
 			l.Table = section(l.Count + 1)
 		}
 	}
-	p.words = section(0)
+	p.Words = section(0)
 }
 
 // itemEncoder encodes the items of a launch. What the segments of a problem have
 // in common is computed once, because those of one tile follow those of the next.
 type itemEncoder struct {
 	plan    *Plan
-	launch  *Launch
-	tile    *Tile
+	launch  *encoding.Launch
+	tile    *tile.Shape
 	problem int32 // of common; -1: none
 	q       *Problem
-	common  [ItemWords]uint32
+	common  [encoding.ItemWords]uint32
 	// Distances in elements: of A from a tile row or k to the next, of B from a k
 	// or tile column to the next, of C from a tile row to the next.
 	rowA, kA, kB, colB, rowC int
@@ -143,20 +107,20 @@ func (e *itemEncoder) begin(problem int32) {
 	if q.TransB {
 		e.kB, e.colB = 1, t.TN*q.B.LD
 	}
-	e.common = [ItemWords]uint32{
+	e.common = [encoding.ItemWords]uint32{
 		0: uint32(q.A.Offset - l.BaseA), 1: uint32(q.B.Offset - l.BaseB), 2: uint32(q.C.Offset - l.BaseC),
 		4: uint32(q.A.LD), 5: uint32(q.B.LD), 6: uint32(q.C.LD),
-		8: math.Float32bits(q.Alpha), 9: math.Float32bits(q.Beta),
+		8: math.Float32bits(q.Alpha.Value()), 9: math.Float32bits(q.Beta),
 	}
 	if q.depth() == 0 {
 		e.common[8] = 0
 	}
 	if q.wide() {
-		e.common[11] = ItemWide
+		e.common[11] = encoding.ItemWide
 	}
 }
 
-func (e *itemEncoder) encode(w *[ItemWords]uint32, s *Segment) {
+func (e *itemEncoder) encode(w *[encoding.ItemWords]uint32, s *encoding.Segment) {
 	if s.Problem != e.problem {
 		e.begin(s.Problem)
 	}
@@ -173,15 +137,15 @@ func (e *itemEncoder) encode(w *[ItemWords]uint32, s *Segment) {
 	w[10] = uint32(s.Slot) // NoSlot becomes Final
 }
 
-func (p *Plan) encodeFixup(w []uint32, l *Launch, f *Fixup) {
-	t, q := &tiles[l.Tile], &p.Batch[f.Problem]
+func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
+	t, q := l.Tile, &p.Batch[f.Problem]
 	row, col := int(f.Row)*t.TM, int(f.Col)*t.TN
-	_ = w[FixupWords-1]
+	_ = w[encoding.FixupWords-1]
 	w[0] = uint32(q.C.Offset + row*q.C.LD + col - l.BaseC)
 	w[1] = uint32(q.C.LD)
 	w[2] = uint32(min(q.M-row, t.TM)) | uint32(min(q.N-col, t.TN))<<16
 	w[3] = uint32(f.Slot)
-	w[4], w[5] = math.Float32bits(q.Alpha), math.Float32bits(q.Beta)
+	w[4], w[5] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta)
 	w[6], w[7] = uint32(f.Count), 0
 }
 

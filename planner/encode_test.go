@@ -12,29 +12,31 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden plans")
 
 func TestEncode(t *testing.T) {
 	b := mustPack(t,
-		Problem{M: 70, N: 9, K: 20, Alpha: 2, Beta: -0.5},
-		Problem{M: 3, N: 5, K: 0, Alpha: float32(math.NaN()), Beta: 3},
-		Problem{M: 8, N: 8, K: 8, TransA: true, Alpha: 1},
+		Problem{M: 70, N: 9, K: 20, Alpha: Scale(2), Beta: -0.5},
+		Problem{M: 3, N: 5, K: 0, Alpha: Scale(float32(math.NaN())), Beta: 3},
+		Problem{M: 8, N: 8, K: 8, TransA: true},
 	)
-	p, err := New(device(t, "h200-webgpu"), b, Options{Tile: "large", Schedule: ScheduleDataParallel})
+	p, err := New(device(t, "h200-webgpu")).Plan(b, Options{Tile: "large", Schedule: ScheduleDataParallel})
 	require.NoError(t, err)
 	w := p.Encode(nil)
-	require.Len(t, w, p.Words())
+	require.Len(t, w, p.Words)
 	require.Len(t, p.Launches, 2, "the transposed problem has a launch of its own")
 	require.Zero(t, p.Launches[0].Items)
-	require.Equal(t, sectionWords, p.Launches[1].Items)
+	require.Equal(t, encoding.SectionWords, p.Launches[1].Items)
 
 	items := w[p.Launches[0].Items:]
 	f := math.Float32bits
-	require.Equal(t, []uint32{0, 0, 0, 20, 20, 9, 9, 64 | 9<<16, f(2), f(-0.5), Final, 0}, items[:ItemWords])
-	require.Equal(t, []uint32{64 * 20, 0, 64 * 9, 20, 20, 9, 9, 6 | 9<<16, f(2), f(-0.5), Final, 0}, items[ItemWords:2*ItemWords])
-	require.Equal(t, []uint32{1400, 180, 632, 0, 0, 5, 5, 3 | 5<<16, 0, f(3), Final, 0}, items[2*ItemWords:3*ItemWords],
+	require.Equal(t, []uint32{0, 0, 0, 20, 20, 9, 9, 64 | 9<<16, f(2), f(-0.5), encoding.Final, 0}, items[:encoding.ItemWords])
+	require.Equal(t, []uint32{64 * 20, 0, 64 * 9, 20, 20, 9, 9, 6 | 9<<16, f(2), f(-0.5), encoding.Final, 0}, items[encoding.ItemWords:2*encoding.ItemWords])
+	require.Equal(t, []uint32{1400, 180, 632, 0, 0, 5, 5, 3 | 5<<16, 0, f(3), encoding.Final, 0}, items[2*encoding.ItemWords:3*encoding.ItemWords],
 		"without a product alpha has no part")
 	require.Zero(t, testing.AllocsPerRun(10, func() { w = p.Encode(w) }))
 }
@@ -43,9 +45,9 @@ func TestEncode(t *testing.T) {
 func TestEncodeOverwrites(t *testing.T) {
 	b := append(randomBatch(t, rand.New(rand.NewPCG(3, 3)), 40, 16, 700), Problem{})
 	for _, s := range Schedules() {
-		p, err := New(device(t, "h200"), b, Options{Schedule: s})
+		p, err := New(device(t, "h200")).Plan(b, Options{Schedule: s})
 		require.NoError(t, err)
-		dirty := make([]uint32, p.Words())
+		dirty := make([]uint32, p.Words)
 		for i := range dirty {
 			dirty[i] = 0xdeadbeef
 		}
@@ -55,49 +57,49 @@ func TestEncodeOverwrites(t *testing.T) {
 
 func TestEncodeSplit(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 1000))
-	p, err := New(device(t, "h200-webgpu"), b, Options{Tile: "small", Schedule: ScheduleStreamK})
+	p, err := New(device(t, "h200-webgpu")).Plan(b, Options{Tile: "small", Schedule: ScheduleStreamK})
 	require.NoError(t, err)
 	w := p.Encode(nil)
 	l, fix := p.Launches[0], p.Launches[1]
 	require.True(t, l.Split && fix.Fixup)
 	depth := uint32(0)
 	for j := range l.Count {
-		item := w[l.Items+j*ItemWords:]
+		item := w[l.Items+j*encoding.ItemWords:]
 		require.Equal(t, uint32(j), item[10], "slots in the order of K")
 		require.Equal(t, depth, item[0], "A advances along K")
 		require.Equal(t, depth*16, item[1], "B advances by rows")
 		depth += item[3]
 	}
 	require.Equal(t, uint32(1000), depth)
-	require.Equal(t, []uint32{0, 16, 16 | 16<<16, 0, math.Float32bits(1), 0, uint32(l.Count), 0}, w[fix.Items:fix.Items+FixupWords])
+	require.Equal(t, []uint32{0, 16, 16 | 16<<16, 0, math.Float32bits(1), 0, uint32(l.Count), 0}, w[fix.Items:fix.Items+encoding.FixupWords])
 }
 
 func TestEncodeLoop(t *testing.T) {
 	b := mustPack(t, GEMM(8, 8, 64), GEMM(8, 8, 64), GEMM(8, 8, 64))
 	d := *device(t, "h200-webgpu")
 	d.ComputeUnits, d.MaxGroups = 1, 1
-	p, err := New(&d, b, Options{Tile: "small", Schedule: ScheduleStreamK})
+	p, err := New(&d).Plan(b, Options{Tile: "small", Schedule: ScheduleStreamK})
 	require.NoError(t, err)
 	require.True(t, p.Launches[0].Loop)
 	w := p.Encode(nil)
 	l := p.Launches[0]
 	require.Equal(t, []uint32{0, 3}, w[l.Table:l.Table+2])
-	require.Zero(t, l.Table%sectionWords+l.Items%sectionWords)
+	require.Zero(t, l.Table%encoding.SectionWords+l.Items%encoding.SectionWords)
 }
 
-func TestBuildReusesMemory(t *testing.T) {
+func TestReplanReusesMemory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	big, small := randomBatch(t, rng, 300, 0, 200), randomBatch(t, rng, 20, 0, 200)
 	d := device(t, "h200-webgpu")
-	for _, s := range append(Schedules(), ScheduleAuto) {
-		p := new(Plan)
-		require.NoError(t, p.Build(d, big, Options{Schedule: s}))
+	for _, s := range append(Schedules(), "") {
+		maker, p := New(d), new(Plan)
+		require.NoError(t, maker.Replan(p, big, Options{Schedule: s}))
 		require.Zero(t, testing.AllocsPerRun(5, func() {
-			if p.Build(d, small, Options{Schedule: s}) != nil || p.Build(d, big, Options{Schedule: s}) != nil {
-				t.Error("build failed")
+			if maker.Replan(p, small, Options{Schedule: s}) != nil || maker.Replan(p, big, Options{Schedule: s}) != nil {
+				t.Error("planning failed")
 			}
 		}), "schedule %q", s)
-		fresh, err := New(d, big, Options{Schedule: s})
+		fresh, err := New(d).Plan(big, Options{Schedule: s})
 		require.NoError(t, err)
 		require.Equal(t, fresh.Encode(nil), p.Encode(nil), "a rebuilt plan equals a fresh one")
 	}
@@ -106,8 +108,8 @@ func TestBuildReusesMemory(t *testing.T) {
 func TestBuildErrors(t *testing.T) {
 	d := device(t, "webgpu-default")
 	good := mustPack(t, GEMM(4, 4, 4))
-	long := Batch{{M: 8, N: 4, K: 4, Alpha: 1, A: Matrix{LD: 20 << 20}, B: Matrix{LD: 4}, C: Matrix{LD: 4}}}
-	tall := Batch{{M: 8, N: 4, K: 4, Alpha: 1, A: Matrix{LD: 4}, B: Matrix{LD: 4}, C: Matrix{LD: 20 << 20}}}
+	long := Batch{{M: 8, N: 4, K: 4, A: Matrix{LD: 20 << 20}, B: Matrix{LD: 4}, C: Matrix{LD: 4}}}
+	tall := Batch{{M: 8, N: 4, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 4}, C: Matrix{LD: 20 << 20}}}
 	for _, c := range []struct {
 		name string
 		b    Batch
@@ -122,8 +124,9 @@ func TestBuildErrors(t *testing.T) {
 		{"rows of C longer than a binding", tall, Options{}, "problem 0: ldc 20971520 is too large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := New(d, c.b, c.o)
+			_, err := New(d).Plan(c.b, c.o)
 			require.ErrorContains(t, err, c.want)
+			require.ErrorIs(t, err, ErrInvalid)
 		})
 	}
 }
@@ -148,7 +151,7 @@ func TestGoldenPlans(t *testing.T) {
 		{"longk-auto", "h200-webgpu", longK, Options{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(device(t, c.device), c.b, c.o)
+			p, err := New(device(t, c.device)).Plan(c.b, c.o)
 			require.NoError(t, err)
 			var got bytes.Buffer
 			require.NoError(t, p.WriteText(&got))
@@ -173,9 +176,9 @@ func TestGoldenPlans(t *testing.T) {
 }
 
 func TestExplainJSON(t *testing.T) {
-	p, err := New(device(t, "mi210"), mustPack(t, GEMM(70, 70, 33), GEMM(0, 4, 4)), Options{Tile: "large"})
+	p, err := New(device(t, "mi210")).Plan(mustPack(t, GEMM(70, 70, 33), GEMM(0, 4, 4)), Options{Tile: "large"})
 	require.NoError(t, err)
-	text, err := json.Marshal(p)
+	text, err := json.Marshal(p.Explain())
 	require.NoError(t, err)
 	var e Explanation
 	require.NoError(t, json.Unmarshal(text, &e))

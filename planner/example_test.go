@@ -5,12 +5,13 @@ import (
 	"log"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 // A plan for an AMD MI210, made on a machine without one, by the tiling
 // algorithm of Zhang et al. 2025.
 func Example() {
-	device, err := planner.LookupDevice("mi210")
+	device, err := devices.Lookup("mi210")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -18,7 +19,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	plan, err := planner.New(device, batch, planner.Options{Rule: planner.RuleZhang2025, Threshold: 20000})
+	plan, err := planner.New(device).Plan(batch, planner.Options{Rule: planner.RuleZhang2025, Threshold: 20000})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func ExampleCustomSchedule() {
 		}
 		return workers
 	}}
-	device, err := planner.LookupDevice("mi210")
+	device, err := devices.Lookup("mi210")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func ExampleCustomSchedule() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	plan, err := planner.New(device, batch, planner.Options{Tile: "small", Custom: byColumns}) // tiles of 16 x 16
+	plan, err := planner.New(device).Plan(batch, planner.Options{Tile: "small", Custom: byColumns}) // tiles of 16 x 16
 	if err != nil {
 		log.Fatal(err)
 	}

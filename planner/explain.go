@@ -1,12 +1,14 @@
 package planner
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Explanation is a plan in words and numbers, for people and for JSON.
@@ -65,40 +67,18 @@ type ProblemUse struct {
 	Padding  float64 `json:"padding"` // share of the tiles' area outside C
 }
 
-// String names a kernel: tile, transposition and variants.
-func (k Kernel) String() string {
-	name := k.Tile.Tile().Name
-	if k.Fixup {
-		return name + "/fixup"
-	}
-	name += "/" + transName(k.TransA, k.TransB)
-	if k.Cluster > 0 {
-		name += fmt.Sprintf("/cluster-%d", k.Cluster)
-	}
-	for _, v := range []struct {
-		set  bool
-		name string
-	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.Split, "/split"}} {
-		if v.set {
-			name += v.name
-		}
-	}
-	return name
-}
-
-func transName(a, b bool) string {
-	letter := map[bool]string{false: "n", true: "t"}
-	return letter[a] + letter[b]
-}
-
 // Explain describes the plan.
 func (p *Plan) Explain() Explanation {
+	d := p.Device
+	if d == nil { // the plan of no problems, made for none
+		d = new(Device)
+	}
 	e := Explanation{
-		Device: p.Device.Name, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
-		GFLOP: p.Batch.FLOPs() / 1e9, Micros: p.Cost, Guess: !p.Device.Measured(),
-		TLP: p.TLP, TLPGroups: p.threadParallelism(TLPEq3),
-		Workers: len(p.Workers) - 1, Segments: len(p.Segments),
-		Workspace: 4 * p.Workspace, PlanBytes: 4 * p.Words(),
+		Device: d.Name, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
+		GFLOP: p.Batch.FLOPs() / 1e9, Micros: p.Cost, Guess: !d.Measured(),
+		TLP: p.TLP, TLPGroups: p.TLPGroups,
+		Workers: max(len(p.Workers)-1, 0), Segments: len(p.Segments),
+		Workspace: 4 * p.Workspace, PlanBytes: 4 * p.Words,
 		Tiles: []TileUse{}, Launches: make([]LaunchUse, len(p.Launches)),
 	}
 	for i, l := range p.Launches {
@@ -106,11 +86,12 @@ func (p *Plan) Explain() Explanation {
 	}
 	e.Problems = p.explainProblems()
 	var total int
-	for id, t := range tiles {
-		o := p.Device.Occupancy(t.Threads, p.Device.Resources(TileID(id)))
-		u := TileUse{Name: t.Name, Shape: t.Shape(), Groups: o.Groups, Occupancy: o.Active, Limiter: o.Limiter}
+	for i := range d.Kernels {
+		k := &d.Kernels[i]
+		o := d.Resident(k.Tile.Threads, k.Resources)
+		u := TileUse{Name: k.Tile.Name, Shape: k.Tile.Size(), Groups: o.Groups, Occupancy: o.Active, Limiter: o.Limiter}
 		for i, q := range e.Problems {
-			if p.Choice[i] == TileID(id) && q.Tiles > 0 {
+			if p.Tiles[i] == k.Tile && q.Tiles > 0 {
 				u.Problems++
 				u.Tiles += q.Tiles
 			}
@@ -130,7 +111,7 @@ func (p *Plan) Explain() Explanation {
 // arithmetic is the least exact one that a launch uses.
 func (p *Plan) arithmetic() Compute {
 	for i := range p.Launches {
-		if p.Launches[i].Tile.Tile().Unit != UnitFMA {
+		if p.Launches[i].Tile.Unit != tile.FMA {
 			return p.Options.Compute
 		}
 	}
@@ -141,8 +122,8 @@ func (p *Plan) arithmetic() Compute {
 func (p *Plan) scheduleNames() string {
 	var names []string
 	for _, l := range p.Launches {
-		if !slices.Contains(names, string(l.Schedule)) {
-			names = append(names, string(l.Schedule))
+		if !slices.Contains(names, l.Schedule) {
+			names = append(names, l.Schedule)
 		}
 	}
 	return strings.Join(names, ", ")
@@ -151,10 +132,10 @@ func (p *Plan) scheduleNames() string {
 func (p *Plan) explainProblems() []ProblemUse {
 	uses := make([]ProblemUse, len(p.Batch))
 	for i := range p.Batch {
-		q, t := &p.Batch[i], p.Choice[i].Tile()
-		u := ProblemUse{Index: i, M: q.M, N: q.N, K: q.K, Trans: transName(q.TransA, q.TransB), Tile: t.Name}
+		q, t := &p.Batch[i], p.Tiles[i]
+		u := ProblemUse{Index: i, M: q.M, N: q.N, K: q.K, Trans: encoding.Trans(q.TransA, q.TransB), Tile: t.Name}
 		if q.Writes() {
-			rows, cols := t.grid(q)
+			rows, cols := grid(t, q)
 			u.Tiles = rows * cols
 			u.Waves = u.Tiles * ceilDiv(t.Threads, max(p.Device.WaveSize, 1))
 			u.Padding = 1 - float64(q.M)*float64(q.N)/float64(rows*t.TM*cols*t.TN)
@@ -171,9 +152,6 @@ func (p *Plan) explainProblems() []ProblemUse {
 	}
 	return uses
 }
-
-// MarshalJSON writes the plan's explanation.
-func (p *Plan) MarshalJSON() ([]byte, error) { return json.Marshal(p.Explain()) }
 
 // WriteText writes the plan's explanation as text.
 func (p *Plan) WriteText(w io.Writer) error {

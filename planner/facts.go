@@ -1,6 +1,9 @@
 package planner
 
-import "fmt"
+import (
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
 
 // Bounds of what Device.Check accepts. They are far beyond real devices on both sides,
 // and so near that no sum or product of planning overflows.
@@ -22,22 +25,18 @@ const (
 	leastBinding = 16 << 10
 	// leastTrips lets a worker have one step: see Device.tripSteps. The deepest has 64.
 	leastTrips = 64 + 3
-	// MinEfficiency is the least Rate.Efficiency: slower kernels would be of no use, and
-	// 0 says that none was measured.
-	MinEfficiency = 1e-6
 )
 
 // Check names the first fact that no device can have, or that planning cannot work
 // with. Plans are made for devices that pass.
 func (d *Device) Check() error {
-	switch d.Model {
-	case ModelCDNA, ModelNVIDIA, ModelWebGPU:
+	registers := 1
+	switch d.Occupancy {
+	case OccupancyCDNA, OccupancyRDNA, OccupancyNVIDIA:
+	case OccupancyLimits:
+		registers = 0 // nothing is known of them
 	default:
-		return fmt.Errorf("device %s: unknown model %q (known: %s, %s, %s)", d.Name, d.Model, ModelCDNA, ModelNVIDIA, ModelWebGPU)
-	}
-	registers := 0 // WebGPU says nothing of them
-	if d.Model != ModelWebGPU {
-		registers = 1
+		return d.wrong("unknown rule of occupancy %q (known: %s, %s, %s, %s)", d.Occupancy, OccupancyCDNA, OccupancyRDNA, OccupancyNVIDIA, OccupancyLimits)
 	}
 	for _, f := range [...]struct {
 		name               string
@@ -58,7 +57,7 @@ func (d *Device) Check() error {
 		{"group_shared", d.GroupShared, leastShared, mostMemory},
 	} {
 		if f.value < f.least || f.value > f.most {
-			return fmt.Errorf("device %s: %s %d is not in [%d, %d]", d.Name, f.name, f.value, f.least, f.most)
+			return d.wrong("%s %d is not in [%d, %d]", f.name, f.value, f.least, f.most)
 		}
 	}
 	return d.checkRest()
@@ -75,46 +74,58 @@ func (d *Device) checkRest() error {
 		{"max_trips", d.MaxTrips, leastTrips},
 	} {
 		if f.value != 0 && f.value < f.least {
-			return fmt.Errorf("device %s: %s %d is not 0, nor %d or more", d.Name, f.name, f.value, f.least)
+			return d.wrong("%s %d is not 0, nor %d or more", f.name, f.value, f.least)
 		}
 	}
 	if !(leastTFLOP <= d.TFLOPS && d.TFLOPS <= mostTFLOP) { // nor NaN, here and below
-		return fmt.Errorf("device %s: tflops %g is not in [%g, %g]", d.Name, d.TFLOPS, leastTFLOP, mostTFLOP)
+		return d.wrong("tflops %g is not in [%g, %g]", d.TFLOPS, leastTFLOP, mostTFLOP)
 	}
 	if !(0 <= d.LaunchMicros && d.LaunchMicros <= mostMicros) {
-		return fmt.Errorf("device %s: launch_micros %g is not in [0, %g]", d.Name, d.LaunchMicros, mostMicros)
+		return d.wrong("launch_micros %g is not in [0, %g]", d.LaunchMicros, mostMicros)
 	}
-	for id := range tiles {
-		k := &d.Kernels[id]
-		if min(k.Registers, k.ScalarRegisters, k.Shared) < 0 || max(k.Registers, k.ScalarRegisters) > mostRegs || k.Shared > mostMemory {
-			return fmt.Errorf("device %s: the kernel of tile %s cannot have the resources %+v", d.Name, tiles[id].Name, *k)
+	return d.checkKernels()
+}
+
+// checkKernels is Check of kernels and their rates.
+func (d *Device) checkKernels() error {
+	if d.KernelKind != KernelsWGSL && d.KernelKind != KernelsNative {
+		return d.wrong("unknown kind of kernels %q (known: %s, %s)", d.KernelKind, KernelsWGSL, KernelsNative)
+	}
+	if n := len(d.Kernels); n == 0 || n > mostKernels {
+		return d.wrong("%d kernels are not in [1, %d]", n, mostKernels)
+	}
+	for i := range d.Kernels {
+		k := &d.Kernels[i]
+		switch r := &k.Resources; {
+		case k.Tile == nil:
+			return d.wrong("kernel %d has no tile", i)
+		case d.Kernel(k.Tile) != k:
+			return d.wrong("tile %s has two kernels", k.Tile.Name)
+		case min(r.Registers, r.ScalarRegisters, r.Shared) < 0 || max(r.Registers, r.ScalarRegisters) > mostRegs || r.Shared > mostMemory:
+			return d.wrong("the kernel of tile %s cannot have the resources %+v", k.Tile.Name, *r)
 		}
-	}
-	if d.Rates == nil {
-		return nil
-	}
-	for _, rates := range [...]struct {
-		compute Compute
-		rows    *[NumTiles]Rate
-	}{{ComputeF32Emulated, &d.Rates.Tiles}, {ComputeTF32, &d.Rates.TF32}} {
-		for id, r := range rates.rows {
-			if r == (Rate{}) {
+		if err := k.Tile.Check(); err != nil {
+			return d.wrong("%w", err)
+		}
+		for _, c := range [...]Compute{ComputeF32, ComputeTF32} {
+			measured := *k.Measured(c)
+			if measured == (tile.Rate{}) && d.Rate(k, c).Efficiency > 0 {
 				continue
 			}
-			if err := d.CheckRate(TileID(id), rates.compute, r); err != nil {
-				return fmt.Errorf("device %s: %w", d.Name, err)
+			if measured == (tile.Rate{}) {
+				return d.wrong("tile %s has no rate of %s kernels for compute mode %s in the tile table, and none was measured", k.Tile.Name, d.KernelKind, c)
+			}
+			if err := d.CheckRate(k.Tile, c, measured); err != nil {
+				return d.wrong("%w", err)
 			}
 		}
 	}
 	return nil
 }
 
-// CheckRate fails for a rate that no kernel of the device can have: see MinEfficiency
-// and MaxEfficiency. Times are up to 10 s.
-func (d *Device) CheckRate(id TileID, c Compute, r Rate) error {
-	least, most := min(r.Step, r.Fixed, r.Worker), max(r.Step, r.Fixed, r.Worker) // NaN if one is
-	if MinEfficiency <= r.Efficiency && r.Efficiency <= d.MaxEfficiency(id, c) && 0 <= least && most <= mostMicros {
-		return nil
-	}
-	return fmt.Errorf("tile %s cannot have the rate %+v", tiles[id].Name, r)
+// mostKernels is what a kernel's number has in the keys by which problems are sorted.
+const mostKernels = 64
+
+func (d *Device) wrong(format string, args ...any) error {
+	return invalid.Errorf("device %s: "+format, append([]any{d.Name}, args...)...)
 }

@@ -7,17 +7,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 func TestCheckDevice(t *testing.T) {
-	for _, d := range known {
+	for _, d := range known() {
 		require.NoError(t, d.Check(), d.Name)
 	}
 	for _, c := range []struct {
 		edit func(*Device)
 		want string
 	}{
-		{func(d *Device) { *d = Device{Name: "none"} }, `device none: unknown model "" (known: cdna, nvidia, webgpu)`},
+		{func(d *Device) { *d = Device{Name: "none"} }, `device none: unknown rule of occupancy "" (known: cdna, rdna, nvidia, limits)`},
 		{func(d *Device) { d.ComputeUnits = 0 }, "device mi210: compute_units 0 is not in [1, 8192]"},
 		{func(d *Device) { d.WaveSize = 0 }, "device mi210: wave_size 0 is not in [1, 1024]"},
 		{func(d *Device) { d.SIMDs = 0 }, "device mi210: simds 0 is not in [1, 65536]"},
@@ -38,28 +40,53 @@ func TestCheckDevice(t *testing.T) {
 		{func(d *Device) { d.TFLOPS = 1e-300 }, "device mi210: tflops 1e-300 is not in [1e-06, 1e+06]"},
 		{func(d *Device) { d.LaunchMicros = -1 }, "device mi210: launch_micros -1 is not in [0, 1e+07]"},
 		{func(d *Device) { d.LaunchMicros = math.Inf(1) }, "device mi210: launch_micros +Inf is not in [0, 1e+07]"},
+		{func(d *Device) { d.KernelKind = "metal" }, `device mi210: unknown kind of kernels "metal" (known: wgsl, native)`},
+		{func(d *Device) { d.Kernels = nil }, "device mi210: 0 kernels are not in [1, 64]"},
+		{func(d *Device) { d.Kernels[1].Tile = nil }, "device mi210: kernel 1 has no tile"},
+		{func(d *Device) { d.Kernels[1].Tile = d.Kernels[0].Tile }, "device mi210: tile small has two kernels"},
+		{func(d *Device) { d.Kernels[1].Tile = &tile.Shape{Name: "odd", TM: 12} }, "device mi210: tile odd: size 12 is no power of two in [4, 128]"},
+		{func(d *Device) {
+			d.Kernels[1].Tile = &tile.Shape{Name: "new", TM: 8, TN: 16, TK: 16, Threads: 64, RM: 1, RN: 2, Rates: tile.Rates{WGSL: tile.Rate{Efficiency: 1}}}
+		}, "device mi210: tile new has no rate of native kernels for compute mode f32 in the tile table, and none was measured"},
 		{func(d *Device) { d.Kernels[2].Registers = -1 }, "device mi210: the kernel of tile medium cannot have the resources {Registers:-1 ScalarRegisters:67 Shared:9216}"},
-		{func(d *Device) { d.Rates = &Rates{Tiles: [NumTiles]Rate{{Efficiency: 1, Worker: 1e308}}} },
+		{func(d *Device) { d.Kernels[0].Rate = tile.Rate{Efficiency: 1, Worker: 1e308} },
 			"device mi210: tile small cannot have the rate {Efficiency:1 Step:0 Fixed:0 Worker:1e+308}"},
-		{func(d *Device) { d.Rates = &Rates{Tiles: [NumTiles]Rate{{Efficiency: 1, Step: math.NaN()}}} },
+		{func(d *Device) { d.Kernels[0].Rate = tile.Rate{Efficiency: 1, Step: math.NaN()} },
 			"device mi210: tile small cannot have the rate {Efficiency:1 Step:NaN Fixed:0 Worker:0}"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			good := device(t, "mi210")
-			p := new(Plan)
-			require.NoError(t, p.Build(good, Batch{}, Options{}))
-			bad := *good
-			c.edit(&bad)
-			require.EqualError(t, bad.Check(), c.want)
+			bad := device(t, "mi210")
+			c.edit(bad)
+			err := bad.Check()
+			require.EqualError(t, err, c.want)
+			require.ErrorIs(t, err, ErrInvalid)
+			maker := New(bad)
 			for range 2 {
-				require.EqualError(t, p.Build(&bad, Batch{}, Options{}), c.want)
+				_, err := maker.Plan(Batch{}, Options{})
+				require.EqualError(t, err, c.want)
 			}
-			require.NoError(t, p.Build(good, Batch{}, Options{}), "nothing is left of it")
-			require.True(t, math.IsInf(Costs(&bad, mustPack(t, GEMM(1, 1, 1)), nil)[0], 1))
-			bad.Occupancy(0, Resources{}) // does not panic, and so below
-			bad.Predict(mustPack(t, GEMM(1, 1, 1)), 0, ScheduleAuto, ComputeF32)
+			require.True(t, math.IsInf(maker.Costs(mustPack(t, GEMM(1, 1, 1)), nil)[0], 1))
+			bad.Resident(0, Resources{}) // does not panic, and so below
+			bad.Fingerprint()
+			if good := device(t, "mi210"); len(bad.Kernels) > 0 && bad.Kernels[1].Tile != nil {
+				bad.Kernels = good.Kernels
+				bad.Predict(mustPack(t, GEMM(1, 1, 1)), &good.Kernels[0], "", ComputeF32)
+			}
 		})
 	}
+}
+
+// A planner has a copy of its device: what becomes of that afterwards is nothing to it.
+func TestPlannerKeepsItsDevice(t *testing.T) {
+	d := device(t, "mi210")
+	maker := New(d)
+	b := mustPack(t, GEMM(100, 100, 100))
+	first, err := maker.Plan(b, Options{})
+	require.NoError(t, err)
+	d.ComputeUnits, d.Kernels[0].Registers = 0, -1
+	again, err := maker.Plan(b, Options{})
+	require.NoError(t, err)
+	require.Equal(t, first, again)
 }
 
 // odd changes some facts of a device to what none has, or hardly any.
@@ -68,13 +95,19 @@ func (t *tape) odd(d *Device) {
 	ints := []int{0, -1, 1, 2, 3, 7, 16, 31, 33, leastTrips, 1000, leastShared, leastBinding, 1 << 16, 1 << 20, 1 << 30, math.MaxInt}
 	for range 1 + t.byte()%4 {
 		n, x := pick(t, ints...), pick(t, floats...)
-		rates := Rates{Tiles: [NumTiles]Rate{{Efficiency: MinEfficiency}, {1, x, 0, 0}, {1, 0, x, 0}, {1, 0, 0, x}, {x, 1, 1, 1}}}
+		rate := pick(t, tile.Rate{Efficiency: MinEfficiency}, tile.Rate{Efficiency: 1, Step: x}, tile.Rate{Efficiency: 1, Fixed: x},
+			tile.Rate{Efficiency: 1, Worker: x}, tile.Rate{Efficiency: x, Step: 1, Fixed: 1, Worker: 1})
+		k := &KernelFacts{}
+		if len(d.Kernels) > 0 {
+			k = &d.Kernels[t.byte()%len(d.Kernels)]
+		}
 		pick(t,
 			func() { d.ComputeUnits = n }, func() { d.TFLOPS = x }, func() { d.LaunchMicros = x }, func() { d.MaxWaves = n },
 			func() { d.MaxGroups = n }, func() { d.Shared = n }, func() { d.GroupShared = n }, func() { d.MaxThreads = n },
 			func() { d.MaxWorkers = n }, func() { d.MaxBinding = n }, func() { d.MaxTrips = n }, func() { d.WaveSize = n },
 			func() { d.SIMDs = n }, func() { d.Registers = n }, func() { d.RegisterGranule = n }, func() { d.SharedGranule = n },
-			func() { d.Rates = &rates }, func() { d.Kernels[0].Registers = n }, func() { d.MMA = !d.MMA }, func() { *d = Device{} },
+			func() { k.Rate = rate }, func() { k.TF32 = rate }, func() { k.Registers = n }, func() { k.Shared = n },
+			func() { d.Kernels = d.Kernels[:min(len(d.Kernels), t.byte()%20)] }, func() { d.PeakGuessed = !d.PeakGuessed }, func() { *d = Device{} },
 		)()
 	}
 }
@@ -86,10 +119,10 @@ func TestOddDevices(t *testing.T) {
 	plans, refused := 0, 0
 	for range 20000 {
 		in := randomTape(rng, 100)
-		d := known[rng.IntN(len(known))]
-		in.odd(&d)
+		d := clone(known()[rng.IntN(len(known()))])
+		in.odd(d)
 		b := mustPack(t, GEMM(rng.IntN(200), rng.IntN(200), rng.IntN(1000)), GEMM(rng.IntN(50), rng.IntN(50), rng.IntN(50)))
-		p, err := New(&d, b, in.options())
+		p, err := New(d).Plan(b, in.options())
 		if err != nil {
 			if wrong := d.Check(); wrong != nil && err.Error() == wrong.Error() {
 				refused++

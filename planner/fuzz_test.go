@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // tape is what the fuzzer writes and a case is read from; behind its end there are
@@ -45,26 +48,27 @@ func pick[T any](t *tape, from ...T) T { return from[t.byte()%len(from)] }
 
 // device is one of the table, or one with other limits.
 func (t *tape) device() *Device {
-	d := known[t.byte()%len(known)]
+	d := clone(known()[t.byte()%len(known())])
 	if t.byte()%2 == 1 {
 		d.MaxBinding = pick(t, d.MaxBinding, 64<<10, 1<<20, 1<<31-4)
 		d.MaxTrips = pick(t, d.MaxTrips, 0, 100, 32767)
 		d.MaxWorkers = pick(t, d.MaxWorkers, 0, 3, 65535)
 		d.ComputeUnits = pick(t, d.ComputeUnits, 1, 1024)
 	}
-	return &d
+	return d
 }
 
 func (t *tape) options() Options {
 	o := Options{
 		Compute:   pick(t, ComputeF32Emulated, ComputeF32, ComputeTF32, "", "half"),
 		Rule:      pick(t, "", RuleCost, RuleZhang2025),
-		Schedule:  pick(t, append(Schedules(), ScheduleAuto)...),
+		Schedule:  pick(t, append(Schedules(), "")...),
 		TLP:       pick[TLPEquation](t, 0, TLPEq3, TLPEq4, 7),
 		Threshold: pick(t, 0, 1e5, -1, math.Inf(1), math.NaN()),
 	}
 	if t.byte()%2 == 1 {
-		o.Tile = tiles[t.byte()%NumTiles].Name
+		all := tile.Table()
+		o.Tile = all[t.byte()%len(all)].Name
 	}
 	return o
 }
@@ -74,7 +78,7 @@ func (t *tape) options() Options {
 func (t *tape) problem(end *[3]int) Problem {
 	limits := pick(t, [3]int{9, 9, 9}, [3]int{300, 300, 300}, [3]int{20, 20, 1 << 17}, [3]int{1 << 13, 8, 40}, [3]int{8, 1 << 13, 40})
 	p := Problem{M: t.upTo(limits[0]), N: t.upTo(limits[1]), K: t.upTo(limits[2]), TransA: t.byte()%2 == 1, TransB: t.byte()%2 == 1,
-		Alpha: pick[float32](t, 1, 0, -2.5), Beta: pick[float32](t, 0, 1, 3)}
+		Alpha: Scale(pick[float32](t, 1, 0, -2.5)), Beta: pick[float32](t, 0, 1, 3)}
 	place := func(i, rows, cols int) Matrix {
 		m := Matrix{Offset: end[i], LD: cols}
 		switch t.byte() % 6 {
@@ -117,14 +121,15 @@ func FuzzPlan(f *testing.F) {
 	for range 400 {
 		f.Add(randomTape(rng, 20+rng.IntN(200)).data)
 	}
-	reused := new(Plan) // by one case after the other
+	var reused Plan // by one case after the other
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in := &tape{data}
 		d, o, b := in.device(), in.options(), in.batch()
-		p, err := New(d, b, o)
+		p, err := New(d).Plan(b, o)
 		if err != nil {
 			require.True(t, explained(err), "%v", err)
-			require.Error(t, reused.Build(d, b, o))
+			require.Error(t, New(d).Replan(&reused, b, o))
+			require.Equal(t, Plan{}, reused, "no plan is left that is not valid")
 			return
 		}
 		if len(p.Segments) > 20_000 { // many narrow windows: the checks would take seconds
@@ -136,7 +141,7 @@ func FuzzPlan(f *testing.F) {
 		checkTrips(t, p)
 		words := p.Encode(nil)
 		checkWords(t, p, words)
-		require.NoError(t, reused.Build(d, b, o))
+		require.NoError(t, New(d).Replan(&reused, b, o))
 		require.Equal(t, words, reused.Encode(nil), "a plan in reused memory is another")
 		require.Equal(t, p.Explain(), reused.Explain())
 	})
@@ -145,8 +150,8 @@ func FuzzPlan(f *testing.F) {
 // explained reports whether an error says what the caller can change.
 func explained(err error) bool {
 	var problem *ProblemError
-	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation",
-		"needs tensor cores", "uses tensor cores", "bytes of workgroup memory"}, func(s string) bool { return strings.Contains(err.Error(), s) })
+	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation", "threshold ",
+		"needs tensor cores", "uses tensor cores", "has no kernels of it", "has no tile of Table 3", "bytes of workgroup memory"}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
 func checkCost(t *testing.T, p *Plan) {
@@ -167,13 +172,13 @@ func checkWorkspace(t *testing.T, p *Plan) {
 	t.Helper()
 	end, largest := 0, 0
 	for _, s := range p.Segments {
-		tile := p.Choice[s.Problem].Tile()
+		tile := p.Tiles[s.Problem]
 		end = max(end, int(s.Slot+1)*tile.TM*tile.TN)
 		largest = max(largest, tile.TM*tile.TN)
 	}
 	var parts [][2]int // elements of a tile's partial sums
 	for _, f := range p.Fixups {
-		tile := p.Choice[f.Problem].Tile()
+		tile := p.Tiles[f.Problem]
 		size := tile.TM * tile.TN
 		parts = append(parts, [2]int{int(f.Slot) * size, int(f.Slot+f.Count) * size})
 	}
@@ -191,7 +196,7 @@ func checkWorkspace(t *testing.T, p *Plan) {
 func checkTrips(t *testing.T, p *Plan) {
 	t.Helper()
 	for _, l := range p.Launches {
-		tk := l.Tile.Tile().TK
+		tk := l.Tile.TK
 		if p.Device.MaxTrips < tk+3 || l.Fixup {
 			continue
 		}
@@ -212,12 +217,12 @@ func checkTrips(t *testing.T, p *Plan) {
 // checkWords reads the encoding as a kernel does, and compares it with the plan.
 func checkWords(t *testing.T, p *Plan, words []uint32) {
 	t.Helper()
-	require.Len(t, words, p.Words())
+	require.Len(t, words, p.Words)
 	for _, l := range p.Launches {
 		items, table := words[l.Items:], words[l.Table:]
 		if l.Fixup {
 			for j := range l.Count {
-				checkFixup(t, p, &l, items[j*FixupWords:], &p.Fixups[l.First+j])
+				checkFixup(t, p, &l, items[j*encoding.FixupWords:], &p.Fixups[l.First+j])
 			}
 			continue
 		}
@@ -229,19 +234,19 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 			segments := p.Segments[p.Workers[l.First+w]:p.Workers[l.First+w+1]]
 			require.Len(t, segments, int(end-first))
 			for j := range segments {
-				checkItem(t, p, &l, items[(first+uint32(j))*ItemWords:], &segments[j])
+				checkItem(t, p, &l, items[(first+uint32(j))*encoding.ItemWords:], &segments[j])
 			}
 		}
 	}
 }
 
-func checkItem(t *testing.T, p *Plan, l *Launch, w []uint32, s *Segment) {
-	q, tile := &p.Batch[s.Problem], l.Tile.Tile()
+func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encoding.Segment) {
+	q, tile := &p.Batch[s.Problem], l.Tile
 	row, col, k0 := int(s.Row)*tile.TM, int(s.Col)*tile.TN, int(s.K0)
-	want := [ItemWords]uint32{
+	want := [encoding.ItemWords]uint32{
 		3: uint32(s.K1 - s.K0), 4: uint32(q.A.LD), 5: uint32(q.B.LD), 6: uint32(q.C.LD),
 		7: uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16,
-		8: math.Float32bits(q.Alpha), 9: math.Float32bits(q.Beta), 10: uint32(s.Slot), 11: w[11],
+		8: math.Float32bits(q.Alpha.Value()), 9: math.Float32bits(q.Beta), 10: uint32(s.Slot), 11: w[11],
 	}
 	offsets := [3]int{q.elementA(row, k0) - l.BaseA, q.elementB(k0, col) - l.BaseB, q.C.Offset + row*q.C.LD + col - l.BaseC}
 	for i, off := range offsets {
@@ -260,20 +265,20 @@ func checkItem(t *testing.T, p *Plan, l *Launch, w []uint32, s *Segment) {
 	if s.Accumulate {
 		want[9] = math.Float32bits(1)
 	}
-	if [ItemWords]uint32(w) != want {
-		t.Fatalf("item %v of segment %+v, want %v", w[:ItemWords], *s, want)
+	if [encoding.ItemWords]uint32(w) != want {
+		t.Fatalf("item %v of segment %+v, want %v", w[:encoding.ItemWords], *s, want)
 	}
-	if wide := (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0; wide != (w[11] == ItemWide) {
+	if wide := (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0; wide != (w[11] == encoding.ItemWide) {
 		t.Fatalf("flags %d of segment %+v of %+v", w[11], *s, *q)
 	}
 }
 
-func checkFixup(t *testing.T, p *Plan, l *Launch, w []uint32, f *Fixup) {
-	q, tile := &p.Batch[f.Problem], l.Tile.Tile()
+func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encoding.Fixup) {
+	q, tile := &p.Batch[f.Problem], l.Tile
 	row, col := int(f.Row)*tile.TM, int(f.Col)*tile.TN
 	require.Equal(t, []uint32{
 		uint32(q.C.Offset + row*q.C.LD + col), uint32(q.C.LD),
 		uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16, uint32(f.Slot),
-		math.Float32bits(q.Alpha), math.Float32bits(q.Beta), uint32(f.Count), 0,
-	}, w[:FixupWords])
+		math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), uint32(f.Count), 0,
+	}, w[:encoding.FixupWords])
 }

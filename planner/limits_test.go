@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // The largest K, on devices that loop as long as they like and on one that does not.
 func TestLargestK(t *testing.T) {
 	for _, name := range []string{"h200", "mi210", "lavapipe", "webgpu-default"} {
-		p, err := New(device(t, name), mustPack(t, GEMM(1, 1, min(MaxDim, maxElements-packAlign))), Options{})
+		p, err := New(device(t, name)).Plan(mustPack(t, GEMM(1, 1, min(MaxDim, maxElements-packAlign))), Options{})
 		require.NoError(t, err, name)
 		checkPlan(t, p)
 	}
@@ -27,12 +30,12 @@ func TestManyTilesOfLoopLimit(t *testing.T) {
 	for _, k := range []int{70, 30_000} {
 		problems := slices.Repeat([]Problem{GEMM(8, 8, k)}, 2_000_000/k) // several times what a worker may do
 		for _, s := range Schedules() {
-			p, err := New(&d, mustPack(t, problems...), Options{Schedule: s, Tile: "tiny-k4"})
+			p, err := New(&d).Plan(mustPack(t, problems...), Options{Schedule: s, Tile: "tiny-k4"})
 			require.NoError(t, err)
 			checkTrips(t, p)
 			unlimited := d
 			unlimited.MaxTrips = 0
-			free, err := New(&unlimited, p.Batch, p.Options)
+			free, err := New(&unlimited).Plan(p.Batch, p.Options)
 			require.NoError(t, err)
 			if s == ScheduleStreamK || s == ScheduleBatched || s == ScheduleLPT {
 				require.Greater(t, len(p.Workers), len(free.Workers), "%s, K %d: the limit makes no difference", s, k)
@@ -62,7 +65,7 @@ func TestTooManyTiles(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := *device(t, "mi210")
 			d.MaxTrips = c.trips
-			_, err := New(&d, mustPack(t, c.p), Options{Tile: "tiny-k4"})
+			_, err := New(&d).Plan(mustPack(t, c.p), Options{Tile: "tiny-k4"})
 			require.EqualError(t, err, tooMany)
 		})
 	}
@@ -70,13 +73,13 @@ func TestTooManyTiles(t *testing.T) {
 
 // Problems that share A and B may have more K steps than 32 bits count.
 func TestManySteps(t *testing.T) {
-	b := slices.Repeat(Batch{{M: 64, N: 64, K: 1 << 22, Alpha: 1, A: Matrix{LD: 1 << 22}, B: Matrix{LD: 64}, C: Matrix{LD: 64}}}, 1<<14)
-	require.GreaterOrEqual(t, float64(len(b))*float64(tiles[0].steps(&b[0])), 0x1p32)
+	b := slices.Repeat(Batch{{M: 64, N: 64, K: 1 << 22, A: Matrix{LD: 1 << 22}, B: Matrix{LD: 64}, C: Matrix{LD: 64}}}, 1<<14)
+	require.GreaterOrEqual(t, float64(len(b))*float64(steps(shape(t, "small"), &b[0])), 0x1p32)
 	for i := range b {
 		b[i].C.Offset = 64 * 64 * i
 	}
 	for _, s := range Schedules() {
-		p, err := New(device(t, "h200"), b, Options{Schedule: s, Tile: tiles[0].Name, Compute: ComputeF32})
+		p, err := New(device(t, "h200")).Plan(b, Options{Schedule: s, Tile: "small", Compute: ComputeF32})
 		require.NoError(t, err, s)
 		checkPlan(t, p)
 	}
@@ -99,12 +102,12 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 			for _, binding := range []int{0, 1 << 28, 1 << 26, 1 << 24, 1 << 23, operands} {
 				d := *device(t, "h200")
 				d.MaxBinding = binding
-				p, err := New(&d, b, Options{Tile: tile, Schedule: s})
+				p, err := New(&d).Plan(b, Options{Tile: tile, Schedule: s})
 				require.NoError(t, err)
 				checkPlan(t, p)
 				used := map[[2]bool]int{} // elements of each group
 				for _, x := range p.Segments {
-					if q, shape := &b[x.Problem], p.Choice[x.Problem].Tile(); x.Slot != NoSlot {
+					if q, shape := &b[x.Problem], p.Tiles[x.Problem]; x.Slot != encoding.NoSlot {
 						used[[2]bool{q.TransA, q.TransB}] += shape.TM * shape.TN
 					}
 				}
@@ -122,9 +125,9 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 // Partial tiles of several shapes lie side by side.
 func TestSlotsOfSeveralShapes(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 1600), GEMM(64, 64, 1600), GEMM(32, 32, 1600)) // 25 parts each
-	p, err := New(device(t, "h200"), b, Options{Rule: RuleZhang2025, Threshold: 1, Schedule: ScheduleSplitK})
+	p, err := New(device(t, "h200")).Plan(b, Options{Rule: RuleZhang2025, Threshold: 1, Schedule: ScheduleSplitK})
 	require.NoError(t, err)
-	require.Equal(t, []TileID{0, 4, 2}, p.Choice)
+	require.Equal(t, []*tile.Shape{shape(t, "small"), shape(t, "large"), shape(t, "medium")}, p.Tiles)
 	require.Len(t, p.Fixups, 3)
 	checkPlan(t, p)
 	checkWorkspace(t, p)
@@ -137,13 +140,13 @@ func TestUnalignedWindows(t *testing.T) {
 	d.MaxBinding = 64 << 10 // 16384 elements
 	for _, offset := range []int{0, 1, 63, 64} {
 		at := func(ld int) Matrix { return Matrix{offset, ld} }
-		panels := Problem{M: 1, N: 1, K: 50_000, Alpha: 1, A: at(50_000), B: at(1), C: at(1)}
-		p, err := New(&d, Batch{panels}, Options{Tile: "small"})
+		panels := Problem{M: 1, N: 1, K: 50_000, A: at(50_000), B: at(1), C: at(1)}
+		p, err := New(&d).Plan(Batch{panels}, Options{Tile: "small"})
 		require.NoError(t, err)
 		checkPlan(t, p)
 		for ldc := 1080; ldc <= 1092; ldc++ { // 16 rows span up to the limit
-			rows := Problem{M: 16, N: 16, K: 16, Alpha: 1, A: at(16), B: at(16), C: at(ldc)}
-			p, err := New(&d, Batch{rows}, Options{})
+			rows := Problem{M: 16, N: 16, K: 16, A: at(16), B: at(16), C: at(ldc)}
+			p, err := New(&d).Plan(Batch{rows}, Options{})
 			require.NoError(t, err, "offset %d, ldc %d", offset, ldc)
 			checkPlan(t, p)
 		}
@@ -152,7 +155,7 @@ func TestUnalignedWindows(t *testing.T) {
 
 // All segments count, not only those of the last kernel.
 func TestRoom(t *testing.T) {
-	p := Plan{Segments: make([]Segment, 1000)}
+	p := builder{Plan: &Plan{Segments: make([]encoding.Segment, 1000)}}
 	require.NoError(t, p.room(maxSegments-1000))
 	require.EqualError(t, p.room(maxSegments-999), tooMany)
 	require.EqualError(t, p.room(math.MaxInt64), tooMany)
@@ -160,17 +163,17 @@ func TestRoom(t *testing.T) {
 
 // A plan says nothing of the batch that its memory held before, also about problems
 // that need no work.
-func TestBuildForgets(t *testing.T) {
+func TestReplanForgets(t *testing.T) {
 	d := device(t, "mi210")
 	idle := Problem{M: 100, N: 100, Beta: 1}
 	many := append([]Problem{GEMM(500, 500, 500), idle}, slices.Repeat([]Problem{GEMM(8, 8, 40)}, 1000)...)
 	before, after := mustPack(t, GEMM(9, 9, 9), GEMM(9, 9, 9)), mustPack(t, many...)
-	p := new(Plan)
-	require.NoError(t, p.Build(d, before, Options{Tile: "large"}))
-	require.NoError(t, p.Build(d, after, Options{}))
-	fresh, err := New(d, after, Options{})
+	maker, p := New(d), new(Plan)
+	require.NoError(t, maker.Replan(p, before, Options{Tile: "large"}))
+	require.NoError(t, maker.Replan(p, after, Options{}))
+	fresh, err := New(d).Plan(after, Options{})
 	require.NoError(t, err)
-	require.NotEqual(t, fresh.Choice[0], fresh.Choice[2], "a plan of several shapes")
-	require.Equal(t, fresh.Choice[:3], p.Choice[:3])
+	require.NotEqual(t, fresh.Tiles[0], fresh.Tiles[2], "a plan of several shapes")
+	require.Equal(t, fresh.Tiles[:3], p.Tiles[:3])
 	require.Equal(t, fresh.TLP, p.TLP)
 }

@@ -4,18 +4,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // TestFraction: whole is the sum of the fractions of all tiles, and a tile that
 // exists for more than half takes as long as a whole one.
 func TestFraction(t *testing.T) {
-	for _, tile := range tiles {
+	for _, tile := range tile.Table() {
 		for _, q := range []Problem{GEMM(1, 1, 5), GEMM(64, 64, 5), GEMM(65, 33, 5), GEMM(128, 128, 5), GEMM(320, 383, 5), GEMM(193, 160, 5), GEMM(512, 16, 5)} {
 			sum := 0.0
-			rows, cols := tile.grid(&q)
+			rows, cols := grid(tile, &q)
 			for row := range int32(rows) {
 				for col := range int32(cols) {
-					f := tile.Fraction(&q, row, col)
+					f := Fraction(tile, &q, row, col)
 					require.Positive(t, f)
 					if 2*(q.M-int(row)*tile.TM) > tile.TM && 2*(q.N-int(col)*tile.TN) > tile.TN {
 						require.Equal(t, 1.0, f)
@@ -23,7 +25,7 @@ func TestFraction(t *testing.T) {
 					sum += f
 				}
 			}
-			require.InDelta(t, sum, tile.whole(&q), 1e-9, "%s %dx%d", tile.Name, q.M, q.N)
+			require.InDelta(t, sum, wholeTiles(tile, &q), 1e-9, "%s %dx%d", tile.Name, q.M, q.N)
 		}
 	}
 }
@@ -40,14 +42,14 @@ func TestLPTIsEven(t *testing.T) {
 				batch[i] = q
 			}
 			d := device(t, "h200")
-			p, err := New(d, mustPack(t, batch...), Options{Tile: "wgmma-128x128", Schedule: ScheduleLPT})
+			p, err := New(d).Plan(mustPack(t, batch...), Options{Tile: "wgmma-128x128", Schedule: ScheduleLPT})
 			require.NoError(t, err)
-			tile := p.Launches[0].Tile.Tile()
+			tile := p.Launches[0].Tile
 			least, most, longest := 1e9, 0.0, 0.0
 			for w := range len(p.Workers) - 1 {
 				sum := 0.0
 				for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
-					f := tile.Fraction(&p.Batch[s.Problem], s.Row, s.Col)
+					f := Fraction(tile, &p.Batch[s.Problem], s.Row, s.Col)
 					sum += f
 					longest = max(longest, f)
 				}

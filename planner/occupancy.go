@@ -7,30 +7,6 @@ type Resources struct {
 	Shared          int // bytes of workgroup memory
 }
 
-// Resources estimates what a tile's kernel takes. Registers: accumulators, one
-// column of A and one row of B, the staged next tile, and addresses. Where the
-// compiler's own numbers are known, Device.Resources has those.
-func (t Tile) Resources() Resources {
-	if t.Unit != UnitFMA {
-		return Resources{Registers: t.Registers, Shared: t.Shared}
-	}
-	staged := (t.TM + t.TN) * t.TK / t.Threads
-	const addresses = 24 // pointers, strides, loop counters of a typical build
-	return Resources{
-		Registers:       t.RM*t.RN + t.RM + t.RN + staged + addresses,
-		ScalarRegisters: 48,                        // 42 to 46 in builds for gfx90a; never binding there
-		Shared:          t.SharedBytes() + 16*t.TK, // one vector a row of A against bank conflicts
-	}
-}
-
-// Resources is what the kernel of a tile takes on the device.
-func (d *Device) Resources(id TileID) Resources {
-	if r := d.Kernels[id]; r != (Resources{}) {
-		return r
-	}
-	return tiles[id].Resources()
-}
-
 // Occupancy says how many workgroups of a kernel are resident on one compute unit.
 type Occupancy struct {
 	Groups  int     // resident workgroups
@@ -39,19 +15,19 @@ type Occupancy struct {
 	Limiter string  // what ends it: "workgroups", "registers", "scalar registers", "shared memory", "waves", "threads"
 }
 
-// Occupancy computes the resident workgroups of a kernel of the given thread
+// Resident computes the resident workgroups of a kernel of the given thread
 // count, or 0 when one workgroup does not fit.
 //
-// ModelCDNA is Eq 5-9 of Zhang et al. 2025 with corrections checked against
+// OccupancyCDNA is Eq 5-9 of Zhang et al. 2025 with corrections checked against
 // LLVM's resource remarks: registers and shared memory are allocated in
 // granules, and only whole workgroups run, so that the result is
-// W*floor(min(...)/W) for workgroups of W waves. ModelNVIDIA is the rule of
-// NVIDIA's occupancy calculator. ModelWebGPU knows shared memory and waves only.
-func (d *Device) Occupancy(threads int, r Resources) Occupancy {
+// W*floor(min(...)/W) for workgroups of W waves. OccupancyNVIDIA is the rule of
+// NVIDIA's occupancy calculator.
+func (d *Device) Resident(threads int, r Resources) Occupancy {
 	simds, lanes := max(d.SIMDs, 1), max(d.WaveSize, 1)
 	waves := max(ceilDiv(threads, lanes), 1)
 	o := Occupancy{Groups: d.MaxGroups, Limiter: "workgroups"}
-	if d.Model == ModelCDNA && waves == 1 {
+	if waves == 1 && (d.Occupancy == OccupancyCDNA || d.Occupancy == OccupancyRDNA) {
 		o.Groups = d.MaxWaves // the limit of 16 workgroups is one of barriers
 	}
 	limit := func(groups int, by string) {
@@ -64,12 +40,14 @@ func (d *Device) Occupancy(threads int, r Resources) Occupancy {
 	}
 	limit(d.MaxWaves/waves, "waves")
 	limit(d.sharedGroups(r), "shared memory")
-	switch d.Model {
-	case ModelCDNA:
+	switch d.Occupancy {
+	case OccupancyCDNA, OccupancyRDNA:
 		perSIMD := d.Registers / simds / lanes / roundUp(max(r.Registers, 1), d.RegisterGranule)
 		limit(simds*min(perSIMD, d.MaxWaves/simds)/waves, "registers")
-		limit(simds*scalarWaves(r.ScalarRegisters, d.MaxWaves/simds)/waves, "scalar registers")
-	case ModelNVIDIA:
+		if d.Occupancy == OccupancyCDNA {
+			limit(simds*scalarWaves(r.ScalarRegisters, d.MaxWaves/simds)/waves, "scalar registers")
+		}
+	case OccupancyNVIDIA:
 		perWave := roundUp(roundUp(max(r.Registers, 1), 8)*lanes, d.RegisterGranule)
 		// Each of the SIMDs (sub-partitions) has its own share of the registers.
 		limit(simds*(d.Registers/simds/perWave)/waves, "registers")
@@ -106,10 +84,10 @@ func scalarWaves(used, most int) int {
 	return min(7, most)
 }
 
-// resident is the number of workgroups of a tile that the whole device runs at
+// resident is the number of workgroups of a kernel that the whole device runs at
 // once, at least one a compute unit, so that estimates stay finite.
-func (d *Device) resident(id TileID) int {
-	return max(d.Occupancy(tiles[id].Threads, d.Resources(id)).Groups, 1) * max(d.ComputeUnits, 1)
+func (d *Device) resident(k *KernelFacts) int {
+	return max(d.Resident(k.Tile.Threads, k.Resources).Groups, 1) * max(d.ComputeUnits, 1)
 }
 
 func ceilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }

@@ -1,8 +1,13 @@
 package planner
 
-import "fmt"
+import (
+	"math"
 
-// Rule names how tile shapes are chosen.
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// Rule names how tile shapes are chosen; "" is RuleCost.
 type Rule string
 
 const (
@@ -12,7 +17,7 @@ const (
 	RuleZhang2025 Rule = "zhang2025"
 )
 
-// Compute names the arithmetic that a plan may use.
+// Compute names the arithmetic that a plan may use; "" is ComputeF32Emulated.
 type Compute string
 
 const (
@@ -27,7 +32,7 @@ const (
 	ComputeTF32 Compute = "tf32"
 )
 
-// TLPEquation selects the parallelism measure of RuleZhang2025.
+// TLPEquation selects the parallelism measure of RuleZhang2025; 0 is TLPEq4.
 type TLPEquation int
 
 const (
@@ -53,6 +58,47 @@ type Options struct {
 	Threshold float64     `json:"threshold,omitempty"`
 }
 
+// Check fails for options of which no plan can be made on any device. The zero value
+// passes.
+func (o Options) Check() error { return o.check(nil) }
+
+// check is Check for a device, which may have tiles of its own.
+func (o *Options) check(d *Device) error {
+	if _, err := ParseCompute(string(o.Compute)); err != nil {
+		return err
+	}
+	if _, err := ParseRule(string(o.Rule)); err != nil {
+		return err
+	}
+	if _, err := ParseSchedule(string(o.Schedule)); err != nil {
+		return err
+	}
+	if o.Tile != "" && d.named(o.Tile) == nil {
+		if _, err := tile.ByName(o.Tile); err != nil {
+			return err
+		}
+	}
+	if o.TLP != 0 && o.TLP != TLPEq3 && o.TLP != TLPEq4 {
+		return invalid.Errorf("unknown TLP equation %d (known: %d, %d)", o.TLP, TLPEq3, TLPEq4)
+	}
+	if o.Threshold < 0 || math.IsNaN(o.Threshold) {
+		return invalid.Errorf("threshold %g is not 0 or more", o.Threshold)
+	}
+	if o.Custom != nil {
+		return o.Custom.check(o)
+	}
+	return nil
+}
+
+// filled has names in place of what was left out, but for the schedule: the planner
+// chooses one for each launch then.
+func (o Options) filled() Options {
+	o.Compute, _ = ParseCompute(string(o.Compute))
+	o.Rule, _ = ParseRule(string(o.Rule))
+	o.Schedule, _ = ParseSchedule(string(o.Schedule))
+	return o
+}
+
 // ParseCompute and ParseRule read names as users write them; "auto" and "" give the
 // default.
 func ParseCompute(s string) (Compute, error) {
@@ -62,7 +108,7 @@ func ParseCompute(s string) (Compute, error) {
 	case ComputeF32Emulated, ComputeF32, ComputeTF32:
 		return c, nil
 	}
-	return "", fmt.Errorf("unknown compute mode %q (known: %s, %s, %s)", s, ComputeF32Emulated, ComputeF32, ComputeTF32)
+	return "", invalid.Errorf("unknown compute mode %q (known: %s, %s, %s)", s, ComputeF32Emulated, ComputeF32, ComputeTF32)
 }
 
 func ParseRule(s string) (Rule, error) {
@@ -72,5 +118,5 @@ func ParseRule(s string) (Rule, error) {
 	case RuleCost, RuleZhang2025:
 		return r, nil
 	}
-	return "", fmt.Errorf("unknown rule %q (known: %s, %s)", s, RuleCost, RuleZhang2025)
+	return "", invalid.Errorf("unknown rule %q (known: %s, %s)", s, RuleCost, RuleZhang2025)
 }

@@ -91,7 +91,7 @@ var layouts = []struct {
 
 // placed is a problem of which C alone matters.
 func placed(offset, m, n, ld int) Problem {
-	return Problem{M: m, N: n, Alpha: 1, B: Matrix{LD: n}, C: Matrix{offset, ld}}
+	return Problem{M: m, N: n, B: Matrix{LD: n}, C: Matrix{offset, ld}}
 }
 
 func BenchmarkCheck(b *testing.B) {

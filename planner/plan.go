@@ -1,93 +1,30 @@
 package planner
 
-// Kernel names the program that a launch runs. A backend compiles or loads one
-// program for each value, lazily.
-type Kernel struct {
-	Tile           TileID
-	TransA, TransB bool
-	// Cluster is the number of thread groups that share each worker's tiles, 2, 4
-	// or 8 of them; 0: one.
-	Cluster uint8
-	// TF32: one tf32 product; only with tiles of tensor cores.
-	TF32 bool
-	// Wide: operands whose memory runs along the rows or columns of the tile, A
-	// transposed and B not, allow 16-byte loads in every problem of the launch
-	// (base offset and leading dimension are multiples of 4 elements). The other
-	// operands run along K and are transposed on their way to workgroup memory.
-	Wide bool
-	// Loop: workers hold several segments. Otherwise worker w is segment w.
-	Loop bool
-	// Split: some segments store their partial tile to the workspace.
-	Split bool
-	// Fixup: sums the partial tiles of the workspace instead of multiplying.
-	// Only Tile is meaningful beside it.
-	Fixup bool
-}
+import (
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
 
-// Segment is one tile of one problem over the K range [K0, K1).
-type Segment struct {
-	Problem  int32
-	Row, Col int32 // tile coordinates: the tile starts at C[Row*TM, Col*TN]
-	K0, K1   int32
-	// Slot is the partial tile of the workspace that receives the sum, or NoSlot
-	// when the segment finishes its tile itself.
-	Slot int32
-	// Accumulate: an earlier launch of the plan stored the sum over [0, K0) in
-	// C already; this one adds to it with beta = 1.
-	Accumulate bool
-}
-
-// NoSlot marks a segment that stores to C.
-const NoSlot = -1
-
-// Fixup finishes a tile whose sum lies in Count consecutive partial tiles from
-// Slot on: C = alpha*sum + beta*C. Slots are added in order, so that results
-// are the same on every run.
-type Fixup struct {
-	Problem     int32
-	Row, Col    int32
-	Slot, Count int32
-}
-
-// Launch is a range of workers that share one kernel. Launches run in order;
-// each sees what the earlier ones wrote.
-type Launch struct {
-	Kernel
-	Schedule Schedule // that dealt its work
-	// Workers [First, First+Count) of the plan; for Fixup kernels the range
-	// counts entries of Plan.Fixups, one worker each.
-	First, Count int
-	// Base offsets of the buffers in elements, multiples of 64 (256 bytes).
-	// Offsets in the encoded items are relative to them and fit in 32 bits.
-	BaseA, BaseB, BaseC int
-	// Span is the number of elements behind each base that the launch touches.
-	SpanA, SpanB, SpanC int
-	// Items and Table are the word offsets of the launch's sections in the
-	// encoding; Table only with Loop.
-	Items, Table int
-	Cost         float64 // predicted microseconds
-}
-
-// Plan says who computes what: a batch cut into segments, dealt to workers.
-// It depends on shapes, device facts and options alone, and is read-only once
-// built. Plans are safe for concurrent reading.
+// Plan says who computes what: a batch cut into segments, dealt to workers. It is plain
+// data that depends on shapes, device facts and options alone. It is not changed but by
+// Planner.Replan; the zero value is the plan of no problems. Plans are safe for concurrent
+// reading.
 type Plan struct {
-	Batch    Batch // a copy
-	Device   Device
+	Batch    Batch   // a copy
+	Device   *Device // the planner's copy
 	Options  Options
-	Choice   []TileID // per problem
-	Segments []Segment
+	Tiles    []*tile.Shape // per problem
+	Segments []encoding.Segment
 	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order.
 	Workers  []int32
-	Fixups   []Fixup
-	Launches []Launch
+	Fixups   []encoding.Fixup
+	Launches []encoding.Launch
+	// Words is the length of the encoding.
+	Words int
 	// Workspace is the size of the partial tiles in elements.
 	Workspace int
 	// ExtentA, ExtentB, ExtentC: elements that the buffers need at least.
 	ExtentA, ExtentB, ExtentC int
 	Cost                      float64 // predicted microseconds for the batch
-	TLP                       float64 // Eq 4 of Zhang et al. 2025, in threads
-
-	words   int
-	scratch scratch
+	TLP, TLPGroups            float64 // Eq 4 and Eq 3 of Zhang et al. 2025, in threads
 }

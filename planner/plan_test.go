@@ -2,12 +2,18 @@ package planner
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // randomBatch returns n packed problems with sizes in [low, high].
@@ -17,7 +23,7 @@ func randomBatch(t testing.TB, rng *rand.Rand, n, low, high int) Batch {
 	for i := range problems {
 		p := GEMM(size(), size(), size())
 		p.TransA, p.TransB = rng.IntN(2) == 1, rng.IntN(2) == 1
-		p.Alpha, p.Beta = float32(rng.IntN(3)-1), float32(rng.IntN(3)-1)
+		p.Alpha, p.Beta = Scale(float32(rng.IntN(3)-1)), float32(rng.IntN(3)-1)
 		problems[i] = p
 	}
 	b, err := Pack(problems...)
@@ -25,10 +31,36 @@ func randomBatch(t testing.TB, rng *rand.Rand, n, low, high int) Batch {
 	return b
 }
 
+// known are the devices of package devices, which lies above this one and writes them here.
+var known = sync.OnceValue(func() (all []*Device) {
+	data, err := os.ReadFile("testdata/devices.json")
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return all
+})
+
+// device returns one of them, which the test may change.
 func device(t testing.TB, name string) *Device {
-	d, err := LookupDevice(name)
+	i := slices.IndexFunc(known(), func(d *Device) bool { return d.Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return clone(known()[i])
+}
+
+func clone(d *Device) *Device {
+	c := *d
+	c.Kernels = slices.Clone(d.Kernels)
+	return &c
+}
+
+// shape returns a row of the tile table.
+func shape(t testing.TB, name string) *tile.Shape {
+	s, err := tile.ByName(name)
 	require.NoError(t, err)
-	return d
+	return s
 }
 
 // checkPlan checks that every (tile, k) of every problem is computed exactly
@@ -49,7 +81,7 @@ func checkPlan(t *testing.T, p *Plan) {
 	finished := map[tileAt]int{}  // stores to C that end a tile
 	worker, fixup := 0, 0
 	for _, l := range p.Launches {
-		tile := l.Tile.Tile()
+		tile := l.Tile
 		require.Positive(t, l.Count, "empty launch")
 		if p.Device.MaxWorkers > 0 {
 			require.LessOrEqual(t, l.Count, p.Device.MaxWorkers)
@@ -79,7 +111,7 @@ func checkPlan(t *testing.T, p *Plan) {
 			for i := range segments {
 				s := &segments[i]
 				q := &p.Batch[s.Problem]
-				check(l.TransA == q.TransA && l.TransB == q.TransB && l.Tile == p.Choice[s.Problem], "wrong kernel")
+				check(l.TransA == q.TransA && l.TransB == q.TransB && l.Tile == p.Tiles[s.Problem], "wrong kernel")
 				check(!l.Wide || q.wideTile(), "wide launch of a narrow problem")
 				check(int(s.K0)%tile.TK == 0, "K range not on a step")
 				check(s.K1 > s.K0 || q.depth() == 0, "empty K range")
@@ -87,12 +119,12 @@ func checkPlan(t *testing.T, p *Plan) {
 				at := tileAt{s.Problem, s.Row, s.Col}
 				depth[at] += s.K1 - s.K0
 				ranges[at] = append(ranges[at], [2]int32{s.K0, s.K1})
-				r := tile.reach(q, s)
+				r := reach(tile, q, s)
 				for j, base := range [3]int{l.BaseA, l.BaseB, l.BaseC} {
 					check(r[j].first == r[j].end || r[j].first >= base && r[j].end <= base+[3]int{l.SpanA, l.SpanB, l.SpanC}[j], "outside the window")
 				}
 				switch {
-				case s.Slot != NoSlot:
+				case s.Slot != encoding.NoSlot:
 					check(l.Split, "slot without Split")
 					size := tile.TM * tile.TN
 					use := [2]int{int(s.Slot) * size, (int(s.Slot) + 1) * size}
@@ -117,8 +149,8 @@ func checkPlan(t *testing.T, p *Plan) {
 		if !q.Writes() {
 			continue
 		}
-		tile := p.Choice[i].Tile()
-		rows, cols := tile.grid(q)
+		tile := p.Tiles[i]
+		rows, cols := grid(tile, q)
 		for row := range rows {
 			for col := range cols {
 				at := tileAt{int32(i), int32(row), int32(col)}
@@ -150,7 +182,7 @@ func TestEveryTileOnce(t *testing.T) {
 		for _, dev := range []string{"h200-webgpu", "lavapipe", "webgpu-default", "mi210", "a100", "h200"} {
 			for _, o := range allOptions(device(t, dev)) {
 				t.Run(fmt.Sprintf("%s/%s/%s%s%s", name, dev, o.Rule, o.Schedule, o.Tile), func(t *testing.T) {
-					p, err := New(device(t, dev), b, o)
+					p, err := New(device(t, dev)).Plan(b, o)
 					require.NoError(t, err)
 					checkPlan(t, p)
 				})
@@ -161,11 +193,11 @@ func TestEveryTileOnce(t *testing.T) {
 
 func allOptions(d *Device) []Options {
 	var all []Options
-	for _, s := range append(Schedules(), ScheduleAuto) {
+	for _, s := range append(Schedules(), "") {
 		all = append(all, Options{Schedule: s}, Options{Schedule: s, Rule: RuleZhang2025})
-		for id, tile := range tiles {
-			if d.Fits(TileID(id), "") {
-				all = append(all, Options{Schedule: s, Tile: tile.Name})
+		for _, shape := range tile.Table() {
+			if d.Fits(shape, "") {
+				all = append(all, Options{Schedule: s, Tile: shape.Name})
 			}
 		}
 	}
@@ -197,7 +229,7 @@ func TestWindows(t *testing.T) {
 			t.Run(c.name+"/"+tile, func(t *testing.T) {
 				d := *device(t, "webgpu-default")
 				d.MaxBinding, d.MaxTrips = c.binding, c.trips
-				p, err := New(&d, c.batch, Options{Tile: tile})
+				p, err := New(&d).Plan(c.batch, Options{Tile: tile})
 				require.NoError(t, err)
 				checkPlan(t, p)
 				require.Greater(t, len(p.Launches), 1)
@@ -218,17 +250,17 @@ func TestLongWorkFirst(t *testing.T) {
 		t.Run(string(s), func(t *testing.T) {
 			d := *device(t, "h200-webgpu")
 			d.MaxGroups = 1
-			p, err := New(&d, b, Options{Schedule: s, Tile: "large"})
+			p, err := New(&d).Plan(b, Options{Schedule: s, Tile: "large"})
 			require.NoError(t, err)
-			tile, _ := TileByName("large")
+			tile := shape(t, "large")
 			steps := func(w int) (n int) {
 				for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
-					n += max(ceilDiv(int(s.K1-s.K0), tile.Tile().TK), 1)
+					n += max(ceilDiv(int(s.K1-s.K0), tile.TK), 1)
 				}
 				return n
 			}
 			// Parts and shares are equal up to one step; batches end when full.
-			slack := map[Schedule]int{ScheduleSplitK: 1, ScheduleStreamK: 1, ScheduleBatched: 400 / tile.Tile().TK, ScheduleLPT: 400 / tile.Tile().TK}[s]
+			slack := map[Schedule]int{ScheduleSplitK: 1, ScheduleStreamK: 1, ScheduleBatched: 400 / tile.TK, ScheduleLPT: 400 / tile.TK}[s]
 			for _, l := range p.Launches {
 				for w := l.First + 1; w < l.First+l.Count && !l.Fixup; w++ {
 					require.LessOrEqual(t, steps(w), steps(w-1)+slack)
@@ -240,7 +272,7 @@ func TestLongWorkFirst(t *testing.T) {
 
 func TestManyWorkersAreCut(t *testing.T) {
 	d := device(t, "webgpu-default")
-	p, err := New(d, mustPack(t, GEMM(4160, 4160, 1)), Options{Tile: "small", Schedule: ScheduleDataParallel})
+	p, err := New(d).Plan(mustPack(t, GEMM(4160, 4160, 1)), Options{Tile: "small", Schedule: ScheduleDataParallel})
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Len(t, p.Launches, 2)
@@ -250,18 +282,18 @@ func TestManyWorkersAreCut(t *testing.T) {
 func BenchmarkBuild(b *testing.B) {
 	d := device(b, "h200-webgpu")
 	for _, n := range []int{8, 256, 1024} {
-		for _, s := range append(Schedules(), ScheduleAuto) {
+		for _, s := range append(Schedules(), "") {
 			name := string(s)
-			if s == ScheduleAuto {
+			if s == "" {
 				name = "auto"
 			}
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				batch := randomBatch(b, rand.New(rand.NewPCG(1, 1)), n, 16, 512)
-				p := new(Plan)
-				require.NoError(b, p.Build(d, batch, Options{Schedule: s}))
+				maker, p := New(d), new(Plan)
+				require.NoError(b, maker.Replan(p, batch, Options{Schedule: s}))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := p.Build(d, batch, Options{Schedule: s}); err != nil {
+					if err := maker.Replan(p, batch, Options{Schedule: s}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -274,7 +306,7 @@ func BenchmarkBuild(b *testing.B) {
 func BenchmarkEncode(b *testing.B) {
 	for _, n := range []int{8, 256, 1024} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p, err := New(device(b, "h200"), randomBatch(b, rand.New(rand.NewPCG(1, 1)), n, 16, 512), Options{})
+			p, err := New(device(b, "h200")).Plan(randomBatch(b, rand.New(rand.NewPCG(1, 1)), n, 16, 512), Options{})
 			require.NoError(b, err)
 			words := p.Encode(nil)
 			b.ReportAllocs()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"strconv"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
@@ -27,9 +28,27 @@ type Matrix struct {
 type Problem struct {
 	M, N, K        int
 	TransA, TransB bool
-	Alpha, Beta    float32
+	Alpha          Factor // zero value: 1, so that a Problem written without it computes A*B
+	Beta           float32
 	A, B, C        Matrix
 }
+
+// Factor is a number whose zero value is 1. Scale makes others.
+type Factor struct{ fromOne uint32 } // its bits, xor those of 1
+
+// one is the bits of 1.
+const one = 0x3f800000
+
+// Scale returns a factor of any value, 0, Inf and NaN too.
+func Scale(by float32) Factor { return Factor{math.Float32bits(by) ^ one} }
+
+// Value is the number.
+func (f Factor) Value() float32 { return math.Float32frombits(f.fromOne ^ one) }
+
+func (f Factor) String() string { return strconv.FormatFloat(float64(f.Value()), 'g', -1, 32) }
+
+// isZero: 0 of either sign.
+func (f Factor) isZero() bool { return f.Value() == 0 }
 
 // Batch is a list of problems that are computed together. The order of the
 // problems carries no meaning; their C regions must not overlap.
@@ -81,7 +100,7 @@ func Pack(problems ...Problem) (Batch, error) {
 
 // GEMM returns the problem C = A*B of the given sizes, for Pack.
 func GEMM(m, n, k int) Problem {
-	return Problem{M: m, N: n, K: k, Alpha: 1}
+	return Problem{M: m, N: n, K: k}
 }
 
 // ShapeA and ShapeB give rows and columns of the operands as stored.
@@ -101,7 +120,7 @@ func (p *Problem) ShapeB() (rows, cols int) {
 
 // depth is the K that is really multiplied: 0 when A and B are not read.
 func (p *Problem) depth() int {
-	if p.Alpha == 0 {
+	if p.Alpha.isZero() {
 		return 0
 	}
 	return p.K
@@ -150,6 +169,10 @@ func (m Matrix) end(rows, cols int) int {
 	return m.Offset + (rows-1)*m.LD + cols
 }
 
+// ErrInvalid: an argument that the caller can correct. ProblemError and all other such
+// errors wrap it.
+var ErrInvalid = invalid.Err
+
 // ProblemError says which argument of which problem is wrong.
 type ProblemError struct {
 	Index  int    // of the problem in its batch
@@ -161,8 +184,8 @@ func (e *ProblemError) Error() string {
 	return fmt.Sprintf("problem %d: %s %s", e.Index, e.Arg, e.Reason)
 }
 
-// Unwrap returns what errors of arguments wrap.
-func (e *ProblemError) Unwrap() error { return invalid.Err }
+// Unwrap returns ErrInvalid.
+func (e *ProblemError) Unwrap() error { return ErrInvalid }
 
 func problemError(i int, arg, format string, args ...any) error {
 	return &ProblemError{Index: i, Arg: arg, Reason: fmt.Sprintf(format, args...)}

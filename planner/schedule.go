@@ -5,6 +5,9 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // minPartSteps is the least number of K steps in a part of a split tile: below
@@ -17,29 +20,29 @@ const maxGroups = 32
 
 // steps is the number of K steps of a problem's tiles, at least 1: a tile that
 // only scales C needs its worker too.
-func (t *Tile) steps(q *Problem) int { return max(ceilShift(q.depth(), shift(t.TK)), 1) }
+func steps(t *tile.Shape, q *Problem) int { return max(ceilShift(q.depth(), shift(t.TK)), 1) }
 
 // grid is the number of tile rows and columns of a problem.
-func (t *Tile) grid(q *Problem) (rows, cols int) {
+func grid(t *tile.Shape, q *Problem) (rows, cols int) {
 	return ceilShift(q.M, shift(t.TM)), ceilShift(q.N, shift(t.TN))
 }
 
 // count is the number of a problem's tiles and of K steps of each.
-func (t *Tile) count(q *Problem) (tiles, steps int) {
-	rows, cols := t.grid(q)
-	return rows * cols, t.steps(q)
+func count(t *tile.Shape, q *Problem) (n, depth int) {
+	rows, cols := grid(t, q)
+	return rows * cols, steps(t, q)
 }
 
 // Fraction is what the tile at a place of a problem takes, relative to a whole tile:
-// see HalfRows.
-func (t *Tile) Fraction(q *Problem, row, col int32) float64 {
+// see tile.Shape.HalfRows.
+func Fraction(t *tile.Shape, q *Problem, row, col int32) float64 {
 	return fraction(q.M-int(row)*t.TM, t.TM, t.HalfRows) * fraction(q.N-int(col)*t.TN, t.TN, t.HalfCols)
 }
 
-// whole is the sum of Fraction over a problem's tiles, of which only the last row and
+// wholeTiles is the sum of Fraction over a problem's tiles, of which only the last row and
 // column may not be whole.
-func (t *Tile) whole(q *Problem) float64 {
-	rows, cols := t.grid(q)
+func wholeTiles(t *tile.Shape, q *Problem) float64 {
+	rows, cols := grid(t, q)
 	return (float64(rows-1) + fraction(q.M-(rows-1)*t.TM, t.TM, t.HalfRows)) * (float64(cols-1) + fraction(q.N-(cols-1)*t.TN, t.TN, t.HalfCols))
 }
 
@@ -61,16 +64,16 @@ func ceilShift(n int, by uint8) int { return (n + 1<<(by&31) - 1) >> (by & 31) }
 
 // forTiles calls f for every tile of the group in the order of its problems,
 // which is longest K first unless a schedule sorts them.
-func (p *Plan) forTiles(g *group, f func(s Segment, steps int)) {
+func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) {
 	for _, o := range g.problems {
 		q := &p.Batch[o.problem]
-		rows, cols := g.tile.grid(q)
-		steps := g.tile.steps(q)
-		s := Segment{Problem: o.problem, K1: int32(q.depth()), Slot: NoSlot}
+		rows, cols := grid(g.Tile, q)
+		depth := steps(g.Tile, q)
+		s := encoding.Segment{Problem: o.problem, K1: int32(q.depth()), Slot: encoding.NoSlot}
 		for row := range rows {
 			for col := range cols {
 				s.Row, s.Col = int32(row), int32(col)
-				f(s, steps)
+				f(s, depth)
 			}
 		}
 	}
@@ -78,13 +81,13 @@ func (p *Plan) forTiles(g *group, f func(s Segment, steps int)) {
 
 // dealDataParallel gives every worker one tile. It is forTiles written out,
 // because most tiles of most batches are dealt here.
-func dealDataParallel(p *Plan, g *group) {
+func dealDataParallel(p *builder, g *group) {
 	at, n := len(p.Segments), g.load.tiles
 	p.Segments = slices.Grow(p.Segments, n)[:at+n]
 	for _, o := range g.problems {
 		q := &p.Batch[o.problem]
-		rows, cols := g.tile.grid(q)
-		s := Segment{Problem: o.problem, K1: int32(q.depth()), Slot: NoSlot}
+		rows, cols := grid(g.Tile, q)
+		s := encoding.Segment{Problem: o.problem, K1: int32(q.depth()), Slot: encoding.NoSlot}
 		for row := range rows {
 			s.Row = int32(row)
 			line := p.Segments[at : at+cols]
@@ -105,10 +108,10 @@ func dealDataParallel(p *Plan, g *group) {
 // dealBatched gives a worker consecutive tiles until it has its share of K
 // steps: fewer, fuller workers for many tiny tiles (the batching of Li et al.
 // 2019).
-func dealBatched(p *Plan, g *group) {
-	share := p.scratch.model.batchSteps(g.Tile, g.load)
+func dealBatched(p *builder, g *group) {
+	share := p.model.batchSteps(g.id, g.load)
 	var held int64
-	p.forTiles(g, func(s Segment, steps int) {
+	p.forTiles(g, func(s encoding.Segment, steps int) {
 		if held > 0 && held+int64(steps) > share {
 			p.endWorker()
 			held = 0
@@ -121,11 +124,11 @@ func dealBatched(p *Plan, g *group) {
 
 // batchSteps is the share of a worker under dealBatched: as many steps as the
 // longest tile has, or as leave two workers for every place on the device.
-func (m *model) batchSteps(id TileID, l load) int64 {
-	d := &m.device
+func (m *model) batchSteps(id tileID, l load) int64 {
+	d := m.device
 	share := max(int64(l.longest), ceilDiv(int64(l.steps), int64(2*m.tiles[id].resident)))
 	if d.MaxTrips > 0 {
-		share = min(share, int64(d.tripSteps(&tiles[id])))
+		share = min(share, int64(d.tripSteps(m.tiles[id].shape)))
 	}
 	return share
 }
@@ -134,17 +137,17 @@ func (m *model) batchSteps(id TileID, l load) int64 {
 // at once. Every tile goes to the worker that has least to do (Graham's rule). Of many
 // tiles that goes for the last rounds: finding the worker takes longer than all else
 // in planning, and what dealing forth and back before leaves uneven, they make even.
-func dealLPT(p *Plan, g *group) {
-	workers := p.scratch.model.lptWorkers(g.Tile, g.load)
-	t := &p.scratch.model.tiles[g.Tile]
-	tiles, owners, heap := p.scratch.tiles[:0], p.scratch.owners[:0], p.scratch.heap[:0]
+func dealLPT(p *builder, g *group) {
+	workers := p.model.lptWorkers(g.id, g.load)
+	t := &p.model.tiles[g.id]
+	tiles, owners, heap := p.tiles[:0], p.owners[:0], p.heap[:0]
 	for w := range workers {
 		heap = append(heap, workerLoad{worker: int32(w)})
 	}
 	forthAndBack := max(g.load.tiles/workers-lptRounds, 0) * workers
-	p.forTiles(g, func(s Segment, steps int) {
+	p.forTiles(g, func(s encoding.Segment, steps int) {
 		round, w := len(tiles)/workers, len(tiles)%workers
-		micros := t.work(g.tile.Fraction(&p.Batch[s.Problem], s.Row, s.Col), steps)
+		micros := t.work(Fraction(g.Tile, &p.Batch[s.Problem], s.Row, s.Col), steps)
 		if len(tiles) < forthAndBack {
 			if round%2 == 1 {
 				w = workers - 1 - w
@@ -161,7 +164,7 @@ func dealLPT(p *Plan, g *group) {
 		tiles = append(tiles, s)
 		owners = append(owners, int32(w))
 	})
-	p.scratch.tiles, p.scratch.owners, p.scratch.heap = tiles, owners, heap
+	p.tiles, p.owners, p.heap = tiles, owners, heap
 	p.giveTiles(workers)
 }
 
@@ -169,8 +172,8 @@ func dealLPT(p *Plan, g *group) {
 const lptRounds = 8
 
 // giveTiles appends the tiles of dealLPT, sorted by worker, and closes the workers.
-func (p *Plan) giveTiles(workers int) {
-	tiles, owners := p.scratch.tiles, p.scratch.owners
+func (p *builder) giveTiles(workers int) {
+	tiles, owners := p.tiles, p.owners
 	first, at := len(p.Workers), len(p.Segments)
 	p.Workers = slices.Grow(p.Workers, workers)[:first+workers]
 	ends := p.Workers[first:]
@@ -228,11 +231,11 @@ func sink(heap []workerLoad, at int) {
 
 // lptWorkers is the number of workers of dealLPT, each of which has a tile at
 // least, and not more K steps than the device's loop limit.
-func (m *model) lptWorkers(id TileID, l load) int {
+func (m *model) lptWorkers(id tileID, l load) int {
 	workers := min(m.tiles[id].resident, l.tiles)
-	if d := &m.device; d.MaxTrips > 0 {
+	if d := m.device; d.MaxTrips > 0 {
 		// A worker has one tile a round, at most the longest.
-		rounds := max(d.tripSteps(&tiles[id])/max(l.longest, 1), 1)
+		rounds := max(d.tripSteps(m.tiles[id].shape)/max(l.longest, 1), 1)
 		workers = max(workers, ceilDiv(l.tiles, rounds))
 	}
 	return workers
@@ -245,9 +248,9 @@ const maxCluster = 4
 // clusterSize is the size of the clusters that computes a load soonest: none for
 // tiles without kernels for clusters. All clusters run at once, since those that
 // had to wait would make two rounds of what takes one.
-func (m *model) clusterSize(id TileID, l load) (size int) {
+func (m *model) clusterSize(id tileID, l load) (size int) {
 	size = 1
-	if !tiles[id].Clusters || !m.device.WGMMA {
+	if !m.tiles[id].clusters {
 		return size
 	}
 	best := math.Inf(1)
@@ -261,23 +264,23 @@ func (m *model) clusterSize(id TileID, l load) (size int) {
 
 // dealSplitK cuts the K ranges of long tiles into equal parts, so that the parts
 // of all tiles fill the device once; longest parts first.
-func dealSplitK(p *Plan, g *group) {
-	part := p.scratch.model.splitSteps(g.Tile, g.load)
+func dealSplitK(p *builder, g *group) {
+	part := p.model.splitSteps(g.id, g.load)
 	length := func(o ordered) int { // of the longest part of the problem's tiles
-		steps := g.tile.steps(&p.Batch[o.problem])
+		steps := steps(g.Tile, &p.Batch[o.problem])
 		return ceilDiv(steps, ceilDiv(steps, part))
 	}
 	slices.SortFunc(g.problems, func(x, y ordered) int {
 		return cmp.Or(cmp.Compare(length(y), length(x)), cmp.Compare(x.problem, y.problem))
 	})
 	slots := p.slots(g)
-	p.forTiles(g, func(s Segment, steps int) {
+	p.forTiles(g, func(s encoding.Segment, steps int) {
 		parts, depth := ceilDiv(steps, part), int(s.K1)
 		if parts > 1 {
-			p.Fixups = append(p.Fixups, Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(parts)})
+			p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(parts)})
 		}
 		for i := range parts {
-			s.K0, s.K1 = int32(share(steps, i, parts)*g.tile.TK), int32(min(share(steps, i+1, parts)*g.tile.TK, depth))
+			s.K0, s.K1 = int32(share(steps, i, parts)*g.Tile.TK), int32(min(share(steps, i+1, parts)*g.Tile.TK, depth))
 			if parts > 1 {
 				s.Slot = slots.take()
 			}
@@ -294,7 +297,7 @@ func share(steps, i, parts int) int { return int(int64(steps) * int64(i) / int64
 // splitSteps is the number of K steps in a part of dealSplitK: all steps shared
 // by the places on the device, but never so few that parts cost more than they
 // save. Parts get longer while their partial tiles would not fit in a binding.
-func (m *model) splitSteps(id TileID, l load) int {
+func (m *model) splitSteps(id tileID, l load) int {
 	// Nothing is longer than the longest, of which a double fits in an int.
 	part := int(min(max(int64(l.steps)/int64(m.tiles[id].resident), minPartSteps), int64(max(l.longest, minPartSteps))))
 	for limit := int64(m.slotLimit(id)); part < l.longest && int64(l.steps)/int64(part)+int64(l.tiles) > limit; {
@@ -305,26 +308,26 @@ func (m *model) splitSteps(id TileID, l load) int {
 
 // slotLimit is the number of partial tiles that a group may have, so that those of all
 // groups fit in a binding.
-func (m *model) slotLimit(id TileID) int {
-	return m.device.spanLimit() / maxGroups / (tiles[id].TM * tiles[id].TN)
+func (m *model) slotLimit(id tileID) int {
+	return m.device.spanLimit() / maxGroups / (m.tiles[id].shape.TM * m.tiles[id].shape.TN)
 }
 
 // dealStreamK gives every worker the same number of K steps, whatever tiles they
 // belong to (Osama et al. 2023). A worker may end one tile, process several
 // whole ones and begin another.
-func dealStreamK(p *Plan, g *group) {
+func dealStreamK(p *builder, g *group) {
 	total := int64(g.load.steps) // may need 64 bits, as products of shares do
-	workers := p.scratch.model.streamWorkers(g.Tile, g.load)
+	workers := p.model.streamWorkers(g.id, g.load)
 	slots := p.slots(g)
 	done, worker := int64(0), int64(0)
 	shareEnd := total / workers
-	p.forTiles(g, func(s Segment, steps int) {
+	p.forTiles(g, func(s encoding.Segment, steps int) {
 		whole := shareEnd-done >= int64(steps)
 		depth := int(s.K1)
 		first := slots.next
 		for k := 0; k < steps; {
 			take := int(min(int64(steps-k), shareEnd-done))
-			s.K0, s.K1 = int32(k*g.tile.TK), int32(min((k+take)*g.tile.TK, depth))
+			s.K0, s.K1 = int32(k*g.Tile.TK), int32(min((k+take)*g.Tile.TK, depth))
 			if !whole {
 				s.Slot = slots.take()
 			}
@@ -338,7 +341,7 @@ func dealStreamK(p *Plan, g *group) {
 			}
 		}
 		if !whole {
-			p.Fixups = append(p.Fixups, Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: first, Count: slots.next - first})
+			p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: first, Count: slots.next - first})
 		}
 	})
 	p.Workspace = max(p.Workspace, slots.end())
@@ -347,11 +350,11 @@ func dealStreamK(p *Plan, g *group) {
 // streamWorkers is the number of workers that share the steps of a group: one
 // for every place on the device, unless their shares get too short, or too long
 // for the device's loop limit, or their partial tiles, two each, too many.
-func (m *model) streamWorkers(id TileID, l load) int64 {
-	d, total := &m.device, int64(l.steps)
+func (m *model) streamWorkers(id tileID, l load) int64 {
+	d, total := m.device, int64(l.steps)
 	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartSteps)), 1)
 	if d.MaxTrips > 0 {
-		workers = max(workers, ceilDiv(total, int64(d.tripSteps(&tiles[id]))))
+		workers = max(workers, ceilDiv(total, int64(d.tripSteps(m.tiles[id].shape))))
 	}
 	return workers
 }
@@ -360,7 +363,7 @@ func (m *model) streamWorkers(id TileID, l load) int64 {
 // limits loop iterations. In the worst case every step is a segment of its own,
 // with its turn of the segment loop, of the K loop, and TK turns of the loop
 // over the last, partial step.
-func (d *Device) tripSteps(t *Tile) int {
+func (d *Device) tripSteps(t *tile.Shape) int {
 	if d.MaxTrips == 0 {
 		return MaxDim
 	}
@@ -374,8 +377,8 @@ type slotCounter struct {
 }
 
 // slots continues behind the workspace in use.
-func (p *Plan) slots(g *group) slotCounter {
-	size := g.tile.TM * g.tile.TN
+func (p *builder) slots(g *group) slotCounter {
+	size := g.Tile.TM * g.Tile.TN
 	return slotCounter{next: int32(ceilDiv(p.Workspace, size)), size: size}
 }
 

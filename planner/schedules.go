@@ -1,16 +1,18 @@
 package planner
 
 import (
-	"fmt"
 	"math"
 	"strings"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// Schedule names a rule that deals segments to workers.
+// Schedule names a rule that deals segments to workers; "" is the one with the least
+// predicted cost, for each launch.
 type Schedule string
 
 const (
-	ScheduleAuto         Schedule = ""              // least predicted cost
 	ScheduleDataParallel Schedule = "data-parallel" // one tile a worker
 	ScheduleBatched      Schedule = "batched"       // several small tiles a worker
 	ScheduleSplitK       Schedule = "split-k"       // a tile's K range cut into equal parts
@@ -26,16 +28,16 @@ type schedule struct {
 	name Schedule
 	// suits reports whether cheapest tries it; asked for by name, a schedule deals any
 	// load.
-	suits func(m *model, id TileID, l load) bool
+	suits func(m *model, id tileID, l load) bool
 	// cost predicts the microseconds of the launch that computes the tiles of l, and of
 	// the launch that sums partial tiles, if there is one. There is a tile at least.
-	cost func(m *model, id TileID, l load) (gemm, fixup float64)
+	cost func(m *model, id tileID, l load) (gemm, fixup float64)
 	// deal appends to p.Segments, closes workers with endWorker, and records tiles that
 	// end up in several segments in p.Fixups.
-	deal func(p *Plan, g *group)
+	deal func(p *builder, g *group)
 	// cluster is the number of thread groups that share each worker's tiles, which is a
 	// variant of the kernel and leaves the deal as it is; nil: one, always.
-	cluster func(m *model, id TileID, l load) int
+	cluster func(m *model, id tileID, l load) int
 }
 
 // schedules are in the order in which cheapest tries them: of equal cost the first
@@ -51,17 +53,17 @@ var schedules = [...]schedule{
 
 // Workers of a warpgroup kernel take long to start and had better stay; others are
 // better served by the hardware, which starts the next workgroup wherever one ends.
-func staying(_ *model, id TileID, _ load) bool { return tiles[id].Unit == UnitWGMMA }
-func leaving(_ *model, id TileID, _ load) bool { return tiles[id].Unit != UnitWGMMA }
+func staying(m *model, id tileID, _ load) bool { return m.tiles[id].shape.Unit == tile.WGMMA }
+func leaving(m *model, id tileID, _ load) bool { return m.tiles[id].shape.Unit != tile.WGMMA }
 
 // cutting leaves out that there is nothing to cut, where that is data-parallel.
-func cutting(m *model, id TileID, l load) bool {
-	return tiles[id].Unit != UnitWGMMA || m.splitSteps(id, l) < l.longest
+func cutting(m *model, id tileID, l load) bool {
+	return m.tiles[id].shape.Unit != tile.WGMMA || m.splitSteps(id, l) < l.longest
 }
 
-func always(*model, TileID, load) bool { return true }
+func always(*model, tileID, load) bool { return true }
 
-func clustering(_ *model, id TileID, _ load) bool { return tiles[id].Clusters }
+func clustering(m *model, id tileID, _ load) bool { return m.tiles[id].clusters }
 
 // Schedules lists the schedules that can be forced, in the order in which the planner
 // tries them.
@@ -83,10 +85,10 @@ func (s Schedule) find() *schedule {
 	return nil
 }
 
-// ParseSchedule reads a name as users write it; "auto" and "" give ScheduleAuto.
+// ParseSchedule reads a name as users write it; "auto" and "" give the default.
 func ParseSchedule(s string) (Schedule, error) {
 	if s == "" || s == "auto" {
-		return ScheduleAuto, nil
+		return "", nil
 	}
 	if row := Schedule(s).find(); row != nil {
 		return row.name, nil
@@ -95,12 +97,12 @@ func ParseSchedule(s string) (Schedule, error) {
 	for i := range schedules {
 		known[i] = string(schedules[i].name)
 	}
-	return "", fmt.Errorf("unknown schedule %q (known: %s)", s, strings.Join(known, ", "))
+	return "", invalid.Errorf("unknown schedule %q (known: %s)", s, strings.Join(known, ", "))
 }
 
 // cheapest returns the schedule with the least predicted cost, of those that suit the
 // load.
-func (m *model) cheapest(id TileID, l load) (best *schedule, micros float64) {
+func (m *model) cheapest(id tileID, l load) (best *schedule, micros float64) {
 	if l.tiles == 0 {
 		return nil, 0
 	}
@@ -118,7 +120,7 @@ func (m *model) cheapest(id TileID, l load) (best *schedule, micros float64) {
 }
 
 // predict is the cost of a load under a schedule, or, without one, the cheapest.
-func (m *model) predict(id TileID, s *schedule, l load) float64 {
+func (m *model) predict(id tileID, s *schedule, l load) float64 {
 	if s == nil || l.tiles == 0 {
 		_, micros := m.cheapest(id, l)
 		return micros
@@ -127,16 +129,16 @@ func (m *model) predict(id TileID, s *schedule, l load) float64 {
 	return gemm + fixup
 }
 
-func (m *model) dataParallelCost(id TileID, l load) (gemm, fixup float64) {
+func (m *model) dataParallelCost(id tileID, l load) (gemm, fixup float64) {
 	return m.launch(id, float64(l.longest), l.whole, l.work), 0
 }
 
-func (m *model) batchedCost(id TileID, l load) (gemm, fixup float64) {
+func (m *model) batchedCost(id tileID, l load) (gemm, fixup float64) {
 	longest := max(int64(l.longest), m.batchSteps(id, l))
 	return m.launch(id, float64(longest), l.whole, l.work), 0
 }
 
-func (m *model) splitKCost(id TileID, l load) (gemm, fixup float64) {
+func (m *model) splitKCost(id tileID, l load) (gemm, fixup float64) {
 	part := m.splitSteps(id, l)
 	if part >= l.longest {
 		return m.dataParallelCost(id, l)
@@ -145,15 +147,15 @@ func (m *model) splitKCost(id TileID, l load) (gemm, fixup float64) {
 	return m.launch(id, float64(part), l.whole+slots, l.work), m.fixup(id, slots)
 }
 
-func (m *model) streamKCost(id TileID, l load) (gemm, fixup float64) {
+func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
 	shares := float64(m.streamWorkers(id, l))
 	return m.launch(id, math.Ceil(l.steps/shares), l.whole+shares, l.work), m.fixup(id, 2*shares)
 }
 
 // lptCost is that of workers that stay and have even shares: the longest tile alone,
 // or each unit's share of the work.
-func (m *model) lptCost(id TileID, l load) (gemm, fixup float64) {
-	t, d := &m.tiles[id], &m.device
+func (m *model) lptCost(id tileID, l load) (gemm, fixup float64) {
+	t, d := &m.tiles[id], m.device
 	tile := float64(l.longest)*t.alone + t.worker
 	work := (l.work*t.busy + l.whole*t.worker) / float64(max(d.ComputeUnits, 1))
 	return d.LaunchMicros + t.fixed + math.Max(tile, work) + lptOverlap*math.Min(tile, work), 0
@@ -162,7 +164,7 @@ func (m *model) lptCost(id TileID, l load) (gemm, fixup float64) {
 // lptOverlap is the share of the shorter term that adds to the longer one in lptCost.
 const lptOverlap = 0.25
 
-func (m *model) clusterCost(id TileID, l load) (gemm, fixup float64) {
+func (m *model) clusterCost(id tileID, l load) (gemm, fixup float64) {
 	if size := m.clusterSize(id, l); size > 1 {
 		return m.clusters(id, l, size), 0
 	}

@@ -9,11 +9,13 @@ import (
 // Costs predicts the microseconds that each problem adds to a large batch on the
 // device: its share of a device that is full, without launch and latency, in
 // its best tile shape. It stores them in dst, which it grows if needed. The
-// batch must have passed Check. On a device that does not pass it they are infinite.
-func Costs(d *Device, b Batch, dst []float64) []float64 {
-	var m model
-	err := m.set(d, ComputeF32Emulated)
-	units := float64(d.ComputeUnits)
+// batch must have passed Check. For a device that does not pass it they are infinite.
+func (p *Planner) Costs(b Batch, dst []float64) []float64 {
+	builder := p.take()
+	defer p.give(builder)
+	m := &builder.model
+	err := m.set(p.device, ComputeF32Emulated)
+	units := float64(p.device.ComputeUnits)
 	dst = slices.Grow(dst[:0], len(b))[:len(b)]
 	for i := range b {
 		dst[i] = 0
@@ -31,7 +33,7 @@ func (m *model) work(q *Problem) float64 {
 	best := math.Inf(1)
 	for id := range m.tiles {
 		if t := &m.tiles[id]; t.fits {
-			best = min(best, t.work(tiles[id].whole(q), tiles[id].steps(q)))
+			best = min(best, t.work(wholeTiles(t.shape, q), steps(t.shape, q)))
 		}
 	}
 	return best

@@ -9,12 +9,11 @@ import (
 )
 
 func TestCosts(t *testing.T) {
-	d, err := LookupDevice("mi210")
-	require.NoError(t, err)
+	d := device(t, "mi210")
 	b, err := Pack(GEMM(512, 512, 512), GEMM(512, 512, 1024), GEMM(16, 16, 16), GEMM(0, 5, 5), GEMM(64, 64, 0),
 		Problem{M: 64, N: 64, Beta: 1})
 	require.NoError(t, err)
-	costs := Costs(d, b, []float64{7})
+	costs := New(d).Costs(b, []float64{7})
 	require.Len(t, costs, len(b))
 	require.Greater(t, costs[1], 1.5*costs[0], "cost grows with K")
 	require.Greater(t, costs[0], 1000*costs[2])
@@ -30,8 +29,7 @@ func TestCosts(t *testing.T) {
 
 // The sum over a large batch agrees with the prediction for the whole plan.
 func TestCostsAddUp(t *testing.T) {
-	d, err := LookupDevice("h200")
-	require.NoError(t, err)
+	d := device(t, "h200")
 	rng := rand.New(rand.NewPCG(1, 0))
 	var problems []Problem
 	for range 2048 {
@@ -39,10 +37,10 @@ func TestCostsAddUp(t *testing.T) {
 	}
 	b, err := Pack(problems...)
 	require.NoError(t, err)
-	plan, err := New(d, b, Options{})
+	plan, err := New(d).Plan(b, Options{})
 	require.NoError(t, err)
 	var sum float64
-	for _, c := range Costs(d, b, nil) {
+	for _, c := range New(d).Costs(b, nil) {
 		sum += c
 	}
 	require.InEpsilon(t, plan.Cost, sum, 0.2)

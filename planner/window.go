@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // A batch whose buffers are larger than a binding, or whose K is longer than a
@@ -28,7 +31,7 @@ func (d *Device) spanLimit() int {
 const baseAlign = 64
 
 // maxDepth is the largest K of one segment under the device's loop limit.
-func (d *Device) maxDepth(t *Tile) int {
+func (d *Device) maxDepth(t *tile.Shape) int {
 	if d.MaxTrips == 0 {
 		return MaxDim
 	}
@@ -36,7 +39,7 @@ func (d *Device) maxDepth(t *Tile) int {
 	return max(d.MaxTrips-t.TK-2, 1) * t.TK
 }
 
-func (p *Plan) needsWindows() bool {
+func (p *builder) needsWindows() bool {
 	limit := p.Device.spanLimit()
 	if p.ExtentA > limit || p.ExtentB > limit || p.ExtentC > limit {
 		return true
@@ -45,7 +48,7 @@ func (p *Plan) needsWindows() bool {
 		return false
 	}
 	for i := range p.Batch {
-		if p.Batch[i].K > p.Device.maxDepth(&tiles[p.Choice[i]]) {
+		if p.Batch[i].K > p.Device.maxDepth(p.model.tiles[p.choice[i]].shape) {
 			return true
 		}
 	}
@@ -83,7 +86,7 @@ func (w windows) within(limit int) bool {
 }
 
 // reach is what one segment touches.
-func (t *Tile) reach(q *Problem, s *Segment) windows {
+func reach(t *tile.Shape, q *Problem, s *encoding.Segment) windows {
 	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
 	rows, cols, depth := min(t.TM, q.M-row), min(t.TN, q.N-col), int(s.K1-s.K0)
 	var w windows
@@ -99,7 +102,7 @@ func (t *Tile) reach(q *Problem, s *Segment) windows {
 
 // panelDepth is the longest K range of which every tile of the problem fits in a
 // window: all of K, or else a multiple of TK, which may be 0.
-func (p *Plan) panelDepth(t *Tile, q *Problem) int {
+func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 	whole := q.depth()
 	if whole == 0 { // A and B are not read
 		return 1
@@ -123,27 +126,27 @@ func (p *Plan) panelDepth(t *Tile, q *Problem) int {
 
 // shrinkToBindings gives problems whose rows are so long that one tile of the
 // chosen shape reaches past a binding the shape with the fewest rows.
-func (p *Plan) shrinkToBindings() {
+func (p *builder) shrinkToBindings() {
 	if !p.needsWindows() {
 		return
 	}
 	flat := 0
-	for id := range tiles {
-		if tiles[id].TM < tiles[flat].TM && p.scratch.model.tiles[id].fits {
+	for id := range p.model.tiles {
+		if t := &p.model.tiles[id]; t.shape.TM < p.model.tiles[flat].shape.TM && t.fits {
 			flat = id
 		}
 	}
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if t := p.Choice[i].Tile(); q.Writes() && (p.panelDepth(&t, q) <= 0 || (min(t.TM, q.M)-1)*q.C.LD+t.TN > p.Device.spanLimit()-baseAlign) {
-			p.Choice[i] = TileID(flat)
+		if t := p.model.tiles[p.choice[i]].shape; q.Writes() && (p.panelDepth(t, q) <= 0 || (min(t.TM, q.M)-1)*q.C.LD+t.TN > p.Device.spanLimit()-baseAlign) {
+			p.choice[i] = tileID(flat)
 		}
 	}
 }
 
 // dealWindows deals a group as one tile or K panel a worker, in launches that
 // fit in a binding.
-func (p *Plan) dealWindows(g *group) error {
+func (p *builder) dealWindows(g *group) error {
 	// Windows follow memory, so problems go in the order of the batch; each
 	// launch is sorted by K afterwards.
 	slices.SortFunc(g.problems, func(x, y ordered) int { return cmp.Compare(x.problem, y.problem) })
@@ -158,11 +161,11 @@ func (p *Plan) dealWindows(g *group) error {
 	}
 	for _, o := range g.problems {
 		q := &p.Batch[o.problem]
-		panel := p.panelDepth(g.tile, q)
+		panel := p.panelDepth(g.Tile, q)
 		if panel <= 0 {
-			return problemError(int(o.problem), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.tile.Name, limit, p.Device.Name)
+			return problemError(int(o.problem), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, limit, p.Device.Name)
 		}
-		rows, cols := g.tile.grid(q)
+		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {
 			return err
 		}
@@ -171,16 +174,16 @@ func (p *Plan) dealWindows(g *group) error {
 				flush() // the panel before this one must be in C
 			}
 			for tile := range rows * cols {
-				s := Segment{Problem: o.problem, Row: int32(tile / cols), Col: int32(tile % cols),
-					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: NoSlot, Accumulate: k0 > 0}
-				reach := g.tile.reach(q, &s)
-				if !reach.within(limit) {
-					return problemError(int(o.problem), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.tile.Name, limit, p.Device.Name)
+				s := encoding.Segment{Problem: o.problem, Row: int32(tile / cols), Col: int32(tile % cols),
+					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot, Accumulate: k0 > 0}
+				touched := reach(g.Tile, q, &s)
+				if !touched.within(limit) {
+					return problemError(int(o.problem), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, limit, p.Device.Name)
 				}
-				if !open.with(reach).within(limit) {
+				if !open.with(touched).within(limit) {
 					flush()
 				}
-				open = open.with(reach)
+				open = open.with(touched)
 				p.Segments = append(p.Segments, s)
 				p.endWorker()
 			}
@@ -191,17 +194,17 @@ func (p *Plan) dealWindows(g *group) error {
 }
 
 // launchWindow closes a launch of single-segment workers over its windows.
-func (p *Plan) launchWindow(g *group, first int, w windows) {
+func (p *builder) launchWindow(g *group, first int, w windows) {
 	segments := p.Segments[p.Workers[first]:]
-	slices.SortStableFunc(segments, func(x, y Segment) int { return cmp.Compare(y.K1-y.K0, x.K1-x.K0) })
+	slices.SortStableFunc(segments, func(x, y encoding.Segment) int { return cmp.Compare(y.K1-y.K0, x.K1-x.K0) })
 	part := *g
 	part.load = load{}
 	for i := range segments {
 		depth := int(segments[i].K1 - segments[i].K0)
-		part.load.addTiles(1, max(ceilDiv(depth, g.tile.TK), 1), 1)
+		part.load.addTiles(1, max(ceilDiv(depth, g.Tile.TK), 1), 1)
 	}
 	from := len(p.Launches)
-	cost, _ := p.scratch.model.dataParallelCost(g.Tile, part.load)
+	cost, _ := p.model.dataParallelCost(g.id, part.load)
 	p.launch(&part, ScheduleDataParallel, cost, first, false)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]

@@ -1,34 +1,33 @@
 package planner
 
-import "fmt"
+import (
+	"cmp"
+	"slices"
 
-// zhangTiles is the number of rows of Table 3; they come first in the table,
-// smallest first.
-const zhangTiles = 5
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
 
 // chooseZhang is Algorithm 1 of Zhang et al. 2025. Its loop condition is printed
 // inverted; the text is followed: while the parallelism is below the threshold,
 // every tile is demoted one class.
-func (p *Plan) chooseZhang() error {
-	eq := p.Options.TLP
-	if eq == 0 {
-		eq = TLPEq4
+func (p *builder) chooseZhang() error {
+	classes := p.zhangTiles()
+	if len(classes) == 0 {
+		return invalid.Errorf("rule %s: device %s has no tile of Table 3", RuleZhang2025, p.device.Name)
 	}
-	if eq != TLPEq3 && eq != TLPEq4 {
-		return fmt.Errorf("unknown TLP equation %d (known: %d, %d)", eq, TLPEq3, TLPEq4)
-	}
+	eq := cmp.Or(p.Options.TLP, TLPEq4)
 	threshold := p.Options.Threshold
 	if threshold == 0 {
-		threshold = p.Device.tlpThreshold()
+		threshold = p.device.tlpThreshold()
 	}
 	for i := range p.Batch {
-		p.Choice[i] = initialTile(&p.Batch[i])
+		p.choice[i] = p.initialTile(classes, &p.Batch[i])
 	}
 	for p.threadParallelism(eq) < threshold {
 		demoted := false
-		for i := range p.Choice {
-			if p.Choice[i] > 0 {
-				p.Choice[i]--
+		for i, id := range p.choice {
+			if class := slices.Index(classes, id); class > 0 {
+				p.choice[i] = classes[class-1]
 				demoted = true
 			}
 		}
@@ -37,6 +36,16 @@ func (p *Plan) chooseZhang() error {
 		}
 	}
 	return nil
+}
+
+// zhangTiles are the device's tiles of Table 3, smallest first, as in the tile table.
+func (p *builder) zhangTiles() (classes []tileID) {
+	for id := range p.model.tiles {
+		if t := &p.model.tiles[id]; t.shape.Zhang && t.fits {
+			classes = append(classes, tileID(id))
+		}
+	}
+	return classes
 }
 
 // tlpThreshold is the parallelism that the algorithm aims at, in threads. The
@@ -50,44 +59,44 @@ func (d *Device) tlpThreshold() float64 {
 // initialTile is Eq 10, which asks for tiles that divide the matrix, extended to
 // sizes that none divides: of the tiles that fit in C, those with the least
 // padding, and of these the largest.
-func initialTile(q *Problem) TileID {
-	best, bestArea := 0, -1
-	for id := zhangTiles - 1; id >= 0; id-- {
-		t := &tiles[id]
-		if id > 0 && (t.TM > q.M || t.TN > q.N) {
+func (p *builder) initialTile(classes []tileID, q *Problem) tileID {
+	best, bestArea := classes[0], -1
+	for class := len(classes) - 1; class >= 0; class-- {
+		t := p.model.tiles[classes[class]].shape
+		if class > 0 && (t.TM > q.M || t.TN > q.N) {
 			continue
 		}
-		rows, cols := t.grid(q)
+		rows, cols := grid(t, q)
 		if area := rows * t.TM * cols * t.TN; bestArea < 0 || area < bestArea {
-			best, bestArea = id, area
+			best, bestArea = classes[class], area
 		}
 	}
-	return TileID(best)
+	return best
 }
 
 // threadParallelism is the thread-level parallelism of the chosen tiles, in
 // threads. Eq 3 counts the threads of all workgroups. Eq 4 counts those of the
 // waves that are active at once: phi turns workgroups into waves, and Eq 5-9
 // bound the waves of a compute unit (Occupancy).
-func (p *Plan) threadParallelism(eq TLPEquation) float64 {
-	var groups [NumTiles]int
+func (p *builder) threadParallelism(eq TLPEquation) float64 {
+	var groups [mostKernels]int
 	for i := range p.Batch {
 		q := &p.Batch[i]
 		if q.M == 0 || q.N == 0 {
 			continue
 		}
-		rows, cols := tiles[p.Choice[i]].grid(q)
-		groups[p.Choice[i]] += rows * cols
+		rows, cols := grid(p.model.tiles[p.choice[i]].shape, q)
+		groups[p.choice[i]] += rows * cols
 	}
 	var threads, waves, units float64
 	for id, n := range groups {
 		if n == 0 {
 			continue
 		}
-		t := &tiles[id]
-		threads += float64(n) * float64(t.Threads)
-		waves += float64(n) * float64(ceilDiv(t.Threads, max(p.Device.WaveSize, 1)))
-		units += float64(n) / float64(p.scratch.model.tiles[id].resident) // devices that these groups fill
+		t := &p.model.tiles[id]
+		threads += float64(n) * float64(t.shape.Threads)
+		waves += float64(n) * float64(ceilDiv(t.shape.Threads, max(p.device.WaveSize, 1)))
+		units += float64(n) / float64(t.resident) // devices that these groups fill
 	}
 	if eq == TLPEq3 {
 		return threads
@@ -95,5 +104,5 @@ func (p *Plan) threadParallelism(eq TLPEquation) float64 {
 	if units > 1 { // more than fits at once
 		waves /= units
 	}
-	return waves * float64(p.Device.WaveSize)
+	return waves * float64(p.device.WaveSize)
 }

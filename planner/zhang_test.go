@@ -18,9 +18,11 @@ func TestInitialTile(t *testing.T) {
 		{60, 60, "medium"},       // 64x64 with every tile that fits: the largest of these
 		{5, 500, "small"},        // none fits
 	}
+	var p builder
+	require.NoError(t, p.model.set(device(t, "mi210"), ComputeF32))
 	for _, c := range cases {
 		q := GEMM(c.m, c.n, 64)
-		require.Equal(t, c.want, initialTile(&q).Tile().Name, "%dx%d", c.m, c.n)
+		require.Equal(t, c.want, p.model.tiles[p.initialTile(p.zhangTiles(), &q)].shape.Name, "%dx%d", c.m, c.n)
 	}
 }
 
@@ -29,9 +31,9 @@ func TestZhangDemotesWhileBelowThreshold(t *testing.T) {
 	few := mustPack(t, GEMM(256, 256, 64))
 	choice := func(b Batch, o Options) string {
 		o.Rule = RuleZhang2025
-		p, err := New(d, b, o)
+		p, err := New(d).Plan(b, o)
 		require.NoError(t, err)
-		return p.Choice[0].Tile().Name
+		return p.Tiles[0].Name
 	}
 	// 16 tiles of 256 threads: 4096 threads, then 32, 64, 128, 256 workgroups.
 	for _, c := range []struct {
@@ -51,6 +53,6 @@ func TestZhangDemotesWhileBelowThreshold(t *testing.T) {
 	require.Equal(t, "large", choice(many, Options{TLP: TLPEq3, Threshold: 1e6}))
 	require.NotEqual(t, "large", choice(many, Options{TLP: TLPEq4, Threshold: 1e6}))
 
-	_, err := New(d, few, Options{Rule: RuleZhang2025, TLP: 5})
+	_, err := New(d).Plan(few, Options{Rule: RuleZhang2025, TLP: 5})
 	require.EqualError(t, err, "unknown TLP equation 5 (known: 3, 4)")
 }

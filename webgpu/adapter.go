@@ -12,6 +12,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 // PCI vendor ids; Mesa's is the one Khronos gave it.
@@ -116,7 +118,7 @@ func (a *adapter) facts(maxBinding uint64) planner.Device {
 	case a.props.VendorId == vendorMesa:
 		known = "lavapipe" // and with it the limit of loop turns
 	}
-	facts, err := planner.LookupDevice(known)
+	facts, err := devices.Lookup(known)
 	if err != nil {
 		panic(err) // the names above are in the table
 	}
@@ -134,6 +136,7 @@ func (a *adapter) facts(maxBinding uint64) planner.Device {
 	d.MaxThreads = int(min(a.limits.MaxComputeInvocationsPerWorkgroup, a.limits.MaxComputeWorkgroupSizeX))
 	d.MaxWorkers = int(a.limits.MaxComputeWorkgroupsPerDimension)
 	d.MaxBinding = int(bindingLimit(a.limits, maxBinding))
+	wgsl.Describe(&d) // once more, for these limits
 	return d
 }
 

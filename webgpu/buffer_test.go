@@ -44,7 +44,7 @@ func TestBufferAccessAtAnyElement(t *testing.T) {
 // A partly written C keeps the written part for beta = 1.
 func TestBufferPartlyWrittenThenRun(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	k := newTask(t, planner.Problem{M: 50, N: 61, K: 7, Alpha: 1, Beta: 1})
+	k := newTask(t, planner.Problem{M: 50, N: 61, K: 7, Beta: 1})
 	clear(k.c[:1001])
 	_, p := prepare(t, d, k.batch, planner.Options{})
 	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))

@@ -20,7 +20,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -55,7 +55,7 @@ type device struct {
 	staging   []*staging
 	buffers   map[*buffer]struct{}
 	programs  map[*program]struct{}
-	pipelines map[planner.Kernel]*pipeline
+	pipelines map[encoding.Kernel]*pipeline
 }
 
 // waitLimit is far above what a submission should take: lavapipe on two cores
@@ -97,17 +97,13 @@ func openDevice(info driver.Info, maxBinding uint64) (*device, error) {
 		queue:     handle.GetQueue(),
 		buffers:   map[*buffer]struct{}{},
 		programs:  map[*program]struct{}{},
-		pipelines: map[planner.Kernel]*pipeline{},
+		pipelines: map[encoding.Kernel]*pipeline{},
 	}
 	if a.props.VendorId == vendorMesa {
 		d.inFlight = 1
 	}
 	d.binding = bindingLimit(d.limits, maxBinding)
-	d.shader = wgsl.Limits{
-		Threads:     info.Planner.MaxThreads,
-		SharedBytes: info.Planner.GroupShared,
-		Subgroup:    info.Planner.WaveSize,
-	}
+	d.shader = wgsl.LimitsOf(&info.Planner)
 	if a.timestamp && a.vulkan != nil {
 		d.period = a.vulkan.period
 	}

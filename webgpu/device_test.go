@@ -24,7 +24,7 @@ func TestDevices(t *testing.T) {
 		t.Logf("%+v", info)
 		require.Equal(t, i, info.Index)
 		require.NotEmpty(t, info.Name)
-		require.Equal(t, planner.ModelWebGPU, info.Planner.Model)
+		require.Equal(t, planner.OccupancyLimits, info.Planner.Occupancy)
 		for _, n := range []int{
 			info.Planner.ComputeUnits, info.Planner.WaveSize, info.Planner.MaxWaves, info.Planner.MaxGroups, info.Planner.Shared,
 			info.Planner.MaxThreads, info.Planner.GroupShared, info.Planner.MaxWorkers, info.Planner.MaxBinding,
@@ -117,7 +117,7 @@ func TestOpenRunClose(t *testing.T) {
 	cycle := func() {
 		d, err := openDevice(first.info, 0)
 		require.NoError(t, err)
-		plan, err := planner.New(&d.info.Planner, k.batch, planner.Options{})
+		plan, err := planner.New(&d.info.Planner).Plan(k.batch, planner.Options{})
 		require.NoError(t, err)
 		p, err := d.Prepare(t.Context(), plan)
 		require.NoError(t, err)

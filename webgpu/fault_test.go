@@ -20,11 +20,11 @@ func TestAllocationsFail(t *testing.T) {
 	want := reference(k.batch, k.a, k.b, k.c)
 	facts := d.info.Planner
 	facts.ComputeUnits = 1024 // so that tiles are split
-	plan, err := planner.New(&facts, k.batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
+	plan, err := planner.New(&facts).Plan(k.batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
 	require.NoError(t, err)
 	p, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)
-	require.Greater(t, plan.Workspace, plan.Words(), "the workspace is the larger buffer")
+	require.Greater(t, plan.Workspace, plan.Words, "the workspace is the larger buffer")
 	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
 	runs := []driver.Run{{Program: p, A: a, B: b, C: c}}
 	for _, x := range []struct {
@@ -34,7 +34,7 @@ func TestAllocationsFail(t *testing.T) {
 	}{
 		{"Alloc", 64, func() error { _, err := d.Alloc(17); return err }},
 		{"plan of Prepare", 64, func() error { _, err := d.Prepare(t.Context(), plan); return err }},
-		{"workspace of Prepare", 4 * uint64(plan.Words()), func() error { _, err := d.Prepare(t.Context(), plan); return err }},
+		{"workspace of Prepare", 4 * uint64(plan.Words), func() error { _, err := d.Prepare(t.Context(), plan); return err }},
 		{"staging of Read", 64, func() error { return c.Read(t.Context(), 0, make([]float32, 1)) }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestAllocationsFail(t *testing.T) {
 func TestKernelRefused(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	k := newTask(t, gemm(40, 50, 60))
-	plan, err := planner.New(&d.info.Planner, k.batch, planner.Options{Tile: "large"})
+	plan, err := planner.New(&d.info.Planner).Plan(k.batch, planner.Options{Tile: "large"})
 	require.NoError(t, err)
 	pipelines, shared := len(d.pipelines), d.shader.SharedBytes
 	d.shader.SharedBytes = 16

@@ -70,7 +70,7 @@ func reference(batch planner.Batch, a, b, c []float32) []float32 {
 					}
 					sum += float64(a[ia]) * float64(b[ib])
 				}
-				sum *= float64(p.Alpha)
+				sum *= float64(p.Alpha.Value())
 				ic := p.C.Offset + i*p.C.LD + j
 				if p.Beta != 0 {
 					sum += float64(p.Beta) * float64(c[ic])
@@ -98,7 +98,7 @@ func newTask(t testing.TB, problems ...planner.Problem) task {
 
 func prepare(t testing.TB, d *device, batch planner.Batch, o planner.Options) (*planner.Plan, *program) {
 	t.Helper()
-	plan, err := planner.New(&d.info.Planner, batch, o)
+	plan, err := planner.New(&d.info.Planner).Plan(batch, o)
 	require.NoError(t, err)
 	p, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -197,12 +198,12 @@ func newSlow(t *testing.T, d *device) *slow {
 		}`})
 	d.mu.Unlock()
 	require.NoError(t, err)
-	d.pipelines[planner.Kernel{Tile: 255}] = pipeline // Close frees it
+	d.pipelines[encoding.Kernel{Fixup: true, Loop: true}] = pipeline // Close frees it
 	return &slow{d, pipeline, upload(t, d, make([]float32, 4))}
 }
 
 func (s *slow) program(workers int) *program {
-	l := launch{Launch: planner.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers}, pipeline: s.pipeline, items: span{0, 16}}
+	l := launch{Launch: encoding.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers}, pipeline: s.pipeline, items: span{0, 16}}
 	return &program{dev: s.device, plan: s.zero, launches: []launch{l}, sets: newSets()}
 }
 

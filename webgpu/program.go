@@ -19,6 +19,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -32,7 +33,7 @@ type pipeline struct {
 
 // pipeline returns the compiled kernel. Kernels are compiled on first use, which
 // takes 0.1 to 0.5 s, and kept until the device is closed.
-func (d *device) pipeline(k planner.Kernel) (*pipeline, error) {
+func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
 	if p := d.pipelines[k]; p != nil {
 		return p, nil
 	}
@@ -42,7 +43,7 @@ func (d *device) pipeline(k planner.Kernel) (*pipeline, error) {
 	}
 	p, err := d.compile(s)
 	if err != nil {
-		return nil, fmt.Errorf("kernel of tile %s: %w", k.Tile.Tile().Name, err)
+		return nil, fmt.Errorf("kernel of tile %s: %w", k.Tile.Name, err)
 	}
 	d.pipelines[k] = p
 	return p, nil
@@ -98,9 +99,9 @@ type program struct {
 	sets *backend.Cache[operands, bindings]
 }
 
-// launch is a planner.Launch with its sections of the plan in bytes.
+// launch is a encoding.Launch with its sections of the plan in bytes.
 type launch struct {
-	planner.Launch
+	encoding.Launch
 	pipeline     *pipeline
 	items, table span
 }
@@ -150,9 +151,9 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	if (l.Split || l.Fixup) && plan.Workspace == 0 {
 		return l, invalid.Errorf("webgpu: the plan has no workspace")
 	}
-	items := l.Count * planner.FixupWords
+	items := l.Count * encoding.FixupWords
 	if !l.Fixup {
-		items = int(plan.Workers[l.First+l.Count]-plan.Workers[l.First]) * planner.ItemWords
+		items = int(plan.Workers[l.First+l.Count]-plan.Workers[l.First]) * encoding.ItemWords
 	}
 	l.items = span{4 * uint64(l.Items), roundUp(4*uint64(items), 16)}
 	l.table = span{4 * uint64(l.Table), roundUp(4*uint64(l.Count+1), 16)}

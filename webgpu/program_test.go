@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 func TestSchedules(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	scaled := planner.Problem{M: 20, N: 9, K: 33, Alpha: 2, Beta: -3, TransA: true, TransB: true}
+	scaled := planner.Problem{M: 20, N: 9, K: 33, Alpha: planner.Scale(2), Beta: -3, TransA: true, TransB: true}
 	k := newTask(t, gemm(17, 33, 300), gemm(1, 1, 1), gemm(5, 0, 3), gemm(3, 4, 0), scaled)
 	for _, schedule := range planner.Schedules() {
 		t.Run(string(schedule), func(t *testing.T) {
@@ -25,13 +27,13 @@ func TestSchedules(t *testing.T) {
 }
 
 // kernels are all that a plan can name.
-func kernels() []planner.Kernel {
-	var list []planner.Kernel
-	for tile := range planner.TileID(planner.NumFMATiles) {
-		list = append(list, planner.Kernel{Tile: tile, Fixup: true})
+func kernels() []encoding.Kernel {
+	var list []encoding.Kernel
+	for _, tile := range tile.Of(tile.FMA) {
+		list = append(list, encoding.Kernel{Tile: tile, Fixup: true})
 		for bits := range 32 {
 			set := func(i int) bool { return bits>>i&1 == 1 }
-			k := planner.Kernel{Tile: tile, TransA: set(0), TransB: set(1), Wide: set(2), Loop: set(3), Split: set(4)}
+			k := encoding.Kernel{Tile: tile, TransA: set(0), TransB: set(1), Wide: set(2), Loop: set(3), Split: set(4)}
 			if k.Wide && !k.TransA && k.TransB {
 				continue // both operands run along K
 			}
@@ -76,7 +78,7 @@ func TestBatchLargerThanABinding(t *testing.T) {
 	d := open(t, webgpuDriver{maxBinding: 128 << 20})
 	k := newTask(t,
 		gemm(8192, 3, 6400),
-		planner.Problem{M: 7200, N: 7200, Beta: 2}, // alpha is 0: only C counts
+		planner.Problem{M: 7200, N: 7200, Beta: 2}, // no products: only C counts
 		gemm(5, 6, 7))
 	require.Greater(t, min(len(k.a), len(k.c)), 50_000_000)
 	got, plan := k.run(t, d, planner.Options{Tile: "tiny-k4"})

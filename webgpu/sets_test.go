@@ -25,10 +25,10 @@ type targets struct {
 
 func newTargets(t *testing.T, n int) *targets {
 	d := open(t, webgpuDriver{})
-	k := newTask(t, planner.Problem{M: 9, N: 7, K: 300, Alpha: 1, Beta: 1})
+	k := newTask(t, planner.Problem{M: 9, N: 7, K: 300, Beta: 1})
 	facts := d.info.Planner
 	facts.ComputeUnits = 64 // so that the tile is split: two launches
-	plan, err := planner.New(&facts, k.batch, planner.Options{Schedule: planner.ScheduleSplitK})
+	plan, err := planner.New(&facts).Plan(k.batch, planner.Options{Schedule: planner.ScheduleSplitK})
 	require.NoError(t, err)
 	require.Len(t, plan.Launches, 2)
 	p, err := d.Prepare(t.Context(), plan)

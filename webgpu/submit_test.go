@@ -16,7 +16,7 @@ import (
 // A submission with several runs sees what the earlier ones wrote.
 func TestRunsOfOneSubmissionAreOrdered(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	k := newTask(t, planner.Problem{M: 40, N: 40, K: 40, Alpha: 1, Beta: 1})
+	k := newTask(t, planner.Problem{M: 40, N: 40, K: 40, Beta: 1})
 	_, p := prepare(t, d, k.batch, planner.Options{Schedule: planner.ScheduleSplitK})
 	a, b, c := upload(t, d, k.a), upload(t, d, k.b), upload(t, d, k.c)
 	run := driver.Run{Program: p, A: a, B: b, C: c}

@@ -1,5 +1,5 @@
 // Package wgsl renders the WGSL compute shaders of a plan: one shader for each
-// planner.Kernel and set of adapter limits, fully unrolled, with every size a
+// encoding.Kernel and set of adapter limits, fully unrolled, with every size a
 // literal. It knows the tile table and the encoding of plans, but no GPU API.
 //
 // # The way of a tile

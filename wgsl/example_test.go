@@ -3,16 +3,17 @@ package wgsl_test
 import (
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 func ExampleRender() {
-	tile, err := planner.TileByName("large-8x4")
+	tile, err := tile.ByName("large-8x4")
 	if err != nil {
 		panic(err)
 	}
-	s, err := wgsl.Render(planner.Kernel{Tile: tile}, wgsl.Limits{Threads: 256, SharedBytes: 16384, Subgroup: 32})
+	s, err := wgsl.Render(encoding.Kernel{Tile: tile}, wgsl.Limits{Threads: 256, SharedBytes: 16384, Subgroup: 32})
 	if err != nil {
 		panic(err)
 	}

@@ -3,7 +3,8 @@ package wgsl
 import (
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Limits are the facts about an adapter that a shader depends on.
@@ -18,7 +19,7 @@ type Limits struct {
 type geometry struct {
 	// Tile is the table's row after it was fitted to the limits: Threads, RM and
 	// RN may differ from the table.
-	Tile planner.Tile
+	Tile tile.Shape
 
 	// The workgroup consists of Groups sets of GroupThreads threads. Group g
 	// takes the k's with k % Groups == g: GroupSteps of each K step.
@@ -45,8 +46,8 @@ func (g *geometry) sharedBytes() int {
 // which still runs well on an H200. Larger ones spill.
 const maxBlock = 64
 
-func newGeometry(k planner.Kernel, lim Limits) (*geometry, error) {
-	t, err := fit(k.Tile.Tile(), lim)
+func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
+	t, err := fit(*k.Tile, lim)
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +76,12 @@ func newGeometry(k planner.Kernel, lim Limits) (*geometry, error) {
 		g.Chunk = g.chunk()
 		if g.Chunk == 0 {
 			return nil, fmt.Errorf("tile %v: %d K groups cannot be summed in %d bytes of workgroup memory",
-				k.Tile.Tile(), g.Groups, g.sharedBytes())
+				k.Tile, g.Groups, g.sharedBytes())
 		}
 	}
 	if bytes := g.sharedBytes(); bytes > lim.SharedBytes {
 		return nil, fmt.Errorf("tile %v needs %d bytes of workgroup memory, the adapter allows %d",
-			k.Tile.Tile(), bytes, lim.SharedBytes)
+			k.Tile, bytes, lim.SharedBytes)
 	}
 	return g, nil
 }
@@ -89,16 +90,16 @@ func newGeometry(k planner.Kernel, lim Limits) (*geometry, error) {
 //
 // Too many threads: fewer K groups, else larger register blocks. Fewer threads
 // than a subgroup has lanes: more K groups, because lanes left over are idle.
-func fit(t planner.Tile, lim Limits) (planner.Tile, error) {
+func fit(t tile.Shape, lim Limits) (tile.Shape, error) {
 	row := t
 	if t.TM%4 != 0 || t.TN%4 != 0 || t.TK%4 != 0 {
-		return t, fmt.Errorf("tile %v: sizes must be multiples of 4", row)
+		return t, fmt.Errorf("tile %v: sizes must be multiples of 4", &row)
 	}
 	for t.Threads > lim.Threads {
 		switch {
 		case t.Groups()%2 == 0:
 		case t.RM*t.RN >= maxBlock:
-			return t, fmt.Errorf("tile %v cannot run with %d threads, the most that the adapter allows", row, lim.Threads)
+			return t, fmt.Errorf("tile %v cannot run with %d threads, the most that the adapter allows", &row, lim.Threads)
 		case t.RM <= t.RN:
 			t.RM *= 2
 		default:
@@ -110,7 +111,7 @@ func fit(t planner.Tile, lim Limits) (planner.Tile, error) {
 		t.Threads *= 2
 	}
 	if t.Threads*t.RM*t.RN != t.Groups()*t.TM*t.TN || t.TM%t.RM != 0 || t.TN%t.RN != 0 || t.TK%t.Groups() != 0 {
-		return t, fmt.Errorf("tile %v: %d threads of %dx%d do not cover it evenly", row, t.Threads, t.RM, t.RN)
+		return t, fmt.Errorf("tile %v: %d threads of %dx%d do not cover it evenly", &row, t.Threads, t.RM, t.RN)
 	}
 	return t, nil
 }
@@ -122,7 +123,7 @@ func fit(t planner.Tile, lim Limits) (planner.Tile, error) {
 // It pays when B is transposed, whose columns lie an odd pitch apart in workgroup
 // memory: 2 percent on an H200 with tile large-8x4. Otherwise threads row by row
 // are 2 percent faster there.
-func patch(rows, cols int, t planner.Tile, subgroup int) (patchRows, patchCols int) {
+func patch(rows, cols int, t tile.Shape, subgroup int) (patchRows, patchCols int) {
 	lanes := min(subgroup, rows*cols)
 	patchRows, patchCols = 1, cols
 	least := 0
@@ -191,7 +192,7 @@ type block struct {
 	Limit int
 }
 
-func newStage(extent, element int, alongK, wide bool, t planner.Tile) stage {
+func newStage(extent, element int, alongK, wide bool, t tile.Shape) stage {
 	s := stage{Extent: extent, AlongK: alongK, Wide: wide, Element: element, Pitch: extent / element, Span: 1}
 	var along, across int // blocks of the tile
 	switch {

@@ -1,9 +1,11 @@
 package wgsl
 
 import (
+	"errors"
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Numbers of the bindings in group 0.
@@ -31,12 +33,12 @@ type Shader struct {
 // Render returns the shader of a kernel for an adapter. Its grid is the workers of
 // a launch by Shader.Pieces. It fails, naming the tile and the limit, when the
 // kernel's tile does not fit the adapter.
-func Render(k planner.Kernel, lim Limits) (Shader, error) {
-	if int(k.Tile) >= planner.NumTiles {
-		return Shader{}, fmt.Errorf("wgsl: tile %d is not in the tile table", k.Tile)
+func Render(k encoding.Kernel, lim Limits) (Shader, error) {
+	if k.Tile == nil {
+		return Shader{}, errors.New("wgsl: the kernel has no tile")
 	}
-	if unit := k.Tile.Tile().Unit; unit != planner.UnitFMA {
-		return Shader{}, fmt.Errorf("wgsl: tile %v needs tensor cores (%s)", k.Tile.Tile(), unit)
+	if unit := k.Tile.Unit; unit != tile.FMA {
+		return Shader{}, fmt.Errorf("wgsl: tile %v needs tensor cores (%s)", k.Tile, unit)
 	}
 	g, err := newGeometry(k, lim)
 	if err != nil {
@@ -67,7 +69,7 @@ func Render(k planner.Kernel, lim Limits) (Shader, error) {
 type renderer struct {
 	writer
 	*geometry
-	kernel  planner.Kernel
+	kernel  encoding.Kernel
 	threads int
 	a, b    operand
 }
@@ -116,9 +118,9 @@ func (r *renderer) gemm() {
 	})
 }
 
-// item writes the work on one item: planner's encode.go documents its words.
+// item writes the work on one item: package encoding documents its words.
 func (r *renderer) item() {
-	for i := range planner.ItemWords / 4 {
+	for i := range encoding.ItemWords / 4 {
 		r.line("let item%d = items[%s];", i, plus("3u * item", i))
 	}
 	r.line("let offA = %s;", r.a.position("item0.x"))

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/stretchr/testify/require"
 )
 
@@ -108,10 +109,10 @@ func thread(t int, lets []let) map[string]int {
 // accumulator that multiplied the row of A and the columns of B that belong to it.
 func TestThreadsCoverTile(t *testing.T) {
 	type key struct {
-		tile      planner.Tile
+		tile      tile.Shape
 		patchRows int
 	}
-	place := func(_ planner.Kernel, g geometry) any { return key{g.Tile, g.PatchRows} }
+	place := func(_ encoding.Kernel, g geometry) any { return key{g.Tile, g.PatchRows} }
 	eachShader(t, place, func(t *testing.T, s Shader) {
 		g := s.geometry
 		names := lets(t, s.Source, `place|group|part|lane|tx|ty|readA\d+|readB\d+|row\d+|vector\d+`)
@@ -170,10 +171,10 @@ var (
 // in workgroup memory where the K groups look for it.
 func TestStagesCoverTiles(t *testing.T) {
 	type key struct {
-		kernel planner.Kernel
-		tile   planner.Tile
+		kernel encoding.Kernel
+		tile   tile.Shape
 	}
-	stages := func(k planner.Kernel, g geometry) any { return key{k, g.Tile} }
+	stages := func(k encoding.Kernel, g geometry) any { return key{k, g.Tile} }
 	eachShader(t, stages, func(t *testing.T, s Shader) {
 		for _, operand := range []struct {
 			name  string

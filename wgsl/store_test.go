@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/stretchr/testify/require"
 )
 
@@ -90,13 +91,13 @@ func (s *store) runs(env map[string]int) bool {
 // another tile or another matrix.
 func TestStoresStayInTile(t *testing.T) {
 	type key struct {
-		tile              planner.Tile
+		tile              tile.Shape
 		patchRows, vector int
 	}
-	of := func(_ planner.Kernel, g geometry) any { return key{g.Tile, g.PatchRows, g.B.Element} }
+	of := func(_ encoding.Kernel, g geometry) any { return key{g.Tile, g.PatchRows, g.B.Element} }
 	eachShader(t, of, func(t *testing.T, s Shader) { checkStores(t, s, s.geometry.B.Element) })
-	for id := range planner.NumFMATiles {
-		k := planner.Kernel{Tile: planner.TileID(id), Fixup: true}
+	for _, s := range tile.Of(tile.FMA) {
+		k := encoding.Kernel{Tile: s, Fixup: true}
 		t.Run(k.String(), func(t *testing.T) {
 			s, err := Render(k, adapters["nvidia"])
 			require.NoError(t, err)

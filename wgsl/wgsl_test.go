@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,12 +29,12 @@ var adapters = map[string]Limits{
 }
 
 // kernels are all kernels that multiply.
-func kernels() []planner.Kernel {
-	var all []planner.Kernel
-	for id := range planner.NumFMATiles {
+func kernels() []encoding.Kernel {
+	var all []encoding.Kernel
+	for _, s := range tile.Of(tile.FMA) {
 		for bits := range 32 {
-			all = append(all, planner.Kernel{
-				Tile:   planner.TileID(id),
+			all = append(all, encoding.Kernel{
+				Tile:   s,
 				TransA: bits&1 != 0, TransB: bits&2 != 0, Wide: bits&4 != 0, Loop: bits&8 != 0, Split: bits&16 != 0,
 			})
 		}
@@ -43,9 +44,9 @@ func kernels() []planner.Kernel {
 
 // renderFor renders a kernel unless its tile is larger than the adapter's
 // threads can hold in registers, which must be an error.
-func renderFor(t *testing.T, k planner.Kernel, lim Limits) (s Shader, fits bool) {
+func renderFor(t *testing.T, k encoding.Kernel, lim Limits) (s Shader, fits bool) {
 	s, err := Render(k, lim)
-	if tile := k.Tile.Tile(); tile.TM*tile.TN > lim.Threads*maxBlock {
+	if tile := k.Tile; tile.TM*tile.TN > lim.Threads*maxBlock {
 		require.ErrorContains(t, err, "cannot run")
 		return s, false
 	}
@@ -55,7 +56,7 @@ func renderFor(t *testing.T, k planner.Kernel, lim Limits) (s Shader, fits bool)
 
 // eachShader runs a test on the shaders of all tiles, transpositions and load
 // widths for all adapters, once for each key.
-func eachShader(t *testing.T, key func(planner.Kernel, geometry) any, test func(t *testing.T, s Shader)) {
+func eachShader(t *testing.T, key func(encoding.Kernel, geometry) any, test func(t *testing.T, s Shader)) {
 	seen := map[any]bool{}
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
@@ -116,9 +117,9 @@ func TestFit(t *testing.T) {
 		{"no k for more groups", "tiny-k4", 1024, 1024, 128, 2, 4, 16},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			id, err := planner.TileByName(test.tile)
+			row, err := tile.ByName(test.tile)
 			require.NoError(t, err)
-			got, err := fit(id.Tile(), Limits{Threads: test.threads, Subgroup: test.lanes})
+			got, err := fit(*row, Limits{Threads: test.threads, Subgroup: test.lanes})
 			require.NoError(t, err)
 			require.Equal(t, test.want, got.Threads)
 			require.Equal(t, [2]int{test.rm, test.rn}, [2]int{got.RM, got.RN})
@@ -143,27 +144,27 @@ func TestPatch(t *testing.T) {
 		{"subgroup that does not divide the grid", 8, 16, 8, 4, 24, 1, 16},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r, c := patch(test.rows, test.cols, planner.Tile{RM: test.rm, RN: test.rn}, test.lanes)
+			r, c := patch(test.rows, test.cols, tile.Shape{RM: test.rm, RN: test.rn}, test.lanes)
 			require.Equal(t, [2]int{test.wantRows, test.wantCols}, [2]int{r, c})
 		})
 	}
 }
 
 func TestRenderErrors(t *testing.T) {
-	large, err := planner.TileByName("large")
+	large, err := tile.ByName("large")
 	require.NoError(t, err)
 	for _, test := range []struct {
 		name   string
-		kernel planner.Kernel
+		kernel encoding.Kernel
 		lim    Limits
 		want   string
 	}{
-		{"workgroup memory", planner.Kernel{Tile: large}, Limits{Threads: 256, SharedBytes: 8000},
+		{"workgroup memory", encoding.Kernel{Tile: large}, Limits{Threads: 256, SharedBytes: 8000},
 			"tile large 64x64x16/256 needs 8448 bytes of workgroup memory, the adapter allows 8000"},
-		{"threads", planner.Kernel{Tile: large}, Limits{Threads: 32, SharedBytes: 16384},
+		{"threads", encoding.Kernel{Tile: large}, Limits{Threads: 32, SharedBytes: 16384},
 			"tile large 64x64x16/256 cannot run with 32 threads"},
-		{"no limits", planner.Kernel{Tile: large}, Limits{}, "tile large 64x64x16/256 cannot run with 0 threads"},
-		{"unknown tile", planner.Kernel{Tile: planner.TileID(planner.NumTiles)}, adapters["nvidia"], "not in the tile table"},
+		{"no limits", encoding.Kernel{Tile: large}, Limits{}, "tile large 64x64x16/256 cannot run with 0 threads"},
+		{"no tile", encoding.Kernel{}, adapters["nvidia"], "the kernel has no tile"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Render(test.kernel, test.lim)
@@ -173,14 +174,14 @@ func TestRenderErrors(t *testing.T) {
 }
 
 func TestNewGeometryRejectsUnevenTiles(t *testing.T) {
-	for name, tile := range map[string]planner.Tile{
+	for name, tile := range map[string]*tile.Shape{
 		"rows not a multiple of 4":       {TM: 18, TN: 16, TK: 16, Threads: 96, RM: 1, RN: 3},
 		"register block does not divide": {TM: 16, TN: 16, TK: 16, Threads: 64, RM: 3, RN: 4},
 		"threads left over":              {TM: 16, TN: 16, TK: 16, Threads: 100, RM: 4, RN: 4},
 		"K step not divisible by groups": {TM: 16, TN: 16, TK: 16, Threads: 48, RM: 4, RN: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := fit(tile, adapters["nvidia"])
+			_, err := fit(*tile, adapters["nvidia"])
 			require.Error(t, err)
 		})
 	}
@@ -191,8 +192,8 @@ func TestNewGeometryRejectsUnevenTiles(t *testing.T) {
 func TestText(t *testing.T) {
 	lim := adapters["nvidia"]
 	all := kernels()
-	for id := range planner.NumFMATiles {
-		all = append(all, planner.Kernel{Tile: planner.TileID(id), Fixup: true})
+	for _, s := range tile.Of(tile.FMA) {
+		all = append(all, encoding.Kernel{Tile: s, Fixup: true})
 	}
 	minus := regexp.MustCompile(`-\d|\w-|-\w`) // naga reads x-1u as x and -1u
 	integer := regexp.MustCompile(`[^\w.]\d+[^\w.]`)
@@ -251,22 +252,22 @@ func TestGolden(t *testing.T) {
 	for _, test := range []struct {
 		file   string
 		tile   string
-		kernel planner.Kernel
+		kernel encoding.Kernel
 	}{
-		{"large-8x4-nn", "large-8x4", planner.Kernel{}},
-		{"large-8x4-nn-wide", "large-8x4", planner.Kernel{Wide: true}},
-		{"large-tt", "large", planner.Kernel{TransA: true, TransB: true}},
-		{"medium-nt-wide", "medium", planner.Kernel{TransB: true, Wide: true}},
-		{"medium-k4-nn-loop-split", "medium-k4", planner.Kernel{Loop: true, Split: true}},
-		{"small-nn", "small", planner.Kernel{}},
-		{"small-k8-tn", "small-k8", planner.Kernel{TransA: true}},
-		{"tiny-k4-nn", "tiny-k4", planner.Kernel{}},
-		{"medium-k4-fixup", "medium-k4", planner.Kernel{Fixup: true}},
+		{"large-8x4-nn", "large-8x4", encoding.Kernel{}},
+		{"large-8x4-nn-wide", "large-8x4", encoding.Kernel{Wide: true}},
+		{"large-tt", "large", encoding.Kernel{TransA: true, TransB: true}},
+		{"medium-nt-wide", "medium", encoding.Kernel{TransB: true, Wide: true}},
+		{"medium-k4-nn-loop-split", "medium-k4", encoding.Kernel{Loop: true, Split: true}},
+		{"small-nn", "small", encoding.Kernel{}},
+		{"small-k8-tn", "small-k8", encoding.Kernel{TransA: true}},
+		{"tiny-k4-nn", "tiny-k4", encoding.Kernel{}},
+		{"medium-k4-fixup", "medium-k4", encoding.Kernel{Fixup: true}},
 	} {
 		t.Run(test.file, func(t *testing.T) {
-			id, err := planner.TileByName(test.tile)
+			shape, err := tile.ByName(test.tile)
 			require.NoError(t, err)
-			test.kernel.Tile = id
+			test.kernel.Tile = shape
 			s, err := Render(test.kernel, adapters["nvidia"])
 			require.NoError(t, err)
 			path := filepath.Join("testdata", test.file+".wgsl")

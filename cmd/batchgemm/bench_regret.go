@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // finalists is how many forced plans are timed as often as the planner's own.
@@ -49,21 +50,21 @@ func (c *benchCase) judge(ctx context.Context, own *contender) (*bench.Regret, e
 // force prepares every tile, or the one that was asked for, under every schedule.
 func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 	var all []*forced
-	for _, tile := range planner.Tiles() {
-		if only := c.options.Tile; only != "" && only != tile.Name {
+	for _, shape := range tile.Table() {
+		if only := c.options.Tile; only != "" && only != shape.Name {
 			continue
 		}
 		for _, schedule := range planner.Schedules() {
-			if schedule == planner.ScheduleCluster && !tile.Clusters {
+			if schedule == planner.ScheduleCluster && !shape.Clusters {
 				continue // the same as data-parallel
 			}
-			plan, err := c.device.Plan(c.batch, planner.Options{Compute: c.options.Compute, Tile: tile.Name, Schedule: schedule})
+			plan, err := c.device.Plan(c.batch, planner.Options{Compute: c.options.Compute, Tile: shape.Name, Schedule: schedule})
 			if err != nil {
 				continue // the device cannot run this tile
 			}
-			f := &forced{Forced: bench.Forced{Tile: tile.Name, Schedule: string(schedule), Predicted: plan.Cost}}
+			f := &forced{Forced: bench.Forced{Tile: shape.Name, Schedule: string(schedule), Predicted: plan.Cost}}
 			if f.method, err = c.ownMethod(ctx, plan); err != nil {
-				return nil, fmt.Errorf("tile %s, %s: %w", tile.Name, schedule, err)
+				return nil, fmt.Errorf("tile %s, %s: %w", shape.Name, schedule, err)
 			}
 			all = append(all, f)
 		}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/clocks"
 	"github.com/batchgemm/batchgemm/internal/report"
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
-	"github.com/batchgemm/batchgemm/internal/clocks"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -91,10 +91,11 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 // planMicros is the median time to make a plan again in the memory of an earlier
 // one, its encoding included.
 func planMicros(like *planner.Plan, repeat int) (float64, error) {
+	maker := planner.New(like.Device)
 	var p planner.Plan
 	var words []uint32
 	return medianMicros(repeat, func() error {
-		err := p.Build(&like.Device, like.Batch, like.Options)
+		err := maker.Replan(&p, like.Batch, like.Options)
 		if err == nil {
 			words = p.Encode(words)
 		}

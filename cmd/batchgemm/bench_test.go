@@ -13,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // tiny has transposes, scalars, and a problem without elements.
@@ -109,7 +110,7 @@ func TestBenchReport(t *testing.T) {
 func TestMoved(t *testing.T) {
 	scaled := func(alpha, beta float32) planner.Problem {
 		p := planner.GEMM(2, 3, 4)
-		p.Alpha, p.Beta = alpha, beta
+		p.Alpha, p.Beta = planner.Scale(alpha), beta
 		return p
 	}
 	for _, tc := range []struct {
@@ -138,7 +139,7 @@ func TestBenchRegret(t *testing.T) {
 		row[name] = records[1][i]
 	}
 	require.NotEmpty(t, row["regret"])
-	_, err = planner.TileByName(row["best_tile"])
+	_, err = tile.ByName(row["best_tile"])
 	require.NoError(t, err)
 	_, err = planner.ParseSchedule(row["best_schedule"])
 	require.NoError(t, err)

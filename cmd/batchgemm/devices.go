@@ -32,11 +32,11 @@ type deviceListing struct {
 
 func listDevice(info dispatch.Info) deviceListing {
 	d := deviceListing{Info: info, Rates: "shipped"}
-	rates, err := ratefile.Load(&info)
+	tuned, err := ratefile.Load(&info)
 	switch {
 	case err != nil:
 		d.RatesIgnored = err.Error()
-	case rates != nil:
+	case tuned.Tuned():
 		d.Rates = "measured"
 	}
 	return d

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // target is where to run.
@@ -68,7 +68,7 @@ func (f *planFlags) flags(cmd *cobra.Command) {
 	}
 	rules := []string{string(planner.RuleCost), string(planner.RuleZhang2025)}
 	tiles := func() (names []string) {
-		for _, t := range planner.Tiles() {
+		for _, t := range tile.Table() {
 			names = append(names, t.Name)
 		}
 		return names
@@ -92,36 +92,17 @@ func computeFlag(cmd *cobra.Command, value *string) {
 
 // options checks the flags. All errors are about usage.
 func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
-	compute, err := planner.ParseCompute(f.compute)
-	if err != nil {
-		return planner.Options{}, usageError{err}
-	}
-	rule, err := planner.ParseRule(f.rule)
-	if err != nil {
-		return planner.Options{}, usageError{err}
-	}
-	schedule, err := planner.ParseSchedule(f.schedule)
-	if err != nil {
-		return planner.Options{}, usageError{err}
-	}
-	if f.tile != "" {
-		if _, err := planner.TileByName(f.tile); err != nil {
-			return planner.Options{}, usageError{err}
-		}
-	}
+	o := planner.Options{Compute: planner.Compute(f.compute), Rule: planner.Rule(f.rule), Schedule: planner.Schedule(f.schedule),
+		Tile: f.tile, TLP: planner.TLPEquation(f.tlp), Threshold: f.threshold}
+	err := o.Check()
 	tuned := cmd.Flags().Changed("tlp") || cmd.Flags().Changed("threshold")
-	switch equation := planner.TLPEquation(f.tlp); {
-	case tuned && rule != planner.RuleZhang2025:
+	if err == nil && tuned && o.Rule != planner.RuleZhang2025 {
 		err = fmt.Errorf("--tlp and --threshold need --rule %s", planner.RuleZhang2025)
-	case equation != planner.TLPEq3 && equation != planner.TLPEq4:
-		err = fmt.Errorf("--tlp %d is not 3 or 4", f.tlp)
-	case !(f.threshold >= 0) || math.IsInf(f.threshold, 0):
-		err = fmt.Errorf("--threshold %v is not a number of threads", f.threshold)
 	}
 	if err != nil {
 		return planner.Options{}, usageError{err}
 	}
-	return planner.Options{Compute: compute, Rule: rule, Schedule: schedule, Tile: f.tile, TLP: planner.TLPEquation(f.tlp), Threshold: f.threshold}, nil
+	return o, nil
 }
 
 // complete offers the values of a flag to the shell.

@@ -10,6 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 func newPlan() *cobra.Command {
@@ -39,7 +40,7 @@ would take, or that of --backend. --svg draws which worker does what over the pr
 			if err != nil {
 				return err
 			}
-			plan, err := planner.New(facts, w.Batch, options)
+			plan, err := planner.New(facts).Plan(w.Batch, options)
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.Name, err)
 			}
@@ -48,7 +49,7 @@ would take, or that of --backend. --svg draws which worker does what over the pr
 					return err
 				}
 			}
-			return emit(cmd, plan, func(out io.Writer) error { return plan.WriteText(out) })
+			return emit(cmd, plan.Explain(), func(out io.Writer) error { return plan.WriteText(out) })
 		},
 	}
 	oneWorkload(cmd)
@@ -56,12 +57,7 @@ would take, or that of --backend. --svg draws which worker does what over the pr
 	to.flags(cmd)
 	cmd.Flags().StringVar(&device, "device", "", "plan for a known GPU: mi210, h200, ... (default: the device that run takes)")
 	cmd.Flags().StringVar(&svg, "svg", "", "draw the plan to this `FILE`, - for standard output")
-	complete(cmd, "device", func() (names []string) {
-		for _, d := range planner.KnownDevices() {
-			names = append(names, d.Name)
-		}
-		return names
-	})
+	complete(cmd, "device", devices.Names)
 	return cmd
 }
 
@@ -71,7 +67,7 @@ func (t *target) facts(cmd *cobra.Command, known string) (*planner.Device, error
 		if t.given(cmd) {
 			return nil, usageError{errors.New("--device and --backend exclude each other")}
 		}
-		facts, err := planner.LookupDevice(known)
+		facts, err := devices.Lookup(known)
 		if err != nil {
 			return nil, usageError{err}
 		}

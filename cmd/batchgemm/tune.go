@@ -82,12 +82,12 @@ func (f *tuneFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	report, rates, err := newTuneReport(&info, f.repeat, observed)
+	report, tuned, err := newTuneReport(&info, f.repeat, observed)
 	if err != nil {
 		return err
 	}
 	if file != nil && report.better() {
-		if err := file.Save(rates, time.Now()); err != nil {
+		if err := file.Save(tuned, time.Now()); err != nil {
 			return err
 		}
 		report.File = file.Path
@@ -130,7 +130,7 @@ func (b *bencher) observe(ctx context.Context, facts *planner.Device, k *tune.Ca
 	var methods []bench.Method
 	for _, row := range tune.Rows(facts) {
 		for _, schedule := range row.Schedules() {
-			tile := row.Tile.Tile().Name
+			tile := row.Tile.Name
 			plan, err := b.device.Plan(k.Batch, planner.Options{Compute: row.Compute, Tile: tile, Schedule: schedule})
 			if err != nil {
 				return nil, err
@@ -152,7 +152,7 @@ func (b *bencher) observe(ctx context.Context, facts *planner.Device, k *tune.Ca
 	}
 	for i := range all {
 		if all[i].Micros = found[i].Device.Median; all[i].Micros <= 0 {
-			return nil, fmt.Errorf("tile %s: the device's clock did not move", all[i].Tile.Tile().Name)
+			return nil, fmt.Errorf("tile %s: the device's clock did not move", all[i].Tile.Name)
 		}
 	}
 	return all, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // tuneReport is the JSON of tune. Times are in microseconds.
@@ -25,9 +26,9 @@ type tuneReport struct {
 type tuneRow struct {
 	Tile    string          `json:"tile"`
 	Compute planner.Compute `json:"compute"`
-	planner.Rate
-	RMS     float64      `json:"rms"`
-	Shipped planner.Rate `json:"shipped"`
+	tile.Rate
+	RMS     float64   `json:"rms"`
+	Shipped tile.Rate `json:"shipped"`
 }
 
 // tuneRegret compares the planner's choices with the best of the measured plans, by
@@ -47,26 +48,24 @@ type tuneTime struct {
 }
 
 // newTuneReport fits the rates to the times.
-func newTuneReport(info *dispatch.Info, repeat int, observed []tune.Observation) (*tuneReport, *planner.Rates, error) {
-	shipped := info.Planner
-	shipped.Rates = nil
-	fitted, err := tune.Fit(&shipped, observed)
+func newTuneReport(info *dispatch.Info, repeat int, observed []tune.Observation) (*tuneReport, *planner.Device, error) {
+	shipped := info.Planner.Untuned()
+	fitted, err := tune.Fit(shipped, observed)
 	if err != nil {
 		return nil, nil, err
 	}
-	measured := shipped
-	measured.Rates = tune.Rates(fitted)
+	tuned := tune.Tuned(shipped, fitted)
 	r := &tuneReport{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name), Driver: info.Driver, Repeat: repeat}
 	for _, f := range fitted {
-		r.Rows = append(r.Rows, tuneRow{f.Tile.Tile().Name, f.Compute, f.Rate, f.RMS, shipped.Rate(f.Tile, f.Compute)})
+		r.Rows = append(r.Rows, tuneRow{f.Tile.Name, f.Compute, f.Rate, f.RMS, shipped.Rate(shipped.Kernel(f.Tile), f.Compute)})
 	}
 	for _, c := range shipped.Computes() {
-		r.Regret = append(r.Regret, tuneRegret{c, regret(&shipped, c, observed), regret(&measured, c, observed)})
+		r.Regret = append(r.Regret, tuneRegret{c, regret(shipped, c, observed), regret(tuned, c, observed)})
 	}
 	for _, o := range observed {
-		r.Times = append(r.Times, tuneTime{o.Case.Name, o.Tile.Tile().Name, o.Compute, o.Schedule, o.Micros})
+		r.Times = append(r.Times, tuneTime{o.Case.Name, o.Tile.Name, o.Compute, o.Schedule, o.Micros})
 	}
-	return r, measured.Rates, nil
+	return r, tuned, nil
 }
 
 // regret sums up the choices by the rates of a device.
@@ -114,7 +113,7 @@ func (r *tuneReport) better() bool {
 }
 
 // show writes the numbers of a rate.
-func show(r planner.Rate) []string {
+func show(r tile.Rate) []string {
 	return []string{bench.Digits(r.Efficiency), bench.Digits(r.Step), bench.Digits(r.Fixed), bench.Digits(r.Worker)}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 func TestTuneErrors(t *testing.T) {
@@ -105,9 +106,9 @@ func TestTune(t *testing.T) {
 	facts := device.Info().Planner
 	require.NoError(t, device.Close())
 	for _, row := range r.Rows {
-		id, err := planner.TileByName(row.Tile)
+		shape, err := tile.ByName(row.Tile)
 		require.NoError(t, err)
-		require.Equal(t, row.Rate, facts.Rate(id, row.Compute), row.Tile)
+		require.Equal(t, row.Rate, facts.Rate(facts.Kernel(shape), row.Compute), row.Tile)
 	}
 
 	require.NoError(t, os.WriteFile(r.File, []byte("{"), 0o600))
@@ -134,7 +135,7 @@ func TestTuneReport(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := &tuneReport{Device: "cuda 0: a GPU", Driver: "1", Regret: tc.regret,
-				Rows: []tuneRow{{"small", "f32", planner.Rate{Efficiency: 0.5, Step: 1234.5, Worker: 0.25}, 0.0567, planner.Rate{Efficiency: 0.25}}}}
+				Rows: []tuneRow{{"small", "f32", tile.Rate{Efficiency: 0.5, Step: 1234.5, Worker: 0.25}, 0.0567, tile.Rate{Efficiency: 0.25}}}}
 			require.Equal(t, tc.better, r.better())
 			var out bytes.Buffer
 			require.NoError(t, r.text(&out))

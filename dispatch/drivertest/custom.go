@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // interleaved is a schedule of a caller's own. It cuts long tiles into parts of three
@@ -28,15 +30,15 @@ var interleaved = &planner.CustomSchedule{Name: "interleaved", Deal: func(w plan
 // testCustom runs a schedule that the planner does not know, with split tiles and
 // several segments a worker.
 func (s *suite) testCustom(t *testing.T) {
-	for _, tile := range append(s.tensorTiles(), "small") {
-		t.Run(tile, func(t *testing.T) {
-			id, err := planner.TileByName(tile)
+	for _, name := range append(s.tensorTiles(), "small") {
+		t.Run(name, func(t *testing.T) {
+			shape, err := tile.ByName(name)
 			require.NoError(t, err)
-			shape, rng := id.Tile(), newRand(9)
+			rng := newRand(9)
 			b := covering(rng, around(shape.TM), around(shape.TN), long(shape.TK), false, false)
 			b = append(b, covering(rng, around(shape.TM), around(shape.TN), long(shape.TK), true, true)...)
-			j := s.prepare(t, b, narrow, planner.Options{Tile: tile, Custom: interleaved}, nil)
-			require.True(t, j.some(func(l planner.Launch) bool { return l.Split && l.Loop }), j)
+			j := s.prepare(t, b, narrow, planner.Options{Tile: name, Custom: interleaved}, nil)
+			require.True(t, j.some(func(l encoding.Launch) bool { return l.Split && l.Loop }), j)
 			require.True(t, j.some(isFixup), j)
 			for _, l := range j.plan.Launches {
 				require.EqualValues(t, "interleaved", l.Schedule, j)

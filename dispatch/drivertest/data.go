@@ -124,8 +124,8 @@ func covering(rng *rand.Rand, m, n, k []int, transA, transB bool) planner.Batch 
 
 // scalars draws alpha and beta from {0, 1, -0.5}; alpha is 0 less often, because
 // such problems have no product.
-func scalars(rng *rand.Rand) (alpha, beta float32) {
-	return [...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)], [...]float32{0, 1, -0.5}[rng.IntN(3)]
+func scalars(rng *rand.Rand) (alpha planner.Factor, beta float32) {
+	return planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), [...]float32{0, 1, -0.5}[rng.IntN(3)]
 }
 
 // irregular returns n problems with sizes up to maxMN and maxK, 0 included.

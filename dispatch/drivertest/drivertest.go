@@ -53,6 +53,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 		o(s)
 	}
 	t.Run("Tiles", s.testTiles)
+	t.Run("NewTile", s.testNewTile)
 	t.Run("Custom", s.testCustom)
 	t.Run("Mixed", s.testMixed)
 	t.Run("Windows", s.testWindows)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // manyUnits makes a device look large, so that schedules split few tiles into
@@ -19,50 +21,56 @@ func manyUnits(d *planner.Device) { d.ComputeUnits = 1024 }
 // oneUnit makes plans put several tiles on one worker.
 func oneUnit(d *planner.Device) { d.ComputeUnits, d.MaxGroups = 1, 1 }
 
-// testTiles runs every tile under every schedule. All problems of a case are one
-// batch, because kernels are slow to make: one for each transposition.
+// testTiles runs every tile under every schedule.
 func (s *suite) testTiles(t *testing.T) {
+	facts := s.device.Info().Planner
+	for i := range facts.Kernels {
+		if k := &facts.Kernels[i]; facts.Fits(k.Tile, planner.ComputeTF32) {
+			s.testTile(t, &facts, k, uint64(i))
+		}
+	}
+}
+
+// testTile runs a tile under every schedule. All problems of a case are one batch,
+// because kernels are slow to make: one for each transposition.
+func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelFacts, seed uint64) {
 	cases := []struct {
 		schedule planner.Schedule
 		spacings []spacing
 		depths   func(step int) []int
 		edit     func(*planner.Device)
 	}{
-		{planner.ScheduleDataParallel, []spacing{narrow, wide}, around, nil},
-		{planner.ScheduleBatched, []spacing{narrow}, around, nil},
+		{planner.ScheduleDataParallel, []spacing{narrow, wide}, around, func(*planner.Device) {}},
+		{planner.ScheduleBatched, []spacing{narrow}, around, func(*planner.Device) {}},
 		{planner.ScheduleSplitK, []spacing{wide}, long, manyUnits},
 		{planner.ScheduleStreamK, []spacing{narrow}, long, manyUnits},
 		{planner.ScheduleLPT, []spacing{narrow}, around, oneUnit},
-		{planner.ScheduleCluster, []spacing{narrow}, long, nil},
+		{planner.ScheduleCluster, []spacing{narrow}, long, func(*planner.Device) {}},
 	}
 	require.Len(t, cases, len(planner.Schedules()), "one for each schedule")
-	device := s.device.Info().Planner
-	for i, tile := range planner.Tiles() {
-		if !device.Fits(planner.TileID(i), planner.ComputeTF32) {
-			continue
+	shape := k.Tile
+	computes := []planner.Compute{planner.ComputeF32Emulated}
+	if shape.Unit != tile.FMA {
+		computes = append(computes, planner.ComputeTF32)
+	}
+	for _, c := range cases {
+		if c.schedule == planner.ScheduleCluster && !k.Clusters {
+			continue // as data-parallel
 		}
-		for _, c := range cases {
-			if c.schedule == planner.ScheduleCluster && !(tile.Clusters && device.WGMMA) {
-				continue // as data-parallel
-			}
-			for _, how := range c.spacings {
-				t.Run(fmt.Sprintf("%s/%s/%v", tile.Name, c.schedule, how), func(t *testing.T) {
-					rng := newRand(uint64(i))
-					var b planner.Batch
-					for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
-						b = append(b, covering(rng, around(tile.TM), around(tile.TN), c.depths(tile.TK), trans[0], trans[1])...)
-					}
-					computes := []planner.Compute{planner.ComputeF32Emulated}
-					if tile.Unit != planner.UnitFMA {
-						computes = append(computes, planner.ComputeTF32)
-					}
-					for _, compute := range computes {
-						j := s.prepare(t, b, how, planner.Options{Compute: compute, Tile: tile.Name, Schedule: c.schedule}, c.edit)
-						requireKernels(t, j, c.schedule, how)
-						j.check(t, uint64(i))
-					}
-				})
-			}
+		edit := func(d *planner.Device) { *d = *facts; c.edit(d) }
+		for _, how := range c.spacings {
+			t.Run(fmt.Sprintf("%s/%s/%v", shape.Name, c.schedule, how), func(t *testing.T) {
+				rng := newRand(seed)
+				var b planner.Batch
+				for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
+					b = append(b, covering(rng, around(shape.TM), around(shape.TN), c.depths(shape.TK), trans[0], trans[1])...)
+				}
+				for _, compute := range computes {
+					j := s.prepare(t, b, how, planner.Options{Compute: compute, Tile: shape.Name, Schedule: c.schedule}, edit)
+					requireKernels(t, j, c.schedule, how)
+					j.check(t, seed)
+				}
+			})
 		}
 	}
 }
@@ -73,7 +81,7 @@ func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing
 	split := schedule == planner.ScheduleSplitK || schedule == planner.ScheduleStreamK
 	require.Equal(t, split, j.some(isSplit), j)
 	require.Equal(t, split, j.some(isFixup), j)
-	require.Equal(t, schedule == planner.ScheduleCluster, j.some(func(l planner.Launch) bool { return l.Cluster > 0 }), j)
+	require.Equal(t, schedule == planner.ScheduleCluster, j.some(func(l encoding.Launch) bool { return l.Cluster > 0 }), j)
 	if schedule == planner.ScheduleBatched || schedule == planner.ScheduleLPT {
 		require.True(t, j.some(isLoop), j)
 	}
@@ -100,19 +108,19 @@ func (s *suite) testMixed(t *testing.T) {
 
 // cutDepth: a tile is cut along K, and its later parts add to C.
 func cutDepth(p *planner.Plan) bool {
-	return slices.ContainsFunc(p.Segments, func(s planner.Segment) bool { return s.Accumulate })
+	return slices.ContainsFunc(p.Segments, func(s encoding.Segment) bool { return s.Accumulate })
 }
 
 // testWindows lowers the device's limits, so that plans cut launches.
 func (s *suite) testWindows(t *testing.T) {
 	sized := func(m, n, k int, transA, transB bool) planner.Problem {
-		return planner.Problem{M: m, N: n, K: k, TransA: transA, TransB: transB, Alpha: 1, Beta: -0.5}
+		return planner.Problem{M: m, N: n, K: k, TransA: transA, TransB: transB, Beta: -0.5}
 	}
 	cutWorkers := func(p *planner.Plan) bool {
-		return slices.ContainsFunc(p.Launches, func(l planner.Launch) bool { return l.Kernel == p.Launches[0].Kernel && l.First > 0 })
+		return slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool { return l.Kernel == p.Launches[0].Kernel && l.First > 0 })
 	}
 	cutBuffers := func(p *planner.Plan) bool {
-		return slices.ContainsFunc(p.Launches, func(l planner.Launch) bool { return l.BaseA > 0 && l.BaseB > 0 && l.BaseC > 0 })
+		return slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseB > 0 && l.BaseC > 0 })
 	}
 	cases := []struct {
 		name  string
@@ -210,7 +218,7 @@ func (s *suite) testSubnormals(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s", c.name, tile, schedule), func(t *testing.T) {
 					b := planner.Batch{{M: 9, N: 20, K: 7}, {M: 17, N: 5, K: 500, TransA: true}, {M: 5, N: 7, K: 300, TransB: true}}
 					for i := range b {
-						b[i].Alpha, b[i].Beta = c.alpha, c.beta
+						b[i].Alpha, b[i].Beta = planner.Scale(c.alpha), c.beta
 					}
 					j := s.prepare(t, b, narrow, planner.Options{Tile: tile, Schedule: schedule}, manyUnits)
 					o := fill(b, j.lens, uniform(8))
@@ -249,7 +257,7 @@ func (s *suite) testScalars(t *testing.T) {
 		{"whole tiles", planner.ScheduleDataParallel, 9, nil, func(p *planner.Plan) bool { return p.Workspace == 0 }},
 		{"split tiles", planner.ScheduleSplitK, 400, manyUnits, func(p *planner.Plan) bool { return p.Workspace > 0 }},
 		{"shared tiles", planner.ScheduleStreamK, 400, manyUnits, func(p *planner.Plan) bool { return p.Workspace > 0 }},
-		{"parts that add to C", planner.ScheduleAuto, 1100, func(d *planner.Device) { d.MaxTrips = 67 }, cutDepth},
+		{"parts that add to C", "", 1100, func(d *planner.Device) { d.MaxTrips = 67 }, cutDepth},
 	} {
 		for _, tile := range append(s.tensorTiles(), "small") {
 			t.Run(c.name+"/"+tile, func(t *testing.T) {
@@ -257,7 +265,7 @@ func (s *suite) testScalars(t *testing.T) {
 				for _, alpha := range special {
 					for _, beta := range special {
 						for _, depth := range []int{0, c.depth} {
-							b = append(b, planner.Problem{M: 7, N: 18, K: depth, Alpha: alpha, Beta: beta})
+							b = append(b, planner.Problem{M: 7, N: 18, K: depth, Alpha: planner.Scale(alpha), Beta: beta})
 						}
 					}
 				}
@@ -280,9 +288,9 @@ func (s *suite) testScalars(t *testing.T) {
 // apart, which fails at the ends of their range unless it is seen to.
 func (s *suite) tensorTiles() (names []string) {
 	device := s.device.Info().Planner
-	for i, tile := range planner.Tiles() {
-		if tile.Unit != planner.UnitFMA && device.Fits(planner.TileID(i), planner.ComputeF32Emulated) {
-			names = append(names, tile.Name)
+	for i := range device.Kernels {
+		if s := device.Kernels[i].Tile; s.Unit != tile.FMA && device.Fits(s, planner.ComputeF32Emulated) {
+			names = append(names, s.Name)
 		}
 	}
 	return names
@@ -325,9 +333,9 @@ func (s *suite) testEmpty(t *testing.T) {
 	nan := float32(math.NaN())
 	for name, b := range map[string]planner.Batch{
 		"no problems":    {},
-		"no elements":    {{M: 0, N: 5, K: 3, Alpha: 1}, {M: 5, N: 0, K: 3, Alpha: 1}},
-		"no products":    {{M: 5, N: 6, K: 0, Alpha: 1, Beta: -0.5}, {M: 7, N: 3, K: 0, Alpha: nan}, {M: 1, N: 1, K: 9}},
-		"nothing to add": {{M: 5, N: 6, K: 0, Alpha: 1, Beta: 1}, {M: 1, N: 1, K: 4, Beta: 1}},
+		"no elements":    {{M: 0, N: 5, K: 3}, {M: 5, N: 0, K: 3}},
+		"no products":    {{M: 5, N: 6, K: 0, Beta: -0.5}, {M: 7, N: 3, K: 0, Alpha: planner.Scale(nan)}, {M: 1, N: 1, K: 9, Alpha: planner.Scale(0)}},
+		"nothing to add": {{M: 5, N: 6, K: 0, Beta: 1}, {M: 1, N: 1, K: 4, Alpha: planner.Scale(0), Beta: 1}},
 	} {
 		t.Run(name, func(t *testing.T) { s.prepare(t, b, narrow, planner.Options{}, nil).check(t, 5) })
 	}

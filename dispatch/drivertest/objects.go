@@ -22,7 +22,7 @@ var split = planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}
 func splitBatch() planner.Batch {
 	b := planner.Batch{{M: 30, N: 40, K: 300}, {M: 17, N: 16, K: 500}, {M: 1, N: 70, K: 64}}
 	for i := range b {
-		b[i].Alpha, b[i].Beta = 1, -0.5
+		b[i].Beta = -0.5
 	}
 	return b
 }
@@ -45,13 +45,13 @@ func (s *suite) testReuse(t *testing.T) {
 // first by itself transposed.
 func (s *suite) testChain(t *testing.T) {
 	ctx := context.Background()
-	first := s.prepare(t, planner.Batch{{M: 20, N: 30, K: 40, Alpha: 1}}, narrow, planner.Options{Tile: "small"}, nil)
+	first := s.prepare(t, planner.Batch{{M: 20, N: 30, K: 40}}, narrow, planner.Options{Tile: "small"}, nil)
 	q := first.batch[0]
-	second := s.prepare(t, planner.Batch{{M: q.M, N: q.K, K: q.N, TransB: true, Alpha: 1, Beta: 1}}, narrow, planner.Options{Tile: "small"}, nil)
+	second := s.prepare(t, planner.Batch{{M: q.M, N: q.K, K: q.N, TransB: true, Beta: 1}}, narrow, planner.Options{Tile: "small"}, nil)
 	// C of the first run is A of the second; B serves both.
 	p := second.batch[0]
 	p.A, p.B = q.C, q.B
-	chained, err := planner.New(&second.plan.Device, planner.Batch{p}, planner.Options{Tile: "small"})
+	chained, err := planner.New(second.plan.Device).Plan(planner.Batch{p}, planner.Options{Tile: "small"})
 	require.NoError(t, err)
 	program, err := s.device.Prepare(ctx, chained)
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func (s *suite) testChain(t *testing.T) {
 func (s *suite) testQueued(t *testing.T) {
 	ctx := context.Background()
 	const side, enough = 256, 500 * time.Millisecond
-	j := s.prepare(t, planner.Batch{{M: side, N: side, K: side, Alpha: 1, Beta: 1}}, narrow, planner.Options{}, nil)
+	j := s.prepare(t, planner.Batch{{M: side, N: side, K: side, Beta: 1}}, narrow, planner.Options{}, nil)
 	o := fill(j.batch, j.lens, integers(1))
 	j.run(t, o)
 	run := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
@@ -97,7 +97,7 @@ func (s *suite) testQueued(t *testing.T) {
 	}
 	c := make([]float32, len(o.c))
 	require.NoError(t, j.buffers[2].Read(ctx, 0, c))
-	j.batch[0].Alpha = float32(len(runs)) // each adds the product to C
+	j.batch[0].Alpha = planner.Scale(float32(len(runs))) // each adds the product to C
 	require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, c))
 }
 

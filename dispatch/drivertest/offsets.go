@@ -50,8 +50,9 @@ func LargeOffsets(t *testing.T, d driver.Device, alloc func(n int) (driver.Buffe
 				{"rows far apart", []planner.Matrix{from(1, 1<<26+1<<25)}},
 				{"rows far apart, windows", []planner.Matrix{from(1<<29+1, 1<<26+1<<25)}},
 			} {
-				for id, tile := range planner.Tiles() {
-					if !facts.Fits(planner.TileID(id), planner.ComputeF32Emulated) {
+				for i := range facts.Kernels {
+					tile := facts.Kernels[i].Tile
+					if !facts.Fits(tile, planner.ComputeF32Emulated) {
 						continue
 					}
 					for _, trans := range []bool{false, true} {
@@ -79,12 +80,12 @@ func farTask(t *testing.T, d driver.Device, operand int, places []planner.Matrix
 	batch := make(planner.Batch, len(places))
 	for i, at := range places {
 		near := planner.Matrix{Offset: i * side * side, LD: side}
-		p := planner.Problem{M: side, N: side, K: side, TransA: trans, TransB: trans, Alpha: 1, Beta: -1, A: near, B: near, C: near}
+		p := planner.Problem{M: side, N: side, K: side, TransA: trans, TransB: trans, Beta: -1, A: near, B: near, C: near}
 		*[...]*planner.Matrix{&p.A, &p.B, &p.C}[operand] = at
 		batch[i] = p
 	}
 	facts := d.Info().Planner
-	plan, err := planner.New(&facts, batch, planner.Options{Tile: tile})
+	plan, err := planner.New(&facts).Plan(batch, planner.Options{Tile: tile})
 	require.NoError(t, err)
 	f := &far{device: d, operand: operand, plan: plan}
 	for i := range f.values {

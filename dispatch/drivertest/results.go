@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // job is a batch prepared on the device with buffers.
@@ -35,7 +36,7 @@ func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Op
 		edit(&facts)
 	}
 	var err error
-	j.plan, err = planner.New(&facts, b, o)
+	j.plan, err = planner.New(&facts).Plan(b, o)
 	require.NoError(t, err)
 	j.program, err = s.device.Prepare(context.Background(), j.plan)
 	require.NoError(t, err)
@@ -124,10 +125,10 @@ func (j *job) arithmetic() reference.Arithmetic {
 }
 
 // some reports whether a launch of the plan has the property.
-func (j *job) some(property func(planner.Launch) bool) bool {
+func (j *job) some(property func(encoding.Launch) bool) bool {
 	return slices.ContainsFunc(j.plan.Launches, property)
 }
 
-func isSplit(l planner.Launch) bool { return l.Split }
-func isFixup(l planner.Launch) bool { return l.Fixup }
-func isLoop(l planner.Launch) bool  { return l.Loop }
+func isSplit(l encoding.Launch) bool { return l.Split }
+func isFixup(l encoding.Launch) bool { return l.Fixup }
+func isLoop(l encoding.Launch) bool  { return l.Loop }

@@ -83,7 +83,7 @@ func route(rng *rand.Rand) planner.Batch {
 	first := 0
 	for e, n := range load {
 		batch[e] = planner.Problem{
-			M: n, N: hidden, K: width, Alpha: 1,
+			M: n, N: hidden, K: width,
 			A: planner.Matrix{Offset: first * width, LD: width},
 			B: planner.Matrix{Offset: e * width * hidden, LD: hidden},
 			C: planner.Matrix{Offset: first * hidden, LD: hidden},

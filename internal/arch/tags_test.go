@@ -14,7 +14,7 @@ func TestTags(t *testing.T) {
 	for _, c := range []struct{ tags, packages, without string }{
 		{"nowebgpu", "./dispatch ./cmd/batchgemm ./capi", "github.com/rajveermalviya/go-webgpu/"},
 		{"nocuda,nohip", "./dispatch ./capi", module + "internal/dl\n"},
-		{"nocuda,nohip", "./dispatch ./capi", module + "native\n"},
+		{"nocuda,nohip", "./dispatch ./capi", module + "native/products\n"},
 	} {
 		list := func(tags string) string {
 			cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", tags}, strings.Fields(c.packages)...)...)

@@ -14,7 +14,9 @@ import (
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/cuda"
+	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 //go:embed sm_90a_clocks.cubin.gz
@@ -25,7 +27,7 @@ func image(major, minor int) (code []byte, kind string, err error) {
 	if major != 9 {
 		return nil, "", fmt.Errorf("%w: the kernels with clocks are for compute capability 9.0, this GPU has %d.%d", driver.ErrUnavailable, major, minor)
 	}
-	code, err = native.Unpack(packed)
+	code, err = products.Unpack(packed)
 	return code, "sm_90a_clocks.cubin", err
 }
 
@@ -97,13 +99,13 @@ func groupsOf(plan *planner.Plan) (n int) {
 	return n
 }
 
-func groupsOfLaunch(l *planner.Launch) int {
+func groupsOfLaunch(l *encoding.Launch) int {
 	_, _, pieces := native.Geometry(l.Kernel)
 	return l.Count * clusterSize(l) * pieces
 }
 
 // clusterSize is the number of groups that share a worker's tiles.
-func clusterSize(l *planner.Launch) int { return max(int(l.Cluster), 1) }
+func clusterSize(l *encoding.Launch) int { return max(int(l.Cluster), 1) }
 
 // prepare makes a run, whose memory is freed with the device.
 func prepare(ctx context.Context, device driver.Device, plan *planner.Plan, operands [3][]float32) (run driver.Run, err error) {

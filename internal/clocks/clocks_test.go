@@ -9,7 +9,9 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/native"
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // TestImage: the build has the clocks, and every kernel of the ordinary one.
@@ -18,11 +20,12 @@ func TestImage(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "sm_90a_clocks.cubin", kind)
 	require.Contains(t, string(code), symbol)
-	for id := range planner.NumTiles {
-		name := native.KernelName(planner.Kernel{Tile: planner.TileID(id), TransB: true})
-		require.Contains(t, string(code), name)
+	arch, err := native.CUDA(9, 0)
+	require.NoError(t, err)
+	for _, s := range tile.Table() {
+		require.Contains(t, string(code), arch.KernelName(encoding.Kernel{Tile: s, TransB: true}))
 	}
-	ordinary, _, err := native.Image(9, 0)
+	ordinary, err := products.Read(arch.Product())
 	require.NoError(t, err)
 	require.NotContains(t, string(ordinary), symbol)
 	_, _, err = image(8, 0)

@@ -13,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 // TestOnFake runs TestMeasure in a process that finds the libcuda of
@@ -31,7 +32,7 @@ func TestMeasure(t *testing.T) {
 	if os.Getenv("BATCHGEMM_FAKE") == "" {
 		t.Skip("TestOnFake runs this")
 	}
-	device, err := planner.LookupDevice("h200")
+	device, err := devices.Lookup("h200")
 	require.NoError(t, err)
 	for _, tc := range []struct {
 		name    string
@@ -46,7 +47,7 @@ func TestMeasure(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			batch, err := planner.Pack(tc.problem)
 			require.NoError(t, err)
-			plan, err := planner.New(device, batch, tc.options)
+			plan, err := planner.New(device).Plan(batch, tc.options)
 			require.NoError(t, err)
 			lenA, lenB, lenC := batch.Extent()
 			groups, err := Measure(t.Context(), 0, plan, make([]float32, lenA), make([]float32, lenB), make([]float32, lenC))
@@ -79,7 +80,7 @@ func TestMeasure(t *testing.T) {
 	t.Run("too many groups", func(t *testing.T) {
 		batch, err := planner.Pack(planner.GEMM(16*257, 16*257, 1))
 		require.NoError(t, err)
-		plan, err := planner.New(device, batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
+		plan, err := planner.New(device).Plan(batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
 		require.NoError(t, err)
 		_, err = Measure(t.Context(), 0, plan, nil, nil, nil)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
@@ -89,7 +90,7 @@ func TestMeasure(t *testing.T) {
 		t.Setenv("FAKECUDA_MAJOR", "8")
 		batch, err := planner.Pack(planner.GEMM(5, 5, 5))
 		require.NoError(t, err)
-		plan, err := planner.New(device, batch, planner.Options{Tile: "small"})
+		plan, err := planner.New(device).Plan(batch, planner.Options{Tile: "small"})
 		require.NoError(t, err)
 		_, err = Measure(t.Context(), 0, plan, make([]float32, 100), make([]float32, 100), make([]float32, 100))
 		require.ErrorIs(t, err, driver.ErrUnavailable)

@@ -31,7 +31,7 @@ func ready(t testing.TB, d *device, o planner.Options, problems ...planner.Probl
 	t.Helper()
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	plan, err := planner.New(&d.info.Planner, batch, o)
+	plan, err := planner.New(&d.info.Planner).Plan(batch, o)
 	require.NoError(t, err)
 	program, err := d.Prepare(context.Background(), plan)
 	require.NoError(t, err)
@@ -66,12 +66,6 @@ func random(n, mn, k int) []planner.Problem {
 		problems[i] = planner.GEMM(size(mn), size(mn), size(k))
 	}
 	return problems
-}
-
-func TestTilesFitTheScratch(t *testing.T) {
-	for _, tile := range planner.Tiles()[:planner.NumFMATiles] {
-		require.LessOrEqual(t, max(tile.TM, tile.TN), maxSide, tile.Name)
-	}
 }
 
 // TestDeepK crosses several panels of K.

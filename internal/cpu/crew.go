@@ -4,22 +4,22 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // crew executes runs: the goroutine that calls run, and helpers that it starts for
 // each launch and that end with it.
 type crew struct {
-	own     tile
+	own     scratch
 	helpers []func()
 	job     job // the launch being run
 }
 
 // newCrew makes a crew of so many members, which leave their work when stop is set.
 func newCrew(size int, stop *atomic.Bool) *crew {
-	c := &crew{own: tile{stop: stop}}
+	c := &crew{own: scratch{stop: stop}}
 	for range size - 1 {
-		t := &tile{stop: stop}
+		t := &scratch{stop: stop}
 		c.helpers = append(c.helpers, func() {
 			c.job.work(t)
 			c.job.done.Done()
@@ -59,7 +59,7 @@ func window(data []float32, base, span int) []float32 { return data[base : base+
 
 // job is one launch on its buffers.
 type job struct {
-	launch    *planner.Launch
+	launch    *encoding.Launch
 	words     []uint32
 	a, b, c   []float32 // the windows of the launch
 	workspace []float32
@@ -68,7 +68,7 @@ type job struct {
 }
 
 // work takes workers until none is left or the device stops.
-func (j *job) work(t *tile) {
+func (j *job) work(t *scratch) {
 	for !t.stop.Load() {
 		w := int(j.next.Add(1)) - 1
 		if w >= j.launch.Count {
@@ -79,10 +79,10 @@ func (j *job) work(t *tile) {
 }
 
 // worker processes the items of one worker.
-func (j *job) worker(t *tile, w int) {
+func (j *job) worker(t *scratch, w int) {
 	l := j.launch
 	if l.Fixup {
-		j.fixup(j.words[l.Items+w*planner.FixupWords:])
+		j.fixup(j.words[l.Items+w*encoding.FixupWords:])
 		return
 	}
 	first, end := w, w+1
@@ -90,6 +90,6 @@ func (j *job) worker(t *tile, w int) {
 		first, end = int(j.words[l.Table+w]), int(j.words[l.Table+w+1])
 	}
 	for i := first; i < end; i++ {
-		j.segment(t, j.words[l.Items+i*planner.ItemWords:])
+		j.segment(t, j.words[l.Items+i*encoding.ItemWords:])
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // device executes runs on all its threads, one run at a time.
@@ -89,7 +90,7 @@ func (d *device) Close() error {
 
 // program is a plan as the kernels read it.
 type program struct {
-	launches  []planner.Launch
+	launches  []encoding.Launch
 	words     []uint32
 	workspace *buffer
 	work      int // about how many multiply-adds take as long

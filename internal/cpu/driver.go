@@ -8,6 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 const name = "cpu"
@@ -53,17 +54,25 @@ func facts(threads int) planner.Device {
 		gflops     = 10 // of one thread, measured (see multiply)
 		wake       = 5  // microseconds to hand a launch to the other threads
 	)
-	return planner.Device{
+	d := planner.Device{
 		Name:         name,
-		Model:        planner.ModelWebGPU,
+		Occupancy:    planner.OccupancyLimits,
 		ComputeUnits: threads,
 		WaveSize:     1,
 		TFLOPS:       gflops * 1e-3 * float64(threads),
+		PeakGuessed:  true,
 		LaunchMicros: wake,
 		MaxWaves:     maxThreads,
 		MaxGroups:    1,
 		Shared:       cache,
 		MaxThreads:   maxThreads,
 		GroupShared:  cache,
+		KernelKind:   planner.KernelsWGSL, // whose rates are taken: none were measured here
 	}
+	for _, s := range tile.Table() {
+		if s.Unit == tile.FMA {
+			d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: planner.Resources{Shared: s.StepBytes()}})
+		}
+	}
+	return d
 }

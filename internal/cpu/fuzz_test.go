@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // FuzzRun: the plan of any batch for any device, if it is of tiles that the CPU has,
@@ -18,10 +21,11 @@ func FuzzRun(f *testing.F) {
 	for i := range uint64(60) {
 		f.Add(i, uint8(i), uint8(i/3), uint8(i/5), i%7 == 0, i%3 == 0, uint16(i*i))
 	}
-	f.Fuzz(func(t *testing.T, seed uint64, device, tile, schedule uint8, narrow, short bool, units uint16) {
-		known := planner.KnownDevices()
-		facts := known[int(device)%len(known)]
-		facts.MMA, facts.WGMMA = false, false
+	f.Fuzz(func(t *testing.T, seed uint64, device, shape, schedule uint8, narrow, short bool, units uint16) {
+		names := devices.Names()
+		facts, err := devices.Lookup(names[int(device)%len(names)])
+		require.NoError(t, err)
+		facts.Kernels = slices.DeleteFunc(facts.Kernels, func(k planner.KernelFacts) bool { return k.Tile.Unit != tile.FMA })
 		facts.ComputeUnits = 1 + int(units)%500
 		if narrow {
 			facts.MaxBinding = 64 << 10
@@ -29,20 +33,21 @@ func FuzzRun(f *testing.F) {
 		if short {
 			facts.MaxTrips = 100
 		}
-		o := planner.Options{Tile: planner.Tiles()[int(tile)%planner.NumFMATiles].Name}
+		tiles := tile.Of(tile.FMA)
+		o := planner.Options{Tile: tiles[int(shape)%len(tiles)].Name}
 		if all := planner.Schedules(); int(schedule)%8 < len(all) {
 			o.Schedule = all[schedule%8]
 		}
-		if tile >= 128 {
+		if shape >= 128 {
 			o.Tile = ""
 		}
-		runAndCheck(t, &facts, o, rand.New(rand.NewPCG(seed, 0)))
+		runAndCheck(t, facts, o, rand.New(rand.NewPCG(seed, 0)))
 	})
 }
 
 func runAndCheck(t *testing.T, facts *planner.Device, o planner.Options, rng *rand.Rand) {
 	batch, lens := placed(rng)
-	plan, err := planner.New(facts, batch, o)
+	plan, err := planner.New(facts).Plan(batch, o)
 	require.NoError(t, err)
 	d := openDevice(t)
 	program, err := d.Prepare(context.Background(), plan)
@@ -73,7 +78,7 @@ func placed(rng *rand.Rand) (b planner.Batch, lens [3]int) {
 	}
 	for i := range rng.IntN(7) {
 		p := planner.Problem{M: rng.IntN(90), N: rng.IntN(90), K: rng.IntN(90), TransA: rng.IntN(2) == 1, TransB: rng.IntN(2) == 1,
-			Alpha: float32(rng.IntN(3) - 1), Beta: float32(rng.IntN(3) - 1)}
+			Alpha: planner.Scale(float32(rng.IntN(3) - 1)), Beta: float32(rng.IntN(3) - 1)}
 		if i == 0 { // with short rows, of which a tile has enough in a narrow window
 			p.M, p.N, p.K, p.TransA, p.TransB = rng.IntN(9), rng.IntN(9), rng.IntN(3000), true, false
 		}

@@ -7,18 +7,19 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 const (
-	// panelDepth is how much of K is packed at once: op(B) of the widest tile
+	// panelDepth is how much of K is packed at once: op(B) of a tile of 64 columns
 	// then takes 64*256*8 bytes = 128 KiB, which fits the L2 cache of a core.
 	panelDepth = 256
-	maxSide    = 64 // the largest TM and TN of the tile table (checked by a test)
+	maxSide    = tile.MaxSize
 )
 
-// tile is the scratch of one goroutine.
-type tile struct {
+// scratch is the memory of one goroutine.
+type scratch struct {
 	sum  [maxSide * maxSide]float64    // rows x cols of the C tile
 	colB [maxSide * panelDepth]float64 // columns of op(B), each contiguous in k
 	rowA [panelDepth]float64           // a row of op(A)
@@ -26,9 +27,9 @@ type tile struct {
 }
 
 // segment computes an item: sum = op(A)*op(B) over its K range, stored to C or
-// to the workspace. planner/encode.go lists the words of an item.
-func (j *job) segment(t *tile, item []uint32) {
-	item = item[:planner.ItemWords]
+// to the workspace. package encoding lists its words.
+func (j *job) segment(t *scratch, item []uint32) {
+	item = item[:encoding.ItemWords]
 	rows, cols := int(item[7]&0xffff), int(item[7]>>16)
 	depth := int(item[3])
 	sum := t.sum[:rows*cols]
@@ -38,8 +39,8 @@ func (j *job) segment(t *tile, item []uint32) {
 			operand{j.a[item[0]:], int(item[4]), j.launch.TransA},
 			operand{j.b[item[1]:], int(item[5]), !j.launch.TransB})
 	}
-	if slot := item[10]; slot != planner.Final {
-		shape := j.launch.Tile.Tile()
+	if slot := item[10]; slot != encoding.Final {
+		shape := j.launch.Tile
 		partial := j.workspace[int(slot)*shape.TM*shape.TN:]
 		for i := range rows {
 			for k, v := range sum[i*cols : (i+1)*cols] {
@@ -62,7 +63,7 @@ func (j *job) segment(t *tile, item []uint32) {
 // times gonum's Dsdot. A Go loop blocked by hand was faster at 8x8x8 only, 1.7
 // times. gonum's Dgemm and Sgemm are out: they skip zeros of A, and so lose NaN
 // and Inf of B.
-func (t *tile) multiply(sum []float64, rows, cols, depth int, a, b operand) {
+func (t *scratch) multiply(sum []float64, rows, cols, depth int, a, b operand) {
 	for k := 0; k < depth && !t.stop.Load(); k += panelDepth { // a panel takes 0.2 ms at most
 		d := min(depth-k, panelDepth)
 		for col := range cols {
@@ -99,9 +100,9 @@ func (o operand) pack(dst []float64, v, k int) {
 
 // fixup finishes a tile from its partial tiles, in the order of their slots.
 func (j *job) fixup(item []uint32) {
-	item = item[:planner.FixupWords]
+	item = item[:encoding.FixupWords]
 	rows, cols := int(item[2]&0xffff), int(item[2]>>16)
-	shape := j.launch.Tile.Tile()
+	shape := j.launch.Tile
 	slots := j.workspace[int(item[3])*shape.TM*shape.TN:][:int(item[6])*shape.TM*shape.TN]
 	s := scale{math.Float32frombits(item[4]), math.Float32frombits(item[5])}
 	var sum [maxSide]float64

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // long is a submission that takes 20 s on a small machine, and 1 s on a large one.
@@ -152,7 +153,7 @@ func TestCloseDuringWork(t *testing.T) {
 
 // A launch is left between two workers, and a product between two panels.
 func TestStopWithinALaunch(t *testing.T) {
-	own := tile{stop: new(atomic.Bool)}
+	own := scratch{stop: new(atomic.Bool)}
 	a := make([]float32, 2*panelDepth)
 	for i := range a {
 		a[i] = 1
@@ -163,7 +164,7 @@ func TestStopWithinALaunch(t *testing.T) {
 	own.stop.Store(true)
 	own.multiply(sum, 1, 1, len(a), operand{a, 1, false}, operand{a, 1, false})
 	require.Equal(t, []float64{2 * panelDepth}, sum, "nothing more")
-	j := job{launch: &planner.Launch{Count: 1}}
+	j := job{launch: &encoding.Launch{Count: 1}}
 	j.work(&own)
 	require.Zero(t, j.next.Load())
 }

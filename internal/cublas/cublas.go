@@ -123,7 +123,7 @@ func (h *Handle) Batch(batch planner.Batch, a, b, c uintptr) (*Batch, error) {
 		transa[i], transb[i] = operation(p.TransB), operation(p.TransA)
 		rows[i], cols[i], depth[i] = C.int(p.N), C.int(p.M), C.int(p.K)
 		lda[i], ldb[i], ldc[i] = C.int(max(p.B.LD, 1)), C.int(max(p.A.LD, 1)), C.int(p.C.LD)
-		alpha[i], beta[i], ones[i] = C.float(p.Alpha), C.float(p.Beta), 1
+		alpha[i], beta[i], ones[i] = C.float(p.Alpha.Value()), C.float(p.Beta), 1
 		pa[i], pb[i], pc[i] = address(b, p.B), address(a, p.A), address(c, p.C)
 		count++
 	}

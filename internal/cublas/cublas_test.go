@@ -51,14 +51,14 @@ func fake(dir, name string, flags ...string) (path string, err error) {
 }
 
 func TestBatch(t *testing.T) {
-	scaled := planner.Problem{M: 7, N: 5, K: 3, TransA: true, Alpha: 2, Beta: -1}
+	scaled := planner.Problem{M: 7, N: 5, K: 3, TransA: true, Alpha: planner.Scale(2), Beta: -1}
 	batch, err := planner.Pack(
 		planner.GEMM(4, 6, 5),
 		scaled,
-		planner.Problem{M: 3, N: 8, K: 9, TransB: true, Alpha: 1, Beta: 1},
-		planner.Problem{M: 5, N: 2, K: 4, TransA: true, TransB: true, Alpha: 1},
+		planner.Problem{M: 3, N: 8, K: 9, TransB: true, Beta: 1},
+		planner.Problem{M: 5, N: 2, K: 4, TransA: true, TransB: true},
 		planner.GEMM(0, 3, 3),
-		planner.Problem{M: 2, N: 3, K: 0, Alpha: 1, Beta: 2},
+		planner.Problem{M: 2, N: 3, K: 0, Beta: 2},
 	)
 	require.NoError(t, err)
 	lenA, lenB, lenC := batch.Extent()

@@ -18,7 +18,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // device is an open device.
@@ -38,7 +38,7 @@ type device struct {
 	fence    fence
 	module   C.dl_module
 	image    unsafe.Pointer // of the module, in memory of C
-	kernels  map[planner.Kernel]*kernel
+	kernels  map[encoding.Kernel]*kernel
 	buffers  map[*buffer]struct{}
 	programs map[*program]struct{}
 	events   []C.dl_event // for waits, not in use; there is one for Close
@@ -62,7 +62,7 @@ func newDevice(l *library, g gpu, graphs bool, open func(*C.dl_device) C.dl_resu
 		handle:   (*C.dl_device)(C.calloc(1, C.sizeof_dl_device)),
 		graphs:   graphs,
 		slots:    make(chan *slot, slotCount),
-		kernels:  map[planner.Kernel]*kernel{},
+		kernels:  map[encoding.Kernel]*kernel{},
 		buffers:  map[*buffer]struct{}{},
 		programs: map[*program]struct{}{},
 	}

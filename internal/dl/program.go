@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // kernel is a loaded kernel.
@@ -24,7 +25,7 @@ type kernel struct {
 
 // kernel finds a kernel. The image is loaded for the first one, kernels are made
 // resident one by one, and both are kept until the device is closed.
-func (d *device) kernel(k planner.Kernel) (*kernel, error) {
+func (d *device) kernel(k encoding.Kernel) (*kernel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if loaded := d.kernels[k]; loaded != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Vendor describes a vendor's library: all in which backends differ.
@@ -71,7 +72,7 @@ type GPU struct {
 	// messages.
 	Image func() (code []byte, name string, err error)
 	// Kernel returns the symbol of a kernel in the image and its launch.
-	Kernel func(planner.Kernel) Kernel
+	Kernel func(encoding.Kernel) Kernel
 }
 
 // Globals is what devices of this package are beside driver.Device.

@@ -69,7 +69,7 @@ func TestPromises(t *testing.T) {
 			}
 			batch, err := planner.Pack(planner.GEMM(2, 2, 2))
 			require.NoError(t, err)
-			plan, err := planner.New(&o.device.info.Planner, batch, planner.Options{})
+			plan, err := planner.New(&o.device.info.Planner).Plan(batch, planner.Options{})
 			require.NoError(t, err)
 			o.program, err = o.device.Prepare(t.Context(), plan)
 			require.NoError(t, err)

@@ -29,7 +29,7 @@ func openFast(t *testing.T, n int, tflops float64) (*Group, []*fakedriver.Device
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		info := d.Info()
-		hosts = append(hosts, New(d, &info.Planner))
+		hosts = append(hosts, New(d, planner.New(&info.Planner)))
 	}
 	return NewGroup(hosts), f.Opened
 }

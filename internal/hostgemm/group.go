@@ -77,7 +77,7 @@ func (g *Group) deal(ctx context.Context, batch planner.Batch) ([][]*part, error
 	compute := make([][]float64, len(g.hosts)) // predicted microseconds
 	total := make([][]float64, len(g.hosts))   // with copies
 	for d := range g.hosts {
-		compute[d] = planner.Costs(g.hosts[d].facts, batch, nil)
+		compute[d] = g.hosts[d].planner.Costs(batch, nil)
 		total[d] = make([]float64, len(batch))
 		for i := range batch {
 			if err := look(ctx, i); err != nil {

@@ -121,7 +121,7 @@ func TestGroupSplits(t *testing.T) {
 		k.batch[i].Beta = 0
 	}
 	require.NoError(t, k.gemm(t.Context(), g))
-	costs := planner.Costs(g.hosts[0].facts, k.batch, nil)
+	costs := g.hosts[0].planner.Costs(k.batch, nil)
 	shares := make([]float64, 3)
 	for i, own := range g.split.entries[0].parts {
 		for _, p := range own {
@@ -145,7 +145,7 @@ func TestGroupSmallBatchesStayTogether(t *testing.T) {
 	const k, n = 3000, 2000
 	shared := planner.Batch{} // little data beside the B of all problems
 	for i := range 4 {
-		shared = append(shared, planner.Problem{M: 1, N: n, K: k, Alpha: 1,
+		shared = append(shared, planner.Problem{M: 1, N: n, K: k,
 			A: operand(k*i, k), B: operand(0, n), C: operand(n*i, n)})
 	}
 	for name, k := range map[string]job{
@@ -333,7 +333,7 @@ func TestGroupRemembersTheLastBatches(t *testing.T) {
 	g, fakes := openGroup(t, 2)
 	k := random(t, 1, 40, 90)
 	for alpha := 1; alpha <= maxPrograms+2; alpha++ {
-		k.batch[0].Alpha = float32(alpha)
+		k.batch[0].Alpha = planner.Scale(float32(alpha))
 		require.NoError(t, k.gemm(t.Context(), g))
 	}
 	for _, f := range fakes {

@@ -26,18 +26,17 @@ const (
 
 // Host is a device that computes on host memory. It is safe for concurrent use.
 type Host struct {
-	device driver.Device
-	facts  *planner.Device
-	turn   turn
+	device  driver.Device
+	planner *planner.Planner
+	turn    turn
 	// Of the holder of turn:
 	lanes   [maxLanes]lane
 	session session // of this device alone
 }
 
-// New makes a host of an open device, for which it plans by the facts. They must not
-// change once GEMM was called.
-func New(d driver.Device, facts *planner.Device) *Host {
-	h := &Host{device: d, facts: facts, turn: newTurn()}
+// New makes a host of an open device, for which the planner plans.
+func New(d driver.Device, p *planner.Planner) *Host {
+	h := &Host{device: d, planner: p, turn: newTurn()}
 	h.session.hosts = []*Host{h}
 	return h
 }

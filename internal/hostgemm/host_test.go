@@ -161,7 +161,7 @@ func TestGEMMRemembersTheLastBatches(t *testing.T) {
 	batch := small(t)
 	a, c := []float32{1, 2, 3, 4}, make([]float32, 4)
 	run := func(alpha int) {
-		batch[0].Alpha = float32(alpha)
+		batch[0].Alpha = planner.Scale(float32(alpha))
 		require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c))
 		require.Equal(t, float32(7*alpha), c[0])
 	}
@@ -251,7 +251,7 @@ func TestGEMMCheckCanBeCancelled(t *testing.T) {
 	d, f := openHost(t)
 	var batch planner.Batch
 	for i := range 100 { // leading dimensions that have nothing in common
-		batch = append(batch, planner.Problem{M: 2, N: 1, Alpha: 1, B: planner.Matrix{LD: 1}, C: planner.Matrix{Offset: i, LD: 100 + i}})
+		batch = append(batch, planner.Problem{M: 2, N: 1, B: planner.Matrix{LD: 1}, C: planner.Matrix{Offset: i, LD: 100 + i}})
 	}
 	c := []float32{298: 1}
 	require.ErrorIs(t, d.GEMM(&endsAfter{t.Context(), 1}, batch, planner.Options{}, nil, nil, c), context.Canceled)

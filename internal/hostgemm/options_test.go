@@ -11,6 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // computer is a Host or a Group.
@@ -68,12 +69,12 @@ func TestGEMMTakesOptions(t *testing.T) {
 							require.Equal(t, o.Compute, plan.Options.Compute)
 						}
 						if o.Schedule != "" {
-							require.Equal(t, o.Schedule, plan.Launches[0].Schedule)
+							require.EqualValues(t, o.Schedule, plan.Launches[0].Schedule)
 						}
 						if o.Tile != "" {
-							id, err := planner.TileByName(o.Tile)
+							shape, err := tile.ByName(o.Tile)
 							require.NoError(t, err)
-							require.Equal(t, id, plan.Choice[0])
+							require.Same(t, shape, plan.Tiles[0])
 						}
 					}
 				}

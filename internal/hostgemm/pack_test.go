@@ -17,7 +17,7 @@ func operand(offset, ld int) planner.Matrix { return planner.Matrix{Offset: offs
 
 func TestPack(t *testing.T) {
 	problem := func(a, b, c planner.Matrix) planner.Problem {
-		return planner.Problem{M: 3, N: 2, K: 4, Alpha: 1, A: a, B: b, C: c}
+		return planner.Problem{M: 3, N: 2, K: 4, A: a, B: b, C: c}
 	}
 	for _, c := range []struct {
 		name    string
@@ -75,9 +75,9 @@ func TestPack(t *testing.T) {
 }
 
 func TestPackLeavesOut(t *testing.T) {
-	full := planner.Problem{M: 2, N: 2, K: 2, Alpha: 1, A: operand(0, 2), B: operand(0, 2), C: operand(0, 2)}
+	full := planner.Problem{M: 2, N: 2, K: 2, A: operand(0, 2), B: operand(0, 2), C: operand(0, 2)}
 	scale, stays, empty, updates := full, full, full, full
-	scale.Alpha, scale.Beta = 0, 2
+	scale.Alpha, scale.Beta = planner.Scale(0), 2
 	stays.K, stays.Beta = 0, 1
 	empty.N = 0
 	updates.Beta = 1
@@ -133,7 +133,7 @@ func TestCutKeepsSharedOperandsTogether(t *testing.T) {
 	var batch planner.Batch
 	const n = 1000
 	for i := range 60 {
-		batch = append(batch, planner.Problem{M: 1, N: n, K: n, Alpha: 1,
+		batch = append(batch, planner.Problem{M: 1, N: n, K: n,
 			A: operand(i*n, n), B: operand(i%4*n*n, n), C: operand(i*n, n)})
 	}
 	parts := cutAll(t, batch)
@@ -166,7 +166,7 @@ func TestGEMMLayouts(t *testing.T) {
 			rng := rand.New(rand.NewPCG(4, 0))
 			var batch planner.Batch
 			for i := range 6 {
-				batch = append(batch, planner.Problem{M: c.m, N: c.n, K: c.k, Alpha: 1, Beta: float32(i % 2), TransB: i >= 3 && c.n == c.k,
+				batch = append(batch, planner.Problem{M: c.m, N: c.n, K: c.k, Beta: float32(i % 2), TransB: i >= 3 && c.n == c.k,
 					A: operand(c.at+i*c.stepA, c.k+c.ld), B: operand(c.at+i*c.stepB, c.n+c.ld), C: operand(1+i*c.n, 6*c.n+1)})
 			}
 			lenA, lenB, lenC := batch.Extent()

@@ -54,7 +54,7 @@ func (s *session) run(ctx context.Context, t task) error {
 			return err
 		}
 		if len(parts) == 0 { // no plan checks the options
-			if _, err := planner.New(s.hosts[0].facts, nil, t.options); err != nil {
+			if _, err := s.hosts[0].planner.Plan(nil, t.options); err != nil {
 				return err
 			}
 		}
@@ -117,7 +117,7 @@ func (s *session) remember(ctx context.Context, t task, parts [][]*part) (*entry
 }
 
 func (p *part) prepare(ctx context.Context, h *Host, o planner.Options) error {
-	plan, err := planner.New(h.facts, p.batch, o)
+	plan, err := h.planner.Plan(p.batch, o)
 	if err != nil {
 		return err
 	}

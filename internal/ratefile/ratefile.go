@@ -5,6 +5,7 @@
 package ratefile
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,12 +15,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/atomicfile"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // DirEnv names the environment variable with the directory of the files, in place
@@ -48,7 +49,7 @@ type content struct {
 // row is a rate with the shape that it was measured for: a name may outlive it.
 type row struct {
 	Shape string `json:"shape"`
-	planner.Rate
+	tile.Rate
 }
 
 // header is a file for a device, without rates.
@@ -84,27 +85,26 @@ func locate(info *driver.Info) (string, error) {
 	return filepath.Join(dir, "rates-"+name[:min(len(name), longestName)]+".json"), nil
 }
 
-// Load returns the rates that were measured on the device, nil when there is no
-// file, or an error when there is one that does not serve. The same rates are at
-// the same address every time, so that devices compare equal. It is safe for
-// concurrent use, also with Save of another process.
-func Load(info *driver.Info) (*planner.Rates, error) {
+// Load returns the facts of the device with the rates that were measured on it; as they
+// are when there is no file, and with an error when there is one that does not serve. It
+// is safe for concurrent use, also with Save of another process.
+func Load(info *driver.Info) (planner.Device, error) {
 	path, err := locate(info)
 	if err != nil {
-		return nil, nil // no directory, no file
+		return info.Planner, nil // no directory, no file
 	}
 	data, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return info.Planner, nil
 	}
 	if err != nil {
-		return nil, err
+		return info.Planner, err
 	}
-	rates, err := parse(info, data)
+	tuned, err := parse(info, data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return info.Planner, fmt.Errorf("%s: %w", path, err)
 	}
-	return intern(rates), nil
+	return *tuned, nil
 }
 
 // maxSize is some ten times what a file has at most, with a row for every tile and mode.
@@ -132,14 +132,7 @@ func read(path string) ([]byte, error) {
 	return data, err
 }
 
-var interned sync.Map // planner.Rates to its *planner.Rates
-
-func intern(r *planner.Rates) *planner.Rates {
-	kept, _ := interned.LoadOrStore(*r, r)
-	return kept.(*planner.Rates)
-}
-
-func parse(info *driver.Info, data []byte) (*planner.Rates, error) {
+func parse(info *driver.Info, data []byte) (*planner.Device, error) {
 	var f content
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
@@ -154,38 +147,34 @@ func parse(info *driver.Info, data []byte) (*planner.Rates, error) {
 		return nil, fmt.Errorf("relative to %d compute units, %g TFLOPS and %g us a launch, the device now has %d, %g and %g",
 			f.ComputeUnits, f.TFLOPS, f.LaunchMicros, want.ComputeUnits, want.TFLOPS, want.LaunchMicros)
 	}
-	rates, err := f.rates(&info.Planner)
-	if err == nil && *rates == (planner.Rates{}) {
-		err = errors.New("knows none of the tiles")
+	tuned := info.Planner.Untuned()
+	if err := f.rates(tuned); err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
 	}
-	return rates, err
+	if !tuned.Tuned() {
+		return nil, errors.New("knows none of the tiles")
+	}
+	return tuned, nil
 }
 
-// rates collects the rows of tiles that exist. The others stay zero.
-func (f *content) rates(d *planner.Device) (rates *planner.Rates, err error) {
-	rates = &planner.Rates{}
-	f.visit(rates, func(id planner.TileID, c planner.Compute, rate *planner.Rate, rows map[string]row) {
-		tile := id.Tile()
-		r, known := rows[tile.Name]
-		switch {
-		case !known || r.Shape != tile.Shape():
-		default:
+// rates gives the device the rows of tiles that it has.
+func (f *content) rates(d *planner.Device) (err error) {
+	f.visit(d, func(shape *tile.Shape, c planner.Compute, rate *tile.Rate, rows map[string]row) {
+		if r, known := rows[shape.Name]; known && r.Shape == shape.Size() {
 			*rate = r.Rate
-			if wrong := d.CheckRate(id, c, r.Rate); wrong != nil {
-				err = fmt.Errorf("damaged: %w", wrong)
-			}
+			err = cmp.Or(err, d.CheckRate(shape, c, r.Rate))
 		}
 	})
-	return rates, err
+	return err
 }
 
 // visit goes through all rates, each with the part of the file that it belongs to.
-func (f *content) visit(rates *planner.Rates, do func(planner.TileID, planner.Compute, *planner.Rate, map[string]row)) {
-	for i, tile := range planner.Tiles() {
-		id := planner.TileID(i)
-		do(id, planner.ComputeF32Emulated, rates.Of(id, planner.ComputeF32Emulated), f.Tiles)
-		if tile.Unit != planner.UnitFMA { // else it is the same rate again
-			do(id, planner.ComputeTF32, rates.Of(id, planner.ComputeTF32), f.TF32)
+func (f *content) visit(d *planner.Device, do func(*tile.Shape, planner.Compute, *tile.Rate, map[string]row)) {
+	for i := range d.Kernels {
+		k := &d.Kernels[i]
+		do(k.Tile, planner.ComputeF32Emulated, k.Measured(planner.ComputeF32Emulated), f.Tiles)
+		if k.Tile.Unit != tile.FMA { // else it is the same rate again
+			do(k.Tile, planner.ComputeTF32, k.Measured(planner.ComputeTF32), f.TF32)
 		}
 	}
 }
@@ -215,15 +204,14 @@ func Create(info *driver.Info) (*File, error) {
 	return &File{path, info, f}, nil
 }
 
-// Save writes rates that were measured at a date. Rows that are zero are left out.
-func (f *File) Save(rates *planner.Rates, date time.Time) error {
+// Save writes the rates that were measured on a device at a date.
+func (f *File) Save(d *planner.Device, date time.Time) error {
 	c := header(f.info)
 	c.Date = date.UTC().Truncate(time.Second)
 	c.Tiles, c.TF32 = map[string]row{}, map[string]row{}
-	c.visit(rates, func(id planner.TileID, _ planner.Compute, rate *planner.Rate, rows map[string]row) {
-		tile := id.Tile()
-		if *rate != (planner.Rate{}) {
-			rows[tile.Name] = row{tile.Shape(), *rate}
+	c.visit(d, func(shape *tile.Shape, _ planner.Compute, rate *tile.Rate, rows map[string]row) {
+		if *rate != (tile.Rate{}) {
+			rows[shape.Name] = row{shape.Size(), *rate}
 		}
 	})
 	e := json.NewEncoder(f)

@@ -11,29 +11,32 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 func h200(t *testing.T) *driver.Info {
 	t.Helper()
-	d, err := planner.LookupDevice("h200")
+	d, err := devices.Lookup("h200")
 	require.NoError(t, err)
 	return &driver.Info{Backend: "cuda", Name: "NVIDIA H200 (1)", Driver: "580", Planner: *d}
 }
 
 // some are rates with a row that was not measured.
-func some() *planner.Rates {
-	r := &planner.Rates{}
-	for i := range r.Tiles[1:] {
-		r.Tiles[i+1] = planner.Rate{Efficiency: 0.1 + float64(i)/20, Step: 0.3, Fixed: 0, Worker: 1e-3 / 3}
+func some(t *testing.T) *planner.Device {
+	d := h200(t).Planner
+	for i := range d.Kernels[1:] {
+		d.Kernels[i+1].Rate = tile.Rate{Efficiency: 0.1 + float64(i)/20, Step: 0.3, Fixed: 0, Worker: 1e-3 / 3}
 	}
-	return r
+	d.Kernels[13].TF32 = tile.Rate{Efficiency: 2.5}
+	return &d
 }
 
-func save(t *testing.T, info *driver.Info, r *planner.Rates) (path string) {
+func save(t *testing.T, info *driver.Info, d *planner.Device) (path string) {
 	t.Helper()
 	f, err := Create(info)
 	require.NoError(t, err)
-	require.NoError(t, f.Save(r, time.Now()))
+	require.NoError(t, f.Save(d, time.Now()))
 	require.NoError(t, f.Close())
 	return f.Path
 }
@@ -43,25 +46,26 @@ func TestRoundTrip(t *testing.T) {
 	info := h200(t)
 	got, err := Load(info)
 	require.NoError(t, err)
-	require.Nil(t, got, "no file yet")
+	require.Equal(t, info.Planner, got, "no file yet")
 
-	path := save(t, info, some())
+	path := save(t, info, some(t))
 	require.Equal(t, "rates-cuda-NVIDIA-H200-1.json", filepath.Base(path))
 	got, err = Load(info)
 	require.NoError(t, err)
-	require.Equal(t, some(), got)
+	require.Equal(t, *some(t), got)
+	require.Equal(t, h200(t).Planner, info.Planner, "facts in use do not change")
 	again, err := Load(info)
 	require.NoError(t, err)
-	require.Same(t, got, again, "so that devices compare equal")
+	require.Equal(t, got.Fingerprint(), again.Fingerprint(), "the same device")
 
-	changed := some()
-	changed.Tiles[3].Step = 7
+	changed := some(t)
+	changed.Kernels[3].Rate.Step = 7
 	save(t, info, changed)
 	got, err = Load(info)
 	require.NoError(t, err)
-	require.Equal(t, changed, got)
-	require.NotSame(t, got, again)
-	require.Equal(t, some(), again, "rates in use do not change")
+	require.Equal(t, *changed, got)
+	require.NotEqual(t, got.Fingerprint(), again.Fingerprint())
+	require.Equal(t, *some(t), again, "rates in use do not change")
 }
 
 func TestLoad(t *testing.T) {
@@ -98,7 +102,7 @@ func TestLoad(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv(DirEnv, t.TempDir())
 			info := h200(t)
-			path := save(t, info, some())
+			path := save(t, info, some(t))
 			data, err := os.ReadFile(path)
 			require.NoError(t, err)
 			text := tc.new
@@ -111,29 +115,29 @@ func TestLoad(t *testing.T) {
 			got, err := Load(info)
 			if tc.err != "" {
 				require.ErrorContains(t, err, path+": "+tc.err)
-				require.Nil(t, got)
+				require.Equal(t, info.Planner, got)
 				return
 			}
 			require.NoError(t, err)
-			want := some()
+			want := some(t)
 			for _, i := range tc.lost {
-				want.Tiles[i] = planner.Rate{}
+				want.Kernels[i].Rate = tile.Rate{}
 			}
-			require.Equal(t, want, got)
+			require.Equal(t, *want, got)
 		})
 	}
 }
 
 func TestKnowsNoTile(t *testing.T) {
 	t.Setenv(DirEnv, t.TempDir())
-	save(t, h200(t), &planner.Rates{})
+	save(t, h200(t), &h200(t).Planner)
 	_, err := Load(h200(t))
 	require.ErrorContains(t, err, "knows none of the tiles")
 }
 
 func TestUnreadable(t *testing.T) {
 	t.Setenv(DirEnv, t.TempDir())
-	path := save(t, h200(t), some())
+	path := save(t, h200(t), some(t))
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.Mkdir(path, 0o700))
 	_, err := Load(h200(t))
@@ -149,7 +153,7 @@ func TestDirectory(t *testing.T) {
 	t.Setenv("LocalAppData", cache)
 	t.Setenv(DirEnv, "")
 	require.NoError(t, os.Unsetenv(DirEnv))
-	path := save(t, h200(t), some())
+	path := save(t, h200(t), some(t))
 	require.Equal(t, "batchgemm", filepath.Base(filepath.Dir(path)))
 	require.True(t, strings.HasPrefix(path, cache))
 
@@ -157,7 +161,7 @@ func TestDirectory(t *testing.T) {
 		t.Setenv(DirEnv, off)
 		got, err := Load(h200(t))
 		require.NoError(t, err)
-		require.Nil(t, got)
+		require.False(t, got.Tuned())
 		_, err = Create(h200(t))
 		require.EqualError(t, err, "BATCHGEMM_CACHE turns files of measured rates off")
 	}
@@ -183,7 +187,7 @@ func TestNames(t *testing.T) {
 func TestCloseKeepsTheOld(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(DirEnv, dir)
-	save(t, h200(t), some())
+	save(t, h200(t), some(t))
 	f, err := Create(h200(t))
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
@@ -192,5 +196,5 @@ func TestCloseKeepsTheOld(t *testing.T) {
 	require.Len(t, entries, 1)
 	got, err := Load(h200(t))
 	require.NoError(t, err)
-	require.Equal(t, some(), got)
+	require.Equal(t, *some(t), got)
 }

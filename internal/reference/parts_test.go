@@ -14,7 +14,7 @@ import (
 func TestSplit(t *testing.T) {
 	big := planner.GEMM(5, 1<<12, 1<<12) // two rows a part
 	transposed := big
-	transposed.TransA, transposed.Alpha = true, 0.5
+	transposed.TransA, transposed.Alpha = true, planner.Scale(0.5)
 	b, err := planner.Pack(planner.GEMM(3, 2, 4), big, planner.GEMM(0, 7, 7), transposed)
 	require.NoError(t, err)
 	parts := split(b)
@@ -45,7 +45,7 @@ func TestNothingToDo(t *testing.T) {
 	for sizes := range 8 {
 		for kind := range 8 {
 			p := planner.GEMM(3*(sizes&1), 3*(sizes>>1&1), 3*(sizes>>2&1))
-			p.TransA, p.TransB, p.Alpha, p.Beta = kind&1 == 1, kind&2 == 2, float32(kind>>2), 2
+			p.TransA, p.TransB, p.Alpha, p.Beta = kind&1 == 1, kind&2 == 2, planner.Scale(float32(kind>>2)), 2
 			b, err := planner.Pack(p, planner.GEMM(0, 2, 2))
 			require.NoError(t, err)
 			lenA, lenB, lenC := b.Extent()
@@ -71,7 +71,7 @@ func TestSplitDegenerate(t *testing.T) {
 	const most = planner.MaxDim
 	require.Empty(t, split(planner.Batch{planner.GEMM(most, 0, most), planner.GEMM(0, most, most), planner.GEMM(0, 0, 0)}))
 	scaled := planner.GEMM(1000, 1, most)
-	scaled.Alpha = 0
+	scaled.Alpha = planner.Scale(0)
 	require.Len(t, split(planner.Batch{scaled}), 1)
 	require.NoError(t, CheckExact(planner.Batch{planner.GEMM(most, 0, most)}, nil, nil, nil, nil))
 }
@@ -86,7 +86,7 @@ func TestRelative(t *testing.T) {
 		// Sums of terms: 7, 10, 15, 22, and with beta*C 2.5 + 20, 5.5 + 40.
 		{"first problem", func(_ planner.Batch, _, after []float32) { after[4] += 1.5 }, 1.5 / 15, 0.1 / 6},
 		{"beta", func(_ planner.Batch, _, after []float32) { after[7] -= 9 }, 9 / 22.5, 0.4 / 6},
-		{"no terms", func(b planner.Batch, _, after []float32) { b[0].Alpha = 0; after[1] = 5 }, 0, 0},
+		{"no terms", func(b planner.Batch, _, after []float32) { b[0].Alpha = planner.Scale(0); after[1] = 5 }, 0, 0},
 		{"overflow", func(_ planner.Batch, before, after []float32) {
 			before[7], before[8] = math.MaxFloat32, math.MaxFloat32
 			after[7], after[8], after[1] = float32(math.Inf(1)), float32(math.Inf(1)), 14

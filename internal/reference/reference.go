@@ -52,7 +52,7 @@ func (m *Mismatch) Error() string {
 	}
 	p := &m.problem
 	return fmt.Sprintf("problem %d (%dx%dx%d, transA %v, transB %v, alpha %v, beta %v): C[%d,%d] at element %d is %v, want %v within %.3g",
-		m.Problem, p.M, p.N, p.K, p.TransA, p.TransB, p.Alpha, p.Beta, m.Row, m.Col, m.Index, m.Got, m.Want, m.Bound)
+		m.Problem, p.M, p.N, p.K, p.TransA, p.TransB, p.Alpha.Value(), p.Beta, m.Row, m.Col, m.Index, m.Got, m.Want, m.Bound)
 }
 
 // Check compares after, the contents of C behind a run, with the result for the
@@ -155,7 +155,7 @@ func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (
 	flushes := l.flushes && hasSubnormals(p, x, y)
 	alpha := 0.0 // without a product it has no part
 	if p.K > 0 {
-		alpha = math.Abs(float64(p.Alpha))
+		alpha = math.Abs(float64(p.Alpha.Value()))
 	}
 	for i := range p.M {
 		products(p, i, x, y, sum, size)
@@ -219,7 +219,7 @@ func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 			size[j] += math.Abs(w)
 		}
 	}
-	alpha := float64(p.Alpha)
+	alpha := float64(p.Alpha.Value())
 	for j := range sum {
 		sum[j] *= alpha
 		size[j] *= math.Abs(alpha)

@@ -14,8 +14,8 @@ import (
 // batch is two problems whose C regions have gaps; operands are 1 2 3 ...
 func batch() (b planner.Batch, x, y, before, after []float32) {
 	b = planner.Batch{
-		{M: 2, N: 2, K: 2, Alpha: 1, A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 2}, C: planner.Matrix{Offset: 1, LD: 3}},
-		{M: 1, N: 2, K: 2, TransA: true, TransB: true, Alpha: -0.5, Beta: 2, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 2}, C: planner.Matrix{Offset: 7, LD: 2}},
+		{M: 2, N: 2, K: 2, A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 2}, C: planner.Matrix{Offset: 1, LD: 3}},
+		{M: 1, N: 2, K: 2, TransA: true, TransB: true, Alpha: planner.Scale(-0.5), Beta: 2, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 2}, C: planner.Matrix{Offset: 7, LD: 2}},
 	}
 	x, y = []float32{1, 2, 3, 4}, []float32{1, 2, 3, 4}
 	before = []float32{9, 0, 0, 9, 0, 0, 9, 10, 20, 9}
@@ -85,7 +85,7 @@ func TestBound(t *testing.T) {
 	largest := 0.0
 	for k := range 200 {
 		p := planner.GEMM(1, 1, k)
-		p.Alpha, p.Beta = 0.7, -1.3
+		p.Alpha, p.Beta = planner.Scale(0.7), -1.3
 		b, err := planner.Pack(p)
 		require.NoError(t, err)
 		x, y, before := make([]float32, k), make([]float32, k), make([]float32, 1)
@@ -97,7 +97,7 @@ func TestBound(t *testing.T) {
 			for i := range k {
 				sum += x[i] * y[i]
 			}
-			worst, err := Check(b, x, y, before, []float32{p.Alpha*sum + p.Beta*before[0]})
+			worst, err := Check(b, x, y, before, []float32{p.Alpha.Value()*sum + p.Beta*before[0]})
 			require.NoError(t, err)
 			largest = max(largest, worst)
 			slices.Reverse(x)
@@ -124,7 +124,7 @@ func TestBoundTerms(t *testing.T) {
 		{"tiny, of a large alpha", 1, 0x1p10, 0, 0, 2*u*3*6*0x1p10 + 10*tiny*0x1p10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, err := planner.Pack(planner.Problem{M: 1, N: 1, K: c.k, Alpha: c.alpha, Beta: c.beta})
+			b, err := planner.Pack(planner.Problem{M: 1, N: 1, K: c.k, Alpha: planner.Scale(c.alpha), Beta: c.beta})
 			require.NoError(t, err)
 			x, y := slices.Repeat([]float32{2}, c.k), slices.Repeat([]float32{-3}, c.k)
 			_, err = Check(b, x, y, []float32{c.old}, []float32{1e9})

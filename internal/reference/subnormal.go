@@ -13,10 +13,10 @@ func subnormal(x float32) bool { return x != 0 && -smallest < x && x < smallest 
 
 // hasSubnormals reports whether a product of the problem has a factor that is one.
 func hasSubnormals(p *planner.Problem, x, y []float32) bool {
-	if p.Alpha == 0 || p.K == 0 {
+	if p.Alpha.Value() == 0 || p.K == 0 {
 		return false
 	}
-	if subnormal(p.Alpha) {
+	if subnormal(p.Alpha.Value()) {
 		return true
 	}
 	any := func(s []float32, m planner.Matrix, rows, cols int) bool {
@@ -37,7 +37,7 @@ func hasSubnormals(p *planner.Problem, x, y []float32) bool {
 // flushed sets lost to what a device that takes subnormal numbers for 0 may leave out
 // of row i of alpha*op(A)*op(B), of which size is the sum of absolute values.
 func flushed(p *planner.Problem, i int, x, y []float32, size, lost []float64) {
-	if subnormal(p.Alpha) {
+	if subnormal(p.Alpha.Value()) {
 		copy(lost, size)
 		return
 	}
@@ -52,7 +52,7 @@ func flushed(p *planner.Problem, i int, x, y []float32, size, lost []float64) {
 				b = p.B.Offset + j*p.B.LD + k
 			}
 			if subnormal(x[a]) || subnormal(y[b]) {
-				lost[j] += math.Abs(float64(x[a]) * float64(y[b]) * float64(p.Alpha))
+				lost[j] += math.Abs(float64(x[a]) * float64(y[b]) * float64(p.Alpha.Value()))
 			}
 		}
 	}

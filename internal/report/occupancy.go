@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // tileUse is a tile shape on the device.
@@ -26,11 +26,10 @@ func tileUses(data *Data) []tileUse {
 		}
 	}
 	var all []tileUse
-	for i, t := range planner.Tiles() {
-		id := planner.TileID(i)
+	for _, t := range tile.Table() {
 		u := tileUse{name: t.Name, note: "does not run", used: used[t.Name]}
-		if data.Device.Fits(id, data.Compute) {
-			o := data.Device.Occupancy(t.Threads, data.Device.Resources(id))
+		if data.Device.Fits(t, data.Compute) {
+			o := data.Device.Resident(t.Threads, data.Device.Kernel(t).Resources)
 			u.active, u.note = o.Active, fmt.Sprintf("%d, %s", o.Groups, o.Limiter)
 		}
 		all = append(all, u)

@@ -25,6 +25,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 var (
@@ -35,7 +36,7 @@ var (
 // made is a report of some workloads on an H200, with times that are made up.
 func made(t *testing.T, rivals []string, names ...string) *Data {
 	t.Helper()
-	device, err := planner.LookupDevice("h200")
+	device, err := devices.Lookup("h200")
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(1, 2))
 	r := &bench.Report{Device: "cuda 0: NVIDIA H200", Driver: "NVIDIA 580.159.04, CUDA 13.0", Library: "cuBLAS 13.1.0, CUBLAS_DEFAULT_MATH (fp32)",
@@ -44,7 +45,7 @@ func made(t *testing.T, rivals []string, names ...string) *Data {
 	for _, name := range names {
 		w, err := workload.Load(name, nil)
 		require.NoError(t, err)
-		plan, err := planner.New(device, w.Batch, planner.Options{})
+		plan, err := planner.New(device).Plan(w.Batch, planner.Options{})
 		require.NoError(t, err)
 		data.Chosen = &Timeline{Workload: name, Predicted: timeline.New(plan), Measured: ran(plan, rng)}
 		c := bench.Case{Workload: name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Plan: 0.4 * float64(len(w.Batch)), Schedule: plan.Explain().Schedule}
@@ -127,9 +128,11 @@ func samples(t *testing.T) map[string]*Data {
 		"no-times":  made(t, three, "inception-1"),
 	}
 	p := all["predicted"]
-	p.Chosen.Predicted.Plan.Device.TFLOPS = 1 // of another GPU
+	other := *p.Chosen.Predicted.Plan.Device
+	other.TFLOPS = 1 // another GPU
+	p.Chosen.Predicted.Plan.Device = &other
 	p.Chosen.Measured, p.Chosen.Missing = nil, "clocks are measured on CUDA alone"
-	p.Device = planner.Device{Name: "cpu", Model: planner.ModelWebGPU, ComputeUnits: 2, WaveSize: 1, TFLOPS: 0.02, MaxWaves: 1024, MaxGroups: 1, MaxThreads: 1024, Shared: 1 << 18, GroupShared: 1 << 18}
+	p.Device = planner.Device{Name: "cpu", Occupancy: planner.OccupancyLimits, ComputeUnits: 2, WaveSize: 1, TFLOPS: 0.02, MaxWaves: 1024, MaxGroups: 1, MaxThreads: 1024, Shared: 1 << 18, GroupShared: 1 << 18}
 	all["split"].Bench.Cases[1].Rows[2].Wrong = "problem 3: C[0,0] is 1, want 2"
 	all["split"].Bench.Cases[1].Rows[2].Errors = nil
 	n := all["no-times"]
@@ -138,7 +141,7 @@ func samples(t *testing.T) map[string]*Data {
 		row := &n.Bench.Cases[0].Rows[i]
 		row.Device, row.GFLOPS, row.Slower, row.Errors = bench.Spread{}, 0, 0, nil
 	}
-	empty, err := planner.New(&all["sweep"].Device, nil, planner.Options{})
+	empty, err := planner.New(&all["sweep"].Device).Plan(nil, planner.Options{})
 	require.NoError(t, err)
 	n.Chosen = &Timeline{Workload: "nothing", Predicted: timeline.New(empty), Measured: timeline.Measured(empty, nil)}
 	return all

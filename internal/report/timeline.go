@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/batchgemm/batchgemm/internal/timeline"
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // maxLanes bounds the places of workgroups that are drawn; of more, those of evenly
@@ -82,7 +82,7 @@ func launchTone(t *timeline.Timeline, launch int) tone {
 	if l.Fixup {
 		return muted
 	}
-	first := slices.IndexFunc(t.Plan.Launches, func(other planner.Launch) bool { return other.Kernel == l.Kernel })
+	first := slices.IndexFunc(t.Plan.Launches, func(other encoding.Launch) bool { return other.Kernel == l.Kernel })
 	return seriesTone(first)
 }
 

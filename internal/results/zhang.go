@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Methods, as bench names them, and how the tables name our own.
@@ -251,31 +252,31 @@ func slower(r *bench.Report, keep func(*bench.Forced) bool) *ratios {
 // threads, each tile for a whole batch.
 func threadTable(r *bench.Report) *table {
 	t := newTable("tile", "threads", "outputs a thread", "Table 3", "slower than the best tile of the batch")
-	row := func(name, threads, outputs, theirs string, keep func(planner.Tile) bool) {
+	row := func(name, threads, outputs, theirs string, keep func(*tile.Shape) bool) {
 		s := slower(r, func(f *bench.Forced) bool {
-			id, err := planner.TileByName(f.Tile)
-			return err == nil && keep(id.Tile())
+			shape, err := tile.ByName(f.Tile)
+			return err == nil && keep(shape)
 		})
 		if len(s.all) > 0 {
 			t.row(name, threads, outputs, theirs, s.spread())
 		}
 	}
-	tiles := planner.Tiles()[:planner.NumFMATiles]
-	slices.SortStableFunc(tiles, func(a, b planner.Tile) int { return a.TM*a.TN - b.TM*b.TN })
-	for _, tile := range tiles {
+	tiles := tile.Of(tile.FMA)
+	slices.SortStableFunc(tiles, func(a, b *tile.Shape) int { return a.TM*a.TN - b.TM*b.TN })
+	for _, shape := range tiles {
 		theirs := ""
-		if tile.Zhang {
+		if shape.Zhang {
 			theirs = "yes"
 		}
-		row(fmt.Sprintf("%s, %dx%d", tile.Name, tile.TM, tile.TN), fmt.Sprint(tile.Threads), fmt.Sprintf("%d (%d K groups)", tile.RM*tile.RN, tile.Groups()), theirs,
-			func(x planner.Tile) bool { return x.Name == tile.Name })
+		row(fmt.Sprintf("%s, %dx%d", shape.Name, shape.TM, shape.TN), fmt.Sprint(shape.Threads), fmt.Sprintf("%d (%d K groups)", shape.RM*shape.RN, shape.Groups()), theirs,
+			func(x *tile.Shape) bool { return x.Name == shape.Name })
 	}
-	row("best of Table 3", "128, 256", "2–16", "yes", func(x planner.Tile) bool { return x.Zhang })
+	row("best of Table 3", "128, 256", "2–16", "yes", func(x *tile.Shape) bool { return x.Zhang })
 	for _, threads := range []int{64, 128, 256} {
-		row("best of all with", fmt.Sprint(threads), "", "", func(x planner.Tile) bool { return x.Threads == threads })
+		row("best of all with", fmt.Sprint(threads), "", "", func(x *tile.Shape) bool { return x.Threads == threads })
 	}
-	row("best of Table 3 with", "128", "2–8", "yes", func(x planner.Tile) bool { return x.Zhang && x.Threads == 128 })
-	row("best of Table 3 with", "256", "8–16", "yes", func(x planner.Tile) bool { return x.Zhang && x.Threads == 256 })
+	row("best of Table 3 with", "128", "2–8", "yes", func(x *tile.Shape) bool { return x.Zhang && x.Threads == 128 })
+	row("best of Table 3 with", "256", "8–16", "yes", func(x *tile.Shape) bool { return x.Zhang && x.Threads == 256 })
 	return t
 }
 

@@ -39,11 +39,11 @@ func randomOptions(rng *rand.Rand, d *dispatch.Device) planner.Options {
 	facts := d.Info().Planner
 	o := planner.Options{Compute: facts.Computes()[rng.IntN(len(facts.Computes()))]}
 	for o.Tile == "" {
-		if id := planner.TileID(rng.IntN(planner.NumTiles)); facts.Fits(id, o.Compute) {
-			o.Tile = id.Tile().Name
+		if s := facts.Kernels[rng.IntN(len(facts.Kernels))].Tile; facts.Fits(s, o.Compute) {
+			o.Tile = s.Name
 		}
 	}
-	schedules := append(planner.Schedules(), planner.ScheduleAuto)
+	schedules := append(planner.Schedules(), "")
 	o.Schedule = schedules[rng.IntN(len(schedules))]
 	return o
 }
@@ -77,7 +77,7 @@ func randomBatch(rng *rand.Rand, transA, transB bool) (b planner.Batch, lens [3]
 	}
 	for range 1 + rng.IntN(12) {
 		p := planner.Problem{M: size(), N: size(), K: size(), TransA: transA, TransB: transB,
-			Alpha: scalars[rng.IntN(len(scalars))], Beta: scalars[rng.IntN(len(scalars))]}
+			Alpha: planner.Scale(scalars[rng.IntN(len(scalars))]), Beta: scalars[rng.IntN(len(scalars))]}
 		reference.Place(&p, place)
 		b = append(b, p)
 	}

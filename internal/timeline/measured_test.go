@@ -6,10 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 func TestMeasured(t *testing.T) {
-	p := &planner.Plan{Launches: []planner.Launch{{}, {Kernel: planner.Kernel{Fixup: true}}}}
+	p := &planner.Plan{Launches: []encoding.Launch{{}, {Kernel: encoding.Kernel{Fixup: true}}}}
 	for _, tc := range []struct {
 		name   string
 		groups []Group

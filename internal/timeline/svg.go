@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	svg "github.com/ajstarks/svgo"
+
+	"github.com/batchgemm/batchgemm/planner"
 )
 
 // Sizes of the drawing in pixels.
@@ -120,7 +123,7 @@ func (d *drawing) header(title string) {
 	p := d.Plan
 	d.Text(margin, 28, title, `class="title"`)
 	d.text(margin, 48, fmt.Sprintf("%s, %d compute units: %s, %d workers, %d segments, %s %.4g %s",
-		p.Device.Name, units(&p.Device), p.Explain().Schedule, len(p.Workers)-1, len(p.Segments), d.predicted, d.Total/d.perUnit, d.unit), "head")
+		p.Device.Name, units(p.Device), p.Explain().Schedule, len(p.Workers)-1, len(p.Segments), d.predicted, d.Total/d.perUnit, d.unit), "head")
 	note := fmt.Sprintf("one lane for each place of a workgroup; %d of %d places have work", len(d.Lanes), d.Places)
 	if len(d.lanes) < len(d.Lanes) {
 		note += fmt.Sprintf("; %d of them are drawn", len(d.lanes))
@@ -206,12 +209,18 @@ func (d *drawing) color(b *Bar) string {
 	case d.byProblem:
 		return palette[b.Problem%len(palette)]
 	}
-	return palette[int(d.Plan.Choice[b.Problem])%len(palette)]
+	return d.shade(b.Problem)
+}
+
+// shade is the colour of a problem's tile shape.
+func (d *drawing) shade(problem int) string {
+	kernels := d.Plan.Device.Kernels
+	return palette[slices.IndexFunc(kernels, func(k planner.KernelFacts) bool { return k.Tile == d.Plan.Tiles[problem] })%len(palette)]
 }
 
 // tip is the text that appears under the pointer.
 func (d *drawing) tip(b *Bar) string {
-	q, tile := &d.Plan.Batch[b.Problem], d.Plan.Choice[b.Problem].Tile()
+	q, tile := &d.Plan.Batch[b.Problem], d.Plan.Tiles[b.Problem]
 	lane := d.Lanes[b.Lane]
 	head := fmt.Sprintf("problem %d (%dx%dx%d), tile %s [%d,%d]", b.Problem, q.M, q.N, q.K, tile.Name, b.Row, b.Col)
 	where := fmt.Sprintf("unit %d, place %d, launch %d, worker %d, %.4g to %.4g %s",
@@ -255,8 +264,8 @@ func (d *drawing) legend() []legendEntry {
 		partial, fixup = partial || b.Partial, fixup || b.Fixup
 	}
 	for i, q := range d.Plan.Batch {
-		tile := d.Plan.Choice[i].Tile()
-		color, text := palette[int(d.Plan.Choice[i])%len(palette)], fmt.Sprintf("tile %v", tile)
+		tile := d.Plan.Tiles[i]
+		color, text := d.shade(i), fmt.Sprintf("tile %v", tile)
 		if d.byProblem {
 			color, text = palette[i], fmt.Sprintf("problem %d: %dx%dx%d, tile %v", i, q.M, q.N, q.K, tile)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Bar is what one worker does during a stretch of time.
@@ -56,15 +57,14 @@ func units(d *planner.Device) int { return max(d.ComputeUnits, 1) }
 // of the place in the order in which hardware fills the device: units first.
 func (t *Timeline) addLaunch(index int) {
 	p, l := t.Plan, &t.Plan.Launches[index]
-	tile := l.Tile.Tile()
-	groups := max(p.Device.Occupancy(tile.Threads, p.Device.Resources(l.Tile)).Groups, 1)
-	places := newPlaces(min(groups*units(&p.Device), l.Count))
-	t.Places = max(t.Places, groups*units(&p.Device))
+	groups := max(p.Device.Resident(l.Tile.Threads, p.Device.Kernel(l.Tile).Resources).Groups, 1)
+	places := newPlaces(min(groups*units(p.Device), l.Count))
+	t.Places = max(t.Places, groups*units(p.Device))
 
 	first, end := len(t.Bars), 0.0
 	for w := l.First; w < l.First+l.Count; w++ {
 		at := &places[0] // free first
-		for _, b := range work(p, l, tile, w) {
+		for _, b := range work(p, l, w) {
 			b.Lane, b.Launch, b.Worker = at.lane, index, w
 			b.Start, b.End = at.free, at.free+b.End
 			at.free = b.End
@@ -81,7 +81,7 @@ func (t *Timeline) addLaunch(index int) {
 }
 
 // work lists the bars of worker w; End is the length in K steps of whole tiles.
-func work(p *planner.Plan, l *planner.Launch, tile planner.Tile, w int) []Bar {
+func work(p *planner.Plan, l *encoding.Launch, w int) []Bar {
 	if l.Fixup {
 		f := &p.Fixups[w]
 		return []Bar{{Problem: int(f.Problem), Row: int(f.Row), Col: int(f.Col), K1: int(f.Count), Fixup: true, End: float64(f.Count)}}
@@ -89,10 +89,10 @@ func work(p *planner.Plan, l *planner.Launch, tile planner.Tile, w int) []Bar {
 	segments := p.Segments[p.Workers[w]:p.Workers[w+1]]
 	bars := make([]Bar, len(segments))
 	for i, s := range segments {
-		steps := (int(s.K1-s.K0) + tile.TK - 1) / tile.TK
+		steps := (int(s.K1-s.K0) + l.Tile.TK - 1) / l.Tile.TK
 		bars[i] = Bar{
 			Problem: int(s.Problem), Row: int(s.Row), Col: int(s.Col), K0: int(s.K0), K1: int(s.K1),
-			Partial: s.Slot != planner.NoSlot, End: float64(steps+1) * tile.Fraction(&p.Batch[s.Problem], s.Row, s.Col),
+			Partial: s.Slot != encoding.NoSlot, End: float64(steps+1) * planner.Fraction(l.Tile, &p.Batch[s.Problem], s.Row, s.Col),
 		}
 	}
 	return bars
@@ -100,7 +100,7 @@ func work(p *planner.Plan, l *planner.Launch, tile planner.Tile, w int) []Bar {
 
 // nameLanes keeps the places that have work and sorts them by unit.
 func (t *Timeline) nameLanes() {
-	n := units(&t.Plan.Device)
+	n := units(t.Plan.Device)
 	used := map[Lane]int{}
 	for i := range t.Bars {
 		used[Lane{t.Bars[i].Lane % n, t.Bars[i].Lane / n}] = 0

@@ -12,15 +12,16 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 func plan(t *testing.T, device, name string, o planner.Options) *planner.Plan {
 	t.Helper()
-	d, err := planner.LookupDevice(device)
+	d, err := devices.Lookup(device)
 	require.NoError(t, err)
 	w, err := workload.Load(name, nil)
 	require.NoError(t, err)
-	p, err := planner.New(d, w.Batch, o)
+	p, err := planner.New(d).Plan(w.Batch, o)
 	require.NoError(t, err)
 	return p
 }
@@ -86,9 +87,9 @@ func TestTimeline(t *testing.T) {
 func TestOrder(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(16, 16, 64), planner.GEMM(16, 16, 32), planner.GEMM(16, 16, 16))
 	require.NoError(t, err)
-	d, err := planner.LookupDevice("lavapipe") // two units, one place each
+	d, err := devices.Lookup("lavapipe") // two units, one place each
 	require.NoError(t, err)
-	p, err := planner.New(d, batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
+	p, err := planner.New(d).Plan(batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
 	require.NoError(t, err)
 	tl := New(p)
 	require.Equal(t, []Lane{{0, 0}, {1, 0}}, tl.Lanes)
@@ -180,12 +181,12 @@ func TestWriteSVGNotes(t *testing.T) {
 }
 
 func TestWriteSVGNothingToDo(t *testing.T) {
-	d, err := planner.LookupDevice("mi210")
+	d, err := devices.Lookup("mi210")
 	require.NoError(t, err)
 	for _, problems := range [][]planner.Problem{nil, {planner.GEMM(0, 5, 5)}} {
 		batch, err := planner.Pack(problems...)
 		require.NoError(t, err)
-		p, err := planner.New(d, batch, planner.Options{})
+		p, err := planner.New(d).Plan(batch, planner.Options{})
 		require.NoError(t, err)
 		var b bytes.Buffer
 		require.NoError(t, New(p).WriteSVG(&b, "nothing"))

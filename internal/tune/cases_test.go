@@ -6,12 +6,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 func TestCases(t *testing.T) {
-	for _, d := range planner.KnownDevices() {
-		t.Run(d.Name, func(t *testing.T) {
-			all, err := Cases(&d)
+	for _, name := range devices.Names() {
+		t.Run(name, func(t *testing.T) {
+			d := known(t, name)
+			all, err := Cases(d)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, len(all), 12)
 			require.LessOrEqual(t, len(all), 16)
@@ -26,7 +29,7 @@ func TestCases(t *testing.T) {
 					require.LessOrEqual(t, 4*max(lenA, lenB, lenC), d.MaxBinding, "windows are not in the model")
 				}
 			}
-			again, err := Cases(&d)
+			again, err := Cases(d)
 			require.NoError(t, err)
 			require.Equal(t, all, again)
 		})
@@ -53,8 +56,8 @@ func TestCasesTooSlow(t *testing.T) {
 // TestRows: tiles of tensor cores have a rate in either of their modes.
 func TestRows(t *testing.T) {
 	plain, tensor := 0, 0
-	for _, tile := range planner.Tiles() {
-		if tile.Unit == planner.UnitFMA {
+	for _, s := range tile.Table() {
+		if s.Unit == tile.FMA {
 			plain++
 		} else {
 			tensor++
@@ -62,10 +65,10 @@ func TestRows(t *testing.T) {
 	}
 	require.Len(t, Rows(known(t, "h200")), plain+2*tensor)
 	require.Len(t, Rows(known(t, "h200-webgpu")), plain)
-	small := *known(t, "webgpu-default")
+	small := known(t, "webgpu-default")
 	small.GroupShared = 4 << 10
-	for _, row := range Rows(&small) {
-		require.LessOrEqual(t, row.Tile.Tile().SharedBytes(), small.GroupShared)
+	for _, row := range Rows(small) {
+		require.LessOrEqual(t, row.Tile.StepBytes(), small.GroupShared)
 	}
-	require.Less(t, len(Rows(&small)), plain)
+	require.Less(t, len(Rows(small)), plain)
 }

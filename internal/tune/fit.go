@@ -1,18 +1,18 @@
 package tune
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/optimize"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Row is a tile in a compute mode, which have a rate of their own.
 type Row struct {
-	Tile    planner.TileID
+	Tile    *tile.Shape
 	Compute planner.Compute
 }
 
@@ -20,7 +20,7 @@ type Row struct {
 // the planner uses the tile, and tiles cut along K, which tells the latency of a
 // step from the rate.
 func (r Row) Schedules() []planner.Schedule {
-	if r.Tile.Tile().Unit == planner.UnitWGMMA {
+	if r.Tile.Unit == tile.WGMMA {
 		return []planner.Schedule{planner.ScheduleLPT, planner.ScheduleSplitK}
 	}
 	return []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleSplitK}
@@ -29,14 +29,15 @@ func (r Row) Schedules() []planner.Schedule {
 // Rows lists what can be measured on a device. A tile without tensor cores has
 // one rate in every mode.
 func Rows(d *planner.Device) (rows []Row) {
-	for id, tile := range planner.Tiles() {
+	for i := range d.Kernels {
+		shape := d.Kernels[i].Tile
 		modes := []planner.Compute{planner.ComputeF32Emulated, planner.ComputeTF32}
-		if tile.Unit == planner.UnitFMA {
+		if shape.Unit == tile.FMA {
 			modes = []planner.Compute{planner.ComputeF32}
 		}
 		for _, c := range modes {
-			if d.Fits(planner.TileID(id), c) {
-				rows = append(rows, Row{planner.TileID(id), c})
+			if d.Fits(shape, c) {
+				rows = append(rows, Row{shape, c})
 			}
 		}
 	}
@@ -52,7 +53,7 @@ type Observation struct {
 }
 
 func (o *Observation) predict(d *planner.Device) float64 {
-	return d.Predict(o.Case.Batch, o.Tile, o.Schedule, o.Compute)
+	return d.Predict(o.Case.Batch, d.Kernel(o.Tile), o.Schedule, o.Compute)
 }
 
 // competes reports whether the planner may choose the plan in a compute mode. What
@@ -64,27 +65,26 @@ func (o *Observation) competes(c planner.Compute) bool {
 // Fitted is the rate of a row, and how well the model then agrees.
 type Fitted struct {
 	Row
-	Rate planner.Rate
+	Rate tile.Rate
 	// RMS is the root mean square of the logarithms of predicted by measured
 	// times, with the weights of the fit.
 	RMS float64
 }
 
-// Rates collects the fitted rows.
-func Rates(rows []Fitted) *planner.Rates {
-	rates := &planner.Rates{}
+// Tuned returns the device with the rates that were fitted.
+func Tuned(d *planner.Device, rows []Fitted) *planner.Device {
+	tuned := d.Untuned()
 	for _, r := range rows {
-		*rates.Of(r.Tile, r.Compute) = r.Rate
+		*tuned.Kernel(r.Tile).Measured(r.Compute) = r.Rate
 	}
-	return rates
+	return tuned
 }
 
 // Fit finds the rates with which the planner's cost model comes nearest to the
 // observations of every row. Their times must be positive. Rows that were not
 // observed are left out.
 func Fit(d *planner.Device, all []Observation) ([]Fitted, error) {
-	facts := *d
-	facts.Rates = nil
+	facts := d.Untuned()
 	var fitted []Fitted
 	for _, row := range Rows(d) {
 		var own []weighted
@@ -96,9 +96,9 @@ func Fit(d *planner.Device, all []Observation) ([]Fitted, error) {
 		if len(own) == 0 {
 			continue
 		}
-		f, err := fitRow(facts, row, own, facts.Rate(row.Tile, row.Compute))
+		f, err := fitRow(facts, row, own, facts.Rate(facts.Kernel(row.Tile), row.Compute))
 		if err != nil {
-			return nil, fmt.Errorf("tile %s: %w", row.Tile.Tile().Name, err)
+			return nil, fmt.Errorf("tile %s: %w", row.Tile.Name, err)
 		}
 		fitted = append(fitted, f)
 	}
@@ -127,27 +127,23 @@ func weight(o *Observation, all []Observation) float64 {
 // Nelder and Mead's may collapse before it is at the minimum.
 const rounds = 2
 
-// typical is where the search begins for a tile that no rates were shipped for.
-var typical = planner.Rate{Efficiency: 0.5, Step: 0.5, Fixed: 0.5, Worker: 0.2}
-
 // fitRow searches from the shipped rate, and from one that is as much slower or
 // faster in everything as the row is.
-func fitRow(d planner.Device, row Row, own []weighted, shipped planner.Rate) (Fitted, error) {
-	d.Rates = &planner.Rates{}
-	rate := d.Rates.Of(row.Tile, row.Compute)
-	near := cmp.Or(shipped, typical)
-	*rate = near
-	_, bias := deviation(&d, own)
+func fitRow(d *planner.Device, row Row, own []weighted, shipped tile.Rate) (Fitted, error) {
+	d = d.Untuned()
+	rate := d.Kernel(row.Tile).Measured(row.Compute)
+	*rate = shipped
+	_, bias := deviation(d, own)
 	factor := math.Exp(-bias)
-	far := planner.Rate{Efficiency: near.Efficiency / factor, Step: near.Step * factor, Fixed: near.Fixed * factor, Worker: near.Worker * factor}
+	far := tile.Rate{Efficiency: shipped.Efficiency / factor, Step: shipped.Step * factor, Fixed: shipped.Fixed * factor, Worker: shipped.Worker * factor}
 
 	best := Fitted{Row: row, RMS: math.Inf(1)}
-	for _, start := range []planner.Rate{near, far} {
+	for _, start := range []tile.Rate{shipped, far} {
 		u := newUnits(start, d.MaxEfficiency(row.Tile, row.Compute))
 		x := u.encode(start)
 		problem := optimize.Problem{Func: func(x []float64) float64 {
 			*rate = u.decode(x)
-			rms, _ := deviation(&d, own)
+			rms, _ := deviation(d, own)
 			return rms
 		}}
 		for range rounds {
@@ -184,7 +180,7 @@ type units struct {
 	step, fixed, worker float64 // microseconds of 1
 }
 
-func newUnits(start planner.Rate, limit float64) units {
+func newUnits(start tile.Rate, limit float64) units {
 	step := max(start.Step, leastTime)
 	return units{limit, step, max(start.Fixed, step), max(start.Worker, step/4)}
 }
@@ -192,13 +188,13 @@ func newUnits(start planner.Rate, limit float64) units {
 // leastTime is in microseconds; what is less is nothing.
 const leastTime = 1e-4
 
-func (u *units) encode(r planner.Rate) []float64 {
+func (u *units) encode(r tile.Rate) []float64 {
 	e := min(max(r.Efficiency, planner.MinEfficiency), 0.95*u.limit)
 	return []float64{math.Log(e / (u.limit - e)), math.Sqrt(r.Step / u.step), math.Sqrt(r.Fixed / u.fixed), math.Sqrt(r.Worker / u.worker)}
 }
 
-func (u *units) decode(x []float64) planner.Rate {
-	return planner.Rate{
+func (u *units) decode(x []float64) tile.Rate {
+	return tile.Rate{
 		Efficiency: max(u.limit/(1+math.Exp(-x[0])), planner.MinEfficiency),
 		Step:       u.step * x[1] * x[1],
 		Fixed:      u.fixed * x[2] * x[2],
@@ -207,7 +203,7 @@ func (u *units) decode(x []float64) planner.Rate {
 }
 
 // rounded leaves four digits, which is more than is known.
-func (u *units) rounded(r planner.Rate) planner.Rate {
+func (u *units) rounded(r tile.Rate) tile.Rate {
 	for _, x := range []*float64{&r.Efficiency, &r.Step, &r.Fixed, &r.Worker} {
 		digits := math.Pow(10, 3-math.Floor(math.Log10(max(*x, planner.MinEfficiency))))
 		*x = math.Round(*x*digits) / digits

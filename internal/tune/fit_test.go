@@ -8,28 +8,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 func known(t testing.TB, name string) *planner.Device {
 	t.Helper()
-	d, err := planner.LookupDevice(name)
+	d, err := devices.Lookup(name)
 	require.NoError(t, err)
 	return d
+}
+
+func shape(t testing.TB, name string) *tile.Shape {
+	t.Helper()
+	s, err := tile.ByName(name)
+	require.NoError(t, err)
+	return s
 }
 
 // distort is the device with kernels that do not run as the shipped rates say: each
 // number is off by up to a factor, either way.
 func distort(d *planner.Device, rng *rand.Rand, factor float64) *planner.Device {
-	truth, rates := *d, planner.Rates{}
+	truth := d.Untuned()
 	off := func() float64 { return math.Pow(factor, 2*rng.Float64()-1) }
 	for _, row := range Rows(d) {
-		r := d.Rate(row.Tile, row.Compute)
-		*rates.Of(row.Tile, row.Compute) = planner.Rate{
+		r := d.Rate(d.Kernel(row.Tile), row.Compute)
+		*truth.Kernel(row.Tile).Measured(row.Compute) = tile.Rate{
 			Efficiency: min(r.Efficiency*off(), 1), Step: r.Step * off(), Fixed: (r.Fixed + 0.1) * off(), Worker: r.Worker * off(),
 		}
 	}
-	truth.Rates = &rates
-	return &truth
+	return truth
 }
 
 // observe times all cases on a device that runs exactly as its rates say, but for
@@ -87,16 +95,14 @@ func TestFit(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, rows, len(Rows(d)))
 			for _, r := range rows {
-				name, want := r.Tile.Tile().Name, truth.Rate(r.Tile, r.Compute)
+				name, want := r.Tile.Name, truth.Rate(truth.Kernel(r.Tile), r.Compute)
 				require.Less(t, r.RMS, tc.rms, name)
-				if r.Tile.Tile().Unit != planner.UnitWGMMA { // of these, each unit has one worker: its steps are the unit's
+				if r.Tile.Unit != tile.WGMMA { // of these, each unit has one worker: its steps are the unit's
 					require.InEpsilon(t, want.Efficiency, r.Rate.Efficiency, tc.rate, name)
 				}
 				require.GreaterOrEqual(t, min(r.Rate.Step, r.Rate.Fixed, r.Rate.Worker), 0.0, name)
 			}
-			fitted := *d
-			fitted.Rates = Rates(rows)
-			require.LessOrEqual(t, meanRegret(&fitted, all), tc.regret)
+			require.LessOrEqual(t, meanRegret(Tuned(d, rows), all), tc.regret)
 			if tc.factor > 1 {
 				require.Greater(t, meanRegret(d, all), 0.1, "the shipped rates must not do, else this shows nothing")
 			}
@@ -109,9 +115,10 @@ func TestFitBounds(t *testing.T) {
 	d := known(t, "h200")
 	rng := rand.New(rand.NewPCG(1, 0))
 	all := observe(t, d, rng, 0)
+	large := shape(t, "large")
 	var own []Observation
 	for _, o := range all {
-		if o.Tile == 4 {
+		if o.Tile == large {
 			o.Micros /= 100
 			own = append(own, o)
 		}
@@ -119,52 +126,35 @@ func TestFitBounds(t *testing.T) {
 	rows, err := Fit(d, own)
 	require.NoError(t, err)
 	require.Len(t, rows, 1, "what was not observed is left out")
-	require.LessOrEqual(t, rows[0].Rate.Efficiency, d.MaxEfficiency(4, planner.ComputeF32))
+	require.LessOrEqual(t, rows[0].Rate.Efficiency, d.MaxEfficiency(large, planner.ComputeF32))
 	require.Greater(t, rows[0].Rate.Efficiency, 1.1)
-	rates := Rates(rows)
-	require.Equal(t, rows[0].Rate, rates.Tiles[4])
-	require.Zero(t, rates.Tiles[3])
-}
-
-// TestFitNewTile: a tile that no rates were shipped for is fitted as well.
-func TestFitNewTile(t *testing.T) {
-	d := known(t, "h200")
-	rng := rand.New(rand.NewPCG(3, 0))
-	truth := distort(d, rng, 3)
-	all := observe(t, truth, rng, 0)
-	row := Row{10, planner.ComputeF32}
-	var own []weighted
-	for i := range all {
-		if all[i].Row == row {
-			own = append(own, weighted{&all[i], 1})
-		}
-	}
-	got, err := fitRow(*d, row, own, planner.Rate{})
-	require.NoError(t, err)
-	require.Less(t, got.RMS, 1e-3)
-	require.InEpsilon(t, truth.Rate(row.Tile, row.Compute).Efficiency, got.Rate.Efficiency, 1e-3)
+	tuned := Tuned(d, rows)
+	require.Equal(t, rows[0].Rate, tuned.Kernel(large).Rate)
+	require.Zero(t, tuned.Kernel(shape(t, "medium")).Rate)
+	require.False(t, d.Tuned())
 }
 
 func TestRounded(t *testing.T) {
 	u := units{limit: 1.2}
-	got := u.rounded(planner.Rate{Efficiency: 0.123456, Step: 12345.6, Fixed: 3e-18, Worker: 0.00123456})
+	got := u.rounded(tile.Rate{Efficiency: 0.123456, Step: 12345.6, Fixed: 3e-18, Worker: 0.00123456})
 	require.InDelta(t, 0.1235, got.Efficiency, 1e-12)
 	require.InDelta(t, 12350, got.Step, 1e-6)
 	require.Zero(t, got.Fixed)
 	require.InDelta(t, 0.001235, got.Worker, 1e-12)
 	u.limit = 1.2 - 1e-9
-	require.Equal(t, u.limit, u.rounded(planner.Rate{Efficiency: u.limit}).Efficiency)
+	require.Equal(t, u.limit, u.rounded(tile.Rate{Efficiency: u.limit}).Efficiency)
 }
 
 func TestWeight(t *testing.T) {
 	a, b := &Case{}, &Case{}
+	plain, tensor := shape(t, "small"), shape(t, "tensor-64x64")
 	const f32, tf32, emulated = planner.ComputeF32, planner.ComputeTF32, planner.ComputeF32Emulated
 	all := []Observation{
-		{Case: a, Row: Row{0, f32}, Micros: 4},
-		{Case: a, Row: Row{1, emulated}, Micros: 2},
-		{Case: a, Row: Row{1, tf32}, Micros: 1},
-		{Case: b, Row: Row{1, tf32}, Micros: 4},
-		{Case: b, Row: Row{0, f32}, Micros: 2},
+		{Case: a, Row: Row{plain, f32}, Micros: 4},
+		{Case: a, Row: Row{tensor, emulated}, Micros: 2},
+		{Case: a, Row: Row{tensor, tf32}, Micros: 1},
+		{Case: b, Row: Row{tensor, tf32}, Micros: 4},
+		{Case: b, Row: Row{plain, f32}, Micros: 2},
 	}
 	for i, want := range []float64{1.02, 1.02, 1.02, 1.0/64 + 0.02, 1.02} {
 		require.InDelta(t, want, weight(&all[i], all), 1e-12, "observation %d", i)
@@ -177,27 +167,24 @@ func TestChoices(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(512, 512, 512))
 	require.NoError(t, err)
 	k := &Case{Batch: batch}
-	small, large := Row{0, planner.ComputeF32}, Row{11, planner.ComputeF32}
+	small, large := Row{shape(t, "small"), planner.ComputeF32}, Row{shape(t, "large-8x8"), planner.ComputeF32}
 	all := []Observation{
 		{Case: k, Row: large, Schedule: planner.ScheduleDataParallel, Micros: 30},
 		{Case: k, Row: small, Schedule: planner.ScheduleDataParallel, Micros: 20},
-		{Case: k, Row: Row{1, planner.ComputeTF32}, Schedule: planner.ScheduleDataParallel, Micros: 10},
+		{Case: k, Row: Row{shape(t, "tensor-64x64"), planner.ComputeTF32}, Schedule: planner.ScheduleDataParallel, Micros: 10},
 	}
-	fast, slow := planner.Rate{Efficiency: 1}, planner.Rate{Efficiency: 0.01}
+	fast, slow := tile.Rate{Efficiency: 1}, tile.Rate{Efficiency: 0.01}
 	for _, tc := range []struct {
 		name         string
-		small, large planner.Rate
+		small, large tile.Rate
 		want         float64
 	}{{"the faster one", fast, slow, 20}, {"the slower one", slow, fast, 30}} {
 		t.Run(tc.name, func(t *testing.T) {
-			facts := *d
-			facts.Rates = &planner.Rates{}
-			*facts.Rates.Of(small.Tile, small.Compute) = tc.small
-			*facts.Rates.Of(large.Tile, large.Compute) = tc.large
-			got := Choices(&facts, planner.ComputeF32, all)
+			facts := Tuned(d, []Fitted{{Row: small, Rate: tc.small}, {Row: large, Rate: tc.large}})
+			got := Choices(facts, planner.ComputeF32, all)
 			require.Len(t, got, 1)
 			require.Equal(t, [2]float64{tc.want, 20}, [2]float64{got[0].Chosen, got[0].Best})
-			got = Choices(&facts, planner.ComputeTF32, all)
+			got = Choices(facts, planner.ComputeTF32, all)
 			require.Equal(t, 10.0, got[0].Best, "rows of all units compete")
 		})
 	}

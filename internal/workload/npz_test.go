@@ -46,10 +46,10 @@ func TestReadNumPy(t *testing.T) {
 	w, err := Load("testdata/numpy.npz", nil)
 	require.NoError(t, err)
 	want, err := planner.Pack(
-		planner.Problem{M: 2, N: 4, K: 3, Alpha: 1},
-		planner.Problem{M: 3, N: 2, K: 2, TransA: true, TransB: true, Alpha: 1, Beta: 1},
-		planner.Problem{M: 0, N: 3, K: 5, Alpha: 1},
-		planner.Problem{M: 2, N: 2, K: 0, Alpha: 1, Beta: 1},
+		planner.Problem{M: 2, N: 4, K: 3},
+		planner.Problem{M: 3, N: 2, K: 2, TransA: true, TransB: true, Beta: 1},
+		planner.Problem{M: 0, N: 3, K: 5},
+		planner.Problem{M: 2, N: 2, K: 0, Beta: 1},
 	)
 	require.NoError(t, err)
 	require.Equal(t, want, w.Batch)

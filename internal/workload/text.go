@@ -22,7 +22,12 @@ var fields = [...]struct {
 	{"K", func(p *planner.Problem, s string) error { return parseSize(s, &p.K) }},
 	{"transA", func(p *planner.Problem, s string) error { return parseTrans(s, &p.TransA) }},
 	{"transB", func(p *planner.Problem, s string) error { return parseTrans(s, &p.TransB) }},
-	{"alpha", func(p *planner.Problem, s string) error { return parseScalar(s, &p.Alpha) }},
+	{"alpha", func(p *planner.Problem, s string) error {
+		var alpha float32
+		err := parseScalar(s, &alpha)
+		p.Alpha = planner.Scale(alpha)
+		return err
+	}},
 	{"beta", func(p *planner.Problem, s string) error { return parseScalar(s, &p.Beta) }},
 }
 
@@ -62,7 +67,7 @@ func parse(r io.Reader, name string) ([]planner.Problem, error) {
 }
 
 func parseLine(words []string) (planner.Problem, error) {
-	p := planner.Problem{Alpha: 1}
+	p := planner.Problem{}
 	if len(words) < 3 {
 		return p, fmt.Errorf("%s is missing, want M N K [transA transB alpha beta]", fields[len(words)].name)
 	}

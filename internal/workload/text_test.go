@@ -15,21 +15,21 @@ func TestParse(t *testing.T) {
 		name, text string
 		want       []planner.Problem
 	}{
-		{"sizes only", "2 3 4\n", []planner.Problem{{M: 2, N: 3, K: 4, Alpha: 1}}},
-		{"no newline at the end", "2 3 4", []planner.Problem{{M: 2, N: 3, K: 4, Alpha: 1}}},
-		{"all fields", "2 3 4 t n -0.5 2", []planner.Problem{{M: 2, N: 3, K: 4, TransA: true, Alpha: -0.5, Beta: 2}}},
+		{"sizes only", "2 3 4\n", []planner.Problem{{M: 2, N: 3, K: 4}}},
+		{"no newline at the end", "2 3 4", []planner.Problem{{M: 2, N: 3, K: 4}}},
+		{"all fields", "2 3 4 t n -0.5 2", []planner.Problem{{M: 2, N: 3, K: 4, TransA: true, Alpha: planner.Scale(-0.5), Beta: 2}}},
 		{"other words for trans", "1 1 1 0 1\n1 1 1 False TRUE\n1 1 1 T N", []planner.Problem{
-			{M: 1, N: 1, K: 1, TransB: true, Alpha: 1},
-			{M: 1, N: 1, K: 1, TransB: true, Alpha: 1},
-			{M: 1, N: 1, K: 1, TransA: true, Alpha: 1},
+			{M: 1, N: 1, K: 1, TransB: true},
+			{M: 1, N: 1, K: 1, TransB: true},
+			{M: 1, N: 1, K: 1, TransA: true},
 		}},
 		{"fields left out from the end", "1 2 3 t\n1 2 3 n n 3", []planner.Problem{
-			{M: 1, N: 2, K: 3, TransA: true, Alpha: 1},
-			{M: 1, N: 2, K: 3, Alpha: 3},
+			{M: 1, N: 2, K: 3, TransA: true},
+			{M: 1, N: 2, K: 3, Alpha: planner.Scale(3)},
 		}},
-		{"comments, blank lines, tabs, DOS line ends", "# head\r\n\r\n\t2\t3 4 # tail\r\n#end", []planner.Problem{{M: 2, N: 3, K: 4, Alpha: 1}}},
-		{"zero and largest sizes", "0 2147483647 0", []planner.Problem{{M: 0, N: math.MaxInt32, Alpha: 1}}},
-		{"infinite scalars", "1 1 1 n n inf -inf", []planner.Problem{{M: 1, N: 1, K: 1, Alpha: float32(math.Inf(1)), Beta: float32(math.Inf(-1))}}},
+		{"comments, blank lines, tabs, DOS line ends", "# head\r\n\r\n\t2\t3 4 # tail\r\n#end", []planner.Problem{{M: 2, N: 3, K: 4}}},
+		{"zero and largest sizes", "0 2147483647 0", []planner.Problem{{M: 0, N: math.MaxInt32}}},
+		{"infinite scalars", "1 1 1 n n inf -inf", []planner.Problem{{M: 1, N: 1, K: 1, Alpha: planner.Scale(float32(math.Inf(1))), Beta: float32(math.Inf(-1))}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := parse(strings.NewReader(tc.text), "f")
@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 func TestParseNaN(t *testing.T) {
 	got, err := parse(strings.NewReader("1 1 1 n n NaN"), "f")
 	require.NoError(t, err)
-	require.True(t, math.IsNaN(float64(got[0].Alpha)))
+	require.True(t, math.IsNaN(float64(got[0].Alpha.Value())))
 }
 
 func TestParseErrors(t *testing.T) {

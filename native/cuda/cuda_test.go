@@ -8,9 +8,9 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
-	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/cublas"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -59,7 +59,7 @@ func TestOnStream(t *testing.T) {
 		}
 	}
 	info := d.Info()
-	plan, err := planner.New(&info.Planner, batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
+	plan, err := planner.New(&info.Planner).Plan(batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
 	require.NoError(t, err)
 	program, err := shared[0].Prepare(t.Context(), plan)
 	require.NoError(t, err)

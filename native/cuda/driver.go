@@ -8,16 +8,17 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/internal/dl"
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Driver returns the CUDA backend.
 func Driver() driver.Driver { return dl.Driver(&vendor) }
 
 // Images gives the code of all kernels for a compute capability, and its kind
-// for messages, as native.Image does.
+// for messages.
 type Images func(major, minor int) (code []byte, kind string, err error)
 
 // DriverWith returns the backend with other builds of the kernels.
@@ -45,7 +46,7 @@ var vendor = dl.Vendor{
 	},
 	Symbols:  symbols,
 	Refuse:   refuse,
-	Describe: Images(native.Image).describe,
+	Describe: Images(image).describe,
 
 	// "The context cannot be used" and "the process must be terminated and
 	// relaunched" in the description of CUresult.
@@ -127,14 +128,29 @@ func refuse(v int) error {
 
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
+// image is the code that comes with the package.
+func image(major, minor int) (code []byte, kind string, err error) {
+	arch, err := native.CUDA(major, minor)
+	if err != nil {
+		return nil, "", err
+	}
+	code, err = products.Read(arch.Product())
+	return code, arch.Product(), err
+}
+
 // describe reads the facts of a GPU that is new enough.
 func (images Images) describe(from dl.Facts) (*dl.GPU, error) {
 	f, err := read(from)
-	if err == nil {
-		err = f.supported()
-	}
 	if err != nil {
 		return nil, err
+	}
+	arch, err := native.CUDA(f.major, f.minor)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	facts, err := f.planner(arch)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
 	system := "CUDA " + version(from.Version())
 	if release, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
@@ -144,13 +160,11 @@ func (images Images) describe(from dl.Facts) (*dl.GPU, error) {
 		Name:     f.name,
 		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (warp)", f.warp),
-		Planner:  f.planner(),
+		Planner:  facts,
 		Image:    func() ([]byte, string, error) { return images(f.major, f.minor) },
-		Kernel:   kernel,
+		Kernel: func(k encoding.Kernel) dl.Kernel {
+			threads, shared, pieces := native.Geometry(k)
+			return dl.Kernel{Symbol: arch.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
+		},
 	}, nil
-}
-
-func kernel(k planner.Kernel) dl.Kernel {
-	threads, shared, pieces := native.Geometry(k)
-	return dl.Kernel{Symbol: native.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
 }

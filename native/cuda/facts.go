@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 // facts are what the driver says about a GPU, or about an instance of one in
@@ -45,25 +47,17 @@ func read(from dl.Facts) (f facts, err error) {
 	return f, err
 }
 
-// supported: the kernels use asynchronous copies, which 8.0 (Ampere) brought.
-func (f *facts) supported() error {
-	if f.major < 8 {
-		return fmt.Errorf("%s has compute capability %d.%d, 8.0 or newer is needed", f.name, f.major, f.minor)
-	}
-	return nil
-}
-
 // planner describes the GPU for planning. One that is in the planner's table
 // gets exactly the facts of the table, so that plans for it can be made
 // anywhere. The name alone does not tell: an H100 for PCIe, or an instance of an
 // H100 in MIG mode, has fewer units.
-func (f *facts) planner() planner.Device {
+func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 	words := strings.FieldsFunc(f.name, func(r rune) bool { return r == ' ' || r == '-' })
 	for _, word := range words {
-		d, err := planner.LookupDevice(word)
-		if err == nil && d.Model == planner.ModelNVIDIA && d.ComputeUnits == f.units &&
+		d, err := devices.Lookup(word)
+		if err == nil && d.Occupancy == planner.OccupancyNVIDIA && d.ComputeUnits == f.units &&
 			d.Shared == f.unitSharedMemory && d.GroupShared == f.groupShared {
-			return *d
+			return *d, nil
 		}
 	}
 	// CUDA C++ Programming Guide, "Technical Specifications per Compute
@@ -72,9 +66,9 @@ func (f *facts) planner() planner.Device {
 	if f.major == 8 && f.minor == 0 {
 		lanes = 64
 	}
-	return planner.Device{
+	d := planner.Device{
 		Name:            f.name,
-		Model:           planner.ModelNVIDIA,
+		Occupancy:       planner.OccupancyNVIDIA,
 		ComputeUnits:    f.units,
 		WaveSize:        f.warp,
 		TFLOPS:          float64(f.units*lanes*2) * float64(f.clock) * 1e-9,
@@ -90,7 +84,7 @@ func (f *facts) planner() planner.Device {
 		SharedReserved:  f.reservedShared,
 		MaxThreads:      f.threads,
 		GroupShared:     f.groupShared,
-		MMA:             true, // from compute capability 8.0 on
-		WGMMA:           f.major == 9,
 	}
+	err := arch.Describe(&d)
+	return d, err
 }

@@ -7,7 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 func TestPlannerFacts(t *testing.T) {
@@ -38,23 +41,43 @@ func TestPlannerFacts(t *testing.T) {
 		{"name of an AMD GPU", changed(func(f *facts) { f.name = "mi210" }), "mi210", 132, 66.9},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := c.facts.planner()
+			got := described(t, &c.facts)
 			require.Equal(t, c.want, got.Name)
 			require.Equal(t, c.units, got.ComputeUnits)
 			require.InDelta(t, c.tflops, got.TFLOPS, 0.05)
-			require.Equal(t, planner.ModelNVIDIA, got.Model)
+			require.Equal(t, planner.OccupancyNVIDIA, got.Occupancy)
 		})
 	}
 	// Kernels of warpgroups run on 9.0 alone.
 	for _, major := range []int{8, 9, 10, 12} {
 		f := changed(func(f *facts) { f.name, f.major = "unheard of", major })
-		require.Equal(t, [2]bool{true, major == 9}, [2]bool{f.planner().MMA, f.planner().WGMMA}, major)
+		units := map[tile.Unit]bool{}
+		for _, k := range described(t, &f).Kernels {
+			units[k.Tile.Unit] = true
+			require.Equal(t, major == 9 && k.Tile.Clusters, k.Clusters)
+		}
+		want := map[tile.Unit]bool{tile.FMA: true, tile.MMA: true}
+		if major == 9 {
+			want[tile.WGMMA] = true
+		}
+		require.Equal(t, want, units, major)
 	}
 	// What is derived agrees with the table.
-	known, err := planner.LookupDevice("h200")
+	known, err := devices.Lookup("h200")
 	require.NoError(t, err)
 	derived := changed(func(f *facts) { f.name = "unheard of" })
-	got := derived.planner()
+	got := described(t, &derived)
 	got.Name, got.TFLOPS = known.Name, known.TFLOPS
 	require.Equal(t, *known, got)
+}
+
+// described are the facts with the kernels for the GPU.
+func described(t *testing.T, f *facts) planner.Device {
+	t.Helper()
+	arch, err := native.CUDA(f.major, f.minor)
+	require.NoError(t, err)
+	d, err := f.planner(arch)
+	require.NoError(t, err)
+	require.NoError(t, d.Check())
+	return d
 }

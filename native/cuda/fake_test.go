@@ -83,7 +83,7 @@ func TestUnavailable(t *testing.T) {
 		{Name: "error without a name", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuInit=12345:0"},
 			Message: "unknown CUDA error (12345)"},
 		{Name: "GPU too old", Paths: []string{whole}, Env: map[string]string{"FAKECUDA_MAJOR": "7", "FAKECUDA_NAME": "Tesla V100"},
-			Message: "GPU 0: Tesla V100 has compute capability 7.0, 8.0 or newer is needed"},
+			Message: "GPU 0: Tesla V100: compute capability 7.0, 8.0 or newer is needed"},
 		{Name: "attribute fails", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuDeviceGetAttribute=1:0"},
 			Message: "GPU 0: NVIDIA H200: attribute 75: CUDA_ERROR_INVALID_VALUE"},
 	})

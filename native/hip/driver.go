@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/internal/dl"
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Driver returns the HIP backend.
@@ -109,7 +110,11 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	arch, err := native.LookupHIPArch(f.arch)
+	arch, err := native.HIP(f.arch)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	facts, err := f.planner(arch)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
@@ -121,9 +126,12 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 		Name:     fmt.Sprintf("%s (%s)", f.name, f.arch),
 		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (wavefront)", f.wave),
-		Planner:  f.planner(),
-		Image:    arch.Image,
-		Kernel: func(k planner.Kernel) dl.Kernel {
+		Planner:  facts,
+		Image: func() ([]byte, string, error) {
+			code, err := products.Read(arch.Product())
+			return code, "code object for " + arch.Name(), err
+		},
+		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared, pieces := native.Geometry(k)
 			return dl.Kernel{Symbol: arch.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
 		},

@@ -8,7 +8,9 @@ import (
 	"regexp"
 
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 // facts are what the runtime says about a GPU, or about a partition of one, which
@@ -67,9 +69,9 @@ func architecture(properties []byte) (string, error) {
 // planner describes the GPU for planning. A CDNA GPU with as many units as the
 // one in the planner's table gets the facts of the table, so that plans for it
 // can be made anywhere.
-func (f *facts) planner() planner.Device {
+func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 	d := f.rdna()
-	if known, err := planner.LookupDevice(f.arch); err == nil {
+	if known, err := devices.Lookup(f.arch); err == nil {
 		d = *known
 		if d.ComputeUnits != f.units { // another product, or a partition
 			d.Name, d.ComputeUnits, d.TFLOPS = f.name, f.units, f.tflops(64)
@@ -77,7 +79,8 @@ func (f *facts) planner() planner.Device {
 	}
 	// A launch has less than 2^32 threads (description of hipModuleLaunchKernel).
 	d.MaxWorkers = int(min(math.MaxUint32, math.MaxInt)) / max(d.MaxThreads, 1)
-	return d
+	err := arch.Describe(&d)
+	return d, err
 }
 
 // tflops is the peak rate of units with that many lanes, each of which does a
@@ -96,7 +99,7 @@ func (f *facts) tflops(lanes int) float64 {
 func (f *facts) rdna() planner.Device {
 	return planner.Device{
 		Name:            f.name,
-		Model:           planner.ModelCDNA,
+		Occupancy:       planner.OccupancyRDNA,
 		ComputeUnits:    f.units,
 		WaveSize:        f.wave,
 		TFLOPS:          f.tflops(4 * 32),

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
 func TestArchitecture(t *testing.T) {
@@ -65,22 +67,22 @@ func TestPlannerFacts(t *testing.T) {
 		}), "AMD Radeon RX 6900 XT", 40, 32, 23.0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := c.facts.planner()
+			got := described(t, &c.facts)
 			require.Equal(t, c.want, got.Name)
 			require.Equal(t, c.units, got.ComputeUnits)
 			require.Equal(t, c.wave, got.WaveSize)
 			require.InDelta(t, c.tflops, got.TFLOPS, 0.05)
-			require.Equal(t, planner.ModelCDNA, got.Model)
+			require.Equal(t, c.name == "RDNA", got.Occupancy == planner.OccupancyRDNA)
 			require.Equal(t, 65536, got.GroupShared)
 			require.Less(t, uint64(got.MaxWorkers)*uint64(got.MaxThreads), uint64(1)<<32)
-			for _, tile := range planner.Tiles()[:planner.NumFMATiles] {
-				require.Positive(t, got.Occupancy(tile.Threads, tile.Resources()).Groups, tile.Name)
+			for _, k := range got.Kernels {
+				require.Positive(t, got.Resident(k.Tile.Threads, k.Resources).Groups, k.Tile.Name)
 			}
 		})
 	}
-	known, err := planner.LookupDevice("mi210")
+	known, err := devices.Lookup("mi210")
 	require.NoError(t, err)
-	got := mi210.planner()
+	got := described(t, &mi210)
 	got.MaxWorkers = known.MaxWorkers
 	require.Equal(t, *known, got, "plans for it can be made anywhere")
 }
@@ -89,4 +91,15 @@ func TestVersion(t *testing.T) {
 	require.NoError(t, refuse(50221153))
 	require.NoError(t, refuse(70226015))
 	require.EqualError(t, refuse(40421431), "has version 4.4.21431, 5.0 or newer is needed: update ROCm")
+}
+
+// described are the facts with the kernels for the GPU.
+func described(t *testing.T, f *facts) planner.Device {
+	t.Helper()
+	arch, err := native.HIP(f.arch)
+	require.NoError(t, err)
+	d, err := f.planner(arch)
+	require.NoError(t, err)
+	require.NoError(t, d.Check())
+	return d
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // CompileCUDA compiles native/cuda/testdata/fakecuda.c, a libcuda that runs on the
@@ -16,7 +16,7 @@ import (
 func CompileCUDA(t testing.TB, source, library string, flags ...string) {
 	t.Helper()
 	var tiles strings.Builder
-	for _, tile := range planner.Tiles() {
+	for _, tile := range tile.Table() {
 		fmt.Fprintf(&tiles, `{"%s", %d, %d},`, strings.ReplaceAll(tile.Name, "-", "_"), tile.TM, tile.TN)
 	}
 	args := append([]string{"-O1", "-shared", "-fPIC", "-DTILES=" + tiles.String(), "-o", library, source, "-lm", "-lpthread"}, flags...)

@@ -10,6 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
 )
 
 func (f *Fake) needGraphs(t *testing.T) {
@@ -111,7 +112,7 @@ func (s *targets) check(t *testing.T) {
 	got := make([]float32, len(s.host[2]))
 	for i, c := range s.cs {
 		require.NoError(t, c.Read(t.Context(), 0, got))
-		batch[0].Alpha = float32(s.runs[i]) // that many runs in one
+		batch[0].Alpha = planner.Scale(float32(s.runs[i])) // that many runs in one
 		require.NoError(t, reference.CheckExact(batch, s.host[0], s.host[1], s.host[2], got), "C %d", i)
 	}
 }

@@ -40,13 +40,13 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 	batch, lens := randomBatch(rng, n)
 	info := d.Info()
 	var tiles []string
-	for id, tile := range planner.Tiles() {
-		if info.Planner.Fits(planner.TileID(id), planner.ComputeF32Emulated) {
-			tiles = append(tiles, tile.Name)
+	for i := range info.Planner.Kernels {
+		if s := info.Planner.Kernels[i].Tile; info.Planner.Fits(s, planner.ComputeF32Emulated) {
+			tiles = append(tiles, s.Name)
 		}
 	}
 	options := randomOptions(rng, tiles)
-	plan, err := planner.New(&info.Planner, batch, options)
+	plan, err := planner.New(&info.Planner).Plan(batch, options)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func randomBatch(rng *rand.Rand, n int) (batch planner.Batch, lens [3]int) {
 	}
 	for range n {
 		p := planner.Problem{M: size(), N: size(), K: size(), TransA: rng.IntN(2) == 0, TransB: rng.IntN(2) == 0,
-			Alpha: scalars[rng.IntN(len(scalars))], Beta: scalars[rng.IntN(len(scalars))]}
+			Alpha: planner.Scale(scalars[rng.IntN(len(scalars))]), Beta: scalars[rng.IntN(len(scalars))]}
 		rows, cols := swap(p.TransA, p.M, p.K)
 		p.A = place(&lens[0], rows, cols)
 		rows, cols = swap(p.TransB, p.K, p.N)

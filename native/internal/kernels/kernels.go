@@ -1,44 +1,51 @@
-// Package tiles has what kernels of package native have beside the tile table, and
+// Package kernels has what kernels of package native have beside the tile table, and
 // writes the lists of tiles for which they are compiled.
-package tiles
+package kernels
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// unitRegisters is the register file of a compute unit (SM) in 32-bit registers.
-const unitRegisters = 65536
+const (
+	// unitRegisters is the register file of a compute unit (SM) in 32-bit registers.
+	unitRegisters = 65536
+	// unitShared is its shared memory on 9.0 in bytes, of which the system takes
+	// reservedShared for each thread group.
+	unitShared, reservedShared = 228 << 10, 1 << 10
+)
 
 // CUDA is the text of tiles.inc, the list of tiles for which kernels.cu makes
 // kernels: the tile table and what was measured to be best beside it.
-func CUDA() string {
+func CUDA(shapes []*tile.Shape) string {
 	var b strings.Builder
 	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, groups per unit\n")
-	for _, t := range planner.Tiles()[:planner.NumFMATiles] {
+	for _, t := range of(tile.FMA, shapes) {
 		fmt.Fprintf(&b, "BG_TILE(%s, %d, %d, %d, %d, %d, %d, %d, %d)\n",
 			Identifier(t), t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), MinGroups(t))
 	}
 	b.WriteString("// Tensor cores: name, TM, TN, step along K of a team, teams, stages, groups per unit\n")
-	for _, t := range planner.Tiles() {
-		if t.Unit == planner.UnitMMA {
-			m := TensorOf(t)
-			fmt.Fprintf(&b, "BG_TENSOR(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, TensorStep, m.Teams, m.Stages, m.Groups)
-			if t.Clusters {
-				fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", Identifier(t))
-			}
+	for _, t := range of(tile.MMA, shapes) {
+		m := TensorOf(t)
+		fmt.Fprintf(&b, "BG_TENSOR(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, TensorStep, m.Teams, m.Stages, m.Groups)
+		if t.Clusters {
+			fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", Identifier(t))
 		}
 	}
 	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply, groups per unit, stages, steps ahead, bytes of shared memory\n")
-	for _, t := range planner.Tiles() {
-		if t.Unit == planner.UnitWGMMA {
-			w := wgmmaOf(t)
-			fmt.Fprintf(&b, "BG_WGMMA(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared)
-		}
+	for _, t := range of(tile.WGMMA, shapes) {
+		w := wgmmaOf(t)
+		fmt.Fprintf(&b, "BG_WGMMA(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared)
 	}
 	return b.String()
+}
+
+// of are the shapes of a unit.
+func of(unit tile.Unit, shapes []*tile.Shape) []*tile.Shape {
+	return slices.DeleteFunc(slices.Clone(shapes), func(s *tile.Shape) bool { return s.Unit != unit })
 }
 
 // wgmmaTile is what kernels of wgmma.cuh have beside the tile table: warpgroups
@@ -47,8 +54,8 @@ func CUDA() string {
 type wgmmaTile struct{ consumers, groups, stages, ahead int }
 
 // wgmmaOf fills the shared memory: of two thread groups, or of one.
-func wgmmaOf(t planner.Tile) wgmmaTile {
-	w := wgmmaTile{consumers: t.Threads/128 - 2, groups: unitRegisters / (t.Registers * t.Threads), stages: 2, ahead: 2}
+func wgmmaOf(t *tile.Shape) wgmmaTile {
+	w := wgmmaTile{consumers: t.Threads/128 - 2, groups: unitShared / (t.Shared + reservedShared), stages: 2, ahead: 2}
 	switch {
 	case w.groups > 1 || t.TN > 64:
 	case w.consumers == 2:
@@ -69,7 +76,7 @@ const TensorStep = 32
 
 // TensorOf chooses them. Each warp computes 32 x 32. Measured on an H200: with
 // four teams two stages let two groups reside; one team wants three stages.
-func TensorOf(t planner.Tile) Tensor {
+func TensorOf(t *tile.Shape) Tensor {
 	teams := t.Threads / (32 * (t.TM / 32) * (t.TN / 32))
 	if teams > 1 {
 		return Tensor{Teams: teams, Stages: 2, Groups: 2}
@@ -84,7 +91,7 @@ const bigBlock = 32
 
 // step is the depth of one step along K. Kernels may take another than the
 // table's, which the planner uses to cut K: 16 k's for each K group.
-func step(t planner.Tile) int {
+func step(t *tile.Shape) int {
 	if t.RM*t.RN >= bigBlock {
 		return 16 * t.Groups()
 	}
@@ -93,7 +100,7 @@ func step(t planner.Tile) int {
 
 // stages is the number of steps in shared memory: one is multiplied while the
 // others are on their way.
-func stages(t planner.Tile) int {
+func stages(t *tile.Shape) int {
 	if t.RM*t.RN >= bigBlock {
 		return 2
 	}
@@ -103,7 +110,7 @@ func stages(t planner.Tile) int {
 // MinGroups is the number of thread groups whose registers must fit in a
 // compute unit, so that the compiler takes no more than 128 a thread, or 80 or 64
 // where there are few accumulators.
-func MinGroups(t planner.Tile) int {
+func MinGroups(t *tile.Shape) int {
 	registers := 64
 	switch block := t.RM * t.RN; {
 	case block >= bigBlock:
@@ -118,17 +125,17 @@ func MinGroups(t planner.Tile) int {
 // compute units have a third of the shared memory of NVIDIA's, so that steps are
 // as short as K groups allow: 4 k's each, and the 16 that copies bring at once.
 // Copies land from registers, which takes two stages.
-func HIP() string {
+func HIP(shapes []*tile.Shape) string {
 	var b strings.Builder
 	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, waves per SIMD\n")
-	for _, t := range planner.Tiles()[:planner.NumFMATiles] {
+	for _, t := range of(tile.FMA, shapes) {
 		b.WriteString(HIPTile(t))
 	}
 	return b.String()
 }
 
 // HIPTile is the part of that list that is about one tile.
-func HIPTile(t planner.Tile) string {
+func HIPTile(t *tile.Shape) string {
 	kind := "BG_TILE"
 	if HasMatrix(t) {
 		kind = "BG_MATRIX_TILE"
@@ -142,7 +149,7 @@ const hipWaves = 2
 
 // HasMatrix reports whether the tile suits matrix cores, whose blocks are 16 x 16
 // and belong to waves of 64 lanes.
-func HasMatrix(t planner.Tile) bool { return t.TM%16 == 0 && t.TN%16 == 0 && t.Threads%64 == 0 }
+func HasMatrix(t *tile.Shape) bool { return t.TM%16 == 0 && t.TN%16 == 0 && t.Threads%64 == 0 }
 
 // Identifier is the tile's name in kernel names.
-func Identifier(t planner.Tile) string { return strings.ReplaceAll(t.Name, "-", "_") }
+func Identifier(t *tile.Shape) string { return strings.ReplaceAll(t.Name, "-", "_") }

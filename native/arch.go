@@ -1,0 +1,139 @@
+package native
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/native/internal/kernels"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// Arch is an architecture of GPUs that there is code for.
+type Arch struct {
+	name    string      // as in the table of resources
+	product string      // file in products/, without .gz
+	units   []tile.Unit // what multiplies, beside plain FMA
+	matrix  bool        // AMD: matrix cores take the tiles that suit them
+	cluster bool        // there are kernels for clusters
+}
+
+var (
+	sm80  = Arch{name: "sm_80", product: "sm_80.cubin", units: []tile.Unit{tile.MMA}}
+	sm90a = Arch{name: "sm_90a", product: "sm_90a.cubin", units: []tile.Unit{tile.MMA, tile.WGMMA}, cluster: true}
+	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
+	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: []tile.Unit{tile.MMA}}
+)
+
+// hips are the architectures of scripts/hip.sh. Code objects run on the very architecture
+// that they are made for.
+var hips = map[string]Arch{
+	"gfx908":  {name: "gfx908", product: "gfx908.co", matrix: true},
+	"gfx90a":  {name: "gfx90a", product: "gfx90a.co", matrix: true},
+	"gfx942":  {name: "gfx942", product: "gfx942.co", matrix: true},
+	"gfx1030": {name: "gfx1030", product: "gfx1030.co"},
+	"gfx1100": {name: "gfx1100", product: "gfx1100.co"},
+}
+
+// CUDA finds the code for a compute capability from 8.0 (Ampere) on, which brought the
+// asynchronous copies that the kernels use: a cubin, where one runs there, or else
+// PTX, which the driver compiles.
+func CUDA(major, minor int) (Arch, error) {
+	switch {
+	case major < 8:
+		return Arch{}, fmt.Errorf("compute capability %d.%d, 8.0 or newer is needed", major, minor)
+	case major == 8: // cubins run on later minor versions of their major one
+		return sm80, nil
+	case major == 9: // with instructions that no other version has
+		return sm90a, nil
+	}
+	return ptx, nil
+}
+
+// HIP finds the architecture of a GPU, which gfx is as gcnArchName has it. Settings
+// behind the name, as in "gfx90a:sramecc+:xnack-", do not matter: the code suits all. It
+// fails where there is no code.
+func HIP(gfx string) (Arch, error) {
+	name, _, _ := strings.Cut(gfx, ":")
+	arch, ok := hips[name]
+	if !ok {
+		known := slices.Sorted(maps.Keys(hips))
+		return Arch{}, fmt.Errorf("no code for this GPU: %q (there is for %s)", gfx, strings.Join(known, ", "))
+	}
+	return arch, nil
+}
+
+// Archs lists all for which there is compiled code.
+func Archs() []Arch {
+	all := []Arch{sm80, sm90a}
+	for _, name := range slices.Sorted(maps.Keys(hips)) {
+		all = append(all, hips[name])
+	}
+	return all
+}
+
+// Name is the compiler's word for the architecture.
+func (a Arch) Name() string { return a.name }
+
+// Product names the code of all kernels, for products.Read and for messages.
+func (a Arch) Product() string { return a.product }
+
+// KernelName is the symbol of a kernel in the image. Wide, Loop and Split are decided at
+// run time and do not change it. Where AMD's GPUs have matrix cores, it is the kernel for
+// them of a tile that suits them.
+func (a Arch) KernelName(k encoding.Kernel) string {
+	name := "bg_" + kernels.Identifier(k.Tile) + "_"
+	if k.Fixup {
+		return name + "fixup"
+	}
+	name += encoding.Trans(k.TransA, k.TransB)
+	if k.TF32 {
+		name += "_tf32"
+	}
+	if k.Cluster > 0 {
+		name += "_cluster"
+	}
+	if a.matrix && kernels.HasMatrix(k.Tile) {
+		name += "_mfma"
+	}
+	return name
+}
+
+// Has reports whether the image has kernels of a tile shape.
+func (a Arch) Has(s *tile.Shape) bool { return s.Unit == tile.FMA || slices.Contains(a.units, s.Unit) }
+
+// Variants are the kernels of a tile shape that differ in name, the fix-up first.
+func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
+	all := []encoding.Kernel{{Tile: s, Fixup: true}}
+	for bits := range 16 {
+		k := encoding.Kernel{Tile: s, TransA: bits&1 != 0, TransB: bits&2 != 0, TF32: bits&4 != 0}
+		if bits&8 != 0 {
+			k.Cluster = 2
+		}
+		if k.TF32 && s.Unit == tile.FMA || k.Cluster > 0 && !(a.cluster && s.Clusters) {
+			continue
+		}
+		all = append(all, k)
+	}
+	return all
+}
+
+// Describe says which kernels a device of the architecture has, and what they take, as
+// their compiler reports it: of each tile shape as much as the kernel that takes most.
+func (a Arch) Describe(d *planner.Device) error {
+	d.KernelKind, d.Kernels = planner.KernelsNative, nil
+	for _, s := range tile.Table() {
+		if !a.Has(s) {
+			continue
+		}
+		taken, ok := resources[a.name][s.Name]
+		if !ok {
+			return fmt.Errorf("tile %s: it is not known what its kernels for %s take: build the products (make cuda, make hip), then go generate ./native", s.Name, a.name)
+		}
+		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.cluster && s.Clusters})
+	}
+	return nil
+}

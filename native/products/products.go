@@ -1,0 +1,41 @@
+// Package products has the compiled kernels of package native: what scripts/cuda.sh and
+// scripts/hip.sh made.
+package products
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"fmt"
+	"io"
+	"strings"
+)
+
+//go:embed *.gz
+var files embed.FS
+
+// Read returns a product by the name of native.Arch.Product. It is what cuModuleLoadData
+// and hipModuleLoadData take; PTX ends with a zero byte.
+func Read(name string) ([]byte, error) {
+	packed, err := files.ReadFile(name + ".gz")
+	if err != nil {
+		return nil, err
+	}
+	code, err := Unpack(packed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if strings.HasSuffix(name, ".ptx") {
+		code = append(code, 0)
+	}
+	return code, nil
+}
+
+// Unpack returns what the scripts have packed.
+func Unpack(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}

@@ -1,0 +1,113 @@
+// Package devices has the facts of GPUs that plans can be made for anywhere, also where
+// no such GPU is.
+package devices
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+// entry is a GPU and who describes its kernels.
+type entry struct {
+	facts  planner.Device
+	native func() (native.Arch, error) // nil: kernels are WGSL
+}
+
+// table has the facts of hardware.
+//
+// NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability" (8.0 and 9.0): 64 warps, 32 blocks, 65536 registers in units of
+// 256 a warp, 164 and 228 KB of shared memory of which the system takes 1 KB a
+// block; SM counts and peak rates from the data sheets of the SXM parts.
+// AMD: LLVM's GCNSubtarget and AMDGPUUsage for register files, granules, waves
+// and LDS; CU counts and peak fp32 vector rates from the data sheets.
+// Launch times: 0.6 us measured for a CUDA graph node on an H200, 1.5 us for a
+// dispatch with its barrier through Vulkan there; AMD's are not measured and
+// taken to be the same.
+var table = []entry{
+	cdna("gfx90a", planner.Device{Name: "mi210", ComputeUnits: 104, TFLOPS: 22.6, MaxWaves: 32, Registers: 4 * 512 * 64, RegisterGranule: 8, MaxRegisters: 512}),
+	cdna("gfx908", planner.Device{Name: "mi100", ComputeUnits: 120, TFLOPS: 23.1, MaxWaves: 40, Registers: 4 * 256 * 64, RegisterGranule: 4, MaxRegisters: 256}),
+	cdna("gfx942", planner.Device{Name: "mi300x", ComputeUnits: 304, TFLOPS: 81.7, MaxWaves: 32, Registers: 4 * 512 * 64, RegisterGranule: 8, MaxRegisters: 512}),
+	nvidia(8, planner.Device{Name: "a100", ComputeUnits: 108, TFLOPS: 19.5, Shared: 164 << 10, GroupShared: 163 << 10}),
+	nvidia(8, planner.Device{Name: "a800", ComputeUnits: 108, TFLOPS: 19.5, Shared: 164 << 10, GroupShared: 163 << 10}),
+	nvidia(9, planner.Device{Name: "h100", ComputeUnits: 132, TFLOPS: 67, Shared: 228 << 10, GroupShared: 227 << 10}),
+	nvidia(9, planner.Device{Name: "h200", ComputeUnits: 132, TFLOPS: 67, Shared: 228 << 10, GroupShared: 227 << 10}),
+	// An H200 through Vulkan: all workgroups of an SM together get about 48 KB of
+	// workgroup memory (resident groups counted on the device).
+	webgpu(planner.Device{Name: "h200-webgpu", ComputeUnits: 132, WaveSize: 32, TFLOPS: 67, LaunchMicros: 1.5, MaxWaves: 64, MaxGroups: 32,
+		Shared: 48 << 10, MaxThreads: 1024, GroupShared: 48 << 10, MaxBinding: 1<<31 - 1}),
+	// Mesa's software rasterizer on AVX2: limits as its adapter reports them, two
+	// cores; its rate is about 0.6 GFLOP/s on two cores of a small machine. It ends
+	// all loops of a thread after 65535 turns, without an error, and counts each
+	// turn of our shaders twice (measured).
+	webgpu(planner.Device{Name: "lavapipe", ComputeUnits: 2, WaveSize: 8, TFLOPS: 0.0006, LaunchMicros: 100, MaxWaves: 32, MaxGroups: 1,
+		Shared: 32 << 10, MaxThreads: 1024, GroupShared: 32 << 10, MaxBinding: 128 << 20, MaxTrips: 32767}),
+	// The limits that every WebGPU device grants (specification, section 3.6.2),
+	// with the size of a mid-range GPU.
+	webgpu(planner.Device{Name: "webgpu-default", ComputeUnits: 32, WaveSize: 32, TFLOPS: 10, LaunchMicros: 5, MaxWaves: 32, MaxGroups: 16,
+		Shared: 32 << 10, MaxThreads: 256, GroupShared: 16 << 10, MaxBinding: 128 << 20}),
+}
+
+func cdna(arch string, d planner.Device) entry {
+	d.Occupancy, d.WaveSize, d.SIMDs, d.MaxGroups = planner.OccupancyCDNA, 64, 4, 16
+	d.Shared, d.GroupShared, d.SharedGranule = 64<<10, 64<<10, 512
+	d.MaxThreads, d.LaunchMicros = 1024, 0.6
+	return entry{d, func() (native.Arch, error) { return native.HIP(arch) }}
+}
+
+func nvidia(major int, d planner.Device) entry {
+	d.Occupancy, d.WaveSize, d.SIMDs, d.MaxWaves, d.MaxGroups = planner.OccupancyNVIDIA, 32, 4, 64, 32
+	d.Registers, d.RegisterGranule, d.MaxRegisters = 65536, 256, 255
+	d.SharedGranule, d.SharedReserved = 128, 1024
+	d.MaxThreads, d.LaunchMicros = 1024, 0.6
+	return entry{d, func() (native.Arch, error) { return native.CUDA(major, 0) }}
+}
+
+func webgpu(d planner.Device) entry {
+	d.Occupancy, d.PeakGuessed, d.MaxWorkers = planner.OccupancyLimits, true, 65535
+	return entry{facts: d}
+}
+
+// describe adds the kernels, which tell of themselves.
+func (e *entry) describe() (*planner.Device, error) {
+	d := e.facts
+	if e.native == nil {
+		wgsl.Describe(&d)
+		return &d, nil
+	}
+	arch, err := e.native()
+	if err == nil {
+		err = arch.Describe(&d)
+	}
+	return &d, err
+}
+
+// Names lists the devices that Lookup finds, but for their aliases.
+func Names() []string {
+	names := make([]string, len(table))
+	for i := range table {
+		names[i] = table[i].facts.Name
+	}
+	return names
+}
+
+// aliases are other names of devices in the table.
+var aliases = map[string]string{"gfx90a": "mi210", "gfx908": "mi100", "gfx942": "mi300x"}
+
+// Lookup finds a device by name, in upper or lower case.
+func Lookup(name string) (*planner.Device, error) {
+	key := strings.ToLower(name)
+	if a, ok := aliases[key]; ok {
+		key = a
+	}
+	i := slices.IndexFunc(table, func(e entry) bool { return e.facts.Name == key })
+	if i < 0 {
+		return nil, invalid.Errorf("unknown device %q (known: %s)", name, strings.Join(Names(), ", "))
+	}
+	return table[i].describe()
+}

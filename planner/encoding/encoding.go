@@ -1,0 +1,144 @@
+// Package encoding is what backends read of a plan: launches, each with its kernel, and
+// the words of their items. Users of plans need package planner alone.
+//
+// The encoding of a plan is one []uint32 that the kernels of every backend read,
+// for each launch:
+//
+//	from word Launch.Items on: its items, in worker order
+//	with Kernel.Loop, from word Launch.Table on: Count+1 item indices
+//
+// Sections start at multiples of SectionWords (256 bytes, the largest offset
+// alignment of a storage binding). Worker w of a launch without Loop has item w;
+// with Loop it has items [table[w], table[w+1]), counted from Launch.Items.
+//
+// An item is one segment, complete in itself so that a worker waits for one
+// dependent load only:
+//
+//	0 offA  element of the launch's A: op(A)[Row*TM, K0]
+//	1 offB  element of the launch's B: op(B)[K0, Col*TN]
+//	2 offC  element of the launch's C: C[Row*TM, Col*TN]
+//	3 depth K1 - K0; 0 when A and B are not to be read
+//	4 lda   5 ldb   6 ldc
+//	7 rows | cols<<16  valid rows and columns of the tile
+//	8 alpha bits (0 when depth is: NaN too has no part)   9 beta bits (1 when Accumulate)
+//	10 slot: the partial tile of the workspace to store to, or Final
+//	11 flags: bit 0, A and B allow 16-byte loads
+//
+// A fix-up item:
+//
+//	0 offC  1 ldc  2 rows | cols<<16  3 first slot
+//	4 alpha bits  5 beta bits  6 count of slots  7 zero
+//
+// Slot s is the TM x TN row-major block at workspace element s*TM*TN.
+package encoding
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+const (
+	ItemWords  = 12
+	FixupWords = 8
+	Final      = math.MaxUint32 // slot of a segment that stores to C
+	ItemWide   = 1              // flag of word 11
+
+	SectionWords = 64
+)
+
+// Kernel names the program that a launch runs. A backend compiles or loads one
+// program for each value, lazily.
+type Kernel struct {
+	Tile           *tile.Shape
+	TransA, TransB bool
+	// Cluster is the number of thread groups that share each worker's tiles, 2, 4
+	// or 8 of them; 0: one.
+	Cluster uint8
+	// TF32: one tf32 product; only with tiles of tensor cores.
+	TF32 bool
+	// Wide: operands whose memory runs along the rows or columns of the tile, A
+	// transposed and B not, allow 16-byte loads in every problem of the launch
+	// (base offset and leading dimension are multiples of 4 elements). The other
+	// operands run along K and are transposed on their way to workgroup memory.
+	Wide bool
+	// Loop: workers hold several segments. Otherwise worker w is segment w.
+	Loop bool
+	// Split: some segments store their partial tile to the workspace.
+	Split bool
+	// Fixup: sums the partial tiles of the workspace instead of multiplying.
+	// Only Tile is meaningful beside it.
+	Fixup bool
+}
+
+// String names a kernel: tile, transposition and variants.
+func (k Kernel) String() string {
+	name := k.Tile.Name
+	if k.Fixup {
+		return name + "/fixup"
+	}
+	name += "/" + Trans(k.TransA, k.TransB)
+	if k.Cluster > 0 {
+		name += fmt.Sprintf("/cluster-%d", k.Cluster)
+	}
+	for _, v := range []struct {
+		set  bool
+		name string
+	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.Split, "/split"}} {
+		if v.set {
+			name += v.name
+		}
+	}
+	return name
+}
+
+// Trans names a transposition of A and B: nn, nt, tn or tt.
+func Trans(a, b bool) string {
+	letter := map[bool]string{false: "n", true: "t"}
+	return letter[a] + letter[b]
+}
+
+// Segment is one tile of one problem over the K range [K0, K1).
+type Segment struct {
+	Problem  int32
+	Row, Col int32 // tile coordinates: the tile starts at C[Row*TM, Col*TN]
+	K0, K1   int32
+	// Slot is the partial tile of the workspace that receives the sum, or NoSlot
+	// when the segment finishes its tile itself.
+	Slot int32
+	// Accumulate: an earlier launch of the plan stored the sum over [0, K0) in
+	// C already; this one adds to it with beta = 1.
+	Accumulate bool
+}
+
+// NoSlot marks a segment that stores to C.
+const NoSlot = -1
+
+// Fixup finishes a tile whose sum lies in Count consecutive partial tiles from
+// Slot on: C = alpha*sum + beta*C. Slots are added in order, so that results
+// are the same on every run.
+type Fixup struct {
+	Problem     int32
+	Row, Col    int32
+	Slot, Count int32
+}
+
+// Launch is a range of workers that share one kernel. Launches run in order;
+// each sees what the earlier ones wrote.
+type Launch struct {
+	Kernel
+	Schedule string // that dealt its work
+	// Workers [First, First+Count) of the plan; for Fixup kernels the range
+	// counts its fix-ups, one worker each.
+	First, Count int
+	// Base offsets of the buffers in elements, multiples of 64 (256 bytes).
+	// Offsets in the encoded items are relative to them and fit in 32 bits.
+	BaseA, BaseB, BaseC int
+	// Span is the number of elements behind each base that the launch touches.
+	SpanA, SpanB, SpanC int
+	// Items and Table are the word offsets of the launch's sections in the
+	// encoding; Table only with Loop.
+	Items, Table int
+	Cost         float64 // predicted microseconds
+}

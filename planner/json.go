@@ -1,0 +1,96 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
+
+// planJSON is what a plan is made of. Explain has what was made of it.
+type planJSON struct {
+	Device  *Device       `json:"device"`
+	Options Options       `json:"options"`
+	Batch   []problemJSON `json:"batch"`
+}
+
+type problemJSON struct {
+	M      int    `json:"m"`
+	N      int    `json:"n"`
+	K      int    `json:"k"`
+	TransA bool   `json:"trans_a,omitempty"`
+	TransB bool   `json:"trans_b,omitempty"`
+	Alpha  scalar `json:"alpha"`
+	Beta   scalar `json:"beta"`
+	A      [2]int `json:"a"` // offset and leading dimension, in elements
+	B      [2]int `json:"b"`
+	C      [2]int `json:"c"`
+}
+
+// scalar is a number, or the name of one that JSON does not have.
+type scalar float32
+
+func (s scalar) MarshalJSON() ([]byte, error) {
+	text := strconv.FormatFloat(float64(s), 'g', -1, 32)
+	if math.IsNaN(float64(s)) || math.IsInf(float64(s), 0) {
+		text = strconv.Quote(text)
+	}
+	return []byte(text), nil
+}
+
+func (s *scalar) UnmarshalJSON(data []byte) error {
+	text := string(data)
+	if unquoted, err := strconv.Unquote(text); err == nil {
+		text = unquoted
+	}
+	value, err := strconv.ParseFloat(text, 32)
+	if err != nil {
+		return invalid.Errorf("%s is no number", data)
+	}
+	*s = scalar(value)
+	return nil
+}
+
+// MarshalJSON writes what the plan was made of: device, options and batch. It fails for
+// a plan of a custom schedule, which is a function.
+func (p *Plan) MarshalJSON() ([]byte, error) {
+	if p.Options.Custom != nil {
+		return nil, invalid.Errorf("a plan of the custom schedule %s cannot be written", p.Options.Custom.Name)
+	}
+	to := planJSON{Device: p.Device, Options: p.Options, Batch: make([]problemJSON, len(p.Batch))}
+	for i := range p.Batch {
+		q := &p.Batch[i]
+		to.Batch[i] = problemJSON{q.M, q.N, q.K, q.TransA, q.TransB, scalar(q.Alpha.Value()), scalar(q.Beta),
+			[2]int{q.A.Offset, q.A.LD}, [2]int{q.B.Offset, q.B.LD}, [2]int{q.C.Offset, q.C.LD}}
+	}
+	return json.Marshal(to)
+}
+
+// UnmarshalJSON makes the plan again, which is the same one for the release that wrote it:
+// plans depend on what MarshalJSON writes alone. What does not make a plan is an error.
+func (p *Plan) UnmarshalJSON(data []byte) error {
+	var from planJSON
+	if err := json.Unmarshal(data, &from); err != nil {
+		return err
+	}
+	if from.Device == nil {
+		if len(from.Batch) > 0 {
+			return invalid.Errorf("a plan of %d problems without a device", len(from.Batch))
+		}
+		*p = Plan{}
+		return nil
+	}
+	batch := make(Batch, len(from.Batch))
+	for i, q := range from.Batch {
+		batch[i] = Problem{M: q.M, N: q.N, K: q.K, TransA: q.TransA, TransB: q.TransB, Alpha: Scale(float32(q.Alpha)), Beta: float32(q.Beta),
+			A: Matrix{q.A[0], q.A[1]}, B: Matrix{q.B[0], q.B[1]}, C: Matrix{q.C[0], q.C[1]}}
+	}
+	made, err := New(from.Device).Plan(batch, from.Options)
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	*p = *made
+	return nil
+}

@@ -1,0 +1,122 @@
+package planner
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPlanJSON: a plan that is read back is the plan that was written.
+func TestPlanJSON(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	tuned := device(t, "h200")
+	tuned.Kernels[1].Rate.Efficiency = 0.3
+	for _, c := range []struct {
+		name string
+		d    *Device
+		b    Batch
+		o    Options
+	}{
+		{"none", device(t, "mi210"), nil, Options{}},
+		{"random", device(t, "h200"), randomBatch(t, rand.New(rand.NewPCG(1, 9)), 40, 0, 200), Options{}},
+		{"options", device(t, "h200"), randomBatch(t, rand.New(rand.NewPCG(2, 9)), 9, 0, 90),
+			Options{Compute: ComputeTF32, Schedule: ScheduleStreamK, Tile: "tensor-32x32"}},
+		{"rule", device(t, "mi210"), mustPack(t, GEMM(90, 80, 70)), Options{Rule: RuleZhang2025, TLP: TLPEq3, Threshold: 1e4}},
+		{"measured rates", tuned, mustPack(t, GEMM(9, 8, 7)), Options{}},
+		{"scalars", device(t, "lavapipe"), mustPack(t, Problem{M: 1, N: 2, K: 3, Alpha: Scale(0.1), Beta: 1e-40},
+			Problem{M: 1, N: 2, K: 3, Alpha: Scale(inf), Beta: nan}, Problem{M: 4, N: 4, K: 4, TransA: true, TransB: true, Alpha: Scale(0)}), Options{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := New(c.d).Plan(c.b, c.o)
+			require.NoError(t, err)
+			text, err := json.Marshal(p)
+			require.NoError(t, err)
+			var read Plan
+			require.NoError(t, json.Unmarshal(text, &read))
+			again, err := json.Marshal(&read)
+			require.NoError(t, err)
+			require.Equal(t, string(text), string(again))
+			require.Equal(t, p.Encode(nil), read.Encode(nil))
+			require.Equal(t, p.Launches, read.Launches)
+			require.Equal(t, p.Explain(), read.Explain())
+			require.Equal(t, p.Device.Fingerprint(), read.Device.Fingerprint())
+		})
+	}
+}
+
+func TestPlanJSONErrors(t *testing.T) {
+	p, err := New(device(t, "mi210")).Plan(mustPack(t, GEMM(9, 9, 9)), Options{Custom: oneTileAWorker})
+	require.NoError(t, err)
+	_, err = json.Marshal(p)
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "a plan of the custom schedule one-tile cannot be written")
+
+	good, err := New(device(t, "mi210")).Plan(mustPack(t, GEMM(9, 9, 9)), Options{})
+	require.NoError(t, err)
+	text, err := json.Marshal(good)
+	require.NoError(t, err)
+	for _, c := range []struct{ name, text, want string }{
+		{"no object", `7`, "cannot unmarshal number"},
+		{"no device", `{"batch": [{"m": 1}]}`, "a plan of 1 problems without a device"},
+		{"a device that is none", `{"device": {"name": "x"}, "batch": []}`, "plan: device x: unknown rule of occupancy"},
+		{"unknown tile", `{"device": {"kernels": [{"tile": "huge"}]}}`, `unknown tile "huge"`},
+		{"no number", `{"batch": [{"alpha": "one"}]}`, `"one" is no number`},
+		{"bad batch", string(text[:len(text)-2]) + `, {"m": -1, "alpha": 1, "beta": 0}]}`, "plan: problem 1: M -1 is negative"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			read := *good
+			require.ErrorContains(t, json.Unmarshal([]byte(c.text), &read), c.want)
+			require.Equal(t, *good, read, "nothing changes")
+		})
+	}
+	none := Plan{}
+	text, err = json.Marshal(&none)
+	require.NoError(t, err)
+	read := *good
+	require.NoError(t, json.Unmarshal(text, &read))
+	require.Equal(t, none, read)
+	require.Zero(t, none.Explain().Workers)
+	require.Empty(t, none.Encode(nil))
+}
+
+func TestFactor(t *testing.T) {
+	var none Factor
+	require.Equal(t, float32(1), none.Value())
+	require.Equal(t, none, Scale(1))
+	require.Equal(t, "1", none.String())
+	for _, x := range []float32{0, float32(math.Copysign(0, -1)), -1, 0.1, 1e-45, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())} {
+		require.Equal(t, math.Float32bits(x), math.Float32bits(Scale(x).Value()), x)
+	}
+	require.True(t, Problem{M: 1, N: 1, K: 1} == GEMM(1, 1, 1), "a literal without scalars computes A*B")
+	nan := Scale(float32(math.NaN()))
+	require.True(t, nan == Scale(float32(math.NaN())), "as an argument it is the same one")
+}
+
+func TestOptionsCheck(t *testing.T) {
+	require.NoError(t, Options{}.Check())
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Compute: "half"}, `unknown compute mode "half" (known: f32-emulated, f32, tf32)`},
+		{Options{Rule: "best"}, `unknown rule "best" (known: cost, zhang2025)`},
+		{Options{Schedule: "fifo"}, `unknown schedule "fifo" (known: data-parallel, batched, split-k, stream-k, lpt, cluster)`},
+		{Options{Tile: "huge"}, `unknown tile "huge" (known: small, `},
+		{Options{TLP: 5}, "unknown TLP equation 5 (known: 3, 4)"},
+		{Options{Threshold: -1}, "threshold -1 is not 0 or more"},
+		{Options{Threshold: math.NaN()}, "threshold NaN is not 0 or more"},
+		{Options{Custom: &CustomSchedule{Name: "mine"}}, "custom schedule mine: Deal is nil"},
+		{Options{Custom: oneTileAWorker, Schedule: ScheduleLPT}, "custom schedule one-tile: schedule lpt is asked for too"},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			err := c.o.Check()
+			require.ErrorContains(t, err, c.want)
+			require.ErrorIs(t, err, ErrInvalid)
+			_, planned := New(device(t, "mi210")).Plan(nil, c.o)
+			require.Equal(t, err, planned)
+		})
+	}
+}

@@ -1,0 +1,121 @@
+// Package tile is the tile table: the shapes in which C is computed, and how fast the
+// kernels of each run. A shape is one row; all that depends on it (kernel text, launch
+// sizes, limits, names) is derived from that row, except what compilers report of its
+// kernels, which stands in the generated table of package native.
+package tile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
+
+// Shape is a row of the table: the piece of C that one workgroup computes at a time, and
+// the threads that compute it. Rows are known by their address, and are not changed.
+type Shape struct {
+	Name       string
+	TM, TN, TK int  // rows and columns of the C tile; depth of one step along K; powers of two
+	Threads    int  // work-items of the workgroup
+	RM, RN     int  // register block: rows x columns of C that one thread accumulates; 0 with tensor cores
+	Zhang      bool // row of Zhang et al. 2025, Table 3; the others are ours
+	Unit       Unit // what multiplies
+	// Clusters: there are kernels in which the thread groups of a cluster share a
+	// tile (NVIDIA 9.0).
+	Clusters bool
+	// Shared is the bytes of workgroup memory that kernels for warpgroups are built with:
+	// half of a compute unit's, or all of it.
+	Shared int
+	// What a tile takes of which at most half the rows, or columns, exist, relative to a
+	// whole one; 0: as much. Measured on an H200 at K of 61 and 509, where warpgroups
+	// leave out what does not exist.
+	HalfRows, HalfCols float64
+	Rates              Rates
+}
+
+// Unit is the part of a compute unit that multiplies.
+type Unit string
+
+const (
+	FMA   Unit = ""      // fused multiply-adds of fp32
+	MMA   Unit = "mma"   // tensor cores, a warp at a time (NVIDIA from 8.0 on)
+	WGMMA Unit = "wgmma" // tensor cores, four warps at a time (NVIDIA 9.0)
+)
+
+// Rate is how fast the kernels of a shape run, as the planner's cost model has it.
+type Rate struct {
+	Efficiency float64 `json:"efficiency"` // of the peak fp32 rate, when the device is saturated
+	Step       float64 `json:"step"`       // microseconds of one K step, alone on a compute unit
+	Fixed      float64 `json:"fixed"`      // microseconds of a worker besides its steps: item, first load, store
+	Worker     float64 `json:"worker"`     // microseconds of a saturated compute unit that a worker takes besides its steps
+}
+
+// Rates are those that came with the package, by kind of kernel.
+type Rates struct {
+	WGSL   Rate
+	Native Rate // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
+	TF32   Rate // the same with one tf32 product; tensor cores only
+}
+
+// Table returns the rows, in the order in which the planner tries them.
+func Table() []*Shape {
+	all := make([]*Shape, len(table))
+	for i := range table {
+		all[i] = &table[i]
+	}
+	return all
+}
+
+// Of returns the rows of a unit.
+func Of(unit Unit) []*Shape {
+	return slices.DeleteFunc(Table(), func(s *Shape) bool { return s.Unit != unit })
+}
+
+// ByName finds a row of the table.
+func ByName(name string) (*Shape, error) {
+	known := make([]string, len(table))
+	for i := range table {
+		if table[i].Name == name {
+			return &table[i], nil
+		}
+		known[i] = table[i].Name
+	}
+	return nil, invalid.Errorf("unknown tile %q (known: %s)", name, strings.Join(known, ", "))
+}
+
+// MaxSize bounds TM, TN and TK: planning has a table of what cuts of all sizes up to it
+// give.
+const MaxSize = 128
+
+// Check names the first thing about a row that kernels or planning cannot work with. The
+// rows of the table pass.
+func (s *Shape) Check() error {
+	for _, size := range [...]int{s.TM, s.TN, s.TK} {
+		if size < 4 || size > MaxSize || size&(size-1) != 0 {
+			return invalid.Errorf("tile %s: size %d is no power of two in [4, %d]", s.Name, size, MaxSize)
+		}
+	}
+	if s.Threads < 1 || s.Threads > 1024 {
+		return invalid.Errorf("tile %s: %d threads are not in [1, 1024]", s.Name, s.Threads)
+	}
+	if s.Unit != FMA {
+		return nil
+	}
+	if s.RM < 1 || s.RN < 1 || s.TM%s.RM != 0 || s.TN%s.RN != 0 || s.Threads*s.RM*s.RN != s.Groups()*s.TM*s.TN || s.TK%s.Groups() != 0 {
+		return invalid.Errorf("tile %s: %d threads of %d x %d do not cover it evenly", s.Name, s.Threads, s.RM, s.RN)
+	}
+	return nil
+}
+
+// Groups is the number of K groups: sets of threads that each accumulate the
+// whole C tile over their own part of every K step.
+func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
+
+// StepBytes is the memory of the elements of A and B that one K step needs.
+func (s *Shape) StepBytes() int { return 4 * s.TK * (s.TM + s.TN) }
+
+// Size is TM x TN x TK / threads.
+func (s *Shape) Size() string { return fmt.Sprintf("%dx%dx%d/%d", s.TM, s.TN, s.TK, s.Threads) }
+
+func (s *Shape) String() string { return s.Name + " " + s.Size() }

@@ -1,0 +1,39 @@
+package wgsl
+
+import (
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// LimitsOf are the limits of a device's shaders.
+func LimitsOf(d *planner.Device) Limits {
+	return Limits{Threads: d.MaxThreads, SharedBytes: d.GroupShared, Subgroup: d.WaveSize}
+}
+
+// Describe says which shaders run within a device's limits, and what they take: of each
+// tile, as much as the one that takes most. What registers they need only their drivers know.
+func Describe(d *planner.Device) {
+	d.KernelKind, d.Kernels = planner.KernelsWGSL, nil
+	for _, s := range tile.Table() {
+		if facts, ok := describe(s, LimitsOf(d)); ok {
+			d.Kernels = append(d.Kernels, facts)
+		}
+	}
+}
+
+// describe fails for a tile that has no shader within the limits.
+func describe(s *tile.Shape, lim Limits) (facts planner.KernelFacts, ok bool) {
+	facts.Tile = s
+	if s.Unit != tile.FMA {
+		return facts, false
+	}
+	for variant := range 8 {
+		g, err := newGeometry(encoding.Kernel{Tile: s, TransA: variant&1 != 0, TransB: variant&2 != 0, Wide: variant&4 != 0}, lim)
+		if err != nil {
+			return facts, false
+		}
+		facts.Shared = max(facts.Shared, g.sharedBytes())
+	}
+	return facts, true
+}
