@@ -258,8 +258,10 @@ func TestCloseIsBehindTheCall(t *testing.T) {
 			d, f := openFake(t)
 			p := program(t, d, small(t))
 			a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
-			inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
-			f.OnSubmit = func() error { close(inside); <-leave; return nil }
+			inside, left, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+			leave := sync.OnceFunc(func() { close(left) })
+			defer leave() // also when the test fails
+			f.OnSubmit = func() error { close(inside); <-left; return nil }
 			go func() { done <- p.Run(ctx, a, b, c) }()
 			<-inside
 			switch name {
@@ -277,7 +279,7 @@ func TestCloseIsBehindTheCall(t *testing.T) {
 				go func() { done <- d.Close() }()
 				time.Sleep(10 * time.Millisecond) // so that it waits, most times
 			}
-			close(leave)
+			leave()
 			require.NoError(t, <-done)
 			require.NoError(t, <-done)
 			require.Equal(t, map[string]int32{"buffer": 2, "program": 3, "device": 3}[name], f.Buffers.Load())
