@@ -55,7 +55,9 @@ func WithBackend(name string) Option {
 
 // WithDriver opens devices of a driver of the caller's own, such as one that wraps
 // one of Backends and fails on demand. It alone is tried: BATCHGEMM_BACKEND does not
-// apply, and WithBackend, if given too, must name it. Devices does not list it.
+// apply, and WithBackend, if given too, must name it. Devices does not list it. Its
+// devices share the GPU by OnStream and Wrap only if they are a driver.Wrapper, which a
+// type that embeds driver.Device is not.
 func WithDriver(d driver.Driver) Option {
 	return func(s *selection) { s.own = &d }
 }

@@ -35,7 +35,7 @@ func NewGroup(hosts []*Host) *Group {
 // GEMM computes a batch as Host.GEMM does, on all hosts where that saves time by
 // prediction, else on one that is idle.
 func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
-	t := task{batch, o, [3][]float32{a, b, c}}
+	t := &task{batch, o, [3][]float32{a, b, c}}
 	if err := g.turn.take(ctx); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options
 
 // entry finds the batch among those remembered, or decides how to split it. An
 // entry without parts is for one device.
-func (g *Group) entry(ctx context.Context, t task) (*entry, error) {
+func (g *Group) entry(ctx context.Context, t *task) (*entry, error) {
 	e, err := g.split.find(ctx, t)
 	if e != nil || err != nil {
 		return e, err
@@ -128,7 +128,7 @@ func predict(compute []float64, share []int, parts []*part) (micros float64) {
 }
 
 // one computes the batch on the first device that is idle.
-func (g *Group) one(ctx context.Context, t task) error {
+func (g *Group) one(ctx context.Context, t *task) error {
 	i, err := g.idle(ctx)
 	if err != nil {
 		return err

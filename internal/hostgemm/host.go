@@ -48,7 +48,7 @@ func (h *Host) GEMM(ctx context.Context, batch planner.Batch, o planner.Options,
 		return err
 	}
 	defer h.turn.give()
-	return h.session.run(ctx, task{batch, o, [3][]float32{a, b, c}})
+	return h.session.run(ctx, &task{batch, o, [3][]float32{a, b, c}})
 }
 
 // turn is held by one call at a time.

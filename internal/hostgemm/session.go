@@ -43,7 +43,7 @@ type entry struct {
 }
 
 // run computes the batch on the session's only device.
-func (s *session) run(ctx context.Context, t task) error {
+func (s *session) run(ctx context.Context, t *task) error {
 	e, err := s.find(ctx, t)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func everything(batch planner.Batch) []int {
 // find returns the task's entry if it is remembered, else nil if the batch and
 // the lengths pass Check. Comparing batches ends at the first difference, so that
 // no hash is needed.
-func (s *session) find(ctx context.Context, t task) (*entry, error) {
+func (s *session) find(ctx context.Context, t *task) (*entry, error) {
 	lenA, lenB, lenC := len(t.operands[0]), len(t.operands[1]), len(t.operands[2])
 	for i, e := range s.entries {
 		if e.options != t.options || !slices.Equal(e.batch, t.batch) {
@@ -94,7 +94,7 @@ func (s *session) find(ctx context.Context, t task) (*entry, error) {
 
 // remember makes the parts of a task ready, and forgets the entry that was not used
 // for longest if there are too many.
-func (s *session) remember(ctx context.Context, t task, parts [][]*part) (*entry, error) {
+func (s *session) remember(ctx context.Context, t *task, parts [][]*part) (*entry, error) {
 	e := &entry{batch: slices.Clone(t.batch), options: t.options, parts: parts}
 	e.extents[0], e.extents[1], e.extents[2] = t.batch.Extent()
 	for i, own := range parts {
