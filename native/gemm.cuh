@@ -1,5 +1,5 @@
 // The device text that CUDA and HIP share: the kernels that carry out a plan
-// (planner/encode.go has the layout of the words). gemm computes the segments of
+// (planner/encoding has the layout of the words). gemm computes the segments of
 // a worker; fixup sums the partial tiles of one tile.
 //
 // A thread group computes one TM x TN tile of C. For each step of TK along K its
@@ -21,7 +21,7 @@
 // 9 % more time than two, of which the second costs 0.6 us in a graph.
 #pragma once
 
-// Bits and values of item words, as in planner/encode.go.
+// Bits and values of item words, as in planner/encoding.
 constexpr uint32_t kItemWide = 1, kFinal = 0xffffffff;
 
 // Tile is a row of planner's tile table and what follows from it.

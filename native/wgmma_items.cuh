@@ -6,7 +6,7 @@ constexpr int kItemPlaces = 16;  // items in shared memory: see WgmmaTile
 constexpr uint32_t kItemWords = 12, kItemBytes = 4 * kItemWords;
 constexpr uint32_t kNoItem = 0xffffffff;  // depth that ends the work
 
-// Item is the words of an item (planner/encode.go).
+// Item is the words of an item (planner/encoding).
 struct Item {
   uint32_t offA, offB, offC, depth, lda, ldb, ldc, extent, alpha, beta, slot, flags;
   BG_DEVICE uint32_t rows() const { return extent & 0xffff; }

@@ -103,7 +103,7 @@ func TestOptionsCheck(t *testing.T) {
 	}{
 		{Options{Compute: "half"}, `unknown compute mode "half" (known: f32-emulated, f32, tf32)`},
 		{Options{Rule: "best"}, `unknown rule "best" (known: cost, zhang2025)`},
-		{Options{Schedule: "fifo"}, `unknown schedule "fifo" (known: data-parallel, batched, split-k, stream-k, lpt, cluster)`},
+		{Options{Schedule: "fifo"}, `unknown schedule "fifo" (known: data-parallel, `},
 		{Options{Tile: "huge"}, `unknown tile "huge" (known: small, `},
 		{Options{TLP: 5}, "unknown TLP equation 5 (known: 3, 4)"},
 		{Options{Threshold: -1}, "threshold -1 is not 0 or more"},

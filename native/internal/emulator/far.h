@@ -13,7 +13,7 @@ constexpr uint32_t kNear = 0, kFarRows = 1;
 
 constexpr uint32_t kFarLD = 0x7ffffffc;       // a leading dimension below 2^31, for copies of 16 bytes
 constexpr uint32_t kFarSlot = 1u << 29;       // times the 64 elements of the smallest tile, or 16 vectors of these
-constexpr uint32_t kItem = 12, kFixup = 8;    // words, as in planner/encode.go
+constexpr uint32_t kItem = 12, kFixup = 8;    // words, as in planner/encoding
 
 // FarRows is a matrix whose rows are kFarLD elements apart. There is memory for them
 // alone: what reaches between them ends the process.
