@@ -2,6 +2,7 @@ package hostgemm
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -30,7 +31,8 @@ func TestEveryCallFails(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g, fakes := openGroup(t, c.devices)
 			require.NoError(t, c.do(t, g))
-			programs, buffers := fakedriver.Held(fakes)
+			programs, _ := fakedriver.Held(fakes)
+			buffers := 3 * c.devices * max(1, min(maxLanes, runtime.GOMAXPROCS(0)/c.devices)) // of the lanes that may have worked
 			for n := 0; ; n++ {
 				require.Less(t, n, 1000, "it never ends")
 				at := fmt.Sprintf("call %d", n+1)
@@ -47,7 +49,7 @@ func TestEveryCallFails(t *testing.T) {
 				require.NoError(t, c.do(t, g), "%s: the devices work on", at)
 				p, b := fakedriver.Held(fakes)
 				require.Equal(t, programs, p, at)
-				require.LessOrEqual(t, b, buffers, at)
+				require.LessOrEqual(t, int(b), buffers, at)
 			}
 		})
 	}
