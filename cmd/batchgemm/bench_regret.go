@@ -8,7 +8,6 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // finalists is how many forced plans are timed as often as the planner's own.
@@ -50,12 +49,14 @@ func (c *benchCase) judge(ctx context.Context, own *contender) (*bench.Regret, e
 // force prepares every tile, or the one that was asked for, under every schedule.
 func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 	var all []*forced
-	for _, shape := range tile.Table() {
+	facts := c.device.Info().Planner
+	for i := range facts.Kernels {
+		shape := facts.Kernels[i].Tile
 		if only := c.options.Tile; only != "" && only != shape.Name {
 			continue
 		}
 		for _, schedule := range planner.Schedules() {
-			if schedule == planner.ScheduleCluster && !shape.Clusters {
+			if schedule == planner.ScheduleCluster && !facts.Kernels[i].Clusters {
 				continue // the same as data-parallel
 			}
 			plan, err := c.device.Plan(c.batch, planner.Options{Compute: c.options.Compute, Tile: shape.Name, Schedule: schedule})
