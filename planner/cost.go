@@ -166,8 +166,7 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 // shape for each problem on its own, and takes the least.
 func (p *builder) chooseByCost() {
 	m := &p.model
-	p.uniform = append(p.uniform[:0], make([]load, len(m.tiles))...)
-	p.mixed = append(p.mixed[:0], make([]load, len(m.tiles))...)
+	p.uniform, p.mixed = zeroed(p.uniform, len(m.tiles)), zeroed(p.mixed, len(m.tiles))
 	for i := range p.Batch {
 		q := &p.Batch[i]
 		if !q.Writes() {
@@ -197,6 +196,13 @@ func (p *builder) chooseByCost() {
 		p.mixed[bestID].add(m.tiles[bestID].shape, q)
 	}
 	p.takeCheapest()
+}
+
+// zeroed is n empty loads, in the memory of others.
+func zeroed(loads []load, n int) []load {
+	loads = slices.Grow(loads[:0], n)[:n]
+	clear(loads)
+	return loads
 }
 
 // maxShift is the logarithm of the largest size of a tile.
