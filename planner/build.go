@@ -204,11 +204,11 @@ func (d *Device) Fits(s *tile.Shape, c Compute) bool { return d.refuse(s, c) == 
 func (d *Device) refuse(s *tile.Shape, c Compute) error {
 	k := d.Kernel(s)
 	switch {
-	case k == nil && s.Unit != tile.FMA:
+	case k == nil && s.Unit.Tensor():
 		return invalid.Errorf("tile %v needs tensor cores (%s), which device %s has not", s, s.Unit, d.Name)
 	case k == nil:
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
-	case s.Unit != tile.FMA && c == ComputeF32:
+	case s.Unit.Tensor() && c == ComputeF32:
 		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, c)
 	case k.Shared > d.GroupShared:
 		return invalid.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", s, k.Shared, d.Name, d.GroupShared)
@@ -320,7 +320,7 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []ordered) group {
 	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Wide: true}, id: id, problems: problems}
-	g.TF32 = p.Options.Compute == ComputeTF32 && g.Tile.Unit != tile.FMA
+	g.TF32 = p.Options.Compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {
 		q := &p.Batch[problems[i].problem]
 		g.Wide = g.Wide && q.wideTile()

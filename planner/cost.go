@@ -51,7 +51,7 @@ type tileModel struct {
 	// Of the tile table, where chooseByCost finds them without divisions: logarithms
 	// of its sizes, and whether tiles at the edges take less.
 	tm, tn, tk uint8
-	halves     bool
+	partly     bool
 }
 
 // work is what whole tiles of that many K steps each take of a saturated compute
@@ -90,7 +90,7 @@ func (d *Device) tileModel(k *KernelFacts, c Compute) tileModel {
 		worker: r.Worker, fixed: r.Fixed,
 		resident: d.resident(k), fits: d.Fits(t, c),
 		clusters: k.Clusters && t.Clusters,
-		tm:       shift(t.TM), tn: shift(t.TN), tk: shift(t.TK), halves: t.HalfRows > 0 || t.HalfCols > 0,
+		tm:       shift(t.TM), tn: shift(t.TN), tk: shift(t.TK), partly: t.HalfRows > 0 || t.HalfCols > 0 || t.Unit == tile.SIMD,
 	}
 }
 
@@ -184,7 +184,7 @@ func (p *builder) chooseByCost() {
 			}
 			n, steps := rows[t.tm]*cols[t.tn], steps[t.tk]
 			whole := float64(n)
-			if t.halves {
+			if t.partly {
 				whole = wholeTiles(t.shape, q)
 			}
 			p.uniform[id].addTiles(n, steps, whole)

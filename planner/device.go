@@ -66,7 +66,7 @@ func (d *Device) String() string {
 // Computes lists the compute modes that make a difference on the device.
 func (d *Device) Computes() []Compute {
 	for i := range d.Kernels {
-		if d.Kernels[i].Tile.Unit != tile.FMA {
+		if d.Kernels[i].Tile.Unit.Tensor() {
 			return []Compute{ComputeF32Emulated, ComputeF32, ComputeTF32}
 		}
 	}

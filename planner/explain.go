@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/batchgemm/batchgemm/planner/encoding"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Explanation is a plan in words and numbers, for people and for JSON.
@@ -111,7 +110,7 @@ func (p *Plan) Explain() Explanation {
 // arithmetic is the least exact one that a launch uses.
 func (p *Plan) arithmetic() Compute {
 	for i := range p.Launches {
-		if p.Launches[i].Tile.Unit != tile.FMA {
+		if p.Launches[i].Tile.Unit.Tensor() {
 			return p.Options.Compute
 		}
 	}

@@ -88,8 +88,8 @@ func (d *Device) checkRest() error {
 
 // checkKernels is Check of kernels and their rates.
 func (d *Device) checkKernels() error {
-	if d.KernelKind != KernelsWGSL && d.KernelKind != KernelsNative {
-		return d.wrong("unknown kind of kernels %q (known: %s, %s)", d.KernelKind, KernelsWGSL, KernelsNative)
+	if d.KernelKind != KernelsWGSL && d.KernelKind != KernelsNative && d.KernelKind != KernelsCPU {
+		return d.wrong("unknown kind of kernels %q (known: %s, %s, %s)", d.KernelKind, KernelsWGSL, KernelsNative, KernelsCPU)
 	}
 	if n := len(d.Kernels); n == 0 || n > mostKernels {
 		return d.wrong("%d kernels are not in [1, %d]", n, mostKernels)

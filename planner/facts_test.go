@@ -40,7 +40,7 @@ func TestCheckDevice(t *testing.T) {
 		{func(d *Device) { d.TFLOPS = 1e-300 }, "device mi210: tflops 1e-300 is not in [1e-06, 1e+06]"},
 		{func(d *Device) { d.LaunchMicros = -1 }, "device mi210: launch_micros -1 is not in [0, 1e+07]"},
 		{func(d *Device) { d.LaunchMicros = math.Inf(1) }, "device mi210: launch_micros +Inf is not in [0, 1e+07]"},
-		{func(d *Device) { d.KernelKind = "metal" }, `device mi210: unknown kind of kernels "metal" (known: wgsl, native)`},
+		{func(d *Device) { d.KernelKind = "metal" }, `device mi210: unknown kind of kernels "metal" (known: wgsl, native, cpu)`},
 		{func(d *Device) { d.Kernels = nil }, "device mi210: 0 kernels are not in [1, 64]"},
 		{func(d *Device) { d.Kernels[1].Tile = nil }, "device mi210: kernel 1 has no tile"},
 		{func(d *Device) { d.Kernels[1].Tile = d.Kernels[0].Tile }, "device mi210: tile small has two kernels"},

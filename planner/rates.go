@@ -13,6 +13,7 @@ type KernelKind string
 const (
 	KernelsWGSL   KernelKind = "wgsl"
 	KernelsNative KernelKind = "native" // CUDA and HIP
+	KernelsCPU    KernelKind = "cpu"
 )
 
 // shipped is the rate that came with the package for kernels of the kind.
@@ -20,7 +21,9 @@ func (k KernelKind) shipped(s *tile.Shape, c Compute) tile.Rate {
 	switch {
 	case k == KernelsWGSL:
 		return s.Rates.WGSL
-	case c == ComputeTF32 && s.Unit != tile.FMA:
+	case k == KernelsCPU:
+		return s.Rates.CPU
+	case c == ComputeTF32 && s.Unit.Tensor():
 		return s.Rates.TF32
 	}
 	return s.Rates.Native
@@ -41,7 +44,7 @@ type KernelFacts struct {
 
 // Measured is the place of the rate that was measured in a compute mode.
 func (k *KernelFacts) Measured(c Compute) *tile.Rate {
-	if c == ComputeTF32 && k.Tile.Unit != tile.FMA {
+	if c == ComputeTF32 && k.Tile.Unit.Tensor() {
 		return &k.TF32
 	}
 	return &k.Rate
@@ -78,7 +81,7 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 	if r := *k.Measured(c); r != (tile.Rate{}) {
 		return r
 	}
-	r, slower := d.KernelKind.shipped(k.Tile, c), measuredUnit/d.unit()
+	r, slower := d.KernelKind.shipped(k.Tile, c), d.KernelKind.measuredUnit()/d.unit()
 	r.Worker *= slower
 	r.Fixed *= max(1, slower)
 	return r
@@ -87,7 +90,9 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 // Measured reports whether predicted times rest on rates that were measured: on the
 // device itself, or, those of the tile table, on compute units like its own.
 // Else they are guesses, though plans made by them are not bad.
-func (d *Device) Measured() bool { return d.Tuned() || d.unit() == measuredUnit }
+func (d *Device) Measured() bool {
+	return d.Tuned() || d.KernelKind != KernelsCPU && d.unit() == d.KernelKind.measuredUnit()
+}
 
 // Tuned reports whether rates were measured on the device itself.
 func (d *Device) Tuned() bool {
@@ -109,9 +114,15 @@ func (d *Device) Untuned() *Device {
 	return &own
 }
 
-// measuredUnit is unit of the H200 that the rates of the tile table were measured on.
-// Those of an H100 (SXM) are the same.
-const measuredUnit = 67e6 / 132
+// measuredUnit is unit of what the rates of the tile table were measured on: the H200,
+// whose units are an H100's (SXM) too, and a core of a Xeon with AVX-512, two units of 16
+// lanes at 3 GHz.
+func (k KernelKind) measuredUnit() float64 {
+	if k == KernelsCPU {
+		return 192e3
+	}
+	return 67e6 / 132
+}
 
 // unit is the peak of a compute unit, in FLOP a microsecond.
 func (d *Device) unit() float64 {
@@ -127,7 +138,7 @@ func (d *Device) MaxEfficiency(s *tile.Shape, c Compute) float64 {
 	switch {
 	case d.PeakGuessed:
 		return boost * guess
-	case s.Unit == tile.FMA:
+	case !s.Unit.Tensor():
 		return boost
 	case c == ComputeTF32:
 		return boost * tensor

@@ -36,18 +36,22 @@ func count(t *tile.Shape, q *Problem) (n, depth int) {
 // Fraction is what the tile at a place of a problem takes, relative to a whole tile:
 // see tile.Shape.HalfRows.
 func Fraction(t *tile.Shape, q *Problem, row, col int32) float64 {
-	return fraction(q.M-int(row)*t.TM, t.TM, t.HalfRows) * fraction(q.N-int(col)*t.TN, t.TN, t.HalfCols)
+	return fraction(t, q.M-int(row)*t.TM, t.TM, t.HalfRows) * fraction(t, q.N-int(col)*t.TN, t.TN, t.HalfCols)
 }
 
 // wholeTiles is the sum of Fraction over a problem's tiles, of which only the last row and
 // column may not be whole.
 func wholeTiles(t *tile.Shape, q *Problem) float64 {
 	rows, cols := grid(t, q)
-	return (float64(rows-1) + fraction(q.M-(rows-1)*t.TM, t.TM, t.HalfRows)) * (float64(cols-1) + fraction(q.N-(cols-1)*t.TN, t.TN, t.HalfCols))
+	return (float64(rows-1) + fraction(t, q.M-(rows-1)*t.TM, t.TM, t.HalfRows)) * (float64(cols-1) + fraction(t, q.N-(cols-1)*t.TN, t.TN, t.HalfCols))
 }
 
 // fraction is Fraction in one direction, in which n elements are left of the problem.
-func fraction(n, size int, half float64) float64 {
+// Kernels of a CPU compute no more of a tile than there is.
+func fraction(t *tile.Shape, n, size int, half float64) float64 {
+	if t.Unit == tile.SIMD {
+		return min(float64(n)/float64(size), 1)
+	}
 	if half > 0 && 2*n <= size {
 		return half
 	}

@@ -14,6 +14,7 @@ import (
 var NewTile = &tile.Shape{Name: "new-2x4", TM: 16, TN: 64, TK: 16, Threads: 128, RM: 2, RN: 4, Rates: tile.Rates{
 	WGSL:   tile.Rate{Efficiency: 0.3, Step: 0.4, Fixed: 1, Worker: 0.2},
 	Native: tile.Rate{Efficiency: 0.3, Step: 0.5, Fixed: 0.1, Worker: 0.1},
+	CPU:    tile.Rate{Efficiency: 0.3, Worker: 0.1},
 }}
 
 // WithTile returns the device with kernels of one more tile shape.
@@ -27,7 +28,7 @@ func WithTile(d *planner.Device, s *tile.Shape) *planner.Device {
 // backends know of a tile is its row. Kernels that were compiled before cannot.
 func (s *suite) testNewTile(t *testing.T) {
 	facts := s.device.Info().Planner
-	if facts.KernelKind != planner.KernelsWGSL {
+	if facts.KernelKind == planner.KernelsNative {
 		t.Skip("kernels are not made at run time")
 	}
 	more := WithTile(&facts, NewTile)

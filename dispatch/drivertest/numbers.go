@@ -11,7 +11,6 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // manyUnits makes a device look large, so that schedules split few tiles into
@@ -50,7 +49,7 @@ func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelF
 	require.Len(t, cases, len(planner.Schedules()), "one for each schedule")
 	shape := k.Tile
 	computes := []planner.Compute{planner.ComputeF32Emulated}
-	if shape.Unit != tile.FMA {
+	if shape.Unit.Tensor() {
 		computes = append(computes, planner.ComputeTF32)
 	}
 	for _, c := range cases {
@@ -289,7 +288,7 @@ func (s *suite) testScalars(t *testing.T) {
 func (s *suite) tensorTiles() (names []string) {
 	device := s.device.Info().Planner
 	for i := range device.Kernels {
-		if s := device.Kernels[i].Tile; s.Unit != tile.FMA && device.Fits(s, planner.ComputeF32Emulated) {
+		if s := device.Kernels[i].Tile; s.Unit.Tensor() && device.Fits(s, planner.ComputeF32Emulated) {
 			names = append(names, s.Name)
 		}
 	}

@@ -3,7 +3,35 @@ package cpu
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 )
 
-func TestConformance(t *testing.T) { drivertest.Run(t, Driver()) }
+// TestConformance runs the suite in each set of instructions that is here.
+func TestConformance(t *testing.T) {
+	for _, with := range available() {
+		t.Run(with.name, func(t *testing.T) {
+			t.Setenv(variable, with.name)
+			drivertest.Run(t, Driver())
+		})
+	}
+}
+
+func TestChoose(t *testing.T) {
+	for _, with := range available() {
+		t.Setenv(variable, with.name)
+		d := openDevice(t)
+		require.Same(t, with, d.crew.own.instructions)
+		require.Contains(t, d.Info().Driver, with.name)
+	}
+	t.Setenv(variable, "")
+	require.Same(t, available()[0], openDevice(t).crew.own.instructions)
+	t.Setenv(variable, "sse9")
+	_, err := Driver().Open(t.Context(), 0)
+	require.ErrorContains(t, err, `BATCHGEMM_CPU=sse9: no such instructions here (there are: `)
+	require.NotErrorIs(t, err, driver.ErrUnavailable)
+	_, err = Driver().Devices(t.Context())
+	require.ErrorContains(t, err, "BATCHGEMM_CPU=sse9")
+}

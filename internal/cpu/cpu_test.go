@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
@@ -68,7 +66,7 @@ func random(n, mn, k int) []planner.Problem {
 	return problems
 }
 
-// TestDeepK crosses several panels of K.
+// TestDeepK crosses several parts of K.
 func TestDeepK(t *testing.T) {
 	d := openDevice(t)
 	problems := []planner.Problem{planner.GEMM(3, 5, 4*panelDepth+1), planner.GEMM(5, 3, panelDepth)}
@@ -81,9 +79,7 @@ func TestDeepK(t *testing.T) {
 	require.NoError(t, d.Wait(t.Context()))
 	worst, err := reference.Check(batch, run.A.(*buffer).data, run.B.(*buffer).data, before, run.C.(*buffer).data)
 	require.NoError(t, err)
-	// Accumulated in float64 and rounded once: half a unit of the last place,
-	// where the bound allows 2*(K+2).
-	require.Less(t, worst, 0.01)
+	require.Less(t, worst, 1.0, "of the bound")
 }
 
 func TestCloseEndsTheGoroutines(t *testing.T) {
@@ -113,43 +109,5 @@ func BenchmarkBatch(b *testing.B) {
 			}
 			b.ReportMetric(planner.Batch(problems).FLOPs()*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})
-	}
-}
-
-// BenchmarkInnerProduct compares the candidates for the loop of multiply, on
-// one core and packed operands.
-func BenchmarkInnerProduct(b *testing.B) {
-	type kernel func(m, n, k int, x, y, sum []float64)
-	kernels := map[string]kernel{
-		"go": func(m, n, k int, x, y, sum []float64) {
-			for i := range m {
-				row := x[i*k : (i+1)*k]
-				for j := range n {
-					col := y[j*k:][:len(row)]
-					s := 0.0
-					for p, v := range row {
-						s += v * col[p]
-					}
-					sum[i*n+j] += s
-				}
-			}
-		},
-		"dgemv": func(m, n, k int, x, y, sum []float64) {
-			for i := range m {
-				gonum.Implementation{}.Dgemv(blas.NoTrans, n, k, 1, y, k, x[i*k:(i+1)*k], 1, 1, sum[i*n:(i+1)*n], 1)
-			}
-		},
-	}
-	for _, s := range [][3]int{{8, 8, 8}, {16, 16, 16}, {32, 32, 32}, {64, 64, 256}} {
-		m, n, k := s[0], s[1], s[2]
-		x, y, sum := make([]float64, m*k), make([]float64, n*k), make([]float64, m*n)
-		for name, f := range kernels {
-			b.Run(fmt.Sprintf("%dx%dx%d/%s", m, n, k, name), func(b *testing.B) {
-				for b.Loop() {
-					f(m, n, k, x, y, sum)
-				}
-				b.ReportMetric(2*float64(m*n*k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-			})
-		}
 	}
 }

@@ -10,16 +10,16 @@ import (
 // crew executes runs: the goroutine that calls run, and helpers that it starts for
 // each launch and that end with it.
 type crew struct {
-	own     scratch
+	own     *scratch
 	helpers []func()
 	job     job // the launch being run
 }
 
 // newCrew makes a crew of so many members, which leave their work when stop is set.
-func newCrew(size int, stop *atomic.Bool) *crew {
-	c := &crew{own: scratch{stop: stop}}
+func newCrew(size int, with *instructions, stop *atomic.Bool) *crew {
+	c := &crew{own: &scratch{instructions: with, stop: stop}}
 	for range size - 1 {
-		t := &scratch{stop: stop}
+		t := &scratch{instructions: with, stop: stop}
 		c.helpers = append(c.helpers, func() {
 			c.job.work(t)
 			c.job.done.Done()
@@ -48,7 +48,7 @@ func (c *crew) run(e *entry, helpers int) {
 		for _, help := range c.helpers[:n] {
 			go help()
 		}
-		j.work(&c.own)
+		j.work(c.own)
 		j.done.Wait()
 	}
 	// Forget the buffers.

@@ -22,9 +22,9 @@ type device struct {
 	queue
 }
 
-func newDevice(info driver.Info) *device {
+func newDevice(info driver.Info, with *instructions) *device {
 	d := &device{info: info, live: map[*buffer]struct{}{}, queue: queue{room: make(chan struct{}, maxQueued)}}
-	d.crew = newCrew(info.Planner.ComputeUnits, &d.stop)
+	d.crew = newCrew(info.Planner.ComputeUnits, with, &d.stop)
 	d.worker = d.work
 	return d
 }

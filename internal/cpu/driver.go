@@ -20,7 +20,13 @@ type cpuDriver struct{}
 
 func (cpuDriver) Name() string { return name }
 
-func (cpuDriver) Devices(context.Context) ([]driver.Info, error) { return []driver.Info{info()}, nil }
+func (cpuDriver) Devices(context.Context) ([]driver.Info, error) {
+	with, err := choose()
+	if err != nil {
+		return nil, err
+	}
+	return []driver.Info{info(with)}, nil
+}
 
 func (cpuDriver) Open(ctx context.Context, index int) (driver.Device, error) {
 	if index != 0 {
@@ -29,37 +35,40 @@ func (cpuDriver) Open(ctx context.Context, index int) (driver.Device, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return newDevice(info()), nil
+	with, err := choose()
+	if err != nil {
+		return nil, err
+	}
+	return newDevice(info(with), with), nil
 }
 
-func info() driver.Info {
+func info(with *instructions) driver.Info {
 	threads := runtime.GOMAXPROCS(0)
 	return driver.Info{
 		Backend:  name,
 		Name:     fmt.Sprintf("%s, %d threads", processor(), threads),
-		Driver:   runtime.Version(),
+		Driver:   fmt.Sprintf("%s, %s", runtime.Version(), with.name),
 		Software: true,
 		Subgroup: "1 (no subgroups)",
-		Planner:  facts(threads),
+		Planner:  facts(threads, with),
 	}
 }
 
 // facts describes the processor as a GPU whose compute units are threads that
 // run one workgroup of any size at a time. Workgroup memory stands for the
 // cache of a core; no tile comes near it.
-func facts(threads int) planner.Device {
+func facts(threads int, with *instructions) planner.Device {
 	const (
 		cache      = 256 << 10
 		maxThreads = 1024
-		gflops     = 10 // of one thread, measured (see multiply)
-		wake       = 5  // microseconds to hand a launch to the other threads
+		wake       = 5 // microseconds to hand a launch to the other threads
 	)
 	d := planner.Device{
 		Name:         name,
 		Occupancy:    planner.OccupancyLimits,
 		ComputeUnits: threads,
 		WaveSize:     1,
-		TFLOPS:       gflops * 1e-3 * float64(threads),
+		TFLOPS:       with.gflops * 1e-3 * float64(threads),
 		PeakGuessed:  true,
 		LaunchMicros: wake,
 		MaxWaves:     maxThreads,
@@ -67,10 +76,10 @@ func facts(threads int) planner.Device {
 		Shared:       cache,
 		MaxThreads:   maxThreads,
 		GroupShared:  cache,
-		KernelKind:   planner.KernelsWGSL, // whose rates are taken: none were measured here
+		KernelKind:   planner.KernelsCPU,
 	}
 	for _, s := range tile.Table() {
-		if s.Unit == tile.FMA {
+		if s.Rates.CPU.Efficiency > 0 {
 			d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: planner.Resources{Shared: s.StepBytes()}})
 		}
 	}

@@ -151,19 +151,20 @@ func TestCloseDuringWork(t *testing.T) {
 	goroutines(before)
 }
 
-// A launch is left between two workers, and a product between two panels.
+// A launch is left between two workers, and a product between two parts of K.
 func TestStopWithinALaunch(t *testing.T) {
-	own := scratch{stop: new(atomic.Bool)}
+	own := scratch{instructions: &generic, stop: new(atomic.Bool)}
 	a := make([]float32, 2*panelDepth)
 	for i := range a {
 		a[i] = 1
 	}
-	sum := []float64{0}
-	own.multiply(sum, 1, 1, len(a), operand{a, 1, false}, operand{a, 1, false})
-	require.Equal(t, []float64{2 * panelDepth}, sum)
+	c := []float32{0}
+	p := &product{rows: 1, cols: 1, depth: len(a), a: operand{a, len(a), false}, b: operand{a, 1, false}, c: c, ldc: 1, alpha: 1, beta: 1}
+	own.multiply(p)
+	require.Equal(t, []float32{2 * panelDepth}, c)
 	own.stop.Store(true)
-	own.multiply(sum, 1, 1, len(a), operand{a, 1, false}, operand{a, 1, false})
-	require.Equal(t, []float64{2 * panelDepth}, sum, "nothing more")
+	own.multiply(p)
+	require.Equal(t, []float32{2 * panelDepth}, c, "nothing more")
 	j := job{launch: &encoding.Launch{Count: 1}}
 	j.work(&own)
 	require.Zero(t, j.next.Load())

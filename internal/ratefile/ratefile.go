@@ -173,7 +173,7 @@ func (f *content) visit(d *planner.Device, do func(*tile.Shape, planner.Compute,
 	for i := range d.Kernels {
 		k := &d.Kernels[i]
 		do(k.Tile, planner.ComputeF32Emulated, k.Measured(planner.ComputeF32Emulated), f.Tiles)
-		if k.Tile.Unit != tile.FMA { // else it is the same rate again
+		if k.Tile.Unit.Tensor() { // else it is the same rate again
 			do(k.Tile, planner.ComputeTF32, k.Measured(planner.ComputeTF32), f.TF32)
 		}
 	}

@@ -32,7 +32,7 @@ func Rows(d *planner.Device) (rows []Row) {
 	for i := range d.Kernels {
 		shape := d.Kernels[i].Tile
 		modes := []planner.Compute{planner.ComputeF32Emulated, planner.ComputeTF32}
-		if shape.Unit == tile.FMA {
+		if !shape.Unit.Tensor() {
 			modes = []planner.Compute{planner.ComputeF32}
 		}
 		for _, c := range modes {

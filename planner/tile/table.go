@@ -24,22 +24,27 @@ var table = [...]Shape{
 	{Name: "small", TM: 16, TN: 16, TK: 16, Threads: 128, RM: 1, RN: 2, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.125, Step: 0.314, Fixed: 0.70, Worker: 0.022},
 		Native: Rate{Efficiency: 0.118, Step: 0.262, Fixed: 0.13, Worker: 0.025},
+		CPU:    Rate{Efficiency: 0.6, Worker: 0.1},
 	}},
 	{Name: "small-medium", TM: 16, TN: 32, TK: 16, Threads: 128, RM: 1, RN: 4, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.158, Step: 0.220, Fixed: 1.03, Worker: 0.023},
 		Native: Rate{Efficiency: 0.153, Step: 0.387, Fixed: 0.00, Worker: 0.046},
+		CPU:    Rate{Efficiency: 0.7, Worker: 0.15},
 	}},
 	{Name: "medium", TM: 32, TN: 32, TK: 16, Threads: 128, RM: 2, RN: 4, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.306, Step: 0.318, Fixed: 1.03, Worker: 0.122},
 		Native: Rate{Efficiency: 0.292, Step: 0.442, Fixed: 0.00, Worker: 0.031},
+		CPU:    Rate{Efficiency: 0.8, Worker: 0.2},
 	}},
 	{Name: "medium-large", TM: 32, TN: 64, TK: 16, Threads: 256, RM: 2, RN: 4, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.340, Step: 0.425, Fixed: 1.11, Worker: 0.496},
 		Native: Rate{Efficiency: 0.337, Step: 0.546, Fixed: 0.00, Worker: 0.129},
+		CPU:    Rate{Efficiency: 0.82, Worker: 0.3},
 	}},
 	{Name: "large", TM: 64, TN: 64, TK: 16, Threads: 256, RM: 4, RN: 4, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.563, Step: 0.504, Fixed: 1.74, Worker: 1.111},
 		Native: Rate{Efficiency: 0.541, Step: 0.665, Fixed: 0.00, Worker: 0.327},
+		CPU:    Rate{Efficiency: 0.85, Worker: 0.4},
 	}},
 
 	{Name: "tiny-k4", TM: 8, TN: 8, TK: 16, Threads: 32, RM: 2, RN: 4, Rates: Rates{
@@ -98,5 +103,21 @@ var table = [...]Shape{
 	{Name: "wgmma-128x128", TM: 128, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 218048, HalfRows: 0.74, HalfCols: 0.72, Rates: Rates{
 		Native: Rate{Efficiency: 2.080, Step: 0.484, Fixed: 0.33, Worker: 3.586},
 		TF32:   Rate{Efficiency: 2.709, Step: 0.521, Fixed: 0.09, Worker: 2.886},
+	}},
+
+	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+		CPU: Rate{Efficiency: 0.85, Worker: 0.2},
+	}},
+	{Name: "simd-64x64", TM: 64, TN: 64, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+		CPU: Rate{Efficiency: 0.9, Worker: 0.4},
+	}},
+	{Name: "simd-16x128", TM: 16, TN: 128, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+		CPU: Rate{Efficiency: 0.8, Worker: 0.3},
+	}},
+	{Name: "simd-64x128", TM: 64, TN: 128, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+		CPU: Rate{Efficiency: 0.92, Worker: 0.7},
+	}},
+	{Name: "simd-128x128", TM: 128, TN: 128, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+		CPU: Rate{Efficiency: 0.95, Worker: 1.3},
 	}},
 }

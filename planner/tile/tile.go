@@ -18,7 +18,7 @@ type Shape struct {
 	Name       string
 	TM, TN, TK int  // rows and columns of the C tile; depth of one step along K; powers of two
 	Threads    int  // work-items of the workgroup
-	RM, RN     int  // register block: rows x columns of C that one thread accumulates; 0 with tensor cores
+	RM, RN     int  // register block: rows x columns of C that one thread accumulates; 0 but with FMA
 	Zhang      bool // row of Zhang et al. 2025, Table 3; the others are ours
 	Unit       Unit // what multiplies
 	// Clusters: there are kernels in which the thread groups of a cluster share a
@@ -41,7 +41,11 @@ const (
 	FMA   Unit = ""      // fused multiply-adds of fp32
 	MMA   Unit = "mma"   // tensor cores, a warp at a time (NVIDIA from 8.0 on)
 	WGMMA Unit = "wgmma" // tensor cores, four warps at a time (NVIDIA 9.0)
+	SIMD  Unit = "simd"  // fused multiply-adds on vectors of a CPU, whose thread computes a tile alone
 )
+
+// Tensor reports whether the unit is a GPU's tensor cores.
+func (u Unit) Tensor() bool { return u == MMA || u == WGMMA }
 
 // Rate is how fast the kernels of a shape run, as the planner's cost model has it.
 type Rate struct {
@@ -56,6 +60,7 @@ type Rates struct {
 	WGSL   Rate
 	Native Rate // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
 	TF32   Rate // the same with one tf32 product; tensor cores only
+	CPU    Rate
 }
 
 // Table returns the rows, in the order in which the planner tries them.

@@ -1,0 +1,137 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// guarded is memory between two pages that nobody may touch.
+type guarded []float32
+
+func newGuarded(t *testing.T, n int) guarded {
+	t.Helper()
+	page := os.Getpagesize()
+	size := (4*n + page - 1) / page * page
+	mapping, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_NONE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, syscall.Munmap(mapping)) })
+	inner := mapping[page : page+size]
+	require.NoError(t, syscall.Mprotect(inner, syscall.PROT_READ|syscall.PROT_WRITE))
+	return unsafe.Slice((*float32)(unsafe.Pointer(&inner[0])), size/4)
+}
+
+// part is n elements at one of the ends.
+func (g guarded) part(n int, atEnd bool) []float32 {
+	if atEnd {
+		return g[len(g)-n:]
+	}
+	return g[:n:n]
+}
+
+// trial is a random product in guarded memory, and what it may give.
+type trial struct {
+	product
+	before []float32
+}
+
+func newTrial(rng *rand.Rand, memory *[3]guarded, limit [3]int) (p trial) {
+	p.rows, p.cols, p.depth = 1+rng.IntN(limit[0]), 1+rng.IntN(limit[1]), rng.IntN(limit[2]+1)
+	p.alpha, p.beta = []float32{1, -0.75}[rng.IntN(2)], []float32{0, 0, 1, 0.5}[rng.IntN(4)]
+	matrix := func(i, rows, cols int, trans bool) operand {
+		if trans {
+			rows, cols = cols, rows
+		}
+		ld := cols + rng.IntN(2)*rng.IntN(40)
+		data := memory[i].part(max((rows-1)*ld+cols, 0), rng.IntN(2) == 1)
+		for i := range data {
+			data[i] = float32(math.NaN()) // between rows
+		}
+		for r := range rows {
+			for c := range cols {
+				data[r*ld+c] = 2*rng.Float32() - 1
+			}
+		}
+		return operand{data, ld, trans}
+	}
+	if p.depth > 0 {
+		p.a = matrix(0, p.rows, p.depth, rng.IntN(2) == 1)
+		p.b = matrix(1, p.depth, p.cols, rng.IntN(2) == 1)
+	}
+	c := matrix(2, p.rows, p.cols, false)
+	if p.beta == 0 { // must not be read
+		for i := range c.data {
+			c.data[i] = float32(math.NaN())
+		}
+	}
+	p.c, p.ldc = c.data, c.ld
+	p.before = append([]float32(nil), c.data...)
+	return p
+}
+
+// check compares with float64, within 2(K+2) roundings.
+func (p *trial) check() error {
+	at := func(o *operand, row, col int) float64 {
+		if o.trans {
+			row, col = col, row
+		}
+		return float64(o.data[row*o.ld+col])
+	}
+	for i, got := range p.c {
+		row, col := i/p.ldc, i%p.ldc
+		if col >= p.cols {
+			if math.Float32bits(got) != math.Float32bits(p.before[i]) {
+				return fmt.Errorf("row %d: column %d of %d was written", row, col, p.cols)
+			}
+			continue
+		}
+		var sum, size float64
+		for k := range p.depth {
+			v := at(&p.a, row, k) * at(&p.b, k, col)
+			sum, size = sum+v, size+math.Abs(v)
+		}
+		want, size := float64(p.alpha)*sum, math.Abs(float64(p.alpha))*size
+		if p.beta != 0 {
+			old := float64(p.beta) * float64(p.before[i])
+			want, size = want+old, size+math.Abs(old)
+		}
+		if diff := math.Abs(float64(got) - want); !(diff <= 2*float64(p.depth+2)*0x1p-24*size) {
+			return fmt.Errorf("C[%d, %d] = %v, want %v", row, col, got, want)
+		}
+	}
+	return nil
+}
+
+// TestGuardPages: random products of all sizes of blocks, read and written to the byte.
+func TestGuardPages(t *testing.T) {
+	memory := [3]guarded{newGuarded(t, 1<<18), newGuarded(t, 1<<18), newGuarded(t, 1<<16)}
+	trials := 10_000
+	if testing.Short() {
+		trials = 1000
+	}
+	for _, with := range available() {
+		t.Run(with.name, func(t *testing.T) {
+			own := scratch{instructions: with, stop: new(atomic.Bool)}
+			rng := rand.New(rand.NewPCG(1, 0))
+			for i := range trials {
+				limit := [3]int{20, 40, 20}
+				switch {
+				case i%100 == 0:
+					limit = [3]int{maxSide, maxSide, 2*panelDepth + 2}
+				case i%10 == 0:
+					limit = [3]int{maxSide, maxSide, 20}
+				}
+				p := newTrial(rng, &memory, limit)
+				own.multiply(&p.product)
+				require.NoError(t, p.check(), "trial %d: %dx%dx%d, transposed %v %v", i, p.rows, p.cols, p.depth, p.a.trans, p.b.trans)
+			}
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package cpu
+
+import (
+	"os"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
+
+// micro is the work of a kernel: C = alpha*op(A)*op(B) + beta*C on the block of C
+// whose sums registers hold. The assembly reads it by these offsets; distances are in
+// bytes.
+type micro struct {
+	a, b, c    *float32
+	sum        *float32 // where sums begin, rows of maxSide; nil: at 0
+	rowA, kA   int      // from a row of op(A), or a k, to the next
+	rowB, rowC int
+	depth      int
+	lanes      int // columns in the last vector
+	alpha      float32
+	beta       float32 // 0: C is not read
+}
+
+// kernel computes a block of C of the rows and vectors that it was made for.
+type kernel func(*micro)
+
+// instructions are kernels in one set of a processor's instructions.
+type instructions struct {
+	name   string
+	lanes  int        // float32 of a vector
+	whole  [][]kernel // by rows and vectors of the block
+	edge   [][]kernel // the same where the last vector is a part
+	gflops float64    // of a core at 3 GHz, all units busy
+	// transpose writes so many rows of src, lanes at most, each of depth elements, as
+	// columns of dst. It writes all lanes. Distances of rows are in bytes.
+	transpose func(dst, src *float32, rowDst, rowSrc, rows, depth int)
+}
+
+// variable names the environment variable that fixes the instructions.
+const variable = "BATCHGEMM_CPU"
+
+// choose returns the instructions that the environment asks for, else the best that
+// processor and system have.
+func choose() (*instructions, error) {
+	have := available()
+	name := os.Getenv(variable)
+	if name == "" {
+		return have[0], nil
+	}
+	names := make([]string, len(have))
+	for i, s := range have {
+		if s.name == name {
+			return s, nil
+		}
+		names[i] = s.name
+	}
+	return nil, invalid.Errorf("%s=%s: no such instructions here (there are: %s)", variable, name, strings.Join(names, ", "))
+}
