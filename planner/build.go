@@ -217,15 +217,22 @@ func (d *Device) refuse(s *tile.Shape, c Compute) error {
 }
 
 // sort puts the problems that need work in launch order.
+//
+// A CPU takes so many problems as they come: they lie in memory one behind the other, and
+// it fetches what follows (4096 of 8 to 32: 1.5 times as fast). Work is even all the same.
 func (p *builder) sort() {
 	order := p.order[:0]
+	inOrder := p.device.KernelKind == KernelsCPU && len(p.Batch) >= manyProblems*p.device.ComputeUnits
 	for i := range p.Batch {
 		q := &p.Batch[i]
 		if !q.Writes() {
 			continue
 		}
-		kernel := uint64(p.choice[i])<<2 | q.transposition()
-		order = append(order, ordered{key: kernel<<32 | uint64(MaxDim-q.depth()), problem: int32(i)})
+		key := (uint64(p.choice[i])<<2 | q.transposition()) << 32
+		if !inOrder {
+			key |= uint64(MaxDim - q.depth())
+		}
+		order = append(order, ordered{key: key, problem: int32(i)})
 	}
 	slices.SortFunc(order, func(x, y ordered) int {
 		if c := cmp.Compare(x.key, y.key); c != 0 {
@@ -235,6 +242,10 @@ func (p *builder) sort() {
 	})
 	p.order = order
 }
+
+// manyProblems for each compute unit leave the order of none to matter for how even the
+// work is.
+const manyProblems = 32
 
 // transposition tells apart the kernels of one tile shape: 2 for A, 1 for B.
 func (p *Problem) transposition() (bits uint64) {

@@ -17,9 +17,9 @@ type crew struct {
 
 // newCrew makes a crew of so many members, which leave their work when stop is set.
 func newCrew(size int, with *instructions, stop *atomic.Bool) *crew {
-	c := &crew{own: &scratch{instructions: with, stop: stop}}
+	c := &crew{own: newScratch(with, stop)}
 	for range size - 1 {
-		t := &scratch{instructions: with, stop: stop}
+		t := newScratch(with, stop)
 		c.helpers = append(c.helpers, func() {
 			c.job.work(t)
 			c.job.done.Done()
@@ -44,6 +44,7 @@ func (c *crew) run(e *entry, helpers int) {
 		j.c = window(e.c.data, l.BaseC, l.SpanC)
 		j.next.Store(0)
 		n := min(helpers, l.Count-1)
+		j.grain = int64(max(l.Count/((n+1)*shares), 1))
 		j.done.Add(n)
 		for _, help := range c.helpers[:n] {
 			go help()
@@ -64,17 +65,25 @@ type job struct {
 	a, b, c   []float32 // the windows of the launch
 	workspace []float32
 	next      atomic.Int64 // first worker that nobody has taken
+	grain     int64        // how many are taken at once: neighbours, whose memory is one cache's then
 	done      sync.WaitGroup
 }
+
+// shares are how often a member takes workers, if there are so many: what the last one
+// takes is little then.
+const shares = 64
 
 // work takes workers until none is left or the device stops.
 func (j *job) work(t *scratch) {
 	for !t.stop.Load() {
-		w := int(j.next.Add(1)) - 1
+		end := int(j.next.Add(j.grain))
+		w := end - int(j.grain)
 		if w >= j.launch.Count {
 			return
 		}
-		j.worker(t, w)
+		for ; w < min(end, j.launch.Count) && !t.stop.Load(); w++ {
+			j.worker(t, w)
+		}
 	}
 }
 

@@ -118,7 +118,7 @@ func TestGuardPages(t *testing.T) {
 	}
 	for _, with := range available() {
 		t.Run(with.name, func(t *testing.T) {
-			own := scratch{instructions: with, stop: new(atomic.Bool)}
+			own := newScratch(with, new(atomic.Bool))
 			rng := rand.New(rand.NewPCG(1, 0))
 			for i := range trials {
 				limit := [3]int{20, 40, 20}

@@ -1,13 +1,16 @@
 package cpu
 
 import (
+	"math/bits"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 const (
-	// panelDepth is how much of K is done at once.
+	// panelDepth is how much of K is done at once: 32 columns of B then take 32 KiB, which
+	// stay in the L1 cache of a core. 384 and 512 were slower where B is transposed.
 	panelDepth = 256
 	maxSide    = tile.MaxSize
 )
@@ -15,10 +18,29 @@ const (
 // scratch is the memory of one goroutine.
 type scratch struct {
 	*instructions
-	micro micro
-	sum   [maxSide * maxSide]float32    // of earlier parts of K
-	panel [maxSide * panelDepth]float32 // op(B), where B is transposed
-	stop  *atomic.Bool                  // set: leave what is left
+	blocks [maxSide + 1]blocks // by the rows of a tile
+	micro  micro
+	sum    [maxSide * maxSide]float32 // of earlier parts of K
+	panel  [64 * panelDepth]float32   // the columns of a block, where B is transposed
+	stop   *atomic.Bool               // set: leave what is left
+}
+
+// blocks are the rows of a tile, evenly shared among blocks: the first tall ones have
+// height rows, the others one less.
+type blocks struct {
+	count, height, tall int
+	width               int // columns, of the widest kernel
+}
+
+func newScratch(with *instructions, stop *atomic.Bool) *scratch {
+	t := &scratch{instructions: with, stop: stop}
+	most := len(with.whole) - 1
+	for rows := 1; rows <= maxSide; rows++ {
+		count := (rows + most - 1) / most
+		height := (rows + count - 1) / count
+		t.blocks[rows] = blocks{count, height, rows - (height-1)*count, (len(with.whole[height]) - 1) * with.lanes}
+	}
+	return t
 }
 
 // operand is a row-major matrix, or one that is read transposed.
@@ -28,13 +50,13 @@ type operand struct {
 	trans bool
 }
 
-// strides are the distances in elements of op(X) from a row to the next, and from a
-// column to the next.
+// strides are the distances in bytes of op(X) from a row to the next, and from a column
+// to the next.
 func (o *operand) strides() (row, col int) {
 	if o.trans {
-		return 1, o.ld
+		return 4, 4 * o.ld
 	}
-	return o.ld, 1
+	return 4 * o.ld, 4
 }
 
 // product is C = alpha*op(A)*op(B) + beta*C, of a tile at most.
@@ -46,75 +68,92 @@ type product struct {
 	alpha, beta       float32
 }
 
+// check panics if the product reaches beyond its memory, which kernels do not ask.
+func (p *product) check() {
+	_ = p.c[(p.rows-1)*p.ldc+p.cols-1]
+	if p.depth == 0 {
+		return
+	}
+	last := func(o *operand, row, col int) {
+		if o.trans {
+			row, col = col, row
+		}
+		_ = o.data[row*o.ld+col]
+	}
+	last(&p.a, p.rows-1, p.depth-1)
+	last(&p.b, p.depth-1, p.cols-1)
+}
+
 // multiply computes a product: K in parts, whose sums are kept between them.
 func (t *scratch) multiply(p *product) {
+	p.check()
+	m := &t.micro
 	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes 0.1 ms at most
-		depth := min(p.depth-k, panelDepth)
-		t.part(p, k, depth)
-		if k+depth == p.depth {
+		m.depth = min(p.depth-k, panelDepth)
+		if k+m.depth == p.depth {
+			m.rowC, m.alpha, m.beta = 4*p.ldc, p.alpha, p.beta
+			t.part(p, k, unsafe.Pointer(&p.c[0]))
 			return
 		}
+		m.rowC, m.alpha, m.beta = 4*maxSide, 1, 0
+		t.part(p, k, unsafe.Pointer(&t.sum))
 	}
 }
 
-// part does [k, k+depth) of K: block after block of C.
-func (t *scratch) part(p *product, k, depth int) {
-	groups := (p.rows + len(t.whole) - 2) / (len(t.whole) - 1)
-	kernels := t.whole[(p.rows+groups-1)/groups]
-	width := (len(kernels) - 1) * t.lanes // of a block
-	m := &t.micro
-	rowA, kA := p.a.strides()
-	m.rowA, m.kA, m.depth = 4*rowA, 4*kA, depth
-	for col := 0; col < p.cols; col += width {
-		cols := min(p.cols-col, width)
-		if depth > 0 {
-			t.columns(p, k, depth, col, cols)
+// part does the part of K that begins at k, block after block, and stores to c.
+func (t *scratch) part(p *product, k int, c unsafe.Pointer) {
+	m, rows := &t.micro, &t.blocks[p.rows]
+	var a unsafe.Pointer
+	var rowA int
+	if m.depth > 0 {
+		rowA, m.kA = p.a.strides()
+		m.rowA = rowA
+		a = unsafe.Add(unsafe.Pointer(&p.a.data[0]), k*m.kA)
+	}
+	for col := 0; col < p.cols; col += rows.width {
+		cols := min(p.cols-col, rows.width)
+		if m.depth > 0 {
+			t.columns(&p.b, k, col, cols)
 		}
-		vectors := (cols + t.lanes - 1) / t.lanes
+		vectors := (cols + t.lanes - 1) >> bits.TrailingZeros(uint(t.lanes))
 		kernels := t.whole
 		if m.lanes = cols - (vectors-1)*t.lanes; m.lanes < t.lanes {
 			kernels = t.edge
 		}
-		for i, row := 0, 0; i < groups; i++ {
-			rows := (p.rows - row + groups - i - 1) / (groups - i)
-			if depth > 0 {
-				m.a = &p.a.data[row*rowA+k*kA]
-				_ = p.a.data[(row+rows-1)*rowA+(k+depth-1)*kA]
+		kernel := kernels[rows.height][vectors]
+		height, row := rows.height, 0
+		for i := range rows.count {
+			if i == rows.tall {
+				height--
+				kernel = kernels[height][vectors]
 			}
-			t.target(p, k+depth, row, col, rows, cols)
-			kernels[rows][vectors](m)
-			row += rows
+			if m.depth > 0 {
+				m.a = (*float32)(unsafe.Add(a, row*rowA))
+				m.fetch.nothing(m.a)
+				if col == 0 && i < rows.count-1 && !p.a.trans {
+					m.fetch.rows(uintptr(unsafe.Add(a, (row+height)*rowA)), m.depth, rowA)
+				}
+			}
+			if m.sum = nil; k > 0 {
+				m.sum = &t.sum[row*maxSide+col]
+			}
+			m.c = (*float32)(unsafe.Add(c, row*m.rowC+4*col))
+			kernel(m)
+			row += height
 		}
 	}
 }
 
-// columns sets where the columns of op(B) are, which are packed if they are rows of B.
-func (t *scratch) columns(p *product, k, depth, col, cols int) {
-	m, b := &t.micro, &p.b
+// columns sets where columns of op(B) are, which are packed if they are rows of B.
+func (t *scratch) columns(b *operand, k, col, cols int) {
+	m := &t.micro
 	if !b.trans {
 		m.b, m.rowB = &b.data[k*b.ld+col], 4*b.ld
-		_ = b.data[(k+depth-1)*b.ld+col+cols-1]
 		return
 	}
-	width := (cols + t.lanes - 1) / t.lanes * t.lanes
-	_ = b.data[(col+cols-1)*b.ld+k+depth-1]
+	width := (cols + t.lanes - 1) &^ (t.lanes - 1)
 	for i := 0; i < cols; i += t.lanes {
-		t.transpose(&t.panel[i], &b.data[(col+i)*b.ld+k], 4*width, 4*b.ld, min(cols-i, t.lanes), depth)
+		t.transpose(&t.panel[i], &b.data[(col+i)*b.ld+k], 4*width, 4*b.ld, min(cols-i, t.lanes), m.depth)
 	}
 	m.b, m.rowB = &t.panel[0], 4*width
-}
-
-// target sets where sums come from and go to, when K is done up to end.
-func (t *scratch) target(p *product, end, row, col, rows, cols int) {
-	m := &t.micro
-	m.sum = nil
-	if end > panelDepth {
-		m.sum = &t.sum[row*maxSide+col]
-	}
-	if end < p.depth {
-		m.c, m.rowC, m.alpha, m.beta = &t.sum[row*maxSide+col], 4*maxSide, 1, 0
-		return
-	}
-	m.c, m.rowC, m.alpha, m.beta = &p.c[row*p.ldc+col], 4*p.ldc, p.alpha, p.beta
-	_ = p.c[(row+rows-1)*p.ldc+col+cols-1]
 }

@@ -24,7 +24,7 @@ func BenchmarkMultiply(b *testing.B) {
 }
 
 func benchmarkTile(b *testing.B, with *instructions, s [3]int, trans, ld int) {
-	own := &scratch{instructions: with, stop: new(atomic.Bool)}
+	own := newScratch(with, new(atomic.Bool))
 	rng := rand.New(rand.NewPCG(1, 0))
 	matrix := func(rows, cols int, trans bool) operand {
 		if trans {

@@ -153,7 +153,7 @@ func TestCloseDuringWork(t *testing.T) {
 
 // A launch is left between two workers, and a product between two parts of K.
 func TestStopWithinALaunch(t *testing.T) {
-	own := scratch{instructions: &generic, stop: new(atomic.Bool)}
+	own := newScratch(&generic, new(atomic.Bool))
 	a := make([]float32, 2*panelDepth)
 	for i := range a {
 		a[i] = 1
@@ -166,7 +166,7 @@ func TestStopWithinALaunch(t *testing.T) {
 	own.multiply(p)
 	require.Equal(t, []float32{2 * panelDepth}, c, "nothing more")
 	j := job{launch: &encoding.Launch{Count: 1}}
-	j.work(&own)
+	j.work(own)
 	require.Zero(t, j.next.Load())
 }
 

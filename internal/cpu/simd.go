@@ -3,6 +3,7 @@ package cpu
 import (
 	"os"
 	"strings"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
@@ -19,6 +20,28 @@ type micro struct {
 	lanes      int // columns in the last vector
 	alpha      float32
 	beta       float32 // 0: C is not read
+	fetch
+}
+
+// fetch is memory that a kernel brings into the cache as it goes, 4 lines every 4 steps
+// along K, because the next will read it: a row up to end, then the next row.
+type fetch struct {
+	at, end  uintptr
+	gap, row int // bytes from where a row was left to the next, and from a row to the next
+}
+
+const fetchBytes = 256 // 4 lines
+
+// nothing fetches what is being read, again and again.
+func (f *fetch) nothing(at *float32) {
+	from := uintptr(unsafe.Pointer(at))
+	*f = fetch{at: from, end: from + fetchBytes, gap: -fetchBytes}
+}
+
+// rows fetches rows of n elements.
+func (f *fetch) rows(at uintptr, n, row int) {
+	bytes := (4*n + fetchBytes - 1) &^ (fetchBytes - 1)
+	*f = fetch{at: at, end: at + uintptr(bytes), gap: row - bytes, row: row}
 }
 
 // kernel computes a block of C of the rows and vectors that it was made for.

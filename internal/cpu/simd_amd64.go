@@ -12,7 +12,7 @@ import (
 var (
 	_ [24]struct{} = [unsafe.Offsetof(micro{}.sum)]struct{}{}
 	_ [72]struct{} = [unsafe.Offsetof(micro{}.lanes)]struct{}{}
-	_ [84]struct{} = [unsafe.Offsetof(micro{}.beta)]struct{}{}
+	_ [88]struct{} = [unsafe.Offsetof(micro{}.fetch)]struct{}{}
 )
 
 var avx512 = instructions{

@@ -57,9 +57,10 @@ func TestCasesTooSlow(t *testing.T) {
 func TestRows(t *testing.T) {
 	plain, tensor := 0, 0
 	for _, s := range tile.Table() {
-		if s.Unit == tile.FMA {
+		switch {
+		case s.Unit == tile.FMA:
 			plain++
-		} else {
+		case s.Unit.Tensor():
 			tensor++
 		}
 	}

@@ -49,6 +49,8 @@ func kernel512(rows, vectors int) (name string) {
 				VMOVUPS(from, to)
 			}
 		},
+		// Masks take a unit that multiplies.
+		loadWhole: func(from Op, to VecPhysical, _ bool) { VMOVUPS(from, to) },
 		store: func(from VecPhysical, to Op, last bool) {
 			if last {
 				VMOVUPS(from, mask, to)

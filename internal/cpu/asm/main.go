@@ -15,8 +15,11 @@ const (
 	offRowA, offKA, offRowB, offRowC = 32, 40, 48, 56
 	offDepth, offLanes               = 64, 72
 	offAlpha, offBeta                = 80, 84
+	offNext, offNextEnd              = 88, 96
+	offNextGap, offNextRow           = 104, 112
 	sumRow                           = 4 * 128 // bytes of a row of package cpu's sums
 	rowsOfBase                       = 5       // of A that one register reaches
+	prefetchB                        = 5       // logarithm of the rows of B between a load and its prefetch
 )
 
 // micro is a kernel being written: rows x vectors of C held in registers.
@@ -27,6 +30,7 @@ type micro struct {
 	arg           Register
 	broadcast     func(from Op, to VecPhysical)
 	load          func(from Op, to VecPhysical, last bool) // the last vector of a row may be narrower
+	loadWhole     func(from Op, to VecPhysical, last bool) // the same where it is not narrower; nil: as load
 	store         func(from VecPhysical, to Op, last bool)
 	first         int // register of A and B behind the sums
 }
@@ -78,6 +82,8 @@ func (l lines) at(row, disp int) Mem {
 	return m
 }
 
+func (l lines) at0(row int) Mem { return l.at(row, 0) }
+
 // write writes the kernel's loop and what is around it.
 func (m *micro) write(room int) {
 	p := m.arg
@@ -102,34 +108,132 @@ func (m *micro) write(room int) {
 	m.finish()
 }
 
+// multiply adds the products of all steps along K. Four steps at a time need few
+// instructions beside those that multiply, which have to share units with them.
 func (m *micro) multiply(room int) {
-	p := m.arg
-	a, kA := newLines(p, offA, offRowA, m.rows), quad(p, offKA)
-	b, rowB, depth := quad(p, offB), quad(p, offRowB), quad(p, offDepth)
-	TESTQ(depth, depth)
+	l := m.begin(room)
+	TESTQ(l.depth, l.depth)
 	JE(LabelRef("store"))
-	Label("step")
+	if m.loadWhole != nil {
+		CMPQ(field(m.arg, offLanes), Imm(16))
+		JNE(LabelRef("edge"))
+	}
+	turns := GP64()
+	MOVQ(l.depth, turns)
+	SHRQ(Imm(2), turns)
+	JE(LabelRef("edge"))
+	rowB3 := GP64()
+	LEAQ(Mem{Base: l.rowB, Index: l.rowB, Scale: 2}, rowB3)
+	b := lines{bases: []GPVirtual{l.b}, stride: l.rowB, stride3: rowB3}
+	CMPQ(l.kA, Imm(4))
+	JNE(LabelRef("columns"))
+	m.loop(l, "rows", turns, b, func(row, k int) Mem { return l.a.at(row, 4*k) }, func() {
+		for _, base := range l.a.bases {
+			ADDQ(Imm(16), base)
+		}
+	})
+	JMP(LabelRef("rest"))
+	Label("columns")
+	a := lines{bases: l.a.bases[:1], stride: l.kA, stride3: GP64()}
+	LEAQ(Mem{Base: l.kA, Index: l.kA, Scale: 2}, a.stride3)
+	m.loop(l, "column", turns, b, func(row, k int) Mem { return a.at(k, 4*row) }, func() {
+		LEAQ(Mem{Base: a.bases[0], Index: l.kA, Scale: 4}, a.bases[0])
+	})
+	MOVQ(U32(4), l.a.stride)
+	MOVQ(U32(12), l.a.stride3)
+	for i := 1; i < len(l.a.bases); i++ {
+		LEAQ(Mem{Base: l.a.bases[i-1], Disp: 4 * rowsOfBase}, l.a.bases[i])
+	}
+	Label("rest")
+	again := Load(Param("p"), GP64())
+	MOVQ(field(again, offDepth), l.depth)
+	ANDQ(Imm(3), l.depth)
+	JE(LabelRef("store"))
+	Label("edge")
+	m.step(l.a.at0, Mem{Base: l.b}, room, m.load)
+	for _, base := range l.a.bases {
+		ADDQ(l.kA, base)
+	}
+	ADDQ(l.rowB, l.b)
+	DECQ(l.depth)
+	JNE(LabelRef("edge"))
+}
+
+// loop does four steps a turn, whose elements of A are where at says.
+func (m *micro) loop(l *operands, name string, turns GPVirtual, b lines, at func(row, k int) Mem, advance func()) {
+	load := m.loadWhole
+	if load == nil {
+		load = m.load
+	}
+	Label(name)
+	for k := range 4 {
+		b := b.at(k, 0)
+		m.step(func(row int) Mem { return at(row, k) }, b, l.room, load)
+		for line := 0; line < m.vectors*m.size; line += 64 {
+			PREFETCHT0(Mem{Base: l.ahead, Index: b.Index, Scale: b.Scale, Disp: line})
+		}
+		PREFETCHT1(Mem{Base: l.next, Disp: 64 * k})
+	}
+	advance()
+	LEAQ(Mem{Base: l.b, Index: l.rowB, Scale: 4}, l.b)
+	LEAQ(Mem{Base: l.ahead, Index: l.rowB, Scale: 4}, l.ahead)
+	ADDQ(U32(256), l.next)
+	CMPQ(l.next, l.nextEnd)
+	JLT(LabelRef(name + "Same"))
+	p := Load(Param("p"), GP64())
+	ADDQ(field(p, offNextGap), l.next)
+	ADDQ(field(p, offNextRow), l.nextEnd)
+	Label(name + "Same")
+	DECQ(turns)
+	JNE(LabelRef(name))
+}
+
+// step does one step along K.
+func (m *micro) step(a func(row int) Mem, b Mem, room int, load func(from Op, to VecPhysical, last bool)) {
 	for v := range m.vectors {
-		m.load(Mem{Base: b, Disp: v * m.size}, m.b(v), v == m.vectors-1)
+		from := b
+		from.Disp += v * m.size
+		load(from, m.b(v), v == m.vectors-1)
 	}
 	for r := range m.rows {
-		m.broadcast(a.at(r, 0), m.a(r, room))
+		m.broadcast(a(r), m.a(r, room))
 		for v := range m.vectors {
 			VFMADD231PS(m.b(v), m.a(r, room), m.sum(r, v))
 		}
 	}
-	for _, base := range a.bases {
-		ADDQ(kA, base)
+}
+
+// operands are the registers of a product.
+type operands struct {
+	a                  lines
+	kA, b, rowB, depth GPVirtual
+	ahead              GPVirtual // of B, to be fetched
+	next, nextEnd      GPVirtual
+	room               int
+}
+
+func (m *micro) begin(room int) *operands {
+	p := m.arg
+	c := newLines(p, offC, offRowC, m.rows)
+	for r := range m.rows {
+		for line := 0; line < m.vectors*m.size; line += 64 {
+			PREFETCHT0(c.at(r, line))
+		}
 	}
-	ADDQ(rowB, b)
-	DECQ(depth)
-	JNE(LabelRef("step"))
+	l := &operands{
+		a: newLines(p, offA, offRowA, m.rows), kA: quad(p, offKA), b: quad(p, offB), rowB: quad(p, offRowB),
+		depth: quad(p, offDepth), ahead: GP64(), next: quad(p, offNext), nextEnd: quad(p, offNextEnd), room: room,
+	}
+	MOVQ(l.rowB, l.ahead)
+	SHLQ(Imm(prefetchB), l.ahead)
+	ADDQ(l.b, l.ahead)
+	return l
 }
 
 // finish stores alpha*sum, with beta*C unless beta is 0.
 func (m *micro) finish() {
-	p := m.arg
 	Label("store")
+	p := Load(Param("p"), GP64())
 	c, rowC := quad(p, offC), quad(p, offRowC)
 	alpha, other := m.b(0), m.vector(m.first+1)
 	m.broadcast(field(p, offAlpha), alpha)
