@@ -112,7 +112,13 @@ func (m *model) launch(id tileID, longest, workers, sum float64) float64 {
 	if t.shape.Unit == tile.WGMMA {
 		worker += t.fixed // a unit has one worker or two, which leave the start of the next uncovered
 	}
-	work := (sum*t.busy + workers*worker) / float64(max(d.ComputeUnits, 1))
+	units := float64(max(d.ComputeUnits, 1))
+	work := (sum*t.busy + workers*worker) / units
+	if d.KernelKind == KernelsCPU {
+		// Threads are busy until nothing is left: all but the last then wait for half of the
+		// longest tile, on average.
+		return d.LaunchMicros + math.Max(chain, work+(1-1/units)/2*chain)
+	}
 	return d.LaunchMicros + math.Max(chain, work) + overlap*math.Min(chain, work)
 }
 

@@ -130,7 +130,11 @@ func (m *model) predict(id tileID, s *schedule, l load) float64 {
 }
 
 func (m *model) dataParallelCost(id tileID, l load) (gemm, fixup float64) {
-	return m.launch(id, float64(l.longest), l.whole, l.work), 0
+	longest := float64(l.longest)
+	if m.tiles[id].shape.Unit == tile.SIMD { // of which few are whole where problems are small
+		longest *= min(1.5*l.whole/float64(l.tiles), 1)
+	}
+	return m.launch(id, longest, l.whole, l.work), 0
 }
 
 func (m *model) batchedCost(id tileID, l load) (gemm, fixup float64) {
