@@ -34,7 +34,7 @@ test: setup
 # WebGPU must run, on Mesa's software driver if need be, and so must the compilers
 # of the HIP kernels and of their emulation: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
-check: export BATCHGEMM_REQUIRE = webgpu,clang
+check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64
 check: setup fmt vet staticcheck tidy test variants race vulncheck
 
 fmt:
@@ -57,11 +57,12 @@ tidy:
 vulncheck:
 	@GO=$(GO) scripts/vulncheck.sh
 
-# Tests of builds that a test of this one does not reach: without GPUs, and with
-# addresses of 32 bits, which Linux on amd64 runs.
+# Tests of builds that a test of this one does not reach: without GPUs, with addresses of
+# 32 bits, which Linux on amd64 runs, and the kernels of arm64, which an emulator runs.
 variants:
 	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
 	GOARCH=386 CGO_ENABLED=0 $(GO) test ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64-static -run 'TestGuardPages|TestConformance/neon/(Scalars|NonFinite|Mixed)' ./internal/cpu
 
 race:
 	$(GO) test -race -short -timeout $(TIMEOUT) $(RACE)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what a fresh Debian machine lacks: a C compiler for cgo and a Vulkan
-# driver; where BATCHGEMM_REQUIRE has "clang" also the compilers of its tests. Without the right to install, says so and leaves the machine as it is:
-# batchgemm then runs on the CPU.
+# driver; where BATCHGEMM_REQUIRE has "clang" also the compilers of its tests, and with "arm64"
+# what runs those of arm64. Without the right to install, says so and leaves the machine as
+# it is: batchgemm then runs on the CPU.
 set -eu
 
 want=""
@@ -16,6 +17,9 @@ case ",${BATCHGEMM_REQUIRE:-}," in
 	command -v clang++-19 >/dev/null 2>&1 || want="$want clang-19"
 	command -v ld.lld-19 >/dev/null 2>&1 || want="$want lld-19"
 	;;
+esac
+case ",${BATCHGEMM_REQUIRE:-}," in
+*,arm64,*) command -v qemu-aarch64-static >/dev/null 2>&1 || want="$want qemu-user-static" ;;
 esac
 [ -n "$want" ] || exit 0
 

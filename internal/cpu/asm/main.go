@@ -1,4 +1,4 @@
-// Command asm writes the assembly of package cpu for amd64: run go generate in its folder.
+// Command asm writes the assembly of package cpu: run go generate in its folder.
 package main
 
 import (
@@ -279,4 +279,7 @@ func main() {
 		log.Fatal(err)
 	}
 	Generate()
+	if err := neon(); err != nil {
+		log.Fatal(err)
+	}
 }
