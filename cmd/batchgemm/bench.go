@@ -31,17 +31,19 @@ func newBench() *cobra.Command {
 	var flags benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench WORKLOAD...",
-		Short: "Time batches, beside cuBLAS if asked",
+		Short: "Time batches, beside cuBLAS or OpenBLAS if asked",
 		Long: `Time batches on a device, each method in turn, and check every result against
 float64. "zhang" stands for the 72 workloads zhang-MN-K-BATCH; their geometric
 mean and the worst case end the table.
 
 On CUDA the device time is that of a node in a CUDA graph, and of back-to-back
 calls in a stream; elsewhere it is the time of one submission of many runs.
---vs adds rivals, those of NVIDIA's library where it is installed:
+--vs adds rivals, those of NVIDIA's library and of OpenBLAS where it is installed:
   cublas-loop      cublasSgemm for each problem, back to back in a stream
   cublas-graph     the same calls, captured in a CUDA graph
   cublas-grouped   cublasSgemmGroupedBatched, a group for each problem
+  openblas         cblas_sgemm for each problem, on the host, with as many
+                   threads as the backend cpu has
 All compute in plain fp32, and so do two of our own:
   f32              our kernels without tensor cores
   webgpu           our kernels through WebGPU, on its first device
@@ -58,7 +60,8 @@ of compute capability 9.0 measured by kernels that note when they run.`,
   batchgemm bench inception-1 inception-2 --backend webgpu
   batchgemm bench zhang --regret --csv > regret.csv
   batchgemm bench zhang --vs cublas-grouped,f32 --report page
-  batchgemm bench inception-1 --vs cublas-loop,f32 --data mixed`,
+  batchgemm bench inception-1 --vs cublas-loop,f32 --data mixed
+  batchgemm bench inception-1 --backend cpu --vs openblas`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("bench takes one WORKLOAD or more")

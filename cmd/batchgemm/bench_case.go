@@ -38,10 +38,11 @@ type bencher struct {
 	options      planner.Options
 	repeat       int
 	cold, regret bool
-	data         string     // kind of operands, or "": the workload's
-	cuda         *cudaBench // nil: another backend
-	vs           []string   // rivals
-	webgpu       *bencher   // the rival of that name, or nil
+	data         string         // kind of operands, or "": the workload's
+	vs           []string       // rivals
+	cuda         *cudaBench     // nil: another backend
+	webgpu       *bencher       // the rival of that name, or nil
+	openBLAS     *openBLASBench // the same
 }
 
 // benchCase is a workload on the device: operands in as many sets as are
@@ -66,9 +67,9 @@ type contender struct {
 	on      *benchCase // that has its operands
 	name    string
 	timed   []bench.Method
-	run     func(set int) error // queues one execution
-	got     []float32           // C after one
-	largest float64             // FLOPs of the problems to check; 0: all
+	result  func(context.Context) ([]float32, error) // C after one execution, on fresh operands
+	got     []float32
+	largest float64 // FLOPs of the problems to check; 0: all
 }
 
 // bench measures a workload. Results are checked last, because that leaves the
@@ -93,7 +94,7 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 	}
 	var methods []bench.Method
 	for _, m := range contenders {
-		if m.got, err = m.on.result(ctx, m); err != nil {
+		if m.got, err = m.result(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		methods = append(methods, m.timed...)
@@ -162,6 +163,13 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 			return nil, err
 		}
 		rival, err := there.rival(ctx, ownWebGPU)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rival)
+	}
+	if c.openBLAS != nil {
+		rival, err := c.openBLAS.contender(c)
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +262,7 @@ func (c *benchCase) own(ctx context.Context, plan *planner.Plan) (*contender, er
 	if err != nil {
 		return nil, err
 	}
-	m.run = func(set int) error { return c.device.Run(ctx, own.run(set)) }
+	m.result = c.onDevice(func() error { return c.device.Run(ctx, own.run(0)) })
 	if c.cuda == nil || !c.cold { // the backend's own graphs are for operands that come again soon
 		m.timed = append(m.timed, own.method(own.both))
 	}
@@ -277,10 +285,13 @@ func (c *benchCase) series(ctx context.Context, plan *planner.Plan) (*series, er
 	c.closers = append(c.closers, program.Close)
 	s := &series{benchCase: c, program: program}
 	once, err := c.device.Time(ctx, s.run(0))
-	s.runs = make([]dispatch.Run, min(kernels, 1+int(enoughTime/max(once.Device, 1))))
+	s.runs = make([]dispatch.Run, enough(once.Device))
 	s.clock = once.Clock
 	return s, err
 }
+
+// enough is how many executions that take so long are timed at once.
+func enough(once time.Duration) int { return min(kernels, 1+int(enoughTime/max(once, 1))) }
 
 func (s *series) run(set int) dispatch.Run {
 	buffers := &s.sets[set].buffers
@@ -323,21 +334,23 @@ func (c *benchCase) turn() int {
 	return set
 }
 
-// result runs a contender once, on fresh operands.
-func (c *benchCase) result(ctx context.Context, m *contender) ([]float32, error) {
-	to, got := c.sets[0].buffers[2], make([]float32, len(c.ops.C))
-	for _, step := range []func() error{
-		func() error { return c.wait(ctx) },
-		func() error { return to.Write(ctx, 0, c.ops.C) },
-		func() error { return c.wait(ctx) },
-		func() error { return m.run(0) },
-		func() error { return c.wait(ctx) },
-	} {
-		if err := step(); err != nil {
-			return nil, err
+// onDevice returns the result of what run queues for the first set of operands.
+func (c *benchCase) onDevice(run func() error) func(context.Context) ([]float32, error) {
+	return func(ctx context.Context) ([]float32, error) {
+		to, got := c.sets[0].buffers[2], make([]float32, len(c.ops.C))
+		for _, step := range []func() error{
+			func() error { return c.wait(ctx) },
+			func() error { return to.Write(ctx, 0, c.ops.C) },
+			func() error { return c.wait(ctx) },
+			run,
+			func() error { return c.wait(ctx) },
+		} {
+			if err := step(); err != nil {
+				return nil, err
+			}
 		}
+		return got, to.Read(ctx, 0, got)
 	}
-	return got, to.Read(ctx, 0, got)
 }
 
 // wait ends all queued work, of whatever stream.

@@ -12,17 +12,6 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// The methods that --vs names.
-const (
-	cublasLoop    = "cublas-loop"
-	cublasGraph   = "cublas-graph"
-	cublasGrouped = "cublas-grouped"
-	plainF32      = "f32"    // our own kernels without tensor cores
-	ownWebGPU     = "webgpu" // our own through Vulkan
-)
-
-var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, plainF32, ownWebGPU}
-
 // cudaBench is what the benchmark of a CUDA device has beside the device.
 type cudaBench struct {
 	stream *cublas.Stream   // of graphs and of cuBLAS
@@ -31,21 +20,9 @@ type cudaBench struct {
 	vs     []string
 }
 
-// open prepares what CUDA has beside the device, and the rivals that vs names.
-// What cannot be compared with is told in notes.
-func (b *bencher) open(ctx context.Context, vs []string) (notes []string, err error) {
-	b.vs = vs
-	if slices.Contains(vs, ownWebGPU) {
-		there, err := dispatch.Open(ctx, dispatch.WithBackend("webgpu"))
-		switch {
-		case errors.Is(err, dispatch.ErrUnavailable):
-			notes = append(notes, "no comparison with "+err.Error())
-		case err != nil:
-			return nil, err
-		default:
-			b.webgpu = &bencher{device: there, options: b.options, repeat: b.repeat, cold: b.cold, data: b.data}
-		}
-	}
+// openCUDA prepares what CUDA has beside the device, and those of vs that are
+// cuBLAS's. What cannot be compared with is told in notes.
+func (b *bencher) openCUDA(vs []string) (notes []string, err error) {
 	vs = slices.DeleteFunc(slices.Clone(vs), func(name string) bool { return !strings.HasPrefix(name, "cublas") })
 	info := b.device.Info()
 	if info.Backend != "cuda" {
@@ -78,24 +55,9 @@ func (b *bencher) open(ctx context.Context, vs []string) (notes []string, err er
 	return notes, nil
 }
 
-// library names the version and arithmetic of cuBLAS.
-func (b *bencher) library() string {
-	if b.cuda == nil || b.cuda.handle == nil {
-		return ""
-	}
-	return b.cuda.handle.String()
-}
-
-// close frees what open made.
-func (b *bencher) close() error {
+// close frees what openCUDA made.
+func (g *cudaBench) close() error {
 	var errs []error
-	if b.webgpu != nil {
-		errs = append(errs, b.webgpu.device.Close())
-	}
-	g := b.cuda
-	if g == nil {
-		return errors.Join(errs...)
-	}
 	if g.handle != nil {
 		errs = append(errs, g.handle.Close())
 	}
@@ -166,23 +128,23 @@ func (g *cudaBench) contenders(c *benchCase) ([]*contender, error) {
 		if !slices.Contains(g.vs, name) {
 			continue
 		}
-		m := &contender{on: c, name: name, run: loop, largest: sampleFLOPs}
+		run := loop
 		var timed bench.Method
 		var err error
 		switch name {
 		case cublasLoop:
-			timed = g.inStream(c, name, len(c.batch), m.run)
+			timed = g.inStream(c, name, len(c.batch), run)
 		case cublasGraph:
-			timed, err = g.inGraph(c, name, len(c.batch), m.run)
+			timed, err = g.inGraph(c, name, len(c.batch), run)
 		case cublasGrouped:
-			m.run = grouped
-			timed = g.inStream(c, name, 1, m.run)
+			run = grouped
+			timed = g.inStream(c, name, 1, run)
 		}
 		if err != nil {
 			return nil, err
 		}
-		m.timed = []bench.Method{timed}
-		all = append(all, m)
+		all = append(all, &contender{on: c, name: name, timed: []bench.Method{timed},
+			result: c.onDevice(func() error { return run(0) }), largest: sampleFLOPs})
 	}
 	return all, nil
 }

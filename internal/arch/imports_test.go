@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	"planner/devices":     {"planner", "native", "wgsl", "internal/invalid"},
 	"internal/invalid":    {},
 	"internal/cublas":     {"planner", "dispatch/driver"},
+	"internal/openblas":   {"planner", "dispatch/driver"},
 	"internal/codeobject": {}, // for tests
 	"wgsl":                {"planner"},
 	"native":              {"planner"},
@@ -53,7 +54,7 @@ var allowed = map[string][]string{
 	"internal/clocks":     {"planner", "native", "native/products", "internal/dl", "native/cuda", "dispatch/driver", "internal/timeline"},
 	"native/hip":          {"planner", "planner/devices", "native", "native/products", "internal/dl", "dispatch/driver"},
 	"dispatch":            {"planner", "dispatch/driver", "internal/invalid", "internal/cpu", "internal/hostgemm", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
-	"cmd":                 {"planner", "planner/devices", "dispatch", "dispatch/driver", "internal/hostmem", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "internal/cublas", "internal/clocks"},
+	"cmd":                 {"planner", "planner/devices", "dispatch", "dispatch/driver", "internal/hostmem", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "internal/cublas", "internal/openblas", "internal/clocks"},
 	"capi":                {"planner", "dispatch"},
 	"examples":            {"planner", "planner/devices", "dispatch"},
 }

@@ -352,15 +352,17 @@ func HowTimed(timed string) string { return timedHow[timed] }
 var timedHow = map[string]string{
 	Graph:       "a node of a CUDA graph of copies, by events around the graph",
 	Stream:      "back-to-back calls in a CUDA stream, by events around them",
+	Calls:       "back-to-back calls, by the host's clock around them",
 	"event":     "by the device's events around one submission of copies",
 	"timestamp": "by the device's timestamps around one submission of copies",
 	"wall":      "by the host's clock around one submission of copies",
 }
 
-// Graph and Stream are the ways to time CUDA work.
+// Graph and Stream are the ways to time CUDA work, Calls that of a library on the host.
 const (
 	Graph  = "graph"
 	Stream = "stream"
+	Calls  = "calls"
 )
 
 // Digits writes three significant digits without an exponent.

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/hostmem"
+	"github.com/batchgemm/batchgemm/internal/openblas"
+)
+
+// openBLASBench is OpenBLAS with as many threads as the CPU backend has.
+type openBLASBench struct {
+	library *openblas.Library
+	before  int // threads that it had
+}
+
+// openOpenBLAS sets the threads of the library, if there is one.
+func (b *bencher) openOpenBLAS(ctx context.Context) (notes []string, err error) {
+	library, err := openblas.Open()
+	switch {
+	case errors.Is(err, dispatch.ErrUnavailable):
+		return []string{"no comparison with " + err.Error()}, nil
+	case err != nil:
+		return nil, err
+	}
+	threads, err := cpuThreads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.openBLAS = &openBLASBench{library, library.Threads()}
+	library.SetThreads(threads)
+	if got := library.Threads(); got != threads {
+		notes = append(notes, fmt.Sprintf("OpenBLAS takes %d threads, not %d", got, threads))
+	}
+	return notes, nil
+}
+
+// cpuThreads is how many threads the CPU backend has.
+func cpuThreads(ctx context.Context) (int, error) {
+	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
+	if err != nil {
+		return 0, err
+	}
+	return device.Info().Planner.ComputeUnits, device.Close()
+}
+
+func (o *openBLASBench) close() { o.library.SetThreads(o.before) }
+
+// contender prepares a loop of cblas_sgemm for a case, on matrices of the host.
+func (o *openBLASBench) contender(c *benchCase) (*contender, error) {
+	sets := make([][3][]float32, len(c.sets))
+	for i := range sets {
+		for j, from := range [3][]float32{c.ops.A, c.ops.B, c.ops.C} {
+			to, err := hostmem.Floats(max(len(from), 1))
+			if err != nil {
+				return nil, err
+			}
+			c.closers = append(c.closers, func() error { hostmem.Free(to); return nil })
+			copy(to, from)
+			sets[i][j] = to
+		}
+	}
+	batch := o.library.Batch(c.batch)
+	loop := func(ctx context.Context, set int) error {
+		s := &sets[set]
+		return batch.Loop(ctx, s[0], s[1], s[2])
+	}
+	n := 0 // executions of a sample
+	sample := func(ctx context.Context) (bench.Sample, error) {
+		defer time.Sleep(openblas.Spin)
+		start := time.Now()
+		for range n {
+			if err := loop(ctx, c.turn()); err != nil {
+				return bench.Sample{}, err
+			}
+		}
+		return bench.Sample{Device: time.Since(start) / time.Duration(n)}, nil
+	}
+	result := func(ctx context.Context) ([]float32, error) {
+		if err := loop(ctx, 0); err != nil { // allocates, and starts threads
+			return nil, err
+		}
+		to := sets[0][2]
+		copy(to, c.ops.C)
+		start := time.Now()
+		err := loop(ctx, 0)
+		n = enough(time.Since(start))
+		return slices.Clone(to[:len(c.ops.C)]), err
+	}
+	return &contender{on: c, name: openBLAS, timed: []bench.Method{{Name: openBLAS, Timed: bench.Calls, Sample: sample}},
+		result: result, largest: sampleFLOPs}, nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+)
+
+// The methods that --vs names.
+const (
+	cublasLoop    = "cublas-loop"
+	cublasGraph   = "cublas-graph"
+	cublasGrouped = "cublas-grouped"
+	openBLAS      = "openblas"
+	plainF32      = "f32"    // our own kernels without tensor cores
+	ownWebGPU     = "webgpu" // our own through Vulkan
+)
+
+var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, openBLAS, plainF32, ownWebGPU}
+
+// open prepares what CUDA has beside the device, and the rivals that vs names.
+// What cannot be compared with is told in notes.
+func (b *bencher) open(ctx context.Context, vs []string) (notes []string, err error) {
+	b.vs = vs
+	if slices.Contains(vs, ownWebGPU) {
+		there, err := dispatch.Open(ctx, dispatch.WithBackend("webgpu"))
+		switch {
+		case errors.Is(err, dispatch.ErrUnavailable):
+			notes = append(notes, "no comparison with "+err.Error())
+		case err != nil:
+			return nil, err
+		default:
+			b.webgpu = &bencher{device: there, options: b.options, repeat: b.repeat, cold: b.cold, data: b.data}
+		}
+	}
+	if slices.Contains(vs, openBLAS) {
+		note, err := b.openOpenBLAS(ctx)
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, note...)
+	}
+	ofCUDA, err := b.openCUDA(vs)
+	return append(notes, ofCUDA...), err
+}
+
+// library names the versions and arithmetic of the rivals' libraries.
+func (b *bencher) library() string {
+	var names []string
+	if b.cuda != nil && b.cuda.handle != nil {
+		names = append(names, b.cuda.handle.String())
+	}
+	if b.openBLAS != nil {
+		names = append(names, b.openBLAS.library.String())
+	}
+	return strings.Join(names, "; ")
+}
+
+// close frees what open made.
+func (b *bencher) close() error {
+	var errs []error
+	if b.webgpu != nil {
+		errs = append(errs, b.webgpu.device.Close())
+	}
+	if b.openBLAS != nil {
+		b.openBLAS.close()
+	}
+	if b.cuda != nil {
+		errs = append(errs, b.cuda.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,35 @@
+//go:build cgo && linux
+
+// What this package does through OpenBLAS, without its headers.
+#ifndef BGO_LIBRARY_H
+#define BGO_LIBRARY_H
+
+#include <stddef.h>
+
+// bgo_api has the entry points of cblas.h, in a build whose blasint is an int.
+typedef struct {
+	void (*cblas_sgemm)(int order, int transa, int transb, int m, int n, int k, float alpha, const float *a, int lda,
+	                    const float *b, int ldb, float beta, float *c, int ldc);
+	char *(*openblas_get_config)(void);
+	int (*openblas_get_num_threads)(void);
+	void (*openblas_set_num_threads)(int threads);
+} bgo_api;
+
+// bgo_load opens a library, for good, and fills the table. On failure it says why in
+// message.
+int bgo_load(const char *path, bgo_api *api, char *message, size_t size);
+
+const char *bgo_config(const bgo_api *api);
+int bgo_threads(const bgo_api *api);
+void bgo_set_threads(const bgo_api *api, int threads);
+
+// bgo_product is a product of matrices by rows, at elements a, b and c of the operands.
+typedef struct {
+	size_t a, b, c;
+	int transa, transb, m, n, k, lda, ldb, ldc;
+	float alpha, beta;
+} bgo_product;
+
+void bgo_loop(const bgo_api *api, const bgo_product *products, size_t count, const float *a, const float *b, float *c);
+
+#endif

@@ -1,0 +1,140 @@
+//go:build cgo && linux
+
+package openblas
+
+// #cgo LDFLAGS: -ldl
+// #include <stdlib.h>
+// #include "library.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Where the library is looked for, in this order. Fedora's libopenblas.so.0 has no
+// threads, its libopenblasp.so.0 has.
+var paths = []string{"libopenblasp.so.0", "libopenblas.so.0", "libopenblas.so"}
+
+const install = "install libopenblas0-pthread (Debian, Ubuntu) or openblas-threads (Fedora)"
+
+// Library is OpenBLAS, of which a process has one.
+type Library struct{ api C.bgo_api }
+
+// Open finds the library. Where there is none, the error wraps driver.ErrUnavailable
+// and says what to install.
+func Open() (*Library, error) { return opened() }
+
+var opened = sync.OnceValues(func() (*Library, error) { return open(paths) })
+
+// open opens the first library of paths that works. The error has the reasons of all.
+func open(paths []string) (*Library, error) {
+	const size = 512
+	message := (*C.char)(C.calloc(1, size))
+	defer C.free(unsafe.Pointer(message))
+	var reasons []string
+	defer shortenSpin()()
+	for _, path := range paths {
+		l := new(Library)
+		name := C.CString(path)
+		code := C.bgo_load(name, &l.api, message, size)
+		C.free(unsafe.Pointer(name))
+		if code == 0 {
+			return l, nil
+		}
+		reasons = append(reasons, path+": "+strings.TrimPrefix(C.GoString(message), path+": "))
+	}
+	return nil, fmt.Errorf("OpenBLAS: %w: %s (tried %s)", driver.ErrUnavailable, install, strings.Join(reasons, "; "))
+}
+
+// Spin is how long threads of the library may wait for more work in a loop, which takes
+// a core from whatever is measured behind it. 100 ms and more are usual.
+const Spin = 10 * time.Millisecond
+
+// shortenSpin has a library that is loaded before the returned call wait for 2^24 ticks
+// of the processor's clock, 5 to 8 ms, unless the user has chosen.
+func shortenSpin() (restore func()) {
+	const name = "OPENBLAS_THREAD_TIMEOUT"
+	if _, chosen := os.LookupEnv(name); chosen {
+		return func() {}
+	}
+	_ = os.Setenv(name, "24") // C's environment too
+	return func() { _ = os.Unsetenv(name) }
+}
+
+// String names the version, the kernels, and the number of threads.
+func (l *Library) String() string {
+	return fmt.Sprintf("%s, threads: %d", C.GoString(C.bgo_config(&l.api)), l.Threads())
+}
+
+// Threads is how many threads work on a product.
+func (l *Library) Threads() int { return int(C.bgo_threads(&l.api)) }
+
+// SetThreads changes the number of threads for the whole process. A build without
+// threads keeps to one.
+func (l *Library) SetThreads(n int) { C.bgo_set_threads(&l.api, C.int(n)) }
+
+// Batch is a batch of problems in the form that OpenBLAS takes.
+type Batch struct {
+	library *Library
+	pieces  [][]C.bgo_product
+}
+
+// pieceFLOPs is how much work is done between two looks at the context: 1 to 10 ms of
+// a processor.
+const pieceFLOPs = 1e8
+
+// Batch prepares a batch.
+func (l *Library) Batch(batch planner.Batch) *Batch {
+	made := &Batch{library: l}
+	var piece []C.bgo_product
+	work := 0.0
+	for i := range batch {
+		p := &batch[i]
+		if p.M == 0 || p.N == 0 {
+			continue
+		}
+		piece = append(piece, C.bgo_product{
+			a: C.size_t(p.A.Offset), b: C.size_t(p.B.Offset), c: C.size_t(p.C.Offset),
+			transa: flag(p.TransA), transb: flag(p.TransB), m: C.int(p.M), n: C.int(p.N), k: C.int(p.K),
+			lda: C.int(max(p.A.LD, 1)), ldb: C.int(max(p.B.LD, 1)), ldc: C.int(p.C.LD), // with K = 0 it wants 1 too
+			alpha: C.float(p.Alpha.Value()), beta: C.float(p.Beta),
+		})
+		if work += batch[i : i+1].FLOPs(); work >= pieceFLOPs {
+			made.pieces = append(made.pieces, piece)
+			piece, work = nil, 0
+		}
+	}
+	if len(piece) > 0 {
+		made.pieces = append(made.pieces, piece)
+	}
+	return made
+}
+
+func flag(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Loop calls cblas_sgemm for each problem. Where ctx ends it stops, between problems.
+func (b *Batch) Loop(ctx context.Context, x, y, z []float32) error {
+	for _, piece := range b.pieces {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		C.bgo_loop(&b.library.api, &piece[0], C.size_t(len(piece)), data(x), data(y), data(z))
+	}
+	return ctx.Err()
+}
+
+func data(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }

@@ -1,0 +1,137 @@
+//go:build cgo && linux
+
+package openblas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// fake builds testdata/fake.c.
+func fake(t *testing.T, flags ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "fake.so")
+	out, err := exec.Command("cc", append(flags, "-shared", "-fPIC", "-O1", "-o", path, "testdata/fake.c")...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return path
+}
+
+// each runs a test on the fake, and on the real library where there is one.
+func each(t *testing.T, test func(*testing.T, *Library)) {
+	t.Run("fake", func(t *testing.T) {
+		l, err := open([]string{fake(t)})
+		require.NoError(t, err)
+		test(t, l)
+	})
+	t.Run("real", func(t *testing.T) {
+		l, err := Open()
+		if errors.Is(err, driver.ErrUnavailable) {
+			t.Skip(err)
+		}
+		require.NoError(t, err)
+		test(t, l)
+	})
+}
+
+func TestLoop(t *testing.T) {
+	each(t, func(t *testing.T, l *Library) {
+		problems := []planner.Problem{
+			planner.GEMM(4, 6, 5),
+			{M: 7, N: 5, K: 3, TransA: true, Alpha: planner.Scale(2), Beta: -1},
+			{M: 3, N: 8, K: 9, TransB: true, Beta: 1},
+			{M: 5, N: 2, K: 4, TransA: true, TransB: true},
+			planner.GEMM(0, 3, 3),
+			planner.GEMM(3, 0, 3),
+			{M: 2, N: 3, K: 0, Beta: 2},
+			planner.GEMM(2, 3, 0),
+			{M: 6, N: 4, K: 5, Alpha: planner.Scale(0), Beta: 3},
+			planner.GEMM(400, 300, 700), // a piece of its own
+			planner.GEMM(9, 9, 9),
+		}
+		batch, err := planner.Pack(problems...)
+		require.NoError(t, err)
+		batch[0].A.LD, batch[0].A.Offset = 11, batch[len(batch)-1].A.Offset+100
+		lenA, lenB, lenC := batch.Extent()
+		rng := rand.New(rand.NewPCG(1, 0))
+		a, b, c := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)
+		for _, s := range [][]float32{a, b, c} {
+			reference.Integers(rng, s, 9)
+		}
+		before := slices.Clone(c)
+		for _, i := range []int{0, 7} { // beta = 0: C is not read
+			for k := range batch[i].M * batch[i].N {
+				c[batch[i].C.Offset+k] = float32(math.NaN())
+			}
+		}
+		made := l.Batch(batch)
+		require.Len(t, made.pieces, 2)
+		require.NoError(t, made.Loop(t.Context(), a, b, c))
+		require.NoError(t, reference.CheckExact(batch, a, b, before, c))
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		after := slices.Clone(c)
+		require.ErrorIs(t, made.Loop(ctx, a, b, c), context.Canceled)
+		require.Equal(t, after, c)
+		require.NoError(t, l.Batch(nil).Loop(t.Context(), nil, nil, nil))
+	})
+}
+
+func TestThreads(t *testing.T) {
+	each(t, func(t *testing.T, l *Library) {
+		before := l.Threads()
+		defer l.SetThreads(before)
+		for _, n := range []int{1, 2, 7} {
+			l.SetThreads(n)
+			require.Equal(t, n, l.Threads())
+			require.Regexp(t, fmt.Sprintf(`^OpenBLAS 0\.\d.*, threads: %d$`, n), l.String())
+		}
+	})
+}
+
+func TestOpenErrors(t *testing.T) {
+	dir := t.TempDir()
+	for _, tc := range []struct{ name, path, reason string }{
+		{"no library", dir + "/none.so", "none.so: cannot open shared object file"},
+		{"lacks a function", fake(t, "-DNO_SET_NUM_THREADS"), "no symbol openblas_set_num_threads"},
+		{"64-bit integers", fake(t, `-DINTEGERS="USE64BITINT "`), "its integers have 64 bits"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := open([]string{dir + "/first.so", tc.path})
+			require.ErrorIs(t, err, driver.ErrUnavailable)
+			for _, part := range []string{"OpenBLAS: unavailable: install libopenblas0-pthread (Debian, Ubuntu) or ", "first.so: ", tc.reason} {
+				require.ErrorContains(t, err, part)
+			}
+		})
+	}
+}
+
+// The first library that works is taken. Its threads spin for a short time, unless the
+// user has chosen.
+func TestOpen(t *testing.T) {
+	const name, text = "OPENBLAS_THREAD_TIMEOUT", "OpenBLAS 0.3.21 MAX_THREADS=64 timeout %s, threads: 3"
+	for _, tc := range []struct{ chosen, want string }{{"", "24"}, {"9", "9"}} {
+		t.Setenv(name, tc.chosen)
+		if tc.chosen == "" {
+			require.NoError(t, os.Unsetenv(name))
+		}
+		l, err := open([]string{t.TempDir() + "/none.so", fake(t)})
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf(text, tc.want), l.String())
+		require.Equal(t, tc.chosen, os.Getenv(name))
+	}
+}

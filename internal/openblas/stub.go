@@ -1,0 +1,31 @@
+//go:build !cgo || !linux
+
+package openblas
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Open always fails in this build.
+func Open() (*Library, error) {
+	return nil, fmt.Errorf("OpenBLAS: %w: needs a build with cgo on Linux", driver.ErrUnavailable)
+}
+
+// Spin is how long threads of the library may wait for more work in a loop.
+const Spin = 0
+
+// Library and Batch cannot exist in this build.
+type (
+	Library struct{}
+	Batch   struct{}
+)
+
+func (*Library) String() string                                            { return "" }
+func (*Library) Threads() int                                              { return 0 }
+func (*Library) SetThreads(int)                                            {}
+func (*Library) Batch(planner.Batch) *Batch                                { return nil }
+func (*Batch) Loop(context.Context, []float32, []float32, []float32) error { return nil }
