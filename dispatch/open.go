@@ -105,6 +105,8 @@ func Devices(ctx context.Context) ([]Listing, error) {
 // measured, where there are any, and else by those that came with the package
 // (BATCHGEMM_CACHE=off: by these in any case).
 //
+// The cpu backend has GOMAXPROCS threads, or BATCHGEMM_THREADS of them.
+//
 // A backend is skipped only when it is unavailable, which Device.Skipped
 // reports; any other failure of it is returned. When nothing can be opened the
 // error wraps ErrUnavailable and lists all reasons.

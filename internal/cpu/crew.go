@@ -7,12 +7,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// crew executes runs: the goroutine that calls run, and helpers that it starts for
-// each launch and that end with it.
+// working counts the members of all crews of the process that are at work, so that
+// devices which are used at the same time do not have more threads than one would have.
+var working atomic.Int64
+
+// crew executes runs: the goroutine that calls run, and helpers that are started for a
+// launch and end with it.
 type crew struct {
-	own     *scratch
-	helpers []func()
-	job     job // the launch being run
+	own *scratch
+	job job // the launch being run
 }
 
 // newCrew makes a crew of so many members, which leave their work when stop is set.
@@ -20,8 +23,9 @@ func newCrew(size int, with *instructions, stop *atomic.Bool) *crew {
 	c := &crew{own: newScratch(with, stop)}
 	for range size - 1 {
 		t := newScratch(with, stop)
-		c.helpers = append(c.helpers, func() {
+		c.job.helpers = append(c.job.helpers, func() {
 			c.job.work(t)
+			working.Add(-1)
 			c.job.done.Done()
 		})
 	}
@@ -45,9 +49,8 @@ func (c *crew) run(e *entry, helpers int) {
 		j.next.Store(0)
 		n := min(helpers, l.Count-1)
 		j.grain = int64(max(l.Count/((n+1)*shares), 1))
-		j.done.Add(n)
-		for _, help := range c.helpers[:n] {
-			go help()
+		j.absent.Store(int64(n))
+		for j.recruit() {
 		}
 		j.work(c.own)
 		j.done.Wait()
@@ -66,20 +69,50 @@ type job struct {
 	workspace []float32
 	next      atomic.Int64 // first worker that nobody has taken
 	grain     int64        // how many are taken at once: neighbours, whose memory is one cache's then
+	helpers   []func()
+	absent    atomic.Int64 // helpers that may yet be started, the first ones
 	done      sync.WaitGroup
+}
+
+// recruit starts a helper, if one is absent and the process has a thread for it.
+func (j *job) recruit() bool {
+	if j.absent.Load() <= 0 {
+		return false
+	}
+	for n := working.Load(); ; n = working.Load() {
+		if n > int64(len(j.helpers)) {
+			return false
+		}
+		if working.CompareAndSwap(n, n+1) {
+			break
+		}
+	}
+	n := j.absent.Add(-1)
+	if n < 0 { // another member was faster
+		j.absent.Add(1)
+		working.Add(-1)
+		return false
+	}
+	j.done.Add(1)
+	go j.helpers[n]()
+	return true
 }
 
 // shares are how often a member takes workers, if there are so many: what the last one
 // takes is little then.
 const shares = 64
 
-// work takes workers until none is left or the device stops.
+// work takes workers until none is left or the device stops. A thread that another
+// device has done with is taken on at once.
 func (j *job) work(t *scratch) {
 	for !t.stop.Load() {
 		end := int(j.next.Add(j.grain))
 		w := end - int(j.grain)
 		if w >= j.launch.Count {
 			return
+		}
+		if end < j.launch.Count {
+			j.recruit()
 		}
 		for ; w < min(end, j.launch.Count) && !t.stop.Load(); w++ {
 			j.worker(t, w)
@@ -90,7 +123,9 @@ func (j *job) work(t *scratch) {
 // worker processes the items of one worker.
 func (j *job) worker(t *scratch, w int) {
 	l := j.launch
+	area := l.Tile.TM * l.Tile.TN
 	if l.Fixup {
+		t.turn.take(area)
 		j.fixup(j.words[l.Items+w*encoding.FixupWords:])
 		return
 	}
@@ -99,6 +134,7 @@ func (j *job) worker(t *scratch, w int) {
 		first, end = int(j.words[l.Table+w]), int(j.words[l.Table+w+1])
 	}
 	for i := first; i < end; i++ {
+		t.turn.take(area)
 		j.segment(t, j.words[l.Items+i*encoding.ItemWords:])
 	}
 }

@@ -21,11 +21,11 @@ type cpuDriver struct{}
 func (cpuDriver) Name() string { return name }
 
 func (cpuDriver) Devices(context.Context) ([]driver.Info, error) {
-	with, err := choose()
+	with, threads, err := configured()
 	if err != nil {
 		return nil, err
 	}
-	return []driver.Info{info(with)}, nil
+	return []driver.Info{info(with, threads)}, nil
 }
 
 func (cpuDriver) Open(ctx context.Context, index int) (driver.Device, error) {
@@ -35,15 +35,22 @@ func (cpuDriver) Open(ctx context.Context, index int) (driver.Device, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	with, err := choose()
+	with, threads, err := configured()
 	if err != nil {
 		return nil, err
 	}
-	return newDevice(info(with), with), nil
+	return newDevice(info(with, threads), with), nil
 }
 
-func info(with *instructions) driver.Info {
-	threads := runtime.GOMAXPROCS(0)
+// configured is what the environment asks for, or else the best: instructions and threads.
+func configured() (with *instructions, n int, err error) {
+	if with, err = choose(); err == nil {
+		n, err = threads()
+	}
+	return with, n, err
+}
+
+func info(with *instructions, threads int) driver.Info {
 	return driver.Info{
 		Backend:  name,
 		Name:     fmt.Sprintf("%s, %d threads", processor(), threads),

@@ -23,6 +23,7 @@ type scratch struct {
 	sum    [maxSide * maxSide]float32 // of earlier parts of K
 	panel  [64 * panelDepth]float32   // the columns of a block, where B is transposed
 	stop   *atomic.Bool               // set: leave what is left
+	turn   turn
 }
 
 // blocks are the rows of a tile, evenly shared among blocks: the first tall ones have
@@ -90,6 +91,7 @@ func (t *scratch) multiply(p *product) {
 	m := &t.micro
 	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes 0.1 ms at most
 		m.depth = min(p.depth-k, panelDepth)
+		t.turn.take(p.rows * p.cols * m.depth)
 		if k+m.depth == p.depth {
 			m.rowC, m.alpha, m.beta = 4*p.ldc, p.alpha, p.beta
 			t.part(p, k, unsafe.Pointer(&p.c[0]))

@@ -194,9 +194,11 @@ func (d *device) check(runs []driver.Run) (amount int, err error) {
 
 // work executes runs until the turn of a call comes, or nothing waits.
 func (d *device) work() {
+	working.Add(1)
+	defer working.Add(-1)
 	e := d.current
 	for d.current = (entry{}); e.program != nil; {
-		d.execute(e, len(d.crew.helpers))
+		d.execute(e, len(d.crew.job.helpers))
 		d.mu.Lock()
 		e = d.next()
 		d.mu.Unlock()

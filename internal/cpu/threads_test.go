@@ -1,0 +1,135 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+func TestThreads(t *testing.T) {
+	for _, tc := range []struct {
+		name, text string
+		threads    int // 0: an error
+	}{
+		{"by default", "", runtime.GOMAXPROCS(0)},
+		{"one", "1", 1},
+		{"more than processors", "1024", 1024},
+		{"none", "0", 0},
+		{"negative", "-1", 0},
+		{"too many", "1025", 0},
+		{"a word", "all", 0},
+		{"a fraction", "1.5", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv(ThreadsEnv, tc.text)
+			d, err := Driver().Open(t.Context(), 0)
+			infos, listed := Driver().Devices(t.Context())
+			if tc.threads == 0 {
+				text := fmt.Sprintf("BATCHGEMM_THREADS=%q is no number of threads from 1 to 1024", tc.text)
+				require.EqualError(t, err, text)
+				require.ErrorIs(t, err, driver.ErrInvalid)
+				require.EqualError(t, listed, text)
+				return
+			}
+			require.NoError(t, err)
+			require.NoError(t, listed)
+			require.Equal(t, tc.threads, d.Info().Planner.ComputeUnits)
+			require.Equal(t, d.Info(), infos[0])
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+// openWith opens a device of so many threads.
+func openWith(t *testing.T, threads int) *device {
+	t.Helper()
+	t.Setenv(ThreadsEnv, strconv.Itoa(threads))
+	return openDevice(t)
+}
+
+// One plan gives the same bits, whatever the number of threads that run it.
+func TestBitsOfThreads(t *testing.T) {
+	problems := append(random(12, 90, 300), planner.GEMM(40, 50, 6000), planner.GEMM(3, 3, 9000))
+	problems[1].Beta, problems[2].TransA, problems[3].TransB = 1, true, true
+	for _, schedule := range planner.Schedules() {
+		t.Run(string(schedule), func(t *testing.T) {
+			planned := openWith(t, 3)
+			run := ready(t, planned, planner.Options{Schedule: schedule}, problems...)
+			batch, err := planner.Pack(problems...)
+			require.NoError(t, err)
+			plan, err := planner.New(&planned.info.Planner).Plan(batch, planner.Options{Schedule: schedule})
+			require.NoError(t, err)
+			before := slices.Clone(run.C.(*buffer).data)
+			var want []float32
+			for _, threads := range []int{1, 2, 3, 7} {
+				d := openWith(t, threads)
+				program, err := d.Prepare(t.Context(), plan)
+				require.NoError(t, err)
+				again := driver.Run{Program: program}
+				for _, copied := range []struct {
+					to   *driver.Buffer
+					data []float32
+				}{{&again.A, run.A.(*buffer).data}, {&again.B, run.B.(*buffer).data}, {&again.C, before}} {
+					*copied.to, err = d.Alloc(len(copied.data))
+					require.NoError(t, err)
+					require.NoError(t, (*copied.to).Write(t.Context(), 0, copied.data))
+				}
+				got := make([]float32, len(before))
+				for range 3 {
+					require.NoError(t, again.C.Write(t.Context(), 0, before))
+					require.NoError(t, d.Submit(t.Context(), []driver.Run{again}))
+					require.NoError(t, again.C.Read(t.Context(), 0, got))
+					if want == nil {
+						want = slices.Clone(got)
+					}
+					require.Equal(t, want, got, "%d threads", threads)
+				}
+			}
+		})
+	}
+}
+
+// Devices in use at the same time do not have more threads together than one has, but
+// for one of each.
+func TestDevicesShareThreads(t *testing.T) {
+	const devices, threads = 8, 7
+	before := runtime.NumGoroutine()
+	for range devices {
+		d := openWith(t, threads)
+		require.NoError(t, d.Submit(t.Context(), long(t, d)))
+	}
+	for working.Load() < devices {
+		time.Sleep(time.Millisecond)
+	}
+	for range 20 {
+		require.LessOrEqual(t, runtime.NumGoroutine(), before+devices+threads)
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// A launch that has begun with few threads takes on one that another device has done with.
+func TestThreadsMoveOn(t *testing.T) {
+	d := openWith(t, 2)
+	j := &d.crew.job
+	j.launch, j.words = &encoding.Launch{Count: 3, Kernel: encoding.Kernel{Tile: &tile.Shape{}, Loop: true}}, make([]uint32, 4) // workers with nothing to do
+	j.absent.Store(1)
+	working.Add(2)
+	j.work(d.crew.own)
+	require.EqualValues(t, 1, j.absent.Load())
+	working.Add(-2)
+	j.next.Store(0)
+	j.work(d.crew.own)
+	require.Zero(t, j.absent.Load())
+	j.done.Wait()
+	require.Zero(t, working.Load())
+}
