@@ -1,8 +1,14 @@
 // Package cpu is the backend "cpu": it executes plans on the processor.
 //
 // It reads the same encoded plan as the kernels of the GPU backends, worker by
-// worker and slot by slot, so that it checks the planner as well. Sums are
-// accumulated in float64 and rounded to float32 once, when they are stored.
+// worker and slot by slot, so that it checks the planner as well.
+//
+// Its kernels compute in float32 by fused multiply-adds of AVX-512 or AVX2, whichever
+// the processor has, and in plain Go where it has neither; the environment variable
+// BATCHGEMM_CPU fixes one (avx512, avx2, generic). A kernel holds a block of C in
+// registers and reads A and B where they are, but B transposed, which is turned around
+// first. The assembly for amd64 is written by the program in folder asm, a module of its
+// own so that nobody else needs what it imports: go generate ./internal/cpu.
 //
 // Runs are queued as on a GPU, and a crew of goroutines that end with their launch
 // does one at a time. A device has as many threads as Go has processors, or as
