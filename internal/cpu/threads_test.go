@@ -121,6 +121,7 @@ func TestDevicesShareThreads(t *testing.T) {
 func TestThreadsMoveOn(t *testing.T) {
 	d := openWith(t, 2)
 	j := &d.crew.job
+	j.grain = 1
 	j.launch, j.words = &encoding.Launch{Count: 3, Kernel: encoding.Kernel{Tile: &tile.Shape{}, Loop: true}}, make([]uint32, 4) // workers with nothing to do
 	j.absent.Store(1)
 	working.Add(2)
