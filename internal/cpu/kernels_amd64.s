@@ -34,7 +34,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, R8
-	SHLQ       $0x05, R8
+	SHLQ       $0x04, R8
 	ADDQ       SI, R8
 	TESTQ      DX, DX
 	JE         store
@@ -194,7 +194,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, R8
-	SHLQ       $0x05, R8
+	SHLQ       $0x04, R8
 	ADDQ       SI, R8
 	TESTQ      DX, DX
 	JE         store
@@ -387,7 +387,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, R8
-	SHLQ       $0x05, R8
+	SHLQ       $0x04, R8
 	ADDQ       SI, R8
 	TESTQ      DX, DX
 	JE         store
@@ -613,7 +613,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, R8
-	SHLQ       $0x05, R8
+	SHLQ       $0x04, R8
 	ADDQ       SI, R8
 	TESTQ      DX, DX
 	JE         store
@@ -863,7 +863,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       DI, R9
-	SHLQ       $0x05, R9
+	SHLQ       $0x04, R9
 	ADDQ       SI, R9
 	TESTQ      R8, R8
 	JE         store
@@ -1053,7 +1053,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       DI, R9
-	SHLQ       $0x05, R9
+	SHLQ       $0x04, R9
 	ADDQ       SI, R9
 	TESTQ      R8, R8
 	JE         store
@@ -1292,7 +1292,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       DI, R9
-	SHLQ       $0x05, R9
+	SHLQ       $0x04, R9
 	ADDQ       SI, R9
 	TESTQ      R8, R8
 	JE         store
@@ -1580,7 +1580,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       DI, R9
-	SHLQ       $0x05, R9
+	SHLQ       $0x04, R9
 	ADDQ       SI, R9
 	TESTQ      R8, R8
 	JE         store
@@ -1896,7 +1896,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       DI, R9
-	SHLQ       $0x05, R9
+	SHLQ       $0x04, R9
 	ADDQ       SI, R9
 	TESTQ      R8, R8
 	JE         store
@@ -2116,7 +2116,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       DI, R9
-	SHLQ       $0x05, R9
+	SHLQ       $0x04, R9
 	ADDQ       SI, R9
 	TESTQ      R8, R8
 	JE         store
@@ -2401,7 +2401,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       DI, R9
-	SHLQ       $0x05, R9
+	SHLQ       $0x04, R9
 	ADDQ       SI, R9
 	TESTQ      R8, R8
 	JE         store
@@ -2751,7 +2751,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       DI, R9
-	SHLQ       $0x05, R9
+	SHLQ       $0x04, R9
 	ADDQ       SI, R9
 	TESTQ      R8, R8
 	JE         store
@@ -3135,7 +3135,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R8, R10
-	SHLQ       $0x05, R10
+	SHLQ       $0x04, R10
 	ADDQ       DI, R10
 	TESTQ      R9, R9
 	JE         store
@@ -3387,7 +3387,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R8, R10
-	SHLQ       $0x05, R10
+	SHLQ       $0x04, R10
 	ADDQ       DI, R10
 	TESTQ      R9, R9
 	JE         store
@@ -3720,7 +3720,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R8, R10
-	SHLQ       $0x05, R10
+	SHLQ       $0x04, R10
 	ADDQ       DI, R10
 	TESTQ      R9, R9
 	JE         store
@@ -4134,7 +4134,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R8, R10
-	SHLQ       $0x05, R10
+	SHLQ       $0x04, R10
 	ADDQ       DI, R10
 	TESTQ      R9, R9
 	JE         store
@@ -4584,7 +4584,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R8, R10
-	SHLQ       $0x05, R10
+	SHLQ       $0x04, R10
 	ADDQ       DI, R10
 	TESTQ      R9, R9
 	JE         store
@@ -4866,7 +4866,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R8, R10
-	SHLQ       $0x05, R10
+	SHLQ       $0x04, R10
 	ADDQ       DI, R10
 	TESTQ      R9, R9
 	JE         store
@@ -5245,7 +5245,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R8, R10
-	SHLQ       $0x05, R10
+	SHLQ       $0x04, R10
 	ADDQ       DI, R10
 	TESTQ      R9, R9
 	JE         store
@@ -5721,7 +5721,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R8, R10
-	SHLQ       $0x05, R10
+	SHLQ       $0x04, R10
 	ADDQ       DI, R10
 	TESTQ      R9, R9
 	JE         store
@@ -6241,7 +6241,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -6560,7 +6560,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -6992,7 +6992,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -7537,7 +7537,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -8126,7 +8126,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -8475,7 +8475,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -8914,7 +8914,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -9293,7 +9293,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -9772,7 +9772,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -10181,7 +10181,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -10700,7 +10700,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -11139,7 +11139,7 @@ product:
 	MOVQ       88(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       R9, R11
-	SHLQ       $0x05, R11
+	SHLQ       $0x04, R11
 	ADDQ       R8, R11
 	TESTQ      R10, R10
 	JE         store
@@ -11702,7 +11702,7 @@ product:
 	MOVQ       88(AX), R13
 	MOVQ       96(AX), R14
 	MOVQ       R10, R12
-	SHLQ       $0x05, R12
+	SHLQ       $0x04, R12
 	ADDQ       R9, R12
 	TESTQ      R11, R11
 	JE         store
@@ -12178,7 +12178,7 @@ product:
 	MOVQ       88(AX), R13
 	MOVQ       96(AX), R14
 	MOVQ       R10, R12
-	SHLQ       $0x05, R12
+	SHLQ       $0x04, R12
 	ADDQ       R9, R12
 	TESTQ      R11, R11
 	JE         store
@@ -12784,7 +12784,7 @@ product:
 	MOVQ       88(AX), R13
 	MOVQ       96(AX), R14
 	MOVQ       R10, R12
-	SHLQ       $0x05, R12
+	SHLQ       $0x04, R12
 	ADDQ       R9, R12
 	TESTQ      R11, R11
 	JE         store
@@ -13290,7 +13290,7 @@ product:
 	MOVQ       88(AX), R13
 	MOVQ       96(AX), R14
 	MOVQ       R10, R12
-	SHLQ       $0x05, R12
+	SHLQ       $0x04, R12
 	ADDQ       R9, R12
 	TESTQ      R11, R11
 	JE         store
@@ -13936,7 +13936,7 @@ product:
 	MOVQ       88(AX), R13
 	MOVQ       96(AX), R14
 	MOVQ       R10, R12
-	SHLQ       $0x05, R12
+	SHLQ       $0x04, R12
 	ADDQ       R9, R12
 	TESTQ      R11, R11
 	JE         store
@@ -14472,7 +14472,7 @@ product:
 	MOVQ       88(AX), R13
 	MOVQ       96(AX), R14
 	MOVQ       R10, R12
-	SHLQ       $0x05, R12
+	SHLQ       $0x04, R12
 	ADDQ       R9, R12
 	TESTQ      R11, R11
 	JE         store
@@ -15158,7 +15158,7 @@ product:
 	MOVQ       88(AX), R13
 	MOVQ       96(AX), R14
 	MOVQ       R10, R12
-	SHLQ       $0x05, R12
+	SHLQ       $0x04, R12
 	ADDQ       R9, R12
 	TESTQ      R11, R11
 	JE         store
@@ -15724,7 +15724,7 @@ product:
 	MOVQ       88(AX), R13
 	MOVQ       96(AX), R14
 	MOVQ       R10, R12
-	SHLQ       $0x05, R12
+	SHLQ       $0x04, R12
 	ADDQ       R9, R12
 	TESTQ      R11, R11
 	JE         store
@@ -16633,7 +16633,7 @@ product:
 	MOVQ       88(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      DX, DX
 	JE         store
@@ -16786,7 +16786,7 @@ product:
 	MOVQ       88(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      DX, DX
 	JE         store
@@ -16963,7 +16963,7 @@ product:
 	MOVQ       88(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      DX, DX
 	JE         store
@@ -17120,7 +17120,7 @@ product:
 	MOVQ       88(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      DX, DX
 	JE         store
@@ -17296,7 +17296,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      R8, R8
 	JE         store
@@ -17478,7 +17478,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      R8, R8
 	JE         store
@@ -17695,7 +17695,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      R8, R8
 	JE         store
@@ -17881,7 +17881,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      R8, R8
 	JE         store
@@ -18097,7 +18097,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      R8, R8
 	JE         store
@@ -18308,7 +18308,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      R8, R8
 	JE         store
@@ -18565,7 +18565,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      R8, R8
 	JE         store
@@ -18780,7 +18780,7 @@ product:
 	MOVQ       88(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       DI, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       SI, AX
 	TESTQ      R8, R8
 	JE         store
@@ -19038,7 +19038,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       R8, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       DI, AX
 	TESTQ      R9, R9
 	JE         store
@@ -19280,7 +19280,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       R8, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       DI, AX
 	TESTQ      R9, R9
 	JE         store
@@ -19579,7 +19579,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       R8, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       DI, AX
 	TESTQ      R9, R9
 	JE         store
@@ -19825,7 +19825,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       R8, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       DI, AX
 	TESTQ      R9, R9
 	JE         store
@@ -20123,7 +20123,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       R8, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       DI, AX
 	TESTQ      R9, R9
 	JE         store
@@ -20394,7 +20394,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       R8, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       DI, AX
 	TESTQ      R9, R9
 	JE         store
@@ -20733,7 +20733,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       R8, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       DI, AX
 	TESTQ      R9, R9
 	JE         store
@@ -21008,7 +21008,7 @@ product:
 	MOVQ       88(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       R8, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       DI, AX
 	TESTQ      R9, R9
 	JE         store
@@ -21350,7 +21350,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R9, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       R8, AX
 	TESTQ      R10, R10
 	JE         store
@@ -21657,7 +21657,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R9, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       R8, AX
 	TESTQ      R10, R10
 	JE         store
@@ -22043,7 +22043,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R9, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       R8, AX
 	TESTQ      R10, R10
 	JE         store
@@ -22354,7 +22354,7 @@ product:
 	MOVQ       88(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       R9, AX
-	SHLQ       $0x05, AX
+	SHLQ       $0x04, AX
 	ADDQ       R8, AX
 	TESTQ      R10, R10
 	JE         store

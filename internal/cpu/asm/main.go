@@ -19,7 +19,7 @@ const (
 	offNextGap, offNextRow           = 104, 112
 	sumRow                           = 4 * 128 // bytes of a row of package cpu's sums
 	rowsOfBase                       = 5       // of A that one register reaches
-	prefetchB                        = 5       // logarithm of the rows of B between a load and its prefetch
+	prefetchB                        = 4       // logarithm of the rows of B between a load and its prefetch: 32 are too many where rows alias
 )
 
 // micro is a kernel being written: rows x vectors of C held in registers.
