@@ -1,8 +1,10 @@
 package cpu
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
@@ -11,23 +13,30 @@ import (
 // devices which are used at the same time do not have more threads than one would have.
 var working atomic.Int64
 
+// linger is for how long members of a crew wait in a loop for each other, and helpers
+// for the next launch: about what it takes to wake a thread, 30 to 100 us.
+const linger = 50 * time.Microsecond
+
 // crew executes runs: the goroutine that calls run, and helpers that are started for a
-// launch and end with it.
+// launch and end soon after the last.
 type crew struct {
-	own *scratch
-	job job // the launch being run
+	own    *scratch
+	job    job   // the launch being run
+	joined int64 // how often helpers took part in a launch, in all
 }
 
 // newCrew makes a crew of so many members, which leave their work when stop is set.
 func newCrew(size int, with *instructions, stop *atomic.Bool) *crew {
 	c := &crew{own: newScratch(with, stop)}
+	c.job.absent = make(chan func(), size-1)
 	for range size - 1 {
 		t := newScratch(with, stop)
-		c.job.helpers = append(c.job.helpers, func() {
-			c.job.work(t)
-			working.Add(-1)
-			c.job.done.Done()
-		})
+		var help func()
+		help = func() {
+			c.job.help(t)
+			c.job.absent <- help
+		}
+		c.job.absent <- help
 	}
 	return c
 }
@@ -47,16 +56,36 @@ func (c *crew) run(e *entry, helpers int) {
 		j.b = window(e.b.data, l.BaseB, l.SpanB)
 		j.c = window(e.c.data, l.BaseC, l.SpanC)
 		j.next.Store(0)
-		n := min(helpers, l.Count-1)
-		j.grain = int64(max(l.Count/((n+1)*shares), 1))
-		j.absent.Store(int64(n))
-		for j.recruit() {
-		}
-		j.work(c.own)
-		j.done.Wait()
+		helpers := min(helpers, l.Count-1)
+		j.grain = int64(max(l.Count/((helpers+1)*shares), 1))
+		c.launch(helpers)
 	}
 	// Forget the buffers.
 	j.launch, j.words, j.a, j.b, j.c, j.workspace = nil, nil, nil, nil, nil, nil
+}
+
+// launch does the job with so many helpers at most.
+func (c *crew) launch(helpers int) {
+	j := &c.job
+	j.done.Add(helpers)
+	j.places.Store(int64(helpers))
+	if j.recruit() {
+		for j.recruit() {
+		}
+		go last()
+	}
+	j.work(c.own)
+	left := int(j.places.Swap(0))
+	j.done.Add(-left)
+	c.joined += int64(helpers - left)
+	for start := time.Now(); j.finished.Load() < c.joined; {
+		if time.Since(start) > linger {
+			j.parked.Store(true)
+			break
+		}
+	}
+	j.done.Wait()
+	j.parked.Store(false)
 }
 
 func window(data []float32, base, span int) []float32 { return data[base : base+span : base+span] }
@@ -69,33 +98,78 @@ type job struct {
 	workspace []float32
 	next      atomic.Int64 // first worker that nobody has taken
 	grain     int64        // how many are taken at once: neighbours, whose memory is one cache's then
-	helpers   []func()
-	absent    atomic.Int64 // helpers that may yet be started, the first ones
+
+	places    atomic.Int64 // for helpers, that nobody has taken
+	absent    chan func()  // helpers to start
+	lingering atomic.Int64 // helpers that will take a place if there is one
+	finished  atomic.Int64 // how often a helper has done with a launch
 	done      sync.WaitGroup
+	parked    atomic.Bool // the caller sleeps until the launch is done
 }
 
-// recruit starts a helper, if one is absent and the process has a thread for it.
+// recruit starts a helper, if there is a place that none who lingers will take, and the
+// process has a thread for it.
 func (j *job) recruit() bool {
-	if j.absent.Load() <= 0 {
+	if j.places.Load() <= j.lingering.Load() {
 		return false
 	}
 	for n := working.Load(); ; n = working.Load() {
-		if n > int64(len(j.helpers)) {
+		if n > int64(cap(j.absent)) {
 			return false
 		}
 		if working.CompareAndSwap(n, n+1) {
 			break
 		}
 	}
-	n := j.absent.Add(-1)
-	if n < 0 { // another member was faster
-		j.absent.Add(1)
+	select {
+	case help := <-j.absent:
+		j.lingering.Add(1)
+		go help()
+		return true
+	default: // on its way out
 		working.Add(-1)
 		return false
 	}
-	j.done.Add(1)
-	go j.helpers[n]()
-	return true
+}
+
+// last is a goroutine to start behind others: the newest of a processor is kept for it,
+// as it may soon be idle, and others wait for 50 to 100 us before they steal it
+// (runqgrab in Go's runtime).
+func last() {}
+
+// help takes part in launches for as long as they follow soon.
+func (j *job) help(t *scratch) {
+	for j.join() {
+		j.work(t)
+		j.lingering.Add(1)
+		j.done.Done()
+		j.finished.Add(1)
+	}
+	working.Add(-1)
+}
+
+// join waits for a place, while there is hope and no other use for the processor.
+func (j *job) join() bool {
+	for start, processors := time.Now(), runtime.GOMAXPROCS(0); ; {
+		if j.take() {
+			j.lingering.Add(-1)
+			return true
+		}
+		if j.parked.Load() || int(working.Load()) > processors || time.Since(start) > linger {
+			j.lingering.Add(-1)
+			return j.take() // a launch may have counted on this helper
+		}
+	}
+}
+
+// take takes a place.
+func (j *job) take() bool {
+	for n := j.places.Load(); n > 0; n = j.places.Load() {
+		if j.places.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+	return false
 }
 
 // shares are how often a member takes workers, if there are so many: what the last one

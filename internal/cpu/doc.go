@@ -10,7 +10,7 @@
 // first. The assembly for amd64 is written by the program in folder asm, a module of its
 // own so that nobody else needs what it imports: go generate ./internal/cpu.
 //
-// Runs are queued as on a GPU, and a crew of goroutines that end with their launch
+// Runs are queued as on a GPU, and a crew of goroutines that end soon after the last
 // does one at a time. A device has as many threads as Go has processors, or as
 // BATCHGEMM_THREADS says; devices that are in use at the same time share them. Who
 // runs gives way to other goroutines, so that a call returns within a millisecond or

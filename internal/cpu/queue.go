@@ -198,7 +198,7 @@ func (d *device) work() {
 	defer working.Add(-1)
 	e := d.current
 	for d.current = (entry{}); e.program != nil; {
-		d.execute(e, len(d.crew.job.helpers))
+		d.execute(e, cap(d.crew.job.absent))
 		d.mu.Lock()
 		e = d.next()
 		d.mu.Unlock()

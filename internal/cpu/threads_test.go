@@ -121,16 +121,42 @@ func TestDevicesShareThreads(t *testing.T) {
 func TestThreadsMoveOn(t *testing.T) {
 	d := openWith(t, 2)
 	j := &d.crew.job
+	j.launch = &encoding.Launch{Count: 3, Kernel: encoding.Kernel{Tile: &tile.Shape{}, Loop: true}}
+	j.words = make([]uint32, 4) // workers with nothing to do
 	j.grain = 1
-	j.launch, j.words = &encoding.Launch{Count: 3, Kernel: encoding.Kernel{Tile: &tile.Shape{}, Loop: true}}, make([]uint32, 4) // workers with nothing to do
-	j.absent.Store(1)
 	working.Add(2)
-	j.work(d.crew.own)
-	require.EqualValues(t, 1, j.absent.Load())
+	d.crew.launch(1)
+	require.Zero(t, d.crew.joined)
+	require.Len(t, j.absent, 1)
 	working.Add(-2)
+	j.places.Store(1)
+	j.done.Add(1)
 	j.next.Store(0)
 	j.work(d.crew.own)
-	require.Zero(t, j.absent.Load())
 	j.done.Wait()
-	require.Zero(t, working.Load())
+	require.Zero(t, j.places.Load())
+	for working.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Launches follow each other at once: none begins before the one before it is done, and
+// helpers of one take part in the next.
+func TestManyLaunches(t *testing.T) {
+	d := openWith(t, 5)
+	run := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, planner.GEMM(30, 30, 300), planner.GEMM(20, 20, 2000))
+	require.Greater(t, len(run.Program.(*program).launches), 1)
+	require.Greater(t, amount(t, run), atOnce)
+	var want []float32
+	for range 20 {
+		require.NoError(t, run.C.Write(t.Context(), 0, make([]float32, run.C.Len())))
+		require.NoError(t, d.Submit(t.Context(), slices.Repeat([]driver.Run{run}, 50)))
+		got := make([]float32, run.C.Len())
+		require.NoError(t, run.C.Read(t.Context(), 0, got))
+		if want == nil {
+			want = got
+		}
+		require.Equal(t, want, got)
+	}
+	require.Positive(t, d.crew.joined)
 }
