@@ -3,11 +3,11 @@
 // It reads the same encoded plan as the kernels of the GPU backends, worker by
 // worker and slot by slot, so that it checks the planner as well.
 //
-// Its kernels compute in float32 by fused multiply-adds of AVX-512 or AVX2, whichever
-// the processor has, and in plain Go where it has neither; the environment variable
-// BATCHGEMM_CPU fixes one (avx512, avx2, generic). A kernel holds a block of C in
+// Its kernels compute in float32 by fused multiply-adds of AVX-512, AVX2 or NEON,
+// whichever the processor has, and in plain Go elsewhere; the environment variable
+// BATCHGEMM_CPU fixes one (avx512, avx2, neon, generic). A kernel holds a block of C in
 // registers and reads A and B where they are, but B transposed, which is turned around
-// first. The assembly for amd64 is written by the program in folder asm, a module of its
+// first. The assembly is written by the program in folder asm, a module of its
 // own so that nobody else needs what it imports: go generate ./internal/cpu.
 //
 // Runs are queued as on a GPU, and a crew of goroutines that end soon after the last
