@@ -123,7 +123,7 @@ func (t *scratch) part(p *product, k int, c unsafe.Pointer) {
 			kernels = t.edge
 		}
 		kernel := kernels[rows.height][vectors]
-		height, row := rows.height, 0
+		height, row, idle := rows.height, 0, 0
 		for i := range rows.count {
 			if i == rows.tall {
 				height--
@@ -131,9 +131,11 @@ func (t *scratch) part(p *product, k int, c unsafe.Pointer) {
 			}
 			if m.depth > 0 {
 				m.a = (*float32)(unsafe.Add(a, row*rowA))
-				m.fetch.nothing(m.a)
 				if col == 0 && i < rows.count-1 && !p.a.trans {
 					m.fetch.rows(uintptr(unsafe.Add(a, (row+height)*rowA)), m.depth, rowA)
+				} else {
+					t.follow(p, k, col, cols, idle)
+					idle++
 				}
 			}
 			if m.sum = nil; k > 0 {
@@ -158,4 +160,28 @@ func (t *scratch) columns(b *operand, k, col, cols int) {
 		t.transpose(&t.panel[i], &b.data[(col+i)*b.ld+k], 4*width, 4*b.ld, min(cols-i, t.lanes), m.depth)
 	}
 	m.b, m.rowB = &t.panel[0], 4*width
+}
+
+// follow fetches the columns of B that are next, or the first of the next part of K, into
+// the L2 cache: a share in each block that has nothing else to fetch, done of which were
+// before. Rows of B are too far apart for the processor to foresee (512, 1024, 64 on two
+// cores: 1.2 times as fast).
+func (t *scratch) follow(p *product, k, col, cols, done int) {
+	m, depth := &t.micro, t.micro.depth
+	m.fetch.nothing(m.a)
+	if col += cols; col < p.cols {
+		cols = min(p.cols-col, cols)
+	} else if k += panelDepth; k < p.depth {
+		col, cols, depth = 0, min(p.cols, cols), min(p.depth-k, panelDepth)
+	} else {
+		return
+	}
+	rows, n, at := depth, cols, k*p.b.ld+col
+	if p.b.trans {
+		rows, n, at = cols, depth, col*p.b.ld+k
+	}
+	first := done * (m.depth / 4) / ((4*n + fetchBytes - 1) / fetchBytes)
+	if first < rows {
+		m.fetch.rows(uintptr(unsafe.Pointer(&p.b.data[at+first*p.b.ld])), n, 4*p.b.ld)
+	}
 }
