@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/openblas"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -97,7 +98,12 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 		if m.got, err = m.result(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
-		methods = append(methods, m.timed...)
+		for _, t := range m.timed {
+			if b.openBLAS != nil {
+				t.Settle = openblas.Spin
+			}
+			methods = append(methods, t)
+		}
 	}
 	found, err := bench.Measure(ctx, methods, b.repeat, warmUp)
 	if err != nil {

@@ -72,7 +72,6 @@ func (o *openBLASBench) contender(c *benchCase) (*contender, error) {
 	}
 	n := 0 // executions of a sample
 	sample := func(ctx context.Context) (bench.Sample, error) {
-		defer time.Sleep(openblas.Spin)
 		start := time.Now()
 		for range n {
 			if err := loop(ctx, c.turn()); err != nil {

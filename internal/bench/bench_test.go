@@ -63,6 +63,20 @@ func TestMeasure(t *testing.T) {
 	}, found)
 }
 
+// TestMeasureSettle: samples that count wait, and follow one that does not.
+func TestMeasureSettle(t *testing.T) {
+	calls := time.Duration(0)
+	count := func(context.Context) (Sample, error) {
+		calls++
+		return Sample{Device: calls * time.Millisecond}, nil
+	}
+	start := time.Now()
+	found, err := Measure(t.Context(), []Method{{Sample: count, Settle: time.Millisecond}}, 3, 0)
+	require.NoError(t, err)
+	require.Equal(t, []Measurement{{Device: Spread{5000, 3000, 7000}}}, found)
+	require.GreaterOrEqual(t, time.Since(start), 3*time.Millisecond)
+}
+
 func TestMeasureWarmUp(t *testing.T) {
 	calls := 0
 	slow := Method{Sample: func(context.Context) (Sample, error) {

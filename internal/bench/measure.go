@@ -22,6 +22,9 @@ type Method struct {
 	Timed string // where the device time comes from: graph, stream, timestamp, ...
 	// Sample executes the batch a number of times and returns the time of one.
 	Sample func(context.Context) (Sample, error)
+	// Settle, if not 0, is waited for before each sample that counts, and one that does
+	// not count follows: threads of another method end, caches and clocks are ready.
+	Settle time.Duration
 }
 
 // Spread sums up the repetitions of one time, in microseconds.
@@ -67,19 +70,9 @@ type Measurement struct {
 // rates or temperature meets all of them. Before that it runs them untimed, each
 // once at least, for as long as warmUp.
 func Measure(ctx context.Context, methods []Method, repeat int, warmUp time.Duration) ([]Measurement, error) {
-	sample := func(m *Method) (Sample, error) {
-		if err := ctx.Err(); err != nil {
-			return Sample{}, err
-		}
-		s, err := m.Sample(ctx)
-		if err != nil {
-			return Sample{}, fmt.Errorf("%s: %w", m.Name, err)
-		}
-		return s, nil
-	}
 	for start, first := time.Now(), true; first || time.Since(start) < warmUp; first = false {
 		for i := range methods {
-			if _, err := sample(&methods[i]); err != nil {
+			if _, err := methods[i].sample(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -87,7 +80,7 @@ func Measure(ctx context.Context, methods []Method, repeat int, warmUp time.Dura
 	device, host := make([][]float64, len(methods)), make([][]float64, len(methods))
 	for range repeat {
 		for i := range methods {
-			s, err := sample(&methods[i])
+			s, err := methods[i].settled(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -102,6 +95,28 @@ func Measure(ctx context.Context, methods []Method, repeat int, warmUp time.Dura
 		found[i] = Measurement{spread(device[i]), spread(host[i])}
 	}
 	return found, nil
+}
+
+func (m *Method) sample(ctx context.Context) (Sample, error) {
+	if err := ctx.Err(); err != nil {
+		return Sample{}, err
+	}
+	s, err := m.Sample(ctx)
+	if err != nil {
+		return Sample{}, fmt.Errorf("%s: %w", m.Name, err)
+	}
+	return s, nil
+}
+
+// settled is a sample that counts.
+func (m *Method) settled(ctx context.Context) (Sample, error) {
+	if m.Settle > 0 {
+		time.Sleep(m.Settle)
+		if s, err := m.sample(ctx); err != nil {
+			return s, err
+		}
+	}
+	return m.sample(ctx)
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
