@@ -127,6 +127,8 @@ func TestGuardPages(t *testing.T) {
 					limit = [3]int{maxSide, maxSide, 2*panelDepth + 2}
 				case i%10 == 0:
 					limit = [3]int{maxSide, maxSide, 20}
+				case i%3 == 0: // of one vector
+					limit = [3]int{40, 16, 40}
 				}
 				p := newTrial(rng, &memory, limit)
 				own.multiply(&p.product)

@@ -10,15 +10,14 @@ import (
 // workspace. package encoding lists its words.
 func (j *job) segment(t *scratch, item []uint32) {
 	item = item[:encoding.ItemWords]
-	p := product{
-		rows: int(item[7] & 0xffff), cols: int(item[7] >> 16), depth: int(item[3]),
-		c: j.c, ldc: int(item[6]),
-		alpha: math.Float32frombits(item[8]), beta: math.Float32frombits(item[9]),
-	}
+	var p product
+	p.rows, p.cols, p.depth = int(item[7]&0xffff), int(item[7]>>16), int(item[3])
+	p.a.ld, p.a.trans = int(item[4]), j.launch.TransA
+	p.b.ld, p.b.trans = int(item[5]), j.launch.TransB
 	if p.depth > 0 {
-		p.a = operand{j.a[item[0]:], int(item[4]), j.launch.TransA}
-		p.b = operand{j.b[item[1]:], int(item[5]), j.launch.TransB}
+		p.a.data, p.b.data = j.a[item[0]:], j.b[item[1]:]
 	}
+	p.ldc, p.alpha, p.beta = int(item[6]), math.Float32frombits(item[8]), math.Float32frombits(item[9])
 	if slot := item[10]; slot == encoding.Final {
 		p.c = j.c[item[2]:]
 	} else {

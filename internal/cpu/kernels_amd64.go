@@ -122,6 +122,36 @@ func avx512x14x1(p *micro)
 //go:noescape
 func avx512x14x2(p *micro)
 
+//go:noescape
+func avx512x15x1(p *micro)
+
+//go:noescape
+func avx512x16x1(p *micro)
+
+//go:noescape
+func avx512x17x1(p *micro)
+
+//go:noescape
+func avx512x18x1(p *micro)
+
+//go:noescape
+func avx512x19x1(p *micro)
+
+//go:noescape
+func avx512x20x1(p *micro)
+
+//go:noescape
+func avx512x21x1(p *micro)
+
+//go:noescape
+func avx512x22x1(p *micro)
+
+//go:noescape
+func avx512x23x1(p *micro)
+
+//go:noescape
+func avx512x24x1(p *micro)
+
 var avx512Kernels = [][]kernel{
 	{},
 	{nil, avx512x1x1, avx512x1x2, avx512x1x3, avx512x1x4},
@@ -138,6 +168,16 @@ var avx512Kernels = [][]kernel{
 	{nil, avx512x12x1, avx512x12x2},
 	{nil, avx512x13x1, avx512x13x2},
 	{nil, avx512x14x1, avx512x14x2},
+	{nil, avx512x15x1},
+	{nil, avx512x16x1},
+	{nil, avx512x17x1},
+	{nil, avx512x18x1},
+	{nil, avx512x19x1},
+	{nil, avx512x20x1},
+	{nil, avx512x21x1},
+	{nil, avx512x22x1},
+	{nil, avx512x23x1},
+	{nil, avx512x24x1},
 }
 
 //go:noescape
@@ -147,10 +187,10 @@ func transpose512(dst, src *float32, rowDst, rowSrc, rows, depth int)
 func avx2x1x1(p *micro)
 
 //go:noescape
-func avx2x1x2(p *micro)
+func avx2x1x1edge(p *micro)
 
 //go:noescape
-func avx2x1x1edge(p *micro)
+func avx2x1x2(p *micro)
 
 //go:noescape
 func avx2x1x2edge(p *micro)
@@ -159,10 +199,10 @@ func avx2x1x2edge(p *micro)
 func avx2x2x1(p *micro)
 
 //go:noescape
-func avx2x2x2(p *micro)
+func avx2x2x1edge(p *micro)
 
 //go:noescape
-func avx2x2x1edge(p *micro)
+func avx2x2x2(p *micro)
 
 //go:noescape
 func avx2x2x2edge(p *micro)
@@ -171,10 +211,10 @@ func avx2x2x2edge(p *micro)
 func avx2x3x1(p *micro)
 
 //go:noescape
-func avx2x3x2(p *micro)
+func avx2x3x1edge(p *micro)
 
 //go:noescape
-func avx2x3x1edge(p *micro)
+func avx2x3x2(p *micro)
 
 //go:noescape
 func avx2x3x2edge(p *micro)
@@ -183,10 +223,10 @@ func avx2x3x2edge(p *micro)
 func avx2x4x1(p *micro)
 
 //go:noescape
-func avx2x4x2(p *micro)
+func avx2x4x1edge(p *micro)
 
 //go:noescape
-func avx2x4x1edge(p *micro)
+func avx2x4x2(p *micro)
 
 //go:noescape
 func avx2x4x2edge(p *micro)
@@ -195,10 +235,10 @@ func avx2x4x2edge(p *micro)
 func avx2x5x1(p *micro)
 
 //go:noescape
-func avx2x5x2(p *micro)
+func avx2x5x1edge(p *micro)
 
 //go:noescape
-func avx2x5x1edge(p *micro)
+func avx2x5x2(p *micro)
 
 //go:noescape
 func avx2x5x2edge(p *micro)
@@ -207,13 +247,49 @@ func avx2x5x2edge(p *micro)
 func avx2x6x1(p *micro)
 
 //go:noescape
-func avx2x6x2(p *micro)
-
-//go:noescape
 func avx2x6x1edge(p *micro)
 
 //go:noescape
+func avx2x6x2(p *micro)
+
+//go:noescape
 func avx2x6x2edge(p *micro)
+
+//go:noescape
+func avx2x7x1(p *micro)
+
+//go:noescape
+func avx2x7x1edge(p *micro)
+
+//go:noescape
+func avx2x8x1(p *micro)
+
+//go:noescape
+func avx2x8x1edge(p *micro)
+
+//go:noescape
+func avx2x9x1(p *micro)
+
+//go:noescape
+func avx2x9x1edge(p *micro)
+
+//go:noescape
+func avx2x10x1(p *micro)
+
+//go:noescape
+func avx2x10x1edge(p *micro)
+
+//go:noescape
+func avx2x11x1(p *micro)
+
+//go:noescape
+func avx2x11x1edge(p *micro)
+
+//go:noescape
+func avx2x12x1(p *micro)
+
+//go:noescape
+func avx2x12x1edge(p *micro)
 
 var avx2Kernels = [][]kernel{
 	{},
@@ -223,6 +299,12 @@ var avx2Kernels = [][]kernel{
 	{nil, avx2x4x1, avx2x4x2},
 	{nil, avx2x5x1, avx2x5x2},
 	{nil, avx2x6x1, avx2x6x2},
+	{nil, avx2x7x1},
+	{nil, avx2x8x1},
+	{nil, avx2x9x1},
+	{nil, avx2x10x1},
+	{nil, avx2x11x1},
+	{nil, avx2x12x1},
 }
 
 var avx2EdgeKernels = [][]kernel{
@@ -233,6 +315,12 @@ var avx2EdgeKernels = [][]kernel{
 	{nil, avx2x4x1edge, avx2x4x2edge},
 	{nil, avx2x5x1edge, avx2x5x2edge},
 	{nil, avx2x6x1edge, avx2x6x2edge},
+	{nil, avx2x7x1edge},
+	{nil, avx2x8x1edge},
+	{nil, avx2x9x1edge},
+	{nil, avx2x10x1edge},
+	{nil, avx2x11x1edge},
+	{nil, avx2x12x1edge},
 }
 
 //go:noescape

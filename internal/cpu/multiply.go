@@ -19,6 +19,7 @@ const (
 type scratch struct {
 	*instructions
 	blocks [maxSide + 1]blocks // by the rows of a tile
+	narrow [maxSide + 1]blocks // the same for tiles of one vector
 	micro  micro
 	sum    [maxSide * maxSide]float32 // of earlier parts of K
 	panel  [64 * panelDepth]float32   // the columns of a block, where B is transposed
@@ -35,13 +36,22 @@ type blocks struct {
 
 func newScratch(with *instructions, stop *atomic.Bool) *scratch {
 	t := &scratch{instructions: with, stop: stop}
-	most := len(with.whole) - 1
 	for rows := 1; rows <= maxSide; rows++ {
-		count := (rows + most - 1) / most
-		height := (rows + count - 1) / count
-		t.blocks[rows] = blocks{count, height, rows - (height-1)*count, (len(with.whole[height]) - 1) * with.lanes}
+		t.blocks[rows] = with.blocks(rows, 2)
+		t.narrow[rows] = with.blocks(rows, 1)
 	}
 	return t
+}
+
+// blocks shares rows among blocks, of which kernels do so many vectors, if any does.
+func (s *instructions) blocks(rows, vectors int) blocks {
+	most := len(s.whole) - 1
+	for len(s.whole[most]) <= vectors && len(s.whole[most]) < len(s.whole[1]) {
+		most--
+	}
+	count := (rows + most - 1) / most
+	height := (rows + count - 1) / count
+	return blocks{count, height, rows - (height-1)*count, (len(s.whole[height]) - 1) * s.lanes}
 }
 
 // operand is a row-major matrix, or one that is read transposed.
@@ -105,6 +115,9 @@ func (t *scratch) multiply(p *product) {
 // part does the part of K that begins at k, block after block, and stores to c.
 func (t *scratch) part(p *product, k int, c unsafe.Pointer) {
 	m, rows := &t.micro, &t.blocks[p.rows]
+	if p.cols <= t.lanes {
+		rows = &t.narrow[p.rows]
+	}
 	var a unsafe.Pointer
 	var rowA int
 	if m.depth > 0 {
@@ -151,11 +164,16 @@ func (t *scratch) part(p *product, k int, c unsafe.Pointer) {
 // columns sets where columns of op(B) are, which are packed if they are rows of B.
 func (t *scratch) columns(b *operand, k, col, cols int) {
 	m := &t.micro
+	m.wide = m.depth
+	beyond := -cols & (t.lanes - 1) // that whole vectors have
 	if !b.trans {
 		m.b, m.rowB = &b.data[k*b.ld+col], 4*b.ld
+		if beyond > 0 {
+			m.wide = max(m.depth-(beyond+b.ld-1)/b.ld, 0) // within the rows of B
+		}
 		return
 	}
-	width := (cols + t.lanes - 1) &^ (t.lanes - 1)
+	width := cols + beyond
 	for i := 0; i < cols; i += t.lanes {
 		t.transpose(&t.panel[i], &b.data[(col+i)*b.ld+k], 4*width, 4*b.ld, min(cols-i, t.lanes), m.depth)
 	}

@@ -18,6 +18,7 @@ type micro struct {
 	rowB, rowC int
 	depth      int
 	lanes      int // columns in the last vector
+	wide       int // steps along K, the first, that may read that vector whole
 	alpha      float32
 	beta       float32 // 0: C is not read
 	fetch

@@ -1,19 +1,8 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"golang.org/x/sys/cpu"
-)
+import "golang.org/x/sys/cpu"
 
 //go:generate go -C asm run . -out ../kernels_amd64.s
-
-// The generator has these offsets too.
-var (
-	_ [24]struct{} = [unsafe.Offsetof(micro{}.sum)]struct{}{}
-	_ [72]struct{} = [unsafe.Offsetof(micro{}.lanes)]struct{}{}
-	_ [88]struct{} = [unsafe.Offsetof(micro{}.fetch)]struct{}{}
-)
 
 var avx512 = instructions{
 	name: "avx512", lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add

@@ -10,8 +10,8 @@ import (
 
 var ymm = [...]VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
 
-// avx2 writes kernels of up to 6 rows and 2 vectors, with a whole last vector and
-// with a part of it.
+// avx2 writes kernels of up to 6 rows and 2 vectors, or 12 rows and a vector, with a
+// whole last vector and with a part of it.
 func avx2() {
 	masks := GLOBL("avx2masks", RODATA|NOPTR)
 	for i := range 16 {
@@ -22,9 +22,13 @@ func avx2() {
 		DATA(4*i, U32(bits))
 	}
 	var whole, edge [][]string
-	for rows := 1; rows <= 6; rows++ {
-		whole = append(whole, []string{kernel2(rows, 1, nil), kernel2(rows, 2, nil)})
-		edge = append(edge, []string{kernel2(rows, 1, &masks), kernel2(rows, 2, &masks)})
+	for rows := 1; rows <= 12; rows++ {
+		var names, edges []string
+		for vectors := 1; vectors == 1 || vectors == 2 && rows <= 6; vectors++ {
+			names = append(names, kernel2(rows, vectors, nil))
+			edges = append(edges, kernel2(rows, vectors, &masks))
+		}
+		whole, edge = append(whole, names), append(edge, edges)
 	}
 	table("avx2Kernels", whole)
 	table("avx2EdgeKernels", edge)

@@ -3,6 +3,7 @@ package main
 
 import (
 	"log"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -13,10 +14,10 @@ import (
 const (
 	offA, offB, offC, offSum         = 0, 8, 16, 24
 	offRowA, offKA, offRowB, offRowC = 32, 40, 48, 56
-	offDepth, offLanes               = 64, 72
-	offAlpha, offBeta                = 80, 84
-	offNext, offNextEnd              = 88, 96
-	offNextGap, offNextRow           = 104, 112
+	offDepth, offLanes, offWide      = 64, 72, 80
+	offAlpha, offBeta                = 88, 92
+	offNext, offNextEnd              = 96, 104
+	offNextGap, offNextRow           = 112, 120
 	sumRow                           = 4 * 128 // bytes of a row of package cpu's sums
 	rowsOfBase                       = 5       // of A that one register reaches
 	prefetchB                        = 4       // logarithm of the rows of B between a load and its prefetch: 32 are too many where rows alias
@@ -30,7 +31,6 @@ type micro struct {
 	arg           Register
 	broadcast     func(from Op, to VecPhysical)
 	load          func(from Op, to VecPhysical, last bool) // the last vector of a row may be narrower
-	loadWhole     func(from Op, to VecPhysical, last bool) // the same where it is not narrower; nil: as load
 	store         func(from VecPhysical, to Op, last bool)
 	first         int // register of A and B behind the sums
 }
@@ -109,17 +109,14 @@ func (m *micro) write(room int) {
 }
 
 // multiply adds the products of all steps along K. Four steps at a time need few
-// instructions beside those that multiply, which have to share units with them.
+// instructions beside those that multiply, which have to share units with them, as have
+// masks: these are for the last steps, which may not read behind the last row of B.
 func (m *micro) multiply(room int) {
 	l := m.begin(room)
 	TESTQ(l.depth, l.depth)
 	JE(LabelRef("store"))
-	if m.loadWhole != nil {
-		CMPQ(field(m.arg, offLanes), Imm(16))
-		JNE(LabelRef("edge"))
-	}
 	turns := GP64()
-	MOVQ(l.depth, turns)
+	MOVQ(field(m.arg, offWide), turns)
 	SHRQ(Imm(2), turns)
 	JE(LabelRef("edge"))
 	rowB3 := GP64()
@@ -147,7 +144,9 @@ func (m *micro) multiply(room int) {
 	Label("rest")
 	again := Load(Param("p"), GP64())
 	MOVQ(field(again, offDepth), l.depth)
-	ANDQ(Imm(3), l.depth)
+	wide := quad(again, offWide)
+	ANDQ(I8(-4), wide)
+	SUBQ(wide, l.depth)
 	JE(LabelRef("store"))
 	Label("edge")
 	m.step(l.a.at0, Mem{Base: l.b}, room, m.load)
@@ -161,22 +160,21 @@ func (m *micro) multiply(room int) {
 
 // loop does four steps a turn, whose elements of A are where at says.
 func (m *micro) loop(l *operands, name string, turns GPVirtual, b lines, at func(row, k int) Mem, advance func()) {
-	load := m.loadWhole
-	if load == nil {
-		load = m.load
-	}
+	whole := func(from Op, to VecPhysical, _ bool) { VMOVUPS(from, to) }
 	Label(name)
 	for k := range 4 {
 		b := b.at(k, 0)
-		m.step(func(row int) Mem { return at(row, k) }, b, l.room, load)
-		for line := 0; line < m.vectors*m.size; line += 64 {
-			PREFETCHT0(Mem{Base: l.ahead, Index: b.Index, Scale: b.Scale, Disp: line})
+		m.step(func(row int) Mem { return at(row, k) }, b, l.room, whole)
+		for line := 0; line < m.vectors*m.size && l.ahead != nil; line += 64 {
+			PREFETCHT0(Mem{Base: *l.ahead, Index: b.Index, Scale: b.Scale, Disp: line})
 		}
 		PREFETCHT1(Mem{Base: l.next, Disp: 64 * k})
 	}
 	advance()
 	LEAQ(Mem{Base: l.b, Index: l.rowB, Scale: 4}, l.b)
-	LEAQ(Mem{Base: l.ahead, Index: l.rowB, Scale: 4}, l.ahead)
+	if l.ahead != nil {
+		LEAQ(Mem{Base: *l.ahead, Index: l.rowB, Scale: 4}, *l.ahead)
+	}
 	ADDQ(U32(256), l.next)
 	CMPQ(l.next, l.nextEnd)
 	JLT(LabelRef(name + "Same"))
@@ -207,7 +205,7 @@ func (m *micro) step(a func(row int) Mem, b Mem, room int, load func(from Op, to
 type operands struct {
 	a                  lines
 	kA, b, rowB, depth GPVirtual
-	ahead              GPVirtual // of B, to be fetched
+	ahead              *GPVirtual // of B, to be fetched; nil: A's rows leave no register
 	next, nextEnd      GPVirtual
 	room               int
 }
@@ -222,11 +220,15 @@ func (m *micro) begin(room int) *operands {
 	}
 	l := &operands{
 		a: newLines(p, offA, offRowA, m.rows), kA: quad(p, offKA), b: quad(p, offB), rowB: quad(p, offRowB),
-		depth: quad(p, offDepth), ahead: GP64(), next: quad(p, offNext), nextEnd: quad(p, offNextEnd), room: room,
+		depth: quad(p, offDepth), next: quad(p, offNext), nextEnd: quad(p, offNextEnd), room: room,
 	}
-	MOVQ(l.rowB, l.ahead)
-	SHLQ(Imm(prefetchB), l.ahead)
-	ADDQ(l.b, l.ahead)
+	if len(l.a.bases) < 5 {
+		ahead := GP64()
+		MOVQ(l.rowB, ahead)
+		SHLQ(Imm(prefetchB), ahead)
+		ADDQ(l.b, ahead)
+		l.ahead = &ahead
+	}
 	return l
 }
 
@@ -236,12 +238,15 @@ func (m *micro) finish() {
 	p := Load(Param("p"), GP64())
 	c, rowC := quad(p, offC), quad(p, offRowC)
 	alpha, other := m.b(0), m.vector(m.first+1)
+	CMPL(field(p, offAlpha), U32(math.Float32bits(1)))
+	JE(LabelRef("scaled"))
 	m.broadcast(field(p, offAlpha), alpha)
 	for r := range m.rows {
 		for v := range m.vectors {
 			VMULPS(alpha, m.sum(r, v), m.sum(r, v))
 		}
 	}
+	Label("scaled")
 	beta := GP32()
 	MOVL(field(p, offBeta), beta)
 	SHLL(Imm(1), beta) // without its sign

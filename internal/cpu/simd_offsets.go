@@ -1,0 +1,13 @@
+//go:build amd64 || arm64
+
+package cpu
+
+import "unsafe"
+
+// Assembly reads micro by these offsets: the generator has them too.
+var (
+	_ [24]struct{} = [unsafe.Offsetof(micro{}.sum)]struct{}{}
+	_ [80]struct{} = [unsafe.Offsetof(micro{}.wide)]struct{}{}
+	_ [92]struct{} = [unsafe.Offsetof(micro{}.beta)]struct{}{}
+	_ [96]struct{} = [unsafe.Offsetof(micro{}.fetch)]struct{}{}
+)
