@@ -61,12 +61,7 @@ func TestCustomSchedule(t *testing.T) {
 						o := Options{Tile: tile, Custom: scattered(rand.New(rand.NewPCG(seed, 3)))}
 						p, err := New(d).Plan(b, o)
 						require.NoError(t, err)
-						checkPlan(t, p)
-						checkCost(t, p)
-						checkWorkspace(t, p)
-						checkTrips(t, p)
-						words := p.Encode(nil)
-						checkWords(t, p, words)
+						words := checkAll(t, p)
 						checkSumsInOrder(t, p)
 						for _, l := range p.Launches {
 							require.Equal(t, !windowed(p), l.Schedule == "scattered", l.Schedule)

@@ -135,12 +135,7 @@ func FuzzPlan(f *testing.F) {
 		if len(p.Segments) > 20_000 { // many narrow windows: the checks would take seconds
 			return
 		}
-		checkPlan(t, p)
-		checkCost(t, p)
-		checkWorkspace(t, p)
-		checkTrips(t, p)
-		words := p.Encode(nil)
-		checkWords(t, p, words)
+		words := checkAll(t, p)
 		require.NoError(t, New(d).Replan(&reused, b, o))
 		require.Equal(t, words, reused.Encode(nil), "a plan in reused memory is another")
 		require.Equal(t, p.Explain(), reused.Explain())
@@ -152,6 +147,18 @@ func explained(err error) bool {
 	var problem *ProblemError
 	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation", "threshold ",
 		"needs tensor cores", "uses tensor cores", "has no kernels of it", "has no tile of Table 3", "bytes of workgroup memory"}, func(s string) bool { return strings.Contains(err.Error(), s) })
+}
+
+// checkAll checks what holds of every plan, and returns its words.
+func checkAll(t *testing.T, p *Plan) []uint32 {
+	t.Helper()
+	checkPlan(t, p)
+	checkCost(t, p)
+	checkWorkspace(t, p)
+	checkTrips(t, p)
+	words := p.Encode(nil)
+	checkWords(t, p, words)
+	return words
 }
 
 func checkCost(t *testing.T, p *Plan) {
