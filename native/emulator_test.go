@@ -211,11 +211,11 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 		if rows*cols == 0 {
 			return data
 		}
-		data = append(data, filled(m.Offset-len(data)+(rows-1)*m.LD+cols, between)...)
+		data = append(data, slices.Repeat([]float32{between}, m.Offset-len(data)+(rows-1)*m.LD+cols)...)
 		for i := range rows {
 			row := data[m.Offset+i*m.LD:][:cols]
 			if values(row); fill != 0 {
-				copy(row, filled(cols, fill))
+				copy(row, slices.Repeat([]float32{fill}, cols))
 			}
 		}
 		return data
@@ -269,14 +269,6 @@ func deviceFor(t *testing.T, name string, schedule planner.Schedule) *planner.De
 		d.ComputeUnits = 1
 	}
 	return d
-}
-
-func filled(n int, v float32) []float32 {
-	s := make([]float32, n)
-	for i := range s {
-		s[i] = v
-	}
-	return s
 }
 
 // tileJobs are plans of one tile with all schedules, one for each transposition,

@@ -70,8 +70,8 @@ func wgmmaJob(t *testing.T, b planner.Batch, options planner.Options, unit int, 
 	t.Helper()
 	j := newJob(t, deviceFor(t, "h200", options.Schedule), b, options, unit, rng)
 	j.how = how
-	j.a = append(j.a, filled(-len(j.a)&3, gap)...)
-	j.b = append(j.b, filled(-len(j.b)&3, gap)...)
+	j.a = append(j.a, slices.Repeat([]float32{gap}, -len(j.a)&3)...)
+	j.b = append(j.b, slices.Repeat([]float32{gap}, -len(j.b)&3)...)
 	return j
 }
 

@@ -62,7 +62,7 @@ type operands struct{ a, b, c []float32 }
 // beta = 0, because it must not be read there.
 func fill(b planner.Batch, lens [3]int, values func([]float32)) operands {
 	nan := float32(math.NaN())
-	o := operands{filled(lens[0], nan), filled(lens[1], nan), filled(lens[2], canary)}
+	o := operands{slices.Repeat([]float32{nan}, lens[0]), slices.Repeat([]float32{nan}, lens[1]), slices.Repeat([]float32{canary}, lens[2])}
 	for i := range b {
 		p := &b[i]
 		rowsA, colsA := p.ShapeA()
@@ -70,20 +70,12 @@ func fill(b planner.Batch, lens [3]int, values func([]float32)) operands {
 		eachRow(o.a, p.A, rowsA, colsA, values)
 		eachRow(o.b, p.B, rowsB, colsB, values)
 		if p.Beta == 0 {
-			eachRow(o.c, p.C, p.M, p.N, func(row []float32) { copy(row, filled(len(row), nan)) })
+			eachRow(o.c, p.C, p.M, p.N, func(row []float32) { copy(row, slices.Repeat([]float32{nan}, len(row))) })
 		} else {
 			eachRow(o.c, p.C, p.M, p.N, values)
 		}
 	}
 	return o
-}
-
-func filled(n int, v float32) []float32 {
-	s := make([]float32, n)
-	for i := range s {
-		s[i] = v
-	}
-	return s
 }
 
 func eachRow(data []float32, m planner.Matrix, rows, cols int, f func([]float32)) {
