@@ -23342,79 +23342,79 @@ TEXT ·transpose512(SB), NOSPLIT, $0-48
 	XORQ R8, R8
 
 block:
-	MOVQ       $0x00000010, R10
-	CMPQ       DI, R10
-	CMOVQLT    DI, R10
-	MOVL       $0x0000ffff, R9
-	BZHIL      R10, R9, R9
-	KMOVW      R9, K1
-	MOVQ       CX, R9
+	MOVQ       $0x00000010, R9
+	CMPQ       DI, R9
+	CMOVQLT    DI, R9
+	MOVL       $0x0000ffff, R10
+	BZHIL      R9, R10, R10
+	KMOVW      R10, K1
+	MOVQ       CX, R10
 	MOVQ       BX, R11
 	MOVQ       SI, R12
-	VMOVUPS.Z  (R9), K1, Z0
+	VMOVUPS.Z  (R10), K1, Z0
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z1
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z1
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z2
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z2
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z3
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z3
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z4
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z4
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z5
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z5
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z6
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z6
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z7
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z7
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z8
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z8
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z9
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z9
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z10
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z10
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z11
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z11
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z12
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z12
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z13
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z13
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z14
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z14
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
-	VMOVUPS.Z  (R9), K1, Z15
+	ADDQ       R11, R10
+	VMOVUPS.Z  (R10), K1, Z15
 	DECQ       R12
 	CMOVQLE    R8, R11
-	ADDQ       R11, R9
+	ADDQ       R11, R10
 	VUNPCKLPS  Z1, Z0, Z16
 	VUNPCKHPS  Z1, Z0, Z17
 	VUNPCKLPS  Z3, Z2, Z18
@@ -23481,67 +23481,67 @@ block:
 	VSHUFF32X4 $0xdd, Z31, Z23, Z15
 	VMOVUPS    Z0, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z1, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z2, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z3, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z4, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z5, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z6, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z7, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z8, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z9, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z10, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z11, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z12, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z13, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z14, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 	VMOVUPS    Z15, (AX)
 	ADDQ       DX, AX
-	DECQ       R10
+	DECQ       R9
 	JE         end
 
 end:
@@ -34609,9 +34609,9 @@ block:
 	CMPQ       DI, R9
 	CMOVQLT    DI, R9
 	LEAQ       avx2masks<>+32(SB), R10
-	MOVQ       R9, R12
-	NEGQ       R12
-	VMOVUPS    (R10)(R12*4), Y15
+	MOVQ       R9, R11
+	NEGQ       R11
+	VMOVUPS    (R10)(R11*4), Y15
 	MOVQ       CX, R10
 	MOVQ       BX, R11
 	MOVQ       SI, R12

@@ -74,6 +74,16 @@ func neon6x3(p *micro)
 //go:noescape
 func neon6x4(p *micro)
 
+var neonKernels = [][]kernel{
+	{},
+	{nil, neon1x1, neon1x2, neon1x3, neon1x4},
+	{nil, neon2x1, neon2x2, neon2x3, neon2x4},
+	{nil, neon3x1, neon3x2, neon3x3, neon3x4},
+	{nil, neon4x1, neon4x2, neon4x3, neon4x4},
+	{nil, neon5x1, neon5x2, neon5x3, neon5x4},
+	{nil, neon6x1, neon6x2, neon6x3, neon6x4},
+}
+
 //go:noescape
 func neon1x1edge(p *micro)
 
@@ -145,16 +155,6 @@ func neon6x3edge(p *micro)
 
 //go:noescape
 func neon6x4edge(p *micro)
-
-var neonKernels = [][]kernel{
-	{},
-	{nil, neon1x1, neon1x2, neon1x3, neon1x4},
-	{nil, neon2x1, neon2x2, neon2x3, neon2x4},
-	{nil, neon3x1, neon3x2, neon3x3, neon3x4},
-	{nil, neon4x1, neon4x2, neon4x3, neon4x4},
-	{nil, neon5x1, neon5x2, neon5x3, neon5x4},
-	{nil, neon6x1, neon6x2, neon6x3, neon6x4},
-}
 
 var neonEdgeKernels = [][]kernel{
 	{},

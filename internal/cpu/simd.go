@@ -24,7 +24,7 @@ type micro struct {
 	fetch
 }
 
-// fetch is memory that a kernel brings into the cache as it goes, 4 lines every 4 steps
+// fetch is memory that a kernel for amd64 brings into the cache as it goes, 4 lines every 4 steps
 // along K, because the next will read it: a row up to end, then the next row.
 type fetch struct {
 	at, end  uintptr

@@ -30,8 +30,8 @@ func avx2() {
 		}
 		whole, edge = append(whole, names), append(edge, edges)
 	}
-	table("avx2Kernels", whole)
-	table("avx2EdgeKernels", edge)
+	amd64.table("avx2Kernels", whole)
+	amd64.table("avx2EdgeKernels", edge)
 	transpose2()
 }
 
@@ -40,7 +40,7 @@ func kernel2(rows, vectors int, masks *Mem) (name string) {
 	if masks != nil {
 		name += "edge"
 	}
-	TEXT(declare(name, "p *micro"), NOSPLIT, "func(p *byte)")
+	TEXT(amd64.declare(name, "p *micro"), NOSPLIT, "func(p *byte)")
 	p := Load(Param("p"), GP64())
 	mask, room := Y15, 2
 	if masks != nil {
@@ -73,64 +73,4 @@ func kernel2(rows, vectors int, masks *Mem) (name string) {
 	VZEROUPPER()
 	RET()
 	return name
-}
-
-// transpose2 is transpose512 for 8 columns.
-func transpose2() {
-	TEXT(declare("transpose2", "dst, src *float32, rowDst, rowSrc, rows, depth int"), NOSPLIT, "func(dst, src *float32, rowDst, rowSrc, rows, depth int)")
-	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
-	rowDst, rowSrc := Load(Param("rowDst"), GP64()), Load(Param("rowSrc"), GP64())
-	rows, depth := Load(Param("rows"), GP64()), Load(Param("depth"), GP64())
-	none, part, at, step, left, table := GP64(), GP64(), GP64(), GP64(), GP64(), GP64()
-	XORQ(none, none)
-	Label("block")
-	MOVQ(U32(8), part)
-	CMPQ(depth, part)
-	CMOVQLT(depth, part)
-	LEAQ(NewDataAddr(Symbol{Name: "avx2masks", Static: true}, 32), table)
-	MOVQ(part, left)
-	NEGQ(left)
-	VMOVUPS(Mem{Base: table, Index: left, Scale: 4}, Y15)
-	MOVQ(src, at)
-	MOVQ(rowSrc, step)
-	MOVQ(rows, left)
-	for i := range 8 {
-		VMASKMOVPS(Mem{Base: at}, Y15, ymm[i])
-		DECQ(left)
-		CMOVQLE(none, step)
-		ADDQ(step, at)
-	}
-	// Pairs of rows, one half of the eight after the other for want of registers.
-	for h := 0; h < 8; h += 4 {
-		VUNPCKLPS(ymm[h+1], ymm[h], ymm[8])
-		VUNPCKHPS(ymm[h+1], ymm[h], ymm[9])
-		VUNPCKLPS(ymm[h+3], ymm[h+2], ymm[10])
-		VUNPCKHPS(ymm[h+3], ymm[h+2], ymm[11])
-		VUNPCKLPD(ymm[10], ymm[8], ymm[h])
-		VUNPCKHPD(ymm[10], ymm[8], ymm[h+1])
-		VUNPCKLPD(ymm[11], ymm[9], ymm[h+2])
-		VUNPCKHPD(ymm[11], ymm[9], ymm[h+3])
-	}
-	for i := range 4 {
-		VPERM2F128(Imm(0x20), ymm[4+i], ymm[i], ymm[8+i])
-	}
-	for i := range 4 {
-		VPERM2F128(Imm(0x31), ymm[4+i], ymm[i], ymm[4+i])
-	}
-	for i := range 8 {
-		from := ymm[8+i]
-		if i >= 4 {
-			from = ymm[i]
-		}
-		VMOVUPS(from, Mem{Base: dst})
-		ADDQ(rowDst, dst)
-		DECQ(part)
-		JE(LabelRef("end"))
-	}
-	Label("end")
-	ADDQ(Imm(32), src)
-	SUBQ(Imm(8), depth)
-	JG(LabelRef("block"))
-	VZEROUPPER()
-	RET()
 }

@@ -29,12 +29,12 @@ func avx512() {
 		}
 		kernels = append(kernels, names)
 	}
-	table("avx512Kernels", kernels)
+	amd64.table("avx512Kernels", kernels)
 	transpose512()
 }
 
 func kernel512(rows, vectors int) (name string) {
-	name = declare(fmt.Sprintf("avx512x%dx%d", rows, vectors), "p *micro")
+	name = amd64.declare(fmt.Sprintf("avx512x%dx%d", rows, vectors), "p *micro")
 	TEXT(name, NOSPLIT, "func(p *byte)")
 	p := Load(Param("p"), GP64())
 	mask := K1
@@ -65,66 +65,4 @@ func kernel512(rows, vectors int) (name string) {
 	VZEROUPPER()
 	RET()
 	return name
-}
-
-// transpose512 writes 16 columns: rows of src, of which there may be fewer, become
-// columns of dst.
-func transpose512() {
-	TEXT(declare("transpose512", "dst, src *float32, rowDst, rowSrc, rows, depth int"), NOSPLIT, "func(dst, src *float32, rowDst, rowSrc, rows, depth int)")
-	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
-	rowDst, rowSrc := Load(Param("rowDst"), GP64()), Load(Param("rowSrc"), GP64())
-	rows, depth := Load(Param("rows"), GP64()), Load(Param("depth"), GP64())
-	none, bits, part, at, step, left := GP64(), GP32(), GP64(), GP64(), GP64(), GP64()
-	XORQ(none, none)
-	Label("block")
-	MOVQ(U32(16), part)
-	CMPQ(depth, part)
-	CMOVQLT(depth, part)
-	MOVL(U32(0xffff), bits)
-	BZHIL(part.As32(), bits, bits)
-	KMOVW(bits, K1)
-	MOVQ(src, at)
-	MOVQ(rowSrc, step)
-	MOVQ(rows, left)
-	for i := range 16 {
-		VMOVUPS_Z(Mem{Base: at}, K1, zmm[i])
-		DECQ(left)
-		CMOVQLE(none, step) // rows that do not exist repeat the last
-		ADDQ(step, at)
-	}
-	// 4 x 4 blocks within lanes of 128 bits, then the lanes.
-	for i := 0; i < 16; i += 2 {
-		VUNPCKLPS(zmm[i+1], zmm[i], zmm[16+i])
-		VUNPCKHPS(zmm[i+1], zmm[i], zmm[16+i+1])
-	}
-	for i := 0; i < 16; i += 4 {
-		VUNPCKLPD(zmm[16+i+2], zmm[16+i], zmm[i])
-		VUNPCKHPD(zmm[16+i+2], zmm[16+i], zmm[i+1])
-		VUNPCKLPD(zmm[16+i+3], zmm[16+i+1], zmm[i+2])
-		VUNPCKHPD(zmm[16+i+3], zmm[16+i+1], zmm[i+3])
-	}
-	for i := range 4 { // zmm[4*q+i] holds columns i, i+4, i+8, i+12 of rows 4q..4q+3
-		VSHUFF32X4(Imm(0x88), zmm[4+i], zmm[i], zmm[16+i])    // columns i, i+8 of rows 0..7
-		VSHUFF32X4(Imm(0xdd), zmm[4+i], zmm[i], zmm[20+i])    // columns i+4, i+12
-		VSHUFF32X4(Imm(0x88), zmm[12+i], zmm[8+i], zmm[24+i]) // the same of rows 8..15
-		VSHUFF32X4(Imm(0xdd), zmm[12+i], zmm[8+i], zmm[28+i])
-	}
-	for i := range 4 {
-		VSHUFF32X4(Imm(0x88), zmm[24+i], zmm[16+i], zmm[i])
-		VSHUFF32X4(Imm(0xdd), zmm[24+i], zmm[16+i], zmm[8+i])
-		VSHUFF32X4(Imm(0x88), zmm[28+i], zmm[20+i], zmm[4+i])
-		VSHUFF32X4(Imm(0xdd), zmm[28+i], zmm[20+i], zmm[12+i])
-	}
-	for i := range 16 {
-		VMOVUPS(zmm[i], Mem{Base: dst})
-		ADDQ(rowDst, dst)
-		DECQ(part)
-		JE(LabelRef("end"))
-	}
-	Label("end")
-	ADDQ(Imm(64), src)
-	SUBQ(Imm(16), depth)
-	JG(LabelRef("block"))
-	VZEROUPPER()
-	RET()
 }

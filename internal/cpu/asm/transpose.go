@@ -1,0 +1,113 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// transpose writes a function that makes rows of src, lanes at most, columns of dst: so
+// many columns at once, for which shuffle returns the registers. mask prepares for rows
+// that have part elements left, load loads them to a register.
+func transpose(name string, lanes int, mask func(part GPVirtual), load func(from Mem, i int), shuffle func() []VecPhysical) {
+	const params = "dst, src *float32, rowDst, rowSrc, rows, depth int"
+	TEXT(amd64.declare(name, params), NOSPLIT, "func("+params+")")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	rowDst, rowSrc := Load(Param("rowDst"), GP64()), Load(Param("rowSrc"), GP64())
+	rows, depth := Load(Param("rows"), GP64()), Load(Param("depth"), GP64())
+	none, part, at, step, left := GP64(), GP64(), GP64(), GP64(), GP64()
+	XORQ(none, none)
+	Label("block")
+	MOVQ(U32(uint32(lanes)), part)
+	CMPQ(depth, part)
+	CMOVQLT(depth, part)
+	mask(part)
+	MOVQ(src, at)
+	MOVQ(rowSrc, step)
+	MOVQ(rows, left)
+	for i := range lanes {
+		load(Mem{Base: at}, i)
+		DECQ(left)
+		CMOVQLE(none, step) // rows that do not exist repeat the last
+		ADDQ(step, at)
+	}
+	for _, column := range shuffle() {
+		VMOVUPS(column, Mem{Base: dst})
+		ADDQ(rowDst, dst)
+		DECQ(part)
+		JE(LabelRef("end"))
+	}
+	Label("end")
+	ADDQ(Imm(uint64(4*lanes)), src)
+	SUBQ(Imm(uint64(lanes)), depth)
+	JG(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}
+
+func transpose2() {
+	transpose("transpose2", 8, func(part GPVirtual) {
+		table, left := GP64(), GP64()
+		LEAQ(NewDataAddr(Symbol{Name: "avx2masks", Static: true}, 32), table)
+		MOVQ(part, left)
+		NEGQ(left)
+		VMOVUPS(Mem{Base: table, Index: left, Scale: 4}, Y15)
+	}, func(from Mem, i int) { VMASKMOVPS(from, Y15, ymm[i]) }, shuffle2)
+}
+
+func shuffle2() []VecPhysical {
+	// Pairs of rows, one half of the eight after the other for want of registers.
+	for h := 0; h < 8; h += 4 {
+		VUNPCKLPS(ymm[h+1], ymm[h], ymm[8])
+		VUNPCKHPS(ymm[h+1], ymm[h], ymm[9])
+		VUNPCKLPS(ymm[h+3], ymm[h+2], ymm[10])
+		VUNPCKHPS(ymm[h+3], ymm[h+2], ymm[11])
+		VUNPCKLPD(ymm[10], ymm[8], ymm[h])
+		VUNPCKHPD(ymm[10], ymm[8], ymm[h+1])
+		VUNPCKLPD(ymm[11], ymm[9], ymm[h+2])
+		VUNPCKHPD(ymm[11], ymm[9], ymm[h+3])
+	}
+	for i := range 4 {
+		VPERM2F128(Imm(0x20), ymm[4+i], ymm[i], ymm[8+i])
+	}
+	for i := range 4 {
+		VPERM2F128(Imm(0x31), ymm[4+i], ymm[i], ymm[4+i])
+	}
+	return append(ymm[8:12:12], ymm[4:8]...)
+}
+
+func transpose512() {
+	transpose("transpose512", 16, func(part GPVirtual) {
+		bits := GP32()
+		MOVL(U32(0xffff), bits)
+		BZHIL(part.As32(), bits, bits)
+		KMOVW(bits, K1)
+	}, func(from Mem, i int) { VMOVUPS_Z(from, K1, zmm[i]) }, shuffle512)
+}
+
+func shuffle512() []VecPhysical {
+	// 4 x 4 blocks within lanes of 128 bits, then the lanes.
+	for i := 0; i < 16; i += 2 {
+		VUNPCKLPS(zmm[i+1], zmm[i], zmm[16+i])
+		VUNPCKHPS(zmm[i+1], zmm[i], zmm[16+i+1])
+	}
+	for i := 0; i < 16; i += 4 {
+		VUNPCKLPD(zmm[16+i+2], zmm[16+i], zmm[i])
+		VUNPCKHPD(zmm[16+i+2], zmm[16+i], zmm[i+1])
+		VUNPCKLPD(zmm[16+i+3], zmm[16+i+1], zmm[i+2])
+		VUNPCKHPD(zmm[16+i+3], zmm[16+i+1], zmm[i+3])
+	}
+	for i := range 4 { // zmm[4*q+i] holds columns i, i+4, i+8, i+12 of rows 4q..4q+3
+		VSHUFF32X4(Imm(0x88), zmm[4+i], zmm[i], zmm[16+i])    // columns i, i+8 of rows 0..7
+		VSHUFF32X4(Imm(0xdd), zmm[4+i], zmm[i], zmm[20+i])    // columns i+4, i+12
+		VSHUFF32X4(Imm(0x88), zmm[12+i], zmm[8+i], zmm[24+i]) // the same of rows 8..15
+		VSHUFF32X4(Imm(0xdd), zmm[12+i], zmm[8+i], zmm[28+i])
+	}
+	for i := range 4 {
+		VSHUFF32X4(Imm(0x88), zmm[24+i], zmm[16+i], zmm[i])
+		VSHUFF32X4(Imm(0xdd), zmm[24+i], zmm[16+i], zmm[8+i])
+		VSHUFF32X4(Imm(0x88), zmm[28+i], zmm[20+i], zmm[4+i])
+		VSHUFF32X4(Imm(0xdd), zmm[28+i], zmm[20+i], zmm[12+i])
+	}
+	return zmm[:16]
+}
