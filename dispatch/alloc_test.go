@@ -4,6 +4,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,11 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
 	host := make([]float32, 12)
 	for name, call := range map[string]func() error{
-		"Run":  func() error { return p.Run(ctx, a, b, c) },
+		"Run": func() error { return p.Run(ctx, a, b, c) },
+		"Update": func() error {
+			err := p.Update(ctx, batch)
+			return errors.Join(err, p.Run(ctx, a, b, c))
+		},
 		"GEMM": func() error { return d.GEMM(ctx, batch, planner.Options{}, host[:4], host[4:8], host[8:]) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {

@@ -32,6 +32,10 @@ type life struct {
 
 	mu     sync.RWMutex // calls hold it for reading, Close for writing
 	closed bool
+
+	// updates keeps what begin has checked: runs are queued with it held for reading,
+	// programs get other plans with it held for writing.
+	updates sync.RWMutex
 }
 
 // newDevice takes rates that were measured on the device, if there are any. A file

@@ -53,6 +53,9 @@ func runProgram(t *testing.T, d *Device) error {
 			return err
 		}
 	}
+	if err := p.Update(ctx, small(t)); err != nil {
+		return err
+	}
 	if err := p.Run(ctx, buffers[0], buffers[1], buffers[2]); err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func TestCancelledInLongWork(t *testing.T) {
 	p := s.program(s.workers(t, 3*time.Second))
 	l := load(t, d)
 	require.NoError(t, d.Wait(t.Context()))
-	c := alloc(t, d, p.launches[0].Count)
+	c := alloc(t, d, p.images[p.now].launches[0].Count)
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: p, A: s.zero, B: s.zero, C: c}}))
 	done := func() bool {
 		d.mu.Lock()
@@ -204,7 +204,7 @@ func newSlow(t *testing.T, d *device) *slow {
 
 func (s *slow) program(workers int) *program {
 	l := launch{Launch: encoding.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers}, pipeline: s.pipeline, items: span{0, 16}}
-	return &program{dev: s.device, plan: s.zero, launches: []launch{l}, sets: newSets()}
+	return &program{dev: s.device, images: [2]image{{[]launch{l}, s.zero}}, sets: newSets()}
 }
 
 // run returns what so many workgroups take, and their C.

@@ -90,13 +90,21 @@ func (p *pipeline) free() {
 // program is a plan on the device.
 type program struct {
 	dev       *device
-	launches  []launch
-	plan      *buffer // the plan's words; nil without launches
-	workspace *buffer // nil when no tile is split
+	workspace *buffer // of the plans that it has had; nil: none split a tile
+	encoded   []uint32
 
-	// sets are the bind groups of the operands that the program ran with last. They
+	images [2]image // of plans, in turn, so that the last stays where the next fails
+	now    int      // of images
+
+	// sets are the bind groups of the operands that the plan ran with last. They
 	// belong to dev.mu.
 	sets *backend.Cache[operands, bindings]
+}
+
+// image is a plan's launches and words; no words without launches.
+type image struct {
+	launches []launch
+	words    *buffer
 }
 
 // launch is a encoding.Launch with its sections of the plan in bytes.
@@ -123,23 +131,56 @@ func (p *program) On() *device { return p.dev }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
 	p := &program{dev: d, sets: newSets()}
-	for i := range plan.Launches {
-		l, err := d.prepareLaunch(ctx, plan, i)
-		if err != nil {
-			return nil, fmt.Errorf("launch %d: %w", i, err)
-		}
-		p.launches = append(p.launches, l)
-	}
-	if err := p.upload(ctx, plan); err != nil {
+	if err := p.Update(ctx, plan); err != nil {
 		p.Close()
 		return nil, err
 	}
+	p.encoded = nil // the plan may be the only one
 	if err := d.lock(); err != nil {
 		return nil, err
 	}
 	defer d.mu.Unlock()
 	d.programs[p] = struct{}{}
 	return p, nil
+}
+
+// Update makes the image of the plan beside that of the last, which stays if it fails.
+// Writes come behind what was submitted.
+func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
+	d := p.dev
+	next := 1 - p.now
+	m := &p.images[next]
+	m.launches = m.launches[:0]
+	for i := range plan.Launches {
+		l, err := d.prepareLaunch(ctx, plan, i)
+		if err != nil {
+			return fmt.Errorf("launch %d: %w", i, err)
+		}
+		m.launches = append(m.launches, l)
+	}
+	workspace, err := d.atLeast(p.workspace, plan.Workspace)
+	if err != nil {
+		return err
+	}
+	if err := p.upload(ctx, m, plan); err != nil {
+		if workspace != p.workspace {
+			workspace.Close()
+		}
+		return err
+	}
+	if err := d.lock(); err != nil {
+		return err
+	}
+	p.now = next
+	p.sets.Clear()
+	d.mu.Unlock()
+	if old := p.workspace; old != workspace {
+		p.workspace = workspace
+		if old != nil {
+			old.Close()
+		}
+	}
+	return nil
 }
 
 // prepareLaunch compiles a launch's kernel and places its sections.
@@ -173,31 +214,35 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	return l, err
 }
 
-// upload allocates and fills the program's own buffers.
-func (p *program) upload(ctx context.Context, plan *planner.Plan) error {
-	if len(p.launches) == 0 {
-		return nil
+// upload writes the words of a plan with launches.
+func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) error {
+	if len(m.launches) == 0 {
+		return ctx.Err()
 	}
-	words := plan.Encode(nil)
-	b, err := p.dev.Alloc(len(words))
+	p.encoded = plan.Encode(p.encoded)
+	words, err := p.dev.atLeast(m.words, len(p.encoded))
 	if err != nil {
 		return err
 	}
-	p.plan = b.(*buffer)
+	if m.words != nil && m.words != words {
+		m.words.Close()
+	}
+	m.words = words
 	// The bits go through unchanged: nothing computes with them on the way.
-	bits := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
-	if err := p.plan.Write(ctx, 0, bits); err != nil {
-		return err
+	bits := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(p.encoded))), len(p.encoded))
+	return m.words.Write(ctx, 0, bits)
+}
+
+// atLeast returns b, or a new buffer if b has less than n elements; nil needs none.
+func (d *device) atLeast(b *buffer, n int) (*buffer, error) {
+	if n == 0 || b != nil && b.n >= n {
+		return b, nil
 	}
-	if plan.Workspace == 0 {
-		return nil
-	}
-	b, err = p.dev.Alloc(plan.Workspace)
+	made, err := d.Alloc(n)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.workspace = b.(*buffer)
-	return nil
+	return made.(*buffer), nil
 }
 
 // Close frees the program once queued work that uses it is done.
@@ -209,7 +254,7 @@ func (p *program) Close() error {
 	delete(d.programs, p)
 	p.sets.Clear()
 	d.mu.Unlock()
-	for _, b := range []*buffer{p.plan, p.workspace} {
+	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.workspace} {
 		if b != nil {
 			b.Close()
 		}
@@ -248,8 +293,9 @@ func (p *program) bind(o operands) (*bindings, error) {
 }
 
 func (p *program) makeBindings(o operands) (s bindings, err error) {
-	for i := range p.launches {
-		l := &p.launches[i]
+	launches := p.images[p.now].launches
+	for i := range launches {
+		l := &launches[i]
 		g, err := p.bindLaunch(l, o)
 		if err != nil {
 			s.free()
@@ -275,7 +321,8 @@ func (p *program) bindLaunch(l *launch, o operands) (*wgpu.BindGroup, error) {
 		add(binding, b, s)
 		return nil
 	}
-	add(wgsl.BindItems, p.plan, l.items)
+	words := p.images[p.now].words
+	add(wgsl.BindItems, words, l.items)
 	if err := operand(wgsl.BindC, "C", o[2], l.BaseC, l.SpanC); err != nil {
 		return nil, err
 	}
@@ -288,7 +335,7 @@ func (p *program) bindLaunch(l *launch, o operands) (*wgpu.BindGroup, error) {
 		}
 	}
 	if l.Loop {
-		add(wgsl.BindTable, p.plan, l.table)
+		add(wgsl.BindTable, words, l.table)
 	}
 	if l.Split || l.Fixup {
 		add(wgsl.BindWorkspace, p.workspace, span{0, p.workspace.size})

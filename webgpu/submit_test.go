@@ -117,12 +117,12 @@ func TestInvalidCommands(t *testing.T) {
 	k := newTask(t, gemm(4, 4, 4))
 	_, p := prepare(t, d, k.batch, planner.Options{})
 	run := driver.Run{Program: p, A: upload(t, d, k.a), B: upload(t, d, k.b), C: upload(t, d, k.c)}
-	p.launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1 // which Prepare refuses
+	p.images[p.now].launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1 // which Prepare refuses
 	submitted := d.submitted
 	require.ErrorContains(t, d.Submit(t.Context(), []driver.Run{run}), "webgpu: submit: ")
 	require.Equal(t, submitted, d.submitted)
 	p.sets.Clear()
-	p.launches[0].Count = 1
+	p.images[p.now].launches[0].Count = 1
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
 	require.NoError(t, d.Wait(t.Context()))
 	require.Equal(t, d.submitted, uint64(d.gpu.done), "what was not submitted is not done")

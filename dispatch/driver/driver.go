@@ -11,6 +11,7 @@
 //   - Sizes of buffers are 1 to MaxLen. Ranges of Write and Read lie in the buffer and
 //     are not empty.
 //   - The batch of a plan passed Check, and the plan was made for the device.
+//   - Update of a program is called while no other call uses it; queued work may.
 //   - Close is called once, of a buffer or program before its device's or not at all,
 //     and while no other call uses it; queued work still may. No call follows it.
 //     Close of a device is called when no other call of the device or of anything
@@ -95,7 +96,7 @@ type Device interface {
 	// Alloc returns a buffer of n float32, contents undefined.
 	Alloc(n int) (Buffer, error)
 	// Prepare compiles or loads the plan's kernels, uploads its arrays once and
-	// allocates its workspace. The plan must not change afterwards.
+	// allocates its workspace. It does not keep the plan.
 	Prepare(ctx context.Context, p *planner.Plan) (Program, error)
 	// Submit queues the runs, in order, as one submission, and returns without
 	// waiting for them; where the backend bounds how much is queued, it waits for
@@ -139,5 +140,10 @@ type Buffer interface {
 
 // Program is a plan made ready on one device.
 type Program interface {
+	// Update puts another plan in the place of the program's, behind the runs queued
+	// before, for which it does not wait; where it fails the program stays as it was. It
+	// does not keep the plan. No memory of the device is allocated once the program has had
+	// two plans as large.
+	Update(ctx context.Context, p *planner.Plan) error
 	Close() error
 }

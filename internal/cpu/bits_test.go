@@ -25,9 +25,7 @@ func TestSameBits(t *testing.T) {
 				}
 				e := newEntry([]driver.Run{run}, 0, nil)
 				newCrew(threads, d.crew.own.instructions, new(atomic.Bool)).run(&e, threads-1)
-				for _, b := range e.uses() {
-					b.drop()
-				}
+				e.drop()
 				if want == nil {
 					want = append(want, c...)
 				}

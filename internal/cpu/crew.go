@@ -45,12 +45,12 @@ func newCrew(size int, with *instructions, stop *atomic.Bool) *crew {
 // stop is set.
 func (c *crew) run(e *entry, helpers int) {
 	j := &c.job
-	j.words, j.workspace = e.program.words, e.program.workspace.data
-	for i := range e.program.launches {
+	j.words, j.workspace = e.image.words, e.image.workspace.data
+	for i := range e.image.launches {
 		if c.own.stop.Load() {
 			break
 		}
-		l := &e.program.launches[i]
+		l := &e.image.launches[i]
 		j.launch = l
 		j.a = window(e.a.data, l.BaseA, l.SpanA)
 		j.b = window(e.b.data, l.BaseB, l.SpanB)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // device executes runs on all its threads, one run at a time.
@@ -43,16 +42,12 @@ func (d *device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	workspace, err := d.allocate(p.Workspace)
+	workspace, err := d.workspace(p.Workspace)
 	if err != nil {
-		return nil, fmt.Errorf("cpu: workspace: %d float32: %w", p.Workspace, err)
+		return nil, err
 	}
-	const overhead = 256 // of a segment, as multiply-adds
-	made := &program{launches: p.Launches, words: p.Encode(nil), workspace: workspace, work: overhead * len(p.Segments)}
-	for i := range p.Batch {
-		q := &p.Batch[i]
-		made.work += q.M * q.N * (q.K + 1)
-	}
+	made := &program{workspace: workspace}
+	made.begin(p)
 	return made, nil
 }
 
@@ -87,15 +82,3 @@ func (d *device) Close() error {
 	d.freeAll()
 	return nil
 }
-
-// program is a plan as the kernels read it.
-type program struct {
-	launches  []encoding.Launch
-	words     []uint32
-	workspace *buffer
-	work      int // about how many multiply-adds take as long
-}
-
-func (p *program) On() *device { return p.workspace.device }
-
-func (p *program) Close() error { return p.workspace.Close() }

@@ -33,7 +33,7 @@ type queue struct {
 
 // entry is a run, or the turn of a call.
 type entry struct {
-	program *program // nil: no run
+	image   *image // nil: no run
 	a, b, c *buffer
 	last    bool          // of its submission
 	clock   *clock        // nil: not timed
@@ -96,7 +96,7 @@ func (d *device) release() {
 
 // proceed is release under the lock.
 func (d *device) proceed() {
-	if d.current = d.next(); d.current.program != nil {
+	if d.current = d.next(); d.current.image != nil {
 		go d.worker()
 	}
 }
@@ -108,7 +108,7 @@ func (q *queue) next() entry {
 		e := q.waiting[q.first]
 		q.waiting[q.first] = entry{}
 		q.first++
-		if e.program != nil {
+		if e.image != nil {
 			return e
 		}
 		e.turn <- struct{}{}
@@ -167,10 +167,11 @@ func (d *device) submit(ctx context.Context, runs []driver.Run, c *clock) error 
 func newEntry(runs []driver.Run, i int, c *clock) entry {
 	r := &runs[i]
 	e := entry{
-		program: r.Program.(*program),
-		a:       r.A.(*buffer), b: r.B.(*buffer), c: r.C.(*buffer),
+		image: r.Program.(*program).now,
+		a:     r.A.(*buffer), b: r.B.(*buffer), c: r.C.(*buffer),
 		last: i == len(runs)-1, clock: c,
 	}
+	e.image.users.Add(1)
 	for _, b := range e.uses() {
 		b.hold()
 	}
@@ -178,7 +179,15 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 }
 
 // uses are the buffers that a run needs.
-func (e *entry) uses() [4]*buffer { return [4]*buffer{e.a, e.b, e.c, e.program.workspace} }
+func (e *entry) uses() [4]*buffer { return [4]*buffer{e.a, e.b, e.c, e.image.workspace} }
+
+// drop lets go of what newEntry holds.
+func (e *entry) drop() {
+	for _, b := range e.uses() {
+		b.drop()
+	}
+	e.image.users.Add(-1)
+}
 
 // check returns how much work the runs are, if all that they name is of this device.
 func (d *device) check(runs []driver.Run) (amount int, err error) {
@@ -187,7 +196,7 @@ func (d *device) check(runs []driver.Run) (amount int, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("run %d: %w", i, err)
 		}
-		amount += p.work
+		amount += p.now.work
 	}
 	return amount, nil
 }
@@ -197,7 +206,7 @@ func (d *device) work() {
 	working.Add(1)
 	defer working.Add(-1)
 	e := d.current
-	for d.current = (entry{}); e.program != nil; {
+	for d.current = (entry{}); e.image != nil; {
 		d.execute(e, cap(d.crew.job.absent))
 		d.mu.Lock()
 		e = d.next()
@@ -214,9 +223,7 @@ func (d *device) execute(e entry, helpers int) {
 	if e.clock != nil {
 		e.clock.end = time.Now()
 	}
-	for _, b := range e.uses() {
-		b.drop()
-	}
+	e.drop()
 	if e.last {
 		<-d.room
 	}

@@ -184,7 +184,7 @@ func TestIdleDeviceHasNoGoroutines(t *testing.T) {
 			idle = !d.busy
 			d.mu.Unlock()
 		}
-		require.Nil(t, d.current.program, "nor operands")
+		require.Nil(t, d.current.image, "nor operands")
 	}
 	goroutines(before)
 }

@@ -145,7 +145,7 @@ func TestThreadsMoveOn(t *testing.T) {
 func TestManyLaunches(t *testing.T) {
 	d := openWith(t, 5)
 	run := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, planner.GEMM(30, 30, 300), planner.GEMM(20, 20, 2000))
-	require.Greater(t, len(run.Program.(*program).launches), 1)
+	require.Greater(t, len(run.Program.(*program).now.launches), 1)
 	require.Greater(t, amount(t, run), atOnce)
 	var want []float32
 	for range 20 {

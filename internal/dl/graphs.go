@@ -11,9 +11,13 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// operands are the addresses of A, B and C. They say all of a run: where a buffer
-// was closed, the next one at its address may use its graphs.
-type operands struct{ a, b, c C.dl_pointer }
+// operands are the addresses of A, B and C, and the number of the program's plan. They
+// say all of a run: where a buffer was closed, the next one at its address may use its
+// graphs.
+type operands struct {
+	a, b, c C.dl_pointer
+	plan    uint64
+}
 
 // graphs are those of the operands that a program ran with last; nil for operands
 // that it ran with once.
@@ -28,16 +32,18 @@ func (d *device) newGraphs() *graphs {
 }
 
 // bind returns the run of the program on these operands. The second run on the
-// same ones records a graph, because the first may be the only one. Where no
-// graph can be had, or there is no room while others are queued, launches go one by
-// one.
+// same ones records a graph, because the first may be the only one; the first behind an
+// Update does not even count, because each run may have one. Where no graph can be had, or
+// there is no room while others are queued, launches go one by one.
 func (p *program) bind(o operands) C.dl_run {
 	d := p.dev
+	launches := p.images[p.now].launches
 	run := C.dl_run{
-		launches: unsafe.SliceData(p.launches), count: C.size_t(len(p.launches)),
+		launches: unsafe.SliceData(launches), count: C.size_t(len(launches)),
 		a: o.a, b: o.b, c: o.c,
 	}
-	if !d.graphs {
+	if !d.graphs || p.fresh {
+		p.fresh = false
 		return run
 	}
 	graph := p.graphs.Get(o, d.number)

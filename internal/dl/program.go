@@ -82,70 +82,133 @@ func (d *device) maxWorkers() int {
 // program is a plan on the device.
 type program struct {
 	dev       *device
-	words     C.dl_pointer // the encoded plan; 0 without launches
-	workspace C.dl_pointer // 0 when no tile is split
+	workspace memory // of the plans that it has had
+	encoded   []uint32
 
 	// What follows belongs to dev.mu.
+	images [2]image // of plans, in turn: runs of the last but one may be queued
+	now    int      // of images
+	plans  uint64   // that it has had; graphs are of one
+	fresh  bool     // no run since Update
+	graphs *graphs
+}
+
+// image is a plan as the driver takes it.
+type image struct {
+	words    memory        // the encoded plan
 	launches []C.dl_launch // in memory of C
-	graphs   *graphs
+}
+
+// memory is device memory of so many bytes; 0: none.
+type memory struct {
+	address C.dl_pointer
+	size    int
 }
 
 func (p *program) On() *device { return p.dev }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
-	if err := d.state.Ready(ctx); err != nil {
-		return nil, err
-	}
 	p := &program{dev: d, graphs: d.newGraphs()}
-	err := p.upload(ctx, plan)
-	if err == nil {
-		err = p.load(plan)
-	}
-	if err != nil {
+	if err := p.Update(ctx, plan); err != nil {
 		p.free()
 		return nil, err
 	}
+	p.encoded = nil // the plan may be the only one
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.programs[p] = struct{}{}
 	return p, nil
 }
 
-// upload allocates and fills the program's own memory.
-func (p *program) upload(ctx context.Context, plan *planner.Plan) (err error) {
+// Update makes the image of the plan beside that of the last, which stays if it fails.
+func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
+	d := p.dev
+	if err := d.state.Ready(ctx); err != nil {
+		return err
+	}
+	workspace := p.workspace
+	if err := d.grow(&workspace, 4*plan.Workspace); err != nil {
+		return fmt.Errorf("workspace: %w", err)
+	}
+	next := 1 - p.now
+	if err := p.upload(ctx, &p.images[next], plan, workspace.address); err != nil {
+		if workspace != p.workspace {
+			d.drop(workspace)
+		}
+		return err
+	}
+	d.mu.Lock()
+	p.now = next
+	p.plans++
+	p.fresh = p.plans > 1
+	d.mu.Unlock()
+	if workspace != p.workspace {
+		d.drop(p.workspace)
+		p.workspace = workspace
+	}
+	return nil
+}
+
+// upload brings a plan to the device, behind all queued work, and finds its kernels.
+func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan, workspace C.dl_pointer) error {
+	d := p.dev
 	if len(plan.Launches) == 0 {
+		m.launches = m.launches[:0]
 		return nil
 	}
-	words := bytesOf(plan.Encode(nil))
-	if p.words, err = p.dev.alloc(len(words)); err != nil {
+	p.encoded = plan.Encode(p.encoded)
+	words := m.words
+	if err := d.grow(&words, 4*len(p.encoded)); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	if plan.Workspace > 0 {
-		if p.workspace, err = p.dev.alloc(4 * plan.Workspace); err != nil {
-			return fmt.Errorf("workspace: %w", err)
-		}
+	if words != m.words {
+		d.drop(m.words)
+		m.words = words
 	}
-	return transfer{p.dev, p.words, words, toDevice}.run(ctx)
+	if err := m.load(d, plan, workspace); err != nil {
+		return err
+	}
+	return transfer{d, m.words.address, bytesOf(p.encoded), toDevice}.run(ctx)
+}
+
+// grow puts larger memory into the place of m, which stays, if it is too small.
+func (d *device) grow(m *memory, size int) error {
+	if size <= m.size {
+		return nil
+	}
+	address, err := d.alloc(size)
+	if err == nil {
+		*m = memory{address, size}
+	}
+	return err
+}
+
+// drop gives back memory. The driver waits for queued work then.
+func (d *device) drop(m memory) {
+	if m.address != 0 {
+		C.dl_free(d.handle, m.address)
+	}
 }
 
 // load finds the kernels and prepares the launches.
-func (p *program) load(plan *planner.Plan) error {
+func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) error {
 	n := len(plan.Launches)
-	if n == 0 {
-		return nil
+	if n > cap(m.launches) {
+		larger := C.calloc(C.size_t(n), C.sizeof_dl_launch)
+		if larger == nil {
+			return driver.ErrOutOfMemory
+		}
+		C.free(unsafe.Pointer(unsafe.SliceData(m.launches)))
+		m.launches = unsafe.Slice((*C.dl_launch)(larger), n)
 	}
-	memory := C.calloc(C.size_t(n), C.sizeof_dl_launch)
-	if memory == nil {
-		return driver.ErrOutOfMemory
-	}
-	p.launches = unsafe.Slice((*C.dl_launch)(memory), n)
+	m.launches = m.launches[:n]
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
 		groups := l.Count * max(int(l.Cluster), 1)
-		if most := p.dev.maxWorkers(); groups < 1 || groups > most {
-			return p.dev.invalid("launch %d: %d workgroups, the device allows %d", i, groups, most)
+		if most := d.maxWorkers(); groups < 1 || groups > most {
+			return d.invalid("launch %d: %d workgroups, the device allows %d", i, groups, most)
 		}
-		k, err := p.dev.kernel(l.Kernel)
+		k, err := d.kernel(l.Kernel)
 		if err != nil {
 			return fmt.Errorf("launch %d: %w", i, err)
 		}
@@ -156,18 +219,18 @@ func (p *program) load(plan *planner.Plan) error {
 			pieces:   C.uint32_t(k.Pieces),
 			threads:  C.uint32_t(k.Threads),
 			shared:   C.uint32_t(k.Shared),
-			items:    p.words + 4*C.dl_pointer(l.Items),
+			items:    m.words.address + 4*C.dl_pointer(l.Items),
 			a:        4 * C.uint64_t(l.BaseA),
 			b:        4 * C.uint64_t(l.BaseB),
 			c:        4 * C.uint64_t(l.BaseC),
 		}
 		if l.Loop {
-			made.table = p.words + 4*C.dl_pointer(l.Table)
+			made.table = m.words.address + 4*C.dl_pointer(l.Table)
 		}
 		if l.Split || l.Fixup {
-			made.workspace = p.workspace
+			made.workspace = workspace
 		}
-		p.launches[i] = made
+		m.launches[i] = made
 	}
 	return nil
 }
@@ -188,12 +251,14 @@ func (p *program) Close() error {
 // free gives back the memory first: the driver waits for queued work then, and
 // graphs must not be destroyed before they have run.
 func (p *program) free() {
-	for _, memory := range [...]C.dl_pointer{p.words, p.workspace} {
-		if memory != 0 {
-			C.dl_free(p.dev.handle, memory)
-		}
+	d := p.dev
+	for i := range p.images {
+		d.drop(p.images[i].words)
 	}
+	d.drop(p.workspace)
 	p.graphs.Clear()
-	C.free(unsafe.Pointer(unsafe.SliceData(p.launches)))
-	p.launches = nil
+	for i := range p.images {
+		C.free(unsafe.Pointer(unsafe.SliceData(p.images[i].launches)))
+	}
+	p.images = [2]image{}
 }

@@ -46,8 +46,8 @@ func (d *device) queue(work []C.dl_run, t clock) error {
 // add puts a run into the work.
 func (d *device) add(r *driver.Run) error {
 	p, o, err := backend.Operands[*program, *buffer](d, r)
-	if err == nil && len(p.launches) > 0 {
-		d.work = append(d.work, p.bind(operands{o[0].memory, o[1].memory, o[2].memory}))
+	if err == nil && len(p.images[p.now].launches) > 0 {
+		d.work = append(d.work, p.bind(operands{o[0].memory, o[1].memory, o[2].memory, p.plans}))
 	}
 	return err
 }

@@ -76,10 +76,10 @@ func (f *Driver) Open(ctx context.Context, index int) (driver.Device, error) {
 // Device counts what is open. Its functions are called first in the methods of their
 // names, OnRead last; an error ends the method.
 type Device struct {
-	OnAlloc, OnPrepare, OnSubmit, OnWrite, OnRead func() error
-	OnClose                                       func()
+	OnAlloc, OnPrepare, OnUpdate, OnSubmit, OnWrite, OnRead func() error
+	OnClose                                                 func()
 
-	Prepared          atomic.Int32                 // calls of Prepare
+	Prepared, Updated atomic.Int32                 // calls of Prepare and Update
 	Plan              atomic.Pointer[planner.Plan] // of the last one
 	Writes            atomic.Int32                 // calls of Buffer.Write
 	Written           atomic.Int64                 // elements
@@ -115,9 +115,7 @@ func (d *Device) Alloc(n int) (driver.Buffer, error) {
 
 func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, error) {
 	defer d.use.begin()()
-	if err := p.Batch.Check(math.MaxInt, math.MaxInt, math.MaxInt); err != nil || p.Device.Name != d.info.Planner.Name {
-		d.use.broken("Prepare of a plan for %s: %v", p.Device.Name, err)
-	}
+	d.check("Prepare", p)
 	if err := d.call(d.OnPrepare); err != nil {
 		return nil, err
 	}
@@ -128,7 +126,13 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, 
 	d.Prepared.Add(1)
 	d.Plan.Store(p)
 	d.Programs.Add(1)
-	return &program{inner: made, plan: p, device: d, use: use{device: d, name: "program"}}, nil
+	return &program{inner: made, need: extents(p), device: d, use: use{device: d, name: "program"}}, nil
+}
+
+func (d *Device) check(what string, p *planner.Plan) {
+	if err := p.Batch.Check(math.MaxInt, math.MaxInt, math.MaxInt); err != nil || p.Device.Name != d.info.Planner.Name {
+		d.use.broken("%s of a plan for %s: %v", what, p.Device.Name, err)
+	}
 }
 
 func (d *Device) Submit(ctx context.Context, runs []driver.Run) error {
@@ -187,7 +191,7 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 			d.use.broken("a run of a program of %s, with A %p, B %p, C %p", p.device.info.Name, r.A, r.B, r.C)
 		}
 		inner = append(inner, driver.Run{Program: p.inner,
-			A: buffer(r.A, p.plan.ExtentA), B: buffer(r.B, p.plan.ExtentB), C: buffer(r.C, p.plan.ExtentC)})
+			A: buffer(r.A, p.need[0]), B: buffer(r.B, p.need[1]), C: buffer(r.C, p.need[2])})
 	}
 	return inner, func() {
 		for _, end := range ends {
@@ -198,9 +202,27 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 
 type program struct {
 	inner  driver.Program
-	plan   *planner.Plan
+	need   [3]int // elements of A, B and C
 	device *Device
 	use    use
+}
+
+func extents(p *planner.Plan) [3]int { return [3]int{p.ExtentA, p.ExtentB, p.ExtentC} }
+
+func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
+	d := p.device
+	defer d.use.begin()()
+	defer p.use.alone()()
+	d.check("Update", plan)
+	if err := d.call(d.OnUpdate); err != nil {
+		return err
+	}
+	if err := p.inner.Update(ctx, plan); err != nil {
+		return err
+	}
+	d.Updated.Add(1)
+	p.need = extents(plan)
+	return nil
 }
 
 func (p *program) Close() error {
@@ -274,6 +296,7 @@ type use struct {
 	device *Device
 	name   string
 	calls  atomic.Int64
+	single atomic.Bool // no other call may begin
 	closed atomic.Bool
 }
 
@@ -282,7 +305,20 @@ func (u *use) begin() (end func()) {
 	if u.closed.Load() {
 		u.broken("a call of what is closed")
 	}
+	if u.single.Load() {
+		u.broken("a call during Update")
+	}
 	return func() { u.calls.Add(-1) }
+}
+
+// alone is begin of a call beside which there is no other.
+func (u *use) alone() (end func()) {
+	begun := u.begin()
+	if u.calls.Load() > 1 {
+		u.broken("Update during a call")
+	}
+	u.single.Store(true)
+	return func() { u.single.Store(false); begun() }
 }
 
 func (u *use) close() {
@@ -311,7 +347,7 @@ func FailNth(devices []*Device, n int, err error) (hit func() bool) {
 		return nil
 	}
 	for _, d := range devices {
-		d.OnSubmit, d.OnRead, d.OnWrite, d.OnPrepare, d.OnAlloc = call, call, call, call, call
+		d.OnSubmit, d.OnRead, d.OnWrite, d.OnPrepare, d.OnUpdate, d.OnAlloc = call, call, call, call, call, call
 	}
 	return func() bool { return left.Load() < 0 }
 }

@@ -27,6 +27,7 @@ func TestPromises(t *testing.T) {
 	type objects struct {
 		device, other *Device
 		program       driver.Program
+		plan          *planner.Plan
 		a, b, c       driver.Buffer
 		short, far    driver.Buffer
 	}
@@ -45,6 +46,19 @@ func TestPromises(t *testing.T) {
 		"short C":        {func(o *objects) { submit(o, o.program, o.a, o.b, o.short) }, "3 elements, where 4"},
 		"foreign buffer": {func(o *objects) { submit(o, o.program, o.a, o.far, o.c) }, "a buffer of fake1"},
 		"C is B":         {func(o *objects) { submit(o, o.program, o.a, o.c, o.c) }, "a run of a program of fake0, with A"},
+		"updated":        {func(o *objects) { _ = o.program.Update(t.Context(), o.plan); submit(o, o.program, o.a, o.b, o.c) }, ""},
+		"updated to a foreign plan": {func(o *objects) {
+			o.plan.Device = &planner.Device{Name: "another"}
+			_ = o.program.Update(t.Context(), o.plan)
+		}, "device: Update of a plan for another"},
+		"updated during a run": {func(o *objects) {
+			o.device.OnSubmit = func() error { return o.program.Update(t.Context(), o.plan) }
+			submit(o, o.program, o.a, o.b, o.c)
+		}, "program: Update during a call"},
+		"run during an update": {func(o *objects) {
+			o.device.OnUpdate = func() error { submit(o, o.program, o.a, o.b, o.c); return nil }
+			_ = o.program.Update(t.Context(), o.plan)
+		}, "program: a call during Update"},
 		"closed program": {func(o *objects) { _ = o.program.Close(); submit(o, o.program, o.a, o.b, o.c) }, "program: a call of what is closed"},
 		"closed buffer":  {func(o *objects) { _ = o.a.Close(); submit(o, o.program, o.a, o.b, o.c) }, "buffer: a call of what is closed"},
 		"closed device":  {func(o *objects) { _ = o.device.Close(); _ = o.device.Wait(t.Context()) }, "device: a call of what is closed"},
@@ -69,9 +83,9 @@ func TestPromises(t *testing.T) {
 			}
 			batch, err := planner.Pack(planner.GEMM(2, 2, 2))
 			require.NoError(t, err)
-			plan, err := planner.New(&o.device.info.Planner).Plan(batch, planner.Options{})
+			o.plan, err = planner.New(&o.device.info.Planner).Plan(batch, planner.Options{})
 			require.NoError(t, err)
-			o.program, err = o.device.Prepare(t.Context(), plan)
+			o.program, err = o.device.Prepare(t.Context(), o.plan)
 			require.NoError(t, err)
 			for b, n := range map[*driver.Buffer]int{&o.a: 4, &o.b: 4, &o.c: 4, &o.short: 3} {
 				*b, err = o.device.Alloc(n)

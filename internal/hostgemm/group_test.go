@@ -337,7 +337,8 @@ func TestGroupRemembersTheLastBatches(t *testing.T) {
 		require.NoError(t, k.gemm(t.Context(), g))
 	}
 	for _, f := range fakes {
-		require.EqualValues(t, maxPrograms+2, f.Prepared.Load())
+		require.EqualValues(t, maxPrograms, f.Prepared.Load())
+		require.EqualValues(t, 2, f.Updated.Load())
 		require.EqualValues(t, maxPrograms, f.Programs.Load())
 	}
 }

@@ -31,7 +31,8 @@ type Host struct {
 	turn    turn
 	// Of the holder of turn:
 	lanes   [maxLanes]lane
-	session session // of this device alone
+	plan    planner.Plan // made last
+	session session      // of this device alone
 }
 
 // New makes a host of an open device, for which the planner plans.

@@ -2,6 +2,7 @@ package hostgemm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -97,32 +98,47 @@ func (s *session) find(ctx context.Context, t *task) (*entry, error) {
 func (s *session) remember(ctx context.Context, t *task, parts [][]*part) (*entry, error) {
 	e := &entry{batch: slices.Clone(t.batch), options: t.options, parts: parts}
 	e.extents[0], e.extents[1], e.extents[2] = t.batch.Extent()
+	old := s.oldest()
 	for i, own := range parts {
-		for _, p := range own {
+		for n, p := range own {
 			p.first = e.results
 			e.results += p.sizes[2]
+			if i < len(old.parts) && n < len(old.parts[i]) {
+				p.program, old.parts[i][n].program = old.parts[i][n].program, nil
+			}
 			if err := p.prepare(ctx, s.hosts[i], t.options); err != nil {
-				_ = e.close() // the first error counts
+				_ = errors.Join(e.close(), old.close()) // the first error counts
 				return nil, s.name(i, err)
 			}
 		}
 	}
 	s.entries = slices.Insert(s.entries, 0, e)
-	if len(s.entries) <= maxPrograms {
-		return e, nil
-	}
-	last := s.entries[maxPrograms]
-	s.entries = slices.Delete(s.entries, maxPrograms, maxPrograms+1)
-	return e, last.close()
+	return e, old.close()
 }
 
+// oldest takes out the entry that was not used for longest, whose programs another can
+// have, if there is no room for one more.
+func (s *session) oldest() *entry {
+	last := len(s.entries) - 1
+	if len(s.entries) < maxPrograms {
+		return new(entry)
+	}
+	old := s.entries[last]
+	s.entries = slices.Delete(s.entries, last, last+1)
+	return old
+}
+
+// prepare gives the part's program its batch, or makes one.
 func (p *part) prepare(ctx context.Context, h *Host, o planner.Options) error {
-	plan, err := h.planner.Plan(p.batch, o)
+	err := h.planner.Replan(&h.plan, p.batch, o)
 	if err != nil {
 		return err
 	}
-	p.batch = nil // the plan has it
-	p.program, err = h.device.Prepare(ctx, plan)
+	p.batch = nil // the program has it
+	if p.program != nil {
+		return p.program.Update(ctx, &h.plan)
+	}
+	p.program, err = h.device.Prepare(ctx, &h.plan)
 	return err
 }
 

@@ -36,6 +36,23 @@ var operations = []operation{
 	{"Prepare another kernel", func(_ *Fake, d driver.Wrapper, k *task) error {
 		return opened(d.Prepare(context.Background(), k.other))
 	}},
+	{"Update", func(_ *Fake, _ driver.Wrapper, k *task) error {
+		return k.program.Update(context.Background(), k.again)
+	}},
+	{"Update, and back", func(_ *Fake, _ driver.Wrapper, k *task) error {
+		err := k.program.Update(context.Background(), k.again)
+		if err == nil {
+			err = k.program.Update(context.Background(), k.plan)
+		}
+		return err
+	}},
+	{"Update to a larger plan", func(_ *Fake, d driver.Wrapper, k *task) error {
+		p, err := d.Prepare(context.Background(), k.again)
+		if err == nil {
+			err = errors.Join(p.Update(context.Background(), k.plan), p.Close())
+		}
+		return err
+	}},
 	{"Write", func(_ *Fake, _ driver.Wrapper, k *task) error {
 		return k.buffers[2].Write(context.Background(), 0, k.host[2])
 	}},
@@ -216,6 +233,7 @@ func (f *Fake) busy(t *testing.T) (driver.Wrapper, *task) {
 	d := made.(driver.Wrapper)
 	k := newTask(t, d, split, gemm(9, 10, 130)) // small: fakes take their time
 	k.other = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(20, 20, 30))
+	k.again = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(9, 10, 130))
 	k.atC = f.newest(t)
 	return d, k
 }

@@ -39,6 +39,28 @@ func (f *Fake) testGraphs(t *testing.T) {
 	require.Equal(t, recorded-1, f.count(t, graphs))
 }
 
+// A plan has graphs of its own, and the first run behind an update is not the first of a
+// graph. Those of the plan before are kept while they may be queued.
+func (f *Fake) testGraphsOfUpdates(t *testing.T) {
+	f.needGraphs(t)
+	d := f.open(t)
+	k := newTask(t, d, split, gemm(20, 20, 300))
+	again := newPlan(t, d, planner.Options{Tile: "medium"}, gemm(20, 20, 300))
+	before, launched := f.count(t, graphs), f.count(t, graphLaunches)
+	for i := range 3 * backend.Remembered {
+		plan := []*planner.Plan{again, k.plan}[i%2]
+		require.NoError(t, k.program.Update(t.Context(), plan))
+		for range 1 + 3*(i%2) {
+			require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+		}
+		require.LessOrEqual(t, f.count(t, graphs), before+backend.Remembered)
+	}
+	k.check(t)
+	require.Greater(t, f.count(t, graphLaunches), launched+2*backend.Remembered/2)
+	require.NoError(t, k.program.Close())
+	require.Equal(t, before, f.count(t, graphs))
+}
+
 // Where no graph can be made, launches go one by one.
 func (f *Fake) testGraphFails(t *testing.T) {
 	f.needGraphs(t)

@@ -22,6 +22,7 @@ func Run(t *testing.T, f *Fake) {
 		{"alloc", (*Fake).testAlloc},
 		{"wait ends", (*Fake).testWaitEnds},
 		{"graphs", (*Fake).testGraphs},
+		{"graphs of updates", (*Fake).testGraphsOfUpdates},
 		{"graph fails", (*Fake).testGraphFails},
 		{"graphs of a large submission", (*Fake).testGraphsOfLargeSubmission},
 		{"graphs of a failed submission", (*Fake).testGraphsOfFailedSubmission},

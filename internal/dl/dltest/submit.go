@@ -2,6 +2,7 @@ package dltest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -17,11 +18,17 @@ func (f *Fake) testSteadyState(t *testing.T) {
 	k := newTask(t, d, split, gemm(20, 20, 300))
 	runs := []driver.Run{k.run(), k.run()}
 	ctx, c := context.Background(), k.buffers[2]
+	u := newTask(t, d, split, gemm(20, 20, 300))
+	one := []driver.Run{u.run()}
 	for name, call := range map[string]func() error{
 		"Submit": func() error { return d.Submit(ctx, runs) },
-		"Wait":   func() error { return d.Wait(ctx) },
-		"Write":  func() error { return c.Write(ctx, 0, k.host[2]) },
-		"Read":   func() error { return c.Read(ctx, 0, k.host[2]) },
+		"Update": func() error {
+			err := u.program.Update(ctx, u.plan)
+			return errors.Join(err, d.Submit(ctx, one))
+		},
+		"Wait":  func() error { return d.Wait(ctx) },
+		"Write": func() error { return c.Write(ctx, 0, k.host[2]) },
+		"Read":  func() error { return c.Read(ctx, 0, k.host[2]) },
 	} {
 		for range 20 { // staging memory is allocated on first use
 			require.NoError(t, call())

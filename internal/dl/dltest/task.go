@@ -19,9 +19,10 @@ type task struct {
 	buffers [3]driver.Buffer
 	host    [3][]float32
 
-	// For tests of faults: a plan of another kernel, the address of C.
-	other *planner.Plan
-	atC   uintptr
+	// For tests of faults: a plan of another kernel, one of the same batch, the address
+	// of C.
+	other, again *planner.Plan
+	atC          uintptr
 }
 
 // newPlan plans the problems, densely packed.

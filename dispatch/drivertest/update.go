@@ -1,0 +1,103 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// step is a batch that a program is updated to, with what its run needs.
+type step struct {
+	batch   planner.Batch
+	lens    [3]int
+	options planner.Options
+	facts   func(*planner.Device)
+	operands
+	buffers [3]driver.Buffer
+}
+
+// updates are batches from empty to many, and plans with a workspace and without.
+func (s *suite) updates(t *testing.T) (steps []*step) {
+	rng := newRand(11)
+	random := func(n, limit int) (b planner.Batch) {
+		for i := range n {
+			b = append(b, planner.Problem{M: 1 + rng.IntN(limit), N: 1 + rng.IntN(limit), K: rng.IntN(limit),
+				TransA: i%2 == 1, TransB: i%3 == 1, Alpha: planner.Scale(float32(i%4) - 1), Beta: float32(i % 3)})
+		}
+		return b
+	}
+	for _, c := range []step{
+		{batch: random(7, 60)},
+		{batch: splitBatch(), options: split, facts: manyUnits},
+		{},
+		{batch: random(300, 40)},
+		{batch: random(1, 9)},
+		{batch: append(splitBatch(), splitBatch()...), options: split, facts: manyUnits},
+		{batch: planner.Batch{{M: 20, N: 20}, {N: 3, K: 3}}},
+		{batch: random(40, 90)},
+		{batch: random(40, 90)},
+	} {
+		c.lens[0], c.lens[1], c.lens[2] = narrow.place(c.batch)
+		c.operands = fill(c.batch, c.lens, integers(uint64(len(steps))))
+		for i, src := range [][]float32{c.a, c.b, c.c} {
+			c.buffers[i] = s.alloc(t, c.lens[i])
+			require.NoError(t, c.buffers[i].Write(context.Background(), 0, src))
+		}
+		steps = append(steps, &c)
+	}
+	return steps
+}
+
+func (s *suite) replan(t *testing.T, plan *planner.Plan, c *step) {
+	t.Helper()
+	facts := s.device.Info().Planner
+	if c.facts != nil {
+		c.facts(&facts)
+	}
+	require.NoError(t, planner.New(&facts).Replan(plan, c.batch, c.options))
+}
+
+// testUpdate queues runs of one program and updates it between them, without a wait: each
+// run is of the batch before it.
+func (s *suite) testUpdate(t *testing.T) {
+	ctx := context.Background()
+	steps := s.updates(t)
+	var plan planner.Plan // of one update after the other: drivers do not keep it
+	s.replan(t, &plan, steps[0])
+	program, err := s.device.Prepare(ctx, &plan)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, program.Close()) }()
+	for round, times := range []int{1, 3} {
+		for i, c := range steps {
+			require.NoError(t, c.buffers[2].Write(ctx, 0, c.c))
+			if round+i > 0 {
+				s.replan(t, &plan, c)
+				require.NoError(t, program.Update(ctx, &plan))
+			}
+			run := driver.Run{Program: program, A: c.buffers[0], B: c.buffers[1], C: c.buffers[2]}
+			for range times { // as often as makes a graph
+				require.NoError(t, c.buffers[2].Write(ctx, 0, c.c))
+				require.NoError(t, s.device.Submit(ctx, []driver.Run{run}))
+			}
+		}
+		for i, c := range steps {
+			got := make([]float32, len(c.c))
+			require.NoError(t, c.buffers[2].Read(ctx, 0, got))
+			require.NoError(t, reference.CheckExact(c.batch, c.a, c.b, c.c, got), fmt.Sprintf("round %d, batch %d", round, i))
+		}
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	s.replan(t, &plan, steps[0])
+	require.ErrorIs(t, program.Update(ended, &plan), context.Canceled)
+	last := steps[len(steps)-1]
+	c, err := s.compute(program, last.buffers, last.operands)
+	require.NoError(t, err)
+	require.NoError(t, reference.CheckExact(last.batch, last.a, last.b, last.c, c), "an update that failed changes nothing")
+}

@@ -1,0 +1,81 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// program is a plan on the device, and those before it that runs still need.
+type program struct {
+	workspace *buffer // of the present plan, and of all that need no more
+	now       *image  // of the present plan
+	images    []*image
+}
+
+// image is a plan as the kernels read it.
+type image struct {
+	launches  []encoding.Launch
+	words     []uint32
+	workspace *buffer
+	work      int          // about how many multiply-adds take as long
+	users     atomic.Int32 // runs that are queued
+}
+
+func (p *program) On() *device { return p.workspace.device }
+
+// Update leaves images that queued runs need as they are.
+func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if plan.Workspace > p.workspace.Len() {
+		larger, err := p.On().workspace(plan.Workspace)
+		if err != nil {
+			return err
+		}
+		p.workspace.drop()
+		p.workspace = larger
+	}
+	p.begin(plan)
+	return nil
+}
+
+// begin makes the image of a plan the present one.
+func (p *program) begin(plan *planner.Plan) {
+	m := p.idle()
+	m.launches = append(m.launches[:0], plan.Launches...)
+	m.words, m.workspace = plan.Encode(m.words), p.workspace
+	const overhead = 256 // of a segment, as multiply-adds
+	m.work = overhead * len(plan.Segments)
+	for i := range plan.Batch {
+		q := &plan.Batch[i]
+		m.work += q.M * q.N * (q.K + 1)
+	}
+	p.now = m
+}
+
+// idle returns an image that nobody needs.
+func (p *program) idle() *image {
+	for _, m := range p.images {
+		if m != p.now && m.users.Load() == 0 {
+			return m
+		}
+	}
+	m := new(image)
+	p.images = append(p.images, m)
+	return m
+}
+
+func (p *program) Close() error { return p.workspace.Close() }
+
+func (d *device) workspace(n int) (*buffer, error) {
+	b, err := d.allocate(n)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: workspace: %d float32: %w", n, err)
+	}
+	return b, nil
+}
