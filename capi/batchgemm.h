@@ -9,7 +9,8 @@
  *     bg_gemm(device, problems, count, a, len_a, b, len_b, c, len_c, BG_NO_TIMEOUT);
  *     bg_close(device);
  *
- * Operands that stay on the device: bg_plan_new and bg_prepare once, then bg_run.
+ * Operands that stay on the device: bg_plan_new and bg_prepare once, then bg_run, and
+ * bg_update where sizes change.
  * On a CUDA stream and in memory of the caller: bg_open_on_stream, bg_buffer_wrap.
  *
  * Results. Every function that can fail returns a bg_status; what it returns by
@@ -147,6 +148,12 @@ bg_status bg_plan_explain(bg_plan plan, char *text, size_t size, size_t *needed)
 /* bg_prepare makes a plan ready on a device of the kind it was made for: kernels
  * loaded, arrays uploaded, workspace allocated. The plan may be closed then. */
 bg_status bg_prepare(bg_device device, bg_plan plan, bg_program *program);
+
+/* bg_update gives a program another batch, of any sizes, scalars and offsets, planned
+ * with the options of its plan. Runs queued before compute the batch that they were
+ * queued for. It waits for none; one copy to the device. After a failure the program is
+ * as before. A graph that is being captured cannot hold an update. */
+bg_status bg_update(bg_program program, const bg_problem *problems, int64_t count);
 
 /* bg_buffer_new allocates device memory of count float32, contents undefined. */
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);

@@ -104,6 +104,10 @@ bg_status bg_prepare(bg_device device, bg_plan plan, bg_program *program) {
 	ENTER(goPrepare(&mask, device, plan, program));
 }
 
+bg_status bg_update(bg_program program, const bg_problem *problems, int64_t count) {
+	ENTER(goUpdate(&mask, program, (bg_problem *)ARRAY(problems, count), count));
+}
+
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer) {
 	ENTER(goBufferNew(&mask, device, count, buffer));
 }

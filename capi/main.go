@@ -119,6 +119,21 @@ func goPrepare(mask *C.sigset_t, device C.bg_device, handle C.bg_plan, out *C.bg
 	})
 }
 
+//export goUpdate
+func goUpdate(mask *C.sigset_t, program C.bg_program, problems *C.bg_problem, count C.int64_t) C.bg_status {
+	return call(mask, func() error {
+		p, err := find[*dispatch.Program](program)
+		if err != nil {
+			return err
+		}
+		batch, err := batchOf(problems, count)
+		if err != nil {
+			return err
+		}
+		return p.Update(context.Background(), batch)
+	})
+}
+
 //export goBufferNew
 func goBufferNew(mask *C.sigset_t, device C.bg_device, count C.int64_t, out *C.bg_buffer) C.bg_status {
 	return call(mask, func() error {

@@ -39,6 +39,7 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_buffer_wrap(1, 16, 1, &out) == want);
 	CHECK(bg_buffer_write(1, 0, NULL, 0, 0) == want);
 	CHECK(bg_buffer_read(1, 0, NULL, 0, 0) == want);
+	CHECK(bg_update(1, NULL, 0) == want);
 	CHECK(bg_run(1, 1, 1, 1) == want);
 	CHECK(bg_wait(1, 0) == want);
 	CHECK(bg_gemm(1, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0) == want);

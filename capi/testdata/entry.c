@@ -19,6 +19,8 @@ static void test_arrays(void) {
 	} while (0)
 	HANDS_ON(bg_plan_new(1, none, 0, NULL, &plan), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_plan_new(1, &p, 1, NULL, &plan), &p, NULL, NULL, NULL);
+	HANDS_ON(bg_update(1, none, 0), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_update(1, &p, 1), &p, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_write(1, 0, junk, 0, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_write(1, 0, junk, -1, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_write(1, 0, x, 4, 0), x, NULL, NULL, NULL);

@@ -23,6 +23,22 @@ static bg_buffer upload(bg_device device, const float *from, int64_t count) {
 	return b;
 }
 
+static void run_program(bg_device device, bg_program program, batch *t) {
+	bg_buffer a = upload(device, t->a, t->len_a), b = upload(device, t->b, t->len_b), c = upload(device, t->before, t->len_c);
+	for (int run = 0; run < 3; run++) {
+		OK(bg_buffer_write(c, 0, t->before, t->len_c, BG_NO_TIMEOUT));
+		OK(bg_run(program, a, b, c));
+		OK(bg_wait(device, 60000));
+		memset(t->c, 0, (size_t)t->len_c * sizeof(float));
+		OK(bg_buffer_read(c, 0, t->c, t->len_c / 2, 60000));
+		OK(bg_buffer_read(c, t->len_c / 2, t->c + t->len_c / 2, t->len_c - t->len_c / 2, INT64_MAX));
+		check_batch(t);
+	}
+	OK(bg_close(a));
+	OK(bg_close(b));
+	OK(bg_close(c));
+}
+
 static void test_program(bg_device device, const char *options, const char *explained) {
 	batch t = new_batch(12, 50, 3);
 	bg_plan plan;
@@ -33,21 +49,16 @@ static void test_program(bg_device device, const char *options, const char *expl
 	bg_program program;
 	OK(bg_prepare(device, plan, &program));
 	OK(bg_close(plan));
-	bg_buffer a = upload(device, t.a, t.len_a), b = upload(device, t.b, t.len_b), c = upload(device, t.before, t.len_c);
-	for (int run = 0; run < 3; run++) {
-		OK(bg_buffer_write(c, 0, t.before, t.len_c, BG_NO_TIMEOUT));
-		OK(bg_run(program, a, b, c));
-		OK(bg_wait(device, 60000));
-		memset(t.c, 0, (size_t)t.len_c * sizeof(float));
-		OK(bg_buffer_read(c, 0, t.c, t.len_c / 2, 60000));
-		OK(bg_buffer_read(c, t.len_c / 2, t.c + t.len_c / 2, t.len_c - t.len_c / 2, INT64_MAX));
-		check_batch(&t);
-	}
+	run_program(device, program, &t);
+	batch larger = new_batch(20, 60, 4);
+	OK(bg_update(program, larger.problems, larger.count));
+	run_program(device, program, &larger);
+	CHECK(bg_update(program, NULL, -1) == BG_ERR_INVALID);
+	OK(bg_update(program, t.problems, t.count));
+	run_program(device, program, &t);
 	OK(bg_close(program));
-	OK(bg_close(a));
-	OK(bg_close(b));
-	OK(bg_close(c));
 	free_batch(&t);
+	free_batch(&larger);
 }
 
 int main(void) {

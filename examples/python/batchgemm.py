@@ -65,6 +65,7 @@ def _load():
         "bg_plan_new": (handle, *batch, c_char_p, out),
         "bg_plan_explain": (handle, *text),
         "bg_prepare": (handle, handle, out),
+        "bg_update": (handle, *batch),
         "bg_buffer_new": (handle, c_int64, out),
         "bg_buffer_wrap": (handle, c_size_t, c_int64, out),
         "bg_buffer_write": (handle, c_int64, c_void_p, c_int64, c_int64),
@@ -190,6 +191,10 @@ class Plan(_Object):
 
 
 class Program(_Object):
+    def update(self, problems):
+        """Another batch for the runs queued from now on, planned with the same options."""
+        _call("bg_update", self.handle, *_batch(problems))
+
     def run(self, a, b, c):
         """Queues one execution."""
         _call("bg_run", self.handle, a.handle, b.handle, c.handle)

@@ -81,6 +81,13 @@ class Test(unittest.TestCase):
                 got = array("f", bytes(4 * len(c)))
                 buffers[2].read(got)
                 self.assertEqual(got, want)
+            for p in problems:
+                p.alpha = -1
+            program.update(problems)
+            buffers[2].write(c)
+            program.run(*buffers)
+            buffers[2].read(got)
+            self.assertEqual(got, expected(problems, a, b, c))
         for buffer in buffers:
             buffer.close()
 

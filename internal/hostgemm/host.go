@@ -31,8 +31,7 @@ type Host struct {
 	turn    turn
 	// Of the holder of turn:
 	lanes   [maxLanes]lane
-	plan    planner.Plan // made last
-	session session      // of this device alone
+	session session // of this device alone
 }
 
 // New makes a host of an open device, for which the planner plans.

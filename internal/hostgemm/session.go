@@ -27,7 +27,8 @@ type task struct {
 // holder of all their turns.
 type session struct {
 	hosts   []*Host
-	entries []*entry // most recently used first
+	entries []*entry     // most recently used first
+	plan    planner.Plan // made last
 }
 
 // resultMemory holds C as read from the devices, packed. What is not used soon is
@@ -106,7 +107,7 @@ func (s *session) remember(ctx context.Context, t *task, parts [][]*part) (*entr
 			if i < len(old.parts) && n < len(old.parts[i]) {
 				p.program, old.parts[i][n].program = old.parts[i][n].program, nil
 			}
-			if err := p.prepare(ctx, s.hosts[i], t.options); err != nil {
+			if err := p.prepare(ctx, s.hosts[i], &s.plan, t.options); err != nil {
 				_ = errors.Join(e.close(), old.close()) // the first error counts
 				return nil, s.name(i, err)
 			}
@@ -128,17 +129,17 @@ func (s *session) oldest() *entry {
 	return old
 }
 
-// prepare gives the part's program its batch, or makes one.
-func (p *part) prepare(ctx context.Context, h *Host, o planner.Options) error {
-	err := h.planner.Replan(&h.plan, p.batch, o)
+// prepare gives the part's program its batch, or makes one, by a plan in memory of others.
+func (p *part) prepare(ctx context.Context, h *Host, plan *planner.Plan, o planner.Options) error {
+	err := h.planner.Replan(plan, p.batch, o)
 	if err != nil {
 		return err
 	}
 	p.batch = nil // the program has it
 	if p.program != nil {
-		return p.program.Update(ctx, &h.plan)
+		return p.program.Update(ctx, plan)
 	}
-	p.program, err = h.device.Prepare(ctx, &h.plan)
+	p.program, err = h.device.Prepare(ctx, plan)
 	return err
 }
 

@@ -26,6 +26,7 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goPlanNew(mask, device, problems, count, options, plan) note(mask, problems, NULL, NULL, NULL)
 #define goPlanExplain(mask, plan, text, size, needed) note(mask, NULL, NULL, NULL, NULL)
 #define goPrepare(mask, device, plan, program) note(mask, NULL, NULL, NULL, NULL)
+#define goUpdate(mask, program, problems, count) note(mask, problems, NULL, NULL, NULL)
 #define goBufferNew(mask, device, count, buffer) note(mask, NULL, NULL, NULL, NULL)
 #define goBufferWrap(mask, device, address, count, buffer) note(mask, NULL, NULL, NULL, NULL)
 #define goBufferWrite(mask, buffer, offset, src, count, timeout) note(mask, src, NULL, NULL, NULL)
