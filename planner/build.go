@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"math/bits"
@@ -80,10 +79,13 @@ type builder struct {
 
 	schedule *schedule // that the options ask for; nil: the cheapest
 	choice   []tileID  // per problem
-	uniform  []load    // of chooseByCost, as the next: of one tile for all problems, of the best for each
-	mixed    []load
+	classes  classes   // of chooseByCost, as the next
+	pieces   []pieces  // by cut, of one class
+	uniform  []load    // by cut, of one tile for all problems
+	mixed    []load    // by tileID, of the best tile for each
 	overlaps overlaps
 	order    []ordered
+	other    []ordered          // memory for sort
 	tiles    []encoding.Segment // of dealLPT, as the next two: tiles, the worker of each, and loads
 	owners   []int32
 	heap     []workerLoad
@@ -236,13 +238,7 @@ func (p *builder) sort() {
 		kernel := uint64(p.choice[i])<<2 | q.transposition()
 		order = append(order, ordered{key: kernel<<32 | uint64(MaxDim-depth), problem: int32(i)})
 	}
-	slices.SortFunc(order, func(x, y ordered) int {
-		if c := cmp.Compare(x.key, y.key); c != 0 {
-			return c
-		}
-		return cmp.Compare(x.problem, y.problem)
-	})
-	p.order = order
+	p.order, p.other = sortByKey(order, p.other)
 }
 
 const (

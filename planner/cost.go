@@ -18,7 +18,7 @@ type load struct {
 
 func (l *load) add(t *tile.Shape, q *Problem) {
 	n, steps := count(t, q)
-	l.addTiles(n, steps, wholeTiles(t, q))
+	l.addTiles(n, steps, wholeTiles(t, q.M, q.N))
 }
 
 // addTiles adds n tiles of the same number of steps, which take as long as so many whole ones.
@@ -38,6 +38,8 @@ type model struct {
 	device  *Device
 	compute Compute
 	tiles   []tileModel // by tileID
+	cuts    []cut
+	grain   [3]uint8 // logarithms of the units of M, N and K in which cuts see sizes
 }
 
 // tileModel is a tile shape on the device: its rate in microseconds, and places.
@@ -48,10 +50,7 @@ type tileModel struct {
 	resident      int     // workgroups that the device runs at once
 	fits          bool
 	clusters      bool // there are kernels for them
-	// Of the tile table, where chooseByCost finds them without divisions: logarithms
-	// of its sizes, and whether tiles at the edges take less.
-	tm, tn, tk uint8
-	partly     bool
+	cut           int  // of model.cuts
 }
 
 // work is what whole tiles of that many K steps each take of a saturated compute
@@ -75,9 +74,24 @@ func (m *model) set(d *Device, c Compute) error {
 func (m *model) derive(d *Device, c Compute) {
 	m.device, m.compute = d, c
 	m.tiles = slices.Grow(m.tiles[:0], len(d.Kernels))[:len(d.Kernels)]
+	m.cuts, m.grain = m.cuts[:0], [3]uint8{maxShift, maxShift, maxShift}
 	for i := range d.Kernels {
 		m.tiles[i] = d.tileModel(&d.Kernels[i], c)
+		m.tiles[i].cut = m.cutOf(m.tiles[i].shape)
 	}
+}
+
+// cutOf finds the cut of a shape, or adds it.
+func (m *model) cutOf(t *tile.Shape) int {
+	for i := range m.cuts {
+		if m.cuts[i].same(t) {
+			return i
+		}
+	}
+	c := cut{shape: t, tm: shift(t.TM), tn: shift(t.TN), tk: shift(t.TK), partly: t.HalfRows > 0 || t.HalfCols > 0 || t.Unit == tile.SIMD}
+	c.refine(&m.grain)
+	m.cuts = append(m.cuts, c)
+	return len(m.cuts) - 1
 }
 
 // tileModel derives the part of one tile shape.
@@ -90,7 +104,6 @@ func (d *Device) tileModel(k *KernelFacts, c Compute) tileModel {
 		worker: r.Worker, fixed: r.Fixed,
 		resident: d.resident(k), fits: d.Fits(t, c),
 		clusters: k.Clusters && t.Clusters,
-		tm:       shift(t.TM), tn: shift(t.TN), tk: shift(t.TK), partly: t.HalfRows > 0 || t.HalfCols > 0 || t.Unit == tile.SIMD,
 	}
 }
 
@@ -169,39 +182,53 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 }
 
 // chooseByCost predicts every tile shape for the whole batch, and the cheapest
-// shape for each problem on its own, and takes the least.
+// shape for each problem on its own, and takes the least. Problems of a class are
+// predicted as one, and shapes that cut alike share what there is to cut.
 func (p *builder) chooseByCost() {
-	m := &p.model
-	p.uniform, p.mixed = zeroed(p.uniform, len(m.tiles)), zeroed(p.mixed, len(m.tiles))
-	for i := range p.Batch {
-		q := &p.Batch[i]
-		if !q.Writes() {
-			continue
+	m, c := &p.model, &p.classes
+	c.sort(p.Batch, m.grain)
+	p.uniform, p.mixed = zeroed(p.uniform, len(m.cuts)), zeroed(p.mixed, len(m.tiles))
+	p.pieces = slices.Grow(p.pieces[:0], len(m.cuts))[:len(m.cuts)]
+	for i := range c.all {
+		p.chooseForClass(&c.all[i])
+	}
+	for i, at := range c.of {
+		if at >= 0 {
+			p.choice[i] = c.all[at].best
 		}
-		var rows, cols, steps [maxShift + 1]int // of the problem, cut by 1 << index
-		for by := range rows {
-			rows[by], cols[by], steps[by] = ceilShift(q.M, uint8(by)), ceilShift(q.N, uint8(by)), max(ceilShift(q.depth(), uint8(by)), 1)
-		}
-		best, bestID := math.Inf(1), 0
-		for id := range m.tiles {
-			t := &m.tiles[id]
-			if !t.fits {
-				continue
-			}
-			n, steps := rows[t.tm]*cols[t.tn], steps[t.tk]
-			whole := float64(n)
-			if t.partly {
-				whole = wholeTiles(t.shape, q)
-			}
-			p.uniform[id].addTiles(n, steps, whole)
-			if work := t.work(whole, steps); work < best {
-				best, bestID = work, id
-			}
-		}
-		p.choice[i] = tileID(bestID)
-		p.mixed[bestID].add(m.tiles[bestID].shape, q)
 	}
 	p.takeCheapest()
+}
+
+// chooseForClass adds a class to the loads of chooseByCost and sets its best shape.
+func (p *builder) chooseForClass(c *class) {
+	m := &p.model
+	rows, cols, depth := int(c.m)<<m.grain[0], int(c.n)<<m.grain[1], int(c.k)<<m.grain[2]
+	times, pieces := int(c.count), p.pieces
+	for i := range m.cuts {
+		t, e := &m.cuts[i], &pieces[i]
+		e.tiles, e.steps = ceilShift(rows, t.tm)*ceilShift(cols, t.tn), max(ceilShift(depth, t.tk), 1)
+		if e.whole = float64(e.tiles); t.partly {
+			e.whole = wholeTiles(t.shape, rows, cols)
+		}
+		p.uniform[i].addTiles(e.tiles*times, e.steps, e.whole*float64(times))
+	}
+	best := math.Inf(1)
+	for id := range m.tiles {
+		t := &m.tiles[id]
+		e := &pieces[t.cut]
+		if work := t.work(e.whole, e.steps); work < best && t.fits {
+			best, c.best = work, tileID(id)
+		}
+	}
+	e := &pieces[m.tiles[c.best].cut]
+	p.mixed[c.best].addTiles(e.tiles*times, e.steps, e.whole*float64(times))
+}
+
+// pieces is what a problem is cut into.
+type pieces struct {
+	tiles, steps int
+	whole        float64 // tiles in terms of whole ones
 }
 
 // zeroed is n empty loads, in the memory of others.
@@ -226,7 +253,7 @@ func (p *builder) takeCheapest() {
 	}
 	for id := range m.tiles {
 		if m.tiles[id].fits {
-			if c := m.predict(tileID(id), p.schedule, p.uniform[id]); c <= best {
+			if c := m.predict(tileID(id), p.schedule, p.uniform[m.tiles[id].cut]); c <= best {
 				best, bestTile = c, id
 			}
 		}

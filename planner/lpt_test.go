@@ -28,7 +28,7 @@ func TestFraction(t *testing.T) {
 					sum += f
 				}
 			}
-			require.InDelta(t, sum, wholeTiles(shape, &q), 1e-9, "%s %dx%d", shape.Name, q.M, q.N)
+			require.InDelta(t, sum, wholeTiles(shape, q.M, q.N), 1e-9, "%s %dx%d", shape.Name, q.M, q.N)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (m *model) work(q *Problem) float64 {
 	best := math.Inf(1)
 	for id := range m.tiles {
 		if t := &m.tiles[id]; t.fits {
-			best = min(best, t.work(wholeTiles(t.shape, q), steps(t.shape, q)))
+			best = min(best, t.work(wholeTiles(t.shape, q.M, q.N), steps(t.shape, q)))
 		}
 	}
 	return best
