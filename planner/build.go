@@ -84,8 +84,8 @@ type builder struct {
 	uniform  []load    // by cut, of one tile for all problems
 	mixed    []load    // by tileID, of the best tile for each
 	overlaps overlaps
-	order    []ordered
-	other    []ordered          // memory for sort
+	sorter   sorter
+	order    []key              // problems in launch order: by kernel, longest K first
 	tiles    []encoding.Segment // of dealLPT, as the next two: tiles, the worker of each, and loads
 	owners   []int32
 	heap     []workerLoad
@@ -95,18 +95,12 @@ type builder struct {
 // tileID is an index into Device.Kernels.
 type tileID uint8
 
-// ordered is a problem in launch order: by kernel, longest K first.
-type ordered struct {
-	key     uint64 // kernel << 32 | MaxDim - depth
-	problem int32
-}
-
 // group is the work of one kernel: problems that share tile shape and
 // transposition, longest K first.
 type group struct {
 	encoding.Kernel
 	id       tileID
-	problems []ordered
+	problems []key
 	load     load
 }
 
@@ -133,7 +127,7 @@ func (p *builder) build(b Batch, o Options) error {
 		return err
 	}
 	p.layout()
-	p.TLP, p.TLPGroups = p.threadParallelism(TLPEq4), p.threadParallelism(TLPEq3)
+	p.TLPGroups, p.TLP = p.threadParallelism()
 	p.Tiles = p.Tiles[:0]
 	for _, id := range p.choice {
 		p.Tiles = append(p.Tiles, p.model.tiles[id].shape)
@@ -224,7 +218,7 @@ func (d *Device) refuse(s *tile.Shape, c Compute) error {
 // the other, and it fetches what follows (4096 of 8 to 32: 1.5 times as fast). Work is even
 // all the same.
 func (p *builder) sort() {
-	order := p.order[:0]
+	order := p.sorter.reserve(len(p.Batch))[:0]
 	inOrder := p.device.KernelKind == KernelsCPU && len(p.Batch) >= manyProblems*p.device.ComputeUnits
 	for i := range p.Batch {
 		q := &p.Batch[i]
@@ -235,10 +229,10 @@ func (p *builder) sort() {
 		if inOrder {
 			depth = depth / longDepth * longDepth
 		}
-		kernel := uint64(p.choice[i])<<2 | q.transposition()
-		order = append(order, ordered{key: kernel<<32 | uint64(MaxDim-depth), problem: int32(i)})
+		kernel := int64(p.choice[i])<<2 | q.transposition()
+		order = append(order, key{kernel<<32 | int64(MaxDim-depth), int32(i)})
 	}
-	p.order, p.other = sortByKey(order, p.other)
+	p.order = p.sorter.sort(order)
 }
 
 const (
@@ -249,7 +243,7 @@ const (
 )
 
 // transposition tells apart the kernels of one tile shape: 2 for A, 1 for B.
-func (p *Problem) transposition() (bits uint64) {
+func (p *Problem) transposition() (bits int64) {
 	if p.TransA {
 		bits |= 2
 	}
@@ -264,9 +258,9 @@ func (p *builder) deal() error {
 	order := p.order
 	windowed := p.needsWindows()
 	for first := 0; first < len(order); {
-		kernel := order[first].key >> 32
+		kernel := order[first].by >> 32
 		last := first + 1
-		for last < len(order) && order[last].key>>32 == kernel {
+		for last < len(order) && order[last].by>>32 == kernel {
 			last++
 		}
 		g := &p.group
@@ -330,11 +324,11 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 	}
 }
 
-func (p *builder) groupOf(id tileID, transA, transB bool, problems []ordered) group {
+func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group {
 	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Wide: true}, id: id, problems: problems}
 	g.TF32 = p.Options.Compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {
-		q := &p.Batch[problems[i].problem]
+		q := &p.Batch[problems[i].index]
 		g.Wide = g.Wide && q.wideTile()
 		g.load.add(g.Tile, q)
 	}

@@ -55,9 +55,9 @@ func (b Batch) check(ctx context.Context, lenA, lenB, lenC int, o *overlaps) err
 			return err
 		}
 		if written {
-			r := newRegion(p.C.Offset, p.M, p.N, p.C.LD)
-			r.problem = int32(i)
-			o.regions = append(o.regions, r)
+			n := len(o.regions)
+			o.regions = o.regions[:n+1]
+			o.regions[n].set(p.C.Offset, p.M, p.N, p.C.LD, i)
 		}
 	}
 	return o.find(ctx)

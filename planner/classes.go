@@ -14,8 +14,8 @@ type class struct {
 	best    tileID
 }
 
-// classes sorts problems into classes. Of those seen it finds one in each place of a
-// table; a class that was displaced there comes again, which takes time alone.
+// classes sorts problems into classes. A table has one class in each place; one that was
+// displaced there comes again, which takes time alone.
 type classes struct {
 	all    []class
 	of     []int32            // by problem; -1: it needs no work
@@ -35,16 +35,28 @@ func (c *classes) sort(b Batch, grain [3]uint8) {
 			continue
 		}
 		m, n, k := int32(ceilShift(q.M, grain[0])), int32(ceilShift(q.N, grain[1])), int32(ceilShift(q.depth(), grain[2]))
-		place := &c.recent[spread(m, n, k)]
-		at := *place - 1
-		if at < 0 || c.all[at].m != m || c.all[at].n != n || c.all[at].k != k {
-			at = int32(len(c.all))
-			c.all = append(c.all, class{m: m, n: n, k: k})
-			*place = at + 1
-		}
+		at := c.find(m, n, k)
 		c.all[at].count++
 		c.of[i] = at
 	}
+}
+
+// find returns a class of these sizes, which it adds unless it is in one of two places.
+func (c *classes) find(m, n, k int32) int32 {
+	place := spread(m, n, k)
+	for range 2 {
+		at := c.recent[place] - 1
+		if at < 0 {
+			break
+		}
+		if s := &c.all[at]; s.m == m && s.n == n && s.k == k {
+			return at
+		}
+		place ^= 1
+	}
+	c.all = append(c.all, class{m: m, n: n, k: k})
+	c.recent[place] = int32(len(c.all))
+	return int32(len(c.all)) - 1
 }
 
 // spread is a hash of sizes (Knuth's multiplicative one, of large odd numbers).

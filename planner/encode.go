@@ -107,16 +107,15 @@ func (e *itemEncoder) begin(problem int32) {
 	if q.TransB {
 		e.kB, e.colB = 1, t.TN*q.B.LD
 	}
-	e.common = [encoding.ItemWords]uint32{
-		0: uint32(q.A.Offset - l.BaseA), 1: uint32(q.B.Offset - l.BaseB), 2: uint32(q.C.Offset - l.BaseC),
-		4: uint32(q.A.LD), 5: uint32(q.B.LD), 6: uint32(q.C.LD),
-		8: math.Float32bits(q.Alpha.Value()), 9: math.Float32bits(q.Beta),
-	}
+	c := &e.common
+	c[0], c[1], c[2] = uint32(q.A.Offset-l.BaseA), uint32(q.B.Offset-l.BaseB), uint32(q.C.Offset-l.BaseC)
+	c[4], c[5], c[6] = uint32(q.A.LD), uint32(q.B.LD), uint32(q.C.LD)
+	c[8], c[9], c[11] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), 0
 	if q.depth() == 0 {
-		e.common[8] = 0
+		c[8] = 0
 	}
 	if q.wide() {
-		e.common[11] = encoding.ItemWide
+		c[11] = encoding.ItemWide
 	}
 }
 
@@ -124,12 +123,14 @@ func (e *itemEncoder) encode(w *[encoding.ItemWords]uint32, s *encoding.Segment)
 	if s.Problem != e.problem {
 		e.begin(s.Problem)
 	}
-	row, col, k0 := int(s.Row), int(s.Col), int(s.K0)
-	*w = e.common
-	w[0] += uint32(row*e.rowA + k0*e.kA)
-	w[1] += uint32(k0*e.kB + col*e.colB)
-	w[2] += uint32(row*e.rowC + col*e.tile.TN)
+	row, col, k0, c := int(s.Row), int(s.Col), int(s.K0), &e.common
+	w[0] = c[0] + uint32(row*e.rowA+k0*e.kA)
+	w[1] = c[1] + uint32(k0*e.kB+col*e.colB)
+	w[2] = c[2] + uint32(row*e.rowC+col*e.tile.TN)
 	w[3] = uint32(s.K1 - s.K0)
+	// Word by word, because a copy of several would wait for the words that begin has
+	// just written.
+	w[4], w[5], w[6], w[8], w[9], w[11] = c[4], c[5], c[6], c[8], c[9], c[11]
 	w[7] = uint32(min(e.q.M-row*e.tile.TM, e.tile.TM)) | uint32(min(e.q.N-col*e.tile.TN, e.tile.TN))<<16
 	if s.Accumulate {
 		w[9] = math.Float32bits(1)

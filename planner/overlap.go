@@ -10,12 +10,12 @@ type region struct {
 	ld, problem int32
 }
 
-func newRegion(start, rows, cols, ld int) region {
-	r := region{start, start + (rows-1)*ld + cols, rows, cols, int32(ld), 0}
+func (r *region) set(start, rows, cols, ld, problem int) {
+	r.start, r.end, r.problem = start, start+(rows-1)*ld+cols, int32(problem)
+	r.rows, r.cols, r.ld = rows, cols, int32(ld)
 	if rows == 1 || cols >= ld {
 		r.rows, r.cols, r.ld = 1, r.end-start, MaxDim // of no account: the same for all
 	}
-	return r
 }
 
 // overlaps finds two regions that share an element, and keeps the memory that it
@@ -75,7 +75,7 @@ func (o *overlaps) arrange(regions []region, by func(*region) int) {
 	}
 	keys := o.order.reserve(len(regions))
 	for i := range regions {
-		keys[i] = key{by(&regions[i]), int32(i)}
+		keys[i] = key{int64(by(&regions[i])), int32(i)}
 	}
 	o.moved = append(o.moved[:0], regions...)
 	for i, k := range o.order.sort(keys) {

@@ -117,7 +117,7 @@ func (m *marks) clear() {
 
 // overlapAt is the error of two regions that have an element, of which one is known.
 func overlapAt(cluster []region, r *region, element int) error {
-	at := newRegion(element, 1, 1, 1)
+	at := region{start: element, end: element + 1, rows: 1, cols: 1, ld: MaxDim}
 	for i := range cluster {
 		if o := &cluster[i]; o != r && o.meets(&at) {
 			return overlapError(o, r)

@@ -108,9 +108,10 @@ func (o *overlaps) tree(set []region, base int) hulls {
 }
 
 // region is what a node covers.
-func (t *hulls) region(node int) region {
+func (t *hulls) region(node int) (r region) {
 	h, ld := &t.nodes[node], int(t.regions[0].ld)
-	return newRegion(t.base+h.top*ld+h.left, h.bottom-h.top, h.right-h.left, ld)
+	r.set(t.base+h.top*ld+h.left, h.bottom-h.top, h.right-h.left, ld, 0)
+	return r
 }
 
 // compare finds two regions that overlap below two nodes, and takes one from the budget

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
 )
@@ -21,7 +20,7 @@ func (o *overlaps) sweep(cluster []region, pitch int) (x, y *region) {
 	o.cut(cluster, pitch)
 	keys := o.order.reserve(len(o.parts))
 	for i := range o.parts {
-		keys[i] = key{int(o.parts[i].left), int32(i)}
+		keys[i] = key{int64(o.parts[i].left), int32(i)}
 	}
 	o.lefts = slices.Grow(o.lefts[:0], len(o.parts))[:len(o.parts)]
 	o.ranks = slices.Grow(o.ranks[:0], len(o.parts))[:len(o.parts)]
@@ -30,7 +29,7 @@ func (o *overlaps) sweep(cluster []region, pitch int) (x, y *region) {
 	}
 	keys = o.order.reserve(len(o.parts))
 	for i := range o.parts {
-		keys[i] = key{o.parts[i].top, int32(i)}
+		keys[i] = key{int64(o.parts[i].top), int32(i)}
 	}
 	o.active.reset(len(o.parts))
 	for _, k := range o.order.sort(keys) {
@@ -94,65 +93,6 @@ func (o *overlaps) cut(cluster []region, pitch int) {
 			add(last, last+1, 0, int32(end-last*pitch+1))
 		}
 	}
-}
-
-// key is a number to sort by, >= 0, and the index of what it belongs to.
-type key struct {
-	by    int
-	index int32
-}
-
-// sorter sorts keys, and keeps their memory.
-type sorter struct{ keys, spare []key }
-
-// reserve returns memory for n keys, which sort takes.
-func (s *sorter) reserve(n int) []key {
-	s.keys = slices.Grow(s.keys[:0], n)[:n]
-	return s.keys
-}
-
-// fewKeys: so many are sorted sooner by comparing them.
-const fewKeys = 128
-
-// sort sorts what reserve returned, and keeps the order of equal keys. The result is
-// valid until the next reserve. It sorts by digits of 8 bits, of which those that all
-// keys have in common cost nothing: that takes a fifth of the time of comparing.
-func (s *sorter) sort(keys []key) []key {
-	differ, sorted := 0, true
-	for i := 1; i < len(keys); i++ {
-		differ |= keys[i].by ^ keys[0].by
-		sorted = sorted && keys[i-1].by <= keys[i].by
-	}
-	if sorted {
-		return keys
-	}
-	if len(keys) <= fewKeys {
-		slices.SortStableFunc(keys, func(x, y key) int { return cmp.Compare(x.by, y.by) })
-		return keys
-	}
-	s.spare = slices.Grow(s.spare[:0], len(keys))[:len(keys)]
-	to := s.spare
-	for shift := 0; differ>>shift != 0; shift += 8 {
-		if differ>>shift&0xff == 0 {
-			continue
-		}
-		var next [256]int32 // place of the next key with a digit
-		for i := range keys {
-			next[uint8(keys[i].by>>shift)]++
-		}
-		sum := int32(0)
-		for digit, n := range next {
-			next[digit] = sum
-			sum += n
-		}
-		for _, k := range keys {
-			digit := uint8(k.by >> shift)
-			to[next[digit]] = k
-			next[digit]++
-		}
-		keys, to = to, keys
-	}
-	return keys
 }
 
 // rankSet is a set of the numbers [0, n): words of bits, words that tell which of

@@ -303,6 +303,27 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
+// BenchmarkLive plans and encodes a batch into memory that others had: what each step costs
+// whose sizes change.
+func BenchmarkLive(b *testing.B) {
+	for _, c := range []struct{ n, least, most int }{{8, 16, 512}, {256, 16, 128}, {1024, 16, 512}, {4096, 8, 32}} {
+		b.Run(fmt.Sprintf("%d of %d..%d", c.n, c.least, c.most), func(b *testing.B) {
+			batch := randomBatch(b, rand.New(rand.NewPCG(1, 1)), c.n, c.least, c.most)
+			maker, p := New(device(b, "h200")), new(Plan)
+			var words []uint32
+			require.NoError(b, maker.Replan(p, batch, Options{}))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := maker.Replan(p, batch, Options{}); err != nil {
+					b.Fatal(err)
+				}
+				words = p.Encode(words)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.n), "ns/problem")
+		})
+	}
+}
+
 func BenchmarkEncode(b *testing.B) {
 	for _, n := range []int{8, 256, 1024} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

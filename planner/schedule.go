@@ -70,10 +70,10 @@ func ceilShift(n int, by uint8) int { return (n + 1<<(by&31) - 1) >> (by & 31) }
 // which is longest K first unless a schedule sorts them.
 func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) {
 	for _, o := range g.problems {
-		q := &p.Batch[o.problem]
+		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
 		depth := steps(g.Tile, q)
-		s := encoding.Segment{Problem: o.problem, K1: int32(q.depth()), Slot: encoding.NoSlot}
+		s := encoding.Segment{Problem: o.index, K1: int32(q.depth()), Slot: encoding.NoSlot}
 		for row := range rows {
 			for col := range cols {
 				s.Row, s.Col = int32(row), int32(col)
@@ -89,15 +89,15 @@ func dealDataParallel(p *builder, g *group) {
 	at, n := len(p.Segments), g.load.tiles
 	p.Segments = slices.Grow(p.Segments, n)[:at+n]
 	for _, o := range g.problems {
-		q := &p.Batch[o.problem]
+		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
-		s := encoding.Segment{Problem: o.problem, K1: int32(q.depth()), Slot: encoding.NoSlot}
+		depth := int32(q.depth())
 		for row := range rows {
-			s.Row = int32(row)
 			line := p.Segments[at : at+cols]
 			for col := range line {
-				s.Col = int32(col)
-				line[col] = s
+				s := &line[col]
+				s.Problem, s.Row, s.Col, s.K0, s.K1 = o.index, int32(row), int32(col), 0, depth
+				s.Slot, s.Accumulate = encoding.NoSlot, false
 			}
 			at += cols
 		}
@@ -149,9 +149,14 @@ func dealLPT(p *builder, g *group) {
 		heap = append(heap, workerLoad{worker: int32(w)})
 	}
 	forthAndBack := max(g.load.tiles/workers-lptRounds, 0) * workers
+	partly := p.model.cuts[t.cut].partly
 	p.forTiles(g, func(s encoding.Segment, steps int) {
 		round, w := len(tiles)/workers, len(tiles)%workers
-		micros := t.work(Fraction(g.Tile, &p.Batch[s.Problem], s.Row, s.Col), steps)
+		whole := 1.0
+		if partly {
+			whole = Fraction(g.Tile, &p.Batch[s.Problem], s.Row, s.Col)
+		}
+		micros := t.work(whole, steps)
 		if len(tiles) < forthAndBack {
 			if round%2 == 1 {
 				w = workers - 1 - w
@@ -270,12 +275,12 @@ func (m *model) clusterSize(id tileID, l load) (size int) {
 // of all tiles fill the device once; longest parts first.
 func dealSplitK(p *builder, g *group) {
 	part := p.model.splitSteps(g.id, g.load)
-	length := func(o ordered) int { // of the longest part of the problem's tiles
-		steps := steps(g.Tile, &p.Batch[o.problem])
+	length := func(o key) int { // of the longest part of the problem's tiles
+		steps := steps(g.Tile, &p.Batch[o.index])
 		return ceilDiv(steps, ceilDiv(steps, part))
 	}
-	slices.SortFunc(g.problems, func(x, y ordered) int {
-		return cmp.Or(cmp.Compare(length(y), length(x)), cmp.Compare(x.problem, y.problem))
+	slices.SortFunc(g.problems, func(x, y key) int {
+		return cmp.Or(cmp.Compare(length(y), length(x)), cmp.Compare(x.index, y.index))
 	})
 	slots := p.slots(g)
 	p.forTiles(g, func(s encoding.Segment, steps int) {

@@ -149,7 +149,7 @@ func (p *builder) shrinkToBindings() {
 func (p *builder) dealWindows(g *group) error {
 	// Windows follow memory, so problems go in the order of the batch; each
 	// launch is sorted by K afterwards.
-	slices.SortFunc(g.problems, func(x, y ordered) int { return cmp.Compare(x.problem, y.problem) })
+	slices.SortFunc(g.problems, func(x, y key) int { return cmp.Compare(x.index, y.index) })
 	limit := p.Device.spanLimit()
 	var open windows
 	first := len(p.Workers) - 1
@@ -160,10 +160,10 @@ func (p *builder) dealWindows(g *group) error {
 		first, open = len(p.Workers)-1, windows{}
 	}
 	for _, o := range g.problems {
-		q := &p.Batch[o.problem]
+		q := &p.Batch[o.index]
 		panel := p.panelDepth(g.Tile, q)
 		if panel <= 0 {
-			return problemError(int(o.problem), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, limit, p.Device.Name)
+			return problemError(int(o.index), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, limit, p.Device.Name)
 		}
 		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {
@@ -174,11 +174,11 @@ func (p *builder) dealWindows(g *group) error {
 				flush() // the panel before this one must be in C
 			}
 			for tile := range rows * cols {
-				s := encoding.Segment{Problem: o.problem, Row: int32(tile / cols), Col: int32(tile % cols),
+				s := encoding.Segment{Problem: o.index, Row: int32(tile / cols), Col: int32(tile % cols),
 					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot, Accumulate: k0 > 0}
 				touched := reach(g.Tile, q, &s)
 				if !touched.within(limit) {
-					return problemError(int(o.problem), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, limit, p.Device.Name)
+					return problemError(int(o.index), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, limit, p.Device.Name)
 				}
 				if !open.with(touched).within(limit) {
 					flush()

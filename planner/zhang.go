@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -15,7 +14,13 @@ func (p *builder) chooseZhang() error {
 	if len(classes) == 0 {
 		return invalid.Errorf("rule %s: device %s has no tile of Table 3", RuleZhang2025, p.device.Name)
 	}
-	eq := cmp.Or(p.Options.TLP, TLPEq4)
+	parallelism := func() float64 {
+		eq3, eq4 := p.threadParallelism()
+		if p.Options.TLP == TLPEq3 {
+			return eq3
+		}
+		return eq4
+	}
 	threshold := p.Options.Threshold
 	if threshold == 0 {
 		threshold = p.device.tlpThreshold()
@@ -23,7 +28,7 @@ func (p *builder) chooseZhang() error {
 	for i := range p.Batch {
 		p.choice[i] = p.initialTile(classes, &p.Batch[i])
 	}
-	for p.threadParallelism(eq) < threshold {
+	for parallelism() < threshold {
 		demoted := false
 		for i, id := range p.choice {
 			if class := slices.Index(classes, id); class > 0 {
@@ -78,7 +83,7 @@ func (p *builder) initialTile(classes []tileID, q *Problem) tileID {
 // threads. Eq 3 counts the threads of all workgroups. Eq 4 counts those of the
 // waves that are active at once: phi turns workgroups into waves, and Eq 5-9
 // bound the waves of a compute unit (Occupancy).
-func (p *builder) threadParallelism(eq TLPEquation) float64 {
+func (p *builder) threadParallelism() (eq3, eq4 float64) {
 	var groups [mostKernels]int
 	for i := range p.Batch {
 		q := &p.Batch[i]
@@ -98,11 +103,8 @@ func (p *builder) threadParallelism(eq TLPEquation) float64 {
 		waves += float64(n) * float64(ceilDiv(t.shape.Threads, max(p.device.WaveSize, 1)))
 		units += float64(n) / float64(t.resident) // devices that these groups fill
 	}
-	if eq == TLPEq3 {
-		return threads
-	}
 	if units > 1 { // more than fits at once
 		waves /= units
 	}
-	return waves * float64(p.device.WaveSize)
+	return threads, waves * float64(p.device.WaveSize)
 }
