@@ -3,7 +3,9 @@ package dispatch
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,6 +56,64 @@ func BenchmarkLatency(b *testing.B) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// BenchmarkUpdate is a step of work whose sizes change, on the best device: an Update, a
+// Run, and after every 8 steps a Wait. host is the time of both calls, the median.
+func BenchmarkUpdate(b *testing.B) {
+	d, err := Open(b.Context())
+	require.NoError(b, err)
+	defer func() { require.NoError(b, d.Close()) }()
+	b.Log(d.Info().Backend, d.Info().Name)
+	for _, c := range []struct{ count, least, most int }{{8, 16, 512}, {64, 16, 128}, {256, 16, 128}, {256, 16, 512}, {1024, 16, 512}, {4096, 8, 32}} {
+		rng := rand.New(rand.NewPCG(1, 0))
+		size := func() int { return c.least + rng.IntN(c.most-c.least+1) }
+		var batches [2]planner.Batch
+		var need [3]int
+		for i := range batches {
+			problems := make([]planner.Problem, c.count)
+			for i := range problems {
+				problems[i] = planner.GEMM(size(), size(), size())
+			}
+			batches[i], err = planner.Pack(problems...)
+			require.NoError(b, err)
+			x, y, z := batches[i].Extent()
+			need = [3]int{max(need[0], x), max(need[1], y), max(need[2], z)}
+		}
+		plan, err := d.Plan(batches[0], planner.Options{})
+		require.NoError(b, err)
+		p, err := d.Prepare(b.Context(), plan)
+		require.NoError(b, err)
+		var on [3]*Buffer
+		for i, n := range need {
+			on[i], err = d.NewBuffer(n)
+			require.NoError(b, err)
+			require.NoError(b, on[i].Write(b.Context(), 0, make([]float32, n)))
+		}
+		for _, update := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d of %d to %d/update=%t", c.count, c.least, c.most, update), func(b *testing.B) {
+				var host []time.Duration
+				for step := 0; b.Loop(); step++ {
+					start := time.Now()
+					if update {
+						require.NoError(b, p.Update(b.Context(), batches[step%2]))
+					}
+					require.NoError(b, p.Run(b.Context(), on[0], on[1], on[2]))
+					host = append(host, time.Since(start))
+					if step%8 == 7 {
+						require.NoError(b, d.Wait(b.Context()))
+					}
+				}
+				require.NoError(b, d.Wait(b.Context()))
+				slices.Sort(host)
+				b.ReportMetric(float64(host[len(host)/2].Nanoseconds())/1e3, "host-us/step")
+			})
+		}
+		require.NoError(b, p.Close())
+		for _, x := range on {
+			require.NoError(b, x.Close())
 		}
 	}
 }
