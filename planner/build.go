@@ -85,10 +85,9 @@ type builder struct {
 	mixed    []load    // by tileID, of the best tile for each
 	overlaps overlaps
 	sorter   sorter
-	order    []key              // problems in launch order: by kernel, longest K first
-	tiles    []encoding.Segment // of dealLPT, as the next two: tiles, the worker of each, and loads
-	owners   []int32
-	heap     []workerLoad
+	order    []key   // problems in launch order: by kernel, longest K first
+	owners   []int32 // of dealLPT: the worker of each tile
+	dealing  dealing
 	group    group // the one being dealt; here because dealers are called indirectly
 }
 

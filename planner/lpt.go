@@ -1,0 +1,169 @@
+package planner
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// dealLPT gives the tiles, longest first, to as many workers as the device runs
+// at once. Every tile goes to the worker that has least to do (Graham's rule). Of many
+// tiles that goes for the last rounds: finding the worker takes longer than all else
+// in planning, and what dealing forth and back before leaves uneven, they make even.
+func dealLPT(p *builder, g *group) {
+	workers := p.model.lptWorkers(g.id, g.load)
+	p.ownTiles(g, workers)
+	p.giveTiles(g, workers)
+}
+
+// lptRounds is the number of tiles for each worker that dealLPT deals by Graham's rule.
+const lptRounds = 8
+
+// ownTiles finds the worker of each tile of the group.
+func (p *builder) ownTiles(g *group, workers int) {
+	t := &p.model.tiles[g.id]
+	partly := p.model.cuts[t.cut].partly
+	d := &p.dealing
+	d.begin(workers, max(g.load.tiles/workers-lptRounds, 0)*workers)
+	owners := slices.Grow(p.owners[:0], g.load.tiles)
+	for _, o := range g.problems {
+		q := &p.Batch[o.index]
+		rows, cols := grid(g.Tile, q)
+		depth := steps(g.Tile, q)
+		whole := t.work(1, depth)
+		for row := range rows {
+			for col := range cols {
+				micros := whole
+				if partly && (row == rows-1 || col == cols-1) {
+					micros = t.work(Fraction(g.Tile, q, int32(row), int32(col)), depth)
+				}
+				owners = append(owners, d.next(micros))
+			}
+		}
+	}
+	p.owners = owners
+}
+
+// giveTiles appends the tiles, sorted by worker, and closes the workers.
+func (p *builder) giveTiles(g *group, workers int) {
+	first, at := len(p.Workers), len(p.Segments)
+	p.Workers = slices.Grow(p.Workers, workers)[:first+workers]
+	ends := p.Workers[first:]
+	clear(ends)
+	for _, w := range p.owners {
+		ends[w]++
+	}
+	for w := range ends { // where each begins, which placing moves to where it ends
+		n := ends[w]
+		ends[w] = int32(at)
+		at += int(n)
+	}
+	p.Segments = slices.Grow(p.Segments, len(p.owners))[:at]
+	i := 0
+	for _, o := range g.problems {
+		q := &p.Batch[o.index]
+		rows, cols := grid(g.Tile, q)
+		depth := int32(q.depth())
+		for row := range rows {
+			for col := range cols {
+				w := p.owners[i]
+				i++
+				s := &p.Segments[ends[w]]
+				ends[w]++
+				s.Problem, s.Row, s.Col, s.K0, s.K1 = o.index, int32(row), int32(col), 0, depth
+				s.Slot, s.Accumulate = encoding.NoSlot, false
+			}
+		}
+	}
+}
+
+// dealing deals tiles to workers.
+type dealing struct {
+	loads   []float64 // microseconds of each worker
+	left    int       // tiles to be dealt forth and back
+	at, way int32     // the next worker then, and the way to the one after it
+	// heap has the least loaded worker first: the bits of its load, which are in order as
+	// loads are, and in place of the last of them its number, so that of equal loads the
+	// first comes, and plans are deterministic. Behind them is the largest number.
+	heap   []uint64
+	number uint64 // the bits of a worker's number
+}
+
+func (d *dealing) begin(workers, forthAndBack int) {
+	d.loads = slices.Grow(d.loads[:0], workers)[:workers]
+	clear(d.loads)
+	d.left, d.at, d.way = forthAndBack, 0, 1
+	d.number = 1<<bits.Len(uint(workers-1)) - 1
+	if d.left == 0 {
+		d.order()
+	}
+}
+
+// next returns the worker of a tile that takes so long.
+func (d *dealing) next(micros float64) int32 {
+	if d.left == 0 {
+		w := int32(d.heap[0] & d.number)
+		d.loads[w] += micros
+		d.sink(0, d.key(w))
+		return w
+	}
+	w := d.at
+	d.loads[w] += micros
+	if d.at += d.way; d.at < 0 || int(d.at) == len(d.loads) { // back
+		d.at, d.way = w, -d.way
+	}
+	if d.left--; d.left == 0 {
+		d.order()
+	}
+	return w
+}
+
+func (d *dealing) key(w int32) uint64 { return math.Float64bits(d.loads[w])&^d.number | uint64(w) }
+
+// order makes the heap.
+func (d *dealing) order() {
+	d.heap = d.heap[:0]
+	for w := range d.loads {
+		d.heap = append(d.heap, d.key(int32(w)))
+	}
+	d.heap = append(d.heap, math.MaxUint64)
+	for at := len(d.loads)/2 - 1; at >= 0; at-- {
+		d.sink(at, d.heap[at])
+	}
+}
+
+// sink puts a key into the heap, from a place on whose own has left it.
+func (d *dealing) sink(at int, key uint64) {
+	heap, n := d.heap, len(d.heap)-1
+	for {
+		child := 2*at + 1
+		if child >= n {
+			break
+		}
+		least, right := heap[child], heap[child+1]
+		if right < least { // no branch, which would be a guess
+			child++
+		}
+		least = min(least, right)
+		if least >= key {
+			break
+		}
+		heap[at] = least
+		at = child
+	}
+	heap[at] = key
+}
+
+// lptWorkers is the number of workers of dealLPT, each of which has a tile at
+// least, and not more K steps than the device's loop limit.
+func (m *model) lptWorkers(id tileID, l load) int {
+	workers := min(m.tiles[id].resident, l.tiles)
+	if d := m.device; d.MaxTrips > 0 {
+		// A worker has one tile a round, at most the longest.
+		rounds := max(d.tripSteps(m.tiles[id].shape)/max(l.longest, 1), 1)
+		workers = max(workers, ceilDiv(l.tiles, rounds))
+	}
+	return workers
+}
