@@ -213,14 +213,16 @@ func (p *builder) chooseForClass(c *class) {
 		}
 		p.uniform[i].addTiles(e.tiles*times, e.steps, e.whole*float64(times))
 	}
-	best := math.Inf(1)
+	// Bits of times, which are in order as times are, with the tile in the last: minima
+	// without branches, which would be guesses.
+	best := uint64(math.MaxUint64) &^ (mostKernels - 1)
 	for id := range m.tiles {
-		t := &m.tiles[id]
-		e := &pieces[t.cut]
-		if work := t.work(e.whole, e.steps); work < best && t.fits {
-			best, c.best = work, tileID(id)
+		if t := &m.tiles[id]; t.fits {
+			e := &pieces[t.cut]
+			best = min(best, math.Float64bits(t.work(e.whole, e.steps))&^(mostKernels-1)|uint64(id))
 		}
 	}
+	c.best = tileID(best % mostKernels)
 	e := &pieces[m.tiles[c.best].cut]
 	p.mixed[c.best].addTiles(e.tiles*times, e.steps, e.whole*float64(times))
 }
