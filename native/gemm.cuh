@@ -21,8 +21,7 @@
 // 9 % more time than two, of which the second costs 0.6 us in a graph.
 #pragma once
 
-// Bits and values of item words, as in planner/encoding.
-constexpr uint32_t kItemWide = 1, kFinal = 0xffffffff;
+#include "items.cuh"
 
 // Tile is a row of planner's tile table and what follows from it.
 template <int kTM, int kTN, int kTK, int kThreads_, int kRM, int kRN, int kStages_, int kMinGroups_>
@@ -313,12 +312,12 @@ struct Target {
   float alpha, beta;
 
   template <class T>
-  static BG_DEVICE Target ofItem(const uint4& offsets, const uint4& shape, const uint4& finish, float* C, float* workspace) {
-    if (finish.z != kFinal) {
-      return {workspace + static_cast<uint64_t>(finish.z) * (T::TM * T::TN), T::TN, T::TM, T::TN, 1.0f, 0.0f};
+  static BG_DEVICE Target ofItem(const Item& item, float* C, float* workspace) {
+    if (item.slot != kFinal) {
+      return {workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN), T::TN, T::TM, T::TN, 1.0f, 0.0f};
     }
-    const float alpha = offsets.w == 0 ? 0.0f : __uint_as_float(finish.x);
-    return {C + offsets.z, shape.z, shape.w & 0xffff, shape.w >> 16, alpha, __uint_as_float(finish.y)};
+    const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
+    return {C + item.offC, item.ldc, item.rows(), item.cols(), alpha, __uint_as_float(item.beta)};
   }
 
   // part is `count` rows from `first` on, as far as they exist.
@@ -350,14 +349,14 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   const float* const readA = sum.template firstA<OperandA::kPitch>(shared);
   const float* const readB = sum.template firstB<OperandB::kPitch>(shared + OperandA::kFloats);
 
-  uint32_t item = workerId(), end = item + 1;
+  uint32_t number = workerId(), end = number + 1;
   if (table != nullptr) {
-    end = table[item + 1];
-    item = table[item];
+    end = table[number + 1];
+    number = table[number];
   }
-  for (; item < end; ++item) {
-    const uint4 offsets = items[3 * item], shape = items[3 * item + 1], finish = items[3 * item + 2];
-    const uint32_t depth = offsets.w, rows = shape.w & 0xffff, cols = shape.w >> 16;
+  for (; number < end; ++number) {
+    const Item item = itemAt(items, number);
+    const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     const bool active = sum.active(rows, cols);
 
     sum.clear();
@@ -366,8 +365,8 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     };
 
     if (depth != 0) {
-      OperandA a(A + offsets.x, shape.x, rows, finish.w & kItemWide, shared);
-      OperandB b(B + offsets.y, shape.y, cols, finish.w & kItemWide, shared + OperandA::kFloats);
+      OperandA a(A + item.offA, item.lda, rows, item.flags & kItemWide, shared);
+      OperandB b(B + item.offB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
       uint32_t ahead = depth;  // k's of which no copies were started
       auto copy = [&](int stage) {
         if (ahead != 0) {
@@ -399,8 +398,8 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     sum.store(shared);
     barrier();
 
-    Target::ofItem<T>(offsets, shape, finish, C, workspace).template store<T, Sum::kGroups, T::TN>(shared);
-    if (item + 1 < end) barrier();
+    Target::ofItem<T>(item, C, workspace).template store<T, Sum::kGroups, T::TN>(shared);
+    if (number + 1 < end) barrier();
   }
 }
 
@@ -418,10 +417,10 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
   static_assert(kVectors % kPieceVectors == 0, "uneven tile");
   BG_SHARED(float4, sums, kSlotSets * kPieceVectors);
 
-  const uint4 target = items[2 * workerId()], source = items[2 * workerId() + 1];
-  const uint32_t rows = target.z & 0xffff, cols = target.z >> 16, count = source.z;
+  const FixupItem item = fixupAt(items, workerId());
+  const uint32_t rows = item.rows(), cols = item.cols(), count = item.count;
   const uint32_t t = threadId(), set = t / kPieceVectors, vector = pieceId() * kPieceVectors + t % kPieceVectors;
-  const float4* part = reinterpret_cast<const float4*>(workspace) + static_cast<size_t>(target.w + set) * kVectors + vector;
+  const float4* part = reinterpret_cast<const float4*>(workspace) + static_cast<size_t>(item.slot + set) * kVectors + vector;
 
   float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   auto add = [&](const float4& v) { sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w); };
@@ -445,8 +444,8 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
   for (int s = 1; s < kSlotSets; ++s) add(sums[t + s * kPieceVectors]);
 
   const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4;
-  const float alpha = __uint_as_float(source.x), beta = __uint_as_float(source.y);
-  float* const c = rowsOn(C + target.x, row, target.y) + col;
+  const float alpha = __uint_as_float(item.alpha), beta = __uint_as_float(item.beta);
+  float* const c = rowsOn(C + item.offC, row, item.ldc) + col;
   const float values[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {

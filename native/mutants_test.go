@@ -44,7 +44,7 @@ var mutants = []struct {
 	{mutant{"no barrier before a step is multiplied", "gemm.cuh", "barrier();\n        copy(in);", "copy(in);"}, plain},
 	{mutant{"no barrier after the last step", "gemm.cuh", "barrier();\n    sum.store(shared);", "sum.store(shared);"}, plain},
 	{mutant{"no barrier before outputs are read", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);"}, plain},
-	{mutant{"no barrier between items", "gemm.cuh", "if (item + 1 < end) barrier();", ""}, thread},
+	{mutant{"no barrier between items", "gemm.cuh", "if (number + 1 < end) barrier();", ""}, thread},
 	{mutant{"no barrier in the fix-up", "gemm.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;"}, thread},
 	{mutant{"a barrier for half the threads", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);\n    if (threadId() < T::kThreads / 2) barrier();"}, plain},
 	{mutant{"copy to the stage that is read", "gemm.cuh", "copy(in);", "copy(out);"}, plain},
@@ -65,17 +65,17 @@ var mutants = []struct {
 	{mutant{"no bound of columns in the store", "gemm.cuh", "if (col >= cols) return;", ""}, plain},
 	{mutant{"no bound of rows in the store", "gemm.cuh", "if (r + i * kApart < rows) *rowsOn(to", "*rowsOn(to"}, plain},
 	{mutant{"C is read though beta is 0", "gemm.cuh", "if (beta == 0.0f) storeTile", "if (false) storeTile"}, plain},
-	{mutant{"alpha in partial sums", "gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f", "T::TN, T::TM, T::TN, __uint_as_float(finish.x), 0.0f"}, plain},
+	{mutant{"alpha in partial sums", "gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f", "T::TN, T::TM, T::TN, __uint_as_float(item.alpha), 0.0f"}, plain},
 	{mutant{"a set of slots is not added", "gemm.cuh", "for (int s = 1; s < kSlotSets", "for (int s = 2; s < kSlotSets"}, plain},
 	{mutant{"slots out of order", "gemm.cuh", "part += kSlotSets * kVectors;", "part += kVectors;"}, plain},
 	{mutant{"rows in 32 bits", "gemm.cuh", "static_cast<uint64_t>(n) * ld", "n * ld"}, plain},
-	{mutant{"slots in 32 bits", "gemm.cuh", "static_cast<uint64_t>(finish.z) * (T::TM * T::TN)", "finish.z * (T::TM * T::TN)"}, plain},
-	{mutant{"slots of the fix-up in 32 bits", "gemm.cuh", "static_cast<size_t>(target.w + set) * kVectors", "(target.w + set) * kVectors"}, plain},
+	{mutant{"slots in 32 bits", "gemm.cuh", "static_cast<uint64_t>(item.slot) * (T::TM * T::TN)", "item.slot * (T::TM * T::TN)"}, plain},
+	{mutant{"slots of the fix-up in 32 bits", "gemm.cuh", "static_cast<size_t>(item.slot + set) * kVectors", "(item.slot + set) * kVectors"}, plain},
 	{mutant{"no bound in the fix-up", "gemm.cuh", "col + i < cols) storeElement", "col < cols) storeElement"}, plain},
 }
 
 // mutantSources are the files of an emulator's kernels; tiles_hip.inc is made.
-var mutantSources = []string{"dialect_hip.h", "gemm.cuh", "kernels.hip", "mfma.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
+var mutantSources = []string{"dialect_hip.h", "gemm.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
 
 func TestMutants(t *testing.T) {
 	if testing.Short() {

@@ -22,13 +22,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/hip.md")
 
-// TestGenerated keeps the lists of tiles equal to the tile table, and what the planner is
-// told of kernels to the products.
+// TestGenerated keeps the lists of tiles equal to the tile table, the words of items to
+// planner/encoding, and what the planner is told of kernels to the products.
 func TestGenerated(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command("go", "run", "./internal/kernels/generate", dir).CombinedOutput()
 	require.NoError(t, err, string(out))
-	for name, then := range map[string]string{"tiles.inc": ", then scripts/cuda.sh where nvcc is", "tiles_hip.inc": ", then scripts/hip.sh", "resources.go": ""} {
+	for name, then := range map[string]string{"tiles.inc": ", then scripts/cuda.sh where nvcc is", "tiles_hip.inc": ", then scripts/hip.sh",
+		"items.cuh": ", then both", "resources.go": ""} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		got, err := os.ReadFile(name)

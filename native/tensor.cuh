@@ -344,14 +344,14 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     clusterArrive();  // the others may write to `received`
   }
 
-  uint32_t item = workerId() / cluster.size, itemsEnd = item + 1;
+  uint32_t number = workerId() / cluster.size, end = number + 1;
   if (table != nullptr) {
-    itemsEnd = table[item + 1];
-    item = table[item];
+    end = table[number + 1];
+    number = table[number];
   }
-  for (; item < itemsEnd; ++item) {
-    const uint4 offsets = items[3 * item], shape = items[3 * item + 1], finish = items[3 * item + 2];
-    const uint32_t depth = offsets.w, rows = shape.w & 0xffff, cols = shape.w >> 16;
+  for (; number < end; ++number) {
+    const Item item = itemAt(items, number);
+    const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
 
     // The K range is cut into multiples of 8 for the teams of all groups; the last
     // are shorter or empty.
@@ -361,12 +361,12 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
 
     WarpBlock<T> block;
     if (left != 0) {
-      const float* const startA = rowsOn(A + offsets.x, from, kTransA ? shape.x : 1);
-      const float* const startB = rowsOn(B + offsets.y, from, kTransB ? 1 : shape.y);
-      OperandA a(startA, shape.x, rows, thread, stages);
-      OperandB b(startB, shape.y, cols, thread, stages + OperandA::kFloats);
-      const uint32_t shiftA = wordInLine(rowsOn(startA, kTransA ? lane.member : lane.group, shape.x));
-      const uint32_t shiftB = wordInLine(rowsOn(startB, kTransB ? lane.group : lane.member, shape.y));
+      const float* const startA = rowsOn(A + item.offA, from, kTransA ? item.lda : 1);
+      const float* const startB = rowsOn(B + item.offB, from, kTransB ? 1 : item.ldb);
+      OperandA a(startA, item.lda, rows, thread, stages);
+      OperandB b(startB, item.ldb, cols, thread, stages + OperandA::kFloats);
+      const uint32_t shiftA = wordInLine(rowsOn(startA, kTransA ? lane.member : lane.group, item.lda));
+      const uint32_t shiftB = wordInLine(rowsOn(startB, kTransB ? lane.group : lane.member, item.ldb));
       const float* const readA = stages + (blockRow + lane.group) * OperandA::kAcross + lane.member * OperandA::kAlong + shiftA;
       const float* const readB =
           stages + OperandA::kFloats + (blockCol + lane.group) * OperandB::kAcross + lane.member * OperandB::kAlong + shiftB;
@@ -402,20 +402,20 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     float* const to = shared + (team * T::TM + blockRow + lane.group) * T::kPitch + blockCol + 2 * lane.member;
     if (barrierOr(!block.store(to))) {
       const uint32_t first = min(cluster.rank * T::kTeams * share, depth), count = min(depth - first, T::kTeams * share);
-      recompute<T, kTransA, kTransB>(A + offsets.x, shape.x, B + offsets.y, shape.y, rows, cols, first, count, shared);
+      recompute<T, kTransA, kTransB>(A + item.offA, item.lda, B + item.offB, item.ldb, rows, cols, first, count, shared);
       barrier();
     }
-    const Target target = Target::ofItem<T>(offsets, shape, finish, C, workspace);
+    const Target target = Target::ofItem<T>(item, C, workspace);
     if constexpr (kCluster) {
       clusterWait();
       cluster.send(shared);
       clusterArrive();
       clusterWait();
       cluster.store(target);
-      if (item + 1 < itemsEnd) clusterArrive();
+      if (number + 1 < end) clusterArrive();
     } else {
       target.template store<T, T::kTeams, T::kPitch>(shared);
-      if (item + 1 < itemsEnd) barrier();
+      if (number + 1 < end) barrier();
     }
   }
 }

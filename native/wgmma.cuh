@@ -108,11 +108,11 @@ BG_DEVICE void load(const Items& items, Feed& feed, const float* A, const float*
   if (warp == 0) feed.next(items);
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
-    if (item.none()) break;
+    if (isNone(item)) break;
     if (warp == 0) feed.next(items);
     a.start(A + item.offA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane);
     b.start(B + item.offB, item.ldb, item.cols(), item.depth, shared + L::kB, warp, lane);
-    const uint32_t slots = uniform(item.steps()) + L::kLead;
+    const uint32_t slots = uniform(stepsOf(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
       waitPhase(shared + L::kTaken + 8 * ahead.at, ahead.parity ^ 1);
@@ -220,9 +220,9 @@ BG_DEVICE void split(const Items& items, const float* B, char* memory) {
   Counter<L::B::kPlaces> place;
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
-    if (item.none()) break;
+    if (isNone(item)) break;
     splitter.start(B + item.offB, item.ldb, item.cols(), warp, lane);
-    const uint32_t slots = uniform(item.steps()) + L::kLead;
+    const uint32_t slots = uniform(stepsOf(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
       waitPhase(shared + L::kFree + 8 * stage.at, stage.parity ^ 1);
@@ -384,11 +384,11 @@ BG_DEVICE void consume(const Items& items, const float* A, const float* B, float
     uint32_t left, rows, cols;
     {
       const Item item = items.wait(number);
-      if (item.none()) break;
+      if (isNone(item)) break;
       rows = uniform(item.rows());
       cols = uniform(item.cols());
       c.reader.start(A + item.offA, item.lda, row + lane / 4, rows, lane % 4);
-      left = uniform(item.steps());
+      left = uniform(stepsOf(item));
     }
     if (L::kLead) c.pass();
     auto compute = [&](auto& sum) {

@@ -3,17 +3,11 @@
 #pragma once
 
 constexpr int kItemPlaces = 16;  // items in shared memory: see WgmmaTile
-constexpr uint32_t kItemWords = 12, kItemBytes = 4 * kItemWords;
+constexpr uint32_t kItemBytes = 4 * kItemWords;
 constexpr uint32_t kNoItem = 0xffffffff;  // depth that ends the work
 
-// Item is the words of an item (planner/encoding).
-struct Item {
-  uint32_t offA, offB, offC, depth, lda, ldb, ldc, extent, alpha, beta, slot, flags;
-  BG_DEVICE uint32_t rows() const { return extent & 0xffff; }
-  BG_DEVICE uint32_t cols() const { return extent >> 16; }
-  BG_DEVICE uint32_t steps() const { return max((depth + 31) / 32, 1u); }
-  BG_DEVICE bool none() const { return uniform(depth) == kNoItem; }
-};
+BG_DEVICE uint32_t stepsOf(const Item& item) { return max((item.depth + 31) / 32, 1u); }
+BG_DEVICE bool isNone(const Item& item) { return uniform(item.depth) == kNoItem; }
 
 // Items is the ring of published items: their words, and the phases that end when they
 // are published.
@@ -23,9 +17,7 @@ struct Items {
 
   BG_DEVICE Item wait(uint32_t number) const {
     waitPhase(ready + 8 * (number % kItemPlaces), number / kItemPlaces & 1);
-    const uint4* at = reinterpret_cast<const uint4*>(places + kItemBytes * (number % kItemPlaces));
-    const uint4 a = at[0], b = at[1], c = at[2];
-    return Item{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
+    return itemAt(reinterpret_cast<const uint4*>(places), number % kItemPlaces);
   }
 };
 

@@ -47,7 +47,7 @@ var wgmmaMutants = []mutant{
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"fragment.cuh", "gemm.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh",
+var wgmmaSources = []string{"fragment.cuh", "gemm.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh",
 	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {

@@ -108,46 +108,46 @@ func (e *itemEncoder) begin(problem int32) {
 		e.kB, e.colB = 1, t.TN*q.B.LD
 	}
 	c := &e.common
-	c[0], c[1], c[2] = uint32(q.A.Offset-l.BaseA), uint32(q.B.Offset-l.BaseB), uint32(q.C.Offset-l.BaseC)
-	c[4], c[5], c[6] = uint32(q.A.LD), uint32(q.B.LD), uint32(q.C.LD)
-	c[8], c[9], c[11] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), 0
+	c[encoding.OffA], c[encoding.OffB], c[encoding.OffC] = uint32(q.A.Offset-l.BaseA), uint32(q.B.Offset-l.BaseB), uint32(q.C.Offset-l.BaseC)
+	c[encoding.LDA], c[encoding.LDB], c[encoding.LDC] = uint32(q.A.LD), uint32(q.B.LD), uint32(q.C.LD)
+	c[encoding.Alpha], c[encoding.Beta], c[encoding.Flags] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), 0
 	if q.depth() == 0 {
-		c[8] = 0
+		c[encoding.Alpha] = 0
 	}
 	if q.wide() {
-		c[11] = encoding.ItemWide
+		c[encoding.Flags] = encoding.ItemWide
 	}
 }
 
+// encode goes word by word, because a copy of several would wait for the words that begin
+// has just written.
 func (e *itemEncoder) encode(w *[encoding.ItemWords]uint32, s *encoding.Segment) {
 	if s.Problem != e.problem {
 		e.begin(s.Problem)
 	}
 	row, col, k0, c := int(s.Row), int(s.Col), int(s.K0), &e.common
-	w[0] = c[0] + uint32(row*e.rowA+k0*e.kA)
-	w[1] = c[1] + uint32(k0*e.kB+col*e.colB)
-	w[2] = c[2] + uint32(row*e.rowC+col*e.tile.TN)
-	w[3] = uint32(s.K1 - s.K0)
-	// Word by word, because a copy of several would wait for the words that begin has
-	// just written.
-	w[4], w[5], w[6], w[8], w[9], w[11] = c[4], c[5], c[6], c[8], c[9], c[11]
-	w[7] = uint32(min(e.q.M-row*e.tile.TM, e.tile.TM)) | uint32(min(e.q.N-col*e.tile.TN, e.tile.TN))<<16
+	w[encoding.OffA] = c[encoding.OffA] + uint32(row*e.rowA+k0*e.kA)
+	w[encoding.OffB] = c[encoding.OffB] + uint32(k0*e.kB+col*e.colB)
+	w[encoding.OffC] = c[encoding.OffC] + uint32(row*e.rowC+col*e.tile.TN)
+	w[encoding.Depth] = uint32(s.K1 - s.K0)
+	w[encoding.LDA], w[encoding.LDB], w[encoding.LDC] = c[encoding.LDA], c[encoding.LDB], c[encoding.LDC]
+	w[encoding.Extent] = encoding.PackExtent(min(e.q.M-row*e.tile.TM, e.tile.TM), min(e.q.N-col*e.tile.TN, e.tile.TN))
+	w[encoding.Alpha], w[encoding.Beta], w[encoding.Flags] = c[encoding.Alpha], c[encoding.Beta], c[encoding.Flags]
 	if s.Accumulate {
-		w[9] = math.Float32bits(1)
+		w[encoding.Beta] = math.Float32bits(1)
 	}
-	w[10] = uint32(s.Slot) // NoSlot becomes Final
+	w[encoding.Slot] = uint32(s.Slot) // NoSlot becomes Final
 }
 
 func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	t, q := l.Tile, &p.Batch[f.Problem]
 	row, col := int(f.Row)*t.TM, int(f.Col)*t.TN
 	_ = w[encoding.FixupWords-1]
-	w[0] = uint32(q.C.Offset + row*q.C.LD + col - l.BaseC)
-	w[1] = uint32(q.C.LD)
-	w[2] = uint32(min(q.M-row, t.TM)) | uint32(min(q.N-col, t.TN))<<16
-	w[3] = uint32(f.Slot)
-	w[4], w[5] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta)
-	w[6], w[7] = uint32(f.Count), 0
+	w[encoding.FixupOffC] = uint32(q.C.Offset + row*q.C.LD + col - l.BaseC)
+	w[encoding.FixupLDC] = uint32(q.C.LD)
+	w[encoding.FixupExtent] = encoding.PackExtent(min(q.M-row, t.TM), min(q.N-col, t.TN))
+	w[encoding.FixupAlpha], w[encoding.FixupBeta] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta)
+	w[encoding.FixupSlot], w[encoding.FixupCount], w[encoding.FixupZero] = uint32(f.Slot), uint32(f.Count), 0
 }
 
 // wide reports whether 16-byte loads of A and B are aligned: tiles and K steps

@@ -1,6 +1,10 @@
 package wgsl
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
 
 const (
 	// fixupVectors is the number of vectors of 4 elements that one workgroup of
@@ -29,18 +33,18 @@ func (r *renderer) fixup() {
 	r.bind(BindWorkspace, "read", "workspace", vec(width))
 	r.line("var<workgroup> sums: array<%s, %d>;", vec(width), r.threads)
 	r.main(func() {
-		r.line("let item0 = items[2u * worker.x];")
-		r.line("let item1 = items[2u * worker.x + 1u];")
-		r.line("let offC = item0.x;")
-		r.line("let ldC = item0.y;")
-		r.line("let rows = item0.z & 0xffffu;")
-		r.line("let cols = item0.z >> 16u;")
-		r.line("let alpha = bitcast<f32>(item1.x);")
-		r.line("let beta = bitcast<f32>(item1.y);")
+		for i := range encoding.FixupWords / 4 {
+			r.line("let item%d = items[%s];", i, plus(fmt.Sprintf("%du * worker.x", encoding.FixupWords/4), i))
+		}
+		r.line("let offC = %s;", word(encoding.FixupOffC))
+		r.line("let ldC = %s;", word(encoding.FixupLDC))
+		r.extent(word(encoding.FixupExtent))
+		r.line("let alpha = bitcast<f32>(%s);", word(encoding.FixupAlpha))
+		r.line("let beta = bitcast<f32>(%s);", word(encoding.FixupBeta))
 		r.line("let group = t / %du;", fixupVectors)
 		r.line("let vector = worker.y * %du + t %% %du;", fixupVectors, fixupVectors)
-		r.line("let end = (item0.w + item1.z) * %du;", vectors)
-		r.line("var at = (item0.w + group) * %du + vector;", vectors)
+		r.line("let end = (%s + %s) * %du;", word(encoding.FixupSlot), word(encoding.FixupCount), vectors)
+		r.line("var at = (%s + group) * %du + vector;", word(encoding.FixupSlot), vectors)
 		r.line("var sum = %s;", splat(width, "0.0"))
 		stride := groups * vectors
 		r.block(fmt.Sprintf("for (; at + %du < end; at = at + %du)", (fixupUnroll-1)*stride, fixupUnroll*stride), func() {

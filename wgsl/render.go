@@ -118,24 +118,34 @@ func (r *renderer) gemm() {
 	})
 }
 
-// item writes the work on one item: package encoding documents its words.
+// word is where item0, item1 and so on have a word of an item.
+func word[W encoding.ItemWord | encoding.FixupWord](w W) string {
+	return fmt.Sprintf("item%d.%c", w/4, "xyzw"[w%4])
+}
+
+// extent unpacks rows and columns.
+func (r *renderer) extent(from string) {
+	r.line("let rows = %s & %#xu;", from, 1<<encoding.ColsShift-1)
+	r.line("let cols = %s >> %du;", from, encoding.ColsShift)
+}
+
+// item writes the work on one item.
 func (r *renderer) item() {
 	for i := range encoding.ItemWords / 4 {
-		r.line("let item%d = items[%s];", i, plus("3u * item", i))
+		r.line("let item%d = items[%s];", i, plus(fmt.Sprintf("%du * item", encoding.ItemWords/4), i))
 	}
-	r.line("let offA = %s;", r.a.position("item0.x"))
-	r.line("let offB = %s;", r.b.position("item0.y"))
-	r.line("let offC = item0.z;")
-	r.line("let depth = item0.w;")
-	r.line("let ldA = %s;", r.a.position("item1.x"))
-	r.line("let ldB = %s;", r.b.position("item1.y"))
-	r.line("let ldC = item1.z;")
-	r.line("let rows = item1.w & 0xffffu;")
-	r.line("let cols = item1.w >> 16u;")
-	r.line("let alpha = bitcast<f32>(item2.x);")
-	r.line("let beta = bitcast<f32>(item2.y);")
+	r.line("let offA = %s;", r.a.position(word(encoding.OffA)))
+	r.line("let offB = %s;", r.b.position(word(encoding.OffB)))
+	r.line("let offC = %s;", word(encoding.OffC))
+	r.line("let depth = %s;", word(encoding.Depth))
+	r.line("let ldA = %s;", r.a.position(word(encoding.LDA)))
+	r.line("let ldB = %s;", r.b.position(word(encoding.LDB)))
+	r.line("let ldC = %s;", word(encoding.LDC))
+	r.extent(word(encoding.Extent))
+	r.line("let alpha = bitcast<f32>(%s);", word(encoding.Alpha))
+	r.line("let beta = bitcast<f32>(%s);", word(encoding.Beta))
 	if r.kernel.Split {
-		r.line("let slot = item2.z;")
+		r.line("let slot = %s;", word(encoding.Slot))
 	}
 	r.clearAccumulators()
 	r.multiply()

@@ -7,19 +7,19 @@ import (
 )
 
 // segment computes an item: op(A)*op(B) over its K range, stored to C or to the
-// workspace. package encoding lists its words.
+// workspace.
 func (j *job) segment(t *scratch, item []uint32) {
 	item = item[:encoding.ItemWords]
 	var p product
-	p.rows, p.cols, p.depth = int(item[7]&0xffff), int(item[7]>>16), int(item[3])
-	p.a.ld, p.a.trans = int(item[4]), j.launch.TransA
-	p.b.ld, p.b.trans = int(item[5]), j.launch.TransB
+	p.rows, p.cols, p.depth = encoding.Rows(item[encoding.Extent]), encoding.Cols(item[encoding.Extent]), int(item[encoding.Depth])
+	p.a.ld, p.a.trans = int(item[encoding.LDA]), j.launch.TransA
+	p.b.ld, p.b.trans = int(item[encoding.LDB]), j.launch.TransB
 	if p.depth > 0 {
-		p.a.data, p.b.data = j.a[item[0]:], j.b[item[1]:]
+		p.a.data, p.b.data = j.a[item[encoding.OffA]:], j.b[item[encoding.OffB]:]
 	}
-	p.ldc, p.alpha, p.beta = int(item[6]), math.Float32frombits(item[8]), math.Float32frombits(item[9])
-	if slot := item[10]; slot == encoding.Final {
-		p.c = j.c[item[2]:]
+	p.ldc, p.alpha, p.beta = int(item[encoding.LDC]), math.Float32frombits(item[encoding.Alpha]), math.Float32frombits(item[encoding.Beta])
+	if slot := item[encoding.Slot]; slot == encoding.Final {
+		p.c = j.c[item[encoding.OffC]:]
 	} else {
 		shape := j.launch.Tile
 		p.c, p.ldc, p.alpha, p.beta = j.workspace[int(slot)*shape.TM*shape.TN:], shape.TN, 1, 0
@@ -30,10 +30,10 @@ func (j *job) segment(t *scratch, item []uint32) {
 // fixup finishes a tile from its partial tiles, in the order of their slots.
 func (j *job) fixup(item []uint32) {
 	item = item[:encoding.FixupWords]
-	rows, cols := int(item[2]&0xffff), int(item[2]>>16)
+	rows, cols := encoding.Rows(item[encoding.FixupExtent]), encoding.Cols(item[encoding.FixupExtent])
 	shape := j.launch.Tile
-	slots := j.workspace[int(item[3])*shape.TM*shape.TN:][:int(item[6])*shape.TM*shape.TN]
-	alpha, beta := math.Float32frombits(item[4]), math.Float32frombits(item[5])
+	slots := j.workspace[int(item[encoding.FixupSlot])*shape.TM*shape.TN:][:int(item[encoding.FixupCount])*shape.TM*shape.TN]
+	alpha, beta := math.Float32frombits(item[encoding.FixupAlpha]), math.Float32frombits(item[encoding.FixupBeta])
 	for i := range rows {
 		sum := slots[i*shape.TN:][:cols]
 		for at := (i + shape.TM) * shape.TN; at < len(slots); at += shape.TM * shape.TN {
@@ -41,7 +41,7 @@ func (j *job) fixup(item []uint32) {
 				sum[k] += v
 			}
 		}
-		scale(j.c[int(item[0])+i*int(item[1]):][:cols], sum, alpha, beta)
+		scale(j.c[int(item[encoding.FixupOffC])+i*int(item[encoding.FixupLDC]):][:cols], sum, alpha, beta)
 	}
 }
 

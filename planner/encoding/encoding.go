@@ -11,42 +11,18 @@
 // alignment of a storage binding). Worker w of a launch without Loop has item w;
 // with Loop it has items [table[w], table[w+1]), counted from Launch.Items.
 //
-// An item is one segment, complete in itself so that a worker waits for one
-// dependent load only:
-//
-//	0 offA  element of the launch's A: op(A)[Row*TM, K0]
-//	1 offB  element of the launch's B: op(B)[K0, Col*TN]
-//	2 offC  element of the launch's C: C[Row*TM, Col*TN]
-//	3 depth K1 - K0; 0 when A and B are not to be read
-//	4 lda   5 ldb   6 ldc
-//	7 rows | cols<<16  valid rows and columns of the tile
-//	8 alpha bits (0 when depth is: NaN too has no part)   9 beta bits (1 when Accumulate)
-//	10 slot: the partial tile of the workspace to store to, or Final
-//	11 flags: bit 0, A and B allow 16-byte loads
-//
-// A fix-up item:
-//
-//	0 offC  1 ldc  2 rows | cols<<16  3 first slot
-//	4 alpha bits  5 beta bits  6 count of slots  7 zero
-//
+// ItemWord and FixupWord list the words of items and of the items of fix-ups.
 // Slot s is the TM x TN row-major block at workspace element s*TM*TN.
 package encoding
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-const (
-	ItemWords  = 12
-	FixupWords = 8
-	Final      = math.MaxUint32 // slot of a segment that stores to C
-	ItemWide   = 1              // flag of word 11
-
-	SectionWords = 64
-)
+// SectionWords is what sections are aligned to.
+const SectionWords = 64
 
 // Kernel names the program that a launch runs. A backend compiles or loads one
 // program for each value, lazily.

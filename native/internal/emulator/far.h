@@ -2,18 +2,25 @@
 // only up to 2^32 elements, but kernels are to compute addresses in 64 bits.
 #pragma once
 
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "job.h"
 
+// What the words of items need of a dialect, which the text here has not.
+#define BG_DEVICE inline
+struct uint4 {
+  uint32_t x, y, z, w;
+};
+#include "../../items.cuh"
+
 // What Job::far says: rows, or else how many elements a slot of the workspace has.
 constexpr uint32_t kNear = 0, kFarRows = 1;
 
 constexpr uint32_t kFarLD = 0x7ffffffc;       // a leading dimension below 2^31, for copies of 16 bytes
 constexpr uint32_t kFarSlot = 1u << 29;       // times the 64 elements of the smallest tile, or 16 vectors of these
-constexpr uint32_t kItem = 12, kFixup = 8;    // words, as in planner/encoding
 
 // FarRows is a matrix whose rows are kFarLD elements apart. There is memory for them
 // alone: what reaches between them ends the process.
@@ -55,7 +62,8 @@ inline void moveSlots(const Job& job, const Launch& l) {
   const bool fixup = strstr(l.kernel, "_fixup") != nullptr;
   const uint32_t items = l.table == 0 ? l.workers : job.plan[l.table + l.workers];
   for (uint32_t i = 0; i < items; ++i) {
-    uint32_t& slot = job.plan[l.items + (fixup ? kFixup * i + 3 : kItem * i + 10)];
-    if (fixup || slot != 0xffffffff) slot += kFarSlot;
+    const size_t word = fixup ? kFixupWords * i + offsetof(FixupItem, slot) / 4 : kItemWords * i + offsetof(Item, slot) / 4;
+    uint32_t& slot = job.plan[l.items + word];
+    if (fixup || slot != kFinal) slot += kFarSlot;
   }
 }

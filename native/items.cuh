@@ -1,0 +1,25 @@
+// Generated from planner/encoding: the words of items and of the items of fix-ups.
+#pragma once
+
+constexpr uint32_t kItemWords = 12, kFixupWords = 8;
+constexpr uint32_t kItemWide = 1, kFinal = 0xffffffff;
+
+struct Item {
+  uint32_t offA, offB, offC, depth, lda, ldb, ldc, extent, alpha, beta, slot, flags;
+  BG_DEVICE uint32_t rows() const { return extent & 0xffff; }
+  BG_DEVICE uint32_t cols() const { return extent >> 16; }
+};
+BG_DEVICE Item itemAt(const uint4* items, uint32_t number) {
+  const uint4 a = items[3 * number + 0], b = items[3 * number + 1], c = items[3 * number + 2];
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
+}
+
+struct FixupItem {
+  uint32_t offC, ldc, extent, slot, alpha, beta, count, zero;
+  BG_DEVICE uint32_t rows() const { return extent & 0xffff; }
+  BG_DEVICE uint32_t cols() const { return extent >> 16; }
+};
+BG_DEVICE FixupItem fixupAt(const uint4* items, uint32_t number) {
+  const uint4 a = items[2 * number + 0], b = items[2 * number + 1];
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+}

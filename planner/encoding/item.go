@@ -1,0 +1,64 @@
+package encoding
+
+import "math"
+
+// ItemWord is the place of a word in an item. An item is one segment, complete in itself so
+// that a worker waits for one dependent load only. This list is the layout: what reads items
+// in C is generated from it (native/items.cuh), and WGSL is rendered by it.
+type ItemWord int
+
+const (
+	OffA  ItemWord = iota // element of the launch's A: op(A)[Row*TM, K0]
+	OffB                  // element of the launch's B: op(B)[K0, Col*TN]
+	OffC                  // element of the launch's C: C[Row*TM, Col*TN]
+	Depth                 // K1 - K0; 0 when A and B are not to be read
+	LDA                   // leading dimensions
+	LDB
+	LDC
+	Extent    // rows and columns of the tile that exist: see PackExtent
+	Alpha     // bits; 0 when Depth is: NaN too has no part
+	Beta      // bits; 1 when Accumulate
+	Slot      // the partial tile of the workspace to store to, or Final
+	Flags     // ItemWide
+	ItemWords = iota
+)
+
+const (
+	Final    = math.MaxUint32 // slot of a segment that stores to C
+	ItemWide = 1              // flag: A and B allow 16-byte loads
+)
+
+// FixupWord is the place of a word in a fix-up's item, which finishes the tile whose
+// partial tiles are Count slots from the first on.
+type FixupWord int
+
+const (
+	FixupOffC FixupWord = iota // as in an item
+	FixupLDC
+	FixupExtent
+	FixupSlot // the first
+	FixupAlpha
+	FixupBeta
+	FixupCount
+	FixupZero  // a multiple of 4 words loads at once
+	FixupWords = iota
+)
+
+// ItemNames and FixupNames are the names of the words in C.
+var (
+	ItemNames = [ItemWords]string{OffA: "offA", OffB: "offB", OffC: "offC", Depth: "depth", LDA: "lda", LDB: "ldb", LDC: "ldc",
+		Extent: "extent", Alpha: "alpha", Beta: "beta", Slot: "slot", Flags: "flags"}
+	FixupNames = [FixupWords]string{FixupOffC: "offC", FixupLDC: "ldc", FixupExtent: "extent", FixupSlot: "slot",
+		FixupAlpha: "alpha", FixupBeta: "beta", FixupCount: "count", FixupZero: "zero"}
+)
+
+// ColsShift is where the columns begin in an extent; rows lie below.
+const ColsShift = 16
+
+// PackExtent is rows and columns, of a tile at most, in a word.
+func PackExtent(rows, cols int) uint32 { return uint32(rows) | uint32(cols)<<ColsShift }
+
+// Rows and Cols are those of an extent.
+func Rows(extent uint32) int { return int(extent & (1<<ColsShift - 1)) }
+
+func Cols(extent uint32) int { return int(extent >> ColsShift) }
