@@ -22,6 +22,7 @@ type benchFlags struct {
 	planFlags
 	vs                []string
 	csv, cold, regret bool
+	live              bool
 	repeat            int
 	page              string // folder of --report
 	data              string
@@ -59,6 +60,7 @@ of compute capability 9.0 measured by kernels that note when they run.`,
   batchgemm bench zhang-512-1024-256 --cold --repeat 20 --json
   batchgemm bench inception-1 inception-2 --backend webgpu
   batchgemm bench zhang --regret --csv > regret.csv
+  batchgemm bench zhang-128-128-8 zhang-512-1024-256 --live
   batchgemm bench zhang --vs cublas-grouped,f32 --report page
   batchgemm bench inception-1 --vs cublas-loop,f32 --data mixed
   batchgemm bench inception-1 --backend cpu --vs openblas`,
@@ -79,6 +81,7 @@ of compute capability 9.0 measured by kernels that note when they run.`,
 	cmd.Flags().BoolVar(&flags.csv, "csv", false, "print CSV, a line for each way to time a method")
 	cmd.Flags().BoolVar(&flags.cold, "cold", false, "rotate the matrices beyond the L2 cache")
 	cmd.Flags().BoolVar(&flags.regret, "regret", false, "also time every tile, or that of --tile, under every schedule, to judge the planner's choice")
+	cmd.Flags().BoolVar(&flags.live, "live", false, "also time steps in which the program is updated before each run, as where sizes change")
 	cmd.Flags().StringVar(&flags.data, "data", "", "fill the matrices with "+strings.Join(dataNames(), ", ")+" numbers, and sum up the errors")
 	cmd.Flags().IntVar(&flags.repeat, "repeat", 10, "repetitions to take the median of")
 	cmd.Flags().StringVar(&flags.page, "report", "", "write index.html, plots and bench.csv to this `DIR`")
@@ -112,7 +115,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer func() { err = cmp.Or(err, device.Close()) }()
-	b := &bencher{device: device, options: options, repeat: f.repeat, cold: f.cold, regret: f.regret, data: f.data}
+	b := &bencher{device: device, options: options, repeat: f.repeat, cold: f.cold, regret: f.regret, live: f.live, data: f.data}
 	defer func() { err = cmp.Or(err, b.close()) }()
 	notes, err := b.open(ctx, f.vs)
 	if err != nil {

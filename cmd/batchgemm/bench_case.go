@@ -39,6 +39,7 @@ type bencher struct {
 	options      planner.Options
 	repeat       int
 	cold, regret bool
+	live         bool
 	data         string         // kind of operands, or "": the workload's
 	vs           []string       // rivals
 	cuda         *cudaBench     // nil: another backend
@@ -272,7 +273,45 @@ func (c *benchCase) own(ctx context.Context, plan *planner.Plan) (*contender, er
 	if c.cuda == nil || !c.cold { // the backend's own graphs are for operands that come again soon
 		m.timed = append(m.timed, own.method(own.both))
 	}
+	if c.live {
+		steps, err := c.liveSteps(ctx, plan)
+		if err != nil {
+			return nil, err
+		}
+		m.timed = append(m.timed, bench.Method{Name: ownName, Timed: bench.Live, Sample: steps})
+	}
 	return m, nil
+}
+
+// liveSteps times steps that update a program, to the batch and to the same in reverse in
+// turn, and run it.
+func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(context.Context) (bench.Sample, error), error) {
+	program, err := c.device.Prepare(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	c.closers = append(c.closers, program.Close)
+	reverse := slices.Clone(c.batch)
+	slices.Reverse(reverse)
+	return func(ctx context.Context) (sample bench.Sample, err error) {
+		start := time.Now()
+		for i := range kernels {
+			batch, begin, b := c.batch, time.Now(), &c.sets[c.turn()].buffers
+			if i%2 == 0 {
+				batch = reverse
+			}
+			if err = program.Update(ctx, batch); err == nil {
+				err = program.Run(ctx, b[0], b[1], b[2])
+			}
+			if err != nil {
+				return sample, err
+			}
+			sample.Host += time.Since(begin) / kernels
+		}
+		err = c.device.Wait(ctx)
+		sample.Device = time.Since(start) / kernels
+		return sample, err
+	}, nil
 }
 
 // series is a program whose executions are timed many at once.

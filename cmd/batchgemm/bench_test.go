@@ -73,6 +73,16 @@ func TestBench(t *testing.T) {
 	}
 }
 
+func TestBenchLive(t *testing.T) {
+	r := decode[bench.Report](t, tiny, "bench", "-", "--repeat", "2", "--live")
+	require.Len(t, r.Cases[0].Rows, 2)
+	row := r.Cases[0].Rows[1]
+	require.Equal(t, [2]string{"batchgemm", bench.Live}, [2]string{row.Method, row.Timed})
+	require.Positive(t, row.Host.Median)
+	require.LessOrEqual(t, row.Host.Median, row.Device.Max)
+	require.Contains(t, succeed(t, tiny, "bench", "-", "--repeat", "1", "--live"), "batchgemm/live  the program gets the batch anew")
+}
+
 func TestBenchText(t *testing.T) {
 	text := succeed(t, tiny, "bench", "-", "--repeat", "1", "--cold", "--schedule", "split-k", "--tile", "small")
 	require.Regexp(t, `(?m)^workload +GFLOP +plan +batchgemm/wall +TFLOP/s +host +error$`, text)

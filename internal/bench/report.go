@@ -356,13 +356,16 @@ var timedHow = map[string]string{
 	"event":     "by the device's events around one submission of copies",
 	"timestamp": "by the device's timestamps around one submission of copies",
 	"wall":      "by the host's clock around one submission of copies",
+	Live:        "the program gets the batch anew, in another order, before each run; by the host's clock",
 }
 
-// Graph and Stream are the ways to time CUDA work, Calls that of a library on the host.
+// Graph and Stream are the ways to time CUDA work, Calls that of a library on the host,
+// Live that of steps whose sizes change.
 const (
 	Graph  = "graph"
 	Stream = "stream"
 	Calls  = "calls"
+	Live   = "live"
 )
 
 // Digits writes three significant digits without an exponent.
