@@ -15,6 +15,9 @@ func TestClasses(t *testing.T) {
 			var m model
 			require.NoError(t, m.set(d, ""))
 			batch := randomBatch(t, rand.New(rand.NewPCG(1, 5)), 2000, 0, 300)
+			for k := range 1000 { // more classes than the table has places, alike but for K
+				batch = append(batch, GEMM(5, 5, 16*k))
+			}
 			var c classes
 			c.sort(batch, m.grain)
 			members := make([]int32, len(c.all))

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
@@ -129,6 +131,46 @@ func TestCloseBehindQueuedRuns(t *testing.T) {
 	require.NoError(t, second.C.Read(t.Context(), 0, got[:]))
 	require.NotZero(t, got[0])
 	require.Len(t, d.live, 1, "the memory of what was closed is freed")
+}
+
+// Runs that wait compute what the program was when they were queued, however often it is
+// updated since; images serve again when nothing that is queued needs them.
+func TestUpdateBehindQueuedRuns(t *testing.T) {
+	d := openDevice(t)
+	p := planner.GEMM(40, 40, 600)
+	run := ready(t, d, planner.Options{Tile: "small"}, p)
+	for _, b := range []driver.Buffer{run.A, run.B} {
+		reference.Integers(rand.New(rand.NewPCG(1, 0)), b.(*buffer).data, 8)
+	}
+	program := run.Program.(*program)
+	var plan planner.Plan
+	var results [8]driver.Buffer
+	for round := range 3 {
+		require.NoError(t, d.take(t.Context()))
+		for i := range results {
+			p.Alpha = planner.Scale(float32(1 + i))
+			batch, err := planner.Pack(p)
+			require.NoError(t, err)
+			o := planner.Options{Tile: "small", Schedule: []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleStreamK}[i%2]}
+			require.NoError(t, planner.New(&d.info.Planner).Replan(&plan, batch, o))
+			require.NoError(t, program.Update(t.Context(), &plan))
+			if round == 0 {
+				results[i], err = d.Alloc(plan.ExtentC)
+				require.NoError(t, err)
+			}
+			run.C = results[i]
+			require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
+		}
+		d.release()
+		require.NoError(t, d.Wait(t.Context()))
+		require.LessOrEqual(t, len(program.images), len(results)+1)
+		for i := range results {
+			one, got := results[0].(*buffer).data, results[i].(*buffer).data
+			for j := range got {
+				require.Equal(t, float32(1+i)*one[j], got[j], "round %d, run %d", round, i)
+			}
+		}
+	}
 }
 
 // Close abandons what is queued, in the middle of a run.

@@ -45,18 +45,23 @@ func (f *Fake) testGraphsOfUpdates(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
 	k := newTask(t, d, split, gemm(20, 20, 300))
-	again := newPlan(t, d, planner.Options{Tile: "medium"}, gemm(20, 20, 300))
+	plans := []*planner.Plan{k.plan} // three, where images take turns by two
+	for i, o := range []planner.Options{{Tile: "medium"}, split} {
+		p := gemm(20, 20, 300)
+		p.Alpha = planner.Scale(float32(2 + i))
+		plans = append(plans, newPlan(t, d, o, p))
+	}
 	before, launched := f.count(t, graphs), f.count(t, graphLaunches)
 	for i := range 3 * backend.Remembered {
-		plan := []*planner.Plan{again, k.plan}[i%2]
-		require.NoError(t, k.program.Update(t.Context(), plan))
-		for range 1 + 3*(i%2) {
+		k.plan = plans[i%3]
+		require.NoError(t, k.program.Update(t.Context(), k.plan))
+		for range 1 + i%4 {
 			require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
 		}
+		k.check(t)
 		require.LessOrEqual(t, f.count(t, graphs), before+backend.Remembered)
 	}
-	k.check(t)
-	require.Greater(t, f.count(t, graphLaunches), launched+2*backend.Remembered/2)
+	require.Greater(t, f.count(t, graphLaunches), launched+backend.Remembered)
 	require.NoError(t, k.program.Close())
 	require.Equal(t, before, f.count(t, graphs))
 }
