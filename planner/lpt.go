@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // dealLPT gives the tiles, longest first, to as many workers as the device runs
@@ -70,10 +68,8 @@ func (p *builder) giveTiles(g *group, workers int) {
 			for col := range cols {
 				w := p.owners[i]
 				i++
-				s := &p.Segments[ends[w]]
+				setWhole(&p.Segments[ends[w]], o.index, row, col, depth)
 				ends[w]++
-				s.Problem, s.Row, s.Col, s.K0, s.K1 = o.index, int32(row), int32(col), 0, depth
-				s.Slot, s.Accumulate = encoding.NoSlot, false
 			}
 		}
 	}

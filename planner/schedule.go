@@ -83,6 +83,13 @@ func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) {
 	}
 }
 
+// setWhole makes a segment of a whole tile. It sets one field after the other, because a
+// copy would wait for what was just written.
+func setWhole(s *encoding.Segment, problem int32, row, col int, depth int32) {
+	s.Problem, s.Row, s.Col, s.K0, s.K1 = problem, int32(row), int32(col), 0, depth
+	s.Slot, s.Accumulate = encoding.NoSlot, false
+}
+
 // dealDataParallel gives every worker one tile. It is forTiles written out,
 // because most tiles of most batches are dealt here.
 func dealDataParallel(p *builder, g *group) {
@@ -95,9 +102,7 @@ func dealDataParallel(p *builder, g *group) {
 		for row := range rows {
 			line := p.Segments[at : at+cols]
 			for col := range line {
-				s := &line[col]
-				s.Problem, s.Row, s.Col, s.K0, s.K1 = o.index, int32(row), int32(col), 0, depth
-				s.Slot, s.Accumulate = encoding.NoSlot, false
+				setWhole(&line[col], o.index, row, col, depth)
 			}
 			at += cols
 		}

@@ -33,9 +33,7 @@ func (r *renderer) fixup() {
 	r.bind(BindWorkspace, "read", "workspace", vec(width))
 	r.line("var<workgroup> sums: array<%s, %d>;", vec(width), r.threads)
 	r.main(func() {
-		for i := range encoding.FixupWords / 4 {
-			r.line("let item%d = items[%s];", i, plus(fmt.Sprintf("%du * worker.x", encoding.FixupWords/4), i))
-		}
+		r.load("worker.x", encoding.FixupWords)
 		r.line("let offC = %s;", word(encoding.FixupOffC))
 		r.line("let ldC = %s;", word(encoding.FixupLDC))
 		r.extent(word(encoding.FixupExtent))

@@ -118,6 +118,13 @@ func (r *renderer) gemm() {
 	})
 }
 
+// load loads so many words of an item, four at a time: item0, item1 and so on.
+func (r *renderer) load(number string, words int) {
+	for i := range words / 4 {
+		r.line("let item%d = items[%s];", i, plus(fmt.Sprintf("%du * %s", words/4, number), i))
+	}
+}
+
 // word is where item0, item1 and so on have a word of an item.
 func word[W encoding.ItemWord | encoding.FixupWord](w W) string {
 	return fmt.Sprintf("item%d.%c", w/4, "xyzw"[w%4])
@@ -131,9 +138,7 @@ func (r *renderer) extent(from string) {
 
 // item writes the work on one item.
 func (r *renderer) item() {
-	for i := range encoding.ItemWords / 4 {
-		r.line("let item%d = items[%s];", i, plus(fmt.Sprintf("%du * item", encoding.ItemWords/4), i))
-	}
+	r.load("item", encoding.ItemWords)
 	r.line("let offA = %s;", r.a.position(word(encoding.OffA)))
 	r.line("let offB = %s;", r.b.position(word(encoding.OffB)))
 	r.line("let offC = %s;", word(encoding.OffC))
