@@ -151,8 +151,9 @@ bg_status bg_prepare(bg_device device, bg_plan plan, bg_program *program);
 
 /* bg_update gives a program another batch, of any sizes, scalars and offsets, planned
  * with the options of its plan. Runs queued before compute the batch that they were
- * queued for. It waits for none; one copy to the device. After a failure the program is
- * as before. A graph that is being captured cannot hold an update. */
+ * queued for. It waits for none unless memory must grow; one copy to the device. After
+ * a failure the program is as before. A graph that is being captured cannot hold an
+ * update. */
 bg_status bg_update(bg_program program, const bg_problem *problems, int64_t count);
 
 /* bg_buffer_new allocates device memory of count float32, contents undefined. */

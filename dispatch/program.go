@@ -30,10 +30,10 @@ func (p *Program) Plan() *planner.Plan {
 
 // Update gives the program another batch, of any sizes, scalars and offsets, planned with
 // the options of its plan: what runs queued before compute stays, those queued from now
-// on are of the new batch. It waits for no run but for calls of Run and Time that are
-// under way, and copies once, 48 bytes a tile. Once the program has had two plans
-// as large, it allocates nothing, but where a kernel is new, which WebGPU compiles for 0.1
-// to 0.5 s, and WebGPU binds anew. It fails as Plan does, and when memory is refused; the
+// on are of the new batch. It waits for calls of Run and Time that are under way, but for
+// no run, unless its memory on CUDA and HIP must grow, and copies once, 48 bytes a tile.
+// Once the program has had two plans as large, it allocates nothing, but where a kernel is
+// new, which WebGPU compiles for 0.1 to 0.5 s, and WebGPU binds anew. It fails as Plan does, and when memory is refused; the
 // program then is as before. A graph of the caller's stream cannot hold an Update.
 func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	d := p.device

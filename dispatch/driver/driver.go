@@ -141,9 +141,9 @@ type Buffer interface {
 // Program is a plan made ready on one device.
 type Program interface {
 	// Update puts another plan in the place of the program's, behind the runs queued
-	// before, for which it does not wait; where it fails the program stays as it was. It
-	// does not keep the plan. No memory of the device is allocated once the program has had
-	// two plans as large.
+	// before, for which it does not wait unless memory must grow; where it fails the
+	// program stays as it was. It does not keep the plan. No memory of the device is
+	// allocated once the program has had two plans as large.
 	Update(ctx context.Context, p *planner.Plan) error
 	Close() error
 }
