@@ -71,7 +71,7 @@ of compute capability 9.0 measured by kernels that note when they run.`,
 			return nil
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return append([]string{sweep, "random:"}, workload.Names()...), cobra.ShellCompDirectiveDefault
+			return append([]string{sweep, "random:", "moe:"}, workload.Names()...), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args) },
 	}

@@ -123,7 +123,11 @@ A WORKLOAD is one of
   -         either of these, from standard input
   inception-1 .. inception-9   the layers of an Inception network
   zhang-MN-K-BATCH             one of 72 fixed batches, as zhang-512-1024-256
-  random:mn=512,k=128,batch=64,seed=1   sizes drawn from [16, max]`,
+  random:mn=512,k=128,batch=64,seed=1   sizes drawn from [16, max]
+  moe:experts=128,top=8,tokens=1024,n=1536,k=2048,skew=0.3,seed=1
+            a layer of a mixture of experts, with a product for each expert:
+            each token goes to top of them, drawn with probabilities in
+            proportion to exp(skew * normal)`,
 		Example: `  batchgemm devices
   batchgemm plan inception-1 --device mi210 --svg plan.svg
   batchgemm run in.npz -o out.npz
@@ -152,6 +156,6 @@ func oneWorkload(cmd *cobra.Command) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return append(workload.Names(), "random:"), cobra.ShellCompDirectiveDefault
+		return append(workload.Names(), "random:", "moe:"), cobra.ShellCompDirectiveDefault
 	}
 }

@@ -87,7 +87,8 @@ func TestErrors(t *testing.T) {
 		{"no workload", []string{"plan"}, exitUsage, `plan takes one WORKLOAD, not 0`},
 		{"two workloads", []string{"verify", "a", "b"}, exitUsage, `verify takes one WORKLOAD, not 2`},
 		{"devices with argument", []string{"devices", "x"}, exitUsage, `unknown command "x" for "batchgemm devices"`},
-		{"unknown workload", []string{"run", "inception-0"}, exitUsage, `unknown workload "inception-0": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH or random:mn=N,k=N,batch=N,seed=N`},
+		{"unknown workload", []string{"run", "inception-0"}, exitUsage, `unknown workload "inception-0": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH, random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N`},
+		{"too many experts of a token", []string{"plan", "moe:experts=4,top=5", "--device", "mi210"}, exitUsage, `unknown workload "moe:experts=4,top=5": top 5 is more than the 4 experts`},
 		{"bad parameter", []string{"plan", "random:k=1", "--device", "mi210"}, exitUsage, `unknown workload "random:k=1": k "1" is not in [16, 2147483647]`},
 		{"unknown rule", []string{"plan", "inception-1", "--rule", "x"}, exitUsage, `unknown rule "x" (known: cost, zhang2025)`},
 		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage, `unknown schedule "x" (known: data-parallel, batched, `},
@@ -151,6 +152,7 @@ func TestCompletion(t *testing.T) {
 	require.Contains(t, succeed(t, "", "completion", "bash"), "__start_batchgemm")
 	for _, tc := range []struct{ args, want string }{
 		{"run inc", "inception-7"},
+		{"bench moe", "moe:"},
 		{"plan inception-1 --device mi", "mi210"},
 		{"run inception-1 --backend ", "webgpu"},
 		{"run inception-1 --schedule s", "stream-k"},

@@ -18,6 +18,9 @@ import (
 // ErrUnknown: there is no workload of this name, or its parameters are wrong.
 var ErrUnknown = errors.New("unknown workload")
 
+// forms are workloads whose sizes are drawn, by what their names begin with.
+var forms = map[string]func(params string) ([]planner.Problem, error){"random": parseRandom, "moe": parseMoE}
+
 // Workload is a batch with a name.
 type Workload struct {
 	Name  string
@@ -30,23 +33,24 @@ type Workload struct {
 // Load finds a workload by name:
 //
 //	inception-1 .. inception-9, zhang-512-1024-256   built in, see Names
-//	random:mn=512,k=128,batch=64,seed=1              see Random
-//	FILE or -                                        sizes, see Parse, or matrices, see readNPZ; - is stdin
+//	random:mn=512,k=128,batch=64,seed=1              see random
+//	moe:experts=128,top=8,tokens=1024,n=1536,k=2048,skew=0.3,seed=1
+//	                                                 see moe
+//	FILE or -                                        sizes, see parse, or matrices, see readNPZ; - is stdin
 //
 // Errors about the name wrap ErrUnknown; all others are about the content.
 func Load(name string, stdin io.Reader) (*Workload, error) {
 	if name == "-" {
 		return read(stdin, name, "stdin")
 	}
-	problems, found := builtin(name)
-	if params, isRandom := strings.CutPrefix(name, "random:"); isRandom {
-		var err error
-		if problems, err = parseRandom(params); err != nil {
+	if problems, found := builtin(name); found {
+		return pack(name, name, problems)
+	}
+	if form, params, cut := strings.Cut(name, ":"); cut && forms[form] != nil {
+		problems, err := forms[form](params)
+		if err != nil {
 			return nil, err
 		}
-		found = true
-	}
-	if found {
 		return pack(name, name, problems)
 	}
 	f, err := os.Open(name)
@@ -124,6 +128,6 @@ func explainMissing(name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("%w %q: not a file, nor inception-1 .. inception-%d, zhang-MN-K-BATCH or random:mn=N,k=N,batch=N,seed=N",
+	return fmt.Errorf("%w %q: not a file, nor inception-1 .. inception-%d, zhang-MN-K-BATCH, random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N",
 		ErrUnknown, name, len(inception))
 }

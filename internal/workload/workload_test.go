@@ -29,6 +29,9 @@ func TestLoad(t *testing.T) {
 		{"random:", 64, [3]int{313, 60, 96}},
 		{"random:mn=512,k=128,batch=64,seed=1", 64, [3]int{313, 60, 96}},
 		{"random:batch=2,mn=16,k=16", 2, [3]int{16, 16, 16}},
+		{"moe:", 128, [3]int{41, 1536, 2048}},
+		{"moe:experts=128,top=8,tokens=1024,n=1536,k=2048,skew=0.3,seed=1", 128, [3]int{41, 1536, 2048}},
+		{"moe:k=5,n=6,experts=1,tokens=7", 1, [3]int{7, 6, 5}},
 		{file, 2, [3]int{2, 3, 4}},
 		{"-", 1, [3]int{8, 9, 10}},
 	} {
@@ -45,13 +48,15 @@ func TestLoad(t *testing.T) {
 }
 
 func TestLoadUnknown(t *testing.T) {
-	const known = ": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH or random:mn=N,k=N,batch=N,seed=N"
+	const known = ": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH, random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N"
 	for _, tc := range []struct{ name, want string }{
 		{"inception-10", `unknown workload "inception-10"` + known},
 		{"zhang-1-2-3", `unknown workload "zhang-1-2-3"` + known},
 		{"no/such/file", `unknown workload "no/such/file"` + known},
 		{"missing.npz", `unknown workload "missing.npz"` + known},
 		{"", `unknown workload ""` + known},
+		{"random", `unknown workload "random"` + known},
+		{"other:k=1", `unknown workload "other:k=1"` + known},
 		{"random:mn=15", `unknown workload "random:mn=15": mn "15" is not in [16, 2147483647]`},
 		{"random:k=x", `unknown workload "random:k=x": k "x" is not in [16, 2147483647]`},
 		{"random:batch=0", `unknown workload "random:batch=0": batch "0" is not in [1, 1048576]`},
@@ -59,6 +64,20 @@ func TestLoadUnknown(t *testing.T) {
 		{"random:seed=-1", `unknown workload "random:seed=-1": seed "-1" is not in [0, 18446744073709551615]`},
 		{"random:n=3", `unknown workload "random:n=3": "n=3" is not one of mn=, k=, batch=, seed=, once each`},
 		{"random:k=16,k=17", `unknown workload "random:k=16,k=17": "k=17" is not one of mn=, k=, batch=, seed=, once each`},
+		{"moe:m=3", `unknown workload "moe:m=3": "m=3" is not one of experts=, top=, tokens=, n=, k=, skew=, seed=, once each`},
+		{"moe:top=1,top=1", `unknown workload "moe:top=1,top=1": "top=1" is not one of experts=, top=, tokens=, n=, k=, skew=, seed=, once each`},
+		{"moe:experts=0", `unknown workload "moe:experts=0": experts "0" is not in [1, 1048576]`},
+		{"moe:experts=9999999", `unknown workload "moe:experts=9999999": experts "9999999" is not in [1, 1048576]`},
+		{"moe:top=0", `unknown workload "moe:top=0": top "0" is not in [1, 1048576]`},
+		{"moe:top=9,experts=8", `unknown workload "moe:top=9,experts=8": top 9 is more than the 8 experts`},
+		{"moe:tokens=-1", `unknown workload "moe:tokens=-1": tokens "-1" is not in [1, 4194304]`},
+		{"moe:tokens=524289", `unknown workload "moe:tokens=524289": tokens 524289 with top 8 give more than 4194304 rows`},
+		{"moe:n=2147483648", `unknown workload "moe:n=2147483648": n "2147483648" is not in [1, 2147483647]`},
+		{"moe:k=99999999999999999999", `unknown workload "moe:k=99999999999999999999": k "99999999999999999999" is not in [1, 2147483647]`},
+		{"moe:skew=-0.1", `unknown workload "moe:skew=-0.1": skew "-0.1" is not in [0, 10]`},
+		{"moe:skew=nan", `unknown workload "moe:skew=nan": skew "nan" is not in [0, 10]`},
+		{"moe:skew=1e9", `unknown workload "moe:skew=1e9": skew "1e9" is not in [0, 10]`},
+		{"moe:seed=x", `unknown workload "moe:seed=x": seed "x" is not in [0, 18446744073709551615]`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := Load(tc.name, nil)
