@@ -10,7 +10,7 @@
  *     bg_close(device);
  *
  * Operands that stay on the device: bg_plan_new and bg_prepare once, then bg_run, and
- * bg_update where sizes change.
+ * bg_update where sizes change; bg_prepare_ragged and bg_run_ragged where the device has them.
  * On a CUDA stream and in memory of the caller: bg_open_on_stream, bg_buffer_wrap.
  *
  * Results. Every function that can fail returns a bg_status; what it returns by
@@ -55,7 +55,7 @@ extern "C" {
 
 /* The binary interface that this header describes. It changes when programs must
  * be compiled again. New functions, new status codes and new fields at the end of
- * bg_problem do not change it. */
+ * bg_problem and bg_ragged do not change it. */
 #define BG_ABI_VERSION 1
 
 /* bg_abi_version returns the BG_ABI_VERSION of the loaded library. A program that
@@ -119,9 +119,9 @@ bg_status bg_open(const char *backend, int32_t index, bg_device *device);
 
 /* bg_open_on_stream opens a device's GPU again, with all work on a stream of the
  * caller, where it is ordered with the caller's own. CUDA: a CUstream or
- * cudaStream_t of the GPU's primary context; 0 is the default stream. bg_run does
- * nothing there but queue kernels, so that it may be captured in a CUDA graph; no
- * other function may be called with the new device or its objects meanwhile. The
+ * cudaStream_t of the GPU's primary context; 0 is the default stream. bg_run and
+ * bg_run_ragged do nothing there but queue kernels, so that they may be captured in a
+ * CUDA graph; no other function may be called with the new device or its objects meanwhile. The
  * stream must outlive the new device, which is independent of the first one. */
 bg_status bg_open_on_stream(bg_device device, uintptr_t stream, bg_device *opened);
 
@@ -156,6 +156,49 @@ bg_status bg_prepare(bg_device device, bg_plan plan, bg_program *program);
  * update. */
 bg_status bg_update(bg_program program, const bg_problem *problems, int64_t count);
 
+/* A ragged batch: its sizes are on the device when it runs, in a buffer of 32-bit words.
+ * Each group is a problem, and this is what they have in common and what bounds them. The
+ * sizes have one of three forms:
+ *     BG_ENDS_OF_ROWS   an int32 for each group, where its rows of op(A) and C end; the
+ *                       first begins at 0. B is its own: stride_b elements behind the last
+ *     BG_ENDS_OF_DEPTH  an int32 for each group, where its columns of op(A) and rows of
+ *                       op(B) end. C is its own: stride_c elements behind the last
+ *     BG_RECORDS        a bg_record for each group, which has no rows where m is 0
+ * Sizes that go down, are negative, or do not fit the bounds name a group that is refused:
+ * neither it nor any behind it is computed, bg_program_status tells, and nothing beyond what
+ * is described here is read or written. */
+typedef struct bg_ragged {
+	uint32_t struct_size;           /* sizeof(bg_ragged) */
+	uint32_t flags;                 /* BG_TRANS_A | BG_TRANS_B | BG_ZERO_ROWS */
+	uint32_t form, groups;          /* groups from 1 to 4096 */
+	int64_t m, n, k;                /* of each group; m with ends of rows and records, k with ends of depth: of all
+	                                 * together, at most; n and k with records: of each, at most */
+	int64_t mean_m, mean_n, mean_k; /* of a group as it is expected; 0: its share, or the bound */
+	int64_t offset_a, lda;          /* this and the next are for ends: records have their own */
+	int64_t offset_b, ldb;
+	int64_t offset_c, ldc;
+	int64_t stride_b, stride_c;
+	int64_t len_a, len_b, len_c;    /* elements of the buffers that records may reach */
+	float alpha, beta;              /* for ends */
+} bg_ragged;
+
+#define BG_ENDS_OF_ROWS 1u
+#define BG_ENDS_OF_DEPTH 2u
+#define BG_RECORDS 3u
+#define BG_ZERO_ROWS 4u /* with ends of rows: C is 0 behind the last group, up to m */
+
+typedef struct bg_record {
+	uint32_t m, n, k;
+	uint32_t lda, ldb, ldc;
+	uint32_t offset_a, offset_b, offset_c;
+	float alpha, beta;
+	uint32_t zero; /* 0 */
+} bg_record;
+
+/* bg_prepare_ragged makes a ragged batch ready to run on a device. options are those of
+ * bg_plan_new, but for rule and schedule. bg_update does not take such programs. */
+bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const char *options, bg_program *program);
+
 /* bg_buffer_new allocates device memory of count float32, contents undefined. */
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 
@@ -177,6 +220,16 @@ bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, float *dst, int64_t c
  * without waiting (on the CPU: unless 256 are queued). All objects are of one device.
  * The buffers are as long as the problems reach; C is neither A nor B. */
 bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c);
+
+/* bg_run_ragged is bg_run of a ragged program. sizes has a word for each group, or a
+ * bg_record; it is not C. The run reads it when its turn comes, behind whatever was queued
+ * before. bg_buffer_write copies an array of int32_t that is cast to float * as it is, and
+ * bg_buffer_wrap takes memory of int32_t as it takes that of float. */
+bg_status bg_run_ragged(bg_program program, bg_buffer sizes, bg_buffer a, bg_buffer b, bg_buffer c);
+
+/* bg_program_status waits for queued work. It is BG_ERR_INVALID, and the text names the
+ * group, when a run since the last call refused sizes: the first of such runs counts. */
+bg_status bg_program_status(bg_program program, int64_t timeout_ms);
 
 /* bg_wait returns when all queued work of a device is done. */
 bg_status bg_wait(bg_device device, int64_t timeout_ms);

@@ -62,13 +62,18 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 		if int(p.struct_size) != size {
 			return nil, invalid("problem %d: struct_size %d, that of problem 0 is %d", i, p.struct_size, size)
 		}
-		tail := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), knownSize)), size-knownSize)
-		if p.flags&^knownFlags != 0 || len(bytes.TrimLeft(tail, "\x00")) > 0 {
+		if p.flags&^knownFlags != 0 || asksForMore(unsafe.Pointer(p), knownSize, size) {
 			return nil, invalid("problem %d: flags %#x, or a field behind beta, ask for what this version of the library does not know", i, p.flags)
 		}
 		batch[i] = problemOf(p)
 	}
 	return batch, nil
+}
+
+// asksForMore reports whether the fields behind those that are known have a value.
+func asksForMore(fields unsafe.Pointer, known, size int) bool {
+	tail := unsafe.Slice((*byte)(unsafe.Add(fields, known)), size-known)
+	return len(bytes.TrimLeft(tail, "\x00")) > 0
 }
 
 func problemOf(p *C.bg_problem) planner.Problem {
@@ -80,6 +85,31 @@ func problemOf(p *C.bg_problem) planner.Problem {
 		B: planner.Matrix{Offset: int(p.offset_b), LD: int(p.ldb)},
 		C: planner.Matrix{Offset: int(p.offset_c), LD: int(p.ldc)},
 	}
+}
+
+// raggedOf copies a ragged batch, of which batchOf's rule for newer versions holds.
+func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
+	if r == nil {
+		return none, invalid("ragged is NULL")
+	}
+	size := int(r.struct_size)
+	if size < C.sizeof_bg_ragged {
+		return none, invalid("ragged: struct_size %d, must be sizeof(bg_ragged), %d here", size, C.sizeof_bg_ragged)
+	}
+	if r.flags&^(knownFlags|C.BG_ZERO_ROWS) != 0 || asksForMore(unsafe.Pointer(r), C.sizeof_bg_ragged, size) {
+		return none, invalid("ragged: flags %#x, or a field behind beta, ask for what this version of the library does not know", r.flags)
+	}
+	return planner.Ragged{
+		Form: planner.RaggedForm(r.form), Groups: int(r.groups), M: int(r.m), N: int(r.n), K: int(r.k),
+		Mean:   planner.Sizes{M: int(r.mean_m), N: int(r.mean_n), K: int(r.mean_k)},
+		TransA: r.flags&C.BG_TRANS_A != 0, TransB: r.flags&C.BG_TRANS_B != 0, Zero: r.flags&C.BG_ZERO_ROWS != 0,
+		Alpha: planner.Scale(float32(r.alpha)), Beta: float32(r.beta),
+		A:       planner.Matrix{Offset: int(r.offset_a), LD: int(r.lda)},
+		B:       planner.Matrix{Offset: int(r.offset_b), LD: int(r.ldb)},
+		C:       planner.Matrix{Offset: int(r.offset_c), LD: int(r.ldc)},
+		StrideB: int(r.stride_b), StrideC: int(r.stride_c),
+		LenA: int(r.len_a), LenB: int(r.len_b), LenC: int(r.len_c),
+	}, nil
 }
 
 // optionsOf reads the JSON of options; planning checks the values.

@@ -108,6 +108,10 @@ bg_status bg_update(bg_program program, const bg_problem *problems, int64_t coun
 	ENTER(goUpdate(&mask, program, (bg_problem *)ARRAY(problems, count), count));
 }
 
+bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const char *options, bg_program *program) {
+	ENTER(goPrepareRagged(&mask, device, (bg_ragged *)ragged, (char *)options, program));
+}
+
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer) {
 	ENTER(goBufferNew(&mask, device, count, buffer));
 }
@@ -125,6 +129,12 @@ bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, float *dst, int64_t c
 }
 
 bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c) { ENTER(goRun(&mask, program, a, b, c)); }
+
+bg_status bg_run_ragged(bg_program program, bg_buffer sizes, bg_buffer a, bg_buffer b, bg_buffer c) {
+	ENTER(goRunRagged(&mask, program, sizes, a, b, c));
+}
+
+bg_status bg_program_status(bg_program program, int64_t timeout_ms) { ENTER(goProgramStatus(&mask, program, timeout_ms)); }
 
 bg_status bg_wait(bg_device device, int64_t timeout_ms) { ENTER(goWait(&mask, device, timeout_ms)); }
 

@@ -134,6 +134,27 @@ func goUpdate(mask *C.sigset_t, program C.bg_program, problems *C.bg_problem, co
 	})
 }
 
+//export goPrepareRagged
+func goPrepareRagged(mask *C.sigset_t, device C.bg_device, ragged *C.bg_ragged, options *C.char, out *C.bg_program) C.bg_status {
+	return call(mask, func() error {
+		return create(out, "program", device, func() (object, error) {
+			d, err := find[*dispatch.Device](device)
+			if err != nil {
+				return nil, err
+			}
+			r, err := raggedOf(ragged)
+			if err != nil {
+				return nil, err
+			}
+			o, err := optionsOf(options)
+			if err != nil {
+				return nil, err
+			}
+			return notNil(d.PrepareRagged(context.Background(), r, o))
+		})
+	})
+}
+
 //export goBufferNew
 func goBufferNew(mask *C.sigset_t, device C.bg_device, count C.int64_t, out *C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
@@ -197,17 +218,51 @@ func transfer(method func(*dispatch.Buffer, context.Context, int, []float32) err
 //export goRun
 func goRun(mask *C.sigset_t, program C.bg_program, a, b, c C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
+		p, buffers, err := operands(program, a, b, c)
+		if err != nil {
+			return err
+		}
+		return p.Run(context.Background(), buffers[0], buffers[1], buffers[2])
+	})
+}
+
+//export goRunRagged
+func goRunRagged(mask *C.sigset_t, program C.bg_program, sizes, a, b, c C.bg_buffer) C.bg_status {
+	return call(mask, func() error {
+		p, buffers, err := operands(program, a, b, c, sizes)
+		if err != nil {
+			return err
+		}
+		return p.RunRagged(context.Background(), buffers[3], buffers[0], buffers[1], buffers[2])
+	})
+}
+
+// operands are the program and the buffers of a run.
+func operands(program C.bg_program, given ...C.bg_buffer) (p *dispatch.Program, buffers [4]*dispatch.Buffer, err error) {
+	if p, err = find[*dispatch.Program](program); err != nil {
+		return nil, buffers, err
+	}
+	for i, handle := range given {
+		if buffers[i], err = find[*dispatch.Buffer](handle); err != nil {
+			return nil, buffers, err
+		}
+	}
+	return p, buffers, nil
+}
+
+//export goProgramStatus
+func goProgramStatus(mask *C.sigset_t, program C.bg_program, timeout C.int64_t) C.bg_status {
+	return call(mask, func() error {
 		p, err := find[*dispatch.Program](program)
 		if err != nil {
 			return err
 		}
-		var buffers [3]*dispatch.Buffer
-		for i, handle := range [...]C.bg_buffer{a, b, c} {
-			if buffers[i], err = find[*dispatch.Buffer](handle); err != nil {
-				return err
-			}
+		ctx, cancel, err := limit(timeout)
+		if err != nil {
+			return err
 		}
-		return p.Run(context.Background(), buffers[0], buffers[1], buffers[2])
+		defer cancel()
+		return p.Status(ctx)
 	})
 }
 

@@ -21,9 +21,16 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	batch := small(t)
 	p := program(t, d, batch)
 	a, b, c := buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)
+	l := newLayer(t, d)
+	require.NoError(t, l.run(t, 1, 2, 3))
+	require.NoError(t, l.Status(ctx)) // a busy device queues what an idle one does at once
 	host := make([]float32, 12)
 	for name, call := range map[string]func() error{
 		"Run": func() error { return p.Run(ctx, a, b, c) },
+		"RunRagged": func() error {
+			err := l.RunRagged(ctx, l.sizes, l.a, l.b, l.c)
+			return errors.Join(err, l.Status(ctx))
+		},
 		"Update": func() error {
 			err := p.Update(ctx, batch)
 			return errors.Join(err, p.Run(ctx, a, b, c))

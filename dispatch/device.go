@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hostgemm"
@@ -170,7 +171,7 @@ func (l *life) close() error {
 	return l.driver.Close()
 }
 
-// Buffer is device memory for float32 elements.
+// Buffer is device memory for float32 elements, or for int32 words in their place.
 type Buffer struct {
 	*object
 	driver driver.Buffer
@@ -190,6 +191,21 @@ func (b *Buffer) Write(ctx context.Context, offset int, src []float32) error {
 // [offset, offset+len(dst)) to dst.
 func (b *Buffer) Read(ctx context.Context, offset int, dst []float32) error {
 	return b.transfer(ctx, "read", offset, dst, driver.Buffer.Read)
+}
+
+// WriteInt32 is Write of the same words as int32, such as the sizes of a ragged program.
+func (b *Buffer) WriteInt32(ctx context.Context, offset int, src []int32) error {
+	return b.Write(ctx, offset, asFloats(src))
+}
+
+// ReadInt32 is Read of the same words as int32.
+func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
+	return b.Read(ctx, offset, asFloats(dst))
+}
+
+// asFloats shows words as what backends move, of which they keep all bits.
+func asFloats(words []int32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
 func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []float32,

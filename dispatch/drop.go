@@ -23,6 +23,9 @@ func newBuffer(d *Device, made driver.Buffer, n int) *Buffer {
 
 func newProgram(d *Device, made driver.Program, p *planner.Plan) *Program {
 	o := &object{device: d, free: made.Close, kind: "program", size: len(p.Batch), keep: d.foreign}
+	if p.Ragged != nil {
+		o.size = p.Ragged.Groups
+	}
 	program := &Program{object: o, driver: made, plan: p}
 	runtime.AddCleanup(program, (*object).drop, o)
 	return program

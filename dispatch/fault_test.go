@@ -59,6 +59,21 @@ func runProgram(t *testing.T, d *Device) error {
 	if err := p.Run(ctx, buffers[0], buffers[1], buffers[2]); err != nil {
 		return err
 	}
+	ragged, err := d.PrepareRagged(ctx, planner.Ragged{Form: planner.EndsOfRows, Groups: 2, M: 2, N: 1, K: 1,
+		A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}, StrideB: 1}, planner.Options{})
+	if err != nil {
+		return err
+	}
+	defer ragged.Close()
+	if err := buffers[1].WriteInt32(ctx, 0, []int32{0, 0}); err != nil {
+		return err
+	}
+	if err := ragged.RunRagged(ctx, buffers[1], buffers[0], buffers[0], buffers[2]); err != nil {
+		return err
+	}
+	if err := ragged.Status(ctx); err != nil {
+		return err
+	}
 	got := make([]float32, 4)
 	if err := buffers[2].Read(ctx, 0, got); err != nil {
 		return err

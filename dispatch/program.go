@@ -21,7 +21,7 @@ type Program struct {
 }
 
 // Plan returns the plan, which must not be changed. The second Update behind the call
-// replaces what it says.
+// replaces what it says. That of an Update may have Records in place of Batch.
 func (p *Program) Plan() *planner.Plan {
 	p.device.updates.RLock()
 	defer p.device.updates.RUnlock()
@@ -31,10 +31,14 @@ func (p *Program) Plan() *planner.Plan {
 // Update gives the program another batch, of any sizes, scalars and offsets, planned with
 // the options of its plan: what runs queued before compute stays, those queued from now
 // on are of the new batch. It waits for calls of Run and Time that are under way, but for
-// no run, unless its memory on CUDA and HIP must grow, and copies once, 48 bytes a tile.
-// Once the program has had two plans as large, it allocates nothing, but where a kernel is
-// new, which WebGPU compiles for 0.1 to 0.5 s, and WebGPU binds anew. It fails as Plan does, and when memory is refused; the
-// program then is as before. A graph of the caller's stream cannot hold an Update.
+// no run, unless its memory on CUDA and HIP must grow.
+//
+// GPUs get 48 bytes a problem, and make the work of their threads from that in a kernel of
+// 3 to 10 µs, on WebGPU 16 µs and more (planner.Planner.Renew, which says when that cannot
+// be: they get 48 bytes a tile then). Once the program has had two plans as large, Update allocates nothing, but
+// where a kernel is new, which WebGPU compiles for 0.1 to 0.5 s, and WebGPU binds anew. It
+// fails as Plan does, and when memory is refused; the program then is as before. A graph of
+// the caller's stream cannot hold an Update. A ragged program cannot be updated.
 func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	d := p.device
 	if err := d.acquire(); err != nil {
@@ -47,11 +51,14 @@ func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	defer p.release()
 	p.updating.Lock()
 	defer p.updating.Unlock()
+	if p.plan.TakesSizes() {
+		return invalid.Errorf("update: the program's sizes are on the device")
+	}
 	next := &p.own[0]
 	if p.plan == next {
 		next = &p.own[1]
 	}
-	if err := d.planner.Replan(next, b, p.plan.Options); err != nil {
+	if err := d.planner.Renew(next, b, p.plan.Options); err != nil {
 		return err
 	}
 	d.updates.Lock()
@@ -64,9 +71,10 @@ func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 }
 
 // Run queues one execution and returns without waiting. The buffers are at least
-// as long as the plan's ExtentA, ExtentB and ExtentC; c is neither a nor b.
+// as long as the plan's ExtentA, ExtentB and ExtentC; c is neither a nor b. For a ragged
+// program see RunRagged.
 func (p *Program) Run(ctx context.Context, a, b, c *Buffer) error {
-	return p.device.Run(ctx, Run{p, a, b, c})
+	return p.device.Run(ctx, Run{Program: p, A: a, B: b, C: c})
 }
 
 // Close frees the program.
@@ -76,6 +84,7 @@ func (p *Program) Close() error { return p.close() }
 type Run struct {
 	Program *Program
 	A, B, C *Buffer
+	Sizes   *Buffer // the sizes of a ragged program, as many words as Ragged.SizesLen says, and not C; nil for others
 }
 
 // Run queues the runs, in order, as one submission, which costs less than a call
@@ -147,11 +156,20 @@ func (s *submission) add(d *Device, r *Run) error {
 		return err
 	}
 	plan := r.Program.plan
-	for _, arg := range [...]struct {
+	if err := r.checkSizes(plan.TakesSizes()); err != nil {
+		return err
+	}
+	args := [...]struct {
 		name   string
 		buffer *Buffer
 		need   int
-	}{{"A", r.A, plan.ExtentA}, {"B", r.B, plan.ExtentB}, {"C", r.C, plan.ExtentC}} {
+	}{{"A", r.A, plan.ExtentA}, {"B", r.B, plan.ExtentB}, {"C", r.C, plan.ExtentC}, {"Sizes", r.Sizes, 0}}
+	given := args[:3]
+	if plan.TakesSizes() {
+		args[3].need = plan.Ragged.SizesLen()
+		given = args[:]
+	}
+	for _, arg := range given {
 		if arg.buffer == nil {
 			return invalid.Errorf("%s is nil", arg.name)
 		}
@@ -165,7 +183,11 @@ func (s *submission) add(d *Device, r *Run) error {
 	if r.C == r.A || r.C == r.B {
 		return invalid.Errorf("buffer C is also A or B")
 	}
-	s.runs = append(s.runs, driver.Run{Program: r.Program.driver, A: r.A.driver, B: r.B.driver, C: r.C.driver})
+	run := driver.Run{Program: r.Program.driver, A: r.A.driver, B: r.B.driver, C: r.C.driver}
+	if r.Sizes != nil {
+		run.Sizes = r.Sizes.driver
+	}
+	s.runs = append(s.runs, run)
 	return nil
 }
 

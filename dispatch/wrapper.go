@@ -30,7 +30,8 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 
 // Wrap makes a buffer of n float32, n >= 1, in memory of the GPU that the caller
 // allocated, 16-byte aligned, and frees after the buffer is closed. Kernels may
-// read the line of 16 bytes that holds the last element whole.
+// read the line of 16 bytes that holds the last element whole. Memory of int32 serves
+// as the sizes of ragged programs, such as the offs of torch's grouped products.
 func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) {
 	if n < 1 {
 		return nil, invalid.Errorf("wrap %d elements: there must be one", n)

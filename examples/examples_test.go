@@ -12,7 +12,7 @@ func TestExamples(t *testing.T) {
 	for name, want := range map[string]string{
 		"quickstart": "problem 1: C[0,0] = 30",
 		"inception":  "5x5 branch, 3136x32x75: largest difference",
-		"moe":        "step 4: largest difference",
+		"moe":        "step 4:  31 tokens",
 		"desktop":    "40 products a frame",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,6 +85,9 @@ func (a Arch) Product() string { return a.product }
 // run time and do not change it. Where AMD's GPUs have matrix cores, it is the kernel for
 // them of a tile that suits them.
 func (a Arch) KernelName(k encoding.Kernel) string {
+	if k.Ragged > 0 {
+		return fmt.Sprintf("bg_ragged_%s_%d", k.Form.Name(), k.Entries)
+	}
 	name := "bg_" + kernels.Identifier(k.Tile) + "_"
 	if k.Fixup {
 		return name + "fixup"
@@ -117,6 +120,16 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			continue
 		}
 		all = append(all, k)
+	}
+	return all
+}
+
+// RaggedKernels are the kernels that make items of ragged plans, which every architecture has.
+func RaggedKernels() (all []encoding.Kernel) {
+	for form := encoding.EndsOfRows; form <= encoding.Records; form++ {
+		for _, entries := range encoding.RaggedEntries {
+			all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: form, Entries: entries})
+		}
 	}
 	return all
 }

@@ -13,6 +13,43 @@ BG_DEVICE uint32_t workerId() { return blockIdx.x; }
 BG_DEVICE uint32_t pieceId() { return blockIdx.y; }
 BG_DEVICE void barrier() { __syncthreads(); }
 
+// lowerShared and addShared change a number in shared memory that other threads change too;
+// all lanes of a warp call addShared.
+BG_DEVICE void lowerShared(uint32_t* number, uint32_t to) { atomicMin(number, to); }
+BG_DEVICE void addShared(uint32_t* number, uint32_t by) {
+  by = __reduce_add_sync(0xffffffff, by);
+  if (threadId() % 32 == 0) atomicAdd(number, by);
+}
+
+// sumBefore is the sum of the values of all threads before this one. sums has sumWords
+// numbers, which nothing else uses.
+constexpr uint32_t sumWords(uint32_t threads) { return threads / 32; }
+template <uint32_t kThreads>
+BG_DEVICE uint32_t sumBefore(uint32_t* sums, uint32_t value) {
+  const uint32_t lane = threadId() % 32, warp = threadId() / 32;
+  uint32_t sum = value;
+#pragma unroll
+  for (uint32_t by = 1; by < 32; by *= 2) {
+    const uint32_t other = __shfl_up_sync(0xffffffff, sum, by);
+    if (lane >= by) sum += other;
+  }
+  if (lane == 31) sums[warp] = sum;
+  barrier();
+  return sum - value + __reduce_add_sync(0xffffffff, lane < warp ? sums[lane] : 0);
+}
+
+// Alike is how many of the keys of 32 adjacent threads equal one of them: in front of it, and
+// in all.
+struct Alike {
+  uint32_t before, all;
+};
+
+// alike compares a key with those of the other lanes of the warp. keys is not used.
+BG_DEVICE Alike alike(const uint8_t*, uint32_t key) {
+  const uint32_t same = __match_any_sync(0xffffffff, key), before = same & ((1u << threadId() % 32) - 1);
+  return {static_cast<uint32_t>(__popc(before)), static_cast<uint32_t>(__popc(same))};
+}
+
 // SharedAddress is a place in shared memory as copies take it.
 using SharedAddress = uint32_t;
 BG_DEVICE SharedAddress sharedAddress(const float* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }

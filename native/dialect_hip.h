@@ -45,7 +45,55 @@ struct alignas(16) float4 {
 };
 BG_DEVICE float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 BG_DEVICE uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+BG_DEVICE uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 BG_DEVICE float __uint_as_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+// lowerShared and addShared change a number in shared memory that other threads change too.
+BG_DEVICE void lowerShared(uint32_t* number, uint32_t to) {
+  uint32_t is = __atomic_load_n(number, __ATOMIC_RELAXED);
+  while (to < is && !__atomic_compare_exchange_n(number, &is, to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+}
+BG_DEVICE void addShared(uint32_t* number, uint32_t by) { __atomic_fetch_add(number, by, __ATOMIC_RELAXED); }
+
+// sumBefore is the sum of the values of all threads before this one. sums has sumWords
+// numbers, which nothing else uses.
+constexpr uint32_t sumWords(uint32_t threads) { return threads; }
+template <uint32_t kThreads>
+BG_DEVICE uint32_t sumBefore(uint32_t* sums, uint32_t value) {
+  const uint32_t t = threadId();
+  for (uint32_t by = 1; by < kThreads; by *= 2) {
+    sums[t] = value;
+    barrier();
+    const uint32_t other = t < by ? 0 : sums[t - by];
+    barrier();
+    value += other;
+  }
+  sums[t] = value;
+  barrier();
+  return t == 0 ? 0 : sums[t - 1];
+}
+
+// Alike is how many of the keys of 32 adjacent threads equal one of them: in front of it, and
+// in all.
+struct Alike {
+  uint32_t before, all;
+};
+
+// alike compares a key with those of the other threads of 32, which keys has room for. Waves
+// may be wider.
+BG_DEVICE Alike alike(uint8_t* keys, uint32_t key) {
+  const uint32_t t = threadId();
+  barrier();
+  keys[t] = static_cast<uint8_t>(key);
+  barrier();
+  Alike found = {0, 0};
+  for (uint32_t i = t / 32 * 32, end = i + 32; i < end; ++i) {
+    const uint32_t same = keys[i] == key ? 1 : 0;
+    found.all += same;
+    found.before += i < t ? same : 0;
+  }
+  return found;
+}
 
 // SharedAddress is a place in shared memory as copies take it, in bytes.
 using SharedAddress = char*;

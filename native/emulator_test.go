@@ -124,48 +124,44 @@ func (j *emulatorJob) String() string {
 		o.Tile, o.Schedule, o.Compute, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
 }
 
-// encode writes a job as internal/emulator/job.h reads it.
-func (j *emulatorJob) encode(out *bytes.Buffer) {
-	words := j.plan.Encode(nil)
-	put := func(values ...any) {
-		for _, v := range values {
-			if err := binary.Write(out, binary.NativeEndian, v); err != nil {
-				panic(err) // only of a type that has no size
-			}
+// jobFile is what internal/emulator/job.h reads.
+type jobFile struct{ bytes.Buffer }
+
+func (f *jobFile) put(values ...any) {
+	for _, v := range values {
+		if err := binary.Write(f, binary.NativeEndian, v); err != nil {
+			panic(err) // only of a type that has no size
 		}
 	}
-	put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
+}
+
+func (f *jobFile) launch(a Arch, l encoding.Launch) {
+	var name [40]byte
+	copy(name[:len(name)-1], a.KernelName(l.Kernel))
+	threads, shared, pieces := Geometry(l.Kernel)
+	f.put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table),
+		uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC))
+}
+
+func (f *jobFile) job(j *emulatorJob) {
+	words := j.plan.Encode(nil)
+	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(j.a)), uint32(len(j.b)), uint32(len(j.c)), uint32(j.plan.Workspace))
 	for _, l := range j.plan.Launches {
-		var name [40]byte
-		copy(name[:len(name)-1], Arch{matrix: j.matrix}.KernelName(l.Kernel))
-		threads, shared, pieces := Geometry(l.Kernel)
-		put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table),
-			uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC))
+		f.launch(Arch{matrix: j.matrix}, l)
 	}
-	put(words, j.a, j.b, j.c)
+	f.put(words, j.a, j.b, j.c)
 }
 
 // run runs the jobs and compares every C with the reference. The error is what
 // the emulator or the comparison found.
 func (e emulator) run(dir string, jobs []*emulatorJob) error {
-	var in bytes.Buffer
-	if err := binary.Write(&in, binary.NativeEndian, uint32(len(jobs))); err != nil {
-		return err
-	}
+	var in jobFile
+	in.put(uint32(len(jobs)))
 	for _, j := range jobs {
-		j.encode(&in)
+		in.job(j)
 	}
-	from, to := filepath.Join(dir, "jobs"), filepath.Join(dir, "results")
-	if err := os.WriteFile(from, in.Bytes(), 0o600); err != nil {
-		return err
-	}
-	cmd := exec.Command(e.path, from, to)
-	cmd.Env = append(os.Environ(), "TSAN_OPTIONS=halt_on_error=1", "ASAN_OPTIONS=detect_leaks=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return errors.Join(err, errors.New(string(out)))
-	}
-	results, err := os.ReadFile(to)
+	results, err := e.results(dir, &in)
 	if err != nil {
 		return err
 	}
@@ -186,6 +182,20 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 		}
 	}
 	return nil
+}
+
+// results runs jobs and returns what they made of C.
+func (e emulator) results(dir string, in *jobFile) ([]byte, error) {
+	from, to := filepath.Join(dir, "jobs"), filepath.Join(dir, "results")
+	if err := os.WriteFile(from, in.Bytes(), 0o600); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(e.path, from, to)
+	cmd.Env = append(os.Environ(), "TSAN_OPTIONS=halt_on_error=1", "ASAN_OPTIONS=detect_leaks=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, errors.Join(err, errors.New(string(out)))
+	}
+	return os.ReadFile(to)
 }
 
 // gap is what lies between matrices: a NaN that no operand has, so that
@@ -402,7 +412,7 @@ func TestNewTile(t *testing.T) {
 	objects, err := buildRuntime(t.TempDir(), plain)
 	require.NoError(t, err)
 	shape := drivertest.NewTile
-	source := mutate(t, mutant{}, mutantSources, "tiles_hip.inc", builds.HIP([]*tile.Shape{shape}))
+	source := mutate(t, mutant{}, mutantSources, madeOf(shape))
 	e, err := buildEmulator(filepath.Join(source, "runner"), source, plain, objects)
 	require.NoError(t, err)
 	require.NoError(t, e.run(source, withKernels(tileJobs(t, shape, []int{shape.TM, 1, shape.TM + 3}, []int{shape.TN, shape.TN + 5}), 0, 1)))

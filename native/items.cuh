@@ -3,6 +3,7 @@
 
 constexpr uint32_t kItemWords = 12, kFixupWords = 8;
 constexpr uint32_t kItemWide = 1, kFinal = 0xffffffff;
+BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols << 16; }
 
 struct Item {
   uint32_t offA, offB, offC, depth, lda, ldb, ldc, extent, alpha, beta, slot, flags;
@@ -12,6 +13,11 @@ struct Item {
 BG_DEVICE Item itemAt(const uint4* items, uint32_t number) {
   const uint4 a = items[3 * number + 0], b = items[3 * number + 1], c = items[3 * number + 2];
   return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
+}
+BG_DEVICE void storeItem(uint4* items, uint32_t number, const Item& x) {
+  items[3 * number + 0] = {x.offA, x.offB, x.offC, x.depth};
+  items[3 * number + 1] = {x.lda, x.ldb, x.ldc, x.extent};
+  items[3 * number + 2] = {x.alpha, x.beta, x.slot, x.flags};
 }
 
 struct FixupItem {

@@ -3,6 +3,7 @@
 // cores, then _cluster.
 #include "dialect_cuda.h"
 #include "gemm.cuh"
+#include "ragged.cuh"
 #include "fragment.cuh"
 #include "tensor_cuda.h"
 #include "tensor.cuh"
@@ -53,6 +54,13 @@ struct Stopwatch {
   name(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) {                \
     BG_TIMED fixup<tile>(items, C, workspace);                                                                       \
   }
+
+#define BG_RAGGED_KERNEL(name, form, plan)                                                                           \
+  BG_KERNEL(plan::kThreads, 1)                                                                                       \
+  name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words) {                   \
+    ragged<form, plan>(sizes, words);                                                                                \
+  }
+BG_RAGGED_KERNELS
 
 // BG_GEMM makes the kernel of a tile by a function template.
 #define BG_GEMM(tile, name, function, ...)                                                                           \

@@ -1,6 +1,14 @@
 // All kernels for AMD GPUs. scripts/hip.sh builds the products from here.
 #include "dialect_hip.h"
 #include "gemm.cuh"
+#include "ragged.cuh"
+
+#define BG_RAGGED_KERNEL(name, form, plan)                                                                   \
+  BG_KERNEL(plan::kThreads, 1)                                                                               \
+  void name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words) {      \
+    ragged<form, plan>(sizes, words);                                                                        \
+  }
+BG_RAGGED_KERNELS
 
 #define BG_GEMM(name, suffix, Sum, transA, transB)                                                           \
   BG_KERNEL(name::kThreads, name::kMinGroups)                                                                \

@@ -17,12 +17,14 @@ import (
 // mutant is a mistake in the text of the kernels: one place of a file is another.
 type mutant struct{ name, file, old, new string }
 
-// mutate writes sources with a mistake to a directory of their own, and the list of tiles.
-func mutate(t *testing.T, m mutant, sources []string, tiles, text string) (dir string) {
+// mutate writes sources with a mistake to a directory of their own, and others that are made.
+func mutate(t *testing.T, m mutant, sources []string, made map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "internal", "emulator"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, tiles), []byte(text), 0o600))
+	for name, text := range made {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 	for _, name := range sources {
 		text, err := os.ReadFile(filepath.FromSlash(name))
 		require.NoError(t, err)
@@ -74,8 +76,13 @@ var mutants = []struct {
 	{mutant{"no bound in the fix-up", "gemm.cuh", "col + i < cols) storeElement", "col < cols) storeElement"}, plain},
 }
 
-// mutantSources are the files of an emulator's kernels; tiles_hip.inc is made.
+// mutantSources are the files of an emulator's kernels; madeOf makes the others.
 var mutantSources = []string{"dialect_hip.h", "gemm.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
+
+// madeOf lists the tiles, of which one alone compiles soon, without kernels of ragged plans.
+func madeOf(shapes ...*tile.Shape) map[string]string {
+	return map[string]string{"tiles_hip.inc": builds.HIP(shapes), "ragged.cuh": "#define BG_RAGGED_KERNELS\n"}
+}
 
 func TestMutants(t *testing.T) {
 	if testing.Short() {
@@ -99,7 +106,7 @@ func TestMutants(t *testing.T) {
 
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		source := mutate(t, m, mutantSources, "tiles_hip.inc", builds.HIPTile(tile))
+		source := mutate(t, m, mutantSources, madeOf(tile))
 		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, objects[in.name])
 		require.NoError(t, err)
 		if in.name == plain.name { // sanitizers have other uses for addresses

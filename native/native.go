@@ -18,10 +18,10 @@
 // All kernels have the same six parameters of 8 bytes each:
 //
 //	const uint4    *items      the launch's items, at word Launch.Items of the encoded plan
-//	const uint32_t *table      its table, at word Launch.Table; null without Loop
+//	const uint32_t *table      its table, at word Launch.Table; null without Loop; with Ragged the sizes
 //	const float    *A, *B      with the launch's bases added
 //	float          *C
-//	float          *workspace  may be null when the launch neither splits nor fixes up
+//	float          *workspace  may be null when the launch neither splits nor fixes up; with Ragged the plan
 //
 // The grid is (Launch.Count, pieces).
 package native
@@ -40,11 +40,18 @@ const (
 	slotSets     = 8  // sets of threads that share the partial tiles
 )
 
+// raggedThreads is the largest thread group that makes items, as in ragged.cuh: one thread
+// an entry, but for many entries.
+const raggedThreads = 1024
+
 // Geometry gives the launch of a kernel: the threads of a group, the bytes of
 // dynamic shared memory, which only kernels for tensor cores have, and the groups
 // that share an item, the second extent of the grid.
 func Geometry(k encoding.Kernel) (threads, sharedBytes, pieces int) {
 	t := k.Tile
+	if k.Ragged > 0 {
+		return min(int(k.Entries), raggedThreads), 0, 1
+	}
 	if k.Fixup {
 		return pieceVectors * slotSets, 0, t.TM * t.TN / (4 * pieceVectors)
 	}

@@ -29,7 +29,7 @@ func TestGenerated(t *testing.T) {
 	out, err := exec.Command("go", "run", "./internal/kernels/generate", dir).CombinedOutput()
 	require.NoError(t, err, string(out))
 	for name, then := range map[string]string{"tiles.inc": ", then scripts/cuda.sh where nvcc is", "tiles_hip.inc": ", then scripts/hip.sh",
-		"items.cuh": ", then both", "resources.go": ""} {
+		"items.cuh": ", then both", "bounds.cuh": ", then both", "resources.go": ""} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		got, err := os.ReadFile(name)
@@ -47,6 +47,9 @@ func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
 	}
 	return all
 }
+
+// image are all kernels that there are.
+func (a Arch) image() []encoding.Kernel { return append(a.kernels(tile.Table()), RaggedKernels()...) }
 
 // device is one of package devices, which imports this one.
 func device(t *testing.T, name string) *planner.Device {
@@ -78,7 +81,7 @@ func TestImage(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, test.kind, arch.Product())
 			require.True(t, strings.HasPrefix(string(code), test.begin))
-			for _, k := range arch.kernels(tile.Table()) {
+			for _, k := range arch.image() {
 				require.True(t, strings.Contains(string(code), arch.KernelName(k)), arch.KernelName(k))
 			}
 		})
@@ -132,7 +135,7 @@ func cudaUsage(t *testing.T) map[string]usage {
 
 func TestResources(t *testing.T) {
 	table := cudaUsage(t)
-	require.Equal(t, len(sm80.kernels(tile.Table()))+len(sm90a.kernels(tile.Table())), len(table))
+	require.Equal(t, len(sm80.image())+len(sm90a.image()), len(table))
 	// Bytes spilled, of which the table has these alone.
 	spilled := map[string]int{
 		"sm_90a bg_large_8x8_nt":   88,
@@ -148,7 +151,7 @@ func TestResources(t *testing.T) {
 		arch   Arch
 		device *planner.Device
 	}{{sm80, device(t, "a100")}, {sm90a, device(t, "h200")}} {
-		for _, k := range of.arch.kernels(tile.Of(tile.FMA)) {
+		for _, k := range append(of.arch.kernels(tile.Of(tile.FMA)), RaggedKernels()...) {
 			name := of.arch.Name() + " " + of.arch.KernelName(k)
 			u := table[name]
 			require.Positive(t, u.registers, name)
@@ -156,10 +159,15 @@ func TestResources(t *testing.T) {
 			require.Zero(t, dynamic)
 			require.Positive(t, pieces)
 			require.LessOrEqual(t, u.shared, 48<<10, "static shared memory")
-			if !k.Fixup {
-				taken := planner.Resources{Registers: u.registers, Shared: u.shared}
-				require.GreaterOrEqual(t, of.device.Resident(threads, taken).Groups, min(builds.MinGroups(k.Tile), 4), name)
+			least := 1
+			switch {
+			case k.Fixup:
+				continue
+			case k.Ragged == 0:
+				least = min(builds.MinGroups(k.Tile), 4)
 			}
+			taken := planner.Resources{Registers: u.registers, Shared: u.shared}
+			require.GreaterOrEqual(t, of.device.Resident(threads, taken).Groups, least, name)
 		}
 	}
 }
@@ -172,4 +180,5 @@ func TestKernelName(t *testing.T) {
 	require.Equal(t, "bg_large_8x4_nt_mfma", hips["gfx90a"].KernelName(k))
 	require.Equal(t, "bg_large_8x4_nt", hips["gfx1030"].KernelName(k))
 	require.Equal(t, "bg_large_8x4_fixup", hips["gfx90a"].KernelName(encoding.Kernel{Tile: shape, Fixup: true}))
+	require.Equal(t, "bg_ragged_depth_1024", hips["gfx90a"].KernelName(RaggedKernels()[4]))
 }

@@ -73,7 +73,7 @@ func TestWarpgroupMutants(t *testing.T) {
 
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()
-		source := mutate(t, m, wgmmaSources, "tiles.inc", line)
+		source := mutate(t, m, wgmmaSources, map[string]string{"tiles.inc": line})
 		e, err := buildWarpgroups(filepath.Join(source, "runner"), source, objects)
 		require.NoError(t, err)
 		return e.run(source, jobs)

@@ -110,7 +110,7 @@ func (p *builder) build(b Batch, o Options) error {
 	if err := o.check(p.device); err != nil {
 		return err
 	}
-	p.Batch = append(p.Batch[:0], b...)
+	p.Batch, p.Ragged, p.Records = append(p.Batch[:0], b...), nil, p.Records[:0]
 	p.Device, p.Options = p.device, o.filled()
 	p.choice = slices.Grow(p.choice[:0], len(b))[:len(b)]
 	clear(p.choice) // of problems that need no work too, which nothing else sets
@@ -157,24 +157,30 @@ func (p *builder) choose() (err error) {
 
 // chooseTile takes one shape for all problems.
 func (p *builder) chooseTile(name string) error {
-	for id := range p.model.tiles {
-		t := &p.model.tiles[id]
+	id, err := p.model.named(name, p.Options.Compute)
+	for i := range p.choice {
+		p.choice[i] = id
+	}
+	return err
+}
+
+// named finds a shape that fits.
+func (m *model) named(name string, c Compute) (tileID, error) {
+	for id := range m.tiles {
+		t := &m.tiles[id]
 		if t.shape.Name != name {
 			continue
 		}
 		if !t.fits {
-			return p.device.refuse(t.shape, p.Options.Compute)
+			return 0, m.device.refuse(t.shape, c)
 		}
-		for i := range p.choice {
-			p.choice[i] = tileID(id)
-		}
-		return nil
+		return tileID(id), nil
 	}
 	shape, err := tile.ByName(name)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return p.device.refuse(shape, p.Options.Compute)
+	return 0, m.device.refuse(shape, c)
 }
 
 // scheduleOf is the one asked for, or the cheapest for the group. The algorithm of

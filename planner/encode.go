@@ -2,6 +2,7 @@ package planner
 
 import (
 	"math"
+	"slices"
 
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
@@ -10,6 +11,9 @@ import (
 // Encode appends what the kernels read, see package encoding, to dst[:0] and returns it. It allocates only when
 // dst is too short.
 func (p *Plan) Encode(dst []uint32) []uint32 {
+	if p.Ragged != nil {
+		return p.encodeRagged(dst)
+	}
 	if cap(dst) < p.Words {
 		dst = make([]uint32, p.Words)
 	}
@@ -29,6 +33,15 @@ func (p *Plan) Encode(dst []uint32) []uint32 {
 		}
 	}
 	clear(dst[end:])
+	return dst
+}
+
+// encodeRagged is Encode of a ragged plan.
+func (p *Plan) encodeRagged(dst []uint32) []uint32 {
+	n := encoding.RaggedHead + len(p.Records)
+	dst = slices.Grow(dst[:0], n)[:n]
+	clear(dst[copy(dst, p.bounds):encoding.RaggedHead])
+	copy(dst[encoding.RaggedHead:], p.Records)
 	return dst
 }
 

@@ -84,3 +84,12 @@ func TestCheckFarRows(t *testing.T) {
 		})
 	}
 }
+
+// A record has 32 bits of an offset: the host makes the items of what lies further.
+func TestRenewFar(t *testing.T) {
+	d := device(t, "h200")
+	var p Plan
+	require.NoError(t, New(d).Renew(&p, Batch{far(200, false)}, Options{}))
+	require.Nil(t, p.Ragged)
+	require.Len(t, p.Batch, 1)
+}

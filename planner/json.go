@@ -54,8 +54,11 @@ func (s *scalar) UnmarshalJSON(data []byte) error {
 }
 
 // MarshalJSON writes what the plan was made of: device, options and batch. It fails for
-// a plan of a custom schedule, which is a function.
+// a plan of a custom schedule, which is a function, and for one of sizes on the device.
 func (p *Plan) MarshalJSON() ([]byte, error) {
+	if p.Ragged != nil {
+		return nil, invalid.Errorf("a plan of sizes that the device has cannot be written")
+	}
 	if p.Options.Custom != nil {
 		return nil, invalid.Errorf("a plan of the custom schedule %s cannot be written", p.Options.Custom.Name)
 	}

@@ -13,13 +13,16 @@ type Plan struct {
 	Batch    Batch   // a copy
 	Device   *Device // the planner's copy
 	Options  Options
+	Ragged   *Ragged       // where the device makes the items of launches, from sizes; nil: from Batch
+	Records  []uint32      // the sizes of Ragged where the host knows them, of Planner.Renew; none: they come with runs
 	Tiles    []*tile.Shape // per problem
 	Segments []encoding.Segment
 	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order.
 	Workers  []int32
 	Fixups   []encoding.Fixup
 	Launches []encoding.Launch
-	// Words is the length of the encoding.
+	// Words is the length of the encoding, of which Encode gives what the host knows: all, or
+	// with Ragged encoding.RaggedHead words and the records.
 	Words int
 	// Workspace is the size of the partial tiles in elements.
 	Workspace int
@@ -27,4 +30,10 @@ type Plan struct {
 	ExtentA, ExtentB, ExtentC int
 	Cost                      float64 // predicted microseconds for the batch
 	TLP, TLPGroups            float64 // Eq 4 and Eq 3 of Zhang et al. 2025, in threads
+
+	bounds []uint32 // of Ragged, encoded
+	live   Ragged   // of Renew
 }
+
+// TakesSizes reports whether sizes come with each run of the plan.
+func (p *Plan) TakesSizes() bool { return p.Ragged != nil && len(p.Records) == 0 }

@@ -304,23 +304,33 @@ func BenchmarkBuild(b *testing.B) {
 }
 
 // BenchmarkLive plans and encodes a batch into memory that others had: what each step costs
-// whose sizes change.
+// whose sizes change, where the device makes the items, and where the host does.
 func BenchmarkLive(b *testing.B) {
-	for _, c := range []struct{ n, least, most int }{{8, 16, 512}, {256, 16, 128}, {1024, 16, 512}, {4096, 8, 32}} {
-		b.Run(fmt.Sprintf("%d of %d..%d", c.n, c.least, c.most), func(b *testing.B) {
-			batch := randomBatch(b, rand.New(rand.NewPCG(1, 1)), c.n, c.least, c.most)
-			maker, p := New(device(b, "h200")), new(Plan)
-			var words []uint32
-			require.NoError(b, maker.Replan(p, batch, Options{}))
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := maker.Replan(p, batch, Options{}); err != nil {
-					b.Fatal(err)
+	for _, how := range []struct {
+		name string
+		plan func(*Planner, *Plan, Batch, Options) error
+	}{{"renew", (*Planner).Renew}, {"replan", (*Planner).Replan}} {
+		for _, c := range []struct{ n, least, most int }{{8, 16, 512}, {256, 16, 128}, {1024, 16, 512}, {4096, 8, 32}} {
+			b.Run(fmt.Sprintf("%s/%d of %d..%d", how.name, c.n, c.least, c.most), func(b *testing.B) {
+				batch := randomBatch(b, rand.New(rand.NewPCG(1, 1)), c.n, c.least, c.most)
+				for i := range batch { // as layers of networks are
+					batch[i].TransA, batch[i].TransB = false, false
 				}
-				words = p.Encode(words)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.n), "ns/problem")
-		})
+				batch, err := Pack(batch...)
+				require.NoError(b, err)
+				maker, p := New(device(b, "h200")), new(Plan)
+				var words []uint32
+				require.NoError(b, how.plan(maker, p, batch, Options{}))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := how.plan(maker, p, batch, Options{}); err != nil {
+						b.Fatal(err)
+					}
+					words = p.Encode(words)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.n), "ns/problem")
+			})
+		}
 	}
 }
 

@@ -97,6 +97,36 @@ func BenchmarkZhang(b *testing.B) {
 	}
 }
 
+// BenchmarkRagged is the device's time for making the items of a layer of experts, whose
+// products are left out.
+func BenchmarkRagged(b *testing.B) {
+	d := openBenchmark(b)
+	for _, groups := range []int{8, 64, 512, planner.MaxGroups} {
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
+			r := planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 64 * groups, N: 128, K: 8,
+				A: planner.Matrix{LD: 8}, B: planner.Matrix{LD: 128}, C: planner.Matrix{LD: 128}}
+			x := prepareRagged(b, d, r, d.info.Planner.ComputeUnits)
+			defer x.close(b)
+			ends := make([]int32, groups)
+			for i := range ends {
+				ends[i] = int32(64*i + 64)
+			}
+			m := &x.program.images[x.program.now]
+			m.launches = m.launches[:2]
+			run, c := x.run(b, ends)
+			defer c.Close()
+			var micros []float64
+			for b.Loop() {
+				t, err := d.Time(b.Context(), slices.Repeat([]driver.Run{run}, 20))
+				require.NoError(b, err)
+				micros = append(micros, float64(t.Device.Nanoseconds())/1e3/20)
+			}
+			slices.Sort(micros)
+			b.ReportMetric(micros[len(micros)/2], "device-us")
+		})
+	}
+}
+
 func openBenchmark(b *testing.B) *device {
 	d, err := Driver().Open(b.Context(), 0)
 	if err != nil {

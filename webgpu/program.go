@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unsafe"
@@ -43,7 +44,7 @@ func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
 	}
 	p, err := d.compile(s)
 	if err != nil {
-		return nil, fmt.Errorf("kernel of tile %s: %w", k.Tile.Name, err)
+		return nil, fmt.Errorf("kernel %s: %w", k, err)
 	}
 	d.pipelines[k] = p
 	return p, nil
@@ -96,6 +97,9 @@ type program struct {
 	images [2]image // of plans, in turn, so that the last stays where the next fails
 	now    int      // of images
 
+	sizes  int           // that runs of a ragged plan have; 0: it is not ragged
+	status chan struct{} // holds the token of the one Status that runs
+
 	// sets are the bind groups of the operands that the plan ran with last. They
 	// belong to dev.mu.
 	sets *backend.Cache[operands, bindings]
@@ -105,6 +109,8 @@ type program struct {
 type image struct {
 	launches []launch
 	words    *buffer
+	makers   int     // launches that only Update does, in front of the others: they make items
+	records  *buffer // from these
 }
 
 // launch is a encoding.Launch with its sections of the plan in bytes.
@@ -112,12 +118,13 @@ type launch struct {
 	encoding.Launch
 	pipeline     *pipeline
 	items, table span
+	sizes        int // words that a launch reads that makes items
 }
 
 type span struct{ offset, size uint64 }
 
-// operands are A, B and C.
-type operands [3]*buffer
+// operands are A, B, C and the sizes, which are nil where the plan is not ragged.
+type operands [4]*buffer
 
 // bindings are the dispatches of a program for one set of operands.
 type bindings struct {
@@ -130,7 +137,10 @@ func newSets() *backend.Cache[operands, bindings] { return backend.NewCache[oper
 func (p *program) On() *device { return p.dev }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
-	p := &program{dev: d, sets: newSets()}
+	p := &program{dev: d, sets: newSets(), status: make(chan struct{}, 1)}
+	if plan.TakesSizes() {
+		p.sizes = plan.Ragged.SizesLen()
+	}
 	if err := p.Update(ctx, plan); err != nil {
 		p.Close()
 		return nil, err
@@ -150,13 +160,19 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	d := p.dev
 	next := 1 - p.now
 	m := &p.images[next]
-	m.launches = m.launches[:0]
+	m.launches, m.makers = m.launches[:0], 0
 	for i := range plan.Launches {
+		if plan.Ragged != nil && plan.ExtentC == 0 && plan.Launches[i].Ragged == 0 {
+			continue // whatever the sizes are, they leave no products; and the dummy cannot be A and C
+		}
 		l, err := d.prepareLaunch(ctx, plan, i)
 		if err != nil {
 			return fmt.Errorf("launch %d: %w", i, err)
 		}
 		m.launches = append(m.launches, l)
+		if l.Ragged > 0 && !plan.TakesSizes() {
+			m.makers++
+		}
 	}
 	workspace, err := d.atLeast(p.workspace, plan.Workspace)
 	if err != nil {
@@ -192,11 +208,10 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	if (l.Split || l.Fixup) && plan.Workspace == 0 {
 		return l, invalid.Errorf("webgpu: the plan has no workspace")
 	}
-	items := l.Count * encoding.FixupWords
-	if !l.Fixup {
-		items = int(plan.Workers[l.First+l.Count]-plan.Workers[l.First]) * encoding.ItemWords
+	l.items = span{4 * uint64(l.Items), roundUp(4*uint64(itemWords(plan, &l.Launch)), 16)}
+	if l.Ragged > 0 {
+		l.sizes = plan.Ragged.SizesLen()
 	}
-	l.items = span{4 * uint64(l.Items), roundUp(4*uint64(items), 16)}
 	l.table = span{4 * uint64(l.Table), roundUp(4*uint64(l.Count+1), 16)}
 	if need := max(l.items.size, 4*uint64(plan.Workspace)); need > d.binding {
 		return l, fmt.Errorf("webgpu: %w: the plan's items or workspace take %d bytes, a binding has %d",
@@ -214,13 +229,25 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	return l, err
 }
 
-// upload writes the words of a plan with launches.
+// itemWords is the length of a launch's items. The device knows how many those of a ragged
+// plan are; launches that make them have all words.
+func itemWords(plan *planner.Plan, l *encoding.Launch) int {
+	switch {
+	case plan.Ragged != nil:
+		return plan.Words - l.Items
+	case l.Fixup:
+		return l.Count * encoding.FixupWords
+	}
+	return int(plan.Workers[l.First+l.Count]-plan.Workers[l.First]) * encoding.ItemWords
+}
+
+// upload writes the words of a plan with launches, of a ragged one those that the host knows.
 func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) error {
 	if len(m.launches) == 0 {
 		return ctx.Err()
 	}
 	p.encoded = plan.Encode(p.encoded)
-	words, err := p.dev.atLeast(m.words, len(p.encoded))
+	words, err := p.dev.atLeast(m.words, plan.Words)
 	if err != nil {
 		return err
 	}
@@ -228,9 +255,47 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) erro
 		m.words.Close()
 	}
 	m.words = words
-	// The bits go through unchanged: nothing computes with them on the way.
-	bits := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(p.encoded))), len(p.encoded))
-	return m.words.Write(ctx, 0, bits)
+	if m.makers == 0 {
+		return m.words.Write(ctx, 0, floats(p.encoded))
+	}
+	if err := m.words.Write(ctx, 0, floats(p.encoded[:encoding.RaggedHead])); err != nil {
+		return err
+	}
+	return p.makeItems(ctx, m, plan.Records)
+}
+
+// makeItems writes records, from which the device makes the image's items.
+func (p *program) makeItems(ctx context.Context, m *image, words []uint32) error {
+	d := p.dev
+	records, err := d.atLeast(m.records, len(words))
+	if err != nil {
+		return err
+	}
+	if m.records != nil && m.records != records {
+		m.records.Close()
+	}
+	m.records = records
+	if err := records.Write(ctx, 0, floats(words)); err != nil {
+		return err
+	}
+	if err := d.lockQueue(ctx); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	s, err := p.bindAll(m, m.launches[:m.makers], operands{3: records})
+	if err != nil {
+		return err
+	}
+	defer s.free()
+	d.work.reset()
+	d.work.list = append(d.work.list, s.list...)
+	return d.submit(C.gpu_copy{})
+}
+
+// floats are words as a buffer takes them. The bits go through unchanged: nothing computes
+// with them on the way.
+func floats(words []uint32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
 // atLeast returns b, or a new buffer if b has less than n elements; nil needs none.
@@ -254,7 +319,7 @@ func (p *program) Close() error {
 	delete(d.programs, p)
 	p.sets.Clear()
 	d.mu.Unlock()
-	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.workspace} {
+	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.images[0].records, p.images[1].records, p.workspace} {
 		if b != nil {
 			b.Close()
 		}
@@ -282,7 +347,8 @@ func (p *program) bind(o operands) (*bindings, error) {
 	if s := p.sets.Get(o, d.recording); s != nil {
 		return s, nil
 	}
-	s, err := p.makeBindings(o)
+	m := &p.images[p.now]
+	s, err := p.bindAll(m, m.launches[m.makers:], o)
 	if err != nil {
 		return nil, err
 	}
@@ -292,11 +358,11 @@ func (p *program) bind(o operands) (*bindings, error) {
 	return p.sets.Put(o, s, d.recording), nil
 }
 
-func (p *program) makeBindings(o operands) (s bindings, err error) {
-	launches := p.images[p.now].launches
+// bindAll binds launches of an image.
+func (p *program) bindAll(m *image, launches []launch, o operands) (s bindings, err error) {
 	for i := range launches {
 		l := &launches[i]
-		g, err := p.bindLaunch(l, o)
+		g, err := p.bindLaunch(m, l, o)
 		if err != nil {
 			s.free()
 			return s, fmt.Errorf("launch %d: %w", i, err)
@@ -307,35 +373,36 @@ func (p *program) makeBindings(o operands) (s bindings, err error) {
 	return s, nil
 }
 
-func (p *program) bindLaunch(l *launch, o operands) (*wgpu.BindGroup, error) {
+func (p *program) bindLaunch(m *image, l *launch, o operands) (*wgpu.BindGroup, error) {
 	d := p.dev
 	var entries []wgpu.BindGroupEntry
 	add := func(binding uint32, b *buffer, s span) {
 		entries = append(entries, wgpu.BindGroupEntry{Binding: binding, Buffer: b.handle, Offset: s.offset, Size: s.size})
 	}
-	operand := func(binding uint32, name string, b *buffer, base, elements int) error {
-		b, s, err := d.window(b, base, elements)
+	add(wgsl.BindItems, m.words, l.items)
+	for _, x := range [...]struct {
+		binding    uint32
+		name       string
+		buffer     *buffer
+		base, span int
+		used       bool
+	}{
+		{wgsl.BindC, "C", o[2], l.BaseC, l.SpanC, l.Ragged == 0},
+		{wgsl.BindA, "A", o[0], l.BaseA, l.SpanA, l.Ragged == 0 && !l.Fixup},
+		{wgsl.BindB, "B", o[1], l.BaseB, l.SpanB, l.Ragged == 0 && !l.Fixup},
+		{wgsl.BindSizes, "sizes", o[3], 0, l.sizes, l.Ragged > 0},
+	} {
+		if !x.used {
+			continue
+		}
+		b, s, err := d.window(x.buffer, x.base, x.span)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", x.name, err)
 		}
-		add(binding, b, s)
-		return nil
-	}
-	words := p.images[p.now].words
-	add(wgsl.BindItems, words, l.items)
-	if err := operand(wgsl.BindC, "C", o[2], l.BaseC, l.SpanC); err != nil {
-		return nil, err
-	}
-	if !l.Fixup {
-		if err := operand(wgsl.BindA, "A", o[0], l.BaseA, l.SpanA); err != nil {
-			return nil, err
-		}
-		if err := operand(wgsl.BindB, "B", o[1], l.BaseB, l.SpanB); err != nil {
-			return nil, err
-		}
+		add(x.binding, b, s)
 	}
 	if l.Loop {
-		add(wgsl.BindTable, words, l.table)
+		add(wgsl.BindTable, m.words, l.table)
 	}
 	if l.Split || l.Fixup {
 		add(wgsl.BindWorkspace, p.workspace, span{0, p.workspace.size})
@@ -364,4 +431,28 @@ func (d *device) window(b *buffer, base, elements int) (*buffer, span, error) {
 			s.offset, s.offset+s.size, b.size, d.binding, align)
 	}
 	return b, s, nil
+}
+
+// Status reads the word that shaders leave, and clears it. A run that is queued between the
+// two finds the word of one before it, and counts as seen.
+func (p *program) Status(ctx context.Context) (group int, err error) {
+	if err := p.dev.state.Ready(ctx); err != nil || p.sizes == 0 {
+		return -1, err
+	}
+	select {
+	case p.status <- struct{}{}:
+		defer func() { <-p.status }()
+	case <-ctx.Done():
+		return -1, ctx.Err()
+	}
+	words := p.images[p.now].words
+	var status [1]float32
+	if err := words.Read(ctx, encoding.StatusWord, status[:]); err != nil {
+		return -1, err
+	}
+	refused := int(math.Float32bits(status[0]))
+	if refused > 0 {
+		err = words.Write(ctx, encoding.StatusWord, make([]float32, 1))
+	}
+	return refused - 1, err
 }

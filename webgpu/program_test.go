@@ -28,7 +28,7 @@ func TestSchedules(t *testing.T) {
 
 // kernels are all that a plan can name.
 func kernels() []encoding.Kernel {
-	var list []encoding.Kernel
+	list := []encoding.Kernel{{Ragged: encoding.RaggedPlan}, {Ragged: encoding.RaggedExpand}}
 	for _, tile := range tile.Of(tile.FMA) {
 		list = append(list, encoding.Kernel{Tile: tile, Fixup: true})
 		for bits := range 32 {

@@ -58,15 +58,21 @@ func (d *device) submit(copy C.gpu_copy) error {
 // record adds a run to the work. Dispatches of one pass run in order, each sees
 // what the earlier ones wrote.
 func (d *device) record(r *driver.Run) error {
-	p, o, err := backend.Operands[*program, *buffer](d, r)
+	p, abc, err := backend.Operands[*program, *buffer](d, r)
 	if err != nil {
 		return err
+	}
+	o := operands{abc[0], abc[1], abc[2]}
+	if p.sizes > 0 {
+		if o[3], err = backend.Sizes[*buffer](d, r); err != nil {
+			return err
+		}
 	}
 	s, err := p.bind(o)
 	if err != nil {
 		return err
 	}
-	for _, b := range [...]*buffer{o[0], o[1], o[2], p.workspace} {
+	for _, b := range [...]*buffer{o[0], o[1], o[2], o[3], p.workspace} {
 		if b != nil && b.fresh {
 			d.work.clear(b)
 		}

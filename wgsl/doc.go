@@ -13,7 +13,8 @@
 // (reduce.go). The tile then goes to C or, as one part of several, to the
 // workspace (store.go), where another kernel sums the parts (fixup.go).
 //
-// geometry.go derives all numbers, render.go puts the shader together.
+// geometry.go derives all numbers, render.go puts the shader together. ragged.go has the
+// shaders that make items from sizes on the device.
 //
 // # Edges
 //
@@ -32,6 +33,11 @@
 //	BindC          array<f32>, read and write
 //	BindTable      array<u32>, read: the launch's table, with Loop
 //	BindWorkspace  array of f32 vectors: written with Split, read by Fixup
+//
+// Those of ragged plans declare two:
+//
+//	BindItems      array<u32>, read and write: all words of the plan
+//	BindSizes      array<u32>, read: the sizes
 //
 // Sizes of bindings must be multiples of 16 bytes, or the last elements of a
 // vector array cannot be reached.

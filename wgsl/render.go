@@ -16,6 +16,7 @@ const (
 	BindC         = 3
 	BindTable     = 4
 	BindWorkspace = 5
+	BindSizes     = 6
 )
 
 // EntryPoint is the name of the compute entry point of every shader.
@@ -34,6 +35,13 @@ type Shader struct {
 // a launch by Shader.Pieces. It fails, naming the tile and the limit, when the
 // kernel's tile does not fit the adapter.
 func Render(k encoding.Kernel, lim Limits) (Shader, error) {
+	if k.Ragged > 0 {
+		s, err := renderRagged(k.Ragged, lim)
+		if err != nil {
+			return Shader{}, fmt.Errorf("wgsl: %w", err)
+		}
+		return s, nil
+	}
 	if k.Tile == nil {
 		return Shader{}, errors.New("wgsl: the kernel has no tile")
 	}

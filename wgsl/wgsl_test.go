@@ -165,6 +165,10 @@ func TestRenderErrors(t *testing.T) {
 			"tile large 64x64x16/256 cannot run with 32 threads"},
 		{"no limits", encoding.Kernel{Tile: large}, Limits{}, "tile large 64x64x16/256 cannot run with 0 threads"},
 		{"no tile", encoding.Kernel{}, adapters["nvidia"], "the kernel has no tile"},
+		{"threads of ragged plans", encoding.Kernel{Ragged: encoding.RaggedExpand}, Limits{Threads: 31, SharedBytes: 16384},
+			"wgsl: ragged plans need 32 threads, the adapter allows 31"},
+		{"workgroup memory of ragged plans", encoding.Kernel{Ragged: encoding.RaggedPlan}, Limits{Threads: 256, SharedBytes: 8192},
+			"wgsl: ragged plans need 13456 bytes of workgroup memory, the adapter allows 8192"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Render(test.kernel, test.lim)
@@ -195,6 +199,7 @@ func TestText(t *testing.T) {
 	for _, s := range tile.Of(tile.FMA) {
 		all = append(all, encoding.Kernel{Tile: s, Fixup: true})
 	}
+	all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan}, encoding.Kernel{Ragged: encoding.RaggedExpand})
 	minus := regexp.MustCompile(`-\d|\w-|-\w`) // naga reads x-1u as x and -1u
 	integer := regexp.MustCompile(`[^\w.]\d+[^\w.]`)
 	for _, k := range all {
@@ -218,7 +223,7 @@ func TestText(t *testing.T) {
 				if strings.HasSuffix(line, "{") {
 					blocks = append(blocks, line)
 				}
-				if line == "workgroupBarrier();" {
+				if barrier.MatchString(line) {
 					for _, b := range blocks {
 						require.True(t, strings.HasPrefix(b, "fn main(") || uniform[b], "barrier inside %q", b)
 					}
@@ -228,8 +233,8 @@ func TestText(t *testing.T) {
 
 			require.Equal(t, 1, strings.Count(s.Source, "fn "+EntryPoint+"("))
 			for number, used := range map[int]bool{
-				BindItems: true, BindA: !k.Fixup, BindB: !k.Fixup, BindC: true,
-				BindTable: k.Loop, BindWorkspace: k.Split || k.Fixup,
+				BindItems: true, BindA: !k.Fixup && k.Ragged == 0, BindB: !k.Fixup && k.Ragged == 0, BindC: k.Ragged == 0,
+				BindTable: k.Loop, BindWorkspace: k.Split || k.Fixup, BindSizes: k.Ragged > 0,
 			} {
 				declared := strings.Contains(s.Source, fmt.Sprintf("@group(0) @binding(%d) ", number))
 				require.Equal(t, used, declared, "binding %d", number)
@@ -238,9 +243,14 @@ func TestText(t *testing.T) {
 	}
 }
 
+// barrier finds the lines where all threads of a workgroup must meet.
+var barrier = regexp.MustCompile(`^(workgroup|storage)Barrier\(\);$|= scan\(`)
+
 // uniform are the heads of blocks that all threads of a workgroup enter
 // together: their conditions depend on the item alone.
 var uniform = map[string]bool{
+	"fn scan(t: u32, x: u32, limit: u32) -> u32 {": true,
+	"for (var d = 1u; d < 256u; d = d * 2u) {":     true,
 	"loop {":            true,
 	"if (left != 0u) {": true,
 	"for (var item = table[worker.x]; item < end; item = item + 1u) {": true,
@@ -263,11 +273,15 @@ func TestGolden(t *testing.T) {
 		{"small-k8-tn", "small-k8", encoding.Kernel{TransA: true}},
 		{"tiny-k4-nn", "tiny-k4", encoding.Kernel{}},
 		{"medium-k4-fixup", "medium-k4", encoding.Kernel{Fixup: true}},
+		{"ragged-plan", "", encoding.Kernel{Ragged: encoding.RaggedPlan}},
+		{"ragged-expand", "", encoding.Kernel{Ragged: encoding.RaggedExpand}},
 	} {
 		t.Run(test.file, func(t *testing.T) {
-			shape, err := tile.ByName(test.tile)
-			require.NoError(t, err)
-			test.kernel.Tile = shape
+			if test.tile != "" {
+				shape, err := tile.ByName(test.tile)
+				require.NoError(t, err)
+				test.kernel.Tile = shape
+			}
 			s, err := Render(test.kernel, adapters["nvidia"])
 			require.NoError(t, err)
 			path := filepath.Join("testdata", test.file+".wgsl")

@@ -11,6 +11,7 @@
 static void test_arrays(void) {
 	float x[4], *junk = (float *)1;
 	bg_problem p, *none = (bg_problem *)1;
+	bg_ragged g;
 	bg_plan plan;
 #define HANDS_ON(call, p, q, r, s) \
 	do { \
@@ -21,6 +22,7 @@ static void test_arrays(void) {
 	HANDS_ON(bg_plan_new(1, &p, 1, NULL, &plan), &p, NULL, NULL, NULL);
 	HANDS_ON(bg_update(1, none, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_update(1, &p, 1), &p, NULL, NULL, NULL);
+	HANDS_ON(bg_prepare_ragged(1, &g, NULL, &plan), &g, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_write(1, 0, junk, 0, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_write(1, 0, junk, -1, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_write(1, 0, x, 4, 0), x, NULL, NULL, NULL);

@@ -156,6 +156,13 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 		return nil, err
 	}
 	all := []*contender{own}
+	if c.live {
+		planned, err := c.onDevicePlanned(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, planned...)
+	}
 	if slices.Contains(c.vs, plainF32) {
 		rival, err := c.rival(ctx, plainF32)
 		if err != nil {
@@ -259,13 +266,13 @@ func (c *benchCase) upload(ctx context.Context) error {
 func (c *benchCase) own(ctx context.Context, plan *planner.Plan) (*contender, error) {
 	m := &contender{on: c, name: ownName}
 	if c.cuda != nil {
-		graph, err := c.cuda.ownGraph(ctx, c, plan)
+		graph, err := c.cuda.ownGraph(ctx, c, plan, nil)
 		if err != nil {
 			return nil, err
 		}
 		m.timed = append(m.timed, graph)
 	}
-	own, err := c.series(ctx, plan)
+	own, err := c.series(ctx, plan, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -283,52 +290,22 @@ func (c *benchCase) own(ctx context.Context, plan *planner.Plan) (*contender, er
 	return m, nil
 }
 
-// liveSteps times steps that update a program, to the batch and to the same in reverse in
-// turn, and run it.
-func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(context.Context) (bench.Sample, error), error) {
-	program, err := c.device.Prepare(ctx, plan)
-	if err != nil {
-		return nil, err
-	}
-	c.closers = append(c.closers, program.Close)
-	reverse := slices.Clone(c.batch)
-	slices.Reverse(reverse)
-	return func(ctx context.Context) (sample bench.Sample, err error) {
-		start := time.Now()
-		for i := range kernels {
-			batch, begin, b := c.batch, time.Now(), &c.sets[c.turn()].buffers
-			if i%2 == 0 {
-				batch = reverse
-			}
-			if err = program.Update(ctx, batch); err == nil {
-				err = program.Run(ctx, b[0], b[1], b[2])
-			}
-			if err != nil {
-				return sample, err
-			}
-			sample.Host += time.Since(begin) / kernels
-		}
-		err = c.device.Wait(ctx)
-		sample.Device = time.Since(start) / kernels
-		return sample, err
-	}, nil
-}
-
 // series is a program whose executions are timed many at once.
 type series struct {
 	*benchCase
 	program *dispatch.Program
-	runs    []dispatch.Run // of one submission
-	clock   string         // that the device time is from
+	runs    []dispatch.Run   // of one submission
+	clock   string           // that the device time is from
+	sizes   *dispatch.Buffer // of a ragged plan, or nil
 }
 
-func (c *benchCase) series(ctx context.Context, plan *planner.Plan) (*series, error) {
+func (c *benchCase) series(ctx context.Context, plan *planner.Plan, sizes *dispatch.Buffer) (*series, error) {
 	program, err := c.device.Prepare(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
 	c.closers = append(c.closers, program.Close)
-	s := &series{benchCase: c, program: program}
+	s := &series{benchCase: c, program: program, sizes: sizes}
 	once, err := c.device.Time(ctx, s.run(0))
 	s.runs = make([]dispatch.Run, enough(once.Device))
 	s.clock = once.Clock
@@ -340,7 +317,7 @@ func enough(once time.Duration) int { return min(kernels, 1+int(enoughTime/max(o
 
 func (s *series) run(set int) dispatch.Run {
 	buffers := &s.sets[set].buffers
-	return dispatch.Run{Program: s.program, A: buffers[0], B: buffers[1], C: buffers[2]}
+	return dispatch.Run{Program: s.program, A: buffers[0], B: buffers[1], C: buffers[2], Sizes: s.sizes}
 }
 
 func (s *series) method(sample func(context.Context) (bench.Sample, error)) bench.Method {

@@ -93,8 +93,8 @@ func (g *cudaBench) buffer(c *benchCase, n int) (own *dispatch.Buffer, shared sh
 	return own, sharedBuffer{ptr, onStream}, err
 }
 
-// ownGraph times a plan as a node of a graph.
-func (g *cudaBench) ownGraph(ctx context.Context, c *benchCase, plan *planner.Plan) (bench.Method, error) {
+// ownGraph times a plan as a node of a graph. sizes are of a ragged plan, or nil.
+func (g *cudaBench) ownGraph(ctx context.Context, c *benchCase, plan *planner.Plan, sizes *dispatch.Buffer) (bench.Method, error) {
 	program, err := g.device.Prepare(ctx, plan)
 	if err != nil {
 		return bench.Method{}, err
@@ -102,7 +102,7 @@ func (g *cudaBench) ownGraph(ctx context.Context, c *benchCase, plan *planner.Pl
 	c.closers = append(c.closers, program.Close)
 	return g.inGraph(c, ownName, len(plan.Launches), func(set int) error {
 		s := &c.sets[set].shared
-		return program.Run(ctx, s[0].onStream, s[1].onStream, s[2].onStream)
+		return g.device.Run(ctx, dispatch.Run{Program: program, A: s[0].onStream, B: s[1].onStream, C: s[2].onStream, Sizes: sizes})
 	})
 }
 

@@ -76,9 +76,9 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 // ownMethod prepares a plan, timed in the first of our ways, on the device alone.
 func (c *benchCase) ownMethod(ctx context.Context, plan *planner.Plan) (bench.Method, error) {
 	if c.cuda != nil {
-		return c.cuda.ownGraph(ctx, c, plan)
+		return c.cuda.ownGraph(ctx, c, plan, nil)
 	}
-	s, err := c.series(ctx, plan)
+	s, err := c.series(ctx, plan, nil)
 	if err != nil {
 		return bench.Method{}, err
 	}

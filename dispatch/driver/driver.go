@@ -126,9 +126,14 @@ type Timing struct {
 type Run struct {
 	Program Program
 	A, B, C Buffer
+	// Sizes has the words of a ragged plan's sizes, planner.Ragged.SizesLen or more; nil
+	// where the plan is for sizes of the host. It is not C. The run reads it when its turn
+	// comes.
+	Sizes Buffer
 }
 
-// Buffer is device memory. Write and Read are ordered with submissions.
+// Buffer is device memory. Write and Read are ordered with submissions. They keep all bits
+// of what need not be a number.
 type Buffer interface {
 	Len() int // elements
 	// Write copies src to [offset, offset+len(src)); src may change on return.
@@ -140,10 +145,13 @@ type Buffer interface {
 
 // Program is a plan made ready on one device.
 type Program interface {
+	// Status waits for queued work and returns the first group of sizes that a run since the
+	// last call of Status refused; -1: none did, or the plan is not ragged.
+	Status(ctx context.Context) (group int, err error)
 	// Update puts another plan in the place of the program's, behind the runs queued
 	// before, for which it does not wait unless memory must grow; where it fails the
 	// program stays as it was. It does not keep the plan. No memory of the device is
-	// allocated once the program has had two plans as large.
+	// allocated once the program has had two plans as large. Neither plan is ragged.
 	Update(ctx context.Context, p *planner.Plan) error
 	Close() error
 }

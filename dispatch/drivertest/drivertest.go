@@ -64,6 +64,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Empty", s.testEmpty)
 	t.Run("Reuse", s.testReuse)
 	t.Run("Update", s.testUpdate)
+	t.Run("Ragged", s.testRagged)
 	t.Run("Chain", s.testChain)
 	t.Run("Queued", s.testQueued)
 	t.Run("Concurrent", s.testConcurrent)

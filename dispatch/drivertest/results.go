@@ -74,16 +74,20 @@ func (j *job) run(t *testing.T, o operands) []float32 {
 	return c
 }
 
-// compute writes the operands, runs the program and reads C. It fails when A or
-// B changed.
+// compute is computeRun of a program on buffers.
 func (s *suite) compute(p driver.Program, buffers [3]driver.Buffer, o operands) ([]float32, error) {
+	return s.computeRun(driver.Run{Program: p, A: buffers[0], B: buffers[1], C: buffers[2]}, o)
+}
+
+// computeRun writes the operands, does the run and reads C. It fails when A or B changed.
+func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 	ctx := context.Background()
+	buffers := [...]driver.Buffer{run.A, run.B, run.C}
 	for i, src := range [][]float32{o.a, o.b, o.c} {
 		if err := buffers[i].Write(ctx, 0, src); err != nil {
 			return nil, err
 		}
 	}
-	run := driver.Run{Program: p, A: buffers[0], B: buffers[1], C: buffers[2]}
 	if err := s.device.Submit(ctx, []driver.Run{run}); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ type step struct {
 	lens    [3]int
 	options planner.Options
 	facts   func(*planner.Device)
+	renew   bool // the device makes the items, where it can
 	operands
 	buffers [3]driver.Buffer
 }
@@ -32,16 +34,27 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		}
 		return b
 	}
+	alike := func(trans int, b planner.Batch) planner.Batch { // in transposition
+		for i := range b {
+			b[i].TransA, b[i].TransB = trans&2 != 0, trans&1 != 0
+		}
+		return b
+	}
 	for _, c := range []step{
 		{batch: random(7, 60)},
+		{batch: alike(0, random(30, 70)), renew: true},
 		{batch: splitBatch(), options: split, facts: manyUnits},
 		{},
 		{batch: random(300, 40)},
+		{batch: alike(1, random(300, 40)), renew: true},
+		{batch: planner.Batch{{M: 20, N: 20, Beta: 1}, {N: 3, K: 3}}, renew: true},
+		{batch: alike(2, random(1100, 12)), renew: true},
 		{batch: random(1, 9)},
 		{batch: append(splitBatch(), splitBatch()...), options: split, facts: manyUnits},
 		{batch: planner.Batch{{M: 20, N: 20}, {N: 3, K: 3}}},
 		{batch: random(40, 90)},
-		{batch: random(40, 90)},
+		{batch: alike(3, random(2, 200)), renew: true},
+		{batch: random(40, 90), renew: true},
 	} {
 		c.lens[0], c.lens[1], c.lens[2] = narrow.place(c.batch)
 		c.operands = fill(c.batch, c.lens, integers(uint64(len(steps))))
@@ -59,6 +72,13 @@ func (s *suite) replan(t *testing.T, plan *planner.Plan, c *step) {
 	facts := s.device.Info().Planner
 	if c.facts != nil {
 		c.facts(&facts)
+	}
+	if c.renew {
+		facts.LaunchMicros = min(facts.LaunchMicros, 1) // also where a CPU plays the device
+		require.NoError(t, planner.New(&facts).Renew(plan, c.batch, c.options))
+		mixed := slices.ContainsFunc(c.batch, func(q planner.Problem) bool { return q.TransA != c.batch[0].TransA || q.TransB != c.batch[0].TransB })
+		require.Equal(t, facts.KernelKind != planner.KernelsCPU && !mixed, len(plan.Records) > 0)
+		return
 	}
 	require.NoError(t, planner.New(&facts).Replan(plan, c.batch, c.options))
 }

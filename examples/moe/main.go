@@ -1,6 +1,16 @@
-// Moe runs the first layer of a mixture of experts: a router sends every token
-// to one expert, so that each expert multiplies its own number of tokens with
-// its own weights. The ragged batch is planned once and run for several steps.
+// Moe runs a layer of a mixture of experts, of which only the device knows how many tokens
+// each expert has: that number reaches batchgemm through a buffer of the device, ends, and
+// not through the host. Programs are prepared once, from bounds. A step, with other tokens
+// that go to other experts, plans nothing, prepares nothing and passes no sizes.
+//
+// A router chooses two of the experts for a token x, and weights p for them:
+//
+//	y = sum over both of p[e] * (silu(x*Gate[e]) .* (x*Up[e])) * Down[e]
+//
+// The products run on the device, by batchgemm. What stands between them a real program does
+// with kernels of its own, on the device too, so that a step never waits for the host. Here
+// the host stands in for these kernels: all of that is in host.go. check.go computes
+// every step once more, in float64.
 package main
 
 import (
@@ -9,118 +19,201 @@ import (
 	"log"
 	"math"
 	"math/rand/v2"
-	"os"
+	"slices"
+	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 const (
-	tokens  = 256
-	experts = 12
-	width   = 96  // of a token
-	hidden  = 160 // of the expert's layer
-	steps   = 5
+	experts   = 16
+	topK      = 2   // experts of a token
+	width     = 128 // of a token
+	hidden    = 192 // of an expert
+	maxTokens = 256 // of a step
+	maxRows   = maxTokens * topK
 )
 
 func main() {
-	ctx := context.Background()
-	dev, err := dispatch.Open(ctx)
-	if err != nil {
+	if err := run(context.Background()); err != nil {
 		log.Fatal(err)
 	}
-	defer dev.Close()
+}
+
+func run(ctx context.Context) error {
+	dev, err := dispatch.Open(ctx) // BATCHGEMM_BACKEND fixes one
+	if err != nil {
+		return err
+	}
+	defer dev.Close() // closes programs and buffers too
+	fmt.Printf("%d experts, %d of a token, on %s\n", experts, topK, dev.Info().Name)
 
 	rng := rand.New(rand.NewPCG(1, 1))
-	batch := route(rng)
-	plan, err := dev.Plan(batch, planner.Options{})
+	w := newWeights(rng)
+	l, err := newLayer(ctx, dev, w)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	program, err := dev.Prepare(ctx, plan)
-	if err != nil {
-		log.Fatal(err)
+	for step, tokens := range []int{maxTokens, 100, 3, maxTokens - 1, 31} {
+		x := random(rng, tokens*width, 1)
+		y, r, err := l.step(ctx, x)
+		if err != nil {
+			return err
+		}
+		worst, err := check(w, x, y, r.chosen)
+		if err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+		fmt.Printf("step %d: %3d tokens, %2d to %3d for an expert, products %v, largest difference from float64 %.2g\n",
+			step, tokens, slices.Min(r.counts()), slices.Max(r.counts()), l.products.Round(time.Microsecond), worst)
 	}
-	fmt.Printf("%d tokens to %d experts on %s\n", tokens, experts, dev.Info().Name)
-	if err := plan.WriteText(os.Stdout); err != nil {
-		log.Fatal(err)
-	}
+	return nil
+}
 
-	x, w, y := buffer(dev, tokens*width), buffer(dev, experts*width*hidden), buffer(dev, tokens*hidden)
-	weights := random(rng, experts*width*hidden)
-	if err := w.Write(ctx, 0, weights); err != nil {
-		log.Fatal(err)
+// layer is what stays on the device from step to step.
+type layer struct {
+	dev *dispatch.Device
+	// The first program of the experts serves Gate as well as Up.
+	router, first, second *dispatch.Program
+
+	// Weights.
+	wr, gate, up, down *dispatch.Buffer
+	// Of a step.
+	x, logits *dispatch.Buffer // of the tokens, one after the other
+	// ends says where the rows of each expert end in the buffers below: all that batchgemm
+	// learns of the routing.
+	ends                    *dispatch.Buffer
+	rows, xGate, xUp, mixed *dispatch.Buffer // a row for each expert of each token, expert by expert
+	out                     *dispatch.Buffer
+
+	products time.Duration // of the last step
+}
+
+func newLayer(ctx context.Context, dev *dispatch.Device, w *weights) (*layer, error) {
+	l := &layer{dev: dev}
+	for _, b := range []struct {
+		buffer **dispatch.Buffer
+		len    int
+		data   []float32
+	}{
+		{&l.wr, len(w.router), w.router}, {&l.gate, len(w.gate), w.gate}, {&l.up, len(w.up), w.up}, {&l.down, len(w.down), w.down},
+		{&l.x, maxTokens * width, nil}, {&l.logits, maxTokens * experts, nil}, {&l.ends, experts, nil},
+		{&l.rows, maxRows * width, nil}, {&l.xGate, maxRows * hidden, nil}, {&l.xUp, maxRows * hidden, nil},
+		{&l.mixed, maxRows * hidden, nil}, {&l.out, maxRows * width, nil},
+	} {
+		var err error
+		if *b.buffer, err = dev.NewBuffer(b.len); err != nil {
+			return nil, err
+		}
+		if err := (*b.buffer).Write(ctx, 0, b.data); err != nil {
+			return nil, err
+		}
 	}
-	out := make([]float32, tokens*hidden)
-	for step := range steps {
-		in := random(rng, tokens*width)
-		if err := x.Write(ctx, 0, in); err != nil {
-			log.Fatal(err)
-		}
-		if err := program.Run(ctx, x, w, y); err != nil { // nothing is planned or allocated here
-			log.Fatal(err)
-		}
-		if err := y.Read(ctx, 0, out); err != nil {
-			log.Fatal(err)
-		}
-		worst := check(batch, in, weights, out)
-		fmt.Printf("step %d: largest difference from float64 %.2g\n", step, worst)
-		if !(worst < 1e-4) {
-			log.Fatal("wrong result")
-		}
+	return l, l.prepare(ctx)
+}
+
+// prepare makes the programs: an ordinary one for the router, which takes all tokens that
+// there may be, and those of the experts, whose rows a step's ends deal out.
+func (l *layer) prepare(ctx context.Context) error {
+	batch, err := planner.Pack(planner.GEMM(maxTokens, experts, width))
+	if err != nil {
+		return err
+	}
+	plan, err := l.dev.Plan(batch, planner.Options{})
+	if err != nil {
+		return err
+	}
+	if l.router, err = l.dev.Prepare(ctx, plan); err != nil {
+		return err
+	}
+	if l.first, err = l.dev.PrepareRagged(ctx, perExpert(hidden, width), planner.Options{}); err != nil {
+		return err
+	}
+	l.second, err = l.dev.PrepareRagged(ctx, perExpert(width, hidden), planner.Options{})
+	return err
+}
+
+// perExpert is rows of length k, at most maxRows in all, times the n columns of their expert.
+func perExpert(n, k int) planner.Ragged {
+	return planner.Ragged{
+		Form: planner.EndsOfRows, Groups: experts,
+		M: maxRows, N: n, K: k,
+		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n},
+		StrideB: k * n,
 	}
 }
 
-// route draws an expert for every token, with some experts far more popular than
-// others, and lays the tokens of each expert side by side: expert e computes
-// Y[first:last] = X[first:last] * W[e].
-func route(rng *rand.Rand) planner.Batch {
-	var load [experts]int
-	for range tokens {
-		load[int(experts*math.Pow(rng.Float64(), 3))]++
+// step computes the layer for the tokens x.
+func (l *layer) step(ctx context.Context, x []float32) (y []float32, r *routing, err error) {
+	l.products = 0
+	if err := l.x.Write(ctx, 0, x); err != nil {
+		return nil, nil, err
 	}
-	batch := make(planner.Batch, experts)
-	first := 0
-	for e, n := range load {
-		batch[e] = planner.Problem{
-			M: n, N: hidden, K: width,
-			A: planner.Matrix{Offset: first * width, LD: width},
-			B: planner.Matrix{Offset: e * width * hidden, LD: hidden},
-			C: planner.Matrix{Offset: first * hidden, LD: hidden},
-		}
-		first += n
+	if err := l.run(ctx, dispatch.Run{Program: l.router, A: l.x, B: l.wr, C: l.logits}); err != nil {
+		return nil, nil, err
 	}
-	return batch
+	if r, err = l.route(ctx, x); err != nil { // for a kernel: logits and x to ends and rows
+		return nil, nil, err
+	}
+	if err := l.run(ctx,
+		dispatch.Run{Program: l.first, A: l.rows, B: l.gate, C: l.xGate, Sizes: l.ends},
+		dispatch.Run{Program: l.first, A: l.rows, B: l.up, C: l.xUp, Sizes: l.ends},
+	); err != nil {
+		return nil, nil, err
+	}
+	if err := l.mix(ctx); err != nil { // for a kernel: xGate and xUp to mixed
+		return nil, nil, err
+	}
+	if err := l.run(ctx, dispatch.Run{Program: l.second, A: l.mixed, B: l.down, C: l.out, Sizes: l.ends}); err != nil {
+		return nil, nil, err
+	}
+	if y, err = l.combine(ctx, r); err != nil { // for a kernel: out to y
+		return nil, nil, err
+	}
+	// The device refuses ends that exceed the bounds, of which only Status tells. What one
+	// of the programs refuses the other does.
+	return y, r, l.first.Status(ctx)
 }
 
-func buffer(dev *dispatch.Device, n int) *dispatch.Buffer {
-	b, err := dev.NewBuffer(n)
-	if err != nil {
-		log.Fatal(err)
+// run queues the runs as one submission. It waits for the clock alone: what is queued behind
+// them finds them done. WebGPU compiles kernels when they are first used, in step 0.
+func (l *layer) run(ctx context.Context, runs ...dispatch.Run) error {
+	start := time.Now()
+	if err := l.dev.Run(ctx, runs...); err != nil {
+		return err
 	}
-	return b
+	err := l.dev.Wait(ctx)
+	l.products += time.Since(start)
+	return err
 }
 
-func random(rng *rand.Rand, n int) []float32 {
+// weights of the layer, row by row.
+type weights struct {
+	router []float32 // width x experts
+	gate   []float32 // width x hidden for each expert, as up
+	up     []float32
+	down   []float32 // hidden x width for each expert
+}
+
+func newWeights(rng *rand.Rand) *weights {
+	toWidth, toHidden := math.Sqrt(3./hidden), math.Sqrt(3./width) // so that results are about 1
+	w := &weights{
+		router: random(rng, width*experts, toHidden),
+		gate:   random(rng, experts*width*hidden, toHidden),
+		up:     random(rng, experts*width*hidden, toHidden),
+		down:   random(rng, experts*hidden*width, toWidth),
+	}
+	for i := range w.router { // the first experts are chosen more often than the last
+		w.router[i] /= 1 + float32(i%experts)/4
+	}
+	return w
+}
+
+func random(rng *rand.Rand, n int, limit float64) []float32 {
 	s := make([]float32, n)
 	for i := range s {
-		s[i] = rng.Float32()*2 - 1
+		s[i] = float32((rng.Float64()*2 - 1) * limit)
 	}
 	return s
-}
-
-// check returns the largest difference from float64.
-func check(batch planner.Batch, x, w, y []float32) (worst float64) {
-	for _, p := range batch {
-		for i := range p.M {
-			for j := range p.N {
-				var sum float64
-				for k := range p.K {
-					sum += float64(x[p.A.Offset+i*p.A.LD+k]) * float64(w[p.B.Offset+k*p.B.LD+j])
-				}
-				worst = math.Max(worst, math.Abs(sum-float64(y[p.C.Offset+i*p.C.LD+j])))
-			}
-		}
-	}
-	return worst
 }

@@ -17,7 +17,8 @@ import weakref
 from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 ABI_VERSION = 1
-TRANS_A, TRANS_B = 1, 2
+TRANS_A, TRANS_B, ZERO_ROWS = 1, 2, 4
+ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
 STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device lost", "timeout", "forked", "failed", "internal")
 
 
@@ -39,6 +40,17 @@ def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=Fal
     ldc = n if ldc is None else ldc
     flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
     return Problem(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta)
+
+
+class Ragged(ctypes.Structure):
+    """bg_ragged; Device.prepare_ragged() makes them."""
+
+    _fields_ = (
+        [(name, c_uint32) for name in "struct_size flags form groups".split()]
+        + [(name, c_int64) for name in "m n k mean_m mean_n mean_k offset_a lda offset_b ldb offset_c ldc".split()]
+        + [(name, c_int64) for name in "stride_b stride_c len_a len_b len_c".split()]
+        + [("alpha", c_float), ("beta", c_float)]
+    )
 
 
 class Error(Exception):
@@ -66,11 +78,14 @@ def _load():
         "bg_plan_explain": (handle, *text),
         "bg_prepare": (handle, handle, out),
         "bg_update": (handle, *batch),
+        "bg_prepare_ragged": (handle, POINTER(Ragged), c_char_p, out),
         "bg_buffer_new": (handle, c_int64, out),
         "bg_buffer_wrap": (handle, c_size_t, c_int64, out),
         "bg_buffer_write": (handle, c_int64, c_void_p, c_int64, c_int64),
         "bg_buffer_read": (handle, c_int64, c_void_p, c_int64, c_int64),
         "bg_run": (handle, handle, handle, handle),
+        "bg_run_ragged": (handle, handle, handle, handle, handle),
+        "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
         "bg_gemm": (handle, *batch, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_int64),
         "bg_close": (handle,),
@@ -107,11 +122,16 @@ def _batch(problems):
     return (Problem * len(problems))(*problems), len(problems)
 
 
-def _host(data, writable=False):
+def _options(options):
+    return json.dumps(options).encode() if options else None
+
+
+def _host(data, writable=False, formats="f"):
     """Address and length of contiguous float32 memory, and what keeps it."""
     view = memoryview(data)
-    if view.format != "f" or not view.c_contiguous or (writable and view.readonly):
-        raise TypeError("expected contiguous float32 memory" + (" that is writable" if writable else ""))
+    if view.format not in formats or view.itemsize != 4 or not view.c_contiguous or (writable and view.readonly):
+        kind = "float32" if formats == "f" else "float32 or int32"
+        raise TypeError(f"expected contiguous {kind} memory" + (" that is writable" if writable else ""))
     if view.readonly or view.nbytes == 0:
         copy = (c_float * (view.nbytes // 4)).from_buffer_copy(view.cast("B"))
         return ctypes.addressof(copy), len(copy), copy
@@ -163,17 +183,33 @@ class Device(_Object):
         return _json("bg_device_info", self.handle)
 
     def plan(self, problems, **options):
-        text = json.dumps(options).encode() if options else None
-        return Plan(_create("bg_plan_new", self.handle, *_batch(problems), text))
+        return Plan(_create("bg_plan_new", self.handle, *_batch(problems), _options(options)))
 
     def prepare(self, plan):
         return Program(_create("bg_prepare", self.handle, plan.handle), self)
+
+    def prepare_ragged(self, form, groups, m, n, k, *, lda=None, ldb=None, ldc=None, stride_b=None, stride_c=None,
+                       trans_a=False, trans_b=False, zero_rows=False, alpha=1, beta=0, options=None, **more):
+        """A program whose sizes are on the device: form, groups and what bounds them are as
+        in bg_ragged. Operands are dense unless told otherwise. options: those of plan();
+        more: the other fields of bg_ragged, such as offset_a, mean_m and len_a."""
+        lda = (m if trans_a else k) if lda is None else lda
+        ldb = (k if trans_b else n) if ldb is None else ldb
+        ldc = n if ldc is None else ldc
+        if stride_b is None:
+            stride_b = (n if trans_b else k) * ldb if form == ENDS_OF_ROWS else 0
+        if stride_c is None:
+            stride_c = m * ldc if form == ENDS_OF_DEPTH else 0
+        flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b) | ZERO_ROWS * bool(zero_rows)
+        ragged = Ragged(ctypes.sizeof(Ragged), flags, form, groups, m, n, k, lda=lda, ldb=ldb, ldc=ldc,
+                        stride_b=stride_b, stride_c=stride_c, alpha=alpha, beta=beta, **more)
+        return Program(_create("bg_prepare_ragged", self.handle, byref(ragged), _options(options)), self)
 
     def buffer(self, count):
         return Buffer(_create("bg_buffer_new", self.handle, count), self)
 
     def wrap(self, address, count):
-        """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel())."""
+        """A buffer in memory of the GPU that the caller owns, float32 or int32 (torch: data_ptr(), numel())."""
         return Buffer(_create("bg_buffer_wrap", self.handle, address, count), self)
 
     def wait(self, timeout=None):
@@ -199,14 +235,23 @@ class Program(_Object):
         """Queues one execution."""
         _call("bg_run", self.handle, a.handle, b.handle, c.handle)
 
+    def run_ragged(self, sizes, a, b, c):
+        """Queues one execution of a ragged program, with sizes of a buffer."""
+        _call("bg_run_ragged", self.handle, sizes.handle, a.handle, b.handle, c.handle)
+
+    def status(self, timeout=None):
+        """Waits, and raises an Error that names the group where a run since the last call refused sizes."""
+        _call("bg_program_status", self.handle, _milliseconds(timeout))
+
 
 class Buffer(_Object):
     def write(self, data, offset=0, timeout=None):
-        address, count, _keep = _host(data)
+        """Copies float32, or the int32 of sizes: array.array("i"), NumPy's int32."""
+        address, count, _keep = _host(data, formats="fi")
         _call("bg_buffer_write", self.handle, offset, address, count, _milliseconds(timeout))
 
     def read(self, data, offset=0, timeout=None):
-        address, count, _keep = _host(data, writable=True)
+        address, count, _keep = _host(data, writable=True, formats="fi")
         _call("bg_buffer_read", self.handle, offset, address, count, _milliseconds(timeout))
 
 

@@ -91,6 +91,62 @@ class Test(unittest.TestCase):
         for buffer in buffers:
             buffer.close()
 
+    def test_ragged(self):
+        rng, groups, rows, n, k = random.Random(3), 4, 9, 3, 5
+        a, b = (array("f", (rng.randrange(-4, 5) for _ in range(count))) for count in (rows * k, groups * k * n))
+        before = array("f", [7] * (rows * n))
+        buffers = [self.device.buffer(len(x)) for x in (a, b, before)]
+        sizes = self.device.buffer(groups)
+        for buffer, x in zip(buffers, (a, b, before)):
+            buffer.write(x)
+
+        def want(ends, trans_b):
+            starts = [0, *ends[:-1]]
+            return expected([problem(end - start, n, k, a=start * k, b=g * k * n, c=start * n, trans_b=trans_b)
+                             for g, (start, end) in enumerate(zip(starts, ends))], a, b, before)
+
+        for trans_b in False, True:
+            with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, groups, rows, n, k, trans_b=trans_b,
+                                            mean_m=2, options={"compute": "f32"}) as program:
+                for ends in [0, 2, 2, 9], [3, 4, 5, 6], [0] * 4:
+                    sizes.write(array("i", ends))
+                    buffers[2].write(before)
+                    program.run_ragged(sizes, *buffers)
+                    program.status(timeout=60)
+                    got, words = array("f", before), array("i", ends)
+                    buffers[2].read(got)
+                    self.assertEqual(got, want(ends, trans_b))
+                    sizes.read(words)
+                    self.assertEqual(list(words), ends)
+                sizes.write(array("i", [1, 2, 10, 10]))
+                program.run_ragged(sizes, *buffers)
+                with self.assertRaisesRegex(batchgemm.Error, "problem 2: sizes do not fit") as raised:
+                    program.status()
+                self.assertEqual(raised.exception.status, "invalid")
+                program.status()
+                with self.assertRaisesRegex(batchgemm.Error, "Sizes is nil"):
+                    program.run(*buffers)
+        with self.assertRaisesRegex(batchgemm.Error, "mean M -1"):
+            self.device.prepare_ragged(batchgemm.RECORDS, 1, 1, 1, 1, mean_m=-1)
+        with self.assertRaises(TypeError):
+            sizes.write(array("q", [1]))
+        for buffer in (*buffers, sizes):
+            buffer.close()
+
+    def test_ragged_depth(self):
+        """The gradient of weights: op(A) is transposed rows, of which each group has some."""
+        x, y = array("f", [1, 2, 3, 4, 5, 6]), array("f", [1, 10, 100])
+        with self.device.prepare_ragged(batchgemm.ENDS_OF_DEPTH, 2, 2, 1, 3, trans_a=True) as program:
+            buffers = [self.device.buffer(n) for n in (2, 6, 3, 4)]
+            for buffer, data in zip(buffers, (array("i", [1, 3]), x, y)):
+                buffer.write(data)
+            program.run_ragged(*buffers)
+            got = array("f", [0] * 4)
+            buffers[3].read(got)
+            self.assertEqual(list(got), [1, 2, 30 + 500, 40 + 600])
+            for buffer in buffers:
+                buffer.close()
+
     def test_errors(self):
         x = array("f", [1])
         cases = {

@@ -30,3 +30,12 @@ func Operands[P, B Owned[D], D Device](d D, r *driver.Run) (p P, operands [3]B, 
 	}
 	return p, operands, nil
 }
+
+// Sizes finds the sizes of a run of a ragged plan, if the device made them.
+func Sizes[B Owned[D], D Device](d D, r *driver.Run) (sizes B, err error) {
+	sizes, ok := r.Sizes.(B)
+	if !ok || sizes.On() != d {
+		return sizes, invalid.Errorf("%s: the sizes are of another device", d.Info().Backend)
+	}
+	return sizes, nil
+}

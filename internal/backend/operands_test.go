@@ -53,4 +53,13 @@ func TestOperands(t *testing.T) {
 		require.EqualError(t, err, x.want, name)
 		require.ErrorIs(t, err, invalid.Err, name)
 	}
+
+	sizes, err := Sizes[*buffer](d, &driver.Run{Sizes: a})
+	require.NoError(t, err)
+	require.Same(t, a, sizes)
+	for _, sizes := range []driver.Buffer{nil, &buffer{on: other}, strange{}} {
+		_, err := Sizes[*buffer](d, &driver.Run{Sizes: sizes})
+		require.EqualError(t, err, "fake: the sizes are of another device")
+		require.ErrorIs(t, err, invalid.Err)
+	}
 }

@@ -14,8 +14,14 @@ import (
 
 func TestSubmitAllocatesNothing(t *testing.T) {
 	d := openDevice(t)
-	for name, problems := range map[string][]planner.Problem{"queued": random(8, 60, 200), "at once": {planner.GEMM(4, 4, 4)}} {
-		run := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, problems...)
+	small := planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}
+	ragged := readyRagged(t, d, rows(50, 400, 30, 20))
+	for g := range sizesOf(ragged) {
+		sizesOf(ragged)[g] = int32(7 * g)
+	}
+	for name, run := range map[string]driver.Run{
+		"queued": ready(t, d, small, random(8, 60, 200)...), "at once": ready(t, d, small, planner.GEMM(4, 4, 4)), "ragged": ragged,
+	} {
 		runs := []driver.Run{run, run, run}
 		require.Equal(t, name == "at once", amount(t, runs...) <= atOnce)
 		require.Zero(t, testing.AllocsPerRun(20, func() {

@@ -18,6 +18,7 @@ type program struct {
 
 // image is a plan as the kernels read it.
 type image struct {
+	ragged    *ragged // makes the rest for each run; nil: the plan has the sizes
 	launches  []encoding.Launch
 	words     []uint32
 	workspace *buffer
@@ -47,6 +48,12 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 // begin makes the image of a plan the present one.
 func (p *program) begin(plan *planner.Plan) {
 	m := p.idle()
+	if plan.Ragged != nil {
+		// However much the work is, planning it is not for the caller of Submit.
+		m.ragged, m.workspace, m.work = newRagged(plan), p.workspace, atOnce+1
+		p.now = m
+		return
+	}
 	m.launches = append(m.launches[:0], plan.Launches...)
 	m.words, m.workspace = plan.Encode(m.words), p.workspace
 	const overhead = 256 // of a segment, as multiply-adds
@@ -68,6 +75,20 @@ func (p *program) idle() *image {
 	m := new(image)
 	p.images = append(p.images, m)
 	return m
+}
+
+// Status has the device for itself, as runs that refuse groups have.
+func (p *program) Status(ctx context.Context) (group int, err error) {
+	d := p.On()
+	if err := d.take(ctx); err != nil {
+		return -1, err
+	}
+	defer d.release()
+	if p.now.ragged == nil {
+		return -1, nil
+	}
+	group, p.now.ragged.refused = p.now.ragged.refused, -1
+	return group, nil
 }
 
 func (p *program) Close() error { return p.workspace.Close() }

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxQueued is how many submissions wait at most. A caller of Submit then waits
-	// too, so that what is queued stays bounded: 56 bytes a run.
+	// too, so that what is queued stays bounded: 64 bytes a run.
 	maxQueued = 256
 	// atOnce is the work that an idle device does within Submit, in multiply-adds: 12
 	// us on one core of a Xeon. To wake other threads for it takes 4 us more (8
@@ -35,6 +35,7 @@ type queue struct {
 type entry struct {
 	image   *image // nil: no run
 	a, b, c *buffer
+	sizes   *buffer       // of a ragged plan
 	last    bool          // of its submission
 	clock   *clock        // nil: not timed
 	turn    chan struct{} // gets a token when the device is the call's
@@ -171,6 +172,10 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 		a:     r.A.(*buffer), b: r.B.(*buffer), c: r.C.(*buffer),
 		last: i == len(runs)-1, clock: c,
 	}
+	if e.image.ragged != nil {
+		e.sizes = r.Sizes.(*buffer)
+		e.sizes.hold()
+	}
 	e.image.users.Add(1)
 	for _, b := range e.uses() {
 		b.hold()
@@ -178,13 +183,16 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 	return e
 }
 
-// uses are the buffers that a run needs.
+// uses are the buffers that every run needs.
 func (e *entry) uses() [4]*buffer { return [4]*buffer{e.a, e.b, e.c, e.image.workspace} }
 
 // drop lets go of what newEntry holds.
 func (e *entry) drop() {
 	for _, b := range e.uses() {
 		b.drop()
+	}
+	if e.sizes != nil {
+		e.sizes.drop()
 	}
 	e.image.users.Add(-1)
 }
@@ -195,6 +203,11 @@ func (d *device) check(runs []driver.Run) (amount int, err error) {
 		p, _, err := backend.Operands[*program, *buffer](d, &runs[i])
 		if err != nil {
 			return 0, fmt.Errorf("run %d: %w", i, err)
+		}
+		if p.now.ragged != nil {
+			if _, err := backend.Sizes[*buffer](d, &runs[i]); err != nil {
+				return 0, fmt.Errorf("run %d: %w", i, err)
+			}
 		}
 		amount += p.now.work
 	}
@@ -219,7 +232,11 @@ func (d *device) execute(e entry, helpers int) {
 	if e.clock != nil && e.clock.start.IsZero() {
 		e.clock.start = time.Now()
 	}
-	d.crew.run(&e, helpers)
+	if e.image.ragged != nil {
+		d.crew.runRagged(&e, helpers)
+	} else {
+		d.crew.run(&e, helpers)
+	}
 	if e.clock != nil {
 		e.clock.end = time.Now()
 	}

@@ -268,7 +268,7 @@ static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run)
 	for (size_t i = 0; i < run->count; i++) {
 		const dl_launch *l = &run->launches[i];
 		// The parameters of every kernel of package native, in its order.
-		dl_pointer items = l->items, table = l->table, workspace = l->workspace;
+		dl_pointer items = l->items, table = l->ragged ? run->sizes : l->table, workspace = l->workspace;
 		dl_pointer a = run->a + l->a, b = run->b + l->b, c = run->c + l->c;
 		void *params[] = {&items, &table, &a, &b, &c, &workspace};
 		if (l->cluster) {

@@ -102,6 +102,7 @@ typedef struct {
 	dl_function function;
 	uint32_t count, pieces, threads, shared; // grid of count x pieces workgroups
 	uint32_t cluster;                        // adjacent workgroups of a cluster, which divide count; 0: no clusters
+	uint32_t ragged;                         // the run's sizes take the place of the table
 	dl_pointer items, table, workspace;      // table and workspace: 0 when not used
 	uint64_t a, b, c;                        // offsets into the operands
 } dl_launch;
@@ -112,7 +113,7 @@ typedef struct {
 	dl_graph_exec graph; // NULL: launch one by one
 	const dl_launch *launches;
 	size_t count;
-	dl_pointer a, b, c;
+	dl_pointer a, b, c, sizes;
 } dl_run;
 
 // dl_submit queues the runs, between two events if they are not NULL.

@@ -11,12 +11,12 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// operands are the addresses of A, B and C, and the number of the program's plan. They
+// operands are the addresses of A, B, C and sizes, and the number of the program's plan. They
 // say all of a run: where a buffer was closed, the next one at its address may use its
 // graphs.
 type operands struct {
-	a, b, c C.dl_pointer
-	plan    uint64
+	a, b, c, sizes C.dl_pointer
+	plan           uint64
 }
 
 // graphs are those of the operands that a program ran with last; nil for operands
@@ -37,10 +37,10 @@ func (d *device) newGraphs() *graphs {
 // there is no room while others are queued, launches go one by one.
 func (p *program) bind(o operands) C.dl_run {
 	d := p.dev
-	launches := p.images[p.now].launches
+	launches := p.images[p.now].runs()
 	run := C.dl_run{
 		launches: unsafe.SliceData(launches), count: C.size_t(len(launches)),
-		a: o.a, b: o.b, c: o.c,
+		a: o.a, b: o.b, c: o.c, sizes: o.sizes,
 	}
 	if !d.graphs || p.fresh {
 		p.fresh = false

@@ -89,6 +89,7 @@ type program struct {
 	images [2]image // of plans, in turn: runs of the last but one may be queued
 	now    int      // of images
 	plans  uint64   // that it has had; graphs are of one
+	ragged bool     // its plan is
 	fresh  bool     // no run since Update
 	graphs *graphs
 }
@@ -97,7 +98,11 @@ type program struct {
 type image struct {
 	words    memory        // the encoded plan
 	launches []C.dl_launch // in memory of C
+	makers   int           // launches that only Update does, in front of the others: they make items from records
 }
+
+// runs are the launches of a run.
+func (m *image) runs() []C.dl_launch { return m.launches[m.makers:] }
 
 // memory is device memory of so many bytes; 0: none.
 type memory struct {
@@ -108,7 +113,7 @@ type memory struct {
 func (p *program) On() *device { return p.dev }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
-	p := &program{dev: d, graphs: d.newGraphs()}
+	p := &program{dev: d, graphs: d.newGraphs(), ragged: plan.TakesSizes()}
 	if err := p.Update(ctx, plan); err != nil {
 		p.free()
 		return nil, err
@@ -153,12 +158,12 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan, workspace C.dl_pointer) error {
 	d := p.dev
 	if len(plan.Launches) == 0 {
-		m.launches = m.launches[:0]
+		m.launches, m.makers = m.launches[:0], 0
 		return nil
 	}
 	p.encoded = plan.Encode(p.encoded)
 	words := m.words
-	if err := d.grow(&words, 4*len(p.encoded)); err != nil {
+	if err := d.grow(&words, 4*plan.Words); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
 	if words != m.words {
@@ -168,7 +173,13 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan, work
 	if err := m.load(d, plan, workspace); err != nil {
 		return err
 	}
-	return transfer{d, m.words.address, bytesOf(p.encoded), toDevice}.run(ctx)
+	if err := (transfer{d, m.words.address, bytesOf(p.encoded), toDevice}).run(ctx); err != nil || m.makers == 0 {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.work = append(d.work[:0], C.dl_run{launches: unsafe.SliceData(m.launches), count: C.size_t(m.makers)})
+	return d.queue(d.work, clock{})
 }
 
 // grow puts larger memory into the place of m, which stays, if it is too small.
@@ -201,7 +212,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 		C.free(unsafe.Pointer(unsafe.SliceData(m.launches)))
 		m.launches = unsafe.Slice((*C.dl_launch)(larger), n)
 	}
-	m.launches = m.launches[:n]
+	m.launches, m.makers = m.launches[:n], 0
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
 		groups := l.Count * max(int(l.Cluster), 1)
@@ -227,8 +238,15 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 		if l.Loop {
 			made.table = m.words.address + 4*C.dl_pointer(l.Table)
 		}
-		if l.Split || l.Fixup {
+		switch {
+		case l.Split || l.Fixup:
 			made.workspace = workspace
+		case l.Ragged > 0: // it writes tables and items
+			made.ragged, made.workspace = 1, m.words.address
+			if len(plan.Records) > 0 {
+				made.ragged, made.table = 0, m.words.address+4*encoding.RaggedHead
+				m.makers = i + 1
+			}
 		}
 		m.launches[i] = made
 	}
@@ -261,4 +279,23 @@ func (p *program) free() {
 		C.free(unsafe.Pointer(unsafe.SliceData(p.images[i].launches)))
 	}
 	p.images = [2]image{}
+}
+
+// Status reads the word that the kernel leaves, and clears it, behind queued work.
+func (p *program) Status(ctx context.Context) (group int, err error) {
+	d := p.dev
+	if err := d.state.Ready(ctx); err != nil {
+		return -1, err
+	}
+	if !p.ragged {
+		return -1, nil
+	}
+	var word [1]uint32
+	at := p.images[p.now].words.address + 4*encoding.StatusWord
+	if err := (transfer{d, at, bytesOf(word[:]), toHost}).run(ctx); err != nil || word[0] == 0 {
+		return -1, err
+	}
+	refused := int(word[0]) - 1
+	word[0] = 0
+	return refused, transfer{d, at, bytesOf(word[:]), toDevice}.run(ctx)
 }

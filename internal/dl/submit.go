@@ -46,10 +46,19 @@ func (d *device) queue(work []C.dl_run, t clock) error {
 // add puts a run into the work.
 func (d *device) add(r *driver.Run) error {
 	p, o, err := backend.Operands[*program, *buffer](d, r)
-	if err == nil && len(p.images[p.now].launches) > 0 {
-		d.work = append(d.work, p.bind(operands{o[0].memory, o[1].memory, o[2].memory, p.plans}))
+	if err != nil || len(p.images[p.now].runs()) == 0 {
+		return err
 	}
-	return err
+	all := operands{a: o[0].memory, b: o[1].memory, c: o[2].memory, plan: p.plans}
+	if p.ragged {
+		sizes, err := backend.Sizes[*buffer](d, r)
+		if err != nil {
+			return err
+		}
+		all.sizes = sizes.memory
+	}
+	d.work = append(d.work, p.bind(all))
+	return nil
 }
 
 // clock is two events with times around queued work, or none.

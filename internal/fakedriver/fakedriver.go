@@ -76,8 +76,8 @@ func (f *Driver) Open(ctx context.Context, index int) (driver.Device, error) {
 // Device counts what is open. Its functions are called first in the methods of their
 // names, OnRead last; an error ends the method.
 type Device struct {
-	OnAlloc, OnPrepare, OnUpdate, OnSubmit, OnWrite, OnRead func() error
-	OnClose                                                 func()
+	OnAlloc, OnPrepare, OnUpdate, OnSubmit, OnStatus, OnWrite, OnRead func() error
+	OnClose                                                           func()
 
 	Prepared, Updated atomic.Int32                 // calls of Prepare and Update
 	Plan              atomic.Pointer[planner.Plan] // of the last one
@@ -126,11 +126,15 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, 
 	d.Prepared.Add(1)
 	d.Plan.Store(p)
 	d.Programs.Add(1)
-	return &program{inner: made, need: extents(p), device: d, use: use{device: d, name: "program"}}, nil
+	return &program{inner: made, need: extents(p), sizes: sizes(p), device: d, use: use{device: d, name: "program"}}, nil
 }
 
 func (d *Device) check(what string, p *planner.Plan) {
-	if err := p.Batch.Check(math.MaxInt, math.MaxInt, math.MaxInt); err != nil || p.Device.Name != d.info.Planner.Name {
+	err := p.Batch.Check(math.MaxInt, math.MaxInt, math.MaxInt)
+	if p.Ragged != nil {
+		err = p.Ragged.Check()
+	}
+	if err != nil || p.Device.Name != d.info.Planner.Name {
 		d.use.broken("%s of a plan for %s: %v", what, p.Device.Name, err)
 	}
 }
@@ -190,8 +194,14 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 		if p.device != d || r.C == r.A || r.C == r.B {
 			d.use.broken("a run of a program of %s, with A %p, B %p, C %p", p.device.info.Name, r.A, r.B, r.C)
 		}
-		inner = append(inner, driver.Run{Program: p.inner,
-			A: buffer(r.A, p.need[0]), B: buffer(r.B, p.need[1]), C: buffer(r.C, p.need[2])})
+		run := driver.Run{Program: p.inner,
+			A: buffer(r.A, p.need[0]), B: buffer(r.B, p.need[1]), C: buffer(r.C, p.need[2])}
+		if (r.Sizes != nil) != (p.sizes > 0) || r.Sizes == r.C {
+			d.use.broken("a run of a program that needs %d sizes, with C %p, sizes %p", p.sizes, r.C, r.Sizes)
+		} else if r.Sizes != nil {
+			run.Sizes = buffer(r.Sizes, p.sizes)
+		}
+		inner = append(inner, run)
 	}
 	return inner, func() {
 		for _, end := range ends {
@@ -203,17 +213,28 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 type program struct {
 	inner  driver.Program
 	need   [3]int // elements of A, B and C
+	sizes  int    // words; 0: not ragged
 	device *Device
 	use    use
 }
 
 func extents(p *planner.Plan) [3]int { return [3]int{p.ExtentA, p.ExtentB, p.ExtentC} }
 
+func sizes(p *planner.Plan) int {
+	if !p.TakesSizes() {
+		return 0
+	}
+	return p.Ragged.SizesLen()
+}
+
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	d := p.device
 	defer d.use.begin()()
 	defer p.use.alone()()
 	d.check("Update", plan)
+	if p.sizes+sizes(plan) > 0 {
+		p.use.broken("Update of a ragged program, or to a ragged plan")
+	}
 	if err := d.call(d.OnUpdate); err != nil {
 		return err
 	}
@@ -223,6 +244,15 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	d.Updated.Add(1)
 	p.need = extents(plan)
 	return nil
+}
+
+func (p *program) Status(ctx context.Context) (group int, err error) {
+	defer p.device.use.begin()()
+	defer p.use.begin()()
+	if err := p.device.call(p.device.OnStatus); err != nil {
+		return -1, err
+	}
+	return p.inner.Status(ctx)
 }
 
 func (p *program) Close() error {
@@ -347,7 +377,7 @@ func FailNth(devices []*Device, n int, err error) (hit func() bool) {
 		return nil
 	}
 	for _, d := range devices {
-		d.OnSubmit, d.OnRead, d.OnWrite, d.OnPrepare, d.OnUpdate, d.OnAlloc = call, call, call, call, call, call
+		d.OnSubmit, d.OnRead, d.OnWrite, d.OnPrepare, d.OnUpdate, d.OnStatus, d.OnAlloc = call, call, call, call, call, call, call
 	}
 	return func() bool { return left.Load() < 0 }
 }

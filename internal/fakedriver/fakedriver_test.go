@@ -27,12 +27,17 @@ func TestPromises(t *testing.T) {
 	type objects struct {
 		device, other *Device
 		program       driver.Program
+		ragged        driver.Program
 		plan          *planner.Plan
+		sizes         *planner.Plan // on the device
 		a, b, c       driver.Buffer
 		short, far    driver.Buffer
 	}
 	submit := func(o *objects, p driver.Program, a, b, c driver.Buffer) {
 		_ = o.device.Submit(t.Context(), []driver.Run{{Program: p, A: a, B: b, C: c}})
+	}
+	submitSizes := func(o *objects, p driver.Program, sizes, c driver.Buffer) {
+		_ = o.device.Submit(t.Context(), []driver.Run{{Program: p, A: o.a, B: o.b, C: c, Sizes: sizes}})
 	}
 	four := make([]float32, 4)
 	for name, c := range map[string]struct {
@@ -59,6 +64,23 @@ func TestPromises(t *testing.T) {
 			o.device.OnUpdate = func() error { submit(o, o.program, o.a, o.b, o.c); return nil }
 			_ = o.program.Update(t.Context(), o.plan)
 		}, "program: a call during Update"},
+		"ragged":               {func(o *objects) { submitSizes(o, o.ragged, o.b, o.c); _, _ = o.ragged.Status(t.Context()) }, ""},
+		"ragged without sizes": {func(o *objects) { submitSizes(o, o.ragged, nil, o.c) }, "device: a run of a program that needs 4 sizes"},
+		"sizes of others":      {func(o *objects) { submitSizes(o, o.program, o.b, o.c) }, "device: a run of a program that needs 0 sizes"},
+		"short sizes":          {func(o *objects) { submitSizes(o, o.ragged, o.short, o.c) }, "3 elements, where 4"},
+		"foreign sizes":        {func(o *objects) { submitSizes(o, o.ragged, o.far, o.c) }, "a buffer of fake1"},
+		"C is sizes":           {func(o *objects) { submitSizes(o, o.ragged, o.c, o.c) }, "device: a run of a program that needs 4 sizes, with C"},
+		"ragged updated":       {func(o *objects) { _ = o.ragged.Update(t.Context(), o.plan) }, "program: Update of a ragged program"},
+		"updated to ragged":    {func(o *objects) { _ = o.program.Update(t.Context(), o.sizes) }, "program: Update of a ragged program, or to a ragged plan"},
+		"status during an update": {func(o *objects) {
+			o.device.OnUpdate = func() error { _, err := o.program.Status(t.Context()); return err }
+			_ = o.program.Update(t.Context(), o.plan)
+		}, "program: a call during Update"},
+		"status of what is closed": {func(o *objects) { _ = o.ragged.Close(); _, _ = o.ragged.Status(t.Context()) }, "program: a call of what is closed"},
+		"bad description": {func(o *objects) {
+			o.sizes.Ragged.Groups = 0
+			_, _ = o.device.Prepare(t.Context(), o.sizes)
+		}, "device: Prepare of a plan for cpu: ragged batch: 0 groups"},
 		"closed program": {func(o *objects) { _ = o.program.Close(); submit(o, o.program, o.a, o.b, o.c) }, "program: a call of what is closed"},
 		"closed buffer":  {func(o *objects) { _ = o.a.Close(); submit(o, o.program, o.a, o.b, o.c) }, "buffer: a call of what is closed"},
 		"closed device":  {func(o *objects) { _ = o.device.Close(); _ = o.device.Wait(t.Context()) }, "device: a call of what is closed"},
@@ -86,6 +108,12 @@ func TestPromises(t *testing.T) {
 			o.plan, err = planner.New(&o.device.info.Planner).Plan(batch, planner.Options{})
 			require.NoError(t, err)
 			o.program, err = o.device.Prepare(t.Context(), o.plan)
+			require.NoError(t, err)
+			row := planner.Matrix{LD: 1}
+			o.sizes, err = planner.New(&o.device.info.Planner).PlanRagged(
+				planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 4, N: 1, K: 1, A: row, B: row, C: row, StrideB: 1}, planner.Options{})
+			require.NoError(t, err)
+			o.ragged, err = o.device.Prepare(t.Context(), o.sizes)
 			require.NoError(t, err)
 			for b, n := range map[*driver.Buffer]int{&o.a: 4, &o.b: 4, &o.c: 4, &o.short: 3} {
 				*b, err = o.device.Alloc(n)

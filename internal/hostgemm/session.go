@@ -131,15 +131,18 @@ func (s *session) oldest() *entry {
 
 // prepare gives the part's program its batch, or makes one, by a plan in memory of others.
 func (p *part) prepare(ctx context.Context, h *Host, plan *planner.Plan, o planner.Options) error {
-	err := h.planner.Replan(plan, p.batch, o)
-	if err != nil {
-		return err
-	}
-	p.batch = nil // the program has it
-	if p.program != nil {
+	batch := p.batch
+	p.batch = nil         // the program has it
+	if p.program != nil { // batches come and go
+		if err := h.planner.Renew(plan, batch, o); err != nil {
+			return err
+		}
 		return p.program.Update(ctx, plan)
 	}
-	p.program, err = h.device.Prepare(ctx, plan)
+	err := h.planner.Replan(plan, batch, o)
+	if err == nil {
+		p.program, err = h.device.Prepare(ctx, plan)
+	}
 	return err
 }
 

@@ -46,10 +46,18 @@ type Kernel struct {
 	// Fixup: sums the partial tiles of the workspace instead of multiplying.
 	// Only Tile is meaningful beside it.
 	Fixup bool
+	// Ragged: makes the items of the launches behind it. Beside it the next two alone are
+	// meaningful, with native kernels.
+	Ragged  RaggedStage
+	Form    RaggedForm // of the sizes
+	Entries uint16     // one of RaggedEntries
 }
 
 // String names a kernel: tile, transposition and variants.
 func (k Kernel) String() string {
+	if k.Ragged > 0 {
+		return k.Ragged.name() + k.Form.suffix()
+	}
 	name := k.Tile.Name
 	if k.Fixup {
 		return name + "/fixup"

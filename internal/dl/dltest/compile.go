@@ -3,6 +3,7 @@ package dltest
 import (
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,6 +21,23 @@ func CompileCUDA(t testing.TB, source, library string, flags ...string) {
 		fmt.Fprintf(&tiles, `{"%s", %d, %d},`, strings.ReplaceAll(tile.Name, "-", "_"), tile.TM, tile.TN)
 	}
 	args := append([]string{"-O1", "-shared", "-fPIC", "-DTILES=" + tiles.String(), "-o", library, source, "-lm", "-lpthread"}, flags...)
-	out, err := exec.Command("cc", args...).CombinedOutput()
+	compile(t, "cc", args...)
+}
+
+// CompileKernels compiles native/internal/emulator, and returns flags for CompileCUDA with
+// which the library has the kernels that make items.
+func CompileKernels(t testing.TB, emulator string) (flags []string) {
+	t.Helper()
+	for _, name := range []string{"shim", "kernels"} {
+		object := filepath.Join(t.TempDir(), name+".o")
+		compile(t, "g++", "-std=c++17", "-O1", "-fPIC", "-Wno-unknown-pragmas", "-c", filepath.Join(emulator, name+".cpp"), "-o", object)
+		flags = append(flags, object)
+	}
+	return append(flags, "-lstdc++")
+}
+
+func compile(t testing.TB, compiler string, args ...string) {
+	t.Helper()
+	out, err := exec.Command(compiler, args...).CombinedOutput()
 	require.NoError(t, err, string(out))
 }

@@ -1,12 +1,19 @@
 // A libcuda that runs on the CPU (see fake.h). It executes the work of a plan as
-// the kernels define it.
+// the kernels define it, and where native/internal/emulator is linked to it, the kernels
+// themselves that make items.
 //
 // TILES is the tile table, as rows {"name", TM, TN}. The environment changes what
 // happens, beside fake.h's settings:
 //   FAKECUDA_VERSION, FAKECUDA_MAJOR, FAKECUDA_UNITS, FAKECUDA_NAME
 #include "../../../internal/dl/dltest/fake.h"
 
-enum { CAPTURE_INVALID = 901 };
+#include "../../internal/emulator/shim.h"
+// So that the library can be built without kernels.
+#pragma weak bg_shim_launch
+#pragma weak bg_shim_error
+#pragma weak bg_shim_has
+
+enum { LAUNCH_FAILED = 719, CAPTURE_INVALID = 901 };
 
 static __thread int *current;
 static int primary, another;
@@ -61,7 +68,7 @@ CUresult cuCtxGetCurrent(int **c) { CALL; return *c = current, SUCCESS; }
 CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
-typedef struct { char name[64]; int tm, tn, trans_a, trans_b, fixup; int *module; } kernel;
+typedef struct { char name[64]; int makes_items, tm, tn, trans_a, trans_b, fixup; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
 CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options, void **values) {
@@ -73,14 +80,25 @@ CUresult cuModuleUnload(int *m) { ON_DEVICE; count(MODULES, -1); return free(m),
 static kernel kernels[256];
 CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	ON_DEVICE;
+	if (!strncmp(name, "bg_ragged_", 10) && bg_shim_has && bg_shim_has(name)) {
+		static kernel found[64];
+		pthread_mutex_lock(&lock);
+		kernel *k = found;
+		while (*k->name && strcmp(k->name, name)) k++;
+		snprintf(k->name, sizeof k->name, "%s", name);
+		k->makes_items = 1;
+		pthread_mutex_unlock(&lock);
+		return *f = k, SUCCESS;
+	}
 	for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
 		size_t n = strlen(tiles[i].name);
 		if (strncmp(name, "bg_", 3) || strncmp(name + 3, tiles[i].name, n)) continue;
 		const char *variant = name + 3 + n;
 		int fixup = !strcmp(variant, "_fixup");
 		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) || !strchr("nt", variant[2]))) continue;
-		const char *mode = variant + 3;
-		if (!fixup && *mode && strcmp(mode, "_tf32") && strcmp(mode, "_cluster") && strcmp(mode, "_tf32_cluster")) continue;
+		const char *mode = fixup ? "" : variant + 3;
+		if (!strncmp(mode, "_tf32", 5)) mode += 5;
+		if (*mode && strcmp(mode, "_cluster")) continue;
 		kernel *k = &kernels[8 * i + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
 		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .module = m};
 		return *f = k, SUCCESS;
@@ -156,6 +174,13 @@ static CUresult execute(const launch *l) {
 	const float *a = (void *)l->params[2], *b = (void *)l->params[3];
 	float *c = (void *)l->params[4], *workspace = (void *)l->params[5];
 	record(l);
+	if (f->makes_items) {
+		void *params[6];
+		for (int i = 0; i < 6; i++) params[i] = (void *)&l->params[i];
+		if (!bg_shim_launch(f->name, l->x, l->y, l->threads, params)) return SUCCESS;
+		fprintf(stderr, "fakecuda: %s\n", bg_shim_error());
+		return LAUNCH_FAILED;
+	}
 	for (unsigned x = 0; x < l->x; x++) {
 		if (f->fixup) {
 			fixup(f, items + 8 * x, c, workspace);
@@ -196,7 +221,7 @@ CUresult cuLaunchKernelEx(const struct config *c, kernel *f, void **params, void
 CUresult cuLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, stream *s, void **params, void **extra) {
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1) return INVALID_VALUE;
-	launch l = {.f = f, .x = x, .y = y, .cluster = 1};
+	launch l = {.f = f, .x = x, .y = y, .threads = tx, .cluster = 1};
 	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
 	return start(l, s);
 }

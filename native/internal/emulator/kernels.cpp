@@ -16,6 +16,8 @@
 #undef BG_FIXUP
 #undef BG_TILE
 #undef BG_MATRIX_TILE
+#undef BG_RAGGED_KERNEL
+#define BG_RAGGED_KERNEL(name, ...) BG_NAME(name)
 #define BG_NAME(name) {#name, reinterpret_cast<void (*)()>(name)},
 #define BG_GEMM(name, suffix, ...) BG_NAME(bg_##name##_##suffix)
 #define BG_FIXUP(name) BG_NAME(bg_##name##_fixup)
@@ -23,6 +25,7 @@
 #define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_GEMMS(name, , _mfma)
 
 const ShimKernel bg_shim_kernels[] = {
+    BG_RAGGED_KERNELS
 #include "../../tiles_hip.inc"
     {nullptr, nullptr},
 };

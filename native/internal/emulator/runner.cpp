@@ -4,10 +4,12 @@
 #include "job.h"
 #include "shim.h"
 
-// Returns whether a launch ran.
+// Returns whether a launch ran. Where it makes the items of a ragged plan, the job has sizes
+// in place of a plan, of which the launch has those from its table on, and C is the plan.
 static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
-  const void* values[6] = {&job.plan[l.items], l.table == 0 ? nullptr : &job.plan[l.table],
-                           a + l.baseA, b + l.baseB, c + l.baseC, workspace};
+  const bool ragged = strncmp(l.kernel, "bg_ragged_", 10) == 0;
+  const void* values[6] = {&job.plan[l.items], l.table == 0 && !ragged ? nullptr : &job.plan[l.table],
+                           a + l.baseA, b + l.baseB, c + l.baseC, ragged ? c : workspace};
   void* args[6];
   for (int j = 0; j < 6; ++j) args[j] = &values[j];
   if (bg_shim_launch(l.kernel, l.workers, l.pieces, l.threads, args) == 0) return true;

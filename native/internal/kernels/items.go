@@ -16,20 +16,56 @@ func Items() string {
 
 constexpr uint32_t kItemWords = %d, kFixupWords = %d;
 constexpr uint32_t kItemWide = %d, kFinal = %#x;
+BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols << %d; }
 
-`, encoding.ItemWords, encoding.FixupWords, encoding.ItemWide, uint32(encoding.Final))
+`, encoding.ItemWords, encoding.FixupWords, encoding.ItemWide, uint32(encoding.Final), encoding.ColsShift)
 	structure(&b, "Item", "itemAt", encoding.ItemNames[:])
+	storer(&b, "Item", "storeItem", encoding.ItemNames[:])
 	b.WriteString("\n")
 	structure(&b, "FixupItem", "fixupAt", encoding.FixupNames[:])
 	return b.String()
 }
 
-// structure writes a structure of words, and a function that loads it in vectors of 4.
-func structure(b *strings.Builder, name, load string, words []string) {
-	fmt.Fprintf(b, "struct %s {\n  uint32_t %s;\n", name, strings.Join(words, ", "))
+// Bounds is the text of bounds.cuh: the words of records and of what is known of the groups of a ragged
+// plan.
+func Bounds() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `// Generated from planner/encoding: what kernels that make items read.
+#pragma once
+
+constexpr uint32_t kMaxGroups = %d, kRaggedKernels = %d, kRaggedKeys = %d, kStatusWord = %d;
+constexpr uint32_t kEndsOfRows = %d, kEndsOfDepth = %d, kRecords = %d;
+
+`, encoding.MaxGroups, encoding.RaggedKernels, encoding.RaggedKeys, encoding.StatusWord,
+		encoding.EndsOfRows, encoding.EndsOfDepth, encoding.Records)
+	b.WriteString("struct Record {\n")
+	words(&b, encoding.RecordNames[:])
+	b.WriteString("};\n")
+	loader(&b, "Record", "recordAt", encoding.RecordNames[:])
+	b.WriteString("\nstruct RaggedKernel {\n")
+	words(&b, encoding.KernelNames[:])
+	b.WriteString("};\nstruct Bounds {\n")
+	words(&b, encoding.BoundNames[:])
+	b.WriteString("  RaggedKernel tile[kRaggedKernels];\n};\n")
+	return b.String()
+}
+
+// structure writes a structure of words with an extent, and its loader.
+func structure(b *strings.Builder, name, load string, names []string) {
+	fmt.Fprintf(b, "struct %s {\n", name)
+	words(b, names)
 	fmt.Fprintf(b, "  BG_DEVICE uint32_t rows() const { return extent & %#x; }\n", 1<<encoding.ColsShift-1)
 	fmt.Fprintf(b, "  BG_DEVICE uint32_t cols() const { return extent >> %d; }\n};\n", encoding.ColsShift)
-	vectors, values := make([]string, len(words)/4), make([]string, len(words))
+	loader(b, name, load, names)
+}
+
+func words(b *strings.Builder, names []string) {
+	fmt.Fprintf(b, "  uint32_t %s;\n", strings.Join(names, ", "))
+}
+
+// loader writes a function that loads a structure in vectors of 4.
+func loader(b *strings.Builder, name, load string, names []string) {
+	vectors, values := make([]string, len(names)/4), make([]string, len(names))
 	for i := range vectors {
 		vectors[i] = fmt.Sprintf("%c = items[%d * number + %d]", 'a'+i, len(vectors), i)
 	}
@@ -38,4 +74,13 @@ func structure(b *strings.Builder, name, load string, words []string) {
 	}
 	fmt.Fprintf(b, "BG_DEVICE %s %s(const uint4* items, uint32_t number) {\n  const uint4 %s;\n  return {%s};\n}\n", name, load,
 		strings.Join(vectors, ", "), strings.Join(values, ", "))
+}
+
+// storer writes the function that is the inverse of the loader.
+func storer(b *strings.Builder, name, store string, names []string) {
+	fmt.Fprintf(b, "BG_DEVICE void %s(uint4* items, uint32_t number, const %s& x) {\n", store, name)
+	for i := 0; i < len(names); i += 4 {
+		fmt.Fprintf(b, "  items[%d * number + %d] = {x.%s};\n", len(names)/4, i/4, strings.Join(names[i:i+4], ", x."))
+	}
+	b.WriteString("}\n")
 }

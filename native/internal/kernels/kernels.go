@@ -129,19 +129,14 @@ func HIP(shapes []*tile.Shape) string {
 	var b strings.Builder
 	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, waves per SIMD\n")
 	for _, t := range of(tile.FMA, shapes) {
-		b.WriteString(HIPTile(t))
+		kind := "BG_TILE"
+		if HasMatrix(t) {
+			kind = "BG_MATRIX_TILE"
+		}
+		fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, 2, %d)\n",
+			kind, Identifier(t), t.TM, t.TN, max(16, 4*t.Groups()), t.Threads, t.RM, t.RN, hipWaves)
 	}
 	return b.String()
-}
-
-// HIPTile is the part of that list that is about one tile.
-func HIPTile(t *tile.Shape) string {
-	kind := "BG_TILE"
-	if HasMatrix(t) {
-		kind = "BG_MATRIX_TILE"
-	}
-	return fmt.Sprintf("%s(%s, %d, %d, %d, %d, %d, %d, 2, %d)\n",
-		kind, Identifier(t), t.TM, t.TN, max(16, 4*t.Groups()), t.Threads, t.RM, t.RN, hipWaves)
 }
 
 // hipWaves is the number of waves of a SIMD whose registers must fit.

@@ -1,5 +1,5 @@
 // Command generate writes the lists of tiles, tiles.inc and tiles_hip.inc, the words of
-// items, items.cuh, and what kernels take, resources.go, to the working directory, or
+// items and of what makes them, items.cuh and bounds.cuh, and what kernels take, resources.go, to the working directory, or
 // another one. It is for go generate ./native, after a change of the tile table or of
 // planner/encoding and after a build of the products.
 package main
@@ -23,7 +23,8 @@ func main() {
 		log.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"tiles.inc": kernels.CUDA(tile.Table()), "tiles_hip.inc": kernels.HIP(tile.Table()), "items.cuh": kernels.Items(), "resources.go": resources,
+		"tiles.inc": kernels.CUDA(tile.Table()), "tiles_hip.inc": kernels.HIP(tile.Table()), "resources.go": resources,
+		"items.cuh": kernels.Items(), "bounds.cuh": kernels.Bounds(),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			log.Fatal(err)

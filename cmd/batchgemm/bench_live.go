@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// Methods of --live: the device plans, by records of all problems, and computes; the
+// planning alone.
+const (
+	raggedName  = "batchgemm-ragged"
+	raggedPlans = "ragged-plan"
+)
+
+// liveSteps times steps that update a program, to the batch and to the same in reverse in
+// turn, and run it.
+func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(context.Context) (bench.Sample, error), error) {
+	program, err := c.device.Prepare(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	c.closers = append(c.closers, program.Close)
+	reverse := slices.Clone(c.batch)
+	slices.Reverse(reverse)
+	return func(ctx context.Context) (sample bench.Sample, err error) {
+		start := time.Now()
+		for i := range kernels {
+			batch, begin, b := c.batch, time.Now(), &c.sets[c.turn()].buffers
+			if i%2 == 0 {
+				batch = reverse
+			}
+			if err = program.Update(ctx, batch); err == nil {
+				err = program.Run(ctx, b[0], b[1], b[2])
+			}
+			if err != nil {
+				return sample, err
+			}
+			sample.Host += time.Since(begin) / kernels
+		}
+		err = c.device.Wait(ctx)
+		sample.Device = time.Since(start) / kernels
+		return sample, err
+	}, nil
+}
+
+// onDevicePlanned prepares the methods whose sizes are on the device; none where the batch
+// is not one of them.
+func (c *benchCase) onDevicePlanned(ctx context.Context) ([]*contender, error) {
+	description, ok := raggedOf(c.batch)
+	if !ok {
+		return nil, nil
+	}
+	records, err := planner.AppendRecords(nil, c.batch)
+	if err != nil {
+		return nil, err
+	}
+	info := c.device.Info()
+	p := planner.New(&info.Planner)
+	whole, err := p.PlanRagged(description, c.options)
+	if err != nil {
+		return nil, err
+	}
+	planning := *whole
+	planning.Launches = slices.DeleteFunc(slices.Clone(whole.Launches), func(l encoding.Launch) bool { return l.Ragged == 0 })
+	var all []*contender
+	for _, m := range []struct {
+		name string
+		plan *planner.Plan
+	}{{raggedName, whole}, {raggedPlans, &planning}} {
+		if len(m.plan.Launches) == 0 && m.plan == &planning { // the CPU plans within a run
+			break
+		}
+		made, err := c.ragged(ctx, m.name, m.plan, records)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, made)
+	}
+	for _, m := range all {
+		m.result = all[0].result // planning alone has none
+	}
+	return all, nil
+}
+
+// ragged prepares a ragged plan as a contender.
+func (c *benchCase) ragged(ctx context.Context, name string, plan *planner.Plan, records []int32) (*contender, error) {
+	sizes, onStream, err := c.sizes(ctx, records)
+	if err != nil {
+		return nil, err
+	}
+	m := &contender{on: c, name: name}
+	own, err := c.series(ctx, plan, sizes)
+	if err != nil {
+		return nil, err
+	}
+	m.result = c.onDevice(func() error { return c.device.Run(ctx, own.run(0)) })
+	timed := own.method(own.device)
+	if c.cuda != nil {
+		if timed, err = c.cuda.ownGraph(ctx, c, plan, onStream); err != nil {
+			return nil, err
+		}
+	}
+	timed.Name = name
+	m.timed = []bench.Method{timed}
+	return m, nil
+}
+
+// sizes copies the sizes to the device. onStream is the same memory for CUDA's graphs.
+func (c *benchCase) sizes(ctx context.Context, words []int32) (own, onStream *dispatch.Buffer, err error) {
+	if c.cuda != nil {
+		var shared sharedBuffer
+		own, shared, err = c.cuda.buffer(c, len(words))
+		onStream = shared.onStream
+	} else {
+		own, err = c.device.NewBuffer(len(words))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	c.closers = append(c.closers, own.Close)
+	return own, onStream, own.WriteInt32(ctx, 0, words)
+}
+
+// raggedOf describes a batch by what bounds it, as one would whose sizes are of its kind.
+// It is none where transpositions differ or there are too many problems.
+func raggedOf(b planner.Batch) (r planner.Ragged, ok bool) {
+	if len(b) == 0 || len(b) > planner.MaxGroups {
+		return r, false
+	}
+	r = planner.Ragged{Form: planner.Records, Groups: len(b), TransA: b[0].TransA, TransB: b[0].TransB}
+	var sum planner.Sizes
+	for i := range b {
+		q := &b[i]
+		if q.TransA != r.TransA || q.TransB != r.TransB {
+			return r, false
+		}
+		r.M, r.N, r.K = r.M+q.M, max(r.N, q.N), max(r.K, q.K)
+		sum.M, sum.N, sum.K = sum.M+q.M, sum.N+q.N, sum.K+q.K
+	}
+	r.Mean = planner.Sizes{M: sum.M / len(b), N: sum.N / len(b), K: sum.K / len(b)}
+	r.LenA, r.LenB, r.LenC = b.Extent()
+	return r, true
+}

@@ -1,0 +1,143 @@
+package drivertest
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// Dealing is what kernels that make items make of a batch.
+type Dealing struct {
+	Items  []uint32   // of all launches
+	Tables [][]uint32 // of each
+	bounds []uint32
+}
+
+// dealt is a problem with its kernel and its place in the order.
+type dealt struct {
+	planner.Problem
+	kernel, key int
+}
+
+// Deal deals a batch as a ragged plan does whose encoding begins with the bounds.
+func Deal(bounds []uint32, batch planner.Batch) *Dealing {
+	d := &Dealing{Items: []uint32{}, bounds: bounds}
+	var all []dealt
+	sum, two := 0, bounds[encoding.BoundKernels] == 2
+	for _, q := range batch {
+		if q.Alpha.Value() == 0 {
+			q.K = 0
+		}
+		if q.M == 0 || q.N == 0 || q.K == 0 && q.Beta == 1 {
+			continue
+		}
+		e := dealt{Problem: q}
+		if two && d.work(&q, 1) < d.work(&q, 0) {
+			e.kernel = 1
+		}
+		n, _ := d.count(&q, e.kernel)
+		sum += n
+		all = append(all, e)
+	}
+	bins := int(bounds[encoding.BoundBins])
+	for i := range all {
+		e := &all[i]
+		if two && sum < int(bounds[encoding.BoundFill]) {
+			e.kernel = 1
+		}
+		_, steps := d.count(&e.Problem, e.kernel)
+		e.key = (e.kernel+1)*bins - 1 - min(steps>>d.kernel(e.kernel)[encoding.KernelShift], bins-1)
+	}
+	slices.SortStableFunc(all, func(a, b dealt) int { return cmp.Compare(a.key, b.key) })
+	for kernel := range int(bounds[encoding.BoundKernels]) {
+		d.launch(all, kernel)
+	}
+	return d
+}
+
+// launch deals the tiles of a kernel to its workers, forth and back.
+func (d *Dealing) launch(all []dealt, kernel int) {
+	count, tm, tn := int(d.kernel(kernel)[encoding.KernelWorkers]), d.side(kernel, encoding.KernelTM), d.side(kernel, encoding.KernelTN)
+	workers, n := make([][]uint32, count), 0
+	for _, e := range all {
+		if e.kernel != kernel {
+			continue
+		}
+		for row := 0; row < e.M; row += tm {
+			for col := 0; col < e.N; col += tn {
+				w := n % count
+				if n/count%2 == 1 {
+					w = count - 1 - w
+				}
+				workers[w] = append(workers[w], itemOf(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))...)
+				n++
+			}
+		}
+	}
+	table := []uint32{uint32(len(d.Items) / encoding.ItemWords)}
+	for _, items := range workers {
+		d.Items = append(d.Items, items...)
+		table = append(table, uint32(len(d.Items)/encoding.ItemWords))
+	}
+	d.Tables = append(d.Tables, table)
+}
+
+// Tiles is those of a kernel.
+func (d *Dealing) Tiles(kernel int) int {
+	if kernel >= len(d.Tables) {
+		return 0
+	}
+	table := d.Tables[kernel]
+	return int(table[len(table)-1] - table[0])
+}
+
+// Put puts items and tables where the plan has them.
+func (d *Dealing) Put(words []uint32) {
+	copy(words[d.bounds[encoding.BoundItems]:], d.Items)
+	for kernel, table := range d.Tables {
+		copy(words[d.kernel(kernel)[encoding.KernelTable]:], table)
+	}
+}
+
+func (d *Dealing) kernel(i int) []uint32 {
+	return d.bounds[int(encoding.BoundTile)+i*encoding.KernelWords:][:encoding.KernelWords]
+}
+
+func (d *Dealing) side(kernel int, w encoding.KernelWord) int { return 1 << d.kernel(kernel)[w] }
+
+// count is the tiles and the steps of a problem.
+func (d *Dealing) count(q *planner.Problem, kernel int) (tiles, steps int) {
+	parts := func(n int, w encoding.KernelWord) int { return (n + d.side(kernel, w) - 1) / d.side(kernel, w) }
+	return parts(q.M, encoding.KernelTM) * parts(q.N, encoding.KernelTN), max(parts(q.K, encoding.KernelTK), 1)
+}
+
+func (d *Dealing) work(q *planner.Problem, kernel int) float32 {
+	tiles, steps := d.count(q, kernel)
+	k := d.kernel(kernel)
+	busy := float32(float32(steps) * math.Float32frombits(k[encoding.KernelStep]))
+	return float32(tiles) * float32(busy+math.Float32frombits(k[encoding.KernelWorker]))
+}
+
+func itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 {
+	w := make([]uint32, encoding.ItemWords)
+	a, b := row*q.A.LD, col
+	if q.TransA {
+		a = row
+	}
+	if q.TransB {
+		b = col * q.B.LD
+	}
+	w[encoding.OffA], w[encoding.OffB], w[encoding.OffC] = uint32(q.A.Offset+a), uint32(q.B.Offset+b), uint32(q.C.Offset+row*q.C.LD+col)
+	w[encoding.Depth], w[encoding.LDA], w[encoding.LDB], w[encoding.LDC] = uint32(q.K), uint32(q.A.LD), uint32(q.B.LD), uint32(q.C.LD)
+	w[encoding.Extent], w[encoding.Beta], w[encoding.Slot] = encoding.PackExtent(rows, cols), math.Float32bits(q.Beta), encoding.Final
+	if q.K > 0 {
+		w[encoding.Alpha] = math.Float32bits(q.Alpha.Value())
+	}
+	if (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0 {
+		w[encoding.Flags] = encoding.ItemWide
+	}
+	return w
+}

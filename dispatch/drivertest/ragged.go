@@ -1,0 +1,235 @@
+package drivertest
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// layout is a ragged batch in buffers of some lengths, which have guards behind what it
+// reaches, and sizes that suit it.
+type layout struct {
+	planner.Ragged
+	lens [3]int
+	sets [][]int32
+}
+
+// raggedJob is a ragged program with buffers.
+type raggedJob struct {
+	layout
+	suite   *suite
+	plan    *planner.Plan
+	program driver.Program
+	buffers [3]driver.Buffer
+	sizes   driver.Buffer
+}
+
+var transpositions = [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}}
+
+// ends lays out a batch whose sizes are ends, and deals out its rows, or K.
+func (s spacing) ends(r planner.Ragged) (l layout) {
+	whole := planner.Batch{{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB}}
+	l.lens[0], l.lens[1], l.lens[2] = s.place(whole)
+	r.A, r.B, r.C = whole[0].A, whole[0].B, whole[0].C
+	step := [...]int{narrow: 1, wide: 4}[s]
+	total := r.M
+	if r.Form == planner.EndsOfRows {
+		r.StrideB = l.lens[1] - guard - r.B.Offset + step
+		l.lens[1] += (r.Groups - 1) * r.StrideB
+	} else {
+		total = r.K
+		r.StrideC = l.lens[2] - guard - r.C.Offset + step
+		l.lens[2] += (r.Groups - 1) * r.StrideC
+	}
+	l.Ragged = r
+	rng := newRand(uint64(r.Groups))
+	even, none, one := make([]int32, r.Groups), make([]int32, r.Groups), make([]int32, r.Groups)
+	for g := range even {
+		even[g] = int32(total * (g + 1) / r.Groups)
+		if g >= r.Groups/2 {
+			one[g] = int32(total)
+		}
+	}
+	l.sets = [][]int32{even, none, one, randomEnds(rng, r.Groups, total), randomEnds(rng, r.Groups, total/2)}
+	return l
+}
+
+// randomEnds deals out what is total at most; some groups get nothing.
+func randomEnds(rng *rand.Rand, groups, total int) []int32 {
+	ends := make([]int32, groups)
+	for g := range ends {
+		ends[g] = int32(rng.IntN(total + 1))
+		if g > 0 && rng.IntN(3) == 0 {
+			ends[g] = ends[g-1]
+		}
+	}
+	slices.Sort(ends)
+	return ends
+}
+
+// records lays out a ragged batch that may be any of some batches.
+func (s spacing) records(t *testing.T, transA, transB bool, batches ...planner.Batch) (l layout) {
+	t.Helper()
+	l.Ragged = planner.Ragged{Form: planner.Records, TransA: transA, TransB: transB}
+	for _, b := range batches {
+		l.Groups = max(l.Groups, len(b))
+		rows := 0
+		for i := range b {
+			b[i].TransA, b[i].TransB = transA, transB
+			rows += b[i].M
+			l.N, l.K = max(l.N, b[i].N), max(l.K, b[i].K)
+		}
+		l.M = max(l.M, rows)
+		lenA, lenB, lenC := s.place(b)
+		l.lens = [3]int{max(l.lens[0], lenA), max(l.lens[1], lenB), max(l.lens[2], lenC)}
+	}
+	l.LenA, l.LenB, l.LenC = l.lens[0]-guard, l.lens[1]-guard, l.lens[2]-guard
+	for _, b := range batches {
+		words, err := planner.AppendRecords(nil, b)
+		require.NoError(t, err)
+		l.sets = append(l.sets, append(words, make([]int32, l.SizesLen()-len(words))...))
+	}
+	return l
+}
+
+// anyRecords is records of batches from empty ones to one large problem.
+func (s spacing) anyRecords(t *testing.T, transA, transB bool) layout {
+	rng := newRand(1)
+	return s.records(t, transA, transB, irregular(rng, 6, 60, 40), irregular(rng, 3, 90, 30), nil,
+		planner.Batch{{}, {M: 150, N: 50, K: 40, Beta: 1}}, make(planner.Batch, 6))
+}
+
+// layouts are ragged batches of each form, of a few groups.
+func (s spacing) layouts(t *testing.T, transA, transB bool, alpha planner.Factor, beta float32) map[string]layout {
+	common := planner.Ragged{Groups: 6, TransA: transA, TransB: transB, Alpha: alpha, Beta: beta}
+	rows, depth := common, common
+	rows.Form, rows.M, rows.N, rows.K = planner.EndsOfRows, 150, 50, 40
+	depth.Form, depth.M, depth.N, depth.K = planner.EndsOfDepth, 40, 50, 150
+	return map[string]layout{"rows": s.ends(rows), "depth": s.ends(depth), "records": s.anyRecords(t, transA, transB)}
+}
+
+// prepareRagged plans and prepares a ragged batch.
+func (s *suite) prepareRagged(t *testing.T, l layout, o planner.Options) *raggedJob {
+	t.Helper()
+	j := &raggedJob{layout: l, suite: s}
+	facts := s.device.Info().Planner
+	var err error
+	j.plan, err = planner.New(&facts).PlanRagged(l.Ragged, o)
+	require.NoError(t, err)
+	j.program, err = s.device.Prepare(context.Background(), j.plan)
+	require.NoError(t, err)
+	if !s.leave {
+		t.Cleanup(func() { require.NoError(t, j.program.Close()) })
+	}
+	for i, n := range j.lens {
+		j.buffers[i] = s.alloc(t, n)
+	}
+	j.sizes = j.newSizes(t)
+	return j
+}
+
+// newSizes is a buffer of sizes with what is none behind them.
+func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
+	t.Helper()
+	b := j.suite.alloc(t, j.SizesLen()+guard)
+	require.NoError(t, b.Write(context.Background(), j.SizesLen(), words(slices.Repeat([]int32{1 << 20}, guard))))
+	return b
+}
+
+// words shows sizes as what buffers take.
+func words(sizes []int32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(sizes))), len(sizes))
+}
+
+// batch is what a run computes, without what problems say of operands that nobody reads.
+func (j *raggedJob) batch(sizes []int32) (b planner.Batch, refused int) {
+	b, refused = j.Batch(nil, sizes)
+	for i := range b {
+		q := &b[i]
+		if q.M == 0 || q.N == 0 {
+			*q = planner.Problem{}
+		} else if !q.Reads() {
+			q.K, q.A, q.B = 0, planner.Matrix{}, planner.Matrix{}
+		}
+	}
+	return b, refused
+}
+
+// onto is a run of the program.
+func (j *raggedJob) onto(sizes, c driver.Buffer) driver.Run {
+	return driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: c, Sizes: sizes}
+}
+
+// run computes the operands with the sizes.
+func (j *raggedJob) run(t *testing.T, sizes []int32, o operands) []float32 {
+	t.Helper()
+	require.NoError(t, j.sizes.Write(context.Background(), 0, words(sizes)))
+	c, err := j.suite.computeRun(j.onto(j.sizes, j.buffers[2]), o)
+	require.NoError(t, err)
+	return c
+}
+
+// check runs the program with sizes twice, and verifies C and what is refused.
+func (j *raggedJob) check(t *testing.T, sizes []int32, seed uint64) {
+	t.Helper()
+	b, refused := j.batch(sizes)
+	o := fill(b, j.lens, integers(seed))
+	c := j.run(t, sizes, o)
+	verify(t, b, o, c)
+	require.Equal(t, refused, j.status(t))
+	if again := j.run(t, sizes, o); !overlapping(b, len(c)) {
+		require.True(t, sameBits(c, again), "the same run gave different bits")
+	}
+	require.Equal(t, refused, j.status(t))
+}
+
+func (j *raggedJob) checkAll(t *testing.T) {
+	t.Helper()
+	for i, sizes := range j.sets {
+		j.check(t, sizes, uint64(i))
+	}
+}
+
+func (j *raggedJob) status(t *testing.T) int {
+	t.Helper()
+	group, err := j.program.Status(context.Background())
+	require.NoError(t, err)
+	return group
+}
+
+// verify checks C. Where problems overlap, what they share is anything.
+func verify(t *testing.T, b planner.Batch, o operands, c []float32) {
+	t.Helper()
+	if !overlapping(b, len(c)) {
+		require.NoError(t, reference.CheckExact(b, o.a, o.b, o.c, c))
+		return
+	}
+	for at, n := range writers(b, len(c)) {
+		require.True(t, n > 0 || sameBits(o.c[at:at+1], c[at:at+1]), "element %d of C was written", at)
+	}
+}
+
+// writers counts the problems that write each element of C.
+func writers(b planner.Batch, length int) []int {
+	n := make([]int, length)
+	for i := range b {
+		for row := range b[i].M {
+			for col := range b[i].N {
+				n[b[i].C.Offset+row*b[i].C.LD+col]++
+			}
+		}
+	}
+	return n
+}
+
+func overlapping(b planner.Batch, length int) bool {
+	return slices.ContainsFunc(writers(b, length), func(n int) bool { return n > 1 })
+}

@@ -1,0 +1,21 @@
+// Generated from planner/encoding: what kernels that make items read.
+#pragma once
+
+constexpr uint32_t kMaxGroups = 4096, kRaggedKernels = 2, kRaggedKeys = 64, kStatusWord = 64;
+constexpr uint32_t kEndsOfRows = 1, kEndsOfDepth = 2, kRecords = 3;
+
+struct Record {
+  uint32_t m, n, k, lda, ldb, ldc, offA, offB, offC, alpha, beta, zero;
+};
+BG_DEVICE Record recordAt(const uint4* items, uint32_t number) {
+  const uint4 a = items[3 * number + 0], b = items[3 * number + 1], c = items[3 * number + 2];
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
+}
+
+struct RaggedKernel {
+  uint32_t tm, tn, tk, shift, workers, table, step, worker;
+};
+struct Bounds {
+  uint32_t form, groups, entries, m, n, k, transA, transB, offA, offB, offC, lda, ldb, ldc, strideB, strideC, alpha, beta, lenA, lenB, lenC, kernels, fill, bins, makers, items, starts, order, split;
+  RaggedKernel tile[kRaggedKernels];
+};

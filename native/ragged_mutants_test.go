@@ -1,0 +1,70 @@
+package native
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// raggedMutants are mistakes in the kernels that make items, each of which must be found.
+var raggedMutants = []struct {
+	mutant
+	in sanitizer
+}{
+	{mutant{"no bound of K", "ragged.cuh", " || at.k > b.k", ""}, plain},
+	{mutant{"no bound of leading dimensions", "ragged.cuh", "ld >= cols && ld <= 0x7fffffff && ", ""}, plain},
+	{mutant{"an operand may not end its buffer", "ragged.cuh", "off + cols <= length", "off + cols < length"}, plain},
+	{mutant{"rows in 32 bits", "ragged.cuh", "static_cast<uint64_t>(rows - 1) * ld", "(rows - 1) * ld"}, plain},
+	{mutant{"no empty groups", "ragged.cuh", "at.first <= at.end", "at.first < at.end"}, plain},
+	{mutant{"ends beyond the bound", "ragged.cuh", " && at.end <= (kForm == kEndsOfRows ? b.m : b.k)", ""}, plain},
+	{mutant{"an entry too many", "ragged.cuh", "if (e < entries) {\n          const Sizes", "if (e <= entries) {\n          const Sizes"}, address},
+	{mutant{"an end behind the groups", "ragged.cuh", "entry < plan.bounds.groups ? sizes[entry] : first", "sizes[entry]"}, address},
+	{mutant{"16 bits of rows", "ragged.cuh", "high += r.m >> 16;", ""}, plain},
+	{mutant{"one row less than the bound", "ragged.cuh", "if (rows > plan.bounds.m)", "if (rows >= plan.bounds.m)"}, plain},
+	{mutant{"a later group is told", "ragged.cuh", " && words[kStatusWord] == 0", ""}, plain},
+	{mutant{"refused groups keep tiles", "ragged.cuh", "e < found.refused ? own.tiles : 0", "own.tiles"}, plain},
+	{mutant{"refused groups of many keep tiles", "ragged.cuh", "e < refused ? tiles[e] : 0", "e <= refused ? tiles[e] : 0"}, plain},
+	{mutant{"products though alpha is -0", "ragged.cuh", "r.alpha << 1 == 0", "r.alpha == 0"}, plain},
+	{mutant{"order is not stable", "ragged.cuh", "*count + same.before :", "*count + same.all - 1 - same.before :"}, plain},
+	{mutant{"order of many is not stable", "ragged.cuh", "e / kChunk] + same.before]", "e / kChunk] + same.all - 1 - same.before]"}, plain},
+	{mutant{"the first workers have one more in odd rounds", "ragged.cuh", "worker - min(worker, workers - rest)", "min(worker, rest)"}, plain},
+	{mutant{"no way back", "ragged.cuh", "round % 2 == 0 ? turn : workers - 1 - turn", "turn"}, plain},
+	{mutant{"a tile is of the group before", "ragged.cuh", "plan.starts[middle] <= tile", "plan.starts[middle] < tile"}, plain},
+	{mutant{"rows of A, transposed, are a line apart", "ragged.cuh", "at.first * (b.transA != 0 ? 1 : b.lda)", "at.first * b.lda"}, plain},
+	{mutant{"rows are set to beta times themselves", "ragged.cuh", "r.k = r.alpha = r.beta = 0", "r.k = r.alpha = 0"}, plain},
+	{mutant{"wide, whatever B is", "ragged.cuh", "(r.offA | r.lda | r.offB | r.ldb) & 3", "(r.offA | r.lda) & 3"}, plain},
+	{mutant{"no barrier behind the bounds", "ragged.cuh", "    barrier();\n    plan.clear();", "    plan.clear();"}, thread},
+	{mutant{"no barrier before ranks are counted", "ragged.cuh", "order[rank] = static_cast<uint16_t>(e);\n    }\n    barrier();", "order[rank] = static_cast<uint16_t>(e);\n    }"}, thread},
+	{mutant{"no barrier before tiles are written", "ragged.cuh", "starts[entries] = before + tiles;\n    barrier();", "starts[entries] = before + tiles;"}, thread},
+	{mutant{"no barrier before items of many are written", "ragged.cuh", "starts[entries] = sum;\n    barrier();", "starts[entries] = sum;"}, thread},
+	{mutant{"no barrier behind the counts of many", "ragged.cuh", "static_cast<uint16_t>(same.all);\n    }\n    barrier();", "static_cast<uint16_t>(same.all);\n    }"}, thread},
+}
+
+func TestRaggedMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "g++")
+	t.Parallel()
+	objects := map[string][]string{}
+	for _, in := range []sanitizer{plain, address, thread} {
+		o, err := buildRuntime(t.TempDir(), in)
+		require.NoError(t, err)
+		objects[in.name] = o
+	}
+	most := uint16(planner.MaxGroups + 1)
+	small, large := manyGroups(t, 33, 256), manyGroups(t, 33, most)
+	jobs := map[string][]*raggedJob{
+		plain.name:   append(fewGroups(t, 256), large...),
+		address.name: small,
+		thread.name:  {small[2], large[2]}, // one kernel each, with an order
+	}
+	t.Run("none", func(t *testing.T) {
+		require.NoError(t, runRagged(t, mutant{}, plain, objects[plain.name], jobs[plain.name]))
+	})
+	for _, m := range raggedMutants {
+		requireFound(t, m.mutant, func(t *testing.T) error { return runRagged(t, m.mutant, m.in, objects[m.in.name], jobs[m.in.name]) })
+	}
+}

@@ -1,0 +1,289 @@
+package native
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// raggedJob is sizes that launches of a kernel have one after the other, and the memory of
+// the plan before and behind them.
+type raggedJob struct {
+	name         string
+	kernel       encoding.Kernel
+	makers       int
+	order        uint32 // of threads
+	sets         [][]int32
+	before, want []uint32
+}
+
+func (f *jobFile) raggedJob(j *raggedJob) {
+	sizes := slices.Concat(j.sets...)
+	f.put(j.order, uint32(32), uint32(0), uint32(len(j.sets)), uint32(len(sizes)), uint32(0), uint32(0), uint32(len(j.before)), uint32(0))
+	at := 0
+	for _, set := range j.sets {
+		f.launch(Arch{}, encoding.Launch{Kernel: j.kernel, Count: j.makers, Table: at})
+		at += len(set)
+	}
+	f.put(sizes, j.before)
+}
+
+// runRagged runs the jobs and compares the memory of each plan, all of it.
+func (e emulator) runRagged(dir string, jobs []*raggedJob) error {
+	var in jobFile
+	in.put(uint32(len(jobs)))
+	for _, j := range jobs {
+		in.raggedJob(j)
+	}
+	results, err := e.results(dir, &in)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		got := make([]uint32, len(j.want))
+		n, err := binary.Decode(results, binary.NativeEndian, got)
+		if err != nil {
+			return err
+		}
+		results = results[n:]
+		for i, want := range j.want {
+			if got[i] != want {
+				return fmt.Errorf("%s: word %d of %d is %#x, not %#x", j.name, i, len(got), got[i], want)
+			}
+		}
+	}
+	return nil
+}
+
+// untouched is what memory has that no kernel wrote.
+const untouched = 0xdeadbeef
+
+// newRaggedJob plans, but for what tests draw: how many thread groups make items, for how
+// many workers, whether these take tiles in turn, and whether few tiles are reason to take
+// the second kernel.
+func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16, name string, sets ...[]int32) *raggedJob {
+	t.Helper()
+	d := device(t, "mi210")
+	d.ComputeUnits = 16
+	plan, err := planner.New(d).PlanRagged(r, planner.Options{})
+	require.NoError(t, err)
+	j := &raggedJob{
+		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries},
+		makers: 1 + rng.IntN(2), order: uint32(rng.IntN(3)), sets: sets,
+	}
+	require.LessOrEqual(t, plan.Launches[0].Entries, entries)
+	require.Equal(t, r.Form, plan.Launches[0].Form)
+	j.before = slices.Concat(plan.Encode(nil), slices.Repeat([]uint32{untouched}, plan.Words-encoding.RaggedHead))
+	b := j.before
+	b[encoding.BoundMakers] = uint32(j.makers)
+	require.Zero(t, b[encoding.BoundFill], "groups choose each for itself")
+	for i := range b[encoding.BoundKernels] {
+		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
+		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
+	}
+	j.name = fmt.Sprintf("%s: %s, %d kernels", name, Arch{}.KernelName(j.kernel), b[encoding.BoundKernels])
+	j.want = slices.Clone(b)
+	for _, set := range sets {
+		batch, refused := r.Batch(nil, set)
+		switch {
+		case refused < 0 && r.Zero: // operands that nobody reads
+			q, end := &batch[r.Groups], int(set[r.Groups-1])
+			if !r.TransA {
+				end *= r.A.LD
+			}
+			q.A.Offset, q.B.Offset = q.A.Offset+end, q.B.Offset+r.Groups*r.StrideB
+		case refused >= 0 && j.want[encoding.StatusWord] == 0:
+			j.want[encoding.StatusWord] = uint32(refused + 1)
+		}
+		drivertest.Deal(j.want, batch).Put(j.want)
+	}
+	return j
+}
+
+func refusedOf(r *planner.Ragged, sizes []int32) int {
+	_, refused := r.Batch(nil, sizes)
+	return refused
+}
+
+var raggedForms = []planner.RaggedForm{planner.EndsOfRows, planner.EndsOfDepth, planner.Records}
+
+// fewGroups are sizes of 7 groups, right and wrong, for the kernels of some numbers of entries.
+// Transpositions take turns.
+func fewGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
+	t.Helper()
+	for _, form := range raggedForms {
+		for _, n := range entries {
+			rng := rand.New(rand.NewPCG(uint64(form), uint64(n)))
+			batch := func() planner.Ragged {
+				r := drivertest.RaggedBatches(rng.IntN(2) == 0, rng.IntN(2) == 0)[form]
+				r.Beta = 3
+				return r
+			}
+			r := batch()
+			all := drivertest.RaggedSizes(t, &r)
+			names := slices.Sorted(maps.Keys(all))
+			for _, name := range names {
+				r := batch()
+				jobs = append(jobs, newRaggedJob(t, rng, r, n, name, drivertest.RaggedSizes(t, &r)[name]))
+			}
+			// One after the other: the first that refuses a group decides what is told.
+			rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+			var sets [][]int32
+			for _, name := range names[:4] {
+				sets = append(sets, all[name])
+			}
+			jobs = append(jobs, newRaggedJob(t, rng, r, n, fmt.Sprint(names[:4]), sets...))
+			for draw := range 5 {
+				bad := slices.Clone(all[[]string{"some", "good"}[form/planner.Records]])
+				for range 1 + rng.IntN(3) {
+					bad[rng.IntN(len(bad))] = int32(rng.Uint32() >> rng.IntN(32))
+				}
+				jobs = append(jobs, newRaggedJob(t, rng, r, n, fmt.Sprint("any bits ", draw), bad))
+			}
+			if form == planner.Records {
+				jobs = append(jobs, tallRecords(t, rng, n))
+			}
+		}
+	}
+	return jobs
+}
+
+// tallRecords have more rows than 16 bits tell, and one too many with the second.
+func tallRecords(t *testing.T, rng *rand.Rand, kernel uint16) *raggedJob {
+	t.Helper()
+	const rows = 70_000
+	batch, err := planner.Pack(planner.GEMM(rows, 1, 1), planner.GEMM(rows, 1, 1))
+	require.NoError(t, err)
+	r := planner.Ragged{Form: planner.Records, Groups: 2, M: 2*rows - 1, N: 1, K: 1}
+	r.LenA, r.LenB, r.LenC = batch.Extent()
+	sizes, err := planner.AppendRecords(nil, batch)
+	require.NoError(t, err)
+	require.Equal(t, 1, refusedOf(&r, sizes))
+	return newRaggedJob(t, rng, r, kernel, "tall", sizes)
+}
+
+// manyGroups are sizes of so many entries, and the same with a last group that does not fit.
+func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
+	t.Helper()
+	for _, form := range raggedForms {
+		rng := rand.New(rand.NewPCG(uint64(form), uint64(entries)))
+		r := drivertest.RaggedBatches(form == planner.EndsOfDepth, false)[form]
+		if r.Groups = min(entries, planner.MaxGroups); r.Zero {
+			r.Groups = entries - 1
+		}
+		var sizes, beyond []int32
+		if form == planner.Records {
+			sizes = dealtRecords(t, rng, &r)
+			beyond = slices.Clone(sizes)
+			beyond[encoding.RecordM]++ // so that with the last there are too many rows
+		} else {
+			bound := 10 * entries
+			if form == planner.EndsOfRows {
+				r.M, r.N = bound, 30
+			} else {
+				r.M, r.N, r.K = 20, 10, bound
+			}
+			for range r.Groups {
+				sizes = append(sizes, int32(rng.IntN(bound)))
+			}
+			slices.Sort(sizes)
+			beyond = slices.Clone(sizes)
+			beyond[r.Groups-1] = int32(bound) + 1
+		}
+		require.Equal(t, r.Groups-1, refusedOf(&r, beyond))
+		jobs = append(jobs, newRaggedJob(t, rng, r, kernel, fmt.Sprint(entries, " entries"), sizes),
+			newRaggedJob(t, rng, r, kernel, fmt.Sprint(entries, " entries, the last wrong"), beyond))
+	}
+	return jobs
+}
+
+// dealtRecords are right for a batch, which they use up.
+func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
+	t.Helper()
+	problems := make([]planner.Problem, r.Groups)
+	r.M = 0
+	for i := range problems {
+		problems[i] = planner.Problem{M: 1 + rng.IntN(30), N: 1 + rng.IntN(30), K: rng.IntN(1 + rng.IntN(r.K)), Beta: float32(rng.IntN(2))}
+		r.M += problems[i].M
+	}
+	r.M, problems[r.Groups-1].M = r.M-problems[r.Groups-1].M+1, 1 // one row too many is its own
+	batch, err := planner.Pack(problems...)
+	require.NoError(t, err)
+	r.LenA, r.LenB, r.LenC = batch.Extent()
+	sizes, err := planner.AppendRecords(nil, batch)
+	require.NoError(t, err)
+	return sizes
+}
+
+// raggedSources are the files of kernels that make items; others have none of tiles.
+var raggedSources = append([]string{"bounds.cuh", "ragged.cuh"}, mutantSources...)
+
+// testRagged runs kernels that make items in an emulator.
+func testRagged(t *testing.T, s sanitizer, jobs func(*testing.T) []*raggedJob) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "g++")
+	t.Parallel()
+	objects, err := buildRuntime(t.TempDir(), s)
+	require.NoError(t, err)
+	require.NoError(t, runRagged(t, mutant{}, s, objects, jobs(t)))
+}
+
+// runRagged runs jobs with a mistake.
+func runRagged(t *testing.T, m mutant, s sanitizer, objects []string, jobs []*raggedJob) error {
+	t.Helper()
+	source := mutate(t, m, raggedSources, map[string]string{"tiles_hip.inc": ""})
+	e, err := buildEmulator(filepath.Join(source, "runner"), source, s, objects)
+	require.NoError(t, err)
+	return e.runRagged(source, jobs)
+}
+
+// TestRaggedEmulated runs each of these kernels in orders of its threads, and compares all
+// that they may write.
+func TestRaggedEmulated(t *testing.T) {
+	testRagged(t, plain, func(t *testing.T) []*raggedJob {
+		jobs := fewGroups(t, encoding.RaggedEntries[:]...)
+		for _, n := range encoding.RaggedEntries {
+			for _, entries := range []int{33, int(n)} {
+				jobs = append(jobs, manyGroups(t, entries, n)...)
+			}
+		}
+		kernels := map[uint32]bool{}
+		for _, j := range jobs {
+			kernels[j.before[encoding.BoundKernels]] = true
+		}
+		require.Len(t, kernels, 2, "plans of one kernel and of two")
+		return jobs
+	})
+}
+
+// TestRaggedInBounds runs them with AddressSanitizer, to which sizes and the memory of the
+// plan are arrays of their own.
+func TestRaggedInBounds(t *testing.T) {
+	testRagged(t, address, func(t *testing.T) []*raggedJob {
+		jobs := fewGroups(t, encoding.RaggedEntries[0])
+		for _, n := range encoding.RaggedEntries {
+			jobs = append(jobs, manyGroups(t, int(n), n)...)
+		}
+		return jobs
+	})
+}
+
+// TestRaggedWithoutRaces runs them with ThreadSanitizer, the smallest and the one that is
+// for any number.
+func TestRaggedWithoutRaces(t *testing.T) {
+	testRagged(t, thread, func(t *testing.T) []*raggedJob {
+		return slices.Concat(fewGroups(t, 256), manyGroups(t, 256, 256), manyGroups(t, planner.MaxGroups+1, planner.MaxGroups+1))
+	})
+}

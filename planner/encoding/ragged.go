@@ -1,0 +1,153 @@
+package encoding
+
+// A ragged plan has kernels that make its items: the sizes of its problems are on the
+// device, in a buffer of 32-bit words that comes with each run. Its encoding begins with
+// BoundWords, in a section of their own; what follows, but for the section of StatusWord, is
+// memory for what kernels write: the tables and the items of its launches, which are behind
+// those with Kernel.Ragged.
+
+// RaggedStage tells apart the kernels that make items.
+type RaggedStage uint8
+
+const (
+	// RaggedPlan chooses kernels for all groups, orders them and counts their tiles. Where
+	// kernels are native each thread group does so, and then writes a part of the items;
+	// else one does, and RaggedExpand writes them.
+	RaggedPlan RaggedStage = 1 + iota
+	RaggedExpand
+)
+
+func (s RaggedStage) name() string { return [...]string{"", "ragged/plan", "ragged/expand"}[s] }
+
+// RaggedForm says what the buffer of sizes holds.
+type RaggedForm uint8
+
+const (
+	// EndsOfRows: an int32 for each group, the end of its rows of op(A) and C.
+	EndsOfRows RaggedForm = 1 + iota
+	// EndsOfDepth: an int32 for each group, the end of its columns of op(A) and rows of op(B).
+	EndsOfDepth
+	// Records: RecordWords for each group.
+	Records
+)
+
+// Name is the form's name in kernels: rows, depth or records.
+func (f RaggedForm) Name() string { return [...]string{"", "rows", "depth", "records"}[f] }
+
+func (f RaggedForm) suffix() string {
+	if f == 0 {
+		return ""
+	}
+	return "/" + f.Name()
+}
+
+// RaggedEntries are how many entries, groups and one more where rows behind the last are set
+// to 0, native kernels are made for.
+var RaggedEntries = [...]uint16{256, 1024, MaxGroups + 1}
+
+const (
+	// MaxGroups is the most groups of a ragged plan: what its kernel has shared memory for.
+	MaxGroups = 4096
+	// RaggedKernels is the most kernels that a ragged plan chooses from.
+	RaggedKernels = 2
+	// RaggedKeys is in how many ways groups are told apart to order them: by kernel, and
+	// by K.
+	RaggedKeys = 64
+	// StatusWord is where the number of the first group that was refused stands, from 1 on;
+	// 0: none was. Kernels write it where it is 0.
+	StatusWord = SectionWords
+	// RaggedHead is the words that the host writes.
+	RaggedHead = 2 * SectionWords
+)
+
+// BoundWord is the place of a word of what is known of all groups.
+type BoundWord int
+
+const (
+	BoundForm    BoundWord = iota // of the sizes
+	BoundGroups                   // that the sizes have
+	BoundEntries                  // groups, and one more where rows behind the last are set to 0
+	BoundM                        // most rows of all groups together; EndsOfDepth: rows of each
+	BoundN                        // columns of each group; Records: at most
+	BoundK                        // depth of each group; Records: at most; EndsOfDepth: of all together, at most
+	BoundTransA                   // 1: A is transposed
+	BoundTransB
+	BoundOffA // element of op(A)[0, 0] of the first group, and so on
+	BoundOffB
+	BoundOffC
+	BoundLDA
+	BoundLDB
+	BoundLDC
+	BoundStrideB // elements from the B of a group to that of the next; EndsOfRows alone
+	BoundStrideC // the same of C; EndsOfDepth alone
+	BoundAlpha   // bits
+	BoundBeta
+	BoundLenA // elements that groups may reach; Records alone
+	BoundLenB
+	BoundLenC
+	BoundKernels // 1 or 2: groups take the one of less work
+	BoundFill    // with fewer tiles in all, all groups take the second
+	BoundBins    // keys of each kernel
+	BoundMakers  // thread groups that share the making of items
+	BoundItems   // the word where items begin
+	BoundStarts  // words for RaggedExpand: tiles before each group, in order, and of all;
+	BoundOrder   // groups in order, and their kernels in the highest bit;
+	BoundSplit   // SplitWords
+	BoundTile    // of the first kernel, KernelWords; then of the second
+	boundEnd     = iota
+)
+
+// KernelWord is the place of a word of what is known of a kernel, from BoundTile on.
+type KernelWord int
+
+const (
+	KernelTM      KernelWord = iota // logarithms
+	KernelTN                        //
+	KernelTK                        // of a step
+	KernelShift                     // K steps of a key, logarithm
+	KernelWorkers                   // of its launch
+	KernelTable                     // the word where its table begins
+	KernelStep                      // bits: microseconds of a saturated compute unit for a step
+	KernelWorker                    // the same for what a tile takes besides its steps
+	KernelWords   = iota
+)
+
+// What RaggedPlan leaves at BoundSplit.
+const (
+	SplitTiles = iota // of the first kernel
+	SplitTotal        // of both
+	SplitWords
+)
+
+// BoundWords is the number of words of the bounds.
+const BoundWords = boundEnd - 1 + RaggedKernels*KernelWords
+
+// RecordWord is the place of a word of a record: one problem, as the device or the host writes it
+// to the sizes of a ragged plan. All numbers are of 32 bits; offsets and leading dimensions
+// are in elements.
+type RecordWord int
+
+const (
+	RecordM RecordWord = iota
+	RecordN
+	RecordK
+	RecordLDA
+	RecordLDB
+	RecordLDC
+	RecordOffA
+	RecordOffB
+	RecordOffC
+	RecordAlpha // bits
+	RecordBeta
+	RecordZero  // a multiple of 4 words loads at once
+	RecordWords = iota
+)
+
+// BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL.
+var (
+	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
+		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "fill", "bins",
+		"makers", "items", "starts", "order", "split"}
+	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "table", "step", "worker"}
+	RecordNames = [RecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta", "zero"}
+)

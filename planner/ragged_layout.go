@@ -1,0 +1,179 @@
+package planner
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// workers is the thread groups of a launch, which have tiles in turn. Those of warpgroups,
+// which take long to start, are as many as run at once; of others there are more where many
+// tiles are expected, so that the hardware evens out: those that have nothing to do take
+// little time.
+func (b *raggedBuilder) workers(k *raggedKernel) (int, error) {
+	t, d := &b.model.tiles[k.id], b.Device
+	n := t.resident
+	if t.shape.Unit != tile.WGMMA {
+		n = min(max(2*k.tiles, n), raggedRounds*n)
+	}
+	if d.MaxTrips > 0 {
+		steps := max(ceilShift(b.Ragged.K, shift(t.shape.TK)), 1)
+		if steps > d.tripSteps(t.shape) {
+			return 0, b.Ragged.wrong("K %d takes more loop iterations than the %d that %s allows", b.Ragged.K, d.MaxTrips, d.Name)
+		}
+		n = max(n, ceilDiv(k.most, max(d.tripSteps(t.shape)/steps, 1)))
+	}
+	n = max(min(n, k.most), 1)
+	if d.MaxWorkers > 0 && n > d.MaxWorkers {
+		return 0, b.Ragged.wrong("%d tiles %s are more than launches of %s have workers for", k.most, t.shape.Name, d.Name)
+	}
+	return n, nil
+}
+
+// raggedRounds is the most workers for each place on the device.
+const raggedRounds = 8
+
+// A thread group that makes items writes raggedTiles at least, if there are as many, and there are no
+// more than raggedMakers: each of the native ones plans all groups before it writes. On an
+// H200 64 took least where there are thousands of tiles, and little more where not.
+const (
+	raggedTiles  = 32
+	raggedMakers = 64
+)
+
+// sections places what a plan has one behind the other.
+type sections struct{ end int }
+
+func (s *sections) add(words int) (start int) {
+	start = s.end
+	s.end = roundUp(s.end+words, encoding.SectionWords)
+	return start
+}
+
+// layout makes the launches and places all sections, the records first.
+func (b *raggedBuilder) layout() error {
+	at := sections{encoding.RaggedHead}
+	at.add(len(b.Records))
+	makers := b.raggedLaunches()
+	capacity := 0
+	for i := range b.n {
+		k := &b.kernels[i]
+		capacity = max(capacity, k.most)
+		n, err := b.workers(k)
+		if err != nil {
+			return err
+		}
+		l := encoding.Launch{Kernel: b.product(k), Count: n, SpanA: b.ExtentA, SpanB: b.ExtentB, SpanC: b.ExtentC}
+		l.Table = at.add(n + 1)
+		b.Launches = append(b.Launches, l)
+	}
+	if capacity > maxSegments {
+		return invalid.Errorf("the batch may have too many tiles: more than %d", maxSegments)
+	}
+	products := b.Launches[makers+1:]
+	items := at.add(capacity * encoding.ItemWords)
+	for i := range products {
+		products[i].Items = items
+	}
+	b.Launches[makers].Count = min(max(ceilDiv(capacity, raggedTiles), 1), raggedMakers)
+	b.bound(products, b.Launches[makers].Count, items)
+	if b.Device.KernelKind != KernelsNative {
+		entries := b.Ragged.entries()
+		b.bounds[encoding.BoundStarts], b.bounds[encoding.BoundOrder] = uint32(at.add(entries+1)), uint32(at.add(entries))
+		b.bounds[encoding.BoundSplit] = uint32(at.add(encoding.SplitWords))
+	}
+	b.Words = at.end
+	return nil
+}
+
+// raggedLaunches begins the launches with those that make items, and returns which of them
+// writes these.
+func (b *raggedBuilder) raggedLaunches() (makers int) {
+	plan := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedPlan}, Count: 1}
+	if b.Device.KernelKind != KernelsNative {
+		expand := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedExpand}}
+		b.Launches = append(b.Launches[:0], plan, expand)
+		return 1
+	}
+	plan.Form = b.Ragged.Form
+	for _, n := range slices.Backward(encoding.RaggedEntries[:]) {
+		if int(n) >= b.Ragged.entries() {
+			plan.Entries = n
+		}
+	}
+	b.Launches = append(b.Launches[:0], plan)
+	return 0
+}
+
+// product is the kernel that multiplies.
+func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
+	r, t := b.Ragged, b.model.tiles[k.id].shape
+	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Loop: true, Wide: r.wideTile(),
+		TF32: b.Options.Compute == ComputeTF32 && t.Unit.Tensor()}
+}
+
+// bound writes the words of the bounds.
+func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
+	r := b.Ragged
+	b.bounds = slices.Grow(b.bounds[:0], encoding.BoundWords)[:encoding.BoundWords]
+	clear(b.bounds)
+	set := func(word encoding.BoundWord, value int) { b.bounds[word] = uint32(value) }
+	set(encoding.BoundForm, int(r.Form))
+	set(encoding.BoundGroups, r.Groups)
+	set(encoding.BoundEntries, r.entries())
+	set(encoding.BoundM, r.M)
+	set(encoding.BoundN, r.N)
+	set(encoding.BoundK, r.K)
+	set(encoding.BoundTransA, bit(r.TransA))
+	set(encoding.BoundTransB, bit(r.TransB))
+	set(encoding.BoundOffA, r.A.Offset)
+	set(encoding.BoundOffB, r.B.Offset)
+	set(encoding.BoundOffC, r.C.Offset)
+	set(encoding.BoundLDA, r.A.LD)
+	set(encoding.BoundLDB, r.B.LD)
+	set(encoding.BoundLDC, r.C.LD)
+	set(encoding.BoundStrideB, r.StrideB)
+	set(encoding.BoundStrideC, r.StrideC)
+	b.bounds[encoding.BoundAlpha], b.bounds[encoding.BoundBeta] = math.Float32bits(r.Alpha.Value()), math.Float32bits(r.Beta)
+	set(encoding.BoundLenA, r.LenA)
+	set(encoding.BoundLenB, r.LenB)
+	set(encoding.BoundLenC, r.LenC)
+	set(encoding.BoundKernels, b.n)
+	set(encoding.BoundFill, b.fill)
+	set(encoding.BoundBins, r.bins())
+	set(encoding.BoundMakers, makers)
+	set(encoding.BoundItems, items)
+	for i := range products {
+		b.boundKernel(i, &products[i])
+	}
+}
+
+// boundKernel writes the words of a kernel.
+func (b *raggedBuilder) boundKernel(i int, l *encoding.Launch) {
+	t := &b.model.tiles[b.kernels[i].id]
+	w := b.bounds[int(encoding.BoundTile)+i*encoding.KernelWords:]
+	w[encoding.KernelTM], w[encoding.KernelTN], w[encoding.KernelTK] = uint32(shift(t.shape.TM)), uint32(shift(t.shape.TN)), uint32(shift(t.shape.TK))
+	steps := ceilShift(b.Ragged.K, shift(t.shape.TK))
+	w[encoding.KernelShift] = uint32(max(bits.Len(uint(steps))-bits.Len(uint(b.Ragged.bins()-1)), 0))
+	w[encoding.KernelWorkers], w[encoding.KernelTable] = uint32(l.Count), uint32(l.Table)
+	w[encoding.KernelStep], w[encoding.KernelWorker] = math.Float32bits(float32(t.busy)), math.Float32bits(float32(t.worker))
+}
+
+func bit(set bool) int {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// bins is in how many classes of K the groups of a kernel are ordered.
+func (r *Ragged) bins() int {
+	if r.Form == EndsOfRows {
+		return 1
+	}
+	return encoding.RaggedKeys / encoding.RaggedKernels
+}

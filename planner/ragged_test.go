@@ -1,0 +1,140 @@
+package planner_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// experts are ragged rows of 5 groups.
+func experts() planner.Ragged {
+	return planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 100, N: 30, K: 20,
+		A: planner.Matrix{Offset: 3, LD: 20}, B: planner.Matrix{LD: 31}, C: planner.Matrix{LD: 30}, StrideB: 700}
+}
+
+func TestRaggedCheck(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*planner.Ragged)
+		want   string
+	}{
+		{"right", func(*planner.Ragged) {}, ""},
+		{"one B for all", func(r *planner.Ragged) { r.StrideB = 0 }, ""},
+		{"no rows", func(r *planner.Ragged) { r.M = 0 }, ""},
+		{"no form", func(r *planner.Ragged) { r.Form = 0 }, "unknown form 0 of the sizes"},
+		{"another form", func(r *planner.Ragged) { r.Form = 4 }, "unknown form 4 of the sizes"},
+		{"no groups", func(r *planner.Ragged) { r.Groups = 0 }, "0 groups are not in [1, 4096]"},
+		{"too many groups", func(r *planner.Ragged) { r.Groups = planner.MaxGroups + 1 }, "4097 groups are not in [1, 4096]"},
+		{"negative", func(r *planner.Ragged) { r.N = -1 }, "N -1 is not in [0, 2147483647]"},
+		{"negative mean", func(r *planner.Ragged) { r.Mean.K = -1 }, "mean K -1 is not in"},
+		{"short rows of A", func(r *planner.Ragged) { r.A.LD = 19 }, "lda 19 < row length 20"},
+		{"short rows of A, transposed", func(r *planner.Ragged) { r.TransA = true }, "lda 20 < row length 100"},
+		{"short rows of B", func(r *planner.Ragged) { r.B.LD = 29 }, "ldb 29 < row length 30"},
+		{"B beyond 32 bits", func(r *planner.Ragged) { r.Groups, r.StrideB = 4096, 1<<29-1 }, "B of the last group does not fit"},
+		{"zero rows of another form", func(r *planner.Ragged) { r.Form, r.Zero = planner.Records, true }, "with ends of rows alone"},
+		{"overlapping C", func(r *planner.Ragged) { r.Form, r.StrideC, r.A.LD = planner.EndsOfDepth, 2999, 100 }, "the C of groups overlap: stride 2999, each has 3000 elements"},
+		{"zero rows of depth", func(r *planner.Ragged) { r.Form, r.Zero = planner.EndsOfDepth, true }, "with ends of rows alone"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := experts()
+			c.change(&r)
+			err := r.Check()
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, planner.ErrInvalid)
+			require.ErrorContains(t, err, c.want)
+			_, again := planner.New(lookup(t, "h200")).PlanRagged(r, planner.Options{})
+			require.Equal(t, err, again)
+		})
+	}
+}
+
+func TestRaggedBatch(t *testing.T) {
+	r := experts()
+	r.Zero = true
+	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90})
+	require.Equal(t, -1, refused)
+	require.Len(t, b, 6)
+	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: planner.Matrix{Offset: 3 + 10*20, LD: 20}, B: planner.Matrix{Offset: 1400, LD: 31}, C: planner.Matrix{Offset: 300, LD: 30}}, b[2])
+	require.Equal(t, [3]int{10, 30, 0}, [3]int{b[5].M, b[5].N, b[5].K}, "rows that are set to 0")
+	require.Equal(t, 90*30, b[5].C.Offset)
+	for name, c := range map[string]struct {
+		ends    []int32
+		refused int
+	}{
+		"descending": {[]int32{10, 9, 40, 41, 90}, 1},
+		"negative":   {[]int32{-1, 9, 40, 41, 90}, 0},
+		"beyond":     {[]int32{1, 9, 40, 41, 101}, 4},
+		"all":        {[]int32{100, 100, 100, 100, 100}, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, refused := r.Batch(b, c.ends)
+			require.Equal(t, c.refused, refused)
+			for i := range b {
+				require.True(t, refused < 0 || i < refused || b[i].M == 0, "nothing is computed behind")
+			}
+		})
+	}
+	r.Form, r.Zero, r.TransA, r.A.LD, r.StrideC = planner.EndsOfDepth, false, true, 100, 3000
+	b, _ = r.Batch(nil, []int32{5, 5, 7, 20, 20})
+	require.Equal(t, planner.Problem{M: 100, N: 30, K: 13, TransA: true, A: planner.Matrix{Offset: 3 + 7*100, LD: 100}, B: planner.Matrix{Offset: 7 * 31, LD: 31}, C: planner.Matrix{Offset: 9000, LD: 30}}, b[3])
+}
+
+// A plan has launches that make items, and then those that multiply, and its bounds fit in
+// the head.
+func TestPlanRagged(t *testing.T) {
+	for _, name := range []string{"h200", "h200-webgpu", "mi210", "lavapipe"} {
+		t.Run(name, func(t *testing.T) {
+			d := lookup(t, name)
+			r := experts()
+			p, err := planner.New(d).PlanRagged(r, planner.Options{})
+			require.NoError(t, err)
+			require.True(t, p.TakesSizes())
+			require.Equal(t, [3]int{3 + 100*20, 4*700 + 19*31 + 30, 100 * 30}, [3]int{p.ExtentA, p.ExtentB, p.ExtentC})
+			encoded := p.Encode(nil)
+			require.Len(t, encoded, encoding.RaggedHead)
+			require.Zero(t, encoded[encoding.StatusWord])
+			makers := 1
+			if d.KernelKind != planner.KernelsNative {
+				makers = 2
+			}
+			end := encoding.RaggedHead
+			for i, l := range p.Launches {
+				require.Equal(t, i < makers, l.Ragged > 0)
+				if l.Ragged == 0 {
+					require.True(t, l.Loop && l.Count > 0 && l.Table >= end && l.Items > l.Table+l.Count && l.Items < p.Words, "%+v", l)
+					end = l.Table + l.Count + 1
+				}
+			}
+			_, err = json.Marshal(p)
+			require.ErrorIs(t, err, planner.ErrInvalid)
+			_, err = planner.New(d).PlanRagged(r, planner.Options{Schedule: planner.ScheduleLPT})
+			require.ErrorContains(t, err, "need sizes that the host knows")
+			forced, err := planner.New(d).PlanRagged(r, planner.Options{Tile: "medium"})
+			require.NoError(t, err)
+			require.Equal(t, "medium", forced.Launches[makers].Tile.Name)
+			require.Len(t, forced.Launches, makers+1)
+			r.Form, r.LenA = planner.Records, 1<<29-1
+			if _, err = planner.New(d).PlanRagged(r, planner.Options{}); d.MaxBinding > 0 && d.MaxBinding/4 < r.LenA {
+				require.ErrorContains(t, err, "an operand has more than the")
+			}
+		})
+	}
+}
+
+func TestAppendRecords(t *testing.T) {
+	if far := int64(math.MaxUint32 + 1); int64(int(far)) == far {
+		_, err := planner.AppendRecords(nil, planner.Batch{{}, {C: planner.Matrix{Offset: int(far)}}})
+		require.ErrorContains(t, err, "problem 1: C offset 4294967296 needs more than 32 bits")
+	}
+	words, err := planner.AppendRecords([]int32{7}, planner.Batch{{M: 1, N: 2, K: 3, Beta: -1, A: planner.Matrix{Offset: 5, LD: 4}}})
+	require.NoError(t, err)
+	require.Equal(t, []int32{7, 1, 2, 3, 4, 0, 0, 5, 0, 0, int32(math.Float32bits(1)), math.MinInt32 + 0x3f800000, 0}, words)
+}

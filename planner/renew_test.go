@@ -1,0 +1,175 @@
+package planner_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+func lookup(t testing.TB, name string) *planner.Device {
+	t.Helper()
+	d, err := devices.Lookup(name)
+	require.NoError(t, err)
+	return d
+}
+
+// products are n problems of any sizes, which have one transposition.
+func products(t testing.TB, n, most int, transA bool) planner.Batch {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(n), uint64(most)))
+	problems := make([]planner.Problem, n)
+	for i := range problems {
+		problems[i] = planner.GEMM(rng.IntN(most+1), rng.IntN(most+1), rng.IntN(most+1))
+		problems[i].TransA, problems[i].Beta = transA, float32(i%2)
+	}
+	b, err := planner.Pack(problems...)
+	require.NoError(t, err)
+	return b
+}
+
+// A renewed plan has a record for each problem, bounds that all of them keep to, and room
+// for the tiles that there are.
+func TestRenew(t *testing.T) {
+	for _, name := range []string{"h200", "h200-webgpu", "mi210"} {
+		t.Run(name, func(t *testing.T) {
+			d := lookup(t, name)
+			maker, p := planner.New(d), new(planner.Plan)
+			for _, n := range []int{1, 7, 300, planner.MaxGroups} {
+				b := products(t, n, 70, n%2 == 1)
+				require.NoError(t, maker.Renew(p, b, planner.Options{}))
+				require.False(t, p.TakesSizes())
+				require.Empty(t, p.Batch)
+				words, err := planner.AppendRecords(nil, b)
+				require.NoError(t, err)
+				for i, w := range words {
+					require.Equal(t, uint32(w), p.Records[i])
+				}
+				got, refused := p.Ragged.Batch(nil, words)
+				require.Equal(t, -1, refused, "the bounds refuse none")
+				require.Equal(t, b, got)
+				a, bb, c := b.Extent()
+				require.Equal(t, [3]int{a, bb, c}, [3]int{p.ExtentA, p.ExtentB, p.ExtentC})
+
+				encoded := p.Encode(nil)
+				require.Equal(t, p.Records, encoded[encoding.RaggedHead:])
+				last := p.Launches[len(p.Launches)-1]
+				tiles := 0
+				for i := range b {
+					if q := &b[i]; q.Writes() {
+						tiles += (q.M + last.Tile.TM - 1) / last.Tile.TM * ((q.N + last.Tile.TN - 1) / last.Tile.TN)
+					}
+				}
+				require.LessOrEqual(t, last.Items+tiles*encoding.ItemWords, p.Words)
+				require.Equal(t, n%2 == 1, last.TransA)
+			}
+		})
+	}
+}
+
+// What the device cannot do, the host does.
+func TestRenewOnHost(t *testing.T) {
+	mixed := products(t, 9, 30, true)
+	mixed[3].TransA, mixed[3].TransB, mixed[3].A.LD, mixed[3].B.LD = false, true, max(mixed[3].K, 1), max(mixed[3].K, 1)
+	for name, c := range map[string]struct {
+		device  string
+		batch   planner.Batch
+		options planner.Options
+	}{
+		"CPU":            {"lavapipe", products(t, 9, 30, false), planner.Options{}},
+		"transpositions": {"h200", mixed, planner.Options{}},
+		"too many":       {"h200", products(t, planner.MaxGroups+1, 8, false), planner.Options{}},
+		"schedule":       {"h200", products(t, 9, 30, false), planner.Options{Schedule: planner.ScheduleSplitK}},
+		"rule":           {"h200", products(t, 9, 30, false), planner.Options{Rule: planner.RuleZhang2025}},
+		"nothing to do":  {"h200", nil, planner.Options{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			maker, p := planner.New(lookup(t, c.device)), new(planner.Plan)
+			require.NoError(t, maker.Renew(p, products(t, 5, 20, false), planner.Options{})) // leaves what must go
+			require.NoError(t, maker.Renew(p, c.batch, c.options))
+			want, err := maker.Plan(c.batch, c.options)
+			require.NoError(t, err)
+			require.Nil(t, p.Ragged)
+			require.Empty(t, p.Records)
+			require.ElementsMatch(t, want.Launches, p.Launches)
+			require.Equal(t, want.Encode(nil), p.Encode(nil))
+		})
+	}
+}
+
+func TestRenewErrors(t *testing.T) {
+	maker, p := planner.New(lookup(t, "h200")), new(planner.Plan)
+	bad := products(t, 3, 30, false)
+	bad[2].C = bad[1].C
+	bad[1].M, bad[1].N, bad[2].M, bad[2].N, bad[2].C.LD, bad[1].C.LD = 4, 4, 4, 4, 4, 4
+	bad[1].A.LD, bad[1].B.LD, bad[2].A.LD, bad[2].B.LD = 90, 90, 90, 90
+	for name, c := range map[string]struct {
+		batch   planner.Batch
+		options planner.Options
+		want    string
+	}{
+		"overlap":      {bad, planner.Options{}, "problem 2: C overlaps"},
+		"negative":     {planner.Batch{{M: -1}}, planner.Options{}, "problem 0: M -1 is negative"},
+		"unknown tile": {products(t, 3, 30, false), planner.Options{Tile: "x"}, `unknown tile "x"`},
+		"no such unit": {products(t, 3, 30, false), planner.Options{Tile: "wgmma-64x64", Compute: planner.ComputeF32}, "compute mode f32 does not allow"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := maker.Renew(p, c.batch, c.options)
+			require.ErrorIs(t, err, planner.ErrInvalid)
+			require.ErrorContains(t, err, c.want)
+			require.Equal(t, planner.Plan{}, *p)
+		})
+	}
+}
+
+func TestRenewAllocatesNothing(t *testing.T) {
+	maker, p := planner.New(lookup(t, "h200")), new(planner.Plan)
+	large, small := products(t, 500, 60, false), products(t, 100, 90, true)
+	var words []uint32
+	run := func() {
+		for _, b := range []planner.Batch{large, small} {
+			require.NoError(t, maker.Renew(p, b, planner.Options{}))
+			words = p.Encode(words)
+		}
+	}
+	run()
+	require.Zero(t, testing.AllocsPerRun(10, run))
+}
+
+// The shape that some of the problems choose is near the best for all, by what is predicted.
+func TestRenewRegret(t *testing.T) {
+	d := lookup(t, "h200")
+	maker, p := planner.New(d), new(planner.Plan)
+	logs, worst, n := 0.0, 1.0, 0
+	for _, c := range workload.Zhang() {
+		b, err := planner.Pack(c.Problems...)
+		require.NoError(t, err)
+		require.NoError(t, maker.Renew(p, b, planner.Options{}))
+		took := p.Launches[len(p.Launches)-1].Tile
+		best, own := math.Inf(1), 0.0
+		for i := range d.Kernels {
+			k := &d.Kernels[i]
+			s := planner.ScheduleDataParallel
+			if k.Tile.Unit == tile.WGMMA {
+				s = planner.ScheduleLPT
+			}
+			micros := d.Predict(b, k, s, planner.ComputeF32Emulated)
+			best = min(best, micros)
+			if k.Tile == took {
+				own = micros
+			}
+		}
+		logs, worst, n = logs+math.Log(own/best), max(worst, own/best), n+1
+	}
+	mean := math.Exp(logs / float64(n))
+	t.Logf("geometric mean %.4f, most %.3f of %d", mean, worst, n)
+	require.Less(t, mean, 1.01)
+	require.Less(t, worst, 1.05)
+}

@@ -1,0 +1,134 @@
+@group(0) @binding(${bind.items}) var<storage, read_write> words: array<u32>;
+@group(0) @binding(${bind.sizes}) var<storage, read> sizes: array<u32>;
+
+// What an entry computes: a group, or the rows of C behind all groups, which become 0.
+struct Problem {
+	m: u32,
+	n: u32,
+	depth: u32,
+	offA: u32,
+	offB: u32,
+	offC: u32,
+	ldA: u32,
+	ldB: u32,
+	ldC: u32,
+	alpha: u32,
+	beta: u32,
+	fits: bool,
+}
+
+// within: rows x cols elements of a matrix lie in length. Naga evaluates both sides of &&.
+fn within(off: u32, ld: u32, rows: u32, cols: u32, length: u32) -> bool {
+	let room = length - off - cols;
+	return ld >= cols && ld <= ${most}u && off <= length && cols <= length - off && rows - 1u <= room / max(ld, 1u);
+}
+
+fn record(g: u32) -> Problem {
+	let at = g * ${record}u;
+	var p: Problem;
+	p.m = sizes[at + ${record.m}u];
+	p.n = sizes[at + ${record.n}u];
+	p.depth = sizes[at + ${record.k}u];
+	p.offA = sizes[at + ${record.offA}u];
+	p.offB = sizes[at + ${record.offB}u];
+	p.offC = sizes[at + ${record.offC}u];
+	p.ldA = sizes[at + ${record.lda}u];
+	p.ldB = sizes[at + ${record.ldb}u];
+	p.ldC = sizes[at + ${record.ldc}u];
+	p.alpha = sizes[at + ${record.alpha}u];
+	p.beta = sizes[at + ${record.beta}u];
+	p.fits = p.m <= words[${m}u] && p.n <= words[${n}u] && p.depth <= words[${k}u];
+	let product = (p.alpha & 0x7fffffffu) != 0u && p.depth != 0u;
+	if (p.fits && p.m != 0u && p.n != 0u) {
+		p.fits = within(p.offC, p.ldC, p.m, p.n, words[${lenC}u]);
+		if (product) {
+			let transA = words[${transA}u] == 1u;
+			let transB = words[${transB}u] == 1u;
+			let fitsA = within(p.offA, p.ldA, select(p.m, p.depth, transA), select(p.depth, p.m, transA), words[${lenA}u]);
+			let fitsB = within(p.offB, p.ldB, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[${lenB}u]);
+			p.fits = p.fits && fitsA && fitsB;
+		}
+	}
+	return p;
+}
+
+// every is what all groups have in common.
+fn every() -> Problem {
+	var p: Problem;
+	p.m = words[${m}u];
+	p.n = words[${n}u];
+	p.depth = words[${k}u];
+	p.offA = words[${offA}u];
+	p.offB = words[${offB}u];
+	p.offC = words[${offC}u];
+	p.ldA = words[${lda}u];
+	p.ldB = words[${ldb}u];
+	p.ldC = words[${ldc}u];
+	p.alpha = words[${alpha}u];
+	p.beta = words[${beta}u];
+	p.fits = true;
+	return p;
+}
+
+// between is a group of rows or of depth from the end of the one before to its own. Negative
+// ends are above every bound.
+fn between(g: u32) -> Problem {
+	var p = every();
+	let byRows = words[${form}u] == ${rows}u;
+	let transA = words[${transA}u] == 1u;
+	let transB = words[${transB}u] == 1u;
+	var first = 0u;
+	if (g > 0u) {
+		first = sizes[g - 1u];
+	}
+	let end = sizes[g];
+	p.fits = first <= end && end <= select(p.depth, p.m, byRows);
+	p.offA = p.offA + first * select(p.ldA, 1u, transA == byRows);
+	if (byRows) {
+		p.m = end - first;
+		p.offB = p.offB + g * words[${strideB}u];
+		p.offC = p.offC + first * p.ldC;
+	} else {
+		p.depth = end - first;
+		p.offB = p.offB + first * select(p.ldB, 1u, transB);
+		p.offC = p.offC + g * words[${strideC}u];
+	}
+	return p;
+}
+
+fn behind() -> Problem {
+	var p = every();
+	let end = sizes[words[${groups}u] - 1u];
+	p.m = p.m - end;
+	p.offC = p.offC + end * p.ldC;
+	p.alpha = 0u;
+	p.beta = 0u;
+	return p;
+}
+
+fn problem(entry: u32) -> Problem {
+	var p: Problem;
+	if (entry >= words[${groups}u]) {
+		p = behind();
+	} else {
+		if (words[${form}u] == ${records}u) {
+			p = record(entry);
+		} else {
+			p = between(entry);
+		}
+	}
+	if ((p.alpha & 0x7fffffffu) == 0u) {
+		p.depth = 0u;
+	}
+	return p;
+}
+
+// tile is a word of what is known of a kernel.
+fn tile(kernel: u32, word: u32) -> u32 {
+	return words[${tile}u + kernel * ${tile.words}u + word];
+}
+
+// up is x by a power of two, rounded up.
+fn up(x: u32, shift: u32) -> u32 {
+	return (x + (1u << shift) - 1u) >> shift;
+}

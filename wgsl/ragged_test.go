@@ -1,0 +1,35 @@
+package wgsl
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// The shaders of ragged plans keep to the limits of all adapters, and declare the workgroup
+// memory that they say.
+func TestRaggedRespectsLimits(t *testing.T) {
+	arrays := regexp.MustCompile(`var<workgroup> \w+: array<(?:u32|atomic<u32>), (\d+)>;`)
+	for name, lim := range adapters {
+		t.Run(name, func(t *testing.T) {
+			for _, stage := range []encoding.RaggedStage{encoding.RaggedPlan, encoding.RaggedExpand} {
+				s, err := Render(encoding.Kernel{Ragged: stage}, lim)
+				require.NoError(t, err)
+				require.Equal(t, min(lim.Threads, 256), s.Threads)
+				require.LessOrEqual(t, s.SharedBytes, lim.SharedBytes)
+				require.Contains(t, s.Source, fmt.Sprintf("@workgroup_size(%d)", s.Threads))
+				require.Equal(t, 1, s.Pieces)
+				bytes := 4 * strings.Count(s.Source, ": atomic<u32>;")
+				for _, m := range arrays.FindAllStringSubmatch(s.Source, -1) {
+					bytes += 4 * number(m[1])
+				}
+				require.Equal(t, bytes, s.SharedBytes)
+			}
+		})
+	}
+}
