@@ -33,7 +33,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := builder.model.set(p.device, o.Compute); err != nil {
 		return nil, err
 	}
-	b := raggedBuilder{Plan: plan, model: &builder.model}
+	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile()}
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
@@ -49,8 +49,9 @@ type raggedBuilder struct {
 	model   *model
 	mean    Sizes
 	kernels [encoding.RaggedKernels]raggedKernel
-	n       int // of kernels; of two the second has the smaller tiles
-	fill    int // see encoding.BoundFill
+	n       int  // of kernels; of two the second has the smaller tiles
+	wide    bool // see Kernel.Wide
+	fill    int  // see encoding.BoundFill
 }
 
 // raggedKernel is a kernel that groups may take.

@@ -40,10 +40,10 @@ func (p *builder) renew(b Batch, o Options) error {
 		return err
 	}
 	p.reset(o)
-	if !p.record(b) {
+	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, wide: true}
+	if !live.record(b) {
 		return p.build(b, o)
 	}
-	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1}
 	id, err := p.chooseLive(b)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (p *builder) reset(o Options) {
 
 // record writes the records of a batch, and what bounds them. It reports whether that can
 // be: all problems have one transposition, and a launch reaches all of them.
-func (p *builder) record(b Batch) bool {
+func (p *raggedBuilder) record(b Batch) bool {
 	p.live = Ragged{Form: Records, Groups: len(b), TransA: b[0].TransA, TransB: b[0].TransB}
 	p.Ragged = &p.live
 	p.Records = slices.Grow(p.Records[:0], len(b)*encoding.RecordWords)[:len(b)*encoding.RecordWords]
@@ -84,11 +84,12 @@ func (p *builder) record(b Batch) bool {
 		q := &b[i]
 		same = same && q.TransA == r.TransA && q.TransB == r.TransB
 		r.M, r.N, r.K = r.M+q.M, max(r.N, q.N), max(r.K, q.K)
+		p.wide = p.wide && q.wideTile()
 		q.record((*[encoding.RecordWords]uint32)(p.Records[i*encoding.RecordWords:]))
 	}
 	r.LenA, r.LenB, r.LenC = b.Extent()
 	p.ExtentA, p.ExtentB, p.ExtentC = r.LenA, r.LenB, r.LenC
-	return same && r.M <= MaxDim && max(r.LenA, r.LenB, r.LenC) <= p.device.spanLimit()
+	return same && r.M <= MaxDim && max(r.LenA, r.LenB, r.LenC) <= p.Device.spanLimit()
 }
 
 // chooseLive takes one shape for all problems: what is predicted of some of them to take least.

@@ -3,6 +3,7 @@ package planner_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,8 +43,14 @@ func TestRenew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := lookup(t, name)
 			maker, p := planner.New(d), new(planner.Plan)
-			for _, n := range []int{1, 7, 300, planner.MaxGroups} {
+			for _, n := range []int{1, 7, 300, 302, planner.MaxGroups} {
 				b := products(t, n, 70, n%2 == 1)
+				if n == 302 {
+					for i := range b {
+						b[i].K, b[i].N = b[i].K&^3, b[i].N&^3
+					}
+					b, _ = planner.Pack(b...)
+				}
 				require.NoError(t, maker.Renew(p, b, planner.Options{}))
 				require.False(t, p.TakesSizes())
 				require.Empty(t, p.Batch)
@@ -69,6 +76,9 @@ func TestRenew(t *testing.T) {
 				}
 				require.LessOrEqual(t, last.Items+tiles*encoding.ItemWords, p.Words)
 				require.Equal(t, n%2 == 1, last.TransA)
+				require.Equal(t, !slices.ContainsFunc(b, func(q planner.Problem) bool {
+					return (q.B.Offset|q.B.LD)%4 != 0 || q.TransA && (q.A.Offset|q.A.LD)%4 != 0
+				}), last.Wide)
 			}
 		})
 	}

@@ -251,7 +251,7 @@ func (d *device) free() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for p := range d.programs {
-		p.sets.Clear()
+		p.unbind()
 	}
 	for b := range d.buffers {
 		b.handle.Release()

@@ -12,7 +12,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
@@ -105,14 +104,6 @@ type program struct {
 	sets *backend.Cache[operands, bindings]
 }
 
-// image is a plan's launches and words; no words without launches.
-type image struct {
-	launches []launch
-	words    *buffer
-	makers   int     // launches that only Update does, in front of the others: they make items
-	records  *buffer // from these
-}
-
 // launch is a encoding.Launch with its sections of the plan in bytes.
 type launch struct {
 	encoding.Launch
@@ -152,51 +143,6 @@ func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Progra
 	defer d.mu.Unlock()
 	d.programs[p] = struct{}{}
 	return p, nil
-}
-
-// Update makes the image of the plan beside that of the last, which stays if it fails.
-// Writes come behind what was submitted.
-func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
-	d := p.dev
-	next := 1 - p.now
-	m := &p.images[next]
-	m.launches, m.makers = m.launches[:0], 0
-	for i := range plan.Launches {
-		if plan.Ragged != nil && plan.ExtentC == 0 && plan.Launches[i].Ragged == 0 {
-			continue // whatever the sizes are, they leave no products; and the dummy cannot be A and C
-		}
-		l, err := d.prepareLaunch(ctx, plan, i)
-		if err != nil {
-			return fmt.Errorf("launch %d: %w", i, err)
-		}
-		m.launches = append(m.launches, l)
-		if l.Ragged > 0 && !plan.TakesSizes() {
-			m.makers++
-		}
-	}
-	workspace, err := d.atLeast(p.workspace, plan.Workspace)
-	if err != nil {
-		return err
-	}
-	if err := p.upload(ctx, m, plan); err != nil {
-		if workspace != p.workspace {
-			workspace.Close()
-		}
-		return err
-	}
-	if err := d.lock(); err != nil {
-		return err
-	}
-	p.now = next
-	p.sets.Clear()
-	d.mu.Unlock()
-	if old := p.workspace; old != workspace {
-		p.workspace = workspace
-		if old != nil {
-			old.Close()
-		}
-	}
-	return nil
 }
 
 // prepareLaunch compiles a launch's kernel and places its sections.
@@ -241,75 +187,6 @@ func itemWords(plan *planner.Plan, l *encoding.Launch) int {
 	return int(plan.Workers[l.First+l.Count]-plan.Workers[l.First]) * encoding.ItemWords
 }
 
-// upload writes the words of a plan with launches, of a ragged one those that the host knows.
-func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) error {
-	if len(m.launches) == 0 {
-		return ctx.Err()
-	}
-	p.encoded = plan.Encode(p.encoded)
-	words, err := p.dev.atLeast(m.words, plan.Words)
-	if err != nil {
-		return err
-	}
-	if m.words != nil && m.words != words {
-		m.words.Close()
-	}
-	m.words = words
-	if m.makers == 0 {
-		return m.words.Write(ctx, 0, floats(p.encoded))
-	}
-	if err := m.words.Write(ctx, 0, floats(p.encoded[:encoding.RaggedHead])); err != nil {
-		return err
-	}
-	return p.makeItems(ctx, m, plan.Records)
-}
-
-// makeItems writes records, from which the device makes the image's items.
-func (p *program) makeItems(ctx context.Context, m *image, words []uint32) error {
-	d := p.dev
-	records, err := d.atLeast(m.records, len(words))
-	if err != nil {
-		return err
-	}
-	if m.records != nil && m.records != records {
-		m.records.Close()
-	}
-	m.records = records
-	if err := records.Write(ctx, 0, floats(words)); err != nil {
-		return err
-	}
-	if err := d.lockQueue(ctx); err != nil {
-		return err
-	}
-	defer d.mu.Unlock()
-	s, err := p.bindAll(m, m.launches[:m.makers], operands{3: records})
-	if err != nil {
-		return err
-	}
-	defer s.free()
-	d.work.reset()
-	d.work.list = append(d.work.list, s.list...)
-	return d.submit(C.gpu_copy{})
-}
-
-// floats are words as a buffer takes them. The bits go through unchanged: nothing computes
-// with them on the way.
-func floats(words []uint32) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
-}
-
-// atLeast returns b, or a new buffer if b has less than n elements; nil needs none.
-func (d *device) atLeast(b *buffer, n int) (*buffer, error) {
-	if n == 0 || b != nil && b.n >= n {
-		return b, nil
-	}
-	made, err := d.Alloc(n)
-	if err != nil {
-		return nil, err
-	}
-	return made.(*buffer), nil
-}
-
 // Close frees the program once queued work that uses it is done.
 func (p *program) Close() error {
 	d := p.dev
@@ -317,7 +194,7 @@ func (p *program) Close() error {
 		return nil // abandoned with its device
 	}
 	delete(d.programs, p)
-	p.sets.Clear()
+	p.unbind()
 	d.mu.Unlock()
 	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.images[0].records, p.images[1].records, p.workspace} {
 		if b != nil {
@@ -325,6 +202,15 @@ func (p *program) Close() error {
 		}
 	}
 	return nil
+}
+
+// unbind drops all bind groups.
+func (p *program) unbind() {
+	p.sets.Clear()
+	for i := range p.images {
+		p.images[i].made.free()
+		p.images[i].made = made{}
+	}
 }
 
 // forget drops the bind groups that hold a buffer.
@@ -379,7 +265,11 @@ func (p *program) bindLaunch(m *image, l *launch, o operands) (*wgpu.BindGroup, 
 	add := func(binding uint32, b *buffer, s span) {
 		entries = append(entries, wgpu.BindGroupEntry{Binding: binding, Buffer: b.handle, Offset: s.offset, Size: s.size})
 	}
-	add(wgsl.BindItems, m.words, l.items)
+	if l.Ragged > 0 {
+		add(wgsl.BindItems, m.words, span{0, m.words.size})
+	} else {
+		add(wgsl.BindItems, m.words, l.items)
+	}
 	for _, x := range [...]struct {
 		binding    uint32
 		name       string
