@@ -3,6 +3,8 @@ package planner_test
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -137,4 +139,49 @@ func TestAppendRecords(t *testing.T) {
 	words, err := planner.AppendRecords([]int32{7}, planner.Batch{{M: 1, N: 2, K: 3, Beta: -1, A: planner.Matrix{Offset: 5, LD: 4}}})
 	require.NoError(t, err)
 	require.Equal(t, []int32{7, 1, 2, 3, 4, 0, 0, 5, 0, 0, int32(math.Float32bits(1)), math.MinInt32 + 0x3f800000, 0}, words)
+}
+
+// There is room for the tiles of all sizes that fit, and no worker has more than a device
+// lets a thread loop.
+func TestRaggedRoom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for _, name := range []string{"h200", "lavapipe"} {
+		d := lookup(t, name)
+		if d.MaxTrips > 0 {
+			d.MaxTrips = 100
+		}
+		for range 300 {
+			r := experts()
+			r.Groups, r.M, r.Zero = 1+rng.IntN(6), rng.IntN(4000), rng.IntN(2) == 0
+			p, err := planner.New(d).PlanRagged(r, planner.Options{Tile: "medium"})
+			require.NoError(t, err)
+			l := p.Launches[len(p.Launches)-1]
+			room := (p.Words - l.Items) / encoding.ItemWords
+			ends := make([]int32, r.Groups)
+			for i := range ends {
+				ends[i] = int32(rng.IntN(r.M + 1))
+			}
+			slices.Sort(ends)
+			b, refused := r.Batch(nil, ends)
+			require.Equal(t, -1, refused)
+			tiles := 0
+			for i := range b {
+				tiles += (b[i].M + 31) / 32
+			}
+			require.LessOrEqual(t, tiles, room-scratch(p), "%+v %v", r, ends)
+			if d.MaxTrips > 0 {
+				steps := (tiles + l.Count - 1) / l.Count * ((r.K + 15) / 16)
+				require.LessOrEqual(t, steps*(16+3), d.MaxTrips, "each a turn of its own, and a tail of 16")
+			}
+		}
+	}
+}
+
+// scratch is the items that sections behind them have room for.
+func scratch(p *planner.Plan) int {
+	encoded := p.Encode(nil)
+	if starts := int(encoded[encoding.BoundStarts]); starts > 0 {
+		return (p.Words - starts) / encoding.ItemWords
+	}
+	return 0
 }

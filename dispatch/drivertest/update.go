@@ -40,6 +40,8 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		}
 		return b
 	}
+	small := planner.Options{Tile: "small"}
+	many := func(m int) planner.Batch { return planner.Batch{{M: m, N: 650, K: 3}, {M: 90, N: 40, K: 50}} }
 	for _, c := range []step{
 		{batch: random(7, 60)},
 		{batch: alike(0, random(30, 70)), renew: true},
@@ -53,7 +55,12 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		{batch: append(splitBatch(), splitBatch()...), options: split, facts: manyUnits},
 		{batch: planner.Batch{{M: 20, N: 20}, {N: 3, K: 3}}},
 		{batch: random(40, 90)},
-		{batch: alike(3, random(2, 200)), renew: true},
+		// Few problems of many tiles, and many of few, in the memory of each other.
+		{batch: many(700), options: small, renew: true},
+		{batch: many(700), options: small, renew: true},
+		{batch: alike(0, random(60, 9)), options: small, renew: true},
+		{batch: alike(0, random(60, 9)), options: small, renew: true},
+		{batch: many(600), options: small, renew: true},
 		{batch: random(40, 90), renew: true},
 	} {
 		c.lens[0], c.lens[1], c.lens[2] = narrow.place(c.batch)

@@ -39,6 +39,9 @@ var operations = []operation{
 	{"Update", func(_ *Fake, _ driver.Wrapper, k *task) error {
 		return k.program.Update(context.Background(), k.again)
 	}},
+	{"Update by records", func(_ *Fake, _ driver.Wrapper, k *task) error {
+		return k.program.Update(context.Background(), &k.renewed)
+	}},
 	{"Update, and back", func(_ *Fake, _ driver.Wrapper, k *task) error {
 		err := k.program.Update(context.Background(), k.again)
 		if err == nil {
@@ -234,6 +237,9 @@ func (f *Fake) busy(t *testing.T) (driver.Wrapper, *task) {
 	k := newTask(t, d, split, gemm(9, 10, 130)) // small: fakes take their time
 	k.other = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(20, 20, 30))
 	k.again = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(9, 10, 130))
+	info := d.Info()
+	require.NoError(t, planner.New(&info.Planner).Renew(&k.renewed, k.plan.Batch, planner.Options{}))
+	require.NotEmpty(t, k.renewed.Records)
 	k.atC = f.newest(t)
 	return d, k
 }

@@ -30,6 +30,7 @@ func Run(t *testing.T, f *Fake) {
 		{"close behind graphs", (*Fake).testCloseBehindGraphs},
 		{"no graphs", (*Fake).testNoGraphs},
 		{"steady state allocates nothing", (*Fake).testSteadyState},
+		{"items are made once", (*Fake).testItemsAreMadeOnce},
 		{"long transfer", (*Fake).testLongTransfer},
 		{"staging memory", (*Fake).testStagingMemory},
 		{"foreign stream and memory", (*Fake).testForeign},

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
 )
 
 // Submissions, waits and short transfers allocate nothing in Go.
@@ -39,6 +40,26 @@ func (f *Fake) testSteadyState(t *testing.T) {
 			}
 		}), name)
 	}
+}
+
+// Where the device makes the items of an update, it does so within that, and not for each run.
+func (f *Fake) testItemsAreMadeOnce(t *testing.T) {
+	d := f.open(t)
+	k := newTask(t, d, planner.Options{}, gemm(20, 30, 40), gemm(50, 10, 40))
+	info := d.Info()
+	var plan planner.Plan
+	require.NoError(t, planner.New(&info.Planner).Renew(&plan, k.plan.Batch, planner.Options{}))
+	require.False(t, plan.TakesSizes() || plan.Ragged == nil)
+	products := len(plan.Launches) - 1
+	before := f.count(t, launches)
+	for i := range 3 {
+		require.NoError(t, k.program.Update(t.Context(), &plan))
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+		require.Equal(t, before+(i+1)*(1+products), f.count(t, launches))
+	}
+	require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+	require.Equal(t, before+3+4*products, f.count(t, launches))
+	require.NoError(t, d.Wait(t.Context()))
 }
 
 // Pieces of long transfers go through all staging memory, 8 MiB, several times.

@@ -19,9 +19,10 @@ type task struct {
 	buffers [3]driver.Buffer
 	host    [3][]float32
 
-	// For tests of faults: a plan of another kernel, one of the same batch, the address
-	// of C.
+	// For tests of faults: a plan of another kernel, two of the same batch, of which the
+	// device makes the items of one, and the address of C.
 	other, again *planner.Plan
+	renewed      planner.Plan
 	atC          uintptr
 }
 
