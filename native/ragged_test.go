@@ -68,9 +68,8 @@ func (e emulator) runRagged(dir string, jobs []*raggedJob) error {
 // untouched is what memory has that no kernel wrote.
 const untouched = 0xdeadbeef
 
-// newRaggedJob plans, but for what tests draw: how many thread groups make items, for how
-// many workers, whether these take tiles in turn, and whether few tiles are reason to take
-// the second kernel.
+// newRaggedJob plans, but for what tests draw: how many thread groups make items, and
+// for how many workers.
 func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16, name string, sets ...[]int32) *raggedJob {
 	t.Helper()
 	d := device(t, "mi210")

@@ -48,10 +48,18 @@ func (p *Planner) Plan(b Batch, o Options) (*Plan, error) {
 // planner and plan have seen a batch of that size, nothing is allocated, unless a custom
 // schedule deals. It fails as Plan does; the plan is that of no problems then.
 func (p *Planner) Replan(plan *Plan, b Batch, o Options) error {
+	return p.into(plan, b, o, (*builder).whole)
+}
+
+// into has a builder make a plan of a batch and options that pass their checks.
+func (p *Planner) into(plan *Plan, b Batch, o Options, with func(*builder, Batch, Options) error) error {
 	builder := p.take()
 	defer p.give(builder)
 	builder.Plan = plan
-	err := builder.build(b, o)
+	err := builder.check(b, o)
+	if err == nil {
+		err = with(builder, b, o)
+	}
 	if err != nil {
 		*plan = Plan{}
 	}
@@ -103,20 +111,29 @@ type group struct {
 	load     load
 }
 
-func (p *builder) build(b Batch, o Options) error {
+// check fails as Plan does for what is wrong with a batch or options.
+func (p *builder) check(b Batch, o Options) error {
 	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.overlaps); err != nil {
 		return err
 	}
-	if err := o.check(p.device); err != nil {
-		return err
-	}
-	p.Batch, p.Ragged, p.Records = append(p.Batch[:0], b...), nil, p.Records[:0]
+	return o.check(p.device)
+}
+
+// reset makes the plan one of no problems.
+func (p *builder) reset(o Options) {
 	p.Device, p.Options = p.device, o.filled()
+	p.Batch, p.Segments, p.Fixups, p.Launches, p.Tiles = p.Batch[:0], p.Segments[:0], p.Fixups[:0], p.Launches[:0], p.Tiles[:0]
+	p.Ragged, p.Records = nil, p.Records[:0]
+	p.Workers = append(p.Workers[:0], 0)
+	p.Workspace, p.Cost, p.TLP, p.TLPGroups = 0, 0, 0, 0
+}
+
+// whole makes all of a plan.
+func (p *builder) whole(b Batch, o Options) error {
+	p.reset(o)
+	p.Batch = append(p.Batch, b...)
 	p.choice = slices.Grow(p.choice[:0], len(b))[:len(b)]
 	clear(p.choice) // of problems that need no work too, which nothing else sets
-	p.Segments, p.Fixups, p.Launches = p.Segments[:0], p.Fixups[:0], p.Launches[:0]
-	p.Workers = append(p.Workers[:0], 0)
-	p.Workspace, p.Cost = 0, 0
 	p.ExtentA, p.ExtentB, p.ExtentC = b.Extent()
 	if err := p.choose(); err != nil {
 		return err
@@ -127,7 +144,6 @@ func (p *builder) build(b Batch, o Options) error {
 	}
 	p.layout()
 	p.TLPGroups, p.TLP = p.threadParallelism()
-	p.Tiles = p.Tiles[:0]
 	for _, id := range p.choice {
 		p.Tiles = append(p.Tiles, p.model.tiles[id].shape)
 	}

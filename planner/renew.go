@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"context"
 	"math"
 	"slices"
 
@@ -16,33 +15,20 @@ import (
 // MaxGroups problems, or operands that a launch cannot reach. It fails as Replan does, and
 // like it allocates nothing once planner and plan have seen as large a batch.
 func (p *Planner) Renew(plan *Plan, b Batch, o Options) error {
-	builder := p.take()
-	defer p.give(builder)
-	builder.Plan = plan
-	err := builder.renew(b, o)
-	if err != nil {
-		*plan = Plan{}
-	}
-	return err
+	return p.into(plan, b, o, (*builder).renew)
 }
 
 func (p *builder) renew(b Batch, o Options) error {
-	if !p.device.expands() || len(b) == 0 || len(b) > MaxGroups || o.Custom != nil || o.filled().Schedule != "" || o.filled().Rule != RuleCost {
-		return p.build(b, o)
-	}
-	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.overlaps); err != nil {
-		return err
-	}
-	if err := o.check(p.device); err != nil {
-		return err
-	}
-	if err := p.model.set(p.device, o.filled().Compute); err != nil {
-		return err
-	}
 	p.reset(o)
+	if own := &p.Options; !p.device.expands() || len(b) == 0 || len(b) > MaxGroups || own.Custom != nil || own.Schedule != "" || own.Rule != RuleCost {
+		return p.whole(b, o)
+	}
+	if err := p.model.set(p.device, p.Options.Compute); err != nil {
+		return err
+	}
 	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, wide: true}
 	if !live.record(b) {
-		return p.build(b, o)
+		return p.whole(b, o)
 	}
 	id, err := p.chooseLive(b)
 	if err != nil {
@@ -50,7 +36,7 @@ func (p *builder) renew(b Batch, o Options) error {
 	}
 	tiles := p.model.tilesOf(id, b)
 	if live.kernels[0] = (raggedKernel{id, tiles, tiles}); tiles > maxSegments || live.layout() != nil {
-		return p.build(b, o)
+		return p.whole(b, o)
 	}
 	return nil
 }
@@ -64,14 +50,6 @@ func (d *Device) expands() bool {
 // expandLaunch is how many microseconds a launch takes at most where the device expands
 // records: the host makes the items of 50 to 100 problems in as many.
 const expandLaunch = 10
-
-// reset makes the plan one of no problems, of sizes that the device has.
-func (p *builder) reset(o Options) {
-	p.Device, p.Options = p.device, o.filled()
-	p.Batch, p.Segments, p.Fixups, p.Launches, p.Tiles = p.Batch[:0], p.Segments[:0], p.Fixups[:0], p.Launches[:0], p.Tiles[:0]
-	p.Workers = append(p.Workers[:0], 0)
-	p.Workspace, p.Cost, p.TLP, p.TLPGroups = 0, 0, 0, 0
-}
 
 // record writes the records of a batch, and what bounds them. It reports whether that can
 // be: all problems have one transposition, and a launch reaches all of them.
