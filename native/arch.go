@@ -19,11 +19,12 @@ type Arch struct {
 	units   []tile.Unit // what multiplies, beside plain FMA
 	matrix  bool        // AMD: matrix cores take the tiles that suit them
 	cluster bool        // there are kernels for clusters
+	waits   bool        // see Waits
 }
 
 var (
 	sm80  = Arch{name: "sm_80", product: "sm_80.cubin", units: []tile.Unit{tile.MMA}}
-	sm90a = Arch{name: "sm_90a", product: "sm_90a.cubin", units: []tile.Unit{tile.MMA, tile.WGMMA}, cluster: true}
+	sm90a = Arch{name: "sm_90a", product: "sm_90a.cubin", units: []tile.Unit{tile.MMA, tile.WGMMA}, cluster: true, waits: true}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
 	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: []tile.Unit{tile.MMA}}
 )
@@ -81,6 +82,10 @@ func (a Arch) Name() string { return a.name }
 // Product names the code of all kernels, for products.Read and for messages.
 func (a Arch) Product() string { return a.product }
 
+// Waits reports whether kernels that multiply wait for the launch in front of them, which may
+// then begin before that ends (programmatic dependent launch).
+func (a Arch) Waits() bool { return a.waits }
+
 // KernelName is the symbol of a kernel in the image. Wide, Loop and Split are decided at
 // run time and do not change it. Where AMD's GPUs have matrix cores, it is the kernel for
 // them of a tile that suits them.
@@ -98,6 +103,9 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	}
 	if k.Cluster > 0 {
 		name += "_cluster"
+	}
+	if k.InTurn {
+		name += "_turn"
 	}
 	if a.matrix && kernels.HasMatrix(k.Tile) {
 		name += "_mfma"
@@ -120,6 +128,10 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			continue
 		}
 		all = append(all, k)
+		if s.Unit == tile.WGMMA {
+			k.InTurn = true
+			all = append(all, k)
+		}
 	}
 	return all
 }

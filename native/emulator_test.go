@@ -115,6 +115,7 @@ type emulatorJob struct {
 	how     [2]uint32 // internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
 	matrix  bool      // use the kernels for matrix cores, where there are any
 	exact   bool      // results are exact
+	workers int       // that take items in turn
 	far     uint32    // internal/emulator/far.h: 0, farRows, or the elements of a slot
 }
 
@@ -145,9 +146,16 @@ func (f *jobFile) launch(a Arch, l encoding.Launch) {
 
 func (f *jobFile) job(j *emulatorJob) {
 	words := j.plan.Encode(nil)
+	launches := slices.Clone(j.plan.Launches)
+	for i := range launches {
+		if l := &launches[i]; l.InTurn { // none was taken of the items that the table shares
+			l.Count = j.workers
+			copy(words[l.Table:], []uint32{uint32(l.Count), uint32(len(j.plan.Segments)), 0})
+		}
+	}
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(j.a)), uint32(len(j.b)), uint32(len(j.c)), uint32(j.plan.Workspace))
-	for _, l := range j.plan.Launches {
+	for _, l := range launches {
 		f.launch(Arch{matrix: j.matrix}, l)
 	}
 	f.put(words, j.a, j.b, j.c)

@@ -1,6 +1,6 @@
 // All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here. The
 // names are bg_, the tile, the transposes, then _tf32 for one product on tensor
-// cores, then _cluster.
+// cores, then _cluster, or _turn for workers that take items in turn.
 #include "dialect_cuda.h"
 #include "gemm.cuh"
 #include "ragged.cuh"
@@ -46,18 +46,31 @@ struct Stopwatch {
 #define BG_TIMED
 #endif
 
+// From 9.0 on a launch may begin while the one in front of it ends (programmatic dependent
+// launch): its groups are there sooner, and wait. Nothing may be loaded before that;
+// scripts/cuda.sh looks for it, since the compiler may move loads of what it takes for constant.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+BG_DEVICE void awaitEarlier() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
+BG_DEVICE void admitNext() { asm volatile("griddepcontrol.launch_dependents;\n"); }
+#else
+BG_DEVICE void awaitEarlier() {}
+BG_DEVICE void admitNext() {}
+#endif
+
 #define BG_FUNCTION(name) \
   name(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace)
 
 #define BG_FIXUP(tile, name)                                                                                         \
   BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
   name(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) {                \
+    awaitEarlier();                                                                                                  \
     BG_TIMED fixup<tile>(items, C, workspace);                                                                       \
   }
 
 #define BG_RAGGED_KERNEL(name, form, plan)                                                                           \
   BG_KERNEL(plan::kThreads, 1)                                                                                       \
   name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words) {                   \
+    admitNext();                                                                                                     \
     ragged<form, plan>(sizes, words);                                                                                \
   }
 BG_RAGGED_KERNELS
@@ -65,7 +78,10 @@ BG_RAGGED_KERNELS
 // BG_GEMM makes the kernel of a tile by a function template.
 #define BG_GEMM(tile, name, function, ...)                                                                           \
   BG_KERNEL(tile::kThreads, tile::kMinGroups)                                                                        \
-  BG_FUNCTION(name) { BG_TIMED function<tile, __VA_ARGS__>(items, table, A, B, C, workspace); }
+  BG_FUNCTION(name) {                                                                                                \
+    awaitEarlier();                                                                                                  \
+    BG_TIMED function<tile, __VA_ARGS__>(items, table, A, B, C, workspace);                                          \
+  }
 
 // BG_TILE makes the kernels of a tile of plain fp32.
 #define BG_TILE(name, ...)                                                                                           \
@@ -100,16 +116,18 @@ BG_RAGGED_KERNELS
 
 // BG_WGMMA makes those of a tile of warpgroup products, which only sm_90a has.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define BG_WGMMA_MODE(name, mode)                                                                                    \
-  BG_GEMM(name##mode, bg_##name##_nn##mode, wgmmaGemm, false, false)                                                 \
-  BG_GEMM(name##mode, bg_##name##_nt##mode, wgmmaGemm, false, true)                                                  \
-  BG_GEMM(name##mode, bg_##name##_tn##mode, wgmmaGemm, true, false)                                                  \
-  BG_GEMM(name##mode, bg_##name##_tt##mode, wgmmaGemm, true, true)
+#define BG_WGMMA_MODE(name, mode, suffix, inTurn)                                                                    \
+  BG_GEMM(name##mode, bg_##name##_nn##mode##suffix, wgmmaGemm, false, false, inTurn)                                 \
+  BG_GEMM(name##mode, bg_##name##_nt##mode##suffix, wgmmaGemm, false, true, inTurn)                                  \
+  BG_GEMM(name##mode, bg_##name##_tn##mode##suffix, wgmmaGemm, true, false, inTurn)                                  \
+  BG_GEMM(name##mode, bg_##name##_tt##mode##suffix, wgmmaGemm, true, true, inTurn)
 #define BG_WGMMA(name, ...)                                                                                          \
   using name = WgmmaTile<__VA_ARGS__, true>;                                                                         \
   using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;                                                                 \
-  BG_WGMMA_MODE(name, )                                                                                              \
-  BG_WGMMA_MODE(name, _tf32)                                                                                         \
+  BG_WGMMA_MODE(name, , , false)                                                                                     \
+  BG_WGMMA_MODE(name, _tf32, , false)                                                                                \
+  BG_WGMMA_MODE(name, , _turn, true)                                                                                 \
+  BG_WGMMA_MODE(name, _tf32, _turn, true)                                                                            \
   BG_FIXUP(name, bg_##name##_fixup)
 #else
 #define BG_WGMMA(...)

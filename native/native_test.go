@@ -142,7 +142,8 @@ func TestResources(t *testing.T) {
 		"sm_80 bg_tensor_64x64_tt": 28, "sm_90a bg_tensor_64x64_tt": 28,
 		"sm_90a bg_tensor_64x64_nn": 16, "sm_90a bg_tensor_64x64_nt": 28, "sm_90a bg_tensor_64x64_tn": 28,
 		"sm_90a bg_wgmma_64x64_nn": 48, "sm_90a bg_wgmma_64x64_tn": 44, "sm_90a bg_wgmma_64x64_tt": 32, "sm_90a bg_wgmma_64x64_tt_tf32": 8,
-		"sm_90a bg_wgmma_128x128_nt": 52, "sm_90a bg_wgmma_128x128_nt_tf32": 32,
+		"sm_90a bg_wgmma_64x64_tt_turn": 24,
+		"sm_90a bg_wgmma_128x128_nt":    52, "sm_90a bg_wgmma_128x128_nt_tf32": 32,
 	}
 	for name, u := range table {
 		require.Equal(t, spilled[name], u.spilled, "%s spills registers", name)

@@ -38,16 +38,19 @@ BG_DEVICE float work(const RaggedKernel& k, const Record& r) {
 
 // Deal gives tiles to workers, in turn forth and back, since the longest come first.
 struct Deal {
-  uint32_t first, workers, rounds, rest;  // tiles of the kernel before; its workers; rounds that all have, and tiles of the last
+  uint32_t first, tiles, workers;  // first: tiles of the kernel before
+
+  // rounds are those that all workers have.
+  BG_DEVICE uint32_t rounds() const { return tiles < workers ? 0 : tiles / workers; }
 
   // before is the number of tiles of workers before one.
   BG_DEVICE uint32_t before(uint32_t worker) const {
-    const uint32_t last = rounds % 2 == 0 ? min(worker, rest) : worker - min(worker, workers - rest);
-    return first + worker * rounds + last;
+    const uint32_t n = rounds(), rest = tiles - n * workers;
+    return first + worker * n + (n % 2 == 0 ? min(worker, rest) : worker - min(worker, workers - rest));
   }
   // place is where the item of a tile goes.
   BG_DEVICE uint32_t place(uint32_t tile) const {
-    if (rounds == 0) return tile;
+    if (tiles <= workers) return tile;
     const uint32_t round = (tile - first) / workers, turn = tile - first - round * workers;
     return before(round % 2 == 0 ? turn : workers - 1 - turn) + round;
   }
@@ -326,10 +329,10 @@ struct Ragged {
         addShared(&plan.found.rows[0], low);
         addShared(&plan.found.rows[1], high);
       }
-      if (kernels == 1) break;
+      if (kernels == 1 || all) break;
       addShared(&plan.found.filled, filled);
       barrier();
-      all = !all && plan.found.filled < plan.bounds.fill;
+      all = plan.found.filled < plan.bounds.fill;
     } while (all);
     barrier();
   }
@@ -358,8 +361,7 @@ struct Ragged {
       first = kernel == 0 ? 0 : split;
       tiles = kernel == 0 ? split : all - split;
     }
-    const uint32_t rounds = tiles < workers ? 0 : tiles / workers;
-    return {first, workers, rounds, tiles - rounds * workers};
+    return {first, tiles, workers};
   }
 
   // rankOf is the rank of a tile's group: the last that begins there or before.
@@ -403,14 +405,21 @@ struct Ragged {
     const uint32_t t = threadId(), makers = plan.bounds.makers, self = (t / 32 * makers + workerId()) * 32 + t % 32;
     for (uint32_t kernel = 0; kernel < plan.bounds.kernels; ++kernel) {
       const Deal deal = dealOf(kernel);
+      uint32_t* const table = words + plan.bounds.tile[kernel].table;
+      if (plan.bounds.tile[kernel].inTurn != 0) {
+        static_assert(kTurnNext == 0 && kTurnEnd == 1 && kTurnFirst == 2, "other words");
+        if (self == 0) *reinterpret_cast<uint4*>(table) = {deal.first + deal.workers, deal.first + deal.tiles, deal.first, 0};
+        continue;
+      }
 #pragma unroll 1
-      for (uint32_t w = self; w <= deal.workers; w += makers * kThreads) words[plan.bounds.tile[kernel].table + w] = deal.before(w);
+      for (uint32_t w = self; w <= deal.workers; w += makers * kThreads) table[w] = deal.before(w);
     }
 #pragma unroll 1
     for (uint32_t tile = self; tile < plan.starts[plan.bounds.entries]; tile += makers * kThreads) {
       const uint32_t rank = rankOf(tile), kernel = rank < plan.found.second ? 0 : 1, entry = plan.order[rank];
       const Item item = itemOf(plan.bounds.tile[kernel], groupOf(sizesAt(entry), entry), tile - plan.starts[rank]);
-      storeItem(reinterpret_cast<uint4*>(words + plan.bounds.items), dealOf(kernel).place(tile), item);
+      const uint32_t place = plan.bounds.tile[kernel].inTurn != 0 ? tile : dealOf(kernel).place(tile);
+      storeItem(reinterpret_cast<uint4*>(words + plan.bounds.items), place, item);
     }
   }
 };

@@ -1,11 +1,13 @@
 package native
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // raggedMutants are mistakes in the kernels that make items, each of which must be found.
@@ -27,6 +29,9 @@ var raggedMutants = []struct {
 	{mutant{"refused groups keep tiles", "ragged.cuh", "e < found.refused ? own.tiles : 0", "own.tiles"}, plain},
 	{mutant{"refused groups of many keep tiles", "ragged.cuh", "e < refused ? tiles[e] : 0", "e <= refused ? tiles[e] : 0"}, plain},
 	{mutant{"products though alpha is -0", "ragged.cuh", "r.alpha << 1 == 0", "r.alpha == 0"}, plain},
+	{mutant{"few tiles change nothing", "ragged.cuh", "(all || work(", "(work("}, plain},
+	{mutant{"a second choice is counted", "ragged.cuh", "if (kernels == 1 || all) break;", "if (kernels == 1) break;"}, thread},
+	{mutant{"tiles in turn end early", "ragged.cuh", "deal.first + deal.tiles, deal.first, 0}", "deal.tiles, deal.first, 0}"}, plain},
 	{mutant{"order is not stable", "ragged.cuh", "*count + same.before :", "*count + same.all - 1 - same.before :"}, plain},
 	{mutant{"order of many is not stable", "ragged.cuh", "e / kChunk] + same.before]", "e / kChunk] + same.all - 1 - same.before]"}, plain},
 	{mutant{"the first workers have one more in odd rounds", "ragged.cuh", "worker - min(worker, workers - rest)", "min(worker, rest)"}, plain},
@@ -59,7 +64,7 @@ func TestRaggedMutants(t *testing.T) {
 	jobs := map[string][]*raggedJob{
 		plain.name:   append(fewGroups(t, 256), large...),
 		address.name: small,
-		thread.name:  {small[2], large[2]}, // one kernel each, with an order
+		thread.name:  {small[2], large[2], choosesAgain(t, small), choosesAgain(t, large)}, // the first two: one kernel, with an order
 	}
 	t.Run("none", func(t *testing.T) {
 		require.NoError(t, runRagged(t, mutant{}, plain, objects[plain.name], jobs[plain.name]))
@@ -67,4 +72,14 @@ func TestRaggedMutants(t *testing.T) {
 	for _, m := range raggedMutants {
 		requireFound(t, m.mutant, func(t *testing.T) error { return runRagged(t, m.mutant, m.in, objects[m.in.name], jobs[m.in.name]) })
 	}
+}
+
+// choosesAgain finds a job in which all groups take the second kernel, as tiles are few.
+func choosesAgain(t *testing.T, jobs []*raggedJob) *raggedJob {
+	t.Helper()
+	i := slices.IndexFunc(jobs, func(j *raggedJob) bool {
+		return j.before[encoding.BoundKernels] == 2 && j.before[encoding.BoundFill] >= 1<<20
+	})
+	require.GreaterOrEqual(t, i, 0, "no job has few tiles for two kernels")
+	return jobs[i]
 }

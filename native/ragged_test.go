@@ -85,9 +85,13 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 	j.before = slices.Concat(plan.Encode(nil), slices.Repeat([]uint32{untouched}, plan.Words-encoding.RaggedHead))
 	b := j.before
 	b[encoding.BoundMakers] = uint32(j.makers)
-	require.Zero(t, b[encoding.BoundFill], "groups choose each for itself")
+	// All choices count, those of groups behind one that is refused too: not how Deal does.
+	if fill := rng.IntN(3); fill < 2 || slices.ContainsFunc(sets, func(s []int32) bool { _, refused := r.Batch(nil, s); return refused >= 0 }) {
+		b[encoding.BoundFill] = uint32(fill%2) << 20
+	}
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
+		k[encoding.KernelInTurn] = rng.Uint32N(2)
 		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
 	j.name = fmt.Sprintf("%s: %s, %d kernels", name, Arch{}.KernelName(j.kernel), b[encoding.BoundKernels])

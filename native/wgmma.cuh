@@ -95,8 +95,8 @@ struct Counter {
 };
 
 // load is the work of the loader.
-template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void load(const Items& items, Feed& feed, const float* A, const float* B, char* memory) {
+template <class T, bool kTransA, bool kTransB, bool kInTurn>
+BG_DEVICE void load(const Items& items, Feed<kInTurn>& feed, const float* A, const float* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
@@ -109,7 +109,7 @@ BG_DEVICE void load(const Items& items, Feed& feed, const float* A, const float*
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
-    if (warp == 0) feed.next(items);
+    if (warp == 0) feed.ahead(items);
     a.start(A + item.offA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane);
     b.start(B + item.offB, item.ldb, item.cols(), item.depth, shared + L::kB, warp, lane);
     const uint32_t slots = uniform(stepsOf(item)) + L::kLead;
@@ -124,6 +124,7 @@ BG_DEVICE void load(const Items& items, Feed& feed, const float* A, const float*
       placeB.next();
       ahead.next();
     }
+    if (warp == 0) feed.behind(items);
   }
 }
 
@@ -410,7 +411,7 @@ BG_DEVICE void consume(const Items& items, const float* A, const float* B, float
   }
 }
 
-template <class T, bool kTransA, bool kTransB>
+template <class T, bool kTransA, bool kTransB, bool kInTurn = false>
 BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
   using L = Layout<T, kTransA, kTransB>;
@@ -419,7 +420,7 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   const SharedAddress shared = sharedAddress(memory);
   const Items ring{memory + L::kItems, shared + L::kReady};
   const uint32_t role = uniform(threadId() / 128);  // consumers first, then the splitter and the loader
-  Feed feed;
+  Feed<kInTurn> feed;
   if (uniform(threadId() / 32) == (T::kConsumers + 1) * kWarps) feed.start(items, table);
   if (threadId() == 0) {
     for (int i = 0; i < kItemPlaces; ++i) initPhases(shared + L::kReady + 8 * i, 1);
@@ -442,6 +443,6 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
     split<T, kTransA, kTransB>(ring, B, memory);
   } else {
     lowerRegisters<T::loaderRegisters(kTransB)>();
-    load<T, kTransA, kTransB>(ring, feed, A, B, memory);
+    load<T, kTransA, kTransB, kInTurn>(ring, feed, A, B, memory);
   }
 }

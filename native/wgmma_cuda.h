@@ -10,6 +10,10 @@ BG_DEVICE SharedAddress sharedAddress(const void* p) { return static_cast<uint32
 
 // uniform is x, which is the same for all lanes of the warp, as the compiler can see.
 BG_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(0xffffffff, x, 0); }
+// takeNext adds 1 to a number in memory, for the warp, and returns to its first lane what it
+// was; ofFirstLane is x of that lane.
+BG_DEVICE uint32_t takeNext(uint32_t* number) { return threadId() % 32 == 0 ? atomicAdd(number, 1u) : 0; }
+BG_DEVICE uint32_t ofFirstLane(uint32_t x) { return __shfl_sync(0xffffffff, x, 0); }
 // settled is x, of which the compiler no longer knows how it was computed.
 template <class X>
 BG_DEVICE X settled(X x) {

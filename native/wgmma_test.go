@@ -110,6 +110,25 @@ func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 	return jobs
 }
 
+// wgmmaInTurn are jobs of a few workers that take items in turn.
+func wgmmaInTurn(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
+	t.Helper()
+	for i := range 8 {
+		rng := rand.New(rand.NewPCG(uint64(i), 2))
+		b := wgmmaBatch(rng, 7, []int{33, 1, 100, 0, 64, 31}, i&1 != 0, i&2 != 0)
+		options := planner.Options{Tile: tile.Name, Schedule: planner.ScheduleLPT}
+		if i&4 != 0 {
+			options.Compute = planner.ComputeTF32
+		}
+		j := wgmmaJob(t, b, options, 1, [2]uint32{uint32(i) % 3, uint32(i)}, rng)
+		require.Len(t, j.plan.Launches, 1)
+		j.plan.Launches[0].InTurn = true
+		j.workers = []int{3, 1, 2, 50}[i%4]
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
 // wgmmaExtremes are jobs with numbers that are not finite or near the ends of the range.
 func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
@@ -165,7 +184,7 @@ func TestWarpgroupsEmulated(t *testing.T) {
 	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
 	require.NoError(t, err)
 	for i, tile := range tile.Of(tile.WGMMA) {
-		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i), "extremes": wgmmaExtremes(t, tile)} {
+		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i), "extremes": wgmmaExtremes(t, tile), "in turn": wgmmaInTurn(t, tile)} {
 			t.Run(tile.Name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), jobs))

@@ -34,6 +34,16 @@ func (b *raggedBuilder) workers(k *raggedKernel) (int, error) {
 	return n, nil
 }
 
+// places is the words of a table that are kept in any case: where the host has the sizes, as
+// many as most tables take, so that the next batch has its items in the same place, and what
+// a backend binds stays.
+func (b *raggedBuilder) places(k *raggedKernel) int {
+	if len(b.Records) == 0 {
+		return encoding.TurnWords
+	}
+	return raggedRounds*b.model.tiles[k.id].resident + 1
+}
+
 // raggedRounds is the most workers for each place on the device: on an H200, 8 took 2 percent
 // more for 4096 problems of 8 to 32, whose tiles 4 share as well.
 const raggedRounds = 4
@@ -69,7 +79,7 @@ func (b *raggedBuilder) layout() error {
 			return err
 		}
 		l := encoding.Launch{Kernel: b.product(k), Count: n, SpanA: b.ExtentA, SpanB: b.ExtentB, SpanC: b.ExtentC}
-		l.Table = at.add(n + 1)
+		l.Table = at.add(max(n+1, b.places(k)))
 		b.Launches = append(b.Launches, l)
 	}
 	if capacity > maxSegments {
@@ -114,7 +124,7 @@ func (b *raggedBuilder) raggedLaunches() (makers int) {
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
 	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Loop: true, Wide: b.wide,
-		TF32: b.Options.Compute == ComputeTF32 && t.Unit.Tensor()}
+		TF32: b.Options.Compute == ComputeTF32 && t.Unit.Tensor(), InTurn: t.Unit == tile.WGMMA}
 }
 
 // bound writes the words of the bounds.
@@ -161,6 +171,7 @@ func (b *raggedBuilder) boundKernel(i int, l *encoding.Launch) {
 	steps := ceilShift(b.Ragged.K, shift(t.shape.TK))
 	w[encoding.KernelShift] = uint32(max(bits.Len(uint(steps))-bits.Len(uint(b.Ragged.bins()-1)), 0))
 	w[encoding.KernelWorkers], w[encoding.KernelTable] = uint32(l.Count), uint32(l.Table)
+	w[encoding.KernelInTurn] = uint32(bit(l.InTurn))
 	w[encoding.KernelStep], w[encoding.KernelWorker] = math.Float32bits(float32(t.busy)), math.Float32bits(float32(t.worker))
 }
 

@@ -77,9 +77,7 @@ func (b *raggedBuilder) choose() error {
 	}
 	if small := b.cheapest(b.few()); nested(m.tiles[small].shape, m.tiles[large].shape) {
 		b.kernels[1], b.n = b.kernel(small, b.few()), 2
-		if b.Device.KernelKind != KernelsNative { // whose groups choose each for itself
-			b.fill = b.filled()
-		}
+		b.fill = b.filled()
 	}
 	return nil
 }

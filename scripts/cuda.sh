@@ -20,6 +20,13 @@ nvcc $flags -arch=compute_80 -ptx -o "$work/compute_80.ptx" kernels.cu
 wait
 ls "$work/sm_80.cubin" "$work/sm_90a.cubin" "$work/sm_90a_clocks.cubin" >/dev/null # stops when one is missing
 
+# Nothing is loaded before a kernel of 9.0 has waited for the launch in front of it.
+cuobjdump -sass "$work/sm_90a.cubin" | awk '
+	/Function :/ { name = $3; waited = name ~ /^bg_ragged/ }
+	/ACQBULK/ { waited = 1; waits++ }
+	/ (LDG|LDGSTS|LD|STG|ST|ATOM|ATOMG|RED|REDG|UTMALDG|UBLKCP)[. ]/ && !waited { print name " loads before it waits:" $0; failed = 1 }
+	END { exit failed || !waits }' >&2
+
 # The text uses nothing newer than PTX 7.0, the first version that knows sm_80, so
 # that drivers of CUDA 11 on load it. The pragma is a hint of newer compilers.
 sed -i -e 's/^\.version .*/.version 7.0/' -e '/\.pragma "used_bytes_mask/d' "$work/compute_80.ptx"

@@ -204,7 +204,7 @@ func newSlow(t *testing.T, d *device) *slow {
 
 func (s *slow) program(workers int) *program {
 	l := launch{Launch: encoding.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers}, pipeline: s.pipeline, items: span{0, 16}}
-	return &program{dev: s.device, images: [2]image{{launches: []launch{l}, words: s.zero}}, sets: newSets()}
+	return &program{dev: s.device, images: [2]image{{launches: []launch{l}, words: s.zero}}, plans: 1, sets: newSets()}
 }
 
 // run returns what so many workgroups take, and their C.

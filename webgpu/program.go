@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
@@ -95,11 +94,12 @@ type program struct {
 
 	images [2]image // of plans, in turn, so that the last stays where the next fails
 	now    int      // of images
+	plans  uint64   // that it has had
 
 	sizes  int           // that runs of a ragged plan have; 0: it is not ragged
 	status chan struct{} // holds the token of the one Status that runs
 
-	// sets are the bind groups of the operands that the plan ran with last. They
+	// sets are the bind groups of the operands that the program ran with last. They
 	// belong to dev.mu.
 	sets *backend.Cache[operands, bindings]
 }
@@ -109,21 +109,11 @@ type launch struct {
 	encoding.Launch
 	pipeline     *pipeline
 	items, table span
-	sizes        int // words that a launch reads that makes items
+	made         bool // the device makes the items, or this launch does
+	sizes        int  // words that a launch reads that makes items
 }
 
 type span struct{ offset, size uint64 }
-
-// operands are A, B, C and the sizes, which are nil where the plan is not ragged.
-type operands [4]*buffer
-
-// bindings are the dispatches of a program for one set of operands.
-type bindings struct {
-	groups []*wgpu.BindGroup
-	list   []C.gpu_dispatch
-}
-
-func newSets() *backend.Cache[operands, bindings] { return backend.NewCache[operands](bindings.free) }
 
 func (p *program) On() *device { return p.dev }
 
@@ -155,6 +145,7 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 		return l, invalid.Errorf("webgpu: the plan has no workspace")
 	}
 	l.items = span{4 * uint64(l.Items), roundUp(4*uint64(itemWords(plan, &l.Launch)), 16)}
+	l.made = plan.Ragged != nil
 	if l.Ragged > 0 {
 		l.sizes = plan.Ragged.SizesLen()
 	}
@@ -202,125 +193,6 @@ func (p *program) Close() error {
 		}
 	}
 	return nil
-}
-
-// unbind drops all bind groups.
-func (p *program) unbind() {
-	p.sets.Clear()
-	for i := range p.images {
-		p.images[i].made.free()
-		p.images[i].made = made{}
-	}
-}
-
-// forget drops the bind groups that hold a buffer.
-func (p *program) forget(b *buffer) {
-	p.sets.Drop(func(o operands) bool { return slices.Contains(o[:], b) })
-}
-
-// free releases bind groups that no work being recorded has; of those in queued
-// work the library keeps what it needs.
-func (s bindings) free() {
-	for _, g := range s.groups {
-		g.Release()
-	}
-}
-
-// bind returns the program's dispatches for these operands, for the work being
-// recorded.
-func (p *program) bind(o operands) (*bindings, error) {
-	d := p.dev
-	if s := p.sets.Get(o, d.recording); s != nil {
-		return s, nil
-	}
-	m := &p.images[p.now]
-	s, err := p.bindAll(m, m.launches[m.makers:], o)
-	if err != nil {
-		return nil, err
-	}
-	if !p.sets.Room(d.recording - 1) {
-		d.work.over = append(d.work.over, p)
-	}
-	return p.sets.Put(o, s, d.recording), nil
-}
-
-// bindAll binds launches of an image.
-func (p *program) bindAll(m *image, launches []launch, o operands) (s bindings, err error) {
-	for i := range launches {
-		l := &launches[i]
-		g, err := p.bindLaunch(m, l, o)
-		if err != nil {
-			s.free()
-			return s, fmt.Errorf("launch %d: %w", i, err)
-		}
-		s.groups = append(s.groups, g)
-		s.list = append(s.list, C.gpu_dispatch{pipeline: l.pipeline.ref, group: ref(g), count: C.uint32_t(l.Count), pieces: l.pipeline.pieces})
-	}
-	return s, nil
-}
-
-func (p *program) bindLaunch(m *image, l *launch, o operands) (*wgpu.BindGroup, error) {
-	d := p.dev
-	var entries []wgpu.BindGroupEntry
-	add := func(binding uint32, b *buffer, s span) {
-		entries = append(entries, wgpu.BindGroupEntry{Binding: binding, Buffer: b.handle, Offset: s.offset, Size: s.size})
-	}
-	if l.Ragged > 0 {
-		add(wgsl.BindItems, m.words, span{0, m.words.size})
-	} else {
-		add(wgsl.BindItems, m.words, l.items)
-	}
-	for _, x := range [...]struct {
-		binding    uint32
-		name       string
-		buffer     *buffer
-		base, span int
-		used       bool
-	}{
-		{wgsl.BindC, "C", o[2], l.BaseC, l.SpanC, l.Ragged == 0},
-		{wgsl.BindA, "A", o[0], l.BaseA, l.SpanA, l.Ragged == 0 && !l.Fixup},
-		{wgsl.BindB, "B", o[1], l.BaseB, l.SpanB, l.Ragged == 0 && !l.Fixup},
-		{wgsl.BindSizes, "sizes", o[3], 0, l.sizes, l.Ragged > 0},
-	} {
-		if !x.used {
-			continue
-		}
-		b, s, err := d.window(x.buffer, x.base, x.span)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", x.name, err)
-		}
-		add(x.binding, b, s)
-	}
-	if l.Loop {
-		add(wgsl.BindTable, m.words, l.table)
-	}
-	if l.Split || l.Fixup {
-		add(wgsl.BindWorkspace, p.workspace, span{0, p.workspace.size})
-	}
-	g, err := d.handle.CreateBindGroup(&wgpu.BindGroupDescriptor{Layout: l.pipeline.layout, Entries: entries})
-	if err = d.check("bind", err); err != nil && g != nil {
-		g.Release()
-		return nil, err
-	}
-	return g, err
-}
-
-// window is the part of an operand that a launch reaches: all of the buffer if
-// a binding can hold it, else the given elements, and the dummy for none.
-func (d *device) window(b *buffer, base, elements int) (*buffer, span, error) {
-	if elements == 0 {
-		return d.dummy, span{0, d.dummy.size}, nil
-	}
-	if base == 0 && b.size <= d.binding {
-		return b, span{0, b.size}, nil
-	}
-	s := span{4 * uint64(base), roundUp(4*uint64(elements), 16)}
-	align := uint64(d.limits.MinStorageBufferOffsetAlignment)
-	if s.size > d.binding || s.offset+s.size > b.size || s.offset%align != 0 {
-		return nil, s, invalid.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes, from multiples of %d on)",
-			s.offset, s.offset+s.size, b.size, d.binding, align)
-	}
-	return b, s, nil
 }
 
 // Status reads the word that shaders leave, and clears it. A run that is queued between the

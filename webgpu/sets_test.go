@@ -77,8 +77,8 @@ func TestSetsAreDroppedOneByOne(t *testing.T) {
 		require.NoError(t, s.Submit(t.Context(), []driver.Run{s.run(0), s.run(i)}))
 		require.Equal(t, min(i+1, backend.Remembered), s.program.sets.Len())
 	}
-	require.NotNil(t, s.program.sets.Get(operands{s.a, s.b, s.cs[0]}, s.recording), "used by each")
-	require.Nil(t, s.program.sets.Get(operands{s.a, s.b, s.cs[10]}, s.recording))
+	require.NotNil(t, s.program.sets.Get(operands{s.program.now, [4]*buffer{s.a, s.b, s.cs[0]}}, s.recording), "used by each")
+	require.Nil(t, s.program.sets.Get(operands{s.program.now, [4]*buffer{s.a, s.b, s.cs[10]}}, s.recording))
 	s.check(t)
 	for _, c := range s.cs {
 		require.NoError(t, c.Close())
@@ -142,14 +142,13 @@ func TestWindowMistakes(t *testing.T) {
 		"beyond the end":           {8<<10 - align, align + 4, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, s, err := d.window(b, c.base, c.elements)
+			got, err := d.window(b, c.base, c.elements)
 			if !c.valid {
 				require.ErrorContains(t, err, "do not make a binding (limit 4096 bytes, from multiples of ")
 				return
 			}
 			require.NoError(t, err)
-			require.Same(t, b, got)
-			require.Equal(t, span{4 * uint64(c.base), 4 * uint64(c.elements)}, s)
+			require.Equal(t, window{b, span{4 * uint64(c.base), 4 * uint64(c.elements)}}, got)
 		})
 	}
 	require.True(t, slices.Contains([]uint32{32, 64, 128, 256}, d.limits.MinStorageBufferOffsetAlignment))

@@ -24,11 +24,13 @@ type work struct {
 	cleared []*buffer // of clears
 	list    []C.gpu_dispatch
 	over    []*program // whose sets grew beyond their limit
+	making  []*image   // whose items are made
 }
 
 func (w *work) reset() {
 	clear(w.cleared)
-	w.clears, w.cleared, w.list = w.clears[:0], w.cleared[:0], w.list[:0]
+	clear(w.making)
+	w.clears, w.cleared, w.list, w.making = w.clears[:0], w.cleared[:0], w.list[:0], w.making[:0]
 }
 
 // clear fills a fresh buffer with zeros before the dispatches.
@@ -62,7 +64,7 @@ func (d *device) record(r *driver.Run) error {
 	if err != nil {
 		return err
 	}
-	o := operands{abc[0], abc[1], abc[2]}
+	o := [4]*buffer{abc[0], abc[1], abc[2]}
 	if p.sizes > 0 {
 		if o[3], err = backend.Sizes[*buffer](d, r); err != nil {
 			return err
@@ -71,6 +73,11 @@ func (d *device) record(r *driver.Run) error {
 	s, err := p.bind(o)
 	if err != nil {
 		return err
+	}
+	if m := &p.images[p.now]; !m.made {
+		m.made = true
+		d.work.making = append(d.work.making, m)
+		d.work.list = append(d.work.list, m.making.list...)
 	}
 	for _, b := range [...]*buffer{o[0], o[1], o[2], o[3], p.workspace} {
 		if b != nil && b.fresh {
@@ -88,7 +95,7 @@ func (d *device) Submit(ctx context.Context, runs []driver.Run) error {
 
 // submitRuns queues the runs and returns the number of submissions so far. Timed
 // runs need the token of d.timing.
-func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) (uint64, error) {
+func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) (number uint64, err error) {
 	if err := d.lockQueue(ctx); err != nil {
 		return 0, err
 	}
@@ -96,6 +103,11 @@ func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) 
 	d.work.reset()
 	d.recording++
 	defer d.trim()
+	defer func() {
+		for _, m := range d.work.making {
+			m.made = err == nil
+		}
+	}()
 	for i := range runs {
 		if err := d.record(&runs[i]); err != nil {
 			return 0, fmt.Errorf("run %d: %w", i, err)
@@ -112,7 +124,7 @@ func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) 
 		}
 		copy = c.copy()
 	}
-	err := d.submit(copy)
+	err = d.submit(copy)
 	return d.submitted, err
 }
 

@@ -18,24 +18,18 @@ import (
 type image struct {
 	launches []launch
 	words    *buffer
-	makers   int     // launches that only Update does, in front of the others: they make items
+	makers   int     // launches in front of the others, which make items
 	records  *buffer // from these
-	made     made    // what they were bound to last
-}
-
-// made are bindings of launches that make items, which updates have in common.
-type made struct {
-	bindings
-	words, records *buffer
-	kernels        [2]*pipeline
+	making   bindings
+	made     bool // makers were submitted, which the first run does
 }
 
 // Update makes the image of the plan beside that of the last, which stays if it fails.
-// Writes come behind what was submitted.
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	d := p.dev
 	next := 1 - p.now
 	m := &p.images[next]
+	words := m.words
 	m.launches, m.makers = m.launches[:0], 0
 	for i := range plan.Launches {
 		if plan.Ragged != nil && plan.ExtentC == 0 && plan.Launches[i].Ragged == 0 {
@@ -64,7 +58,11 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 		return err
 	}
 	p.now = next
-	p.sets.Clear()
+	p.plans++
+	m.made = m.makers == 0
+	if p.workspace != workspace || m.words != words {
+		p.sets.Clear()
+	}
 	d.mu.Unlock()
 	if old := p.workspace; old != workspace {
 		p.workspace = workspace
@@ -81,69 +79,35 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) erro
 		return ctx.Err()
 	}
 	p.encoded = plan.Encode(p.encoded)
-	words, err := p.dev.atLeast(m.words, plan.Words)
-	if err != nil {
-		return err
-	}
-	if m.words != nil && m.words != words {
-		m.words.Close()
-	}
-	m.words = words
 	if m.makers == 0 {
-		return m.words.Write(ctx, 0, floats(p.encoded))
+		return p.put(ctx, &m.words, plan.Words, p.encoded)
 	}
-	if err := m.words.Write(ctx, 0, floats(p.encoded[:encoding.RaggedHead])); err != nil {
+	if err := p.put(ctx, &m.words, plan.Words, p.encoded[:encoding.RaggedHead]); err != nil {
 		return err
 	}
-	return p.makeItems(ctx, m, plan.Records)
+	if err := p.put(ctx, &m.records, len(plan.Records), plan.Records); err != nil {
+		return err
+	}
+	if err := p.dev.lock(); err != nil {
+		return err
+	}
+	defer p.dev.mu.Unlock()
+	return p.rebind(&m.making, m, m.launches[:m.makers], [4]*buffer{3: m.records})
 }
 
-// makeItems writes records, from which the device makes the image's items.
-func (p *program) makeItems(ctx context.Context, m *image, words []uint32) error {
-	d := p.dev
-	records, err := d.atLeast(m.records, len(words))
+// put writes words behind what was submitted, to b or to the larger buffer that takes its place.
+func (p *program) put(ctx context.Context, b **buffer, n int, words []uint32) error {
+	larger, err := p.dev.atLeast(*b, n)
 	if err != nil {
 		return err
 	}
-	if m.records != nil && m.records != records {
-		m.records.Close()
-	}
-	m.records = records
-	if err := records.Write(ctx, 0, floats(words)); err != nil {
-		return err
-	}
-	if err := d.lockQueue(ctx); err != nil {
-		return err
-	}
-	defer d.mu.Unlock()
-	if err := p.bindMakers(m); err != nil {
-		return err
-	}
-	d.work.reset()
-	d.work.list = append(d.work.list, m.made.list...)
-	return d.submit(C.gpu_copy{})
-}
-
-// bindMakers binds what makes items, unless it is as it was.
-func (p *program) bindMakers(m *image) error {
-	now := made{words: m.words, records: m.records}
-	makers := m.launches[:m.makers]
-	for i := range makers {
-		now.kernels[i] = makers[i].pipeline
-	}
-	if old := &m.made; old.words != now.words || old.records != now.records || old.kernels != now.kernels {
-		s, err := p.bindAll(m, makers, operands{3: m.records})
-		if err != nil {
-			return err
+	if old := *b; old != larger {
+		*b = larger
+		if old != nil {
+			old.Close()
 		}
-		old.free()
-		now.bindings = s
-		m.made = now
 	}
-	for i := range makers {
-		m.made.list[i].count = C.uint32_t(makers[i].Count)
-	}
-	return nil
+	return (*b).Write(ctx, 0, floats(words))
 }
 
 // floats are words as a buffer takes them. The bits go through unchanged: nothing computes

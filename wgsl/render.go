@@ -17,6 +17,8 @@ const (
 	BindTable     = 4
 	BindWorkspace = 5
 	BindSizes     = 6
+
+	Bindings = 7 // in all
 )
 
 // EntryPoint is the name of the compute entry point of every shader.

@@ -58,10 +58,12 @@ func Deal(bounds []uint32, batch planner.Batch) *Dealing {
 	return d
 }
 
-// launch deals the tiles of a kernel to its workers, forth and back.
+// launch deals the tiles of a kernel to its workers, forth and back,
+// unless they take them in turn.
 func (d *Dealing) launch(all []dealt, kernel int) {
 	count, tm, tn := int(d.kernel(kernel)[encoding.KernelWorkers]), d.side(kernel, encoding.KernelTM), d.side(kernel, encoding.KernelTN)
 	workers, n := make([][]uint32, count), 0
+	var inTurn []uint32 // all items
 	for _, e := range all {
 		if e.kernel != kernel {
 			continue
@@ -72,12 +74,19 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 				if n/count%2 == 1 {
 					w = count - 1 - w
 				}
-				workers[w] = append(workers[w], itemOf(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))...)
+				item := itemOf(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
+				workers[w], inTurn = append(workers[w], item...), append(inTurn, item...)
 				n++
 			}
 		}
 	}
-	table := []uint32{uint32(len(d.Items) / encoding.ItemWords)}
+	first := uint32(len(d.Items) / encoding.ItemWords)
+	if d.kernel(kernel)[encoding.KernelInTurn] == 1 {
+		d.Items = append(d.Items, inTurn...)
+		d.Tables = append(d.Tables, []uint32{first + uint32(count), first + uint32(n), first, 0})
+		return
+	}
+	table := []uint32{first}
 	for _, items := range workers {
 		d.Items = append(d.Items, items...)
 		table = append(table, uint32(len(d.Items)/encoding.ItemWords))
@@ -91,6 +100,9 @@ func (d *Dealing) Tiles(kernel int) int {
 		return 0
 	}
 	table := d.Tables[kernel]
+	if d.kernel(kernel)[encoding.KernelInTurn] == 1 {
+		return int(table[encoding.TurnEnd] - table[encoding.TurnFirst])
+	}
 	return int(table[len(table)-1] - table[0])
 }
 

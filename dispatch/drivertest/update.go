@@ -107,6 +107,7 @@ func (s *suite) testUpdate(t *testing.T) {
 				require.NoError(t, program.Update(ctx, &plan))
 			}
 			run := driver.Run{Program: program, A: c.buffers[0], B: c.buffers[1], C: c.buffers[2]}
+			require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{run, {Program: program}}), driver.ErrInvalid, "none of them is queued")
 			for n := range times {
 				if n > 0 { // where it may wait for the run before
 					require.NoError(t, c.buffers[2].Write(ctx, 0, c.c))

@@ -250,16 +250,19 @@ dl_result dl_global(const dl_device *d, dl_module module, const char *name, dl_p
 	return d->api->moduleGlobal(memory, size, module, name);
 }
 
-enum { ATTRIBUTE_CLUSTER = 4 }; // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+// Of CUlaunchAttributeID: CLUSTER_DIMENSION, PROGRAMMATIC_STREAM_SERIALIZATION.
+enum { ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_EARLY = 6 };
 
-// launch_clusters queues a launch in clusters.
-static dl_result launch_clusters(const dl_device *d, dl_stream stream, const dl_launch *l, void **params) {
+// launch_with queues a launch that has attributes.
+static dl_result launch_with(const dl_device *d, dl_stream stream, const dl_launch *l, void **params) {
 	if (!d->api->launchEx) return DL_NOT_SUPPORTED;
-	dl_launch_attribute attribute = {.id = ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};
+	dl_launch_attribute attributes[2];
 	dl_launch_config config = {
 		.grid = {l->count, l->pieces, 1}, .threads = {l->threads, 1, 1}, .shared = l->shared,
-		.stream = stream, .attributes = &attribute, .count = 1,
+		.stream = stream, .attributes = attributes,
 	};
+	if (l->cluster) attributes[config.count++] = (dl_launch_attribute){.id = ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};
+	if (l->waits) attributes[config.count++] = (dl_launch_attribute){.id = ATTRIBUTE_EARLY, .value.allowed = 1};
 	return d->api->launchEx(&config, l->function, params, NULL);
 }
 
@@ -271,8 +274,8 @@ static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run)
 		dl_pointer items = l->items, table = l->ragged ? run->sizes : l->table, workspace = l->workspace;
 		dl_pointer a = run->a + l->a, b = run->b + l->b, c = run->c + l->c;
 		void *params[] = {&items, &table, &a, &b, &c, &workspace};
-		if (l->cluster) {
-			TRY(launch_clusters(d, stream, l, params));
+		if (l->cluster || l->waits) {
+			TRY(launch_with(d, stream, l, params));
 			continue;
 		}
 		TRY(d->api->launch(l->function, l->count, l->pieces, 1, l->threads, 1, 1, l->shared, stream, params, NULL));
@@ -310,7 +313,7 @@ dl_result dl_graph_free(const dl_device *d, dl_graph_exec graph) {
 dl_result dl_write(const dl_device *d, dl_pointer to, const void *from, size_t size, dl_event done) {
 	ENTER(d);
 	TRY(d->api->copyToDevice(to, from, size, d->stream));
-	return d->api->eventRecord(done, d->stream);
+	return done ? d->api->eventRecord(done, d->stream) : 0;
 }
 
 dl_result dl_read(const dl_device *d, void *to, dl_pointer from, size_t size, dl_event done) {

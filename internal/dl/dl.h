@@ -25,6 +25,7 @@ typedef struct {
 	int id, pad;
 	union {
 		unsigned cluster[3];
+		int allowed;
 		char bytes[64];
 	} value;
 } dl_launch_attribute;
@@ -102,6 +103,7 @@ typedef struct {
 	dl_function function;
 	uint32_t count, pieces, threads, shared; // grid of count x pieces workgroups
 	uint32_t cluster;                        // adjacent workgroups of a cluster, which divide count; 0: no clusters
+	uint32_t waits;                          // the kernel waits for the launch in front of it: begin while that ends
 	uint32_t ragged;                         // the run's sizes take the place of the table
 	dl_pointer items, table, workspace;      // table and workspace: 0 when not used
 	uint64_t a, b, c;                        // offsets into the operands
@@ -124,7 +126,7 @@ dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *graph)
 dl_result dl_graph_free(const dl_device *d, dl_graph_exec graph);
 
 // dl_write and dl_read queue a copy from or to page-locked memory, and the event
-// that marks its end.
+// that marks its end. Without an event the memory that dl_write reads may be any.
 dl_result dl_write(const dl_device *d, dl_pointer to, const void *from, size_t size, dl_event done);
 dl_result dl_read(const dl_device *d, void *to, dl_pointer from, size_t size, dl_event done);
 

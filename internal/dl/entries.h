@@ -61,7 +61,7 @@ ENTRY(NEEDED, dl_result, launch, (dl_function function, unsigned x, unsigned y, 
                                   unsigned threads_y, unsigned threads_z, unsigned shared, dl_stream stream, void **params,
                                   void **extra))
 
-// A launch in clusters of workgroups.
+// A launch in clusters of workgroups, or one that begins while another ends.
 ENTRY(OPTIONAL, dl_result, launchEx, (const dl_launch_config *config, dl_function function, void **params, void **extra))
 
 // Graphs: all of them, or none.

@@ -235,6 +235,9 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			b:        4 * C.uint64_t(l.BaseB),
 			c:        4 * C.uint64_t(l.BaseC),
 		}
+		if i > m.makers && d.gpu.Waits { // behind an Update anything may be queued in front of a run
+			made.waits = 1
+		}
 		if l.Loop {
 			made.table = m.words.address + 4*C.dl_pointer(l.Table)
 		}

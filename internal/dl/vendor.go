@@ -20,6 +20,10 @@ type Vendor struct {
 	// Refuse explains why a version of the library is too old, or returns nil.
 	Refuse func(version int) error
 
+	// Stages is how many bytes the library takes at once out of ordinary memory, without
+	// waiting for the device; 0: none.
+	Stages int
+
 	// Lost are the results after which every later call in the process fails as
 	// well; Reserved, those of opening a device that is kept for others.
 	Lost, Reserved []int
@@ -68,6 +72,9 @@ type GPU struct {
 	Subgroup string         // driver.Info.Subgroup
 	Planner  planner.Device // MaxWorkers, if not 0, bounds the workgroups of a launch
 
+	// Waits: each kernel that multiplies waits for the launch in front of it, and so may begin
+	// while that ends.
+	Waits bool
 	// Image returns the code of all kernels, which is only read, and its name for
 	// messages.
 	Image func() (code []byte, name string, err error)

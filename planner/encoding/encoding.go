@@ -41,6 +41,9 @@ type Kernel struct {
 	Wide bool
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
 	Loop bool
+	// InTurn: workers take items when they can do more; see TurnNext. Only with tiles of
+	// warpgroups, and where the device makes the items.
+	InTurn bool
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
 	// Fixup: sums the partial tiles of the workspace instead of multiplying.
@@ -69,7 +72,7 @@ func (k Kernel) String() string {
 	for _, v := range []struct {
 		set  bool
 		name string
-	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.Split, "/split"}} {
+	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.InTurn, "/in-turn"}, {k.Split, "/split"}} {
 		if v.set {
 			name += v.name
 		}

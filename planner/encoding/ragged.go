@@ -106,6 +106,7 @@ const (
 	KernelTK                        // of a step
 	KernelShift                     // K steps of a key, logarithm
 	KernelWorkers                   // of its launch
+	KernelInTurn                    // 1: they take items in turn
 	KernelTable                     // the word where its table begins
 	KernelStep                      // bits: microseconds of a saturated compute unit for a step
 	KernelWorker                    // the same for what a tile takes besides its steps
@@ -117,6 +118,17 @@ const (
 	SplitTiles = iota // of the first kernel
 	SplitTotal        // of both
 	SplitWords
+)
+
+// The table of a launch with Kernel.InTurn. Each worker begins with the item of its number,
+// from TurnFirst on, and goes on with the one that TurnNext says and counts, up to TurnEnd.
+// What makes the table sets TurnNext to the first item that no worker begins with.
+const (
+	TurnNext = iota
+	TurnEnd
+	TurnFirst
+	_ // a multiple of 4 words is stored at once
+	TurnWords
 )
 
 // BoundWords is the number of words of the bounds.
@@ -148,6 +160,6 @@ var (
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
 		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "fill", "bins",
 		"makers", "items", "starts", "order", "split"}
-	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "table", "step", "worker"}
+	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "inTurn", "table", "step", "worker"}
 	RecordNames = [RecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta", "zero"}
 )

@@ -97,6 +97,7 @@ typedef struct {
 	void *to; // a copy, if there is a size
 	const void *from;
 	size_t size;
+	void *staged;  // what from is, if the library owns it
 	launch launch; // if there is f
 	graph *graph;  // or NULL
 	event *event;  // or NULL
@@ -114,6 +115,7 @@ static void work_once(void) {
 	work *w = &queue[oldest];
 	oldest = (oldest + 1) % QUEUE, queued--;
 	if (w->size) memcpy(w->to, w->from, w->size);
+	free(w->staged);
 	CUresult result = w->launch.f ? execute(&w->launch) : SUCCESS;
 	if (w->graph) {
 		for (size_t i = 0; i < w->graph->n && !result; i++) result = execute(&w->graph->list[i]);
@@ -139,11 +141,11 @@ CUresult cuDeviceGet(CUdevice *d, int ordinal) { CALL; return *d = ordinal, SUCC
 typedef struct block { char *at; size_t size; struct block *next; } block;
 static block *blocks;
 
-static block *find(CUdeviceptr p, size_t size) {
-	for (block *b = blocks; b; b = b->next)
-		if ((char *)p >= b->at && (char *)p + size <= b->at + b->size) return b;
-	return NULL;
+static block *among(block *b, CUdeviceptr p, size_t size) {
+	while (b && !((char *)p >= b->at && (char *)p + size <= b->at + b->size)) b = b->next;
+	return b;
 }
+static block *find(CUdeviceptr p, size_t size) { return among(blocks, p, size); }
 CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t size) {
 	ON_DEVICE;
 	block *b = size <= 1ull << 40 ? malloc(sizeof *b) : NULL;
@@ -168,7 +170,18 @@ CUresult cuMemFree_v2(CUdeviceptr p) {
 	count(ALLOCATIONS, -1);
 	return free(b->at), free(b), SUCCESS;
 }
-CUresult cuMemHostAlloc(void **p, size_t size, unsigned flags) { ON_DEVICE; count(PINNED, 1); return *p = malloc(size), SUCCESS; }
+// Page-locked memory.
+static block *locked;
+
+CUresult cuMemHostAlloc(void **p, size_t size, unsigned flags) {
+	ON_DEVICE;
+	count(PINNED, 1);
+	block *b = malloc(sizeof *b);
+	pthread_mutex_lock(&lock);
+	*b = (block){malloc(size), size, locked}, locked = b;
+	pthread_mutex_unlock(&lock);
+	return *p = b->at, SUCCESS;
+}
 CUresult cuMemFreeHost(void *p) {
 	ON_DEVICE;
 	pthread_mutex_lock(&lock);
@@ -176,19 +189,32 @@ CUresult cuMemFreeHost(void *p) {
 		work *w = &queue[(oldest + i) % QUEUE];
 		if (w->size && (w->to == p || w->from == p)) misuse("page-locked memory is freed before it is copied");
 	}
+	block **at = &locked;
+	while (*at && (*at)->at != (char *)p) at = &(*at)->next;
+	block *b = *at;
+	if (b) *at = b->next, free(b->at), free(b);
 	pthread_mutex_unlock(&lock);
+	if (!b) return INVALID_VALUE;
 	count(PINNED, -1);
-	return free(p), SUCCESS;
+	return SUCCESS;
 }
-static CUresult copy(void *to, const void *from, size_t size, CUdeviceptr device) {
+// STAGES is how many bytes of ordinary memory the library takes at once.
+#ifndef STAGES
+#define STAGES 0
+#endif
+static CUresult copy(void *to, const void *from, size_t size, CUdeviceptr device, const void *host) {
 	pthread_mutex_lock(&lock);
 	CUresult result = find(device, size) ? SUCCESS : INVALID_VALUE;
+	int ordinary = !among(locked, (CUdeviceptr)host, size);
 	pthread_mutex_unlock(&lock);
 	count(COPIES, 1);
-	return result ? result : enqueue((work){.to = to, .from = from, .size = size});
+	work w = {.to = to, .from = from, .size = size};
+	if (ordinary && (from != host || size > STAGES)) misuse("a copy that may wait for the device");
+	else if (ordinary && !result) w.from = w.staged = memcpy(malloc(size), from, size);
+	return result ? result : enqueue(w);
 }
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, void *stream) { ON_DEVICE; return copy((void *)to, from, n, to); }
-CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, void *stream) { ON_DEVICE; return copy(to, (void *)from, n, from); }
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, void *stream) { ON_DEVICE; return copy((void *)to, from, n, to, from); }
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, void *stream) { ON_DEVICE; return copy(to, (void *)from, n, from, to); }
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr p) {
 	ON_DEVICE;
 	pthread_mutex_lock(&lock);

@@ -5,6 +5,7 @@
 // TILES is the tile table, as rows {"name", TM, TN}. The environment changes what
 // happens, beside fake.h's settings:
 //   FAKECUDA_VERSION, FAKECUDA_MAJOR, FAKECUDA_UNITS, FAKECUDA_NAME
+#define STAGES (48 << 10) // of the 64 that the description promises
 #include "../../../internal/dl/dltest/fake.h"
 
 #include "../../internal/emulator/shim.h"
@@ -68,7 +69,7 @@ CUresult cuCtxGetCurrent(int **c) { CALL; return *c = current, SUCCESS; }
 CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
-typedef struct { char name[64]; int makes_items, tm, tn, trans_a, trans_b, fixup; int *module; } kernel;
+typedef struct { char name[64]; int makes_items, in_turn, tm, tn, trans_a, trans_b, fixup; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
 CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options, void **values) {
@@ -77,7 +78,7 @@ CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options
 	return *m = malloc(sizeof(int)), SUCCESS;
 }
 CUresult cuModuleUnload(int *m) { ON_DEVICE; count(MODULES, -1); return free(m), SUCCESS; }
-static kernel kernels[256];
+static kernel kernels[512];
 CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	ON_DEVICE;
 	if (!strncmp(name, "bg_ragged_", 10) && bg_shim_has && bg_shim_has(name)) {
@@ -98,9 +99,10 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) || !strchr("nt", variant[2]))) continue;
 		const char *mode = fixup ? "" : variant + 3;
 		if (!strncmp(mode, "_tf32", 5)) mode += 5;
-		if (*mode && strcmp(mode, "_cluster")) continue;
-		kernel *k = &kernels[8 * i + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
-		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .module = m};
+		int in_turn = !strcmp(mode, "_turn");
+		if (*mode && !in_turn && strcmp(mode, "_cluster")) continue;
+		kernel *k = &kernels[16 * i + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
+		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .module = m};
 		return *f = k, SUCCESS;
 	}
 	return NOT_FOUND;
@@ -186,6 +188,11 @@ static CUresult execute(const launch *l) {
 			fixup(f, items + 8 * x, c, workspace);
 			continue;
 		}
+		if (f->in_turn) { // the next, the end, the first
+			uint32_t *next = (uint32_t *)table;
+			for (uint32_t i = table[2] + x; i < table[1]; i = (*next)++) segment(f, items + 12 * i, a, b, c, workspace);
+			continue;
+		}
 		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(f, items + 12 * i, a, b, c, workspace);
 	}
 	return SUCCESS;
@@ -206,15 +213,19 @@ static CUresult start(launch l, stream *s) {
 struct config {
 	unsigned grid[3], threads[3], shared;
 	stream *s;
-	struct { int id, pad; unsigned cluster[3]; char rest[52]; } *attributes;
+	struct { int id, pad; unsigned value[3]; char rest[52]; } *attributes;
 	unsigned count;
 };
 CUresult cuLaunchKernelEx(const struct config *c, kernel *f, void **params, void **extra) {
 	ON_DEVICE;
-	if (c->count != 1 || c->attributes->id != 4) return INVALID_VALUE;
-	unsigned size = c->attributes->cluster[0];
-	if (size < 2 || size > 8 || !c->grid[0] || c->grid[0] % size || c->grid[1] != 1 || c->grid[2] != 1 || !c->threads[0]) return INVALID_VALUE;
-	launch l = {.f = f, .x = c->grid[0] / size, .y = 1, .cluster = size};
+	unsigned size = 1;
+	for (unsigned i = 0; i < c->count; i++) {
+		unsigned id = c->attributes[i].id, value = c->attributes[i].value[0];
+		if (id == 4 ? value < 2 || value > 8 || c->grid[1] != 1 : id != 6 || value != 1 || f->makes_items) return INVALID_VALUE;
+		if (id == 4) size = value;
+	}
+	if (!c->count || !c->grid[0] || c->grid[0] % size || !c->grid[1] || c->grid[2] != 1 || !c->threads[0]) return INVALID_VALUE;
+	launch l = {.f = f, .x = c->grid[0] / size, .y = c->grid[1], .cluster = size};
 	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
 	return start(l, c->s);
 }

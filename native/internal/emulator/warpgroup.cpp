@@ -289,6 +289,16 @@ uint32_t uniform(uint32_t x) {
   return x;
 }
 
+uint32_t takeNext(uint32_t* number) { return running->id % kWarp == 0 ? (*number)++ : 0; }
+
+uint32_t ofFirstLane(uint32_t x) {
+  running->waits[0] = x;
+  meet("ofFirstLane", [&](uint32_t warp) {
+    for (uint32_t lane = 1; lane < kWarp; ++lane) threads[warp * kWarp + lane].waits[0] = threads[warp * kWarp].waits[0];
+  });
+  return running->waits[0];
+}
+
 bool warpAny(bool x) {
   running->says = x;
   meet("warpAny", [&](uint32_t warp) {

@@ -30,6 +30,8 @@ uint32_t pieceId();
 void barrier();
 void warpBarrier();
 uint32_t uniform(uint32_t x);
+uint32_t takeNext(uint32_t* number);
+uint32_t ofFirstLane(uint32_t x);
 bool warpAny(bool x);
 
 using SharedAddress = uint32_t;

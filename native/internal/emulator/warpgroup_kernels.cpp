@@ -29,14 +29,16 @@ void fixupOf(const uint4* items, const uint32_t*, const float*, const float*, fl
 
 }  // namespace
 
-#define BG_MODE(name, mode)                                                           \
-  {"bg_" #name "_nn" #mode, wgmmaGemm<name##mode, false, false>, name::kMinGroups},   \
-  {"bg_" #name "_nt" #mode, wgmmaGemm<name##mode, false, true>, name::kMinGroups},    \
-  {"bg_" #name "_tn" #mode, wgmmaGemm<name##mode, true, false>, name::kMinGroups},    \
-  {"bg_" #name "_tt" #mode, wgmmaGemm<name##mode, true, true>, name::kMinGroups},
-#define BG_WGMMA(name, ...) \
-  BG_MODE(name, )           \
-  BG_MODE(name, _tf32)      \
+#define BG_MODE(name, mode, suffix, inTurn)                                                            \
+  {"bg_" #name "_nn" #mode #suffix, wgmmaGemm<name##mode, false, false, inTurn>, name::kMinGroups},    \
+  {"bg_" #name "_nt" #mode #suffix, wgmmaGemm<name##mode, false, true, inTurn>, name::kMinGroups},     \
+  {"bg_" #name "_tn" #mode #suffix, wgmmaGemm<name##mode, true, false, inTurn>, name::kMinGroups},     \
+  {"bg_" #name "_tt" #mode #suffix, wgmmaGemm<name##mode, true, true, inTurn>, name::kMinGroups},
+#define BG_WGMMA(name, ...)            \
+  BG_MODE(name, , , false)             \
+  BG_MODE(name, _tf32, , false)        \
+  BG_MODE(name, , _turn, true)         \
+  BG_MODE(name, _tf32, _turn, true)    \
   {"bg_" #name "_fixup", fixupOf<name>, 1},
 
 const WarpgroupKernel kWarpgroupKernels[] = {

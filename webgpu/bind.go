@@ -1,0 +1,197 @@
+//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+// operands are what an image of a program runs with: A, B, C and the sizes, which are nil
+// where the plan is not ragged.
+type operands struct {
+	image   int
+	buffers [4]*buffer
+}
+
+// bindings are dispatches for one set of operands.
+type bindings struct {
+	groups []group
+	list   []C.gpu_dispatch
+	plan   uint64 // of the program, that they are of
+}
+
+// group is a bind group, and all that it was made of.
+type group struct {
+	handle *wgpu.BindGroup
+	of     bound
+}
+
+// bound is what a launch is bound to. Plans that follow each other often have it in common.
+type bound struct {
+	pipeline *pipeline
+	at       [wgsl.Bindings]window // by binding
+}
+
+// window is a part of a buffer; none without.
+type window struct {
+	buffer *buffer
+	span
+}
+
+func newSets() *backend.Cache[operands, bindings] { return backend.NewCache[operands](bindings.free) }
+
+// free releases bind groups that no work being recorded has; of those in queued
+// work the library keeps what it needs.
+func (s bindings) free() {
+	for _, g := range s.groups {
+		g.handle.Release()
+	}
+}
+
+// unbind drops all bind groups.
+func (p *program) unbind() {
+	p.sets.Clear()
+	for i := range p.images {
+		p.images[i].making.free()
+		p.images[i].making = bindings{}
+	}
+}
+
+// forget drops the bind groups that hold a buffer.
+func (p *program) forget(b *buffer) {
+	p.sets.Drop(func(o operands) bool { return slices.Contains(o.buffers[:], b) })
+}
+
+// bind returns the program's dispatches for these operands, for the work being
+// recorded.
+func (p *program) bind(buffers [4]*buffer) (*bindings, error) {
+	d, o := p.dev, operands{p.now, buffers}
+	s := p.sets.Get(o, d.recording)
+	if s == nil {
+		if !p.sets.Room(d.recording - 1) {
+			d.work.over = append(d.work.over, p)
+		}
+		s = p.sets.Put(o, bindings{}, d.recording)
+	}
+	if s.plan == p.plans {
+		return s, nil
+	}
+	m := &p.images[p.now]
+	if err := p.rebind(s, m, m.launches[m.makers:], buffers); err != nil {
+		p.sets.Drop(func(other operands) bool { return other == o })
+		return nil, err
+	}
+	s.plan = p.plans
+	return s, nil
+}
+
+// rebind makes bindings those of launches of an image. It keeps the bind groups that stay
+// the same.
+func (p *program) rebind(s *bindings, m *image, launches []launch, buffers [4]*buffer) error {
+	for len(s.groups) > len(launches) {
+		last := len(s.groups) - 1
+		s.groups[last].handle.Release()
+		s.groups = s.groups[:last]
+	}
+	s.list = s.list[:0]
+	for i := range launches {
+		l := &launches[i]
+		of, err := p.boundTo(m, l, buffers)
+		if err == nil && (i == len(s.groups) || s.groups[i].of != of) {
+			err = s.group(p.dev, i, of)
+		}
+		if err != nil {
+			return fmt.Errorf("launch %d: %w", i, err)
+		}
+		s.list = append(s.list, C.gpu_dispatch{pipeline: l.pipeline.ref, group: ref(s.groups[i].handle), count: C.uint32_t(l.Count), pieces: l.pipeline.pieces})
+	}
+	return nil
+}
+
+// group makes a bind group in the place of another, or of none.
+func (s *bindings) group(d *device, i int, of bound) error {
+	var entries []wgpu.BindGroupEntry
+	for binding, w := range of.at {
+		if w.buffer != nil {
+			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(binding), Buffer: w.buffer.handle, Offset: w.offset, Size: w.size})
+		}
+	}
+	g, err := d.handle.CreateBindGroup(&wgpu.BindGroupDescriptor{Layout: of.pipeline.layout, Entries: entries})
+	if err = d.check("bind", err); err != nil {
+		if g != nil {
+			g.Release()
+		}
+		return err
+	}
+	if i < len(s.groups) {
+		s.groups[i].handle.Release()
+		s.groups[i] = group{g, of}
+	} else {
+		s.groups = append(s.groups, group{g, of})
+	}
+	return nil
+}
+
+// boundTo says what a launch is bound to.
+func (p *program) boundTo(m *image, l *launch, buffers [4]*buffer) (of bound, err error) {
+	d := p.dev
+	of.pipeline = l.pipeline
+	of.at[wgsl.BindItems] = window{m.words, l.items}
+	if l.made { // how far they go changes with each plan
+		of.at[wgsl.BindItems].size = min(m.words.size-l.items.offset, d.binding)
+	}
+	for _, x := range [...]struct {
+		binding    int
+		name       string
+		buffer     *buffer
+		base, span int
+		used       bool
+	}{
+		{wgsl.BindC, "C", buffers[2], l.BaseC, l.SpanC, l.Ragged == 0},
+		{wgsl.BindA, "A", buffers[0], l.BaseA, l.SpanA, l.Ragged == 0 && !l.Fixup},
+		{wgsl.BindB, "B", buffers[1], l.BaseB, l.SpanB, l.Ragged == 0 && !l.Fixup},
+		{wgsl.BindSizes, "sizes", buffers[3], 0, l.sizes, l.Ragged > 0},
+	} {
+		if !x.used {
+			continue
+		}
+		if of.at[x.binding], err = d.window(x.buffer, x.base, x.span); err != nil {
+			return of, fmt.Errorf("%s: %w", x.name, err)
+		}
+	}
+	if l.Loop {
+		of.at[wgsl.BindTable] = window{m.words, l.table}
+	}
+	if l.Split || l.Fixup {
+		of.at[wgsl.BindWorkspace] = window{p.workspace, span{0, p.workspace.size}}
+	}
+	return of, nil
+}
+
+// window is the part of an operand that a launch reaches: all of the buffer if
+// a binding can hold it, else the given elements, and the dummy for none.
+func (d *device) window(b *buffer, base, elements int) (window, error) {
+	if elements == 0 {
+		return window{d.dummy, span{0, d.dummy.size}}, nil
+	}
+	if base == 0 && b.size <= d.binding {
+		return window{b, span{0, b.size}}, nil
+	}
+	s := span{4 * uint64(base), roundUp(4*uint64(elements), 16)}
+	align := uint64(d.limits.MinStorageBufferOffsetAlignment)
+	if s.size > d.binding || s.offset+s.size > b.size || s.offset%align != 0 {
+		return window{}, invalid.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes, from multiples of %d on)",
+			s.offset, s.offset+s.size, b.size, d.binding, align)
+	}
+	return window{b, s}, nil
+}
