@@ -124,7 +124,7 @@ step_overhead() {
 	for sizes in mn=128,k=128 mn=512,k=512; do
 		for count in $batches; do loads="$loads random:$sizes,batch=$count,seed=1"; done
 	done
-	bench overhead "${loads# }"
+	bench overhead "${loads# }" --live
 }
 
 step_tlp() {

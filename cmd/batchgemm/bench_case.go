@@ -112,8 +112,13 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 	}
 	explained := plan.Explain()
 	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Bytes: moved(w.Batch), Schedule: explained.Schedule}
-	if out.Plan, err = planMicros(plan, b.repeat); err != nil {
+	if out.Plan, err = planMicros(plan, b.repeat, (*planner.Planner).Replan); err != nil {
 		return nil, err
+	}
+	if b.live {
+		if out.Renew, err = planMicros(plan, b.repeat, (*planner.Planner).Renew); err != nil {
+			return nil, err
+		}
 	}
 	for _, t := range explained.Tiles {
 		out.Tiles = append(out.Tiles, t.Name)

@@ -48,10 +48,13 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 			}
 			return err
 		})
-		if err == nil {
-			p.Again, err = planMicros(plan, b.repeat)
-		}
 		if err != nil {
+			return nil, err
+		}
+		if p.Again, err = planMicros(plan, b.repeat, (*planner.Planner).Replan); err != nil {
+			return nil, err
+		}
+		if p.Renewed, err = planMicros(plan, b.repeat, (*planner.Planner).Renew); err != nil {
 			return nil, err
 		}
 		all = append(all, p)
@@ -90,12 +93,12 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 
 // planMicros is the median time to make a plan again in the memory of an earlier
 // one, its encoding included.
-func planMicros(like *planner.Plan, repeat int) (float64, error) {
+func planMicros(like *planner.Plan, repeat int, again func(*planner.Planner, *planner.Plan, planner.Batch, planner.Options) error) (float64, error) {
 	maker := planner.New(like.Device)
 	var p planner.Plan
 	var words []uint32
 	return medianMicros(repeat, func() error {
-		err := maker.Replan(&p, like.Batch, like.Options)
+		err := again(maker, &p, like.Batch, like.Options)
 		if err == nil {
 			words = p.Encode(words)
 		}

@@ -30,7 +30,8 @@ type Case struct {
 	Problems int      `json:"problems"`
 	GFLOP    float64  `json:"gflop"`
 	Bytes    float64  `json:"bytes"`       // of A, B and C once each, of C twice where beta is not 0
-	Plan     float64  `json:"plan_micros"` // to plan and encode the batch once more, on one core
+	Plan     float64  `json:"plan_micros"`            // to plan and encode the batch once more, on one core
+	Renew    float64  `json:"renew_micros,omitempty"` // the same as Update does, where that was asked for
 	Schedule string   `json:"schedule"`    // of our plan, as Tiles
 	Tiles    []string `json:"tiles"`
 	Rows     []Row    `json:"rows"` // the first is the one that the others are compared with
@@ -235,6 +236,9 @@ func (r *Report) fields() []field {
 		{"GFLOP", func(c *Case) string { return Digits(c.GFLOP) }},
 		{"plan", func(c *Case) string { return Digits(c.Plan) }},
 	}
+	if r.renews() {
+		all = append(all, field{"renew", func(c *Case) string { return Digits(c.Renew) }})
+	}
 	columns := r.columns()
 	for i, k := range columns {
 		add := func(head string, cell func(*Row) string) {
@@ -286,6 +290,9 @@ func (r *Report) fields() []field {
 	return all
 }
 
+// renews reports whether cases have the time that planning takes in an Update.
+func (r *Report) renews() bool { return len(r.Cases) > 0 && r.Cases[0].Renew > 0 }
+
 // hasHost reports whether some row of a kind has a host time.
 func (r *Report) hasHost(k column) bool {
 	for i := range r.Cases {
@@ -325,6 +332,9 @@ func (r *Report) Remarks() (all []Remark) {
 		note(k.method+"/"+k.timed, "%s", timedHow[k.timed])
 	}
 	note("plan", "microseconds to plan and encode the batch once more, on one core of the host")
+	if r.renews() {
+		note("renew", "the same for a program that is updated: the device makes the items")
+	}
 	note("host", "microseconds of the call, without waiting")
 	note("error", "the largest against float64, as a part of what rounding explains")
 	for _, s := range r.Speedups {

@@ -11,13 +11,13 @@ import (
 // planning draws the time to plan against the size of the batch. It is nil where
 // none was measured.
 func planning(all []Planning) *figure {
-	var fresh, again plotter.XYs
+	var fresh, again, renewed plotter.XYs
 	var xs, ys span
 	for _, p := range all {
 		for _, s := range []struct {
 			to     *plotter.XYs
 			micros float64
-		}{{&fresh, p.New}, {&again, p.Again}} {
+		}{{&fresh, p.New}, {&again, p.Again}, {&renewed, p.Renewed}} {
 			if x := float64(p.Problems); finite(x) && finite(s.micros) {
 				*s.to = append(*s.to, plotter.XY{X: x, Y: s.micros})
 				xs.add(x)
@@ -31,7 +31,7 @@ func planning(all []Planning) *figure {
 	lines := []struct {
 		key
 		xys plotter.XYs
-	}{{key{"in memory of an earlier plan", series[0]}, again}, {key{"in new memory", series[1]}, fresh}}
+	}{{key{"in memory of an earlier plan", series[0]}, again}, {key{"in new memory", series[1]}, fresh}, {key{"for an update", series[2]}, renewed}}
 	return &figure{
 		Name:  "planning",
 		Label: fmt.Sprintf("Lines: microseconds to plan a batch of %d to %d problems", all[0].Problems, all[len(all)-1].Problems),

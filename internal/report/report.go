@@ -30,6 +30,7 @@ type Planning struct {
 	Problems int
 	New      float64 // a plan of its own memory
 	Again    float64 // in the memory of an earlier plan
+	Renewed  float64 // there, for a program that is updated, whose items the device makes
 }
 
 // Timeline is the run of one plan.

@@ -82,7 +82,7 @@ func made(t *testing.T, rivals []string, names ...string) *Data {
 	}
 	r.Finish()
 	for n := 8; n <= 1024; n *= 2 {
-		data.Planning = append(data.Planning, Planning{n, 6 + 0.9*float64(n), 3 + 0.35*float64(n)})
+		data.Planning = append(data.Planning, Planning{n, 6 + 0.9*float64(n), 3 + 0.35*float64(n), 1 + 0.03*float64(n)})
 	}
 	return data
 }
@@ -136,7 +136,7 @@ func samples(t *testing.T) map[string]*Data {
 	all["split"].Bench.Cases[1].Rows[2].Wrong = "problem 3: C[0,0] is 1, want 2"
 	all["split"].Bench.Cases[1].Rows[2].Errors = nil
 	n := all["no-times"]
-	n.Bench.Cases[0].GFLOP, n.Bench.Cases[0].Bytes, n.Planning = 0, 0, []Planning{{8, 0, math.NaN()}}
+	n.Bench.Cases[0].GFLOP, n.Bench.Cases[0].Bytes, n.Planning = 0, 0, []Planning{{8, 0, math.NaN(), 0}}
 	for i := range n.Bench.Cases[0].Rows {
 		row := &n.Bench.Cases[0].Rows[i]
 		row.Device, row.GFLOPS, row.Slower, row.Errors = bench.Spread{}, 0, 0, nil
