@@ -29,10 +29,10 @@ type Case struct {
 	Workload string   `json:"workload"`
 	Problems int      `json:"problems"`
 	GFLOP    float64  `json:"gflop"`
-	Bytes    float64  `json:"bytes"`       // of A, B and C once each, of C twice where beta is not 0
+	Bytes    float64  `json:"bytes"`                  // of A, B and C once each, of C twice where beta is not 0
 	Plan     float64  `json:"plan_micros"`            // to plan and encode the batch once more, on one core
 	Renew    float64  `json:"renew_micros,omitempty"` // the same as Update does, where that was asked for
-	Schedule string   `json:"schedule"`    // of our plan, as Tiles
+	Schedule string   `json:"schedule"`               // of our plan, as Tiles
 	Tiles    []string `json:"tiles"`
 	Rows     []Row    `json:"rows"` // the first is the one that the others are compared with
 	Regret   *Regret  `json:"regret,omitempty"`
