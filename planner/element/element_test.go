@@ -1,0 +1,131 @@
+package element
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
+
+func TestNames(t *testing.T) {
+	for _, x := range Types() {
+		got, err := Parse(x.String())
+		require.NoError(t, err)
+		require.Equal(t, x, got)
+		text, err := json.Marshal(x)
+		require.NoError(t, err)
+		var back Type
+		require.NoError(t, json.Unmarshal(text, &back))
+		require.Equal(t, x, back)
+	}
+	none, err := Parse("")
+	require.NoError(t, err)
+	require.Equal(t, F32, none)
+	_, err = Parse("fp8")
+	require.ErrorIs(t, err, invalid.Err)
+	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16)`)
+	_, err = json.Marshal(Type(9))
+	require.Error(t, err)
+	require.Equal(t, "unknown", Type(9).String())
+}
+
+// value is what bits stand for by the definition of the types, in float64.
+func value(of Type, bits uint16) float64 {
+	f := table[of]
+	fraction := f.mantissa - 1
+	exponent, mantissa := int(bits&0x7fff)>>fraction, float64(int(bits)&(1<<fraction-1))
+	sign := 1 - 2*float64(bits>>15)
+	switch exponent {
+	case 1<<(15-fraction) - 1:
+		if mantissa > 0 {
+			return math.NaN()
+		}
+		return math.Inf(int(sign))
+	case 0:
+		return sign * math.Ldexp(mantissa, f.least-fraction)
+	}
+	return sign * math.Ldexp(mantissa+math.Ldexp(1, fraction), exponent-1+f.least-fraction)
+}
+
+// All bits stand for what the definition says, and numbers that have bits keep them.
+func TestEveryNumber(t *testing.T) {
+	for _, of := range []Type{BF16, F16} {
+		seen := map[uint32]bool{}
+		for i := range 1 << 16 {
+			bits := uint16(i)
+			got, want := of.Float(bits), value(of, bits)
+			require.False(t, seen[math.Float32bits(got)], "%s %#x", of, bits)
+			seen[math.Float32bits(got)] = true
+			if math.IsNaN(want) {
+				require.True(t, math.IsNaN(float64(got)), "%s %#x", of, bits)
+				back := of.Bits(got)
+				require.True(t, math.IsNaN(float64(of.Float(back))), "%s %#x", of, bits)
+				require.Equal(t, bits>>15, back>>15, "%s %#x", of, bits)
+				continue
+			}
+			require.Equal(t, math.Float64bits(want), math.Float64bits(float64(got)), "%s %#x", of, bits)
+			require.Equal(t, bits, of.Bits(got), "%s %#x", of, bits)
+		}
+	}
+}
+
+// What lies between two numbers goes to the nearer one, from their middle to the even one.
+func TestRounding(t *testing.T) {
+	for _, of := range []Type{BF16, F16} {
+		infinite := of.Bits(float32(math.Inf(1)))
+		for low := uint16(0); low < infinite; low++ {
+			high := low + 1
+			above := value(of, high)
+			if high == infinite {
+				above = math.Ldexp(1, table[of].most+1)
+			}
+			middle := float32((value(of, low) + above) / 2)
+			even := low + low&1
+			for sign := range uint16(2) {
+				flip := float32(1 - 2*int(sign))
+				require.Equal(t, sign<<15|even, of.Bits(flip*middle), "%s between %#x and the next", of, low)
+				require.Equal(t, sign<<15|low, of.Bits(flip*math.Nextafter32(middle, 0)), "%s behind %#x", of, low)
+				require.Equal(t, sign<<15|high, of.Bits(flip*math.Nextafter32(middle, float32(math.Inf(1)))), "%s before %#x", of, high)
+			}
+		}
+		require.Equal(t, infinite, of.Bits(math.MaxFloat32))
+		require.Equal(t, infinite, of.Bits(float32(of.Overflow())))
+		require.Equal(t, infinite-1, of.Bits(math.Nextafter32(float32(of.Overflow()), 0)))
+	}
+}
+
+func TestFacts(t *testing.T) {
+	for _, c := range []struct {
+		of         Type
+		bytes      int
+		unit, tiny float64
+	}{{F32, 4, 0x1p-24, 0x1p-149}, {BF16, 2, 0x1p-8, 0x1p-133}, {F16, 2, 0x1p-11, 0x1p-24}} {
+		require.Equal(t, c.bytes, c.of.Bytes())
+		require.Equal(t, c.unit, c.of.Unit())
+		require.Equal(t, c.tiny, c.of.Tiny())
+		require.True(t, c.of.Known())
+	}
+	require.Equal(t, 65520.0, F16.Overflow())
+	require.False(t, Type(3).Known())
+}
+
+func TestSlices(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 0))
+	for _, of := range []Type{BF16, F16} {
+		bits, numbers, back := make([]uint16, 1000), make([]float32, 1000), make([]uint16, 1000)
+		for i := range bits {
+			numbers[i] = float32(rng.NormFloat64()) * 1000
+		}
+		of.Narrow(bits, numbers)
+		of.Widen(numbers, bits)
+		of.Narrow(back, numbers)
+		require.Equal(t, bits, back)
+		for i := range bits {
+			require.Equal(t, of.Float(bits[i]), numbers[i])
+		}
+	}
+}
