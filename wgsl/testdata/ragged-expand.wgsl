@@ -125,7 +125,7 @@ fn problem(entry: u32) -> Problem {
 
 // tile is a word of what is known of a kernel.
 fn tile(kernel: u32, word: u32) -> u32 {
-	return words[29u + kernel * 8u + word];
+	return words[29u + kernel * 9u + word];
 }
 
 // up is x by a power of two, rounded up.
@@ -265,7 +265,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let first = select(0u, split, kernel == 1u);
 		let tiles = select(split, total - split, kernel == 1u);
 		let workers = tile(kernel, 4u);
-		let table = tile(kernel, 5u);
+		let table = tile(kernel, 6u);
 		for (var w = id; w <= workers; w = w + stride) {
 			words[table + w] = first + before(w, tiles, workers);
 		}

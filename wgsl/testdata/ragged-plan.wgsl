@@ -125,7 +125,7 @@ fn problem(entry: u32) -> Problem {
 
 // tile is a word of what is known of a kernel.
 fn tile(kernel: u32, word: u32) -> u32 {
-	return words[29u + kernel * 8u + word];
+	return words[29u + kernel * 9u + word];
 }
 
 // up is x by a power of two, rounded up.
@@ -153,7 +153,7 @@ fn steps(p: Problem, kernel: u32) -> u32 {
 
 // work predicts what the tiles of a group take of a saturated compute unit.
 fn work(p: Problem, kernel: u32) -> f32 {
-	let each = f32(steps(p, kernel)) * bitcast<f32>(tile(kernel, 6u)) + bitcast<f32>(tile(kernel, 7u));
+	let each = f32(steps(p, kernel)) * bitcast<f32>(tile(kernel, 7u)) + bitcast<f32>(tile(kernel, 8u));
 	return f32(tiles(p, kernel)) * each;
 }
 
