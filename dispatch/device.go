@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hostgemm"
@@ -128,25 +127,6 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error)
 	return newProgram(d, made, p), nil
 }
 
-// NewBuffer allocates n float32, contents undefined.
-func (d *Device) NewBuffer(n int) (*Buffer, error) {
-	if n < 0 {
-		return nil, invalid.Errorf("buffer of %d elements: negative size", n)
-	}
-	if n > driver.MaxLen {
-		return nil, fmt.Errorf("buffer of %d elements: %w: addresses do not reach so far", n, ErrOutOfMemory)
-	}
-	if err := d.acquire(); err != nil {
-		return nil, err
-	}
-	defer d.release()
-	made, err := d.driver.Alloc(max(n, 1))
-	if err != nil {
-		return nil, err
-	}
-	return newBuffer(d, made, n), nil
-}
-
 // Wait returns when all queued work is done, or with ctx's error.
 func (d *Device) Wait(ctx context.Context) error {
 	if err := d.acquire(); err != nil {
@@ -170,63 +150,3 @@ func (l *life) close() error {
 	l.closed = true
 	return l.driver.Close()
 }
-
-// Buffer is device memory for float32 elements, or for int32 words in their place.
-type Buffer struct {
-	*object
-	driver driver.Buffer
-	n      int
-}
-
-// Len is the number of elements.
-func (b *Buffer) Len() int { return b.n }
-
-// Write copies src to elements [offset, offset+len(src)), behind the runs queued
-// before. src may change when Write has returned.
-func (b *Buffer) Write(ctx context.Context, offset int, src []float32) error {
-	return b.transfer(ctx, "write", offset, src, driver.Buffer.Write)
-}
-
-// Read waits for the runs queued before and copies elements
-// [offset, offset+len(dst)) to dst.
-func (b *Buffer) Read(ctx context.Context, offset int, dst []float32) error {
-	return b.transfer(ctx, "read", offset, dst, driver.Buffer.Read)
-}
-
-// WriteInt32 is Write of the same words as int32, such as the sizes of a ragged program.
-func (b *Buffer) WriteInt32(ctx context.Context, offset int, src []int32) error {
-	return b.Write(ctx, offset, asFloats(src))
-}
-
-// ReadInt32 is Read of the same words as int32.
-func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
-	return b.Read(ctx, offset, asFloats(dst))
-}
-
-// asFloats shows words as what backends move, of which they keep all bits.
-func asFloats(words []int32) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
-}
-
-func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []float32,
-	call func(driver.Buffer, context.Context, int, []float32) error,
-) error {
-	if offset < 0 || offset > b.n || len(data) > b.n-offset {
-		return invalid.Errorf("%s: %d elements from %d on, in a buffer of %d", what, len(data), offset, b.n)
-	}
-	if err := b.device.acquire(); err != nil {
-		return err
-	}
-	defer b.device.release()
-	if err := b.hold(b.device); err != nil {
-		return fmt.Errorf("%s: buffer: %w", what, err)
-	}
-	defer b.release()
-	if len(data) == 0 {
-		return ctx.Err()
-	}
-	return call(b.driver, ctx, offset, data)
-}
-
-// Close frees the memory.
-func (b *Buffer) Close() error { return b.close() }

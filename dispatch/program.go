@@ -8,6 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Program is a plan made ready on one device.
@@ -160,11 +161,13 @@ func (s *submission) add(d *Device, r *Run) error {
 	if err := r.checkSizes(plan.TakesSizes()); err != nil {
 		return err
 	}
+	of, ofC := plan.Options.Type, plan.Options.TypeC
 	args := [...]struct {
 		name   string
 		buffer *Buffer
 		need   int
-	}{{"A", r.A, plan.ExtentA}, {"B", r.B, plan.ExtentB}, {"C", r.C, plan.ExtentC}, {"Sizes", r.Sizes, 0}}
+		of     element.Type
+	}{{"A", r.A, plan.ExtentA, of}, {"B", r.B, plan.ExtentB, of}, {"C", r.C, plan.ExtentC, ofC}, {"Sizes", r.Sizes, 0, element.F32}}
 	given := args[:3]
 	if plan.TakesSizes() {
 		args[3].need = plan.Ragged.SizesLen()
@@ -176,6 +179,9 @@ func (s *submission) add(d *Device, r *Run) error {
 		}
 		if err := s.hold(d, arg.name, arg.buffer.object); err != nil {
 			return err
+		}
+		if arg.buffer.of != arg.of {
+			return invalid.Errorf("%s has elements of %s, the plan is for %s", arg.name, arg.buffer.of, arg.of)
 		}
 		if arg.buffer.n < arg.need {
 			return invalid.Errorf("%s has %d elements, the plan needs %d", arg.name, arg.buffer.n, arg.need)

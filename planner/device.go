@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -49,6 +51,9 @@ type Device struct {
 	MaxBinding  int `json:"max_binding,omitempty"` // bytes of a buffer that a launch reaches; 0: what 32-bit element offsets reach
 	MaxTrips    int `json:"max_trips,omitempty"`   // loop iterations of one thread; 0: unlimited
 
+	// Types are those that elements of A and B may have beside F32.
+	Types []element.Type `json:"types,omitempty"`
+
 	// Kernels are those that the device has, a tile shape each, in the order in which
 	// the planner tries them: of equal predicted time the last wins.
 	KernelKind KernelKind    `json:"kernel_kind"`
@@ -62,6 +67,9 @@ func (d *Device) String() string {
 	}
 	return "device " + d.Name
 }
+
+// takes reports whether elements of A and B may have a type.
+func (d *Device) takes(t element.Type) bool { return t == element.F32 || slices.Contains(d.Types, t) }
 
 // Computes lists the compute modes that make a difference on the device.
 func (d *Device) Computes() []Compute {

@@ -48,7 +48,7 @@ func (p *Plan) encodeRagged(dst []uint32) []uint32 {
 // encodeItems, encodeFixups and encodeTable write a section and return its end.
 func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
-	e := itemEncoder{plan: p, launch: l, tile: l.Tile, problem: -1}
+	e := itemEncoder{plan: p, launch: l, tile: l.Tile, wide: p.Options.wide(), problem: -1}
 	at := l.Items
 	for i := range segments {
 		e.encode((*[encoding.ItemWords]uint32)(dst[at:]), &segments[i])
@@ -102,6 +102,7 @@ type itemEncoder struct {
 	plan    *Plan
 	launch  *encoding.Launch
 	tile    *tile.Shape
+	wide    int   // elements of a 16-byte load
 	problem int32 // of common; -1: none
 	q       *Problem
 	common  [encoding.ItemWords]uint32
@@ -127,7 +128,7 @@ func (e *itemEncoder) begin(problem int32) {
 	if q.depth() == 0 {
 		c[encoding.Alpha] = 0
 	}
-	if q.wide() {
+	if q.wide(e.wide) {
 		c[encoding.Flags] = encoding.ItemWide
 	}
 }
@@ -163,14 +164,14 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	w[encoding.FixupSlot], w[encoding.FixupCount], w[encoding.FixupZero] = uint32(f.Slot), uint32(f.Count), 0
 }
 
-// wide reports whether 16-byte loads of A and B are aligned: tiles and K steps
-// start at multiples of 4 rows, columns or k within a matrix.
-func (p *Problem) wide() bool { return p.A.aligned() && p.B.aligned() }
+// wide reports whether 16-byte loads of A and B, of so many elements, are aligned: tiles and
+// K steps start at multiples of as many rows, columns or k within a matrix.
+func (p *Problem) wide(elements int) bool { return p.A.aligned(elements) && p.B.aligned(elements) }
 
 // wideTile reports the same of those operands whose memory runs along the rows
 // or columns of the tile, A transposed and B not, if there are any.
-func (p *Problem) wideTile() bool {
-	return (p.TransA || !p.TransB) && (!p.TransA || p.A.aligned()) && (p.TransB || p.B.aligned())
+func (p *Problem) wideTile(elements int) bool {
+	return (p.TransA || !p.TransB) && (!p.TransA || p.A.aligned(elements)) && (p.TransB || p.B.aligned(elements))
 }
 
-func (m Matrix) aligned() bool { return (m.Offset|m.LD)%4 == 0 }
+func (m Matrix) aligned(elements int) bool { return (m.Offset|m.LD)&(elements-1) == 0 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // TestPlanJSON: a plan that is read back is the plan that was written.
@@ -105,6 +107,9 @@ func TestOptionsCheck(t *testing.T) {
 		{Options{Rule: "best"}, `unknown rule "best" (known: cost, zhang2025)`},
 		{Options{Schedule: "fifo"}, `unknown schedule "fifo" (known: data-parallel, `},
 		{Options{Tile: "huge"}, `unknown tile "huge" (known: small, `},
+		{Options{Type: 7}, "unknown element types 7 and 0"},
+		{Options{Type: element.F16, TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f16 (but f16 or f32)"},
+		{Options{Type: element.BF16, Compute: ComputeTF32}, "compute mode tf32 is for operands of f32, not bf16"},
 		{Options{TLP: 5}, "unknown TLP equation 5 (known: 3, 4)"},
 		{Options{Threshold: -1}, "threshold -1 is not 0 or more"},
 		{Options{Threshold: math.NaN()}, "threshold NaN is not 0 or more"},

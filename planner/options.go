@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -43,6 +44,11 @@ const (
 // Options change how a plan is made. The zero value is the default: what
 // measures best.
 type Options struct {
+	// Type is that of the elements of A and B, TypeC that of C: F32, or that of A and B.
+	// Sums are in fp32, whatever the types are, and C is rounded once.
+	Type  element.Type `json:"type,omitempty"`
+	TypeC element.Type `json:"type_c,omitempty"`
+
 	Compute  Compute  `json:"compute,omitempty"`
 	Rule     Rule     `json:"rule,omitempty"`
 	Schedule Schedule `json:"schedule,omitempty"`
@@ -64,6 +70,9 @@ func (o Options) Check() error { return o.check(nil) }
 
 // check is Check for a device, which may have tiles of its own.
 func (o *Options) check(d *Device) error {
+	if err := o.checkTypes(d); err != nil {
+		return err
+	}
 	if _, err := ParseCompute(string(o.Compute)); err != nil {
 		return err
 	}
@@ -86,6 +95,23 @@ func (o *Options) check(d *Device) error {
 	}
 	if o.Custom != nil {
 		return o.Custom.check(o)
+	}
+	return nil
+}
+
+// wide is the elements of A or B that a load of 16 bytes takes.
+func (o *Options) wide() int { return 16 / o.Type.Bytes() }
+
+func (o *Options) checkTypes(d *Device) error {
+	switch {
+	case !o.Type.Known() || !o.TypeC.Known():
+		return invalid.Errorf("unknown element types %d and %d", uint8(o.Type), uint8(o.TypeC))
+	case o.TypeC != element.F32 && o.TypeC != o.Type:
+		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s or %s)", o.TypeC, o.Type, o.Type, element.F32)
+	case o.Type != element.F32 && o.Compute == ComputeTF32:
+		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32, o.Type)
+	case d != nil && !d.takes(o.Type):
+		return invalid.Errorf("%s has no kernels for elements of %s", d, o.Type)
 	}
 	return nil
 }

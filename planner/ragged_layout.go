@@ -123,7 +123,7 @@ func (b *raggedBuilder) raggedLaunches() (makers int) {
 // product is the kernel that multiplies.
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
-	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Loop: true, Wide: b.wide,
+	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.Type, TypeC: b.Options.TypeC, Loop: true, Wide: b.wide,
 		TF32: b.Options.Compute == ComputeTF32 && t.Unit.Tensor(), InTurn: t.Unit == tile.WGMMA}
 }
 

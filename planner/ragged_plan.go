@@ -33,7 +33,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := builder.model.set(p.device, o.Compute); err != nil {
 		return nil, err
 	}
-	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile()}
+	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(o.wide())}
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
@@ -218,13 +218,13 @@ func (r *Ragged) entries() int {
 
 // wideTile reports whether what sizes leave open cannot make 16-byte loads of operands that
 // run along tiles unaligned: see Problem.wideTile.
-func (r *Ragged) wideTile() bool {
+func (r *Ragged) wideTile(elements int) bool {
 	whole := r.problem()
 	switch {
-	case r.Form == Records, !whole.wideTile():
+	case r.Form == Records, !whole.wideTile(elements):
 		return false
 	case r.Form == EndsOfRows: // of A, transposed, groups begin at any element
-		return !r.TransA && r.StrideB%4 == 0
+		return !r.TransA && r.StrideB%elements == 0
 	}
 	return true // groups begin with rows
 }

@@ -57,12 +57,12 @@ func (p *raggedBuilder) record(b Batch) bool {
 	p.live = Ragged{Form: Records, Groups: len(b), TransA: b[0].TransA, TransB: b[0].TransB}
 	p.Ragged = &p.live
 	p.Records = slices.Grow(p.Records[:0], len(b)*encoding.RecordWords)[:len(b)*encoding.RecordWords]
-	r, same := &p.live, true
+	r, same, wide := &p.live, true, p.Options.wide()
 	for i := range b {
 		q := &b[i]
 		same = same && q.TransA == r.TransA && q.TransB == r.TransB
 		r.M, r.N, r.K = r.M+q.M, max(r.N, q.N), max(r.K, q.K)
-		p.wide = p.wide && q.wideTile()
+		p.wide = p.wide && q.wideTile(wide)
 		q.record((*[encoding.RecordWords]uint32)(p.Records[i*encoding.RecordWords:]))
 	}
 	r.LenA, r.LenB, r.LenC = b.Extent()

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -164,6 +165,9 @@ func (p *builder) dealWindows(g *group) error {
 		panel := p.panelDepth(g.Tile, q)
 		if panel <= 0 {
 			return problemError(int(o.index), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, limit, p.Device.Name)
+		}
+		if panel < q.depth() && g.TypeC != element.F32 {
+			return problemError(int(o.index), "K", "is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between", g.TypeC, panel, p.Device.Name)
 		}
 		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // canary fills what no problem owns in the buffer of C. It is a value that no
@@ -21,17 +22,21 @@ type spacing int
 
 const (
 	narrow spacing = iota // odd offsets and leading dimensions: 4-byte loads only
-	wide                  // everything a multiple of 4 elements: 16-byte loads
+	wide                  // everything a multiple of 16 bytes, which loads take at once
 )
 
 func (s spacing) String() string { return [...]string{"narrow", "wide"}[s] }
 
 // place lays out the problems with gaps between matrices and behind rows, and
 // returns the lengths of the buffers.
-func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) {
+func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) { return s.placeTyped(b, element.F32) }
+
+// placeTyped is place for elements of a type.
+func (s spacing) placeTyped(b planner.Batch, of element.Type) (lenA, lenB, lenC int) {
 	step, unit := 1, 1
 	if s == wide {
-		step, unit = 4, 4
+		step = 16 / of.Bytes()
+		unit = step
 	}
 	put := func(m *planner.Matrix, rows, cols int, end *int, gap int) {
 		m.LD = roundUp(cols, unit) + step*(1+gap%2)

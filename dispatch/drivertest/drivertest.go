@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // RequireEnv names the environment variable that lists backends that must not skip.
@@ -44,6 +45,8 @@ type suite struct {
 	device     driver.Device
 	finiteOnly string
 	leave      bool // what is made stays open, for Close of the device
+
+	of, ofC element.Type // of the elements of jobs
 }
 
 // Run tests the backend's first device.
@@ -63,6 +66,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Extremes", s.testExtremes)
 	t.Run("Empty", s.testEmpty)
 	t.Run("Reuse", s.testReuse)
+	t.Run("Types", s.testTypes)
 	t.Run("Update", s.testUpdate)
 	t.Run("Ragged", s.testRagged)
 	t.Run("Chain", s.testChain)

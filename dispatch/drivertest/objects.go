@@ -32,7 +32,7 @@ func splitBatch() planner.Batch {
 func (s *suite) testReuse(t *testing.T) {
 	j := s.prepare(t, splitBatch(), narrow, split, manyUnits)
 	require.True(t, j.some(isFixup), j)
-	first := fill(j.batch, j.lens, uniform(1))
+	first := s.typed(fill(j.batch, j.lens, uniform(1)))
 	want := j.run(t, first)
 	j.check(t, 2)
 	j.buffers = j.allocate(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -30,7 +31,8 @@ type job struct {
 func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Options, edit func(*planner.Device)) *job {
 	t.Helper()
 	j := &job{suite: s, batch: b}
-	j.lens[0], j.lens[1], j.lens[2] = how.place(b)
+	j.lens[0], j.lens[1], j.lens[2] = how.placeTyped(b, s.of)
+	o.Type, o.TypeC = s.of, s.ofC
 	facts := s.device.Info().Planner
 	if edit != nil {
 		edit(&facts)
@@ -49,8 +51,8 @@ func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Op
 
 func (j *job) allocate(t *testing.T) (buffers [3]driver.Buffer) {
 	t.Helper()
-	for i, n := range j.lens {
-		buffers[i] = j.suite.alloc(t, n)
+	for i, of := range []element.Type{j.suite.of, j.suite.of, j.suite.ofC} {
+		buffers[i] = j.suite.alloc(t, wordsOf(of, j.lens[i]))
 	}
 	return buffers
 }
@@ -83,7 +85,8 @@ func (s *suite) compute(p driver.Program, buffers [3]driver.Buffer, o operands) 
 func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 	ctx := context.Background()
 	buffers := [...]driver.Buffer{run.A, run.B, run.C}
-	for i, src := range [][]float32{o.a, o.b, o.c} {
+	words := [...][]float32{toWords(s.of, o.a), toWords(s.of, o.b), toWords(s.ofC, o.c)}
+	for i, src := range words {
 		if err := buffers[i].Write(ctx, 0, src); err != nil {
 			return nil, err
 		}
@@ -91,7 +94,7 @@ func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 	if err := s.device.Submit(ctx, []driver.Run{run}); err != nil {
 		return nil, err
 	}
-	for i, src := range [][]float32{o.a, o.b} {
+	for i, src := range words[:2] {
 		now := make([]float32, len(src))
 		if err := buffers[i].Read(ctx, 0, now); err != nil {
 			return nil, err
@@ -100,18 +103,19 @@ func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 			return nil, fmt.Errorf("%c was changed by a run", 'A'+i)
 		}
 	}
-	c := make([]float32, len(o.c))
-	return c, buffers[2].Read(ctx, 0, c)
+	c := make([]float32, len(words[2]))
+	err := buffers[2].Read(ctx, 0, c)
+	return fromWords(s.ofC, c, len(o.c)), err
 }
 
 // check runs the job on uniform values and on integers and verifies the results.
 func (j *job) check(t *testing.T, seed uint64) {
 	t.Helper()
-	o := fill(j.batch, j.lens, uniform(seed))
+	o := j.suite.typed(fill(j.batch, j.lens, uniform(seed)))
 	_, err := reference.CheckIn(j.arithmetic(), j.batch, o.a, o.b, o.c, j.run(t, o))
 	require.NoError(t, err, j)
-	o = fill(j.batch, j.lens, integers(seed))
-	require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, j.run(t, o)), j)
+	o = j.suite.typed(fill(j.batch, j.lens, integers(seed)))
+	require.NoError(t, reference.CheckRounded(j.suite.ofC, j.batch, o.a, o.b, o.c, j.run(t, o)), j)
 }
 
 // String lists the launches, for messages.
@@ -125,7 +129,7 @@ func (j *job) String() string {
 
 // arithmetic is what the device does to numbers in the plan's compute mode.
 func (j *job) arithmetic() reference.Arithmetic {
-	return reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.suite.device.Info().FlushesSubnormals}
+	return reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.suite.device.Info().FlushesSubnormals, TypeC: j.suite.ofC}
 }
 
 // some reports whether a launch of the plan has the property.

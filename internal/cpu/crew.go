@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -52,9 +53,11 @@ func (c *crew) run(e *entry, helpers int) {
 		}
 		l := &e.image.launches[i]
 		j.launch = l
-		j.a = window(e.a.data, l.BaseA, l.SpanA)
-		j.b = window(e.b.data, l.BaseB, l.SpanB)
-		j.c = window(e.c.data, l.BaseC, l.SpanC)
+		if !l.Fixup {
+			j.a, j.bitsA = window(e.a, l.Type, l.BaseA, l.SpanA)
+			j.b, j.bitsB = window(e.b, l.Type, l.BaseB, l.SpanB)
+		}
+		j.c, j.bitsC = window(e.c, l.TypeC, l.BaseC, l.SpanC)
 		j.next.Store(0)
 		helpers := min(helpers, l.Count-1)
 		j.grain = int64(max(l.Count/((helpers+1)*shares), 1))
@@ -62,6 +65,7 @@ func (c *crew) run(e *entry, helpers int) {
 	}
 	// Forget the buffers.
 	j.launch, j.words, j.a, j.b, j.c, j.workspace = nil, nil, nil, nil, nil, nil
+	j.bitsA, j.bitsB, j.bitsC = nil, nil, nil
 }
 
 // launch does the job with so many helpers at most.
@@ -88,13 +92,22 @@ func (c *crew) launch(helpers int) {
 	j.parked.Store(false)
 }
 
-func window(data []float32, base, span int) []float32 { return data[base : base+span : base+span] }
+// window is elements [base, base+span) of a buffer, as numbers or as bits.
+func window(b *buffer, of element.Type, base, span int) (numbers []float32, bits []uint16) {
+	if of == element.F32 {
+		return b.data[base : base+span : base+span], nil
+	}
+	return nil, bitsOf(b.data)[base : base+span : base+span]
+}
 
 // job is one launch on its buffers.
 type job struct {
 	launch    *encoding.Launch
 	words     []uint32
 	a, b, c   []float32 // the windows of the launch
+	bitsA     []uint16  // and in their place, where elements have 16 bits
+	bitsB     []uint16
+	bitsC     []uint16
 	workspace []float32
 	next      atomic.Int64 // first worker that nobody has taken
 	grain     int64        // how many are taken at once: neighbours, whose memory is one cache's then

@@ -8,6 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -84,6 +85,7 @@ func facts(threads int, with *instructions) planner.Device {
 		MaxThreads:   maxThreads,
 		GroupShared:  cache,
 		KernelKind:   planner.KernelsCPU,
+		Types:        []element.Type{element.BF16, element.F16},
 	}
 	for _, s := range tile.Table() {
 		if s.Rates.CPU.Efficiency > 0 {

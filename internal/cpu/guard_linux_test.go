@@ -59,7 +59,7 @@ func newTrial(rng *rand.Rand, memory *[3]guarded, limit [3]int) (p trial) {
 				data[r*ld+c] = 2*rng.Float32() - 1
 			}
 		}
-		return operand{data, ld, trans}
+		return operand{data: data, ld: ld, trans: trans}
 	}
 	if p.depth > 0 {
 		p.a = matrix(0, p.rows, p.depth, rng.IntN(2) == 1)

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -14,13 +15,21 @@ func (j *job) segment(t *scratch, item []uint32) {
 	p.rows, p.cols, p.depth = encoding.Rows(item[encoding.Extent]), encoding.Cols(item[encoding.Extent]), int(item[encoding.Depth])
 	p.a.ld, p.a.trans = int(item[encoding.LDA]), j.launch.TransA
 	p.b.ld, p.b.trans = int(item[encoding.LDB]), j.launch.TransB
-	if p.depth > 0 {
+	of := j.launch.Type
+	switch p.a.of, p.b.of = of, of; {
+	case p.depth == 0:
+	case of == element.F32:
 		p.a.data, p.b.data = j.a[item[encoding.OffA]:], j.b[item[encoding.OffB]:]
+	default:
+		p.a.bits, p.b.bits = j.bitsA[item[encoding.OffA]:], j.bitsB[item[encoding.OffB]:]
 	}
 	p.ldc, p.alpha, p.beta = int(item[encoding.LDC]), math.Float32frombits(item[encoding.Alpha]), math.Float32frombits(item[encoding.Beta])
-	if slot := item[encoding.Slot]; slot == encoding.Final {
+	switch slot := item[encoding.Slot]; {
+	case slot == encoding.Final && j.launch.TypeC == element.F32:
 		p.c = j.c[item[encoding.OffC]:]
-	} else {
+	case slot == encoding.Final:
+		p.of, p.bits = j.launch.TypeC, j.bitsC[item[encoding.OffC]:]
+	default:
 		shape := j.launch.Tile
 		p.c, p.ldc, p.alpha, p.beta = j.workspace[int(slot)*shape.TM*shape.TN:], shape.TN, 1, 0
 	}
@@ -41,7 +50,12 @@ func (j *job) fixup(item []uint32) {
 				sum[k] += v
 			}
 		}
-		scale(j.c[int(item[encoding.FixupOffC])+i*int(item[encoding.FixupLDC]):][:cols], sum, alpha, beta)
+		at := int(item[encoding.FixupOffC]) + i*int(item[encoding.FixupLDC])
+		if of := j.launch.TypeC; of == element.F32 {
+			scale(j.c[at:][:cols], sum, alpha, beta)
+		} else {
+			scaleBits(of, j.bitsC[at:][:cols], sum, alpha, beta)
+		}
 	}
 }
 

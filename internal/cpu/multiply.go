@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -25,6 +26,7 @@ type scratch struct {
 	panel  [64 * panelDepth]float32   // the columns of a block, where B is transposed
 	stop   *atomic.Bool               // set: leave what is left
 	turn   turn
+	half   *halves // or nil
 }
 
 // blocks are the rows of a tile, evenly shared among blocks: the first tall ones have
@@ -59,6 +61,8 @@ type operand struct {
 	data  []float32
 	ld    int
 	trans bool
+	bits  []uint16 // in place of data where elements have 16 bits
+	of    element.Type
 }
 
 // strides are the distances in bytes of op(X) from a row to the next, and from a column
@@ -77,11 +81,17 @@ type product struct {
 	c                 []float32
 	ldc               int
 	alpha, beta       float32
+	bits              []uint16 // in place of c where its elements have 16 bits
+	of                element.Type
 }
 
 // check panics if the product reaches beyond its memory, which kernels do not ask.
 func (p *product) check() {
-	_ = p.c[(p.rows-1)*p.ldc+p.cols-1]
+	if at := (p.rows-1)*p.ldc + p.cols - 1; p.of == element.F32 {
+		_ = p.c[at]
+	} else {
+		_ = p.bits[at]
+	}
 	if p.depth == 0 {
 		return
 	}
@@ -89,7 +99,11 @@ func (p *product) check() {
 		if o.trans {
 			row, col = col, row
 		}
-		_ = o.data[row*o.ld+col]
+		if at := row*o.ld + col; o.of == element.F32 {
+			_ = o.data[at]
+		} else {
+			_ = o.bits[at]
+		}
 	}
 	last(&p.a, p.rows-1, p.depth-1)
 	last(&p.b, p.depth-1, p.cols-1)
@@ -102,18 +116,40 @@ func (t *scratch) multiply(p *product) {
 	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes 0.1 ms at most
 		m.depth = min(p.depth-k, panelDepth)
 		t.turn.take(p.rows * p.cols * m.depth)
-		if k+m.depth == p.depth {
-			m.rowC, m.alpha, m.beta = 4*p.ldc, p.alpha, p.beta
-			t.part(p, k, unsafe.Pointer(&p.c[0]))
-			return
+		from, at := p, k
+		if p.a.of != element.F32 && m.depth > 0 {
+			from, at = t.halves().widened(p, k, m.depth), 0
 		}
-		m.rowC, m.alpha, m.beta = 4*maxSide, 1, 0
-		t.part(p, k, unsafe.Pointer(&t.sum))
+		switch {
+		case k+m.depth < p.depth:
+			m.rowC, m.alpha, m.beta = 4*maxSide, 1, 0
+			t.part(from, at, k > 0, unsafe.Pointer(&t.sum))
+			continue
+		case p.of == element.F32:
+			m.rowC, m.alpha, m.beta = 4*p.ldc, p.alpha, p.beta
+			t.part(from, at, k > 0, unsafe.Pointer(&p.c[0]))
+		default:
+			h := t.halves()
+			h.load(p)
+			m.rowC, m.alpha, m.beta = 4*maxSide, p.alpha, p.beta
+			t.part(from, at, k > 0, unsafe.Pointer(&h.c))
+			h.store(p)
+		}
+		return
 	}
 }
 
-// part does the part of K that begins at k, block after block, and stores to c.
-func (t *scratch) part(p *product, k int, c unsafe.Pointer) {
+// halves is made for the first product that needs it.
+func (t *scratch) halves() *halves {
+	if t.half == nil {
+		t.half = new(halves)
+	}
+	return t.half
+}
+
+// part does the part of K that begins at k of the product's operands, block after block, and
+// stores to c. more: t.sum has what goes before it.
+func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 	m, rows := &t.micro, &t.blocks[p.rows]
 	if p.cols <= t.lanes {
 		rows = &t.narrow[p.rows]
@@ -151,7 +187,7 @@ func (t *scratch) part(p *product, k int, c unsafe.Pointer) {
 					idle++
 				}
 			}
-			if m.sum = nil; k > 0 {
+			if m.sum = nil; more {
 				m.sum = &t.sum[row*maxSide+col]
 			}
 			m.c = (*float32)(unsafe.Add(c, row*m.rowC+4*col))

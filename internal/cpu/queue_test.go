@@ -201,7 +201,7 @@ func TestStopWithinALaunch(t *testing.T) {
 		a[i] = 1
 	}
 	c := []float32{0}
-	p := &product{rows: 1, cols: 1, depth: len(a), a: operand{a, len(a), false}, b: operand{a, 1, false}, c: c, ldc: 1, alpha: 1, beta: 1}
+	p := &product{rows: 1, cols: 1, depth: len(a), a: operand{data: a, ld: len(a)}, b: operand{data: a, ld: 1}, c: c, ldc: 1, alpha: 1, beta: 1}
 	own.multiply(p)
 	require.Equal(t, []float32{2 * panelDepth}, c)
 	own.stop.Store(true)

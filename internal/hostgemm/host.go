@@ -11,7 +11,9 @@ import (
 	"math/bits"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 const (
@@ -44,6 +46,9 @@ func New(d driver.Device, p *planner.Planner) *Host {
 // GEMM computes a batch. The result is in c when it returns; on an error c is as
 // before. Calls take turns.
 func (h *Host) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
+	if o.Type != element.F32 || o.TypeC != element.F32 {
+		return invalid.Errorf("operands on the host are of %s, not %s and %s: use Plan, Prepare and Run", element.F32, o.Type, o.TypeC)
+	}
 	if err := h.turn.take(ctx); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Uniform fills s with values in [-1, 1).
@@ -95,12 +96,17 @@ type Arithmetic struct {
 	//	|alpha| * sum|a|*|b|, if alpha is
 	//	|beta*C|, if beta or C is
 	FlushesSubnormals bool
+
+	// TypeC is the type that elements of C are rounded to, once: u*|result| comes to the
+	// bound, or half of the distance between the smallest numbers. Before and after are the
+	// numbers that its elements stand for.
+	TypeC element.Type
 }
 
 // CheckIn is Check with the bound of a device's arithmetic, and says how the errors
 // are distributed.
 func CheckIn(how Arithmetic, b planner.Batch, x, y, before, after []float32) (Errors, error) {
-	l := limits{unit: 0x1p-24, tiny: 0x1p-149, flushes: how.FlushesSubnormals}
+	l := limits{unit: 0x1p-24, tiny: 0x1p-149, flushes: how.FlushesSubnormals, typeC: how.TypeC}
 	if how.Compute == planner.ComputeTF32 {
 		l.unit, l.flushes = 0x1p-11, true
 	}
@@ -112,7 +118,12 @@ func CheckIn(how Arithmetic, b planner.Batch, x, y, before, after []float32) (Er
 
 // CheckExact is Check with a bound of zero, for operands whose results are exact.
 func CheckExact(b planner.Batch, x, y, before, after []float32) error {
-	_, err := check(b, x, y, before, after, limits{})
+	return CheckRounded(element.F32, b, x, y, before, after)
+}
+
+// CheckRounded is CheckExact for C of a type, to which exact results are rounded.
+func CheckRounded(typeC element.Type, b planner.Batch, x, y, before, after []float32) error {
+	_, err := check(b, x, y, before, after, limits{typeC: typeC})
 	return err
 }
 
@@ -121,6 +132,25 @@ func CheckExact(b planner.Batch, x, y, before, after []float32) error {
 type limits struct {
 	unit, tiny float64
 	flushes    bool
+	typeC      element.Type
+}
+
+// rounded is what rounding to the type of C makes of an exact result, or adds to the bound of
+// another.
+func (l *limits) rounded(want, bound float64) (float64, float64) {
+	switch t := l.typeC; {
+	case t == element.F32:
+		return want, bound
+	case l.unit == 0:
+		return float64(t.Float(t.Bits(float32(want)))), bound
+	default:
+		return want, bound + max(t.Unit()*math.Abs(want), t.Tiny()/2)
+	}
+}
+
+// overflows reports whether an element may be infinite because its type has no larger numbers.
+func (l *limits) overflows(got, want, bound float64) bool {
+	return l.typeC != element.F32 && math.IsInf(got, 0) && math.Abs(want)+bound >= l.typeC.Overflow() && got*want > 0
 }
 
 func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, error) {
@@ -173,7 +203,11 @@ func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (
 			if l.flushes && (subnormal(p.Beta) || subnormal(before[at])) {
 				bound += math.Abs(scaled)
 			}
+			want, bound = l.rounded(want, bound)
 			ratio := deviation(float64(after[at]), want, bound, size[j]+math.Abs(scaled))
+			if l.overflows(float64(after[at]), want, bound) {
+				ratio = 0
+			}
 			if !(ratio <= 1) {
 				return found, &Mismatch{Row: i, Col: j, Index: at, Got: after[at], Want: want, Bound: bound, problem: *p}
 			}

@@ -18,6 +18,7 @@ package encoding
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -29,6 +30,7 @@ const SectionWords = 64
 type Kernel struct {
 	Tile           *tile.Shape
 	TransA, TransB bool
+	Type, TypeC    element.Type // of the elements of A and B, and of C
 	// Cluster is the number of thread groups that share each worker's tiles, 2, 4
 	// or 8 of them; 0: one.
 	Cluster uint8
@@ -47,7 +49,7 @@ type Kernel struct {
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
 	// Fixup: sums the partial tiles of the workspace instead of multiplying.
-	// Only Tile is meaningful beside it.
+	// Only Tile and TypeC are meaningful beside it.
 	Fixup bool
 	// Ragged: makes the items of the launches behind it. Beside it the next two alone are
 	// meaningful, with native kernels.
@@ -61,11 +63,17 @@ func (k Kernel) String() string {
 	if k.Ragged > 0 {
 		return k.Ragged.name() + k.Form.suffix()
 	}
-	name := k.Tile.Name
-	if k.Fixup {
-		return name + "/fixup"
+	name, types := k.Tile.Name, ""
+	if k.Type != element.F32 {
+		types = "/" + k.Type.String()
 	}
-	name += "/" + Trans(k.TransA, k.TransB)
+	if k.TypeC != element.F32 {
+		types += "/c-" + k.TypeC.String()
+	}
+	if k.Fixup {
+		return name + "/fixup" + types
+	}
+	name += "/" + Trans(k.TransA, k.TransB) + types
 	if k.Cluster > 0 {
 		name += fmt.Sprintf("/cluster-%d", k.Cluster)
 	}

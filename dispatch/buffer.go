@@ -1,0 +1,179 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// Buffer is device memory for elements of a type; those of F32 may be int32 words in their place.
+type Buffer struct {
+	*object
+	driver driver.Buffer // of 32-bit words
+	n      int           // elements
+	of     element.Type
+}
+
+// NewBuffer allocates n float32, contents undefined.
+func (d *Device) NewBuffer(n int) (*Buffer, error) { return d.NewBufferOf(element.F32, n) }
+
+// NewBufferOf allocates n elements of a type, contents undefined.
+func (d *Device) NewBufferOf(of element.Type, n int) (*Buffer, error) {
+	if !of.Known() {
+		return nil, invalid.Errorf("buffer of elements of an unknown type %d", uint8(of))
+	}
+	if n < 0 {
+		return nil, invalid.Errorf("buffer of %d elements: negative size", n)
+	}
+	if n > driver.MaxLen {
+		return nil, fmt.Errorf("buffer of %d elements: %w: addresses do not reach so far", n, ErrOutOfMemory)
+	}
+	if err := d.acquire(); err != nil {
+		return nil, err
+	}
+	defer d.release()
+	made, err := d.driver.Alloc(max(wordsOf(of, n), 1))
+	if err != nil {
+		return nil, err
+	}
+	b := newBuffer(d, made, n)
+	b.of = of
+	return b, nil
+}
+
+// wordsOf is how many words have so many elements.
+func wordsOf(of element.Type, n int) int {
+	if of.Bytes() == 2 {
+		return n/2 + n%2
+	}
+	return n
+}
+
+// Len is the number of elements.
+func (b *Buffer) Len() int { return b.n }
+
+// Type is that of the elements.
+func (b *Buffer) Type() element.Type { return b.of }
+
+// Write copies src to elements [offset, offset+len(src)) of F32, behind the runs queued
+// before. src may change when Write has returned.
+func (b *Buffer) Write(ctx context.Context, offset int, src []float32) error {
+	return b.transfer(ctx, "write", offset, src, driver.Buffer.Write)
+}
+
+// Read waits for the runs queued before and copies elements
+// [offset, offset+len(dst)) of F32 to dst.
+func (b *Buffer) Read(ctx context.Context, offset int, dst []float32) error {
+	return b.transfer(ctx, "read", offset, dst, driver.Buffer.Read)
+}
+
+// WriteInt32 is Write of the same words as int32, such as the sizes of a ragged program.
+func (b *Buffer) WriteInt32(ctx context.Context, offset int, src []int32) error {
+	return b.Write(ctx, offset, asFloats(src))
+}
+
+// ReadInt32 is Read of the same words as int32.
+func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
+	return b.Read(ctx, offset, asFloats(dst))
+}
+
+// asFloats shows words as what backends move, of which they keep all bits.
+func asFloats(words []int32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+}
+
+// WriteBits is Write for elements of 16 bits (element.Type.Bits and Narrow make them). Devices
+// move words of two elements: where src begins with the second of a word, or ends with the
+// first of one, it waits for the runs queued before, to keep the element beside it.
+func (b *Buffer) WriteBits(ctx context.Context, offset int, src []uint16) error {
+	return b.hold16(ctx, "write", offset, len(src), func() error {
+		words := make([]float32, wordsOf(b.of, offset%2+len(src)))
+		first, end := offset/2, offset+len(src)
+		if offset%2 == 1 || end%2 == 1 && end < b.n {
+			b.device.updates.Lock() // no run comes between
+			defer b.device.updates.Unlock()
+			if offset%2 == 1 {
+				if err := b.driver.Read(ctx, first, words[:1]); err != nil {
+					return err
+				}
+			}
+			if last := len(words) - 1; end%2 == 1 && end < b.n {
+				if err := b.driver.Read(ctx, first+last, words[last:]); err != nil {
+					return err
+				}
+			}
+		}
+		for i, x := range src {
+			setHalf(&words[(offset+i)/2-first], (offset+i)%2, x)
+		}
+		return b.driver.Write(ctx, first, words)
+	})
+}
+
+// ReadBits is Read for elements of 16 bits (element.Type.Float and Widen take them).
+func (b *Buffer) ReadBits(ctx context.Context, offset int, dst []uint16) error {
+	return b.hold16(ctx, "read", offset, len(dst), func() error {
+		words, first := make([]float32, wordsOf(b.of, offset%2+len(dst))), offset/2
+		if err := b.driver.Read(ctx, first, words); err != nil {
+			return err
+		}
+		for i := range dst {
+			dst[i] = uint16(math.Float32bits(words[(offset+i)/2-first]) >> (16 * ((offset + i) % 2)))
+		}
+		return nil
+	})
+}
+
+// setHalf sets one of the two elements of a word.
+func setHalf(word *float32, which int, to uint16) {
+	bits := math.Float32bits(*word)
+	if which == 0 {
+		bits = bits&0xffff0000 | uint32(to)
+	} else {
+		bits = bits&0xffff | uint32(to)<<16
+	}
+	*word = math.Float32frombits(bits)
+}
+
+func (b *Buffer) hold16(ctx context.Context, what string, offset, n int, call func() error) error {
+	if b.of.Bytes() != 2 {
+		return invalid.Errorf("%s: the buffer has elements of %s, not of 16 bits", what, b.of)
+	}
+	return b.move(ctx, what, offset, n, call)
+}
+
+func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []float32,
+	call func(driver.Buffer, context.Context, int, []float32) error,
+) error {
+	if b.of != element.F32 {
+		return invalid.Errorf("%s: the buffer has elements of %s, not %s", what, b.of, element.F32)
+	}
+	return b.move(ctx, what, offset, len(data), func() error { return call(b.driver, ctx, offset, data) })
+}
+
+// move checks a range of elements and keeps device and buffer open for the call.
+func (b *Buffer) move(ctx context.Context, what string, offset, n int, call func() error) error {
+	if offset < 0 || offset > b.n || n > b.n-offset {
+		return invalid.Errorf("%s: %d elements from %d on, in a buffer of %d", what, n, offset, b.n)
+	}
+	if err := b.device.acquire(); err != nil {
+		return err
+	}
+	defer b.device.release()
+	if err := b.hold(b.device); err != nil {
+		return fmt.Errorf("%s: buffer: %w", what, err)
+	}
+	defer b.release()
+	if n == 0 {
+		return ctx.Err()
+	}
+	return call()
+}
+
+// Close frees the memory.
+func (b *Buffer) Close() error { return b.close() }

@@ -1,0 +1,147 @@
+package dispatch
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// drawn are so many numbers of a type, and their bits.
+func drawn(of element.Type, n int) (numbers []float32, bits []uint16) {
+	numbers, bits = make([]float32, n), make([]uint16, n)
+	reference.Uniform(rand.New(rand.NewPCG(uint64(n), 0)), numbers)
+	of.Narrow(bits, numbers)
+	of.Widen(numbers, bits)
+	return numbers, bits
+}
+
+func TestTypedRun(t *testing.T) {
+	ctx := t.Context()
+	d, err := Open(ctx, WithBackend("cpu"))
+	require.NoError(t, err)
+	defer d.Close()
+	batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: 30, Beta: 1}, planner.Problem{M: 33, N: 41, K: 300, TransA: true})
+	require.NoError(t, err)
+	for _, of := range []element.Type{element.BF16, element.F16} {
+		for _, ofC := range []element.Type{of, element.F32} {
+			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
+				plan, err := d.Plan(batch, planner.Options{Type: of, TypeC: ofC})
+				require.NoError(t, err)
+				p, err := d.Prepare(ctx, plan)
+				require.NoError(t, err)
+				defer p.Close()
+				lens := [3]int{plan.ExtentA, plan.ExtentB, plan.ExtentC}
+				var on [3]*Buffer
+				var numbers [3][]float32
+				for i, of := range []element.Type{of, of, ofC} {
+					on[i], err = d.NewBufferOf(of, lens[i])
+					require.NoError(t, err)
+					defer on[i].Close()
+					require.Equal(t, of, on[i].Type())
+					require.Equal(t, lens[i], on[i].Len())
+					var bits []uint16
+					if of == element.F32 {
+						numbers[i], _ = drawn(element.BF16, lens[i])
+						require.NoError(t, on[i].Write(ctx, 0, numbers[i]))
+						continue
+					}
+					numbers[i], bits = drawn(of, lens[i])
+					require.NoError(t, on[i].WriteBits(ctx, 0, bits))
+				}
+				require.NoError(t, p.Run(ctx, on[0], on[1], on[2]))
+				got := make([]float32, lens[2])
+				if ofC == element.F32 {
+					require.NoError(t, on[2].Read(ctx, 0, got))
+				} else {
+					bits := make([]uint16, len(got))
+					require.NoError(t, on[2].ReadBits(ctx, 0, bits))
+					ofC.Widen(got, bits)
+				}
+				_, err = reference.CheckIn(reference.Arithmetic{TypeC: ofC}, batch, numbers[0], numbers[1], numbers[2], got)
+				require.NoError(t, err)
+			})
+		}
+	}
+}
+
+// Each range of 16-bit elements moves by itself.
+func TestBits(t *testing.T) {
+	ctx := t.Context()
+	d, _ := openFake(t)
+	defer d.Close()
+	for _, n := range []int{1, 2, 7, 8} {
+		b, err := d.NewBufferOf(element.F16, n)
+		require.NoError(t, err)
+		want := make([]uint16, n)
+		require.NoError(t, b.WriteBits(ctx, 0, want))
+		next := uint16(0)
+		for first := range n + 1 {
+			for end := first; end <= n; end++ {
+				for i := first; i < end; i++ {
+					next++
+					want[i] = next
+				}
+				require.NoError(t, b.WriteBits(ctx, first, want[first:end]))
+				got := make([]uint16, n)
+				require.NoError(t, b.ReadBits(ctx, 0, got))
+				require.Equal(t, want, got, "%d: [%d, %d) was written", n, first, end)
+				part := make([]uint16, end-first)
+				require.NoError(t, b.ReadBits(ctx, first, part))
+				require.Equal(t, want[first:end], part, "%d: [%d, %d) was read", n, first, end)
+			}
+		}
+		require.NoError(t, b.Close())
+	}
+}
+
+func TestTypedMistakes(t *testing.T) {
+	ctx := t.Context()
+	d, err := Open(ctx, WithBackend("cpu"))
+	require.NoError(t, err)
+	defer d.Close()
+	gpu, err := devices.Lookup("h200")
+	require.NoError(t, err)
+	_, refused := planner.New(gpu).Plan(nil, planner.Options{Type: element.F16, TypeC: element.F16})
+	batch := planner.Batch{{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}}}
+	plan, err := d.Plan(batch, planner.Options{Type: element.BF16})
+	require.NoError(t, err)
+	p, err := d.Prepare(ctx, plan)
+	require.NoError(t, err)
+	buffer := func(of element.Type) *Buffer {
+		b, err := d.NewBufferOf(of, 4)
+		require.NoError(t, err)
+		return b
+	}
+	half, other, full := buffer(element.BF16), buffer(element.F16), buffer(element.F32)
+	typed := func(a, c element.Type) error {
+		_, err := d.Plan(batch, planner.Options{Type: a, TypeC: c})
+		return err
+	}
+	for want, err := range map[string]error{
+		"the plan is for bf16":                      p.Run(ctx, other, half, full),
+		"B has elements of f32":                     p.Run(ctx, half, full, full),
+		"C has elements of bf16, the plan":          p.Run(ctx, half, half, half),
+		"has elements of bf16, not f32":             half.Write(ctx, 0, make([]float32, 1)),
+		"read: the buffer has elements of bf16":     half.ReadInt32(ctx, 0, make([]int32, 1)),
+		"has elements of f32, not of 16 bits":       full.WriteBits(ctx, 0, make([]uint16, 1)),
+		"2 elements from 3 on, in a buffer of 4":    half.ReadBits(ctx, 3, make([]uint16, 2)),
+		"has no kernels for elements of f16":        refused,
+		"C cannot be f16 where those of A and B":    typed(element.BF16, element.F16),
+		"C cannot be bf16 where those of A":         typed(element.F32, element.BF16),
+		"unknown element types 9 and 0":             typed(9, 0),
+		"operands on the host are of f32, not bf16": d.GEMM(ctx, batch, planner.Options{Type: element.BF16}, nil, nil, nil),
+	} {
+		require.ErrorIs(t, err, ErrInvalid, want)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = d.NewBufferOf(7, 1)
+	require.ErrorIs(t, err, ErrInvalid)
+	_, err = d.Plan(batch, planner.Options{Type: element.F16, Compute: planner.ComputeTF32})
+	require.ErrorContains(t, err, "compute mode tf32 is for operands of f32, not f16")
+}
