@@ -73,3 +73,17 @@ func ExampleCustomSchedule() {
 	// worker 1: problem 0 row 0 column 0; problem 0 row 1 column 0; problem 0 row 2 column 0;
 	// worker 2: problem 0 row 0 column 1; problem 0 row 1 column 1; problem 0 row 2 column 1;
 }
+
+// Column-major matrices, as of Fortran and most BLAS: C = A*B of 2 x 3 and 3 x 1. B is the
+// first buffer of the run, A the second.
+func ExampleColumnMajor() {
+	p := planner.ColumnMajor(planner.Problem{
+		M: 2, N: 1, K: 3,
+		A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 3}, C: planner.Matrix{LD: 2},
+	})
+	fmt.Printf("%d x %d x %d, A %+v, B %+v\n", p.M, p.N, p.K, p.A, p.B)
+	fmt.Println(planner.Batch{p}.Check(3, 6, 2))
+	// Output:
+	// 1 x 2 x 3, A {Offset:0 LD:3}, B {Offset:0 LD:2}
+	// <nil>
+}

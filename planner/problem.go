@@ -103,6 +103,18 @@ func GEMM(m, n, k int) Problem {
 	return Problem{M: m, N: n, K: k}
 }
 
+// ColumnMajor returns the problem whose matrices, all column-major, are those that p describes
+// as if they were: Matrix.LD is the elements between two columns. A column-major matrix is the
+// row-major one of its transpose, so that the problem is that of the transpose of C, with A and
+// B exchanged: buffers change places too, the one of B is A of the run. A and B in one order and C
+// in the other are transposes of A and B: TransA and TransB say that.
+func ColumnMajor(p Problem) Problem {
+	p.M, p.N = p.N, p.M
+	p.A, p.B = p.B, p.A
+	p.TransA, p.TransB = p.TransB, p.TransA
+	return p
+}
+
 // ShapeA and ShapeB give rows and columns of the operands as stored.
 func (p *Problem) ShapeA() (rows, cols int) {
 	if p.TransA {
