@@ -90,6 +90,26 @@ func (s *suite) replan(t *testing.T, plan *planner.Plan, c *step) {
 	require.NoError(t, planner.New(&facts).Replan(plan, c.batch, c.options))
 }
 
+// testUpdateOn updates a program to one batch after another, which run on the same buffers.
+func (s *suite) testUpdateOn(t *testing.T, program driver.Program, plan *planner.Plan, steps []*step) {
+	t.Helper()
+	var on [3]driver.Buffer
+	for i := range on {
+		n := 0
+		for _, c := range steps {
+			n = max(n, c.lens[i])
+		}
+		on[i] = s.alloc(t, n)
+	}
+	for i, c := range steps {
+		s.replan(t, plan, c)
+		require.NoError(t, program.Update(context.Background(), plan))
+		got, err := s.compute(program, on, c.operands)
+		require.NoError(t, err)
+		require.NoError(t, reference.CheckExact(c.batch, c.a, c.b, c.c, got), "batch %d on the buffers of all", i)
+	}
+}
+
 // testUpdate queues runs of one program and updates it between them, without a wait: each
 // run is of the batch before it.
 func (s *suite) testUpdate(t *testing.T) {
@@ -122,6 +142,7 @@ func (s *suite) testUpdate(t *testing.T) {
 			require.NoError(t, c.buffers[2].Write(ctx, 0, c.c))
 		}
 	}
+	s.testUpdateOn(t, program, &plan, steps)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	s.replan(t, &plan, steps[0])
