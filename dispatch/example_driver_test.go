@@ -82,5 +82,5 @@ func ExampleWithDriver() {
 // A driver of a caller's own passes the suite of the backends.
 func TestOwnDriver(t *testing.T) {
 	backends := dispatch.Backends()
-	drivertest.Run(t, unplugged{backends[len(backends)-1], 1 << 30})
+	drivertest.Run(t, unplugged{backends[len(backends)-1], 1 << 30}, drivertest.OneTile("the driver inside has a test of its own"))
 }

@@ -39,11 +39,18 @@ func FiniteOnly(reason string) Option {
 	return func(s *suite) { s.finiteOnly = reason }
 }
 
+// OneTile leaves out all tile shapes but the first where each is run by itself, for the
+// reason given: as where another backend's tests run the same text with all.
+func OneTile(reason string) Option {
+	return func(s *suite) { s.oneTile = reason }
+}
+
 // suite runs the tests on one open device, so that every kernel is made once.
 type suite struct {
 	driver     driver.Driver
 	device     driver.Device
 	finiteOnly string
+	oneTile    string
 	leave      bool // what is made stays open, for Close of the device
 
 	of, ofC element.Type // of the elements of jobs

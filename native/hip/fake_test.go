@@ -68,7 +68,7 @@ func TestFake(t *testing.T) {
 				drivertest.LargeOffsets(t, d, d.Alloc)
 			})
 			if c.whole && !testing.Short() {
-				drivertest.Run(t, f.Driver)
+				drivertest.Run(t, f.Driver, drivertest.OneTile("CUDA's fake, which does the same, runs all"))
 			}
 		})
 	}
