@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // TestDataKinds: the numbers of each kind are in its range and reach both ends.
@@ -109,7 +110,7 @@ func TestBenchDataErrors(t *testing.T) {
 	w, err := npz.Create(file)
 	require.NoError(t, err)
 	for _, name := range []string{"A0", "B0"} {
-		require.NoError(t, w.Write(name, 1, 1, []float32{1}))
+		require.NoError(t, w.Write(name, element.F32, 1, 1, []float32{1}))
 	}
 	require.NoError(t, w.Commit())
 	code, _, stderr = batchgemm(t, "", "bench", file, "--data", "mixed")

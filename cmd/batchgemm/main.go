@@ -119,7 +119,8 @@ matrices at once, each product with its own sizes, on whatever GPU is there.
 A WORKLOAD is one of
   FILE      a text file with one product a line: M N K [transA transB alpha beta]
             (trans is n or t; # begins a comment)
-  FILE.npz  NumPy float32 arrays A0, B0[, C0], A1, ...: C = A*B, or A*B + C
+  FILE.npz  NumPy arrays A0, B0[, C0], A1, ... of float32 or float16:
+            C = A*B, or A*B + C
   -         either of these, from standard input
   inception-1 .. inception-9   the layers of an Inception network
   zhang-MN-K-BATCH             one of 72 fixed batches, as zhang-512-1024-256

@@ -134,7 +134,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 		r.Verified = &found.Worst
 	}
 	if out != nil {
-		if err := workload.WriteNPZ(out, w.Batch, c); err != nil {
+		if err := workload.WriteNPZ(out, w.Batch, options.TypeC, c); err != nil {
 			return err
 		}
 		r.Output = f.output

@@ -1,12 +1,12 @@
 // Package npz reads and writes NumPy's .npz files as far as batches of matrices
-// need it: two-dimensional float32 arrays.
+// need it: two-dimensional arrays of float32 and float16. NumPy has no dtype for bf16.
 //
 // An .npz file is a zip archive with one .npy file per array; a .npy file is a
 // magic string, a version, a header that is a Python dictionary, and the
 // elements (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 // The package has its own codec because npyio, which the tests compare it with,
-// panics on malformed headers, takes truncated data for zeros and has no
-// two-dimensional float32 writer.
+// panics on malformed headers, takes truncated data for zeros and has neither a
+// two-dimensional float32 writer nor float16.
 package npz
 
 import (
@@ -20,6 +20,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 const (
@@ -33,10 +35,14 @@ const (
 	maxDeflate = 1032
 )
 
-// Array is a two-dimensional float32 array of an archive. Arrays may be read
+// dtypes are NumPy's names of the element types that it has.
+var dtypes = map[element.Type]string{element.F32: "<f4", element.F16: "<f2"}
+
+// Array is a two-dimensional array of an archive. Arrays may be read
 // concurrently, as long as their archive can be.
 type Array struct {
 	Name       string // without .npy
+	Type       element.Type
 	Rows, Cols int
 	// Fortran: the elements lie column by column.
 	Fortran bool
@@ -44,8 +50,8 @@ type Array struct {
 	entry *zip.File
 }
 
-// Read fills dst, which has Rows*Cols elements, in the order of the file. On
-// errors dst may be partly filled.
+// Read fills dst, which has Rows*Cols elements, with the numbers in the order of the
+// file; float32 has all those of float16. On errors dst may be partly filled.
 func (a *Array) Read(dst []float32) error {
 	r, err := a.entry.Open()
 	if err != nil {
@@ -55,7 +61,7 @@ func (a *Array) Read(dst []float32) error {
 	if _, err := readHeader(r); err != nil {
 		return fmt.Errorf("%s: %w", a.Name, err)
 	}
-	if err := readFloats(r, dst); err != nil {
+	if err := readNumbers(r, a.Type, dst); err != nil {
 		return fmt.Errorf("%s: %w", a.Name, err)
 	}
 	// The end of the entry is where its checksum is compared.
@@ -65,16 +71,20 @@ func (a *Array) Read(dst []float32) error {
 	return nil
 }
 
-func readFloats(r io.Reader, dst []float32) error {
-	buf := make([]byte, 4*min(chunk, len(dst)))
+func readNumbers(r io.Reader, of element.Type, dst []float32) error {
+	buf := make([]byte, of.Bytes()*min(chunk, len(dst)))
 	for len(dst) > 0 {
 		part := dst[:min(chunk, len(dst))]
-		raw := buf[:4*len(part)]
+		raw := buf[:of.Bytes()*len(part)]
 		if _, err := io.ReadFull(r, raw); err != nil {
 			return noEOF(err)
 		}
 		for i := range part {
-			part[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+			if of == element.F32 {
+				part[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+			} else {
+				part[i] = of.Float(binary.LittleEndian.Uint16(raw[2*i:]))
+			}
 		}
 		dst = dst[len(part):]
 	}
@@ -138,7 +148,7 @@ func openArray(entry *zip.File, archiveSize int64) (Array, error) {
 		return Array{}, err
 	}
 	a.entry = entry
-	want := uint64(h.size) + 4*uint64(a.Rows)*uint64(a.Cols)
+	want := uint64(h.size) + uint64(a.Type.Bytes())*uint64(a.Rows)*uint64(a.Cols)
 	if want != entry.UncompressedSize64 {
 		return Array{}, fmt.Errorf("%d bytes, but shape (%d, %d) needs %d", entry.UncompressedSize64, a.Rows, a.Cols, want)
 	}
@@ -217,21 +227,31 @@ func parseHeader(text []byte) (header, error) {
 	return h, nil
 }
 
-// array checks that the header describes a float32 matrix.
+// array checks that the header describes a matrix of a type that dtypes has.
 func (h *header) array() (Array, error) {
-	switch h.dtype {
-	case "<f4":
-	case "<f8":
-		return Array{}, errors.New("is float64; convert it with .astype(numpy.float32)")
-	case ">f4":
-		return Array{}, errors.New("is big-endian; convert it with .astype('<f4')")
-	case "[":
-		return Array{}, errors.New("is a structured array, want float32")
-	default:
-		return Array{}, fmt.Errorf("has dtype %.20q, want float32 ('<f4')", h.dtype)
+	of, err := h.elements()
+	if err != nil {
+		return Array{}, err
 	}
 	if len(h.shape) != 2 {
 		return Array{}, fmt.Errorf("has %d dimensions, want 2", len(h.shape))
 	}
-	return Array{Rows: h.shape[0], Cols: h.shape[1], Fortran: h.fortran}, nil
+	return Array{Type: of, Rows: h.shape[0], Cols: h.shape[1], Fortran: h.fortran}, nil
+}
+
+func (h *header) elements() (element.Type, error) {
+	for of, dtype := range dtypes {
+		if h.dtype == dtype {
+			return of, nil
+		}
+	}
+	switch h.dtype {
+	case "<f8":
+		return 0, errors.New("is float64; convert it with .astype(numpy.float32)")
+	case ">f4", ">f2":
+		return 0, fmt.Errorf("is big-endian; convert it with .astype('<%s')", h.dtype[1:])
+	case "[":
+		return 0, errors.New("is a structured array, want float32 or float16")
+	}
+	return 0, fmt.Errorf("has dtype %.20q, want float32 ('<f4') or float16 ('<f2')", h.dtype)
 }

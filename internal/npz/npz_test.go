@@ -15,6 +15,8 @@ import (
 	"github.com/sbinet/npyio/npy"
 	npyionpz "github.com/sbinet/npyio/npz"
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // numpyFile was written by NumPy.
@@ -67,8 +69,10 @@ func TestListErrors(t *testing.T) {
 	}{
 		{"float64", entry{"A0.npy", array("{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }\n", 12)}, "A0: is float64; convert it with .astype(numpy.float32)"},
 		{"big-endian", entry{"A0.npy", array("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is big-endian; convert it with .astype('<f4')"},
-		{"int32", entry{"B7.npy", array("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, `B7: has dtype "<i4", want float32 ('<f4')`},
-		{"structured", entry{"A0.npy", array("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is a structured array, want float32"},
+		{"big-endian float16", entry{"A0.npy", array("{'descr': '>f2', 'fortran_order': False, 'shape': (2, 3), }\n", 3)}, "A0: is big-endian; convert it with .astype('<f2')"},
+		{"float16 as large as float32", entry{"A0.npy", array("{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: 94 bytes, but shape (2, 3) needs 82"},
+		{"int32", entry{"B7.npy", array("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, `B7: has dtype "<i4", want float32 ('<f4') or float16 ('<f2')`},
+		{"structured", entry{"A0.npy", array("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is a structured array, want float32 or float16"},
 		{"scalar", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 1)}, "A0: has 0 dimensions, want 2"},
 		{"1-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }\n", 6)}, "A0: has 1 dimensions, want 2"},
 		{"3-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 3), }\n", 6)}, "A0: has 3 dimensions, want 2"},
@@ -166,7 +170,7 @@ func TestReadChecksum(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in.npz")
 	w, err := Create(path)
 	require.NoError(t, err)
-	require.NoError(t, w.Write("A0", 1, 2, []float32{1.25, 2.5}))
+	require.NoError(t, w.Write("A0", element.F32, 1, 2, []float32{1.25, 2.5}))
 	require.NoError(t, w.Commit())
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -189,9 +193,9 @@ func TestRoundTrip(t *testing.T) {
 	data[0], data[1], data[2] = float32(math.NaN()), float32(math.Inf(-1)), float32(math.Copysign(0, -1))
 	w, err := Create(path)
 	require.NoError(t, err)
-	require.NoError(t, w.Write("C0", 3, chunk/2+1, data))
-	require.NoError(t, w.Write("C1", 0, 7, nil))
-	require.EqualError(t, w.Write("C2", 2, 2, data), fmt.Sprintf("C2: %d elements for shape (2, 2)", len(data)))
+	require.NoError(t, w.Write("C0", element.F32, 3, chunk/2+1, data))
+	require.NoError(t, w.Write("C1", element.F32, 0, 7, nil))
+	require.EqualError(t, w.Write("C2", element.F32, 2, 2, data), fmt.Sprintf("C2: %d elements for shape (2, 2)", len(data)))
 	require.NoError(t, w.Commit())
 	require.NoError(t, w.Close())
 
@@ -219,7 +223,7 @@ func TestNumPyLayout(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.npz")
 	w, err := Create(path)
 	require.NoError(t, err)
-	require.NoError(t, w.Write("A0", 2, 3, []float32{1, 2, 3, 4, 5, 6}))
+	require.NoError(t, w.Write("A0", element.F32, 2, 3, []float32{1, 2, 3, 4, 5, 6}))
 	require.NoError(t, w.Commit())
 	ours, err := zip.OpenReader(path)
 	require.NoError(t, err)
@@ -231,13 +235,61 @@ func TestNumPyLayout(t *testing.T) {
 	require.Equal(t, wantBytes, gotBytes)
 }
 
+// TestHalf: a float16 array keeps all its bits, and is the file that NumPy writes.
+func TestHalf(t *testing.T) {
+	const cols = 1 << 15 // some chunks, of all bits
+	bits, numbers := make([]uint16, 2*cols), make([]float32, 2*cols)
+	for i := range bits {
+		bits[i] = uint16(i)
+	}
+	element.F16.Widen(numbers, bits)
+	path := filepath.Join(t.TempDir(), "out.npz")
+	w, err := Create(path)
+	require.NoError(t, err)
+	require.NoError(t, w.Write("C0", element.F16, 2, cols, numbers))
+	require.NoError(t, w.Write("C1", element.F16, 1, 2, []float32{1 + 0x1p-12, -70000}))
+	require.NoError(t, w.Commit())
+
+	z, err := zip.OpenReader(path)
+	require.NoError(t, err)
+	defer z.Close()
+	f, err := z.Open("C1.npy")
+	require.NoError(t, err)
+	raw, err := io.ReadAll(f)
+	require.NoError(t, err)
+	dict := "{'descr': '<f2', 'fortran_order': False, 'shape': (1, 2), }"
+	want := fmt.Sprintf("\x93NUMPY\x01\x00\x76\x00%-117s\n\x00\x3c\x00\xfc", dict)
+	require.Equal(t, want, string(raw), "rounded to 1 and -Inf")
+
+	arrays, err := open(path)
+	require.NoError(t, err)
+	require.Equal(t, element.F16, arrays[0].Type)
+	got, back := make([]float32, 2*cols), make([]uint16, 2*cols)
+	require.NoError(t, arrays[0].Read(got))
+	element.F16.Narrow(back, got)
+	for i, x := range numbers {
+		if x == x {
+			require.Equal(t, bits[i], back[i])
+		} else {
+			require.NotEqual(t, got[i], got[i])
+		}
+	}
+}
+
+func TestNoDtype(t *testing.T) {
+	w, err := Create(filepath.Join(t.TempDir(), "out.npz"))
+	require.NoError(t, err)
+	defer w.Close()
+	require.EqualError(t, w.Write("C0", element.BF16, 1, 1, []float32{1}), "C0: NumPy has no dtype for bf16")
+}
+
 func TestDeterministic(t *testing.T) {
 	var files [2][]byte
 	for i := range files {
 		path := filepath.Join(t.TempDir(), "out.npz")
 		w, err := Create(path)
 		require.NoError(t, err)
-		require.NoError(t, w.Write("C0", 1, 2, []float32{1, 2}))
+		require.NoError(t, w.Write("C0", element.F32, 1, 2, []float32{1, 2}))
 		require.NoError(t, w.Commit())
 		files[i], err = os.ReadFile(path)
 		require.NoError(t, err)
@@ -250,7 +302,7 @@ func TestNpyio(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.npz")
 	w, err := Create(path)
 	require.NoError(t, err)
-	require.NoError(t, w.Write("C0", 2, 3, []float32{1, 2, 3, 4, 5, 6}))
+	require.NoError(t, w.Write("C0", element.F32, 2, 3, []float32{1, 2, 3, 4, 5, 6}))
 	require.NoError(t, w.Commit())
 	r, err := npyionpz.Open(path)
 	require.NoError(t, err)
@@ -278,6 +330,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(whole[:100])
 	for _, dict := range []string{
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), }\n",
+		"{'descr': '<f2', 'fortran_order': False, 'shape': (1, 2), }\n",
 		"{'descr': '<f4', 'fortran_order': True, 'shape': (2147483647, 2147483647), }\n",
 		"{'descr': '<f8', 'fortran_order': False, 'shape': (), }\n",
 	} {
@@ -293,7 +346,7 @@ func FuzzRead(f *testing.F) {
 		}
 		for _, a := range arrays {
 			if a.Read(make([]float32, a.Rows*a.Cols)) == nil {
-				require.LessOrEqual(t, 4*a.Rows*a.Cols, maxDeflate*len(raw))
+				require.LessOrEqual(t, a.Type.Bytes()*a.Rows*a.Cols, maxDeflate*len(raw))
 			}
 		}
 	})

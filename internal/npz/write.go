@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/batchgemm/batchgemm/internal/atomicfile"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Writer writes a file that appears under its name on Commit. The same arrays
@@ -34,8 +36,13 @@ func Create(path string) (*Writer, error) {
 	return NewWriter(f), nil
 }
 
-// Write appends a rows x cols array, row-major and dense in data.
-func (w *Writer) Write(name string, rows, cols int, data []float32) error {
+// Write appends a rows x cols array of a type, row-major and dense in data, whose numbers
+// it rounds to the type. It fails for types of which NumPy has no arrays.
+func (w *Writer) Write(name string, of element.Type, rows, cols int, data []float32) error {
+	dtype := dtypes[of]
+	if dtype == "" {
+		return invalid.Errorf("%s: NumPy has no dtype for %s", name, of)
+	}
 	if len(data) != rows*cols {
 		return fmt.Errorf("%s: %d elements for shape (%d, %d)", name, len(data), rows, cols)
 	}
@@ -47,22 +54,26 @@ func (w *Writer) Write(name string, rows, cols int, data []float32) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if _, err := out.Write(encodeHeader(rows, cols)); err != nil {
+	if _, err := out.Write(encodeHeader(dtype, rows, cols)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if err := w.writeFloats(out, data); err != nil {
+	if err := w.writeNumbers(out, of, data); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-func (w *Writer) writeFloats(out io.Writer, data []float32) error {
+func (w *Writer) writeNumbers(out io.Writer, of element.Type, data []float32) error {
 	for len(data) > 0 {
 		part := data[:min(chunk, len(data))]
 		for i, v := range part {
-			binary.LittleEndian.PutUint32(w.buf[4*i:], math.Float32bits(v))
+			if of == element.F32 {
+				binary.LittleEndian.PutUint32(w.buf[4*i:], math.Float32bits(v))
+			} else {
+				binary.LittleEndian.PutUint16(w.buf[2*i:], of.Bits(v))
+			}
 		}
-		if _, err := out.Write(w.buf[:4*len(part)]); err != nil {
+		if _, err := out.Write(w.buf[:of.Bytes()*len(part)]); err != nil {
 			return err
 		}
 		data = data[len(part):]
@@ -72,8 +83,8 @@ func (w *Writer) writeFloats(out io.Writer, data []float32) error {
 
 // encodeHeader gives the bytes before the elements: version 1.0, padded so that
 // the elements start at a multiple of 64 bytes, as NumPy does.
-func encodeHeader(rows, cols int) []byte {
-	dict := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, cols)
+func encodeHeader(dtype string, rows, cols int) []byte {
+	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d), }", dtype, rows, cols)
 	prefix := len(magic) + 4 // version and length
 	pad := -(prefix + len(dict) + 1) & 63
 	dict += strings.Repeat(" ", pad) + "\n"

@@ -8,10 +8,12 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// readNPZ reads a batch with its matrices from an archive of NumPy's with the float32
-// arrays A0, B0[, C0], A1, B1[, C1], ... of shapes (M, K), (K, N) and (M, N).
+// readNPZ reads a batch with its matrices from an archive of NumPy's with the arrays
+// A0, B0[, C0], A1, B1[, C1], ... of shapes (M, K), (K, N) and (M, N).
+// They are of float32 or float16, whose numbers float32 has.
 // Problem i is C_i = A_i*B_i, or C_i = A_i*B_i + C_i when C_i is given. A and B
 // in Fortran order are read as transposed. Errors name the array.
 func readNPZ(archive io.ReaderAt, size int64) (planner.Batch, *Operands, error) {
@@ -130,15 +132,19 @@ func (t *triple) problem() (planner.Problem, error) {
 	return p, nil
 }
 
-// WriteNPZ writes the results C0, C1, ... of a batch. The file appears complete
-// or not at all. c is laid out as the packed batch says.
-func WriteNPZ(w *npz.Writer, batch planner.Batch, c []float32) error {
+// WriteNPZ writes the results C0, C1, ... of a batch, numbers of a type. Those of bf16,
+// for which NumPy has no arrays, are written as float32, which has them all. The file
+// appears complete or not at all. c is laid out as the packed batch says.
+func WriteNPZ(w *npz.Writer, batch planner.Batch, of element.Type, c []float32) error {
+	if of == element.BF16 {
+		of = element.F32
+	}
 	for i, p := range batch {
 		var data []float32
 		if size := p.M * p.N; size > 0 {
 			data = c[p.C.Offset : p.C.Offset+size]
 		}
-		if err := w.Write(fmt.Sprint("C", i), p.M, p.N, data); err != nil {
+		if err := w.Write(fmt.Sprint("C", i), of, p.M, p.N, data); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // shape is one array of a test file; its elements count up from 1.
@@ -27,7 +28,7 @@ func writeArrays(t *testing.T, shapes ...shape) (path string) {
 	require.NoError(t, err)
 	defer w.Close()
 	for _, s := range shapes {
-		require.NoError(t, w.Write(s.name, s.rows, s.cols, ramp(s.rows*s.cols, 1)))
+		require.NoError(t, w.Write(s.name, element.F32, s.rows, s.cols, ramp(s.rows*s.cols, 1)))
 	}
 	require.NoError(t, w.Commit())
 	return path
@@ -117,26 +118,48 @@ func TestReadNPZNotZip(t *testing.T) {
 	require.EqualError(t, err, path+": not an .npz file: zip: not a valid zip file")
 }
 
+// TestReadHalf: the numbers of float16 arrays are read, beside those of float32.
+func TestReadHalf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "in.npz")
+	out, err := npz.Create(path)
+	require.NoError(t, err)
+	defer out.Close()
+	require.NoError(t, out.Write("A0", element.F16, 2, 3, ramp(6, 0.5)))
+	require.NoError(t, out.Write("B0", element.F32, 3, 1, ramp(3, 1+0x1p-20)))
+	require.NoError(t, out.Commit())
+	w, err := Load(path, nil)
+	require.NoError(t, err)
+	require.Equal(t, ramp(6, 0.5), w.Operands.A)
+	require.Equal(t, ramp(3, 1+0x1p-20), w.Operands.B)
+}
+
 func TestWriteNPZ(t *testing.T) {
 	w, err := Load("testdata/numpy.npz", nil)
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "out.npz")
-	out, err := npz.Create(path)
-	require.NoError(t, err)
-	c := ramp(len(w.Operands.C), 1)
-	require.NoError(t, WriteNPZ(out, w.Batch, c))
+	for _, tc := range []struct{ of, written element.Type }{
+		{element.F32, element.F32}, {element.F16, element.F16}, {element.BF16, element.F32},
+	} {
+		t.Run(tc.of.String(), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out.npz")
+			out, err := npz.Create(path)
+			require.NoError(t, err)
+			c := ramp(len(w.Operands.C), 1) // all types have these
+			require.NoError(t, WriteNPZ(out, w.Batch, tc.of, c))
 
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	arrays, err := npz.List(bytes.NewReader(raw), int64(len(raw)))
-	require.NoError(t, err)
-	require.Len(t, arrays, 4)
-	for i, a := range arrays {
-		p := w.Batch[i]
-		require.Equal(t, [2]int{p.M, p.N}, [2]int{a.Rows, a.Cols}, a.Name)
-		got := make([]float32, p.M*p.N)
-		require.NoError(t, a.Read(got))
-		require.Equal(t, ramp(p.M*p.N, float32(p.C.Offset+1)), got, a.Name)
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			arrays, err := npz.List(bytes.NewReader(raw), int64(len(raw)))
+			require.NoError(t, err)
+			require.Len(t, arrays, 4)
+			for i, a := range arrays {
+				p := w.Batch[i]
+				require.Equal(t, tc.written, a.Type)
+				require.Equal(t, [2]int{p.M, p.N}, [2]int{a.Rows, a.Cols}, a.Name)
+				got := make([]float32, p.M*p.N)
+				require.NoError(t, a.Read(got))
+				require.Equal(t, ramp(p.M*p.N, float32(p.C.Offset+1)), got, a.Name)
+			}
+		})
 	}
 }
 
