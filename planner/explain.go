@@ -7,25 +7,28 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Explanation is a plan in words and numbers, for people and for JSON.
 type Explanation struct {
-	Device    string  `json:"device"`
-	Compute   Compute `json:"compute"` // the arithmetic of its tiles: f32 unless one uses tensor cores
-	Rule      Rule    `json:"rule"`
-	Schedule  string  `json:"schedule"` // of its launches, each named once
-	GFLOP     float64 `json:"gflop"`
-	Micros    float64 `json:"predicted_micros"`
-	Guess     bool    `json:"predicted_is_guess"` // see Device.Measured
-	TLP       float64 `json:"tlp"`                // Zhang et al. 2025, Eq 4, threads
-	TLPGroups float64 `json:"tlp_eq3"`            // Eq 3, threads
-	Occupancy float64 `json:"occupancy"`          // predicted active waves over the device's maximum, weighted by tiles
-	Workers   int     `json:"workers"`
-	Segments  int     `json:"segments"`
-	Workspace int     `json:"workspace_bytes"`
-	PlanBytes int     `json:"plan_bytes"`
+	Device    string       `json:"device"`
+	Type      element.Type `json:"type,omitempty"`   // of A and B, where it is not float32
+	TypeC     element.Type `json:"type_c,omitempty"` // of C, the same
+	Compute   Compute      `json:"compute"`          // the arithmetic of its tiles: f32 unless one uses tensor cores
+	Rule      Rule         `json:"rule"`
+	Schedule  string       `json:"schedule"` // of its launches, each named once
+	GFLOP     float64      `json:"gflop"`
+	Micros    float64      `json:"predicted_micros"`
+	Guess     bool         `json:"predicted_is_guess"` // see Device.Measured
+	TLP       float64      `json:"tlp"`                // Zhang et al. 2025, Eq 4, threads
+	TLPGroups float64      `json:"tlp_eq3"`            // Eq 3, threads
+	Occupancy float64      `json:"occupancy"`          // predicted active waves over the device's maximum, weighted by tiles
+	Workers   int          `json:"workers"`
+	Segments  int          `json:"segments"`
+	Workspace int          `json:"workspace_bytes"`
+	PlanBytes int          `json:"plan_bytes"`
 
 	Tiles    []TileUse    `json:"tiles"`
 	Launches []LaunchUse  `json:"launches"`
@@ -73,7 +76,7 @@ func (p *Plan) Explain() Explanation {
 		d = new(Device)
 	}
 	e := Explanation{
-		Device: d.Name, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
+		Device: d.Name, Type: p.Options.Type, TypeC: p.Options.TypeC, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
 		GFLOP: p.Batch.FLOPs() / 1e9, Micros: p.Cost, Guess: !d.Measured(),
 		TLP: p.TLP, TLPGroups: p.TLPGroups,
 		Workers: max(len(p.Workers)-1, 0), Segments: len(p.Segments),
@@ -159,6 +162,9 @@ func (p *Plan) WriteText(w io.Writer) error {
 	fmt.Fprintf(tw, "device\t%s\n", e.Device)
 	fmt.Fprintf(tw, "rule; schedule\t%s; %s\n", e.Rule, e.Schedule)
 	fmt.Fprintf(tw, "compute\t%s\n", e.Compute)
+	if e.Type != element.F32 {
+		fmt.Fprintf(tw, "elements\t%s, C of %s\n", e.Type, e.TypeC)
+	}
 	fmt.Fprintf(tw, "work\t%d problems, %.4g GFLOP\n", len(e.Problems), e.GFLOP)
 	guess := ""
 	if e.Guess {

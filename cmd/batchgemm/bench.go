@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/report"
 	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // sweep is the name for all cases of workload.Zhang.
@@ -37,7 +38,7 @@ func newBench() *cobra.Command {
 float64. "zhang" stands for the 72 workloads zhang-MN-K-BATCH; their geometric
 mean and the worst case end the table.
 
-On CUDA the device time is that of a node in a CUDA graph, and of back-to-back
+On CUDA the device time of float32 is that of a node in a CUDA graph, and of back-to-back
 calls in a stream; elsewhere it is the time of one submission of many runs.
 --vs adds rivals, those of NVIDIA's library and of OpenBLAS where it is installed:
   cublas-loop      cublasSgemm for each problem, back to back in a stream
@@ -48,6 +49,7 @@ calls in a stream; elsewhere it is the time of one submission of many runs.
 All compute in plain fp32, and so do two of our own:
   f32              our kernels without tensor cores
   webgpu           our kernels through WebGPU, on its first device
+With another --type there is the last alone.
 The host time is that of the call, without waiting.
 
 --data fills A and B so, and adds the largest and the mean error over sum|a||b|:
@@ -55,7 +57,9 @@ The host time is that of the call, without waiting.
 
 --report writes a page with plots of all that to a folder, with the cost of
 planning, and the timeline of the last workload's plan: predicted, and on GPUs
-of compute capability 9.0 measured by kernels that note when they run.`,
+of compute capability 9.0 measured by kernels that note when they run.
+
+` + typesHelp,
 		Example: `  batchgemm bench zhang --vs cublas-grouped,cublas-loop,cublas-graph,f32
   batchgemm bench zhang-512-1024-256 --cold --repeat 20 --json
   batchgemm bench inception-1 inception-2 --backend webgpu
@@ -63,7 +67,8 @@ of compute capability 9.0 measured by kernels that note when they run.`,
   batchgemm bench zhang-128-128-8 zhang-512-1024-256 --live
   batchgemm bench zhang --vs cublas-grouped,f32 --report page
   batchgemm bench inception-1 --vs cublas-loop,f32 --data mixed
-  batchgemm bench inception-1 --backend cpu --vs openblas`,
+  batchgemm bench inception-1 --backend cpu --vs openblas
+  batchgemm bench inception-1 --type bf16 --type-c f32`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("bench takes one WORKLOAD or more")
@@ -96,7 +101,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := f.check(cmd); err != nil {
+	if err := f.check(cmd, options.Type); err != nil {
 		return err
 	}
 	loads, err := loadAll(cmd, args)
@@ -124,7 +129,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 
 	info := device.Info()
 	found := &bench.Report{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name), Driver: info.Driver,
-		Library: b.library(), Repeat: f.repeat, Cold: f.cold, Notes: notes}
+		Library: b.library(), Type: options.Type, TypeC: options.TypeC, Repeat: f.repeat, Cold: f.cold, Notes: notes}
 	bar := newProgress(cmd, len(loads))
 	defer bar.stop()
 	for _, w := range loads {
@@ -151,15 +156,25 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return err
 }
 
-func (f *benchFlags) check(cmd *cobra.Command) error {
+func (f *benchFlags) check(cmd *cobra.Command, of element.Type) error {
 	for _, name := range f.vs {
 		if !slices.Contains(rivals, name) {
 			return usageError{fmt.Errorf("--vs %q is not one of %s", name, strings.Join(rivals, ", "))}
 		}
+		if of != element.F32 && name != ownWebGPU {
+			return usageError{fmt.Errorf("--vs %s takes matrices of %s, not %s", name, element.F32, of)}
+		}
+	}
+	if f.data != "" {
+		i := slices.Index(dataNames(), f.data)
+		if i < 0 {
+			return usageError{fmt.Errorf("--data %q is not one of %s", f.data, strings.Join(dataNames(), ", "))}
+		}
+		if !dataKinds[i].suits(of) {
+			return usageError{fmt.Errorf("--data %s has numbers that %s has not", f.data, of)}
+		}
 	}
 	switch {
-	case f.data != "" && !slices.Contains(dataNames(), f.data):
-		return usageError{fmt.Errorf("--data %q is not one of %s", f.data, strings.Join(dataNames(), ", "))}
 	case f.repeat < 1:
 		return usageError{fmt.Errorf("--repeat %d is less than 1", f.repeat)}
 	case f.csv && asJSON(cmd):

@@ -111,7 +111,7 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 		return nil, err
 	}
 	explained := plan.Explain()
-	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Bytes: moved(w.Batch), Schedule: explained.Schedule}
+	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Bytes: moved(w.Batch, &b.options), Schedule: explained.Schedule}
 	if out.Plan, err = planMicros(plan, b.repeat, (*planner.Planner).Replan); err != nil {
 		return nil, err
 	}
@@ -136,7 +136,8 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 
 // moved is the least traffic of a batch in bytes: A and B are read and C written
 // once, and read where beta is not 0.
-func moved(batch planner.Batch) (bytes float64) {
+func moved(batch planner.Batch, o *planner.Options) (bytes float64) {
+	ab, c := float64(o.Type.Bytes()), float64(o.TypeC.Bytes())
 	for i := range batch {
 		p := &batch[i]
 		if !p.Writes() {
@@ -144,11 +145,11 @@ func moved(batch planner.Batch) (bytes float64) {
 		}
 		m, n, k := float64(p.M), float64(p.N), float64(p.K)
 		if p.Reads() {
-			bytes += 4 * (m*k + k*n)
+			bytes += ab * (m*k + k*n)
 		}
-		bytes += 4 * m * n
+		bytes += c * m * n
 		if p.Beta != 0 {
-			bytes += 4 * m * n
+			bytes += c * m * n
 		}
 	}
 	return bytes
@@ -241,8 +242,8 @@ func (c *benchCase) rows(m *contender, found []bench.Measurement) []bench.Row {
 // upload copies the operands to the device, in one set or, cold, in so many that
 // they do not fit in the cache together.
 func (c *benchCase) upload(ctx context.Context) error {
-	n := 1
-	if bytes := 4 * (len(c.ops.A) + len(c.ops.B) + len(c.ops.C)); c.cold && bytes > 0 {
+	n, o := 1, &c.options
+	if bytes := o.Type.Bytes()*(len(c.ops.A)+len(c.ops.B)) + o.TypeC.Bytes()*len(c.ops.C); c.cold && bytes > 0 {
 		n = coldBytes/bytes + 2
 	}
 	for range n {
@@ -252,13 +253,13 @@ func (c *benchCase) upload(ctx context.Context) error {
 			if c.cuda != nil {
 				s.buffers[i], s.shared[i], err = c.cuda.buffer(c, len(data))
 			} else {
-				s.buffers[i], err = c.device.NewBuffer(len(data))
+				s.buffers[i], err = c.device.NewBufferOf(typesOf(o)[i], len(data))
 			}
 			if err != nil {
 				return err
 			}
 			c.closers = append(c.closers, s.buffers[i].Close)
-			if err := s.buffers[i].Write(ctx, 0, data); err != nil {
+			if err := write(ctx, s.buffers[i], data); err != nil {
 				return err
 			}
 		}
@@ -367,7 +368,7 @@ func (c *benchCase) onDevice(run func() error) func(context.Context) ([]float32,
 		to, got := c.sets[0].buffers[2], make([]float32, len(c.ops.C))
 		for _, step := range []func() error{
 			func() error { return c.wait(ctx) },
-			func() error { return to.Write(ctx, 0, c.ops.C) },
+			func() error { return write(ctx, to, c.ops.C) },
 			func() error { return c.wait(ctx) },
 			run,
 			func() error { return c.wait(ctx) },
@@ -376,7 +377,7 @@ func (c *benchCase) onDevice(run func() error) func(context.Context) ([]float32,
 				return nil, err
 			}
 		}
-		return got, to.Read(ctx, 0, got)
+		return got, read(ctx, to, got)
 	}
 }
 
@@ -393,7 +394,7 @@ func (c *benchCase) wait(ctx context.Context) error {
 // check compares results with float64: all problems, or the first ones up to an
 // amount of work (see sample), but for the rest of the elements, which pass.
 func (c *benchCase) check(got []float32, largest float64) (checked int, found reference.Errors, wrong error) {
-	how := arithmetic(c.device, c.options.Compute)
+	how := arithmetic(c.device, &c.options)
 	if largest == 0 {
 		found, wrong = reference.CheckIn(how, c.batch, c.ops.A, c.ops.B, c.ops.C, got)
 		return len(c.batch), found, wrong

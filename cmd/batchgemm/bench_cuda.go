@@ -10,6 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/cublas"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // cudaBench is what the benchmark of a CUDA device has beside the device.
@@ -25,7 +26,7 @@ type cudaBench struct {
 func (b *bencher) openCUDA(vs []string) (notes []string, err error) {
 	vs = slices.DeleteFunc(slices.Clone(vs), func(name string) bool { return !strings.HasPrefix(name, "cublas") })
 	info := b.device.Info()
-	if info.Backend != "cuda" {
+	if info.Backend != "cuda" || b.options.Type != element.F32 { // what is shared is float32
 		if len(vs) > 0 {
 			notes = append(notes, "no comparison with cuBLAS: unavailable: it needs the backend cuda, this is "+info.Backend)
 		}

@@ -59,7 +59,8 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 			if schedule == planner.ScheduleCluster && !facts.Kernels[i].Clusters {
 				continue // the same as data-parallel
 			}
-			plan, err := c.device.Plan(c.batch, planner.Options{Compute: c.options.Compute, Tile: shape.Name, Schedule: schedule})
+			plan, err := c.device.Plan(c.batch, planner.Options{
+				Type: c.options.Type, TypeC: c.options.TypeC, Compute: c.options.Compute, Tile: shape.Name, Schedule: schedule})
 			if err != nil {
 				continue // the device cannot run this tile
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // writePage shows a report as a page, with the timeline of a workload's plan.
@@ -73,6 +74,10 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 	info := b.device.Info()
 	if info.Backend != "cuda" {
 		t.Missing = "workgroups are measured on the backend cuda alone, this is " + info.Backend
+		return t, nil
+	}
+	if of := b.options.Type; of != element.F32 {
+		t.Missing = fmt.Sprintf("workgroups are measured for matrices of %s alone, these are of %s", element.F32, of)
 		return t, nil
 	}
 	ops, err := b.operands(w)

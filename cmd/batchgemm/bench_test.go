@@ -13,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -30,6 +31,8 @@ func TestBenchErrors(t *testing.T) {
 		{"unknown rival", []string{"bench", "inception-1", "--vs", "cublas-loop,magma"}, `--vs "magma" is not one of cublas-loop, cublas-graph, cublas-grouped`},
 		{"repeat", []string{"bench", "inception-1", "--repeat", "0"}, `--repeat 0 is less than 1`},
 		{"two formats", []string{"bench", "inception-1", "--csv", "--json"}, `--csv and --json exclude each other`},
+		{"rival of float32", []string{"bench", "inception-1", "--type", "bf16", "--vs", "openblas"}, `--vs openblas takes matrices of f32, not bf16`},
+		{"numbers too small", []string{"bench", "inception-1", "--type", "f16", "--data", "tiny"}, `--data tiny has numbers that f16 has not`},
 		{"unknown tile", []string{"bench", "inception-1", "--tile", "x"}, `unknown tile "x"`},
 		{"unknown backend", []string{"bench", "inception-1", "--backend", "x"}, `unknown backend "x"`},
 	} {
@@ -135,8 +138,12 @@ func TestMoved(t *testing.T) {
 		{"nothing to do", scaled(0, 1), 0},
 		{"no rows", planner.GEMM(0, 3, 4), 0},
 	} {
-		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.bytes, moved(planner.Batch{tc.problem})) })
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.bytes, moved(planner.Batch{tc.problem}, new(planner.Options)))
+		})
 	}
+	mixed := &planner.Options{Type: element.BF16}
+	require.Equal(t, 2.0*(8+12)+4*(6+6), moved(planner.Batch{scaled(1, 2)}, mixed))
 }
 
 func TestBenchRegret(t *testing.T) {
@@ -169,7 +176,7 @@ func TestBenchCheck(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(4, 4, 4), planner.GEMM(4, 4, 4))
 	require.NoError(t, err)
 	w := &workload.Workload{Batch: batch}
-	ops, err := operands(w)
+	ops, err := operands(w, new(planner.Options))
 	require.NoError(t, err)
 	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // dataKind is a way to fill A and B that tries the accuracy.
@@ -109,10 +110,20 @@ func cancel(rng *rand.Rand, p *planner.Problem, ops *workload.Operands) {
 
 // operands are those of the workload, or of the kind of data that was asked for.
 func (b *bencher) operands(w *workload.Workload) (*workload.Operands, error) {
-	if i := slices.IndexFunc(dataKinds, func(k dataKind) bool { return k.name == b.data }); i >= 0 {
-		return dataKinds[i].fill(w)
+	i := slices.IndexFunc(dataKinds, func(k dataKind) bool { return k.name == b.data })
+	if i < 0 {
+		return operands(w, &b.options)
 	}
-	return operands(w)
+	ops, err := dataKinds[i].fill(w)
+	if err == nil {
+		ops.Round(b.options.Type, b.options.TypeC)
+	}
+	return ops, err
+}
+
+// suits reports whether a type has numbers as large and as small as those of the kind.
+func (k *dataKind) suits(of element.Type) bool {
+	return of != element.F16 || k.scaleA == 1 && k.scaleB == 1
 }
 
 // accuracy sums up the errors of the first problems, whose results are right.

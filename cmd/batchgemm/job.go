@@ -15,8 +15,17 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// operands gives a workload's own matrices, or the same random ones every time.
-func operands(w *workload.Workload) (*workload.Operands, error) {
+// operands gives a workload's own matrices, or the same random ones every time, rounded
+// to the types of the options.
+func operands(w *workload.Workload, o *planner.Options) (*workload.Operands, error) {
+	ops, err := unrounded(w)
+	if err == nil {
+		ops.Round(o.Type, o.TypeC)
+	}
+	return ops, err
+}
+
+func unrounded(w *workload.Workload) (*workload.Operands, error) {
 	if w.Operands != nil {
 		return w.Operands, nil
 	}
@@ -31,9 +40,9 @@ func operands(w *workload.Workload) (*workload.Operands, error) {
 	return ops, nil
 }
 
-// arithmetic is what a device does to numbers in a compute mode.
-func arithmetic(d *dispatch.Device, c planner.Compute) reference.Arithmetic {
-	return reference.Arithmetic{Compute: c, FlushesSubnormals: d.Info().FlushesSubnormals}
+// arithmetic is what a device does to numbers under options.
+func arithmetic(d *dispatch.Device, o *planner.Options) reference.Arithmetic {
+	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: d.Info().FlushesSubnormals}
 }
 
 // job is a batch on a device, ready to run.
@@ -63,13 +72,14 @@ func newJob(ctx context.Context, device *dispatch.Device, batch planner.Batch, o
 	}
 	j.prepareTime = time.Since(start)
 
-	for _, data := range [][]float32{ops.A, ops.B, ops.C} {
-		buffer, err := device.NewBuffer(len(data))
+	types := typesOf(&options)
+	for i, data := range [][]float32{ops.A, ops.B, ops.C} {
+		buffer, err := device.NewBufferOf(types[i], len(data))
 		if err != nil {
 			return j, err
 		}
 		j.buffers = append(j.buffers, buffer)
-		if err := buffer.Write(ctx, 0, data); err != nil {
+		if err := write(ctx, buffer, data); err != nil {
 			return j, err
 		}
 	}
@@ -88,7 +98,7 @@ func (j *job) result(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	c := make([]float32, n)
-	return c, j.buffers[2].Read(ctx, 0, c)
+	return c, read(ctx, j.buffers[2], c)
 }
 
 func (j *job) close() error {

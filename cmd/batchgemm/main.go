@@ -113,7 +113,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
 		Use:   "batchgemm",
 		Short: "Batches of many small matrix products on any GPU",
-		Long: `batchgemm computes C = alpha*op(A)*op(B) + beta*C for many small float32
+		Long: `batchgemm computes C = alpha*op(A)*op(B) + beta*C for many small
 matrices at once, each product with its own sizes, on whatever GPU is there.
 
 A WORKLOAD is one of

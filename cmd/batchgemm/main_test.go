@@ -101,6 +101,11 @@ func TestErrors(t *testing.T) {
 		{"two plan devices", []string{"plan", "inception-1", "--device", "h200", "--backend", "cpu"}, exitUsage, `--device and --backend exclude each other`},
 		{"plan unknown backend", []string{"plan", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
 		{"verify unknown compute", []string{"verify", "inception-1", "--compute", "x"}, exitUsage, `unknown compute mode "x" (known: f32-emulated, f32, tf32)`},
+		{"unknown type", []string{"run", "inception-1", "--type", "fp8"}, exitUsage, `--type: unknown element type "fp8" (known: f32, bf16, f16)`},
+		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage, `--type-c: unknown element type "x" (known: f32, bf16, f16)`},
+		{"types that do not go together", []string{"plan", "inception-1", "--type-c", "f16"}, exitUsage, `elements of C cannot be f16 where those of A and B are f32`},
+		{"tf32 of another type", []string{"verify", "inception-1", "--type", "f16", "--compute", "tf32"}, exitUsage, `compute mode tf32 is for operands of f32, not f16`},
+		{"no kernels", []string{"plan", "inception-1", "--device", "mi210", "--type", "f16"}, exitFailure, `inception-1: device mi210 has no kernels for elements of f16`},
 		{"unknown backend", []string{"run", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
 		{"verify unknown backend", []string{"verify", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
 		{"unknown device", []string{"run", "inception-1", "--backend", "cpu", "--device-index", "7"}, exitUsage, `cpu: no device 7 (there are 1)`},
@@ -158,6 +163,8 @@ func TestCompletion(t *testing.T) {
 		{"run inception-1 --schedule s", "stream-k"},
 		{"run inception-1 --tile t", "tiny-k4"},
 		{"plan inception-1 --rule z", "zhang2025"},
+		{"run inception-1 --type b", "bf16"},
+		{"verify inception-1 --type-c f1", "f16"},
 	} {
 		_, stdout, _ := batchgemm(t, "", append([]string{"__complete"}, strings.Split(tc.args, " ")...)...)
 		require.Contains(t, strings.Split(stdout, "\n"), tc.want)

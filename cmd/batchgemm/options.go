@@ -56,6 +56,7 @@ func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device
 
 // planFlags are the options of the planner.
 type planFlags struct {
+	typeFlags
 	compute, rule, schedule, tile string
 	tlp                           int
 	threshold                     float64
@@ -73,6 +74,7 @@ func (f *planFlags) flags(cmd *cobra.Command) {
 		}
 		return names
 	}
+	f.typeFlags.flags(cmd)
 	computeFlag(cmd, &f.compute)
 	cmd.Flags().StringVar(&f.rule, "rule", "", "how tiles are chosen: "+strings.Join(rules, " or ")+" (default cost)")
 	cmd.Flags().StringVar(&f.schedule, "schedule", "auto", "who does what: "+strings.Join(schedules, ", "))
@@ -94,7 +96,10 @@ func computeFlag(cmd *cobra.Command, value *string) {
 func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
 	o := planner.Options{Compute: planner.Compute(f.compute), Rule: planner.Rule(f.rule), Schedule: planner.Schedule(f.schedule),
 		Tile: f.tile, TLP: planner.TLPEquation(f.tlp), Threshold: f.threshold}
-	err := o.Check()
+	err := f.set(&o)
+	if err == nil {
+		err = o.Check()
+	}
 	tuned := cmd.Flags().Changed("tlp") || cmd.Flags().Changed("threshold")
 	if err == nil && tuned && o.Rule != planner.RuleZhang2025 {
 		err = fmt.Errorf("--tlp and --threshold need --rule %s", planner.RuleZhang2025)

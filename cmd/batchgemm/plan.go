@@ -22,7 +22,9 @@ func newPlan() *cobra.Command {
 		Short: "Show how a batch would be cut and balanced",
 		Long: `Plan a batch and explain the plan: tiles, launches, workers, and the predicted
 time. With --device no GPU is needed; else the plan is for the device that run
-would take, or that of --backend. --svg draws which worker does what over the predicted time.`,
+would take, or that of --backend. --svg draws which worker does what over the predicted time.
+
+` + typesHelp,
 		Example: `  batchgemm plan inception-1 --device mi210
   batchgemm plan zhang-512-1024-256 --device h200 --schedule stream-k --svg plan.svg
   batchgemm plan inception-1 --backend webgpu

@@ -15,6 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // runResult is the JSON of run.
@@ -22,6 +23,8 @@ type runResult struct {
 	Workload string        `json:"workload"`
 	Problems int           `json:"problems"`
 	GFLOP    float64       `json:"gflop"`
+	Type     element.Type  `json:"type,omitempty"`   // of A and B, where it is not float32
+	TypeC    element.Type  `json:"type_c,omitempty"` // of C, the same
 	Device   dispatch.Info `json:"device"`
 
 	Schedule  string   `json:"schedule"`
@@ -60,10 +63,15 @@ func newRun() *cobra.Command {
 		Long: `Compute a batch on a device. The matrices of a .npz file are real data; other
 workloads get random matrices, the same every time. -o writes C0, C1, ... of
 the first run to a .npz file; it appears complete or not at all. -o - writes them
-to standard output, and what is printed to standard error.`,
+to standard output, and what is printed to standard error.
+
+` + typesHelp + `
+-o writes results of f16 as NumPy's float16, and all others as float32, which has
+every number of bf16.`,
 		Example: `  batchgemm run in.npz -o out.npz
   python3 make.py | batchgemm run - -o - > out.npz
   batchgemm run inception-3 --verify
+  batchgemm run in.npz -o out.npz --type bf16 --type-c f32
   batchgemm run zhang-256-256-64 --backend webgpu --repeat 20 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args[0]) },
 	}
@@ -89,7 +97,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	ops, err := operands(w)
+	ops, err := operands(w, &options)
 	if err != nil {
 		return err
 	}
@@ -127,7 +135,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	r := newRunResult(w, j, timings)
 	if f.verify {
 		bar.next("verify")
-		found, err := reference.CheckIn(arithmetic(device, options.Compute), w.Batch, ops.A, ops.B, ops.C, c)
+		found, err := reference.CheckIn(arithmetic(device, &options), w.Batch, ops.A, ops.B, ops.C, c)
 		if err != nil {
 			return fmt.Errorf("%s: wrong result: %w", w.Name, err)
 		}
@@ -173,6 +181,7 @@ func newRunResult(w *workload.Workload, j *job, timings []dispatch.Timing) *runR
 	plan := j.plan.Explain()
 	r := &runResult{
 		Workload: w.Name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Device: j.device.Info(),
+		Type: j.plan.Options.Type, TypeC: j.plan.Options.TypeC,
 		Schedule: plan.Schedule, Launches: len(j.plan.Launches), Workers: len(j.plan.Workers) - 1, Predicted: plan.Micros, Guess: plan.Guess,
 		PlanMicros: micros(j.planTime), PrepareMicros: micros(j.prepareTime), Runs: len(timings), Clock: timings[0].Clock,
 		DeviceMicros: micros(device[len(device)/2]), DeviceLeast: micros(device[0]), HostMicros: micros(host[len(host)/2]),
@@ -192,9 +201,13 @@ func (r *runResult) text(w io.Writer) error {
 	if r.Guess {
 		predicted += " (a guess)"
 	}
+	of := ""
+	if r.Type != element.F32 {
+		of = " of " + showTypes(r.Type, r.TypeC)
+	}
 	rows := [][]string{
 		{"device", fmt.Sprintf("%s %d: %s (%s)", d.Backend, d.Index, d.Name, d.Driver)},
-		{"workload", fmt.Sprintf("%s: %d problems, %.4g GFLOP", r.Workload, r.Problems, r.GFLOP)},
+		{"workload", fmt.Sprintf("%s: %d problems%s, %.4g GFLOP", r.Workload, r.Problems, of, r.GFLOP)},
 		{"plan", fmt.Sprintf("%s, %d launches, %d workers, tiles %s; predicted %s", r.Schedule, r.Launches, r.Workers, strings.Join(r.Tiles, " "), predicted)},
 		{"host", fmt.Sprintf("plan %s, prepare %s, run %s", showMicros(r.PlanMicros), showMicros(r.PrepareMicros), showMicros(r.HostMicros))},
 		{"run", fmt.Sprintf("%s on the device (%s), %.4g GFLOP/s", showMicros(r.DeviceMicros), r.Clock, r.GFLOPS)},

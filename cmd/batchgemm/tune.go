@@ -118,7 +118,7 @@ func (f *tuneFlags) observe(cmd *cobra.Command, b *bencher) ([]tune.Observation,
 
 // observe times every plan of a case that the model is fitted to.
 func (b *bencher) observe(ctx context.Context, facts *planner.Device, k *tune.Case) (all []tune.Observation, err error) {
-	ops, err := operands(&workload.Workload{Name: k.Name, Batch: k.Batch})
+	ops, err := operands(&workload.Workload{Name: k.Name, Batch: k.Batch}, &b.options)
 	if err != nil {
 		return nil, err
 	}

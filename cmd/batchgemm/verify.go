@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // check is one row of verify: a schedule on a device, or a backend that cannot run.
@@ -20,66 +22,89 @@ type check struct {
 	Backend  string           `json:"backend"`
 	Index    int              `json:"index"`
 	Device   string           `json:"device,omitempty"`
+	Type     element.Type     `json:"type,omitempty"`    // of A and B, where it is not float32
+	TypeC    element.Type     `json:"type_c,omitempty"`  // of C, the same
 	Compute  planner.Compute  `json:"compute,omitempty"` // that was allowed
 	Schedule planner.Schedule `json:"schedule,omitempty"`
 	Launches int              `json:"launches,omitempty"`
 	Micros   float64          `json:"device_micros,omitempty"`
 	Error    float64          `json:"error"` // the largest, relative to its bound
 	Failure  string           `json:"failure,omitempty"`
-	Skipped  string           `json:"skipped,omitempty"` // why the backend cannot run
+	Skipped  string           `json:"skipped,omitempty"` // why the backend or device cannot run
 }
 
 func newVerify() *cobra.Command {
-	var to target
-	var compute string
+	var flags verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify WORKLOAD",
 		Short: "Check every device and schedule against float64",
 		Long: `Compute a batch on every device that is available, or on the chosen one, under
 each schedule, and compare every element with a float64 computation. The bound of
 the error is that of the arithmetic which --compute allows. Backends that are not
-available are listed and are no failure.`,
+available and devices without kernels for --type are listed and are no failure.
+
+` + typesHelp,
 		Example: `  batchgemm verify random:mn=100,k=300,batch=20
   batchgemm verify in.npz --backend webgpu
-  batchgemm verify inception-3 --compute tf32`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			allowed, err := planner.ParseCompute(compute)
-			if err != nil {
-				return usageError{err}
-			}
-			w, err := workload.Load(args[0], cmd.InOrStdin())
-			if err != nil {
-				return err
-			}
-			ops, err := operands(w)
-			if err != nil {
-				return err
-			}
-			checks, err := to.places(cmd, allowed)
-			if err != nil {
-				return err
-			}
-			if checks, err = verify(cmd, checks, w, ops); err != nil {
-				return err
-			}
-			return reportChecks(cmd, checks)
-		},
+  batchgemm verify inception-3 --compute tf32
+  batchgemm verify inception-3 --type bf16`,
+		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args[0]) },
 	}
 	oneWorkload(cmd)
-	to.flags(cmd)
-	computeFlag(cmd, &compute)
+	flags.target.flags(cmd)
+	flags.typeFlags.flags(cmd)
+	computeFlag(cmd, &flags.compute)
 	return cmd
 }
 
+type verifyFlags struct {
+	target
+	typeFlags
+	compute string
+}
+
+func (f *verifyFlags) run(cmd *cobra.Command, name string) error {
+	options, err := f.options()
+	if err != nil {
+		return usageError{err}
+	}
+	w, err := workload.Load(name, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	ops, err := operands(w, &options)
+	if err != nil {
+		return err
+	}
+	checks, err := f.places(cmd, &options)
+	if err != nil {
+		return err
+	}
+	if checks, err = verify(cmd, checks, w, ops); err != nil {
+		return err
+	}
+	return reportChecks(cmd, checks)
+}
+
+func (f *verifyFlags) options() (o planner.Options, err error) {
+	if err := f.set(&o); err != nil {
+		return o, err
+	}
+	if o.Compute, err = planner.ParseCompute(f.compute); err != nil {
+		return o, err
+	}
+	return o, o.Check()
+}
+
 // places lists the devices to check, and the backends that have none.
-func (t *target) places(cmd *cobra.Command, compute planner.Compute) ([]check, error) {
+func (t *target) places(cmd *cobra.Command, o *planner.Options) ([]check, error) {
 	if t.given(cmd) {
 		device, err := t.open(cmd.Context(), cmd)
 		if err != nil {
 			return nil, err
 		}
 		info := device.Info()
-		return []check{{Backend: info.Backend, Index: info.Index, Device: info.Name, Compute: compute}}, device.Close()
+		return []check{newCheck(&info, o)}, device.Close()
 	}
 	var places []check
 	backends, err := dispatch.Devices(cmd.Context())
@@ -91,10 +116,19 @@ func (t *target) places(cmd *cobra.Command, compute planner.Compute) ([]check, e
 			places = append(places, check{Backend: l.Backend, Skipped: l.Err.Error()})
 		}
 		for _, d := range l.Devices {
-			places = append(places, check{Backend: d.Backend, Index: d.Index, Device: d.Name, Compute: compute})
+			places = append(places, newCheck(&d, o))
 		}
 	}
 	return places, nil
+}
+
+func newCheck(at *dispatch.Info, o *planner.Options) check {
+	return check{Backend: at.Backend, Index: at.Index, Device: at.Name, Type: o.Type, TypeC: o.TypeC, Compute: o.Compute}
+}
+
+// options are those of the check.
+func (c *check) options() planner.Options {
+	return planner.Options{Type: c.Type, TypeC: c.TypeC, Compute: c.Compute, Schedule: c.Schedule}
 }
 
 // verify runs every schedule at each place. It fails only when it is cancelled.
@@ -121,9 +155,15 @@ func verify(cmd *cobra.Command, places []check, w *workload.Workload, ops *workl
 	return checks, nil
 }
 
-// schedules checks every schedule on one device, and closes it.
+// schedules checks every schedule on one device, and closes it. One without kernels for the
+// types is skipped.
 func (c check) schedules(ctx context.Context, device *dispatch.Device, w *workload.Workload, ops *workload.Operands, bar *progress) (checks []check) {
-	for _, schedule := range planner.Schedules() {
+	schedules := planner.Schedules()
+	if _, err := device.Plan(nil, c.options()); err != nil {
+		c.Skipped = err.Error()
+		checks, schedules = append(checks, c), nil
+	}
+	for _, schedule := range schedules {
 		bar.next(fmt.Sprintf("%s %d, %s", c.Backend, c.Index, schedule))
 		c.Schedule = schedule
 		row := c
@@ -138,9 +178,10 @@ func (c check) schedules(ctx context.Context, device *dispatch.Device, w *worklo
 	return checks
 }
 
-// run computes and checks the batch under c.Schedule, in the arithmetic of c.Compute.
+// run computes and checks the batch under c.options.
 func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Workload, ops *workload.Operands) (err error) {
-	j, err := newJob(ctx, device, w.Batch, ops, planner.Options{Compute: c.Compute, Schedule: c.Schedule})
+	options := c.options()
+	j, err := newJob(ctx, device, w.Batch, ops, options)
 	defer func() { err = cmp.Or(err, j.close()) }()
 	if err != nil {
 		return err
@@ -154,7 +195,7 @@ func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Wo
 		return err
 	}
 	c.Launches, c.Micros = len(j.plan.Launches), micros(timing.Device)
-	found, err := reference.CheckIn(arithmetic(device, c.Compute), w.Batch, ops.A, ops.B, ops.C, result)
+	found, err := reference.CheckIn(arithmetic(device, &options), w.Batch, ops.A, ops.B, ops.C, result)
 	if err != nil {
 		return err // the worst is infinite then, which JSON cannot say
 	}
@@ -167,6 +208,9 @@ func reportChecks(cmd *cobra.Command, checks []check) error {
 	err := emit(cmd, checks, func(w io.Writer) error {
 		rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "SCHEDULE", "LAUNCHES", "TIME", "ERROR/BOUND", "RESULT"}}
 		var notes []string
+		if i := slices.IndexFunc(checks, func(c check) bool { return c.Type != element.F32 }); i >= 0 {
+			notes = append(notes, "elements: "+showTypes(checks[i].Type, checks[i].TypeC))
+		}
 		for _, c := range checks {
 			if c.Skipped != "" {
 				notes = append(notes, c.Backend+": "+c.Skipped)

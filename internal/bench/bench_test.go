@@ -8,10 +8,13 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -163,6 +166,33 @@ func TestGolden(t *testing.T) {
 			want, err := os.ReadFile(tc.file)
 			require.NoError(t, err)
 			require.Equal(t, string(want), got.String(), "run go test ./internal/bench -update and read the difference")
+		})
+	}
+}
+
+// TestElements: each form names the types, and JSON and text do not where they are float32.
+func TestElements(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		ab, c           element.Type
+		json, text, csv string
+	}{
+		{"float32", element.F32, element.F32, `"cold":false`, "", ",f32,f32\n"},
+		{"bf16", element.BF16, element.BF16, `"type":"bf16","type_c":"bf16"`, "elements  bf16, C of bf16\n", ",bf16,bf16\n"},
+		{"f16 and float32", element.F16, element.F32, `"type":"f16","cold"`, "elements  f16, C of f32\n", ",f16,f32\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := &Report{Type: tc.ab, TypeC: tc.c, Cases: []Case{{Rows: []Row{{Method: "m"}}}}}
+			raw, err := json.Marshal(r)
+			require.NoError(t, err)
+			require.Contains(t, string(raw), tc.json)
+			require.Equal(t, tc.text != "", strings.Contains(string(raw), `"type"`))
+			var text, table bytes.Buffer
+			require.NoError(t, r.writeNotes(&text))
+			require.Equal(t, tc.text != "", strings.Contains(text.String(), "elements"))
+			require.Regexp(t, strings.ReplaceAll(tc.text, "  ", " +"), text.String())
+			require.NoError(t, r.WriteCSV(&table))
+			require.True(t, strings.HasSuffix(table.String(), tc.csv), table.String())
 		})
 	}
 }

@@ -8,16 +8,22 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Report is what one bench command found.
 type Report struct {
-	Device  string   `json:"device"`
-	Driver  string   `json:"driver"`
-	Library string   `json:"library,omitempty"` // the competitor's version and arithmetic
-	Repeat  int      `json:"repeat"`
-	Cold    bool     `json:"cold"` // operands come from memory, not from the L2 cache
-	Notes   []string `json:"notes,omitempty"`
+	Device  string `json:"device"`
+	Driver  string `json:"driver"`
+	Library string `json:"library,omitempty"` // the competitor's version and arithmetic
+	Repeat  int    `json:"repeat"`
+
+	Type  element.Type `json:"type,omitempty"`   // of A and B, where it is not float32
+	TypeC element.Type `json:"type_c,omitempty"` // of C, the same
+
+	Cold  bool     `json:"cold"` // operands come from memory, not from the L2 cache
+	Notes []string `json:"notes,omitempty"`
 
 	Cases    []Case    `json:"cases"`
 	Speedups []Speedup `json:"speedups,omitempty"`
@@ -66,6 +72,14 @@ func NewRow(m Method, found Measurement) Row {
 		row.Host = &found.Host
 	}
 	return row
+}
+
+// Elements names the types; of float32 alone it is "".
+func (r *Report) Elements() string {
+	if r.Type == element.F32 {
+		return ""
+	}
+	return fmt.Sprintf("%s, C of %s", r.Type, r.TypeC)
 }
 
 // Wrong counts the rows with wrong results.
@@ -323,6 +337,9 @@ func (r *Report) Remarks() (all []Remark) {
 	if r.Library != "" {
 		note("library", "%s", r.Library)
 	}
+	if of := r.Elements(); of != "" {
+		note("elements", "%s", of)
+	}
 	operands := "used again, so that small cases run from the L2 cache"
 	if r.Cold {
 		operands = "rotated beyond the L2 cache"
@@ -405,7 +422,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 	records := [][]string{{"workload", "problems", "gflop", "bytes", "plan_us", "schedule", "tiles", "method", "timed", "device_us", "device_us_min", "device_us_max",
-		"host_us", "host_us_min", "host_us_max", "gflops", "slower", "error", "checked_problems", "regret", "best_tile", "best_schedule"}}
+		"host_us", "host_us_min", "host_us_max", "gflops", "slower", "error", "checked_problems", "regret", "best_tile", "best_schedule", "type", "type_c"}}
 	for _, c := range r.Cases {
 		for i, row := range c.Rows {
 			host, regret := []string{"", "", ""}, []string{"", "", ""}
@@ -419,7 +436,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 				guard(c.Schedule), guard(strings.Join(c.Tiles, " ")), guard(row.Method), guard(row.Timed),
 				number(row.Device.Median), number(row.Device.Min), number(row.Device.Max)}
 			record = append(append(record, host...), number(row.GFLOPS), number(row.Slower), number(row.Error), strconv.Itoa(row.Checked))
-			records = append(records, append(record, regret...))
+			records = append(records, append(append(record, regret...), r.Type.String(), r.TypeC.String()))
 		}
 	}
 	return out.WriteAll(records)

@@ -80,6 +80,7 @@ func (p *page) facts(data *Data) {
 	fact("Driver", r.Driver)
 	fact("Library", r.Library)
 	fact("Compute mode", string(cmp.Or(data.Compute, planner.ComputeF32Emulated)))
+	fact("Elements", r.Elements())
 	operands := "used again, so that small batches find them in cache"
 	if r.Cold {
 		operands = "rotated beyond the L2 cache"

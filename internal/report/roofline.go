@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // peak is what a GPU can do beside planner.Device.TFLOPS.
@@ -43,10 +44,11 @@ type level struct {
 	name   string
 }
 
-// roofOf returns nil where the peaks of a device are not known.
-func roofOf(d *planner.Device, c planner.Compute) *roof {
+// roofOf returns nil where the peaks of a device are not known: of those of 16 bits none is.
+func roofOf(data *Data) *roof {
+	d, c := &data.Device, data.Compute
 	known, ok := peaks[d.Name]
-	if !ok {
+	if !ok || data.Bench.Type != element.F32 {
 		return nil
 	}
 	r := &roof{bandwidth: known.bandwidth, levels: []level{{d.TFLOPS, "fp32 FMA"}}}
@@ -84,7 +86,7 @@ func roofline(data *Data, all []method) *figure {
 	if !xs.any {
 		return nil
 	}
-	top := roofOf(&data.Device, data.Compute)
+	top := roofOf(data)
 	if top != nil {
 		for _, l := range top.levels {
 			ys.add(1e3 * l.tflops)

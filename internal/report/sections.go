@@ -59,8 +59,12 @@ func howTimed(all []method) string {
 func rooflineText(data *Data) []string {
 	text := []string{"A point for each batch and method. Bytes count A, B and C once each, and C twice where beta is not 0."}
 	switch {
-	case roofOf(&data.Device, data.Compute) == nil:
-		text = append(text, "No ceiling is drawn: the peak rates of "+data.Device.Name+" are not known.")
+	case roofOf(data) == nil:
+		rates := data.Device.Name
+		if of := data.Bench.Elements(); of != "" {
+			rates += " for " + of
+		}
+		text = append(text, "No ceiling is drawn: the peak rates of "+rates+" are not known.")
 	case data.Bench.Cold:
 		text = append(text, "Ceilings are the data sheet's; operands came from memory.")
 	default:

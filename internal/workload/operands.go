@@ -5,6 +5,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Operands are the three buffers of a batch.
@@ -21,4 +22,20 @@ func NewOperands(batch planner.Batch) (*Operands, error) {
 		return nil, fmt.Errorf("the matrices: %w", err)
 	}
 	return &Operands{A: make([]float32, lenA), B: make([]float32, lenB), C: make([]float32, lenC)}, nil
+}
+
+// Round makes the numbers those of the types of A and B, and of C.
+func (o *Operands) Round(ab, c element.Type) {
+	round(ab, o.A)
+	round(ab, o.B)
+	round(c, o.C)
+}
+
+func round(to element.Type, numbers []float32) {
+	if to == element.F32 {
+		return
+	}
+	for i, x := range numbers {
+		numbers[i] = to.Float(to.Bits(x))
+	}
 }

@@ -2,9 +2,11 @@ package workload
 
 import (
 	"bytes"
+	"math"
 	"math/bits"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 func TestLoad(t *testing.T) {
@@ -182,4 +185,24 @@ func TestNewOperandsTooLarge(t *testing.T) {
 	_, err = NewOperands(batch)
 	require.ErrorIs(t, err, driver.ErrOutOfMemory)
 	require.ErrorContains(t, err, "the matrices: out of memory: 8589934592.0 GiB more are needed, ")
+}
+
+// TestRound: each number goes to the nearest of its matrix's type.
+func TestRound(t *testing.T) {
+	numbers := []float32{1 + 0x1p-9, 1 + 0x1p-20, -70000}
+	infinite := float32(math.Inf(-1))
+	want := map[element.Type][]float32{
+		element.F32:  numbers,
+		element.BF16: {1, 1, -70144},
+		element.F16:  {1 + 0x1p-9, 1, infinite},
+	}
+	for _, tc := range []struct{ ab, c element.Type }{
+		{element.F32, element.F32}, {element.BF16, element.BF16}, {element.F16, element.F16}, {element.F16, element.F32},
+	} {
+		t.Run(tc.ab.String()+"/"+tc.c.String(), func(t *testing.T) {
+			o := Operands{slices.Clone(numbers), slices.Clone(numbers), slices.Clone(numbers)}
+			o.Round(tc.ab, tc.c)
+			require.Equal(t, Operands{want[tc.ab], want[tc.ab], want[tc.c]}, o)
+		})
+	}
 }

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// typesHelp is for commands that take --type.
+const typesHelp = `--type is that of the elements of A and B, --type-c that of C: float32, or the
+same. Numbers of a workload that its type does not have are rounded to the nearest,
+those too large for f16 to infinity. Sums are in float32, whatever the types are.`
+
+// typeFlags are the types of elements.
+type typeFlags struct{ ab, c string }
+
+func (f *typeFlags) flags(cmd *cobra.Command) {
+	names := func() (names []string) {
+		for _, t := range element.Types() {
+			names = append(names, t.String())
+		}
+		return names
+	}
+	cmd.Flags().StringVar(&f.ab, "type", "", "elements of A and B: f32, bf16 or f16 (default f32)")
+	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or those of A and B (default as A and B)")
+	complete(cmd, "type", names)
+	complete(cmd, "type-c", names)
+}
+
+// set puts the types into options.
+func (f *typeFlags) set(o *planner.Options) (err error) {
+	if o.Type, err = element.Parse(f.ab); err != nil {
+		return fmt.Errorf("--type: %w", err)
+	}
+	if o.TypeC, err = element.Parse(cmp.Or(f.c, f.ab)); err != nil {
+		return fmt.Errorf("--type-c: %w", err)
+	}
+	return nil
+}
+
+// typesOf are the types of A, B and C.
+func typesOf(o *planner.Options) [3]element.Type { return [3]element.Type{o.Type, o.Type, o.TypeC} }
+
+// showTypes names the types that are not all float32.
+func showTypes(ab, c element.Type) string { return fmt.Sprintf("%s, C of %s", ab, c) }
+
+// piece is how many elements are converted at a time, so that copies stay small.
+const piece = 1 << 20
+
+// write copies numbers, which the type of the buffer has, to its first elements.
+func write(ctx context.Context, to *dispatch.Buffer, numbers []float32) error {
+	if to.Type() == element.F32 {
+		return to.Write(ctx, 0, numbers)
+	}
+	return pieces(len(numbers), func(bits []uint16, first, end int) error {
+		to.Type().Narrow(bits, numbers[first:end])
+		return to.WriteBits(ctx, first, bits)
+	})
+}
+
+// read is the reverse of write.
+func read(ctx context.Context, from *dispatch.Buffer, numbers []float32) error {
+	if from.Type() == element.F32 {
+		return from.Read(ctx, 0, numbers)
+	}
+	return pieces(len(numbers), func(bits []uint16, first, end int) error {
+		err := from.ReadBits(ctx, first, bits)
+		from.Type().Widen(numbers[first:end], bits)
+		return err
+	})
+}
+
+func pieces(n int, move func(bits []uint16, first, end int) error) error {
+	bits := make([]uint16, min(n, piece))
+	for first := 0; first < n; first += piece {
+		end := min(first+piece, n)
+		if err := move(bits[:end-first], first, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
