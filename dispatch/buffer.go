@@ -91,8 +91,7 @@ func asFloats(words []int32) []float32 {
 // move words of two elements: where src begins with the second of a word, or ends with the
 // first of one, it waits for the runs queued before, to keep the element beside it.
 func (b *Buffer) WriteBits(ctx context.Context, offset int, src []uint16) error {
-	return b.hold16(ctx, "write", offset, len(src), func() error {
-		words := make([]float32, wordsOf(b.of, offset%2+len(src)))
+	return b.hold16(ctx, "write", offset, src, func(words []float32, offset int, src []uint16) error {
 		first, end := offset/2, offset+len(src)
 		if offset%2 == 1 || end%2 == 1 && end < b.n {
 			b.device.updates.Lock() // no run comes between
@@ -117,8 +116,8 @@ func (b *Buffer) WriteBits(ctx context.Context, offset int, src []uint16) error 
 
 // ReadBits is Read for elements of 16 bits (element.Type.Float and Widen take them).
 func (b *Buffer) ReadBits(ctx context.Context, offset int, dst []uint16) error {
-	return b.hold16(ctx, "read", offset, len(dst), func() error {
-		words, first := make([]float32, wordsOf(b.of, offset%2+len(dst))), offset/2
+	return b.hold16(ctx, "read", offset, dst, func(words []float32, offset int, dst []uint16) error {
+		first := offset / 2
 		if err := b.driver.Read(ctx, first, words); err != nil {
 			return err
 		}
@@ -140,11 +139,29 @@ func setHalf(word *float32, which int, to uint16) {
 	*word = math.Float32frombits(bits)
 }
 
-func (b *Buffer) hold16(ctx context.Context, what string, offset, n int, call func() error) error {
+// maxPiece is how many elements of 16 bits are put into words, or taken out, at a time, so that
+// a large copy takes little memory.
+const maxPiece = 1 << 20
+
+// hold16 calls for pieces of the elements, with words for each. All but the first begin with
+// the first element of a word.
+func (b *Buffer) hold16(ctx context.Context, what string, offset int, data []uint16,
+	call func(words []float32, offset int, piece []uint16) error,
+) error {
 	if b.of.Bytes() != 2 {
 		return invalid.Errorf("%s: the buffer has elements of %s, not of 16 bits", what, b.of)
 	}
-	return b.move(ctx, what, offset, n, call)
+	return b.move(ctx, what, offset, len(data), func() error {
+		words := make([]float32, wordsOf(b.of, min(offset%2+len(data), maxPiece)))
+		for len(data) > 0 {
+			n := min(maxPiece-offset%2, len(data))
+			if err := call(words[:wordsOf(b.of, offset%2+n)], offset, data[:n]); err != nil {
+				return err
+			}
+			offset, data = offset+n, data[n:]
+		}
+		return nil
+	})
 }
 
 func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []float32,

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,6 +98,27 @@ func TestBits(t *testing.T) {
 			}
 		}
 		require.NoError(t, b.Close())
+	}
+}
+
+// What is more than a piece moves whole, and no more than it.
+func TestManyBits(t *testing.T) {
+	ctx := t.Context()
+	d, _ := openFake(t)
+	const n = 2*maxPiece + 5
+	b, err := d.NewBufferOf(element.BF16, n)
+	require.NoError(t, err)
+	want := make([]uint16, n)
+	for round, r := range [][2]int{{0, n}, {1, n}, {0, n - 1}, {3, n - 2}, {1, 1 + maxPiece}, {0, maxPiece}} {
+		for i := r[0]; i < r[1]; i++ {
+			want[i] = uint16(i*7 + round + 1)
+		}
+		require.NoError(t, b.WriteBits(ctx, r[0], want[r[0]:r[1]]))
+		got, part := make([]uint16, n), make([]uint16, r[1]-r[0])
+		require.NoError(t, b.ReadBits(ctx, 0, got))
+		require.True(t, slices.Equal(want, got), "%v was written", r)
+		require.NoError(t, b.ReadBits(ctx, r[0], part))
+		require.True(t, slices.Equal(want[r[0]:r[1]], part), "%v was read", r)
 	}
 }
 
