@@ -7,6 +7,8 @@
 //	...
 //	err = device.GEMM(ctx, batch, planner.Options{}, a, b, c)
 //
+// GEMMOf is the same for bf16 and fp16, the numbers of package planner/element.
+//
 // For repeated use, Plan, Prepare and NewBuffer make a plan, its program and
 // device memory once, and Program.Run executes without allocating, copying or
 // waiting. Runs are queued in order; Buffer.Read and Device.Wait wait for them:

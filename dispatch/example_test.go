@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Two products of different sizes in one call.
@@ -34,6 +35,31 @@ func Example() {
 	}
 	fmt.Println(c[:4], c[4:])
 	// Output: [4 5 10 11] [10 20 30]
+}
+
+// Numbers of bf16, whose products are summed in float32.
+func ExampleGEMMOf() {
+	ctx := context.Background()
+	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	batch, err := planner.Pack(planner.GEMM(1, 1, 2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	a := []element.BFloat16{element.NewBFloat16(1), element.NewBFloat16(256)}
+	b := []element.BFloat16{element.NewBFloat16(1), element.NewBFloat16(1)}
+	exact, rounded := make([]float32, 1), make([]element.BFloat16, 1)
+	if err := dispatch.GEMMOf(ctx, device, batch, planner.Options{}, a, b, exact); err != nil {
+		log.Fatal(err)
+	}
+	if err := dispatch.GEMMOf(ctx, device, batch, planner.Options{}, a, b, rounded); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(exact[0], rounded[0].Float32())
+	// Output: 257 256
 }
 
 // Operands that stay on the device: the plan and its program are made once, and

@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"native/cuda":         {"planner", "planner/devices", "native", "native/products", "internal/dl", "dispatch/driver"},
 	"internal/clocks":     {"planner", "native", "native/products", "internal/dl", "native/cuda", "dispatch/driver", "internal/timeline"},
 	"native/hip":          {"planner", "planner/devices", "native", "native/products", "internal/dl", "dispatch/driver"},
-	"dispatch":            {"planner", "dispatch/driver", "internal/invalid", "internal/cpu", "internal/hostgemm", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
+	"dispatch":            {"planner", "dispatch/driver", "internal/invalid", "internal/cpu", "internal/hostgemm", "internal/hostmem", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
 	"cmd":                 {"planner", "planner/devices", "dispatch", "dispatch/driver", "internal/hostmem", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "internal/cublas", "internal/openblas", "internal/clocks"},
 	"capi":                {"planner", "dispatch"},
 	"examples":            {"planner", "planner/devices", "dispatch"},

@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/cpu"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Driver is the backend.
@@ -184,7 +185,7 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 		own := b.(*buffer)
 		ends = append(ends, own.use.begin())
 		if own.device != d || own.Len() < need {
-			d.use.broken("a run with a buffer of %s and %d elements, where %d are needed", own.device.info.Name, own.Len(), need)
+			d.use.broken("a run with a buffer of %s and %d words, where %d are needed", own.device.info.Name, own.Len(), need)
 		}
 		return own.inner
 	}
@@ -212,13 +213,17 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 
 type program struct {
 	inner  driver.Program
-	need   [3]int // elements of A, B and C
+	need   [3]int // words of A, B and C
 	sizes  int    // words; 0: not ragged
 	device *Device
 	use    use
 }
 
-func extents(p *planner.Plan) [3]int { return [3]int{p.ExtentA, p.ExtentB, p.ExtentC} }
+func extents(p *planner.Plan) [3]int {
+	words := func(n int, of element.Type) int { return (n*of.Bytes() + 3) / 4 }
+	o := &p.Options
+	return [3]int{words(p.ExtentA, o.Type), words(p.ExtentB, o.Type), words(p.ExtentC, o.TypeC)}
+}
 
 func sizes(p *planner.Plan) int {
 	if !p.TakesSizes() {

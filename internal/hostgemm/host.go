@@ -47,7 +47,7 @@ func New(d driver.Device, p *planner.Planner) *Host {
 // before. Calls take turns.
 func (h *Host) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
 	if o.Type != element.F32 || o.TypeC != element.F32 {
-		return invalid.Errorf("operands on the host are of %s, not %s and %s: use Plan, Prepare and Run", element.F32, o.Type, o.TypeC)
+		return invalid.Errorf("operands on the host are of %s, not %s and %s: use dispatch.GEMMOf, or Plan, Prepare and Run", element.F32, o.Type, o.TypeC)
 	}
 	if err := h.turn.take(ctx); err != nil {
 		return err

@@ -1,0 +1,130 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// as are numbers, which T has, as slices of T.
+func as[T element.Number](numbers []float32) []T {
+	out := make([]T, len(numbers))
+	if same, ok := any(out).([]float32); ok {
+		copy(same, numbers)
+		return out
+	}
+	element.TypeOf[T]().Narrow(bitsOf(out), numbers)
+	return out
+}
+
+// floats is the reverse of as.
+func floats[T element.Number](numbers []T) []float32 {
+	if same, ok := any(numbers).([]float32); ok {
+		return slices.Clone(same)
+	}
+	out := make([]float32, len(numbers))
+	element.TypeOf[T]().Widen(out, bitsOf(numbers))
+	return out
+}
+
+// typedGEMM checks GEMMOf for a batch of which C has gaps and problems accumulate or not, in
+// slices longer than the batch needs.
+func typedGEMM[T, U element.Number](t *testing.T) {
+	t.Run(element.TypeOf[T]().String()+"/"+element.TypeOf[U]().String(), func(t *testing.T) {
+		d, err := Open(t.Context(), WithBackend("cpu"))
+		require.NoError(t, err)
+		defer d.Close()
+		for _, tc := range []struct {
+			name string
+			beta float32
+			k    int
+		}{{"product", 0, 30}, {"sum", 1, 30}, {"no products", 2, 0}} {
+			t.Run(tc.name, func(t *testing.T) {
+				batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: tc.k, Beta: tc.beta}, planner.Problem{M: 0, N: 3, K: 2},
+					planner.Problem{M: 33, N: 41, K: 3 * tc.k, TransA: true})
+				require.NoError(t, err)
+				batch[2].C.LD += 3
+				lenA, lenB, lenC := batch.Extent()
+				a, _ := drawn(element.BF16, lenA+3)
+				b, _ := drawn(element.BF16, lenB+1)
+				c, _ := drawn(element.BF16, lenC+2)
+				before := floats(as[U](c)) // F16 has fewer small numbers
+				a, b = floats(as[T](a)), floats(as[T](b))
+				got := as[U](before)
+				require.NoError(t, GEMMOf(t.Context(), d, batch, planner.Options{}, as[T](a), as[T](b), got))
+				_, err = reference.CheckIn(reference.Arithmetic{TypeC: element.TypeOf[U]()}, batch, a, b, before, floats(got))
+				require.NoError(t, err)
+			})
+		}
+	})
+}
+
+func TestGEMMOf(t *testing.T) {
+	typedGEMM[float32, float32](t)
+	typedGEMM[element.BFloat16, element.BFloat16](t)
+	typedGEMM[element.BFloat16, float32](t)
+	typedGEMM[element.Float16, element.Float16](t)
+	typedGEMM[element.Float16, float32](t)
+}
+
+func TestGEMMOfMistakes(t *testing.T) {
+	d, err := Open(t.Context(), WithBackend("cpu"))
+	require.NoError(t, err)
+	defer d.Close()
+	batch := small(t)
+	half, other, full := make([]element.Float16, 4), make([]element.BFloat16, 4), make([]float32, 4)
+	call := func(o planner.Options, a []element.Float16) error {
+		return GEMMOf(t.Context(), d, batch, o, a, half, full)
+	}
+	require.NoError(t, call(planner.Options{Type: element.F16}, half), "said again")
+	for _, tc := range []struct {
+		name, want string
+		err        error
+	}{
+		{"another type", "options for elements of bf16, but A and B are of f16", call(planner.Options{Type: element.BF16}, half)},
+		{"another type of C", "options for elements of f16, but C are of f32", call(planner.Options{TypeC: element.F16}, half)},
+		{"C of neither", "elements of C cannot be bf16 where those of A and B are f16", GEMMOf(t.Context(), d, batch, planner.Options{}, half, half, other)},
+		{"C smaller than float32", "elements of C cannot be bf16 where those of A and B are f32", GEMMOf(t.Context(), d, batch, planner.Options{}, full, full, other)},
+		{"short A", "problem 0", call(planner.Options{}, half[:3])},
+		{"unknown tile", "unknown tile", call(planner.Options{Tile: "x"}, half)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.ErrorIs(t, tc.err, ErrInvalid)
+			require.ErrorContains(t, tc.err, tc.want)
+		})
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, GEMMOf(ended, d, batch, planner.Options{}, half, half, full), context.Canceled)
+}
+
+// TestGEMMOfFaults: whatever call of the driver fails, c is as before and nothing is held.
+func TestGEMMOfFaults(t *testing.T) {
+	batch := small(t)
+	batch[0].Beta = 1
+	a, want := as[element.BFloat16]([]float32{1, 2, 3, 4}), as[element.BFloat16]([]float32{5, 6, 7, 8})
+	for n := 0; ; n++ {
+		d, f := openFake(t)
+		fakes := []*fakedriver.Device{f}
+		hit := fakedriver.FailNth(fakes, n, errBroken)
+		c := slices.Clone(want)
+		err := GEMMOf(t.Context(), d, batch, planner.Options{}, a, a, c)
+		programs, buffers := fakedriver.Held(fakes)
+		require.Zero(t, programs+buffers)
+		if !hit() {
+			require.NoError(t, err)
+			require.Equal(t, as[element.BFloat16]([]float32{12, 16, 22, 30}), c)
+			require.Greater(t, n, 8)
+			return
+		}
+		require.ErrorIs(t, err, errBroken)
+		require.Equal(t, want, c, "call %d", n)
+	}
+}

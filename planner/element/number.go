@@ -1,0 +1,33 @@
+package element
+
+// BFloat16 is a number of type BF16, by its bits.
+type BFloat16 uint16
+
+// Float16 is a number of type F16, by its bits.
+type Float16 uint16
+
+// Number is what slices of a type's numbers have as elements.
+type Number interface{ float32 | BFloat16 | Float16 }
+
+// NewBFloat16 is the nearest number, of two as near the even one.
+func NewBFloat16(x float32) BFloat16 { return BFloat16(BF16.Bits(x)) }
+
+// NewFloat16 is the nearest number, of two as near the even one.
+func NewFloat16(x float32) Float16 { return Float16(F16.Bits(x)) }
+
+// Float32 is the same number.
+func (x BFloat16) Float32() float32 { return BF16.Float(uint16(x)) }
+
+// Float32 is the same number.
+func (x Float16) Float32() float32 { return F16.Float(uint16(x)) }
+
+// TypeOf is the type that T has the numbers of.
+func TypeOf[T Number]() Type {
+	switch any(*new(T)).(type) {
+	case BFloat16:
+		return BF16
+	case Float16:
+		return F16
+	}
+	return F32
+}
