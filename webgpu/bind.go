@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -154,18 +155,19 @@ func (p *program) boundTo(m *image, l *launch, buffers [4]*buffer) (of bound, er
 		binding    int
 		name       string
 		buffer     *buffer
+		of         element.Type
 		base, span int
 		used       bool
 	}{
-		{wgsl.BindC, "C", buffers[2], l.BaseC, l.SpanC, l.Ragged == 0},
-		{wgsl.BindA, "A", buffers[0], l.BaseA, l.SpanA, l.Ragged == 0 && !l.Fixup},
-		{wgsl.BindB, "B", buffers[1], l.BaseB, l.SpanB, l.Ragged == 0 && !l.Fixup},
-		{wgsl.BindSizes, "sizes", buffers[3], 0, l.sizes, l.Ragged > 0},
+		{wgsl.BindC, "C", buffers[2], l.TypeC, l.BaseC, l.SpanC, l.Ragged == 0},
+		{wgsl.BindA, "A", buffers[0], l.Type, l.BaseA, l.SpanA, l.Ragged == 0 && !l.Fixup},
+		{wgsl.BindB, "B", buffers[1], l.Type, l.BaseB, l.SpanB, l.Ragged == 0 && !l.Fixup},
+		{wgsl.BindSizes, "sizes", buffers[3], element.F32, 0, l.sizes, l.Ragged > 0},
 	} {
 		if !x.used {
 			continue
 		}
-		if of.at[x.binding], err = d.window(x.buffer, x.base, x.span); err != nil {
+		if of.at[x.binding], err = d.window(x.buffer, x.of, x.base, x.span); err != nil {
 			return of, fmt.Errorf("%s: %w", x.name, err)
 		}
 	}
@@ -180,14 +182,15 @@ func (p *program) boundTo(m *image, l *launch, buffers [4]*buffer) (of bound, er
 
 // window is the part of an operand that a launch reaches: all of the buffer if
 // a binding can hold it, else the given elements, and the dummy for none.
-func (d *device) window(b *buffer, base, elements int) (window, error) {
+func (d *device) window(b *buffer, of element.Type, base, elements int) (window, error) {
 	if elements == 0 {
 		return window{d.dummy, span{0, d.dummy.size}}, nil
 	}
 	if base == 0 && b.size <= d.binding {
 		return window{b, span{0, b.size}}, nil
 	}
-	s := span{4 * uint64(base), roundUp(4*uint64(elements), 16)}
+	size := uint64(of.Bytes())
+	s := span{size * uint64(base), roundUp(size*uint64(elements), 16)}
 	align := uint64(d.limits.MinStorageBufferOffsetAlignment)
 	if s.size > d.binding || s.offset+s.size > b.size || s.offset%align != 0 {
 		return window{}, invalid.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes, from multiples of %d on)",

@@ -11,6 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // targets is a program that adds a product to any of many C's.
@@ -130,25 +131,32 @@ func TestWindowMistakes(t *testing.T) {
 	align := int(d.limits.MinStorageBufferOffsetAlignment) / 4
 	b := alloc(t, d, 8<<10)
 	for name, c := range map[string]struct {
+		of             element.Type
 		base, elements int
 		valid          bool
 	}{
-		"from the start":           {0, 1024, true},
-		"at the alignment":         {align, 1024, true},
-		"up to the end":            {7 << 10, 1024, true},
-		"not aligned":              {align - 4, 16, false},
-		"aligned to 16 bytes only": {align + 4, 16, false},
-		"longer than a binding":    {align, 1028, false},
-		"beyond the end":           {8<<10 - align, align + 4, false},
+		"from the start":           {element.F32, 0, 1024, true},
+		"at the alignment":         {element.F32, align, 1024, true},
+		"up to the end":            {element.F32, 7 << 10, 1024, true},
+		"not aligned":              {element.F32, align - 4, 16, false},
+		"aligned to 16 bytes only": {element.F32, align + 4, 16, false},
+		"longer than a binding":    {element.F32, align, 1028, false},
+		"beyond the end":           {element.F32, 8<<10 - align, align + 4, false},
+		"two a word":               {element.BF16, 2 * align, 2048, true},
+		"two a word, not aligned":  {element.F16, align, 2048, false},
+		"two a word, too long":     {element.F16, 2 * align, 2056, false},
+		"two a word, to the end":   {element.F16, 14 << 10, 2048, true},
+		"two a word, beyond":       {element.BF16, 16<<10 - 2*align, 2*align + 8, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := d.window(b, c.base, c.elements)
+			got, err := d.window(b, c.of, c.base, c.elements)
 			if !c.valid {
 				require.ErrorContains(t, err, "do not make a binding (limit 4096 bytes, from multiples of ")
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, window{b, span{4 * uint64(c.base), 4 * uint64(c.elements)}}, got)
+			size := uint64(c.of.Bytes())
+			require.Equal(t, window{b, span{size * uint64(c.base), size * uint64(c.elements)}}, got)
 		})
 	}
 	require.True(t, slices.Contains([]uint32{32, 64, 128, 256}, d.limits.MinStorageBufferOffsetAlignment))

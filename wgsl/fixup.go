@@ -29,9 +29,10 @@ func (r *renderer) fixup() {
 	vectors := t.TM * t.TN / width // of a slot
 
 	r.bind(BindItems, "read", "items", "vec4<u32>")
-	r.bind(BindC, "read_write", "C", "f32")
+	r.bindC()
 	r.bind(BindWorkspace, "read", "workspace", vec(width))
 	r.line("var<workgroup> sums: array<%s, %d>;", vec(width), r.threads)
+	r.accessors()
 	r.main(func() {
 		r.load("worker.x", encoding.FixupWords)
 		r.line("let offC = %s;", word(encoding.FixupOffC))

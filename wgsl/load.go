@@ -1,11 +1,16 @@
 package wgsl
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+)
 
 // operand writes the loads of A or B.
 type operand struct {
 	*stage
 	name   string // A or B: the suffix of its variables
+	of     element.Type
 	groups int
 	step   int // TK
 }
@@ -20,13 +25,26 @@ func (o *operand) rows() int {
 
 // global is the type of an element of the buffer.
 func (o *operand) global() string {
-	if o.Wide {
+	switch {
+	case o.of == element.F32 && o.Wide:
 		return vec(4)
+	case o.of == element.F32:
+		return vec(1)
+	case o.Wide:
+		return "vec2<u32>"
 	}
-	return vec(1)
+	return "u32"
 }
 
-// position turns a number of float32 elements into one of buffer elements.
+// fetch is what is at a position of the buffer: 4 numbers with Wide, else one.
+func (o *operand) fetch(at string) string {
+	if o.of == element.F32 {
+		return o.name + "[" + at + "]"
+	}
+	return "load" + o.name + "(" + at + ")"
+}
+
+// position turns a number of elements into one of what fetch takes at once.
 func (o *operand) position(elements string) string {
 	if o.Wide {
 		return over(elements, 4)
@@ -72,7 +90,7 @@ func (o *operand) load(w *writer) {
 			if row := block.Across*o.rows() + i; row > 0 {
 				at += " + " + times(row, "ld"+o.name)
 			}
-			values[i] = fmt.Sprintf("%s[%s]", o.name, at)
+			values[i] = o.fetch(at)
 		}
 		w.line("%s = %s;", o.register(b), pack(values))
 	})

@@ -59,7 +59,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		if err != nil {
 			return Shader{}, fmt.Errorf("wgsl: %w", err)
 		}
-		r := renderer{geometry: g, threads: threads}
+		r := renderer{geometry: g, kernel: k, threads: threads}
 		r.fixup()
 		return Shader{
 			Source: r.text.String(), Threads: threads, SharedBytes: 16 * threads,
@@ -68,8 +68,8 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	r := renderer{
 		geometry: g, kernel: k, threads: g.Tile.Threads,
-		a: operand{stage: &g.A, name: "A", groups: g.Groups, step: g.Tile.TK},
-		b: operand{stage: &g.B, name: "B", groups: g.Groups, step: g.Tile.TK},
+		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK},
+		b: operand{stage: &g.B, name: "B", of: k.Type, groups: g.Groups, step: g.Tile.TK},
 	}
 	r.gemm()
 	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: g.sharedBytes(), Pieces: 1, geometry: *g}, nil
@@ -101,7 +101,7 @@ func (r *renderer) gemm() {
 	r.bind(BindItems, "read", "items", "vec4<u32>")
 	r.bind(BindA, "read", "A", r.a.global())
 	r.bind(BindB, "read", "B", r.b.global())
-	r.bind(BindC, "read_write", "C", "f32")
+	r.bindC()
 	if r.kernel.Loop {
 		r.bind(BindTable, "read", "table", "u32")
 	}
@@ -110,6 +110,7 @@ func (r *renderer) gemm() {
 	}
 	r.line("var<workgroup> sharedA: %s;", r.a.array())
 	r.line("var<workgroup> sharedB: %s;", r.b.array())
+	r.accessors()
 	r.main(func() {
 		r.declarePlace()
 		r.a.declare(&r.writer)

@@ -1,6 +1,10 @@
 package wgsl
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+)
 
 // output is a vector that a thread has to store: columns of one row of the
 // tile. Row and Vector are expressions; Vector counts vectors, not columns.
@@ -69,15 +73,19 @@ func (r *renderer) storeC(width int, outputs []output) {
 		for i, o := range outputs {
 			old := make([]string, width)
 			for j := range old {
-				old[j] = elementC(i, j)
+				old[j] = r.elementC(i, j)
 			}
 			r.line("%s = fma(%s, %s, %s);", o.Value, splat(width, "beta"), pack(old), o.Value)
 		}
 	})
+	if r.kernel.TypeC != element.F32 {
+		r.storeNarrow(width, outputs)
+		return
+	}
 	r.ifElse(fmt.Sprintf("rows == %du && cols == %du", r.Tile.TM, r.Tile.TN), func() {
 		for i, o := range outputs {
 			for j := range width {
-				r.line("%s = %s;", elementC(i, j), component(width, o.Value, j))
+				r.line("%s = %s;", r.elementC(i, j), component(width, o.Value, j))
 			}
 		}
 	}, func() {
@@ -85,7 +93,7 @@ func (r *renderer) storeC(width int, outputs []output) {
 			r.block(fmt.Sprintf("if (row%d < rows)", i), func() {
 				for j := range width {
 					col := plus(times(width, fmt.Sprintf("vector%d", i)), j)
-					r.line("if (%s < cols) { %s = %s; }", col, elementC(i, j), component(width, o.Value, j))
+					r.line("if (%s < cols) { %s = %s; }", col, r.elementC(i, j), component(width, o.Value, j))
 				}
 			})
 		}
@@ -93,4 +101,10 @@ func (r *renderer) storeC(width int, outputs []output) {
 }
 
 // elementC is element j of output i in C.
-func elementC(i, j int) string { return "C[" + plus(fmt.Sprintf("atC%d", i), j) + "]" }
+func (r *renderer) elementC(i, j int) string {
+	at := plus(fmt.Sprintf("atC%d", i), j)
+	if r.kernel.TypeC != element.F32 {
+		return "loadC(" + at + ")"
+	}
+	return "C[" + at + "]"
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -70,6 +71,7 @@ func nvidia(major int, d planner.Device) entry {
 
 func webgpu(d planner.Device) entry {
 	d.Occupancy, d.PeakGuessed, d.MaxWorkers = planner.OccupancyLimits, true, 65535
+	d.Types = []element.Type{element.BF16, element.F16}
 	return entry{facts: d}
 }
 
