@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -195,7 +196,7 @@ func (d *customDeal) finish() (partial int, err error) {
 			return 0, err
 		}
 		if n > 1 {
-			if limit := p.Device.spanLimit() / size; int(slots.next)+n > limit {
+			if limit := p.Device.spanLimit(element.F32) / size; int(slots.next)+n > limit {
 				return 0, d.wrong(tile, "its %d parts are too many: %s can bind %d partial tiles", n, p.Device.Name, limit)
 			}
 			s := &d.tiles[tile]

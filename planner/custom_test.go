@@ -282,11 +282,10 @@ func TestCustomHostile(t *testing.T) {
 
 // windowed reports whether the planner deals a plan's batch itself.
 func windowed(p *Plan) bool {
-	limit := p.Device.spanLimit()
 	for i, s := range p.Tiles {
 		if p.Device.MaxTrips > 0 && p.Batch[i].K > p.Device.maxDepth(s) {
 			return true
 		}
 	}
-	return max(p.ExtentA, p.ExtentB, p.ExtentC) > limit
+	return !p.reachable(p.ExtentA, p.ExtentB, p.ExtentC)
 }

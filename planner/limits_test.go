@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -112,7 +113,7 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 					}
 				}
 				for _, elements := range used {
-					require.LessOrEqual(t, elements, d.spanLimit()/32, "as if there were 8 tile shapes")
+					require.LessOrEqual(t, elements, d.spanLimit(element.F32)/32, "as if there were 8 tile shapes")
 				}
 				require.LessOrEqual(t, p.Workspace, slots, "less room, more slots")
 				slots = p.Workspace

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -86,8 +87,9 @@ func checkPlan(t *testing.T, p *Plan) {
 		if p.Device.MaxWorkers > 0 {
 			require.LessOrEqual(t, l.Count, p.Device.MaxWorkers)
 		}
-		require.Zero(t, l.BaseA%64+l.BaseB%64+l.BaseC%64, "bases are aligned to 256 bytes, as WebGPU asks for")
-		require.LessOrEqual(t, max(l.SpanA, l.SpanB, l.SpanC), p.Device.spanLimit())
+		of, ofC := p.Options.Type.Bytes(), p.Options.TypeC.Bytes()
+		require.Zero(t, l.BaseA*of%256+l.BaseB*of%256+l.BaseC*ofC%256, "bases are aligned to 256 bytes, as WebGPU asks for")
+		require.True(t, p.reachable(l.SpanA, l.SpanB, l.SpanC), "operands are bound")
 		if l.Fixup {
 			require.Equal(t, fixup, l.First)
 			for _, f := range p.Fixups[l.First : l.First+l.Count] {
@@ -112,7 +114,7 @@ func checkPlan(t *testing.T, p *Plan) {
 				s := &segments[i]
 				q := &p.Batch[s.Problem]
 				check(l.TransA == q.TransA && l.TransB == q.TransB && l.Tile == p.Tiles[s.Problem], "wrong kernel")
-				check(!l.Wide || q.wideTile(4), "wide launch of a narrow problem")
+				check(!l.Wide || q.wideTile(p.Options.wide()), "wide launch of a narrow problem")
 				check(int(s.K0)%tile.TK == 0, "K range not on a step")
 				check(s.K1 > s.K0 || q.depth() == 0, "empty K range")
 				check(int(s.Row)*tile.TM < q.M && int(s.Col)*tile.TN < q.N, "tile outside C")
@@ -142,7 +144,7 @@ func checkPlan(t *testing.T, p *Plan) {
 	}
 	require.Len(t, p.Workers, worker+1)
 	require.Len(t, p.Fixups, fixup)
-	require.LessOrEqual(t, p.Workspace, p.Device.spanLimit(), "the workspace is bound too")
+	require.LessOrEqual(t, p.Workspace, p.Device.spanLimit(element.F32), "the workspace is bound too")
 	require.Empty(t, partial, "partial tiles that no fix-up reads")
 	for i := range p.Batch {
 		q := &p.Batch[i]

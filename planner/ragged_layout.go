@@ -106,7 +106,7 @@ func (b *raggedBuilder) layout() error {
 func (b *raggedBuilder) raggedLaunches() (makers int) {
 	plan := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedPlan}, Count: 1}
 	if b.Device.KernelKind != KernelsNative {
-		expand := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedExpand}}
+		expand := encoding.Launch{Kernel: encoding.Kernel{Type: b.Options.Type, Ragged: encoding.RaggedExpand}}
 		b.Launches = append(b.Launches[:0], plan, expand)
 		return 1
 	}

@@ -24,8 +24,8 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	}
 	plan := &Plan{Device: p.device, Options: o, Ragged: &r}
 	plan.ExtentA, plan.ExtentB, plan.ExtentC = r.extent()
-	if limit := p.device.spanLimit(); max(plan.ExtentA, plan.ExtentB, plan.ExtentC) > limit {
-		return nil, r.wrong("an operand has more than the %d elements that %s can bind", limit, p.device.Name)
+	if !plan.reachable(plan.ExtentA, plan.ExtentB, plan.ExtentC) {
+		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
 	builder := p.take()
 	defer p.give(builder)

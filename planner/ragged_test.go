@@ -125,7 +125,7 @@ func TestPlanRagged(t *testing.T) {
 			require.Len(t, forced.Launches, makers+1)
 			r.Form, r.LenA = planner.Records, 1<<29-1
 			if _, err = planner.New(d).PlanRagged(r, planner.Options{}); d.MaxBinding > 0 && d.MaxBinding/4 < r.LenA {
-				require.ErrorContains(t, err, "an operand has more than the")
+				require.ErrorContains(t, err, "an operand has more elements than")
 			}
 		})
 	}

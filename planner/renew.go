@@ -67,7 +67,7 @@ func (p *raggedBuilder) record(b Batch) bool {
 	}
 	r.LenA, r.LenB, r.LenC = b.Extent()
 	p.ExtentA, p.ExtentB, p.ExtentC = r.LenA, r.LenB, r.LenC
-	return same && r.M <= MaxDim && max(r.LenA, r.LenB, r.LenC) <= p.Device.spanLimit()
+	return same && r.M <= MaxDim && p.reachable(r.LenA, r.LenB, r.LenC)
 }
 
 // chooseLive takes one shape for all problems: what is predicted of some of them to take least.

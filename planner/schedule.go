@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -210,7 +211,7 @@ func (m *model) splitSteps(id tileID, l load) int {
 // slotLimit is the number of partial tiles that a group may have, so that those of all
 // groups fit in a binding.
 func (m *model) slotLimit(id tileID) int {
-	return m.device.spanLimit() / maxGroups / (m.tiles[id].shape.TM * m.tiles[id].shape.TN)
+	return m.device.spanLimit(element.F32) / maxGroups / (m.tiles[id].shape.TM * m.tiles[id].shape.TN)
 }
 
 // dealStreamK gives every worker the same number of K steps, whatever tiles they

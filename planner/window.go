@@ -18,18 +18,27 @@ import (
 // NaN where parts differ in sign.
 
 // spanLimit is the number of elements of one buffer that a launch can reach.
-// Offsets are 32-bit in the kernels; bases are rounded down to baseAlign.
-func (d *Device) spanLimit() int {
+// Offsets are 32-bit in the kernels; bases are rounded down to baseBytes.
+func (d *Device) spanLimit(of element.Type) int {
 	limit := int(min(math.MaxUint32, maxElements))
 	if d.MaxBinding > 0 {
-		limit = min(limit, d.MaxBinding/4)
+		limit = min(limit, d.MaxBinding/of.Bytes())
 	}
 	return limit
 }
 
-// baseAlign is the alignment of Launch.BaseA, BaseB and BaseC in elements: 256
-// bytes, the largest offset alignment that WebGPU devices ask for.
-const baseAlign = 64
+// baseBytes is the alignment of what Launch.BaseA, BaseB and BaseC stand for: the largest
+// offset alignment that WebGPU devices ask for.
+const baseBytes = 256
+
+// baseAlign is the same in elements.
+func baseAlign(of element.Type) int { return baseBytes / of.Bytes() }
+
+// reachable reports whether a launch can reach so many elements of A, B and C from their first on.
+func (p *Plan) reachable(a, b, c int) bool {
+	d, o := p.Device, &p.Options
+	return max(a, b) <= d.spanLimit(o.Type) && c <= d.spanLimit(o.TypeC)
+}
 
 // maxDepth is the largest K of one segment under the device's loop limit.
 func (d *Device) maxDepth(t *tile.Shape) int {
@@ -41,8 +50,7 @@ func (d *Device) maxDepth(t *tile.Shape) int {
 }
 
 func (p *builder) needsWindows() bool {
-	limit := p.Device.spanLimit()
-	if p.ExtentA > limit || p.ExtentB > limit || p.ExtentC > limit {
+	if !p.reachable(p.ExtentA, p.ExtentB, p.ExtentC) {
 		return true
 	}
 	if p.Device.MaxTrips == 0 {
@@ -69,8 +77,8 @@ func (w window) with(o window) window {
 	return window{min(w.first, o.first), max(w.end, o.end)}
 }
 
-func (w window) base() int { return w.first / baseAlign * baseAlign }
-func (w window) span() int { return w.end - w.base() }
+func (w window) base(of element.Type) int { return w.first / baseAlign(of) * baseAlign(of) }
+func (w window) span(of element.Type) int { return w.end - w.base(of) }
 
 // windows are those of A, B and C.
 type windows [3]window
@@ -82,8 +90,10 @@ func (w windows) with(o windows) windows {
 	return w
 }
 
-func (w windows) within(limit int) bool {
-	return w[0].span() <= limit && w[1].span() <= limit && w[2].span() <= limit
+// within reports whether a launch can reach windows.
+func (p *builder) within(w windows) bool {
+	o := &p.Options
+	return p.reachable(w[0].span(o.Type), w[1].span(o.Type), w[2].span(o.TypeC))
 }
 
 // reach is what one segment touches.
@@ -101,6 +111,10 @@ func reach(t *tile.Shape, q *Problem, s *encoding.Segment) windows {
 	return w
 }
 
+// cutLimit is how many elements may be between the ends of what has to be in one window,
+// wherever it begins.
+func (p *builder) cutLimit(of element.Type) int { return p.Device.spanLimit(of) - baseAlign(of) }
+
 // panelDepth is the longest K range of which every tile of the problem fits in a
 // window: all of K, or else a multiple of TK, which may be 0.
 func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
@@ -108,7 +122,7 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 	if whole == 0 { // A and B are not read
 		return 1
 	}
-	limit := p.Device.spanLimit() - baseAlign
+	limit := p.cutLimit(p.Options.Type)
 	depth := min(whole, p.Device.maxDepth(t))
 	fit := func(ld int, strided bool, extent int) {
 		if strided { // K runs down the rows: (depth-1)*ld + extent
@@ -139,7 +153,7 @@ func (p *builder) shrinkToBindings() {
 	}
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if t := p.model.tiles[p.choice[i]].shape; q.Writes() && (p.panelDepth(t, q) <= 0 || (min(t.TM, q.M)-1)*q.C.LD+t.TN > p.Device.spanLimit()-baseAlign) {
+		if t := p.model.tiles[p.choice[i]].shape; q.Writes() && (p.panelDepth(t, q) <= 0 || (min(t.TM, q.M)-1)*q.C.LD+t.TN > p.cutLimit(p.Options.TypeC)) {
 			p.choice[i] = tileID(flat)
 		}
 	}
@@ -151,7 +165,6 @@ func (p *builder) dealWindows(g *group) error {
 	// Windows follow memory, so problems go in the order of the batch; each
 	// launch is sorted by K afterwards.
 	slices.SortFunc(g.problems, func(x, y key) int { return cmp.Compare(x.index, y.index) })
-	limit := p.Device.spanLimit()
 	var open windows
 	first := len(p.Workers) - 1
 	flush := func() {
@@ -164,7 +177,7 @@ func (p *builder) dealWindows(g *group) error {
 		q := &p.Batch[o.index]
 		panel := p.panelDepth(g.Tile, q)
 		if panel <= 0 {
-			return problemError(int(o.index), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, limit, p.Device.Name)
+			return problemError(int(o.index), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, p.Device.spanLimit(g.Type), p.Device.Name)
 		}
 		if panel < q.depth() && g.TypeC != element.F32 {
 			return problemError(int(o.index), "K", "is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between", g.TypeC, panel, p.Device.Name)
@@ -181,10 +194,10 @@ func (p *builder) dealWindows(g *group) error {
 				s := encoding.Segment{Problem: o.index, Row: int32(tile / cols), Col: int32(tile % cols),
 					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot, Accumulate: k0 > 0}
 				touched := reach(g.Tile, q, &s)
-				if !touched.within(limit) {
-					return problemError(int(o.index), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, limit, p.Device.Name)
+				if !p.within(touched) {
+					return problemError(int(o.index), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, p.Device.spanLimit(g.TypeC), p.Device.Name)
 				}
-				if !open.with(touched).within(limit) {
+				if !p.within(open.with(touched)) {
 					flush()
 				}
 				open = open.with(touched)
@@ -212,8 +225,8 @@ func (p *builder) launchWindow(g *group, first int, w windows) {
 	p.launch(&part, ScheduleDataParallel, cost, first, false)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]
-		l.BaseA, l.BaseB, l.BaseC = w[0].base(), w[1].base(), w[2].base()
-		l.SpanA, l.SpanB, l.SpanC = w[0].span(), w[1].span(), w[2].span()
+		l.BaseA, l.BaseB, l.BaseC = w[0].base(g.Type), w[1].base(g.Type), w[2].base(g.TypeC)
+		l.SpanA, l.SpanB, l.SpanC = w[0].span(g.Type), w[1].span(g.Type), w[2].span(g.TypeC)
 	}
 }
 

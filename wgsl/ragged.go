@@ -38,7 +38,7 @@ const (
 
 // renderRagged returns the shader of a stage. Its workgroups share the work as BoundMakers
 // says.
-func renderRagged(stage encoding.RaggedStage, lim Limits) (Shader, error) {
+func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 	threads := raggedThreads
 	for threads > lim.Threads {
 		threads /= 2
@@ -48,7 +48,7 @@ func renderRagged(stage encoding.RaggedStage, lim Limits) (Shader, error) {
 	}
 	s := Shader{Threads: threads, Pieces: 1}
 	text := raggedProblem + "\n" + raggedExpand
-	if stage == encoding.RaggedPlan {
+	if k.Ragged == encoding.RaggedPlan {
 		text = raggedProblem + "\n" + raggedPlan
 		s.SharedBytes = 4 * (threads + raggedKeyWords + raggedPairs*min(threads, raggedChunks) + raggedPairs + 3)
 	}
@@ -56,6 +56,7 @@ func renderRagged(stage encoding.RaggedStage, lim Limits) (Shader, error) {
 		return Shader{}, fmt.Errorf("ragged plans need %d bytes of workgroup memory, the adapter allows %d", s.SharedBytes, lim.SharedBytes)
 	}
 	numbers := raggedNumbers(threads)
+	numbers["wide.mask"] = uint32(16/k.Type.Bytes() - 1)
 	s.Source = os.Expand(text, func(name string) string {
 		if name == "search" {
 			return searchRanks()

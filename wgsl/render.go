@@ -38,7 +38,7 @@ type Shader struct {
 // kernel's tile does not fit the adapter.
 func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	if k.Ragged > 0 {
-		s, err := renderRagged(k.Ragged, lim)
+		s, err := renderRagged(k, lim)
 		if err != nil {
 			return Shader{}, fmt.Errorf("wgsl: %w", err)
 		}

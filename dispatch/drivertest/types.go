@@ -2,8 +2,13 @@ package drivertest
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -17,8 +22,12 @@ func (s *suite) testTypes(t *testing.T) {
 				typed.of, typed.ofC = of, ofC
 				if of == ofC {
 					t.Run("Tiles", typed.testTiles)
+					t.Run("Rounding", typed.testRounding)
 				}
-				t.Run("Mixed", typed.testMixed)
+				if !s.slow() {
+					t.Run("Mixed", typed.testMixed)
+				}
+				t.Run("Windows", typed.testWindows)
 				t.Run("NonFinite", typed.testNonFinite)
 				t.Run("Scalars", typed.testScalars)
 				t.Run("Subnormals", typed.testSubnormals)
@@ -27,6 +36,34 @@ func (s *suite) testTypes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// slow reports whether kernels take long to make, where a CPU plays a GPU.
+func (s *suite) slow() bool {
+	info := s.device.Info()
+	return info.Software && info.Planner.KernelKind != planner.KernelsCPU
+}
+
+// testRounding has all numbers of a type as products: of A and 1, and of A and a number with
+// which they are exact in fp32, and rounded, overflow or are small in C.
+func (s *suite) testRounding(t *testing.T) {
+	var numbers []float32
+	for bits := range 1 << 16 {
+		x := s.of.Float(uint16(bits))
+		if size := math.Abs(float64(x)); size >= 0x1p-110 && size < math.Inf(1) || x == 0 {
+			numbers = append(numbers, x)
+		}
+	}
+	factors := []float32{1, -1, s.of.Float(s.of.Bits(1.0 / 3)), 1.5, 0x1.02p3, 0x1.8p-10, 0x1p-13}
+	b := planner.Batch{{M: len(numbers), N: len(factors), K: 1}}
+	j := s.prepare(t, b, narrow, planner.Options{Tile: "small"}, nil)
+	o := operands{make([]float32, j.lens[0]), make([]float32, j.lens[1]), slices.Repeat([]float32{canary}, j.lens[2])}
+	for i, x := range numbers {
+		o.a[b[0].A.Offset+i*b[0].A.LD] = x
+	}
+	copy(o.b[b[0].B.Offset:], factors)
+	o = s.typed(o)
+	require.NoError(t, reference.CheckRounded(s.ofC, b, o.a, o.b, o.c, j.run(t, o)), j)
 }
 
 // typed are operands whose numbers the suite's types have.

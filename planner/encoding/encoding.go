@@ -38,7 +38,7 @@ type Kernel struct {
 	TF32 bool
 	// Wide: operands whose memory runs along the rows or columns of the tile, A
 	// transposed and B not, allow 16-byte loads in every problem of the launch
-	// (base offset and leading dimension are multiples of 4 elements). The other
+	// (base offset and leading dimension are multiples of as many elements). The other
 	// operands run along K and are transposed on their way to workgroup memory.
 	Wide bool
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
@@ -52,7 +52,7 @@ type Kernel struct {
 	// Only Tile and TypeC are meaningful beside it.
 	Fixup bool
 	// Ragged: makes the items of the launches behind it. Beside it the next two alone are
-	// meaningful, with native kernels.
+	// meaningful with native kernels, and Type with the others.
 	Ragged  RaggedStage
 	Form    RaggedForm // of the sizes
 	Entries uint16     // one of RaggedEntries
@@ -127,7 +127,7 @@ type Launch struct {
 	// Workers [First, First+Count) of the plan; for Fixup kernels the range
 	// counts its fix-ups, one worker each.
 	First, Count int
-	// Base offsets of the buffers in elements, multiples of 64 (256 bytes).
+	// Base offsets of the buffers in elements, multiples of 256 bytes.
 	// Offsets in the encoded items are relative to them and fit in 32 bits.
 	BaseA, BaseB, BaseC int
 	// Span is the number of elements behind each base that the launch touches.
