@@ -30,6 +30,8 @@ fn bits(number: f32) -> u32 {
 }
 `,
 	},
+	// Bits of 2^-14 and more have 112 less in the exponent. What is smaller is a multiple of
+	// 2^-24, and 0 below 2^-25.
 	element.F16: {
 		numbers: `
 fn numbers(word: u32) -> vec2<f32> {
@@ -40,9 +42,9 @@ fn numbers(word: u32) -> vec2<f32> {
 fn bits(number: f32) -> u32 {
 	let x = bitcast<u32>(number);
 	let size = x & 0x7fffffffu;
-	let small = size < 0x38800000u; // than 2^-14: a multiple of 2^-24, which is 0 below 2^-25
+	let small = size < 0x38800000u;
 	let shift = clamp(126u - min(size >> 23u, 126u), 13u, 25u);
-	let whole = select(size - 0x38000000u, (size & 0x7fffffu) | 0x800000u, small); // 112 less in the exponent
+	let whole = select(size - 0x38000000u, (size & 0x7fffffu) | 0x800000u, small);
 	let rounded = min(nearest(whole, shift), 0x7c00u);
 	return ((x >> 16u) & 0x8000u) | select(rounded, 0x7e00u, size > 0x7f800000u);
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -31,5 +32,14 @@ func TestRaggedRespectsLimits(t *testing.T) {
 				require.Equal(t, bytes, s.SharedBytes)
 			}
 		})
+	}
+}
+
+// Items on the device have the flag of wide loads that items of the host have.
+func TestRaggedWideFlag(t *testing.T) {
+	for of, mask := range map[element.Type]string{element.F32: "& 3u) == 0u", element.BF16: "& 7u) == 0u", element.F16: "& 7u) == 0u"} {
+		s, err := Render(encoding.Kernel{Ragged: encoding.RaggedExpand, Type: of}, adapters["nvidia"])
+		require.NoError(t, err)
+		require.Contains(t, s.Source, "words[at + 11u] = select(0u, 1u, ((p.offA | p.ldA | p.offB | p.ldB) "+mask, of)
 	}
 }

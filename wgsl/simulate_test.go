@@ -43,11 +43,15 @@ func (e expression) in(env map[string]int) int {
 		return v
 	case *ast.ParenExpr:
 		return expression{x.X}.in(env)
+	case *ast.CallExpr: // of min
+		return min(expression{x.Args[0]}.in(env), expression{x.Args[1]}.in(env))
 	case *ast.BinaryExpr:
 		a, b := expression{x.X}.in(env), expression{x.Y}.in(env)
 		switch x.Op {
 		case token.ADD:
 			return a + b
+		case token.SUB:
+			return a - b
 		case token.MUL:
 			return a * b
 		case token.QUO:
@@ -161,7 +165,7 @@ func TestThreadsCoverTile(t *testing.T) {
 var (
 	startLine = regexp.MustCompile(`^at[AB] = (off.*);$`)
 	loadLine  = regexp.MustCompile(`^next\w+ = .*;$`)
-	oneLoad   = regexp.MustCompile(`[AB]\[([^]]*)\]`)
+	oneLoad   = regexp.MustCompile(`[AB][\[(](.*?)[\])]`)
 	storeLine = regexp.MustCompile(`^shared[AB]\[(.*?)\]\[(.*?)\](?:\[(.*?)\])? = (.*);$`)
 	oneValue  = regexp.MustCompile(`(next\w+)(?:\.([xyzw]+))?`)
 	guardLine = regexp.MustCompile(`^if \((.*)\) \{$`)

@@ -1,20 +1,24 @@
 package wgsl
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/stretchr/testify/require"
 )
 
 var (
-	toC      = regexp.MustCompile(`^C\[(.*?)\] = \w+(?:\.([xyzw]))?;$`)
-	oneLine  = regexp.MustCompile(`^if \((.*)\) \{ (.*) \}$`)
-	owner    = regexp.MustCompile(`^if \((group .*)\) \{$`)
-	wholeRow = regexp.MustCompile(`^if \(rows == `)
+	toC       = regexp.MustCompile(`^C\[(.*?)\] = \w+(?:\.([xyzw]))?;$`)
+	someToC   = regexp.MustCompile(`^storeC\((.*?), (min\(.*?\)), (\w+\(.*?\)|0u), (\w+\(.*?\)|0u)\);$`)
+	oneLine   = regexp.MustCompile(`^if \((.*)\) \{ (.*) \}$`)
+	owner     = regexp.MustCompile(`^if \((group .*)\) \{$`)
+	allStores = regexp.MustCompile(`^if \((rows == |row0 < rows)`)
+	packed    = regexp.MustCompile(`\b(?:c\d+|sum)\b(?:\.([xyzw]))?`)
 )
 
 // store is an element of C that the text writes, the vector component that goes
@@ -31,7 +35,7 @@ type condition struct {
 }
 
 // stores reads the end of a shader, from the condition that tells whole tiles from
-// others.
+// others, or without one from the first row on.
 func stores(t *testing.T, source string) []store {
 	var all []store
 	var open []condition
@@ -39,7 +43,7 @@ func stores(t *testing.T, source string) []store {
 	inside := false
 	for _, line := range strings.Split(source, "\n") {
 		line = strings.TrimSpace(line)
-		if !inside && wholeRow.MatchString(line) {
+		if !inside && allStores.MatchString(line) {
 			inside = true
 			for _, head := range heads {
 				if m := owner.FindStringSubmatch(head); m != nil {
@@ -64,6 +68,8 @@ func stores(t *testing.T, source string) []store {
 		switch m := toC.FindStringSubmatch(line); {
 		case m != nil:
 			all = append(all, store{parse(t, m[1]), max(0, strings.Index("xyzw", m[2])), when})
+		case someToC.MatchString(line):
+			all = append(all, someStores(t, line, open)...)
 		case guard != nil:
 			open = append(open[:len(open):len(open)], condition{parse(t, guard[1]), false})
 		case line == "} else {":
@@ -74,6 +80,21 @@ func stores(t *testing.T, source string) []store {
 		}
 	}
 	require.NotEmpty(t, all)
+	return all
+}
+
+// someStores are the elements of which a line stores the first ones.
+func someStores(t *testing.T, line string, when []condition) (all []store) {
+	m := someToC.FindStringSubmatch(line)
+	parts := packed.FindAllStringSubmatch(m[3]+m[4], -1)
+	for j := range 4 {
+		component := -1 // none, which fails where it is stored
+		if j < len(parts) {
+			component = max(0, strings.Index("xyzw", parts[j][1]))
+		}
+		first := condition{parse(t, fmt.Sprintf("%d < %s", j, m[2])), false}
+		all = append(all, store{parse(t, fmt.Sprintf("%s + %d", m[1], j)), component, append(when[:len(when):len(when)], first)})
+	}
 	return all
 }
 
@@ -93,11 +114,11 @@ func TestStoresStayInTile(t *testing.T) {
 	type key struct {
 		tile              tile.Shape
 		patchRows, vector int
+		typeC             element.Type
 	}
-	of := func(_ encoding.Kernel, g geometry) any { return key{g.Tile, g.PatchRows, g.B.Element} }
+	of := func(k encoding.Kernel, g geometry) any { return key{g.Tile, g.PatchRows, g.B.Element, k.TypeC} }
 	eachShader(t, of, func(t *testing.T, s Shader) { checkStores(t, s, s.geometry.B.Element) })
-	for _, s := range tile.Of(tile.FMA) {
-		k := encoding.Kernel{Tile: s, Fixup: true}
+	for _, k := range fixups() {
 		t.Run(k.String(), func(t *testing.T) {
 			s, err := Render(k, adapters["nvidia"])
 			require.NoError(t, err)

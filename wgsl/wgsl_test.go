@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/stretchr/testify/require"
@@ -28,7 +30,7 @@ var adapters = map[string]Limits{
 	"odd subgroup of 24": {Threads: 256, SharedBytes: 16384, Subgroup: 24},
 }
 
-// kernels are all kernels that multiply.
+// kernels are all kernels that multiply elements of F32.
 func kernels() []encoding.Kernel {
 	var all []encoding.Kernel
 	for _, s := range tile.Of(tile.FMA) {
@@ -37,6 +39,29 @@ func kernels() []encoding.Kernel {
 				Tile:   s,
 				TransA: bits&1 != 0, TransB: bits&2 != 0, Wide: bits&4 != 0, Loop: bits&8 != 0, Split: bits&16 != 0,
 			})
+		}
+	}
+	return all
+}
+
+// typed are kernels of which each has one of the element types.
+func typed(all []encoding.Kernel) []encoding.Kernel {
+	for i := range all {
+		k := &all[i]
+		variant := i / 32 // of another tile
+		k.Type = []element.Type{element.BF16, element.F16}[variant%2]
+		if variant/2%2 == 0 {
+			k.TypeC = k.Type
+		}
+	}
+	return all
+}
+
+// fixups are all kernels that sum partial tiles.
+func fixups() (all []encoding.Kernel) {
+	for _, s := range tile.Of(tile.FMA) {
+		for _, of := range element.Types() {
+			all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
 		}
 	}
 	return all
@@ -54,13 +79,13 @@ func renderFor(t *testing.T, k encoding.Kernel, lim Limits) (s Shader, fits bool
 	return s, true
 }
 
-// eachShader runs a test on the shaders of all tiles, transpositions and load
-// widths for all adapters, once for each key.
+// eachShader runs a test on the shaders of all tiles, transpositions, load
+// widths and, each with some of these, element types for all adapters, once for each key.
 func eachShader(t *testing.T, key func(encoding.Kernel, geometry) any, test func(t *testing.T, s Shader)) {
 	seen := map[any]bool{}
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
-			for _, k := range kernels() {
+			for _, k := range append(kernels(), typed(kernels())...) {
 				if k.Loop || k.Split {
 					continue
 				}
@@ -195,10 +220,7 @@ func TestNewGeometryRejectsUnevenTiles(t *testing.T) {
 // text, and uniform control flow set for every shader.
 func TestText(t *testing.T) {
 	lim := adapters["nvidia"]
-	all := kernels()
-	for _, s := range tile.Of(tile.FMA) {
-		all = append(all, encoding.Kernel{Tile: s, Fixup: true})
-	}
+	all := slices.Concat(kernels(), typed(kernels()), fixups())
 	all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan}, encoding.Kernel{Ragged: encoding.RaggedExpand})
 	minus := regexp.MustCompile(`-\d|\w-|-\w`) // naga reads x-1u as x and -1u
 	integer := regexp.MustCompile(`[^\w.]\d+[^\w.]`)
@@ -273,6 +295,9 @@ func TestGolden(t *testing.T) {
 		{"small-k8-tn", "small-k8", encoding.Kernel{TransA: true}},
 		{"tiny-k4-nn", "tiny-k4", encoding.Kernel{}},
 		{"medium-k4-fixup", "medium-k4", encoding.Kernel{Fixup: true}},
+		{"small-nn-bf16", "small", encoding.Kernel{Type: element.BF16, TypeC: element.BF16}},
+		{"tiny-k4-tt-f16-wide", "tiny-k4", encoding.Kernel{Type: element.F16, TransA: true, TransB: true, Wide: true}},
+		{"medium-k4-fixup-f16", "medium-k4", encoding.Kernel{TypeC: element.F16, Fixup: true}},
 		{"ragged-plan", "", encoding.Kernel{Ragged: encoding.RaggedPlan}},
 		{"ragged-expand", "", encoding.Kernel{Ragged: encoding.RaggedExpand}},
 	} {

@@ -21,29 +21,34 @@ const guard = 19
 type spacing int
 
 const (
-	narrow spacing = iota // odd offsets and leading dimensions: 4-byte loads only
-	wide                  // everything a multiple of 16 bytes, which loads take at once
+	narrow   spacing = iota // odd offsets and leading dimensions: loads of single elements only
+	wide                    // everything a multiple of 16 bytes, which loads take at once
+	wideHalf                // the same of elements of 16 bits
 )
 
-func (s spacing) String() string { return [...]string{"narrow", "wide"}[s] }
+func (s spacing) String() string { return [...]string{"narrow", "wide", "wide"}[s] }
+
+// step is what offsets and leading dimensions are multiples of.
+func (s spacing) step() int { return [...]int{1, 4, 8}[s] }
+
+// of is the spacing for elements of a type.
+func (s spacing) of(t element.Type) spacing {
+	if s == wide && t != element.F32 {
+		return wideHalf
+	}
+	return s
+}
 
 // place lays out the problems with gaps between matrices and behind rows, and
 // returns the lengths of the buffers.
-func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) { return s.placeTyped(b, element.F32) }
-
-// placeTyped is place for elements of a type.
-func (s spacing) placeTyped(b planner.Batch, of element.Type) (lenA, lenB, lenC int) {
-	step, unit := 1, 1
-	if s == wide {
-		step = 16 / of.Bytes()
-		unit = step
-	}
+func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) {
+	step := s.step()
 	put := func(m *planner.Matrix, rows, cols int, end *int, gap int) {
-		m.LD = roundUp(cols, unit) + step*(1+gap%2)
+		m.LD = roundUp(cols, step) + step*(1+gap%2)
 		if s == narrow {
 			m.LD |= 1
 		}
-		m.Offset = roundUp(*end, unit) + step*(1+gap%3)
+		m.Offset = roundUp(*end, step) + step*(1+gap%3)
 		*end = m.Offset + rows*m.LD
 	}
 	for i := range b {

@@ -25,13 +25,13 @@ func oneUnit(d *planner.Device) { d.ComputeUnits, d.MaxGroups = 1, 1 }
 func (s *suite) testTiles(t *testing.T) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
-k := &facts.Kernels[i]
+		k := &facts.Kernels[i]
 		if i > 0 && s.oneTile != "" {
 			t.Log("one tile:", s.oneTile)
 			break
 		}
-		if s.of != element.F32 && s.slow() && k.Tile.Name != "small" && k.Tile.Name != "tiny-k4" {
-			continue // vectors of 2 and 4 elements, without and with K groups: others differ as with F32
+		if s.tile() != "" && k.Tile.Name != "tiny-k4" {
+			continue // which has vectors of 4 elements, and K groups
 		}
 		if facts.Fits(k.Tile, planner.ComputeTF32) {
 			s.testTile(t, &facts, k, uint64(i))
@@ -110,8 +110,8 @@ func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing
 // testMixed lets the planner choose for random batches.
 func (s *suite) testMixed(t *testing.T) {
 	for name, o := range map[string]planner.Options{
-		"cost":      {},
-		"zhang2025": {Rule: planner.RuleZhang2025},
+		"cost":      {Tile: s.tile()},
+		"zhang2025": {Tile: s.tile(), Rule: planner.RuleZhang2025},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {
@@ -192,7 +192,7 @@ func (s *suite) testNonFinite(t *testing.T) {
 		t.Skip(s.finiteOnly)
 	}
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	for _, tile := range append(s.tensorTiles(), "") {
+	for _, tile := range append(s.tensorTiles(), s.tile()) {
 		for _, x := range []float32{inf, -inf, nan} {
 			t.Run(fmt.Sprintf("%v/%s", x, tile), func(t *testing.T) {
 				b := irregular(newRand(3), 20, 40, 40)

@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // layout is a ragged batch in buffers of some lengths, which have guards behind what it
@@ -39,7 +40,7 @@ func (s spacing) ends(r planner.Ragged) (l layout) {
 	whole := planner.Batch{{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB}}
 	l.lens[0], l.lens[1], l.lens[2] = s.place(whole)
 	r.A, r.B, r.C = whole[0].A, whole[0].B, whole[0].C
-	step := [...]int{narrow: 1, wide: 4}[s]
+	step := s.step()
 	total := r.M
 	if r.Form == planner.EndsOfRows {
 		r.StrideB = l.lens[1] - guard - r.B.Offset + step
@@ -120,6 +121,7 @@ func (s spacing) layouts(t *testing.T, transA, transB bool, alpha planner.Factor
 func (s *suite) prepareRagged(t *testing.T, l layout, o planner.Options) *raggedJob {
 	t.Helper()
 	j := &raggedJob{layout: l, suite: s}
+	o.Type, o.TypeC = s.of, s.ofC
 	facts := s.device.Info().Planner
 	var err error
 	j.plan, err = planner.New(&facts).PlanRagged(l.Ragged, o)
@@ -129,8 +131,8 @@ func (s *suite) prepareRagged(t *testing.T, l layout, o planner.Options) *ragged
 	if !s.leave {
 		t.Cleanup(func() { require.NoError(t, j.program.Close()) })
 	}
-	for i, n := range j.lens {
-		j.buffers[i] = s.alloc(t, n)
+	for i, of := range []element.Type{s.of, s.of, s.ofC} {
+		j.buffers[i] = s.alloc(t, wordsOf(of, j.lens[i]))
 	}
 	j.sizes = j.newSizes(t)
 	return j
@@ -181,9 +183,9 @@ func (j *raggedJob) run(t *testing.T, sizes []int32, o operands) []float32 {
 func (j *raggedJob) check(t *testing.T, sizes []int32, seed uint64) {
 	t.Helper()
 	b, refused := j.batch(sizes)
-	o := fill(b, j.lens, integers(seed))
+	o := j.suite.typed(fill(b, j.lens, integers(seed)))
 	c := j.run(t, sizes, o)
-	verify(t, b, o, c)
+	j.suite.verify(t, b, o, c)
 	require.Equal(t, refused, j.status(t))
 	if again := j.run(t, sizes, o); !overlapping(b, len(c)) {
 		require.True(t, sameBits(c, again), "the same run gave different bits")
@@ -206,10 +208,10 @@ func (j *raggedJob) status(t *testing.T) int {
 }
 
 // verify checks C. Where problems overlap, what they share is anything.
-func verify(t *testing.T, b planner.Batch, o operands, c []float32) {
+func (s *suite) verify(t *testing.T, b planner.Batch, o operands, c []float32) {
 	t.Helper()
 	if !overlapping(b, len(c)) {
-		require.NoError(t, reference.CheckExact(b, o.a, o.b, o.c, c))
+		require.NoError(t, reference.CheckRounded(s.ofC, b, o.a, o.b, o.c, c))
 		return
 	}
 	for at, n := range writers(b, len(c)) {

@@ -37,9 +37,9 @@ func (s *suite) testRaggedForms(t *testing.T) {
 				continue
 			}
 			beta := []float32{0, 1, -0.5}[(i+int(how))%3]
-			for name, l := range how.layouts(t, trans[0], trans[1], planner.Factor{}, beta) {
+			for name, l := range how.of(s.of).layouts(t, trans[0], trans[1], planner.Factor{}, beta) {
 				t.Run(fmt.Sprintf("%s/%v%v/%v", name, trans[0], trans[1], how), func(t *testing.T) {
-					s.prepareRagged(t, l, planner.Options{}).checkAll(t)
+					s.prepareRagged(t, l, planner.Options{Tile: s.tile()}).checkAll(t)
 				})
 			}
 		}
@@ -236,6 +236,6 @@ func (j *raggedJob) change(t *testing.T, results []driver.Buffer, seed uint64) {
 	for i := range j.sets {
 		c := make([]float32, j.lens[2])
 		require.NoError(t, results[i].Read(ctx, 0, c))
-		verify(t, batches[i], before[i], c)
+		j.suite.verify(t, batches[i], before[i], c)
 	}
 }

@@ -49,7 +49,7 @@ func (s *suite) testRaggedTogether(t *testing.T) {
 				for i, run := range runs {
 					c := make([]float32, j.lens[2])
 					require.NoError(t, run.C.Read(ctx, 0, c))
-					verify(t, batches[i], operands{o.a, o.b, fill(batches[i], j.lens, integers(4)).c}, c)
+					s.verify(t, batches[i], operands{o.a, o.b, fill(batches[i], j.lens, integers(4)).c}, c)
 				}
 			}
 			timing, err := s.device.Time(ctx, runs[0])

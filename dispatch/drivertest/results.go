@@ -31,7 +31,7 @@ type job struct {
 func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Options, edit func(*planner.Device)) *job {
 	t.Helper()
 	j := &job{suite: s, batch: b}
-	j.lens[0], j.lens[1], j.lens[2] = how.placeTyped(b, s.of)
+	j.lens[0], j.lens[1], j.lens[2] = how.of(s.of).place(b)
 	o.Type, o.TypeC = s.of, s.ofC
 	facts := s.device.Info().Planner
 	if edit != nil {
