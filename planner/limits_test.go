@@ -134,23 +134,65 @@ func TestSlotsOfSeveralShapes(t *testing.T) {
 	checkWorkspace(t, p)
 }
 
-// Windows begin at multiples of 64 elements, wherever matrices do: what is cut to fit
+// Windows begin at multiples of 256 bytes, wherever matrices do: what is cut to fit
 // leaves room for that.
 func TestUnalignedWindows(t *testing.T) {
-	d := *device(t, "webgpu-default")
-	d.MaxBinding = 64 << 10 // 16384 elements
-	for _, offset := range []int{0, 1, 63, 64} {
-		at := func(ld int) Matrix { return Matrix{offset, ld} }
-		panels := Problem{M: 1, N: 1, K: 50_000, A: at(50_000), B: at(1), C: at(1)}
-		p, err := New(&d).Plan(Batch{panels}, Options{Tile: "small"})
-		require.NoError(t, err)
-		checkPlan(t, p)
-		for ldc := 1080; ldc <= 1092; ldc++ { // 16 rows span up to the limit
-			rows := Problem{M: 16, N: 16, K: 16, A: at(16), B: at(16), C: at(ldc)}
-			p, err := New(&d).Plan(Batch{rows}, Options{})
-			require.NoError(t, err, "offset %d, ldc %d", offset, ldc)
-			checkPlan(t, p)
+	for _, o := range []Options{{}, {Type: element.BF16}, {Type: element.F16, TypeC: element.F16}} {
+		d := *device(t, "webgpu-default")
+		d.MaxBinding = 16384 * o.TypeC.Bytes() // elements of C
+		for _, offset := range []int{0, 1, 63, 64, 127, 128} {
+			at := func(ld int) Matrix { return Matrix{offset, ld} }
+			panels := Problem{M: 1, N: 1, K: 50_000, A: at(50_000), B: at(1), C: at(1)}
+			if o.TypeC == element.F32 { // else parts would be rounded
+				cut := o
+				cut.Tile = "small"
+				p, err := New(&d).Plan(Batch{panels}, cut)
+				require.NoError(t, err)
+				checkPlan(t, p)
+			} else {
+				_, err := New(&d).Plan(Batch{panels}, o)
+				require.ErrorContains(t, err, "problem 0: K is too large for C of f16: more than the 16256 that one launch of webgpu-default takes")
+			}
+			for ldc := 1080; ldc <= 1092; ldc++ { // 16 rows span up to the limit
+				rows := Problem{M: 16, N: 16, K: 16, A: at(16), B: at(16), C: at(ldc)}
+				p, err := New(&d).Plan(Batch{rows}, o)
+				require.NoError(t, err, "offset %d, ldc %d", offset, ldc)
+				checkPlan(t, p)
+			}
 		}
+	}
+}
+
+// Of elements of 16 bits a binding has twice as many.
+func TestWindowsOfTypes(t *testing.T) {
+	d := *device(t, "webgpu-default")
+	d.MaxBinding = 64 << 10
+	for _, c := range []struct {
+		name    string
+		of, ofC element.Type
+		a, c    int  // elements
+		one     bool // launch
+	}{
+		{name: "f32", a: 16384, c: 16384, one: true},
+		{name: "f32, longer A", a: 16385, c: 16384},
+		{name: "f32, longer C", a: 16384, c: 16385},
+		{name: "bf16", of: element.BF16, a: 32768, c: 16384, one: true},
+		{name: "bf16, longer A", of: element.BF16, a: 32769, c: 16384},
+		{name: "bf16, longer C of f32", of: element.BF16, a: 32768, c: 16385},
+		{name: "C of bf16", of: element.BF16, ofC: element.BF16, a: 32768, c: 32768, one: true},
+		{name: "longer C of bf16", of: element.BF16, ofC: element.BF16, a: 32768, c: 32769},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			near := Matrix{LD: 1}
+			b := Batch{
+				{M: 1, N: 1, K: 1, A: near, B: near, C: near},
+				{M: 1, N: 1, K: 1, A: Matrix{c.a - 1, 1}, B: near, C: Matrix{c.c - 1, 1}},
+			}
+			p, err := New(&d).Plan(b, Options{Type: c.of, TypeC: c.ofC})
+			require.NoError(t, err)
+			checkPlan(t, p)
+			require.Equal(t, c.one, len(p.Launches) == 1)
+		})
 	}
 }
 

@@ -24,13 +24,20 @@
 // the k's that are left. So nothing is multiplied by a padding zero, and a NaN
 // beside the matrices does not reach C.
 //
+// # Elements of 16 bits
+//
+// Two lie in a word. Shaders widen them on their way to registers, compute as ever, and round
+// C once; half.go has how each type is read and written. A word of C may belong to two tiles,
+// therefore C is of atomics.
+//
 // # Bindings
 //
 // All are in group 0. A shader declares only those that it uses:
 //
 //	BindItems      array<vec4<u32>>, read: the launch's items
 //	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed and B not
-//	BindC          array<f32>, read and write
+//	               elements of 16 bits: array<u32>, and array<vec2<u32>>
+//	BindC          array<f32>, read and write; elements of 16 bits: array<atomic<u32>>
 //	BindTable      array<u32>, read: the launch's table, with Loop
 //	BindWorkspace  array of f32 vectors: written with Split, read by Fixup
 //
