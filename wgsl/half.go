@@ -59,9 +59,9 @@ fn nearest(x: u32, shift: u32) -> u32 {
 }
 `
 
-// storesC writes the first n of up to 4 elements, which lie in two words or three. What else
-// is in a word other workgroups may write at the same time. Nobody else writes what is
-// in the mask, whose old bits are therefore those that were loaded.
+// storesC writes the first n of up to 4 elements, which lie in two words or three. Other
+// workgroups may write the other half of a word at the same time, which the exclusive or
+// leaves as it is. Nobody else writes the half in the mask: it is what was loaded.
 const storesC = `
 fn pair(first: f32, second: f32) -> u32 {
 	return bits(first) | (bits(second) << 16u);
@@ -121,7 +121,7 @@ func (w *writer) one(name, word string) {
 	})
 }
 
-// accessor writes the load of as many elements as one of the buffer has, if it is wide.
+// accessor writes what fetch calls for elements of 16 bits.
 func (o *operand) accessor(w *writer) {
 	if !o.Wide {
 		w.one(o.name, o.name+"[at / 2u]")

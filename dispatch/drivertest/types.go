@@ -54,8 +54,9 @@ func (s *suite) tile() string {
 	return ""
 }
 
-// testRounding has all numbers of a type as products: of A and 1, and of A and a number with
-// which they are exact in fp32, and rounded, overflow or are small in C.
+// testRounding multiplies all numbers of a type, but the smallest, by a few. Products are exact
+// in fp32. In C they are rounded, some of them to infinity, and some to numbers below the least
+// normal one.
 func (s *suite) testRounding(t *testing.T) {
 	var numbers []float32
 	for bits := range 1 << 16 {
