@@ -45,12 +45,18 @@ func OneTile(reason string) Option {
 	return func(s *suite) { s.oneTile = reason }
 }
 
+// OneType leaves out the types of elements but F32, for the reason given.
+func OneType(reason string) Option {
+	return func(s *suite) { s.oneType = reason }
+}
+
 // suite runs the tests on one open device, so that every kernel is made once.
 type suite struct {
 	driver     driver.Driver
 	device     driver.Device
 	finiteOnly string
 	oneTile    string
+	oneType    string
 	leave      bool // what is made stays open, for Close of the device
 
 	of, ofC element.Type // of the elements of jobs

@@ -110,7 +110,7 @@ func (s *suite) testUpdateOn(t *testing.T, program driver.Program, plan *planner
 		require.NoError(t, program.Update(context.Background(), plan))
 		got, err := s.compute(program, on, c.operands)
 		require.NoError(t, err)
-		require.NoError(t, reference.CheckExact(c.batch, c.a, c.b, c.c, got), "batch %d on the buffers of all", i)
+		require.NoError(t, reference.CheckRounded(s.ofC, c.batch, c.a, c.b, c.c, got), "batch %d on the buffers of all", i)
 	}
 }
 

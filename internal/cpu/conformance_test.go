@@ -11,10 +11,14 @@ import (
 
 // TestConformance runs the suite in each set of instructions that is here.
 func TestConformance(t *testing.T) {
-	for _, with := range available() {
+	for i, with := range available() {
 		t.Run(with.name, func(t *testing.T) {
 			t.Setenv(variable, with.name)
-			drivertest.Run(t, Driver())
+			var options []drivertest.Option
+			if i > 0 {
+				options = append(options, drivertest.OneType("others are made of these in front of all instructions, the best of which run them"))
+			}
+			drivertest.Run(t, Driver(), options...)
 		})
 	}
 }
