@@ -120,11 +120,12 @@ func (b *raggedBuilder) raggedLaunches() (makers int) {
 	return 0
 }
 
-// product is the kernel that multiplies.
+// product is the kernel that multiplies. Warpgroups take items in turn where a run makes
+// them; those of records on the host are made once, for every run until the next update.
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
 	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.Type, TypeC: b.Options.TypeC, Loop: true, Wide: b.wide,
-		TF32: b.Options.Compute == ComputeTF32 && t.Unit.Tensor(), InTurn: t.Unit == tile.WGMMA}
+		TF32: b.Options.Compute == ComputeTF32 && t.Unit.Tensor(), InTurn: t.Unit == tile.WGMMA && len(b.Records) == 0}
 }
 
 // bound writes the words of the bounds.

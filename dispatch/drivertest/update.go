@@ -42,7 +42,7 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 	}
 	small := planner.Options{Tile: "small"}
 	many := func(m int) planner.Batch { return planner.Batch{{M: m, N: 650, K: 3}, {M: 90, N: 40, K: 50}} }
-	for _, c := range []step{
+	all := []step{
 		{batch: random(7, 60)},
 		{batch: alike(0, random(30, 70)), renew: true},
 		{batch: splitBatch(), options: split, facts: manyUnits},
@@ -62,7 +62,11 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		{batch: alike(0, random(60, 9)), options: small, renew: true},
 		{batch: many(600), options: small, renew: true},
 		{batch: random(40, 90), renew: true},
-	} {
+	}
+	for _, name := range s.tensorTiles() { // of which some have workers that take tiles in turn, where each run deals anew
+		all = append(all, step{batch: alike(0, random(9, 400)), options: planner.Options{Tile: name}, renew: true})
+	}
+	for _, c := range all {
 		c.lens[0], c.lens[1], c.lens[2] = narrow.place(c.batch)
 		c.options.Type, c.options.TypeC = s.of, s.ofC
 		if c.options.Tile == "" {

@@ -44,7 +44,7 @@ type Kernel struct {
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
 	Loop bool
 	// InTurn: workers take items when they can do more; see TurnNext. Only with tiles of
-	// warpgroups, and where the device makes the items.
+	// warpgroups, and where every run makes its items.
 	InTurn bool
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
