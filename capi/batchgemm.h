@@ -90,8 +90,8 @@ typedef uint64_t bg_buffer;
 /* Time limits are in milliseconds. */
 #define BG_NO_TIMEOUT 0
 
-/* A problem of a batch. op(A) is m x k, op(B) is k x n. All matrices are float32
- * and row-major; offsets and leading dimensions count elements: element (i, j) of
+/* A problem of a batch. op(A) is m x k, op(B) is k x n. All matrices are row-major,
+ * of float32 unless options say otherwise; offsets and leading dimensions count elements: element (i, j) of
  * the stored A is a[offset_a + i*lda + j]. A is stored m x k, or k x m with
  * BG_TRANS_A; B k x n, or n x k with BG_TRANS_B; C m x n.
  *
@@ -133,6 +133,8 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
 
 /* bg_plan_new plans a batch for a device: tile shapes, schedule, launches. A plan
  * is independent of the device's life. options: NULL, or a JSON object with any of
+ *     "type"      elements of A and B: "f32" (default), "bf16", "f16"
+ *     "type_c"    elements of C: "f32" (default), or the same as "type"
  *     "compute"   "f32-emulated" (default: whatever is fastest and errs no more than
  *                 fp32), "f32", "tf32"
  *     "rule"      "cost" (default), "zhang2025"
@@ -202,6 +204,9 @@ bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const cha
 /* bg_buffer_new allocates device memory of count float32, contents undefined. */
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 
+/* bg_buffer_new_of is bg_buffer_new for elements of a type: "f32" (NULL), "bf16", "f16". */
+bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer);
+
 /* bg_buffer_wrap makes a buffer of count >= 1 float32 in memory of the GPU that the
  * caller allocated (CUDA: a CUdeviceptr), without a copy. The address is a multiple
  * of 16 bytes, and kernels may read the line of 16 bytes that holds the last element
@@ -209,12 +214,13 @@ bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
  * be closed before that, and closing it frees nothing. */
 bg_status bg_buffer_wrap(bg_device device, uintptr_t address, int64_t count, bg_buffer *buffer);
 
-/* bg_buffer_write copies count float32 from host memory to the buffer, from element
- * offset on, behind the runs queued before. bg_buffer_read waits for these runs and
+/* bg_buffer_write copies count elements of the buffer's type from host memory to it, from
+ * element offset on, behind the runs queued before (where it begins or ends within a word of
+ * two 16-bit elements, it waits for them). bg_buffer_read waits for these runs and
  * copies to host memory. After a time-out that part of the buffer, or of dst, is
  * undefined. */
-bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const float *src, int64_t count, int64_t timeout_ms);
-bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, float *dst, int64_t count, int64_t timeout_ms);
+bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count, int64_t timeout_ms);
+bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, void *dst, int64_t count, int64_t timeout_ms);
 
 /* bg_run queues one execution of a program, behind the runs before, and returns
  * without waiting (on the CPU: unless 256 are queued). All objects are of one device.
@@ -223,7 +229,7 @@ bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c);
 
 /* bg_run_ragged is bg_run of a ragged program. sizes has a word for each group, or a
  * bg_record; it is not C. The run reads it when its turn comes, behind whatever was queued
- * before. bg_buffer_write copies an array of int32_t that is cast to float * as it is, and
+ * before. bg_buffer_write copies an array of int32_t to a buffer of float32 as it is, and
  * bg_buffer_wrap takes memory of int32_t as it takes that of float. */
 bg_status bg_run_ragged(bg_program program, bg_buffer sizes, bg_buffer a, bg_buffer b, bg_buffer c);
 
@@ -241,6 +247,11 @@ bg_status bg_wait(bg_device device, int64_t timeout_ms);
  * on one device take turns. A pointer may be NULL where its length is 0. */
 bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, const float *a, int64_t len_a,
 	const float *b, int64_t len_b, float *c, int64_t len_c, int64_t timeout_ms);
+
+/* bg_gemm_of is bg_gemm with the options of bg_plan_new, on arrays of the types that these
+ * say. With types of 16 bits each call plans and allocates anew as yet. */
+bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
+	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, int64_t timeout_ms);
 
 /* bg_close closes a device, plan, program or buffer. A device waits for its queued
  * work (the CPU abandons it), and its programs and buffers are closed with it. The

@@ -16,11 +16,14 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// floats shows an array of C as a slice.
-func floats(name string, data *C.float, length C.int64_t) ([]float32, error) {
+// numbers shows an array of C as a slice.
+func numbers[T element.Number | uint16](name string, data unsafe.Pointer, length C.int64_t) ([]T, error) {
+	size := C.int64_t(unsafe.Sizeof(*new(T)))
 	switch {
 	case length < 0:
 		return nil, invalid("%s: length %d is negative", name, length)
@@ -28,10 +31,10 @@ func floats(name string, data *C.float, length C.int64_t) ([]float32, error) {
 		return nil, nil
 	case data == nil:
 		return nil, invalid("%s is NULL", name)
-	case length > math.MaxInt64/4:
+	case length > math.MaxInt64/size:
 		return nil, invalid("%s: %d elements are more than the address space has", name, length)
 	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(data)), int(length)), nil
+	return unsafe.Slice((*T)(data), int(length)), nil
 }
 
 const (
@@ -112,6 +115,18 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	}, nil
 }
 
+// toPlan is what a plan is made of.
+func toPlan(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char) (d *dispatch.Device, batch planner.Batch, o planner.Options, err error) {
+	if d, err = find[*dispatch.Device](device); err != nil {
+		return nil, nil, o, err
+	}
+	if batch, err = batchOf(problems, count); err != nil {
+		return nil, nil, o, err
+	}
+	o, err = optionsOf(options)
+	return d, batch, o, err
+}
+
 // optionsOf reads the JSON of options; planning checks the values.
 func optionsOf(text *C.char) (o planner.Options, err error) {
 	if text == nil {
@@ -126,6 +141,18 @@ func optionsOf(text *C.char) (o planner.Options, err error) {
 		return o, invalid("options: there is more behind the JSON object")
 	}
 	return o, nil
+}
+
+// typeOf is the type of a name; NULL is float32.
+func typeOf(name *C.char) (element.Type, error) {
+	if name == nil {
+		return element.F32, nil
+	}
+	of, err := element.Parse(C.GoString(name))
+	if err != nil {
+		return of, invalid("type: %w", err)
+	}
+	return of, nil
 }
 
 // limit makes a context of a time limit in milliseconds.

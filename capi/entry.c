@@ -113,18 +113,22 @@ bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const cha
 }
 
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer) {
-	ENTER(goBufferNew(&mask, device, count, buffer));
+	ENTER(goBufferNew(&mask, device, NULL, count, buffer));
+}
+
+bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer) {
+	ENTER(goBufferNew(&mask, device, (char *)type, count, buffer));
 }
 
 bg_status bg_buffer_wrap(bg_device device, uintptr_t address, int64_t count, bg_buffer *buffer) {
 	ENTER(goBufferWrap(&mask, device, address, count, buffer));
 }
 
-bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const float *src, int64_t count, int64_t timeout_ms) {
-	ENTER(goBufferWrite(&mask, buffer, offset, (float *)ARRAY(src, count), count, timeout_ms));
+bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count, int64_t timeout_ms) {
+	ENTER(goBufferWrite(&mask, buffer, offset, (void *)ARRAY(src, count), count, timeout_ms));
 }
 
-bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, float *dst, int64_t count, int64_t timeout_ms) {
+bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, void *dst, int64_t count, int64_t timeout_ms) {
 	ENTER(goBufferRead(&mask, buffer, offset, ARRAY(dst, count), count, timeout_ms));
 }
 
@@ -140,8 +144,13 @@ bg_status bg_wait(bg_device device, int64_t timeout_ms) { ENTER(goWait(&mask, de
 
 bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, const float *a, int64_t len_a,
 	const float *b, int64_t len_b, float *c, int64_t len_c, int64_t timeout_ms) {
-	ENTER(goGEMM(&mask, device, (bg_problem *)ARRAY(problems, count), count, (float *)ARRAY(a, len_a), len_a,
-		(float *)ARRAY(b, len_b), len_b, ARRAY(c, len_c), len_c, timeout_ms));
+	return bg_gemm_of(device, problems, count, NULL, a, len_a, b, len_b, c, len_c, timeout_ms);
+}
+
+bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
+	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, int64_t timeout_ms) {
+	ENTER(goGEMM(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, (void *)ARRAY(a, len_a), len_a,
+		(void *)ARRAY(b, len_b), len_b, ARRAY(c, len_c), len_c, timeout_ms));
 }
 
 bg_status bg_close(uint64_t handle) { ENTER(goClose(&mask, handle)); }

@@ -13,6 +13,7 @@ import "C"
 
 import (
 	"context"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
@@ -71,15 +72,7 @@ func (plan) Close() error { return nil }
 func goPlanNew(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, out *C.bg_plan) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "plan", 0, func() (object, error) {
-			d, err := find[*dispatch.Device](device)
-			if err != nil {
-				return nil, err
-			}
-			batch, err := batchOf(problems, count)
-			if err != nil {
-				return nil, err
-			}
-			o, err := optionsOf(options)
+			d, batch, o, err := toPlan(device, problems, count, options)
 			if err != nil {
 				return nil, err
 			}
@@ -156,14 +149,18 @@ func goPrepareRagged(mask *C.sigset_t, device C.bg_device, ragged *C.bg_ragged, 
 }
 
 //export goBufferNew
-func goBufferNew(mask *C.sigset_t, device C.bg_device, count C.int64_t, out *C.bg_buffer) C.bg_status {
+func goBufferNew(mask *C.sigset_t, device C.bg_device, name *C.char, count C.int64_t, out *C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "buffer", device, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
 			if err != nil {
 				return nil, err
 			}
-			return notNil(d.NewBuffer(int(count)))
+			of, err := typeOf(name)
+			if err != nil {
+				return nil, err
+			}
+			return notNil(d.NewBufferOf(of, int(count)))
 		})
 	})
 }
@@ -182,28 +179,24 @@ func goBufferWrap(mask *C.sigset_t, device C.bg_device, address C.uintptr_t, cou
 }
 
 //export goBufferWrite
-func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src *C.float, count, timeout C.int64_t) C.bg_status {
+func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src unsafe.Pointer, count, timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Write, buffer, offset, "src", src, count, timeout)
+		return transfer((*dispatch.Buffer).Write, (*dispatch.Buffer).WriteBits, buffer, offset, "src", src, count, timeout)
 	})
 }
 
 //export goBufferRead
-func goBufferRead(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst *C.float, count, timeout C.int64_t) C.bg_status {
+func goBufferRead(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst unsafe.Pointer, count, timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Read, buffer, offset, "dst", dst, count, timeout)
+		return transfer((*dispatch.Buffer).Read, (*dispatch.Buffer).ReadBits, buffer, offset, "dst", dst, count, timeout)
 	})
 }
 
 // transfer is bg_buffer_write or bg_buffer_read.
-func transfer(method func(*dispatch.Buffer, context.Context, int, []float32) error,
-	buffer C.bg_buffer, offset C.int64_t, name string, data *C.float, count, timeout C.int64_t,
+func transfer(words func(*dispatch.Buffer, context.Context, int, []float32) error, halves func(*dispatch.Buffer, context.Context, int, []uint16) error,
+	buffer C.bg_buffer, offset C.int64_t, name string, data unsafe.Pointer, count, timeout C.int64_t,
 ) error {
 	b, err := find[*dispatch.Buffer](buffer)
-	if err != nil {
-		return err
-	}
-	host, err := floats(name, data, count)
 	if err != nil {
 		return err
 	}
@@ -212,6 +205,20 @@ func transfer(method func(*dispatch.Buffer, context.Context, int, []float32) err
 		return err
 	}
 	defer cancel()
+	if b.Type().Bytes() == 2 {
+		return move(ctx, halves, b, offset, name, data, count)
+	}
+	return move(ctx, words, b, offset, name, data, count)
+}
+
+// move copies elements by a method of the buffer for their type.
+func move[T float32 | uint16](ctx context.Context, method func(*dispatch.Buffer, context.Context, int, []T) error,
+	b *dispatch.Buffer, offset C.int64_t, name string, data unsafe.Pointer, count C.int64_t,
+) error {
+	host, err := numbers[T](name, data, count)
+	if err != nil {
+		return err
+	}
 	return method(b, ctx, int(offset), host)
 }
 
@@ -279,38 +286,6 @@ func goWait(mask *C.sigset_t, device C.bg_device, timeout C.int64_t) C.bg_status
 		}
 		defer cancel()
 		return d.Wait(ctx)
-	})
-}
-
-//export goGEMM
-func goGEMM(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, a *C.float, lenA C.int64_t,
-	b *C.float, lenB C.int64_t, c *C.float, lenC, timeout C.int64_t,
-) C.bg_status {
-	return call(mask, func() error {
-		d, err := find[*dispatch.Device](device)
-		if err != nil {
-			return err
-		}
-		batch, err := batchOf(problems, count)
-		if err != nil {
-			return err
-		}
-		var host [3][]float32
-		for i, array := range [...]struct {
-			name   string
-			data   *C.float
-			length C.int64_t
-		}{{"a", a, lenA}, {"b", b, lenB}, {"c", c, lenC}} {
-			if host[i], err = floats(array.name, array.data, array.length); err != nil {
-				return err
-			}
-		}
-		ctx, cancel, err := limit(timeout)
-		if err != nil {
-			return err
-		}
-		defer cancel()
-		return d.GEMM(ctx, batch, planner.Options{}, host[0], host[1], host[2])
 	})
 }
 

@@ -36,6 +36,7 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_plan_explain(1, NULL, 0, NULL) == want);
 	CHECK(bg_prepare(1, 1, &out) == want);
 	CHECK(bg_buffer_new(1, 1, &out) == want);
+	CHECK(bg_buffer_new_of(1, "bf16", 1, &out) == want);
 	CHECK(bg_buffer_wrap(1, 16, 1, &out) == want);
 	CHECK(bg_buffer_write(1, 0, NULL, 0, 0) == want);
 	CHECK(bg_buffer_read(1, 0, NULL, 0, 0) == want);
@@ -46,6 +47,7 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_program_status(1, 0) == want);
 	CHECK(bg_wait(1, 0) == want);
 	CHECK(bg_gemm(1, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0) == want);
+	CHECK(bg_gemm_of(1, NULL, 0, NULL, NULL, 0, NULL, 0, NULL, 0, 0) == want);
 	CHECK(bg_close(1) == want);
 }
 

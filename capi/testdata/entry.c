@@ -33,6 +33,8 @@ static void test_arrays(void) {
 	HANDS_ON(bg_gemm(1, &p, 1, x, 1, junk, 0, junk, 0, 0), &p, x, NULL, NULL);
 	HANDS_ON(bg_gemm(1, &p, 1, junk, 0, x, 1, junk, 0, 0), &p, NULL, x, NULL);
 	HANDS_ON(bg_gemm(1, &p, 1, junk, 0, junk, 0, x, 1, 0), &p, NULL, NULL, x);
+	HANDS_ON(bg_gemm_of(1, none, 0, "{}", junk, 0, junk, 0, junk, -1, 0), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_gemm_of(1, &p, 1, "{}", x, 1, x + 1, 1, x + 2, 1, 0), &p, x, x + 1, x + 2);
 }
 
 static int same(const sigset_t *x, const sigset_t *y) {

@@ -14,7 +14,7 @@ import json
 import os
 import warnings
 import weakref
-from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 
 ABI_VERSION = 1
 TRANS_A, TRANS_B, ZERO_ROWS = 1, 2, 4
@@ -80,6 +80,7 @@ def _load():
         "bg_update": (handle, *batch),
         "bg_prepare_ragged": (handle, POINTER(Ragged), c_char_p, out),
         "bg_buffer_new": (handle, c_int64, out),
+        "bg_buffer_new_of": (handle, c_char_p, c_int64, out),
         "bg_buffer_wrap": (handle, c_size_t, c_int64, out),
         "bg_buffer_write": (handle, c_int64, c_void_p, c_int64, c_int64),
         "bg_buffer_read": (handle, c_int64, c_void_p, c_int64, c_int64),
@@ -88,6 +89,7 @@ def _load():
         "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
         "bg_gemm": (handle, *batch, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_int64),
+        "bg_gemm_of": (handle, *batch, c_char_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_int64),
         "bg_close": (handle,),
     }.items():
         function = getattr(library, name)
@@ -126,16 +128,22 @@ def _options(options):
     return json.dumps(options).encode() if options else None
 
 
-def _host(data, writable=False, formats="f"):
-    """Address and length of contiguous float32 memory, and what keeps it."""
+# Formats of memory that elements of a type may lie in; Python has none of bf16.
+FORMATS = {"f32": "f", "bf16": "Hh", "f16": "eHh"}
+
+
+def _host(data, writable=False, type="f32", more=""):
+    """Address and length of contiguous memory of a type of elements, and what keeps it.
+    more: formats that are also good."""
     view = memoryview(data)
-    if view.format not in formats or view.itemsize != 4 or not view.c_contiguous or (writable and view.readonly):
-        kind = "float32" if formats == "f" else "float32 or int32"
-        raise TypeError(f"expected contiguous {kind} memory" + (" that is writable" if writable else ""))
+    formats, word = FORMATS[type] + more, c_float if type == "f32" else c_uint16
+    size = ctypes.sizeof(word)
+    if view.format not in formats or view.itemsize != size or not view.c_contiguous or (writable and view.readonly):
+        raise TypeError(f"expected contiguous memory of {type} (format {' or '.join(formats)})" + (", writable" if writable else ""))
     if view.readonly or view.nbytes == 0:
-        copy = (c_float * (view.nbytes // 4)).from_buffer_copy(view.cast("B"))
+        copy = (word * (view.nbytes // size)).from_buffer_copy(view.cast("B"))
         return ctypes.addressof(copy), len(copy), copy
-    own = (c_float * (view.nbytes // 4)).from_buffer(data)
+    own = (word * (view.nbytes // size)).from_buffer(data)
     return ctypes.addressof(own), len(own), own
 
 
@@ -205,8 +213,9 @@ class Device(_Object):
                         stride_b=stride_b, stride_c=stride_c, alpha=alpha, beta=beta, **more)
         return Program(_create("bg_prepare_ragged", self.handle, byref(ragged), _options(options)), self)
 
-    def buffer(self, count):
-        return Buffer(_create("bg_buffer_new", self.handle, count), self)
+    def buffer(self, count, type="f32"):
+        """Memory for elements of "f32", "bf16" or "f16"."""
+        return Buffer(_create("bg_buffer_new_of", self.handle, type.encode(), count), self, type)
 
     def wrap(self, address, count):
         """A buffer in memory of the GPU that the caller owns, float32 or int32 (torch: data_ptr(), numel())."""
@@ -215,10 +224,13 @@ class Device(_Object):
     def wait(self, timeout=None):
         _call("bg_wait", self.handle, _milliseconds(timeout))
 
-    def gemm(self, problems, a, b, c, timeout=None):
-        """The batch on host memory; timeout in seconds."""
-        (pa, na, _a), (pb, nb, _b), (pc, nc, _c) = _host(a), _host(b), _host(c, writable=True)
-        _call("bg_gemm", self.handle, *_batch(problems), pa, na, pb, nb, pc, nc, _milliseconds(timeout))
+    def gemm(self, problems, a, b, c, timeout=None, **options):
+        """The batch on host memory; timeout in seconds; options as in plan(). With type="bf16" or "f16", a and b
+        are memory of 16-bit words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where
+        type_c is the same."""
+        of, of_c = options.get("type", "f32"), options.get("type_c", "f32")
+        (pa, na, _a), (pb, nb, _b), (pc, nc, _c) = _host(a, type=of), _host(b, type=of), _host(c, writable=True, type=of_c)
+        _call("bg_gemm_of", self.handle, *_batch(problems), _options(options), pa, na, pb, nb, pc, nc, _milliseconds(timeout))
 
 
 class Plan(_Object):
@@ -245,14 +257,21 @@ class Program(_Object):
 
 
 class Buffer(_Object):
+    def __init__(self, handle, device, type="f32"):
+        super().__init__(handle, device)
+        self.type = type
+
     def write(self, data, offset=0, timeout=None):
-        """Copies float32, or the int32 of sizes: array.array("i"), NumPy's int32."""
-        address, count, _keep = _host(data, formats="fi")
+        """Copies elements of the buffer's type, or the int32 of sizes: array.array("i"), NumPy's int32."""
+        address, count, _keep = self._host(data)
         _call("bg_buffer_write", self.handle, offset, address, count, _milliseconds(timeout))
 
     def read(self, data, offset=0, timeout=None):
-        address, count, _keep = _host(data, writable=True, formats="fi")
+        address, count, _keep = self._host(data, writable=True)
         _call("bg_buffer_read", self.handle, offset, address, count, _milliseconds(timeout))
+
+    def _host(self, data, writable=False):
+        return _host(data, writable, self.type, "i" if self.type == "f32" else "")
 
 
 def open(backend=None, index=-1):

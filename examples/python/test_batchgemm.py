@@ -3,6 +3,7 @@ python3 -m unittest test_batchgemm"""
 
 import gc
 import random
+import struct
 import threading
 import unittest
 import warnings
@@ -90,6 +91,42 @@ class Test(unittest.TestCase):
             self.assertEqual(got, expected(problems, a, b, c))
         for buffer in buffers:
             buffer.close()
+
+    def test_halves(self):
+        """Small integers, which types of 16 bits have."""
+        problems, a, b, c = layout(random.Random(4), 8)
+        for p in problems:
+            p.alpha = 1
+        want = expected(problems, a, b, c)
+        narrow = {
+            "bf16": lambda x: array("H", (word >> 16 for word in struct.unpack(f"{len(x)}I", x.tobytes()))),
+            "f16": lambda x: array("H", struct.pack(f"{len(x)}e", *x)),
+        }
+        for of, bits in narrow.items():
+            for of_c in of, "f32":
+                with self.subTest(of, c=of_c):
+                    types = {"type": of, "type_c": of_c}
+                    start, result = (bits(c), bits(want)) if of_c == of else (c, want)
+                    got = array(start.typecode, start)
+                    self.device.gemm(problems, bits(a), bits(b), got, **types)
+                    self.assertEqual(got, result)
+                    with self.device.plan(problems, **types) as plan:
+                        program = self.device.prepare(plan)
+                    buffers = [self.device.buffer(len(x), t) for x, t in ((a, of), (b, of), (c, of_c))]
+                    for buffer, x in zip(buffers, (bits(a), bits(b), start)):
+                        buffer.write(x)
+                    program.run(*buffers)
+                    got = array(start.typecode, bytes(start.itemsize * len(start)))
+                    buffers[2].read(got)
+                    self.assertEqual(got, result)
+                    with self.assertRaisesRegex(TypeError, of):
+                        buffers[0].write(a)
+                    for x in program, *buffers:
+                        x.close()
+        with self.assertRaisesRegex(TypeError, "bf16"):
+            self.device.gemm(problems, a, b, c, type="bf16")
+        with self.assertRaisesRegex(batchgemm.Error, "unknown"):
+            self.device.buffer(1, "i8")
 
     def test_ragged(self):
         rng, groups, rows, n, k = random.Random(3), 4, 9, 3, 5

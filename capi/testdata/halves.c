@@ -1,0 +1,117 @@
+/* Elements of 16 bits: on host memory, and in buffers. Operands are -1, 0 and 1, so that
+ * each type has all results. */
+#include "check.h"
+
+#define HALF_NAN 0x7fff    /* in both types */
+#define HALF_CANARY 0x7bcd /* a number in both types that is no result */
+
+typedef struct {
+	const char *name;
+	int top, bias; /* the bit behind the exponent, of a float's; by how much float's exponents are larger */
+} type;
+
+static uint16_t narrow(const type *t, float x) {
+	if (isnan(x)) return HALF_NAN;
+	if (x == CANARY) return HALF_CANARY;
+	uint32_t bits;
+	memcpy(&bits, &x, sizeof bits);
+	uint16_t sign = bits >> 16 & 0x8000;
+	return x == 0 ? sign : (uint16_t)(sign | (((bits & 0x7fffffff) - ((uint32_t)t->bias << 23)) >> t->top));
+}
+
+static float widen(const type *t, uint16_t half) {
+	if (half == HALF_CANARY) return CANARY;
+	uint32_t bits = half & 0x7fff;
+	if (bits) bits = (bits << t->top) + ((uint32_t)t->bias << 23);
+	bits |= (uint32_t)(half & 0x8000) << 16;
+	float x;
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+static void whole(float *s, int64_t n) {
+	for (int64_t i = 0; i < n; i++)
+		if (!isnan(s[i]) && s[i] != CANARY) s[i] = s[i] < -0.4f ? -1 : s[i] > 0.4f;
+}
+
+static uint16_t *halves(const type *t, const float *from, int64_t n) {
+	uint16_t *s = malloc((size_t)(n + 1) * sizeof *s);
+	CHECK(s);
+	for (int64_t i = 0; i < n; i++) s[i] = narrow(t, from[i]);
+	return s;
+}
+
+/* Written in two parts, of which one may begin within a word. */
+static bg_buffer upload(bg_device device, const char *type, const void *from, int64_t count, int64_t bytes) {
+	bg_buffer b;
+	int64_t part = count / 3;
+	OK(bg_buffer_new_of(device, type, count, &b));
+	OK(bg_buffer_write(b, part, (const char *)from + part * bytes, count - part, BG_NO_TIMEOUT));
+	OK(bg_buffer_write(b, 0, from, part, BG_NO_TIMEOUT));
+	return b;
+}
+
+static void test_type(bg_device device, const type *t, int same, uint32_t seed) {
+	batch x = new_batch(9, 40, seed);
+	whole(x.a, x.len_a), whole(x.b, x.len_b), whole(x.before, x.len_c);
+	uint16_t *a = halves(t, x.a, x.len_a), *b = halves(t, x.b, x.len_b), *c = halves(t, x.before, x.len_c);
+	const char *type_c = same ? t->name : "f32";
+	void *host = same ? (void *)c : x.c;
+	int64_t bytes = same ? 2 : 4;
+	memcpy(x.c, x.before, (size_t)x.len_c * sizeof(float));
+	char options[64];
+	snprintf(options, sizeof options, "{\"type\": \"%s\", \"type_c\": \"%s\"}", t->name, type_c);
+
+	bg_plan plan;
+	bg_program program;
+	OK(bg_plan_new(device, x.problems, x.count, options, &plan));
+	OK(bg_prepare(device, plan, &program));
+	bg_buffer on_a = upload(device, t->name, a, x.len_a, 2), on_b = upload(device, t->name, b, x.len_b, 2);
+	bg_buffer on_c = upload(device, type_c, host, x.len_c, bytes);
+	OK(bg_run(program, on_a, on_b, on_c));
+
+	OK(bg_gemm_of(device, x.problems, x.count, options, a, x.len_a, b, x.len_b, host, x.len_c, BG_NO_TIMEOUT));
+	for (int64_t i = 0; same && i < x.len_c; i++) x.c[i] = widen(t, c[i]);
+	check_batch(&x);
+
+	memset(host, 0, (size_t)(x.len_c * bytes));
+	OK(bg_buffer_read(on_c, 0, host, x.len_c, BG_NO_TIMEOUT));
+	for (int64_t i = 0; same && i < x.len_c; i++) x.c[i] = widen(t, c[i]);
+	check_batch(&x);
+
+	if (same) FAILS(bg_run(program, on_a, on_b, on_a), BG_ERR_INVALID, "C");
+	uint64_t made[] = {on_a, on_b, on_c, program, plan};
+	for (size_t i = 0; i < sizeof made / sizeof *made; i++) OK(bg_close(made[i]));
+	free(a), free(b), free(c), free_batch(&x);
+}
+
+static void test_mistakes(bg_device device) {
+	bg_buffer b = 7;
+	uint16_t x[2] = {0};
+	float c[1] = {7};
+	bg_problem p = {.struct_size = sizeof p, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1};
+	FAILS(bg_buffer_new_of(device, "f64", 4, &b), BG_ERR_INVALID, "f64");
+	CHECK(b == 0);
+	FAILS(bg_buffer_new_of(device, "bf16", -1, &b), BG_ERR_INVALID, "buffer of -1 elements");
+	OK(bg_buffer_new_of(device, "f16", 2, &b));
+	FAILS(bg_buffer_write(b, 1, x, 2, 0), BG_ERR_INVALID, "2 elements from 1 on, in a buffer of 2");
+	FAILS(bg_buffer_read(b, 0, NULL, 1, 0), BG_ERR_INVALID, "dst is NULL");
+	FAILS(bg_buffer_write(b, 0, x, INT64_MAX, 0), BG_ERR_INVALID, "src: ");
+	OK(bg_close(b));
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type_c\": \"bf16\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "bf16");
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"bf16\", \"type_c\": \"f16\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "f16");
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"i8\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "i8");
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"bf16\"}", x, 1, NULL, 1, c, 1, 0), BG_ERR_INVALID, "b is NULL");
+	CHECK(c[0] == 7);
+}
+
+int main(void) {
+	static const type types[] = {{"bf16", 16, 0}, {"f16", 13, 112}};
+	bg_device device;
+	OK(bg_open("cpu", -1, &device));
+	for (uint32_t i = 0; i < 4; i++) test_type(device, &types[i / 2], i % 2 == 0, i + 1);
+	test_mistakes(device);
+	OK(bg_close(device));
+	puts("ok");
+	return 0;
+}
