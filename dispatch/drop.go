@@ -26,7 +26,7 @@ func newProgram(d *Device, made driver.Program, p *planner.Plan) *Program {
 	if p.Ragged != nil {
 		o.size = p.Ragged.Groups
 	}
-	program := &Program{object: o, driver: made, plan: p}
+	program := &Program{object: o, driver: made, plan: p, asking: make(chan struct{}, 1)}
 	runtime.AddCleanup(program, (*object).drop, o)
 	return program
 }

@@ -18,6 +18,7 @@ type Program struct {
 	plan   *planner.Plan // changed with device.updates held for writing
 
 	updating sync.Mutex      // one Update at a time
+	asking   chan struct{}   // holds the token of the one Status that runs
 	own      [2]planner.Plan // of updates, in turn
 }
 

@@ -49,6 +49,12 @@ func (p *Program) Status(ctx context.Context) error {
 	if !p.Plan().TakesSizes() {
 		return nil
 	}
+	select {
+	case p.asking <- struct{}{}:
+		defer func() { <-p.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	group, err := p.driver.Status(ctx)
 	if err != nil || group < 0 {
 		return err

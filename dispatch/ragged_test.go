@@ -139,6 +139,20 @@ func TestRaggedRefuses(t *testing.T) {
 	require.ErrorIs(t, l.Status(ctx), ErrClosed)
 }
 
+// A call of Status waits for another, or for its context.
+func TestStatusWaits(t *testing.T) {
+	d, f := openFake(t)
+	l := newLayer(t, d)
+	waiting, cancel := context.WithCancel(t.Context())
+	f.OnStatus = func() error {
+		f.OnStatus = nil
+		cancel()
+		return l.Status(waiting)
+	}
+	require.ErrorIs(t, l.Status(t.Context()), context.Canceled)
+	require.NoError(t, l.Status(t.Context()))
+}
+
 // Runs, updates of others, and calls of Status at the same time.
 func TestRaggedConcurrently(t *testing.T) {
 	ctx := t.Context()

@@ -96,8 +96,7 @@ type program struct {
 	now    int      // of images
 	plans  uint64   // that it has had
 
-	sizes  int           // that runs of a ragged plan have; 0: it is not ragged
-	status chan struct{} // holds the token of the one Status that runs
+	sizes int // that runs of a ragged plan have; 0: it is not ragged
 
 	// sets are the bind groups of the operands that the program ran with last. They
 	// belong to dev.mu.
@@ -118,7 +117,7 @@ type span struct{ offset, size uint64 }
 func (p *program) On() *device { return p.dev }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
-	p := &program{dev: d, sets: newSets(), status: make(chan struct{}, 1)}
+	p := &program{dev: d, sets: newSets()}
 	if plan.TakesSizes() {
 		p.sizes = plan.Ragged.SizesLen()
 	}
@@ -200,12 +199,6 @@ func (p *program) Close() error {
 func (p *program) Status(ctx context.Context) (group int, err error) {
 	if err := p.dev.state.Ready(ctx); err != nil || p.sizes == 0 {
 		return -1, err
-	}
-	select {
-	case p.status <- struct{}{}:
-		defer func() { <-p.status }()
-	case <-ctx.Done():
-		return -1, ctx.Err()
 	}
 	words := p.images[p.now].words
 	var status [1]float32

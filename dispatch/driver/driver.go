@@ -146,7 +146,8 @@ type Buffer interface {
 // Program is a plan made ready on one device.
 type Program interface {
 	// Status waits for queued work and returns the first group of sizes that a run since the
-	// last call of Status refused; -1: none did, or the plan is not ragged.
+	// last call of Status refused; -1: none did, or the plan is not ragged. A program has one
+	// such call at a time.
 	Status(ctx context.Context) (group int, err error)
 	// Update puts another plan in the place of the program's, behind the runs queued
 	// before, for which it does not wait unless memory must grow; where it fails the

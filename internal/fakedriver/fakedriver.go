@@ -217,6 +217,7 @@ type program struct {
 	sizes  int    // words; 0: not ragged
 	device *Device
 	use    use
+	asked  atomic.Bool // a call of Status runs
 }
 
 func extents(p *planner.Plan) [3]int {
@@ -254,6 +255,10 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 func (p *program) Status(ctx context.Context) (group int, err error) {
 	defer p.device.use.begin()()
 	defer p.use.begin()()
+	if p.asked.Swap(true) {
+		p.use.broken("Status during Status")
+	}
+	defer p.asked.Store(false)
 	if err := p.device.call(p.device.OnStatus); err != nil {
 		return -1, err
 	}

@@ -76,6 +76,14 @@ func TestPromises(t *testing.T) {
 			o.device.OnUpdate = func() error { _, err := o.program.Status(t.Context()); return err }
 			_ = o.program.Update(t.Context(), o.plan)
 		}, "program: a call during Update"},
+		"status during status": {func(o *objects) {
+			o.device.OnStatus = func() error {
+				o.device.OnStatus = nil
+				_, err := o.ragged.Status(t.Context())
+				return err
+			}
+			_, _ = o.ragged.Status(t.Context())
+		}, "program: Status during Status"},
 		"status of what is closed": {func(o *objects) { _ = o.ragged.Close(); _, _ = o.ragged.Status(t.Context()) }, "program: a call of what is closed"},
 		"bad description": {func(o *objects) {
 			o.sizes.Ragged.Groups = 0
