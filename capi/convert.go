@@ -155,16 +155,17 @@ func typeOf(name *C.char) (element.Type, error) {
 	return of, nil
 }
 
-// limit makes a context of a time limit in milliseconds.
-func limit(timeout C.int64_t) (context.Context, context.CancelFunc, error) {
+// within does a call with a time limit in milliseconds.
+func within(timeout C.int64_t, do func(context.Context) error) error {
 	switch {
 	case timeout < 0:
-		return nil, nil, invalid("timeout_ms %d is negative", timeout)
+		return invalid("timeout_ms %d is negative", timeout)
 	case timeout == C.BG_NO_TIMEOUT, timeout > math.MaxInt64/C.int64_t(time.Millisecond):
-		return context.Background(), func() {}, nil
+		return do(context.Background())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(timeout)*time.Millisecond)
-	return ctx, cancel, nil
+	defer cancel()
+	return do(ctx)
 }
 
 // giveJSON copies the JSON of a value to the caller's memory.

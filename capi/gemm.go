@@ -23,12 +23,9 @@ func goGEMM(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count 
 		if err != nil {
 			return err
 		}
-		ctx, cancel, err := limit(timeout)
-		if err != nil {
-			return err
-		}
-		defer cancel()
-		return gemmOf(o)(ctx, d, batch, o, hostArrays{{"a", a, lenA}, {"b", b, lenB}, {"c", c, lenC}})
+		return within(timeout, func(ctx context.Context) error {
+			return gemmOf(o)(ctx, d, batch, o, hostArrays{{"a", a, lenA}, {"b", b, lenB}, {"c", c, lenC}})
+		})
 	})
 }
 

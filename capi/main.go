@@ -200,15 +200,12 @@ func transfer(words func(*dispatch.Buffer, context.Context, int, []float32) erro
 	if err != nil {
 		return err
 	}
-	ctx, cancel, err := limit(timeout)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	if b.Type().Bytes() == 2 {
-		return move(ctx, halves, b, offset, name, data, count)
-	}
-	return move(ctx, words, b, offset, name, data, count)
+	return within(timeout, func(ctx context.Context) error {
+		if b.Type().Bytes() == 2 {
+			return move(ctx, halves, b, offset, name, data, count)
+		}
+		return move(ctx, words, b, offset, name, data, count)
+	})
 }
 
 // move copies elements by a method of the buffer for their type.
@@ -264,12 +261,7 @@ func goProgramStatus(mask *C.sigset_t, program C.bg_program, timeout C.int64_t) 
 		if err != nil {
 			return err
 		}
-		ctx, cancel, err := limit(timeout)
-		if err != nil {
-			return err
-		}
-		defer cancel()
-		return p.Status(ctx)
+		return within(timeout, p.Status)
 	})
 }
 
@@ -280,12 +272,7 @@ func goWait(mask *C.sigset_t, device C.bg_device, timeout C.int64_t) C.bg_status
 		if err != nil {
 			return err
 		}
-		ctx, cancel, err := limit(timeout)
-		if err != nil {
-			return err
-		}
-		defer cancel()
-		return d.Wait(ctx)
+		return within(timeout, d.Wait)
 	})
 }
 

@@ -84,7 +84,9 @@ func madeOf(shapes ...*tile.Shape) map[string]string {
 	return map[string]string{"tiles_hip.inc": builds.HIP(shapes), "ragged.cuh": "#define BG_RAGGED_KERNELS\n"}
 }
 
-func TestMutants(t *testing.T) {
+// mutantRuntimes begins a test of mutants, which compiles many: objects of the runtime by sanitizer.
+func mutantRuntimes(t *testing.T) map[string][]string {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("takes long")
 	}
@@ -96,6 +98,11 @@ func TestMutants(t *testing.T) {
 		require.NoError(t, err)
 		objects[in.name] = o
 	}
+	return objects
+}
+
+func TestMutants(t *testing.T) {
+	objects := mutantRuntimes(t)
 	// One tile with K groups in the kernels with and without matrix cores.
 	tile, err := tile.ByName("small-k8")
 	require.NoError(t, err)

@@ -48,17 +48,7 @@ var raggedMutants = []struct {
 }
 
 func TestRaggedMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	requireTool(t, "g++")
-	t.Parallel()
-	objects := map[string][]string{}
-	for _, in := range []sanitizer{plain, address, thread} {
-		o, err := buildRuntime(t.TempDir(), in)
-		require.NoError(t, err)
-		objects[in.name] = o
-	}
+	objects := mutantRuntimes(t)
 	most := uint16(planner.MaxGroups + 1)
 	small, large := manyGroups(t, 33, 256), manyGroups(t, 33, most)
 	jobs := map[string][]*raggedJob{
