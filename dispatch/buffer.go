@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -74,17 +73,12 @@ func (b *Buffer) Read(ctx context.Context, offset int, dst []float32) error {
 
 // WriteInt32 is Write of the same words as int32, such as the sizes of a ragged program.
 func (b *Buffer) WriteInt32(ctx context.Context, offset int, src []int32) error {
-	return b.Write(ctx, offset, asFloats(src))
+	return b.Write(ctx, offset, driver.Words(src))
 }
 
 // ReadInt32 is Read of the same words as int32.
 func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
-	return b.Read(ctx, offset, asFloats(dst))
-}
-
-// asFloats shows words as what backends move, of which they keep all bits.
-func asFloats(words []int32) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+	return b.Read(ctx, offset, driver.Words(dst))
 }
 
 // WriteBits is Write for elements of 16 bits (element.Type.Bits and Narrow make them). Devices

@@ -49,6 +49,23 @@ func (o *object) release() {
 	}
 }
 
+// enter holds device and object, until leave.
+func (o *object) enter() error {
+	if err := o.device.acquire(); err != nil {
+		return err
+	}
+	if err := o.hold(o.device); err != nil {
+		o.device.release()
+		return err
+	}
+	return nil
+}
+
+func (o *object) leave() {
+	o.release()
+	o.device.release()
+}
+
 // close frees the object, or leaves that to the last call that holds it. A
 // closed device has freed it already.
 func (o *object) close() error {

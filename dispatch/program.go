@@ -44,14 +44,10 @@ func (p *Program) Plan() *planner.Plan {
 // cannot be updated.
 func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	d := p.device
-	if err := d.acquire(); err != nil {
+	if err := p.enter(); err != nil {
 		return err
 	}
-	defer d.release()
-	if err := p.hold(d); err != nil {
-		return err
-	}
-	defer p.release()
+	defer p.leave()
 	p.updating.Lock()
 	defer p.updating.Unlock()
 	if p.plan.TakesSizes() {

@@ -37,15 +37,10 @@ func (p *Program) RunRagged(ctx context.Context, sizes, a, b, c *Buffer) error {
 // run refused. That run computed the groups before it, and none from it on. A program that is
 // not ragged refuses nothing. Of calls at the same time one gets the error.
 func (p *Program) Status(ctx context.Context) error {
-	d := p.device
-	if err := d.acquire(); err != nil {
+	if err := p.enter(); err != nil {
 		return err
 	}
-	defer d.release()
-	if err := p.hold(d); err != nil {
-		return err
-	}
-	defer p.release()
+	defer p.leave()
 	if !p.Plan().TakesSizes() {
 		return nil
 	}

@@ -8,8 +8,8 @@ import "C"
 import (
 	"context"
 	"fmt"
-	"unsafe"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
@@ -107,13 +107,7 @@ func (p *program) put(ctx context.Context, b **buffer, n int, words []uint32) er
 			old.Close()
 		}
 	}
-	return (*b).Write(ctx, 0, floats(words))
-}
-
-// floats are words as a buffer takes them. The bits go through unchanged: nothing computes
-// with them on the way.
-func floats(words []uint32) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+	return (*b).Write(ctx, 0, driver.Words(words))
 }
 
 // atLeast returns b, or a new buffer if b has less than n elements; nil needs none.

@@ -12,6 +12,7 @@
 //     are not empty.
 //   - The batch of a plan passed Check, and the plan was made for the device.
 //   - Update of a program is called while no other call uses it; queued work may.
+//     Status is called once at a time.
 //   - Close is called once, of a buffer or program before its device's or not at all,
 //     and while no other call uses it; queued work still may. No call follows it.
 //     Close of a device is called when no other call of the device or of anything
@@ -37,6 +38,7 @@ import (
 	"errors"
 	"math"
 	"time"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
@@ -143,11 +145,15 @@ type Buffer interface {
 	Close() error
 }
 
+// Words shows 32-bit words that are no numbers as what buffers move.
+func Words[T int32 | uint32](words []T) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+}
+
 // Program is a plan made ready on one device.
 type Program interface {
 	// Status waits for queued work and returns the first group of sizes that a run since the
-	// last call of Status refused; -1: none did, or the plan is not ragged. A program has one
-	// such call at a time.
+	// last call of Status refused; -1: none did, or the plan is not ragged.
 	Status(ctx context.Context) (group int, err error)
 	// Update puts another plan in the place of the program's, behind the runs queued
 	// before, for which it does not wait unless memory must grow; where it fails the

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -142,13 +141,8 @@ func (s *suite) prepareRagged(t *testing.T, l layout, o planner.Options) *ragged
 func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 	t.Helper()
 	b := j.suite.alloc(t, j.SizesLen()+guard)
-	require.NoError(t, b.Write(context.Background(), j.SizesLen(), words(slices.Repeat([]int32{1 << 20}, guard))))
+	require.NoError(t, b.Write(context.Background(), j.SizesLen(), driver.Words(slices.Repeat([]int32{1 << 20}, guard))))
 	return b
-}
-
-// words shows sizes as what buffers take.
-func words(sizes []int32) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(sizes))), len(sizes))
 }
 
 // batch is what a run computes, without what problems say of operands that nobody reads.
@@ -173,7 +167,7 @@ func (j *raggedJob) onto(sizes, c driver.Buffer) driver.Run {
 // run computes the operands with the sizes.
 func (j *raggedJob) run(t *testing.T, sizes []int32, o operands) []float32 {
 	t.Helper()
-	require.NoError(t, j.sizes.Write(context.Background(), 0, words(sizes)))
+	require.NoError(t, j.sizes.Write(context.Background(), 0, driver.Words(sizes)))
 	c, err := j.suite.computeRun(j.onto(j.sizes, j.buffers[2]), o)
 	require.NoError(t, err)
 	return c

@@ -230,7 +230,7 @@ func (j *raggedJob) change(t *testing.T, results []driver.Buffer, seed uint64) {
 		require.NoError(t, results[i].Write(ctx, 0, before[i].c))
 	}
 	for i, sizes := range j.sets {
-		require.NoError(t, j.sizes.Write(ctx, 0, words(sizes)))
+		require.NoError(t, j.sizes.Write(ctx, 0, driver.Words(sizes)))
 		require.NoError(t, j.suite.device.Submit(ctx, []driver.Run{j.onto(j.sizes, results[i])}))
 	}
 	for i := range j.sets {

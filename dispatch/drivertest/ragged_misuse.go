@@ -34,7 +34,7 @@ func (s *suite) testRaggedTogether(t *testing.T) {
 			for g := range runs {
 				for i, sizes := range j.sets {
 					run := j.onto(j.newSizes(t), s.alloc(t, j.lens[2]))
-					require.NoError(t, run.Sizes.Write(ctx, 0, words(sizes)))
+					require.NoError(t, run.Sizes.Write(ctx, 0, driver.Words(sizes)))
 					require.NoError(t, run.C.Write(ctx, 0, fill(batches[i], j.lens, integers(4)).c))
 					runs[g] = append(runs[g], run)
 				}
@@ -205,7 +205,7 @@ func (s *suite) testRaggedStatus(t *testing.T) {
 				if group >= 0 {
 					sizes[group] = -1
 				}
-				require.NoError(t, j.sizes.Write(ctx, 0, words(sizes)))
+				require.NoError(t, j.sizes.Write(ctx, 0, driver.Words(sizes)))
 				require.NoError(t, s.device.Submit(ctx, []driver.Run{j.onto(j.sizes, j.buffers[2])}))
 			}
 			for _, c := range []struct {
@@ -243,7 +243,7 @@ func (s *suite) testRaggedOrder(t *testing.T) {
 		for i, src := range [][]float32{o.a, o.b, o.c} {
 			require.NoError(t, j.buffers[i].Write(ctx, 0, src))
 		}
-		require.NoError(t, j.sizes.Write(ctx, 0, words(j.sets[0])))
+		require.NoError(t, j.sizes.Write(ctx, 0, driver.Words(j.sets[0])))
 		write := driver.Run{Program: program, A: one.buffers[0], B: one.buffers[1], C: j.sizes}
 		require.NoError(t, s.device.Submit(ctx, []driver.Run{write, j.onto(j.sizes, j.buffers[2])}))
 		require.Equal(t, 0, j.status(t))
@@ -281,7 +281,7 @@ func (s *suite) testRaggedMisuse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, -1, group, "not ragged")
 	// Closed with work that is queued.
-	require.NoError(t, foreign.sizes.Write(ctx, 0, words(foreign.sets[0])))
+	require.NoError(t, foreign.sizes.Write(ctx, 0, driver.Words(foreign.sets[0])))
 	run := foreign.onto(foreign.sizes, foreign.buffers[2])
 	require.NoError(t, device.Submit(ctx, []driver.Run{run, run}))
 	require.NoError(t, foreign.program.Close())
