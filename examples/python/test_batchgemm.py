@@ -108,7 +108,8 @@ class Test(unittest.TestCase):
                     types = {"type": of, "type_c": of_c}
                     start, result = (bits(c), bits(want)) if of_c == of else (c, want)
                     got = array(start.typecode, start)
-                    self.device.gemm(problems, bits(a), bits(b), got, **types)
+                    signed = array("h", bits(b).tobytes())  # torch.int16
+                    self.device.gemm(problems, bits(a), signed, got, **types)
                     self.assertEqual(got, result)
                     with self.device.plan(problems, **types) as plan:
                         program = self.device.prepare(plan)

@@ -85,6 +85,7 @@ const (
 	events
 	graphs
 	launches
+	earlyLaunches // asked to begin while the one in front ends
 	graphLaunches
 	copies
 	injected // failures

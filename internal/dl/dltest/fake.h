@@ -33,7 +33,7 @@ enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVAL
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 // Counted objects, in the order of the attributes from 10000 on.
-enum { ALLOCATIONS, PINNED, CONTEXTS, MODULES, STREAMS, EVENTS, GRAPHS, LAUNCHES, GRAPH_LAUNCHES, COPIES, INJECTED, MISUSES,
+enum { ALLOCATIONS, PINNED, CONTEXTS, MODULES, STREAMS, EVENTS, GRAPHS, LAUNCHES, EARLY_LAUNCHES, GRAPH_LAUNCHES, COPIES, INJECTED, MISUSES,
        COUNTERS };
 static int counters[COUNTERS];
 static void count(int what, int by) { __atomic_add_fetch(&counters[what], by, __ATOMIC_SEQ_CST); }

@@ -20,6 +20,20 @@ func (f *Fake) needGraphs(t *testing.T) {
 	}
 }
 
+// Where a vendor has such launches, all of a run but the first begin while the one in front ends.
+func (f *Fake) testEarlyLaunches(t *testing.T) {
+	if !f.has("launchEx") {
+		t.Skip("the backend has no such launches")
+	}
+	d := f.open(t)
+	k := newTask(t, d, split, gemm(20, 20, 300))
+	require.Len(t, k.plan.Launches, 2)
+	before := f.count(t, earlyLaunches)
+	require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
+	k.check(t)
+	require.Equal(t, before+1, f.count(t, earlyLaunches))
+}
+
 // The first run on some operands launches kernels, the later ones a graph, and
 // closing the program frees it.
 func (f *Fake) testGraphs(t *testing.T) {

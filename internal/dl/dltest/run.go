@@ -21,6 +21,7 @@ func Run(t *testing.T, f *Fake) {
 		{"plain error", (*Fake).testPlainError},
 		{"alloc", (*Fake).testAlloc},
 		{"wait ends", (*Fake).testWaitEnds},
+		{"early launches", (*Fake).testEarlyLaunches},
 		{"graphs", (*Fake).testGraphs},
 		{"graphs of updates", (*Fake).testGraphsOfUpdates},
 		{"graph fails", (*Fake).testGraphFails},

@@ -223,6 +223,7 @@ CUresult cuLaunchKernelEx(const struct config *c, kernel *f, void **params, void
 		unsigned id = c->attributes[i].id, value = c->attributes[i].value[0];
 		if (id == 4 ? value < 2 || value > 8 || c->grid[1] != 1 : id != 6 || value != 1 || f->makes_items) return INVALID_VALUE;
 		if (id == 4) size = value;
+		if (id == 6) count(EARLY_LAUNCHES, 1);
 	}
 	if (!c->count || !c->grid[0] || c->grid[0] % size || !c->grid[1] || c->grid[2] != 1 || !c->threads[0]) return INVALID_VALUE;
 	launch l = {.f = f, .x = c->grid[0] / size, .y = c->grid[1], .cluster = size};
