@@ -214,6 +214,9 @@ bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg
  * be closed before that, and closing it frees nothing. */
 bg_status bg_buffer_wrap(bg_device device, uintptr_t address, int64_t count, bg_buffer *buffer);
 
+/* bg_buffer_wrap_of is bg_buffer_wrap for elements of a type, as of bg_buffer_new_of. */
+bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t address, int64_t count, bg_buffer *buffer);
+
 /* bg_buffer_write copies count elements of the buffer's type from host memory to it, from
  * element offset on, behind the runs queued before (where it begins or ends within a word of
  * two 16-bit elements, it waits for them). bg_buffer_read waits for these runs and

@@ -121,7 +121,11 @@ bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg
 }
 
 bg_status bg_buffer_wrap(bg_device device, uintptr_t address, int64_t count, bg_buffer *buffer) {
-	ENTER(goBufferWrap(&mask, device, address, count, buffer));
+	ENTER(goBufferWrap(&mask, device, NULL, address, count, buffer));
+}
+
+bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t address, int64_t count, bg_buffer *buffer) {
+	ENTER(goBufferWrap(&mask, device, (char *)type, address, count, buffer));
 }
 
 bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count, int64_t timeout_ms) {

@@ -166,14 +166,18 @@ func goBufferNew(mask *C.sigset_t, device C.bg_device, name *C.char, count C.int
 }
 
 //export goBufferWrap
-func goBufferWrap(mask *C.sigset_t, device C.bg_device, address C.uintptr_t, count C.int64_t, out *C.bg_buffer) C.bg_status {
+func goBufferWrap(mask *C.sigset_t, device C.bg_device, name *C.char, address C.uintptr_t, count C.int64_t, out *C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "buffer", device, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
 			if err != nil {
 				return nil, err
 			}
-			return notNil(d.Wrap(uintptr(address), int(count)))
+			of, err := typeOf(name)
+			if err != nil {
+				return nil, err
+			}
+			return notNil(d.WrapOf(of, uintptr(address), int(count)))
 		})
 	})
 }

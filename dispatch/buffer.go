@@ -16,6 +16,8 @@ type Buffer struct {
 	driver driver.Buffer // of 32-bit words
 	n      int           // elements
 	of     element.Type
+
+	wrapped bool // in memory of the caller, who may have more behind it
 }
 
 // NewBuffer allocates n float32, contents undefined.
@@ -87,7 +89,8 @@ func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
 func (b *Buffer) WriteBits(ctx context.Context, offset int, src []uint16) error {
 	return b.hold16(ctx, "write", offset, src, func(words []float32, offset int, src []uint16) error {
 		first, end := offset/2, offset+len(src)
-		if offset%2 == 1 || end%2 == 1 && end < b.n {
+		beside := end%2 == 1 && (end < b.n || b.wrapped) // an element of somebody's
+		if offset%2 == 1 || beside {
 			b.device.updates.Lock() // no run comes between
 			defer b.device.updates.Unlock()
 			if offset%2 == 1 {
@@ -95,7 +98,7 @@ func (b *Buffer) WriteBits(ctx context.Context, offset int, src []uint16) error 
 					return err
 				}
 			}
-			if last := len(words) - 1; end%2 == 1 && end < b.n {
+			if last := len(words) - 1; beside {
 				if err := b.driver.Read(ctx, first+last, words[last:]); err != nil {
 					return err
 				}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // OnStream opens the GPU again, as a device whose work goes to a stream of the
@@ -32,7 +33,13 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 // allocated, 16-byte aligned, and frees after the buffer is closed. Kernels may
 // read the line of 16 bytes that holds the last element whole. Memory of int32 serves
 // as the sizes of ragged programs, such as the offs of torch's grouped products.
-func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) {
+func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) { return d.WrapOf(element.F32, ptr, n) }
+
+// WrapOf is Wrap for n elements of a type. Nothing is written behind the last one.
+func (d *Device) WrapOf(of element.Type, ptr uintptr, n int) (*Buffer, error) {
+	if !of.Known() {
+		return nil, invalid.Errorf("wrap elements of an unknown type %d", uint8(of))
+	}
 	if n < 1 {
 		return nil, invalid.Errorf("wrap %d elements: there must be one", n)
 	}
@@ -44,11 +51,12 @@ func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) {
 		return nil, err
 	}
 	defer d.release()
-	made, err := w.Wrap(ptr, n)
+	made, err := w.Wrap(ptr, wordsOf(of, n))
 	if err != nil {
 		return nil, err
 	}
 	b := newBuffer(d, made, n)
+	b.of, b.wrapped = of, true
 	b.keep = false // closing it leaves the memory as it is
 	return b, nil
 }

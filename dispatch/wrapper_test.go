@@ -2,12 +2,14 @@ package dispatch
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // sharing is a device whose streams are handles and whose memory is its own.
@@ -65,6 +67,27 @@ func TestWrapper(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 	_, err = d.Wrap(64, 5)
 	require.ErrorIs(t, err, ErrClosed)
+}
+
+// TestWrapOf: what lies behind the last element of 16 bits is the caller's.
+func TestWrapOf(t *testing.T) {
+	d, _ := openSharing(t)
+	b, err := d.WrapOf(element.BF16, 64, 5)
+	require.NoError(t, err)
+	require.Equal(t, 5, b.Len())
+	require.Equal(t, element.BF16, b.Type())
+	whole := []float32{1, 2, math.Float32frombits(0x12345678)}
+	require.NoError(t, b.driver.Write(t.Context(), 0, whole))
+	require.NoError(t, b.WriteBits(t.Context(), 0, []uint16{1, 2, 3, 4, 5}))
+	require.NoError(t, b.driver.Read(t.Context(), 0, whole))
+	require.Equal(t, uint32(0x12340005), math.Float32bits(whole[2]))
+	got := make([]uint16, 5)
+	require.NoError(t, b.ReadBits(t.Context(), 0, got))
+	require.Equal(t, []uint16{1, 2, 3, 4, 5}, got)
+	_, err = d.WrapOf(element.Type(9), 64, 5)
+	require.EqualError(t, err, "wrap elements of an unknown type 9")
+	require.ErrorIs(t, err, ErrInvalid)
+	require.NoError(t, d.Close())
 }
 
 func TestNoWrapper(t *testing.T) {

@@ -81,7 +81,7 @@ def _load():
         "bg_prepare_ragged": (handle, POINTER(Ragged), c_char_p, out),
         "bg_buffer_new": (handle, c_int64, out),
         "bg_buffer_new_of": (handle, c_char_p, c_int64, out),
-        "bg_buffer_wrap": (handle, c_size_t, c_int64, out),
+        "bg_buffer_wrap_of": (handle, c_char_p, c_size_t, c_int64, out),
         "bg_buffer_write": (handle, c_int64, c_void_p, c_int64, c_int64),
         "bg_buffer_read": (handle, c_int64, c_void_p, c_int64, c_int64),
         "bg_run": (handle, handle, handle, handle),
@@ -217,9 +217,10 @@ class Device(_Object):
         """Memory for elements of "f32", "bf16" or "f16"."""
         return Buffer(_create("bg_buffer_new_of", self.handle, type.encode(), count), self, type)
 
-    def wrap(self, address, count):
-        """A buffer in memory of the GPU that the caller owns, float32 or int32 (torch: data_ptr(), numel())."""
-        return Buffer(_create("bg_buffer_wrap", self.handle, address, count), self)
+    def wrap(self, address, count, type="f32"):
+        """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32, or
+        with type="bf16" or "f16" torch.bfloat16 or torch.float16."""
+        return Buffer(_create("bg_buffer_wrap_of", self.handle, type.encode(), address, count), self, type)
 
     def wait(self, timeout=None):
         _call("bg_wait", self.handle, _milliseconds(timeout))
