@@ -43,13 +43,15 @@ calls in a stream; elsewhere it is the time of one submission of many runs.
 --vs adds rivals, those of NVIDIA's library and of OpenBLAS where it is installed:
   cublas-loop      cublasSgemm for each problem, back to back in a stream
   cublas-graph     the same calls, captured in a CUDA graph
-  cublas-grouped   cublasSgemmGroupedBatched, a group for each problem
+  cublas-grouped   cublasSgemmGroupedBatched, a group for each problem; of another
+                   --type cublasGemmGroupedBatchedEx
+  cublas-padded    the same, with all sizes rounded up to multiples of 8
   openblas         cblas_sgemm for each problem, on the host, with as many
                    threads as the backend cpu has
 All compute in plain fp32, and so do two of our own:
   f32              our kernels without tensor cores
   webgpu           our kernels through WebGPU, on its first device
-With another --type there is the last alone.
+With another --type there are cublas-grouped, cublas-padded and webgpu.
 The host time is that of the call, without waiting.
 
 --data fills A and B so, and adds the largest and the mean error over sum|a||b|:
@@ -161,7 +163,7 @@ func (f *benchFlags) check(cmd *cobra.Command, of element.Type) error {
 		if !slices.Contains(rivals, name) {
 			return usageError{fmt.Errorf("--vs %q is not one of %s", name, strings.Join(rivals, ", "))}
 		}
-		if of != element.F32 && name != ownWebGPU {
+		if of != element.F32 && !slices.Contains(halfRivals, name) {
 			return usageError{fmt.Errorf("--vs %s takes matrices of %s, not %s", name, element.F32, of)}
 		}
 	}

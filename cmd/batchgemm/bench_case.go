@@ -198,7 +198,7 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 	if c.cuda == nil {
 		return all, nil
 	}
-	others, err := c.cuda.contenders(c)
+	others, err := c.cuda.contenders(ctx, c)
 	return append(all, others...), err
 }
 
@@ -251,7 +251,7 @@ func (c *benchCase) upload(ctx context.Context) error {
 		for i, data := range [3][]float32{c.ops.A, c.ops.B, c.ops.C} {
 			var err error
 			if c.cuda != nil {
-				s.buffers[i], s.shared[i], err = c.cuda.buffer(c, len(data))
+				s.buffers[i], s.shared[i], err = c.cuda.buffer(c, typesOf(o)[i], len(data))
 			} else {
 				s.buffers[i], err = c.device.NewBufferOf(typesOf(o)[i], len(data))
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/cublas"
+	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -26,7 +27,7 @@ type cudaBench struct {
 func (b *bencher) openCUDA(vs []string) (notes []string, err error) {
 	vs = slices.DeleteFunc(slices.Clone(vs), func(name string) bool { return !strings.HasPrefix(name, "cublas") })
 	info := b.device.Info()
-	if info.Backend != "cuda" || b.options.Type != element.F32 { // what is shared is float32
+	if info.Backend != "cuda" {
 		if len(vs) > 0 {
 			notes = append(notes, "no comparison with cuBLAS: unavailable: it needs the backend cuda, this is "+info.Backend)
 		}
@@ -49,10 +50,16 @@ func (b *bencher) openCUDA(vs []string) (notes []string, err error) {
 	case err != nil:
 		return nil, err
 	}
-	if i := slices.Index(vs, cublasGrouped); i >= 0 && !b.cuda.handle.HasGrouped() {
-		b.cuda.vs = slices.Delete(slices.Clone(vs), i, i+1)
-		notes = append(notes, "no comparison with "+cublasGrouped+": it needs cuBLAS 12.5, this is "+b.cuda.handle.String())
+	if b.cuda.handle.HasGrouped() {
+		return notes, nil
 	}
+	b.cuda.vs = slices.DeleteFunc(vs, func(name string) bool {
+		grouped := name == cublasGrouped || name == cublasPadded
+		if grouped {
+			notes = append(notes, "no comparison with "+name+": it needs cuBLAS 12.5, this is "+b.cuda.handle.String())
+		}
+		return grouped
+	})
 	return notes, nil
 }
 
@@ -77,20 +84,20 @@ type sharedBuffer struct {
 	onStream *dispatch.Buffer
 }
 
-// buffer allocates n float32 for a case.
-func (g *cudaBench) buffer(c *benchCase, n int) (own *dispatch.Buffer, shared sharedBuffer, err error) {
+// buffer allocates n elements for a case.
+func (g *cudaBench) buffer(c *benchCase, of element.Type, n int) (own *dispatch.Buffer, shared sharedBuffer, err error) {
 	n = max(n, 1)
-	ptr, err := g.stream.Alloc(4 * n)
+	ptr, err := g.stream.Alloc((of.Bytes()*n + 3) / 4 * 4) // whole words, which the device moves
 	if err != nil {
 		return nil, shared, err
 	}
 	c.closers = append(c.closers, func() error { return g.stream.Free(ptr) })
-	onStream, err := g.device.Wrap(ptr, n)
+	onStream, err := g.device.WrapOf(of, ptr, n)
 	if err != nil {
 		return nil, shared, err
 	}
 	c.closers = append(c.closers, onStream.Close)
-	own, err = c.device.Wrap(ptr, n)
+	own, err = c.device.WrapOf(of, ptr, n)
 	return own, sharedBuffer{ptr, onStream}, err
 }
 
@@ -108,46 +115,82 @@ func (g *cudaBench) ownGraph(ctx context.Context, c *benchCase, plan *planner.Pl
 }
 
 // contenders prepares the methods of cuBLAS for a case.
-func (g *cudaBench) contenders(c *benchCase) ([]*contender, error) {
+func (g *cudaBench) contenders(ctx context.Context, c *benchCase) ([]*contender, error) {
 	if g.handle == nil {
 		return nil, nil
 	}
+	var all []*contender
+	for _, name := range rivals {
+		if !slices.Contains(g.vs, name) {
+			continue
+		}
+		on := c
+		if name == cublasPadded {
+			var err error
+			if on, err = c.padded(ctx); err != nil {
+				return nil, err
+			}
+		}
+		m, err := g.contender(on, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// contender prepares one of them, on the operands of a case.
+func (g *cudaBench) contender(c *benchCase, name string) (*contender, error) {
 	batches := make([]*cublas.Batch, len(c.sets))
 	for i := range c.sets {
 		s := &c.sets[i].shared
-		batch, err := g.handle.Batch(c.batch, s[0].ptr, s[1].ptr, s[2].ptr)
+		batch, err := g.handle.Batch(c.batch, c.options.Type, s[0].ptr, s[1].ptr, s[2].ptr)
 		if err != nil {
 			return nil, err
 		}
 		c.closers = append(c.closers, batch.Close)
 		batches[i] = batch
 	}
-	loop := func(set int) error { return batches[set].Loop() }
-	grouped := func(set int) error { return batches[set].Grouped() }
-	var all []*contender
-	for _, name := range rivals {
-		if !slices.Contains(g.vs, name) {
-			continue
-		}
-		run := loop
-		var timed bench.Method
-		var err error
-		switch name {
-		case cublasLoop:
-			timed = g.inStream(c, name, len(c.batch), run)
-		case cublasGraph:
-			timed, err = g.inGraph(c, name, len(c.batch), run)
-		case cublasGrouped:
-			run = grouped
-			timed = g.inStream(c, name, 1, run)
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, &contender{on: c, name: name, timed: []bench.Method{timed},
-			result: c.onDevice(func() error { return run(0) }), largest: sampleFLOPs})
+	run := func(set int) error { return batches[set].Loop() }
+	var timed bench.Method
+	var err error
+	switch name {
+	case cublasLoop:
+		timed = g.inStream(c, name, len(c.batch), run)
+	case cublasGraph:
+		timed, err = g.inGraph(c, name, len(c.batch), run)
+	default:
+		run = func(set int) error { return batches[set].Grouped() }
+		timed = g.inStream(c, name, 1, run)
 	}
-	return all, nil
+	return &contender{on: c, name: name, timed: []bench.Method{timed},
+		result: c.onDevice(func() error { return run(0) }), largest: sampleFLOPs}, err
+}
+
+// padding is what sizes are rounded up to for cublas-padded: 16 bytes of elements of 16 bits,
+// from which on libraries are fast.
+const padding = 8
+
+// padded is the case with all sizes rounded up, and operands of its own.
+func (c *benchCase) padded(ctx context.Context) (*benchCase, error) {
+	problems := slices.Clone(c.batch)
+	for i := range problems {
+		p := &problems[i]
+		for _, size := range []*int{&p.M, &p.N, &p.K} {
+			*size = (*size + padding - 1) / padding * padding
+		}
+	}
+	batch, err := planner.Pack(problems...)
+	if err != nil {
+		return nil, err
+	}
+	there := &benchCase{bencher: c.bencher, batch: batch}
+	if there.ops, err = c.operands(&workload.Workload{Name: cublasPadded, Batch: batch}); err != nil {
+		return nil, err
+	}
+	c.closers = append(c.closers, there.close)
+	return there, there.upload(ctx)
 }
 
 // copies is how many executions of that many kernels make a graph or a series.

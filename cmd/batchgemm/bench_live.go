@@ -8,6 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -115,7 +116,7 @@ func (c *benchCase) ragged(ctx context.Context, name string, plan *planner.Plan,
 func (c *benchCase) sizes(ctx context.Context, words []int32) (own, onStream *dispatch.Buffer, err error) {
 	if c.cuda != nil {
 		var shared sharedBuffer
-		own, shared, err = c.cuda.buffer(c, len(words))
+		own, shared, err = c.cuda.buffer(c, element.F32, len(words))
 		onStream = shared.onStream
 	} else {
 		own, err = c.device.NewBuffer(len(words))

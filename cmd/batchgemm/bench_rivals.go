@@ -14,12 +14,16 @@ const (
 	cublasLoop    = "cublas-loop"
 	cublasGraph   = "cublas-graph"
 	cublasGrouped = "cublas-grouped"
+	cublasPadded  = "cublas-padded" // the same on sizes rounded up
 	openBLAS      = "openblas"
 	plainF32      = "f32"    // our own kernels without tensor cores
 	ownWebGPU     = "webgpu" // our own through Vulkan
 )
 
-var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, openBLAS, plainF32, ownWebGPU}
+// halfRivals are those that take elements of 16 bits.
+var halfRivals = []string{cublasGrouped, cublasPadded, ownWebGPU}
+
+var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, cublasPadded, openBLAS, plainF32, ownWebGPU}
 
 // open prepares what CUDA has beside the device, and the rivals that vs names.
 // What cannot be compared with is told in notes.

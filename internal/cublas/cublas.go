@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // workspaceBytes is what NVIDIA recommends for Hopper (cuBLAS documentation,
@@ -54,7 +55,9 @@ func (h *Handle) String() string {
 
 // HasGrouped reports whether Batch.Grouped can be called: cuBLAS has it since
 // CUDA 12.5.
-func (h *Handle) HasGrouped() bool { return h.api.cublasSgemmGroupedBatched != nil }
+func (h *Handle) HasGrouped() bool {
+	return h.api.cublasSgemmGroupedBatched != nil && h.api.cublasGemmGroupedBatchedEx != nil
+}
 
 // Close frees the handle.
 func (h *Handle) Close() error {
@@ -85,10 +88,18 @@ type Batch struct {
 	memory []unsafe.Pointer // of C
 }
 
-// Batch prepares a batch on buffers in device memory.
-func (h *Handle) Batch(batch planner.Batch, a, b, c uintptr) (*Batch, error) {
+// dataTypes are cudaDataType's, but for float, which has calls of its own.
+var dataTypes = map[element.Type]C.int{element.F32: 0, element.BF16: 14, element.F16: 2}
+
+// Batch prepares a batch on buffers in device memory: A and B have elements of one type, C
+// of the same.
+func (h *Handle) Batch(batch planner.Batch, of element.Type, a, b, c uintptr) (*Batch, error) {
 	out := &Batch{handle: h}
 	out.c = &array[C.bgb_batch](out, 1)[0]
+	out.c._type, out.c.type_c = dataTypes[of], dataTypes[of]
+	address := func(base uintptr, m planner.Matrix) C.uint64_t {
+		return C.uint64_t(base) + C.uint64_t(of.Bytes()*m.Offset)
+	}
 	n := len(batch)
 	ints := func() (*C.int, []C.int) { s := array[C.int](out, n); return unsafe.SliceData(s), s }
 	floats := func() (*C.float, []C.float) { s := array[C.float](out, n); return unsafe.SliceData(s), s }
@@ -156,17 +167,13 @@ func operation(trans bool) C.int {
 	return 0
 }
 
-func address(base uintptr, m planner.Matrix) C.uint64_t {
-	return C.uint64_t(base) + 4*C.uint64_t(m.Offset)
-}
-
-// Loop queues a cublasSgemm for each problem.
+// Loop queues a cublasSgemm for each problem, of float32.
 func (b *Batch) Loop() error {
 	h := b.handle
 	return h.check(C.bgb_loop(h.stream.c, h.api, h.handle, b.c))
 }
 
-// Grouped queues one cublasSgemmGroupedBatched with a group for each problem.
+// Grouped queues one cublasSgemmGroupedBatched, or cublasGemmGroupedBatchedEx, with a group for each problem.
 // The handle has it, see HasGrouped.
 func (b *Batch) Grouped() error {
 	h := b.handle

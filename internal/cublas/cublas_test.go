@@ -20,6 +20,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // The tests run on a library that computes on the host.
@@ -82,7 +83,7 @@ func TestBatch(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, handle.HasGrouped())
 	require.Equal(t, "cuBLAS 12.5.1, CUBLAS_DEFAULT_MATH (fp32)", handle.String())
-	made, err := handle.Batch(batch, at[0], at[1], at[2])
+	made, err := handle.Batch(batch, element.F32, at[0], at[1], at[2])
 	require.NoError(t, err)
 	for name, run := range map[string]func() error{"loop": made.Loop, "grouped": made.Grouped} {
 		copy(data[2], before)
@@ -94,6 +95,40 @@ func TestBatch(t *testing.T) {
 	require.NoError(t, handle.Close())
 	require.NoError(t, stream.Close())
 	require.NoError(t, stream.Close())
+}
+
+// TestHalves is TestBatch for elements of 16 bits.
+func TestHalves(t *testing.T) {
+	for _, of := range []element.Type{element.BF16, element.F16} {
+		batch, err := planner.Pack(planner.GEMM(4, 6, 5), planner.Problem{M: 7, N: 5, K: 3, TransB: true, Beta: 1})
+		require.NoError(t, err)
+		lenA, lenB, lenC := batch.Extent()
+		rng := rand.New(rand.NewPCG(2, 0))
+		data, bits := [3][]float32{make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)}, [3][]uint16{}
+		var pin runtime.Pinner
+		var at [3]uintptr
+		for i, s := range data {
+			reference.Integers(rng, s, 9)
+			bits[i] = make([]uint16, len(s))
+			of.Narrow(bits[i], s)
+			pin.Pin(&bits[i][0])
+			at[i] = uintptr(unsafe.Pointer(&bits[i][0]))
+		}
+		stream, err := Open(0)
+		require.NoError(t, err)
+		handle, err := stream.CuBLAS()
+		require.NoError(t, err)
+		made, err := handle.Batch(batch, of, at[0], at[1], at[2])
+		require.NoError(t, err)
+		require.NoError(t, made.Grouped())
+		after := make([]float32, lenC)
+		of.Widen(after, bits[2])
+		require.NoError(t, reference.CheckRounded(of, batch, data[0], data[1], data[2], after))
+		require.NoError(t, made.Close())
+		require.NoError(t, handle.Close())
+		require.NoError(t, stream.Close())
+		pin.Unpin()
+	}
 }
 
 func TestTime(t *testing.T) {

@@ -10,6 +10,7 @@ enum {
 	STREAM_NON_BLOCKING = 1,
 	CAPTURE_RELAXED = 2,
 	CUBLAS_DEFAULT_MATH = 0, // fp32 throughout: neither TF32 nor emulation
+	CUBLAS_COMPUTE_32F = 68,
 };
 
 // TRY returns from the function when a call fails.
@@ -158,6 +159,11 @@ int bgb_loop(const bgb_stream *s, const bgb_cublas *api, void *handle, const bgb
 
 int bgb_grouped(const bgb_stream *s, const bgb_cublas *api, void *handle, const bgb_batch *b) {
 	TRY(enter(s));
+	if (b->type)
+		return api->cublasGemmGroupedBatchedEx(handle, b->transa, b->transb, b->rows, b->cols, b->depth, b->alpha,
+		                                       (const void *const *)b->device_pa, b->type, b->lda, (const void *const *)b->device_pb,
+		                                       b->type, b->ldb, b->beta, (void *const *)b->device_pc, b->type_c, b->ldc, b->n, b->ones,
+		                                       CUBLAS_COMPUTE_32F);
 	return api->cublasSgemmGroupedBatched(handle, b->transa, b->transb, b->rows, b->cols, b->depth, b->alpha,
 	                                      (const float *const *)b->device_pa, b->lda, (const float *const *)b->device_pb, b->ldb, b->beta,
 	                                      (float *const *)b->device_pc, b->ldc, b->n, b->ones);

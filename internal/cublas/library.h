@@ -57,6 +57,7 @@ typedef struct {
 	const float *alpha, *beta;
 	const uint64_t *pa, *pb, *pc;
 	uint64_t device_pa, device_pb, device_pc;
+	int type, type_c; // cudaDataType of A and B, and of C; 0: float
 } bgb_batch;
 
 int bgb_loop(const bgb_stream *s, const bgb_cublas *api, void *handle, const bgb_batch *b);

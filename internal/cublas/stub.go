@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Open always fails in this build.
@@ -37,7 +38,7 @@ func (*Graph) Close() error                                  { return nil }
 func (*Handle) String() string                               { return "" }
 func (*Handle) HasGrouped() bool                             { return false }
 func (*Handle) Close() error                                 { return nil }
-func (*Handle) Batch(planner.Batch, uintptr, uintptr, uintptr) (*Batch, error) {
+func (*Handle) Batch(planner.Batch, element.Type, uintptr, uintptr, uintptr) (*Batch, error) {
 	return nil, nil
 }
 func (*Batch) Loop() error    { return nil }

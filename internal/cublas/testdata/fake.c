@@ -39,15 +39,32 @@ int cublasSetStream_v2(void *handle, void *stream) { return 0; }
 int cublasSetWorkspace_v2(void *handle, void *workspace, size_t size) { return 0; }
 int cublasSetMathMode(void *handle, int mode) { return mode; }
 
-static int gemm(int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
-                float beta, float *c, int ldc) {
+enum { R_32F = 0, R_16F = 2, R_16BF = 14, COMPUTE_32F = 68 }; // cudaDataType, cublasComputeType_t
+
+// Of elements of 16 bits normal numbers that they have alone.
+static float number(int type, const void *p, int i) {
+	if (type == R_32F) return ((const float *)p)[i];
+	uint32_t h = ((const uint16_t *)p)[i], w = h << 16;
+	if (type == R_16F) w = (h & 0x8000) << 16 | (h & 0x7fff ? (h & 0x7fff) + (112 << 10) : 0) << 13;
+	float x;
+	return memcpy(&x, &w, 4), x;
+}
+static void set(int type, void *p, int i, float x) {
+	uint32_t w;
+	memcpy(&w, &x, 4);
+	if (type == R_32F) ((float *)p)[i] = x;
+	else if (type == R_16BF) ((uint16_t *)p)[i] = w >> 16;
+	else ((uint16_t *)p)[i] = (w >> 16 & 0x8000) | (w & 0x7fffffff ? (w >> 13 & 0x3ffff) - (112 << 10) : 0);
+}
+
+static int gemm(int type, int ta, int tb, int m, int n, int k, float alpha, const void *a, int lda, const void *b, int ldb,
+                float beta, void *c, int ldc) {
 	if (lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1) return 7;
 	for (int i = 0; i < m; i++)
 		for (int j = 0; j < n; j++) {
 			float sum = 0;
-			for (int l = 0; l < k; l++) sum += (ta ? a[l + i * lda] : a[i + l * lda]) * (tb ? b[j + l * ldb] : b[l + j * ldb]);
-			float *to = &c[i + j * ldc];
-			*to = alpha * sum + (beta ? beta * *to : 0);
+			for (int l = 0; l < k; l++) sum += number(type, a, ta ? l + i * lda : i + l * lda) * number(type, b, tb ? j + l * ldb : l + j * ldb);
+			set(type, c, i + j * ldc, alpha * sum + (beta ? beta * number(type, c, i + j * ldc) : 0));
 		}
 	return 0;
 }
@@ -55,19 +72,27 @@ static int gemm(int ta, int tb, int m, int n, int k, float alpha, const float *a
 #ifndef NO_SGEMM
 int cublasSgemm_v2(void *handle, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda,
                    const float *b, int ldb, const float *beta, float *c, int ldc) {
-	return gemm(ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+	return gemm(R_32F, ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
 }
 #endif
 
 #ifndef NO_GROUPED
-int cublasSgemmGroupedBatched(void *handle, const int *ta, const int *tb, const int *m, const int *n, const int *k,
-                              const float *alpha, const float *const *a, const int *lda, const float *const *b,
-                              const int *ldb, const float *beta, float *const *c, const int *ldc, int groups, const int *size) {
+int cublasGemmGroupedBatchedEx(void *handle, const int *ta, const int *tb, const int *m, const int *n, const int *k,
+                               const float *alpha, const void *const *a, int type_a, const int *lda, const void *const *b, int type_b,
+                               const int *ldb, const float *beta, void *const *c, int type_c, const int *ldc, int groups, const int *size,
+                               int compute) {
+	if (compute != COMPUTE_32F || type_a != type_b || type_b != type_c) return 15;
 	for (int g = 0; g < groups; g++) {
 		if (size[g] != 1) return 7;
-		int error = gemm(ta[g], tb[g], m[g], n[g], k[g], alpha[g], a[g], lda[g], b[g], ldb[g], beta[g], c[g], ldc[g]);
+		int error = gemm(type_a, ta[g], tb[g], m[g], n[g], k[g], alpha[g], a[g], lda[g], b[g], ldb[g], beta[g], c[g], ldc[g]);
 		if (error) return error;
 	}
 	return 0;
+}
+int cublasSgemmGroupedBatched(void *handle, const int *ta, const int *tb, const int *m, const int *n, const int *k,
+                              const float *alpha, const float *const *a, const int *lda, const float *const *b,
+                              const int *ldb, const float *beta, float *const *c, const int *ldc, int groups, const int *size) {
+	return cublasGemmGroupedBatchedEx(handle, ta, tb, m, n, k, alpha, (void *)a, R_32F, lda, (void *)b, R_32F, ldb, beta, (void *)c, R_32F,
+	                                  ldc, groups, size, COMPUTE_32F);
 }
 #endif
