@@ -129,6 +129,7 @@ func TestTypedMistakes(t *testing.T) {
 	defer d.Close()
 	gpu, err := devices.Lookup("h200")
 	require.NoError(t, err)
+	gpu.Types = nil
 	_, refused := planner.New(gpu).Plan(nil, planner.Options{Type: element.F16, TypeC: element.F16})
 	batch := planner.Batch{{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}}}
 	plan, err := d.Plan(batch, planner.Options{Type: element.BF16})

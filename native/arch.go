@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -20,13 +21,16 @@ type Arch struct {
 	matrix  bool        // AMD: matrix cores take the tiles that suit them
 	cluster bool        // there are kernels for clusters
 	waits   bool        // see Waits
+
+	types []element.Type // that kernels of tensor cores have beside F32
 }
 
 var (
-	sm80  = Arch{name: "sm_80", product: "sm_80.cubin", units: []tile.Unit{tile.MMA}}
-	sm90a = Arch{name: "sm_90a", product: "sm_90a.cubin", units: []tile.Unit{tile.MMA, tile.WGMMA}, cluster: true, waits: true}
+	halves = []element.Type{element.BF16, element.F16}
+	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", units: []tile.Unit{tile.MMA}, types: halves}
+	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", units: []tile.Unit{tile.MMA, tile.WGMMA}, types: halves, cluster: true, waits: true}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
-	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: []tile.Unit{tile.MMA}}
+	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: []tile.Unit{tile.MMA}, types: halves}
 )
 
 // hips are the architectures of scripts/hip.sh. Code objects run on the very architecture
@@ -95,9 +99,9 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	}
 	name := "bg_" + kernels.Identifier(k.Tile) + "_"
 	if k.Fixup {
-		return name + "fixup"
+		return name + "fixup" + typeSuffix(k.TypeC)
 	}
-	name += encoding.Trans(k.TransA, k.TransB)
+	name += encoding.Trans(k.TransA, k.TransB) + typeSuffix(k.Type)
 	if k.TF32 {
 		name += "_tf32"
 	}
@@ -113,24 +117,48 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	return name
 }
 
+func typeSuffix(t element.Type) string {
+	if t == element.F32 {
+		return ""
+	}
+	return "_" + t.String()
+}
+
 // Has reports whether the image has kernels of a tile shape.
 func (a Arch) Has(s *tile.Shape) bool { return s.Unit == tile.FMA || slices.Contains(a.units, s.Unit) }
 
 // Variants are the kernels of a tile shape that differ in name, the fix-up first.
 func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 	all := []encoding.Kernel{{Tile: s, Fixup: true}}
-	for bits := range 16 {
-		k := encoding.Kernel{Tile: s, TransA: bits&1 != 0, TransB: bits&2 != 0, TF32: bits&4 != 0}
-		if bits&8 != 0 {
-			k.Cluster = 2
+	if !s.HalvesOnly() {
+		all = a.transposed(all, encoding.Kernel{Tile: s})
+		if s.Unit.Tensor() {
+			all = a.transposed(all, encoding.Kernel{Tile: s, TF32: true})
 		}
-		if k.TF32 && s.Unit == tile.FMA || k.Cluster > 0 && !(a.cluster && s.Clusters) {
-			continue
+	}
+	if s.Unit.Tensor() {
+		for _, of := range a.types { // C of fp32 is decided at run time
+			all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
+			all = a.transposed(all, encoding.Kernel{Tile: s, Type: of, TypeC: of})
 		}
+	}
+	return all
+}
+
+// transposed appends a kernel for all transpositions, and its variants.
+func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
+	for trans := range 4 {
+		k.TransA, k.TransB = trans&1 != 0, trans&2 != 0
 		all = append(all, k)
-		if s.Unit == tile.WGMMA {
-			k.InTurn = true
-			all = append(all, k)
+		switch {
+		case a.cluster && k.Tile.Clusters:
+			clustered := k
+			clustered.Cluster = 2
+			all = append(all, clustered)
+		case k.Tile.Unit == tile.WGMMA:
+			inTurn := k
+			inTurn.InTurn = true
+			all = append(all, inTurn)
 		}
 	}
 	return all
@@ -149,7 +177,7 @@ func RaggedKernels() (all []encoding.Kernel) {
 // Describe says which kernels a device of the architecture has, and what they take, as
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
-	d.KernelKind, d.Kernels = planner.KernelsNative, nil
+	d.KernelKind, d.Kernels, d.Types = planner.KernelsNative, nil, a.types
 	for _, s := range tile.Table() {
 		if !a.Has(s) {
 			continue

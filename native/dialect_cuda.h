@@ -52,7 +52,7 @@ BG_DEVICE Alike alike(const uint8_t*, uint32_t key) {
 
 // SharedAddress is a place in shared memory as copies take it.
 using SharedAddress = uint32_t;
-BG_DEVICE SharedAddress sharedAddress(const float* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+BG_DEVICE SharedAddress sharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
 // copyIf starts a copy of 4 or 16 bytes if bit j of `bits` is set. The test is
 // here because the compiler would otherwise keep its result as a number.

@@ -20,6 +20,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -121,8 +122,8 @@ type emulatorJob struct {
 
 func (j *emulatorJob) String() string {
 	p, o := &j.plan.Batch[0], &j.plan.Options
-	return fmt.Sprintf("tile %s, schedule %s, %s, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v, far %d",
-		o.Tile, o.Schedule, o.Compute, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
+	return fmt.Sprintf("tile %s, schedule %s, %s, %s, C of %s, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v, far %d",
+		o.Tile, o.Schedule, o.Compute, o.Type, o.TypeC, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
 }
 
 // jobFile is what internal/emulator/job.h reads.
@@ -153,12 +154,44 @@ func (f *jobFile) job(j *emulatorJob) {
 			copy(words[l.Table:], []uint32{uint32(l.Count), uint32(len(j.plan.Segments)), 0})
 		}
 	}
+	o := &j.plan.Options
+	a, b, c := wordsOf(o.Type, j.a), wordsOf(o.Type, j.b), wordsOf(o.TypeC, j.c)
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
-		uint32(len(j.a)), uint32(len(j.b)), uint32(len(j.c)), uint32(j.plan.Workspace))
+		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(j.plan.Workspace))
 	for _, l := range launches {
 		f.launch(Arch{matrix: j.matrix}, l)
 	}
-	f.put(words, j.a, j.b, j.c)
+	f.put(words, a, b, c)
+}
+
+// wordsOf are numbers as memory has them, numbersOf the reverse. Words of gaps alone are the gap.
+func wordsOf(of element.Type, numbers []float32) []float32 {
+	if of == element.F32 {
+		return numbers
+	}
+	bits := make([]uint16, (len(numbers)+1)/2*2)
+	of.Narrow(bits, numbers)
+	words := make([]float32, len(bits)/2)
+	for i := range words {
+		words[i] = math.Float32frombits(uint32(bits[2*i]) | uint32(bits[2*i+1])<<16)
+		if isGap(numbers[2*i]) && (2*i+1 == len(numbers) || isGap(numbers[2*i+1])) {
+			words[i] = gap
+		}
+	}
+	return words
+}
+
+func isGap(x float32) bool { return math.Float32bits(x) == math.Float32bits(gap) }
+
+func numbersOf(of element.Type, words []float32, n int) []float32 {
+	if of == element.F32 {
+		return words
+	}
+	numbers := make([]float32, n)
+	for i := range numbers {
+		numbers[i] = of.Float(uint16(math.Float32bits(words[i/2]) >> (16 * (i % 2))))
+	}
+	return numbers
 }
 
 // run runs the jobs and compares every C with the reference. The error is what
@@ -174,16 +207,18 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 		return err
 	}
 	for _, j := range jobs {
-		after := make([]float32, len(j.c))
-		n, err := binary.Decode(results, binary.NativeEndian, after)
+		o := &j.plan.Options
+		words := make([]float32, len(wordsOf(o.TypeC, j.c)))
+		n, err := binary.Decode(results, binary.NativeEndian, words)
 		if err != nil {
 			return err
 		}
 		results = results[n:]
+		after := numbersOf(o.TypeC, words, len(j.c))
 		if j.exact {
-			err = reference.CheckExact(j.plan.Batch, j.a, j.b, j.c, after)
+			err = reference.CheckRounded(o.TypeC, j.plan.Batch, j.a, j.b, j.c, after)
 		} else {
-			_, err = reference.CheckIn(reference.Arithmetic{Compute: j.plan.Options.Compute}, j.plan.Batch, j.a, j.b, j.c, after)
+			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC}, j.plan.Batch, j.a, j.b, j.c, after)
 		}
 		if err != nil {
 			return fmt.Errorf("%v: %w", j, err)

@@ -258,11 +258,22 @@ BG_UNROLL_STEPS
   }
 };
 
+// Floats are elements of fp32. Number is as wide as an element, Word what a word of 4 bytes
+// is taken for, kPer how many elements it has.
+struct Floats {
+  using Number = float;
+  using Word = float;
+  static constexpr int kPer = 1;
+  static BG_DEVICE float number(float x) { return x; }
+  static BG_DEVICE float bits(float x) { return x; }
+};
+
 // storeElement writes C = alpha * sum + beta * C; beta = 0 does not read C.
-BG_DEVICE void storeElement(float* c, float alpha, float sum, float beta) {
+template <class Element = Floats>
+BG_DEVICE void storeElement(typename Element::Number* c, float alpha, float sum, float beta) {
   float value = alpha * sum;
-  if (beta != 0.0f) value = fmaf(beta, *c, value);
-  *c = value;
+  if (beta != 0.0f) value = fmaf(beta, Element::number(*c), value);
+  *c = Element::bits(value);
 }
 
 // storeTile writes the first rows and cols of a tile that lies in shared memory
@@ -273,8 +284,8 @@ BG_DEVICE void storeElement(float* c, float alpha, float sum, float beta) {
 // more if it also reads them: reads wait for memory and must overlap. They are
 // not predicated, because the compiler would have one wait for the other, but
 // repeat the first.
-template <class T, int kGroups, bool kReads, int kPitch = T::TN>
-BG_DEVICE void storeTile(const float* shared, float* to, uint32_t ld, uint32_t rows, uint32_t cols, float alpha, float beta) {
+template <class T, int kGroups, bool kReads, int kPitch, class To>
+BG_DEVICE void storeTile(const float* shared, typename To::Number* to, uint32_t ld, uint32_t rows, uint32_t cols, float alpha, float beta) {
   constexpr int kApart = T::kThreads / T::TN, kMost = kReads ? 16 : 8;
   constexpr int kAtOnce = T::TM / kApart < kMost ? T::TM / kApart : kMost;
   const uint32_t t = threadId(), row = t / T::TN, col = t % T::TN;
@@ -286,7 +297,7 @@ BG_DEVICE void storeTile(const float* shared, float* to, uint32_t ld, uint32_t r
     float value[kAtOnce], old[kAtOnce];
     if (kReads) {
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) old[i] = *rowsOn(to, r + i * kApart < rows ? i * kApart : 0, ld);
+      for (int i = 0; i < kAtOnce; ++i) old[i] = To::number(*rowsOn(to, r + i * kApart < rows ? i * kApart : 0, ld));
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
@@ -298,7 +309,7 @@ BG_DEVICE void storeTile(const float* shared, float* to, uint32_t ld, uint32_t r
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      if (r + i * kApart < rows) *rowsOn(to, i * kApart, ld) = value[i];
+      if (r + i * kApart < rows) *rowsOn(to, i * kApart, ld) = To::bits(value[i]);
     }
     from += kAtOnce * kApart * kPitch;
     to = rowsOn(to, kAtOnce * kApart, ld);
@@ -306,18 +317,23 @@ BG_DEVICE void storeTile(const float* shared, float* to, uint32_t ld, uint32_t r
 }
 
 // Target is where the sums of a segment go: a block of C, or a partial tile.
+template <class To = Floats>
 struct Target {
-  float* to;
+  typename To::Number* to;
   uint32_t ld, rows, cols;
   float alpha, beta;
+
+  static BG_DEVICE Target ofC(const Item& item, float* C) {
+    const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
+    return {reinterpret_cast<typename To::Number*>(C) + item.offC, item.ldc, item.rows(), item.cols(), alpha, __uint_as_float(item.beta)};
+  }
 
   template <class T>
   static BG_DEVICE Target ofItem(const Item& item, float* C, float* workspace) {
     if (item.slot != kFinal) {
       return {workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN), T::TN, T::TM, T::TN, 1.0f, 0.0f};
     }
-    const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
-    return {C + item.offC, item.ldc, item.rows(), item.cols(), alpha, __uint_as_float(item.beta)};
+    return ofC(item, C);
   }
 
   // part is `count` rows from `first` on, as far as they exist.
@@ -328,8 +344,8 @@ struct Target {
   // store adds up kGroups tiles in shared memory with rows of kPitch.
   template <class T, int kGroups, int kPitch>
   BG_DEVICE void store(const float* shared) const {
-    if (beta == 0.0f) storeTile<T, kGroups, false, kPitch>(shared, to, ld, rows, cols, alpha, beta);
-    else storeTile<T, kGroups, true, kPitch>(shared, to, ld, rows, cols, alpha, beta);
+    if (beta == 0.0f) storeTile<T, kGroups, false, kPitch, To>(shared, to, ld, rows, cols, alpha, beta);
+    else storeTile<T, kGroups, true, kPitch, To>(shared, to, ld, rows, cols, alpha, beta);
   }
 };
 
@@ -398,7 +414,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     sum.store(shared);
     barrier();
 
-    Target::ofItem<T>(item, C, workspace).template store<T, Sum::kGroups, T::TN>(shared);
+    Target<>::ofItem<T>(item, C, workspace).template store<T, Sum::kGroups, T::TN>(shared);
     if (number + 1 < end) barrier();
   }
 }
@@ -411,7 +427,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
 // the number of slots.
 constexpr int kPieceVectors = 16, kSlotSets = 8, kSlotLoads = 4;
 
-template <class T>
+template <class T, class Element = Floats>
 BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, const float* __restrict__ workspace) {
   constexpr uint32_t kVectors = T::TM * T::TN / 4;  // of a slot
   static_assert(kVectors % kPieceVectors == 0, "uneven tile");
@@ -445,10 +461,10 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
 
   const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4;
   const float alpha = __uint_as_float(item.alpha), beta = __uint_as_float(item.beta);
-  float* const c = rowsOn(C + item.offC, row, item.ldc) + col;
+  auto* const c = rowsOn(reinterpret_cast<typename Element::Number*>(C) + item.offC, row, item.ldc) + col;
   const float values[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if (row < rows && col + i < cols) storeElement(c + i, alpha, values[i], beta);
+    if (row < rows && col + i < cols) storeElement<Element>(c + i, alpha, values[i], beta);
   }
 }

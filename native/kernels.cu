@@ -1,18 +1,22 @@
 // All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here. The
 // names are bg_, the tile, the transposes, then _tf32 for one product on tensor
-// cores, then _cluster, or _turn for workers that take items in turn.
+// cores, or the type of elements of 16 bits, then _cluster, or _turn for workers that take items in turn.
 #include "dialect_cuda.h"
 #include "gemm.cuh"
 #include "ragged.cuh"
 #include "fragment.cuh"
 #include "tensor_cuda.h"
 #include "tensor.cuh"
+#include "half_cuda.h"
+#include "half.cuh"
+#include "tensor_half.cuh"
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #include "wgmma_cuda.h"
 #include "wgmma_operand.cuh"
 #include "wgmma_items.cuh"
 #include "wgmma_store.cuh"
 #include "wgmma.cuh"
+#include "wgmma_half.cuh"
 #endif
 
 // With BG_CLOCKS, a build for batchgemm bench alone, the first thread of each group
@@ -60,11 +64,11 @@ BG_DEVICE void admitNext() {}
 #define BG_FUNCTION(name) \
   name(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace)
 
-#define BG_FIXUP(tile, name)                                                                                         \
+#define BG_FIXUP(tile, name, ...)                                                                                    \
   BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
   name(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) {                \
     awaitEarlier();                                                                                                  \
-    BG_TIMED fixup<tile>(items, C, workspace);                                                                       \
+    BG_TIMED fixup<tile __VA_OPT__(, ) __VA_ARGS__>(items, C, workspace);                                            \
   }
 
 #define BG_RAGGED_KERNEL(name, form, plan)                                                                           \
@@ -102,14 +106,26 @@ BG_RAGGED_KERNELS
   using name = TensorTile<__VA_ARGS__, true>;                                                                        \
   using name##_tf32 = TensorTile<__VA_ARGS__, false>;                                                                \
   BG_TENSOR_MODE(name, , , false)                                                                                    \
-  BG_TENSOR_MODE(name, _tf32, , false)                                                                               \
-  BG_FIXUP(name, bg_##name##_fixup)
+  BG_TENSOR_MODE(name, _tf32, , false)
+
+// BG_TENSOR_HALVES makes those for elements of 16 bits, and the fix-ups of all, since C may
+// be of fp32 in any case.
+#define BG_TENSOR_HALVES(name, ...)                                                                                  \
+  BG_TENSOR_TYPE(name, bf16, BF16, __VA_ARGS__)                                                                      \
+  BG_TENSOR_TYPE(name, f16, F16, __VA_ARGS__)                                                                        \
+  BG_FIXUP(name##_bf16, bg_##name##_fixup)
+#define BG_TENSOR_TYPE(name, type, format, ...)                                                                      \
+  using name##_##type = TensorTile<__VA_ARGS__, false, Halves<format>>;                                              \
+  BG_TENSOR_MODE(name, _##type, , false)                                                                             \
+  BG_FIXUP(name##_##type, bg_##name##_fixup_##type, Halves<format>)
 
 // BG_TENSOR_CLUSTER makes its kernels for clusters, which came with 9.0.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define BG_TENSOR_CLUSTER(name)                                                                                      \
   BG_TENSOR_MODE(name, , _cluster, true)                                                                             \
-  BG_TENSOR_MODE(name, _tf32, _cluster, true)
+  BG_TENSOR_MODE(name, _tf32, _cluster, true)                                                                        \
+  BG_TENSOR_MODE(name, _bf16, _cluster, true)                                                                        \
+  BG_TENSOR_MODE(name, _f16, _cluster, true)
 #else
 #define BG_TENSOR_CLUSTER(name)
 #endif
@@ -128,7 +144,14 @@ BG_RAGGED_KERNELS
   BG_WGMMA_MODE(name, _tf32, , false)                                                                                \
   BG_WGMMA_MODE(name, , _turn, true)                                                                                 \
   BG_WGMMA_MODE(name, _tf32, _turn, true)                                                                            \
-  BG_FIXUP(name, bg_##name##_fixup)
+  BG_FIXUP(name, bg_##name##_fixup)                                                                                  \
+  BG_WGMMA_HALVES(name, bf16, BF16, __VA_ARGS__)                                                                     \
+  BG_WGMMA_HALVES(name, f16, F16, __VA_ARGS__)
+#define BG_WGMMA_HALVES(name, type, format, ...)                                                                     \
+  using name##_##type = WgmmaTile<__VA_ARGS__, false, Halves<format>>;                                               \
+  BG_WGMMA_MODE(name, _##type, , false)                                                                              \
+  BG_WGMMA_MODE(name, _##type, _turn, true)                                                                          \
+  BG_FIXUP(name, bg_##name##_fixup_##type, Halves<format>)
 #else
 #define BG_WGMMA(...)
 #endif

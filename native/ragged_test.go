@@ -89,6 +89,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 	if fill := rng.IntN(3); fill < 2 || slices.ContainsFunc(sets, func(s []int32) bool { _, refused := r.Batch(nil, s); return refused >= 0 }) {
 		b[encoding.BoundFill] = uint32(fill%2) << 20
 	}
+	b[encoding.BoundFlags] = encoding.ItemFloatC * rng.Uint32N(2)
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
 		k[encoding.KernelInTurn] = rng.Uint32N(2)

@@ -36,15 +36,16 @@ BG_DEVICE void convert(float x, uint32_t& hi, uint32_t& lo) {
 }
 
 // TensorTile is a row of the tile table and what follows from it.
-template <int kTM, int kTN, int kTK, int kTeams_, int kStages_, int kMinGroups_, bool kEmulated_>
+template <int kTM, int kTN, int kTK, int kTeams_, int kStages_, int kMinGroups_, bool kEmulated_, class Element_ = Floats>
 struct TensorTile {
+  using Element = Element_;  // of A and B
   static constexpr int TM = kTM, TN = kTN;
-  static constexpr int TK = kTK;  // k's of a step of one team
+  static constexpr int TK = kTK * Element::kPer;  // k's of a step of one team
   static constexpr int kTeams = kTeams_, kStages = kStages_, kMinGroups = kMinGroups_;
   static constexpr bool kEmulated = kEmulated_;
-  static constexpr int kBlock = 32;  // rows and columns of a warp
+  static constexpr int kBlockRows = TM < 32 ? TM : 32, kBlock = 32;  // rows and columns of a warp
   static constexpr int kBlocksAcross = TN / kBlock;
-  static constexpr int kTeamThreads = 32 * (TM / kBlock) * kBlocksAcross;
+  static constexpr int kTeamThreads = 32 * (TM / kBlockRows) * kBlocksAcross;
   static constexpr int kThreads = kTeams * kTeamThreads;
   static constexpr int kPitch = TN + 8;  // of the sums in shared memory: no two rows of a fragment share a bank
   static_assert(kTeams == 1 || kTeamThreads == 32, "teams of several warps need a barrier of their own");
@@ -54,35 +55,39 @@ struct TensorTile {
 // extent across K. kAlongK: memory runs along K (A as it is, B transposed).
 template <class T, int kLength, bool kAlongK>
 struct StagedOperand {
+  using Number = typename T::Element::Number;
+  static constexpr int kLine = 16 / sizeof(Number);  // elements
   static constexpr int kRows = kAlongK ? kLength : T::TK, kRun = kAlongK ? T::TK : kLength;  // of a step in memory
-  static constexpr int kPitch = kAlongK ? kRun + 4 : kRun + 8;  // a line more; no two lanes of a fragment share a bank
-  static constexpr int kFloats = kRows * kPitch;
-  static constexpr int kLines = kRun / 4;  // of a row, besides one more when it is shifted
+  static constexpr int kPitch = kAlongK ? kRun + kLine : kRun + 8;  // a line more; no two lanes of a fragment share a bank
+  static constexpr int kFloats = kRows * kPitch / T::Element::kPer;
+  // A thread copies kSets lines of a row, besides one more when it is shifted, of rows that have the same shift.
+  static constexpr int kAllLines = kRun / kLine, kMost = T::kTeamThreads / kLine, kLines = kAllLines < kMost ? kAllLines : kMost, kSets = kAllLines / kLines;
   static constexpr int kApart = T::kTeamThreads / kLines, kPasses = kRows / kApart;
   static constexpr int kEnds = (kRows + T::kTeamThreads - 1) / T::kTeamThreads;
-  static_assert(kApart % 4 == 0 && kPasses * kApart == kRows && kPasses <= 32 && (kEnds == 1 || !kAlongK), "uneven tile");
+  static_assert(kApart % kLine == 0 && kPasses * kApart == kRows && kPasses <= 32 && kSets * kLines == kAllLines && (kEnds == 1 || !kAlongK),
+                "uneven tile");
 
   // Where element (i, k) of the operand lies in a stage, i across K.
   static constexpr int kAcross = kAlongK ? kPitch : 1, kAlong = kAlongK ? 1 : kPitch;
 
-  const float* at;        // the thread's line of the next step, in its first row
-  const float* end;       // the line behind the last of a row, in row `thread`
+  const Number* at;       // the thread's first line of the next step, in its first row
+  const Number* end;      // the line behind the last of a row, in row `thread`
   SharedAddress to, toEnd;
   uint32_t ld;
   int32_t left, leftEnd;  // elements of the row from the line on, or room for them: along K without its k's
   uint32_t row, valid;    // first row; along K: a bit for each row that exists, in the order of the passes, then the ends
 
-  BG_DEVICE StagedOperand(const float* start, uint32_t ld_, uint32_t length, uint32_t thread, const float* stage) : ld(ld_) {
+  BG_DEVICE StagedOperand(const Number* start, uint32_t ld_, uint32_t length, uint32_t thread, const Number* stage) : ld(ld_) {
     const uint32_t line = thread % kLines;
     row = thread / kLines;
-    const float* const first = rowsOn(start, row, ld);
-    const float* const last = rowsOn(start, thread, ld);
-    const uint32_t shift = wordInLine(first), shiftEnd = wordInLine(last);
-    at = first - shift + 4 * line;
+    const Number* const first = rowsOn(start, row, ld);
+    const Number* const last = rowsOn(start, thread, ld);
+    const uint32_t shift = placeInLine(first), shiftEnd = placeInLine(last);
+    at = first - shift + kLine * line;
     end = last - shiftEnd + kRun;
-    to = sharedAddress(stage + row * kPitch + 4 * line);
+    to = sharedAddress(stage + row * kPitch + kLine * line);
     toEnd = sharedAddress(stage + thread * kPitch + kRun);
-    left = static_cast<int32_t>(shift - 4 * line);
+    left = static_cast<int32_t>(shift - kLine * line);
     leftEnd = static_cast<int32_t>(shiftEnd) - kRun;
     valid = 0;
     if constexpr (kAlongK) {
@@ -95,40 +100,57 @@ struct StagedOperand {
     }
   }
 
-  static BG_DEVICE uint32_t bytes(int32_t elements) { return 4 * static_cast<uint32_t>(max(0, min(elements, 4))); }
+  static BG_DEVICE uint32_t bytes(int32_t elements) { return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, kLine))); }
 
   // copy starts the copies of the next step, of which `depth` k's exist, to a
   // stage: the bytes of shared memory behind the first one.
   BG_DEVICE void copy(uint32_t thread, uint32_t depth, uint32_t stage) {
     const int32_t steps = static_cast<int32_t>(min(depth, static_cast<uint32_t>(T::TK)));
-    const uint32_t size = bytes(kAlongK ? left + steps : left), sizeEnd = bytes(kAlongK ? leftEnd + steps : leftEnd);
+    const uint32_t sizeEnd = bytes(kAlongK ? leftEnd + steps : leftEnd);
 #pragma unroll
-    for (int p = 0; p < kPasses; ++p) {
-      const bool exists = kAlongK ? valid >> p & 1 : row + p * kApart < depth;
-      copyVector(to + stage + 4 * p * kApart * kPitch, rowsOn(at, p * kApart, ld), exists ? size : 0);
+    for (int set = 0; set < kSets; ++set) {
+      const uint32_t size = bytes((kAlongK ? left + steps : left) - set * kLines * kLine);
+#pragma unroll
+      for (int p = 0; p < kPasses; ++p) {
+        const bool exists = kAlongK ? valid >> p & 1 : row + p * kApart < depth;
+        copyVector(to + stage + sizeof(Number) * (p * kApart * kPitch + set * kLines * kLine),
+                   rowsOn(at + set * kLines * kLine, p * kApart, ld), exists ? size : 0);
+      }
     }
 #pragma unroll
     for (int p = 0; p < kEnds; ++p) {
       const uint32_t r = thread + p * T::kTeamThreads;
       const bool exists = kAlongK || r < depth;
       if (r >= kRows) break;
-      copyVector(toEnd + stage + 4 * p * T::kTeamThreads * kPitch, rowsOn(end, p * T::kTeamThreads, ld), exists ? sizeEnd : 0);
+      copyVector(toEnd + stage + sizeof(Number) * p * T::kTeamThreads * kPitch, rowsOn(end, p * T::kTeamThreads, ld), exists ? sizeEnd : 0);
     }
     at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);
     end = kAlongK ? end + T::TK : rowsOn(end, T::TK, ld);
   }
 };
 
-// WarpBlock is the 32x32 block of a warp.
-template <class T>
+// WarpBlock is the block of a warp: its sums, and where it reads a stage.
+template <class T, bool kTransA, bool kTransB, int kPer = T::Element::kPer>
 struct WarpBlock {
-  static constexpr int kRows = T::kBlock / FragmentA::kRows, kColumns = T::kBlock / FragmentB::kColumns;
+  using OperandA = StagedOperand<T, T::TM, !kTransA>;
+  using OperandB = StagedOperand<T, T::TN, kTransB>;
+  static constexpr int kRows = T::kBlockRows / FragmentA::kRows, kColumns = T::kBlock / FragmentB::kColumns;
   static constexpr int kPromote = T::TK < 32 ? T::TK : 32;  // k's that the tensor core sums
   static_assert(T::TK % kPromote == 0, "uneven step");
 
   FragmentC sum[kRows][kColumns];
+  const float *readA, *readB;
 
   BG_DEVICE WarpBlock() { clear(sum); }
+
+  // start prepares the reading of stages, for operands from `a` and `b` on.
+  BG_DEVICE void start(const FragmentLane& lane, const float* stages, uint32_t row, uint32_t col, const float* a, uint32_t lda,
+                       const float* b, uint32_t ldb) {
+    const uint32_t shiftA = placeInLine(rowsOn(a, kTransA ? lane.member : lane.group, lda));
+    const uint32_t shiftB = placeInLine(rowsOn(b, kTransB ? lane.group : lane.member, ldb));
+    readA = stages + (row + lane.group) * OperandA::kAcross + lane.member * OperandA::kAlong + shiftA;
+    readB = stages + OperandA::kFloats + (col + lane.group) * OperandB::kAcross + lane.member * OperandB::kAlong + shiftB;
+  }
 
   static BG_DEVICE void clear(FragmentC (&block)[kRows][kColumns]) {
 #pragma unroll
@@ -139,7 +161,7 @@ struct WarpBlock {
 
   // step adds the products of 8 k's to `part`. a and b are the lane's first
   // elements; kFirst: part is not read.
-  template <class OperandA, class OperandB, bool kFirst>
+  template <bool kFirst>
   BG_DEVICE void step(const float* a, const float* b, FragmentC (&part)[kRows][kColumns]) {
     FragmentA hi[kRows], lo[kRows];
 #pragma unroll
@@ -179,32 +201,33 @@ struct WarpBlock {
 
   // steps adds the products of kPromote k's, of which `depth` exist, to `to`;
   // kFirst: from zero.
-  template <class OperandA, class OperandB, bool kFirst>
+  template <bool kFirst>
   BG_DEVICE void steps(const float* a, const float* b, uint32_t depth, FragmentC (&to)[kRows][kColumns]) {
     if (depth >= kPromote) {
-      step<OperandA, OperandB, kFirst>(a, b, to);
+      step<kFirst>(a, b, to);
 #pragma unroll
       for (int s = 8; s < kPromote; s += 8) {
-        step<OperandA, OperandB, false>(a + s * OperandA::kAlong, b + s * OperandB::kAlong, to);
+        step<false>(a + s * OperandA::kAlong, b + s * OperandB::kAlong, to);
       }
     } else if (depth != 0) {
-      step<OperandA, OperandB, kFirst>(a, b, to);
+      step<kFirst>(a, b, to);
 #pragma unroll 1
       for (uint32_t s = 8; s < depth; s += 8) {
-        step<OperandA, OperandB, false>(a + s * OperandA::kAlong, b + s * OperandB::kAlong, to);
+        step<false>(a + s * OperandA::kAlong, b + s * OperandB::kAlong, to);
       }
     }
   }
 
-  // multiplyStage adds the products of a stage with `depth` k's, or more than a stage has.
-  template <class OperandA, class OperandB>
-  BG_DEVICE void multiplyStage(const float* a, const float* b, uint32_t depth) {
+  // multiplyStage adds the products of a stage with `depth` k's, or more than a stage has; `stage`
+  // is floats behind the first one.
+  BG_DEVICE void multiplyStage(int stage, uint32_t depth) {
+    const float *a = readA + stage, *b = readB + stage;
 #pragma unroll
     for (int k = 0; k < T::TK; k += kPromote) {
       if (k != 0 && depth <= k) return;
       if constexpr (T::kEmulated) {
         FragmentC part[kRows][kColumns];
-        steps<OperandA, OperandB, true>(a, b, depth - k, part);
+        steps<true>(a, b, depth - k, part);
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
 #pragma unroll
@@ -214,17 +237,18 @@ struct WarpBlock {
           }
         }
       } else {
-        steps<OperandA, OperandB, false>(a, b, depth - k, sum);
+        steps<false>(a, b, depth - k, sum);
       }
       a += kPromote * OperandA::kAlong;
       b += kPromote * OperandB::kAlong;
     }
   }
 
-  // store writes the sums to a tile in shared memory, whose element of the lane's
-  // first row and column is `to`, and reports whether all are finite.
-  BG_DEVICE bool store(float* to) const {
+  // store writes the sums to a tile in shared memory, whose block is at `to`, and reports
+  // whether all are finite.
+  BG_DEVICE bool store(const FragmentLane& lane, float* to) const {
     constexpr float kScale = T::kEmulated ? kProductScale : 1.0f;
+    to += lane.group * T::kPitch + 2 * lane.member;
     float zero = 0.0f;  // NaN when a sum is not finite
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
@@ -301,8 +325,9 @@ struct Cluster {
   }
 
   // store writes the group's share to its rows of the target.
-  BG_DEVICE void store(const Target& target) const {
-    const Target mine = target.part(rank * (T::TM / size), T::TM / size);
+  template <class To>
+  BG_DEVICE void store(const Target<To>& target) const {
+    const Target<To> mine = target.part(rank * (T::TM / size), T::TM / size);
     if (size == 8) mine.template store<Share<8>, 8, T::TN>(received);
     else if (size == 4) mine.template store<Share<4>, 4, T::TN>(received);
     else mine.template store<Share<2>, 2, T::TN>(received);
@@ -313,12 +338,22 @@ struct Cluster {
 // stages of the teams, later their sums, and behind them what a cluster sends.
 template <class T, bool kTransA, bool kTransB>
 struct TensorMemory {
-  using OperandA = StagedOperand<T, T::TM, !kTransA>;
-  using OperandB = StagedOperand<T, T::TN, kTransB>;
+  using Block = WarpBlock<T, kTransA, kTransB>;
+  using OperandA = typename Block::OperandA;
+  using OperandB = typename Block::OperandB;
   static constexpr int kStage = OperandA::kFloats + OperandB::kFloats;
   static constexpr int kStages = T::kTeams * T::kStages * kStage, kSums = T::kTeams * T::TM * T::kPitch;
   static constexpr int kReceived = kStages > kSums ? kStages : kSums, kCluster = kReceived + T::TM * T::TN;
 };
+
+// withTarget calls store with where the sums of an item go.
+template <class T, class Store>
+BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store store) {
+  if constexpr (T::Element::kPer == 2) {
+    if (item.slot == kFinal && (item.flags & kItemFloatC) == 0) return store(Target<typename T::Element>::ofC(item, C));
+  }
+  store(Target<>::ofItem<T>(item, C, workspace));
+}
 
 // tensorGemm is the kernel of a tile. kCluster: the groups of a cluster, of 2, 4
 // or 8, carry out the same item, one worker of the plan.
@@ -329,12 +364,14 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
   using OperandA = typename Memory::OperandA;
   using OperandB = typename Memory::OperandB;
   constexpr int kStageFloats = Memory::kStage;
+  using Number = typename T::Element::Number;
+  constexpr int kUnit = 8 * T::Element::kPer;  // k's of a product
   BG_SHARED_DYNAMIC(memory);
   float* const shared = reinterpret_cast<float*>(memory);
 
   const uint32_t team = threadId() / T::kTeamThreads, thread = threadId() % T::kTeamThreads;
   const FragmentLane lane(thread % 32);
-  const uint32_t blockRow = thread / 32 / T::kBlocksAcross * T::kBlock, blockCol = thread / 32 % T::kBlocksAcross * T::kBlock;
+  const uint32_t blockRow = thread / 32 / T::kBlocksAcross * T::kBlockRows, blockCol = thread / 32 % T::kBlocksAcross * T::kBlock;
   float* const stages = shared + team * T::kStages * kStageFloats;
 
   Cluster<T> cluster{1, 0, shared + Memory::kReceived};
@@ -353,23 +390,19 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     const Item item = itemAt(items, number);
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
 
-    // The K range is cut into multiples of 8 for the teams of all groups; the last
-    // are shorter or empty.
-    const uint32_t share = (depth + 8 * T::kTeams * cluster.size - 1) / (8 * T::kTeams * cluster.size) * 8;
+    // The K range is cut into multiples of a product's for the teams of all groups; the
+    // last are shorter or empty.
+    const uint32_t share = (depth + kUnit * T::kTeams * cluster.size - 1) / (kUnit * T::kTeams * cluster.size) * kUnit;
     const uint32_t from = min((cluster.rank * T::kTeams + team) * share, depth);
     uint32_t left = min(depth - from, share);
 
-    WarpBlock<T> block;
+    WarpBlock<T, kTransA, kTransB> block;
     if (left != 0) {
-      const float* const startA = rowsOn(A + item.offA, from, kTransA ? item.lda : 1);
-      const float* const startB = rowsOn(B + item.offB, from, kTransB ? 1 : item.ldb);
-      OperandA a(startA, item.lda, rows, thread, stages);
-      OperandB b(startB, item.ldb, cols, thread, stages + OperandA::kFloats);
-      const uint32_t shiftA = wordInLine(rowsOn(startA, kTransA ? lane.member : lane.group, item.lda));
-      const uint32_t shiftB = wordInLine(rowsOn(startB, kTransB ? lane.group : lane.member, item.ldb));
-      const float* const readA = stages + (blockRow + lane.group) * OperandA::kAcross + lane.member * OperandA::kAlong + shiftA;
-      const float* const readB =
-          stages + OperandA::kFloats + (blockCol + lane.group) * OperandB::kAcross + lane.member * OperandB::kAlong + shiftB;
+      const Number* const startA = rowsOn(reinterpret_cast<const Number*>(A) + item.offA, from, kTransA ? item.lda : 1);
+      const Number* const startB = rowsOn(reinterpret_cast<const Number*>(B) + item.offB, from, kTransB ? 1 : item.ldb);
+      OperandA a(startA, item.lda, rows, thread, reinterpret_cast<const Number*>(stages));
+      OperandB b(startB, item.ldb, cols, thread, reinterpret_cast<const Number*>(stages + OperandA::kFloats));
+      block.start(lane, stages, blockRow, blockCol, startA, item.lda, startB, item.ldb);
       const bool active = blockRow < rows && blockCol < cols;
 
       uint32_t ahead = left;  // k's of which no copies were started
@@ -390,7 +423,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
         if constexpr (T::kTeams == 1) barrier();
         else warpBarrier();
         copy(in);
-        if (active) block.template multiplyStage<OperandA, OperandB>(readA + out, readB + out, left);
+        if (active) block.multiplyStage(out, left);
         if (left <= T::TK) break;
         left -= T::TK;
         in = in == kLastStage ? 0 : in + kStageFloats;
@@ -399,22 +432,25 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     }
 
     barrier();
-    float* const to = shared + (team * T::TM + blockRow + lane.group) * T::kPitch + blockCol + 2 * lane.member;
-    if (barrierOr(!block.store(to))) {
-      const uint32_t first = min(cluster.rank * T::kTeams * share, depth), count = min(depth - first, T::kTeams * share);
-      recompute<T, kTransA, kTransB>(A + item.offA, item.lda, B + item.offB, item.ldb, rows, cols, first, count, shared);
+    const bool finite = block.store(lane, shared + (team * T::TM + blockRow) * T::kPitch + blockCol);
+    if constexpr (T::Element::kPer == 1) {
+      if (barrierOr(!finite)) {
+        const uint32_t first = min(cluster.rank * T::kTeams * share, depth), count = min(depth - first, T::kTeams * share);
+        recompute<T, kTransA, kTransB>(A + item.offA, item.lda, B + item.offB, item.ldb, rows, cols, first, count, shared);
+        barrier();
+      }
+    } else {
       barrier();
     }
-    const Target target = Target::ofItem<T>(item, C, workspace);
     if constexpr (kCluster) {
       clusterWait();
       cluster.send(shared);
       clusterArrive();
       clusterWait();
-      cluster.store(target);
+      withTarget<T>(item, C, workspace, [&](const auto& target) { cluster.store(target); });
       if (number + 1 < end) clusterArrive();
     } else {
-      target.template store<T, T::kTeams, T::kPitch>(shared);
+      withTarget<T>(item, C, workspace, [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
       if (number + 1 < end) barrier();
     }
   }

@@ -6,7 +6,7 @@
 
 // copyVector starts a copy of 16 bytes to shared memory. It reads the first
 // `bytes` of them, nothing for 0, and writes zeros for the others.
-BG_DEVICE void copyVector(SharedAddress to, const float* from, uint32_t bytes) {
+BG_DEVICE void copyVector(SharedAddress to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
@@ -15,8 +15,9 @@ BG_DEVICE void warpBarrier() { __syncwarp(); }
 // barrierOr is barrier, and tells all threads whether any of them says so.
 BG_DEVICE bool barrierOr(bool any) { return __syncthreads_or(any); }
 
-// wordInLine is the place of p in its line of 4 elements (16 bytes).
-BG_DEVICE uint32_t wordInLine(const float* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) >> 2) & 3; }
+// placeInLine is the number of elements before p in its line of 16 bytes.
+template <class Number>
+BG_DEVICE uint32_t placeInLine(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) & (16 / sizeof(Number) - 1); }
 
 // multiply is sum += a*b; multiplyFirst is sum = a*b.
 BG_DEVICE void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b) {

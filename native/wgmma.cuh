@@ -37,8 +37,9 @@
 #pragma once
 
 // WgmmaTile is a row of the tile table and what follows from it.
-template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kAhead_, int kShared_, bool kEmulated_>
+template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kAhead_, int kShared_, bool kEmulated_, class Element_ = Floats>
 struct WgmmaTile {
+  using Element = Element_;  // of A and B
   static constexpr int TM = TM_, TN = TN_, TK = 32;
   static constexpr int kConsumers = kConsumers_;
   static constexpr int kBlocks = TN / 64;  // of columns
@@ -69,8 +70,9 @@ struct Layout {
   // A place of B may be loaded when the splitter has taken the slot kAhead before,
   // and then consumers are done with the slot another kStages before. Along K, a
   // chunk is read by the next slot, too.
-  using A = typename If<!kTransA, AlongK<T::TM, T::kStages + T::kAhead + 1>, AcrossK<T::TM, T::kStages + T::kAhead, 4>>::Type;
-  using B = typename If<kTransB, AlongK<T::TN, T::kAhead + 1>, AcrossK<T::TN, T::kAhead, 32>>::Type;
+  using E = typename T::Element;
+  using A = typename If<!kTransA, AlongK<E, T::TM, T::kStages + T::kAhead + 1>, AcrossK<E, T::TM, T::kStages + T::kAhead, 1>>::Type;
+  using B = typename If<kTransB, AlongK<E, T::TN, T::kAhead + 1>, AcrossK<E, T::TN, T::kAhead, E::kPer == 1 ? 8 : 1>>::Type;
   static constexpr bool kLead = !kTransA || kTransB;
 
   static constexpr uint32_t kPart = 4 * T::TN * T::TK, kStage = (T::kEmulated ? 2 : 1) * kPart;  // hi, then lo
@@ -96,7 +98,7 @@ struct Counter {
 
 // load is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kInTurn>
-BG_DEVICE void load(const Items& items, Feed<kInTurn>& feed, const float* A, const float* B, char* memory) {
+BG_DEVICE void load(const Items& items, Feed<kInTurn>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
@@ -112,7 +114,7 @@ BG_DEVICE void load(const Items& items, Feed<kInTurn>& feed, const float* A, con
     if (warp == 0) feed.ahead(items);
     a.start(A + item.offA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane);
     b.start(B + item.offB, item.ldb, item.cols(), item.depth, shared + L::kB, warp, lane);
-    const uint32_t slots = uniform(stepsOf(item)) + L::kLead;
+    const uint32_t slots = uniform(stepsOf<T>(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
       waitPhase(shared + L::kTaken + 8 * ahead.at, ahead.parity ^ 1);
@@ -131,12 +133,12 @@ BG_DEVICE void load(const Items& items, Feed<kInTurn>& feed, const float* A, con
 // Splitter splits a part of B, 16 columns or the k's of 2 lines, and stores it for wgmma: row n
 // of 128 bytes is column n of B, in which line c, of k's c, 8+c, 16+c and 24+c, lies
 // at place c ^ n%8 (the swizzle).
-template <class T, class L, bool kTransB>
+template <class T, class L, bool kTransB, int kPer = T::Element::kPer>
 struct Splitter {
   typename L::B::Reader rows[T::kBlocks];  // columns group and group + 8 of the warp's 16 of each block
   uint32_t blocks, to;
 
-  BG_DEVICE void start(const float* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
+  BG_DEVICE void start(const typename T::Element::Number* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
     const uint32_t group = lane / 4, member = lane % 4, n = 16 * warp + group;
     blocks = blocksOf(cols);
 #pragma unroll
@@ -148,17 +150,21 @@ struct Splitter {
 #pragma unroll
     for (uint32_t block = 0; block < T::kBlocks; ++block) {
       if (block >= blocks) break;
-      float x[2][8];
+      typename T::Element::Word x[2][8];
       rows[block].read(memory, place, x);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
 #pragma unroll
         for (uint32_t c = 0; c < 8; ++c) {
-          uint32_t hi, lo;
-          convert<T::kEmulated>(x[r][c], hi, lo);
           uint32_t* at = reinterpret_cast<uint32_t*>(memory + stage + kBlockBytes * block + 1024 * r + (to ^ 16 * c));
-          at[0] = hi;
-          if constexpr (T::kEmulated) at[L::kPart / 4] = lo;
+          if constexpr (kPer == 1) {
+            uint32_t hi, lo;
+            convert<T::kEmulated>(x[r][c], hi, lo);
+            at[0] = hi;
+            if constexpr (T::kEmulated) at[L::kPart / 4] = lo;
+          } else {
+            at[0] = x[r][c];
+          }
         }
       }
     }
@@ -166,7 +172,7 @@ struct Splitter {
 };
 
 template <class T, class L>
-struct Splitter<T, L, false> {
+struct Splitter<T, L, false, 1> {
   uint32_t from[2][4], further[2 * T::kBlocks], to[2], blocks;  // further: from the lane's first column
 
   BG_DEVICE void start(const float* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
@@ -211,7 +217,7 @@ struct Splitter<T, L, false> {
 
 // split is the work of the splitter.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void split(const Items& items, const float* B, char* memory) {
+BG_DEVICE void split(const Items& items, const typename T::Element::Number* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
@@ -223,7 +229,7 @@ BG_DEVICE void split(const Items& items, const float* B, char* memory) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
     splitter.start(B + item.offB, item.ldb, item.cols(), warp, lane);
-    const uint32_t slots = uniform(stepsOf(item)) + L::kLead;
+    const uint32_t slots = uniform(stepsOf<T>(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
       waitPhase(shared + L::kFree + 8 * stage.at, stage.parity ^ 1);
@@ -246,18 +252,18 @@ BG_DEVICE void split(const Items& items, const float* B, char* memory) {
 
 // FragmentReader reads a warp's 16 rows of A: rows group and group + 8, and the
 // lane's 8 k's of each.
-template <class T, class L, bool kTransA>
+template <class T, class L, bool kTransA, int kPer = T::Element::kPer>
 struct FragmentReader {
   typename L::A::Reader rows;
 
-  BG_DEVICE void start(const float* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
+  BG_DEVICE void start(const typename T::Element::Number* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
     rows.start(a, lda, r, length, member, L::kA);
   }
-  BG_DEVICE void read(const char* memory, uint32_t place, float (&x)[2][8]) const { rows.read(memory, place, x); }
+  BG_DEVICE void read(const char* memory, uint32_t place, typename T::Element::Word (&x)[2][8]) const { rows.read(memory, place, x); }
 };
 
 template <class T, class L>
-struct FragmentReader<T, L, true> {
+struct FragmentReader<T, L, true, 1> {
   uint32_t from[4], further;  // rows 8*member + 0..3 of a stage; from the lane's first element of a row to the second
 
   BG_DEVICE void start(const float* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
@@ -277,7 +283,7 @@ struct FragmentReader<T, L, true> {
 };
 
 // Fragment is A of a step, split: element e of wgmma's fragment for k's 8i.. .
-template <class T>
+template <class T, int kPer = T::Element::kPer>
 struct Fragment {
   uint32_t hi[4][4], lo[4][4];
 
@@ -337,7 +343,7 @@ struct Consumer {
     release(stage.at);
     next();
   }
-  BG_DEVICE void read(float (&x)[2][8]) const {
+  BG_DEVICE void read(typename T::Element::Word (&x)[2][8]) const {
     waitPhase(full + 8 * stage.at, stage.parity);
     reader.read(memory, place.at, x);
   }
@@ -346,7 +352,8 @@ struct Consumer {
   template <int n>
   BG_DEVICE void multiply(float (&sum)[n], uint32_t left) {
     const uint64_t bHi = matrixB(sharedAddress(memory)), bLo = matrixB(sharedAddress(memory) + L::kPart);
-    float part[n], x[2][8];
+    typename T::Element::Word x[2][8];
+    float part[n];  // of halves the tensor cores add up all steps, whose products are exact
     Fragment<T> f;
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0.0f;
@@ -359,14 +366,18 @@ struct Consumer {
     do {
       const uint32_t used = stage.at;
       const uint64_t at = static_cast<uint64_t>(uniform(used) * (L::kStage >> 4));
-      f.multiply(part, bHi + at, bLo + at);
+      if constexpr (T::Element::kPer == 1) f.multiply(part, bHi + at, bLo + at);
+      else f.multiply(sum, bHi + at);
       next();
       waitProducts<0>();
-      settle(part);
+      if constexpr (T::Element::kPer == 1) settle(part);
+      else settle(sum);
       release(used);
       if (left > 1) read(x);
+      if constexpr (T::Element::kPer == 1) {
 #pragma unroll
-      for (int i = 0; i < n; ++i) sum[i] += part[i];
+        for (int i = 0; i < n; ++i) sum[i] += part[i];
+      }
       f.split(x);
     } while (--left != 0);
   }
@@ -374,7 +385,7 @@ struct Consumer {
 
 // consume is the work of the consumers.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void consume(const Items& items, const float* A, const float* B, float* C, float* workspace, char* memory) {
+BG_DEVICE void consume(const Items& items, const typename T::Element::Number* A, const typename T::Element::Number* B, float* C, float* workspace, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;  // the warp's first row of the tile
   const SharedAddress shared = sharedAddress(memory);
@@ -389,12 +400,12 @@ BG_DEVICE void consume(const Items& items, const float* A, const float* B, float
       rows = uniform(item.rows());
       cols = uniform(item.cols());
       c.reader.start(A + item.offA, item.lda, row + lane / 4, rows, lane % 4);
-      left = uniform(stepsOf(item));
+      left = uniform(stepsOf<T>(item));
     }
     if (L::kLead) c.pass();
     auto compute = [&](auto& sum) {
       c.multiply(sum, left);
-      storeRows<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
+      storeSums<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
       for (; left != 0; --left) c.pass();
@@ -418,6 +429,8 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   static_assert(L::kBytes <= T::kShared, "the tile table has too little shared memory");
   char* const memory = dynamicShared();
   const SharedAddress shared = sharedAddress(memory);
+  const auto* const a = reinterpret_cast<const typename T::Element::Number*>(A);
+  const auto* const b = reinterpret_cast<const typename T::Element::Number*>(B);
   const Items ring{memory + L::kItems, shared + L::kReady};
   const uint32_t role = uniform(threadId() / 128);  // consumers first, then the splitter and the loader
   Feed<kInTurn> feed;
@@ -437,12 +450,12 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   barrier();
   if (role < T::kConsumers) {
     raiseRegisters<T::kConsumerRegisters>();
-    consume<T, kTransA, kTransB>(ring, A, B, C, workspace, memory);
+    consume<T, kTransA, kTransB>(ring, a, b, C, workspace, memory);
   } else if (role == T::kConsumers) {
     lowerRegisters<T::splitterRegisters(kTransB)>();
-    split<T, kTransA, kTransB>(ring, B, memory);
+    split<T, kTransA, kTransB>(ring, b, memory);
   } else {
     lowerRegisters<T::loaderRegisters(kTransB)>();
-    load<T, kTransA, kTransB, kInTurn>(ring, feed, A, B, memory);
+    load<T, kTransA, kTransB, kInTurn>(ring, feed, a, b, memory);
   }
 }

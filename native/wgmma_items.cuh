@@ -6,7 +6,12 @@ constexpr int kItemPlaces = 16;  // items in shared memory: see WgmmaTile
 constexpr uint32_t kItemBytes = 4 * kItemWords;
 constexpr uint32_t kNoItem = 0xffffffff;  // depth that ends the work
 
-BG_DEVICE uint32_t stepsOf(const Item& item) { return max((item.depth + 31) / 32, 1u); }
+// stepsOf is the steps of an item, of 32 words of a row each.
+template <class T>
+BG_DEVICE uint32_t stepsOf(const Item& item) {
+  constexpr uint32_t kDepth = 32 * T::Element::kPer;
+  return max((item.depth + kDepth - 1) / kDepth, 1u);
+}
 BG_DEVICE bool isNone(const Item& item) { return uniform(item.depth) == kNoItem; }
 
 // Items is the ring of published items: their words, and the phases that end when they

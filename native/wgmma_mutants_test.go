@@ -14,8 +14,8 @@ import (
 
 // wgmmaMutants are mistakes in the kernels of warpgroups, each of which must be found.
 var wgmmaMutants = []mutant{
-	{"a stage is released before its products are done", "wgmma.cuh", "waitProducts<0>();\n      settle(part);\n      release(used);", "release(used);\n      waitProducts<0>();\n      settle(part);"},
-	{"sums are read while products are under way", "wgmma.cuh", "      waitProducts<0>();\n      settle(part);\n", ""},
+	{"a stage is released before its products are done", "wgmma.cuh", "      waitProducts<0>();\n      if constexpr (T::Element::kPer == 1) settle(part);\n      else settle(sum);\n      release(used);\n", "      release(used);\n      waitProducts<0>();\n      settle(part);\n"},
+	{"sums are read while products are under way", "wgmma.cuh", "      waitProducts<0>();\n", ""},
 	{"products without a fence", "wgmma.cuh", "    fenceProducts();\n", ""},
 	{"registers of A change under products", "wgmma.cuh", "      waitProducts<0>();\n", "      x[0][0] += 1.0f;\n      f.split(x);\n      waitProducts<0>();\n"},
 	{"a product is left out", "wgmma.cuh", "        product<false>(sum, hi[i], bLo + 2 * i);\n", ""},
@@ -47,7 +47,7 @@ var wgmmaMutants = []mutant{
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"fragment.cuh", "gemm.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh",
+var wgmmaSources = []string{"fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh",
 	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {

@@ -7,8 +7,9 @@
 constexpr uint32_t kOutPitch = 40, kOutBytes = 16 * 4 * kOutPitch;
 
 // Rows is where a warp's 16 rows of sums go: C or a partial tile.
+template <class To>
 struct Rows {
-  float* to;  // the lane's first element
+  typename To::Number* to;  // the lane's first element
   uint32_t ld, rows, cols;
   float alpha, beta;
 
@@ -17,20 +18,20 @@ struct Rows {
   template <bool kReads>
   BG_DEVICE void store(const float* from, uint32_t col) const {
     constexpr int kAtOnce = 8;
-    float* at = to + col;
+    typename To::Number* at = to + col;
 #pragma unroll
     for (int first = 0; first < 16; first += kAtOnce) {
       if (static_cast<uint32_t>(first) >= rows) break;
       float old[kAtOnce];
       if (kReads) {
 #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) old[i] = *rowsOn(at, min(static_cast<uint32_t>(i), rows - 1 - first), ld);
+        for (int i = 0; i < kAtOnce; ++i) old[i] = To::number(*rowsOn(at, min(static_cast<uint32_t>(i), rows - 1 - first), ld));
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         float x = alpha * from[(first + i) * kOutPitch];
         if (kReads) x = fmaf(beta, old[i], x);
-        if (static_cast<uint32_t>(first + i) < rows) *at = x;
+        if (static_cast<uint32_t>(first + i) < rows) *at = To::bits(x);
         at += ld;
       }
     }
@@ -39,8 +40,8 @@ struct Rows {
 
 // recompute writes a column of the sums to shared memory by FMA in the order of K, which
 // gives what fp32 gives.
-template <bool kTransA, bool kTransB>
-BG_DEVICE void recompute(float* to, const Item& item, uint32_t row, uint32_t rows, uint32_t col, const float* A, const float* B) {
+template <bool kTransA, bool kTransB, class Number>
+BG_DEVICE void recompute(float* to, const Item& item, uint32_t row, uint32_t rows, uint32_t col, const Number* A, const Number* B) {
   if (col >= item.cols()) return;
 #pragma unroll 1
   for (uint32_t r = 0; r < rows; ++r) {
@@ -57,11 +58,24 @@ BG_DEVICE void recompute(float* to, const Item& item, uint32_t row, uint32_t row
   }
 }
 
+// rowsOf is where the warp's rows go: `to` is C's element (row, 0) of the tile, or that of the partial tile.
+template <class To>
+BG_DEVICE Rows<To> rowsOf(const Item& item, uint32_t row, typename To::Number* to, uint32_t ld) {
+  const bool final = item.slot == kFinal;
+  Rows<To> rows;
+  rows.ld = ld;
+  rows.to = rowsOn(to, row, ld) + threadId() % 32;
+  rows.rows = item.rows() > row ? min(item.rows() - row, 16u) : 0;
+  rows.alpha = !final ? 1.0f : item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
+  rows.beta = final ? __uint_as_float(item.beta) : 0.0f;
+  return rows;
+}
+
 // storeRows writes the warp's 16 rows of first 2n columns, through shared memory so
 // that lanes store adjacent columns, without the scale of ScaledSplit.
-template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, uint32_t row, const float* A, const float* B, float* C,
-                         float* workspace) {
+template <class T, bool kTransA, bool kTransB, int n, class To>
+BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, uint32_t row, const typename T::Element::Number* A,
+                         const typename T::Element::Number* B, const Rows<To>& rows) {
   const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4;
   bool exact = false;  // the sums are computed once more
   if constexpr (T::kEmulated) {
@@ -70,21 +84,19 @@ BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, ui
     for (int i = 0; i < n; ++i) zero[i % 4] = fmaf(sum[i], 0.0f, zero[i % 4]);
     exact = warpAny(!(zero[0] + zero[1] + zero[2] + zero[3] == 0.0f));
   }
-  const bool final = item.slot == kFinal;
   constexpr float kScale = T::kEmulated ? kProductScale : 1.0f;
-  Rows rows;
-  rows.ld = final ? item.ldc : T::TN;
-  rows.to = rowsOn(final ? C + item.offC : workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN), row, rows.ld) + lane;
-  rows.rows = item.rows() > row ? min(item.rows() - row, 16u) : 0;
-  rows.alpha = !final ? 1.0f : item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
-  rows.beta = final ? __uint_as_float(item.beta) : 0.0f;
 #pragma unroll
   for (int first = 0; first < n; first += 16) {  // of the sums for 32 columns
     const uint32_t col = 2 * first;
     warpBarrier();
-    if (exact) {
-      recompute<kTransA, kTransB>(out + lane, item, row, rows.rows, col + lane, A, B);
-    } else {
+    bool done = false;
+    if constexpr (T::kEmulated) {
+      if (exact) {
+        recompute<kTransA, kTransB>(out + lane, item, row, rows.rows, col + lane, A, B);
+        done = true;
+      }
+    }
+    if (!done) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float* x = sum + first + 4 * j;
@@ -98,4 +110,19 @@ BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, ui
       else rows.template store<true>(out + lane, col);
     }
   }
+}
+
+// storeSums writes them to C, or to the partial tile of the item.
+template <class T, bool kTransA, bool kTransB, int n>
+BG_DEVICE void storeSums(const float (&sum)[n], float* out, const Item& item, uint32_t row, const typename T::Element::Number* A,
+                         const typename T::Element::Number* B, float* C, float* workspace) {
+  const bool final = item.slot == kFinal;
+  if constexpr (T::Element::kPer == 2) {
+    if (final && (item.flags & kItemFloatC) == 0) {
+      auto* const c = reinterpret_cast<typename T::Element::Number*>(C) + item.offC;
+      return storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B, rowsOf<typename T::Element>(item, row, c, item.ldc));
+    }
+  }
+  float* const to = final ? C + item.offC : workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN);
+  storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B, rowsOf<Floats>(item, row, to, final ? item.ldc : T::TN));
 }

@@ -156,7 +156,7 @@ func (p *builder) choose() (err error) {
 	if p.Options.Custom != nil {
 		p.schedule = ScheduleDataParallel.find() // by whose cost tiles are chosen
 	}
-	if err = p.model.set(p.device, p.Options.Compute); err != nil {
+	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.mostlyWide(p.Batch))); err != nil {
 		return err
 	}
 	switch {
@@ -173,7 +173,7 @@ func (p *builder) choose() (err error) {
 
 // chooseTile takes one shape for all problems.
 func (p *builder) chooseTile(name string) error {
-	id, err := p.model.named(name, p.Options.Compute)
+	id, err := p.model.named(name, p.model.compute)
 	for i := range p.choice {
 		p.choice[i] = id
 	}
@@ -212,10 +212,12 @@ func (p *builder) scheduleOf(g *group) *schedule {
 	return s
 }
 
-// Fits reports whether a workgroup of the tile can run on the device and may run
-// in the compute mode. Thread counts above the device's limit are no obstacle:
+// Fits reports whether a workgroup of the tile can run on the device and may run with the
+// options' types and compute mode. Thread counts above the device's limit are no obstacle:
 // kernels then give each thread more outputs.
-func (d *Device) Fits(s *tile.Shape, c Compute) bool { return d.refuse(s, c) == nil }
+func (d *Device) Fits(s *tile.Shape, o Options) bool {
+	return d.refuse(s, o.arithmetic(d, false)) == nil
+}
 
 // refuse says why a tile does not fit.
 func (d *Device) refuse(s *tile.Shape, c Compute) error {
@@ -225,6 +227,10 @@ func (d *Device) refuse(s *tile.Shape, c Compute) error {
 		return invalid.Errorf("tile %v needs tensor cores (%s), which device %s has not", s, s.Unit, d.Name)
 	case k == nil:
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
+	case c.halves() && s.Rates.Halves.Efficiency == 0:
+		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 16 bits", s, d.Name)
+	case !c.halves() && s.HalvesOnly():
+		return invalid.Errorf("tile %v: device %s has kernels of it for elements of 16 bits alone", s, d.Name)
 	case s.Unit.Tensor() && c == ComputeF32:
 		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, c)
 	case k.Shared > d.GroupShared:

@@ -102,7 +102,7 @@ func (d *Device) tileModel(k *KernelFacts, c Compute) tileModel {
 		shape: t,
 		busy:  busy, alone: max(r.Step, busy),
 		worker: r.Worker, fixed: r.Fixed,
-		resident: d.resident(k), fits: d.Fits(t, c),
+		resident: d.resident(k), fits: d.refuse(t, c) == nil,
 		clusters: k.Clusters && t.Clusters,
 	}
 }

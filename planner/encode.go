@@ -131,6 +131,9 @@ func (e *itemEncoder) begin(problem int32) {
 	if q.wide(e.wide) {
 		c[encoding.Flags] = encoding.ItemWide
 	}
+	if l.Type != l.TypeC {
+		c[encoding.Flags] |= encoding.ItemFloatC
+	}
 }
 
 // encode goes word by word, because a copy of several would wait for the words that begin

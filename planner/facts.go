@@ -108,6 +108,9 @@ func (d *Device) checkKernels() error {
 			return d.wrong("%w", err)
 		}
 		for _, c := range [...]Compute{ComputeF32, ComputeTF32} {
+			if d.KernelKind == KernelsNative && k.Tile.HalvesOnly() {
+				break
+			}
 			measured := *k.Measured(c)
 			if measured == (tile.Rate{}) && d.Rate(k, c).Efficiency > 0 {
 				continue

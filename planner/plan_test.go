@@ -198,7 +198,7 @@ func allOptions(d *Device) []Options {
 	for _, s := range append(Schedules(), "") {
 		all = append(all, Options{Schedule: s}, Options{Schedule: s, Rule: RuleZhang2025})
 		for _, shape := range tile.Table() {
-			if d.Fits(shape, "") {
+			if d.Fits(shape, Options{}) {
 				all = append(all, Options{Schedule: s, Tile: shape.Name})
 			}
 		}

@@ -155,6 +155,7 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundLenB, r.LenB)
 	set(encoding.BoundLenC, r.LenC)
 	set(encoding.BoundKernels, b.n)
+	set(encoding.BoundFlags, b.flags())
 	set(encoding.BoundFill, b.fill)
 	set(encoding.BoundBins, r.bins())
 	set(encoding.BoundMakers, makers)
@@ -162,6 +163,14 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	for i := range products {
 		b.boundKernel(i, &products[i])
 	}
+}
+
+// flags are those that all items have.
+func (b *raggedBuilder) flags() int {
+	if b.Device.KernelKind == KernelsNative && b.Options.Type != b.Options.TypeC {
+		return encoding.ItemFloatC
+	}
+	return 0
 }
 
 // boundKernel writes the words of a kernel.

@@ -30,7 +30,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	builder := p.take()
 	defer p.give(builder)
 	builder.Plan = plan
-	if err := builder.model.set(p.device, o.Compute); err != nil {
+	if err := builder.model.set(p.device, o.arithmetic(p.device, r.wide(o.wide()))); err != nil {
 		return nil, err
 	}
 	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(o.wide())}
@@ -66,7 +66,7 @@ func (b *raggedBuilder) choose() error {
 	r, m := b.Ragged, b.model
 	b.mean, b.n = r.expected(), 1
 	if name := b.Options.Tile; name != "" {
-		id, err := m.named(name, b.Options.Compute)
+		id, err := m.named(name, m.compute)
 		b.kernels[0] = b.kernel(id, b.mean)
 		return err
 	}
@@ -227,4 +227,10 @@ func (r *Ragged) wideTile(elements int) bool {
 		return !r.TransA && r.StrideB%elements == 0
 	}
 	return true // groups begin with rows
+}
+
+// wide reports whether rows of A and B begin with 16 bytes whatever the sizes are.
+func (r *Ragged) wide(elements int) bool {
+	whole := r.problem()
+	return r.Form == EndsOfRows && !r.TransA && whole.wide(elements) && r.StrideB%elements == 0
 }

@@ -23,6 +23,10 @@ func (k KernelKind) shipped(s *tile.Shape, c Compute) tile.Rate {
 		return s.Rates.WGSL
 	case k == KernelsCPU:
 		return s.Rates.CPU
+	case c == computeHalves:
+		return s.Rates.Halves
+	case c == computeWideHalves:
+		return s.Rates.WideHalves
 	case c == ComputeTF32 && s.Unit.Tensor():
 		return s.Rates.TF32
 	}
@@ -44,6 +48,9 @@ type KernelFacts struct {
 
 // Measured is the place of the rate that was measured in a compute mode.
 func (k *KernelFacts) Measured(c Compute) *tile.Rate {
+	if c.halves() { // none is measured
+		return new(tile.Rate)
+	}
 	if c == ComputeTF32 && k.Tile.Unit.Tensor() {
 		return &k.TF32
 	}

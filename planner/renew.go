@@ -23,7 +23,7 @@ func (p *builder) renew(b Batch, o Options) error {
 	if own := &p.Options; !p.device.expands() || len(b) == 0 || len(b) > MaxGroups || own.Custom != nil || own.Schedule != "" || own.Rule != RuleCost {
 		return p.whole(b, o)
 	}
-	if err := p.model.set(p.device, p.Options.Compute); err != nil {
+	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.mostlyWide(b))); err != nil {
 		return err
 	}
 	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, wide: true}
@@ -74,7 +74,7 @@ func (p *raggedBuilder) record(b Batch) bool {
 func (p *builder) chooseLive(b Batch) (tileID, error) {
 	m := &p.model
 	if p.Options.Tile != "" {
-		return m.named(p.Options.Tile, p.Options.Compute)
+		return m.named(p.Options.Tile, m.compute)
 	}
 	p.uniform = zeroed(p.uniform, len(m.cuts))
 	step := max(len(b)/liveSamples, 1)

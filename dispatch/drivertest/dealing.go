@@ -75,6 +75,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 					w = count - 1 - w
 				}
 				item := itemOf(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
+				item[encoding.Flags] |= d.bounds[encoding.BoundFlags]
 				workers[w], inTurn = append(workers[w], item...), append(inTurn, item...)
 				n++
 			}

@@ -52,7 +52,7 @@ func LargeOffsets(t *testing.T, d driver.Device, alloc func(n int) (driver.Buffe
 			} {
 				for i := range facts.Kernels {
 					tile := facts.Kernels[i].Tile
-					if !facts.Fits(tile, planner.ComputeF32Emulated) {
+					if !facts.Fits(tile, planner.Options{Compute: planner.ComputeF32Emulated}) {
 						continue
 					}
 					for _, trans := range []bool{false, true} {

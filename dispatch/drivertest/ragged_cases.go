@@ -155,7 +155,7 @@ func (s *suite) testRaggedTiles(t *testing.T) {
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
 		for _, compute := range []planner.Compute{planner.ComputeF32Emulated, planner.ComputeTF32} {
-			if !facts.Fits(shape, compute) || compute == planner.ComputeTF32 && !shape.Unit.Tensor() {
+			if !facts.Fits(shape, planner.Options{Compute: compute}) || compute == planner.ComputeTF32 && !shape.Unit.Tensor() {
 				continue
 			}
 			trans := transpositions[i%4]

@@ -37,6 +37,9 @@ func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Op
 	if edit != nil {
 		edit(&facts)
 	}
+	if o.Tile != "" && s.of != element.F32 {
+		o.Tile = s.instead(&facts, o.Tile)
+	}
 	var err error
 	j.plan, err = planner.New(&facts).Plan(b, o)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // testTypes runs what jobs are tested with on elements of the types that the device takes
@@ -45,6 +46,30 @@ func (s *suite) testTypes(t *testing.T) {
 func (s *suite) slow() bool {
 	info := s.device.Info()
 	return info.Software && info.Planner.KernelKind != planner.KernelsCPU
+}
+
+// fits reports whether a device has kernels of a tile shape for the suite's types.
+func (s *suite) fits(d *planner.Device, shape *tile.Shape) bool {
+	return d.Fits(shape, planner.Options{Type: s.of, TypeC: s.ofC})
+}
+
+// instead is the tile shape of a name, or the first that there is for the suite's types where
+// there are no kernels of it for these.
+func (s *suite) instead(d *planner.Device, name string) string {
+	for _, any := range []bool{false, true} {
+		for i := range d.Kernels {
+			if shape := d.Kernels[i].Tile; s.fits(d, shape) && (any || shape.Name == name) {
+				return shape.Name
+			}
+		}
+	}
+	return name
+}
+
+// small reports whether the suite's types have kernels of the smallest tile shape.
+func (s *suite) small() bool {
+	facts := s.device.Info().Planner
+	return s.instead(&facts, "small") == "small"
 }
 
 // tile is the one of jobs that leave it to the planner; "": the planner chooses. Kernels that

@@ -40,19 +40,21 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		}
 		return b
 	}
-	small := planner.Options{Tile: "small"}
+	facts := s.device.Info().Planner
+	small := planner.Options{Tile: s.instead(&facts, "small")}
+	cut := planner.Options{Tile: small.Tile, Schedule: split.Schedule}
 	many := func(m int) planner.Batch { return planner.Batch{{M: m, N: 650, K: 3}, {M: 90, N: 40, K: 50}} }
 	all := []step{
 		{batch: random(7, 60)},
 		{batch: alike(0, random(30, 70)), renew: true},
-		{batch: splitBatch(), options: split, facts: manyUnits},
+		{batch: splitBatch(), options: cut, facts: manyUnits},
 		{},
 		{batch: random(300, 40)},
 		{batch: alike(1, random(300, 40)), renew: true},
 		{batch: planner.Batch{{M: 20, N: 20, Beta: 1}, {N: 3, K: 3}}, renew: true},
 		{batch: alike(2, random(1100, 12)), renew: true},
 		{batch: random(1, 9)},
-		{batch: append(splitBatch(), splitBatch()...), options: split, facts: manyUnits},
+		{batch: append(splitBatch(), splitBatch()...), options: cut, facts: manyUnits},
 		{batch: planner.Batch{{M: 20, N: 20}, {N: 3, K: 3}}},
 		{batch: random(40, 90)},
 		// Few problems of many tiles, and many of few, in the memory of each other.

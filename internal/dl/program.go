@@ -231,9 +231,9 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			threads:  C.uint32_t(k.Threads),
 			shared:   C.uint32_t(k.Shared),
 			items:    m.words.address + 4*C.dl_pointer(l.Items),
-			a:        4 * C.uint64_t(l.BaseA),
-			b:        4 * C.uint64_t(l.BaseB),
-			c:        4 * C.uint64_t(l.BaseC),
+			a:        C.uint64_t(l.Type.Bytes() * l.BaseA),
+			b:        C.uint64_t(l.Type.Bytes() * l.BaseB),
+			c:        C.uint64_t(l.TypeC.Bytes() * l.BaseC),
 		}
 		if i > m.makers && d.gpu.Waits { // behind an Update anything may be queued in front of a run
 			made.waits = 1

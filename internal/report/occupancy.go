@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"github.com/batchgemm/batchgemm/planner"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -28,7 +29,7 @@ func tileUses(data *Data) []tileUse {
 	var all []tileUse
 	for _, t := range tile.Table() {
 		u := tileUse{name: t.Name, note: "does not run", used: used[t.Name]}
-		if data.Device.Fits(t, data.Compute) {
+		if data.Device.Fits(t, planner.Options{Compute: data.Compute}) {
 			o := data.Device.Resident(t.Threads, data.Device.Kernel(t).Resources)
 			u.active, u.note = o.Active, fmt.Sprintf("%d, %s", o.Groups, o.Limiter)
 		}

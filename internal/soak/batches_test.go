@@ -39,7 +39,7 @@ func randomOptions(rng *rand.Rand, d *dispatch.Device) planner.Options {
 	facts := d.Info().Planner
 	o := planner.Options{Compute: facts.Computes()[rng.IntN(len(facts.Computes()))]}
 	for o.Tile == "" {
-		if s := facts.Kernels[rng.IntN(len(facts.Kernels))].Tile; facts.Fits(s, o.Compute) {
+		if s := facts.Kernels[rng.IntN(len(facts.Kernels))].Tile; facts.Fits(s, planner.Options{Compute: o.Compute}) {
 			o.Tile = s.Name
 		}
 	}

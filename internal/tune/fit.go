@@ -36,7 +36,7 @@ func Rows(d *planner.Device) (rows []Row) {
 			modes = []planner.Compute{planner.ComputeF32}
 		}
 		for _, c := range modes {
-			if d.Fits(shape, c) {
+			if d.Fits(shape, planner.Options{Compute: c}) {
 				rows = append(rows, Row{shape, c})
 			}
 		}

@@ -19,13 +19,14 @@ const (
 	Alpha     // bits; 0 when Depth is: NaN too has no part
 	Beta      // bits; 1 when Accumulate
 	Slot      // the partial tile of the workspace to store to, or Final
-	Flags     // ItemWide
+	Flags     // ItemWide, ItemFloatC
 	ItemWords = iota
 )
 
 const (
-	Final    = math.MaxUint32 // slot of a segment that stores to C
-	ItemWide = 1              // flag: A and B allow 16-byte loads
+	Final      = math.MaxUint32 // slot of a segment that stores to C
+	ItemWide   = 1              // flag: A and B allow 16-byte loads
+	ItemFloatC = 2              // flag: C has fp32 where A and B have not
 )
 
 // FixupWord is the place of a word in a fix-up's item, which finishes the tile whose

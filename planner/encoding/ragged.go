@@ -86,6 +86,7 @@ const (
 	BoundLenB
 	BoundLenC
 	BoundKernels // 1 or 2: groups take the one of less work
+	BoundFlags   // that all items have
 	BoundFill    // with fewer tiles in all, all groups take the second
 	BoundBins    // keys of each kernel
 	BoundMakers  // thread groups that share the making of items
@@ -158,7 +159,7 @@ const (
 // BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL.
 var (
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
-		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "fill", "bins",
+		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "fill", "bins",
 		"makers", "items", "starts", "order", "split"}
 	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "inTurn", "table", "step", "worker"}
 	RecordNames = [RecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta", "zero"}

@@ -60,7 +60,10 @@ type Rates struct {
 	WGSL   Rate
 	Native Rate // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
 	TF32   Rate // the same with one tf32 product; tensor cores only
-	CPU    Rate
+	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
+	// cores only.
+	Halves, WideHalves Rate
+	CPU                Rate
 }
 
 // Table returns the rows, in the order in which the planner tries them.
@@ -116,6 +119,9 @@ func (s *Shape) Check() error {
 // Groups is the number of K groups: sets of threads that each accumulate the
 // whole C tile over their own part of every K step.
 func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
+
+// HalvesOnly: native kernels are for elements of 16 bits alone.
+func (s *Shape) HalvesOnly() bool { return s.Rates.Native == (Rate{}) && s.Rates.Halves != (Rate{}) }
 
 // StepBytes is the memory of the elements of A and B that one K step needs.
 func (s *Shape) StepBytes() int { return 4 * s.TK * (s.TM + s.TN) }

@@ -47,9 +47,11 @@ func TestTable(t *testing.T) {
 			require.Same(t, s, found)
 			require.Equal(t, i < 5, s.Zhang)
 			require.Equal(t, s.Unit == WGMMA, s.Shared > 0, "others say what they take, or their compilers do")
-			require.Equal(t, s.Unit != SIMD, s.Rates.Native.Efficiency > 0)
+			require.Equal(t, s.Unit != SIMD && !s.HalvesOnly(), s.Rates.Native.Efficiency > 0)
 			require.Equal(t, s.Unit == FMA, s.Rates.WGSL.Efficiency > 0)
-			require.Equal(t, s.Unit.Tensor(), s.Rates.TF32.Efficiency > 0)
+			require.Equal(t, s.Unit.Tensor() && !s.HalvesOnly(), s.Rates.TF32.Efficiency > 0)
+			require.Equal(t, s.Unit.Tensor(), s.Rates.Halves.Efficiency > 0)
+			require.Equal(t, s.Unit.Tensor(), s.Rates.WideHalves.Efficiency > 0)
 			require.Equal(t, s.Unit == SIMD || s.Zhang, s.Rates.CPU.Efficiency > 0)
 			if s.Unit == FMA {
 				require.LessOrEqual(t, s.StepBytes(), 16<<10, "fits WebGPU's default limit")

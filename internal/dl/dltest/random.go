@@ -41,7 +41,7 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 	info := d.Info()
 	var tiles []string
 	for i := range info.Planner.Kernels {
-		if s := info.Planner.Kernels[i].Tile; info.Planner.Fits(s, planner.ComputeF32Emulated) {
+		if s := info.Planner.Kernels[i].Tile; info.Planner.Fits(s, planner.Options{Compute: planner.ComputeF32Emulated}) {
 			tiles = append(tiles, s.Name)
 		}
 	}

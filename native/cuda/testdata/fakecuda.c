@@ -69,7 +69,8 @@ CUresult cuCtxGetCurrent(int **c) { CALL; return *c = current, SUCCESS; }
 CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
-typedef struct { char name[64]; int makes_items, in_turn, tm, tn, trans_a, trans_b, fixup; int *module; } kernel;
+enum type { F32, BF16, F16 };
+typedef struct { char name[64]; int makes_items, in_turn, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
 CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options, void **values) {
@@ -78,7 +79,7 @@ CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options
 	return *m = malloc(sizeof(int)), SUCCESS;
 }
 CUresult cuModuleUnload(int *m) { ON_DEVICE; count(MODULES, -1); return free(m), SUCCESS; }
-static kernel kernels[512];
+static kernel kernels[2048];
 CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	ON_DEVICE;
 	if (!strncmp(name, "bg_ragged_", 10) && bg_shim_has && bg_shim_has(name)) {
@@ -95,14 +96,16 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		size_t n = strlen(tiles[i].name);
 		if (strncmp(name, "bg_", 3) || strncmp(name + 3, tiles[i].name, n)) continue;
 		const char *variant = name + 3 + n;
-		int fixup = !strcmp(variant, "_fixup");
+		int fixup = !strncmp(variant, "_fixup", 6);
 		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) || !strchr("nt", variant[2]))) continue;
-		const char *mode = fixup ? "" : variant + 3;
-		if (!strncmp(mode, "_tf32", 5)) mode += 5;
+		const char *mode = variant + (fixup ? 6 : 3);
+		enum type type = !strncmp(mode, "_bf16", 5) ? BF16 : !strncmp(mode, "_f16", 4) ? F16 : F32;
+		mode += type == BF16 ? 5 : type == F16 ? 4 : 0;
+		if (type == F32 && !fixup && !strncmp(mode, "_tf32", 5)) mode += 5;
 		int in_turn = !strcmp(mode, "_turn");
-		if (*mode && !in_turn && strcmp(mode, "_cluster")) continue;
-		kernel *k = &kernels[16 * i + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
-		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .module = m};
+		if (*mode && (fixup || (!in_turn && strcmp(mode, "_cluster")))) continue;
+		kernel *k = &kernels[48 * i + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
+		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .type = type, .module = m};
 		return *f = k, SUCCESS;
 	}
 	return NOT_FOUND;
@@ -147,34 +150,61 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *size, int *m, const char *
 
 static float bits(uint32_t w) { float f; return memcpy(&f, &w, 4), f; }
 
-static void store(float *c, float alpha, float sum, float beta) { *c = alpha * sum + (beta ? beta * *c : 0); }
+// Elements of 16 bits, as planner/element has them.
+static float number(enum type type, const void *p, size_t i) {
+	if (type == F32) return ((const float *)p)[i];
+	uint16_t h = ((const uint16_t *)p)[i];
+	if (type == BF16) return bits((uint32_t)h << 16);
+	int exponent = h >> 10 & 31, mantissa = h & 1023;
+	float size = exponent == 31 ? (mantissa ? NAN : INFINITY) : exponent ? ldexpf(1024 + mantissa, exponent - 25) : ldexpf(mantissa, -24);
+	return copysignf(size, h >> 15 ? -1 : 1);
+}
+static uint16_t half_bits(enum type type, float x) {
+	uint32_t w;
+	memcpy(&w, &x, 4);
+	uint16_t sign = w >> 16 & 0x8000;
+	if (isnan(x)) return sign | (type == BF16 ? 0x7fc0 : 0x7e00);
+	if (type == BF16) return (w + 0x7fff + (w >> 16 & 1)) >> 16;
+	float size = fabsf(x);
+	if (size >= 65520) return sign | 0x7c00;
+	if (size < ldexpf(1, -14)) return sign | (uint16_t)rintf(ldexpf(size, 24));
+	w &= 0x7fffffff;
+	return sign | (uint16_t)((w - (112u << 23) + 0xfff + (w >> 13 & 1)) >> 13);
+}
+static void store(enum type type, void *c, size_t i, float alpha, float sum, float beta) {
+	float x = alpha * sum + (beta ? beta * number(type, c, i) : 0);
+	if (type == F32) ((float *)c)[i] = x;
+	else ((uint16_t *)c)[i] = half_bits(type, x);
+}
 
-static void segment(const kernel *k, const uint32_t *w, const float *a, const float *b, float *c, float *workspace) {
+static void segment(const kernel *k, const uint32_t *w, const void *a, const void *b, void *c, float *workspace) {
 	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16;
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
+	enum type to = w[11] & 2 ? F32 : k->type; // ItemFloatC
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
 			for (int p = 0; p < depth; p++)
-				sum = fmaf(a[w[0] + (k->trans_a ? p * lda + i : i * lda + p)], b[w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)], sum);
+				sum = fmaf(number(k->type, a, w[0] + (k->trans_a ? p * lda + i : i * lda + p)), number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)), sum);
 			if (w[10] != UINT32_MAX) workspace[((size_t)w[10] * k->tm + i) * k->tn + j] = sum;
-			else store(&c[w[2] + i * ldc + j], depth ? bits(w[8]) : 0, sum, bits(w[9]));
+			else store(to, c, w[2] + i * ldc + j, depth ? bits(w[8]) : 0, sum, bits(w[9]));
 		}
 }
-static void fixup(const kernel *k, const uint32_t *w, float *c, const float *workspace) {
+static void fixup(const kernel *k, const uint32_t *w, void *c, const float *workspace) {
 	int rows = w[2] & 0xffff, cols = w[2] >> 16;
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
 			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn + j];
-			store(&c[w[0] + i * (size_t)w[1] + j], bits(w[4]), sum, bits(w[5]));
+			store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
 		}
 }
 static CUresult execute(const launch *l) {
 	const kernel *f = l->f;
 	const uint32_t *items = (void *)l->params[0], *table = (void *)l->params[1];
-	const float *a = (void *)l->params[2], *b = (void *)l->params[3];
-	float *c = (void *)l->params[4], *workspace = (void *)l->params[5];
+	const void *a = (void *)l->params[2], *b = (void *)l->params[3];
+	void *c = (void *)l->params[4];
+	float *workspace = (void *)l->params[5];
 	record(l);
 	if (f->makes_items) {
 		void *params[6];

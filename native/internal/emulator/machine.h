@@ -43,6 +43,7 @@ struct Product {
   const uint32_t* registers;  // of A
   uint32_t a[4];              // what was there
   uint64_t b;
+  Format format;
 };
 
 struct Thread {

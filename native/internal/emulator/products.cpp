@@ -30,23 +30,38 @@ void forOperand(uint64_t b, uint32_t columns, Use use) {
   }
 }
 
+// numbersOf are those of a word: one, or two that follow each other along K.
+uint32_t numbersOf(Format format, uint32_t word, double (&x)[2]) {
+  if (format == Format::tf32) return x[0] = tf32(word), 1;
+  x[0] = numberOf(format, static_cast<uint16_t>(word));
+  x[1] = numberOf(format, static_cast<uint16_t>(word >> 16));
+  return 2;
+}
+
 // multiply adds a product to a warp's sums, 16 rows of up to 128 columns. Lane `4*g + m`
-// has rows g and g + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk8").
+// has rows g and g + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk8", and of
+// pairs, m64nNk16).
 void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, float (&sum)[16][128]) {
   const uint32_t columns = 2 * lanes[0]->count;
-  double a[16][8], b[8][128];
+  const Format format = lanes[0]->products[i].format;
+  double a[16][16], b[16][128], x[2];
+  uint32_t per = 1;
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
-    for (uint32_t e = 0; e < 4; ++e) a[lane / 4 + e % 2 * 8][lane % 4 + e / 2 * 4] = tf32(lanes[lane]->products[i].a[e]);
+    for (uint32_t e = 0; e < 4; ++e) {
+      per = numbersOf(format, lanes[lane]->products[i].a[e], x);
+      for (uint32_t h = 0; h < per; ++h) a[lane / 4 + e % 2 * 8][(lane % 4 + e / 2 * 4) * per + h] = x[h];
+    }
   }
   forOperand(lanes[0]->products[i].b, columns, [&](uint32_t word, uint32_t n, uint32_t k) {
     uint32_t bits;
     memcpy(&bits, memory + 4 * word, 4);
-    b[k][n] = tf32(bits);
+    numbersOf(format, bits, x);
+    for (uint32_t h = 0; h < per; ++h) b[k * per + h][n] = x[h];
   });
   for (uint32_t r = 0; r < 16; ++r) {
     double s[128];
     for (uint32_t n = 0; n < columns; ++n) s[n] = sum[r][n];
-    for (uint32_t k = 0; k < 8; ++k) {
+    for (uint32_t k = 0; k < 8 * per; ++k) {
       for (uint32_t n = 0; n < columns; ++n) s[n] += a[r][k] * b[k][n];
     }
     for (uint32_t n = 0; n < columns; ++n) sum[r][n] = cut(s[n]);
@@ -63,7 +78,7 @@ void multiplyAll(uint32_t warp) {
   auto column = [](uint32_t lane, uint32_t e) { return e / 4 * 8 + lane % 4 * 2 + e % 2; };
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     const Thread& t = *(lanes[lane] = &threads[warp * kWarp + lane]);
-    auto same = [](const Product& x, const Product& y) { return x.b == y.b; };
+    auto same = [](const Product& x, const Product& y) { return x.b == y.b && x.format == y.format; };
     const auto &mine = t.products, &first = lanes[0]->products;
     if (t.count != lanes[0]->count || !std::equal(mine.begin(), mine.end(), first.begin(), first.end(), same)) {
       fail("does not multiply by what lane %u does", lane);
@@ -92,11 +107,30 @@ void multiplyAll(uint32_t warp) {
 
 }  // namespace
 
+// As planner/element has the formats.
+float numberOf(Format format, uint16_t bits) {
+  if (format == Format::bf16) return __uint_as_float(static_cast<uint32_t>(bits) << 16);
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  const float size = exponent == 31 ? (mantissa != 0 ? NAN : INFINITY) : exponent != 0 ? ldexpf(1024 + mantissa, exponent - 25) : ldexpf(mantissa, -24);
+  return bits >> 15 != 0 ? -size : size;
+}
+uint16_t bitsOf(Format format, float x) {
+  uint32_t w = __float_as_uint(x);
+  const uint16_t sign = w >> 16 & 0x8000;
+  if (isnan(x)) return sign | (format == Format::bf16 ? 0x7fc0 : 0x7e00);
+  if (format == Format::bf16) return (w + 0x7fff + (w >> 16 & 1)) >> 16;
+  const float size = fabsf(x);
+  if (size >= 65520) return sign | 0x7c00;
+  if (size < 0x1p-14f) return sign | static_cast<uint16_t>(rintf(ldexpf(size, 24)));
+  w &= 0x7fffffff;
+  return sign | static_cast<uint16_t>((w - (112u << 23) + 0xfff + (w >> 13 & 1)) >> 13);
+}
+
 void fenceProducts() {
   meet("wgmma.fence", [](uint32_t warp) { warps[warp].mayMultiply = true; });
 }
 
-void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first) {
+void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format) {
   Thread& t = *running;
   Warp& w = warps[t.id / kWarp];
   if (!w.mayMultiply) fail("multiplies without a fence");
@@ -109,7 +143,7 @@ void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool
   } else if (t.sums != d || t.count != n || first) {
     fail("multiplies for other sums too");
   }
-  t.products.push_back({a, {a[0], a[1], a[2], a[3]}, b});
+  t.products.push_back({a, {a[0], a[1], a[2], a[3]}, b, format});
   if (std::find(w.operands.begin(), w.operands.end(), b) != w.operands.end()) return;
   w.operands.push_back(b);
   forOperand(b, 2 * n, [&](uint32_t word, uint32_t, uint32_t) { must(shadow.startProduct(word, t.access()), word); });

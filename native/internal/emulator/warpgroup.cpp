@@ -323,7 +323,7 @@ SharedAddress sharedAddress(const void* p) { return static_cast<SharedAddress>(s
 void copyVector(SharedAddress to, const float* from, uint32_t bytes) {
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes > 16) fail("copies %u bytes from an address that is no multiple of 16", bytes);
   if (bytes != 0 && !within(job->a, from, bytes) && !within(job->b, from, bytes)) fail("copies what is not in A or B");
-  if (bytes != 0 && !std::any_of(from, from + bytes / 4, [](const float& x) { return isElement(&x); })) fail("copies a line without an element of A or B");
+  if (bytes != 0 && !std::any_of(from, from + (bytes + 3) / 4, [](const float& x) { return isElement(&x); })) fail("copies a line without an element of A or B");
   const Copy c = {wordAt(to, 16), from, bytes};
   for (uint32_t word = c.to; word < c.to + 4; ++word) {
     must(shadow.startCopy(word, running->access()), word);

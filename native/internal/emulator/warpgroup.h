@@ -70,7 +70,28 @@ void waitProducts() {
 
 // Of the descriptor the address alone, in units of 16 bytes as there.
 inline uint64_t matrixB(SharedAddress at) { return at >> 4; }
-void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first);
+// What a word of operands has: a tf32 number, or two of 16 bits.
+enum class Format { tf32, bf16, f16 };
+void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format = Format::tf32);
+float numberOf(Format format, uint16_t bits);
+uint16_t bitsOf(Format format, float x);
+template <Format kFormat>
+struct Half {
+  static float number(uint16_t bits) { return numberOf(kFormat, bits); }
+  static uint16_t bits(float x) { return bitsOf(kFormat, x); }
+};
+template <Format kFormat, int n>
+void product(Half<kFormat>, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
+  startProduct(d, n, a, b, false, kFormat);
+}
+using BF16 = Half<Format::bf16>;
+using F16 = Half<Format::f16>;
+inline uint32_t permute(uint32_t low, uint32_t high, uint32_t which) {
+  const uint64_t both = low | static_cast<uint64_t>(high) << 32;
+  uint32_t x = 0;
+  for (uint32_t i = 0; i < 4; ++i) x |= static_cast<uint32_t>(both >> (8 * (which >> (4 * i) & 7)) & 0xff) << (8 * i);
+  return x;
+}
 template <bool kFirst, int n>
 void product(float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
   startProduct(d, n, a, b, kFirst);
@@ -103,7 +124,8 @@ template <int kPending>
 void waitCopies();
 #define BG_SHARED_DYNAMIC(name) float4* const name = nullptr
 bool barrierOr(bool any);
-uint32_t wordInLine(const float* p);
+template <class Number>
+uint32_t placeInLine(const Number* p);
 uint32_t clusterSize();
 uint32_t clusterRank();
 void clusterArrive();

@@ -30,7 +30,11 @@ func CUDA(shapes []*tile.Shape) string {
 	b.WriteString("// Tensor cores: name, TM, TN, step along K of a team, teams, stages, groups per unit\n")
 	for _, t := range of(tile.MMA, shapes) {
 		m := TensorOf(t)
-		fmt.Fprintf(&b, "BG_TENSOR(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, TensorStep, m.Teams, m.Stages, m.Groups)
+		row := fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, TensorStep, m.Teams, m.Stages, m.Groups)
+		if !t.HalvesOnly() {
+			b.WriteString("BG_TENSOR" + row)
+		}
+		b.WriteString("BG_TENSOR_HALVES" + row)
 		if t.Clusters {
 			fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", Identifier(t))
 		}
@@ -71,17 +75,21 @@ func wgmmaOf(t *tile.Shape) wgmmaTile {
 // fit in a compute unit.
 type Tensor struct{ Teams, Stages, Groups int }
 
-// TensorStep is the depth of a step of a team.
+// TensorStep is the depth of a step of a team, in words.
 const TensorStep = 32
 
-// TensorOf chooses them. Each warp computes 32 x 32. Measured on an H200: with
-// four teams two stages let two groups reside; one team wants three stages.
+// TensorOf chooses them. Each warp computes 32 x 32, or all rows of a tile that has less. Measured
+// on an H200: with four teams two stages let two groups reside, of small tiles three do; one
+// team wants three stages.
 func TensorOf(t *tile.Shape) Tensor {
-	teams := t.Threads / (32 * (t.TM / 32) * (t.TN / 32))
-	if teams > 1 {
-		return Tensor{Teams: teams, Stages: 2, Groups: 2}
+	teams := t.Threads / (32 * max(t.TM/32, 1) * (t.TN / 32))
+	switch {
+	case teams == 1:
+		return Tensor{Teams: 1, Stages: 3, Groups: 4}
+	case t.TM < 32:
+		return Tensor{Teams: teams, Stages: 3, Groups: 2}
 	}
-	return Tensor{Teams: 1, Stages: 3, Groups: 4}
+	return Tensor{Teams: teams, Stages: 2, Groups: 2}
 }
 
 // bigBlock is the register block from which on a thread has enough arithmetic

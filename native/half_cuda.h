@@ -1,0 +1,37 @@
+// What half.cuh and tensor_half.cuh need of CUDA: formats of 16 bits, from compute capability 8.0 on.
+#pragma once
+
+// BG_HALF_MULTIPLY is sum += a*b of 16 k's: of rows 0 and 8 and columns of a lane, k's 0 and 8.
+#define BG_HALF_MULTIPLY(type)                                                                                                   \
+  static BG_DEVICE void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) {                            \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." #type "." #type ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"  \
+        : "+f"(sum.x[0]), "+f"(sum.x[1]), "+f"(sum.x[2]), "+f"(sum.x[3])                                                         \
+        : "r"(a[0][0]), "r"(a[1][0]), "r"(a[0][1]), "r"(a[1][1]), "r"(b[0]), "r"(b[1]));                                         \
+  }
+
+struct BF16 {
+  BG_HALF_MULTIPLY(bf16)
+  static BG_DEVICE float number(uint16_t bits) { return __uint_as_float(static_cast<uint32_t>(bits) << 16); }
+  static BG_DEVICE uint16_t bits(float x) {
+    uint16_t r;
+    asm("cvt.rn.bf16.f32 %0, %1;\n" : "=h"(r) : "f"(x));
+    return r;
+  }
+};
+
+struct F16 {
+  BG_HALF_MULTIPLY(f16)
+  static BG_DEVICE float number(uint16_t bits) {
+    float r;
+    asm("cvt.f32.f16 %0, %1;\n" : "=f"(r) : "h"(bits));
+    return r;
+  }
+  static BG_DEVICE uint16_t bits(float x) {
+    uint16_t r;
+    asm("cvt.rn.f16.f32 %0, %1;\n" : "=h"(r) : "f"(x));
+    return r;
+  }
+};
+
+// permute takes 4 of the bytes of two words.
+BG_DEVICE uint32_t permute(uint32_t low, uint32_t high, uint32_t which) { return __byte_perm(low, high, which); }

@@ -1,0 +1,147 @@
+// What is another in the kernels of tensor.cuh where elements have 16 bits: a product takes
+// 16 k's, in pairs, of which a lane with group = lane / 4 and member = lane % 4 holds (PTX
+// ISA, "Matrix Fragments for mma.m16n8k16")
+//
+//	A  row group + 8h, k's 2*member + 8q and the next    h = 0..1, q = 0..1
+//	B  the same k's, column group
+//	C  as of tf32 (fragment.cuh)
+//
+// Of an operand whose memory runs across K, a pair is put together of two rows. There the
+// two rows of A, or the columns of two products, that a lane has are adjacent, so that a
+// word has an element of both, where all rows begin with a word.
+#pragma once
+
+// PairReader reads 16 rows of op(A), or 16 columns of op(B): x[h][q] as above, of row 8h + group,
+// or 2*group + h where memory runs across K.
+template <class Operand, bool kAlongK>
+struct PairReader {
+  using Number = typename Operand::Number;
+  const char* at[2];  // the lane's first word; across K: that of its first and second row, or element of it
+  uint32_t which;     // bytes of two words that are a pair
+
+  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld) {
+    const Number* const numbers = reinterpret_cast<const Number*>(stage);
+    auto place = [&](uint32_t row) { return row * Operand::kPitch + placeInLine(rowsOn(p, row, ld)); };
+    if constexpr (kAlongK) {
+      const uint32_t pair = place(lane.group) + first * Operand::kPitch + 2 * lane.member;
+      at[0] = reinterpret_cast<const char*>(numbers + (pair & ~1u));
+      which = pair % 2 == 0 ? 0x3210 : 0x5432;
+    } else {
+#pragma unroll
+      for (uint32_t i = 0; i < 2; ++i) at[i] = reinterpret_cast<const char*>(numbers + place(2 * lane.member + i) + first + 2 * lane.group);
+    }
+  }
+
+  static BG_DEVICE uint32_t word(const char* p) { return *reinterpret_cast<const uint32_t*>(p); }
+
+  // read reads the block of a number, of k's from 16s on. kPairs: all rows begin with a word.
+  template <bool kPairs>
+  BG_DEVICE void read(uint32_t stage, int block, uint32_t s, uint32_t (&x)[2][2]) const {
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+      const uint32_t k = 16 * s + 8 * q;
+      if constexpr (kAlongK) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const char* const p = at[0] + stage + sizeof(Number) * ((16 * block + 8 * h) * Operand::kPitch + k);
+          x[h][q] = kPairs ? word(p) : permute(word(p), word(p + 4), which);
+        }
+      } else {
+        const uint32_t further = stage + sizeof(Number) * (k * Operand::kPitch + 16 * block);
+        const char *const low = at[0] + further, *const high = at[1] + further;
+        if constexpr (kPairs) {
+          const uint32_t both[2] = {word(low), word(high)};
+          x[0][q] = permute(both[0], both[1], 0x5410);
+          x[1][q] = permute(both[0], both[1], 0x7632);
+        } else {
+          x[0][q] = pairAt(low, high);
+          x[1][q] = pairAt(low + sizeof(Number), high + sizeof(Number));
+        }
+      }
+    }
+  }
+};
+
+template <class T, bool kTransA, bool kTransB>
+struct WarpBlock<T, kTransA, kTransB, 2> {
+  using OperandA = StagedOperand<T, T::TM, !kTransA>;
+  using OperandB = StagedOperand<T, T::TN, kTransB>;
+  using Number = typename T::Element::Number;
+  static constexpr int kRows = T::kBlockRows / 16, kColumns = T::kBlock / 16, kDepth = 16;
+
+  FragmentC sum[kRows][kColumns][2];
+  PairReader<OperandA, !kTransA> a;
+  PairReader<OperandB, kTransB> b;
+  bool pairs;
+
+  BG_DEVICE WarpBlock() {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2 * kColumns; ++j) sum[i][j / 2][j % 2] = FragmentC{{0.0f, 0.0f, 0.0f, 0.0f}};
+    }
+  }
+
+  BG_DEVICE void start(const FragmentLane& lane, const float* stages, uint32_t row, uint32_t col, const Number* startA, uint32_t lda,
+                       const Number* startB, uint32_t ldb) {
+    a.start(lane, stages, row, startA, lda);
+    b.start(lane, stages + OperandA::kFloats, col, startB, ldb);
+    pairs = (placeInLine(startA) | lda | placeInLine(startB) | ldb) % 2 == 0;
+  }
+
+  BG_DEVICE void multiplyStage(int stage, uint32_t depth) {
+    if (pairs) steps<true>(4 * stage, depth);
+    else steps<false>(4 * stage, depth);
+  }
+
+  template <bool kPairs>
+  BG_DEVICE void steps(uint32_t stage, uint32_t depth) {
+    if (depth >= T::TK) {
+#pragma unroll
+      for (uint32_t s = 0; s < T::TK / kDepth; ++s) step<kPairs>(stage, s);
+    } else {
+#pragma unroll 1
+      for (uint32_t s = 0; kDepth * s < depth; ++s) step<kPairs>(stage, s);
+    }
+  }
+
+  template <bool kPairs>
+  BG_DEVICE void step(uint32_t stage, uint32_t s) {
+    uint32_t x[kRows][2][2];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) a.template read<kPairs>(stage, i, s, x[i]);
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+      uint32_t y[2][2];
+      b.template read<kPairs>(stage, j, s, y);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) T::Element::Format::multiply(sum[i][j][h], x[i], y[h]);
+      }
+    }
+  }
+
+  // store is as of fp32, but that no sum is computed once more.
+  BG_DEVICE bool store(const FragmentLane& lane, float* to) const {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const uint32_t row = 16 * i + (kTransA ? 2 * lane.group + r : lane.group + 8 * r);
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) {
+          float* const at = to + row * T::kPitch + 16 * j;
+          const float *const x = sum[i][j][0].x + 2 * r, *const y = sum[i][j][1].x + 2 * r;
+          if constexpr (kTransB) {
+            storeVector(at + 2 * lane.member, Vector<2>{{x[0], x[1]}});
+            storeVector(at + 8 + 2 * lane.member, Vector<2>{{y[0], y[1]}});
+          } else {
+            storeVector(at + 4 * lane.member, Vector<4>{{x[0], y[0], x[1], y[1]}});
+          }
+        }
+      }
+    }
+    return true;
+  }
+};

@@ -1,0 +1,89 @@
+package native
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// halfJob is wgmmaJob for elements of 16 bits, to which operands are rounded.
+func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]uint32, rng *rand.Rand) *emulatorJob {
+	t.Helper()
+	j := wgmmaJob(t, b, o, unit, how, rng)
+	for _, data := range []*[]float32{&j.a, &j.b} {
+		*data = append(*data, slices.Repeat([]float32{gap}, -len(*data)&7)...)
+		round(o.Type, *data)
+	}
+	round(o.TypeC, j.c)
+	return j
+}
+
+func round(of element.Type, numbers []float32) {
+	for i, x := range numbers {
+		if of != element.F32 && !isGap(x) {
+			numbers[i] = of.Float(of.Bits(x))
+		}
+	}
+}
+
+// halfJobs are plans of a tile for a type of elements, with C of it and of F32: of whole tiles, of
+// workers with several and of some that take them in turn, and of tiles that are split.
+func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulatorJob) {
+	t.Helper()
+	for n, c := range []struct {
+		schedule planner.Schedule
+		problems int
+		depths   []int
+		inTurn   bool
+	}{
+		{planner.ScheduleDataParallel, 6, []int{100, 0, 1, 63, 64, 65, 128}, false},
+		{planner.ScheduleLPT, 10, []int{65, 1, 200, 0, 128, 31, 64}, false},
+		{planner.ScheduleLPT, 7, []int{33, 1, 130, 0, 64}, true},
+		{planner.ScheduleSplitK, 2, []int{8*tile.TK + 1, 9 * tile.TK, 10*tile.TK - 1}, false},
+	} {
+		for trans := range 4 {
+			for _, ofC := range []element.Type{of, element.F32} {
+				seed := uint32(len(jobs)) + uint32(of)
+				rng := rand.New(rand.NewPCG(uint64(seed), 3))
+				b := wgmmaBatch(rng, c.problems, c.depths, trans&1 != 0, trans&2 != 0)
+				o := planner.Options{Type: of, TypeC: ofC, Tile: tile.Name, Schedule: c.schedule}
+				j := halfJob(t, b, o, []int{1, 8, 2, 16, 4, 64}[(int(seed)+n)%6], [2]uint32{seed % 3, seed}, rng)
+				if c.inTurn {
+					require.Len(t, j.plan.Launches, 1)
+					j.plan.Launches[0].InTurn, j.workers = true, 1+trans
+				}
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	return jobs
+}
+
+// TestWarpgroupHalvesEmulated is TestWarpgroupsEmulated for elements of 16 bits.
+func TestWarpgroupHalvesEmulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "g++")
+	t.Parallel()
+	dir := t.TempDir()
+	objects, err := buildWarpgroupRuntime(dir)
+	require.NoError(t, err)
+	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
+	require.NoError(t, err)
+	for _, tile := range tile.Of(tile.WGMMA) {
+		for _, of := range []element.Type{element.BF16, element.F16} {
+			t.Run(tile.Name+"/"+of.String(), func(t *testing.T) {
+				t.Parallel()
+				require.NoError(t, e.run(t.TempDir(), halfJobs(t, tile, of)))
+			})
+		}
+	}
+}
