@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -113,7 +114,7 @@ type group struct {
 
 // check fails as Plan does for what is wrong with a batch or options.
 func (p *builder) check(b Batch, o Options) error {
-	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.overlaps); err != nil {
+	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.overlaps, &o.Epilogue); err != nil {
 		return err
 	}
 	return o.check(p.device)
@@ -126,6 +127,8 @@ func (p *builder) reset(o Options) {
 	p.Ragged, p.Records = nil, p.Records[:0]
 	p.Workers = append(p.Workers[:0], 0)
 	p.Workspace, p.Cost, p.TLP, p.TLPGroups = 0, 0, 0, 0
+	p.ExtentB2, p.ExtentBias, p.ExtentRows = 0, 0, 0
+	p.model.products = o.Epilogue.kernel().Products()
 }
 
 // whole makes all of a plan.
@@ -134,7 +137,9 @@ func (p *builder) whole(b Batch, o Options) error {
 	p.Batch = append(p.Batch, b...)
 	p.choice = slices.Grow(p.choice[:0], len(b))[:len(b)]
 	clear(p.choice) // of problems that need no work too, which nothing else sets
-	p.ExtentA, p.ExtentB, p.ExtentC = b.Extent()
+	if err := p.setExtents(b.extents(&p.Options.Epilogue)); err != nil {
+		return err
+	}
 	if err := p.choose(); err != nil {
 		return err
 	}
@@ -150,11 +155,23 @@ func (p *builder) whole(b Batch, o Options) error {
 	return nil
 }
 
+// setExtents fails where a launch cannot reach all of what has no windows.
+func (p *builder) setExtents(x extents) error {
+	p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows = x.a, x.b, x.c, x.b2, x.bias, x.rows
+	if limit := p.device.spanLimit(element.F32); x.rows > limit {
+		return invalid.Errorf("the rows that epilogues name need %d words, %s can bind %d", x.rows, p.device, limit)
+	}
+	if limit := p.device.spanLimit(p.Options.TypeC); x.bias > limit {
+		return invalid.Errorf("the bias needs %d elements, %s can bind %d", x.bias, p.device, limit)
+	}
+	return nil
+}
+
 // choose sets p.choice and p.schedule.
 func (p *builder) choose() (err error) {
 	p.schedule = p.Options.Schedule.find()
-	if p.Options.Custom != nil {
-		p.schedule = ScheduleDataParallel.find() // by whose cost tiles are chosen
+	if p.Options.Custom != nil || p.schedule != nil && p.schedule.cuts && p.model.products > 1 {
+		p.schedule = ScheduleDataParallel.find() // of a custom one, by whose cost tiles are chosen
 	}
 	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.mostlyWide(p.Batch))); err != nil {
 		return err
@@ -249,7 +266,7 @@ func (p *builder) sort() {
 	inOrder := p.device.KernelKind == KernelsCPU && len(p.Batch) >= manyProblems*p.device.ComputeUnits
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if !q.Writes() {
+		if !p.Options.Epilogue.writes(q) {
 			continue
 		}
 		depth := q.depth()
@@ -346,20 +363,20 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 	split := len(p.Fixups) > fixup
 	p.launch(g, s, gemm, worker, split)
 	if split {
-		l := encoding.Launch{Kernel: encoding.Kernel{Tile: g.Tile, TypeC: g.TypeC, Fixup: true}, Schedule: string(s), Cost: sum}
+		l := encoding.Launch{Kernel: encoding.Kernel{Tile: g.Tile, TypeC: g.TypeC, Fixup: true, Epilogue: g.Epilogue.OfFixup()}, Schedule: string(s), Cost: sum}
 		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
 }
 
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group {
 	o, wide := &p.Options, p.Options.wide()
-	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: true},
+	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: true, Epilogue: o.Epilogue.kernel()},
 		id: id, problems: problems}
 	g.TF32 = o.Compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {
 		q := &p.Batch[problems[i].index]
-		g.Wide = g.Wide && q.wideTile(wide)
-		g.load.add(g.Tile, q)
+		g.Wide = g.Wide && q.wideTile(wide) && (!g.Epilogue.Gated || q.TransB || q.B2.aligned(wide))
+		g.load.add(g.Tile, q, p.model.products)
 	}
 	return g
 }
@@ -372,7 +389,7 @@ func (p *builder) endWorker() { p.Workers = append(p.Workers, int32(len(p.Segmen
 func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bool) {
 	k := g.Kernel
 	workers := len(p.Workers) - 1 - first
-	k.Loop = len(p.Segments)-int(p.Workers[first]) > workers
+	k.Loop = len(p.Segments)-int(p.Workers[first]) > workers || k.Epilogue.Gated
 	k.Split = split
 	p.cutLaunches(encoding.Launch{Kernel: k, Schedule: string(s), Cost: cost}, first, first+workers)
 }
@@ -385,10 +402,16 @@ func (p *builder) cutLaunches(l encoding.Launch, first, last int) {
 	if limit <= 0 {
 		limit = last - first
 	}
+	kept := 0 // elements of the workspace that each worker has
+	if l.Epilogue.Gated && p.Device.KernelKind == KernelsNative {
+		kept = l.Tile.TM * l.Tile.TN
+		limit = min(limit, p.Device.spanLimit(element.F32)/kept)
+	}
 	p.Cost += l.Cost
-	l.SpanA, l.SpanB, l.SpanC = p.ExtentA, p.ExtentB, p.ExtentC
+	l.SpanA, l.SpanB, l.SpanC, l.SpanB2, l.SpanBias, l.SpanRows = p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows
 	for total := last - first; first < last; first += l.Count {
 		l.First, l.Count = first, min(limit, last-first)
+		p.Workspace = max(p.Workspace, l.Count*kept)
 		part := l
 		part.Cost = l.Cost * float64(l.Count) / float64(total)
 		p.Launches = append(p.Launches, part)

@@ -13,7 +13,8 @@ import (
 // offsets that overflow (on 32-bit targets all from 2^29 on), an operand outside its
 // buffer, or two problems whose C regions share an element. The buffers have lenA,
 // lenB and lenC elements.
-// Operands that are not read (see Problem) may lie anywhere.
+// Operands that are not read (see Problem) may lie anywhere. What epilogues need beside is
+// checked with the options of a plan.
 //
 // It takes up to 0.1 us a problem (0.2 us if there are 400,000, out of cache), also where
 // regions interleave. More is needed where regions of different leading dimensions lie
@@ -27,14 +28,15 @@ func (b Batch) Check(lenA, lenB, lenC int) error {
 func (b Batch) CheckContext(ctx context.Context, lenA, lenB, lenC int) error {
 	o := checks.Get().(*overlaps)
 	defer checks.Put(o)
-	return b.check(ctx, lenA, lenB, lenC, o)
+	return b.check(ctx, lenA, lenB, lenC, o, &Epilogue{})
 }
 
 // checks is memory for Check, which fresh would cost more than all else.
 var checks = sync.Pool{New: func() any { return new(overlaps) }}
 
-// check is Check with scratch memory.
-func (b Batch) check(ctx context.Context, lenA, lenB, lenC int, o *overlaps) error {
+// check is Check with scratch memory, of a batch with an epilogue. Where that scatters rows,
+// only those who write the indices know what overlaps.
+func (b Batch) check(ctx context.Context, lenA, lenB, lenC int, o *overlaps, e *Epilogue) error {
 	o.regions = slices.Grow(o.regions[:0], len(b))
 	for i := range b {
 		p := &b[i]
@@ -45,16 +47,19 @@ func (b Batch) check(ctx context.Context, lenA, lenB, lenC int, o *overlaps) err
 		read := p.Reads()
 		rowsA, colsA := p.ShapeA()
 		rowsB, colsB := p.ShapeB()
-		if err := checkMatrix(i, "A", "lda", p.A, rowsA, colsA, lenA, read); err != nil {
+		if err := checkMatrix(i, "A", "lda", p.A, e.storedA(rowsA), colsA, lenA, read); err != nil {
 			return err
 		}
 		if err := checkMatrix(i, "B", "ldb", p.B, rowsB, colsB, lenB, read); err != nil {
 			return err
 		}
-		if err := checkMatrix(i, "C", "ldc", p.C, p.M, p.N, lenC, written); err != nil {
+		if err := checkMatrix(i, "C", "ldc", p.C, e.storedC(p.M), p.N, lenC, written); err != nil {
 			return err
 		}
-		if written {
+		if err := e.checkProblem(i, p); err != nil {
+			return err
+		}
+		if written && e.ScatterRows == 0 {
 			n := len(o.regions)
 			o.regions = o.regions[:n+1]
 			o.regions[n].set(p.C.Offset, p.M, p.N, p.C.LD, i)

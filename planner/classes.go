@@ -24,13 +24,13 @@ type classes struct {
 
 const places = 8
 
-func (c *classes) sort(b Batch, grain [3]uint8) {
+func (c *classes) sort(b Batch, e *Epilogue, grain [3]uint8) {
 	c.all = c.all[:0]
 	c.of = slices.Grow(c.of[:0], len(b))[:len(b)]
 	clear(c.recent[:])
 	for i := range b {
 		q := &b[i]
-		if !q.Writes() {
+		if !e.writes(q) {
 			c.of[i] = -1
 			continue
 		}

@@ -19,7 +19,7 @@ func TestClasses(t *testing.T) {
 				batch = append(batch, GEMM(5, 5, 16*k))
 			}
 			var c classes
-			c.sort(batch, m.grain)
+			c.sort(batch, &Epilogue{}, m.grain)
 			members := make([]int32, len(c.all))
 			for i := range batch {
 				q, at := &batch[i], c.of[i]
@@ -42,7 +42,7 @@ func TestClasses(t *testing.T) {
 				require.Equal(t, c.all[i].count, n)
 			}
 			tiny := randomBatch(t, rand.New(rand.NewPCG(1, 5)), 4096, 9, 16)
-			c.sort(tiny, m.grain)
+			c.sort(tiny, &Epilogue{}, m.grain)
 			if m.grain[0] >= 3 {
 				require.LessOrEqual(t, len(c.all), 4)
 			}

@@ -16,9 +16,10 @@ type load struct {
 	whole, work float64
 }
 
-func (l *load) add(t *tile.Shape, q *Problem) {
+// add adds the tiles of a problem, each of so many products.
+func (l *load) add(t *tile.Shape, q *Problem, products int) {
 	n, steps := count(t, q)
-	l.addTiles(n, steps, wholeTiles(t, q.M, q.N))
+	l.addTiles(n, steps*products, wholeTiles(t, q.M, q.N))
 }
 
 // addTiles adds n tiles of the same number of steps, which take as long as so many whole ones.
@@ -40,6 +41,8 @@ type model struct {
 	tiles   []tileModel // by tileID
 	cuts    []cut
 	grain   [3]uint8 // logarithms of the units of M, N and K in which cuts see sizes
+
+	products int // of each tile: 2 with gated units, whose steps are those of both
 }
 
 // tileModel is a tile shape on the device: its rate in microseconds, and places.
@@ -167,12 +170,12 @@ const (
 // have passed Check; the kernels are of the device, and whether they can run is what Fits
 // says.
 func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros float64) {
-	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c)}}
+	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c)}, products: 1}
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
 	for i := range b {
 		if q := &b[i]; q.Writes() {
-			loads[q.transposition()].add(k.Tile, q)
+			loads[q.transposition()].add(k.Tile, q, 1)
 		}
 	}
 	for _, l := range loads {
@@ -186,7 +189,7 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 // predicted as one, and shapes that cut alike share what there is to cut.
 func (p *builder) chooseByCost() {
 	m, c := &p.model, &p.classes
-	c.sort(p.Batch, m.grain)
+	c.sort(p.Batch, &p.Options.Epilogue, m.grain)
 	p.uniform, p.mixed = zeroed(p.uniform, len(m.cuts)), zeroed(p.mixed, len(m.tiles))
 	p.pieces = slices.Grow(p.pieces[:0], len(m.cuts))[:len(m.cuts)]
 	for i := range c.all {
@@ -207,7 +210,7 @@ func (p *builder) chooseForClass(c *class) {
 	times, pieces := int(c.count), p.pieces
 	for i := range m.cuts {
 		t, e := &m.cuts[i], &pieces[i]
-		e.tiles, e.steps = ceilShift(rows, t.tm)*ceilShift(cols, t.tn), max(ceilShift(depth, t.tk), 1)
+		e.tiles, e.steps = ceilShift(rows, t.tm)*ceilShift(cols, t.tn), max(ceilShift(depth, t.tk), 1)*m.products
 		if e.whole = float64(e.tiles); t.partly {
 			e.whole = wholeTiles(t.shape, rows, cols)
 		}

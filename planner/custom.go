@@ -49,7 +49,7 @@ type WorkTile struct {
 	Index    int // in Work.Tiles as given, for Part.Tile: Tiles may be sorted
 	Problem  int // index in the batch
 	Row, Col int // in tiles: the tile starts at C[Row*TM, Col*TN]
-	Steps    int // K steps of TK, at least 1; the last may be shorter
+	Steps    int // K steps of TK, at least 1; the last may be shorter; of gated units those of both products, which are dealt whole
 	// Micros is the predicted time of the whole tile in microseconds, of a compute unit
 	// that has other tiles to overlap it with; its steps take equal shares.
 	Micros float64
@@ -146,9 +146,12 @@ func (d *customDeal) worker(index int, parts []Part) error {
 		if steps := d.steps[part.Tile]; part.From < 0 || part.From >= part.To || part.To > steps {
 			return d.wrong(part.Tile, "worker %d has K steps [%d, %d), where there are %d", index, part.From, part.To, steps)
 		}
+		if p.model.products > 1 && part.To-part.From < d.steps[part.Tile] {
+			return d.wrong(part.Tile, "worker %d has K steps [%d, %d) alone, and gated tiles are not cut", index, part.From, part.To)
+		}
 		s := d.tiles[part.Tile]
 		s.K0, s.K1 = int32(part.From*shape.TK), int32(min(part.To*shape.TK, int(s.K1)))
-		more := trips(shape, int(s.K1-s.K0))
+		more := trips(shape, int(s.K1-s.K0)) * p.model.products
 		if limit := p.Device.MaxTrips; limit > 0 && turns > 0 && turns+more > limit {
 			p.endWorker()
 			turns = 0

@@ -283,7 +283,7 @@ func TestCustomHostile(t *testing.T) {
 // windowed reports whether the planner deals a plan's batch itself.
 func windowed(p *Plan) bool {
 	for i, s := range p.Tiles {
-		if p.Device.MaxTrips > 0 && p.Batch[i].K > p.Device.maxDepth(s) {
+		if p.Device.MaxTrips > 0 && p.Batch[i].K > p.Device.maxDepth(s, 1) {
 			return true
 		}
 	}

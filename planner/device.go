@@ -53,6 +53,8 @@ type Device struct {
 
 	// Types are those that elements of A and B may have beside F32.
 	Types []element.Type `json:"types,omitempty"`
+	// Epilogues: plans may have Options.Epilogue.
+	Epilogues bool `json:"epilogues,omitempty"`
 
 	// Kernels are those that the device has, a tile shape each, in the order in which
 	// the planner tries them: of equal predicted time the last wins.

@@ -49,19 +49,22 @@ func (p *Plan) encodeRagged(dst []uint32) []uint32 {
 func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
 	e := itemEncoder{plan: p, launch: l, tile: l.Tile, wide: p.Options.wide(), problem: -1}
-	at := l.Items
+	at, words := l.Items, l.ItemWords()
 	for i := range segments {
 		e.encode((*[encoding.ItemWords]uint32)(dst[at:]), &segments[i])
-		at += encoding.ItemWords
+		if words > encoding.ItemWords {
+			e.encodeEpilogue(dst[at:], &segments[i])
+		}
+		at += words * l.Epilogue.Products()
 	}
 	return at
 }
 
 func (p *Plan) encodeFixups(dst []uint32, l *encoding.Launch) int {
-	at := l.Items
+	at, words := l.Items, l.ItemWords()
 	for i := range l.Count {
 		p.encodeFixup(dst[at:], l, &p.Fixups[l.First+i])
-		at += encoding.FixupWords
+		at += words
 	}
 	return at
 }
@@ -69,7 +72,7 @@ func (p *Plan) encodeFixups(dst []uint32, l *encoding.Launch) int {
 func (p *Plan) encodeTable(dst []uint32, l *encoding.Launch) int {
 	workers := p.Workers[l.First : l.First+l.Count+1]
 	for i, w := range workers {
-		dst[l.Table+i] = uint32(w - workers[0])
+		dst[l.Table+i] = uint32(int(w-workers[0]) * l.Epilogue.Products())
 	}
 	return l.Table + len(workers)
 }
@@ -85,10 +88,10 @@ func (p *builder) layout() {
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		if l.Fixup {
-			l.Items = section(l.Count * encoding.FixupWords)
+			l.Items = section(l.Count * l.ItemWords())
 			continue
 		}
-		l.Items = section(int(p.Workers[l.First+l.Count]-p.Workers[l.First]) * encoding.ItemWords)
+		l.Items = section(p.Items(l) * l.ItemWords())
 		if l.Loop {
 			l.Table = section(l.Count + 1)
 		}
@@ -165,6 +168,48 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	w[encoding.FixupExtent] = encoding.PackExtent(min(q.M-row, t.TM), min(q.N-col, t.TN))
 	w[encoding.FixupAlpha], w[encoding.FixupBeta] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta)
 	w[encoding.FixupSlot], w[encoding.FixupCount], w[encoding.FixupZero] = uint32(f.Slot), uint32(f.Count), 0
+	if l.ItemWords() == encoding.FixupWords {
+		return
+	}
+	e := &p.Options.Epilogue
+	w[encoding.FixupScatterAt], w[encoding.FixupScatterRows] = uint32(q.RowsC+row), uint32(e.ScatterRows)
+	w[encoding.FixupWeightsAt], w[encoding.FixupBiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
+	if e.ScatterRows > 0 {
+		w[encoding.FixupOffC] = uint32(q.C.Offset + col - l.BaseC)
+	}
+}
+
+// Items is how many items a launch of workers has.
+func (p *Plan) Items(l *encoding.Launch) int {
+	return int(p.Workers[l.First+l.Count]-p.Workers[l.First]) * l.Epilogue.Products()
+}
+
+// encodeEpilogue writes what an epilogue adds to an item, and the second of a gated tile.
+func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
+	q, t, o := e.q, e.tile, &e.plan.Options.Epilogue
+	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
+	_ = w[encoding.EpilogueItemWords-1]
+	w[encoding.GatherAt], w[encoding.GatherRows] = uint32(q.RowsA+row), uint32(o.GatherRows)
+	w[encoding.ScatterAt], w[encoding.ScatterRows] = uint32(q.RowsC+row), uint32(o.ScatterRows)
+	w[encoding.WeightsAt], w[encoding.BiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
+	clear(w[encoding.BiasAt+1 : encoding.EpilogueItemWords])
+	if o.GatherRows > 0 {
+		w[encoding.OffA] -= uint32(row * q.A.LD)
+	}
+	if o.ScatterRows > 0 {
+		w[encoding.OffC] -= uint32(row * q.C.LD)
+	}
+	if !o.Gated {
+		return
+	}
+	second := w[encoding.EpilogueItemWords : 2*encoding.EpilogueItemWords]
+	copy(second, w)
+	second[encoding.OffB], second[encoding.LDB] = uint32(q.elementB2(int(s.K0), col)-e.launch.BaseB2), uint32(q.B2.LD)
+	second[encoding.BiasAt] += uint32(q.N)
+	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemWide | encoding.ItemSecond
+	if q.A.aligned(e.wide) && q.B2.aligned(e.wide) {
+		second[encoding.Flags] |= encoding.ItemWide
+	}
 }
 
 // wide reports whether 16-byte loads of A and B, of so many elements, are aligned: tiles and

@@ -49,6 +49,7 @@ func pick[T any](t *tape, from ...T) T { return from[t.byte()%len(from)] }
 // device is one of the table, or one with other limits.
 func (t *tape) device() *Device {
 	d := clone(known()[t.byte()%len(known())])
+	d.Epilogues = true
 	if t.byte()%2 == 1 {
 		d.MaxBinding = pick(t, d.MaxBinding, 64<<10, 1<<20, 1<<31-4)
 		d.MaxTrips = pick(t, d.MaxTrips, 0, 100, 32767)
@@ -69,6 +70,12 @@ func (t *tape) options() Options {
 	if t.byte()%2 == 1 {
 		all := tile.Table()
 		o.Tile = all[t.byte()%len(all)].Name
+	}
+	if t.byte()%2 == 1 {
+		o.Epilogue = Epilogue{
+			Activation: pick(t, "", ReLU, GELU, SiLU), Bias: t.byte()%2 == 1, Gated: t.byte()%2 == 1, Weights: t.byte()%2 == 1,
+			GatherRows: pick(t, 0, 1, 500), ScatterRows: pick(t, 0, 1, 500),
+		}
 	}
 	return o
 }
@@ -102,6 +109,7 @@ func (t *tape) problem(end *[3]int) Problem {
 	rows, cols = p.ShapeB()
 	p.B = place(1, rows, cols)
 	p.C = place(2, p.M, p.N)
+	p.B2, p.Bias, p.RowsA, p.RowsC, p.Weights = place(1, rows, cols), t.upTo(1<<20), t.upTo(1<<20), t.upTo(99), t.upTo(math.MaxInt32)
 	return p
 }
 
@@ -146,7 +154,9 @@ func FuzzPlan(f *testing.F) {
 func explained(err error) bool {
 	var problem *ProblemError
 	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation", "threshold ",
-		"needs tensor cores", "uses tensor cores", "has no kernels of it", "has kernels of it for elements of 16 bits alone", "has no tile of Table 3", "bytes of workgroup memory"}, func(s string) bool { return strings.Contains(err.Error(), s) })
+		"needs tensor cores", "uses tensor cores", "has no kernels of it", "has kernels of it for elements of 16 bits alone", "has no tile of Table 3",
+		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ",
+	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
 // checkAll checks what holds of every plan, and returns its words.
@@ -183,6 +193,11 @@ func checkWorkspace(t *testing.T, p *Plan) {
 		end = max(end, int(s.Slot+1)*tile.TM*tile.TN)
 		largest = max(largest, tile.TM*tile.TN)
 	}
+	for _, l := range p.Launches {
+		if l.Epilogue.Gated && p.Device.KernelKind == KernelsNative {
+			end = max(end, l.Count*l.Tile.TM*l.Tile.TN)
+		}
+	}
 	var parts [][2]int // elements of a tile's partial sums
 	for _, f := range p.Fixups {
 		tile := p.Tiles[f.Problem]
@@ -211,10 +226,11 @@ func checkTrips(t *testing.T, p *Plan) {
 			trips := 0
 			for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
 				depth := int(s.K1 - s.K0)
-				trips += 1 + depth/tk
+				turns := 1 + depth/tk
 				if depth%tk > 0 {
-					trips += 1 + depth%tk
+					turns += 1 + depth%tk
 				}
+				trips += turns * l.Epilogue.Products()
 			}
 			require.LessOrEqual(t, trips, p.Device.MaxTrips, "worker %d of %+v", w, l)
 		}
@@ -229,7 +245,7 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 		items, table := words[l.Items:], words[l.Table:]
 		if l.Fixup {
 			for j := range l.Count {
-				checkFixup(t, p, &l, items[j*encoding.FixupWords:], &p.Fixups[l.First+j])
+				checkFixup(t, p, &l, items[j*l.ItemWords():], &p.Fixups[l.First+j])
 			}
 			continue
 		}
@@ -239,23 +255,47 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 				first, end = table[w], table[w+1]
 			}
 			segments := p.Segments[p.Workers[l.First+w]:p.Workers[l.First+w+1]]
+			if products := l.Epilogue.Products(); !l.Loop {
+				require.Equal(t, 1, products)
+			} else {
+				require.Zero(t, (first|end)%uint32(products))
+				first, end = first/uint32(products), end/uint32(products)
+			}
 			require.Len(t, segments, int(end-first))
 			for j := range segments {
-				checkItem(t, p, &l, items[(first+uint32(j))*encoding.ItemWords:], &segments[j])
+				w := items[(int(first)+j)*l.ItemWords()*l.Epilogue.Products():]
+				q := p.Batch[segments[j].Problem]
+				checkItem(t, p, &l, w, &segments[j], q, 0)
+				if l.Epilogue.Gated {
+					q.B, q.Bias = q.B2, q.Bias+q.N
+					checkItem(t, p, &l, w[l.ItemWords():], &segments[j], q, encoding.ItemSecond)
+				}
 			}
 		}
 	}
 }
 
-func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encoding.Segment) {
-	q, tile := &p.Batch[s.Problem], l.Tile
+// checkItem compares an item with a segment of a problem, whose flags are these beside that for
+// loads of 16 bytes.
+func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encoding.Segment, q Problem, flags uint32) {
+	tile, e := l.Tile, &p.Options.Epilogue
 	row, col, k0 := int(s.Row)*tile.TM, int(s.Col)*tile.TN, int(s.K0)
 	want := [encoding.ItemWords]uint32{
 		3: uint32(s.K1 - s.K0), 4: uint32(q.A.LD), 5: uint32(q.B.LD), 6: uint32(q.C.LD),
 		7: uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16,
 		8: math.Float32bits(q.Alpha.Value()), 9: math.Float32bits(q.Beta), 10: uint32(s.Slot), 11: w[11],
 	}
-	offsets := [3]int{q.elementA(row, k0) - l.BaseA, q.elementB(k0, col) - l.BaseB, q.C.Offset + row*q.C.LD + col - l.BaseC}
+	rowA, rowC, baseB := row, row, l.BaseB
+	if e.GatherRows > 0 {
+		rowA = 0
+	}
+	if e.ScatterRows > 0 {
+		rowC = 0
+	}
+	if flags&encoding.ItemSecond != 0 {
+		baseB = l.BaseB2
+	}
+	offsets := [3]int{q.elementA(rowA, k0) - l.BaseA, q.elementB(k0, col) - baseB, q.C.Offset + rowC*q.C.LD + col - l.BaseC}
 	for i, off := range offsets {
 		if i < 2 && want[3] == 0 {
 			want[i] = w[i] // not read
@@ -275,17 +315,32 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	if [encoding.ItemWords]uint32(w) != want {
 		t.Fatalf("item %v of segment %+v, want %v", w[:encoding.ItemWords], *s, want)
 	}
-	if wide := (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0; wide != (w[11] == encoding.ItemWide) {
-		t.Fatalf("flags %d of segment %+v of %+v", w[11], *s, *q)
+	if (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0 {
+		flags |= encoding.ItemWide
+	}
+	if w[11] != flags {
+		t.Fatalf("flags %d of segment %+v of %+v, want %d", w[11], *s, q, flags)
+	}
+	if !e.none() {
+		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), uint32(q.RowsC + row), uint32(e.ScatterRows),
+			uint32(q.Weights + row), uint32(q.Bias + col), 0, 0}, w[encoding.ItemWords:encoding.EpilogueItemWords])
 	}
 }
 
 func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encoding.Fixup) {
 	q, tile := &p.Batch[f.Problem], l.Tile
-	row, col := int(f.Row)*tile.TM, int(f.Col)*tile.TN
+	row, col, e := int(f.Row)*tile.TM, int(f.Col)*tile.TN, &p.Options.Epilogue
+	rowC := row
+	if e.ScatterRows > 0 {
+		rowC = 0
+	}
 	require.Equal(t, []uint32{
-		uint32(q.C.Offset + row*q.C.LD + col), uint32(q.C.LD),
+		uint32(q.C.Offset + rowC*q.C.LD + col), uint32(q.C.LD),
 		uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16, uint32(f.Slot),
 		math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), uint32(f.Count), 0,
 	}, w[:encoding.FixupWords])
+	if l.Epilogue != (encoding.Epilogue{}) {
+		require.Equal(t, []uint32{uint32(q.RowsC + row), uint32(e.ScatterRows), uint32(q.Weights + row), uint32(q.Bias + col)},
+			w[encoding.FixupWords:encoding.EpilogueFixupWords])
+	}
 }

@@ -27,6 +27,13 @@ type problemJSON struct {
 	A      [2]int `json:"a"` // offset and leading dimension, in elements
 	B      [2]int `json:"b"`
 	C      [2]int `json:"c"`
+
+	// Of epilogues.
+	B2      [2]int `json:"b2,omitzero"`
+	Bias    int    `json:"bias,omitempty"`
+	RowsA   int    `json:"rows_a,omitempty"`
+	RowsC   int    `json:"rows_c,omitempty"`
+	Weights int    `json:"weights,omitempty"`
 }
 
 // scalar is a number, or the name of one that JSON does not have.
@@ -66,7 +73,8 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 	for i := range p.Batch {
 		q := &p.Batch[i]
 		to.Batch[i] = problemJSON{q.M, q.N, q.K, q.TransA, q.TransB, scalar(q.Alpha.Value()), scalar(q.Beta),
-			[2]int{q.A.Offset, q.A.LD}, [2]int{q.B.Offset, q.B.LD}, [2]int{q.C.Offset, q.C.LD}}
+			[2]int{q.A.Offset, q.A.LD}, [2]int{q.B.Offset, q.B.LD}, [2]int{q.C.Offset, q.C.LD},
+			[2]int{q.B2.Offset, q.B2.LD}, q.Bias, q.RowsA, q.RowsC, q.Weights}
 	}
 	return json.Marshal(to)
 }
@@ -88,7 +96,8 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	batch := make(Batch, len(from.Batch))
 	for i, q := range from.Batch {
 		batch[i] = Problem{M: q.M, N: q.N, K: q.K, TransA: q.TransA, TransB: q.TransB, Alpha: Scale(float32(q.Alpha)), Beta: float32(q.Beta),
-			A: Matrix{q.A[0], q.A[1]}, B: Matrix{q.B[0], q.B[1]}, C: Matrix{q.C[0], q.C[1]}}
+			A: Matrix{q.A[0], q.A[1]}, B: Matrix{q.B[0], q.B[1]}, C: Matrix{q.C[0], q.C[1]},
+			B2: Matrix{q.B2[0], q.B2[1]}, Bias: q.Bias, RowsA: q.RowsA, RowsC: q.RowsC, Weights: q.Weights}
 	}
 	made, err := New(from.Device).Plan(batch, from.Options)
 	if err != nil {

@@ -29,7 +29,7 @@ func (p *builder) ownTiles(g *group, workers int) {
 	for _, o := range g.problems {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
-		depth := steps(g.Tile, q)
+		depth := steps(g.Tile, q) * p.model.products
 		whole := t.work(1, depth)
 		for row := range rows {
 			for col := range cols {

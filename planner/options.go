@@ -49,6 +49,9 @@ type Options struct {
 	Type  element.Type `json:"type,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
 
+	// Epilogue is what is done to C before it is rounded, and by which rows A and C are found.
+	Epilogue Epilogue `json:"epilogue,omitzero"`
+
 	Compute  Compute  `json:"compute,omitempty"`
 	Rule     Rule     `json:"rule,omitempty"`
 	Schedule Schedule `json:"schedule,omitempty"`
@@ -71,6 +74,9 @@ func (o Options) Check() error { return o.check(nil) }
 // check is Check for a device, which may have tiles of its own.
 func (o *Options) check(d *Device) error {
 	if err := o.checkTypes(d); err != nil {
+		return err
+	}
+	if err := o.Epilogue.check(d); err != nil {
 		return err
 	}
 	if _, err := ParseCompute(string(o.Compute)); err != nil {

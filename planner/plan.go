@@ -28,8 +28,11 @@ type Plan struct {
 	Workspace int
 	// ExtentA, ExtentB, ExtentC: elements that the buffers need at least.
 	ExtentA, ExtentB, ExtentC int
-	Cost                      float64 // predicted microseconds for the batch
-	TLP, TLPGroups            float64 // Eq 4 and Eq 3 of Zhang et al. 2025, in threads
+	// ExtentB2, ExtentBias and ExtentRows are those of the buffers that only epilogues have.
+	ExtentB2, ExtentBias, ExtentRows int
+
+	Cost           float64 // predicted microseconds for the batch
+	TLP, TLPGroups float64 // Eq 4 and Eq 3 of Zhang et al. 2025, in threads
 
 	bounds []uint32 // of Ragged, encoded
 	live   Ragged   // of Renew

@@ -89,7 +89,14 @@ func checkPlan(t *testing.T, p *Plan) {
 		}
 		of, ofC := p.Options.Type.Bytes(), p.Options.TypeC.Bytes()
 		require.Zero(t, l.BaseA*of%256+l.BaseB*of%256+l.BaseC*ofC%256, "bases are aligned to 256 bytes, as WebGPU asks for")
-		require.True(t, p.reachable(l.SpanA, l.SpanB, l.SpanC), "operands are bound")
+		require.True(t, p.reachable(l.SpanA, max(l.SpanB, l.SpanB2), l.SpanC), "operands are bound")
+		if e := p.Options.Epilogue.kernel(); l.Fixup {
+			require.Equal(t, e.OfFixup(), l.Epilogue)
+		} else {
+			require.Equal(t, e, l.Epilogue)
+			check(!e.Gated || l.Loop && !l.Split && l.Cluster == 0, "a gated tile is cut, or not two items")
+			check(!e.Gated || p.Device.KernelKind != KernelsNative || p.Workspace >= l.Count*tile.TM*tile.TN, "workers without a slot")
+		}
 		if l.Fixup {
 			require.Equal(t, fixup, l.First)
 			for _, f := range p.Fixups[l.First : l.First+l.Count] {
@@ -114,16 +121,16 @@ func checkPlan(t *testing.T, p *Plan) {
 				s := &segments[i]
 				q := &p.Batch[s.Problem]
 				check(l.TransA == q.TransA && l.TransB == q.TransB && l.Tile == p.Tiles[s.Problem], "wrong kernel")
-				check(!l.Wide || q.wideTile(p.Options.wide()), "wide launch of a narrow problem")
+				check(!l.Wide || q.wideTile(p.Options.wide()) && (!l.Epilogue.Gated || q.TransB || q.B2.aligned(p.Options.wide())), "wide launch of a narrow problem")
 				check(int(s.K0)%tile.TK == 0, "K range not on a step")
 				check(s.K1 > s.K0 || q.depth() == 0, "empty K range")
 				check(int(s.Row)*tile.TM < q.M && int(s.Col)*tile.TN < q.N, "tile outside C")
 				at := tileAt{s.Problem, s.Row, s.Col}
 				depth[at] += s.K1 - s.K0
 				ranges[at] = append(ranges[at], [2]int32{s.K0, s.K1})
-				r := reach(tile, q, s)
-				for j, base := range [3]int{l.BaseA, l.BaseB, l.BaseC} {
-					check(r[j].first == r[j].end || r[j].first >= base && r[j].end <= base+[3]int{l.SpanA, l.SpanB, l.SpanC}[j], "outside the window")
+				r := reach(tile, q, s, &p.Options.Epilogue)
+				for j, base := range [4]int{l.BaseA, l.BaseB, l.BaseC, l.BaseB2} {
+					check(r[j].first == r[j].end || r[j].first >= base && r[j].end <= base+[4]int{l.SpanA, l.SpanB, l.SpanC, l.SpanB2}[j], "outside the window")
 				}
 				switch {
 				case s.Slot != encoding.NoSlot:
@@ -148,7 +155,7 @@ func checkPlan(t *testing.T, p *Plan) {
 	require.Empty(t, partial, "partial tiles that no fix-up reads")
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if !q.Writes() {
+		if !p.Options.Epilogue.writes(q) {
 			continue
 		}
 		tile := p.Tiles[i]

@@ -31,6 +31,12 @@ type Problem struct {
 	Alpha          Factor // zero value: 1, so that a Problem written without it computes A*B
 	Beta           float32
 	A, B, C        Matrix
+
+	// What Options.Epilogue asks for, in buffers of their own: the matrix of the second product,
+	// stored as B is; the first element of the bias; and the words of Rows where the rows of A,
+	// those of C and the weights begin, M of each.
+	B2                          Matrix
+	Bias, RowsA, RowsC, Weights int
 }
 
 // Factor is a number whose zero value is 1. Scale makes others.
@@ -107,7 +113,8 @@ func GEMM(m, n, k int) Problem {
 // as if they were: Matrix.LD is the elements between two columns. A column-major matrix is the
 // row-major one of its transpose, so that the problem is that of the transpose of C, with A and
 // B exchanged: buffers change places too, the one of B is A of the run. A and B in one order and C
-// in the other are transposes of A and B: TransA and TransB say that.
+// in the other are transposes of A and B: TransA and TransB say that. What epilogues do by rows
+// or columns, they do to those of the transpose.
 func ColumnMajor(p Problem) Problem {
 	p.M, p.N = p.N, p.M
 	p.A, p.B = p.B, p.A
@@ -141,7 +148,7 @@ func (p *Problem) depth() int {
 // Reads reports whether the problem reads A and B.
 func (p *Problem) Reads() bool { return p.M > 0 && p.N > 0 && p.depth() > 0 }
 
-// Writes reports whether the problem changes C: C = 1*C does not.
+// Writes reports whether the problem changes C: C = 1*C does not, without an epilogue.
 func (p *Problem) Writes() bool { return p.M > 0 && p.N > 0 && (p.depth() > 0 || p.Beta != 1) }
 
 // FLOPs counts multiplications and additions of the products, 2*M*N*K each.
@@ -155,22 +162,10 @@ func (b Batch) FLOPs() float64 {
 }
 
 // Extent returns the number of elements that the buffers of A, B and C need at
-// least. The batch must have passed Check.
+// least, without an epilogue. The batch must have passed Check.
 func (b Batch) Extent() (a, bb, c int) {
-	for i := range b {
-		p := &b[i]
-		if p.M == 0 || p.N == 0 {
-			continue
-		}
-		if p.depth() > 0 {
-			rows, cols := p.ShapeA()
-			a = max(a, p.A.end(rows, cols))
-			rows, cols = p.ShapeB()
-			bb = max(bb, p.B.end(rows, cols))
-		}
-		c = max(c, p.C.end(p.M, p.N))
-	}
-	return a, bb, c
+	x := b.extents(&Epilogue{})
+	return x.a, x.b, x.c
 }
 
 // end is the offset behind the last element of a rows x cols matrix.

@@ -22,6 +22,9 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if o = o.filled(); o.Custom != nil || o.Schedule != "" || o.Rule != RuleCost {
 		return nil, r.wrong("schedules and rules of the caller's choice need sizes that the host knows")
 	}
+	if !o.Epilogue.none() {
+		return nil, r.wrong("there are no epilogues yet where sizes are on the device")
+	}
 	plan := &Plan{Device: p.device, Options: o, Ragged: &r}
 	plan.ExtentA, plan.ExtentB, plan.ExtentC = r.extent()
 	if !plan.reachable(plan.ExtentA, plan.ExtentB, plan.ExtentC) {
@@ -33,6 +36,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := builder.model.set(p.device, o.arithmetic(p.device, r.wide(o.wide()))); err != nil {
 		return nil, err
 	}
+	builder.model.products = 1
 	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(o.wide())}
 	if err := b.choose(); err != nil {
 		return nil, err
@@ -157,7 +161,7 @@ func (b *raggedBuilder) load(t *tile.Shape, mean Sizes) load {
 	for _, m := range rows {
 		for _, n := range cols {
 			for _, k := range depths {
-				one.add(t, &Problem{M: m, N: n, K: k})
+				one.add(t, &Problem{M: m, N: n, K: k}, b.model.products)
 			}
 		}
 	}

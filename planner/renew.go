@@ -11,7 +11,7 @@ import (
 // is computed once. On GPUs the host chooses a tile shape and writes a record for each
 // problem, and the device does the rest, see encoding.RaggedPlan: the plan has Ragged and
 // Records in place of Batch and what follows from it. Where that cannot be, it is Replan: with
-// a schedule, or a rule, of the caller's choice; where transpositions differ; of more than
+// a schedule, or a rule, of the caller's choice, or an epilogue; where transpositions differ; of more than
 // MaxGroups problems, or operands that a launch cannot reach. It fails as Replan does, and
 // like it allocates nothing once planner and plan have seen as large a batch.
 func (p *Planner) Renew(plan *Plan, b Batch, o Options) error {
@@ -20,7 +20,7 @@ func (p *Planner) Renew(plan *Plan, b Batch, o Options) error {
 
 func (p *builder) renew(b Batch, o Options) error {
 	p.reset(o)
-	if own := &p.Options; !p.device.expands() || len(b) == 0 || len(b) > MaxGroups || own.Custom != nil || own.Schedule != "" || own.Rule != RuleCost {
+	if own := &p.Options; !p.device.expands() || len(b) == 0 || len(b) > MaxGroups || own.Custom != nil || own.Schedule != "" || own.Rule != RuleCost || !own.Epilogue.none() {
 		return p.whole(b, o)
 	}
 	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.mostlyWide(b))); err != nil {

@@ -68,12 +68,12 @@ func shift(size int) uint8 { return uint8(bits.TrailingZeros(uint(size))) }
 func ceilShift(n int, by uint8) int { return (n + 1<<(by&31) - 1) >> (by & 31) }
 
 // forTiles calls f for every tile of the group in the order of its problems,
-// which is longest K first unless a schedule sorts them.
+// which is longest K first unless a schedule sorts them. steps are those of all products.
 func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) {
 	for _, o := range g.problems {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
-		depth := steps(g.Tile, q)
+		depth := steps(g.Tile, q) * p.model.products
 		s := encoding.Segment{Problem: o.index, K1: int32(q.depth()), Slot: encoding.NoSlot}
 		for row := range rows {
 			for col := range cols {

@@ -38,6 +38,8 @@ type schedule struct {
 	// cluster is the number of thread groups that share each worker's tiles, which is a
 	// variant of the kernel and leaves the deal as it is; nil: one, always.
 	cluster func(m *model, id tileID, l load) int
+	// cuts: it may cut tiles along K, as gated ones are not.
+	cuts bool
 }
 
 // schedules are in the order in which cheapest tries them: of equal cost the first
@@ -45,10 +47,10 @@ type schedule struct {
 var schedules = [...]schedule{
 	{name: ScheduleDataParallel, suits: leaving, cost: (*model).dataParallelCost, deal: dealDataParallel},
 	{name: ScheduleBatched, suits: leaving, cost: (*model).batchedCost, deal: dealBatched},
-	{name: ScheduleSplitK, suits: cutting, cost: (*model).splitKCost, deal: dealSplitK},
-	{name: ScheduleStreamK, suits: always, cost: (*model).streamKCost, deal: dealStreamK},
+	{name: ScheduleSplitK, suits: cutting, cost: (*model).splitKCost, deal: dealSplitK, cuts: true},
+	{name: ScheduleStreamK, suits: always, cost: (*model).streamKCost, deal: dealStreamK, cuts: true},
 	{name: ScheduleLPT, suits: staying, cost: (*model).lptCost, deal: dealLPT},
-	{name: ScheduleCluster, suits: clustering, cost: (*model).clusterCost, deal: dealDataParallel, cluster: (*model).clusterSize},
+	{name: ScheduleCluster, suits: clustering, cost: (*model).clusterCost, deal: dealDataParallel, cluster: (*model).clusterSize, cuts: true},
 }
 
 // Workers of a warpgroup kernel take long to start and had better stay; others are
@@ -109,7 +111,7 @@ func (m *model) cheapest(id tileID, l load) (best *schedule, micros float64) {
 	micros = math.Inf(1)
 	for i := range schedules {
 		s := &schedules[i]
-		if !s.suits(m, id, l) {
+		if !s.suits(m, id, l) || s.cuts && m.products > 1 {
 			continue
 		}
 		if gemm, fixup := s.cost(m, id, l); gemm+fixup < micros {

@@ -27,7 +27,7 @@ func (d *Device) spanLimit(of element.Type) int {
 	return limit
 }
 
-// baseBytes is the alignment of what Launch.BaseA, BaseB and BaseC stand for: the largest
+// baseBytes is the alignment of what Launch.BaseA and the others stand for: the largest
 // offset alignment that WebGPU devices ask for.
 const baseBytes = 256
 
@@ -40,24 +40,24 @@ func (p *Plan) reachable(a, b, c int) bool {
 	return max(a, b) <= d.spanLimit(o.Type) && c <= d.spanLimit(o.TypeC)
 }
 
-// maxDepth is the largest K of one segment under the device's loop limit.
-func (d *Device) maxDepth(t *tile.Shape) int {
+// maxDepth is the largest K of one segment, of so many products, under the device's loop limit.
+func (d *Device) maxDepth(t *tile.Shape, products int) int {
 	if d.MaxTrips == 0 {
 		return MaxDim
 	}
 	// The segment loop, the tail loop of up to TK turns, and a turn a step.
-	return max(d.MaxTrips-t.TK-2, 1) * t.TK
+	return max(d.MaxTrips/products-t.TK-2, 1) * t.TK
 }
 
 func (p *builder) needsWindows() bool {
-	if !p.reachable(p.ExtentA, p.ExtentB, p.ExtentC) {
+	if !p.reachable(p.ExtentA, max(p.ExtentB, p.ExtentB2), p.ExtentC) {
 		return true
 	}
 	if p.Device.MaxTrips == 0 {
 		return false
 	}
 	for i := range p.Batch {
-		if p.Batch[i].K > p.Device.maxDepth(p.model.tiles[p.choice[i]].shape) {
+		if p.Batch[i].K > p.Device.maxDepth(p.model.tiles[p.choice[i]].shape, p.model.products) {
 			return true
 		}
 	}
@@ -80,8 +80,8 @@ func (w window) with(o window) window {
 func (w window) base(of element.Type) int { return w.first / baseAlign(of) * baseAlign(of) }
 func (w window) span(of element.Type) int { return w.end - w.base(of) }
 
-// windows are those of A, B and C.
-type windows [3]window
+// windows are those of A, B, C and B2.
+type windows [4]window
 
 func (w windows) with(o windows) windows {
 	for i := range w {
@@ -93,18 +93,27 @@ func (w windows) with(o windows) windows {
 // within reports whether a launch can reach windows.
 func (p *builder) within(w windows) bool {
 	o := &p.Options
-	return p.reachable(w[0].span(o.Type), w[1].span(o.Type), w[2].span(o.TypeC))
+	return p.reachable(w[0].span(o.Type), max(w[1].span(o.Type), w[3].span(o.Type)), w[2].span(o.TypeC))
 }
 
-// reach is what one segment touches.
-func reach(t *tile.Shape, q *Problem, s *encoding.Segment) windows {
+// reach is what one segment touches, which with rows that are gathered or scattered may be any.
+func reach(t *tile.Shape, q *Problem, s *encoding.Segment, e *Epilogue) windows {
 	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
 	rows, cols, depth := min(t.TM, q.M-row), min(t.TN, q.N-col), int(s.K1-s.K0)
 	var w windows
 	if depth > 0 {
-		a, b := q.elementA(row, int(s.K0)), q.elementB(int(s.K0), col)
-		w[0] = window{a, q.elementA(row+rows-1, int(s.K1)-1) + 1}
-		w[1] = window{b, q.elementB(int(s.K1)-1, col+cols-1) + 1}
+		first, last := row, row+rows-1
+		if e.GatherRows > 0 {
+			first, last = 0, e.GatherRows-1
+		}
+		w[0] = window{q.elementA(first, int(s.K0)), q.elementA(last, int(s.K1)-1) + 1}
+		w[1] = window{q.elementB(int(s.K0), col), q.elementB(int(s.K1)-1, col+cols-1) + 1}
+		if e.Gated {
+			w[3] = window{q.elementB2(int(s.K0), col), q.elementB2(int(s.K1)-1, col+cols-1) + 1}
+		}
+	}
+	if e.ScatterRows > 0 {
+		row, rows = 0, e.ScatterRows
 	}
 	c := q.C.Offset + row*q.C.LD + col
 	w[2] = window{c, c + (rows-1)*q.C.LD + cols}
@@ -123,7 +132,7 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 		return 1
 	}
 	limit := p.cutLimit(p.Options.Type)
-	depth := min(whole, p.Device.maxDepth(t))
+	depth := min(whole, p.Device.maxDepth(t, p.model.products))
 	fit := func(ld int, strided bool, extent int) {
 		if strided { // K runs down the rows: (depth-1)*ld + extent
 			depth = min(depth, (limit-extent)/max(ld, 1)+1)
@@ -131,8 +140,12 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 			depth = min(depth, limit-(extent-1)*ld)
 		}
 	}
-	fit(q.A.LD, q.TransA, min(t.TM, q.M))
+	e := &p.Options.Epilogue
+	fit(q.A.LD, q.TransA, e.storedA(min(t.TM, q.M)))
 	fit(q.B.LD, !q.TransB, min(t.TN, q.N))
+	if e.Gated {
+		fit(q.B2.LD, !q.TransB, min(t.TN, q.N))
+	}
 	if depth == whole {
 		return whole
 	}
@@ -145,7 +158,7 @@ func (p *builder) shrinkToBindings() {
 	if !p.needsWindows() {
 		return
 	}
-	flat := 0
+	flat, e := 0, &p.Options.Epilogue
 	for id := range p.model.tiles {
 		if t := &p.model.tiles[id]; t.shape.TM < p.model.tiles[flat].shape.TM && t.fits {
 			flat = id
@@ -153,7 +166,7 @@ func (p *builder) shrinkToBindings() {
 	}
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if t := p.model.tiles[p.choice[i]].shape; q.Writes() && (p.panelDepth(t, q) <= 0 || (min(t.TM, q.M)-1)*q.C.LD+t.TN > p.cutLimit(p.Options.TypeC)) {
+		if t := p.model.tiles[p.choice[i]].shape; e.writes(q) && (p.panelDepth(t, q) <= 0 || (e.storedC(min(t.TM, q.M))-1)*q.C.LD+t.TN > p.cutLimit(p.Options.TypeC)) {
 			p.choice[i] = tileID(flat)
 		}
 	}
@@ -182,6 +195,9 @@ func (p *builder) dealWindows(g *group) error {
 		if panel < q.depth() && g.TypeC != element.F32 {
 			return problemError(int(o.index), "K", "is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between", g.TypeC, panel, p.Device.Name)
 		}
+		if panel < q.depth() && !p.Options.Epilogue.none() {
+			return problemError(int(o.index), "K", "is too large for an epilogue: one launch of %s takes %d", p.Device.Name, panel)
+		}
 		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {
 			return err
@@ -193,7 +209,7 @@ func (p *builder) dealWindows(g *group) error {
 			for tile := range rows * cols {
 				s := encoding.Segment{Problem: o.index, Row: int32(tile / cols), Col: int32(tile % cols),
 					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot, Accumulate: k0 > 0}
-				touched := reach(g.Tile, q, &s)
+				touched := reach(g.Tile, q, &s, &p.Options.Epilogue)
 				if !p.within(touched) {
 					return problemError(int(o.index), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, p.Device.spanLimit(g.TypeC), p.Device.Name)
 				}
@@ -218,29 +234,29 @@ func (p *builder) launchWindow(g *group, first int, w windows) {
 	part.load = load{}
 	for i := range segments {
 		depth := int(segments[i].K1 - segments[i].K0)
-		part.load.addTiles(1, max(ceilDiv(depth, g.Tile.TK), 1), 1)
+		part.load.addTiles(1, max(ceilDiv(depth, g.Tile.TK), 1)*p.model.products, 1)
 	}
 	from := len(p.Launches)
 	cost, _ := p.model.dataParallelCost(g.id, part.load)
 	p.launch(&part, ScheduleDataParallel, cost, first, false)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]
-		l.BaseA, l.BaseB, l.BaseC = w[0].base(g.Type), w[1].base(g.Type), w[2].base(g.TypeC)
-		l.SpanA, l.SpanB, l.SpanC = w[0].span(g.Type), w[1].span(g.Type), w[2].span(g.TypeC)
+		l.BaseA, l.BaseB, l.BaseC, l.BaseB2 = w[0].base(g.Type), w[1].base(g.Type), w[2].base(g.TypeC), w[3].base(g.Type)
+		l.SpanA, l.SpanB, l.SpanC, l.SpanB2 = w[0].span(g.Type), w[1].span(g.Type), w[2].span(g.TypeC), w[3].span(g.Type)
 	}
 }
 
-// elementA is the offset of op(A)[i, k], elementB that of op(B)[k, j].
-func (p *Problem) elementA(i, k int) int {
-	if p.TransA {
-		return p.A.Offset + k*p.A.LD + i
-	}
-	return p.A.Offset + i*p.A.LD + k
-}
+// elementA is the offset of op(A)[i, k], elementB that of op(B)[k, j], elementB2 that of op(B2).
+func (p *Problem) elementA(i, k int) int { return p.A.element(i, k, p.TransA) }
 
-func (p *Problem) elementB(k, j int) int {
-	if p.TransB {
-		return p.B.Offset + j*p.B.LD + k
+func (p *Problem) elementB(k, j int) int { return p.B.element(k, j, p.TransB) }
+
+func (p *Problem) elementB2(k, j int) int { return p.B2.element(k, j, p.TransB) }
+
+// element is the offset of op(X)[i, j].
+func (m Matrix) element(i, j int, trans bool) int {
+	if trans {
+		i, j = j, i
 	}
-	return p.B.Offset + k*p.B.LD + j
+	return m.Offset + i*m.LD + j
 }

@@ -11,7 +11,10 @@
 // alignment of a storage binding). Worker w of a launch without Loop has item w;
 // with Loop it has items [table[w], table[w+1]), counted from Launch.Items.
 //
-// ItemWord and FixupWord list the words of items and of the items of fix-ups.
+// ItemWord and FixupWord list the words of items and of the items of fix-ups, of which those of
+// kernels with an Epilogue have more. A gated tile is two items of one worker, one behind the
+// other: act(alpha*A*B + bias), and what that is multiplied by. On devices with native kernels
+// the workspace has a slot for each worker of such a launch, by its number, to keep the first.
 // Slot s is the TM x TN row-major block at workspace element s*TM*TN.
 package encoding
 
@@ -49,8 +52,10 @@ type Kernel struct {
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
 	// Fixup: sums the partial tiles of the workspace instead of multiplying.
-	// Only Tile and TypeC are meaningful beside it.
+	// Only Tile, TypeC and Epilogue.OfFixup are meaningful beside it.
 	Fixup bool
+	// Epilogue is what is done to sums before they are stored. Partial tiles have none yet.
+	Epilogue Epilogue
 	// Ragged: makes the items of the launches behind it. Beside it the next two alone are
 	// meaningful with native kernels, and Type with the others.
 	Ragged  RaggedStage
@@ -71,7 +76,7 @@ func (k Kernel) String() string {
 		types += "/c-" + k.TypeC.String()
 	}
 	if k.Fixup {
-		return name + "/fixup" + types
+		return name + "/fixup" + types + k.Epilogue.String()
 	}
 	name += "/" + Trans(k.TransA, k.TransB) + types
 	if k.Cluster > 0 {
@@ -85,7 +90,7 @@ func (k Kernel) String() string {
 			name += v.name
 		}
 	}
-	return name
+	return name + k.Epilogue.String()
 }
 
 // Trans names a transposition of A and B: nn, nt, tn or tt.
@@ -129,9 +134,10 @@ type Launch struct {
 	First, Count int
 	// Base offsets of the buffers in elements, multiples of 256 bytes.
 	// Offsets in the encoded items are relative to them and fit in 32 bits.
-	BaseA, BaseB, BaseC int
-	// Span is the number of elements behind each base that the launch touches.
-	SpanA, SpanB, SpanC int
+	BaseA, BaseB, BaseC, BaseB2 int
+	// Span is the number of elements behind each base that the launch touches; those of Bias
+	// and the words of Rows are from the first on.
+	SpanA, SpanB, SpanC, SpanB2, SpanBias, SpanRows int
 	// Items and Table are the word offsets of the launch's sections in the
 	// encoding; Table only with Loop.
 	Items, Table int

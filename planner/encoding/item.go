@@ -27,6 +27,21 @@ const (
 	Final      = math.MaxUint32 // slot of a segment that stores to C
 	ItemWide   = 1              // flag: A and B allow 16-byte loads
 	ItemFloatC = 2              // flag: C has fp32 where A and B have not
+	ItemSecond = 4              // flag: of a gated tile the second item; B is B2
+)
+
+// What an item has beside where its kernel has an Epilogue. Rows are 32-bit words of a buffer
+// of their own.
+const (
+	GatherAt    = ItemWord(ItemWords) + iota // word of Rows with the row of A of the tile's first row
+	GatherRows                               // rows that A has; OffA is where the first of them has K0
+	ScatterAt                                // word of Rows with the row of C of the tile's first row
+	ScatterRows                              // rows that C has; OffC is where the first of them has the tile's first column
+	WeightsAt                                // word of Rows with the weight of the tile's first row
+	BiasAt                                   // element of Bias of the tile's first column
+	_                                        // a multiple of 4 words loads at once
+	_
+	EpilogueItemWords = ItemWords + iota
 )
 
 // FixupWord is the place of a word in a fix-up's item, which finishes the tile whose
@@ -43,6 +58,21 @@ const (
 	FixupCount
 	FixupZero  // a multiple of 4 words loads at once
 	FixupWords = iota
+)
+
+// What a fix-up's item has beside, as in an item.
+const (
+	FixupScatterAt = FixupWord(FixupWords) + iota
+	FixupScatterRows
+	FixupWeightsAt
+	FixupBiasAt
+	EpilogueFixupWords = FixupWords + iota
+)
+
+// EpilogueNames and EpilogueFixupNames are the names of the words that come with an epilogue.
+var (
+	EpilogueNames      = [...]string{"gatherAt", "gatherRows", "scatterAt", "scatterRows", "weightsAt", "biasAt", "zero0", "zero1"}
+	EpilogueFixupNames = [...]string{"scatterAt", "scatterRows", "weightsAt", "biasAt"}
 )
 
 // ItemNames and FixupNames are the names of the words in C.

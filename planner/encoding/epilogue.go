@@ -1,0 +1,76 @@
+package encoding
+
+// Activation is a function of each element of C; "" is none.
+type Activation string
+
+const (
+	ReLU Activation = "relu" // v, or 0 where v < 0; NaN stays
+	GELU Activation = "gelu" // v * sigmoid(GELULinear*v + GELUCubic*v^3), which is 0.5*v*(1 + tanh(half of that))
+	SiLU Activation = "silu" // v * sigmoid(v)
+)
+
+// GELU in its tanh form: 2*sqrt(2/pi), and 0.044715 times that. Of SiLU they are 1 and 0.
+const (
+	GELULinear = 1.5957691216
+	GELUCubic  = 0.0713548162726
+	// SigmoidLeast is from where on GELU and SiLU are taken as 0: sigmoid is less than 2^-126
+	// there, and exp(-SigmoidLeast) finite.
+	SigmoidLeast = -88
+)
+
+// Epilogue is what a kernel does to the elements of C beside alpha and beta, and by which rows
+// it finds operands. The zero value is none of it.
+type Epilogue struct {
+	Activation                            Activation
+	Bias, Gated, Gather, Scatter, Weights bool
+}
+
+// String has a name of each part.
+func (e Epilogue) String() (name string) {
+	if e.Gather {
+		name = "/gather"
+	}
+	if e.Bias {
+		name += "/bias"
+	}
+	if e.Activation != "" {
+		name += "/" + string(e.Activation)
+	}
+	for _, v := range []struct {
+		set  bool
+		name string
+	}{{e.Gated, "/gated"}, {e.Weights, "/weights"}, {e.Scatter, "/scatter"}} {
+		if v.set {
+			name += v.name
+		}
+	}
+	return name
+}
+
+// OfFixup is what a fix-up does of it, which reads no A.
+func (e Epilogue) OfFixup() Epilogue {
+	e.Gather = false
+	return e
+}
+
+// Products is how many items each tile has: with gated units two of one worker, one behind the
+// other, the first with B, the second with B2.
+func (e Epilogue) Products() int {
+	if e.Gated {
+		return 2
+	}
+	return 1
+}
+
+// ItemWords is the words of an item of the kernel, FixupWords of a fix-up.
+func (k Kernel) ItemWords() int {
+	switch {
+	case k.Fixup && k.Epilogue == Epilogue{}:
+		return FixupWords
+	case k.Fixup:
+		return EpilogueFixupWords
+	case k.Epilogue == Epilogue{}:
+		return ItemWords
+	}
+	return EpilogueItemWords
+}

@@ -1,0 +1,175 @@
+package planner
+
+import (
+	"math"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// Activation is a function of each element of C; "" is none.
+type Activation = encoding.Activation
+
+const (
+	ReLU = encoding.ReLU // v, or 0 where v < 0
+	GELU = encoding.GELU // 0.5*v*(1 + tanh(sqrt(2/pi)*(v + 0.044715*v^3)))
+	SiLU = encoding.SiLU // v / (1 + exp(-v))
+)
+
+// Epilogue is what a plan does with the problems of a batch beside alpha and beta: to elements
+// of C before they are rounded, in fp32, and by which rows it finds A and C. The zero value is
+// none of it. Of a problem, op(A) is M x K still, and C M x N:
+//
+//	v = alpha*op(A)*op(B) + beta*C + bias[j]
+//	C = weight[i] * act(v)
+//
+//	g = alpha*op(A)*op(B) + bias[j]         with Gated
+//	u = alpha*op(A)*op(B2) + bias[N+j]
+//	C = weight[i] * act(g) * u
+//
+// All indices are in Rows, one buffer of 32-bit words, and so are the weights, as bits of fp32.
+// Where K or alpha is 0 the products are 0, and what follows is done all the same. NaN stays
+// NaN; GELU and SiLU of -Inf are 0.
+type Epilogue struct {
+	Activation Activation `json:"activation,omitempty"`
+	// Bias: Problem.Bias is the first of N elements of the buffer Bias, of C's type, which are
+	// added to every row; with Gated of 2*N.
+	Bias bool `json:"bias,omitempty"`
+	// Gated: a second product, with B2 in place of B, multiplies the first behind its
+	// activation. Beta must be 0. Its tiles are never cut along K: of schedules that cut them
+	// data-parallel takes the place.
+	Gated bool `json:"gated,omitempty"`
+	// GatherRows is the number of rows that A has, as stored, which is not transposed: row i
+	// of op(A) is row Rows[Problem.RowsA+i] of A. Where that is not in [0, GatherRows), as -1,
+	// the row is of zeros. 0: the rows of A are those of op(A).
+	GatherRows int `json:"gather_rows,omitempty"`
+	// ScatterRows is the number of rows that C has, as stored: row i of the result is row
+	// Rows[Problem.RowsC+i] of C. Where that is not in [0, ScatterRows) it is not stored, and
+	// no C read. No two rows of a run are stored to the same elements, which nobody checks.
+	// 0: the rows of C are those of the result.
+	ScatterRows int `json:"scatter_rows,omitempty"`
+	// Weights: row i is multiplied by the number whose bits are Rows[Problem.Weights+i].
+	Weights bool `json:"weights,omitempty"`
+}
+
+// none reports whether there is no epilogue.
+func (e *Epilogue) none() bool { return *e == Epilogue{} }
+
+// kernel is what kernels know of it: items have the rest.
+func (e *Epilogue) kernel() encoding.Epilogue {
+	return encoding.Epilogue{Activation: e.Activation, Bias: e.Bias, Gated: e.Gated, Gather: e.GatherRows > 0, Scatter: e.ScatterRows > 0, Weights: e.Weights}
+}
+
+// UsesRows reports whether runs have the buffer Rows.
+func (e *Epilogue) UsesRows() bool { return e.GatherRows > 0 || e.ScatterRows > 0 || e.Weights }
+
+// writes is Problem.Writes with an epilogue, which changes C = 1*C too.
+func (e *Epilogue) writes(p *Problem) bool {
+	return p.Writes() || p.M > 0 && p.N > 0 && !e.none()
+}
+
+// check fails for an epilogue that no problem can have, or the device; nil: any device.
+func (e *Epilogue) check(d *Device) error {
+	switch {
+	case e.none():
+		return nil
+	case e.Activation != "" && e.Activation != ReLU && e.Activation != GELU && e.Activation != SiLU:
+		return invalid.Errorf("unknown activation %q (known: %s, %s, %s)", e.Activation, ReLU, GELU, SiLU)
+	case e.GatherRows < 0 || e.GatherRows > MaxDim:
+		return invalid.Errorf("%d rows of A to gather from are not in [0, %d]", e.GatherRows, MaxDim)
+	case e.ScatterRows < 0 || e.ScatterRows > MaxDim:
+		return invalid.Errorf("%d rows of C to scatter to are not in [0, %d]", e.ScatterRows, MaxDim)
+	case d != nil && !d.Epilogues:
+		return invalid.Errorf("%s has no kernels for epilogues", d)
+	}
+	return nil
+}
+
+// storedA and storedC are how many rows matrices have that a problem of so many rows reaches.
+func (e *Epilogue) storedA(rows int) int {
+	if e.GatherRows > 0 {
+		return e.GatherRows
+	}
+	return rows
+}
+
+func (e *Epilogue) storedC(rows int) int {
+	if e.ScatterRows > 0 {
+		return e.ScatterRows
+	}
+	return rows
+}
+
+// checkProblem checks what a problem has for an epilogue beside A, B and C.
+func (e *Epilogue) checkProblem(i int, p *Problem) error {
+	switch {
+	case e.Gated && p.Beta != 0:
+		return problemError(i, "beta", "%g is not 0, and gated units read no C", p.Beta)
+	case e.GatherRows > 0 && p.TransA:
+		return problemError(i, "transA", "is set, but rows are gathered of an A that is not transposed")
+	}
+	if e.Gated {
+		rows, cols := p.ShapeB()
+		if err := checkMatrix(i, "B2", "ldb2", p.B2, rows, cols, math.MaxInt, p.Reads()); err != nil {
+			return err
+		}
+	}
+	for _, l := range [...]struct {
+		arg           string
+		first, length int
+		used          bool
+	}{
+		{"bias", p.Bias, e.biases(p.N), e.Bias},
+		{"rows of A", p.RowsA, p.M, e.GatherRows > 0},
+		{"rows of C", p.RowsC, p.M, e.ScatterRows > 0},
+		{"weights", p.Weights, p.M, e.Weights},
+	} {
+		switch {
+		case !l.used:
+		case l.first < 0:
+			return problemError(i, l.arg, "offset %d is negative", l.first)
+		case l.first > mostRagged-l.length:
+			return problemError(i, l.arg, "do not fit: their last offset needs more than 32 bits")
+		}
+	}
+	return nil
+}
+
+// biases is how many elements the bias of n columns has.
+func (e *Epilogue) biases(n int) int { return n * e.kernel().Products() }
+
+// extents are how many elements each buffer needs at least.
+type extents struct{ a, b, c, b2, bias, rows int }
+
+// extents of a batch that has passed its check.
+func (b Batch) extents(e *Epilogue) (x extents) {
+	for i := range b {
+		p := &b[i]
+		if p.M == 0 || p.N == 0 {
+			continue
+		}
+		if p.depth() > 0 {
+			rows, cols := p.ShapeA()
+			x.a = max(x.a, p.A.end(e.storedA(rows), cols))
+			rows, cols = p.ShapeB()
+			x.b = max(x.b, p.B.end(rows, cols))
+			if e.Gated {
+				x.b2 = max(x.b2, p.B2.end(rows, cols))
+			}
+			if e.GatherRows > 0 {
+				x.rows = max(x.rows, p.RowsA+p.M)
+			}
+		}
+		x.c = max(x.c, p.C.end(e.storedC(p.M), p.N))
+		if e.ScatterRows > 0 {
+			x.rows = max(x.rows, p.RowsC+p.M)
+		}
+		if e.Weights {
+			x.rows = max(x.rows, p.Weights+p.M)
+		}
+		if e.Bias {
+			x.bias = max(x.bias, p.Bias+e.biases(p.N))
+		}
+	}
+	return x
+}
