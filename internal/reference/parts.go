@@ -21,7 +21,7 @@ type part struct {
 
 // split cuts the problems of a batch by rows, in order. Those without an element of C
 // are left out: they have operands that nobody reads, for which there may be no room.
-func split(b planner.Batch) []part {
+func split(b planner.Batch, e *planner.Epilogue) []part {
 	parts := make([]part, 0, len(b))
 	for i := range b {
 		p := &b[i]
@@ -32,14 +32,22 @@ func split(b planner.Batch) []part {
 		if p.Reads() {
 			depth = p.K
 		}
+		if e.Gated {
+			depth *= 2
+		}
 		step := max(1, int(partWork/(float64(p.N)*float64(depth))))
 		for first := 0; first < p.M; first += step {
 			q := *p
 			q.M = min(step, p.M-first)
-			q.C.Offset += first * q.C.LD
-			if q.TransA {
+			q.RowsA, q.RowsC, q.Weights = q.RowsA+first, q.RowsC+first, q.Weights+first
+			if e.ScatterRows == 0 {
+				q.C.Offset += first * q.C.LD
+			}
+			switch {
+			case e.GatherRows > 0:
+			case q.TransA:
 				q.A.Offset += first
-			} else {
+			default:
 				q.A.Offset += first * q.A.LD
 			}
 			parts = append(parts, part{q, p, i, first})

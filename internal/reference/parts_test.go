@@ -17,7 +17,7 @@ func TestSplit(t *testing.T) {
 	transposed.TransA, transposed.Alpha = true, planner.Scale(0.5)
 	b, err := planner.Pack(planner.GEMM(3, 2, 4), big, planner.GEMM(0, 7, 7), transposed)
 	require.NoError(t, err)
-	parts := split(b)
+	parts := split(b, &planner.Epilogue{})
 	require.Len(t, parts, 1+3+0+3)
 	next := map[int]int{}
 	for _, p := range parts {
@@ -69,10 +69,10 @@ func TestNothingToDo(t *testing.T) {
 // TestSplitDegenerate: what has no elements has no parts, and what has no products few.
 func TestSplitDegenerate(t *testing.T) {
 	const most = planner.MaxDim
-	require.Empty(t, split(planner.Batch{planner.GEMM(most, 0, most), planner.GEMM(0, most, most), planner.GEMM(0, 0, 0)}))
+	require.Empty(t, split(planner.Batch{planner.GEMM(most, 0, most), planner.GEMM(0, most, most), planner.GEMM(0, 0, 0)}, &planner.Epilogue{}))
 	scaled := planner.GEMM(1000, 1, most)
 	scaled.Alpha = planner.Scale(0)
-	require.Len(t, split(planner.Batch{scaled}), 1)
+	require.Len(t, split(planner.Batch{scaled}, &planner.Epilogue{}), 1)
 	require.NoError(t, CheckExact(planner.Batch{planner.GEMM(most, 0, most)}, nil, nil, nil, nil))
 }
 

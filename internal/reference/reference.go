@@ -101,12 +101,16 @@ type Arithmetic struct {
 	// bound, or half of the distance between the smallest numbers. Before and after are the
 	// numbers that its elements stand for.
 	TypeC element.Type
+
+	// Epilogue is what is done to C beside alpha and beta, and by which rows A and C are found. The
+	// bound goes through it: see its functions.
+	Epilogue Epilogue
 }
 
 // CheckIn is Check with the bound of a device's arithmetic, and says how the errors
 // are distributed.
 func CheckIn(how Arithmetic, b planner.Batch, x, y, before, after []float32) (Errors, error) {
-	l := limits{unit: 0x1p-24, tiny: 0x1p-149, flushes: how.FlushesSubnormals, typeC: how.TypeC}
+	l := limits{unit: unit32, tiny: 0x1p-149, flushes: how.FlushesSubnormals, typeC: how.TypeC, Epilogue: how.Epilogue}
 	if how.Compute == planner.ComputeTF32 {
 		l.unit, l.flushes = 0x1p-11, true
 	}
@@ -123,7 +127,12 @@ func CheckExact(b planner.Batch, x, y, before, after []float32) error {
 
 // CheckRounded is CheckExact for C of a type, to which exact results are rounded.
 func CheckRounded(typeC element.Type, b planner.Batch, x, y, before, after []float32) error {
-	_, err := check(b, x, y, before, after, limits{typeC: typeC})
+	return CheckExactIn(Arithmetic{TypeC: typeC}, b, x, y, before, after)
+}
+
+// CheckExactIn is CheckRounded with an epilogue, whose results are exact too.
+func CheckExactIn(how Arithmetic, b planner.Batch, x, y, before, after []float32) error {
+	_, err := check(b, x, y, before, after, limits{typeC: how.TypeC, Epilogue: how.Epilogue})
 	return err
 }
 
@@ -133,6 +142,7 @@ type limits struct {
 	unit, tiny float64
 	flushes    bool
 	typeC      element.Type
+	Epilogue
 }
 
 // rounded is what rounding to the type of C makes of an exact result, or adds to the bound of
@@ -161,7 +171,7 @@ func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, er
 	if err := hostmem.Check(int64(len(after))); err != nil { // for checkOthers
 		return Errors{Worst: math.Inf(1)}, fmt.Errorf("not checked: %w", err)
 	}
-	parts := split(b)
+	parts := split(b, &l.Epilogue.Epilogue)
 	verdicts := make([]verdict, len(parts))
 	each(parts, func(i int) {
 		verdicts[i].found, verdicts[i].wrong = checkProblem(&parts[i].Problem, x, y, before, after, l)
@@ -173,7 +183,7 @@ func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, er
 		}
 		all.merge(&v.found)
 	}
-	if m := checkOthers(b, before, after); m != nil {
+	if m := checkOthers(b, before, after, &l.Epilogue); m != nil {
 		return Errors{Worst: math.Inf(1)}, m
 	}
 	return all, nil
@@ -181,30 +191,35 @@ func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, er
 
 // checkProblem compares C row by row.
 func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (found Errors, wrong *Mismatch) {
-	sum, size, lost := make([]float64, p.N), make([]float64, p.N), make([]float64, p.N)
-	flushes := l.flushes && hasSubnormals(p, x, y)
-	alpha := 0.0 // without a product it has no part
-	if p.K > 0 {
-		alpha = math.Abs(float64(p.Alpha.Value()))
+	gate := row{Problem: *p, limits: &l}
+	gate.begin(x, y)
+	up := row{Problem: *p, limits: &l}
+	if l.Gated {
+		up.B = p.B2
+		up.begin(x, l.B2)
 	}
 	for i := range p.M {
-		products(p, i, x, y, sum, size)
-		if flushes {
-			flushed(p, i, x, y, size, lost)
+		to := l.rowC(p, i)
+		if to < 0 {
+			continue
+		}
+		from := l.rowA(p, i)
+		gate.multiply(from, x, y)
+		if l.Gated {
+			up.multiply(from, x, l.B2)
 		}
 		for j := range p.N {
-			at := p.C.Offset + i*p.C.LD + j
-			want, scaled := sum[j], 0.0
-			if p.Beta != 0 {
-				scaled = float64(p.Beta) * float64(before[at])
-				want += scaled
+			at := p.C.Offset + to*p.C.LD + j
+			result := gate.element(j, before[at])
+			if l.Epilogue.Epilogue != (planner.Epilogue{}) {
+				var second number
+				if l.Gated {
+					second = up.element(j, 0)
+				}
+				result = l.finish(p, i, j, result, second, &l)
 			}
-			bound := 2*l.unit*(float64(p.K+2)*size[j]+4*math.Abs(scaled)) + l.tiny*float64(2*p.K+8)*max(1, alpha) + lost[j]
-			if l.flushes && (subnormal(p.Beta) || subnormal(before[at])) {
-				bound += math.Abs(scaled)
-			}
-			want, bound = l.rounded(want, bound)
-			ratio := deviation(float64(after[at]), want, bound, size[j]+math.Abs(scaled))
+			want, bound := l.rounded(result.want, result.bound)
+			ratio := deviation(float64(after[at]), want, bound, result.size)
 			if l.overflows(float64(after[at]), want, bound) {
 				ratio = 0
 			}
@@ -215,6 +230,58 @@ func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (
 		}
 	}
 	return found, nil
+}
+
+// row is a row of a product, with what its bounds are made of.
+type row struct {
+	planner.Problem
+	*limits
+	sum, size, lost []float64
+	alpha           float64 // its size
+	flushed         bool    // a factor may be taken for 0
+}
+
+func (r *row) begin(x, y []float32) {
+	r.sum, r.size, r.lost = make([]float64, r.N), make([]float64, r.N), make([]float64, r.N)
+	all := r.Problem
+	if r.GatherRows > 0 {
+		all.M = r.GatherRows
+	}
+	r.flushed = r.flushes && hasSubnormals(&all, x, y)
+	if r.K > 0 { // without a product it has no part
+		r.alpha = math.Abs(float64(r.Alpha.Value()))
+	}
+}
+
+// multiply computes the row of alpha*op(A)*op(B) that a row of A has; -1: one of zeros.
+func (r *row) multiply(from int, x, y []float32) {
+	if from < 0 {
+		clear(r.sum)
+		clear(r.size)
+		clear(r.lost)
+		return
+	}
+	products(&r.Problem, from, x, y, r.sum, r.size)
+	if r.flushed {
+		flushed(&r.Problem, from, x, y, r.size, r.lost)
+	}
+}
+
+// element is an element of the row with beta*C.
+func (r *row) element(j int, old float32) number {
+	scaled := 0.0
+	if r.Beta != 0 {
+		scaled = float64(r.Beta) * float64(old)
+	}
+	bound := 2*r.unit*(float64(r.K+2)*r.size[j]+4*math.Abs(scaled)) + r.tiny*float64(2*r.K+8)*max(1, r.alpha) + r.lost[j]
+	if r.flushes && (subnormal(r.Beta) || subnormal(old)) {
+		bound += math.Abs(scaled)
+	}
+	want := r.sum[j]
+	if r.Beta != 0 {
+		want += scaled
+	}
+	return number{want, bound, r.size[j] + math.Abs(scaled)}
 }
 
 // products sets sum to row i of alpha*op(A)*op(B), and size to the same sum of
@@ -275,12 +342,16 @@ func deviation(got, want, bound, size float64) float64 {
 }
 
 // checkOthers finds an element outside all C regions that changed.
-func checkOthers(b planner.Batch, before, after []float32) *Mismatch {
+func checkOthers(b planner.Batch, before, after []float32, e *Epilogue) *Mismatch {
 	owned := make([]bool, len(after))
 	for i := range b {
 		p := &b[i]
 		for row := 0; row < p.M && p.N > 0; row++ {
-			at := p.C.Offset + row*p.C.LD
+			to := e.rowC(p, row)
+			if to < 0 {
+				continue
+			}
+			at := p.C.Offset + to*p.C.LD
 			for j := range p.N {
 				owned[at+j] = true
 			}

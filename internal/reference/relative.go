@@ -12,7 +12,7 @@ import (
 // cancel. The arguments are those of Check, which must have found nothing wrong.
 // Elements without terms, and those that overflow float32, do not count.
 func Relative(b planner.Batch, x, y, before, after []float32) (largest, mean float64) {
-	parts := split(b)
+	parts := split(b, &planner.Epilogue{})
 	found := make([]tally, len(parts))
 	each(parts, func(i int) { found[i] = relative(&parts[i].Problem, x, y, before, after) })
 	var all tally

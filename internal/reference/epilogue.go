@@ -1,0 +1,119 @@
+package reference
+
+import (
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Epilogue is what a plan does to C beside alpha and beta, with the contents of the buffers
+// that it has for that: numbers, and the words of Rows. The zero value is nothing.
+type Epilogue struct {
+	planner.Epilogue
+	B2, Biases []float32
+	Rows       []int32
+}
+
+// rowA and rowC are the stored rows of A and C that stand for row i of a problem; -1: none.
+func (e *Epilogue) rowA(p *planner.Problem, i int) int {
+	return e.row(e.GatherRows, p.RowsA, i)
+}
+
+func (e *Epilogue) rowC(p *planner.Problem, i int) int {
+	return e.row(e.ScatterRows, p.RowsC, i)
+}
+
+func (e *Epilogue) row(stored, list, i int) int {
+	if stored == 0 {
+		return i
+	}
+	if row := int(e.Rows[list+i]); row >= 0 && row < stored {
+		return row
+	}
+	return -1
+}
+
+// number is a result with the error that rounding explains, and the size of what it is a sum of.
+type number struct{ want, bound, size float64 }
+
+const (
+	unit32 = 0x1p-24 // of float32, in which epilogues are computed whatever products are
+	// tail is what GELU and SiLU may lose at once far below 0, where exp overflows.
+	tail = 0x1p-120
+)
+
+// plus adds a bias.
+func (n number) plus(bias float32, l *limits) number {
+	n.want += float64(bias)
+	n.size += math.Abs(float64(bias))
+	if l.unit > 0 {
+		n.bound += 2*unit32*n.size + l.tiny
+	}
+	return n
+}
+
+// times is a product of two numbers, each with its error.
+func (n number) times(m number, l *limits) number {
+	product := number{n.want * m.want, math.Abs(n.want)*m.bound + math.Abs(m.want)*n.bound + n.bound*m.bound, n.size * m.size}
+	if l.unit > 0 {
+		product.bound += 2*unit32*math.Abs(product.want) + l.tiny
+	}
+	return product
+}
+
+// activated is act(n). Its error is that of n by the largest slope of act; and for the
+// functions with an exponential a relative one: WGSL asks for 3+2*|z| units in the last place
+// of exp(z), in whose argument rounding is worth as many more; then an addition, a division
+// and a multiplication.
+func (n number) activated(by planner.Activation) number {
+	switch by {
+	case planner.ReLU:
+		if n.want < 0 {
+			n.want = 0
+		}
+	case planner.SiLU:
+		n = n.gated(1, 0, 1.1)
+	case planner.GELU:
+		const linear = 1.5957691216057308 // 2*sqrt(2/pi)
+		n = n.gated(linear, 0.044715*linear, 1.13)
+	}
+	return n
+}
+
+// gated is v * sigmoid(linear*v + cubic*v^3), of which slope is the largest.
+func (n number) gated(linear, cubic, slope float64) number {
+	v := n.want
+	z := linear * v
+	if cubic != 0 { // 0*Inf is NaN
+		z += cubic * v * v * v
+	}
+	n.want = v / (1 + math.Exp(-z))
+	if z < -700 { // -Inf too
+		n.want = 0
+	}
+	n.bound = slope*n.bound + tail
+	if n.want != 0 && !math.IsInf(n.want, 0) {
+		n.bound += 2 * unit32 * (8 + 4*math.Min(math.Abs(z), 100)) * math.Abs(n.want)
+	}
+	return n
+}
+
+// finish is what an epilogue makes of an element of row i and column j: first of the product
+// with B, and with gated units second of that with B2.
+func (e *Epilogue) finish(p *planner.Problem, i, j int, first, second number, l *limits) number {
+	if e.Bias {
+		first = first.plus(e.Biases[p.Bias+j], l)
+	}
+	first = first.activated(e.Activation)
+	if e.Gated {
+		if e.Bias {
+			second = second.plus(e.Biases[p.Bias+p.N+j], l)
+		}
+		first = first.times(second, l)
+	}
+	if e.Weights {
+		weight := float64(math.Float32frombits(uint32(e.Rows[p.Weights+i])))
+		first = first.times(number{want: weight, size: math.Abs(weight)}, l)
+	}
+	return first
+}
