@@ -65,12 +65,14 @@ func TestRun(t *testing.T) {
 	require.NoError(t, c.Read(ctx, 0, got))
 	require.Equal(t, []float32{3, 2, 7, 4, 9}, got)
 
-	timing, err := d.Time(ctx, Run{p, a, b, c, nil}, Run{p, c, b, a, nil})
+	timing, err := d.Time(ctx, runOf(p, a, b, c), runOf(p, c, b, a))
 	require.NoError(t, err)
 	require.Positive(t, timing.Device)
 	require.NoError(t, a.Read(ctx, 0, got[:4]))
 	require.Equal(t, []float32{5, 2, 11, 4}, got[:4], "the second run sees what the first wrote")
 }
+
+func runOf(p *Program, a, b, c *Buffer) Run { return Run{Program: p, A: a, B: b, C: c} }
 
 func TestRunRefuses(t *testing.T) {
 	ctx := context.Background()
@@ -87,20 +89,20 @@ func TestRunRefuses(t *testing.T) {
 		run     Run
 		failure string
 	}{
-		"nil program":     {Run{nil, a, b, c, nil}, "run 1: the program is nil"},
-		"closed program":  {Run{closed, a, b, c, nil}, "run 1: program: closed"},
-		"foreign program": {Run{foreign, a, b, c, nil}, "run 1: program: belongs to another device"},
-		"nil buffer":      {Run{p, a, nil, c, nil}, "run 1: B is nil"},
-		"closed buffer":   {Run{p, a, gone, c, nil}, "run 1: B: closed"},
-		"foreign buffer":  {Run{p, buffer(t, other, 4), b, c, nil}, "run 1: A: belongs to another device"},
-		"short A":         {Run{p, short, b, c, nil}, "run 1: A has 3 elements, the plan needs 4"},
-		"short B":         {Run{p, a, short, c, nil}, "run 1: B has 3 elements, the plan needs 4"},
-		"short C":         {Run{p, a, b, short, nil}, "run 1: C has 3 elements, the plan needs 4"},
-		"C is A":          {Run{p, c, b, c, nil}, "run 1: buffer C is also A or B"},
-		"C is B":          {Run{p, a, c, c, nil}, "run 1: buffer C is also A or B"},
+		"nil program":     {runOf(nil, a, b, c), "run 1: the program is nil"},
+		"closed program":  {runOf(closed, a, b, c), "run 1: program: closed"},
+		"foreign program": {runOf(foreign, a, b, c), "run 1: program: belongs to another device"},
+		"nil buffer":      {runOf(p, a, nil, c), "run 1: B is nil"},
+		"closed buffer":   {runOf(p, a, gone, c), "run 1: B: closed"},
+		"foreign buffer":  {runOf(p, buffer(t, other, 4), b, c), "run 1: A: belongs to another device"},
+		"short A":         {runOf(p, short, b, c), "run 1: A has 3 elements, the plan needs 4"},
+		"short B":         {runOf(p, a, short, c), "run 1: B has 3 elements, the plan needs 4"},
+		"short C":         {runOf(p, a, b, short), "run 1: C has 3 elements, the plan needs 4"},
+		"C is A":          {runOf(p, c, b, c), "run 1: buffer C is also A"},
+		"C is B":          {runOf(p, a, c, c), "run 1: buffer C is also B"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			good := Run{p, a, b, buffer(t, d, 4, 7, 7, 7, 7), nil}
+			good := runOf(p, a, b, buffer(t, d, 4, 7, 7, 7, 7))
 			require.EqualError(t, d.Run(ctx, good, c.run), c.failure)
 			_, err := d.Time(ctx, good, c.run)
 			require.EqualError(t, err, c.failure)
@@ -216,7 +218,7 @@ func TestDeviceClosesDuringCalls(t *testing.T) {
 		var started sync.WaitGroup
 		for name, call := range map[string]func() error{
 			"Run":     func() error { return p.Run(ctx, a, b, c) },
-			"Time":    func() error { _, err := d.Time(ctx, Run{p, a, b, c, nil}); return err },
+			"Time":    func() error { _, err := d.Time(ctx, runOf(p, a, b, c)); return err },
 			"Wait":    func() error { return d.Wait(ctx) },
 			"Write":   func() error { return a.Write(ctx, 0, host) },
 			"Read":    func() error { return b.Read(ctx, 0, make([]float32, 4)) },

@@ -6,6 +6,7 @@ import (
 	"io"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/hostgemm"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
@@ -13,7 +14,7 @@ import (
 )
 
 // GEMMOf is Device.GEMM for slices of numbers of any type: T those of A and B, U those of C,
-// which is T or float32. The options may leave the types out.
+// which is T or float32. The options may leave the types out, and have no epilogue.
 //
 // For types of 16 bits it is simpler as yet: each call plans, and allocates on the device, and
 // copies a, b and, where a beta is not 0, c as they lie, up to the last element of the batch.
@@ -24,6 +25,9 @@ func GEMMOf[T, U element.Number](ctx context.Context, d *Device, batch planner.B
 		return err
 	}
 	if err := setType(&o.TypeC, element.TypeOf[U](), "C"); err != nil {
+		return err
+	}
+	if err := hostgemm.CheckEpilogue(&o); err != nil {
 		return err
 	}
 	if o.Type == element.F32 && o.TypeC == element.F32 {

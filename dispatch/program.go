@@ -71,7 +71,7 @@ func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 
 // Run queues one execution and returns without waiting. The buffers are at least
 // as long as the plan's ExtentA, ExtentB and ExtentC; c is neither a nor b. For a ragged
-// program see RunRagged.
+// program see RunRagged, for a plan with an epilogue that has more buffers Device.Run.
 func (p *Program) Run(ctx context.Context, a, b, c *Buffer) error {
 	return p.device.Run(ctx, Run{Program: p, A: a, B: b, C: c})
 }
@@ -84,6 +84,11 @@ type Run struct {
 	Program *Program
 	A, B, C *Buffer
 	Sizes   *Buffer // the sizes of a ragged program, as many words as Ragged.SizesLen says, and not C; nil for others
+
+	// What the plan's epilogue asks for, nil where it does not: B2 with elements of B's type, Bias
+	// with those of C's, Rows of 32-bit words (WriteInt32), as many as the plan's ExtentB2,
+	// ExtentBias and ExtentRows. None is C.
+	B2, Bias, Rows *Buffer
 }
 
 // Run queues the runs, in order, as one submission, which costs less than a call
@@ -158,40 +163,49 @@ func (s *submission) add(d *Device, r *Run) error {
 	if err := r.checkSizes(plan.TakesSizes()); err != nil {
 		return err
 	}
-	of, ofC := plan.Options.Type, plan.Options.TypeC
-	args := [...]struct {
+	e, of, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeC, 0
+	if plan.TakesSizes() {
+		sizes = plan.Ragged.SizesLen()
+	}
+	var given [7]driver.Buffer
+	for i, arg := range [...]struct {
 		name   string
 		buffer *Buffer
+		used   bool
 		need   int
 		of     element.Type
-	}{{"A", r.A, plan.ExtentA, of}, {"B", r.B, plan.ExtentB, of}, {"C", r.C, plan.ExtentC, ofC}, {"Sizes", r.Sizes, 0, element.F32}}
-	given := args[:3]
-	if plan.TakesSizes() {
-		args[3].need = plan.Ragged.SizesLen()
-		given = args[:]
-	}
-	for _, arg := range given {
-		if arg.buffer == nil {
+	}{
+		{"A", r.A, true, plan.ExtentA, of},
+		{"B", r.B, true, plan.ExtentB, of},
+		{"C", r.C, true, plan.ExtentC, ofC},
+		{"Sizes", r.Sizes, sizes > 0, sizes, element.F32},
+		{"B2", r.B2, e.Gated, plan.ExtentB2, of},
+		{"Bias", r.Bias, e.Bias, plan.ExtentBias, ofC},
+		{"Rows", r.Rows, e.UsesRows(), plan.ExtentRows, element.F32},
+	} {
+		switch {
+		case arg.buffer == nil && !arg.used:
+			continue
+		case arg.buffer == nil:
 			return invalid.Errorf("%s is nil", arg.name)
+		case !arg.used:
+			return invalid.Errorf("%s is not nil: the plan's epilogue has no use for it", arg.name)
 		}
 		if err := s.hold(d, arg.name, arg.buffer.object); err != nil {
 			return err
 		}
-		if arg.buffer.of != arg.of {
+		switch {
+		case arg.buffer.of != arg.of:
 			return invalid.Errorf("%s has elements of %s, the plan is for %s", arg.name, arg.buffer.of, arg.of)
-		}
-		if arg.buffer.n < arg.need {
+		case arg.buffer.n < arg.need:
 			return invalid.Errorf("%s has %d elements, the plan needs %d", arg.name, arg.buffer.n, arg.need)
+		case arg.buffer == r.C && arg.name != "C":
+			return invalid.Errorf("buffer C is also %s", arg.name)
 		}
+		given[i] = arg.buffer.driver
 	}
-	if r.C == r.A || r.C == r.B {
-		return invalid.Errorf("buffer C is also A or B")
-	}
-	run := driver.Run{Program: r.Program.driver, A: r.A.driver, B: r.B.driver, C: r.C.driver}
-	if r.Sizes != nil {
-		run.Sizes = r.Sizes.driver
-	}
-	s.runs = append(s.runs, run)
+	s.runs = append(s.runs, driver.Run{Program: r.Program.driver, A: given[0], B: given[1], C: given[2],
+		Sizes: given[3], B2: given[4], Bias: given[5], Rows: given[6]})
 	return nil
 }
 

@@ -65,8 +65,6 @@ func (r *Run) checkSizes(ragged bool) error {
 		return invalid.Errorf("Sizes is nil: the program is ragged, its sizes are on the device")
 	case !ragged && r.Sizes != nil:
 		return invalid.Errorf("Sizes is not nil: the program is not ragged, its plan has the sizes")
-	case ragged && r.Sizes == r.C:
-		return invalid.Errorf("buffer C is also Sizes")
 	}
 	return nil
 }

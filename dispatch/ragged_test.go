@@ -59,7 +59,7 @@ func TestRagged(t *testing.T) {
 	require.NoError(t, l.Status(ctx), "told once")
 	require.Equal(t, []float32{1, 2, 3, 4, 50, 60, 70, 80}, read(t, l.c), "the last run computed nothing")
 
-	timing, err := d.Time(ctx, Run{l.Program, l.a, l.b, l.c, l.sizes})
+	timing, err := d.Time(ctx, Run{Program: l.Program, A: l.a, B: l.b, C: l.c, Sizes: l.sizes})
 	require.NoError(t, err)
 	require.Positive(t, timing.Device)
 	require.Error(t, l.Status(ctx))
@@ -113,7 +113,7 @@ func TestRaggedRefuses(t *testing.T) {
 		"C is sizes":         {l.RunRagged(ctx, l.c, l.a, l.b, l.c), "run 0: buffer C is also Sizes", ErrInvalid},
 		"short B":            {l.RunRagged(ctx, l.sizes, l.a, l.a, l.c), "run 0: B has 8 elements, the plan needs 12", ErrInvalid},
 		"no A":               {l.RunRagged(ctx, l.sizes, nil, l.b, l.c), "run 0: A is nil", ErrInvalid},
-		"Time":               {one(d.Time(ctx, Run{l.Program, l.a, l.b, l.c, nil})), "run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
+		"Time":               {one(d.Time(ctx, runOf(l.Program, l.a, l.b, l.c))), "run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
 		"Update":             {l.Update(ctx, small(t)), "update: the program's sizes are on the device", ErrInvalid},
 		"closed":             {closed.RunRagged(ctx, l.sizes, l.a, l.b, l.c), "run 0: program: closed", ErrClosed},
 		"Status of closed":   {closed.Status(ctx), "closed", ErrClosed},

@@ -7,7 +7,7 @@
 // driver:
 //
 //   - Buffers and programs are open, made by the device of the call, and long enough
-//     for the plan; C is neither A nor B.
+//     for the plan; C is none of the others.
 //   - Sizes of buffers are 1 to MaxLen. Ranges of Write and Read lie in the buffer and
 //     are not empty.
 //   - The batch of a plan passed Check, and the plan was made for the device.
@@ -132,6 +132,9 @@ type Run struct {
 	// where the plan is for sizes of the host. It is not C. The run reads it when its turn
 	// comes.
 	Sizes Buffer
+	// B2, Bias and Rows are what the plan's epilogue asks for (planner.Epilogue), nil where it
+	// does not. None is C. Words of Rows are 32-bit.
+	B2, Bias, Rows Buffer
 }
 
 // Buffer is device memory. Write and Read are ordered with submissions. They keep all bits

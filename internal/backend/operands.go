@@ -31,6 +31,21 @@ func Operands[P, B Owned[D], D Device](d D, r *driver.Run) (p P, operands [3]B, 
 	return p, operands, nil
 }
 
+// Beside finds those of B2, Bias and Rows that a run has, if the device made them.
+func Beside[B Owned[D], D Device](d D, r *driver.Run) (beside [3]B, err error) {
+	for i, b := range [...]driver.Buffer{r.B2, r.Bias, r.Rows} {
+		if b == nil {
+			continue
+		}
+		own, ok := b.(B)
+		if !ok || own.On() != d {
+			return beside, invalid.Errorf("%s: %s is of another device", d.Info().Backend, [...]string{"B2", "Bias", "Rows"}[i])
+		}
+		beside[i] = own
+	}
+	return beside, nil
+}
+
 // Sizes finds the sizes of a run of a ragged plan, if the device made them.
 func Sizes[B Owned[D], D Device](d D, r *driver.Run) (sizes B, err error) {
 	sizes, ok := r.Sizes.(B)

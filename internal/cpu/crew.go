@@ -56,6 +56,15 @@ func (c *crew) run(e *entry, helpers int) {
 		if !l.Fixup {
 			j.a, j.bitsA = window(e.a, l.Type, l.BaseA, l.SpanA)
 			j.b, j.bitsB = window(e.b, l.Type, l.BaseB, l.SpanB)
+			if l.Epilogue.Gated {
+				j.b2, j.bitsB2 = window(e.b2, l.Type, l.BaseB2, l.SpanB2)
+			}
+		}
+		if l.Epilogue.Bias {
+			j.bias, j.bitsBias = window(e.bias, l.TypeC, 0, l.SpanBias)
+		}
+		if e.rows != nil {
+			j.rows = wordsOf(e.rows.data)[:l.SpanRows]
 		}
 		j.c, j.bitsC = window(e.c, l.TypeC, l.BaseC, l.SpanC)
 		j.next.Store(0)
@@ -66,6 +75,7 @@ func (c *crew) run(e *entry, helpers int) {
 	// Forget the buffers.
 	j.launch, j.words, j.a, j.b, j.c, j.workspace = nil, nil, nil, nil, nil, nil
 	j.bitsA, j.bitsB, j.bitsC = nil, nil, nil
+	j.b2, j.bitsB2, j.bias, j.bitsBias, j.rows = nil, nil, nil, nil, nil
 }
 
 // launch does the job with so many helpers at most.
@@ -108,6 +118,10 @@ type job struct {
 	bitsA     []uint16  // and in their place, where elements have 16 bits
 	bitsB     []uint16
 	bitsC     []uint16
+	b2, bias  []float32 // those of an epilogue, as the others
+	bitsB2    []uint16
+	bitsBias  []uint16
+	rows      []int32
 	workspace []float32
 	next      atomic.Int64 // first worker that nobody has taken
 	grain     int64        // how many are taken at once: neighbours, whose memory is one cache's then
@@ -213,15 +227,16 @@ func (j *job) worker(t *scratch, w int) {
 	area := l.Tile.TM * l.Tile.TN
 	if l.Fixup {
 		t.turn.take(area)
-		j.fixup(j.words[l.Items+w*encoding.FixupWords:])
+		j.fixup(t, j.words[l.Items+w*l.ItemWords():])
 		return
 	}
 	first, end := w, w+1
 	if l.Loop {
 		first, end = int(j.words[l.Table+w]), int(j.words[l.Table+w+1])
 	}
+	words := l.ItemWords()
 	for i := first; i < end; i++ {
 		t.turn.take(area)
-		j.segment(t, j.words[l.Items+i*encoding.ItemWords:])
+		j.segment(t, j.words[l.Items+i*words:])
 	}
 }

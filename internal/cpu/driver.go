@@ -86,6 +86,7 @@ func facts(threads int, with *instructions) planner.Device {
 		GroupShared:  cache,
 		KernelKind:   planner.KernelsCPU,
 		Types:        []element.Type{element.BF16, element.F16},
+		Epilogues:    true,
 	}
 	for _, s := range tile.Table() {
 		if s.Rates.CPU.Efficiency > 0 {

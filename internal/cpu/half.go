@@ -6,12 +6,13 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// halves is what a goroutine needs for elements of 16 bits: parts of A and B as numbers, and
-// a tile of C before it is rounded.
+// halves is what a goroutine needs for elements of 16 bits and for epilogues: parts of A and B
+// as numbers, row behind row, and a tile of C before it is rounded.
 type halves struct {
 	part product
 	a, b [maxSide * panelDepth]float32
 	c    [maxSide * maxSide]float32
+	tail tail
 }
 
 // bitsOf shows words as the elements of 16 bits that a buffer has in them.
@@ -23,14 +24,22 @@ func bitsOf(words []float32) []uint16 {
 func (h *halves) widened(p *product, k, depth int) *product {
 	w := &h.part
 	*w = product{rows: p.rows, cols: p.cols, depth: depth, a: p.a, b: p.b, ldc: p.ldc, alpha: p.alpha, beta: p.beta}
-	if p.a.trans {
+	switch {
+	case p.a.gather != nil:
+		w.a.gathered(h.a[:], k, depth)
+	case p.a.trans:
 		w.a.widen(h.a[:], k*p.a.ld, depth, p.rows)
-	} else {
+	default:
 		w.a.widen(h.a[:], k, p.rows, depth)
 	}
-	if p.b.trans {
+	switch {
+	case p.b.of == element.F32 && p.b.trans:
+		w.b.data = p.b.data[k:]
+	case p.b.of == element.F32:
+		w.b.data = p.b.data[k*p.b.ld:]
+	case p.b.trans:
 		w.b.widen(h.b[:], k, p.cols, depth)
-	} else {
+	default:
 		w.b.widen(h.b[:], k*p.b.ld, depth, p.cols)
 	}
 	return w
@@ -49,6 +58,10 @@ func (h *halves) load(p *product) {
 	if p.beta == 0 {
 		return
 	}
+	if p.tail != nil {
+		h.loadTail(p)
+		return
+	}
 	for r := range p.rows {
 		p.of.Widen(h.c[r*maxSide:][:p.cols], p.bits[r*p.ldc:][:p.cols])
 	}
@@ -56,17 +69,11 @@ func (h *halves) load(p *product) {
 
 // store rounds C.
 func (h *halves) store(p *product) {
+	if p.tail != nil {
+		h.storeTail(p)
+		return
+	}
 	for r := range p.rows {
 		p.of.Narrow(p.bits[r*p.ldc:][:p.cols], h.c[r*maxSide:][:p.cols])
 	}
-}
-
-// scaleBits is scale for a row of C of 16 bits, a tile's at most.
-func scaleBits(of element.Type, c []uint16, sum []float32, alpha, beta float32) {
-	var row [maxSide]float32
-	if beta != 0 {
-		of.Widen(row[:], c)
-	}
-	scale(row[:len(sum)], sum, alpha, beta)
-	of.Narrow(c, row[:len(sum)])
 }

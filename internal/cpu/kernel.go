@@ -10,18 +10,26 @@ import (
 // segment computes an item: op(A)*op(B) over its K range, stored to C or to the
 // workspace.
 func (j *job) segment(t *scratch, item []uint32) {
-	item = item[:encoding.ItemWords]
+	item = item[:j.launch.ItemWords()]
 	var p product
 	p.rows, p.cols, p.depth = encoding.Rows(item[encoding.Extent]), encoding.Cols(item[encoding.Extent]), int(item[encoding.Depth])
 	p.a.ld, p.a.trans = int(item[encoding.LDA]), j.launch.TransA
 	p.b.ld, p.b.trans = int(item[encoding.LDB]), j.launch.TransB
 	of := j.launch.Type
+	epilogue := &j.launch.Epilogue
+	if epilogue.Gather && p.depth > 0 {
+		p.a.gather, p.a.stored = j.rows[item[encoding.GatherAt]:][:p.rows], int(item[encoding.GatherRows])
+	}
+	b, bitsB := j.b, j.bitsB
+	if item[encoding.Flags]&encoding.ItemSecond != 0 {
+		b, bitsB = j.b2, j.bitsB2
+	}
 	switch p.a.of, p.b.of = of, of; {
 	case p.depth == 0:
 	case of == element.F32:
-		p.a.data, p.b.data = j.a[item[encoding.OffA]:], j.b[item[encoding.OffB]:]
+		p.a.data, p.b.data = j.a[item[encoding.OffA]:], b[item[encoding.OffB]:]
 	default:
-		p.a.bits, p.b.bits = j.bitsA[item[encoding.OffA]:], j.bitsB[item[encoding.OffB]:]
+		p.a.bits, p.b.bits = j.bitsA[item[encoding.OffA]:], bitsB[item[encoding.OffB]:]
 	}
 	p.ldc, p.alpha, p.beta = int(item[encoding.LDC]), math.Float32frombits(item[encoding.Alpha]), math.Float32frombits(item[encoding.Beta])
 	switch slot := item[encoding.Slot]; {
@@ -33,16 +41,28 @@ func (j *job) segment(t *scratch, item []uint32) {
 		shape := j.launch.Tile
 		p.c, p.ldc, p.alpha, p.beta = j.workspace[int(slot)*shape.TM*shape.TN:], shape.TN, 1, 0
 	}
+	if *epilogue != (encoding.Epilogue{}) && item[encoding.Slot] == encoding.Final {
+		p.tail = t.halves().tail.item(j, item, p.rows, p.cols)
+	}
 	t.multiply(&p)
 }
 
 // fixup finishes a tile from its partial tiles, in the order of their slots.
-func (j *job) fixup(item []uint32) {
-	item = item[:encoding.FixupWords]
+func (j *job) fixup(t *scratch, item []uint32) {
+	item = item[:j.launch.ItemWords()]
 	rows, cols := encoding.Rows(item[encoding.FixupExtent]), encoding.Cols(item[encoding.FixupExtent])
 	shape := j.launch.Tile
 	slots := j.workspace[int(item[encoding.FixupSlot])*shape.TM*shape.TN:][:int(item[encoding.FixupCount])*shape.TM*shape.TN]
 	alpha, beta := math.Float32frombits(item[encoding.FixupAlpha]), math.Float32frombits(item[encoding.FixupBeta])
+	p := product{ldc: int(item[encoding.FixupLDC]), of: j.launch.TypeC}
+	if p.of == element.F32 {
+		p.c = j.c[item[encoding.FixupOffC]:]
+	} else {
+		p.bits = j.bitsC[item[encoding.FixupOffC]:]
+	}
+	if j.launch.Epilogue != (encoding.Epilogue{}) {
+		p.tail = t.halves().tail.fixup(j, item, rows, cols)
+	}
 	for i := range rows {
 		sum := slots[i*shape.TN:][:cols]
 		for at := (i + shape.TM) * shape.TN; at < len(slots); at += shape.TM * shape.TN {
@@ -50,12 +70,29 @@ func (j *job) fixup(item []uint32) {
 				sum[k] += v
 			}
 		}
-		at := int(item[encoding.FixupOffC]) + i*int(item[encoding.FixupLDC])
-		if of := j.launch.TypeC; of == element.F32 {
-			scale(j.c[at:][:cols], sum, alpha, beta)
-		} else {
-			scaleBits(of, j.bitsC[at:][:cols], sum, alpha, beta)
+		p.finish(i, sum, alpha, beta)
+	}
+}
+
+// finish stores a row of sums.
+func (p *product) finish(row int, sum []float32, alpha, beta float32) {
+	to := row
+	if p.tail != nil {
+		if to = p.tail.rowC(row); to < 0 {
+			return
 		}
+	}
+	if p.of == element.F32 && p.tail == nil {
+		scale(p.c[to*p.ldc:][:len(sum)], sum, alpha, beta)
+		return
+	}
+	var c [maxSide]float32
+	if beta != 0 {
+		p.readC(to, c[:len(sum)])
+	}
+	scale(c[:len(sum)], sum, alpha, beta)
+	if p.tail == nil || p.tail.finish(row, c[:len(sum)]) {
+		p.writeC(to, c[:len(sum)])
 	}
 }
 

@@ -63,6 +63,9 @@ type operand struct {
 	trans bool
 	bits  []uint16 // in place of data where elements have 16 bits
 	of    element.Type
+
+	gather []int32 // the rows of A that are the tile's, if these are not the first
+	stored int     // of how many
 }
 
 // strides are the distances in bytes of op(X) from a row to the next, and from a column
@@ -83,13 +86,16 @@ type product struct {
 	alpha, beta       float32
 	bits              []uint16 // in place of c where its elements have 16 bits
 	of                element.Type
+	tail              *tail // what is done to C beside; nil: nothing
 }
 
 // check panics if the product reaches beyond its memory, which kernels do not ask.
 func (p *product) check() {
-	if at := (p.rows-1)*p.ldc + p.cols - 1; p.of == element.F32 {
+	switch at := (p.rows-1)*p.ldc + p.cols - 1; {
+	case p.tail != nil: // which takes parts of slices
+	case p.of == element.F32:
 		_ = p.c[at]
-	} else {
+	default:
 		_ = p.bits[at]
 	}
 	if p.depth == 0 {
@@ -105,7 +111,9 @@ func (p *product) check() {
 			_ = o.bits[at]
 		}
 	}
-	last(&p.a, p.rows-1, p.depth-1)
+	if p.a.gather == nil {
+		last(&p.a, p.rows-1, p.depth-1)
+	}
 	last(&p.b, p.depth-1, p.cols-1)
 }
 
@@ -117,7 +125,7 @@ func (t *scratch) multiply(p *product) {
 		m.depth = min(p.depth-k, panelDepth)
 		t.turn.take(p.rows * p.cols * m.depth)
 		from, at := p, k
-		if p.a.of != element.F32 && m.depth > 0 {
+		if (p.a.of != element.F32 || p.a.gather != nil) && m.depth > 0 {
 			from, at = t.halves().widened(p, k, m.depth), 0
 		}
 		switch {
@@ -125,7 +133,7 @@ func (t *scratch) multiply(p *product) {
 			m.rowC, m.alpha, m.beta = 4*maxSide, 1, 0
 			t.part(from, at, k > 0, unsafe.Pointer(&t.sum))
 			continue
-		case p.of == element.F32:
+		case p.of == element.F32 && p.tail == nil:
 			m.rowC, m.alpha, m.beta = 4*p.ldc, p.alpha, p.beta
 			t.part(from, at, k > 0, unsafe.Pointer(&p.c[0]))
 		default:
@@ -139,7 +147,7 @@ func (t *scratch) multiply(p *product) {
 	}
 }
 
-// halves is made for the first product that needs it.
+// halves is made for the first tile that needs it.
 func (t *scratch) halves() *halves {
 	if t.half == nil {
 		t.half = new(halves)

@@ -35,7 +35,10 @@ type queue struct {
 type entry struct {
 	image   *image // nil: no run
 	a, b, c *buffer
-	sizes   *buffer       // of a ragged plan
+	sizes   *buffer // of a ragged plan
+	b2      *buffer // what an epilogue has, as the next two
+	bias    *buffer
+	rows    *buffer
 	last    bool          // of its submission
 	clock   *clock        // nil: not timed
 	turn    chan struct{} // gets a token when the device is the call's
@@ -174,25 +177,30 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 	}
 	if e.image.ragged != nil {
 		e.sizes = r.Sizes.(*buffer)
-		e.sizes.hold()
 	}
+	e.b2, _ = r.B2.(*buffer) // nil where the plan has none
+	e.bias, _ = r.Bias.(*buffer)
+	e.rows, _ = r.Rows.(*buffer)
 	e.image.users.Add(1)
 	for _, b := range e.uses() {
-		b.hold()
+		if b != nil {
+			b.hold()
+		}
 	}
 	return e
 }
 
-// uses are the buffers that every run needs.
-func (e *entry) uses() [4]*buffer { return [4]*buffer{e.a, e.b, e.c, e.image.workspace} }
+// uses are the buffers that the run needs, and nil.
+func (e *entry) uses() [8]*buffer {
+	return [...]*buffer{e.a, e.b, e.c, e.image.workspace, e.sizes, e.b2, e.bias, e.rows}
+}
 
 // drop lets go of what newEntry holds.
 func (e *entry) drop() {
 	for _, b := range e.uses() {
-		b.drop()
-	}
-	if e.sizes != nil {
-		e.sizes.drop()
+		if b != nil {
+			b.drop()
+		}
 	}
 	e.image.users.Add(-1)
 }
@@ -202,6 +210,9 @@ func (d *device) check(runs []driver.Run) (amount int, err error) {
 	for i := range runs {
 		p, _, err := backend.Operands[*program, *buffer](d, &runs[i])
 		if err != nil {
+			return 0, fmt.Errorf("run %d: %w", i, err)
+		}
+		if _, err := backend.Beside[*buffer](d, &runs[i]); err != nil {
 			return 0, fmt.Errorf("run %d: %w", i, err)
 		}
 		if p.now.ragged != nil {

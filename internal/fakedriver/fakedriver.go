@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -134,6 +135,8 @@ func (d *Device) check(what string, p *planner.Plan) {
 	err := p.Batch.Check(math.MaxInt, math.MaxInt, math.MaxInt)
 	if p.Ragged != nil {
 		err = p.Ragged.Check()
+	} else if p.Options.Epilogue.ScatterRows > 0 {
+		err = nil // C of problems may be the same
 	}
 	if err != nil || p.Device.Name != d.info.Planner.Name {
 		d.use.broken("%s of a plan for %s: %v", what, p.Device.Name, err)
@@ -182,9 +185,12 @@ func (d *Device) Close() error {
 func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 	var ends []func()
 	buffer := func(b driver.Buffer, need int) driver.Buffer {
+		if b == nil && need < 0 {
+			return nil
+		}
 		own := b.(*buffer)
 		ends = append(ends, own.use.begin())
-		if own.device != d || own.Len() < need {
+		if own.device != d || own.Len() < need || need < 0 {
 			d.use.broken("a run with a buffer of %s and %d words, where %d are needed", own.device.info.Name, own.Len(), need)
 		}
 		return own.inner
@@ -192,11 +198,12 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 	for _, r := range runs {
 		p := r.Program.(*program)
 		ends = append(ends, p.use.begin())
-		if p.device != d || r.C == r.A || r.C == r.B {
+		if p.device != d || slices.Contains([]driver.Buffer{r.A, r.B, r.B2, r.Bias, r.Rows}, r.C) {
 			d.use.broken("a run of a program of %s, with A %p, B %p, C %p", p.device.info.Name, r.A, r.B, r.C)
 		}
 		run := driver.Run{Program: p.inner,
-			A: buffer(r.A, p.need[0]), B: buffer(r.B, p.need[1]), C: buffer(r.C, p.need[2])}
+			A: buffer(r.A, p.need[0]), B: buffer(r.B, p.need[1]), C: buffer(r.C, p.need[2]),
+			B2: buffer(r.B2, p.need[3]), Bias: buffer(r.Bias, p.need[4]), Rows: buffer(r.Rows, p.need[5])}
 		if (r.Sizes != nil) != (p.sizes > 0) || r.Sizes == r.C {
 			d.use.broken("a run of a program that needs %d sizes, with C %p, sizes %p", p.sizes, r.C, r.Sizes)
 		} else if r.Sizes != nil {
@@ -213,17 +220,24 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 
 type program struct {
 	inner  driver.Program
-	need   [3]int // words of A, B and C
+	need   [6]int // words of A, B, C, B2, Bias and Rows; -1: nil
 	sizes  int    // words; 0: not ragged
 	device *Device
 	use    use
 	asked  atomic.Bool // a call of Status runs
 }
 
-func extents(p *planner.Plan) [3]int {
-	words := func(n int, of element.Type) int { return (n*of.Bytes() + 3) / 4 }
+func extents(p *planner.Plan) [6]int {
 	o := &p.Options
-	return [3]int{words(p.ExtentA, o.Type), words(p.ExtentB, o.Type), words(p.ExtentC, o.TypeC)}
+	words := func(used bool, n int, of element.Type) int {
+		if !used {
+			return -1
+		}
+		return (n*of.Bytes() + 3) / 4
+	}
+	return [...]int{words(true, p.ExtentA, o.Type), words(true, p.ExtentB, o.Type), words(true, p.ExtentC, o.TypeC),
+		words(o.Epilogue.Gated, p.ExtentB2, o.Type), words(o.Epilogue.Bias, p.ExtentBias, o.TypeC),
+		words(o.Epilogue.UsesRows(), p.ExtentRows, element.F32)}
 }
 
 func sizes(p *planner.Plan) int {

@@ -35,6 +35,9 @@ func NewGroup(hosts []*Host) *Group {
 // GEMM computes a batch as Host.GEMM does, on all hosts where that saves time by
 // prediction, else on one that is idle.
 func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
+	if err := CheckEpilogue(&o); err != nil {
+		return err
+	}
 	t := &task{batch, o, [3][]float32{a, b, c}}
 	if err := g.turn.take(ctx); err != nil {
 		return err

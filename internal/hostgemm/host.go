@@ -49,11 +49,22 @@ func (h *Host) GEMM(ctx context.Context, batch planner.Batch, o planner.Options,
 	if o.Type != element.F32 || o.TypeC != element.F32 {
 		return invalid.Errorf("operands on the host are of %s, not %s and %s: use dispatch.GEMMOf, or Plan, Prepare and Run", element.F32, o.Type, o.TypeC)
 	}
+	if err := CheckEpilogue(&o); err != nil {
+		return err
+	}
 	if err := h.turn.take(ctx); err != nil {
 		return err
 	}
 	defer h.turn.give()
 	return h.session.run(ctx, &task{batch, o, [3][]float32{a, b, c}})
+}
+
+// CheckEpilogue fails for options with an epilogue.
+func CheckEpilogue(o *planner.Options) error {
+	if o.Epilogue != (planner.Epilogue{}) {
+		return invalid.Errorf("operands on the host have no epilogue: use Plan, Prepare and Run")
+	}
+	return nil
 }
 
 // turn is held by one call at a time.

@@ -1,0 +1,92 @@
+package dispatch
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// dressed is a problem of two rows and columns with all that an epilogue may have: rows 2 and
+// 0 of A, and 1 and 3 of C, as rowsOf says.
+func dressed() (planner.Batch, planner.Options) {
+	m := planner.Matrix{LD: 2}
+	return planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, RowsC: 2, Weights: 4}},
+		planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU, Bias: true, Gated: true, GatherRows: 3, ScatterRows: 4, Weights: true}}
+}
+
+func rowsOf(t *testing.T, d *Device) *Buffer {
+	b := buffer(t, d, 6)
+	half, two := int32(math.Float32bits(0.5)), int32(math.Float32bits(2))
+	require.NoError(t, b.WriteInt32(t.Context(), 0, []int32{2, 0, 1, 3, two, half}))
+	return b
+}
+
+func TestEpilogue(t *testing.T) {
+	ctx := t.Context()
+	d, _ := openFake(t)
+	batch, o := dressed()
+	plan, err := d.Plan(batch, o)
+	require.NoError(t, err)
+	p, err := d.Prepare(ctx, plan)
+	require.NoError(t, err)
+	run := Run{Program: p, A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4), B: buffer(t, d, 4, 1, 0, 0, -1), B2: buffer(t, d, 4, 2, 0, 0, 2),
+		Bias: buffer(t, d, 4, 0, 5, 0, -10), Rows: rowsOf(t, d), C: buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9)}
+	want := []float32{9, 9, 2 * 3 * 6, 2 * 1 * -2, 9, 9, 0.5 * 1 * 2, 0.5 * 3 * -6}
+	require.NoError(t, d.Run(ctx, run))
+	require.Equal(t, want, read(t, run.C))
+	require.NoError(t, p.Update(ctx, batch))
+	run.C = buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9)
+	_, err = d.Time(ctx, run)
+	require.NoError(t, err)
+	require.Equal(t, want, read(t, run.C), "an update keeps the epilogue")
+
+	plain := program(t, d, small(t))
+	narrow, err := d.NewBufferOf(element.BF16, 8)
+	require.NoError(t, err)
+	other, _ := openFake(t)
+	for name, c := range map[string]struct {
+		edit func(r *Run)
+		want string
+	}{
+		"no B2":        {func(r *Run) { r.B2 = nil }, "run 1: B2 is nil"},
+		"no bias":      {func(r *Run) { r.Bias = nil }, "run 1: Bias is nil"},
+		"no rows":      {func(r *Run) { r.Rows = nil }, "run 1: Rows is nil"},
+		"short B2":     {func(r *Run) { r.B2 = buffer(t, d, 3) }, "run 1: B2 has 3 elements, the plan needs 4"},
+		"short bias":   {func(r *Run) { r.Bias = buffer(t, d, 3) }, "run 1: Bias has 3 elements, the plan needs 4"},
+		"short rows":   {func(r *Run) { r.Rows = buffer(t, d, 5) }, "run 1: Rows has 5 elements, the plan needs 6"},
+		"short A":      {func(r *Run) { r.A = buffer(t, d, 5) }, "run 1: A has 5 elements, the plan needs 6"},
+		"type of bias": {func(r *Run) { r.Bias = narrow }, "run 1: Bias has elements of bf16, the plan is for f32"},
+		"type of rows": {func(r *Run) { r.Rows = narrow }, "run 1: Rows has elements of bf16, the plan is for f32"},
+		"foreign bias": {func(r *Run) { r.Bias = buffer(t, other, 4) }, "run 1: Bias: belongs to another device"},
+		"C is B2":      {func(r *Run) { r.B2 = r.C }, "run 1: buffer C is also B2"},
+		"C is bias":    {func(r *Run) { r.Bias = r.C }, "run 1: buffer C is also Bias"},
+		"C is rows":    {func(r *Run) { r.Rows = r.C }, "run 1: buffer C is also Rows"},
+		"not asked for": {func(r *Run) { *r = Run{Program: plain, A: r.A, B: r.B, C: r.C, Rows: r.Rows} },
+			"run 1: Rows is not nil: the plan's epilogue has no use for it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wrong := run
+			c.edit(&wrong)
+			err := d.Run(ctx, run, wrong)
+			require.EqualError(t, err, c.want)
+			require.ErrorIs(t, err, driver.ErrInvalid)
+		})
+	}
+}
+
+// TestEpilogueOnHost: operands on the host have none.
+func TestEpilogueOnHost(t *testing.T) {
+	ctx := t.Context()
+	d, _ := openFake(t)
+	batch, o := dressed()
+	s, h := make([]float32, 8), make([]element.BFloat16, 8)
+	for _, err := range []error{d.GEMM(ctx, batch, o, s, s, s), GEMMOf(ctx, d, batch, o, s, s, s), GEMMOf(ctx, d, batch, o, h, h, h)} {
+		require.EqualError(t, err, "operands on the host have no epilogue: use Plan, Prepare and Run")
+		require.ErrorIs(t, err, ErrInvalid)
+	}
+}

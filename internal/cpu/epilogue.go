@@ -1,0 +1,175 @@
+package cpu
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// tail is what an epilogue does to a tile whose sums are in a goroutine's memory, row by row
+// while they are in its caches.
+type tail struct {
+	encoding.Epilogue
+	second      bool    // of a gated tile the second product
+	scatter     []int32 // by row of the tile; nil: the rows of C are the tile's
+	scatterRows int
+	weights     []int32                    // bits, by row
+	bias        [maxSide]float32           // by column
+	gate        [maxSide * maxSide]float32 // of a gated tile the first product, activated
+}
+
+// wordsOf shows words as the integers that a buffer has in them.
+func wordsOf(words []float32) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+}
+
+// item takes what an item, or with names of its own a fix-up, has for a tile of so many rows
+// and columns.
+func (e *tail) item(j *job, item []uint32, rows, cols int) *tail {
+	e.Epilogue, e.second = j.launch.Epilogue, item[encoding.Flags]&encoding.ItemSecond != 0
+	e.take(j, item[encoding.ScatterAt], item[encoding.ScatterRows], item[encoding.WeightsAt], item[encoding.BiasAt], rows, cols)
+	return e
+}
+
+func (e *tail) fixup(j *job, item []uint32, rows, cols int) *tail {
+	e.Epilogue, e.second = j.launch.Epilogue, false
+	e.take(j, item[encoding.FixupScatterAt], item[encoding.FixupScatterRows], item[encoding.FixupWeightsAt], item[encoding.FixupBiasAt], rows, cols)
+	return e
+}
+
+func (e *tail) take(j *job, scatterAt, scatterRows, weightsAt, biasAt uint32, rows, cols int) {
+	e.scatter, e.weights = nil, nil
+	if e.Scatter {
+		e.scatter, e.scatterRows = j.rows[scatterAt:][:rows], int(scatterRows)
+	}
+	if e.Weights {
+		e.weights = j.rows[weightsAt:][:rows]
+	}
+	switch {
+	case !e.Bias:
+	case j.launch.TypeC == element.F32:
+		copy(e.bias[:cols], j.bias[biasAt:])
+	default:
+		j.launch.TypeC.Widen(e.bias[:cols], j.bitsBias[biasAt:][:cols])
+	}
+}
+
+// rowC is the stored row of C for a row of the tile; -1: none.
+func (e *tail) rowC(row int) int {
+	if e.scatter == nil {
+		return row
+	}
+	if to := int(e.scatter[row]); uint(to) < uint(e.scatterRows) {
+		return to
+	}
+	return -1
+}
+
+// finish does what is left to do to a row. It reports whether that is to be stored.
+func (e *tail) finish(row int, v []float32) bool {
+	if e.Bias {
+		for i, b := range e.bias[:len(v)] {
+			v[i] += b
+		}
+	}
+	if gate := e.gate[row*maxSide:][:len(v)]; !e.second {
+		activate(e.Activation, v)
+		if e.Gated {
+			copy(gate, v)
+			return false
+		}
+	} else {
+		for i, g := range gate {
+			v[i] *= g
+		}
+	}
+	if e.weights != nil {
+		weight := math.Float32frombits(uint32(e.weights[row]))
+		for i := range v {
+			v[i] *= weight
+		}
+	}
+	return true
+}
+
+func activate(by encoding.Activation, v []float32) {
+	switch by {
+	case encoding.ReLU:
+		for i, x := range v {
+			if x < 0 {
+				v[i] = 0
+			}
+		}
+	case encoding.SiLU:
+		for i, x := range v {
+			v[i] = gated(float64(x), float64(x))
+		}
+	case encoding.GELU:
+		for i, x := range v {
+			x := float64(x)
+			v[i] = gated(x, encoding.GELULinear*x+encoding.GELUCubic*x*x*x)
+		}
+	}
+}
+
+// gated is v*sigmoid(z).
+func gated(v, z float64) float32 {
+	if z < encoding.SigmoidLeast {
+		return 0
+	}
+	return float32(v / (1 + math.Exp(-z)))
+}
+
+// loadTail takes the C of a tile as numbers, where it is read.
+func (h *halves) loadTail(p *product) {
+	for row := range p.rows {
+		if to := p.tail.rowC(row); to >= 0 {
+			p.readC(to, h.c[row*maxSide:][:p.cols])
+		}
+	}
+}
+
+// storeTail stores the tile as its epilogue says.
+func (h *halves) storeTail(p *product) {
+	for row := range p.rows {
+		v, to := h.c[row*maxSide:][:p.cols], p.tail.rowC(row)
+		if to >= 0 && p.tail.finish(row, v) {
+			p.writeC(to, v)
+		}
+	}
+}
+
+// readC and writeC move a row of C.
+func (p *product) readC(row int, v []float32) {
+	if p.of == element.F32 {
+		copy(v, p.c[row*p.ldc:][:len(v)])
+	} else {
+		p.of.Widen(v, p.bits[row*p.ldc:][:len(v)])
+	}
+}
+
+func (p *product) writeC(row int, v []float32) {
+	if p.of == element.F32 {
+		copy(p.c[row*p.ldc:][:len(v)], v)
+	} else {
+		p.of.Narrow(p.bits[row*p.ldc:][:len(v)], v)
+	}
+}
+
+// gathered takes a part of the rows of A that a tile has, row behind row, as numbers.
+func (o *operand) gathered(to []float32, k, depth int) {
+	for i, row := range o.gather {
+		dst := to[i*depth:][:depth]
+		switch at := int(row)*o.ld + k; {
+		case uint(row) >= uint(o.stored):
+			clear(dst)
+		case o.of == element.F32:
+			copy(dst, o.data[at:][:depth])
+		default:
+			o.of.Widen(dst, o.bits[at:][:depth])
+		}
+	}
+	o.data, o.ld = to[:len(o.gather)*depth], depth
+}
