@@ -80,6 +80,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Empty", s.testEmpty)
 	t.Run("Reuse", s.testReuse)
 	t.Run("Types", s.testTypes)
+	t.Run("Epilogues", s.testEpilogues)
 	t.Run("Update", s.testUpdate)
 	t.Run("Ragged", s.testRagged)
 	t.Run("Chain", s.testChain)

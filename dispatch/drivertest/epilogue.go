@@ -1,0 +1,238 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// The buffers of a run with an epilogue.
+const (
+	bufferA = iota
+	bufferB
+	bufferC
+	bufferB2
+	bufferBias
+	bufferRows
+	buffersAll
+)
+
+// dressed is the contents of these, of which the last are words.
+type dressed struct {
+	numbers [bufferRows][]float32
+	rows    []int32
+}
+
+// dressedJob is a batch with an epilogue, prepared on the device with buffers.
+type dressedJob struct {
+	*suite
+	batch   planner.Batch
+	plan    *planner.Plan
+	program driver.Program
+	buffers [buffersAll]driver.Buffer // nil where the epilogue has none
+}
+
+// types are those of the elements of buffers.
+func (s *suite) types() [buffersAll]element.Type {
+	return [...]element.Type{s.of, s.of, s.ofC, s.of, s.ofC, element.F32}
+}
+
+// dress places what an epilogue has, with gaps, and gives operands for it, with NaN where nothing
+// may be read, and canaries where nothing may be stored. A row of A in five, and of C, is none.
+func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, values func([]float32)) (d dressed) {
+	nan := float32(math.NaN())
+	grow := func(of int, n int, with float32) {
+		d.numbers[of] = append(d.numbers[of], slices.Repeat([]float32{with}, n)...)
+	}
+	matrix := func(of, stored, cols int, with float32) planner.Matrix {
+		grow(of, 1+rng.IntN(3), with)
+		m := planner.Matrix{Offset: len(d.numbers[of]), LD: cols + rng.IntN(3)}
+		grow(of, stored*m.LD, with)
+		return m
+	}
+	draw := func(of, at, n int) { values(d.numbers[of][at:][:n]) }
+	list := func(n int, word func(i int) int32) (at int) {
+		d.rows = append(d.rows, 0) // a gap, which is a row
+		at = len(d.rows)
+		for i := range n {
+			d.rows = append(d.rows, word(i))
+		}
+		return at
+	}
+	for i := range b {
+		p := &b[i]
+		rowsA, colsA := p.ShapeA()
+		p.A = matrix(bufferA, max(rowsA, e.GatherRows), colsA, nan)
+		for r := range rowsA {
+			row := r
+			if e.GatherRows > 0 {
+				row = rng.IntN(e.GatherRows)
+			}
+			draw(bufferA, p.A.Offset+row*p.A.LD, colsA)
+			if r == 0 && e.GatherRows > 0 {
+				p.RowsA = list(rowsA, func(int) int32 { return none(rng, e.GatherRows) })
+			}
+			if e.GatherRows > 0 && rng.IntN(5) > 0 {
+				d.rows[p.RowsA+r] = int32(row)
+			}
+		}
+		rowsB, colsB := p.ShapeB()
+		p.B, p.B2 = matrix(bufferB, rowsB, colsB, nan), matrix(bufferB2, rowsB, colsB, nan)
+		for r := range rowsB {
+			draw(bufferB, p.B.Offset+r*p.B.LD, colsB)
+			draw(bufferB2, p.B2.Offset+r*p.B2.LD, colsB)
+		}
+		grow(bufferBias, 1+rng.IntN(2), nan)
+		p.Bias = len(d.numbers[bufferBias])
+		grow(bufferBias, 2*p.N, 0)
+		draw(bufferBias, p.Bias, 2*p.N)
+		p.C = matrix(bufferC, max(p.M, e.ScatterRows), p.N, canary)
+		to := rng.Perm(max(p.M, e.ScatterRows))
+		p.RowsC = list(p.M, func(i int) int32 {
+			if rng.IntN(5) == 0 {
+				return none(rng, e.ScatterRows)
+			}
+			return int32(to[i])
+		})
+		for r := range p.M {
+			row := r
+			if e.ScatterRows > 0 {
+				row = int(d.rows[p.RowsC+r])
+			}
+			if row < 0 || row >= max(p.M, e.ScatterRows) {
+				continue
+			}
+			if c := d.numbers[bufferC][p.C.Offset+row*p.C.LD:][:p.N]; p.Beta == 0 {
+				copy(c, slices.Repeat([]float32{nan}, p.N))
+			} else {
+				values(c)
+			}
+		}
+		p.Weights = list(p.M, func(int) int32 {
+			var w [1]float32
+			values(w[:])
+			return int32(math.Float32bits(w[0]))
+		})
+	}
+	for of, t := range s.types() {
+		if of < bufferRows {
+			grow(of, guard, map[bool]float32{true: canary, false: nan}[of == bufferC])
+			round(t, d.numbers[of])
+		}
+	}
+	return d
+}
+
+// none is a number that stands for no row of so many.
+func none(rng *rand.Rand, rows int) int32 {
+	return [...]int32{-1, int32(rows), math.MinInt32, math.MaxInt32}[rng.IntN(4)]
+}
+
+// words are the contents of a buffer.
+func (d *dressed) words(s *suite, of int) []float32 {
+	if of == bufferRows {
+		return driver.Words(d.rows)
+	}
+	return toWords(s.types()[of], d.numbers[of])
+}
+
+// prepareDressed plans a batch that dress placed, and prepares it.
+func (s *suite) prepareDressed(t *testing.T, b planner.Batch, d *dressed, o planner.Options, edit func(*planner.Device)) *dressedJob {
+	t.Helper()
+	j := &dressedJob{suite: s, batch: b, plan: s.planDressed(t, b, o, edit)}
+	var err error
+	j.program, err = s.device.Prepare(context.Background(), j.plan)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, j.program.Close()) })
+	j.allocate(t, d)
+	return j
+}
+
+func (s *suite) planDressed(t *testing.T, b planner.Batch, o planner.Options, edit func(*planner.Device)) *planner.Plan {
+	t.Helper()
+	o.Type, o.TypeC = s.of, s.ofC
+	facts := s.device.Info().Planner
+	if edit != nil {
+		edit(&facts)
+	}
+	if o.Tile == "" && s.slow() {
+		o.Tile = "small"
+	}
+	if o.Tile != "" {
+		o.Tile = s.instead(&facts, o.Tile)
+	}
+	plan, err := planner.New(&facts).Plan(b, o)
+	require.NoError(t, err)
+	return plan
+}
+
+// allocate makes buffers for operands.
+func (j *dressedJob) allocate(t *testing.T, d *dressed) {
+	e := &j.plan.Options.Epilogue
+	used := [...]bool{true, true, true, e.Gated, e.Bias, e.UsesRows()}
+	for of := range j.buffers {
+		if j.buffers[of] = nil; used[of] {
+			j.buffers[of] = j.alloc(t, max(len(d.words(j.suite, of)), 1))
+		}
+	}
+}
+
+// run computes operands and returns the new C. It fails when another buffer changed.
+func (j *dressedJob) run(d *dressed) ([]float32, error) {
+	ctx := context.Background()
+	for of, b := range j.buffers {
+		if words := d.words(j.suite, of); b != nil && len(words) > 0 {
+			if err := b.Write(ctx, 0, words); err != nil {
+				return nil, err
+			}
+		}
+	}
+	on := &j.buffers
+	run := driver.Run{Program: j.program, A: on[bufferA], B: on[bufferB], C: on[bufferC], B2: on[bufferB2], Bias: on[bufferBias], Rows: on[bufferRows]}
+	if err := j.device.Submit(ctx, []driver.Run{run}); err != nil {
+		return nil, err
+	}
+	var c []float32
+	for of, b := range j.buffers {
+		words := d.words(j.suite, of)
+		if b == nil || len(words) == 0 {
+			continue
+		}
+		now := make([]float32, len(words))
+		if err := b.Read(ctx, 0, now); err != nil {
+			return nil, err
+		}
+		if of == bufferC {
+			c = fromWords(j.ofC, now, len(d.numbers[of]))
+		} else if !sameBits(words, now) {
+			return nil, fmt.Errorf("buffer %d was changed by a run", of)
+		}
+	}
+	return c, nil
+}
+
+// check runs the job on operands and verifies the results, exactly where asked for.
+func (j *dressedJob) check(t *testing.T, d *dressed, exact bool) {
+	t.Helper()
+	c, err := j.run(d)
+	require.NoError(t, err)
+	n := &d.numbers
+	how := reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.device.Info().FlushesSubnormals, TypeC: j.ofC,
+		Epilogue: reference.Epilogue{Epilogue: j.plan.Options.Epilogue, B2: n[bufferB2], Biases: n[bufferBias], Rows: d.rows}}
+	if exact {
+		err = reference.CheckExactIn(how, j.batch, n[bufferA], n[bufferB], n[bufferC], c)
+	} else {
+		_, err = reference.CheckIn(how, j.batch, n[bufferA], n[bufferB], n[bufferC], c)
+	}
+	require.NoError(t, err, "%s", j.plan.Launches)
+}

@@ -1,0 +1,208 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// all are all parts of an epilogue at once.
+var all = planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 50, ScatterRows: 150, Weights: true}
+
+// few are integers so small that products of two products are exact.
+func few(rng *rand.Rand) func([]float32) {
+	return func(s []float32) { reference.Integers(rng, s, 2) }
+}
+
+// testEpilogues runs all parts of epilogues, each for itself and together, on elements of all
+// types.
+func (s *suite) testEpilogues(t *testing.T) {
+	if !s.device.Info().Planner.Epilogues {
+		t.Skip("has no kernels for epilogues")
+	}
+	types := []element.Type{element.F32}
+	if s.oneType == "" {
+		types = append(types, s.device.Info().Planner.Types...)
+	}
+	for _, of := range types {
+		for _, ofC := range slices.Compact([]element.Type{of, element.F32}) {
+			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
+				typed := *s
+				typed.of, typed.ofC = of, ofC
+				typed.testParts(t)
+				t.Run("Activations", typed.testActivations)
+				t.Run("NonFinite", typed.testEpilogueNonFinite)
+				t.Run("Update", typed.testEpilogueUpdate)
+			})
+		}
+	}
+}
+
+// mixed are problems of several tiles and of less than one, with all transpositions that an
+// epilogue allows, without products, and that read C or do not.
+func mixed(e planner.Epilogue) planner.Batch {
+	b := planner.Batch{
+		{M: 70, N: 45, K: 33, Beta: 1}, {M: 5, N: 7, K: 130}, {M: 33, N: 64, Beta: 1}, {M: 1, N: 1, K: 1, Beta: -0.5},
+		{M: 40, N: 21, K: 8, Alpha: planner.Scale(0)}, {M: 17, N: 90, K: 20, Alpha: planner.Scale(-0.5)}, {N: 3, K: 4}, {M: 3, K: 4},
+		{M: 31, N: 33, K: 17, TransB: true, Beta: 1}, {M: 100, N: 40, K: 64, TransA: e.GatherRows == 0, TransB: true},
+		{M: 20, N: 50, K: 40, TransA: e.GatherRows == 0},
+	}
+	for i := range b {
+		if e.Gated {
+			b[i].Beta = 0
+		}
+	}
+	return b
+}
+
+// testParts runs epilogues on whatever plans cut tiles into.
+func (s *suite) testParts(t *testing.T) {
+	relu := all
+	relu.Activation = planner.ReLU
+	one := func(planner.Epilogue) planner.Batch {
+		b := splitBatch()
+		for i := range b {
+			b[i].Alpha = planner.Scale(2)
+		}
+		return b
+	}
+	whole := func(e planner.Epilogue) planner.Batch {
+		b := one(e)
+		for i := range b {
+			b[i].Beta = 0
+		}
+		return b
+	}
+	windows := func(d *planner.Device) { d.MaxBinding = s.ofC.Bytes() << 14 }
+	for _, c := range []struct {
+		name  string
+		e     planner.Epilogue
+		batch func(planner.Epilogue) planner.Batch
+		o     planner.Options
+		edit  func(*planner.Device)
+		has   func(encoding.Launch) bool
+		more  bool // only where kernels are made soon, or elements are of F32
+	}{
+		{name: "bias", e: planner.Epilogue{Bias: true}, batch: mixed},
+		{name: "relu", e: planner.Epilogue{Activation: planner.ReLU}, batch: mixed, more: true},
+		{name: "gelu", e: planner.Epilogue{Activation: planner.GELU}, batch: mixed, more: true},
+		{name: "silu", e: planner.Epilogue{Activation: planner.SiLU}, batch: mixed, more: true},
+		{name: "weights", e: planner.Epilogue{Weights: true}, batch: mixed, more: true},
+		{name: "gather", e: planner.Epilogue{GatherRows: 37}, batch: mixed},
+		{name: "gather from one row", e: planner.Epilogue{GatherRows: 1}, batch: mixed, more: true},
+		{name: "scatter", e: planner.Epilogue{ScatterRows: 120}, batch: mixed},
+		{name: "gated", e: planner.Epilogue{Gated: true}, batch: mixed},
+		{name: "gated with bias", e: planner.Epilogue{Gated: true, Bias: true, Activation: planner.GELU}, batch: mixed, more: true},
+		{name: "all but a gate", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 200, ScatterRows: 100, Weights: true}, batch: mixed},
+		{name: "all", e: all, batch: mixed},
+		{name: "all exactly", e: relu, batch: mixed},
+		{name: "cut along K", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, ScatterRows: 60, Weights: true}, batch: one, o: split, edit: manyUnits, has: isFixup},
+		{name: "cut along K, gathered", e: planner.Epilogue{Activation: planner.GELU, GatherRows: 60}, batch: one,
+			o: planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, edit: manyUnits, has: isFixup},
+		{name: "not cut along K", e: relu, batch: whole, o: split, edit: manyUnits, has: isLoop},
+		{name: "several tiles a worker", e: all, batch: mixed, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
+		{name: "loop", e: planner.Epilogue{Activation: planner.ReLU, GatherRows: 9, Weights: true}, batch: mixed,
+			o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop, more: true},
+		{name: "windows", e: planner.Epilogue{Activation: planner.ReLU, Gated: true, Bias: true, ScatterRows: 130}, batch: mixed, edit: windows,
+			has: func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseB2 > 0 && l.BaseC > 0 }},
+		{name: "large tile", e: all, batch: mixed, o: planner.Options{Tile: "large"}, more: true},
+		{name: "groups of K", e: relu, batch: mixed, o: planner.Options{Tile: "medium-k4"}, more: true},
+	} {
+		if c.more && s.slow() && s.of != element.F32 {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			c.o.Epilogue = c.e
+			rng := newRand(uint64(len(c.name)))
+			b := c.batch(c.e)
+			d := s.dress(b, c.e, rng, uniform(5))
+			j := s.prepareDressed(t, b, &d, c.o, c.edit)
+			require.True(t, c.has == nil || slices.ContainsFunc(j.plan.Launches, c.has), "%s", j.plan.Launches)
+			j.check(t, &d, false)
+			if c.e.Activation == "" || c.e.Activation == planner.ReLU {
+				d = s.dress(b, c.e, rng, few(rng))
+				j = s.prepareDressed(t, b, &d, c.o, c.edit)
+				j.check(t, &d, true)
+			}
+		})
+	}
+}
+
+// testActivations takes numbers from far below 0 to far above.
+func (s *suite) testActivations(t *testing.T) {
+	for _, of := range []planner.Activation{planner.ReLU, planner.GELU, planner.SiLU} {
+		t.Run(string(of), func(t *testing.T) {
+			e := planner.Epilogue{Activation: of}
+			b := planner.Batch{{M: 50, N: 60, K: 1}}
+			d := s.dress(b, e, newRand(3), func(v []float32) {
+				for i := range v {
+					v[i] = 1
+				}
+			})
+			a := d.numbers[bufferA][b[0].A.Offset:]
+			for r := range b[0].M {
+				a[r*b[0].A.LD] = float32(r - 25)
+			}
+			for j := range b[0].N {
+				d.numbers[bufferB][b[0].B.Offset+j] = float32(math.Exp(float64(j-30)/6)) * (1 - 2*float32(j%2))
+			}
+			round(s.of, d.numbers[bufferB])
+			s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: "small"}, nil).check(t, &d, false)
+		})
+	}
+}
+
+// testEpilogueNonFinite: NaN and infinities go through activations, and stay what they are.
+func (s *suite) testEpilogueNonFinite(t *testing.T) {
+	if s.finiteOnly != "" {
+		t.Skip(s.finiteOnly)
+	}
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for _, e := range []planner.Epilogue{{Activation: planner.ReLU, Bias: true}, {Activation: planner.GELU}, {Activation: planner.SiLU, Gated: true}} {
+		for _, x := range []float32{inf, -inf, nan} {
+			t.Run(fmt.Sprintf("%s/%v", e.Activation, x), func(t *testing.T) {
+				b := planner.Batch{{M: 20, N: 30, K: 5}, {M: 9, N: 17, K: 2}}
+				values, count := uniform(3), 0
+				d := s.dress(b, e, newRand(4), func(row []float32) {
+					values(row)
+					for i := range row {
+						if count++; count%61 == 0 {
+							row[i] = x
+						}
+					}
+				})
+				s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: "small"}, nil).check(t, &d, false)
+			})
+		}
+	}
+}
+
+// testEpilogueUpdate gives a program with an epilogue other batches.
+func (s *suite) testEpilogueUpdate(t *testing.T) {
+	relu := all
+	relu.Activation = planner.ReLU
+	o := planner.Options{Epilogue: relu, Tile: "small"}
+	rng := newRand(8)
+	var program *dressedJob
+	for i, b := range []planner.Batch{{{M: 3, N: 4, K: 5}}, mixed(relu), nil, mixed(relu)[:3]} {
+		d := s.dress(b, relu, rng, few(rng))
+		if program == nil {
+			program = s.prepareDressed(t, b, &d, o, nil)
+		} else {
+			program.batch, program.plan = b, s.planDressed(t, b, o, nil)
+			require.NoError(t, program.program.Update(context.Background(), program.plan), i)
+			program.allocate(t, &d)
+		}
+		program.check(t, &d, true)
+	}
+}
