@@ -17,12 +17,18 @@ import (
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
-// operands are what an image of a program runs with: A, B, C and the sizes, which are nil
-// where the plan is not ragged.
+// operands are what an image of a program runs with.
 type operands struct {
 	image   int
-	buffers [4]*buffer
+	buffers buffers
 }
+
+// buffers are those of a run: A, B and C; the sizes, which are nil where the plan is not
+// ragged; and B2, Bias and Rows, nil where its epilogue has none.
+type buffers [7]*buffer
+
+// sizesBuffer is the place of the sizes.
+const sizesBuffer = 3
 
 // bindings are dispatches for one set of operands.
 type bindings struct {
@@ -75,7 +81,7 @@ func (p *program) forget(b *buffer) {
 
 // bind returns the program's dispatches for these operands, for the work being
 // recorded.
-func (p *program) bind(buffers [4]*buffer) (*bindings, error) {
+func (p *program) bind(buffers buffers) (*bindings, error) {
 	d, o := p.dev, operands{p.now, buffers}
 	s := p.sets.Get(o, d.recording)
 	if s == nil {
@@ -98,7 +104,7 @@ func (p *program) bind(buffers [4]*buffer) (*bindings, error) {
 
 // rebind makes bindings those of launches of an image. It keeps the bind groups that stay
 // the same.
-func (p *program) rebind(s *bindings, m *image, launches []launch, buffers [4]*buffer) error {
+func (p *program) rebind(s *bindings, m *image, launches []launch, buffers buffers) error {
 	for len(s.groups) > len(launches) {
 		last := len(s.groups) - 1
 		s.groups[last].handle.Release()
@@ -144,13 +150,14 @@ func (s *bindings) group(d *device, i int, of bound) error {
 }
 
 // boundTo says what a launch is bound to.
-func (p *program) boundTo(m *image, l *launch, buffers [4]*buffer) (of bound, err error) {
+func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err error) {
 	d := p.dev
 	of.pipeline = l.pipeline
 	of.at[wgsl.BindItems] = window{m.words, l.items}
 	if l.made { // how far they go changes with each plan
 		of.at[wgsl.BindItems].size = min(m.words.size-l.items.offset, d.binding)
 	}
+	e := &l.Epilogue
 	for _, x := range [...]struct {
 		binding    int
 		name       string
@@ -162,7 +169,10 @@ func (p *program) boundTo(m *image, l *launch, buffers [4]*buffer) (of bound, er
 		{wgsl.BindC, "C", buffers[2], l.TypeC, l.BaseC, l.SpanC, l.Ragged == 0},
 		{wgsl.BindA, "A", buffers[0], l.Type, l.BaseA, l.SpanA, l.Ragged == 0 && !l.Fixup},
 		{wgsl.BindB, "B", buffers[1], l.Type, l.BaseB, l.SpanB, l.Ragged == 0 && !l.Fixup},
-		{wgsl.BindSizes, "sizes", buffers[3], element.F32, 0, l.sizes, l.Ragged > 0},
+		{wgsl.BindSizes, "sizes", buffers[sizesBuffer], element.F32, 0, l.sizes, l.Ragged > 0},
+		{wgsl.BindB2, "B2", buffers[4], l.Type, l.BaseB2, l.SpanB2, e.Gated},
+		{wgsl.BindBias, "Bias", buffers[5], l.TypeC, 0, l.SpanBias, e.Bias},
+		{wgsl.BindRows, "Rows", buffers[6], element.F32, 0, l.SpanRows, e.Gather || e.Scatter || e.Weights},
 	} {
 		if !x.used {
 			continue

@@ -146,9 +146,7 @@ func (b *buffer) startRead(ctx context.Context, offset int, dst []float32) (*rea
 	start := 4 * uint64(offset) / 16 * 16
 	end := roundUp(4*uint64(offset+len(dst)), 16)
 	d.work.reset()
-	if b.fresh {
-		d.work.clear(b)
-	}
+	d.work.clear(b)
 	err = d.submit(C.gpu_copy{
 		source: b.ref, destination: s.ref,
 		offset: C.uint64_t(start), size: C.uint64_t(end - start),

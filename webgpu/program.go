@@ -172,9 +172,9 @@ func itemWords(plan *planner.Plan, l *encoding.Launch) int {
 	case plan.Ragged != nil:
 		return plan.Words - l.Items
 	case l.Fixup:
-		return l.Count * encoding.FixupWords
+		return l.Count * l.ItemWords()
 	}
-	return int(plan.Workers[l.First+l.Count]-plan.Workers[l.First]) * encoding.ItemWords
+	return plan.Items(l) * l.ItemWords()
 }
 
 // Close frees the program once queued work that uses it is done.

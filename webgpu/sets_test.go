@@ -78,8 +78,8 @@ func TestSetsAreDroppedOneByOne(t *testing.T) {
 		require.NoError(t, s.Submit(t.Context(), []driver.Run{s.run(0), s.run(i)}))
 		require.Equal(t, min(i+1, backend.Remembered), s.program.sets.Len())
 	}
-	require.NotNil(t, s.program.sets.Get(operands{s.program.now, [4]*buffer{s.a, s.b, s.cs[0]}}, s.recording), "used by each")
-	require.Nil(t, s.program.sets.Get(operands{s.program.now, [4]*buffer{s.a, s.b, s.cs[10]}}, s.recording))
+	require.NotNil(t, s.program.sets.Get(operands{s.program.now, buffers{s.a, s.b, s.cs[0]}}, s.recording), "used by each")
+	require.Nil(t, s.program.sets.Get(operands{s.program.now, buffers{s.a, s.b, s.cs[10]}}, s.recording))
 	s.check(t)
 	for _, c := range s.cs {
 		require.NoError(t, c.Close())

@@ -33,8 +33,11 @@ func (w *work) reset() {
 	w.clears, w.cleared, w.list, w.making = w.clears[:0], w.cleared[:0], w.list[:0], w.making[:0]
 }
 
-// clear fills a fresh buffer with zeros before the dispatches.
+// clear fills a buffer, if there is one and it is fresh, with zeros before the dispatches.
 func (w *work) clear(b *buffer) {
+	if b == nil || !b.fresh {
+		return
+	}
 	w.clears = append(w.clears, b.ref)
 	w.cleared = append(w.cleared, b)
 }
@@ -64,9 +67,13 @@ func (d *device) record(r *driver.Run) error {
 	if err != nil {
 		return err
 	}
-	o := [4]*buffer{abc[0], abc[1], abc[2]}
+	beside, err := backend.Beside[*buffer](d, r)
+	if err != nil {
+		return err
+	}
+	o := buffers{abc[0], abc[1], abc[2], nil, beside[0], beside[1], beside[2]}
 	if p.sizes > 0 {
-		if o[3], err = backend.Sizes[*buffer](d, r); err != nil {
+		if o[sizesBuffer], err = backend.Sizes[*buffer](d, r); err != nil {
 			return err
 		}
 	}
@@ -79,11 +86,10 @@ func (d *device) record(r *driver.Run) error {
 		d.work.making = append(d.work.making, m)
 		d.work.list = append(d.work.list, m.making.list...)
 	}
-	for _, b := range [...]*buffer{o[0], o[1], o[2], o[3], p.workspace} {
-		if b != nil && b.fresh {
-			d.work.clear(b)
-		}
+	for _, b := range o {
+		d.work.clear(b)
 	}
+	d.work.clear(p.workspace)
 	d.work.list = append(d.work.list, s.list...)
 	return nil
 }

@@ -30,6 +30,12 @@
 // C once; half.go has how each type is read and written. A word of C may belong to two tiles,
 // therefore C is of atomics.
 //
+// # Epilogues
+//
+// What is done to C beside alpha and beta is between the sums of a tile, in registers, and their
+// store (epilogue.go). Rows of A that are gathered are found once for each item. Of a gated
+// tile a thread keeps the first product in registers, while it computes the second.
+//
 // # Bindings
 //
 // All are in group 0. A shader declares only those that it uses:
@@ -40,6 +46,11 @@
 //	BindC          array<f32>, read and write; elements of 16 bits: array<atomic<u32>>
 //	BindTable      array<u32>, read: the launch's table, with Loop
 //	BindWorkspace  array of f32 vectors: written with Split, read by Fixup
+//	BindB2         as BindB, read; with gated units
+//	BindBias       array<f32>, read; elements of 16 bits: array<u32>
+//	BindRows       array<u32>, read: indices of rows and weights
+//
+// No shader has more than 8, as gated tiles are not split.
 //
 // Those of ragged plans declare two:
 //

@@ -153,7 +153,7 @@ func (r *renderer) storeNarrow(width int, outputs []output) {
 				words[j/2] = fmt.Sprintf("pair(%s, %s)", component(width, o.Value, j), component(width, o.Value, j+1))
 			}
 		}
-		r.block(fmt.Sprintf("if (row%d < rows)", i), func() {
+		r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() {
 			left := fmt.Sprintf("cols - min(%s, cols)", times(width, fmt.Sprintf("vector%d", i)))
 			r.line("storeC(atC%d, min(%s, %du), %s, %s);", i, left, width, words[0], words[1])
 		})

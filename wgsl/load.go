@@ -12,7 +12,9 @@ type operand struct {
 	name   string // A or B: the suffix of its variables
 	of     element.Type
 	groups int
-	step   int // TK
+	step   int  // TK
+	gather bool // rows of A are found by indices
+	gated  bool // of the second item B2 is read in place of B
 }
 
 // rows is the number of rows of global memory that a block takes from.
@@ -36,12 +38,12 @@ func (o *operand) global() string {
 	return "u32"
 }
 
-// fetch is what is at a position of the buffer: 4 numbers with Wide, else one.
-func (o *operand) fetch(at string) string {
+// fetch is what is at a position of a buffer: 4 numbers with Wide, else one.
+func (o *operand) fetch(buffer, at string) string {
 	if o.of == element.F32 {
-		return o.name + "[" + at + "]"
+		return buffer + "[" + at + "]"
 	}
-	return "load" + o.name + "(" + at + ")"
+	return "load" + buffer + "(" + at + ")"
 }
 
 // position turns a number of elements into one of what fetch takes at once.
@@ -64,10 +66,21 @@ func (o *operand) declare(w *writer) {
 	for b := range o.Blocks {
 		w.line("var %s: %s;", o.register(b), vec(o.Span))
 	}
+	if o.gather {
+		for _, row := range o.gatheredRows() {
+			at, is := gathered(row)
+			w.line("var %s: u32;", at)
+			w.line("var %s: bool;", is)
+		}
+	}
 }
 
 // start sets the thread's position in global memory to the item's first K step.
 func (o *operand) start(w *writer) {
+	if o.gather {
+		o.find(w)
+		return
+	}
 	across := fmt.Sprintf("across%s * ld%s", o.name, o.name)
 	w.line("at%s = off%s + %s + along%s;", o.name, o.name, times(o.rows(), across), o.name)
 }
@@ -83,14 +96,27 @@ func (o *operand) advance(w *writer) {
 
 // load writes the loads from global memory into registers.
 func (o *operand) load(w *writer) {
+	if o.gated {
+		w.ifElse("second", func() { o.loadFrom("B2", w) }, func() { o.loadFrom(o.name, w) })
+		return
+	}
+	o.loadFrom(o.name, w)
+}
+
+func (o *operand) loadFrom(buffer string, w *writer) {
 	o.eachBlock(w, func(b int, block block) {
 		values := make([]string, o.rows())
 		for i := range values {
-			at := plus("at"+o.name, block.Along)
-			if row := block.Across*o.rows() + i; row > 0 {
+			at, row := plus("at"+o.name, block.Along), block.Across*o.rows()+i
+			if o.gather {
+				first, is := gathered(row)
+				values[i] = fmt.Sprintf("select(0.0, %s, %s)", o.fetch(buffer, first+" + "+at), is)
+				continue
+			}
+			if row > 0 {
 				at += " + " + times(row, "ld"+o.name)
 			}
-			values[i] = o.fetch(at)
+			values[i] = o.fetch(buffer, at)
 		}
 		w.line("%s = %s;", o.register(b), pack(values))
 	})

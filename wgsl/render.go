@@ -17,8 +17,11 @@ const (
 	BindTable     = 4
 	BindWorkspace = 5
 	BindSizes     = 6
+	BindB2        = 7
+	BindBias      = 8
+	BindRows      = 9
 
-	Bindings = 7 // in all
+	Bindings = 10 // in all, of which a shader has 8 at most, as every adapter grants
 )
 
 // EntryPoint is the name of the compute entry point of every shader.
@@ -68,8 +71,8 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	r := renderer{
 		geometry: g, kernel: k, threads: g.Tile.Threads,
-		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK},
-		b: operand{stage: &g.B, name: "B", of: k.Type, groups: g.Groups, step: g.Tile.TK},
+		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, gather: k.Epilogue.Gather},
+		b: operand{stage: &g.B, name: "B", of: k.Type, groups: g.Groups, step: g.Tile.TK, gated: k.Epilogue.Gated},
 	}
 	r.gemm()
 	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: g.sharedBytes(), Pieces: 1, geometry: *g}, nil
@@ -108,14 +111,19 @@ func (r *renderer) gemm() {
 	if r.kernel.Split {
 		r.bind(BindWorkspace, "read_write", "workspace", vec(r.B.Element))
 	}
+	r.bindEpilogue()
 	r.line("var<workgroup> sharedA: %s;", r.a.array())
 	r.line("var<workgroup> sharedB: %s;", r.b.array())
 	r.accessors()
+	r.epilogueFunctions()
 	r.main(func() {
 		r.declarePlace()
 		r.a.declare(&r.writer)
 		r.b.declare(&r.writer)
 		r.declareAccumulators()
+		if r.kernel.Epilogue.Gated {
+			r.declareGates()
+		}
 		if !r.kernel.Loop {
 			r.line("let item = worker.x;")
 			r.item()
@@ -149,7 +157,7 @@ func (r *renderer) extent(from string) {
 
 // item writes the work on one item.
 func (r *renderer) item() {
-	r.load("item", encoding.ItemWords)
+	r.load("item", r.kernel.ItemWords())
 	r.line("let offA = %s;", r.a.position(word(encoding.OffA)))
 	r.line("let offB = %s;", r.b.position(word(encoding.OffB)))
 	r.line("let offC = %s;", word(encoding.OffC))
@@ -163,6 +171,7 @@ func (r *renderer) item() {
 	if r.kernel.Split {
 		r.line("let slot = %s;", word(encoding.Slot))
 	}
+	r.epilogueWords()
 	r.clearAccumulators()
 	r.multiply()
 	outputs := r.outputs

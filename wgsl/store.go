@@ -59,14 +59,28 @@ func (r *renderer) finish(width int, outputs []output) {
 	}, toC)
 }
 
-// storeC writes C = alpha*value + beta*C. Reads of C beyond the tile are as
+// storeC writes C = alpha*value + beta*C, and what an epilogue makes of it. Reads of C beyond the tile are as
 // harmless as those of A and B; stores are not, and are guarded one by one
 // unless the tile is whole.
 func (r *renderer) storeC(width int, outputs []output) {
 	for i, o := range outputs {
-		r.line("let atC%d = offC + row%d * ldC + %s;", i, i, times(width, fmt.Sprintf("vector%d", i)))
+		r.placeC(width, i)
 		r.line("%s = alpha * %s;", o.Value, o.Value)
 	}
+	if !r.kernel.Epilogue.Gated {
+		r.addC(width, outputs)
+	}
+	r.dress(width, outputs)
+	store := func() { r.storeOutputs(width, outputs) }
+	if r.kernel.Epilogue.Gated {
+		r.block("if (second)", store)
+		return
+	}
+	store()
+}
+
+// addC adds beta*C to outputs.
+func (r *renderer) addC(width int, outputs []output) {
 	// The sign bit apart: WGSL lets a compiler assume that there is no NaN, and
 	// then beta != 0.0 is an ordered comparison, which NaN fails.
 	r.block("if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u)", func() {
@@ -78,8 +92,16 @@ func (r *renderer) storeC(width int, outputs []output) {
 			r.line("%s = fma(%s, %s, %s);", o.Value, splat(width, "beta"), pack(old), o.Value)
 		}
 	})
+}
+
+// storeOutputs stores what exists of outputs.
+func (r *renderer) storeOutputs(width int, outputs []output) {
 	if r.kernel.TypeC != element.F32 {
 		r.storeNarrow(width, outputs)
+		return
+	}
+	if r.kernel.Epilogue.Scatter {
+		r.storeSome(width, outputs)
 		return
 	}
 	r.ifElse(fmt.Sprintf("rows == %du && cols == %du", r.Tile.TM, r.Tile.TN), func() {
@@ -88,16 +110,19 @@ func (r *renderer) storeC(width int, outputs []output) {
 				r.line("%s = %s;", r.elementC(i, j), component(width, o.Value, j))
 			}
 		}
-	}, func() {
-		for i, o := range outputs {
-			r.block(fmt.Sprintf("if (row%d < rows)", i), func() {
-				for j := range width {
-					col := plus(times(width, fmt.Sprintf("vector%d", i)), j)
-					r.line("if (%s < cols) { %s = %s; }", col, r.elementC(i, j), component(width, o.Value, j))
-				}
-			})
-		}
-	})
+	}, func() { r.storeSome(width, outputs) })
+}
+
+// storeSome stores the outputs that exist, one by one.
+func (r *renderer) storeSome(width int, outputs []output) {
+	for i, o := range outputs {
+		r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() {
+			for j := range width {
+				col := plus(times(width, fmt.Sprintf("vector%d", i)), j)
+				r.line("if (%s < cols) { %s = %s; }", col, r.elementC(i, j), component(width, o.Value, j))
+			}
+		})
+	}
 }
 
 // elementC is element j of output i in C.

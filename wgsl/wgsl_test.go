@@ -298,6 +298,11 @@ func TestGolden(t *testing.T) {
 		{"small-nn-bf16", "small", encoding.Kernel{Type: element.BF16, TypeC: element.BF16}},
 		{"tiny-k4-tt-f16-wide", "tiny-k4", encoding.Kernel{Type: element.F16, TransA: true, TransB: true, Wide: true}},
 		{"medium-k4-fixup-f16", "medium-k4", encoding.Kernel{TypeC: element.F16, Fixup: true}},
+		{"small-nn-gated", "small", encoding.Kernel{Loop: true, Epilogue: encoding.Epilogue{
+			Activation: encoding.SiLU, Bias: true, Gated: true, Gather: true, Scatter: true, Weights: true}}},
+		{"tiny-k4-nt-f16-relu-scatter", "tiny-k4", encoding.Kernel{TransB: true, Type: element.F16, TypeC: element.F16,
+			Epilogue: encoding.Epilogue{Activation: encoding.ReLU, Bias: true, Scatter: true}}},
+		{"medium-k4-fixup-gelu", "medium-k4", encoding.Kernel{Fixup: true, Epilogue: encoding.Epilogue{Activation: encoding.GELU, Weights: true}}},
 		{"ragged-plan", "", encoding.Kernel{Ragged: encoding.RaggedPlan}},
 		{"ragged-expand", "", encoding.Kernel{Ragged: encoding.RaggedExpand}},
 	} {

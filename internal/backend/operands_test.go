@@ -54,6 +54,19 @@ func TestOperands(t *testing.T) {
 		require.ErrorIs(t, err, invalid.Err, name)
 	}
 
+	beside, err := Beside[*buffer](d, &driver.Run{Bias: b})
+	require.NoError(t, err)
+	require.Equal(t, [3]*buffer{nil, b, nil}, beside)
+	for want, run := range map[string]driver.Run{
+		"fake: B2 is of another device":   {B2: &buffer{on: other}},
+		"fake: Bias is of another device": {B2: a, Bias: strange{}},
+		"fake: Rows is of another device": {Rows: &buffer{on: other}},
+	} {
+		_, err := Beside[*buffer](d, &run)
+		require.EqualError(t, err, want)
+		require.ErrorIs(t, err, invalid.Err)
+	}
+
 	sizes, err := Sizes[*buffer](d, &driver.Run{Sizes: a})
 	require.NoError(t, err)
 	require.Same(t, a, sizes)

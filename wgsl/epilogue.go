@@ -1,0 +1,211 @@
+package wgsl
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// Epilogues are done in registers, between the sums of a tile and C. Of a gated tile a thread
+// keeps the first product in registers until it has the second, of which it computes the same
+// elements: both items are one turn of its worker behind the other.
+
+// activations are the texts of activate. NaN is told apart by its bits, since WGSL lets a
+// compiler assume that there is none. Numbers up to -88 have bits from those of -88 to those
+// of -Inf.
+var activations = map[encoding.Activation]string{
+	encoding.ReLU: `
+fn activate(v: f32) -> f32 {
+	return select(v, 0.0, bitcast<u32>(v) - 0x80000000u <= 0x7f800000u);
+}
+`,
+	encoding.SiLU: gatedText("v"),
+	encoding.GELU: gatedText(fmt.Sprintf("v * (%v + %v * v * v)", encoding.GELULinear, encoding.GELUCubic)),
+}
+
+// gatedText is v*sigmoid(z).
+func gatedText(z string) string {
+	least := math.Float32bits(encoding.SigmoidLeast)
+	return fmt.Sprintf(`
+fn activate(v: f32) -> f32 {
+	let z = %s;
+	return select(v / (1.0 + exp(-z)), 0.0, bitcast<u32>(z) - %#xu <= %#xu);
+}
+`, z, least, math.Float32bits(float32(math.Inf(-1)))-least)
+}
+
+// bindEpilogue declares the buffers that an epilogue has.
+func (r *renderer) bindEpilogue() {
+	e := &r.kernel.Epilogue
+	if e.Gated && !r.kernel.Fixup {
+		r.bind(BindB2, "read", "B2", r.b.global())
+	}
+	if e.Bias {
+		of := "f32"
+		if r.kernel.TypeC != element.F32 {
+			of = "u32"
+		}
+		r.bind(BindBias, "read", "Bias", of)
+	}
+	if e.Gather || e.Scatter || e.Weights {
+		r.bind(BindRows, "read", "indices", "u32")
+	}
+}
+
+// epilogueFunctions writes the functions that an epilogue calls.
+func (r *renderer) epilogueFunctions() {
+	e := &r.kernel.Epilogue
+	if e.Gated && r.kernel.Type != element.F32 {
+		second := r.b
+		second.name = "B2"
+		second.accessor(&r.writer)
+	}
+	if e.Bias && r.kernel.TypeC != element.F32 {
+		r.one("Bias", "Bias[at / 2u]")
+	}
+	r.text.WriteString(activations[e.Activation])
+}
+
+// epilogueWords unpacks what an item, or a fix-up's, has for an epilogue.
+func (r *renderer) epilogueWords() {
+	e := &r.kernel.Epilogue
+	scatterAt, scatterRows, weightsAt, biasAt := word(encoding.ScatterAt), word(encoding.ScatterRows), word(encoding.WeightsAt), word(encoding.BiasAt)
+	if r.kernel.Fixup {
+		scatterAt, scatterRows, weightsAt, biasAt = word(encoding.FixupScatterAt), word(encoding.FixupScatterRows), word(encoding.FixupWeightsAt), word(encoding.FixupBiasAt)
+	}
+	for _, v := range []struct {
+		used       bool
+		name, word string
+	}{
+		{e.Gather, "gatherAt", word(encoding.GatherAt)}, {e.Gather, "gatherRows", word(encoding.GatherRows)},
+		{e.Scatter, "scatterAt", scatterAt}, {e.Scatter, "scatterRows", scatterRows},
+		{e.Weights, "weightsAt", weightsAt}, {e.Bias, "biasAt", biasAt},
+	} {
+		if v.used {
+			r.line("let %s = %s;", v.name, v.word)
+		}
+	}
+	if e.Gated {
+		r.line("let second = (%s & %du) != 0u;", word(encoding.Flags), encoding.ItemSecond)
+	}
+}
+
+// declareGates declares a register for each output that a thread has.
+func (r *renderer) declareGates() {
+	n := r.Accumulators
+	if r.Groups > 1 {
+		n = r.Accumulators / r.Chunk * max(1, r.Chunk/r.Groups)
+	}
+	for i := range n {
+		r.line("var gate%d: %s;", i, vec(r.B.Element))
+	}
+}
+
+// dress does to outputs, which are alpha*A*B + beta*C, what is left before they are stored.
+func (r *renderer) dress(width int, outputs []output) {
+	e := &r.kernel.Epilogue
+	if e.Bias {
+		for i, o := range outputs {
+			bias := make([]string, width)
+			for j := range bias {
+				at := plus("biasAt + "+times(width, fmt.Sprintf("vector%d", i)), j)
+				if bias[j] = "Bias[" + at + "]"; r.kernel.TypeC != element.F32 {
+					bias[j] = "loadBias(" + at + ")"
+				}
+			}
+			r.line("%s = %s + %s;", o.Value, o.Value, pack(bias))
+		}
+	}
+	activate := func() {
+		for _, o := range outputs {
+			r.line("%s = %s;", o.Value, r.activated(width, o.Value))
+		}
+	}
+	switch {
+	case e.Gated:
+		r.ifElse("second", func() {
+			for i, o := range outputs {
+				r.line("%s = gate%d * %s;", o.Value, i, o.Value)
+			}
+		}, func() {
+			activate()
+			for i, o := range outputs {
+				r.line("gate%d = %s;", i, o.Value)
+			}
+		})
+	case e.Activation != "":
+		activate()
+	}
+	if e.Weights {
+		for i, o := range outputs {
+			r.line("%s = bitcast<f32>(indices[weightsAt + row%d]) * %s;", o.Value, i, o.Value)
+		}
+	}
+}
+
+// activated is an activation of each element of a vector.
+func (r *renderer) activated(width int, value string) string {
+	if r.kernel.Epilogue.Activation == "" {
+		return value
+	}
+	all := make([]string, width)
+	for j := range all {
+		all[j] = "activate(" + component(width, value, j) + ")"
+	}
+	return pack(all)
+}
+
+// placeC writes where an output goes in C.
+func (r *renderer) placeC(width, i int) {
+	row := fmt.Sprintf("row%d", i)
+	if r.kernel.Epilogue.Scatter {
+		r.line("let to%d = indices[scatterAt + row%d];", i, i)
+		r.line("let kept%d = row%d < rows && to%d < scatterRows;", i, i, i)
+		row = fmt.Sprintf("to%d", i)
+	}
+	r.line("let atC%d = offC + %s * ldC + %s;", i, row, times(width, fmt.Sprintf("vector%d", i)))
+}
+
+// stored is whether the row of an output is stored.
+func (r *renderer) stored(i int) string {
+	if r.kernel.Epilogue.Scatter {
+		return fmt.Sprintf("kept%d", i)
+	}
+	return fmt.Sprintf("row%d < rows", i)
+}
+
+// gathered is a row of A that a thread loads: the variables with its position at the first K,
+// and whether there is one.
+func gathered(row int) (at, is string) {
+	return fmt.Sprintf("atRow%d", row), fmt.Sprintf("isRow%d", row)
+}
+
+// gatheredRows are the rows of A that a thread loads, from its first on.
+func (o *operand) gatheredRows() (all []int) {
+	seen := map[int]bool{}
+	for _, b := range o.Blocks {
+		for i := range o.rows() {
+			if row := b.Across*o.rows() + i; !seen[row] {
+				seen[row] = true
+				all = append(all, row)
+			}
+		}
+	}
+	return all
+}
+
+// find sets where the rows of an item are. Rows that are none are read as the first, and taken
+// as 0.
+func (o *operand) find(w *writer) {
+	w.line("at%s = along%s;", o.name, o.name)
+	for _, row := range o.gatheredRows() {
+		at, is := gathered(row)
+		w.block("", func() {
+			w.line("let index = indices[%s];", plus("gatherAt + "+times(o.rows(), "across"+o.name), row))
+			w.line("%s = index < gatherRows;", is)
+			w.line("%s = off%s + select(0u, index, %s) * ld%s;", at, o.name, is, o.name)
+		})
+	}
+}

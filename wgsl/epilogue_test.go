@@ -1,0 +1,86 @@
+package wgsl
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// everyEpilogue are all that there are.
+func everyEpilogue() (all []encoding.Epilogue) {
+	for _, act := range []encoding.Activation{"", encoding.ReLU, encoding.GELU, encoding.SiLU} {
+		for bits := range 32 {
+			all = append(all, encoding.Epilogue{Activation: act, Bias: bits&1 != 0, Gated: bits&2 != 0,
+				Gather: bits&4 != 0, Scatter: bits&8 != 0, Weights: bits&16 != 0})
+		}
+	}
+	return all
+}
+
+// variants are the kernels that plans have for an epilogue and a shape.
+func variants(s *tile.Shape, e encoding.Epilogue, of, ofC element.Type) (all []encoding.Kernel) {
+	for bits := range 8 {
+		k := encoding.Kernel{Tile: s, Type: of, TypeC: ofC, TransB: bits&1 != 0, Loop: bits&2 != 0 || e.Gated, Split: bits&4 != 0 && !e.Gated, Epilogue: e}
+		all = append(all, k)
+	}
+	return append(all, encoding.Kernel{Tile: s, TypeC: ofC, Fixup: true, Epilogue: encoding.Epilogue{
+		Activation: e.Activation, Bias: e.Bias, Scatter: e.Scatter, Weights: e.Weights}})
+}
+
+// TestEpilogueBindings: no shader needs more than what every adapter grants, and it declares
+// what it uses alone, as bind groups are made by what kernels are.
+func TestEpilogueBindings(t *testing.T) {
+	const granted = 8 // storage buffers of a stage: WebGPU's specification, section 3.6.2
+	storage := regexp.MustCompile(`var<storage, \w+> (\w+):`)
+	small, err := tile.ByName("small")
+	require.NoError(t, err)
+	for _, e := range everyEpilogue() {
+		for _, k := range append(variants(small, e, element.F32, element.F32), variants(small, e, element.BF16, element.BF16)...) {
+			s, err := Render(k, adapters["lavapipe"])
+			require.NoError(t, err)
+			declared := storage.FindAllStringSubmatch(s.Source, -1)
+			require.LessOrEqual(t, len(declared), granted, k)
+			var names []string
+			for _, m := range declared {
+				names = append(names, m[1])
+				require.Greater(t, len(regexp.MustCompile(`\b`+m[1]+`\[`).FindAllString(s.Source, -1)), 0, "%v declares %s alone", k, m[1])
+			}
+			require.Equal(t, e.Bias, slices.Contains(names, "Bias"))
+			require.Equal(t, e.Gated && !k.Fixup, slices.Contains(names, "B2"))
+			require.Equal(t, k.Epilogue.Gather || e.Scatter || e.Weights, slices.Contains(names, "indices"))
+		}
+	}
+}
+
+// TestEpilogueStores: with an epilogue tiles are stored as without. Where scattered rows go only
+// indices say.
+func TestEpilogueStores(t *testing.T) {
+	for _, name := range []string{"small", "medium-k4", "tall-8x4"} {
+		s, err := tile.ByName(name)
+		require.NoError(t, err)
+		for _, e := range []encoding.Epilogue{{Bias: true, Activation: encoding.SiLU, Gather: true}, {Gated: true, Weights: true}} {
+			for _, of := range []element.Type{element.F32, element.F16} {
+				for _, k := range variants(s, e, of, of) {
+					if k.Loop != e.Gated || k.Split || k.Fixup && e.Gated {
+						continue
+					}
+					t.Run(k.String(), func(t *testing.T) {
+						shader, err := Render(k, adapters["nvidia"])
+						require.NoError(t, err)
+						width := shader.geometry.B.Element
+						if k.Fixup {
+							width = 4
+						}
+						checkStores(t, shader, width)
+					})
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,231 @@
+@group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> A: array<u32>;
+@group(0) @binding(2) var<storage, read> B: array<u32>;
+@group(0) @binding(3) var<storage, read_write> C: array<atomic<u32>>;
+@group(0) @binding(8) var<storage, read> Bias: array<u32>;
+@group(0) @binding(9) var<storage, read> indices: array<u32>;
+var<workgroup> sharedA: array<array<vec2<f32>, 20>, 4>;
+var<workgroup> sharedB: array<array<vec2<f32>, 20>, 4>;
+
+fn numbers(word: u32) -> vec2<f32> {
+	return unpack2x16float(word);
+}
+
+fn loadA(at: u32) -> f32 {
+	return numbers(A[at / 2u] >> (16u * (at % 2u))).x;
+}
+
+fn loadB(at: u32) -> f32 {
+	return numbers(B[at / 2u] >> (16u * (at % 2u))).x;
+}
+
+fn loadC(at: u32) -> f32 {
+	return numbers(atomicLoad(&C[at / 2u]) >> (16u * (at % 2u))).x;
+}
+
+fn nearest(x: u32, shift: u32) -> u32 {
+	return (x + (1u << (shift - 1u)) - 1u + ((x >> shift) & 1u)) >> shift;
+}
+
+fn bits(number: f32) -> u32 {
+	let x = bitcast<u32>(number);
+	let size = x & 0x7fffffffu;
+	let small = size < 0x38800000u;
+	let shift = clamp(126u - min(size >> 23u, 126u), 13u, 25u);
+	let whole = select(size - 0x38000000u, (size & 0x7fffffu) | 0x800000u, small);
+	let rounded = min(nearest(whole, shift), 0x7c00u);
+	return ((x >> 16u) & 0x8000u) | select(rounded, 0x7e00u, size > 0x7f800000u);
+}
+
+fn pair(first: f32, second: f32) -> u32 {
+	return bits(first) | (bits(second) << 16u);
+}
+
+fn maskOf(n: u32) -> u32 {
+	return select(0u, 0xffffu, n > 0u) | select(0u, 0xffff0000u, n > 1u);
+}
+
+fn aligned(before: u32, word: u32, odd: bool) -> u32 {
+	return select(word, (before >> 16u) | (word << 16u), odd);
+}
+
+fn storeWord(at: u32, mask: u32, word: u32) {
+	if (mask == 0xffffffffu) {
+		atomicStore(&C[at], word);
+	} else {
+		if (mask != 0u) {
+			atomicXor(&C[at], (atomicLoad(&C[at]) ^ word) & mask);
+		}
+	}
+}
+
+fn storeC(at: u32, n: u32, low: u32, high: u32) {
+	let odd = at % 2u == 1u;
+	let lowMask = maskOf(n);
+	let highMask = maskOf(max(n, 2u) - 2u);
+	storeWord(at / 2u, aligned(0u, lowMask, odd), aligned(0u, low, odd));
+	storeWord(at / 2u + 1u, aligned(lowMask, highMask, odd), aligned(low, high, odd));
+	storeWord(at / 2u + 2u, aligned(highMask, 0u, odd), aligned(high, 0u, odd));
+}
+
+fn loadBias(at: u32) -> f32 {
+	return numbers(Bias[at / 2u] >> (16u * (at % 2u))).x;
+}
+
+fn activate(v: f32) -> f32 {
+	return select(v, 0.0, bitcast<u32>(v) - 0x80000000u <= 0x7f800000u);
+}
+
+@compute @workgroup_size(32)
+fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+	let place = t % 8u;
+	let group = t / 8u;
+	let ty = place / 2u;
+	let tx = place % 2u;
+	let readA0 = 5u * group + ty;
+	let readB0 = 5u * group + tx;
+	let readB1 = 5u * group + tx + 2u;
+	let alongA = t % 16u;
+	let acrossA = t / 16u;
+	var atA: u32;
+	var nextA0: vec2<f32>;
+	var nextA1: vec2<f32>;
+	let alongB = t % 16u;
+	let acrossB = t / 16u;
+	var atB: u32;
+	var nextB0: vec2<f32>;
+	var nextB1: vec2<f32>;
+	var c0: vec2<f32>;
+	var c1: vec2<f32>;
+	var c2: vec2<f32>;
+	var c3: vec2<f32>;
+	let item = worker.x;
+	let item0 = items[5u * item];
+	let item1 = items[5u * item + 1u];
+	let item2 = items[5u * item + 2u];
+	let item3 = items[5u * item + 3u];
+	let item4 = items[5u * item + 4u];
+	let offA = item0.x;
+	let offB = item0.y;
+	let offC = item0.z;
+	let depth = item0.w;
+	let ldA = item1.x;
+	let ldB = item1.y;
+	let ldC = item1.z;
+	let rows = item1.w & 0xffffu;
+	let cols = item1.w >> 16u;
+	let alpha = bitcast<f32>(item2.x);
+	let beta = bitcast<f32>(item2.y);
+	let scatterAt = item3.z;
+	let scatterRows = item3.w;
+	let biasAt = item4.y;
+	c0 = vec2<f32>(0.0);
+	c1 = vec2<f32>(0.0);
+	c2 = vec2<f32>(0.0);
+	c3 = vec2<f32>(0.0);
+	var left = depth;
+	if (left != 0u) {
+		atA = offA + 2u * (acrossA * ldA) + alongA;
+		atB = offB + 2u * (acrossB * ldB) + alongB;
+		nextA0 = vec2<f32>(loadA(atA), loadA(atA + ldA));
+		nextA1 = vec2<f32>(loadA(atA + 4u * ldA), loadA(atA + 5u * ldA));
+		nextB0 = vec2<f32>(loadB(atB), loadB(atB + ldB));
+		nextB1 = vec2<f32>(loadB(atB + 4u * ldB), loadB(atB + 5u * ldB));
+		loop {
+			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA] = nextA0;
+			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA + 2u] = nextA1;
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = nextB0;
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = nextB1;
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let b0 = sharedB[k][readB0];
+					let b1 = sharedB[k][readB1];
+					c0 = fma(vec2<f32>(a0.x), b0, c0);
+					c1 = fma(vec2<f32>(a0.x), b1, c1);
+					c2 = fma(vec2<f32>(a0.y), b0, c2);
+					c3 = fma(vec2<f32>(a0.y), b1, c3);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left != 0u) {
+				atA = atA + 16u;
+				atB = atB + 16u;
+				nextA0 = vec2<f32>(loadA(atA), loadA(atA + ldA));
+				nextA1 = vec2<f32>(loadA(atA + 4u * ldA), loadA(atA + 5u * ldA));
+				nextB0 = vec2<f32>(loadB(atB), loadB(atB + ldB));
+				nextB1 = vec2<f32>(loadB(atB + 4u * ldB), loadB(atB + 5u * ldB));
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let b0 = sharedB[0u][readB0];
+				let b1 = sharedB[0u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let b0 = sharedB[1u][readB0];
+				let b1 = sharedB[1u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let b0 = sharedB[2u][readB0];
+				let b1 = sharedB[2u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let b0 = sharedB[3u][readB0];
+				let b1 = sharedB[3u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+		}
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 32u * group + place;
+		sharedA[at / 16u][at % 16u] = c0;
+		sharedA[(at + 8u) / 16u][(at + 8u) % 16u] = c1;
+		sharedA[(at + 16u) / 16u][(at + 16u) % 16u] = c2;
+		sharedA[(at + 24u) / 16u][(at + 24u) % 16u] = c3;
+	} else {
+		let at = 32u * (group - 2u) + place;
+		sharedB[at / 16u][at % 16u] = c0;
+		sharedB[(at + 8u) / 16u][(at + 8u) % 16u] = c1;
+		sharedB[(at + 16u) / 16u][(at + 16u) % 16u] = c2;
+		sharedB[(at + 24u) / 16u][(at + 24u) % 16u] = c3;
+	}
+	workgroupBarrier();
+	c0 = sharedA[t / 16u][t % 16u] + sharedA[(t + 32u) / 16u][(t + 32u) % 16u] + sharedB[t / 16u][t % 16u] + sharedB[(t + 32u) / 16u][(t + 32u) % 16u];
+	let row0 = 2u * ty + 8u * ((group / 2u) / 2u) + (group / 2u) % 2u;
+	let vector0 = tx + 2u * (group % 2u);
+	let to0 = indices[scatterAt + row0];
+	let kept0 = row0 < rows && to0 < scatterRows;
+	let atC0 = offC + to0 * ldC + 2u * vector0;
+	c0 = alpha * c0;
+	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
+		c0 = fma(vec2<f32>(beta), vec2<f32>(loadC(atC0), loadC(atC0 + 1u)), c0);
+	}
+	c0 = c0 + vec2<f32>(loadBias(biasAt + 2u * vector0), loadBias(biasAt + 2u * vector0 + 1u));
+	c0 = vec2<f32>(activate(c0.x), activate(c0.y));
+	if (kept0) {
+		storeC(atC0, min(cols - min(2u * vector0, cols), 2u), pair(c0.x, c0.y), 0u);
+	}
+}
