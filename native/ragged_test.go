@@ -86,7 +86,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 	b := j.before
 	b[encoding.BoundMakers] = uint32(j.makers)
 	// All choices count, those of groups behind one that is refused too: not how Deal does.
-	if fill := rng.IntN(3); fill < 2 || slices.ContainsFunc(sets, func(s []int32) bool { _, refused := r.Batch(nil, s); return refused >= 0 }) {
+	if fill := rng.IntN(3); fill < 2 || slices.ContainsFunc(sets, func(s []int32) bool { _, refused := r.Batch(nil, s, planner.Epilogue{}); return refused >= 0 }) {
 		b[encoding.BoundFill] = uint32(fill%2) << 20
 	}
 	b[encoding.BoundFlags] = encoding.ItemFloatC * rng.Uint32N(2)
@@ -98,7 +98,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 	j.name = fmt.Sprintf("%s: %s, %d kernels", name, Arch{}.KernelName(j.kernel), b[encoding.BoundKernels])
 	j.want = slices.Clone(b)
 	for _, set := range sets {
-		batch, refused := r.Batch(nil, set)
+		batch, refused := r.Batch(nil, set, planner.Epilogue{})
 		switch {
 		case refused < 0 && r.Zero: // operands that nobody reads
 			q, end := &batch[r.Groups], int(set[r.Groups-1])
@@ -115,7 +115,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 }
 
 func refusedOf(r *planner.Ragged, sizes []int32) int {
-	_, refused := r.Batch(nil, sizes)
+	_, refused := r.Batch(nil, sizes, planner.Epilogue{})
 	return refused
 }
 

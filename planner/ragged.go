@@ -56,6 +56,12 @@ type Ragged struct {
 	// are StrideB, or StrideC, elements apart.
 	A, B, C          Matrix
 	StrideB, StrideC int
+	// What Options.Epilogue asks for, EndsOfRows alone, as in a Problem. B2 of groups are StrideB
+	// apart as B is, and biases StrideBias. Row i of all groups together has word i of the lists: rows
+	// that are gathered or scattered are any of A or C, wherever the rows of the group begin.
+	B2                          Matrix
+	Bias, RowsA, RowsC, Weights int
+	StrideBias                  int
 	// Zero sets the rows of C behind the last group to 0, up to M; EndsOfRows alone. Where a
 	// group is refused it does not.
 	Zero bool
@@ -73,7 +79,10 @@ func (r *Ragged) SizesLen() int {
 
 // Check names the first thing about the description that no sizes can make right. It is
 // an error that wraps ErrInvalid.
-func (r *Ragged) Check() error {
+func (r *Ragged) Check() error { return r.check(&Epilogue{}) }
+
+// check is Check for plans with an epilogue.
+func (r *Ragged) check(e *Epilogue) error {
 	switch r.Form {
 	case EndsOfRows, EndsOfDepth, Records:
 	default:
@@ -90,7 +99,7 @@ func (r *Ragged) Check() error {
 		{"M", r.M, MaxDim}, {"N", r.N, MaxDim}, {"K", r.K, MaxDim},
 		{"mean M", r.Mean.M, MaxDim}, {"mean N", r.Mean.N, MaxDim}, {"mean K", r.Mean.K, MaxDim},
 		{"length of A", r.LenA, mostRagged}, {"length of B", r.LenB, mostRagged}, {"length of C", r.LenC, mostRagged},
-		{"stride of B", r.StrideB, mostRagged}, {"stride of C", r.StrideC, mostRagged},
+		{"stride of B", r.StrideB, mostRagged}, {"stride of C", r.StrideC, mostRagged}, {"stride of biases", r.StrideBias, mostRagged},
 	} {
 		if f.value < 0 || f.value > f.limit {
 			return r.wrong("%s %d is not in [0, %d]", f.name, f.value, f.limit)
@@ -99,10 +108,13 @@ func (r *Ragged) Check() error {
 	if r.Zero && r.Form != EndsOfRows {
 		return r.wrong("rows behind the last group are set to 0 with ends of rows alone")
 	}
+	if !e.none() && (r.Form != EndsOfRows || r.Zero) {
+		return r.wrong("there are epilogues with ends of rows alone, and none of rows that are set to 0")
+	}
 	if r.Form == Records {
 		return nil
 	}
-	return r.checkOperands()
+	return r.checkOperands(e)
 }
 
 // mostRagged bounds the elements that a launch reaches: offsets in items have 32 bits.
@@ -113,8 +125,11 @@ func (r *Ragged) wrong(format string, args ...any) error {
 }
 
 // checkOperands checks where matrices lie that sizes place by ends.
-func (r *Ragged) checkOperands() error {
+func (r *Ragged) checkOperands(e *Epilogue) error {
 	whole := r.problem()
+	if err := e.checkProblem(0, &whole); err != nil {
+		return r.wrong("%w", err)
+	}
 	rowsA, colsA := whole.ShapeA()
 	rowsB, colsB := whole.ShapeB()
 	copiesB, copiesC := 1, 1
@@ -129,10 +144,14 @@ func (r *Ragged) checkOperands() error {
 		rows, cols, copies int
 		stride             int
 	}{
-		{"A", "lda", r.A, rowsA, colsA, 1, 0},
+		{"A", "lda", r.A, e.storedA(rowsA), colsA, 1, 0},
 		{"B", "ldb", r.B, rowsB, colsB, copiesB, r.StrideB},
-		{"C", "ldc", r.C, r.M, r.N, copiesC, r.StrideC},
+		{"C", "ldc", r.C, e.storedC(r.M), r.N, copiesC, r.StrideC},
+		{"B2", "ldb2", r.B2, rowsB, colsB, copiesB, r.StrideB},
 	} {
+		if m.arg == "B2" && !e.Gated {
+			continue
+		}
 		if err := checkMatrix(0, m.arg, m.ld, m.at, m.rows, m.cols, mostRagged, m.rows > 0 && m.cols > 0); err != nil {
 			return r.wrong("%w", err)
 		}
@@ -144,39 +163,51 @@ func (r *Ragged) checkOperands() error {
 			return r.wrong("the C of groups overlap: stride %d, each has %d elements", m.stride, size)
 		}
 	}
+	if last, ok := addMul(r.Bias, r.Groups-1, r.StrideBias); e.Bias && (!ok || last > mostRagged-e.biases(r.N)) {
+		return r.wrong("the bias of the last group does not fit in %d elements", mostRagged)
+	}
 	return nil
 }
 
 // problem is the batch as one problem, of the first group's B and C.
 func (r *Ragged) problem() Problem {
-	return Problem{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB, Alpha: r.Alpha, Beta: r.Beta, A: r.A, B: r.B, C: r.C}
+	return Problem{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB, Alpha: r.Alpha, Beta: r.Beta, A: r.A, B: r.B, C: r.C,
+		B2: r.B2, Bias: r.Bias, RowsA: r.RowsA, RowsC: r.RowsC, Weights: r.Weights}
 }
 
-// extent is what buffers need at least. The description passed Check.
-func (r *Ragged) extent() (a, b, c int) {
+// extents is what buffers need at least. The description passed check.
+func (r *Ragged) extents(e *Epilogue) extents {
 	if r.Form == Records {
-		return r.LenA, r.LenB, r.LenC
+		return extents{a: r.LenA, b: r.LenB, c: r.LenC}
 	}
-	a, b, c = Batch{r.problem()}.Extent()
-	if r.Form == EndsOfRows && b > 0 {
-		b += (r.Groups - 1) * r.StrideB
+	x := Batch{r.problem()}.extents(e)
+	if r.Form == EndsOfDepth && x.c > 0 {
+		x.c += (r.Groups - 1) * r.StrideC
 	}
-	if r.Form == EndsOfDepth && c > 0 {
-		c += (r.Groups - 1) * r.StrideC
+	if r.Form == EndsOfDepth {
+		return x
 	}
-	return a, b, c
+	for _, m := range [...]struct {
+		end    *int
+		stride int
+	}{{&x.b, r.StrideB}, {&x.b2, r.StrideB}, {&x.bias, r.StrideBias}} {
+		if *m.end > 0 {
+			*m.end += (r.Groups - 1) * m.stride
+		}
+	}
+	return x
 }
 
-// Batch is what a run with these sizes computes: a problem for each group, and one more
+// Batch is what a run with these sizes and an epilogue computes: a problem for each group, and one more
 // that sets rows to 0 where that is asked for. refused is the first group that is refused,
 // -1 if none is; it and those behind it have no rows. The description passed Check, and
 // there are SizesLen sizes. The batch is in dst[:0], if that is large enough.
-func (r *Ragged) Batch(dst Batch, sizes []int32) (b Batch, refused int) {
+func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused int) {
 	refused = -1
 	b = dst[:0]
 	left := r.M // rows that groups may still have; Records
 	for g := range r.Groups {
-		q, ok := r.group(sizes, g)
+		q, ok := r.group(sizes, g, &e)
 		if r.Form == Records && ok {
 			left -= q.M
 			ok = left >= 0
@@ -203,7 +234,7 @@ func (r *Ragged) Batch(dst Batch, sizes []int32) (b Batch, refused int) {
 }
 
 // group is a problem, if its sizes fit.
-func (r *Ragged) group(sizes []int32, g int) (q Problem, ok bool) {
+func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 	if r.Form == Records {
 		return r.record(sizes[g*encoding.RecordWords:][:encoding.RecordWords])
 	}
@@ -223,11 +254,20 @@ func (r *Ragged) group(sizes []int32, g int) (q Problem, ok bool) {
 	if q.TransA == (r.Form == EndsOfRows) {
 		inA = first
 	}
-	q.A.Offset += inA
+	if e.GatherRows == 0 {
+		q.A.Offset += inA
+	}
 	if r.Form == EndsOfRows {
 		q.M = end - first
 		q.B.Offset += g * r.StrideB
-		q.C.Offset += first * q.C.LD
+		if e.ScatterRows == 0 {
+			q.C.Offset += first * q.C.LD
+		}
+		if !e.none() {
+			q.B2.Offset += g * r.StrideB
+			q.Bias += g * r.StrideBias
+			q.RowsA, q.RowsC, q.Weights = q.RowsA+first, q.RowsC+first, q.Weights+first
+		}
 		return q, true
 	}
 	q.K = end - first

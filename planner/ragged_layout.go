@@ -21,7 +21,7 @@ func (b *raggedBuilder) workers(k *raggedKernel) (int, error) {
 		n = min(max(2*k.tiles, n), raggedRounds*n)
 	}
 	if d.MaxTrips > 0 {
-		steps := max(ceilShift(b.Ragged.K, shift(t.shape.TK)), 1)
+		steps := max(ceilShift(b.Ragged.K, shift(t.shape.TK)), 1) * b.model.products
 		if steps > d.tripSteps(t.shape) {
 			return 0, b.Ragged.wrong("K %d takes more loop iterations than the %d that %s allows", b.Ragged.K, d.MaxTrips, d.Name)
 		}
@@ -78,15 +78,16 @@ func (b *raggedBuilder) layout() error {
 		if err != nil {
 			return err
 		}
-		l := encoding.Launch{Kernel: b.product(k), Count: n, SpanA: b.ExtentA, SpanB: b.ExtentB, SpanC: b.ExtentC}
+		l := encoding.Launch{Kernel: b.product(k), Count: n, SpanA: b.ExtentA, SpanB: b.ExtentB, SpanC: b.ExtentC,
+			SpanB2: b.ExtentB2, SpanBias: b.ExtentBias, SpanRows: b.ExtentRows}
 		l.Table = at.add(max(n+1, b.places(k)))
 		b.Launches = append(b.Launches, l)
 	}
-	if capacity > maxSegments {
+	if capacity *= b.model.products; capacity > maxSegments {
 		return invalid.Errorf("the batch may have too many tiles: more than %d", maxSegments)
 	}
 	products := b.Launches[makers+1:]
-	items := at.add(capacity * encoding.ItemWords)
+	items := at.add(capacity * products[0].ItemWords())
 	for i := range products {
 		products[i].Items = items
 	}
@@ -104,9 +105,9 @@ func (b *raggedBuilder) layout() error {
 // raggedLaunches begins the launches with those that make items, and returns which of them
 // writes these.
 func (b *raggedBuilder) raggedLaunches() (makers int) {
-	plan := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedPlan}, Count: 1}
+	plan := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Epilogue: b.Options.Epilogue.kernel()}, Count: 1}
 	if b.Device.KernelKind != KernelsNative {
-		expand := encoding.Launch{Kernel: encoding.Kernel{Type: b.Options.Type, Ragged: encoding.RaggedExpand}}
+		expand := encoding.Launch{Kernel: encoding.Kernel{Type: b.Options.Type, Ragged: encoding.RaggedExpand, Epilogue: plan.Epilogue}}
 		b.Launches = append(b.Launches[:0], plan, expand)
 		return 1
 	}
@@ -125,13 +126,13 @@ func (b *raggedBuilder) raggedLaunches() (makers int) {
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
 	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.Type, TypeC: b.Options.TypeC, Loop: true, Wide: b.wide,
-		TF32: b.Options.Compute == ComputeTF32 && t.Unit.Tensor(), InTurn: t.Unit == tile.WGMMA && len(b.Records) == 0}
+		TF32: b.Options.Compute == ComputeTF32 && t.Unit.Tensor(), InTurn: t.Unit == tile.WGMMA && len(b.Records) == 0, Epilogue: b.Options.Epilogue.kernel()}
 }
 
 // bound writes the words of the bounds.
 func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	r := b.Ragged
-	b.bounds = slices.Grow(b.bounds[:0], encoding.BoundWords)[:encoding.BoundWords]
+	b.bounds = slices.Grow(b.bounds[:0], encoding.EpilogueBoundWords)[:encoding.EpilogueBoundWords]
 	clear(b.bounds)
 	set := func(word encoding.BoundWord, value int) { b.bounds[word] = uint32(value) }
 	set(encoding.BoundForm, int(r.Form))
@@ -163,6 +164,16 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	for i := range products {
 		b.boundKernel(i, &products[i])
 	}
+	e := &b.Options.Epilogue
+	set(encoding.BoundGatherRows, e.GatherRows)
+	set(encoding.BoundScatterRows, e.ScatterRows)
+	set(encoding.BoundRowsA, r.RowsA)
+	set(encoding.BoundRowsC, r.RowsC)
+	set(encoding.BoundWeights, r.Weights)
+	set(encoding.BoundBias, r.Bias)
+	set(encoding.BoundStrideBias, r.StrideBias)
+	set(encoding.BoundOffB2, r.B2.Offset)
+	set(encoding.BoundLDB2, r.B2.LD)
 }
 
 // flags are those that all items have.

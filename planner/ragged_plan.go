@@ -13,7 +13,7 @@ import (
 // sizes: a schedule other than the one that the tile shape has, the rule of Zhang et al., or
 // operands larger than the device can bind. All these wrap ErrInvalid.
 func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
-	if err := r.Check(); err != nil {
+	if err := r.check(&o.Epilogue); err != nil {
 		return nil, err
 	}
 	if err := o.check(p.device); err != nil {
@@ -22,22 +22,24 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if o = o.filled(); o.Custom != nil || o.Schedule != "" || o.Rule != RuleCost {
 		return nil, r.wrong("schedules and rules of the caller's choice need sizes that the host knows")
 	}
-	if !o.Epilogue.none() {
-		return nil, r.wrong("there are no epilogues yet where sizes are on the device")
+	if p.device.KernelKind == KernelsNative && !o.Epilogue.none() {
+		return nil, r.wrong("%s has no kernels for epilogues where sizes are on the device", p.device)
 	}
 	plan := &Plan{Device: p.device, Options: o, Ragged: &r}
-	plan.ExtentA, plan.ExtentB, plan.ExtentC = r.extent()
-	if !plan.reachable(plan.ExtentA, plan.ExtentB, plan.ExtentC) {
-		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
-	}
 	builder := p.take()
 	defer p.give(builder)
 	builder.Plan = plan
+	if err := builder.setExtents(r.extents(&o.Epilogue)); err != nil {
+		return nil, err
+	}
+	if !plan.reachable(plan.ExtentA, max(plan.ExtentB, plan.ExtentB2), plan.ExtentC) {
+		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
+	}
 	if err := builder.model.set(p.device, o.arithmetic(p.device, r.wide(o.wide()))); err != nil {
 		return nil, err
 	}
-	builder.model.products = 1
-	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(o.wide())}
+	builder.model.products = o.Epilogue.kernel().Products()
+	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(o.wide(), o.Epilogue.Gated)}
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
@@ -190,7 +192,7 @@ func (b *raggedBuilder) filled() int {
 	large, small := m.tiles[first].shape, m.tiles[second].shape
 	pieces := max(large.TM/small.TM, 1) * max(large.TN/small.TN, 1)
 	tiles := func(id tileID, n int) (l load) {
-		l.addTiles(n, max(ceilDiv(b.mean.K, m.tiles[id].shape.TK), 1), float64(n))
+		l.addTiles(n, max(ceilDiv(b.mean.K, m.tiles[id].shape.TK), 1)*m.products, float64(n))
 		return l
 	}
 	for n < 1<<20 && m.dealt(first, tiles(first, n)) > m.dealt(second, tiles(second, n*pieces)) {
@@ -222,10 +224,10 @@ func (r *Ragged) entries() int {
 
 // wideTile reports whether what sizes leave open cannot make 16-byte loads of operands that
 // run along tiles unaligned: see Problem.wideTile.
-func (r *Ragged) wideTile(elements int) bool {
+func (r *Ragged) wideTile(elements int, gated bool) bool {
 	whole := r.problem()
 	switch {
-	case r.Form == Records, !whole.wideTile(elements):
+	case r.Form == Records, !whole.wideTile(elements), gated && !r.TransB && !r.B2.aligned(elements):
 		return false
 	case r.Form == EndsOfRows: // of A, transposed, groups begin at any element
 		return !r.TransA && r.StrideB%elements == 0

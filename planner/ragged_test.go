@@ -61,7 +61,7 @@ func TestRaggedCheck(t *testing.T) {
 func TestRaggedBatch(t *testing.T) {
 	r := experts()
 	r.Zero = true
-	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90})
+	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Epilogue{})
 	require.Equal(t, -1, refused)
 	require.Len(t, b, 6)
 	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: planner.Matrix{Offset: 3 + 10*20, LD: 20}, B: planner.Matrix{Offset: 1400, LD: 31}, C: planner.Matrix{Offset: 300, LD: 30}}, b[2])
@@ -77,7 +77,7 @@ func TestRaggedBatch(t *testing.T) {
 		"all":        {[]int32{100, 100, 100, 100, 100}, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, refused := r.Batch(b, c.ends)
+			b, refused := r.Batch(b, c.ends, planner.Epilogue{})
 			require.Equal(t, c.refused, refused)
 			for i := range b {
 				require.True(t, refused < 0 || i < refused || b[i].M == 0, "nothing is computed behind")
@@ -85,8 +85,62 @@ func TestRaggedBatch(t *testing.T) {
 		})
 	}
 	r.Form, r.Zero, r.TransA, r.A.LD, r.StrideC = planner.EndsOfDepth, false, true, 100, 3000
-	b, _ = r.Batch(nil, []int32{5, 5, 7, 20, 20})
+	b, _ = r.Batch(nil, []int32{5, 5, 7, 20, 20}, planner.Epilogue{})
 	require.Equal(t, planner.Problem{M: 100, N: 30, K: 13, TransA: true, A: planner.Matrix{Offset: 3 + 7*100, LD: 100}, B: planner.Matrix{Offset: 7 * 31, LD: 31}, C: planner.Matrix{Offset: 9000, LD: 30}}, b[3])
+}
+
+// TestRaggedEpilogue: what an epilogue names by rows is by the rows of all groups, and what by
+// columns a group's own.
+func TestRaggedEpilogue(t *testing.T) {
+	r := experts()
+	r.B2, r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights = planner.Matrix{Offset: 5, LD: 40}, 2, 61, 7, 200, 400
+	e := planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 30, ScatterRows: 50, Weights: true}
+	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, e)
+	require.Equal(t, -1, refused)
+	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: r.A, B: planner.Matrix{Offset: 1400, LD: 31}, C: r.C,
+		B2: planner.Matrix{Offset: 1405, LD: 40}, Bias: 2 + 2*61, RowsA: 17, RowsC: 210, Weights: 410}, b[2])
+	b, _ = r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Epilogue{Weights: true})
+	require.Equal(t, [3]int{r.A.Offset + 10*20, 10 * 30, 410}, [3]int{b[2].A.Offset, b[2].C.Offset, b[2].Weights})
+
+	d := lookup(t, "lavapipe")
+	p, err := planner.New(d).PlanRagged(r, planner.Options{Epilogue: e, Tile: "medium"})
+	require.NoError(t, err)
+	require.Equal(t, [6]int{3 + 29*20 + 20, 4*700 + 19*31 + 30, 49*30 + 30, 5 + 4*700 + 19*40 + 30, 2 + 4*61 + 60, 500},
+		[6]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows})
+	plain, err := planner.New(d).PlanRagged(r, planner.Options{Tile: "medium"})
+	require.NoError(t, err)
+	items := func(p *planner.Plan) int { return int(p.Encode(nil)[encoding.BoundStarts]) - p.Launches[2].Items }
+	tiles := items(plain) / encoding.ItemWords
+	require.GreaterOrEqual(t, items(p), 2*(tiles-encoding.SectionWords/encoding.ItemWords)*encoding.EpilogueItemWords, "two items a tile")
+	require.LessOrEqual(t, encoding.EpilogueBoundWords, encoding.StatusWord, "the bounds fit in front of what is refused")
+
+	for name, c := range map[string]struct {
+		edit func(r *planner.Ragged)
+		want string
+	}{
+		"depth":   {func(r *planner.Ragged) { r.Form = planner.EndsOfDepth }, "ends of rows alone"},
+		"records": {func(r *planner.Ragged) { r.Form = planner.Records }, "ends of rows alone"},
+		"zero":    {func(r *planner.Ragged) { r.Zero = true }, "none of rows that are set to 0"},
+		"beta":    {func(r *planner.Ragged) { r.Beta = 1 }, "beta 1 is not 0"},
+		"transA":  {func(r *planner.Ragged) { r.TransA, r.A.LD = true, 100 }, "transA is set"},
+		"ldb2":    {func(r *planner.Ragged) { r.B2.LD = 3 }, "ldb2 3 < row length 30"},
+		"lists":   {func(r *planner.Ragged) { r.RowsC = -1 }, "rows of C offset -1 is negative"},
+		"stride":  {func(r *planner.Ragged) { r.StrideBias = -1 }, "stride of biases -1 is not in"},
+		"far":     {func(r *planner.Ragged) { r.StrideBias = math.MaxInt32 - 1 }, "the bias of the last group does not fit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := r
+			c.edit(&r)
+			_, err := planner.New(d).PlanRagged(r, planner.Options{Epilogue: e})
+			require.ErrorIs(t, err, planner.ErrInvalid)
+			require.ErrorContains(t, err, "ragged batch: ")
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	native := lookup(t, "h200")
+	native.Epilogues = true
+	_, err = planner.New(native).PlanRagged(r, planner.Options{Epilogue: e})
+	require.ErrorContains(t, err, "device h200 has no kernels for epilogues where sizes are on the device")
 }
 
 // A plan has launches that make items, and then those that multiply, and its bounds fit in
@@ -162,7 +216,7 @@ func TestRaggedRoom(t *testing.T) {
 				ends[i] = int32(rng.IntN(r.M + 1))
 			}
 			slices.Sort(ends)
-			b, refused := r.Batch(nil, ends)
+			b, refused := r.Batch(nil, ends, planner.Epilogue{})
 			require.Equal(t, -1, refused)
 			tiles := 0
 			for i := range b {

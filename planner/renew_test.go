@@ -59,7 +59,7 @@ func TestRenew(t *testing.T) {
 				for i, w := range words {
 					require.Equal(t, uint32(w), p.Records[i])
 				}
-				got, refused := p.Ragged.Batch(nil, words)
+				got, refused := p.Ragged.Batch(nil, words, planner.Epilogue{})
 				require.Equal(t, -1, refused, "the bounds refuse none")
 				require.Equal(t, b, got)
 				a, bb, c := b.Extent()

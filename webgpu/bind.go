@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -157,7 +158,10 @@ func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err e
 	if l.made { // how far they go changes with each plan
 		of.at[wgsl.BindItems].size = min(m.words.size-l.items.offset, d.binding)
 	}
-	e := &l.Epilogue
+	var e encoding.Epilogue // of a launch that multiplies or sums
+	if l.Ragged == 0 {
+		e = l.Epilogue
+	}
 	for _, x := range [...]struct {
 		binding    int
 		name       string

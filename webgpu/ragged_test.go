@@ -75,7 +75,7 @@ func (x *raggedRun) check(t *testing.T, sizes []int32) *drivertest.Dealing {
 	t.Helper()
 	run, c := x.run(t, sizes)
 	want := x.checkItems(t, run, sizes)
-	batch, _ := x.plan.Ragged.Batch(nil, sizes)
+	batch, _ := x.plan.Ragged.Batch(nil, sizes, planner.Epilogue{})
 	require.NoError(t, exact.CheckExact(batch, x.a, x.b, x.c, download(t, c, len(x.c))))
 	require.NoError(t, run.Sizes.Close())
 	require.NoError(t, c.Close())
@@ -86,7 +86,7 @@ func (x *raggedRun) check(t *testing.T, sizes []int32) *drivertest.Dealing {
 func (x *raggedRun) checkItems(t *testing.T, run driver.Run, sizes []int32) *drivertest.Dealing {
 	t.Helper()
 	require.NoError(t, x.Submit(t.Context(), []driver.Run{run}))
-	batch, refused := x.plan.Ragged.Batch(nil, sizes)
+	batch, refused := x.plan.Ragged.Batch(nil, sizes, planner.Epilogue{})
 	want, words := drivertest.Deal(x.plan.Encode(nil), batch), x.words(t)
 	for i, table := range want.Tables {
 		l := &x.plan.Launches[2+i]
@@ -291,7 +291,7 @@ func TestRaggedSubmission(t *testing.T) {
 	}
 	require.NoError(t, d.Submit(t.Context(), runs))
 	for i, c := range cs {
-		batch, _ := x.plan.Ragged.Batch(nil, want[i])
+		batch, _ := x.plan.Ragged.Batch(nil, want[i], planner.Epilogue{})
 		require.NoError(t, exact.CheckExact(batch, x.a, x.b, x.c, download(t, c, len(x.c))))
 	}
 	group, err := x.program.Status(t.Context())

@@ -305,6 +305,9 @@ func TestGolden(t *testing.T) {
 		{"medium-k4-fixup-gelu", "medium-k4", encoding.Kernel{Fixup: true, Epilogue: encoding.Epilogue{Activation: encoding.GELU, Weights: true}}},
 		{"ragged-plan", "", encoding.Kernel{Ragged: encoding.RaggedPlan}},
 		{"ragged-expand", "", encoding.Kernel{Ragged: encoding.RaggedExpand}},
+		{"ragged-plan-epilogue", "", encoding.Kernel{Ragged: encoding.RaggedPlan, Epilogue: encoding.Epilogue{Gather: true}}},
+		{"ragged-expand-epilogue", "", encoding.Kernel{Ragged: encoding.RaggedExpand, Type: element.BF16,
+			Epilogue: encoding.Epilogue{Bias: true, Gated: true, Gather: true, Scatter: true, Weights: true}}},
 	} {
 		t.Run(test.file, func(t *testing.T) {
 			if test.tile != "" {

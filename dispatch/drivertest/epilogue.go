@@ -40,6 +40,7 @@ type dressedJob struct {
 	plan    *planner.Plan
 	program driver.Program
 	buffers [buffersAll]driver.Buffer // nil where the epilogue has none
+	sizes   driver.Buffer             // of a ragged plan
 }
 
 // types are those of the elements of buffers.
@@ -198,7 +199,7 @@ func (j *dressedJob) run(d *dressed) ([]float32, error) {
 		}
 	}
 	on := &j.buffers
-	run := driver.Run{Program: j.program, A: on[bufferA], B: on[bufferB], C: on[bufferC], B2: on[bufferB2], Bias: on[bufferBias], Rows: on[bufferRows]}
+	run := driver.Run{Program: j.program, A: on[bufferA], B: on[bufferB], C: on[bufferC], B2: on[bufferB2], Bias: on[bufferBias], Rows: on[bufferRows], Sizes: j.sizes}
 	if err := j.device.Submit(ctx, []driver.Run{run}); err != nil {
 		return nil, err
 	}

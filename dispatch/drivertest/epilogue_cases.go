@@ -43,6 +43,7 @@ func (s *suite) testEpilogues(t *testing.T) {
 				t.Run("Activations", typed.testActivations)
 				t.Run("NonFinite", typed.testEpilogueNonFinite)
 				t.Run("Update", typed.testEpilogueUpdate)
+				t.Run("Ragged", typed.testEpilogueRagged)
 			})
 		}
 	}

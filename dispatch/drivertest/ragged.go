@@ -147,7 +147,7 @@ func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 
 // batch is what a run computes, without what problems say of operands that nobody reads.
 func (j *raggedJob) batch(sizes []int32) (b planner.Batch, refused int) {
-	b, refused = j.Batch(nil, sizes)
+	b, refused = j.Batch(nil, sizes, j.plan.Options.Epilogue)
 	for i := range b {
 		q := &b[i]
 		if q.M == 0 || q.N == 0 {

@@ -73,7 +73,7 @@ func RaggedRecords(t *testing.T, r *planner.Ragged) map[string][]int32 {
 	require.NoError(t, err)
 	good, err := planner.AppendRecords(nil, batch)
 	require.NoError(t, err)
-	_, refused := r.Batch(nil, good)
+	_, refused := r.Batch(nil, good, planner.Epilogue{})
 	require.Equal(t, -1, refused)
 	with := func(group int, word encoding.RecordWord, value int32) []int32 {
 		bad := slices.Clone(good)

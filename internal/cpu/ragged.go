@@ -51,14 +51,14 @@ func (c *crew) runRagged(e *entry, helpers int) {
 // read makes the batch of the sizes, whose bits a buffer has.
 func (r *ragged) read(words []float32) (refused int) {
 	sizes := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
-	r.batch, refused = r.Batch(r.batch, sizes)
+	r.batch, refused = r.Batch(r.batch, sizes, r.options.Epilogue)
 	for i := range r.batch {
 		q := &r.batch[i]
 		switch { // records say what they like of operands that nobody reads, planning checks them
 		case q.M == 0 || q.N == 0:
 			*q = planner.Problem{}
 		case !q.Reads():
-			q.K, q.A, q.B, q.TransA, q.TransB = 0, planner.Matrix{}, planner.Matrix{}, false, true
+			q.K, q.A, q.B, q.B2, q.TransA, q.TransB = 0, planner.Matrix{}, planner.Matrix{}, planner.Matrix{}, false, true
 		}
 	}
 	return refused

@@ -57,7 +57,7 @@ type Kernel struct {
 	// Epilogue is what is done to sums before they are stored. Partial tiles have none yet.
 	Epilogue Epilogue
 	// Ragged: makes the items of the launches behind it. Beside it the next two alone are
-	// meaningful with native kernels, and Type with the others.
+	// meaningful with native kernels, and Type and Epilogue with the others.
 	Ragged  RaggedStage
 	Form    RaggedForm // of the sizes
 	Entries uint16     // one of RaggedEntries
@@ -66,7 +66,7 @@ type Kernel struct {
 // String names a kernel: tile, transposition and variants.
 func (k Kernel) String() string {
 	if k.Ragged > 0 {
-		return k.Ragged.name() + k.Form.suffix()
+		return k.Ragged.name() + k.Form.suffix() + k.Epilogue.String()
 	}
 	name, types := k.Tile.Name, ""
 	if k.Type != element.F32 {

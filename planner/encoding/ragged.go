@@ -135,6 +135,20 @@ const (
 // BoundWords is the number of words of the bounds.
 const BoundWords = boundEnd - 1 + RaggedKernels*KernelWords
 
+// What bounds have beside for kernels with an Epilogue.
+const (
+	BoundGatherRows = BoundWord(BoundWords) + iota
+	BoundScatterRows
+	BoundRowsA // the words of Rows with the lists' first
+	BoundRowsC
+	BoundWeights
+	BoundBias // element of the first group's
+	BoundStrideBias
+	BoundOffB2
+	BoundLDB2
+	EpilogueBoundWords = BoundWords + iota
+)
+
 // RecordWord is the place of a word of a record: one problem, as the device or the host writes it
 // to the sizes of a ragged plan. All numbers are of 32 bits; offsets and leading dimensions
 // are in elements.
@@ -156,8 +170,11 @@ const (
 	RecordWords = iota
 )
 
-// BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL.
+// BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL,
+// EpilogueBoundNames those that come with an epilogue.
 var (
+	EpilogueBoundNames = [...]string{"gatherRows", "scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2"}
+
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
 		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "fill", "bins",
 		"makers", "items", "starts", "order", "split"}

@@ -36,7 +36,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + ${item.alpha}u] = select(p.alpha, 0u, p.depth == 0u);
 	words[at + ${item.beta}u] = p.beta;
 	words[at + ${item.slot}u] = ${final}u;
-	words[at + ${item.flags}u] = select(0u, ${wide}u, ((p.offA | p.ldA | p.offB | p.ldB) & ${wide.mask}u) == 0u);
+	words[at + ${item.flags}u] = select(0u, ${wide}u, ((p.offA | p.ldA | p.offB | p.ldB) & ${wide.mask}u) == 0u);${epilogue.item}
 }
 
 @compute @workgroup_size(${threads})
@@ -54,7 +54,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let workers = tile(kernel, ${tile.workers}u);
 		let table = tile(kernel, ${tile.table}u);
 		for (var w = id; w <= workers; w = w + stride) {
-			words[table + w] = first + before(w, tiles, workers);
+			words[table + w] = ${epilogue.each}first + before(w, tiles, workers)${epilogue.end};
 		}
 	}
 	for (var u = id; u < total; u = u + stride) {

@@ -14,7 +14,7 @@ struct Problem {
 	ldC: u32,
 	alpha: u32,
 	beta: u32,
-	fits: bool,
+	fits: bool,${epilogue.fields}
 }
 
 // within: rows x cols elements of a matrix lie in length. Naga evaluates both sides of &&.
@@ -92,7 +92,7 @@ fn between(g: u32) -> Problem {
 		p.depth = end - first;
 		p.offB = p.offB + first * select(p.ldB, 1u, transB);
 		p.offC = p.offC + g * words[${strideC}u];
-	}
+	}${epilogue.rows}
 	return p;
 }
 
