@@ -29,7 +29,7 @@ func TestGenerated(t *testing.T) {
 	out, err := exec.Command("go", "run", "./internal/kernels/generate", dir).CombinedOutput()
 	require.NoError(t, err, string(out))
 	for name, then := range map[string]string{"tiles.inc": ", then scripts/cuda.sh where nvcc is", "tiles_hip.inc": ", then scripts/hip.sh",
-		"items.cuh": ", then both", "bounds.cuh": ", then both", "resources.go": ""} {
+		"items.cuh": ", then both", "epilogue_items.cuh": "", "bounds.cuh": ", then both", "resources.go": ""} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		got, err := os.ReadFile(name)

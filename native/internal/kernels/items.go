@@ -28,6 +28,37 @@ BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols <
 	return b.String()
 }
 
+// EpilogueItems is the text of epilogue_items.cuh: the same of kernels with an epilogue, whose items
+// begin with the words of the others.
+func EpilogueItems() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `// Generated from planner/encoding: the words of items, and of the items of fix-ups, of kernels with
+// an epilogue.
+#pragma once
+
+#include "items.cuh"
+
+constexpr uint32_t kEpilogueItemWords = %d, kEpilogueFixupWords = %d;
+constexpr uint32_t kItemSecond = %d;
+constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d;
+
+`, encoding.EpilogueItemWords, encoding.EpilogueFixupWords, encoding.ItemSecond, encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast)
+	extended(&b, "Item", "epilogueItemAt", encoding.ItemNames[:], "ItemEpilogue", "itemEpilogueAt", encoding.EpilogueNames[:])
+	b.WriteString("\n")
+	extended(&b, "FixupItem", "epilogueFixupAt", encoding.FixupNames[:], "FixupEpilogue", "fixupEpilogueAt", encoding.EpilogueFixupNames[:])
+	return b.String()
+}
+
+// extended writes loaders of a structure, which is declared, and of one with what comes behind it.
+func extended(b *strings.Builder, name, load string, names []string, more, loadMore string, moreNames []string) {
+	all := len(names) + len(moreNames)
+	part(b, name, load, names, 0, all)
+	fmt.Fprintf(b, "struct %s {\n", more)
+	words(b, moreNames)
+	b.WriteString("};\n")
+	part(b, more, loadMore, moreNames, len(names), all)
+}
+
 // Bounds is the text of bounds.cuh: the words of records and of what is known of the groups of a ragged
 // plan.
 func Bounds() string {
@@ -67,9 +98,14 @@ func words(b *strings.Builder, names []string) {
 
 // loader writes a function that loads a structure in vectors of 4.
 func loader(b *strings.Builder, name, load string, names []string) {
+	part(b, name, load, names, 0, len(names))
+}
+
+// part is loader of a structure that begins at a word of items that have so many.
+func part(b *strings.Builder, name, load string, names []string, first, all int) {
 	vectors, values := make([]string, len(names)/4), make([]string, len(names))
 	for i := range vectors {
-		vectors[i] = fmt.Sprintf("%c = items[%d * number + %d]", 'a'+i, len(vectors), i)
+		vectors[i] = fmt.Sprintf("%c = items[%d * number + %d]", 'a'+i, all/4, first/4+i)
 	}
 	for i := range values {
 		values[i] = fmt.Sprintf("%c.%c", 'a'+i/4, "xyzw"[i%4])
