@@ -90,3 +90,25 @@ func TestEpilogueOnHost(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalid)
 	}
 }
+
+// TestEpilogueRagged: rows of experts come from where a router says, and go there.
+func TestEpilogueRagged(t *testing.T) {
+	ctx := t.Context()
+	d, _ := openFake(t)
+	r := experts()
+	r.RowsC, r.Weights, r.StrideBias = 4, 8, 2
+	o := planner.Options{Epilogue: planner.Epilogue{Bias: true, GatherRows: 2, ScatterRows: 4, Weights: true}}
+	p, err := d.PrepareRagged(ctx, r, o)
+	require.NoError(t, err)
+	bits := func(x float32) int32 { return int32(math.Float32bits(x)) }
+	rows, ends := buffer(t, d, 12), buffer(t, d, 3)
+	require.NoError(t, rows.WriteInt32(ctx, 0, []int32{1, 0, 1, 7, 3, 0, 2, 1, bits(1), bits(1), bits(-1), bits(2)}))
+	require.NoError(t, ends.WriteInt32(ctx, 0, []int32{1, 1, 4}))
+	run := Run{Program: p, Sizes: ends, Rows: rows, A: buffer(t, d, 4, 1, 2, 3, 4), B: buffer(t, d, 12, 1, 0, 0, 1, 10, 0, 0, 10, 100, 0, 0, 100),
+		Bias: buffer(t, d, 6, 5, 6, 0, 0, 7, 8), C: buffer(t, d, 8, 0, 0, 0, 0, 0, 0, 0, 0)}
+	require.NoError(t, d.Run(ctx, run))
+	require.Equal(t, []float32{107, 208, 14, 16, -307, -408, 8, 10}, read(t, run.C))
+	require.NoError(t, p.Status(ctx))
+	run.Bias = nil
+	require.EqualError(t, d.Run(ctx, run), "run 0: Bias is nil")
+}
