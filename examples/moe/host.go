@@ -11,10 +11,8 @@ import (
 
 // routing is where the rows of a step belong.
 type routing struct {
-	chosen [][topK]int     // experts of each token
-	share  [][topK]float32 // and their weights
-	place  [][topK]int     // and its rows
-	ends   []int32         // of each expert's rows
+	chosen [][topK]int // experts of each token
+	ends   []int32     // of each expert's rows
 }
 
 // counts is the number of tokens of each expert.
@@ -27,31 +25,30 @@ func (r *routing) counts() []int32 {
 }
 
 // route chooses the experts of each token, and writes ends and rows: the tokens of the
-// first expert, then those of the second, and so on.
-func (l *layer) route(ctx context.Context, x []float32) (*routing, error) {
-	tokens := len(x) / width
+// first expert, then those of the second, and so on; where their results go, topK rows for each
+// token; and the weights of these.
+func (l *layer) route(ctx context.Context, tokens int) (*routing, error) {
 	logits := make([]float32, tokens*experts)
 	if err := l.logits.Read(ctx, 0, logits); err != nil {
 		return nil, err
 	}
-	r := &routing{
-		chosen: make([][topK]int, tokens), share: make([][topK]float32, tokens), place: make([][topK]int, tokens),
-		ends: make([]int32, experts),
-	}
+	r := &routing{chosen: make([][topK]int, tokens), ends: make([]int32, experts)}
+	shares := make([][topK]float32, tokens)
 	for t := range tokens {
-		r.chosen[t], r.share[t] = top(logits[t*experts:][:experts])
+		r.chosen[t], shares[t] = top(logits[t*experts:][:experts])
 	}
-	rows := make([]float32, 0, tokens*topK*width)
+	words, n := make([]int32, 3*maxRows), 0
 	for e := range experts {
 		for t, chosen := range r.chosen {
 			if i := slices.Index(chosen[:], e); i >= 0 {
-				r.place[t][i] = len(rows) / width
-				rows = append(rows, x[t*width:][:width]...)
+				words[tokenOf+n], words[placeOf+n] = int32(t), int32(t*topK+i)
+				words[weightOf+n] = int32(math.Float32bits(shares[t][i]))
+				n++
 			}
 		}
-		r.ends[e] = int32(len(rows) / width)
+		r.ends[e] = int32(n)
 	}
-	if err := l.rows.Write(ctx, 0, rows); err != nil {
+	if err := l.rows.WriteInt32(ctx, 0, words); err != nil {
 		return nil, err
 	}
 	return r, l.ends.WriteInt32(ctx, 0, r.ends)
@@ -73,34 +70,16 @@ func top(logits []float32) (chosen [topK]int, share [topK]float32) {
 	return chosen, share
 }
 
-// mix computes mixed = silu(xGate) .* xUp. It takes all rows that there may be: what is in
-// those behind the last nobody reads.
-func (l *layer) mix(ctx context.Context) error {
-	gate, up := make([]float32, maxRows*hidden), make([]float32, maxRows*hidden)
-	if err := l.xGate.Read(ctx, 0, gate); err != nil {
-		return err
-	}
-	if err := l.xUp.Read(ctx, 0, up); err != nil {
-		return err
-	}
-	for i, g := range gate {
-		gate[i] = g / (1 + float32(math.Exp(-float64(g)))) * up[i]
-	}
-	return l.mixed.Write(ctx, 0, gate)
-}
-
-// combine sums the rows of each token, by their weights.
-func (l *layer) combine(ctx context.Context, r *routing) (y []float32, err error) {
-	out := make([]float32, r.ends[experts-1]*width)
+// combine sums the rows of each token.
+func (l *layer) combine(ctx context.Context, tokens int) (y []float32, err error) {
+	out := make([]float32, tokens*topK*width)
 	if err := l.out.Read(ctx, 0, out); err != nil {
 		return nil, err
 	}
-	y = make([]float32, len(r.place)*width)
-	for t, place := range r.place {
-		for i, row := range place {
-			for d := range width {
-				y[t*width+d] += r.share[t][i] * out[row*width+d]
-			}
+	y = make([]float32, tokens*width)
+	for row := range tokens * topK {
+		for d, v := range out[row*width:][:width] {
+			y[row/topK*width+d] += v
 		}
 	}
 	return y, nil

@@ -7,10 +7,14 @@
 //
 //	y = sum over both of p[e] * (silu(x*Gate[e]) .* (x*Up[e])) * Down[e]
 //
-// The products run on the device, by batchgemm. What stands between them a real program does
-// with kernels of its own, on the device too, so that a step never waits for the host. Here
-// the host stands in for these kernels: all of that is in host.go. check.go computes
-// every step once more, in float64.
+// All of that but the choice and the last sum is two programs of batchgemm. The first finds the
+// rows of each expert among the tokens, by a list of their numbers, and multiplies the two
+// products that it has of each. The second stores its rows where their tokens are, by another list,
+// and multiplies them by p. So no kernel has to sort rows, or to put them back.
+//
+// What is left a real program does with kernels of its own, on the device too, so that a step
+// never waits for the host. Here the host stands in for these kernels: all of that is in
+// host.go. check.go computes every step once more, in float64.
 package main
 
 import (
@@ -33,6 +37,14 @@ const (
 	hidden    = 192 // of an expert
 	maxTokens = 256 // of a step
 	maxRows   = maxTokens * topK
+)
+
+// The words of rows, maxRows of each: the token of a row, its place among the results, and the
+// bits of its weight.
+const (
+	tokenOf  = 0
+	placeOf  = maxRows
+	weightOf = 2 * maxRows
 )
 
 func main() {
@@ -73,19 +85,18 @@ func run(ctx context.Context) error {
 
 // layer is what stays on the device from step to step.
 type layer struct {
-	dev *dispatch.Device
-	// The first program of the experts serves Gate as well as Up.
+	dev                   *dispatch.Device
 	router, first, second *dispatch.Program
 
 	// Weights.
 	wr, gate, up, down *dispatch.Buffer
 	// Of a step.
 	x, logits *dispatch.Buffer // of the tokens, one after the other
-	// ends says where the rows of each expert end in the buffers below: all that batchgemm
+	// ends says where the rows of each expert end, and rows which they are: all that batchgemm
 	// learns of the routing.
-	ends                    *dispatch.Buffer
-	rows, xGate, xUp, mixed *dispatch.Buffer // a row for each expert of each token, expert by expert
-	out                     *dispatch.Buffer
+	ends, rows *dispatch.Buffer
+	mixed      *dispatch.Buffer // a row for each expert of each token, expert by expert
+	out        *dispatch.Buffer // the same, token by token
 
 	products time.Duration // of the last step
 }
@@ -99,8 +110,7 @@ func newLayer(ctx context.Context, dev *dispatch.Device, w *weights) (*layer, er
 	}{
 		{&l.wr, len(w.router), w.router}, {&l.gate, len(w.gate), w.gate}, {&l.up, len(w.up), w.up}, {&l.down, len(w.down), w.down},
 		{&l.x, maxTokens * width, nil}, {&l.logits, maxTokens * experts, nil}, {&l.ends, experts, nil},
-		{&l.rows, maxRows * width, nil}, {&l.xGate, maxRows * hidden, nil}, {&l.xUp, maxRows * hidden, nil},
-		{&l.mixed, maxRows * hidden, nil}, {&l.out, maxRows * width, nil},
+		{&l.rows, 3 * maxRows, nil}, {&l.mixed, maxRows * hidden, nil}, {&l.out, maxRows * width, nil},
 	} {
 		var err error
 		if *b.buffer, err = dev.NewBuffer(b.len); err != nil {
@@ -127,10 +137,12 @@ func (l *layer) prepare(ctx context.Context) error {
 	if l.router, err = l.dev.Prepare(ctx, plan); err != nil {
 		return err
 	}
-	if l.first, err = l.dev.PrepareRagged(ctx, perExpert(hidden, width), planner.Options{}); err != nil {
+	gated := planner.Epilogue{Activation: planner.SiLU, Gated: true, GatherRows: maxTokens}
+	if l.first, err = l.dev.PrepareRagged(ctx, perExpert(hidden, width), planner.Options{Epilogue: gated}); err != nil {
 		return err
 	}
-	l.second, err = l.dev.PrepareRagged(ctx, perExpert(width, hidden), planner.Options{})
+	back := planner.Epilogue{ScatterRows: maxRows, Weights: true}
+	l.second, err = l.dev.PrepareRagged(ctx, perExpert(width, hidden), planner.Options{Epilogue: back})
 	return err
 }
 
@@ -139,8 +151,9 @@ func perExpert(n, k int) planner.Ragged {
 	return planner.Ragged{
 		Form: planner.EndsOfRows, Groups: experts,
 		M: maxRows, N: n, K: k,
-		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n},
+		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n}, B2: planner.Matrix{LD: n},
 		StrideB: k * n,
+		RowsA:   tokenOf, RowsC: placeOf, Weights: weightOf,
 	}
 }
 
@@ -153,22 +166,17 @@ func (l *layer) step(ctx context.Context, x []float32) (y []float32, r *routing,
 	if err := l.run(ctx, dispatch.Run{Program: l.router, A: l.x, B: l.wr, C: l.logits}); err != nil {
 		return nil, nil, err
 	}
-	if r, err = l.route(ctx, x); err != nil { // for a kernel: logits and x to ends and rows
+	tokens := len(x) / width
+	if r, err = l.route(ctx, tokens); err != nil { // for a kernel: logits to ends and rows
 		return nil, nil, err
 	}
 	if err := l.run(ctx,
-		dispatch.Run{Program: l.first, A: l.rows, B: l.gate, C: l.xGate, Sizes: l.ends},
-		dispatch.Run{Program: l.first, A: l.rows, B: l.up, C: l.xUp, Sizes: l.ends},
+		dispatch.Run{Program: l.first, A: l.x, B: l.gate, B2: l.up, C: l.mixed, Rows: l.rows, Sizes: l.ends},
+		dispatch.Run{Program: l.second, A: l.mixed, B: l.down, C: l.out, Rows: l.rows, Sizes: l.ends},
 	); err != nil {
 		return nil, nil, err
 	}
-	if err := l.mix(ctx); err != nil { // for a kernel: xGate and xUp to mixed
-		return nil, nil, err
-	}
-	if err := l.run(ctx, dispatch.Run{Program: l.second, A: l.mixed, B: l.down, C: l.out, Sizes: l.ends}); err != nil {
-		return nil, nil, err
-	}
-	if y, err = l.combine(ctx, r); err != nil { // for a kernel: out to y
+	if y, err = l.combine(ctx, tokens); err != nil { // for a kernel: out to y
 		return nil, nil, err
 	}
 	// The device refuses ends that exceed the bounds, of which only Status tells. What one
