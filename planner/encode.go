@@ -49,13 +49,13 @@ func (p *Plan) encodeRagged(dst []uint32) []uint32 {
 func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
 	e := itemEncoder{plan: p, launch: l, tile: l.Tile, wide: p.Options.wide(), problem: -1}
-	at, words := l.Items, l.ItemWords()
+	at, words := l.Items, l.ItemWords()*l.Epilogue.Products()
 	for i := range segments {
 		e.encode((*[encoding.ItemWords]uint32)(dst[at:]), &segments[i])
 		if words > encoding.ItemWords {
 			e.encodeEpilogue(dst[at:], &segments[i])
 		}
-		at += words * l.Epilogue.Products()
+		at += words
 	}
 	return at
 }
@@ -70,9 +70,9 @@ func (p *Plan) encodeFixups(dst []uint32, l *encoding.Launch) int {
 }
 
 func (p *Plan) encodeTable(dst []uint32, l *encoding.Launch) int {
-	workers := p.Workers[l.First : l.First+l.Count+1]
+	workers, products := p.Workers[l.First:l.First+l.Count+1], l.Epilogue.Products()
 	for i, w := range workers {
-		dst[l.Table+i] = uint32(int(w-workers[0]) * l.Epilogue.Products())
+		dst[l.Table+i] = uint32(int(w-workers[0]) * products)
 	}
 	return l.Table + len(workers)
 }

@@ -143,6 +143,7 @@ type extents struct{ a, b, c, b2, bias, rows int }
 
 // extents of a batch that has passed its check.
 func (b Batch) extents(e *Epilogue) (x extents) {
+	dressed := !e.none()
 	for i := range b {
 		p := &b[i]
 		if p.M == 0 || p.N == 0 {
@@ -153,23 +154,30 @@ func (b Batch) extents(e *Epilogue) (x extents) {
 			x.a = max(x.a, p.A.end(e.storedA(rows), cols))
 			rows, cols = p.ShapeB()
 			x.b = max(x.b, p.B.end(rows, cols))
-			if e.Gated {
-				x.b2 = max(x.b2, p.B2.end(rows, cols))
-			}
-			if e.GatherRows > 0 {
-				x.rows = max(x.rows, p.RowsA+p.M)
-			}
 		}
 		x.c = max(x.c, p.C.end(e.storedC(p.M), p.N))
-		if e.ScatterRows > 0 {
-			x.rows = max(x.rows, p.RowsC+p.M)
-		}
-		if e.Weights {
-			x.rows = max(x.rows, p.Weights+p.M)
-		}
-		if e.Bias {
-			x.bias = max(x.bias, p.Bias+e.biases(p.N))
+		if dressed {
+			x.dress(p, e)
 		}
 	}
 	return x
+}
+
+// dress adds what a problem reaches for an epilogue beside A, B and C.
+func (x *extents) dress(p *Problem, e *Epilogue) {
+	if p.depth() > 0 && e.Gated {
+		x.b2 = max(x.b2, p.B2.end(p.ShapeB()))
+	}
+	if p.depth() > 0 && e.GatherRows > 0 {
+		x.rows = max(x.rows, p.RowsA+p.M)
+	}
+	if e.ScatterRows > 0 {
+		x.rows = max(x.rows, p.RowsC+p.M)
+	}
+	if e.Weights {
+		x.rows = max(x.rows, p.Weights+p.M)
+	}
+	if e.Bias {
+		x.bias = max(x.bias, p.Bias+e.biases(p.N))
+	}
 }

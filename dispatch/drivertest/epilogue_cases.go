@@ -41,6 +41,7 @@ func (s *suite) testEpilogues(t *testing.T) {
 				typed.of, typed.ofC = of, ofC
 				typed.testParts(t)
 				t.Run("Activations", typed.testActivations)
+				t.Run("Random", typed.testEpilogueRandom)
 				t.Run("NonFinite", typed.testEpilogueNonFinite)
 				t.Run("Update", typed.testEpilogueUpdate)
 				t.Run("Ragged", typed.testEpilogueRagged)
@@ -205,5 +206,31 @@ func (s *suite) testEpilogueUpdate(t *testing.T) {
 			program.allocate(t, &d)
 		}
 		program.check(t, &d, true)
+	}
+}
+
+// testEpilogueRandom takes any epilogues and batches, of as many as kernels are made soon for.
+func (s *suite) testEpilogueRandom(t *testing.T) {
+	n := 60
+	if s.slow() {
+		n = 3
+	}
+	for seed := range uint64(n) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := newRand(100 + seed)
+			flip := func() bool { return rng.IntN(2) == 0 }
+			e := planner.Epilogue{Activation: []planner.Activation{"", planner.ReLU, planner.GELU, planner.SiLU}[rng.IntN(4)],
+				Bias: flip(), Gated: flip(), Weights: flip(), GatherRows: rng.IntN(2) * (1 + rng.IntN(90)), ScatterRows: rng.IntN(2) * (90 + rng.IntN(90))}
+			b := irregular(rng, 12, 90, 70)
+			for i := range b {
+				b[i].TransA = b[i].TransA && e.GatherRows == 0
+				if e.Gated {
+					b[i].Beta = 0
+				}
+			}
+			o := planner.Options{Epilogue: e, Schedule: append(planner.Schedules(), "")[rng.IntN(7)]}
+			d := s.dress(b, e, rng, uniform(seed))
+			s.prepareDressed(t, b, &d, o, []func(*planner.Device){nil, manyUnits, oneUnit}[rng.IntN(3)]).check(t, &d, false)
+		})
 	}
 }
