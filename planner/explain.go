@@ -77,7 +77,7 @@ func (p *Plan) Explain() Explanation {
 	}
 	e := Explanation{
 		Device: d.Name, Type: p.Options.Type, TypeC: p.Options.TypeC, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
-		GFLOP: p.Batch.FLOPs() / 1e9, Micros: p.Cost, Guess: !d.Measured(),
+		GFLOP: p.Batch.FLOPs() * float64(p.Options.Epilogue.kernel().Products()) / 1e9, Micros: p.Cost, Guess: !d.Measured(),
 		TLP: p.TLP, TLPGroups: p.TLPGroups,
 		Workers: max(len(p.Workers)-1, 0), Segments: len(p.Segments),
 		Workspace: 4 * p.Workspace, PlanBytes: 4 * p.Words,

@@ -151,7 +151,7 @@ func (p *Problem) Reads() bool { return p.M > 0 && p.N > 0 && p.depth() > 0 }
 // Writes reports whether the problem changes C: C = 1*C does not, without an epilogue.
 func (p *Problem) Writes() bool { return p.M > 0 && p.N > 0 && (p.depth() > 0 || p.Beta != 1) }
 
-// FLOPs counts multiplications and additions of the products, 2*M*N*K each.
+// FLOPs counts multiplications and additions of the products, 2*M*N*K each, one for each problem.
 func (b Batch) FLOPs() float64 {
 	var sum float64
 	for i := range b {
