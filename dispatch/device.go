@@ -97,8 +97,8 @@ func (d *Device) Plan(batch planner.Batch, o planner.Options) (*planner.Plan, er
 // A large batch is cut into parts, each with a plan of its own, so that copies of some
 // overlap the work on others. Plans and programs are kept for the last 32 batches, so
 // that a batch of the same sizes, scalars and offsets with the same options costs no
-// planning. Options with an epilogue are for plans alone. Calls on one device take turns. For operands that stay on the device, use
-// Plan, Prepare and Run, and for elements of other types GEMMOf.
+// planning. Calls on one device take turns. For operands that stay on the device, and for
+// options with an epilogue, use Plan, Prepare and Run, and for elements of other types GEMMOf.
 func (d *Device) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
 	if err := d.acquire(); err != nil {
 		return err

@@ -167,8 +167,7 @@ func (s *submission) add(d *Device, r *Run) error {
 	if plan.TakesSizes() {
 		sizes = plan.Ragged.SizesLen()
 	}
-	var given [7]driver.Buffer
-	for i, arg := range [...]struct {
+	args := [...]struct {
 		name   string
 		buffer *Buffer
 		used   bool
@@ -182,7 +181,10 @@ func (s *submission) add(d *Device, r *Run) error {
 		{"B2", r.B2, e.Gated, plan.ExtentB2, of},
 		{"Bias", r.Bias, e.Bias, plan.ExtentBias, ofC},
 		{"Rows", r.Rows, e.UsesRows(), plan.ExtentRows, element.F32},
-	} {
+	}
+	var given [len(args)]driver.Buffer
+	for i := range args {
+		arg := &args[i]
 		switch {
 		case arg.buffer == nil && !arg.used:
 			continue
@@ -199,10 +201,13 @@ func (s *submission) add(d *Device, r *Run) error {
 			return invalid.Errorf("%s has elements of %s, the plan is for %s", arg.name, arg.buffer.of, arg.of)
 		case arg.buffer.n < arg.need:
 			return invalid.Errorf("%s has %d elements, the plan needs %d", arg.name, arg.buffer.n, arg.need)
-		case arg.buffer == r.C && arg.name != "C":
-			return invalid.Errorf("buffer C is also %s", arg.name)
 		}
 		given[i] = arg.buffer.driver
+	}
+	for i := range args {
+		if args[i].buffer == r.C && args[i].name != "C" {
+			return invalid.Errorf("buffer C is also %s", args[i].name)
+		}
 	}
 	s.runs = append(s.runs, driver.Run{Program: r.Program.driver, A: given[0], B: given[1], C: given[2],
 		Sizes: given[3], B2: given[4], Bias: given[5], Rows: given[6]})

@@ -363,15 +363,16 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 	split := len(p.Fixups) > fixup
 	p.launch(g, s, gemm, worker, split)
 	if split {
-		l := encoding.Launch{Kernel: encoding.Kernel{Tile: g.Tile, TypeC: g.TypeC, Fixup: true, Epilogue: g.Epilogue.OfFixup()}, Schedule: string(s), Cost: sum}
+		k := encoding.Kernel{Tile: g.Tile, TypeC: g.TypeC, Fixup: true, Epilogue: g.Epilogue.OfFixup()}
+		l := encoding.Launch{Kernel: k, Schedule: string(s), Cost: sum}
 		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
 }
 
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group {
 	o, wide := &p.Options, p.Options.wide()
-	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: true, Epilogue: o.Epilogue.kernel()},
-		id: id, problems: problems}
+	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: true,
+		Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
 	g.TF32 = o.Compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {
 		q := &p.Batch[problems[i].index]

@@ -126,7 +126,7 @@ func TestRaggedEpilogue(t *testing.T) {
 		"ldb2":    {func(r *planner.Ragged) { r.B2.LD = 3 }, "ldb2 3 < row length 30"},
 		"lists":   {func(r *planner.Ragged) { r.RowsC = -1 }, "rows of C offset -1 is negative"},
 		"stride":  {func(r *planner.Ragged) { r.StrideBias = -1 }, "stride of biases -1 is not in"},
-		"far":     {func(r *planner.Ragged) { r.StrideBias = math.MaxInt32 - 1 }, "the bias of the last group does not fit"},
+		"far":     {func(r *planner.Ragged) { r.Groups, r.StrideBias = 4096, 1<<29-1 }, "the bias of the last group does not fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := r

@@ -199,7 +199,8 @@ func (j *dressedJob) run(d *dressed) ([]float32, error) {
 		}
 	}
 	on := &j.buffers
-	run := driver.Run{Program: j.program, A: on[bufferA], B: on[bufferB], C: on[bufferC], B2: on[bufferB2], Bias: on[bufferBias], Rows: on[bufferRows], Sizes: j.sizes}
+	run := driver.Run{Program: j.program, A: on[bufferA], B: on[bufferB], C: on[bufferC],
+		B2: on[bufferB2], Bias: on[bufferBias], Rows: on[bufferRows], Sizes: j.sizes}
 	if err := j.device.Submit(ctx, []driver.Run{run}); err != nil {
 		return nil, err
 	}
