@@ -22,25 +22,35 @@ type Arch struct {
 	cluster bool        // there are kernels for clusters
 	waits   bool        // see Waits
 
-	types []element.Type // that kernels of tensor cores have beside F32
+	types  []element.Type // that kernels of `halves` have beside F32
+	halves []tile.Unit
+	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32.
+	matrixHalves float64
 }
 
 var (
-	halves = []element.Type{element.BF16, element.F16}
-	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", units: []tile.Unit{tile.MMA}, types: halves}
-	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", units: []tile.Unit{tile.MMA, tile.WGMMA}, types: halves, cluster: true, waits: true}
+	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
+	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", units: tensor[:1], types: halves, halves: tensor}
+	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", units: tensor, cluster: true, waits: true, types: halves, halves: tensor}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
-	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: []tile.Unit{tile.MMA}, types: halves}
+	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: tensor[:1], types: halves, halves: tensor}
+)
+
+// halves are the types of 16 bits, and fma the unit of all kernels for AMD.
+var (
+	halves = []element.Type{element.BF16, element.F16}
+	fma    = []tile.Unit{tile.FMA}
 )
 
 // hips are the architectures of scripts/hip.sh. Code objects run on the very architecture
-// that they are made for.
+// that they are made for. Peak rates are those of AMD's data sheets, matrix fp32 and bf16: MI100
+// 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4.
 var hips = map[string]Arch{
-	"gfx908":  {name: "gfx908", product: "gfx908.co", matrix: true},
-	"gfx90a":  {name: "gfx90a", product: "gfx90a.co", matrix: true},
-	"gfx942":  {name: "gfx942", product: "gfx942.co", matrix: true},
-	"gfx1030": {name: "gfx1030", product: "gfx1030.co"},
-	"gfx1100": {name: "gfx1100", product: "gfx1100.co"},
+	"gfx908":  {name: "gfx908", product: "gfx908.co", matrix: true, types: halves, halves: fma, matrixHalves: 2},
+	"gfx90a":  {name: "gfx90a", product: "gfx90a.co", matrix: true, types: halves, halves: fma, matrixHalves: 4},
+	"gfx942":  {name: "gfx942", product: "gfx942.co", matrix: true, types: halves, halves: fma, matrixHalves: 8},
+	"gfx1030": {name: "gfx1030", product: "gfx1030.co", types: halves, halves: fma},
+	"gfx1100": {name: "gfx1100", product: "gfx1100.co", types: halves, halves: fma},
 }
 
 // CUDA finds the code for a compute capability from 8.0 (Ampere) on, which brought the
@@ -111,7 +121,7 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	if k.InTurn {
 		name += "_turn"
 	}
-	if a.matrix && kernels.HasMatrix(k.Tile) {
+	if a.hasMatrix(k.Tile) {
 		name += "_mfma"
 	}
 	return name
@@ -123,6 +133,9 @@ func typeSuffix(t element.Type) string {
 	}
 	return "_" + t.String()
 }
+
+// hasMatrix reports whether the kernels of a tile shape are those for AMD's matrix cores.
+func (a Arch) hasMatrix(s *tile.Shape) bool { return a.matrix && kernels.HasMatrix(s) }
 
 // Has reports whether the image has kernels of a tile shape.
 func (a Arch) Has(s *tile.Shape) bool { return s.Unit == tile.FMA || slices.Contains(a.units, s.Unit) }
@@ -136,7 +149,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			all = a.transposed(all, encoding.Kernel{Tile: s, TF32: true})
 		}
 	}
-	if s.Unit.Tensor() {
+	if slices.Contains(a.halves, s.Unit) {
 		for _, of := range a.types { // C of fp32 is decided at run time
 			all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
 			all = a.transposed(all, encoding.Kernel{Tile: s, Type: of, TypeC: of})
@@ -186,7 +199,18 @@ func (a Arch) Describe(d *planner.Device) error {
 		if !ok {
 			return fmt.Errorf("tile %s: it is not known what its kernels for %s take: build the products (make cuda, make hip), then go generate ./native", s.Name, a.name)
 		}
-		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.cluster && s.Clusters})
+		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.cluster && s.Clusters, Halves: a.halfRate(s)})
 	}
 	return nil
+}
+
+// halfRate is planner.KernelFacts.Halves of a tile shape. To plain FMAs, elements are fp32 numbers.
+func (a Arch) halfRate(s *tile.Shape) float64 {
+	switch {
+	case s.Unit != tile.FMA || !slices.Contains(a.halves, s.Unit):
+		return 0
+	case a.hasMatrix(s):
+		return a.matrixHalves
+	}
+	return 1
 }

@@ -3,6 +3,7 @@ package native
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -89,13 +91,16 @@ func kernelTables(t *testing.T) string {
 			fmt.Fprintf(&b, "| %s | %s | %v | %v | %v | %v | %v | %v | %s |\n", shape.Name, kind, v, a, s, lds, scratch, w, groups)
 		}
 		for _, shape := range tile.Of(tile.FMA) {
-			all := o.Variants(shape)
 			kind := "FMA"
-			if strings.HasSuffix(o.KernelName(all[1]), "_mfma") {
+			if o.hasMatrix(shape) {
 				kind = "MFMA"
 			}
-			row(shape, kind, all[1:])
-			row(shape, "fix-up", all[:1])
+			with := func(property func(encoding.Kernel) bool) []encoding.Kernel {
+				return slices.DeleteFunc(o.Variants(shape), func(k encoding.Kernel) bool { return !property(k) })
+			}
+			row(shape, kind, with(func(k encoding.Kernel) bool { return !k.Fixup && k.Type == element.F32 }))
+			row(shape, kind+", 16 bits", with(func(k encoding.Kernel) bool { return k.Type != element.F32 }))
+			row(shape, "fix-up", with(func(k encoding.Kernel) bool { return k.Fixup }))
 		}
 		b.WriteString("\n")
 	}

@@ -295,21 +295,33 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 	return j
 }
 
-// newFMAJob plans a batch for one tile and schedule on a GPU with matrix cores; wide keeps
-// matrices where 16-byte copies can go.
-func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, schedule planner.Schedule, wide bool, rng *rand.Rand) *emulatorJob {
+// newFMAJob plans a batch for one tile, which the options need not name, on a GPU with matrix
+// cores; wide keeps matrices where 16-byte copies can go.
+func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	unit := 1
 	if wide {
-		unit = 4
+		unit = 16 / o.Type.Bytes()
 	}
-	d := deviceFor(t, "mi210", schedule)
+	d := deviceFor(t, "mi210", o.Schedule)
 	if d.Kernel(shape) == nil {
 		d = drivertest.WithTile(d, shape)
 	}
-	j := newJob(t, d, b, planner.Options{Tile: shape.Name, Schedule: schedule}, unit, rng)
+	o.Tile = shape.Name
+	j := newJob(t, d, b, o, unit, rng)
 	j.how[1], j.shape = 64, shape
+	round(o.Type, j.a)
+	round(o.Type, j.b)
+	round(o.TypeC, j.c)
 	return j
+}
+
+func round(of element.Type, numbers []float32) {
+	for i, x := range numbers {
+		if of != element.F32 && !isGap(x) {
+			numbers[i] = of.Float(of.Bits(x))
+		}
+	}
 }
 
 // deviceFor is a device on which schedules split few tiles for many units, or put many
@@ -325,8 +337,9 @@ func deviceFor(t *testing.T, name string, schedule planner.Schedule) *planner.De
 }
 
 // tileJobs are plans of one tile with all schedules, one for each transposition,
-// and problems of the given rows and columns of C. K, alpha and beta vary.
-func tileJobs(t *testing.T, tile *tile.Shape, rows, cols []int) []*emulatorJob {
+// and problems of the given rows and columns of C. K, alpha and beta vary, and where elements
+// have 16 bits whether those of C have.
+func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int) []*emulatorJob {
 	t.Helper()
 	var jobs []*emulatorJob
 	for i, c := range []struct {
@@ -339,6 +352,7 @@ func tileJobs(t *testing.T, tile *tile.Shape, rows, cols []int) []*emulatorJob {
 		{planner.ScheduleBatched, true, []int{35, 16, 0, 5}},
 		{planner.ScheduleSplitK, true, []int{4*tile.TK + 1, 16, 5 * tile.TK, 40*tile.TK - 1, 3, 2*tile.TK + 1, 1}},
 		{planner.ScheduleStreamK, false, []int{4*tile.TK + 1, 11 * tile.TK, 0, 1}},
+		{planner.ScheduleDataParallel, true, []int{65, 127, 2, 30, 96, 1}}, // steps of halves are longer
 	} {
 		for transposition := range 4 {
 			rng := rand.New(rand.NewPCG(uint64(i), uint64(transposition)))
@@ -351,7 +365,11 @@ func tileJobs(t *testing.T, tile *tile.Shape, rows, cols []int) []*emulatorJob {
 				}
 			}
 			b[0].Alpha, b[len(b)-1].Alpha = planner.Scale(2), planner.Scale(2) // have products
-			j := newFMAJob(t, b, tile, c.schedule, c.wide, rng)
+			o := planner.Options{Type: of, Schedule: c.schedule}
+			if (i+transposition)%3 != 0 {
+				o.TypeC = of
+			}
+			j := newFMAJob(t, b, tile, o, c.wide, rng)
 			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
 			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
 			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup }), j)
@@ -377,11 +395,11 @@ func farJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		for _, wide := range []bool{false, true} {
 			p := planner.Problem{M: tile.TM - 1, N: tile.TN - 1, K: 2*tile.TK + 5,
 				TransA: transposition/2 == 1, TransB: transposition%2 == 1, Alpha: planner.Scale(2), Beta: float32(transposition % 2)}
-			rows := newFMAJob(t, planner.Batch{p}, tile, planner.ScheduleDataParallel, wide, rng)
+			rows := newFMAJob(t, planner.Batch{p}, tile, planner.Options{Schedule: planner.ScheduleDataParallel}, wide, rng)
 			require.Len(t, rows.plan.Segments, 1)
 			rows.far = farRows
 			p.K *= 8
-			slots := newFMAJob(t, planner.Batch{p, p}, tile, planner.ScheduleSplitK, wide, rng)
+			slots := newFMAJob(t, planner.Batch{p, p}, tile, planner.Options{Schedule: planner.ScheduleSplitK}, wide, rng)
 			require.Greater(t, slots.plan.Workspace, 2*tile.TM*tile.TN)
 			slots.far = uint32(tile.TM * tile.TN)
 			jobs = append(jobs, rows, slots)
@@ -424,8 +442,14 @@ func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, *tile.Shape) []*
 func TestKernelsEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM, 0, 1, tile.TM - 1, tile.TM + 3}, []int{tile.TN, 1, tile.TN + 5}
-		return append(withKernels(tileJobs(t, tile, rows, cols), 0, 1, 2), withKernels(farJobs(t, tile), 2)...)
+		jobs := append(withKernels(tileJobs(t, tile, element.F32, rows, cols), 0, 1, 2), withKernels(farJobs(t, tile), 2)...)
+		return append(jobs, withKernels(halfTileJobs(t, tile, rows, cols), 0, 2)...)
 	})
+}
+
+// halfTileJobs are tileJobs for elements of 16 bits.
+func halfTileJobs(t *testing.T, tile *tile.Shape, rows, cols []int) []*emulatorJob {
+	return append(tileJobs(t, tile, element.BF16, rows, cols), tileJobs(t, tile, element.F16, rows, cols)...)
 }
 
 // TestKernelsInBounds runs them with AddressSanitizer, to which each operand and
@@ -433,14 +457,16 @@ func TestKernelsEmulated(t *testing.T) {
 // undefined behaviour.
 func TestKernelsInBounds(t *testing.T) {
 	testTiles(t, address, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
-		return withKernels(tileJobs(t, tile, []int{tile.TM + 3}, []int{tile.TN + 5}), 2)
+		rows, cols := []int{tile.TM + 3}, []int{tile.TN + 5}
+		return withKernels(append(tileJobs(t, tile, element.F32, rows, cols), halfTileJobs(t, tile, rows, cols)...), 2)
 	})
 }
 
 // TestKernelsWithoutRaces runs them with ThreadSanitizer.
 func TestKernelsWithoutRaces(t *testing.T) {
 	testTiles(t, thread, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
-		return withKernels(tileJobs(t, tile, []int{tile.TM - 1, 5}, []int{tile.TN - 2}), 2)
+		rows, cols := []int{tile.TM - 1, 5}, []int{tile.TN - 2}
+		return withKernels(append(tileJobs(t, tile, element.F32, rows, cols), tileJobs(t, tile, element.BF16, rows, cols)...), 2)
 	})
 }
 
@@ -458,6 +484,6 @@ func TestNewTile(t *testing.T) {
 	source := mutate(t, mutant{}, mutantSources, madeOf(shape))
 	e, err := buildEmulator(filepath.Join(source, "runner"), source, plain, objects)
 	require.NoError(t, err)
-	require.NoError(t, e.run(source, withKernels(tileJobs(t, shape, []int{shape.TM, 1, shape.TM + 3}, []int{shape.TN, shape.TN + 5}), 0, 1)))
+	require.NoError(t, e.run(source, withKernels(tileJobs(t, shape, element.F32, []int{shape.TM, 1, shape.TM + 3}, []int{shape.TN, shape.TN + 5}), 0, 1)))
 	require.Contains(t, builds.CUDA([]*tile.Shape{shape}), "BG_TILE(new_2x4, 16, 64, 16, 128, 2, 4, 3, 8)\n")
 }

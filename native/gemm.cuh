@@ -66,10 +66,20 @@ BG_DEVICE Pointer rowsOn(Pointer p, uint32_t n, uint32_t ld) {
   return p + static_cast<uint64_t>(n) * ld;
 }
 
+// Floats are elements of fp32. Number is as wide as an element, Word what a word of 4 bytes
+// is taken for, kPer how many elements it has.
+struct Floats {
+  using Number = float;
+  using Word = float;
+  static constexpr int kPer = 1;
+  static BG_DEVICE float number(float x) { return x; }
+  static BG_DEVICE float bits(float x) { return x; }
+};
+
 // Operand copies the steps of A or B to shared memory. kLength is the tile's
 // extent across K. kAlongK: memory runs along K (A as it is, B transposed), so
 // that the step is transposed on its way.
-template <class T, int kLength, bool kAlongK>
+template <class T, int kLength, bool kAlongK, class Element = Floats>
 struct Operand {
   // Adjacent threads copy kRun elements that are adjacent in memory. Along K it is
   // few, so that a warp has several rows: kPitch, a multiple of 4 for the reading
@@ -258,16 +268,6 @@ BG_UNROLL_STEPS
   }
 };
 
-// Floats are elements of fp32. Number is as wide as an element, Word what a word of 4 bytes
-// is taken for, kPer how many elements it has.
-struct Floats {
-  using Number = float;
-  using Word = float;
-  static constexpr int kPer = 1;
-  static BG_DEVICE float number(float x) { return x; }
-  static BG_DEVICE float bits(float x) { return x; }
-};
-
 // storeElement writes C = alpha * sum + beta * C; beta = 0 does not read C.
 template <class Element = Floats>
 BG_DEVICE void storeElement(typename Element::Number* c, float alpha, float sum, float beta) {
@@ -349,12 +349,25 @@ struct Target {
   }
 };
 
-// gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies.
-template <class T, bool kTransA, bool kTransB, class Sum = Accumulator<T>>
+// withTarget calls store with where the sums of an item go: to C of Element or of fp32, or to a
+// partial tile.
+template <class T, class Element, class Store>
+BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store store) {
+  if constexpr (Element::kPer == 2) {
+    if (item.slot == kFinal && (item.flags & kItemFloatC) == 0) return store(Target<Element>::ofC(item, C));
+  }
+  store(Target<>::template ofItem<T>(item, C, workspace));
+}
+
+// gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies. A step has
+// T::TK words of Element along K.
+template <class T, bool kTransA, bool kTransB, class Sum = Accumulator<T>, class Element = Floats>
 BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                     const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
-  using OperandA = Operand<T, T::TM, !kTransA>;
-  using OperandB = Operand<T, T::TN, kTransB>;
+  using OperandA = Operand<T, T::TM, !kTransA, Element>;
+  using OperandB = Operand<T, T::TN, kTransB, Element>;
+  using Number = typename Element::Number;
+  constexpr uint32_t kDepth = T::TK * Element::kPer;  // k's of a step
   constexpr int kStageFloats = OperandA::kFloats + OperandB::kFloats;
   constexpr int kSumFloats = Sum::kGroups * T::TM * T::TN;
   constexpr int kFloats = T::kStages * kStageFloats > kSumFloats ? T::kStages * kStageFloats : kSumFloats;
@@ -381,14 +394,14 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     };
 
     if (depth != 0) {
-      OperandA a(A + item.offA, item.lda, rows, item.flags & kItemWide, shared);
-      OperandB b(B + item.offB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
+      OperandA a(reinterpret_cast<const Number*>(A) + item.offA, item.lda, rows, item.flags & kItemWide, shared);
+      OperandB b(reinterpret_cast<const Number*>(B) + item.offB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
       uint32_t ahead = depth;  // k's of which no copies were started
       auto copy = [&](int stage) {
         if (ahead != 0) {
           a.copy(ahead, 4 * stage);
           b.copy(ahead, 4 * stage);
-          ahead -= min(ahead, static_cast<uint32_t>(T::TK));
+          ahead -= min(ahead, kDepth);
         }
         commitCopies();
       };
@@ -403,8 +416,8 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
         barrier();
         copy(in);
         multiply(left, out);
-        if (left <= T::TK) break;
-        left -= T::TK;
+        if (left <= kDepth) break;
+        left -= kDepth;
         in = in == kLastStage ? 0 : in + kStageFloats;
         out = out == kLastStage ? 0 : out + kStageFloats;
       }
@@ -414,7 +427,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     sum.store(shared);
     barrier();
 
-    Target<>::ofItem<T>(item, C, workspace).template store<T, Sum::kGroups, T::TN>(shared);
+    withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T, Sum::kGroups, T::TN>(shared); });
     if (number + 1 < end) barrier();
   }
 }

@@ -17,6 +17,11 @@ struct BF16 {
     asm("cvt.rn.bf16.f32 %0, %1;\n" : "=h"(r) : "f"(x));
     return r;
   }
+  static BG_DEVICE uint32_t pair(float low, float high) {
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+  }
 };
 
 struct F16 {
@@ -29,6 +34,11 @@ struct F16 {
   static BG_DEVICE uint16_t bits(float x) {
     uint16_t r;
     asm("cvt.rn.f16.f32 %0, %1;\n" : "=h"(r) : "f"(x));
+    return r;
+  }
+  static BG_DEVICE uint32_t pair(float low, float high) {
+    uint32_t r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(r) : "f"(high), "f"(low));
     return r;
   }
 };

@@ -17,6 +17,7 @@
 #include "wgmma_store.cuh"
 #include "wgmma.cuh"
 #include "wgmma_half.cuh"
+#include "wgmma_wide.cuh"
 #endif
 
 // With BG_CLOCKS, a build for batchgemm bench alone, the first thread of each group
@@ -132,28 +133,40 @@ BG_RAGGED_KERNELS
 
 // BG_WGMMA makes those of a tile of warpgroup products, which only sm_90a has.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define BG_WGMMA_MODE(name, mode, suffix, inTurn)                                                                    \
-  BG_GEMM(name##mode, bg_##name##_nn##mode##suffix, wgmmaGemm, false, false, inTurn)                                 \
-  BG_GEMM(name##mode, bg_##name##_nt##mode##suffix, wgmmaGemm, false, true, inTurn)                                  \
-  BG_GEMM(name##mode, bg_##name##_tn##mode##suffix, wgmmaGemm, true, false, inTurn)                                  \
-  BG_GEMM(name##mode, bg_##name##_tt##mode##suffix, wgmmaGemm, true, true, inTurn)
+#define BG_WGMMA_MODE(name, mode, suffix, function, inTurn)                                                          \
+  BG_GEMM(name##mode, bg_##name##_nn##mode##suffix, function, false, false, inTurn)                                  \
+  BG_GEMM(name##mode, bg_##name##_nt##mode##suffix, function, false, true, inTurn)                                   \
+  BG_GEMM(name##mode, bg_##name##_tn##mode##suffix, function, true, false, inTurn)                                   \
+  BG_GEMM(name##mode, bg_##name##_tt##mode##suffix, function, true, true, inTurn)
 #define BG_WGMMA(name, ...)                                                                                          \
   using name = WgmmaTile<__VA_ARGS__, true>;                                                                         \
   using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;                                                                 \
-  BG_WGMMA_MODE(name, , , false)                                                                                     \
-  BG_WGMMA_MODE(name, _tf32, , false)                                                                                \
-  BG_WGMMA_MODE(name, , _turn, true)                                                                                 \
-  BG_WGMMA_MODE(name, _tf32, _turn, true)                                                                            \
+  BG_WGMMA_MODE(name, , , wgmmaGemm, false)                                                                          \
+  BG_WGMMA_MODE(name, _tf32, , wgmmaGemm, false)                                                                     \
+  BG_WGMMA_MODE(name, , _turn, wgmmaGemm, true)                                                                      \
+  BG_WGMMA_MODE(name, _tf32, _turn, wgmmaGemm, true)                                                                 \
   BG_FIXUP(name, bg_##name##_fixup)                                                                                  \
   BG_WGMMA_HALVES(name, bf16, BF16, __VA_ARGS__)                                                                     \
   BG_WGMMA_HALVES(name, f16, F16, __VA_ARGS__)
 #define BG_WGMMA_HALVES(name, type, format, ...)                                                                     \
   using name##_##type = WgmmaTile<__VA_ARGS__, false, Halves<format>>;                                               \
-  BG_WGMMA_MODE(name, _##type, , false)                                                                              \
-  BG_WGMMA_MODE(name, _##type, _turn, true)                                                                          \
+  BG_WGMMA_MODE(name, _##type, , wgmmaGemm, false)                                                                   \
+  BG_WGMMA_MODE(name, _##type, _turn, wgmmaGemm, true)                                                               \
   BG_FIXUP(name, bg_##name##_fixup_##type, Halves<format>)
+
+// BG_WGMMA_WIDE makes those of a tile of elements of 16 bits whose rows begin with 16 bytes.
+#define BG_WGMMA_WIDE(name, ...)                                                                                     \
+  BG_WGMMA_WIDE_TYPE(name, bf16, BF16, __VA_ARGS__)                                                                  \
+  BG_WGMMA_WIDE_TYPE(name, f16, F16, __VA_ARGS__)                                                                    \
+  BG_FIXUP(name##_bf16, bg_##name##_fixup)
+#define BG_WGMMA_WIDE_TYPE(name, type, format, ...)                                                                  \
+  using name##_##type = WideTile<__VA_ARGS__, Halves<format>>;                                                       \
+  BG_WGMMA_MODE(name, _##type, , wgmmaWide, false)                                                                   \
+  BG_WGMMA_MODE(name, _##type, _turn, wgmmaWide, true)                                                               \
+  BG_FIXUP(name##_##type, bg_##name##_fixup_##type, Halves<format>)
 #else
 #define BG_WGMMA(...)
+#define BG_WGMMA_WIDE(...)
 #endif
 
 #include "tiles.inc"

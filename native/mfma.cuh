@@ -10,15 +10,15 @@ typedef float Block __attribute__((vector_size(16)));
 constexpr int kBlock = 16, kBlockK = 4, kWave = 64;
 
 // MatrixAccumulator replaces Accumulator: a wave holds a patch of blocks, and K
-// groups are sets of waves.
-template <class T>
+// groups are sets of waves. Instructions take kDepth words along K.
+template <class T, int kDepth = kBlockK>
 struct MatrixAccumulator {
   static constexpr int kWaves = T::kThreads / kWave, kBlocks = T::TM * T::TN / (kBlock * kBlock);
   static constexpr int kGroups = kWaves > kBlocks ? kWaves / kBlocks : 1;
   static constexpr int kMine = kBlocks * kGroups / kWaves;  // blocks of a wave
   static constexpr int kMaxRows = kMine >= 4 ? kMine / 2 : kMine, kTileRows = T::TM / kBlock;
   static constexpr int kRows = kMaxRows < kTileRows ? kMaxRows : kTileRows, kCols = kMine / kRows;
-  static constexpr int kChunk = kBlockK * kGroups;  // k's of all groups together
+  static constexpr int kChunk = kDepth * kGroups;  // words along K of all groups together
   static_assert(T::kThreads % kWave == 0 && T::TM % kBlock == 0 && T::TN % kBlock == 0 && T::TK % kChunk == 0 &&
                     T::TM % (kRows * kBlock) == 0 && T::TN % (kCols * kBlock) == 0, "no tile for matrix cores");
 
@@ -41,7 +41,7 @@ struct MatrixAccumulator {
   BG_DEVICE const float* firstA(const float* stage) const { return stage + firstK() * kPitch + row + lane % kBlock; }
   template <int kPitch>
   BG_DEVICE const float* firstB(const float* stage) const { return stage + firstK() * kPitch + col + lane % kBlock; }
-  BG_DEVICE uint32_t firstK() const { return group * kBlockK + lane / kBlock; }
+  BG_DEVICE uint32_t firstK() const { return group * kDepth + lane / kBlock; }
 
   BG_DEVICE void clear() {
 #pragma unroll

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -73,11 +74,24 @@ var mutants = []struct {
 	{mutant{"rows in 32 bits", "gemm.cuh", "static_cast<uint64_t>(n) * ld", "n * ld"}, plain},
 	{mutant{"slots in 32 bits", "gemm.cuh", "static_cast<uint64_t>(item.slot) * (T::TM * T::TN)", "item.slot * (T::TM * T::TN)"}, plain},
 	{mutant{"slots of the fix-up in 32 bits", "gemm.cuh", "static_cast<size_t>(item.slot + set) * kVectors", "(item.slot + set) * kVectors"}, plain},
+	{mutant{"C of fp32 is stored as halves", "gemm.cuh", "(item.flags & kItemFloatC) != 0", "false"}, plain},
+	{mutant{"no bound of K in copies of pairs", "half_hip.cuh", "words < T::TK ? valid & lowBits(countBelow(k, words, Of::kStep) * Of::kRows) : valid", "valid"}, address},
+	{mutant{"half a word is left out", "half_hip.cuh", "left % 2 != 0) {", "false) {"}, plain},
+	{mutant{"half a word is read whole", "half_hip.cuh", "loadHalves<2>(value + j, from(j))", "loadHalves<4>(value + j, from(j))"}, address},
+	{mutant{"a last column is read as two", "half_hip.cuh", "columns == 1", "false"}, address},
+	{mutant{"a last column is left out", "half_hip.cuh", "i < kWide - 1; ++i", "i < kWide - 2; ++i"}, plain},
+	{mutant{"no bound of columns of pairs", "half_hip.cuh", "static_cast<uint32_t>(i) < columns", "true"}, address},
+	{mutant{"no bound of K in pairs of rows", "half_hip.cuh", "left < 2 * T::TK ? countBelow(k, left / 2, kApart) + countBelow(k, (left + 1) / 2, kApart) :", "false ? 0 :"}, address},
+	{mutant{"rows of a pair change places", "half_hip.cuh", "(low & 0xffff) | high << 16", "(high & 0xffff) | low << 16"}, plain},
+	{mutant{"a half behind the last k counts", "half_hip.cuh", "step(a, b, 2 * k + 1 < left)", "step(a, b, true)"}, plain},
+	{mutant{"a half behind the last k counts in matrix products", "mfma_half.cuh", "first + 1 < left ? 0xffffffff", "first < left ? 0xffffffff"}, plain},
+	{mutant{"a word behind the last k counts in matrix products", "mfma_half.cuh", "0xffffu : 0;", "0xffffu : ~0u;"}, plain},
+	{mutant{"words of a lane are the same", "mfma_half.cuh", "[i * kBlockK * kPitch]", "[i * 0 * kPitch]"}, plain},
 	{mutant{"no bound in the fix-up", "gemm.cuh", "col + i < cols) storeElement", "col < cols) storeElement"}, plain},
 }
 
 // mutantSources are the files of an emulator's kernels; madeOf makes the others.
-var mutantSources = []string{"dialect_hip.h", "gemm.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
+var mutantSources = []string{"dialect_hip.h", "gemm.cuh", "half.cuh", "half_hip.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "mfma_half.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
 
 // madeOf lists the tiles, of which one alone compiles soon, without kernels of ragged plans.
 func madeOf(shapes ...*tile.Shape) map[string]string {
@@ -106,10 +120,12 @@ func TestMutants(t *testing.T) {
 	// One tile with K groups in the kernels with and without matrix cores.
 	tile, err := tile.ByName("small-k8")
 	require.NoError(t, err)
-	jobs := withKernels(tileJobs(t, tile, []int{3 * tile.TM, 5, tile.TM - 1, tile.TM + 3}, []int{tile.TN - 2, 2 * tile.TN, tile.TN + 5}), 2)
+	rows, cols := []int{3 * tile.TM, 5, tile.TM - 1, tile.TM + 3}, []int{tile.TN - 2, 2 * tile.TN, tile.TN + 5}
+	jobs := withKernels(tileJobs(t, tile, element.F32, rows, cols), 2)
 	// Each operand along K and across it.
 	far := withKernels(farJobs(t, tile), 2)
 	jobs = slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return j.plan.Batch[0].TransA != j.plan.Batch[0].TransB })
+	jobs = append(jobs, withKernels(tileJobs(t, tile, element.F16, rows[1:], cols), 2)...)
 
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()

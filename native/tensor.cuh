@@ -346,15 +346,6 @@ struct TensorMemory {
   static constexpr int kReceived = kStages > kSums ? kStages : kSums, kCluster = kReceived + T::TM * T::TN;
 };
 
-// withTarget calls store with where the sums of an item go.
-template <class T, class Store>
-BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store store) {
-  if constexpr (T::Element::kPer == 2) {
-    if (item.slot == kFinal && (item.flags & kItemFloatC) == 0) return store(Target<typename T::Element>::ofC(item, C));
-  }
-  store(Target<>::ofItem<T>(item, C, workspace));
-}
-
 // tensorGemm is the kernel of a tile. kCluster: the groups of a cluster, of 2, 4
 // or 8, carry out the same item, one worker of the plan.
 template <class T, bool kTransA, bool kTransB, bool kCluster = false>
@@ -447,10 +438,10 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       cluster.send(shared);
       clusterArrive();
       clusterWait();
-      withTarget<T>(item, C, workspace, [&](const auto& target) { cluster.store(target); });
+      withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { cluster.store(target); });
       if (number + 1 < end) clusterArrive();
     } else {
-      withTarget<T>(item, C, workspace, [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
+      withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
       if (number + 1 < end) barrier();
     }
   }

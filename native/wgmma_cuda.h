@@ -132,6 +132,35 @@ BG_DEVICE void product(float (&d)[64], const uint32_t (&a)[4], uint64_t b) {
 BG_HALF_PRODUCTS(BF16, bf16)
 BG_HALF_PRODUCTS(F16, f16)
 
+// matrixAcross describes 64 k's of 16 bits of rows of A or columns of B that are adjacent in memory, swizzled by
+// 128 bytes: groups of 8 k's are 1024 bytes apart, each 64 rows or columns 8192. A step of 16 k's
+// adds 2048 bytes.
+BG_DEVICE uint64_t matrixAcross(SharedAddress at) {
+  return static_cast<uint64_t>((at & 0x3ffff) >> 4) | static_cast<uint64_t>(8192 >> 4) << 16 | static_cast<uint64_t>(1024 >> 4) << 32 |
+         static_cast<uint64_t>(1) << 62;
+}
+
+// productOf is d += a*b of 16 k's with both operands in shared memory, which run across K or not.
+#define BG_SHARED_PRODUCT(n, columns, type)                                                                             \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type " " \
+               BG_SUMS_##n ", " BG_TWO_##n ";\n}\n"                                                                       \
+               : BG_OUT_##n                                                                                             \
+               : "l"(a), "l"(b), "n"(kAcrossA ? 1 : 0), "n"(kAcrossB ? 1 : 0))
+#define BG_TWO_32 "%32, %33, p, 1, 1, %34, %35"
+#define BG_TWO_64 "%64, %65, p, 1, 1, %66, %67"
+#define BG_SHARED_PRODUCTS(format, type)                                                                                               \
+  template <bool kAcrossA, bool kAcrossB>                                                                                              \
+  BG_DEVICE void productOf(format, float (&d)[32], uint64_t a, uint64_t b) { BG_SHARED_PRODUCT(32, 64, type); }                         \
+  template <bool kAcrossA, bool kAcrossB>                                                                                              \
+  BG_DEVICE void productOf(format, float (&d)[64], uint64_t a, uint64_t b) { BG_SHARED_PRODUCT(64, 128, type); }
+BG_SHARED_PRODUCTS(BF16, bf16)
+BG_SHARED_PRODUCTS(F16, f16)
+
+// storeShared writes a line of 16 bytes.
+BG_DEVICE void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+
 // settle keeps the compiler from reading sums before the wait above it.
 template <int n>
 BG_DEVICE void settle(float (&d)[n]) {

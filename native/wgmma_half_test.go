@@ -25,14 +25,6 @@ func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]
 	return j
 }
 
-func round(of element.Type, numbers []float32) {
-	for i, x := range numbers {
-		if of != element.F32 && !isGap(x) {
-			numbers[i] = of.Float(of.Bits(x))
-		}
-	}
-}
-
 // halfJobs are plans of a tile for a type of elements, with C of it and of F32: of whole tiles, of
 // workers with several and of some that take them in turn, and of tiles that are split.
 func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulatorJob) {

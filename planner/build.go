@@ -173,7 +173,7 @@ func (p *builder) choose() (err error) {
 	if p.Options.Custom != nil || p.schedule != nil && p.schedule.cuts && p.model.products > 1 {
 		p.schedule = ScheduleDataParallel.find() // of a custom one, by whose cost tiles are chosen
 	}
-	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.mostlyWide(p.Batch))); err != nil {
+	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.Batch))); err != nil {
 		return err
 	}
 	switch {
@@ -244,7 +244,7 @@ func (d *Device) refuse(s *tile.Shape, c Compute) error {
 		return invalid.Errorf("tile %v needs tensor cores (%s), which device %s has not", s, s.Unit, d.Name)
 	case k == nil:
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
-	case c.halves() && s.Rates.Halves.Efficiency == 0:
+	case c.halves() && d.Rate(k, c).Efficiency == 0:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 16 bits", s, d.Name)
 	case !c.halves() && s.HalvesOnly():
 		return invalid.Errorf("tile %v: device %s has kernels of it for elements of 16 bits alone", s, d.Name)

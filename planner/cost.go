@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -62,7 +63,7 @@ func (t *tileModel) work(tiles float64, steps int) float64 {
 	return tiles * (float64(steps)*t.busy + t.worker)
 }
 
-// set derives the model of a device that passes Check.
+// set derives the model of a device that passes Check and has kernels for the compute mode.
 func (m *model) set(d *Device, c Compute) error {
 	if m.device == d && m.compute == c {
 		return nil
@@ -71,7 +72,14 @@ func (m *model) set(d *Device, c Compute) error {
 		return err
 	}
 	m.derive(d, c)
-	return nil
+	if slices.ContainsFunc(m.tiles, func(t tileModel) bool { return t.fits }) {
+		return nil
+	}
+	m.device = nil
+	if c == computeHalves {
+		return invalid.Errorf("device %s has no kernels for elements of 16 bits", d.Name)
+	}
+	return invalid.Errorf("device %s has no kernels for compute mode %s", d.Name, c)
 }
 
 func (m *model) derive(d *Device, c Compute) {

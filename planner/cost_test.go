@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -88,6 +89,32 @@ func TestRate(t *testing.T) {
 	*tensor.Measured(ComputeTF32) = measured
 	require.Equal(t, measured, slow.Rate(tensor, ComputeTF32))
 	require.NotEqual(t, measured, slow.Rate(tensor, ComputeF32Emulated))
+}
+
+// TestHalves: kernels of plain fp32 have rates for elements of 16 bits on the devices that have such
+// kernels, as many times those for fp32 as is known of the device.
+func TestHalves(t *testing.T) {
+	of16 := Options{Type: element.BF16}
+	for name, faster := range map[string]float64{"mi100": 2, "mi210": 4, "mi300x": 8} {
+		d := device(t, name)
+		for _, s := range tile.Of(tile.FMA) {
+			k, want := d.Kernel(s), faster
+			if s.Name == "tiny-k4" { // not for matrix cores
+				want = 1
+			}
+			require.True(t, d.Fits(s, of16))
+			full, half := d.Rate(k, ComputeF32), d.Rate(k, computeHalves)
+			require.InDelta(t, want, half.Efficiency/full.Efficiency, 1e-9, "%s %s", name, s)
+			half.Efficiency = full.Efficiency
+			require.Equal(t, full, half)
+		}
+	}
+	d := device(t, "h200")
+	require.False(t, d.Fits(shape(t, "large"), of16))
+	require.True(t, d.Fits(shape(t, "wgmma-64x64"), of16))
+	d.Kernels = slices.DeleteFunc(d.Kernels, func(k KernelFacts) bool { return k.Tile.Unit.Tensor() })
+	_, err := New(d).Plan(mustPack(t, GEMM(1, 1, 1)), of16)
+	require.EqualError(t, err, "device h200 has no kernels for elements of 16 bits")
 }
 
 func TestMaxEfficiency(t *testing.T) {

@@ -100,6 +100,7 @@ type kernelJSON struct {
 	ScalarRegisters int        `json:"scalar_registers,omitempty"`
 	Shared          int        `json:"shared"`
 	Clusters        bool       `json:"clusters,omitempty"`
+	Halves          float64    `json:"halves,omitempty"`
 	Rate            *tile.Rate `json:"rate,omitempty"`
 	TF32            *tile.Rate `json:"tf32,omitempty"`
 }
@@ -115,7 +116,7 @@ func (k KernelFacts) MarshalJSON() ([]byte, error) {
 		}
 		return &r
 	}
-	return json.Marshal(kernelJSON{k.Tile.Name, k.Registers, k.ScalarRegisters, k.Shared, k.Clusters, measured(k.Rate), measured(k.TF32)})
+	return json.Marshal(kernelJSON{k.Tile.Name, k.Registers, k.ScalarRegisters, k.Shared, k.Clusters, k.Halves, measured(k.Rate), measured(k.TF32)})
 }
 
 // UnmarshalJSON finds the tile in the tile table.
@@ -128,7 +129,7 @@ func (k *KernelFacts) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	*k = KernelFacts{Tile: shape, Resources: Resources{from.Registers, from.ScalarRegisters, from.Shared}, Clusters: from.Clusters}
+	*k = KernelFacts{Tile: shape, Resources: Resources{from.Registers, from.ScalarRegisters, from.Shared}, Clusters: from.Clusters, Halves: from.Halves}
 	if from.Rate != nil {
 		k.Rate = *from.Rate
 	}

@@ -12,6 +12,7 @@ const (
 	mostInUnit = 1 << 16 // waves, workgroups or threads of a compute unit; NVIDIA's have 2048 threads
 	mostRegs   = 1 << 16 // of a thread; GPUs have up to 512
 	mostWave   = 1 << 10 // lanes; WebGPU's subgroups have 128 at most
+	mostHalves = 64      // times as fast; an MI300X is 8
 	mostMemory = 1 << 28 // bytes or registers of a compute unit; an MI300X has 2^17 registers
 	leastTFLOP = 1e-6    // an emulated GPU; lavapipe has 0.0006
 	mostTFLOP  = 1e6     // the fastest machines of today, as a whole
@@ -103,6 +104,8 @@ func (d *Device) checkKernels() error {
 			return d.wrong("tile %s has two kernels", k.Tile.Name)
 		case min(r.Registers, r.ScalarRegisters, r.Shared) < 0 || max(r.Registers, r.ScalarRegisters) > mostRegs || r.Shared > mostMemory:
 			return d.wrong("the kernel of tile %s cannot have the resources %+v", k.Tile.Name, *r)
+		case k.Halves != 0 && !(1 <= k.Halves && k.Halves <= mostHalves):
+			return d.wrong("the kernels of tile %s for elements of 16 bits cannot be %g times as fast", k.Tile.Name, k.Halves)
 		}
 		if err := k.Tile.Check(); err != nil {
 			return d.wrong("%w", err)

@@ -49,6 +49,8 @@ func TestCheckDevice(t *testing.T) {
 			d.Kernels[1].Tile = &tile.Shape{Name: "new", TM: 8, TN: 16, TK: 16, Threads: 64, RM: 1, RN: 2, Rates: tile.Rates{WGSL: tile.Rate{Efficiency: 1}}}
 		}, "device mi210: tile new has no rate of native kernels for compute mode f32 in the tile table, and none was measured"},
 		{func(d *Device) { d.Kernels[2].Registers = -1 }, "device mi210: the kernel of tile medium cannot have the resources {Registers:-1 ScalarRegisters:67 Shared:9216}"},
+		{func(d *Device) { d.Kernels[0].Halves = math.NaN() }, "device mi210: the kernels of tile small for elements of 16 bits cannot be NaN times as fast"},
+		{func(d *Device) { d.Kernels[0].Halves = 0.5 }, "device mi210: the kernels of tile small for elements of 16 bits cannot be 0.5 times as fast"},
 		{func(d *Device) { d.Kernels[0].Rate = tile.Rate{Efficiency: 1, Worker: 1e308} },
 			"device mi210: tile small cannot have the rate {Efficiency:1 Step:0 Fixed:0 Worker:1e+308}"},
 		{func(d *Device) { d.Kernels[0].Rate = tile.Rate{Efficiency: 1, Step: math.NaN()} },
@@ -106,7 +108,7 @@ func (t *tape) odd(d *Device) {
 			func() { d.MaxGroups = n }, func() { d.Shared = n }, func() { d.GroupShared = n }, func() { d.MaxThreads = n },
 			func() { d.MaxWorkers = n }, func() { d.MaxBinding = n }, func() { d.MaxTrips = n }, func() { d.WaveSize = n },
 			func() { d.SIMDs = n }, func() { d.Registers = n }, func() { d.RegisterGranule = n }, func() { d.SharedGranule = n },
-			func() { k.Rate = rate }, func() { k.TF32 = rate }, func() { k.Registers = n }, func() { k.Shared = n },
+			func() { k.Rate = rate }, func() { k.TF32 = rate }, func() { k.Halves = x }, func() { k.Registers = n }, func() { k.Shared = n },
 			func() { d.Kernels = d.Kernels[:min(len(d.Kernels), t.byte()%20)] }, func() { d.PeakGuessed = !d.PeakGuessed }, func() { *d = Device{} },
 		)()
 	}
@@ -117,12 +119,16 @@ func (t *tape) odd(d *Device) {
 func TestOddDevices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	plans, refused := 0, 0
-	for range 20000 {
+	for range 25000 {
 		in := randomTape(rng, 100)
 		d := clone(known()[rng.IntN(len(known()))])
 		in.odd(d)
 		b := mustPack(t, GEMM(rng.IntN(200), rng.IntN(200), rng.IntN(1000)), GEMM(rng.IntN(50), rng.IntN(50), rng.IntN(50)))
-		p, err := New(d).Plan(b, in.options())
+		o := in.options()
+		if len(d.Types) > 0 && rng.IntN(3) == 0 {
+			o.Type = d.Types[0]
+		}
+		p, err := New(d).Plan(b, o)
 		if err != nil {
 			if wrong := d.Check(); wrong != nil && err.Error() == wrong.Error() {
 				refused++

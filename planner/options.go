@@ -106,8 +106,8 @@ func (o *Options) check(d *Device) error {
 }
 
 // computeHalves and computeWideHalves are the arithmetic of elements of 16 bits where kernels of
-// their own multiply them, as on tensor cores: of any matrices, and of those whose rows begin
-// with 16 bytes. Elsewhere the kernels of F32 make numbers of them.
+// their own multiply them, as on GPUs with kernels of package native: of any matrices, and of those
+// whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them.
 const (
 	computeHalves     Compute = "halves"
 	computeWideHalves Compute = "wide halves"
@@ -116,8 +116,8 @@ const (
 // halves: the arithmetic is one of theirs.
 func (c Compute) halves() bool { return c == computeHalves || c == computeWideHalves }
 
-// arithmetic tells apart the rates of a device's kernels, and which may be taken. wide: the
-// rows of most matrices begin with 16 bytes.
+// arithmetic tells apart the rates of a device's kernels, and which may be taken. wide: all
+// rows begin with 16 bytes.
 func (o *Options) arithmetic(d *Device, wide bool) Compute {
 	switch {
 	case o.Type == element.F32 || d.KernelKind != KernelsNative:
@@ -128,19 +128,18 @@ func (o *Options) arithmetic(d *Device, wide bool) Compute {
 	return computeHalves
 }
 
-// mostlyWide reports whether rows of A and B begin with 16 bytes in most problems. It
-// matters where kernels are for the options' type.
-func (o *Options) mostlyWide(b Batch) bool {
+// allWide reports whether rows of A and B begin with 16 bytes in all problems. It matters
+// where kernels are for the options' type.
+func (o *Options) allWide(b Batch) bool {
 	if o.Type == element.F32 {
 		return false
 	}
-	n := 0
 	for i := range b {
-		if b[i].wide(o.wide()) {
-			n++
+		if !b[i].wide(o.wide()) {
+			return false
 		}
 	}
-	return 2*n > len(b)
+	return true
 }
 
 // wide is the elements of A or B that a load of 16 bytes takes.

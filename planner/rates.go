@@ -17,12 +17,17 @@ const (
 )
 
 // shipped is the rate that came with the package for kernels of the kind.
-func (k KernelKind) shipped(s *tile.Shape, c Compute) tile.Rate {
+func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
+	s := f.Tile
 	switch {
 	case k == KernelsWGSL:
 		return s.Rates.WGSL
 	case k == KernelsCPU:
 		return s.Rates.CPU
+	case c.halves() && s.Unit == tile.FMA:
+		r := s.Rates.Native
+		r.Efficiency *= f.Halves
+		return r
 	case c == computeHalves:
 		return s.Rates.Halves
 	case c == computeWideHalves:
@@ -40,6 +45,10 @@ type KernelFacts struct {
 	Resources
 	// Clusters: the device has the shape's kernels for clusters.
 	Clusters bool
+	// Halves: with elements of 16 bits kernels of plain fp32 (HIP) are taken to be as many times as
+	// fast, which is derived from peak rates; 0: there are none for such elements. What a step takes
+	// alone is taken to be the same. None was measured.
+	Halves float64
 	// Rate and TF32 are rates measured on this very device, in fp32 or emulating it, and,
 	// of tensor cores, with one tf32 product; zero: those of the tile table, scaled to
 	// the device's peak.
@@ -88,7 +97,7 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 	if r := *k.Measured(c); r != (tile.Rate{}) {
 		return r
 	}
-	r, slower := d.KernelKind.shipped(k.Tile, c), d.KernelKind.measuredUnit()/d.unit()
+	r, slower := d.KernelKind.shipped(k, c), d.KernelKind.measuredUnit()/d.unit()
 	r.Worker *= slower
 	r.Fixed *= max(1, slower)
 	return r

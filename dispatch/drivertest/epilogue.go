@@ -144,7 +144,7 @@ func (d *dressed) words(s *suite, of int) []float32 {
 	if of == bufferRows {
 		return driver.Words(d.rows)
 	}
-	return toWords(s.types()[of], d.numbers[of])
+	return ToWords(s.types()[of], d.numbers[of])
 }
 
 // prepareDressed plans a batch that dress placed, and prepares it.
@@ -215,7 +215,7 @@ func (j *dressedJob) run(d *dressed) ([]float32, error) {
 			return nil, err
 		}
 		if of == bufferC {
-			c = fromWords(j.ofC, now, len(d.numbers[of]))
+			c = FromWords(j.ofC, now, len(d.numbers[of]))
 		} else if !sameBits(words, now) {
 			return nil, fmt.Errorf("buffer %d was changed by a run", of)
 		}

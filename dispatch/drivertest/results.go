@@ -88,7 +88,7 @@ func (s *suite) compute(p driver.Program, buffers [3]driver.Buffer, o operands) 
 func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 	ctx := context.Background()
 	buffers := [...]driver.Buffer{run.A, run.B, run.C}
-	words := [...][]float32{toWords(s.of, o.a), toWords(s.of, o.b), toWords(s.ofC, o.c)}
+	words := [...][]float32{ToWords(s.of, o.a), ToWords(s.of, o.b), ToWords(s.ofC, o.c)}
 	for i, src := range words {
 		if err := buffers[i].Write(ctx, 0, src); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 	}
 	c := make([]float32, len(words[2]))
 	err := buffers[2].Read(ctx, 0, c)
-	return fromWords(s.ofC, c, len(o.c)), err
+	return FromWords(s.ofC, c, len(o.c)), err
 }
 
 // check runs the job on uniform values and on integers and verifies the results.

@@ -131,8 +131,8 @@ func round(of element.Type, numbers []float32) {
 // wordsOf is how many words of a buffer have so many elements.
 func wordsOf(of element.Type, elements int) int { return (elements*of.Bytes() + 3) / 4 }
 
-// toWords are numbers as a buffer has them.
-func toWords(of element.Type, numbers []float32) []float32 {
+// ToWords are numbers as a buffer has them.
+func ToWords(of element.Type, numbers []float32) []float32 {
 	if of == element.F32 {
 		return numbers
 	}
@@ -147,8 +147,8 @@ func toWords(of element.Type, numbers []float32) []float32 {
 	return words
 }
 
-// fromWords are so many numbers of a buffer's words.
-func fromWords(of element.Type, words []float32, n int) []float32 {
+// FromWords are so many numbers of a buffer's words.
+func FromWords(of element.Type, words []float32, n int) []float32 {
 	if of == element.F32 {
 		return words
 	}

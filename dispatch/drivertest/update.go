@@ -75,7 +75,7 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 			c.options.Tile = s.tile()
 		}
 		c.operands = s.typed(fill(c.batch, c.lens, integers(uint64(len(steps)))))
-		for i, src := range [][]float32{toWords(s.of, c.a), toWords(s.of, c.b), toWords(s.ofC, c.c)} {
+		for i, src := range [][]float32{ToWords(s.of, c.a), ToWords(s.of, c.b), ToWords(s.ofC, c.c)} {
 			c.buffers[i] = s.alloc(t, len(src))
 			require.NoError(t, c.buffers[i].Write(context.Background(), 0, src))
 		}
@@ -140,7 +140,7 @@ func (s *suite) testUpdate(t *testing.T) {
 			require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{run, {Program: program}}), driver.ErrInvalid, "none of them is queued")
 			for n := range times {
 				if n > 0 { // where it may wait for the run before
-					require.NoError(t, c.buffers[2].Write(ctx, 0, toWords(s.ofC, c.c)))
+					require.NoError(t, c.buffers[2].Write(ctx, 0, ToWords(s.ofC, c.c)))
 				}
 				require.NoError(t, s.device.Submit(ctx, []driver.Run{run}))
 			}
@@ -148,9 +148,9 @@ func (s *suite) testUpdate(t *testing.T) {
 		for i, c := range steps {
 			got := make([]float32, wordsOf(s.ofC, len(c.c)))
 			require.NoError(t, c.buffers[2].Read(ctx, 0, got))
-			got = fromWords(s.ofC, got, len(c.c))
+			got = FromWords(s.ofC, got, len(c.c))
 			require.NoError(t, reference.CheckRounded(s.ofC, c.batch, c.a, c.b, c.c, got), fmt.Sprintf("round %d, batch %d", round, i))
-			require.NoError(t, c.buffers[2].Write(ctx, 0, toWords(s.ofC, c.c)))
+			require.NoError(t, c.buffers[2].Write(ctx, 0, ToWords(s.ofC, c.c)))
 		}
 	}
 	s.testUpdateOn(t, program, &plan, steps)

@@ -8,6 +8,11 @@
 // The backend was never run on AMD hardware. Its tests run the kernels, compiled
 // for the CPU, behind a library that plays HIP.
 //
+// # Elements of 16 bits
+//
+// There are kernels for bf16 and fp16. On MI200 GPUs (gfx90a) matrix cores take such
+// operands below the least normal number for 0, as AMD's own libraries have it there.
+//
 // # Architecture
 //
 // A code object runs on one architecture, and hipDeviceGetAttribute does not tell

@@ -10,7 +10,7 @@ package tile
 //
 // Rows of the units MMA and WGMMA are for tensor cores. In tensor-32x32 each warp has
 // a part of every K step. In the rows of warpgroups, 128 threads for each 64 rows multiply
-// and the others bring the operands. In the last rows, of the unit SIMD, a thread of a CPU
+// and the others bring the operands, of the rows called wide for elements of 16 bits whose rows begin with 16 bytes. In the last rows, of the unit SIMD, a thread of a CPU
 // computes a tile alone.
 //
 // The rates of GPUs are fits of the model to measured times of 72 batches of 8 to
@@ -88,44 +88,53 @@ var table = [...]Shape{
 	}},
 
 	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Rates: Rates{
-		Halves:     Rate{Efficiency: 0.558, Step: 0.064, Fixed: 0.59, Worker: 0.502},
-		WideHalves: Rate{Efficiency: 1.008, Step: 0.008, Fixed: 0.62, Worker: 0.526},
+		Halves:     Rate{Efficiency: 0.576, Step: 0.050, Fixed: 0.73, Worker: 0.498},
+		WideHalves: Rate{Efficiency: 1.000, Step: 0.029, Fixed: 0.62, Worker: 0.516},
 	}},
 	{Name: "tensor-32x32", TM: 32, TN: 32, TK: 32, Threads: 128, Unit: MMA, Clusters: true, Rates: Rates{
 		Native:     Rate{Efficiency: 0.566, Step: 0.077, Fixed: 1.04, Worker: 0.547},
 		TF32:       Rate{Efficiency: 0.718, Step: 0.047, Fixed: 1.17, Worker: 0.570},
-		Halves:     Rate{Efficiency: 0.862, Step: 0.139, Fixed: 0.62, Worker: 0.654},
-		WideHalves: Rate{Efficiency: 1.475, Step: 0.068, Fixed: 0.66, Worker: 0.624},
+		Halves:     Rate{Efficiency: 0.887, Step: 0.121, Fixed: 0.73, Worker: 0.634},
+		WideHalves: Rate{Efficiency: 1.457, Step: 0.008, Fixed: 0.66, Worker: 0.607},
 	}},
 	{Name: "tensor-64x64", TM: 64, TN: 64, TK: 32, Threads: 128, Unit: MMA, Rates: Rates{
 		Native:     Rate{Efficiency: 1.021, Step: 1.056, Fixed: 0.72, Worker: 0.577},
 		TF32:       Rate{Efficiency: 1.506, Step: 0.570, Fixed: 1.11, Worker: 0.628},
-		Halves:     Rate{Efficiency: 1.723, Step: 0.423, Fixed: 1.00, Worker: 0.494},
-		WideHalves: Rate{Efficiency: 2.962, Step: 0.064, Fixed: 1.35, Worker: 0.438},
+		Halves:     Rate{Efficiency: 1.708, Step: 0.417, Fixed: 1.00, Worker: 0.498},
+		WideHalves: Rate{Efficiency: 2.752, Step: 0.052, Fixed: 1.27, Worker: 0.411},
 	}},
 	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 109504, HalfCols: 0.88, Rates: Rates{
 		Native:     Rate{Efficiency: 1.319, Step: 0.602, Fixed: 0.38, Worker: 1.310},
 		TF32:       Rate{Efficiency: 1.616, Step: 0.405, Fixed: 0.55, Worker: 1.071},
-		Halves:     Rate{Efficiency: 3.832, Step: 0.246, Fixed: 0.57, Worker: 1.200},
-		WideHalves: Rate{Efficiency: 4.081, Step: 0.221, Fixed: 0.51, Worker: 1.121},
+		Halves:     Rate{Efficiency: 3.877, Step: 0.244, Fixed: 0.57, Worker: 1.208},
+		WideHalves: Rate{Efficiency: 4.441, Step: 0.224, Fixed: 0.62, Worker: 1.109},
 	}},
 	{Name: "wgmma-64x64-deep", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 199680, HalfCols: 0.78, Rates: Rates{
 		Native:     Rate{Efficiency: 1.165, Step: 0.160, Fixed: 0.49, Worker: 1.611},
 		TF32:       Rate{Efficiency: 1.616, Step: 0.320, Fixed: 0.01, Worker: 1.554},
-		Halves:     Rate{Efficiency: 2.785, Step: 0.084, Fixed: 0.88, Worker: 1.470},
-		WideHalves: Rate{Efficiency: 3.143, Step: 0.048, Fixed: 0.78, Worker: 1.449},
+		Halves:     Rate{Efficiency: 2.792, Step: 0.115, Fixed: 0.87, Worker: 1.460},
+		WideHalves: Rate{Efficiency: 3.100, Step: 0.086, Fixed: 0.91, Worker: 1.344},
 	}},
 	{Name: "wgmma-128x64", TM: 128, TN: 64, TK: 32, Threads: 512, Unit: WGMMA, Shared: 222176, HalfRows: 0.72, HalfCols: 0.82, Rates: Rates{
 		Native:     Rate{Efficiency: 1.629, Step: 0.218, Fixed: 0.40, Worker: 2.120},
 		TF32:       Rate{Efficiency: 2.163, Step: 0.019, Fixed: 0.75, Worker: 1.877},
-		Halves:     Rate{Efficiency: 4.341, Step: 0.217, Fixed: 0.99, Worker: 1.810},
-		WideHalves: Rate{Efficiency: 4.969, Step: 0.164, Fixed: 0.85, Worker: 1.807},
+		Halves:     Rate{Efficiency: 4.346, Step: 0.182, Fixed: 1.00, Worker: 1.809},
+		WideHalves: Rate{Efficiency: 5.066, Step: 0.112, Fixed: 1.07, Worker: 1.676},
 	}},
 	{Name: "wgmma-128x128", TM: 128, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 218048, HalfRows: 0.74, HalfCols: 0.72, Rates: Rates{
 		Native:     Rate{Efficiency: 2.080, Step: 0.484, Fixed: 0.33, Worker: 3.586},
 		TF32:       Rate{Efficiency: 2.709, Step: 0.521, Fixed: 0.09, Worker: 2.886},
-		Halves:     Rate{Efficiency: 5.748, Step: 0.277, Fixed: 1.00, Worker: 3.049},
-		WideHalves: Rate{Efficiency: 6.064, Step: 0.259, Fixed: 0.92, Worker: 2.957},
+		Halves:     Rate{Efficiency: 5.798, Step: 0.297, Fixed: 1.00, Worker: 3.070},
+		WideHalves: Rate{Efficiency: 6.247, Step: 0.252, Fixed: 1.37, Worker: 2.659},
+	}},
+
+	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, Rates: Rates{
+		Halves:     Rate{Efficiency: 0.779, Step: 1.159, Fixed: 0.00, Worker: 0.450},
+		WideHalves: Rate{Efficiency: 6.799, Step: 0.165, Fixed: 0.43, Worker: 0.839},
+	}},
+	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Unit: WGMMA, Shared: 218112, Rates: Rates{
+		Halves:     Rate{Efficiency: 1.172, Step: 1.422, Fixed: 0.00, Worker: 2.377},
+		WideHalves: Rate{Efficiency: 10.727, Step: 0.224, Fixed: 0.50, Worker: 1.946},
 	}},
 
 	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{

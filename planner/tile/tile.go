@@ -61,7 +61,7 @@ type Rates struct {
 	Native Rate // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
 	TF32   Rate // the same with one tf32 product; tensor cores only
 	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
-	// cores only.
+	// cores only: planner.KernelFacts has others.
 	Halves, WideHalves Rate
 	CPU                Rate
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // RandomProblems checks batches of 100 problems of all kinds against float64.
@@ -34,18 +35,12 @@ func RandomProblemsOnGPU(t *testing.T, on driver.Driver) {
 }
 
 // checkRandom plans, runs and checks a batch of n problems that the seed
-// describes: sizes, transposes, scalars, gaps, alignments and plan options.
+// describes: sizes, transposes, scalars, gaps, alignments, types of elements and plan options.
 func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	batch, lens := randomBatch(rng, n)
 	info := d.Info()
-	var tiles []string
-	for i := range info.Planner.Kernels {
-		if s := info.Planner.Kernels[i].Tile; info.Planner.Fits(s, planner.Options{Compute: planner.ComputeF32Emulated}) {
-			tiles = append(tiles, s.Name)
-		}
-	}
-	options := randomOptions(rng, tiles)
+	options := randomOptions(rng, &info.Planner)
 	plan, err := planner.New(&info.Planner).Plan(batch, options)
 	if err != nil {
 		return err
@@ -57,34 +52,53 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 	defer p.Close()
 	var host [3][]float32
 	var buffers [3]driver.Buffer
-	for i := range host {
-		host[i] = make([]float32, lens[i])
-		reference.Uniform(rng, host[i])
-		if buffers[i], err = d.Alloc(lens[i]); err != nil {
+	words := 0 // of C
+	for i, of := range [...]element.Type{options.Type, options.Type, options.TypeC} {
+		numbers := make([]float32, lens[i])
+		reference.Uniform(rng, numbers)
+		bits := drivertest.ToWords(of, numbers)
+		host[i], words = drivertest.FromWords(of, bits, len(numbers)), len(bits)
+		if buffers[i], err = d.Alloc(words); err != nil {
 			return err
 		}
 		defer buffers[i].Close()
-		if err := buffers[i].Write(ctx, 0, host[i]); err != nil {
+		if err := buffers[i].Write(ctx, 0, bits); err != nil {
 			return err
 		}
 	}
 	if err := d.Submit(ctx, []driver.Run{{Program: p, A: buffers[0], B: buffers[1], C: buffers[2]}}); err != nil {
 		return err
 	}
-	got := make([]float32, lens[2])
-	if err := buffers[2].Read(ctx, 0, got); err != nil {
+	read := make([]float32, words)
+	if err := buffers[2].Read(ctx, 0, read); err != nil {
 		return err
 	}
-	if _, err = reference.Check(batch, host[0], host[1], host[2], got); err != nil {
+	got := drivertest.FromWords(options.TypeC, read, lens[2])
+	if _, err = reference.CheckIn(reference.Arithmetic{TypeC: options.TypeC}, batch, host[0], host[1], host[2], got); err != nil {
 		return fmt.Errorf("%+v: %w", options, err)
 	}
 	return nil
 }
 
-func randomOptions(rng *rand.Rand, tiles []string) (o planner.Options) {
+func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
+	if n := rng.IntN(2 * (len(d.Types) + 1)); n/2 < len(d.Types) {
+		o.Type = d.Types[n/2]
+		if n%2 == 0 {
+			o.TypeC = o.Type
+		}
+	}
+	var tiles []string
+	zhang := false // there are kernels of its tiles
+	for i := range d.Kernels {
+		if s := d.Kernels[i].Tile; d.Fits(s, o) {
+			tiles, zhang = append(tiles, s.Name), zhang || s.Zhang
+		}
+	}
 	switch rng.IntN(4) {
 	case 0:
-		o.Rule = planner.RuleZhang2025
+		if zhang {
+			o.Rule = planner.RuleZhang2025
+		}
 	case 1, 2:
 		o.Tile = tiles[rng.IntN(len(tiles))]
 		o.Schedule = planner.Schedules()[rng.IntN(len(planner.Schedules()))]
@@ -100,7 +114,7 @@ func randomBatch(rng *rand.Rand, n int) (batch planner.Batch, lens [3]int) {
 		return int(math.Exp2(rng.Float64() * 7.6)) // up to 194
 	}
 	scalars := [...]float32{0, 1, 1, 1, -1, 0.5, -2.25}
-	unit := 1 + 3*rng.IntN(2) // of offsets and leading dimensions, in elements
+	unit := 1 + 7*rng.IntN(2) // of offsets and leading dimensions, in elements
 	place := func(end *int, rows, cols int) planner.Matrix {
 		m := planner.Matrix{Offset: *end + unit*rng.IntN(3), LD: (cols+unit-1)/unit*unit + unit*rng.IntN(3)}
 		m.LD = max(m.LD, 1)

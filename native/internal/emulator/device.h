@@ -20,7 +20,7 @@ extern ShimThread bg_shim_self;
 
 void* bg_shim_shared(size_t bytes);
 void bg_shim_barrier(int line);
-void bg_shim_wave(const float (&give)[2], float (*take)[2]);
+void bg_shim_wave(const uint32_t (&give)[4], uint32_t (*take)[4]);  // give: two words of A, two of B
 
 inline uint32_t threadId() { return bg_shim_self.thread; }
 inline uint32_t workerId() { return bg_shim_self.worker; }
@@ -28,14 +28,39 @@ inline uint32_t pieceId() { return bg_shim_self.piece; }
 // Threads that wait at different lines are at different barriers.
 inline void barrier(int line = __builtin_LINE()) { bg_shim_barrier(line); }
 
-// v_mfma_f32_16x16x4_f32 as mfma.cuh has its layout.
+// Matrix instructions as mfma.cuh has their layout. Of n numbers that a lane gives of A, and of
+// B, the first has the k of the first one of the lane.
 typedef float ShimBlock __attribute__((vector_size(16)));
-inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x4f32(float a, float b, ShimBlock c, int, int, int) {
-  float lanes[64][2];
-  bg_shim_wave({a, b}, lanes);
+template <int n, class Factor, class Number>
+ShimBlock shimProduct(Factor a, Factor b, ShimBlock c, Number number) {
+  uint32_t give[4] = {}, lanes[64][4];
+  __builtin_memcpy(give, &a, sizeof a);
+  __builtin_memcpy(give + 2, &b, sizeof b);
+  bg_shim_wave(give, lanes);
   const uint32_t lane = threadId() % 64, col = lane % 16;
   for (uint32_t r = 0; r < 4; ++r) {
-    for (uint32_t k = 0; k < 4; ++k) c[r] = fmaf(lanes[k * 16 + lane / 16 * 4 + r][0], lanes[k * 16 + col][1], c[r]);
+    for (uint32_t k = 0; k < 4; ++k) {
+      for (int i = 0; i < n; ++i) c[r] = fmaf(number(lanes[k * 16 + lane / 16 * 4 + r], i), number(lanes[k * 16 + col] + 2, i), c[r]);
+    }
   }
   return c;
+}
+inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x4f32(float a, float b, ShimBlock c, int, int, int) {
+  return shimProduct<1>(a, b, c, [](const uint32_t* words, int) { return __builtin_bit_cast(float, *words); });
+}
+
+inline uint16_t shimHalf(const uint32_t* words, int i) { return static_cast<uint16_t>(words[i / 2] >> (16 * (i % 2))); }
+inline float shimBF16(const uint32_t* words, int i) { return __builtin_bit_cast(float, static_cast<uint32_t>(shimHalf(words, i)) << 16); }
+inline float shimF16(const uint32_t* words, int i) { return __builtin_bit_cast(_Float16, shimHalf(words, i)); }
+typedef short ShimShorts2 __attribute__((vector_size(4)));
+typedef short ShimShorts4 __attribute__((vector_size(8)));
+typedef _Float16 ShimHalves4 __attribute__((vector_size(8)));
+inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x8bf16(ShimShorts2 a, ShimShorts2 b, ShimBlock c, int, int, int) {
+  return shimProduct<2>(a, b, c, shimBF16);
+}
+inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(ShimShorts4 a, ShimShorts4 b, ShimBlock c, int, int, int) {
+  return shimProduct<4>(a, b, c, shimBF16);
+}
+inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x16f16(ShimHalves4 a, ShimHalves4 b, ShimBlock c, int, int, int) {
+  return shimProduct<4>(a, b, c, shimF16);
 }

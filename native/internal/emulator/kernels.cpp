@@ -9,7 +9,9 @@
 #undef BG_TILE
 #undef BG_MATRIX_TILE
 #define BG_TILE(...)
-#define BG_MATRIX_TILE(name, ...) BG_GEMMS(name, Accumulator, )
+#define BG_MATRIX_TILE(name, ...)     \
+  BG_GEMMS(name, , Accumulator<name>) \
+  BG_HALVES(name, HalfAccumulator, )
 #include "../../tiles_hip.inc"
 
 #undef BG_GEMM
@@ -20,9 +22,9 @@
 #define BG_RAGGED_KERNEL(name, ...) BG_NAME(name)
 #define BG_NAME(name) {#name, reinterpret_cast<void (*)()>(name)},
 #define BG_GEMM(name, suffix, ...) BG_NAME(bg_##name##_##suffix)
-#define BG_FIXUP(name) BG_NAME(bg_##name##_fixup)
-#define BG_TILE(name, ...) BG_GEMMS(name, , ) BG_FIXUP(name)
-#define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_GEMMS(name, , _mfma)
+#define BG_FIXUP(name, end, ...) BG_NAME(bg_##name##_fixup##end)
+#define BG_TILE(name, ...) BG_GEMMS(name, , ) BG_HALVES(name, , ) BG_FIXUPS(name)
+#define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_GEMMS(name, _mfma, ) BG_HALVES(name, , _mfma)
 
 const ShimKernel bg_shim_kernels[] = {
     BG_RAGGED_KERNELS

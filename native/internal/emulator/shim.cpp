@@ -31,7 +31,7 @@ struct Fiber {
   ShimThread self;
   State state = kReady;
   int line = 0;        // of the barrier
-  float give[2][2];    // to the wave, in turns
+  uint32_t give[2][4]; // to the wave, in turns
   int turn = 0;
   Place place;
 };
@@ -191,7 +191,7 @@ void bg_shim_barrier(int line) {
   acquire(tag);
 }
 
-void bg_shim_wave(const float (&give)[2], float (*take)[2]) {
+void bg_shim_wave(const uint32_t (&give)[4], uint32_t (*take)[4]) {
   if (waveSize != 64 || threads % 64 != 0) {
     failure = "a matrix instruction in a wave of less than 64 lanes";
     suspend(kDone);

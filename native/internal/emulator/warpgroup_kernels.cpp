@@ -18,6 +18,7 @@ namespace {
 #define BG_TILE(...)
 #define BG_TENSOR(...)
 #define BG_TENSOR_HALVES(...)
+#define BG_WGMMA_WIDE(...)
 #define BG_TENSOR_CLUSTER(...)
 #define BG_WGMMA(name, ...)                            \
   using name = WgmmaTile<__VA_ARGS__, true>;           \

@@ -39,8 +39,13 @@ func CUDA(shapes []*tile.Shape) string {
 			fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", Identifier(t))
 		}
 	}
-	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply, groups per unit, stages, steps ahead, bytes of shared memory\n")
+	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply, groups per unit, stages, steps ahead, bytes of shared memory; wide ones load no steps ahead\n")
 	for _, t := range of(tile.WGMMA, shapes) {
+		if t.HalvesOnly() {
+			w := wideOf(t)
+			fmt.Fprintf(&b, "BG_WGMMA_WIDE(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared)
+			continue
+		}
 		w := wgmmaOf(t)
 		fmt.Fprintf(&b, "BG_WGMMA(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared)
 	}
@@ -68,6 +73,12 @@ func wgmmaOf(t *tile.Shape) wgmmaTile {
 		w.stages, w.ahead = 4, 4
 	}
 	return w
+}
+
+// wideOf is the same of wgmma_wide.cuh, where one warpgroup loads: stages of A and B, of which
+// 128 x 128 has room for as many. 128 x 256 with four took 10 % longer on an H200 (512/1024/256).
+func wideOf(t *tile.Shape) wgmmaTile {
+	return wgmmaTile{consumers: t.Threads/128 - 1, groups: unitShared / (t.Shared + reservedShared), stages: 6}
 }
 
 // Tensor is what kernels of tensor.cuh have beside the tile table: teams of

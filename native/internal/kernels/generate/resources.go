@@ -11,6 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -55,7 +56,8 @@ func table() (string, error) {
 	return string(text), err
 }
 
-// mostOf is what the kernels of a shape take at most, fix-ups aside, which run alone.
+// mostOf is what the kernels of a shape for fp32, if it has any, take at most, fix-ups aside, which run alone.
+// Those for elements of 16 bits take as much shared memory, and a few registers more or less.
 func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.Resources, bool)) (most planner.Resources, ok bool) {
 	if !arch.Has(s) {
 		return most, false
@@ -65,7 +67,7 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.R
 		if !ok {
 			return most, false
 		}
-		if k.Fixup {
+		if k.Fixup || k.Type != element.F32 && !s.HalvesOnly() {
 			continue
 		}
 		most.Registers = max(most.Registers, r.Registers)

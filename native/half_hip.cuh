@@ -1,0 +1,270 @@
+// What is another in the kernels of gemm.cuh where elements have 16 bits, on AMD GPUs. A word
+// then is a pair of k's, and takes the place of an fp32 number in all that is said there: a
+// step has 2*TK k's. So the matrix cores take them (mfma_half.cuh); plain FMAs make fp32
+// numbers of the words that they load from shared memory.
+#pragma once
+
+#include "half.cuh"
+
+// BF16 and F16 are formats, as planner/element has them.
+struct BF16 {
+  static BG_DEVICE float number(uint16_t bits) { return __uint_as_float(static_cast<uint32_t>(bits) << 16); }
+  static BG_DEVICE uint16_t bits(float x) {
+    const uint32_t w = __builtin_bit_cast(uint32_t, x);
+    return static_cast<uint16_t>((x != x ? w | 0x400000 : w + 0x7fff + (w >> 16 & 1)) >> 16);
+  }
+};
+struct F16 {
+  static BG_DEVICE float number(uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16, bits)); }
+  static BG_DEVICE uint16_t bits(float x) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(x)); }
+};
+
+// Pair is a word in memory, where it begins with any element: these GPUs load 4 bytes from
+// any address (LLVM, AMDGPUUsage, unaligned-access-mode).
+typedef uint32_t Pair __attribute__((aligned(2), may_alias));
+
+// wordOf is the word of memory that p is in. A pointer made of a number would be one to any memory.
+BG_DEVICE const uint16_t* wordOf(const uint16_t* p) { return p - reinterpret_cast<uintptr_t>(p) / 2 % 2; }
+
+BG_DEVICE constexpr uint32_t lowBits(uint32_t n) { return n < 32 ? (1u << n) - 1 : 0xffffffff; }
+
+// countBelow is the number of first, first + step, ... that are below end.
+BG_DEVICE uint32_t countBelow(uint32_t first, uint32_t end, uint32_t step) { return end > first ? (end - first + step - 1) / step : 0; }
+
+// loadHalves loads what begins at p: one element, a pair, or aligned words.
+template <int kBytes>
+BG_DEVICE void loadHalves(uint32_t* value, const uint16_t* p) {
+  if constexpr (kBytes == 2) {
+    *value = *p;
+  } else if constexpr (kBytes == 4) {
+    *value = *reinterpret_cast<const Pair*>(p);
+  } else {
+    const auto v = *reinterpret_cast<const Vector<kBytes / 4, uint32_t>*>(p);
+#pragma unroll
+    for (int i = 0; i < kBytes / 4; ++i) value[i] = v.x[i];
+  }
+}
+
+// startLoads starts n loads, of which the bits of `exists` tell the ones to make. As in Copies
+// the others read elsewhere. The values are kApart apart.
+template <int kBytes, int n, int kApart, class From>
+BG_DEVICE void startLoads(uint32_t (&value)[n * kApart], uint32_t exists, const uint16_t* any, From from) {
+  if ((exists & lowBits(n)) == lowBits(n)) {
+#pragma unroll
+    for (int j = 0; j < n; ++j) loadHalves<kBytes>(value + j * kApart, from(j));
+  } else {
+#pragma unroll
+    for (int j = 0; j < n; ++j) loadHalves<kBytes>(value + j * kApart, exists >> j & 1 ? from(j) : any);
+  }
+}
+
+// Where memory runs along K a pair is adjacent there too, and threads have the words that they
+// have of fp32.
+template <class T, int kLength, class Format>
+struct Operand<T, kLength, true, Halves<Format>> {
+  using Of = Operand<T, kLength, true>;
+  static constexpr int kPitch = Of::kPitch, kFloats = Of::kFloats, kCount = Of::kCount;
+
+  const uint16_t* at;   // this thread's first element of the next step
+  const uint16_t* any;  // a word that may be read
+  SharedAddress to;     // the place of the first word in the first stage
+  uint32_t ld;
+  uint32_t k;      // of the first word within a step, in words
+  uint32_t valid;  // a bit for each word whose row exists
+  uint32_t pending;
+  uint32_t value[kCount];
+
+  BG_DEVICE Operand(const uint16_t* start, uint32_t ld_, uint32_t length, bool, const float* shared) : any(wordOf(start)), ld(ld_), valid(0) {
+    const uint32_t row = threadId() / Of::kRun;
+    k = threadId() % Of::kRun;
+    at = rowsOn(start, row, ld) + 2 * k;
+    to = sharedAddress(shared + k * kPitch + row);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) valid |= (row + across(j) < length ? 1u : 0u) << j;
+  }
+
+  static BG_DEVICE uint32_t along(int j) { return j / Of::kRows * Of::kStep; }
+  static BG_DEVICE uint32_t across(int j) { return j % Of::kRows * Of::kStride; }
+
+  BG_DEVICE void copy(uint32_t left, uint32_t stage) {
+    const uint32_t words = left / 2;  // whole ones
+    auto from = [&](int j) { return rowsOn(at, across(j), ld) + 2 * along(j); };
+    startLoads<4, kCount, 1>(value, words < T::TK ? valid & lowBits(countBelow(k, words, Of::kStep) * Of::kRows) : valid, any, from);
+    if (words < T::TK && left % 2 != 0) {  // rows end with half a word
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        if ((valid >> j & 1) != 0 && k + along(j) == words) loadHalves<2>(value + j, from(j));
+      }
+    }
+    at += 2 * T::TK;
+    pending = stage;
+  }
+
+  BG_DEVICE void land() {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) *reinterpret_cast<uint32_t*>(to + pending + 4 * (along(j) * kPitch + across(j))) = value[j];
+  }
+};
+
+// Where memory runs across K a thread makes pairs of two rows: it loads the same columns of
+// both, two of them or, where those are aligned, up to 16 bytes.
+template <class T, int kLength, class Format>
+struct Operand<T, kLength, false, Halves<Format>> {
+  static constexpr int kPitch = kLength, kFloats = T::TK * kPitch;
+  static constexpr int kCount = kLength * T::TK / T::kThreads;  // words of a thread
+  static constexpr int kWide = kCount >= 8 ? 8 : kCount >= 4 ? 4 : 2;  // columns of a wide load
+  static_assert(kCount % kWide == 0 && kLength % kWide == 0 && T::kThreads % (kLength / 2) == 0, "uneven tile");
+
+  const uint16_t* at;
+  const uint16_t* any;
+  SharedAddress to;
+  uint32_t ld;
+  uint32_t k;
+  uint32_t columns;  // of a load that exist
+  bool wide;
+  uint32_t pending;
+  uint32_t value[kCount];
+
+  BG_DEVICE Operand(const uint16_t* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared)
+      : any(wordOf(start)), ld(ld_), wide(kWide > 2 && aligned) {
+    const uint32_t width = wide ? kWide : 2, run = kLength / width, column = threadId() % run * width;
+    k = threadId() / run;
+    at = rowsOn(start, 2 * k, ld) + column;
+    to = sharedAddress(shared + k * kPitch + column);
+    columns = length > column ? min(length - column, width) : 0;
+  }
+
+  // Loads of n columns: a thread has kUnits of them of either row, in words that are kApart apart.
+  template <int n>
+  struct Loads {
+    static constexpr int kUnits = kCount / n, kApart = T::kThreads / (kLength / n);
+  };
+
+  BG_DEVICE void copy(uint32_t left, uint32_t stage) {
+    if (kWide > 2 && wide) {
+      if (columns == kWide) start<kWide, 2 * kWide>(left);
+      else copyFew(left, stage);
+    } else if (columns == 1) {
+      start<2, 2>(left);
+    } else {
+      start<2, 4>(left);
+    }
+    at = rowsOn(at, 2 * T::TK, ld);
+    pending = stage;
+  }
+
+  // start has the rows of a unit one behind the other.
+  template <int n, int kBytes>
+  BG_DEVICE void start(uint32_t left) {
+    constexpr int kUnits = Loads<n>::kUnits, kApart = Loads<n>::kApart;
+    const uint32_t rows = left < 2 * T::TK ? countBelow(k, left / 2, kApart) + countBelow(k, (left + 1) / 2, kApart) : 2 * kUnits;
+    startLoads<kBytes, 2 * kUnits, n / 2>(value, columns == 0 ? 0 : lowBits(rows), any,
+                                          [&](int j) { return rowsOn(at, j / 2 * (2 * kApart) + j % 2, ld); });
+  }
+
+  // copyFew copies the last columns of the matrix, and waits for them.
+  BG_DEVICE void copyFew(uint32_t left, uint32_t stage) {
+    constexpr int kApart = Loads<kWide>::kApart;
+    const uint32_t words = min(countBelow(k, (left + 1) / 2, kApart), static_cast<uint32_t>(Loads<kWide>::kUnits));
+#pragma unroll 1
+    for (uint32_t u = 0; u < words; ++u) {
+      const uint16_t* const low = rowsOn(at, u * (2 * kApart), ld);
+      const uint16_t* const high = 2 * (k + u * kApart) + 1 < left ? low + ld : low;  // in which case it counts for nothing
+#pragma unroll
+      for (int i = 0; i < kWide - 1; ++i) {
+        if (static_cast<uint32_t>(i) < columns) *word(stage, u * kApart, i) = low[i] | static_cast<uint32_t>(high[i]) << 16;
+      }
+    }
+  }
+
+  BG_DEVICE void land() {
+    if (kWide > 2 && wide) {
+      if (columns == kWide) landPairs<kWide>();
+    } else {
+      landPairs<2>();
+    }
+  }
+
+  template <int n>
+  BG_DEVICE void landPairs() {
+    constexpr int kAtOnce = n < 4 ? n : 4;  // words of a store
+#pragma unroll
+    for (int u = 0; u < Loads<n>::kUnits; ++u) {
+#pragma unroll
+      for (int first = 0; first < n; first += kAtOnce) {
+        Vector<kAtOnce, uint32_t> pairs;
+#pragma unroll
+        for (int i = 0; i < kAtOnce; i += 2) {
+          const uint32_t low = value[u * n + (first + i) / 2], high = value[u * n + (n + first + i) / 2];
+          pairs.x[i] = (low & 0xffff) | high << 16;
+          pairs.x[i + 1] = low >> 16 | (high & 0xffff0000);
+        }
+        *reinterpret_cast<Vector<kAtOnce, uint32_t>*>(word(pending, u * Loads<n>::kApart, first)) = pairs;
+      }
+    }
+  }
+
+  // word is the place of a word of this thread.
+  BG_DEVICE uint32_t* word(uint32_t stage, uint32_t along, uint32_t column) const {
+    return reinterpret_cast<uint32_t*>(to + stage + 4 * (along * kPitch + column));
+  }
+};
+
+// HalfAccumulator is an Accumulator that multiplies numbers of both halves of words.
+template <class T, class Format>
+struct HalfAccumulator : Accumulator<T> {
+  static constexpr int kPacked = Accumulator<T>::kPacked;
+
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) {
+    if (left >= 2 * T::TK) {
+#pragma unroll 2  // words, of as many k's as BG_UNROLL_STEPS says
+      for (int k = 0; k < T::TK; k += T::kGroups) step(a + k * kPitchA, b + k * kPitchB, true);
+    } else {
+#pragma unroll 1
+      for (uint32_t k = this->group; 2 * k < left; k += T::kGroups) {
+        step(a, b, 2 * k + 1 < left);
+        a += T::kGroups * kPitchA;
+        b += T::kGroups * kPitchB;
+      }
+    }
+  }
+
+  // step takes the first halves of words alone where there is no second k.
+  BG_DEVICE void step(const float* a, const float* b, bool both) {
+    float x[2][T::RM];
+    Packed y[2][T::RN / kPacked];
+#pragma unroll
+    for (int i = 0; i < T::RM; i += T::VA) {
+      const auto words = loadVector<T::VA, uint32_t>(a + i * T::kTeamRows);
+#pragma unroll
+      for (int e = 0; e < T::VA; ++e) numbers(words.x[e], x[0][i + e], x[1][i + e]);
+    }
+#pragma unroll
+    for (int j = 0; j < T::RN; j += T::VB) {
+      const auto words = loadVector<T::VB, uint32_t>(b + j * T::kTeamCols);
+#pragma unroll
+      for (int e = 0; e < T::VB; ++e) {
+        float low, high;
+        numbers(words.x[e], low, high);
+        y[0][(j + e) / kPacked][e % kPacked] = low;
+        y[1][(j + e) / kPacked][e % kPacked] = high;
+      }
+    }
+    add(x[0], y[0]);
+    if (both) add(x[1], y[1]);
+  }
+
+  static BG_DEVICE void numbers(uint32_t word, float& low, float& high) {
+    low = Format::number(static_cast<uint16_t>(word));
+    high = Format::number(static_cast<uint16_t>(word >> 16));
+  }
+
+  BG_DEVICE void add(const float (&x)[T::RM], const Packed (&y)[T::RN / kPacked]) {
+#pragma unroll
+    for (int i = 0; i < T::RM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN / kPacked; ++j) this->c[i][j] = multiplyAdd(x[i], y[j], this->c[i][j]);
+    }
+  }
+};

@@ -1,0 +1,296 @@
+// Kernels of warpgroup products for elements of 16 bits that need no splitter: the loader copies
+// lines of 16 bytes to where the tensor cores take both operands from, whichever way memory
+// runs. That is for items whose rows begin with 16 bytes (kItemWide). Of others it puts each
+// line together of elements, which takes many times as long: plans take other tiles there.
+//
+// The roles are those of wgmma.cuh, without the splitter: a loader and kConsumers warpgroups.
+// A stage has 64 k's of A, then of B, in the layouts of PTX ISA, "Shared Memory Layout", swizzled by
+// 128 bytes: along K, rows of 128 bytes; across K, for each 64 rows or columns, 128 bytes of each k.
+#pragma once
+
+// WideTile is a row of the tile table and what follows from it.
+template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kShared_, class Element_>
+struct WideTile {
+  using Element = Element_;
+  static constexpr int TM = TM_, TN = TN_, TK = 64, kConsumers = kConsumers_, kMinGroups = kMinGroups_, kStages = kStages_;
+  static_assert(TM == 64 * kConsumers && (TN == 64 || TN == 128), "a consumer multiplies 64 rows by one or two blocks of 64 columns");
+  static constexpr int kThreads = 128 * (kConsumers + 1);
+  static constexpr uint32_t kShared = kShared_;
+  static constexpr bool kEmulated = false;
+  static_assert(kStages + 2 < kItemPlaces, "too few places for items");  // see WgmmaTile
+  static constexpr int kLoaderRegisters = kMinGroups == 2 ? 96 : 72, kConsumerRegisters = kMinGroups == 2 ? 152 : 208;
+
+  // Bytes, as Layout has them.
+  static constexpr uint32_t kB = 128 * TM, kStage = kB + 128 * TN, kOut = kStages * kStage;
+  static constexpr uint32_t kItems = kOut + kConsumers * kWarps * kOutBytes, kReady = kItems + kItemPlaces * kItemBytes;
+  static constexpr uint32_t kFull = kReady + 8 * kItemPlaces, kFree = kFull + 8 * kStages, kBytes = kFree + 8 * kStages;
+  static_assert(kBytes <= kShared, "the tile table has too little shared memory");
+};
+
+// WideOperand copies the steps of A or B. kLength is the tile's extent across K.
+template <class Number, int kLength, bool kAlongK>
+struct WideOperand {
+  static constexpr int kLine = 8, kLines = kAlongK ? 64 / kLine : kLength / kLine;  // of a row in memory
+  static constexpr int kRows = kAlongK ? kLength : 64, kApart = 128 / kLines, kCopies = kRows / kApart;
+  static_assert(kApart % 8 == 0, "the places of a thread's lines differ");
+
+  const Number* at;   // the thread's first line of the next step
+  SharedAddress to;   // its place in the first stage
+  uint32_t ld, row;   // row of the first
+  int32_t length;     // elements of the row, or rows, that exist across K, from the thread's first on
+  bool wide;
+
+  BG_DEVICE void start(const Number* start, uint32_t ld_, uint32_t length_, bool wide_, SharedAddress stage) {
+    const uint32_t t = threadId() % 128, line = t % kLines;
+    row = t / kLines;
+    ld = ld_;
+    wide = wide_;
+    at = rowsOn(start, row, ld) + kLine * line;
+    const uint32_t place = 16 * (line % 8 ^ row % 8);
+    if constexpr (kAlongK) {
+      to = stage + 128 * row + place;
+      length = static_cast<int32_t>(length_ - row);
+    } else {
+      to = stage + line / 8 * (64 * 128) + 128 * row + place;
+      length = static_cast<int32_t>(length_ - kLine * line);
+    }
+  }
+
+  // copy starts the copies of a step, of which `left` k's exist.
+  BG_DEVICE void copy(int32_t left, uint32_t stage) {
+    if (wide && left >= 64 && (kAlongK || length >= kLine)) {
+#pragma unroll
+      for (int i = 0; i < kCopies; ++i) {
+        if (kAlongK && i * kApart >= length) break;  // sums of these rows are not stored
+        copyWhole(target(i, stage), reinterpret_cast<const float*>(rowsOn(at, i * kApart, ld)));
+      }
+    } else {
+      copyPart(left, stage);
+    }
+    at = kAlongK ? at + 64 : rowsOn(at, 64, ld);
+  }
+
+  // copyPart is copy of a step that ends the item, of the last columns, or of elements one by one.
+  BG_DEVICE void copyPart(int32_t left, uint32_t stage) const {
+    const int32_t line = static_cast<int32_t>(threadId() % 128 % kLines) * kLine;
+    const uint32_t whole = bytes(kAlongK ? left - line : length);
+    auto size = [&](int i) { return kAlongK || static_cast<int32_t>(row + i * kApart) < left ? whole : 0; };
+    if (wide) {
+#pragma unroll
+      for (int i = 0; i < kCopies; ++i) {
+        if (kAlongK && i * kApart >= length) break;
+        copyVector(target(i, stage), rowsOn(at, i * kApart, ld), size(i));
+      }
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < kCopies; ++i) {
+        if (kAlongK && i * kApart >= length) break;
+        gather(target(i, stage), rowsOn(at, i * kApart, ld), size(i) / sizeof(Number));
+      }
+    }
+  }
+
+  BG_DEVICE SharedAddress target(int i, uint32_t stage) const { return to + stage + 128 * i * kApart; }
+
+  static BG_DEVICE uint32_t bytes(int32_t elements) { return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, kLine))); }
+
+  // gather brings the first n elements of a line, which lies anywhere.
+  static BG_DEVICE void gather(SharedAddress to, const Number* from, uint32_t n) {
+    uint32_t x[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (uint32_t i = 0; i < kLine; ++i) {
+      if (i < n) x[i / 2] |= static_cast<uint32_t>(from[i]) << 16 * (i % 2);
+    }
+    storeShared(to, x);
+  }
+};
+
+// loadWide is the work of the loader.
+template <class T, bool kTransA, bool kTransB, bool kInTurn>
+BG_DEVICE void loadWide(const Items& items, Feed<kInTurn>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
+  using Number = typename T::Element::Number;
+  const bool first = uniform(threadId() / 32 % kWarps) == 0;
+  Counter<T::kStages> stage;
+  if (first) feed.next(items);
+  for (uint32_t number = 0;; ++number) {
+    const Item item = items.wait(number);
+    if (isNone(item)) break;
+    if (first) feed.ahead(items);
+    const bool wide = item.flags & kItemWide;
+    WideOperand<Number, T::TM, !kTransA> a;
+    WideOperand<Number, T::TN, kTransB> b;
+    a.start(A + item.offA, item.lda, item.rows(), wide, shared);
+    b.start(B + item.offB, item.ldb, item.cols(), wide, shared + T::kB);
+    const uint32_t steps = uniform(stepsOf<T>(item));
+    int32_t left = static_cast<int32_t>(item.depth);
+#pragma unroll 1
+    for (uint32_t step = 0; step < steps; ++step) {
+      waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);
+      a.copy(left, stage.at * T::kStage);
+      b.copy(left, stage.at * T::kStage);
+      if (wide) arriveCopied(shared + T::kFull + 8 * stage.at);
+      else arrive(shared + T::kFull + 8 * stage.at);
+      left -= T::TK;
+      stage.next();
+    }
+    if (first) feed.behind(items);
+  }
+}
+
+// WideConsumer is a warp of the consumers.
+template <class T, bool kTransA, bool kTransB>
+struct WideConsumer {
+  SharedAddress shared;
+  uint32_t lane, warp;
+  Counter<T::kStages> stage;
+
+  BG_DEVICE void wait() const { waitPhase(shared + T::kFull + 8 * stage.at, stage.parity); }
+  BG_DEVICE void release(uint32_t at) const {
+    if (lane == 0) arrive(shared + T::kFree + 8 * at);
+  }
+  // pass lets a step go by.
+  BG_DEVICE void pass() {
+    wait();
+    warpBarrier();  // see Consumer
+    release(stage.at);
+    stage.next();
+  }
+
+  // multiply sums steps of the first 2n columns. The products of a step are carried out while
+  // those of the next are asked for.
+  template <int n>
+  BG_DEVICE void multiply(float (&sum)[n], uint32_t steps) {
+    constexpr uint64_t kStepA = kTransA ? 128 : 2, kStepB = kTransB ? 2 : 128;  // of 16 k's, in units of 16 bytes
+    const SharedAddress mine = shared + warp / kWarps * (64 * 128);
+    const uint64_t a = kTransA ? matrixAcross(mine) : matrixB(mine), b = kTransB ? matrixB(shared + T::kB) : matrixAcross(shared + T::kB);
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] = 0.0f;
+    uint32_t before = 0;
+#pragma unroll 1
+    for (uint32_t step = 0; step < steps; ++step) {
+      wait();
+      fenceStores();  // the copies were others'
+      const uint64_t at = static_cast<uint64_t>(uniform(stage.at) * (T::kStage >> 4));
+      fenceProducts();
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        productOf<kTransA, !kTransB>(typename T::Element::Format{}, sum, a + at + s * kStepA, b + at + s * kStepB);
+      }
+      commitProducts();
+      if (step != 0) {
+        waitProducts<1>();
+        release(before);
+      }
+      before = stage.at;
+      stage.next();
+    }
+    waitProducts<0>();
+    settle(sum);
+    release(before);
+  }
+};
+
+// storeWide writes the warp's sums to C by lines, where those of C are aligned and it is not
+// read; else it is storeSums.
+template <class T, bool kTransA, bool kTransB, int n>
+BG_DEVICE void storeWide(const float (&sum)[n], float* out, const Item& item, uint32_t row, float* C, float* workspace) {
+  using Element = typename T::Element;
+  using Number = typename Element::Number;
+  constexpr uint32_t kColumns = 64, kPitch = 2 * kColumns + 16;  // of a part, in bytes; rows of a fragment are in different banks
+  static_assert(16 * kPitch <= kOutBytes, "no room for the sums of 64 columns");
+  Number* to = reinterpret_cast<Number*>(C) + item.offC;
+  if (item.slot != kFinal || (item.flags & kItemFloatC) != 0 || __uint_as_float(item.beta) != 0.0f || placeInLine(to) != 0 || item.ldc % 8 != 0) {
+    return storeSums<T, kTransA, kTransB>(sum, out, item, row, nullptr, nullptr, C, workspace);
+  }
+  const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
+  const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4, line = lane % 8;
+  char* const at = reinterpret_cast<char*>(out);
+  to = rowsOn(to, row + lane / 8, item.ldc) + 8 * line;
+#pragma unroll
+  for (int first = 0; first < n; first += kColumns / 2) {
+    warpBarrier();
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float* x = sum + first + 4 * j;
+      char* const word = at + group * kPitch + 16 * j + 4 * member;
+      *reinterpret_cast<uint32_t*>(word) = Element::Format::pair(alpha * x[0], alpha * x[1]);
+      *reinterpret_cast<uint32_t*>(word + 8 * kPitch) = Element::Format::pair(alpha * x[2], alpha * x[3]);
+    }
+    warpBarrier();
+    const uint32_t col = 2 * first + 8 * line;
+#pragma unroll
+    for (uint32_t i = 0; i < 16; i += 4) {
+      if (row + lane / 8 + i >= item.rows()) break;
+      const uint4 x = *reinterpret_cast<const uint4*>(at + (lane / 8 + i) * kPitch + 16 * line);
+      Number* const c = rowsOn(to, i, item.ldc) + 2 * first;
+      if (col + 8 <= item.cols()) {
+        *reinterpret_cast<uint4*>(c) = x;
+      } else {
+        const uint32_t words[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+        for (uint32_t e = 0; e < 7; ++e) {
+          if (col + e < item.cols()) c[e] = static_cast<Number>(words[e / 2] >> 16 * (e % 2));
+        }
+      }
+    }
+  }
+}
+
+// consumeWide is the work of the consumers.
+template <class T, bool kTransA, bool kTransB>
+BG_DEVICE void consumeWide(const Items& items, float* C, float* workspace, char* memory) {
+  const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
+  float* const out = reinterpret_cast<float*>(memory + T::kOut + warp * kOutBytes);
+  WideConsumer<T, kTransA, kTransB> c{sharedAddress(memory), lane, warp};
+  for (uint32_t number = 0;; ++number) {
+    uint32_t steps, rows, cols;
+    {
+      const Item item = items.wait(number);
+      if (isNone(item)) break;
+      rows = uniform(item.rows());
+      cols = uniform(item.cols());
+      steps = uniform(stepsOf<T>(item));
+    }
+    auto compute = [&](auto& sum) {
+      c.multiply(sum, steps);
+      storeWide<T, kTransA, kTransB>(sum, out, items.wait(number), row, C, workspace);
+    };
+    if (row / 64 * 64 >= rows) {
+      for (; steps != 0; --steps) c.pass();
+    } else if (T::TN == 64 || cols <= 64) {
+      float sum[32];
+      compute(sum);
+    } else {
+      float sum[64];
+      compute(sum);
+    }
+  }
+}
+
+template <class T, bool kTransA, bool kTransB, bool kInTurn = false>
+BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
+                         const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
+  using Number = typename T::Element::Number;
+  char* const memory = dynamicShared();
+  const SharedAddress shared = sharedAddress(memory);
+  const Items ring{memory + T::kItems, shared + T::kReady};
+  const uint32_t role = uniform(threadId() / 128);  // consumers first, then the loader
+  Feed<kInTurn> feed;
+  if (uniform(threadId() / 32) == T::kConsumers * kWarps) feed.start(items, table);
+  if (threadId() == 0) {
+    for (int i = 0; i < kItemPlaces; ++i) initPhases(shared + T::kReady + 8 * i, 1);
+    for (int i = 0; i < T::kStages; ++i) {
+      initPhases(shared + T::kFull + 8 * i, 128);
+      initPhases(shared + T::kFree + 8 * i, kWarps * T::kConsumers);
+    }
+    fencePhases();
+  }
+  barrier();
+  if (role < T::kConsumers) {
+    raiseRegisters<T::kConsumerRegisters>();
+    consumeWide<T, kTransA, kTransB>(ring, C, workspace, memory);
+  } else {
+    lowerRegisters<T::kLoaderRegisters>();
+    loadWide<T, kTransA, kTransB, kInTurn>(ring, feed, reinterpret_cast<const Number*>(A), reinterpret_cast<const Number*>(B), shared);
+  }
+}
