@@ -106,6 +106,11 @@ typedef struct bg_problem {
 	int64_t offset_b, ldb;
 	int64_t offset_c, ldc;
 	float alpha, beta;
+	/* With an epilogue (bg_plan_new), for the parts of it that the options name; else 0. A struct that ends
+	 * in front of these is good too. */
+	int64_t offset_b2, ldb2;         /* of the second operand of gated units, stored as B is */
+	int64_t bias;                    /* first element in the buffer bias: n of them, 2n when gated */
+	int64_t rows_a, rows_c, weights; /* first words in the buffer rows, m of each */
 } bg_problem;
 
 #define BG_TRANS_A 1u
@@ -141,7 +146,15 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *     "schedule"  "data-parallel", "batched", "split-k", "stream-k", "lpt", "cluster"
  *                 (default: the cheapest)
  *     "tile"      a row of the tile table, for all problems
- *     "tlp", "threshold"  parameters of zhang2025 */
+ *     "tlp", "threshold"  parameters of zhang2025
+ *     "epilogue"  an object, what is done to C in fp32 before it is rounded; any of
+ *         "activation"  "relu", "gelu", "silu"
+ *         "bias"        true: elements of C's type are added to each row
+ *         "gated"       true: C = act(A*B + bias) * (A*B2 + bias behind it)
+ *         "gather_rows" the rows that A has: row i is row rows[rows_a + i] of it; of
+ *                       zeros where that is not one of them, as -1
+ *         "scatter_rows" the rows that C has: row i goes to row rows[rows_c + i], if there is one
+ *         "weights"     true: row i is multiplied by the float rows[weights + i] */
 bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options, bg_plan *plan);
 
 /* bg_plan_explain describes a plan as JSON, returned as by bg_device_info. */
@@ -182,6 +195,9 @@ typedef struct bg_ragged {
 	int64_t stride_b, stride_c;
 	int64_t len_a, len_b, len_c;    /* elements of the buffers that records may reach */
 	float alpha, beta;              /* for ends */
+	int64_t offset_b2, ldb2;        /* as in a bg_problem, of the first group, with ends of rows; b2 has stride_b */
+	int64_t bias, stride_bias;
+	int64_t rows_a, rows_c, weights; /* of the first row of all groups */
 } bg_ragged;
 
 #define BG_ENDS_OF_ROWS 1u
@@ -235,6 +251,18 @@ bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c);
  * before. bg_buffer_write copies an array of int32_t to a buffer of float32 as it is, and
  * bg_buffer_wrap takes memory of int32_t as it takes that of float. */
 bg_status bg_run_ragged(bg_program program, bg_buffer sizes, bg_buffer a, bg_buffer b, bg_buffer c);
+
+/* bg_run_operands is bg_run, or bg_run_ragged where there are sizes, with the buffers of
+ * an epilogue: rows has 32-bit words, the lists of rows and, as bits of float, the weights.
+ * What the program does not use is 0. */
+typedef struct bg_operands {
+	uint32_t struct_size, zero; /* sizeof(bg_operands), 0 */
+	bg_buffer a, b, c;
+	bg_buffer sizes;
+	bg_buffer b2, bias, rows;
+} bg_operands;
+
+bg_status bg_run_operands(bg_program program, const bg_operands *operands);
 
 /* bg_program_status waits for queued work. It is BG_ERR_INVALID, and the text names the
  * group, when a run since the last call refused sizes: the first of such runs counts. */

@@ -37,13 +37,24 @@ func numbers[T element.Number | uint16](name string, data unsafe.Pointer, length
 	return unsafe.Slice((*T)(data), int(length)), nil
 }
 
+const knownFlags = C.BG_TRANS_A | C.BG_TRANS_B
+
+// The sizes of the structs when they were first there.
 const (
-	knownSize  = C.sizeof_bg_problem
-	knownFlags = C.BG_TRANS_A | C.BG_TRANS_B
+	firstProblem = unsafe.Offsetof(C.bg_problem{}.offset_b2)
+	firstRagged  = unsafe.Offsetof(C.bg_ragged{}.offset_b2)
 )
 
-// batchOf copies problems. The caller's struct may be longer, if it was compiled
-// for a newer version, as long as the fields that are not known here are 0.
+// versioned copies a caller's struct of a size. It may be longer, if it was compiled
+// for a newer version, as long as the fields that are not known here are 0, which it
+// reports, and shorter, if for an older one.
+func versioned[T any](from *T, size int) (known T, ok bool) {
+	own := unsafe.Slice((*byte)(unsafe.Pointer(&known)), unsafe.Sizeof(known))
+	more := unsafe.Slice((*byte)(unsafe.Pointer(from)), size)[copy(own, unsafe.Slice((*byte)(unsafe.Pointer(from)), size)):]
+	return known, len(bytes.TrimLeft(more, "\x00")) == 0
+}
+
+// batchOf copies problems.
 func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 	switch {
 	case count < 0:
@@ -56,8 +67,8 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 		return nil, invalid("problems is NULL")
 	}
 	size := int(problems.struct_size)
-	if size < knownSize || uintptr(size)%unsafe.Alignof(*problems) != 0 {
-		return nil, invalid("problem 0: struct_size %d, must be sizeof(bg_problem), %d here", size, knownSize)
+	if size < int(firstProblem) || uintptr(size)%unsafe.Alignof(*problems) != 0 {
+		return nil, invalid("problem 0: struct_size %d, must be sizeof(bg_problem), %d here", size, C.sizeof_bg_problem)
 	}
 	batch := make(planner.Batch, count)
 	for i := range batch {
@@ -65,18 +76,13 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 		if int(p.struct_size) != size {
 			return nil, invalid("problem %d: struct_size %d, that of problem 0 is %d", i, p.struct_size, size)
 		}
-		if p.flags&^knownFlags != 0 || asksForMore(unsafe.Pointer(p), knownSize, size) {
-			return nil, invalid("problem %d: flags %#x, or a field behind beta, ask for what this version of the library does not know", i, p.flags)
+		own, ok := versioned(p, size)
+		if own.flags&^knownFlags != 0 || !ok {
+			return nil, invalid("problem %d: flags %#x, or a field behind weights, ask for what this version of the library does not know", i, own.flags)
 		}
-		batch[i] = problemOf(p)
+		batch[i] = problemOf(&own)
 	}
 	return batch, nil
-}
-
-// asksForMore reports whether the fields behind those that are known have a value.
-func asksForMore(fields unsafe.Pointer, known, size int) bool {
-	tail := unsafe.Slice((*byte)(unsafe.Add(fields, known)), size-known)
-	return len(bytes.TrimLeft(tail, "\x00")) > 0
 }
 
 func problemOf(p *C.bg_problem) planner.Problem {
@@ -87,6 +93,9 @@ func problemOf(p *C.bg_problem) planner.Problem {
 		A: planner.Matrix{Offset: int(p.offset_a), LD: int(p.lda)},
 		B: planner.Matrix{Offset: int(p.offset_b), LD: int(p.ldb)},
 		C: planner.Matrix{Offset: int(p.offset_c), LD: int(p.ldc)},
+
+		B2:   planner.Matrix{Offset: int(p.offset_b2), LD: int(p.ldb2)},
+		Bias: int(p.bias), RowsA: int(p.rows_a), RowsC: int(p.rows_c), Weights: int(p.weights),
 	}
 }
 
@@ -96,11 +105,12 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 		return none, invalid("ragged is NULL")
 	}
 	size := int(r.struct_size)
-	if size < C.sizeof_bg_ragged {
+	if size < int(firstRagged) {
 		return none, invalid("ragged: struct_size %d, must be sizeof(bg_ragged), %d here", size, C.sizeof_bg_ragged)
 	}
-	if r.flags&^(knownFlags|C.BG_ZERO_ROWS) != 0 || asksForMore(unsafe.Pointer(r), C.sizeof_bg_ragged, size) {
-		return none, invalid("ragged: flags %#x, or a field behind beta, ask for what this version of the library does not know", r.flags)
+	own, ok := versioned(r, size)
+	if r = &own; r.flags&^(knownFlags|C.BG_ZERO_ROWS) != 0 || !ok {
+		return none, invalid("ragged: flags %#x, or a field behind weights, ask for what this version of the library does not know", r.flags)
 	}
 	return planner.Ragged{
 		Form: planner.RaggedForm(r.form), Groups: int(r.groups), M: int(r.m), N: int(r.n), K: int(r.k),
@@ -112,6 +122,9 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 		C:       planner.Matrix{Offset: int(r.offset_c), LD: int(r.ldc)},
 		StrideB: int(r.stride_b), StrideC: int(r.stride_c),
 		LenA: int(r.len_a), LenB: int(r.len_b), LenC: int(r.len_c),
+
+		B2:   planner.Matrix{Offset: int(r.offset_b2), LD: int(r.ldb2)},
+		Bias: int(r.bias), StrideBias: int(r.stride_bias), RowsA: int(r.rows_a), RowsC: int(r.rows_c), Weights: int(r.weights),
 	}, nil
 }
 

@@ -142,6 +142,8 @@ bg_status bg_run_ragged(bg_program program, bg_buffer sizes, bg_buffer a, bg_buf
 	ENTER(goRunRagged(&mask, program, sizes, a, b, c));
 }
 
+bg_status bg_run_operands(bg_program program, const bg_operands *operands) { ENTER(goRunOperands(&mask, program, (bg_operands *)operands)); }
+
 bg_status bg_program_status(bg_program program, int64_t timeout_ms) { ENTER(goProgramStatus(&mask, program, timeout_ms)); }
 
 bg_status bg_wait(bg_device device, int64_t timeout_ms) { ENTER(goWait(&mask, device, timeout_ms)); }

@@ -13,6 +13,7 @@ import "C"
 
 import (
 	"context"
+	"slices"
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
@@ -225,37 +226,52 @@ func move[T float32 | uint16](ctx context.Context, method func(*dispatch.Buffer,
 
 //export goRun
 func goRun(mask *C.sigset_t, program C.bg_program, a, b, c C.bg_buffer) C.bg_status {
-	return call(mask, func() error {
-		p, buffers, err := operands(program, a, b, c)
-		if err != nil {
-			return err
-		}
-		return p.Run(context.Background(), buffers[0], buffers[1], buffers[2])
-	})
+	return call(mask, func() error { return queue(program, &C.bg_operands{a: a, b: b, c: c}, a, b, c) })
 }
 
 //export goRunRagged
 func goRunRagged(mask *C.sigset_t, program C.bg_program, sizes, a, b, c C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
-		p, buffers, err := operands(program, a, b, c, sizes)
-		if err != nil {
-			return err
-		}
-		return p.RunRagged(context.Background(), buffers[3], buffers[0], buffers[1], buffers[2])
+		return queue(program, &C.bg_operands{a: a, b: b, c: c, sizes: sizes}, a, b, c, sizes)
 	})
 }
 
-// operands are the program and the buffers of a run.
-func operands(program C.bg_program, given ...C.bg_buffer) (p *dispatch.Program, buffers [4]*dispatch.Buffer, err error) {
-	if p, err = find[*dispatch.Program](program); err != nil {
-		return nil, buffers, err
+//export goRunOperands
+func goRunOperands(mask *C.sigset_t, program C.bg_program, o *C.bg_operands) C.bg_status {
+	return call(mask, func() error {
+		switch {
+		case o == nil:
+			return invalid("operands is NULL")
+		case o.struct_size < C.sizeof_bg_operands:
+			return invalid("operands: struct_size %d, must be sizeof(bg_operands), %d here", o.struct_size, C.sizeof_bg_operands)
+		}
+		own, ok := versioned(o, int(o.struct_size))
+		if own.zero != 0 || !ok {
+			return invalid("operands: a field asks for what this version of the library does not know")
+		}
+		return queue(program, &own, own.a, own.b, own.c)
+	})
+}
+
+// queue queues a run. Buffers that must be there are needed; 0 stands for none of the others.
+func queue(program C.bg_program, o *C.bg_operands, needed ...C.bg_buffer) error {
+	p, err := find[*dispatch.Program](program)
+	if err != nil {
+		return err
 	}
-	for i, handle := range given {
-		if buffers[i], err = find[*dispatch.Buffer](handle); err != nil {
-			return nil, buffers, err
+	var r dispatch.Run
+	for _, arg := range [...]struct {
+		handle C.bg_buffer
+		buffer **dispatch.Buffer
+	}{{o.a, &r.A}, {o.b, &r.B}, {o.c, &r.C}, {o.sizes, &r.Sizes}, {o.b2, &r.B2}, {o.bias, &r.Bias}, {o.rows, &r.Rows}} {
+		if arg.handle == 0 && !slices.Contains(needed, arg.handle) {
+			continue
+		}
+		if *arg.buffer, err = find[*dispatch.Buffer](arg.handle); err != nil {
+			return err
 		}
 	}
-	return p, buffers, nil
+	return p.RunOperands(context.Background(), r)
 }
 
 //export goProgramStatus

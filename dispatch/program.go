@@ -76,6 +76,13 @@ func (p *Program) Run(ctx context.Context, a, b, c *Buffer) error {
 	return p.device.Run(ctx, Run{Program: p, A: a, B: b, C: c})
 }
 
+// RunOperands is Run with all buffers that a run may have, and those of a ragged program;
+// Run.Program is not read.
+func (p *Program) RunOperands(ctx context.Context, r Run) error {
+	r.Program = p
+	return p.device.Run(ctx, r)
+}
+
 // Close frees the program.
 func (p *Program) Close() error { return p.close() }
 

@@ -38,6 +38,7 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_buffer_new(1, 1, &out) == want);
 	CHECK(bg_buffer_new_of(1, "bf16", 1, &out) == want);
 	CHECK(bg_buffer_wrap(1, 16, 1, &out) == want);
+	CHECK(bg_run_operands(1, NULL) == want);
 	CHECK(bg_buffer_wrap_of(1, "bf16", 16, 1, &out) == want);
 	CHECK(bg_buffer_write(1, 0, NULL, 0, 0) == want);
 	CHECK(bg_buffer_read(1, 0, NULL, 0, 0) == want);

@@ -29,17 +29,20 @@ class Problem(ctypes.Structure):
         [("struct_size", c_uint32), ("flags", c_uint32)]
         + [(name, c_int64) for name in "m n k offset_a lda offset_b ldb offset_c ldc".split()]
         + [("alpha", c_float), ("beta", c_float)]
+        + [(name, c_int64) for name in "offset_b2 ldb2 bias rows_a rows_c weights".split()]
     )
 
 
-def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False, alpha=1, beta=0):
+def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False, alpha=1, beta=0,
+            b2=0, ldb2=None, bias=0, rows_a=0, rows_c=0, weights=0):
     """C = alpha*op(A)*op(B) + beta*C. a, b, c: first element of each matrix in its
-    array; leading dimensions are the row lengths unless given."""
+    array; leading dimensions are the row lengths unless given. b2 and what follows: for an epilogue."""
     lda = (m if trans_a else k) if lda is None else lda
     ldb = (k if trans_b else n) if ldb is None else ldb
     ldc = n if ldc is None else ldc
     flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
-    return Problem(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta)
+    return Problem(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta,
+                   b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights)
 
 
 class Ragged(ctypes.Structure):
@@ -50,7 +53,14 @@ class Ragged(ctypes.Structure):
         + [(name, c_int64) for name in "m n k mean_m mean_n mean_k offset_a lda offset_b ldb offset_c ldc".split()]
         + [(name, c_int64) for name in "stride_b stride_c len_a len_b len_c".split()]
         + [("alpha", c_float), ("beta", c_float)]
+        + [(name, c_int64) for name in "offset_b2 ldb2 bias stride_bias rows_a rows_c weights".split()]
     )
+
+
+class Operands(ctypes.Structure):
+    """bg_operands; Program.run() makes them."""
+
+    _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [(name, c_uint64) for name in "a b c sizes b2 bias rows".split()]
 
 
 class Error(Exception):
@@ -84,8 +94,7 @@ def _load():
         "bg_buffer_wrap_of": (handle, c_char_p, c_size_t, c_int64, out),
         "bg_buffer_write": (handle, c_int64, c_void_p, c_int64, c_int64),
         "bg_buffer_read": (handle, c_int64, c_void_p, c_int64, c_int64),
-        "bg_run": (handle, handle, handle, handle),
-        "bg_run_ragged": (handle, handle, handle, handle, handle),
+        "bg_run_operands": (handle, POINTER(Operands)),
         "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
         "bg_gemm": (handle, *batch, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_int64),
@@ -244,13 +253,14 @@ class Program(_Object):
         """Another batch for the runs queued from now on, planned with the same options."""
         _call("bg_update", self.handle, *_batch(problems))
 
-    def run(self, a, b, c):
-        """Queues one execution."""
-        _call("bg_run", self.handle, a.handle, b.handle, c.handle)
+    def run(self, a, b, c, *, sizes=None, b2=None, bias=None, rows=None):
+        """Queues one execution; sizes: of a ragged program; b2, bias and rows: of an epilogue."""
+        handles = {name: buffer.handle for name, buffer in (("sizes", sizes), ("b2", b2), ("bias", bias), ("rows", rows)) if buffer}
+        _call("bg_run_operands", self.handle, byref(Operands(ctypes.sizeof(Operands), 0, a.handle, b.handle, c.handle, **handles)))
 
-    def run_ragged(self, sizes, a, b, c):
+    def run_ragged(self, sizes, a, b, c, **more):
         """Queues one execution of a ragged program, with sizes of a buffer."""
-        _call("bg_run_ragged", self.handle, sizes.handle, a.handle, b.handle, c.handle)
+        self.run(a, b, c, sizes=sizes, **more)
 
     def status(self, timeout=None):
         """Waits, and raises an Error that names the group where a run since the last call refused sizes."""

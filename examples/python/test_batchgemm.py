@@ -171,6 +171,25 @@ class Test(unittest.TestCase):
         for buffer in (*buffers, sizes):
             buffer.close()
 
+    def test_epilogue(self):
+        """Gated rows that are gathered, weighted and scattered."""
+        a, b, b2 = array("f", [5, 2, 3, -4]), array("f", [1, -1]), array("f", [2, -1])
+        rows = array("i", [1, 0, 2, 0]) + array("i", array("f", [2, 0.5]).tobytes())
+        epilogue = {"activation": "relu", "gated": True, "gather_rows": 2, "scatter_rows": 3, "weights": True}
+        plan = self.device.plan([problem(2, 1, 2, rows_c=2, weights=4)], epilogue=epilogue)
+        with plan, self.device.prepare(plan) as program:
+            buffers = [self.device.buffer(n) for n in (4, 2, 3, 2, 6)]
+            for buffer, data in zip(buffers, (a, b, array("f", [7, 7, 7]), b2, rows)):
+                buffer.write(data)
+            program.run(*buffers[:3], b2=buffers[3], rows=buffers[4])
+            got = array("f", bytes(12))
+            buffers[2].read(got)
+            self.assertEqual(list(got), [0.5 * 3 * 8, 7, 2 * 7 * 10])
+            with self.assertRaisesRegex(batchgemm.Error, "B2"):
+                program.run(*buffers[:3])
+            for buffer in buffers:
+                buffer.close()
+
     def test_ragged_depth(self):
         """The gradient of weights: op(A) is transposed rows, of which each group has some."""
         x, y = array("f", [1, 2, 3, 4, 5, 6]), array("f", [1, 10, 100])

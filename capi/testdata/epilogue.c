@@ -1,0 +1,89 @@
+/* A product with all parts of an epilogue but gating, then a gated one, of small integers. */
+#include "check.h"
+
+enum { M = 3, N = 2, K = 2, ROWS = 4 };
+
+static bg_buffer upload(bg_device device, const void *from, int64_t count) {
+	bg_buffer b;
+	OK(bg_buffer_new(device, count, &b));
+	OK(bg_buffer_write(b, 0, from, count, BG_NO_TIMEOUT));
+	return b;
+}
+
+static bg_program prepare(bg_device device, const bg_problem *p, const char *options) {
+	bg_plan plan;
+	bg_program program;
+	OK(bg_plan_new(device, p, 1, options, &plan));
+	OK(bg_prepare(device, plan, &program));
+	OK(bg_close(plan));
+	return program;
+}
+
+static const float a[ROWS * K] = {1, 2, 3, -4, 5, 6, -7, 8}, b[K * N] = {1, -2, 3, 1}, b2[K * N] = {2, 1, -1, 3};
+static const float bias[2 * N] = {1, -3, 2, 5};
+
+static float dot(int row, int col, const float *with) { return row < 0 ? 0 : a[row * K] * with[col] + a[row * K + 1] * with[N + col]; }
+static float relu(float x) { return x > 0 ? x : 0; }
+
+static void test_parts(bg_device device) {
+	const int32_t from[M] = {2, -1, 3}, to[M] = {3, 0, 9};
+	const float weight[M] = {2, 0.5f, 7};
+	uint32_t rows[3 * M];
+	memcpy(rows, from, sizeof from), memcpy(rows + M, to, sizeof to), memcpy(rows + 2 * M, weight, sizeof weight);
+	float c[ROWS * N] = {1, 2, 3, 4, 5, 6, 7, 8}, want[ROWS * N];
+	memcpy(want, c, sizeof c);
+	for (int i = 0; i < M; i++)
+		for (int j = 0; j < N; j++)
+			if (to[i] < ROWS) want[to[i] * N + j] = weight[i] * relu(dot(from[i], j, b) + 2 * c[to[i] * N + j] + bias[j]);
+
+	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1, .beta = 2,
+	                .rows_a = 0, .rows_c = M, .weights = 2 * M};
+	bg_program program = prepare(device, &p, "{\"epilogue\": {\"activation\": \"relu\", \"bias\": true, \"gather_rows\": 4, \"scatter_rows\": 4, \"weights\": true}}");
+	bg_operands o = {.struct_size = sizeof o, .a = upload(device, a, ROWS * K), .b = upload(device, b, K * N), .c = upload(device, c, ROWS * N),
+	                 .bias = upload(device, bias, N), .rows = upload(device, rows, 3 * M)};
+	OK(bg_run_operands(program, &o));
+	OK(bg_buffer_read(o.c, 0, c, ROWS * N, BG_NO_TIMEOUT));
+	CHECK(memcmp(c, want, sizeof c) == 0);
+
+	FAILS(bg_run(program, o.a, o.b, o.c), BG_ERR_INVALID, "Bias");
+	FAILS(bg_run_operands(program, NULL), BG_ERR_INVALID, "operands is NULL");
+	bg_operands wrong = o;
+	wrong.struct_size = 8;
+	FAILS(bg_run_operands(program, &wrong), BG_ERR_INVALID, "struct_size 8");
+	wrong = o, wrong.zero = 1;
+	FAILS(bg_run_operands(program, &wrong), BG_ERR_INVALID, "does not know");
+	wrong = o, wrong.c = 0;
+	FAILS(bg_run_operands(program, &wrong), BG_ERR_HANDLE, "");
+}
+
+static void test_gated(bg_device device) {
+	float c[M * N], want[M * N];
+	for (int i = 0; i < M * N; i++) want[i] = relu(dot(i / N, i % N, b) + bias[i % N]) * (dot(i / N, i % N, b2) + bias[N + i % N]);
+	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1, .ldb2 = N};
+	bg_program program = prepare(device, &p, "{\"epilogue\": {\"activation\": \"relu\", \"bias\": true, \"gated\": true}}");
+	bg_operands o = {.struct_size = sizeof o, .a = upload(device, a, ROWS * K), .b = upload(device, b, K * N), .c = upload(device, want, M * N),
+	                 .b2 = upload(device, b2, K * N), .bias = upload(device, bias, 2 * N)};
+	OK(bg_run_operands(program, &o));
+	OK(bg_buffer_read(o.c, 0, c, M * N, BG_NO_TIMEOUT));
+	CHECK(memcmp(c, want, sizeof c) == 0);
+}
+
+/* Programs of before the epilogue have shorter structs. */
+static void test_shorter(bg_device device) {
+	bg_problem p = {.struct_size = offsetof(bg_problem, offset_b2), .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1};
+	bg_plan plan;
+	OK(bg_plan_new(device, &p, 1, NULL, &plan));
+	p.struct_size -= 8;
+	FAILS(bg_plan_new(device, &p, 1, NULL, &plan), BG_ERR_INVALID, "must be sizeof(bg_problem)");
+}
+
+int main(void) {
+	bg_device device;
+	OK(bg_open("cpu", -1, &device));
+	test_parts(device);
+	test_gated(device);
+	test_shorter(device);
+	OK(bg_close(device));
+	puts("ok");
+	return 0;
+}
