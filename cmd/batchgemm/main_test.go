@@ -105,7 +105,7 @@ func TestErrors(t *testing.T) {
 		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage, `--type-c: unknown element type "x" (known: f32, bf16, f16)`},
 		{"types that do not go together", []string{"plan", "inception-1", "--type-c", "f16"}, exitUsage, `elements of C cannot be f16 where those of A and B are f32`},
 		{"tf32 of another type", []string{"verify", "inception-1", "--type", "f16", "--compute", "tf32"}, exitUsage, `compute mode tf32 is for operands of f32, not f16`},
-		{"no kernels", []string{"plan", "inception-1", "--device", "a100", "--type", "f16"}, exitFailure, `inception-1: device a100 has no kernels for elements of f16`},
+		{"no kernels", []string{"plan", "inception-1", "--device", "a100", "--type", "f16", "--tile", "small"}, exitFailure, `inception-1: tile small 16x16x16/128: device a100 has no kernels of it for elements of 16 bits`},
 		{"unknown backend", []string{"run", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
 		{"verify unknown backend", []string{"verify", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
 		{"unknown device", []string{"run", "inception-1", "--backend", "cpu", "--device-index", "7"}, exitUsage, `cpu: no device 7 (there are 1)`},
