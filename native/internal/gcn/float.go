@@ -1,0 +1,41 @@
+package gcn
+
+import "math"
+
+func float(bits uint32) float32 { return math.Float32frombits(bits) }
+
+// fma32 is a*b+c, rounded once, by way of float64, which holds the product exactly. What rounds
+// twice is a sum that float64 rounds to the middle of two float32: there the exact sum decides.
+func fma32(a, b, c float32) float32 {
+	product := float64(a) * float64(b)
+	sum := product + float64(c)
+	bits := math.Float64bits(sum)
+	// The 29 bits that float32 lacks; below 2^-126 it lacks more.
+	if bits&(1<<28-1) != 0 && math.Abs(sum) >= 0x1p-126 || math.IsInf(sum, 0) || math.IsNaN(sum) {
+		return float32(sum)
+	}
+	// Knuth's TwoSum: what the sum lost.
+	part := sum - product
+	if lost := (product - (sum - part)) + (float64(c) - part); lost != 0 && bits&1 == 0 {
+		// Round to odd, which a second rounding to fewer bits leaves right (Boldo and Melquiond,
+		// "Emulation of FMA and correctly rounded sums").
+		if (lost > 0) == (sum > 0) {
+			bits++
+		} else {
+			bits--
+		}
+		sum = math.Float64frombits(bits)
+	}
+	return float32(sum)
+}
+
+// toUint is v_cvt_u32_f32: towards zero, and the nearest that there is beyond.
+func toUint(x float32) uint32 {
+	switch {
+	case !(x > 0): // NaN too
+		return 0
+	case x >= 1<<32:
+		return math.MaxUint32
+	}
+	return uint32(x)
+}

@@ -1,0 +1,142 @@
+package gcn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// garbage is what registers and shared memory have before anything is written: a NaN, and as an
+// address or a size far out of bounds.
+const garbage = 0xffc0dead
+
+// Launch is one launch of a kernel.
+type Launch struct {
+	Kernel    *Kernel
+	Groups    [2]int // the grid, in workgroups
+	Threads   int    // of a workgroup
+	Arguments []uint64
+	Memory    []*Buffer
+	Backwards bool // waves run in the order of their numbers, or from the last on
+}
+
+// mostInstructions of a wave are a loop without an end.
+const mostInstructions = 20_000_000
+
+var errEndless = errors.New("it does not end")
+
+// Stats counts what a launch ran: instructions of waves.
+type Stats struct{ Instructions int }
+
+// group is a workgroup that runs.
+type group struct {
+	launch *Launch
+	number int
+	shared *sharedMemory
+}
+
+// Run runs a launch. The first error ends it.
+func (l *Launch) Run() (s Stats, err error) {
+	k := l.Kernel
+	if l.Threads > k.meta.MaxThreads || 8*len(l.Arguments) != k.meta.KernargBytes {
+		return s, fmt.Errorf("%s: %d threads and %d arguments", k.Name, l.Threads, len(l.Arguments))
+	}
+	arguments := &Buffer{Name: "the arguments", Address: 0x7_0000_1000, Data: make([]byte, k.meta.KernargBytes)}
+	for i, a := range l.Arguments {
+		binary.LittleEndian.PutUint64(arguments.Data[8*i:], a)
+	}
+	run := *l
+	run.Memory = append([]*Buffer{arguments}, l.Memory...)
+	for _, b := range run.Memory {
+		if b.Writable {
+			b.users = make([]users, (len(b.Data)+1)/2)
+		}
+	}
+	waves := make([]*wave, (l.Threads+k.meta.WaveSize-1)/k.meta.WaveSize)
+	for i := range waves {
+		waves[i] = &wave{Kernel: k, number: i, width: k.meta.WaveSize, vector: make([]lanesOf, registers-vectors)}
+	}
+	for y := range l.Groups[1] {
+		for x := range l.Groups[0] {
+			g := &group{launch: &run, number: y*l.Groups[0] + x, shared: newShared(k.meta.LDS)}
+			for _, w := range waves {
+				w.start(g, l.Threads, [3]int{x, y})
+			}
+			n, err := g.run(waves)
+			if s.Instructions += n; err != nil {
+				return s, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// start gives registers what they have at the start of a kernel.
+func (w *wave) start(g *group, threads int, id [3]int) {
+	w.group, w.next, w.done, w.atBarrier = g, 0, false, false
+	w.pending.reset()
+	w.recent.forget()
+	for i := range w.scalars {
+		w.scalars[i] = garbage
+	}
+	for i := range w.vector {
+		r := &w.vector[i]
+		if i >= w.meta.VGPRs && (i < accs-vectors || i >= accs-vectors+w.meta.AGPRs) {
+			continue
+		}
+		for l := range r {
+			r[l] = garbage
+		}
+	}
+	w.scc = true
+	address := g.launch.Memory[0].Address
+	w.scalars[w.arguments], w.scalars[w.arguments+1] = uint32(address), uint32(address>>32)
+	next := w.firstGroup
+	for i, has := range w.groupIDs {
+		if has {
+			w.scalars[next] = uint32(id[i])
+			next++
+		}
+	}
+	w.scalars[execReg+1] = 0 // of waves of 32
+	first := w.number * w.width
+	w.setMask(execReg, w.all()>>max(0, first+w.width-threads))
+	for l := range w.width {
+		w.vector[0][l] = uint32(first + l)
+	}
+}
+
+// run runs the waves of a group from barrier to barrier.
+func (g *group) run(waves []*wave) (instructions int, err error) {
+	for {
+		waiting := 0
+		for i := range waves {
+			w := waves[i]
+			if g.launch.Backwards {
+				w = waves[len(waves)-1-i]
+			}
+			w.atBarrier = false
+			for n := 0; !w.done && !w.atBarrier; n++ {
+				if n > mostInstructions {
+					return instructions, w.fault(&w.code[w.next], errEndless)
+				}
+				if err := w.step(); err != nil {
+					return instructions, err
+				}
+				instructions++
+			}
+			if w.atBarrier {
+				waiting++
+				if len(w.pending.queues[shared]) > 0 {
+					return instructions, w.fault(&w.code[w.next-1], errBarrier)
+				}
+			}
+		}
+		if waiting == 0 {
+			return instructions, nil
+		}
+		g.shared.since++
+	}
+}
+
+var errBarrier = errors.New("accesses to shared memory are under way: no wait")

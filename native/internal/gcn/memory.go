@@ -1,0 +1,252 @@
+package gcn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+func init() { register(memoryOperations) }
+
+// memoryOperations are those on global memory and shared memory. The numbers are bytes of a lane;
+// fewer than 4 are extended with zeros.
+var memoryOperations = map[string]operation{
+	"s_load_dword":   scalarLoad(),
+	"s_load_dwordx2": scalarLoad(),
+	"s_load_dwordx4": scalarLoad(),
+	"s_load_dwordx8": scalarLoad(),
+	"s_load_b32":     scalarLoad(),
+	"s_load_b64":     scalarLoad(),
+	"s_load_b128":    scalarLoad(),
+	"s_load_b256":    scalarLoad(),
+
+	"global_load_dword":    globalLoad(4),
+	"global_load_dwordx2":  globalLoad(8),
+	"global_load_dwordx3":  globalLoad(12),
+	"global_load_dwordx4":  globalLoad(16),
+	"global_load_b32":      globalLoad(4),
+	"global_load_b64":      globalLoad(8),
+	"global_load_b96":      globalLoad(12),
+	"global_load_b128":     globalLoad(16),
+	"global_store_dword":   globalStore(4),
+	"global_store_dwordx4": globalStore(16),
+	"global_store_b32":     globalStore(4),
+	"global_store_b128":    globalStore(16),
+
+	"ds_read_u8":    sharedLoad(1, 0),
+	"ds_read_u16":   sharedLoad(2, 0),
+	"ds_read_b32":   sharedLoad(4, 0),
+	"ds_read_b64":   sharedLoad(8, 0),
+	"ds_read_b96":   sharedLoad(12, 0),
+	"ds_read_b128":  sharedLoad(16, 0),
+	"ds_load_u8":    sharedLoad(1, 0),
+	"ds_load_u16":   sharedLoad(2, 0),
+	"ds_load_b32":   sharedLoad(4, 0),
+	"ds_load_b64":   sharedLoad(8, 0),
+	"ds_load_b96":   sharedLoad(12, 0),
+	"ds_load_b128":  sharedLoad(16, 0),
+	"ds_write_b8":   sharedStore(1, 0),
+	"ds_write_b16":  sharedStore(2, 0),
+	"ds_write_b32":  sharedStore(4, 0),
+	"ds_write_b64":  sharedStore(8, 0),
+	"ds_write_b96":  sharedStore(12, 0),
+	"ds_write_b128": sharedStore(16, 0),
+	"ds_store_b8":   sharedStore(1, 0),
+	"ds_store_b16":  sharedStore(2, 0),
+	"ds_store_b32":  sharedStore(4, 0),
+	"ds_store_b64":  sharedStore(8, 0),
+	"ds_store_b96":  sharedStore(12, 0),
+	"ds_store_b128": sharedStore(16, 0),
+	// Two places, whose offsets count so many bytes.
+	"ds_read2_b32":                sharedLoad(4, 4),
+	"ds_read2_b64":                sharedLoad(8, 8),
+	"ds_read2st64_b32":            sharedLoad(4, 64*4),
+	"ds_load_2addr_b32":           sharedLoad(4, 4),
+	"ds_load_2addr_b64":           sharedLoad(8, 8),
+	"ds_load_2addr_stride64_b32":  sharedLoad(4, 64*4),
+	"ds_write2_b32":               sharedStore(4, 4),
+	"ds_write2st64_b32":           sharedStore(4, 64*4),
+	"ds_store_2addr_b32":          sharedStore(4, 4),
+	"ds_store_2addr_stride64_b32": sharedStore(4, 64*4),
+
+	"ds_add_u32":          {unit: memory, srcs: 2, counter: shared, access: addShared},
+	"ds_cmpst_rtn_b32":    {unit: memory, dsts: 1, srcs: 3, counter: shared, access: compareAndSwap(1, 2)},
+	"ds_cmpstore_rtn_b32": {unit: memory, dsts: 1, srcs: 3, counter: shared, access: compareAndSwap(2, 1)},
+}
+
+// issue counts an operation that began.
+func (w *wave) issue(in *instruction) {
+	c := in.counter
+	if c == stores && !w.arch.stores {
+		c = loads
+	}
+	var writes span
+	if len(in.dst) > 0 {
+		writes = in.dst[0].span
+	}
+	w.pending.begin(c, writes)
+}
+
+// Buffer is global memory that a kernel may reach.
+type Buffer struct {
+	Name     string
+	Address  uint64
+	Data     []byte
+	Writable bool
+
+	users []users // of every 2 bytes of a writable buffer, in this launch
+}
+
+// users are the workgroups that touched memory, counted from 1.
+type users struct{ writer, reader uint32 }
+
+const several = ^uint32(0) // readers
+
+var errRace = errors.New("race of workgroups")
+
+// find finds n bytes.
+func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err error) {
+	for _, b := range l.Memory {
+		if offset := address - b.Address; offset < uint64(len(b.Data)) {
+			if uint64(n) > uint64(len(b.Data))-offset {
+				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s, which has %d", n, offset, b.Name, len(b.Data))
+			}
+			if align := min(n, 4); offset%uint64(align) != 0 {
+				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s", n, offset, b.Name)
+			}
+			return b, offset, nil
+		}
+	}
+	near := ""
+	for _, b := range l.Memory {
+		if d := int64(address - b.Address); d >= -1<<20 && d < int64(len(b.Data))+1<<20 {
+			near = fmt.Sprintf(": byte %d of %s, which has %d", d, b.Name, len(b.Data))
+		}
+	}
+	return nil, 0, fmt.Errorf("%d bytes at %#x, where no buffer is%s", n, address, near)
+}
+
+// touch reports a race of workgroups, which nothing orders.
+func (b *Buffer) touch(offset uint64, n int, group uint32, write bool) error {
+	if !b.Writable {
+		if write {
+			return fmt.Errorf("writes %s", b.Name)
+		}
+		return nil
+	}
+	group++
+	for i := offset / 2; i < (offset+uint64(n)+1)/2; i++ {
+		u := &b.users[i]
+		if u.writer != 0 && u.writer != group || write && u.reader != 0 && u.reader != group {
+			return fmt.Errorf("%w: byte %d of %s", errRace, 2*i, b.Name)
+		}
+		switch {
+		case write:
+			u.writer = group
+		case u.reader == 0:
+			u.reader = group
+		case u.reader != group:
+			u.reader = several
+		}
+	}
+	return nil
+}
+
+// reach finds n bytes and counts the access.
+func (w *wave) reach(address uint64, n int, write bool) ([]byte, error) {
+	b, offset, err := w.group.launch.find(address, n)
+	if err != nil {
+		return nil, err
+	}
+	return b.Data[offset:][:n], b.touch(offset, n, uint32(w.group.number), write)
+}
+
+func scalarLoad() operation {
+	return operation{unit: memory, dsts: 1, srcs: 2, counter: scalarLoads, access: func(w *wave, in *instruction) error {
+		d := &in.dst[0]
+		data, err := w.reach(w.scalar(&in.src[0])+w.scalar(&in.src[1])+uint64(in.offset[0]), 4*d.count, false)
+		if err != nil {
+			return err
+		}
+		for i := range d.count {
+			w.scalars[d.first+i] = binary.LittleEndian.Uint32(data[4*i:])
+		}
+		return nil
+	}}
+}
+
+// globalAddress is that of a lane: 64 bits of its own, or 32 beside a scalar base.
+func (w *wave) globalAddress(in *instruction, address, base *operand) func(l int) uint64 {
+	offset := uint64(int64(int32(in.offset[0])))
+	at := w.lanes(address, 0, 0)
+	if base.kind == none {
+		high := w.lanes(address, 1, 1)
+		return func(l int) uint64 { return uint64(at[l]) | uint64(high[l])<<32 + offset }
+	}
+	offset += w.scalar(base)
+	return func(l int) uint64 { return uint64(at[l]) + offset }
+}
+
+func globalLoad(bytes int) operation {
+	return operation{unit: memory, dsts: 1, srcs: 2, counter: loads, access: func(w *wave, in *instruction) error {
+		address := w.globalAddress(in, &in.src[0], &in.src[1])
+		return w.eachLane(func(l int) error {
+			data, err := w.reach(address(l), bytes, false)
+			if err == nil {
+				w.load(in, 0, l, data)
+			}
+			return err
+		})
+	}}
+}
+
+func globalStore(bytes int) operation {
+	return operation{unit: memory, srcs: 3, counter: stores, access: func(w *wave, in *instruction) error {
+		address := w.globalAddress(in, &in.src[0], &in.src[2])
+		return w.eachLane(func(l int) error {
+			data, err := w.reach(address(l), bytes, true)
+			if err == nil {
+				w.store(&in.src[1], l, data)
+			}
+			return err
+		})
+	}}
+}
+
+// eachLane calls f for the lanes that take part, up to the first error.
+func (w *wave) eachLane(f func(l int) error) (err error) {
+	w.each(func(l int) {
+		if err == nil {
+			if err = f(l); err != nil {
+				err = fmt.Errorf("lane %d: %w", l, err)
+			}
+		}
+	})
+	return err
+}
+
+// load puts memory into a lane of the destination, from a word on.
+func (w *wave) load(in *instruction, word, l int, data []byte) {
+	if len(data) < 4 {
+		var x [4]byte
+		copy(x[:], data)
+		data = x[:]
+	}
+	for ; len(data) > 0; data = data[4:] {
+		w.dst(in, word)[l] = binary.LittleEndian.Uint32(data)
+		word++
+	}
+}
+
+// store puts a lane of a source into memory.
+func (w *wave) store(o *operand, l int, data []byte) {
+	if len(data) < 4 {
+		var x [4]byte
+		binary.LittleEndian.PutUint32(x[:], w.vector[o.first-vectors][l])
+		copy(data, x[:])
+		return
+	}
+	for i := 0; i < len(data)/4; i++ {
+		binary.LittleEndian.PutUint32(data[4*i:], w.vector[o.first-vectors+i][l])
+	}
+}

@@ -1,0 +1,202 @@
+// Package gcn runs the machine code of AMD GPUs on a CPU, for tests: the very code objects that
+// the HIP backend loads, as llvm-objdump disassembles them. It computes what the hardware does,
+// and reports what the hardware leaves undefined: a register that is used while a memory operation
+// still writes it (counters.go), or too soon behind the instruction before (hazards.go), reads and
+// writes outside of buffers, races, and shared memory that two waves touch with no barrier
+// between (shared.go).
+//
+// An operation is a line of the tables in scalar.go, vector.go, matrix.go and memory.go. What
+// they mean is in AMD's documents of the instruction sets of CDNA 1 to 3, RDNA 2 and RDNA 3.
+package gcn
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/internal/codeobject"
+)
+
+// Disassembler is the program that Read runs, of Debian's package llvm-19.
+const Disassembler = "llvm-objdump-19"
+
+// Object is the kernels of a code object.
+type Object struct {
+	Arch    string // as "gfx90a"
+	Kernels map[string]*Kernel
+}
+
+// Kernel is one kernel, decoded.
+type Kernel struct {
+	Name string
+	arch *arch
+	code []instruction
+	meta codeobject.Kernel
+
+	// Where registers have what at the start (AMDGPUUsage, "Initial Kernel Execution State").
+	arguments, firstGroup int // scalar registers: address of the arguments; number of the workgroup
+	groupIDs              [3]bool
+}
+
+// arch is in what the architectures differ.
+type arch struct {
+	stores     bool // a counter of their own for stores, vscnt
+	waitStates bool // software waits for results of some instructions (hazards.go)
+	accFile    bool // accumulation registers are a file of their own, which only few instructions reach
+	gfx940     bool
+	gfx11      bool
+}
+
+var arches = map[string]*arch{
+	"gfx908":  {waitStates: true, accFile: true},
+	"gfx90a":  {waitStates: true},
+	"gfx942":  {waitStates: true, gfx940: true},
+	"gfx1030": {stores: true},
+	"gfx1100": {stores: true, gfx11: true},
+}
+
+// Read disassembles a code object. It fails where a kernel has an instruction that no table has.
+func Read(code []byte) (*Object, error) {
+	meta, err := codeobject.Read(code)
+	if err != nil {
+		return nil, err
+	}
+	a, ok := arches[meta.Arch]
+	if !ok {
+		return nil, fmt.Errorf("gcn: no architecture %q", meta.Arch)
+	}
+	// From a pipe: it reads no file that has not a name.
+	cmd := exec.Command(Disassembler, "-d", "--mcpu="+meta.Arch, "-")
+	cmd.Stdin = bytes.NewReader(code)
+	listing, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Disassembler, err)
+	}
+	o := &Object{Arch: meta.Arch, Kernels: map[string]*Kernel{}}
+	for _, k := range meta.Kernels {
+		o.Kernels[k.Name] = &Kernel{Name: k.Name, arch: a, meta: k}
+	}
+	if err := o.decode(listing); err != nil {
+		return nil, err
+	}
+	return o, o.describe(code)
+}
+
+// decode decodes the instructions of all kernels.
+func (o *Object) decode(listing []byte) error {
+	var k *Kernel
+	lines := bufio.NewScanner(bytes.NewReader(listing))
+	for lines.Scan() {
+		line := lines.Text()
+		if _, name, ok := strings.Cut(line, " <"); ok && strings.HasSuffix(name, ">:") {
+			if k = o.Kernels[strings.TrimSuffix(name, ">:")]; k == nil {
+				return fmt.Errorf("gcn: %s is no kernel", name)
+			}
+			continue
+		}
+		if k == nil || !strings.HasPrefix(line, "\t") {
+			continue
+		}
+		in, err := k.parse(line)
+		if err != nil {
+			return fmt.Errorf("gcn: %s of %s: %q: %w", k.Name, o.Arch, strings.TrimSpace(line), err)
+		}
+		k.code = append(k.code, in)
+	}
+	for _, k := range o.Kernels {
+		if err := k.link(); err != nil {
+			return fmt.Errorf("gcn: %s of %s: %w", k.Name, o.Arch, err)
+		}
+	}
+	return lines.Err()
+}
+
+// link finds the targets of branches, and ends the code behind the last s_endpgm, which has only
+// padding behind it.
+func (k *Kernel) link() error {
+	at := map[uint64]int{}
+	end := 0
+	for i := range k.code {
+		at[k.code[i].address] = i
+		if k.code[i].name == "s_endpgm" {
+			end = i + 1
+		}
+	}
+	k.code = k.code[:end]
+	for i := range k.code {
+		in := &k.code[i]
+		if in.unit != branch {
+			continue
+		}
+		to, ok := at[in.address+4+4*uint64(int64(int16(in.src[0].value)))]
+		if !ok || to >= end {
+			return fmt.Errorf("%s goes nowhere", in.text)
+		}
+		in.target = to
+	}
+	return nil
+}
+
+// describe reads the kernel descriptors (AMDGPUUsage, "Kernel Descriptor").
+func (o *Object) describe(code []byte) error {
+	file, err := elf.NewFile(bytes.NewReader(code))
+	if err != nil {
+		return err
+	}
+	defer file.Close() // of a bytes.Reader: cannot fail
+	symbols, err := file.DynamicSymbols()
+	if err != nil {
+		return err
+	}
+	section := file.Section(".rodata")
+	data, err := section.Data()
+	if err != nil {
+		return err
+	}
+	seen := 0
+	for _, s := range symbols {
+		k := o.Kernels[strings.TrimSuffix(s.Name, ".kd")]
+		if k == nil || k.Name == s.Name {
+			continue
+		}
+		seen++
+		const bytes = 64
+		if at := s.Value - section.Addr; at > uint64(len(data)) || uint64(len(data))-at < bytes {
+			return fmt.Errorf("gcn: %s lies nowhere", s.Name)
+		}
+		if err := k.describe(data[s.Value-section.Addr:][:bytes]); err != nil {
+			return fmt.Errorf("gcn: %s of %s: %w", k.Name, o.Arch, err)
+		}
+	}
+	if seen != len(o.Kernels) {
+		return fmt.Errorf("gcn: %d descriptors of %d kernels", seen, len(o.Kernels))
+	}
+	return nil
+}
+
+func (k *Kernel) describe(descriptor []byte) error {
+	rsrc1, rsrc2 := binary.LittleEndian.Uint32(descriptor[48:]), binary.LittleEndian.Uint32(descriptor[52:])
+	properties := binary.LittleEndian.Uint16(descriptor[56:])
+	// Rounding to nearest even, subnormals kept, both in fp32 and in the others.
+	if mode := rsrc1 >> 12 & 0xff; mode != 0xf0 {
+		return fmt.Errorf("float mode %#x", mode)
+	}
+	// Registers that the user sets, in their order: of those only the arguments' are known here.
+	const privateBuffer, arguments = 1 << 0, 1 << 3
+	if other := properties & 0x7f &^ (privateBuffer | arguments); other != 0 || properties&arguments == 0 {
+		return fmt.Errorf("user registers %#x", properties)
+	}
+	k.arguments = 4 * int(properties&privateBuffer)
+	k.firstGroup = int(rsrc2 >> 1 & 0x1f)
+	for i := range k.groupIDs {
+		k.groupIDs[i] = rsrc2>>(7+i)&1 != 0
+	}
+	if items := rsrc2 >> 11 & 3; items != 0 {
+		return fmt.Errorf("work-items have %d numbers more", items)
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package gcn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// instruction is one instruction, decoded.
+type instruction struct {
+	address uint64
+	text    string
+	*operation
+	run      func(w *wave, in *instruction) // that of the operation, but for what modifiers change
+	dst, src []operand
+	// Registers that it reads and writes, those that the text does not name too.
+	reads, writes []span
+	modifiers
+
+	target int             // of a branch: index of an instruction
+	waits  [counters]int   // of s_waitcnt: how many operations may be under way
+	dual   *[2]instruction // of v_dual_...: the two halves
+}
+
+// modifiers are what stands behind the operands.
+type modifiers struct {
+	offset       [2]uint32 // offset or offset0, and offset1
+	opSel, opLow uint32    // of packed operations, a bit for each source: op_sel, and where op_sel_hi is 0
+	dstSel       selection
+}
+
+// span is adjacent registers, by the numbers of file.
+type span struct{ first, count int }
+
+func (s span) overlaps(t span) bool { return s.first < t.first+t.count && t.first < s.first+s.count }
+
+// The numbers of registers, scalar ones as the hardware encodes them.
+const (
+	vccReg, m0Reg, execReg = 106, 124, 126
+	vectors                = 128 // the first vector register
+	accs                   = vectors + 256
+	registers              = accs + 256
+)
+
+// operand is a source or a destination.
+type operand struct {
+	kind  operandKind
+	span         // of scalar and vector
+	value uint64 // of literal: 64 bits with sign; of a float those of fp32
+	lanes *[64]uint32
+	sel   selection
+	abs   bool // of floats; before neg
+	neg   bool
+}
+
+type operandKind uint8
+
+const (
+	none operandKind = iota // "off" and "null": reads as 0, takes what is written
+	scalar
+	vector
+	literal
+)
+
+// selection is a part of a register (SDWA, op_sel).
+type selection uint8
+
+const (
+	dword selection = iota
+	byte0
+	byte1
+	byte2
+	byte3
+	word0
+	word1
+)
+
+var selections = map[string]selection{"DWORD": dword, "BYTE_0": byte0, "BYTE_1": byte1, "BYTE_2": byte2, "BYTE_3": byte3, "WORD_0": word0, "WORD_1": word1}
+
+var (
+	lineForm   = regexp.MustCompile(`^\t(\S+)\s*(.*?)\s*// ([0-9A-F]+):`)
+	rangeForm  = regexp.MustCompile(`^([sva])\[(\d+):(\d+)\]$`)
+	singleForm = regexp.MustCompile(`^([sva])(\d+)$`)
+)
+
+// parse decodes a line of the listing.
+func (k *Kernel) parse(line string) (in instruction, err error) {
+	m := lineForm.FindStringSubmatch(line)
+	if m == nil {
+		return in, errors.New("no instruction")
+	}
+	address, err := strconv.ParseUint(m[3], 16, 64)
+	if err != nil {
+		return in, err
+	}
+	in, err = k.instruction(m[1], m[2])
+	in.address, in.text = address, strings.TrimSpace(m[1]+" "+m[2])
+	return in, err
+}
+
+// instruction decodes one without its address.
+func (k *Kernel) instruction(name, rest string) (in instruction, err error) {
+	if first, second, ok := strings.Cut(rest, " :: "); ok {
+		return k.dual(name, first, second)
+	}
+	for _, encoding := range []string{"_e32", "_e64", "_sdwa"} {
+		name = strings.TrimSuffix(name, encoding)
+	}
+	words := split(rest)
+	if strings.HasSuffix(rest, " clamp") { // another operation
+		name, words = name+" clamp", words[:len(words)-1]
+	}
+	op, ok := operations[name]
+	if !ok {
+		return in, fmt.Errorf("operation %q is in no table", name)
+	}
+	in.operation, in.run = op, op.run
+	if op.parse != nil {
+		return in, op.parse(&in, rest)
+	}
+	var operands []operand
+	for _, word := range words {
+		o, err := k.operand(word)
+		if err == nil {
+			operands = append(operands, o)
+		} else if len(operands) == 0 || !in.modify(word, operands[op.dsts:]) {
+			return in, err
+		}
+	}
+	if len(operands) != op.dsts+op.srcs {
+		return in, fmt.Errorf("%d operands, not %d", len(operands), op.dsts+op.srcs)
+	}
+	in.dst, in.src = operands[:op.dsts], operands[op.dsts:]
+	for i := range in.src {
+		in.src[i].broadcast()
+	}
+	if in.dstSel != dword {
+		in.run = mergeDst(op.run)
+	}
+	in.use()
+	return in, nil
+}
+
+// split separates operands and modifiers, which commas or spaces end outside of brackets.
+func split(text string) (words []string) {
+	depth, start := 0, 0
+	for i, c := range text + " " {
+		switch {
+		case c == '[' || c == '(':
+			depth++
+		case c == ']' || c == ')':
+			depth--
+		case depth == 0 && (c == ',' || c == ' '):
+			if i > start {
+				words = append(words, text[start:i])
+			}
+			start = i + 1
+		}
+	}
+	return words
+}
+
+// use lists the registers of an instruction.
+func (in *instruction) use() {
+	for _, o := range in.dst {
+		if o.kind == scalar || o.kind == vector {
+			in.writes = append(in.writes, o.span)
+			if in.readsDst || in.dstSel != dword {
+				in.reads = append(in.reads, o.span)
+			}
+		}
+	}
+	for _, o := range in.src {
+		if o.kind == scalar || o.kind == vector {
+			in.reads = append(in.reads, o.span)
+		}
+	}
+	in.reads = append(in.reads, in.alsoReads...)
+	in.writes = append(in.writes, in.alsoWrites...)
+}
+
+// dual decodes two operations of one instruction, which both read before one writes.
+func (k *Kernel) dual(name, first, second string) (in instruction, err error) {
+	var halves [2]instruction
+	other, second, _ := strings.Cut(second, " ")
+	for i, half := range [][2]string{{name, first}, {other, second}} {
+		operation := strings.Replace(half[0], "v_dual_", "v_", 1)
+		if operation == "v_cndmask_b32" {
+			half[1] += ", vcc_lo"
+		}
+		if halves[i], err = k.instruction(operation, half[1]); err != nil {
+			return in, err
+		}
+		in.reads = append(in.reads, halves[i].reads...)
+		in.writes = append(in.writes, halves[i].writes...)
+	}
+	in.operation = &operation{unit: valu}
+	in.name, in.run, in.dual = "v_dual", runDual, &halves
+	return in, nil
+}
+
+// operand decodes a register or a number.
+func (k *Kernel) operand(word string) (o operand, err error) {
+	if inner, ok := strings.CutPrefix(word, "-"); ok && (strings.ContainsAny(inner[:1], "sva|")) {
+		word, o.neg = inner, true
+	}
+	if len(word) > 2 && word[0] == '|' && word[len(word)-1] == '|' {
+		word, o.abs = word[1:len(word)-1], true
+	}
+	switch word {
+	case "off", "null":
+		return o, nil
+	}
+	wave := k.meta.WaveSize / 32
+	named := map[string]span{"vcc": {vccReg, wave}, "vcc_lo": {vccReg, 1}, "vcc_hi": {vccReg + 1, 1}, "m0": {m0Reg, 1},
+		"exec": {execReg, wave}, "exec_lo": {execReg, 1}, "exec_hi": {execReg + 1, 1}}
+	if s, ok := named[word]; ok {
+		o.kind, o.span = scalar, s
+		return o, nil
+	}
+	m := rangeForm.FindStringSubmatch(word)
+	if m == nil {
+		if m = singleForm.FindStringSubmatch(word); m != nil {
+			m = append(m, m[2])
+		}
+	}
+	if m == nil {
+		o.kind = literal
+		o.value, err = number(word)
+		return o, err
+	}
+	first, _ := strconv.Atoi(m[2]) // digits
+	last, _ := strconv.Atoi(m[3])
+	o.kind, o.span = vector, span{first, last - first + 1}
+	limit := k.meta.VGPRs
+	switch {
+	case m[1] == "s":
+		o.kind, limit = scalar, vccReg
+	case m[1] == "a":
+		o.first, limit = first+accs, k.meta.AGPRs+accs
+	default:
+		o.first, limit = first+vectors, limit+vectors
+	}
+	if o.first+o.count > limit {
+		return o, fmt.Errorf("the kernel has no register %s", word)
+	}
+	return o, nil
+}
+
+// number decodes a literal.
+func number(word string) (uint64, error) {
+	if strings.Contains(word, ".") {
+		f, err := strconv.ParseFloat(word, 32)
+		return uint64(math.Float32bits(float32(f))), err
+	}
+	if strings.HasPrefix(word, "0x") {
+		return strconv.ParseUint(word[2:], 16, 32)
+	}
+	i, err := strconv.ParseInt(word, 10, 64)
+	return uint64(i), err
+}
+
+// modify takes a modifier. It reports false for one that it does not know.
+func (in *instruction) modify(word string, src []operand) bool {
+	name, value, _ := strings.Cut(word, ":")
+	set := func(to *uint32) bool {
+		n, err := strconv.ParseInt(value, 0, 32)
+		*to = uint32(int32(n))
+		return err == nil
+	}
+	sel, ok := selections[value]
+	switch name {
+	case "offset", "offset0":
+		return set(&in.offset[0])
+	case "offset1":
+		return set(&in.offset[1])
+	case "op_sel":
+		in.opSel = bitsOf(value)
+	case "op_sel_hi":
+		in.opLow = ^bitsOf(value)
+	case "dst_sel":
+		in.dstSel = sel
+		return ok
+	case "dst_unused":
+		return value == "UNUSED_PAD" && in.dstSel == dword || value == "UNUSED_PRESERVE"
+	case "src0_sel":
+		src[0].sel = sel
+		return ok
+	case "src1_sel":
+		src[1].sel = sel
+		return ok
+	default:
+		return false
+	}
+	return in.packed
+}
+
+// bitsOf decodes a list such as [0,1,0].
+func bitsOf(list string) (bits uint32) {
+	for i, bit := range strings.Split(strings.Trim(list, "[]"), ",") {
+		if bit == "1" {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}

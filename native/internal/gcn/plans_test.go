@@ -1,0 +1,230 @@
+package gcn
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// readProduct is the object of an architecture, read once.
+func readProduct(t *testing.T, name string) *Object {
+	t.Helper()
+	if _, err := exec.LookPath(Disassembler); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), "clang") {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	o, err := objects[name]()
+	require.NoError(t, err)
+	return o
+}
+
+var objects = func() map[string]func() (*Object, error) {
+	all := map[string]func() (*Object, error){}
+	for name := range arches {
+		all[name] = sync.OnceValues(func() (*Object, error) {
+			code, err := products.Read(name + ".co")
+			if err != nil {
+				return nil, err
+			}
+			return Read(code)
+		})
+	}
+	return all
+}()
+
+// job is a plan with operands.
+type job struct {
+	plan    *planner.Plan
+	a, b, c []float32
+	exact   bool // results are exact
+}
+
+func (j *job) String() string {
+	p, o := &j.plan.Batch[0], &j.plan.Options
+	return fmt.Sprintf("tile %s, schedule %s, first problem %dx%dx%d, transA %v, transB %v", o.Tile, o.Schedule, p.M, p.N, p.K, p.TransA, p.TransB)
+}
+
+// gap is what lies between matrices.
+var gap = float32(math.NaN())
+
+// newJob plans a batch. Matrices have gaps between and behind rows; they begin at multiples of unit,
+// and so are their leading dimensions (1: odd). The last row of the last matrix ends its buffer.
+func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Options, unit int, rng *rand.Rand) *job {
+	t.Helper()
+	j := &job{exact: rng.IntN(2) == 0}
+	values := func(s []float32) { reference.Uniform(rng, s) }
+	if j.exact {
+		values = func(s []float32) { reference.Integers(rng, s, 8) }
+	}
+	const canary = 1.5e30
+	for i := range b {
+		p := &b[i]
+		reference.Place(p, func(operand, rows, cols int) planner.Matrix {
+			data, between := []*[]float32{&j.a, &j.b, &j.c}[operand], gap
+			if operand == 2 {
+				between = canary
+			}
+			m := planner.Matrix{Offset: (len(*data) + unit - 1) / unit * unit, LD: (cols+unit-1)/unit*unit + unit}
+			if unit == 1 {
+				m.LD |= 1
+			}
+			if rows*cols == 0 {
+				return m
+			}
+			*data = append(*data, slices.Repeat([]float32{between}, m.Offset-len(*data)+(rows-1)*m.LD+cols)...)
+			unread := operand < 2 && p.Alpha == planner.Scale(0) || operand == 2 && p.Beta == 0
+			for r := range rows {
+				row := (*data)[m.Offset+r*m.LD:][:cols]
+				if values(row); unread {
+					copy(row, slices.Repeat([]float32{gap}, cols))
+				}
+			}
+			return m
+		})
+	}
+	var err error
+	j.plan, err = planner.New(d).Plan(b, options)
+	require.NoError(t, err)
+	return j
+}
+
+// device is one with the kernels of an architecture, and so many units.
+func device(t *testing.T, arch native.Arch, units int) *planner.Device {
+	t.Helper()
+	d := planner.Device{Name: arch.Name(), Occupancy: planner.OccupancyLimits, ComputeUnits: units, WaveSize: 64, TFLOPS: 20, LaunchMicros: 0.6,
+		SIMDs: 4, MaxWaves: 32, MaxGroups: 16, Shared: 64 << 10, GroupShared: 64 << 10, MaxThreads: 1024, MaxWorkers: 1 << 20}
+	require.NoError(t, arch.Describe(&d))
+	return &d
+}
+
+// tileJobs are plans of one tile with schedules that use all that its kernels can do.
+func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, transA, transB bool) (jobs []*job) {
+	t.Helper()
+	for i, c := range []struct {
+		schedule planner.Schedule
+		wide     bool
+		depths   []int
+	}{
+		{planner.ScheduleDataParallel, false, []int{37, 0, 1, 15, 16, 17}},
+		{planner.ScheduleDataParallel, true, []int{33, 80, 0, 3, 16, 31}},
+		{planner.ScheduleBatched, true, []int{35, 16, 0, 5}},
+		{planner.ScheduleSplitK, true, []int{4*shape.TK + 1, 16, 5 * shape.TK, 2*shape.TK + 1}},
+		{planner.ScheduleStreamK, false, []int{4*shape.TK + 1, 3 * shape.TK, 0, 1}},
+	} {
+		rng := rand.New(rand.NewPCG(uint64(i), uint64(shape.TM)))
+		var b planner.Batch
+		for _, mn := range [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 1}} {
+			b = append(b, planner.Problem{M: mn[0], N: mn[1], K: c.depths[len(b)%len(c.depths)], TransA: transA, TransB: transB,
+				Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)]), Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)]})
+		}
+		b[0].Alpha, b[1].Alpha = planner.Scale(2), planner.Scale(-0.5) // have products
+		units, unit := 1024, 1
+		if c.schedule == planner.ScheduleBatched {
+			units = 1
+		}
+		if c.wide {
+			unit = 4
+		}
+		jobs = append(jobs, newJob(t, device(t, arch, units), b, planner.Options{Tile: shape.Name, Schedule: c.schedule}, unit, rng))
+	}
+	return jobs
+}
+
+// run runs the launches of a plan and compares C with the reference.
+func (j *job) run(o *Object, arch native.Arch, backwards bool) (total Stats, err error) {
+	words := newBuffer("the plan", 1, j.plan.Encode(nil))
+	a, b, c := newBuffer("A", 2, j.a), newBuffer("B", 3, j.b), newBuffer("C", 4, j.c)
+	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))
+	c.Writable, workspace.Writable = true, true
+	for i := range j.plan.Launches {
+		l := &j.plan.Launches[i]
+		name := arch.KernelName(l.Kernel)
+		threads, _, pieces := native.Geometry(l.Kernel)
+		arguments := []uint64{words.Address + 4*uint64(l.Items), 0, a.Address + 4*uint64(l.BaseA), b.Address + 4*uint64(l.BaseB), c.Address + 4*uint64(l.BaseC), 0}
+		if l.Loop {
+			arguments[1] = words.Address + 4*uint64(l.Table)
+		}
+		if l.Split || l.Fixup {
+			arguments[5] = workspace.Address
+		}
+		launch := Launch{Kernel: o.Kernels[name], Groups: [2]int{l.Count, pieces}, Threads: threads, Arguments: arguments,
+			Memory: []*Buffer{words, a, b, c, workspace}, Backwards: backwards}
+		stats, err := launch.Run()
+		total.Instructions += stats.Instructions
+		if err != nil {
+			return total, fmt.Errorf("%v: %w", j, err)
+		}
+	}
+	after := make([]float32, len(j.c))
+	if _, err := binary.Decode(c.Data, binary.LittleEndian, after); err != nil {
+		return total, err
+	}
+	if j.exact {
+		err = reference.CheckExact(j.plan.Batch, j.a, j.b, j.c, after)
+	} else {
+		_, err = reference.Check(j.plan.Batch, j.a, j.b, j.c, after)
+	}
+	if err != nil {
+		return total, fmt.Errorf("%v: %w", j, err)
+	}
+	return total, nil
+}
+
+// newBuffer has values in memory around an address whose low 32 bits overflow.
+func newBuffer[T uint32 | int32 | float32](name string, number uint64, values []T) *Buffer {
+	data, err := binary.Append(nil, binary.LittleEndian, values)
+	if err != nil {
+		panic(err) // only of a type that has no size
+	}
+	return &Buffer{Name: name, Address: (number<<32 - uint64(len(data)/2)) &^ 255, Data: data}
+}
+
+// TestProducts runs every kernel that multiplies, and every fix-up.
+func TestProducts(t *testing.T) {
+	for name := range arches {
+		arch, err := native.HIP(name)
+		require.NoError(t, err)
+		for _, shape := range tile.Of(tile.FMA) {
+			t.Run(name+"/"+shape.Name, func(t *testing.T) {
+				o := readProduct(t, name)
+				t.Parallel()
+				ran := map[string]bool{}
+				total := 0
+				for transposition := range 4 {
+					for i, j := range tileJobs(t, arch, shape, transposition/2 == 1, transposition%2 == 1) {
+						stats, err := j.run(o, arch, i%2 == 1)
+						require.NoError(t, err)
+						total += stats.Instructions
+						for _, l := range j.plan.Launches {
+							ran[arch.KernelName(l.Kernel)] = true
+						}
+					}
+				}
+				for _, k := range arch.Variants(shape) {
+					require.True(t, ran[arch.KernelName(k)], arch.KernelName(k))
+				}
+				t.Log(total, "instructions")
+			})
+		}
+	}
+}
+
+var _ = encoding.Launch{}
