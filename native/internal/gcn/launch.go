@@ -17,7 +17,8 @@ type Launch struct {
 	Threads   int    // of a workgroup
 	Arguments []uint64
 	Memory    []*Buffer
-	Backwards bool // waves run in the order of their numbers, or from the last on
+	Backwards bool   // waves run in the order of their numbers, or from the last on
+	Ran       []bool // if not nil, set for each instruction of Kernel that ran
 }
 
 // mostInstructions of a wave are a loop without an end.
@@ -54,7 +55,7 @@ func (l *Launch) Run() (s Stats, err error) {
 	}
 	waves := make([]*wave, (l.Threads+k.meta.WaveSize-1)/k.meta.WaveSize)
 	for i := range waves {
-		waves[i] = &wave{Kernel: k, number: i, width: k.meta.WaveSize, vector: make([]lanesOf, registers-vectors)}
+		waves[i] = &wave{Kernel: k, number: i, ran: l.Ran, width: k.meta.WaveSize, vector: make([]lanesOf, registers-vectors)}
 	}
 	for y := range l.Groups[1] {
 		for x := range l.Groups[0] {

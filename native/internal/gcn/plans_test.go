@@ -18,7 +18,6 @@ import (
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -118,38 +117,41 @@ func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 // tileJobs are plans of one tile with schedules that use all that its kernels can do.
 func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, transA, transB bool) (jobs []*job) {
 	t.Helper()
+	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5}, {shape.TM/2 + 1, shape.TN}, {shape.TM, 1}}
+	const many = 140 // parts of one tile, which fix-ups sum in a loop
 	for i, c := range []struct {
 		schedule planner.Schedule
+		units    int // few put many tiles together, many cut tiles
 		wide     bool
 		depths   []int
 	}{
-		{planner.ScheduleDataParallel, false, []int{37, 0, 1, 15, 16, 17}},
-		{planner.ScheduleDataParallel, true, []int{33, 80, 0, 3, 16, 31}},
-		{planner.ScheduleBatched, true, []int{35, 16, 0, 5}},
-		{planner.ScheduleSplitK, true, []int{4*shape.TK + 1, 16, 5 * shape.TK, 2*shape.TK + 1}},
-		{planner.ScheduleStreamK, false, []int{4*shape.TK + 1, 3 * shape.TK, 0, 1}},
+		{planner.ScheduleDataParallel, 1024, false, []int{37, 1, 0, 15, 16, 2}},
+		{planner.ScheduleDataParallel, 1024, true, []int{33, 82, 0, 3, 35, 17}},
+		{planner.ScheduleBatched, 1, true, []int{35, 16, 0, 5, 4, 34}},
+		{planner.ScheduleStreamK, 1024, false, []int{4*shape.TK + 1, 3 * shape.TK, 0, 8 * shape.TK, 2*shape.TK + 3, 1}},
+		{planner.ScheduleSplitK, 1024, true, []int{4*shape.TK + 1, 5 * shape.TK, 16, 8*shape.TK - 1, 3*shape.TK + 2, 0}},
+		{planner.ScheduleSplitK, 1024, true, []int{many * shape.TK}},
 	} {
+		if len(c.depths) == 1 && (transA || transB) {
+			continue
+		}
 		rng := rand.New(rand.NewPCG(uint64(i), uint64(shape.TM)))
 		var b planner.Batch
-		for _, mn := range [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 1}} {
-			b = append(b, planner.Problem{M: mn[0], N: mn[1], K: c.depths[len(b)%len(c.depths)], TransA: transA, TransB: transB,
-				Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)]), Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)]})
+		for p, k := range c.depths {
+			b = append(b, planner.Problem{M: sizes[p][0], N: sizes[p][1], K: k, TransA: transA, TransB: transB,
+				Alpha: planner.Scale([...]float32{2, -0.5, 0, 1, 1, -2}[p]), Beta: [...]float32{0, -0.5, 0, 1}[(p+i)%4]})
 		}
-		b[0].Alpha, b[1].Alpha = planner.Scale(2), planner.Scale(-0.5) // have products
-		units, unit := 1024, 1
-		if c.schedule == planner.ScheduleBatched {
-			units = 1
-		}
+		unit := 1
 		if c.wide {
 			unit = 4
 		}
-		jobs = append(jobs, newJob(t, device(t, arch, units), b, planner.Options{Tile: shape.Name, Schedule: c.schedule}, unit, rng))
+		jobs = append(jobs, newJob(t, device(t, arch, c.units), b, planner.Options{Tile: shape.Name, Schedule: c.schedule}, unit, rng))
 	}
 	return jobs
 }
 
 // run runs the launches of a plan and compares C with the reference.
-func (j *job) run(o *Object, arch native.Arch, backwards bool) (total Stats, err error) {
+func (j *job) run(o *Object, arch native.Arch, backwards bool, ran map[string][]bool) (total Stats, err error) {
 	words := newBuffer("the plan", 1, j.plan.Encode(nil))
 	a, b, c := newBuffer("A", 2, j.a), newBuffer("B", 3, j.b), newBuffer("C", 4, j.c)
 	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))
@@ -165,7 +167,11 @@ func (j *job) run(o *Object, arch native.Arch, backwards bool) (total Stats, err
 		if l.Split || l.Fixup {
 			arguments[5] = workspace.Address
 		}
-		launch := Launch{Kernel: o.Kernels[name], Groups: [2]int{l.Count, pieces}, Threads: threads, Arguments: arguments,
+		k := o.Kernels[name]
+		if ran[name] == nil {
+			ran[name] = make([]bool, len(k.code))
+		}
+		launch := Launch{Kernel: k, Ran: ran[name], Groups: [2]int{l.Count, pieces}, Threads: threads, Arguments: arguments,
 			Memory: []*Buffer{words, a, b, c, workspace}, Backwards: backwards}
 		stats, err := launch.Run()
 		total.Instructions += stats.Instructions
@@ -206,25 +212,25 @@ func TestProducts(t *testing.T) {
 			t.Run(name+"/"+shape.Name, func(t *testing.T) {
 				o := readProduct(t, name)
 				t.Parallel()
-				ran := map[string]bool{}
+				ran := map[string][]bool{}
 				total := 0
 				for transposition := range 4 {
 					for i, j := range tileJobs(t, arch, shape, transposition/2 == 1, transposition%2 == 1) {
-						stats, err := j.run(o, arch, i%2 == 1)
+						stats, err := j.run(o, arch, i%2 == 1, ran)
 						require.NoError(t, err)
 						total += stats.Instructions
-						for _, l := range j.plan.Launches {
-							ran[arch.KernelName(l.Kernel)] = true
-						}
 					}
 				}
 				for _, k := range arch.Variants(shape) {
-					require.True(t, ran[arch.KernelName(k)], arch.KernelName(k))
+					name := arch.KernelName(k)
+					require.NotNil(t, ran[name], name)
+					for i, in := range o.Kernels[name].code {
+						needed := in.unit == memory || in.matrix != nil || in.name == "s_barrier" || strings.HasPrefix(in.name, "s_waitcnt")
+						require.True(t, ran[name][i] || !needed, "%s: no plan runs %s at %#x", name, in.text, in.address)
+					}
 				}
 				t.Log(total, "instructions")
 			})
 		}
 	}
 }
-
-var _ = encoding.Launch{}

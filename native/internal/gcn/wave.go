@@ -66,6 +66,7 @@ type wave struct {
 	vector  []lanesOf // from register number `vectors` on
 	scratch [8]lanesOf
 
+	ran     []bool // of the launch
 	pending pending
 	recent  recent
 }
@@ -225,6 +226,9 @@ func runDual(w *wave, in *instruction) {
 // step runs the next instruction.
 func (w *wave) step() error {
 	in := &w.code[w.next]
+	if w.ran != nil {
+		w.ran[w.next] = true
+	}
 	w.next++
 	if err := w.pending.check(in); err != nil {
 		return w.fault(in, err)
