@@ -28,7 +28,10 @@ func TestChecks(t *testing.T) {
 		{"scalar loads in any order", "gfx90a", "s_load_dword s10, s[6:7], 0x0\ns_load_dword s11, s[6:7], 0x4\ns_waitcnt lgkmcnt(1)\n{s_waitcnt lgkmcnt(0)}\ns_mov_b32 s12, s10", "reads s10"},
 		{"a scalar load beside shared memory", "gfx90a", "ds_write_b32 v1, v0\nds_read_b32 v2, v1\ns_load_dword s11, s[6:7], 0x4\n{s_waitcnt lgkmcnt(0)}\ns_waitcnt lgkmcnt(1)\nv_mov_b32_e32 v3, v2", "reads v2"},
 		{"vcc of a branch", "gfx90a", "s_load_dwordx2 vcc, s[6:7], 0x0\n{s_waitcnt lgkmcnt(0)}\ns_cbranch_vccz 0", "reads vcc"},
-		{"shared memory at a barrier", "gfx90a", "ds_write_b32 v1, v0\n{s_waitcnt lgkmcnt(0)}\ns_barrier", "accesses to shared memory are under way"},
+		{"shared memory at a barrier", "gfx90a", "ds_write_b32 v1, v0\n{s_waitcnt lgkmcnt(0)}\ns_barrier", "memory operations are under way"},
+		{"a store at a barrier", "gfx90a", "global_store_dword v1, v0, s[6:7]\ns_barrier", ""},
+		{"a store at a barrier", "gfx908", "global_store_dword v1, v0, s[6:7]\n{s_waitcnt vmcnt(0)}\ns_barrier", "memory operations are under way"},
+		{"a store at a barrier", "gfx1100", "global_store_b32 v1, v0, s[6:7]\n{s_waitcnt_vscnt null, 0x0}\ns_barrier", "memory operations are under way"},
 
 		// Memory.
 		{"behind a buffer", "gfx90a", "v_mov_b32_e32 v2, 0xffc\n{v_mov_b32_e32 v2, 0xff0}\nglobal_load_dwordx2 v[4:5], v2, s[6:7]", "8 bytes at byte 4092 of a buffer, which has 4096"},
@@ -106,6 +109,7 @@ func TestRaces(t *testing.T) {
 		{"a sum that is read", "ds_add_u32 v4, v0\ns_waitcnt lgkmcnt(0)\n{s_barrier}\nds_read_b32 v2, v4", 1, errSharedRace},
 		{"a loop of compare and swap", "ds_read_b32 v2, v4\ns_waitcnt lgkmcnt(0)\nds_cmpst_rtn_b32 v7, v4, v2, v0", 1, nil},
 		{"compare and swap of what is written", "ds_write_b32 v1, v0\ns_waitcnt lgkmcnt(0)\n{s_barrier}\nds_cmpst_rtn_b32 v7, v4, v0, v0", 1, errSharedRace},
+		{"a word that another wave swaps", "ds_cmpst_rtn_b32 v7, v4, v0, v0\ns_waitcnt lgkmcnt(0)\n{s_barrier}\nds_read2_b32 v[8:9], v4 offset1:1", 1, errSharedRace},
 		{"a wave that has ended", "s_cmp_eq_u32 s10, 0\ns_cbranch_scc1 1\ns_branch 1\ns_barrier\ns_nop 0", 1, nil},
 		{"both groups read", "global_load_dword v2, v1, s[6:7]", 2, nil},
 		{"both groups write", "global_store_dword v1, v0, s[6:7]\n{}", 2, errRace},

@@ -1,6 +1,9 @@
 package gcn
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // counter is one of those that the hardware keeps of memory operations under way. An s_waitcnt
 // waits until at most so many are; operations of one counter end in the order in which they began,
@@ -21,15 +24,21 @@ var noWait = [counters]int{1 << 30, 1 << 30, 1 << 30, 1 << 30}
 
 // pending is the memory operations of a wave that may not have ended.
 type pending struct {
-	queues [counters][]span // what each will write
+	queues [counters][]underWay
 	total  int              // in all queues
 	busy   [registers]uint8 // how many will write the register
 	by     [registers]counter
 }
 
+// underWay is an operation that may not have ended, and what it will write.
+type underWay struct {
+	span
+	left bool // see leave
+}
+
 // begin queues an operation.
 func (p *pending) begin(c counter, writes span) {
-	p.queues[c] = append(p.queues[c], writes)
+	p.queues[c] = append(p.queues[c], underWay{span: writes})
 	p.total++
 	for r := writes.first; r < writes.first+writes.count; r++ {
 		p.busy[r]++
@@ -37,22 +46,25 @@ func (p *pending) begin(c counter, writes span) {
 	}
 }
 
-// wait ends operations until no more than so many are under way.
-func (p *pending) wait(most *[counters]int) {
+// wait ends operations until no more than so many are under way. It reports whether leave left one
+// of them.
+func (p *pending) wait(most *[counters]int) (left bool) {
 	for c := range p.queues {
 		q := p.queues[c]
 		if len(q) <= most[c] {
 			continue
 		}
 		done := len(q) - most[c]
-		for _, s := range q[:done] {
-			for r := s.first; r < s.first+s.count; r++ {
+		for _, u := range q[:done] {
+			left = left || u.left
+			for r := u.first; r < u.first+u.count; r++ {
 				p.busy[r]--
 			}
 		}
 		p.total -= done
 		p.queues[c] = q[:copy(q, q[done:])]
 	}
+	return left
 }
 
 // check reports a register that is used too early. Loads through one counter may overwrite each other.
@@ -75,6 +87,13 @@ func (p *pending) check(in *instruction) error {
 		}
 	}
 	return nil
+}
+
+var errBarrier = errors.New("memory operations are under way: no wait")
+
+// atBarrier reports operations that must have ended: those on shared memory, which a barrier orders.
+func (p *pending) atBarrier(a *arch) bool {
+	return len(p.queues[shared]) > 0 || a.drains && p.total > 0
 }
 
 func registerName(r int) string {

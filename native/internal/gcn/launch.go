@@ -128,7 +128,7 @@ func (g *group) run(waves []*wave) (instructions int, err error) {
 			}
 			if w.atBarrier {
 				waiting++
-				if len(w.pending.queues[shared]) > 0 {
+				if w.pending.atBarrier(w.arch) {
 					return instructions, w.fault(&w.code[w.next-1], errBarrier)
 				}
 			}
@@ -139,5 +139,3 @@ func (g *group) run(waves []*wave) (instructions int, err error) {
 		g.shared.since++
 	}
 }
-
-var errBarrier = errors.New("accesses to shared memory are under way: no wait")

@@ -1,89 +1,231 @@
 package gcn
 
 import (
-	"os"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
-	"github.com/stretchr/testify/require"
 )
 
-// without is a kernel that lacks instructions, which take no time then.
-func (k *Kernel) without(at ...int) *Kernel {
+// without is a kernel that lacks instructions, which take no time then. Of waits it lacks, leave is told.
+func (k *Kernel) without(gone func(i int) bool) *Kernel {
 	own := *k
 	own.code = slices.Clone(k.code)
-	gone := &operation{name: removed, unit: salu}
-	for _, i := range at {
-		own.code[i] = instruction{address: k.code[i].address, text: removed + " " + k.code[i].text, operation: gone, run: nothing}
+	for i := range own.code {
+		if in := &own.code[i]; gone(i) {
+			in.operation = &operation{name: removed, unit: salu}
+			in.reads, in.writes, in.run = nil, nil, nothing
+		}
 	}
 	return &own
 }
 
-func TestExplore(t *testing.T) {
-	filter := os.Getenv("EXPLORE")
-	if filter == "" {
-		t.Skip()
+// subject is a kernel and what runs it.
+type subject struct {
+	kernel *Kernel
+	run    func(*Kernel) error // the first error of all plans
+}
+
+func (s *subject) find(f func(in *instruction) bool) (at []int) {
+	for i := range s.kernel.code {
+		if f(&s.kernel.code[i]) {
+			at = append(at, i)
+		}
 	}
+	return at
+}
+
+// gemmSubject is a kernel that multiplies, or a fix-up, with the plans of its tile that launch it.
+func gemmSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *subject {
+	t.Helper()
+	name := arch.KernelName(k)
+	jobs := slices.DeleteFunc(tileJobs(t, arch, k.Tile, k.TransA, k.TransB), func(j *job) bool {
+		return !slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return arch.KernelName(l.Kernel) == name })
+	})
+	return &subject{o.Kernels[name], func(changed *Kernel) error {
+		own := Object{Arch: o.Arch, Kernels: maps.Clone(o.Kernels)}
+		own.Kernels[name] = changed
+		for i, j := range jobs {
+			if _, err := j.run(&own, arch, i%2 == 1, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// raggedSubject is a kernel that makes items, with few groups and many.
+func raggedSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *subject {
+	t.Helper()
+	jobs := slices.Concat(fewGroups(t, arch, k), manyGroups(t, arch, k, int(k.Entries), 1), manyGroups(t, arch, k, 80, 3))
+	return &subject{o.Kernels[arch.KernelName(k)], func(changed *Kernel) error {
+		for i, j := range jobs {
+			if _, err := j.run(changed, i%2 == 1, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// forSubjects runs a test for kernels that a filter takes.
+func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *testing.T, s *subject)) {
+	t.Helper()
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
-		o := readProduct(t, name)
+		all := native.RaggedKernels()
 		for _, shape := range tile.Of(tile.FMA) {
-			for _, v := range arch.Variants(shape) {
-				kn := arch.KernelName(v)
-				if !strings.Contains(name+"/"+kn, filter) {
-					continue
+			all = append(all, arch.Variants(shape)...)
+		}
+		for _, k := range all {
+			if !filter(k) {
+				continue
+			}
+			t.Run(name+"/"+arch.KernelName(k), func(t *testing.T) {
+				o := readProduct(t, name)
+				t.Parallel()
+				if k.Ragged > 0 {
+					f(t, raggedSubject(t, o, arch, k))
+				} else {
+					f(t, gemmSubject(t, o, arch, k))
 				}
-				t.Run(name+"/"+kn, func(t *testing.T) {
-					t.Parallel()
-					jobs := tileJobs(t, arch, shape, v.TransA, v.TransB)
-					jobs = slices.DeleteFunc(jobs, func(j *job) bool {
-						return !slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return arch.KernelName(l.Kernel) == kn })
-					})
-					k := o.Kernels[kn]
-					for i, in := range k.code {
-						if !strings.HasPrefix(in.name, "s_waitcnt") && in.name != "s_barrier" && in.name != "s_nop" {
-							continue
-						}
-						mutated := *o
-						mutated.Kernels = map[string]*Kernel{}
-						for n, other := range o.Kernels {
-							mutated.Kernels[n] = other
-						}
-						mutated.Kernels[kn] = k.without(i)
-						ran := map[string][]bool{}
-						var found error
-						for b, j := range jobs {
-							if _, found = j.run(&mutated, arch, b%2 == 1, ran); found != nil {
-								break
-							}
-						}
-						state := "NOTICED"
-						msg := ""
-						if found == nil {
-							state = "unnoticed"
-							if !ran[kn][i] {
-								state = "notrun"
-							}
-						} else {
-							msg = found.Error()
-							if n := strings.LastIndex(msg, ": "); n > 0 {
-								msg = msg[n:]
-							}
-						}
-						prev := ""
-						if i > 0 {
-							prev = k.code[i-1].text
-						}
-						next := k.code[i+1].text
-						t.Logf("%s %x %s | %s | prev %s next %s", state, in.address, in.text, msg, prev, next)
-					}
-				})
+			})
+		}
+	}
+}
+
+func isWait(in *instruction) bool { return in.name == "s_waitcnt" || in.name == "s_waitcnt_vscnt" }
+
+// TestWithoutAll: no kernel does without its barriers, nor its waits of a counter, nor, on CDNA where
+// it has any that count, its s_nop.
+func TestWithoutAll(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	filter := func(k encoding.Kernel) bool { return true }
+	forSubjects(t, filter, func(t *testing.T, s *subject) {
+		for what, f := range map[string]func(in *instruction) bool{
+			"barriers":         func(in *instruction) bool { return in.name == "s_barrier" },
+			"waits for loads":  func(in *instruction) bool { return isWait(in) && in.waits[loads] < noWait[loads] },
+			"waits for shared": func(in *instruction) bool { return isWait(in) && in.waits[shared] < noWait[shared] },
+			"waits for stores": func(in *instruction) bool { return isWait(in) && in.waits[stores] < noWait[stores] },
+			"wait states": func(in *instruction) bool {
+				return s.kernel.arch.waitStates && in.name == "s_nop" && in.src[0].value > 0
+			},
+			"waits for reciprocal": func(in *instruction) bool { return in.name == "s_waitcnt_depctr" },
+		} {
+			at := s.find(f)
+			if len(at) == 0 {
+				continue
+			}
+			err := s.run(s.kernel.without(func(i int) bool { return slices.Contains(at, i) }))
+			if err == nil {
+				t.Errorf("%s: nothing notices that %d are gone", what, len(at))
+			}
+		}
+	})
+}
+
+// leave marks the operations that a wait ends, instead.
+func (p *pending) leave(most *[counters]int) (any bool) {
+	for c, q := range p.queues {
+		for i := range q[:max(0, len(q)-most[c])] {
+			q[i].left, any = true, true
+		}
+	}
+	return any
+}
+
+// leaving lacks waits. It notes which others end what these would have ended, and whether there was any.
+func (s *subject) leaving(gone map[int]bool) (changed *Kernel, others map[int]bool, any *bool) {
+	others, any = map[int]bool{}, new(bool)
+	changed = s.kernel.without(func(i int) bool { return gone[i] })
+	for i := range changed.code {
+		in := &changed.code[i]
+		switch {
+		case gone[i]:
+			in.run = func(w *wave, in *instruction) { *any = w.pending.leave(&in.waits) || *any }
+		case isWait(in):
+			in.run = func(w *wave, in *instruction) {
+				if w.pending.wait(&in.waits) {
+					others[i] = true
+				}
 			}
 		}
 	}
+	return changed, others, any
+}
+
+// TestMutants takes single instructions out of kernels of every kind.
+//
+// Every barrier is noticed, but the two of alike (dialect_hip.h), around a store of a byte: the 32
+// threads that it compares are in one wave. Every s_waitcnt_depctr is. So is every s_nop that runs, but on RDNA, where
+// they are padding, and behind s_cbranch_execnz on CDNA: the compiler does not know that loops with
+// products, behind which exec is not 0, always take it.
+//
+// Of an s_waitcnt it is enough that one of these holds, as compilers put waits where one path of many
+// needs them:
+//   - it is noticed;
+//   - what it waits for others wait for too, before it is used, and without all of these it is noticed;
+//   - in these plans nothing is ever under way there, or only loads whose result no lane uses.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	filter := func(k encoding.Kernel) bool {
+		if k.Ragged > 0 {
+			return k.Entries == 256 && k.Form == encoding.EndsOfRows
+		}
+		return k.Tile.Name == "medium-k2" && k.TransB && !k.TransA || k.Tile.Name == "small" && k.Fixup || k.Tile.Name == "tiny-k4" && k.TransA && !k.TransB
+	}
+	forSubjects(t, filter, func(t *testing.T, s *subject) {
+		count := map[string]int{}
+		for _, i := range s.find(isWait) {
+			gone, kind := map[int]bool{i: true}, "waits that others repeat"
+			for {
+				changed, others, any := s.leaving(gone)
+				if s.run(changed) != nil {
+					if len(gone) == 1 {
+						kind = "waits"
+					}
+					break
+				}
+				if !*any {
+					kind = "idle waits"
+					break
+				}
+				before := len(gone)
+				if maps.Copy(gone, others); len(gone) == before {
+					kind = "waits for what nothing uses"
+					break
+				}
+			}
+			count[kind]++
+		}
+		t.Log(count)
+		for _, i := range s.find(func(in *instruction) bool {
+			return in.name == "s_barrier" || in.name == "s_waitcnt_depctr" || in.name == "s_nop" && s.kernel.arch.waitStates
+		}) {
+			in := &s.kernel.code[i]
+			ran := false
+			changed := s.kernel.without(func(j int) bool { return j == i })
+			changed.code[i].run = func(*wave, *instruction) { ran = true }
+			err := s.run(changed)
+			near := s.kernel.code[i-4 : i+5]
+			allowed := strings.HasPrefix(s.kernel.code[i-1].name, "s_cbranch_exec")
+			if in.name == "s_barrier" {
+				allowed = slices.ContainsFunc(near, func(in instruction) bool { return in.name == "ds_write_b8" || in.name == "ds_store_b8" })
+			}
+			if ran && err == nil && !allowed {
+				t.Errorf("nothing notices that %s at %#x is gone", in.text, in.address)
+			}
+		}
+	})
 }

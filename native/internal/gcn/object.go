@@ -47,16 +47,17 @@ type arch struct {
 	stores     bool // a counter of their own for stores, vscnt
 	waitStates bool // software waits for results of some instructions (hazards.go)
 	accFile    bool // accumulation registers are a file of their own, which only few instructions reach
+	drains     bool // nothing may be under way at a barrier, from which it cannot go back after a fault (LLVM, FeatureBackOffBarrier)
 	gfx940     bool
 	gfx11      bool
 }
 
 var arches = map[string]*arch{
-	"gfx908":  {waitStates: true, accFile: true},
+	"gfx908":  {waitStates: true, accFile: true, drains: true},
 	"gfx90a":  {waitStates: true},
 	"gfx942":  {waitStates: true, gfx940: true},
 	"gfx1030": {stores: true},
-	"gfx1100": {stores: true, gfx11: true},
+	"gfx1100": {stores: true, drains: true, gfx11: true},
 }
 
 // Read disassembles a code object. It fails where a kernel has an instruction that no table has.
@@ -115,7 +116,7 @@ func (o *Object) decode(listing []byte) error {
 	return lines.Err()
 }
 
-// link finds the targets of branches, and ends the code behind the last s_endpgm, which has only
+// link finds what instructions have to do with each other, the targets of branches above all, and ends the code behind the last s_endpgm, which has only
 // padding behind it.
 func (k *Kernel) link() error {
 	at := map[uint64]int{}
@@ -138,6 +139,7 @@ func (k *Kernel) link() error {
 		}
 		in.target = to
 	}
+	k.findLooks()
 	return nil
 }
 

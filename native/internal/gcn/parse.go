@@ -23,6 +23,7 @@ type instruction struct {
 	target int             // of a branch: index of an instruction
 	waits  [counters]int   // of s_waitcnt: how many operations may be under way
 	dual   *[2]instruction // of v_dual_...: the two halves
+	looks  bool            // of a read of shared memory: a compare and swap of the same address follows
 }
 
 // modifiers are what stands behind the operands.

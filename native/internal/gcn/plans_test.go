@@ -168,7 +168,7 @@ func (j *job) run(o *Object, arch native.Arch, backwards bool, ran map[string][]
 			arguments[5] = workspace.Address
 		}
 		k := o.Kernels[name]
-		if ran[name] == nil {
+		if ran != nil && ran[name] == nil {
 			ran[name] = make([]bool, len(k.code))
 		}
 		launch := Launch{Kernel: k, Ran: ran[name], Groups: [2]int{l.Count, pieces}, Threads: threads, Arguments: arguments,

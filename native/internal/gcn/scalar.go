@@ -93,8 +93,8 @@ var scalarOperations = map[string]operation{
 	"s_endpgm":        {unit: salu, run: func(w *wave, in *instruction) { w.done = true }},
 	"s_barrier":       {unit: salu, run: func(w *wave, in *instruction) { w.atBarrier = true }},
 	"s_nop":           {unit: salu, srcs: 1, run: nothing},
-	"s_waitcnt":       {unit: salu, parse: parseWaits, run: func(w *wave, in *instruction) { w.pending.wait(&in.waits) }},
-	"s_waitcnt_vscnt": {unit: salu, parse: parseStores, run: func(w *wave, in *instruction) { w.pending.wait(&in.waits) }},
+	"s_waitcnt":       {unit: salu, parse: parseWaits, run: wait},
+	"s_waitcnt_vscnt": {unit: salu, parse: parseStores, run: wait},
 	// It waits for what other instructions here do at once; hazards.go has what it is for.
 	"s_waitcnt_depctr": {unit: salu, srcs: 1, run: nothing},
 
@@ -108,6 +108,8 @@ var scalarOperations = map[string]operation{
 }
 
 func nothing(*wave, *instruction) {}
+
+func wait(w *wave, in *instruction) { w.pending.wait(&in.waits) }
 
 func low(a uint64) uint64 { return uint64(uint32(a)) }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // sharedMemory is that of a workgroup, and who touched it since the last barrier.
@@ -30,6 +31,7 @@ type accessKind uint8
 
 const (
 	reads accessKind = iota
+	looks            // reads that begin a loop of compare and swap
 	writes
 	adds  // atomic
 	swaps // atomic: compare and swap
@@ -38,12 +40,28 @@ const (
 
 const moreWaves = 255
 
-// ordered are kinds of accesses that need no barrier between. A loop of compare-and-swap reads the
-// word without being atomic first.
+// ordered are kinds of accesses that need no barrier between.
 var ordered = [accessKinds][accessKinds]bool{
-	reads: {reads: true, swaps: true},
+	reads: {reads: true, looks: true},
+	looks: {reads: true, looks: true, swaps: true},
 	adds:  {adds: true},
-	swaps: {reads: true, swaps: true},
+	swaps: {looks: true, swaps: true},
+}
+
+// findLooks finds reads with the address of a compare and swap: the very register and offset.
+func (k *Kernel) findLooks() {
+	for i := range k.code {
+		swap := &k.code[i]
+		if !strings.HasPrefix(swap.name, "ds_cmpst") {
+			continue
+		}
+		for j := range k.code {
+			in := &k.code[j]
+			if in.name == "ds_read_b32" || in.name == "ds_load_b32" {
+				in.looks = in.looks || in.src[0].span == swap.src[0].span && in.offset == swap.offset
+			}
+		}
+	}
 }
 
 var errSharedRace = errors.New("shared memory: another wave touched it, and no barrier is between")
@@ -124,9 +142,13 @@ func (in *instruction) places(stride int, f func(i int, offset uint32) error) er
 func sharedLoad(bytes, stride int) operation {
 	return operation{unit: memory, dsts: 1, srcs: 1, counter: shared, access: func(w *wave, in *instruction) error {
 		addresses := *w.lanes(&in.src[0], 0, 0) // which it may write
+		kind := reads
+		if in.looks {
+			kind = looks
+		}
 		return in.places(stride, func(i int, offset uint32) error {
 			return w.eachLane(func(l int) error {
-				data, err := w.group.shared.reach(addresses[l]+offset, bytes, reads, w.number)
+				data, err := w.group.shared.reach(addresses[l]+offset, bytes, kind, w.number)
 				if err == nil {
 					w.load(in, i*bytes/4, l, data)
 				}
