@@ -32,8 +32,8 @@ build:
 test: setup
 	$(GO) test -timeout $(TIMEOUT) ./...
 
-# WebGPU must run, on Mesa's software driver if need be, and so must the compilers
-# of the HIP kernels and of their emulation: tests of these may not skip.
+# WebGPU must run, on Mesa's software driver if need be, and so must the compilers of the HIP
+# kernels and of their emulation, and the disassembler: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
 check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64
 check: setup fmt vet staticcheck tidy test variants race vulncheck

@@ -14,7 +14,7 @@
 // kernels take to resources.go. CI makes
 // the products for AMD again, bit for bit. It cannot do so for NVIDIA: Debian has nvcc
 // 12.4 at most, in 1 GB, and another version makes other bytes. internal/emulator runs the HIP
-// kernels and those of warpgroups on the CPU, for tests.
+// kernels and those of warpgroups on the CPU, for tests; internal/gcn runs the products for AMD.
 //
 // All kernels have the same six parameters of 8 bytes each:
 //

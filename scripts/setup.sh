@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a fresh Debian machine lacks: a C compiler for cgo and a Vulkan
-# driver; where BATCHGEMM_REQUIRE has "clang" also the compilers of its tests, and with "arm64"
+# driver; where BATCHGEMM_REQUIRE has "clang" also what its tests compile and disassemble with, and with "arm64"
 # what runs those of arm64. Without the right to install, says so and leaves the machine as
 # it is: batchgemm then runs on the CPU.
 set -eu
@@ -16,6 +16,7 @@ case ",${BATCHGEMM_REQUIRE:-}," in
 	command -v g++ >/dev/null 2>&1 || want="$want g++"
 	command -v clang++-19 >/dev/null 2>&1 || want="$want clang-19"
 	command -v ld.lld-19 >/dev/null 2>&1 || want="$want lld-19"
+	command -v llvm-objdump-19 >/dev/null 2>&1 || want="$want llvm-19"
 	;;
 esac
 case ",${BATCHGEMM_REQUIRE:-}," in

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // garbage is what registers and shared memory have before anything is written: a NaN, and as an
@@ -20,6 +21,9 @@ type Launch struct {
 	Backwards bool   // waves run in the order of their numbers, or from the last on
 	Ran       []bool // if not nil, set for each instruction of Kernel that ran
 }
+
+// idle are waves to use again: their registers are many.
+var idle = sync.Pool{New: func() any { return &wave{vector: make([]lanesOf, registers-vectors)} }}
 
 // mostInstructions of a wave are a loop without an end.
 const mostInstructions = 20_000_000
@@ -55,11 +59,16 @@ func (l *Launch) Run() (s Stats, err error) {
 	}
 	waves := make([]*wave, (l.Threads+k.meta.WaveSize-1)/k.meta.WaveSize)
 	for i := range waves {
-		waves[i] = &wave{Kernel: k, number: i, ran: l.Ran, width: k.meta.WaveSize, vector: make([]lanesOf, registers-vectors)}
+		w := idle.Get().(*wave)
+		defer idle.Put(w)
+		w.Kernel, w.number, w.width, w.ran = k, i, k.meta.WaveSize, l.Ran
+		waves[i] = w
 	}
+	shared := newShared(k.meta.LDS)
 	for y := range l.Groups[1] {
 		for x := range l.Groups[0] {
-			g := &group{launch: &run, number: y*l.Groups[0] + x, shared: newShared(k.meta.LDS)}
+			g := &group{launch: &run, number: y*l.Groups[0] + x, shared: shared}
+			shared.start()
 			for _, w := range waves {
 				w.start(g, l.Threads, [3]int{x, y})
 			}

@@ -218,7 +218,7 @@ func TestMutants(t *testing.T) {
 			changed := s.kernel.without(func(j int) bool { return j == i })
 			changed.code[i].run = func(*wave, *instruction) { ran = true }
 			err := s.run(changed)
-			near := s.kernel.code[i-4 : i+5]
+			near := s.kernel.code[max(0, i-4):min(i+5, len(s.kernel.code))]
 			allowed := strings.HasPrefix(s.kernel.code[i-1].name, "s_cbranch_exec")
 			if in.name == "s_barrier" {
 				allowed = slices.ContainsFunc(near, func(in instruction) bool { return in.name == "ds_write_b8" || in.name == "ds_store_b8" })

@@ -36,6 +36,8 @@ type Kernel struct {
 	arch *arch
 	code []instruction
 	meta codeobject.Kernel
+	// literals are those that instructions share.
+	literals map[uint32]*lanesOf
 
 	// Where registers have what at the start (AMDGPUUsage, "Initial Kernel Execution State").
 	arguments, firstGroup int // scalar registers: address of the arguments; number of the workgroup

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -81,24 +80,18 @@ const (
 
 var selections = map[string]selection{"DWORD": dword, "BYTE_0": byte0, "BYTE_1": byte1, "BYTE_2": byte2, "BYTE_3": byte3, "WORD_0": word0, "WORD_1": word1}
 
-var (
-	lineForm   = regexp.MustCompile(`^\t(\S+)\s*(.*?)\s*// ([0-9A-F]+):`)
-	rangeForm  = regexp.MustCompile(`^([sva])\[(\d+):(\d+)\]$`)
-	singleForm = regexp.MustCompile(`^([sva])(\d+)$`)
-)
-
-// parse decodes a line of the listing.
+// parse decodes a line of the listing: a tab, the instruction, and as a comment its address and its code.
 func (k *Kernel) parse(line string) (in instruction, err error) {
-	m := lineForm.FindStringSubmatch(line)
-	if m == nil {
+	text, comment, _ := strings.Cut(line, "//")
+	digits, _, ok := strings.Cut(strings.TrimSpace(comment), ":")
+	address, err := strconv.ParseUint(digits, 16, 64)
+	if err != nil || !ok {
 		return in, errors.New("no instruction")
 	}
-	address, err := strconv.ParseUint(m[3], 16, 64)
-	if err != nil {
-		return in, err
-	}
-	in, err = k.instruction(m[1], m[2])
-	in.address, in.text = address, strings.TrimSpace(m[1]+" "+m[2])
+	text = strings.TrimSpace(text)
+	name, rest, _ := strings.Cut(text, " ")
+	in, err = k.instruction(name, strings.TrimSpace(rest))
+	in.address, in.text = address, text
 	return in, err
 }
 
@@ -136,7 +129,7 @@ func (k *Kernel) instruction(name, rest string) (in instruction, err error) {
 	}
 	in.dst, in.src = operands[:op.dsts], operands[op.dsts:]
 	for i := range in.src {
-		in.src[i].broadcast()
+		k.broadcast(&in.src[i])
 	}
 	if in.dstSel != dword {
 		in.run = mergeDst(op.run)
@@ -215,40 +208,56 @@ func (k *Kernel) operand(word string) (o operand, err error) {
 	case "off", "null":
 		return o, nil
 	}
-	wave := k.meta.WaveSize / 32
-	named := map[string]span{"vcc": {vccReg, wave}, "vcc_lo": {vccReg, 1}, "vcc_hi": {vccReg + 1, 1}, "m0": {m0Reg, 1},
-		"exec": {execReg, wave}, "exec_lo": {execReg, 1}, "exec_hi": {execReg + 1, 1}}
-	if s, ok := named[word]; ok {
+	if s, ok := k.named(word); ok {
 		o.kind, o.span = scalar, s
 		return o, nil
 	}
-	m := rangeForm.FindStringSubmatch(word)
-	if m == nil {
-		if m = singleForm.FindStringSubmatch(word); m != nil {
-			m = append(m, m[2])
-		}
-	}
-	if m == nil {
+	file := strings.IndexByte("sva", word[0])
+	if file < 0 || len(word) < 2 {
 		o.kind = literal
 		o.value, err = number(word)
 		return o, err
 	}
-	first, _ := strconv.Atoi(m[2]) // digits
-	last, _ := strconv.Atoi(m[3])
-	o.kind, o.span = vector, span{first, last - first + 1}
-	limit := k.meta.VGPRs
-	switch {
-	case m[1] == "s":
-		o.kind, limit = scalar, vccReg
-	case m[1] == "a":
-		o.first, limit = first+accs, k.meta.AGPRs+accs
-	default:
-		o.first, limit = first+vectors, limit+vectors
+	first, last, ok := strings.Cut(strings.Trim(word[1:], "[]"), ":")
+	if !ok {
+		last = first
 	}
-	if o.first+o.count > limit {
+	from, err := strconv.Atoi(first)
+	to, err2 := strconv.Atoi(last)
+	if err = errors.Join(err, err2); err != nil {
+		return o, err
+	}
+	files := [...]span{{0, vccReg}, {vectors, k.meta.VGPRs}, {accs, k.meta.AGPRs}}
+	o.kind, o.span = vector, span{from + files[file].first, to - from + 1}
+	if file == 0 {
+		o.kind = scalar
+	}
+	if o.count < 1 || to >= files[file].count {
 		return o, fmt.Errorf("the kernel has no register %s", word)
 	}
 	return o, nil
+}
+
+// named finds scalar registers that have names. Masks have a word for every 32 lanes.
+func (k *Kernel) named(word string) (s span, ok bool) {
+	masks := k.meta.WaveSize / 32
+	switch word {
+	case "vcc":
+		s = span{vccReg, masks}
+	case "vcc_lo":
+		s = span{vccReg, 1}
+	case "vcc_hi":
+		s = span{vccReg + 1, 1}
+	case "exec":
+		s = span{execReg, masks}
+	case "exec_lo":
+		s = span{execReg, 1}
+	case "exec_hi":
+		s = span{execReg + 1, 1}
+	case "m0":
+		s = span{m0Reg, 1}
+	}
+	return s, s.count > 0
 }
 
 // number decodes a literal.

@@ -210,6 +210,9 @@ func TestProducts(t *testing.T) {
 		require.NoError(t, err)
 		for _, shape := range tile.Of(tile.FMA) {
 			t.Run(name+"/"+shape.Name, func(t *testing.T) {
+				if testing.Short() && shape.TM > 8 {
+					t.Skip("takes long")
+				}
 				o := readProduct(t, name)
 				t.Parallel()
 				ran := map[string][]bool{}

@@ -155,6 +155,9 @@ func TestRagged(t *testing.T) {
 		require.NoError(t, err)
 		for _, k := range native.RaggedKernels() {
 			t.Run(arch.Name()+"/"+arch.KernelName(k), func(t *testing.T) {
+				if testing.Short() && (k.Entries > 256 || k.Form != encoding.EndsOfRows) {
+					t.Skip("takes long")
+				}
 				kernel := readProduct(t, name).Kernels[arch.KernelName(k)]
 				t.Parallel()
 				ran := make([]bool, len(kernel.code))

@@ -10,7 +10,7 @@ import (
 // sharedMemory is that of a workgroup, and who touched it since the last barrier.
 type sharedMemory struct {
 	data  []byte
-	since uint32 // barriers so far, from 1 on
+	since uint32 // barriers and workgroups so far, from 1 on
 	words []sharedWord
 	bytes []sharedUse // of words that were touched in part
 }
@@ -83,14 +83,17 @@ func (u *sharedUse) note(kind accessKind, wave uint8, since uint32) {
 	u.at[kind], u.by[kind] = since, wave
 }
 
-// newShared has memory with what no number of a batch is, a NaN.
 func newShared(bytes int) *sharedMemory {
 	bytes = (bytes + 3) &^ 3
-	m := &sharedMemory{data: make([]byte, bytes), since: 1, words: make([]sharedWord, bytes/4), bytes: make([]sharedUse, bytes)}
+	return &sharedMemory{data: make([]byte, bytes), words: make([]sharedWord, bytes/4), bytes: make([]sharedUse, bytes)}
+}
+
+// start is for the next workgroup. Memory has what no number of a batch is, a NaN.
+func (m *sharedMemory) start() {
+	m.since++
 	for i := range m.words {
 		binary.LittleEndian.PutUint32(m.data[4*i:], garbage)
 	}
-	return m
 }
 
 // reach finds n bytes for an access.

@@ -116,14 +116,21 @@ func (w *wave) setScalar(o *operand, value uint64) {
 	}
 }
 
-// broadcast prepares a literal.
-func (o *operand) broadcast() {
+// broadcast prepares a literal. Equal ones of a kernel share it.
+func (k *Kernel) broadcast(o *operand) {
 	if o.kind == vector || o.kind == scalar {
 		return
 	}
-	o.lanes = new(lanesOf)
-	for l := range o.lanes {
-		o.lanes[l] = uint32(o.value)
+	value := uint32(o.value)
+	if o.lanes = k.literals[value]; o.lanes == nil {
+		o.lanes = new(lanesOf)
+		for l := range o.lanes {
+			o.lanes[l] = value
+		}
+		if k.literals == nil {
+			k.literals = map[uint32]*lanesOf{}
+		}
+		k.literals[value] = o.lanes
 	}
 }
 
