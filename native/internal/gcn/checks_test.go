@@ -36,7 +36,7 @@ func TestChecks(t *testing.T) {
 		// Memory.
 		{"behind a buffer", "gfx90a", "v_mov_b32_e32 v2, 0xffc\n{v_mov_b32_e32 v2, 0xff0}\nglobal_load_dwordx2 v[4:5], v2, s[6:7]", "8 bytes at byte 4092 of a buffer, which has 4096"},
 		{"before a buffer", "gfx90a", "global_load_dword v4, v1, s[6:7] offset:-8\n", "4 bytes at 0x3fffff7f8, where no buffer is: byte -8 of a buffer"},
-		{"an odd address", "gfx90a", "v_mov_b32_e32 v2, 2\n{v_mov_b32_e32 v2, 4}\nglobal_load_dword v4, v2, s[6:7]", "4 bytes at byte 2 of a buffer"},
+		{"an odd address", "gfx90a", "v_mov_b32_e32 v2, 1\n{v_mov_b32_e32 v2, 2}\nglobal_load_dword v4, v2, s[6:7]", "4 bytes at byte 1 of a buffer"},
 		{"lanes that do not take part", "gfx90a", "v_mov_b32_e32 v2, -1\n{s_mov_b64 exec, 0}\nglobal_load_dword v4, v2, s[6:7]", "where no buffer is"},
 		{"an address that nothing wrote", "gfx90a", "{v_mov_b32_e32 v20, 0}\nglobal_load_dword v4, v20, s[6:7]", "where no buffer is"},
 		{"beyond shared memory", "gfx90a", "v_mov_b32_e32 v2, 0x400\n{v_mov_b32_e32 v2, 0x3fc}\nds_read_b32 v3, v2", "4 bytes at 1024 of 1024"},

@@ -29,6 +29,14 @@ func fma32(a, b, c float32) float32 {
 	return float32(sum)
 }
 
+// flush makes 0 of a subnormal number.
+func flush(bits uint32) uint32 {
+	if bits&0x7f800000 == 0 {
+		bits &= 1 << 31
+	}
+	return bits
+}
+
 // toUint is v_cvt_u32_f32: towards zero, and the nearest that there is beyond.
 func toUint(x float32) uint32 {
 	switch {

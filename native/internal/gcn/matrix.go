@@ -1,39 +1,66 @@
 package gcn
 
-import "math"
+import (
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+)
 
 func init() {
-	register(map[string]operation{
-		"v_mfma_f32_16x16x4f32":  multiplyMatrices(matrix{side: 16, passes: 8}),
-		"v_mfma_f32_16x16x4_f32": multiplyMatrices(matrix{side: 16, passes: 8}),
-		"v_accvgpr_read_b32":     accMove(),
-		"v_accvgpr_write_b32":    accMove(),
-	})
+	for name, m := range matrices {
+		register(map[string]operation{name: multiplyMatrices(m)})
+	}
+	register(map[string]operation{"v_accvgpr_read_b32": accMove(), "v_accvgpr_write_b32": accMove()})
 }
 
-// matrix is an operation of matrix cores on one block of fp32: D = A*B + C, where a lane holds a row
-// of A and a column of B at one k.
+// matrices are the operations of matrix cores on one block, with sums in fp32.
+var matrices = map[string]matrix{
+	"v_mfma_f32_16x16x4f32":  {side: 16, passes: 8},
+	"v_mfma_f32_16x16x4_f32": {side: 16, passes: 8},
+
+	"v_mfma_f32_16x16x16f16":     {side: 16, of: element.F16, depth: 4, passes: 8},
+	"v_mfma_f32_32x32x8f16":      {side: 32, of: element.F16, depth: 4, passes: 16},
+	"v_mfma_f32_16x16x8bf16":     {side: 16, of: element.BF16, depth: 2, passes: 8},
+	"v_mfma_f32_32x32x4bf16":     {side: 32, of: element.BF16, depth: 2, passes: 16},
+	"v_mfma_f32_16x16x16bf16_1k": {side: 16, of: element.BF16, depth: 4, passes: 8},
+	"v_mfma_f32_32x32x8bf16_1k":  {side: 32, of: element.BF16, depth: 4, passes: 16},
+	"v_mfma_f32_16x16x16_f16":    {side: 16, of: element.F16, depth: 4, passes: 4, xdl: true},
+	"v_mfma_f32_32x32x8_f16":     {side: 32, of: element.F16, depth: 4, passes: 8, xdl: true},
+	"v_mfma_f32_16x16x16_bf16":   {side: 16, of: element.BF16, depth: 4, passes: 4, xdl: true},
+	"v_mfma_f32_32x32x8_bf16":    {side: 32, of: element.BF16, depth: 4, passes: 8, xdl: true},
+}
+
+// matrix is D = A*B + C.
 type matrix struct {
-	side   int  // rows of A and columns of B
-	passes int  // how long it takes, in units of 4 cycles (LLVM, SISchedule.td)
-	xdl    bool // of gfx942: those on narrower types, which take one pass more to be read
+	side   int          // rows of A and columns of B
+	of     element.Type // of A and B
+	depth  int          // of 16 bits: k's of a lane
+	passes int          // how long it takes, in units of 4 cycles (LLVM, SISchedule.td)
+	xdl    bool         // of gfx942: those on narrower types, which take one pass more to be read
 }
 
 // multiplyMatrices is the operation (AMD matrix instruction calculator): of A a lane has row l % side,
-// and of B that column, at k = l / side. Of C it has column l % side, and of every 4 rows in
-// turn of the lanes' groups.
+// and of B that column, at `depth` k's from l / side * depth on. Of C it has column l % side, and 4
+// rows of every 4 * 64/side, in turn of the lanes' groups.
 func multiplyMatrices(m matrix) operation {
 	return operation{unit: valu, dsts: 1, srcs: 3, matrix: &m, run: func(w *wave, in *instruction) {
-		a, b := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1)
-		depth, count := w.width/m.side, in.dst[0].count
+		a, b := m.factor(w, &in.src[0]), m.factor(w, &in.src[1])
+		groups, count := w.width/m.side, in.dst[0].count
+		flushes := w.arch.flushes && m.of != element.F32
 		var sums [16]lanesOf // D may be part of A and B
 		for r := range count {
 			sum := &sums[r]
 			*sum = *w.lanes(&in.src[2], r*min(in.src[2].count, 1), 2)
 			for l := range w.width {
-				row, col := r/4*4*depth+l/m.side*4+r%4, l%m.side
-				for k := range depth {
-					sum[l] = math.Float32bits(fma32(float(a[k*m.side+row]), float(b[k*m.side+col]), float(sum[l])))
+				row, col := r/4*4*groups+l/m.side*4+r%4, l%m.side
+				x := float(sum[l])
+				for j := range a {
+					for g := range groups {
+						x = fma32(float(a[j][g*m.side+row]), float(b[j][g*m.side+col]), x)
+					}
+				}
+				if sum[l] = math.Float32bits(x); flushes {
+					sum[l] = flush(sum[l])
 				}
 			}
 		}
@@ -41,6 +68,25 @@ func multiplyMatrices(m matrix) operation {
 			*w.dst(in, r) = sums[r]
 		}
 	}}
+}
+
+// factor is the k's of each lane, in fp32.
+func (m *matrix) factor(w *wave, o *operand) []lanesOf {
+	if m.of == element.F32 {
+		return []lanesOf{*w.lanes(o, 0, 0)}
+	}
+	all := make([]lanesOf, m.depth)
+	for j := range all {
+		from := w.lanes(o, j/2, 0)
+		for l, x := range from {
+			x = math.Float32bits(m.of.Float(uint16(x >> (16 * (j % 2)))))
+			if w.arch.flushes && math.Abs(float64(float(x))) < m.of.Tiny()/m.of.Unit()/2 {
+				x = 0
+			}
+			all[j][l] = x
+		}
+	}
+	return all
 }
 
 func accMove() operation {

@@ -28,7 +28,13 @@ var memoryOperations = map[string]operation{
 	"global_load_b64":      globalLoad(8),
 	"global_load_b96":      globalLoad(12),
 	"global_load_b128":     globalLoad(16),
+	"global_load_ushort":   globalLoad(2),
+	"global_load_u16":      globalLoad(2),
+	"global_store_short":   globalStore(2),
+	"global_store_b16":     globalStore(2),
 	"global_store_dword":   globalStore(4),
+	"global_store_dwordx2": globalStore(8),
+	"global_store_b64":     globalStore(8),
 	"global_store_dwordx4": globalStore(16),
 	"global_store_b32":     globalStore(4),
 	"global_store_b128":    globalStore(16),
@@ -61,11 +67,13 @@ var memoryOperations = map[string]operation{
 	"ds_read2_b32":                sharedLoad(4, 4),
 	"ds_read2_b64":                sharedLoad(8, 8),
 	"ds_read2st64_b32":            sharedLoad(4, 64*4),
+	"ds_read2st64_b64":            sharedLoad(8, 64*8),
 	"ds_load_2addr_b32":           sharedLoad(4, 4),
 	"ds_load_2addr_b64":           sharedLoad(8, 8),
 	"ds_load_2addr_stride64_b32":  sharedLoad(4, 64*4),
 	"ds_write2_b32":               sharedStore(4, 4),
 	"ds_write2st64_b32":           sharedStore(4, 64*4),
+	"ds_write2st64_b64":           sharedStore(8, 64*8),
 	"ds_store_2addr_b32":          sharedStore(4, 4),
 	"ds_store_2addr_stride64_b32": sharedStore(4, 64*4),
 
@@ -111,7 +119,8 @@ func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err erro
 			if uint64(n) > uint64(len(b.Data))-offset {
 				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s, which has %d", n, offset, b.Name, len(b.Data))
 			}
-			if align := min(n, 4); offset%uint64(align) != 0 {
+			// More is not needed, as compilers know, which put two loads of 16 bits together.
+			if align := min(n, 2); offset%uint64(align) != 0 {
 				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s", n, offset, b.Name)
 			}
 			return b, offset, nil

@@ -5,8 +5,9 @@
 // writes outside of buffers, races, and shared memory that two waves touch with no barrier
 // between (shared.go).
 //
-// An operation is a line of the tables in scalar.go, vector.go, matrix.go and memory.go. What
-// they mean is in AMD's documents of the instruction sets of CDNA 1 to 3, RDNA 2 and RDNA 3.
+// An operation is a line of the tables in scalar.go, vector.go, half.go, matrix.go and memory.go; one that
+// none has is an error of Read that names it. What they mean is in AMD's documents of the instruction
+// sets of CDNA 1 to 3, RDNA 2 and RDNA 3.
 package gcn
 
 import (
@@ -50,13 +51,14 @@ type arch struct {
 	waitStates bool // software waits for results of some instructions (hazards.go)
 	accFile    bool // accumulation registers are a file of their own, which only few instructions reach
 	drains     bool // nothing may be under way at a barrier, from which it cannot go back after a fault (LLVM, FeatureBackOffBarrier)
+	flushes    bool // matrix cores make 0 of subnormal numbers, but in fp32 (PyTorch, "Numerical accuracy", on MI200)
 	gfx940     bool
 	gfx11      bool
 }
 
 var arches = map[string]*arch{
 	"gfx908":  {waitStates: true, accFile: true, drains: true},
-	"gfx90a":  {waitStates: true},
+	"gfx90a":  {waitStates: true, flushes: true},
 	"gfx942":  {waitStates: true, gfx940: true},
 	"gfx1030": {stores: true},
 	"gfx1100": {stores: true, drains: true, gfx11: true},

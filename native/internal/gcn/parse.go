@@ -111,7 +111,7 @@ func (k *Kernel) instruction(name, rest string) (in instruction, err error) {
 	if !ok {
 		return in, fmt.Errorf("operation %q is in no table", name)
 	}
-	in.operation, in.run = op, op.run
+	in.operation, in.run, in.opLow = op, op.run, op.usualLow
 	if op.parse != nil {
 		return in, op.parse(&in, rest)
 	}

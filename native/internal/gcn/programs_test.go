@@ -2,6 +2,7 @@ package gcn
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/codeobject"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // program is a kernel of some lines of assembly with one buffer of 4096 bytes, whose address is in s[4:5].
@@ -158,6 +160,43 @@ func TestResults(t *testing.T) {
 			ds_read_b32 v4, v1
 			s_waitcnt lgkmcnt(0)
 			v_mov_b32_e32 v10, v4`, func(uint32) uint32 { return 0xff00 }},
+		{"numbers of 16 bits", "gfx90a", `
+			v_lshlrev_b32_e32 v2, 2, v0
+			v_cvt_f32_u32_e32 v2, v2
+			v_cvt_f16_f32_e32 v3, v2
+			v_mov_b32_e32 v4, 0x3800
+			v_pack_b32_f16 v5, v4, v3
+			v_fma_mix_f32 v6, v5, v5, 2.0 op_sel:[1,0,0] op_sel_hi:[1,1,0]
+			v_cvt_u32_f32_e32 v10, v6`, func(l uint32) uint32 { return 2*l + 2 }},
+		{"bytes of two registers", "gfx1030", `
+			v_mov_b32 v2, 0x7060302
+			v_mov_b32 v3, 0x8899aabb
+			v_perm_b32 v4, v3, v0, v2
+			v_mov_b32 v2, 0xc0d0004
+			v_perm_b32 v5, v3, v0, v2
+			v_lshl_add_u32 v10, v4, 8, v5`, func(l uint32) uint32 { return 0x99ff00bb + l<<8 }},
+		{"halves of words in memory", "gfx90a", `
+			global_store_short v1, v0, s[6:7] offset:2050
+			s_waitcnt vmcnt(0)
+			global_load_ushort v3, v1, s[6:7] offset:2050
+			s_waitcnt vmcnt(0)
+			v_mov_b32_e32 v10, v3`, func(l uint32) uint32 { return l }},
+		{"functions", "gfx90a", `
+			v_cvt_f32_u32_e32 v2, v0
+			v_mul_f32_e32 v2, 0.5, v2
+			v_min_u32_e32 v2, 0x41200000, v2
+			v_exp_f32_e32 v3, v2
+			v_rcp_f32_e32 v4, v3
+			v_mul_f32_e32 v5, v3, v4
+			v_sub_f32_e32 v5, 1.0, v5
+			v_mul_f32_e32 v5, 0x49800000, v5
+			v_cvt_u32_f32_e32 v5, v5
+			v_cvt_u32_f32_e32 v6, v3
+			v_add_u32_e32 v10, v5, v6`, func(l uint32) uint32 { return uint32(math.Exp2(min(float64(l)/2, 10))) }},
+		{"signs", "gfx90a", `
+			s_brev_b32 s10, 1
+			v_bfi_b32 v10, s10, v0, v1
+			v_mad_i32_i24 v10, v0, -3, v10`, func(l uint32) uint32 { return l }},
 		{"groups of one and a half", "gfx90a", `
 			v_cmp_lt_u32_e64 s[10:11], v0, 3
 			s_and_b64 s[10:11], s[10:11], exec
@@ -185,38 +224,96 @@ func b(is bool) uint32 { return uint32(bit(is)) }
 
 func err2(_ Stats, err error) error { return err }
 
-// TestMatrix compares the layout of matrix cores with a product of 16x4 and 4x16.
+// TestMatrix compares the layout of matrix cores with a product.
 func TestMatrix(t *testing.T) {
-	for arch, op := range map[string]string{"gfx90a": "v_mfma_f32_16x16x4f32", "gfx942": "v_mfma_f32_16x16x4_f32"} {
-		l := program(t, arch, begin+`
-			global_load_dword v2, v1, s[6:7]
-			global_load_dword v3, v1, s[6:7] offset:256
-			v_lshlrev_b32_e32 v9, 4, v0
-			global_load_dwordx4 v[4:7], v9, s[6:7] offset:1024
-			s_waitcnt vmcnt(0)
-			`+op+` v[12:15], v2, v3, v[4:7]
-			s_nop 15
-			s_nop 5
-			global_store_dwordx4 v9, v[12:15], s[6:7] offset:1024`)
-		data := l.Memory[0].Data
-		x := make([]float32, 512)
-		for i := range x {
-			x[i] = float32(rand.IntN(17) - 8)
+	for op, m := range matrices {
+		archs := []string{"gfx908", "gfx90a"}
+		switch {
+		case strings.HasSuffix(op, "_f32"), m.xdl:
+			archs = []string{"gfx942"}
+		case strings.HasSuffix(op, "_1k"):
+			archs = []string{"gfx90a"}
 		}
-		_, err := binary.Encode(data, binary.LittleEndian, x)
-		require.NoError(t, err)
-		require.NoError(t, err2(l.Run()))
-		for row := range 16 {
-			for col := range 16 {
-				at := 256 + 4*(row/4*16+col) + row%4 // of C and D: four rows a lane
-				want := x[at]
-				for k := range 4 {
-					want += x[16*k+row] * x[64+16*k+col]
-				}
-				require.Equal(t, want, float(binary.LittleEndian.Uint32(data[4*at:])), "%s: row %d, column %d", arch, row, col)
-			}
+		for _, arch := range archs {
+			t.Run(arch+" "+op, func(t *testing.T) { testMatrix(t, arch, op, m) })
 		}
 	}
+}
+
+func testMatrix(t *testing.T, arch, op string, m matrix) {
+	t.Helper()
+	words, depth, count := 1, 1, m.side*m.side/64
+	if m.of != element.F32 {
+		words, depth = m.depth/2, m.depth
+	}
+	var code strings.Builder
+	line := func(format string, values ...any) { fmt.Fprintf(&code, format+"\n", values...) }
+	file := "v"
+	line("v_lshlrev_b32_e32 v8, 3, v0\nv_lshlrev_b32_e32 v9, 6, v0")
+	line("global_load_dwordx2 v[2:3], v8, s[6:7]\nglobal_load_dwordx2 v[4:5], v8, s[6:7] offset:512")
+	for i := 0; i < count; i += 4 {
+		line("global_load_dwordx4 v[%d:%d], v9, s[6:7] offset:%d", 16+i, 19+i, 1024+4*i)
+	}
+	line("s_waitcnt vmcnt(0)")
+	if arch == "gfx908" {
+		file = "a"
+		for i := range count {
+			line("v_accvgpr_write_b32 a%d, v%d", 16+i, 16+i)
+		}
+		line("s_nop 4")
+	}
+	c := fmt.Sprintf("%s[16:%d]", file, 15+count)
+	line("%s %s, %s, %s, %s", op, c, vectorText(2, words), vectorText(4, words), c)
+	line("s_nop 15\ns_nop 15")
+	if arch == "gfx908" {
+		for i := range count {
+			line("v_accvgpr_read_b32 v%d, a%d", 16+i, 16+i)
+		}
+		line("s_nop 4")
+	}
+	for i := 0; i < count; i += 4 {
+		line("global_store_dwordx4 v9, v[%d:%d], s[6:7] offset:%d", 16+i, 19+i, 1024+4*i)
+	}
+	l := program(t, arch, begin+code.String())
+	data := make([]byte, 1024+64*64)
+	l.Memory[0].Data = data
+	factor := func(at int) (x [64][4]float32) {
+		for lane := range x {
+			for j := range depth {
+				x[lane][j] = float32(rand.IntN(17) - 8)
+				if to := data[at+8*lane:]; m.of == element.F32 {
+					binary.LittleEndian.PutUint32(to, math.Float32bits(x[lane][j]))
+				} else {
+					binary.LittleEndian.PutUint16(to[2*j:], m.of.Bits(x[lane][j]))
+				}
+			}
+		}
+		return x
+	}
+	a, b := factor(0), factor(512)
+	for i := range 64 * 16 {
+		binary.LittleEndian.PutUint32(data[1024+4*i:], math.Float32bits(float32(i)))
+	}
+	require.NoError(t, err2(l.Run()))
+	for row := range m.side {
+		for col := range m.side {
+			lane, r := row/4%(64/m.side)*m.side+col, row/4/(64/m.side)*4+row%4
+			want := float32(16*lane + r)
+			for g := range 64 / m.side {
+				for j := range depth {
+					want += a[g*m.side+row][j] * b[g*m.side+col][j]
+				}
+			}
+			require.Equal(t, want, float(binary.LittleEndian.Uint32(data[1024+64*lane+4*r:])), "row %d, column %d", row, col)
+		}
+	}
+}
+
+func vectorText(first, count int) string {
+	if count == 1 {
+		return fmt.Sprintf("v%d", first)
+	}
+	return fmt.Sprintf("v[%d:%d]", first, first+count-1)
 }
 
 // TestFMA compares fused multiply-adds with sums of any length.

@@ -22,6 +22,7 @@ var scalarOperations = map[string]operation{
 	// The index of the lowest bit that is 1.
 	"s_ff1_i32_b32": scalar1(func(w *wave, a uint64) uint64 { return lowest(uint64(uint32(a))) }),
 	"s_ctz_i32_b32": scalar1(func(w *wave, a uint64) uint64 { return lowest(uint64(uint32(a))) }),
+	"s_brev_b32":    scalar1(func(w *wave, a uint64) uint64 { return uint64(bits.Reverse32(uint32(a))) }),
 	"s_ff1_i32_b64": scalar1(func(w *wave, a uint64) uint64 { return lowest(a) }),
 
 	"s_and_b32":      logic(func(a, b uint64) uint64 { return a & b }),
@@ -72,6 +73,7 @@ var scalarOperations = map[string]operation{
 	"s_cmp_eq_u32":   compare(func(a, b uint64) bool { return low(a) == low(b) }),
 	"s_cmp_lg_u32":   compare(func(a, b uint64) bool { return low(a) != low(b) }),
 	"s_cmp_lt_u32":   compare(func(a, b uint64) bool { return low(a) < low(b) }),
+	"s_cmp_lt_i32":   compare(func(a, b uint64) bool { return int32(a) < int32(b) }),
 	"s_cmp_gt_u32":   compare(func(a, b uint64) bool { return low(a) > low(b) }),
 	"s_cmp_ge_u32":   compare(func(a, b uint64) bool { return low(a) >= low(b) }),
 	"s_cmp_eq_u64":   compare(func(a, b uint64) bool { return a == b }),

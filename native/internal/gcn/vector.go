@@ -22,6 +22,8 @@ var vectorOperations = map[string]operation{
 	"v_cvt_f32_u32":   vector1(func(a uint32) uint32 { return math.Float32bits(float32(a)) }),
 	"v_cvt_u32_f32":   vector1(func(a uint32) uint32 { return toUint(float(a)) }),
 	"v_rcp_iflag_f32": transcendental(func(a float32) float64 { return 1 / float64(a) }),
+	"v_rcp_f32":       transcendental(func(a float32) float64 { return 1 / float64(a) }),
+	"v_exp_f32":       transcendental(func(a float32) float64 { return math.Exp2(float64(a)) }),
 
 	"v_add_u32":          vector2(func(a, b uint32) uint32 { return a + b }),
 	"v_add_nc_u32":       vector2(func(a, b uint32) uint32 { return a + b }),
@@ -38,21 +40,25 @@ var vectorOperations = map[string]operation{
 	"v_min_u32":          vector2(func(a, b uint32) uint32 { return min(a, b) }),
 	"v_max_u32":          vector2(func(a, b uint32) uint32 { return max(a, b) }),
 	"v_and_b32":          vector2(func(a, b uint32) uint32 { return a & b }),
+	"v_xor_b32":          vector2(func(a, b uint32) uint32 { return a ^ b }),
 	"v_or_b32":           vector2(func(a, b uint32) uint32 { return a | b }),
 	"v_lshlrev_b32":      vector2(func(a, b uint32) uint32 { return b << (a & 31) }),
 	"v_lshrrev_b32":      vector2(func(a, b uint32) uint32 { return b >> (a & 31) }),
 	"v_add_f32":          vector2(func(a, b uint32) uint32 { return math.Float32bits(float(a) + float(b)) }),
+	"v_sub_f32":          vector2(func(a, b uint32) uint32 { return math.Float32bits(float(a) - float(b)) }),
 	"v_mul_f32":          vector2(func(a, b uint32) uint32 { return math.Float32bits(float(a) * float(b)) }),
 
 	"v_add3_u32":     vector3(func(a, b, c uint32) uint32 { return a + b + c }),
 	"v_or3_b32":      vector3(func(a, b, c uint32) uint32 { return a | b | c }),
 	"v_and_or_b32":   vector3(func(a, b, c uint32) uint32 { return a&b | c }),
+	"v_bfi_b32":      vector3(func(a, b, c uint32) uint32 { return a&b | c&^a }),
 	"v_xad_u32":      vector3(func(a, b, c uint32) uint32 { return a ^ b + c }),
 	"v_lshl_add_u32": vector3(func(a, b, c uint32) uint32 { return a<<(b&31) + c }),
 	"v_lshl_or_b32":  vector3(func(a, b, c uint32) uint32 { return a<<(b&31) | c }),
 	"v_add_lshl_u32": vector3(func(a, b, c uint32) uint32 { return (a + b) << (c & 31) }),
 	"v_bfe_u32":      vector3(func(a, b, c uint32) uint32 { return a >> (b & 31) & (1<<(c&31) - 1) }),
 	"v_mad_u32_u24":  vector3(func(a, b, c uint32) uint32 { return a&0xffffff*(b&0xffffff) + c }),
+	"v_mad_i32_i24":  vector3(func(a, b, c uint32) uint32 { return uint32(int32(a<<8)>>8*(int32(b<<8)>>8)) + c }),
 	"v_fma_f32":      vector3(func(a, b, c uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(c))) }),
 	"v_fmac_f32":     accumulate(func(a, b, d uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(d))) }),
 
@@ -88,7 +94,16 @@ var comparisons = map[string]func(a, b uint64) bool{
 	"le_u64":  func(a, b uint64) bool { return a <= b },
 	"gt_u64":  func(a, b uint64) bool { return a > b },
 	"lt_f32":  func(a, b uint64) bool { return float(uint32(a)) < float(uint32(b)) },
+	"gt_f32":  func(a, b uint64) bool { return float(uint32(a)) > float(uint32(b)) },
+	"o_f32":   func(a, b uint64) bool { return ordered2(a, b) },
+	"u_f32":   func(a, b uint64) bool { return !ordered2(a, b) },
 	"neq_f32": func(a, b uint64) bool { return !(float(uint32(a)) == float(uint32(b))) },
+}
+
+// ordered2 reports that neither is a NaN.
+func ordered2(a, b uint64) bool {
+	x, y := float(uint32(a)), float(uint32(b))
+	return x == x && y == y
 }
 
 // vector1, vector2 and vector3 are operations with so many sources, all of 32 bits.
@@ -133,9 +148,10 @@ func (w *wave) lanes3(f func(a, b, c uint32) uint32, a, b, c, d *lanesOf) {
 	w.each(func(l int) { d[l] = f(a[l], b[l], c[l]) })
 }
 
-// transcendental is a function that the hardware computes to about the last bit.
+// transcendental is a function that the hardware computes to about the last bit. Of subnormal numbers
+// it sees 0, and it gives none.
 func transcendental(f func(a float32) float64) operation {
-	op := vector1(func(a uint32) uint32 { return math.Float32bits(float32(f(float(a)))) })
+	op := vector1(func(a uint32) uint32 { return flush(math.Float32bits(float32(f(float(flush(a)))))) })
 	op.trans = true
 	return op
 }

@@ -13,8 +13,9 @@ type operation struct {
 	run        func(*wave, *instruction)
 	parse      func(in *instruction, text string) error // of instructions with operands of their own
 
-	readsDst              bool // it also reads what it writes
-	packed                bool // it takes op_sel and op_sel_hi
+	readsDst              bool   // it also reads what it writes
+	packed                bool   // it takes op_sel and op_sel_hi
+	usualLow              uint32 // opLow where nothing is written
 	alsoReads, alsoWrites []span
 	trans                 bool                            // a transcendental function, which has a pipeline of its own
 	matrix                *matrix                         // of matrix cores

@@ -1,0 +1,53 @@
+package gcn
+
+import (
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+func init() { register(halfOperations) }
+
+// halfOperations are those on numbers of 16 bits, and on pairs of them.
+var halfOperations = map[string]operation{
+	"v_cvt_f32_f16":  vector1(func(a uint32) uint32 { return math.Float32bits(element.F16.Float(uint16(a))) }),
+	"v_cvt_f16_f32":  vector1(func(a uint32) uint32 { return uint32(element.F16.Bits(float(a))) }),
+	"v_pack_b32_f16": vector2(func(a, b uint32) uint32 { return a&0xffff | b<<16 }),
+	"v_perm_b32":     vector3(permute),
+	"v_fma_mix_f32":  {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7, run: mixedFMA},
+}
+
+// permute takes bytes of b, 0 to 3, and of a, 4 to 7.
+func permute(a, b, selector uint32) (to uint32) {
+	both := uint64(a)<<32 | uint64(b)
+	for i := range 4 {
+		x := uint32(0)
+		switch s := selector >> (8 * i) & 0xff; {
+		case s < 8:
+			x = uint32(both >> (8 * s) & 0xff)
+		case s < 12: // the sign of the word
+			x = uint32(int64(both<<(48-16*(s-8)))>>63) & 0xff
+		case s > 12:
+			x = 0xff
+		}
+		to |= x << (8 * i)
+	}
+	return to
+}
+
+// mixedFMA takes fp16 where op_sel_hi is 1, of which half op_sel says.
+func mixedFMA(w *wave, in *instruction) {
+	var s [3]*lanesOf
+	for i := range s {
+		s[i] = w.lanes(&in.src[i], 0, i)
+		if in.opLow>>i&1 != 0 {
+			continue
+		}
+		to := &w.scratch[i]
+		for l, x := range s[i] {
+			to[l] = math.Float32bits(element.F16.Float(uint16(x >> (16 * (in.opSel >> i & 1)))))
+		}
+		s[i] = to
+	}
+	w.lanes3(func(a, b, c uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(c))) }, s[0], s[1], s[2], w.dst(in, 0))
+}
