@@ -129,9 +129,9 @@ func TestRaces(t *testing.T) {
 				s_nop 4
 			`
 			run := func(code string) error {
-				for _, backwards := range []bool{false, true} {
+				for _, contrary := range []bool{false, true} {
 					l := program(t, "gfx90a", start+code)
-					l.Threads, l.Groups[0], l.Backwards = 128, test.groups, backwards
+					l.Threads, l.Groups[0], l.Contrary = 128, test.groups, contrary
 					if _, err := l.Run(); err != nil {
 						return err
 					}

@@ -29,6 +29,18 @@ func fma32(a, b, c float32) float32 {
 	return float32(sum)
 }
 
+// roundTo is the next float32, up or down.
+func roundTo(y float64, up bool) float32 {
+	x := float32(y)
+	switch {
+	case up && float64(x) < y:
+		return math.Nextafter32(x, float32(math.Inf(1)))
+	case !up && float64(x) > y:
+		return math.Nextafter32(x, float32(math.Inf(-1)))
+	}
+	return x
+}
+
 // flush makes 0 of a subnormal number.
 func flush(bits uint32) uint32 {
 	if bits&0x7f800000 == 0 {

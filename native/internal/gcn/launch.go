@@ -18,8 +18,10 @@ type Launch struct {
 	Threads   int    // of a workgroup
 	Arguments []uint64
 	Memory    []*Buffer
-	Backwards bool   // waves run in the order of their numbers, or from the last on
-	Ran       []bool // if not nil, set for each instruction of Kernel that ran
+	// Contrary chooses among what the hardware may do: waves run in the order of their numbers, or from
+	// the last on; functions that it computes to about the last bit err downwards, or upwards.
+	Contrary bool
+	Ran      []bool // if not nil, set for each instruction of Kernel that ran
 }
 
 // idle are waves to use again: their registers are many.
@@ -122,7 +124,7 @@ func (g *group) run(waves []*wave) (instructions int, err error) {
 		waiting := 0
 		for i := range waves {
 			w := waves[i]
-			if g.launch.Backwards {
+			if g.launch.Contrary {
 				w = waves[len(waves)-1-i]
 			}
 			w.atBarrier = false

@@ -151,7 +151,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, transA, transB 
 }
 
 // run runs the launches of a plan and compares C with the reference.
-func (j *job) run(o *Object, arch native.Arch, backwards bool, ran map[string][]bool) (total Stats, err error) {
+func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]bool) (total Stats, err error) {
 	words := newBuffer("the plan", 1, j.plan.Encode(nil))
 	a, b, c := newBuffer("A", 2, j.a), newBuffer("B", 3, j.b), newBuffer("C", 4, j.c)
 	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))
@@ -172,7 +172,7 @@ func (j *job) run(o *Object, arch native.Arch, backwards bool, ran map[string][]
 			ran[name] = make([]bool, len(k.code))
 		}
 		launch := Launch{Kernel: k, Ran: ran[name], Groups: [2]int{l.Count, pieces}, Threads: threads, Arguments: arguments,
-			Memory: []*Buffer{words, a, b, c, workspace}, Backwards: backwards}
+			Memory: []*Buffer{words, a, b, c, workspace}, Contrary: contrary}
 		stats, err := launch.Run()
 		total.Instructions += stats.Instructions
 		if err != nil {

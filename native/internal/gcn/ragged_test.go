@@ -126,11 +126,11 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 }
 
 // run runs the kernel and compares the memory of the plan, all of it.
-func (j *raggedJob) run(k *Kernel, backwards bool, ran []bool) (Stats, error) {
+func (j *raggedJob) run(k *Kernel, contrary bool, ran []bool) (Stats, error) {
 	threads, _, pieces := native.Geometry(j.kernel)
 	sizes, plan := newBuffer("the sizes", 1, j.sizes), newBuffer("the plan", 2, j.before)
 	plan.Writable = true
-	l := Launch{Kernel: k, Groups: [2]int{j.makers, pieces}, Threads: threads, Backwards: backwards, Ran: ran,
+	l := Launch{Kernel: k, Groups: [2]int{j.makers, pieces}, Threads: threads, Contrary: contrary, Ran: ran,
 		Arguments: []uint64{plan.Address, sizes.Address, 0, 0, 0, plan.Address}, Memory: []*Buffer{sizes, plan}}
 	stats, err := l.Run()
 	if err != nil {

@@ -148,12 +148,14 @@ func (w *wave) lanes3(f func(a, b, c uint32) uint32, a, b, c, d *lanesOf) {
 	w.each(func(l int) { d[l] = f(a[l], b[l], c[l]) })
 }
 
-// transcendental is a function that the hardware computes to about the last bit. Of subnormal numbers
-// it sees 0, and it gives none.
+// transcendental is a function that the hardware computes to less than one unit in the last place,
+// which leaves one or two numbers. Of subnormal numbers it sees 0, and it gives none.
 func transcendental(f func(a float32) float64) operation {
-	op := vector1(func(a uint32) uint32 { return flush(math.Float32bits(float32(f(float(flush(a)))))) })
-	op.trans = true
-	return op
+	return operation{unit: valu, dsts: 1, srcs: 1, trans: true, run: func(w *wave, in *instruction) {
+		a, d := w.lanes(&in.src[0], 0, 0), w.dst(in, 0)
+		up := w.group.launch.Contrary
+		w.each(func(l int) { d[l] = flush(math.Float32bits(roundTo(f(float(flush(a[l]))), up))) })
+	}}
 }
 
 // wide is an operation of 64 bits.
