@@ -33,7 +33,7 @@ type pending struct {
 // underWay is an operation that may not have ended, and what it will write.
 type underWay struct {
 	span
-	left bool // see leave
+	left bool // for tests: a wait that was taken out would have ended it
 }
 
 // begin queues an operation.
@@ -46,8 +46,7 @@ func (p *pending) begin(c counter, writes span) {
 	}
 }
 
-// wait ends operations until no more than so many are under way. It reports whether leave left one
-// of them.
+// wait ends operations until no more than so many are under way. It reports whether one of them was left.
 func (p *pending) wait(most *[counters]int) (left bool) {
 	for c := range p.queues {
 		q := p.queues[c]

@@ -32,9 +32,6 @@ const mostInstructions = 20_000_000
 
 var errEndless = errors.New("it does not end")
 
-// Stats counts what a launch ran: instructions of waves.
-type Stats struct{ Instructions int }
-
 // group is a workgroup that runs.
 type group struct {
 	launch *Launch
@@ -42,11 +39,11 @@ type group struct {
 	shared *sharedMemory
 }
 
-// Run runs a launch. The first error ends it.
-func (l *Launch) Run() (s Stats, err error) {
+// Run runs a launch, and counts instructions of waves. The first error ends it.
+func (l *Launch) Run() (instructions int, err error) {
 	k := l.Kernel
 	if l.Threads > k.meta.MaxThreads || 8*len(l.Arguments) != k.meta.KernargBytes {
-		return s, fmt.Errorf("%s: %d threads and %d arguments", k.Name, l.Threads, len(l.Arguments))
+		return 0, fmt.Errorf("%s: %d threads and %d arguments", k.Name, l.Threads, len(l.Arguments))
 	}
 	arguments := &Buffer{Name: "the arguments", Address: 0x7_0000_1000, Data: make([]byte, k.meta.KernargBytes)}
 	for i, a := range l.Arguments {
@@ -75,12 +72,12 @@ func (l *Launch) Run() (s Stats, err error) {
 				w.start(g, l.Threads, [3]int{x, y})
 			}
 			n, err := g.run(waves)
-			if s.Instructions += n; err != nil {
-				return s, err
+			if instructions += n; err != nil {
+				return instructions, err
 			}
 		}
 	}
-	return s, nil
+	return instructions, nil
 }
 
 // start gives registers what they have at the start of a kernel.

@@ -222,7 +222,7 @@ func TestResults(t *testing.T) {
 
 func b(is bool) uint32 { return uint32(bit(is)) }
 
-func err2(_ Stats, err error) error { return err }
+func err2(_ int, err error) error { return err }
 
 // TestMatrix compares the layout of matrix cores with a product.
 func TestMatrix(t *testing.T) {
@@ -353,6 +353,8 @@ func TestFMA(t *testing.T) {
 
 // TestUnknown: what no table has is an error that names it.
 func TestUnknown(t *testing.T) {
+	_, err := Read([]byte("no code object"))
+	require.ErrorContains(t, err, "code object")
 	k := program(t, "gfx90a", "").Kernel
 	for text, want := range map[string]string{
 		"v_frobnicate_b32 v0, v1":             `operation "v_frobnicate_b32" is in no table`,
