@@ -183,7 +183,15 @@ func TestMutants(t *testing.T) {
 		if k.Ragged > 0 {
 			return k.Entries == 256 && k.Form == encoding.EndsOfRows
 		}
-		return k.Tile.Name == "medium-k2" && k.TransB && !k.TransA || k.Tile.Name == "small" && k.Fixup || k.Tile.Name == "tiny-k4" && k.TransA && !k.TransB
+		switch k.Tile.Name {
+		case "medium-k2":
+			return k.TransB && !k.TransA
+		case "small-k8":
+			return k.TransB && k.TransA
+		case "tiny-k4":
+			return k.TransA && !k.TransB
+		}
+		return k.Tile.Name == "small" && k.Fixup
 	}
 	forSubjects(t, filter, func(t *testing.T, s *subject) {
 		count := map[string]int{}

@@ -110,6 +110,9 @@ func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 	t.Helper()
 	d := planner.Device{Name: arch.Name(), Occupancy: planner.OccupancyLimits, ComputeUnits: units, WaveSize: 64, TFLOPS: 20, LaunchMicros: 0.6,
 		SIMDs: 4, MaxWaves: 32, MaxGroups: 16, Shared: 64 << 10, GroupShared: 64 << 10, MaxThreads: 1024, MaxWorkers: 1 << 20}
+	if units == 1 {
+		d.MaxGroups = 1 // one worker has all tiles
+	}
 	require.NoError(t, arch.Describe(&d))
 	return &d
 }
