@@ -30,7 +30,7 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	t.Helper()
 	plan, err := planner.New(device(t, arch, 16)).PlanRagged(r, planner.Options{})
 	require.NoError(t, err)
-	batch, refused := r.Batch(nil, sizes)
+	batch, refused := r.Batch(nil, sizes, planner.Epilogue{})
 	j := &raggedJob{
 		name:   name,
 		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries},
