@@ -40,7 +40,7 @@ func TestChecks(t *testing.T) {
 		{"lanes that do not take part", "gfx90a", "v_mov_b32_e32 v2, -1\n{s_mov_b64 exec, 0}\nglobal_load_dword v4, v2, s[6:7]", "where no buffer is"},
 		{"an address that nothing wrote", "gfx90a", "{v_mov_b32_e32 v20, 0}\nglobal_load_dword v4, v20, s[6:7]", "where no buffer is"},
 		{"beyond shared memory", "gfx90a", "v_mov_b32_e32 v2, 0x400\n{v_mov_b32_e32 v2, 0x3fc}\nds_read_b32 v3, v2", "4 bytes at 1024 of 1024"},
-		{"an address of shared memory that is not aligned", "gfx90a", "v_mov_b32_e32 v2, 8\n{v_mov_b32_e32 v2, 16}\nds_read_b128 v[4:7], v2", "16 bytes at 8"},
+		{"an address of shared memory that is not aligned", "gfx90a", "v_mov_b32_e32 v2, 2\n{v_mov_b32_e32 v2, 4}\nds_read_b128 v[4:7], v2", "16 bytes at 2"},
 		{"a scalar load behind a buffer", "gfx90a", "s_load_dwordx4 s[8:11], s[6:7], 0xff8\n", "16 bytes at byte 4088"},
 
 		// Wait states.

@@ -11,10 +11,25 @@ func init() { register(halfOperations) }
 // halfOperations are those on numbers of 16 bits, and on pairs of them.
 var halfOperations = map[string]operation{
 	"v_cvt_f32_f16":  vector1(func(a uint32) uint32 { return math.Float32bits(element.F16.Float(uint16(a))) }),
-	"v_cvt_f16_f32":  vector1(func(a uint32) uint32 { return uint32(element.F16.Bits(float(a))) }),
+	"v_cvt_f16_f32":  {unit: valu, dsts: 1, srcs: 1, run: convertToHalf},
 	"v_pack_b32_f16": vector2(func(a, b uint32) uint32 { return a&0xffff | b<<16 }),
 	"v_perm_b32":     vector3(permute),
-	"v_fma_mix_f32":  {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7, run: mixedFMA},
+	"v_fma_mix_f32": {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7, run: func(w *wave, in *instruction) {
+		mixedFMA(w, in, func(_, x uint32) uint32 { return x })
+	}},
+	"v_fma_mixlo_f16": {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7, readsDst: true, run: func(w *wave, in *instruction) {
+		mixedFMA(w, in, func(before, x uint32) uint32 { return before&^0xffff | uint32(element.F16.Bits(float(x))) })
+	}},
+}
+
+// convertToHalf leaves the high half of a register as it was, or makes 0 of it.
+func convertToHalf(w *wave, in *instruction) {
+	a, d := w.lanes(&in.src[0], 0, 0), w.dst(in, 0)
+	kept := uint32(0)
+	if w.arch.keepsHigh {
+		kept = 0xffff0000
+	}
+	w.each(func(l int) { d[l] = d[l]&kept | uint32(element.F16.Bits(float(a[l]))) })
 }
 
 // permute takes bytes of b, 0 to 3, and of a, 4 to 7.
@@ -35,8 +50,9 @@ func permute(a, b, selector uint32) (to uint32) {
 	return to
 }
 
-// mixedFMA takes fp16 where op_sel_hi is 1, of which half op_sel says.
-func mixedFMA(w *wave, in *instruction) {
+// mixedFMA takes fp16 where op_sel_hi is 1, of which half op_sel says. The register becomes f of what
+// it was and the result.
+func mixedFMA(w *wave, in *instruction, f func(before, x uint32) uint32) {
 	var s [3]*lanesOf
 	for i := range s {
 		s[i] = w.lanes(&in.src[i], 0, i)
@@ -49,5 +65,6 @@ func mixedFMA(w *wave, in *instruction) {
 		}
 		s[i] = to
 	}
-	w.lanes3(func(a, b, c uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(c))) }, s[0], s[1], s[2], w.dst(in, 0))
+	d := w.dst(in, 0)
+	w.each(func(l int) { d[l] = f(d[l], math.Float32bits(fma32(float(s[0][l]), float(s[1][l]), float(s[2][l])))) })
 }

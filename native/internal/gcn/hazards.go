@@ -140,7 +140,7 @@ func (h *hazards) beforeVector(in *instruction) {
 		}
 	}
 	lane := in.name == "v_readlane_b32"
-	if lane && in.src[1].kind == scalar {
+	if (lane || in.name == "v_writelane_b32") && in.src[1].kind == scalar {
 		h.need(in.src[1].first, h.valu[in.src[1].first], 4, "was written by a vector instruction")
 	}
 	if !h.arch.gfx940 {

@@ -46,20 +46,28 @@ func multiplyMatrices(m matrix) operation {
 	return operation{unit: valu, dsts: 1, srcs: 3, matrix: &m, run: func(w *wave, in *instruction) {
 		a, b := m.factor(w, &in.src[0]), m.factor(w, &in.src[1])
 		groups, count := w.width/m.side, in.dst[0].count
-		flushes := w.arch.flushes && m.of != element.F32
 		var sums [16]lanesOf // D may be part of A and B
 		for r := range count {
 			sum := &sums[r]
 			*sum = *w.lanes(&in.src[2], r*min(in.src[2].count, 1), 2)
 			for l := range w.width {
 				row, col := r/4*4*groups+l/m.side*4+r%4, l%m.side
-				x := float(sum[l])
+				if m.of == element.F32 {
+					x := float(sum[l])
+					for g := range groups {
+						x = fma32(float(a[0][g*m.side+row]), float(b[0][g*m.side+col]), x)
+					}
+					sum[l] = math.Float32bits(x)
+					continue
+				}
+				// Products are exact. How sums are rounded is not documented; here once.
+				x := float64(float(sum[l]))
 				for j := range a {
 					for g := range groups {
-						x = fma32(float(a[j][g*m.side+row]), float(b[j][g*m.side+col]), x)
+						x += float64(float(a[j][g*m.side+row])) * float64(float(b[j][g*m.side+col]))
 					}
 				}
-				if sum[l] = math.Float32bits(x); flushes {
+				if sum[l] = math.Float32bits(float32(x)); w.arch.flushes {
 					sum[l] = flush(sum[l])
 				}
 			}

@@ -20,18 +20,22 @@ var memoryOperations = map[string]operation{
 	"s_load_b128":    scalarLoad(),
 	"s_load_b256":    scalarLoad(),
 
-	"global_load_dword":    globalLoad(4),
-	"global_load_dwordx2":  globalLoad(8),
-	"global_load_dwordx3":  globalLoad(12),
-	"global_load_dwordx4":  globalLoad(16),
-	"global_load_b32":      globalLoad(4),
-	"global_load_b64":      globalLoad(8),
-	"global_load_b96":      globalLoad(12),
-	"global_load_b128":     globalLoad(16),
-	"global_load_ushort":   globalLoad(2),
-	"global_load_u16":      globalLoad(2),
-	"global_store_short":   globalStore(2),
-	"global_store_b16":     globalStore(2),
+	"global_load_dword":   globalLoad(4),
+	"global_load_dwordx2": globalLoad(8),
+	"global_load_dwordx3": globalLoad(12),
+	"global_load_dwordx4": globalLoad(16),
+	"global_load_b32":     globalLoad(4),
+	"global_load_b64":     globalLoad(8),
+	"global_load_b96":     globalLoad(12),
+	"global_load_b128":    globalLoad(16),
+	"global_load_ushort":  globalLoad(2),
+	"global_load_u16":     globalLoad(2),
+	"global_store_short":  globalStore(2),
+	"global_store_b16":    globalStore(2),
+	// The high half of a register.
+	"global_store_short_d16_hi": globalStoreHigh(),
+	"global_store_d16_hi_b16":   globalStoreHigh(),
+
 	"global_store_dword":   globalStore(4),
 	"global_store_dwordx2": globalStore(8),
 	"global_store_b64":     globalStore(8),
@@ -72,10 +76,13 @@ var memoryOperations = map[string]operation{
 	"ds_load_2addr_b64":           sharedLoad(8, 8),
 	"ds_load_2addr_stride64_b32":  sharedLoad(4, 64*4),
 	"ds_write2_b32":               sharedStore(4, 4),
+	"ds_write2_b64":               sharedStore(8, 8),
 	"ds_write2st64_b32":           sharedStore(4, 64*4),
 	"ds_write2st64_b64":           sharedStore(8, 64*8),
 	"ds_store_2addr_b32":          sharedStore(4, 4),
+	"ds_store_2addr_b64":          sharedStore(8, 8),
 	"ds_store_2addr_stride64_b32": sharedStore(4, 64*4),
+	"ds_store_2addr_stride64_b64": sharedStore(8, 64*8),
 
 	"ds_add_u32":          {unit: memory, srcs: 2, counter: shared, access: addShared},
 	"ds_cmpst_rtn_b32":    {unit: memory, dsts: 1, srcs: 3, counter: shared, access: compareAndSwap(1, 2)},
@@ -210,12 +217,23 @@ func globalLoad(bytes int) operation {
 }
 
 func globalStore(bytes int) operation {
+	return storing(bytes, func(w *wave, in *instruction, l int, data []byte) { w.store(&in.src[1], l, data) })
+}
+
+func globalStoreHigh() operation {
+	return storing(2, func(w *wave, in *instruction, l int, data []byte) {
+		binary.LittleEndian.PutUint16(data, uint16(w.vector[in.src[1].first-vectors][l]>>16))
+	})
+}
+
+// storing calls put with the memory of each lane.
+func storing(bytes int, put func(w *wave, in *instruction, l int, data []byte)) operation {
 	return operation{unit: memory, srcs: 3, counter: stores, access: func(w *wave, in *instruction) error {
 		address := w.globalAddress(in, &in.src[0], &in.src[2])
 		return w.eachLane(func(l int) error {
 			data, err := w.reach(address(l), bytes, true)
 			if err == nil {
-				w.store(&in.src[1], l, data)
+				put(w, in, l, data)
 			}
 			return err
 		})

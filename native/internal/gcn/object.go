@@ -52,6 +52,7 @@ type arch struct {
 	accFile    bool // accumulation registers are a file of their own, which only few instructions reach
 	drains     bool // nothing may be under way at a barrier, from which it cannot go back after a fault (LLVM, FeatureBackOffBarrier)
 	flushes    bool // matrix cores make 0 of subnormal numbers, but in fp32 (PyTorch, "Numerical accuracy", on MI200)
+	keepsHigh  bool // v_cvt_f16_f32 leaves the high half of its register as it is (LLVM, zeroesHigh16BitsOfDest)
 	gfx940     bool
 	gfx11      bool
 }
@@ -60,8 +61,8 @@ var arches = map[string]*arch{
 	"gfx908":  {waitStates: true, accFile: true, drains: true},
 	"gfx90a":  {waitStates: true, flushes: true},
 	"gfx942":  {waitStates: true, gfx940: true},
-	"gfx1030": {stores: true},
-	"gfx1100": {stores: true, drains: true, gfx11: true},
+	"gfx1030": {stores: true, keepsHigh: true},
+	"gfx1100": {stores: true, keepsHigh: true, drains: true, gfx11: true},
 }
 
 // Read disassembles a code object. It fails where a kernel has an instruction that no table has.

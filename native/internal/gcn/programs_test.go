@@ -168,6 +168,37 @@ func TestResults(t *testing.T) {
 			v_pack_b32_f16 v5, v4, v3
 			v_fma_mix_f32 v6, v5, v5, 2.0 op_sel:[1,0,0] op_sel_hi:[1,1,0]
 			v_cvt_u32_f32_e32 v10, v6`, func(l uint32) uint32 { return 2*l + 2 }},
+		{"halves of registers", "gfx90a", `
+			v_cvt_f32_u32_e32 v2, v0
+			v_mov_b32_e32 v3, -1
+			v_fma_mixlo_f16 v3, v2, 2.0, 0
+			v_lshlrev_b32_e32 v4, 16, v3
+			global_store_short_d16_hi v1, v4, s[6:7] offset:2048
+			s_waitcnt vmcnt(0)
+			global_load_ushort v5, v1, s[6:7] offset:2048
+			s_waitcnt vmcnt(0)
+			v_cvt_f32_f16_e32 v6, v5
+			v_cvt_u32_f32_e32 v7, v6
+			v_lshrrev_b32_e32 v8, 16, v3
+			v_lshl_or_b32 v10, v8, 16, v7`, func(l uint32) uint32 { return 0xffff0000 | 2*l }},
+		{"halves that are kept", "gfx1030", `
+			v_mov_b32 v10, 0x10000
+			v_cvt_f16_f32 v10, 1.0`, func(uint32) uint32 { return 0x13c00 }},
+		{"halves that are not kept", "gfx90a", `
+			v_mov_b32_e32 v10, 0x10000
+			v_cvt_f16_f32_e32 v10, 1.0`, func(uint32) uint32 { return 0x3c00 }},
+		{"signed fields and single lanes", "gfx90a", `
+			s_movk_i32 s10, 0x1f0
+			s_bfe_i32 s11, s10, 0x40004
+			s_mulk_i32 s11, 0xfff9
+			v_bfe_i32 v2, v0, 0, 1
+			v_sub_u32_e32 v10, 0, v2
+			v_writelane_b32 v10, s11, 3`, func(l uint32) uint32 {
+			if l == 3 {
+				return 7
+			}
+			return l & 1
+		}},
 		{"bytes of two registers", "gfx1030", `
 			v_mov_b32 v2, 0x7060302
 			v_mov_b32 v3, 0x8899aabb

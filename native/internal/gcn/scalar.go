@@ -40,6 +40,7 @@ var scalarOperations = map[string]operation{
 	"s_lshl_b32":     logic(func(a, b uint64) uint64 { return uint64(uint32(a) << (b & 31)) }),
 	"s_lshl_b64":     logic(func(a, b uint64) uint64 { return a << (b & 63) }),
 	"s_lshr_b32":     logic(func(a, b uint64) uint64 { return uint64(uint32(a) >> (b & 31)) }),
+	"s_bfe_i32":      logic(func(a, b uint64) uint64 { return uint64(signedField(uint32(a), uint32(b), uint32(b>>16&0x7f))) }),
 	"s_bitset0_b32":  reading(scalar1(nil), func(w *wave, d, a uint64) uint64 { return d &^ (1 << (a & 31)) }),
 
 	"s_and_saveexec_b32":      saveExec(func(a, exec uint64) uint64 { return a & exec }),
@@ -55,6 +56,7 @@ var scalarOperations = map[string]operation{
 	"s_add_i32":    scalar2(func(w *wave, a, b uint64) uint64 { return w.overflow(int64(int32(a)) + int64(int32(b))) }),
 	"s_sub_i32":    scalar2(func(w *wave, a, b uint64) uint64 { return w.overflow(int64(int32(a)) - int64(int32(b))) }),
 	"s_addk_i32":   reading(scalar1(nil), func(w *wave, d, a uint64) uint64 { return w.overflow(int64(int32(d)) + int64(int16(a))) }),
+	"s_mulk_i32":   reading(scalar1(nil), func(w *wave, d, a uint64) uint64 { return uint64(int32(d) * int32(int16(a))) }),
 	"s_mul_i32":    scalar2(func(w *wave, a, b uint64) uint64 { return a * b }),
 	"s_mul_hi_u32": scalar2(func(w *wave, a, b uint64) uint64 { return low(a) * low(b) >> 32 }),
 	"s_cselect_b32": scalar2(func(w *wave, a, b uint64) uint64 {
@@ -80,7 +82,9 @@ var scalarOperations = map[string]operation{
 	"s_cmp_lg_u64":   compare(func(a, b uint64) bool { return a != b }),
 	"s_cmpk_eq_i32":  compare(func(a, b uint64) bool { return int32(a) == int32(int16(b)) }),
 	"s_cmpk_lg_i32":  compare(func(a, b uint64) bool { return int32(a) != int32(int16(b)) }),
+	"s_cmpk_lt_u32":  compare(func(a, b uint64) bool { return low(a) < uint64(uint16(b)) }),
 	"s_cmpk_gt_u32":  compare(func(a, b uint64) bool { return low(a) > uint64(uint16(b)) }),
+	"s_bitcmp0_b32":  compare(func(a, b uint64) bool { return a>>(b&31)&1 == 0 }),
 	"s_bitcmp1_b32":  compare(func(a, b uint64) bool { return a>>(b&31)&1 != 0 }),
 	"s_branch":       jump(nil, func(w *wave) bool { return true }),
 	"s_cbranch_scc0": jump(nil, func(w *wave) bool { return !w.scc }),
@@ -120,6 +124,15 @@ func bit(b bool) uint64 {
 		return 1
 	}
 	return 0
+}
+
+// signedField is n bits of a from one on, of which the last is the sign.
+func signedField(a, from, n uint32) uint32 {
+	n = min(n, 32-from&31)
+	if n == 0 {
+		return 0
+	}
+	return uint32(int32(a>>(from&31)<<(32-n)) >> (32 - n))
 }
 
 func lowest(a uint64) uint64 {

@@ -101,11 +101,8 @@ func (m *sharedMemory) reach(address uint32, n int, kind accessKind, wave int) (
 	if uint64(address)+uint64(n) > uint64(len(m.data)) {
 		return nil, fmt.Errorf("shared memory: %d bytes at %d of %d", n, address, len(m.data))
 	}
-	align := uint32(n)
-	if n == 12 {
-		align = 16
-	}
-	if address%align != 0 {
+	// More is not needed of words (LLVM, FeatureUnalignedDSAccess).
+	if align := uint32(min(n, 4)); address%align != 0 {
 		return nil, fmt.Errorf("shared memory: %d bytes at %d", n, address)
 	}
 	by := uint8(wave)

@@ -57,6 +57,7 @@ var vectorOperations = map[string]operation{
 	"v_lshl_or_b32":  vector3(func(a, b, c uint32) uint32 { return a<<(b&31) | c }),
 	"v_add_lshl_u32": vector3(func(a, b, c uint32) uint32 { return (a + b) << (c & 31) }),
 	"v_bfe_u32":      vector3(func(a, b, c uint32) uint32 { return a >> (b & 31) & (1<<(c&31) - 1) }),
+	"v_bfe_i32":      vector3(func(a, b, c uint32) uint32 { return signedField(a, b, c&31) }),
 	"v_mad_u32_u24":  vector3(func(a, b, c uint32) uint32 { return a&0xffffff*(b&0xffffff) + c }),
 	"v_mad_i32_i24":  vector3(func(a, b, c uint32) uint32 { return uint32(int32(a<<8)>>8*(int32(b<<8)>>8)) + c }),
 	"v_fma_f32":      vector3(func(a, b, c uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(c))) }),
@@ -74,6 +75,7 @@ var vectorOperations = map[string]operation{
 
 	"v_readfirstlane_b32": {unit: valu, dsts: 1, srcs: 1, run: readFirstLane},
 	"v_readlane_b32":      {unit: valu, dsts: 1, srcs: 2, run: readLane},
+	"v_writelane_b32":     {unit: valu, dsts: 1, srcs: 2, readsDst: true, run: writeLane},
 	"v_mbcnt_lo_u32_b32":  {unit: valu, dsts: 1, srcs: 2, run: countBelow(0)},
 	"v_mbcnt_hi_u32_b32":  {unit: valu, dsts: 1, srcs: 2, run: countBelow(32)},
 
@@ -262,6 +264,12 @@ func readFirstLane(w *wave, in *instruction) {
 func readLane(w *wave, in *instruction) {
 	lane := int(w.scalar(&in.src[1])) & (w.width - 1)
 	w.setScalar(&in.dst[0], uint64(w.lanes(&in.src[0], 0, 0)[lane]))
+}
+
+// writeLane leaves the others as they are, whether they take part or not.
+func writeLane(w *wave, in *instruction) {
+	lane := int(w.scalar(&in.src[1])) & (w.width - 1)
+	w.dst(in, 0)[lane] = uint32(w.scalar(&in.src[0]))
 }
 
 // countBelow adds the number of bits of a mask that belong to lanes below, of 32 from the first on.
