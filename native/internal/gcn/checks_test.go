@@ -59,6 +59,7 @@ func TestChecks(t *testing.T) {
 		{"an address before a move", "gfx908", "v_mov_b32_e32 v4, 0\nv_accvgpr_read_b32 v5, a4\n{s_nop 0}\nglobal_load_dword v6, v4, s[6:7]", "v4 was written, and an accumulation register was used"},
 		{"a mask in a load", "gfx908", "v_readfirstlane_b32 s10, v0\nv_readfirstlane_b32 s11, v0\ns_nop 3\n{s_nop 3\ns_mov_b64 s[10:11], s[6:7]}\nglobal_load_dword v4, v1, s[10:11]", "s11 was written by a vector instruction 4 wait states before, 5 are needed"},
 		{"a lane number", "gfx90a", "v_readfirstlane_b32 s10, v0\ns_nop 2\n{s_nop 0}\nv_readlane_b32 s11, v0, s10", "s10 was written by a vector instruction 3 wait states before, 4 are needed"},
+		{"a lane number of a write", "gfx90a", "v_readfirstlane_b32 s10, v0\ns_nop 2\n{s_nop 0}\nv_writelane_b32 v4, 1, s10", "s10 was written by a vector instruction 3 wait states before, 4 are needed"},
 		{"a mask in an operation", "gfx942", "v_cmp_eq_u32_e32 vcc, 0, v0\ns_nop 0\n{s_nop 0}\nv_cndmask_b32_e32 v4, v0, v1, vcc", "vcc was written by a vector instruction 1 wait states before, 2 are needed"},
 		{"a lane of a result", "gfx942", "v_mov_b32_e32 v4, 0\n{s_nop 0}\nv_readfirstlane_b32 s10, v4", "v4 was written 0 wait states before, 1 are needed"},
 		{"a reciprocal", "gfx942", "v_rcp_iflag_f32_e32 v4, v0\n{s_nop 0}\nv_mul_f32_e32 v5, v4, v4", "v4 was written by a transcendental function"},

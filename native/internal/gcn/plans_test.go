@@ -139,7 +139,8 @@ func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 // of types of 16 bits, whose kernels are twice as many.
 func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type, transA, transB bool) (jobs []*job) {
 	t.Helper()
-	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5}, {shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
+	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5},
+		{shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
 	const many = 140 // parts of one tile, which fix-ups sum in a loop
 	half := of != element.F32
 	for i, c := range []struct {
@@ -173,7 +174,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		if c.wide {
 			unit = 16 / of.Bytes()
 		}
-		if i == 0 { // kernels round NaN in a way of its own, which all of a wave must take
+		if i == 0 { // kernels round NaN to bf16 in a branch, which a wave takes when all its lanes have one
 			b[5].Beta = gap
 		}
 		options := planner.Options{Tile: shape.Name, Schedule: c.schedule, Type: of, TypeC: c.typeC}
