@@ -19,3 +19,7 @@ struct Bounds {
   uint32_t form, groups, entries, m, n, k, transA, transB, offA, offB, offC, lda, ldb, ldc, strideB, strideC, alpha, beta, lenA, lenB, lenC, kernels, flags, fill, bins, makers, items, starts, order, split;
   RaggedKernel tile[kRaggedKernels];
 };
+// EpilogueBounds come behind them.
+struct EpilogueBounds {
+  uint32_t gatherRows, scatterRows, rowsA, rowsC, weights, bias, strideBias, offB2, ldb2;
+};

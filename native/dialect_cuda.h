@@ -87,6 +87,9 @@ struct Copies {
   BG_DEVICE void land(To) {}
 };
 
+// exponential is e^x, with an error of 2 + 1.16*x units in the last place.
+BG_DEVICE float exponential(float x) { return __expf(x); }
+
 // Packed is what multiplyAdd works on at once.
 using Packed = float;
 BG_DEVICE Packed multiplyAdd(float x, Packed y, Packed sum) { return fmaf(x, y, sum); }

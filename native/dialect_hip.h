@@ -28,6 +28,9 @@ BG_DEVICE void barrier() {
 #endif
 
 BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+
+// exponential is e^x for x up to 88; of the exponent of 2 the instruction takes 24 bits.
+BG_DEVICE float exponential(float x) { return __builtin_amdgcn_exp2f(1.44269504f * x); }
 #else
 #include "internal/emulator/device.h"
 #define BG_HAS_MFMA

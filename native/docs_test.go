@@ -95,12 +95,18 @@ func kernelTables(t *testing.T) string {
 			if o.hasMatrix(shape) {
 				kind = "MFMA"
 			}
-			with := func(property func(encoding.Kernel) bool) []encoding.Kernel {
-				return slices.DeleteFunc(o.Variants(shape), func(k encoding.Kernel) bool { return !property(k) })
+			of := func(dressed bool, property func(encoding.Kernel) bool) []encoding.Kernel {
+				return slices.DeleteFunc(o.Variants(shape), func(k encoding.Kernel) bool {
+					return dressed != (k.Epilogue != encoding.Epilogue{}) || !property(k)
+				})
 			}
+			with := func(property func(encoding.Kernel) bool) []encoding.Kernel { return of(false, property) }
 			row(shape, kind, with(func(k encoding.Kernel) bool { return !k.Fixup && k.Type == element.F32 }))
 			row(shape, kind+", 16 bits", with(func(k encoding.Kernel) bool { return k.Type != element.F32 }))
 			row(shape, "fix-up", with(func(k encoding.Kernel) bool { return k.Fixup }))
+			if shape.Epilogues {
+				row(shape, kind+", epilogue", of(true, func(k encoding.Kernel) bool { return !k.Fixup }))
+			}
 		}
 		b.WriteString("\n")
 	}

@@ -113,17 +113,18 @@ type emulatorJob struct {
 	plan    *planner.Plan
 	shape   *tile.Shape // of plain fp32: that of all problems
 	a, b, c []float32
-	how     [2]uint32 // internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
-	matrix  bool      // use the kernels for matrix cores, where there are any
-	exact   bool      // results are exact
-	workers int       // that take items in turn
-	far     uint32    // internal/emulator/far.h: 0, farRows, or the elements of a slot
+	how     [2]uint32          // internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
+	matrix  bool               // use the kernels for matrix cores, where there are any
+	exact   bool               // results are exact
+	workers int                // that take items in turn
+	e       reference.Epilogue // with its operands
+	far     uint32             // internal/emulator/far.h: 0, farRows, or the elements of a slot
 }
 
 func (j *emulatorJob) String() string {
 	p, o := &j.plan.Batch[0], &j.plan.Options
-	return fmt.Sprintf("tile %s, schedule %s, %s, %s, C of %s, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v, far %d",
-		o.Tile, o.Schedule, o.Compute, o.Type, o.TypeC, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
+	return fmt.Sprintf("tile %s, schedule %s, %s, %s, C of %s, epilogue %+v, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v, far %d",
+		o.Tile, o.Schedule, o.Compute, o.Type, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
 }
 
 // jobFile is what internal/emulator/job.h reads.
@@ -142,7 +143,7 @@ func (f *jobFile) launch(a Arch, l encoding.Launch) {
 	copy(name[:len(name)-1], a.KernelName(l.Kernel))
 	threads, shared, pieces := Geometry(l.Kernel)
 	f.put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table),
-		uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC))
+		uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC), uint32(l.BaseB2), l.Epilogue.Word())
 }
 
 func (f *jobFile) job(j *emulatorJob) {
@@ -156,12 +157,13 @@ func (f *jobFile) job(j *emulatorJob) {
 	}
 	o := &j.plan.Options
 	a, b, c := wordsOf(o.Type, j.a), wordsOf(o.Type, j.b), wordsOf(o.TypeC, j.c)
+	b2, bias := wordsOf(o.Type, j.e.B2), wordsOf(o.TypeC, j.e.Biases)
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
-		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(j.plan.Workspace))
+		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(j.plan.Workspace), uint32(len(b2)), uint32(len(bias)), uint32(len(j.e.Rows)))
 	for _, l := range launches {
-		f.launch(Arch{matrix: j.matrix}, l)
+		f.launch(Arch{matrix: j.matrix, dressed: true}, l)
 	}
-	f.put(words, a, b, c)
+	f.put(words, a, b, c, b2, bias, j.e.Rows)
 }
 
 // wordsOf are numbers as memory has them, numbersOf the reverse. Words of gaps alone are the gap.
@@ -215,9 +217,13 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 		}
 		results = results[n:]
 		after := numbersOf(o.TypeC, words, len(j.c))
-		if j.exact {
+		switch {
+		case o.Epilogue != planner.Epilogue{}:
+			j.e.Epilogue = o.Epilogue
+			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c, after)
+		case j.exact:
 			err = reference.CheckRounded(o.TypeC, j.plan.Batch, j.a, j.b, j.c, after)
-		} else {
+		default:
 			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC}, j.plan.Batch, j.a, j.b, j.c, after)
 		}
 		if err != nil {
@@ -278,16 +284,27 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 		p := &b[i]
 		rowsA, colsA := p.ShapeA()
 		rowsB, colsB := p.ShapeB()
+		rowsC, e := p.M, &options.Epilogue
+		if e.GatherRows > 0 {
+			rowsA = e.GatherRows
+		}
+		if e.ScatterRows > 0 {
+			rowsC = e.ScatterRows
+		}
 		var fillAB, fillC float32
 		if p.Alpha == planner.Scale(0) { // operands must not be read
 			fillAB = gap
 		}
-		if p.Beta == 0 { // nor C
+		if p.Beta == 0 && e.ScatterRows == 0 { // nor C
 			fillC = gap
 		}
 		j.a = place(&p.A, rowsA, colsA, j.a, fillAB, gap)
 		j.b = place(&p.B, rowsB, colsB, j.b, fillAB, gap)
-		j.c = place(&p.C, p.M, p.N, j.c, fillC, canary)
+		j.c = place(&p.C, rowsC, p.N, j.c, fillC, canary)
+		if *e != (planner.Epilogue{}) {
+			j.e.B2 = place(&p.B2, rowsB, colsB, j.e.B2, fillAB, gap)
+			j.dress(p, e, rng, values)
+		}
 	}
 	var err error
 	j.plan, err = planner.New(device).Plan(b, options)
@@ -313,6 +330,8 @@ func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Optio
 	round(o.Type, j.a)
 	round(o.Type, j.b)
 	round(o.TypeC, j.c)
+	round(o.Type, j.e.B2)
+	round(o.TypeC, j.e.Biases)
 	return j
 }
 

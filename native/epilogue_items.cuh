@@ -6,6 +6,8 @@
 
 constexpr uint32_t kEpilogueItemWords = 20, kEpilogueFixupWords = 12;
 constexpr uint32_t kItemSecond = 4;
+constexpr uint32_t kReLU = 1, kGELU = 2, kSiLU = 3, kActivation = 3;
+constexpr uint32_t kBias = 4, kGated = 8, kGather = 16, kScatter = 32, kWeights = 64;
 constexpr float kGeluLinear = 1.5957691216, kGeluCubic = 0.0713548162726, kSigmoidLeast = -88;
 
 BG_DEVICE Item epilogueItemAt(const uint4* items, uint32_t number) {
@@ -18,6 +20,13 @@ struct ItemEpilogue {
 BG_DEVICE ItemEpilogue itemEpilogueAt(const uint4* items, uint32_t number) {
   const uint4 a = items[5 * number + 3], b = items[5 * number + 4];
   return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+}
+BG_DEVICE void storeEpilogueItem(uint4* items, uint32_t number, const Item& x, const ItemEpilogue& more) {
+  items[5 * number + 0] = {x.offA, x.offB, x.offC, x.depth};
+  items[5 * number + 1] = {x.lda, x.ldb, x.ldc, x.extent};
+  items[5 * number + 2] = {x.alpha, x.beta, x.slot, x.flags};
+  items[5 * number + 3] = {more.gatherAt, more.gatherRows, more.scatterAt, more.scatterRows};
+  items[5 * number + 4] = {more.weightsAt, more.biasAt, more.zero0, more.zero1};
 }
 
 BG_DEVICE FixupItem epilogueFixupAt(const uint4* items, uint32_t number) {

@@ -30,6 +30,7 @@ struct Tile {
   static constexpr int kThreads = kThreads_;
   static constexpr int kStages = kStages_;  // steps in shared memory: one is multiplied, the others are on their way
   static constexpr int kMinGroups = kMinGroups_;  // that must fit in registers at once: thread groups of a compute unit; HIP: waves of a SIMD
+  static constexpr int kDressedGroups = kMinGroups;  // the same with an epilogue
   static constexpr int kGroups = kThreads * RM * RN / (TM * TN);  // K groups
   static constexpr int kGroupThreads = kThreads / kGroups;
   static_assert(kGroupThreads * kGroups == kThreads && TK % kGroups == 0, "uneven tile");
@@ -76,11 +77,34 @@ struct Floats {
   static BG_DEVICE float bits(float x) { return x; }
 };
 
+// NoEpilogue is in the place of what kernels with an epilogue have beside (epilogue.cuh).
+struct NoEpilogue {
+  static constexpr bool kIs = false;
+  static constexpr uint32_t kWords = kItemWords;  // of an item
+  BG_DEVICE Item item(const uint4* items, uint32_t number) const { return itemAt(items, number); }
+  template <class Number>
+  BG_DEVICE const Number* operandB(const Item&, const Number* B) const { return B; }
+  BG_DEVICE FixupItem fixup(const uint4* items, uint32_t number) const { return fixupAt(items, number); }
+  BG_DEVICE uint32_t products() const { return 1; }
+};
+
+// RowList says which rows of A stand for a thread's: by a list in shared memory, or all as they are.
+template <bool kListed>
+struct RowList {
+  const uint32_t* list;
+  BG_DEVICE uint32_t rowAt(uint32_t r) const { return list[r]; }
+};
+template <>
+struct RowList<false> {
+  BG_DEVICE RowList(const uint32_t*) {}
+  BG_DEVICE uint32_t rowAt(uint32_t r) const { return r; }
+};
+
 // Operand copies the steps of A or B to shared memory. kLength is the tile's
 // extent across K. kAlongK: memory runs along K (A as it is, B transposed), so
-// that the step is transposed on its way.
-template <class T, int kLength, bool kAlongK, class Element = Floats>
-struct Operand {
+// that the step is transposed on its way. kListed, along K: rows are where a list in shared memory says.
+template <class T, int kLength, bool kAlongK, class Element = Floats, bool kListed = false>
+struct Operand : RowList<kListed> {
   // Adjacent threads copy kRun elements that are adjacent in memory. Along K it is
   // few, so that a warp has several rows: kPitch, a multiple of 4 for the reading
   // of vectors, would make many k's of one row meet in a bank.
@@ -100,7 +124,7 @@ struct Operand {
   static constexpr bool kCanBeWide = !kAlongK && kCount >= 4;
   static constexpr int kWideRun = kLength / 4, kWideStride = T::kThreads / kWideRun;
 
-  const float* at;   // this thread's first element of the next step
+  const float* at;   // this thread's first element of the next step; kListed: in the first row of all
   SharedAddress to;  // its place in the first stage
   uint32_t ld;
   uint32_t k;      // of the first element within a step
@@ -109,13 +133,13 @@ struct Operand {
   Copies<kCount> copies;
   uint32_t pending;  // the stage that they fill
 
-  BG_DEVICE Operand(const float* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared)
-      : ld(ld_), wide(kCanBeWide && aligned), copies(start) {
+  BG_DEVICE Operand(const float* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* rows = nullptr)
+      : RowList<kListed>{rows + threadId() / kRun}, ld(ld_), wide(kCanBeWide && aligned), copies(start) {
     const uint32_t t = threadId();
     if constexpr (kAlongK) {
       const uint32_t row = t / kRun;
       k = t % kRun;
-      at = rowsOn(start, row, ld) + k;
+      at = kListed ? start + k : rowsOn(start, row, ld) + k;
       to = sharedAddress(shared + k * kPitch + row);
       valid = 0;
 #pragma unroll
@@ -157,7 +181,7 @@ struct Operand {
           exists, [&](int j) { return narrowTo(j, stage); },
           [&](int j) {
             const int along = j / kRows * kStep, across = j % kRows * kStride;
-            return kAlongK ? rowsOn(at, across, ld) + along : rowsOn(at, along, ld);
+            return kAlongK ? rowsOn(at, this->rowAt(across), ld) + along : rowsOn(at, along, ld);
           });
     }
     at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);
@@ -361,18 +385,20 @@ BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store st
 
 // gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies. A step has
 // T::TK words of Element along K.
-template <class T, bool kTransA, bool kTransB, class Sum = Accumulator<T>, class Element = Floats>
+template <class T, bool kTransA, bool kTransB, class Sum = Accumulator<T>, class Element = Floats, class More = NoEpilogue>
 BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                    const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
-  using OperandA = Operand<T, T::TM, !kTransA, Element>;
+                    const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const More& more = {}) {
+  constexpr bool kListed = More::kIs && !kTransA;  // rows of A may be anywhere
+  using OperandA = Operand<T, T::TM, !kTransA, Element, kListed>;
   using OperandB = Operand<T, T::TN, kTransB, Element>;
   using Number = typename Element::Number;
   constexpr uint32_t kDepth = T::TK * Element::kPer;  // k's of a step
   constexpr int kStageFloats = OperandA::kFloats + OperandB::kFloats;
   constexpr int kSumFloats = Sum::kGroups * T::TM * T::TN;
   constexpr int kFloats = T::kStages * kStageFloats > kSumFloats ? T::kStages * kStageFloats : kSumFloats;
-  BG_SHARED(float4, memory, kFloats / 4);
+  BG_SHARED(float4, memory, (kFloats + (kListed ? T::TM : 0)) / 4);
   float* const shared = reinterpret_cast<float*>(memory);
+  uint32_t* const list = reinterpret_cast<uint32_t*>(shared + kFloats);
 
   Sum sum;
   const float* const readA = sum.template firstA<OperandA::kPitch>(shared);
@@ -384,7 +410,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     number = table[number];
   }
   for (; number < end; ++number) {
-    const Item item = itemAt(items, number);
+    const Item item = more.item(items, number);
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     const bool active = sum.active(rows, cols);
 
@@ -393,9 +419,13 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       if (active) sum.template multiply<OperandA::kPitch, OperandB::kPitch>(readA + stage, readB + stage, left);
     };
 
+    if constexpr (kListed) {
+      if (depth != 0) more.template findRows<T>(items, number, rows, list);
+      barrier();
+    }
     if (depth != 0) {
-      OperandA a(reinterpret_cast<const Number*>(A) + item.offA, item.lda, rows, item.flags & kItemWide, shared);
-      OperandB b(reinterpret_cast<const Number*>(B) + item.offB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
+      OperandA a(reinterpret_cast<const Number*>(A) + item.offA, item.lda, rows, item.flags & kItemWide, shared, list);
+      OperandB b(more.operandB(item, reinterpret_cast<const Number*>(B)) + item.offB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
       uint32_t ahead = depth;  // k's of which no copies were started
       auto copy = [&](int stage) {
         if (ahead != 0) {
@@ -427,7 +457,11 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     sum.store(shared);
     barrier();
 
-    withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T, Sum::kGroups, T::TN>(shared); });
+    if constexpr (More::kIs) {
+      more.template finish<T, Sum::kGroups, T::TN, Element>(shared, items, number, item, C, workspace);
+    } else {
+      withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T, Sum::kGroups, T::TN>(shared); });
+    }
     if (number + 1 < end) barrier();
   }
 }
@@ -440,13 +474,13 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
 // the number of slots.
 constexpr int kPieceVectors = 16, kSlotSets = 8, kSlotLoads = 4;
 
-template <class T, class Element = Floats>
-BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, const float* __restrict__ workspace) {
+template <class T, class Element = Floats, class More = NoEpilogue>
+BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, const float* __restrict__ workspace, const More& more = {}) {
   constexpr uint32_t kVectors = T::TM * T::TN / 4;  // of a slot
   static_assert(kVectors % kPieceVectors == 0, "uneven tile");
   BG_SHARED(float4, sums, kSlotSets * kPieceVectors);
 
-  const FixupItem item = fixupAt(items, workerId());
+  const FixupItem item = more.fixup(items, workerId());
   const uint32_t rows = item.rows(), cols = item.cols(), count = item.count;
   const uint32_t t = threadId(), set = t / kPieceVectors, vector = pieceId() * kPieceVectors + t % kPieceVectors;
   const float4* part = reinterpret_cast<const float4*>(workspace) + static_cast<size_t>(item.slot + set) * kVectors + vector;
@@ -478,6 +512,9 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
   const float values[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if (row < rows && col + i < cols) storeElement<Element>(c + i, alpha, values[i], beta);
+    if (row < rows && col + i < cols) {
+      if constexpr (More::kIs) more.template finishFixup<Element>(items, workerId(), item, row, col + i, values[i], C);
+      else storeElement<Element>(c + i, alpha, values[i], beta);
+    }
   }
 }

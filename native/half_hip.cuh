@@ -60,12 +60,12 @@ BG_DEVICE void startLoads(uint32_t (&value)[n * kApart], uint32_t exists, const 
 
 // Where memory runs along K a pair is adjacent there too, and threads have the words that they
 // have of fp32.
-template <class T, int kLength, class Format>
-struct Operand<T, kLength, true, Halves<Format>> {
+template <class T, int kLength, class Format, bool kListed>
+struct Operand<T, kLength, true, Halves<Format>, kListed> : RowList<kListed> {
   using Of = Operand<T, kLength, true>;
   static constexpr int kPitch = Of::kPitch, kFloats = Of::kFloats, kCount = Of::kCount;
 
-  const uint16_t* at;   // this thread's first element of the next step
+  const uint16_t* at;   // this thread's first element of the next step; kListed: in the first row of all
   const uint16_t* any;  // a word that may be read
   SharedAddress to;     // the place of the first word in the first stage
   uint32_t ld;
@@ -74,10 +74,11 @@ struct Operand<T, kLength, true, Halves<Format>> {
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE Operand(const uint16_t* start, uint32_t ld_, uint32_t length, bool, const float* shared) : any(wordOf(start)), ld(ld_), valid(0) {
+  BG_DEVICE Operand(const uint16_t* start, uint32_t ld_, uint32_t length, bool, const float* shared, const uint32_t* rows = nullptr)
+      : RowList<kListed>{rows + threadId() / Of::kRun}, any(wordOf(start)), ld(ld_), valid(0) {
     const uint32_t row = threadId() / Of::kRun;
     k = threadId() % Of::kRun;
-    at = rowsOn(start, row, ld) + 2 * k;
+    at = kListed ? start + 2 * k : rowsOn(start, row, ld) + 2 * k;
     to = sharedAddress(shared + k * kPitch + row);
 #pragma unroll
     for (int j = 0; j < kCount; ++j) valid |= (row + across(j) < length ? 1u : 0u) << j;
@@ -88,7 +89,7 @@ struct Operand<T, kLength, true, Halves<Format>> {
 
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
     const uint32_t words = left / 2;  // whole ones
-    auto from = [&](int j) { return rowsOn(at, across(j), ld) + 2 * along(j); };
+    auto from = [&](int j) { return rowsOn(at, this->rowAt(across(j)), ld) + 2 * along(j); };
     startLoads<4, kCount, 1>(value, words < T::TK ? valid & lowBits(countBelow(k, words, Of::kStep) * Of::kRows) : valid, any, from);
     if (words < T::TK && left % 2 != 0) {  // rows end with half a word
 #pragma unroll
@@ -109,7 +110,7 @@ struct Operand<T, kLength, true, Halves<Format>> {
 // Where memory runs across K a thread makes pairs of two rows: it loads the same columns of
 // both, two of them or, where those are aligned, up to 16 bytes.
 template <class T, int kLength, class Format>
-struct Operand<T, kLength, false, Halves<Format>> {
+struct Operand<T, kLength, false, Halves<Format>, false> {
   static constexpr int kPitch = kLength, kFloats = T::TK * kPitch;
   static constexpr int kCount = kLength * T::TK / T::kThreads;  // words of a thread
   static constexpr int kWide = kCount >= 8 ? 8 : kCount >= 4 ? 4 : 2;  // columns of a wide load
@@ -125,7 +126,7 @@ struct Operand<T, kLength, false, Halves<Format>> {
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE Operand(const uint16_t* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared)
+  BG_DEVICE Operand(const uint16_t* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* = nullptr)
       : any(wordOf(start)), ld(ld_), wide(kWide > 2 && aligned) {
     const uint32_t width = wide ? kWide : 2, run = kLength / width, column = threadId() % run * width;
     k = threadId() / run;

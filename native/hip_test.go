@@ -84,7 +84,7 @@ func TestHIPImage(t *testing.T) {
 			for _, k := range arch.image() {
 				threads, _, _ := Geometry(k)
 				meta := o.kernel(t, k)
-				checkKernel(t, meta, test.wave, threads)
+				checkKernel(t, meta, test.wave, threads, k.Epilogue != encoding.Epilogue{})
 				require.True(t, k.Ragged > 0 || meta.LDS <= 32<<10, "%s: two groups fit in 64 KB", meta.Name)
 			}
 			require.Equal(t, len(arch.image()), len(o.Kernels), "no kernels that are never chosen")
@@ -129,14 +129,22 @@ func hipResources(k *codeobject.Kernel) planner.Resources {
 }
 
 // checkKernel holds a kernel to what its loader and the planner count on.
-func checkKernel(t *testing.T, k *codeobject.Kernel, wave, threads int) {
+func checkKernel(t *testing.T, k *codeobject.Kernel, wave, threads int, dressed bool) {
 	t.Helper()
 	require.Zero(t, k.Scratch, "%s spills to memory", k.Name)
 	require.Equal(t, wave, k.WaveSize, k.Name)
 	require.Equal(t, threads, k.MaxThreads, k.Name)
-	require.Equal(t, 48, k.KernargBytes, k.Name)
-	require.Len(t, k.Args, 6, k.Name)
-	for i, a := range k.Args {
+	pointers := 6
+	if dressed { // and flags
+		pointers = 9
+		require.Equal(t, 80, k.KernargBytes, k.Name)
+		require.Len(t, k.Args, 10, k.Name)
+		require.Equal(t, codeobject.Arg{Offset: 72, Size: 8, Kind: "by_value"}, k.Args[9], k.Name)
+	} else {
+		require.Equal(t, 48, k.KernargBytes, k.Name)
+		require.Len(t, k.Args, 6, k.Name)
+	}
+	for i, a := range k.Args[:pointers] {
 		require.Equal(t, codeobject.Arg{Offset: 8 * i, Size: 8, Kind: "global_buffer"}, a, "%s: argument %d", k.Name, i)
 	}
 	require.LessOrEqual(t, k.LDS, 64<<10, k.Name)
@@ -177,6 +185,10 @@ func TestOccupancyModel(t *testing.T) {
 			if k.Ragged > 0 {
 				whole := threads / 64
 				require.Equal(t, want*d.SIMDs/whole*whole, got.Waves, "%s: %+v of %+v", arch, got, *meta)
+				continue
+			}
+			if meta.LDS%d.SharedGranule != 0 { // which clang does not know of
+				require.GreaterOrEqual(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s: %+v of %+v", arch, got, *meta)
 				continue
 			}
 			require.Equal(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s: %+v of %+v", arch, got, *meta)

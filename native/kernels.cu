@@ -1,20 +1,25 @@
 // All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here. The
 // names are bg_, the tile, the transposes, then _tf32 for one product on tensor
-// cores, or the type of elements of 16 bits, then _cluster, or _turn for workers that take items in turn.
+// cores, or the type of elements of 16 bits, then _cluster, or _turn for workers that take items in turn,
+// and at last _e for kernels with an epilogue.
 #include "dialect_cuda.h"
 #include "gemm.cuh"
+#include "epilogue.cuh"
 #include "ragged.cuh"
+#include "ragged_epilogue.cuh"
 #include "fragment.cuh"
 #include "tensor_cuda.h"
 #include "tensor.cuh"
 #include "half_cuda.h"
 #include "half.cuh"
 #include "tensor_half.cuh"
+#include "tensor_epilogue.cuh"
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #include "wgmma_cuda.h"
 #include "wgmma_operand.cuh"
 #include "wgmma_items.cuh"
 #include "wgmma_store.cuh"
+#include "wgmma_epilogue.cuh"
 #include "wgmma.cuh"
 #include "wgmma_half.cuh"
 #include "wgmma_wide.cuh"
@@ -65,6 +70,11 @@ BG_DEVICE void admitNext() {}
 #define BG_FUNCTION(name) \
   name(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace)
 
+#define BG_DRESSED_FUNCTION(name)                                                                                    \
+  name(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace,        \
+       const void* B2, const void* bias, const uint32_t* rows, uint64_t flags)
+#define BG_EPILOGUE_OF(B2) Epilogue{B2, bias, rows, static_cast<uint32_t>(flags)}
+
 #define BG_FIXUP(tile, name, ...)                                                                                    \
   BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
   name(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) {                \
@@ -79,6 +89,16 @@ BG_DEVICE void admitNext() {}
     ragged<form, plan>(sizes, words);                                                                                \
   }
 BG_RAGGED_KERNELS
+#define BG_RAGGED_DRESSED(name, plan)                                                                                \
+  BG_KERNEL(plan::kThreads, 1)                                                                                       \
+  name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words, const void*,        \
+       const void*, const uint32_t*, uint64_t flags) {                                                               \
+    admitNext();                                                                                                     \
+    raggedDressed<plan>(sizes, words, static_cast<uint32_t>(flags));                                                 \
+  }
+#ifndef BG_CLOCKS  // which has no kernels with an epilogue
+BG_RAGGED_DRESSED_KERNELS
+#endif
 
 // BG_GEMM makes the kernel of a tile by a function template.
 #define BG_GEMM(tile, name, function, ...)                                                                           \
@@ -87,6 +107,27 @@ BG_RAGGED_KERNELS
     awaitEarlier();                                                                                                  \
     BG_TIMED function<tile, __VA_ARGS__>(items, table, A, B, C, workspace);                                          \
   }
+
+// BG_DRESSED makes the same with an epilogue, BG_DRESSED_FIXUP a fix-up.
+#define BG_DRESSED(tile, name, function, ...)                                                                        \
+  BG_KERNEL(tile::kThreads, tile::kDressedGroups)                                                                    \
+  BG_DRESSED_FUNCTION(name##_e) {                                                                                    \
+    awaitEarlier();                                                                                                  \
+    function<tile, __VA_ARGS__>(items, table, A, B, C, workspace, BG_EPILOGUE_OF(B2));                               \
+  }
+#define BG_DRESSED_FIXUP(tile, name, Element)                                                                        \
+  BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
+  name##_e(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace,              \
+           const void*, const void* bias, const uint32_t* rows, uint64_t flags) {                                    \
+    awaitEarlier();                                                                                                  \
+    fixup<tile, Element, Epilogue>(items, C, workspace, BG_EPILOGUE_OF(nullptr));                                    \
+  }
+// BG_EACH makes kernels by one of these for all transpositions.
+#define BG_EACH(make, tile, name, suffix, function, ...)                                                             \
+  make(tile, bg_##name##_nn##suffix, function, false, false, __VA_ARGS__)                                            \
+  make(tile, bg_##name##_nt##suffix, function, false, true, __VA_ARGS__)                                             \
+  make(tile, bg_##name##_tn##suffix, function, true, false, __VA_ARGS__)                                             \
+  make(tile, bg_##name##_tt##suffix, function, true, true, __VA_ARGS__)
 
 // BG_TILE makes the kernels of a tile of plain fp32.
 #define BG_TILE(name, ...)                                                                                           \
@@ -167,6 +208,48 @@ BG_RAGGED_KERNELS
 #else
 #define BG_WGMMA(...)
 #define BG_WGMMA_WIDE(...)
+#endif
+
+// Kernels with an epilogue, of tiles that are declared.
+#ifdef BG_CLOCKS
+#define BG_TILE_EPILOGUE(name)
+#define BG_TENSOR_EPILOGUE(name)
+#define BG_TENSOR_HALVES_EPILOGUE(name)
+#else
+#define BG_TILE_EPILOGUE(name)                                                                                       \
+  BG_EACH(BG_DRESSED, name, name, , gemm, Accumulator<name>, Floats, Epilogue)                                       \
+  BG_DRESSED_FIXUP(name, bg_##name##_fixup, Floats)
+#define BG_TENSOR_EPILOGUE(name) BG_EACH(BG_DRESSED, name, name, , tensorGemm, false, Epilogue)
+#define BG_TENSOR_HALVES_EPILOGUE(name)                                                                              \
+  BG_EACH(BG_DRESSED, name##_bf16, name, _bf16, tensorGemm, false, Epilogue)                                         \
+  BG_EACH(BG_DRESSED, name##_f16, name, _f16, tensorGemm, false, Epilogue)                                           \
+  BG_FIXUPS_EPILOGUE(name, name##_bf16)
+#endif
+#define BG_FIXUPS_EPILOGUE(name, tile)                                                                               \
+  BG_DRESSED_FIXUP(tile, bg_##name##_fixup, Floats)                                                                  \
+  BG_DRESSED_FIXUP(tile, bg_##name##_fixup_bf16, Halves<BF16>)                                                       \
+  BG_DRESSED_FIXUP(tile, bg_##name##_fixup_f16, Halves<F16>)
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(BG_CLOCKS)
+#define BG_WGMMA_DRESSED(name, type, suffix, function)                                                               \
+  BG_EACH(BG_DRESSED, name##type##_e, name, suffix, function, false)                                                 \
+  BG_EACH(BG_DRESSED, name##type##_e, name, suffix##_turn, function, true)
+#define BG_WGMMA_EPILOGUE(name, ...)                                                                                 \
+  using name##_f32_e = WgmmaTile<__VA_ARGS__, true, Floats, Epilogue>;                                               \
+  using name##_bf16_e = WgmmaTile<__VA_ARGS__, false, Halves<BF16>, Epilogue>;                                       \
+  using name##_f16_e = WgmmaTile<__VA_ARGS__, false, Halves<F16>, Epilogue>;                                         \
+  BG_WGMMA_DRESSED(name, _f32, , wgmmaGemm)                                                                          \
+  BG_WGMMA_DRESSED(name, _bf16, _bf16, wgmmaGemm)                                                                    \
+  BG_WGMMA_DRESSED(name, _f16, _f16, wgmmaGemm)                                                                      \
+  BG_FIXUPS_EPILOGUE(name, name##_f32_e)
+#define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                                                            \
+  using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>;                                               \
+  using name##_f16_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue>;                                                 \
+  BG_WGMMA_DRESSED(name, _bf16, _bf16, wgmmaWide)                                                                    \
+  BG_WGMMA_DRESSED(name, _f16, _f16, wgmmaWide)                                                                      \
+  BG_FIXUPS_EPILOGUE(name, name##_bf16_e)
+#else
+#define BG_WGMMA_EPILOGUE(...)
+#define BG_WGMMA_WIDE_EPILOGUE(...)
 #endif
 
 #include "tiles.inc"

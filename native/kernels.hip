@@ -1,7 +1,9 @@
 // All kernels for AMD GPUs. scripts/hip.sh builds the products from here.
 #include "dialect_hip.h"
 #include "gemm.cuh"
+#include "epilogue.cuh"
 #include "ragged.cuh"
+#include "ragged_epilogue.cuh"
 #include "half_hip.cuh"
 
 #define BG_RAGGED_KERNEL(name, form, plan)                                                                   \
@@ -11,6 +13,14 @@
   }
 BG_RAGGED_KERNELS
 
+#define BG_RAGGED_DRESSED(name, plan)                                                                        \
+  BG_KERNEL(plan::kThreads, 1)                                                                               \
+  void name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words,        \
+            const void*, const void*, const uint32_t*, uint64_t flags) {                                     \
+    raggedDressed<plan>(sizes, words, static_cast<uint32_t>(flags));                                         \
+  }
+BG_RAGGED_DRESSED_KERNELS
+
 #define BG_GEMM(name, suffix, transA, transB, ...)                                                           \
   BG_KERNEL(name::kThreads, name::kMinGroups)                                                                \
   void bg_##name##_##suffix(const uint4* items, const uint32_t* table, const float* A, const float* B,       \
@@ -18,11 +28,27 @@ BG_RAGGED_KERNELS
     gemm<name, transA, transB, __VA_ARGS__>(items, table, A, B, C, workspace);                               \
   }
 
-#define BG_GEMMS(name, end, ...)                    \
-  BG_GEMM(name, nn##end, false, false, __VA_ARGS__) \
-  BG_GEMM(name, nt##end, false, true, __VA_ARGS__)  \
-  BG_GEMM(name, tn##end, true, false, __VA_ARGS__)  \
-  BG_GEMM(name, tt##end, true, true, __VA_ARGS__)
+// BG_DRESSED makes the same with an epilogue. On gfx908, two waves of a SIMD leave too few registers for some.
+#ifdef __gfx908__
+#define BG_WAVES(name) 1
+#else
+#define BG_WAVES(name) name::kMinGroups
+#endif
+#define BG_DRESSED(name, suffix, transA, transB, ...)                                                        \
+  BG_KERNEL(name::kThreads, BG_WAVES(name))                                                                  \
+  void bg_##name##_##suffix##_e(const uint4* items, const uint32_t* table, const float* A, const float* B,   \
+                                float* C, float* workspace, const void* B2, const void* bias,                \
+                                const uint32_t* rows, uint64_t flags) {                                      \
+    gemm<name, transA, transB, __VA_ARGS__, Epilogue>(items, table, A, B, C, workspace,                      \
+                                                      {B2, bias, rows, static_cast<uint32_t>(flags)});       \
+  }
+
+// BG_EACH makes kernels by one of these for all transpositions.
+#define BG_EACH(make, name, end, ...)            \
+  make(name, nn##end, false, false, __VA_ARGS__) \
+  make(name, nt##end, false, true, __VA_ARGS__)  \
+  make(name, tn##end, true, false, __VA_ARGS__)  \
+  make(name, tt##end, true, true, __VA_ARGS__)
 
 #define BG_FIXUP(name, end, Element)                                                                         \
   BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                     \
@@ -30,32 +56,51 @@ BG_RAGGED_KERNELS
                               float* workspace) {                                                            \
     fixup<name, Element>(items, C, workspace);                                                               \
   }
-#define BG_FIXUPS(name)               \
-  BG_FIXUP(name, , Floats)            \
-  BG_FIXUP(name, _bf16, Halves<BF16>) \
-  BG_FIXUP(name, _f16, Halves<F16>)
+#define BG_DRESSED_FIXUP(name, end, Element)                                                                 \
+  BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                     \
+  void bg_##name##_fixup##end##_e(const uint4* items, const uint32_t*, const float*, const float*, float* C, \
+                                  float* workspace, const void*, const void* bias, const uint32_t* rows,     \
+                                  uint64_t flags) {                                                          \
+    fixup<name, Element, Epilogue>(items, C, workspace, {nullptr, bias, rows, static_cast<uint32_t>(flags)});\
+  }
+#define BG_FIXUPS(make, name)      \
+  make(name, , Floats)             \
+  make(name, _bf16, Halves<BF16>)  \
+  make(name, _f16, Halves<F16>)
 
-#define BG_HALVES(name, Sum, end)                           \
-  BG_GEMMS(name, _bf16##end, Sum<name, BF16>, Halves<BF16>) \
-  BG_GEMMS(name, _f16##end, Sum<name, F16>, Halves<F16>)
+// BG_FMAS makes kernels of plain FMAs of a tile, BG_MATRICES those for matrix cores.
+#define BG_HALVES(make, name, Sum, end)                               \
+  BG_EACH(make, name, _bf16##end, Sum<name, BF16>, Halves<BF16>)      \
+  BG_EACH(make, name, _f16##end, Sum<name, F16>, Halves<F16>)
+#define BG_FMAS(make, name)                         \
+  BG_EACH(make, name, , Accumulator<name>, Floats)  \
+  BG_HALVES(make, name, HalfAccumulator, )
+#define BG_MATRICES(make, name)                                 \
+  BG_EACH(make, name, _mfma, MatrixAccumulator<name>, Floats)   \
+  BG_HALVES(make, name, HalfMatrixAccumulator, _mfma)
 
-#define BG_TILE(name, ...)            \
-  using name = Tile<__VA_ARGS__>;     \
-  BG_GEMMS(name, , Accumulator<name>) \
-  BG_HALVES(name, HalfAccumulator, )  \
-  BG_FIXUPS(name)
+#define BG_TILE(name, ...)           \
+  using name = Tile<__VA_ARGS__>;    \
+  BG_FMAS(BG_GEMM, name)             \
+  BG_FIXUPS(BG_FIXUP, name)
+#define BG_TILE_EPILOGUE(name)       \
+  BG_FMAS(BG_DRESSED, name)          \
+  BG_FIXUPS(BG_DRESSED_FIXUP, name)
 
 // On GPUs with matrix cores, tiles that suit those have kernels for them alone.
 #ifdef BG_HAS_MFMA
 #include "mfma.cuh"
 #include "mfma_half.cuh"
-#define BG_MATRIX_TILE(name, ...)                \
-  using name = Tile<__VA_ARGS__>;                \
-  BG_GEMMS(name, _mfma, MatrixAccumulator<name>) \
-  BG_HALVES(name, HalfMatrixAccumulator, _mfma)  \
-  BG_FIXUPS(name)
+#define BG_MATRIX_TILE(name, ...)    \
+  using name = Tile<__VA_ARGS__>;    \
+  BG_MATRICES(BG_GEMM, name)         \
+  BG_FIXUPS(BG_FIXUP, name)
+#define BG_MATRIX_TILE_EPILOGUE(name) \
+  BG_MATRICES(BG_DRESSED, name)       \
+  BG_FIXUPS(BG_DRESSED_FIXUP, name)
 #else
 #define BG_MATRIX_TILE(...) BG_TILE(__VA_ARGS__)
+#define BG_MATRIX_TILE_EPILOGUE(name) BG_TILE_EPILOGUE(name)
 #endif
 
 #include "tiles_hip.inc"

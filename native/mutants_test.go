@@ -91,11 +91,11 @@ var mutants = []struct {
 }
 
 // mutantSources are the files of an emulator's kernels; madeOf makes the others.
-var mutantSources = []string{"dialect_hip.h", "gemm.cuh", "half.cuh", "half_hip.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "mfma_half.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
+var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "mfma_half.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
 
 // madeOf lists the tiles, of which one alone compiles soon, without kernels of ragged plans.
 func madeOf(shapes ...*tile.Shape) map[string]string {
-	return map[string]string{"tiles_hip.inc": builds.HIP(shapes), "ragged.cuh": "#define BG_RAGGED_KERNELS\n"}
+	return map[string]string{"tiles_hip.inc": builds.HIP(shapes), "ragged.cuh": "#define BG_RAGGED_KERNELS\n", "ragged_epilogue.cuh": "#define BG_RAGGED_DRESSED_KERNELS\n"}
 }
 
 // mutantRuntimes begins a test of mutants, which compiles many: objects of the runtime by sanitizer.

@@ -16,13 +16,20 @@
 // 12.4 at most, in 1 GB, and another version makes other bytes. internal/emulator runs the HIP
 // kernels and those of warpgroups on the CPU, for tests; internal/gcn runs the products for AMD.
 //
-// All kernels have the same six parameters of 8 bytes each:
+// epilogue.cuh has what kernels with an epilogue do beside; their names end with _e. TestWarpgroupEpiloguesEmulated and
+// TestEpiloguesEmulated run them on the CPU, but those of tensor.cuh and wgmma_wide.cuh.
+//
+// All kernels have the same parameters of 8 bytes each, the last four with an epilogue alone:
 //
 //	const uint4    *items      the launch's items, at word Launch.Items of the encoded plan
 //	const uint32_t *table      its table, at word Launch.Table; null without Loop; with Ragged the sizes
 //	const float    *A, *B      with the launch's bases added
 //	float          *C
 //	float          *workspace  may be null when the launch neither splits nor fixes up; with Ragged the plan
+//	const void     *B2         with the launch's base added; where the epilogue has no part, it and what follows is null
+//	const void     *bias       of C's type
+//	const uint32_t *rows
+//	uint64_t        epilogue   encoding.Epilogue.Word
 //
 // The grid is (Launch.Count, pieces).
 package native
@@ -56,8 +63,15 @@ func Geometry(k encoding.Kernel) (threads, sharedBytes, pieces int) {
 	if k.Fixup {
 		return pieceVectors * slotSets, 0, t.TM * t.TN / (4 * pieceVectors)
 	}
-	return t.Threads, dynamicShared(k), 1
+	shared := dynamicShared(k)
+	if k.Epilogue != (encoding.Epilogue{}) && t.Unit == tile.WGMMA {
+		shared += 4 * itemPlaces * (encoding.EpilogueItemWords - encoding.ItemWords)
+	}
+	return t.Threads, shared, 1
 }
+
+// itemPlaces is the items in shared memory of kernels of warpgroups: kItemPlaces in wgmma_items.cuh.
+const itemPlaces = 16
 
 // dynamicShared is the dynamic shared memory of a kernel in bytes.
 func dynamicShared(k encoding.Kernel) int {
@@ -88,6 +102,9 @@ func tensorShared(k encoding.Kernel) int {
 	floats := max(m.Teams*m.Stages*stage, m.Teams*t.TM*(t.TN+8))
 	if k.Cluster > 0 {
 		floats += t.TM * t.TN
+	}
+	if k.Epilogue != (encoding.Epilogue{}) && !k.TransA { // the rows of A
+		floats += t.TM
 	}
 	return 4 * floats
 }

@@ -23,17 +23,19 @@ BG_DEVICE bool within(uint32_t off, uint32_t ld, uint32_t rows, uint32_t cols, u
   return ld >= cols && ld <= 0x7fffffff && static_cast<uint64_t>(rows - 1) * ld + off + cols <= length;
 }
 
-// tilesOf is the number of tiles of a group, of the kernel's shape.
+// tilesOf is the number of tiles of a group, of the kernel's shape. An epilogue changes C = 1 * C too.
+template <bool kDressed>
 BG_DEVICE uint32_t tilesOf(const RaggedKernel& k, const Record& r) {
-  if (r.m == 0 || r.n == 0 || (depthOf(r) == 0 && r.beta == 0x3f800000)) return 0;  // C = 1 * C
+  if (r.m == 0 || r.n == 0 || (!kDressed && depthOf(r) == 0 && r.beta == 0x3f800000)) return 0;
   return up(r.m, k.tm) * up(r.n, k.tn);
 }
 
 BG_DEVICE uint32_t stepsOf(const RaggedKernel& k, const Record& r) { return max(up(depthOf(r), k.tk), 1u); }
 
 // work predicts what tiles of a group take of a saturated compute unit.
+template <bool kDressed>
 BG_DEVICE float work(const RaggedKernel& k, const Record& r) {
-  return static_cast<float>(tilesOf(k, r)) * (static_cast<float>(stepsOf(k, r)) * __uint_as_float(k.step) + __uint_as_float(k.worker));
+  return static_cast<float>(tilesOf<kDressed>(k, r)) * (static_cast<float>(stepsOf(k, r)) * __uint_as_float(k.step) + __uint_as_float(k.worker));
 }
 
 // Deal gives tiles to workers, in turn forth and back, since the longest come first.
@@ -233,8 +235,15 @@ struct Form<kRecords> {
   using Sizes = Record;
 };
 
+// NoDress is in the place of RaggedEpilogue (ragged_epilogue.cuh).
+struct NoDress {
+  static constexpr bool kIs = false;
+  BG_DEVICE uint32_t products() const { return 1; }
+  BG_DEVICE void start(const uint32_t*) {}
+};
+
 // Ragged makes items from sizes of a form. Plan is Few or Many.
-template <uint32_t kForm, class Plan>
+template <uint32_t kForm, class Plan, class More = NoDress>
 struct Ragged {
   static constexpr uint32_t kThreads = Plan::kThreads;
   using Sizes = typename Form<kForm>::Sizes;
@@ -242,6 +251,7 @@ struct Ragged {
   Plan& plan;
   const uint32_t* sizes;
   typename Plan::Own own;
+  More more;
 
   // sizesAt are the sizes of an entry. That behind the groups begins where the last one ends.
   BG_DEVICE Sizes sizesAt(uint32_t entry) const {
@@ -311,9 +321,9 @@ struct Ragged {
           key = bins - 1;
           if (e == groups || fits(at)) {
             const Record r = groupOf(at, e);
-            const bool second = kernels > 1 && (all || work(plan.bounds.tile[1], r) < work(plan.bounds.tile[0], r));
+            const bool second = kernels > 1 && (all || work<More::kIs>(plan.bounds.tile[1], r) < work<More::kIs>(plan.bounds.tile[0], r));
             const RaggedKernel& k = plan.bounds.tile[second ? 1 : 0];
-            tiles = tilesOf(k, r);
+            tiles = tilesOf<More::kIs>(k, r);
             if (bins > 1) key -= min(stepsOf(k, r) >> k.shift, bins - 1);
             if (second) key += bins;
             low += r.m & 0xffff;
@@ -375,11 +385,10 @@ struct Ragged {
     return low;
   }
 
-  // itemOf is the item of a tile of a group.
-  BG_DEVICE Item itemOf(const RaggedKernel& k, const Record& r, uint32_t tile) const {
+  // itemOf is the item of a tile of a group, from a row and a column on.
+  BG_DEVICE Item itemOf(const RaggedKernel& k, const Record& r, uint32_t row, uint32_t col) const {
     const Bounds& b = plan.bounds;
-    const uint32_t across = up(r.n, k.tn), down = across == 1 ? tile : tile / across;
-    const uint32_t row = down << k.tm, col = (tile - down * across) << k.tn, depth = depthOf(r);
+    const uint32_t depth = depthOf(r);
     const uint32_t rows = min(r.m - row, 1u << k.tm), cols = min(r.n - col, 1u << k.tn);
     const bool wide = ((r.offA | r.lda | r.offB | r.ldb) & 3) == 0;
     return {r.offA + row * (b.transA != 0 ? 1 : r.lda), r.offB + col * (b.transB != 0 ? r.ldb : 1), r.offC + row * r.ldc + col, depth,
@@ -390,6 +399,7 @@ struct Ragged {
     const uint32_t t = threadId();
     for (uint32_t i = t; i < sizeof(Bounds) / 4; i += kThreads) reinterpret_cast<uint32_t*>(&plan.bounds)[i] = words[i];
     if (t == 0) plan.found = {Plan::kMost, 0, {0, 0}, Plan::kMost};
+    more.start(words + sizeof(Bounds) / 4);
     barrier();
     plan.clear();
     choose();
@@ -412,14 +422,21 @@ struct Ragged {
         continue;
       }
 #pragma unroll 1
-      for (uint32_t w = self; w <= deal.workers; w += makers * kThreads) table[w] = deal.before(w);
+      for (uint32_t w = self; w <= deal.workers; w += makers * kThreads) table[w] = more.products() * deal.before(w);
     }
 #pragma unroll 1
     for (uint32_t tile = self; tile < plan.starts[plan.bounds.entries]; tile += makers * kThreads) {
       const uint32_t rank = rankOf(tile), kernel = rank < plan.found.second ? 0 : 1, entry = plan.order[rank];
-      const Item item = itemOf(plan.bounds.tile[kernel], groupOf(sizesAt(entry), entry), tile - plan.starts[rank]);
+      const RaggedKernel& k = plan.bounds.tile[kernel];
+      const Sizes at = sizesAt(entry);
+      const Record r = groupOf(at, entry);
+      const uint32_t number = tile - plan.starts[rank], across = up(r.n, k.tn), down = across == 1 ? number : number / across;
+      const uint32_t row = down << k.tm, col = (number - down * across) << k.tn;
+      const Item item = itemOf(k, r, row, col);
       const uint32_t place = plan.bounds.tile[kernel].inTurn != 0 ? tile : dealOf(kernel).place(tile);
-      storeItem(reinterpret_cast<uint4*>(words + plan.bounds.items), place, item);
+      uint4* const items = reinterpret_cast<uint4*>(words + plan.bounds.items);
+      if constexpr (More::kIs) more.store(items, place, item, plan.bounds, entry, at.first + row, col);
+      else storeItem(items, place, item);
     }
   }
 };
@@ -427,7 +444,7 @@ struct Ragged {
 template <uint32_t kForm, class Plan>
 BG_DEVICE void ragged(const uint32_t* sizes, uint32_t* words) {
   BG_SHARED(Plan, memory, 1);
-  Ragged<kForm, Plan>{memory[0], sizes, {}}.run(words);
+  Ragged<kForm, Plan>{memory[0], sizes, {}, {}}.run(words);
 }
 
 // BG_RAGGED_KERNELS lists the kernels, of each form for up to so many entries.

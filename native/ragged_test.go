@@ -29,7 +29,7 @@ type raggedJob struct {
 
 func (f *jobFile) raggedJob(j *raggedJob) {
 	sizes := slices.Concat(j.sets...)
-	f.put(j.order, uint32(32), uint32(0), uint32(len(j.sets)), uint32(len(sizes)), uint32(0), uint32(0), uint32(len(j.before)), uint32(0))
+	f.put(j.order, uint32(32), uint32(0), uint32(len(j.sets)), uint32(len(sizes)), uint32(0), uint32(0), uint32(len(j.before)), uint32(0), [3]uint32{})
 	at := 0
 	for _, set := range j.sets {
 		f.launch(Arch{}, encoding.Launch{Kernel: j.kernel, Count: j.makers, Table: at})
@@ -230,7 +230,7 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 }
 
 // raggedSources are the files of kernels that make items; others have none of tiles.
-var raggedSources = append([]string{"bounds.cuh", "ragged.cuh"}, mutantSources...)
+var raggedSources = append([]string{"bounds.cuh", "ragged.cuh", "ragged_epilogue.cuh"}, mutantSources...)
 
 // testRagged runs kernels that make items in an emulator.
 func testRagged(t *testing.T, s sanitizer, jobs func(*testing.T) []*raggedJob) {

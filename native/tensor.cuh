@@ -42,6 +42,7 @@ struct TensorTile {
   static constexpr int TM = kTM, TN = kTN;
   static constexpr int TK = kTK * Element::kPer;  // k's of a step of one team
   static constexpr int kTeams = kTeams_, kStages = kStages_, kMinGroups = kMinGroups_;
+  static constexpr int kDressedGroups = kMinGroups < 3 ? kMinGroups : 3;  // with an epilogue: 4 would spill
   static constexpr bool kEmulated = kEmulated_;
   static constexpr int kBlockRows = TM < 32 ? TM : 32, kBlock = 32;  // rows and columns of a warp
   static constexpr int kBlocksAcross = TN / kBlock;
@@ -53,7 +54,8 @@ struct TensorTile {
 
 // StagedOperand is A or B on its way through shared memory. kLength is the tile's
 // extent across K. kAlongK: memory runs along K (A as it is, B transposed).
-template <class T, int kLength, bool kAlongK>
+// kListed: as of Operand, see tensor_epilogue.cuh.
+template <class T, int kLength, bool kAlongK, bool kListed = false>
 struct StagedOperand {
   using Number = typename T::Element::Number;
   static constexpr int kLine = 16 / sizeof(Number);  // elements
@@ -77,7 +79,7 @@ struct StagedOperand {
   int32_t left, leftEnd;  // elements of the row from the line on, or room for them: along K without its k's
   uint32_t row, valid;    // first row; along K: a bit for each row that exists, in the order of the passes, then the ends
 
-  BG_DEVICE StagedOperand(const Number* start, uint32_t ld_, uint32_t length, uint32_t thread, const Number* stage) : ld(ld_) {
+  BG_DEVICE StagedOperand(const Number* start, uint32_t ld_, uint32_t length, uint32_t thread, const Number* stage, const uint32_t* = nullptr) : ld(ld_) {
     const uint32_t line = thread % kLines;
     row = thread / kLines;
     const Number* const first = rowsOn(start, row, ld);
@@ -130,9 +132,9 @@ struct StagedOperand {
 };
 
 // WarpBlock is the block of a warp: its sums, and where it reads a stage.
-template <class T, bool kTransA, bool kTransB, int kPer = T::Element::kPer>
+template <class T, bool kTransA, bool kTransB, bool kListed = false, int kPer = T::Element::kPer>
 struct WarpBlock {
-  using OperandA = StagedOperand<T, T::TM, !kTransA>;
+  using OperandA = StagedOperand<T, T::TM, !kTransA, kListed>;
   using OperandB = StagedOperand<T, T::TN, kTransB>;
   static constexpr int kRows = T::kBlockRows / FragmentA::kRows, kColumns = T::kBlock / FragmentB::kColumns;
   static constexpr int kPromote = T::TK < 32 ? T::TK : 32;  // k's that the tensor core sums
@@ -140,13 +142,18 @@ struct WarpBlock {
 
   FragmentC sum[kRows][kColumns];
   const float *readA, *readB;
+  uint32_t shifts[2 * kRows];  // kListed: of the lane's rows, which are any
 
   BG_DEVICE WarpBlock() { clear(sum); }
 
   // start prepares the reading of stages, for operands from `a` and `b` on.
   BG_DEVICE void start(const FragmentLane& lane, const float* stages, uint32_t row, uint32_t col, const float* a, uint32_t lda,
-                       const float* b, uint32_t ldb) {
-    const uint32_t shiftA = placeInLine(rowsOn(a, kTransA ? lane.member : lane.group, lda));
+                       const float* b, uint32_t ldb, const uint32_t* list) {
+    const uint32_t shiftA = kListed ? 0 : placeInLine(rowsOn(a, kTransA ? lane.member : lane.group, lda));
+    if constexpr (kListed) {
+#pragma unroll
+      for (int i = 0; i < 2 * kRows; ++i) shifts[i] = placeInLine(rowsOn(a, list[row + lane.group + 8 * i], lda));
+    }
     const uint32_t shiftB = placeInLine(rowsOn(b, kTransB ? lane.group : lane.member, ldb));
     readA = stages + (row + lane.group) * OperandA::kAcross + lane.member * OperandA::kAlong + shiftA;
     readB = stages + OperandA::kFloats + (col + lane.group) * OperandB::kAcross + lane.member * OperandB::kAlong + shiftB;
@@ -169,7 +176,8 @@ struct WarpBlock {
 #pragma unroll
       for (int e = 0; e < FragmentA::kElements; ++e) {
         const int across = i * FragmentA::kRows + FragmentA::row(e);
-        convert<T::kEmulated>(a[across * OperandA::kAcross + FragmentA::k(e) * OperandA::kAlong], hi[i].x[e], lo[i].x[e]);
+        const float* const at = kListed ? a + shifts[across / 8] : a;
+        convert<T::kEmulated>(at[across * OperandA::kAcross + FragmentA::k(e) * OperandA::kAlong], hi[i].x[e], lo[i].x[e]);
       }
     }
 #pragma unroll
@@ -270,9 +278,9 @@ struct WarpBlock {
 // recompute writes the sums over k's `first` to `first + count` of a segment,
 // computed with FMA in their order, to the first team's tile in shared memory, and
 // zero to the others'.
-template <class T, bool kTransA, bool kTransB>
+template <class T, bool kTransA, bool kTransB, bool kListed>
 BG_DEVICE void recompute(const float* A, uint32_t lda, const float* B, uint32_t ldb, uint32_t rows, uint32_t cols,
-                         uint32_t first, uint32_t count, float* shared) {
+                         uint32_t first, uint32_t count, float* shared, const uint32_t* list) {
   A = rowsOn(A, first, kTransA ? lda : 1);
   B = rowsOn(B, first, kTransB ? 1 : ldb);
 #pragma unroll 1
@@ -280,7 +288,7 @@ BG_DEVICE void recompute(const float* A, uint32_t lda, const float* B, uint32_t 
     const uint32_t row = i / T::TN, col = i % T::TN;
     float sum = 0.0f;
     if (row < rows && col < cols) {
-      const float* a = kTransA ? A + row : rowsOn(A, row, lda);
+      const float* a = kTransA ? A + row : rowsOn(A, kListed ? list[row] : row, lda);
       const float* b = kTransB ? rowsOn(B, col, ldb) : B + col;
 #pragma unroll 1
       for (uint32_t k = 0; k < count; ++k) {
@@ -335,10 +343,10 @@ struct Cluster {
 };
 
 // TensorMemory is what a kernel has in dynamic shared memory, in floats: the
-// stages of the teams, later their sums, and behind them what a cluster sends.
-template <class T, bool kTransA, bool kTransB>
+// stages of the teams, later their sums, and behind them what a cluster sends, or a list of rows.
+template <class T, bool kTransA, bool kTransB, bool kListed>
 struct TensorMemory {
-  using Block = WarpBlock<T, kTransA, kTransB>;
+  using Block = WarpBlock<T, kTransA, kTransB, kListed>;
   using OperandA = typename Block::OperandA;
   using OperandB = typename Block::OperandB;
   static constexpr int kStage = OperandA::kFloats + OperandB::kFloats;
@@ -348,10 +356,12 @@ struct TensorMemory {
 
 // tensorGemm is the kernel of a tile. kCluster: the groups of a cluster, of 2, 4
 // or 8, carry out the same item, one worker of the plan.
-template <class T, bool kTransA, bool kTransB, bool kCluster = false>
+template <class T, bool kTransA, bool kTransB, bool kCluster = false, class More = NoEpilogue>
 BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
-  using Memory = TensorMemory<T, kTransA, kTransB>;
+                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const More& more = {}) {
+  constexpr bool kListed = More::kIs && !kTransA;
+  static_assert(!(More::kIs && kCluster), "clusters have no epilogue");
+  using Memory = TensorMemory<T, kTransA, kTransB, kListed>;
   using OperandA = typename Memory::OperandA;
   using OperandB = typename Memory::OperandB;
   constexpr int kStageFloats = Memory::kStage;
@@ -365,6 +375,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
   const uint32_t blockRow = thread / 32 / T::kBlocksAcross * T::kBlockRows, blockCol = thread / 32 % T::kBlocksAcross * T::kBlock;
   float* const stages = shared + team * T::kStages * kStageFloats;
 
+  uint32_t* const list = reinterpret_cast<uint32_t*>(shared + Memory::kReceived);
   Cluster<T> cluster{1, 0, shared + Memory::kReceived};
   if constexpr (kCluster) {
     cluster.size = clusterSize();
@@ -378,8 +389,12 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     number = table[number];
   }
   for (; number < end; ++number) {
-    const Item item = itemAt(items, number);
+    const Item item = more.item(items, number);
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
+    if constexpr (kListed) {
+      if (depth != 0) more.template findRows<T>(items, number, rows, list);
+      barrier();
+    }
 
     // The K range is cut into multiples of a product's for the teams of all groups; the
     // last are shorter or empty.
@@ -387,13 +402,13 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     const uint32_t from = min((cluster.rank * T::kTeams + team) * share, depth);
     uint32_t left = min(depth - from, share);
 
-    WarpBlock<T, kTransA, kTransB> block;
+    typename Memory::Block block;
     if (left != 0) {
       const Number* const startA = rowsOn(reinterpret_cast<const Number*>(A) + item.offA, from, kTransA ? item.lda : 1);
-      const Number* const startB = rowsOn(reinterpret_cast<const Number*>(B) + item.offB, from, kTransB ? 1 : item.ldb);
-      OperandA a(startA, item.lda, rows, thread, reinterpret_cast<const Number*>(stages));
+      const Number* const startB = rowsOn(more.operandB(item, reinterpret_cast<const Number*>(B)) + item.offB, from, kTransB ? 1 : item.ldb);
+      OperandA a(startA, item.lda, rows, thread, reinterpret_cast<const Number*>(stages), list);
       OperandB b(startB, item.ldb, cols, thread, reinterpret_cast<const Number*>(stages + OperandA::kFloats));
-      block.start(lane, stages, blockRow, blockCol, startA, item.lda, startB, item.ldb);
+      block.start(lane, stages, blockRow, blockCol, startA, item.lda, startB, item.ldb, list);
       const bool active = blockRow < rows && blockCol < cols;
 
       uint32_t ahead = left;  // k's of which no copies were started
@@ -427,7 +442,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     if constexpr (T::Element::kPer == 1) {
       if (barrierOr(!finite)) {
         const uint32_t first = min(cluster.rank * T::kTeams * share, depth), count = min(depth - first, T::kTeams * share);
-        recompute<T, kTransA, kTransB>(A + item.offA, item.lda, B + item.offB, item.ldb, rows, cols, first, count, shared);
+        recompute<T, kTransA, kTransB, kListed>(A + item.offA, item.lda, more.operandB(item, B) + item.offB, item.ldb, rows, cols, first, count, shared, list);
         barrier();
       }
     } else {
@@ -440,6 +455,9 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       clusterWait();
       withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { cluster.store(target); });
       if (number + 1 < end) clusterArrive();
+    } else if constexpr (More::kIs) {
+      more.template finish<T, T::kTeams, T::kPitch, typename T::Element>(shared, items, number, item, C, workspace);
+      if (number + 1 < end) barrier();
     } else {
       withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
       if (number + 1 < end) barrier();

@@ -13,13 +13,13 @@
 
 // PairReader reads 16 rows of op(A), or 16 columns of op(B): x[h][q] as above, of row 8h + group,
 // or 2*group + h where memory runs across K.
-template <class Operand, bool kAlongK>
+template <class Operand, bool kAlongK, bool kListed = false>
 struct PairReader {
   using Number = typename Operand::Number;
   const char* at[2];  // the lane's first word; across K: that of its first and second row, or element of it
   uint32_t which;     // bytes of two words that are a pair
 
-  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld) {
+  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld, const uint32_t*) {
     const Number* const numbers = reinterpret_cast<const Number*>(stage);
     auto place = [&](uint32_t row) { return row * Operand::kPitch + placeInLine(rowsOn(p, row, ld)); };
     if constexpr (kAlongK) {
@@ -62,15 +62,15 @@ struct PairReader {
   }
 };
 
-template <class T, bool kTransA, bool kTransB>
-struct WarpBlock<T, kTransA, kTransB, 2> {
-  using OperandA = StagedOperand<T, T::TM, !kTransA>;
+template <class T, bool kTransA, bool kTransB, bool kListed>
+struct WarpBlock<T, kTransA, kTransB, kListed, 2> {
+  using OperandA = StagedOperand<T, T::TM, !kTransA, kListed>;
   using OperandB = StagedOperand<T, T::TN, kTransB>;
   using Number = typename T::Element::Number;
   static constexpr int kRows = T::kBlockRows / 16, kColumns = T::kBlock / 16, kDepth = 16;
 
   FragmentC sum[kRows][kColumns][2];
-  PairReader<OperandA, !kTransA> a;
+  PairReader<OperandA, !kTransA, kListed> a;
   PairReader<OperandB, kTransB> b;
   bool pairs;
 
@@ -83,9 +83,9 @@ struct WarpBlock<T, kTransA, kTransB, 2> {
   }
 
   BG_DEVICE void start(const FragmentLane& lane, const float* stages, uint32_t row, uint32_t col, const Number* startA, uint32_t lda,
-                       const Number* startB, uint32_t ldb) {
-    a.start(lane, stages, row, startA, lda);
-    b.start(lane, stages + OperandA::kFloats, col, startB, ldb);
+                       const Number* startB, uint32_t ldb, const uint32_t* list) {
+    a.start(lane, stages, row, startA, lda, list);
+    b.start(lane, stages + OperandA::kFloats, col, startB, ldb, nullptr);
     pairs = (placeInLine(startA) | lda | placeInLine(startB) | ldb) % 2 == 0;
   }
 

@@ -37,15 +37,17 @@
 #pragma once
 
 // WgmmaTile is a row of the tile table and what follows from it.
-template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kAhead_, int kShared_, bool kEmulated_, class Element_ = Floats>
+template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kAhead_, int kShared_, bool kEmulated_, class Element_ = Floats, class More_ = NoEpilogue>
 struct WgmmaTile {
   using Element = Element_;  // of A and B
+  using More = More_;        // what kernels have for an epilogue
   static constexpr int TM = TM_, TN = TN_, TK = 32;
   static constexpr int kConsumers = kConsumers_;
   static constexpr int kBlocks = TN / 64;  // of columns
   static_assert(TM == 64 * kConsumers && TN == 64 * kBlocks && kBlocks <= 2, "a consumer multiplies 64 rows by one or two blocks of 64 columns");
   static constexpr int kThreads = 128 * (kConsumers + 2);
   static constexpr int kMinGroups = kMinGroups_;  // thread groups that must fit in a multiprocessor
+  static constexpr int kDressedGroups = kMinGroups;
   static constexpr int kStages = kStages_;        // steps of B, split
   static constexpr int kAhead = kAhead_;          // steps of B as they come from memory
   static constexpr uint32_t kShared = kShared_;   // bytes of shared memory that the kernels are launched with
@@ -79,7 +81,7 @@ struct Layout {
   static constexpr uint32_t kA = T::kStages * kStage, kB = kA + A::kBytes, kOut = kB + B::kBytes;
   static constexpr uint32_t kItems = kOut + T::kConsumers * kWarps * kOutBytes;
   // Phases: an item is published; a slot was loaded, and taken by the splitter; a step was split, and used by the consumers.
-  static constexpr uint32_t kReady = kItems + kItemPlaces * kItemBytes, kLoaded = kReady + 8 * kItemPlaces, kTaken = kLoaded + 8 * T::kAhead;
+  static constexpr uint32_t kReady = kItems + kItemPlaces * Items<typename T::More>::kBytes, kLoaded = kReady + 8 * kItemPlaces, kTaken = kLoaded + 8 * T::kAhead;
   static constexpr uint32_t kFull = kTaken + 8 * T::kAhead, kFree = kFull + 8 * T::kStages, kBytes = kFree + 8 * T::kStages;
 };
 
@@ -98,7 +100,7 @@ struct Counter {
 
 // load is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kInTurn>
-BG_DEVICE void load(const Items& items, Feed<kInTurn>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {
+BG_DEVICE void load(const Items<typename T::More>& items, Feed<kInTurn, typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
@@ -112,8 +114,9 @@ BG_DEVICE void load(const Items& items, Feed<kInTurn>& feed, const typename T::E
     const Item item = items.wait(number);
     if (isNone(item)) break;
     if (warp == 0) feed.ahead(items);
-    a.start(A + item.offA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane);
-    b.start(B + item.offB, item.ldb, item.cols(), item.depth, shared + L::kB, warp, lane);
+    if constexpr (T::More::kIs && !kTransA) a.start(A + item.offA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane, gatheredRows(items, number, item));
+    else a.start(A + item.offA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane);
+    b.start(items.more.operandB(item, B) + item.offB, item.ldb, item.cols(), item.depth, shared + L::kB, warp, lane);
     const uint32_t slots = uniform(stepsOf<T>(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
@@ -217,7 +220,7 @@ struct Splitter<T, L, false, 1> {
 
 // split is the work of the splitter.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void split(const Items& items, const typename T::Element::Number* B, char* memory) {
+BG_DEVICE void split(const Items<typename T::More>& items, const typename T::Element::Number* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
@@ -228,7 +231,7 @@ BG_DEVICE void split(const Items& items, const typename T::Element::Number* B, c
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
-    splitter.start(B + item.offB, item.ldb, item.cols(), warp, lane);
+    splitter.start(items.more.operandB(item, B) + item.offB, item.ldb, item.cols(), warp, lane);
     const uint32_t slots = uniform(stepsOf<T>(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
@@ -256,8 +259,9 @@ template <class T, class L, bool kTransA, int kPer = T::Element::kPer>
 struct FragmentReader {
   typename L::A::Reader rows;
 
-  BG_DEVICE void start(const typename T::Element::Number* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
-    rows.start(a, lda, r, length, member, L::kA);
+  template <class RowAt = AllRows>
+  BG_DEVICE void start(const typename T::Element::Number* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member, const RowAt& rowAt = {}) {
+    rows.start(a, lda, r, length, member, L::kA, rowAt);
   }
   BG_DEVICE void read(const char* memory, uint32_t place, typename T::Element::Word (&x)[2][8]) const { rows.read(memory, place, x); }
 };
@@ -385,7 +389,7 @@ struct Consumer {
 
 // consume is the work of the consumers.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void consume(const Items& items, const typename T::Element::Number* A, const typename T::Element::Number* B, float* C, float* workspace, char* memory) {
+BG_DEVICE void consume(const Items<typename T::More>& items, const typename T::Element::Number* A, const typename T::Element::Number* B, float* C, float* workspace, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;  // the warp's first row of the tile
   const SharedAddress shared = sharedAddress(memory);
@@ -399,13 +403,15 @@ BG_DEVICE void consume(const Items& items, const typename T::Element::Number* A,
       if (isNone(item)) break;
       rows = uniform(item.rows());
       cols = uniform(item.cols());
-      c.reader.start(A + item.offA, item.lda, row + lane / 4, rows, lane % 4);
+      if constexpr (T::More::kIs && !kTransA) c.reader.start(A + item.offA, item.lda, row + lane / 4, rows, lane % 4, gatheredRows(items, number, item));
+      else c.reader.start(A + item.offA, item.lda, row + lane / 4, rows, lane % 4);
       left = uniform(stepsOf<T>(item));
     }
     if (L::kLead) c.pass();
     auto compute = [&](auto& sum) {
       c.multiply(sum, left);
-      storeSums<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
+      if constexpr (T::More::kIs) finishSums<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
+      else storeSums<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
       for (; left != 0; --left) c.pass();
@@ -424,17 +430,17 @@ BG_DEVICE void consume(const Items& items, const typename T::Element::Number* A,
 
 template <class T, bool kTransA, bool kTransB, bool kInTurn = false>
 BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                         const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
+                         const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const typename T::More& more = {}) {
   using L = Layout<T, kTransA, kTransB>;
-  static_assert(L::kBytes <= T::kShared, "the tile table has too little shared memory");
+  static_assert(L::kBytes <= T::kShared + kItemPlaces * 4 * (T::More::kWords - kItemWords), "the tile table has too little shared memory");
   char* const memory = dynamicShared();
   const SharedAddress shared = sharedAddress(memory);
   const auto* const a = reinterpret_cast<const typename T::Element::Number*>(A);
   const auto* const b = reinterpret_cast<const typename T::Element::Number*>(B);
-  const Items ring{memory + L::kItems, shared + L::kReady};
+  const Items<typename T::More> ring{memory + L::kItems, shared + L::kReady, more};
   const uint32_t role = uniform(threadId() / 128);  // consumers first, then the splitter and the loader
-  Feed<kInTurn> feed;
-  if (uniform(threadId() / 32) == (T::kConsumers + 1) * kWarps) feed.start(items, table);
+  Feed<kInTurn, typename T::More> feed;
+  if (uniform(threadId() / 32) == (T::kConsumers + 1) * kWarps) feed.start(items, table, more);
   if (threadId() == 0) {
     for (int i = 0; i < kItemPlaces; ++i) initPhases(shared + L::kReady + 8 * i, 1);
     for (int i = 0; i < T::kAhead; ++i) {

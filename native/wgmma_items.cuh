@@ -3,7 +3,6 @@
 #pragma once
 
 constexpr int kItemPlaces = 16;  // items in shared memory: see WgmmaTile
-constexpr uint32_t kItemBytes = 4 * kItemWords;
 constexpr uint32_t kNoItem = 0xffffffff;  // depth that ends the work
 
 // stepsOf is the steps of an item, of 32 words of a row each.
@@ -16,34 +15,40 @@ BG_DEVICE bool isNone(const Item& item) { return uniform(item.depth) == kNoItem;
 
 // Items is the ring of published items: their words, and the phases that end when they
 // are published.
+template <class More = NoEpilogue>
 struct Items {
+  static constexpr uint32_t kBytes = 4 * More::kWords;  // of an item
   char* places;
   SharedAddress ready;
+  More more;
 
+  BG_DEVICE const uint4* words() const { return reinterpret_cast<const uint4*>(places); }
   BG_DEVICE Item wait(uint32_t number) const {
     waitPhase(ready + 8 * (number % kItemPlaces), number / kItemPlaces & 1);
-    return itemAt(reinterpret_cast<const uint4*>(places), number % kItemPlaces);
+    return more.item(words(), number % kItemPlaces);
   }
 };
 
 // Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes
 // of one warp run it. kInTurn: workers take items when they can do more, from a table of
-// how many were taken (planner/encoding/ragged.go).
-template <bool kInTurn>
+// how many were taken (planner/encoding/ragged.go). Both items of a gated tile are one turn.
+template <bool kInTurn, class More = NoEpilogue>
 struct Feed {
   const uint32_t* items;
   uint32_t item, end, word, number;
   uint32_t* counter;  // kInTurn: the item that nobody has taken
   uint32_t taken;     // in the first lane: the one that was
+  uint32_t left;      // kInTurn: items of the tile behind this one
 
   // start is called before the ring can be used, so that the first item is on its way early.
-  BG_DEVICE void start(const uint4* items_, const uint32_t* table) {
+  BG_DEVICE void start(const uint4* items_, const uint32_t* table, const More& more) {
     items = reinterpret_cast<const uint32_t*>(items_);
     item = workerId();
     if constexpr (kInTurn) {
       counter = const_cast<uint32_t*>(table) + kTurnNext;
-      end = table[kTurnEnd];
-      item += table[kTurnFirst];
+      end = more.products() * table[kTurnEnd];
+      item = more.products() * (item + table[kTurnFirst]);
+      left = more.products() - 1;
     } else {
       end = item + 1;
       if (table != nullptr) {
@@ -59,18 +64,18 @@ struct Feed {
   BG_DEVICE void fetch() {
     const uint32_t lane = threadId() % 32;
     word = kNoItem;
-    if (item < end && lane < kItemWords) word = items[kItemWords * static_cast<uint64_t>(item) + lane];
+    if (item < end && lane < More::kWords) word = items[More::kWords * static_cast<uint64_t>(item) + lane];
   }
 
-  BG_DEVICE void publish(const Items& ring) {
+  BG_DEVICE void publish(const Items<More>& ring) {
     const uint32_t lane = threadId() % 32, place = number++ % kItemPlaces;
-    if (lane < kItemWords) reinterpret_cast<uint32_t*>(ring.places + kItemBytes * place)[lane] = word;
+    if (lane < More::kWords) reinterpret_cast<uint32_t*>(ring.places + ring.kBytes * place)[lane] = word;
     warpBarrier();
     if (lane == 0) arrive(ring.ready + 8 * place);
   }
 
   // next publishes an item and fetches the one behind it, unless that is not known yet.
-  BG_DEVICE void next(const Items& ring) {
+  BG_DEVICE void next(const Items<More>& ring) {
     publish(ring);
     if constexpr (!kInTurn) {
       ++item;
@@ -81,14 +86,25 @@ struct Feed {
   // ahead goes before the loads of an item, and behind goes behind them. Who takes items in
   // turn asks for the next one in front of the loads, not sooner, so that it can do it soon,
   // and publishes it behind them, since what it asks for is long on its way.
-  BG_DEVICE void ahead(const Items& ring) {
-    if constexpr (kInTurn) taken = takeNext(counter);
-    else next(ring);
-  }
-  BG_DEVICE void behind(const Items& ring) {
-    if constexpr (kInTurn) {
-      item = ofFirstLane(taken);
+  BG_DEVICE void ahead(const Items<More>& ring) {
+    if constexpr (!kInTurn) {
+      next(ring);
+    } else if (More::kIs && left != 0) {
+      ++item;
       fetch();
+    } else {
+      taken = takeNext(counter);
+    }
+  }
+  BG_DEVICE void behind(const Items<More>& ring) {
+    if constexpr (kInTurn) {
+      if (More::kIs && left != 0) {
+        --left;
+      } else {
+        item = ring.more.products() * ofFirstLane(taken);
+        left = ring.more.products() - 1;
+        fetch();
+      }
       publish(ring);
     }
   }

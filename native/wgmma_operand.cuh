@@ -32,6 +32,11 @@ BG_DEVICE void startCopy(SharedAddress to, const Number* from) { copyWhole(to, r
 template <class Number>
 BG_DEVICE void startCopy(SharedAddress to, const Number* from, uint32_t bytes) { copyVector(to, reinterpret_cast<const float*>(from), bytes); }
 
+// AllRows are rows as they lie; wgmma_epilogue.cuh has others.
+struct AllRows {
+  BG_DEVICE uint32_t operator()(uint32_t r) const { return r; }
+};
+
 // AlongK is an operand whose memory runs along K, kLength rows of it. Row r has a
 // ring of kPlaces chunks. Its element k lies at word (k + shift) of the ring, shift
 // the place of the row's first element in its chunk.
@@ -65,7 +70,9 @@ struct AlongK {
     int32_t depth, before;     // before: elements of chunks that have been copied
     bool whole;                // all rows of the warp exist
 
-    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t length, uint32_t depth_, uint32_t shared, uint32_t warp, uint32_t lane) {
+    template <class RowAt = AllRows>
+    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t length, uint32_t depth_, uint32_t shared, uint32_t warp, uint32_t lane,
+                         const RowAt& rowAt = {}) {
       const uint32_t first = warp * kRows + lane / 8, line = lane % 8;
       origin = settled(chunkOf(start) + kLine * line);
       depth = static_cast<int32_t>(depth_);
@@ -74,7 +81,7 @@ struct AlongK {
       to = shared + first * kRing + 16 * (line ^ swap(start, ld, first));
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
-        const Number* row = rowsOn(start, first + 4 * i, ld);
+        const Number* row = rowsOn(start, rowAt(first + 4 * i), ld);
         const int32_t skipped = static_cast<int32_t>(kLine * line) - static_cast<int32_t>(placeOf(row) % kChunk);
         at[i] = static_cast<uint32_t>(chunkOf(row) - chunkOf(start));
         left[i] = first + 4 * i < length && depth != 0 ? depth - skipped : INT32_MIN / 2;
@@ -109,14 +116,15 @@ struct AlongK {
     uint32_t pairs[Element::kPer];
 
     // start is for rows r and r + 8 of `length`.
-    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t r, uint32_t length, uint32_t member, uint32_t shared) {
+    template <class RowAt = AllRows>
+    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t r, uint32_t length, uint32_t member, uint32_t shared, const RowAt& rowAt = {}) {
       width = uniform(widest(start, ld));
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const uint32_t n = min(r + 8 * i, length - 1);
         row[i] = shared + n * kRing;
         flip[i] = 16 * swap(start, ld, n);
-        const uint32_t place = placeOf(rowsOn(start, n, ld));
+        const uint32_t place = placeOf(rowsOn(start, rowAt(n), ld));
         first[i] = 4 * (place % kChunk / Element::kPer + 8 * member);
         if constexpr (Element::kPer == 2) pairs[i] = place % 2 != 0 ? 0x5432 : 0x3210;
       }

@@ -40,12 +40,12 @@ struct Rows {
 
 // recompute writes a column of the sums to shared memory by FMA in the order of K, which
 // gives what fp32 gives.
-template <bool kTransA, bool kTransB, class Number>
-BG_DEVICE void recompute(float* to, const Item& item, uint32_t row, uint32_t rows, uint32_t col, const Number* A, const Number* B) {
+template <bool kTransA, bool kTransB, class Number, class RowAt = AllRows>
+BG_DEVICE void recompute(float* to, const Item& item, uint32_t row, uint32_t rows, uint32_t col, const Number* A, const Number* B, const RowAt& rowAt = {}) {
   if (col >= item.cols()) return;
 #pragma unroll 1
   for (uint32_t r = 0; r < rows; ++r) {
-    const float* a = kTransA ? A + item.offA + row + r : rowsOn(A + item.offA, row + r, item.lda);
+    const float* a = kTransA ? A + item.offA + row + r : rowsOn(A + item.offA, rowAt(row + r), item.lda);
     const float* b = kTransB ? rowsOn(B + item.offB, col, item.ldb) : B + item.offB + col;
     float x = 0.0f;
 #pragma unroll 1
@@ -71,11 +71,11 @@ BG_DEVICE Rows<To> rowsOf(const Item& item, uint32_t row, typename To::Number* t
   return rows;
 }
 
-// storeRows writes the warp's 16 rows of first 2n columns, through shared memory so
-// that lanes store adjacent columns, without the scale of ScaledSplit.
-template <class T, bool kTransA, bool kTransB, int n, class To>
-BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, uint32_t row, const typename T::Element::Number* A,
-                         const typename T::Element::Number* B, const Rows<To>& rows) {
+// throughShared brings the warp's 16 rows of first 2n columns, without the scale of ScaledSplit, to
+// shared memory, 32 columns at a time, and calls store with the first of them. again computes a column of
+// sums once more.
+template <class T, int n, class Again, class Store>
+BG_DEVICE void throughShared(const float (&sum)[n], float* out, Again again, Store store) {
   const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4;
   bool exact = false;  // the sums are computed once more
   if constexpr (T::kEmulated) {
@@ -92,7 +92,7 @@ BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, ui
     bool done = false;
     if constexpr (T::kEmulated) {
       if (exact) {
-        recompute<kTransA, kTransB>(out + lane, item, row, rows.rows, col + lane, A, B);
+        again(col + lane);
         done = true;
       }
     }
@@ -105,11 +105,24 @@ BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, ui
       }
     }
     warpBarrier();
+    store(col);
+  }
+}
+
+// storeRows writes the warp's 16 rows of first 2n columns so that lanes store adjacent columns.
+template <class T, bool kTransA, bool kTransB, int n, class To>
+BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, uint32_t row, const typename T::Element::Number* A,
+                         const typename T::Element::Number* B, const Rows<To>& rows) {
+  const uint32_t lane = threadId() % 32;
+  auto again = [&](uint32_t col) {
+    if constexpr (T::kEmulated) recompute<kTransA, kTransB>(out + lane, item, row, rows.rows, col, A, B);
+  };
+  throughShared<T>(sum, out, again, [&](uint32_t col) {
     if (col + lane < item.cols()) {
       if (rows.beta == 0.0f) rows.template store<false>(out + lane, col);
       else rows.template store<true>(out + lane, col);
     }
-  }
+  });
 }
 
 // storeSums writes them to C, or to the partial tile of the item.

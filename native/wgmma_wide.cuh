@@ -9,10 +9,11 @@
 #pragma once
 
 // WideTile is a row of the tile table and what follows from it.
-template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kShared_, class Element_>
+template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kShared_, class Element_, class More_ = NoEpilogue>
 struct WideTile {
   using Element = Element_;
-  static constexpr int TM = TM_, TN = TN_, TK = 64, kConsumers = kConsumers_, kMinGroups = kMinGroups_, kStages = kStages_;
+  using More = More_;
+  static constexpr int TM = TM_, TN = TN_, TK = 64, kConsumers = kConsumers_, kMinGroups = kMinGroups_, kDressedGroups = kMinGroups, kStages = kStages_;
   static_assert(TM == 64 * kConsumers && (TN == 64 || TN == 128), "a consumer multiplies 64 rows by one or two blocks of 64 columns");
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr uint32_t kShared = kShared_;
@@ -22,13 +23,14 @@ struct WideTile {
 
   // Bytes, as Layout has them.
   static constexpr uint32_t kB = 128 * TM, kStage = kB + 128 * TN, kOut = kStages * kStage;
-  static constexpr uint32_t kItems = kOut + kConsumers * kWarps * kOutBytes, kReady = kItems + kItemPlaces * kItemBytes;
+  static constexpr uint32_t kItems = kOut + kConsumers * kWarps * kOutBytes, kReady = kItems + kItemPlaces * Items<More>::kBytes;
   static constexpr uint32_t kFull = kReady + 8 * kItemPlaces, kFree = kFull + 8 * kStages, kBytes = kFree + 8 * kStages;
-  static_assert(kBytes <= kShared, "the tile table has too little shared memory");
+  static_assert(kBytes <= kShared + kItemPlaces * 4 * (More::kWords - kItemWords), "the tile table has too little shared memory");
 };
 
-// WideOperand copies the steps of A or B. kLength is the tile's extent across K.
-template <class Number, int kLength, bool kAlongK>
+// WideOperand copies the steps of A or B. kLength is the tile's extent across K. kListed, along K: rows
+// are any, and counted from the first of all.
+template <class Number, int kLength, bool kAlongK, bool kListed = false>
 struct WideOperand {
   static constexpr int kLine = 8, kLines = kAlongK ? 64 / kLine : kLength / kLine;  // of a row in memory
   static constexpr int kRows = kAlongK ? kLength : 64, kApart = 128 / kLines, kCopies = kRows / kApart;
@@ -39,13 +41,19 @@ struct WideOperand {
   uint32_t ld, row;   // row of the first
   int32_t length;     // elements of the row, or rows, that exist across K, from the thread's first on
   bool wide;
+  uint32_t rows[kCopies];  // kListed
 
-  BG_DEVICE void start(const Number* start, uint32_t ld_, uint32_t length_, bool wide_, SharedAddress stage) {
+  template <class RowAt = AllRows>
+  BG_DEVICE void start(const Number* start, uint32_t ld_, uint32_t length_, bool wide_, SharedAddress stage, const RowAt& rowAt = {}) {
     const uint32_t t = threadId() % 128, line = t % kLines;
     row = t / kLines;
     ld = ld_;
     wide = wide_;
-    at = rowsOn(start, row, ld) + kLine * line;
+    at = rowsOn(start, kListed ? 0 : row, ld) + kLine * line;
+    if constexpr (kListed) {
+#pragma unroll
+      for (int i = 0; i < kCopies; ++i) rows[i] = rowAt(row + i * kApart);
+    }
     const uint32_t place = 16 * (line % 8 ^ row % 8);
     if constexpr (kAlongK) {
       to = stage + 128 * row + place;
@@ -62,7 +70,7 @@ struct WideOperand {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
         if (kAlongK && i * kApart >= length) break;  // sums of these rows are not stored
-        copyWhole(target(i, stage), reinterpret_cast<const float*>(rowsOn(at, i * kApart, ld)));
+        copyWhole(target(i, stage), reinterpret_cast<const float*>(from(i)));
       }
     } else {
       copyPart(left, stage);
@@ -79,17 +87,19 @@ struct WideOperand {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
         if (kAlongK && i * kApart >= length) break;
-        copyVector(target(i, stage), rowsOn(at, i * kApart, ld), size(i));
+        copyVector(target(i, stage), from(i), size(i));
       }
     } else {
-#pragma unroll 1
+#pragma unroll(kListed ? kCopies : 1)
       for (int i = 0; i < kCopies; ++i) {
         if (kAlongK && i * kApart >= length) break;
-        gather(target(i, stage), rowsOn(at, i * kApart, ld), size(i) / sizeof(Number));
+        gather(target(i, stage), from(i), size(i) / sizeof(Number));
       }
     }
   }
 
+  // from and target are where the line of a copy lies, and its place.
+  BG_DEVICE const Number* from(int i) const { return rowsOn(at, kListed ? rows[i] : i * kApart, ld); }
   BG_DEVICE SharedAddress target(int i, uint32_t stage) const { return to + stage + 128 * i * kApart; }
 
   static BG_DEVICE uint32_t bytes(int32_t elements) { return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, kLine))); }
@@ -107,7 +117,7 @@ struct WideOperand {
 
 // loadWide is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kInTurn>
-BG_DEVICE void loadWide(const Items& items, Feed<kInTurn>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
+BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
   using Number = typename T::Element::Number;
   const bool first = uniform(threadId() / 32 % kWarps) == 0;
   Counter<T::kStages> stage;
@@ -117,10 +127,12 @@ BG_DEVICE void loadWide(const Items& items, Feed<kInTurn>& feed, const typename 
     if (isNone(item)) break;
     if (first) feed.ahead(items);
     const bool wide = item.flags & kItemWide;
-    WideOperand<Number, T::TM, !kTransA> a;
+    constexpr bool kListed = T::More::kIs && !kTransA;
+    WideOperand<Number, T::TM, !kTransA, kListed> a;
     WideOperand<Number, T::TN, kTransB> b;
-    a.start(A + item.offA, item.lda, item.rows(), wide, shared);
-    b.start(B + item.offB, item.ldb, item.cols(), wide, shared + T::kB);
+    if constexpr (kListed) a.start(A + item.offA, item.lda, item.rows(), wide, shared, gatheredRows(items, number, item));
+    else a.start(A + item.offA, item.lda, item.rows(), wide, shared);
+    b.start(items.more.operandB(item, B) + item.offB, item.ldb, item.cols(), wide, shared + T::kB);
     const uint32_t steps = uniform(stepsOf<T>(item));
     int32_t left = static_cast<int32_t>(item.depth);
 #pragma unroll 1
@@ -238,7 +250,7 @@ BG_DEVICE void storeWide(const float (&sum)[n], float* out, const Item& item, ui
 
 // consumeWide is the work of the consumers.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void consumeWide(const Items& items, float* C, float* workspace, char* memory) {
+BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float* workspace, char* memory) {
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
   float* const out = reinterpret_cast<float*>(memory + T::kOut + warp * kOutBytes);
   WideConsumer<T, kTransA, kTransB> c{sharedAddress(memory), lane, warp};
@@ -253,7 +265,8 @@ BG_DEVICE void consumeWide(const Items& items, float* C, float* workspace, char*
     }
     auto compute = [&](auto& sum) {
       c.multiply(sum, steps);
-      storeWide<T, kTransA, kTransB>(sum, out, items.wait(number), row, C, workspace);
+      if constexpr (T::More::kIs) finishSums<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
+      else storeWide<T, kTransA, kTransB>(sum, out, items.wait(number), row, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
       for (; steps != 0; --steps) c.pass();
@@ -269,14 +282,14 @@ BG_DEVICE void consumeWide(const Items& items, float* C, float* workspace, char*
 
 template <class T, bool kTransA, bool kTransB, bool kInTurn = false>
 BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                         const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace) {
+                         const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const typename T::More& more = {}) {
   using Number = typename T::Element::Number;
   char* const memory = dynamicShared();
   const SharedAddress shared = sharedAddress(memory);
-  const Items ring{memory + T::kItems, shared + T::kReady};
+  const Items<typename T::More> ring{memory + T::kItems, shared + T::kReady, more};
   const uint32_t role = uniform(threadId() / 128);  // consumers first, then the loader
-  Feed<kInTurn> feed;
-  if (uniform(threadId() / 32) == T::kConsumers * kWarps) feed.start(items, table);
+  Feed<kInTurn, typename T::More> feed;
+  if (uniform(threadId() / 32) == T::kConsumers * kWarps) feed.start(items, table, more);
   if (threadId() == 0) {
     for (int i = 0; i < kItemPlaces; ++i) initPhases(shared + T::kReady + 8 * i, 1);
     for (int i = 0; i < T::kStages; ++i) {

@@ -173,7 +173,7 @@ func (p *builder) choose() (err error) {
 	if p.Options.Custom != nil || p.schedule != nil && p.schedule.cuts && p.model.products > 1 {
 		p.schedule = ScheduleDataParallel.find() // of a custom one, by whose cost tiles are chosen
 	}
-	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.Batch))); err != nil {
+	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.Batch)), p.Options.dressed(p.device)); err != nil {
 		return err
 	}
 	switch {
@@ -205,7 +205,7 @@ func (m *model) named(name string, c Compute) (tileID, error) {
 			continue
 		}
 		if !t.fits {
-			return 0, m.device.refuse(t.shape, c)
+			return 0, m.device.refuse(t.shape, c, m.dressed)
 		}
 		return tileID(id), nil
 	}
@@ -213,7 +213,7 @@ func (m *model) named(name string, c Compute) (tileID, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, m.device.refuse(shape, c)
+	return 0, m.device.refuse(shape, c, m.dressed)
 }
 
 // scheduleOf is the one asked for, or the cheapest for the group. The algorithm of
@@ -233,17 +233,19 @@ func (p *builder) scheduleOf(g *group) *schedule {
 // options' types and compute mode. Thread counts above the device's limit are no obstacle:
 // kernels then give each thread more outputs.
 func (d *Device) Fits(s *tile.Shape, o Options) bool {
-	return d.refuse(s, o.arithmetic(d, false)) == nil
+	return d.refuse(s, o.arithmetic(d, false), o.dressed(d)) == nil
 }
 
 // refuse says why a tile does not fit.
-func (d *Device) refuse(s *tile.Shape, c Compute) error {
+func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
 	k := d.Kernel(s)
 	switch {
 	case k == nil && s.Unit.Tensor():
 		return invalid.Errorf("tile %v needs tensor cores (%s), which device %s has not", s, s.Unit, d.Name)
 	case k == nil:
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
+	case dressed && !k.Epilogues:
+		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
 	case c.halves() && d.Rate(k, c).Efficiency == 0:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 16 bits", s, d.Name)
 	case !c.halves() && s.HalvesOnly():
@@ -373,7 +375,7 @@ func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group 
 	o, wide := &p.Options, p.Options.wide()
 	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: true,
 		Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
-	g.TF32 = o.Compute == ComputeTF32 && g.Tile.Unit.Tensor()
+	g.TF32 = p.model.compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {
 		q := &p.Batch[problems[i].index]
 		g.Wide = g.Wide && q.wideTile(wide) && (!g.Epilogue.Gated || q.TransB || q.B2.aligned(wide))

@@ -39,6 +39,7 @@ const overlap = 0.75
 type model struct {
 	device  *Device
 	compute Compute
+	dressed bool        // kernels are native ones with an epilogue
 	tiles   []tileModel // by tileID
 	cuts    []cut
 	grain   [3]uint8 // logarithms of the units of M, N and K in which cuts see sizes
@@ -64,30 +65,33 @@ func (t *tileModel) work(tiles float64, steps int) float64 {
 }
 
 // set derives the model of a device that passes Check and has kernels for the compute mode.
-func (m *model) set(d *Device, c Compute) error {
-	if m.device == d && m.compute == c {
+func (m *model) set(d *Device, c Compute, dressed bool) error {
+	if m.device == d && m.compute == c && m.dressed == dressed {
 		return nil
 	}
 	if err := d.Check(); err != nil { // here, so that a planner's next plans do without
 		return err
 	}
-	m.derive(d, c)
+	m.derive(d, c, dressed)
 	if slices.ContainsFunc(m.tiles, func(t tileModel) bool { return t.fits }) {
 		return nil
 	}
 	m.device = nil
-	if c == computeHalves {
+	switch {
+	case dressed:
+		return invalid.Errorf("device %s has no kernels for epilogues", d.Name)
+	case c == computeHalves:
 		return invalid.Errorf("device %s has no kernels for elements of 16 bits", d.Name)
 	}
 	return invalid.Errorf("device %s has no kernels for compute mode %s", d.Name, c)
 }
 
-func (m *model) derive(d *Device, c Compute) {
-	m.device, m.compute = d, c
+func (m *model) derive(d *Device, c Compute, dressed bool) {
+	m.device, m.compute, m.dressed = d, c, dressed
 	m.tiles = slices.Grow(m.tiles[:0], len(d.Kernels))[:len(d.Kernels)]
 	m.cuts, m.grain = m.cuts[:0], [3]uint8{maxShift, maxShift, maxShift}
 	for i := range d.Kernels {
-		m.tiles[i] = d.tileModel(&d.Kernels[i], c)
+		m.tiles[i] = d.tileModel(&d.Kernels[i], c, dressed)
 		m.tiles[i].cut = m.cutOf(m.tiles[i].shape)
 	}
 }
@@ -106,15 +110,15 @@ func (m *model) cutOf(t *tile.Shape) int {
 }
 
 // tileModel derives the part of one tile shape.
-func (d *Device) tileModel(k *KernelFacts, c Compute) tileModel {
+func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	t, r := k.Tile, d.Rate(k, c)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
 	return tileModel{
 		shape: t,
 		busy:  busy, alone: max(r.Step, busy),
 		worker: r.Worker, fixed: r.Fixed,
-		resident: d.resident(k), fits: d.refuse(t, c) == nil,
-		clusters: k.Clusters && t.Clusters,
+		resident: d.resident(k), fits: d.refuse(t, c, dressed) == nil,
+		clusters: k.Clusters && t.Clusters && !dressed,
 	}
 }
 
@@ -178,7 +182,7 @@ const (
 // have passed Check; the kernels are of the device, and whether they can run is what Fits
 // says.
 func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros float64) {
-	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c)}, products: 1}
+	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1}
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
 	for i := range b {

@@ -100,6 +100,7 @@ type kernelJSON struct {
 	ScalarRegisters int        `json:"scalar_registers,omitempty"`
 	Shared          int        `json:"shared"`
 	Clusters        bool       `json:"clusters,omitempty"`
+	Epilogues       bool       `json:"epilogues,omitempty"`
 	Halves          float64    `json:"halves,omitempty"`
 	Rate            *tile.Rate `json:"rate,omitempty"`
 	TF32            *tile.Rate `json:"tf32,omitempty"`
@@ -116,7 +117,7 @@ func (k KernelFacts) MarshalJSON() ([]byte, error) {
 		}
 		return &r
 	}
-	return json.Marshal(kernelJSON{k.Tile.Name, k.Registers, k.ScalarRegisters, k.Shared, k.Clusters, k.Halves, measured(k.Rate), measured(k.TF32)})
+	return json.Marshal(kernelJSON{k.Tile.Name, k.Registers, k.ScalarRegisters, k.Shared, k.Clusters, k.Epilogues, k.Halves, measured(k.Rate), measured(k.TF32)})
 }
 
 // UnmarshalJSON finds the tile in the tile table.
@@ -129,7 +130,7 @@ func (k *KernelFacts) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	*k = KernelFacts{Tile: shape, Resources: Resources{from.Registers, from.ScalarRegisters, from.Shared}, Clusters: from.Clusters, Halves: from.Halves}
+	*k = KernelFacts{Tile: shape, Resources: Resources{from.Registers, from.ScalarRegisters, from.Shared}, Clusters: from.Clusters, Epilogues: from.Epilogues, Halves: from.Halves}
 	if from.Rate != nil {
 		k.Rate = *from.Rate
 	}

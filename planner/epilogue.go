@@ -27,6 +27,9 @@ const (
 //	u = alpha*op(A)*op(B2) + bias[N+j]
 //	C = weight[i] * act(g) * u
 //
+// Where kernels are native (CUDA, HIP), those for epilogues are of fewer tile shapes
+// (KernelFacts.Epilogues), none of which takes clusters or, with ComputeTF32, tf32 products.
+//
 // All indices are in Rows, one buffer of 32-bit words, and so are the weights, as bits of fp32.
 // Where K or alpha is 0 the products are 0, and what follows is done all the same. NaN stays
 // NaN; GELU and SiLU of -Inf are 0.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,9 @@ var epilogues = []Epilogue{
 func withEpilogue(d *Device) *Device {
 	d = clone(d)
 	d.Epilogues = true
+	for i := range d.Kernels {
+		d.Kernels[i].Epilogues = true
+	}
 	return d
 }
 
@@ -188,8 +192,6 @@ func TestEpilogueMistakes(t *testing.T) {
 	p, err := New(withEpilogue(none)).Plan(Batch{good}, Options{Epilogue: all, Custom: oneTileAWorker})
 	require.NoError(t, err)
 	checkAll(t, p)
-	_, err = New(withEpilogue(none)).PlanRagged(Ragged{Form: EndsOfRows, Groups: 1}, Options{Epilogue: Epilogue{Bias: true}})
-	require.ErrorIs(t, err, ErrInvalid)
 }
 
 // TestEpilogueJSON: options have an epilogue in their JSON where there is one.
@@ -221,4 +223,36 @@ func TestGatedCost(t *testing.T) {
 		return p.Cost
 	}
 	require.InDelta(t, 2, cost(Epilogue{Gated: true})/cost(Epilogue{}), 0.2)
+}
+
+// TestEpilogueKernels: native kernels with an epilogue are of some tile shapes, and neither for tf32 nor
+// for clusters.
+func TestEpilogueKernels(t *testing.T) {
+	for _, name := range []string{"h200", "mi210"} {
+		d := device(t, name)
+		batch, err := Pack(GEMM(300, 200, 900), GEMM(20, 30, 2000), GEMM(64, 64, 64))
+		require.NoError(t, err)
+		bias := Epilogue{Bias: true}
+		for _, schedule := range append(Schedules(), "") {
+			for _, c := range []Compute{ComputeF32Emulated, ComputeTF32} {
+				plan, err := New(d).Plan(batch, Options{Schedule: schedule, Compute: c, Epilogue: bias})
+				require.NoError(t, err)
+				for i := range plan.Launches {
+					l := &plan.Launches[i]
+					require.True(t, d.Kernel(l.Tile).Epilogues, l.Kernel)
+					require.False(t, l.TF32 || l.Cluster > 0, l.Kernel)
+				}
+			}
+		}
+		_, err = New(d).Plan(batch, Options{Tile: "small", Epilogue: bias})
+		require.ErrorContains(t, err, "tile small 16x16x16/128: device "+name+" has no kernels of it for epilogues")
+		require.ErrorIs(t, err, ErrInvalid)
+		none := *d
+		none.Kernels = slices.Clone(d.Kernels)
+		for i := range none.Kernels {
+			none.Kernels[i].Epilogues = false
+		}
+		_, err = New(&none).Plan(batch, Options{Epilogue: bias})
+		require.ErrorContains(t, err, "device "+name+" has no kernels for epilogues")
+	}
 }

@@ -120,12 +120,19 @@ func (c Compute) halves() bool { return c == computeHalves || c == computeWideHa
 // rows begin with 16 bytes.
 func (o *Options) arithmetic(d *Device, wide bool) Compute {
 	switch {
+	case o.Compute == ComputeTF32 && o.dressed(d):
+		return ComputeF32Emulated // there are no others with an epilogue
 	case o.Type == element.F32 || d.KernelKind != KernelsNative:
 		return o.Compute
 	case wide:
 		return computeWideHalves
 	}
 	return computeHalves
+}
+
+// dressed reports whether plans have native kernels with an epilogue, of which there are fewer.
+func (o *Options) dressed(d *Device) bool {
+	return d.KernelKind == KernelsNative && !o.Epilogue.none()
 }
 
 // allWide reports whether rows of A and B begin with 16 bytes in all problems. It matters
@@ -135,7 +142,7 @@ func (o *Options) allWide(b Batch) bool {
 		return false
 	}
 	for i := range b {
-		if !b[i].wide(o.wide()) {
+		if !b[i].wide(o.wide()) || o.Epilogue.Gated && !b[i].B2.aligned(o.wide()) {
 			return false
 		}
 	}

@@ -82,6 +82,9 @@ func (b *raggedBuilder) layout() error {
 			SpanB2: b.ExtentB2, SpanBias: b.ExtentBias, SpanRows: b.ExtentRows}
 		l.Table = at.add(max(n+1, b.places(k)))
 		b.Launches = append(b.Launches, l)
+		if l.Epilogue.Gated && b.Device.KernelKind == KernelsNative {
+			b.Workspace = max(b.Workspace, n*l.Tile.TM*l.Tile.TN)
+		}
 	}
 	if capacity *= b.model.products; capacity > maxSegments {
 		return invalid.Errorf("the batch may have too many tiles: more than %d", maxSegments)
@@ -126,7 +129,7 @@ func (b *raggedBuilder) raggedLaunches() (makers int) {
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
 	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.Type, TypeC: b.Options.TypeC, Loop: true, Wide: b.wide,
-		TF32: b.Options.Compute == ComputeTF32 && t.Unit.Tensor(), InTurn: t.Unit == tile.WGMMA && len(b.Records) == 0, Epilogue: b.Options.Epilogue.kernel()}
+		TF32: b.model.compute == ComputeTF32 && t.Unit.Tensor(), InTurn: t.Unit == tile.WGMMA && len(b.Records) == 0, Epilogue: b.Options.Epilogue.kernel()}
 }
 
 // bound writes the words of the bounds.

@@ -22,9 +22,6 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if o = o.filled(); o.Custom != nil || o.Schedule != "" || o.Rule != RuleCost {
 		return nil, r.wrong("schedules and rules of the caller's choice need sizes that the host knows")
 	}
-	if p.device.KernelKind == KernelsNative && !o.Epilogue.none() {
-		return nil, r.wrong("%s has no kernels for epilogues where sizes are on the device", p.device)
-	}
 	plan := &Plan{Device: p.device, Options: o, Ragged: &r}
 	builder := p.take()
 	defer p.give(builder)
@@ -35,7 +32,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if !plan.reachable(plan.ExtentA, max(plan.ExtentB, plan.ExtentB2), plan.ExtentC) {
 		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
-	if err := builder.model.set(p.device, o.arithmetic(p.device, r.wide(o.wide()))); err != nil {
+	if err := builder.model.set(p.device, o.arithmetic(p.device, r.wide(o.wide(), o.Epilogue.Gated)), o.dressed(p.device)); err != nil {
 		return nil, err
 	}
 	builder.model.products = o.Epilogue.kernel().Products()
@@ -236,7 +233,7 @@ func (r *Ragged) wideTile(elements int, gated bool) bool {
 }
 
 // wide reports whether rows of A and B begin with 16 bytes whatever the sizes are.
-func (r *Ragged) wide(elements int) bool {
+func (r *Ragged) wide(elements int, gated bool) bool {
 	whole := r.problem()
-	return r.Form == EndsOfRows && !r.TransA && whole.wide(elements) && r.StrideB%elements == 0
+	return r.Form == EndsOfRows && !r.TransA && whole.wide(elements) && r.StrideB%elements == 0 && (!gated || r.B2.aligned(elements))
 }

@@ -45,6 +45,9 @@ type KernelFacts struct {
 	Resources
 	// Clusters: the device has the shape's kernels for clusters.
 	Clusters bool
+	// Epilogues: of native kernels, the device has the shape's with an epilogue, if Device.Epilogues says
+	// that there are any; of other kinds all have.
+	Epilogues bool
 	// Halves: with elements of 16 bits kernels of plain fp32 (HIP) are taken to be as many times as
 	// fast, which is derived from peak rates; 0: there are none for such elements. What a step takes
 	// alone is taken to be the same. None was measured.

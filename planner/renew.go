@@ -23,7 +23,7 @@ func (p *builder) renew(b Batch, o Options) error {
 	if own := &p.Options; !p.device.expands() || len(b) == 0 || len(b) > MaxGroups || own.Custom != nil || own.Schedule != "" || own.Rule != RuleCost || !own.Epilogue.none() {
 		return p.whole(b, o)
 	}
-	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(b))); err != nil {
+	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(b)), false); err != nil {
 		return err
 	}
 	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, wide: true}

@@ -170,7 +170,7 @@ func (s *suite) planDressed(t *testing.T, b planner.Batch, o planner.Options, ed
 		o.Tile = "small"
 	}
 	if o.Tile != "" {
-		o.Tile = s.instead(&facts, o.Tile)
+		o.Tile = s.insteadWith(&facts, o.Tile, o.Epilogue)
 	}
 	plan, err := planner.New(&facts).Plan(b, o)
 	require.NoError(t, err)

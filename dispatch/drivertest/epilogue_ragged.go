@@ -87,7 +87,7 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 	facts := s.device.Info().Planner
 	o := planner.Options{Type: s.of, TypeC: s.ofC, Epilogue: e}
 	if s.slow() {
-		o.Tile = s.instead(&facts, "small")
+		o.Tile = s.insteadWith(&facts, "small", e)
 	}
 	var err error
 	j.plan, err = planner.New(&facts).PlanRagged(r, o)

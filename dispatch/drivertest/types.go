@@ -50,15 +50,23 @@ func (s *suite) slow() bool {
 
 // fits reports whether a device has kernels of a tile shape for the suite's types.
 func (s *suite) fits(d *planner.Device, shape *tile.Shape) bool {
-	return d.Fits(shape, planner.Options{Type: s.of, TypeC: s.ofC})
+	return s.fitsWith(d, shape, planner.Epilogue{})
+}
+
+func (s *suite) fitsWith(d *planner.Device, shape *tile.Shape, e planner.Epilogue) bool {
+	return d.Fits(shape, planner.Options{Type: s.of, TypeC: s.ofC, Epilogue: e})
 }
 
 // instead is the tile shape of a name, or the first that there is for the suite's types where
 // there are no kernels of it for these.
 func (s *suite) instead(d *planner.Device, name string) string {
+	return s.insteadWith(d, name, planner.Epilogue{})
+}
+
+func (s *suite) insteadWith(d *planner.Device, name string, e planner.Epilogue) string {
 	for _, any := range []bool{false, true} {
 		for i := range d.Kernels {
-			if shape := d.Kernels[i].Tile; s.fits(d, shape) && (any || shape.Name == name) {
+			if shape := d.Kernels[i].Tile; s.fitsWith(d, shape, e) && (any || shape.Name == name) {
 				return shape.Name
 			}
 		}

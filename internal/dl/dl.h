@@ -106,16 +106,18 @@ typedef struct {
 	uint32_t waits;                          // the kernel waits for the launch in front of it: begin while that ends
 	uint32_t ragged;                         // the run's sizes take the place of the table
 	dl_pointer items, table, workspace;      // table and workspace: 0 when not used
-	uint64_t a, b, c;                        // offsets into the operands
+	uint64_t a, b, c, b2;                    // offsets into the operands
+	uint64_t epilogue;                       // encoding.Epilogue.Word
 } dl_launch;
 
-// dl_run is one execution of a plan: its launches on three buffers, or the graph
+// dl_run is one execution of a plan: its launches on buffers, or the graph
 // that was recorded of them.
 typedef struct {
 	dl_graph_exec graph; // NULL: launch one by one
 	const dl_launch *launches;
 	size_t count;
 	dl_pointer a, b, c, sizes;
+	dl_pointer b2, bias, rows; // 0 where the plan's epilogue has none
 } dl_run;
 
 // dl_submit queues the runs, between two events if they are not NULL.

@@ -11,11 +11,12 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// operands are the addresses of A, B, C and sizes, and the number of the program's plan. They
+// operands are the addresses of all buffers of a run, and the number of the program's plan. They
 // say all of a run: where a buffer was closed, the next one at its address may use its
 // graphs.
 type operands struct {
 	a, b, c, sizes C.dl_pointer
+	b2, bias, rows C.dl_pointer
 	plan           uint64
 }
 
@@ -41,6 +42,7 @@ func (p *program) bind(o operands) C.dl_run {
 	run := C.dl_run{
 		launches: unsafe.SliceData(launches), count: C.size_t(len(launches)),
 		a: o.a, b: o.b, c: o.c, sizes: o.sizes,
+		b2: o.b2, bias: o.bias, rows: o.rows,
 	}
 	if !d.graphs || p.fresh {
 		p.fresh = false

@@ -234,6 +234,8 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			a:        C.uint64_t(l.Type.Bytes() * l.BaseA),
 			b:        C.uint64_t(l.Type.Bytes() * l.BaseB),
 			c:        C.uint64_t(l.TypeC.Bytes() * l.BaseC),
+			b2:       C.uint64_t(l.Type.Bytes() * l.BaseB2),
+			epilogue: C.uint64_t(l.Epilogue.Word()),
 		}
 		if i > m.makers && d.gpu.Waits { // behind an Update anything may be queued in front of a run
 			made.waits = 1
@@ -242,7 +244,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			made.table = m.words.address + 4*C.dl_pointer(l.Table)
 		}
 		switch {
-		case l.Split || l.Fixup:
+		case l.Split || l.Fixup || l.Epilogue.Gated && l.Ragged == 0:
 			made.workspace = workspace
 		case l.Ragged > 0: // it writes tables and items
 			made.ragged, made.workspace = 1, m.words.address

@@ -50,6 +50,15 @@ func (d *device) add(r *driver.Run) error {
 		return err
 	}
 	all := operands{a: o[0].memory, b: o[1].memory, c: o[2].memory, plan: p.plans}
+	beside, err := backend.Beside[*buffer](d, r)
+	if err != nil {
+		return err
+	}
+	for i, to := range [...]*C.dl_pointer{&all.b2, &all.bias, &all.rows} {
+		if beside[i] != nil {
+			*to = beside[i].memory
+		}
+	}
 	if p.ragged {
 		sizes, err := backend.Sizes[*buffer](d, r)
 		if err != nil {

@@ -47,6 +47,40 @@ func (e Epilogue) String() (name string) {
 	return name
 }
 
+// What native kernels with an epilogue are told of it, as a parameter: one of the activations, and
+// a flag for each part.
+const (
+	EpilogueReLU    = 1
+	EpilogueGELU    = 2
+	EpilogueSiLU    = 3
+	EpilogueBias    = 4
+	EpilogueGated   = 8
+	EpilogueGather  = 16
+	EpilogueScatter = 32
+	EpilogueWeights = 64
+)
+
+// Word is what native kernels are told of it.
+func (e Epilogue) Word() (w uint32) {
+	switch e.Activation {
+	case ReLU:
+		w = EpilogueReLU
+	case GELU:
+		w = EpilogueGELU
+	case SiLU:
+		w = EpilogueSiLU
+	}
+	for _, v := range []struct {
+		set  bool
+		flag uint32
+	}{{e.Bias, EpilogueBias}, {e.Gated, EpilogueGated}, {e.Gather, EpilogueGather}, {e.Scatter, EpilogueScatter}, {e.Weights, EpilogueWeights}} {
+		if v.set {
+			w |= v.flag
+		}
+	}
+	return w
+}
+
 // OfFixup is what a fix-up does of it, which reads no A.
 func (e Epilogue) OfFixup() Epilogue {
 	e.Gather = false

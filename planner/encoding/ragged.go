@@ -123,7 +123,8 @@ const (
 
 // The table of a launch with Kernel.InTurn. Each worker begins with the item of its number,
 // from TurnFirst on, and goes on with the one that TurnNext says and counts, up to TurnEnd.
-// What makes the table sets TurnNext to the first item that no worker begins with.
+// What makes the table sets TurnNext to the first item that no worker begins with. With gated units
+// all of them number tiles, whose two items a worker takes together.
 const (
 	TurnNext = iota
 	TurnEnd

@@ -54,7 +54,7 @@ var table = [...]Shape{
 		CPU:    Rate{Efficiency: 0.85, Worker: 0.4},
 	}},
 
-	{Name: "tiny-k4", TM: 8, TN: 8, TK: 16, Threads: 32, RM: 2, RN: 4, Rates: Rates{
+	{Name: "tiny-k4", TM: 8, TN: 8, TK: 16, Threads: 32, RM: 2, RN: 4, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.171, Step: 0.170, Fixed: 0.93, Worker: 0.036},
 		Native: Rate{Efficiency: 0.128, Step: 0.200, Fixed: 0.37, Worker: 0.016},
 	}},
@@ -62,7 +62,7 @@ var table = [...]Shape{
 		WGSL:   Rate{Efficiency: 0.343, Step: 0.284, Fixed: 0.89, Worker: 0.215},
 		Native: Rate{Efficiency: 0.283, Step: 0.422, Fixed: 0.62, Worker: 0.110},
 	}},
-	{Name: "medium-k2", TM: 32, TN: 32, TK: 16, Threads: 64, RM: 8, RN: 4, Rates: Rates{
+	{Name: "medium-k2", TM: 32, TN: 32, TK: 16, Threads: 64, RM: 8, RN: 4, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.581, Step: 0.285, Fixed: 1.43, Worker: 0.328},
 		Native: Rate{Efficiency: 0.495, Step: 0.322, Fixed: 0.43, Worker: 0.136},
 	}},
@@ -78,7 +78,7 @@ var table = [...]Shape{
 		WGSL:   Rate{Efficiency: 0.710, Step: 0.508, Fixed: 1.73, Worker: 0.791},
 		Native: Rate{Efficiency: 0.643, Step: 0.603, Fixed: 0.00, Worker: 0.401},
 	}},
-	{Name: "large-8x8", TM: 64, TN: 64, TK: 16, Threads: 64, RM: 8, RN: 8, Rates: Rates{
+	{Name: "large-8x8", TM: 64, TN: 64, TK: 16, Threads: 64, RM: 8, RN: 8, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.758, Step: 0.780, Fixed: 2.19, Worker: 0.780},
 		Native: Rate{Efficiency: 0.700, Step: 0.946, Fixed: 0.00, Worker: 0.386},
 	}},
@@ -87,23 +87,23 @@ var table = [...]Shape{
 		Native: Rate{Efficiency: 0.672, Step: 0.511, Fixed: 0.22, Worker: 0.540},
 	}},
 
-	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Rates: Rates{
+	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.576, Step: 0.050, Fixed: 0.73, Worker: 0.498},
 		WideHalves: Rate{Efficiency: 1.000, Step: 0.029, Fixed: 0.62, Worker: 0.516},
 	}},
-	{Name: "tensor-32x32", TM: 32, TN: 32, TK: 32, Threads: 128, Unit: MMA, Clusters: true, Rates: Rates{
+	{Name: "tensor-32x32", TM: 32, TN: 32, TK: 32, Threads: 128, Unit: MMA, Clusters: true, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 0.566, Step: 0.077, Fixed: 1.04, Worker: 0.547},
 		TF32:       Rate{Efficiency: 0.718, Step: 0.047, Fixed: 1.17, Worker: 0.570},
 		Halves:     Rate{Efficiency: 0.887, Step: 0.121, Fixed: 0.73, Worker: 0.634},
 		WideHalves: Rate{Efficiency: 1.457, Step: 0.008, Fixed: 0.66, Worker: 0.607},
 	}},
-	{Name: "tensor-64x64", TM: 64, TN: 64, TK: 32, Threads: 128, Unit: MMA, Rates: Rates{
+	{Name: "tensor-64x64", TM: 64, TN: 64, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 1.021, Step: 1.056, Fixed: 0.72, Worker: 0.577},
 		TF32:       Rate{Efficiency: 1.506, Step: 0.570, Fixed: 1.11, Worker: 0.628},
 		Halves:     Rate{Efficiency: 1.708, Step: 0.417, Fixed: 1.00, Worker: 0.498},
 		WideHalves: Rate{Efficiency: 2.752, Step: 0.052, Fixed: 1.27, Worker: 0.411},
 	}},
-	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 109504, HalfCols: 0.88, Rates: Rates{
+	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 109504, HalfCols: 0.88, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 1.319, Step: 0.602, Fixed: 0.38, Worker: 1.310},
 		TF32:       Rate{Efficiency: 1.616, Step: 0.405, Fixed: 0.55, Worker: 1.071},
 		Halves:     Rate{Efficiency: 3.877, Step: 0.244, Fixed: 0.57, Worker: 1.208},
@@ -121,18 +121,18 @@ var table = [...]Shape{
 		Halves:     Rate{Efficiency: 4.346, Step: 0.182, Fixed: 1.00, Worker: 1.809},
 		WideHalves: Rate{Efficiency: 5.066, Step: 0.112, Fixed: 1.07, Worker: 1.676},
 	}},
-	{Name: "wgmma-128x128", TM: 128, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 218048, HalfRows: 0.74, HalfCols: 0.72, Rates: Rates{
+	{Name: "wgmma-128x128", TM: 128, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 218048, HalfRows: 0.74, HalfCols: 0.72, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 2.080, Step: 0.484, Fixed: 0.33, Worker: 3.586},
 		TF32:       Rate{Efficiency: 2.709, Step: 0.521, Fixed: 0.09, Worker: 2.886},
 		Halves:     Rate{Efficiency: 5.798, Step: 0.297, Fixed: 1.00, Worker: 3.070},
 		WideHalves: Rate{Efficiency: 6.247, Step: 0.252, Fixed: 1.37, Worker: 2.659},
 	}},
 
-	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, Rates: Rates{
+	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.779, Step: 1.159, Fixed: 0.00, Worker: 0.450},
 		WideHalves: Rate{Efficiency: 6.799, Step: 0.165, Fixed: 0.43, Worker: 0.839},
 	}},
-	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Unit: WGMMA, Shared: 218112, Rates: Rates{
+	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Unit: WGMMA, Shared: 218112, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 1.172, Step: 1.422, Fixed: 0.00, Worker: 2.377},
 		WideHalves: Rate{Efficiency: 10.727, Step: 0.224, Fixed: 0.50, Worker: 1.946},
 	}},

@@ -24,6 +24,8 @@ type Shape struct {
 	// Clusters: there are kernels in which the thread groups of a cluster share a
 	// tile (NVIDIA 9.0).
 	Clusters bool
+	// Epilogues: there are native kernels with an epilogue.
+	Epilogues bool
 	// Shared is the bytes of workgroup memory that kernels for warpgroups are built with:
 	// half of a compute unit's, or all of it.
 	Shared int

@@ -90,7 +90,7 @@ typedef struct {
 	void *f;
 	unsigned x, y, threads, cluster;
 	int wave;
-	uint64_t params[6]; // items, table, A, B, C, workspace
+	uint64_t params[10]; // items, table, A, B, C, workspace, B2, bias, rows, what an epilogue does
 } launch;
 typedef struct { launch *list; size_t n; int queued, destroyed; } graph;
 typedef struct { uint64_t recorded, reached; } event; // numbers

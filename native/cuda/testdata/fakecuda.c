@@ -70,7 +70,7 @@ CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
 enum type { F32, BF16, F16 };
-typedef struct { char name[64]; int makes_items, in_turn, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
+typedef struct { char name[64]; int makes_items, in_turn, dressed, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
 CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options, void **values) {
@@ -79,7 +79,7 @@ CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options
 	return *m = malloc(sizeof(int)), SUCCESS;
 }
 CUresult cuModuleUnload(int *m) { ON_DEVICE; count(MODULES, -1); return free(m), SUCCESS; }
-static kernel kernels[2048];
+static kernel kernels[4096];
 CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	ON_DEVICE;
 	if (!strncmp(name, "bg_ragged_", 10) && bg_shim_has && bg_shim_has(name)) {
@@ -95,7 +95,11 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
 		size_t n = strlen(tiles[i].name);
 		if (strncmp(name, "bg_", 3) || strncmp(name + 3, tiles[i].name, n)) continue;
-		const char *variant = name + 3 + n;
+		char variant[64]; // without _e, of kernels with an epilogue
+		snprintf(variant, sizeof variant, "%s", name + 3 + n);
+		size_t length = strlen(variant);
+		int dressed = length > 2 && !strcmp(variant + length - 2, "_e");
+		if (dressed) variant[length - 2] = 0;
 		int fixup = !strncmp(variant, "_fixup", 6);
 		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) || !strchr("nt", variant[2]))) continue;
 		const char *mode = variant + (fixup ? 6 : 3);
@@ -103,9 +107,9 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		mode += type == BF16 ? 5 : type == F16 ? 4 : 0;
 		if (type == F32 && !fixup && !strncmp(mode, "_tf32", 5)) mode += 5;
 		int in_turn = !strcmp(mode, "_turn");
-		if (*mode && (fixup || (!in_turn && strcmp(mode, "_cluster")))) continue;
-		kernel *k = &kernels[48 * i + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
-		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .type = type, .module = m};
+		if (*mode && (fixup || (!in_turn && (dressed || strcmp(mode, "_cluster"))))) continue;
+		kernel *k = &kernels[96 * i + 48 * dressed + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
+		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .dressed = dressed, .type = type, .module = m};
 		return *f = k, SUCCESS;
 	}
 	return NOT_FOUND;
@@ -177,26 +181,59 @@ static void store(enum type type, void *c, size_t i, float alpha, float sum, flo
 	else ((uint16_t *)c)[i] = half_bits(type, x);
 }
 
-static void segment(const kernel *k, const uint32_t *w, const void *a, const void *b, void *c, float *workspace) {
-	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16;
+// What a launch has for an epilogue, as encoding.Epilogue.Word has the flags, and the words of an
+// item, or a fix-up's, from the first of these on.
+enum { RELU = 1, SILU = 3, ACTIVATION = 3, BIAS = 4, GATED = 8, GATHER = 16, SCATTER = 32, WEIGHTS = 64 };
+typedef struct { const void *b2, *bias; const uint32_t *rows; uint32_t flags; } epilogue;
+
+static float activated(uint32_t flags, float v) {
+	flags &= ACTIVATION;
+	if (!flags) return v;
+	if (flags == RELU) return v < 0 ? 0 : v;
+	float z = flags == SILU ? v : v * (1.5957691216f + 0.0713548162726f * v * v);
+	return z <= -88 ? 0 : v / (1 + expf(-z));
+}
+// finish does what an epilogue says to an element. words: scatterAt, scatterRows, weightsAt, biasAt.
+// kept: of a gated tile, where the first item leaves what the second, which has `second`, takes.
+static void finish(const epilogue *e, const uint32_t *words, enum type type, void *c, uint32_t ldc, int i, int j, float alpha, float sum, float beta,
+                   float *kept, int second) {
+	uint32_t row = e->flags & SCATTER ? e->rows[words[0] + i] : i;
+	int is = !(e->flags & SCATTER) || row < words[1];
+	size_t at = row * (size_t)ldc + j;
+	float x = alpha * sum + (beta && is ? beta * number(type, c, at) : 0);
+	if (e->flags & BIAS) x += number(type, e->bias, words[3] + j);
+	x = second ? *kept * x : activated(e->flags, x);
+	if (kept && !second) *kept = x;
+	else if (is) store(type, c, at, e->flags & WEIGHTS ? bits(e->rows[words[2] + i]) : 1, x, 0);
+}
+
+static void segment(const kernel *k, const uint32_t *w, const epilogue *e, const void *a, const void *b, void *c, float *workspace, unsigned worker) {
+	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16, second = w[11] & 4;
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
 	enum type to = w[11] & 2 ? F32 : k->type; // ItemFloatC
-	for (int i = 0; i < rows; i++)
+	if (second) b = e->b2;
+	for (int i = 0; i < rows; i++) {
+		uint32_t row = k->dressed && e->flags & GATHER ? e->rows[w[12] + i] : i;
+		int none = k->dressed && e->flags & GATHER && row >= w[13];
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
-			for (int p = 0; p < depth; p++)
-				sum = fmaf(number(k->type, a, w[0] + (k->trans_a ? p * lda + i : i * lda + p)), number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)), sum);
+			for (int p = 0; p < depth && !none; p++)
+				sum = fmaf(number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)), number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)), sum);
+			float alpha = depth ? bits(w[8]) : 0, *kept = k->dressed && e->flags & GATED ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : NULL;
 			if (w[10] != UINT32_MAX) workspace[((size_t)w[10] * k->tm + i) * k->tn + j] = sum;
-			else store(to, c, w[2] + i * ldc + j, depth ? bits(w[8]) : 0, sum, bits(w[9]));
+			else if (k->dressed) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, alpha, sum, bits(w[9]), kept, second);
+			else store(to, c, w[2] + i * ldc + j, alpha, sum, bits(w[9]));
 		}
+	}
 }
-static void fixup(const kernel *k, const uint32_t *w, void *c, const float *workspace) {
+static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c, const float *workspace) {
 	int rows = w[2] & 0xffff, cols = w[2] >> 16;
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
 			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn + j];
-			store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
+			if (k->dressed) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, bits(w[4]), sum, bits(w[5]), NULL, 0);
+			else store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
 		}
 }
 static CUresult execute(const launch *l) {
@@ -207,23 +244,27 @@ static CUresult execute(const launch *l) {
 	float *workspace = (void *)l->params[5];
 	record(l);
 	if (f->makes_items) {
-		void *params[6];
-		for (int i = 0; i < 6; i++) params[i] = (void *)&l->params[i];
+		void *params[10];
+		for (int i = 0; i < 10; i++) params[i] = (void *)&l->params[i];
 		if (!bg_shim_launch(f->name, l->x, l->y, l->threads, params)) return SUCCESS;
 		fprintf(stderr, "fakecuda: %s\n", bg_shim_error());
 		return LAUNCH_FAILED;
 	}
+	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};
+	const uint32_t each = f->dressed && e.flags & GATED ? 2 : 1; // items that a worker takes together
+	const size_t words = f->fixup ? (f->dressed ? 12 : 8) : f->dressed ? 20 : 12;
 	for (unsigned x = 0; x < l->x; x++) {
 		if (f->fixup) {
-			fixup(f, items + 8 * x, c, workspace);
+			fixup(f, items + words * x, &e, c, workspace);
 			continue;
 		}
 		if (f->in_turn) { // the next, the end, the first
 			uint32_t *next = (uint32_t *)table;
-			for (uint32_t i = table[2] + x; i < table[1]; i = (*next)++) segment(f, items + 12 * i, a, b, c, workspace);
+			for (uint32_t t = table[2] + x; t < table[1]; t = (*next)++)
+				for (uint32_t i = each * t; i < each * (t + 1); i++) segment(f, items + words * i, &e, a, b, c, workspace, x);
 			continue;
 		}
-		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(f, items + 12 * i, a, b, c, workspace);
+		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(f, items + words * i, &e, a, b, c, workspace, x);
 	}
 	return SUCCESS;
 }
@@ -257,14 +298,14 @@ CUresult cuLaunchKernelEx(const struct config *c, kernel *f, void **params, void
 	}
 	if (!c->count || !c->grid[0] || c->grid[0] % size || !c->grid[1] || c->grid[2] != 1 || !c->threads[0]) return INVALID_VALUE;
 	launch l = {.f = f, .x = c->grid[0] / size, .y = c->grid[1], .cluster = size};
-	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
+	for (int i = 0; i < 10; i++) memcpy(&l.params[i], params[i], 8);
 	return start(l, c->s);
 }
 CUresult cuLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, stream *s, void **params, void **extra) {
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1) return INVALID_VALUE;
 	launch l = {.f = f, .x = x, .y = y, .threads = tx, .cluster = 1};
-	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
+	for (int i = 0; i < 10; i++) memcpy(&l.params[i], params[i], 8);
 	return start(l, s);
 }
 CUresult cuStreamBeginCapture_v2(stream *s, int mode) { ON_DEVICE; s->recorded = (graph){0}; return s->capturing = 1, SUCCESS; }

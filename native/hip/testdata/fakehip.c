@@ -164,7 +164,7 @@ hipError_t hipModuleLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, 
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1 || shared || extra) return INVALID_VALUE;
 	if ((uint64_t)x * tx > UINT32_MAX) return INVALID_CONFIGURATION;
-	for (int i = 0; i < 6; i++) { // items, table, A, B, C, workspace
+	for (int i = 0; i < 9; i++) { // addresses
 		CUdeviceptr p;
 		memcpy(&p, params[i], sizeof p);
 		pthread_mutex_lock(&lock);
@@ -174,12 +174,12 @@ hipError_t hipModuleLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, 
 	}
 	count(LAUNCHES, 1);
 	launch l = {.f = f, .x = x, .y = y, .threads = tx, .wave = archs[arch()].wave};
-	for (int i = 0; i < 6; i++) memcpy(&l.params[i], params[i], 8);
+	for (int i = 0; i < 10; i++) memcpy(&l.params[i], params[i], 8);
 	return enqueue((work){.launch = l});
 }
 static CUresult execute(const launch *l) {
-	void *params[6];
-	for (int i = 0; i < 6; i++) params[i] = (void *)&l->params[i];
+	void *params[10];
+	for (int i = 0; i < 10; i++) params[i] = (void *)&l->params[i];
 	bg_shim_wave_size(l->wave);
 	if (!bg_shim_launch(((kernel *)l->f)->name, l->x, l->y, l->threads, params)) return SUCCESS;
 	fprintf(stderr, "fakehip: %s\n", bg_shim_error());

@@ -13,7 +13,7 @@
 
 struct Launch {
   char kernel[40];
-  uint32_t workers, pieces, threads, shared, items, table, baseA, baseB, baseC;
+  uint32_t workers, pieces, threads, shared, items, table, baseA, baseB, baseC, baseB2, epilogue;
 };
 
 // Array has exactly `size` elements, so that what reaches beyond can be seen, and begins
@@ -46,15 +46,19 @@ inline uint32_t readWord(FILE* in) { return readArray<uint32_t>(in, 1)[0]; }
 struct Job {
   uint32_t how[2];  // to run it: for the runner alone
   uint32_t far;     // where memory lies: see far.h
-  uint32_t launches, words, lenA, lenB, lenC, lenW;
+  uint32_t launches, words, lenA, lenB, lenC, lenW, lenB2, lenBias, lenRows;
   Array<Launch> list;
   Array<uint32_t> plan;
-  Array<float> a, b, c, workspace;
+  Array<float> a, b, c, b2, bias;
+  Array<uint32_t> rows;
+  Array<float> workspace;
 
   explicit Job(FILE* in)
       : how{readWord(in), readWord(in)}, far(readWord(in)), launches(readWord(in)), words(readWord(in)), lenA(readWord(in)),
-        lenB(readWord(in)), lenC(readWord(in)), lenW(readWord(in)), list(readArray<Launch>(in, launches)), plan(readArray<uint32_t>(in, words)),
-        a(readArray<float>(in, lenA)), b(readArray<float>(in, lenB)), c(readArray<float>(in, lenC)), workspace(lenW) {
+        lenB(readWord(in)), lenC(readWord(in)), lenW(readWord(in)),
+        lenB2(readWord(in)), lenBias(readWord(in)), lenRows(readWord(in)), list(readArray<Launch>(in, launches)), plan(readArray<uint32_t>(in, words)),
+        a(readArray<float>(in, lenA)), b(readArray<float>(in, lenB)), c(readArray<float>(in, lenC)),
+        b2(readArray<float>(in, lenB2)), bias(readArray<float>(in, lenBias)), rows(readArray<uint32_t>(in, lenRows)), workspace(lenW) {
     for (uint32_t i = 0; i < lenW; ++i) workspace[i] = std::numeric_limits<float>::quiet_NaN();
   }
 };

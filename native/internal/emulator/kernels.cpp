@@ -7,27 +7,40 @@
 
 // This GPU has matrix cores, and also what those without have.
 #undef BG_TILE
+#undef BG_TILE_EPILOGUE
 #undef BG_MATRIX_TILE
+#undef BG_MATRIX_TILE_EPILOGUE
 #define BG_TILE(...)
-#define BG_MATRIX_TILE(name, ...)     \
-  BG_GEMMS(name, , Accumulator<name>) \
-  BG_HALVES(name, HalfAccumulator, )
+#define BG_TILE_EPILOGUE(...)
+#define BG_MATRIX_TILE(name, ...) BG_FMAS(BG_GEMM, name)
+#define BG_MATRIX_TILE_EPILOGUE(name) BG_FMAS(BG_DRESSED, name)
 #include "../../tiles_hip.inc"
 
 #undef BG_GEMM
+#undef BG_DRESSED
 #undef BG_FIXUP
+#undef BG_DRESSED_FIXUP
 #undef BG_TILE
+#undef BG_TILE_EPILOGUE
 #undef BG_MATRIX_TILE
+#undef BG_MATRIX_TILE_EPILOGUE
 #undef BG_RAGGED_KERNEL
+#undef BG_RAGGED_DRESSED
+#define BG_RAGGED_DRESSED(name, ...) BG_NAME(name)
 #define BG_RAGGED_KERNEL(name, ...) BG_NAME(name)
 #define BG_NAME(name) {#name, reinterpret_cast<void (*)()>(name)},
 #define BG_GEMM(name, suffix, ...) BG_NAME(bg_##name##_##suffix)
+#define BG_DRESSED(name, suffix, ...) BG_NAME(bg_##name##_##suffix##_e)
 #define BG_FIXUP(name, end, ...) BG_NAME(bg_##name##_fixup##end)
-#define BG_TILE(name, ...) BG_GEMMS(name, , ) BG_HALVES(name, , ) BG_FIXUPS(name)
-#define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_GEMMS(name, _mfma, ) BG_HALVES(name, , _mfma)
+#define BG_DRESSED_FIXUP(name, end, ...) BG_NAME(bg_##name##_fixup##end##_e)
+#define BG_TILE(name, ...) BG_FMAS(BG_GEMM, name) BG_FIXUPS(BG_FIXUP, name)
+#define BG_TILE_EPILOGUE(name) BG_FMAS(BG_DRESSED, name) BG_FIXUPS(BG_DRESSED_FIXUP, name)
+#define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_MATRICES(BG_GEMM, name)
+#define BG_MATRIX_TILE_EPILOGUE(name) BG_TILE_EPILOGUE(name) BG_MATRICES(BG_DRESSED, name)
 
 const ShimKernel bg_shim_kernels[] = {
     BG_RAGGED_KERNELS
+    BG_RAGGED_DRESSED_KERNELS
 #include "../../tiles_hip.inc"
     {nullptr, nullptr},
 };

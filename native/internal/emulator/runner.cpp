@@ -8,10 +8,11 @@
 // in place of a plan, of which the launch has those from its table on, and C is the plan.
 static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
   const bool ragged = strncmp(l.kernel, "bg_ragged_", 10) == 0;
-  const void* values[6] = {&job.plan[l.items], l.table == 0 && !ragged ? nullptr : &job.plan[l.table],
-                           a + l.baseA, b + l.baseB, c + l.baseC, ragged ? c : workspace};
-  void* args[6];
-  for (int j = 0; j < 6; ++j) args[j] = &values[j];
+  const void* values[10] = {&job.plan[l.items], l.table == 0 && !ragged ? nullptr : &job.plan[l.table],
+                           a + l.baseA, b + l.baseB, c + l.baseC, ragged ? c : workspace,
+                            job.b2.at.get() + l.baseB2, job.bias.at.get(), job.rows.at.get(), reinterpret_cast<const void*>(static_cast<uintptr_t>(l.epilogue))};
+  void* args[10];
+  for (int j = 0; j < 10; ++j) args[j] = &values[j];
   if (bg_shim_launch(l.kernel, l.workers, l.pieces, l.threads, args) == 0) return true;
   fprintf(stderr, "runner: %s\n", bg_shim_error());
   return false;

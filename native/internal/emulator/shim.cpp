@@ -49,7 +49,7 @@ int barriers;      // that the group has passed
 std::string failure;
 
 void (*function)();
-void* parameters[6];
+void* parameters[10];
 char* shared;  // of the group, made by its first thread
 size_t sharedBytes;
 char atStart, atShared, atBarrier[2], atEnd;  // what ThreadSanitizer orders threads by
@@ -81,7 +81,8 @@ void entry() {
   for (;;) {
     acquire(&atStart);
     void** const p = parameters;
-    reinterpret_cast<void (*)(void*, void*, void*, void*, void*, void*)>(function)(p[0], p[1], p[2], p[3], p[4], p[5]);
+    // Kernels without an epilogue have the first six.
+    reinterpret_cast<void (*)(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*)>(function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9]);
     release(&atEnd);
     suspend(kDone);
   }
@@ -150,7 +151,7 @@ std::string launch(const char* name, unsigned gridX, unsigned gridY, unsigned th
   if (k->name == nullptr) return "no kernel " + std::string(name);
   if (threads_ == 0 || threads_ > 1024) return std::to_string(threads_) + " threads";
   function = k->function;
-  for (int i = 0; i < 6; ++i) memcpy(&parameters[i], args[i], sizeof parameters[i]);
+  for (int i = 0; i < 10; ++i) memcpy(&parameters[i], args[i], sizeof parameters[i]);
   threads = threads_;
   while (fibers.size() < threads) {
     fibers.push_back(new Fiber);

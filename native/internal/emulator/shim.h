@@ -6,8 +6,8 @@ extern "C" {
 #endif
 
 // bg_shim_launch runs a kernel by its name over a grid of thread groups, one
-// after the other. args are pointers to the kernel's six parameters, as
-// hipModuleLaunchKernel takes them. It returns 0; else bg_shim_error says what
+// after the other. args are pointers to the ten parameters that a kernel
+// with an epilogue has. It returns 0; else bg_shim_error says what
 // is wrong: no such kernel, or threads that do not meet at a barrier. Launches of
 // several threads take turns.
 int bg_shim_launch(const char* kernel, unsigned grid_x, unsigned grid_y, unsigned threads, void** args);

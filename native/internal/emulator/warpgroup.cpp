@@ -111,8 +111,8 @@ bool within(const Array<E>& a, const void* p, uint32_t bytes) {
 void accessGlobal(const void* p, uint32_t bytes, bool write) {
   if (within(job->c, p, bytes) || within(job->workspace, p, bytes)) return;
   if (write) fail("writes elsewhere than to C and the workspace");
-  if (within(job->plan, p, bytes)) return;
-  if (!within(job->a, p, bytes) && !within(job->b, p, bytes)) fail("reads what is not in the job's memory");
+  if (within(job->plan, p, bytes) || within(job->bias, p, bytes) || within(job->rows, p, bytes)) return;
+  if (!within(job->a, p, bytes) && !within(job->b, p, bytes) && !within(job->b2, p, bytes)) fail("reads what is not in the job's memory");
   if (!isElement(static_cast<const float*>(p))) fail("reads A or B between matrices");
   if (!recomputes) fail("computes a sum once more though all are small");
 }
@@ -136,7 +136,8 @@ void entry() {
   for (;;) {
     const Launch& l = *launch;
     kernel->function(reinterpret_cast<const uint4*>(&job->plan[l.items]), l.table == 0 ? nullptr : &job->plan[l.table],
-                     job->a.at.get() + l.baseA, job->b.at.get() + l.baseB, job->c.at.get() + l.baseC, job->workspace.at.get());
+                     job->a.at.get() + l.baseA, job->b.at.get() + l.baseB, job->c.at.get() + l.baseC, job->workspace.at.get(),
+                     job->b2.at.get() + l.baseB2, job->bias.at.get(), job->rows.at.get(), l.epilogue);
     if (!running->copies.empty()) fail("ends with copies that nobody waits for");
     ++finished;
     suspend(kDone);
@@ -247,7 +248,7 @@ bool run(Job& j) {
   auto large = [](const Array<float>& a) {
     return std::any_of(a.at.get(), a.at.get() + a.size, [](const float& x) { return isElement(&x) && !(fabsf(x) < kLarge); });
   };
-  recomputes = large(j.a) || large(j.b);
+  recomputes = large(j.a) || large(j.b) || large(j.b2);
   for (uint32_t i = 0; i < j.launches; ++i) {
     launch = &j.list[i];
     kernel = kWarpgroupKernels;
@@ -322,7 +323,7 @@ SharedAddress sharedAddress(const void* p) { return static_cast<SharedAddress>(s
 
 void copyVector(SharedAddress to, const float* from, uint32_t bytes) {
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes > 16) fail("copies %u bytes from an address that is no multiple of 16", bytes);
-  if (bytes != 0 && !within(job->a, from, bytes) && !within(job->b, from, bytes)) fail("copies what is not in A or B");
+  if (bytes != 0 && !within(job->a, from, bytes) && !within(job->b, from, bytes) && !within(job->b2, from, bytes)) fail("copies what is not in A or B");
   if (bytes != 0 && !std::any_of(from, from + (bytes + 3) / 4, [](const float& x) { return isElement(&x); })) fail("copies a line without an element of A or B");
   const Copy c = {wordAt(to, 16), from, bytes};
   for (uint32_t word = c.to; word < c.to + 4; ++word) {

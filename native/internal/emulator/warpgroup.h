@@ -105,6 +105,8 @@ X settled(X x) {
 template <int n>
 void settle(float (&)[n]) {}
 
+inline float exponential(float x) { return expf(x); }
+
 // roundToTF32 rounds to nearest, ties to even, and keeps infinity and NaN.
 inline uint32_t roundToTF32(float x) {
   const uint32_t u = __float_as_uint(x);
@@ -135,7 +137,8 @@ void storeRemote(SharedAddress to, uint32_t rank, float x);
 // The kernels of warpgroup_kernels.cpp.
 struct WarpgroupKernel {
   const char* name;
-  void (*function)(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace);
+  void (*function)(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace,
+                   const void* B2, const void* bias, const uint32_t* rows, uint32_t flags);
   uint32_t minGroups;  // thread groups whose registers fit in a multiprocessor at once
 };
 extern const WarpgroupKernel kWarpgroupKernels[];  // ends with a null name

@@ -4,22 +4,32 @@
 #include "warpgroup.h"
 
 #include "../../gemm.cuh"
+#include "../../epilogue.cuh"
 #include "../../half.cuh"
 #include "../../fragment.cuh"
 #include "../../tensor.cuh"
 #include "../../wgmma_operand.cuh"
 #include "../../wgmma_items.cuh"
 #include "../../wgmma_store.cuh"
+#include "../../wgmma_epilogue.cuh"
 #include "../../wgmma.cuh"
 #include "../../wgmma_half.cuh"
 
 namespace {
 
 #define BG_TILE(...)
+#define BG_TILE_EPILOGUE(...)
 #define BG_TENSOR(...)
+#define BG_TENSOR_EPILOGUE(...)
 #define BG_TENSOR_HALVES(...)
+#define BG_TENSOR_HALVES_EPILOGUE(...)
 #define BG_WGMMA_WIDE(...)
+#define BG_WGMMA_WIDE_EPILOGUE(...)
 #define BG_TENSOR_CLUSTER(...)
+#define BG_WGMMA_EPILOGUE(name, ...)                                             \
+  using name##_e = WgmmaTile<__VA_ARGS__, true, Floats, Epilogue>;               \
+  using name##_bf16_e = WgmmaTile<__VA_ARGS__, false, Halves<BF16>, Epilogue>;   \
+  using name##_f16_e = WgmmaTile<__VA_ARGS__, false, Halves<F16>, Epilogue>;
 #define BG_WGMMA(name, ...)                            \
   using name = WgmmaTile<__VA_ARGS__, true>;           \
   using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;   \
@@ -27,19 +37,32 @@ namespace {
   using name##_f16 = WgmmaTile<__VA_ARGS__, false, Halves<F16>>;
 #include "../../tiles.inc"
 #undef BG_WGMMA
+#undef BG_WGMMA_EPILOGUE
+
+template <class T, bool kTransA, bool kTransB, bool kInTurn>
+void gemmOf(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace,
+            const void* B2, const void* bias, const uint32_t* rows, uint32_t flags) {
+  if constexpr (T::More::kIs) wgmmaGemm<T, kTransA, kTransB, kInTurn>(items, table, A, B, C, workspace, Epilogue{B2, bias, rows, flags});
+  else wgmmaGemm<T, kTransA, kTransB, kInTurn>(items, table, A, B, C, workspace);
+}
 
 template <class T, class Element = Floats>
-void fixupOf(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) {
+void fixupOf(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace, const void*, const void*, const uint32_t*, uint32_t) {
   fixup<T, Element>(items, C, workspace);
+}
+template <class T, class Element>
+void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace, const void*, const void* bias,
+                    const uint32_t* rows, uint32_t flags) {
+  fixup<T, Element, Epilogue>(items, C, workspace, Epilogue{nullptr, bias, rows, flags});
 }
 
 }  // namespace
 
 #define BG_MODE(name, mode, suffix, inTurn)                                                            \
-  {"bg_" #name "_nn" #mode #suffix, wgmmaGemm<name##mode, false, false, inTurn>, name::kMinGroups},    \
-  {"bg_" #name "_nt" #mode #suffix, wgmmaGemm<name##mode, false, true, inTurn>, name::kMinGroups},     \
-  {"bg_" #name "_tn" #mode #suffix, wgmmaGemm<name##mode, true, false, inTurn>, name::kMinGroups},     \
-  {"bg_" #name "_tt" #mode #suffix, wgmmaGemm<name##mode, true, true, inTurn>, name::kMinGroups},
+  {"bg_" #name "_nn" #mode #suffix, gemmOf<name##mode, false, false, inTurn>, name::kMinGroups},    \
+  {"bg_" #name "_nt" #mode #suffix, gemmOf<name##mode, false, true, inTurn>, name::kMinGroups},     \
+  {"bg_" #name "_tn" #mode #suffix, gemmOf<name##mode, true, false, inTurn>, name::kMinGroups},     \
+  {"bg_" #name "_tt" #mode #suffix, gemmOf<name##mode, true, true, inTurn>, name::kMinGroups},
 #define BG_WGMMA(name, ...)            \
   BG_MODE(name, , , false)             \
   BG_MODE(name, _tf32, , false)        \
@@ -52,6 +75,21 @@ void fixupOf(const uint4* items, const uint32_t*, const float*, const float*, fl
   BG_MODE(name, _f16, _turn, true)                              \
   {"bg_" #name "_fixup_bf16", fixupOf<name, Halves<BF16>>, 1},  \
   {"bg_" #name "_fixup_f16", fixupOf<name, Halves<F16>>, 1},
+#define BG_DRESSED(name, type, suffix, inTurn)                                                               \
+  {"bg_" #name "_nn" #suffix "_e", gemmOf<name##type##_e, false, false, inTurn>, name::kMinGroups},          \
+  {"bg_" #name "_nt" #suffix "_e", gemmOf<name##type##_e, false, true, inTurn>, name::kMinGroups},           \
+  {"bg_" #name "_tn" #suffix "_e", gemmOf<name##type##_e, true, false, inTurn>, name::kMinGroups},           \
+  {"bg_" #name "_tt" #suffix "_e", gemmOf<name##type##_e, true, true, inTurn>, name::kMinGroups},
+#define BG_WGMMA_EPILOGUE(name, ...)                                         \
+  BG_DRESSED(name, , , false)                                                \
+  BG_DRESSED(name, , _turn, true)                                            \
+  BG_DRESSED(name, _bf16, _bf16, false)                                      \
+  BG_DRESSED(name, _f16, _f16, false)                                        \
+  BG_DRESSED(name, _bf16, _bf16_turn, true)                                  \
+  BG_DRESSED(name, _f16, _f16_turn, true)                                    \
+  {"bg_" #name "_fixup_e", dressedFixupOf<name, Floats>, 1},                 \
+  {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name, Halves<BF16>>, 1},      \
+  {"bg_" #name "_fixup_f16_e", dressedFixupOf<name, Halves<F16>>, 1},
 
 const WarpgroupKernel kWarpgroupKernels[] = {
 #include "../../tiles.inc"

@@ -40,11 +40,19 @@ func EpilogueItems() string {
 
 constexpr uint32_t kEpilogueItemWords = %d, kEpilogueFixupWords = %d;
 constexpr uint32_t kItemSecond = %d;
+constexpr uint32_t kReLU = %d, kGELU = %d, kSiLU = %d, kActivation = %d;
+constexpr uint32_t kBias = %d, kGated = %d, kGather = %d, kScatter = %d, kWeights = %d;
 constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d;
 
-`, encoding.EpilogueItemWords, encoding.EpilogueFixupWords, encoding.ItemSecond, encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast)
+`, encoding.EpilogueItemWords, encoding.EpilogueFixupWords, encoding.ItemSecond,
+		encoding.EpilogueReLU, encoding.EpilogueGELU, encoding.EpilogueSiLU, encoding.EpilogueReLU|encoding.EpilogueGELU|encoding.EpilogueSiLU,
+		encoding.EpilogueBias, encoding.EpilogueGated, encoding.EpilogueGather, encoding.EpilogueScatter, encoding.EpilogueWeights,
+		encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast)
 	extended(&b, "Item", "epilogueItemAt", encoding.ItemNames[:], "ItemEpilogue", "itemEpilogueAt", encoding.EpilogueNames[:])
-	b.WriteString("\n")
+	b.WriteString("BG_DEVICE void storeEpilogueItem(uint4* items, uint32_t number, const Item& x, const ItemEpilogue& more) {\n")
+	storeWords(&b, "x", encoding.ItemNames[:], 0, encoding.EpilogueItemWords)
+	storeWords(&b, "more", encoding.EpilogueNames[:], encoding.ItemWords, encoding.EpilogueItemWords)
+	b.WriteString("}\n\n")
 	extended(&b, "FixupItem", "epilogueFixupAt", encoding.FixupNames[:], "FixupEpilogue", "fixupEpilogueAt", encoding.EpilogueFixupNames[:])
 	return b.String()
 }
@@ -80,6 +88,9 @@ constexpr uint32_t kEndsOfRows = %d, kEndsOfDepth = %d, kRecords = %d;
 	b.WriteString("};\nstruct Bounds {\n")
 	words(&b, encoding.BoundNames[:])
 	b.WriteString("  RaggedKernel tile[kRaggedKernels];\n};\n")
+	b.WriteString("// EpilogueBounds come behind them.\nstruct EpilogueBounds {\n")
+	words(&b, encoding.EpilogueBoundNames[:])
+	b.WriteString("};\n")
 	return b.String()
 }
 
@@ -117,8 +128,13 @@ func part(b *strings.Builder, name, load string, names []string, first, all int)
 // storer writes the function that is the inverse of the loader.
 func storer(b *strings.Builder, name, store string, names []string) {
 	fmt.Fprintf(b, "BG_DEVICE void %s(uint4* items, uint32_t number, const %s& x) {\n", store, name)
-	for i := 0; i < len(names); i += 4 {
-		fmt.Fprintf(b, "  items[%d * number + %d] = {x.%s};\n", len(names)/4, i/4, strings.Join(names[i:i+4], ", x."))
-	}
+	storeWords(b, "x", names, 0, len(names))
 	b.WriteString("}\n")
+}
+
+// storeWords writes the stores of a structure, as part says.
+func storeWords(b *strings.Builder, of string, names []string, first, all int) {
+	for i := 0; i < len(names); i += 4 {
+		fmt.Fprintf(b, "  items[%d * number + %d] = {%s.%s};\n", all/4, (first+i)/4, of, strings.Join(names[i:i+4], ", "+of+"."))
+	}
 }

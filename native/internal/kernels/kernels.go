@@ -26,6 +26,9 @@ func CUDA(shapes []*tile.Shape) string {
 	for _, t := range of(tile.FMA, shapes) {
 		fmt.Fprintf(&b, "BG_TILE(%s, %d, %d, %d, %d, %d, %d, %d, %d)\n",
 			Identifier(t), t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), MinGroups(t))
+		if t.Epilogues {
+			fmt.Fprintf(&b, "BG_TILE_EPILOGUE(%s)\n", Identifier(t))
+		}
 	}
 	b.WriteString("// Tensor cores: name, TM, TN, step along K of a team, teams, stages, groups per unit\n")
 	for _, t := range of(tile.MMA, shapes) {
@@ -35,6 +38,12 @@ func CUDA(shapes []*tile.Shape) string {
 			b.WriteString("BG_TENSOR" + row)
 		}
 		b.WriteString("BG_TENSOR_HALVES" + row)
+		if t.Epilogues && !t.HalvesOnly() {
+			fmt.Fprintf(&b, "BG_TENSOR_EPILOGUE(%s)\n", Identifier(t))
+		}
+		if t.Epilogues {
+			fmt.Fprintf(&b, "BG_TENSOR_HALVES_EPILOGUE(%s)\n", Identifier(t))
+		}
 		if t.Clusters {
 			fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", Identifier(t))
 		}
@@ -43,13 +52,21 @@ func CUDA(shapes []*tile.Shape) string {
 	for _, t := range of(tile.WGMMA, shapes) {
 		if t.HalvesOnly() {
 			w := wideOf(t)
-			fmt.Fprintf(&b, "BG_WGMMA_WIDE(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared)
+			made(&b, t, "BG_WGMMA_WIDE", fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared))
 			continue
 		}
 		w := wgmmaOf(t)
-		fmt.Fprintf(&b, "BG_WGMMA(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared)
+		made(&b, t, "BG_WGMMA", fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared))
 	}
 	return b.String()
+}
+
+// made writes a row for kernels, and again for those with an epilogue.
+func made(b *strings.Builder, t *tile.Shape, kind, row string) {
+	b.WriteString(kind + row)
+	if t.Epilogues {
+		b.WriteString(kind + "_EPILOGUE" + row)
+	}
 }
 
 // of are the shapes of a unit.
@@ -154,6 +171,9 @@ func HIP(shapes []*tile.Shape) string {
 		}
 		fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, 2, %d)\n",
 			kind, Identifier(t), t.TM, t.TN, max(16, 4*t.Groups()), t.Threads, t.RM, t.RN, hipWaves)
+		if t.Epilogues {
+			fmt.Fprintf(&b, "%s_EPILOGUE(%s)\n", kind, Identifier(t))
+		}
 	}
 	return b.String()
 }

@@ -56,13 +56,16 @@ func table() (string, error) {
 	return string(text), err
 }
 
-// mostOf is what the kernels of a shape for fp32, if it has any, take at most, fix-ups aside, which run alone.
-// Those for elements of 16 bits take as much shared memory, and a few registers more or less.
+// mostOf is what the kernels of a shape for fp32, if it has any, take at most, fix-ups aside, which run alone,
+// and those with an epilogue. Those for elements of 16 bits take as much shared memory, and a few registers more or less.
 func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.Resources, bool)) (most planner.Resources, ok bool) {
 	if !arch.Has(s) {
 		return most, false
 	}
 	for _, k := range arch.Variants(s) {
+		if k.Epilogue != (encoding.Epilogue{}) {
+			continue
+		}
 		r, ok := of(k)
 		if !ok {
 			return most, false

@@ -1,0 +1,223 @@
+package native
+
+import (
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// dress adds biases, rows and weights of a problem, each list behind a word that nobody has. A row
+// in four is none.
+func (j *emulatorJob) dress(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand, values func([]float32)) {
+	p.Bias = len(j.e.Biases) + 1
+	biases := make([]float32, 1+2*p.N)
+	values(biases)
+	biases[0] = gap
+	j.e.Biases = append(j.e.Biases, biases...)
+	list := func(stored int, row func(i int) int) (at int) {
+		j.e.Rows = append(j.e.Rows, math.MaxInt32)
+		at = len(j.e.Rows)
+		for i := range p.M {
+			word := int32(row(i))
+			if stored > 0 && rng.IntN(4) == 0 {
+				word = []int32{-1, int32(stored), math.MinInt32}[rng.IntN(3)]
+			}
+			j.e.Rows = append(j.e.Rows, word)
+		}
+		return at
+	}
+	p.RowsA = list(e.GatherRows, func(int) int { return rng.IntN(max(e.GatherRows, 1)) })
+	to := rng.Perm(max(e.ScatterRows, p.M))
+	p.RowsC = list(e.ScatterRows, func(i int) int { return to[i] })
+	weights := make([]float32, p.M)
+	values(weights)
+	p.Weights = list(0, func(i int) int { return int(int32(math.Float32bits(weights[i]))) })
+}
+
+// epilogues are those of jobs of problems with so many rows at most: all parts together, and what
+// is cut along K.
+func epilogues(most int) []planner.Epilogue {
+	return []planner.Epilogue{
+		{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 37, ScatterRows: most + 9, Weights: true},
+		{Activation: planner.GELU, Bias: true, GatherRows: 1, Weights: true},
+		{Activation: planner.ReLU, ScatterRows: most, Bias: true},
+		{Gated: true, Bias: true},
+		{GatherRows: 150, ScatterRows: most + 1},
+	}
+}
+
+// epilogueJobs are plans of one tile with all schedules that differ, transpositions and epilogues. make plans
+// one, of a unit of alignment.
+func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type,
+	make func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
+	t.Helper()
+	for i, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK} {
+		for n, e := range epilogues(slices.Max(rows)) {
+			for transposition := range 4 {
+				rng := rand.New(rand.NewPCG(uint64(10*i+n), uint64(transposition)))
+				if transposition/2 == 1 {
+					e.GatherRows = 0 // of A that is not transposed alone
+				}
+				depths := []int{4*s.TK + 1, 0, 3, s.TK, 8*s.TK - 1, 33}
+				var b planner.Batch
+				for _, m := range rows {
+					for _, n := range cols {
+						p := planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)], TransA: transposition/2 == 1, TransB: transposition%2 == 1,
+							Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])}
+						if !e.Gated {
+							p.Beta = [...]float32{0, 1, -0.5}[rng.IntN(3)]
+						}
+						b = append(b, p)
+					}
+				}
+				b[0].Alpha = planner.Scale(2)
+				o := planner.Options{Type: of, Schedule: schedule, Epilogue: e}
+				if n%2 == 0 {
+					o.TypeC = of
+				}
+				j := make(b, o, (i+n+transposition)%2 == 0, rng)
+				if !e.Gated && i >= 2 {
+					require.True(t, slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.Fixup }), j)
+				}
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	return jobs
+}
+
+// fmaEpilogues are those of a tile of HIP's, if it has kernels with an epilogue.
+func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int) (jobs []*emulatorJob) {
+	t.Helper()
+	if !s.Epilogues {
+		return nil
+	}
+	for _, of := range []element.Type{element.F32, element.BF16, element.F16} {
+		jobs = append(jobs, epilogueJobs(t, s, rows, cols, of, func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
+			return newFMAJob(t, b, s, o, wide, rng)
+		})...)
+	}
+	return jobs
+}
+
+// TestEpiloguesEmulated runs kernels of HIP with an epilogue as TestKernelsEmulated does those without, and as
+// TestKernelsInBounds and TestKernelsWithoutRaces do.
+func TestEpiloguesEmulated(t *testing.T) {
+	for _, s := range []sanitizer{plain, address, thread} {
+		t.Run(s.name, func(t *testing.T) {
+			testTiles(t, s, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
+				rows, cols := []int{tile.TM + 3, 1, tile.TM}, []int{tile.TN + 5}
+				if s.name == plain.name {
+					return withKernels(fmaEpilogues(t, tile, rows, append(cols, tile.TN)), 0, 2)
+				}
+				return withKernels(fmaEpilogues(t, tile, rows[:1], cols), 2)
+			})
+		})
+	}
+}
+
+// wgmmaEpilogues are those of a tile of warpgroups, whose copies read whole lines. Some of each have workers
+// that take tiles in turn.
+func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
+	t.Helper()
+	for _, of := range []element.Type{element.F32, element.BF16, element.F16} {
+		all := epilogueJobs(t, s, []int{s.TM + 3, 1, s.TM - 1}, []int{s.TN + 5, 31}, of, func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
+			unit := 1
+			if wide {
+				unit = []int{2, 4, 8, 32}[rng.IntN(4)]
+			}
+			o.Tile = s.Name
+			j := newJob(t, deviceFor(t, "h200", o.Schedule), b, o, unit, rng)
+			for _, operand := range []*[]float32{&j.a, &j.b, &j.e.B2} {
+				*operand = append(*operand, slices.Repeat([]float32{gap}, -len(*operand)&7)...)
+				round(of, *operand)
+			}
+			round(o.TypeC, j.c)
+			round(o.TypeC, j.e.Biases)
+			j.how = [2]uint32{rng.Uint32N(3), rng.Uint32()}
+			return j
+		})
+		for i, j := range all {
+			if l := &j.plan.Launches[0]; i%2 == 1 && len(j.plan.Launches) == 1 && !l.Split && l.Loop {
+				l.InTurn, j.workers = true, l.Count
+				if j.workers > 2 {
+					j.workers = 2
+				}
+			}
+		}
+		jobs = append(jobs, all...)
+	}
+	return jobs
+}
+
+// TestWarpgroupEpiloguesEmulated runs kernels of warpgroups with an epilogue as TestWarpgroupsEmulated does those
+// without.
+func TestWarpgroupEpiloguesEmulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "g++")
+	t.Parallel()
+	dir := t.TempDir()
+	objects, err := buildWarpgroupRuntime(dir)
+	require.NoError(t, err)
+	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
+	require.NoError(t, err)
+	for _, s := range tile.Of(tile.WGMMA) {
+		if s.Epilogues && !s.HalvesOnly() {
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				require.NoError(t, e.run(t.TempDir(), wgmmaEpilogues(t, s)))
+			})
+		}
+	}
+}
+
+// epilogueMutants are mistakes in what kernels with an epilogue have beside.
+var epilogueMutants = []struct {
+	mutant
+	in sanitizer
+}{
+	{mutant{"rows are not gathered", "epilogue.cuh", "if (!has(kGather)) return r;", "return r;"}, plain},
+	{mutant{"rows that are none are loaded", "epilogue.cuh", "return row < more.gatherRows ? row : 0;", "return row;"}, address},
+	{mutant{"the first row stands for one that is none", "epilogue.cuh", "if (e.has(kGather) && e.rows[words.gatherAt + r] >= words.gatherRows) value[i] = 0.0f;", ""}, plain},
+	{mutant{"rows are listed of the tile before", "gemm.cuh", "more.template findRows<T>(items, number, rows, list);\n      barrier();", "more.template findRows<T>(items, number, rows, list);"}, thread},
+	{mutant{"more rows than there are", "epilogue.cuh", "r < count ? rowOf(words, r) : 0", "rowOf(words, r)"}, address},
+	{mutant{"rows are not scattered", "epilogue.cuh", "to[i] = e.rows[words.scatterAt + r];", "to[i] = r;"}, plain},
+	{mutant{"rows that are none are stored", "epilogue.cuh", "stored[i] = to[i] < words.scatterRows;", ""}, address},
+	{mutant{"no bound of rows", "epilogue.cuh", "stored[i] = r < rows;", "stored[i] = true;"}, address},
+	{mutant{"C is read though beta is 0", "epilogue.cuh", "final && beta != 0.0f", "final && !second"}, plain},
+	{mutant{"the second product is with B", "epilogue.cuh", "(item.flags & kItemSecond) != 0 ? static_cast<const Number*>(B2) : B", "B"}, plain},
+	{mutant{"partial tiles have a bias", "epilogue.cuh", "if (partial) return sum;", ""}, plain},
+	{mutant{"both products are activated", "epilogue.cuh", "return second ? old * v : e.activated(v);", "return second ? old * e.activated(v) : e.activated(v);"}, plain},
+	{mutant{"fix-ups have no activation", "epilogue.cuh", "  v = activated(v);\n", ""}, plain},
+	{mutant{"fix-ups store rows that are none", "epilogue.cuh", "if (to >= words.scatterRows) return;", ""}, address},
+	{mutant{"SiLU is GELU", "epilogue.cuh", "kind == kSiLU ? v :", "false ? v :"}, plain},
+}
+
+func TestEpilogueMutants(t *testing.T) {
+	objects := mutantRuntimes(t)
+	s, err := tile.ByName("medium-k2")
+	require.NoError(t, err)
+	jobs := withKernels(fmaEpilogues(t, s, []int{s.TM + 3, 2 * s.TM, 5}, []int{s.TN + 5}), 2)
+	run := func(t *testing.T, m mutant, in sanitizer) error {
+		t.Helper()
+		source := mutate(t, m, mutantSources, madeOf(s))
+		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, objects[in.name])
+		require.NoError(t, err)
+		return e.run(source, jobs)
+	}
+	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
+	for _, m := range epilogueMutants {
+		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
+	}
+}
