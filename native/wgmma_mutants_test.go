@@ -24,8 +24,8 @@ var wgmmaMutants = []mutant{
 	{"the splitter does not wait for a free stage", "wgmma.cuh", "      waitPhase(shared + L::kFree + 8 * stage.at, stage.parity ^ 1);\n", ""},
 	{"the loader does not wait for a free place", "wgmma.cuh", "      waitPhase(shared + L::kTaken + 8 * ahead.at, ahead.parity ^ 1);\n", ""},
 	{"parities do not change", "wgmma.cuh", "at = 0, parity ^= 1;", "at = 0;"},
-	{"a place too few for A along K", "wgmma.cuh", "AlongK<T::TM, T::kStages + T::kAhead + 1>", "AlongK<T::TM, T::kStages + T::kAhead>"},
-	{"a place too few for A across K", "wgmma.cuh", "AcrossK<T::TM, T::kStages + T::kAhead, 4>", "AcrossK<T::TM, T::kStages + T::kAhead - 1, 4>"},
+	{"a place too few for A along K", "wgmma.cuh", "AlongK<E, T::TM, T::kStages + T::kAhead + 1>", "AlongK<E, T::TM, T::kStages + T::kAhead>"},
+	{"a place too few for A across K", "wgmma.cuh", "AcrossK<E, T::TM, T::kStages + T::kAhead, 1>", "AcrossK<E, T::TM, T::kStages + T::kAhead - 1, 1>"},
 	{"stores without a fence", "wgmma.cuh", "        fenceStores();\n", ""},
 	{"a step is published before all lanes have stored", "wgmma.cuh", "      warpBarrier();\n      if (lane == 0) {\n        arrive(shared + L::kFull", "      if (lane == 0) {\n        arrive(shared + L::kFull"},
 	{"columns from 64 on are not split", "wgmma.cuh", "return uniform((cols + 63) / 64);", "return uniform(min((cols + 63) / 64, 1u));"},
@@ -34,20 +34,20 @@ var wgmmaMutants = []mutant{
 	{"more registers than there are", "wgmma.cuh", "kBlocks == 2 ? 192", "kBlocks == 2 ? 200"},
 	{"an item is published before all lanes have stored", "wgmma_items.cuh", "    warpBarrier();\n", ""},
 	{"items follow too fast", "wgmma_items.cuh", "kItemPlaces = 16;", "kItemPlaces = 6;\n#define static_assert(...)"},
-	{"a warp's sums are read too early", "wgmma_store.cuh", "    warpBarrier();\n    if (col + lane", "    if (col + lane"},
+	{"a warp's sums are read too early", "wgmma_store.cuh", "    warpBarrier();\n    store(col);", "    store(col);"},
 	{"sums are computed once more for no reason", "wgmma_store.cuh", "+ zero[3] == 0.0f", "+ zero[3] != 0.0f"},
 	{"alpha in partial sums", "wgmma_store.cuh", "!final ? 1.0f : item.depth", "item.depth"},
-	{"a line before the row is read", "wgmma_operand.cuh", "before != 0 || left[i] < depth + 4", "true"},
+	{"a line before the row is read", "wgmma_operand.cuh", "before != 0 || left[i] < depth + kLine", "true"},
 	{"rows that do not exist are read", "wgmma.cuh", "further = 4 * (min(r + 8, length - 1) - first);", "further = 4 * 8;"},
 	{"a step beyond K is read across K", "wgmma_operand.cuh", "static_cast<int32_t>(k) < left ? 16 : 0", "16"},
 	{"rows that do not exist are copied", "wgmma_operand.cuh", "first + 4 * i < length && depth != 0 ?", "depth != 0 ?"},
 	{"lines change places in one of two", "wgmma_operand.cuh", "flip[i] = 16 * swap(start, ld, n)", "flip[i] = 0"},
-	{"a step lies beyond the ring", "wgmma_operand.cuh", "if (kAround && at >= kRing) at -= kRing;", ""},
+	{"a step lies beyond the ring", "wgmma_operand.cuh", "if (kAround && at >= kRing) at -= kRing;\n          if (kWidth == 4)", "if (kWidth == 4)"},
 	{"vectors of rows that are not aligned", "wgmma_operand.cuh", "uniform(widest(start, ld))", "uniform(widest(start, 4 * ld))"},
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh",
+var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh",
 	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {

@@ -81,11 +81,11 @@ func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *te
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
-		all := native.RaggedKernels()
+		all := arch.RaggedKernels()
 		for _, shape := range tile.Of(tile.FMA) {
 			all = append(all, arch.Variants(shape)...)
 		}
-		for _, k := range all {
+		for _, k := range withoutEpilogue(all) {
 			if !filter(k) {
 				continue
 			}

@@ -37,6 +37,8 @@ type Kernel struct {
 	arch *arch
 	code []instruction
 	meta codeobject.Kernel
+	// unknown is the first instruction that is in no table, with which the kernel cannot run.
+	unknown error
 	// literals are those that instructions share.
 	literals map[uint32]*lanesOf
 
@@ -104,12 +106,13 @@ func (o *Object) decode(listing []byte) error {
 			}
 			continue
 		}
-		if k == nil || !strings.HasPrefix(line, "\t") {
+		if k == nil || k.unknown != nil || !strings.HasPrefix(line, "\t") {
 			continue
 		}
 		in, err := k.parse(line)
 		if err != nil {
-			return fmt.Errorf("gcn: %s of %s: %q: %w", k.Name, o.Arch, strings.TrimSpace(line), err)
+			k.unknown = fmt.Errorf("gcn: %s of %s: %q: %w", k.Name, o.Arch, strings.TrimSpace(line), err)
+			continue
 		}
 		k.code = append(k.code, in)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -262,7 +263,7 @@ func TestProducts(t *testing.T) {
 						}
 					}
 				}
-				for _, k := range arch.Variants(shape) {
+				for _, k := range withoutEpilogue(arch.Variants(shape)) {
 					name := arch.KernelName(k)
 					require.NotNil(t, ran[name], name)
 					for i, in := range o.Kernels[name].code {
@@ -276,4 +277,10 @@ func TestProducts(t *testing.T) {
 			})
 		}
 	}
+}
+
+// withoutEpilogue leaves out kernels with an epilogue, which no plan here runs: the emulator of
+// package native does.
+func withoutEpilogue(all []encoding.Kernel) []encoding.Kernel {
+	return slices.DeleteFunc(all, func(k encoding.Kernel) bool { return k.Epilogue != encoding.Epilogue{} })
 }
