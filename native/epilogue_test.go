@@ -172,8 +172,8 @@ func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 	require.NoError(t, err)
 	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
 	require.NoError(t, err)
-	for _, s := range tile.Of(tile.WGMMA) {
-		if s.Epilogues && !s.HalvesOnly() {
+	for _, s := range splitTiles() {
+		if s.Epilogues {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), wgmmaEpilogues(t, s)))

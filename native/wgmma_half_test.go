@@ -70,8 +70,11 @@ func TestWarpgroupHalvesEmulated(t *testing.T) {
 	require.NoError(t, err)
 	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
 	require.NoError(t, err)
-	for _, tile := range tile.Of(tile.WGMMA) {
+	for i, tile := range splitTiles() {
 		for _, of := range []element.Type{element.BF16, element.F16} {
+			if of == element.F16 && i > 0 {
+				continue // another format, in the same places
+			}
 			t.Run(tile.Name+"/"+of.String(), func(t *testing.T) {
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), halfJobs(t, tile, of)))
