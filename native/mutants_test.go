@@ -74,7 +74,7 @@ var mutants = []struct {
 	{mutant{"rows in 32 bits", "gemm.cuh", "static_cast<uint64_t>(n) * ld", "n * ld"}, plain},
 	{mutant{"slots in 32 bits", "gemm.cuh", "static_cast<uint64_t>(item.slot) * (T::TM * T::TN)", "item.slot * (T::TM * T::TN)"}, plain},
 	{mutant{"slots of the fix-up in 32 bits", "gemm.cuh", "static_cast<size_t>(item.slot + set) * kVectors", "(item.slot + set) * kVectors"}, plain},
-	{mutant{"C of fp32 is stored as halves", "gemm.cuh", "(item.flags & kItemFloatC) != 0", "false"}, plain},
+	{mutant{"C of fp32 is stored as halves", "gemm.cuh", "item.slot == kFinal && (item.flags & kItemFloatC) == 0", "item.slot == kFinal"}, plain},
 	{mutant{"no bound of K in copies of pairs", "half_hip.cuh", "words < T::TK ? valid & lowBits(countBelow(k, words, Of::kStep) * Of::kRows) : valid", "valid"}, address},
 	{mutant{"half a word is left out", "half_hip.cuh", "left % 2 != 0) {", "false) {"}, plain},
 	{mutant{"half a word is read whole", "half_hip.cuh", "loadHalves<2>(value + j, from(j))", "loadHalves<4>(value + j, from(j))"}, address},
@@ -87,7 +87,7 @@ var mutants = []struct {
 	{mutant{"a half behind the last k counts in matrix products", "mfma_half.cuh", "first + 1 < left ? 0xffffffff", "first < left ? 0xffffffff"}, plain},
 	{mutant{"a word behind the last k counts in matrix products", "mfma_half.cuh", "0xffffu : 0;", "0xffffu : ~0u;"}, plain},
 	{mutant{"words of a lane are the same", "mfma_half.cuh", "[i * kBlockK * kPitch]", "[i * 0 * kPitch]"}, plain},
-	{mutant{"no bound in the fix-up", "gemm.cuh", "col + i < cols) storeElement", "col < cols) storeElement"}, plain},
+	{mutant{"no bound in the fix-up", "gemm.cuh", "if (row < rows && col + i < cols) {", "if (row < rows && col < cols) {"}, plain},
 }
 
 // mutantSources are the files of an emulator's kernels; madeOf makes the others.

@@ -29,7 +29,7 @@ var raggedMutants = []struct {
 	{mutant{"refused groups keep tiles", "ragged.cuh", "e < found.refused ? own.tiles : 0", "own.tiles"}, plain},
 	{mutant{"refused groups of many keep tiles", "ragged.cuh", "e < refused ? tiles[e] : 0", "e <= refused ? tiles[e] : 0"}, plain},
 	{mutant{"products though alpha is -0", "ragged.cuh", "r.alpha << 1 == 0", "r.alpha == 0"}, plain},
-	{mutant{"few tiles change nothing", "ragged.cuh", "(all || work(", "(work("}, plain},
+	{mutant{"few tiles change nothing", "ragged.cuh", "(all || work<", "(work<"}, plain},
 	{mutant{"a second choice is counted", "ragged.cuh", "if (kernels == 1 || all) break;", "if (kernels == 1) break;"}, thread},
 	{mutant{"tiles in turn end early", "ragged.cuh", "deal.first + deal.tiles, deal.first, 0}", "deal.tiles, deal.first, 0}"}, plain},
 	{mutant{"order is not stable", "ragged.cuh", "*count + same.before :", "*count + same.all - 1 - same.before :"}, plain},

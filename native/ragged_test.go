@@ -180,7 +180,7 @@ func tallRecords(t *testing.T, rng *rand.Rand, kernel uint16) *raggedJob {
 func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
 	t.Helper()
 	for _, form := range raggedForms {
-		rng := rand.New(rand.NewPCG(uint64(form), uint64(entries)))
+		rng := rand.New(rand.NewPCG(uint64(form), uint64(entries)+1))
 		r := drivertest.RaggedBatches(form == planner.EndsOfDepth, false)[form]
 		if r.Groups = min(entries, planner.MaxGroups); r.Zero {
 			r.Groups = entries - 1
