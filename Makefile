@@ -68,7 +68,7 @@ variants:
 # The detector does not see what assembly and C read and write: plain Go stands for
 # assembly. All tiles under all schedules show nothing more of Go than other tests do.
 race:
-	$(GO) test -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/Tiles|TestFake/conformance/(Tiles|Ragged)' $(RACE)
+	$(GO) test -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/Tiles|TestFake/conformance/(Tiles|Ragged|Types|Epilogues)' $(RACE)
 
 fuzz: setup
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
