@@ -166,16 +166,13 @@ func (f *jobFile) job(j *emulatorJob) {
 	f.put(words, a, b, c, b2, bias, j.e.Rows)
 }
 
-// wordsOf are numbers as memory has them, numbersOf the reverse. Words of gaps alone are the gap.
+// wordsOf are numbers as memory has them. Words of gaps alone are the gap.
 func wordsOf(of element.Type, numbers []float32) []float32 {
+	words := drivertest.ToWords(of, numbers)
 	if of == element.F32 {
-		return numbers
+		return words
 	}
-	bits := make([]uint16, (len(numbers)+1)/2*2)
-	of.Narrow(bits, numbers)
-	words := make([]float32, len(bits)/2)
 	for i := range words {
-		words[i] = math.Float32frombits(uint32(bits[2*i]) | uint32(bits[2*i+1])<<16)
 		if isGap(numbers[2*i]) && (2*i+1 == len(numbers) || isGap(numbers[2*i+1])) {
 			words[i] = gap
 		}
@@ -184,17 +181,6 @@ func wordsOf(of element.Type, numbers []float32) []float32 {
 }
 
 func isGap(x float32) bool { return math.Float32bits(x) == math.Float32bits(gap) }
-
-func numbersOf(of element.Type, words []float32, n int) []float32 {
-	if of == element.F32 {
-		return words
-	}
-	numbers := make([]float32, n)
-	for i := range numbers {
-		numbers[i] = of.Float(uint16(math.Float32bits(words[i/2]) >> (16 * (i % 2))))
-	}
-	return numbers
-}
 
 // run runs the jobs and compares every C with the reference. The error is what
 // the emulator or the comparison found.
@@ -216,7 +202,7 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 			return err
 		}
 		results = results[n:]
-		after := numbersOf(o.TypeC, words, len(j.c))
+		after := drivertest.FromWords(o.TypeC, words, len(j.c))
 		switch {
 		case o.Epilogue != planner.Epilogue{}:
 			j.e.Epilogue = o.Epilogue

@@ -162,16 +162,7 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 // TestWarpgroupEpiloguesEmulated runs kernels of warpgroups with an epilogue as TestWarpgroupsEmulated does those
 // without.
 func TestWarpgroupEpiloguesEmulated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	requireTool(t, "g++")
-	t.Parallel()
-	dir := t.TempDir()
-	objects, err := buildWarpgroupRuntime(dir)
-	require.NoError(t, err)
-	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
-	require.NoError(t, err)
+	e := warpgroups(t)
 	for _, s := range splitTiles() {
 		if s.Epilogues {
 			t.Run(s.Name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package native
 
 import (
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -60,16 +59,7 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 
 // TestWarpgroupHalvesEmulated is TestWarpgroupsEmulated for elements of 16 bits.
 func TestWarpgroupHalvesEmulated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	requireTool(t, "g++")
-	t.Parallel()
-	dir := t.TempDir()
-	objects, err := buildWarpgroupRuntime(dir)
-	require.NoError(t, err)
-	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
-	require.NoError(t, err)
+	e := warpgroups(t)
 	for i, tile := range splitTiles() {
 		for _, of := range []element.Type{element.BF16, element.F16} {
 			if of == element.F16 && i > 0 {

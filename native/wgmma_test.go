@@ -169,10 +169,9 @@ func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 	return jobs
 }
 
-// TestWarpgroupsEmulated runs the kernels of warpgroups with the sizes at which masks
-// change, and finds what a GPU may hide: copies that complete late, accesses to shared
-// memory that nothing orders, reads outside of operands.
-func TestWarpgroupsEmulated(t *testing.T) {
+// warpgroups is the emulator of the kernels as they are, for a test that takes long.
+func warpgroups(t *testing.T) emulator {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("takes long")
 	}
@@ -183,6 +182,14 @@ func TestWarpgroupsEmulated(t *testing.T) {
 	require.NoError(t, err)
 	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
 	require.NoError(t, err)
+	return e
+}
+
+// TestWarpgroupsEmulated runs the kernels of warpgroups with the sizes at which masks
+// change, and finds what a GPU may hide: copies that complete late, accesses to shared
+// memory that nothing orders, reads outside of operands.
+func TestWarpgroupsEmulated(t *testing.T) {
+	e := warpgroups(t)
 	for i, tile := range splitTiles() {
 		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i), "extremes": wgmmaExtremes(t, tile), "in turn": wgmmaInTurn(t, tile)} {
 			t.Run(tile.Name+"/"+name, func(t *testing.T) {
