@@ -41,10 +41,10 @@ type group struct {
 
 // Run runs a launch, and counts instructions of waves. The first error ends it.
 func (l *Launch) Run() (instructions int, err error) {
-	if l.Kernel.unknown != nil {
-		return 0, l.Kernel.unknown
-	}
 	k := l.Kernel
+	if k.unknown != nil {
+		return 0, k.unknown
+	}
 	if l.Threads > k.meta.MaxThreads || 8*len(l.Arguments) != k.meta.KernargBytes {
 		return 0, fmt.Errorf("%s: %d threads and %d arguments", k.Name, l.Threads, len(l.Arguments))
 	}

@@ -117,6 +117,9 @@ func (o *Object) decode(listing []byte) error {
 		k.code = append(k.code, in)
 	}
 	for _, k := range o.Kernels {
+		if k.unknown != nil {
+			continue
+		}
 		if err := k.link(); err != nil {
 			return fmt.Errorf("gcn: %s of %s: %w", k.Name, o.Arch, err)
 		}
