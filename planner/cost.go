@@ -80,7 +80,7 @@ func (m *model) set(d *Device, c Compute, dressed bool) error {
 	switch {
 	case dressed:
 		return invalid.Errorf("device %s has no kernels for epilogues", d.Name)
-	case c == computeHalves:
+	case c.halves():
 		return invalid.Errorf("device %s has no kernels for elements of 16 bits", d.Name)
 	}
 	return invalid.Errorf("device %s has no kernels for compute mode %s", d.Name, c)

@@ -113,8 +113,35 @@ func TestHalves(t *testing.T) {
 	require.False(t, d.Fits(shape(t, "large"), of16))
 	require.True(t, d.Fits(shape(t, "wgmma-64x64"), of16))
 	d.Kernels = slices.DeleteFunc(d.Kernels, func(k KernelFacts) bool { return k.Tile.Unit.Tensor() })
-	_, err := New(d).Plan(mustPack(t, GEMM(1, 1, 1)), of16)
-	require.EqualError(t, err, "device h200 has no kernels for elements of 16 bits")
+	for _, size := range []int{1, 8} { // any rows, and rows that begin with 16 bytes
+		_, err := New(d).Plan(mustPack(t, GEMM(size, size, size)), of16)
+		require.EqualError(t, err, "device h200 has no kernels for elements of 16 bits")
+	}
+}
+
+// TestWideHalves: where all rows begin with 16 bytes, kernels that need it are chosen, and where
+// those of one problem do not, or of its B2, others.
+func TestWideHalves(t *testing.T) {
+	p := New(device(t, "h200"))
+	chosen := func(o Options, problems ...Problem) string {
+		plan, err := p.Plan(mustPack(t, problems...), o)
+		require.NoError(t, err)
+		return plan.Launches[0].Tile.Name
+	}
+	of16, wide := Options{Type: element.BF16, TypeC: element.BF16}, make([]Problem, 64)
+	for i := range wide {
+		wide[i] = GEMM(512, 512, 512)
+	}
+	require.Equal(t, "wide-128x128", chosen(of16, wide...))
+	require.NotContains(t, chosen(of16, append(wide, GEMM(511, 511, 511))...), "wide")
+	gated := of16
+	gated.Epilogue = Epilogue{Activation: SiLU, Gated: true}
+	for i := range wide {
+		wide[i].B2 = Matrix{LD: 512}
+	}
+	require.Contains(t, chosen(gated, wide...), "wide")
+	wide[63].B2.Offset = 4
+	require.NotContains(t, chosen(gated, wide...), "wide")
 }
 
 func TestMaxEfficiency(t *testing.T) {
