@@ -22,6 +22,8 @@ type Report struct {
 	Type  element.Type `json:"type,omitempty"`   // of A and B, where it is not float32
 	TypeC element.Type `json:"type_c,omitempty"` // of C, the same
 
+	Epilogue string `json:"epilogue,omitempty"` // its parts
+
 	Cold  bool     `json:"cold"` // operands come from memory, not from the L2 cache
 	Notes []string `json:"notes,omitempty"`
 
@@ -35,7 +37,7 @@ type Case struct {
 	Workload string   `json:"workload"`
 	Problems int      `json:"problems"`
 	GFLOP    float64  `json:"gflop"`
-	Bytes    float64  `json:"bytes"`                  // of A, B and C once each, of C twice where beta is not 0
+	Bytes    float64  `json:"bytes"`                  // of A, B and C once each, of C twice where beta is not 0, and of what epilogues read
 	Plan     float64  `json:"plan_micros"`            // to plan and encode the batch once more, on one core
 	Renew    float64  `json:"renew_micros,omitempty"` // the same as Update does, where that was asked for
 	Schedule string   `json:"schedule"`               // of our plan, as Tiles
@@ -339,6 +341,9 @@ func (r *Report) Remarks() (all []Remark) {
 	}
 	if of := r.Elements(); of != "" {
 		note("elements", "%s", of)
+	}
+	if r.Epilogue != "" {
+		note("epilogue", "%s; plain is without", r.Epilogue)
 	}
 	operands := "used again, so that small cases run from the L2 cache"
 	if r.Cold {

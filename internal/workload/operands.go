@@ -8,9 +8,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Operands are the three buffers of a batch.
+// Operands are the three buffers of a batch, and those that epilogues have beside: numbers of
+// C's type and words. B2 is in B.
 type Operands struct {
-	A, B, C []float32
+	A, B, C, Bias []float32
+	Rows          []int32
 }
 
 // NewOperands allocates zeroed buffers for a batch. It fails with an error that
@@ -29,6 +31,7 @@ func (o *Operands) Round(ab, c element.Type) {
 	round(ab, o.A)
 	round(ab, o.B)
 	round(c, o.C)
+	round(c, o.Bias)
 }
 
 func round(to element.Type, numbers []float32) {

@@ -200,9 +200,9 @@ func TestRound(t *testing.T) {
 		{element.F32, element.F32}, {element.BF16, element.BF16}, {element.F16, element.F16}, {element.F16, element.F32},
 	} {
 		t.Run(tc.ab.String()+"/"+tc.c.String(), func(t *testing.T) {
-			o := Operands{slices.Clone(numbers), slices.Clone(numbers), slices.Clone(numbers)}
+			o := Operands{A: slices.Clone(numbers), B: slices.Clone(numbers), C: slices.Clone(numbers), Bias: slices.Clone(numbers)}
 			o.Round(tc.ab, tc.c)
-			require.Equal(t, Operands{want[tc.ab], want[tc.ab], want[tc.c]}, o)
+			require.Equal(t, Operands{A: want[tc.ab], B: want[tc.ab], C: want[tc.c], Bias: want[tc.c]}, o)
 		})
 	}
 }
