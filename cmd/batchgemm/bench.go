@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/report"
 	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -61,7 +62,14 @@ The host time is that of the call, without waiting.
 planning, and the timeline of the last workload's plan: predicted, and on GPUs
 of compute capability 9.0 measured by kernels that note when they run.
 
-` + typesHelp,
+` + typesHelp + `
+
+` + epilogueHelp + `
+
+With --epilogue there is also "plain", our own method without one on copies of A, B
+and C, whose rows are in turn: its x is the part of our time that the products take.
+With gated the products with B2 are problems of plain too, each with a C of its own.
+--vs has f32 and webgpu alone then, --live updates alone, and --data is refused.`,
 		Example: `  batchgemm bench zhang --vs cublas-grouped,cublas-loop,cublas-graph,f32
   batchgemm bench zhang-512-1024-256 --cold --repeat 20 --json
   batchgemm bench inception-1 inception-2 --backend webgpu
@@ -70,7 +78,8 @@ of compute capability 9.0 measured by kernels that note when they run.
   batchgemm bench zhang --vs cublas-grouped,f32 --report page
   batchgemm bench inception-1 --vs cublas-loop,f32 --data mixed
   batchgemm bench inception-1 --backend cpu --vs openblas
-  batchgemm bench inception-1 --type bf16 --type-c f32`,
+  batchgemm bench inception-1 --type bf16 --type-c f32
+  batchgemm bench moe:tokens=256 --type bf16 --epilogue gated,silu,gather`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("bench takes one WORKLOAD or more")
@@ -103,7 +112,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := f.check(cmd, options.Type); err != nil {
+	if err := f.check(cmd, &options); err != nil {
 		return err
 	}
 	loads, err := loadAll(cmd, args)
@@ -131,7 +140,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 
 	info := device.Info()
 	found := &bench.Report{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name), Driver: info.Driver,
-		Library: b.library(), Type: options.Type, TypeC: options.TypeC, Repeat: f.repeat, Cold: f.cold, Notes: notes}
+		Library: b.library(), Type: options.Type, TypeC: options.TypeC, Epilogue: showEpilogue(options.Epilogue), Repeat: f.repeat, Cold: f.cold, Notes: notes}
 	bar := newProgress(cmd, len(loads))
 	defer bar.stop()
 	for _, w := range loads {
@@ -158,7 +167,8 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return err
 }
 
-func (f *benchFlags) check(cmd *cobra.Command, of element.Type) error {
+func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
+	of, dressed := o.Type, o.Epilogue != planner.Epilogue{}
 	for _, name := range f.vs {
 		if !slices.Contains(rivals, name) {
 			return usageError{fmt.Errorf("--vs %q is not one of %s", name, strings.Join(rivals, ", "))}
@@ -166,8 +176,14 @@ func (f *benchFlags) check(cmd *cobra.Command, of element.Type) error {
 		if of != element.F32 && !slices.Contains(halfRivals, name) {
 			return usageError{fmt.Errorf("--vs %s takes matrices of %s, not %s", name, element.F32, of)}
 		}
+		if dressed && !slices.Contains(dressedRivals, name) {
+			return usageError{fmt.Errorf("--vs %s has no epilogues: with --epilogue there are %s", name, strings.Join(dressedRivals, " and "))}
+		}
 	}
 	if f.data != "" {
+		if dressed {
+			return usageError{errors.New("--data and --epilogue exclude each other")}
+		}
 		i := slices.Index(dataNames(), f.data)
 		if i < 0 {
 			return usageError{fmt.Errorf("--data %q is not one of %s", f.data, strings.Join(dataNames(), ", "))}

@@ -36,7 +36,7 @@ const (
 // bencher measures workloads on a device.
 type bencher struct {
 	device       *dispatch.Device
-	options      planner.Options
+	options      planner.Options // of all workloads
 	repeat       int
 	cold, regret bool
 	live         bool
@@ -51,6 +51,7 @@ type bencher struct {
 // rotated, and the methods to compute it.
 type benchCase struct {
 	*bencher
+	options planner.Options // of this one
 	batch   planner.Batch
 	ops     *workload.Operands
 	sets    []operandSet
@@ -58,10 +59,11 @@ type benchCase struct {
 	closers []func() error
 }
 
-// operandSet is a copy of a workload's matrices on the device: A, B and C.
+// operandSet is a copy of a workload's operands on the device, see inBuffers.
 type operandSet struct {
-	buffers [3]*dispatch.Buffer
-	shared  [3]sharedBuffer // CUDA only
+	buffers  [5]*dispatch.Buffer
+	onStream [5]*dispatch.Buffer // CUDA only: the same memory, as ptrs
+	ptrs     [5]uintptr
 }
 
 // contender is a method with the ways in which it is timed.
@@ -77,16 +79,17 @@ type contender struct {
 // bench measures a workload. Results are checked last, because that leaves the
 // device idle and its clock falls.
 func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.Case, err error) {
-	ops, err := b.operands(w)
+	w, options := dress(w, b.options)
+	ops, err := b.operands(w, &options)
 	if err != nil {
 		return nil, err
 	}
-	c := &benchCase{bencher: b, batch: w.Batch, ops: ops}
+	c := &benchCase{bencher: b, options: options, batch: w.Batch, ops: ops}
 	defer func() { err = cmp.Or(err, c.close()) }()
 	if err := c.upload(ctx); err != nil {
 		return nil, err
 	}
-	plan, err := b.device.Plan(w.Batch, b.options)
+	plan, err := b.device.Plan(w.Batch, options)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +114,7 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 		return nil, err
 	}
 	explained := plan.Explain()
-	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Bytes: moved(w.Batch, &b.options), Schedule: explained.Schedule}
+	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: explained.GFLOP, Bytes: moved(w.Batch, &options), Schedule: explained.Schedule}
 	if out.Plan, err = planMicros(plan, b.repeat, (*planner.Planner).Replan); err != nil {
 		return nil, err
 	}
@@ -135,14 +138,15 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 }
 
 // moved is the least traffic of a batch in bytes: A and B are read and C written
-// once, and read where beta is not 0.
+// once, and read where beta is not 0, with what an epilogue has beside.
 func moved(batch planner.Batch, o *planner.Options) (bytes float64) {
 	ab, c := float64(o.Type.Bytes()), float64(o.TypeC.Bytes())
 	for i := range batch {
 		p := &batch[i]
-		if !p.Writes() {
+		if p.M == 0 || p.N == 0 || !p.Writes() && o.Epilogue == (planner.Epilogue{}) {
 			continue
 		}
+		bytes += movedBeside(p, o)
 		m, n, k := float64(p.M), float64(p.N), float64(p.K)
 		if p.Reads() {
 			bytes += ab * (m*k + k*n)
@@ -162,6 +166,13 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 		return nil, err
 	}
 	all := []*contender{own}
+	if c.options.Epilogue != (planner.Epilogue{}) {
+		plain, err := c.plain(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, plain)
+	}
 	if c.live {
 		planned, err := c.onDevicePlanned(ctx)
 		if err != nil {
@@ -169,20 +180,17 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 		}
 		all = append(all, planned...)
 	}
+	inF32 := c.options
+	inF32.Compute = planner.ComputeF32
 	if slices.Contains(c.vs, plainF32) {
-		rival, err := c.rival(ctx, plainF32)
+		rival, err := c.rival(ctx, plainF32, inF32)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, rival)
 	}
 	if c.webgpu != nil {
-		there := &benchCase{bencher: c.webgpu, batch: c.batch, ops: c.ops}
-		c.closers = append(c.closers, there.close)
-		if err := there.upload(ctx); err != nil {
-			return nil, err
-		}
-		rival, err := there.rival(ctx, ownWebGPU)
+		rival, err := c.beside(ctx, &benchCase{bencher: c.webgpu, options: inF32, batch: c.batch, ops: c.ops}, ownWebGPU)
 		if err != nil {
 			return nil, err
 		}
@@ -202,10 +210,17 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 	return append(all, others...), err
 }
 
-// rival is our own method in plain fp32, timed in the first of our ways.
-func (c *benchCase) rival(ctx context.Context, name string) (*contender, error) {
-	o := c.options
-	o.Compute = planner.ComputeF32
+// beside is a rival that has operands of its own, in a case that ends with this one.
+func (c *benchCase) beside(ctx context.Context, there *benchCase, name string) (*contender, error) {
+	c.closers = append(c.closers, there.close)
+	if err := there.upload(ctx); err != nil {
+		return nil, err
+	}
+	return there.rival(ctx, name, there.options)
+}
+
+// rival is our own method under other options, timed in the first of our ways.
+func (c *benchCase) rival(ctx context.Context, name string, o planner.Options) (*contender, error) {
 	plan, err := c.device.Plan(c.batch, o)
 	if err != nil {
 		return nil, err
@@ -248,10 +263,12 @@ func (c *benchCase) upload(ctx context.Context) error {
 	}
 	for range n {
 		var s operandSet
-		for i, data := range [3][]float32{c.ops.A, c.ops.B, c.ops.C} {
+		for i, data := range inBuffers(c.ops) {
 			var err error
+			var shared sharedBuffer
 			if c.cuda != nil {
-				s.buffers[i], s.shared[i], err = c.cuda.buffer(c, typesOf(o)[i], len(data))
+				s.buffers[i], shared, err = c.cuda.buffer(c, typesOf(o)[i], len(data))
+				s.onStream[i], s.ptrs[i] = shared.onStream, shared.ptr
 			} else {
 				s.buffers[i], err = c.device.NewBufferOf(typesOf(o)[i], len(data))
 			}
@@ -322,8 +339,9 @@ func (c *benchCase) series(ctx context.Context, plan *planner.Plan, sizes *dispa
 func enough(once time.Duration) int { return min(kernels, 1+int(enoughTime/max(once, 1))) }
 
 func (s *series) run(set int) dispatch.Run {
-	buffers := &s.sets[set].buffers
-	return dispatch.Run{Program: s.program, A: buffers[0], B: buffers[1], C: buffers[2], Sizes: s.sizes}
+	run := runOf(s.program, s.sets[set].buffers[:])
+	run.Sizes = s.sizes
+	return run
 }
 
 func (s *series) method(sample func(context.Context) (bench.Sample, error)) bench.Method {
@@ -394,7 +412,7 @@ func (c *benchCase) wait(ctx context.Context) error {
 // check compares results with float64: all problems, or the first ones up to an
 // amount of work (see sample), but for the rest of the elements, which pass.
 func (c *benchCase) check(got []float32, largest float64) (checked int, found reference.Errors, wrong error) {
-	how := arithmetic(c.device, &c.options)
+	how := arithmetic(c.device, &c.options, c.ops)
 	if largest == 0 {
 		found, wrong = reference.CheckIn(how, c.batch, c.ops.A, c.ops.B, c.ops.C, got)
 		return len(c.batch), found, wrong

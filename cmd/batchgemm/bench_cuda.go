@@ -109,8 +109,9 @@ func (g *cudaBench) ownGraph(ctx context.Context, c *benchCase, plan *planner.Pl
 	}
 	c.closers = append(c.closers, program.Close)
 	return g.inGraph(c, ownName, len(plan.Launches), func(set int) error {
-		s := &c.sets[set].shared
-		return g.device.Run(ctx, dispatch.Run{Program: program, A: s[0].onStream, B: s[1].onStream, C: s[2].onStream, Sizes: sizes})
+		run := runOf(program, c.sets[set].onStream[:])
+		run.Sizes = sizes
+		return g.device.Run(ctx, run)
 	})
 }
 
@@ -144,8 +145,8 @@ func (g *cudaBench) contenders(ctx context.Context, c *benchCase) ([]*contender,
 func (g *cudaBench) contender(c *benchCase, name string) (*contender, error) {
 	batches := make([]*cublas.Batch, len(c.sets))
 	for i := range c.sets {
-		s := &c.sets[i].shared
-		batch, err := g.handle.Batch(c.batch, c.options.Type, s[0].ptr, s[1].ptr, s[2].ptr)
+		ptrs := &c.sets[i].ptrs
+		batch, err := g.handle.Batch(c.batch, c.options.Type, ptrs[0], ptrs[1], ptrs[2])
 		if err != nil {
 			return nil, err
 		}
@@ -178,15 +179,15 @@ func (c *benchCase) padded(ctx context.Context) (*benchCase, error) {
 	for i := range problems {
 		p := &problems[i]
 		for _, size := range []*int{&p.M, &p.N, &p.K} {
-			*size = (*size + padding - 1) / padding * padding
+			*size = aligned(*size)
 		}
 	}
 	batch, err := planner.Pack(problems...)
 	if err != nil {
 		return nil, err
 	}
-	there := &benchCase{bencher: c.bencher, batch: batch}
-	if there.ops, err = c.operands(&workload.Workload{Name: cublasPadded, Batch: batch}); err != nil {
+	there := &benchCase{bencher: c.bencher, options: c.options, batch: batch}
+	if there.ops, err = c.operands(&workload.Workload{Name: cublasPadded, Batch: batch}, &c.options); err != nil {
 		return nil, err
 	}
 	c.closers = append(c.closers, there.close)

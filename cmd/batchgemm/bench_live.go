@@ -32,12 +32,12 @@ func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(con
 	return func(ctx context.Context) (sample bench.Sample, err error) {
 		start := time.Now()
 		for i := range kernels {
-			batch, begin, b := c.batch, time.Now(), &c.sets[c.turn()].buffers
+			batch, begin, run := c.batch, time.Now(), runOf(program, c.sets[c.turn()].buffers[:])
 			if i%2 == 0 {
 				batch = reverse
 			}
 			if err = program.Update(ctx, batch); err == nil {
-				err = program.Run(ctx, b[0], b[1], b[2])
+				err = c.device.Run(ctx, run)
 			}
 			if err != nil {
 				return sample, err
@@ -51,10 +51,10 @@ func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(con
 }
 
 // onDevicePlanned prepares the methods whose sizes are on the device; none where the batch
-// is not one of them.
+// is not one of them, or with an epilogue, which records do not have.
 func (c *benchCase) onDevicePlanned(ctx context.Context) ([]*contender, error) {
 	description, ok := raggedOf(c.batch)
-	if !ok {
+	if !ok || c.options.Epilogue != (planner.Epilogue{}) {
 		return nil, nil
 	}
 	records, err := planner.AppendRecords(nil, c.batch)

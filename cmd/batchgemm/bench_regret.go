@@ -60,7 +60,7 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 				continue // the same as data-parallel
 			}
 			plan, err := c.device.Plan(c.batch, planner.Options{
-				Type: c.options.Type, TypeC: c.options.TypeC, Compute: c.options.Compute, Tile: shape.Name, Schedule: schedule})
+				Type: c.options.Type, TypeC: c.options.TypeC, Compute: c.options.Compute, Tile: shape.Name, Schedule: schedule, Epilogue: c.options.Epilogue})
 			if err != nil {
 				continue // the device cannot run this tile
 			}

@@ -40,10 +40,11 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 		if err != nil {
 			return nil, err
 		}
+		w, options := dress(w, b.options)
 		var plan *planner.Plan
 		p := report.Planning{Problems: n}
 		p.New, err = medianMicros(b.repeat, func() error {
-			plan, err = b.device.Plan(w.Batch, b.options)
+			plan, err = b.device.Plan(w.Batch, options)
 			if err == nil {
 				plan.Encode(nil)
 			}
@@ -66,7 +67,8 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 // chosen is the plan of a workload over time, as predicted and, where that can be
 // measured, as it runs.
 func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Timeline, error) {
-	plan, err := b.device.Plan(w.Batch, b.options)
+	w, options := dress(w, b.options)
+	plan, err := b.device.Plan(w.Batch, options)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +78,15 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 		t.Missing = "workgroups are measured on the backend cuda alone, this is " + info.Backend
 		return t, nil
 	}
-	if of := b.options.Type; of != element.F32 {
+	if of := options.Type; of != element.F32 {
 		t.Missing = fmt.Sprintf("workgroups are measured for matrices of %s alone, these are of %s", element.F32, of)
 		return t, nil
 	}
-	ops, err := b.operands(w)
+	if options.Epilogue != (planner.Epilogue{}) {
+		t.Missing = "workgroups are measured without an epilogue alone"
+		return t, nil
+	}
+	ops, err := b.operands(w, &options)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,9 @@ const (
 // halfRivals are those that take elements of 16 bits.
 var halfRivals = []string{cublasGrouped, cublasPadded, ownWebGPU}
 
+// dressedRivals are those that have epilogues.
+var dressedRivals = []string{plainF32, ownWebGPU}
+
 var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, cublasPadded, openBLAS, plainF32, ownWebGPU}
 
 // open prepares what CUDA has beside the device, and the rivals that vs names.
@@ -37,7 +40,7 @@ func (b *bencher) open(ctx context.Context, vs []string) (notes []string, err er
 		case err != nil:
 			return nil, err
 		default:
-			b.webgpu = &bencher{device: there, options: b.options, repeat: b.repeat, cold: b.cold, data: b.data}
+			b.webgpu = &bencher{device: there, repeat: b.repeat, cold: b.cold, data: b.data}
 		}
 	}
 	if slices.Contains(vs, openBLAS) {

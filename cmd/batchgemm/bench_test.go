@@ -32,6 +32,8 @@ func TestBenchErrors(t *testing.T) {
 		{"repeat", []string{"bench", "inception-1", "--repeat", "0"}, `--repeat 0 is less than 1`},
 		{"two formats", []string{"bench", "inception-1", "--csv", "--json"}, `--csv and --json exclude each other`},
 		{"rival of float32", []string{"bench", "inception-1", "--type", "bf16", "--vs", "openblas"}, `--vs openblas takes matrices of f32, not bf16`},
+		{"rival without epilogues", []string{"bench", "inception-1", "--epilogue", "relu", "--vs", "f32,cublas-loop"}, `--vs cublas-loop has no epilogues: with --epilogue there are f32 and webgpu`},
+		{"data and epilogue", []string{"bench", "inception-1", "--epilogue", "relu", "--data", "mixed"}, `--data and --epilogue exclude each other`},
 		{"numbers too small", []string{"bench", "inception-1", "--type", "f16", "--data", "tiny"}, `--data tiny has numbers that f16 has not`},
 		{"unknown tile", []string{"bench", "inception-1", "--tile", "x"}, `unknown tile "x"`},
 		{"unknown backend", []string{"bench", "inception-1", "--backend", "x"}, `unknown backend "x"`},

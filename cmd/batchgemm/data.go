@@ -109,14 +109,14 @@ func cancel(rng *rand.Rand, p *planner.Problem, ops *workload.Operands) {
 }
 
 // operands are those of the workload, or of the kind of data that was asked for.
-func (b *bencher) operands(w *workload.Workload) (*workload.Operands, error) {
+func (b *bencher) operands(w *workload.Workload, o *planner.Options) (*workload.Operands, error) {
 	i := slices.IndexFunc(dataKinds, func(k dataKind) bool { return k.name == b.data })
 	if i < 0 {
-		return operands(w, &b.options)
+		return operands(w, o)
 	}
 	ops, err := dataKinds[i].fill(w)
 	if err == nil {
-		ops.Round(b.options.Type, b.options.TypeC)
+		ops.Round(o.Type, o.TypeC)
 	}
 	return ops, err
 }

@@ -44,8 +44,10 @@ func (f *typeFlags) set(o *planner.Options) (err error) {
 	return nil
 }
 
-// typesOf are the types of A, B and C.
-func typesOf(o *planner.Options) [3]element.Type { return [3]element.Type{o.Type, o.Type, o.TypeC} }
+// typesOf are the types of A, B, C, the bias and lists of rows.
+func typesOf(o *planner.Options) [5]element.Type {
+	return [5]element.Type{o.Type, o.Type, o.TypeC, o.TypeC, element.F32}
+}
 
 // showTypes names the types that are not all float32.
 func showTypes(ab, c element.Type) string { return fmt.Sprintf("%s, C of %s", ab, c) }

@@ -15,14 +15,18 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// operands gives a workload's own matrices, or the same random ones every time, rounded
-// to the types of the options.
+// operands gives a workload's own matrices, or the same random ones every time, with what
+// their epilogue needs (see dress), rounded to the types of the options.
 func operands(w *workload.Workload, o *planner.Options) (*workload.Operands, error) {
 	ops, err := unrounded(w)
 	if err == nil {
-		ops.Round(o.Type, o.TypeC)
+		ops, err = withEpilogue(ops, w.Batch, &o.Epilogue)
 	}
-	return ops, err
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", w.Name, err)
+	}
+	ops.Round(o.Type, o.TypeC)
+	return ops, nil
 }
 
 func unrounded(w *workload.Workload) (*workload.Operands, error) {
@@ -31,7 +35,7 @@ func unrounded(w *workload.Workload) (*workload.Operands, error) {
 	}
 	ops, err := workload.NewOperands(w.Batch)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", w.Name, err)
+		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 0))
 	for _, s := range [][]float32{ops.A, ops.B, ops.C} {
@@ -40,9 +44,10 @@ func unrounded(w *workload.Workload) (*workload.Operands, error) {
 	return ops, nil
 }
 
-// arithmetic is what a device does to numbers under options.
-func arithmetic(d *dispatch.Device, o *planner.Options) reference.Arithmetic {
-	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: d.Info().FlushesSubnormals}
+// arithmetic is what a device does to numbers under options, for which these are the operands.
+func arithmetic(d *dispatch.Device, o *planner.Options, ops *workload.Operands) reference.Arithmetic {
+	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: d.Info().FlushesSubnormals,
+		Epilogue: reference.Epilogue{Epilogue: o.Epilogue, B2: ops.B, Biases: ops.Bias, Rows: ops.Rows}}
 }
 
 // job is a batch on a device, ready to run.
@@ -50,7 +55,7 @@ type job struct {
 	device  *dispatch.Device
 	plan    *planner.Plan
 	program *dispatch.Program
-	buffers []*dispatch.Buffer // A, B, C
+	buffers []*dispatch.Buffer // see inBuffers
 
 	planTime, prepareTime time.Duration
 }
@@ -73,7 +78,7 @@ func newJob(ctx context.Context, device *dispatch.Device, batch planner.Batch, o
 	j.prepareTime = time.Since(start)
 
 	types := typesOf(&options)
-	for i, data := range [][]float32{ops.A, ops.B, ops.C} {
+	for i, data := range inBuffers(ops) {
 		buffer, err := device.NewBufferOf(types[i], len(data))
 		if err != nil {
 			return j, err
@@ -88,7 +93,7 @@ func newJob(ctx context.Context, device *dispatch.Device, batch planner.Batch, o
 
 // time runs the batch once and waits.
 func (j *job) time(ctx context.Context) (dispatch.Timing, error) {
-	return j.device.Time(ctx, dispatch.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]})
+	return j.device.Time(ctx, runOf(j.program, j.buffers))
 }
 
 // result reads C.

@@ -73,6 +73,7 @@ func TestErrors(t *testing.T) {
 		return path
 	}
 	bad, huge, text := file("bad.txt", "1 2 3\n4 five 6\n"), file("huge.txt", "2147483647 1000000 1\n"), file("text.npz", "no zip")
+	sum := file("sum.txt", "1 2 3\n4 5 6 t n 1 2\n")
 	npy := file("a.npy", "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }")
 	for _, tc := range []struct {
 		name string
@@ -105,6 +106,10 @@ func TestErrors(t *testing.T) {
 		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage, `--type-c: unknown element type "x" (known: f32, bf16, f16)`},
 		{"types that do not go together", []string{"plan", "inception-1", "--type-c", "f16"}, exitUsage, `elements of C cannot be f16 where those of A and B are f32`},
 		{"tf32 of another type", []string{"verify", "inception-1", "--type", "f16", "--compute", "tf32"}, exitUsage, `compute mode tf32 is for operands of f32, not f16`},
+		{"unknown epilogue", []string{"run", "inception-1", "--epilogue", "bias,swish"}, exitUsage, `--epilogue "swish" is not one of bias, relu, gelu, silu, gated, gather, scatter, weights`},
+		{"two activations", []string{"verify", "inception-1", "--epilogue", "relu,gated,silu"}, exitUsage, `--epilogue has both relu and silu`},
+		{"gated sum", []string{"run", sum, "--epilogue", "gated"}, exitFailure, sum + `: problem 1: beta 2 is not 0, and gated units read no C`},
+		{"gathered transpose", []string{"bench", sum, "--epilogue", "gather"}, exitFailure, sum + `: problem 1: transA is set, but rows are gathered of an A that is not transposed`},
 		{"no kernels", []string{"plan", "inception-1", "--device", "a100", "--type", "f16", "--tile", "small"}, exitFailure, `inception-1: tile small 16x16x16/128: device a100 has no kernels of it for elements of 16 bits`},
 		{"unknown backend", []string{"run", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
 		{"verify unknown backend", []string{"verify", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
@@ -129,7 +134,7 @@ func TestErrors(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 4, "nothing is left behind")
+	require.Len(t, entries, 5, "nothing is left behind")
 }
 
 func TestDeviceIndexNeedsBackend(t *testing.T) {
@@ -165,6 +170,7 @@ func TestCompletion(t *testing.T) {
 		{"plan inception-1 --rule z", "zhang2025"},
 		{"run inception-1 --type b", "bf16"},
 		{"verify inception-1 --type-c f1", "f16"},
+		{"plan inception-1 --epilogue ga", "gather"},
 	} {
 		_, stdout, _ := batchgemm(t, "", append([]string{"__complete"}, strings.Split(tc.args, " ")...)...)
 		require.Contains(t, strings.Split(stdout, "\n"), tc.want)

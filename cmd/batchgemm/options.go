@@ -58,6 +58,7 @@ func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device
 type planFlags struct {
 	typeFlags
 	compute, rule, schedule, tile string
+	epilogue                      []string
 	tlp                           int
 	threshold                     float64
 }
@@ -75,6 +76,7 @@ func (f *planFlags) flags(cmd *cobra.Command) {
 		return names
 	}
 	f.typeFlags.flags(cmd)
+	epilogueFlag(cmd, &f.epilogue)
 	computeFlag(cmd, &f.compute)
 	cmd.Flags().StringVar(&f.rule, "rule", "", "how tiles are chosen: "+strings.Join(rules, " or ")+" (default cost)")
 	cmd.Flags().StringVar(&f.schedule, "schedule", "auto", "who does what: "+strings.Join(schedules, ", "))
@@ -97,6 +99,9 @@ func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
 	o := planner.Options{Compute: planner.Compute(f.compute), Rule: planner.Rule(f.rule), Schedule: planner.Schedule(f.schedule),
 		Tile: f.tile, TLP: planner.TLPEquation(f.tlp), Threshold: f.threshold}
 	err := f.set(&o)
+	if err == nil {
+		o.Epilogue, err = parseEpilogue(f.epilogue)
+	}
 	if err == nil {
 		err = o.Check()
 	}

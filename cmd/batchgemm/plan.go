@@ -24,10 +24,13 @@ func newPlan() *cobra.Command {
 time. With --device no GPU is needed; else the plan is for the device that run
 would take, or that of --backend. --svg draws which worker does what over the predicted time.
 
-` + typesHelp,
+` + typesHelp + `
+
+` + epilogueHelp,
 		Example: `  batchgemm plan inception-1 --device mi210
   batchgemm plan zhang-512-1024-256 --device h200 --schedule stream-k --svg plan.svg
   batchgemm plan inception-1 --backend webgpu
+  batchgemm plan inception-1 --device mi210 --epilogue bias,relu
   batchgemm plan sizes.txt --device mi210 --rule zhang2025 --tlp 3 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options, err := flags.options(cmd)
@@ -42,6 +45,7 @@ would take, or that of --backend. --svg draws which worker does what over the pr
 			if err != nil {
 				return err
 			}
+			w, options = dress(w, options)
 			plan, err := planner.New(facts).Plan(w.Batch, options)
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.Name, err)

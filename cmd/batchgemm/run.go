@@ -15,6 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -26,6 +27,8 @@ type runResult struct {
 	Type     element.Type  `json:"type,omitempty"`   // of A and B, where it is not float32
 	TypeC    element.Type  `json:"type_c,omitempty"` // of C, the same
 	Device   dispatch.Info `json:"device"`
+
+	Epilogue planner.Epilogue `json:"epilogue,omitzero"`
 
 	Schedule  string   `json:"schedule"`
 	Tiles     []string `json:"tiles"`
@@ -67,11 +70,14 @@ to standard output, and what is printed to standard error.
 
 ` + typesHelp + `
 -o writes results of f16 as NumPy's float16, and all others as float32, which has
-every number of bf16.`,
+every number of bf16.
+
+` + epilogueHelp,
 		Example: `  batchgemm run in.npz -o out.npz
   python3 make.py | batchgemm run - -o - > out.npz
   batchgemm run inception-3 --verify
   batchgemm run in.npz -o out.npz --type bf16 --type-c f32
+  batchgemm run inception-3 --epilogue bias,relu --verify
   batchgemm run zhang-256-256-64 --backend webgpu --repeat 20 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args[0]) },
 	}
@@ -97,6 +103,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	if err != nil {
 		return err
 	}
+	w, options = dress(w, options)
 	ops, err := operands(w, &options)
 	if err != nil {
 		return err
@@ -135,7 +142,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	r := newRunResult(w, j, timings)
 	if f.verify {
 		bar.next("verify")
-		found, err := reference.CheckIn(arithmetic(device, &options), w.Batch, ops.A, ops.B, ops.C, c)
+		found, err := reference.CheckIn(arithmetic(device, &options, ops), w.Batch, ops.A, ops.B, ops.C, c)
 		if err != nil {
 			return fmt.Errorf("%s: wrong result: %w", w.Name, err)
 		}
@@ -180,8 +187,8 @@ func newRunResult(w *workload.Workload, j *job, timings []dispatch.Timing) *runR
 	slices.Sort(host)
 	plan := j.plan.Explain()
 	r := &runResult{
-		Workload: w.Name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Device: j.device.Info(),
-		Type: j.plan.Options.Type, TypeC: j.plan.Options.TypeC,
+		Workload: w.Name, Problems: len(w.Batch), GFLOP: plan.GFLOP, Device: j.device.Info(),
+		Type: j.plan.Options.Type, TypeC: j.plan.Options.TypeC, Epilogue: j.plan.Options.Epilogue,
 		Schedule: plan.Schedule, Launches: len(j.plan.Launches), Workers: len(j.plan.Workers) - 1, Predicted: plan.Micros, Guess: plan.Guess,
 		PlanMicros: micros(j.planTime), PrepareMicros: micros(j.prepareTime), Runs: len(timings), Clock: timings[0].Clock,
 		DeviceMicros: micros(device[len(device)/2]), DeviceLeast: micros(device[0]), HostMicros: micros(host[len(host)/2]),
@@ -211,6 +218,9 @@ func (r *runResult) text(w io.Writer) error {
 		{"plan", fmt.Sprintf("%s, %d launches, %d workers, tiles %s; predicted %s", r.Schedule, r.Launches, r.Workers, strings.Join(r.Tiles, " "), predicted)},
 		{"host", fmt.Sprintf("plan %s, prepare %s, run %s", showMicros(r.PlanMicros), showMicros(r.PrepareMicros), showMicros(r.HostMicros))},
 		{"run", fmt.Sprintf("%s on the device (%s), %.4g GFLOP/s", showMicros(r.DeviceMicros), r.Clock, r.GFLOPS)},
+	}
+	if r.Epilogue != (planner.Epilogue{}) {
+		rows = slices.Insert(rows, 2, []string{"epilogue", showEpilogue(r.Epilogue)})
 	}
 	if r.Runs > 1 {
 		last := rows[len(rows)-1]

@@ -25,6 +25,7 @@ type check struct {
 	Type     element.Type     `json:"type,omitempty"`    // of A and B, where it is not float32
 	TypeC    element.Type     `json:"type_c,omitempty"`  // of C, the same
 	Compute  planner.Compute  `json:"compute,omitempty"` // that was allowed
+	Epilogue planner.Epilogue `json:"epilogue,omitzero"`
 	Schedule planner.Schedule `json:"schedule,omitempty"`
 	Launches int              `json:"launches,omitempty"`
 	Micros   float64          `json:"device_micros,omitempty"`
@@ -41,26 +42,32 @@ func newVerify() *cobra.Command {
 		Long: `Compute a batch on every device that is available, or on the chosen one, under
 each schedule, and compare every element with a float64 computation. The bound of
 the error is that of the arithmetic which --compute allows. Backends that are not
-available and devices without kernels for --type are listed and are no failure.
+available and devices without kernels for --type or --epilogue are listed and are
+no failure.
 
-` + typesHelp,
+` + typesHelp + `
+
+` + epilogueHelp,
 		Example: `  batchgemm verify random:mn=100,k=300,batch=20
   batchgemm verify in.npz --backend webgpu
   batchgemm verify inception-3 --compute tf32
-  batchgemm verify inception-3 --type bf16`,
+  batchgemm verify inception-3 --type bf16
+  batchgemm verify inception-3 --epilogue gated,silu`,
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args[0]) },
 	}
 	oneWorkload(cmd)
 	flags.target.flags(cmd)
 	flags.typeFlags.flags(cmd)
 	computeFlag(cmd, &flags.compute)
+	epilogueFlag(cmd, &flags.epilogue)
 	return cmd
 }
 
 type verifyFlags struct {
 	target
 	typeFlags
-	compute string
+	compute  string
+	epilogue []string
 }
 
 func (f *verifyFlags) run(cmd *cobra.Command, name string) error {
@@ -72,6 +79,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	w, options = dress(w, options)
 	ops, err := operands(w, &options)
 	if err != nil {
 		return err
@@ -91,6 +99,9 @@ func (f *verifyFlags) options() (o planner.Options, err error) {
 		return o, err
 	}
 	if o.Compute, err = planner.ParseCompute(f.compute); err != nil {
+		return o, err
+	}
+	if o.Epilogue, err = parseEpilogue(f.epilogue); err != nil {
 		return o, err
 	}
 	return o, o.Check()
@@ -123,12 +134,12 @@ func (t *target) places(cmd *cobra.Command, o *planner.Options) ([]check, error)
 }
 
 func newCheck(at *dispatch.Info, o *planner.Options) check {
-	return check{Backend: at.Backend, Index: at.Index, Device: at.Name, Type: o.Type, TypeC: o.TypeC, Compute: o.Compute}
+	return check{Backend: at.Backend, Index: at.Index, Device: at.Name, Type: o.Type, TypeC: o.TypeC, Compute: o.Compute, Epilogue: o.Epilogue}
 }
 
 // options are those of the check.
 func (c *check) options() planner.Options {
-	return planner.Options{Type: c.Type, TypeC: c.TypeC, Compute: c.Compute, Schedule: c.Schedule}
+	return planner.Options{Type: c.Type, TypeC: c.TypeC, Compute: c.Compute, Schedule: c.Schedule, Epilogue: c.Epilogue}
 }
 
 // verify runs every schedule at each place. It fails only when it is cancelled.
@@ -195,7 +206,7 @@ func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Wo
 		return err
 	}
 	c.Launches, c.Micros = len(j.plan.Launches), micros(timing.Device)
-	found, err := reference.CheckIn(arithmetic(device, &options), w.Batch, ops.A, ops.B, ops.C, result)
+	found, err := reference.CheckIn(arithmetic(device, &options, ops), w.Batch, ops.A, ops.B, ops.C, result)
 	if err != nil {
 		return err // the worst is infinite then, which JSON cannot say
 	}
@@ -210,6 +221,9 @@ func reportChecks(cmd *cobra.Command, checks []check) error {
 		var notes []string
 		if i := slices.IndexFunc(checks, func(c check) bool { return c.Type != element.F32 }); i >= 0 {
 			notes = append(notes, "elements: "+showTypes(checks[i].Type, checks[i].TypeC))
+		}
+		if i := slices.IndexFunc(checks, func(c check) bool { return c.Epilogue != planner.Epilogue{} }); i >= 0 {
+			notes = append(notes, "epilogue: "+showEpilogue(checks[i].Epilogue))
 		}
 		for _, c := range checks {
 			if c.Skipped != "" {

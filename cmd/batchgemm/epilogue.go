@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hostmem"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// epilogueHelp is for commands that take --epilogue.
+const epilogueHelp = `--epilogue is what kernels do to C before it is rounded, or by which rows they find
+A and C, a list of
+  bias              add a number to each column
+  relu, gelu, silu  take this of each element; one of them
+  gated             C = act(A*B + bias) * (A*B2 + another bias), where beta is 0
+  gather            take the rows of A, which is not transposed, in another order
+  scatter           store the rows of C in another order
+  weights           multiply each row by a number from 0.5 to 1.5
+What it needs beside A, B and C is random, the same every time. B2 is of the shape
+of B; an order is one of all rows of a matrix, so that as many bytes move as in turn.`
+
+// epiloguePart is a name that --epilogue takes, and what it asks for.
+type epiloguePart struct {
+	name string
+	set  func(*planner.Epilogue)
+}
+
+func activation(of planner.Activation) epiloguePart {
+	return epiloguePart{string(of), func(e *planner.Epilogue) { e.Activation = of }}
+}
+
+// epilogueParts are all names. How many rows matrices have, dress knows.
+var epilogueParts = []epiloguePart{
+	{"bias", func(e *planner.Epilogue) { e.Bias = true }},
+	activation(planner.ReLU), activation(planner.GELU), activation(planner.SiLU),
+	{"gated", func(e *planner.Epilogue) { e.Gated = true }},
+	{"gather", func(e *planner.Epilogue) { e.GatherRows = max(e.GatherRows, 1) }},
+	{"scatter", func(e *planner.Epilogue) { e.ScatterRows = max(e.ScatterRows, 1) }},
+	{"weights", func(e *planner.Epilogue) { e.Weights = true }},
+}
+
+func epilogueNames() (names []string) {
+	for _, p := range epilogueParts {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+func epilogueFlag(cmd *cobra.Command, value *[]string) {
+	cmd.Flags().StringSliceVar(value, "epilogue", nil, "also do to C, or by rows: "+strings.Join(epilogueNames(), ", "))
+	complete(cmd, "epilogue", epilogueNames)
+}
+
+func parseEpilogue(names []string) (e planner.Epilogue, err error) {
+	for _, name := range names {
+		i := slices.IndexFunc(epilogueParts, func(p epiloguePart) bool { return p.name == name })
+		if i < 0 {
+			return e, fmt.Errorf("--epilogue %q is not one of %s", name, strings.Join(epilogueNames(), ", "))
+		}
+		before := e.Activation
+		epilogueParts[i].set(&e)
+		if before != "" && before != e.Activation {
+			return e, fmt.Errorf("--epilogue has both %s and %s", before, e.Activation)
+		}
+	}
+	return e, nil
+}
+
+// showEpilogue is the list that asks for an epilogue; "" for none.
+func showEpilogue(e planner.Epilogue) string {
+	var names []string
+	for _, p := range epilogueParts {
+		with := e
+		if p.set(&with); with == e {
+			names = append(names, p.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// dress places what an epilogue needs, for which the workload has no words, and says in the
+// options how many rows lists may name. B2 lies in the buffer of B, behind all of them, so that
+// it can be the B of other problems.
+func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner.Options) {
+	e := &o.Epilogue
+	if *e == (planner.Epilogue{}) {
+		return w, o
+	}
+	_, lenB, _ := w.Batch.Extent()
+	rows, biases, words := 1, 0, 0
+	dressed := *w
+	dressed.Batch = slices.Clone(w.Batch)
+	for i := range dressed.Batch {
+		p := &dressed.Batch[i]
+		p.B2 = p.B
+		p.B2.Offset += aligned(lenB)
+		p.Bias, p.RowsA, p.RowsC, p.Weights = biases, words, words+p.M, words+2*p.M
+		if p.M > 0 && p.N > 0 { // of others nothing is read
+			rows, biases, words = max(rows, p.M), biases+productsOf(e)*p.N, words+3*p.M
+		}
+	}
+	if e.GatherRows > 0 {
+		e.GatherRows = rows
+	}
+	if e.ScatterRows > 0 {
+		e.ScatterRows = rows
+	}
+	return &dressed, o
+}
+
+// aligned is an offset behind n elements of any type that is aligned as the first one is.
+func aligned(n int) int { return (n + padding - 1) / padding * padding }
+
+// productsOf is how many a problem has.
+func productsOf(e *planner.Epilogue) int {
+	if e.Gated {
+		return 2
+	}
+	return 1
+}
+
+// withEpilogue are operands with those beside that dress has placed. A and C grow by what lists
+// of rows might name in the last problems, where they have fewer rows than others.
+func withEpilogue(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) (*workload.Operands, error) {
+	if *e == (planner.Epilogue{}) {
+		return ops, nil
+	}
+	lenA, lenB, lenC, biases, words := len(ops.A), len(ops.B), len(ops.C), 0, 0
+	if e.Gated {
+		lenB += aligned(lenB)
+	}
+	for i := range b {
+		p := &b[i]
+		if p.M == 0 || p.N == 0 {
+			continue
+		}
+		if p.Reads() {
+			lenA = max(lenA, p.A.Offset+e.GatherRows*p.A.LD)
+		}
+		lenC = max(lenC, p.C.Offset+e.ScatterRows*p.C.LD)
+		biases, words = p.Bias+productsOf(e)*p.N, p.Weights+p.M
+	}
+	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC, biases, words)); err != nil {
+		return nil, fmt.Errorf("the matrices and the epilogue: %w", err)
+	}
+	rng := rand.New(rand.NewPCG(2, 0)) // another than that of A, B and C
+	all := &workload.Operands{A: longer(ops.A, lenA), B: longer(ops.B, lenB), C: longer(ops.C, lenC),
+		Bias: make([]float32, biases), Rows: make([]int32, words)}
+	reference.Uniform(rng, all.Bias)
+	if e.Gated {
+		reference.Uniform(rng, all.B[aligned(len(ops.B)):])
+	}
+	for i := range b {
+		if p := &b[i]; p.M > 0 && p.N > 0 {
+			permute(rng, all.Rows[p.RowsA:][:p.M])
+			permute(rng, all.Rows[p.RowsC:][:p.M])
+			for j := range p.M {
+				all.Rows[p.Weights+j] = int32(math.Float32bits(0.5 + rng.Float32()))
+			}
+		}
+	}
+	return all, nil
+}
+
+// longer is s with zeros behind it.
+func longer(s []float32, n int) []float32 {
+	if n <= len(s) {
+		return s
+	}
+	return append(make([]float32, 0, n), s...)[:n]
+}
+
+// permute fills a list with the numbers of its places, in any order.
+func permute(rng *rand.Rand, list []int32) {
+	for i := range list {
+		list[i] = int32(i)
+	}
+	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}
+
+// inBuffers is what buffers hold that typesOf has the types of, and runOf the use.
+func inBuffers(ops *workload.Operands) [5][]float32 {
+	return [5][]float32{ops.A, ops.B, ops.C, ops.Bias, driver.Words(ops.Rows)}
+}
+
+// runOf is a run of a program with what its epilogue has of the buffers.
+func runOf(program *dispatch.Program, buffers []*dispatch.Buffer) dispatch.Run {
+	e := &program.Plan().Options.Epilogue
+	r := dispatch.Run{Program: program, A: buffers[0], B: buffers[1], C: buffers[2]}
+	if e.Gated {
+		r.B2 = r.B
+	}
+	if e.Bias {
+		r.Bias = buffers[3]
+	}
+	if e.UsesRows() {
+		r.Rows = buffers[4]
+	}
+	return r
+}
+
+// movedBeside is the least traffic in bytes that an epilogue adds to a problem.
+func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
+	e := &o.Epilogue
+	if e.Gated && p.Reads() {
+		bytes += float64(o.Type.Bytes()) * float64(p.K) * float64(p.N)
+	}
+	if e.Bias {
+		bytes += float64(o.TypeC.Bytes() * productsOf(e) * p.N)
+	}
+	for _, used := range []bool{e.GatherRows > 0 && p.Reads(), e.ScatterRows > 0, e.Weights} {
+		if used {
+			bytes += 4 * float64(p.M)
+		}
+	}
+	return bytes
+}
+
+// withoutEpilogue is the method of the products alone, on copies of the operands.
+const withoutEpilogue = "plain"
+
+// plain prepares it. The products of a gated unit are problems of their own, whose C of B2 lie
+// behind all others.
+func (c *benchCase) plain(ctx context.Context) (*contender, error) {
+	there := &benchCase{bencher: c.bencher, options: c.options, batch: c.batch,
+		ops: &workload.Operands{A: c.ops.A, B: c.ops.B, C: c.ops.C}}
+	there.options.Epilogue = planner.Epilogue{}
+	if c.options.Epilogue.Gated {
+		lenC := len(c.ops.C)
+		if err := hostmem.Check(hostmem.Size(lenC, lenC)); err != nil {
+			return nil, err
+		}
+		there.ops.C = longer(c.ops.C, aligned(lenC)+lenC)
+		there.batch = slices.Clone(c.batch)
+		for _, p := range c.batch {
+			p.B = p.B2
+			p.C.Offset += aligned(lenC)
+			there.batch = append(there.batch, p)
+		}
+	}
+	return c.beside(ctx, there, withoutEpilogue)
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// dressable has few rows behind many, and problems without elements or products.
+const dressable = "40 20 30\n0 5 5\n3 50 40 n t\n6 0 4\n7 5 0\n"
+
+// epilogueCases are lists, and the kernels that are meant.
+var epilogueCases = []struct{ name, list, kernel, shown string }{
+	{"bias", "bias", "/bias", "bias"},
+	{"activation", "relu", "/relu", "relu"},
+	{"in any order", "gelu,bias", "/bias/gelu", "bias, gelu"},
+	{"gated", "gated,silu", "/silu/gated", "silu, gated"},
+	{"rows", "gather,scatter", "/gather/scatter", "gather, scatter"},
+	{"weights", "weights", "/weights", "weights"},
+	{"all", "weights,scatter,gather,gated,gelu,bias", "/gather/bias/gelu/gated/weights/scatter", "bias, gelu, gated, gather, scatter, weights"},
+}
+
+// TestEpilogue: every command that takes epilogues plans for them, computes them, and names them.
+func TestEpilogue(t *testing.T) {
+	for _, tc := range epilogueCases {
+		t.Run(tc.name, func(t *testing.T) {
+			with := []string{"-", "--backend", "cpu", "--epilogue", tc.list}
+			require.Contains(t, succeed(t, dressable, append([]string{"plan"}, with...)...), tc.kernel+" ")
+			for _, of := range [][]string{nil, {"--type", "f16"}, {"--type", "bf16", "--type-c", "f32"}} {
+				with := append(with, of...)
+				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`$`, succeed(t, dressable, append([]string{"run", "--verify"}, with...)...))
+				require.Contains(t, succeed(t, dressable, append([]string{"verify"}, with...)...), "\nepilogue: "+tc.shown+"\n")
+				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`; plain is without$`, succeed(t, dressable, append([]string{"bench", "--repeat", "1"}, with...)...))
+			}
+		})
+	}
+	require.NotContains(t, succeed(t, dressable, "run", "-"), "epilogue")
+}
+
+// TestEpilogueResults: the results are of the epilogue, and of the same A and B as without.
+func TestEpilogueResults(t *testing.T) {
+	dir := t.TempDir()
+	results := func(list string) []product {
+		path := filepath.Join(dir, "out.npz")
+		succeed(t, dressable, "run", "-", "-o", path, "--epilogue", list)
+		return products(t, contents(t, path))
+	}
+	plain := results("")
+	relu := results("relu")
+	scattered := results("scatter")
+	for i, p := range plain {
+		for j, x := range p.data {
+			require.Equal(t, max(x, 0), relu[i].data[j])
+		}
+		rows := func(p product) (all [][]float32) {
+			for row := range slices.Chunk(p.data, max(p.cols, 1)) {
+				all = append(all, row)
+			}
+			return all
+		}
+		require.ElementsMatch(t, rows(p), rows(scattered[i]))
+	}
+	require.NotEqual(t, plain, scattered)
+}
+
+func TestDress(t *testing.T) {
+	w, err := workload.Load("-", strings.NewReader(dressable))
+	require.NoError(t, err)
+	none, o := dress(w, planner.Options{Tile: "small"})
+	require.Same(t, w, none)
+	require.Equal(t, planner.Options{Tile: "small"}, o)
+
+	o.Type, o.TypeC = element.BF16, element.BF16
+	o.Epilogue, err = parseEpilogue([]string{"gated", "bias", "gather", "scatter", "weights"})
+	require.NoError(t, err)
+	dressed, o := dress(w, o)
+	require.Equal(t, [2]int{40, 40}, [2]int{o.Epilogue.GatherRows, o.Epilogue.ScatterRows}, "of the tallest")
+	ops, err := operands(dressed, &o)
+	require.NoError(t, err)
+	lenA, lenB, lenC := w.Batch.Extent()
+	last := dressed.Batch[2]
+	require.Equal(t, last.A.Offset+40*40, len(ops.A), "room for as many rows as the list may name")
+	require.Equal(t, last.C.Offset+40*50, len(ops.C))
+	require.Less(t, lenA, len(ops.A))
+	require.Less(t, lenC, len(ops.C))
+	behind := aligned(lenB)
+	require.Len(t, ops.B, behind+lenB)
+	require.NotEqual(t, ops.B[:lenB], ops.B[behind:])
+	require.Len(t, ops.Bias, 2*(20+50+5))
+	require.Len(t, ops.Rows, 3*(40+3+7))
+	for _, p := range dressed.Batch {
+		require.Equal(t, planner.Matrix{Offset: p.B.Offset + behind, LD: p.B.LD}, p.B2)
+		if p.N == 0 {
+			continue
+		}
+		for _, at := range []int{p.RowsA, p.RowsC} {
+			order := slices.Clone(ops.Rows[at:][:p.M])
+			slices.Sort(order)
+			for i := range order {
+				require.EqualValues(t, i, order[i])
+			}
+		}
+		for _, bits := range ops.Rows[p.Weights:][:p.M] {
+			require.InDelta(t, 1, math.Float32frombits(uint32(bits)), 0.5)
+		}
+	}
+}
+
+// TestDressAgain: operands are the same every time, and A, B and C those without an epilogue.
+func TestDressAgain(t *testing.T) {
+	w, err := workload.Load("-", strings.NewReader(dressable))
+	require.NoError(t, err)
+	bare, err := operands(w, new(planner.Options))
+	require.NoError(t, err)
+	dressed, o := dress(w, planner.Options{Epilogue: planner.Epilogue{Bias: true, Gated: true, GatherRows: 1, ScatterRows: 1}})
+	ops, err := operands(dressed, &o)
+	require.NoError(t, err)
+	again, err := operands(dressed, &o)
+	require.NoError(t, err)
+	require.Equal(t, ops, again)
+	require.Equal(t, bare.A, ops.A[:len(bare.A)])
+	require.Equal(t, bare.B, ops.B[:len(bare.B)])
+	require.Equal(t, bare.C, ops.C[:len(bare.C)])
+}
+
+// TestBenchEpilogue: plain does the same products, and every way to time goes with an epilogue.
+func TestBenchEpilogue(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "page")
+	r := decode[bench.Report](t, dressable, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "1", "--epilogue", "gated,gelu,gather,scatter",
+		"--vs", "f32", "--cold", "--live", "--regret", "--report", dir)
+	require.Equal(t, "gelu, gated, gather, scatter", r.Epilogue)
+	require.Equal(t, 2*2*(40*20*30+3*50*40)/1e9, r.Cases[0].GFLOP)
+	require.Equal(t, []int{5, 3}, []int{r.Cases[0].Problems, r.Cases[1].Problems})
+	for _, c := range r.Cases {
+		var methods []string
+		for _, row := range c.Rows {
+			methods = append(methods, row.Method+"/"+row.Timed)
+			require.Positive(t, row.Error)
+			require.Equal(t, map[bool]int{false: c.Problems, true: 2 * c.Problems}[row.Method == withoutEpilogue], row.Checked)
+		}
+		require.Equal(t, []string{"batchgemm/wall", "batchgemm/live", "plain/wall", "f32/wall"}, methods)
+		require.NotEmpty(t, c.Regret.Forced)
+	}
+	require.FileExists(t, filepath.Join(dir, "index.html"))
+}
+
+// TestMovedBeside: what an epilogue reads beside A, B and C counts once.
+func TestMovedBeside(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		e     planner.Epilogue
+		bytes float64
+	}{
+		{"none", planner.Epilogue{}, 0},
+		{"activation", planner.Epilogue{Activation: planner.ReLU}, 0},
+		{"bias", planner.Epilogue{Bias: true}, 4 * 3},
+		{"gated", planner.Epilogue{Gated: true}, 2 * 4 * 3},
+		{"gated with bias", planner.Epilogue{Gated: true, Bias: true}, 2*4*3 + 4*2*3},
+		{"lists", planner.Epilogue{GatherRows: 2, ScatterRows: 2, Weights: true}, 3 * 4 * 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := &planner.Options{Type: element.BF16, Epilogue: tc.e}
+			require.Equal(t, 2.0*(2*4+4*3)+4*2*3+tc.bytes, moved(planner.Batch{planner.GEMM(2, 3, 4)}, o))
+		})
+	}
+	p := planner.GEMM(2, 3, 4)
+	p.Alpha, p.Beta = planner.Scale(0), 1
+	require.Equal(t, 4.0*(6+6), moved(planner.Batch{p}, &planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}), "1*C is changed too")
+}
