@@ -57,11 +57,6 @@ func (r *renderer) bindEpilogue() {
 // epilogueFunctions writes the functions that an epilogue calls.
 func (r *renderer) epilogueFunctions() {
 	e := &r.kernel.Epilogue
-	if e.Gated && r.kernel.Type != element.F32 {
-		second := r.b
-		second.name = "B2"
-		second.accessor(&r.writer)
-	}
 	if e.Bias && r.kernel.TypeC != element.F32 {
 		r.one("Bias", "Bias[at / 2u]")
 	}

@@ -52,6 +52,20 @@ fn bits(number: f32) -> u32 {
 	},
 }
 
+// oneNumber is the element of a word that a shift brings to its low half, fourNumbers are the
+// elements of two words.
+const oneNumber = `
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
+}
+`
+
+const fourNumbers = `
+fn four(words: vec2<u32>) -> vec4<f32> {
+	return vec4<f32>(numbers(words.x), numbers(words.y));
+}
+`
+
 // nearest is without the lowest bits, rounded, of two numbers as near to the even one.
 const nearest = `
 fn nearest(x: u32, shift: u32) -> u32 {
@@ -98,39 +112,75 @@ fn storeC(at: u32, n: u32, low: u32, high: u32) {
 // accessors writes the functions by which elements of 16 bits are read and written.
 func (r *renderer) accessors() {
 	if of := r.kernel.Type; of != element.F32 {
-		r.text.WriteString(narrows[of].numbers)
-		r.a.accessor(&r.writer)
-		r.b.accessor(&r.writer)
+		r.text.WriteString(narrows[of].numbers + oneNumber)
+		if r.a.Wide || r.b.Wide {
+			r.text.WriteString(fourNumbers)
+		}
 	}
 	of := r.kernel.TypeC
 	if of == element.F32 {
 		return
 	}
 	if r.kernel.Fixup {
-		r.text.WriteString(narrows[of].numbers)
+		r.text.WriteString(narrows[of].numbers + oneNumber)
 	}
 	r.one("C", "atomicLoad(&C[at / 2u])")
 	r.text.WriteString(nearest + narrows[of].bits + storesC)
 }
 
-// one writes the load of one element of a word.
+// one writes the load of one element.
 func (w *writer) one(name, word string) {
 	w.line("")
 	w.block("fn load"+name+"(at: u32) -> f32", func() {
-		w.line("return numbers(%s >> (16u * (at %% 2u))).x;", word)
+		w.line("return number(%s, %s);", word, halfAt("at"))
 	})
 }
 
-// accessor writes what fetch calls for elements of 16 bits.
-func (o *operand) accessor(w *writer) {
-	if !o.Wide {
-		w.one(o.name, o.name+"[at / 2u]")
+// half names the shift to an element's half of its word. Positions that lie an even number of
+// elements apart have it in common, and so have all K steps.
+func (o *operand) half(along, row int) string {
+	return fmt.Sprintf("half%s%d%d", o.name, along%2, row%2)
+}
+
+// startHalves sets an item's shifts.
+func (o *operand) startHalves(w *writer) {
+	if !o.narrow() || o.Wide || o.gather {
 		return
 	}
-	w.line("")
-	w.block("fn load"+o.name+"(at: u32) -> vec4<f32>", func() {
-		w.line("return vec4<f32>(numbers(%s[at].x), numbers(%s[at].y));", o.name, o.name)
-	})
+	seen := map[string]bool{}
+	for _, b := range o.Blocks {
+		for i := range o.rows() {
+			row := b.Across*o.rows() + i
+			if name := o.half(b.Along, row); !seen[name] {
+				seen[name] = true
+				w.line("let %s = %s;", name, halfAt(o.at(b.Along%2, row%2)))
+			}
+		}
+	}
+}
+
+func halfAt(at string) string { return "16u * (" + rest(at, 2) + ")" }
+
+// number is what register b holds, as numbers. Made of it at the loads, they would wait for
+// these before the K step that runs beside them.
+func (o *operand) number(b int, block block) string {
+	register := o.register(b)
+	switch {
+	case !o.narrow():
+		return register
+	case o.Wide:
+		return "four(" + register + ")"
+	}
+	all := make([]string, o.Span)
+	for i := range all {
+		row := block.Across*o.rows() + i
+		half := o.half(block.Along, row)
+		if o.gather { // a register for each row would be too many
+			half = halfAt(o.at(block.Along, row))
+		}
+		all[i] = fmt.Sprintf("number(%s, %s)", component(o.Span, register, i), half)
+	}
+	return pack(all)
 }
 
 // bindC declares C.

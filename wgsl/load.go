@@ -25,25 +25,50 @@ func (o *operand) rows() int {
 	return 1
 }
 
+// narrow reports whether elements have 16 bits. Registers hold the words around these.
+func (o *operand) narrow() bool { return o.of != element.F32 }
+
+// scalar is what the buffer and registers consist of.
+func (o *operand) scalar() string {
+	if o.narrow() {
+		return "u32"
+	}
+	return "f32"
+}
+
+func (o *operand) zero() string {
+	if o.narrow() {
+		return "0u"
+	}
+	return "0.0"
+}
+
 // global is the type of an element of the buffer.
 func (o *operand) global() string {
 	switch {
-	case o.of == element.F32 && o.Wide:
-		return vec(4)
-	case o.of == element.F32:
-		return vec(1)
-	case o.Wide:
-		return "vec2<u32>"
+	case !o.Wide:
+		return o.scalar()
+	case o.narrow():
+		return vecOf("u32", 2)
 	}
-	return "u32"
+	return vec(4)
 }
 
-// fetch is what is at a position of a buffer: 4 numbers with Wide, else one.
-func (o *operand) fetch(buffer, at string) string {
-	if o.of == element.F32 {
-		return buffer + "[" + at + "]"
+// local is the type of a register.
+func (o *operand) local() string {
+	if o.Wide {
+		return o.global()
 	}
-	return "load" + buffer + "(" + at + ")"
+	return vecOf(o.scalar(), o.Span)
+}
+
+// fetch is what is at a position of a buffer: 4 elements with Wide, else one, or the word
+// around it.
+func (o *operand) fetch(buffer, at string) string {
+	if o.narrow() && !o.Wide {
+		at = over(at, 2)
+	}
+	return buffer + "[" + at + "]"
 }
 
 // position turns a number of elements into one of what fetch takes at once.
@@ -64,7 +89,7 @@ func (o *operand) declare(w *writer) {
 	w.line("let across%s = %s;", o.name, over("t", o.Lanes))
 	w.line("var at%s: u32;", o.name)
 	for b := range o.Blocks {
-		w.line("var %s: %s;", o.register(b), vec(o.Span))
+		w.line("var %s: %s;", o.register(b), o.local())
 	}
 	if o.gather {
 		for _, row := range o.gatheredRows() {
@@ -79,10 +104,11 @@ func (o *operand) declare(w *writer) {
 func (o *operand) start(w *writer) {
 	if o.gather {
 		o.find(w)
-		return
+	} else {
+		across := fmt.Sprintf("across%s * ld%s", o.name, o.name)
+		w.line("at%s = off%s + %s + along%s;", o.name, o.name, times(o.rows(), across), o.name)
 	}
-	across := fmt.Sprintf("across%s * ld%s", o.name, o.name)
-	w.line("at%s = off%s + %s + along%s;", o.name, o.name, times(o.rows(), across), o.name)
+	o.startHalves(w)
 }
 
 // advance moves the position by one K step.
@@ -107,25 +133,34 @@ func (o *operand) loadFrom(buffer string, w *writer) {
 	o.eachBlock(w, func(b int, block block) {
 		values := make([]string, o.rows())
 		for i := range values {
-			at, row := plus("at"+o.name, block.Along), block.Across*o.rows()+i
+			row := block.Across*o.rows() + i
+			values[i] = o.fetch(buffer, o.at(block.Along, row))
 			if o.gather {
-				first, is := gathered(row)
-				values[i] = fmt.Sprintf("select(0.0, %s, %s)", o.fetch(buffer, first+" + "+at), is)
-				continue
+				_, is := gathered(row)
+				values[i] = fmt.Sprintf("select(%s, %s, %s)", o.zero(), values[i], is)
 			}
-			if row > 0 {
-				at += " + " + times(row, "ld"+o.name)
-			}
-			values[i] = o.fetch(buffer, at)
 		}
-		w.line("%s = %s;", o.register(b), pack(values))
+		w.line("%s = %s;", o.register(b), packOf(o.scalar(), values))
 	})
+}
+
+// at is a position, so far from the thread's first one.
+func (o *operand) at(along, row int) string {
+	at := plus("at"+o.name, along)
+	switch {
+	case o.gather:
+		first, _ := gathered(row)
+		return first + " + " + at
+	case row > 0:
+		return at + " + " + times(row, "ld"+o.name)
+	}
+	return at
 }
 
 // store writes the registers to workgroup memory, with k as the slow index.
 func (o *operand) store(w *writer) {
 	o.eachBlock(w, func(b int, block block) {
-		r := o.register(b)
+		r := o.number(b, block)
 		along := plus("along"+o.name, block.Along)
 		across := plus("across"+o.name, block.Across)
 		switch {

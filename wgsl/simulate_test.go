@@ -165,9 +165,10 @@ func TestThreadsCoverTile(t *testing.T) {
 var (
 	startLine = regexp.MustCompile(`^at[AB] = (off.*);$`)
 	loadLine  = regexp.MustCompile(`^next\w+ = .*;$`)
-	oneLoad   = regexp.MustCompile(`[AB][\[(](.*?)[\])]`)
+	halfLine  = regexp.MustCompile(`^let (half\w+) = (.*);$`)
+	oneLoad   = regexp.MustCompile(`[AB]\[(.*?)\]`)
 	storeLine = regexp.MustCompile(`^shared[AB]\[(.*?)\]\[(.*?)\](?:\[(.*?)\])? = (.*);$`)
-	oneValue  = regexp.MustCompile(`(next\w+)(?:\.([xyzw]+))?`)
+	oneValue  = regexp.MustCompile(`(four\()?(next\w+)\)?(?:\.([xyzw]+))?(?:, (half\w+)\))?`)
 	guardLine = regexp.MustCompile(`^if \((.*)\) \{$`)
 )
 
@@ -185,17 +186,25 @@ func TestStagesCoverTiles(t *testing.T) {
 			stage stage
 		}{{"A", s.geometry.A}, {"B", s.geometry.B}} {
 			t.Run(operand.name, func(t *testing.T) {
-				checkStage(t, s, operand.name, operand.stage)
+				narrow := strings.Contains(s.Source, "fn numbers")
+				checkStage(t, s, operand.name, operand.stage, 0, 1<<20, narrow)
+				if narrow && !operand.stage.Wide {
+					checkStage(t, s, operand.name, operand.stage, 1, 1<<20, narrow)
+					checkStage(t, s, operand.name, operand.stage, 1, 1<<20+1, narrow)
+				}
 			})
 		}
 	})
 }
 
-func checkStage(t *testing.T, s Shader, name string, stage stage) {
-	const ld = 1 << 20 // of an operand that starts at element 0
-	width := 1
-	if stage.Wide {
-		width = 4
+// checkStage is about an operand that starts at element off.
+func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld int, narrow bool) {
+	unit, width := 1, 1 // of positions and of what lies there
+	switch {
+	case stage.Wide:
+		unit, width = 4, 4
+	case narrow:
+		width = 2
 	}
 	g := s.geometry
 	names := lets(t, s.Source, `(along|across)`+name)
@@ -205,7 +214,7 @@ func checkStage(t *testing.T, s Shader, name string, stage stage) {
 	placed := map[[3]int]element{} // row, index and component in workgroup memory
 	for i := range s.Threads {
 		env := thread(i, names)
-		env["off"+name], env["ld"+name] = 0, ld/width
+		env["off"+name], env["ld"+name] = off/unit, ld/unit
 		registers := map[string][]element{}
 		skip := false
 		for _, l := range lines {
@@ -217,11 +226,13 @@ func checkStage(t *testing.T, s Shader, name string, stage stage) {
 			case skip:
 			case l.kind == 's':
 				env["at"+name] = l.at[0].in(env)
+			case l.kind == 'h':
+				env[l.register] = l.at[0].in(env)
 			case l.kind == 'l':
 				registers[l.register] = nil
 				for _, at := range l.at {
 					for c := range width {
-						address := at.in(env)*width + c
+						address := at.in(env)*width + c - off
 						e := element{address % ld, address / ld}
 						if stage.AlongK {
 							e = element{e.k, e.i}
@@ -238,7 +249,11 @@ func checkStage(t *testing.T, s Shader, name string, stage stage) {
 					if _, twice := placed[place]; twice {
 						require.Fail(t, "stored twice", "place %v", place)
 					}
-					placed[place] = registers[v.register][v.component]
+					component := v.component
+					if v.half != "" {
+						component = 2*component + env[v.half]/16
+					}
+					placed[place] = registers[v.register][component]
 					place[2]++
 				}
 			}
@@ -255,19 +270,20 @@ func checkStage(t *testing.T, s Shader, name string, stage stage) {
 	require.Len(t, placed, g.Tile.TK*stage.Extent)
 }
 
-// stageLine is a line of the loads and stores of a K step: a start position, a
-// load, a store, a guard or its end.
+// stageLine is a line of the loads and stores of a K step: a start position, a half of
+// words, a load, a store, a guard or its end.
 type stageLine struct {
-	kind     byte // s, l, w, g, }
+	kind     byte // s, h, l, w, g, }
 	at       []expression
 	register string
 	values   []value
 }
 
-// value is one component of a register.
+// value is one component of a register, or a half of it.
 type value struct {
 	register  string
 	component int
+	half      string
 }
 
 // firstStage parses the first loads and stores of an operand.
@@ -280,6 +296,7 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 			break
 		}
 		guard, start, store := guardLine.FindStringSubmatch(text), startLine.FindStringSubmatch(text), storeLine.FindStringSubmatch(text)
+		half := halfLine.FindStringSubmatch(text)
 		switch {
 		case guard != nil && strings.Contains(guard[1], "across"+name):
 			lines = append(lines, stageLine{kind: 'g', at: []expression{parse(t, guard[1])}})
@@ -289,6 +306,8 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 			inGuard = false
 		case start != nil && strings.HasPrefix(text, "at"+name):
 			lines = append(lines, stageLine{kind: 's', at: []expression{parse(t, start[1])}})
+		case half != nil && strings.HasPrefix(half[1], "half"+name):
+			lines = append(lines, stageLine{kind: 'h', at: []expression{parse(t, half[2])}, register: half[1]})
 		case loadLine.MatchString(text) && strings.HasPrefix(text, "next"+name):
 			l := stageLine{kind: 'l'}
 			l.register, _, _ = strings.Cut(text, " ")
@@ -302,12 +321,15 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 				l.at = append(l.at, parse(t, store[3]))
 			}
 			for _, v := range oneValue.FindAllStringSubmatch(store[4], -1) {
-				components := v[2]
-				if components == "" {
-					components = registerComponents(source, v[1])
+				components := v[3]
+				switch {
+				case components == "" && v[1] != "":
+					components = "xyzw"
+				case components == "":
+					components = registerComponents(source, v[2])
 				}
 				for _, c := range components {
-					l.values = append(l.values, value{v[1], strings.IndexRune("xyzw", c)})
+					l.values = append(l.values, value{v[2], strings.IndexRune("xyzw", c), v[4]})
 				}
 			}
 			lines = append(lines, l)

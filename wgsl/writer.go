@@ -42,11 +42,13 @@ func (w *writer) inside(body func()) {
 }
 
 // vec is the type of n adjacent float32 elements; n is 1, 2 or 4.
-func vec(n int) string {
+func vec(n int) string { return vecOf("f32", n) }
+
+func vecOf(scalar string, n int) string {
 	if n == 1 {
-		return "f32"
+		return scalar
 	}
-	return fmt.Sprintf("vec%d<f32>", n)
+	return fmt.Sprintf("vec%d<%s>", n, scalar)
 }
 
 // splat is the vector of n elements that all equal x.
@@ -66,11 +68,13 @@ func component(n int, v string, i int) string {
 }
 
 // pack is the vector of the given elements.
-func pack(elements []string) string {
+func pack(elements []string) string { return packOf("f32", elements) }
+
+func packOf(scalar string, elements []string) string {
 	if len(elements) == 1 {
 		return elements[0]
 	}
-	return vec(len(elements)) + "(" + strings.Join(elements, ", ") + ")"
+	return vecOf(scalar, len(elements)) + "(" + strings.Join(elements, ", ") + ")"
 }
 
 // plus, times, over and rest are x + n, n * x, x / n and x % n for u32 values,

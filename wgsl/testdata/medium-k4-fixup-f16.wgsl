@@ -7,8 +7,12 @@ fn numbers(word: u32) -> vec2<f32> {
 	return unpack2x16float(word);
 }
 
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
+}
+
 fn loadC(at: u32) -> f32 {
-	return numbers(atomicLoad(&C[at / 2u]) >> (16u * (at % 2u))).x;
+	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
 }
 
 fn nearest(x: u32, shift: u32) -> u32 {

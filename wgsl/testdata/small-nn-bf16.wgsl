@@ -9,16 +9,12 @@ fn numbers(word: u32) -> vec2<f32> {
 	return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));
 }
 
-fn loadA(at: u32) -> f32 {
-	return numbers(A[at / 2u] >> (16u * (at % 2u))).x;
-}
-
-fn loadB(at: u32) -> f32 {
-	return numbers(B[at / 2u] >> (16u * (at % 2u))).x;
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
 }
 
 fn loadC(at: u32) -> f32 {
-	return numbers(atomicLoad(&C[at / 2u]) >> (16u * (at % 2u))).x;
+	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
 }
 
 fn nearest(x: u32, shift: u32) -> u32 {
@@ -71,13 +67,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let alongA = t % 16u;
 	let acrossA = t / 16u;
 	var atA: u32;
-	var nextA0: f32;
-	var nextA1: f32;
+	var nextA0: u32;
+	var nextA1: u32;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
 	var atB: u32;
-	var nextB0: f32;
-	var nextB1: f32;
+	var nextB0: u32;
+	var nextB1: u32;
 	var c0: vec2<f32>;
 	let item = worker.x;
 	let item0 = items[3u * item];
@@ -98,16 +94,18 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var left = depth;
 	if (left != 0u) {
 		atA = offA + acrossA * ldA + alongA;
+		let halfA00 = 16u * (atA % 2u);
 		atB = offB + acrossB * ldB + alongB;
-		nextA0 = loadA(atA);
-		nextA1 = loadA(atA + 8u * ldA);
-		nextB0 = loadB(atB);
-		nextB1 = loadB(atB + 8u * ldB);
+		let halfB00 = 16u * (atB % 2u);
+		nextA0 = A[atA / 2u];
+		nextA1 = A[(atA + 8u * ldA) / 2u];
+		nextB0 = B[atB / 2u];
+		nextB1 = B[(atB + 8u * ldB) / 2u];
 		loop {
-			sharedA[alongA][acrossA] = nextA0;
-			sharedA[alongA][acrossA + 8u] = nextA1;
-			sharedB[acrossB][alongB / 2u][alongB % 2u] = nextB0;
-			sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = nextB1;
+			sharedA[alongA][acrossA] = number(nextA0, halfA00);
+			sharedA[alongA][acrossA + 8u] = number(nextA1, halfA00);
+			sharedB[acrossB][alongB / 2u][alongB % 2u] = number(nextB0, halfB00);
+			sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = number(nextB1, halfB00);
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; k < left; k = k + 1u) {
@@ -121,10 +119,10 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if (left != 0u) {
 				atA = atA + 16u;
 				atB = atB + 16u * ldB;
-				nextA0 = loadA(atA);
-				nextA1 = loadA(atA + 8u * ldA);
-				nextB0 = loadB(atB);
-				nextB1 = loadB(atB + 8u * ldB);
+				nextA0 = A[atA / 2u];
+				nextA1 = A[(atA + 8u * ldA) / 2u];
+				nextB0 = B[atB / 2u];
+				nextB1 = B[(atB + 8u * ldB) / 2u];
 			}
 			{
 				let a0 = sharedA[0u][readA0];

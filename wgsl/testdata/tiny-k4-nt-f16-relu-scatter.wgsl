@@ -11,16 +11,12 @@ fn numbers(word: u32) -> vec2<f32> {
 	return unpack2x16float(word);
 }
 
-fn loadA(at: u32) -> f32 {
-	return numbers(A[at / 2u] >> (16u * (at % 2u))).x;
-}
-
-fn loadB(at: u32) -> f32 {
-	return numbers(B[at / 2u] >> (16u * (at % 2u))).x;
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
 }
 
 fn loadC(at: u32) -> f32 {
-	return numbers(atomicLoad(&C[at / 2u]) >> (16u * (at % 2u))).x;
+	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
 }
 
 fn nearest(x: u32, shift: u32) -> u32 {
@@ -69,7 +65,7 @@ fn storeC(at: u32, n: u32, low: u32, high: u32) {
 }
 
 fn loadBias(at: u32) -> f32 {
-	return numbers(Bias[at / 2u] >> (16u * (at % 2u))).x;
+	return number(Bias[at / 2u], 16u * (at % 2u));
 }
 
 fn activate(v: f32) -> f32 {
@@ -88,13 +84,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let alongA = t % 16u;
 	let acrossA = t / 16u;
 	var atA: u32;
-	var nextA0: vec2<f32>;
-	var nextA1: vec2<f32>;
+	var nextA0: vec2<u32>;
+	var nextA1: vec2<u32>;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
 	var atB: u32;
-	var nextB0: vec2<f32>;
-	var nextB1: vec2<f32>;
+	var nextB0: vec2<u32>;
+	var nextB1: vec2<u32>;
 	var c0: vec2<f32>;
 	var c1: vec2<f32>;
 	var c2: vec2<f32>;
@@ -126,16 +122,20 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var left = depth;
 	if (left != 0u) {
 		atA = offA + 2u * (acrossA * ldA) + alongA;
+		let halfA00 = 16u * (atA % 2u);
+		let halfA01 = 16u * ((atA + ldA) % 2u);
 		atB = offB + 2u * (acrossB * ldB) + alongB;
-		nextA0 = vec2<f32>(loadA(atA), loadA(atA + ldA));
-		nextA1 = vec2<f32>(loadA(atA + 4u * ldA), loadA(atA + 5u * ldA));
-		nextB0 = vec2<f32>(loadB(atB), loadB(atB + ldB));
-		nextB1 = vec2<f32>(loadB(atB + 4u * ldB), loadB(atB + 5u * ldB));
+		let halfB00 = 16u * (atB % 2u);
+		let halfB01 = 16u * ((atB + ldB) % 2u);
+		nextA0 = vec2<u32>(A[atA / 2u], A[(atA + ldA) / 2u]);
+		nextA1 = vec2<u32>(A[(atA + 4u * ldA) / 2u], A[(atA + 5u * ldA) / 2u]);
+		nextB0 = vec2<u32>(B[atB / 2u], B[(atB + ldB) / 2u]);
+		nextB1 = vec2<u32>(B[(atB + 4u * ldB) / 2u], B[(atB + 5u * ldB) / 2u]);
 		loop {
-			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA] = nextA0;
-			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA + 2u] = nextA1;
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = nextB0;
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = nextB1;
+			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA] = vec2<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01));
+			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA + 2u] = vec2<f32>(number(nextA1.x, halfA00), number(nextA1.y, halfA01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(nextB0.x, halfB00), number(nextB0.y, halfB01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(nextB1.x, halfB00), number(nextB1.y, halfB01));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
@@ -153,10 +153,10 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if (left != 0u) {
 				atA = atA + 16u;
 				atB = atB + 16u;
-				nextA0 = vec2<f32>(loadA(atA), loadA(atA + ldA));
-				nextA1 = vec2<f32>(loadA(atA + 4u * ldA), loadA(atA + 5u * ldA));
-				nextB0 = vec2<f32>(loadB(atB), loadB(atB + ldB));
-				nextB1 = vec2<f32>(loadB(atB + 4u * ldB), loadB(atB + 5u * ldB));
+				nextA0 = vec2<u32>(A[atA / 2u], A[(atA + ldA) / 2u]);
+				nextA1 = vec2<u32>(A[(atA + 4u * ldA) / 2u], A[(atA + 5u * ldA) / 2u]);
+				nextB0 = vec2<u32>(B[atB / 2u], B[(atB + ldB) / 2u]);
+				nextB1 = vec2<u32>(B[(atB + 4u * ldB) / 2u], B[(atB + 5u * ldB) / 2u]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];

@@ -9,12 +9,12 @@ fn numbers(word: u32) -> vec2<f32> {
 	return unpack2x16float(word);
 }
 
-fn loadA(at: u32) -> vec4<f32> {
-	return vec4<f32>(numbers(A[at].x), numbers(A[at].y));
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
 }
 
-fn loadB(at: u32) -> f32 {
-	return numbers(B[at / 2u] >> (16u * (at % 2u))).x;
+fn four(words: vec2<u32>) -> vec4<f32> {
+	return vec4<f32>(numbers(words.x), numbers(words.y));
 }
 
 @compute @workgroup_size(32)
@@ -29,12 +29,12 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let alongA = t % 2u;
 	let acrossA = t / 2u;
 	var atA: u32;
-	var nextA0: vec4<f32>;
+	var nextA0: vec2<u32>;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
 	var atB: u32;
-	var nextB0: vec2<f32>;
-	var nextB1: vec2<f32>;
+	var nextB0: vec2<u32>;
+	var nextB1: vec2<u32>;
 	var c0: vec2<f32>;
 	var c1: vec2<f32>;
 	var c2: vec2<f32>;
@@ -62,14 +62,16 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	if (left != 0u) {
 		atA = offA + acrossA * ldA + alongA;
 		atB = offB + 2u * (acrossB * ldB) + alongB;
-		nextA0 = loadA(atA);
-		nextB0 = vec2<f32>(loadB(atB), loadB(atB + ldB));
-		nextB1 = vec2<f32>(loadB(atB + 4u * ldB), loadB(atB + 5u * ldB));
+		let halfB00 = 16u * (atB % 2u);
+		let halfB01 = 16u * ((atB + ldB) % 2u);
+		nextA0 = A[atA];
+		nextB0 = vec2<u32>(B[atB / 2u], B[(atB + ldB) / 2u]);
+		nextB1 = vec2<u32>(B[(atB + 4u * ldB) / 2u], B[(atB + 5u * ldB) / 2u]);
 		loop {
-			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = nextA0.xy;
-			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = nextA0.zw;
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = nextB0;
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = nextB1;
+			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = four(nextA0).xy;
+			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = four(nextA0).zw;
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(nextB0.x, halfB00), number(nextB0.y, halfB01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(nextB1.x, halfB00), number(nextB1.y, halfB01));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
@@ -87,9 +89,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if (left != 0u) {
 				atA = atA + 16u * ldA;
 				atB = atB + 16u;
-				nextA0 = loadA(atA);
-				nextB0 = vec2<f32>(loadB(atB), loadB(atB + ldB));
-				nextB1 = vec2<f32>(loadB(atB + 4u * ldB), loadB(atB + 5u * ldB));
+				nextA0 = A[atA];
+				nextB0 = vec2<u32>(B[atB / 2u], B[(atB + ldB) / 2u]);
+				nextB1 = vec2<u32>(B[(atB + 4u * ldB) / 2u], B[(atB + 5u * ldB) / 2u]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
