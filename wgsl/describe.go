@@ -2,6 +2,7 @@ package wgsl
 
 import (
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -29,7 +30,8 @@ func describe(s *tile.Shape, lim Limits) (facts planner.KernelFacts, ok bool) {
 		return facts, false
 	}
 	for variant := range 8 {
-		g, err := newGeometry(encoding.Kernel{Tile: s, TransA: variant&1 != 0, TransB: variant&2 != 0, Wide: variant&4 != 0}, lim)
+		k := encoding.Kernel{Tile: s, TransA: variant&1 != 0, TransB: variant&2 != 0, Wide: variant&4 != 0, TypeC: element.BF16}
+		g, err := newGeometry(k, lim)
 		if err != nil {
 			return facts, false
 		}

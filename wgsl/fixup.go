@@ -62,12 +62,12 @@ func (r *renderer) fixup() {
 		})
 		r.line("sums[t] = sum;")
 		r.line("workgroupBarrier();")
-		r.block("if (group == 0u)", func() {
+		r.owners(func() {
 			for g := 1; g < groups; g++ {
 				r.line("sum = sum + sums[%s];", plus("t", g*fixupVectors))
 			}
-			r.finish(width, []output{{Value: "sum", Row: over("vector", t.TN/width), Vector: rest("vector", t.TN/width)}})
 		})
+		r.finish(width, []output{{Value: "sum", Row: over("vector", t.TN/width), Vector: rest("vector", t.TN/width)}})
 	})
 }
 

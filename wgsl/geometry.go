@@ -3,6 +3,7 @@ package wgsl
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -78,6 +79,10 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 			return nil, fmt.Errorf("tile %v: %d K groups cannot be summed in %d bytes of workgroup memory",
 				k.Tile, g.Groups, g.sharedBytes())
 		}
+	}
+	// Vectors of C are whole words, and the first element of each goes through the memory of B.
+	if k.TypeC != element.F32 && (g.B.Element == 1 || t.TM > t.TK*g.B.Element) {
+		return nil, fmt.Errorf("tile %v: vectors of %d elements are too small for C of %s", k.Tile, g.B.Element, k.TypeC)
 	}
 	if bytes := g.sharedBytes(); bytes > lim.SharedBytes {
 		return nil, fmt.Errorf("tile %v needs %d bytes of workgroup memory, the adapter allows %d",

@@ -57,11 +57,15 @@ func (r *renderer) slotElement(o *operand, index string) string {
 }
 
 // owners encloses what only threads with outputs do: when the chunks are
-// smaller than the number of K groups, the last groups have none.
+// smaller than the number of K groups, the last groups have none. In a fix-up
+// the first group has them.
 func (r *renderer) owners(body func()) {
-	if r.Chunk >= r.Groups || r.Groups == 1 {
+	switch {
+	case r.kernel.Fixup:
+		r.block("if (group == 0u)", body)
+	case r.Chunk >= r.Groups || r.Groups == 1:
 		body()
-		return
+	default:
+		r.block(fmt.Sprintf("if (group < %du)", r.Chunk), body)
 	}
-	r.block(fmt.Sprintf("if (group < %du)", r.Chunk), body)
 }

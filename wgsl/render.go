@@ -178,6 +178,5 @@ func (r *renderer) item() {
 	if r.Groups > 1 {
 		outputs = r.reduce
 	}
-	sums := outputs()
-	r.owners(func() { r.finish(r.B.Element, sums) })
+	r.finish(r.B.Element, outputs())
 }

@@ -19,7 +19,7 @@ import (
 // every thread of a workgroup. Its u32 expressions are also Go expressions once
 // the suffix u is gone.
 
-var suffix = regexp.MustCompile(`\b(\d+)u\b`)
+var suffix = regexp.MustCompile(`\b(0x[0-9a-f]+|\d+)u\b`)
 
 // expression is a parsed u32 expression.
 type expression struct{ ast.Expr }
@@ -32,7 +32,12 @@ func parse(t *testing.T, text string) expression {
 
 // in evaluates the expression; conditions give 0 or 1.
 func (e expression) in(env map[string]int) int {
-	switch x := e.Expr.(type) {
+	return evaluate(e.Expr, env, func(e ast.Expr) int { panic(fmt.Sprintf("unexpected %T", e)) })
+}
+
+// evaluate leaves what is no arithmetic of names to others.
+func evaluate(e ast.Expr, env map[string]int, others func(ast.Expr) int) int {
+	switch x := e.(type) {
 	case *ast.BasicLit:
 		return number(x.Value)
 	case *ast.Ident:
@@ -42,31 +47,57 @@ func (e expression) in(env map[string]int) int {
 		}
 		return v
 	case *ast.ParenExpr:
-		return expression{x.X}.in(env)
-	case *ast.CallExpr: // of min
-		return min(expression{x.Args[0]}.in(env), expression{x.Args[1]}.in(env))
-	case *ast.BinaryExpr:
-		a, b := expression{x.X}.in(env), expression{x.Y}.in(env)
-		switch x.Op {
-		case token.ADD:
-			return a + b
-		case token.SUB:
-			return a - b
-		case token.MUL:
-			return a * b
-		case token.QUO:
-			return a / b
-		case token.REM:
-			return a % b
-		case token.LSS:
-			return btoi(a < b)
-		case token.EQL:
-			return btoi(a == b)
-		case token.LAND:
-			return btoi(a+b == 2)
+		return evaluate(x.X, env, others)
+	case *ast.UnaryExpr:
+		if a := evaluate(x.X, env, others); x.Op == token.XOR {
+			return a ^ 0xffffffff
+		} else if x.Op == token.NOT {
+			return 1 - a
 		}
+	case *ast.CallExpr:
+		argument := func(i int) int { return evaluate(x.Args[i], env, others) }
+		switch name, _ := x.Fun.(*ast.Ident); {
+		case name != nil && name.Name == "min":
+			return min(argument(0), argument(1))
+		case name != nil && name.Name == "choose":
+			return argument(argument(2))
+		}
+	case *ast.BinaryExpr:
+		return operate(x.Op, evaluate(x.X, env, others), evaluate(x.Y, env, others))
 	}
-	panic(fmt.Sprintf("unexpected %T", e.Expr))
+	return others(e)
+}
+
+func operate(op token.Token, a, b int) int {
+	switch op {
+	case token.ADD:
+		return a + b
+	case token.SUB:
+		return a - b
+	case token.MUL:
+		return a * b
+	case token.QUO:
+		return a / b
+	case token.REM:
+		return a % b
+	case token.AND:
+		return a & b
+	case token.OR:
+		return a | b
+	case token.SHL:
+		return a << b & 0xffffffff
+	case token.SHR:
+		return a >> b
+	case token.LSS:
+		return btoi(a < b)
+	case token.EQL:
+		return btoi(a == b)
+	case token.NEQ:
+		return btoi(a != b)
+	case token.LAND:
+		return btoi(a+b == 2)
+	}
+	panic("unexpected " + op.String())
 }
 
 func btoi(b bool) int {
@@ -77,8 +108,8 @@ func btoi(b bool) int {
 }
 
 func number(text string) int {
-	n, _ := strconv.Atoi(text)
-	return n
+	n, _ := strconv.ParseInt(text, 0, 64)
+	return int(n)
 }
 
 // let is a declaration of the text.

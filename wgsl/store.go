@@ -40,7 +40,7 @@ func (r *renderer) output(value, number string) output {
 }
 
 // finish writes the outputs of an item to C, or to the workspace when the item
-// is one part of a tile.
+// is one part of a tile. All threads come here, also those without outputs.
 func (r *renderer) finish(width int, outputs []output) {
 	for i, o := range outputs {
 		r.line("let row%d = %s;", i, o.Row)
@@ -52,10 +52,12 @@ func (r *renderer) finish(width int, outputs []output) {
 		return
 	}
 	r.ifElse("slot != 0xffffffffu", func() {
-		for i, o := range outputs {
-			r.line("workspace[slot * %du + row%d * %du + vector%d] = %s;",
-				r.Tile.TM*r.Tile.TN/width, i, r.Tile.TN/width, i, o.Value)
-		}
+		r.owners(func() {
+			for i, o := range outputs {
+				r.line("workspace[slot * %du + row%d * %du + vector%d] = %s;",
+					r.Tile.TM*r.Tile.TN/width, i, r.Tile.TN/width, i, o.Value)
+			}
+		})
 	}, toC)
 }
 
@@ -67,16 +69,23 @@ func (r *renderer) storeC(width int, outputs []output) {
 		r.placeC(width, i)
 		r.line("%s = alpha * %s;", o.Value, o.Value)
 	}
-	if !r.kernel.Epilogue.Gated {
-		r.addC(width, outputs)
-	}
-	r.dress(width, outputs)
-	store := func() { r.storeOutputs(width, outputs) }
+	store := func(body func()) { body() }
 	if r.kernel.Epilogue.Gated {
-		r.block("if (second)", store)
-		return
+		store = func(body func()) { r.block("if (second)", body) }
 	}
-	store()
+	narrow := r.kernel.TypeC != element.F32
+	r.owners(func() {
+		if !r.kernel.Epilogue.Gated {
+			r.addC(width, outputs)
+		}
+		r.dress(width, outputs)
+		if !narrow {
+			store(func() { r.storeOutputs(width, outputs) })
+		}
+	})
+	if narrow {
+		store(func() { r.storeNarrow(width, outputs) })
+	}
 }
 
 // addC adds beta*C to outputs.
@@ -96,10 +105,6 @@ func (r *renderer) addC(width int, outputs []output) {
 
 // storeOutputs stores what exists of outputs.
 func (r *renderer) storeOutputs(width int, outputs []output) {
-	if r.kernel.TypeC != element.F32 {
-		r.storeNarrow(width, outputs)
-		return
-	}
 	if r.kernel.Epilogue.Scatter {
 		r.storeSome(width, outputs)
 		return

@@ -189,6 +189,8 @@ func TestRenderErrors(t *testing.T) {
 		{"threads", encoding.Kernel{Tile: large}, Limits{Threads: 32, SharedBytes: 16384},
 			"tile large 64x64x16/256 cannot run with 32 threads"},
 		{"no limits", encoding.Kernel{Tile: large}, Limits{}, "tile large 64x64x16/256 cannot run with 0 threads"},
+		{"words of C", encoding.Kernel{Tile: &tile.Shape{Name: "high", TM: 128, TN: 32, TK: 16, Threads: 256, RM: 4, RN: 4}, TypeC: element.F16},
+			adapters["nvidia"], "tile high 128x32x16/256: vectors of 4 elements are too small for C of f16"},
 		{"no tile", encoding.Kernel{}, adapters["nvidia"], "the kernel has no tile"},
 		{"threads of ragged plans", encoding.Kernel{Ragged: encoding.RaggedExpand}, Limits{Threads: 31, SharedBytes: 16384},
 			"wgsl: ragged plans need 32 threads, the adapter allows 31"},
@@ -232,7 +234,8 @@ func TestText(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, s, again)
 
-			var blocks []string
+			var blocks []string // of each the condition
+			var head string
 			for _, line := range strings.Split(s.Source, "\n") {
 				line = strings.TrimSpace(line)
 				require.NotRegexp(t, minus, line)
@@ -240,10 +243,14 @@ func TestText(t *testing.T) {
 					require.NotRegexp(t, integer, line, "every integer is a u32")
 				}
 				if strings.HasPrefix(line, "}") {
+					head = blocks[len(blocks)-1]
 					blocks = blocks[:len(blocks)-1]
 				}
 				if strings.HasSuffix(line, "{") {
-					blocks = append(blocks, line)
+					if line != "} else {" {
+						head = line
+					}
+					blocks = append(blocks, head)
 				}
 				if barrier.MatchString(line) {
 					for _, b := range blocks {
@@ -273,8 +280,11 @@ var barrier = regexp.MustCompile(`^(workgroup|storage)Barrier\(\);$|= scan\(`)
 var uniform = map[string]bool{
 	"fn scan(t: u32, x: u32, limit: u32) -> u32 {": true,
 	"for (var d = 1u; d < 256u; d = d * 2u) {":     true,
-	"loop {":            true,
-	"if (left != 0u) {": true,
+	"loop {":                     true,
+	"if (left != 0u) {":          true,
+	"if (odd) {":                 true,
+	"if (second) {":              true,
+	"if (slot != 0xffffffffu) {": true,
 	"for (var item = table[worker.x]; item < end; item = item + 1u) {": true,
 }
 

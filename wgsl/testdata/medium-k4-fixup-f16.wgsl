@@ -19,45 +19,45 @@ fn nearest(x: u32, shift: u32) -> u32 {
 	return (x + (1u << (shift - 1u)) - 1u + ((x >> shift) & 1u)) >> shift;
 }
 
+fn extreme(size: u32) -> u32 {
+	if (size >= 0x38800000u) {
+		return select(0x7c00u, 0x7e00u, size > 0x7f800000u);
+	}
+	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
+}
+
 fn bits(number: f32) -> u32 {
 	let x = bitcast<u32>(number);
 	let size = x & 0x7fffffffu;
-	let small = size < 0x38800000u;
-	let shift = clamp(126u - min(size >> 23u, 126u), 13u, 25u);
-	let whole = select(size - 0x38000000u, (size & 0x7fffffu) | 0x800000u, small);
-	let rounded = min(nearest(whole, shift), 0x7c00u);
-	return ((x >> 16u) & 0x8000u) | select(rounded, 0x7e00u, size > 0x7f800000u);
+	var rounded = nearest(max(size, 0x38000000u) - 0x38000000u, 13u);
+	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
+		rounded = extreme(size);
+	}
+	return ((x >> 16u) & 0x8000u) | rounded;
 }
 
 fn pair(first: f32, second: f32) -> u32 {
 	return bits(first) | (bits(second) << 16u);
 }
 
-fn maskOf(n: u32) -> u32 {
-	return select(0u, 0xffffu, n > 0u) | select(0u, 0xffff0000u, n > 1u);
+fn storeHalf(at: u32, mask: u32, word: u32) {
+	atomicAnd(&C[at / 2u], ~mask);
+	atomicOr(&C[at / 2u], word & mask);
 }
 
-fn aligned(before: u32, word: u32, odd: bool) -> u32 {
-	return select(word, (before >> 16u) | (word << 16u), odd);
-}
-
-fn storeWord(at: u32, mask: u32, word: u32) {
-	if (mask == 0xffffffffu) {
-		atomicStore(&C[at], word);
+fn storeWord(at: u32, end: u32, word: u32, behind: u32) {
+	let odd = at % 2u;
+	let even = at + odd;
+	let moved = select(word, (word >> 16u) | (behind << 16u), odd != 0u);
+	if (even + 1u < end) {
+		atomicStore(&C[even / 2u], moved);
 	} else {
-		if (mask != 0u) {
-			atomicXor(&C[at], (atomicLoad(&C[at]) ^ word) & mask);
-		}
+		if (even < end) { storeHalf(even, 0xffffu, moved); }
 	}
 }
 
-fn storeC(at: u32, n: u32, low: u32, high: u32) {
-	let odd = at % 2u == 1u;
-	let lowMask = maskOf(n);
-	let highMask = maskOf(max(n, 2u) - 2u);
-	storeWord(at / 2u, aligned(0u, lowMask, odd), aligned(0u, low, odd));
-	storeWord(at / 2u + 1u, aligned(lowMask, highMask, odd), aligned(low, high, odd));
-	storeWord(at / 2u + 2u, aligned(highMask, 0u, odd), aligned(high, 0u, odd));
+fn startRow(at: u32, end: u32, word: u32) {
+	if (at % 2u != 0u && at < end) { storeHalf(at, 0xffff0000u, word << 16u); }
 }
 
 @compute @workgroup_size(128)
@@ -98,15 +98,35 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		sum = sum + sums[t + 80u];
 		sum = sum + sums[t + 96u];
 		sum = sum + sums[t + 112u];
-		let row0 = vector / 8u;
-		let vector0 = vector % 8u;
-		let atC0 = offC + row0 * ldC + 4u * vector0;
-		sum = alpha * sum;
+	}
+	let row0 = vector / 8u;
+	let vector0 = vector % 8u;
+	let atC0 = offC + row0 * ldC + 4u * vector0;
+	sum = alpha * sum;
+	if (group == 0u) {
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 			sum = fma(vec4<f32>(beta), vec4<f32>(loadC(atC0), loadC(atC0 + 1u), loadC(atC0 + 2u), loadC(atC0 + 3u)), sum);
 		}
-		if (row0 < rows) {
-			storeC(atC0, min(cols - min(4u * vector0, cols), 4u), pair(sum.x, sum.y), pair(sum.z, sum.w));
+	}
+	let word0a = pair(sum.x, sum.y);
+	let word0b = pair(sum.z, sum.w);
+	let odd = (offC | ldC) % 2u != 0u;
+	if (odd) {
+		workgroupBarrier();
+		if (group == 0u) {
+			sums[t].x = bitcast<f32>(0x3f800000u | (word0a & 0xffffu));
+		}
+		workgroupBarrier();
+	}
+	if (group == 0u) {
+		if (rows == 32u && cols == 32u && !odd) {
+			atomicStore(&C[atC0 / 2u], word0a);
+			atomicStore(&C[atC0 / 2u + 1u], word0b);
+		} else {
+			let end0 = select(0u, atC0 - 4u * vector0 + cols, row0 < rows);
+			if (vector0 == 0u) { startRow(atC0, end0, word0a); }
+			storeWord(atC0, end0, word0a, word0b);
+			storeWord(atC0 + 2u, end0, word0b, bitcast<u32>(sums[t + 1u].x));
 		}
 	}
 }

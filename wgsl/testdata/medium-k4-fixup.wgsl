@@ -41,10 +41,12 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		sum = sum + sums[t + 80u];
 		sum = sum + sums[t + 96u];
 		sum = sum + sums[t + 112u];
-		let row0 = vector / 8u;
-		let vector0 = vector % 8u;
-		let atC0 = offC + row0 * ldC + 4u * vector0;
-		sum = alpha * sum;
+	}
+	let row0 = vector / 8u;
+	let vector0 = vector % 8u;
+	let atC0 = offC + row0 * ldC + 4u * vector0;
+	sum = alpha * sum;
+	if (group == 0u) {
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 			sum = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), sum);
 		}

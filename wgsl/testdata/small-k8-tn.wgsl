@@ -214,11 +214,11 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	if (group < 4u) {
 		c0 = sharedA[t / 32u][t % 32u] + sharedA[(t + 64u) / 32u][(t + 64u) % 32u] + sharedA[(t + 128u) / 32u][(t + 128u) % 32u] + sharedA[(t + 192u) / 32u][(t + 192u) % 32u] + sharedB[t / 32u][t % 32u] + sharedB[(t + 64u) / 32u][(t + 64u) % 32u] + sharedB[(t + 128u) / 32u][(t + 128u) % 32u] + sharedB[(t + 192u) / 32u][(t + 192u) % 32u];
 	}
+	let row0 = 4u * ty + 16u * (group / 4u) + group % 4u;
+	let vector0 = tx;
+	let atC0 = offC + row0 * ldC + 4u * vector0;
+	c0 = alpha * c0;
 	if (group < 4u) {
-		let row0 = 4u * ty + 16u * (group / 4u) + group % 4u;
-		let vector0 = tx;
-		let atC0 = offC + row0 * ldC + 4u * vector0;
-		c0 = alpha * c0;
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 			c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), c0);
 		}

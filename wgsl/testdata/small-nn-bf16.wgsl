@@ -17,45 +17,34 @@ fn loadC(at: u32) -> f32 {
 	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
 }
 
-fn nearest(x: u32, shift: u32) -> u32 {
-	return (x + (1u << (shift - 1u)) - 1u + ((x >> shift) & 1u)) >> shift;
-}
-
-fn bits(number: f32) -> u32 {
+fn rounded(number: f32) -> u32 {
 	let x = bitcast<u32>(number);
-	let quiet = (x >> 16u) | 0x40u;
-	return select(nearest(x, 16u), quiet, (x & 0x7fffffffu) > 0x7f800000u);
+	let nearest = x + 0x7fffu + ((x >> 16u) & 1u);
+	return select(nearest, x | 0x400000u, (x & 0x7fffffffu) > 0x7f800000u);
 }
 
 fn pair(first: f32, second: f32) -> u32 {
-	return bits(first) | (bits(second) << 16u);
+	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
 }
 
-fn maskOf(n: u32) -> u32 {
-	return select(0u, 0xffffu, n > 0u) | select(0u, 0xffff0000u, n > 1u);
+fn storeHalf(at: u32, mask: u32, word: u32) {
+	atomicAnd(&C[at / 2u], ~mask);
+	atomicOr(&C[at / 2u], word & mask);
 }
 
-fn aligned(before: u32, word: u32, odd: bool) -> u32 {
-	return select(word, (before >> 16u) | (word << 16u), odd);
-}
-
-fn storeWord(at: u32, mask: u32, word: u32) {
-	if (mask == 0xffffffffu) {
-		atomicStore(&C[at], word);
+fn storeWord(at: u32, end: u32, word: u32, behind: u32) {
+	let odd = at % 2u;
+	let even = at + odd;
+	let moved = select(word, (word >> 16u) | (behind << 16u), odd != 0u);
+	if (even + 1u < end) {
+		atomicStore(&C[even / 2u], moved);
 	} else {
-		if (mask != 0u) {
-			atomicXor(&C[at], (atomicLoad(&C[at]) ^ word) & mask);
-		}
+		if (even < end) { storeHalf(even, 0xffffu, moved); }
 	}
 }
 
-fn storeC(at: u32, n: u32, low: u32, high: u32) {
-	let odd = at % 2u == 1u;
-	let lowMask = maskOf(n);
-	let highMask = maskOf(max(n, 2u) - 2u);
-	storeWord(at / 2u, aligned(0u, lowMask, odd), aligned(0u, low, odd));
-	storeWord(at / 2u + 1u, aligned(lowMask, highMask, odd), aligned(low, high, odd));
-	storeWord(at / 2u + 2u, aligned(highMask, 0u, odd), aligned(high, 0u, odd));
+fn startRow(at: u32, end: u32, word: u32) {
+	if (at % 2u != 0u && at < end) { storeHalf(at, 0xffff0000u, word << 16u); }
 }
 
 @compute @workgroup_size(128)
@@ -215,7 +204,19 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 		c0 = fma(vec2<f32>(beta), vec2<f32>(loadC(atC0), loadC(atC0 + 1u)), c0);
 	}
-	if (row0 < rows) {
-		storeC(atC0, min(cols - min(2u * vector0, cols), 2u), pair(c0.x, c0.y), 0u);
+	let word0a = pair(c0.x, c0.y);
+	let edge0 = 8u * row0 + vector0;
+	let odd = (offC | ldC) % 2u != 0u;
+	if (odd) {
+		workgroupBarrier();
+		sharedB[edge0 / 16u][(edge0 % 16u) / 2u][edge0 % 2u] = bitcast<f32>(0x3f800000u | (word0a & 0xffffu));
+		workgroupBarrier();
+	}
+	if (rows == 16u && cols == 16u && !odd) {
+		atomicStore(&C[atC0 / 2u], word0a);
+	} else {
+		let end0 = select(0u, atC0 - 2u * vector0 + cols, row0 < rows);
+		if (vector0 == 0u) { startRow(atC0, end0, word0a); }
+		storeWord(atC0, end0, word0a, bitcast<u32>(sharedB[(edge0 + 1u) / 16u][((edge0 + 1u) % 16u) / 2u][(edge0 + 1u) % 2u]));
 	}
 }

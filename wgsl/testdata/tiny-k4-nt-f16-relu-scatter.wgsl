@@ -23,45 +23,45 @@ fn nearest(x: u32, shift: u32) -> u32 {
 	return (x + (1u << (shift - 1u)) - 1u + ((x >> shift) & 1u)) >> shift;
 }
 
+fn extreme(size: u32) -> u32 {
+	if (size >= 0x38800000u) {
+		return select(0x7c00u, 0x7e00u, size > 0x7f800000u);
+	}
+	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
+}
+
 fn bits(number: f32) -> u32 {
 	let x = bitcast<u32>(number);
 	let size = x & 0x7fffffffu;
-	let small = size < 0x38800000u;
-	let shift = clamp(126u - min(size >> 23u, 126u), 13u, 25u);
-	let whole = select(size - 0x38000000u, (size & 0x7fffffu) | 0x800000u, small);
-	let rounded = min(nearest(whole, shift), 0x7c00u);
-	return ((x >> 16u) & 0x8000u) | select(rounded, 0x7e00u, size > 0x7f800000u);
+	var rounded = nearest(max(size, 0x38000000u) - 0x38000000u, 13u);
+	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
+		rounded = extreme(size);
+	}
+	return ((x >> 16u) & 0x8000u) | rounded;
 }
 
 fn pair(first: f32, second: f32) -> u32 {
 	return bits(first) | (bits(second) << 16u);
 }
 
-fn maskOf(n: u32) -> u32 {
-	return select(0u, 0xffffu, n > 0u) | select(0u, 0xffff0000u, n > 1u);
+fn storeHalf(at: u32, mask: u32, word: u32) {
+	atomicAnd(&C[at / 2u], ~mask);
+	atomicOr(&C[at / 2u], word & mask);
 }
 
-fn aligned(before: u32, word: u32, odd: bool) -> u32 {
-	return select(word, (before >> 16u) | (word << 16u), odd);
-}
-
-fn storeWord(at: u32, mask: u32, word: u32) {
-	if (mask == 0xffffffffu) {
-		atomicStore(&C[at], word);
+fn storeWord(at: u32, end: u32, word: u32, behind: u32) {
+	let odd = at % 2u;
+	let even = at + odd;
+	let moved = select(word, (word >> 16u) | (behind << 16u), odd != 0u);
+	if (even + 1u < end) {
+		atomicStore(&C[even / 2u], moved);
 	} else {
-		if (mask != 0u) {
-			atomicXor(&C[at], (atomicLoad(&C[at]) ^ word) & mask);
-		}
+		if (even < end) { storeHalf(even, 0xffffu, moved); }
 	}
 }
 
-fn storeC(at: u32, n: u32, low: u32, high: u32) {
-	let odd = at % 2u == 1u;
-	let lowMask = maskOf(n);
-	let highMask = maskOf(max(n, 2u) - 2u);
-	storeWord(at / 2u, aligned(0u, lowMask, odd), aligned(0u, low, odd));
-	storeWord(at / 2u + 1u, aligned(lowMask, highMask, odd), aligned(low, high, odd));
-	storeWord(at / 2u + 2u, aligned(highMask, 0u, odd), aligned(high, 0u, odd));
+fn startRow(at: u32, end: u32, word: u32) {
+	if (at % 2u != 0u && at < end) { storeHalf(at, 0xffff0000u, word << 16u); }
 }
 
 fn loadBias(at: u32) -> f32 {
@@ -225,7 +225,15 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	c0 = c0 + vec2<f32>(loadBias(biasAt + 2u * vector0), loadBias(biasAt + 2u * vector0 + 1u));
 	c0 = vec2<f32>(activate(c0.x), activate(c0.y));
-	if (kept0) {
-		storeC(atC0, min(cols - min(2u * vector0, cols), 2u), pair(c0.x, c0.y), 0u);
+	let word0a = pair(c0.x, c0.y);
+	let edge0 = 4u * row0 + vector0;
+	let odd = (offC | ldC) % 2u != 0u;
+	if (odd) {
+		workgroupBarrier();
+		sharedB[edge0 / 32u][(edge0 % 32u) / 2u][edge0 % 2u] = bitcast<f32>(0x3f800000u | (word0a & 0xffffu));
+		workgroupBarrier();
 	}
+	let end0 = select(0u, atC0 - 2u * vector0 + cols, kept0);
+	if (vector0 == 0u) { startRow(atC0, end0, word0a); }
+	storeWord(atC0, end0, word0a, bitcast<u32>(sharedB[(edge0 + 1u) / 32u][((edge0 + 1u) % 32u) / 2u][(edge0 + 1u) % 2u]));
 }

@@ -1,0 +1,272 @@
+package wgsl
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The stores of words are run as they stand: without its types, the text is also Go.
+
+const canary = 0xcafe // in the halves of words that are not the tile's
+
+var (
+	function  = regexp.MustCompile(`(?ms)^fn (store\w+|startRow)\((.*?)\) \{\n(.*?)^\}`)
+	scaled    = regexp.MustCompile(`(\w+) = alpha \* \w+;`)
+	bitcasts  = regexp.MustCompile(`bitcast<\w+>`)
+	wordLines = regexp.MustCompile(`(?s)\n\t+(let word0a.*)`)
+)
+
+// procedure is a function of the text, or its end.
+type procedure struct {
+	parameters []string
+	body       []ast.Stmt
+}
+
+func parseProcedure(t *testing.T, parameters, body string) procedure {
+	body = strings.NewReplacer("let ", "", " = ", " := ", "~", "^", "select(", "choose(").Replace(suffix.ReplaceAllString(bitcasts.ReplaceAllString(body, ""), "$1"))
+	file, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() {\n"+body+"\n}\n", 0)
+	require.NoError(t, err, body)
+	p := procedure{body: file.Decls[0].(*ast.FuncDecl).Body.List}
+	for _, m := range regexp.MustCompile(`(\w+): u32`).FindAllStringSubmatch(parameters, -1) {
+		p.parameters = append(p.parameters, m[1])
+	}
+	return p
+}
+
+// workgroup runs the end of a shader, from the first word on.
+type workgroup struct {
+	*testing.T
+	shader    Shader
+	width     int // of vectors
+	functions map[string]procedure
+	outputs   map[string][2]string // by the names of their values those of row and vector
+
+	// Threads run one after the other, once for each phase: the part up to a barrier. What
+	// they do in other phases has no effect.
+	phase, now, thread int
+
+	edges  map[string]edge
+	c      map[int]int // words that were stored
+	times  map[int]int // how often elements were
+	exists func(at int) bool
+}
+
+const outside = "outside"
+
+type edge struct{ value, phase, thread int }
+
+func (w *workgroup) run(p procedure, env map[string]int) {
+	for _, s := range p.body {
+		w.statement(s, env)
+	}
+}
+
+func (w *workgroup) statement(s ast.Stmt, env map[string]int) {
+	switch s := s.(type) {
+	case *ast.BlockStmt:
+		w.run(procedure{body: s.List}, env)
+	case *ast.IfStmt:
+		if w.value(s.Cond, env) != 0 {
+			w.statement(s.Body, env)
+		} else if s.Else != nil {
+			w.statement(s.Else, env)
+		}
+	case *ast.AssignStmt:
+		if name, ok := s.Lhs[0].(*ast.Ident); ok {
+			env[name.Name] = w.value(s.Rhs[0], env)
+		} else if w.now == w.phase {
+			w.tell(w.place(s.Lhs[0], env), w.value(s.Rhs[0], env))
+		}
+	case *ast.ExprStmt:
+		w.call(s.X.(*ast.CallExpr), env)
+	default:
+		w.Fatalf("unexpected %T", s)
+	}
+}
+
+func (w *workgroup) call(x *ast.CallExpr, env map[string]int) {
+	name := x.Fun.(*ast.Ident).Name
+	switch {
+	case name == "workgroupBarrier":
+		w.now++
+	case strings.HasPrefix(name, "atomic"):
+		if w.now == w.phase {
+			at := x.Args[0].(*ast.UnaryExpr).X.(*ast.IndexExpr).Index
+			w.atomic(name, w.value(at, env), w.value(x.Args[1], env))
+		}
+	default:
+		p := w.functions[name]
+		require.NotEmpty(w, p.body, name)
+		inner := map[string]int{}
+		for i, parameter := range p.parameters {
+			inner[parameter] = w.value(x.Args[i], env)
+		}
+		w.run(p, inner)
+	}
+}
+
+// atomic does one operation on a word of C. No bit changes that another tile may have.
+func (w *workgroup) atomic(name string, at, value int) {
+	if _, ok := w.c[at]; !ok {
+		w.c[at] = canary<<16 | canary
+	}
+	changed := value
+	switch name {
+	case "atomicStore":
+		changed, w.c[at] = 0xffffffff, value
+	case "atomicAnd":
+		changed, w.c[at] = value^0xffffffff, w.c[at]&value
+	case "atomicOr":
+		w.c[at] |= value
+	default:
+		w.Fatal(name)
+	}
+	for half := range 2 {
+		if changed>>(16*half)&0xffff != 0 {
+			if !w.exists(2*at + half) {
+				w.Fatalf("thread %d changes half %d of word %d by %s", w.thread, half, at, name)
+			}
+			if name != "atomicOr" {
+				w.times[2*at+half]++
+			}
+		}
+	}
+}
+
+// tell writes an edge, where nobody may still read elements of B.
+func (w *workgroup) tell(place string, value int) {
+	if w.phase == 0 {
+		w.Fatal("the memory is in use before a barrier")
+	}
+	if _, twice := w.edges[place]; twice || place == outside {
+		w.Fatalf("place %s is %v", place, w.edges[place])
+	}
+	w.edges[place] = edge{value, w.phase, w.thread}
+}
+
+// place is where an edge lies, within workgroup memory.
+func (w *workgroup) place(e ast.Expr, env map[string]int) string {
+	var indexes []int
+	for {
+		switch x := e.(type) {
+		case *ast.IndexExpr:
+			indexes, e = append(indexes, w.value(x.Index, env)), x.X
+			continue
+		case *ast.SelectorExpr:
+			e = x.X
+			continue
+		}
+		break
+	}
+	g := w.shader.geometry
+	limits := []int{g.B.Element, g.Groups * g.B.Pitch, g.GroupSteps}
+	if len(indexes) == 1 {
+		limits = []int{w.shader.Threads}
+	}
+	for i, limit := range limits {
+		if indexes[i] >= limit {
+			return outside
+		}
+	}
+	return fmt.Sprint(indexes)
+}
+
+func (w *workgroup) value(e ast.Expr, env map[string]int) int {
+	return evaluate(e, env, func(e ast.Expr) int {
+		switch x := e.(type) {
+		case *ast.CallExpr: // pair
+			return w.number(x.Args[0], env) | w.number(x.Args[1], env)<<16
+		default:
+			found := w.edges[w.place(x, env)]
+			if w.now == w.phase && found.phase == w.phase && found.thread != w.thread && found.value != 0 {
+				w.Fatalf("thread %d reads before a barrier", w.thread)
+			}
+			return found.value
+		}
+	})
+}
+
+// number stands for an element of the tile.
+func (w *workgroup) number(e ast.Expr, env map[string]int) int {
+	x := e.(*ast.SelectorExpr)
+	names := w.outputs[x.X.(*ast.Ident).Name]
+	return w.id(env[names[0]], w.width*env[names[1]]+strings.Index("xyzw", x.Sel.Name))
+}
+
+func (w *workgroup) id(row, col int) int { return row*w.shader.geometry.Tile.TN + col + 1 }
+
+// checkWords: in C of 16 bits, each element of the tile that is in the matrix is written once,
+// and no other bit of C changes, not even for a moment.
+func checkWords(t *testing.T, s Shader, width int) {
+	source := strings.ReplaceAll(s.Source, "worker.y", "piece")
+	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*|atC\d+`)
+	w := &workgroup{T: t, shader: s, width: width, functions: map[string]procedure{}, outputs: map[string][2]string{}}
+	for _, m := range function.FindAllStringSubmatch(source, -1) {
+		w.functions[m[1]] = parseProcedure(t, m[2], m[3])
+	}
+	for i, m := range scaled.FindAllStringSubmatch(source, -1) {
+		w.outputs[m[1]] = [2]string{fmt.Sprintf("row%d", i), fmt.Sprintf("vector%d", i)}
+	}
+	text, depth := wordLines.FindStringSubmatch(source)[1], 0
+	for i, c := range text { // up to the end of the block
+		depth += strings.Count("{", string(c)) - strings.Count("}", string(c))
+		if depth < 0 {
+			text = text[:i]
+			break
+		}
+	}
+	end := parseProcedure(t, "", text)
+	tile := s.geometry.Tile
+	for i, size := range [][2]int{{tile.TM, tile.TN}, {tile.TM - 1, tile.TN - 1}, {tile.TM, tile.TN - 2}, {1, 1}, {2, 3}} {
+		for _, ld := range []int{tile.TN, tile.TN + 1} {
+			for off := range 2 {
+				if i == 0 || off != ld%2 || tile.TM < 64 {
+					w.check(names, end, map[string]int{"offC": 10 + off, "ldC": ld, "rows": size[0], "cols": size[1]})
+				}
+			}
+		}
+	}
+}
+
+func (w *workgroup) check(names []let, end procedure, item map[string]int) {
+	off, ld, rows, cols := item["offC"], item["ldC"], item["rows"], item["cols"]
+	w.c, w.times = map[int]int{}, map[int]int{}
+	w.exists = func(at int) bool {
+		at -= off
+		return at >= 0 && at/ld < rows && at%ld < cols
+	}
+	for piece := range w.shader.Pieces {
+		w.edges = map[string]edge{}
+		threads := make([]map[string]int, w.shader.Threads)
+		for t := range threads {
+			threads[t] = thread(t, nil)
+			maps.Copy(threads[t], item)
+			threads[t]["piece"] = piece
+			for _, l := range names {
+				threads[t][l.name] = l.value.in(threads[t])
+			}
+		}
+		for w.phase = 0; w.phase <= w.now; w.phase++ {
+			for w.thread = range threads {
+				w.now = 0
+				w.run(end, threads[w.thread])
+			}
+		}
+	}
+	for row := range rows {
+		for col := range cols {
+			at := off + row*ld + col
+			if got := w.c[at/2] >> (16 * (at % 2)) & 0xffff; got != w.id(row, col) || w.times[at] != 1 {
+				w.Fatalf("row %d, column %d has %#x, stored %d times, in %v", row, col, got, w.times[at], item)
+			}
+		}
+	}
+}
