@@ -189,5 +189,21 @@ func (b *Buffer) move(ctx context.Context, what string, offset, n int, call func
 	return call()
 }
 
+// Address is where the buffer begins in the memory of the device, for plans with pointers
+// (planner.Pointers): CUDA and HIP alone. It is good while the buffer is open, which is a matter of
+// the caller: runs hold no buffers of which they know the addresses alone, and a Buffer that is dropped is
+// closed.
+func (b *Buffer) Address() (uint64, error) {
+	if err := b.enter(); err != nil {
+		return 0, fmt.Errorf("address: buffer: %w", err)
+	}
+	defer b.leave()
+	at, ok := b.driver.(driver.Addressed)
+	if !ok {
+		return 0, fmt.Errorf("backend %s has no addresses of buffers", b.device.info.Backend)
+	}
+	return at.Address()
+}
+
 // Close frees the memory.
 func (b *Buffer) Close() error { return b.close() }

@@ -89,12 +89,12 @@ func (p *Program) Close() error { return p.close() }
 // Run is one execution of a program.
 type Run struct {
 	Program *Program
-	A, B, C *Buffer
+	A, B, C *Buffer // any, or nil, where the plan's epilogue has them by pointers
 	Sizes   *Buffer // the sizes of a ragged program, as many words as Ragged.SizesLen says, and not C; nil for others
 
 	// What the plan's epilogue asks for, nil where it does not: B2 with elements of B's type, Bias
 	// with those of C's, Rows of 32-bit words (WriteInt32), as many as the plan's ExtentB2,
-	// ExtentBias and ExtentRows. None is C.
+	// ExtentBias and ExtentRows. None is C. B2 is by pointers where B is.
 	B2, Bias, Rows *Buffer
 }
 
@@ -180,20 +180,21 @@ func (s *submission) add(d *Device, r *Run) error {
 		used   bool
 		need   int
 		of     element.Type
+		apart  bool // by pointers
 	}{
-		{"A", r.A, true, plan.ExtentA, of},
-		{"B", r.B, true, plan.ExtentB, of},
-		{"C", r.C, true, plan.ExtentC, ofC},
-		{"Sizes", r.Sizes, sizes > 0, sizes, element.F32},
-		{"B2", r.B2, e.Gated, plan.ExtentB2, of},
-		{"Bias", r.Bias, e.Bias, plan.ExtentBias, ofC},
-		{"Rows", r.Rows, e.UsesRows(), plan.ExtentRows, element.F32},
+		{"A", r.A, true, plan.ExtentA, of, e.Pointers.A},
+		{"B", r.B, true, plan.ExtentB, of, e.Pointers.B},
+		{"C", r.C, true, plan.ExtentC, ofC, e.Pointers.C},
+		{"Sizes", r.Sizes, sizes > 0, sizes, element.F32, false},
+		{"B2", r.B2, e.Gated, plan.ExtentB2, of, e.Pointers.B},
+		{"Bias", r.Bias, e.Bias, plan.ExtentBias, ofC, false},
+		{"Rows", r.Rows, e.UsesRows(), plan.ExtentRows, element.F32, false},
 	}
 	var given [len(args)]driver.Buffer
 	for i := range args {
 		arg := &args[i]
 		switch {
-		case arg.buffer == nil && !arg.used:
+		case arg.buffer == nil && (!arg.used || arg.apart):
 			continue
 		case arg.buffer == nil:
 			return invalid.Errorf("%s is nil", arg.name)
@@ -209,10 +210,12 @@ func (s *submission) add(d *Device, r *Run) error {
 		case arg.buffer.n < arg.need:
 			return invalid.Errorf("%s has %d elements, the plan needs %d", arg.name, arg.buffer.n, arg.need)
 		}
-		given[i] = arg.buffer.driver
+		if !arg.apart {
+			given[i] = arg.buffer.driver
+		}
 	}
 	for i := range args {
-		if args[i].buffer == r.C && args[i].name != "C" {
+		if r.C != nil && args[i].buffer == r.C && args[i].name != "C" && !e.Pointers.C {
 			return invalid.Errorf("buffer C is also %s", args[i].name)
 		}
 	}

@@ -215,7 +215,7 @@ func (a Arch) RaggedKernels() (all []encoding.Kernel) {
 // Describe says which kernels a device of the architecture has, and what they take, as
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
-	d.KernelKind, d.Kernels, d.Types, d.Epilogues = planner.KernelsNative, nil, a.types, a.dressed
+	d.KernelKind, d.Kernels, d.Types, d.Epilogues, d.Pointers = planner.KernelsNative, nil, a.types, a.dressed, a.dressed
 	for _, s := range tile.Table() {
 		if !a.Has(s) {
 			continue

@@ -21,5 +21,5 @@ struct Bounds {
 };
 // EpilogueBounds come behind them.
 struct EpilogueBounds {
-  uint32_t gatherRows, scatterRows, rowsA, rowsC, weights, bias, strideBias, offB2, ldb2;
+  uint32_t gatherRows, scatterRows, rowsA, rowsC, weights, bias, strideBias, offB2, ldb2, pointers;
 };

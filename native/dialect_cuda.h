@@ -87,8 +87,17 @@ struct Copies {
   BG_DEVICE void land(To) {}
 };
 
-// exponential is e^x, with an error of 2 + 1.16*x units in the last place.
-BG_DEVICE float exponential(float x) { return __expf(x); }
+// exponential is 2^x, with an error of 2 units in the last place, and reciprocal 1/x, with one; subnormal ones are 0.
+BG_DEVICE float exponential(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+BG_DEVICE float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 // Packed is what multiplyAdd works on at once.
 using Packed = float;

@@ -29,8 +29,9 @@ BG_DEVICE void barrier() {
 
 BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 
-// exponential is e^x for x up to 88; of the exponent of 2 the instruction takes 24 bits.
-BG_DEVICE float exponential(float x) { return __builtin_amdgcn_exp2f(1.44269504f * x); }
+// exponential is 2^x, and reciprocal 1/x, each with an error of one unit in the last place.
+BG_DEVICE float exponential(float x) { return __builtin_amdgcn_exp2f(x); }
+BG_DEVICE float reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 #else
 #include "internal/emulator/device.h"
 #define BG_HAS_MFMA

@@ -23,9 +23,26 @@ struct Epilogue {
   BG_DEVICE Item item(const uint4* items, uint32_t number) const { return epilogueItemAt(items, number); }
   BG_DEVICE FixupItem fixup(const uint4* items, uint32_t number) const { return epilogueFixupAt(items, number); }
   BG_DEVICE uint32_t products() const { return has(kGated) ? 2 : 1; }
+
+  // addressed is an address of Rows where the operands of a flag have some, else where the launch's begins.
   template <class Number>
-  BG_DEVICE const Number* operandB(const Item& item, const Number* B) const {
-    return (item.flags & kItemSecond) != 0 ? static_cast<const Number*>(B2) : B;
+  BG_DEVICE Number* addressed(uint32_t flag, uint32_t at, Number* launched) const {
+    if (!has(flag)) return launched;
+    return reinterpret_cast<Number*>(static_cast<uint64_t>(rows[at + 1]) << 32 | rows[at]);
+  }
+  template <class Number>
+  BG_DEVICE const Number* operandA(const uint4* items, uint32_t number, const Number* A) const {
+    return addressed(kPointersA, itemEpilogueAt(items, number).pointersAt + kPointerA, A);
+  }
+  template <class Number>
+  BG_DEVICE const Number* operandB(const uint4* items, uint32_t number, const Item& item, const Number* B) const {
+    const bool second = (item.flags & kItemSecond) != 0;
+    return addressed(kPointersB, itemEpilogueAt(items, number).pointersAt + (second ? kPointerB2 : kPointerB), second ? static_cast<const Number*>(B2) : B);
+  }
+  // operandC takes the pointersAt of an item, or of that of a fix-up.
+  template <class Number>
+  BG_DEVICE Number* operandC(uint32_t pointersAt, float* C) const {
+    return addressed(kPointersC, pointersAt + kPointerC, reinterpret_cast<Number*>(C));
   }
 
   // rowOf is the row of A, counted from where the item's A begins, that is row r of its tile.
@@ -40,7 +57,8 @@ struct Epilogue {
     if (kind == 0) return v;
     if (kind == kReLU) return v < 0.0f ? 0.0f : v;
     const float z = kind == kSiLU ? v : v * fmaf(kGeluCubic * v, v, kGeluLinear);
-    return z <= kSigmoidLeast ? 0.0f : v / (1.0f + exponential(-z));
+    // v / (1 + e^-z), a quarter of both, so that the reciprocal is never subnormal.
+    return z <= kSigmoidLeast ? 0.0f : 0.25f * v * reciprocal(0.25f + exponential(fmaf(-kLog2E, z, -2.0f)));
   }
 
   // findRows writes the rows of A of an item's tile to a list in shared memory, which has T::TM words; the
@@ -78,7 +96,7 @@ struct Column {
     const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0;
     const uint64_t slot = partial ? item.slot : workerId();
     const float bias = e.has(kBias) && !partial ? To::number(static_cast<const Number*>(e.bias)[words.biasAt + col]) : 0.0f;
-    return {e, reinterpret_cast<Number*>(C) + item.offC + col, workspace + slot * (kRows * kColumns) + col, item.ldc, kColumns, item.rows(), words,
+    return {e, e.operandC<Number>(words.pointersAt, C) + item.offC + col, workspace + slot * (kRows * kColumns) + col, item.ldc, kColumns, item.rows(), words,
             partial, second, !partial && (second || !e.has(kGated)), item.depth == 0 ? 0.0f : __uint_as_float(item.alpha), __uint_as_float(item.beta), bias};
   }
 
@@ -167,7 +185,7 @@ BG_DEVICE void Epilogue::finishFixup(const uint4* items, uint32_t number, const 
     to = rows[words.scatterAt + row];
     if (to >= words.scatterRows) return;
   }
-  Number* const c = rowsOn(reinterpret_cast<Number*>(C) + item.offC + col, to, item.ldc);
+  Number* const c = rowsOn(operandC<Number>(item.pointersAt, C) + item.offC + col, to, item.ldc);
   float v = __uint_as_float(item.alpha) * sum;
   const float beta = __uint_as_float(item.beta);
   if (beta != 0.0f) v = fmaf(beta, Element::number(*c), v);

@@ -8,14 +8,16 @@ constexpr uint32_t kEpilogueItemWords = 20, kEpilogueFixupWords = 12;
 constexpr uint32_t kItemSecond = 4;
 constexpr uint32_t kReLU = 1, kGELU = 2, kSiLU = 3, kActivation = 3;
 constexpr uint32_t kBias = 4, kGated = 8, kGather = 16, kScatter = 32, kWeights = 64;
-constexpr float kGeluLinear = 1.5957691216, kGeluCubic = 0.0713548162726, kSigmoidLeast = -88;
+constexpr uint32_t kPointersA = 128, kPointersB = 256, kPointersC = 512, kPointersAligned = 1024;
+constexpr uint32_t kPointerA = 0, kPointerB = 2, kPointerC = 4, kPointerB2 = 6, kPointerWords = 8;
+constexpr float kGeluLinear = 1.5957691216, kGeluCubic = 0.0713548162726, kSigmoidLeast = -88, kLog2E = 1.442695;
 
 BG_DEVICE Item epilogueItemAt(const uint4* items, uint32_t number) {
   const uint4 a = items[5 * number + 0], b = items[5 * number + 1], c = items[5 * number + 2];
   return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
 }
 struct ItemEpilogue {
-  uint32_t gatherAt, gatherRows, scatterAt, scatterRows, weightsAt, biasAt, zero0, zero1;
+  uint32_t gatherAt, gatherRows, scatterAt, scatterRows, weightsAt, biasAt, pointersAt, zero;
 };
 BG_DEVICE ItemEpilogue itemEpilogueAt(const uint4* items, uint32_t number) {
   const uint4 a = items[5 * number + 3], b = items[5 * number + 4];
@@ -26,7 +28,7 @@ BG_DEVICE void storeEpilogueItem(uint4* items, uint32_t number, const Item& x, c
   items[5 * number + 1] = {x.lda, x.ldb, x.ldc, x.extent};
   items[5 * number + 2] = {x.alpha, x.beta, x.slot, x.flags};
   items[5 * number + 3] = {more.gatherAt, more.gatherRows, more.scatterAt, more.scatterRows};
-  items[5 * number + 4] = {more.weightsAt, more.biasAt, more.zero0, more.zero1};
+  items[5 * number + 4] = {more.weightsAt, more.biasAt, more.pointersAt, more.zero};
 }
 
 BG_DEVICE FixupItem epilogueFixupAt(const uint4* items, uint32_t number) {

@@ -187,7 +187,7 @@ var epilogueMutants = []struct {
 	{mutant{"rows that are none are stored", "epilogue.cuh", "stored[i] = to[i] < words.scatterRows;", ""}, address},
 	{mutant{"no bound of rows", "epilogue.cuh", "stored[i] = r < rows;", "stored[i] = true;"}, address},
 	{mutant{"C is read though beta is 0", "epilogue.cuh", "final && beta != 0.0f", "final && !second"}, plain},
-	{mutant{"the second product is with B", "epilogue.cuh", "(item.flags & kItemSecond) != 0 ? static_cast<const Number*>(B2) : B", "B"}, plain},
+	{mutant{"the second product is with B", "epilogue.cuh", "second ? static_cast<const Number*>(B2) : B", "B"}, plain},
 	{mutant{"partial tiles have a bias", "epilogue.cuh", "if (partial) return sum;", ""}, plain},
 	{mutant{"both products are activated", "epilogue.cuh", "return second ? old * v : e.activated(v);", "return second ? old * e.activated(v) : e.activated(v);"}, plain},
 	{mutant{"fix-ups have no activation", "epilogue.cuh", "  v = activated(v);\n", ""}, plain},

@@ -83,7 +83,9 @@ struct NoEpilogue {
   static constexpr uint32_t kWords = kItemWords;  // of an item
   BG_DEVICE Item item(const uint4* items, uint32_t number) const { return itemAt(items, number); }
   template <class Number>
-  BG_DEVICE const Number* operandB(const Item&, const Number* B) const { return B; }
+  BG_DEVICE const Number* operandA(const uint4*, uint32_t, const Number* A) const { return A; }
+  template <class Number>
+  BG_DEVICE const Number* operandB(const uint4*, uint32_t, const Item&, const Number* B) const { return B; }
   BG_DEVICE FixupItem fixup(const uint4* items, uint32_t number) const { return fixupAt(items, number); }
   BG_DEVICE uint32_t products() const { return 1; }
 };
@@ -424,8 +426,8 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       barrier();
     }
     if (depth != 0) {
-      OperandA a(reinterpret_cast<const Number*>(A) + item.offA, item.lda, rows, item.flags & kItemWide, shared, list);
-      OperandB b(more.operandB(item, reinterpret_cast<const Number*>(B)) + item.offB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
+      OperandA a(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, item.lda, rows, item.flags & kItemWide, shared, list);
+      OperandB b(more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
       uint32_t ahead = depth;  // k's of which no copies were started
       auto copy = [&](int stage) {
         if (ahead != 0) {

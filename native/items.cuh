@@ -22,7 +22,7 @@ BG_DEVICE void storeItem(uint4* items, uint32_t number, const Item& x) {
 }
 
 struct FixupItem {
-  uint32_t offC, ldc, extent, slot, alpha, beta, count, zero;
+  uint32_t offC, ldc, extent, slot, alpha, beta, count, pointersAt;
   BG_DEVICE uint32_t rows() const { return extent & 0xffff; }
   BG_DEVICE uint32_t cols() const { return extent >> 16; }
 };

@@ -18,9 +18,11 @@ struct RaggedEpilogue {
   // its first column.
   BG_DEVICE void store(uint4* items, uint32_t place, Item item, const Bounds& b, uint32_t group, uint32_t row, uint32_t col) const {
     place *= products();
+    if ((flags & (kPointersA | kPointersB)) != 0 && (flags & kPointersAligned) == 0) item.flags &= ~kItemWide;
     if ((flags & kGather) != 0) item.offA = b.offA;
     if ((flags & kScatter) != 0) item.offC = b.offC + col;
-    ItemEpilogue dress = {more.rowsA + row, more.gatherRows, more.rowsC + row, more.scatterRows, more.weights + row, more.bias + group * more.strideBias + col, 0, 0};
+    ItemEpilogue dress = {more.rowsA + row, more.gatherRows, more.rowsC + row, more.scatterRows, more.weights + row, more.bias + group * more.strideBias + col,
+                          more.pointers + kPointerWords * group, 0};
     storeEpilogueItem(items, place, item, dress);
     if ((flags & kGated) == 0) return;
     item.offB = more.offB2 + group * b.strideB + col * (b.transB != 0 ? more.ldb2 : 1);

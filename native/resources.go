@@ -47,6 +47,7 @@ var resources = map[string]map[string]planner.Resources{
 		"wgmma-128x64":     {Registers: 128, Shared: 222176},
 		"wgmma-128x128":    {Registers: 128, Shared: 218048},
 		"wide-64x64":       {Registers: 128, Shared: 109568},
+		"wide-64x128":      {Registers: 128, Shared: 109568},
 		"wide-128x128":     {Registers: 168, Shared: 218112},
 	},
 	"gfx1030": {

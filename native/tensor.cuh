@@ -404,8 +404,8 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
 
     typename Memory::Block block;
     if (left != 0) {
-      const Number* const startA = rowsOn(reinterpret_cast<const Number*>(A) + item.offA, from, kTransA ? item.lda : 1);
-      const Number* const startB = rowsOn(more.operandB(item, reinterpret_cast<const Number*>(B)) + item.offB, from, kTransB ? 1 : item.ldb);
+      const Number* const startA = rowsOn(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, from, kTransA ? item.lda : 1);
+      const Number* const startB = rowsOn(more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB, from, kTransB ? 1 : item.ldb);
       OperandA a(startA, item.lda, rows, thread, reinterpret_cast<const Number*>(stages), list);
       OperandB b(startB, item.ldb, cols, thread, reinterpret_cast<const Number*>(stages + OperandA::kFloats));
       block.start(lane, stages, blockRow, blockCol, startA, item.lda, startB, item.ldb, list);
@@ -442,7 +442,8 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     if constexpr (T::Element::kPer == 1) {
       if (barrierOr(!finite)) {
         const uint32_t first = min(cluster.rank * T::kTeams * share, depth), count = min(depth - first, T::kTeams * share);
-        recompute<T, kTransA, kTransB, kListed>(A + item.offA, item.lda, more.operandB(item, B) + item.offB, item.ldb, rows, cols, first, count, shared, list);
+        recompute<T, kTransA, kTransB, kListed>(more.operandA(items, number, A) + item.offA, item.lda, more.operandB(items, number, item, B) + item.offB, item.ldb,
+                                                rows, cols, first, count, shared, list);
         barrier();
       }
     } else {

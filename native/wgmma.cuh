@@ -114,9 +114,10 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<kInTurn, typename
     const Item item = items.wait(number);
     if (isNone(item)) break;
     if (warp == 0) feed.ahead(items);
-    if constexpr (T::More::kIs && !kTransA) a.start(A + item.offA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane, gatheredRows(items, number, item));
-    else a.start(A + item.offA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane);
-    b.start(items.more.operandB(item, B) + item.offB, item.ldb, item.cols(), item.depth, shared + L::kB, warp, lane);
+    const auto* const startA = items.operandA(number, A) + item.offA;
+    if constexpr (T::More::kIs && !kTransA) a.start(startA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane, gatheredRows(items, number, item));
+    else a.start(startA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane);
+    b.start(items.operandB(number, item, B) + item.offB, item.ldb, item.cols(), item.depth, shared + L::kB, warp, lane);
     const uint32_t slots = uniform(stepsOf<T>(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
@@ -231,7 +232,7 @@ BG_DEVICE void split(const Items<typename T::More>& items, const typename T::Ele
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
-    splitter.start(items.more.operandB(item, B) + item.offB, item.ldb, item.cols(), warp, lane);
+    splitter.start(items.operandB(number, item, B) + item.offB, item.ldb, item.cols(), warp, lane);
     const uint32_t slots = uniform(stepsOf<T>(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
@@ -403,8 +404,9 @@ BG_DEVICE void consume(const Items<typename T::More>& items, const typename T::E
       if (isNone(item)) break;
       rows = uniform(item.rows());
       cols = uniform(item.cols());
-      if constexpr (T::More::kIs && !kTransA) c.reader.start(A + item.offA, item.lda, row + lane / 4, rows, lane % 4, gatheredRows(items, number, item));
-      else c.reader.start(A + item.offA, item.lda, row + lane / 4, rows, lane % 4);
+      const auto* const startA = items.operandA(number, A) + item.offA;
+      if constexpr (T::More::kIs && !kTransA) c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4, gatheredRows(items, number, item));
+      else c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4);
       left = uniform(stepsOf<T>(item));
     }
     if (L::kLead) c.pass();

@@ -22,7 +22,7 @@ BG_DEVICE void finishSums(const float (&sum)[n], float* out, const Items<Epilogu
   auto again = [&](uint32_t col) {
     if constexpr (T::kEmulated) {
       const uint32_t count = item.rows() > row ? min(item.rows() - row, 16u) : 0;
-      recompute<kTransA, kTransB>(out + lane, item, row, count, col, A, items.more.operandB(item, B), rows);
+      recompute<kTransA, kTransB>(out + lane, item, row, count, col, items.operandA(number, A), items.operandB(number, item, B), rows);
     }
   };
   throughShared<T>(sum, out, again, [&](uint32_t col) {
@@ -34,4 +34,19 @@ BG_DEVICE void finishSums(const float (&sum)[n], float* out, const Items<Epilogu
       }
     });
   });
+}
+
+// activate is Epilogue::activated of many, with one decision for all.
+template <int n>
+BG_DEVICE void activate(const Epilogue& e, float (&v)[n]) {
+  auto each = [&](uint32_t kind) {
+    Epilogue of = e;
+    of.flags = kind;
+#pragma unroll
+    for (int i = 0; i < n; ++i) v[i] = of.activated(v[i]);
+  };
+  const uint32_t kind = e.flags & kActivation;
+  if (kind == kReLU) each(kReLU);
+  else if (kind == kGELU) each(kGELU);
+  else if (kind == kSiLU) each(kSiLU);
 }

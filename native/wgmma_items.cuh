@@ -27,6 +27,15 @@ struct Items {
     waitPhase(ready + 8 * (number % kItemPlaces), number / kItemPlaces & 1);
     return more.item(words(), number % kItemPlaces);
   }
+  // operandA and operandB are where those of a published item begin.
+  template <class Number>
+  BG_DEVICE const Number* operandA(uint32_t number, const Number* A) const {
+    return more.operandA(words(), number % kItemPlaces, A);
+  }
+  template <class Number>
+  BG_DEVICE const Number* operandB(uint32_t number, const Item& item, const Number* B) const {
+    return more.operandB(words(), number % kItemPlaces, item, B);
+  }
 };
 
 // Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes

@@ -34,8 +34,8 @@ func (b Batch) CheckContext(ctx context.Context, lenA, lenB, lenC int) error {
 // checks is memory for Check, which fresh would cost more than all else.
 var checks = sync.Pool{New: func() any { return new(overlaps) }}
 
-// check is Check with scratch memory, of a batch with an epilogue. Where that scatters rows,
-// only those who write the indices know what overlaps.
+// check is Check with scratch memory, of a batch with an epilogue. Where that scatters rows, or
+// finds C by addresses, only those who write them know what overlaps.
 func (b Batch) check(ctx context.Context, lenA, lenB, lenC int, o *overlaps, e *Epilogue) error {
 	o.regions = slices.Grow(o.regions[:0], len(b))
 	dressed := !e.none()
@@ -62,7 +62,7 @@ func (b Batch) check(ctx context.Context, lenA, lenB, lenC int, o *overlaps, e *
 				return err
 			}
 		}
-		if written && e.ScatterRows == 0 {
+		if written && e.ScatterRows == 0 && !e.Pointers.C {
 			n := len(o.regions)
 			o.regions = o.regions[:n+1]
 			o.regions[n].set(p.C.Offset, p.M, p.N, p.C.LD, i)

@@ -55,6 +55,8 @@ type Device struct {
 	Types []element.Type `json:"types,omitempty"`
 	// Epilogues: plans may have Options.Epilogue.
 	Epilogues bool `json:"epilogues,omitempty"`
+	// Pointers: of which Epilogue.Pointers may be part.
+	Pointers bool `json:"pointers,omitempty"`
 
 	// Kernels are those that the device has, a tile shape each, in the order in which
 	// the planner tries them: of equal predicted time the last wins.

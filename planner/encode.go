@@ -167,7 +167,7 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	w[encoding.FixupLDC] = uint32(q.C.LD)
 	w[encoding.FixupExtent] = encoding.PackExtent(min(q.M-row, t.TM), min(q.N-col, t.TN))
 	w[encoding.FixupAlpha], w[encoding.FixupBeta] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta)
-	w[encoding.FixupSlot], w[encoding.FixupCount], w[encoding.FixupZero] = uint32(f.Slot), uint32(f.Count), 0
+	w[encoding.FixupSlot], w[encoding.FixupCount], w[encoding.FixupPointersAt] = uint32(f.Slot), uint32(f.Count), q.pointersAt(&l.Epilogue)
 	if l.ItemWords() == encoding.FixupWords {
 		return
 	}
@@ -192,7 +192,8 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	w[encoding.GatherAt], w[encoding.GatherRows] = uint32(q.RowsA+row), uint32(o.GatherRows)
 	w[encoding.ScatterAt], w[encoding.ScatterRows] = uint32(q.RowsC+row), uint32(o.ScatterRows)
 	w[encoding.WeightsAt], w[encoding.BiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
-	clear(w[encoding.BiasAt+1 : encoding.EpilogueItemWords])
+	clear(w[encoding.PointersAt+1 : encoding.EpilogueItemWords])
+	w[encoding.PointersAt] = q.pointersAt(&e.launch.Epilogue)
 	if o.GatherRows > 0 {
 		w[encoding.OffA] -= uint32(row * q.A.LD)
 	}
@@ -212,6 +213,14 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	}
 }
 
+// pointersAt is the word of Rows with the problem's addresses, if a kernel reads any.
+func (p *Problem) pointersAt(e *encoding.Epilogue) uint32 {
+	if !e.Pointers.Any() {
+		return 0
+	}
+	return uint32(p.Pointers)
+}
+
 // wide reports whether 16-byte loads of A and B, of so many elements, are aligned: tiles and
 // K steps start at multiples of as many rows, columns or k within a matrix.
 func (p *Problem) wide(elements int) bool { return p.A.aligned(elements) && p.B.aligned(elements) }
@@ -222,4 +231,4 @@ func (p *Problem) wideTile(elements int) bool {
 	return (p.TransA || !p.TransB) && (!p.TransA || p.A.aligned(elements)) && (p.TransB || p.B.aligned(elements))
 }
 
-func (m Matrix) aligned(elements int) bool { return (m.Offset|m.LD)&(elements-1) == 0 }
+func (m Matrix) aligned(elements int) bool { return elements > 0 && (m.Offset|m.LD)&(elements-1) == 0 }

@@ -30,7 +30,8 @@ const (
 // Where kernels are native (CUDA, HIP), those for epilogues are of fewer tile shapes
 // (KernelFacts.Epilogues), none of which takes clusters or, with ComputeTF32, tf32 products.
 //
-// All indices are in Rows, one buffer of 32-bit words, and so are the weights, as bits of fp32.
+// All indices are in Rows, one buffer of 32-bit words, and so are the weights, as bits of fp32, and
+// addresses.
 // Where K or alpha is 0 the products are 0, and what follows is done all the same. NaN stays
 // NaN; GELU and SiLU of -Inf are 0.
 type Epilogue struct {
@@ -53,6 +54,8 @@ type Epilogue struct {
 	ScatterRows int `json:"scatter_rows,omitempty"`
 	// Weights: row i is multiplied by the number whose bits are Rows[Problem.Weights+i].
 	Weights bool `json:"weights,omitempty"`
+	// Pointers are the operands that each problem has at an address of its own.
+	Pointers Pointers `json:"pointers,omitzero"`
 }
 
 // none reports whether there is no epilogue.
@@ -60,11 +63,14 @@ func (e *Epilogue) none() bool { return *e == Epilogue{} }
 
 // kernel is what kernels know of it: items have the rest.
 func (e *Epilogue) kernel() encoding.Epilogue {
-	return encoding.Epilogue{Activation: e.Activation, Bias: e.Bias, Gated: e.Gated, Gather: e.GatherRows > 0, Scatter: e.ScatterRows > 0, Weights: e.Weights}
+	return encoding.Epilogue{Activation: e.Activation, Bias: e.Bias, Gated: e.Gated, Gather: e.GatherRows > 0, Scatter: e.ScatterRows > 0, Weights: e.Weights,
+		Pointers: e.Pointers}
 }
 
 // UsesRows reports whether runs have the buffer Rows.
-func (e *Epilogue) UsesRows() bool { return e.GatherRows > 0 || e.ScatterRows > 0 || e.Weights }
+func (e *Epilogue) UsesRows() bool {
+	return e.GatherRows > 0 || e.ScatterRows > 0 || e.Weights || e.Pointers.Any()
+}
 
 // writes is Problem.Writes with an epilogue, which changes C = 1*C too.
 func (e *Epilogue) writes(p *Problem) bool {
@@ -85,7 +91,7 @@ func (e *Epilogue) check(d *Device) error {
 	case d != nil && !d.Epilogues:
 		return invalid.Errorf("%s has no kernels for epilogues", d)
 	}
-	return nil
+	return checkPointers(e.Pointers, d)
 }
 
 // storedA and storedC are how many rows matrices have that a problem of so many rows reaches.
@@ -117,6 +123,9 @@ func (e *Epilogue) checkProblem(i int, p *Problem) error {
 			return err
 		}
 	}
+	if err := e.checkReach(i, p); err != nil {
+		return err
+	}
 	for _, l := range [...]struct {
 		arg           string
 		first, length int
@@ -126,6 +135,7 @@ func (e *Epilogue) checkProblem(i int, p *Problem) error {
 		{"rows of A", p.RowsA, p.M, e.GatherRows > 0},
 		{"rows of C", p.RowsC, p.M, e.ScatterRows > 0},
 		{"weights", p.Weights, p.M, e.Weights},
+		{"pointers", p.Pointers, encoding.PointerWords, e.Pointers.Any()},
 	} {
 		switch {
 		case !l.used:
@@ -152,13 +162,16 @@ func (b Batch) extents(e *Epilogue) (x extents) {
 		if p.M == 0 || p.N == 0 {
 			continue
 		}
-		if p.depth() > 0 {
+		if p.depth() > 0 && !e.Pointers.A {
 			rows, cols := p.ShapeA()
 			x.a = max(x.a, p.A.end(e.storedA(rows), cols))
-			rows, cols = p.ShapeB()
-			x.b = max(x.b, p.B.end(rows, cols))
 		}
-		x.c = max(x.c, p.C.end(e.storedC(p.M), p.N))
+		if p.depth() > 0 && !e.Pointers.B {
+			x.b = max(x.b, p.B.end(p.ShapeB()))
+		}
+		if !e.Pointers.C {
+			x.c = max(x.c, p.C.end(e.storedC(p.M), p.N))
+		}
 		if dressed {
 			x.dress(p, e)
 		}
@@ -168,7 +181,7 @@ func (b Batch) extents(e *Epilogue) (x extents) {
 
 // dress adds what a problem reaches for an epilogue beside A, B and C.
 func (x *extents) dress(p *Problem, e *Epilogue) {
-	if p.depth() > 0 && e.Gated {
+	if p.depth() > 0 && e.Gated && !e.Pointers.B {
 		x.b2 = max(x.b2, p.B2.end(p.ShapeB()))
 	}
 	if p.depth() > 0 && e.GatherRows > 0 {
@@ -179,6 +192,9 @@ func (x *extents) dress(p *Problem, e *Epilogue) {
 	}
 	if e.Weights {
 		x.rows = max(x.rows, p.Weights+p.M)
+	}
+	if e.Pointers.Any() {
+		x.rows = max(x.rows, p.Pointers+encoding.PointerWords)
 	}
 	if e.Bias {
 		x.bias = max(x.bias, p.Bias+e.biases(p.N))

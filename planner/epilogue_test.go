@@ -26,7 +26,7 @@ var epilogues = []Epilogue{
 // withEpilogue is a device that has kernels for epilogues.
 func withEpilogue(d *Device) *Device {
 	d = clone(d)
-	d.Epilogues = true
+	d.Epilogues, d.Pointers = true, true
 	for i := range d.Kernels {
 		d.Kernels[i].Epilogues = true
 	}

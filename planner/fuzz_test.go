@@ -49,7 +49,7 @@ func pick[T any](t *tape, from ...T) T { return from[t.byte()%len(from)] }
 // device is one of the table, or one with other limits.
 func (t *tape) device() *Device {
 	d := clone(known()[t.byte()%len(known())])
-	d.Epilogues = true
+	d.Epilogues, d.Pointers = true, true
 	if t.byte()%2 == 1 {
 		d.MaxBinding = pick(t, d.MaxBinding, 64<<10, 1<<20, 1<<31-4)
 		d.MaxTrips = pick(t, d.MaxTrips, 0, 100, 32767)
@@ -75,6 +75,9 @@ func (t *tape) options() Options {
 		o.Epilogue = Epilogue{
 			Activation: pick(t, "", ReLU, GELU, SiLU), Bias: t.byte()%2 == 1, Gated: t.byte()%2 == 1, Weights: t.byte()%2 == 1,
 			GatherRows: pick(t, 0, 1, 500), ScatterRows: pick(t, 0, 1, 500),
+		}
+		if t.byte()%2 == 1 {
+			o.Epilogue.Pointers = Pointers{A: t.byte()%2 == 1, B: t.byte()%2 == 1, C: t.byte()%2 == 1, Aligned: t.byte()%4 == 1}
 		}
 	}
 	return o
@@ -110,6 +113,7 @@ func (t *tape) problem(end *[3]int) Problem {
 	p.B = place(1, rows, cols)
 	p.C = place(2, p.M, p.N)
 	p.B2, p.Bias, p.RowsA, p.RowsC, p.Weights = place(1, rows, cols), t.upTo(1<<20), t.upTo(1<<20), t.upTo(99), t.upTo(math.MaxInt32)
+	p.Pointers = t.upTo(1 << 20)
 	return p
 }
 
@@ -155,7 +159,7 @@ func explained(err error) bool {
 	var problem *ProblemError
 	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation", "threshold ",
 		"needs tensor cores", "uses tensor cores", "has no kernels of it", "has kernels of it for elements of 16 bits alone", "has no tile of Table 3",
-		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ",
+		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ", "pointers are aligned, but none",
 	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
@@ -315,29 +319,36 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	if [encoding.ItemWords]uint32(w) != want {
 		t.Fatalf("item %v of segment %+v, want %v", w[:encoding.ItemWords], *s, want)
 	}
-	if (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0 {
+	if by := e.Pointers; (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0 && (by == Pointers{} || by.Aligned) {
 		flags |= encoding.ItemWide
 	}
 	if w[11] != flags {
 		t.Fatalf("flags %d of segment %+v of %+v, want %d", w[11], *s, q, flags)
 	}
 	if !e.none() {
+		at := uint32(0)
+		if e.Pointers.Any() {
+			at = uint32(q.Pointers)
+		}
 		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), uint32(q.RowsC + row), uint32(e.ScatterRows),
-			uint32(q.Weights + row), uint32(q.Bias + col), 0, 0}, w[encoding.ItemWords:encoding.EpilogueItemWords])
+			uint32(q.Weights + row), uint32(q.Bias + col), at, 0}, w[encoding.ItemWords:encoding.EpilogueItemWords])
 	}
 }
 
 func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encoding.Fixup) {
 	q, tile := &p.Batch[f.Problem], l.Tile
 	row, col, e := int(f.Row)*tile.TM, int(f.Col)*tile.TN, &p.Options.Epilogue
-	rowC := row
+	rowC, at := row, uint32(0)
 	if e.ScatterRows > 0 {
 		rowC = 0
+	}
+	if e.Pointers.C {
+		at = uint32(q.Pointers)
 	}
 	require.Equal(t, []uint32{
 		uint32(q.C.Offset + rowC*q.C.LD + col), uint32(q.C.LD),
 		uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16, uint32(f.Slot),
-		math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), uint32(f.Count), 0,
+		math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), uint32(f.Count), at,
 	}, w[:encoding.FixupWords])
 	if l.Epilogue != (encoding.Epilogue{}) {
 		require.Equal(t, []uint32{uint32(q.RowsC + row), uint32(e.ScatterRows), uint32(q.Weights + row), uint32(q.Bias + col)},

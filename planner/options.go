@@ -149,8 +149,14 @@ func (o *Options) allWide(b Batch) bool {
 	return true
 }
 
-// wide is the elements of A or B that a load of 16 bytes takes.
-func (o *Options) wide() int { return 16 / o.Type.Bytes() }
+// wide is the elements of A or B that a load of 16 bytes takes; 0 where matrices may begin at any
+// address, so that none is known to be aligned.
+func (o *Options) wide() int {
+	if by := &o.Epilogue.Pointers; by.Any() && !by.Aligned {
+		return 0
+	}
+	return 16 / o.Type.Bytes()
+}
 
 func (o *Options) checkTypes(d *Device) error {
 	switch {

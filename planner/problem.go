@@ -33,10 +33,10 @@ type Problem struct {
 	A, B, C        Matrix
 
 	// What Options.Epilogue asks for, in buffers of their own: the matrix of the second product,
-	// stored as B is; the first element of the bias; and the words of Rows where the rows of A,
-	// those of C and the weights begin, M of each.
-	B2                          Matrix
-	Bias, RowsA, RowsC, Weights int
+	// stored as B is; the first element of the bias; the words of Rows where the rows of A,
+	// those of C and the weights begin, M of each; and where its addresses do, see Pointers.
+	B2                                    Matrix
+	Bias, RowsA, RowsC, Weights, Pointers int
 }
 
 // Factor is a number whose zero value is 1. Scale makes others.

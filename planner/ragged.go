@@ -58,10 +58,13 @@ type Ragged struct {
 	StrideB, StrideC int
 	// What Options.Epilogue asks for, EndsOfRows alone, as in a Problem. B2 of groups are StrideB
 	// apart as B is, and biases StrideBias. Row i of all groups together has word i of the lists: rows
-	// that are gathered or scattered are any of A or C, wherever the rows of the group begin.
-	B2                          Matrix
-	Bias, RowsA, RowsC, Weights int
-	StrideBias                  int
+	// that are gathered or scattered are any of A or C, wherever the rows of the group begin. Group g
+	// has encoding.PointerWords words from Pointers on, behind those of the groups before; its address
+	// of A, and of C, is still that of row 0 of all groups together, and its address of B that of the first
+	// one's (StrideB is 0 where each has its own).
+	B2                                    Matrix
+	Bias, RowsA, RowsC, Weights, Pointers int
+	StrideBias                            int
 	// Zero sets the rows of C behind the last group to 0, up to M; EndsOfRows alone. Where a
 	// group is refused it does not.
 	Zero bool
@@ -163,6 +166,9 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 			return r.wrong("the C of groups overlap: stride %d, each has %d elements", m.stride, size)
 		}
 	}
+	if last, ok := addMul(r.Pointers, r.Groups, encoding.PointerWords); e.Pointers.Any() && (!ok || last > mostRagged) {
+		return r.wrong("the pointers of the last group do not fit in %d words", mostRagged)
+	}
 	if last, ok := addMul(r.Bias, r.Groups-1, r.StrideBias); e.Bias && (!ok || last > mostRagged-e.biases(r.N)) {
 		return r.wrong("the bias of the last group does not fit in %d elements", mostRagged)
 	}
@@ -172,7 +178,7 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 // problem is the batch as one problem, of the first group's B and C.
 func (r *Ragged) problem() Problem {
 	return Problem{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB, Alpha: r.Alpha, Beta: r.Beta, A: r.A, B: r.B, C: r.C,
-		B2: r.B2, Bias: r.Bias, RowsA: r.RowsA, RowsC: r.RowsC, Weights: r.Weights}
+		B2: r.B2, Bias: r.Bias, RowsA: r.RowsA, RowsC: r.RowsC, Weights: r.Weights, Pointers: r.Pointers}
 }
 
 // extents is what buffers need at least. The description passed check.
@@ -186,6 +192,9 @@ func (r *Ragged) extents(e *Epilogue) extents {
 	}
 	if r.Form == EndsOfDepth {
 		return x
+	}
+	if e.Pointers.Any() && x.rows > 0 {
+		x.rows = max(x.rows, r.Pointers+r.Groups*encoding.PointerWords)
 	}
 	for _, m := range [...]struct {
 		end    *int
@@ -267,6 +276,9 @@ func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 			q.B2.Offset += g * r.StrideB
 			q.Bias += g * r.StrideBias
 			q.RowsA, q.RowsC, q.Weights = q.RowsA+first, q.RowsC+first, q.Weights+first
+		}
+		if e.Pointers.Any() {
+			q.Pointers += g * encoding.PointerWords
 		}
 		return q, true
 	}

@@ -177,6 +177,9 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundStrideBias, r.StrideBias)
 	set(encoding.BoundOffB2, r.B2.Offset)
 	set(encoding.BoundLDB2, r.B2.LD)
+	if e.Pointers.Any() {
+		set(encoding.BoundPointers, r.Pointers)
+	}
 }
 
 // flags are those that all items have.

@@ -96,21 +96,27 @@ func (p *builder) within(w windows) bool {
 	return p.reachable(w[0].span(o.Type), max(w[1].span(o.Type), w[3].span(o.Type)), w[2].span(o.TypeC))
 }
 
-// reach is what one segment touches, which with rows that are gathered or scattered may be any.
+// reach is what one segment touches, which with rows that are gathered or scattered may be any. What
+// problems have by addresses of their own is in no window.
 func reach(t *tile.Shape, q *Problem, s *encoding.Segment, e *Epilogue) windows {
 	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
 	rows, cols, depth := min(t.TM, q.M-row), min(t.TN, q.N-col), int(s.K1-s.K0)
 	var w windows
-	if depth > 0 {
+	if depth > 0 && !e.Pointers.A {
 		first, last := row, row+rows-1
 		if e.GatherRows > 0 {
 			first, last = 0, e.GatherRows-1
 		}
 		w[0] = window{q.elementA(first, int(s.K0)), q.elementA(last, int(s.K1)-1) + 1}
+	}
+	if depth > 0 && !e.Pointers.B {
 		w[1] = window{q.elementB(int(s.K0), col), q.elementB(int(s.K1)-1, col+cols-1) + 1}
 		if e.Gated {
 			w[3] = window{q.elementB2(int(s.K0), col), q.elementB2(int(s.K1)-1, col+cols-1) + 1}
 		}
+	}
+	if e.Pointers.C {
+		return w
 	}
 	if e.ScatterRows > 0 {
 		row, rows = 0, e.ScatterRows
@@ -141,9 +147,13 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 		}
 	}
 	e := &p.Options.Epilogue
-	fit(q.A.LD, q.TransA, e.storedA(min(t.TM, q.M)))
-	fit(q.B.LD, !q.TransB, min(t.TN, q.N))
-	if e.Gated {
+	if !e.Pointers.A {
+		fit(q.A.LD, q.TransA, e.storedA(min(t.TM, q.M)))
+	}
+	if !e.Pointers.B {
+		fit(q.B.LD, !q.TransB, min(t.TN, q.N))
+	}
+	if e.Gated && !e.Pointers.B {
 		fit(q.B2.LD, !q.TransB, min(t.TN, q.N))
 	}
 	if depth == whole {
@@ -166,7 +176,9 @@ func (p *builder) shrinkToBindings() {
 	}
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if t := p.model.tiles[p.choice[i]].shape; e.writes(q) && (p.panelDepth(t, q) <= 0 || (e.storedC(min(t.TM, q.M))-1)*q.C.LD+t.TN > p.cutLimit(p.Options.TypeC)) {
+		t := p.model.tiles[p.choice[i]].shape
+		long := !e.Pointers.C && (e.storedC(min(t.TM, q.M))-1)*q.C.LD+t.TN > p.cutLimit(p.Options.TypeC)
+		if e.writes(q) && (long || p.panelDepth(t, q) <= 0) {
 			p.choice[i] = tileID(flat)
 		}
 	}

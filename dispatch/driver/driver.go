@@ -127,7 +127,7 @@ type Timing struct {
 // Run is one execution of a program.
 type Run struct {
 	Program Program
-	A, B, C Buffer
+	A, B, C Buffer // nil where the plan's epilogue has them by pointers
 	// Sizes has the words of a ragged plan's sizes, planner.Ragged.SizesLen or more; nil
 	// where the plan is for sizes of the host. It is not C. The run reads it when its turn
 	// comes.
@@ -146,6 +146,13 @@ type Buffer interface {
 	// Read waits for queued work and copies [offset, offset+len(dst)).
 	Read(ctx context.Context, offset int, dst []float32) error
 	Close() error
+}
+
+// Addressed is a Buffer of a device whose plans may have pointers (planner.Epilogue).
+type Addressed interface {
+	Buffer
+	// Address is where the buffer begins in the device's memory.
+	Address() (uint64, error)
 }
 
 // Words shows 32-bit words that are no numbers as what buffers move.

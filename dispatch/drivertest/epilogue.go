@@ -41,6 +41,8 @@ type dressedJob struct {
 	program driver.Program
 	buffers [buffersAll]driver.Buffer // nil where the epilogue has none
 	sizes   driver.Buffer             // of a ragged plan
+	apart   []apart                   // the matrices by pointers
+	ragged  planner.Ragged            // as dressed, without pointers
 }
 
 // types are those of the elements of buffers.
@@ -57,7 +59,7 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 	}
 	matrix := func(of, stored, cols int, with float32) planner.Matrix {
 		grow(of, 1+rng.IntN(3), with)
-		m := planner.Matrix{Offset: len(d.numbers[of]), LD: cols + rng.IntN(3)}
+		m := planner.Matrix{Offset: len(d.numbers[of]), LD: roundUp(cols+rng.IntN(3), max(s.step, 1))}
 		grow(of, stored*m.LD, with)
 		return m
 	}
@@ -180,7 +182,8 @@ func (s *suite) planDressed(t *testing.T, b planner.Batch, o planner.Options, ed
 // allocate makes buffers for operands.
 func (j *dressedJob) allocate(t *testing.T, d *dressed) {
 	e := &j.plan.Options.Epilogue
-	used := [...]bool{true, true, true, e.Gated, e.Bias, e.UsesRows()}
+	by := e.Pointers
+	used := [...]bool{!by.A, !by.B, !by.C, e.Gated && !by.B, e.Bias, e.UsesRows()}
 	for of := range j.buffers {
 		if j.buffers[of] = nil; used[of] {
 			j.buffers[of] = j.alloc(t, max(len(d.words(j.suite, of)), 1))
@@ -196,6 +199,11 @@ func (j *dressedJob) run(d *dressed) ([]float32, error) {
 			if err := b.Write(ctx, 0, words); err != nil {
 				return nil, err
 			}
+		}
+	}
+	for i := range j.apart {
+		if err := j.apart[i].write(ctx, j.suite, d); err != nil {
+			return nil, err
 		}
 	}
 	on := &j.buffers
@@ -218,6 +226,14 @@ func (j *dressedJob) run(d *dressed) ([]float32, error) {
 			c = FromWords(j.ofC, now, len(d.numbers[of]))
 		} else if !sameBits(words, now) {
 			return nil, fmt.Errorf("buffer %d was changed by a run", of)
+		}
+	}
+	if j.plan.Options.Epilogue.Pointers.C {
+		c = slices.Clone(d.numbers[bufferC])
+	}
+	for i := range j.apart {
+		if err := j.apart[i].read(ctx, j.suite, d, c); err != nil {
+			return nil, err
 		}
 	}
 	return c, nil

@@ -35,19 +35,25 @@ func (s *suite) testEpilogueRagged(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			c.r.Form, c.r.Groups, c.r.M, c.r.N, c.r.K = planner.EndsOfRows, 5, 150, 50, 40
-			j, d := s.prepareDressedRagged(t, c.r, c.e)
-			rng := newRand(9)
-			for i, sizes := range [][]int32{{30, 60, 90, 120, 150}, {0, 0, 0, 0, 0}, {0, 0, 150, 150, 150}, {10, 50, 20, 60, 70}, {1, 2, 3, 4, 151},
-				randomEnds(rng, 5, 150), randomEnds(rng, 5, 150), randomEnds(rng, 5, 60)} {
-				require.NoError(t, j.sizes.Write(context.Background(), 0, driver.Words(sizes)))
-				var refused int
-				j.batch, refused = (&raggedJob{layout: layout{Ragged: *j.plan.Ragged}, plan: j.plan}).batch(sizes)
-				j.check(t, &d, c.e.Activation != planner.SiLU)
-				group, err := j.program.Status(context.Background())
-				require.NoError(t, err)
-				require.Equal(t, refused, group, i)
-			}
+			s.testDressedRagged(t, c.r, c.e)
 		})
+	}
+}
+
+// testDressedRagged runs a layer with all kinds of sizes.
+func (s *suite) testDressedRagged(t *testing.T, r planner.Ragged, e planner.Epilogue) {
+	t.Helper()
+	j, d := s.prepareDressedRagged(t, r, e)
+	rng := newRand(9)
+	for i, sizes := range [][]int32{{30, 60, 90, 120, 150}, {0, 0, 0, 0, 0}, {0, 0, 150, 150, 150}, {10, 50, 20, 60, 70}, {1, 2, 3, 4, 151},
+		randomEnds(rng, 5, 150), randomEnds(rng, 5, 150), randomEnds(rng, 5, 60)} {
+		require.NoError(t, j.sizes.Write(context.Background(), 0, driver.Words(sizes)))
+		var refused int
+		j.batch, refused = (&raggedJob{layout: layout{Ragged: j.ragged}, plan: j.plan}).batch(sizes)
+		j.check(t, &d, e.Activation != planner.SiLU)
+		group, err := j.program.Status(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, refused, group, i)
 	}
 }
 
@@ -66,8 +72,9 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 	whole := planner.Problem{M: max(r.M, e.GatherRows), N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB}
 	rowsA, colsA := whole.ShapeA()
 	rowsB, colsB := whole.ShapeB()
-	r.A.LD, r.B.LD, r.B2.LD, r.C.LD = colsA+1, colsB+2, colsB+3, r.N+3
-	r.StrideB, r.StrideBias = rowsB*(colsB+3)+5, 2*r.N+1
+	step := max(s.step, 1)
+	r.A.LD, r.B.LD, r.B2.LD, r.C.LD = roundUp(colsA+1, step), roundUp(colsB+2, step), roundUp(colsB+3, step), roundUp(r.N+3, step)
+	r.StrideB, r.StrideBias = rowsB*r.B2.LD+5, 2*r.N+1
 	r.A.Offset, r.B.Offset, r.B2.Offset = draw(bufferA, rowsA*r.A.LD), draw(bufferB, r.Groups*r.StrideB), draw(bufferB2, r.Groups*r.StrideB)
 	r.C.Offset, r.Bias = draw(bufferC, max(r.M, e.ScatterRows)*r.C.LD), draw(bufferBias, r.Groups*r.StrideBias)
 	r.RowsA, r.RowsC, r.Weights = 3, 4+r.M, 5+2*r.M
@@ -83,7 +90,8 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 			d.rows[r.RowsC+i] = none(rng, e.ScatterRows)
 		}
 	}
-	j := &dressedJob{suite: s}
+	j := &dressedJob{suite: s, ragged: r}
+	r = j.moveGroups(t, &d, e)
 	facts := s.device.Info().Planner
 	o := planner.Options{Type: s.of, TypeC: s.ofC, Epilogue: e}
 	if s.slow() {

@@ -17,13 +17,24 @@ type Owned[D Device] interface {
 	On() D
 }
 
-// Operands finds the program and A, B and C of a run, if the device made them.
+// Apart is a program whose plan may have A, B or C by pointers: runs have none of these.
+type Apart interface{ Apart() (abc [3]bool) }
+
+// Operands finds the program and A, B and C of a run, if the device made them; nil are those of
+// which the program knows addresses.
 func Operands[P, B Owned[D], D Device](d D, r *driver.Run) (p P, operands [3]B, err error) {
 	p, ok := r.Program.(P)
 	if !ok || p.On() != d {
 		return p, operands, invalid.Errorf("%s: the program is of another device", d.Info().Backend)
 	}
+	var apart [3]bool
+	if a, ok := any(p).(Apart); ok {
+		apart = a.Apart()
+	}
 	for i, b := range [...]driver.Buffer{r.A, r.B, r.C} {
+		if b == nil && apart[i] {
+			continue
+		}
 		if operands[i], ok = b.(B); !ok || operands[i].On() != d {
 			return p, operands, invalid.Errorf("%s: %c is of another device", d.Info().Backend, 'A'+i)
 		}

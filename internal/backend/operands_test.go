@@ -27,6 +27,11 @@ type program struct {
 
 func (p *program) On() *device { return p.on }
 
+// pointed is a program that has A and B by pointers.
+type pointed struct{ program }
+
+func (*pointed) Apart() [3]bool { return [3]bool{true, true, false} }
+
 func TestOperands(t *testing.T) {
 	d, other := new(device), new(device)
 	p := &program{on: d}
@@ -53,6 +58,12 @@ func TestOperands(t *testing.T) {
 		require.EqualError(t, err, x.want, name)
 		require.ErrorIs(t, err, invalid.Err, name)
 	}
+
+	_, _, err = Operands[*pointed, *buffer](d, &driver.Run{Program: &pointed{program{on: d}}, A: a})
+	require.EqualError(t, err, "fake: C is of another device")
+	_, got, err = Operands[*pointed, *buffer](d, &driver.Run{Program: &pointed{program{on: d}}, C: c})
+	require.NoError(t, err)
+	require.Equal(t, [3]*buffer{2: c}, got)
 
 	beside, err := Beside[*buffer](d, &driver.Run{Bias: b})
 	require.NoError(t, err)

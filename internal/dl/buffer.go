@@ -31,6 +31,9 @@ func (b *buffer) On() *device { return b.dev }
 
 func (b *buffer) Len() int { return b.n }
 
+// Address implements driver.Addressed.
+func (b *buffer) Address() (uint64, error) { return uint64(b.memory), b.dev.state.Err() }
+
 func (b *buffer) Write(ctx context.Context, offset int, src []float32) error {
 	return b.move(ctx, offset, src, toDevice)
 }

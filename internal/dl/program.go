@@ -90,6 +90,7 @@ type program struct {
 	now    int      // of images
 	plans  uint64   // that it has had; graphs are of one
 	ragged bool     // its plan is
+	apart  [3]bool  // A, B and C by pointers
 	fresh  bool     // no run since Update
 	graphs *graphs
 }
@@ -111,6 +112,9 @@ type memory struct {
 }
 
 func (p *program) On() *device { return p.dev }
+
+// Apart implements backend.Apart. The caller holds dev.mu.
+func (p *program) Apart() [3]bool { return p.apart }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
 	p := &program{dev: d, graphs: d.newGraphs(), ragged: plan.TakesSizes()}
@@ -146,6 +150,8 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	p.now = next
 	p.plans++
 	p.fresh = p.plans > 1
+	by := plan.Options.Epilogue.Pointers
+	p.apart = [3]bool{by.A, by.B, by.C}
 	d.mu.Unlock()
 	if workspace != p.workspace {
 		d.drop(p.workspace)

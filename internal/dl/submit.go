@@ -49,14 +49,15 @@ func (d *device) add(r *driver.Run) error {
 	if err != nil || len(p.images[p.now].runs()) == 0 {
 		return err
 	}
-	all := operands{a: o[0].memory, b: o[1].memory, c: o[2].memory, plan: p.plans}
+	all := operands{plan: p.plans}
 	beside, err := backend.Beside[*buffer](d, r)
 	if err != nil {
 		return err
 	}
-	for i, to := range [...]*C.dl_pointer{&all.b2, &all.bias, &all.rows} {
-		if beside[i] != nil {
-			*to = beside[i].memory
+	given := [...]*buffer{o[0], o[1], o[2], beside[0], beside[1], beside[2]}
+	for i, to := range [...]*C.dl_pointer{&all.a, &all.b, &all.c, &all.b2, &all.bias, &all.rows} {
+		if given[i] != nil {
+			*to = given[i].memory
 		}
 	}
 	if p.ragged {

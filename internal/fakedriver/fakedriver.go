@@ -25,6 +25,7 @@ type Driver struct {
 	Software []bool        // of each device
 	Inner    driver.Driver // whose first device all devices are; nil: the CPU
 	TFLOPS   float64       // that all devices claim; 0: what they have
+	Pointers bool          // all devices claim to have kernels for them; OnSubmit must fail runs with any
 
 	DevicesErr error         // fails Devices
 	OpenErr    error         // fails Open
@@ -69,6 +70,7 @@ func (f *Driver) Open(ctx context.Context, index int) (driver.Device, error) {
 	if f.TFLOPS > 0 {
 		info.Planner.TFLOPS = f.TFLOPS
 	}
+	info.Planner.Pointers = info.Planner.Pointers || f.Pointers
 	d := &Device{inner: opened, info: info, tb: f.TB}
 	d.use = use{device: d, name: "device"}
 	f.Opened = append(f.Opened, d)
@@ -135,7 +137,7 @@ func (d *Device) check(what string, p *planner.Plan) {
 	err := p.Batch.Check(math.MaxInt, math.MaxInt, math.MaxInt)
 	if p.Ragged != nil {
 		err = p.Ragged.Check()
-	} else if p.Options.Epilogue.ScatterRows > 0 {
+	} else if e := &p.Options.Epilogue; e.ScatterRows > 0 || e.Pointers.C {
 		err = nil // C of problems may be the same
 	}
 	if err != nil || p.Device.Name != d.info.Planner.Name {
@@ -198,13 +200,13 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 	for _, r := range runs {
 		p := r.Program.(*program)
 		ends = append(ends, p.use.begin())
-		if p.device != d || slices.Contains([]driver.Buffer{r.A, r.B, r.B2, r.Bias, r.Rows}, r.C) {
+		if p.device != d || r.C != nil && slices.Contains([]driver.Buffer{r.A, r.B, r.B2, r.Bias, r.Rows}, r.C) {
 			d.use.broken("a run of a program of %s, with A %p, B %p, C %p", p.device.info.Name, r.A, r.B, r.C)
 		}
 		run := driver.Run{Program: p.inner,
 			A: buffer(r.A, p.need[0]), B: buffer(r.B, p.need[1]), C: buffer(r.C, p.need[2]),
 			B2: buffer(r.B2, p.need[3]), Bias: buffer(r.Bias, p.need[4]), Rows: buffer(r.Rows, p.need[5])}
-		if (r.Sizes != nil) != (p.sizes > 0) || r.Sizes == r.C {
+		if (r.Sizes != nil) != (p.sizes > 0) || r.Sizes != nil && r.Sizes == r.C {
 			d.use.broken("a run of a program that needs %d sizes, with C %p, sizes %p", p.sizes, r.C, r.Sizes)
 		} else if r.Sizes != nil {
 			run.Sizes = buffer(r.Sizes, p.sizes)
@@ -228,15 +230,15 @@ type program struct {
 }
 
 func extents(p *planner.Plan) [6]int {
-	o := &p.Options
+	o, by := &p.Options, p.Options.Epilogue.Pointers
 	words := func(used bool, n int, of element.Type) int {
 		if !used {
 			return -1
 		}
 		return (n*of.Bytes() + 3) / 4
 	}
-	return [...]int{words(true, p.ExtentA, o.Type), words(true, p.ExtentB, o.Type), words(true, p.ExtentC, o.TypeC),
-		words(o.Epilogue.Gated, p.ExtentB2, o.Type), words(o.Epilogue.Bias, p.ExtentBias, o.TypeC),
+	return [...]int{words(!by.A, p.ExtentA, o.Type), words(!by.B, p.ExtentB, o.Type), words(!by.C, p.ExtentC, o.TypeC),
+		words(o.Epilogue.Gated && !by.B, p.ExtentB2, o.Type), words(o.Epilogue.Bias, p.ExtentBias, o.TypeC),
 		words(o.Epilogue.UsesRows(), p.ExtentRows, element.F32)}
 }
 

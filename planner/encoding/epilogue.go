@@ -23,7 +23,30 @@ const (
 type Epilogue struct {
 	Activation                            Activation
 	Bias, Gated, Gather, Scatter, Weights bool
+	Pointers                              Pointers
 }
+
+// Pointers are the operands that begin, in each problem, at an address of Rows and not at one of
+// the launch. B stands for B2 too. Aligned: all addresses are multiples of 16 bytes.
+type Pointers struct {
+	A       bool `json:"a,omitempty"`
+	B       bool `json:"b,omitempty"`
+	C       bool `json:"c,omitempty"`
+	Aligned bool `json:"aligned,omitempty"`
+}
+
+// Any reports whether a problem has addresses.
+func (p Pointers) Any() bool { return p.A || p.B || p.C }
+
+// The addresses of a problem are PointerWords words of Rows from PointersAt on, each in two of
+// them, the lower one first.
+const (
+	PointerA = 2 * iota
+	PointerB
+	PointerC
+	PointerB2
+	PointerWords
+)
 
 // String has a name of each part.
 func (e Epilogue) String() (name string) {
@@ -39,7 +62,8 @@ func (e Epilogue) String() (name string) {
 	for _, v := range []struct {
 		set  bool
 		name string
-	}{{e.Gated, "/gated"}, {e.Weights, "/weights"}, {e.Scatter, "/scatter"}} {
+	}{{e.Gated, "/gated"}, {e.Weights, "/weights"}, {e.Scatter, "/scatter"}, {e.Pointers.A, "/pointers-a"}, {e.Pointers.B, "/pointers-b"},
+		{e.Pointers.C, "/pointers-c"}} {
 		if v.set {
 			name += v.name
 		}
@@ -58,6 +82,11 @@ const (
 	EpilogueGather  = 16
 	EpilogueScatter = 32
 	EpilogueWeights = 64
+
+	EpiloguePointersA       = 128
+	EpiloguePointersB       = 256
+	EpiloguePointersC       = 512
+	EpiloguePointersAligned = 1024
 )
 
 // Word is what native kernels are told of it.
@@ -73,7 +102,8 @@ func (e Epilogue) Word() (w uint32) {
 	for _, v := range []struct {
 		set  bool
 		flag uint32
-	}{{e.Bias, EpilogueBias}, {e.Gated, EpilogueGated}, {e.Gather, EpilogueGather}, {e.Scatter, EpilogueScatter}, {e.Weights, EpilogueWeights}} {
+	}{{e.Bias, EpilogueBias}, {e.Gated, EpilogueGated}, {e.Gather, EpilogueGather}, {e.Scatter, EpilogueScatter}, {e.Weights, EpilogueWeights},
+		{e.Pointers.A, EpiloguePointersA}, {e.Pointers.B, EpiloguePointersB}, {e.Pointers.C, EpiloguePointersC}, {e.Pointers.Aligned, EpiloguePointersAligned}} {
 		if v.set {
 			w |= v.flag
 		}
@@ -81,9 +111,10 @@ func (e Epilogue) Word() (w uint32) {
 	return w
 }
 
-// OfFixup is what a fix-up does of it, which reads no A.
+// OfFixup is what a fix-up does of it, which reads no A and no B.
 func (e Epilogue) OfFixup() Epilogue {
 	e.Gather = false
+	e.Pointers = Pointers{C: e.Pointers.C}
 	return e
 }
 

@@ -33,14 +33,14 @@ const (
 // What an item has beside where its kernel has an Epilogue. Rows are 32-bit words of a buffer
 // of their own.
 const (
-	GatherAt    = ItemWord(ItemWords) + iota // word of Rows with the row of A of the tile's first row
-	GatherRows                               // rows that A has; OffA is where the first of them has K0
-	ScatterAt                                // word of Rows with the row of C of the tile's first row
-	ScatterRows                              // rows that C has; OffC is where the first of them has the tile's first column
-	WeightsAt                                // word of Rows with the weight of the tile's first row
-	BiasAt                                   // element of Bias of the tile's first column
-	_                                        // a multiple of 4 words loads at once
-	_
+	GatherAt          = ItemWord(ItemWords) + iota // word of Rows with the row of A of the tile's first row
+	GatherRows                                     // rows that A has; OffA is where the first of them has K0
+	ScatterAt                                      // word of Rows with the row of C of the tile's first row
+	ScatterRows                                    // rows that C has; OffC is where the first of them has the tile's first column
+	WeightsAt                                      // word of Rows with the weight of the tile's first row
+	BiasAt                                         // element of Bias of the tile's first column
+	PointersAt                                     // word of Rows with the problem's addresses
+	_                                              // a multiple of 4 words loads at once
 	EpilogueItemWords = ItemWords + iota
 )
 
@@ -56,8 +56,8 @@ const (
 	FixupAlpha
 	FixupBeta
 	FixupCount
-	FixupZero  // a multiple of 4 words loads at once
-	FixupWords = iota
+	FixupPointersAt // as in an item; 0 without an Epilogue
+	FixupWords      = iota
 )
 
 // What a fix-up's item has beside, as in an item.
@@ -71,7 +71,7 @@ const (
 
 // EpilogueNames and EpilogueFixupNames are the names of the words that come with an epilogue.
 var (
-	EpilogueNames      = [...]string{"gatherAt", "gatherRows", "scatterAt", "scatterRows", "weightsAt", "biasAt", "zero0", "zero1"}
+	EpilogueNames      = [...]string{"gatherAt", "gatherRows", "scatterAt", "scatterRows", "weightsAt", "biasAt", "pointersAt", "zero"}
 	EpilogueFixupNames = [...]string{"scatterAt", "scatterRows", "weightsAt", "biasAt"}
 )
 
@@ -80,7 +80,7 @@ var (
 	ItemNames = [ItemWords]string{OffA: "offA", OffB: "offB", OffC: "offC", Depth: "depth", LDA: "lda", LDB: "ldb", LDC: "ldc",
 		Extent: "extent", Alpha: "alpha", Beta: "beta", Slot: "slot", Flags: "flags"}
 	FixupNames = [FixupWords]string{FixupOffC: "offC", FixupLDC: "ldc", FixupExtent: "extent", FixupSlot: "slot",
-		FixupAlpha: "alpha", FixupBeta: "beta", FixupCount: "count", FixupZero: "zero"}
+		FixupAlpha: "alpha", FixupBeta: "beta", FixupCount: "count", FixupPointersAt: "pointersAt"}
 )
 
 // ColsShift is where the columns begin in an extent; rows lie below.

@@ -147,6 +147,7 @@ const (
 	BoundStrideBias
 	BoundOffB2
 	BoundLDB2
+	BoundPointers      // word of Rows with the first group's addresses
 	EpilogueBoundWords = BoundWords + iota
 )
 
@@ -174,7 +175,7 @@ const (
 // BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL,
 // EpilogueBoundNames those that come with an epilogue.
 var (
-	EpilogueBoundNames = [...]string{"gatherRows", "scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2"}
+	EpilogueBoundNames = [...]string{"gatherRows", "scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers"}
 
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
 		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "fill", "bins",

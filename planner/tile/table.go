@@ -89,19 +89,19 @@ var table = [...]Shape{
 
 	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.576, Step: 0.050, Fixed: 0.73, Worker: 0.498},
-		WideHalves: Rate{Efficiency: 1.000, Step: 0.029, Fixed: 0.62, Worker: 0.516},
+		WideHalves: Rate{Efficiency: 0.789, Step: 0.015, Fixed: 0.23, Worker: 0.676},
 	}},
 	{Name: "tensor-32x32", TM: 32, TN: 32, TK: 32, Threads: 128, Unit: MMA, Clusters: true, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 0.566, Step: 0.077, Fixed: 1.04, Worker: 0.547},
 		TF32:       Rate{Efficiency: 0.718, Step: 0.047, Fixed: 1.17, Worker: 0.570},
 		Halves:     Rate{Efficiency: 0.887, Step: 0.121, Fixed: 0.73, Worker: 0.634},
-		WideHalves: Rate{Efficiency: 1.457, Step: 0.008, Fixed: 0.66, Worker: 0.607},
+		WideHalves: Rate{Efficiency: 1.120, Step: 0.009, Fixed: 0.45, Worker: 0.444},
 	}},
 	{Name: "tensor-64x64", TM: 64, TN: 64, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 1.021, Step: 1.056, Fixed: 0.72, Worker: 0.577},
 		TF32:       Rate{Efficiency: 1.506, Step: 0.570, Fixed: 1.11, Worker: 0.628},
 		Halves:     Rate{Efficiency: 1.708, Step: 0.417, Fixed: 1.00, Worker: 0.498},
-		WideHalves: Rate{Efficiency: 2.752, Step: 0.052, Fixed: 1.27, Worker: 0.411},
+		WideHalves: Rate{Efficiency: 2.485, Step: 0.044, Fixed: 1.54, Worker: 0.348},
 	}},
 	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 109504, HalfCols: 0.88, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 1.319, Step: 0.602, Fixed: 0.38, Worker: 1.310},
@@ -130,11 +130,15 @@ var table = [...]Shape{
 
 	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.779, Step: 1.159, Fixed: 0.00, Worker: 0.450},
-		WideHalves: Rate{Efficiency: 6.799, Step: 0.165, Fixed: 0.43, Worker: 0.839},
+		WideHalves: Rate{Efficiency: 9.641, Step: 0.149, Fixed: 0.48, Worker: 1.031},
+	}},
+	{Name: "wide-64x128", TM: 64, TN: 128, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, Epilogues: true, Rates: Rates{
+		Halves:     Rate{Efficiency: 1.376, Step: 1.485, Fixed: 0.03, Worker: 1.092},
+		WideHalves: Rate{Efficiency: 9.137, Step: 0.204, Fixed: 0.54, Worker: 1.178},
 	}},
 	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Unit: WGMMA, Shared: 218112, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 1.172, Step: 1.422, Fixed: 0.00, Worker: 2.377},
-		WideHalves: Rate{Efficiency: 10.727, Step: 0.224, Fixed: 0.50, Worker: 1.946},
+		WideHalves: Rate{Efficiency: 13.132, Step: 0.204, Fixed: 0.75, Worker: 2.023},
 	}},
 
 	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{

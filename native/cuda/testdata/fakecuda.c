@@ -183,9 +183,15 @@ static void store(enum type type, void *c, size_t i, float alpha, float sum, flo
 
 // What a launch has for an epilogue, as encoding.Epilogue.Word has the flags, and the words of an
 // item, or a fix-up's, from the first of these on.
-enum { RELU = 1, SILU = 3, ACTIVATION = 3, BIAS = 4, GATED = 8, GATHER = 16, SCATTER = 32, WEIGHTS = 64 };
+enum { RELU = 1, SILU = 3, ACTIVATION = 3, BIAS = 4, GATED = 8, GATHER = 16, SCATTER = 32, WEIGHTS = 64,
+       POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024 };
 typedef struct { const void *b2, *bias; const uint32_t *rows; uint32_t flags; } epilogue;
 
+// pointer is an address of a problem's record: of A, B, C and B2.
+static void *pointer(const epilogue *e, uint32_t record, int which) {
+	const uint32_t *at = e->rows + record + 2 * which;
+	return (void *)(uintptr_t)(at[0] | (uint64_t)at[1] << 32);
+}
 static float activated(uint32_t flags, float v) {
 	flags &= ACTIVATION;
 	if (!flags) return v;
@@ -212,6 +218,13 @@ static void segment(const kernel *k, const uint32_t *w, const epilogue *e, const
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
 	enum type to = w[11] & 2 ? F32 : k->type; // ItemFloatC
 	if (second) b = e->b2;
+	if (k->dressed) {
+		int apart = (e->flags & (POINTERS_A | POINTERS_B | POINTERS_C)) != 0;
+		if (apart && !(e->flags & ALIGNED) && w[11] & 1) return; // ItemWide, which nobody promised
+		if (depth && e->flags & POINTERS_A) a = pointer(e, w[18], 0);
+		if (depth && e->flags & POINTERS_B) b = pointer(e, w[18], second ? 3 : 1);
+		if (e->flags & POINTERS_C) c = pointer(e, w[18], 2);
+	}
 	for (int i = 0; i < rows; i++) {
 		uint32_t row = k->dressed && e->flags & GATHER ? e->rows[w[12] + i] : i;
 		int none = k->dressed && e->flags & GATHER && row >= w[13];
@@ -228,6 +241,7 @@ static void segment(const kernel *k, const uint32_t *w, const epilogue *e, const
 }
 static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c, const float *workspace) {
 	int rows = w[2] & 0xffff, cols = w[2] >> 16;
+	if (k->dressed && e->flags & POINTERS_C) c = pointer(e, w[7], 2);
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;

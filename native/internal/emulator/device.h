@@ -28,7 +28,8 @@ inline uint32_t pieceId() { return bg_shim_self.piece; }
 // Threads that wait at different lines are at different barriers.
 inline void barrier(int line = __builtin_LINE()) { bg_shim_barrier(line); }
 
-inline float exponential(float x) { return expf(x); }
+inline float exponential(float x) { return exp2f(x); }
+inline float reciprocal(float x) { return 1.0f / x; }
 
 // Matrix instructions as mfma.cuh has their layout. Of n numbers that a lane gives of A, and of
 // B, the first has the k of the first one of the lane.

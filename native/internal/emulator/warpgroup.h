@@ -105,7 +105,8 @@ X settled(X x) {
 template <int n>
 void settle(float (&)[n]) {}
 
-inline float exponential(float x) { return expf(x); }
+inline float exponential(float x) { return exp2f(x); }
+inline float reciprocal(float x) { return 1.0f / x; }
 
 // roundToTF32 rounds to nearest, ties to even, and keeps infinity and NaN.
 inline uint32_t roundToTF32(float x) {

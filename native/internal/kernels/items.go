@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/batchgemm/batchgemm/planner/encoding"
@@ -42,12 +43,16 @@ constexpr uint32_t kEpilogueItemWords = %d, kEpilogueFixupWords = %d;
 constexpr uint32_t kItemSecond = %d;
 constexpr uint32_t kReLU = %d, kGELU = %d, kSiLU = %d, kActivation = %d;
 constexpr uint32_t kBias = %d, kGated = %d, kGather = %d, kScatter = %d, kWeights = %d;
-constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d;
+constexpr uint32_t kPointersA = %d, kPointersB = %d, kPointersC = %d, kPointersAligned = %d;
+constexpr uint32_t kPointerA = %d, kPointerB = %d, kPointerC = %d, kPointerB2 = %d, kPointerWords = %d;
+constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = %v;
 
 `, encoding.EpilogueItemWords, encoding.EpilogueFixupWords, encoding.ItemSecond,
 		encoding.EpilogueReLU, encoding.EpilogueGELU, encoding.EpilogueSiLU, encoding.EpilogueReLU|encoding.EpilogueGELU|encoding.EpilogueSiLU,
 		encoding.EpilogueBias, encoding.EpilogueGated, encoding.EpilogueGather, encoding.EpilogueScatter, encoding.EpilogueWeights,
-		encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast)
+		encoding.EpiloguePointersA, encoding.EpiloguePointersB, encoding.EpiloguePointersC, encoding.EpiloguePointersAligned,
+		encoding.PointerA, encoding.PointerB, encoding.PointerC, encoding.PointerB2, encoding.PointerWords,
+		encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast, float32(math.Log2E))
 	extended(&b, "Item", "epilogueItemAt", encoding.ItemNames[:], "ItemEpilogue", "itemEpilogueAt", encoding.EpilogueNames[:])
 	b.WriteString("BG_DEVICE void storeEpilogueItem(uint4* items, uint32_t number, const Item& x, const ItemEpilogue& more) {\n")
 	storeWords(&b, "x", encoding.ItemNames[:], 0, encoding.EpilogueItemWords)

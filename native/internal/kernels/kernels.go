@@ -92,10 +92,11 @@ func wgmmaOf(t *tile.Shape) wgmmaTile {
 	return w
 }
 
-// wideOf is the same of wgmma_wide.cuh, where one warpgroup loads: stages of A and B, of which
-// 128 x 128 has room for as many. 128 x 256 with four took 10 % longer on an H200 (512/1024/256).
+// wideOf is the same of wgmma_wide.cuh, where one warpgroup loads: stages of A and B, as many as there is
+// room for. 128 x 256 with four took 10 % longer on an H200 (512/1024/256).
 func wideOf(t *tile.Shape) wgmmaTile {
-	return wgmmaTile{consumers: t.Threads/128 - 1, groups: unitShared / (t.Shared + reservedShared), stages: 6}
+	const stageBytes = 128 // of a row of A or a column of B
+	return wgmmaTile{consumers: t.Threads/128 - 1, groups: unitShared / (t.Shared + reservedShared), stages: t.Shared / (stageBytes * (t.TM + t.TN))}
 }
 
 // Tensor is what kernels of tensor.cuh have beside the tile table: teams of

@@ -1,0 +1,167 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// apart is a matrix of dressed operands in a buffer of its own, between elements that nobody may
+// read or store.
+type apart struct {
+	buffer         driver.Buffer
+	of             int // which operand
+	first, end     int // of its elements
+	address        uint64
+	before, offset int // elements in front of it: in the buffer, and behind the address
+}
+
+// moveOut makes such a buffer. Addresses and offsets are any, or multiples of 16 bytes.
+func (j *dressedJob) moveOut(t *testing.T, of int, m planner.Matrix, stored int, aligned bool) apart {
+	t.Helper()
+	k, step := len(j.apart), 1
+	if aligned {
+		step = 8
+	}
+	shift := step * ((k + 1) % 4)
+	a := apart{of: of, first: m.Offset, end: m.Offset + stored*m.LD, offset: step * (k % 3)}
+	a.before = shift + a.offset
+	size := j.types()[of].Bytes()
+	a.buffer = j.alloc(t, (a.length()*size+3)/4)
+	base, err := a.buffer.(driver.Addressed).Address()
+	require.NoError(t, err)
+	require.Zero(t, base%16)
+	a.address = base + uint64(shift*size)
+	j.apart = append(j.apart, a)
+	return a
+}
+
+func (a *apart) length() int { return a.before + a.end - a.first + guard }
+
+// contents are the buffer's elements, with those of the matrix from operands.
+func (a *apart) contents(of element.Type, numbers []float32) []float32 {
+	filler := float32(math.NaN())
+	if a.of == bufferC {
+		filler = canary
+	}
+	all := slices.Repeat([]float32{filler}, a.length())
+	round(of, all)
+	copy(all[a.before:], numbers[a.first:a.end])
+	return all
+}
+
+func (a *apart) write(ctx context.Context, s *suite, d *dressed) error {
+	of := s.types()[a.of]
+	return a.buffer.Write(ctx, 0, ToWords(of, a.contents(of, d.numbers[a.of])))
+}
+
+// read puts what the buffer has of C to the others. It fails where anything else has changed.
+func (a *apart) read(ctx context.Context, s *suite, d *dressed, c []float32) error {
+	of := s.types()[a.of]
+	before := a.contents(of, d.numbers[a.of])
+	now := make([]float32, a.buffer.Len())
+	if err := a.buffer.Read(ctx, 0, now); err != nil {
+		return err
+	}
+	after := FromWords(of, now, a.length())
+	if a.of == bufferC {
+		copy(c[a.first:a.end], after[a.before:])
+		copy(after[a.before:], before[a.before:][:a.end-a.first])
+	}
+	if !sameBits(before, after) {
+		return fmt.Errorf("what lies around a matrix of operand %d was changed by a run", a.of)
+	}
+	return nil
+}
+
+// nowhere is what stands for an address that nobody reads.
+const nowhere = 0xdead_beef_0000_0004
+
+// preparePointed prepares a batch that dress placed with its operands by pointers in buffers of their own.
+func (s *suite) preparePointed(t *testing.T, b planner.Batch, d *dressed, o planner.Options, edit func(*planner.Device)) *dressedJob {
+	t.Helper()
+	own := dressedJob{suite: s}
+	j := s.prepareDressed(t, own.move(t, b, d, o.Epilogue), d, o, edit)
+	j.batch, j.apart = b, own.apart
+	return j
+}
+
+// move gives problems, with the addresses of their matrices in the lists of rows.
+func (j *dressedJob) move(t *testing.T, b planner.Batch, d *dressed, e planner.Epilogue) planner.Batch {
+	t.Helper()
+	moved, by := slices.Clone(b), e.Pointers
+	for i := range moved {
+		p := &moved[i]
+		to := [4]uint64{nowhere, nowhere, nowhere, nowhere}
+		out := func(used bool, place, of int, m *planner.Matrix, stored int) {
+			if used {
+				a := j.moveOut(t, of, *m, stored, by.Aligned)
+				to[place], m.Offset = a.address, a.offset
+			}
+		}
+		rowsA, _ := p.ShapeA()
+		rowsB, _ := p.ShapeB()
+		out(by.A && p.Reads(), 0, bufferA, &p.A, max(rowsA, e.GatherRows))
+		out(by.B && p.Reads(), 1, bufferB, &p.B, rowsB)
+		out(by.C && p.M > 0 && p.N > 0, 2, bufferC, &p.C, max(p.M, e.ScatterRows))
+		out(by.B && p.Reads() && e.Gated, 3, bufferB2, &p.B2, rowsB)
+		d.rows = append(d.rows, -1) // a gap
+		p.Pointers = len(d.rows)
+		d.rows = planner.AppendPointers(d.rows, to[0], to[1], to[2], to[3])
+	}
+	return moved
+}
+
+// moveGroups is move for the ragged batch of a job. Each group has B, and a copy of A, of its own.
+func (j *dressedJob) moveGroups(t *testing.T, d *dressed, e planner.Epilogue) planner.Ragged {
+	t.Helper()
+	r, by := j.ragged, e.Pointers
+	if !by.Any() {
+		return r
+	}
+	whole := planner.Problem{M: max(r.M, e.GatherRows), N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB}
+	rowsA, _ := whole.ShapeA()
+	rowsB, _ := whole.ShapeB()
+	from, c := r, uint64(nowhere)
+	if by.C {
+		m := j.moveOut(t, bufferC, r.C, max(r.M, e.ScatterRows), by.Aligned)
+		c, r.C.Offset = m.address, m.offset
+	}
+	// All groups have one offset: it comes to the address of the others.
+	same := func(of int, m, first *planner.Matrix, g, stored int) uint64 {
+		a := j.moveOut(t, of, *m, stored, by.Aligned)
+		if g == 0 {
+			first.Offset = a.offset
+		}
+		size := j.types()[of].Bytes()
+		return a.address + uint64(size*a.offset) - uint64(size*first.Offset)
+	}
+	r.Pointers = len(d.rows)
+	for g := range r.Groups {
+		to := [4]uint64{nowhere, nowhere, c, nowhere}
+		if by.A {
+			to[0] = same(bufferA, &from.A, &r.A, g, rowsA)
+		}
+		if by.B {
+			to[1] = same(bufferB, &from.B, &r.B, g, rowsB)
+			from.B.Offset += r.StrideB
+		}
+		if by.B && e.Gated {
+			to[3] = same(bufferB2, &from.B2, &r.B2, g, rowsB)
+			from.B2.Offset += r.StrideB
+		}
+		d.rows = planner.AppendPointers(d.rows, to[0], to[1], to[2], to[3])
+	}
+	if by.B {
+		r.StrideB = 0
+	}
+	return r
+}

@@ -1,0 +1,172 @@
+package drivertest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// every are pointers to all operands.
+var every = planner.Pointers{A: true, B: true, C: true}
+
+// testPointers runs plans whose operands are in buffers of their own, each matrix in one.
+func (s *suite) testPointers(t *testing.T) {
+	if !s.device.Info().Planner.Pointers {
+		t.Skip("has no kernels for pointers")
+	}
+	t.Run("Parts", s.testPointerParts)
+	t.Run("Tiles", s.testPointerTiles)
+	t.Run("Update", s.testPointerUpdate)
+	t.Run("Ragged", s.testPointerRagged)
+}
+
+// aligned is a suite whose matrices with pointers begin with 16 bytes, and so do their rows.
+func (s *suite) aligned(by *planner.Pointers) *suite {
+	own := *s
+	own.step, by.Aligned = 8, true
+	return &own
+}
+
+func (s *suite) testPointerParts(t *testing.T) {
+	a, b, c := planner.Pointers{A: true}, planner.Pointers{B: true}, planner.Pointers{C: true}
+	cut := func(planner.Epilogue) planner.Batch { return splitBatch() }
+	many := func(planner.Epilogue) planner.Batch { return slices.Repeat(planner.Batch{{M: 60, N: 50, K: 30}}, 20) }
+	windows := func(d *planner.Device) { d.MaxBinding = 16 << 10 }
+	for _, test := range []struct {
+		name    string
+		e       planner.Epilogue
+		aligned bool
+		batch   func(planner.Epilogue) planner.Batch
+		o       planner.Options
+		edit    func(*planner.Device)
+		has     func(encoding.Launch) bool
+		more    bool // only where kernels are made soon, or elements are of F32
+	}{
+		{name: "A", e: planner.Epilogue{Pointers: a}, batch: mixed},
+		{name: "B", e: planner.Epilogue{Pointers: b}, batch: mixed},
+		{name: "C", e: planner.Epilogue{Pointers: c}, batch: mixed},
+		{name: "all", e: planner.Epilogue{Pointers: every}, batch: mixed},
+		{name: "A aligned", e: planner.Epilogue{Pointers: a}, aligned: true, batch: mixed, more: true},
+		{name: "B aligned", e: planner.Epilogue{Pointers: b}, aligned: true, batch: mixed, more: true},
+		{name: "C aligned", e: planner.Epilogue{Pointers: c}, aligned: true, batch: mixed, more: true},
+		{name: "all aligned", e: planner.Epilogue{Pointers: every}, aligned: true, batch: mixed},
+		{name: "gated", e: planner.Epilogue{Gated: true, Pointers: b}, batch: mixed},
+		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Activation: planner.ReLU, Pointers: every}, aligned: true, batch: mixed},
+		{name: "gated with B in a buffer", e: planner.Epilogue{Gated: true, Pointers: planner.Pointers{A: true, C: true}}, batch: mixed, more: true},
+		{name: "gathered", e: planner.Epilogue{GatherRows: 37, Pointers: a}, batch: mixed},
+		{name: "scattered", e: planner.Epilogue{ScatterRows: 120, Pointers: c}, batch: mixed},
+		{name: "with all", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, Gated: true, GatherRows: 50, ScatterRows: 150, Weights: true, Pointers: every}, batch: mixed},
+		{name: "with all, aligned", e: planner.Epilogue{Bias: true, GatherRows: 50, ScatterRows: 150, Weights: true, Pointers: every}, aligned: true, batch: mixed, more: true},
+		{name: "A and B cut along K", e: planner.Epilogue{Pointers: planner.Pointers{A: true, B: true}}, batch: cut, o: split, edit: manyUnits, has: isFixup},
+		{name: "C cut along K", e: planner.Epilogue{Pointers: c}, batch: cut, o: split, edit: manyUnits, has: isFixup},
+		{name: "all cut along K", e: planner.Epilogue{ScatterRows: 60, Pointers: every}, batch: cut,
+			o: planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, edit: manyUnits, has: isFixup},
+		{name: "several tiles a worker", e: planner.Epilogue{Bias: true, Pointers: every}, batch: mixed, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
+		{name: "windows", e: planner.Epilogue{Gated: true, Pointers: b}, batch: many, edit: windows,
+			has: func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseC > 0 }},
+	} {
+		if test.more && s.slow() && s.of != element.F32 {
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			own := s
+			if test.aligned {
+				own = s.aligned(&test.e.Pointers)
+			}
+			test.o.Epilogue = test.e
+			rng := newRand(uint64(len(test.name)))
+			batch := test.batch(test.e)
+			d := own.dress(batch, test.e, rng, few(rng))
+			j := own.preparePointed(t, batch, &d, test.o, test.edit)
+			require.True(t, test.has == nil || slices.ContainsFunc(j.plan.Launches, test.has), "%s", j.plan.Launches)
+			j.check(t, &d, true)
+		})
+	}
+}
+
+// testPointerTiles runs all tile shapes.
+func (s *suite) testPointerTiles(t *testing.T) {
+	facts := s.device.Info().Planner
+	ran := 0
+	for i := range facts.Kernels {
+		shape := facts.Kernels[i].Tile
+		if ran > 0 && s.oneTile != "" {
+			t.Log("one tile:", s.oneTile)
+			return
+		}
+		e := planner.Epilogue{Pointers: every}
+		if !s.fitsWith(&facts, shape, e) {
+			continue
+		}
+		ran++
+		for _, aligned := range []bool{false, true} {
+			t.Run(shape.Name+map[bool]string{true: "/aligned"}[aligned], func(t *testing.T) {
+				own := s
+				if aligned {
+					own = s.aligned(&e.Pointers)
+				}
+				rng := newRand(uint64(i))
+				var b planner.Batch
+				for trans := range 4 {
+					b = append(b, planner.Problem{M: shape.TM + 5, N: shape.TN + 3, K: 2*shape.TK + 7, TransA: trans&1 != 0, TransB: trans&2 != 0, Beta: float32(trans % 3)})
+				}
+				d := own.dress(b, e, rng, few(rng))
+				own.preparePointed(t, b, &d, planner.Options{Tile: shape.Name, Epilogue: e}, nil).check(t, &d, true)
+			})
+		}
+	}
+}
+
+// testPointerUpdate gives a program other batches, whose matrices are elsewhere.
+func (s *suite) testPointerUpdate(t *testing.T) {
+	e := planner.Epilogue{Activation: planner.ReLU, Pointers: every}
+	o := planner.Options{Epilogue: e, Tile: "small"}
+	rng := newRand(8)
+	var program *dressedJob
+	for i, b := range []planner.Batch{{{M: 3, N: 4, K: 5}}, mixed(e), nil, mixed(e)[:3]} {
+		d := s.dress(b, e, rng, few(rng))
+		if program == nil {
+			program = s.preparePointed(t, b, &d, o, nil)
+		} else {
+			program.apart = nil
+			moved := program.move(t, b, &d, e)
+			program.batch, program.plan = b, s.planDressed(t, moved, o, nil)
+			require.NoError(t, program.program.Update(context.Background(), program.plan), i)
+			program.allocate(t, &d)
+		}
+		program.check(t, &d, true)
+	}
+}
+
+// testPointerRagged runs layers of experts whose weights are apart, and whose sizes are on the
+// device.
+func (s *suite) testPointerRagged(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		r       planner.Ragged
+		e       planner.Epilogue
+		aligned bool
+	}{
+		{name: "B", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, r: planner.Ragged{Beta: 1}},
+		{name: "B aligned", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, aligned: true},
+		{name: "gated", e: planner.Epilogue{Gated: true, GatherRows: 40, Pointers: planner.Pointers{B: true}}, r: planner.Ragged{TransB: true}},
+		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Pointers: every}, aligned: true},
+		{name: "A and C", e: planner.Epilogue{Bias: true, Pointers: planner.Pointers{A: true, C: true}}, r: planner.Ragged{TransA: true, Beta: 1}},
+		{name: "all", e: planner.Epilogue{Activation: planner.ReLU, GatherRows: 60, ScatterRows: 170, Weights: true, Pointers: every}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			own := s
+			if c.aligned {
+				own = s.aligned(&c.e.Pointers)
+			}
+			c.r.Form, c.r.Groups, c.r.M, c.r.N, c.r.K = planner.EndsOfRows, 5, 150, 50, 40
+			own.testDressedRagged(t, c.r, c.e)
+		})
+	}
+}
