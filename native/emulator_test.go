@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,89 +23,6 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
-
-// emulator is a program made of the kernels of kernels.hip, as C++ for the CPU,
-// and of internal/emulator/runner.cpp.
-type emulator struct{ path string }
-
-// sanitizer says which errors of memory or order an emulator reports.
-type sanitizer struct {
-	name    string
-	kernels []string // flags for the kernels
-	shim    []string // flags for what runs them
-}
-
-var (
-	plain = sanitizer{name: "plain", kernels: []string{"-O0"}}
-	// Reads and writes beyond arrays, and undefined arithmetic.
-	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
-	// Races between threads of a group.
-	thread = sanitizer{"thread", []string{"-O1", "-fsanitize=thread"}, []string{"-DBG_SHIM_SANITIZER=2"}}
-)
-
-// requireTool skips a test that needs a compiler that is not there, unless the
-// list BATCHGEMM_REQUIRE has "clang".
-func requireTool(t *testing.T, name string) {
-	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		skipUnlessRequired(t, "clang", err.Error())
-	}
-}
-
-// skipUnlessRequired skips a test, or fails it where BATCHGEMM_REQUIRE has what.
-func skipUnlessRequired(t *testing.T, what, reason string) {
-	t.Helper()
-	if required(what) {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-}
-
-// required reports whether the list BATCHGEMM_REQUIRE has what.
-func required(what string) bool {
-	return slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), what)
-}
-
-func compile(args ...string) error {
-	args = append([]string{"-std=c++17", "-g1", "-Wall", "-Werror", "-Wno-unknown-pragmas"}, args...)
-	if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("g++ %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
-// buildRuntime compiles what is the same for all emulators with a sanitizer.
-func buildRuntime(dir string, s sanitizer) (objects []string, err error) {
-	for _, name := range []string{"shim", "runner"} {
-		object := filepath.Join(dir, s.name+"-"+name+".o")
-		if err := compile(append(slices.Clone(s.shim), "-O1", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o", object)...); err != nil {
-			return nil, err
-		}
-		objects = append(objects, object)
-	}
-	return objects, nil
-}
-
-// buildEmulator compiles the kernels of a directory with the layout of this one.
-func buildEmulator(path, source string, s sanitizer, objects []string) (emulator, error) {
-	args := append(slices.Clone(s.kernels), filepath.Join(source, "internal", "emulator", "kernels.cpp"))
-	return emulator{path}, compile(append(append(args, objects...), "-o", path)...)
-}
-
-// newEmulator builds the kernels of this directory.
-func newEmulator(t *testing.T, s sanitizer) emulator {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	requireTool(t, "g++")
-	dir := t.TempDir()
-	objects, err := buildRuntime(dir, s)
-	require.NoError(t, err)
-	e, err := buildEmulator(filepath.Join(dir, "runner"), ".", s, objects)
-	require.NoError(t, err)
-	return e
-}
 
 // emulatorJob is a plan with operands, and how to run it.
 type emulatorJob struct {
@@ -414,18 +330,17 @@ func farJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 }
 
 // withKernels are the jobs with FMAs and, where the tile has such kernels, with
-// matrix cores, in the given orders of threads.
+// matrix cores. They take turns with the given orders of threads: so do those of each kernel.
 func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
 	var all []*emulatorJob
-	for _, j := range jobs {
-		for _, order := range orders {
-			scalar, matrix := *j, *j
-			scalar.how = [2]uint32{order, 32 << (order % 2)}
-			matrix.how[0], matrix.matrix = order, true
-			all = append(all, &scalar)
-			if builds.HasMatrix(j.shape) {
-				all = append(all, &matrix)
-			}
+	for i, j := range jobs {
+		order := orders[i%len(orders)]
+		scalar, matrix := *j, *j
+		scalar.how = [2]uint32{order, 32 << (order % 2)}
+		matrix.how[0], matrix.matrix = order, true
+		all = append(all, &scalar)
+		if builds.HasMatrix(j.shape) {
+			all = append(all, &matrix)
 		}
 	}
 	return all
@@ -433,7 +348,7 @@ func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
 
 // testTiles runs the kernels of all tiles in an emulator.
 func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, *tile.Shape) []*emulatorJob) {
-	t.Parallel()
+	compiled(t)
 	e := newEmulator(t, s)
 	var all []*emulatorJob
 	for _, tile := range tile.Of(tile.FMA) {
@@ -448,7 +363,7 @@ func TestKernelsEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM, 0, 1, tile.TM - 1, tile.TM + 3}, []int{tile.TN, 1, tile.TN + 5}
 		jobs := append(withKernels(tileJobs(t, tile, element.F32, rows, cols), 0, 1, 2), withKernels(farJobs(t, tile), 2)...)
-		return append(jobs, withKernels(halfTileJobs(t, tile, rows, cols), 0, 2)...)
+		return append(jobs, withKernels(halfTileJobs(t, tile, rows, cols), 0, 1, 2)...)
 	})
 }
 
@@ -459,11 +374,11 @@ func halfTileJobs(t *testing.T, tile *tile.Shape, rows, cols []int) []*emulatorJ
 
 // TestKernelsInBounds runs them with AddressSanitizer, to which each operand and
 // the shared memory of a group are arrays of their own, and with that for
-// undefined behaviour.
+// undefined behaviour. Kernels for f16 read and write where those for bf16 do.
 func TestKernelsInBounds(t *testing.T) {
 	testTiles(t, address, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM + 3}, []int{tile.TN + 5}
-		return withKernels(append(tileJobs(t, tile, element.F32, rows, cols), halfTileJobs(t, tile, rows, cols)...), 2)
+		return withKernels(append(tileJobs(t, tile, element.F32, rows, cols), tileJobs(t, tile, element.BF16, rows, cols)...), 2)
 	})
 }
 
@@ -478,16 +393,10 @@ func TestKernelsWithoutRaces(t *testing.T) {
 // TestNewTile runs a tile that the table does not have: its row is all that its kernels
 // are made from.
 func TestNewTile(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	requireTool(t, "g++")
-	t.Parallel()
-	objects, err := buildRuntime(t.TempDir(), plain)
-	require.NoError(t, err)
+	compiled(t)
 	shape := drivertest.NewTile
 	source := mutate(t, mutant{}, mutantSources, madeOf(shape))
-	e, err := buildEmulator(filepath.Join(source, "runner"), source, plain, objects)
+	e, err := buildEmulator(filepath.Join(source, "runner"), source, plain, runtimeOf(t, plain))
 	require.NoError(t, err)
 	require.NoError(t, e.run(source, withKernels(tileJobs(t, shape, element.F32, []int{shape.TM, 1, shape.TM + 3}, []int{shape.TN, shape.TN + 5}), 0, 1)))
 	require.Contains(t, builds.CUDA([]*tile.Shape{shape}), "BG_TILE(new_2x4, 16, 64, 16, 128, 2, 4, 3, 8)\n")

@@ -55,53 +55,53 @@ func epilogues(most int) []planner.Epilogue {
 	}
 }
 
-// epilogueJobs are plans of one tile with all schedules that differ, transpositions and epilogues. make plans
-// one, of a unit of alignment.
+// epilogueJobs are plans of one tile with schedules that differ, transpositions and epilogues: each two of
+// these meet, but for a gather, which has one schedule that cuts and one that does not. Whether matrices
+// are aligned takes turns with the types. make plans one.
 func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type,
 	make func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
 	t.Helper()
 	for i, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK} {
 		for n, e := range epilogues(slices.Max(rows)) {
-			for transposition := range 4 {
-				rng := rand.New(rand.NewPCG(uint64(10*i+n), uint64(transposition)))
-				if transposition/2 == 1 {
-					e.GatherRows = 0 // of A that is not transposed alone
-				}
-				depths := []int{4*s.TK + 1, 0, 3, s.TK, 8*s.TK - 1, 33}
-				var b planner.Batch
-				for _, m := range rows {
-					for _, n := range cols {
-						p := planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)], TransA: transposition/2 == 1, TransB: transposition%2 == 1,
-							Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])}
-						if !e.Gated {
-							p.Beta = [...]float32{0, 1, -0.5}[rng.IntN(3)]
-						}
-						b = append(b, p)
-					}
-				}
-				b[0].Alpha = planner.Scale(2)
-				o := planner.Options{Type: of, Schedule: schedule, Epilogue: e}
-				if n%2 == 0 {
-					o.TypeC = of
-				}
-				j := make(b, o, (i+n+transposition)%2 == 0, rng)
-				if !e.Gated && i >= 2 {
-					require.True(t, slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.Fixup }), j)
-				}
-				jobs = append(jobs, j)
+			transposition := (i + []int{0, 2, 1, 3, 2}[n]) % 4
+			rng := rand.New(rand.NewPCG(uint64(10*i+n), uint64(transposition)))
+			if transposition/2 == 1 {
+				e.GatherRows = 0 // of A that is not transposed alone
 			}
+			depths := []int{4*s.TK + 1, 0, 3, s.TK, 8*s.TK - 1, 33}
+			var b planner.Batch
+			for _, m := range rows {
+				for _, n := range cols {
+					p := planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)], TransA: transposition/2 == 1, TransB: transposition%2 == 1,
+						Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])}
+					if !e.Gated {
+						p.Beta = [...]float32{0, 1, -0.5}[rng.IntN(3)]
+					}
+					b = append(b, p)
+				}
+			}
+			b[0].Alpha = planner.Scale(2)
+			o := planner.Options{Type: of, Schedule: schedule, Epilogue: e}
+			if n%2 == 0 {
+				o.TypeC = of
+			}
+			j := make(b, o, (i+n+transposition+int(of))%2 == 0, rng)
+			if !e.Gated && i >= 2 {
+				require.True(t, slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.Fixup }), j)
+			}
+			jobs = append(jobs, j)
 		}
 	}
 	return jobs
 }
 
-// fmaEpilogues are those of a tile of HIP's, if it has kernels with an epilogue.
-func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int) (jobs []*emulatorJob) {
+// fmaEpilogues are those of a tile of HIP's for some types, if it has kernels with an epilogue.
+func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int, types ...element.Type) (jobs []*emulatorJob) {
 	t.Helper()
 	if !s.Epilogues {
 		return nil
 	}
-	for _, of := range []element.Type{element.F32, element.BF16, element.F16} {
+	for _, of := range types {
 		jobs = append(jobs, epilogueJobs(t, s, rows, cols, of, func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
 			return newFMAJob(t, b, s, o, wide, rng)
 		})...)
@@ -117,9 +117,9 @@ func TestEpiloguesEmulated(t *testing.T) {
 			testTiles(t, s, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 				rows, cols := []int{tile.TM + 3, 1, tile.TM}, []int{tile.TN + 5}
 				if s.name == plain.name {
-					return withKernels(fmaEpilogues(t, tile, rows, append(cols, tile.TN)), 0, 2)
+					return withKernels(fmaEpilogues(t, tile, rows, append(cols, tile.TN), element.Types()...), 0, 2)
 				}
-				return withKernels(fmaEpilogues(t, tile, rows[:1], cols), 2)
+				return withKernels(fmaEpilogues(t, tile, rows[:1], cols, element.F32, element.BF16), 2)
 			})
 		})
 	}
@@ -196,14 +196,14 @@ var epilogueMutants = []struct {
 }
 
 func TestEpilogueMutants(t *testing.T) {
-	objects := mutantRuntimes(t)
+	compiled(t)
 	s, err := tile.ByName("medium-k2")
 	require.NoError(t, err)
-	jobs := withKernels(fmaEpilogues(t, s, []int{s.TM + 3, 2 * s.TM, 5}, []int{s.TN + 5}), 2)
+	jobs := withKernels(fmaEpilogues(t, s, []int{s.TM + 3, 2 * s.TM, 5}, []int{s.TN + 5}, element.F32, element.BF16), 2)
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
 		source := mutate(t, m, mutantSources, madeOf(s))
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, objects[in.name])
+		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, runtimeOf(t, in))
 		require.NoError(t, err)
 		return e.run(source, jobs)
 	}

@@ -48,7 +48,7 @@ var raggedMutants = []struct {
 }
 
 func TestRaggedMutants(t *testing.T) {
-	objects := mutantRuntimes(t)
+	compiled(t)
 	most := uint16(planner.MaxGroups + 1)
 	small, large := manyGroups(t, 33, 256), manyGroups(t, 33, most)
 	jobs := map[string][]*raggedJob{
@@ -57,10 +57,10 @@ func TestRaggedMutants(t *testing.T) {
 		thread.name:  {small[2], large[2], choosesAgain(t, small), choosesAgain(t, large)}, // the first two: one kernel, with an order
 	}
 	t.Run("none", func(t *testing.T) {
-		require.NoError(t, runRagged(t, mutant{}, plain, objects[plain.name], jobs[plain.name]))
+		require.NoError(t, runRagged(t, mutant{}, plain, jobs[plain.name]))
 	})
 	for _, m := range raggedMutants {
-		requireFound(t, m.mutant, func(t *testing.T) error { return runRagged(t, m.mutant, m.in, objects[m.in.name], jobs[m.in.name]) })
+		requireFound(t, m.mutant, func(t *testing.T) error { return runRagged(t, m.mutant, m.in, jobs[m.in.name]) })
 	}
 }
 

@@ -234,21 +234,15 @@ var raggedSources = append([]string{"bounds.cuh", "ragged.cuh", "ragged_epilogue
 
 // testRagged runs kernels that make items in an emulator.
 func testRagged(t *testing.T, s sanitizer, jobs func(*testing.T) []*raggedJob) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	requireTool(t, "g++")
-	t.Parallel()
-	objects, err := buildRuntime(t.TempDir(), s)
-	require.NoError(t, err)
-	require.NoError(t, runRagged(t, mutant{}, s, objects, jobs(t)))
+	compiled(t)
+	require.NoError(t, runRagged(t, mutant{}, s, jobs(t)))
 }
 
 // runRagged runs jobs with a mistake.
-func runRagged(t *testing.T, m mutant, s sanitizer, objects []string, jobs []*raggedJob) error {
+func runRagged(t *testing.T, m mutant, s sanitizer, jobs []*raggedJob) error {
 	t.Helper()
 	source := mutate(t, m, raggedSources, map[string]string{"tiles_hip.inc": ""})
-	e, err := buildEmulator(filepath.Join(source, "runner"), source, s, objects)
+	e, err := buildEmulator(filepath.Join(source, "runner"), source, s, runtimeOf(t, s))
 	require.NoError(t, err)
 	return e.runRagged(source, jobs)
 }

@@ -51,12 +51,8 @@ var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fragment.cuh"
 	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	requireTool(t, "g++")
-	t.Parallel()
-	objects, err := buildWarpgroupRuntime(t.TempDir())
+	compiled(t)
+	objects, err := warpgroupRuntime()
 	require.NoError(t, err)
 	// The tile with two blocks of columns.
 	shape, err := tile.ByName("wgmma-128x128")
@@ -74,7 +70,7 @@ func TestWarpgroupMutants(t *testing.T) {
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()
 		source := mutate(t, m, wgmmaSources, map[string]string{"tiles.inc": line})
-		e, err := buildWarpgroups(filepath.Join(source, "runner"), source, objects)
+		e, err := buildWarpgroups(filepath.Join(source, "runner"), source, objects, "-DBG_FLOATS_ALONE")
 		require.NoError(t, err)
 		return e.run(source, jobs)
 	}

@@ -3,7 +3,6 @@ package native
 import (
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -20,30 +19,6 @@ const (
 	copiesLate
 	copiesAnyTime
 )
-
-// buildWarpgroupRuntime compiles what runs kernels of wgmma.cuh on the CPU.
-func buildWarpgroupRuntime(dir string) (objects []string, err error) {
-	for _, name := range []string{"warpgroup", "products"} {
-		object := filepath.Join(dir, name+".o")
-		if err := compile("-O2", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o", object); err != nil {
-			return nil, err
-		}
-		objects = append(objects, object)
-	}
-	return objects, nil
-}
-
-// buildWarpgroups compiles the kernels of a directory with the layout of this one. The
-// objects, not a sanitizer's library, are told of all loads and stores.
-func buildWarpgroups(path, source string, objects []string, flags ...string) (emulator, error) {
-	kernels := path + "-kernels.o"
-	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c", filepath.Join(source, "internal", "emulator", "warpgroup_kernels.cpp"), "-o", kernels)
-	err := compile(args...)
-	if err == nil {
-		err = compile(append(append(slices.Clone(flags), objects...), kernels, "-o", path)...)
-	}
-	return emulator{path}, err
-}
 
 // Sizes at which masks of 16, 32, 64 and 128 rows or columns change.
 var wgmmaSides = []int{64, 1, 129, 32, 200, 65, 33, 128, 31, 63, 127}
@@ -167,22 +142,6 @@ func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 		jobs = append(jobs, j)
 	}
 	return jobs
-}
-
-// warpgroups is the emulator of the kernels as they are, for a test that takes long.
-func warpgroups(t *testing.T) emulator {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	requireTool(t, "g++")
-	t.Parallel()
-	dir := t.TempDir()
-	objects, err := buildWarpgroupRuntime(dir)
-	require.NoError(t, err)
-	e, err := buildWarpgroups(filepath.Join(dir, "runner"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
-	require.NoError(t, err)
-	return e
 }
 
 // TestWarpgroupsEmulated runs the kernels of warpgroups with the sizes at which masks

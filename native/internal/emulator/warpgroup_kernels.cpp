@@ -63,18 +63,24 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   {"bg_" #name "_nt" #mode #suffix, gemmOf<name##mode, false, true, inTurn>, name::kMinGroups},     \
   {"bg_" #name "_tn" #mode #suffix, gemmOf<name##mode, true, false, inTurn>, name::kMinGroups},     \
   {"bg_" #name "_tt" #mode #suffix, gemmOf<name##mode, true, true, inTurn>, name::kMinGroups},
-#define BG_WGMMA(name, ...)            \
+#define BG_WGMMA_FLOATS(name)          \
   BG_MODE(name, , , false)             \
   BG_MODE(name, _tf32, , false)        \
+  {"bg_" #name "_fixup", fixupOf<name>, 1},
+#ifdef BG_FLOATS_ALONE  // which jobs of mutants use, and which compile soon
+#define BG_WGMMA(name, ...) BG_WGMMA_FLOATS(name)
+#else
+#define BG_WGMMA(name, ...)            \
+  BG_WGMMA_FLOATS(name)                \
   BG_MODE(name, , _turn, true)         \
   BG_MODE(name, _tf32, _turn, true)    \
-  {"bg_" #name "_fixup", fixupOf<name>, 1},                     \
   BG_MODE(name, _bf16, , false)                                 \
   BG_MODE(name, _f16, , false)                                  \
   BG_MODE(name, _bf16, _turn, true)                             \
   BG_MODE(name, _f16, _turn, true)                              \
   {"bg_" #name "_fixup_bf16", fixupOf<name, Halves<BF16>>, 1},  \
   {"bg_" #name "_fixup_f16", fixupOf<name, Halves<F16>>, 1},
+#endif
 #define BG_DRESSED(name, type, suffix, inTurn)                                                               \
   {"bg_" #name "_nn" #suffix "_e", gemmOf<name##type##_e, false, false, inTurn>, name::kMinGroups},          \
   {"bg_" #name "_nt" #suffix "_e", gemmOf<name##type##_e, false, true, inTurn>, name::kMinGroups},           \

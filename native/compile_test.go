@@ -1,0 +1,181 @@
+package native
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// emulator is a program made of the kernels of kernels.hip, as C++ for the CPU,
+// and of internal/emulator/runner.cpp.
+type emulator struct{ path string }
+
+// sanitizer says which errors of memory or order an emulator reports.
+type sanitizer struct {
+	name    string
+	kernels []string // flags for the kernels
+	shim    []string // flags for what runs them
+}
+
+var (
+	plain = sanitizer{name: "plain", kernels: []string{"-O0"}}
+	// Reads and writes beyond arrays, and undefined arithmetic.
+	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
+	// Races between threads of a group.
+	thread = sanitizer{"thread", []string{"-O1", "-fsanitize=thread"}, []string{"-DBG_SHIM_SANITIZER=2"}}
+)
+
+// requireTool skips a test that needs a compiler that is not there, unless the
+// list BATCHGEMM_REQUIRE has "clang".
+func requireTool(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		skipUnlessRequired(t, "clang", err.Error())
+	}
+}
+
+// skipUnlessRequired skips a test, or fails it where BATCHGEMM_REQUIRE has what.
+func skipUnlessRequired(t *testing.T, what, reason string) {
+	t.Helper()
+	if required(what) {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+}
+
+// required reports whether the list BATCHGEMM_REQUIRE has what.
+func required(what string) bool {
+	return slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), what)
+}
+
+func compile(args ...string) error {
+	args = append([]string{"-std=c++17", "-g1", "-Wall", "-Werror", "-Wno-unknown-pragmas"}, args...)
+	if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("g++ %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// buildRuntime compiles what is the same for all emulators with a sanitizer.
+func buildRuntime(dir string, s sanitizer) (objects []string, err error) {
+	for _, name := range []string{"shim", "runner"} {
+		object := filepath.Join(dir, s.name+"-"+name+".o")
+		if err := compile(append(slices.Clone(s.shim), "-O1", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o", object)...); err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// buildEmulator compiles the kernels of a directory with the layout of this one.
+func buildEmulator(path, source string, s sanitizer, objects []string) (emulator, error) {
+	args := append(slices.Clone(s.kernels), filepath.Join(source, "internal", "emulator", "kernels.cpp"))
+	return emulator{path}, compile(append(append(args, objects...), "-o", path)...)
+}
+
+// buildWarpgroupRuntime compiles what runs kernels of wgmma.cuh on the CPU.
+func buildWarpgroupRuntime(dir string) (objects []string, err error) {
+	for _, name := range []string{"warpgroup", "products"} {
+		object := filepath.Join(dir, name+".o")
+		if err := compile("-O2", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o", object); err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// buildWarpgroups compiles the kernels of a directory with the layout of this one. The
+// objects, not a sanitizer's library, are told of all loads and stores.
+func buildWarpgroups(path, source string, objects []string, flags ...string) (emulator, error) {
+	kernels := path + "-kernels.o"
+	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c", filepath.Join(source, "internal", "emulator", "warpgroup_kernels.cpp"), "-o", kernels)
+	err := compile(args...)
+	if err == nil {
+		err = compile(append(append(slices.Clone(flags), objects...), kernels, "-o", path)...)
+	}
+	return emulator{path}, err
+}
+
+// What tests share is built once, when one first asks for it, in a directory that TestMain removes:
+// objects of what runs kernels, and emulators of the kernels as they are.
+var (
+	scratch          string
+	runtimes         = map[string]func() ([]string, error){}
+	emulators        = map[string]func() (emulator, error){}
+	warpgroupRuntime = sync.OnceValues(func() ([]string, error) { return buildWarpgroupRuntime(scratch) })
+	warpgroupsAsAre  = sync.OnceValues(func() (emulator, error) {
+		objects, err := warpgroupRuntime()
+		if err != nil {
+			return emulator{}, err
+		}
+		return buildWarpgroups(filepath.Join(scratch, "warpgroups"), ".", objects, "-fsanitize=undefined", "-fno-sanitize-recover=all")
+	})
+)
+
+func init() {
+	for _, s := range []sanitizer{plain, address, thread} {
+		runtimes[s.name] = sync.OnceValues(func() ([]string, error) { return buildRuntime(scratch, s) })
+		emulators[s.name] = sync.OnceValues(func() (emulator, error) {
+			objects, err := runtimes[s.name]()
+			if err != nil {
+				return emulator{}, err
+			}
+			return buildEmulator(filepath.Join(scratch, s.name), ".", s, objects)
+		})
+	}
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "native")
+	if err != nil {
+		panic(err)
+	}
+	scratch = dir
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// compiled begins a test that runs what g++ makes, and takes long.
+func compiled(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	requireTool(t, "g++")
+	t.Parallel()
+}
+
+// runtimeOf is what is the same for all emulators with a sanitizer.
+func runtimeOf(t *testing.T, s sanitizer) (objects []string) {
+	t.Helper()
+	objects, err := runtimes[s.name]()
+	require.NoError(t, err)
+	return objects
+}
+
+// newEmulator has the kernels of this directory.
+func newEmulator(t *testing.T, s sanitizer) emulator {
+	t.Helper()
+	e, err := emulators[s.name]()
+	require.NoError(t, err)
+	return e
+}
+
+// warpgroups is the emulator of the kernels as they are, for a test that takes long.
+func warpgroups(t *testing.T) emulator {
+	t.Helper()
+	compiled(t)
+	e, err := warpgroupsAsAre()
+	require.NoError(t, err)
+	return e
+}
