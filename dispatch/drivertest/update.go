@@ -66,7 +66,11 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		{batch: random(40, 90), renew: true},
 	}
 	for _, name := range s.tensorTiles() { // of which some have workers that take tiles in turn, where each run deals anew
-		all = append(all, step{batch: alike(0, random(9, 400)), options: planner.Options{Tile: name}, renew: true})
+		b := alike(0, random(9, 400))
+		for i := range b {
+			b[i].K %= 100 // tiles count, not steps
+		}
+		all = append(all, step{batch: b, options: planner.Options{Tile: name}, renew: true})
 	}
 	for _, c := range all {
 		c.lens[0], c.lens[1], c.lens[2] = narrow.place(c.batch)

@@ -25,7 +25,7 @@ func buildFake(t testing.TB, flags ...string) (path string) {
 // The fake computes what the plan says, so that the suites test everything but
 // the kernels of tiles.
 func TestFake(t *testing.T) {
-	f := dltest.New(t, vendor, buildFake(t, dltest.CompileKernels(t, "../internal/emulator")...))
+	f := dltest.New(t, vendor, buildFake(t, dltest.CompileKernels(t, "..")...))
 	t.Run("conformance", func(t *testing.T) { drivertest.Run(t, f.Driver) })
 	dltest.Run(t, f)
 	t.Run("random problems", func(t *testing.T) { dltest.RandomProblems(t, f.Driver, 2) })
