@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"embed"
+	"encoding/binary"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -31,11 +31,14 @@ func Read(name string) ([]byte, error) {
 	return code, nil
 }
 
-// Unpack returns what the scripts have packed.
+// Unpack returns what the scripts have packed. Its length is in the last four bytes (RFC 1952), so that
+// 36 MB of kernels need no memory beside.
 func Unpack(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(r)
+	code := bytes.NewBuffer(make([]byte, 0, int(binary.LittleEndian.Uint32(packed[len(packed)-4:]))+bytes.MinRead))
+	_, err = code.ReadFrom(r)
+	return code.Bytes(), err
 }
