@@ -94,34 +94,6 @@ func (e *tail) finish(row int, v []float32) bool {
 	return true
 }
 
-func activate(by encoding.Activation, v []float32) {
-	switch by {
-	case encoding.ReLU:
-		for i, x := range v {
-			if x < 0 {
-				v[i] = 0
-			}
-		}
-	case encoding.SiLU:
-		for i, x := range v {
-			v[i] = gated(float64(x), float64(x))
-		}
-	case encoding.GELU:
-		for i, x := range v {
-			x := float64(x)
-			v[i] = gated(x, encoding.GELULinear*x+encoding.GELUCubic*x*x*x)
-		}
-	}
-}
-
-// gated is v*sigmoid(z).
-func gated(v, z float64) float32 {
-	if z < encoding.SigmoidLeast {
-		return 0
-	}
-	return float32(v / (1 + math.Exp(-z)))
-}
-
 // loadTail takes the C of a tile as numbers, where it is read.
 func (h *halves) loadTail(p *product) {
 	for row := range p.rows {
