@@ -111,6 +111,8 @@ typedef struct bg_problem {
 	int64_t offset_b2, ldb2;         /* of the second operand of gated units, stored as B is */
 	int64_t bias;                    /* first element in the buffer bias: n of them, 2n when gated */
 	int64_t rows_a, rows_c, weights; /* first words in the buffer rows, m of each */
+	int64_t pointers;                /* first of 8 words in rows: the addresses of A, B, C and B2, uint64_t each. A struct
+	                                  * may end in front of it */
 } bg_problem;
 
 #define BG_TRANS_A 1u
@@ -154,7 +156,11 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *         "gather_rows" the rows that A has: row i is row rows[rows_a + i] of it; of
  *                       zeros where that is not one of them, as -1
  *         "scatter_rows" the rows that C has: row i goes to row rows[rows_c + i], if there is one
- *         "weights"     true: row i is multiplied by the float rows[weights + i] */
+ *         "weights"     true: row i is multiplied by the float rows[weights + i]
+ *         "pointers"    an object, CUDA and HIP: "a", "b", "c": true where such matrices begin offset_a, offset_b
+ *                       or offset_c elements behind an address of the problem's own, which is in rows from word
+ *                       pointers on; "b" is of b2 too. "aligned": true promises that all addresses are multiples of
+ *                       16, which is faster. Nobody checks what is at the addresses, and what C overlap */
 bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options, bg_plan *plan);
 
 /* bg_plan_explain describes a plan as JSON, returned as by bg_device_info. */
@@ -198,6 +204,8 @@ typedef struct bg_ragged {
 	int64_t offset_b2, ldb2;        /* as in a bg_problem, of the first group, with ends of rows; b2 has stride_b */
 	int64_t bias, stride_bias;
 	int64_t rows_a, rows_c, weights; /* of the first row of all groups */
+	int64_t pointers;               /* of the first group; the next one's are behind them. All A, and C, begin with
+	                                 * the first row of all groups; where each B has an address, stride_b is 0 */
 } bg_ragged;
 
 #define BG_ENDS_OF_ROWS 1u
@@ -222,6 +230,11 @@ bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 
 /* bg_buffer_new_of is bg_buffer_new for elements of a type: "f32" (NULL), "bf16", "f16". */
 bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer);
+
+/* bg_buffer_address gives the address of a buffer in the memory of a CUDA or HIP device, for the
+ * pointers of an epilogue, and is BG_ERR_FAILED elsewhere. It is good until the buffer is closed, which nothing
+ * holds that knows its address alone. */
+bg_status bg_buffer_address(bg_buffer buffer, uint64_t *address);
 
 /* bg_buffer_wrap makes a buffer of count >= 1 float32 in memory of the GPU that the
  * caller allocated (CUDA: a CUdeviceptr), without a copy. The address is a multiple
@@ -254,7 +267,7 @@ bg_status bg_run_ragged(bg_program program, bg_buffer sizes, bg_buffer a, bg_buf
 
 /* bg_run_operands is bg_run, or bg_run_ragged where there are sizes, with the buffers of
  * an epilogue: rows has 32-bit words, the lists of rows and, as bits of float, the weights.
- * What the program does not use is 0. */
+ * What the program does not use is 0, and a, b, c and b2 may be where it has them by pointers. */
 typedef struct bg_operands {
 	uint32_t struct_size, zero; /* sizeof(bg_operands), 0 */
 	bg_buffer a, b, c;

@@ -78,7 +78,7 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 		}
 		own, ok := versioned(p, size)
 		if own.flags&^knownFlags != 0 || !ok {
-			return nil, invalid("problem %d: flags %#x, or a field behind weights, ask for what this version of the library does not know", i, own.flags)
+			return nil, invalid("problem %d: flags %#x, or a field behind pointers, ask for what this version of the library does not know", i, own.flags)
 		}
 		batch[i] = problemOf(&own)
 	}
@@ -95,7 +95,7 @@ func problemOf(p *C.bg_problem) planner.Problem {
 		C: planner.Matrix{Offset: int(p.offset_c), LD: int(p.ldc)},
 
 		B2:   planner.Matrix{Offset: int(p.offset_b2), LD: int(p.ldb2)},
-		Bias: int(p.bias), RowsA: int(p.rows_a), RowsC: int(p.rows_c), Weights: int(p.weights),
+		Bias: int(p.bias), RowsA: int(p.rows_a), RowsC: int(p.rows_c), Weights: int(p.weights), Pointers: int(p.pointers),
 	}
 }
 
@@ -110,7 +110,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	}
 	own, ok := versioned(r, size)
 	if r = &own; r.flags&^(knownFlags|C.BG_ZERO_ROWS) != 0 || !ok {
-		return none, invalid("ragged: flags %#x, or a field behind weights, ask for what this version of the library does not know", r.flags)
+		return none, invalid("ragged: flags %#x, or a field behind pointers, ask for what this version of the library does not know", r.flags)
 	}
 	return planner.Ragged{
 		Form: planner.RaggedForm(r.form), Groups: int(r.groups), M: int(r.m), N: int(r.n), K: int(r.k),
@@ -125,6 +125,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 
 		B2:   planner.Matrix{Offset: int(r.offset_b2), LD: int(r.ldb2)},
 		Bias: int(r.bias), StrideBias: int(r.stride_bias), RowsA: int(r.rows_a), RowsC: int(r.rows_c), Weights: int(r.weights),
+		Pointers: int(r.pointers),
 	}, nil
 }
 

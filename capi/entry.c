@@ -128,6 +128,8 @@ bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t addres
 	ENTER(goBufferWrap(&mask, device, (char *)type, address, count, buffer));
 }
 
+bg_status bg_buffer_address(bg_buffer buffer, uint64_t *address) { ENTER(goBufferAddress(&mask, buffer, address)); }
+
 bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count, int64_t timeout_ms) {
 	ENTER(goBufferWrite(&mask, buffer, offset, (void *)ARRAY(src, count), count, timeout_ms));
 }

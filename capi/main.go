@@ -13,7 +13,6 @@ import "C"
 
 import (
 	"context"
-	"slices"
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
@@ -183,6 +182,23 @@ func goBufferWrap(mask *C.sigset_t, device C.bg_device, name *C.char, address C.
 	})
 }
 
+//export goBufferAddress
+func goBufferAddress(mask *C.sigset_t, buffer C.bg_buffer, address *C.uint64_t) C.bg_status {
+	return call(mask, func() error {
+		if address == nil {
+			return invalid("address is NULL")
+		}
+		*address = 0
+		b, err := find[*dispatch.Buffer](buffer)
+		if err != nil {
+			return err
+		}
+		at, err := b.Address()
+		*address = C.uint64_t(at)
+		return err
+	})
+}
+
 //export goBufferWrite
 func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src unsafe.Pointer, count, timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
@@ -226,13 +242,13 @@ func move[T float32 | uint16](ctx context.Context, method func(*dispatch.Buffer,
 
 //export goRun
 func goRun(mask *C.sigset_t, program C.bg_program, a, b, c C.bg_buffer) C.bg_status {
-	return call(mask, func() error { return queue(program, &C.bg_operands{a: a, b: b, c: c}, a, b, c) })
+	return call(mask, func() error { return queue(program, &C.bg_operands{a: a, b: b, c: c}, false) })
 }
 
 //export goRunRagged
 func goRunRagged(mask *C.sigset_t, program C.bg_program, sizes, a, b, c C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
-		return queue(program, &C.bg_operands{a: a, b: b, c: c, sizes: sizes}, a, b, c, sizes)
+		return queue(program, &C.bg_operands{a: a, b: b, c: c, sizes: sizes}, true)
 	})
 }
 
@@ -249,22 +265,28 @@ func goRunOperands(mask *C.sigset_t, program C.bg_program, o *C.bg_operands) C.b
 		if own.zero != 0 || !ok {
 			return invalid("operands: a field asks for what this version of the library does not know")
 		}
-		return queue(program, &own, own.a, own.b, own.c)
+		return queue(program, &own, false)
 	})
 }
 
-// queue queues a run. Buffers that must be there are needed; 0 stands for none of the others.
-func queue(program C.bg_program, o *C.bg_operands, needed ...C.bg_buffer) error {
+// queue queues a run. A, B and C must be there unless they are by pointers, and sizes where the run is
+// called ragged; 0 stands for none of the others.
+func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 	p, err := find[*dispatch.Program](program)
 	if err != nil {
 		return err
 	}
 	var r dispatch.Run
+	by := p.Plan().Options.Epilogue.Pointers
 	for _, arg := range [...]struct {
 		handle C.bg_buffer
 		buffer **dispatch.Buffer
-	}{{o.a, &r.A}, {o.b, &r.B}, {o.c, &r.C}, {o.sizes, &r.Sizes}, {o.b2, &r.B2}, {o.bias, &r.Bias}, {o.rows, &r.Rows}} {
-		if arg.handle == 0 && !slices.Contains(needed, arg.handle) {
+		needed bool
+	}{
+		{o.a, &r.A, !by.A}, {o.b, &r.B, !by.B}, {o.c, &r.C, !by.C}, {o.sizes, &r.Sizes, ragged},
+		{o.b2, &r.B2, false}, {o.bias, &r.Bias, false}, {o.rows, &r.Rows, false},
+	} {
+		if arg.handle == 0 && !arg.needed {
 			continue
 		}
 		if *arg.buffer, err = find[*dispatch.Buffer](arg.handle); err != nil {

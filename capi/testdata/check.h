@@ -40,6 +40,7 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_buffer_wrap(1, 16, 1, &out) == want);
 	CHECK(bg_run_operands(1, NULL) == want);
 	CHECK(bg_buffer_wrap_of(1, "bf16", 16, 1, &out) == want);
+	CHECK(bg_buffer_address(1, &out) == want);
 	CHECK(bg_buffer_write(1, 0, NULL, 0, 0) == want);
 	CHECK(bg_buffer_read(1, 0, NULL, 0, 0) == want);
 	CHECK(bg_update(1, NULL, 0) == want);

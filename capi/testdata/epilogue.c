@@ -73,8 +73,22 @@ static void test_shorter(bg_device device) {
 	bg_problem p = {.struct_size = offsetof(bg_problem, offset_b2), .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1};
 	bg_plan plan;
 	OK(bg_plan_new(device, &p, 1, NULL, &plan));
+	bg_problem before_pointers = p;
+	before_pointers.struct_size = offsetof(bg_problem, pointers), before_pointers.ldb2 = N;
+	OK(bg_plan_new(device, &before_pointers, 1, "{\"epilogue\": {\"gated\": true}}", &plan));
 	p.struct_size -= 8;
 	FAILS(bg_plan_new(device, &p, 1, NULL, &plan), BG_ERR_INVALID, "must be sizeof(bg_problem)");
+}
+
+/* The CPU has no pointers. */
+static void test_pointers(bg_device device) {
+	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1};
+	bg_plan plan;
+	bg_buffer buffer = upload(device, a, 1);
+	uint64_t address = 1;
+	FAILS(bg_plan_new(device, &p, 1, "{\"epilogue\": {\"pointers\": {\"b\": true}}}", &plan), BG_ERR_INVALID, "has no kernels for pointers");
+	FAILS(bg_buffer_address(buffer, &address), BG_ERR_FAILED, "backend cpu has no addresses of buffers");
+	CHECK(address == 0);
 }
 
 int main(void) {
@@ -83,6 +97,7 @@ int main(void) {
 	test_parts(device);
 	test_gated(device);
 	test_shorter(device);
+	test_pointers(device);
 	OK(bg_close(device));
 	puts("ok");
 	return 0;

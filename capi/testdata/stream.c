@@ -104,6 +104,44 @@ static void test_run(bg_device device, void *stream) {
 	free_batch(&t);
 }
 
+/* The caller's memory by its addresses, one of them 4 bytes behind the start, and offsets. */
+static void test_pointers(bg_device device) {
+	enum { M = 3, N = 2, K = 2 };
+	const float x[] = {9, 1, 2, 3, -4, 5, 6}, y[] = {9, 9, 1, -2, 3, 1};
+	float got[M * N + 1];
+	pointer a = allocate(7), b = allocate(6), c = allocate(M * N + 1);
+	CHECK(cuMemcpyHtoDAsync_v2(a, x, sizeof x, NULL) == 0 && cuMemcpyHtoDAsync_v2(b, y, sizeof y, NULL) == 0);
+	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .offset_b = 2, .ldb = N, .ldc = N, .alpha = 1, .pointers = 1};
+	bg_plan plan;
+	bg_program program;
+	bg_buffer rows, wrapped;
+	uint64_t address, words[] = {(uint64_t)a + 4, b, (uint64_t)c + 4, 0};
+	FAILS(bg_plan_new(device, &p, 1, "{\"epilogue\": {\"pointers\": {\"aligned\": true}}}", &plan), BG_ERR_INVALID, "none of A, B and C");
+	OK(bg_plan_new(device, &p, 1, "{\"epilogue\": {\"pointers\": {\"a\": true, \"b\": true, \"c\": true}}}", &plan));
+	OK(bg_prepare(device, plan, &program));
+	OK(bg_buffer_new(device, 9, &rows));
+	OK(bg_buffer_write(rows, 1, words, 8, BG_NO_TIMEOUT));
+	OK(bg_run_operands(program, &(bg_operands){.struct_size = sizeof(bg_operands), .rows = rows}));
+	OK(bg_wait(device, BG_NO_TIMEOUT));
+	CHECK(cuMemcpyDtoHAsync_v2(got, c, sizeof got, NULL) == 0);
+	OK(bg_wait(device, BG_NO_TIMEOUT));
+	for (int i = 0; i < M; i++)
+		for (int j = 0; j < N; j++) CHECK(got[1 + i * N + j] == x[1 + i * K] * y[2 + j] + x[2 + i * K] * y[2 + N + j]);
+	FAILS(bg_run_operands(program, &(bg_operands){.struct_size = sizeof(bg_operands)}), BG_ERR_INVALID, "Rows is nil");
+
+	OK(bg_buffer_wrap(device, (uintptr_t)a, 7, &wrapped));
+	OK(bg_buffer_address(wrapped, &address));
+	CHECK(address == a);
+	OK(bg_close(wrapped));
+	FAILS(bg_buffer_address(wrapped, &address), BG_ERR_HANDLE, "closed");
+	CHECK(address == 0);
+	FAILS(bg_buffer_address(rows, NULL), BG_ERR_INVALID, "address is NULL");
+	OK(bg_close(rows));
+	OK(bg_close(program));
+	OK(bg_close(plan));
+	CHECK(cuMemFree_v2(a) == 0 && cuMemFree_v2(b) == 0 && cuMemFree_v2(c) == 0);
+}
+
 static void test_refuses(bg_device device) {
 	bg_buffer b;
 	pointer p = allocate(64);
@@ -146,6 +184,7 @@ int main(void) {
 	OK(bg_close(device)); /* the others are independent of it */
 	test_run(on_stream, stream);
 	test_run(on_default, NULL);
+	test_pointers(on_default);
 	OK(bg_close(on_stream));
 	OK(bg_close(on_default));
 

@@ -12,8 +12,10 @@ use the start method "spawn".
 import ctypes
 import json
 import os
+import struct
 import warnings
 import weakref
+from array import array
 from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 
 ABI_VERSION = 1
@@ -29,12 +31,12 @@ class Problem(ctypes.Structure):
         [("struct_size", c_uint32), ("flags", c_uint32)]
         + [(name, c_int64) for name in "m n k offset_a lda offset_b ldb offset_c ldc".split()]
         + [("alpha", c_float), ("beta", c_float)]
-        + [(name, c_int64) for name in "offset_b2 ldb2 bias rows_a rows_c weights".split()]
+        + [(name, c_int64) for name in "offset_b2 ldb2 bias rows_a rows_c weights pointers".split()]
     )
 
 
 def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False, alpha=1, beta=0,
-            b2=0, ldb2=None, bias=0, rows_a=0, rows_c=0, weights=0):
+            b2=0, ldb2=None, bias=0, rows_a=0, rows_c=0, weights=0, pointers=0):
     """C = alpha*op(A)*op(B) + beta*C. a, b, c: first element of each matrix in its
     array; leading dimensions are the row lengths unless given. b2 and what follows: for an epilogue."""
     lda = (m if trans_a else k) if lda is None else lda
@@ -42,7 +44,13 @@ def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=Fal
     ldc = n if ldc is None else ldc
     flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
     return Problem(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta,
-                   b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights)
+                   b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights, pointers)
+
+
+def pointers(a=0, b=0, c=0, b2=0):
+    """The words of a problem's addresses (torch: data_ptr(); Buffer.address()), for the rows of an epilogue
+    with pointers: array("i")."""
+    return array("i", struct.pack("=4Q", a, b, c, b2))
 
 
 class Ragged(ctypes.Structure):
@@ -53,7 +61,7 @@ class Ragged(ctypes.Structure):
         + [(name, c_int64) for name in "m n k mean_m mean_n mean_k offset_a lda offset_b ldb offset_c ldc".split()]
         + [(name, c_int64) for name in "stride_b stride_c len_a len_b len_c".split()]
         + [("alpha", c_float), ("beta", c_float)]
-        + [(name, c_int64) for name in "offset_b2 ldb2 bias stride_bias rows_a rows_c weights".split()]
+        + [(name, c_int64) for name in "offset_b2 ldb2 bias stride_bias rows_a rows_c weights pointers".split()]
     )
 
 
@@ -92,6 +100,7 @@ def _load():
         "bg_buffer_new": (handle, c_int64, out),
         "bg_buffer_new_of": (handle, c_char_p, c_int64, out),
         "bg_buffer_wrap_of": (handle, c_char_p, c_size_t, c_int64, out),
+        "bg_buffer_address": (handle, out),
         "bg_buffer_write": (handle, c_int64, c_void_p, c_int64, c_int64),
         "bg_buffer_read": (handle, c_int64, c_void_p, c_int64, c_int64),
         "bg_run_operands": (handle, POINTER(Operands)),
@@ -200,6 +209,7 @@ class Device(_Object):
         return _json("bg_device_info", self.handle)
 
     def plan(self, problems, **options):
+        """options: those of bg_plan_new, such as epilogue={"bias": True, "pointers": {"b": True}}."""
         return Plan(_create("bg_plan_new", self.handle, *_batch(problems), _options(options)))
 
     def prepare(self, plan):
@@ -253,10 +263,12 @@ class Program(_Object):
         """Another batch for the runs queued from now on, planned with the same options."""
         _call("bg_update", self.handle, *_batch(problems))
 
-    def run(self, a, b, c, *, sizes=None, b2=None, bias=None, rows=None):
-        """Queues one execution; sizes: of a ragged program; b2, bias and rows: of an epilogue."""
-        handles = {name: buffer.handle for name, buffer in (("sizes", sizes), ("b2", b2), ("bias", bias), ("rows", rows)) if buffer}
-        _call("bg_run_operands", self.handle, byref(Operands(ctypes.sizeof(Operands), 0, a.handle, b.handle, c.handle, **handles)))
+    def run(self, a=None, b=None, c=None, *, sizes=None, b2=None, bias=None, rows=None):
+        """Queues one execution; sizes: of a ragged program; b2, bias and rows: of an epilogue, which may have
+        a, b and c by pointers."""
+        given = {"a": a, "b": b, "c": c, "sizes": sizes, "b2": b2, "bias": bias, "rows": rows}
+        handles = {name: buffer.handle for name, buffer in given.items() if buffer}
+        _call("bg_run_operands", self.handle, byref(Operands(ctypes.sizeof(Operands), 0, **handles)))
 
     def run_ragged(self, sizes, a, b, c, **more):
         """Queues one execution of a ragged program, with sizes of a buffer."""
@@ -271,6 +283,10 @@ class Buffer(_Object):
     def __init__(self, handle, device, type="f32"):
         super().__init__(handle, device)
         self.type = type
+
+    def address(self):
+        """Where it begins in the GPU's memory, until it is closed, for pointers(): CUDA and HIP."""
+        return _create("bg_buffer_address", self.handle)
 
     def write(self, data, offset=0, timeout=None):
         """Copies elements of the buffer's type, or the int32 of sizes: array.array("i"), NumPy's int32."""

@@ -190,6 +190,15 @@ class Test(unittest.TestCase):
             for buffer in buffers:
                 buffer.close()
 
+    def test_pointers(self):
+        """The CPU has none; the words are those of the library."""
+        words = batchgemm.pointers(a=0x1_0000_0002, b2=2**64 - 1)
+        self.assertEqual(list(words), [2, 1, 0, 0, 0, 0, -1, -1])
+        with self.assertRaisesRegex(batchgemm.Error, "has no kernels for pointers"):
+            self.device.plan([problem(1, 1, 1, pointers=3)], epilogue={"pointers": {"a": True, "aligned": True}})
+        with self.device.buffer(1) as buffer, self.assertRaisesRegex(batchgemm.Error, "no addresses"):
+            buffer.address()
+
     def test_ragged_depth(self):
         """The gradient of weights: op(A) is transposed rows, of which each group has some."""
         x, y = array("f", [1, 2, 3, 4, 5, 6]), array("f", [1, 10, 100])

@@ -30,6 +30,7 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goPrepareRagged(mask, device, ragged, options, program) note(mask, ragged, NULL, NULL, NULL)
 #define goBufferNew(mask, device, type, count, buffer) note(mask, NULL, NULL, NULL, NULL)
 #define goBufferWrap(mask, device, type, address, count, buffer) note(mask, NULL, NULL, NULL, NULL)
+#define goBufferAddress(mask, buffer, address) note(mask, NULL, NULL, NULL, NULL)
 #define goBufferWrite(mask, buffer, offset, src, count, timeout) note(mask, src, NULL, NULL, NULL)
 #define goBufferRead(mask, buffer, offset, dst, count, timeout) note(mask, dst, NULL, NULL, NULL)
 #define goRun(mask, program, a, b, c) note(mask, NULL, NULL, NULL, NULL)
