@@ -107,12 +107,11 @@ typedef struct bg_problem {
 	int64_t offset_c, ldc;
 	float alpha, beta;
 	/* With an epilogue (bg_plan_new), for the parts of it that the options name; else 0. A struct that ends
-	 * in front of these is good too. */
+	 * in front of these, or of the last, is good too. */
 	int64_t offset_b2, ldb2;         /* of the second operand of gated units, stored as B is */
 	int64_t bias;                    /* first element in the buffer bias: n of them, 2n when gated */
 	int64_t rows_a, rows_c, weights; /* first words in the buffer rows, m of each */
-	int64_t pointers;                /* first of 8 words in rows: the addresses of A, B, C and B2, uint64_t each. A struct
-	                                  * may end in front of it */
+	int64_t pointers;                /* first of 8 words in rows: the addresses of A, B, C and B2, uint64_t each */
 } bg_problem;
 
 #define BG_TRANS_A 1u
@@ -160,7 +159,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *         "pointers"    an object, CUDA and HIP: "a", "b", "c": true where such matrices begin offset_a, offset_b
  *                       or offset_c elements behind an address of the problem's own, which is in rows from word
  *                       pointers on; "b" is of b2 too. "aligned": true promises that all addresses are multiples of
- *                       16, which is faster. Nobody checks what is at the addresses, and what C overlap */
+ *                       16, which is faster. Nobody checks what is at the addresses, or whether C overlap */
 bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options, bg_plan *plan);
 
 /* bg_plan_explain describes a plan as JSON, returned as by bg_device_info. */
@@ -232,8 +231,8 @@ bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer);
 
 /* bg_buffer_address gives the address of a buffer in the memory of a CUDA or HIP device, for the
- * pointers of an epilogue, and is BG_ERR_FAILED elsewhere. It is good until the buffer is closed, which nothing
- * holds that knows its address alone. */
+ * pointers of an epilogue, and is BG_ERR_FAILED elsewhere. It is good until the buffer is closed, which a run
+ * by pointers does not delay. */
 bg_status bg_buffer_address(bg_buffer buffer, uint64_t *address);
 
 /* bg_buffer_wrap makes a buffer of count >= 1 float32 in memory of the GPU that the

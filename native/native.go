@@ -23,7 +23,7 @@
 //
 //	const uint4    *items      the launch's items, at word Launch.Items of the encoded plan
 //	const uint32_t *table      its table, at word Launch.Table; null without Loop; with Ragged the sizes
-//	const float    *A, *B      with the launch's bases added
+//	const float    *A, *B      with the launch's bases added; what an epilogue has by pointers, as C and B2 then, is not used
 //	float          *C
 //	float          *workspace  may be null when the launch neither splits nor fixes up; with Ragged the plan
 //	const void     *B2         with the launch's base added; where the epilogue has no part, it and what follows is null

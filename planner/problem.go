@@ -114,7 +114,7 @@ func GEMM(m, n, k int) Problem {
 // row-major one of its transpose, so that the problem is that of the transpose of C, with A and
 // B exchanged: buffers change places too, the one of B is A of the run. A and B in one order and C
 // in the other are transposes of A and B: TransA and TransB say that. What epilogues do by rows
-// or columns, they do to those of the transpose.
+// or columns, they do to those of the transpose; addresses of A and B (Pointers) are exchanged too.
 func ColumnMajor(p Problem) Problem {
 	p.M, p.N = p.N, p.M
 	p.A, p.B = p.B, p.A
