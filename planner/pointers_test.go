@@ -142,6 +142,10 @@ func TestPointersAligned(t *testing.T) {
 func TestPointerMistakes(t *testing.T) {
 	good := Problem{M: 2, N: 3, K: 4, A: Matrix{0, 4}, B: Matrix{0, 3}, C: Matrix{0, 3}, B2: Matrix{0, 3}}
 	every := Pointers{A: true, B: true, C: true}
+	far := " does not fit: its last offset from its address needs more than 32 bits"
+	if maxElements == mostRagged { // on 32-bit targets
+		far = " does not fit: its last offset overflows"
+	}
 	for _, c := range []struct {
 		name string
 		e    Epilogue
@@ -156,13 +160,13 @@ func TestPointerMistakes(t *testing.T) {
 		{"far", Epilogue{Pointers: every}, func(p *Problem) { p.Pointers = mostRagged - 7 }, "problem 1: pointers do not fit: their last offset needs more than 32 bits"},
 		{"lda", Epilogue{Pointers: every}, func(p *Problem) { p.A.LD = 3 }, "problem 1: lda 3 < row length 4"},
 		{"offset", Epilogue{Pointers: every}, func(p *Problem) { p.B.Offset = -8 }, "problem 1: B offset -8 is negative"},
-		{"far A", Epilogue{Pointers: every}, func(p *Problem) { p.A.Offset = mostRagged - 7 }, "problem 1: A does not fit: its last offset from its address needs more than 32 bits"},
+		{"far A", Epilogue{Pointers: every}, func(p *Problem) { p.A.Offset = mostRagged - 7 }, "problem 1: A" + far},
 		{"far A that is not read", Epilogue{Pointers: every}, func(p *Problem) { p.A.Offset, p.Alpha = mostRagged, Scale(0) }, ""},
 		{"last A", Epilogue{Pointers: every}, func(p *Problem) { p.A.Offset = mostRagged - 8 }, ""},
-		{"far rows of A", Epilogue{GatherRows: math.MaxInt32, Pointers: every}, func(*Problem) {}, "problem 0: A does not fit: its last offset from its address needs more than 32 bits"},
-		{"far B", Epilogue{Pointers: every}, func(p *Problem) { p.B.LD = math.MaxInt32 }, "problem 1: B does not fit: its last offset from its address needs more than 32 bits"},
-		{"far B2", Epilogue{Gated: true, Pointers: every}, func(p *Problem) { p.B2.Offset = mostRagged }, "problem 1: B2 does not fit: its last offset from its address needs more than 32 bits"},
-		{"far C", Epilogue{Pointers: every}, func(p *Problem) { p.C.Offset = mostRagged }, "problem 1: C does not fit: its last offset from its address needs more than 32 bits"},
+		{"far rows of A", Epilogue{GatherRows: math.MaxInt32, Pointers: every}, func(*Problem) {}, "problem 0: A" + far},
+		{"far B", Epilogue{Pointers: every}, func(p *Problem) { p.B.LD = math.MaxInt32 }, "problem 1: B" + far},
+		{"far B2", Epilogue{Gated: true, Pointers: every}, func(p *Problem) { p.B2.Offset = mostRagged }, "problem 1: B2" + far},
+		{"far C", Epilogue{Pointers: every}, func(p *Problem) { p.C.Offset = mostRagged }, "problem 1: C" + far},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := good

@@ -195,15 +195,23 @@ func (s *suite) testEpilogueNonFinite(t *testing.T) {
 func (s *suite) testEpilogueUpdate(t *testing.T) {
 	relu := all
 	relu.Activation = planner.ReLU
-	o := planner.Options{Epilogue: relu, Tile: "small"}
+	s.testDressedUpdate(t, relu)
+}
+
+// testDressedUpdate is it. Matrices by pointers are elsewhere in each batch.
+func (s *suite) testDressedUpdate(t *testing.T, e planner.Epilogue) {
+	t.Helper()
+	o := planner.Options{Epilogue: e, Tile: "small"}
 	rng := newRand(8)
 	var program *dressedJob
-	for i, b := range []planner.Batch{{{M: 3, N: 4, K: 5}}, mixed(relu), nil, mixed(relu)[:3]} {
-		d := s.dress(b, relu, rng, few(rng))
+	for i, b := range []planner.Batch{{{M: 3, N: 4, K: 5}}, mixed(e), nil, mixed(e)[:3]} {
+		d := s.dress(b, e, rng, few(rng))
 		if program == nil {
-			program = s.prepareDressed(t, b, &d, o, nil)
+			program = s.preparePointed(t, b, &d, o, nil)
 		} else {
-			program.batch, program.plan = b, s.planDressed(t, b, o, nil)
+			program.apart = nil
+			moved := program.move(t, b, &d, e)
+			program.batch, program.plan = b, s.planDressed(t, moved, o, nil)
 			require.NoError(t, program.program.Update(context.Background(), program.plan), i)
 			program.allocate(t, &d)
 		}

@@ -94,10 +94,13 @@ func (s *suite) preparePointed(t *testing.T, b planner.Batch, d *dressed, o plan
 	return j
 }
 
-// move gives problems, with the addresses of their matrices in the lists of rows.
+// move gives the problems to plan, with the addresses of their matrices in the lists of rows.
 func (j *dressedJob) move(t *testing.T, b planner.Batch, d *dressed, e planner.Epilogue) planner.Batch {
 	t.Helper()
 	moved, by := slices.Clone(b), e.Pointers
+	if !by.Any() {
+		return b
+	}
 	for i := range moved {
 		p := &moved[i]
 		to := [4]uint64{nowhere, nowhere, nowhere, nowhere}

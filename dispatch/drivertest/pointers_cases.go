@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -22,7 +21,9 @@ func (s *suite) testPointers(t *testing.T) {
 	}
 	t.Run("Parts", s.testPointerParts)
 	t.Run("Tiles", s.testPointerTiles)
-	t.Run("Update", s.testPointerUpdate)
+	t.Run("Update", func(t *testing.T) {
+		s.testDressedUpdate(t, planner.Epilogue{Activation: planner.ReLU, Pointers: every})
+	})
 	t.Run("Ragged", s.testPointerRagged)
 }
 
@@ -120,27 +121,6 @@ func (s *suite) testPointerTiles(t *testing.T) {
 				own.preparePointed(t, b, &d, planner.Options{Tile: shape.Name, Epilogue: e}, nil).check(t, &d, true)
 			})
 		}
-	}
-}
-
-// testPointerUpdate gives a program other batches, whose matrices are elsewhere.
-func (s *suite) testPointerUpdate(t *testing.T) {
-	e := planner.Epilogue{Activation: planner.ReLU, Pointers: every}
-	o := planner.Options{Epilogue: e, Tile: "small"}
-	rng := newRand(8)
-	var program *dressedJob
-	for i, b := range []planner.Batch{{{M: 3, N: 4, K: 5}}, mixed(e), nil, mixed(e)[:3]} {
-		d := s.dress(b, e, rng, few(rng))
-		if program == nil {
-			program = s.preparePointed(t, b, &d, o, nil)
-		} else {
-			program.apart = nil
-			moved := program.move(t, b, &d, e)
-			program.batch, program.plan = b, s.planDressed(t, moved, o, nil)
-			require.NoError(t, program.program.Update(context.Background(), program.plan), i)
-			program.allocate(t, &d)
-		}
-		program.check(t, &d, true)
 	}
 }
 
