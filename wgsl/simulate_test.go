@@ -50,7 +50,7 @@ func evaluate(e ast.Expr, env map[string]int, others func(ast.Expr) int) int {
 		return evaluate(x.X, env, others)
 	case *ast.UnaryExpr:
 		if a := evaluate(x.X, env, others); x.Op == token.XOR {
-			return a ^ 0xffffffff
+			return wrapped(^uint32(a))
 		} else if x.Op == token.NOT {
 			return 1 - a
 		}
@@ -85,9 +85,9 @@ func operate(op token.Token, a, b int) int {
 	case token.OR:
 		return a | b
 	case token.SHL:
-		return a << b & 0xffffffff
+		return wrapped(uint32(a) << b)
 	case token.SHR:
-		return a >> b
+		return wrapped(uint32(a) >> b)
 	case token.LSS:
 		return btoi(a < b)
 	case token.EQL:
@@ -99,6 +99,9 @@ func operate(op token.Token, a, b int) int {
 	}
 	panic("unexpected " + op.String())
 }
+
+// wrapped is a number of 32 bits; where int has no more, it is negative from 2^31 on.
+func wrapped(x uint32) int { return int(x) }
 
 func btoi(b bool) int {
 	if b {

@@ -116,14 +116,14 @@ func (w *workgroup) call(x *ast.CallExpr, env map[string]int) {
 // atomic does one operation on a word of C. No bit changes that another tile may have.
 func (w *workgroup) atomic(name string, at, value int) {
 	if _, ok := w.c[at]; !ok {
-		w.c[at] = canary<<16 | canary
+		w.c[at] = wrapped(canary<<16 | canary)
 	}
 	changed := value
 	switch name {
 	case "atomicStore":
-		changed, w.c[at] = 0xffffffff, value
+		changed, w.c[at] = -1, value
 	case "atomicAnd":
-		changed, w.c[at] = value^0xffffffff, w.c[at]&value
+		changed, w.c[at] = ^value, w.c[at]&value
 	case "atomicOr":
 		w.c[at] |= value
 	default:
