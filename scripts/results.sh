@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures what docs/results.md tells, on a machine with an NVIDIA GPU; needs no Go.
 # Usage: scripts/results.sh OUT [STEP...]      all steps by default, in this order:
-#   machine sweep beyond schedules schedules-webgpu overhead tlp threads latency inception emulation accuracy stream-k occupancy
+#   machine sweep halves beyond schedules schedules-webgpu overhead tlp threads latency inception emulation accuracy stream-k occupancy
 #
 # Leaves OUT/results.tar, complete after each step; steps of a later call replace or
 # add to what is in it. Then, where Go is:  go run ./internal/results OUT
@@ -14,7 +14,7 @@
 set -u
 
 [ $# -ge 1 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-steps="machine sweep beyond schedules schedules-webgpu overhead tlp threads latency inception emulation accuracy stream-k occupancy"
+steps="machine sweep halves beyond schedules schedules-webgpu overhead tlp threads latency inception emulation accuracy stream-k occupancy"
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1" && out=$(cd "$1" && pwd) || exit 1
 shift
@@ -98,6 +98,16 @@ step_machine() {
 
 step_sweep() {
 	bench sweep "$sweep" --vs cublas-grouped,cublas-loop,cublas-graph,f32,webgpu
+}
+
+# The sweep in bf16, and its sizes rounded up to multiples of 8.
+step_halves() {
+	bench halves "$sweep" --type bf16 --vs cublas-padded
+	awk '$2 == "case" { close(to); to = "rounded-" $3 "-" $4 "-" $5; next } /^#/ || !NF { next }
+		{ for (i = 1; i <= 3; i++) $i = int(($i + 7) / 8) * 8; print > to }' "$root/internal/workload/data/zhang-sweep.txt"
+	loads=$(ls rounded-*)
+	[ "$sweep" = zhang ] || loads=$(for load in $sweep; do echo "rounded-${load#zhang-}"; done)
+	bench halves-rounded "$(echo $loads)" --type bf16 --vs cublas-grouped
 }
 
 # Few long sums, many tiny products (sizes by Park and Miller's generator), one large
@@ -208,7 +218,7 @@ step_occupancy() {
 # with 16 cores. The cores' part is to check the results.
 limit() {
 	case $1 in
-	sweep | schedules | schedules-webgpu | stream-k) echo 180 ;;
+	sweep | halves | schedules | schedules-webgpu | stream-k) echo 180 ;;
 	tlp) echo 150 ;;
 	machine | overhead | latency) echo 60 ;;
 	*) echo 100 ;;

@@ -39,6 +39,8 @@ var tables = map[string]maker{
 	"stream-k-auto":       of("stream-k-auto", streamKAutoTable),
 	"sweep":               of("sweep", caseTable),
 	"beyond":              of("beyond", caseTable),
+	"halves":              ofBoth("halves", "halves-rounded", halvesTable),
+	"halves-cases":        ofBoth("halves", "halves-rounded", halvesCases),
 	"schedules":           of("schedules", scheduleTable),
 	"winners":             of("schedules", winnerTable),
 	"schedules-webgpu":    of("schedules-webgpu", scheduleTable),

@@ -79,6 +79,10 @@ func measured(t *testing.T) results {
 	}
 	add("sweep", sweepCase("zhang-128-128-8", 0.01, 2, 4, 20, 8, 1), sweepCase("zhang-128-128-32", 0.04, 4, 4, 160, 40, 16),
 		sweepCase("zhang-512-128-32", 0.08, 10, 20, 50, 40, 40))
+	halves := sweepCase("zhang-128-128-8", 0.01, 2)
+	halves.Rows = append(halves.Rows, bench.Row{Method: padded, Device: bench.Spread{Median: 6}})
+	add("halves", halves)
+	add("halves-rounded", sweepCase("rounded-128-128-8", 0.02, 1, 1, 1, 1, 4))
 	add("beyond", sweepCase("8x64x64x8192", 0.5, 10, 20, 90, 80, 70))
 	add("overhead", planned(sweepCase("random:mn=128,k=128,batch=8,seed=1", 0.01, 38), 1, 49, 5),
 		planned(sweepCase("random:mn=128,k=128,batch=1024,seed=1", 0.01, 198), 2, 200, 4))
@@ -173,6 +177,8 @@ func TestFill(t *testing.T) {
 		"range":            "| 512, 128 | 5.00 | 4.00 | 4.00 | 2.50 | 2.00 | 2.00 |",
 		"every batch":      "| 128, 128, 8 | 0.0100 | 2.00 | 5.00 | small large, lpt | 0.500 | 4.00 | 10.0 | 4.00 | – |",
 		"beyond":           "| 8x64x64x8192 | 0.500 | 10.0 | 50.0 | small large, lpt | 7.00 | 8.00 | 9.00 | 20.0 | – |",
+		"halves":           "| all | 3.00 (3.00–3.00) | 4.00 (4.00–4.00) |",
+		"halves, a batch":  "| 128, 128, 8 | 2.00 | 6.00 | 1.00 | 4.00 | 20.0 |",
 		"latency":          "| 32 | 6.32 | 8.94 | – | 25.3 | 40.0 | 89.4 |",
 		"overhead":         "| 128, 128 | 8 | 2.00 | 38.0 | 5 % | 1.00 | 49.0 | 2 % | 5.00 | 10 % | 6.06 % | 6.37 % |",
 		"overhead, large":  "| 128, 128 | 1024 | 2.00 | 198 | 1 % | 2.00 | 200 | 0.99 % | 4.00 | 2 % | < 1 % | < 1 % |",
@@ -398,7 +404,7 @@ func TestScript(t *testing.T) {
 	}
 	text, err := script(dir, "machine", "tlp")
 	require.NoError(t, err, text)
-	text, err = script(dir, "tlp", "emulation", "beyond") // adds to the archive
+	text, err = script(dir, "tlp", "emulation", "halves", "beyond") // adds to the archive
 	require.NoError(t, err, text)
 	require.NotContains(t, text, "exit code")
 
@@ -413,6 +419,7 @@ func TestScript(t *testing.T) {
 	require.NotContains(t, left, "beyond")
 	require.Contains(t, rendered, "| all | 1.077 | 1.085 | ")
 	require.Contains(t, rendered, "| 2x32 | ")
+	require.Regexp(t, `\| 128, 256, 8 \| [0-9.]+ \| – \| [0-9.]+ \| – \| [0-9.]+ \|`, rendered)
 	require.Contains(t, rendered, "| 64+255x32 | ")
 
 	text, err = script(dir, "nothing")

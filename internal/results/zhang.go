@@ -20,9 +20,10 @@ const (
 
 var own = []struct{ method, name string }{{"batchgemm", "default"}, {"f32", "`f32`"}, {"webgpu", "WebGPU"}}
 
-// zhangCase reads zhang-MN-K-BATCH.
+// zhangCase reads zhang-MN-K-BATCH, or rounded-MN-K-BATCH, whose sizes are multiples of 8.
 func zhangCase(c *bench.Case) (mn, k, batch int) {
-	if _, err := fmt.Sscanf(c.Workload, "zhang-%d-%d-%d", &mn, &k, &batch); err != nil {
+	_, sizes, _ := strings.Cut(c.Workload, "-")
+	if _, err := fmt.Sscanf(sizes, "%d-%d-%d", &mn, &k, &batch); err != nil {
 		return 0, 0, 0
 	}
 	return
