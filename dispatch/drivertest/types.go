@@ -14,12 +14,12 @@ import (
 )
 
 // testTypes runs what jobs are tested with on elements of the types that the device takes
-// beside F32, with C of the same type and of F32.
+// beside F32, with C of the same type and of F32. Updates are the same for all of them.
 func (s *suite) testTypes(t *testing.T) {
 	if s.oneType != "" {
 		t.Skip(s.oneType)
 	}
-	for _, of := range s.device.Info().Planner.Types {
+	for i, of := range s.device.Info().Planner.Types {
 		for _, ofC := range []element.Type{of, element.F32} {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				typed := *s
@@ -28,6 +28,8 @@ func (s *suite) testTypes(t *testing.T) {
 					t.Run("Tiles", typed.testTiles)
 					t.Run("Rounding", typed.testRounding)
 					t.Run("Ragged", typed.testRaggedForms)
+				}
+				if of == ofC && i == 0 {
 					t.Run("Update", typed.testUpdate)
 				}
 				t.Run("Mixed", typed.testMixed)
