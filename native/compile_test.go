@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // emulator is a program made of the kernels of kernels.hip, as C++ for the CPU,
@@ -129,7 +131,11 @@ func init() {
 			if err != nil {
 				return emulator{}, err
 			}
-			return buildEmulator(filepath.Join(scratch, s.name), ".", s, objects)
+			source, err := s.source()
+			if err != nil {
+				return emulator{}, err
+			}
+			return buildEmulator(filepath.Join(scratch, s.name), source, s, objects)
 		})
 	}
 }
@@ -143,6 +149,50 @@ func TestMain(m *testing.M) {
 	status := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(status)
+}
+
+// copySources writes sources to a directory, and others that are made.
+func copySources(dir string, sources []string, made map[string]string) error {
+	if err := os.MkdirAll(filepath.Join(dir, "internal", "emulator"), 0o755); err != nil {
+		return err
+	}
+	for _, name := range sources {
+		text, err := os.ReadFile(filepath.FromSlash(name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, text := range made {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tiles are those that run in an emulator: all, but with sanitizers those that have epilogues, one of short
+// K groups and one of many threads. Of all tiles package gcn looks for accesses out of bounds and races in what
+// the compiler made of them, but for epilogues.
+func (s sanitizer) tiles() []*tile.Shape {
+	all := tile.Of(tile.FMA)
+	if s.name == plain.name {
+		return all
+	}
+	return slices.DeleteFunc(all, func(t *tile.Shape) bool {
+		return !t.Epilogues && t.Name != "small-k8" && t.Name != "medium-large"
+	})
+}
+
+// source is where the kernels of its emulator are.
+func (s sanitizer) source() (dir string, err error) {
+	if s.name == plain.name {
+		return ".", nil
+	}
+	dir = filepath.Join(scratch, s.name+"-source")
+	return dir, copySources(dir, mutantSources, madeOf(s.tiles()...))
 }
 
 // compiled begins a test that runs what g++ makes, and takes long.
@@ -163,7 +213,7 @@ func runtimeOf(t *testing.T, s sanitizer) (objects []string) {
 	return objects
 }
 
-// newEmulator has the kernels of this directory.
+// newEmulator has the kernels of this directory, of the tiles that it runs.
 func newEmulator(t *testing.T, s sanitizer) emulator {
 	t.Helper()
 	e, err := emulators[s.name]()

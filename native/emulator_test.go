@@ -346,12 +346,12 @@ func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
 	return all
 }
 
-// testTiles runs the kernels of all tiles in an emulator.
+// testTiles runs the kernels of an emulator's tiles.
 func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, *tile.Shape) []*emulatorJob) {
 	compiled(t)
 	e := newEmulator(t, s)
 	var all []*emulatorJob
-	for _, tile := range tile.Of(tile.FMA) {
+	for _, tile := range s.tiles() {
 		all = append(all, jobs(t, tile)...)
 	}
 	require.NoError(t, e.run(t.TempDir(), all))
