@@ -1,5 +1,5 @@
 # make demo    set up what is missing, then plan and run a batch, verified
-# make test    set up what is missing, then run all tests: 6 minutes of a core, and the build
+# make test    set up what is missing, then run all tests: 16 minutes of a core, and the build
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
 # make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
@@ -9,7 +9,7 @@
 
 GO          ?= go
 FUZZTIME    ?= 60s
-# Of a package. ./native takes 4 minutes of a core, which others may take from it.
+# Of a package. ./native takes 6 minutes of a core, which others may take from it.
 TIMEOUT     ?= 30m
 SOAK        ?= 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2

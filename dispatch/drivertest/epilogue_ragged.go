@@ -63,8 +63,9 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 	t.Helper()
 	rng := newRand(uint64(len(fmt.Sprint(e))))
 	var d dressed
+	step := max(s.step, 1)
 	draw := func(of, n int) (at int) {
-		at = 1 + rng.IntN(3)
+		at = step * (1 + rng.IntN(3))
 		d.numbers[of] = make([]float32, at+n+guard)
 		few(rng)(d.numbers[of])
 		return at
@@ -72,9 +73,8 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 	whole := planner.Problem{M: max(r.M, e.GatherRows), N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB}
 	rowsA, colsA := whole.ShapeA()
 	rowsB, colsB := whole.ShapeB()
-	step := max(s.step, 1)
 	r.A.LD, r.B.LD, r.B2.LD, r.C.LD = roundUp(colsA+1, step), roundUp(colsB+2, step), roundUp(colsB+3, step), roundUp(r.N+3, step)
-	r.StrideB, r.StrideBias = rowsB*r.B2.LD+5, 2*r.N+1
+	r.StrideB, r.StrideBias = roundUp(rowsB*r.B2.LD+5, step), 2*r.N+1
 	r.A.Offset, r.B.Offset, r.B2.Offset = draw(bufferA, rowsA*r.A.LD), draw(bufferB, r.Groups*r.StrideB), draw(bufferB2, r.Groups*r.StrideB)
 	r.C.Offset, r.Bias = draw(bufferC, max(r.M, e.ScatterRows)*r.C.LD), draw(bufferBias, r.Groups*r.StrideBias)
 	r.RowsA, r.RowsC, r.Weights = 3, 4+r.M, 5+2*r.M

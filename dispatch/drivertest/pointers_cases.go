@@ -132,18 +132,22 @@ func (s *suite) testPointerRagged(t *testing.T) {
 		r       planner.Ragged
 		e       planner.Epilogue
 		aligned bool
+		apart   bool // rows are 16 bytes apart, but addresses are any
 	}{
 		{name: "B", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, r: planner.Ragged{Beta: 1}},
 		{name: "B aligned", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, aligned: true},
+		{name: "B at any address", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, apart: true},
 		{name: "gated", e: planner.Epilogue{Gated: true, GatherRows: 40, Pointers: planner.Pointers{B: true}}, r: planner.Ragged{TransB: true}},
+		{name: "gated, at any address", e: planner.Epilogue{Gated: true, Pointers: planner.Pointers{B: true}}, apart: true},
 		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Pointers: every}, aligned: true},
 		{name: "A and C", e: planner.Epilogue{Bias: true, Pointers: planner.Pointers{A: true, C: true}}, r: planner.Ragged{TransA: true, Beta: 1}},
 		{name: "all", e: planner.Epilogue{Activation: planner.ReLU, GatherRows: 60, ScatterRows: 170, Weights: true, Pointers: every}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			own := s
-			if c.aligned {
+			if c.aligned || c.apart {
 				own = s.aligned(&c.e.Pointers)
+				c.e.Pointers.Aligned = c.aligned
 			}
 			c.r.Form, c.r.Groups, c.r.M, c.r.N, c.r.K = planner.EndsOfRows, 5, 150, 50, 40
 			own.testDressedRagged(t, c.r, c.e)

@@ -224,7 +224,7 @@ static void segment(const kernel *k, const uint32_t *w, const epilogue *e, const
 	enum type to = w[11] & 2 ? F32 : k->type; // ItemFloatC
 	if (second) b = e->b2;
 	if (k->dressed) {
-		int apart = (e->flags & (POINTERS_A | POINTERS_B | POINTERS_C)) != 0;
+		int apart = (e->flags & (POINTERS_A | POINTERS_B)) != 0;
 		if (apart && !(e->flags & ALIGNED) && w[11] & 1) return; // ItemWide, which nobody promised
 		if (depth && e->flags & POINTERS_A) a = pointer(e, w[18], 0);
 		if (depth && e->flags & POINTERS_B) b = pointer(e, w[18], second ? 3 : 1);
