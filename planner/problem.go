@@ -68,13 +68,14 @@ const MaxDim = math.MaxInt32
 // hold, 2^29, which leaves room for planning to add to offsets.
 const maxElements = math.MaxInt >> ((64 - bits.UintSize) / 16)
 
-// packAlign is the alignment of the matrices that Pack lays out, in elements.
-// 4 elements are 16 bytes, the widest load of every backend.
+// packAlign is the alignment of the matrices that Pack lays out, in elements. 4 elements of 32 bits
+// are 16 bytes, the widest load of every backend. Those of 16 bits are aligned so where all sizes are
+// multiples of 8.
 const packAlign = 4
 
 // Pack returns the problems as a batch in which the matrices of each buffer
 // follow each other densely: leading dimensions equal the row length, and each
-// matrix starts at a multiple of 16 bytes. Offsets and leading dimensions of
+// matrix starts at a multiple of 4 elements. Offsets and leading dimensions of
 // the arguments are ignored. It fails when a size is negative or too large.
 func Pack(problems ...Problem) (Batch, error) {
 	b := make(Batch, len(problems))
