@@ -18,7 +18,6 @@ type Arch struct {
 	name    string      // as in the table of resources
 	product string      // file in products/, without .gz
 	units   []tile.Unit // what multiplies, beside plain FMA
-	dressed bool        // there are kernels with an epilogue
 	matrix  bool        // AMD: matrix cores take the tiles that suit them
 	cluster bool        // there are kernels for clusters
 	waits   bool        // see Waits
@@ -31,10 +30,10 @@ type Arch struct {
 
 var (
 	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
-	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", units: tensor[:1], types: halves, halves: tensor, dressed: true}
-	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", units: tensor, cluster: true, waits: true, types: halves, halves: tensor, dressed: true}
+	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", units: tensor[:1], types: halves, halves: tensor}
+	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", units: tensor, cluster: true, waits: true, types: halves, halves: tensor}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
-	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: tensor[:1], types: halves, halves: tensor, dressed: true}
+	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: tensor[:1], types: halves, halves: tensor}
 )
 
 // halves are the types of 16 bits, and fma the unit of all kernels for AMD.
@@ -47,11 +46,11 @@ var (
 // that they are made for. Peak rates are those of AMD's data sheets, matrix fp32 and bf16: MI100
 // 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4.
 var hips = map[string]Arch{
-	"gfx908":  {name: "gfx908", product: "gfx908.co", matrix: true, types: halves, halves: fma, dressed: true, matrixHalves: 2},
-	"gfx90a":  {name: "gfx90a", product: "gfx90a.co", matrix: true, types: halves, halves: fma, dressed: true, matrixHalves: 4},
-	"gfx942":  {name: "gfx942", product: "gfx942.co", matrix: true, types: halves, halves: fma, dressed: true, matrixHalves: 8},
-	"gfx1030": {name: "gfx1030", product: "gfx1030.co", types: halves, halves: fma, dressed: true},
-	"gfx1100": {name: "gfx1100", product: "gfx1100.co", types: halves, halves: fma, dressed: true},
+	"gfx908":  {name: "gfx908", product: "gfx908.co", matrix: true, types: halves, halves: fma, matrixHalves: 2},
+	"gfx90a":  {name: "gfx90a", product: "gfx90a.co", matrix: true, types: halves, halves: fma, matrixHalves: 4},
+	"gfx942":  {name: "gfx942", product: "gfx942.co", matrix: true, types: halves, halves: fma, matrixHalves: 8},
+	"gfx1030": {name: "gfx1030", product: "gfx1030.co", types: halves, halves: fma},
+	"gfx1100": {name: "gfx1100", product: "gfx1100.co", types: halves, halves: fma},
 }
 
 // CUDA finds the code for a compute capability from 8.0 (Ampere) on, which brought the
@@ -160,7 +159,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			all = a.transposed(all, encoding.Kernel{Tile: s, Type: of, TypeC: of})
 		}
 	}
-	if a.hasEpilogues(s) {
+	if s.Epilogues { // neither for tf32 nor for clusters
 		for _, k := range all {
 			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 {
 				all = append(all, k)
@@ -172,10 +171,6 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 
 // someEpilogue stands for all, which one kernel does.
 var someEpilogue = encoding.Epilogue{Bias: true}
-
-// hasEpilogues reports whether there are kernels of a tile shape with an epilogue: neither for
-// tf32 nor for clusters.
-func (a Arch) hasEpilogues(s *tile.Shape) bool { return a.dressed && s.Epilogues }
 
 // transposed appends a kernel for all transpositions, and its variants.
 func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
@@ -196,18 +191,16 @@ func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Ke
 	return all
 }
 
-// RaggedKernels are the kernels that make items of ragged plans. Those for an epilogue are for ends of
-// rows.
-func (a Arch) RaggedKernels() (all []encoding.Kernel) {
+// RaggedKernels are the kernels that make items of ragged plans, which every architecture has. Those for
+// an epilogue are for ends of rows.
+func RaggedKernels() (all []encoding.Kernel) {
 	for form := encoding.EndsOfRows; form <= encoding.Records; form++ {
 		for _, entries := range encoding.RaggedEntries {
 			all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: form, Entries: entries})
 		}
 	}
-	if a.dressed {
-		for _, entries := range encoding.RaggedEntries {
-			all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: encoding.EndsOfRows, Entries: entries, Epilogue: someEpilogue})
-		}
+	for _, entries := range encoding.RaggedEntries {
+		all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: encoding.EndsOfRows, Entries: entries, Epilogue: someEpilogue})
 	}
 	return all
 }
@@ -215,7 +208,7 @@ func (a Arch) RaggedKernels() (all []encoding.Kernel) {
 // Describe says which kernels a device of the architecture has, and what they take, as
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
-	d.KernelKind, d.Kernels, d.Types, d.Epilogues, d.Pointers = planner.KernelsNative, nil, a.types, a.dressed, a.dressed
+	d.KernelKind, d.Kernels, d.Types, d.Epilogues, d.Pointers = planner.KernelsNative, nil, a.types, true, true
 	for _, s := range tile.Table() {
 		if !a.Has(s) {
 			continue
@@ -224,7 +217,7 @@ func (a Arch) Describe(d *planner.Device) error {
 		if !ok {
 			return fmt.Errorf("tile %s: it is not known what its kernels for %s take: build the products (make cuda, make hip), then go generate ./native", s.Name, a.name)
 		}
-		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.cluster && s.Clusters, Epilogues: a.hasEpilogues(s), Halves: a.halfRate(s)})
+		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.cluster && s.Clusters, Epilogues: s.Epilogues, Halves: a.halfRate(s)})
 	}
 	return nil
 }

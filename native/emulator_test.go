@@ -77,7 +77,7 @@ func (f *jobFile) job(j *emulatorJob) {
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(j.plan.Workspace), uint32(len(b2)), uint32(len(bias)), uint32(len(j.e.Rows)))
 	for _, l := range launches {
-		f.launch(Arch{matrix: j.matrix, dressed: true}, l)
+		f.launch(Arch{matrix: j.matrix}, l)
 	}
 	f.put(words, a, b, c, b2, bias, j.e.Rows)
 }

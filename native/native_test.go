@@ -49,7 +49,7 @@ func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
 }
 
 // image are all kernels that there are.
-func (a Arch) image() []encoding.Kernel { return append(a.kernels(tile.Table()), a.RaggedKernels()...) }
+func (a Arch) image() []encoding.Kernel { return append(a.kernels(tile.Table()), RaggedKernels()...) }
 
 // device is one of package devices, which imports this one.
 func device(t *testing.T, name string) *planner.Device {
@@ -209,7 +209,7 @@ func TestResources(t *testing.T) {
 		arch   Arch
 		device *planner.Device
 	}{{sm80, device(t, "a100")}, {sm90a, device(t, "h200")}} {
-		for _, k := range append(of.arch.kernels(tile.Of(tile.FMA)), of.arch.RaggedKernels()...) {
+		for _, k := range append(of.arch.kernels(tile.Of(tile.FMA)), RaggedKernels()...) {
 			name := of.arch.Name() + " " + of.arch.KernelName(k)
 			u := table[name]
 			require.Positive(t, u.registers, name)
@@ -238,5 +238,5 @@ func TestKernelName(t *testing.T) {
 	require.Equal(t, "bg_large_8x4_nt_mfma", hips["gfx90a"].KernelName(k))
 	require.Equal(t, "bg_large_8x4_nt", hips["gfx1030"].KernelName(k))
 	require.Equal(t, "bg_large_8x4_fixup", hips["gfx90a"].KernelName(encoding.Kernel{Tile: shape, Fixup: true}))
-	require.Equal(t, "bg_ragged_depth_1024", hips["gfx90a"].KernelName(sm80.RaggedKernels()[4]))
+	require.Equal(t, "bg_ragged_depth_1024", hips["gfx90a"].KernelName(RaggedKernels()[4]))
 }

@@ -81,7 +81,7 @@ func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *te
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
-		all := arch.RaggedKernels()
+		all := native.RaggedKernels()
 		for _, shape := range tile.Of(tile.FMA) {
 			all = append(all, arch.Variants(shape)...)
 		}

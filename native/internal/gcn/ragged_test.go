@@ -153,7 +153,7 @@ func TestRagged(t *testing.T) {
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
-		for _, k := range withoutEpilogue(arch.RaggedKernels()) {
+		for _, k := range withoutEpilogue(native.RaggedKernels()) {
 			t.Run(arch.Name()+"/"+arch.KernelName(k), func(t *testing.T) {
 				if testing.Short() && (k.Entries > 256 || k.Form != encoding.EndsOfRows) {
 					t.Skip("takes long")
