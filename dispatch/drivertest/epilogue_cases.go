@@ -68,6 +68,32 @@ func mixed(e planner.Epilogue) planner.Batch {
 	return b
 }
 
+// dressedCase is a batch with an epilogue, and what its plan must have.
+type dressedCase struct {
+	name    string
+	e       planner.Epilogue
+	aligned bool // by pointers: see suite.aligned
+	batch   func(planner.Epilogue) planner.Batch
+	o       planner.Options
+	edit    func(*planner.Device)
+	has     func(encoding.Launch) bool
+	more    bool // only where kernels are made soon, or elements are of F32
+}
+
+func (s *suite) eachDressed(t *testing.T, cases []dressedCase, run func(*testing.T, dressedCase)) {
+	for _, c := range cases {
+		if c.more && s.slow() && s.of != element.F32 {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) { run(t, c) })
+	}
+}
+
+func (c *dressedCase) requireLaunch(t *testing.T, j *dressedJob) {
+	t.Helper()
+	require.True(t, c.has == nil || slices.ContainsFunc(j.plan.Launches, c.has), "%s", j.plan.Launches)
+}
+
 // testParts runs epilogues on whatever plans cut tiles into.
 func (s *suite) testParts(t *testing.T) {
 	relu := all
@@ -87,15 +113,7 @@ func (s *suite) testParts(t *testing.T) {
 		return b
 	}
 	windows := func(d *planner.Device) { d.MaxBinding = s.ofC.Bytes() << 14 }
-	for _, c := range []struct {
-		name  string
-		e     planner.Epilogue
-		batch func(planner.Epilogue) planner.Batch
-		o     planner.Options
-		edit  func(*planner.Device)
-		has   func(encoding.Launch) bool
-		more  bool // only where kernels are made soon, or elements are of F32
-	}{
+	s.eachDressed(t, []dressedCase{
 		{name: "bias", e: planner.Epilogue{Bias: true}, batch: mixed},
 		{name: "relu", e: planner.Epilogue{Activation: planner.ReLU}, batch: mixed, more: true},
 		{name: "gelu", e: planner.Epilogue{Activation: planner.GELU}, batch: mixed, more: true},
@@ -121,25 +139,20 @@ func (s *suite) testParts(t *testing.T) {
 			has: func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseB2 > 0 && l.BaseC > 0 }},
 		{name: "large tile", e: all, batch: mixed, o: planner.Options{Tile: "large"}, more: true},
 		{name: "groups of K", e: relu, batch: mixed, o: planner.Options{Tile: "medium-k4"}, more: true},
-	} {
-		if c.more && s.slow() && s.of != element.F32 {
-			continue
+	}, func(t *testing.T, c dressedCase) {
+		c.o.Epilogue = c.e
+		rng := newRand(uint64(len(c.name)))
+		b := c.batch(c.e)
+		d := s.dress(b, c.e, rng, uniform(5))
+		j := s.prepareDressed(t, b, &d, c.o, c.edit)
+		c.requireLaunch(t, j)
+		j.check(t, &d, false)
+		if c.e.Activation == "" || c.e.Activation == planner.ReLU {
+			d = s.dress(b, c.e, rng, few(rng))
+			j = s.prepareDressed(t, b, &d, c.o, c.edit)
+			j.check(t, &d, true)
 		}
-		t.Run(c.name, func(t *testing.T) {
-			c.o.Epilogue = c.e
-			rng := newRand(uint64(len(c.name)))
-			b := c.batch(c.e)
-			d := s.dress(b, c.e, rng, uniform(5))
-			j := s.prepareDressed(t, b, &d, c.o, c.edit)
-			require.True(t, c.has == nil || slices.ContainsFunc(j.plan.Launches, c.has), "%s", j.plan.Launches)
-			j.check(t, &d, false)
-			if c.e.Activation == "" || c.e.Activation == planner.ReLU {
-				d = s.dress(b, c.e, rng, few(rng))
-				j = s.prepareDressed(t, b, &d, c.o, c.edit)
-				j.check(t, &d, true)
-			}
-		})
-	}
+	})
 }
 
 // testActivations takes numbers from far below 0 to far above.

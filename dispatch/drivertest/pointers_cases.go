@@ -4,10 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -39,16 +36,7 @@ func (s *suite) testPointerParts(t *testing.T) {
 	cut := func(planner.Epilogue) planner.Batch { return splitBatch() }
 	many := func(planner.Epilogue) planner.Batch { return slices.Repeat(planner.Batch{{M: 60, N: 50, K: 30}}, 20) }
 	windows := func(d *planner.Device) { d.MaxBinding = 16 << 10 }
-	for _, test := range []struct {
-		name    string
-		e       planner.Epilogue
-		aligned bool
-		batch   func(planner.Epilogue) planner.Batch
-		o       planner.Options
-		edit    func(*planner.Device)
-		has     func(encoding.Launch) bool
-		more    bool // only where kernels are made soon, or elements are of F32
-	}{
+	s.eachDressed(t, []dressedCase{
 		{name: "A", e: planner.Epilogue{Pointers: a}, batch: mixed},
 		{name: "B", e: planner.Epilogue{Pointers: b}, batch: mixed},
 		{name: "C", e: planner.Epilogue{Pointers: c}, batch: mixed},
@@ -71,24 +59,19 @@ func (s *suite) testPointerParts(t *testing.T) {
 		{name: "several tiles a worker", e: planner.Epilogue{Bias: true, Pointers: every}, batch: mixed, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
 		{name: "windows", e: planner.Epilogue{Gated: true, Pointers: b}, batch: many, edit: windows,
 			has: func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseC > 0 }},
-	} {
-		if test.more && s.slow() && s.of != element.F32 {
-			continue
+	}, func(t *testing.T, c dressedCase) {
+		own := s
+		if c.aligned {
+			own = s.aligned(&c.e.Pointers)
 		}
-		t.Run(test.name, func(t *testing.T) {
-			own := s
-			if test.aligned {
-				own = s.aligned(&test.e.Pointers)
-			}
-			test.o.Epilogue = test.e
-			rng := newRand(uint64(len(test.name)))
-			batch := test.batch(test.e)
-			d := own.dress(batch, test.e, rng, few(rng))
-			j := own.preparePointed(t, batch, &d, test.o, test.edit)
-			require.True(t, test.has == nil || slices.ContainsFunc(j.plan.Launches, test.has), "%s", j.plan.Launches)
-			j.check(t, &d, true)
-		})
-	}
+		c.o.Epilogue = c.e
+		rng := newRand(uint64(len(c.name)))
+		batch := c.batch(c.e)
+		d := own.dress(batch, c.e, rng, few(rng))
+		j := own.preparePointed(t, batch, &d, c.o, c.edit)
+		c.requireLaunch(t, j)
+		j.check(t, &d, true)
+	})
 }
 
 // testPointerTiles runs all tile shapes.
