@@ -202,7 +202,14 @@ func TestResources(t *testing.T) {
 		"sm_90a bg_wide_128x128_nn_bf16_turn_e":  16,
 		"sm_90a bg_wide_128x128_nn_f16_turn_e":   16,
 	}
+	listed := map[string]bool{}
+	for _, arch := range []Arch{sm80, sm90a} {
+		for _, k := range arch.image() {
+			listed[arch.Name()+" "+arch.KernelName(k)] = true
+		}
+	}
 	for name, u := range table {
+		require.True(t, listed[name], "%s is compiled, and nobody asks for it", name)
 		require.Equal(t, spilled[name], u.spilled, "%s spills registers", name)
 	}
 	for _, of := range []struct {
