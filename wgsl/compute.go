@@ -106,7 +106,7 @@ func (r *renderer) step(k string) {
 		r.line("let a%d = sharedA[%s][readA%d];", i, k, i)
 	}
 	for j := range r.vectorsB() {
-		r.line("let b%d = sharedB[%s][readB%d];", j, k, j)
+		r.line("let b%d = %s;", j, r.b.held(fmt.Sprintf("sharedB[%s][readB%d]", k, j)))
 	}
 	for i := range r.Tile.RM {
 		a := component(r.A.Element, fmt.Sprintf("a%d", i/r.A.Element), i%r.A.Element)

@@ -3,6 +3,7 @@ package wgsl
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -32,6 +33,9 @@ func (r *renderer) fixup() {
 	r.bindC()
 	r.bind(BindWorkspace, "read", "workspace", vec(width))
 	r.bindEpilogue()
+	if r.kernel.TypeC != element.F32 {
+		r.line("var<workgroup> words: array<u32, %d>;", 2*fixupVectors)
+	}
 	r.line("var<workgroup> sums: array<%s, %d>;", vec(width), r.threads)
 	r.accessors()
 	r.epilogueFunctions()
@@ -81,4 +85,13 @@ func fixupThreads(lim Limits) (int, error) {
 		return 0, fmt.Errorf("fix-ups need %d threads, the adapter allows %d", fixupVectors, lim.Threads)
 	}
 	return threads, nil
+}
+
+// sharedOfFixup is the workgroup memory of a fix-up kernel: sums, and the words of its piece.
+func sharedOfFixup(k encoding.Kernel, threads int) int {
+	bytes := 16 * threads
+	if k.TypeC != element.F32 {
+		bytes += 4 * 2 * fixupVectors
+	}
+	return bytes
 }

@@ -80,8 +80,7 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 				k.Tile, g.Groups, g.sharedBytes())
 		}
 	}
-	// Vectors of C are whole words, and the first element of each goes through the memory of B.
-	if k.TypeC != element.F32 && (g.B.Element == 1 || t.TM > t.TK*g.B.Element) {
+	if k.TypeC != element.F32 && g.B.Element == 1 { // they would be no whole words
 		return nil, fmt.Errorf("tile %v: vectors of %d elements are too small for C of %s", k.Tile, g.B.Element, k.TypeC)
 	}
 	if bytes := g.sharedBytes(); bytes > lim.SharedBytes {

@@ -10,10 +10,11 @@ import (
 // its own without an extension. Shaders compute with the numbers that they stand for.
 
 // narrow is how WGSL reads and writes a type of 16 bits: numbers of the two elements of a
-// word, and the word of a pair of numbers, with the bits that element.Type.Bits has. The latter
-// is of integers alone, since WGSL leaves open how floats are rounded, and lets compilers assume
-// that they are neither NaN nor infinite.
-type narrow struct{ numbers, pair string }
+// word, and the word of a pair of float32s, given by their bits, with the bits that
+// element.Type.Bits has. The latter is of integers alone, since WGSL leaves open how floats are
+// rounded, and lets compilers assume that they are neither NaN nor infinite. Where there is quiet,
+// NaNs go through it first, which the others need not do.
+type narrow struct{ numbers, pair, quiet string }
 
 var narrows = map[element.Type]narrow{
 	element.BF16: {
@@ -23,14 +24,21 @@ fn numbers(word: u32) -> vec2<f32> {
 }
 `,
 		pair: `
-fn rounded(number: f32) -> u32 {
-	let x = bitcast<u32>(number);
-	let nearest = x + 0x7fffu + ((x >> 16u) & 1u);
-	return select(nearest, x | 0x400000u, (x & 0x7fffffffu) > 0x7f800000u);
+fn rounded(x: u32) -> u32 {
+	return x + 0x7fffu + ((x >> 16u) & 1u);
 }
 
-fn pair(first: f32, second: f32) -> u32 {
+fn pair(first: u32, second: u32) -> u32 {
 	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
+}
+`,
+		quiet: `
+fn isNaN(size: f32) -> bool {
+	return (bitcast<u32>(size) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn quiet(x: u32) -> u32 {
+	return select(x, (x | 0x400000u) & 0xffff0000u, (x & 0x7fffffffu) > 0x7f800000u);
 }
 `,
 	},
@@ -54,8 +62,7 @@ fn extreme(size: u32) -> u32 {
 	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
 }
 
-fn bits(number: f32) -> u32 {
-	let x = bitcast<u32>(number);
+fn bits(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
 	var rounded = nearest(max(size, 0x38000000u) - 0x38000000u, 13u);
 	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
@@ -64,7 +71,7 @@ fn bits(number: f32) -> u32 {
 	return ((x >> 16u) & 0x8000u) | rounded;
 }
 
-fn pair(first: f32, second: f32) -> u32 {
+fn pair(first: u32, second: u32) -> u32 {
 	return bits(first) | (bits(second) << 16u);
 }
 `,
@@ -101,7 +108,7 @@ func (r *renderer) accessors() {
 		r.text.WriteString(narrows[of].numbers + oneNumber)
 	}
 	r.one("C", "atomicLoad(&C[at / 2u])")
-	r.text.WriteString(narrows[of].pair + storesC)
+	r.text.WriteString(narrows[of].pair + narrows[of].quiet + storesC)
 }
 
 // one writes the load of one element.

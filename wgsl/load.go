@@ -15,6 +15,7 @@ type operand struct {
 	step   int  // TK
 	gather bool // rows of A are found by indices
 	gated  bool // of the second item B2 is read in place of B
+	bits   bool // workgroup memory holds the bits of numbers, since it holds words of C too
 }
 
 // rows is the number of rows of global memory that a block takes from.
@@ -165,13 +166,13 @@ func (o *operand) store(w *writer) {
 		across := plus("across"+o.name, block.Across)
 		switch {
 		case o.AlongK:
-			w.line("%s = %s;", o.element(along, across), r)
+			w.line("%s = %s;", o.element(along, across), o.hold(o.Span, r))
 		case !o.Wide:
 			at := o.element(across, over(along, o.Element))
 			if o.Element > 1 {
 				at += "[" + rest(along, o.Element) + "]"
 			}
-			w.line("%s = %s;", at, r)
+			w.line("%s = %s;", at, o.hold(1, r))
 		default: // cut one vector of 4 rows or columns into elements
 			parts := 4 / o.Element
 			for i := range parts {
@@ -179,7 +180,7 @@ func (o *operand) store(w *writer) {
 				if parts > 1 {
 					value += "." + "xyzw"[i*o.Element:(i+1)*o.Element]
 				}
-				w.line("%s = %s;", o.element(across, plus(times(parts, along), i)), value)
+				w.line("%s = %s;", o.element(across, plus(times(parts, along), i)), o.hold(o.Element, value))
 			}
 		}
 	})
@@ -208,7 +209,26 @@ func (o *operand) element(k, i string) string {
 		o.name, over(k, o.groups), times(o.Pitch, rest(k, o.groups)), i)
 }
 
+// hold is what workgroup memory holds for n numbers, and held the numbers.
+func (o *operand) hold(n int, numbers string) string {
+	if o.bits {
+		return fmt.Sprintf("bitcast<%s>(%s)", vecOf("u32", n), numbers)
+	}
+	return numbers
+}
+
+func (o *operand) held(held string) string {
+	if o.bits {
+		return fmt.Sprintf("bitcast<%s>(%s)", vec(o.Element), held)
+	}
+	return held
+}
+
 // array is the type of the operand's workgroup memory.
 func (o *operand) array() string {
-	return fmt.Sprintf("array<array<%s, %d>, %d>", vec(o.Element), o.groups*o.Pitch, o.step/o.groups)
+	of := "f32"
+	if o.bits {
+		of = "u32"
+	}
+	return fmt.Sprintf("array<array<%s, %d>, %d>", vecOf(of, o.Element), o.groups*o.Pitch, o.step/o.groups)
 }

@@ -22,7 +22,7 @@ func (r *renderer) reduce() []output {
 			return func() {
 				r.line("let at = %s + place;", times(slot, group))
 				for i := range r.Chunk {
-					r.line("%s = %s;", r.slotElement(o, plus("at", i*r.GroupThreads)), accumulator(first+i))
+					r.line("%s = %s;", r.slotElement(o, plus("at", i*r.GroupThreads)), o.hold(o.Element, accumulator(first+i)))
 				}
 			}
 		}
@@ -38,7 +38,7 @@ func (r *renderer) reduce() []output {
 					if g < half {
 						terms[g] = r.slotElement(&r.a, plus("t", at))
 					} else {
-						terms[g] = r.slotElement(&r.b, plus("t", at))
+						terms[g] = r.b.held(r.slotElement(&r.b, plus("t", at)))
 					}
 				}
 				sum := accumulator(first + i)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -65,14 +66,14 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		r := renderer{geometry: g, kernel: k, threads: threads}
 		r.fixup()
 		return Shader{
-			Source: r.text.String(), Threads: threads, SharedBytes: 16 * threads,
+			Source: r.text.String(), Threads: threads, SharedBytes: sharedOfFixup(k, threads),
 			Pieces: g.Tile.TM * g.Tile.TN / (4 * fixupVectors), geometry: *g,
 		}, nil
 	}
 	r := renderer{
 		geometry: g, kernel: k, threads: g.Tile.Threads,
 		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, gather: k.Epilogue.Gather},
-		b: operand{stage: &g.B, name: "B", of: k.Type, groups: g.Groups, step: g.Tile.TK, gated: k.Epilogue.Gated},
+		b: operand{stage: &g.B, name: "B", of: k.Type, groups: g.Groups, step: g.Tile.TK, gated: k.Epilogue.Gated, bits: k.TypeC != element.F32},
 	}
 	r.gemm()
 	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: g.sharedBytes(), Pieces: 1, geometry: *g}, nil

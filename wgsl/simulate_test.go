@@ -59,6 +59,8 @@ func evaluate(e ast.Expr, env map[string]int, others func(ast.Expr) int) int {
 		switch name, _ := x.Fun.(*ast.Ident); {
 		case name != nil && name.Name == "min":
 			return min(argument(0), argument(1))
+		case name != nil && name.Name == "max":
+			return max(argument(0), argument(1))
 		case name != nil && name.Name == "choose":
 			return argument(argument(2))
 		}

@@ -2,37 +2,30 @@ package wgsl
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// C of 16 bits is stored in words. The thread that has the element at an even position stores the
-// word, with the element behind it. Where rows begin at odd positions, another thread may have
-// that one: threads tell each other the first element of each of their vectors. Halves of words
-// are left where rows of the tile begin and end. Other workgroups may store the other half of
-// such a word at the same time, which atomic operations on 16 of its bits leave as it is.
+// C of 16 bits is stored in words. Words of pairs of outputs go through workgroup memory, as many
+// rows of the tile at a time as fit in that of B, of which nobody needs the rest any more. From
+// there neighbouring threads store neighbouring words, each made of two where rows begin at odd
+// positions. Halves of words are left where rows of the tile begin and end. Other workgroups may
+// store the other half of such a word at the same time, which atomic operations on 16 of its bits
+// leave as it is.
 
-// storesC has storeWord for a word of a vector and what comes behind it, and startRow for the
-// half of a word with which a row begins. Position end is behind the row's last element.
+// storesC has storeEdges for the halves with which a row from at to before end begins and ends:
+// the low ones of first and last.
 const storesC = `
 fn storeHalf(at: u32, mask: u32, word: u32) {
-	atomicAnd(&C[at / 2u], ~mask);
-	atomicOr(&C[at / 2u], word & mask);
+	atomicAnd(&C[at], ~mask);
+	atomicOr(&C[at], word & mask);
 }
 
-fn storeWord(at: u32, end: u32, word: u32, behind: u32) {
-	let odd = at % 2u;
-	let even = at + odd;
-	let moved = select(word, (word >> 16u) | (behind << 16u), odd != 0u);
-	if (even + 1u < end) {
-		atomicStore(&C[even / 2u], moved);
-	} else {
-		if (even < end) { storeHalf(even, 0xffffu, moved); }
-	}
-}
-
-fn startRow(at: u32, end: u32, word: u32) {
-	if (at % 2u != 0u && at < end) { storeHalf(at, 0xffff0000u, word << 16u); }
+fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
 }
 `
 
@@ -45,70 +38,243 @@ func (r *renderer) bindC() {
 	r.bind(BindC, "read_write", "C", of)
 }
 
+// lines is how the words of C go through workgroup memory.
+type lines struct {
+	Words, Rows int // words of a row, and rows that are there at a time
+	Times       int
+
+	// The threads that store: Lanes side by side along a row, Step rows at a time.
+	Lanes, Step int
+}
+
+func (r *renderer) lines() lines {
+	l := lines{Words: r.Tile.TN / 2, Times: 1}
+	if r.kernel.Fixup { // those of a piece
+		l.Rows = 2 * fixupVectors / l.Words
+	} else {
+		l.Rows = min(r.Tile.TM, 2*r.Tile.TK)
+		l.Times = (r.Tile.TM + l.Rows - 1) / l.Rows
+	}
+	l.Lanes = gcd(l.Words, r.threads)
+	l.Step = r.threads / l.Lanes
+	return l
+}
+
 // storeNarrow writes what exists of the outputs to C of 16 bits. All threads of the workgroup
-// come here, since they meet where rows are odd.
+// come here, since they meet.
 func (r *renderer) storeNarrow(width int, outputs []output) {
-	words := make([][]string, len(outputs)) // of each vector
+	words := r.words(width, outputs)
+	l := r.lines()
+	r.startLines(l, width)
+	for time := range l.Times {
+		r.line("workgroupBarrier();")
+		r.owners(func() { r.tellWords(l, time, words) })
+		r.line("workgroupBarrier();")
+		r.within(l.Step*l.Lanes, l.Rows*l.Lanes, func() { r.storeWords(l, time) })
+		r.storeEdges(l, time)
+	}
+}
+
+// within encloses what only the first of some threads do.
+func (r *renderer) within(threads, first int, body func()) {
+	if first >= threads {
+		body()
+		return
+	}
+	r.block(fmt.Sprintf("if (t < %du)", first), body)
+}
+
+// words makes words of outputs and returns the names of those of each. Few outputs are NaN: the
+// sum of all that a thread has says whether one is.
+func (r *renderer) words(width int, outputs []output) [][]string {
+	var sizes []string
+	bits := make([][]string, len(outputs))
 	for i, o := range outputs {
+		name := fmt.Sprintf("bits%d", i)
+		r.line("var %s = bitcast<%s>(%s);", name, vecOf("u32", width), o.Value)
+		sizes = append(sizes, "abs("+o.Value+")")
+		for j := range width {
+			bits[i] = append(bits[i], component(width, name, j))
+		}
+	}
+	if narrows[r.kernel.TypeC].quiet != "" {
+		r.line("let sizes = %s;", strings.Join(sizes, " + "))
+		sum := make([]string, width)
+		for j := range sum {
+			sum[j] = component(width, "sizes", j)
+		}
+		r.block(fmt.Sprintf("if (isNaN(%s))", strings.Join(sum, " + ")), func() {
+			for i, of := range bits {
+				r.line("bits%d = %s(quiet(%s));", i, vecOf("u32", width), strings.Join(of, "), quiet("))
+			}
+		})
+	}
+	words := make([][]string, len(outputs))
+	for i, of := range bits {
 		for j := range width / 2 {
 			word := fmt.Sprintf("word%d%c", i, 'a'+j)
 			words[i] = append(words[i], word)
-			r.line("let %s = pair(%s, %s);", word, component(width, o.Value, 2*j), component(width, o.Value, 2*j+1))
-		}
-		if !r.kernel.Fixup {
-			r.line("let edge%d = %s + vector%d;", i, times(r.Tile.TN/width, fmt.Sprintf("row%d", i)), i)
+			r.line("let %s = pair(%s, %s);", word, of[2*j], of[2*j+1])
 		}
 	}
-	r.line("let odd = (offC | ldC) %% 2u != 0u;")
-	r.block("if (odd)", func() { r.tellEdges(words) })
-	r.owners(func() {
-		some := func() { r.storeWords(width, words) }
-		if r.kernel.Epilogue.Scatter {
-			some()
-			return
+	return words
+}
+
+// tellWords writes to workgroup memory the words of the rows whose time it is.
+func (r *renderer) tellWords(l lines, time int, words [][]string) {
+	join := 1 // vectors of a row that a thread has, one after the other
+	if r.Groups == 1 && !r.kernel.Fixup {
+		join = r.vectorsB()
+	}
+	for i := 0; i < len(words); i += join {
+		row, head := fmt.Sprintf("row%d", i), ""
+		if l.Times > 1 {
+			head = fmt.Sprintf("if (%s == %du)", over(row, l.Rows), time)
 		}
-		r.ifElse(fmt.Sprintf("rows == %du && cols == %du && !odd", r.Tile.TM, r.Tile.TN), func() {
-			for i, of := range words {
-				for j, word := range of {
-					r.line("atomicStore(&C[%s], %s);", plus(fmt.Sprintf("atC%d / 2u", i), j), word)
-				}
+		if l.Times > 1 || r.kernel.Fixup {
+			row = rest(row, l.Rows)
+		}
+		r.block(head, func() {
+			r.line("let at = %s + %s;", times(l.Words, row), r.wordAt(fmt.Sprintf("vector%d", i), len(words[i])))
+			run := slices.Concat(words[i : i+join]...)
+			if !r.kernel.Fixup && len(run) == r.B.Element {
+				r.line("%s = %s;", r.heldVector("at"), packOf("u32", run))
+				return
 			}
-		}, some)
-	})
-}
-
-// tellEdges writes the first element of each vector to workgroup memory, of which nobody needs
-// the rest any more. Its bits are part of a number from 1 to 2: others, which are not normal, might
-// not stay what they are.
-func (r *renderer) tellEdges(words [][]string) {
-	r.line("workgroupBarrier();")
-	r.owners(func() {
-		for i, of := range words {
-			r.line("%s = bitcast<f32>(0x3f800000u | (%s & 0xffffu));", r.edge(i, 0), of[0])
-		}
-	})
-	r.line("workgroupBarrier();")
-}
-
-// edge is where an output's vector, or one so many behind it, has its first element.
-func (r *renderer) edge(i, behind int) string {
-	if r.kernel.Fixup {
-		return fmt.Sprintf("sums[%s].x", plus("t", behind))
+			for j, word := range run {
+				r.line("%s = %s;", r.held("at", j), word)
+			}
+		})
 	}
-	at := plus(fmt.Sprintf("edge%d", i), behind)
-	row := r.Groups * r.Tile.TN // of workgroup memory, without what fills it up to its pitch
-	return fmt.Sprintf("sharedB[%s][%s][%s]", over(at, row), over(rest(at, row), r.B.Element), rest(at, r.B.Element))
 }
 
-// storeWords stores the words and halves of words that exist.
-func (r *renderer) storeWords(width int, words [][]string) {
-	for i, of := range words {
-		at, vector, end := fmt.Sprintf("atC%d", i), fmt.Sprintf("vector%d", i), fmt.Sprintf("end%d", i)
-		r.line("let %s = select(0u, %s - %s + cols, %s);", end, at, times(width, vector), r.stored(i))
-		r.line("if (%s == 0u) { startRow(%s, %s, %s); }", vector, at, end, of[0])
-		behind := append(of[1:len(of):len(of)], "bitcast<u32>("+r.edge(i, 1)+")")
-		for j, word := range of {
-			r.line("storeWord(%s, %s, %s, %s);", plus(at, 2*j), end, word, behind[j])
+// wordAt is where so many words of a vector begin in their row of workgroup memory: those of a
+// thread lie side by side, so that it stores them together.
+func (r *renderer) wordAt(vector string, words int) string {
+	if r.kernel.Fixup || r.vectorsB() == 1 {
+		return times(words, vector)
+	}
+	return times(words*r.vectorsB(), rest(vector, r.ThreadCols)) + " + " + times(words, over(vector, r.ThreadCols))
+}
+
+// held is the word so many behind a place of workgroup memory.
+func (r *renderer) held(at string, behind int) string {
+	if r.kernel.Fixup {
+		return "words[" + plus(at, behind) + "]"
+	}
+	row := r.Groups * r.Tile.TN // without what fills it up to its pitch
+	first := over(plus(at, behind), row)
+	if behind%row == 0 {
+		first, behind = plus(over(at, row), behind/row), 0
+	}
+	at = plus(at, behind)
+	return fmt.Sprintf("sharedB[%s][%s][%s]", first, over(rest(at, row), r.B.Element), rest(at, r.B.Element))
+}
+
+// heldVector is the vector of words at a place of workgroup memory.
+func (r *renderer) heldVector(at string) string {
+	row := r.Groups * r.Tile.TN
+	return fmt.Sprintf("sharedB[%s][%s]", over(at, row), over(rest(at, row), r.B.Element))
+}
+
+// startLines sets where a thread finds words in workgroup memory, and where they go in C. Rows an
+// even number apart begin at positions of the same parity.
+func (r *renderer) startLines(l lines, width int) {
+	place := func(word string) string {
+		return r.wordAt(over(word, width/2), width/2) + " + " + rest(word, width/2)
+	}
+	r.line("let line = %s;", over("t", l.Lanes))
+	for x := range l.Words / l.Lanes {
+		r.line("let along%d = %s;", x, plus(rest("t", l.Lanes), x*l.Lanes))
+		r.line("let behind%d = min(%s, %du);", x, plus(fmt.Sprintf("along%d", x), 1), l.Words-1)
+		for _, name := range []string{"along", "behind"} {
+			r.line("let %sAt%d = %s + %s;", name, x, times(l.Words, "line"), place(fmt.Sprintf("%s%d", name, x)))
 		}
+	}
+	r.line("let last = cols - 1u;")
+	r.line("let lastAt = %s;", place("last / 2u"))
+	if !r.kernel.Epilogue.Scatter {
+		for parity := range 1 + l.Step%2 {
+			r.startLine(l, parity)
+		}
+	}
+}
+
+// lineRow is the row of the tile so many behind a line.
+func (r *renderer) lineRow(line string, behind int) string {
+	if r.kernel.Fixup {
+		line = times(r.lines().Rows, "worker.y") + " + " + line
+	}
+	return plus(line, behind)
+}
+
+// startRow writes where a row of C begins, and whether there is one.
+func (r *renderer) startRow(row string) (exists string) {
+	exists = row + " < rows"
+	if r.kernel.Epilogue.Scatter {
+		r.line("let to = indices[scatterAt + %s];", row)
+		row, exists = "to", exists+" && to < scatterRows"
+	}
+	r.line("let start = offC + %s * ldC;", paren(row))
+	return exists
+}
+
+// startLine sets where a thread's words of a row go, and how many rows from there on have them.
+func (r *renderer) startLine(l lines, parity int) {
+	row := r.lineRow("line", parity)
+	r.line("let start%d = offC + %s * ldC;", parity, paren(row))
+	for x := range l.Words / l.Lanes {
+		name, start := fmt.Sprintf("%d%d", parity, x), fmt.Sprintf("start%d", parity)
+		r.line("let atWord%s = %s;", name, wordIn(start, x))
+		r.line("let left%s = select(0u, max(rows, %s) - %s, %s);", name, row, paren(row), whole(start, x))
+	}
+}
+
+// wordIn is where a thread's word of a row goes that begins at start, and whole whether both its
+// halves are in the row.
+func wordIn(start string, x int) string { return fmt.Sprintf("(%s + 1u) / 2u + along%d", start, x) }
+func whole(start string, x int) string {
+	return fmt.Sprintf("2u * along%d + %s %% 2u + 1u < cols", x, start)
+}
+
+// storeWords stores the words that are in workgroup memory, of which both halves are the tile's.
+func (r *renderer) storeWords(l lines, time int) {
+	store := func(exists, at, start string, x, y int) {
+		here, next := r.held(fmt.Sprintf("alongAt%d", x), y*l.Words), r.held(fmt.Sprintf("behindAt%d", x), y*l.Words)
+		r.line("let word = %s;", here)
+		r.line("let moved = select(word, (word >> 16u) | (%s << 16u), %s %% 2u != 0u);", next, start)
+		r.line("if (%s) { atomicStore(&C[%s], moved); }", exists, at)
+	}
+	for y := 0; y < l.Rows; y += l.Step {
+		row := time*l.Rows + y
+		for x := range l.Words / l.Lanes {
+			r.block("", func() {
+				if r.kernel.Epilogue.Scatter {
+					exists := r.startRow(r.lineRow("line", row))
+					store(exists+" && "+whole("start", x), wordIn("start", x), "start", x, y)
+					return
+				}
+				parity := row % 2
+				name, at := fmt.Sprintf("%d%d", parity, x), ""
+				if row > 1 {
+					at = " + " + times(row/2, "ldC")
+				}
+				store(fmt.Sprintf("%du < left%s", row-parity, name), "atWord"+name+at, fmt.Sprintf("start%d", parity), x, y)
+			})
+		}
+	}
+}
+
+// storeEdges stores the halves of words with which rows begin and end.
+func (r *renderer) storeEdges(l lines, time int) {
+	for y := 0; y < l.Rows; y += r.threads {
+		r.within(r.threads, l.Rows-y, func() {
+			line := plus("t", y)
+			exists := r.startRow(r.lineRow(line, time*l.Rows))
+			r.block("if ("+exists+")", func() {
+				at := times(l.Words, line)
+				r.line("storeEdges(start, start + cols, %s, %s >> (16u * (last %% 2u)));", r.held(at, 0), r.held(at+" + lastAt", 0))
+			})
+		})
 	}
 }

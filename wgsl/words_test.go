@@ -18,9 +18,9 @@ import (
 const canary = 0xcafe // in the halves of words that are not the tile's
 
 var (
-	function  = regexp.MustCompile(`(?ms)^fn (store\w+|startRow)\((.*?)\) \{\n(.*?)^\}`)
-	scaled    = regexp.MustCompile(`(\w+) = alpha \* \w+;`)
-	bitcasts  = regexp.MustCompile(`bitcast<\w+>`)
+	function  = regexp.MustCompile(`(?ms)^fn (store\w+)\((.*?)\) \{\n(.*?)^\}`)
+	bitsOf    = regexp.MustCompile(`var (bits(\d+)) = `)
+	vectors   = regexp.MustCompile(`vec\d<u32>`)
 	wordLines = regexp.MustCompile(`(?s)\n\t+(let word0a.*)`)
 )
 
@@ -31,7 +31,7 @@ type procedure struct {
 }
 
 func parseProcedure(t *testing.T, parameters, body string) procedure {
-	body = strings.NewReplacer("let ", "", " = ", " := ", "~", "^", "select(", "choose(").Replace(suffix.ReplaceAllString(bitcasts.ReplaceAllString(body, ""), "$1"))
+	body = strings.NewReplacer("let ", "", " = ", " := ", "~", "^", "select(", "choose(").Replace(suffix.ReplaceAllString(vectors.ReplaceAllString(body, "vector"), "$1"))
 	file, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() {\n"+body+"\n}\n", 0)
 	require.NoError(t, err, body)
 	p := procedure{body: file.Decls[0].(*ast.FuncDecl).Body.List}
@@ -53,15 +53,14 @@ type workgroup struct {
 	// they do in other phases has no effect.
 	phase, now, thread int
 
-	edges  map[string]edge
-	c      map[int]int // words that were stored
-	times  map[int]int // how often elements were
+	memory map[string]access // of the workgroup: last writes
+	reads  map[string]access // and last reads
+	c      map[int]int       // words that were stored
+	times  map[int]int       // how often elements were
 	exists func(at int) bool
 }
 
-const outside = "outside"
-
-type edge struct{ value, phase, thread int }
+type access struct{ value, phase, thread int }
 
 func (w *workgroup) run(p procedure, env map[string]int) {
 	for _, s := range p.body {
@@ -83,7 +82,13 @@ func (w *workgroup) statement(s ast.Stmt, env map[string]int) {
 		if name, ok := s.Lhs[0].(*ast.Ident); ok {
 			env[name.Name] = w.value(s.Rhs[0], env)
 		} else if w.now == w.phase {
-			w.tell(w.place(s.Lhs[0], env), w.value(s.Rhs[0], env))
+			values := []ast.Expr{s.Rhs[0]}
+			if x, ok := s.Rhs[0].(*ast.CallExpr); ok && x.Fun.(*ast.Ident).Name == "vector" {
+				values = x.Args
+			}
+			for i, x := range values {
+				w.tell(w.place(s.Lhs[0], i, env), w.value(x, env))
+			}
 		}
 	case *ast.ExprStmt:
 		w.call(s.X.(*ast.CallExpr), env)
@@ -141,39 +146,56 @@ func (w *workgroup) atomic(name string, at, value int) {
 	}
 }
 
-// tell writes an edge, where nobody may still read elements of B.
+// tell writes a word, where nobody may still read elements of B or words.
 func (w *workgroup) tell(place string, value int) {
 	if w.phase == 0 {
 		w.Fatal("the memory is in use before a barrier")
 	}
-	if _, twice := w.edges[place]; twice || place == outside {
-		w.Fatalf("place %s is %v", place, w.edges[place])
+	if last, ok := w.memory[place]; ok && last.phase == w.phase {
+		w.Fatalf("place %s is written twice", place)
 	}
-	w.edges[place] = edge{value, w.phase, w.thread}
+	if last, ok := w.reads[place]; ok && last.phase == w.phase && last.thread != w.thread {
+		w.Fatalf("thread %d writes what %d may not have read yet", w.thread, last.thread)
+	}
+	w.memory[place] = access{value, w.phase, w.thread}
 }
 
-// place is where an edge lies, within workgroup memory.
-func (w *workgroup) place(e ast.Expr, env map[string]int) string {
+// told reads a word.
+func (w *workgroup) told(place string) int {
+	found, ok := w.memory[place]
+	if w.now == w.phase {
+		if !ok {
+			w.Fatalf("thread %d reads %s, which has no word", w.thread, place)
+		}
+		if found.phase == w.phase && found.thread != w.thread {
+			w.Fatalf("thread %d reads before a barrier", w.thread)
+		}
+		w.reads[place] = access{0, w.phase, w.thread}
+	}
+	return found.value
+}
+
+// place is the component of an expression so many behind it, within workgroup memory.
+func (w *workgroup) place(e ast.Expr, behind int, env map[string]int) string {
 	var indexes []int
 	for {
-		switch x := e.(type) {
-		case *ast.IndexExpr:
-			indexes, e = append(indexes, w.value(x.Index, env)), x.X
-			continue
-		case *ast.SelectorExpr:
-			e = x.X
-			continue
+		x, ok := e.(*ast.IndexExpr)
+		if !ok {
+			break
 		}
-		break
+		indexes, e = append([]int{w.value(x.Index, env)}, indexes...), x.X
 	}
 	g := w.shader.geometry
-	limits := []int{g.B.Element, g.Groups * g.B.Pitch, g.GroupSteps}
-	if len(indexes) == 1 {
-		limits = []int{w.shader.Threads}
+	limits := []int{g.GroupSteps, g.Groups * g.B.Pitch, g.B.Element}
+	if e.(*ast.Ident).Name == "words" { // of a fix-up
+		limits = []int{2 * fixupVectors}
+	}
+	if len(indexes) < len(limits) { // all of a vector
+		indexes = append(indexes, behind)
 	}
 	for i, limit := range limits {
 		if indexes[i] >= limit {
-			return outside
+			w.Fatalf("thread %d accesses workgroup memory at %v, of %v", w.thread, indexes, limits)
 		}
 	}
 	return fmt.Sprint(indexes)
@@ -184,14 +206,22 @@ func (w *workgroup) value(e ast.Expr, env map[string]int) int {
 		switch x := e.(type) {
 		case *ast.CallExpr: // pair
 			return w.number(x.Args[0], env) | w.number(x.Args[1], env)<<16
-		default:
-			found := w.edges[w.place(x, env)]
-			if w.now == w.phase && found.phase == w.phase && found.thread != w.thread && found.value != 0 {
-				w.Fatalf("thread %d reads before a barrier", w.thread)
+		case *ast.IndexExpr:
+			if name, ok := x.X.(*ast.Ident); ok && name.Name == "indices" {
+				return scattered(w.value(x.Index, env))
 			}
-			return found.value
+			return w.told(w.place(x, 0, env))
 		}
+		panic(fmt.Sprintf("unexpected %T", e))
 	})
+}
+
+// scattered is where rows of a tile go: two change places, and some go nowhere.
+func scattered(row int) int {
+	if row%7 == 5 {
+		return 1 << 20
+	}
+	return row ^ 1
 }
 
 // number stands for an element of the tile.
@@ -207,13 +237,13 @@ func (w *workgroup) id(row, col int) int { return row*w.shader.geometry.Tile.TN 
 // and no other bit of C changes, not even for a moment.
 func checkWords(t *testing.T, s Shader, width int) {
 	source := strings.ReplaceAll(s.Source, "worker.y", "piece")
-	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*|atC\d+`)
+	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*`)
 	w := &workgroup{T: t, shader: s, width: width, functions: map[string]procedure{}, outputs: map[string][2]string{}}
 	for _, m := range function.FindAllStringSubmatch(source, -1) {
 		w.functions[m[1]] = parseProcedure(t, m[2], m[3])
 	}
-	for i, m := range scaled.FindAllStringSubmatch(source, -1) {
-		w.outputs[m[1]] = [2]string{fmt.Sprintf("row%d", i), fmt.Sprintf("vector%d", i)}
+	for _, m := range bitsOf.FindAllStringSubmatch(source, -1) {
+		w.outputs[m[1]] = [2]string{"row" + m[2], "vector" + m[2]}
 	}
 	text, depth := wordLines.FindStringSubmatch(source)[1], 0
 	for i, c := range text { // up to the end of the block
@@ -238,13 +268,21 @@ func checkWords(t *testing.T, s Shader, width int) {
 
 func (w *workgroup) check(names []let, end procedure, item map[string]int) {
 	off, ld, rows, cols := item["offC"], item["ldC"], item["rows"], item["cols"]
+	item["scatterAt"], item["scatterRows"] = 0, w.shader.geometry.Tile.TM
+	to := func(row int) int { return row }
+	if strings.Contains(w.shader.Source, "scatterAt") {
+		to = scattered
+	}
+	stored := map[int]bool{} // positions
 	w.c, w.times = map[int]int{}, map[int]int{}
-	w.exists = func(at int) bool {
-		at -= off
-		return at >= 0 && at/ld < rows && at%ld < cols
+	w.exists = func(at int) bool { return stored[at] }
+	for row := range rows {
+		for col := range cols {
+			stored[off+to(row)*ld+col] = to(row) < item["scatterRows"]
+		}
 	}
 	for piece := range w.shader.Pieces {
-		w.edges = map[string]edge{}
+		w.memory, w.reads = map[string]access{}, map[string]access{}
 		threads := make([]map[string]int, w.shader.Threads)
 		for t := range threads {
 			threads[t] = thread(t, nil)
@@ -263,7 +301,10 @@ func (w *workgroup) check(names []let, end procedure, item map[string]int) {
 	}
 	for row := range rows {
 		for col := range cols {
-			at := off + row*ld + col
+			at := off + to(row)*ld + col
+			if !stored[at] {
+				continue
+			}
 			if got := w.c[at/2] >> (16 * (at % 2)) & 0xffff; got != w.id(row, col) || w.times[at] != 1 {
 				w.Fatalf("row %d, column %d has %#x, stored %d times, in %v", row, col, got, w.times[at], item)
 			}

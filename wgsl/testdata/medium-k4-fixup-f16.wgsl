@@ -1,6 +1,7 @@
 @group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read_write> C: array<atomic<u32>>;
 @group(0) @binding(5) var<storage, read> workspace: array<vec4<f32>>;
+var<workgroup> words: array<u32, 32>;
 var<workgroup> sums: array<vec4<f32>, 128>;
 
 fn numbers(word: u32) -> vec2<f32> {
@@ -26,8 +27,7 @@ fn extreme(size: u32) -> u32 {
 	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
 }
 
-fn bits(number: f32) -> u32 {
-	let x = bitcast<u32>(number);
+fn bits(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
 	var rounded = nearest(max(size, 0x38000000u) - 0x38000000u, 13u);
 	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
@@ -36,28 +36,18 @@ fn bits(number: f32) -> u32 {
 	return ((x >> 16u) & 0x8000u) | rounded;
 }
 
-fn pair(first: f32, second: f32) -> u32 {
+fn pair(first: u32, second: u32) -> u32 {
 	return bits(first) | (bits(second) << 16u);
 }
 
 fn storeHalf(at: u32, mask: u32, word: u32) {
-	atomicAnd(&C[at / 2u], ~mask);
-	atomicOr(&C[at / 2u], word & mask);
+	atomicAnd(&C[at], ~mask);
+	atomicOr(&C[at], word & mask);
 }
 
-fn storeWord(at: u32, end: u32, word: u32, behind: u32) {
-	let odd = at % 2u;
-	let even = at + odd;
-	let moved = select(word, (word >> 16u) | (behind << 16u), odd != 0u);
-	if (even + 1u < end) {
-		atomicStore(&C[even / 2u], moved);
-	} else {
-		if (even < end) { storeHalf(even, 0xffffu, moved); }
-	}
-}
-
-fn startRow(at: u32, end: u32, word: u32) {
-	if (at % 2u != 0u && at < end) { storeHalf(at, 0xffff0000u, word << 16u); }
+fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
 }
 
 @compute @workgroup_size(128)
@@ -108,25 +98,39 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			sum = fma(vec4<f32>(beta), vec4<f32>(loadC(atC0), loadC(atC0 + 1u), loadC(atC0 + 2u), loadC(atC0 + 3u)), sum);
 		}
 	}
-	let word0a = pair(sum.x, sum.y);
-	let word0b = pair(sum.z, sum.w);
-	let odd = (offC | ldC) % 2u != 0u;
-	if (odd) {
-		workgroupBarrier();
-		if (group == 0u) {
-			sums[t].x = bitcast<f32>(0x3f800000u | (word0a & 0xffffu));
-		}
-		workgroupBarrier();
-	}
+	var bits0 = bitcast<vec4<u32>>(sum);
+	let word0a = pair(bits0.x, bits0.y);
+	let word0b = pair(bits0.z, bits0.w);
+	let line = t / 16u;
+	let along0 = t % 16u;
+	let behind0 = min(along0 + 1u, 15u);
+	let alongAt0 = 16u * line + 2u * (along0 / 2u) + along0 % 2u;
+	let behindAt0 = 16u * line + 2u * (behind0 / 2u) + behind0 % 2u;
+	let last = cols - 1u;
+	let lastAt = 2u * ((last / 2u) / 2u) + (last / 2u) % 2u;
+	let start0 = offC + (2u * worker.y + line) * ldC;
+	let atWord00 = (start0 + 1u) / 2u + along0;
+	let left00 = select(0u, max(rows, 2u * worker.y + line) - (2u * worker.y + line), 2u * along0 + start0 % 2u + 1u < cols);
+	workgroupBarrier();
 	if (group == 0u) {
-		if (rows == 32u && cols == 32u && !odd) {
-			atomicStore(&C[atC0 / 2u], word0a);
-			atomicStore(&C[atC0 / 2u + 1u], word0b);
-		} else {
-			let end0 = select(0u, atC0 - 4u * vector0 + cols, row0 < rows);
-			if (vector0 == 0u) { startRow(atC0, end0, word0a); }
-			storeWord(atC0, end0, word0a, word0b);
-			storeWord(atC0 + 2u, end0, word0b, bitcast<u32>(sums[t + 1u].x));
+		{
+			let at = 16u * (row0 % 2u) + 2u * vector0;
+			words[at] = word0a;
+			words[at + 1u] = word0b;
+		}
+	}
+	workgroupBarrier();
+	if (t < 32u) {
+		{
+			let word = words[alongAt0];
+			let moved = select(word, (word >> 16u) | (words[behindAt0] << 16u), start0 % 2u != 0u);
+			if (0u < left00) { atomicStore(&C[atWord00], moved); }
+		}
+	}
+	if (t < 2u) {
+		let start = offC + (2u * worker.y + t) * ldC;
+		if (2u * worker.y + t < rows) {
+			storeEdges(start, start + cols, words[16u * t], words[16u * t + lastAt] >> (16u * (last % 2u)));
 		}
 	}
 }

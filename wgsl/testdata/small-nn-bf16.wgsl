@@ -3,7 +3,7 @@
 @group(0) @binding(2) var<storage, read> B: array<u32>;
 @group(0) @binding(3) var<storage, read_write> C: array<atomic<u32>>;
 var<workgroup> sharedA: array<array<f32, 17>, 16>;
-var<workgroup> sharedB: array<array<vec2<f32>, 8>, 16>;
+var<workgroup> sharedB: array<array<vec2<u32>, 8>, 16>;
 
 fn numbers(word: u32) -> vec2<f32> {
 	return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));
@@ -17,34 +17,30 @@ fn loadC(at: u32) -> f32 {
 	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
 }
 
-fn rounded(number: f32) -> u32 {
-	let x = bitcast<u32>(number);
-	let nearest = x + 0x7fffu + ((x >> 16u) & 1u);
-	return select(nearest, x | 0x400000u, (x & 0x7fffffffu) > 0x7f800000u);
+fn rounded(x: u32) -> u32 {
+	return x + 0x7fffu + ((x >> 16u) & 1u);
 }
 
-fn pair(first: f32, second: f32) -> u32 {
+fn pair(first: u32, second: u32) -> u32 {
 	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
 }
 
+fn isNaN(size: f32) -> bool {
+	return (bitcast<u32>(size) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn quiet(x: u32) -> u32 {
+	return select(x, (x | 0x400000u) & 0xffff0000u, (x & 0x7fffffffu) > 0x7f800000u);
+}
+
 fn storeHalf(at: u32, mask: u32, word: u32) {
-	atomicAnd(&C[at / 2u], ~mask);
-	atomicOr(&C[at / 2u], word & mask);
+	atomicAnd(&C[at], ~mask);
+	atomicOr(&C[at], word & mask);
 }
 
-fn storeWord(at: u32, end: u32, word: u32, behind: u32) {
-	let odd = at % 2u;
-	let even = at + odd;
-	let moved = select(word, (word >> 16u) | (behind << 16u), odd != 0u);
-	if (even + 1u < end) {
-		atomicStore(&C[even / 2u], moved);
-	} else {
-		if (even < end) { storeHalf(even, 0xffffu, moved); }
-	}
-}
-
-fn startRow(at: u32, end: u32, word: u32) {
-	if (at % 2u != 0u && at < end) { storeHalf(at, 0xffff0000u, word << 16u); }
+fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
 }
 
 @compute @workgroup_size(128)
@@ -93,13 +89,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		loop {
 			sharedA[alongA][acrossA] = number(nextA0, halfA00);
 			sharedA[alongA][acrossA + 8u] = number(nextA1, halfA00);
-			sharedB[acrossB][alongB / 2u][alongB % 2u] = number(nextB0, halfB00);
-			sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = number(nextB1, halfB00);
+			sharedB[acrossB][alongB / 2u][alongB % 2u] = bitcast<u32>(number(nextB0, halfB00));
+			sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = bitcast<u32>(number(nextB1, halfB00));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; k < left; k = k + 1u) {
 					let a0 = sharedA[k][readA0];
-					let b0 = sharedB[k][readB0];
+					let b0 = bitcast<vec2<f32>>(sharedB[k][readB0]);
 					c0 = fma(vec2<f32>(a0), b0, c0);
 				}
 				break;
@@ -115,82 +111,82 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			{
 				let a0 = sharedA[0u][readA0];
-				let b0 = sharedB[0u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[0u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[1u][readA0];
-				let b0 = sharedB[1u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[1u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[2u][readA0];
-				let b0 = sharedB[2u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[2u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[3u][readA0];
-				let b0 = sharedB[3u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[3u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[4u][readA0];
-				let b0 = sharedB[4u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[4u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[5u][readA0];
-				let b0 = sharedB[5u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[5u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[6u][readA0];
-				let b0 = sharedB[6u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[6u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[7u][readA0];
-				let b0 = sharedB[7u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[7u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[8u][readA0];
-				let b0 = sharedB[8u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[8u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[9u][readA0];
-				let b0 = sharedB[9u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[9u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[10u][readA0];
-				let b0 = sharedB[10u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[10u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[11u][readA0];
-				let b0 = sharedB[11u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[11u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[12u][readA0];
-				let b0 = sharedB[12u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[12u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[13u][readA0];
-				let b0 = sharedB[13u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[13u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[14u][readA0];
-				let b0 = sharedB[14u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[14u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			{
 				let a0 = sharedA[15u][readA0];
-				let b0 = sharedB[15u][readB0];
+				let b0 = bitcast<vec2<f32>>(sharedB[15u][readB0]);
 				c0 = fma(vec2<f32>(a0), b0, c0);
 			}
 			if (left == 0u) { break; }
@@ -204,19 +200,37 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 		c0 = fma(vec2<f32>(beta), vec2<f32>(loadC(atC0), loadC(atC0 + 1u)), c0);
 	}
-	let word0a = pair(c0.x, c0.y);
-	let edge0 = 8u * row0 + vector0;
-	let odd = (offC | ldC) % 2u != 0u;
-	if (odd) {
-		workgroupBarrier();
-		sharedB[edge0 / 16u][(edge0 % 16u) / 2u][edge0 % 2u] = bitcast<f32>(0x3f800000u | (word0a & 0xffffu));
-		workgroupBarrier();
+	var bits0 = bitcast<vec2<u32>>(c0);
+	let sizes = abs(c0);
+	if (isNaN(sizes.x + sizes.y)) {
+		bits0 = vec2<u32>(quiet(bits0.x), quiet(bits0.y));
 	}
-	if (rows == 16u && cols == 16u && !odd) {
-		atomicStore(&C[atC0 / 2u], word0a);
-	} else {
-		let end0 = select(0u, atC0 - 2u * vector0 + cols, row0 < rows);
-		if (vector0 == 0u) { startRow(atC0, end0, word0a); }
-		storeWord(atC0, end0, word0a, bitcast<u32>(sharedB[(edge0 + 1u) / 16u][((edge0 + 1u) % 16u) / 2u][(edge0 + 1u) % 2u]));
+	let word0a = pair(bits0.x, bits0.y);
+	let line = t / 8u;
+	let along0 = t % 8u;
+	let behind0 = min(along0 + 1u, 7u);
+	let alongAt0 = 8u * line + along0 + 0u;
+	let behindAt0 = 8u * line + behind0 + 0u;
+	let last = cols - 1u;
+	let lastAt = last / 2u + 0u;
+	let start0 = offC + line * ldC;
+	let atWord00 = (start0 + 1u) / 2u + along0;
+	let left00 = select(0u, max(rows, line) - line, 2u * along0 + start0 % 2u + 1u < cols);
+	workgroupBarrier();
+	{
+		let at = 8u * row0 + vector0;
+		sharedB[at / 16u][(at % 16u) / 2u][at % 2u] = word0a;
+	}
+	workgroupBarrier();
+	{
+		let word = sharedB[alongAt0 / 16u][(alongAt0 % 16u) / 2u][alongAt0 % 2u];
+		let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 16u][(behindAt0 % 16u) / 2u][behindAt0 % 2u] << 16u), start0 % 2u != 0u);
+		if (0u < left00) { atomicStore(&C[atWord00], moved); }
+	}
+	if (t < 16u) {
+		let start = offC + t * ldC;
+		if (t < rows) {
+			storeEdges(start, start + cols, sharedB[(8u * t) / 16u][((8u * t) % 16u) / 2u][(8u * t) % 2u], sharedB[(8u * t + lastAt) / 16u][((8u * t + lastAt) % 16u) / 2u][(8u * t + lastAt) % 2u] >> (16u * (last % 2u)));
+		}
 	}
 }

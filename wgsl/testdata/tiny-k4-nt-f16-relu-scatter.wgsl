@@ -5,7 +5,7 @@
 @group(0) @binding(8) var<storage, read> Bias: array<u32>;
 @group(0) @binding(9) var<storage, read> indices: array<u32>;
 var<workgroup> sharedA: array<array<vec2<f32>, 20>, 4>;
-var<workgroup> sharedB: array<array<vec2<f32>, 20>, 4>;
+var<workgroup> sharedB: array<array<vec2<u32>, 20>, 4>;
 
 fn numbers(word: u32) -> vec2<f32> {
 	return unpack2x16float(word);
@@ -30,8 +30,7 @@ fn extreme(size: u32) -> u32 {
 	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
 }
 
-fn bits(number: f32) -> u32 {
-	let x = bitcast<u32>(number);
+fn bits(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
 	var rounded = nearest(max(size, 0x38000000u) - 0x38000000u, 13u);
 	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
@@ -40,28 +39,18 @@ fn bits(number: f32) -> u32 {
 	return ((x >> 16u) & 0x8000u) | rounded;
 }
 
-fn pair(first: f32, second: f32) -> u32 {
+fn pair(first: u32, second: u32) -> u32 {
 	return bits(first) | (bits(second) << 16u);
 }
 
 fn storeHalf(at: u32, mask: u32, word: u32) {
-	atomicAnd(&C[at / 2u], ~mask);
-	atomicOr(&C[at / 2u], word & mask);
+	atomicAnd(&C[at], ~mask);
+	atomicOr(&C[at], word & mask);
 }
 
-fn storeWord(at: u32, end: u32, word: u32, behind: u32) {
-	let odd = at % 2u;
-	let even = at + odd;
-	let moved = select(word, (word >> 16u) | (behind << 16u), odd != 0u);
-	if (even + 1u < end) {
-		atomicStore(&C[even / 2u], moved);
-	} else {
-		if (even < end) { storeHalf(even, 0xffffu, moved); }
-	}
-}
-
-fn startRow(at: u32, end: u32, word: u32) {
-	if (at % 2u != 0u && at < end) { storeHalf(at, 0xffff0000u, word << 16u); }
+fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
 }
 
 fn loadBias(at: u32) -> f32 {
@@ -134,14 +123,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		loop {
 			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA] = vec2<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01));
 			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA + 2u] = vec2<f32>(number(nextA1.x, halfA00), number(nextA1.y, halfA01));
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(nextB0.x, halfB00), number(nextB0.y, halfB01));
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(nextB1.x, halfB00), number(nextB1.y, halfB01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = bitcast<vec2<u32>>(vec2<f32>(number(nextB0.x, halfB00), number(nextB0.y, halfB01)));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = bitcast<vec2<u32>>(vec2<f32>(number(nextB1.x, halfB00), number(nextB1.y, halfB01)));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
 					let a0 = sharedA[k][readA0];
-					let b0 = sharedB[k][readB0];
-					let b1 = sharedB[k][readB1];
+					let b0 = bitcast<vec2<f32>>(sharedB[k][readB0]);
+					let b1 = bitcast<vec2<f32>>(sharedB[k][readB1]);
 					c0 = fma(vec2<f32>(a0.x), b0, c0);
 					c1 = fma(vec2<f32>(a0.x), b1, c1);
 					c2 = fma(vec2<f32>(a0.y), b0, c2);
@@ -160,8 +149,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			{
 				let a0 = sharedA[0u][readA0];
-				let b0 = sharedB[0u][readB0];
-				let b1 = sharedB[0u][readB1];
+				let b0 = bitcast<vec2<f32>>(sharedB[0u][readB0]);
+				let b1 = bitcast<vec2<f32>>(sharedB[0u][readB1]);
 				c0 = fma(vec2<f32>(a0.x), b0, c0);
 				c1 = fma(vec2<f32>(a0.x), b1, c1);
 				c2 = fma(vec2<f32>(a0.y), b0, c2);
@@ -169,8 +158,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			{
 				let a0 = sharedA[1u][readA0];
-				let b0 = sharedB[1u][readB0];
-				let b1 = sharedB[1u][readB1];
+				let b0 = bitcast<vec2<f32>>(sharedB[1u][readB0]);
+				let b1 = bitcast<vec2<f32>>(sharedB[1u][readB1]);
 				c0 = fma(vec2<f32>(a0.x), b0, c0);
 				c1 = fma(vec2<f32>(a0.x), b1, c1);
 				c2 = fma(vec2<f32>(a0.y), b0, c2);
@@ -178,8 +167,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			{
 				let a0 = sharedA[2u][readA0];
-				let b0 = sharedB[2u][readB0];
-				let b1 = sharedB[2u][readB1];
+				let b0 = bitcast<vec2<f32>>(sharedB[2u][readB0]);
+				let b1 = bitcast<vec2<f32>>(sharedB[2u][readB1]);
 				c0 = fma(vec2<f32>(a0.x), b0, c0);
 				c1 = fma(vec2<f32>(a0.x), b1, c1);
 				c2 = fma(vec2<f32>(a0.y), b0, c2);
@@ -187,8 +176,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			{
 				let a0 = sharedA[3u][readA0];
-				let b0 = sharedB[3u][readB0];
-				let b1 = sharedB[3u][readB1];
+				let b0 = bitcast<vec2<f32>>(sharedB[3u][readB0]);
+				let b1 = bitcast<vec2<f32>>(sharedB[3u][readB1]);
 				c0 = fma(vec2<f32>(a0.x), b0, c0);
 				c1 = fma(vec2<f32>(a0.x), b1, c1);
 				c2 = fma(vec2<f32>(a0.y), b0, c2);
@@ -207,13 +196,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		sharedA[(at + 24u) / 16u][(at + 24u) % 16u] = c3;
 	} else {
 		let at = 32u * (group - 2u) + place;
-		sharedB[at / 16u][at % 16u] = c0;
-		sharedB[(at + 8u) / 16u][(at + 8u) % 16u] = c1;
-		sharedB[(at + 16u) / 16u][(at + 16u) % 16u] = c2;
-		sharedB[(at + 24u) / 16u][(at + 24u) % 16u] = c3;
+		sharedB[at / 16u][at % 16u] = bitcast<vec2<u32>>(c0);
+		sharedB[(at + 8u) / 16u][(at + 8u) % 16u] = bitcast<vec2<u32>>(c1);
+		sharedB[(at + 16u) / 16u][(at + 16u) % 16u] = bitcast<vec2<u32>>(c2);
+		sharedB[(at + 24u) / 16u][(at + 24u) % 16u] = bitcast<vec2<u32>>(c3);
 	}
 	workgroupBarrier();
-	c0 = sharedA[t / 16u][t % 16u] + sharedA[(t + 32u) / 16u][(t + 32u) % 16u] + sharedB[t / 16u][t % 16u] + sharedB[(t + 32u) / 16u][(t + 32u) % 16u];
+	c0 = sharedA[t / 16u][t % 16u] + sharedA[(t + 32u) / 16u][(t + 32u) % 16u] + bitcast<vec2<f32>>(sharedB[t / 16u][t % 16u]) + bitcast<vec2<f32>>(sharedB[(t + 32u) / 16u][(t + 32u) % 16u]);
 	let row0 = 2u * ty + 8u * ((group / 2u) / 2u) + (group / 2u) % 2u;
 	let vector0 = tx + 2u * (group % 2u);
 	let to0 = indices[scatterAt + row0];
@@ -225,15 +214,33 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	c0 = c0 + vec2<f32>(loadBias(biasAt + 2u * vector0), loadBias(biasAt + 2u * vector0 + 1u));
 	c0 = vec2<f32>(activate(c0.x), activate(c0.y));
-	let word0a = pair(c0.x, c0.y);
-	let edge0 = 4u * row0 + vector0;
-	let odd = (offC | ldC) % 2u != 0u;
-	if (odd) {
-		workgroupBarrier();
-		sharedB[edge0 / 32u][(edge0 % 32u) / 2u][edge0 % 2u] = bitcast<f32>(0x3f800000u | (word0a & 0xffffu));
-		workgroupBarrier();
+	var bits0 = bitcast<vec2<u32>>(c0);
+	let word0a = pair(bits0.x, bits0.y);
+	let line = t / 4u;
+	let along0 = t % 4u;
+	let behind0 = min(along0 + 1u, 3u);
+	let alongAt0 = 4u * line + 2u * (along0 % 2u) + along0 / 2u + 0u;
+	let behindAt0 = 4u * line + 2u * (behind0 % 2u) + behind0 / 2u + 0u;
+	let last = cols - 1u;
+	let lastAt = 2u * ((last / 2u) % 2u) + (last / 2u) / 2u + 0u;
+	workgroupBarrier();
+	{
+		let at = 4u * row0 + 2u * (vector0 % 2u) + vector0 / 2u;
+		sharedB[at / 32u][(at % 32u) / 2u][at % 2u] = word0a;
 	}
-	let end0 = select(0u, atC0 - 2u * vector0 + cols, kept0);
-	if (vector0 == 0u) { startRow(atC0, end0, word0a); }
-	storeWord(atC0, end0, word0a, bitcast<u32>(sharedB[(edge0 + 1u) / 32u][((edge0 + 1u) % 32u) / 2u][(edge0 + 1u) % 2u]));
+	workgroupBarrier();
+	{
+		let to = indices[scatterAt + line];
+		let start = offC + to * ldC;
+		let word = sharedB[alongAt0 / 32u][(alongAt0 % 32u) / 2u][alongAt0 % 2u];
+		let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 32u][(behindAt0 % 32u) / 2u][behindAt0 % 2u] << 16u), start % 2u != 0u);
+		if (line < rows && to < scatterRows && 2u * along0 + start % 2u + 1u < cols) { atomicStore(&C[(start + 1u) / 2u + along0], moved); }
+	}
+	if (t < 8u) {
+		let to = indices[scatterAt + t];
+		let start = offC + to * ldC;
+		if (t < rows && to < scatterRows) {
+			storeEdges(start, start + cols, sharedB[(4u * t) / 32u][((4u * t) % 32u) / 2u][(4u * t) % 2u], sharedB[(4u * t + lastAt) / 32u][((4u * t + lastAt) % 32u) / 2u][(4u * t + lastAt) % 2u] >> (16u * (last % 2u)));
+		}
+	}
 }
