@@ -2,6 +2,7 @@ package wgsl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -33,8 +34,8 @@ fn pair(first: u32, second: u32) -> u32 {
 }
 `,
 		quiet: `
-fn isNaN(size: f32) -> bool {
-	return (bitcast<u32>(size) & 0x7fffffffu) > 0x7f800000u;
+fn mayBeNaN(number: f32) -> bool {
+	return (bitcast<u32>(number) & 0x7fffffffu) > 0x7f800000u;
 }
 
 fn quiet(x: u32) -> u32 {
@@ -119,27 +120,50 @@ func (w *writer) one(name, word string) {
 	})
 }
 
-// half names the shift to an element's half of its word. Positions that lie an even number of
-// elements apart have it in common, and so have all K steps.
-func (o *operand) half(along, row int) string {
-	return fmt.Sprintf("half%s%d%d", o.name, along%2, row%2)
+// class is what positions an even number of elements and rows apart have in common: the half of
+// a word, at all K steps. Each has a variable for the word and one for the shift.
+type class struct{ along, row int }
+
+func classOf(along, row int) class { return class{along % 2, row % 2} }
+
+func (o *operand) variable(what string, c class) string {
+	return fmt.Sprintf("%s%s%d%d", what, o.name, c.along, c.row)
 }
 
-// startHalves sets an item's shifts.
-func (o *operand) startHalves(w *writer) {
+// classes are those of a thread's positions. Gathered rows have none.
+func (o *operand) classes() (all []class) {
 	if !o.narrow() || o.Wide || o.gather {
-		return
+		return nil
 	}
-	seen := map[string]bool{}
 	for _, b := range o.Blocks {
 		for i := range o.rows() {
-			row := b.Across*o.rows() + i
-			if name := o.half(b.Along, row); !seen[name] {
-				seen[name] = true
-				w.line("let %s = %s;", name, halfAt(o.at(b.Along%2, row%2)))
+			if c := classOf(b.Along, b.Across*o.rows()+i); !slices.Contains(all, c) {
+				all = append(all, c)
 			}
 		}
 	}
+	return all
+}
+
+// startWords sets an item's first words and shifts.
+func (o *operand) startWords(w *writer) {
+	for _, c := range o.classes() {
+		at := o.at(c.along, c.row)
+		w.line("%s = %s;", o.variable("word", c), over(at, 2))
+		w.line("let %s = %s;", o.variable("half", c), halfAt(at))
+	}
+}
+
+// word is where the word of an element lies, so far from the thread's first one.
+func (o *operand) word(along, row int) string {
+	if o.gather {
+		return over(o.at(along, row), 2)
+	}
+	at := plus(o.variable("word", classOf(along, row)), along/2)
+	if row > 1 {
+		at += " + " + times(row/2, "ld"+o.name)
+	}
+	return at
 }
 
 func halfAt(at string) string { return "16u * (" + rest(at, 2) + ")" }
@@ -157,7 +181,7 @@ func (o *operand) number(b int, block block) string {
 	all := make([]string, o.Span)
 	for i := range all {
 		row := block.Across*o.rows() + i
-		half := o.half(block.Along, row)
+		half := o.variable("half", classOf(block.Along, row))
 		if o.gather { // a register for each row would be too many
 			half = halfAt(o.at(block.Along, row))
 		}

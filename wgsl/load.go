@@ -63,11 +63,12 @@ func (o *operand) local() string {
 	return vecOf(o.scalar(), o.Span)
 }
 
-// fetch is what is at a position of a buffer: 4 elements with Wide, else one, or the word
-// around it.
-func (o *operand) fetch(buffer, at string) string {
+// fetch is what is at a position of a buffer, so far from the thread's first one: 4 elements with
+// Wide, else one, or the word around it.
+func (o *operand) fetch(buffer string, along, row int) string {
+	at := o.at(along, row)
 	if o.narrow() && !o.Wide {
-		at = over(at, 2)
+		at = o.word(along, row)
 	}
 	return buffer + "[" + at + "]"
 }
@@ -88,7 +89,9 @@ func (o *operand) register(b int) string { return fmt.Sprintf("next%s%d", o.name
 func (o *operand) declare(w *writer) {
 	w.line("let along%s = %s;", o.name, rest("t", o.Lanes))
 	w.line("let across%s = %s;", o.name, over("t", o.Lanes))
-	w.line("var at%s: u32;", o.name)
+	for _, at := range o.positions() {
+		w.line("var %s: u32;", at)
+	}
 	for b := range o.Blocks {
 		w.line("var %s: %s;", o.register(b), o.local())
 	}
@@ -101,23 +104,43 @@ func (o *operand) declare(w *writer) {
 	}
 }
 
-// start sets the thread's position in global memory to the item's first K step.
-func (o *operand) start(w *writer) {
-	if o.gather {
-		o.find(w)
-	} else {
-		across := fmt.Sprintf("across%s * ld%s", o.name, o.name)
-		w.line("at%s = off%s + %s + along%s;", o.name, o.name, times(o.rows(), across), o.name)
+// positions are the variables that move with each K step: one of an element, or those of words.
+func (o *operand) positions() (all []string) {
+	for _, c := range o.classes() {
+		all = append(all, o.variable("word", c))
 	}
-	o.startHalves(w)
+	if all == nil {
+		return []string{"at" + o.name}
+	}
+	return all
 }
 
-// advance moves the position by one K step.
+// start sets the thread's position in global memory to the item's first K step.
+func (o *operand) start(w *writer) {
+	first := fmt.Sprintf("at%s = off%s + %s + along%s;", o.name, o.name, times(o.rows(), fmt.Sprintf("across%s * ld%s", o.name, o.name)), o.name)
+	switch classes := o.classes(); {
+	case o.gather:
+		o.find(w)
+	case classes != nil:
+		w.line("let %s", first)
+		o.startWords(w)
+	default:
+		w.line("%s", first)
+	}
+}
+
+// advance moves the positions by one K step.
 func (o *operand) advance(w *writer) {
-	if o.AlongK {
-		w.line("at%s = %s;", o.name, plus("at"+o.name, o.step))
-	} else {
-		w.line("at%s = at%s + %s;", o.name, o.name, times(o.step, "ld"+o.name))
+	step := o.step
+	if o.classes() != nil { // an even number of elements
+		step /= 2
+	}
+	for _, at := range o.positions() {
+		if o.AlongK {
+			w.line("%s = %s;", at, plus(at, step))
+		} else {
+			w.line("%s = %s + %s;", at, at, times(step, "ld"+o.name))
+		}
 	}
 }
 
@@ -135,7 +158,7 @@ func (o *operand) loadFrom(buffer string, w *writer) {
 		values := make([]string, o.rows())
 		for i := range values {
 			row := block.Across*o.rows() + i
-			values[i] = o.fetch(buffer, o.at(block.Along, row))
+			values[i] = o.fetch(buffer, block.Along, row)
 			if o.gather {
 				_, is := gathered(row)
 				values[i] = fmt.Sprintf("select(%s, %s, %s)", o.zero(), values[i], is)

@@ -199,7 +199,7 @@ func TestThreadsCoverTile(t *testing.T) {
 }
 
 var (
-	startLine = regexp.MustCompile(`^at[AB] = (off.*);$`)
+	startLine = regexp.MustCompile(`^(?:let )?((?:at|word)([AB])\d*) = (.*);$`)
 	loadLine  = regexp.MustCompile(`^next\w+ = .*;$`)
 	halfLine  = regexp.MustCompile(`^let (half\w+) = (.*);$`)
 	oneLoad   = regexp.MustCompile(`[AB]\[(.*?)\]`)
@@ -261,8 +261,6 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld int, n
 				skip = false
 			case skip:
 			case l.kind == 's':
-				env["at"+name] = l.at[0].in(env)
-			case l.kind == 'h':
 				env[l.register] = l.at[0].in(env)
 			case l.kind == 'l':
 				registers[l.register] = nil
@@ -306,10 +304,10 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld int, n
 	require.Len(t, placed, g.Tile.TK*stage.Extent)
 }
 
-// stageLine is a line of the loads and stores of a K step: a start position, a half of
+// stageLine is a line of the loads and stores of a K step: a start position or a half of
 // words, a load, a store, a guard or its end.
 type stageLine struct {
-	kind     byte // s, h, l, w, g, }
+	kind     byte // s, l, w, g, }
 	at       []expression
 	register string
 	values   []value
@@ -340,10 +338,10 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 		case text == "}" && inGuard:
 			lines = append(lines, stageLine{kind: '}'})
 			inGuard = false
-		case start != nil && strings.HasPrefix(text, "at"+name):
-			lines = append(lines, stageLine{kind: 's', at: []expression{parse(t, start[1])}})
+		case start != nil && start[2] == name:
+			lines = append(lines, stageLine{kind: 's', at: []expression{parse(t, start[3])}, register: start[1]})
 		case half != nil && strings.HasPrefix(half[1], "half"+name):
-			lines = append(lines, stageLine{kind: 'h', at: []expression{parse(t, half[2])}, register: half[1]})
+			lines = append(lines, stageLine{kind: 's', at: []expression{parse(t, half[2])}, register: half[1]})
 		case loadLine.MatchString(text) && strings.HasPrefix(text, "next"+name):
 			l := stageLine{kind: 'l'}
 			l.register, _, _ = strings.Cut(text, " ")

@@ -25,8 +25,8 @@ fn pair(first: u32, second: u32) -> u32 {
 	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
 }
 
-fn isNaN(size: f32) -> bool {
-	return (bitcast<u32>(size) & 0x7fffffffu) > 0x7f800000u;
+fn mayBeNaN(number: f32) -> bool {
+	return (bitcast<u32>(number) & 0x7fffffffu) > 0x7f800000u;
 }
 
 fn quiet(x: u32) -> u32 {
@@ -51,12 +51,12 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let readB0 = tx;
 	let alongA = t % 16u;
 	let acrossA = t / 16u;
-	var atA: u32;
+	var wordA00: u32;
 	var nextA0: u32;
 	var nextA1: u32;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
-	var atB: u32;
+	var wordB00: u32;
 	var nextB0: u32;
 	var nextB1: u32;
 	var c0: vec2<f32>;
@@ -78,14 +78,16 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	c0 = vec2<f32>(0.0);
 	var left = depth;
 	if (left != 0u) {
-		atA = offA + acrossA * ldA + alongA;
+		let atA = offA + acrossA * ldA + alongA;
+		wordA00 = atA / 2u;
 		let halfA00 = 16u * (atA % 2u);
-		atB = offB + acrossB * ldB + alongB;
+		let atB = offB + acrossB * ldB + alongB;
+		wordB00 = atB / 2u;
 		let halfB00 = 16u * (atB % 2u);
-		nextA0 = A[atA / 2u];
-		nextA1 = A[(atA + 8u * ldA) / 2u];
-		nextB0 = B[atB / 2u];
-		nextB1 = B[(atB + 8u * ldB) / 2u];
+		nextA0 = A[wordA00];
+		nextA1 = A[wordA00 + 4u * ldA];
+		nextB0 = B[wordB00];
+		nextB1 = B[wordB00 + 4u * ldB];
 		loop {
 			sharedA[alongA][acrossA] = number(nextA0, halfA00);
 			sharedA[alongA][acrossA + 8u] = number(nextA1, halfA00);
@@ -102,12 +104,12 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			left = left - 16u;
 			if (left != 0u) {
-				atA = atA + 16u;
-				atB = atB + 16u * ldB;
-				nextA0 = A[atA / 2u];
-				nextA1 = A[(atA + 8u * ldA) / 2u];
-				nextB0 = B[atB / 2u];
-				nextB1 = B[(atB + 8u * ldB) / 2u];
+				wordA00 = wordA00 + 8u;
+				wordB00 = wordB00 + 8u * ldB;
+				nextA0 = A[wordA00];
+				nextA1 = A[wordA00 + 4u * ldA];
+				nextB0 = B[wordB00];
+				nextB1 = B[wordB00 + 4u * ldB];
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -201,8 +203,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		c0 = fma(vec2<f32>(beta), vec2<f32>(loadC(atC0), loadC(atC0 + 1u)), c0);
 	}
 	var bits0 = bitcast<vec2<u32>>(c0);
-	let sizes = abs(c0);
-	if (isNaN(sizes.x + sizes.y)) {
+	let product = c0;
+	if (mayBeNaN(product.x + product.y)) {
 		bits0 = vec2<u32>(quiet(bits0.x), quiet(bits0.y));
 	}
 	let word0a = pair(bits0.x, bits0.y);

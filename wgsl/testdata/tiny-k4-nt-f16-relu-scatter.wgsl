@@ -72,12 +72,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let readB1 = 5u * group + tx + 2u;
 	let alongA = t % 16u;
 	let acrossA = t / 16u;
-	var atA: u32;
+	var wordA00: u32;
+	var wordA01: u32;
 	var nextA0: vec2<u32>;
 	var nextA1: vec2<u32>;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
-	var atB: u32;
+	var wordB00: u32;
+	var wordB01: u32;
 	var nextB0: vec2<u32>;
 	var nextB1: vec2<u32>;
 	var c0: vec2<f32>;
@@ -110,16 +112,20 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	c3 = vec2<f32>(0.0);
 	var left = depth;
 	if (left != 0u) {
-		atA = offA + 2u * (acrossA * ldA) + alongA;
+		let atA = offA + 2u * (acrossA * ldA) + alongA;
+		wordA00 = atA / 2u;
 		let halfA00 = 16u * (atA % 2u);
+		wordA01 = (atA + ldA) / 2u;
 		let halfA01 = 16u * ((atA + ldA) % 2u);
-		atB = offB + 2u * (acrossB * ldB) + alongB;
+		let atB = offB + 2u * (acrossB * ldB) + alongB;
+		wordB00 = atB / 2u;
 		let halfB00 = 16u * (atB % 2u);
+		wordB01 = (atB + ldB) / 2u;
 		let halfB01 = 16u * ((atB + ldB) % 2u);
-		nextA0 = vec2<u32>(A[atA / 2u], A[(atA + ldA) / 2u]);
-		nextA1 = vec2<u32>(A[(atA + 4u * ldA) / 2u], A[(atA + 5u * ldA) / 2u]);
-		nextB0 = vec2<u32>(B[atB / 2u], B[(atB + ldB) / 2u]);
-		nextB1 = vec2<u32>(B[(atB + 4u * ldB) / 2u], B[(atB + 5u * ldB) / 2u]);
+		nextA0 = vec2<u32>(A[wordA00], A[wordA01]);
+		nextA1 = vec2<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA]);
+		nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
+		nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
 		loop {
 			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA] = vec2<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01));
 			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA + 2u] = vec2<f32>(number(nextA1.x, halfA00), number(nextA1.y, halfA01));
@@ -140,12 +146,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			left = left - 16u;
 			if (left != 0u) {
-				atA = atA + 16u;
-				atB = atB + 16u;
-				nextA0 = vec2<u32>(A[atA / 2u], A[(atA + ldA) / 2u]);
-				nextA1 = vec2<u32>(A[(atA + 4u * ldA) / 2u], A[(atA + 5u * ldA) / 2u]);
-				nextB0 = vec2<u32>(B[atB / 2u], B[(atB + ldB) / 2u]);
-				nextB1 = vec2<u32>(B[(atB + 4u * ldB) / 2u], B[(atB + 5u * ldB) / 2u]);
+				wordA00 = wordA00 + 8u;
+				wordA01 = wordA01 + 8u;
+				wordB00 = wordB00 + 8u;
+				wordB01 = wordB01 + 8u;
+				nextA0 = vec2<u32>(A[wordA00], A[wordA01]);
+				nextA1 = vec2<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA]);
+				nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
+				nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];

@@ -32,7 +32,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var nextA0: vec2<u32>;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
-	var atB: u32;
+	var wordB00: u32;
+	var wordB01: u32;
 	var nextB0: vec2<u32>;
 	var nextB1: vec2<u32>;
 	var c0: vec2<f32>;
@@ -61,12 +62,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var left = depth;
 	if (left != 0u) {
 		atA = offA + acrossA * ldA + alongA;
-		atB = offB + 2u * (acrossB * ldB) + alongB;
+		let atB = offB + 2u * (acrossB * ldB) + alongB;
+		wordB00 = atB / 2u;
 		let halfB00 = 16u * (atB % 2u);
+		wordB01 = (atB + ldB) / 2u;
 		let halfB01 = 16u * ((atB + ldB) % 2u);
 		nextA0 = A[atA];
-		nextB0 = vec2<u32>(B[atB / 2u], B[(atB + ldB) / 2u]);
-		nextB1 = vec2<u32>(B[(atB + 4u * ldB) / 2u], B[(atB + 5u * ldB) / 2u]);
+		nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
+		nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
 		loop {
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = four(nextA0).xy;
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = four(nextA0).zw;
@@ -88,10 +91,11 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			left = left - 16u;
 			if (left != 0u) {
 				atA = atA + 16u * ldA;
-				atB = atB + 16u;
+				wordB00 = wordB00 + 8u;
+				wordB01 = wordB01 + 8u;
 				nextA0 = A[atA];
-				nextB0 = vec2<u32>(B[atB / 2u], B[(atB + ldB) / 2u]);
-				nextB1 = vec2<u32>(B[(atB + 4u * ldB) / 2u], B[(atB + 5u * ldB) / 2u]);
+				nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
+				nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
