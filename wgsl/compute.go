@@ -56,39 +56,76 @@ func (r *renderer) clearAccumulators() {
 	}
 }
 
+// ahead is how many K steps are being loaded while one is multiplied. With elements of 16 bits
+// two steps bring the bytes that one does in fp32, and small tiles, which wait for memory, have
+// registers for them: a layer of experts of 16 tokens takes 7 percent less time on an H200. The
+// text is that of two steps, too much for larger tiles.
+func (r *renderer) ahead() int {
+	if r.a.narrow() && r.GroupSteps*r.Tile.RM*r.Tile.RN <= 128 {
+		return 2
+	}
+	return 1
+}
+
+// turn says in which registers the next loads and stores are.
+func (r *renderer) turn(n int) { r.a.turn, r.b.turn = n, n }
+
+func (r *renderer) loadNext() {
+	r.a.load(&r.writer)
+	r.b.load(&r.writer)
+}
+
+// loadAhead loads the last of the K steps ahead, if it exists.
+func (r *renderer) loadAhead() {
+	exists := "left != 0u"
+	if n := r.ahead() - 1; n > 0 {
+		exists = fmt.Sprintf("left > %du", n*r.Tile.TK)
+	}
+	r.block("if ("+exists+")", func() {
+		r.a.advance(&r.writer)
+		r.b.advance(&r.writer)
+		r.loadNext()
+	})
+}
+
 // multiply writes the K loop of an item. Its conditions depend on the item
 // alone, so that all threads meet at the barriers.
 func (r *renderer) multiply() {
-	tk := r.Tile.TK
 	r.line("var left = depth;")
 	r.block("if (left != 0u)", func() {
 		r.a.start(&r.writer)
 		r.b.start(&r.writer)
-		r.a.load(&r.writer)
-		r.b.load(&r.writer)
+		r.loadNext()
+		for n := 1; n < r.ahead(); n++ {
+			r.turn(n)
+			r.loadAhead()
+		}
 		r.block("loop", func() {
-			r.a.store(&r.writer)
-			r.b.store(&r.writer)
-			r.line("workgroupBarrier();")
-			r.block(fmt.Sprintf("if (left < %du)", tk), func() {
-				r.rolledSteps()
-				r.line("break;")
-			})
-			r.line("left = left - %du;", tk)
-			// The loads of the next step run while this one is multiplied.
-			r.block("if (left != 0u)", func() {
-				r.a.advance(&r.writer)
-				r.b.advance(&r.writer)
-				r.a.load(&r.writer)
-				r.b.load(&r.writer)
-			})
-			for k := range r.GroupSteps {
-				r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
+			for n := range r.ahead() {
+				r.turn(n)
+				r.kStep()
 			}
-			r.line("if (left == 0u) { break; }")
-			r.line("workgroupBarrier();")
 		})
 	})
+}
+
+// kStep writes a K step, which is the last where less than a whole one is left after it.
+func (r *renderer) kStep() {
+	r.a.store(&r.writer)
+	r.b.store(&r.writer)
+	r.line("workgroupBarrier();")
+	r.block(fmt.Sprintf("if (left < %du)", r.Tile.TK), func() {
+		r.rolledSteps()
+		r.line("break;")
+	})
+	r.line("left = left - %du;", r.Tile.TK)
+	// The loads of later steps run while this one is multiplied.
+	r.loadAhead()
+	for k := range r.GroupSteps {
+		r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
+	}
+	r.line("if (left == 0u) { break; }")
+	r.line("workgroupBarrier();")
 }
 
 // rolledSteps multiplies the last, shorter K step: the k's below left.

@@ -34,8 +34,8 @@ fn pair(first: u32, second: u32) -> u32 {
 }
 `,
 		quiet: `
-fn mayBeNaN(number: f32) -> bool {
-	return (bitcast<u32>(number) & 0x7fffffffu) > 0x7f800000u;
+fn isNaN(size: f32) -> bool {
+	return (bitcast<u32>(size) & 0x7fffffffu) > 0x7f800000u;
 }
 
 fn quiet(x: u32) -> u32 {

@@ -15,6 +15,7 @@ type operand struct {
 	step   int  // TK
 	gather bool // rows of A are found by indices
 	gated  bool // of the second item B2 is read in place of B
+	turn   int  // which of the registers are loaded and stored: those of K steps in turn
 	bits   bool // workgroup memory holds the bits of numbers, since it holds words of C too
 }
 
@@ -82,19 +83,24 @@ func (o *operand) position(elements string) string {
 }
 
 // register names the variable that holds block b between load and store.
-func (o *operand) register(b int) string { return fmt.Sprintf("next%s%d", o.name, b) }
+func (o *operand) register(b int) string {
+	return fmt.Sprintf("%s%s%d", [...]string{"next", "later"}[o.turn], o.name, b)
+}
 
 // declare writes what lasts for the whole shader: the thread's place among the
-// loading threads and its registers.
-func (o *operand) declare(w *writer) {
+// loading threads and its registers, for so many K steps.
+func (o *operand) declare(ahead int, w *writer) {
 	w.line("let along%s = %s;", o.name, rest("t", o.Lanes))
 	w.line("let across%s = %s;", o.name, over("t", o.Lanes))
 	for _, at := range o.positions() {
 		w.line("var %s: u32;", at)
 	}
-	for b := range o.Blocks {
-		w.line("var %s: %s;", o.register(b), o.local())
+	for o.turn = range ahead {
+		for b := range o.Blocks {
+			w.line("var %s: %s;", o.register(b), o.local())
+		}
 	}
+	o.turn = 0
 	if o.gather {
 		for _, row := range o.gatheredRows() {
 			at, is := gathered(row)

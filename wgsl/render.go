@@ -119,8 +119,8 @@ func (r *renderer) gemm() {
 	r.epilogueFunctions()
 	r.main(func() {
 		r.declarePlace()
-		r.a.declare(&r.writer)
-		r.b.declare(&r.writer)
+		r.a.declare(r.ahead(), &r.writer)
+		r.b.declare(r.ahead(), &r.writer)
 		r.declareAccumulators()
 		if r.kernel.Epilogue.Gated {
 			r.declareGates()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/stretchr/testify/require"
@@ -376,4 +377,29 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 func registerComponents(source, register string) string {
 	m := regexp.MustCompile(`var ` + register + `: (?:vec(\d)<)?`).FindStringSubmatch(source)
 	return "xyzw"[:max(1, number(m[1]))]
+}
+
+// Each K step stores the registers that were loaded for it, and then loads those of the step that
+// comes ahead of it next.
+func TestStepsAhead(t *testing.T) {
+	stored := regexp.MustCompile(`sharedA.* = .*\b(next|later)A0\b`)
+	loaded := regexp.MustCompile(`^(next|later)A0 = `)
+	for name, want := range map[string]string{
+		"small-k8":  "next< later< next> next< later> later<",
+		"large-8x4": "next< next> next<",
+	} {
+		s, err := tile.ByName(name)
+		require.NoError(t, err)
+		shader, err := Render(encoding.Kernel{Tile: s, Type: element.BF16}, adapters["nvidia"])
+		require.NoError(t, err)
+		var got []string
+		for _, line := range strings.Split(shader.Source, "\n") {
+			if m := loaded.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+				got = append(got, m[1]+"<")
+			} else if m := stored.FindStringSubmatch(line); m != nil {
+				got = append(got, m[1]+">")
+			}
+		}
+		require.Equal(t, want, strings.Join(got, " "), name)
+	}
 }

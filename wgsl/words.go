@@ -84,26 +84,26 @@ func (r *renderer) within(threads, first int, body func()) {
 	r.block(fmt.Sprintf("if (t < %du)", first), body)
 }
 
-// words makes words of outputs and returns the names of those of each. Few outputs are NaN: one
-// number of all that a thread has says whether one may be.
+// words makes words of outputs and returns the names of those of each. Few outputs are NaN: the
+// sum of all that a thread has says whether one is.
 func (r *renderer) words(width int, outputs []output) [][]string {
-	values := make([]string, len(outputs))
+	sizes := make([]string, len(outputs))
 	bits := make([][]string, len(outputs))
 	for i, o := range outputs {
 		name := fmt.Sprintf("bits%d", i)
 		r.line("var %s = bitcast<%s>(%s);", name, vecOf("u32", width), o.Value)
-		values[i] = o.Value
+		sizes[i] = "abs(" + o.Value + ")"
 		for j := range width {
 			bits[i] = append(bits[i], component(width, name, j))
 		}
 	}
 	if narrows[r.kernel.TypeC].quiet != "" {
-		r.line("let product = %s;", products(values))
+		r.line("let sizes = %s;", strings.Join(sizes, " + "))
 		sum := make([]string, width)
 		for j := range sum {
-			sum[j] = component(width, "product", j)
+			sum[j] = component(width, "sizes", j)
 		}
-		r.block(fmt.Sprintf("if (mayBeNaN(%s))", strings.Join(sum, " + ")), func() {
+		r.block(fmt.Sprintf("if (isNaN(%s))", strings.Join(sum, " + ")), func() {
 			for i, of := range bits {
 				r.line("bits%d = %s(quiet(%s));", i, vecOf("u32", width), strings.Join(of, "), quiet("))
 			}
@@ -118,14 +118,6 @@ func (r *renderer) words(width int, outputs []output) [][]string {
 		}
 	}
 	return words
-}
-
-// products is a sum of products of vectors, each of which is in one, and which is NaN where one is.
-func products(values []string) string {
-	if n := len(values); n > 2 {
-		return fmt.Sprintf("fma(%s, %s, %s)", values[n-2], values[n-1], products(values[:n-2]))
-	}
-	return strings.Join(values, " * ")
 }
 
 // tellWords writes to workgroup memory the words of the rows whose time it is.

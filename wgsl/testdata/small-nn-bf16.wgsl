@@ -25,8 +25,8 @@ fn pair(first: u32, second: u32) -> u32 {
 	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
 }
 
-fn mayBeNaN(number: f32) -> bool {
-	return (bitcast<u32>(number) & 0x7fffffffu) > 0x7f800000u;
+fn isNaN(size: f32) -> bool {
+	return (bitcast<u32>(size) & 0x7fffffffu) > 0x7f800000u;
 }
 
 fn quiet(x: u32) -> u32 {
@@ -54,11 +54,15 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var wordA00: u32;
 	var nextA0: u32;
 	var nextA1: u32;
+	var laterA0: u32;
+	var laterA1: u32;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
 	var wordB00: u32;
 	var nextB0: u32;
 	var nextB1: u32;
+	var laterB0: u32;
+	var laterB1: u32;
 	var c0: vec2<f32>;
 	let item = worker.x;
 	let item0 = items[3u * item];
@@ -88,6 +92,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		nextA1 = A[wordA00 + 4u * ldA];
 		nextB0 = B[wordB00];
 		nextB1 = B[wordB00 + 4u * ldB];
+		if (left > 16u) {
+			wordA00 = wordA00 + 8u;
+			wordB00 = wordB00 + 8u * ldB;
+			laterA0 = A[wordA00];
+			laterA1 = A[wordA00 + 4u * ldA];
+			laterB0 = B[wordB00];
+			laterB1 = B[wordB00 + 4u * ldB];
+		}
 		loop {
 			sharedA[alongA][acrossA] = number(nextA0, halfA00);
 			sharedA[alongA][acrossA + 8u] = number(nextA1, halfA00);
@@ -103,13 +115,117 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				break;
 			}
 			left = left - 16u;
-			if (left != 0u) {
+			if (left > 16u) {
 				wordA00 = wordA00 + 8u;
 				wordB00 = wordB00 + 8u * ldB;
 				nextA0 = A[wordA00];
 				nextA1 = A[wordA00 + 4u * ldA];
 				nextB0 = B[wordB00];
 				nextB1 = B[wordB00 + 4u * ldB];
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[0u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[1u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[2u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[3u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[4u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[4u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[5u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[5u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[6u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[6u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[7u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[7u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[8u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[8u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[9u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[9u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[10u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[10u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[11u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[11u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[12u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[12u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[13u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[13u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[14u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[14u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[15u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[15u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+			sharedA[alongA][acrossA] = number(laterA0, halfA00);
+			sharedA[alongA][acrossA + 8u] = number(laterA1, halfA00);
+			sharedB[acrossB][alongB / 2u][alongB % 2u] = bitcast<u32>(number(laterB0, halfB00));
+			sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = bitcast<u32>(number(laterB1, halfB00));
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; k < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let b0 = bitcast<vec2<f32>>(sharedB[k][readB0]);
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left > 16u) {
+				wordA00 = wordA00 + 8u;
+				wordB00 = wordB00 + 8u * ldB;
+				laterA0 = A[wordA00];
+				laterA1 = A[wordA00 + 4u * ldA];
+				laterB0 = B[wordB00];
+				laterB1 = B[wordB00 + 4u * ldB];
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -203,8 +319,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		c0 = fma(vec2<f32>(beta), vec2<f32>(loadC(atC0), loadC(atC0 + 1u)), c0);
 	}
 	var bits0 = bitcast<vec2<u32>>(c0);
-	let product = c0;
-	if (mayBeNaN(product.x + product.y)) {
+	let sizes = abs(c0);
+	if (isNaN(sizes.x + sizes.y)) {
 		bits0 = vec2<u32>(quiet(bits0.x), quiet(bits0.y));
 	}
 	let word0a = pair(bits0.x, bits0.y);

@@ -76,12 +76,16 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var wordA01: u32;
 	var nextA0: vec2<u32>;
 	var nextA1: vec2<u32>;
+	var laterA0: vec2<u32>;
+	var laterA1: vec2<u32>;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
 	var wordB00: u32;
 	var wordB01: u32;
 	var nextB0: vec2<u32>;
 	var nextB1: vec2<u32>;
+	var laterB0: vec2<u32>;
+	var laterB1: vec2<u32>;
 	var c0: vec2<f32>;
 	var c1: vec2<f32>;
 	var c2: vec2<f32>;
@@ -126,6 +130,16 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		nextA1 = vec2<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA]);
 		nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
 		nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+		if (left > 16u) {
+			wordA00 = wordA00 + 8u;
+			wordA01 = wordA01 + 8u;
+			wordB00 = wordB00 + 8u;
+			wordB01 = wordB01 + 8u;
+			laterA0 = vec2<u32>(A[wordA00], A[wordA01]);
+			laterA1 = vec2<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA]);
+			laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
+			laterB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+		}
 		loop {
 			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA] = vec2<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01));
 			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA + 2u] = vec2<f32>(number(nextA1.x, halfA00), number(nextA1.y, halfA01));
@@ -145,7 +159,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				break;
 			}
 			left = left - 16u;
-			if (left != 0u) {
+			if (left > 16u) {
 				wordA00 = wordA00 + 8u;
 				wordA01 = wordA01 + 8u;
 				wordB00 = wordB00 + 8u;
@@ -154,6 +168,72 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				nextA1 = vec2<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA]);
 				nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
 				nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[0u][readB0]);
+				let b1 = bitcast<vec2<f32>>(sharedB[0u][readB1]);
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[1u][readB0]);
+				let b1 = bitcast<vec2<f32>>(sharedB[1u][readB1]);
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[2u][readB0]);
+				let b1 = bitcast<vec2<f32>>(sharedB[2u][readB1]);
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[3u][readB0]);
+				let b1 = bitcast<vec2<f32>>(sharedB[3u][readB1]);
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA] = vec2<f32>(number(laterA0.x, halfA00), number(laterA0.y, halfA01));
+			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA + 2u] = vec2<f32>(number(laterA1.x, halfA00), number(laterA1.y, halfA01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = bitcast<vec2<u32>>(vec2<f32>(number(laterB0.x, halfB00), number(laterB0.y, halfB01)));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = bitcast<vec2<u32>>(vec2<f32>(number(laterB1.x, halfB00), number(laterB1.y, halfB01)));
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let b0 = bitcast<vec2<f32>>(sharedB[k][readB0]);
+					let b1 = bitcast<vec2<f32>>(sharedB[k][readB1]);
+					c0 = fma(vec2<f32>(a0.x), b0, c0);
+					c1 = fma(vec2<f32>(a0.x), b1, c1);
+					c2 = fma(vec2<f32>(a0.y), b0, c2);
+					c3 = fma(vec2<f32>(a0.y), b1, c3);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left > 16u) {
+				wordA00 = wordA00 + 8u;
+				wordA01 = wordA01 + 8u;
+				wordB00 = wordB00 + 8u;
+				wordB01 = wordB01 + 8u;
+				laterA0 = vec2<u32>(A[wordA00], A[wordA01]);
+				laterA1 = vec2<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA]);
+				laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
+				laterB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];

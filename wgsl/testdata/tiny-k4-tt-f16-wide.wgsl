@@ -30,12 +30,15 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let acrossA = t / 2u;
 	var atA: u32;
 	var nextA0: vec2<u32>;
+	var laterA0: vec2<u32>;
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
 	var wordB00: u32;
 	var wordB01: u32;
 	var nextB0: vec2<u32>;
 	var nextB1: vec2<u32>;
+	var laterB0: vec2<u32>;
+	var laterB1: vec2<u32>;
 	var c0: vec2<f32>;
 	var c1: vec2<f32>;
 	var c2: vec2<f32>;
@@ -70,6 +73,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		nextA0 = A[atA];
 		nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
 		nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+		if (left > 16u) {
+			atA = atA + 16u * ldA;
+			wordB00 = wordB00 + 8u;
+			wordB01 = wordB01 + 8u;
+			laterA0 = A[atA];
+			laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
+			laterB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+		}
 		loop {
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = four(nextA0).xy;
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = four(nextA0).zw;
@@ -89,13 +100,77 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				break;
 			}
 			left = left - 16u;
-			if (left != 0u) {
+			if (left > 16u) {
 				atA = atA + 16u * ldA;
 				wordB00 = wordB00 + 8u;
 				wordB01 = wordB01 + 8u;
 				nextA0 = A[atA];
 				nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
 				nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let b0 = sharedB[0u][readB0];
+				let b1 = sharedB[0u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let b0 = sharedB[1u][readB0];
+				let b1 = sharedB[1u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let b0 = sharedB[2u][readB0];
+				let b1 = sharedB[2u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let b0 = sharedB[3u][readB0];
+				let b1 = sharedB[3u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = four(laterA0).xy;
+			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = four(laterA0).zw;
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(laterB0.x, halfB00), number(laterB0.y, halfB01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(laterB1.x, halfB00), number(laterB1.y, halfB01));
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let b0 = sharedB[k][readB0];
+					let b1 = sharedB[k][readB1];
+					c0 = fma(vec2<f32>(a0.x), b0, c0);
+					c1 = fma(vec2<f32>(a0.x), b1, c1);
+					c2 = fma(vec2<f32>(a0.y), b0, c2);
+					c3 = fma(vec2<f32>(a0.y), b1, c3);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left > 16u) {
+				atA = atA + 16u * ldA;
+				wordB00 = wordB00 + 8u;
+				wordB01 = wordB01 + 8u;
+				laterA0 = A[atA];
+				laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
+				laterB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
