@@ -13,9 +13,13 @@ import (
 // narrow is how WGSL reads and writes a type of 16 bits: numbers of the two elements of a
 // word, and the word of a pair of float32s, given by their bits, with the bits that
 // element.Type.Bits has. The latter is of integers alone, since WGSL leaves open how floats are
-// rounded, and lets compilers assume that they are neither NaN nor infinite. Where there is quiet,
-// NaNs go through it first, which the others need not do.
-type narrow struct{ numbers, pair, quiet string }
+// rounded, and lets compilers assume that they are neither NaN nor infinite. Of rare numbers it is
+// of what tame makes of them. Function rare is told the sum of the sizes of all numbers of a
+// thread, and, if small ones are rare, the least of twice their bits, less 1 so that 0 is large.
+type narrow struct {
+	numbers, pair, rare, tame string
+	small                     bool
+}
 
 var narrows = map[element.Type]narrow{
 	element.BF16: {
@@ -33,12 +37,13 @@ fn pair(first: u32, second: u32) -> u32 {
 	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
 }
 `,
-		quiet: `
-fn isNaN(size: f32) -> bool {
-	return (bitcast<u32>(size) & 0x7fffffffu) > 0x7f800000u;
+		rare: `
+fn rare(sum: f32) -> bool {
+	return (bitcast<u32>(sum) & 0x7fffffffu) > 0x7f800000u;
 }
-
-fn quiet(x: u32) -> u32 {
+`,
+		tame: `
+fn tame(x: u32) -> u32 {
 	return select(x, (x | 0x400000u) & 0xffff0000u, (x & 0x7fffffffu) > 0x7f800000u);
 }
 `,
@@ -56,6 +61,21 @@ fn nearest(x: u32, shift: u32) -> u32 {
 	return (x + (1u << (shift - 1u)) - 1u + ((x >> shift) & 1u)) >> shift;
 }
 
+fn rounded(x: u32) -> u32 {
+	return nearest(max(x & 0x7fffffffu, 0x38000000u) - 0x38000000u, 13u);
+}
+
+fn pair(first: u32, second: u32) -> u32 {
+	return rounded(first) | (rounded(second) << 16u) | ((first >> 16u) & 0x8000u) | (second & 0x80000000u);
+}
+`,
+		rare: `
+fn rare(sum: f32, least: u32) -> bool {
+	return (bitcast<u32>(sum) & 0x7fffffffu) >= 0x47800000u || least < 0x70ffffffu;
+}
+`,
+		// What is the same as a float32, so that nothing is left to round.
+		tame: `
 fn extreme(size: u32) -> u32 {
 	if (size >= 0x38800000u) {
 		return select(0x7c00u, 0x7e00u, size > 0x7f800000u);
@@ -63,19 +83,15 @@ fn extreme(size: u32) -> u32 {
 	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
 }
 
-fn bits(x: u32) -> u32 {
+fn tame(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
-	var rounded = nearest(max(size, 0x38000000u) - 0x38000000u, 13u);
 	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
-		rounded = extreme(size);
+		return (x & 0x80000000u) | (0x38000000u + (extreme(size) << 13u));
 	}
-	return ((x >> 16u) & 0x8000u) | rounded;
-}
-
-fn pair(first: u32, second: u32) -> u32 {
-	return bits(first) | (bits(second) << 16u);
+	return x;
 }
 `,
+		small: true,
 	},
 }
 
@@ -109,7 +125,7 @@ func (r *renderer) accessors() {
 		r.text.WriteString(narrows[of].numbers + oneNumber)
 	}
 	r.one("C", "atomicLoad(&C[at / 2u])")
-	r.text.WriteString(narrows[of].pair + narrows[of].quiet + storesC)
+	r.text.WriteString(narrows[of].pair + narrows[of].rare + narrows[of].tame + storesC)
 }
 
 // one writes the load of one element.

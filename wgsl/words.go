@@ -84,31 +84,31 @@ func (r *renderer) within(threads, first int, body func()) {
 	r.block(fmt.Sprintf("if (t < %du)", first), body)
 }
 
-// words makes words of outputs and returns the names of those of each. Few outputs are NaN: the
-// sum of all that a thread has says whether one is.
+// words makes words of outputs and returns the names of those of each. A thread looks once whether
+// rare numbers are among its own.
 func (r *renderer) words(width int, outputs []output) [][]string {
-	sizes := make([]string, len(outputs))
-	bits := make([][]string, len(outputs))
+	sizes, bits := make([]string, len(outputs)), make([][]string, len(outputs))
 	for i, o := range outputs {
 		name := fmt.Sprintf("bits%d", i)
 		r.line("var %s = bitcast<%s>(%s);", name, vecOf("u32", width), o.Value)
 		sizes[i] = "abs(" + o.Value + ")"
-		for j := range width {
-			bits[i] = append(bits[i], component(width, name, j))
-		}
+		bits[i] = components(width, name)
 	}
-	if narrows[r.kernel.TypeC].quiet != "" {
-		r.line("let sizes = %s;", strings.Join(sizes, " + "))
-		sum := make([]string, width)
-		for j := range sum {
-			sum[j] = component(width, "sizes", j)
+	r.line("let sizes = %s;", strings.Join(sizes, " + "))
+	told := fold("%s + %s", components(width, "sizes"))
+	if narrows[r.kernel.TypeC].small {
+		least := make([]string, len(outputs))
+		for i := range least {
+			least[i] = fmt.Sprintf("2u * bits%d - %s", i, packOf("u32", slices.Repeat([]string{"1u"}, width)))
 		}
-		r.block(fmt.Sprintf("if (isNaN(%s))", strings.Join(sum, " + ")), func() {
-			for i, of := range bits {
-				r.line("bits%d = %s(quiet(%s));", i, vecOf("u32", width), strings.Join(of, "), quiet("))
-			}
-		})
+		r.line("let least = %s;", fold("min(%s, %s)", least))
+		told += ", " + fold("min(%s, %s)", components(width, "least"))
 	}
+	r.block("if (rare("+told+"))", func() {
+		for i, of := range bits {
+			r.line("bits%d = %s(tame(%s));", i, vecOf("u32", width), strings.Join(of, "), tame("))
+		}
+	})
 	words := make([][]string, len(outputs))
 	for i, of := range bits {
 		for j := range width / 2 {
@@ -118,6 +118,15 @@ func (r *renderer) words(width int, outputs []output) [][]string {
 		}
 	}
 	return words
+}
+
+// fold joins terms by an operation of two.
+func fold(operation string, terms []string) string {
+	all := terms[0]
+	for _, term := range terms[1:] {
+		all = fmt.Sprintf(operation, all, term)
+	}
+	return all
 }
 
 // tellWords writes to workgroup memory the words of the rows whose time it is.

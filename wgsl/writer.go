@@ -67,6 +67,14 @@ func component(n int, v string, i int) string {
 	return v + "." + "xyzw"[i:i+1]
 }
 
+func components(n int, v string) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = component(n, v, i)
+	}
+	return all
+}
+
 // pack is the vector of the given elements.
 func pack(elements []string) string { return packOf("f32", elements) }
 

@@ -25,11 +25,11 @@ fn pair(first: u32, second: u32) -> u32 {
 	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
 }
 
-fn isNaN(size: f32) -> bool {
-	return (bitcast<u32>(size) & 0x7fffffffu) > 0x7f800000u;
+fn rare(sum: f32) -> bool {
+	return (bitcast<u32>(sum) & 0x7fffffffu) > 0x7f800000u;
 }
 
-fn quiet(x: u32) -> u32 {
+fn tame(x: u32) -> u32 {
 	return select(x, (x | 0x400000u) & 0xffff0000u, (x & 0x7fffffffu) > 0x7f800000u);
 }
 
@@ -320,8 +320,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	var bits0 = bitcast<vec2<u32>>(c0);
 	let sizes = abs(c0);
-	if (isNaN(sizes.x + sizes.y)) {
-		bits0 = vec2<u32>(quiet(bits0.x), quiet(bits0.y));
+	if (rare(sizes.x + sizes.y)) {
+		bits0 = vec2<u32>(tame(bits0.x), tame(bits0.y));
 	}
 	let word0a = pair(bits0.x, bits0.y);
 	let line = t / 8u;

@@ -23,6 +23,18 @@ fn nearest(x: u32, shift: u32) -> u32 {
 	return (x + (1u << (shift - 1u)) - 1u + ((x >> shift) & 1u)) >> shift;
 }
 
+fn rounded(x: u32) -> u32 {
+	return nearest(max(x & 0x7fffffffu, 0x38000000u) - 0x38000000u, 13u);
+}
+
+fn pair(first: u32, second: u32) -> u32 {
+	return rounded(first) | (rounded(second) << 16u) | ((first >> 16u) & 0x8000u) | (second & 0x80000000u);
+}
+
+fn rare(sum: f32, least: u32) -> bool {
+	return (bitcast<u32>(sum) & 0x7fffffffu) >= 0x47800000u || least < 0x70ffffffu;
+}
+
 fn extreme(size: u32) -> u32 {
 	if (size >= 0x38800000u) {
 		return select(0x7c00u, 0x7e00u, size > 0x7f800000u);
@@ -30,17 +42,12 @@ fn extreme(size: u32) -> u32 {
 	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
 }
 
-fn bits(x: u32) -> u32 {
+fn tame(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
-	var rounded = nearest(max(size, 0x38000000u) - 0x38000000u, 13u);
 	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
-		rounded = extreme(size);
+		return (x & 0x80000000u) | (0x38000000u + (extreme(size) << 13u));
 	}
-	return ((x >> 16u) & 0x8000u) | rounded;
-}
-
-fn pair(first: u32, second: u32) -> u32 {
-	return bits(first) | (bits(second) << 16u);
+	return x;
 }
 
 fn storeHalf(at: u32, mask: u32, word: u32) {
@@ -303,6 +310,11 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	c0 = c0 + vec2<f32>(loadBias(biasAt + 2u * vector0), loadBias(biasAt + 2u * vector0 + 1u));
 	c0 = vec2<f32>(activate(c0.x), activate(c0.y));
 	var bits0 = bitcast<vec2<u32>>(c0);
+	let sizes = abs(c0);
+	let least = 2u * bits0 - vec2<u32>(1u, 1u);
+	if (rare(sizes.x + sizes.y, min(least.x, least.y))) {
+		bits0 = vec2<u32>(tame(bits0.x), tame(bits0.y));
+	}
 	let word0a = pair(bits0.x, bits0.y);
 	let line = t / 4u;
 	let along0 = t % 4u;
