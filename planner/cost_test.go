@@ -119,6 +119,25 @@ func TestHalves(t *testing.T) {
 	}
 }
 
+// TestWords: WGSL's workers take longer where they store C of 16 bits, by measured rates too, and
+// short K are of other tiles then.
+func TestWords(t *testing.T) {
+	d := device(t, "h200-webgpu")
+	large, batch := d.Kernel(shape(t, "large-8x8")), mustPack(t, slices.Repeat([]Problem{GEMM(256, 256, 72)}, 256)...)
+	for _, rate := range []tile.Rate{{}, {Efficiency: 0.5, Step: 1, Fixed: 1, Worker: 1}} {
+		large.Rate = rate
+		for o, more := range map[Options]float64{{}: 0, {Type: element.BF16}: 0, {Type: element.BF16, TypeC: element.BF16}: large.Tile.Rates.Words} {
+			require.InDelta(t, more, d.Rate(large, o.arithmetic(d, false)).Worker-d.Rate(large, ComputeF32).Worker, 1e-9)
+		}
+	}
+	large.Rate = tile.Rate{}
+	for of, want := range map[element.Type]string{element.F32: "large-8x8", element.BF16: "large-8x4"} {
+		plan, err := New(d).Plan(batch, Options{Type: of, TypeC: of})
+		require.NoError(t, err)
+		require.Equal(t, want, plan.Launches[0].Tile.Name, of)
+	}
+}
+
 // TestWideHalves: where all rows begin with 16 bytes, kernels that need it are chosen, and where
 // those of one problem do not, or of its B2, others.
 func TestWideHalves(t *testing.T) {

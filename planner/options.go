@@ -107,10 +107,12 @@ func (o *Options) check(d *Device) error {
 
 // computeHalves and computeWideHalves are the arithmetic of elements of 16 bits where kernels of
 // their own multiply them, as on GPUs with kernels of package native: of any matrices, and of those
-// whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them.
+// whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them; computeWords
+// is that of WGSL with C of 16 bits.
 const (
 	computeHalves     Compute = "halves"
 	computeWideHalves Compute = "wide halves"
+	computeWords      Compute = "words"
 )
 
 // halves: the arithmetic is one of theirs.
@@ -122,6 +124,8 @@ func (o *Options) arithmetic(d *Device, wide bool) Compute {
 	switch {
 	case o.Compute == ComputeTF32 && o.dressed(d):
 		return ComputeF32Emulated // there are no others with an epilogue
+	case d.KernelKind == KernelsWGSL && o.TypeC != element.F32:
+		return computeWords
 	case o.Type == element.F32 || d.KernelKind != KernelsNative:
 		return o.Compute
 	case wide:

@@ -97,12 +97,15 @@ func (d *Device) named(name string) *KernelFacts {
 // of the compute units. Latencies stay, because they differ less between GPUs
 // than rates do, unless the unit is too slow for them.
 func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
-	if r := *k.Measured(c); r != (tile.Rate{}) {
-		return r
+	r, slower := *k.Measured(c), d.KernelKind.measuredUnit()/d.unit()
+	if r == (tile.Rate{}) {
+		r = d.KernelKind.shipped(k, c)
+		r.Worker *= slower
+		r.Fixed *= max(1, slower)
 	}
-	r, slower := d.KernelKind.shipped(k, c), d.KernelKind.measuredUnit()/d.unit()
-	r.Worker *= slower
-	r.Fixed *= max(1, slower)
+	if c == computeWords {
+		r.Worker += k.Tile.Rates.Words * slower
+	}
 	return r
 }
 

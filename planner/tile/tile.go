@@ -60,8 +60,9 @@ type Rate struct {
 // Rates are those that came with the package, by kind of kernel.
 type Rates struct {
 	WGSL   Rate
-	Native Rate // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
-	TF32   Rate // the same with one tf32 product; tensor cores only
+	Words  float64 // that much more is WGSL's Worker with C of 16 bits
+	Native Rate    // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
+	TF32   Rate    // the same with one tf32 product; tensor cores only
 	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
 	// cores only: planner.KernelFacts has others.
 	Halves, WideHalves Rate
