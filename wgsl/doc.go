@@ -28,8 +28,8 @@
 //
 // Two lie in a word. Shaders widen them on their way to workgroup memory, compute as ever, and
 // round C once; half.go has how each type is read and written. A word of C may belong to two
-// tiles, therefore C is of atomics: words.go stores it in whole words, and halves of words where
-// rows of a tile begin and end.
+// tiles, therefore C is of atomics: words.go stores it in whole words, which go through workgroup
+// memory, and halves of words where rows of a tile begin and end.
 //
 // # Epilogues
 //
