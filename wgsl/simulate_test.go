@@ -93,6 +93,12 @@ func operate(op token.Token, a, b int) int {
 		return wrapped(uint32(a) >> b)
 	case token.LSS:
 		return btoi(a < b)
+	case token.GTR:
+		return btoi(a > b)
+	case token.GEQ:
+		return btoi(a >= b)
+	case token.LOR:
+		return btoi(a+b > 0)
 	case token.EQL:
 		return btoi(a == b)
 	case token.NEQ:
