@@ -163,51 +163,11 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 	if j.exact {
 		values = func(s []float32) { reference.Integers(rng, s, 8) }
 	}
-	place := func(m *planner.Matrix, rows, cols int, data []float32, fill, between float32) []float32 {
-		m.LD = (cols+unit-1)/unit*unit + unit
-		if unit == 1 {
-			m.LD |= 1
-		}
-		m.Offset = (len(data) + unit - 1) / unit * unit
-		if rows*cols == 0 {
-			return data
-		}
-		data = append(data, slices.Repeat([]float32{between}, m.Offset-len(data)+(rows-1)*m.LD+cols)...)
-		for i := range rows {
-			row := data[m.Offset+i*m.LD:][:cols]
-			if values(row); fill != 0 {
-				copy(row, slices.Repeat([]float32{fill}, cols))
-			}
-		}
-		return data
-	}
-	const canary = 1.5e30
+	o := reference.Operands{Unit: unit, Gap: gap, Canary: 1.5e30, Rand: rng, Values: values}
 	for i := range b {
-		p := &b[i]
-		rowsA, colsA := p.ShapeA()
-		rowsB, colsB := p.ShapeB()
-		rowsC, e := p.M, &options.Epilogue
-		if e.GatherRows > 0 {
-			rowsA = e.GatherRows
-		}
-		if e.ScatterRows > 0 {
-			rowsC = e.ScatterRows
-		}
-		var fillAB, fillC float32
-		if p.Alpha == planner.Scale(0) { // operands must not be read
-			fillAB = gap
-		}
-		if p.Beta == 0 && e.ScatterRows == 0 { // nor C
-			fillC = gap
-		}
-		j.a = place(&p.A, rowsA, colsA, j.a, fillAB, gap)
-		j.b = place(&p.B, rowsB, colsB, j.b, fillAB, gap)
-		j.c = place(&p.C, rowsC, p.N, j.c, fillC, canary)
-		if *e != (planner.Epilogue{}) {
-			j.e.B2 = place(&p.B2, rowsB, colsB, j.e.B2, fillAB, gap)
-			j.dress(p, e, rng, values)
-		}
+		o.Add(&b[i], &options.Epilogue)
 	}
+	j.a, j.b, j.c, j.e = o.A, o.B, o.C, o.E
 	var err error
 	j.plan, err = planner.New(device).Plan(b, options)
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package native
 
 import (
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -9,51 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
-
-// dress adds biases, rows and weights of a problem, each list behind a word that nobody has. A row
-// in four is none.
-func (j *emulatorJob) dress(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand, values func([]float32)) {
-	p.Bias = len(j.e.Biases) + 1
-	biases := make([]float32, 1+2*p.N)
-	values(biases)
-	biases[0] = gap
-	j.e.Biases = append(j.e.Biases, biases...)
-	list := func(stored int, row func(i int) int) (at int) {
-		j.e.Rows = append(j.e.Rows, math.MaxInt32)
-		at = len(j.e.Rows)
-		for i := range p.M {
-			word := int32(row(i))
-			if stored > 0 && rng.IntN(4) == 0 {
-				word = []int32{-1, int32(stored), math.MinInt32}[rng.IntN(3)]
-			}
-			j.e.Rows = append(j.e.Rows, word)
-		}
-		return at
-	}
-	p.RowsA = list(e.GatherRows, func(int) int { return rng.IntN(max(e.GatherRows, 1)) })
-	to := rng.Perm(max(e.ScatterRows, p.M))
-	p.RowsC = list(e.ScatterRows, func(i int) int { return to[i] })
-	weights := make([]float32, p.M)
-	values(weights)
-	p.Weights = list(0, func(i int) int { return int(int32(math.Float32bits(weights[i]))) })
-}
-
-// epilogues are those of jobs of problems with so many rows at most: all parts together, and what
-// is cut along K.
-func epilogues(most int) []planner.Epilogue {
-	return []planner.Epilogue{
-		{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 37, ScatterRows: most + 9, Weights: true},
-		{Activation: planner.GELU, Bias: true, GatherRows: 1, Weights: true},
-		{Activation: planner.ReLU, ScatterRows: most, Bias: true},
-		{Gated: true, Bias: true},
-		{GatherRows: 150, ScatterRows: most + 1},
-	}
-}
 
 // epilogueJobs are plans of one tile with schedules that differ, transpositions and epilogues: each two of
 // these meet, but for a gather, which has one schedule that cuts and one that does not. Whether matrices
@@ -62,7 +22,7 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 	make func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
 	t.Helper()
 	for i, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK} {
-		for n, e := range epilogues(slices.Max(rows)) {
+		for n, e := range reference.Epilogues(slices.Max(rows)) {
 			transposition := (i + []int{0, 2, 1, 3, 2}[n]) % 4
 			rng := rand.New(rand.NewPCG(uint64(10*i+n), uint64(transposition)))
 			if transposition/2 == 1 {

@@ -11,7 +11,8 @@ func init() { register(halfOperations) }
 // halfOperations are those on numbers of 16 bits, and on pairs of them.
 var halfOperations = map[string]operation{
 	"v_cvt_f32_f16":  vector1(func(a uint32) uint32 { return math.Float32bits(element.F16.Float(uint16(a))) }),
-	"v_cvt_f16_f32":  {unit: valu, dsts: 1, srcs: 1, run: convertToHalf},
+	"v_cvt_f16_f32":  lowHalf(1, func(a, _ uint32) uint32 { return uint32(element.F16.Bits(float(a))) }),
+	"v_lshlrev_b16":  lowHalf(2, func(a, b uint32) uint32 { return b << (a & 15) & 0xffff }),
 	"v_pack_b32_f16": vector2(func(a, b uint32) uint32 { return a&0xffff | b<<16 }),
 	"v_perm_b32":     vector3(permute),
 	"v_fma_mix_f32": {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7, run: func(w *wave, in *instruction) {
@@ -22,14 +23,16 @@ var halfOperations = map[string]operation{
 	}},
 }
 
-// convertToHalf leaves the high half of a register as it was, or makes 0 of it.
-func convertToHalf(w *wave, in *instruction) {
-	a, d := w.lanes(&in.src[0], 0, 0), w.dst(in, 0)
-	kept := uint32(0)
-	if w.arch.keepsHigh {
-		kept = 0xffff0000
-	}
-	w.each(func(l int) { d[l] = d[l]&kept | uint32(element.F16.Bits(float(a[l]))) })
+// lowHalf is an operation on one or two sources that leaves the high half of a register as it was, or makes 0 of it.
+func lowHalf(srcs int, f func(a, b uint32) uint32) operation {
+	return operation{unit: valu, dsts: 1, srcs: srcs, run: func(w *wave, in *instruction) {
+		a, b, d := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[srcs-1], 0, 1), w.dst(in, 0)
+		kept := uint32(0)
+		if w.arch.keepsHigh {
+			kept = 0xffff0000
+		}
+		w.each(func(l int) { d[l] = d[l]&kept | f(a[l], b[l]) })
+	}}
 }
 
 // permute takes bytes of b, 0 to 3, and of a, 4 to 7.

@@ -4,21 +4,41 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 )
 
-func init() { register(memoryOperations) }
+func init() {
+	register(memoryOperations)
+	register(flatOperations())
+}
+
+// flatOperations are those of addresses that may be in any memory, and here are in global memory: without the
+// scalar base that the others may have.
+func flatOperations() map[string]operation {
+	all := map[string]operation{}
+	for name, o := range memoryOperations {
+		if of, ok := strings.CutPrefix(name, "global_"); ok {
+			o.flat = true
+			o.srcs--
+			all["flat_"+of] = o
+		}
+	}
+	return all
+}
 
 // memoryOperations are those on global memory and shared memory. The numbers are bytes of a lane;
 // fewer than 4 are extended with zeros.
 var memoryOperations = map[string]operation{
-	"s_load_dword":   scalarLoad(),
-	"s_load_dwordx2": scalarLoad(),
-	"s_load_dwordx4": scalarLoad(),
-	"s_load_dwordx8": scalarLoad(),
-	"s_load_b32":     scalarLoad(),
-	"s_load_b64":     scalarLoad(),
-	"s_load_b128":    scalarLoad(),
-	"s_load_b256":    scalarLoad(),
+	"s_load_dword":    scalarLoad(),
+	"s_load_dwordx2":  scalarLoad(),
+	"s_load_dwordx4":  scalarLoad(),
+	"s_load_dwordx8":  scalarLoad(),
+	"s_load_dwordx16": scalarLoad(),
+	"s_load_b32":      scalarLoad(),
+	"s_load_b64":      scalarLoad(),
+	"s_load_b128":     scalarLoad(),
+	"s_load_b256":     scalarLoad(),
+	"s_load_b512":     scalarLoad(),
 
 	"global_load_dword":   globalLoad(4),
 	"global_load_dwordx2": globalLoad(8),
@@ -100,6 +120,13 @@ func (w *wave) issue(in *instruction) {
 		writes = in.dst[0].span
 	}
 	w.pending.begin(c, writes)
+	switch { // since it may have been of shared memory
+	case !in.flat:
+	case w.arch.flatInOrder:
+		w.pending.begin(shared, writes)
+	default: // it may end before those on shared memory that began earlier
+		w.pending.begin(scalarLoads, writes)
+	}
 }
 
 // Buffer is global memory that a kernel may reach.
@@ -191,21 +218,21 @@ func scalarLoad() operation {
 	}}
 }
 
-// globalAddress is that of a lane: 64 bits of its own, or 32 beside a scalar base.
-func (w *wave) globalAddress(in *instruction, address, base *operand) func(l int) uint64 {
+// globalAddress is that of a lane: 64 bits of its own, or 32 beside a scalar base, which is a source if there is one.
+func (w *wave) globalAddress(in *instruction, base int) func(l int) uint64 {
 	offset := uint64(int64(int32(in.offset[0])))
-	at := w.lanes(address, 0, 0)
-	if base.kind == none {
-		high := w.lanes(address, 1, 1)
+	at := w.lanes(&in.src[0], 0, 0)
+	if in.flat || in.src[base].kind == none {
+		high := w.lanes(&in.src[0], 1, 1)
 		return func(l int) uint64 { return uint64(at[l]) | uint64(high[l])<<32 + offset }
 	}
-	offset += w.scalar(base)
+	offset += w.scalar(&in.src[base])
 	return func(l int) uint64 { return uint64(at[l]) + offset }
 }
 
 func globalLoad(bytes int) operation {
 	return operation{unit: memory, dsts: 1, srcs: 2, counter: loads, access: func(w *wave, in *instruction) error {
-		address := w.globalAddress(in, &in.src[0], &in.src[1])
+		address := w.globalAddress(in, 1)
 		return w.eachLane(func(l int) error {
 			data, err := w.reach(address(l), bytes, false)
 			if err == nil {
@@ -229,7 +256,7 @@ func globalStoreHigh() operation {
 // storing calls put with the memory of each lane.
 func storing(bytes int, put func(w *wave, in *instruction, l int, data []byte)) operation {
 	return operation{unit: memory, srcs: 3, counter: stores, access: func(w *wave, in *instruction) error {
-		address := w.globalAddress(in, &in.src[0], &in.src[2])
+		address := w.globalAddress(in, 2)
 		return w.eachLane(func(l int) error {
 			data, err := w.reach(address(l), bytes, true)
 			if err == nil {

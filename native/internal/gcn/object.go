@@ -55,16 +55,18 @@ type arch struct {
 	drains     bool // nothing may be under way at a barrier, from which it cannot go back after a fault (LLVM, FeatureBackOffBarrier)
 	flushes    bool // matrix cores make 0 of subnormal numbers, but in fp32 (PyTorch, "Numerical accuracy", on MI200)
 	keepsHigh  bool // v_cvt_f16_f32 leaves the high half of its register as it is (LLVM, zeroesHigh16BitsOfDest)
-	gfx940     bool
-	gfx11      bool
+	// Flat operations and those on shared memory end in the order in which they began (LLVM, FeatureFlatLgkmVMemCountInOrder).
+	flatInOrder bool
+	gfx940      bool
+	gfx11       bool
 }
 
 var arches = map[string]*arch{
 	"gfx908":  {waitStates: true, accFile: true, drains: true},
 	"gfx90a":  {waitStates: true, flushes: true},
 	"gfx942":  {waitStates: true, gfx940: true},
-	"gfx1030": {stores: true, keepsHigh: true},
-	"gfx1100": {stores: true, keepsHigh: true, drains: true, gfx11: true},
+	"gfx1030": {stores: true, keepsHigh: true, flatInOrder: true},
+	"gfx1100": {stores: true, keepsHigh: true, flatInOrder: true, drains: true, gfx11: true},
 }
 
 // Read disassembles a code object. It fails where a kernel has an instruction that no table has.
@@ -127,14 +129,14 @@ func (o *Object) decode(listing []byte) error {
 	return lines.Err()
 }
 
-// link finds what instructions have to do with each other, the targets of branches above all, and ends the code behind the last s_endpgm, which has only
-// padding behind it.
+// link finds what instructions have to do with each other, the targets of branches above all, and ends the code behind
+// the last one that nothing runs on from: the rest is padding.
 func (k *Kernel) link() error {
 	at := map[uint64]int{}
 	end := 0
 	for i := range k.code {
 		at[k.code[i].address] = i
-		if k.code[i].name == "s_endpgm" {
+		if name := k.code[i].name; name == "s_endpgm" || name == "s_branch" {
 			end = i + 1
 		}
 	}

@@ -30,6 +30,7 @@ type modifiers struct {
 	offset       [2]uint32 // offset or offset0, and offset1
 	opSel, opLow uint32    // of packed operations, a bit for each source: op_sel, and where op_sel_hi is 0
 	dstSel       selection
+	pad          bool // beside dstSel: the rest of the register becomes 0
 }
 
 // span is adjacent registers, by the numbers of file.
@@ -295,7 +296,8 @@ func (in *instruction) modify(word string, src []operand) bool {
 		in.dstSel = sel
 		return ok
 	case "dst_unused":
-		return value == "UNUSED_PAD" && in.dstSel == dword || value == "UNUSED_PRESERVE"
+		in.pad = value == "UNUSED_PAD"
+		return in.pad || value == "UNUSED_PRESERVE"
 	case "src0_sel":
 		src[0].sel = sel
 		return ok

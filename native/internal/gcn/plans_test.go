@@ -56,13 +56,14 @@ var objects = func() map[string]func() (*Object, error) {
 type job struct {
 	plan    *planner.Plan
 	a, b, c []float32
-	exact   bool // results are exact
+	e       reference.Epilogue // with its operands
+	exact   bool               // results are exact
 }
 
 func (j *job) String() string {
 	p, o := &j.plan.Batch[0], &j.plan.Options
-	return fmt.Sprintf("tile %s, schedule %s, %v and C %v, first problem %dx%dx%d, transA %v, transB %v",
-		o.Tile, o.Schedule, o.Type, o.TypeC, p.M, p.N, p.K, p.TransA, p.TransB)
+	return fmt.Sprintf("tile %s, schedule %s, %v and C %v, epilogue %+v, first problem %dx%dx%d, transA %v, transB %v",
+		o.Tile, o.Schedule, o.Type, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB)
 }
 
 // gap is what lies between matrices.
@@ -77,35 +78,16 @@ func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Op
 	if j.exact {
 		values = func(s []float32) { reference.Integers(rng, s, 8) }
 	}
-	const canary = 3e4 // every type reaches so far
+	o := reference.Operands{Unit: unit, Gap: gap, Canary: 3e4, Rand: rng, Values: values} // every type reaches so far
 	for i := range b {
-		p := &b[i]
-		reference.Place(p, func(operand, rows, cols int) planner.Matrix {
-			data, between := []*[]float32{&j.a, &j.b, &j.c}[operand], gap
-			if operand == 2 {
-				between = canary
-			}
-			m := planner.Matrix{Offset: (len(*data) + unit - 1) / unit * unit, LD: (cols+unit-1)/unit*unit + unit}
-			if unit == 1 {
-				m.LD |= 1
-			}
-			if rows*cols == 0 {
-				return m
-			}
-			*data = append(*data, slices.Repeat([]float32{between}, m.Offset-len(*data)+(rows-1)*m.LD+cols)...)
-			unread := operand < 2 && p.Alpha == planner.Scale(0) || operand == 2 && p.Beta == 0
-			for r := range rows {
-				row := (*data)[m.Offset+r*m.LD:][:cols]
-				if values(row); unread {
-					copy(row, slices.Repeat([]float32{gap}, cols))
-				}
-			}
-			return m
-		})
+		o.Add(&b[i], &options.Epilogue)
 	}
+	j.a, j.b, j.c, j.e = o.A, o.B, o.C, o.E
 	round(options.Type, j.a)
 	round(options.Type, j.b)
 	round(options.TypeC, j.c)
+	round(options.Type, j.e.B2)
+	round(options.TypeC, j.e.Biases)
 	var err error
 	j.plan, err = planner.New(d).Plan(b, options)
 	require.NoError(t, err)
@@ -190,7 +172,11 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	words := newBuffer("the plan", 1, j.plan.Encode(nil))
 	a, b, c := newBuffer("A", 2, drivertest.ToWords(of, j.a)), newBuffer("B", 3, drivertest.ToWords(of, j.b)), newBuffer("C", 4, drivertest.ToWords(typeC, j.c))
 	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))
+	b2, bias, rows := newBuffer("B2", 6, drivertest.ToWords(of, j.e.B2)), newBuffer("biases", 7, drivertest.ToWords(typeC, j.e.Biases)), newBuffer("rows", 8, j.e.Rows)
 	c.Writable, workspace.Writable = true, true
+	if j.plan.Options.Epilogue.Pointers.Any() {
+		j.point(rows, a.Address, b.Address, c.Address, b2.Address)
+	}
 	for i := range j.plan.Launches {
 		l := &j.plan.Launches[i]
 		name := arch.KernelName(l.Kernel)
@@ -200,15 +186,18 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 		if l.Loop {
 			arguments[1] = words.Address + 4*uint64(l.Table)
 		}
-		if l.Split || l.Fixup {
+		if l.Split || l.Fixup || l.Epilogue.Gated {
 			arguments[5] = workspace.Address
+		}
+		if l.Epilogue != (encoding.Epilogue{}) {
+			arguments = append(arguments, b2.Address+uint64(of.Bytes()*l.BaseB2), bias.Address, rows.Address, uint64(l.Epilogue.Word()))
 		}
 		k := o.Kernels[name]
 		if ran != nil && ran[name] == nil {
 			ran[name] = make([]bool, len(k.code))
 		}
 		launch := Launch{Kernel: k, Ran: ran[name], Groups: [2]int{l.Count, pieces}, Threads: threads, Arguments: arguments,
-			Memory: []*Buffer{words, a, b, c, workspace}, Contrary: contrary}
+			Memory: []*Buffer{words, a, b, c, workspace, b2, bias, rows}, Contrary: contrary}
 		n, err := launch.Run()
 		instructions += n
 		if err != nil {
@@ -220,7 +209,10 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 		return instructions, err
 	}
 	after = drivertest.FromWords(typeC, after, len(j.c))
-	if j.exact {
+	if e := j.plan.Options.Epilogue; e != (planner.Epilogue{}) {
+		j.e.Epilogue = e
+		_, err = reference.CheckIn(reference.Arithmetic{TypeC: typeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c, after)
+	} else if j.exact {
 		err = reference.CheckRounded(typeC, j.plan.Batch, j.a, j.b, j.c, after)
 	} else {
 		_, err = reference.CheckIn(reference.Arithmetic{TypeC: typeC}, j.plan.Batch, j.a, j.b, j.c, after)
@@ -279,8 +271,8 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// withoutEpilogue leaves out kernels with an epilogue, which no plan here runs: the emulator of
-// package native does.
+// withoutEpilogue leaves out kernels with an epilogue, which TestEpilogueProducts runs. Of those that make
+// items the fake drivers run the text.
 func withoutEpilogue(all []encoding.Kernel) []encoding.Kernel {
 	return slices.DeleteFunc(all, func(k encoding.Kernel) bool { return k.Epilogue != encoding.Epilogue{} })
 }

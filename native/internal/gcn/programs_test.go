@@ -105,6 +105,10 @@ func TestResults(t *testing.T) {
 			v_mov_b32_e32 v10, 0x12345678
 			v_add_u32_sdwa v10, v0, v0 dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD src1_sel:DWORD`,
 			func(l uint32) uint32 { return 0x12340078 | 2*l<<8 }},
+		{"a part that is written, and zeros", "gfx908", `
+			v_mov_b32_e32 v10, 0x12345678
+			v_or_b32_sdwa v10, v0, v10 dst_sel:WORD_1 dst_unused:UNUSED_PAD src0_sel:BYTE_0 src1_sel:BYTE_3`,
+			func(l uint32) uint32 { return (l&0xff | 0x12) << 16 }},
 		{"two operations that exchange", "gfx1100", `
 			v_dual_mov_b32 v2, v0 :: v_dual_mov_b32 v3, 7
 			v_dual_mov_b32 v2, v3 :: v_dual_mov_b32 v3, v2
@@ -212,6 +216,38 @@ func TestResults(t *testing.T) {
 			global_load_ushort v3, v1, s[6:7] offset:2050
 			s_waitcnt vmcnt(0)
 			v_mov_b32_e32 v10, v3`, func(l uint32) uint32 { return l }},
+		{"low halves", "gfx90a", `
+			v_mov_b32_e32 v10, -1
+			v_lshlrev_b16_e32 v10, 12, v0`, func(l uint32) uint32 { return l << 12 & 0xffff }},
+		{"low halves beside others", "gfx1100", `
+			v_mov_b32_e32 v10, 0xabcd0000
+			v_lshlrev_b16 v10, 8, v0`, func(l uint32) uint32 { return 0xabcd0000 | l<<8&0xffff }},
+		{"floats that are not greater", "gfx90a", `
+			v_cvt_f32_u32_e32 v2, v0
+			v_cmp_ngt_f32_e32 vcc, 2.0, v2
+			s_nop 4
+			v_cndmask_b32_e64 v3, 0, 1, vcc
+			v_cmp_nge_f32_e32 vcc, 4.0, v2
+			s_nop 4
+			v_cndmask_b32_e64 v10, v3, 2, vcc`, func(l uint32) uint32 {
+			switch {
+			case l > 4:
+				return 2
+			case l >= 2:
+				return 1
+			}
+			return 0
+		}},
+		{"a flat address", "gfx90a", `
+			global_store_dword v1, v0, s[6:7] offset:2048
+			s_waitcnt vmcnt(0)
+			s_add_u32 s10, s6, 2048
+			s_addc_u32 s11, s7, 0
+			v_mov_b32_e32 v3, s11
+			v_add_co_u32_e32 v2, vcc, s10, v1
+			v_addc_co_u32_e32 v3, vcc, 0, v3, vcc
+			flat_load_dword v10, v[2:3]
+			s_waitcnt vmcnt(0) lgkmcnt(0)`, func(l uint32) uint32 { return l }},
 		{"functions", "gfx90a", `
 			v_cvt_f32_u32_e32 v2, v0
 			v_mul_f32_e32 v2, 0.5, v2

@@ -41,6 +41,7 @@ var scalarOperations = map[string]operation{
 	"s_lshl_b64":     logic(func(a, b uint64) uint64 { return a << (b & 63) }),
 	"s_lshr_b32":     logic(func(a, b uint64) uint64 { return uint64(uint32(a) >> (b & 31)) }),
 	"s_bfe_i32":      logic(func(a, b uint64) uint64 { return uint64(signedField(uint32(a), uint32(b), uint32(b>>16&0x7f))) }),
+	"s_bfe_u32":      logic(func(a, b uint64) uint64 { return uint64(uint32(a)) >> (b & 31) & (1<<(b>>16&0x7f) - 1) }),
 	"s_bitset0_b32":  reading(scalar1(nil), func(w *wave, d, a uint64) uint64 { return d &^ (1 << (a & 31)) }),
 
 	"s_and_saveexec_b32":      saveExec(func(a, exec uint64) uint64 { return a & exec }),

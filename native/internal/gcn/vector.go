@@ -60,8 +60,10 @@ var vectorOperations = map[string]operation{
 	"v_bfe_i32":      vector3(func(a, b, c uint32) uint32 { return signedField(a, b, c&31) }),
 	"v_mad_u32_u24":  vector3(func(a, b, c uint32) uint32 { return a&0xffffff*(b&0xffffff) + c }),
 	"v_mad_i32_i24":  vector3(func(a, b, c uint32) uint32 { return uint32(int32(a<<8)>>8*(int32(b<<8)>>8)) + c }),
-	"v_fma_f32":      vector3(func(a, b, c uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(c))) }),
-	"v_fmac_f32":     accumulate(func(a, b, d uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(d))) }),
+	"v_fmaak_f32":    vector3(fusedMultiplyAdd),
+	"v_fmamk_f32":    vector3(fusedMultiplyAdd),
+	"v_fma_f32":      vector3(fusedMultiplyAdd),
+	"v_fmac_f32":     accumulate(fusedMultiplyAdd),
 
 	"v_mov_b64":      wide(1, func(a, _, _ uint64) uint64 { return a }),
 	"v_lshlrev_b64":  wide(2, func(a, b, _ uint64) uint64 { return b << (a & 63) }),
@@ -84,6 +86,10 @@ var vectorOperations = map[string]operation{
 	"v_pk_mov_b32": {unit: valu, dsts: 1, srcs: 2, packed: true, run: packedMove},
 }
 
+func fusedMultiplyAdd(a, b, c uint32) uint32 {
+	return math.Float32bits(fma32(float(a), float(b), float(c)))
+}
+
 // comparisons are those of v_cmp and v_cmpx, on 64 bits, of which a type takes what it has.
 var comparisons = map[string]func(a, b uint64) bool{
 	"eq_u32":  func(a, b uint64) bool { return low(a) == low(b) },
@@ -99,6 +105,8 @@ var comparisons = map[string]func(a, b uint64) bool{
 	"gt_f32":  func(a, b uint64) bool { return float(uint32(a)) > float(uint32(b)) },
 	"o_f32":   func(a, b uint64) bool { return ordered2(a, b) },
 	"u_f32":   func(a, b uint64) bool { return !ordered2(a, b) },
+	"nge_f32": func(a, b uint64) bool { return !(float(uint32(a)) >= float(uint32(b))) },
+	"ngt_f32": func(a, b uint64) bool { return !(float(uint32(a)) > float(uint32(b))) },
 	"neq_f32": func(a, b uint64) bool { return !(float(uint32(a)) == float(uint32(b))) },
 }
 

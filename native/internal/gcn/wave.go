@@ -21,6 +21,7 @@ type operation struct {
 	matrix                *matrix                         // of matrix cores
 	accMove               bool                            // to or from an accumulation register
 	counter               counter                         // of unit memory
+	flat                  bool                            // an address in any memory
 	access                func(*wave, *instruction) error // of unit memory
 }
 
@@ -208,6 +209,9 @@ func mergeDst(run func(*wave, *instruction)) func(*wave, *instruction) {
 	return func(w *wave, in *instruction) {
 		d := w.dst(in, 0)
 		before := *d
+		if in.pad {
+			before = lanesOf{}
+		}
 		run(w, in)
 		shift, mask := uint32(0), uint32(0xff)
 		if in.dstSel >= word0 {

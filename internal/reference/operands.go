@@ -1,0 +1,105 @@
+package reference
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// Operands are the matrices and lists of a batch in a test, each in one buffer.
+type Operands struct {
+	A, B, C []float32
+	E       Epilogue
+
+	// Unit is what offsets and leading dimensions are multiples of; 1: leading dimensions are odd.
+	Unit int
+	// Gap is between and behind rows of A, B and B2, and where matrices need not be read; Canary is between those of C.
+	Gap, Canary float32
+	Rand        *rand.Rand
+	Values      func([]float32) // makes numbers
+}
+
+// Add places a problem behind those before, with what an epilogue takes. Rows end a matrix, and the last one its buffer.
+func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
+	rowsA, colsA := p.ShapeA()
+	rowsB, colsB := p.ShapeB()
+	rowsC := p.M
+	if e.GatherRows > 0 {
+		rowsA = e.GatherRows
+	}
+	if e.ScatterRows > 0 {
+		rowsC = e.ScatterRows
+	}
+	read := p.Alpha != planner.Scale(0)
+	o.place(&o.A, &p.A, rowsA, colsA, read, o.Gap)
+	o.place(&o.B, &p.B, rowsB, colsB, read, o.Gap)
+	o.place(&o.C, &p.C, rowsC, p.N, p.Beta != 0 || e.ScatterRows > 0, o.Canary)
+	if *e != (planner.Epilogue{}) {
+		o.place(&o.E.B2, &p.B2, rowsB, colsB, read, o.Gap)
+		o.dress(p, e)
+	}
+}
+
+func (o *Operands) place(to *[]float32, m *planner.Matrix, rows, cols int, read bool, between float32) {
+	m.LD = (cols+o.Unit-1)/o.Unit*o.Unit + o.Unit
+	if o.Unit == 1 {
+		m.LD |= 1
+	}
+	m.Offset = (len(*to) + o.Unit - 1) / o.Unit * o.Unit
+	if rows*cols == 0 {
+		return
+	}
+	*to = append(*to, slices.Repeat([]float32{between}, m.Offset-len(*to)+(rows-1)*m.LD+cols)...)
+	for i := range rows {
+		row := (*to)[m.Offset+i*m.LD:][:cols]
+		if o.Values(row); !read {
+			copy(row, slices.Repeat([]float32{o.Gap}, cols))
+		}
+	}
+}
+
+// dress adds biases, rows and weights of a problem, each list behind a word that nobody has. A row
+// in four is none.
+func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
+	p.Bias = len(o.E.Biases) + 1
+	biases := make([]float32, 1+2*p.N)
+	o.Values(biases)
+	biases[0] = o.Gap
+	o.E.Biases = append(o.E.Biases, biases...)
+	list := func(stored int, row func(i int) int) (at int) {
+		o.E.Rows = append(o.E.Rows, math.MaxInt32)
+		at = len(o.E.Rows)
+		for i := range p.M {
+			word := int32(row(i))
+			if stored > 0 && o.Rand.IntN(4) == 0 {
+				word = []int32{-1, int32(stored), math.MinInt32}[o.Rand.IntN(3)]
+			}
+			o.E.Rows = append(o.E.Rows, word)
+		}
+		return at
+	}
+	p.RowsA = list(e.GatherRows, func(int) int { return o.Rand.IntN(max(e.GatherRows, 1)) })
+	to := o.Rand.Perm(max(e.ScatterRows, p.M))
+	p.RowsC = list(e.ScatterRows, func(i int) int { return to[i] })
+	weights := make([]float32, p.M)
+	o.Values(weights)
+	p.Weights = list(0, func(i int) int { return int(int32(math.Float32bits(weights[i]))) })
+	if e.Pointers.Any() { // for whoever knows them
+		p.Pointers = len(o.E.Rows)
+		o.E.Rows = append(o.E.Rows, make([]int32, encoding.PointerWords)...)
+	}
+}
+
+// Epilogues are some for problems with so many rows at most: all parts together, and what is cut along K.
+func Epilogues(most int) []planner.Epilogue {
+	return []planner.Epilogue{
+		{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 37, ScatterRows: most + 9, Weights: true},
+		{Activation: planner.GELU, Bias: true, GatherRows: 1, Weights: true},
+		{Activation: planner.ReLU, ScatterRows: most, Bias: true},
+		{Gated: true, Bias: true},
+		{GatherRows: 150, ScatterRows: most + 1},
+	}
+}

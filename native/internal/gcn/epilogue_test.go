@@ -1,0 +1,120 @@
+package gcn
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// epilogueJobs are plans of one tile, each with another epilogue and schedule.
+func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type, transposition int) (jobs []*job) {
+	t.Helper()
+	transA, transB := transposition/2 == 1, transposition%2 == 1
+	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK}
+	for i, e := range reference.Epilogues(shape.TM + 3) {
+		schedule, typeC := schedules[(i+int(of)+transposition)%len(schedules)], []element.Type{of, element.F32}[(i+transposition)%2]
+		if e.Gated { // is never cut
+			schedule = schedules[i%2]
+		}
+		if i%2 == 1 {
+			e.Pointers = planner.Pointers{A: true, B: true, C: true, Aligned: true}
+		}
+		if transA { // rows that are adjacent are not gathered
+			e.GatherRows = 0
+		}
+		rng := rand.New(rand.NewPCG(uint64(i), uint64(shape.TM)))
+		var b planner.Batch
+		for p, k := range []int{4*shape.TK + 1, 0, 2*shape.TK + 7} {
+			q := planner.Problem{M: []int{shape.TM + 3, shape.TM, 1}[p], N: []int{shape.TN, 5, shape.TN + 1}[p], K: k, TransA: transA, TransB: transB,
+				Alpha: planner.Scale([...]float32{2, 1, -0.5}[p])}
+			if !e.Gated {
+				q.Beta = [...]float32{0, 1, -0.5}[(p+i)%3]
+			}
+			b = append(b, q)
+		}
+		units, unit := 1024, 1
+		if schedule == planner.ScheduleBatched {
+			units = 1
+		}
+		if i%2 == 1 {
+			unit = 16 / of.Bytes()
+		}
+		o := planner.Options{Tile: shape.Name, Schedule: schedule, Type: of, TypeC: typeC, Epilogue: e}
+		jobs = append(jobs, newJob(t, device(t, arch, units), b, o, unit, rng))
+	}
+	return jobs
+}
+
+// TestEpilogueProducts runs every kernel with an epilogue.
+func TestEpilogueProducts(t *testing.T) {
+	for name := range arches {
+		arch, err := native.HIP(name)
+		require.NoError(t, err)
+		for _, shape := range tile.Of(tile.FMA) {
+			if !shape.Epilogues {
+				continue
+			}
+			t.Run(name+"/"+shape.Name, func(t *testing.T) {
+				if testing.Short() && shape.TM > 8 {
+					t.Skip("takes long")
+				}
+				o := readProduct(t, name)
+				t.Parallel()
+				ran := map[string][]bool{}
+				for _, of := range element.Types() {
+					for transposition := range 4 {
+						for i, j := range epilogueJobs(t, arch, shape, of, transposition) {
+							_, err := j.run(o, arch, i%2 == 1, ran)
+							require.NoError(t, err)
+						}
+					}
+				}
+				for _, k := range arch.Variants(shape) {
+					if k.Epilogue != (encoding.Epilogue{}) {
+						requireMostRan(t, o.Kernels[arch.KernelName(k)], ran[arch.KernelName(k)])
+					}
+				}
+			})
+		}
+	}
+}
+
+// requireMostRan demands that all barriers of a kernel ran, and two of three operations on memory: all parts of an
+// epilogue that meet in no plan here have more.
+func requireMostRan(t *testing.T, k *Kernel, ran []bool) {
+	t.Helper()
+	require.NotNil(t, ran, k.Name)
+	operations, some := 0, 0
+	for i, in := range k.code {
+		if in.name == "s_barrier" && !ran[i] {
+			t.Errorf("%s: no plan runs the barrier at %#x", k.Name, in.address)
+		}
+		if in.unit == memory {
+			operations++
+			if ran[i] {
+				some++
+			}
+		}
+	}
+	if 3*some < 2*operations {
+		t.Errorf("%s: plans run %d of %d operations on memory", k.Name, some, operations)
+	}
+}
+
+// point makes the addresses of all problems those of the buffers, where their matrices have places already.
+func (j *job) point(rows *Buffer, addresses ...uint64) {
+	for i := range j.plan.Batch {
+		for which, address := range addresses {
+			binary.LittleEndian.PutUint64(rows.Data[4*j.plan.Batch[i].Pointers+8*which:], address)
+		}
+	}
+}
