@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
@@ -16,7 +17,7 @@ import (
 // Device is an open device.
 type Device struct {
 	*life
-	skipped []Skip
+	skipped Skips
 	gemm    *hostgemm.Host
 
 	planner     *planner.Planner
@@ -40,7 +41,7 @@ type life struct {
 
 // newDevice takes rates that were measured on the device, if there are any. A file
 // of them that does not serve is no reason to fail: batchgemm devices tells of it.
-func newDevice(d driver.Device, skipped []Skip) *Device {
+func newDevice(d driver.Device, skipped Skips) *Device {
 	info := d.Info()
 	facts, err := ratefile.Load(&info)
 	if err != nil {
@@ -49,7 +50,7 @@ func newDevice(d driver.Device, skipped []Skip) *Device {
 	return deviceFor(d, planner.New(&facts), skipped)
 }
 
-func deviceFor(d driver.Device, p *planner.Planner, skipped []Skip) *Device {
+func deviceFor(d driver.Device, p *planner.Planner, skipped Skips) *Device {
 	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped, planner: p, gemm: hostgemm.New(d, p)}
 	runtime.AddCleanup(device, (*life).drop, device.life)
 	device.info.Planner, device.fingerprint = *p.Device(), p.Device().Fingerprint()
@@ -78,8 +79,8 @@ func (l *life) isClosed() bool {
 // rates that batchgemm tune measured on it, if there are any.
 func (d *Device) Info() Info { return d.info }
 
-// Skipped lists the backends that Open skipped, and why.
-func (d *Device) Skipped() []Skip { return append([]Skip(nil), d.skipped...) }
+// Skipped lists the backends and devices that Open passed over, and why. Printed, it is one line.
+func (d *Device) Skipped() Skips { return slices.Clone(d.skipped) }
 
 // Plan plans a batch for this device. The plan may be kept, prepared any number of
 // times, and outlives the device. All failures wrap ErrInvalid: a *planner.ProblemError

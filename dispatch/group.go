@@ -15,7 +15,7 @@ import (
 // Group is all devices of a backend, used as one.
 type Group struct {
 	devices []*Device
-	skipped []Skip
+	skipped Skips
 	gemm    *hostgemm.Group
 }
 
@@ -32,33 +32,37 @@ func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*G
 	if err != nil {
 		return nil, err
 	}
-	if s.device != nil {
+	switch {
+	case s.device != nil:
 		return nil, invalid.Errorf("device %d: OpenAll opens all devices; Open opens one", *s.device)
+	case s.adapter != nil:
+		return nil, invalid.Errorf("WithAdapter: OpenAll opens all devices; Open opens one")
+	case s.power != "":
+		return nil, invalid.Errorf("WithPower: OpenAll opens all devices; Open opens one")
 	}
-	return choose(ctx, s, func(d driver.Driver, indices []int, skipped []Skip) (*Group, error) {
-		g := new(Group)
-		for _, i := range indices {
-			device, err := d.Open(ctx, i)
-			if err == nil {
+	return choose(ctx, s, func(f *found, skipped Skips) (*Group, Skips, error) {
+		g := &Group{skipped: append(skipped, f.left...)}
+		for i := range f.take {
+			c := &f.take[i]
+			device, err := c.driver.Open(ctx, c.info.Index)
+			switch {
+			case err == nil:
 				g.devices = append(g.devices, newDevice(device, skipped))
-				continue
+			case errors.Is(err, ErrUnavailable):
+				g.skipped = append(g.skipped, Skip{c.driver.Name(), &c.info, err})
+			default:
+				return nil, nil, errors.Join(fmt.Errorf("device %d: %w", c.info.Index, err), g.Close())
 			}
-			err = fmt.Errorf("device %d: %w", i, err)
-			if !errors.Is(err, ErrUnavailable) {
-				return nil, errors.Join(err, g.Close())
-			}
-			g.skipped = append(g.skipped, Skip{d.Name(), err})
 		}
 		if len(g.devices) == 0 {
-			return nil, g.skipped[0].Err
+			return nil, g.skipped, nil
 		}
-		g.skipped = slices.Concat(skipped, g.skipped)
 		hosts := make([]*hostgemm.Host, len(g.devices))
 		for i, device := range g.devices {
 			hosts[i] = device.gemm
 		}
 		g.gemm = hostgemm.NewGroup(hosts)
-		return g, nil
+		return g, nil, nil
 	})
 }
 
@@ -67,7 +71,7 @@ func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*G
 func (g *Group) Devices() []*Device { return slices.Clone(g.devices) }
 
 // Skipped lists the backends and devices that OpenAll skipped, and why.
-func (g *Group) Skipped() []Skip { return slices.Clone(g.skipped) }
+func (g *Group) Skipped() Skips { return slices.Clone(g.skipped) }
 
 // Close closes all devices.
 func (g *Group) Close() error {

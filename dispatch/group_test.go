@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,7 +23,7 @@ import (
 // batches of the tests are split.
 func openFakes(t *testing.T, n int) (*Group, []*fakedriver.Device) {
 	t.Helper()
-	f := &fakedriver.Driver{TB: t, Backend: "fake", Software: make([]bool, n), TFLOPS: 0.001}
+	f := &fakedriver.Driver{TB: t, Backend: "fake", Kinds: make([]driver.Kind, n), TFLOPS: 0.001}
 	g, err := OpenAll(t.Context(), WithDriver(f))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close()) })
@@ -77,22 +78,26 @@ func TestOpenAll(t *testing.T) {
 		passed  []string
 		failure string
 	}{
-		{name: "all GPUs of the first", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false, false}}, &fakedriver.Driver{TB: t, Backend: "hip", Software: []bool{false}}},
+		{name: "all GPUs of the first", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}}, &fakedriver.Driver{TB: t, Backend: "hip", Kinds: []driver.Kind{driver.KindDiscrete}}},
 			devices: []string{"cuda0", "cuda1"}},
-		{name: "no software beside GPUs", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Software: []bool{false, true, false}}}, env: "webgpu",
-			devices: []string{"webgpu0", "webgpu2"}},
-		{name: "software where asked for", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Software: []bool{true, true}}, &fakedriver.Driver{TB: t, Backend: "cpu", Software: []bool{true}}},
+		{name: "no software beside GPUs", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindSoftware, driver.KindDiscrete}}}, env: "webgpu",
+			devices: []string{"webgpu0", "webgpu2"}, passed: []string{"webgpu: device 1 (webgpu1): software, and there is a GPU"}},
+		{name: "software where asked for", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindSoftware, driver.KindSoftware}}, &fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []driver.Kind{driver.KindSoftware}}},
 			options: []Option{WithBackend("webgpu")}, devices: []string{"webgpu0", "webgpu1"}},
-		{name: "fallback", drivers: []driver.Driver{driver.Missing("cuda", "a test"), &fakedriver.Driver{TB: t, Backend: "cpu", Software: []bool{true}}},
+		{name: "fallback", drivers: []driver.Driver{driver.Missing("cuda", "a test"), &fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []driver.Kind{driver.KindSoftware}}},
 			devices: []string{"cpu0"}, passed: []string{"cuda: unavailable: not in this build: a test"}},
-		{name: "one device in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false, false}, OpenErrs: map[int]error{0: unavailable}}},
-			devices: []string{"cuda1"}, passed: []string{"cuda: device 0: unavailable: in use"}},
-		{name: "all in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false, false}, OpenErr: unavailable}},
-			failure: "no backend: cuda: device 0: unavailable: in use"},
-		{name: "broken device", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false, false}, OpenErrs: map[int]error{1: errBroken}}},
+		{name: "one device in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}, OpenErrs: map[int]error{0: unavailable}}},
+			devices: []string{"cuda1"}, passed: []string{"cuda: device 0 (cuda0): unavailable: in use"}},
+		{name: "all in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}, OpenErr: unavailable}},
+			failure: "no device: cuda: device 0 (cuda0): unavailable: in use; cuda: device 1 (cuda1): unavailable: in use"},
+		{name: "broken device", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}, OpenErrs: map[int]error{1: errBroken}}},
 			failure: "cuda: device 1: broken"},
 		{name: "unknown", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, env: "metal", failure: `unknown backend "metal" (known: cuda)`},
 		{name: "device", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, options: []Option{one}, failure: "device 0: OpenAll opens all devices; Open opens one"},
+		{name: "adapter", options: []Option{WithAdapter(func([]Info) int { return 0 })}, failure: "WithAdapter: OpenAll opens all devices; Open opens one"},
+		{name: "power", options: []Option{WithPower(LowPower)}, failure: "WithPower: OpenAll opens all devices; Open opens one"},
+		{name: "GPUs alone", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindSoftware}}}, options: []Option{RequireGPU()},
+			failure: "no device: webgpu: device 0 (webgpu0): unavailable: software, where a GPU is required"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(BackendEnv, c.env)
@@ -115,7 +120,7 @@ func TestOpenAll(t *testing.T) {
 				names = append(names, d.Info().Name)
 			}
 			for _, s := range g.Skipped() {
-				require.ErrorIs(t, s.Err, ErrUnavailable)
+				require.True(t, s.Device != nil || errors.Is(s.Err, ErrUnavailable))
 				passed = append(passed, s.String())
 			}
 			require.Equal(t, c.devices, names)
@@ -147,12 +152,12 @@ func TestGEMMOnEveryBackend(t *testing.T) {
 				require.NotContains(t, os.Getenv(drivertest.RequireEnv), l.Backend)
 				t.Skip(l.Err)
 			}
-			f := &fakedriver.Driver{TB: t, Backend: l.Backend, Inner: Backends()[i], Software: make([]bool, 2)}
+			f := &fakedriver.Driver{TB: t, Backend: l.Backend, Inner: Backends()[i], Kinds: make([]driver.Kind, 2)}
 			g, err := OpenAll(t.Context(), WithDriver(f))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, g.Close()) }()
 			j := newJob(t, 100, 128)
-			if !l.Devices[0].Software || l.Backend == "cpu" {
+			if l.Devices[0].Kind != driver.KindSoftware || l.Backend == "cpu" {
 				j = newJob(t, 400, 256) // 80 MB
 			}
 			for range 2 {

@@ -37,7 +37,7 @@ func TestErrInvalid(t *testing.T) {
 	closed, _ := openFake(t)
 	require.NoError(t, closed.Close())
 
-	drivers := []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false}}}
+	drivers := []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete}}}
 	start := func(options ...Option) error { return openBoth(ctx, drivers, options...) }
 	plan := func(b planner.Batch, o planner.Options) error { _, err := d.Plan(b, o); return err }
 	one := func(_ any, err error) error { return err }

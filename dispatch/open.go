@@ -3,9 +3,8 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
@@ -27,10 +26,19 @@ var (
 	ErrClosed      = driver.ErrClosed
 )
 
-// Info describes a device; Timing is what Time measures.
+// Info describes a device, Kind is what sort of one it is, and Timing is what Time measures.
 type (
 	Info   = driver.Info
+	Kind   = driver.Kind
 	Timing = driver.Timing
+)
+
+// The kinds of devices.
+const (
+	KindDiscrete   = driver.KindDiscrete
+	KindIntegrated = driver.KindIntegrated
+	KindSoftware   = driver.KindSoftware
+	KindOther      = driver.KindOther
 )
 
 // Option changes what Open opens.
@@ -41,6 +49,9 @@ type selection struct {
 	own     *driver.Driver  // of the caller; nil: none
 	backend string          // "": the best
 	device  *int            // nil: the best
+	adapter *func([]Info) int
+	power   Power
+	gpus    bool // alone
 }
 
 // WithBackend fixes the backend: "cuda", "hip", "webgpu" or "cpu". It overrides
@@ -67,13 +78,40 @@ func WithDevice(index int) Option {
 	return func(s *selection) { s.device = &index }
 }
 
-// Skip says why Open or OpenAll skipped a backend, or a device of it.
-type Skip struct {
-	Backend string
-	Err     error // wraps ErrUnavailable
+// WithAdapter lets the caller choose. choose gets all devices, of all backends or of the fixed
+// one, in the order in which Open would try them, and returns the index of one in this list, or a
+// negative number to leave the choice to Open. A device that is chosen so is opened, or Open fails.
+// A program that keeps Info.ID among its settings finds the device again by
+//
+//	dispatch.WithAdapter(func(all []dispatch.Info) int {
+//		return slices.IndexFunc(all, func(i dispatch.Info) bool { return i.ID == saved })
+//	})
+//
+// Open has to ask all backends, which takes up to a second the first time.
+func WithAdapter(choose func(all []Info) int) Option {
+	return func(s *selection) { s.adapter = &choose }
 }
 
-func (s Skip) String() string { return s.Backend + ": " + s.Err.Error() }
+// Power is which GPUs Open prefers, of all backends: they are tried by kind, and those of one kind
+// in the order of Open.
+type Power string
+
+const (
+	LowPower  Power = "low"  // integrated GPUs before discrete ones
+	HighPower Power = "high" // discrete GPUs before integrated ones
+)
+
+// WithPower prefers GPUs of a kind. "" prefers none. Open has to ask all backends then, as with
+// WithAdapter.
+func WithPower(p Power) Option {
+	return func(s *selection) { s.power = p }
+}
+
+// RequireGPU has Open fail, with an error that wraps ErrUnavailable, where it would open what runs
+// on the CPU.
+func RequireGPU() Option {
+	return func(s *selection) { s.gpus = true }
+}
 
 // Listing is a backend with its devices, or with the reason why it has none.
 type Listing struct {
@@ -99,7 +137,8 @@ func Devices(ctx context.Context) ([]Listing, error) {
 // Open opens the best device. It tries the backends cuda, hip, webgpu and cpu in
 // this order and takes the first real GPU. Software adapters of GPU backends are
 // skipped, because the cpu backend is faster (some 20 times, against Mesa's
-// lavapipe); a fixed backend takes them too.
+// lavapipe); a fixed backend takes them too. WithPower, WithAdapter, WithDevice and RequireGPU
+// choose otherwise. Device.Skipped says what was passed over, and why.
 //
 // Plans of the device are made by the rates of its kernels that batchgemm tune
 // measured, where there are any, and else by those that came with the package
@@ -107,9 +146,8 @@ func Devices(ctx context.Context) ([]Listing, error) {
 //
 // The cpu backend has GOMAXPROCS threads, or BATCHGEMM_THREADS of them.
 //
-// A backend is skipped only when it is unavailable, which Device.Skipped
-// reports; any other failure of it is returned. When nothing can be opened the
-// error wraps ErrUnavailable and lists all reasons.
+// A backend or device is skipped only when it is unavailable; any other failure of it is
+// returned. When nothing can be opened the error wraps ErrUnavailable and lists all reasons.
 func Open(ctx context.Context, options ...Option) (*Device, error) {
 	return open(ctx, backends, options)
 }
@@ -122,12 +160,14 @@ func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Devi
 	if s.backend == "" && s.device != nil {
 		return nil, invalid.Errorf("device %d of which backend? Fix one by WithBackend or %s", *s.device, BackendEnv)
 	}
-	return choose(ctx, s, func(d driver.Driver, indices []int, skipped []Skip) (*Device, error) {
-		device, err := d.Open(ctx, indices[0])
-		if err != nil {
-			return nil, err
-		}
-		return newDevice(device, skipped), nil
+	if s.adapter != nil && s.device != nil {
+		return nil, invalid.Errorf("device %d: WithAdapter chooses the device", *s.device)
+	}
+	if s.adapter != nil || s.power != "" {
+		return s.openOfAll(ctx)
+	}
+	return choose(ctx, s, func(found *found, skipped Skips) (*Device, Skips, error) {
+		return openFirst(ctx, found.take, append(skipped, found.left...))
 	})
 }
 
@@ -145,82 +185,23 @@ func selected(drivers []driver.Driver, options []Option) (*selection, error) {
 		s.drivers = []driver.Driver{*s.own}
 		s.backend = cmp.Or(s.backend, (*s.own).Name())
 	}
-	return s, nil
+	if s.adapter != nil && *s.adapter == nil {
+		return nil, invalid.Errorf("WithAdapter: the function is nil")
+	}
+	if s.power != "" && s.power != LowPower && s.power != HighPower {
+		return nil, invalid.Errorf("WithPower: unknown power %q (known: %s, %s)", s.power, LowPower, HighPower)
+	}
+	return s, s.checkBackend()
 }
 
-// choose starts the fixed backend, or the first that is available. start gets the
-// devices to open, of which there is one at least.
-func choose[T any](ctx context.Context, s *selection,
-	start func(d driver.Driver, indices []int, skipped []Skip) (*T, error),
-) (*T, error) {
-	fixed := s.backend != ""
-	var skipped []Skip
+// checkBackend fails where the fixed backend is none of those to choose from.
+func (s *selection) checkBackend() error {
 	var known []string
-	for i, d := range s.drivers {
+	for _, d := range s.drivers {
 		known = append(known, d.Name())
-		if fixed && d.Name() != s.backend {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		indices, err := s.usable(ctx, d, fixed || i == len(s.drivers)-1)
-		var started *T
-		if err == nil {
-			started, err = start(d, indices, skipped)
-		}
-		if err == nil {
-			return started, nil
-		}
-		if fixed || !errors.Is(err, ErrUnavailable) {
-			return nil, fmt.Errorf("%s: %w", d.Name(), err)
-		}
-		skipped = append(skipped, Skip{d.Name(), err})
 	}
-	if fixed {
-		return nil, invalid.Errorf("unknown backend %q (known: %s)", s.backend, strings.Join(known, ", "))
+	if s.backend == "" || slices.Contains(known, s.backend) {
+		return nil
 	}
-	return nil, fmt.Errorf("no backend: %w", &allSkipped{skipped})
+	return invalid.Errorf("unknown backend %q (known: %s)", s.backend, strings.Join(known, ", "))
 }
-
-// usable lists the devices of a backend to open: the one asked for, or all real
-// GPUs, or, where there is none and software will do, whatever there is.
-func (s *selection) usable(ctx context.Context, d driver.Driver, software bool) ([]int, error) {
-	infos, err := d.Devices(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if s.device != nil {
-		if i := *s.device; i < 0 || i >= len(infos) {
-			return nil, invalid.Errorf("no device %d (there are %d)", i, len(infos))
-		}
-		return []int{*s.device}, nil
-	}
-	var all, gpus []int
-	for i, info := range infos {
-		all = append(all, i)
-		if !info.Software {
-			gpus = append(gpus, i)
-		}
-	}
-	switch {
-	case len(gpus) > 0:
-		return gpus, nil
-	case software && len(all) > 0:
-		return all, nil
-	}
-	return nil, fmt.Errorf("%w: no GPU, only software adapters, which %s=%s takes", ErrUnavailable, BackendEnv, d.Name())
-}
-
-// allSkipped is the error when no backend is left.
-type allSkipped struct{ skips []Skip }
-
-func (e *allSkipped) Error() string {
-	reasons := make([]string, len(e.skips))
-	for i, s := range e.skips {
-		reasons[i] = s.String()
-	}
-	return strings.Join(reasons, "; ")
-}
-
-func (e *allSkipped) Unwrap() error { return ErrUnavailable }

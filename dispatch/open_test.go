@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,12 +19,12 @@ func TestOpen(t *testing.T) {
 		return &fakedriver.Driver{TB: t, Backend: name, DevicesErr: unavailable}
 	}
 	gpu := func(name string) driver.Driver {
-		return &fakedriver.Driver{TB: t, Backend: name, Software: []bool{false, false}}
+		return &fakedriver.Driver{TB: t, Backend: name, Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}}
 	}
 	software := func(name string) driver.Driver {
-		return &fakedriver.Driver{TB: t, Backend: name, Software: []bool{true}}
+		return &fakedriver.Driver{TB: t, Backend: name, Kinds: []driver.Kind{driver.KindSoftware}}
 	}
-	two := &fakedriver.Driver{TB: t, Backend: "webgpu", Software: []bool{true, false}}
+	two := &fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindSoftware, driver.KindDiscrete}}
 	cases := []struct {
 		name    string
 		drivers []driver.Driver
@@ -34,23 +35,28 @@ func TestOpen(t *testing.T) {
 		passed  []string
 		failure string
 	}{
-		{name: "first", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, backend: "cuda"},
+		{name: "first", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, backend: "cuda",
+			passed: []string{"cuda: device 1 (cuda1): cuda device 0 (cuda0) was opened"}},
 		{name: "unavailable", drivers: []driver.Driver{none("cuda"), gpu("webgpu"), software("cpu")}, backend: "webgpu",
-			passed: []string{"cuda: unavailable: no driver"}},
+			passed: []string{"cuda: unavailable: no driver", "webgpu: device 1 (webgpu1): webgpu device 0 (webgpu0) was opened"}},
 		{name: "software adapter", drivers: []driver.Driver{software("webgpu"), software("cpu")}, backend: "cpu",
-			passed: []string{"webgpu: unavailable: no GPU, only software adapters, which BATCHGEMM_BACKEND=webgpu takes"}},
-		{name: "GPU behind a software adapter", drivers: []driver.Driver{two, software("cpu")}, backend: "webgpu", device: 1},
-		{name: "cannot open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false}, OpenErr: unavailable}, software("cpu")}, backend: "cpu",
-			passed: []string{"cuda: unavailable: no driver"}},
+			passed: []string{"webgpu: device 0 (webgpu0): software, which is slower than the cpu backend; BATCHGEMM_BACKEND=webgpu takes it"}},
+		{name: "GPU behind a software adapter", drivers: []driver.Driver{two, software("cpu")}, backend: "webgpu", device: 1,
+			passed: []string{"webgpu: device 0 (webgpu0): software, and there is a GPU"}},
+		{name: "cannot open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: unavailable}, software("cpu")}, backend: "cpu",
+			passed: []string{"cuda: device 0 (cuda0): unavailable: no driver"}},
 		{name: "broken list", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}, software("cpu")}, failure: "cuda: broken"},
-		{name: "broken open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Software: []bool{false}, OpenErr: errBroken}, software("cpu")}, failure: "cuda: broken"},
+		{name: "broken open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: errBroken}, software("cpu")}, failure: "cuda: broken"},
 		{name: "nothing", drivers: []driver.Driver{none("cuda"), none("cpu")},
-			failure: "no backend: cuda: unavailable: no driver; cpu: unavailable: no driver"},
+			failure: "no device: cuda: unavailable: no driver; cpu: unavailable: no driver"},
 		{name: "option", drivers: []driver.Driver{gpu("cuda"), software("webgpu")}, options: []Option{WithBackend("webgpu")}, backend: "webgpu"},
 		{name: "environment", drivers: []driver.Driver{gpu("cuda"), software("webgpu")}, env: "webgpu", backend: "webgpu"},
-		{name: "option over environment", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip", options: []Option{WithBackend("cuda")}, backend: "cuda"},
-		{name: "empty option", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip", options: []Option{WithBackend("")}, backend: "hip"},
-		{name: "device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(1)}, backend: "cuda", device: 1},
+		{name: "option over environment", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip", options: []Option{WithBackend("cuda")}, backend: "cuda",
+			passed: []string{"cuda: device 1 (cuda1): cuda device 0 (cuda0) was opened"}},
+		{name: "empty option", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip", options: []Option{WithBackend("")}, backend: "hip",
+			passed: []string{"hip: device 1 (hip1): hip device 0 (hip0) was opened"}},
+		{name: "device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(1)}, backend: "cuda", device: 1,
+			passed: []string{"cuda: device 0 (cuda0): device 1 was asked for"}},
 		{name: "no such device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(2)}, failure: "cuda: no device 2 (there are 2)"},
 		{name: "negative device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(-1)}, failure: "cuda: no device -1 (there are 2)"},
 		{name: "device without backend", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithDevice(1)},
@@ -72,10 +78,11 @@ func TestOpen(t *testing.T) {
 			require.Equal(t, c.device, d.Info().Index)
 			var passed []string
 			for _, s := range d.Skipped() {
-				require.ErrorIs(t, s.Err, ErrUnavailable)
+				require.True(t, s.Device != nil || errors.Is(s.Err, ErrUnavailable))
 				passed = append(passed, s.String())
 			}
 			require.Equal(t, c.passed, passed)
+			require.Equal(t, strings.Join(c.passed, "; "), d.Skipped().String())
 		})
 	}
 }
@@ -84,14 +91,14 @@ func TestOpenNothingIsUnavailable(t *testing.T) {
 	t.Setenv(BackendEnv, "")
 	_, err := open(context.Background(), []driver.Driver{driver.Missing("cuda", "a test"), driver.Missing("hip", "a test")}, nil)
 	require.ErrorIs(t, err, ErrUnavailable)
-	require.EqualError(t, err, "no backend: cuda: unavailable: not in this build: a test; hip: unavailable: not in this build: a test")
+	require.EqualError(t, err, "no device: cuda: unavailable: not in this build: a test; hip: unavailable: not in this build: a test")
 }
 
 // WithDriver is the only driver that is tried, whatever the environment names.
 func TestWithDriver(t *testing.T) {
 	unavailable := fmt.Errorf("%w: no driver", driver.ErrUnavailable)
 	two := func() *fakedriver.Driver {
-		return &fakedriver.Driver{TB: t, Backend: "own", Software: []bool{true, true}}
+		return &fakedriver.Driver{TB: t, Backend: "own", Kinds: []driver.Kind{driver.KindSoftware, driver.KindSoftware}}
 	}
 	for _, c := range []struct {
 		name    string
@@ -111,7 +118,7 @@ func TestWithDriver(t *testing.T) {
 		{name: "no such device", driver: two(), options: []Option{WithDevice(2)}, failure: "own: no device 2 (there are 2)", invalid: true},
 		{name: "nil", failure: "WithDriver: the driver is nil", invalid: true},
 		{name: "unavailable", driver: &fakedriver.Driver{TB: t, Backend: "own", DevicesErr: unavailable}, failure: "own: unavailable: no driver"},
-		{name: "broken", driver: &fakedriver.Driver{TB: t, Backend: "own", Software: []bool{false}, OpenErr: errBroken}, failure: "own: broken"},
+		{name: "broken", driver: &fakedriver.Driver{TB: t, Backend: "own", Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: errBroken}, failure: "own: broken"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(BackendEnv, c.env)
@@ -126,7 +133,7 @@ func TestWithDriver(t *testing.T) {
 			defer func() { require.NoError(t, d.Close()) }()
 			require.Equal(t, "own", d.Info().Backend)
 			require.Equal(t, c.device, d.Info().Index)
-			require.Empty(t, d.Skipped())
+			require.Len(t, d.Skipped(), 1, "the other device")
 			if c.device == 0 {
 				g, err := OpenAll(t.Context(), options...)
 				require.NoError(t, err)

@@ -3,6 +3,7 @@
 package webgpu
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"runtime"
@@ -35,7 +36,8 @@ type adapter struct {
 	props     wgpu.AdapterProperties
 	limits    wgpu.Limits
 	timestamp bool // has timestamp queries
-	software  bool
+	kind      driver.Kind
+	id        string
 	vulkan    *vulkanGPU // nil: unknown
 }
 
@@ -43,7 +45,9 @@ type adapter struct {
 type vulkanGPU struct {
 	vendor, device uint32
 	name           string
-	cpu            bool    // a software rasterizer
+	kind           driver.Kind
+	uuid           [16]byte
+	memory         int64   // bytes
 	subgroup       int     // lanes
 	units          int     // SMs or CUs
 	warps          int     // subgroups that are resident on a unit
@@ -51,39 +55,102 @@ type vulkanGPU struct {
 }
 
 func newAdapter(h *wgpu.Adapter) adapter {
-	a := adapter{
+	return adapter{
 		handle:    h,
 		props:     h.GetProperties(),
 		limits:    h.GetLimits().Limits,
 		timestamp: h.HasFeature(wgpu.FeatureName_TimestampQuery),
 	}
-	a.software = a.props.AdapterType == wgpu.AdapterType_CPU
-	gpus := vulkanGPUs()
-	for i := range gpus {
-		// Several GPUs of one model match alike, and have the same facts.
-		g := &gpus[i]
-		if g.vendor == a.props.VendorId && g.device == a.props.DeviceId && g.name == a.props.Name {
-			a.vulkan = g
-			a.software = g.cpu // the binding calls virtual GPUs software
+}
+
+// kinds are those of the binding's types of adapters. It calls virtual GPUs software, which
+// Vulkan does not.
+var kinds = map[wgpu.AdapterType]driver.Kind{
+	wgpu.AdapterType_DiscreteGPU:   driver.KindDiscrete,
+	wgpu.AdapterType_IntegratedGPU: driver.KindIntegrated,
+	wgpu.AdapterType_CPU:           driver.KindSoftware,
+}
+
+// identify says what adapters are, by what Vulkan knows of them. Both list GPUs in the order of
+// the drivers, which is how those of one model are told apart.
+func identify(list []adapter, gpus []vulkanGPU) {
+	taken := make([]bool, len(gpus))
+	seen := map[string]int{}
+	for i := range list {
+		a := &list[i]
+		a.kind = cmp.Or(kinds[a.props.AdapterType], driver.KindOther)
+		id := fmt.Sprintf("webgpu:%s:%04x:%04x", a.api(), a.props.VendorId, a.props.DeviceId)
+		for j := range gpus {
+			g := &gpus[j]
+			if taken[j] || g.vendor != a.props.VendorId || g.device != a.props.DeviceId || g.name != a.props.Name {
+				continue
+			}
+			a.vulkan, a.kind, taken[j] = g, cmp.Or(g.kind, driver.KindOther), true
+			if g.uuid != [16]byte{} && !a.software() { // lavapipe's is its version
+				id = "webgpu:vulkan:" + driver.FormatUUID(g.uuid)
+			}
 			break
 		}
+		if seen[id]++; seen[id] > 1 { // several of one model, or a GPU with several drivers
+			id = fmt.Sprintf("%s:%d", id, seen[id])
+		}
+		a.id = id
 	}
-	return a
+}
+
+// api is what the adapter is reached through.
+func (a *adapter) api() string {
+	switch a.props.BackendType {
+	case wgpu.BackendType_Vulkan:
+		return "vulkan"
+	case wgpu.BackendType_Metal:
+		return "metal"
+	case wgpu.BackendType_D3D12:
+		return "d3d12"
+	}
+	return "other"
+}
+
+func (a *adapter) software() bool { return a.kind == driver.KindSoftware }
+
+// vendors are the makers by the numbers that adapters give, which are those of PCI.
+var vendors = map[uint32]string{
+	vendorAMD: "AMD", vendorMesa: "Mesa", vendorApple: "Apple", vendorNVIDIA: "NVIDIA", vendorARM: "ARM",
+	vendorWARP: "Microsoft", vendorGoogle: "Google", vendorQualcomm: "Qualcomm", vendorIntel: "Intel",
+}
+
+// vendor is who made the adapter. Metal gives no number, but names that begin with the maker's.
+func (a *adapter) vendor() string {
+	if name, found := vendors[a.props.VendorId]; found {
+		return name
+	}
+	for _, name := range vendors {
+		if strings.HasPrefix(a.props.Name, name+" ") {
+			return name
+		}
+	}
+	return ""
 }
 
 func (a *adapter) info(index int, maxBinding uint64) driver.Info {
 	lanes, source := a.subgroup()
-	return driver.Info{
+	info := driver.Info{
 		Backend:  "webgpu",
 		Index:    index,
+		ID:       a.id,
 		Name:     a.props.Name,
+		Vendor:   a.vendor(),
+		Kind:     a.kind,
 		Driver:   strings.TrimSpace(a.props.VendorName + " " + a.props.DriverDescription),
-		Software: a.software,
 		Subgroup: fmt.Sprintf("%d (%s)", lanes, source),
 		Planner:  a.facts(maxBinding),
 		// WGSL leaves it to the device: an H200 through Vulkan does, lavapipe does not.
 		FlushesSubnormals: true,
 	}
+	if a.vulkan != nil {
+		info.Memory = a.vulkan.memory
+	}
+	return info
 }
 
 // subgroup returns the lanes of a subgroup and where the number is from. It
@@ -128,7 +195,7 @@ func (a *adapter) facts(maxBinding uint64) planner.Device {
 	switch {
 	case a.vulkan != nil && a.vulkan.units > 0:
 		d.ComputeUnits, d.MaxWaves = a.vulkan.units, a.vulkan.warps
-	case a.software:
+	case a.software():
 		d.ComputeUnits = runtime.NumCPU()
 	}
 	d.GroupShared = int(a.limits.MaxComputeWorkgroupStorageSize)

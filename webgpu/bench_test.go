@@ -69,7 +69,7 @@ func BenchmarkZhang(b *testing.B) {
 	d := openBenchmark(b)
 	for _, c := range workload.Zhang() {
 		b.Run(fmt.Sprintf("%d-%d-%d", c.MaxMN, c.MaxK, c.Batch), func(b *testing.B) {
-			if d.info.Software && c.Batch > 8 {
+			if d.info.Kind == driver.KindSoftware && c.Batch > 8 {
 				b.Skip("a software adapter takes minutes")
 			}
 			run := benchmarkRun(b, d, c.Problems)
@@ -77,7 +77,7 @@ func BenchmarkZhang(b *testing.B) {
 			require.NoError(b, err)
 			// Enough runs in one submission that its ends do not count.
 			runs := slices.Repeat([]driver.Run{run}, int(min(max(2*time.Millisecond/first.Device, 4), 400)))
-			if d.info.Software {
+			if d.info.Kind == driver.KindSoftware {
 				runs = runs[:1]
 			}
 			for start := time.Now(); time.Since(start) < 250*time.Millisecond; {

@@ -69,7 +69,7 @@ const closeWait = time.Second
 // openDevice opens the adapter with these facts in an instance of its own.
 func openDevice(info driver.Info, maxBinding uint64) (*device, error) {
 	instance, adapters := enumerate()
-	if info.Index >= len(adapters) || adapters[info.Index].props.Name != info.Name {
+	if info.Index >= len(adapters) || adapters[info.Index].id != info.ID {
 		release(instance, adapters)
 		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name, driver.ErrUnavailable)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rajveermalviya/go-webgpu/wgpu"
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
@@ -31,8 +32,8 @@ func TestDevices(t *testing.T) {
 		} {
 			require.Positive(t, n, "%+v", info.Planner)
 		}
-		if i > 0 && infos[i-1].Software {
-			require.True(t, info.Software, "GPUs come first")
+		if i > 0 && infos[i-1].Kind == driver.KindSoftware {
+			require.True(t, info.Kind == driver.KindSoftware, "GPUs come first")
 		}
 		if len(vulkanGPUs()) > 0 {
 			require.Contains(t, info.Subgroup, "(Vulkan)")
@@ -42,6 +43,51 @@ func TestDevices(t *testing.T) {
 	for _, index := range []int{-1, len(infos)} {
 		_, err := Driver().Open(t.Context(), index)
 		require.Error(t, err)
+	}
+}
+
+// TestIdentify: adapters of one model are told apart, by Vulkan's UUIDs where there are any.
+func TestIdentify(t *testing.T) {
+	of := func(vendor, device uint32, name string, api wgpu.BackendType, kind wgpu.AdapterType) adapter {
+		return adapter{props: wgpu.AdapterProperties{VendorId: vendor, DeviceId: device, Name: name, BackendType: api, AdapterType: kind}}
+	}
+	const vulkan, metal, d3d12 = wgpu.BackendType_Vulkan, wgpu.BackendType_Metal, wgpu.BackendType_D3D12
+	const discrete, cpu, unknown = wgpu.AdapterType_DiscreteGPU, wgpu.AdapterType_CPU, wgpu.AdapterType_Unknown
+	h200 := of(vendorNVIDIA, 0x2335, "NVIDIA H200", vulkan, discrete)
+	type want struct {
+		id, vendor string
+		kind       driver.Kind
+		memory     int64
+	}
+	for _, c := range []struct {
+		name string
+		list []adapter
+		gpus []vulkanGPU
+		want []want
+	}{
+		{"two of a model", []adapter{h200, h200},
+			[]vulkanGPU{{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: driver.KindDiscrete, uuid: [16]byte{1}, memory: 5},
+				{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: driver.KindDiscrete, uuid: [16]byte{2}, memory: 6}},
+			[]want{{"webgpu:vulkan:01000000-0000-0000-0000-000000000000", "NVIDIA", driver.KindDiscrete, 5},
+				{"webgpu:vulkan:02000000-0000-0000-0000-000000000000", "NVIDIA", driver.KindDiscrete, 6}}},
+		{"no Vulkan to ask", []adapter{h200, h200, of(vendorNVIDIA, 0x2335, "NVIDIA H200", d3d12, discrete)}, nil,
+			[]want{{"webgpu:vulkan:10de:2335", "NVIDIA", driver.KindDiscrete, 0}, {"webgpu:vulkan:10de:2335:2", "NVIDIA", driver.KindDiscrete, 0},
+				{"webgpu:d3d12:10de:2335", "NVIDIA", driver.KindDiscrete, 0}}},
+		{"a virtual GPU", []adapter{of(7, 8, "virtual", vulkan, cpu)}, []vulkanGPU{{vendor: 7, device: 8, name: "virtual", uuid: [16]byte{15: 1}}},
+			[]want{{"webgpu:vulkan:00000000-0000-0000-0000-000000000001", "", driver.KindOther, 0}}},
+		{"software", []adapter{of(vendorMesa, 0, "llvmpipe", vulkan, cpu)},
+			[]vulkanGPU{{vendor: vendorMesa, name: "llvmpipe", kind: driver.KindSoftware, uuid: [16]byte{1}, memory: 9}},
+			[]want{{"webgpu:vulkan:10005:0000", "Mesa", driver.KindSoftware, 9}}},
+		{"Metal gives no numbers", []adapter{of(0, 0, "Apple M2", metal, unknown), of(0, 0, "Radeon", metal, unknown)}, nil,
+			[]want{{"webgpu:metal:0000:0000", "Apple", driver.KindOther, 0}, {"webgpu:metal:0000:0000:2", "", driver.KindOther, 0}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			identify(c.list, c.gpus)
+			for i, a := range c.list {
+				info := a.info(i, 0)
+				require.Equal(t, c.want[i], want{info.ID, info.Vendor, info.Kind, info.Memory})
+			}
+		})
 	}
 }
 
@@ -59,7 +105,7 @@ func TestSubgroupTable(t *testing.T) {
 
 // TestFacts: what the adapter reports counts, not what is known of such GPUs.
 func TestFacts(t *testing.T) {
-	a := adapter{software: true}
+	a := adapter{kind: driver.KindSoftware}
 	a.limits.MaxComputeInvocationsPerWorkgroup, a.limits.MaxComputeWorkgroupSizeX = 1024, 512
 	a.limits.MaxComputeWorkgroupsPerDimension, a.limits.MaxComputeWorkgroupStorageSize = 4321, 17000
 	a.limits.MaxStorageBufferBindingSize = 1<<20 + 17

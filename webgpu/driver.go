@@ -86,9 +86,10 @@ func enumerate() (*wgpu.Instance, []adapter) {
 	for i, h := range handles {
 		list[i] = newAdapter(h)
 	}
+	identify(list, vulkanGPUs())
 	slices.SortStableFunc(list, func(a, b adapter) int {
 		return cmp.Or(
-			cmp.Compare(btoi(a.software), btoi(b.software)),
+			cmp.Compare(btoi(a.software()), btoi(b.software())),
 			cmp.Compare(b.props.BackendType, a.props.BackendType), // Vulkan is the larger
 			cmp.Compare(a.props.AdapterType, b.props.AdapterType), // discrete is 0
 		)

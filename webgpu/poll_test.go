@@ -181,7 +181,7 @@ type slow struct {
 
 func newSlow(t *testing.T, d *device) *slow {
 	t.Helper()
-	if testing.Short() || !d.info.Software {
+	if testing.Short() || d.info.Kind != driver.KindSoftware {
 		t.Skip("needs seconds on a slow device")
 	}
 	d.mu.Lock()

@@ -250,7 +250,7 @@ func TestRaggedManyGroups(t *testing.T) {
 // Groups take the kernel that suits them, and all the second where there is little to do.
 func TestRaggedChoosesKernels(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	if !d.info.Software {
+	if d.info.Kind != driver.KindSoftware {
 		t.Skip("the sizes are for the rates of a CPU")
 	}
 	r := drivertest.RaggedBatches(false, false)[planner.Records]

@@ -2,9 +2,21 @@
 
 package webgpu
 
-import "github.com/batchgemm/batchgemm/dispatch/driver"
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
 
 // Driver returns a driver without devices.
-func Driver() driver.Driver {
-	return driver.Missing("webgpu", "the WebGPU library needs cgo, and exists for linux/amd64, darwin and windows/amd64")
+func Driver() driver.Driver { return driver.Missing("webgpu", missing(runtime.GOOS, runtime.GOARCH)) }
+
+// missing says what a build for a system lacks. This file is compiled where that is cgo or the library.
+func missing(system, arch string) string {
+	switch system + "/" + arch {
+	case "linux/amd64", "windows/amd64", "darwin/amd64", "darwin/arm64":
+		return "built without cgo, which takes CGO_ENABLED=1 and a C compiler"
+	}
+	return fmt.Sprintf("there is no WebGPU library for %s/%s, but for linux/amd64, windows/amd64 and darwin", system, arch)
 }

@@ -14,6 +14,7 @@ enum {
 	INSTANCE_CREATE_INFO = 1,
 	PROPERTIES_2 = 1000059001,
 	SUBGROUP_PROPERTIES = 1000094000,
+	ID_PROPERTIES = 1000071004,
 	SM_BUILTINS_PROPERTIES_NV = 1000154001,
 	SHADER_CORE_PROPERTIES_AMD = 1000185000,
 };
@@ -62,6 +63,13 @@ typedef struct {
 typedef struct {
 	uint32_t type;
 	void *next;
+	uint8_t device[16], driver[16], luid[8];
+	uint32_t node_mask, luid_valid;
+} id_properties;
+
+typedef struct {
+	uint32_t type;
+	void *next;
 	uint32_t count, warps;
 } sm_properties;
 
@@ -77,6 +85,16 @@ typedef struct {
 	uint32_t version;
 } extension;
 
+enum { HEAP_DEVICE_LOCAL = 1 };
+
+typedef struct {
+	uint32_t types;
+	struct { uint32_t flags, heap; } type[32];
+	uint32_t heaps;
+	struct { uint64_t size; uint32_t flags; } heap[16];
+} memory_properties;
+
+_Static_assert(sizeof(memory_properties) == 520, "VkPhysicalDeviceMemoryProperties");
 _Static_assert(sizeof(properties) == 824, "VkPhysicalDeviceProperties");
 _Static_assert(sizeof(properties_2) == 840, "VkPhysicalDeviceProperties2");
 
@@ -88,11 +106,13 @@ typedef int (*enumerate_devices)(void *, uint32_t *, void **);
 typedef int (*enumerate_extensions)(void *, const char *, uint32_t *, extension *);
 typedef void (*get_properties)(void *, properties *);
 typedef void (*get_properties_2)(void *, properties_2 *);
+typedef void (*get_memory)(void *, memory_properties *);
 
 typedef struct {
 	enumerate_extensions extensions;
 	get_properties properties;
 	get_properties_2 properties_2;
+	get_memory memory;
 } functions;
 
 static int has_extension(const functions *vk, void *gpu, const char *name) {
@@ -108,25 +128,39 @@ static int has_extension(const functions *vk, void *gpu, const char *name) {
 	return found;
 }
 
+// largest_heap is the size of the largest heap of the device: of one GPU others may be windows on it.
+static uint64_t largest_heap(const functions *vk, void *gpu) {
+	memory_properties m = {0};
+	vk->memory(gpu, &m);
+	uint64_t largest = 0;
+	for (uint32_t i = 0; i < m.heaps && i < 16; i++)
+		if (m.heap[i].flags & HEAP_DEVICE_LOCAL && m.heap[i].size > largest)
+			largest = m.heap[i].size;
+	return largest;
+}
+
 static void describe(const functions *vk, void *gpu, vulkan_gpu *out) {
 	properties p = {0};
 	vk->properties(gpu, &p);
 	out->vendor = p.vendor, out->device = p.device, out->type = p.type;
 	out->period = p.timestamp_period;
 	memcpy(out->name, p.name, sizeof out->name);
+	out->memory = largest_heap(vk, gpu);
 	if (p.api_version < API_1_1)
 		return;
 	// A structure may be chained only if the device lists its extension.
 	subgroup_properties subgroup = {.type = SUBGROUP_PROPERTIES};
 	sm_properties sm = {.type = SM_BUILTINS_PROPERTIES_NV};
 	core_properties_amd amd = {.type = SHADER_CORE_PROPERTIES_AMD};
-	properties_2 all = {.type = PROPERTIES_2, .next = &subgroup};
+	id_properties id = {.type = ID_PROPERTIES, .next = &subgroup};
+	properties_2 all = {.type = PROPERTIES_2, .next = &id};
 	if (has_extension(vk, gpu, "VK_NV_shader_sm_builtins"))
 		sm.next = all.next, all.next = &sm;
 	if (has_extension(vk, gpu, "VK_AMD_shader_core_properties"))
 		amd.next = all.next, all.next = &amd;
 	vk->properties_2(gpu, &all);
 	out->subgroup = subgroup.size;
+	memcpy(out->uuid, id.device, sizeof out->uuid);
 	out->units = sm.count, out->warps = sm.warps;
 	if (amd.engines) {
 		out->units = amd.engines * amd.arrays_per_engine * amd.units_per_array;
@@ -140,9 +174,10 @@ static int list_devices(get_proc proc, void *instance, vulkan_gpu *out, int max)
 		(enumerate_extensions)proc(instance, "vkEnumerateDeviceExtensionProperties"),
 		(get_properties)proc(instance, "vkGetPhysicalDeviceProperties"),
 		(get_properties_2)proc(instance, "vkGetPhysicalDeviceProperties2"),
+		(get_memory)proc(instance, "vkGetPhysicalDeviceMemoryProperties"),
 	};
 	uint32_t n = 0;
-	if (!enumerate || !vk.extensions || !vk.properties || !vk.properties_2 ||
+	if (!enumerate || !vk.extensions || !vk.properties || !vk.properties_2 || !vk.memory ||
 	    enumerate(instance, &n, NULL) != 0 || n == 0)
 		return 0;
 	void **gpus = calloc(n, sizeof *gpus);

@@ -6,7 +6,16 @@ package webgpu
 // #include "vulkan_linux.h"
 import "C"
 
-import "sync"
+import (
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// vulkanKinds are those of VkPhysicalDeviceType; of others, such as 3, a virtual GPU, no more is known.
+var vulkanKinds = map[C.uint32_t]driver.Kind{1: driver.KindIntegrated, 2: driver.KindDiscrete, 4: driver.KindSoftware}
 
 // maxVulkanGPUs bounds the query; larger hosts than 8 GPUs with two drivers
 // each are not known.
@@ -23,7 +32,9 @@ var vulkanGPUs = sync.OnceValue(func() []vulkanGPU {
 			vendor:   uint32(g.vendor),
 			device:   uint32(g.device),
 			name:     C.GoString(&g.name[0]),
-			cpu:      g._type == 4, // VK_PHYSICAL_DEVICE_TYPE_CPU
+			kind:     vulkanKinds[g._type],
+			uuid:     *(*[16]byte)(unsafe.Pointer(&g.uuid)),
+			memory:   int64(min(g.memory, math.MaxInt64)),
 			subgroup: int(g.subgroup),
 			units:    int(g.units),
 			warps:    int(g.warps),

@@ -5,7 +5,9 @@
 
 typedef struct {
 	uint32_t vendor, device; // PCI ids, as wgpu reports them
-	uint32_t type;           // VkPhysicalDeviceType: 3 virtual GPU, 4 CPU
+	uint32_t type;           // VkPhysicalDeviceType
+	uint8_t uuid[16];        // zeros: unknown
+	uint64_t memory;         // bytes of the largest heap that is the device's; 0: unknown
 	uint32_t subgroup;       // default subgroup size; 0: unknown
 	uint32_t units;          // SMs or CUs; 0: unknown
 	uint32_t warps;          // resident subgroups of a unit; 0: unknown

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -15,6 +16,7 @@ import (
 type listing struct {
 	Backends []backendListing `json:"backends"`
 	Default  *deviceRef       `json:"default"` // null when nothing can be opened
+	Skipped  []string         `json:"skipped"` // devices that the default was preferred to, and why
 	Error    string           `json:"error,omitempty"`
 }
 
@@ -51,15 +53,17 @@ func newDevices() *cobra.Command {
 	return &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices of all backends",
-		Long: `List all backends with their devices, or with the reason why they have none.
-The default is what run takes when it is not told otherwise. Rates are the speeds
+		Long: `List all backends with their devices, or with the reason why they have none,
+such as that this build of batchgemm lacks them. The kind is discrete, integrated
+(a GPU that shares the host's memory), software (which runs on the CPU) or other;
+the ID of a device is the same every time. The default is what run takes when it is not told otherwise. Rates are the speeds
 of the kernels that plans are made with: those that came with the package, or
 those that tune measured.`,
 		Example: `  batchgemm devices
   batchgemm devices --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l := listing{}
+			l := listing{Skipped: []string{}}
 			backends, err := dispatch.Devices(cmd.Context())
 			if err != nil {
 				return err
@@ -79,6 +83,11 @@ those that tune measured.`,
 				l.Error = err.Error()
 			} else {
 				l.Default = &deviceRef{device.Info().Backend, device.Info().Index}
+				for _, s := range device.Skipped() {
+					if s.Device != nil { // of backends it is said with them
+						l.Skipped = append(l.Skipped, s.String())
+					}
+				}
 				if err := device.Close(); err != nil {
 					return err
 				}
@@ -97,26 +106,35 @@ func computes(d *dispatch.Info) string {
 	return strings.Join(names, " ")
 }
 
+// showMemory rounds bytes to GiB; nothing is known of 0.
+func showMemory(bytes int64) string {
+	if bytes == 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.3g GiB", float64(bytes)/(1<<30))
+}
+
 func (l *listing) text(w io.Writer) error {
-	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "DRIVER", "KIND", "SUBGROUP", "COMPUTE", "RATES", "DEFAULT"}}
+	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "VENDOR", "KIND", "MEMORY", "DRIVER", "SUBGROUP", "COMPUTE", "RATES", "DEFAULT", "ID"}}
 	var notes []string
 	for _, b := range l.Backends {
 		if b.Unavailable != "" {
 			notes = append(notes, b.Backend+": "+b.Unavailable)
 		}
 		for _, d := range b.Devices {
-			kind, chosen := "hardware", ""
-			if d.Software {
-				kind = "software"
-			}
+			chosen := ""
 			if l.Default != nil && *l.Default == (deviceRef{d.Backend, d.Index}) {
 				chosen = "*"
 			}
-			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, d.Driver, kind, d.Subgroup, computes(&d.Info), d.Rates, chosen})
+			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, cmp.Or(d.Vendor, "unknown"), string(cmp.Or(d.Kind, dispatch.KindOther)),
+				showMemory(d.Memory), d.Driver, d.Subgroup, computes(&d.Info), d.Rates, chosen, d.ID})
 			if d.RatesIgnored != "" {
 				notes = append(notes, fmt.Sprintf("%s %d: measured rates are ignored, batchgemm tune makes new ones: %s", b.Backend, d.Index, d.RatesIgnored))
 			}
 		}
+	}
+	for _, s := range l.Skipped {
+		notes = append(notes, "not the default: "+s)
 	}
 	if l.Error != "" {
 		notes = append(notes, "no default: "+l.Error)

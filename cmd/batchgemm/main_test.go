@@ -189,7 +189,9 @@ func TestDevices(t *testing.T) {
 
 	text := succeed(t, "", "devices")
 	cpu := l.Backends[3].Devices[0]
-	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +shipped +\*\n`, text)
+	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +shipped +\* +cpu *$`, text)
+	require.Equal(t, []string{}, l.Skipped, "the backend is fixed")
+	require.Equal(t, "cpu", cpu.ID)
 	require.Contains(t, text, cpu.Name)
 	require.Contains(t, text, cpu.Subgroup)
 	require.Equal(t, "shipped", cpu.Rates)
@@ -199,6 +201,23 @@ func TestDevices(t *testing.T) {
 			require.Contains(t, text, "\n"+b.Backend+": "+b.Unavailable+"\n")
 		}
 	}
+}
+
+// The default of a machine with a software adapter is the CPU, and the command says why.
+func TestDevicesSkipped(t *testing.T) {
+	l := listing{
+		Backends: []backendListing{
+			{Backend: "webgpu", Devices: []deviceListing{{Info: dispatch.Info{Backend: "webgpu", ID: "webgpu:x", Name: "X", Vendor: "Intel", Kind: dispatch.KindIntegrated, Memory: 3 << 29}}}},
+			{Backend: "hip", Unavailable: "unavailable: not in this build: a test"},
+			{Backend: "own", Devices: []deviceListing{{Info: dispatch.Info{Backend: "own", Name: "Y"}}}},
+		},
+		Skipped: []string{"own: device 0 (Y): it is slow"},
+	}
+	var out bytes.Buffer
+	require.NoError(t, l.text(&out))
+	require.Regexp(t, `webgpu +0 +X +Intel +integrated +1.5 GiB +.*webgpu:x`, out.String())
+	require.Regexp(t, `own +0 +Y +unknown +other +unknown`, out.String())
+	require.Contains(t, out.String(), "\nhip: unavailable: not in this build: a test\nnot the default: own: device 0 (Y): it is slow\n")
 }
 
 func TestPlanGolden(t *testing.T) {

@@ -81,16 +81,31 @@ type Driver interface {
 
 // Info describes a device.
 type Info struct {
-	Backend  string `json:"backend"`
-	Index    int    `json:"index"`
+	Backend string `json:"backend"`
+	Index   int    `json:"index"` // in the backend's list, which changes with the machine
+	// ID is the same in every process, and no other device has it, so that programs may keep it
+	// among their settings. It begins with the backend: a GPU that two backends reach has two.
+	ID       string `json:"id"`
 	Name     string `json:"name"`     // as the driver gives it
+	Vendor   string `json:"vendor"`   // who made it, "NVIDIA"; "": unknown
+	Kind     Kind   `json:"kind"`     // "" is KindOther
+	Memory   int64  `json:"memory"`   // bytes, of the host where the device has none of its own; 0: unknown
 	Driver   string `json:"driver"`   // driver name and version
-	Software bool   `json:"software"` // runs on the CPU
 	Subgroup string `json:"subgroup"` // subgroup size and where it was read
 	// FlushesSubnormals: the device may take numbers below 2^-126 for 0.
 	FlushesSubnormals bool           `json:"flushes_subnormals"`
 	Planner           planner.Device `json:"planner"` // facts the planner uses
 }
+
+// Kind is what sort of device it is.
+type Kind string
+
+const (
+	KindDiscrete   Kind = "discrete"   // a GPU with memory of its own
+	KindIntegrated Kind = "integrated" // a GPU that shares the host's
+	KindSoftware   Kind = "software"   // runs on the CPU
+	KindOther      Kind = "other"      // a GPU of which no more is known, or a part of one in a virtual machine
+)
 
 // Device is an open device.
 type Device interface {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -47,7 +48,7 @@ func (s *suite) testTypes(t *testing.T) {
 // slow reports whether kernels take long to make, where a CPU plays a GPU.
 func (s *suite) slow() bool {
 	info := s.device.Info()
-	return info.Software && info.Planner.KernelKind != planner.KernelsCPU
+	return info.Kind == driver.KindSoftware && info.Planner.KernelKind != planner.KernelsCPU
 }
 
 // fits reports whether a device has kernels of a tile shape for the suite's types.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -54,12 +55,25 @@ func configured() (with *instructions, n int, err error) {
 func info(with *instructions, threads int) driver.Info {
 	return driver.Info{
 		Backend:  name,
+		ID:       name,
 		Name:     fmt.Sprintf("%s, %d threads", processor(), threads),
+		Vendor:   vendor(processor()),
+		Kind:     driver.KindSoftware,
+		Memory:   memory(),
 		Driver:   fmt.Sprintf("%s, %s", runtime.Version(), with.name),
-		Software: true,
 		Subgroup: "1 (no subgroups)",
 		Planner:  facts(threads, with),
 	}
+}
+
+// vendor is that of a processor of a name.
+func vendor(processor string) string {
+	for _, v := range []string{"Intel", "AMD", "Apple"} {
+		if strings.Contains(processor, v) {
+			return v
+		}
+	}
+	return ""
 }
 
 // facts describes the processor as a GPU whose compute units are threads that

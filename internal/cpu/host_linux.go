@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 )
 
 // processor is the name of the processor.
@@ -15,4 +16,13 @@ func processor() string {
 		}
 	}
 	return runtime.GOARCH
+}
+
+// memory is that of the machine in bytes, whatever this process may take of it.
+func memory() int64 {
+	var info syscall.Sysinfo_t
+	if syscall.Sysinfo(&info) != nil {
+		return 0
+	}
+	return int64(info.Totalram) * int64(info.Unit)
 }

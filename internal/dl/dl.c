@@ -90,6 +90,19 @@ dl_result dl_attribute(const dl_api *api, int ordinal, int attribute, int *value
 	return api->deviceAttribute(value, attribute, device);
 }
 
+dl_result dl_memory(const dl_api *api, int ordinal, size_t *size) {
+	int device;
+	TRY(api->device(&device, ordinal));
+	return api->deviceMemory(size, device);
+}
+
+dl_result dl_uuid(const dl_api *api, int ordinal, void *uuid) {
+	if (!api->deviceUUID) return DL_NOT_SUPPORTED;
+	int device;
+	TRY(api->device(&device, ordinal));
+	return api->deviceUUID(uuid, device);
+}
+
 dl_result dl_properties(const dl_api *api, int ordinal, void *properties) {
 	if (!api->deviceProperties) return DL_NOT_SUPPORTED;
 	int device;

@@ -58,6 +58,8 @@ dl_result dl_version(const dl_api *api, int *version);
 dl_result dl_count(const dl_api *api, int *count); // starts the driver
 dl_result dl_name(const dl_api *api, int ordinal, char *name, int size);
 dl_result dl_attribute(const dl_api *api, int ordinal, int attribute, int *value);
+dl_result dl_memory(const dl_api *api, int ordinal, size_t *size);
+dl_result dl_uuid(const dl_api *api, int ordinal, void *uuid); // 16 bytes; DL_NOT_SUPPORTED where the library has none
 dl_result dl_properties(const dl_api *api, int ordinal, void *properties);
 const char *dl_error_name(const dl_api *api, dl_result error);
 const char *dl_error_text(const dl_api *api, dl_result error);

@@ -83,6 +83,10 @@ func (b *vendorDriver) list() (*library, []gpu, error) {
 			Subgroup: described.Subgroup,
 			Planner:  described.Planner,
 		}
+		if err := (facts{l, ordinal}).identify(&info); err != nil {
+			passed = append(passed, fmt.Errorf("GPU %d: %s: %w", ordinal, described.Name, err))
+			continue
+		}
 		gpus = append(gpus, gpu{described, info, ordinal})
 	}
 	if len(gpus) == 0 {

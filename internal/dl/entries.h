@@ -14,6 +14,8 @@ ENTRY(NEEDED, dl_result, deviceCount, (int *count))
 ENTRY(NEEDED, dl_result, device, (int *device, int ordinal))
 ENTRY(NEEDED, dl_result, deviceName, (char *name, int size, int device))
 ENTRY(NEEDED, dl_result, deviceAttribute, (int *value, int attribute, int device))
+ENTRY(NEEDED, dl_result, deviceMemory, (size_t *size, int device))
+ENTRY(OPTIONAL, dl_result, deviceUUID, (void *uuid, int device)) // 16 bytes
 ENTRY(OPTIONAL, dl_result, deviceProperties, (void *properties, int device)) // a struct of HIP
 
 // The name and the description of a result, in CUDA's form or in HIP's.

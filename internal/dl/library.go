@@ -157,6 +157,47 @@ func (f facts) Attribute(number int) (int, error) {
 	return int(value), nil
 }
 
+// memory is how many bytes the GPU has.
+func (f facts) memory() (int64, error) {
+	var size C.size_t
+	if result := C.dl_memory(f.library.api, C.int(f.ordinal), &size); result != 0 {
+		return 0, fmt.Errorf("memory: %w", f.library.errorOf(result))
+	}
+	return int64(size), nil
+}
+
+// uuid is that of the GPU, zeros where the library has none.
+func (f facts) uuid() (uuid [16]byte, err error) {
+	result := C.dl_uuid(f.library.api, C.int(f.ordinal), unsafe.Pointer(&uuid))
+	if result != 0 && result != C.DL_NOT_SUPPORTED {
+		return uuid, fmt.Errorf("UUID: %w", f.library.errorOf(result))
+	}
+	return uuid, nil
+}
+
+// identify completes what tells a GPU from others. The address on the bus stands for a UUID.
+func (f facts) identify(info *driver.Info) error {
+	v := f.library.vendor
+	var integrated, domain, bus, slot int
+	if err := ReadAttributes(f, []Attribute{{&integrated, v.Integrated}, {&domain, v.PCI[0]}, {&bus, v.PCI[1]}, {&slot, v.PCI[2]}}); err != nil {
+		return err
+	}
+	uuid, err := f.uuid()
+	if err != nil {
+		return err
+	}
+	info.ID = fmt.Sprintf("%s:%04x:%02x:%02x", v.Backend, domain, bus, slot)
+	if uuid != [16]byte{} {
+		info.ID = v.Backend + ":" + driver.FormatUUID(uuid)
+	}
+	info.Vendor, info.Kind = v.Maker, driver.KindDiscrete
+	if integrated != 0 {
+		info.Kind = driver.KindIntegrated
+	}
+	info.Memory, err = f.memory()
+	return err
+}
+
 // propertyBytes is ten times the largest struct of properties there is
 // (hipDeviceProp_tR0600, 1472 bytes).
 const propertyBytes = 16 << 10

@@ -10,6 +10,7 @@ import (
 // Vendor describes a vendor's library: all in which backends differ.
 type Vendor struct {
 	Backend string // the word of BATCHGEMM_BACKEND, which begins messages: "cuda"
+	Maker   string // of its GPUs: "NVIDIA"
 	API     string // in messages: "CUDA"
 	Driver  string // in messages: "NVIDIA driver"
 	NoGPU   string // what to look at when the library shows no GPU
@@ -27,6 +28,11 @@ type Vendor struct {
 	// Lost are the results after which every later call in the process fails as
 	// well; Reserved, those of opening a device that is kept for others.
 	Lost, Reserved []int
+
+	// Integrated is the number of the attribute that is not 0 of GPUs that share the host's
+	// memory; PCI are those of domain, bus and device.
+	Integrated int
+	PCI        [3]int
 
 	// Describe reads the facts of a GPU, or says why the backend cannot use it.
 	Describe func(Facts) (*GPU, error)

@@ -22,7 +22,7 @@ import (
 type Driver struct {
 	TB       testing.TB    // fails when a promise is broken
 	Backend  string        // its name
-	Software []bool        // of each device
+	Kinds    []driver.Kind // of each device; "" is a GPU
 	Inner    driver.Driver // whose first device all devices are; nil: the CPU
 	TFLOPS   float64       // that all devices claim; 0: what they have
 	Pointers bool          // all devices claim to have kernels for them; OnSubmit must fail runs with any
@@ -34,8 +34,10 @@ type Driver struct {
 	Opened []*Device // in order
 }
 
-// New returns a driver of one device that is no software.
-func New(tb testing.TB) *Driver { return &Driver{TB: tb, Backend: "fake", Software: []bool{false}} }
+// New returns a driver of one device that is a GPU.
+func New(tb testing.TB) *Driver {
+	return &Driver{TB: tb, Backend: "fake", Kinds: []driver.Kind{driver.KindDiscrete}}
+}
 
 // Last returns the device that was opened last.
 func (f *Driver) Last() *Device { return f.Opened[len(f.Opened)-1] }
@@ -44,10 +46,19 @@ func (f *Driver) Name() string { return f.Backend }
 
 func (f *Driver) Devices(context.Context) ([]driver.Info, error) {
 	var infos []driver.Info
-	for i, software := range f.Software {
-		infos = append(infos, driver.Info{Backend: f.Backend, Index: i, Name: fmt.Sprint(f.Backend, i), Software: software})
+	for i := range f.Kinds {
+		infos = append(infos, f.identify(driver.Info{}, i))
 	}
 	return infos, f.DevicesErr
+}
+
+// identify makes info one of this driver; tests may open devices that it does not list.
+func (f *Driver) identify(info driver.Info, index int) driver.Info {
+	info.Backend, info.Index, info.ID, info.Name = f.Backend, index, fmt.Sprint(f.Backend, ":", index), fmt.Sprint(f.Backend, index)
+	if info.Kind = driver.KindDiscrete; index < len(f.Kinds) {
+		info.Kind = f.Kinds[index]
+	}
+	return info
 }
 
 func (f *Driver) Open(ctx context.Context, index int) (driver.Device, error) {
@@ -66,7 +77,7 @@ func (f *Driver) Open(ctx context.Context, index int) (driver.Device, error) {
 		return nil, err
 	}
 	info := opened.Info()
-	info.Backend, info.Index, info.Name = f.Backend, index, fmt.Sprint(f.Backend, index)
+	info = f.identify(info, index)
 	if f.TFLOPS > 0 {
 		info.Planner.TFLOPS = f.TFLOPS
 	}

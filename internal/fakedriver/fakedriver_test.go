@@ -104,7 +104,7 @@ func TestPromises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tb := &recorder{TB: t}
-			f := &Driver{TB: tb, Backend: "fake", Software: make([]bool, 2)}
+			f := &Driver{TB: tb, Backend: "fake", Kinds: make([]driver.Kind, 2)}
 			var o objects
 			for i, d := range []**Device{&o.device, &o.other} {
 				_, err := f.Open(t.Context(), i)

@@ -33,6 +33,7 @@ func DriverWith(images Images) driver.Driver {
 // last under the name that may be the toolkit's stub.
 var vendor = dl.Vendor{
 	Backend: "cuda",
+	Maker:   "NVIDIA",
 	API:     "CUDA",
 	Driver:  "NVIDIA driver",
 	NoGPU: "is it visible to this process (CUDA_VISIBLE_DEVICES), and has a GPU in MIG mode " +
@@ -47,6 +48,9 @@ var vendor = dl.Vendor{
 	Symbols:  symbols,
 	Refuse:   refuse,
 	Describe: Images(image).describe,
+
+	Integrated: 18, // CUdevice_attribute
+	PCI:        [3]int{50, 33, 34},
 
 	// The driver has memory of its own for small copies ("API synchronization behavior" in its
 	// description). On an H200 this takes 2.2 µs, copy, event and question for the event 4; from
@@ -80,6 +84,8 @@ var symbols = []dl.Symbol{
 	{Entry: "device", Name: "cuDeviceGet"},
 	{Entry: "deviceName", Name: "cuDeviceGetName"},
 	{Entry: "deviceAttribute", Name: "cuDeviceGetAttribute"},
+	{Entry: "deviceMemory", Name: "cuDeviceTotalMem_v2"},
+	{Entry: "deviceUUID", Name: "cuDeviceGetUuid_v2"}, // of an instance in MIG mode its own
 	{Entry: "contextRetain", Name: "cuDevicePrimaryCtxRetain"},
 	{Entry: "contextRelease", Name: "cuDevicePrimaryCtxRelease_v2"},
 	{Entry: "contextGet", Name: "cuCtxGetCurrent"},

@@ -22,6 +22,7 @@ func Driver() driver.Driver { return dl.Driver(&vendor) }
 // and where ROCm installs them without telling the loader.
 var vendor = dl.Vendor{
 	Backend: "hip",
+	Maker:   "AMD",
 	API:     "HIP",
 	Driver:  "HIP runtime",
 	NoGPU: "is there an AMD GPU, may this user open /dev/kfd (group render), and is the GPU visible to this " +
@@ -40,6 +41,10 @@ var vendor = dl.Vendor{
 	Symbols:  symbols,
 	Refuse:   refuse,
 	Describe: describe,
+
+	Integrated: 16, // hipDeviceAttribute_t
+	PCI:        [3]int{69, 67, 68},
+
 	Lost: []int{ // hipError_t
 		4,        // deinitialized
 		214,      // uncorrectable ECC error
@@ -61,6 +66,8 @@ var symbols = []dl.Symbol{
 	{Entry: "device", Name: "hipDeviceGet"},
 	{Entry: "deviceName", Name: "hipDeviceGetName"},
 	{Entry: "deviceAttribute", Name: "hipDeviceGetAttribute"},
+	{Entry: "deviceMemory", Name: "hipDeviceTotalMem"},
+	{Entry: "deviceUUID", Name: "hipDeviceGetUuid", Optional: true}, // since ROCm 5.2
 	// Both say the same in other places; the last that there is counts.
 	{Entry: "deviceProperties", Name: "hipGetDeviceProperties", Optional: true},
 	{Entry: "deviceProperties", Name: "hipGetDevicePropertiesR0600", Optional: true}, // since ROCm 6.0

@@ -169,3 +169,38 @@ func (f *Fake) testWaitEnds(t *testing.T) {
 	t.Setenv("FAKE_BUSY", "")
 	require.NoError(t, d.Wait(t.Context()))
 }
+
+// GPUs are told apart by what stays the same: by their UUIDs, or by where they are.
+func (f *Fake) testIdentity(t *testing.T) {
+	backend, maker := f.vendor.Backend, f.vendor.Maker
+	for _, c := range []struct {
+		name, uuid, integrated string
+		ids                    []string
+		kind                   driver.Kind
+	}{
+		{"UUIDs", "", "", []string{":a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0", ":a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a1"}, driver.KindDiscrete},
+		{"no UUIDs", "0", "1", []string{":0002:1b:01", ":0002:1c:01"}, driver.KindIntegrated},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("FAKE_COUNT", "2")
+			t.Setenv("FAKE_UUID", c.uuid)
+			t.Setenv("FAKE_INTEGRATED", c.integrated)
+			infos, err := f.Driver.Devices(t.Context())
+			require.NoError(t, err)
+			require.Len(t, infos, 2)
+			for i, info := range infos {
+				require.Equal(t, backend+c.ids[i], info.ID)
+				require.Equal(t, maker, info.Vendor)
+				require.Equal(t, c.kind, info.Kind)
+				require.EqualValues(t, 64<<30, info.Memory)
+			}
+		})
+	}
+	for _, entry := range []string{"deviceUUID", "deviceMemory"} {
+		f.failOnce(t, entry, 2, 0)
+		_, err := f.Driver.Devices(t.Context())
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorContains(t, err, "(2): a description")
+		f.succeed(t)
+	}
+}

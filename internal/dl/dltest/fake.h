@@ -13,6 +13,8 @@
 //   FAKE_FAIL     name=code:n: calls of that name fail after n that succeed;
 //                 name=code:n:m: m of them; the name * is every call
 //   FAKE_COUNT    devices
+//   FAKE_INTEGRATED  GPUs share the host's memory
+//   FAKE_UUID     the bytes of UUIDs; 0: there are none
 //   FAKE_BUSY     events are not reached
 //   FAKE_THREADS  the largest workgroup of kernels
 //   FAKE_ALIEN    streams and memory are another device's
@@ -137,6 +139,13 @@ static CUresult enqueue(work w) {
 
 CUresult cuDeviceGetCount(int *n) { CALL; return *n = setting("FAKE_COUNT", 1), SUCCESS; }
 CUresult cuDeviceGet(CUdevice *d, int ordinal) { CALL; return *d = ordinal, SUCCESS; }
+CUresult cuDeviceTotalMem_v2(size_t *size, CUdevice d) { CALL; return *size = 64ull << 30, SUCCESS; }
+// One UUID for each device, or zeros, as of GPUs that have none.
+CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice d) {
+	CALL;
+	memset(uuid, setting("FAKE_UUID", 0xa0), 16);
+	return uuid[15] += uuid[15] ? d : 0, SUCCESS;
+}
 
 // Memory. Blocks are known by address, so that stray pointers are found.
 typedef struct block { char *at; size_t size; struct block *next; } block;

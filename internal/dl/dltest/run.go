@@ -37,6 +37,7 @@ func Run(t *testing.T, f *Fake) {
 		{"foreign stream and memory", (*Fake).testForeign},
 		{"stream of another GPU", (*Fake).testForeignStream},
 		{"wrap mistakes", (*Fake).testWrapMistakes},
+		{"identity", (*Fake).testIdentity},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f.behaves(t)

@@ -50,7 +50,11 @@ CUresult cuDeviceGetAttribute(int *v, int attribute, CUdevice d) {
 	case 10: *v = 32; break;
 	case 13: *v = 1980000; break;
 	case 16: *v = setting("FAKECUDA_UNITS", 132); break;
+	case 18: *v = setting("FAKE_INTEGRATED", 0); break;
+	case 33: *v = 0x1b + d; break;
+	case 34: *v = 1; break;
 	case 39: *v = 2048; break;
+	case 50: *v = 2; break;
 	case 75: *v = setting("FAKECUDA_MAJOR", 9); break;
 	case 76: *v = 0; break;
 	case 81: *v = 233472; break;

@@ -11,6 +11,8 @@
 #define _GNU_SOURCE
 #define cuDeviceGetCount hipGetDeviceCount
 #define cuDeviceGet hipDeviceGet
+#define cuDeviceTotalMem_v2 hipDeviceTotalMem
+#define cuDeviceGetUuid_v2 hipDeviceGetUuid
 #define cuMemAlloc_v2 hipMalloc
 #define cuMemFree_v2 hipFree
 #define cuMemHostAlloc hipHostMalloc
@@ -89,8 +91,12 @@ hipError_t hipDeviceGetAttribute(int *v, int attribute, int device) {
 	if (own_attribute(v, attribute)) return SUCCESS;
 	switch (attribute) {
 	case 5: *v = archs[arch()].clock; break;
+	case 16: *v = setting("FAKE_INTEGRATED", 0); break;
 	case 56: *v = 1024; break;
 	case 63: *v = archs[arch()].units; break;
+	case 67: *v = 0x1b + device; break;
+	case 68: *v = 1; break;
+	case 69: *v = 2; break;
 	case 74: *v = 65536; break;
 	case 87: *v = archs[arch()].wave; break;
 	default: return INVALID_VALUE;

@@ -1,0 +1,230 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
+
+// Skip says why Open or OpenAll did not take a backend, or a device of it.
+type Skip struct {
+	Backend string
+	Device  *Info // nil: the whole backend
+	Err     error // the reason; it wraps ErrUnavailable where no option could change it
+}
+
+func (s Skip) String() string {
+	if s.Device == nil {
+		return s.Backend + ": " + s.Err.Error()
+	}
+	return fmt.Sprintf("%s: device %d (%s): %v", s.Backend, s.Device.Index, s.Device.Name, s.Err)
+}
+
+// Skips are what Open or OpenAll passed over. Backends behind the one that was opened are not
+// among them where they were not asked.
+type Skips []Skip
+
+// String is all of it in one line.
+func (s Skips) String() string {
+	reasons := make([]string, len(s))
+	for i := range s {
+		reasons[i] = s[i].String()
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// candidate is a device that may be opened.
+type candidate struct {
+	driver driver.Driver
+	info   Info
+}
+
+// found is what a backend has: devices to try in this order, and others, which are opened only
+// where they are asked for by name.
+type found struct {
+	driver driver.Driver
+	take   []candidate
+	left   Skips
+}
+
+// find asks a backend. Its software is taken where there is no better: of the fixed backend
+// and of the last one.
+func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
+	infos, err := d.Devices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.device != nil && (*s.device < 0 || *s.device >= len(infos)) {
+		return nil, invalid.Errorf("no device %d (there are %d)", *s.device, len(infos))
+	}
+	gpu := slices.ContainsFunc(infos, func(i Info) bool { return i.Kind != KindSoftware })
+	software := s.backend != "" || d == s.drivers[len(s.drivers)-1]
+	f := &found{driver: d}
+	for i := range infos {
+		var why error
+		switch {
+		case s.device != nil && i != *s.device:
+			why = fmt.Errorf("device %d was asked for", *s.device)
+		case infos[i].Kind != KindSoftware:
+		case s.gpus:
+			why = fmt.Errorf("%w: software, where a GPU is required", ErrUnavailable)
+		case s.device == nil && gpu:
+			why = errors.New("software, and there is a GPU")
+		case !software:
+			why = fmt.Errorf("software, which is slower than the cpu backend; %s=%s takes it", BackendEnv, d.Name())
+		}
+		if why == nil {
+			f.take = append(f.take, candidate{d, infos[i]})
+		} else {
+			f.left = append(f.left, Skip{d.Name(), &infos[i], why})
+		}
+	}
+	return f, nil
+}
+
+// choose starts the fixed backend, or the first that is available. start returns what it skipped
+// where it found nothing to start.
+func choose[T any](ctx context.Context, s *selection, start func(f *found, skipped Skips) (*T, Skips, error)) (*T, error) {
+	var skipped Skips
+	for _, d := range s.drivers {
+		if s.backend != "" && d.Name() != s.backend {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		f, err := s.find(ctx, d)
+		if err == nil {
+			var started *T
+			if started, skipped, err = start(f, skipped); started != nil {
+				return started, nil
+			}
+			if err == nil {
+				continue
+			}
+		}
+		if s.backend != "" || !errors.Is(err, ErrUnavailable) {
+			return nil, fmt.Errorf("%s: %w", d.Name(), err)
+		}
+		skipped = append(skipped, Skip{Backend: d.Name(), Err: err})
+	}
+	return nil, &allSkipped{skipped}
+}
+
+// openFirst opens the first of the devices that is available, and completes what was skipped; it
+// returns nil and no error where none is.
+func openFirst(ctx context.Context, from []candidate, skipped Skips) (*Device, Skips, error) {
+	for i := range from {
+		c := &from[i]
+		made, err := c.driver.Open(ctx, c.info.Index)
+		if err == nil {
+			return newDevice(made, append(skipped, notNeeded(from[i+1:], c)...)), nil, nil
+		}
+		if !errors.Is(err, ErrUnavailable) {
+			return nil, nil, err
+		}
+		skipped = append(skipped, Skip{c.driver.Name(), &c.info, err})
+	}
+	return nil, skipped, nil
+}
+
+// notNeeded are devices that stand behind the one that was opened.
+func notNeeded(rest []candidate, opened *candidate) (skips Skips) {
+	for i := range rest {
+		skips = append(skips, Skip{rest[i].driver.Name(), &rest[i].info,
+			fmt.Errorf("%s device %d (%s) was opened", opened.driver.Name(), opened.info.Index, opened.info.Name)})
+	}
+	return skips
+}
+
+// openOfAll asks all backends before it opens one.
+func (s *selection) openOfAll(ctx context.Context) (*Device, error) {
+	var all []candidate
+	var skipped Skips
+	_, err := choose(ctx, s, func(f *found, before Skips) (*Device, Skips, error) {
+		all, skipped = append(all, f.take...), append(before, f.left...)
+		return nil, skipped, nil
+	})
+	if none := (*allSkipped)(nil); errors.As(err, &none) {
+		skipped = none.skips // those of the backends that are unavailable too
+	} else {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return s.rank(a.info.Kind) - s.rank(b.info.Kind) })
+	if s.adapter == nil {
+		return tryAll(ctx, all, skipped)
+	}
+	// The caller may choose what Open leaves, too.
+	list := slices.Clone(all)
+	for _, skip := range skipped {
+		if skip.Device != nil && !errors.Is(skip.Err, ErrUnavailable) {
+			list = append(list, candidate{s.named(skip.Backend), *skip.Device})
+		}
+	}
+	infos := make([]Info, len(list))
+	for i := range list {
+		infos[i] = list[i].info
+	}
+	i := (*s.adapter)(infos)
+	switch {
+	case i < 0:
+		return tryAll(ctx, all, skipped)
+	case i >= len(list):
+		return nil, invalid.Errorf("WithAdapter: chose %d of %d devices", i, len(list))
+	}
+	return openChosen(ctx, list, i, skipped)
+}
+
+// openChosen opens one of a list that the caller chose from.
+func openChosen(ctx context.Context, list []candidate, i int, skipped Skips) (*Device, error) {
+	c := list[i]
+	made, err := c.driver.Open(ctx, c.info.Index)
+	if err != nil {
+		return nil, fmt.Errorf("%s: device %d (%s): %w", c.driver.Name(), c.info.Index, c.info.Name, err)
+	}
+	skipped = slices.DeleteFunc(skipped, func(s Skip) bool { return s.Device != nil && !errors.Is(s.Err, ErrUnavailable) })
+	return newDevice(made, append(skipped, notNeeded(slices.Delete(list, i, i+1), &c)...)), nil
+}
+
+// tryAll is openFirst where there is nothing else.
+func tryAll(ctx context.Context, from []candidate, skipped Skips) (*Device, error) {
+	d, skipped, err := openFirst(ctx, from, skipped)
+	if d == nil && err == nil {
+		err = &allSkipped{skipped}
+	}
+	return d, err
+}
+
+// named is the backend of a name, which is there.
+func (s *selection) named(backend string) driver.Driver {
+	return s.drivers[slices.IndexFunc(s.drivers, func(d driver.Driver) bool { return d.Name() == backend })]
+}
+
+// rank orders kinds by what WithPower prefers.
+func (s *selection) rank(k Kind) int {
+	order := []Kind{KindDiscrete, KindOther, KindIntegrated, KindSoftware}
+	switch s.power {
+	case LowPower:
+		order[0], order[2] = order[2], order[0]
+	case "":
+		if k != KindSoftware {
+			return 0
+		}
+	}
+	if i := slices.Index(order, k); i >= 0 {
+		return i
+	}
+	return slices.Index(order, KindOther)
+}
+
+// allSkipped is the error when no backend is left.
+type allSkipped struct{ skips Skips }
+
+func (e *allSkipped) Error() string { return "no device: " + e.skips.String() }
+
+func (e *allSkipped) Unwrap() error { return ErrUnavailable }
