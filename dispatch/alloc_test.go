@@ -26,7 +26,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	require.NoError(t, l.Status(ctx)) // a busy device queues what an idle one does at once
 	host := make([]float32, 12)
 	for name, call := range map[string]func() error{
-		"Run": func() error { return p.Run(ctx, a, b, c) },
+		"Run":  func() error { return p.Run(ctx, a, b, c) },
+		"Copy": func() error { return d.Copy(ctx, a, b) },
 		"RunRagged": func() error {
 			err := l.RunRagged(ctx, l.sizes, l.a, l.b, l.c)
 			return errors.Join(err, l.Status(ctx))

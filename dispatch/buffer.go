@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -17,7 +18,34 @@ type Buffer struct {
 	n      int           // elements
 	of     element.Type
 
-	wrapped bool // in memory of the caller, who may have more behind it
+	wrapped bool   // in memory of the caller, who may have more behind it
+	slice   *slice // nil: it is none
+}
+
+// slice is what a slice has that its buffer has not.
+type slice struct {
+	of     *Buffer // keeps it from being dropped
+	closed atomic.Bool
+}
+
+// hold is object.hold of a slice that may be closed.
+func (b *Buffer) hold(d *Device) error {
+	if b.slice != nil && b.slice.closed.Load() {
+		return ErrClosed
+	}
+	return b.object.hold(d)
+}
+
+// enter is object.enter, by that hold.
+func (b *Buffer) enter() error {
+	if err := b.device.acquire(); err != nil {
+		return err
+	}
+	if err := b.hold(b.device); err != nil {
+		b.device.release()
+		return err
+	}
+	return nil
 }
 
 // NewBuffer allocates n float32, contents undefined.
@@ -114,15 +142,19 @@ func (b *Buffer) WriteBits(ctx context.Context, offset int, src []uint16) error 
 // ReadBits is Read for elements of 16 bits (element.Type.Float and Widen take them).
 func (b *Buffer) ReadBits(ctx context.Context, offset int, dst []uint16) error {
 	return b.hold16(ctx, "read", offset, dst, func(words []float32, offset int, dst []uint16) error {
-		first := offset / 2
-		if err := b.driver.Read(ctx, first, words); err != nil {
+		if err := b.driver.Read(ctx, offset/2, words); err != nil {
 			return err
 		}
-		for i := range dst {
-			dst[i] = uint16(math.Float32bits(words[(offset+i)/2-first]) >> (16 * ((offset + i) % 2)))
-		}
+		unpack(dst, words, offset%2)
 		return nil
 	})
+}
+
+// unpack takes elements out of words, from the first or the second of the first word on.
+func unpack(dst []uint16, words []float32, first int) {
+	for i := range dst {
+		dst[i] = uint16(math.Float32bits(words[(first+i)/2]) >> (16 * ((first + i) % 2)))
+	}
 }
 
 // setHalf sets one of the two elements of a word.
@@ -172,8 +204,8 @@ func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []f
 
 // move checks a range of elements and keeps device and buffer open for the call.
 func (b *Buffer) move(ctx context.Context, what string, offset, n int, call func() error) error {
-	if offset < 0 || offset > b.n || n > b.n-offset {
-		return invalid.Errorf("%s: %d elements from %d on, in a buffer of %d", what, n, offset, b.n)
+	if err := b.within(what, offset, n); err != nil {
+		return err
 	}
 	if err := b.device.acquire(); err != nil {
 		return err
@@ -187,6 +219,14 @@ func (b *Buffer) move(ctx context.Context, what string, offset, n int, call func
 		return ctx.Err()
 	}
 	return call()
+}
+
+// within checks a range of elements.
+func (b *Buffer) within(what string, offset, n int) error {
+	if offset < 0 || offset > b.n || n > b.n-offset {
+		return invalid.Errorf("%s: %d elements from %d on, in a buffer of %d", what, n, offset, b.n)
+	}
+	return nil
 }
 
 // Address is where the buffer begins in the memory of the device, for plans with pointers
@@ -205,5 +245,11 @@ func (b *Buffer) Address() (uint64, error) {
 	return at.Address()
 }
 
-// Close frees the memory.
-func (b *Buffer) Close() error { return b.close() }
+// Close frees the memory, which ends all slices of it too. Close of a slice ends the slice alone.
+func (b *Buffer) Close() error {
+	if b.slice != nil {
+		b.slice.closed.Store(true)
+		return nil
+	}
+	return b.close()
+}

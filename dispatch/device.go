@@ -34,6 +34,9 @@ type life struct {
 	mu     sync.RWMutex // calls hold it for reading, Close for writing
 	closed bool
 
+	open context.Context // ends when Close begins, and with it reads that go on
+	shut context.CancelFunc
+
 	// updates keeps what begin has checked: runs are queued with it held for reading,
 	// programs get other plans with it held for writing.
 	updates sync.RWMutex
@@ -52,6 +55,7 @@ func newDevice(d driver.Device, skipped Skips) *Device {
 
 func deviceFor(d driver.Device, p *planner.Planner, skipped Skips) *Device {
 	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped, planner: p, gemm: hostgemm.New(d, p)}
+	device.open, device.shut = context.WithCancel(context.Background())
 	runtime.AddCleanup(device, (*life).drop, device.life)
 	device.info.Planner, device.fingerprint = *p.Device(), p.Device().Fingerprint()
 	return device
@@ -62,10 +66,12 @@ func (l *life) acquire() error {
 	l.mu.RLock()
 	if l.closed {
 		l.mu.RUnlock()
-		return fmt.Errorf("device %s: %w", l.info.Name, ErrClosed)
+		return l.errClosed()
 	}
 	return nil
 }
+
+func (l *life) errClosed() error { return fmt.Errorf("device %s: %w", l.info.Name, ErrClosed) }
 
 func (l *life) release() { l.mu.RUnlock() }
 
@@ -138,11 +144,12 @@ func (d *Device) Wait(ctx context.Context) error {
 }
 
 // Close frees everything, including open buffers and programs, behind queued work;
-// the CPU abandons such work, which nobody could read any more. Later calls fail
-// with ErrClosed.
+// the CPU abandons such work, which nobody could read any more. Reads of ReadAsync end. Later
+// calls fail with ErrClosed.
 func (d *Device) Close() error { return d.close() }
 
 func (l *life) close() error {
+	l.shut()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

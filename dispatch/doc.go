@@ -20,6 +20,9 @@
 //	err = program.Run(ctx, a, b, c)
 //	err = c.Read(ctx, 0, hostC)
 //
+// Buffer.ReadAsync does not wait, Buffer.Slice is a part of a buffer, and Device.Copy copies on the
+// device.
+//
 // OpenAll opens all devices of a backend. GEMM of the Group that it returns
 // splits a large batch among them. WithDriver opens a driver of the caller's own,
 // with which a program can test what it does when a device is lost.

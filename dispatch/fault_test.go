@@ -79,5 +79,14 @@ func runProgram(t *testing.T, d *Device) error {
 		return err
 	}
 	require.Equal(t, []float32{7, 10, 15, 22}, got)
+	if err := d.Copy(ctx, buffers[0], buffers[2]); err != nil {
+		return err
+	}
+	clear(got)
+	r := buffers[0].ReadAsync(ctx, 0, got)
+	if <-r.Done(); r.Err() != nil {
+		return r.Err()
+	}
+	require.Equal(t, []float32{7, 10, 15, 22}, got)
 	return nil
 }

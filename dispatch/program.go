@@ -163,9 +163,10 @@ func (s *submission) add(d *Device, r *Run) error {
 	if r.Program == nil {
 		return invalid.Errorf("the program is nil")
 	}
-	if err := s.hold(d, "program", r.Program.object); err != nil {
-		return err
+	if err := r.Program.hold(d); err != nil {
+		return fmt.Errorf("program: %w", err)
 	}
+	s.held = append(s.held, r.Program.object)
 	plan := r.Program.plan
 	if err := r.checkSizes(plan.TakesSizes()); err != nil {
 		return err
@@ -201,9 +202,10 @@ func (s *submission) add(d *Device, r *Run) error {
 		case !arg.used:
 			return invalid.Errorf("%s is not nil: the plan's epilogue has no use for it", arg.name)
 		}
-		if err := s.hold(d, arg.name, arg.buffer.object); err != nil {
-			return err
+		if err := arg.buffer.hold(d); err != nil {
+			return fmt.Errorf("%s: %w", arg.name, err)
 		}
+		s.held = append(s.held, arg.buffer.object)
 		switch {
 		case arg.buffer.of != arg.of:
 			return invalid.Errorf("%s has elements of %s, the plan is for %s", arg.name, arg.buffer.of, arg.of)
@@ -215,19 +217,15 @@ func (s *submission) add(d *Device, r *Run) error {
 		}
 	}
 	for i := range args {
-		if r.C != nil && args[i].buffer == r.C && args[i].name != "C" && !e.Pointers.C {
+		switch other := args[i].buffer; {
+		case r.C == nil || other == nil || args[i].name == "C" || e.Pointers.C || other.object != r.C.object:
+		case other == r.C:
 			return invalid.Errorf("buffer C is also %s", args[i].name)
+		default:
+			return invalid.Errorf("C and %s are slices of one buffer", args[i].name)
 		}
 	}
 	s.runs = append(s.runs, driver.Run{Program: r.Program.driver, A: given[0], B: given[1], C: given[2],
 		Sizes: given[3], B2: given[4], Bias: given[5], Rows: given[6]})
-	return nil
-}
-
-func (s *submission) hold(d *Device, name string, o *object) error {
-	if err := o.hold(d); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	s.held = append(s.held, o)
 	return nil
 }

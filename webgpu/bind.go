@@ -24,9 +24,23 @@ type operands struct {
 	buffers buffers
 }
 
-// buffers are those of a run: A, B and C; the sizes, which are nil where the plan is not
-// ragged; and B2, Bias and Rows, nil where its epilogue has none.
-type buffers [7]*buffer
+// buffers are those of a run: A, B and C; the sizes, of which there are none where the plan is not
+// ragged; and B2, Bias and Rows, where its epilogue has them.
+type buffers [7]part
+
+// part is a buffer, or a slice of one; slices of the same elements are the same part.
+type part struct {
+	*buffer         // of the memory; nil: none
+	at, size uint64 // bytes
+}
+
+// part is what b is of its memory.
+func (b *buffer) part() part {
+	if b == nil {
+		return part{}
+	}
+	return part{b.whole(), b.at, b.size}
+}
 
 // sizesBuffer is the place of the sizes.
 const sizesBuffer = 3
@@ -77,7 +91,9 @@ func (p *program) unbind() {
 
 // forget drops the bind groups that hold a buffer.
 func (p *program) forget(b *buffer) {
-	p.sets.Drop(func(o operands) bool { return slices.Contains(o.buffers[:], b) })
+	p.sets.Drop(func(o operands) bool {
+		return slices.ContainsFunc(o.buffers[:], func(x part) bool { return x.buffer == b })
+	})
 }
 
 // bind returns the program's dispatches for these operands, for the work being
@@ -165,7 +181,7 @@ func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err e
 	for _, x := range [...]struct {
 		binding    int
 		name       string
-		buffer     *buffer
+		buffer     part
 		of         element.Type
 		base, span int
 		used       bool
@@ -194,21 +210,21 @@ func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err e
 	return of, nil
 }
 
-// window is the part of an operand that a launch reaches: all of the buffer if
-// a binding can hold it, else the given elements, and the dummy for none.
-func (d *device) window(b *buffer, of element.Type, base, elements int) (window, error) {
+// window is what a launch reaches of an operand: all of it if a binding can hold that, else the
+// given elements, and the dummy for none.
+func (d *device) window(p part, of element.Type, base, elements int) (window, error) {
 	if elements == 0 {
 		return window{d.dummy, span{0, d.dummy.size}}, nil
 	}
-	if base == 0 && b.size <= d.binding {
-		return window{b, span{0, b.size}}, nil
+	if base == 0 && p.size <= d.binding {
+		return window{p.buffer, span{p.at, p.size}}, nil
 	}
 	size := uint64(of.Bytes())
-	s := span{size * uint64(base), roundUp(size*uint64(elements), 16)}
+	s := span{p.at + size*uint64(base), roundUp(size*uint64(elements), 16)}
 	align := uint64(d.limits.MinStorageBufferOffsetAlignment)
-	if s.size > d.binding || s.offset+s.size > b.size || s.offset%align != 0 {
+	if s.size > d.binding || s.offset+s.size > p.at+p.size || s.offset%align != 0 {
 		return window{}, invalid.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes, from multiples of %d on)",
-			s.offset, s.offset+s.size, b.size, d.binding, align)
+			s.offset, s.offset+s.size, p.at+p.size, d.binding, align)
 	}
-	return window{b, s}, nil
+	return window{p.buffer, s}, nil
 }

@@ -3,9 +3,11 @@
 package webgpu
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,16 +111,45 @@ func TestStagingIsBounded(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	want := integers(100, 1)
 	b := upload(t, d, want)
-	var reads []*readback
-	for range 2 * idleStaging {
-		r, err := b.startRead(t.Context(), 0, make([]float32, len(want)))
+	d.inFlight = maxInFlight // lavapipe's would have them wait
+	var reads []driver.Reading
+	got := make([][]float32, 2*idleStaging)
+	for i := range got {
+		got[i] = make([]float32, len(want))
+		r, err := b.StartRead(t.Context(), 0, got[i])
 		require.NoError(t, err)
 		reads = append(reads, r)
 	}
 	require.Len(t, d.staging, len(reads))
-	for _, r := range reads {
-		require.NoError(t, r.finish(t.Context()))
-		requireEqual(t, want, r.dst)
+	for i, r := range reads {
+		require.NoError(t, r.Finish(t.Context()))
+		requireEqual(t, want, got[i])
 	}
 	require.Len(t, d.staging, idleStaging)
+}
+
+// Reads for which the queue has no room wait for it, in front of what is queued behind them.
+func TestStartReadWaitsForRoom(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	d.inFlight = 1
+	n := pieceBytes/4 + 5 // two pieces
+	first, second := integers(n, 1), integers(n, 2)
+	b := upload(t, d, first)
+	l := load(t, d)
+	require.NoError(t, l.Submit(t.Context(), l.runs()))
+	got, gone := make([]float32, n), make([]float32, n)
+	start := time.Now()
+	r, err := b.StartRead(t.Context(), 0, got)
+	require.NoError(t, err)
+	given, err := b.StartRead(t.Context(), 0, gone)
+	require.NoError(t, err)
+	t.Logf("StartRead took %v", time.Since(start))
+	require.ErrorIs(t, given.Finish(cancelled(t)), context.Canceled)
+	require.NoError(t, b.Write(t.Context(), 0, second), "behind the read")
+	require.NoError(t, r.Finish(t.Context()))
+	requireEqual(t, first, got)
+	require.Empty(t, d.waiting)
+	requireEqual(t, make([]float32, n), gone)
+	requireEqual(t, second, download(t, b, n))
+	require.LessOrEqual(t, len(d.staging), idleStaging)
 }

@@ -53,6 +53,7 @@ type device struct {
 	clock     *clock // of Time; made on first use
 	dummy     *buffer
 	staging   []*staging
+	waiting   []*readback // copies that are submitted when there is room, before anything else
 	buffers   map[*buffer]struct{}
 	programs  map[*program]struct{}
 	pipelines map[encoding.Kernel]*pipeline

@@ -134,6 +134,14 @@ func (l *loaded) calls(ctx context.Context) map[string]func() error {
 		"Time":    func() error { _, err := l.Time(ctx, l.runs()); return err },
 		"Write":   func() error { return l.a.Write(ctx, 0, l.task.a) },
 		"Read":    func() error { return l.c.Read(ctx, 0, make([]float32, len(l.task.c))) },
+		"Copy":    func() error { return l.Copy(ctx, l.c, l.a, 4) },
+		"StartRead": func() error {
+			r, err := l.c.StartRead(ctx, 0, make([]float32, len(l.task.c)))
+			if err != nil {
+				return err
+			}
+			return r.Finish(ctx)
+		},
 	}
 }
 

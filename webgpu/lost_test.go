@@ -34,8 +34,8 @@ func TestLostInDriver(t *testing.T) {
 	env := append(os.Environ(), fakeDriver(t)...)
 	const submit, poll, idle = "vkQueueSubmit", "vkGetSemaphoreCounterValue", "vkWaitSemaphores"
 	for _, c := range []struct{ function, operation string }{
-		{submit, "Submit"}, {submit, "Time"}, {submit, "Read"}, {submit, "large Write"}, {submit, "small Write, Wait"},
-		{poll, "Submit"}, {poll, "Time"}, {poll, "Read"}, {poll, "large Write"}, {poll, "small Write, Wait"},
+		{submit, "Submit"}, {submit, "Time"}, {submit, "Read"}, {submit, "StartRead"}, {submit, "Copy"}, {submit, "large Write"}, {submit, "small Write, Wait"},
+		{poll, "Submit"}, {poll, "Time"}, {poll, "Read"}, {poll, "StartRead"}, {poll, "large Write"}, {poll, "small Write, Wait"},
 		{poll, "Submit before, Wait"}, {poll, "Submit before, Close"}, {poll, "Submit before, Close of a buffer"},
 		{idle, "Close"}, {"vkCreateDevice", "Open"},
 	} {

@@ -22,10 +22,15 @@ import (
 // device's mutex; our own wait before it takes as long and is free of both.
 const maxInFlight = 32
 
-// await returns when the first n submissions are done. It never asks the
-// binding to wait: that gives up after 5 s and reports success.
+// await returns when the first n submissions are done.
 func (d *device) await(ctx context.Context, n uint64) error {
-	err := d.state.Await(ctx, d.waitLimit, func() (bool, error) { return d.poll(n) })
+	return d.awaitThat(ctx, func() (bool, error) { return d.poll(n) })
+}
+
+// awaitThat asks until work is done. It never asks the binding to wait: that gives up after 5 s
+// and reports success.
+func (d *device) awaitThat(ctx context.Context, ask func() (done bool, err error)) error {
+	err := d.state.Await(ctx, d.waitLimit, ask)
 	if errors.Is(err, backend.ErrUnfinished) {
 		return d.state.Lose(&d.info, err)
 	}
@@ -51,7 +56,8 @@ func (d *device) collect(n uint64, turns int) error {
 	return nil
 }
 
-// lockQueue takes the mutex when there is room for another submission.
+// lockQueue takes the mutex when there is room for another submission, behind the copies that
+// wait for it.
 func (d *device) lockQueue(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -60,7 +66,7 @@ func (d *device) lockQueue(ctx context.Context) error {
 		if err := d.lock(); err != nil {
 			return err
 		}
-		if d.submitted < uint64(d.gpu.done)+d.inFlight {
+		if d.proceed(); len(d.waiting) == 0 && d.room() {
 			return nil
 		}
 		oldest := uint64(d.gpu.done) + 1

@@ -64,9 +64,9 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	require.ErrorIs(t, d.await(ctx, never(d)), context.DeadlineExceeded)
 
 	// A reader that gives up leaves a staging buffer that the next one can use.
-	r, err := b.startRead(t.Context(), 0, make([]float32, 10))
+	r, err := b.StartRead(t.Context(), 0, make([]float32, 10))
 	require.NoError(t, err)
-	require.ErrorIs(t, r.finish(cancelled(t)), context.Canceled)
+	require.ErrorIs(t, r.Finish(cancelled(t)), context.Canceled)
 	requireEqual(t, integers(10, 1), download(t, b, 10))
 	require.Len(t, d.staging, 1)
 }

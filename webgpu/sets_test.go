@@ -78,8 +78,8 @@ func TestSetsAreDroppedOneByOne(t *testing.T) {
 		require.NoError(t, s.Submit(t.Context(), []driver.Run{s.run(0), s.run(i)}))
 		require.Equal(t, min(i+1, backend.Remembered), s.program.sets.Len())
 	}
-	require.NotNil(t, s.program.sets.Get(operands{s.program.now, buffers{s.a, s.b, s.cs[0]}}, s.recording), "used by each")
-	require.Nil(t, s.program.sets.Get(operands{s.program.now, buffers{s.a, s.b, s.cs[10]}}, s.recording))
+	require.NotNil(t, s.program.sets.Get(operands{s.program.now, buffers{s.a.part(), s.b.part(), s.cs[0].part()}}, s.recording), "used by each")
+	require.Nil(t, s.program.sets.Get(operands{s.program.now, buffers{s.a.part(), s.b.part(), s.cs[10].part()}}, s.recording))
 	s.check(t)
 	for _, c := range s.cs {
 		require.NoError(t, c.Close())
@@ -149,7 +149,7 @@ func TestWindowMistakes(t *testing.T) {
 		"two a word, beyond":       {element.BF16, 16<<10 - 2*align, 2*align + 8, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := d.window(b, c.of, c.base, c.elements)
+			got, err := d.window(b.part(), c.of, c.base, c.elements)
 			if !c.valid {
 				require.ErrorContains(t, err, "do not make a binding (limit 4096 bytes, from multiples of ")
 				return

@@ -111,7 +111,7 @@ static void submit(void *argument) {
 		wgpuCommandEncoderResolveQuerySet(encoder, copy.queries, 0, 2, copy.resolved, 0);
 	}
 	if (copy.source)
-		wgpuCommandEncoderCopyBufferToBuffer(encoder, copy.source, copy.offset, copy.destination, 0, copy.size);
+		wgpuCommandEncoderCopyBufferToBuffer(encoder, copy.source, copy.offset, copy.destination, copy.to, copy.size);
 	handle commands = wgpuCommandEncoderFinish(encoder, NULL);
 	// Submitting invalid commands panics.
 	if (!g->errors) {

@@ -37,8 +37,8 @@ typedef struct {
 // gpu_copy is what follows the dispatches. Handles are 0 for none.
 typedef struct {
 	handle queries, resolved;    // two timestamps around the dispatches, and where they go
-	handle source, destination;  // copy [offset, offset+size) to the start of destination
-	uint64_t offset, size;
+	handle source, destination;  // copy [offset, offset+size) to destination, from to on
+	uint64_t offset, to, size;
 } gpu_copy;
 
 // The calls below do nothing once g is lost.

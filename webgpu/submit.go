@@ -33,11 +33,13 @@ func (w *work) reset() {
 	w.clears, w.cleared, w.list, w.making = w.clears[:0], w.cleared[:0], w.list[:0], w.making[:0]
 }
 
-// clear fills a buffer, if there is one and it is fresh, with zeros before the dispatches.
+// clear fills the memory of a buffer, if there is one and it is fresh, with zeros before the
+// dispatches.
 func (w *work) clear(b *buffer) {
-	if b == nil || !b.fresh {
+	if b == nil || !b.whole().fresh {
 		return
 	}
+	b = b.whole()
 	w.clears = append(w.clears, b.ref)
 	w.cleared = append(w.cleared, b)
 }
@@ -71,11 +73,15 @@ func (d *device) record(r *driver.Run) error {
 	if err != nil {
 		return err
 	}
-	o := buffers{abc[0], abc[1], abc[2], nil, beside[0], beside[1], beside[2]}
+	var sizes *buffer
 	if p.sizes > 0 {
-		if o[sizesBuffer], err = backend.Sizes[*buffer](d, r); err != nil {
+		if sizes, err = backend.Sizes[*buffer](d, r); err != nil {
 			return err
 		}
+	}
+	var o buffers
+	for i, b := range [...]*buffer{abc[0], abc[1], abc[2], sizes, beside[0], beside[1], beside[2]} {
+		o[i] = b.part()
 	}
 	s, err := p.bind(o)
 	if err != nil {
@@ -86,8 +92,8 @@ func (d *device) record(r *driver.Run) error {
 		d.work.making = append(d.work.making, m)
 		d.work.list = append(d.work.list, m.making.list...)
 	}
-	for _, b := range o {
-		d.work.clear(b)
+	for i := range o {
+		d.work.clear(o[i].buffer)
 	}
 	d.work.clear(p.workspace)
 	d.work.list = append(d.work.list, s.list...)
@@ -132,6 +138,25 @@ func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) 
 	}
 	err = d.submit(copy)
 	return d.submitted, err
+}
+
+// Copy is a submission of its own.
+func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) error {
+	to, from, err := backend.Pair[*buffer](d, dst, src)
+	if err != nil {
+		return err
+	}
+	if err := d.lockQueue(ctx); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	d.work.reset()
+	d.work.clear(from)
+	d.work.clear(to)
+	return d.submit(C.gpu_copy{
+		source: from.ref, destination: to.ref,
+		offset: C.uint64_t(from.at), to: C.uint64_t(to.at), size: C.uint64_t(roundUp(uint64(bytes), 4)),
+	})
 }
 
 // trim drops what programs keep beyond their limit, once the work is queued or given

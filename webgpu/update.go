@@ -92,7 +92,7 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) erro
 		return err
 	}
 	defer p.dev.mu.Unlock()
-	return p.rebind(&m.making, m, m.launches[:m.makers], buffers{sizesBuffer: m.records})
+	return p.rebind(&m.making, m, m.launches[:m.makers], buffers{sizesBuffer: m.records.part()})
 }
 
 // put writes words behind what was submitted, to b or to the larger buffer that takes its place.

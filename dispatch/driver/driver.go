@@ -7,9 +7,10 @@
 // driver:
 //
 //   - Buffers and programs are open, made by the device of the call, and long enough
-//     for the plan; C is none of the others.
-//   - Sizes of buffers are 1 to MaxLen. Ranges of Write and Read lie in the buffer and
-//     are not empty.
+//     for the plan; C is none of the others, nor a slice of the memory of one.
+//   - Sizes of buffers are 1 to MaxLen. Ranges of Write, Read and StartRead lie in the buffer
+//     and are not empty, and so is what Copy moves.
+//   - Every Reading is finished, and before its buffer or device is closed.
 //   - The batch of a plan passed Check, and the plan was made for the device.
 //   - Update of a program is called while no other call uses it; queued work may.
 //     Status is called once at a time.
@@ -121,6 +122,9 @@ type Device interface {
 	// workspace; the device keeps them apart. Submit does not keep the slice. A ctx
 	// that ends behind it changes nothing.
 	Submit(ctx context.Context, runs []Run) error
+	// Copy queues a copy of the first bytes of src to the start of dst, which has as many and is
+	// of other memory, and returns as Submit does. Devices that move words copy the last one whole.
+	Copy(ctx context.Context, dst, src Buffer, bytes int) error
 	// Wait returns when all queued work is done, or with ctx's error.
 	Wait(ctx context.Context) error
 	// Time submits the runs and waits. It returns the time that the device
@@ -160,8 +164,26 @@ type Buffer interface {
 	Write(ctx context.Context, offset int, src []float32) error
 	// Read waits for queued work and copies [offset, offset+len(dst)).
 	Read(ctx context.Context, offset int, dst []float32) error
+	// StartRead queues what Read does behind the work queued before, and waits for nothing. What
+	// is queued later does not show in dst.
+	StartRead(ctx context.Context, offset int, dst []float32) (Reading, error)
+	// Slice returns elements [offset, offset+n) as a buffer in the same memory, of which the offset
+	// is a multiple of SliceBytes. It is good while the buffer is open, and is not closed. Where n
+	// is 0 nothing is read or written of it.
+	Slice(offset, n int) Buffer
 	Close() error
 }
+
+// Reading is a read that was started.
+type Reading interface {
+	// Finish waits for the read and fills dst, or fails as Read does. It is called once, and may
+	// be called on another goroutine; dst is left alone when it has returned.
+	Finish(ctx context.Context) error
+}
+
+// SliceBytes is what the offset of a slice is a multiple of, in bytes: no device wants more of what
+// it binds (WebGPU's limit of minStorageBufferOffsetAlignment), and the widest loads want 16.
+const SliceBytes = 256
 
 // Addressed is a Buffer of a device whose plans may have pointers (planner.Epilogue).
 type Addressed interface {

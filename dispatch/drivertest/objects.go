@@ -199,6 +199,11 @@ func (s *suite) testCancelled(t *testing.T) {
 		"Wait":    func() error { return s.device.Wait(ctx) },
 		"Write":   func() error { return j.buffers[2].Write(ctx, 0, []float32{1}) },
 		"Read":    func() error { return j.buffers[2].Read(ctx, 0, make([]float32, 1)) },
+		"StartRead": func() error {
+			_, err := j.buffers[2].StartRead(ctx, 0, make([]float32, 1))
+			return err
+		},
+		"Copy": func() error { return s.device.Copy(ctx, j.buffers[2], j.buffers[0], 4) },
 	} {
 		require.ErrorIs(t, call(), context.Canceled, name)
 	}
@@ -250,6 +255,14 @@ func (s *suite) testForeign(t *testing.T) {
 		require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{good, bad}), driver.ErrInvalid, name)
 		_, err := s.device.Time(ctx, []driver.Run{good, bad})
 		require.ErrorIs(t, err, driver.ErrInvalid, name)
+	}
+	for name, buffers := range map[string][2]driver.Buffer{
+		"foreign dst": {foreign.buffers[2], j.buffers[0]},
+		"foreign src": {j.buffers[2], foreign.buffers[0]},
+		"other dst":   {struct{ driver.Buffer }{}, j.buffers[0]},
+		"no src":      {j.buffers[2], nil},
+	} {
+		require.ErrorIs(t, s.device.Copy(ctx, buffers[0], buffers[1], 4), driver.ErrInvalid, name)
 	}
 	c := make([]float32, len(o.c))
 	require.NoError(t, j.buffers[2].Read(ctx, 0, c))

@@ -65,3 +65,15 @@ func Sizes[B Owned[D], D Device](d D, r *driver.Run) (sizes B, err error) {
 	}
 	return sizes, nil
 }
+
+// Pair finds the buffers of a copy, if the device made them.
+func Pair[B Owned[D], D Device](d D, dst, src driver.Buffer) (to, from B, err error) {
+	to, ok := dst.(B)
+	if !ok || to.On() != d {
+		return to, from, invalid.Errorf("%s: dst is of another device", d.Info().Backend)
+	}
+	if from, ok = src.(B); !ok || from.On() != d {
+		return to, from, invalid.Errorf("%s: src is of another device", d.Info().Backend)
+	}
+	return to, from, nil
+}

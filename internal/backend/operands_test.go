@@ -86,4 +86,16 @@ func TestOperands(t *testing.T) {
 		require.EqualError(t, err, "fake: the sizes are of another device")
 		require.ErrorIs(t, err, invalid.Err)
 	}
+
+	to, from, err := Pair[*buffer](d, a, b)
+	require.NoError(t, err)
+	require.Equal(t, [2]*buffer{a, b}, [2]*buffer{to, from})
+	for want, pair := range map[string][2]driver.Buffer{
+		"fake: dst is of another device": {nil, b},
+		"fake: src is of another device": {a, strange{}},
+	} {
+		_, _, err := Pair[*buffer](d, pair[0], pair[1])
+		require.EqualError(t, err, want)
+		require.ErrorIs(t, err, invalid.Err)
+	}
 }

@@ -2,17 +2,21 @@ package cpu
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 )
 
 // buffer is memory of a caller, or a workspace. It is freed when its owner has closed
 // it and no run that is queued needs it, or with the device.
+// A slice is some of another buffer's data.
 type buffer struct {
 	device *device
 	data   []float32
-	users  atomic.Int32 // the owner, and runs that are queued
+	of     *buffer      // whose slice it is; nil: of none
+	users  atomic.Int32 // of no slice: the owner, and runs that are queued
 }
 
 func (d *device) allocate(n int) (*buffer, error) {
@@ -48,11 +52,14 @@ func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
 	return move(ctx, dst, b.data[offset:][:len(dst)])
 }
 
+// movePiece is how many elements are copied between two looks at who waits for them: about a
+// millisecond.
+const movePiece = 1 << 20
+
 // move copies until ctx ends.
 func move(ctx context.Context, dst, src []float32) error {
-	const piece = 1 << 20 // elements: about a millisecond
-	for ; len(src) > piece; dst, src = dst[piece:], src[piece:] {
-		copy(dst, src[:piece])
+	for ; len(src) > movePiece; dst, src = dst[movePiece:], src[movePiece:] {
+		copy(dst, src[:movePiece])
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -61,20 +68,85 @@ func move(ctx context.Context, dst, src []float32) error {
 	return nil
 }
 
+// reading is a read that waits in the queue, as runs do.
+type reading struct {
+	from, dst []float32
+	done      chan struct{}
+	mu        sync.Mutex // held while a piece is copied
+	given     bool       // up: dst is not the read's any more
+}
+
+// StartRead queues the read, or, where it is short and the device is idle, does it.
+func (b *buffer) StartRead(ctx context.Context, offset int, dst []float32) (driver.Reading, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := &reading{from: b.data[offset:][:len(dst)], dst: dst, done: make(chan struct{})}
+	b.device.put(len(dst), 1, func(int) entry {
+		b.hold()
+		return entry{read: r, a: b}
+	})
+	return r, nil
+}
+
+// fill copies until nobody waits for it any more.
+func (r *reading) fill() {
+	defer close(r.done)
+	for dst, from := r.dst, r.from; len(from) > 0; {
+		n := min(len(from), movePiece)
+		r.mu.Lock()
+		given := r.given
+		if !given {
+			copy(dst, from[:n])
+		}
+		r.mu.Unlock()
+		if given {
+			return
+		}
+		dst, from = dst[n:], from[n:]
+	}
+}
+
+func (r *reading) Finish(ctx context.Context) error {
+	select {
+	case <-r.done:
+		return ctx.Err()
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.given = true
+	return ctx.Err()
+}
+
 func (b *buffer) Close() error {
 	b.drop()
 	return nil
 }
 
-func (b *buffer) hold() { b.users.Add(1) }
+// Slice has the data in place.
+func (b *buffer) Slice(offset, n int) driver.Buffer {
+	return &buffer{device: b.device, data: b.data[offset:][:n:n], of: b.whole()}
+}
+
+// whole is the buffer that has the memory.
+func (b *buffer) whole() *buffer {
+	if b.of != nil {
+		return b.of
+	}
+	return b
+}
+
+func (b *buffer) hold() { b.whole().users.Add(1) }
 
 func (b *buffer) drop() {
-	if b.users.Add(-1) > 0 {
+	whole := b.whole()
+	if whole.users.Add(-1) > 0 {
 		return
 	}
 	b.device.mu.Lock()
 	defer b.device.mu.Unlock()
-	b.free()
+	whole.free()
 }
 
 // free needs the device's lock.

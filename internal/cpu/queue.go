@@ -31,9 +31,11 @@ type queue struct {
 	first   int
 }
 
-// entry is a run, or the turn of a call.
+// entry is a run, or a copy, or a read, or the turn of a call.
 type entry struct {
-	image   *image // nil: no run
+	image   *image   // nil: no run
+	copied  int      // elements of a, to c; 0: no copy
+	read    *reading // of a; nil: no read
 	a, b, c *buffer
 	sizes   *buffer // of a ragged plan
 	b2      *buffer // what an epilogue has, as the next two
@@ -100,19 +102,22 @@ func (d *device) release() {
 
 // proceed is release under the lock.
 func (d *device) proceed() {
-	if d.current = d.next(); d.current.image != nil {
+	if d.current = d.next(); d.current.works() {
 		go d.worker()
 	}
 }
 
-// next takes the first run out of the queue. If a call comes before it, the
+// works reports whether there is something to execute.
+func (e *entry) works() bool { return e.image != nil || e.copied > 0 || e.read != nil }
+
+// next takes the first run, copy or read out of the queue. If a call comes before it, the
 // device is the call's; if nothing does, it is idle.
 func (q *queue) next() entry {
 	if q.first < len(q.waiting) {
 		e := q.waiting[q.first]
 		q.waiting[q.first] = entry{}
 		q.first++
-		if e.image != nil {
+		if e.works() {
 			return e
 		}
 		e.turn <- struct{}{}
@@ -132,8 +137,7 @@ func (q *queue) push(e entry) {
 	q.waiting = append(q.waiting, e)
 }
 
-// submit queues the runs, or, when they are little and the device is idle, does
-// them.
+// submit queues the runs.
 func (d *device) submit(ctx context.Context, runs []driver.Run, c *clock) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -142,30 +146,57 @@ func (d *device) submit(ctx context.Context, runs []driver.Run, c *clock) error 
 	if err != nil || len(runs) == 0 {
 		return err
 	}
+	return d.add(ctx, amount, len(runs), func(i int) entry { return newEntry(runs, i, c) })
+}
+
+// Copy is a submission, as one run is.
+func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	to, from, err := backend.Pair[*buffer](d, dst, src)
+	if err != nil {
+		return err
+	}
+	words := (bytes + 3) / 4
+	return d.add(ctx, words, 1, func(int) entry {
+		from.hold()
+		to.hold()
+		return entry{copied: words, a: from, c: to, last: true}
+	})
+}
+
+// add is put when there is room for a submission.
+func (d *device) add(ctx context.Context, amount, n int, made func(i int) entry) error {
 	select {
 	case d.room <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	d.put(amount, n, made)
+	return nil
+}
+
+// put queues n entries, or, when the amount of work is little and the device is idle, does them.
+func (d *device) put(amount, n int, made func(i int) entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	idle := !d.busy
 	d.busy = true
 	if idle && amount <= atOnce {
 		d.mu.Unlock()
-		for i := range runs {
-			d.execute(newEntry(runs, i, c), 0)
+		for i := range n {
+			d.execute(made(i), 0)
 		}
 		d.mu.Lock()
 	} else {
-		for i := range runs {
-			d.push(newEntry(runs, i, c))
+		for i := range n {
+			d.push(made(i))
 		}
 	}
 	if idle {
 		d.proceed()
 	}
-	return nil
 }
 
 func newEntry(runs []driver.Run, i int, c *clock) entry {
@@ -190,9 +221,13 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 	return e
 }
 
-// uses are the buffers that the run needs, and nil.
+// uses are the buffers that the run or copy needs, and nil.
 func (e *entry) uses() [8]*buffer {
-	return [...]*buffer{e.a, e.b, e.c, e.image.workspace, e.sizes, e.b2, e.bias, e.rows}
+	all := [...]*buffer{e.a, e.b, e.c, e.sizes, e.b2, e.bias, e.rows, nil}
+	if e.image != nil {
+		all[len(all)-1] = e.image.workspace
+	}
+	return all
 }
 
 // drop lets go of what newEntry holds.
@@ -202,7 +237,9 @@ func (e *entry) drop() {
 			b.drop()
 		}
 	}
-	e.image.users.Add(-1)
+	if e.image != nil {
+		e.image.users.Add(-1)
+	}
 }
 
 // check returns how much work the runs are, if all that they name is of this device.
@@ -230,7 +267,7 @@ func (d *device) work() {
 	working.Add(1)
 	defer working.Add(-1)
 	e := d.current
-	for d.current = (entry{}); e.image != nil; {
+	for d.current = (entry{}); e.works(); {
 		d.execute(e, cap(d.crew.job.absent))
 		d.mu.Lock()
 		e = d.next()
@@ -243,9 +280,14 @@ func (d *device) execute(e entry, helpers int) {
 	if e.clock != nil && e.clock.start.IsZero() {
 		e.clock.start = time.Now()
 	}
-	if e.image.ragged != nil {
+	switch {
+	case e.read != nil:
+		e.read.fill()
+	case e.image == nil:
+		copy(e.c.data[:e.copied], e.a.data)
+	case e.image.ragged != nil:
 		d.crew.runRagged(&e, helpers)
-	} else {
+	default:
 		d.crew.run(&e, helpers)
 	}
 	if e.clock != nil {

@@ -9,6 +9,7 @@ import (
 	"context"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
 // buffer is device memory.
@@ -47,6 +48,23 @@ func (b *buffer) move(ctx context.Context, offset int, data []float32, to direct
 		return err
 	}
 	return transfer{b.dev, b.memory + 4*C.dl_pointer(offset), bytesOf(data), to}.run(ctx)
+}
+
+// Slice has the memory from an address on.
+func (b *buffer) Slice(offset, n int) driver.Buffer {
+	return &buffer{dev: b.dev, n: n, memory: b.memory + 4*C.dl_pointer(offset)}
+}
+
+// Copy implements driver.Device. It copies no more than the bytes.
+func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) error {
+	to, from, err := backend.Pair[*buffer](d, dst, src)
+	if err != nil {
+		return err
+	}
+	if err := d.state.Ready(ctx); err != nil {
+		return err
+	}
+	return d.check("copy", C.dl_copy(d.handle, to.memory, from.memory, C.size_t(bytes)))
 }
 
 // Close frees the memory once queued work that may use it is done: the driver

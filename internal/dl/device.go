@@ -42,6 +42,7 @@ type device struct {
 	buffers  map[*buffer]struct{}
 	programs map[*program]struct{}
 	events   []C.dl_event // for waits, not in use; there is one for Close
+	landings []*landing   // not in use
 }
 
 var (
@@ -220,6 +221,9 @@ func (d *device) free() {
 	for range slotCount {
 		(<-d.slots).free(d)
 	}
+	for _, l := range d.landings {
+		l.free(d)
+	}
 	for _, event := range append(d.events, d.fence.event) {
 		if event != nil {
 			C.dl_event_free(d.handle, event)
@@ -230,7 +234,7 @@ func (d *device) free() {
 		C.free(d.image)
 	}
 	d.release()
-	d.programs, d.buffers, d.kernels, d.events, d.module, d.image = nil, nil, nil, nil, nil, nil
+	d.programs, d.buffers, d.kernels, d.events, d.landings, d.module, d.image = nil, nil, nil, nil, nil, nil, nil
 }
 
 // release gives back what opening took.

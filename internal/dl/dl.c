@@ -338,6 +338,11 @@ dl_result dl_read(const dl_device *d, void *to, dl_pointer from, size_t size, dl
 	return d->api->eventRecord(done, d->stream);
 }
 
+dl_result dl_copy(const dl_device *d, dl_pointer to, dl_pointer from, size_t size) {
+	ENTER(d);
+	return d->api->copyOnDevice(to, from, size, d->stream);
+}
+
 dl_result dl_event_make(const dl_device *d, int timing, dl_event *event) {
 	ENTER(d);
 	return d->api->eventCreate(event, timing ? 0 : EVENT_DISABLE_TIMING);

@@ -134,6 +134,9 @@ dl_result dl_graph_free(const dl_device *d, dl_graph_exec graph);
 dl_result dl_write(const dl_device *d, dl_pointer to, const void *from, size_t size, dl_event done);
 dl_result dl_read(const dl_device *d, void *to, dl_pointer from, size_t size, dl_event done);
 
+// dl_copy queues a copy between buffers.
+dl_result dl_copy(const dl_device *d, dl_pointer to, dl_pointer from, size_t size);
+
 dl_result dl_event_make(const dl_device *d, int timing, dl_event *event);
 dl_result dl_event_free(const dl_device *d, dl_event event);
 dl_result dl_mark(const dl_device *d, dl_event event); // behind all queued work

@@ -47,6 +47,7 @@ ENTRY(NEEDED, dl_result, hostAlloc, (void **memory, size_t size, unsigned flags)
 ENTRY(NEEDED, dl_result, hostFree, (void *memory))
 ENTRY(NEEDED, dl_result, copyToDevice, (dl_pointer to, const void *from, size_t size, dl_stream stream))
 ENTRY(NEEDED, dl_result, copyToHost, (void *to, dl_pointer from, size_t size, dl_stream stream))
+ENTRY(NEEDED, dl_result, copyOnDevice, (dl_pointer to, dl_pointer from, size_t size, dl_stream stream))
 ENTRY(NEEDED, dl_result, pointerAttribute, (void *value, int attribute, dl_pointer memory))
 
 ENTRY(NEEDED, dl_result, streamCreate, (dl_stream *stream, unsigned flags))

@@ -92,6 +92,8 @@ func (f *Driver) Open(ctx context.Context, index int) (driver.Device, error) {
 // names, OnRead last; an error ends the method.
 type Device struct {
 	OnAlloc, OnPrepare, OnUpdate, OnSubmit, OnStatus, OnWrite, OnRead func() error
+	OnCopy, OnStartRead                                               func() error
+	OnFinish                                                          func() error // of what StartRead began; last
 	OnClose                                                           func()
 
 	Prepared, Updated atomic.Int32                 // calls of Prepare and Update
@@ -125,7 +127,7 @@ func (d *Device) Alloc(n int) (driver.Buffer, error) {
 	}
 	d.Buffers.Add(1)
 	d.Most.Store(max(d.Most.Load(), d.Allocated.Add(int64(n))))
-	return &buffer{inner: b, device: d, use: use{device: d, name: "buffer"}}, nil
+	return &buffer{inner: b, device: d, use: &use{device: d, name: "buffer"}}, nil
 }
 
 func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, error) {
@@ -164,6 +166,20 @@ func (d *Device) Submit(ctx context.Context, runs []driver.Run) error {
 		return err
 	}
 	return d.inner.Submit(ctx, inner)
+}
+
+func (d *Device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) error {
+	defer d.use.begin()()
+	to, from := dst.(*buffer), src.(*buffer)
+	defer to.use.begin()()
+	defer from.use.begin()()
+	if words := (bytes + 3) / 4; bytes < 1 || words > to.Len() || words > from.Len() || sameMemory(dst, src) || to.device != d || from.device != d {
+		d.use.broken("Copy of %d bytes between buffers of %d and %d words", bytes, to.Len(), from.Len())
+	}
+	if err := d.call(d.OnCopy); err != nil {
+		return err
+	}
+	return d.inner.Copy(ctx, to.inner, from.inner, bytes)
 }
 
 func (d *Device) Wait(ctx context.Context) error {
@@ -211,13 +227,13 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 	for _, r := range runs {
 		p := r.Program.(*program)
 		ends = append(ends, p.use.begin())
-		if p.device != d || r.C != nil && slices.Contains([]driver.Buffer{r.A, r.B, r.B2, r.Bias, r.Rows}, r.C) {
+		if p.device != d || slices.ContainsFunc([]driver.Buffer{r.A, r.B, r.B2, r.Bias, r.Rows}, func(b driver.Buffer) bool { return sameMemory(b, r.C) }) {
 			d.use.broken("a run of a program of %s, with A %p, B %p, C %p", p.device.info.Name, r.A, r.B, r.C)
 		}
 		run := driver.Run{Program: p.inner,
 			A: buffer(r.A, p.need[0]), B: buffer(r.B, p.need[1]), C: buffer(r.C, p.need[2]),
 			B2: buffer(r.B2, p.need[3]), Bias: buffer(r.Bias, p.need[4]), Rows: buffer(r.Rows, p.need[5])}
-		if (r.Sizes != nil) != (p.sizes > 0) || r.Sizes != nil && r.Sizes == r.C {
+		if (r.Sizes != nil) != (p.sizes > 0) || sameMemory(r.Sizes, r.C) {
 			d.use.broken("a run of a program that needs %d sizes, with C %p, sizes %p", p.sizes, r.C, r.Sizes)
 		} else if r.Sizes != nil {
 			run.Sizes = buffer(r.Sizes, p.sizes)
@@ -302,7 +318,53 @@ func (p *program) Close() error {
 type buffer struct {
 	inner  driver.Buffer
 	device *Device
-	use    use
+	use    *use // that of slices too
+	sliced bool
+}
+
+// sameMemory reports whether there are two buffers, and one or both are slices of a third, or
+// they are one.
+func sameMemory(a, b driver.Buffer) bool {
+	return a != nil && b != nil && a.(*buffer).use == b.(*buffer).use
+}
+
+func (b *buffer) Slice(offset, n int) driver.Buffer {
+	if offset%(driver.SliceBytes/4) != 0 || offset < 0 || n < 0 || n > b.Len() || offset > b.Len()-n {
+		b.use.broken("Slice of %d elements from %d on, in a buffer of %d", n, offset, b.Len())
+	}
+	return &buffer{inner: b.inner.Slice(offset, n), device: b.device, use: b.use, sliced: true}
+}
+
+// reading keeps buffer and device in use until it is finished.
+type reading struct {
+	inner driver.Reading
+	on    *buffer
+	end   func()
+	once  atomic.Bool
+}
+
+func (b *buffer) StartRead(ctx context.Context, offset int, dst []float32) (driver.Reading, error) {
+	end := b.transfer("StartRead", offset, len(dst))
+	err := b.device.call(b.device.OnStartRead)
+	if err == nil {
+		var inner driver.Reading
+		if inner, err = b.inner.StartRead(ctx, offset, dst); err == nil {
+			return &reading{inner: inner, on: b, end: end}, nil
+		}
+	}
+	end()
+	return nil, err
+}
+
+func (r *reading) Finish(ctx context.Context) error {
+	if r.once.Swap(true) {
+		r.on.use.broken("Finish twice")
+	}
+	defer r.end()
+	if err := r.inner.Finish(ctx); err != nil {
+		return err
+	}
+	return r.on.device.call(r.on.device.OnFinish)
 }
 
 func (b *buffer) Len() int { return b.inner.Len() }
@@ -338,6 +400,9 @@ func (b *buffer) transfer(what string, offset, n int) (end func()) {
 
 func (b *buffer) Close() error {
 	defer b.device.use.begin()()
+	if b.sliced {
+		b.use.broken("Close of a slice")
+	}
 	b.use.close()
 	b.device.Buffers.Add(-1)
 	b.device.Allocated.Add(-int64(b.Len()))
@@ -415,6 +480,7 @@ func FailNth(devices []*Device, n int, err error) (hit func() bool) {
 	}
 	for _, d := range devices {
 		d.OnSubmit, d.OnRead, d.OnWrite, d.OnPrepare, d.OnUpdate, d.OnStatus, d.OnAlloc = call, call, call, call, call, call, call
+		d.OnCopy, d.OnStartRead, d.OnFinish = call, call, call
 	}
 	return func() bool { return left.Load() < 0 }
 }

@@ -105,6 +105,7 @@ var symbols = []dl.Symbol{
 	{Entry: "hostFree", Name: "cuMemFreeHost"},
 	{Entry: "copyToDevice", Name: "cuMemcpyHtoDAsync_v2"},
 	{Entry: "copyToHost", Name: "cuMemcpyDtoHAsync_v2"},
+	{Entry: "copyOnDevice", Name: "cuMemcpyDtoDAsync_v2"},
 	{Entry: "pointerAttribute", Name: "cuPointerGetAttribute"},
 
 	{Entry: "streamCreate", Name: "cuStreamCreate"},

@@ -85,6 +85,7 @@ var symbols = []dl.Symbol{
 	{Entry: "hostFree", Name: "hipHostFree"},
 	{Entry: "copyToDevice", Name: "hipMemcpyHtoDAsync"},
 	{Entry: "copyToHost", Name: "hipMemcpyDtoHAsync"},
+	{Entry: "copyOnDevice", Name: "hipMemcpyDtoDAsync"},
 	{Entry: "pointerAttribute", Name: "hipPointerGetAttribute"},
 
 	{Entry: "streamCreate", Name: "hipStreamCreateWithFlags"},

@@ -113,12 +113,17 @@ func (f *Fake) testLost(t *testing.T) {
 	require.ErrorIs(t, d.Wait(t.Context()), driver.ErrDeviceLost)
 	f.succeed(t)
 	for name, call := range map[string]func() error{
-		"Submit":   func() error { return d.Submit(t.Context(), []driver.Run{k.run()}) },
-		"Wait":     func() error { return d.Wait(t.Context()) },
-		"Time":     func() error { _, err := d.Time(t.Context(), []driver.Run{k.run()}); return err },
-		"Alloc":    func() error { _, err := d.Alloc(1); return err },
-		"Prepare":  func() error { _, err := d.Prepare(t.Context(), k.plan); return err },
-		"Read":     func() error { return k.buffers[2].Read(t.Context(), 0, make([]float32, 1)) },
+		"Submit":  func() error { return d.Submit(t.Context(), []driver.Run{k.run()}) },
+		"Wait":    func() error { return d.Wait(t.Context()) },
+		"Time":    func() error { _, err := d.Time(t.Context(), []driver.Run{k.run()}); return err },
+		"Alloc":   func() error { _, err := d.Alloc(1); return err },
+		"Prepare": func() error { _, err := d.Prepare(t.Context(), k.plan); return err },
+		"Read":    func() error { return k.buffers[2].Read(t.Context(), 0, make([]float32, 1)) },
+		"StartRead": func() error {
+			_, err := k.buffers[2].StartRead(t.Context(), 0, make([]float32, 1))
+			return err
+		},
+		"Copy":     func() error { return d.Copy(t.Context(), k.buffers[2], k.buffers[0], 4) },
 		"Write":    func() error { return k.buffers[2].Write(t.Context(), 0, make([]float32, 1)) },
 		"Wrap":     func() error { _, err := d.Wrap(16, 1); return err },
 		"OnStream": func() error { _, err := d.OnStream(0); return err },
@@ -157,6 +162,62 @@ func (f *Fake) testAlloc(t *testing.T) {
 		_, err = d.Alloc(n)
 		require.ErrorIs(t, err, driver.ErrOutOfMemory)
 	}
+}
+
+// A device that is lost while a read goes on ends the read, and the memory that it went to is
+// left to the device.
+func (f *Fake) testLostWhileReading(t *testing.T) {
+	opened, err := f.Driver.Open(t.Context(), 0)
+	require.NoError(t, err)
+	k := newTask(t, opened, planner.Options{}, gemm(8, 8, 8))
+	before := f.count(t, pinned)
+	r, err := k.buffers[2].StartRead(t.Context(), 0, make([]float32, len(k.host[2])))
+	require.NoError(t, err)
+	require.Equal(t, before+1, f.count(t, pinned))
+	f.Fail(t, "eventQuery", 700, 0)
+	require.ErrorIs(t, r.Finish(t.Context()), driver.ErrDeviceLost)
+	f.succeed(t)
+	require.ErrorIs(t, opened.Close(), driver.ErrDeviceLost)
+	require.Equal(t, before+1, f.count(t, pinned))
+}
+
+// Reads that are started use memory again, of which little is kept, and none that the device
+// may still write to.
+func (f *Fake) testLandings(t *testing.T) {
+	d := f.open(t)
+	b := alloc(t, d, 5000)
+	before := f.count(t, pinned)
+	read := func(n int) driver.Reading {
+		r, err := b.StartRead(t.Context(), 0, make([]float32, n))
+		require.NoError(t, err)
+		return r
+	}
+	for _, n := range []int{1, 1000, 1024, 7} {
+		require.NoError(t, read(n).Finish(t.Context()))
+	}
+	require.Equal(t, before+1, f.count(t, pinned))
+	require.NoError(t, read(1025).Finish(t.Context()))
+	require.Equal(t, before+2, f.count(t, pinned), "a larger one")
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	t.Setenv("FAKE_BUSY", "1")
+	require.ErrorIs(t, read(5000).Finish(ended), context.Canceled)
+	given := read(5000)
+	require.Equal(t, before+4, f.count(t, pinned), "the first may still be written to")
+	t.Setenv("FAKE_BUSY", "")
+	require.NoError(t, given.Finish(t.Context()))
+	require.NoError(t, read(5000).Finish(t.Context()))
+	require.Equal(t, before+4, f.count(t, pinned))
+
+	var all []driver.Reading
+	for range 9 {
+		all = append(all, read(5))
+	}
+	for _, r := range all {
+		require.NoError(t, r.Finish(t.Context()))
+	}
+	require.LessOrEqual(t, f.count(t, pinned), before+5, "four are kept, and one the device was not asked about")
 }
 
 // Waits end with their context.

@@ -225,6 +225,13 @@ static CUresult copy(void *to, const void *from, size_t size, CUdeviceptr device
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, void *stream) { ON_DEVICE; return copy((void *)to, from, n, to, from); }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, void *stream) { ON_DEVICE; return copy(to, (void *)from, n, from, to); }
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, void *stream) {
+	ON_DEVICE;
+	pthread_mutex_lock(&lock);
+	int known = find(to, n) && find(from, n);
+	pthread_mutex_unlock(&lock);
+	return known ? enqueue((work){.to = (void *)to, .from = (void *)from, .size = n}) : INVALID_VALUE;
+}
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr p) {
 	ON_DEVICE;
 	pthread_mutex_lock(&lock);

@@ -62,6 +62,20 @@ var operations = []operation{
 	{"Read", func(_ *Fake, _ driver.Wrapper, k *task) error {
 		return k.buffers[2].Read(context.Background(), 0, make([]float32, len(k.host[2])))
 	}},
+	{"StartRead", func(_ *Fake, _ driver.Wrapper, k *task) error {
+		r, err := k.buffers[2].StartRead(context.Background(), 0, make([]float32, len(k.host[2])))
+		if err == nil {
+			err = r.Finish(context.Background())
+		}
+		return err
+	}},
+	{"Copy", func(_ *Fake, d driver.Wrapper, k *task) error {
+		b, err := d.Alloc(len(k.host[2]))
+		if err == nil {
+			err = errors.Join(d.Copy(context.Background(), b, k.buffers[2], 4*len(k.host[2])), b.Close())
+		}
+		return err
+	}},
 	{"Write and Read in pieces", func(_ *Fake, d driver.Wrapper, _ *task) error {
 		data := make([]float32, 600<<10) // of 1 MiB
 		b, err := d.Alloc(len(data))

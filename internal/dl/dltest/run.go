@@ -18,6 +18,8 @@ func Run(t *testing.T, f *Fake) {
 		{"kernel too large", (*Fake).testKernelTooLarge},
 		{"grids", (*Fake).testGrids},
 		{"lost", (*Fake).testLost},
+		{"lost while reading", (*Fake).testLostWhileReading},
+		{"landings", (*Fake).testLandings},
 		{"plain error", (*Fake).testPlainError},
 		{"alloc", (*Fake).testAlloc},
 		{"wait ends", (*Fake).testWaitEnds},

@@ -19,6 +19,7 @@
 #define cuMemFreeHost hipHostFree
 #define cuMemcpyHtoDAsync_v2 hipMemcpyHtoDAsync
 #define cuMemcpyDtoHAsync_v2 hipMemcpyDtoHAsync
+#define cuMemcpyDtoDAsync_v2 hipMemcpyDtoDAsync
 #define cuPointerGetAttribute hipPointerGetAttribute
 #define cuFuncGetAttribute hipFuncGetAttribute
 #define cuStreamCreate hipStreamCreateWithFlags

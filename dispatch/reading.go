@@ -1,0 +1,104 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// Reading is a read that goes on while its caller does something else. It is safe for concurrent use.
+type Reading struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// Done is closed when the read has ended, well or not. Until then its slice is the read's.
+func (r *Reading) Done() <-chan struct{} { return r.done }
+
+// Err is nil until Done is closed, and then what Read would have returned: nil where the slice has
+// the elements.
+func (r *Reading) Err() error {
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return nil
+	}
+}
+
+// ReadAsync is Read that does not wait: it queues a copy behind the runs queued before, and fills
+// dst when that is done. What is queued later does not show. Mistakes too are told by Err, of a
+// Reading whose Done is closed already. When ctx ends, so does the read, with ctx's error, and when
+// the device is closed, with ErrClosed; the buffer may be closed meanwhile.
+//
+// The device keeps a copy of the elements until they are taken, on GPUs in memory that the host can
+// read, of which that of the last few reads is used again: to allocate more takes 0.4 ms a MiB on CUDA.
+func (b *Buffer) ReadAsync(ctx context.Context, offset int, dst []float32) *Reading {
+	if b.of != element.F32 {
+		return failed(invalid.Errorf("read: the buffer has elements of %s, not %s", b.of, element.F32))
+	}
+	return b.readAsync(ctx, offset, len(dst), offset, dst, nil)
+}
+
+// ReadBitsAsync is ReadAsync for elements of 16 bits, as ReadBits is Read. It takes as much memory
+// of the host again.
+func (b *Buffer) ReadBitsAsync(ctx context.Context, offset int, dst []uint16) *Reading {
+	if b.of.Bytes() != 2 {
+		return failed(invalid.Errorf("read: the buffer has elements of %s, not of 16 bits", b.of))
+	}
+	if err := b.within("read", offset, len(dst)); err != nil {
+		return failed(err)
+	}
+	words := make([]float32, wordsOf(b.of, offset%2+len(dst)))
+	return b.readAsync(ctx, offset, len(dst), offset/2, words, func() { unpack(dst, words, offset%2) })
+}
+
+// readAsync reads words from one of the buffer on, for n elements, and then calls taken.
+func (b *Buffer) readAsync(ctx context.Context, offset, n, word int, words []float32, taken func()) *Reading {
+	if err := b.within("read", offset, n); err != nil {
+		return failed(err)
+	}
+	if err := b.enter(); err != nil {
+		return failed(fmt.Errorf("read: buffer: %w", err))
+	}
+	if n == 0 {
+		b.leave()
+		return failed(ctx.Err())
+	}
+	reading, err := b.driver.StartRead(ctx, word, words)
+	if err != nil {
+		b.leave()
+		return failed(err)
+	}
+	r := &Reading{done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		defer b.leave()
+		if r.err = b.device.finish(ctx, reading); r.err == nil && taken != nil {
+			taken()
+		}
+	}()
+	return r
+}
+
+// finish waits until a read is done, or ctx or the device ends it.
+func (l *life) finish(ctx context.Context, r driver.Reading) error {
+	until, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.open, cancel)()
+	err := r.Finish(until)
+	if err != nil && ctx.Err() == nil && l.open.Err() != nil {
+		return l.errClosed()
+	}
+	return err
+}
+
+// failed is a read that has ended.
+func failed(err error) *Reading {
+	r := &Reading{done: make(chan struct{}), err: err}
+	close(r.done)
+	return r
+}

@@ -1,0 +1,80 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
+
+// SliceBytes is what slices of buffers begin with a multiple of, in bytes: 64 elements of F32, or
+// 128 of 16 bits.
+const SliceBytes = driver.SliceBytes
+
+// Slice returns elements [offset, offset+n) as a buffer of their own, in the same memory: nothing is
+// copied, and it costs no memory of the device. It serves wherever a buffer does, but for one
+// thing: C of a run is of other memory than what the run reads, as WebGPU wants it. So weights of many
+// layers can be slices of one buffer, and so can results.
+//
+// offset is a multiple of SliceBytes. n is even where elements have 16 bits, unless the slice ends
+// where the buffer does.
+//
+// The memory is the buffer's: a slice is good until the buffer is closed, and a slice of a slice
+// too. Close of a slice ends the slice alone, frees nothing, and need not be called. While a slice is
+// reachable the collector does not find its buffer.
+func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
+	unit := SliceBytes / b.of.Bytes()
+	switch {
+	case n < 0:
+		return nil, invalid.Errorf("slice: n is %d: negative size", n)
+	case offset < 0 || offset > b.n || n > b.n-offset:
+		return nil, invalid.Errorf("slice: %d elements from %d on, in a buffer of %d", n, offset, b.n)
+	case offset%unit != 0:
+		return nil, invalid.Errorf("slice: offset %d is not a multiple of %d elements (%d bytes)", offset, unit, SliceBytes)
+	case b.of.Bytes() == 2 && n%2 != 0 && offset+n < b.n:
+		return nil, invalid.Errorf("slice: n is %d: odd, and the slice ends before the buffer does", n)
+	}
+	if err := b.enter(); err != nil {
+		return nil, fmt.Errorf("slice: buffer: %w", err)
+	}
+	defer b.leave()
+	return &Buffer{
+		object: b.object, driver: b.driver.Slice(wordsOf(b.of, offset), wordsOf(b.of, n)), n: n, of: b.of,
+		wrapped: b.wrapped && offset+n == b.n, slice: &slice{of: b},
+	}, nil
+}
+
+// Copy queues a copy of src, whole, to dst, which has as many elements of the same type, and
+// returns without waiting, as Run does: it is done behind what was queued before. Parts are copied
+// as slices. dst and src are of different memory.
+func (d *Device) Copy(ctx context.Context, dst, src *Buffer) error {
+	switch {
+	case dst == nil:
+		return invalid.Errorf("copy: dst is nil")
+	case src == nil:
+		return invalid.Errorf("copy: src is nil")
+	case dst.of != src.of:
+		return invalid.Errorf("copy: dst has elements of %s, src of %s", dst.of, src.of)
+	case dst.n != src.n:
+		return invalid.Errorf("copy: dst has %d elements, src has %d", dst.n, src.n)
+	case dst.object == src.object:
+		return invalid.Errorf("copy: dst and src are of one buffer")
+	}
+	if err := d.acquire(); err != nil {
+		return err
+	}
+	defer d.release()
+	if err := dst.hold(d); err != nil {
+		return fmt.Errorf("copy: dst: %w", err)
+	}
+	defer dst.release()
+	if err := src.hold(d); err != nil {
+		return fmt.Errorf("copy: src: %w", err)
+	}
+	defer src.release()
+	if src.n == 0 {
+		return ctx.Err()
+	}
+	return d.driver.Copy(ctx, dst.driver, src.driver, src.n*src.of.Bytes())
+}
