@@ -1,6 +1,7 @@
-// Desktop shows what an application does that must run on any user's machine:
-// list the devices, let the user pick one, and keep it busy frame after frame
-// without planning or allocating. It needs no window, so it runs headless too.
+// Desktop is what an application does that draws frames and must run on any user's machine: it
+// lists the devices, opens the one that the user chose before, and computes a network of two
+// layers, of other sizes each time, while frames go on. The thread that draws waits for nothing. It
+// needs no window, so it runs headless too, and says at the end how long that thread was kept.
 //
 // On such machines a GPU can go away: its driver crashes, hangs or is updated, or a
 // laptop switches it off. Calls then return dispatch.ErrDeviceLost; close the device
@@ -13,98 +14,96 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/planner"
 )
 
 func main() {
-	backend := flag.String("backend", "", "backend to use (default: the best one)")
-	index := flag.Int("device", 0, "device of the backend")
-	frames := flag.Int("frames", 20, "frames to compute")
+	adapter := flag.String("adapter", "", "ID of the device to use (default: the best one)")
+	power := flag.String("power", "", "low or high: prefer integrated or discrete GPUs")
+	frames := flag.Int("frames", 60, "frames to draw")
+	rate := flag.Int("rate", 60, "frames a second")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *backend, *index, *frames); err != nil {
+	device, err := open(ctx, *adapter, dispatch.Power(*power))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	if err := draw(ctx, device, *frames, time.Second/time.Duration(*rate)); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, backend string, index, frames int) error {
-	backends, err := dispatch.Devices(ctx)
-	if err != nil {
-		return err
-	}
-	for _, l := range backends {
-		if l.Err != nil {
-			fmt.Printf("%-7s %v\n", l.Backend, l.Err)
+// open opens the device of an ID that the application kept among its settings, or the best.
+func open(ctx context.Context, id string, power dispatch.Power) (*dispatch.Device, error) {
+	device, err := dispatch.Open(ctx, dispatch.WithPower(power), dispatch.WithAdapter(func(all []dispatch.Info) int {
+		for _, d := range all {
+			fmt.Printf("%s: %s, %s, %s\n", d.ID, d.Name, d.Vendor, d.Kind)
 		}
-		for _, d := range l.Devices {
-			fmt.Printf("%-7s %d: %s (%s), subgroup %s\n", l.Backend, d.Index, d.Name, d.Driver, d.Subgroup)
-		}
+		return slices.IndexFunc(all, func(d dispatch.Info) bool { return d.ID == id })
+	}))
+	if err == nil {
+		fmt.Printf("using %s; passed over: %v\n", device.Info().ID, device.Skipped())
 	}
-	var options []dispatch.Option
-	if backend != "" {
-		options = append(options, dispatch.WithBackend(backend), dispatch.WithDevice(index))
-	}
-	dev, err := dispatch.Open(ctx, options...)
-	if err != nil {
-		return err
-	}
-	defer dev.Close()
-	fmt.Printf("using %s: %s\n", dev.Info().Backend, dev.Info().Name)
+	return device, err
+}
 
-	// The bones of 40 figures of different sizes: small matrices, all different.
-	rng := rand.New(rand.NewPCG(1, 1))
-	problems := make([]planner.Problem, 40)
-	for i := range problems {
-		problems[i] = planner.GEMM(8+rng.IntN(56), 8+rng.IntN(56), 8+rng.IntN(56))
-	}
-	batch, err := planner.Pack(problems...)
+// draw is the loop of frames. In each it looks whether a result is there, shows the last one, and
+// starts the next computation when there is none.
+func draw(ctx context.Context, device *dispatch.Device, frames int, period time.Duration) error {
+	net, err := newNetwork(ctx, device)
 	if err != nil {
 		return err
 	}
-	plan, err := dev.Plan(batch, planner.Options{})
-	if err != nil {
-		return err
-	}
-	program, err := dev.Prepare(ctx, plan)
-	if err != nil {
-		return err
-	}
-	lenA, lenB, lenC := batch.Extent()
-	var buffers [3]*dispatch.Buffer
-	for i, n := range []int{lenA, lenB, lenC} {
-		if buffers[i], err = dev.NewBuffer(n); err != nil {
-			return err
+	var kept []time.Duration // how long each frame kept the thread
+	var reading *dispatch.Reading
+	shown := 0
+	ticks := time.NewTicker(period)
+	defer ticks.Stop()
+	for frame := range frames {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		data := make([]float32, n)
-		for j := range data {
-			data[j] = rng.Float32()
+		start := time.Now()
+		if reading != nil && ended(reading) {
+			if reading.Err() != nil {
+				return reading.Err()
+			}
+			shown++ // net.result has what is to be drawn
+			reading = nil
 		}
-		if err := buffers[i].Write(ctx, 0, data); err != nil {
-			return err
+		if reading == nil {
+			if reading, err = net.start(ctx, frame); err != nil {
+				return err
+			}
 		}
+		kept = append(kept, time.Since(start))
 	}
-	start := time.Now()
-	for range frames {
-		if err := program.Run(ctx, buffers[0], buffers[1], buffers[2]); err != nil {
-			return err
-		}
+	<-reading.Done() // it writes to memory of net
+	report(kept, shown)
+	return reading.Err()
+}
+
+// ended looks without waiting.
+func ended(r *dispatch.Reading) bool {
+	select {
+	case <-r.Done():
+		return true
+	default:
+		return false
 	}
-	if err := dev.Wait(ctx); err != nil {
-		return err
-	}
-	wall := time.Since(start) / time.Duration(max(frames, 1))
-	timing, err := dev.Time(ctx, dispatch.Run{Program: program, A: buffers[0], B: buffers[1], C: buffers[2]})
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%d products a frame: %v wall, %v on the device (%s clock), %.3g GFLOP/s\n",
-		len(batch), wall.Round(time.Microsecond), timing.Device.Round(time.Microsecond), timing.Clock, batch.FLOPs()/timing.Device.Seconds()/1e9)
-	return nil
+}
+
+func report(kept []time.Duration, shown int) {
+	slices.Sort(kept)
+	fmt.Printf("%d frames, %d results; the thread that draws was kept for %v (median), %v (99 of 100), %v at most\n",
+		len(kept), shown, kept[len(kept)/2], kept[len(kept)*99/100], kept[len(kept)-1])
 }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// The sizes of the network: each of the figures has weights of its own, and as many rows in a
+// frame as it has points in sight.
+const (
+	figures = 24
+	inputs  = 12
+	hidden  = 48
+	outputs = 3
+	maxRows = 64
+)
+
+// network is two layers on a device. What is between them stays there.
+type network struct {
+	device        *dispatch.Device
+	rng           *rand.Rand
+	first, second *dispatch.Program
+	x, h, y       *dispatch.Buffer
+	up, down      *dispatch.Buffer // slices of one buffer of weights
+	points        []float32        // what the host writes each time
+	result        []float32
+}
+
+// layer is a product for each figure.
+func layer(rows []int, n, k int) (planner.Batch, error) {
+	problems := make([]planner.Problem, len(rows))
+	for i, m := range rows {
+		problems[i] = planner.GEMM(m, n, k)
+	}
+	return planner.Pack(problems...)
+}
+
+// relu is done to the first layer.
+var relu = planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}
+
+func newNetwork(ctx context.Context, device *dispatch.Device) (*network, error) {
+	n := &network{device: device, rng: rand.New(rand.NewPCG(1, 1)),
+		points: make([]float32, figures*maxRows*inputs), result: make([]float32, figures*maxRows*outputs)}
+	rows := make([]int, figures)
+	for i := range rows {
+		rows[i] = maxRows
+	}
+	for _, l := range []struct {
+		program **dispatch.Program
+		n, k    int
+		options planner.Options
+	}{{&n.first, hidden, inputs, relu}, {&n.second, outputs, hidden, planner.Options{}}} {
+		batch, err := layer(rows, l.n, l.k)
+		if err != nil {
+			return nil, err
+		}
+		plan, err := device.Plan(batch, l.options)
+		if err != nil {
+			return nil, err
+		}
+		if *l.program, err = device.Prepare(ctx, plan); err != nil {
+			return nil, err
+		}
+	}
+	return n, n.allocate(ctx)
+}
+
+// allocate makes buffers for the most rows, and writes the weights, which stay.
+func (n *network) allocate(ctx context.Context) error {
+	const lenUp, lenDown = figures * inputs * hidden, figures * hidden * outputs
+	const atDown = (lenUp + 63) / 64 * 64 // slices begin with multiples of 64 float32
+	var weights *dispatch.Buffer
+	for _, b := range []struct {
+		to **dispatch.Buffer
+		n  int
+	}{{&weights, atDown + lenDown}, {&n.x, len(n.points)}, {&n.h, figures * maxRows * hidden}, {&n.y, len(n.result)}} {
+		made, err := n.device.NewBuffer(b.n)
+		if err != nil {
+			return err
+		}
+		*b.to = made
+	}
+	values := make([]float32, weights.Len())
+	for i := range values {
+		values[i] = n.rng.Float32() - 0.5
+	}
+	var err, failed error
+	n.up, err = weights.Slice(0, lenUp)
+	n.down, failed = weights.Slice(atDown, lenDown)
+	return errors.Join(err, failed, weights.Write(ctx, 0, values))
+}
+
+// start computes the network for the figures of a frame, of which each has other rows, and
+// returns without waiting. The result is in n.result when the reading is done.
+func (n *network) start(ctx context.Context, frame int) (*dispatch.Reading, error) {
+	rows, total := make([]int, figures), 0
+	for i := range rows {
+		rows[i] = 1 + n.rng.IntN(maxRows)
+		total += rows[i]
+	}
+	up, err := layer(rows, hidden, inputs)
+	if err != nil {
+		return nil, err
+	}
+	down, err := layer(rows, outputs, hidden)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(n.first.Update(ctx, up), n.second.Update(ctx, down)); err != nil {
+		return nil, err
+	}
+	points := n.points[:total*inputs]
+	for i := range points {
+		points[i] = float32((i+frame)%17) / 17
+	}
+	if err := n.x.Write(ctx, 0, points); err != nil {
+		return nil, err
+	}
+	if err := n.device.Run(ctx,
+		dispatch.Run{Program: n.first, A: n.x, B: n.up, C: n.h},
+		dispatch.Run{Program: n.second, A: n.h, B: n.down, C: n.y}); err != nil {
+		return nil, err
+	}
+	return n.y.ReadAsync(ctx, 0, n.result[:total*outputs]), nil
+}
