@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -173,7 +174,7 @@ func (p *builder) choose() (err error) {
 	if p.Options.Custom != nil || p.schedule != nil && p.schedule.cuts && p.model.products > 1 {
 		p.schedule = ScheduleDataParallel.find() // of a custom one, by whose cost tiles are chosen
 	}
-	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.Batch)), p.Options.dressed(p.device)); err != nil {
+	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.Batch)), p.Options.dressed(p.device), p.Options.only(p.Batch)); err != nil {
 		return err
 	}
 	switch {
@@ -204,10 +205,13 @@ func (m *model) named(name string, c Compute) (tileID, error) {
 		if t.shape.Name != name {
 			continue
 		}
-		if !t.fits {
-			return 0, m.device.refuse(t.shape, c, m.dressed)
+		if t.fits {
+			return tileID(id), nil
 		}
-		return tileID(id), nil
+		if err := m.device.refuse(t.shape, c, m.dressed); err != nil {
+			return 0, err
+		}
+		return 0, errNotReady(m.device, fmt.Sprintf("tile %v", t.shape))
 	}
 	shape, err := tile.ByName(name)
 	if err != nil {

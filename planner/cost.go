@@ -40,6 +40,7 @@ type model struct {
 	device  *Device
 	compute Compute
 	dressed bool        // kernels are native ones with an epilogue
+	only    only        // that plans are kept to
 	tiles   []tileModel // by tileID
 	cuts    []cut
 	grain   [3]uint8 // logarithms of the units of M, N and K in which cuts see sizes
@@ -65,19 +66,22 @@ func (t *tileModel) work(tiles float64, steps int) float64 {
 }
 
 // set derives the model of a device that passes Check and has kernels for the compute mode.
-func (m *model) set(d *Device, c Compute, dressed bool) error {
-	if m.device == d && m.compute == c && m.dressed == dressed {
+func (m *model) set(d *Device, c Compute, dressed bool, keep only) error {
+	if m.device == d && m.compute == c && m.dressed == dressed && m.only == keep {
 		return nil
 	}
 	if err := d.Check(); err != nil { // here, so that a planner's next plans do without
 		return err
 	}
+	m.only = keep
 	m.derive(d, c, dressed)
 	if slices.ContainsFunc(m.tiles, func(t tileModel) bool { return t.fits }) {
 		return nil
 	}
 	m.device = nil
 	switch {
+	case keep.kernels != nil:
+		return errNotReady(d, "no tile")
 	case dressed:
 		return invalid.Errorf("device %s has no kernels for epilogues", d.Name)
 	case c.halves():
@@ -92,6 +96,7 @@ func (m *model) derive(d *Device, c Compute, dressed bool) {
 	m.cuts, m.grain = m.cuts[:0], [3]uint8{maxShift, maxShift, maxShift}
 	for i := range d.Kernels {
 		m.tiles[i] = d.tileModel(&d.Kernels[i], c, dressed)
+		m.tiles[i].fits = m.tiles[i].fits && m.only.allows(m.tiles[i].shape)
 		m.tiles[i].cut = m.cutOf(m.tiles[i].shape)
 	}
 }

@@ -20,10 +20,10 @@ func (p *Planner) Renew(plan *Plan, b Batch, o Options) error {
 
 func (p *builder) renew(b Batch, o Options) error {
 	p.reset(o)
-	if own := &p.Options; !p.device.expands() || len(b) == 0 || len(b) > MaxGroups || own.Custom != nil || own.Schedule != "" || own.Rule != RuleCost || !own.Epilogue.none() {
+	if !p.Options.renews(p.device) || len(b) == 0 || len(b) > MaxGroups {
 		return p.whole(b, o)
 	}
-	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(b)), false); err != nil {
+	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(b)), false, p.Options.only(b)); err != nil {
 		return err
 	}
 	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, wide: true}
@@ -39,6 +39,12 @@ func (p *builder) renew(b Batch, o Options) error {
 		return p.whole(b, o)
 	}
 	return nil
+}
+
+// renews reports whether the device may make the items of plans with the options.
+func (o *Options) renews(d *Device) bool {
+	own := o.filled()
+	return d.expands() && own.Custom == nil && own.Schedule == "" && own.Rule == RuleCost && own.Epilogue.none()
 }
 
 // expands reports whether the device makes items sooner than the host: where a launch takes

@@ -1,0 +1,232 @@
+package planner
+
+import (
+	"maps"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// Transposition says which of A and B problems have transposed.
+type Transposition struct {
+	A bool `json:"a,omitempty"`
+	B bool `json:"b,omitempty"`
+}
+
+// KernelGroup is all kernels that plans with some options may need of one tile shape, for
+// problems of one transposition: none of them can be told in advance to be of no use.
+type KernelGroup struct {
+	Kernels []encoding.Kernel
+	key     groupKey
+}
+
+// groupKey tells groups apart.
+type groupKey struct {
+	shape *tile.Shape
+	trans Transposition
+	groupOptions
+}
+
+// groupOptions are the options on which the kernels of a group depend.
+type groupOptions struct {
+	of, ofC  element.Type
+	epilogue encoding.Epilogue
+	tf32     bool
+	schedule Schedule // "": any
+	rule     Rule
+}
+
+func (o *Options) group() groupOptions {
+	filled := o.filled()
+	g := groupOptions{of: o.Type, ofC: o.TypeC, epilogue: o.Epilogue.kernel(), tf32: o.Compute == ComputeTF32, schedule: filled.Schedule, rule: filled.Rule}
+	if o.Custom != nil {
+		g.schedule, g.rule = "", RuleCost
+	}
+	return g
+}
+
+// Kernels lists the kernels that Plan and Renew with the options may choose on the device, for
+// problems of a transposition, a group for each tile shape that fits. Ragged plans, which do not
+// change, have kernels that are not among them. It fails as Plan does for options.
+func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
+	o.Kernels = nil
+	if err := o.check(p.device); err != nil {
+		return nil, err
+	}
+	var groups []KernelGroup
+	var m model
+	for _, wide := range []bool{false, true} {
+		c := o.arithmetic(p.device, wide)
+		if err := m.set(p.device, c, o.dressed(p.device), only{}); err != nil {
+			return nil, err
+		}
+		if o.Tile != "" {
+			if _, err := m.named(o.Tile, c); err != nil {
+				return nil, err
+			}
+		}
+		if wide && c == o.arithmetic(p.device, false) {
+			break
+		}
+		for id := range m.tiles {
+			tile := &m.tiles[id]
+			if tile.fits && (o.Tile == "" || o.Tile == tile.shape.Name) {
+				groups = add(groups, p.device.kernelGroup(tile, &o, t, c))
+			}
+		}
+	}
+	return groups, nil
+}
+
+// add leaves out a group that there is already: of both kinds of rows, aligned ones and others.
+func add(groups []KernelGroup, g KernelGroup) []KernelGroup {
+	for i := range groups {
+		if groups[i].key == g.key {
+			return groups
+		}
+	}
+	return append(groups, g)
+}
+
+// kernelGroup is the group of a tile shape.
+func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Compute) KernelGroup {
+	g := KernelGroup{key: groupKey{m.shape, t, o.group()}}
+	base := encoding.Kernel{Tile: m.shape, TransA: t.A, TransB: t.B, Type: o.Type, TypeC: o.TypeC,
+		TF32: c == ComputeTF32 && m.shape.Unit.Tensor(), Epilogue: o.Epilogue.kernel()}
+	loops, cuts := g.key.deals()
+	for _, wide := range choices(o.wide() > 0) {
+		for _, loop := range choices(loops || base.Epilogue.Gated) {
+			for _, split := range choices(cuts && !base.Epilogue.Gated) {
+				if k := base; loop || !base.Epilogue.Gated {
+					k.Wide, k.Loop, k.Split = wide, loop, split
+					g.Kernels = append(g.Kernels, k)
+					g.Kernels = append(g.Kernels, clustered(k, m)...)
+				}
+			}
+		}
+	}
+	if cuts && !base.Epilogue.Gated {
+		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: m.shape, TypeC: o.TypeC, Fixup: true, Epilogue: base.Epilogue.OfFixup()})
+	}
+	g.Kernels = append(g.Kernels, d.makers(o)...)
+	return g
+}
+
+// choices are the values of what may be.
+func choices(may bool) []bool {
+	if may {
+		return []bool{false, true}
+	}
+	return []bool{false}
+}
+
+// deals reports whether workers may hold several segments, and tiles may be cut.
+func (g *groupOptions) deals() (loops, cuts bool) {
+	switch {
+	case g.rule == RuleZhang2025, g.schedule == ScheduleDataParallel, g.schedule == ScheduleCluster:
+		return false, false
+	case g.schedule == "":
+		return true, true
+	}
+	return true, g.schedule.find().cuts
+}
+
+// clustered are the variants of a kernel for clusters, where there are any.
+func clustered(k encoding.Kernel, m *tileModel) (variants []encoding.Kernel) {
+	if !m.clusters || k.Split {
+		return nil
+	}
+	for _, n := range []uint8{2, 4, 8} {
+		k.Cluster = n
+		variants = append(variants, k)
+	}
+	return variants
+}
+
+// makers are the kernels by which Renew has the device make items.
+func (d *Device) makers(o *Options) (kernels []encoding.Kernel) {
+	if !o.renews(d) {
+		return nil
+	}
+	if d.KernelKind != KernelsNative {
+		return []encoding.Kernel{{Ragged: encoding.RaggedPlan}, {Type: o.Type, Ragged: encoding.RaggedExpand}}
+	}
+	for _, n := range encoding.RaggedEntries {
+		kernels = append(kernels, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: encoding.Records, Entries: n})
+	}
+	return kernels
+}
+
+// KernelSet is kernels that are ready, for Options.Kernels. It does not change; the zero value has
+// none. A nil *KernelSet in Options allows all kernels.
+type KernelSet struct {
+	groups map[groupKey]struct{}
+}
+
+// With is the set with one group more.
+func (s *KernelSet) With(g KernelGroup) *KernelSet {
+	more := &KernelSet{map[groupKey]struct{}{g.key: {}}}
+	if s != nil {
+		maps.Copy(more.groups, s.groups)
+	}
+	return more
+}
+
+// Len is the number of groups.
+func (s *KernelSet) Len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.groups)
+}
+
+// has reports whether a group is in the set, or one that has its kernels and more.
+func (s *KernelSet) has(key groupKey) bool {
+	if _, found := s.groups[key]; found {
+		return true
+	}
+	key.schedule, key.rule = "", RuleCost
+	_, found := s.groups[key]
+	return found
+}
+
+// only is what a plan is kept to: the tile shapes whose groups are in a set for all
+// transpositions of a batch. The zero value keeps it to nothing.
+type only struct {
+	kernels *KernelSet
+	trans   uint8 // a bit for each, by Problem.transposition
+	options groupOptions
+}
+
+// only is that of a batch.
+func (o *Options) only(b Batch) (keep only) {
+	if o.Kernels == nil {
+		return only{}
+	}
+	keep = only{kernels: o.Kernels, options: o.group()}
+	for i := range b {
+		keep.trans |= 1 << b[i].transposition()
+	}
+	return keep
+}
+
+// allows reports whether plans may have a tile shape.
+func (k *only) allows(s *tile.Shape) bool {
+	if k.kernels == nil {
+		return true
+	}
+	for bits := range 4 {
+		t := Transposition{A: bits&2 != 0, B: bits&1 != 0}
+		if k.trans&(1<<bits) != 0 && !k.kernels.has(groupKey{s, t, k.options}) {
+			return false
+		}
+	}
+	return true
+}
+
+// errNotReady is that of a plan that may have no tile shape, or not the one asked for.
+func errNotReady(d *Device, what string) error {
+	return invalid.Errorf("%s: not all its kernels for these options and transpositions are in Options.Kernels, for device %s", what, d.Name)
+}

@@ -1,0 +1,204 @@
+package planner_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// kernelOptions are options that differ in the kernels that they need.
+func kernelOptions() map[string]planner.Options {
+	return map[string]planner.Options{
+		"default":       {},
+		"f32":           {Compute: planner.ComputeF32},
+		"tf32":          {Compute: planner.ComputeTF32},
+		"data-parallel": {Schedule: planner.ScheduleDataParallel},
+		"split-k":       {Schedule: planner.ScheduleSplitK},
+		"stream-k":      {Schedule: planner.ScheduleStreamK},
+		"lpt":           {Schedule: planner.ScheduleLPT},
+		"batched":       {Schedule: planner.ScheduleBatched},
+		"cluster":       {Schedule: planner.ScheduleCluster},
+		"zhang":         {Rule: planner.RuleZhang2025},
+		"tile":          {Tile: "medium"},
+		"bf16":          {Type: element.BF16, TypeC: element.BF16},
+		"bf16 to f32":   {Type: element.BF16},
+		"bias":          {Epilogue: planner.Epilogue{Bias: true, Activation: planner.SiLU}},
+		"gated":         {Epilogue: planner.Epilogue{Gated: true, Activation: planner.SiLU}},
+	}
+}
+
+// batchOf has problems of one transposition, some aligned, some few and long, some many.
+func batchOf(rng *rand.Rand, t planner.Transposition, gated bool) planner.Batch {
+	most := []int{8, 64, 300, 3000}[rng.IntN(4)]
+	unit := []int{1, 8}[rng.IntN(2)]
+	b := make([]planner.Problem, 1+rng.IntN(40))
+	size := func(most int) int { return unit * (1 + rng.IntN(most/unit)) }
+	for i := range b {
+		b[i] = planner.Problem{M: size(most), N: size(most), K: size(min(4*most, 8000)), TransA: t.A, TransB: t.B}
+	}
+	batch, err := planner.Pack(b...)
+	if err != nil {
+		panic(err)
+	}
+	for i := range batch {
+		if gated {
+			batch[i].B2 = batch[i].B
+		}
+	}
+	return batch
+}
+
+// Whatever a plan has for kernels, Kernels has listed.
+func TestKernelsListAll(t *testing.T) {
+	rounds := 16
+	if testing.Short() {
+		rounds = 2
+	}
+	for _, name := range []string{"h200", "a100", "mi210", "h200-webgpu", "lavapipe", "webgpu-default"} {
+		d, err := devices.Lookup(name)
+		require.NoError(t, err)
+		p := planner.New(d)
+		for label, o := range kernelOptions() {
+			t.Run(name+"/"+label, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(1, 2))
+				var plan, live planner.Plan
+				for round := range rounds {
+					trans := planner.Transposition{A: round&1 != 0, B: round&2 != 0}
+					groups, err := p.Kernels(o, trans)
+					if err != nil {
+						require.ErrorIs(t, err, planner.ErrInvalid)
+						_, again := p.Plan(batchOf(rng, trans, o.Epilogue.Gated), o)
+						require.EqualError(t, again, err.Error(), "what cannot be listed cannot be planned")
+						return
+					}
+					listed := map[encoding.Kernel]bool{}
+					set := new(planner.KernelSet)
+					for _, g := range groups {
+						for _, k := range g.Kernels {
+							listed[k] = true
+						}
+						set = set.With(g)
+					}
+					require.Equal(t, len(groups), set.Len())
+					b := batchOf(rng, trans, o.Epilogue.Gated)
+					require.NoError(t, p.Replan(&plan, b, o))
+					require.NoError(t, p.Renew(&live, b, o))
+					for _, l := range slices.Concat(plan.Launches, live.Launches) {
+						require.True(t, listed[l.Kernel], "%v\n%+v", l.Kernel, l.Kernel)
+					}
+					// With all of them in the set the plan is the same.
+					want := fmt.Sprint(plan.Launches, plan.Segments, plan.Workers)
+					kept := o
+					kept.Kernels = set
+					require.NoError(t, p.Replan(&plan, b, kept))
+					require.Equal(t, want, fmt.Sprint(plan.Launches, plan.Segments, plan.Workers))
+				}
+			})
+		}
+	}
+}
+
+// Plans have no tile shape of which a kernel is missing, and fail where there is none left.
+func TestOptionsKernels(t *testing.T) {
+	d, err := devices.Lookup("lavapipe")
+	require.NoError(t, err)
+	p := planner.New(d)
+	set := new(planner.KernelSet)
+	none, trans := planner.Transposition{}, planner.Transposition{B: true}
+	of := func(o planner.Options, t2 planner.Transposition, tiles ...string) {
+		groups, err := p.Kernels(o, t2)
+		require.NoError(t, err)
+		for _, g := range groups {
+			if slices.Contains(tiles, g.Kernels[0].Tile.Name) {
+				set = set.With(g)
+			}
+		}
+	}
+	of(planner.Options{}, none, "small", "medium")
+	of(planner.Options{}, trans, "medium", "large")
+	of(planner.Options{Schedule: planner.ScheduleLPT}, none, "large")
+	plain, err := planner.Pack(planner.GEMM(500, 500, 500), planner.GEMM(3, 3, 3))
+	require.NoError(t, err)
+	transposed, err := planner.Pack(planner.Problem{M: 70, N: 70, K: 70, TransB: true})
+	require.NoError(t, err)
+	both, err := planner.Pack(planner.GEMM(500, 500, 500), planner.Problem{M: 70, N: 70, K: 70, TransB: true})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name    string
+		batch   planner.Batch
+		options planner.Options
+		tiles   []string
+		failure string
+	}{
+		{"two shapes", plain, planner.Options{}, []string{"small", "medium"}, ""},
+		{"of another transposition", transposed, planner.Options{}, []string{"medium", "large"}, ""},
+		{"of both", both, planner.Options{}, []string{"medium"}, ""},
+		{"a schedule of all", plain, planner.Options{Schedule: planner.ScheduleDataParallel}, []string{"small", "medium"}, ""},
+		{"a schedule of its own", plain, planner.Options{Schedule: planner.ScheduleLPT}, []string{"small", "medium", "large"}, ""},
+		{"the rule of Zhang et al.", plain, planner.Options{Rule: planner.RuleZhang2025}, []string{"small", "medium"}, ""},
+		{"a shape", plain, planner.Options{Tile: "small"}, []string{"small"}, ""},
+		{"another shape", plain, planner.Options{Tile: "large"}, nil,
+			"tile large 64x64x16/256: not all its kernels for these options and transpositions are in Options.Kernels, for device lavapipe"},
+		{"another type", plain, planner.Options{Type: element.F16}, nil,
+			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, for device lavapipe"},
+		{"an epilogue", plain, planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, nil,
+			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, for device lavapipe"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.options.Kernels = set
+			for name, plan := range map[string]func() (*planner.Plan, error){
+				"Plan": func() (*planner.Plan, error) { return p.Plan(c.batch, c.options) },
+				"Renew": func() (*planner.Plan, error) {
+					plan := new(planner.Plan)
+					return plan, p.Renew(plan, c.batch, c.options)
+				},
+			} {
+				plan, err := plan()
+				if c.failure != "" {
+					require.EqualError(t, err, c.failure, name)
+					require.ErrorIs(t, err, planner.ErrInvalid)
+					continue
+				}
+				require.NoError(t, err, name)
+				for _, l := range plan.Launches {
+					require.Contains(t, c.tiles, l.Tile.Name, name)
+				}
+			}
+		})
+	}
+	_, err = p.PlanRagged(planner.Ragged{Form: planner.EndsOfRows, Groups: 2, M: 2, N: 1, K: 1,
+		A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}, StrideB: 1}, planner.Options{Kernels: set})
+	require.ErrorContains(t, err, "Options.Kernels is for plans of sizes that the host knows")
+	_, err = p.Plan(plain, planner.Options{Kernels: new(planner.KernelSet)})
+	require.ErrorContains(t, err, "no tile: ")
+	_, err = p.Kernels(planner.Options{Type: element.Type(9)}, none)
+	require.ErrorIs(t, err, planner.ErrInvalid)
+}
+
+// Plans kept to a set allocate no more than others.
+func TestOptionsKernelsAllocateNothing(t *testing.T) {
+	d, err := devices.Lookup("h200-webgpu")
+	require.NoError(t, err)
+	p := planner.New(d)
+	groups, err := p.Kernels(planner.Options{}, planner.Transposition{})
+	require.NoError(t, err)
+	set := new(planner.KernelSet).With(groups[0]).With(groups[1])
+	b := batchOf(rand.New(rand.NewPCG(3, 3)), planner.Transposition{}, false)
+	var plan planner.Plan
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		if err := p.Renew(&plan, b, planner.Options{Kernels: set}); err != nil {
+			t.Error(err)
+		}
+		if err := p.Replan(&plan, b, planner.Options{Kernels: set}); err != nil {
+			t.Error(err)
+		}
+	}))
+}
