@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hostgemm"
@@ -22,6 +23,7 @@ type Device struct {
 
 	planner     *planner.Planner
 	fingerprint string // of its device
+	warmed      atomic.Pointer[planner.KernelSet]
 }
 
 // life is what outlives a Device that is dropped without Close.
@@ -55,6 +57,7 @@ func newDevice(d driver.Device, skipped Skips) *Device {
 
 func deviceFor(d driver.Device, p *planner.Planner, skipped Skips) *Device {
 	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped, planner: p, gemm: hostgemm.New(d, p)}
+	device.warmed.Store(new(planner.KernelSet))
 	device.open, device.shut = context.WithCancel(context.Background())
 	runtime.AddCleanup(device, (*life).drop, device.life)
 	device.info.Planner, device.fingerprint = *p.Device(), p.Device().Fingerprint()
@@ -69,6 +72,18 @@ func (l *life) acquire() error {
 		return l.errClosed()
 	}
 	return nil
+}
+
+// until does what ends with ctx, or with the device, whose Close does not wait for it then.
+func (l *life) until(ctx context.Context, what func(context.Context) error) error {
+	until, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.open, cancel)()
+	err := what(until)
+	if err != nil && ctx.Err() == nil && l.open.Err() != nil {
+		return l.errClosed()
+	}
+	return err
 }
 
 func (l *life) errClosed() error { return fmt.Errorf("device %s: %w", l.info.Name, ErrClosed) }

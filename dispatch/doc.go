@@ -21,7 +21,7 @@
 //	err = c.Read(ctx, 0, hostC)
 //
 // Buffer.ReadAsync does not wait, Buffer.Slice is a part of a buffer, and Device.Copy copies on the
-// device.
+// device. Device.Warm compiles kernels before plans need them.
 //
 // OpenAll opens all devices of a backend. GEMM of the Group that it returns
 // splits a large batch among them. WithDriver opens a driver of the caller's own,

@@ -36,6 +36,9 @@ func TestEveryCallFails(t *testing.T) {
 // runProgram does all that callers do with a program and buffers.
 func runProgram(t *testing.T, d *Device) error {
 	ctx := t.Context()
+	if err := d.Warm(ctx, WarmOptions{Plans: []planner.Options{{Tile: "small", Schedule: planner.ScheduleDataParallel}}}); err != nil {
+		return err
+	}
 	plan, err := d.Plan(small(t), planner.Options{})
 	require.NoError(t, err)
 	p, err := d.Prepare(ctx, plan)

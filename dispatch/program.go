@@ -39,7 +39,7 @@ func (p *Program) Plan() *planner.Plan {
 // 3 to 10 µs, on WebGPU 16 µs and more, in front of the first run (planner.Planner.Renew,
 // which says when that cannot be: they get 48 bytes a tile then). Once the program has had
 // two plans as large, Update allocates nothing, but where a kernel is new, which WebGPU
-// compiles for 0.1 to 0.5 s. It fails as Plan does, and when memory is refused; the program
+// compiles for 0.1 to 0.5 s unless Device.Warm has. It fails as Plan does, and when memory is refused; the program
 // then is as before. A graph of the caller's stream cannot hold an Update. A ragged program
 // cannot be updated.
 func (p *Program) Update(ctx context.Context, b planner.Batch) error {

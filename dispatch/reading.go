@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -77,23 +76,11 @@ func (b *Buffer) readAsync(ctx context.Context, offset, n, word int, words []flo
 	go func() {
 		defer close(r.done)
 		defer b.leave()
-		if r.err = b.device.finish(ctx, reading); r.err == nil && taken != nil {
+		if r.err = b.device.until(ctx, reading.Finish); r.err == nil && taken != nil {
 			taken()
 		}
 	}()
 	return r
-}
-
-// finish waits until a read is done, or ctx or the device ends it.
-func (l *life) finish(ctx context.Context, r driver.Reading) error {
-	until, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(l.open, cancel)()
-	err := r.Finish(until)
-	if err != nil && ctx.Err() == nil && l.open.Err() != nil {
-		return l.errClosed()
-	}
-	return err
 }
 
 // failed is a read that has ended.

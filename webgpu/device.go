@@ -52,6 +52,7 @@ type device struct {
 	work      work   // of the submission being recorded
 	clock     *clock // of Time; made on first use
 	dummy     *buffer
+	scratch   [wgsl.Bindings]*buffer // of Compile
 	staging   []*staging
 	waiting   []*readback // copies that are submitted when there is room, before anything else
 	buffers   map[*buffer]struct{}
@@ -209,6 +210,15 @@ func (d *device) Alloc(n int) (driver.Buffer, error) {
 		return nil, err
 	}
 	defer d.mu.Unlock()
+	b, err := d.alloc(n)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// alloc is Alloc of a caller that holds mu.
+func (d *device) alloc(n int) (*buffer, error) {
 	size := roundUp(4*uint64(n), 16)
 	b, err := d.newBuffer("alloc", size, wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopySrc|wgpu.BufferUsage_CopyDst)
 	if err != nil {

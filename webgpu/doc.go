@@ -25,6 +25,14 @@
 // Devices live in an instance of their own, because the binding destroys a
 // device only together with its instance.
 //
+// # Kernels
+//
+// wgpu 0.17 has no cache of pipelines that a program could keep (wgpu has one since version 22), and
+// makes one pipeline at a time in an instance. Drivers have caches of their own, which last: Mesa's
+// in ~/.cache/mesa_shader_cache, NVIDIA's in ~/.cache/nvidia, those of Metal and Direct3D with the
+// system. Compile makes use of them (compile.go). Shader Model 5 text for Direct3D 12 is compiled each
+// time by FXC, which keeps nothing: Vulkan is preferred there.
+//
 // # A GPU that is lost
 //
 // A driver that crashed, hung for seconds or was updated, a laptop's GPU that was

@@ -28,6 +28,9 @@ type pipeline struct {
 	ref    C.handle
 	layout *wgpu.BindGroupLayout
 	pieces C.uint32_t // workgroups of a worker
+
+	bindings []binding
+	ran      bool // see compileAndRun
 }
 
 // pipeline returns the compiled kernel. Kernels are compiled on first use, which
@@ -52,7 +55,10 @@ func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
 // an empty source and on a shader without bindings, and one with too much
 // workgroup memory compiles and never ends.
 func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
+	bindings, err := bindingsOf(s)
 	switch {
+	case err != nil:
+		return nil, err
 	case !strings.Contains(s.Source, "@binding(0)"):
 		return nil, errors.New("webgpu: the shader has no bindings")
 	case s.Threads > d.shader.Threads:
@@ -78,7 +84,7 @@ func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
 		}
 		return nil, err
 	}
-	return &pipeline{handle: h, ref: ref(h), layout: h.GetBindGroupLayout(0), pieces: C.uint32_t(max(s.Pieces, 1))}, nil
+	return &pipeline{handle: h, ref: ref(h), layout: h.GetBindGroupLayout(0), pieces: C.uint32_t(max(s.Pieces, 1)), bindings: bindings}, nil
 }
 
 func (p *pipeline) free() {

@@ -43,6 +43,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 var (
@@ -116,6 +117,10 @@ type Device interface {
 	// Prepare compiles or loads the plan's kernels, uploads its arrays once and
 	// allocates its workspace. It does not keep the plan.
 	Prepare(ctx context.Context, p *planner.Plan) (Program, error)
+	// Compile makes kernels ready, so that no Prepare, Update or run is longer for the first use
+	// of one. It takes them in any order, as many at once as the device can, and calls done with
+	// the index of each that is ready, on any goroutine. Other calls go on meanwhile.
+	Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error
 	// Submit queues the runs, in order, as one submission, and returns without
 	// waiting for them; where the backend bounds how much is queued, it waits for
 	// room. Each run sees what the earlier ones wrote. Runs of one program share its

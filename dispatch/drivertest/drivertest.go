@@ -94,6 +94,8 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Slices", s.testSlices)
 	t.Run("Copy", s.testCopy)
 	t.Run("CopyOrder", s.testCopyOrder)
+	t.Run("Compile", s.testCompile)
+	t.Run("CompileFails", s.testCompileFails)
 	t.Run("OutOfMemory", s.testOutOfMemory)
 	t.Run("Cancelled", s.testCancelled)
 	t.Run("Foreign", s.testForeign)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // device executes runs on all its threads, one run at a time.
@@ -49,6 +50,17 @@ func (d *device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, 
 	made := &program{workspace: workspace}
 	made.begin(p)
 	return made, nil
+}
+
+// Compile has nothing to do: kernels are part of the program.
+func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {
+	for i := range kernels {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		done(i)
+	}
+	return nil
 }
 
 func (d *device) Submit(ctx context.Context, runs []driver.Run) error {

@@ -48,6 +48,20 @@ func (d *device) kernel(k encoding.Kernel) (*kernel, error) {
 	return made, nil
 }
 
+// Compile loads kernels, one at a time: the driver does no two at once.
+func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {
+	for i, k := range kernels {
+		if err := d.state.Ready(ctx); err != nil {
+			return err
+		}
+		if _, err := d.kernel(k); err != nil {
+			return fmt.Errorf("kernel %s: %w", k, err)
+		}
+		done(i)
+	}
+	return nil
+}
+
 func (d *device) loadModule() error {
 	if d.module != nil {
 		return nil

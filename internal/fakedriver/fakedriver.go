@@ -16,6 +16,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/cpu"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Driver is the backend.
@@ -93,10 +94,12 @@ func (f *Driver) Open(ctx context.Context, index int) (driver.Device, error) {
 type Device struct {
 	OnAlloc, OnPrepare, OnUpdate, OnSubmit, OnStatus, OnWrite, OnRead func() error
 	OnCopy, OnStartRead                                               func() error
+	OnCompile                                                         func() error // of each kernel
 	OnFinish                                                          func() error // of what StartRead began; last
 	OnClose                                                           func()
 
 	Prepared, Updated atomic.Int32                 // calls of Prepare and Update
+	Compiled          atomic.Int32                 // kernels
 	Plan              atomic.Pointer[planner.Plan] // of the last one
 	Writes            atomic.Int32                 // calls of Buffer.Write
 	Written           atomic.Int64                 // elements
@@ -156,6 +159,23 @@ func (d *Device) check(what string, p *planner.Plan) {
 	if err != nil || p.Device.Name != d.info.Planner.Name {
 		d.use.broken("%s of a plan for %s: %v", what, p.Device.Name, err)
 	}
+}
+
+func (d *Device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {
+	defer d.use.begin()()
+	for i := range kernels {
+		if slices.Contains(kernels[:i], kernels[i]) {
+			d.use.broken("Compile of %s twice", kernels[i])
+		}
+		if err := d.call(d.OnCompile); err != nil {
+			return err
+		}
+		if err := d.inner.Compile(ctx, kernels[i:i+1], func(int) { done(i) }); err != nil {
+			return err
+		}
+		d.Compiled.Add(1)
+	}
+	return ctx.Err()
 }
 
 func (d *Device) Submit(ctx context.Context, runs []driver.Run) error {
@@ -480,7 +500,7 @@ func FailNth(devices []*Device, n int, err error) (hit func() bool) {
 	}
 	for _, d := range devices {
 		d.OnSubmit, d.OnRead, d.OnWrite, d.OnPrepare, d.OnUpdate, d.OnStatus, d.OnAlloc = call, call, call, call, call, call, call
-		d.OnCopy, d.OnStartRead, d.OnFinish = call, call, call
+		d.OnCopy, d.OnStartRead, d.OnFinish, d.OnCompile = call, call, call, call
 	}
 	return func() bool { return left.Load() < 0 }
 }

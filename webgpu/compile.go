@@ -1,0 +1,232 @@
+//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+// #include "shim.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+// The library makes one pipeline at a time in an instance, and nothing else of it goes on
+// meanwhile. Drivers keep what they compile in a cache of their own, across devices and processes
+// (on lavapipe a kernel takes 130 to 1300 ms the first time, and 10 to 30 then). So kernels are compiled
+// on other devices of the same adapter first, several at once, each in an instance of its own, and
+// then once more on the device itself, which by then takes little.
+const (
+	// maxHelpers bounds these devices. More would keep the cores from what the program does.
+	maxHelpers = 4
+	// A driver has no cache, and helpers are no help, where after some kernels the second time took
+	// more than half of the first, and more than helped each.
+	trials = 4
+	helped = 50 * time.Millisecond
+	// share is how many kernels a helper compiles before it is closed, which is when Mesa has
+	// written all of them to its cache. Opening one takes 10 ms on lavapipe.
+	share = 16
+)
+
+// compilation is a call of Compile.
+type compilation struct {
+	dev     *device
+	kernels []encoding.Kernel
+	done    func(i int)
+
+	mu            sync.Mutex
+	next          int // of kernels
+	tried         int
+	first, second time.Duration // that kernels took on helpers, and then on the device
+	failed        error
+}
+
+func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {
+	c := &compilation{dev: d, kernels: kernels, done: done}
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), maxHelpers, len(kernels)) {
+		group.Go(func() { c.work(ctx) })
+	}
+	group.Wait()
+	if c.failed != nil {
+		return c.failed
+	}
+	return d.state.Ready(ctx)
+}
+
+// work compiles kernels until none is left.
+func (c *compilation) work(ctx context.Context) {
+	for n := trials; ; n = share {
+		first, end := c.take(ctx, n)
+		if first == end {
+			return
+		}
+		if c.helps() {
+			c.help(ctx, c.kernels[first:end])
+		}
+		for i := first; i < end && c.finish(ctx, i); i++ {
+		}
+	}
+}
+
+// take returns the next n kernels, or fewer; none: there is none, or no use.
+func (c *compilation) take(ctx context.Context, n int) (first, end int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first = c.next
+	if c.failed == nil && ctx.Err() == nil {
+		c.next = min(c.next+n, len(c.kernels))
+	}
+	return first, c.next
+}
+
+// help compiles kernels on another device. What is wrong shows on the device itself, and without
+// a helper it takes longer.
+func (c *compilation) help(ctx context.Context, kernels []encoding.Kernel) {
+	if !slices.ContainsFunc(kernels, func(k encoding.Kernel) bool { return !c.dev.compiled(k) }) {
+		return
+	}
+	helper, err := openDevice(c.dev.info, 0)
+	if err != nil {
+		return
+	}
+	defer helper.Close()
+	for _, k := range kernels {
+		if !c.dev.compiled(k) {
+			start := time.Now()
+			_ = helper.compileAndRun(ctx, k)
+			c.note(&c.first, time.Since(start))
+		}
+	}
+}
+
+// helps reports whether helpers do.
+func (c *compilation) helps() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tried < trials || c.second < c.first/2 || c.second < helped*time.Duration(c.tried)
+}
+
+func (c *compilation) note(of *time.Duration, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*of += took
+}
+
+// finish compiles a kernel on the device, and reports whether it is ready.
+func (c *compilation) finish(ctx context.Context, i int) bool {
+	start := time.Now()
+	err := c.dev.compileAndRun(ctx, c.kernels[i])
+	c.note(&c.second, time.Since(start))
+	c.mu.Lock()
+	c.tried++
+	if err != nil && c.failed == nil {
+		c.failed = err
+	}
+	c.mu.Unlock()
+	if err == nil {
+		c.done(i)
+	}
+	return err == nil
+}
+
+// compiled reports whether there is nothing left to do for a kernel.
+func (d *device) compiled(k encoding.Kernel) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.pipelines[k]
+	return p != nil && p.ran
+}
+
+// compileAndRun makes a kernel's pipeline and waits for a run of no workgroups: some drivers, such
+// as lavapipe, compile when a pipeline is first used.
+func (d *device) compileAndRun(ctx context.Context, k encoding.Kernel) error {
+	if d.compiled(k) {
+		return ctx.Err()
+	}
+	if err := d.lockQueue(ctx); err != nil {
+		return err
+	}
+	p, err := d.pipeline(k)
+	if err == nil {
+		err = d.submitEmpty(p)
+	}
+	last := d.submitted
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return d.await(ctx, last)
+}
+
+// submitEmpty uses a pipeline on buffers that it does not touch.
+func (d *device) submitEmpty(p *pipeline) error {
+	var entries []wgpu.BindGroupEntry
+	for _, b := range p.bindings {
+		to := d.dummy
+		if b.written { // and so is bound once
+			made, err := d.scratchFor(b.number)
+			if err != nil {
+				return err
+			}
+			to = made
+		}
+		entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(b.number), Buffer: to.handle, Size: to.size})
+	}
+	g, err := d.handle.CreateBindGroup(&wgpu.BindGroupDescriptor{Layout: p.layout, Entries: entries})
+	if g != nil {
+		defer g.Release()
+	}
+	if err = d.check("bind", err); err != nil {
+		return err
+	}
+	d.work.reset()
+	d.work.list = append(d.work.list, C.gpu_dispatch{pipeline: p.ref, group: ref(g), count: 0, pieces: p.pieces})
+	if err := d.submit(C.gpu_copy{}); err != nil {
+		return err
+	}
+	p.ran = true
+	return nil
+}
+
+// scratchFor is a buffer for what a shader might write by a binding.
+func (d *device) scratchFor(binding int) (*buffer, error) {
+	if b := d.scratch[binding]; b != nil {
+		return b, nil
+	}
+	b, err := d.alloc(4)
+	if err == nil {
+		d.scratch[binding] = b
+	}
+	return b, err
+}
+
+// binding is a buffer of a shader.
+type binding struct {
+	number  int
+	written bool
+}
+
+var declared = regexp.MustCompile(`@binding\((\d+)\) var<storage, (read|read_write)>`)
+
+// bindingsOf lists those that a shader declares, as package wgsl writes them.
+func bindingsOf(s wgsl.Shader) (list []binding, err error) {
+	for _, found := range declared.FindAllStringSubmatch(s.Source, -1) {
+		number, err := strconv.Atoi(found[1])
+		if err != nil || number >= wgsl.Bindings || slices.ContainsFunc(list, func(b binding) bool { return b.number == number }) {
+			return nil, fmt.Errorf("webgpu: the shader has an unknown binding %s", found[1])
+		}
+		list = append(list, binding{number, found[2] == "read_write"})
+	}
+	return list, nil
+}

@@ -1,0 +1,134 @@
+//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+// kernelsOf lists the kernels of plans with options.
+func kernelsOf(t *testing.T, d *device, o planner.Options) (all []encoding.Kernel) {
+	t.Helper()
+	groups, err := planner.New(&d.info.Planner).Kernels(o, planner.Transposition{})
+	require.NoError(t, err)
+	for _, g := range groups {
+		all = append(all, g.Kernels...)
+	}
+	return all
+}
+
+// A driver that has compiled nothing before compiles on other devices first, so that the device
+// itself is kept but for a moment; one without a cache, as long as that is of use.
+func TestCompileCold(t *testing.T) {
+	for name, env := range map[string]string{"cache": "MESA_SHADER_CACHE_DIR", "no cache": "MESA_SHADER_CACHE_DISABLE"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("MESA_SHADER_CACHE_DIR", t.TempDir())
+			if env == "MESA_SHADER_CACHE_DISABLE" {
+				t.Setenv(env, "true")
+			}
+			first := open(t, webgpuDriver{})
+			if first.info.Vendor != "Mesa" {
+				t.Skip("other drivers have caches of their own")
+			}
+			d, err := openDevice(first.info, 0)
+			require.NoError(t, err)
+			defer d.Close()
+			kernels := kernelsOf(t, d, planner.Options{Tile: "small"})
+			c := &compilation{dev: d, kernels: kernels, done: func(int) {}}
+			start := time.Now()
+			c.work(t.Context())
+			require.NoError(t, c.failed)
+			t.Logf("%d kernels in %v: %v on a helper, %v on the device", len(kernels), time.Since(start), c.first, c.second)
+			for _, k := range kernels {
+				require.True(t, d.compiled(k))
+			}
+			before := len(d.pipelines)
+			require.NoError(t, d.Compile(t.Context(), kernels, func(int) {}))
+			require.Len(t, d.pipelines, before)
+		})
+	}
+}
+
+// A device whose helpers cannot be opened compiles alone.
+func TestCompileWithoutHelpers(t *testing.T) {
+	first := open(t, webgpuDriver{})
+	d, err := openDevice(first.info, 0)
+	require.NoError(t, err)
+	defer d.Close()
+	d.info.ID = "gone"
+	kernels := kernelsOf(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
+	ready := 0
+	require.NoError(t, d.Compile(t.Context(), kernels[:1], func(int) { ready++ }))
+	require.Equal(t, 1, ready)
+}
+
+func TestBindingsOf(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	s, err := wgsl.Render(encoding.Kernel{Tile: d.info.Planner.Kernels[0].Tile, Loop: true, Split: true}, d.shader)
+	require.NoError(t, err)
+	list, err := bindingsOf(s)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []binding{{wgsl.BindItems, false}, {wgsl.BindA, false}, {wgsl.BindB, false}, {wgsl.BindC, true},
+		{wgsl.BindTable, false}, {wgsl.BindWorkspace, true}}, list)
+	for _, text := range []string{"@binding(10) var<storage, read> a", "@binding(1) var<storage, read> a @binding(1) var<storage, read> b"} {
+		_, err := bindingsOf(wgsl.Shader{Source: text})
+		require.ErrorContains(t, err, "unknown binding")
+	}
+}
+
+// Frames of changing sizes need no kernel that Compile has not made. (How long they take:
+// examples/desktop.)
+func TestFramesAfterCompile(t *testing.T) {
+	frames := 1500
+	if testing.Short() {
+		frames = 200
+	}
+	d := open(t, webgpuDriver{})
+	require.NoError(t, d.Compile(t.Context(), kernelsOf(t, d, planner.Options{}), func(int) {}))
+	before := len(d.pipelines)
+	rng := rand.New(rand.NewPCG(1, 1))
+	problems := make([]planner.Problem, 24)
+	p := planner.New(&d.info.Planner)
+	var plan planner.Plan
+	var program driver.Program
+	used := map[encoding.Kernel]bool{}
+	a, b, c := alloc(t, d, 1<<20), alloc(t, d, 1<<20), alloc(t, d, 1<<20)
+	for range frames {
+		most := []int{8, 16, 32, 80}[rng.IntN(4)]
+		n := 1 + rng.IntN(len(problems))
+		for i := range n {
+			problems[i] = gemm(1+rng.IntN(most), 1+rng.IntN(most), 1+rng.IntN(3*most))
+		}
+		batch, err := planner.Pack(problems[:n]...)
+		require.NoError(t, err)
+		require.NoError(t, p.Renew(&plan, batch, planner.Options{}))
+		if program == nil {
+			program, err = d.Prepare(t.Context(), &plan)
+		} else {
+			err = program.Update(t.Context(), &plan)
+		}
+		require.NoError(t, err)
+		require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: program, A: a, B: b, C: c}}))
+		require.NoError(t, d.Wait(t.Context()))
+		for _, l := range plan.Launches {
+			used[l.Kernel] = true
+		}
+	}
+	require.Len(t, d.pipelines, before, "a kernel was compiled in a frame")
+	for k := range used {
+		require.True(t, d.pipelines[k].ran)
+	}
+	require.Greater(t, len(used), 3, "the sizes are different enough")
+	t.Logf("%d frames by %d kernels of %d", frames, len(used), before)
+	require.True(t, slices.ContainsFunc(kernelsOf(t, d, planner.Options{}), func(k encoding.Kernel) bool { return used[k] }))
+}
