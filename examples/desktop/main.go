@@ -1,7 +1,8 @@
 // Desktop is what an application does that draws frames and must run on any user's machine: it
-// lists the devices, opens the one that the user chose before, and computes a network of two
-// layers, of other sizes each time, while frames go on. The thread that draws waits for nothing. It
-// needs no window, so it runs headless too, and says at the end how long that thread was kept.
+// lists the devices, opens the one that the user chose before, has it compile what it may need, and
+// computes a network of two layers, of other sizes each time, while frames go on. The thread that
+// draws waits for nothing. It needs no window, so it runs headless too, and says at the end how
+// long that thread was kept, and how long results took.
 //
 // On such machines a GPU can go away: its driver crashes, hangs or is updated, or a
 // laptop switches it off. Calls then return dispatch.ErrDeviceLost; close the device
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/planner"
 )
 
 func main() {
@@ -27,6 +29,8 @@ func main() {
 	power := flag.String("power", "", "low or high: prefer integrated or discrete GPUs")
 	frames := flag.Int("frames", 60, "frames to draw")
 	rate := flag.Int("rate", 60, "frames a second")
+	changing := flag.Bool("changing", true, "other sizes in each frame")
+	warm := flag.String("warm", "before", "when to compile all kernels: before, meanwhile or never")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -35,9 +39,28 @@ func main() {
 		log.Fatal(err)
 	}
 	defer device.Close()
-	if err := draw(ctx, device, *frames, time.Second/time.Duration(*rate)); err != nil {
+	switch *warm {
+	case "before":
+		if err := compile(ctx, device); err != nil {
+			log.Fatal(err)
+		}
+	case "meanwhile":
+		go compile(ctx, device) // ends with the device
+	}
+	if err := draw(ctx, device, *frames, time.Second/time.Duration(*rate), *changing); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// compile is behind a bar of progress in an application with a window.
+func compile(ctx context.Context, device *dispatch.Device) error {
+	start, kernels, all := time.Now(), 0, 0
+	err := device.Warm(ctx, dispatch.WarmOptions{
+		Plans:    []planner.Options{relu, {}}, // those of the two layers
+		Progress: func(ready, of int) { kernels, all = ready, of },
+	})
+	fmt.Printf("%d of %d kernels are ready after %v\n", kernels, all, time.Since(start).Round(time.Millisecond))
+	return err
 }
 
 // open opens the device of an ID that the application kept among its settings, or the best.
@@ -56,54 +79,76 @@ func open(ctx context.Context, id string, power dispatch.Power) (*dispatch.Devic
 
 // draw is the loop of frames. In each it looks whether a result is there, shows the last one, and
 // starts the next computation when there is none.
-func draw(ctx context.Context, device *dispatch.Device, frames int, period time.Duration) error {
+func draw(ctx context.Context, device *dispatch.Device, frames int, period time.Duration, changing bool) error {
 	net, err := newNetwork(ctx, device)
 	if err != nil {
 		return err
 	}
-	var kept []time.Duration // how long each frame kept the thread
+	var kept, took times // of the thread in each frame, and of each result
 	var reading *dispatch.Reading
-	shown := 0
+	ended := make(chan time.Duration, 1)
 	ticks := time.NewTicker(period)
 	defer ticks.Stop()
-	for frame := range frames {
+	for range frames {
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		start := time.Now()
-		if reading != nil && ended(reading) {
+		select {
+		case after := <-ended:
+			took = append(took, after)
 			if reading.Err() != nil {
 				return reading.Err()
 			}
-			shown++ // net.result has what is to be drawn
-			reading = nil
+			reading = nil // net.result has what is to be drawn
+		default:
 		}
 		if reading == nil {
-			if reading, err = net.start(ctx, frame); err != nil {
+			if changing || len(took) == 0 {
+				net.resize()
+			}
+			if reading, err = net.start(ctx, len(took)); err != nil {
 				return err
 			}
+			go func(r *dispatch.Reading) {
+				<-r.Done()
+				ended <- time.Since(start)
+			}(reading)
 		}
 		kept = append(kept, time.Since(start))
 	}
-	<-reading.Done() // it writes to memory of net
-	report(kept, shown)
-	return reading.Err()
-}
-
-// ended looks without waiting.
-func ended(r *dispatch.Reading) bool {
-	select {
-	case <-r.Done():
-		return true
-	default:
-		return false
+	if reading != nil {
+		took = append(took, <-ended) // it writes to memory of net
 	}
+	fmt.Printf("%d frames, %d results\n", len(kept), len(took))
+	fmt.Print("the thread that draws was kept: ", kept, "from the start of a frame to its result: ", took)
+	return nil
 }
 
-func report(kept []time.Duration, shown int) {
-	slices.Sort(kept)
-	fmt.Printf("%d frames, %d results; the thread that draws was kept for %v (median), %v (99 of 100), %v at most\n",
-		len(kept), shown, kept[len(kept)/2], kept[len(kept)*99/100], kept[len(kept)-1])
+// times are shown as a histogram around their median.
+type times []time.Duration
+
+func (t times) String() string {
+	sorted := slices.Sorted(slices.Values(t))
+	n := len(sorted)
+	if n == 0 {
+		return "never\n"
+	}
+	median := sorted[n/2]
+	text := fmt.Sprintf("%v (median), %v (99 of 100), %v at most\n", median, sorted[n*99/100], sorted[n-1])
+	least := time.Duration(0)
+	for _, up := range []float64{0.5, 0.75, 1, 1.25, 1.5, 2, 4, 8, 16, 1000} {
+		most := time.Duration(up * float64(median))
+		count := 0
+		for _, d := range sorted {
+			if d > least && d <= most {
+				count++
+			}
+		}
+		text += fmt.Sprintf("  up to %6.2f times the median: %5d\n", up, count)
+		least = most
+	}
+	return text
 }

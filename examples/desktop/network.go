@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
@@ -23,6 +24,7 @@ const (
 type network struct {
 	device        *dispatch.Device
 	rng           *rand.Rand
+	rows          []int // of each figure
 	first, second *dispatch.Program
 	x, h, y       *dispatch.Buffer
 	up, down      *dispatch.Buffer // slices of one buffer of weights
@@ -45,18 +47,18 @@ var relu = planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}
 func newNetwork(ctx context.Context, device *dispatch.Device) (*network, error) {
 	n := &network{device: device, rng: rand.New(rand.NewPCG(1, 1)),
 		points: make([]float32, figures*maxRows*inputs), result: make([]float32, figures*maxRows*outputs)}
-	rows := make([]int, figures)
-	for i := range rows {
-		rows[i] = maxRows
-	}
+	n.rows = slices.Repeat([]int{maxRows}, figures)
 	for _, l := range []struct {
 		program **dispatch.Program
 		n, k    int
 		options planner.Options
 	}{{&n.first, hidden, inputs, relu}, {&n.second, outputs, hidden, planner.Options{}}} {
-		batch, err := layer(rows, l.n, l.k)
+		batch, err := layer(n.rows, l.n, l.k)
 		if err != nil {
 			return nil, err
+		}
+		if warmed := device.Warmed(); warmed.Len() > 0 {
+			l.options.Kernels = warmed // updates of the program compile nothing
 		}
 		plan, err := device.Plan(batch, l.options)
 		if err != nil {
@@ -94,19 +96,25 @@ func (n *network) allocate(ctx context.Context) error {
 	return errors.Join(err, failed, weights.Write(ctx, 0, values))
 }
 
-// start computes the network for the figures of a frame, of which each has other rows, and
-// returns without waiting. The result is in n.result when the reading is done.
-func (n *network) start(ctx context.Context, frame int) (*dispatch.Reading, error) {
-	rows, total := make([]int, figures), 0
-	for i := range rows {
-		rows[i] = 1 + n.rng.IntN(maxRows)
-		total += rows[i]
+// resize gives each figure other rows.
+func (n *network) resize() {
+	for i := range n.rows {
+		n.rows[i] = 1 + n.rng.IntN(maxRows)
 	}
-	up, err := layer(rows, hidden, inputs)
+}
+
+// start computes the network for the figures of a frame and returns without waiting. The result
+// is in n.result when the reading is done.
+func (n *network) start(ctx context.Context, frame int) (*dispatch.Reading, error) {
+	total := 0
+	for _, m := range n.rows {
+		total += m
+	}
+	up, err := layer(n.rows, hidden, inputs)
 	if err != nil {
 		return nil, err
 	}
-	down, err := layer(rows, outputs, hidden)
+	down, err := layer(n.rows, outputs, hidden)
 	if err != nil {
 		return nil, err
 	}
