@@ -253,7 +253,7 @@ func (f *Fake) testIdentity(t *testing.T) {
 				require.Equal(t, backend+c.ids[i], info.ID)
 				require.Equal(t, maker, info.Vendor)
 				require.Equal(t, c.kind, info.Kind)
-				require.EqualValues(t, 64<<30, info.Memory)
+				require.EqualValues(t, int64(64<<30), info.Memory)
 			}
 		})
 	}
