@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -46,36 +47,69 @@ var wgmmaMutants = []mutant{
 	{"vectors of rows that are not aligned", "wgmma_operand.cuh", "uniform(widest(start, ld))", "uniform(widest(start, 4 * ld))"},
 }
 
+// wideMutants are mistakes in wgmma_wide.cuh.
+var wideMutants = []mutant{
+	{"a stage is released before its products are done", "wgmma_wide.cuh", "        waitProducts<1>();\n        release(before);\n", "        release(before);\n        waitProducts<1>();\n"},
+	{"the last stage is released before its products are done", "wgmma_wide.cuh", "    waitProducts<0>();\n", ""},
+	{"copies of others without a fence", "wgmma_wide.cuh", "      fenceStores();  // the copies were others'\n", ""},
+	{"products do not wait for copies", "wgmma_wide.cuh", "      wait();\n", ""},
+	{"the loader does not wait for a free stage", "wgmma_wide.cuh", "      waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);\n", ""},
+	{"a step arrives before its copies", "wgmma_wide.cuh", "if (wide) arriveCopied(", "if (!wide) arriveCopied("},
+	{"no swizzle", "wgmma_wide.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
+	{"steps across K as along it", "wgmma_wide.cuh", "kStepB = kTransB ? 2 : 128", "kStepB = 2"},
+	{"a step beyond K is read across K", "wgmma_wide.cuh", "static_cast<int32_t>(row + i * kApart) < left ? whole : 0", "whole"},
+	{"elements behind a row are read", "wgmma_wide.cuh", "bytes(kAlongK ? left - line : length)", "bytes((kAlongK ? left - line : length) + kLine)"},
+	{"rows that do not exist are copied", "wgmma_wide.cuh", "        if (kAlongK && i * kApart >= length) break;  // sums of these rows are not stored\n", ""},
+	{"lines of C that are not aligned", "wgmma_wide.cuh", " && item.ldc % 8 == 0", ""},
+	{"a line of C beyond the tile", "wgmma_wide.cuh", "if (col + 8 <= item.cols())", "if (true)"},
+	{"a warp's lines are read too early", "wgmma_wide.cuh", "    warpBarrier();\n    const uint32_t col = 2 * first", "    const uint32_t col = 2 * first"},
+	{"rows that do not exist are stored", "wgmma_wide.cuh", "r < item.rows() ? rowAt(r) : kNoRow", "rowAt(r)"},
+}
+
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh",
+var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
 	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {
+	for _, c := range []struct {
+		tile    string // with two blocks of columns
+		macro   string
+		mutants []mutant
+		jobs    func(*tile.Shape) []*emulatorJob
+	}{
+		{"wgmma-128x128", "BG_WGMMA(", wgmmaMutants, func(s *tile.Shape) []*emulatorJob { return wgmmaJobs(t, s, 18) }},
+		{"wide-64x128", "BG_WGMMA_WIDE(", wideMutants, func(s *tile.Shape) []*emulatorJob {
+			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.workers > 0 }) // those in turn
+		}},
+	} {
+		t.Run(c.tile, func(t *testing.T) { testWarpgroupMutants(t, c.tile, c.macro, c.mutants, c.jobs) })
+	}
+}
+
+func testWarpgroupMutants(t *testing.T, name, macro string, mutants []mutant, make func(*tile.Shape) []*emulatorJob) {
 	compiled(t)
 	objects, err := warpgroupRuntime()
 	require.NoError(t, err)
-	// The tile with two blocks of columns.
-	shape, err := tile.ByName("wgmma-128x128")
+	shape, err := tile.ByName(name)
 	require.NoError(t, err)
 	var line string
 	for l := range strings.Lines(builds.CUDA(tile.Table())) {
-		if strings.HasPrefix(l, "BG_WGMMA("+builds.Identifier(shape)+",") {
+		if strings.HasPrefix(l, macro+builds.Identifier(shape)+",") {
 			line = l
 		}
 	}
-	jobs := wgmmaJobs(t, shape, 18)
 	// Each operand along K and across it, and both across, so that items of one slot exist.
-	jobs = slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB })
+	jobs := slices.DeleteFunc(make(shape), func(j *emulatorJob) bool { return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB })
 
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()
 		source := mutate(t, m, wgmmaSources, map[string]string{"tiles.inc": line})
-		e, err := buildWarpgroups(filepath.Join(source, "runner"), source, objects, "-DBG_FLOATS_ALONE")
+		e, err := buildWarpgroups(filepath.Join(source, "runner"), source, objects, "-DBG_MUTANT")
 		require.NoError(t, err)
 		return e.run(source, jobs)
 	}
 	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{})) })
-	for _, m := range wgmmaMutants {
+	for _, m := range mutants {
 		requireFound(t, m, func(t *testing.T) error { return run(t, m) })
 	}
 }

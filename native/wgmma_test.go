@@ -159,7 +159,7 @@ func TestWarpgroupsEmulated(t *testing.T) {
 	}
 }
 
-// splitTiles are the tiles of wgmma.cuh: the emulator has not what wgmma_wide.cuh multiplies by.
+// splitTiles are the tiles of wgmma.cuh, those of wgmma_wide.cuh have no fp32.
 func splitTiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.WGMMA), (*tile.Shape).HalvesOnly)
 }

@@ -39,11 +39,22 @@ struct Arrival {
   Clock clock;
 };
 
+// Matrix is an operand in shared memory, of which so many rows of A, or columns of B, are used from the first on. It
+// runs along K, or across.
+struct Matrix {
+  uint64_t at;
+  bool across;
+  uint32_t first, count;
+
+  bool operator==(const Matrix& m) const { return at == m.at && across == m.across && first == m.first && count == m.count; }
+};
+
 struct Product {
-  const uint32_t* registers;  // of A
+  const uint32_t* registers;  // of A; nullptr: it is in shared memory
   uint32_t a[4];              // what was there
-  uint64_t b;
+  Matrix inShared, b;         // inShared: A
   Format format;
+  uint32_t group;  // of those that are committed together
 };
 
 struct Thread {
@@ -51,6 +62,7 @@ struct Thread {
   uint32_t id;
   State state;
   Clock clock;
+  Clock fenced;  // at the last fence before products
   uint32_t waits[2];              // kAtPhase: which, and its parity; kAtRegisters: how many; uniform: the number
   bool says, any;                 // warpAny
   std::vector<Copy> copies;       // without an arrival yet
@@ -61,7 +73,7 @@ struct Thread {
   uint32_t count;    // of sums
   float before[64];  // what they were
 
-  Access access() const { return {id, &clock}; }
+  Access access() const { return {id, &clock, &fenced}; }
 };
 
 struct Warp {
@@ -71,7 +83,12 @@ struct Warp {
   uint32_t laziness = 0;           // of 8 rounds, how many it rests
   bool mayMultiply = false;        // sums and operands are fenced
   bool committed = true;           // all products are
-  std::vector<uint64_t> operands;  // of products under way
+  uint32_t group = 0;              // of products to come
+  struct Used {
+    Matrix matrix;
+    uint32_t group;
+  };
+  std::vector<Used> operands;  // of products under way
 };
 
 // Phase is an mbarrier.

@@ -13,20 +13,19 @@ float cut(double x) {
   return __uint_as_float(__float_as_uint(y) - away);
 }
 
-// The word of element k of column n of an operand, swizzled by 128 bytes.
-uint32_t operandWord(uint64_t b, uint32_t n, uint32_t k) {
-  SharedAddress at = static_cast<SharedAddress>(b << 4) + n / 8 * 1024 + n % 8 * 128 + 4 * k;
+// wordOf is the word of element i across K and word or, of a matrix that runs across K, number k along it; both are
+// swizzled by 128 bytes.
+uint32_t wordOf(const Matrix& m, uint32_t i, uint32_t k) {
+  SharedAddress at = static_cast<SharedAddress>(m.at << 4);
+  at += m.across ? i / 64 * 8192 + 128 * k + i % 64 / 2 * 4 : i / 8 * 1024 + i % 8 * 128 + 4 * k;
   at ^= (at >> 7 & 7) << 4;
   return wordAt(at, 4);
 }
 
 template <class Use>
-void forOperand(uint64_t b, uint32_t columns, Use use) {
-  for (uint32_t n = 0; n < columns; ++n) {
-    for (uint32_t k = 0; k < 8; k += 4) {
-      const uint32_t word = operandWord(b, n, k);
-      for (uint32_t i = 0; i < 4; ++i) use(word + i, n, k + i);
-    }
+void forWords(const Matrix& m, Use use) {
+  for (uint32_t i = m.first; i < m.first + m.count; i += m.across ? 2 : 1) {
+    for (uint32_t k = 0; k < (m.across ? 16 : 8); ++k) use(wordOf(m, i, k), i, k);
   }
 }
 
@@ -38,26 +37,37 @@ uint32_t numbersOf(Format format, uint32_t word, double (&x)[2]) {
   return 2;
 }
 
+// read calls set with the numbers of a matrix, each by where it is across and along K.
+template <class Set>
+void read(const Matrix& m, Format format, Set set) {
+  forWords(m, [&](uint32_t word, uint32_t i, uint32_t k) {
+    uint32_t bits;
+    double x[2];
+    memcpy(&bits, memory + 4 * word, 4);
+    const uint32_t per = numbersOf(format, bits, x);
+    for (uint32_t h = 0; h < per; ++h) m.across ? set(i + h, k, x[h]) : set(i, k * per + h, x[h]);
+  });
+}
+
 // multiply adds a product to a warp's sums, 16 rows of up to 128 columns. Lane `4*g + m`
 // has rows g and g + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk8", and of
 // pairs, m64nNk16).
 void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, float (&sum)[16][128]) {
   const uint32_t columns = 2 * lanes[0]->count;
-  const Format format = lanes[0]->products[i].format;
+  const Product& p = lanes[0]->products[i];
   double a[16][16], b[16][128], x[2];
-  uint32_t per = 1;
-  for (uint32_t lane = 0; lane < kWarp; ++lane) {
-    for (uint32_t e = 0; e < 4; ++e) {
-      per = numbersOf(format, lanes[lane]->products[i].a[e], x);
-      for (uint32_t h = 0; h < per; ++h) a[lane / 4 + e % 2 * 8][(lane % 4 + e / 2 * 4) * per + h] = x[h];
+  const uint32_t per = p.format == Format::tf32 ? 1 : 2;
+  if (p.registers == nullptr) {
+    read(p.inShared, p.format, [&](uint32_t r, uint32_t k, double v) { a[r - p.inShared.first][k] = v; });
+  } else {
+    for (uint32_t lane = 0; lane < kWarp; ++lane) {
+      for (uint32_t e = 0; e < 4; ++e) {
+        numbersOf(p.format, lanes[lane]->products[i].a[e], x);
+        for (uint32_t h = 0; h < per; ++h) a[lane / 4 + e % 2 * 8][(lane % 4 + e / 2 * 4) * per + h] = x[h];
+      }
     }
   }
-  forOperand(lanes[0]->products[i].b, columns, [&](uint32_t word, uint32_t n, uint32_t k) {
-    uint32_t bits;
-    memcpy(&bits, memory + 4 * word, 4);
-    numbersOf(format, bits, x);
-    for (uint32_t h = 0; h < per; ++h) b[k * per + h][n] = x[h];
-  });
+  read(p.b, p.format, [&](uint32_t n, uint32_t k, double v) { b[k][n] = v; });
   for (uint32_t r = 0; r < 16; ++r) {
     double s[128];
     for (uint32_t n = 0; n < columns; ++n) s[n] = sum[r][n];
@@ -70,38 +80,43 @@ void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, float (&sum)[16][
 
 constexpr uint32_t kUnknown = 0x7fc0bad0;  // a sum of which products are under way
 
-// multiplyAll ends the products of a warp.
-void multiplyAll(uint32_t warp) {
+// multiplyAll ends the products of a warp, but for those of groups from one on.
+void multiplyAll(uint32_t warp, uint32_t pending) {
   const Thread* lanes[kWarp];
   float sum[16][128];
   auto row = [](uint32_t lane, uint32_t e) { return lane / 4 + e / 2 % 2 * 8; };
   auto column = [](uint32_t lane, uint32_t e) { return e / 4 * 8 + lane % 4 * 2 + e % 2; };
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     const Thread& t = *(lanes[lane] = &threads[warp * kWarp + lane]);
-    auto same = [](const Product& x, const Product& y) { return x.b == y.b && x.format == y.format; };
+    auto same = [](const Product& x, const Product& y) { return x.b == y.b && x.inShared == y.inShared && x.format == y.format; };
     const auto &mine = t.products, &first = lanes[0]->products;
     if (t.count != lanes[0]->count || !std::equal(mine.begin(), mine.end(), first.begin(), first.end(), same)) {
       fail("does not multiply by what lane %u does", lane);
     }
     for (const Product& p : t.products) {
-      if (memcmp(p.registers, p.a, sizeof p.a) != 0) fail("changed registers of a product under way in lane %u", lane);
+      if (p.registers != nullptr && memcmp(p.registers, p.a, sizeof p.a) != 0) fail("changed registers of a product under way in lane %u", lane);
     }
     for (uint32_t e = 0; e < t.count; ++e) {
       if (__float_as_uint(t.sums[e]) != kUnknown) fail("changed sums of a product under way in lane %u", lane);
       sum[row(lane, e)][column(lane, e)] = t.before[e];
     }
   }
-  for (uint32_t i = 0; i < lanes[0]->products.size(); ++i) multiply(lanes, i, sum);
+  const auto& products = lanes[0]->products;
+  uint32_t ended = 0;
+  while (ended < products.size() && products[ended].group < pending) multiply(lanes, ended++, sum);
+  const bool all = ended == products.size();
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     Thread& t = threads[warp * kWarp + lane];
-    for (uint32_t e = 0; e < t.count; ++e) t.sums[e] = sum[row(lane, e)][column(lane, e)];
-    t.products.clear();
+    for (uint32_t e = 0; e < t.count; ++e) (all ? t.sums : t.before)[e] = sum[row(lane, e)][column(lane, e)];
+    t.products.erase(t.products.begin(), t.products.begin() + ended);
   }
   Warp& w = warps[warp];
-  for (uint64_t b : w.operands) {
-    forOperand(b, 2 * lanes[0]->count, [&](uint32_t word, uint32_t, uint32_t) { shadow.endProduct(word, lanes[0]->access()); });
-  }
-  w.operands.clear();
+  auto over = [&](const Warp::Used& used) {
+    if (used.group >= pending) return false;
+    forWords(used.matrix, [&](uint32_t word, uint32_t, uint32_t) { shadow.endProduct(word, lanes[0]->access()); });
+    return true;
+  };
+  w.operands.erase(std::remove_if(w.operands.begin(), w.operands.end(), over), w.operands.end());
   w.mayMultiply = false;
 }
 
@@ -130,7 +145,8 @@ void fenceProducts() {
   meet("wgmma.fence", [](uint32_t warp) { warps[warp].mayMultiply = true; });
 }
 
-void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format) {
+// start notes a product for the running thread.
+static void start(float* d, uint32_t n, bool first, Product p) {
   Thread& t = *running;
   Warp& w = warps[t.id / kWarp];
   if (!w.mayMultiply) fail("multiplies without a fence");
@@ -143,18 +159,35 @@ void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool
   } else if (t.sums != d || t.count != n || first) {
     fail("multiplies for other sums too");
   }
-  t.products.push_back({a, {a[0], a[1], a[2], a[3]}, b, format});
-  if (std::find(w.operands.begin(), w.operands.end(), b) != w.operands.end()) return;
-  w.operands.push_back(b);
-  forOperand(b, 2 * n, [&](uint32_t word, uint32_t, uint32_t) { must(shadow.startProduct(word, t.access()), word); });
+  p.group = w.group;
+  t.products.push_back(p);
+  for (const Matrix* m : {&p.inShared, &p.b}) {
+    auto same = [&](const Warp::Used& used) { return used.matrix == *m && used.group == w.group; };
+    if (m->count == 0 || std::any_of(w.operands.begin(), w.operands.end(), same)) continue;
+    w.operands.push_back({*m, w.group});
+    forWords(*m, [&](uint32_t word, uint32_t, uint32_t) { must(shadow.startProduct(word, t.access()), word); });
+  }
 }
 
-void commitProducts() { warps[running->id / kWarp].committed = true; }
+void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format) {
+  start(d, n, first, {a, {a[0], a[1], a[2], a[3]}, {}, {b, false, 0, 2 * n}, format, 0});
+}
 
-void endProducts() {
+void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format) {
+  start(d, n, false, {nullptr, {}, {a, acrossA, running->id / kWarp % 4 * 16, 16}, {b, acrossB, 0, 2 * n}, format, 0});
+}
+
+void commitProducts() {
+  meet("wgmma.commit_group", [](uint32_t warp) {
+    warps[warp].committed = true;
+    ++warps[warp].group;
+  });
+}
+
+void endProducts(uint32_t pending) {
   if (!warps[running->id / kWarp].committed) fail("waits for products that are not committed");
-  meet("wgmma.wait_group", [](uint32_t warp) {
-    multiplyAll(warp);
+  meet("wgmma.wait_group", [&](uint32_t warp) {
+    multiplyAll(warp, warps[warp].group - pending);
     synchronize(warp);
   });
 }

@@ -30,6 +30,7 @@ struct Clock {
 struct Access {
   uint32_t thread;
   const Clock* clock;
+  const Clock* fenced;  // what happened before shows in the tensor cores
 
   uint32_t warp() const { return thread / 32; }
   uint32_t lane() const { return 1u << thread % 32; }
@@ -91,7 +92,7 @@ class Shadow {
     ++w.products;
     if (w.copies) return "multiplies where a copy is under way";
     if (!wroteBefore(w, *by.clock)) return "multiplies what another thread writes";
-    return w.writer != kNobody && !w.fenced ? "multiplies what was stored without a fence" : nullptr;
+    return w.writer != kNobody && !w.fenced && !wroteBefore(w, *by.fenced) ? "multiplies what was stored without a fence" : nullptr;
   }
   void endProduct(uint32_t word, const Access& by) {
     --words[word].products;

@@ -321,7 +321,8 @@ char* staticShared(size_t bytes) {
 char* dynamicShared() { return memory; }
 SharedAddress sharedAddress(const void* p) { return static_cast<SharedAddress>(static_cast<const char*>(p) - memory) + kMemoryAt; }
 
-void copyVector(SharedAddress to, const float* from, uint32_t bytes) {
+void copyVector(SharedAddress to, const void* line, uint32_t bytes) {
+  const float* const from = static_cast<const float*>(line);
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes > 16) fail("copies %u bytes from an address that is no multiple of 16", bytes);
   if (bytes != 0 && !within(job->a, from, bytes) && !within(job->b, from, bytes) && !within(job->b2, from, bytes)) fail("copies what is not in A or B");
   if (bytes != 0 && !std::any_of(from, from + (bytes + 3) / 4, [](const float& x) { return isElement(&x); })) fail("copies a line without an element of A or B");
@@ -332,6 +333,12 @@ void copyVector(SharedAddress to, const float* from, uint32_t bytes) {
   }
   if (copiesLand == kAtOnce) carryOut(c);
   else running->copies.push_back(c);
+}
+
+void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
+  const uint32_t word = wordAt(to, 16);
+  accessShared(4 * word, 16, true);
+  memcpy(memory + 4 * word, x, 16);
 }
 
 void initPhases(SharedAddress at, uint32_t count) {
@@ -359,6 +366,7 @@ void waitPhase(SharedAddress at, uint32_t parity) {
 void fenceStores() {
   for (uint32_t word : running->stores) shadow.fence(word, running->access());
   running->stores.clear();
+  running->fenced = running->clock;
 }
 
 void setRegisters(uint32_t n) {

@@ -39,8 +39,9 @@ char* staticShared(size_t bytes);
 char* dynamicShared();
 SharedAddress sharedAddress(const void* p);
 
-void copyVector(SharedAddress to, const float* from, uint32_t bytes);
-inline void copyWhole(SharedAddress to, const float* from) { copyVector(to, from, 16); }
+void copyVector(SharedAddress to, const void* from, uint32_t bytes);
+inline void copyWhole(SharedAddress to, const void* from) { copyVector(to, from, 16); }
+void storeShared(SharedAddress to, const uint32_t (&x)[4]);
 
 void initPhases(SharedAddress at, uint32_t count);
 inline void fencePhases() {}
@@ -61,28 +62,34 @@ void lowerRegisters() {
 
 void fenceProducts();
 void commitProducts();
-void endProducts();
+void endProducts(uint32_t pending);
 template <int kPending>
 void waitProducts() {
-  static_assert(kPending == 0, "products are waited for all at once");
-  endProducts();
+  endProducts(kPending);
 }
 
-// Of the descriptor the address alone, in units of 16 bytes as there.
+// Of descriptors the address alone, in units of 16 bytes as there.
 inline uint64_t matrixB(SharedAddress at) { return at >> 4; }
+inline uint64_t matrixAcross(SharedAddress at) { return at >> 4; }
 // What a word of operands has: a tf32 number, or two of 16 bits.
 enum class Format { tf32, bf16, f16 };
 void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format = Format::tf32);
+void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format);
 float numberOf(Format format, uint16_t bits);
 uint16_t bitsOf(Format format, float x);
 template <Format kFormat>
 struct Half {
   static float number(uint16_t bits) { return numberOf(kFormat, bits); }
   static uint16_t bits(float x) { return bitsOf(kFormat, x); }
+  static uint32_t pair(float low, float high) { return bits(low) | static_cast<uint32_t>(bits(high)) << 16; }
 };
 template <Format kFormat, int n>
 void product(Half<kFormat>, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
   startProduct(d, n, a, b, false, kFormat);
+}
+template <bool kAcrossA, bool kAcrossB, Format kFormat, int n>
+void productOf(Half<kFormat>, float (&d)[n], uint64_t a, uint64_t b) {
+  startSharedProduct(d, n, a, kAcrossA, b, kAcrossB, kFormat);
 }
 using BF16 = Half<Format::bf16>;
 using F16 = Half<Format::f16>;
@@ -128,7 +135,9 @@ void waitCopies();
 #define BG_SHARED_DYNAMIC(name) float4* const name = nullptr
 bool barrierOr(bool any);
 template <class Number>
-uint32_t placeInLine(const Number* p);
+uint32_t placeInLine(const Number* p) {
+  return reinterpret_cast<uintptr_t>(p) % 16 / sizeof(Number);
+}
 uint32_t clusterSize();
 uint32_t clusterRank();
 void clusterArrive();

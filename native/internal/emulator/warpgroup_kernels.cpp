@@ -3,6 +3,8 @@
 // and store.
 #include "warpgroup.h"
 
+#include <type_traits>
+
 #include "../../gemm.cuh"
 #include "../../epilogue.cuh"
 #include "../../half.cuh"
@@ -14,6 +16,7 @@
 #include "../../wgmma_epilogue.cuh"
 #include "../../wgmma.cuh"
 #include "../../wgmma_half.cuh"
+#include "../../wgmma_wide.cuh"
 
 namespace {
 
@@ -23,8 +26,6 @@ namespace {
 #define BG_TENSOR_EPILOGUE(...)
 #define BG_TENSOR_HALVES(...)
 #define BG_TENSOR_HALVES_EPILOGUE(...)
-#define BG_WGMMA_WIDE(...)
-#define BG_WGMMA_WIDE_EPILOGUE(...)
 #define BG_TENSOR_CLUSTER(...)
 #define BG_WGMMA_EPILOGUE(name, ...)                                             \
   using name##_e = WgmmaTile<__VA_ARGS__, true, Floats, Epilogue>;               \
@@ -35,15 +36,31 @@ namespace {
   using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;   \
   using name##_bf16 = WgmmaTile<__VA_ARGS__, false, Halves<BF16>>; \
   using name##_f16 = WgmmaTile<__VA_ARGS__, false, Halves<F16>>;
+#define BG_WGMMA_WIDE(name, ...)                         \
+  using name##_bf16 = WideTile<__VA_ARGS__, Halves<BF16>>; \
+  using name##_f16 = WideTile<__VA_ARGS__, Halves<F16>>;
+#define BG_WGMMA_WIDE_EPILOGUE(name, ...)                            \
+  using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>; \
+  using name##_f16_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue>;
 #include "../../tiles.inc"
 #undef BG_WGMMA
 #undef BG_WGMMA_EPILOGUE
+#undef BG_WGMMA_WIDE
+#undef BG_WGMMA_WIDE_EPILOGUE
+
+// isWide tells the tiles of wgmma_wide.cuh, in which K takes no splitter.
+template <class T, class = void>
+struct IsWide : std::true_type {};
+template <class T>
+struct IsWide<T, std::void_t<decltype(T::kAhead)>> : std::false_type {};
 
 template <class T, bool kTransA, bool kTransB, bool kInTurn>
 void gemmOf(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace,
             const void* B2, const void* bias, const uint32_t* rows, uint32_t flags) {
-  if constexpr (T::More::kIs) wgmmaGemm<T, kTransA, kTransB, kInTurn>(items, table, A, B, C, workspace, Epilogue{B2, bias, rows, flags});
-  else wgmmaGemm<T, kTransA, kTransB, kInTurn>(items, table, A, B, C, workspace);
+  typename T::More more{};
+  if constexpr (T::More::kIs) more = {B2, bias, rows, flags};
+  if constexpr (IsWide<T>::value) wgmmaWide<T, kTransA, kTransB, kInTurn>(items, table, A, B, C, workspace, more);
+  else wgmmaGemm<T, kTransA, kTransB, kInTurn>(items, table, A, B, C, workspace, more);
 }
 
 template <class T, class Element = Floats>
@@ -59,15 +76,15 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
 }  // namespace
 
 #define BG_MODE(name, mode, suffix, inTurn)                                                            \
-  {"bg_" #name "_nn" #mode #suffix, gemmOf<name##mode, false, false, inTurn>, name::kMinGroups},    \
-  {"bg_" #name "_nt" #mode #suffix, gemmOf<name##mode, false, true, inTurn>, name::kMinGroups},     \
-  {"bg_" #name "_tn" #mode #suffix, gemmOf<name##mode, true, false, inTurn>, name::kMinGroups},     \
-  {"bg_" #name "_tt" #mode #suffix, gemmOf<name##mode, true, true, inTurn>, name::kMinGroups},
+  {"bg_" #name "_nn" #mode #suffix, gemmOf<name##mode, false, false, inTurn>, name##mode::kMinGroups},    \
+  {"bg_" #name "_nt" #mode #suffix, gemmOf<name##mode, false, true, inTurn>, name##mode::kMinGroups},     \
+  {"bg_" #name "_tn" #mode #suffix, gemmOf<name##mode, true, false, inTurn>, name##mode::kMinGroups},     \
+  {"bg_" #name "_tt" #mode #suffix, gemmOf<name##mode, true, true, inTurn>, name##mode::kMinGroups},
 #define BG_WGMMA_FLOATS(name)          \
   BG_MODE(name, , , false)             \
   BG_MODE(name, _tf32, , false)        \
   {"bg_" #name "_fixup", fixupOf<name>, 1},
-#ifdef BG_FLOATS_ALONE  // which jobs of mutants use, and which compile soon
+#ifdef BG_MUTANT  // what its jobs use, which compiles soon
 #define BG_WGMMA(name, ...) BG_WGMMA_FLOATS(name)
 #else
 #define BG_WGMMA(name, ...)            \
@@ -81,11 +98,26 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   {"bg_" #name "_fixup_bf16", fixupOf<name, Halves<BF16>>, 1},  \
   {"bg_" #name "_fixup_f16", fixupOf<name, Halves<F16>>, 1},
 #endif
+#ifdef BG_MUTANT
+#define BG_WGMMA_WIDE(name, ...)                                \
+  BG_MODE(name, _bf16, , false)                                 \
+  {"bg_" #name "_fixup", fixupOf<name##_bf16>, 1},              \
+  {"bg_" #name "_fixup_bf16", fixupOf<name##_bf16, Halves<BF16>>, 1},
+#else
+#define BG_WGMMA_WIDE(name, ...)                                \
+  BG_MODE(name, _bf16, , false)                                 \
+  BG_MODE(name, _f16, , false)                                  \
+  BG_MODE(name, _bf16, _turn, true)                             \
+  BG_MODE(name, _f16, _turn, true)                              \
+  {"bg_" #name "_fixup", fixupOf<name##_bf16>, 1},              \
+  {"bg_" #name "_fixup_bf16", fixupOf<name##_bf16, Halves<BF16>>, 1}, \
+  {"bg_" #name "_fixup_f16", fixupOf<name##_f16, Halves<F16>>, 1},
+#endif
 #define BG_DRESSED(name, type, suffix, inTurn)                                                               \
-  {"bg_" #name "_nn" #suffix "_e", gemmOf<name##type##_e, false, false, inTurn>, name::kMinGroups},          \
-  {"bg_" #name "_nt" #suffix "_e", gemmOf<name##type##_e, false, true, inTurn>, name::kMinGroups},           \
-  {"bg_" #name "_tn" #suffix "_e", gemmOf<name##type##_e, true, false, inTurn>, name::kMinGroups},           \
-  {"bg_" #name "_tt" #suffix "_e", gemmOf<name##type##_e, true, true, inTurn>, name::kMinGroups},
+  {"bg_" #name "_nn" #suffix "_e", gemmOf<name##type##_e, false, false, inTurn>, name##type##_e::kMinGroups},          \
+  {"bg_" #name "_nt" #suffix "_e", gemmOf<name##type##_e, false, true, inTurn>, name##type##_e::kMinGroups},           \
+  {"bg_" #name "_tn" #suffix "_e", gemmOf<name##type##_e, true, false, inTurn>, name##type##_e::kMinGroups},           \
+  {"bg_" #name "_tt" #suffix "_e", gemmOf<name##type##_e, true, true, inTurn>, name##type##_e::kMinGroups},
 #define BG_WGMMA_EPILOGUE(name, ...)                                         \
   BG_DRESSED(name, , , false)                                                \
   BG_DRESSED(name, , _turn, true)                                            \
@@ -96,6 +128,15 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   {"bg_" #name "_fixup_e", dressedFixupOf<name, Floats>, 1},                 \
   {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name, Halves<BF16>>, 1},      \
   {"bg_" #name "_fixup_f16_e", dressedFixupOf<name, Halves<F16>>, 1},
+
+#define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                    \
+  BG_DRESSED(name, _bf16, _bf16, false)                                      \
+  BG_DRESSED(name, _f16, _f16, false)                                        \
+  BG_DRESSED(name, _bf16, _bf16_turn, true)                                  \
+  BG_DRESSED(name, _f16, _f16_turn, true)                                    \
+  {"bg_" #name "_fixup_e", dressedFixupOf<name##_bf16_e, Floats>, 1},        \
+  {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name##_bf16_e, Halves<BF16>>, 1}, \
+  {"bg_" #name "_fixup_f16_e", dressedFixupOf<name##_f16_e, Halves<F16>>, 1},
 
 const WarpgroupKernel kWarpgroupKernels[] = {
 #include "../../tiles.inc"
