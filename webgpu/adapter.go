@@ -5,7 +5,6 @@ package webgpu
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"runtime"
 	"strings"
 
@@ -13,21 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/devices"
 	"github.com/batchgemm/batchgemm/wgsl"
-)
-
-// PCI vendor ids; Mesa's is the one Khronos gave it.
-const (
-	vendorAMD      = 0x1002
-	vendorMesa     = 0x10005
-	vendorApple    = 0x106b
-	vendorNVIDIA   = 0x10de
-	vendorARM      = 0x13b5
-	vendorWARP     = 0x1414
-	vendorGoogle   = 0x1ae0 // SwiftShader
-	vendorQualcomm = 0x5143
-	vendorIntel    = 0x8086
 )
 
 // adapter is a GPU or a software rasterizer as the binding and Vulkan see it.
@@ -113,12 +98,6 @@ func (a *adapter) api() string {
 
 func (a *adapter) software() bool { return a.kind == driver.KindSoftware }
 
-// vendors are the makers by the numbers that adapters give, which are those of PCI.
-var vendors = map[uint32]string{
-	vendorAMD: "AMD", vendorMesa: "Mesa", vendorApple: "Apple", vendorNVIDIA: "NVIDIA", vendorARM: "ARM",
-	vendorWARP: "Microsoft", vendorGoogle: "Google", vendorQualcomm: "Qualcomm", vendorIntel: "Intel",
-}
-
 // vendor is who made the adapter. Metal gives no number, but names that begin with the maker's.
 func (a *adapter) vendor() string {
 	if name, found := vendors[a.props.VendorId]; found {
@@ -159,24 +138,10 @@ func (a *adapter) subgroup() (lanes int, source string) {
 	if a.vulkan != nil && a.vulkan.subgroup > 0 {
 		return a.vulkan.subgroup, "Vulkan"
 	}
-	const table = "vendor table"
-	switch a.props.VendorId {
-	case vendorNVIDIA, vendorApple, vendorIntel:
-		return 32, table
-	case vendorAMD, vendorQualcomm:
-		return 64, table // what RADV and the older drivers use for compute
-	case vendorARM:
-		return 16, table
-	case vendorMesa:
-		return 8, table // 256-bit vectors
-	case vendorWARP, vendorGoogle:
-		return 4, table
-	}
-	return 32, "guess"
+	return lanesOf(a.props.VendorId)
 }
 
-// facts are what the planner needs: the entry of its table of known GPUs that
-// comes nearest, corrected by what this adapter reports.
+// facts are what the planner needs.
 func (a *adapter) facts(maxBinding uint64) planner.Device {
 	known := "webgpu-default"
 	switch {
@@ -185,11 +150,7 @@ func (a *adapter) facts(maxBinding uint64) planner.Device {
 	case a.props.VendorId == vendorMesa:
 		known = "lavapipe" // and with it the limit of loop turns
 	}
-	facts, err := devices.Lookup(known)
-	if err != nil {
-		panic(err) // the names above are in the table
-	}
-	d := *facts
+	d := factsOf(known, a.limits, maxBinding)
 	d.Name = a.props.Name
 	d.WaveSize, _ = a.subgroup()
 	switch {
@@ -198,22 +159,8 @@ func (a *adapter) facts(maxBinding uint64) planner.Device {
 	case a.software():
 		d.ComputeUnits = runtime.NumCPU()
 	}
-	d.GroupShared = int(a.limits.MaxComputeWorkgroupStorageSize)
-	d.Shared = max(d.Shared, d.GroupShared)
-	d.MaxThreads = int(min(a.limits.MaxComputeInvocationsPerWorkgroup, a.limits.MaxComputeWorkgroupSizeX))
-	d.MaxWorkers = int(a.limits.MaxComputeWorkgroupsPerDimension)
-	d.MaxBinding = int(bindingLimit(a.limits, maxBinding))
-	wgsl.Describe(&d) // once more, for these limits
+	wgsl.Describe(&d) // for these limits
 	return d
-}
-
-// bindingLimit is the largest storage binding in bytes, a multiple of 16.
-func bindingLimit(l wgpu.Limits, lower uint64) uint64 {
-	limit := min(l.MaxStorageBufferBindingSize, math.MaxInt)
-	if lower > 0 {
-		limit = min(limit, lower)
-	}
-	return limit / 16 * 16
 }
 
 // required are the limits to ask for: all that the adapter has.

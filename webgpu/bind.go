@@ -2,14 +2,9 @@
 
 package webgpu
 
-// #include "shim.h"
-import "C"
-
 import (
 	"fmt"
 	"slices"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -48,13 +43,13 @@ const sizesBuffer = 3
 // bindings are dispatches for one set of operands.
 type bindings struct {
 	groups []group
-	list   []C.gpu_dispatch
+	list   []dispatch
 	plan   uint64 // of the program, that they are of
 }
 
 // group is a bind group, and all that it was made of.
 type group struct {
-	handle *wgpu.BindGroup
+	handle bindGroup
 	of     bound
 }
 
@@ -137,24 +132,15 @@ func (p *program) rebind(s *bindings, m *image, launches []launch, buffers buffe
 		if err != nil {
 			return fmt.Errorf("launch %d: %w", i, err)
 		}
-		s.list = append(s.list, C.gpu_dispatch{pipeline: l.pipeline.ref, group: ref(s.groups[i].handle), count: C.uint32_t(l.Count), pieces: l.pipeline.pieces})
+		s.list = append(s.list, l.pipeline.dispatch(s.groups[i].handle, l.Count))
 	}
 	return nil
 }
 
 // group makes a bind group in the place of another, or of none.
 func (s *bindings) group(d *device, i int, of bound) error {
-	var entries []wgpu.BindGroupEntry
-	for binding, w := range of.at {
-		if w.buffer != nil {
-			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(binding), Buffer: w.buffer.handle, Offset: w.offset, Size: w.size})
-		}
-	}
-	g, err := d.handle.CreateBindGroup(&wgpu.BindGroupDescriptor{Layout: of.pipeline.layout, Entries: entries})
-	if err = d.check("bind", err); err != nil {
-		if g != nil {
-			g.Release()
-		}
+	g, err := d.makeGroup(of)
+	if err != nil {
 		return err
 	}
 	if i < len(s.groups) {

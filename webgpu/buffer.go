@@ -2,15 +2,11 @@
 
 package webgpu
 
-// #include "shim.h"
-import "C"
-
 import (
 	"context"
 	"math"
 	"slices"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 )
@@ -36,14 +32,13 @@ const (
 //
 // A slice is some of another buffer's bytes.
 type buffer struct {
-	dev    *device
-	n      int
-	size   uint64
-	of     *buffer // whose slice it is; nil: of none
-	at     uint64  // bytes of that in front of it
-	fresh  bool    // never used; belongs to dev.mu
-	handle *wgpu.Buffer
-	ref    C.handle
+	memory
+	dev   *device
+	n     int
+	size  uint64
+	of    *buffer // whose slice it is; nil: of none
+	at    uint64  // bytes of that in front of it
+	fresh bool    // never used, where that matters; belongs to dev.mu
 }
 
 func (b *buffer) On() *device { return b.dev }
@@ -60,8 +55,7 @@ func (b *buffer) whole() *buffer {
 
 // Slice ends with its last line of 16 bytes, of which the whole buffer has all.
 func (b *buffer) Slice(offset, n int) driver.Buffer {
-	return &buffer{dev: b.dev, n: n, size: roundUp(4*uint64(n), 16), of: b.whole(), at: b.at + 4*uint64(offset),
-		handle: b.handle, ref: b.ref}
+	return &buffer{dev: b.dev, n: n, size: roundUp(4*uint64(n), 16), of: b.whole(), at: b.at + 4*uint64(offset), memory: b.memory}
 }
 
 func (b *buffer) Write(ctx context.Context, offset int, src []float32) error {
@@ -89,12 +83,11 @@ func (b *buffer) writePiece(ctx context.Context, offset int, src []float32, whol
 	if b.whole().fresh && !whole {
 		d.work.reset()
 		d.work.clear(b)
-		if err := d.submit(C.gpu_copy{}); err != nil {
+		if err := d.submit(move{}); err != nil {
 			return err
 		}
 	}
-	err := d.queue.WriteBuffer(b.handle, b.at+4*uint64(offset), wgpu.ToBytes(src))
-	if err = d.check("write", err); err != nil {
+	if err := d.writeMemory(b.memory, b.at+4*uint64(offset), bytesOf(src)); err != nil {
 		return err
 	}
 	d.unsent += max(4*len(src), writeBytes)
@@ -102,7 +95,7 @@ func (b *buffer) writePiece(ctx context.Context, offset int, src []float32, whol
 		return nil
 	}
 	d.work.reset()
-	return d.submit(C.gpu_copy{})
+	return d.submit(move{})
 }
 
 // Close frees the memory once queued work that uses it is done.
@@ -116,9 +109,14 @@ func (b *buffer) Close() error {
 		p.forget(b)
 	}
 	delete(d.buffers, b)
-	b.handle.Release()
+	b.release()
 	// Released memory is freed in a poll. A GPU that is lost there is no error of a
 	// buffer that is gone.
 	_ = d.collect(math.MaxUint64, 1)
 	return nil
+}
+
+// bytesOf are the bytes of elements, in their memory.
+func bytesOf(elements []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(elements))), 4*len(elements))
 }

@@ -2,23 +2,14 @@
 
 package webgpu
 
-// #include "shim.h"
-import "C"
-
 import (
 	"context"
-	"fmt"
-	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/rajveermalviya/go-webgpu/wgpu"
-
 	"github.com/batchgemm/batchgemm/planner/encoding"
-	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 // The library makes one pipeline at a time in an instance, and nothing else of it goes on
@@ -96,7 +87,7 @@ func (c *compilation) help(ctx context.Context, kernels []encoding.Kernel) {
 	if !slices.ContainsFunc(kernels, func(k encoding.Kernel) bool { return !c.dev.compiled(k) }) {
 		return
 	}
-	helper, err := openDevice(c.dev.info, 0)
+	helper, err := openDevice(ctx, c.dev.info, 0)
 	if err != nil {
 		return
 	}
@@ -138,95 +129,4 @@ func (c *compilation) finish(ctx context.Context, i int) bool {
 		c.done(i)
 	}
 	return err == nil
-}
-
-// compiled reports whether there is nothing left to do for a kernel.
-func (d *device) compiled(k encoding.Kernel) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := d.pipelines[k]
-	return p != nil && p.ran
-}
-
-// compileAndRun makes a kernel's pipeline and waits for a run of no workgroups: some drivers, such
-// as lavapipe, compile when a pipeline is first used.
-func (d *device) compileAndRun(ctx context.Context, k encoding.Kernel) error {
-	if d.compiled(k) {
-		return ctx.Err()
-	}
-	if err := d.lockQueue(ctx); err != nil {
-		return err
-	}
-	p, err := d.pipeline(k)
-	if err == nil {
-		err = d.submitEmpty(p)
-	}
-	last := d.submitted
-	d.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return d.await(ctx, last)
-}
-
-// submitEmpty uses a pipeline on buffers that it does not touch.
-func (d *device) submitEmpty(p *pipeline) error {
-	var entries []wgpu.BindGroupEntry
-	for _, b := range p.bindings {
-		to := d.dummy
-		if b.written { // and so is bound once
-			made, err := d.scratchFor(b.number)
-			if err != nil {
-				return err
-			}
-			to = made
-		}
-		entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(b.number), Buffer: to.handle, Size: to.size})
-	}
-	g, err := d.handle.CreateBindGroup(&wgpu.BindGroupDescriptor{Layout: p.layout, Entries: entries})
-	if g != nil {
-		defer g.Release()
-	}
-	if err = d.check("bind", err); err != nil {
-		return err
-	}
-	d.work.reset()
-	d.work.list = append(d.work.list, C.gpu_dispatch{pipeline: p.ref, group: ref(g), count: 0, pieces: p.pieces})
-	if err := d.submit(C.gpu_copy{}); err != nil {
-		return err
-	}
-	p.ran = true
-	return nil
-}
-
-// scratchFor is a buffer for what a shader might write by a binding.
-func (d *device) scratchFor(binding int) (*buffer, error) {
-	if b := d.scratch[binding]; b != nil {
-		return b, nil
-	}
-	b, err := d.alloc(4)
-	if err == nil {
-		d.scratch[binding] = b
-	}
-	return b, err
-}
-
-// binding is a buffer of a shader.
-type binding struct {
-	number  int
-	written bool
-}
-
-var declared = regexp.MustCompile(`@binding\((\d+)\) var<storage, (read|read_write)>`)
-
-// bindingsOf lists those that a shader declares, as package wgsl writes them.
-func bindingsOf(s wgsl.Shader) (list []binding, err error) {
-	for _, found := range declared.FindAllStringSubmatch(s.Source, -1) {
-		number, err := strconv.Atoi(found[1])
-		if err != nil || number >= wgsl.Bindings || slices.ContainsFunc(list, func(b binding) bool { return b.number == number }) {
-			return nil, fmt.Errorf("webgpu: the shader has an unknown binding %s", found[1])
-		}
-		list = append(list, binding{number, found[2] == "read_write"})
-	}
-	return list, nil
 }

@@ -40,7 +40,7 @@ func TestCompileCold(t *testing.T) {
 			if first.info.Vendor != "Mesa" {
 				t.Skip("other drivers have caches of their own")
 			}
-			d, err := openDevice(first.info, 0)
+			d, err := openDevice(t.Context(), first.info, 0)
 			require.NoError(t, err)
 			defer d.Close()
 			kernels := kernelsOf(t, d, planner.Options{Tile: "small"})
@@ -62,7 +62,7 @@ func TestCompileCold(t *testing.T) {
 // A device whose helpers cannot be opened compiles alone.
 func TestCompileWithoutHelpers(t *testing.T) {
 	first := open(t, webgpuDriver{})
-	d, err := openDevice(first.info, 0)
+	d, err := openDevice(t.Context(), first.info, 0)
 	require.NoError(t, err)
 	defer d.Close()
 	d.info.ID = "gone"

@@ -125,7 +125,7 @@ func TestCloseInAnyOrder(t *testing.T) {
 	first := open(t, webgpuDriver{})
 	k := newTask(t, gemm(30, 30, 30))
 	for order := range 5 {
-		d, err := openDevice(first.info, 0)
+		d, err := openDevice(t.Context(), first.info, 0)
 		require.NoError(t, err)
 		_, p := prepare(t, d, k.batch, planner.Options{})
 		a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
@@ -161,7 +161,7 @@ func TestOpenRunClose(t *testing.T) {
 	k := newTask(t, gemm(8, 8, 8))
 	want := reference(k.batch, k.a, k.b, k.c)
 	cycle := func() {
-		d, err := openDevice(first.info, 0)
+		d, err := openDevice(t.Context(), first.info, 0)
 		require.NoError(t, err)
 		plan, err := planner.New(&d.info.Planner).Plan(k.batch, planner.Options{})
 		require.NoError(t, err)

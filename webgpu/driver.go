@@ -3,14 +3,7 @@
 package webgpu
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"runtime"
-	"slices"
-	"sync"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -25,20 +18,6 @@ type webgpuDriver struct{ maxBinding uint64 }
 
 func (webgpuDriver) Name() string { return "webgpu" }
 
-// Devices lists the adapters, GPUs before software. The list is made once per
-// process: drivers take up to a second to start.
-func (d webgpuDriver) Devices(context.Context) ([]driver.Info, error) {
-	adapters := listAdapters()
-	if len(adapters) == 0 {
-		return nil, fmt.Errorf("%w: no adapter: is a %s driver installed?", driver.ErrUnavailable, graphicsAPI())
-	}
-	infos := make([]driver.Info, len(adapters))
-	for i, a := range adapters {
-		infos[i] = a.info(i, d.maxBinding)
-	}
-	return infos, nil
-}
-
 func (d webgpuDriver) Open(ctx context.Context, index int) (driver.Device, error) {
 	infos, err := d.Devices(ctx)
 	if err != nil {
@@ -50,72 +29,5 @@ func (d webgpuDriver) Open(ctx context.Context, index int) (driver.Device, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return openDevice(infos[index], d.maxBinding)
-}
-
-// backends are those that the instance may load. Zero would mean none, and the
-// binding's default includes OpenGL, which prints warnings without a display.
-func backends() wgpu.InstanceBackend {
-	switch runtime.GOOS {
-	case "darwin":
-		return wgpu.InstanceBackend_Metal
-	case "windows":
-		return wgpu.InstanceBackend_Vulkan | wgpu.InstanceBackend_DX12
-	}
-	return wgpu.InstanceBackend_Vulkan
-}
-
-func graphicsAPI() string {
-	switch runtime.GOOS {
-	case "darwin":
-		return "Metal"
-	case "windows":
-		return "Vulkan or Direct3D 12"
-	}
-	return "Vulkan"
-}
-
-// enumerate starts an instance and returns its adapters, best first: GPUs before
-// software, Vulkan before Direct3D 12 (whose shader compiler is the slower
-// one), discrete before integrated. The caller releases them.
-func enumerate() (*wgpu.Instance, []adapter) {
-	quiet()
-	instance := wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: backends()})
-	handles := instance.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: backends()})
-	list := make([]adapter, len(handles))
-	for i, h := range handles {
-		list[i] = newAdapter(h)
-	}
-	identify(list, vulkanGPUs())
-	slices.SortStableFunc(list, func(a, b adapter) int {
-		return cmp.Or(
-			cmp.Compare(btoi(a.software()), btoi(b.software())),
-			cmp.Compare(b.props.BackendType, a.props.BackendType), // Vulkan is the larger
-			cmp.Compare(a.props.AdapterType, b.props.AdapterType), // discrete is 0
-		)
-	})
-	return instance, list
-}
-
-// listAdapters keeps facts only; every device enumerates again in an instance
-// of its own.
-var listAdapters = sync.OnceValue(func() []adapter {
-	instance, list := enumerate()
-	release(instance, list)
-	return list
-})
-
-func release(instance *wgpu.Instance, list []adapter) {
-	for i := range list {
-		list[i].handle.Release()
-		list[i].handle = nil
-	}
-	instance.Release()
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return openDevice(ctx, infos[index], d.maxBinding)
 }

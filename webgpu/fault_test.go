@@ -73,7 +73,7 @@ func TestKernelRefused(t *testing.T) {
 // from then on, and Close too.
 func TestLost(t *testing.T) {
 	first := open(t, webgpuDriver{})
-	d, err := openDevice(first.info, 0)
+	d, err := openDevice(t.Context(), first.info, 0)
 	require.NoError(t, err)
 	l := load(t, d)
 	require.ErrorIs(t, d.check("submit", errors.New("Parent device is lost")), driver.ErrDeviceLost)

@@ -58,7 +58,7 @@ func TestLostInDriverChild(t *testing.T) {
 	for range 2 {
 		os.Unsetenv(lostEnv)
 		d := open(t, webgpuDriver{})
-		broken, err := openDevice(d.info, 0)
+		broken, err := openDevice(t.Context(), d.info, 0)
 		require.NoError(t, err)
 		l := load(t, broken)
 		extra := alloc(t, broken, 1)
@@ -88,7 +88,7 @@ func TestLostInDriverChild(t *testing.T) {
 			require.NoError(t, extra.Close())
 			return l.Wait(t.Context())
 		}
-		calls["Open"] = func() error { _, err := openDevice(d.info, 0); return err }
+		calls["Open"] = func() error { _, err := openDevice(t.Context(), d.info, 0); return err }
 		require.Contains(t, calls, then)
 		os.Setenv(lostEnv, function)
 		err = calls[then]()

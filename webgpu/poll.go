@@ -2,9 +2,6 @@
 
 package webgpu
 
-// #include "shim.h"
-import "C"
-
 import (
 	"context"
 	"errors"
@@ -27,10 +24,9 @@ func (d *device) await(ctx context.Context, n uint64) error {
 	return d.awaitThat(ctx, func() (bool, error) { return d.poll(n) })
 }
 
-// awaitThat asks until work is done. It never asks the binding to wait: that gives up after 5 s
-// and reports success.
+// awaitThat asks until work is done.
 func (d *device) awaitThat(ctx context.Context, ask func() (done bool, err error)) error {
-	err := d.state.Await(ctx, d.waitLimit, ask)
+	err := d.watch(ctx, d.waitLimit, ask)
 	if errors.Is(err, backend.ErrUnfinished) {
 		return d.state.Lose(&d.info, err)
 	}
@@ -44,16 +40,7 @@ func (d *device) poll(n uint64) (bool, error) {
 	}
 	defer d.mu.Unlock()
 	err := d.collect(n, backend.PollTurns)
-	return uint64(d.gpu.done) >= n, err
-}
-
-// collect takes note of finished work, until n submissions are done.
-func (d *device) collect(n uint64, turns int) error {
-	C.gpu_poll(d.gpu, C.uint64_t(n), C.int(turns))
-	if d.gpu.lost != 0 {
-		return d.lose("wait")
-	}
-	return nil
+	return d.finished() >= n, err
 }
 
 // lockQueue takes the mutex when there is room for another submission, behind the copies that
@@ -69,7 +56,7 @@ func (d *device) lockQueue(ctx context.Context) error {
 		if d.proceed(); len(d.waiting) == 0 && d.room() {
 			return nil
 		}
-		oldest := uint64(d.gpu.done) + 1
+		oldest := d.finished() + 1
 		d.mu.Unlock()
 		if err := d.await(ctx, oldest); err != nil {
 			return err
@@ -84,7 +71,7 @@ func (d *device) Wait(ctx context.Context) error {
 	}
 	if d.unsent > 0 { // writes go out with a submission only
 		d.work.reset()
-		if err := d.submit(C.gpu_copy{}); err != nil {
+		if err := d.submit(move{}); err != nil {
 			d.mu.Unlock()
 			return err
 		}

@@ -80,7 +80,7 @@ func never(d *device) uint64 {
 
 func TestDeadlineMakesDeviceLost(t *testing.T) {
 	d := open(t, webgpuDriver{}) // skips without an adapter
-	lost, err := openDevice(d.info, 0)
+	lost, err := openDevice(t.Context(), d.info, 0)
 	require.NoError(t, err)
 	l := load(t, lost)
 	lost.waitLimit = time.Millisecond
@@ -93,7 +93,7 @@ func TestDeadlineMakesDeviceLost(t *testing.T) {
 // Close does not wait for ever either.
 func TestCloseWithWorkThatNeverEnds(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	stuck, err := openDevice(d.info, 0)
+	stuck, err := openDevice(t.Context(), d.info, 0)
 	require.NoError(t, err)
 	stuck.waitLimit = time.Millisecond
 	stuck.submitted = never(stuck)
@@ -139,7 +139,7 @@ func TestWorkLongerThanTheBindingWaits(t *testing.T) {
 // calls, and so does Close. Its memory is freed when it is done.
 func TestCancelledInLongWork(t *testing.T) {
 	first := open(t, webgpuDriver{})
-	d, err := openDevice(first.info, 0)
+	d, err := openDevice(t.Context(), first.info, 0)
 	require.NoError(t, err)
 	s := newSlow(t, d)
 	d.closeWait = 20 * time.Millisecond

@@ -2,95 +2,17 @@
 
 package webgpu
 
-// #include "shim.h"
-import "C"
-
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"strings"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
-	"github.com/batchgemm/batchgemm/wgsl"
 )
-
-// pipeline is a compiled kernel.
-type pipeline struct {
-	handle *wgpu.ComputePipeline
-	ref    C.handle
-	layout *wgpu.BindGroupLayout
-	pieces C.uint32_t // workgroups of a worker
-
-	bindings []binding
-	ran      bool // see compileAndRun
-}
-
-// pipeline returns the compiled kernel. Kernels are compiled on first use, which
-// takes 0.1 to 0.5 s, and kept until the device is closed.
-func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
-	if p := d.pipelines[k]; p != nil {
-		return p, nil
-	}
-	s, err := wgsl.Render(k, d.shader)
-	if err != nil {
-		return nil, err
-	}
-	p, err := d.compile(s)
-	if err != nil {
-		return nil, fmt.Errorf("kernel %s: %w", k, err)
-	}
-	d.pipelines[k] = p
-	return p, nil
-}
-
-// compile makes a pipeline. It checks what the binding does not: it crashes on
-// an empty source and on a shader without bindings, and one with too much
-// workgroup memory compiles and never ends.
-func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
-	bindings, err := bindingsOf(s)
-	switch {
-	case err != nil:
-		return nil, err
-	case !strings.Contains(s.Source, "@binding(0)"):
-		return nil, errors.New("webgpu: the shader has no bindings")
-	case s.Threads > d.shader.Threads:
-		return nil, fmt.Errorf("webgpu: the shader has %d threads, the device allows %d", s.Threads, d.shader.Threads)
-	case s.SharedBytes > d.shader.SharedBytes:
-		return nil, fmt.Errorf("webgpu: the shader has %d bytes of workgroup memory, the device allows %d", s.SharedBytes, d.shader.SharedBytes)
-	}
-	module, err := d.handle.CreateShaderModule(&wgpu.ShaderModuleDescriptor{
-		WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: s.Source},
-	})
-	if module != nil {
-		defer module.Release()
-	}
-	if err = d.check("shader", err); err != nil {
-		return nil, err
-	}
-	h, err := d.handle.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{
-		Compute: wgpu.ProgrammableStageDescriptor{Module: module, EntryPoint: wgsl.EntryPoint},
-	})
-	if err = d.check("pipeline", err); err != nil {
-		if h != nil {
-			h.Release()
-		}
-		return nil, err
-	}
-	return &pipeline{handle: h, ref: ref(h), layout: h.GetBindGroupLayout(0), pieces: C.uint32_t(max(s.Pieces, 1)), bindings: bindings}, nil
-}
-
-func (p *pipeline) free() {
-	p.layout.Release()
-	p.handle.Release()
-}
 
 // program is a plan on the device.
 type program struct {

@@ -2,14 +2,9 @@
 
 package webgpu
 
-// #include "shim.h"
-import "C"
-
 import (
 	"context"
 	"slices"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
@@ -93,9 +88,8 @@ type readback struct {
 // staging is a buffer of pieceBytes that the host can read. It can be reused as
 // soon as its reader is done or has given up: the queue keeps copies in order.
 type staging struct {
-	handle *wgpu.Buffer
-	ref    C.handle
-	busy   bool
+	memory
+	busy bool
 }
 
 // startPiece queues the copy of one piece, and returns what is left. The caller holds mu.
@@ -117,7 +111,7 @@ func (d *device) proceed() {
 }
 
 // room reports whether another submission may be queued.
-func (d *device) room() bool { return d.submitted < uint64(d.gpu.done)+d.inFlight }
+func (d *device) room() bool { return d.submitted < d.finished()+d.inFlight }
 
 // span is what is copied: whole lines of 16 bytes, as everywhere.
 func (r *readback) span() span {
@@ -133,10 +127,7 @@ func (r *readback) submit() (err error) {
 	s := r.span()
 	d.work.reset()
 	d.work.clear(r.from)
-	err = d.submit(C.gpu_copy{
-		source: r.from.ref, destination: r.staging.ref,
-		offset: C.uint64_t(s.offset), size: C.uint64_t(s.size),
-	})
+	err = d.submit(move{source: r.from.memory, destination: r.staging.memory, offset: s.offset, size: s.size, read: true})
 	if err != nil {
 		return err
 	}
@@ -156,10 +147,7 @@ func (r *readback) finish(ctx context.Context) error {
 	}
 	defer r.dev.mu.Unlock()
 	defer r.dev.giveStaging(r.staging)
-	s := r.span()
-	return r.dev.readMapped(r.staging, s.size, func(data []byte) {
-		copy(wgpu.ToBytes(r.dst), data[r.at-s.offset:])
-	})
+	return r.dev.readMapped(r.staging, r.at-r.span().offset, bytesOf(r.dst))
 }
 
 // poll reports whether the copy is done.
@@ -177,7 +165,7 @@ func (r *readback) poll() (bool, error) {
 		return false, err
 	}
 	d.proceed()
-	return r.after > 0 && uint64(d.gpu.done) >= r.after, r.err
+	return r.after > 0 && d.finished() >= r.after, r.err
 }
 
 // abandon gives up a copy, if there is one, whose data nobody takes.
@@ -190,19 +178,6 @@ func (r *readback) abandon() {
 		r.dev.giveStaging(r.staging)
 	}
 	r.dev.waiting = slices.DeleteFunc(r.dev.waiting, func(o *readback) bool { return o == r })
-}
-
-// readMapped shows take the first size bytes of a staging buffer that no queued
-// work uses.
-func (d *device) readMapped(s *staging, size uint64, take func(data []byte)) error {
-	switch status := C.gpu_map(d.gpu, s.ref, C.size_t(size)); {
-	case status < 0:
-		return d.lose("read")
-	case status > 0:
-		return d.check("read", nil)
-	}
-	take(s.handle.GetMappedRange(0, uint(size)))
-	return d.check("read", s.handle.Unmap())
 }
 
 func (d *device) takeStaging() (*staging, error) {
@@ -219,17 +194,18 @@ func (d *device) takeStaging() (*staging, error) {
 }
 
 func (d *device) newStaging(size uint64) (*staging, error) {
-	b, err := d.newBuffer("read", size, wgpu.BufferUsage_MapRead|wgpu.BufferUsage_CopyDst)
+	b, err := d.newBuffer("read", size, usageRead)
 	if err != nil {
 		return nil, err
 	}
-	return &staging{handle: b, ref: ref(b)}, nil
+	return &staging{memory: b}, nil
 }
 
 func (d *device) giveStaging(s *staging) {
+	s.unmap()
 	s.busy = false
 	if len(d.staging) > idleStaging {
 		d.staging = slices.DeleteFunc(d.staging, func(o *staging) bool { return o == s })
-		s.handle.Release()
+		s.release()
 	}
 }

@@ -2,17 +2,10 @@
 
 package webgpu
 
-// #include "shim.h"
-import "C"
-
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"time"
-	"unsafe"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
@@ -20,17 +13,17 @@ import (
 
 // work is the submission that is being recorded. Its memory is reused.
 type work struct {
-	clears  []C.handle
-	cleared []*buffer // of clears
-	list    []C.gpu_dispatch
-	over    []*program // whose sets grew beyond their limit
-	making  []*image   // whose items are made
+	clears []*buffer
+	list   []dispatch
+	over   []*program // whose sets grew beyond their limit
+	making []*image   // whose items are made
 }
 
 func (w *work) reset() {
-	clear(w.cleared)
+	clear(w.clears)
+	clear(w.list)
 	clear(w.making)
-	w.clears, w.cleared, w.list, w.making = w.clears[:0], w.cleared[:0], w.list[:0], w.making[:0]
+	w.clears, w.list, w.making = w.clears[:0], w.list[:0], w.making[:0]
 }
 
 // clear fills the memory of a buffer, if there is one and it is fresh, with zeros before the
@@ -39,24 +32,33 @@ func (w *work) clear(b *buffer) {
 	if b == nil || !b.whole().fresh {
 		return
 	}
-	b = b.whole()
-	w.clears = append(w.clears, b.ref)
-	w.cleared = append(w.cleared, b)
+	w.clears = append(w.clears, b.whole())
 }
 
-// submit queues the recorded work, then the copy. It is one call of C however
-// many runs there are.
-func (d *device) submit(copy C.gpu_copy) error {
+// dispatch is a grid of count x pieces workgroups of a pipeline.
+type dispatch struct {
+	pipeline, group object
+	count, pieces   uint32
+}
+
+// move is a copy of size bytes behind the dispatches, from offset of one buffer to another; of
+// none where size is 0.
+type move struct {
+	source, destination memory
+	offset, to, size    uint64
+	read                bool   // the destination is read next
+	clock               *clock // that takes times around the dispatches, and is the source; nil: none
+}
+
+// submit queues the recorded work, then the copy.
+func (d *device) submit(then move) error {
 	w := &d.work
-	status := C.gpu_submit(d.gpu,
-		unsafe.SliceData(w.clears), C.size_t(len(w.clears)),
-		unsafe.SliceData(w.list), C.size_t(len(w.list)), copy)
-	if status != 0 {
-		return d.check("submit", nil)
+	if err := d.enqueue(w, then); err != nil {
+		return err
 	}
 	d.submitted++
 	d.unsent = 0
-	for _, b := range w.cleared {
+	for _, b := range w.clears {
 		b.fresh = false
 	}
 	return nil
@@ -128,15 +130,15 @@ func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) 
 	if len(d.work.list) == 0 && !timed {
 		return d.submitted, nil
 	}
-	var copy C.gpu_copy
+	var then move
 	if timed && d.period > 0 {
 		c, err := d.takeClock()
 		if err != nil {
 			return 0, err
 		}
-		copy = c.copy()
+		then = c.move()
 	}
-	err = d.submit(copy)
+	err = d.submit(then)
 	return d.submitted, err
 }
 
@@ -153,10 +155,7 @@ func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) er
 	d.work.reset()
 	d.work.clear(from)
 	d.work.clear(to)
-	return d.submit(C.gpu_copy{
-		source: from.ref, destination: to.ref,
-		offset: C.uint64_t(from.at), to: C.uint64_t(to.at), size: C.uint64_t(roundUp(uint64(bytes), 4)),
-	})
+	return d.submit(move{source: from.memory, destination: to.memory, offset: from.at, to: to.at, size: roundUp(uint64(bytes), 4)})
 }
 
 // trim drops what programs keep beyond their limit, once the work is queued or given
@@ -171,61 +170,7 @@ func (d *device) trim() {
 	d.work.over = d.work.over[:0]
 }
 
-// clock holds the two timestamps of Time.
-type clock struct {
-	queries  *wgpu.QuerySet
-	resolved *wgpu.Buffer
-	staging  *staging
-}
-
-const timestampBytes = 2 * wgpu.QuerySize
-
-func (d *device) takeClock() (*clock, error) {
-	if d.clock != nil {
-		return d.clock, nil
-	}
-	c := new(clock)
-	var err error
-	c.queries, err = d.handle.CreateQuerySet(&wgpu.QuerySetDescriptor{Type: wgpu.QueryType_Timestamp, Count: 2})
-	err = d.check("timestamps", err)
-	if err == nil {
-		c.resolved, err = d.newBuffer("timestamps", timestampBytes, wgpu.BufferUsage_QueryResolve|wgpu.BufferUsage_CopySrc)
-	}
-	if err == nil {
-		c.staging, err = d.newStaging(timestampBytes)
-	}
-	if err != nil {
-		c.free()
-		return nil, err
-	}
-	d.clock = c
-	return c, nil
-}
-
-func (c *clock) copy() C.gpu_copy {
-	return C.gpu_copy{
-		queries: ref(c.queries), resolved: ref(c.resolved),
-		source: ref(c.resolved), destination: c.staging.ref, size: timestampBytes,
-	}
-}
-
-func (c *clock) free() {
-	if c == nil {
-		return
-	}
-	if c.queries != nil {
-		c.queries.Release()
-	}
-	if c.resolved != nil {
-		c.resolved.Release()
-	}
-	if c.staging != nil {
-		c.staging.handle.Release()
-	}
-}
-
-// Time uses the device's timestamps, which the binding has on Vulkan only, and
-// else the wall clock.
+// Time uses the device's timestamps, where the binding has any, and else the wall clock.
 func (d *device) Time(ctx context.Context, runs []driver.Run) (driver.Timing, error) {
 	select {
 	case d.timing <- struct{}{}:
@@ -251,24 +196,4 @@ func (d *device) Time(ctx context.Context, runs []driver.Run) (driver.Timing, er
 		t.Device, t.Clock = time.Duration(float64(ticks)*d.period), "timestamp"
 	}
 	return t, nil
-}
-
-// ticks returns the difference of the timestamps of the last Time, 0 when there
-// are none that make sense.
-func (d *device) ticks() (uint64, error) {
-	if err := d.lock(); err != nil {
-		return 0, err
-	}
-	defer d.mu.Unlock()
-	if d.clock == nil {
-		return 0, nil
-	}
-	var first, last uint64
-	err := d.readMapped(d.clock.staging, timestampBytes, func(data []byte) {
-		first, last = binary.NativeEndian.Uint64(data), binary.NativeEndian.Uint64(data[8:])
-	})
-	if err != nil || last <= first {
-		return 0, err
-	}
-	return last - first, nil
 }

@@ -70,7 +70,7 @@ func TestSubmitDoesNotAllocate(t *testing.T) {
 func TestLibraryErrorsAreCaught(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	b := upload(t, d, integers(8, 1))
-	lying := &buffer{dev: d, n: 100, size: 400, handle: b.handle, ref: b.ref}
+	lying := &buffer{dev: d, n: 100, size: 400, memory: b.memory}
 	err := lying.Read(t.Context(), 4, make([]float32, 90))
 	require.ErrorContains(t, err, "submit")
 	err = lying.Write(t.Context(), 4, make([]float32, 90))

@@ -2,9 +2,6 @@
 
 package webgpu
 
-// #include "shim.h"
-import "C"
-
 import (
 	"context"
 	"fmt"

@@ -1,0 +1,73 @@
+//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+)
+
+// PCI vendor ids; Mesa's is the one Khronos gave it.
+const (
+	vendorAMD      = 0x1002
+	vendorMesa     = 0x10005
+	vendorApple    = 0x106b
+	vendorNVIDIA   = 0x10de
+	vendorARM      = 0x13b5
+	vendorWARP     = 0x1414
+	vendorGoogle   = 0x1ae0 // SwiftShader
+	vendorQualcomm = 0x5143
+	vendorIntel    = 0x8086
+)
+
+// vendors are the makers by the numbers that adapters give, which are those of PCI.
+var vendors = map[uint32]string{
+	vendorAMD: "AMD", vendorMesa: "Mesa", vendorApple: "Apple", vendorNVIDIA: "NVIDIA", vendorARM: "ARM",
+	vendorWARP: "Microsoft", vendorGoogle: "Google", vendorQualcomm: "Qualcomm", vendorIntel: "Intel",
+}
+
+// lanesOf are the lanes of a maker's subgroups, where nothing tells more, and where the number is
+// from. It guides tuning only: Intel's compiler may pick another per shader.
+func lanesOf(vendor uint32) (lanes int, source string) {
+	const table = "vendor table"
+	switch vendor {
+	case vendorNVIDIA, vendorApple, vendorIntel:
+		return 32, table
+	case vendorAMD, vendorQualcomm:
+		return 64, table // what RADV and the older drivers use for compute
+	case vendorARM:
+		return 16, table
+	case vendorMesa:
+		return 8, table // 256-bit vectors
+	case vendorWARP, vendorGoogle:
+		return 4, table
+	}
+	return 32, "guess"
+}
+
+// factsOf are those of the entry of the planner's table of known GPUs that comes nearest, corrected
+// by an adapter's limits. The caller describes its shaders when nothing else changes.
+func factsOf(known string, l limits, maxBinding uint64) planner.Device {
+	facts, err := devices.Lookup(known)
+	if err != nil {
+		panic(err) // callers know names of the table
+	}
+	d := *facts
+	d.GroupShared = int(l.MaxComputeWorkgroupStorageSize)
+	d.Shared = max(d.Shared, d.GroupShared)
+	d.MaxThreads = int(min(l.MaxComputeInvocationsPerWorkgroup, l.MaxComputeWorkgroupSizeX))
+	d.MaxWorkers = int(l.MaxComputeWorkgroupsPerDimension)
+	d.MaxBinding = int(bindingLimit(l, maxBinding))
+	return d
+}
+
+// bindingLimit is the largest storage binding in bytes, a multiple of 16.
+func bindingLimit(l limits, lower uint64) uint64 {
+	limit := min(l.MaxStorageBufferBindingSize, math.MaxInt)
+	if lower > 0 {
+		limit = min(limit, lower)
+	}
+	return limit / 16 * 16
+}

@@ -1,0 +1,153 @@
+//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
+
+package webgpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+// pipeline is a compiled kernel.
+type pipeline struct {
+	kernel
+	pieces   uint32 // workgroups of a worker
+	bindings []binding
+	ran      bool // see compileAndRun
+}
+
+// pipeline returns the compiled kernel. Kernels are compiled on first use, which
+// takes 0.1 to 0.5 s, and kept until the device is closed.
+func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
+	if p := d.pipelines[k]; p != nil {
+		return p, nil
+	}
+	s, err := wgsl.Render(k, d.shader)
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.compile(s)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", k, err)
+	}
+	d.pipelines[k] = p
+	return p, nil
+}
+
+// compile makes a pipeline. It checks what go-webgpu does not, which crashes on
+// an empty source and on a shader without bindings, and where one with too much
+// workgroup memory compiles and never ends.
+func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
+	bindings, err := bindingsOf(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case !strings.Contains(s.Source, "@binding(0)"):
+		return nil, errors.New("webgpu: the shader has no bindings")
+	case s.Threads > d.shader.Threads:
+		return nil, fmt.Errorf("webgpu: the shader has %d threads, the device allows %d", s.Threads, d.shader.Threads)
+	case s.SharedBytes > d.shader.SharedBytes:
+		return nil, fmt.Errorf("webgpu: the shader has %d bytes of workgroup memory, the device allows %d", s.SharedBytes, d.shader.SharedBytes)
+	}
+	k, err := d.makeKernel(s.Source)
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline{kernel: k, pieces: uint32(max(s.Pieces, 1)), bindings: bindings}, nil
+}
+
+// compiled reports whether there is nothing left to do for a kernel.
+func (d *device) compiled(k encoding.Kernel) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.pipelines[k]
+	return p != nil && p.ran
+}
+
+// compileAndRun makes a kernel's pipeline and waits for a run of no workgroups: some drivers, such
+// as lavapipe, compile when a pipeline is first used.
+func (d *device) compileAndRun(ctx context.Context, k encoding.Kernel) error {
+	if d.compiled(k) {
+		return ctx.Err()
+	}
+	if err := d.lockQueue(ctx); err != nil {
+		return err
+	}
+	p, err := d.pipeline(k)
+	if err == nil {
+		err = d.submitEmpty(p)
+	}
+	last := d.submitted
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return d.await(ctx, last)
+}
+
+// submitEmpty uses a pipeline on buffers that it does not touch.
+func (d *device) submitEmpty(p *pipeline) error {
+	of := bound{pipeline: p}
+	for _, b := range p.bindings {
+		to := d.dummy
+		if b.written { // and so is bound once
+			made, err := d.scratchFor(b.number)
+			if err != nil {
+				return err
+			}
+			to = made
+		}
+		of.at[b.number] = window{to, span{0, to.size}}
+	}
+	g, err := d.makeGroup(of)
+	if err != nil {
+		return err
+	}
+	defer g.Release()
+	d.work.reset()
+	d.work.list = append(d.work.list, p.dispatch(g, 0))
+	if err := d.submit(move{}); err != nil {
+		return err
+	}
+	p.ran = true
+	return nil
+}
+
+// scratchFor is a buffer for what a shader might write by a binding.
+func (d *device) scratchFor(binding int) (*buffer, error) {
+	if b := d.scratch[binding]; b != nil {
+		return b, nil
+	}
+	b, err := d.alloc(4)
+	if err == nil {
+		d.scratch[binding] = b
+	}
+	return b, err
+}
+
+// binding is a buffer of a shader.
+type binding struct {
+	number  int
+	written bool
+}
+
+var declared = regexp.MustCompile(`@binding\((\d+)\) var<storage, (read|read_write)>`)
+
+// bindingsOf lists those that a shader declares, as package wgsl writes them.
+func bindingsOf(s wgsl.Shader) (list []binding, err error) {
+	for _, found := range declared.FindAllStringSubmatch(s.Source, -1) {
+		number, err := strconv.Atoi(found[1])
+		if err != nil || number >= wgsl.Bindings || slices.ContainsFunc(list, func(b binding) bool { return b.number == number }) {
+			return nil, fmt.Errorf("webgpu: the shader has an unknown binding %s", found[1])
+		}
+		list = append(list, binding{number, found[2] == "read_write"})
+	}
+	return list, nil
+}
