@@ -53,7 +53,7 @@ func (s *suite) testCompileFails(t *testing.T) {
 		t.Skip("kernels of the CPU are part of the program")
 	}
 	unheard := *s.device.Info().Planner.Kernels[0].Tile
-	unheard.Name, unheard.Threads = "unheard-of", 1<<20
+	unheard.Name, unheard.TM, unheard.Threads = "unheard-of", 6, 1<<20 // more threads alone would be made fewer for WGSL
 	err := s.device.Compile(context.Background(), []encoding.Kernel{{Tile: &unheard}}, func(int) { t.Error("it is ready") })
 	require.ErrorContains(t, err, "unheard-of")
 	require.NotErrorIs(t, err, driver.ErrDeviceLost)
