@@ -1,6 +1,8 @@
 // Package webgpu is the portable backend: it runs plans as WGSL compute shaders
-// on any GPU with a Vulkan, Metal or Direct3D 12 driver, and on Mesa's software
-// rasterizer lavapipe. It is the only package that imports go-webgpu.
+// on any GPU with a Vulkan, Metal or Direct3D 12 driver, on Mesa's software
+// rasterizer lavapipe, and in a browser (GOOS=js). It is the only package that imports go-webgpu.
+//
+// What both have in common knows a device by the names of library.go and library_js.go.
 //
 // # The binding
 //
@@ -48,6 +50,21 @@
 // loss where its specification knows of none, such as an allocation, and if the
 // driver itself crashes. A program that must outlive that runs its batches in
 // another process.
+//
+// # In a browser
+//
+// A program of GOOS=js has the WebGPU of the page, or worker, that it runs in (navigator.gpu), which pages of
+// https and of localhost have. What the sections above say of wgpu does not apply there, but:
+//
+//   - Calls wait for promises while other goroutines and the event loop go on. A callback of JavaScript
+//     (js.FuncOf) must not make such a call itself, as it would wait for the loop that it holds up:
+//     it starts a goroutine.
+//   - Browsers check what is queued later. If they refuse work then, its results are not there, and the device is
+//     lost: whoever waits for the work gets driver.ErrDeviceLost with the browser's words, as for a GPU that is lost.
+//     Kernels and memory that are refused are errors of the calls that ask for them.
+//   - Info knows what the browser does not hide: often the maker and the architecture alone, and no memory. Of two
+//     adapters the one for speed is taken to be discrete, and the thrifty one to be integrated.
+//   - Time is by the wall clock.
 //
 // # The log
 //

@@ -1,4 +1,4 @@
-//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
+//go:build !nowebgpu && (js || (cgo && ((linux && amd64) || darwin || (windows && amd64))))
 
 package webgpu
 
@@ -29,6 +29,15 @@ func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
 	if p := d.pipelines[k]; p != nil {
 		return p, nil
 	}
+	p, err := d.render(k)
+	if err == nil {
+		d.pipelines[k] = p
+	}
+	return p, err
+}
+
+// render makes the pipeline of a kernel.
+func (d *device) render(k encoding.Kernel) (*pipeline, error) {
 	s, err := wgsl.Render(k, d.shader)
 	if err != nil {
 		return nil, err
@@ -37,7 +46,6 @@ func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k, err)
 	}
-	d.pipelines[k] = p
 	return p, nil
 }
 

@@ -1,4 +1,4 @@
-//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
+//go:build !nowebgpu && (js || (cgo && ((linux && amd64) || darwin || (windows && amd64))))
 
 package webgpu
 

@@ -1,0 +1,207 @@
+//go:build !nowebgpu
+
+package webgpu
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall/js"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/wgsl"
+)
+
+// limits are those of GPUSupportedLimits that matter here.
+type limits struct {
+	MaxBufferSize                     uint64 // bytes
+	MaxStorageBufferBindingSize       uint64 // bytes
+	MaxComputeWorkgroupStorageSize    uint32 // bytes
+	MaxComputeInvocationsPerWorkgroup uint32
+	MaxComputeWorkgroupSizeX          uint32
+	MaxComputeWorkgroupsPerDimension  uint32
+	MinStorageBufferOffsetAlignment   uint32 // bytes
+}
+
+// raised are the limits that a device has more of than every device grants, where it is asked to.
+var raised = []string{
+	"maxBufferSize", "maxStorageBufferBindingSize", "maxComputeWorkgroupStorageSize",
+	"maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX", "maxComputeWorkgroupsPerDimension",
+}
+
+func limitsOf(v js.Value) limits {
+	word := func(name string) uint32 { return uint32(v.Get(name).Int()) }
+	return limits{
+		MaxBufferSize:                     uint64(v.Get("maxBufferSize").Float()),
+		MaxStorageBufferBindingSize:       uint64(v.Get("maxStorageBufferBindingSize").Float()),
+		MaxComputeWorkgroupStorageSize:    word("maxComputeWorkgroupStorageSize"),
+		MaxComputeInvocationsPerWorkgroup: word("maxComputeInvocationsPerWorkgroup"),
+		MaxComputeWorkgroupSizeX:          word("maxComputeWorkgroupSizeX"),
+		MaxComputeWorkgroupsPerDimension:  word("maxComputeWorkgroupsPerDimension"),
+		MinStorageBufferOffsetAlignment:   word("minStorageBufferOffsetAlignment"),
+	}
+}
+
+// adapter is a GPU as the browser shows it, which hides most, so that pages cannot tell visitors apart.
+type adapter struct {
+	handle                       js.Value
+	vendor, architecture, device string // "": hidden
+	description                  string
+	minLanes, maxLanes           int // of a subgroup; 0: hidden
+	kind                         driver.Kind
+	limits                       limits
+}
+
+// requestAdapters asks for the adapters that the browser offers, which are one or two: what it takes
+// for fast, and what it takes for thrifty, where that is another.
+func requestAdapters(ctx context.Context) ([]adapter, error) {
+	navigator := js.Global().Get("navigator")
+	if navigator.IsUndefined() || navigator.Get("gpu").IsUndefined() {
+		reason := "it has no navigator.gpu"
+		if js.Global().Get("isSecureContext").Equal(js.ValueOf(false)) {
+			reason = "it offers it to pages of https and of localhost alone"
+		}
+		return nil, fmt.Errorf("%w: no WebGPU of the browser: %s", driver.ErrUnavailable, reason)
+	}
+	var list []adapter
+	for _, power := range []string{"high-performance", "low-power"} {
+		handle, err := await(ctx, navigator.Get("gpu").Call("requestAdapter", map[string]any{"powerPreference": power}))
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: the browser refuses an adapter: %w", driver.ErrUnavailable, err)
+		}
+		if handle.IsNull() {
+			continue
+		}
+		a := newAdapter(handle)
+		if !slices.ContainsFunc(list, func(b adapter) bool { return a.id() == b.id() }) {
+			list = append(list, a)
+		}
+	}
+	if len(list) == 2 && list[0].kind == list[1].kind { // what a browser has two of
+		list[0].kind, list[1].kind = driver.KindDiscrete, driver.KindIntegrated
+	}
+	return list, nil
+}
+
+func newAdapter(handle js.Value) adapter {
+	a := adapter{handle: handle, kind: driver.KindOther, limits: limitsOf(handle.Get("limits"))}
+	info := handle.Get("info")
+	if info.IsUndefined() { // browsers of before 2025
+		info = js.ValueOf(map[string]any{})
+	}
+	text := func(name string) string {
+		if v := info.Get(name); v.Type() == js.TypeString {
+			return v.String()
+		}
+		return ""
+	}
+	lanes := func(name string) int {
+		if v := info.Get(name); v.Type() == js.TypeNumber {
+			return v.Int()
+		}
+		return 0
+	}
+	a.vendor, a.architecture, a.device, a.description = text("vendor"), text("architecture"), text("device"), text("description")
+	a.minLanes, a.maxLanes = lanes("subgroupMinSize"), lanes("subgroupMaxSize")
+	if info.Get("isFallbackAdapter").Truthy() || handle.Get("isFallbackAdapter").Truthy() ||
+		a.architecture == "swiftshader" || a.vendorID() == vendorMesa {
+		a.kind = driver.KindSoftware
+	}
+	return a
+}
+
+// vendorID is the maker's number; 0: unknown.
+func (a *adapter) vendorID() uint32 {
+	for id, name := range vendors {
+		if strings.EqualFold(name, a.vendor) {
+			return id
+		}
+	}
+	return 0
+}
+
+func (a *adapter) id() string {
+	id := "webgpu:browser"
+	for _, part := range []string{a.vendor, a.architecture, a.device} {
+		if part != "" {
+			id += ":" + part
+		}
+	}
+	return id
+}
+
+func (a *adapter) name() string {
+	return cmp.Or(a.description, strings.TrimSpace(a.vendor+" "+cmp.Or(a.device, a.architecture)), "a GPU of the browser")
+}
+
+// subgroup is the size that the maker's drivers use most, of those that the browser tells.
+func (a *adapter) subgroup() (lanes int, source string) {
+	lanes, source = lanesOf(a.vendorID())
+	if a.minLanes > 0 && a.maxLanes >= a.minLanes {
+		return min(max(lanes, a.minLanes), a.maxLanes), "browser"
+	}
+	return lanes, source
+}
+
+func (a *adapter) info(index int, maxBinding uint64) driver.Info {
+	lanes, source := a.subgroup()
+	return driver.Info{
+		Backend:           "webgpu",
+		Index:             index,
+		ID:                a.id(),
+		Name:              a.name(),
+		Vendor:            vendors[a.vendorID()],
+		Kind:              a.kind,
+		Driver:            "WebGPU of the browser",
+		Subgroup:          fmt.Sprintf("%d (%s)", lanes, source),
+		Planner:           a.facts(maxBinding),
+		FlushesSubnormals: true, // WGSL leaves it to the device
+	}
+}
+
+// facts are what the planner needs. Of real GPUs a browser does not say how large they are.
+func (a *adapter) facts(maxBinding uint64) planner.Device {
+	known := "webgpu-default"
+	if a.vendorID() == vendorMesa {
+		known = "lavapipe" // and with it the limit of loop turns
+	}
+	d := factsOf(known, a.limits, maxBinding)
+	d.Name = a.name()
+	d.WaveSize, _ = a.subgroup()
+	if cores := js.Global().Get("navigator").Get("hardwareConcurrency"); a.kind == driver.KindSoftware && cores.Truthy() {
+		d.ComputeUnits = cores.Int()
+	}
+	wgsl.Describe(&d) // for these limits
+	return d
+}
+
+// Devices lists the adapters that the browser offers.
+func (d webgpuDriver) Devices(ctx context.Context) ([]driver.Info, error) {
+	list, err := requestAdapters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%w: the browser has no adapter: hardware acceleration may be switched off, or this GPU is blocked", driver.ErrUnavailable)
+	}
+	infos := make([]driver.Info, len(list))
+	for i := range list {
+		infos[i] = list[i].info(i, d.maxBinding)
+	}
+	return infos, nil
+}
+
+// request opens the adapter as a GPUDevice with all of its limits.
+func (a *adapter) request(ctx context.Context) (js.Value, error) {
+	required, has := map[string]any{}, a.handle.Get("limits")
+	for _, name := range raised {
+		required[name] = has.Get(name)
+	}
+	return await(ctx, a.handle.Call("requestDevice", map[string]any{"requiredLimits": required}))
+}
