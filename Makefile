@@ -1,6 +1,7 @@
 # make demo    set up what is missing, then plan and run a batch, verified
 # make test    set up what is missing, then run all tests: 16 minutes of a core, and the build
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
+# make browser-test  all tests of WebGPU in headless Chromium, on its software adapter (BROWSER_FLAGS: of go test)
 # make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
@@ -13,13 +14,16 @@ FUZZTIME    ?= 60s
 TIMEOUT     ?= 30m
 SOAK        ?= 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Of the conformance suite in a browser, what make check runs: what needs few kernels, each of which takes
+# Chromium's software adapter seconds to compile.
+BROWSER_SHORT := Windows|NonFinite|Subnormals|Scalars|Empty|Reuse|Chain|Queued|Concurrent|Time|Buffers|StartRead|Copy|Compile|OutOfMemory|Cancelled|Foreign|Open|Close
 # Packages with goroutines or locks of their own, and the fakes that work on them. The race
 # detector cannot see into the WebGPU library, and its build of the binding would take minutes;
 # tests of native build C++ once with sync, and no more.
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|native$$|native/internal)') \
 	./native/cuda ./native/hip
 
-.PHONY: demo build test check fmt vet staticcheck tidy vulncheck variants race fuzz soak bench golden capi cuda hip setup
+.PHONY: demo build test check fmt vet staticcheck tidy vulncheck variants browser-check browser-test race fuzz soak bench golden capi cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -33,11 +37,11 @@ build:
 test: setup
 	$(GO) test -timeout $(TIMEOUT) ./...
 
-# WebGPU must run, on Mesa's software driver if need be, and so must the compilers of the HIP
-# kernels and of their emulation, and the disassembler: tests of these may not skip.
+# WebGPU must run, on Mesa's software driver if need be, and in Chromium, and so must the compilers of the
+# HIP kernels and of their emulation, and the disassembler: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
-check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64
-check: setup fmt vet staticcheck tidy test variants race vulncheck
+check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium
+check: setup fmt vet staticcheck tidy test variants browser-check race vulncheck
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
@@ -65,6 +69,15 @@ variants:
 	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
 	GOARCH=386 CGO_ENABLED=0 $(GO) test ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64-static -run 'TestGuardPages|TestConformance/neon/(Scalars|NonFinite|Mixed)' ./internal/cpu
+
+# Without the kernels of all tiles, types and epilogues, whose text other tests run on other adapters.
+browser-check:
+	GO=$(GO) scripts/browser.sh -count=1 -run 'InBrowser|TestConformance/($(BROWSER_SHORT))' ./webgpu
+	GO=$(GO) scripts/browser.sh -count=1 -run InBrowser ./dispatch
+
+browser-test: setup
+	GO=$(GO) scripts/browser.sh -v -count=1 -timeout 90m $(BROWSER_FLAGS) ./webgpu
+	GO=$(GO) scripts/browser.sh -v -count=1 -run InBrowser ./dispatch
 
 # The detector does not see what assembly and C read and write: plain Go stands for
 # assembly. All tiles under all schedules show nothing more of Go than other tests do, nor do types

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a fresh Debian machine lacks: a C compiler for cgo and a Vulkan
-# driver; where BATCHGEMM_REQUIRE has "clang" also what its tests compile and disassemble with, and with "arm64"
-# what runs those of arm64. Without the right to install, says so and leaves the machine as
+# driver; where BATCHGEMM_REQUIRE has "clang" also what its tests compile and disassemble with, with "arm64"
+# what runs those of arm64, and with "chromium" the browser that runs those of WebGPU in one. Without the right to install, says so and leaves the machine as
 # it is: batchgemm then runs on the CPU.
 set -eu
 
@@ -21,6 +21,9 @@ case ",${BATCHGEMM_REQUIRE:-}," in
 esac
 case ",${BATCHGEMM_REQUIRE:-}," in
 *,arm64,*) command -v qemu-aarch64-static >/dev/null 2>&1 || want="$want qemu-user-static" ;;
+esac
+case ",${BATCHGEMM_REQUIRE:-}," in
+*,chromium,*) command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || want="$want chromium" ;;
 esac
 [ -n "$want" ] || exit 0
 

@@ -22,7 +22,7 @@ func hide(t *testing.T, of js.Value, name string, value any) {
 	t.Cleanup(func() { js.Global().Get("Reflect").Call("deleteProperty", of, name) })
 }
 
-func TestWithoutWebGPU(t *testing.T) {
+func TestWithoutWebGPUInBrowser(t *testing.T) {
 	open(t, webgpuDriver{}) // skips without an adapter
 	gpu := js.Global().Get("navigator").Get("gpu")
 	none := js.FuncOf(func(js.Value, []js.Value) any { return js.Global().Get("Promise").Call("resolve", js.Null()) })
@@ -54,7 +54,7 @@ func TestWithoutWebGPU(t *testing.T) {
 }
 
 // An adapter is described by what the browser tells, and plans keep to its limits.
-func TestAdapter(t *testing.T) {
+func TestAdapterInBrowser(t *testing.T) {
 	info := open(t, webgpuDriver{}).Info()
 	handle, err := await(t.Context(), js.Global().Get("navigator").Get("gpu").Call("requestAdapter"))
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestLostInBrowser(t *testing.T) {
 }
 
 // Work that the browser refuses when it is queued already is an error of those who wait for it.
-func TestRefusedLater(t *testing.T) {
+func TestRefusedLaterInBrowser(t *testing.T) {
 	first := open(t, webgpuDriver{})
 	d, err := openDevice(t.Context(), first.info, 0)
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestRefusedLater(t *testing.T) {
 }
 
 // A wait does not block the event loop, and ends with its context.
-func TestEventLoopGoesOn(t *testing.T) {
+func TestEventLoopGoesOnInBrowser(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	ticks := 0
 	tick := js.FuncOf(func(js.Value, []js.Value) any { ticks++; return nil })
@@ -149,7 +149,7 @@ func TestEventLoopGoesOn(t *testing.T) {
 }
 
 // What is wrong with a shader is said in the browser's words, and the device works on.
-func TestShaderRefused(t *testing.T) {
+func TestShaderRefusedInBrowser(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	_, err := d.makeKernel("fn main() { nonsense }")
 	require.ErrorContains(t, err, "webgpu: shader: ")

@@ -1,0 +1,37 @@
+package dispatch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// TestOpenInBrowser: in a browser Open finds its WebGPU, which multiplies host memory.
+func TestOpenInBrowser(t *testing.T) {
+	info := drivertest.Open(t, backends[2]).Info() // skips without an adapter
+	d, err := Open(t.Context(), WithBackend("webgpu"))
+	require.NoError(t, err)
+	defer d.Close()
+	require.Equal(t, info.ID, d.Info().ID)
+
+	batch, err := planner.Pack(planner.GEMM(2, 3, 4), planner.GEMM(100, 50, 30))
+	require.NoError(t, err)
+	lenA, lenB, lenC := batch.Extent()
+	a, b, c := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)
+	a[batch[1].A.Offset], b[batch[1].B.Offset] = 6, 7
+	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, a, b, c))
+	require.Equal(t, float32(42), c[batch[1].C.Offset])
+
+	best, err := Open(t.Context())
+	require.NoError(t, err)
+	defer best.Close()
+	if info.Kind == KindSoftware {
+		require.Equal(t, "cpu", best.Info().Backend)
+		require.Contains(t, best.Skipped().String(), "software")
+	} else {
+		require.Equal(t, "webgpu", best.Info().Backend)
+	}
+}
