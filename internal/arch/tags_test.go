@@ -9,21 +9,25 @@ import (
 )
 
 // TestTags: a build without WebGPU needs nothing of its library, which is 130 MB, and
-// one without CUDA and HIP none of their kernels.
+// one without CUDA and HIP, as that for browsers, none of their kernels.
 func TestTags(t *testing.T) {
 	for _, c := range []struct{ tags, packages, without string }{
 		{"nowebgpu", "./dispatch ./cmd/batchgemm ./capi", "github.com/rajveermalviya/go-webgpu/"},
 		{"nocuda,nohip", "./dispatch ./capi", module + "internal/dl\n"},
 		{"nocuda,nohip", "./dispatch ./capi", module + "native/products\n"},
 	} {
-		list := func(tags string) string {
-			cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", tags}, strings.Fields(c.packages)...)...)
-			cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64")
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, string(out))
-			return "\n" + string(out)
-		}
-		require.Contains(t, list(""), "\n"+c.without)
-		require.False(t, strings.Contains(list(c.tags), "\n"+c.without), "%s still needs %s", c.tags, c.without)
+		require.Contains(t, needs(t, "", c.packages), "\n"+c.without)
+		require.False(t, strings.Contains(needs(t, c.tags, c.packages), "\n"+c.without), "%s still needs %s", c.tags, c.without)
 	}
+	require.NotContains(t, needs(t, "", "./dispatch", "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"), "\n"+module+"native/products\n")
+}
+
+// needs lists what packages need, on a line each.
+func needs(t *testing.T, tags, packages string, env ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", tags}, strings.Fields(packages)...)...)
+	cmd.Dir, cmd.Env = "../..", append(append(cmd.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64"), env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return "\n" + string(out)
 }

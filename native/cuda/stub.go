@@ -1,11 +1,21 @@
-//go:build nocuda
+//go:build nocuda || js
 
 package cuda
 
-import "github.com/batchgemm/batchgemm/dispatch/driver"
+import (
+	"runtime"
 
-// Driver returns a driver without devices.
-func Driver() driver.Driver { return driver.Missing("cuda", "built with the tag nocuda") }
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+)
+
+// Driver returns a driver without devices. In a browser kernels that nothing there could run would make
+// most of a page's program.
+func Driver() driver.Driver {
+	if runtime.GOOS == "js" {
+		return driver.Missing("cuda", "browsers have WebGPU alone")
+	}
+	return driver.Missing("cuda", "built with the tag nocuda")
+}
 
 // Images gives code of kernels, which nothing runs in this build.
 type Images func(major, minor int) (code []byte, kind string, err error)

@@ -1,4 +1,4 @@
-//go:build !nohip
+//go:build !nohip && !js
 
 package hip
 
