@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -22,7 +23,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
-	status, err := run(ctx, os.Args[1:])
+	status, err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "browserexec:", err)
@@ -31,7 +32,7 @@ func main() {
 	os.Exit(status)
 }
 
-func run(ctx context.Context, args []string) (status int, err error) {
+func run(ctx context.Context, args []string, output io.Writer) (status int, err error) {
 	if len(args) == 0 {
 		return 0, errors.New("usage: browserexec program.wasm [arguments]")
 	}
@@ -39,7 +40,7 @@ func run(ctx context.Context, args []string) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	p, err := newPage(args)
+	p, err := newPage(args, output)
 	if err != nil {
 		return 0, err
 	}

@@ -26,7 +26,7 @@ type page struct {
 	ended   chan int // the exit status, once
 }
 
-func newPage(args []string) (*page, error) {
+func newPage(args []string, output io.Writer) (*page, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func newPage(args []string) (*page, error) {
 	if _, err := os.Stat(loader); err != nil {
 		return nil, err
 	}
-	return &page{program: args[0], loader: loader, argv: args, output: os.Stdout, ended: make(chan int, 1)}, nil
+	return &page{program: args[0], loader: loader, argv: args, output: output, ended: make(chan int, 1)}, nil
 }
 
 // serve listens on a free port of this machine until ctx ends, and returns the page's address.
