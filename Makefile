@@ -1,7 +1,7 @@
 # make demo    set up what is missing, then plan and run a batch, verified
 # make test    set up what is missing, then run all tests: 16 minutes of a core, and the build
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
-# make browser-test  all tests of WebGPU in headless Chromium, on its software adapter (BROWSER_FLAGS: of go test)
+# make browser-test  all tests of WebGPU in headless Chromium, on its software adapter: 15 minutes (BROWSER_FLAGS: of go test)
 # make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
