@@ -79,6 +79,33 @@ func ExampleWithDriver() {
 	// [0] device lost: unplugged true
 }
 
+// full is a driver whose devices have no memory.
+type full struct{ driver.Driver }
+
+func (f full) Open(ctx context.Context, index int) (driver.Device, error) {
+	inner, err := f.Driver.Open(ctx, index)
+	return fullDevice{inner}, err
+}
+
+type fullDevice struct{ driver.Device }
+
+func (fullDevice) Alloc(n int) (driver.Buffer, error) {
+	return nil, fmt.Errorf("%d elements: %w", n, driver.ErrOutOfMemory)
+}
+
+// Memory that a device refuses leaves it as it was.
+func ExampleWithDriver_outOfMemory() {
+	backends := dispatch.Backends()
+	device, err := dispatch.Open(context.Background(), dispatch.WithDriver(full{backends[len(backends)-1]}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	_, err = device.NewBuffer(1000)
+	fmt.Println(errors.Is(err, dispatch.ErrOutOfMemory), errors.Is(err, dispatch.ErrDeviceLost))
+	// Output: true false
+}
+
 // A driver of a caller's own passes the suite of the backends.
 func TestOwnDriver(t *testing.T) {
 	backends := dispatch.Backends()
