@@ -86,7 +86,7 @@ func TestWarpgroupMutants(t *testing.T) {
 	}
 }
 
-func testWarpgroupMutants(t *testing.T, name, macro string, mutants []mutant, make func(*tile.Shape) []*emulatorJob) {
+func testWarpgroupMutants(t *testing.T, name, macro string, mutants []mutant, jobsOf func(*tile.Shape) []*emulatorJob) {
 	compiled(t)
 	objects, err := warpgroupRuntime()
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func testWarpgroupMutants(t *testing.T, name, macro string, mutants []mutant, ma
 		}
 	}
 	// Each operand along K and across it, and both across, so that items of one slot exist.
-	jobs := slices.DeleteFunc(make(shape), func(j *emulatorJob) bool { return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB })
+	jobs := slices.DeleteFunc(jobsOf(shape), func(j *emulatorJob) bool { return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB })
 
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()

@@ -48,7 +48,7 @@ namespace {
 #undef BG_WGMMA_WIDE
 #undef BG_WGMMA_WIDE_EPILOGUE
 
-// isWide tells the tiles of wgmma_wide.cuh, in which K takes no splitter.
+// IsWide tells the tiles of wgmma_wide.cuh, which load no steps ahead.
 template <class T, class = void>
 struct IsWide : std::true_type {};
 template <class T>

@@ -69,20 +69,15 @@ func TestEpilogueProducts(t *testing.T) {
 				}
 				o := readProduct(t, name)
 				t.Parallel()
-				ran := map[string][]bool{}
-				for _, of := range element.Types() {
-					for transposition := range 4 {
-						for i, j := range epilogueJobs(t, arch, shape, of, transposition) {
-							_, err := j.run(o, arch, i%2 == 1, ran)
-							require.NoError(t, err)
-						}
-					}
-				}
+				ran, total := runAll(t, o, arch, func(of element.Type, transposition int) []*job {
+					return epilogueJobs(t, arch, shape, of, transposition)
+				})
 				for _, k := range arch.Variants(shape) {
 					if k.Epilogue != (encoding.Epilogue{}) {
 						requireMostRan(t, o.Kernels[arch.KernelName(k)], ran[arch.KernelName(k)])
 					}
 				}
+				t.Log(total, "instructions")
 			})
 		}
 	}

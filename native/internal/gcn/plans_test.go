@@ -232,6 +232,22 @@ func newBuffer[T uint32 | int32 | float32](name string, number uint64, values []
 	return &Buffer{Name: name, Address: (number<<32 - uint64(len(data)/2)) &^ 255, Data: data}
 }
 
+// runAll runs jobs of all types and transpositions, and returns which instructions of each kernel ran, and how many in all.
+func runAll(t *testing.T, o *Object, arch native.Arch, jobs func(of element.Type, transposition int) []*job) (ran map[string][]bool, total int) {
+	t.Helper()
+	ran = map[string][]bool{}
+	for _, of := range element.Types() {
+		for transposition := range 4 {
+			for i, j := range jobs(of, transposition) {
+				n, err := j.run(o, arch, i%2 == 1, ran)
+				require.NoError(t, err)
+				total += n
+			}
+		}
+	}
+	return ran, total
+}
+
 // TestProducts runs every kernel that multiplies, and every fix-up.
 func TestProducts(t *testing.T) {
 	for name := range arches {
@@ -244,17 +260,9 @@ func TestProducts(t *testing.T) {
 				}
 				o := readProduct(t, name)
 				t.Parallel()
-				ran := map[string][]bool{}
-				total := 0
-				for _, of := range element.Types() {
-					for transposition := range 4 {
-						for i, j := range tileJobs(t, arch, shape, of, transposition/2 == 1, transposition%2 == 1) {
-							n, err := j.run(o, arch, i%2 == 1, ran)
-							require.NoError(t, err)
-							total += n
-						}
-					}
-				}
+				ran, total := runAll(t, o, arch, func(of element.Type, transposition int) []*job {
+					return tileJobs(t, arch, shape, of, transposition/2 == 1, transposition%2 == 1)
+				})
 				for _, k := range withoutEpilogue(arch.Variants(shape)) {
 					name := arch.KernelName(k)
 					require.NotNil(t, ran[name], name)
