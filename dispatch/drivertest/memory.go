@@ -49,14 +49,21 @@ func (s *suite) testStartRead(t *testing.T) {
 	}
 }
 
+// adding is a run that adds to C, which has what the operands say, and has run once before.
+func (s *suite) adding(t *testing.T) (j *job, o operands, run driver.Run) {
+	t.Helper()
+	j = s.prepare(t, planner.Batch{{M: 120, N: 130, K: 140, Beta: 1}}, narrow, planner.Options{}, nil)
+	o = fill(j.batch, j.lens, integers(1))
+	j.run(t, o)
+	require.NoError(t, j.buffers[2].Write(context.Background(), 0, o.c))
+	run = driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
+	return j, o, run
+}
+
 // testStartReadOrder starts a read between runs that add to C. It shows those before it.
 func (s *suite) testStartReadOrder(t *testing.T) {
 	ctx := context.Background()
-	j := s.prepare(t, planner.Batch{{M: 120, N: 130, K: 140, Beta: 1}}, narrow, planner.Options{}, nil)
-	o := fill(j.batch, j.lens, integers(1))
-	j.run(t, o)
-	require.NoError(t, j.buffers[2].Write(ctx, 0, o.c))
-	run := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
+	j, o, run := s.adding(t)
 	var reads []driver.Reading
 	got := make([][]float32, 3)
 	for i := range got {
@@ -157,11 +164,7 @@ func (s *suite) testCopy(t *testing.T) {
 // testCopyOrder copies C between runs that add to it.
 func (s *suite) testCopyOrder(t *testing.T) {
 	ctx := context.Background()
-	j := s.prepare(t, planner.Batch{{M: 120, N: 130, K: 140, Beta: 1}}, narrow, planner.Options{}, nil)
-	o := fill(j.batch, j.lens, integers(1))
-	j.run(t, o)
-	require.NoError(t, j.buffers[2].Write(ctx, 0, o.c))
-	run := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
+	j, o, run := s.adding(t)
 	kept := s.alloc(t, len(o.c))
 	require.NoError(t, s.device.Submit(ctx, []driver.Run{run, run}))
 	require.NoError(t, s.device.Copy(ctx, kept, j.buffers[2], 4*len(o.c)))
