@@ -99,6 +99,14 @@ BG_DEVICE float reciprocal(float x) {
   return y;
 }
 
+// inGlobal is an address of global memory, of which the compiler does not know where it may be loaded: loads of
+// shared memory would not pass stores to it.
+template <class T>
+BG_DEVICE T* inGlobal(T* p) {
+  __builtin_assume(__isGlobal(p));
+  return p;
+}
+
 // Packed is what multiplyAdd works on at once.
 using Packed = float;
 BG_DEVICE Packed multiplyAdd(float x, Packed y, Packed sum) { return fmaf(x, y, sum); }

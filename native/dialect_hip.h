@@ -37,6 +37,12 @@ BG_DEVICE float reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 #define BG_HAS_MFMA
 #endif
 
+// inGlobal is an address of global memory.
+template <class T>
+BG_DEVICE T* inGlobal(T* p) {
+  return p;
+}
+
 // The k's that are unrolled together. With all 16 of a step the compiler loads
 // ahead so much that a 64x64 tile takes 166 registers instead of 100 (gfx90a).
 #define BG_UNROLL_STEPS _Pragma("unroll 4")

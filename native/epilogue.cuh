@@ -27,8 +27,8 @@ struct Epilogue {
   // addressed is an address of Rows where the operands of a flag have some, else where the launch's begins.
   template <class Number>
   BG_DEVICE Number* addressed(uint32_t flag, uint32_t at, Number* launched) const {
-    if (!has(flag)) return launched;
-    return reinterpret_cast<Number*>(static_cast<uint64_t>(rows[at + 1]) << 32 | rows[at]);
+    if (has(flag)) launched = reinterpret_cast<Number*>(static_cast<uint64_t>(rows[at + 1]) << 32 | rows[at]);
+    return inGlobal(launched);
   }
   template <class Number>
   BG_DEVICE const Number* operandA(const uint4* items, uint32_t number, const Number* A) const {
@@ -57,8 +57,10 @@ struct Epilogue {
     if (kind == 0) return v;
     if (kind == kReLU) return v < 0.0f ? 0.0f : v;
     const float z = kind == kSiLU ? v : v * fmaf(kGeluCubic * v, v, kGeluLinear);
-    // v / (1 + e^-z), a quarter of both, so that the reciprocal is never subnormal.
-    return z <= kSigmoidLeast ? 0.0f : 0.25f * v * reciprocal(0.25f + exponential(fmaf(-kLog2E, z, -2.0f)));
+    // v / (1 + e^-z), a quarter of both, so that the reciprocal is never subnormal. Not within the choice, which would
+    // be a branch for each element then.
+    const float product = 0.25f * v * reciprocal(0.25f + exponential(fmaf(-kLog2E, z, -2.0f)));
+    return z <= kSigmoidLeast ? 0.0f : product;
   }
 
   // findRows writes the rows of A of an item's tile to a list in shared memory, which has T::TM words; the

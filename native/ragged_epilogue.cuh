@@ -18,18 +18,17 @@ struct RaggedEpilogue {
   // its first column.
   BG_DEVICE void store(uint4* items, uint32_t place, Item item, const Bounds& b, uint32_t group, uint32_t row, uint32_t col) const {
     place *= products();
-    if ((flags & (kPointersA | kPointersB)) != 0 && (flags & kPointersAligned) == 0) item.flags &= ~kItemWide;
     if ((flags & kGather) != 0) item.offA = b.offA;
     if ((flags & kScatter) != 0) item.offC = b.offC + col;
     ItemEpilogue dress = {more.rowsA + row, more.gatherRows, more.rowsC + row, more.scatterRows, more.weights + row, more.bias + group * more.strideBias + col,
                           more.pointers + kPointerWords * group, 0};
     storeEpilogueItem(items, place, item, dress);
     if ((flags & kGated) == 0) return;
-    item.offB = more.offB2 + group * b.strideB + col * (b.transB != 0 ? more.ldb2 : 1);
+    const uint32_t offB2 = more.offB2 + group * b.strideB;
+    item.offB = offB2 + col * (b.transB != 0 ? more.ldb2 : 1);
     item.ldb = more.ldb2;
     dress.biasAt += b.n;
-    // 16 bytes are up to 8 elements; where 4 would do, rows of 4 take other loads.
-    const bool wide = (item.flags & kItemWide) != 0 && ((b.offA | b.lda | more.offB2 | more.ldb2 | b.strideB) & 7) == 0;
+    const bool wide = (item.flags & kItemWide) != 0 && ((offB2 | more.ldb2) & b.wide) == 0;
     item.flags = (item.flags & ~kItemWide) | (wide ? kItemWide : 0) | kItemSecond;
     storeEpilogueItem(items, place + 1, item, dress);
   }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 		b[encoding.BoundFill] = uint32(fill%2) << 20
 	}
 	b[encoding.BoundFlags] = encoding.ItemFloatC * rng.Uint32N(2)
+	b[encoding.BoundWide] = [...]uint32{3, 7, math.MaxUint32}[j.order]
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
 		k[encoding.KernelInTurn] = rng.Uint32N(2)

@@ -71,37 +71,38 @@ BG_DEVICE Rows<To> rowsOf(const Item& item, uint32_t row, typename To::Number* t
   return rows;
 }
 
-// throughShared brings the warp's 16 rows of first 2n columns, without the scale of ScaledSplit, to
-// shared memory, 32 columns at a time, and calls store with the first of them. again computes a column of
-// sums once more.
-template <class T, int n, class Again, class Store>
-BG_DEVICE void throughShared(const float (&sum)[n], float* out, Again again, Store store) {
-  const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4;
-  bool exact = false;  // the sums are computed once more
-  if constexpr (T::kEmulated) {
-    float zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};  // NaN when a sum is not finite; four, so that additions overlap
+// kScaleOf is what the sums of a tile are multiplied by: the scale of ScaledSplit.
+template <class T>
+constexpr float kScaleOf = T::kEmulated ? kProductScale : 1.0f;
+
+// overflowed reports whether ScaledSplit left one of the warp's sums not finite, so that all are computed
+// once more.
+template <class T, int n>
+BG_DEVICE bool overflowed(const float (&sum)[n]) {
+  if constexpr (!T::kEmulated) return false;
+  float zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};  // NaN when a sum is not finite; four, so that additions overlap
 #pragma unroll
-    for (int i = 0; i < n; ++i) zero[i % 4] = fmaf(sum[i], 0.0f, zero[i % 4]);
-    exact = warpAny(!(zero[0] + zero[1] + zero[2] + zero[3] == 0.0f));
-  }
-  constexpr float kScale = T::kEmulated ? kProductScale : 1.0f;
+  for (int i = 0; i < n; ++i) zero[i % 4] = fmaf(sum[i], 0.0f, zero[i % 4]);
+  return warpAny(!(zero[0] + zero[1] + zero[2] + zero[3] == 0.0f));
+}
+
+// throughShared brings the warp's 16 rows of first 2n columns, times scale, to shared memory, 32 columns at
+// a time, and calls store with the first of them. Where it is, again computes a column of sums once more.
+template <int n, class Again, class Store>
+BG_DEVICE void throughShared(const float (&sum)[n], float scale, float* out, bool isAgain, Again again, Store store) {
+  const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4;
 #pragma unroll
   for (int first = 0; first < n; first += 16) {  // of the sums for 32 columns
     const uint32_t col = 2 * first;
     warpBarrier();
-    bool done = false;
-    if constexpr (T::kEmulated) {
-      if (exact) {
-        again(col + lane);
-        done = true;
-      }
-    }
-    if (!done) {
+    if (isAgain) {
+      again(col + lane);
+    } else {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float* x = sum + first + 4 * j;
-        storeVector(out + group * kOutPitch + 8 * j + 2 * member, Vector<2>{{kScale * x[0], kScale * x[1]}});
-        storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member, Vector<2>{{kScale * x[2], kScale * x[3]}});
+        storeVector(out + group * kOutPitch + 8 * j + 2 * member, Vector<2>{{scale * x[0], scale * x[1]}});
+        storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member, Vector<2>{{scale * x[2], scale * x[3]}});
       }
     }
     warpBarrier();
@@ -117,7 +118,7 @@ BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, ui
   auto again = [&](uint32_t col) {
     if constexpr (T::kEmulated) recompute<kTransA, kTransB>(out + lane, item, row, rows.rows, col, A, B);
   };
-  throughShared<T>(sum, out, again, [&](uint32_t col) {
+  throughShared(sum, kScaleOf<T>, out, overflowed<T>(sum), again, [&](uint32_t col) {
     if (col + lane < item.cols()) {
       if (rows.beta == 0.0f) rows.template store<false>(out + lane, col);
       else rows.template store<true>(out + lane, col);
@@ -138,4 +139,36 @@ BG_DEVICE void storeSums(const float (&sum)[n], float* out, const Item& item, ui
   }
   float* const to = final ? C + item.offC : workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN);
   storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B, rowsOf<Floats>(item, row, to, final ? item.ldc : T::TN));
+}
+
+constexpr uint32_t kNoRow = 0xffffffff;
+
+// storeColumns is storeLines for rows of C that begin anywhere, or are of fp32: lanes store adjacent columns.
+// The number of a row of C stands behind its sums in shared memory.
+template <class To, int n, class RowAt>
+BG_DEVICE void storeColumns(const float (&sum)[n], float* out, const Item& item, uint32_t row, typename To::Number* to, RowAt rowAt) {
+  const uint32_t lane = threadId() % 32;
+  constexpr uint32_t kRowAt = 32;
+  constexpr int kAtOnce = 8;
+  static_assert(kRowAt < kOutPitch, "no room for a row's number");
+  warpBarrier();
+  if (lane < 16) out[lane * kOutPitch + kRowAt] = __uint_as_float(row + lane < item.rows() ? rowAt(row + lane) : kNoRow);
+  throughShared(sum, 1.0f, out, false, [](uint32_t) {}, [&](uint32_t col) {
+    if (col + lane >= item.cols()) return;
+#pragma unroll
+    for (int first = 0; first < 16; first += kAtOnce) {
+      if (row + first >= item.rows()) break;
+      uint32_t rows[kAtOnce];
+      float value[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        rows[i] = __float_as_uint(out[(first + i) * kOutPitch + kRowAt]);
+        value[i] = out[(first + i) * kOutPitch + lane];
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (rows[i] != kNoRow) rowsOn(to, rows[i], item.ldc)[col + lane] = To::bits(value[i]);
+      }
+    }
+  });
 }

@@ -214,7 +214,6 @@ BG_DEVICE typename T::Element::Number* linesOf(const Item& item, typename T::Ele
 
 // storeLines writes the warp's 16 rows of first 2n columns by lines. value(i) is what becomes of sum i, and
 // rowAt(r) the row of C for row r of the tile, kNoRow where it is not stored.
-constexpr uint32_t kNoRow = 0xffffffff;
 template <class T, int n, class Value, class RowAt>
 BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, typename T::Element::Number* to, Value value, RowAt rowAt) {
   using Element = typename T::Element;
@@ -267,80 +266,17 @@ BG_DEVICE void storeWide(const float (&sum)[n], float* out, const Item& item, ui
   const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
   storeLines<T, n>(out, item, row, to, [&](int i) { return alpha * sum[i]; }, [](uint32_t r) { return r; });
 }
-// finishWide is storeWide with an epilogue. What the first item of a gated tile has waits for the second in the
-// workspace, as lanes have it: both are stored this way, or neither. Whatever an epilogue may have is a loop of
-// its own, because a branch for each of 64 sums took 3 us a tile, and loads of biases come before anything is
-// stored, which they could not pass (H200: 4096 tokens' experts 497 for 424 us, with bias and SiLU 701).
+
+// finishWide is storeWide with an epilogue.
 template <class T, bool kTransA, bool kTransB, int n>
 BG_DEVICE void finishWide(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, float* C, float* workspace) {
-  using Element = typename T::Element;
-  using Number = typename Element::Number;
   const Item item = items.wait(number);
   const Epilogue& e = items.more;
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
-  Number* const to = linesOf<T>(item, e.operandC<Number>(words.pointersAt, C));
-  if (to == nullptr) return finishSums<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
-
-  const uint32_t first = row + threadId() % 32 / 4, member = threadId() % 4;  // the lane has this row, and the eighth behind it
-  const bool second = (item.flags & kItemSecond) != 0;
-  const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const uint32_t r = first + 8 * half;
-    const bool none = e.has(kGather) && r < item.rows() && e.rows[words.gatherAt + r] >= words.gatherRows;
-#pragma unroll
-    for (int i = 2 * half; i < n; i += 4) {
-      sum[i] = none ? 0.0f : alpha * sum[i];
-      sum[i + 1] = none ? 0.0f : alpha * sum[i + 1];
-    }
-  }
-  if (e.has(kBias)) {
-    const Number* const biases = static_cast<const Number*>(e.bias) + words.biasAt;
-    float bias[n / 2];
-#pragma unroll
-    for (int i = 0; i < n / 2; ++i) {
-      const uint32_t col = 8 * (i / 2) + 2 * member + i % 2;
-      bias[i] = col < item.cols() ? Element::number(biases[col]) : 0.0f;
-    }
-#pragma unroll
-    for (int i = 0; i < n; ++i) sum[i] += bias[i / 4 * 2 + i % 2];
-  }
-  float4* const kept = reinterpret_cast<float4*>(workspace + workerId() * static_cast<uint64_t>(T::TM * T::TN)) + threadId();
-  constexpr int kApart = 128 * T::kConsumers;
-  if (second) {
-#pragma unroll
-    for (int i = 0; i < n; i += 4) {
-      const float4 before = kept[i / 4 * kApart];
-      sum[i] *= before.x;
-      sum[i + 1] *= before.y;
-      sum[i + 2] *= before.z;
-      sum[i + 3] *= before.w;
-    }
-  } else {
-    activate(e, sum);
-    if (e.has(kGated)) {
-#pragma unroll
-      for (int i = 0; i < n; i += 4) kept[i / 4 * kApart] = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
-      return;
-    }
-  }
-  if (e.has(kWeights)) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const uint32_t r = first + 8 * half;
-      const float weight = r < item.rows() ? __uint_as_float(e.rows[words.weightsAt + r]) : 0.0f;
-#pragma unroll
-      for (int i = 2 * half; i < n; i += 4) {
-        sum[i] *= weight;
-        sum[i + 1] *= weight;
-      }
-    }
-  }
-  storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, [&](uint32_t r) {
-    if (!e.has(kScatter)) return r;
-    const uint32_t row = e.rows[words.scatterAt + r];
-    return row < words.scatterRows ? row : kNoRow;
-  });
+  auto* const to = linesOf<T>(item, e.operandC<typename T::Element::Number>(words.pointersAt, C));
+  if (to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
+  if (!dressSums<T>(sum, e, item, words, row, workspace)) return;
+  storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, ScatteredRows{e, words});
 }
 
 // consumeWide is the work of the consumers.

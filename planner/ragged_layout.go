@@ -160,6 +160,7 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundLenC, r.LenC)
 	set(encoding.BoundKernels, b.n)
 	set(encoding.BoundFlags, b.flags())
+	set(encoding.BoundWide, b.Options.wide()-1) // none may, where operands are anywhere: all bits
 	set(encoding.BoundFill, b.fill)
 	set(encoding.BoundBins, r.bins())
 	set(encoding.BoundMakers, makers)

@@ -74,8 +74,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 				if n/count%2 == 1 {
 					w = count - 1 - w
 				}
-				item := itemOf(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
-				item[encoding.Flags] |= d.bounds[encoding.BoundFlags]
+				item := d.itemOf(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
 				workers[w], inTurn = append(workers[w], item...), append(inTurn, item...)
 				n++
 			}
@@ -134,7 +133,7 @@ func (d *Dealing) work(q *planner.Problem, kernel int) float32 {
 	return float32(tiles) * float32(busy+math.Float32frombits(k[encoding.KernelWorker]))
 }
 
-func itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 {
+func (d *Dealing) itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 {
 	w := make([]uint32, encoding.ItemWords)
 	a, b := row*q.A.LD, col
 	if q.TransA {
@@ -149,8 +148,9 @@ func itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 {
 	if q.K > 0 {
 		w[encoding.Alpha] = math.Float32bits(q.Alpha.Value())
 	}
-	if (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0 {
-		w[encoding.Flags] = encoding.ItemWide
+	w[encoding.Flags] = d.bounds[encoding.BoundFlags]
+	if uint32(q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)&d.bounds[encoding.BoundWide] == 0 {
+		w[encoding.Flags] |= encoding.ItemWide
 	}
 	return w
 }

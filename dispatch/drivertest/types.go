@@ -29,6 +29,7 @@ func (s *suite) testTypes(t *testing.T) {
 					t.Run("Tiles", typed.testTiles)
 					t.Run("Rounding", typed.testRounding)
 					t.Run("Ragged", typed.testRaggedForms)
+					t.Run("RaggedHalfLines", typed.testRaggedHalfLines)
 				}
 				if of == ofC && i == 0 {
 					t.Run("Update", typed.testUpdate)

@@ -87,6 +87,7 @@ const (
 	BoundLenC
 	BoundKernels // 1 or 2: groups take the one of less work
 	BoundFlags   // that all items have
+	BoundWide    // bits of element numbers that are 0 where a load of 16 bytes may begin (ItemWide)
 	BoundFill    // with fewer tiles in all, all groups take the second
 	BoundBins    // keys of each kernel
 	BoundMakers  // thread groups that share the making of items
@@ -178,7 +179,7 @@ var (
 	EpilogueBoundNames = [...]string{"gatherRows", "scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers"}
 
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
-		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "fill", "bins",
+		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "wide", "fill", "bins",
 		"makers", "items", "starts", "order", "split"}
 	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "inTurn", "table", "step", "worker"}
 	RecordNames = [RecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta", "zero"}

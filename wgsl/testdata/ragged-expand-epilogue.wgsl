@@ -131,7 +131,7 @@ fn problem(entry: u32) -> Problem {
 
 // tile is a word of what is known of a kernel.
 fn tile(kernel: u32, word: u32) -> u32 {
-	return words[30u + kernel * 9u + word];
+	return words[31u + kernel * 9u + word];
 }
 
 // up is x by a power of two, rounded up.
@@ -255,14 +255,14 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + 8u] = select(p.alpha, 0u, p.depth == 0u);
 	words[at + 9u] = p.beta;
 	words[at + 10u] = 4294967295u;
-	words[at + 11u] = select(0u, 1u, ((p.offA | p.ldA | p.offB | p.ldB) & 7u) == 0u);
+	words[at + 11u] = select(0u, 23u, ((p.offA | p.ldA | p.offB | p.ldB) & 7u) == 0u);
 	let place = p.first + row;
-	words[at + 12u] = words[50u] + place;
-	words[at + 13u] = words[48u];
-	words[at + 14u] = words[51u] + place;
-	words[at + 15u] = words[49u];
-	words[at + 16u] = words[52u] + place;
-	words[at + 17u] = words[53u] + p.group * words[54u] + col;
+	words[at + 12u] = words[51u] + place;
+	words[at + 13u] = words[49u];
+	words[at + 14u] = words[52u] + place;
+	words[at + 15u] = words[50u];
+	words[at + 16u] = words[53u] + place;
+	words[at + 17u] = words[54u] + p.group * words[55u] + col;
 	words[at + 0u] = p.offA;
 	words[at + 2u] = p.offC + col;
 	let second = at + 20u;
@@ -286,23 +286,23 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[second + 17u] = words[at + 17u];
 	words[second + 18u] = words[at + 18u];
 	words[second + 19u] = words[at + 19u];
-	let offB2 = words[55u] + p.group * words[14u];
-	let ldB2 = words[56u];
+	let offB2 = words[56u] + p.group * words[14u];
+	let ldB2 = words[57u];
 	words[second + 1u] = offB2 + col * select(1u, ldB2, words[7u] == 1u);
 	words[second + 5u] = ldB2;
 	words[second + 17u] = words[at + 17u] + p.n;
-	words[second + 11u] = 4u | select(0u, 1u, ((p.offA | p.ldA | offB2 | ldB2) & 7u) == 0u);
+	words[second + 11u] = 4u | select(0u, 23u, ((p.offA | p.ldA | offB2 | ldB2) & 7u) == 0u);
 }
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
 	let id = worker.x * 256u + t;
-	let stride = words[25u] * 256u;
-	let items = words[26u];
-	let starts = words[27u];
-	let order = words[28u];
-	let split = words[words[29u] + 0u];
-	let total = words[words[29u] + 1u];
+	let stride = words[26u] * 256u;
+	let items = words[27u];
+	let starts = words[28u];
+	let order = words[29u];
+	let split = words[words[30u] + 0u];
+	let total = words[words[30u] + 1u];
 	for (var kernel = 0u; kernel < words[21u]; kernel = kernel + 1u) {
 		let first = select(0u, split, kernel == 1u);
 		let tiles = select(split, total - split, kernel == 1u);

@@ -130,7 +130,7 @@ fn problem(entry: u32) -> Problem {
 
 // tile is a word of what is known of a kernel.
 fn tile(kernel: u32, word: u32) -> u32 {
-	return words[30u + kernel * 9u + word];
+	return words[31u + kernel * 9u + word];
 }
 
 // up is x by a power of two, rounded up.
@@ -197,7 +197,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	let groups = words[1u];
 	let entries = words[2u];
 	let two = words[21u] == 2u;
-	let bins = words[24u];
+	let bins = words[25u];
 	// Entries, and later ranks, of this thread where their order counts.
 	let share = (entries + 256u - 1u) / 256u;
 	let first = min(t * share, entries);
@@ -243,7 +243,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 		atomicAdd(&wanted, sum);
 	}
 	workgroupBarrier();
-	let few = two && atomicLoad(&wanted) < words[23u];
+	let few = two && atomicLoad(&wanted) < words[24u];
 
 	// The key of each entry: the first kernel and long K come first.
 	for (var e = t; e < entries; e = e + 256u) {
@@ -295,7 +295,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 		pairs[t] = before;
 	}
 	workgroupBarrier();
-	let order = words[28u];
+	let order = words[29u];
 	if (t < 64u) {
 		for (var e = low; e < high; e = e + 1u) {
 			let key = (atomicLoad(&keys[e / 4u]) >> (8u * (e % 4u))) & 0xffu;
@@ -310,7 +310,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	workgroupBarrier();
 
 	// Tiles before each rank. What a thread writes to starts, it alone reads here.
-	let starts = words[27u];
+	let starts = words[28u];
 	var mine = 0u;
 	var ofFirst = 0u;
 	for (var r = first; r < end; r = r + 1u) {
@@ -336,7 +336,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	if (t == 0u) {
 		let total = sums[256u - 1u];
 		words[starts + entries] = total;
-		words[words[29u] + 0u] = atomicLoad(&split);
-		words[words[29u] + 1u] = total;
+		words[words[30u] + 0u] = atomicLoad(&split);
+		words[words[30u] + 1u] = total;
 	}
 }

@@ -39,6 +39,11 @@ char* staticShared(size_t bytes);
 char* dynamicShared();
 SharedAddress sharedAddress(const void* p);
 
+template <class T>
+T* inGlobal(T* p) {
+  return p;
+}
+
 void copyVector(SharedAddress to, const void* from, uint32_t bytes);
 inline void copyWhole(SharedAddress to, const void* from) { copyVector(to, from, 16); }
 void storeShared(SharedAddress to, const uint32_t (&x)[4]);
