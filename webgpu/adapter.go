@@ -143,14 +143,7 @@ func (a *adapter) subgroup() (lanes int, source string) {
 
 // facts are what the planner needs.
 func (a *adapter) facts(maxBinding uint64) planner.Device {
-	known := "webgpu-default"
-	switch {
-	case strings.Contains(a.props.Name, "H200"):
-		known = "h200-webgpu"
-	case a.props.VendorId == vendorMesa:
-		known = "lavapipe" // and with it the limit of loop turns
-	}
-	d := factsOf(known, a.limits, maxBinding)
+	d := factsOf(nearest(a.props.Name, a.props.VendorId), a.limits, maxBinding)
 	d.Name = a.props.Name
 	d.WaveSize, _ = a.subgroup()
 	switch {

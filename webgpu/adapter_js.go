@@ -165,13 +165,10 @@ func (a *adapter) info(index int, maxBinding uint64) driver.Info {
 	}
 }
 
-// facts are what the planner needs. Of real GPUs a browser does not say how large they are.
+// facts are what the planner needs. Of real GPUs browsers do not say how large they are, nor which, as Dawn
+// in other programs does.
 func (a *adapter) facts(maxBinding uint64) planner.Device {
-	known := "webgpu-default"
-	if a.vendorID() == vendorMesa {
-		known = "lavapipe" // and with it the limit of loop turns
-	}
-	d := factsOf(known, a.limits, maxBinding)
+	d := factsOf(nearest(a.device, a.vendorID()), a.limits, maxBinding)
 	d.Name = a.name()
 	d.WaveSize, _ = a.subgroup()
 	if cores := js.Global().Get("navigator").Get("hardwareConcurrency"); a.kind == driver.KindSoftware && cores.Truthy() {
@@ -197,11 +194,18 @@ func (d webgpuDriver) Devices(ctx context.Context) ([]driver.Info, error) {
 	return infos, nil
 }
 
+// timestamps is the name of the feature, which Time does without where it is not there.
+const timestamps = "timestamp-query"
+
 // request opens the adapter as a GPUDevice with all of its limits.
 func (a *adapter) request(ctx context.Context) (js.Value, error) {
 	required, has := map[string]any{}, a.handle.Get("limits")
 	for _, name := range raised {
 		required[name] = has.Get(name)
 	}
-	return await(ctx, a.handle.Call("requestDevice", map[string]any{"requiredLimits": required}))
+	var features []any
+	if a.handle.Get("features").Call("has", timestamps).Bool() {
+		features = append(features, timestamps)
+	}
+	return await(ctx, a.handle.Call("requestDevice", map[string]any{"requiredLimits": required, "requiredFeatures": features}))
 }

@@ -1,4 +1,4 @@
-//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
+//go:build !nowebgpu && (js || (cgo && ((linux && amd64) || darwin || (windows && amd64))))
 
 package webgpu
 
@@ -72,29 +72,46 @@ func BenchmarkZhang(b *testing.B) {
 			if d.info.Kind == driver.KindSoftware && c.Batch > 8 {
 				b.Skip("a software adapter takes minutes")
 			}
-			run := benchmarkRun(b, d, c.Problems)
-			first, err := d.Time(b.Context(), []driver.Run{run})
-			require.NoError(b, err)
-			// Enough runs in one submission that its ends do not count.
-			runs := slices.Repeat([]driver.Run{run}, int(min(max(2*time.Millisecond/first.Device, 4), 400)))
-			if d.info.Kind == driver.KindSoftware {
-				runs = runs[:1]
-			}
-			for start := time.Now(); time.Since(start) < 250*time.Millisecond; {
-				_, err := d.Time(b.Context(), runs)
-				require.NoError(b, err)
-			}
-			var micros []float64
-			for b.Loop() {
-				t, err := d.Time(b.Context(), runs)
-				require.NoError(b, err)
-				micros = append(micros, float64(t.Device.Nanoseconds())/1e3/float64(len(runs)))
-			}
-			slices.Sort(micros)
-			b.ReportMetric(micros[len(micros)/2], "device-us")
-			b.ReportMetric(planner.Batch(c.Problems).FLOPs()/micros[len(micros)/2]/1e6, "TFLOPS")
+			benchmarkDevice(b, d, c.Problems)
 		})
 	}
+}
+
+// BenchmarkInception is BenchmarkZhang for the modules of GoogLeNet.
+func BenchmarkInception(b *testing.B) {
+	d := openBenchmark(b)
+	for i := range 9 {
+		b.Run(fmt.Sprint(i+1), func(b *testing.B) {
+			w, err := workload.Load(fmt.Sprintf("inception-%d", i+1), nil)
+			require.NoError(b, err)
+			benchmarkDevice(b, d, w.Batch)
+		})
+	}
+}
+
+// benchmarkDevice reports the device's time for a batch.
+func benchmarkDevice(b *testing.B, d *device, problems []planner.Problem) {
+	run := benchmarkRun(b, d, problems)
+	first, err := d.Time(b.Context(), []driver.Run{run})
+	require.NoError(b, err)
+	// Enough runs in one submission that its ends do not count.
+	runs := slices.Repeat([]driver.Run{run}, int(min(max(2*time.Millisecond/first.Device, 4), 400)))
+	if d.info.Kind == driver.KindSoftware {
+		runs = runs[:1]
+	}
+	for start := time.Now(); time.Since(start) < 250*time.Millisecond; {
+		_, err := d.Time(b.Context(), runs)
+		require.NoError(b, err)
+	}
+	var micros []float64
+	for b.Loop() {
+		t, err := d.Time(b.Context(), runs)
+		require.NoError(b, err)
+		micros = append(micros, float64(t.Device.Nanoseconds())/1e3/float64(len(runs)))
+	}
+	slices.Sort(micros)
+	b.ReportMetric(micros[len(micros)/2], "device-us")
+	b.ReportMetric(planner.Batch(problems).FLOPs()/micros[len(micros)/2]/1e6, "TFLOPS")
 }
 
 // BenchmarkRagged is the device's time for making the items of a layer of experts, whose
@@ -140,7 +157,10 @@ func openBenchmark(b *testing.B) *device {
 func benchmarkRun(b *testing.B, d *device, problems []planner.Problem) driver.Run {
 	batch, err := planner.Pack(problems...)
 	require.NoError(b, err)
-	_, p := prepare(b, d, batch, planner.Options{})
+	plan, p := prepare(b, d, batch, planner.Options{})
+	for _, l := range plan.Launches {
+		b.Logf("%v, %d workgroups", l.Kernel, l.Count)
+	}
 	var buffers [3]*buffer
 	r := rand.New(rand.NewPCG(1, 0))
 	na, nb, nc := batch.Extent()

@@ -1,32 +1,28 @@
-//go:build cgo && !nowebgpu && ((linux && amd64) || darwin || (windows && amd64))
+//go:build !nowebgpu && (js || (cgo && ((linux && amd64) || darwin || (windows && amd64))))
 
 package webgpu
 
-import (
-	"encoding/binary"
-
-	"github.com/rajveermalviya/go-webgpu/wgpu"
-)
+import "encoding/binary"
 
 // clock holds the two timestamps of Time.
 type clock struct {
-	queries  *wgpu.QuerySet
+	queries  queries
 	resolved memory
 	staging  *staging
 }
 
-const timestampBytes = 2 * wgpu.QuerySize
+const timestampBytes = 2 * 8
 
 func (d *device) takeClock() (*clock, error) {
 	if d.clock != nil {
+		d.clock.staging.unmap() // of the last Time
 		return d.clock, nil
 	}
 	c := new(clock)
 	var err error
-	c.queries, err = d.handle.CreateQuerySet(&wgpu.QuerySetDescriptor{Type: wgpu.QueryType_Timestamp, Count: 2})
-	err = d.check("timestamps", err)
+	c.queries, err = d.makeQueries()
 	if err == nil {
-		c.resolved, err = d.newBuffer("timestamps", timestampBytes, wgpu.BufferUsage_QueryResolve|wgpu.BufferUsage_CopySrc)
+		c.resolved, err = d.newBuffer("timestamps", timestampBytes, usageResolve)
 	}
 	if err == nil {
 		c.staging, err = d.newStaging(timestampBytes)
@@ -47,9 +43,7 @@ func (c *clock) free() {
 	if c == nil {
 		return
 	}
-	if c.queries != nil {
-		c.queries.Release()
-	}
+	c.queries.release()
 	c.resolved.release()
 	if c.staging != nil {
 		c.staging.release()
@@ -57,7 +51,7 @@ func (c *clock) free() {
 }
 
 // ticks returns the difference of the timestamps of the last Time, 0 when there
-// are none that make sense.
+// are none that make sense: browsers round them to 0.1 ms.
 func (d *device) ticks() (uint64, error) {
 	if err := d.lock(); err != nil {
 		return 0, err

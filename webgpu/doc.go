@@ -64,7 +64,7 @@
 //     Kernels and memory that are refused are errors of the calls that ask for them.
 //   - Info knows what the browser does not hide: often the maker and the architecture alone, and no memory. Of two
 //     adapters the one for speed is taken to be discrete, and the thrifty one to be integrated.
-//   - Time is by the wall clock.
+//   - Time is by timestamps, which browsers round to 0.1 ms, and by the wall clock where there are none or the time is too short.
 //
 // # The log
 //

@@ -4,6 +4,7 @@ package webgpu
 
 import (
 	"math"
+	"strings"
 
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
@@ -47,7 +48,18 @@ func lanesOf(vendor uint32) (lanes int, source string) {
 	return 32, "guess"
 }
 
-// factsOf are those of the entry of the planner's table of known GPUs that comes nearest, corrected
+// nearest is the entry of the planner's table of known GPUs that comes nearest to one of this name.
+func nearest(name string, vendor uint32) string {
+	switch {
+	case strings.Contains(strings.ToUpper(name), "H200"): // Dawn has small letters
+		return "h200-webgpu"
+	case vendor == vendorMesa:
+		return "lavapipe" // and with it the limit of loop turns
+	}
+	return "webgpu-default"
+}
+
+// factsOf are those of an entry of the table, corrected
 // by an adapter's limits. The caller describes its shaders when nothing else changes.
 func factsOf(known string, l limits, maxBinding uint64) planner.Device {
 	facts, err := devices.Lookup(known)

@@ -37,12 +37,14 @@ type (
 	usage     = wgpu.BufferUsage
 	object    = C.handle
 	bindGroup = *wgpu.BindGroup
+	queries   struct{ *wgpu.QuerySet }
 )
 
 // The uses of buffers.
 const (
 	usageOperand = wgpu.BufferUsage_Storage | wgpu.BufferUsage_CopySrc | wgpu.BufferUsage_CopyDst
 	usageRead    = wgpu.BufferUsage_MapRead | wgpu.BufferUsage_CopyDst
+	usageResolve = wgpu.BufferUsage_QueryResolve | wgpu.BufferUsage_CopySrc
 )
 
 // clearFirst: see buffer.
@@ -257,7 +259,7 @@ func (d *device) enqueue(w *work, then move) error {
 		offset: C.uint64_t(then.offset), to: C.uint64_t(then.to), size: C.uint64_t(then.size),
 	}
 	if then.clock != nil {
-		c.queries, c.resolved = ref(then.clock.queries), then.clock.resolved.ref
+		c.queries, c.resolved = ref(then.clock.queries.QuerySet), then.clock.resolved.ref
 	}
 	// A dispatch is laid out as a gpu_dispatch.
 	var _ [unsafe.Sizeof(C.gpu_dispatch{})]byte = [unsafe.Sizeof(dispatch{})]byte{}
@@ -285,4 +287,16 @@ func (d *device) collect(n uint64, turns int) error {
 // and reports success.
 func (d *device) watch(ctx context.Context, limit time.Duration, ask func() (done bool, err error)) error {
 	return d.state.Await(ctx, limit, ask)
+}
+
+// makeQueries makes the two timestamps of a clock.
+func (d *device) makeQueries() (q queries, err error) {
+	q.QuerySet, err = d.handle.CreateQuerySet(&wgpu.QuerySetDescriptor{Type: wgpu.QueryType_Timestamp, Count: 2})
+	return q, d.check("timestamps", err)
+}
+
+func (q queries) release() {
+	if q.QuerySet != nil {
+		q.Release()
+	}
 }

@@ -39,13 +39,14 @@ type (
 	usage     int
 	object    = js.Value
 	bindGroup struct{ js.Value }
-	clock     struct{} // browsers round timestamps to 0.1 ms, which wall times are as good as
+	queries   struct{ js.Value } // a GPUQuerySet
 )
 
 // Numbers of GPUBufferUsage and GPUMapMode.
 const (
 	usageOperand usage = 0x80 | 0x4 | 0x8 // STORAGE, COPY_SRC, COPY_DST
 	usageRead    usage = 0x1 | 0x8        // MAP_READ, COPY_DST
+	usageResolve usage = 0x200 | 0x4      // QUERY_RESOLVE, COPY_SRC
 	mapRead            = 1
 )
 
@@ -71,6 +72,9 @@ func openDevice(ctx context.Context, info driver.Info, maxBinding uint64) (*devi
 		return nil, fmt.Errorf("webgpu: open %s: %w: %w", info.Name, driver.ErrUnavailable, err)
 	}
 	d := newDevice(info, limitsOf(handle.Get("limits")), maxBinding)
+	if handle.Get("features").Call("has", timestamps).Bool() {
+		d.period = 1
+	}
 	d.library = library{handle: handle, queue: handle.Get("queue"), last: js.Undefined(), events: listen(handle)}
 	if err := d.makeDummy(); err != nil {
 		_ = d.free() // nothing of it is in use
@@ -297,8 +301,13 @@ func (d *device) enqueue(w *work, then move) error {
 	}
 	err := try(func() {
 		encoder := d.handle.Call("createCommandEncoder")
-		if len(w.list) > 0 {
-			pass := encoder.Call("beginComputePass")
+		timed := map[string]any{} // what is told of a pass
+		if then.clock != nil {
+			timed["timestampWrites"] = map[string]any{
+				"querySet": then.clock.queries.Value, "beginningOfPassWriteIndex": 0, "endOfPassWriteIndex": 1}
+		}
+		if len(w.list) > 0 || then.clock != nil {
+			pass := encoder.Call("beginComputePass", timed)
 			for i := range w.list {
 				x := &w.list[i]
 				if i == 0 || !x.pipeline.Equal(w.list[i-1].pipeline) {
@@ -308,6 +317,9 @@ func (d *device) enqueue(w *work, then move) error {
 				pass.Call("dispatchWorkgroups", x.count, x.pieces)
 			}
 			pass.Call("end")
+		}
+		if then.clock != nil {
+			encoder.Call("resolveQuerySet", then.clock.queries.Value, 0, 2, then.clock.resolved.handle, 0)
 		}
 		if then.size > 0 {
 			encoder.Call("copyBufferToBuffer", then.source.handle, then.offset, then.destination.handle, then.to, then.size)
@@ -359,8 +371,16 @@ func (d *device) watch(ctx context.Context, limit time.Duration, ask func() (don
 	}
 }
 
-// takeClock, ticks and the methods of a clock stand for timestamps, of which the device has none.
-func (d *device) takeClock() (*clock, error) { return new(clock), nil }
-func (d *device) ticks() (uint64, error)     { return 0, nil }
-func (*clock) move() move                    { return move{} }
-func (*clock) free()                         {}
+// makeQueries makes the two timestamps of a clock.
+func (d *device) makeQueries() (q queries, err error) {
+	err = d.scoped("timestamps", func() {
+		q.Value = d.handle.Call("createQuerySet", map[string]any{"type": "timestamp", "count": 2})
+	})
+	return q, err
+}
+
+func (q queries) release() {
+	if q.Truthy() {
+		q.Call("destroy")
+	}
+}
