@@ -64,6 +64,36 @@ func TestReadNumPy(t *testing.T) {
 	require.Equal(t, ramp(4, 7), w.Operands.C[want[3].C.Offset:][:4])
 }
 
+// TestRead reads files that are in memory, as those of a page are.
+func TestRead(t *testing.T) {
+	for _, tc := range []struct {
+		name, content, want string
+	}{
+		{"sizes", "2 3 4\n5 6 7\n", ""},
+		{"sizes.npz", "2 3 4\n", "sizes.npz: not an .npz file: zip: not a valid zip file"},
+		{"zip", "PK and no more", "zip: not an .npz file: zip: not a valid zip file"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, err := Read(tc.name, []byte(tc.content))
+			if tc.want != "" {
+				require.EqualError(t, err, tc.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, w.Batch, 2)
+			require.Nil(t, w.Operands)
+		})
+	}
+	content, err := os.ReadFile("testdata/numpy.npz")
+	require.NoError(t, err)
+	got, err := Read("numpy", content)
+	require.NoError(t, err)
+	want, err := Load("testdata/numpy.npz", nil)
+	require.NoError(t, err)
+	require.Equal(t, want.Batch, got.Batch)
+	require.Equal(t, want.Operands, got.Operands)
+}
+
 func TestReadNPZErrors(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

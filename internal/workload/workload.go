@@ -61,6 +61,11 @@ func Load(name string, stdin io.Reader) (*Workload, error) {
 	return read(f, name, name)
 }
 
+// Read reads a batch from the content of a file: sizes or matrices, as Load does.
+func Read(name string, content []byte) (*Workload, error) {
+	return read(bytes.NewReader(content), name, name)
+}
+
 func pack(name, label string, problems []planner.Problem) (*Workload, error) {
 	batch, err := planner.Pack(problems...)
 	if err != nil {
@@ -101,9 +106,12 @@ func read(from io.Reader, name, label string) (*Workload, error) {
 	return pack(name, label, problems)
 }
 
-// randomAccess gives a file to read, or a copy in a temporary file of what comes from a
+// randomAccess gives a file or memory to read, or a copy in a temporary file of what comes from a
 // pipe: the directory of an archive is at its end. in is from, from its beginning on.
 func randomAccess(from, in io.Reader, read func(archive io.ReaderAt, size int64) error) error {
+	if memory, is := from.(*bytes.Reader); is {
+		return read(memory, memory.Size())
+	}
 	if f, isFile := from.(*os.File); isFile {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			return read(f, info.Size())
