@@ -46,7 +46,8 @@ var allowed = map[string][]string{
 	"internal/ratefile":    {"planner", "dispatch/driver", "internal/atomicfile"},
 	"internal/backend":     {"dispatch/driver", "internal/invalid"},
 	"internal/arch":        {},
-	"internal/browserexec": {}, // for tests
+	"internal/browser":     {}, // for tests
+	"internal/browserexec": {"internal/browser"},
 	"internal/soak":        {}, // a test alone
 	"webgpu":               {"planner", "planner/devices", "wgsl", "dispatch/driver", "internal/backend", "internal/invalid"},
 	"internal/dl":          {"planner", "dispatch/driver", "internal/backend", "internal/invalid"},

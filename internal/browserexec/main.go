@@ -19,6 +19,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/batchgemm/batchgemm/internal/browser"
 )
 
 func main() {
@@ -36,7 +38,7 @@ func run(ctx context.Context, args []string, output io.Writer) (status int, err 
 	if len(args) == 0 {
 		return 0, errors.New("usage: browserexec program.wasm [arguments]")
 	}
-	executable, err := chromium()
+	executable, err := browser.Find()
 	if err != nil {
 		return 0, err
 	}
@@ -50,7 +52,7 @@ func run(ctx context.Context, args []string, output io.Writer) (status int, err 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	gone, err := browse(ctx, executable, address)
+	gone, err := browser.Start(ctx, executable, append(browser.WebGPU(), address))
 	if err != nil {
 		return 0, err
 	}

@@ -6,17 +6,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/browser"
 )
 
 // TestRun runs a program in Chromium. It skips where there is none, unless BATCHGEMM_REQUIRE has "chromium".
 func TestRun(t *testing.T) {
-	if _, err := chromium(); err != nil && !slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), "chromium") {
+	if _, err := browser.Find(); err != nil && !browser.Required() {
 		t.Skip(err)
 	}
 	program := filepath.Join(t.TempDir(), "hello.wasm")

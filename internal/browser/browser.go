@@ -1,4 +1,6 @@
-package main
+// Package browser finds headless Chromium and runs it, for tests: a page that is opened and goes its own way,
+// or one that is driven as by a visitor.
+package browser
 
 import (
 	"bytes"
@@ -8,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,8 +18,16 @@ import (
 // software is what makes Chromium offer WebGPU without a GPU.
 const software = "--enable-unsafe-webgpu --use-webgpu-adapter=swiftshader"
 
-// chromium finds the browser.
-func chromium() (string, error) {
+// WebGPU is the flags by which Chromium offers WebGPU: CHROMIUM_FLAGS, or those of its software adapter.
+func WebGPU() []string { return strings.Fields(cmp.Or(os.Getenv("CHROMIUM_FLAGS"), software)) }
+
+// Required reports whether tests may not skip where there is no browser: BATCHGEMM_REQUIRE has "chromium".
+func Required() bool {
+	return slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), "chromium")
+}
+
+// Find finds the browser: CHROMIUM, or one of the names that it has.
+func Find() (string, error) {
 	if own := os.Getenv("CHROMIUM"); own != "" {
 		return exec.LookPath(own)
 	}
@@ -28,21 +39,21 @@ func chromium() (string, error) {
 	return "", errors.New("there is no Chromium; on Debian: apt-get install chromium")
 }
 
-// browse opens a page in a browser with a profile of its own. gone gets one value when the browser has
-// ended, as it does with ctx, and nothing of it is left.
-func browse(ctx context.Context, executable, address string) (gone chan error, err error) {
+// Start starts a browser with a profile of its own; args are flags and the address to open, and files what it
+// has from number 3 on. gone gets one value when the browser has ended, as it does with ctx, and nothing of it is left.
+func Start(ctx context.Context, executable string, args []string, files ...*os.File) (gone chan error, err error) {
 	profile, err := os.MkdirTemp("", "browserexec-")
 	if err != nil {
 		return nil, err
 	}
-	flags := append(strings.Fields(cmp.Or(os.Getenv("CHROMIUM_FLAGS"), software)),
-		"--headless=new", "--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-dev-shm-usage",
-		"--user-data-dir="+profile)
+	flags := []string{"--headless=new", "--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-dev-shm-usage",
+		"--user-data-dir=" + profile}
 	if os.Getuid() == 0 {
 		flags = append(flags, "--no-sandbox") // Chromium refuses to run as root with it
 	}
 	var log bytes.Buffer // Chromium prints warnings of the desktop that is not there
-	cmd := exec.CommandContext(ctx, executable, append(flags, address)...)
+	cmd := exec.CommandContext(ctx, executable, append(flags, args...)...)
+	cmd.ExtraFiles = files
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.Env = append(os.Environ(), "CHROMIUM_FLAGS=") // Debian's script reads it too
 	cmd.WaitDelay = 5 * time.Second
