@@ -2,6 +2,7 @@
 # make test    set up what is missing, then run all tests: 16 minutes of a core, and the build
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
 # make browser-test  all tests of WebGPU in headless Chromium, on its software adapter: 15 minutes (BROWSER_FLAGS: of go test)
+# make browser     builds the page of examples/browser and serves it: batches on the GPU of whoever opens it (ADDRESS)
 # make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
@@ -13,6 +14,7 @@ FUZZTIME    ?= 60s
 # Of a package. ./native takes 6 minutes of a core, which others may take from it.
 TIMEOUT     ?= 30m
 SOAK        ?= 10m
+ADDRESS     ?= localhost:8080
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Of the conformance suite in a browser, what make check runs: what needs few kernels, each of which takes
 # Chromium's software adapter seconds to compile.
@@ -23,7 +25,7 @@ BROWSER_SHORT := Windows|NonFinite|Subnormals|Scalars|Empty|Reuse|Chain|Queued|C
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|native$$|native/internal)') \
 	./native/cuda ./native/hip
 
-.PHONY: demo build test check fmt vet staticcheck tidy vulncheck variants browser-check browser-test race fuzz soak bench golden capi cuda hip setup
+.PHONY: demo build browser test check fmt vet staticcheck tidy vulncheck variants browser-check browser-test race fuzz soak bench golden capi cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -33,6 +35,10 @@ demo: setup build
 
 build:
 	$(GO) build -o bin/ ./cmd/batchgemm
+
+browser:
+	GO=$(GO) scripts/page.sh bin/browser
+	$(GO) run ./examples/browser/serve -address $(ADDRESS) bin/browser
 
 test: setup
 	$(GO) test -timeout $(TIMEOUT) ./...
@@ -74,6 +80,7 @@ variants:
 browser-check:
 	GO=$(GO) scripts/browser.sh -count=1 -run 'InBrowser|TestConformance/($(BROWSER_SHORT))' ./webgpu
 	GO=$(GO) scripts/browser.sh -count=1 -run InBrowser ./dispatch
+	$(GO) test -count=1 ./examples/browser
 
 browser-test: setup
 	GO=$(GO) scripts/browser.sh -v -count=1 -timeout 90m $(BROWSER_FLAGS) ./webgpu

@@ -59,6 +59,7 @@ var allowed = map[string][]string{
 	"cmd":                  {"planner", "planner/devices", "dispatch", "dispatch/driver", "internal/hostmem", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "internal/cublas", "internal/openblas", "internal/clocks"},
 	"capi":                 {"planner", "dispatch"},
 	"examples":             {"planner", "planner/devices", "dispatch"},
+	"examples/browser":     {"planner", "dispatch", "internal/bench", "internal/reference", "internal/timeline", "internal/workload"},
 }
 
 // external lists the only importers of modules that must stay in one place.

@@ -1,0 +1,236 @@
+// The page: takes choices, asks the worker, and shows what it answers.
+import {color, colors, drawTiles, drawTimeline, time} from "./draw.js";
+
+const $ = (id) => document.getElementById(id);
+const form = $("form"), fields = form.elements;
+
+// make is an element with a text or with children.
+function make(tag, content, attributes = {}) {
+  const e = document.createElement(tag);
+  e.append(...[].concat(content));
+  for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+  return e;
+}
+
+function say(text, busy) {
+  $("status").textContent = text;
+  $("status").classList.toggle("busy", Boolean(busy));
+}
+
+function fail(text) {
+  $("error").textContent = text;
+  $("error").hidden = !text;
+  if (text) say("");
+}
+
+// The worker answers in the order of calls.
+const worker = new Worker("worker.js");
+const waiting = new Map();
+let calls = 0;
+
+function ask(request, content) {
+  return new Promise((resolve, reject) => {
+    waiting.set(++calls, {resolve, reject});
+    worker.postMessage({id: calls, request: JSON.stringify(request), content});
+  });
+}
+
+worker.onerror = (e) => fail(`The program did not load: ${e.message || "see the console"}`);
+worker.onmessage = ({data}) => {
+  if (data.ready) return start().catch((e) => fail(e.message));
+  if (data.broken) return fail(`The program stopped; load the page again. ${data.broken}`);
+  if (data.state) return say(data.state, true);
+  const {resolve, reject} = waiting.get(data.id);
+  waiting.delete(data.id);
+  data.error ? reject(new Error(data.error)) : resolve(JSON.parse(data.result));
+};
+
+let devices = [], dropped = null, plan = null, picked = -1, turn = 0;
+
+async function start() {
+  say("Looking for a GPU ...", true);
+  devices = await ask({call: "devices"});
+  for (const d of devices.filter((d) => !d.reason)) {
+    const name = d.backend === "cpu" ? "CPU, in WebAssembly" : `${d.software ? "Software adapter" : "GPU"}: ${d.name}`;
+    fields.backend.append(make("option", name, {value: d.backend}));
+  }
+  await choose();
+}
+
+// workload names what is chosen, as the command line of batchgemm does.
+function workload() {
+  const v = (name) => fields[name].value;
+  switch (v("kind")) {
+    case "inception": return v("module");
+    case "moe": return `moe:experts=${v("experts")},top=${v("top")},tokens=${v("tokens")},n=${v("n")},k=${v("k")},skew=${v("skew")},seed=1`;
+    case "random": return `random:mn=${v("mn")},k=${v("depth")},batch=${v("batch")},seed=${v("seed")}`;
+  }
+  return dropped?.name;
+}
+
+function tellDevice() {
+  const gpu = devices.find((d) => d.backend === "webgpu"), chosen = fields.backend.value;
+  let text = "";
+  if (chosen === "cpu") text = "Runs on the CPU in WebAssembly, on one thread.";
+  if (gpu?.reason) text += ` There is no WebGPU here: ${gpu.reason}`;
+  else if (chosen === "webgpu" && gpu.software) text = "This WebGPU adapter is software that runs on the CPU: it computes the same, but times say nothing about a GPU.";
+  $("device").textContent = text;
+}
+
+// choose plans what is chosen. Of choices that follow each other fast the last one counts.
+async function choose() {
+  const kind = fields.kind.value, mine = ++turn;
+  for (const part of form.querySelectorAll("[data-kind]")) {
+    part.hidden = part.dataset.kind !== kind;
+    for (const input of part.querySelectorAll("input, select")) input.disabled = part.hidden; // so that it is not validated
+  }
+  if (!devices.length) return; // start plans
+  tellDevice();
+  fail("");
+  $("run").disabled = true;
+  $("results").hidden = $("plan").hidden = true;
+  if (kind === "file" && !dropped) return say("Choose a .npz file, or drop one.");
+  if (!form.checkValidity()) return fail("A number is missing, or outside of its limits.");
+  say("Planning ...", true);
+  try {
+    const content = kind === "file" ? new Uint8Array(await dropped.arrayBuffer()) : undefined;
+    const made = await ask({call: "plan", backend: fields.backend.value, workload: workload(), content}, content);
+    if (mine !== turn) return;
+    plan = made;
+    picked = -1;
+    showPlan();
+    $("run").disabled = false;
+    say(`Planned ${plan.problems.length} ${plan.problems.length === 1 ? "problem" : "problems"}, ${number(plan.explain.gflop * 1e3)} MFLOP, in ${time(plan.micros)}.`);
+  } catch (e) {
+    if (mine === turn) fail(e.message);
+  }
+}
+
+const number = (x) => x >= 100 ? x.toLocaleString("en", {maximumFractionDigits: 0}) : String(Number(x.toPrecision(3)));
+
+function showPlan() {
+  const e = plan.explain, n = plan.problems.length;
+  $("plan").hidden = false;
+  $("facts").replaceChildren(...[
+    ["Problems", n],
+    ["Schedule", e.schedule],
+    ["Tile shapes", (e.tiles || []).map((t) => t.name).join(", ")],
+    ["Workers", number(e.workers)],
+    ["Segments", number(e.segments)],
+    ["Launches", (e.launches || []).length],
+    [e.predicted_is_guess ? "Predicted (a guess)" : "Predicted", time(e.predicted_micros)],
+  ].map(([name, value]) => make("div", [make("dt", name), make("dd", String(value))])));
+  const entries = n > colors ? [] : plan.problems.map((p, i) => [color(i), `${i}: ${p.m} × ${p.n} × ${p.k}, tile ${p.tile}`]);
+  const kinds = new Set(plan.timeline.bars.map((b) => b.k));
+  if (kinds.has("partial")) entries.push(["", "paler: a part of K"]);
+  if (kinds.has("fixup")) entries.push(["var(--muted)", "adds parts of K"]);
+  $("legend").replaceChildren(...entries.map(([shade, text]) => {
+    const swatch = make("i", [], {"aria-hidden": "true"});
+    swatch.style.background = shade;
+    return make("li", shade ? [swatch, text] : [text]);
+  }));
+  const {rows, lanes} = plan.timeline;
+  $("tiles").setAttribute("aria-label", `${n} matrices C, each cut into tiles. Arrow keys pick a problem.`);
+  $("timeline").setAttribute("aria-label", `Timeline of ${rows} of ${lanes} workgroup places over ${time(plan.timeline.total)}. Arrow keys pick a problem.`);
+  draw();
+}
+
+let problemAt = {};
+
+function draw() {
+  if (!plan || $("plan").hidden) return;
+  const tiles = drawTiles($("tiles"), plan, picked);
+  problemAt = {tiles: tiles.at, timeline: drawTimeline($("timeline"), plan, picked)};
+  $("tiles-title").textContent = `Each C, cut into tiles (M ${tiles.turned ? "to the right, N down" : "down, N to the right"})`;
+  const p = plan.problems[picked], {rows, lanes} = plan.timeline;
+  $("picked").textContent = p
+    ? `Problem ${picked}: M ${p.m}, N ${p.n}, K ${p.k}; ${Math.ceil(p.m / p.tm) * Math.ceil(p.n / p.tn)} tiles of ${p.tm} × ${p.tn} (${p.tile}).`
+    : `A row for each place of a workgroup${rows < lanes ? `, ${rows} of ${lanes}` : ""}. Point at a problem, or pick one with the arrow keys.`;
+}
+
+function pick(problem) {
+  if (problem === picked) return;
+  picked = problem;
+  draw();
+}
+
+for (const id of ["tiles", "timeline"]) {
+  $(id).addEventListener("pointermove", (e) => pick(problemAt[id](e.offsetX, e.offsetY)));
+  $(id).addEventListener("pointerdown", (e) => pick(problemAt[id](e.offsetX, e.offsetY)));
+  $(id).addEventListener("pointerleave", () => pick(-1));
+  $(id).addEventListener("keydown", (e) => {
+    const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[e.key];
+    if (e.key === "Escape") pick(-1);
+    if (!step) return;
+    e.preventDefault();
+    const n = plan.problems.length;
+    pick(picked < 0 ? (step > 0 ? 0 : n - 1) : (picked + step + n) % n);
+  });
+}
+
+async function run() {
+  const mine = turn;
+  fail("");
+  $("run").disabled = true;
+  $("results").hidden = true;
+  say("Preparing ...", true);
+  try {
+    const results = await ask({call: "run"});
+    if (mine === turn) showResults(results);
+  } catch (e) {
+    if (mine === turn) fail(e.message);
+  } finally {
+    if (mine === turn) $("run").disabled = false;
+  }
+}
+
+function showResults(results) {
+  const [ours, single, naive] = results, most = Math.max(...results.map((r) => r.gflops));
+  const wrong = results.filter((r) => r.wrong);
+  $("results").hidden = false;
+  const times = (r) => make("strong", `${number(r.micros / ours.micros)} times`);
+  $("verdict").replaceChildren(times(single), " as fast as one dispatch per problem, ", times(naive), " as fast as the naive kernel.");
+  $("rows").replaceChildren(...results.map((r) => {
+    const bar = make("div", [], {class: "bar"});
+    bar.style.width = `${100 * r.gflops / most}%`;
+    const verified = r.wrong ? make("td", "wrong", {class: "bad"}) : make("td", "✓ float64", {class: "good", title: `largest error: ${number(100 * r.worst)} % of its bound`});
+    return make("tr", [make("th", r.name, {scope: "row"}), make("td", bar, {class: "bar-column"}), make("td", number(r.gflops)),
+      make("td", time(r.micros), {title: `${time(r.min)} to ${time(r.max)}`}), make("td", number(r.dispatches), {class: "dispatches"}), verified]);
+  }));
+  $("method").textContent = `${fields.backend.selectedOptions[0].text}. Median of 5 samples, taken in turn; a sample is one submission of ${results.map((r) => r.runs).join(", ")} runs ` +
+    `by the clock on the wall, from recording it to hearing of its end, divided by the runs. Planning, compiling and copies of operands are not in it. ` +
+    `Every element of C is compared with float64, and may differ by what rounding in fp32 explains (largest: ${number(100 * ours.worst)} % of that).`;
+  if (wrong.length) fail(wrong.map((r) => `${r.name}: ${r.wrong}`).join("\n"));
+  else say(`Done: all results are verified. ${number(ours.gflops)} GFLOP/s.`);
+}
+
+function take(files) {
+  if (!files.length) return;
+  dropped = files[0];
+  fields.kind.value = "file";
+  choose();
+}
+
+for (let i = 1; i <= 9; i++) fields.module.append(make("option", `Inception module ${i}`, {value: `inception-${i}`}));
+fields.file.addEventListener("change", (e) => {
+  e.stopPropagation();
+  take(fields.file.files);
+});
+form.addEventListener("change", choose);
+form.addEventListener("submit", (e) => {
+  e.preventDefault();
+  if (!$("run").disabled) run();
+});
+addEventListener("dragover", (e) => {
+  e.preventDefault();
+  document.body.classList.add("drag");
+});
+addEventListener("dragleave", () => document.body.classList.remove("drag"));
+addEventListener("drop", (e) => {
+  e.preventDefault();
+  document.body.classList.remove("drag");
+  fields.file.files = e.dataTransfer.files; // which shows its name
+  take(e.dataTransfer.files);
+});
+new ResizeObserver(draw).observe(form);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
