@@ -155,7 +155,8 @@ func testGPU(t *testing.T, v visit) {
 	require.NoError(t, v.Eval(`form.elements.backend.value`, &backend))
 	require.Equal(t, "webgpu", backend)
 	require.NotContains(t, v.text("device"), "There is no WebGPU")
-	v.choose(small)
+	require.NoError(t, v.Eval(`document.getElementById("run").click()`, nil))
+	v.choose(small) // ends that run
 	v.planned()
 	require.Contains(t, v.text("status"), "Planned 4 problems")
 	require.Contains(t, v.text("legend"), "0: ")
