@@ -13,7 +13,7 @@ func TestExamples(t *testing.T) {
 		"quickstart": "problem 1: C[0,0] = 30",
 		"inception":  "5x5 branch, 3136x32x75: largest difference",
 		"moe":        "step 4:  31 tokens",
-		"desktop":    "60 frames, ",
+		"frames":     "60 frames, ",
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := exec.Command("go", "run", "./"+name).CombinedOutput()

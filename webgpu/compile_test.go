@@ -87,7 +87,7 @@ func TestBindingsOf(t *testing.T) {
 }
 
 // Frames of changing sizes need no kernel that Compile has not made. (How long they take:
-// examples/desktop.)
+// examples/frames.)
 func TestFramesAfterCompile(t *testing.T) {
 	frames := 1500
 	if testing.Short() {

@@ -1,8 +1,8 @@
-// Desktop is what an application does that draws frames and must run on any user's machine: it
+// Frames is what an application does that draws frames and must run on any user's machine: it
 // lists the devices, opens the one that the user chose before, has it compile what it may need, and
 // computes a network of two layers, of other sizes each time, while frames go on. The thread that
-// draws waits for nothing. It needs no window, so it runs headless too, and says at the end how
-// long that thread was kept, and how long results took.
+// draws waits for nothing. It has no window (examples/desktop has), and says at the end how long
+// that thread was kept, and how long results took.
 //
 // On such machines a GPU can go away: its driver crashes, hangs or is updated, or a
 // laptop switches it off. Calls then return dispatch.ErrDeviceLost; close the device
