@@ -3,6 +3,7 @@
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
 # make browser-test  all tests of WebGPU in headless Chromium, on its software adapter: 15 minutes (BROWSER_FLAGS: of go test)
 # make browser     builds the page of examples/browser and serves it: batches on the GPU of whoever opens it (ADDRESS)
+# make window-check  the example with a window, a module of its own: vet, staticcheck, tidy, and its tests under Xvfb
 # make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
@@ -16,6 +17,8 @@ TIMEOUT     ?= 30m
 SOAK        ?= 10m
 ADDRESS     ?= localhost:8080
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# A module of its own.
+DESKTOP     := examples/desktop
 # Of the conformance suite in a browser, what make check runs: what needs few kernels, each of which takes
 # Chromium's software adapter seconds to compile.
 BROWSER_SHORT := Windows|NonFinite|Subnormals|Scalars|Empty|Reuse|Chain|Queued|Concurrent|Time|Buffers|StartRead|Copy|Compile|OutOfMemory|Cancelled|Foreign|Open|Close
@@ -25,7 +28,7 @@ BROWSER_SHORT := Windows|NonFinite|Subnormals|Scalars|Empty|Reuse|Chain|Queued|C
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|native$$|native/internal)') \
 	./native/cuda ./native/hip
 
-.PHONY: demo build browser test check fmt vet staticcheck tidy vulncheck variants browser-check browser-test race fuzz soak bench golden capi cuda hip setup
+.PHONY: demo build browser test check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -44,10 +47,10 @@ test: setup
 	$(GO) test -timeout $(TIMEOUT) ./...
 
 # WebGPU must run, on Mesa's software driver if need be, and in Chromium, and so must the compilers of the
-# HIP kernels and of their emulation, and the disassembler: tests of these may not skip.
+# HIP kernels and of their emulation, and the disassembler, and windows under Xvfb: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
-check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium
-check: setup fmt vet staticcheck tidy test variants browser-check race vulncheck
+check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window
+check: setup fmt vet staticcheck tidy test variants browser-check window-check race vulncheck
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
@@ -67,7 +70,7 @@ tidy:
 	$(GO) mod tidy -diff
 
 vulncheck:
-	@GO=$(GO) scripts/vulncheck.sh
+	@GO=$(GO) scripts/vulncheck.sh . $(DESKTOP)
 
 # Tests of builds that a test of this one does not reach: without GPUs, with addresses of
 # 32 bits, which Linux on amd64 runs, and the kernels of arm64, which an emulator runs.
@@ -85,6 +88,12 @@ browser-check:
 browser-test: setup
 	GO=$(GO) scripts/browser.sh -v -count=1 -timeout 90m $(BROWSER_FLAGS) ./webgpu
 	GO=$(GO) scripts/browser.sh -v -count=1 -run InBrowser ./dispatch
+
+window-check:
+	$(GO) -C $(DESKTOP) mod tidy -diff
+	$(GO) -C $(DESKTOP) vet ./...
+	$(GO) -C $(DESKTOP) run $(STATICCHECK) ./...
+	$(GO) -C $(DESKTOP) test ./...
 
 # The detector does not see what assembly and C read and write: plain Go stands for
 # assembly. All tiles under all schedules show nothing more of Go than other tests do, nor do types

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what a fresh Debian machine lacks: a C compiler for cgo and a Vulkan
 # driver; where BATCHGEMM_REQUIRE has "clang" also what its tests compile and disassemble with, with "arm64"
-# what runs those of arm64, and with "chromium" the browser that runs those of WebGPU in one. Without the right to install, says so and leaves the machine as
-# it is: batchgemm then runs on the CPU.
+# what runs those of arm64, with "chromium" the browser that runs those of WebGPU in one, and with "window" what
+# builds the example with a window, and a screen that nobody sees. Without the right to install, says so and leaves
+# the machine as it is: batchgemm then runs on the CPU.
 set -eu
 
 want=""
@@ -24,6 +25,15 @@ case ",${BATCHGEMM_REQUIRE:-}," in
 esac
 case ",${BATCHGEMM_REQUIRE:-}," in
 *,chromium,*) command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || want="$want chromium" ;;
+esac
+case ",${BATCHGEMM_REQUIRE:-}," in
+*,window,*)
+	command -v Xvfb >/dev/null 2>&1 || want="$want xvfb" # and Mesa's software OpenGL with it
+	for header in Xcursor/Xcursor.h:libxcursor-dev extensions/XInput2.h:libxi-dev extensions/Xinerama.h:libxinerama-dev \
+		extensions/Xrandr.h:libxrandr-dev extensions/xf86vmode.h:libxxf86vm-dev; do
+		[ -e "/usr/include/X11/${header%:*}" ] || want="$want ${header#*:}"
+	done
+	;;
 esac
 [ -n "$want" ] || exit 0
 

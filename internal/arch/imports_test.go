@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"dispatch":             {"planner", "dispatch/driver", "internal/invalid", "internal/cpu", "internal/hostgemm", "internal/hostmem", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
 	"cmd":                  {"planner", "planner/devices", "dispatch", "dispatch/driver", "internal/hostmem", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "internal/cublas", "internal/openblas", "internal/clocks"},
 	"capi":                 {"planner", "dispatch"},
-	"examples":             {"planner", "planner/devices", "dispatch"},
+	"examples":             {"planner", "planner/devices", "dispatch", "dispatch/driver"},
 	"examples/browser":     {"planner", "dispatch", "internal/bench", "internal/reference", "internal/timeline", "internal/workload"},
 }
 

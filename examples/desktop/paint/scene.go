@@ -1,0 +1,106 @@
+package paint
+
+import (
+	"context"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// scene is the mixture on a device: three ragged programs, which find out for each picture how many
+// rows every expert has. Nothing of it changes but biases and routing, and all of it lives as long
+// as its device.
+type scene struct {
+	device          *dispatch.Device
+	programs        [layers]*dispatch.Program
+	weights, biases [layers]*dispatch.Buffer
+	rows            [layers + 1]*dispatch.Buffer // of places, of what is between layers, and of the picture
+	routed, ends    *dispatch.Buffer
+	mixture         *mixture
+}
+
+// newScene tells how many of all programs are ready: WebGPU compiles their kernels. (Device.Warm is for
+// programs whose plans change. Ragged ones bring all that they need, whatever the sizes will be.)
+func newScene(ctx context.Context, device *dispatch.Device, progress func(ready, all int)) (*scene, error) {
+	s := &scene{device: device, mixture: newMixture(1)}
+	for l := range layers {
+		progress(l, layers)
+		var err error
+		if s.programs[l], err = device.PrepareRagged(ctx, perExpert(columns[l+1], columns[l]), planner.Options{Epilogue: epilogue(l)}); err != nil {
+			return nil, err
+		}
+	}
+	for _, b := range []struct {
+		to   **dispatch.Buffer
+		len  int
+		data []float32
+	}{
+		{&s.rows[0], pixels * inputs, s.mixture.places}, {&s.rows[1], pixels * hidden, nil}, {&s.rows[2], pixels * hidden, nil},
+		{&s.rows[3], pixels * outputs, nil}, {&s.routed, 2 * pixels, nil}, {&s.ends, Experts, nil},
+		{&s.weights[0], len(s.mixture.weights[0]), s.mixture.weights[0]}, {&s.biases[0], len(s.mixture.biases[0]), nil},
+		{&s.weights[1], len(s.mixture.weights[1]), s.mixture.weights[1]}, {&s.biases[1], len(s.mixture.biases[1]), s.mixture.biases[1]},
+		{&s.weights[2], len(s.mixture.weights[2]), s.mixture.weights[2]}, {&s.biases[2], len(s.mixture.biases[2]), s.mixture.biases[2]},
+	} {
+		var err error
+		if *b.to, err = device.NewBuffer(b.len); err != nil {
+			return nil, err
+		}
+		if err := (*b.to).Write(ctx, 0, b.data); err != nil {
+			return nil, err
+		}
+	}
+	progress(layers, layers)
+	return s, nil
+}
+
+// perExpert is rows of length k, one for each pixel, times the n columns of their expert. The pixels
+// are at the beginning of what is routed, their brightness behind.
+func perExpert(n, k int) planner.Ragged {
+	return planner.Ragged{
+		Form: planner.EndsOfRows, Groups: Experts,
+		M: pixels, N: n, K: k,
+		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n},
+		StrideB: k * n, StrideBias: n,
+		Weights: pixels,
+	}
+}
+
+// epilogue of a layer: the first finds the rows of each expert among those of all pixels, and the
+// last puts them back, as bright as they are to be.
+func epilogue(layer int) planner.Epilogue {
+	switch layer {
+	case 0:
+		return planner.Epilogue{Activation: planner.SiLU, Bias: true, GatherRows: pixels}
+	case layers - 1:
+		return planner.Epilogue{Activation: planner.ReLU, Bias: true, ScatterRows: pixels, Weights: true}
+	}
+	return planner.Epilogue{Activation: planner.SiLU, Bias: true}
+}
+
+// start queues the picture of a time, and returns without waiting for it. It is in light when the
+// reading is done.
+func (s *scene) start(ctx context.Context, time float64, r *routing, light []float32) (*dispatch.Reading, error) {
+	r.route(time)
+	s.mixture.move(time)
+	if err := s.routed.WriteInt32(ctx, 0, r.rows); err != nil {
+		return nil, err
+	}
+	if err := s.ends.WriteInt32(ctx, 0, r.ends); err != nil {
+		return nil, err
+	}
+	if err := s.biases[0].Write(ctx, 0, s.mixture.biases[0]); err != nil {
+		return nil, err
+	}
+	runs := make([]dispatch.Run, layers)
+	for l := range runs {
+		runs[l] = dispatch.Run{Program: s.programs[l], A: s.rows[l], B: s.weights[l], C: s.rows[l+1],
+			Bias: s.biases[l], Sizes: s.ends}
+		if e := epilogue(l); e.UsesRows() {
+			runs[l].Rows = s.routed
+		}
+	}
+	if err := s.device.Run(ctx, runs...); err != nil {
+		return nil, err
+	}
+	return s.rows[layers].ReadAsync(ctx, 0, light), nil
+}
