@@ -31,7 +31,8 @@ type State struct {
 	Pictures   int             // since the start
 	Trouble    string          // the last thing that went wrong, or ""
 	Troubled   time.Time       // when
-	Losses     int             // of devices, since the start
+	Opened     int             // devices, since the start
+	Losses     int             // of them
 }
 
 // Painter is safe for concurrent use.
@@ -141,7 +142,10 @@ func (p *Painter) paint(ctx context.Context, id string) error {
 		return err
 	}
 	defer device.Close()
-	p.set(func(s *State) { s.Device = device.Info() })
+	p.set(func(s *State) {
+		s.Device = device.Info()
+		s.Opened++
+	})
 	scene, err := newScene(ctx, device, func(ready, all int) {
 		p.set(func(s *State) { s.Ready, s.All = ready, all+1 }) // the first picture is a stage too
 	})

@@ -125,6 +125,7 @@ func TestLost(t *testing.T) {
 	s := await(t, p, func(s State) bool { return s.Losses >= 2 && s.Pictures > 6 })
 	require.Equal(t, "other: device lost: unplugged", s.Trouble)
 	require.Equal(t, "other", s.Device.ID)
+	require.Greater(t, s.Opened, 2)
 }
 
 // Close and Choose end whatever goes on.

@@ -5,6 +5,7 @@ package xvfb
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"image"
 	"image/color"
@@ -16,7 +17,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/jezek/xgb"
+	"github.com/jezek/xgb/xproto"
+	"github.com/jezek/xgb/xtest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,31 +44,76 @@ func TestWindow(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "desktop")
 	out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	display := startScreen(t)
 	for _, tc := range []struct {
 		name, printed string
 		args          []string
+		input         *input // at half of the time
 	}{
-		{"undisturbed", ` pictures, 0 losses of a device; the last on cpu`, []string{"-pictures", "12"}},
-		{"loses its device", ` pictures, [1-9][0-9]* losses of a device; the last on cpu`, []string{"-pictures", "12", "-lose", "8"}},
+		{"clicks on its device", "; opened 2 times, lost 0 times", nil, &input{xproto.ButtonPress, 1}},
+		{"presses its number", "; opened 2 times, lost 0 times", nil, &input{xproto.KeyPress, 10}},
+		{"loses its device", "; opened [2-9] times, lost [1-9] times", []string{"-lose", "12"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dir := t.TempDir()
-			cmd := exec.Command(program, append(tc.args, "-shots", dir)...)
+			display, dir := startScreen(t), t.TempDir()
+			var out bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), program, append(tc.args, "-pictures", "20", "-shots", dir)...)
 			cmd.Env = append(os.Environ(), "DISPLAY="+display, "BATCHGEMM_BACKEND=cpu", "BATCHGEMM_CACHE=off")
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, "%s", out)
-			require.Regexp(t, tc.printed, string(out))
-			half, end := load(t, dir, "half.png"), load(t, dir, "end.png")
-			for _, shot := range []image.Image{half, end} {
-				require.Greater(t, len(colours(shot, picture)), 1000, "the picture is dull")
-				require.Greater(t, len(colours(shot, bars)), 4, "bars of few networks")
-				require.Greater(t, colours(shot, graph)[color.RGBA{247, 178, 89, 255}], 10, "no line of pictures in the graph")
-				require.Greater(t, len(colours(shot, menu)), 10, "nothing in the menu")
+			cmd.Stdout, cmd.Stderr = &out, &out
+			require.NoError(t, cmd.Start())
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			if tc.input != nil {
+				awaitFile(t, filepath.Join(dir, "half.png"), ended)
+				tc.input.send(t, display)
 			}
-			require.Greater(t, changed(half, end, picture), 0.5, "the picture stands still")
-			require.Greater(t, changed(half, end, graph), 0.01, "the graph stands still")
+			require.NoError(t, <-ended, &out)
+			require.Regexp(t, tc.printed, out.String())
+			requireShots(t, load(t, dir, "half.png"), load(t, dir, "end.png"))
 		})
+	}
+}
+
+// requireShots checks that all parts of the window are there, and move.
+func requireShots(t *testing.T, half, end image.Image) {
+	t.Helper()
+	for _, shot := range []image.Image{half, end} {
+		require.Greater(t, len(colours(shot, picture)), 1000, "the picture is dull")
+		require.Greater(t, len(colours(shot, bars)), 4, "bars of few networks")
+		require.Greater(t, colours(shot, graph)[color.RGBA{247, 178, 89, 255}], 10, "no line of pictures in the graph")
+		require.Greater(t, len(colours(shot, menu)), 10, "nothing in the menu")
+	}
+	require.Greater(t, changed(half, end, picture), 0.5, "the picture stands still")
+	require.Greater(t, changed(half, end, graph), 0.01, "the graph stands still")
+}
+
+// awaitFile returns when there is a file, or fails with what has ended before.
+func awaitFile(t *testing.T, name string, ended <-chan error) {
+	t.Helper()
+	for {
+		select {
+		case err := <-ended:
+			require.FailNow(t, "the program has ended", "%v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if _, err := os.Stat(name); err == nil {
+			return
+		}
+	}
+}
+
+// input is what a user does: kind is that of the event, and detail the number of a button or key.
+type input struct{ kind, detail byte }
+
+// send does it, with the mouse on the first entry of the menu. The window fills the screen.
+func (i input) send(t *testing.T, display string) {
+	t.Helper()
+	conn, err := xgb.NewConnDisplay(display)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, xtest.Init(conn))
+	root, at := xproto.Setup(conn).DefaultScreen(conn).Root, menu.Min
+	for _, e := range []input{{xproto.MotionNotify, 0}, i} {
+		require.NoError(t, xtest.FakeInputChecked(conn, e.kind, e.detail, 0, root, int16(at.X), int16(at.Y), 0).Check())
 	}
 }
 
@@ -74,7 +124,7 @@ func startScreen(t *testing.T) string {
 	require.NoError(t, err)
 	defer read.Close()
 	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "Xvfb", "-displayfd", "3", "-screen", "0", "1024x640x24", "-nolisten", "tcp")
+	cmd := exec.CommandContext(ctx, "Xvfb", "-displayfd", "3", "-screen", "0", "976x512x24", "-nolisten", "tcp")
 	cmd.ExtraFiles = []*os.File{write}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it removes its lock
 	err = cmd.Start()
