@@ -60,10 +60,10 @@ var wideMutants = []mutant{
 	{"a step beyond K is read across K", "wgmma_wide.cuh", "static_cast<int32_t>(row + i * kApart) < left ? whole : 0", "whole"},
 	{"elements behind a row are read", "wgmma_wide.cuh", "bytes(kAlongK ? left - line : length)", "bytes((kAlongK ? left - line : length) + kLine)"},
 	{"rows that do not exist are copied", "wgmma_wide.cuh", "        if (kAlongK && i * kApart >= length) break;  // sums of these rows are not stored\n", ""},
-	{"lines of C that are not aligned", "wgmma_store.cuh", " && item.ldc % 8 == 0", ""},
-	{"a line of C beyond the tile", "wgmma_store.cuh", "if (col + 8 <= item.cols())", "if (true)"},
-	{"a warp's lines are read too early", "wgmma_store.cuh", "    warpBarrier();\n    const uint32_t col = 2 * first", "    const uint32_t col = 2 * first"},
-	{"rows that do not exist are stored", "wgmma_store.cuh", "r < item.rows() ? rowAt(r) : kNoRow", "rowAt(r)"},
+	{"lines of C that are not aligned", "wgmma_wide.cuh", " && item.ldc % 8 == 0", ""},
+	{"a line of C beyond the tile", "wgmma_wide.cuh", "if (col + 8 <= item.cols())", "if (true)"},
+	{"a warp's lines are read too early", "wgmma_wide.cuh", "    warpBarrier();\n    const uint32_t col = 2 * first", "    const uint32_t col = 2 * first"},
+	{"rows that do not exist are stored", "wgmma_wide.cuh", "r < item.rows() ? rowAt(r) : kNoRow", "rowAt(r)"},
 }
 
 // dressedMutants are mistakes in what kernels of warpgroups do with an epilogue in registers.
@@ -74,7 +74,7 @@ var dressedMutants = []mutant{
 	{"weights are added", "wgmma_epilogue.cuh", "return weight * x;", "return weight + x;"},
 	{"rows are not scattered", "wgmma_epilogue.cuh", "if (!e.has(kScatter)) return r;", "return r;"},
 	{"rows that are none are stored", "wgmma_epilogue.cuh", "return row < words.scatterRows ? row : kNoRow;", "return row;"},
-	{"columns beyond the tile are stored", "wgmma_store.cuh", "    if (col + lane >= item.cols()) return;\n#pragma unroll", "#pragma unroll"},
+	{"columns beyond the tile are stored", "wgmma_store.cuh", "    if (col + lane >= item.cols()) return;\n#pragma unroll\n    for (int first = 0; first < 16; first += kAtOnce) {\n      if (row", "#pragma unroll\n    for (int first = 0; first < 16; first += kAtOnce) {\n      if (row"},
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
@@ -83,7 +83,7 @@ var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fragment.cuh"
 
 func TestWarpgroupMutants(t *testing.T) {
 	for _, c := range []struct {
-		tile    string // with two blocks of columns
+		tile    string
 		macro   string
 		mutants []mutant
 		jobs    func(*tile.Shape) []*emulatorJob
@@ -92,7 +92,7 @@ func TestWarpgroupMutants(t *testing.T) {
 		{"wide-64x128", "BG_WGMMA_WIDE(", wideMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.workers > 0 }) // those in turn
 		}},
-		{"wide-64x128", "BG_WGMMA_WIDE_EPILOGUE(", dressedMutants, func(s *tile.Shape) []*emulatorJob {
+		{"wgmma-64x64", "BG_WGMMA_EPILOGUE(", dressedMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool { return j.workers > 0 || j.plan.Options.Type != element.BF16 })
 		}},
 	} {

@@ -125,9 +125,9 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   BG_DRESSED(name, _f16, _f16, false)                                        \
   BG_DRESSED(name, _bf16, _bf16_turn, true)                                  \
   BG_DRESSED(name, _f16, _f16_turn, true)                                    \
-  {"bg_" #name "_fixup_e", dressedFixupOf<name, Floats>, 1},                 \
-  {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name, Halves<BF16>>, 1},      \
-  {"bg_" #name "_fixup_f16_e", dressedFixupOf<name, Halves<F16>>, 1},
+  {"bg_" #name "_fixup_e", dressedFixupOf<name##_e, Floats>, 1},             \
+  {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name##_e, Halves<BF16>>, 1},  \
+  {"bg_" #name "_fixup_f16_e", dressedFixupOf<name##_e, Halves<F16>>, 1},
 
 #define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                    \
   BG_DRESSED(name, _bf16, _bf16, false)                                      \
