@@ -41,7 +41,8 @@
  * does not come from Go to the handlers that were there before. A handler that
  * replaces one of them needs SA_ONSTACK, and calls what it replaces.
  *
- * Pointers are used during the call only, except those of bg_buffer_wrap.
+ * Pointers are used during the call only, except those of bg_buffer_wrap and
+ * bg_buffer_read_async.
  */
 #ifndef BATCHGEMM_H
 #define BATCHGEMM_H
@@ -86,6 +87,7 @@ typedef uint64_t bg_device;
 typedef uint64_t bg_plan;
 typedef uint64_t bg_program;
 typedef uint64_t bg_buffer;
+typedef uint64_t bg_read;
 
 /* Time limits are in milliseconds. */
 #define BG_NO_TIMEOUT 0
@@ -148,6 +150,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                 (default: the cheapest)
  *     "tile"      a row of the tile table, for all problems
  *     "tlp", "threshold"  parameters of zhang2025
+ *     "warmed"    true: only tile shapes that bg_warm has made ready; not of ragged batches
  *     "epilogue"  an object, what is done to C in fp32 before it is rounded; any of
  *         "activation"  "relu", "gelu", "silu"
  *         "bias"        true: elements of C's type are added to each row
@@ -161,6 +164,12 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                       pointers on; "b" is of b2 too. "aligned": true promises that all addresses are multiples of
  *                       16, which is faster. Nobody checks what is at the addresses, or whether C overlap */
 bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options, bg_plan *plan);
+
+/* bg_warm makes every kernel ready that plans with such options may choose, whatever the sizes of their problems
+ * are, so that nothing later waits for a compiler: on WebGPU that takes seconds to minutes, elsewhere next to
+ * nothing. flags: BG_TRANS_A, BG_TRANS_B as of the problems to come; a call for each. What is ready when time is
+ * over stays so, and the option "warmed" keeps plans to it. Kernels of ragged programs are not among them. */
+bg_status bg_warm(bg_device device, const char *options, uint32_t flags, int64_t timeout_ms);
 
 /* bg_plan_explain describes a plan as JSON, returned as by bg_device_info. */
 bg_status bg_plan_explain(bg_plan plan, char *text, size_t size, size_t *needed);
@@ -253,6 +262,27 @@ bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t addres
 bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count, int64_t timeout_ms);
 bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, void *dst, int64_t count, int64_t timeout_ms);
 
+/* bg_buffer_slice makes a buffer of count elements of a buffer, from offset on, in the same memory: nothing
+ * is copied. offset is a multiple of 256 bytes; of 16 bits, count is even, unless the slice ends where the
+ * buffer does. A slice is good until its buffer is closed, and closing it frees nothing. C of a run is of
+ * another buffer than what the run reads. */
+bg_status bg_buffer_slice(bg_buffer buffer, int64_t offset, int64_t count, bg_buffer *slice);
+
+/* bg_copy queues a copy of src, whole, to dst, which has as many elements of the same type and is of another
+ * buffer, and returns without waiting, as bg_run does. Parts are copied as slices. */
+bg_status bg_copy(bg_device device, bg_buffer dst, bg_buffer src);
+
+/* bg_buffer_read_async queues bg_buffer_read behind the runs before it and returns without waiting. dst is the
+ * read's until bg_read_wait has returned what became of it, or it is closed: bg_close ends a read that is
+ * under way. A read is to be closed in any case, and is closed with its device. */
+bg_status bg_buffer_read_async(bg_buffer buffer, int64_t offset, void *dst, int64_t count, bg_read *read);
+
+/* bg_read_done sets *done to 1 where bg_read_wait would not wait, else to 0. */
+bg_status bg_read_done(bg_read read, int32_t *done);
+
+/* bg_read_wait waits for a read, and returns what bg_buffer_read would have. After BG_ERR_TIMEOUT it goes on. */
+bg_status bg_read_wait(bg_read read, int64_t timeout_ms);
+
 /* bg_run queues one execution of a program, behind the runs before, and returns
  * without waiting (on the CPU: unless 256 are queued). All objects are of one device.
  * The buffers are as long as the problems reach; C is neither A nor B. */
@@ -296,7 +326,7 @@ bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, c
 bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
 	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, int64_t timeout_ms);
 
-/* bg_close closes a device, plan, program or buffer. A device waits for its queued
+/* bg_close closes a device, plan, program, buffer or read. A device waits for its queued
  * work (the CPU abandons it), and its programs and buffers are closed with it. The
  * handle is gone whatever the result; closing it again is BG_ERR_HANDLE. */
 bg_status bg_close(uint64_t handle);

@@ -137,24 +137,31 @@ func toPlan(device C.bg_device, problems *C.bg_problem, count C.int64_t, options
 	if batch, err = batchOf(problems, count); err != nil {
 		return nil, nil, o, err
 	}
-	o, err = optionsOf(options)
+	o, err = optionsOf(d, options)
 	return d, batch, o, err
 }
 
-// optionsOf reads the JSON of options; planning checks the values.
-func optionsOf(text *C.char) (o planner.Options, err error) {
+// optionsOf reads the JSON of options for plans of a device; planning checks the values.
+func optionsOf(d *dispatch.Device, text *C.char) (planner.Options, error) {
+	var o struct {
+		planner.Options
+		Warmed bool `json:"warmed"`
+	}
 	if text == nil {
-		return o, nil
+		return o.Options, nil
 	}
-	d := json.NewDecoder(strings.NewReader(C.GoString(text)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
-		return o, invalid("options: %w", err)
+	decoder := json.NewDecoder(strings.NewReader(C.GoString(text)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&o); err != nil {
+		return o.Options, invalid("options: %w", err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return o, invalid("options: there is more behind the JSON object")
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return o.Options, invalid("options: there is more behind the JSON object")
 	}
-	return o, nil
+	if o.Warmed {
+		o.Kernels = d.Warmed()
+	}
+	return o.Options, nil
 }
 
 // typeOf is the type of a name; NULL is float32.

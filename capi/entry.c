@@ -96,6 +96,10 @@ bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t coun
 	ENTER(goPlanNew(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, plan));
 }
 
+bg_status bg_warm(bg_device device, const char *options, uint32_t flags, int64_t timeout_ms) {
+	ENTER(goWarm(&mask, device, (char *)options, flags, timeout_ms));
+}
+
 bg_status bg_plan_explain(bg_plan plan, char *text, size_t size, size_t *needed) {
 	ENTER(goPlanExplain(&mask, plan, text, size, needed));
 }
@@ -137,6 +141,20 @@ bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int
 bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, void *dst, int64_t count, int64_t timeout_ms) {
 	ENTER(goBufferRead(&mask, buffer, offset, ARRAY(dst, count), count, timeout_ms));
 }
+
+bg_status bg_buffer_slice(bg_buffer buffer, int64_t offset, int64_t count, bg_buffer *slice) {
+	ENTER(goBufferSlice(&mask, buffer, offset, count, slice));
+}
+
+bg_status bg_copy(bg_device device, bg_buffer dst, bg_buffer src) { ENTER(goCopy(&mask, device, dst, src)); }
+
+bg_status bg_buffer_read_async(bg_buffer buffer, int64_t offset, void *dst, int64_t count, bg_read *read) {
+	ENTER(goBufferReadAsync(&mask, buffer, offset, ARRAY(dst, count), count, read));
+}
+
+bg_status bg_read_done(bg_read read, int32_t *done) { ENTER(goReadDone(&mask, read, done)); }
+
+bg_status bg_read_wait(bg_read read, int64_t timeout_ms) { ENTER(goReadWait(&mask, read, timeout_ms)); }
 
 bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c) { ENTER(goRun(&mask, program, a, b, c)); }
 

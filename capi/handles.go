@@ -79,6 +79,13 @@ func (t *table) remove(handle uint64) (object, error) {
 	return e.object, nil
 }
 
+// owner is the device that closes the object of a handle with itself.
+func (t *table) owner(handle C.uint64_t) C.uint64_t {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return C.uint64_t(t.entries[uint64(handle)].device)
+}
+
 func unknown(handle uint64) error {
 	if handle == 0 {
 		return marked{fmt.Errorf("the handle is 0"), errHandle}
@@ -108,6 +115,8 @@ func kind(o object) string {
 		return "program"
 	case *dispatch.Buffer:
 		return "buffer"
+	case reading:
+		return "read"
 	}
 	return "plan"
 }
@@ -124,6 +133,7 @@ func create(out *C.uint64_t, name string, device C.uint64_t, construct func() (o
 	}
 	handle, err := handles.add(o, uint64(device))
 	if err != nil {
+		o.Close() // as it was with its device, of which a read may still be on its way
 		return err
 	}
 	*out = C.uint64_t(handle)

@@ -5,7 +5,7 @@
 //
 // A call goes from entry.c, which defines these functions, to a function exported
 // here, which finds the objects of its handles in a table. Go pointers never
-// reach C, and C pointers are not kept.
+// reach C, and C pointers are not kept, but for where reads under way go.
 package main
 
 // #include "internal.h"
@@ -13,6 +13,7 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
@@ -82,6 +83,27 @@ func goPlanNew(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, cou
 	})
 }
 
+//export goWarm
+func goWarm(mask *C.sigset_t, device C.bg_device, options *C.char, flags C.uint32_t, timeout C.int64_t) C.bg_status {
+	return call(mask, func() error {
+		d, err := find[*dispatch.Device](device)
+		if err != nil {
+			return err
+		}
+		o, err := optionsOf(d, options)
+		switch {
+		case err != nil:
+			return err
+		case flags&^knownFlags != 0:
+			return invalid("flags %#x ask for what this version of the library does not know", flags)
+		}
+		trans := planner.Transposition{A: flags&C.BG_TRANS_A != 0, B: flags&C.BG_TRANS_B != 0}
+		return within(timeout, func(ctx context.Context) error {
+			return d.Warm(ctx, dispatch.WarmOptions{Plans: []planner.Options{o}, Transpositions: []planner.Transposition{trans}})
+		})
+	})
+}
+
 //export goPlanExplain
 func goPlanExplain(mask *C.sigset_t, handle C.bg_plan, text *C.char, size C.size_t, needed *C.size_t) C.bg_status {
 	return call(mask, func() error {
@@ -139,7 +161,7 @@ func goPrepareRagged(mask *C.sigset_t, device C.bg_device, ragged *C.bg_ragged, 
 			if err != nil {
 				return nil, err
 			}
-			o, err := optionsOf(options)
+			o, err := optionsOf(d, options)
 			if err != nil {
 				return nil, err
 			}
@@ -238,6 +260,38 @@ func move[T float32 | uint16](ctx context.Context, method func(*dispatch.Buffer,
 		return err
 	}
 	return method(b, ctx, int(offset), host)
+}
+
+//export goBufferSlice
+func goBufferSlice(mask *C.sigset_t, buffer C.bg_buffer, offset, count C.int64_t, out *C.bg_buffer) C.bg_status {
+	return call(mask, func() error {
+		return create(out, "slice", handles.owner(buffer), func() (object, error) {
+			b, err := find[*dispatch.Buffer](buffer)
+			if err != nil {
+				return nil, err
+			}
+			return notNil(b.Slice(int(offset), int(count)))
+		})
+	})
+}
+
+//export goCopy
+func goCopy(mask *C.sigset_t, device C.bg_device, dst, src C.bg_buffer) C.bg_status {
+	return call(mask, func() error {
+		d, err := find[*dispatch.Device](device)
+		if err != nil {
+			return err
+		}
+		to, err := find[*dispatch.Buffer](dst)
+		if err != nil {
+			return fmt.Errorf("dst: %w", err)
+		}
+		from, err := find[*dispatch.Buffer](src)
+		if err != nil {
+			return fmt.Errorf("src: %w", err)
+		}
+		return d.Copy(context.Background(), to, from)
+	})
 }
 
 //export goRun

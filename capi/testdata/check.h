@@ -43,6 +43,13 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_buffer_address(1, &out) == want);
 	CHECK(bg_buffer_write(1, 0, NULL, 0, 0) == want);
 	CHECK(bg_buffer_read(1, 0, NULL, 0, 0) == want);
+	CHECK(bg_buffer_slice(1, 0, 0, &out) == want);
+	CHECK(bg_copy(1, 1, 1) == want);
+	CHECK(bg_buffer_read_async(1, 0, NULL, 0, &out) == want);
+	int32_t done;
+	CHECK(bg_read_done(1, &done) == want);
+	CHECK(bg_read_wait(1, 0) == want);
+	CHECK(bg_warm(1, NULL, 0, 0) == want);
 	CHECK(bg_update(1, NULL, 0) == want);
 	CHECK(bg_prepare_ragged(1, NULL, NULL, &out) == want);
 	CHECK(bg_run(1, 1, 1, 1) == want);

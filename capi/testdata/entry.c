@@ -29,6 +29,8 @@ static void test_arrays(void) {
 	HANDS_ON(bg_buffer_read(1, 0, junk, 0, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_read(1, 0, junk, -1, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_read(1, 0, x, 4, 0), x, NULL, NULL, NULL);
+	HANDS_ON(bg_buffer_read_async(1, 0, junk, 0, &plan), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_buffer_read_async(1, 0, x, 4, &plan), x, NULL, NULL, NULL);
 	HANDS_ON(bg_gemm(1, none, 0, junk, 0, junk, 0, junk, 0, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_gemm(1, &p, 1, x, 1, junk, 0, junk, 0, 0), &p, x, NULL, NULL);
 	HANDS_ON(bg_gemm(1, &p, 1, junk, 0, x, 1, junk, 0, 0), &p, NULL, x, NULL);

@@ -103,6 +103,12 @@ def _load():
         "bg_buffer_address": (handle, out),
         "bg_buffer_write": (handle, c_int64, c_void_p, c_int64, c_int64),
         "bg_buffer_read": (handle, c_int64, c_void_p, c_int64, c_int64),
+        "bg_buffer_slice": (handle, c_int64, c_int64, out),
+        "bg_copy": (handle, handle, handle),
+        "bg_buffer_read_async": (handle, c_int64, c_void_p, c_int64, out),
+        "bg_read_done": (handle, POINTER(c_int32)),
+        "bg_read_wait": (handle, c_int64),
+        "bg_warm": (handle, c_char_p, c_uint32, c_int64),
         "bg_run_operands": (handle, POINTER(Operands)),
         "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
@@ -208,6 +214,10 @@ class Device(_Object):
     def info(self):
         return _json("bg_device_info", self.handle)
 
+    def warm(self, trans_a=False, trans_b=False, timeout=None, **options):
+        """Makes every kernel ready that plans with such options may choose. plan(..., warmed=True) keeps to them."""
+        _call("bg_warm", self.handle, _options(options), TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b), _milliseconds(timeout))
+
     def plan(self, problems, **options):
         """options: those of bg_plan_new, such as epilogue={"bias": True, "pointers": {"b": True}}."""
         return Plan(_create("bg_plan_new", self.handle, *_batch(problems), _options(options)))
@@ -240,6 +250,10 @@ class Device(_Object):
         """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32, or
         with type="bf16" or "f16" torch.bfloat16 or torch.float16."""
         return Buffer(_create("bg_buffer_wrap_of", self.handle, type.encode(), address, count), self, type)
+
+    def copy(self, dst, src):
+        """Queues a copy of a buffer, whole, to another of the same length and type."""
+        _call("bg_copy", self.handle, dst.handle, src.handle)
 
     def wait(self, timeout=None):
         _call("bg_wait", self.handle, _milliseconds(timeout))
@@ -297,8 +311,38 @@ class Buffer(_Object):
         address, count, _keep = self._host(data, writable=True)
         _call("bg_buffer_read", self.handle, offset, address, count, _milliseconds(timeout))
 
+    def read_async(self, data, offset=0):
+        """Queues a read behind the runs before it, and returns it as a Read. data is the read's until then."""
+        address, count, keep = self._host(data, writable=True)
+        return Read(_create("bg_buffer_read_async", self.handle, offset, address, count), self._device, keep)
+
+    def slice(self, offset, count):
+        """Elements from offset on, a multiple of 256 bytes, as a buffer in the same memory, until this one is closed."""
+        slice = Buffer(_create("bg_buffer_slice", self.handle, offset, count), self._device, self.type)
+        slice._of = self  # Python drops this one behind it
+        return slice
+
     def _host(self, data, writable=False):
         return _host(data, writable, self.type, "i" if self.type == "f32" else "")
+
+
+class Read(_Object):
+    """A read under way. close() ends it."""
+
+    def __init__(self, handle, device, keep):
+        super().__init__(handle, device)
+        self._keep = keep
+
+    def done(self):
+        """Whether wait() would not wait."""
+        done = c_int32()
+        _call("bg_read_done", self.handle, byref(done))
+        return done.value != 0
+
+    def wait(self, timeout=None):
+        """Returns when the data is there, and closes the read then."""
+        _call("bg_read_wait", self.handle, _milliseconds(timeout))
+        self.close()
 
 
 def open(backend=None, index=-1):

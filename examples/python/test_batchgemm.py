@@ -92,6 +92,35 @@ class Test(unittest.TestCase):
         for buffer in buffers:
             buffer.close()
 
+    def test_network(self):
+        """Two layers in slices of one buffer, whose result is read while work goes on."""
+        self.device.warm(compute="f32")
+        with self.device.plan([problem(2, 2, 2)], compute="f32", warmed=True) as plan:
+            program = self.device.prepare(plan)
+        weights, hidden, last = (self.device.buffer(n) for n in (256, 4, 4))
+        with program, weights, hidden, last:
+            first, second, x = (weights.slice(at, 4) for at in (0, 64, 128))
+            for part, values in (first, [0, 1, 2, 0]), (second, [1, 1, 0, 1]), (x, [1, 2, 3, 4]):
+                part.write(array("f", values))
+            program.run(x, first, hidden)
+            program.run(hidden, second, last)
+            got = array("f", bytes(16))
+            reading = last.read_async(got)
+            self.device.copy(x, last)
+            reading.wait(timeout=60)
+            self.assertEqual(got.tolist(), [4, 5, 8, 11])
+            weights.read(got, 128)
+            self.assertEqual(got.tolist(), [4, 5, 8, 11])
+            dropped = last.read_async(got)
+            self.device.wait()
+            while not dropped.done():
+                pass
+            dropped.close()
+            with self.assertRaisesRegex(batchgemm.Error, "not a multiple of 64"):
+                weights.slice(1, 4)
+            for part in first, second, x:
+                part.close()
+
     def test_halves(self):
         """Small integers, which types of 16 bits have."""
         problems, a, b, c = layout(random.Random(4), 8)

@@ -1,0 +1,101 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package main
+
+// #include "internal.h"
+import "C"
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/dispatch"
+)
+
+// reading is a read under way as an object.
+type reading struct {
+	*dispatch.Reading
+	cancel context.CancelFunc
+}
+
+// Close returns when the caller's memory is its own again.
+func (r reading) Close() error {
+	r.cancel()
+	<-r.Done()
+	return nil
+}
+
+func (r reading) ended() bool {
+	select {
+	case <-r.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+//export goBufferReadAsync
+func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst unsafe.Pointer, count C.int64_t, out *C.bg_read) C.bg_status {
+	return call(mask, func() error {
+		return create(out, "read", handles.owner(buffer), func() (object, error) {
+			b, err := find[*dispatch.Buffer](buffer)
+			if err != nil {
+				return nil, err
+			}
+			if b.Type().Bytes() == 2 {
+				return startRead((*dispatch.Buffer).ReadBitsAsync, b, offset, dst, count)
+			}
+			return startRead((*dispatch.Buffer).ReadAsync, b, offset, dst, count)
+		})
+	})
+}
+
+// startRead reads by a method of the buffer for its type.
+func startRead[T float32 | uint16](method func(*dispatch.Buffer, context.Context, int, []T) *dispatch.Reading,
+	b *dispatch.Buffer, offset C.int64_t, dst unsafe.Pointer, count C.int64_t,
+) (object, error) {
+	host, err := numbers[T]("dst", dst, count)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := reading{method(b, ctx, int(offset), host), cancel}
+	if r.ended() && r.Err() != nil {
+		cancel()
+		return nil, r.Err()
+	}
+	return r, nil
+}
+
+//export goReadDone
+func goReadDone(mask *C.sigset_t, read C.bg_read, done *C.int32_t) C.bg_status {
+	return call(mask, func() error {
+		if done == nil {
+			return invalid("done is NULL")
+		}
+		*done = 0
+		r, err := find[reading](read)
+		if err == nil && r.ended() {
+			*done = 1
+		}
+		return err
+	})
+}
+
+//export goReadWait
+func goReadWait(mask *C.sigset_t, read C.bg_read, timeout C.int64_t) C.bg_status {
+	return call(mask, func() error {
+		r, err := find[reading](read)
+		if err != nil {
+			return err
+		}
+		return within(timeout, func(ctx context.Context) error {
+			select {
+			case <-r.Done():
+				return r.Err()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+}
