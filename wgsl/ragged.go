@@ -135,7 +135,7 @@ func raggedSecondItem() string {
 	words[second + ${item.offB}u] = offB2 + col * select(1u, ldB2, words[${transB}u] == 1u);
 	words[second + ${item.ldb}u] = ldB2;
 	words[second + ${item.biasAt}u] = words[at + ${item.biasAt}u] + p.n;
-	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${wide}u, ((p.offA | p.ldA | offB2 | ldB2) & ${wide.mask}u) == 0u);`
+	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${wide.flag}u, ((p.offA | p.ldA | offB2 | ldB2) & ${wide.mask}u) == 0u);`
 }
 
 // raggedKeyWords has a byte for each entry.
@@ -152,7 +152,7 @@ func raggedNumbers(threads int) map[string]uint32 {
 		"rows": uint32(encoding.EndsOfRows), "records": uint32(encoding.Records),
 		"record": encoding.RecordWords, "item.words": encoding.EpilogueItemWords, "second.flag": encoding.ItemSecond, "tile": uint32(encoding.BoundTile), "tile.words": encoding.KernelWords,
 		"split.tiles": encoding.SplitTiles, "split.total": encoding.SplitTotal,
-		"shift.cols": encoding.ColsShift, "final": encoding.Final, "wide": encoding.ItemWide,
+		"shift.cols": encoding.ColsShift, "final": encoding.Final, "wide.flag": encoding.ItemWide,
 	}
 	for prefix, names := range map[string][]string{
 		"": encoding.BoundNames[:], "tile.": encoding.KernelNames[:], "record.": encoding.RecordNames[:], "item.": encoding.ItemNames[:],
