@@ -136,8 +136,8 @@ func TestPython(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip(err)
 	}
-	settings := []string{"BATCHGEMM_LIBRARY=" + filepath.Join(library(t), "libbatchgemm.so"), "PYTHONDONTWRITEBYTECODE=1"}
-	out := run(t, settings, "python3", "-W", "error", "-m", "unittest", "discover", "../examples/python")
+	settings := []string{"BATCHGEMM_LIBRARY=" + filepath.Join(library(t), "libbatchgemm.so"), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=../python"}
+	out := run(t, settings, "python3", "-W", "error", "-m", "unittest", "discover", "../python/tests")
 	require.Contains(t, out, "\nOK\n")
 	require.NotContains(t, out, "was not closed", "an error in a finalizer, which Python prints and forgets")
 }
@@ -201,5 +201,5 @@ func TestVersionsAgree(t *testing.T) {
 	want := abiVersion(t, "batchgemm.h", `define BG_ABI_VERSION (\d+)`)
 	require.Equal(t, want, abiVersion(t, "exports.map", `BATCHGEMM_(\d+)`))
 	require.Equal(t, want, abiVersion(t, "batchgemm.h", `BATCHGEMM_(\d+)`))
-	require.Equal(t, want, abiVersion(t, "../examples/python/batchgemm.py", `ABI_VERSION = (\d+)`))
+	require.Equal(t, want, abiVersion(t, "../python/batchgemm/_core.py", `ABI_VERSION = (\d+)`))
 }

@@ -162,7 +162,7 @@ step_inception() {
 	[ "$backend" = cuda ] || cpu=--cpu
 	shown="python3 examples/python/inception.py"
 	# shellcheck disable=SC2086 # words are options and workloads
-	keep inception.json python3 "$root/examples/python/inception.py" $cpu $modules
+	keep inception.json env PYTHONPATH="$root/python" python3 "$root/examples/python/inception.py" $cpu $modules
 }
 
 step_emulation() {

@@ -5,11 +5,11 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 bin=$(cd "${1:-$root/bin}" && pwd)
-export BATCHGEMM_LIBRARY="$bin/libbatchgemm.so" PYTHONDONTWRITEBYTECODE=1
+export BATCHGEMM_LIBRARY="$bin/libbatchgemm.so" PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/python"
 cd "$here"
 
 echo "== Python on the CPU backend"
-python3 -m unittest test_batchgemm
+python3 -m unittest discover "$root/python/tests"
 
 if command -v cc >/dev/null; then
 	echo "== a stream and memory of a C program"

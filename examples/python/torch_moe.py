@@ -5,6 +5,7 @@ X[first:last] @ W[e], and the number of its tokens differs from e to e. The tens
 are PyTorch's, the work goes to PyTorch's current stream, and the results are
 compared with torch.matmul in float64.
 
+    export PYTHONPATH=../../python         of this folder
     python3 torch_moe.py                                one GPU
     torchrun --nproc_per_node=2 torch_moe.py            each rank its GPU and half of the experts
 """

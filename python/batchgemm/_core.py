@@ -4,7 +4,7 @@
         device.gemm([problem(2, 2, 3, ...)], a, b, c)      # a, b, c: array.array("f"), NumPy, ...
 
 Names and meaning are those of batchgemm.h. The library is looked for where
-BATCHGEMM_LIBRARY says, else where "make capi" puts it. Calls give up Python's
+BATCHGEMM_LIBRARY says, else beside this file, else where "make capi" puts it. Calls give up Python's
 lock while they work. Processes must not be started by fork: with multiprocessing
 use the start method "spawn".
 """
@@ -81,7 +81,9 @@ class Error(Exception):
 
 def _load():
     here = os.path.dirname(os.path.abspath(__file__))
-    path = os.environ.get("BATCHGEMM_LIBRARY") or os.path.join(here, "..", "..", "bin", "libbatchgemm.so")
+    installed = os.path.join(here, "libbatchgemm.so")
+    built = os.path.join(here, "..", "..", "bin", "libbatchgemm.so")
+    path = os.environ.get("BATCHGEMM_LIBRARY") or (installed if os.path.exists(installed) else built)
     library = ctypes.CDLL(path)
     library.bg_abi_version.restype = c_uint32
     if library.bg_abi_version() != ABI_VERSION:

@@ -1,5 +1,4 @@
-"""Tests of batchgemm.py on the CPU backend, without other packages:
-python3 -m unittest test_batchgemm"""
+"""Tests of the package's objects on the CPU backend, without other packages: PYTHONPATH=python python3 -m unittest discover python/tests"""
 
 import gc
 import random
@@ -10,7 +9,7 @@ import warnings
 from array import array
 
 import batchgemm
-from batchgemm import problem
+from batchgemm import _core, problem
 
 
 def layout(rng, count):
@@ -259,7 +258,7 @@ class Test(unittest.TestCase):
 
     def assertClosed(self, handle):
         with self.assertRaisesRegex(batchgemm.Error, "was closed"):
-            batchgemm._call("bg_close", handle)
+            _core._call("bg_close", handle)
 
     def test_dropped(self):
         """What is dropped is closed, and says so."""
