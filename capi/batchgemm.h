@@ -306,6 +306,26 @@ typedef struct bg_operands {
 
 bg_status bg_run_operands(bg_program program, const bg_operands *operands);
 
+/* bg_run_at is bg_run_operands on memory, and on a stream, of the caller: less work for the host than
+ * bg_open_on_stream and bg_buffer_wrap, which check what nobody checks here. Operands are as long as the problems
+ * reach, and those of a ragged program as far as the sizes of this run reach, which may be less than its
+ * bounds. Addresses are multiples of 16; CUDA, HIP: of the device, where kernels may read the line of 16 bytes that
+ * holds the last element whole; CPU: of the host. What the program does not use is 0. C is no other operand. Memory
+ * and stream stay until the work is done.
+ *
+ * stream is one of the GPU, as for bg_open_on_stream, and the run only queues kernels there, so that it may
+ * be captured in a CUDA graph; the CPU has stream 0, which bg_wait waits for. The runs of a program share its workspace: on
+ * different streams the caller orders them, and the first comes behind a bg_wait for what prepared it. A program that
+ * a graph has captured is kept as long as the graph. BG_ERR_FAILED with WebGPU, which has no such memory. */
+typedef struct bg_addresses {
+	uint32_t struct_size, zero; /* sizeof(bg_addresses), 0 */
+	uint64_t a, b, c;
+	uint64_t sizes;
+	uint64_t b2, bias, rows;
+} bg_addresses;
+
+bg_status bg_run_at(bg_program program, uintptr_t stream, const bg_addresses *addresses);
+
 /* bg_program_status waits for queued work. It is BG_ERR_INVALID, and the text names the
  * group, when a run since the last call refused sizes: the first of such runs counts. */
 bg_status bg_program_status(bg_program program, int64_t timeout_ms);

@@ -164,6 +164,10 @@ bg_status bg_run_ragged(bg_program program, bg_buffer sizes, bg_buffer a, bg_buf
 
 bg_status bg_run_operands(bg_program program, const bg_operands *operands) { ENTER(goRunOperands(&mask, program, (bg_operands *)operands)); }
 
+bg_status bg_run_at(bg_program program, uintptr_t stream, const bg_addresses *addresses) {
+	ENTER(goRunAt(&mask, program, stream, (bg_addresses *)addresses));
+}
+
 bg_status bg_program_status(bg_program program, int64_t timeout_ms) { ENTER(goProgramStatus(&mask, program, timeout_ms)); }
 
 bg_status bg_wait(bg_device device, int64_t timeout_ms) { ENTER(goWait(&mask, device, timeout_ms)); }

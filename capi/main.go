@@ -350,6 +350,28 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 	return p.RunOperands(context.Background(), r)
 }
 
+//export goRunAt
+func goRunAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t, at *C.bg_addresses) C.bg_status {
+	return call(mask, func() error {
+		switch {
+		case at == nil:
+			return invalid("addresses is NULL")
+		case at.struct_size < C.sizeof_bg_addresses:
+			return invalid("addresses: struct_size %d, must be sizeof(bg_addresses), %d here", at.struct_size, C.sizeof_bg_addresses)
+		}
+		own, ok := versioned(at, int(at.struct_size))
+		if own.zero != 0 || !ok {
+			return invalid("addresses: a field asks for what this version of the library does not know")
+		}
+		p, err := find[*dispatch.Program](program)
+		if err != nil {
+			return err
+		}
+		return p.RunAt(context.Background(), uintptr(stream), dispatch.Addresses{A: uintptr(own.a), B: uintptr(own.b), C: uintptr(own.c),
+			Sizes: uintptr(own.sizes), B2: uintptr(own.b2), Bias: uintptr(own.bias), Rows: uintptr(own.rows)})
+	})
+}
+
 //export goProgramStatus
 func goProgramStatus(mask *C.sigset_t, program C.bg_program, timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {

@@ -171,61 +171,74 @@ func (s *submission) add(d *Device, r *Run) error {
 	if err := r.checkSizes(plan.TakesSizes()); err != nil {
 		return err
 	}
-	e, of, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeC, 0
-	if plan.TakesSizes() {
-		sizes = plan.Ragged.SizesLen()
-	}
-	args := [...]struct {
-		name   string
-		buffer *Buffer
-		used   bool
-		need   int
-		of     element.Type
-		apart  bool // by pointers
-	}{
-		{"A", r.A, true, plan.ExtentA, of, e.Pointers.A},
-		{"B", r.B, true, plan.ExtentB, of, e.Pointers.B},
-		{"C", r.C, true, plan.ExtentC, ofC, e.Pointers.C},
-		{"Sizes", r.Sizes, sizes > 0, sizes, element.F32, false},
-		{"B2", r.B2, e.Gated, plan.ExtentB2, of, e.Pointers.B},
-		{"Bias", r.Bias, e.Bias, plan.ExtentBias, ofC, false},
-		{"Rows", r.Rows, e.UsesRows(), plan.ExtentRows, element.F32, false},
-	}
+	args := argumentsOf(plan)
+	buffers := [len(args)]*Buffer{r.A, r.B, r.C, r.Sizes, r.B2, r.Bias, r.Rows}
 	var given [len(args)]driver.Buffer
-	for i := range args {
+	for i, buffer := range buffers {
 		arg := &args[i]
 		switch {
-		case arg.buffer == nil && (!arg.used || arg.apart):
+		case buffer == nil && (!arg.used || arg.apart):
 			continue
-		case arg.buffer == nil:
+		case buffer == nil:
 			return invalid.Errorf("%s is nil", arg.name)
 		case !arg.used:
 			return invalid.Errorf("%s is not nil: the plan's epilogue has no use for it", arg.name)
 		}
-		if err := arg.buffer.hold(d); err != nil {
+		if err := buffer.hold(d); err != nil {
 			return fmt.Errorf("%s: %w", arg.name, err)
 		}
-		s.held = append(s.held, arg.buffer.object)
+		s.held = append(s.held, buffer.object)
 		switch {
-		case arg.buffer.of != arg.of:
-			return invalid.Errorf("%s has elements of %s, the plan is for %s", arg.name, arg.buffer.of, arg.of)
-		case arg.buffer.n < arg.need:
-			return invalid.Errorf("%s has %d elements, the plan needs %d", arg.name, arg.buffer.n, arg.need)
+		case buffer.of != arg.of:
+			return invalid.Errorf("%s has elements of %s, the plan is for %s", arg.name, buffer.of, arg.of)
+		case buffer.n < arg.need:
+			return invalid.Errorf("%s has %d elements, the plan needs %d", arg.name, buffer.n, arg.need)
 		}
 		if !arg.apart {
-			given[i] = arg.buffer.driver
+			given[i] = buffer.driver
 		}
 	}
-	for i := range args {
-		switch other := args[i].buffer; {
-		case r.C == nil || other == nil || args[i].name == "C" || e.Pointers.C || other.object != r.C.object:
+	for i, other := range buffers {
+		switch {
+		case r.C == nil || other == nil || args[i].name == "C" || args[2].apart || other.object != r.C.object:
 		case other == r.C:
 			return invalid.Errorf("buffer C is also %s", args[i].name)
 		default:
 			return invalid.Errorf("C and %s are slices of one buffer", args[i].name)
 		}
 	}
-	s.runs = append(s.runs, driver.Run{Program: r.Program.driver, A: given[0], B: given[1], C: given[2],
-		Sizes: given[3], B2: given[4], Bias: given[5], Rows: given[6]})
+	s.runs = append(s.runs, driverRun(r.Program, &given))
 	return nil
+}
+
+// argument is what a plan asks of an operand of its runs.
+type argument struct {
+	name  string
+	used  bool
+	need  int // elements
+	of    element.Type
+	apart bool // by pointers
+}
+
+// argumentsOf are A, B, C, Sizes, B2, Bias and Rows.
+func argumentsOf(plan *planner.Plan) [7]argument {
+	e, of, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeC, 0
+	if plan.TakesSizes() {
+		sizes = plan.Ragged.SizesLen()
+	}
+	return [...]argument{
+		{"A", true, plan.ExtentA, of, e.Pointers.A},
+		{"B", true, plan.ExtentB, of, e.Pointers.B},
+		{"C", true, plan.ExtentC, ofC, e.Pointers.C},
+		{"Sizes", sizes > 0, sizes, element.F32, false},
+		{"B2", e.Gated, plan.ExtentB2, of, e.Pointers.B},
+		{"Bias", e.Bias, plan.ExtentBias, ofC, false},
+		{"Rows", e.UsesRows(), plan.ExtentRows, element.F32, false},
+	}
+}
+
+// driverRun is a run with the operands of argumentsOf.
+func driverRun(p *Program, given *[7]driver.Buffer) driver.Run {
+	return driver.Run{Program: p.driver, A: given[0], B: given[1], C: given[2],
+		Sizes: given[3], B2: given[4], Bias: given[5], Rows: given[6]}
 }

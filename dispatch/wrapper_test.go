@@ -98,3 +98,14 @@ func TestNoWrapper(t *testing.T) {
 	require.EqualError(t, err, "backend fake does not share its device with other libraries")
 	require.NoError(t, d.Close())
 }
+
+// Without memory of the caller nothing is looked at.
+func TestNoBorrower(t *testing.T) {
+	d, _ := openFake(t)
+	p := program(t, d, small(t))
+	require.EqualError(t, p.RunAt(t.Context(), 0, Addresses{}), "backend fake does not work in memory of its callers")
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, p.RunAt(t.Context(), 0, Addresses{}), ErrClosed)
+	require.NoError(t, d.Close())
+	require.ErrorIs(t, p.RunAt(t.Context(), 0, Addresses{}), ErrClosed)
+}

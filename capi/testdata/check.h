@@ -54,6 +54,7 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_prepare_ragged(1, NULL, NULL, &out) == want);
 	CHECK(bg_run(1, 1, 1, 1) == want);
 	CHECK(bg_run_ragged(1, 1, 1, 1, 1) == want);
+	CHECK(bg_run_at(1, 0, NULL) == want);
 	CHECK(bg_program_status(1, 0) == want);
 	CHECK(bg_wait(1, 0) == want);
 	CHECK(bg_gemm(1, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0) == want);

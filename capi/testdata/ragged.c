@@ -77,6 +77,53 @@ static void test_records(bg_device device, bg_buffer a, bg_buffer b, bg_buffer c
 	OK(bg_close(program));
 }
 
+static uint64_t copied(const void *from, size_t size) { /* glibc aligns it to 16 */
+	void *p = malloc(size);
+	CHECK(p);
+	memcpy(p, from, size);
+	return (uint64_t)(uintptr_t)p;
+}
+
+/* Memory of the host, of fewer rows than the bound: canaries stand for what lies behind it. */
+static void test_at(bg_device device) {
+	bg_ragged r = experts();
+	bg_program program;
+	OK(bg_prepare_ragged(device, &r, NULL, &program));
+	OK(bg_wait(device, 60000));
+	const int32_t ends[GROUPS] = {1, 1, 3};
+	const float want[ROWS * N] = {1, 2, 300, 400, 500, 600, CANARY, CANARY, CANARY, CANARY, CANARY, CANARY};
+	float before[ROWS * N];
+	for (int i = 0; i < ROWS * N; i++) before[i] = CANARY;
+	bg_addresses at = {.struct_size = sizeof at, .a = copied(rows, 3 * K * sizeof *rows), .b = copied(factors, sizeof factors),
+		.c = copied(before, sizeof before), .sizes = copied(ends, sizeof ends)};
+	float *c = (float *)(uintptr_t)at.c;
+	OK(bg_run_at(program, 0, &at));
+	OK(bg_wait(device, 60000));
+	for (int i = 0; i < ROWS * N; i++) CHECK(c[i] == want[i]);
+	OK(bg_program_status(program, 60000));
+
+	memcpy(c, before, sizeof before);
+	FAILS(bg_run_at(program, 0, NULL), BG_ERR_INVALID, "addresses is NULL");
+	FAILS(bg_run_at(program, 1, &at), BG_ERR_INVALID, "there is stream 0 alone");
+	FAILS(bg_run_at(device, 0, &at), BG_ERR_HANDLE, "program: handle");
+	bg_addresses wrong = at;
+	wrong.struct_size = 8;
+	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "struct_size 8");
+	wrong = at, wrong.zero = 1;
+	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "does not know");
+	wrong = at, wrong.sizes = 0;
+	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "Sizes is 0");
+	wrong = at, wrong.b += 4;
+	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "is not a multiple of 16");
+	wrong = at, wrong.bias = at.a;
+	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "Bias is not 0: the program has no use for it");
+	OK(bg_wait(device, 60000));
+	for (int i = 0; i < ROWS * N; i++) CHECK(c[i] == CANARY);
+	const uint64_t all[] = {at.a, at.b, at.c, at.sizes};
+	for (int i = 0; i < 4; i++) free((void *)(uintptr_t)all[i]);
+	OK(bg_close(program));
+}
+
 static void test_errors(bg_device device) {
 	bg_program program = 99;
 	bg_ragged r = experts();
@@ -111,6 +158,7 @@ int main(void) {
 	OK(bg_buffer_new(device, ROWS * N, &c));
 	test_rows(device, a, b, c);
 	test_records(device, a, b, c);
+	test_at(device);
 	test_errors(device);
 	OK(bg_close(device));
 	puts("ok");

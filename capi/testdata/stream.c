@@ -57,6 +57,40 @@ static void *capture(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c, 
 	return launchable;
 }
 
+/* A program of a device with a stream of its own, on the stream and in the memory of the caller, and in a graph. */
+static void test_at(bg_device device, bg_device on_stream, void *stream) {
+	batch t = new_batch(20, 90, 6);
+	bg_addresses at = {.struct_size = sizeof at, .a = allocate(t.len_a), .b = allocate(t.len_b), .c = allocate(t.len_c)};
+	bg_plan plan;
+	bg_program program;
+	OK(bg_plan_new(device, t.problems, t.count, "{\"compute\": \"f32\"}", &plan));
+	OK(bg_prepare(device, plan, &program));
+	OK(bg_wait(device, 60000));
+	CHECK(cuMemcpyHtoDAsync_v2(at.a, t.a, 4 * (size_t)t.len_a, stream) == 0);
+	CHECK(cuMemcpyHtoDAsync_v2(at.b, t.b, 4 * (size_t)t.len_b, stream) == 0);
+	void *graph, *launchable;
+	CHECK(cuStreamBeginCapture_v2(stream, 0) == 0);
+	OK(bg_run_at(program, (uintptr_t)stream, &at));
+	CHECK(cuStreamEndCapture(stream, &graph) == 0);
+	CHECK(cuGraphInstantiateWithFlags(&launchable, graph, 0) == 0 && cuGraphDestroy(graph) == 0);
+	for (int run = 0; run < 4; run++) {
+		CHECK(cuMemcpyHtoDAsync_v2(at.c, t.before, 4 * (size_t)t.len_c, stream) == 0);
+		if (run % 2) CHECK(cuGraphLaunch(launchable, stream) == 0);
+		else OK(bg_run_at(program, (uintptr_t)stream, &at));
+		memset(t.c, 0, 4 * (size_t)t.len_c);
+		CHECK(cuMemcpyDtoHAsync_v2(t.c, at.c, 4 * (size_t)t.len_c, stream) == 0);
+		OK(bg_wait(on_stream, 60000));
+		check_batch(&t);
+	}
+	FAILS(bg_run_at(program, (uintptr_t)stream, &(bg_addresses){.struct_size = sizeof at, .a = at.a + 4, .b = at.b, .c = at.c}),
+		BG_ERR_INVALID, "is not a multiple of 16");
+	CHECK(cuGraphExecDestroy(launchable) == 0);
+	OK(bg_close(program));
+	OK(bg_close(plan));
+	CHECK(cuMemFree_v2(at.a) == 0 && cuMemFree_v2(at.b) == 0 && cuMemFree_v2(at.c) == 0);
+	free_batch(&t);
+}
+
 /* The caller's copies, a run and the caller's copy back, without a wait between them. */
 static void test_run(bg_device device, void *stream) {
 	batch t = new_batch(20, 90, 5);
@@ -181,6 +215,7 @@ int main(void) {
 	OK(bg_open_on_stream(device, (uintptr_t)stream, &on_stream));
 	OK(bg_open_on_stream(device, 0, &on_default));
 	test_refuses(device);
+	test_at(device, on_stream, stream);
 	OK(bg_close(device)); /* the others are independent of it */
 	test_run(on_stream, stream);
 	test_run(on_default, NULL);

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
@@ -135,6 +136,12 @@ func (b *buffer) whole() *buffer {
 		return b.of
 	}
 	return b
+}
+
+// At implements driver.Borrower. The memory is none of Go's, and nobody frees the buffer.
+func (d *device) At(address uintptr, n int) driver.Buffer {
+	memory := *(*unsafe.Pointer)(unsafe.Pointer(&address))
+	return &buffer{device: d, data: unsafe.Slice((*float32)(memory), n)}
 }
 
 func (b *buffer) hold() { b.whole().users.Add(1) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
@@ -65,6 +66,14 @@ func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done fu
 
 func (d *device) Submit(ctx context.Context, runs []driver.Run) error {
 	return d.submit(ctx, runs, nil)
+}
+
+// SubmitOn implements driver.Borrower.
+func (d *device) SubmitOn(ctx context.Context, stream uintptr, run *driver.Run) error {
+	if stream != 0 {
+		return invalid.Errorf("%s: stream %#x: there is stream 0 alone", name, stream)
+	}
+	return d.submit(ctx, []driver.Run{*run}, nil)
 }
 
 func (d *device) Wait(ctx context.Context) error {

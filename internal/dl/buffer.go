@@ -55,6 +55,11 @@ func (b *buffer) Slice(offset, n int) driver.Buffer {
 	return &buffer{dev: b.dev, n: n, memory: b.memory + 4*C.dl_pointer(offset)}
 }
 
+// At implements driver.Borrower.
+func (d *device) At(address uintptr, n int) driver.Buffer {
+	return &buffer{dev: d, n: n, memory: C.dl_pointer(address)}
+}
+
 // Copy implements driver.Device. It copies no more than the bytes.
 func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) error {
 	to, from, err := backend.Pair[*buffer](d, dst, src)
@@ -89,7 +94,7 @@ func (b *buffer) free() C.dl_result {
 
 // wrapAlign is what buffers must be aligned to, in bytes: plans count on it for
 // their widest loads.
-const wrapAlign = 16
+const wrapAlign = driver.BorrowAlign
 
 // Wrap makes a buffer of n float32 of this GPU's memory that somebody else
 // allocated and frees. It implements driver.Wrapper.

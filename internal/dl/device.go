@@ -46,8 +46,9 @@ type device struct {
 }
 
 var (
-	_ driver.Wrapper = (*device)(nil)
-	_ Globals        = (*device)(nil)
+	_ driver.Wrapper  = (*device)(nil)
+	_ driver.Borrower = (*device)(nil)
+	_ Globals         = (*device)(nil)
 )
 
 func openDevice(l *library, g gpu) (*device, error) {

@@ -309,6 +309,11 @@ dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event s
 	return end ? d->api->eventRecord(end, d->stream) : 0;
 }
 
+dl_result dl_submit_on(const dl_device *d, dl_stream stream, const dl_run *run) {
+	ENTER(d);
+	return launch(d, stream, run);
+}
+
 dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *exec) {
 	ENTER(d);
 	TRY(d->api->captureBegin(d->capture, CAPTURE_RELAXED));

@@ -125,6 +125,9 @@ typedef struct {
 // dl_submit queues the runs, between two events if they are not NULL.
 dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event start, dl_event end);
 
+// dl_submit_on queues one run, launch by launch, on a stream of the caller.
+dl_result dl_submit_on(const dl_device *d, dl_stream stream, const dl_run *run);
+
 // dl_record makes a graph of a run, one node a launch. The library has graphs.
 dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *graph);
 dl_result dl_graph_free(const dl_device *d, dl_graph_exec graph);

@@ -32,18 +32,22 @@ func (d *device) newGraphs() *graphs {
 	})
 }
 
+// launched is the run of the program on these operands, launch by launch.
+func (p *program) launched(o operands) C.dl_run {
+	launches := p.images[p.now].runs()
+	return C.dl_run{
+		launches: unsafe.SliceData(launches), count: C.size_t(len(launches)),
+		a: o.a, b: o.b, c: o.c, sizes: o.sizes,
+		b2: o.b2, bias: o.bias, rows: o.rows,
+	}
+}
+
 // bind returns the run of the program on these operands. The second run on the
 // same ones records a graph, because the first may be the only one; the first behind an
 // Update does not even count, because each run may have one. Where no graph can be had, or
 // there is no room while others are queued, launches go one by one.
 func (p *program) bind(o operands) C.dl_run {
-	d := p.dev
-	launches := p.images[p.now].runs()
-	run := C.dl_run{
-		launches: unsafe.SliceData(launches), count: C.size_t(len(launches)),
-		a: o.a, b: o.b, c: o.c, sizes: o.sizes,
-		b2: o.b2, bias: o.bias, rows: o.rows,
-	}
+	d, run := p.dev, p.launched(o)
 	if !d.graphs || p.fresh {
 		p.fresh = false
 		return run

@@ -3,6 +3,7 @@
 package dl
 
 // #cgo nocallback dl_submit
+// #cgo nocallback dl_submit_on
 // #include "dl.h"
 import "C"
 
@@ -43,16 +44,41 @@ func (d *device) queue(work []C.dl_run, t clock) error {
 	return d.check("submit", C.dl_submit(d.handle, unsafe.SliceData(work), C.size_t(len(work)), t.start, t.end))
 }
 
-// add puts a run into the work.
-func (d *device) add(r *driver.Run) error {
-	p, o, err := backend.Operands[*program, *buffer](d, r)
+// SubmitOn makes no graph: the caller may be making one. It implements driver.Borrower.
+func (d *device) SubmitOn(ctx context.Context, stream uintptr, r *driver.Run) error {
+	if err := d.state.Ready(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, all, err := d.operandsOf(r)
 	if err != nil || len(p.images[p.now].runs()) == 0 {
 		return err
 	}
-	all := operands{plan: p.plans}
+	d.work = append(d.work[:0], p.launched(all))
+	return d.check("submit", C.dl_submit_on(d.handle, C.dl_stream_of(C.uintptr_t(stream)), unsafe.SliceData(d.work)))
+}
+
+// add puts a run into the work.
+func (d *device) add(r *driver.Run) error {
+	p, all, err := d.operandsOf(r)
+	if err != nil || len(p.images[p.now].runs()) == 0 {
+		return err
+	}
+	d.work = append(d.work, p.bind(all))
+	return nil
+}
+
+// operandsOf finds the program of a run and where its operands are.
+func (d *device) operandsOf(r *driver.Run) (p *program, all operands, err error) {
+	p, o, err := backend.Operands[*program, *buffer](d, r)
+	if err != nil {
+		return p, all, err
+	}
+	all.plan = p.plans
 	beside, err := backend.Beside[*buffer](d, r)
 	if err != nil {
-		return err
+		return p, all, err
 	}
 	given := [...]*buffer{o[0], o[1], o[2], beside[0], beside[1], beside[2]}
 	for i, to := range [...]*C.dl_pointer{&all.a, &all.b, &all.c, &all.b2, &all.bias, &all.rows} {
@@ -63,12 +89,11 @@ func (d *device) add(r *driver.Run) error {
 	if p.ragged {
 		sizes, err := backend.Sizes[*buffer](d, r)
 		if err != nil {
-			return err
+			return p, all, err
 		}
 		all.sizes = sizes.memory
 	}
-	d.work = append(d.work, p.bind(all))
-	return nil
+	return p, all, nil
 }
 
 // clock is two events with times around queued work, or none.

@@ -42,6 +42,7 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goRun(mask, program, a, b, c) note(mask, NULL, NULL, NULL, NULL)
 #define goRunRagged(mask, program, sizes, a, b, c) note(mask, NULL, NULL, NULL, NULL)
 #define goRunOperands(mask, program, operands) note(mask, operands, NULL, NULL, NULL)
+#define goRunAt(mask, program, stream, addresses) note(mask, addresses, NULL, NULL, NULL)
 #define goProgramStatus(mask, program, timeout) note(mask, NULL, NULL, NULL, NULL)
 #define goWait(mask, device, timeout) note(mask, NULL, NULL, NULL, NULL)
 #define goGEMM(mask, device, problems, count, options, a, len_a, b, len_b, c, len_c, timeout) note(mask, problems, a, b, c)

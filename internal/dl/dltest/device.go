@@ -123,8 +123,12 @@ func (f *Fake) testLost(t *testing.T) {
 			_, err := k.buffers[2].StartRead(t.Context(), 0, make([]float32, 1))
 			return err
 		},
-		"Copy":     func() error { return d.Copy(t.Context(), k.buffers[2], k.buffers[0], 4) },
-		"Write":    func() error { return k.buffers[2].Write(t.Context(), 0, make([]float32, 1)) },
+		"Copy":  func() error { return d.Copy(t.Context(), k.buffers[2], k.buffers[0], 4) },
+		"Write": func() error { return k.buffers[2].Write(t.Context(), 0, make([]float32, 1)) },
+		"SubmitOn": func() error {
+			r := k.run()
+			return d.(driver.Borrower).SubmitOn(t.Context(), 0, &r)
+		},
 		"Wrap":     func() error { _, err := d.Wrap(16, 1); return err },
 		"OnStream": func() error { _, err := d.OnStream(0); return err },
 		"Close":    d.Close,

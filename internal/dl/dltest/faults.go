@@ -94,6 +94,10 @@ var operations = []operation{
 	{"Submit, graph recorded, graph launched", func(_ *Fake, d driver.Wrapper, k *task) error {
 		return d.Submit(context.Background(), []driver.Run{k.run(), k.run(), k.run()})
 	}},
+	{"SubmitOn", func(_ *Fake, d driver.Wrapper, k *task) error {
+		r := k.run()
+		return d.(driver.Borrower).SubmitOn(context.Background(), 0, &r)
+	}},
 	{"Wait", func(_ *Fake, d driver.Wrapper, _ *task) error { return d.Wait(context.Background()) }},
 	{"Time", func(_ *Fake, d driver.Wrapper, k *task) error {
 		_, err := d.Time(context.Background(), []driver.Run{k.run()})

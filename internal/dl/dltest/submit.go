@@ -127,6 +127,11 @@ func (f *Fake) testForeign(t *testing.T) {
 	for range 3 {
 		require.NoError(t, shared.Submit(t.Context(), []driver.Run{k.run()}))
 	}
+	r := k.run()
+	r.C = shared.(driver.Borrower).At(address+16, len(k.host[2]))
+	for range 3 {
+		require.NoError(t, shared.(driver.Borrower).SubmitOn(t.Context(), 0, &r))
+	}
 	require.Equal(t, recorded, f.count(t, graphs))
 	require.Equal(t, queued, f.count(t, copies))
 	k.check(t)
