@@ -71,6 +71,12 @@ class Operands(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [(name, c_uint64) for name in "a b c sizes b2 bias rows".split()]
 
 
+class Addresses(ctypes.Structure):
+    """bg_addresses; Program.run_at() makes them."""
+
+    _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [(name, c_uint64) for name in "a b c sizes b2 bias rows".split()]
+
+
 class Error(Exception):
     """A call failed; status is one of STATUS."""
 
@@ -112,6 +118,7 @@ def _load():
         "bg_read_wait": (handle, c_int64),
         "bg_warm": (handle, c_char_p, c_uint32, c_int64),
         "bg_run_operands": (handle, POINTER(Operands)),
+        "bg_run_at": (handle, c_size_t, POINTER(Addresses)),
         "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
         "bg_gemm": (handle, *batch, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_int64),
@@ -289,6 +296,12 @@ class Program(_Object):
     def run_ragged(self, sizes, a, b, c, **more):
         """Queues one execution of a ragged program, with sizes of a buffer."""
         self.run(a, b, c, sizes=sizes, **more)
+
+    def run_at(self, stream, a=0, b=0, c=0, sizes=0, b2=0, bias=0, rows=0):
+        """Queues one execution on memory at addresses (torch: data_ptr()), on a stream; bg_run_at says what of that
+        nobody checks."""
+        _call("bg_run_at", self.handle, stream,
+              byref(Addresses(ctypes.sizeof(Addresses), 0, a, b, c, sizes, b2, bias, rows)))
 
     def status(self, timeout=None):
         """Waits, and raises an Error that names the group where a run since the last call refused sizes."""
