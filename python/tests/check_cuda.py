@@ -1,0 +1,126 @@
+"""What needs a GPU: the tests of test_torch.py on CUDA tensors, and streams, graphs, torch.compile, waits.
+
+    PYTHONPATH=python python3 python/tests/check_cuda.py
+"""
+
+import unittest
+
+import torch
+
+import batchgemm.torch as bt
+from batchgemm.torch import grouped_mm, matmul_list
+from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference  # unittest runs those too
+
+if not torch.cuda.is_available():
+    raise SystemExit("no GPU that PyTorch can use")
+torch.set_default_device("cuda")
+
+
+class Cuda(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(4)
+        self.x, self.w, self.offs = torch.randn(600, 64), torch.randn(8, 64, 96), ends(0, 100, 100, 250, 251, 400, 590, 600)
+
+    def near(self, y, x, w, offs, name=""):
+        error = (y.double() - reference(x.double(), w.double(), offs)).abs()
+        self.assertTrue(bool((error <= bound(x, w, offs, out=y.dtype)).all()), f"{name}: {error.max()}")
+
+    def test_large(self):
+        for dtype in bt._TYPES:
+            x, w = torch.randn(2048, 512).to(dtype), torch.randn(16, 512, 768).to(dtype)
+            offs = ends(*sorted(torch.randint(0, 2048, (15,)).tolist()), 2048)
+            self.near(grouped_mm(x, w, offs=offs), x, w, offs, dtype)
+            gy = torch.randn(2048, 640).to(dtype)
+            self.near(grouped_mm(x.t(), gy, offs=offs), x.t(), gy, offs, f"{dtype} depth")
+            ys = matmul_list([x[:i].contiguous() for i in range(1, 200)], [w[i % 16] for i in range(1, 200)])
+            for i, y in enumerate(ys, 1):
+                self.near(y, x[:i], w[i % 16][None], ends(i), f"{dtype} list {i}")
+
+    def test_streams(self):
+        for stream in [torch.cuda.Stream() for _ in range(3)]:
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(10**7)
+                x = self.x * 2  # queued in front of the products, on the same stream
+                y = grouped_mm(x, self.w, offs=self.offs) + 0
+            stream.synchronize()
+            self.near(y, 2 * self.x, self.w, self.offs)
+
+    def test_waits_for_nothing(self):
+        x, w = (t.clone().requires_grad_() for t in (self.x, self.w))
+
+        def step():
+            grouped_mm(x, w, offs=self.offs, activation="silu").square().sum().backward()
+
+        step()
+        before, torch_says = torch.cuda.Event(), torch.cuda.get_sync_debug_mode()
+        torch.cuda.synchronize()
+        try:
+            torch.cuda.set_sync_debug_mode("error")
+            torch.cuda._sleep(2 * 10**9)  # about a second
+            before.record()
+            step()
+            self.assertFalse(before.query(), "the step waited for the device")
+        finally:
+            torch.cuda.set_sync_debug_mode(torch_says)
+        torch.cuda.synchronize()
+
+    def test_graph(self):
+        x, w, offs = self.x.clone().requires_grad_(), self.w.clone().requires_grad_(), self.offs.clone()
+
+        def step():
+            y = grouped_mm(x, w, offs=offs)
+            return y, *torch.autograd.grad(y.sum(), (x, w))
+
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            step()
+        torch.cuda.current_stream().wait_stream(side)
+        graphs = []
+        for _ in range(2):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                outputs = step()
+            graphs.append((graph, outputs))
+        step()  # the warm-up's programs are the graphs' now
+        for cuts in ([0] * 7 + [600], [75 * i for i in range(1, 9)], [600] * 8):
+            offs.copy_(ends(*cuts))
+            x.data.normal_()
+            for graph, (y, gx, gw) in graphs:
+                graph.replay()
+                self.near(y, x.detach(), w.detach(), offs, cuts)
+                self.near(gw, x.detach().t(), torch.ones(600, 96), offs, cuts)
+                self.near(gx, torch.ones(600, 96), w.detach().transpose(1, 2), offs, cuts)
+
+    def test_graph_without_warm_up(self):
+        with self.assertRaisesRegex(RuntimeError, "cannot be captured"):
+            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                grouped_mm(torch.ones(7, 24), torch.ones(8, 24, 40), offs=self.offs)
+        self.near(grouped_mm(self.x, self.w, offs=self.offs), self.x, self.w, self.offs)
+
+    def test_compile(self):
+        for mode in ("default", "reduce-overhead"):
+            compiled = torch.compile(lambda x, w, offs: grouped_mm(x * 2, w, offs=offs) + 1, fullgraph=True, mode=mode)
+            for _ in range(4):
+                y = compiled(self.x, self.w, self.offs)
+                self.assertTrue(torch.allclose(y, grouped_mm(self.x * 2, self.w, offs=self.offs) + 1, rtol=1e-5, atol=1e-4), mode)
+
+    @unittest.skipIf(torch.cuda.device_count() < 2, "one GPU")
+    def test_other_device(self):
+        x, w, offs = (t.to("cuda:1") for t in (self.x, self.w, self.offs))
+        self.near(grouped_mm(x, w, offs=offs), x, w, offs)
+
+    @unittest.skipUnless(hasattr(torch, "_grouped_mm"), "torch has no grouped product")
+    def test_beside_torch(self):
+        """Where torch has it: both within the bound of each other's exact result."""
+        x, w, offs = self.x.bfloat16(), self.w.bfloat16(), self.offs
+        for name, a, b in (("rows", x, w), ("depth", x.t(), torch.randn(600, 96).bfloat16()), ("columns", w.transpose(1, 2), x.t())):
+            with self.subTest(name):
+                want, got = torch._grouped_mm(a, b, offs=offs), grouped_mm(a, b, offs=offs)
+                self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
+                self.assertTrue(bool(((got.double() - want.double()).abs() <= 2 * bound(a, b, offs, out=torch.bfloat16)).all()))
+
+
+if __name__ == "__main__":
+    unittest.main()
