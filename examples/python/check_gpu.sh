@@ -10,6 +10,8 @@ cd "$here"
 
 echo "== Python on the CPU backend"
 python3 -m unittest discover "$root/python/tests"
+echo "== PyTorch's operators on CUDA tensors"
+python3 "$root/python/tests/check_cuda.py"
 
 if command -v cc >/dev/null; then
 	echo "== a stream and memory of a C program"
@@ -24,8 +26,12 @@ fi
 gpus=$(python3 -c 'import torch; print(torch.cuda.device_count())')
 echo "== PyTorch on one of $gpus GPUs"
 python3 torch_moe.py
+python3 torch_moe_train.py
+python3 torch_moe_train.py --bf16
 if [ "$gpus" -ge 2 ]; then
 	echo "== PyTorch on two GPUs, a process each"
-	python3 -m torch.distributed.run --standalone --nproc_per_node=2 torch_moe.py
+	for example in torch_moe.py torch_moe_train.py "torch_moe_train.py --bf16"; do
+		python3 -m torch.distributed.run --standalone --nproc_per_node=2 $example
+	done
 fi
 echo "== ok"
