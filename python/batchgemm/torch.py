@@ -77,6 +77,7 @@ class _Meta(NamedTuple):
     shape: tuple
     stride: tuple
     dtype: torch.dtype
+    device: torch.device
     at: int  # address modulo _ALIGN
 
 
@@ -91,7 +92,7 @@ class _Sizes(NamedTuple):
 
 
 def _meta(t):
-    return None if t is None else _Meta(t.shape, t.stride(), t.dtype, t.data_ptr() % _ALIGN)
+    return None if t is None else _Meta(t.shape, t.stride(), t.dtype, t.device, t.data_ptr() % _ALIGN)
 
 
 def _check_types(x, w, out_dtype):
@@ -105,8 +106,11 @@ def _check_types(x, w, out_dtype):
 
 
 def _sizes(x, w, offs, bias, activation, out_dtype):
-    """Checks the arguments; x, w, offs and bias have a shape and a dtype."""
+    """Checks the arguments; x, w, offs and bias have a shape, a dtype and a device."""
     out = _check_types(x, w, out_dtype)
+    for name, t in ("w", w), ("offs", offs), ("bias", bias):
+        if t is not None and t.device != x.device:
+            raise ValueError(f"{name} is on {t.device}, x on {x.device}")
     dims = len(x.shape), len(w.shape)
     if dims not in ((2, 3), (2, 2), (3, 3)):
         raise ValueError(f"x has {dims[0]} dimensions, w has {dims[1]}: each must have 2 or 3")
@@ -237,6 +241,8 @@ class _Programs:
         self.lock = threading.Lock()
         self.kept = OrderedDict()  # (stream, key): program, the one used last at the end
         self.captured = set()  # those of graphs, which are never closed
+        if self.cuda and torch.cuda.is_current_stream_capturing():
+            raise _not_warm()
         if self.cuda:  # batchgemm counts GPUs of compute capability 8.0 on
             older = 0 if torch.version.hip else sum(torch.cuda.get_device_capability(i) < (8, 0) for i in range(index))
             self.device = _open("hip" if torch.version.hip else "cuda", index - older)
@@ -277,8 +283,12 @@ class _Programs:
         for at in self.kept:
             if at[1] == call.key and at not in self.captured:
                 return self.kept.pop(at)
-        raise RuntimeError("batchgemm: the first call with tensors of these shapes cannot be captured in a CUDA graph; "
-                           "call once before, as torch wants it of all that is captured")
+        raise _not_warm()
+
+
+def _not_warm():
+    return RuntimeError("batchgemm: the first call with tensors of these shapes cannot be captured in a CUDA graph; "
+                        "call once before, as torch wants it of all that is captured")
 
 
 @functools.lru_cache(maxsize=None)
@@ -293,15 +303,8 @@ _library.define("grouped_mm(Tensor x, Tensor w, Tensor? offs, Tensor? bias, str 
 _library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) -> Tensor[]")
 
 
-def _same_device(first, **others):
-    for name, t in others.items():
-        if t is not None and t.device != first.device:
-            raise ValueError(f"{name} is on {t.device}, x on {first.device}")
-
-
 def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
     """The operator. zero: rows behind the last end are 0, without bias and activation."""
-    _same_device(x, w=w, offs=offs, bias=bias)
     call = _call(_meta(x), _meta(w), _meta(offs), _meta(bias), activation, out_dtype, zero)
     if call.copy:
         copied = [t.clone(memory_format=torch.contiguous_format) if copy else t for t, copy in zip((x, w, offs, bias), call.copy)]
@@ -403,6 +406,8 @@ def _sizes_of_list(xs, ws, out_dtype):
             raise ValueError(f"product {i}: x has {x.shape[1]} columns, w has {w.shape[0]} rows")
         if x.dtype != xs[0].dtype or w.dtype != xs[0].dtype:
             raise TypeError(f"product {i}: x is {x.dtype}, w is {w.dtype}, the first x is {xs[0].dtype}")
+        if x.device != xs[0].device or w.device != xs[0].device:
+            raise ValueError(f"product {i}: x is on {x.device}, w on {w.device}, the first x on {xs[0].device}")
         sizes.append((x.shape[0], w.shape[1], x.shape[1]))
     return sizes, _check_types(xs[0], ws[0], out_dtype)
 
@@ -429,8 +434,6 @@ class _List(NamedTuple):
 
 def _matmul_list(xs, ws, out_dtype):
     sizes, dtype = _sizes_of_list(xs, ws, out_dtype)
-    for i, (x, w) in enumerate(zip(xs, ws)):
-        _same_device(xs[0], **{f"x of product {i}": x, f"w of product {i}": w})
     programs = _programs(xs[0].get_device())
     if not programs.cuda:  # the CPU has no pointers: all are copied, one behind the other
         lies = tuple((m, n, k, _Matrix(False, max(k, 1), 0, 0), _Matrix(False, max(n, 1), 0, 0)) for m, n, k in sizes)

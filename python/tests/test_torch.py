@@ -199,8 +199,11 @@ class Gradients(unittest.TestCase):
         y.sum().backward()  # an expanded gradient
         self.assertIsNone(x.grad)
         self.assertIsNotNone(w.grad)
-        with torch.no_grad():
-            self.assertFalse(grouped_mm(x, w, offs=ends(2, 6)).requires_grad)
+        for off in torch.no_grad, torch.inference_mode:
+            with off():
+                z = grouped_mm(x, w, offs=ends(2, 6))
+                self.assertFalse(z.requires_grad)
+                self.assertTrue(torch.equal(z, y))
         x.requires_grad_()
         second, = torch.autograd.grad(torch.autograd.grad(grouped_mm(x, w, offs=ends(2, 6)).square().sum(), x, create_graph=True)[0].sum(), w)
         z = reference(x, w, ends(2, 6))
@@ -283,6 +286,7 @@ class Torch(unittest.TestCase):
             ("xs has 2 matrices, ws has 1", ValueError, lambda: matmul_list([x, x], [w[0]])),
             ("product 1: x has 8 columns, w has 5 rows", ValueError, lambda: matmul_list([x, x], [w[0], w[0].t()])),
             ("product 0: x has 2 dimensions, w has 3", ValueError, lambda: matmul_list([x], [w])),
+            ("product 0: x is on cpu, w on meta", ValueError, lambda: bt._matmul_list([x.cpu()], [w[0].to("meta")], None)),
             ("product 1: x is torch.float16", TypeError, lambda: matmul_list([x, x.half()], [w[0], w[0].half()])),
         ):
             with self.assertRaises(error, msg=words) as caught:
