@@ -1,5 +1,6 @@
 # make demo    set up what is missing, then plan and run a batch, verified
 # make test    set up what is missing, then run all tests: 16 minutes of a core, and the build
+# make test-all  with all kernels and mistakes where make test draws a sample: before a change of kernels lands
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
 # make browser-test  all tests of WebGPU in headless Chromium, on its software adapter: 15 minutes (BROWSER_FLAGS: of go test)
 # make browser     builds the page of examples/browser and serves it: batches on the GPU of whoever opens it (ADDRESS)
@@ -22,13 +23,15 @@ DESKTOP     := examples/desktop
 # Of the conformance suite in a browser, what make check runs: what needs few kernels, each of which takes
 # Chromium's software adapter seconds to compile.
 BROWSER_SHORT := Windows|NonFinite|Subnormals|Scalars|Empty|Reuse|Chain|Queued|Concurrent|Time|Buffers|StartRead|Copy|Compile|OutOfMemory|Cancelled|Foreign|Open|Close
+# Tests of planner and wgsl that take seconds each and show of other builds what shorter ones do.
+SAME        := TestKernelsListAll|TestManySteps|TestEveryTileOnce|TestEpiloguePlans|TestStoresStayInTile|TestLeastDeviceKernels|TestStagesCoverTiles|TestEpilogueStores|TestEpilogueBindings
 # Packages with goroutines or locks of their own, and the fakes that work on them. The race
 # detector cannot see into the WebGPU library, and its build of the binding would take minutes;
 # tests of native build C++ once with sync, and no more.
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|native$$|native/internal)') \
 	./native/cuda ./native/hip
 
-.PHONY: demo build browser test check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi cuda hip setup
+.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -46,6 +49,9 @@ browser:
 test: setup
 	$(GO) test -timeout $(TIMEOUT) ./...
 
+test-all: export BATCHGEMM_TESTS = all
+test-all: test
+
 # WebGPU must run, on Mesa's software driver if need be, and in Chromium, and so must the compilers of the
 # HIP kernels and of their emulation, and the disassembler, and windows under Xvfb: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
@@ -55,13 +61,15 @@ check: setup fmt vet staticcheck tidy test variants browser-check window-check r
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
 
+# For other targets the packages that have files of their own there, and with them all that these import.
 vet:
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) vet ./...
-	for target in windows/amd64 linux/386 linux/arm js/wasm; do \
-		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) vet ./... || exit; done
-	for tags in nocuda nohip nowebgpu nocuda,nohip,nowebgpu; do \
-		$(GO) vet -tags $$tags ./dispatch ./webgpu ./native/... ./cmd/... ./capi || exit; done
+	CGO_ENABLED=0 GOOS=windows $(GO) vet ./dispatch ./webgpu ./capi ./cmd/...
+	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./dispatch ./webgpu ./internal/cpu
+	CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) vet ./dispatch ./webgpu ./examples/browser/...
+	for tags in nocuda nohip nowebgpu; do $(GO) vet -tags $$tags ./dispatch ./webgpu ./native/cuda ./native/hip || exit; done
+	$(GO) vet -tags nocuda,nohip,nowebgpu ./dispatch ./webgpu ./native/... ./cmd/... ./capi
 
 staticcheck:
 	$(GO) run $(STATICCHECK) ./...
@@ -76,7 +84,7 @@ vulncheck:
 # 32 bits, which Linux on amd64 runs, and the kernels of arm64, which an emulator runs.
 variants:
 	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
-	GOARCH=386 CGO_ENABLED=0 $(GO) test ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
+	GOARCH=386 CGO_ENABLED=0 $(GO) test -skip '$(SAME)' ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64-static -run 'TestGuardPages|TestConformance/neon/(Scalars|NonFinite|Mixed)' ./internal/cpu
 
 # Without the kernels of all tiles, types and epilogues, whose text other tests run on other adapters.
@@ -99,7 +107,7 @@ window-check:
 # assembly. All tiles under all schedules show nothing more of Go than other tests do, nor do types
 # and epilogues on fakes, and plans that take long are made by one goroutine.
 race:
-	$(GO) test -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/Tiles|TestConformance/generic/(Types|Epilogues)/f16|TestFake/(conformance|gfx.*)/(Tiles|Ragged|Types|Epilogues)|TestOwnDriver/(Tiles|Ragged|Types|Epilogues)|TestManySteps|TestEveryTileOnce|TestEpiloguePlans' $(RACE)
+	$(GO) test -race -short -timeout $(TIMEOUT) -skip '$(SAME)|TestConformance/(avx512|avx2|neon)|TestConformance/generic/(Tiles|Types|Epilogues)|TestFake/(conformance|gfx.*)/(Tiles|Ragged|Types|Epilogues|Custom|Mixed|Update)|TestOwnDriver/(Tiles|Ragged|Types|Epilogues|Custom|Mixed|Update)' $(RACE)
 
 fuzz: setup
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)

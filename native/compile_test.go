@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -173,24 +174,30 @@ func copySources(dir string, sources []string, made map[string]string) error {
 	return nil
 }
 
-// tiles are those that run in an emulator: all, but with sanitizers those that have epilogues, one of short
-// K groups and one of many threads. Of all tiles package gcn looks for accesses out of bounds and races in what
+// tiles are those that run in an emulator: a sample of all, but with sanitizers those that have epilogues, one of
+// short K groups and one of many threads. Of the others package gcn looks for accesses out of bounds and races in what
 // the compiler made of them, but for epilogues.
 func (s sanitizer) tiles() []*tile.Shape {
 	all := tile.Of(tile.FMA)
 	if s.name == plain.name {
-		return all
+		return slices.DeleteFunc(all, func(t *tile.Shape) bool { return !sample.Drawn(t.Name, 2, kernelsText()) })
 	}
 	return slices.DeleteFunc(all, func(t *tile.Shape) bool {
 		return !t.Epilogues && t.Name != "small-k8" && t.Name != "medium-large"
 	})
 }
 
+// kernelsText stands for the text of all kernels: the hashes of it.
+var kernelsText = sync.OnceValue(func() []byte {
+	text, err := os.ReadFile(filepath.Join("products", "HIP-MANIFEST"))
+	if err != nil {
+		panic(err)
+	}
+	return text
+})
+
 // source is where the kernels of its emulator are.
 func (s sanitizer) source() (dir string, err error) {
-	if s.name == plain.name {
-		return ".", nil
-	}
 	dir = filepath.Join(scratch, s.name+"-source")
 	return dir, copySources(dir, mutantSources, madeOf(s.tiles()...))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
@@ -129,6 +130,7 @@ func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 	for _, s := range tile.Of(tile.WGMMA) {
 		if s.Epilogues {
 			t.Run(s.Name, func(t *testing.T) {
+				sample.Skip(t, 2, kernelsText())
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), wgmmaEpilogues(t, s)))
 			})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
@@ -66,6 +67,7 @@ func TestWarpgroupHalvesEmulated(t *testing.T) {
 				continue // another format, in the same places
 			}
 			t.Run(tile.Name+"/"+of.String(), func(t *testing.T) {
+				sample.Skip(t, 2, kernelsText())
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), halfJobs(t, tile, of)))
 			})

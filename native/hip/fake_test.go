@@ -68,7 +68,8 @@ func TestFake(t *testing.T) {
 				drivertest.LargeOffsets(t, d, d.Alloc)
 			})
 			if c.whole && !testing.Short() {
-				drivertest.Run(t, f.Driver, drivertest.OneTile("CUDA's fake, which does the same, runs all"))
+				drivertest.Run(t, f.Driver, drivertest.OneTile("the fake computes what the plan says, whatever the tile"),
+					drivertest.OneType("the fake and all behind it are those of CUDA, which run the others"))
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -64,6 +65,7 @@ func TestEpilogueProducts(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+shape.Name, func(t *testing.T) {
+				sample.Skip(t, 3, productsText(t))
 				if testing.Short() && shape.TM > 8 {
 					t.Skip("takes long")
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
@@ -98,6 +99,7 @@ func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *te
 				continue
 			}
 			t.Run(name+"/"+arch.KernelName(k), func(t *testing.T) {
+				sample.Skip(t, 3, productsText(t))
 				o := readProduct(t, name)
 				t.Parallel()
 				if k.Ragged > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
@@ -155,6 +156,7 @@ func TestRagged(t *testing.T) {
 		require.NoError(t, err)
 		for _, k := range withoutEpilogue(native.RaggedKernels()) {
 			t.Run(arch.Name()+"/"+arch.KernelName(k), func(t *testing.T) {
+				sample.Skip(t, 3, productsText(t))
 				if testing.Short() && (k.Entries > 256 || k.Form != encoding.EndsOfRows) {
 					t.Skip("takes long")
 				}
