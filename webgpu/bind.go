@@ -9,7 +9,6 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -152,46 +151,42 @@ func (s *bindings) group(d *device, i int, of bound) error {
 	return nil
 }
 
-// boundTo says what a launch is bound to.
+// boundTo says what a launch is bound to: what its shader declares.
 func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err error) {
 	d := p.dev
 	of.pipeline = l.pipeline
-	of.at[wgsl.BindItems] = window{m.words, l.items}
-	if l.made { // how far they go changes with each plan
-		of.at[wgsl.BindItems].size = min(m.words.size-l.items.offset, d.binding)
-	}
-	var e encoding.Epilogue // of a launch that multiplies or sums
-	if l.Ragged == 0 {
-		e = l.Epilogue
-	}
-	for _, x := range [...]struct {
-		binding    int
+	operands := [wgsl.Bindings]struct {
 		name       string
 		buffer     part
 		of         element.Type
 		base, span int
-		used       bool
 	}{
-		{wgsl.BindC, "C", buffers[2], l.TypeC, l.BaseC, l.SpanC, l.Ragged == 0},
-		{wgsl.BindA, "A", buffers[0], l.Type, l.BaseA, l.SpanA, l.Ragged == 0 && !l.Fixup},
-		{wgsl.BindB, "B", buffers[1], l.Type, l.BaseB, l.SpanB, l.Ragged == 0 && !l.Fixup},
-		{wgsl.BindSizes, "sizes", buffers[sizesBuffer], element.F32, 0, l.sizes, l.Ragged > 0},
-		{wgsl.BindB2, "B2", buffers[4], l.Type, l.BaseB2, l.SpanB2, e.Gated},
-		{wgsl.BindBias, "Bias", buffers[5], l.TypeC, 0, l.SpanBias, e.Bias},
-		{wgsl.BindRows, "Rows", buffers[6], element.F32, 0, l.SpanRows, e.Gather || e.Scatter || e.Weights},
-	} {
-		if !x.used {
-			continue
-		}
-		if of.at[x.binding], err = d.window(x.buffer, x.of, x.base, x.span); err != nil {
-			return of, fmt.Errorf("%s: %w", x.name, err)
-		}
+		wgsl.BindA:     {"A", buffers[0], l.Type, l.BaseA, l.SpanA},
+		wgsl.BindB:     {"B", buffers[1], l.Type, l.BaseB, l.SpanB},
+		wgsl.BindC:     {"C", buffers[2], l.TypeC, l.BaseC, l.SpanC},
+		wgsl.BindSizes: {"sizes", buffers[sizesBuffer], element.F32, 0, l.sizes},
+		wgsl.BindB2:    {"B2", buffers[4], l.Type, l.BaseB2, l.SpanB2},
+		wgsl.BindBias:  {"Bias", buffers[5], l.TypeC, 0, l.SpanBias},
+		wgsl.BindRows:  {"Rows", buffers[6], element.F32, 0, l.SpanRows},
 	}
-	if l.Loop {
-		of.at[wgsl.BindTable] = window{m.words, l.table}
-	}
-	if l.Split || l.Fixup {
-		of.at[wgsl.BindWorkspace] = window{p.workspace, span{0, p.workspace.size}}
+	for _, b := range l.pipeline.bindings {
+		at := &of.at[b.Number]
+		switch b.Number {
+		case wgsl.BindItems:
+			*at = window{m.words, l.items}
+			if l.made { // how far they go changes with each plan
+				at.size = min(m.words.size-l.items.offset, d.binding)
+			}
+		case wgsl.BindTable:
+			*at = window{m.words, l.table}
+		case wgsl.BindWorkspace:
+			*at = window{p.workspace, span{0, p.workspace.size}}
+		default:
+			x := &operands[b.Number]
+			if *at, err = d.window(x.buffer, x.of, x.base, x.span); err != nil {
+				return of, fmt.Errorf("%s: %w", x.name, err)
+			}
+		}
 	}
 	return of, nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
-	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 // kernelsOf lists the kernels of plans with options.
@@ -70,20 +69,6 @@ func TestCompileWithoutHelpers(t *testing.T) {
 	ready := 0
 	require.NoError(t, d.Compile(t.Context(), kernels[:1], func(int) { ready++ }))
 	require.Equal(t, 1, ready)
-}
-
-func TestBindingsOf(t *testing.T) {
-	d := open(t, webgpuDriver{})
-	s, err := wgsl.Render(encoding.Kernel{Tile: d.info.Planner.Kernels[0].Tile, Loop: true, Split: true}, d.shader)
-	require.NoError(t, err)
-	list, err := bindingsOf(s)
-	require.NoError(t, err)
-	require.ElementsMatch(t, []binding{{wgsl.BindItems, false}, {wgsl.BindA, false}, {wgsl.BindB, false}, {wgsl.BindC, true},
-		{wgsl.BindTable, false}, {wgsl.BindWorkspace, true}}, list)
-	for _, text := range []string{"@binding(10) var<storage, read> a", "@binding(1) var<storage, read> a @binding(1) var<storage, read> b"} {
-		_, err := bindingsOf(wgsl.Shader{Source: text})
-		require.ErrorContains(t, err, "unknown binding")
-	}
 }
 
 // Frames of changing sizes need no kernel that Compile has not made. (How long they take:

@@ -6,10 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/wgsl"
@@ -19,7 +15,7 @@ import (
 type pipeline struct {
 	kernel
 	pieces   uint32 // workgroups of a worker
-	bindings []binding
+	bindings []wgsl.Binding
 	ran      bool // see compileAndRun
 }
 
@@ -53,11 +49,8 @@ func (d *device) render(k encoding.Kernel) (*pipeline, error) {
 // an empty source and on a shader without bindings, and where one with too much
 // workgroup memory compiles and never ends.
 func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
-	bindings, err := bindingsOf(s)
 	switch {
-	case err != nil:
-		return nil, err
-	case !strings.Contains(s.Source, "@binding(0)"):
+	case len(s.Bindings) == 0:
 		return nil, errors.New("webgpu: the shader has no bindings")
 	case s.Threads > d.shader.Threads:
 		return nil, fmt.Errorf("webgpu: the shader has %d threads, the device allows %d", s.Threads, d.shader.Threads)
@@ -68,7 +61,7 @@ func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pipeline{kernel: k, pieces: uint32(max(s.Pieces, 1)), bindings: bindings}, nil
+	return &pipeline{kernel: k, pieces: uint32(max(s.Pieces, 1)), bindings: s.Bindings}, nil
 }
 
 // compiled reports whether there is nothing left to do for a kernel.
@@ -105,14 +98,14 @@ func (d *device) submitEmpty(p *pipeline) error {
 	of := bound{pipeline: p}
 	for _, b := range p.bindings {
 		to := d.dummy
-		if b.written { // and so is bound once
-			made, err := d.scratchFor(b.number)
+		if b.Written { // and so is bound once
+			made, err := d.scratchFor(b.Number)
 			if err != nil {
 				return err
 			}
 			to = made
 		}
-		of.at[b.number] = window{to, span{0, to.size}}
+		of.at[b.Number] = window{to, span{0, to.size}}
 	}
 	g, err := d.makeGroup(of)
 	if err != nil {
@@ -138,24 +131,4 @@ func (d *device) scratchFor(binding int) (*buffer, error) {
 		d.scratch[binding] = b
 	}
 	return b, err
-}
-
-// binding is a buffer of a shader.
-type binding struct {
-	number  int
-	written bool
-}
-
-var declared = regexp.MustCompile(`@binding\((\d+)\) var<storage, (read|read_write)>`)
-
-// bindingsOf lists those that a shader declares, as package wgsl writes them.
-func bindingsOf(s wgsl.Shader) (list []binding, err error) {
-	for _, found := range declared.FindAllStringSubmatch(s.Source, -1) {
-		number, err := strconv.Atoi(found[1])
-		if err != nil || number >= wgsl.Bindings || slices.ContainsFunc(list, func(b binding) bool { return b.number == number }) {
-			return nil, fmt.Errorf("webgpu: the shader has an unknown binding %s", found[1])
-		}
-		list = append(list, binding{number, found[2] == "read_write"})
-	}
-	return list, nil
 }

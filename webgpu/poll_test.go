@@ -185,7 +185,7 @@ func newSlow(t *testing.T, d *device) *slow {
 		t.Skip("needs seconds on a slow device")
 	}
 	d.mu.Lock()
-	pipeline, err := d.compile(wgsl.Shader{Threads: 64, Source: `
+	pipeline, err := d.compile(wgsl.Shader{Threads: 64, Bindings: []wgsl.Binding{{Number: 0}, {Number: 1}, {Number: 2}, {Number: 3, Written: true}}, Source: `
 		@group(0) @binding(0) var<storage, read> items: array<u32>;
 		@group(0) @binding(1) var<storage, read> A: array<f32>;
 		@group(0) @binding(2) var<storage, read> B: array<f32>;

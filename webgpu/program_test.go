@@ -129,7 +129,7 @@ func TestMoreWorkersThanADispatchMayHave(t *testing.T) {
 
 // tinyShader is a valid shader with this much workgroup memory.
 func tinyShader(shared int) wgsl.Shader {
-	return wgsl.Shader{Threads: 1, SharedBytes: shared, Source: fmt.Sprintf(
+	return wgsl.Shader{Threads: 1, SharedBytes: shared, Bindings: []wgsl.Binding{{Number: 0, Written: true}}, Source: fmt.Sprintf(
 		`@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 		var<workgroup> w: array<u32, %d>;
 		@compute @workgroup_size(1) fn main() { w[0] = 1u; x[0] = w[0]; }`, shared/4)}
@@ -137,7 +137,7 @@ func tinyShader(shared int) wgsl.Shader {
 
 func TestShaderLimits(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	limit := d.info.Planner.GroupShared
+	limit, one := d.info.Planner.GroupShared, tinyShader(16).Bindings
 	// The binding accepts each of the bad ones, or crashes.
 	for name, c := range map[string]struct {
 		shader wgsl.Shader
@@ -146,9 +146,9 @@ func TestShaderLimits(t *testing.T) {
 		"empty":       {wgsl.Shader{Threads: 1}, "no bindings"},
 		"no bindings": {wgsl.Shader{Source: "@compute @workgroup_size(1) fn main() {}", Threads: 1}, "no bindings"},
 		"memory":      {tinyShader(limit + 1024), fmt.Sprintf("%d bytes of workgroup memory, the device allows %d", limit+1024, limit)},
-		"threads":     {wgsl.Shader{Source: tinyShader(16).Source, Threads: 1 << 20}, "threads, the device allows"},
-		"not WGSL":    {wgsl.Shader{Source: "@binding(0) nonsense", Threads: 1}, "shader"},
-		"no function": {wgsl.Shader{Source: "fn other() {} // @binding(0)", Threads: 1}, "pipeline"},
+		"threads":     {wgsl.Shader{Bindings: one, Threads: 1 << 20}, "threads, the device allows"},
+		"not WGSL":    {wgsl.Shader{Source: "nonsense", Bindings: one, Threads: 1}, "shader"},
+		"no function": {wgsl.Shader{Source: "fn other() {}", Bindings: one, Threads: 1}, "pipeline"},
 	} {
 		d.mu.Lock()
 		_, err := d.compile(c.shader)

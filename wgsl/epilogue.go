@@ -40,17 +40,17 @@ fn activate(v: f32) -> f32 {
 func (r *renderer) bindEpilogue() {
 	e := &r.kernel.Epilogue
 	if e.Gated && !r.kernel.Fixup {
-		r.bind(BindB2, "read", "B2", r.b.global())
+		r.bind(BindB2, "B2", r.b.global())
 	}
 	if e.Bias {
 		of := "f32"
 		if r.kernel.TypeC != element.F32 {
 			of = "u32"
 		}
-		r.bind(BindBias, "read", "Bias", of)
+		r.bind(BindBias, "Bias", of)
 	}
 	if e.Gather || e.Scatter || e.Weights {
-		r.bind(BindRows, "read", "indices", "u32")
+		r.bind(BindRows, "indices", "u32")
 	}
 }
 

@@ -33,23 +33,38 @@ func variants(s *tile.Shape, e encoding.Epilogue, of, ofC element.Type) (all []e
 		Activation: e.Activation, Bias: e.Bias, Scatter: e.Scatter, Weights: e.Weights}})
 }
 
+var storage = regexp.MustCompile(`@binding\((\d+)\) var<storage, (read|read_write)> (\w+):`)
+
+// declared is the names of the buffers that a text declares, which are those of its Bindings.
+func declared(t *testing.T, s Shader) (names []string) {
+	t.Helper()
+	var in []Binding
+	for _, m := range storage.FindAllStringSubmatch(s.Source, -1) {
+		in, names = append(in, Binding{number(m[1]), m[2] == "read_write"}), append(names, m[3])
+	}
+	require.Equal(t, in, s.Bindings)
+	seen := map[int]bool{}
+	for _, b := range in {
+		require.False(t, seen[b.Number] || b.Number >= Bindings, "binding %d", b.Number)
+		seen[b.Number] = true
+	}
+	return names
+}
+
 // TestEpilogueBindings: no shader needs more than what every adapter grants, and it declares
-// what it uses alone, as bind groups are made by what kernels are.
+// what it uses alone.
 func TestEpilogueBindings(t *testing.T) {
 	const granted = 8 // storage buffers of a stage: WebGPU's specification, section 3.6.2
-	storage := regexp.MustCompile(`var<storage, \w+> (\w+):`)
 	small, err := tile.ByName("small")
 	require.NoError(t, err)
 	for _, e := range everyEpilogue() {
 		for _, k := range append(variants(small, e, element.F32, element.F32), variants(small, e, element.BF16, element.BF16)...) {
 			s, err := Render(k, adapters["lavapipe"])
 			require.NoError(t, err)
-			declared := storage.FindAllStringSubmatch(s.Source, -1)
-			require.LessOrEqual(t, len(declared), granted, k)
-			var names []string
-			for _, m := range declared {
-				names = append(names, m[1])
-				require.Greater(t, len(regexp.MustCompile(`\b`+m[1]+`\[`).FindAllString(s.Source, -1)), 0, "%v declares %s alone", k, m[1])
+			names := declared(t, s)
+			require.LessOrEqual(t, len(names), granted, k)
+			for _, name := range names {
+				require.Greater(t, len(regexp.MustCompile(`\b`+name+`\[`).FindAllString(s.Source, -1)), 0, "%v declares %s alone", k, name)
 			}
 			require.Equal(t, e.Bias, slices.Contains(names, "Bias"))
 			require.Equal(t, e.Gated && !k.Fixup, slices.Contains(names, "B2"))

@@ -29,9 +29,9 @@ func (r *renderer) fixup() {
 	groups := r.threads / fixupVectors
 	vectors := t.TM * t.TN / width // of a slot
 
-	r.bind(BindItems, "read", "items", "vec4<u32>")
+	r.bind(BindItems, "items", "vec4<u32>")
 	r.bindC()
-	r.bind(BindWorkspace, "read", "workspace", vec(width))
+	r.bind(BindWorkspace, "workspace", vec(width))
 	r.bindEpilogue()
 	if r.kernel.TypeC != element.F32 {
 		r.line("var<workgroup> words: array<u32, %d>;", 2*fixupVectors)

@@ -46,7 +46,11 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 	if threads < raggedLeast {
 		return Shader{}, fmt.Errorf("ragged plans need %d threads, the adapter allows %d", raggedLeast, lim.Threads)
 	}
-	s := Shader{Threads: threads, Pieces: 1}
+	var head writer
+	head.bindWritten(BindItems, "words", "u32")
+	head.bind(BindSizes, "sizes", "u32")
+	head.line("")
+	s := Shader{Threads: threads, Pieces: 1, Bindings: head.bindings}
 	text := raggedProblem + "\n" + raggedExpand
 	if k.Ragged == encoding.RaggedPlan {
 		text = raggedProblem + "\n" + raggedPlan
@@ -67,7 +71,7 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 		}
 		return strconv.FormatUint(uint64(n), 10)
 	}
-	s.Source = os.Expand(text, func(name string) string {
+	s.Source = head.text.String() + os.Expand(text, func(name string) string {
 		if part, ok := texts[name]; ok {
 			return os.Expand(part, expand)
 		}
@@ -145,7 +149,7 @@ const raggedKeyWords = (raggedMost + 3) / 4
 func raggedNumbers(threads int) map[string]uint32 {
 	chunks := uint32(min(threads, raggedChunks))
 	numbers := map[string]uint32{
-		"bind.items": BindItems, "bind.sizes": BindSizes, "threads": uint32(threads),
+		"threads":     uint32(threads),
 		"keys.packed": raggedKeyWords, "chunks": chunks, "pairs": raggedPairs, "counts": raggedPairs * chunks,
 		"second": raggedSecond, "entry": raggedSecond - 1,
 		"most": planner.MaxDim, "one": math.Float32bits(1), "status": encoding.StatusWord,

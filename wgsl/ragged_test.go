@@ -25,6 +25,7 @@ func TestRaggedRespectsLimits(t *testing.T) {
 				require.LessOrEqual(t, s.SharedBytes, lim.SharedBytes)
 				require.Contains(t, s.Source, fmt.Sprintf("@workgroup_size(%d)", s.Threads))
 				require.Equal(t, 1, s.Pieces)
+				require.Equal(t, []string{"words", "sizes"}, declared(t, s))
 				bytes := 4 * strings.Count(s.Source, ": atomic<u32>;")
 				for _, m := range arrays.FindAllStringSubmatch(s.Source, -1) {
 					bytes += 4 * number(m[1])

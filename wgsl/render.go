@@ -34,7 +34,14 @@ type Shader struct {
 	Threads     int // invocations of a workgroup
 	SharedBytes int // workgroup memory of a workgroup
 	Pieces      int // workgroups of a worker, the grid's second dimension: 1, or more for fix-ups
+	Bindings    []Binding
 	geometry    geometry
+}
+
+// Binding is a storage buffer that a shader declares.
+type Binding struct {
+	Number  int  // BindItems and so on
+	Written bool // by the shader, which then may read it too
 }
 
 // Render returns the shader of a kernel for an adapter. Its grid is the workers of
@@ -67,7 +74,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		r.fixup()
 		return Shader{
 			Source: r.text.String(), Threads: threads, SharedBytes: sharedOfFixup(k, threads),
-			Pieces: g.Tile.TM * g.Tile.TN / (4 * fixupVectors), geometry: *g,
+			Pieces: g.Tile.TM * g.Tile.TN / (4 * fixupVectors), Bindings: r.bindings, geometry: *g,
 		}, nil
 	}
 	r := renderer{
@@ -76,7 +83,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		b: operand{stage: &g.B, name: "B", of: k.Type, groups: g.Groups, step: g.Tile.TK, gated: k.Epilogue.Gated, bits: k.TypeC != element.F32},
 	}
 	r.gemm()
-	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: g.sharedBytes(), Pieces: 1, geometry: *g}, nil
+	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: g.sharedBytes(), Pieces: 1, Bindings: r.bindings, geometry: *g}, nil
 }
 
 // renderer writes one shader.
@@ -88,11 +95,6 @@ type renderer struct {
 	a, b    operand
 }
 
-// bind declares a storage buffer.
-func (r *renderer) bind(number int, access, name, element string) {
-	r.line("@group(0) @binding(%d) var<storage, %s> %s: array<%s>;", number, access, name, element)
-}
-
 // main writes the entry point.
 func (r *renderer) main(body func()) {
 	r.line("")
@@ -102,15 +104,15 @@ func (r *renderer) main(body func()) {
 
 // gemm writes the kernel that multiplies.
 func (r *renderer) gemm() {
-	r.bind(BindItems, "read", "items", "vec4<u32>")
-	r.bind(BindA, "read", "A", r.a.global())
-	r.bind(BindB, "read", "B", r.b.global())
+	r.bind(BindItems, "items", "vec4<u32>")
+	r.bind(BindA, "A", r.a.global())
+	r.bind(BindB, "B", r.b.global())
 	r.bindC()
 	if r.kernel.Loop {
-		r.bind(BindTable, "read", "table", "u32")
+		r.bind(BindTable, "table", "u32")
 	}
 	if r.kernel.Split {
-		r.bind(BindWorkspace, "read_write", "workspace", vec(r.B.Element))
+		r.bindWritten(BindWorkspace, "workspace", vec(r.B.Element))
 	}
 	r.bindEpilogue()
 	r.line("var<workgroup> sharedA: %s;", r.a.array())

@@ -327,6 +327,7 @@ func TestGolden(t *testing.T) {
 			}
 			s, err := Render(test.kernel, adapters["nvidia"])
 			require.NoError(t, err)
+			declared(t, s)
 			path := filepath.Join("testdata", test.file+".wgsl")
 			if *update {
 				require.NoError(t, os.WriteFile(path, []byte(s.Source), 0o644))

@@ -35,7 +35,7 @@ func (r *renderer) bindC() {
 	if r.kernel.TypeC != element.F32 {
 		of = "atomic<u32>"
 	}
-	r.bind(BindC, "read_write", "C", of)
+	r.bindWritten(BindC, "C", of)
 }
 
 // lines is how the words of C go through workgroup memory.

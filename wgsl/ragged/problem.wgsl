@@ -1,6 +1,3 @@
-@group(0) @binding(${bind.items}) var<storage, read_write> words: array<u32>;
-@group(0) @binding(${bind.sizes}) var<storage, read> sizes: array<u32>;
-
 // What an entry computes: a group, or the rows of C behind all groups, which become 0.
 struct Problem {
 	m: u32,
