@@ -151,7 +151,7 @@ func (d *Device) makers(o *Options) (kernels []encoding.Kernel) {
 		return nil
 	}
 	if d.KernelKind != KernelsNative {
-		return []encoding.Kernel{{Ragged: encoding.RaggedPlan}, {Type: o.Type, Ragged: encoding.RaggedExpand}}
+		return []encoding.Kernel{{Ragged: encoding.RaggedPlan}, {Ragged: encoding.RaggedExpand}}
 	}
 	for _, n := range encoding.RaggedEntries {
 		kernels = append(kernels, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: encoding.Records, Entries: n})

@@ -110,7 +110,7 @@ func (b *raggedBuilder) layout() error {
 func (b *raggedBuilder) raggedLaunches() (makers int) {
 	plan := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Epilogue: b.Options.Epilogue.kernel()}, Count: 1}
 	if b.Device.KernelKind != KernelsNative {
-		expand := encoding.Launch{Kernel: encoding.Kernel{Type: b.Options.Type, Ragged: encoding.RaggedExpand, Epilogue: plan.Epilogue}}
+		expand := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedExpand, Epilogue: plan.Epilogue}}
 		b.Launches = append(b.Launches[:0], plan, expand)
 		return 1
 	}

@@ -59,25 +59,47 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 	if s.SharedBytes > lim.SharedBytes {
 		return Shader{}, fmt.Errorf("ragged plans need %d bytes of workgroup memory, the adapter allows %d", s.SharedBytes, lim.SharedBytes)
 	}
-	numbers := raggedNumbers(threads)
-	numbers["wide.mask"] = uint32(16/k.Type.Bytes() - 1)
-	numbers["item"] = uint32(k.ItemWords() * k.Epilogue.Products())
-	texts := raggedEpilogue(k.Epilogue)
-	texts["search"] = searchRanks()
-	expand := func(name string) string {
-		n, ok := numbers[name]
-		if !ok {
-			panic("wgsl: the text of ragged plans names " + name) // which is a constant
-		}
-		return strconv.FormatUint(uint64(n), 10)
+	n := raggedNumbers(threads)
+	n.number("item", uint32(k.ItemWords()*k.Epilogue.Products()))
+	n.add("search", searchRanks())
+	for name, part := range raggedEpilogue(k.Epilogue) {
+		n.add(name, part)
 	}
-	s.Source = head.text.String() + os.Expand(text, func(name string) string {
-		if part, ok := texts[name]; ok {
-			return os.Expand(part, expand)
-		}
-		return expand(name)
-	})
+	s.Source = head.text.String() + n.expand(text)
 	return s, nil
+}
+
+// names are what a text has names for: numbers, and parts with names of their own. What is wrong
+// with one is wrong with every text, so that it is a panic, which any test finds.
+type names map[string]string
+
+// add panics where there is the name already: which of both a text means, it does not say.
+func (n names) add(name, part string) {
+	if _, known := n[name]; known {
+		panic("wgsl: the texts of ragged plans have two things of the name " + name)
+	}
+	n[name] = part
+}
+
+func (n names) number(name string, value uint32) {
+	n.add(name, strconv.FormatUint(uint64(value), 10))
+}
+
+// words are numbered from first on.
+func (n names) words(prefix string, all []string, first int) {
+	for i, name := range all {
+		n.number(prefix+name, uint32(first+i))
+	}
+}
+
+func (n names) expand(text string) string {
+	return os.Expand(text, func(name string) string {
+		part, known := n[name]
+		if !known {
+			panic("wgsl: the texts of ragged plans name " + name)
+		}
+		return n.expand(part)
+	})
 }
 
 // raggedEpilogue is what the texts have more for an epilogue, by name: nothing for none. Rows
@@ -139,16 +161,17 @@ func raggedSecondItem() string {
 	words[second + ${item.offB}u] = offB2 + col * select(1u, ldB2, words[${transB}u] == 1u);
 	words[second + ${item.ldb}u] = ldB2;
 	words[second + ${item.biasAt}u] = words[at + ${item.biasAt}u] + p.n;
-	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${wide.flag}u, ((p.offA | p.ldA | offB2 | ldB2) & ${wide.mask}u) == 0u);`
+	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${wide.flag}u, ((p.offA | p.ldA | offB2 | ldB2) & words[${wide}u]) == 0u);`
 }
 
 // raggedKeyWords has a byte for each entry.
 const raggedKeyWords = (raggedMost + 3) / 4
 
 // raggedNumbers are the numbers that the texts name: words of bounds by their names alone.
-func raggedNumbers(threads int) map[string]uint32 {
+func raggedNumbers(threads int) names {
 	chunks := uint32(min(threads, raggedChunks))
-	numbers := map[string]uint32{
+	all := names{}
+	for name, number := range map[string]uint32{
 		"threads":     uint32(threads),
 		"keys.packed": raggedKeyWords, "chunks": chunks, "pairs": raggedPairs, "counts": raggedPairs * chunks,
 		"second": raggedSecond, "entry": raggedSecond - 1,
@@ -157,21 +180,16 @@ func raggedNumbers(threads int) map[string]uint32 {
 		"record": encoding.RecordWords, "item.words": encoding.EpilogueItemWords, "second.flag": encoding.ItemSecond, "tile": uint32(encoding.BoundTile), "tile.words": encoding.KernelWords,
 		"split.tiles": encoding.SplitTiles, "split.total": encoding.SplitTotal,
 		"shift.cols": encoding.ColsShift, "final": encoding.Final, "wide.flag": encoding.ItemWide,
-	}
-	for prefix, names := range map[string][]string{
-		"": encoding.BoundNames[:], "tile.": encoding.KernelNames[:], "record.": encoding.RecordNames[:], "item.": encoding.ItemNames[:],
 	} {
-		for word, name := range names {
-			numbers[prefix+name] = uint32(word)
-		}
+		all.number(name, number)
 	}
-	for i, name := range encoding.EpilogueNames {
-		numbers["item."+name] = uint32(encoding.ItemWords + i)
-	}
-	for i, name := range encoding.EpilogueBoundNames {
-		numbers[name] = uint32(encoding.BoundWords + i)
-	}
-	return numbers
+	all.words("", encoding.BoundNames[:], 0)
+	all.words("", encoding.EpilogueBoundNames[:], encoding.BoundWords)
+	all.words("tile.", encoding.KernelNames[:], 0)
+	all.words("record.", encoding.RecordNames[:], 0)
+	all.words("item.", encoding.ItemNames[:], 0)
+	all.words("item.", encoding.EpilogueNames[:], encoding.ItemWords)
+	return all
 }
 
 // searchRanks writes a binary search among the most entries that there may be, without a

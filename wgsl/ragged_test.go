@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -36,11 +35,12 @@ func TestRaggedRespectsLimits(t *testing.T) {
 	}
 }
 
-// Items on the device have the flag of wide loads that items of the host have.
-func TestRaggedWideFlag(t *testing.T) {
-	for of, mask := range map[element.Type]string{element.F32: "& 3u) == 0u", element.BF16: "& 7u) == 0u", element.F16: "& 7u) == 0u"} {
-		s, err := Render(encoding.Kernel{Ragged: encoding.RaggedExpand, Type: of}, adapters["nvidia"])
-		require.NoError(t, err)
-		require.Contains(t, s.Source, "words[at + 11u] = select(0u, 1u, ((p.offA | p.ldA | p.offB | p.ldB) "+mask, of)
-	}
+// A name that two things have would be taken for the one or the other.
+func TestRaggedNames(t *testing.T) {
+	require.PanicsWithValue(t, "wgsl: the texts of ragged plans have two things of the name wide", func() {
+		raggedNumbers(256).words("", []string{"narrow", "wide"}, 0)
+	})
+	require.PanicsWithValue(t, "wgsl: the texts of ragged plans name nothing", func() {
+		names{"some": "${nothing}"}.expand("${some}")
+	})
 }

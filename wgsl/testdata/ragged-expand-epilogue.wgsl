@@ -255,7 +255,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + 8u] = select(p.alpha, 0u, p.depth == 0u);
 	words[at + 9u] = p.beta;
 	words[at + 10u] = 4294967295u;
-	words[at + 11u] = select(0u, 1u, ((p.offA | p.ldA | p.offB | p.ldB) & 7u) == 0u);
+	words[at + 11u] = select(0u, 1u, ((p.offA | p.ldA | p.offB | p.ldB) & words[23u]) == 0u);
 	let place = p.first + row;
 	words[at + 12u] = words[51u] + place;
 	words[at + 13u] = words[49u];
@@ -291,7 +291,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[second + 1u] = offB2 + col * select(1u, ldB2, words[7u] == 1u);
 	words[second + 5u] = ldB2;
 	words[second + 17u] = words[at + 17u] + p.n;
-	words[second + 11u] = 4u | select(0u, 1u, ((p.offA | p.ldA | offB2 | ldB2) & 7u) == 0u);
+	words[second + 11u] = 4u | select(0u, 1u, ((p.offA | p.ldA | offB2 | ldB2) & words[23u]) == 0u);
 }
 
 @compute @workgroup_size(256)

@@ -249,7 +249,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + 8u] = select(p.alpha, 0u, p.depth == 0u);
 	words[at + 9u] = p.beta;
 	words[at + 10u] = 4294967295u;
-	words[at + 11u] = select(0u, 1u, ((p.offA | p.ldA | p.offB | p.ldB) & 3u) == 0u);
+	words[at + 11u] = select(0u, 1u, ((p.offA | p.ldA | p.offB | p.ldB) & words[23u]) == 0u);
 }
 
 @compute @workgroup_size(256)
