@@ -69,6 +69,10 @@ func (e emulator) runRagged(dir string, jobs []*raggedJob) error {
 // untouched is what memory has that no kernel wrote.
 const untouched = 0xdeadbeef
 
+// alwaysFew is a fill with which all groups take the second kernel, however many tiles those have
+// that are refused.
+const alwaysFew = math.MaxUint32
+
 // newRaggedJob plans, but for what tests draw: how many thread groups make items, and
 // for how many workers.
 func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16, name string, sets ...[]int32) *raggedJob {
@@ -88,7 +92,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 	b[encoding.BoundMakers] = uint32(j.makers)
 	// All choices count, those of groups behind one that is refused too: not how Deal does.
 	if fill := rng.IntN(3); fill < 2 || slices.ContainsFunc(sets, func(s []int32) bool { _, refused := r.Batch(nil, s, planner.Epilogue{}); return refused >= 0 }) {
-		b[encoding.BoundFill] = uint32(fill%2) << 20
+		b[encoding.BoundFill] = uint32(fill%2) * alwaysFew
 	}
 	b[encoding.BoundFlags] = encoding.ItemFloatC * rng.Uint32N(2)
 	b[encoding.BoundWide] = [...]uint32{3, 7, math.MaxUint32}[j.order]
@@ -213,6 +217,32 @@ func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
+// crowdedRecords have all rows each, but for the first, so that they are refused; their tiles, which count all the
+// same, are two million. Jobs of either choice of kernels are drawn.
+func crowdedRecords(t *testing.T, kernel uint16) (jobs []*raggedJob) {
+	t.Helper()
+	const groups, rows, n, k = 1024, 32 * 1024, 256, 200
+	batch, err := planner.Pack(slices.Insert(slices.Repeat([]planner.Problem{planner.GEMM(rows, n, k)}, groups-1), 0, planner.GEMM(128, n, k))...)
+	require.NoError(t, err)
+	r := planner.Ragged{Form: planner.Records, Groups: groups, M: rows, N: n, K: k}
+	for i := range batch { // they lie in each other, as they may where nothing is computed
+		batch[i].A.Offset, batch[i].B.Offset, batch[i].C.Offset = 0, 0, 0
+	}
+	r.LenA, r.LenB, r.LenC = batch.Extent()
+	sizes, err := planner.AppendRecords(nil, batch)
+	require.NoError(t, err)
+	require.Equal(t, 1, refusedOf(&r, sizes))
+	rng := rand.New(rand.NewPCG(5, 6))
+	for drawn := map[uint32]bool{}; len(drawn) < 2; {
+		j := newRaggedJob(t, rng, r, kernel, "crowded", sizes)
+		require.EqualValues(t, 2, j.before[encoding.BoundKernels])
+		if fill := j.before[encoding.BoundFill]; !drawn[fill] {
+			drawn[fill], jobs = true, append(jobs, j)
+		}
+	}
+	return jobs
+}
+
 // dealtRecords are right for a batch, which they use up.
 func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	t.Helper()
@@ -259,6 +289,7 @@ func TestRaggedEmulated(t *testing.T) {
 				jobs = append(jobs, manyGroups(t, entries, n)...)
 			}
 		}
+		jobs = append(jobs, crowdedRecords(t, encoding.RaggedEntries[1])...)
 		kernels := map[uint32]bool{}
 		for _, j := range jobs {
 			kernels[j.before[encoding.BoundKernels]] = true

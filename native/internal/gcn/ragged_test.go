@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -42,7 +43,7 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	b[encoding.BoundMakers] = uint32(j.makers)
 	// All choices count, those of groups behind one that is refused too: not how Deal does.
 	if fill := rng.IntN(3); fill < 2 || refused >= 0 {
-		b[encoding.BoundFill] = uint32(fill%2) << 20
+		b[encoding.BoundFill] = uint32(fill%2) * math.MaxUint32 // more than the tiles of any
 	}
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
