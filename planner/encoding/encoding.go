@@ -56,8 +56,8 @@ type Kernel struct {
 	Fixup bool
 	// Epilogue is what is done to sums before they are stored. Partial tiles have none yet.
 	Epilogue Epilogue
-	// Ragged: makes the items of the launches behind it. Beside it the next two alone are
-	// meaningful with native kernels, and Type and Epilogue with the others.
+	// Ragged: makes the items of the launches behind it. Beside it Epilogue alone is meaningful, and
+	// with native kernels the next two.
 	Ragged  RaggedStage
 	Form    RaggedForm // of the sizes
 	Entries uint16     // one of RaggedEntries
