@@ -150,7 +150,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                 (default: the cheapest)
  *     "tile"      a row of the tile table, for all problems
  *     "tlp", "threshold"  parameters of zhang2025
- *     "warmed"    true: only tile shapes that bg_warm has made ready; not of ragged batches
+ *     "warmed"    true: only tile shapes that bg_warm has made ready
  *     "epilogue"  an object, what is done to C in fp32 before it is rounded; any of
  *         "activation"  "relu", "gelu", "silu"
  *         "bias"        true: elements of C's type are added to each row
@@ -165,10 +165,10 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                       16, which is faster. Nobody checks what is at the addresses, or whether C overlap */
 bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options, bg_plan *plan);
 
-/* bg_warm makes every kernel ready that plans with such options may choose, whatever the sizes of their problems
- * are, so that nothing later waits for a compiler: on WebGPU that takes seconds to minutes, elsewhere next to
+/* bg_warm makes every kernel ready that plans with such options, and ragged programs, may choose, whatever the
+ * sizes of their problems are, so that nothing later waits for a compiler: on WebGPU that takes seconds to minutes, elsewhere next to
  * nothing. flags: BG_TRANS_A, BG_TRANS_B as of the problems to come; a call for each. What is ready when time is
- * over stays so, and the option "warmed" keeps plans to it. Kernels of ragged programs are not among them. */
+ * over stays so, and the option "warmed" keeps plans to it. */
 bg_status bg_warm(bg_device device, const char *options, uint32_t flags, int64_t timeout_ms);
 
 /* bg_plan_explain describes a plan as JSON, returned as by bg_device_info. */

@@ -21,9 +21,9 @@ type WarmOptions struct {
 	Progress func(ready, all int)
 }
 
-// Warm compiles every kernel that plans of the device with some options may choose, whatever the
-// sizes of their problems are, so that no Prepare, Update or Run has to. What is compiled already
-// takes no time. Kernels of ragged programs are not among them: PrepareRagged compiles what those need.
+// Warm compiles every kernel that plans of the device with some options may choose, ragged ones too,
+// whatever the sizes of their problems are, so that no Prepare, PrepareRagged, Update or Run has to. What
+// is compiled already takes no time.
 //
 // Work goes on meanwhile: on WebGPU a call may wait for a kernel that the driver has in its cache,
 // 5 to 25 ms where a core is free. Warm ends with ctx's error when that ends, between kernels,

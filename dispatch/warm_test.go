@@ -19,6 +19,8 @@ func TestWarm(t *testing.T) {
 	_, err := d.Plan(small(t), planner.Options{Kernels: d.Warmed()})
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorContains(t, err, "no tile: not all its kernels")
+	_, err = d.PrepareRagged(t.Context(), experts(), planner.Options{Kernels: d.Warmed()})
+	require.ErrorIs(t, err, ErrInvalid)
 
 	var seen []int
 	all := 0
@@ -39,6 +41,8 @@ func TestWarm(t *testing.T) {
 	larger, err := planner.Pack(planner.GEMM(200, 100, 300))
 	require.NoError(t, err)
 	require.NoError(t, p.Update(t.Context(), larger))
+	_, err = d.PrepareRagged(t.Context(), experts(), planner.Options{Kernels: warmed})
+	require.NoError(t, err)
 	transposed, err := planner.Pack(planner.Problem{M: 2, N: 2, K: 2, TransA: true})
 	require.NoError(t, err)
 	require.ErrorContains(t, p.Update(t.Context(), transposed), "no tile: not all its kernels")

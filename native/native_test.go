@@ -16,6 +16,7 @@ import (
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -88,6 +89,37 @@ func TestImage(t *testing.T) {
 	}
 	_, err := CUDA(7, 5)
 	require.ErrorContains(t, err, "compute capability 7.5, 8.0 or newer is needed")
+}
+
+// TestKernelsOfPlans: images have whatever kernels plans may choose, ragged ones too.
+func TestKernelsOfPlans(t *testing.T) {
+	for name, arch := range map[string]func() (Arch, error){
+		"a100":  func() (Arch, error) { return CUDA(8, 0) },
+		"h200":  func() (Arch, error) { return CUDA(9, 0) },
+		"mi210": func() (Arch, error) { return HIP("gfx90a") },
+	} {
+		arch, err := arch()
+		require.NoError(t, err)
+		has := map[string]bool{}
+		for _, k := range arch.image() {
+			has[arch.KernelName(k)] = true
+		}
+		p := planner.New(device(t, name))
+		for _, o := range []planner.Options{
+			{}, {Compute: planner.ComputeTF32}, {Type: element.BF16, TypeC: element.BF16}, {Type: element.F16},
+			{Epilogue: planner.Epilogue{Gated: true}}, {Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{Bias: true}},
+		} {
+			for bits := range 4 {
+				groups, err := p.Kernels(o, planner.Transposition{A: bits&1 != 0, B: bits&2 != 0})
+				require.NoError(t, err)
+				for _, g := range groups {
+					for _, k := range g.Kernels {
+						require.True(t, has[arch.KernelName(k)], "%s: %v", name, k)
+					}
+				}
+			}
+		}
+	}
 }
 
 // TestDescribe: every architecture describes all of its kernels, and a shape of which

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -15,8 +16,8 @@ type Transposition struct {
 	B bool `json:"b,omitempty"`
 }
 
-// KernelGroup is all kernels that plans with some options may need of one tile shape, for
-// problems of one transposition: none of them can be told in advance to be of no use.
+// KernelGroup is all kernels that plans with some options, ragged ones too, may need of one tile shape,
+// for problems of one transposition: none of them can be told in advance to be of no use.
 type KernelGroup struct {
 	Kernels []encoding.Kernel
 	key     groupKey
@@ -47,9 +48,9 @@ func (o *Options) group() groupOptions {
 	return g
 }
 
-// Kernels lists the kernels that Plan and Renew with the options may choose on the device, for
-// problems of a transposition, a group for each tile shape that fits. Ragged plans, which do not
-// change, have kernels that are not among them. It fails as Plan does for options.
+// Kernels lists the kernels that Plan, Renew and PlanRagged with the options may choose on the device,
+// for problems of a transposition, a group for each tile shape that fits. It fails as Plan does for
+// options.
 func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 	o.Kernels = nil
 	if err := o.check(p.device); err != nil {
@@ -96,6 +97,7 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 	base := encoding.Kernel{Tile: m.shape, TransA: t.A, TransB: t.B, Type: o.Type, TypeC: o.TypeC,
 		TF32: c == ComputeTF32 && m.shape.Unit.Tensor(), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
+	inTurn := g.key.ragged() && m.shape.Unit == tile.WGMMA
 	for _, wide := range choices(o.wide() > 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {
 			for _, split := range choices(cuts && !base.Epilogue.Gated) {
@@ -103,6 +105,10 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 					k.Wide, k.Loop, k.Split = wide, loop, split
 					g.Kernels = append(g.Kernels, k)
 					g.Kernels = append(g.Kernels, clustered(k, m)...)
+					if inTurn && loop && !split {
+						k.InTurn = true
+						g.Kernels = append(g.Kernels, k)
+					}
 				}
 			}
 		}
@@ -110,7 +116,9 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 	if cuts && !base.Epilogue.Gated {
 		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: m.shape, TypeC: o.TypeC, Fixup: true, Epilogue: base.Epilogue.OfFixup()})
 	}
-	g.Kernels = append(g.Kernels, d.makers(o)...)
+	if g.key.ragged() {
+		g.Kernels = append(g.Kernels, d.makers(base.Epilogue)...)
+	}
 	return g
 }
 
@@ -133,6 +141,9 @@ func (g *groupOptions) deals() (loops, cuts bool) {
 	return true, g.schedule.find().cuts
 }
 
+// ragged reports whether plans may be ragged, or made from records on the device.
+func (g *groupOptions) ragged() bool { return g.schedule == "" && g.rule == RuleCost }
+
 // clustered are the variants of a kernel for clusters, where there are any.
 func clustered(k encoding.Kernel, m *tileModel) (variants []encoding.Kernel) {
 	if !m.clusters || k.Split {
@@ -145,16 +156,20 @@ func clustered(k encoding.Kernel, m *tileModel) (variants []encoding.Kernel) {
 	return variants
 }
 
-// makers are the kernels by which Renew has the device make items.
-func (d *Device) makers(o *Options) (kernels []encoding.Kernel) {
-	if !o.renews(d) {
-		return nil
+// makers are the kernels by which the device makes items: of ragged plans, and of those of Renew.
+func (d *Device) makers(e encoding.Epilogue) (kernels []encoding.Kernel) {
+	last := Records
+	if e != (encoding.Epilogue{}) {
+		last = EndsOfRows
 	}
-	if d.KernelKind != KernelsNative {
-		return []encoding.Kernel{{Ragged: encoding.RaggedPlan}, {Ragged: encoding.RaggedExpand}}
-	}
-	for _, n := range encoding.RaggedEntries {
-		kernels = append(kernels, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: encoding.Records, Entries: n})
+	for _, stage := range d.raggedStages() {
+		for form := EndsOfRows; form <= last; form++ {
+			for _, n := range encoding.RaggedEntries {
+				if k := d.maker(stage, form, int(n), e); !slices.Contains(kernels, k) {
+					kernels = append(kernels, k)
+				}
+			}
+		}
 	}
 	return kernels
 }
@@ -200,7 +215,7 @@ type only struct {
 	options groupOptions
 }
 
-// only is that of a batch.
+// only is that of a batch; of a ragged one its problem has the transposition.
 func (o *Options) only(b Batch) (keep only) {
 	if o.Kernels == nil {
 		return only{}

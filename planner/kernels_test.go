@@ -79,14 +79,7 @@ func TestKernelsListAll(t *testing.T) {
 						require.EqualError(t, again, err.Error(), "what cannot be listed cannot be planned")
 						return
 					}
-					listed := map[encoding.Kernel]bool{}
-					set := new(planner.KernelSet)
-					for _, g := range groups {
-						for _, k := range g.Kernels {
-							listed[k] = true
-						}
-						set = set.With(g)
-					}
+					listed, set := setOf(groups)
 					require.Equal(t, len(groups), set.Len())
 					b := batchOf(rng, trans, o.Epilogue.Gated)
 					require.NoError(t, p.Replan(&plan, b, o))
@@ -101,6 +94,83 @@ func TestKernelsListAll(t *testing.T) {
 					require.NoError(t, p.Replan(&plan, b, kept))
 					require.Equal(t, want, fmt.Sprint(plan.Launches, plan.Segments, plan.Workers))
 				}
+			})
+		}
+	}
+}
+
+// setOf is the kernels of groups, and the set of these.
+func setOf(groups []planner.KernelGroup) (listed map[encoding.Kernel]bool, set *planner.KernelSet) {
+	listed, set = map[encoding.Kernel]bool{}, new(planner.KernelSet)
+	for _, g := range groups {
+		for _, k := range g.Kernels {
+			listed[k] = true
+		}
+		set = set.With(g)
+	}
+	return listed, set
+}
+
+// raggedOf is a ragged batch of a form.
+func raggedOf(form planner.RaggedForm, groups, size int, t planner.Transposition) planner.Ragged {
+	r := planner.Ragged{Form: form, Groups: groups, M: groups * size, N: size, K: size, TransA: t.A, TransB: t.B, StrideB: size * size}
+	switch form {
+	case planner.EndsOfDepth:
+		r.M, r.K, r.StrideB, r.StrideC = size, groups*size, 0, size*size
+	case planner.Records:
+		r.StrideB, r.LenA, r.LenB, r.LenC = 0, groups*size*size, groups*size*size, groups*size*size
+		return r
+	}
+	lda, ldb := r.K, r.N
+	if t.A {
+		lda = r.M
+	}
+	if t.B {
+		ldb = r.K
+	}
+	r.A.LD, r.B.LD, r.C.LD = lda, ldb, r.N
+	return r
+}
+
+// Whatever a ragged plan has for kernels, Kernels has listed, and a plan that is kept to these is the same.
+func TestKernelsListRagged(t *testing.T) {
+	for _, name := range []string{"h200", "a100", "mi210", "lavapipe"} {
+		d, err := devices.Lookup(name)
+		require.NoError(t, err)
+		p := planner.New(d)
+		for label, o := range kernelOptions() {
+			t.Run(name+"/"+label, func(t *testing.T) {
+				planned := 0
+				for bits := range 4 {
+					trans := planner.Transposition{A: bits&1 != 0, B: bits&2 != 0}
+					groups, err := p.Kernels(o, trans)
+					if err != nil {
+						return // TestKernelsListAll says that there are no plans
+					}
+					listed, set := setOf(groups)
+					for form := planner.EndsOfRows; form <= planner.Records; form++ {
+						for _, groups := range []int{3, 300, planner.MaxGroups} {
+							r := raggedOf(form, groups, []int{17, 64}[bits%2], trans)
+							r.B2 = r.B
+							plan, err := p.PlanRagged(r, o)
+							kept := o
+							kept.Kernels = set
+							again, errAgain := p.PlanRagged(r, kept)
+							if err != nil {
+								require.ErrorIs(t, err, planner.ErrInvalid)
+								require.ErrorIs(t, errAgain, planner.ErrInvalid)
+								continue
+							}
+							planned++
+							require.NoError(t, errAgain)
+							require.Equal(t, plan.Launches, again.Launches)
+							for _, l := range plan.Launches {
+								require.True(t, listed[l.Kernel], "%v\n%+v", l.Kernel, l.Kernel)
+							}
+						}
+					}
+				}
+				require.Equal(t, o.Schedule == "" && o.Rule == "", planned > 0, "others have no ragged plans")
 			})
 		}
 	}
@@ -174,9 +244,15 @@ func TestOptionsKernels(t *testing.T) {
 			}
 		})
 	}
-	_, err = p.PlanRagged(planner.Ragged{Form: planner.EndsOfRows, Groups: 2, M: 2, N: 1, K: 1,
-		A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}, StrideB: 1}, planner.Options{Kernels: set})
-	require.ErrorContains(t, err, "Options.Kernels is for plans of sizes that the host knows")
+	ragged := raggedOf(planner.EndsOfRows, 4, 500, trans)
+	layer, err := p.PlanRagged(ragged, planner.Options{Kernels: set})
+	require.NoError(t, err)
+	for _, l := range layer.Launches {
+		require.True(t, l.Ragged > 0 || l.Tile.Name == "medium" || l.Tile.Name == "large", l)
+	}
+	ragged.TransA, ragged.A.LD = true, ragged.M
+	_, err = p.PlanRagged(ragged, planner.Options{Kernels: set})
+	require.ErrorContains(t, err, "no tile: not all its kernels")
 	_, err = p.Plan(plain, planner.Options{Kernels: new(planner.KernelSet)})
 	require.ErrorContains(t, err, "no tile: ")
 	_, err = p.Kernels(planner.Options{Type: element.Type(9)}, none)

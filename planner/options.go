@@ -63,7 +63,7 @@ type Options struct {
 	Tile string `json:"tile,omitempty"`
 	// Kernels, if not nil, keeps plans to tile shapes of which all kernels that they may need are in
 	// the set, such as those that a device has compiled; it fails where there is none. It is no part
-	// of the JSON, and not for ragged plans.
+	// of the JSON.
 	Kernels *KernelSet `json:"-"`
 	// TLP and Threshold apply to RuleZhang2025. Threshold 0 is derived from the
 	// device: every wave slot of every compute unit occupied.

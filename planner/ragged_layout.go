@@ -108,20 +108,40 @@ func (b *raggedBuilder) layout() error {
 // raggedLaunches begins the launches with those that make items, and returns which of them
 // writes these.
 func (b *raggedBuilder) raggedLaunches() (makers int) {
-	plan := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Epilogue: b.Options.Epilogue.kernel()}, Count: 1}
-	if b.Device.KernelKind != KernelsNative {
-		expand := encoding.Launch{Kernel: encoding.Kernel{Ragged: encoding.RaggedExpand, Epilogue: plan.Epilogue}}
-		b.Launches = append(b.Launches[:0], plan, expand)
-		return 1
+	b.Launches = b.Launches[:0]
+	for _, stage := range b.Device.raggedStages() {
+		k := b.Device.maker(stage, b.Ragged.Form, b.Ragged.entries(), b.Options.Epilogue.kernel())
+		b.Launches = append(b.Launches, encoding.Launch{Kernel: k, Count: 1})
 	}
-	plan.Form = b.Ragged.Form
+	return len(b.Launches) - 1
+}
+
+var raggedStages = [...]encoding.RaggedStage{encoding.RaggedPlan, encoding.RaggedExpand}
+
+// raggedStages are those of a plan's kernels that make items.
+func (d *Device) raggedStages() []encoding.RaggedStage {
+	switch d.KernelKind {
+	case KernelsCPU: // makes them as the host does
+		return nil
+	case KernelsNative:
+		return raggedStages[:1]
+	}
+	return raggedStages[:]
+}
+
+// maker is the kernel of a stage that makes items from sizes of a form, of so many entries.
+func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int, e encoding.Epilogue) encoding.Kernel {
+	k := encoding.Kernel{Ragged: stage, Epilogue: e}
+	if d.KernelKind != KernelsNative {
+		return k
+	}
+	k.Form = form
 	for _, n := range slices.Backward(encoding.RaggedEntries[:]) {
-		if int(n) >= b.Ragged.entries() {
-			plan.Entries = n
+		if int(n) >= entries {
+			k.Entries = n
 		}
 	}
-	b.Launches = append(b.Launches[:0], plan)
-	return 0
+	return k
 }
 
 // product is the kernel that multiplies. Warpgroups take items in turn where a run makes

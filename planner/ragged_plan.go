@@ -22,9 +22,6 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if o = o.filled(); o.Custom != nil || o.Schedule != "" || o.Rule != RuleCost {
 		return nil, r.wrong("schedules and rules of the caller's choice need sizes that the host knows")
 	}
-	if o.Kernels != nil {
-		return nil, r.wrong("Options.Kernels is for plans of sizes that the host knows")
-	}
 	plan := &Plan{Device: p.device, Options: o, Ragged: &r}
 	builder := p.take()
 	defer p.give(builder)
@@ -35,7 +32,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if !plan.reachable(plan.ExtentA, max(plan.ExtentB, plan.ExtentB2), plan.ExtentC) {
 		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
-	if err := builder.model.set(p.device, o.arithmetic(p.device, r.wide(o.wide(), o.Epilogue.Gated)), o.dressed(p.device), only{}); err != nil {
+	if err := builder.model.set(p.device, o.arithmetic(p.device, r.wide(o.wide(), o.Epilogue.Gated)), o.dressed(p.device), o.only(Batch{r.problem()})); err != nil {
 		return nil, err
 	}
 	builder.model.products = o.Epilogue.kernel().Products()

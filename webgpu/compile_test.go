@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
@@ -71,8 +72,8 @@ func TestCompileWithoutHelpers(t *testing.T) {
 	require.Equal(t, 1, ready)
 }
 
-// Frames of changing sizes need no kernel that Compile has not made. (How long they take:
-// examples/frames.)
+// Frames of changing sizes need no kernel that Compile has not made, and no ragged ones. (How long they
+// take: examples/frames.)
 func TestFramesAfterCompile(t *testing.T) {
 	frames := 1500
 	if testing.Short() {
@@ -109,11 +110,21 @@ func TestFramesAfterCompile(t *testing.T) {
 			used[l.Kernel] = true
 		}
 	}
+	require.Greater(t, len(used), 3, "the sizes are different enough")
+	t.Logf("%d frames by %d kernels of %d", frames, len(used), before)
+	for _, r := range drivertest.RaggedBatches(false, false) {
+		x := prepareRagged(t, d, r, 16)
+		for _, sizes := range drivertest.RaggedSizes(t, &r) {
+			x.check(t, sizes)
+		}
+		for _, l := range x.plan.Launches {
+			used[l.Kernel] = true
+		}
+		x.close(t)
+	}
 	require.Len(t, d.pipelines, before, "a kernel was compiled in a frame")
 	for k := range used {
 		require.True(t, d.pipelines[k].ran)
 	}
-	require.Greater(t, len(used), 3, "the sizes are different enough")
-	t.Logf("%d frames by %d kernels of %d", frames, len(used), before)
 	require.True(t, slices.ContainsFunc(kernelsOf(t, d, planner.Options{}), func(k encoding.Kernel) bool { return used[k] }))
 }

@@ -224,7 +224,7 @@ class Device(_Object):
         return _json("bg_device_info", self.handle)
 
     def warm(self, trans_a=False, trans_b=False, timeout=None, **options):
-        """Makes every kernel ready that plans with such options may choose. plan(..., warmed=True) keeps to them."""
+        """Makes every kernel ready that plans, ragged ones too, with such options may choose. The option warmed=True keeps to them."""
         _call("bg_warm", self.handle, _options(options), TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b), _milliseconds(timeout))
 
     def plan(self, problems, **options):

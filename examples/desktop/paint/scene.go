@@ -19,8 +19,8 @@ type scene struct {
 	mixture         *mixture
 }
 
-// newScene tells how many of all programs are ready: WebGPU compiles their kernels. (Device.Warm is for
-// programs whose plans change. Ragged ones bring all that they need, whatever the sizes will be.)
+// newScene tells how many of all programs are ready: WebGPU compiles their kernels. (Device.Warm would
+// compile those of all plans. These stay, and bring all that they need, whatever the sizes will be.)
 func newScene(ctx context.Context, device *dispatch.Device, progress func(ready, all int)) (*scene, error) {
 	s := &scene{device: device, mixture: newMixture(1)}
 	for l := range layers {
