@@ -106,6 +106,23 @@ func (v visit) run() {
 	require.Regexp(v.t, `(?s)^batchgemm.*✓ float64.*one dispatch per problem.*✓ float64.*naive kernel.*✓ float64$`, v.text("rows"))
 }
 
+// stop ends a run by keys, after which the batch is there to run again.
+func (v visit) stop() {
+	v.t.Helper()
+	v.wait(`document.getElementById("status").classList.contains("busy")`)
+	require.NoError(v.t, v.Eval(`form.elements.backend.focus()`, nil))
+	require.NoError(v.t, v.Press("Tab"))
+	var id string
+	require.NoError(v.t, v.Eval(`document.activeElement.id`, &id))
+	require.Equal(v.t, "stop", id)
+	require.NoError(v.t, v.Press("Enter"))
+	v.wait(`document.getElementById("status").textContent.startsWith("Stopped. ")`)
+	v.planned()
+	var ready bool
+	require.NoError(v.t, v.Eval(`document.getElementById("stop").disabled && !document.getElementById("run").disabled && document.getElementById("results").hidden`, &ready))
+	require.True(v.t, ready)
+}
+
 // drawn is how many colours a canvas has.
 func (v visit) drawn(id string) (colours int) {
 	v.t.Helper()
@@ -156,6 +173,8 @@ func testGPU(t *testing.T, v visit) {
 	require.Equal(t, "webgpu", backend)
 	require.NotContains(t, v.text("device"), "There is no WebGPU")
 	require.NoError(t, v.Eval(`document.getElementById("run").click()`, nil))
+	v.stop()
+	require.NoError(t, v.Eval(`document.getElementById("run").click()`, nil))
 	v.choose(small) // ends that run
 	v.planned()
 	require.Contains(t, v.text("status"), "Planned 4 problems")
@@ -179,6 +198,7 @@ func testCPU(t *testing.T, v visit) {
 	testFile(t, v)
 	testWrong(t, v)
 	testKeyboard(t, v)
+	testStop(t, v)
 	testPhone(t, v)
 	require.Empty(t, v.Logged)
 }
@@ -259,6 +279,18 @@ func testKeyboard(t *testing.T, v visit) {
 	var unnamed int
 	require.NoError(t, v.Eval(`[...document.querySelectorAll("input, select")].filter((e) => !e.labels.length).length`, &unnamed))
 	require.Zero(t, unnamed)
+}
+
+// testStop: a run that takes the CPU for minutes ends at once, and others can follow.
+func testStop(t *testing.T, v visit) {
+	v.choose(map[string]string{"kind": "random", "batch": "8", "mn": "1024", "depth": "4096"})
+	v.planned()
+	require.NoError(t, v.Eval(`document.getElementById("run").click()`, nil))
+	v.wait(`document.getElementById("status").textContent.includes("running once")`)
+	v.stop()
+	v.choose(small)
+	v.planned()
+	v.run()
 }
 
 // testPhone: nothing is wider than a phone, and dark pages are dark.

@@ -24,9 +24,8 @@ function fail(text) {
 }
 
 // The worker answers in the order of calls.
-const worker = new Worker("worker.js");
+let worker = null, calls = 0;
 const waiting = new Map();
-let calls = 0;
 
 function ask(request, content) {
   return new Promise((resolve, reject) => {
@@ -35,25 +34,46 @@ function ask(request, content) {
   });
 }
 
-worker.onerror = (e) => fail(`The program did not load: ${e.message || "see the console"}`);
-worker.onmessage = ({data}) => {
-  if (data.ready) return start().catch((e) => fail(e.message));
+// launch starts the program, which then says what it is ready for.
+function launch(ready) {
+  const mine = worker = new Worker("worker.js");
+  worker.onerror = (e) => fail(`The program did not load: ${e.message || "see the console"}`);
+  worker.onmessage = ({data}) => {
+    if (mine !== worker) return; // it was ended
+    data.ready ? ready().catch((e) => fail(e.message)) : answer(data);
+  };
+}
+
+function answer(data) {
   if (data.broken) return fail(`The program stopped; load the page again. ${data.broken}`);
   if (data.state) return say(data.state, true);
   const {resolve, reject} = waiting.get(data.id);
   waiting.delete(data.id);
   data.error ? reject(new Error(data.error)) : resolve(JSON.parse(data.result));
-};
+}
+
+// stop ends the program, which hears of nothing while it computes on the CPU, and starts it again.
+function stop() {
+  turn++; // nobody awaits the run
+  devices = [];
+  waiting.clear();
+  worker.terminate();
+  $("stop").disabled = true;
+  fields.backend.focus(); // where it was cannot be used now
+  launch(() => start().then(() => say(`Stopped. ${$("status").textContent}`)));
+}
 
 let devices = [], dropped = null, plan = null, picked = -1, turn = 0;
 
 async function start() {
   say("Looking for a GPU ...", true);
   devices = await ask({call: "devices"});
-  for (const d of devices.filter((d) => !d.reason)) {
+  const before = fields.backend.value;
+  fields.backend.replaceChildren(...devices.filter((d) => !d.reason).map((d) => {
     const name = d.backend === "cpu" ? "CPU, in WebAssembly" : `${d.software ? "Software adapter" : "GPU"}: ${d.name}`;
-    fields.backend.append(make("option", name, {value: d.backend}));
-  }
+    return make("option", name, {value: d.backend});
+  }));
+  if (before) fields.backend.value = before;
   await choose();
 }
 
@@ -87,7 +107,7 @@ async function choose() {
   if (!devices.length) return; // start plans
   tellDevice();
   fail("");
-  $("run").disabled = true;
+  $("run").disabled = $("stop").disabled = true;
   $("results").hidden = $("plan").hidden = true;
   if (kind === "file" && !dropped) return say("Choose a .npz file, or drop one.");
   if (!form.checkValidity()) return fail("A number is missing, or outside of its limits.");
@@ -172,6 +192,7 @@ async function run() {
   const mine = turn;
   fail("");
   $("run").disabled = true;
+  $("stop").disabled = false;
   $("results").hidden = true;
   say("Preparing ...", true);
   try {
@@ -180,7 +201,10 @@ async function run() {
   } catch (e) {
     if (mine === turn) fail(e.message);
   } finally {
-    if (mine === turn) $("run").disabled = false;
+    if (mine === turn) {
+      $("run").disabled = false;
+      $("stop").disabled = true;
+    }
   }
 }
 
@@ -221,6 +245,7 @@ form.addEventListener("submit", (e) => {
   e.preventDefault();
   if (!$("run").disabled) run();
 });
+$("stop").addEventListener("click", stop);
 addEventListener("dragover", (e) => {
   e.preventDefault();
   document.body.classList.add("drag");
@@ -234,3 +259,4 @@ addEventListener("drop", (e) => {
 });
 new ResizeObserver(draw).observe(form);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+launch(start);
