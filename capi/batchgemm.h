@@ -41,8 +41,8 @@
  * does not come from Go to the handlers that were there before. A handler that
  * replaces one of them needs SA_ONSTACK, and calls what it replaces.
  *
- * Pointers are used during the call only, except those of bg_buffer_wrap and
- * bg_buffer_read_async.
+ * Pointers are used during the call only, except those of bg_buffer_wrap,
+ * bg_buffer_read_async and bg_gemm_async.
  */
 #ifndef BATCHGEMM_H
 #define BATCHGEMM_H
@@ -345,6 +345,12 @@ bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, c
  * say. With types of 16 bits each call plans and allocates anew as yet. */
 bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
 	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, int64_t timeout_ms);
+
+/* bg_gemm_async starts bg_gemm_of and returns. a, b and c are the call's until bg_read_wait has returned what
+ * became of it, or read is closed: bg_close ends a call that is under way, and c is as before then. read is to be
+ * closed in any case, and is not closed with the device, which may be closed meanwhile. */
+bg_status bg_gemm_async(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
+	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, bg_read *read);
 
 /* bg_close closes a device, plan, program, buffer or read. A device waits for its queued
  * work (the CPU abandons it), and its programs and buffers are closed with it. The

@@ -183,4 +183,10 @@ bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count
 		(void *)ARRAY(b, len_b), len_b, ARRAY(c, len_c), len_c, timeout_ms));
 }
 
+bg_status bg_gemm_async(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
+	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, bg_read *read) {
+	ENTER(goGEMMAsync(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, (void *)ARRAY(a, len_a), len_a,
+		(void *)ARRAY(b, len_b), len_b, ARRAY(c, len_c), len_c, read));
+}
+
 bg_status bg_close(uint64_t handle) { ENTER(goClose(&mask, handle)); }

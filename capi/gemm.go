@@ -29,6 +29,40 @@ func goGEMM(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count 
 	})
 }
 
+//export goGEMMAsync
+func goGEMMAsync(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
+	a unsafe.Pointer, lenA C.int64_t, b unsafe.Pointer, lenB C.int64_t, c unsafe.Pointer, lenC C.int64_t, out *C.bg_read,
+) C.bg_status {
+	return call(mask, func() error {
+		// No object of the device: c is the caller's again when the call has ended, not when the device is closed.
+		return create(out, "read", 0, func() (object, error) {
+			d, batch, o, err := toPlan(device, problems, count, options)
+			if err != nil {
+				return nil, err
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			p := &product{done: make(chan struct{})}
+			go func() {
+				defer close(p.done)
+				p.err = guard(func() error {
+					return gemmOf(o)(ctx, d, batch, o, hostArrays{{"a", a, lenA}, {"b", b, lenB}, {"c", c, lenC}})
+				})
+			}()
+			return reading{p, cancel}, nil
+		})
+	})
+}
+
+// product is a product on host memory under way.
+type product struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+func (p *product) Done() <-chan struct{} { return p.done }
+
+func (p *product) Err() error { return p.err }
+
 // hostArrays are A, B and C.
 type hostArrays [3]struct {
 	name   string

@@ -12,10 +12,16 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 )
 
-// reading is a read under way as an object.
+// reading is a read, or a product on host memory, under way as an object.
 type reading struct {
-	*dispatch.Reading
+	underWay
 	cancel context.CancelFunc
+}
+
+// underWay is a dispatch.Reading, or like one.
+type underWay interface {
+	Done() <-chan struct{}
+	Err() error
 }
 
 // Close returns when the caller's memory is its own again.

@@ -36,6 +36,55 @@ static void test_empty(bg_device device) {
 	CHECK(c[0] == 3 && c[1] == 6 && c[2] == 9 && c[3] == 12);
 }
 
+static bg_read start(bg_device device, batch *t) {
+	bg_read read;
+	OK(bg_gemm_async(device, t->problems, t->count, NULL, t->a, t->len_a, t->b, t->len_b, t->c, t->len_c, &read));
+	return read;
+}
+
+/* Several at a time; mistakes; one that is closed before it has ended; and one whose device is. */
+static void test_async(void) {
+	bg_device device;
+	bg_read reads[4];
+	int32_t done;
+	batch t[4];
+	OK(bg_open("cpu", -1, &device));
+	for (uint32_t i = 0; i < 4; i++) t[i] = new_batch(20, 40, 50 + i), reads[i] = start(device, &t[i]);
+	for (int i = 3; i >= 0; i--) {
+		OK(bg_read_wait(reads[i], BG_NO_TIMEOUT));
+		OK(bg_read_done(reads[i], &done));
+		CHECK(done == 1);
+		check_batch(&t[i]);
+		OK(bg_close(reads[i]));
+		free_batch(&t[i]);
+	}
+
+	enum { SIZE = 2048 };
+	bg_problem p = {.struct_size = sizeof p, .m = SIZE, .n = SIZE, .k = SIZE, .lda = SIZE, .ldb = SIZE, .ldc = SIZE, .alpha = 1};
+	batch large = {.count = 1, .problems = &p, .len_a = SIZE * SIZE, .len_b = SIZE * SIZE, .len_c = SIZE * SIZE};
+	large.a = numbers(large.len_a, 1), large.b = numbers(large.len_b, 1), large.c = numbers(large.len_c, CANARY);
+	for (int i = 0; i < 2; i++) { /* the second time is behind nothing of the first */
+		reads[i] = start(device, &large);
+		CHECK(bg_read_wait(reads[i], 1) == BG_ERR_TIMEOUT);
+		OK(bg_close(reads[i]));
+		CHECK(bg_read_done(reads[i], &done) == BG_ERR_HANDLE);
+	}
+	for (int64_t i = 0; i < large.len_c; i++) CHECK(large.c[i] == CANARY);
+
+	p.lda = SIZE - 1;
+	reads[0] = start(device, &large);
+	FAILS(bg_read_wait(reads[0], BG_NO_TIMEOUT), BG_ERR_INVALID, "problem 0: lda 2047 < row length 2048");
+	OK(bg_close(reads[0]));
+	FAILS(bg_gemm_async(device, &p, 1, "{\"no\": 1}", NULL, 0, NULL, 0, NULL, 0, &reads[0]), BG_ERR_INVALID, "options");
+	CHECK(reads[0] == 0);
+	p.lda = SIZE;
+	reads[0] = start(device, &large);
+	OK(bg_close(device));
+	bg_read_wait(reads[0], BG_NO_TIMEOUT); /* it may have begun, or not */
+	OK(bg_close(reads[0]));
+	free(large.a), free(large.b), free(large.c);
+}
+
 int main(void) {
 	bg_device device;
 	OK(bg_open("cpu", -1, &device));
@@ -52,6 +101,7 @@ int main(void) {
 	test_longer_structs(device);
 	test_empty(device);
 	OK(bg_close(device));
+	test_async();
 	puts("ok");
 	return 0;
 }

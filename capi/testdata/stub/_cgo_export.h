@@ -46,4 +46,5 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goProgramStatus(mask, program, timeout) note(mask, NULL, NULL, NULL, NULL)
 #define goWait(mask, device, timeout) note(mask, NULL, NULL, NULL, NULL)
 #define goGEMM(mask, device, problems, count, options, a, len_a, b, len_b, c, len_c, timeout) note(mask, problems, a, b, c)
+#define goGEMMAsync(mask, device, problems, count, options, a, len_a, b, len_b, c, len_c, read) note(mask, problems, a, b, c)
 #define goClose(mask, handle) note(mask, NULL, NULL, NULL, NULL)
