@@ -8,6 +8,7 @@
 # make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
+# make wheel   the package for Python, with the library inside: bin/batchgemm-*.whl
 # make cuda    rebuild the CUDA kernels after a change of native/, where nvcc is
 # make hip     rebuild the HIP kernels, where clang-19 and lld-19 are
 
@@ -31,7 +32,7 @@ SAME        := TestKernelsListAll|TestManySteps|TestEveryTileOnce|TestEpiloguePl
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|native$$|native/internal)') \
 	./native/cuda ./native/hip
 
-.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi cuda hip setup
+.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi wheel wheel-check cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -55,8 +56,8 @@ test-all: test
 # WebGPU must run, on Mesa's software driver if need be, and in Chromium, and so must the compilers of the
 # HIP kernels and of their emulation, and the disassembler, and windows under Xvfb: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
-check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window
-check: setup fmt vet staticcheck tidy test variants browser-check window-check race vulncheck
+check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window,python
+check: setup fmt vet staticcheck tidy test variants browser-check window-check wheel-check race vulncheck
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
@@ -103,6 +104,10 @@ window-check:
 	$(GO) -C $(DESKTOP) run $(STATICCHECK) ./...
 	$(GO) -C $(DESKTOP) test ./...
 
+# The wheel in a virtual environment of its own, which has Debian's NumPy and pytest, on the CPU and on lavapipe.
+wheel-check:
+	GO=$(GO) scripts/wheel_check.sh
+
 # The detector does not see what assembly and C read and write: plain Go stands for
 # assembly. All tiles under all schedules show nothing more of Go than other tests do, nor do types
 # and epilogues on fakes, and plans that take long are made by one goroutine.
@@ -125,6 +130,9 @@ golden:
 capi:
 	GO=$(GO) scripts/capi.sh bin
 	$(CC) -std=c99 -Wall -Wextra -o bin/c-gemm examples/c/gemm.c -Ibin -Lbin -lbatchgemm -Wl,-rpath,'$$ORIGIN'
+
+wheel:
+	GO=$(GO) scripts/wheel.sh bin
 
 cuda:
 	scripts/cuda.sh

@@ -2,7 +2,7 @@
 # Installs what a fresh Debian machine lacks: a C compiler for cgo and a Vulkan
 # driver; where BATCHGEMM_REQUIRE has "clang" also what its tests compile and disassemble with, with "arm64"
 # what runs those of arm64, with "chromium" the browser that runs those of WebGPU in one, and with "window" what
-# builds the example with a window, and a screen that nobody sees. Without the right to install, says so and leaves
+# builds the example with a window, and a screen that nobody sees, and with "python" what builds and tests the wheel. Without the right to install, says so and leaves
 # the machine as it is: batchgemm then runs on the CPU.
 set -eu
 
@@ -32,6 +32,14 @@ case ",${BATCHGEMM_REQUIRE:-}," in
 	for header in Xcursor/Xcursor.h:libxcursor-dev extensions/XInput2.h:libxi-dev extensions/Xinerama.h:libxinerama-dev \
 		extensions/Xrandr.h:libxrandr-dev extensions/xf86vmode.h:libxxf86vm-dev; do
 		[ -e "/usr/include/X11/${header%:*}" ] || want="$want ${header#*:}"
+	done
+	;;
+esac
+case ",${BATCHGEMM_REQUIRE:-}," in
+*,python,*)
+	command -v objdump >/dev/null 2>&1 || want="$want binutils"
+	for module in venv:ensurepip build setuptools wheel numpy pytest; do
+		/usr/bin/python3 -c "import ${module#*:}" 2>/dev/null || want="$want python3-${module%:*}"
 	done
 	;;
 esac

@@ -1,7 +1,56 @@
-"""batchgemm: many matrix products of different sizes at once, on whatever GPU is there."""
+"""batchgemm: many matrix products of different sizes at once, on whatever GPU is there.
 
-from ._core import (ENDS_OF_DEPTH, ENDS_OF_ROWS, RECORDS, TRANS_A, TRANS_B, ZERO_ROWS, Buffer, Device, Error, Plan,
-                    Problem, Program, Read, open, pointers, problem)
+    results = batchgemm.matmul(list_of_a, list_of_b)          # NumPy, float32 or float16
+    y = batchgemm.grouped_mm(x, w, ends, bias, "silu")        # a layer of experts
 
-__all__ = ["ENDS_OF_DEPTH", "ENDS_OF_ROWS", "RECORDS", "TRANS_A", "TRANS_B", "ZERO_ROWS", "Buffer", "Device", "Error",
-           "Plan", "Problem", "Program", "Read", "open", "pointers", "problem"]
+Work that repeats with operands on the device: open(), then plan(), prepare() and run() of a Device.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Sequence
+
+from ._core import (ENDS_OF_DEPTH, ENDS_OF_ROWS, RECORDS, TRANS_A, TRANS_B, ZERO_ROWS, Buffer, ClosedError, Device,
+                    DeviceLostError, Error, InvalidError, OutOfMemoryError, Plan, Problem, Program, Read,
+                    TimeLimitError, UnavailableError, default_device, open, pointers, problem)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike
+
+__all__ = ["ENDS_OF_DEPTH", "ENDS_OF_ROWS", "RECORDS", "TRANS_A", "TRANS_B", "ZERO_ROWS", "Buffer", "ClosedError",
+           "Device", "DeviceLostError", "Error", "InvalidError", "OutOfMemoryError", "Plan", "Problem", "Program",
+           "Read", "TimeLimitError", "UnavailableError", "default_device", "grouped_mm", "matmul", "open", "pointers",
+           "problem"]
+
+
+def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.ndarray] | None = None, *,
+           alpha: float = 1, compute: str | None = None, timeout: float | None = None,
+           device: Device | None = None) -> list[np.ndarray]:
+    """alpha * a[i] @ b[i] for all i, of any sizes, as one batch.
+
+    a[i] is [M, K] and b[i] [K, N], each M, N, K from 0 on, all of float32 or all of float16; sums are fp32. Any
+    strides: transposed views stay as they are. Matrices that are parts of one array (or a memory-mapped file), of
+    which they are half or more, are used where they are; others are copied once, one behind the other.
+
+    Results are [M, N], views of one new array; or out, a list of arrays to receive them, which share no element.
+    Batches of sizes that come again are not planned again (float16: they are).
+
+    compute: "f32-emulated" (the default: as accurate as fp32, on tensor cores), "f32" or "tf32". timeout: seconds,
+    then TimeLimitError. device: default_device() unless given. After an error, or Ctrl-C, out is as before."""
+    return (device or default_device()).matmul(a, b, out, alpha=alpha, compute=compute, timeout=timeout)
+
+
+def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray | None = None,
+               activation: str | None = None, *, compute: str | None = None, timeout: float | None = None,
+               device: Device | None = None) -> np.ndarray:
+    """activation(x[ends[g-1]:ends[g]] @ w[g] + bias[g]) for all groups g, such as experts.
+
+    x is [rows, K], w [groups, K, N], or a view of [groups, N, K] that was transposed, ends integers [groups], where
+    the rows of each group end; bias [groups, N]; activation "relu", "gelu" (by tanh) or "silu". Arrays are float32 or
+    all float16, and used where they are if contiguous; bias and activation are done in fp32 before C is rounded.
+
+    Returns [rows, N], 0 in rows behind the last end. The device keeps the last programs, so that layers of shapes
+    that come again, with up to twice as many rows, are not planned again. Ends that go down, or are behind the last
+    row, are an InvalidError. Calls on a device take turns. compute, timeout and device: as of matmul()."""
+    return (device or default_device()).grouped_mm(x, w, ends, bias, activation, compute=compute, timeout=timeout)

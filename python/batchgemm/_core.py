@@ -9,19 +9,28 @@ lock while they work. Processes must not be started by fork: with multiprocessin
 use the start method "spawn".
 """
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os
 import struct
+import threading
+import time
 import warnings
 import weakref
 from array import array
-from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, Callable
 
 ABI_VERSION = 1
 TRANS_A, TRANS_B, ZERO_ROWS = 1, 2, 4
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
 STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device lost", "timeout", "forked", "failed", "internal")
+
+# Python acts on Ctrl-C when a call returns, so that nothing waits longer than this at a time, in seconds.
+SLICE = 0.1
+PIECE = 4 << 20  # elements that are copied between two looks at signals: some milliseconds
 
 
 class Problem(ctypes.Structure):
@@ -78,11 +87,55 @@ class Addresses(ctypes.Structure):
 
 
 class Error(Exception):
-    """A call failed; status is one of STATUS."""
+    """A call failed; status is one of STATUS. There is a class for each kind that programs tell apart."""
 
-    def __init__(self, status, text):
-        super().__init__(text)
-        self.status = STATUS[status] if status < len(STATUS) else str(status)
+    status = "failed"
+
+
+class InvalidError(Error, ValueError):
+    """An argument is wrong, or objects do not go together; the text names it, and the problem."""
+
+    status = "invalid"
+
+
+class ClosedError(Error):
+    """An object was closed, or is of another kind."""
+
+    status = "handle"
+
+
+class UnavailableError(Error):
+    """The backend cannot run here."""
+
+    status = "unavailable"
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Of the device or the host. Earlier results are intact, and the device is usable."""
+
+    status = "out of memory"
+
+
+class DeviceLostError(Error):
+    """The device failed, and so will every later call on it."""
+
+    status = "device lost"
+
+
+class TimeLimitError(Error, TimeoutError):
+    """The time limit was reached."""
+
+    status = "timeout"
+
+
+_KINDS = {kind.status: kind for kind in (InvalidError, ClosedError, UnavailableError, OutOfMemoryError, DeviceLostError, TimeLimitError)}
+
+
+def _error(status: int, text: str) -> Error:
+    name = STATUS[status] if status < len(STATUS) else str(status)
+    error = _KINDS.get(name, Error)(text)
+    error.status = name
+    return error
 
 
 def _load():
@@ -121,8 +174,7 @@ def _load():
         "bg_run_at": (handle, c_size_t, POINTER(Addresses)),
         "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
-        "bg_gemm": (handle, *batch, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_int64),
-        "bg_gemm_of": (handle, *batch, c_char_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_int64),
+        "bg_gemm_async": (handle, *batch, c_char_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, out),
         "bg_close": (handle,),
     }.items():
         function = getattr(library, name)
@@ -136,7 +188,24 @@ _library = _load()
 def _call(name, *args):
     status = getattr(_library, name)(*args)
     if status:
-        raise Error(status, _library.bg_last_error().decode())
+        raise _error(status, _library.bg_last_error().decode())
+
+
+def _wait(name, *args, timeout):
+    """A call whose last argument is a time limit, and which goes on after it, in slices."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = SLICE if end is None else min(SLICE, _left(end))
+        try:
+            return _call(name, *args, _milliseconds(left))
+        except TimeLimitError:
+            if end is not None and _left(end) <= 0:
+                raise
+
+
+def _left(end):
+    """Seconds until then; None: for ever."""
+    return None if end is None else end - time.monotonic()
 
 
 def _create(name, *args):
@@ -161,23 +230,31 @@ def _options(options):
     return json.dumps(options).encode() if options else None
 
 
-# Formats of memory that elements of a type may lie in; Python has none of bf16.
-FORMATS = {"f32": "f", "bf16": "Hh", "f16": "eHh"}
+# Formats of memory that elements of a type may lie in, and their size; Python has none of bf16.
+FORMATS = {"f32": ("f", 4), "bf16": ("Hh", 2), "f16": ("eHh", 2)}
+
+
+class _View(ctypes.Structure):
+    """Py_buffer."""
+
+    _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+                ("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", c_char_p), ("shape", c_void_p),
+                ("strides", c_void_p), ("suboffsets", c_void_p), ("internal", c_void_p)]
 
 
 def _host(data, writable=False, type="f32", more=""):
-    """Address and length of contiguous memory of a type of elements, and what keeps it.
+    """Address and length of contiguous memory of a type of elements, read-only or not, and what keeps it.
     more: formats that are also good."""
     view = memoryview(data)
-    formats, word = FORMATS[type] + more, c_float if type == "f32" else c_uint16
-    size = ctypes.sizeof(word)
+    formats, size = FORMATS[type]
+    formats += more
     if view.format not in formats or view.itemsize != size or not view.c_contiguous or (writable and view.readonly):
         raise TypeError(f"expected contiguous memory of {type} (format {' or '.join(formats)})" + (", writable" if writable else ""))
-    if view.readonly or view.nbytes == 0:
-        copy = (word * (view.nbytes // size)).from_buffer_copy(view.cast("B"))
-        return ctypes.addressof(copy), len(copy), copy
-    own = (word * (view.nbytes // size)).from_buffer(data)
-    return ctypes.addressof(own), len(own), own
+    raw = _View()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), byref(raw), 0)  # asks for no right to write
+    address = raw.buf
+    ctypes.pythonapi.PyBuffer_Release(byref(raw))  # view keeps it
+    return address, view.nbytes // size, view
 
 
 def _milliseconds(seconds):
@@ -196,14 +273,14 @@ class _Object:
         self._finalizer = weakref.finalize(self, _drop, type(self).__name__, handle, device and device._finalizer)
         self._finalizer.atexit = False  # the end of the process frees everything
 
-    def close(self):
+    def close(self) -> None:
         self._finalizer.detach()
         _call("bg_close", self.handle)
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_) -> None:
         self.close()
 
 
@@ -216,6 +293,30 @@ def _drop(kind, handle, device):
 
 
 class Device(_Object):
+    """A GPU, or the CPU. Any thread may use it at any time."""
+
+    def __init__(self, handle, device=None):
+        super().__init__(handle, device)
+        self._lock = threading.Lock()
+        self._layers: dict = {}  # what _arrays.grouped_mm keeps
+
+    def close(self) -> None:
+        """Waits for queued work (the CPU abandons it), and closes what the device has with it."""
+        super().close()
+
+    def matmul(self, a, b, out=None, *, alpha: float = 1, compute: str | None = None, timeout: float | None = None):
+        """matmul() of the package, on this device."""
+        from . import _arrays  # needs NumPy
+
+        return _arrays.matmul(self, a, b, out, alpha, compute, timeout)
+
+    def grouped_mm(self, x, w, ends, bias=None, activation: str | None = None, *, compute: str | None = None,
+                   timeout: float | None = None):
+        """grouped_mm() of the package, on this device."""
+        from . import _arrays
+
+        return _arrays.grouped_mm(self, x, w, ends, bias, activation, compute, timeout)
+
     def on_stream(self, stream):
         """The same GPU, with all work on this stream (torch: Stream.cuda_stream)."""
         return Device(_create("bg_open_on_stream", self.handle, stream))
@@ -225,7 +326,8 @@ class Device(_Object):
 
     def warm(self, trans_a=False, trans_b=False, timeout=None, **options):
         """Makes every kernel ready that plans, ragged ones too, with such options may choose. The option warmed=True keeps to them."""
-        _call("bg_warm", self.handle, _options(options), TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b), _milliseconds(timeout))
+        flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
+        _wait("bg_warm", self.handle, _options(options), flags, timeout=timeout)
 
     def plan(self, problems, **options):
         """options: those of bg_plan_new, such as epilogue={"bias": True, "pointers": {"b": True}}."""
@@ -253,27 +355,33 @@ class Device(_Object):
 
     def buffer(self, count, type="f32"):
         """Memory for elements of "f32", "bf16" or "f16"."""
-        return Buffer(_create("bg_buffer_new_of", self.handle, type.encode(), count), self, type)
+        return Buffer(_create("bg_buffer_new_of", self.handle, type.encode(), count), self, count, type)
 
     def wrap(self, address, count, type="f32"):
         """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32, or
         with type="bf16" or "f16" torch.bfloat16 or torch.float16."""
-        return Buffer(_create("bg_buffer_wrap_of", self.handle, type.encode(), address, count), self, type)
+        return Buffer(_create("bg_buffer_wrap_of", self.handle, type.encode(), address, count), self, count, type)
 
     def copy(self, dst, src):
         """Queues a copy of a buffer, whole, to another of the same length and type."""
         _call("bg_copy", self.handle, dst.handle, src.handle)
 
-    def wait(self, timeout=None):
-        _call("bg_wait", self.handle, _milliseconds(timeout))
+    def wait(self, timeout: float | None = None) -> None:
+        """Returns when all queued work is done; timeout in seconds, here and elsewhere."""
+        _wait("bg_wait", self.handle, timeout=timeout)
 
     def gemm(self, problems, a, b, c, timeout=None, **options):
-        """The batch on host memory; timeout in seconds; options as in plan(). With type="bf16" or "f16", a and b
-        are memory of 16-bit words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where
-        type_c is the same."""
+        """The batch on host memory; options as in plan(). With type="bf16" or "f16", a and b are memory of 16-bit
+        words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where type_c is the same. a and b
+        may be read-only; nothing is copied but to the device. Where it fails, c is as before."""
         of, of_c = options.get("type", "f32"), options.get("type_c", "f32")
-        (pa, na, _a), (pb, nb, _b), (pc, nc, _c) = _host(a, type=of), _host(b, type=of), _host(c, writable=True, type=of_c)
-        _call("bg_gemm_of", self.handle, *_batch(problems), _options(options), pa, na, pb, nb, pc, nc, _milliseconds(timeout))
+        self._gemm(_batch(problems), options, _host(a, type=of), _host(b, type=of), _host(c, writable=True, type=of_c), timeout)
+
+    def _gemm(self, batch, options, a, b, c, timeout):
+        """gemm() with address, length and keeper of each operand."""
+        arrays = (*a[:2], *b[:2], *c[:2])
+        with Read(_create("bg_gemm_async", self.handle, *batch, _options(options), *arrays), None, (a, b, c)) as call:
+            _wait("bg_read_wait", call.handle, timeout=timeout)
 
 
 class Plan(_Object):
@@ -305,13 +413,15 @@ class Program(_Object):
 
     def status(self, timeout=None):
         """Waits, and raises an Error that names the group where a run since the last call refused sizes."""
-        _call("bg_program_status", self.handle, _milliseconds(timeout))
+        _wait("bg_program_status", self.handle, timeout=timeout)
 
 
 class Buffer(_Object):
-    def __init__(self, handle, device, type="f32"):
+    """Memory of a device for count elements of a type."""
+
+    def __init__(self, handle, device, count, type="f32"):
         super().__init__(handle, device)
-        self.type = type
+        self.count, self.type = count, type
 
     def address(self):
         """Where it begins in the GPU's memory, until it is closed, for pointers(): CUDA and HIP."""
@@ -319,12 +429,24 @@ class Buffer(_Object):
 
     def write(self, data, offset=0, timeout=None):
         """Copies elements of the buffer's type, or the int32 of sizes: array.array("i"), NumPy's int32."""
-        address, count, _keep = self._host(data)
-        _call("bg_buffer_write", self.handle, offset, address, count, _milliseconds(timeout))
+        self._move("bg_buffer_write", offset, self._host(data), timeout)
 
     def read(self, data, offset=0, timeout=None):
-        address, count, _keep = self._host(data, writable=True)
-        _call("bg_buffer_read", self.handle, offset, address, count, _milliseconds(timeout))
+        """Copies elements to data, behind the runs queued before."""
+        self._move("bg_buffer_read", offset, self._host(data, writable=True), timeout)
+
+    def _move(self, name, offset, host, timeout):
+        """Copies in pieces. Where one has to wait for runs, which may take long, the wait is apart, in slices:
+        a copy that is cut off is to be made again."""
+        address, count, _keep = host
+        size, end = FORMATS[self.type][1], None if timeout is None else time.monotonic() + timeout
+        for at in range(0, count or 1, PIECE):
+            piece = (self.handle, offset + at, (address or 0) + at * size, min(PIECE, count - at))
+            try:
+                _call(name, *piece, _milliseconds(SLICE if end is None else min(SLICE, _left(end))))
+            except TimeLimitError:
+                self._device.wait(_left(end))
+                _call(name, *piece, _milliseconds(_left(end)))
 
     def read_async(self, data, offset=0):
         """Queues a read behind the runs before it, and returns it as a Read. data is the read's until then."""
@@ -333,7 +455,7 @@ class Buffer(_Object):
 
     def slice(self, offset, count):
         """Elements from offset on, a multiple of 256 bytes, as a buffer in the same memory, until this one is closed."""
-        slice = Buffer(_create("bg_buffer_slice", self.handle, offset, count), self._device, self.type)
+        slice = Buffer(_create("bg_buffer_slice", self.handle, offset, count), self._device, count, self.type)
         slice._of = self  # Python drops this one behind it
         return slice
 
@@ -342,7 +464,7 @@ class Buffer(_Object):
 
 
 class Read(_Object):
-    """A read under way. close() ends it."""
+    """A read, or a product on host memory, under way. close() ends it; keep is what it works on until then."""
 
     def __init__(self, handle, device, keep):
         super().__init__(handle, device)
@@ -356,10 +478,24 @@ class Read(_Object):
 
     def wait(self, timeout=None):
         """Returns when the data is there, and closes the read then."""
-        _call("bg_read_wait", self.handle, _milliseconds(timeout))
+        _wait("bg_read_wait", self.handle, timeout=timeout)
         self.close()
 
 
-def open(backend=None, index=-1):
-    """The device of a backend ("cuda", "webgpu", "cpu"); the best one by default."""
+def open(backend: str | None = None, index: int = -1) -> Device:
+    """The device of a backend ("cuda", "hip", "webgpu", "cpu"); the best one by default, or that of the
+    environment variable BATCHGEMM_BACKEND. index: which of several GPUs."""
     return Device(_create("bg_open", backend.encode() if backend else None, index))
+
+
+_default: Device | None = None
+_default_lock = threading.Lock()
+
+
+def default_device() -> Device:
+    """The device of matmul() and grouped_mm(): open(), once for the process. It is not to be closed."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = open()
+        return _default

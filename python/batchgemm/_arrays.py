@@ -1,0 +1,270 @@
+"""Products of NumPy arrays: matmul and grouped_mm of a Device."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+
+from . import _core
+
+TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16"}
+ACTIVATIONS = (None, "relu", "gelu", "silu")
+ALIGN = 16  # bytes: where packed matrices begin, the widest load of kernels
+KEPT = 16  # programs of grouped_mm that a device keeps
+MOST = 8 << 20  # elements of a buffer that it keeps
+PROBLEM = np.dtype(_core.Problem)
+
+
+def matmul(device, a, b, out, alpha, compute, timeout):
+    a, b = list(a), list(b)
+    if len(a) != len(b):
+        raise _core.InvalidError(f"{len(a)} matrices in a, {len(b)} in b")
+    if not a:
+        return []
+    of = _check("a", a)
+    if _check("b", b) != of:
+        raise TypeError(f"a is of {a[0].dtype}, b of {b[0].dtype}")
+    for i, (x, y) in enumerate(zip(a, b)):
+        if x.shape[1] != y.shape[0]:
+            raise _core.InvalidError(f"problem {i}: a is {x.shape}, b is {y.shape}")
+    shapes = [(x.shape[0], y.shape[1]) for x, y in zip(a, b)]
+    if out is not None:
+        out = list(out)
+        _check_out(out, shapes, a[0].dtype)
+
+    problems = np.zeros(len(a), PROBLEM)
+    problems["struct_size"], problems["alpha"] = PROBLEM.itemsize, alpha
+    problems["m"], problems["n"] = zip(*shapes)
+    problems["k"] = [x.shape[1] for x in a]
+    trans_a, problems["offset_a"], problems["lda"], on_a = _place(a)
+    trans_b, problems["offset_b"], problems["ldb"], on_b = _place(b)
+    problems["flags"] = _core.TRANS_A * trans_a + _core.TRANS_B * trans_b
+    step = ALIGN // a[0].itemsize
+    sizes = -(-problems["m"] * problems["n"] // step) * step
+    ends = np.cumsum(sizes)
+    problems["offset_c"], problems["ldc"] = ends - sizes, problems["n"]
+    c = np.empty(ends[-1], a[0].dtype)
+
+    options = {"type": of, "type_c": of}
+    if compute:
+        options["compute"] = compute
+    batch = problems.ctypes.data_as(_core.POINTER(_core.Problem)), len(problems)
+    device._gemm(batch, options, on_a, on_b, (c.ctypes.data, c.size, c), timeout)
+    results = [c[at:at + m * n].reshape(m, n) for at, (m, n) in zip(problems["offset_c"].tolist(), shapes)]
+    if out is None:
+        return results
+    for to, result in zip(out, results):
+        np.copyto(to, result)
+    return out
+
+
+def _check(name, arrays):
+    """The type of matrices that are all of one."""
+    for i, x in enumerate(arrays):
+        if not isinstance(x, np.ndarray):
+            raise TypeError(f"problem {i}: {name} is a {type(x).__name__}, not a NumPy array")
+        if x.ndim != 2:
+            raise _core.InvalidError(f"problem {i}: {name} has {x.ndim} dimensions, not 2")
+        if x.dtype not in TYPES:
+            raise TypeError(f"problem {i}: {name} is of {x.dtype}, not float32 or float16")
+        if x.dtype != arrays[0].dtype:
+            raise TypeError(f"problem {i}: {name} is of {x.dtype}, that of problem 0 of {arrays[0].dtype}")
+    return TYPES[arrays[0].dtype]
+
+
+def _check_out(out, shapes, dtype):
+    if len(out) != len(shapes):
+        raise _core.InvalidError(f"{len(out)} matrices in out, {len(shapes)} products")
+    for i, (x, shape) in enumerate(zip(out, shapes)):
+        if not isinstance(x, np.ndarray) or x.dtype != dtype:
+            raise TypeError(f"problem {i}: out is not an array of {dtype}")
+        if x.shape != shape:
+            raise _core.InvalidError(f"problem {i}: out is {x.shape}, the product is {shape}")
+        if not x.flags.writeable:
+            raise _core.InvalidError(f"problem {i}: out is read-only")
+    before = []  # arrays that end behind where the one at hand begins
+    spans = {i: _span(x) for i, x in enumerate(out) if x.size}
+    for i in sorted(spans, key=spans.__getitem__):
+        before = [j for j in before if spans[j][1] > spans[i][0]]
+        for j in before:
+            if np.shares_memory(out[i], out[j]):
+                raise _core.InvalidError(f"problem {max(i, j)}: out overlaps out of problem {min(i, j)}")
+        before.append(i)
+
+
+def _place(matrices):
+    """Where the matrices of an operand are: whether each is transposed, its offset and leading dimension, and
+    address, length and keeper of the memory that has all. They are used where they are if they are all of one
+    array, of which they are half or more, and copied one behind the other otherwise: between arrays is memory
+    of nobody, and nothing far from them should travel."""
+    first = _owner(matrices[0])
+    if all(_owner(x) is first for x in matrices[1:]):
+        placed = _in_place(matrices)
+        if placed:
+            return placed
+    return _in_place(_packed(matrices))
+
+
+def _owner(x):
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x
+
+
+def _in_place(matrices):
+    """_place() of matrices of one array, or None."""
+    size = matrices[0].itemsize
+    layouts = [_layout(x) for x in matrices]
+    if None in layouts:
+        return None
+    trans, lds = zip(*layouts)
+    spans = [_span(x) for x in matrices]
+    full = [span for span, x in zip(spans, matrices) if x.size]
+    low, high = min(full, default=(0, 0))[0], max((high for _, high in full), default=0)
+    if any((at - low) % size for at, _ in full) or low % size or high - low > 2 * sum(x.nbytes for x in matrices):
+        return None
+    offsets = [(at - low) // size if x.size else 0 for (at, _), x in zip(spans, matrices)]
+    return np.array(trans), offsets, lds, (low, (high - low) // size, matrices)
+
+
+def _layout(x):
+    """Whether a matrix is stored transposed, and its leading dimension; None if neither elements of a row nor those
+    of a column are side by side."""
+    if x.size == 0:
+        return False, x.shape[1]
+    for trans, (rows, cols), (down, right) in (False, x.shape, x.strides), (True, x.shape[::-1], x.strides[::-1]):
+        if rows == 1:
+            down = cols * x.itemsize
+        dense = cols == 1 or right == x.itemsize
+        if dense and down % x.itemsize == 0 and cols * x.itemsize <= down < x.itemsize << 31:
+            return trans, down // x.itemsize
+    return None
+
+
+def _span(x):
+    """The addresses of an array, from its first byte to behind the last."""
+    reach = [(n - 1) * step for n, step in zip(x.shape, x.strides)]
+    at = x.__array_interface__["data"][0]
+    return at + sum(min(r, 0) for r in reach), at + sum(max(r, 0) for r in reach) + x.itemsize
+
+
+def _packed(matrices):
+    """Copies of matrices in one array, each as it is stored."""
+    step = ALIGN // matrices[0].itemsize
+    ends = np.cumsum([-(-x.size // step) * step for x in matrices])
+    memory = np.empty(ends[-1], matrices[0].dtype)
+    copies = []
+    for x, end in zip(matrices, ends.tolist()):
+        stored = x.T if abs(x.strides[0]) < abs(x.strides[1]) else x
+        at = end - -(-x.size // step) * step
+        copy = memory[at:at + x.size].reshape(stored.shape)
+        copy[...] = stored
+        copies.append(copy if stored is x else copy.T)
+    return copies
+
+
+def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
+    of = _check_grouped(x, w, bias, activation)
+    rows, (groups, k, n) = len(x), w.shape
+    ends = _check_ends(ends, groups, rows)
+    if rows == 0 or n == 0 or groups == 0:
+        return np.zeros((rows, n), x.dtype)
+    trans_b = not w.flags.c_contiguous and w.transpose(0, 2, 1).flags.c_contiguous
+    given = {"a": x, "b": w.transpose(0, 2, 1) if trans_b else w, "sizes": ends}
+    if bias is not None:
+        given["bias"] = bias
+    bound = 1 << (rows - 1).bit_length()  # so that few programs do for numbers of rows that change
+    counts = {name: data.size for name, data in given.items()}
+    counts |= {"a": bound * k, "c": bound * n}
+    result = np.empty((rows, n), x.dtype)
+    with device._lock:
+        program = _program(device, of, groups, bound, n, k, trans_b, bias is not None, activation, compute)
+        buffers = {name: _buffer(device, name, count, "f32" if name == "sizes" else of) for name, count in counts.items()}
+        for name, data in given.items():
+            buffers[name].write(np.ascontiguousarray(data).reshape(-1), timeout=timeout)
+        program.run(**buffers)
+        program.status(timeout)
+        buffers["c"].read(result[:ends[-1]].reshape(-1), timeout=timeout)
+        _trim(device)
+    result[ends[-1]:] = 0
+    return result
+
+
+def _check_grouped(x, w, bias, activation):
+    for name, data, dims in ("x", x, 2), ("w", w, 3), ("bias", bias, 2):
+        if data is None and name == "bias":
+            continue
+        if not isinstance(data, np.ndarray) or data.dtype not in TYPES:
+            raise TypeError(f"{name} is not a NumPy array of float32 or float16")
+        if data.dtype != x.dtype:
+            raise TypeError(f"{name} is of {data.dtype}, x of {x.dtype}")
+        if data.ndim != dims:
+            raise _core.InvalidError(f"{name} has {data.ndim} dimensions, not {dims}")
+    if x.shape[1] != w.shape[1]:
+        raise _core.InvalidError(f"x is {x.shape}, w is {w.shape}: the columns of x are not the rows of each w")
+    if bias is not None and bias.shape != (len(w), w.shape[2]):
+        raise _core.InvalidError(f"bias is {bias.shape}, not {(len(w), w.shape[2])}")
+    if activation not in ACTIVATIONS:
+        raise _core.InvalidError(f"activation is {activation!r}, not one of {ACTIVATIONS}")
+    return TYPES[x.dtype]
+
+
+def _check_ends(ends, groups, rows):
+    """The ends as int32. The device checks them too; here they have names."""
+    ends = np.asarray(ends)
+    if ends.size and ends.dtype.kind not in "iu":
+        raise TypeError(f"ends are of {ends.dtype}, not integers")
+    if ends.shape != (groups,):
+        raise _core.InvalidError(f"ends are {ends.shape}, for {groups} groups")
+    start = 0
+    for i, end in enumerate(ends.tolist()):
+        if not start <= end <= rows:
+            raise _core.InvalidError(f"problem {i}: ends at row {end}, begins at {start}, of {rows} rows")
+        start = end
+    return ends.astype(np.int32)
+
+
+def _program(device, of, groups, bound, n, k, trans_b, bias, activation, compute):
+    """A program of a device for such groups, one of the last KEPT."""
+    key = ("program", of, groups, bound, n, k, trans_b, bias, activation, compute)
+    kept = device._layers
+    if key in kept:
+        kept[key] = kept.pop(key)  # the last one now
+        return kept[key]
+    programs = [old for old in kept if old[0] == "program"]
+    if len(programs) >= KEPT:
+        kept.pop(programs[0]).close()
+    epilogue = {"bias": bias, "activation": activation}
+    options = {"type": of, "type_c": of, "epilogue": {name: value for name, value in epilogue.items() if value}}
+    if compute:
+        options["compute"] = compute
+    more = {"stride_bias": n} if bias else {}
+    program = device.prepare_ragged(_core.ENDS_OF_ROWS, groups, bound, n, k, trans_b=trans_b,
+                                    options=options, **more)
+    kept[key] = _belonging(device, program)
+    return program
+
+
+def _buffer(device, name, count, of):
+    """A buffer of a device for an operand of a type, at least so long."""
+    kept, key = device._layers, (name, of)
+    if key in kept and kept[key].count < count:
+        kept.pop(key).close()
+    if key not in kept:
+        kept[key] = _belonging(device, device.buffer(1 << (count - 1).bit_length() if count else 1, of))
+    return kept[key]
+
+
+def _trim(device):
+    """Closes buffers that are too large to keep."""
+    for key, kept in list(device._layers.items()):
+        if isinstance(kept, _core.Buffer) and kept.count > MOST:
+            device._layers.pop(key).close()
+
+
+def _belonging(device, made):
+    """Lets the device keep what it made: it closes that with itself, and is not kept by it."""
+    made._finalizer.detach()
+    made._device = weakref.proxy(device)
+    return made

@@ -1,0 +1,361 @@
+"""Tests of matmul and grouped_mm on NumPy arrays, on the device that BATCHGEMM_BACKEND names, else the CPU."""
+
+import gc
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import warnings
+
+import batchgemm
+from batchgemm import _core
+
+try:
+    import numpy as np
+    from batchgemm import _arrays
+except ImportError:
+    raise unittest.SkipTest("NumPy is not installed")
+
+BACKEND = os.environ.get("BATCHGEMM_BACKEND") or "cpu"
+HALF_ULP = {np.dtype(np.float32): 2.0**-24, np.dtype(np.float16): 2.0**-11}
+
+
+def draw(rng, shape, dtype=np.float32):
+    return rng.uniform(-1, 1, shape).astype(dtype)
+
+
+def check(got, a, b, done=lambda v: v, more=0.0):
+    """Against float64: rounding of the result, and 2 (K+2) 2^-24 sum |a||b| of sums in fp32, in any order.
+    done: what an epilogue does then, with a slope of at most 1.2, and its own error more."""
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    want = done(wide_a @ wide_b)
+    size = np.abs(wide_a) @ np.abs(wide_b) + more
+    least = 2.0**-25 if got.dtype == np.float16 else 0  # half the smallest number
+    bound = HALF_ULP[got.dtype] * np.abs(want) + 1.2 * 2 * (a.shape[1] + 2) * 2.0**-24 * size + least
+    worst = np.abs(got - want) - bound
+    assert got.shape == want.shape and not (worst > 0).any(), f"off by {worst.max(initial=0)} more than the bound"
+    assert not np.isnan(got).any()
+
+
+class TestCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.device = batchgemm.open(BACKEND)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.device.close()
+
+    def setUp(self):
+        self.rng = np.random.default_rng(1)
+
+
+class TestMatmul(TestCase):
+    SHAPES = [(3, 4, 5), (1, 1, 1), (17, 9, 33), (1, 8, 40), (20, 1, 7), (5, 6, 1)]  # M, N, K
+
+    def test_layouts(self):
+        def strided(x):
+            wide = np.full((x.shape[0] + 1, 3 * x.shape[1]), np.nan, x.dtype)
+            wide[:-1, ::3] = x
+            return wide[:-1, ::3]
+
+        def padded(x):
+            wide = np.full((x.shape[0], x.shape[1] + 3), np.nan, x.dtype)
+            wide[:, 1:-2] = x
+            return wide[:, 1:-2]
+
+        def unaligned(x):
+            words = np.zeros(x.nbytes + 1, np.uint8)[1:]
+            words[:] = np.frombuffer(x.tobytes(), np.uint8)
+            return words.view(x.dtype).reshape(x.shape)
+
+        def frozen(x):
+            x.flags.writeable = False
+            return x
+
+        layouts = {"rows": lambda x: x, "columns": np.asfortranarray, "read-only": frozen, "padded rows": padded,
+                   "strided": strided, "backwards": lambda x: x[::-1, ::-1].copy()[::-1, ::-1], "unaligned": unaligned}
+        for dtype in np.float32, np.float16:
+            for name, layout in layouts.items():
+                with self.subTest(name, dtype=dtype.__name__):
+                    a = [layout(draw(self.rng, (m, k), dtype)) for m, n, k in self.SHAPES]
+                    b = [layout(draw(self.rng, (k, n), dtype)) for m, n, k in self.SHAPES]
+                    for x, y, got in zip(a, b, self.device.matmul(a, b)):
+                        self.assertEqual(got.dtype, dtype)
+                        check(got, x, y)
+
+    def test_integers(self):
+        """Exact, with a factor."""
+        for dtype in np.float32, np.float16:
+            a = [self.rng.integers(-3, 4, (m, k)).astype(dtype) for m, n, k in self.SHAPES]
+            b = [self.rng.integers(-3, 4, (k, n)).astype(dtype) for m, n, k in self.SHAPES]
+            for x, y, got in zip(a, b, self.device.matmul(a, b, alpha=-2)):
+                np.testing.assert_array_equal(got, -2 * (x.astype(np.float64) @ y))
+
+    def test_empty(self):
+        shapes = [(0, 3, 4), (2, 0, 4), (2, 3, 0), (0, 0, 0), (2, 3, 4), (1, 1, 0)]
+        a, b = [draw(self.rng, (m, k)) for m, n, k in shapes], [draw(self.rng, (k, n)) for m, n, k in shapes]
+        for dtype in np.float32, np.float16:
+            for x, y, got in zip(a, b, self.device.matmul([x.astype(dtype) for x in a], [y.astype(dtype) for y in b])):
+                check(got, x.astype(dtype), y.astype(dtype))
+        self.assertEqual(self.device.matmul([], []), [])
+        self.assertEqual(self.device.matmul(a[:1], b[:1])[0].shape, (0, 3))
+
+    def test_out(self):
+        a, b = [draw(self.rng, (2, 3)) for _ in range(3)], [draw(self.rng, (3, 4)) for _ in range(3)]
+        whole = np.full((6, 5), 7, np.float32)
+        out = [whole[0:4:2, :4], whole[1:4:2, :4], np.zeros((4, 2), np.float32).T]
+        self.assertIs(self.device.matmul(a, b, out)[1], out[1])
+        for x, y, got in zip(a, b, out):
+            check(got, x, y)
+        self.assertTrue((whole[4:] == 7).all() and (whole[:, 4] == 7).all())
+        square = [draw(self.rng, (3, 3))]
+        before = square[0].copy()
+        self.device.matmul(square, square, square)
+        check(square[0], before, before)
+
+    def test_in_place(self):
+        """What is not copied, and what is."""
+        whole = draw(self.rng, (12, 8))
+        whole.flags.writeable = False
+        with tempfile.NamedTemporaryFile() as file:
+            whole.tofile(file.name)
+            mapped = np.memmap(file.name, np.float32, "r", shape=whole.shape)
+            for name, x in ("read-only", whole), ("memory-mapped", mapped):
+                with self.subTest(name):
+                    parts = [x[:5], x[5:12].T]
+                    trans, offsets, lds, (address, count, _) = _arrays._place(parts)
+                    self.assertEqual(address, x.ctypes.data)
+                    self.assertEqual((trans.tolist(), list(offsets), list(lds), count), ([False, True], [0, 40], [8, 8], 96))
+                    b = [draw(self.rng, (8, 3)), draw(self.rng, (7, 2))]
+                    for a, y, got in zip(parts, b, self.device.matmul(parts, b)):
+                        check(got, a, y)
+            del mapped, parts, a, x
+        same = [whole] * 3
+        self.assertEqual(_arrays._place(same)[3][:2], (whole.ctypes.data, 96))
+        for name, parts in ("two arrays", [whole, whole.copy()]), ("little of one", [whole[:1], whole[11:]]):
+            with self.subTest(name):
+                low, high = whole.ctypes.data, whole.ctypes.data + whole.nbytes
+                self.assertFalse(low <= _arrays._place(parts)[3][0] < high)
+
+    def test_mistakes(self):
+        f, d = (lambda *s: np.zeros(s, np.float32)), (lambda *s: np.zeros(s))
+        frozen = f(2, 2)
+        frozen.flags.writeable = False
+        shared = f(3, 2)
+        for words, kind, a, b, out in (
+            ("2 matrices in a, 1 in b", ValueError, [f(2, 2)] * 2, [f(2, 2)], None),
+            ("problem 1: a is a list", TypeError, [f(2, 2), [[1]]], [f(2, 2)] * 2, None),
+            ("problem 1: b has 1 dimensions", ValueError, [f(2, 2)] * 2, [f(2, 2), f(2)], None),
+            ("problem 0: a is of float64", TypeError, [d(2, 2)], [f(2, 2)], None),
+            ("problem 1: a is of float16, that of problem 0 of float32", TypeError, [f(2, 2), f(2, 2).astype("e")], [f(2, 2)] * 2, None),
+            ("a is of float32, b of float16", TypeError, [f(2, 2)], [f(2, 2).astype("e")], None),
+            ("problem 1: a is .2, 3., b is .2, 3.", ValueError, [f(2, 2), f(2, 3)], [f(2, 2), f(2, 3)], None),
+            ("0 matrices in out, 1 products", ValueError, [f(2, 2)], [f(2, 2)], []),
+            ("problem 0: out is .2, 3.", ValueError, [f(2, 2)], [f(2, 2)], [f(2, 3)]),
+            ("problem 0: out is not an array of float32", TypeError, [f(2, 2)], [f(2, 2)], [d(2, 2)]),
+            ("problem 0: out is read-only", ValueError, [f(2, 2)], [f(2, 2)], [frozen]),
+            ("problem 1: out overlaps out of problem 0", ValueError, [f(2, 2)] * 2, [f(2, 2)] * 2, [shared[:2], shared[1:]]),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(kind, words):
+                self.device.matmul(a, b, out)
+        with self.assertRaisesRegex(batchgemm.InvalidError, "compute"):
+            self.device.matmul([f(2, 2)], [f(2, 2)], compute="f8")
+
+    def test_kinds(self):
+        for kind, builtin in ((batchgemm.InvalidError, ValueError), (batchgemm.OutOfMemoryError, MemoryError),
+                              (batchgemm.TimeLimitError, TimeoutError), (batchgemm.ClosedError, batchgemm.Error)):
+            self.assertTrue(issubclass(kind, builtin) and issubclass(kind, batchgemm.Error))
+        device = batchgemm.open(BACKEND)
+        device.close()
+        with self.assertRaises(batchgemm.ClosedError) as raised:
+            device.matmul([np.ones((1, 1), "f")], [np.ones((1, 1), "f")])
+        self.assertEqual(raised.exception.status, "handle")
+        large = np.zeros((2048, 2048), np.float32)
+        out = [np.full((2048, 2048), 7, np.float32)]
+        with self.assertRaises(TimeoutError):
+            self.device.matmul([large], [large], out, timeout=0.001)
+        self.assertTrue((out[0] == 7).all())
+
+    def test_threads(self):
+        failures = []
+
+        def work(seed):
+            rng = np.random.default_rng(seed)
+            for _ in range(5):
+                a, b = [draw(rng, (m, k)) for m, n, k in self.SHAPES], [draw(rng, (k, n)) for m, n, k in self.SHAPES]
+                x, w = draw(rng, (9, 5)), draw(rng, (2, 5, 4))
+                try:
+                    for p, q, got in zip(a, b, batchgemm.matmul(a, b, device=self.device)):
+                        check(got, p, q)
+                    y = batchgemm.grouped_mm(x, w, [4, 9], device=self.device)
+                    check(y[:4], x[:4], w[0])
+                    check(y[4:], x[4:], w[1])
+                except BaseException as error:
+                    failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failures, [])
+
+    def test_default_device(self):
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(batchgemm.default_device())) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(len({id(d) for d in found}), 1)
+        np.testing.assert_array_equal(batchgemm.matmul([np.eye(2, dtype="f")], [np.eye(2, dtype="f")])[0], np.eye(2))
+
+
+class TestGrouped(TestCase):
+    def expect(self, y, x, w, ends, bias=None, activation=None):
+        shapes = {
+            None: (lambda v: v), "relu": (lambda v: np.maximum(v, 0)), "silu": (lambda v: v / (1 + np.exp(-v))),
+            "gelu": (lambda v: 0.5 * v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3)))),
+        }
+        start = 0
+        for g, end in enumerate(ends):
+            row = 0 if bias is None else bias[g].astype(np.float64)
+            # 1: of what an activation computes, whose terms are at most 1 beside v
+            check(y[start:end], x[start:end], w[g], lambda v: shapes[activation](v + row), np.abs(row) + (activation is not None))
+            start = end
+        self.assertTrue((y[start:] == 0).all())
+
+    def test_layers(self):
+        rows, groups, k, n = 21, 4, 13, 6
+        for dtype in np.float32, np.float16:
+            x, w, bias = (draw(self.rng, s, dtype) for s in ((rows, k), (groups, k, n), (groups, n)))
+            turned = np.ascontiguousarray(w.transpose(0, 2, 1)).transpose(0, 2, 1)
+            for name, weights, ends, more in (
+                ("plain", w, [5, 5, 12, 21], {}),
+                ("rows behind", w, [1, 2, 3, 4], {}),
+                ("nothing", w, [0, 0, 0, 0], {}),
+                ("transposed", turned, [5, 5, 12, 20], {}),
+                ("strided", np.repeat(w, 2, axis=2)[:, :, ::2], [5, 5, 12, 20], {}),
+                ("bias", w, [5, 5, 12, 20], {"bias": bias}),
+                ("relu", turned, [5, 6, 12, 21], {"activation": "relu"}),
+                ("bias and silu", w, [5, 6, 12, 21], {"bias": bias, "activation": "silu"}),
+                ("bias and gelu", w, [0, 6, 12, 21], {"bias": bias, "activation": "gelu"}),
+            ):
+                with self.subTest(name, dtype=dtype.__name__):
+                    for _ in range(2):
+                        y = self.device.grouped_mm(x, weights, ends, **more)
+                        self.assertEqual((y.dtype, y.shape), (dtype, (rows, n)))
+                        self.expect(y, x, weights, ends, **more)
+
+    def test_sizes(self):
+        for rows, groups, k, n, ends in ((1, 1, 1, 1, [1]), (0, 2, 3, 4, [0, 0]), (3, 2, 0, 4, [1, 3]), (3, 0, 2, 4, []),
+                                         (3, 2, 4, 0, [1, 3]), (33, 3, 70, 5, np.array([0, 20, 33], np.int64))):
+            with self.subTest(rows=rows, groups=groups, k=k, n=n):
+                x, w = draw(self.rng, (rows, k)), draw(self.rng, (groups, k, n))
+                self.expect(self.device.grouped_mm(x, w, ends), x, w, ends)
+
+    def test_kept(self):
+        """Programs are few, and are made once for a shape."""
+        with batchgemm.open(BACKEND) as device:
+            w = draw(self.rng, (2, 3, 4))
+            for rows in 5, 6, 8, 7:
+                device.grouped_mm(draw(self.rng, (rows, 3)), w, [2, 5])
+            programs = [p for key, p in device._layers.items() if key[0] == "program"]
+            self.assertEqual(len(programs), 1)
+            if BACKEND == "cpu":
+                for k in range(1, 2 * _arrays.KEPT):
+                    device.grouped_mm(draw(self.rng, (4, k)), draw(self.rng, (2, k, 4)), [2, 4])
+                self.assertEqual(sum(key[0] == "program" for key in device._layers), _arrays.KEPT)
+                with self.assertRaises(batchgemm.ClosedError):
+                    programs[0].close()
+
+    def test_mistakes(self):
+        x, w = np.zeros((4, 3), np.float32), np.zeros((2, 3, 5), np.float32)
+        for words, kind, args in (
+            ("problem 1: ends at row 1, begins at 2", ValueError, (x, w, [2, 1])),
+            ("problem 1: ends at row 5, begins at 2, of 4 rows", ValueError, (x, w, [2, 5])),
+            ("problem 0: ends at row -1", ValueError, (x, w, [-1, 4])),
+            ("ends are .3,., for 2 groups", ValueError, (x, w, [1, 2, 3])),
+            ("ends are of float64", TypeError, (x, w, [1.0, 2.0])),
+            ("w is of float16, x of float32", TypeError, (x, w.astype("e"), [2, 4])),
+            ("w has 2 dimensions, not 3", ValueError, (x, w[0], [4])),
+            ("the columns of x", ValueError, (x, w[:, :2], [2, 4])),
+            ("bias is .2, 4., not .2, 5.", ValueError, (x, w, [2, 4], w[:, 0, :4])),
+            ("activation is 'tanh'", ValueError, (x, w, [2, 4], None, "tanh")),
+            ("x is not a NumPy array of float32 or float16", TypeError, (x.tolist(), w, [2, 4])),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(kind, words):
+                self.device.grouped_mm(*args)
+
+    def test_dropped(self):
+        """What a device keeps does not keep it, and nothing else is said to be open."""
+        device = batchgemm.open("cpu")
+        device.grouped_mm(np.ones((2, 2), "f"), np.ones((1, 2, 2), "f"), [2])
+        device.matmul([np.ones((2, 2), "f")], [np.ones((2, 2), "f")])
+        gc.disable()
+        self.addCleanup(gc.enable)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del device
+        self.assertEqual([(w.category, "Device" in str(w.message)) for w in caught], [(ResourceWarning, True)])
+
+
+class TestHost(unittest.TestCase):
+    def test_addresses(self):
+        """Memory that is read-only is used where it is, and kept."""
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(range(16)))
+            file.flush()
+            with mmap.mmap(file.fileno(), 16, access=mmap.ACCESS_READ) as mapped:
+                view = memoryview(mapped).cast("f")
+                address, count, keep = _core._host(view)
+                self.assertEqual((address, count), (np.frombuffer(mapped, "f").ctypes.data, 4))
+                del view
+                with self.assertRaises(BufferError):
+                    mapped.close()
+                del keep
+        x = np.arange(4, dtype="f")
+        x.flags.writeable = False
+        self.assertEqual(_core._host(x)[:2], (x.ctypes.data, 4))
+        with self.assertRaises(TypeError):
+            _core._host(x, writable=True)
+
+
+INTERRUPTED = """
+import threading, sys, numpy as np, batchgemm
+device = batchgemm.open(sys.argv[1])
+a = np.zeros((4096, 4096), np.float32)
+out = [np.full((4096, 4096), 7, np.float32) for _ in range(2)]
+print("ready", flush=True)
+try:
+    while True:
+        device.matmul([a] * 2, [a] * 2, out)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+b = np.eye(3, dtype=np.float32)
+assert (device.matmul([b], [b])[0] == b).all()
+device.close()
+"""
+
+
+class TestInterrupt(unittest.TestCase):
+    def test_interrupt(self):
+        """Ctrl-C while products are under way ends them, and the device goes on."""
+        with subprocess.Popen([sys.executable, "-W", "error", "-c", INTERRUPTED, BACKEND], stdout=subprocess.PIPE, text=True) as child:
+            try:
+                self.assertEqual(child.stdout.readline(), "ready\n")
+                threading.Event().wait(0.5)  # most likely within a call
+                child.send_signal(signal.SIGINT)
+                out, _ = child.communicate(timeout=60)
+            finally:
+                child.kill()
+        self.assertEqual((out, child.returncode), ("interrupted\n", 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
