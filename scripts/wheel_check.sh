@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests the wheel as it is installed: in a virtual environment of its own that has no compiler's help and, of packages,
 # those of the system (Debian: python3-venv python3-numpy python3-pytest), from a folder without the sources. All tests
-# on the CPU; on WebGPU, which is lavapipe where there is no GPU, those that need few kernels, each of which it compiles.
+# on the CPU; on WebGPU, which is lavapipe where there is no GPU, those of arrays that do not compile many kernels.
 # Usage: scripts/wheel_check.sh   (PYTHON is the interpreter)
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,6 +19,6 @@ test_with() { "$work/venv/bin/python" -W error -m pytest -q -p no:cacheprovider 
 "$work/venv/bin/python" -c "
 import batchgemm, importlib.metadata
 assert batchgemm.__file__.startswith('$work'), batchgemm.__file__
-print('wheel: batchgemm', importlib.metadata.version('batchgemm'), batchgemm.open('cpu').info()['name'])" 2>/dev/null
+print('wheel: batchgemm', importlib.metadata.version('batchgemm'))"
 BATCHGEMM_BACKEND=cpu test_with tests
-BATCHGEMM_BACKEND=webgpu test_with tests/test_arrays.py -k "integers or out or kept or interrupt"
+BATCHGEMM_BACKEND=webgpu test_with tests/test_arrays.py -k "not layers"

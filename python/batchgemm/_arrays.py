@@ -103,7 +103,7 @@ def _place(matrices):
         placed = _in_place(matrices)
         if placed:
             return placed
-    return _in_place(_packed(matrices))
+    return _packed(matrices)
 
 
 def _owner(x):
@@ -150,18 +150,17 @@ def _span(x):
 
 
 def _packed(matrices):
-    """Copies of matrices in one array, each as it is stored."""
+    """_place() of copies in one array, each as it is stored."""
     step = ALIGN // matrices[0].itemsize
-    ends = np.cumsum([-(-x.size // step) * step for x in matrices])
+    trans = np.array([abs(x.strides[0]) < abs(x.strides[1]) for x in matrices])
+    sizes = [x.size for x in matrices]
+    ends = np.cumsum([-(-size // step) * step for size in sizes]).tolist()
+    starts, lds = [0, *ends[:-1]], [x.shape[0 if turned else 1] for x, turned in zip(matrices, trans)]
     memory = np.empty(ends[-1], matrices[0].dtype)
-    copies = []
-    for x, end in zip(matrices, ends.tolist()):
-        stored = x.T if abs(x.strides[0]) < abs(x.strides[1]) else x
-        at = end - -(-x.size // step) * step
-        copy = memory[at:at + x.size].reshape(stored.shape)
-        copy[...] = stored
-        copies.append(copy if stored is x else copy.T)
-    return copies
+    for x, turned, at, size in zip(matrices, trans, starts, sizes):
+        stored = x.T if turned else x
+        memory[at:at + size].reshape(stored.shape)[...] = stored
+    return trans, starts, lds, (memory.ctypes.data, memory.size, memory)
 
 
 def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):

@@ -3,10 +3,9 @@
     with batchgemm.open() as device:
         device.gemm([problem(2, 2, 3, ...)], a, b, c)      # a, b, c: array.array("f"), NumPy, ...
 
-Names and meaning are those of batchgemm.h. The library is looked for where
-BATCHGEMM_LIBRARY says, else beside this file, else where "make capi" puts it. Calls give up Python's
-lock while they work. Processes must not be started by fork: with multiprocessing
-use the start method "spawn".
+Names and meaning are those of batchgemm.h. The library is looked for where BATCHGEMM_LIBRARY says, else beside this
+file, where the wheel has it, else where "make capi" puts it. Calls give up Python's lock while they work, and Ctrl-C ends
+those that wait. Processes must not be started by fork: with multiprocessing use the start method "spawn".
 """
 
 from __future__ import annotations
