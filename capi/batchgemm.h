@@ -122,7 +122,9 @@ typedef struct bg_problem {
 /* bg_open opens a device of a backend: "cuda", "hip", "webgpu" or "cpu". NULL: that
  * of the environment variable BATCHGEMM_BACKEND, or the first that has a GPU, else
  * the CPU. index counts the backend's GPUs in the driver's order (CUDA: those
- * visible to the process, of compute capability 8.0 on); -1: the best. */
+ * visible to the process, of compute capability 8.0 on); -1: the best. A backend that
+ * there is not, and an index of none of its devices, are BG_ERR_INVALID, and the text
+ * lists those that there are; a backend that cannot run here is BG_ERR_UNAVAILABLE. */
 bg_status bg_open(const char *backend, int32_t index, bg_device *device);
 
 /* bg_open_on_stream opens a device's GPU again, with all work on a stream of the

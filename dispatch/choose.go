@@ -60,7 +60,7 @@ func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
 		return nil, err
 	}
 	if s.device != nil && (*s.device < 0 || *s.device >= len(infos)) {
-		return nil, invalid.Errorf("no device %d (there are %d)", *s.device, len(infos))
+		return nil, invalid.Errorf("no device %d (known: %s)", *s.device, names(infos))
 	}
 	gpu := slices.ContainsFunc(infos, func(i Info) bool { return i.Kind != KindSoftware })
 	software := s.backend != "" || d == s.drivers[len(s.drivers)-1]
@@ -85,6 +85,15 @@ func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
 		}
 	}
 	return f, nil
+}
+
+// names lists devices as "0 NVIDIA H200, 1 NVIDIA H200".
+func names(infos []Info) string {
+	all := make([]string, len(infos))
+	for i := range infos {
+		all[i] = fmt.Sprintf("%d %s", infos[i].Index, infos[i].Name)
+	}
+	return strings.Join(all, ", ")
 }
 
 // choose starts the fixed backend, or the first that is available. start returns what it skipped

@@ -146,8 +146,9 @@ func Devices(ctx context.Context) ([]Listing, error) {
 //
 // The cpu backend has GOMAXPROCS threads, or BATCHGEMM_THREADS of them.
 //
-// A backend or device is skipped only when it is unavailable; any other failure of it is
-// returned. When nothing can be opened the error wraps ErrUnavailable and lists all reasons.
+// A backend that there is not, and a device that a backend which runs here does not have, are ErrInvalid, and the
+// error lists those that there are. A backend or device is skipped only when it is unavailable; any other failure of it
+// is returned. When nothing can be opened the error wraps ErrUnavailable and lists all reasons.
 func Open(ctx context.Context, options ...Option) (*Device, error) {
 	return open(ctx, backends, options)
 }

@@ -34,6 +34,7 @@ func TestOpen(t *testing.T) {
 		device  int
 		passed  []string
 		failure string
+		kind    error // of the failure; nil: any
 	}{
 		{name: "first", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, backend: "cuda",
 			passed: []string{"cuda: device 1 (cuda1): cuda device 0 (cuda0) was opened"}},
@@ -57,12 +58,14 @@ func TestOpen(t *testing.T) {
 			passed: []string{"hip: device 1 (hip1): hip device 0 (hip0) was opened"}},
 		{name: "device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(1)}, backend: "cuda", device: 1,
 			passed: []string{"cuda: device 0 (cuda0): device 1 was asked for"}},
-		{name: "no such device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(2)}, failure: "cuda: no device 2 (there are 2)"},
-		{name: "negative device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(-1)}, failure: "cuda: no device -1 (there are 2)"},
+		{name: "no such device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(2)}, failure: "cuda: no device 2 (known: 0 cuda0, 1 cuda1)", kind: ErrInvalid},
+		{name: "negative device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(-1)}, failure: "cuda: no device -1 (known: 0 cuda0, 1 cuda1)", kind: ErrInvalid},
+		{name: "device where the backend cannot run", drivers: []driver.Driver{none("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(5)},
+			failure: "cuda: unavailable: no driver", kind: ErrUnavailable},
 		{name: "device without backend", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithDevice(1)},
-			failure: "device 1 of which backend? Fix one by WithBackend or BATCHGEMM_BACKEND"},
-		{name: "fixed but unavailable", drivers: []driver.Driver{none("cuda"), software("cpu")}, env: "cuda", failure: "cuda: unavailable: no driver"},
-		{name: "unknown", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "metal", failure: `unknown backend "metal" (known: cuda, hip)`},
+			failure: "device 1 of which backend? Fix one by WithBackend or BATCHGEMM_BACKEND", kind: ErrInvalid},
+		{name: "fixed but unavailable", drivers: []driver.Driver{none("cuda"), software("cpu")}, env: "cuda", failure: "cuda: unavailable: no driver", kind: ErrUnavailable},
+		{name: "unknown", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "metal", failure: `unknown backend "metal" (known: cuda, hip)`, kind: ErrInvalid},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,6 +73,11 @@ func TestOpen(t *testing.T) {
 			d, err := open(context.Background(), c.drivers, c.options)
 			if c.failure != "" {
 				require.EqualError(t, err, c.failure)
+				if c.kind != nil {
+					for _, other := range []error{ErrInvalid, ErrUnavailable} {
+						require.Equal(t, other == c.kind, errors.Is(err, other))
+					}
+				}
 				return
 			}
 			require.NoError(t, err)
@@ -115,7 +123,7 @@ func TestWithDriver(t *testing.T) {
 		{name: "no name", driver: two(), options: []Option{WithBackend("")}},
 		{name: "another name", driver: two(), options: []Option{WithBackend("cpu")}, failure: `unknown backend "cpu" (known: own)`, invalid: true},
 		{name: "device", driver: two(), options: []Option{WithDevice(1)}, device: 1},
-		{name: "no such device", driver: two(), options: []Option{WithDevice(2)}, failure: "own: no device 2 (there are 2)", invalid: true},
+		{name: "no such device", driver: two(), options: []Option{WithDevice(2)}, failure: "own: no device 2 (known: 0 own0, 1 own1)", invalid: true},
 		{name: "nil", failure: "WithDriver: the driver is nil", invalid: true},
 		{name: "unavailable", driver: &fakedriver.Driver{TB: t, Backend: "own", DevicesErr: unavailable}, failure: "own: unavailable: no driver"},
 		{name: "broken", driver: &fakedriver.Driver{TB: t, Backend: "own", Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: errBroken}, failure: "own: broken"},

@@ -14,10 +14,12 @@ static void test_open(void) {
 	bg_device device = 99;
 	FAILS(bg_open("metal", -1, &device), BG_ERR_INVALID, "unknown backend \"metal\"");
 	CHECK(device == 0);
-	FAILS(bg_open("cpu", 5, &device), BG_ERR_INVALID, "no device 5");
+	FAILS(bg_open("metal", 3, &device), BG_ERR_INVALID, "(known: cuda, hip, webgpu, cpu)");
+	FAILS(bg_open("cpu", 5, &device), BG_ERR_INVALID, "no device 5 (known: 0 ");
 	FAILS(bg_open("cpu", -2, &device), BG_ERR_INVALID, "no device -2");
 	FAILS(bg_open(NULL, 0, &device), BG_ERR_INVALID, "device 0 of which backend");
 	FAILS(bg_open("hip", -1, &device), BG_ERR_UNAVAILABLE, "hip");
+	FAILS(bg_open("hip", 5, &device), BG_ERR_UNAVAILABLE, "hip");
 	FAILS(bg_open("cpu", -1, NULL), BG_ERR_INVALID, "device is NULL");
 }
 
