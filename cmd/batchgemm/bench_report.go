@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/clocks"
 	"github.com/batchgemm/batchgemm/internal/report"
 	"github.com/batchgemm/batchgemm/internal/timeline"
+	"github.com/batchgemm/batchgemm/internal/version"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -19,7 +20,8 @@ import (
 
 // writePage shows a report as a page, with the timeline of a workload's plan.
 func (b *bencher) writePage(ctx context.Context, dir *report.Dir, found *bench.Report, w *workload.Workload) error {
-	data := &report.Data{Bench: found, Device: b.device.Info().Planner, Compute: b.options.Compute}
+	data := &report.Data{Bench: found, Device: b.device.Info().Planner, Compute: b.options.Compute,
+		Version: version.Version, Date: time.Now(), Command: commandLine(ctx)}
 	var err error
 	if data.Planning, err = b.planning(ctx); err != nil {
 		return fmt.Errorf("cost of planning: %w", err)

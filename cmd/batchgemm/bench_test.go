@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/version"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -110,6 +111,7 @@ func TestBenchReport(t *testing.T) {
 	} {
 		require.Contains(t, string(page), want)
 	}
+	require.Regexp(t, `Version: <b>`+version.Version+`</b>.*Date: <b>\d{4}-\d\d-\d\d \d\d:\d\d UTC</b>.*Command: <b>batchgemm bench random:mn=20,k=20,batch=3 - --repeat 1 --csv --report `, string(page))
 	for _, name := range []string{"roofline", "errors", "occupancy", "planning", "timeline"} {
 		require.FileExists(t, filepath.Join(dir, name+".svg"))
 		require.FileExists(t, filepath.Join(dir, name+".png"))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/atomicfile"
 	"github.com/batchgemm/batchgemm/internal/tune"
+	"github.com/batchgemm/batchgemm/internal/version"
 	"github.com/batchgemm/batchgemm/internal/workload"
 )
 
@@ -91,7 +92,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(withCommandLine(ctx, append([]string{root.Name()}, args...)))
 	if err == nil {
 		return exitOK
 	}
@@ -111,8 +112,9 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 func newRoot() (root *cobra.Command, started *bool) {
 	started = new(bool)
 	root = &cobra.Command{
-		Use:   "batchgemm",
-		Short: "Batches of many small matrix products on any GPU",
+		Use:     "batchgemm",
+		Short:   "Batches of many small matrix products on any GPU",
+		Version: version.Version,
 		Long: `batchgemm computes C = alpha*op(A)*op(B) + beta*C for many small
 matrices at once, each product with its own sizes, on whatever GPU is there.
 
@@ -141,7 +143,7 @@ A WORKLOAD is one of
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.PersistentFlags().Bool("json", false, "print JSON")
-	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify(), newBench(), newTune(tune.Cases))
+	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify(), newBench(), newTune(tune.Cases), newVersion())
 	return root, started
 }
 

@@ -147,7 +147,7 @@ func TestDeviceIndexNeedsBackend(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	require.Equal(t, succeed(t, ""), succeed(t, "", "--help"))
-	for _, command := range []string{"devices", "plan", "run", "verify", "tune"} {
+	for _, command := range []string{"devices", "plan", "run", "verify", "tune", "version"} {
 		help := succeed(t, "", command, "--help")
 		require.Contains(t, help, "Examples:\n  batchgemm "+command)
 		require.Contains(t, help, "--json")

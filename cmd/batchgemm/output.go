@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -26,6 +28,34 @@ func emit(cmd *cobra.Command, result any, text func(io.Writer) error) error {
 		return enc.Encode(result)
 	}
 	return text(cmd.OutOrStdout())
+}
+
+type commandLineKey struct{}
+
+// withCommandLine lets a command know the words it was called by.
+func withCommandLine(ctx context.Context, words []string) context.Context {
+	return context.WithValue(ctx, commandLineKey{}, words)
+}
+
+// commandLine is how the command was called, for a shell.
+func commandLine(ctx context.Context) string {
+	words, _ := ctx.Value(commandLineKey{}).([]string)
+	return shellWords(words)
+}
+
+// special is what a shell may take for more than a character.
+var special = regexp.MustCompile(`[^\w@%+=:,./-]`)
+
+// shellWords quotes the words that a shell would take for something else.
+func shellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		if w == "" || special.MatchString(w) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		quoted[i] = w
+	}
+	return strings.Join(quoted, " ")
 }
 
 // create opens a file for a result. Where its name is "-" it is standard output, and

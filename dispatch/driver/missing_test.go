@@ -9,6 +9,8 @@ import (
 func TestMissingSaysWhy(t *testing.T) {
 	d := Missing("cuda", "needs cgo")
 	require.Equal(t, "cuda", d.Name())
+	require.Equal(t, "needs cgo", WhyMissing(d))
+	require.Empty(t, WhyMissing(struct{ Driver }{d}), "another driver")
 	_, err := d.Devices(t.Context())
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.ErrorContains(t, err, "not in this build")

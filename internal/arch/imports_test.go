@@ -57,7 +57,7 @@ var allowed = map[string][]string{
 	"internal/clocks":      {"planner", "native", "native/products", "internal/dl", "native/cuda", "dispatch/driver", "internal/timeline"},
 	"native/hip":           {"planner", "planner/devices", "native", "native/products", "internal/dl", "dispatch/driver"},
 	"dispatch":             {"planner", "dispatch/driver", "internal/invalid", "internal/cpu", "internal/hostgemm", "internal/hostmem", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
-	"cmd":                  {"planner", "planner/devices", "dispatch", "dispatch/driver", "internal/hostmem", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "internal/cublas", "internal/openblas", "internal/clocks"},
+	"cmd":                  {"planner", "planner/devices", "dispatch", "dispatch/driver", "internal/hostmem", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "internal/cublas", "internal/openblas", "internal/clocks", "internal/version"},
 	"capi":                 {"planner", "dispatch"},
 	"examples":             {"planner", "planner/devices", "dispatch", "dispatch/driver"},
 	"examples/browser":     {"planner", "dispatch", "internal/bench", "internal/reference", "internal/timeline", "internal/workload"},

@@ -87,6 +87,11 @@ func (p *page) facts(data *Data) {
 	}
 	fact("Operands", operands)
 	fact("Times", fmt.Sprintf("median of %d", r.Repeat))
+	fact("Version", data.Version)
+	if !data.Date.IsZero() {
+		fact("Date", data.Date.UTC().Format("2006-01-02 15:04 UTC"))
+	}
+	fact("Command", data.Command)
 }
 
 func (p *page) headline(r *bench.Report) {

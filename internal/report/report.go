@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/batchgemm/batchgemm/internal/atomicfile"
 	"github.com/batchgemm/batchgemm/internal/bench"
@@ -23,6 +24,10 @@ type Data struct {
 	Compute  planner.Compute
 	Planning []Planning
 	Chosen   *Timeline // nil: no plan was chosen
+
+	Version string    // of batchgemm
+	Date    time.Time // of the page
+	Command string    // that made it
 }
 
 // Planning is the time to plan and encode a batch on one core, in microseconds.

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot/vg"
@@ -41,7 +42,8 @@ func made(t *testing.T, rivals []string, names ...string) *Data {
 	rng := rand.New(rand.NewPCG(1, 2))
 	r := &bench.Report{Device: "cuda 0: NVIDIA H200", Driver: "NVIDIA 580.159.04, CUDA 13.0", Library: "cuBLAS 13.1.0, CUBLAS_DEFAULT_MATH (fp32)",
 		Repeat: 7, Notes: []string{"no comparison with <webgpu> & others"}}
-	data := &Data{Bench: r, Device: *device}
+	data := &Data{Bench: r, Device: *device, Version: "1.2.3", Date: time.Date(2026, 3, 4, 23, 30, 0, 0, time.FixedZone("", -3600)),
+		Command: "batchgemm bench " + strings.Join(names, " ") + " --report <page>"}
 	for _, name := range names {
 		w, err := workload.Load(name, nil)
 		require.NoError(t, err)
@@ -269,7 +271,7 @@ func TestTexts(t *testing.T) {
 		want []string
 	}{
 		{"sweep", []string{"as fast as cublas-grouped", "Device time: batchgemm by graph, cublas-grouped by stream", "M, N up to 512", "three tf32 products, 165 TFLOP/s", "memory, 4.8 TB/s", "Measured: "}},
-		{"one", []string{"Speed-up by batch"}},
+		{"one", []string{"Speed-up by batch", "Version:\n1.2.3\n", "Date:\n2026-03-05 00:30 UTC\n", "Command:\nbatchgemm bench inception-1 --report <page>\n"}},
 		{"no-rival", []string{"No rival was measured"}},
 		{"predicted", []string{"the peak rates of cpu are not known", "Only the prediction is shown: clocks are measured on CUDA alone.", "does not run", "predicted (a guess): ", "That time is a guess"}},
 		{"nothing", []string{"No errors were counted."}},
