@@ -174,16 +174,16 @@ func copySources(dir string, sources []string, made map[string]string) error {
 	return nil
 }
 
-// tiles are those that run in an emulator: a sample of all, but with sanitizers those that have epilogues, one of
-// short K groups and one of many threads. Of the others package gcn looks for accesses out of bounds and races in what
-// the compiler made of them, but for epilogues.
+// tiles are those that run in an emulator: a sample of all, and one with K groups always. With sanitizers it is of those
+// that have epilogues, one of short K groups and one of many threads. Of the others package gcn looks for accesses out
+// of bounds and races in what the compiler made of them, but for epilogues.
 func (s sanitizer) tiles() []*tile.Shape {
-	all := tile.Of(tile.FMA)
-	if s.name == plain.name {
-		return slices.DeleteFunc(all, func(t *tile.Shape) bool { return !sample.Drawn(t.Name, 2, kernelsText()) })
-	}
-	return slices.DeleteFunc(all, func(t *tile.Shape) bool {
-		return !t.Epilogues && t.Name != "small-k8" && t.Name != "medium-large"
+	return slices.DeleteFunc(tile.Of(tile.FMA), func(t *tile.Shape) bool {
+		if t.Name == "small-k8" {
+			return false
+		}
+		sanitized := t.Epilogues || t.Name == "medium-large"
+		return s.name != plain.name && !sanitized || !sample.Drawn(s.name+"/"+t.Name, 2, kernelsText())
 	})
 }
 

@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"planner":              {"internal/invalid"}, // its folders tile, element and encoding count as it
 	"planner/devices":      {"planner", "native", "wgsl", "internal/invalid"},
 	"internal/invalid":     {},
+	"internal/sample":      {},
 	"internal/version":     {},
 	"internal/cublas":      {"planner", "dispatch/driver"},
 	"internal/openblas":    {"planner", "dispatch/driver"},

@@ -29,7 +29,9 @@ func TestFake(t *testing.T) {
 	small := vendor
 	small.Describe = Images(func(int, int) ([]byte, string, error) { return []byte("code"), "code", nil }).describe // is unpacked for each of hundreds of devices
 	f := dltest.New(t, small, path)
-	t.Run("conformance", func(t *testing.T) { drivertest.Run(t, f.Driver, drivertest.OneTile("the fake computes what the plan says, whatever the tile")) })
+	t.Run("conformance", func(t *testing.T) {
+		drivertest.Run(t, f.Driver, drivertest.OneTile("the fake computes what the plan says, whatever the tile"))
+	})
 	dltest.Run(t, f)
 	t.Run("random problems", func(t *testing.T) { dltest.RandomProblems(t, dltest.New(t, vendor, path).Driver, 2) })
 	t.Run("large offsets", func(t *testing.T) { // the system gives more memory than is ever touched
