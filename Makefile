@@ -9,6 +9,7 @@
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
 # make wheel   the package for Python, with the library inside: bin/batchgemm-*.whl
+# make install   that, and what finds it for pkg-config and CMake, below PREFIX (/usr/local), LIBDIR and DESTDIR
 # make cuda    rebuild the CUDA kernels after a change of native/, where nvcc is
 # make hip     rebuild the HIP kernels, where clang-19 and lld-19 are
 
@@ -32,7 +33,7 @@ SAME        := TestKernelsListAll|TestManySteps|TestEveryTileOnce|TestEpiloguePl
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|native$$|native/internal)') \
 	./native/cuda ./native/hip
 
-.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi wheel wheel-check cuda hip setup
+.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi install wheel wheel-check cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -133,6 +134,9 @@ capi:
 
 wheel:
 	GO=$(GO) scripts/wheel.sh bin
+
+install: capi
+	scripts/install.sh bin
 
 cuda:
 	scripts/cuda.sh

@@ -64,6 +64,11 @@ extern "C" {
  * since every symbol carries the version BATCHGEMM_1. */
 uint32_t bg_abi_version(void);
 
+/* The version of the library that this header is of, and bg_version that of the loaded one, which is the
+ * same or, where BG_ABI_VERSION is, another. */
+#define BG_VERSION "0.2.0"
+const char *bg_version(void);
+
 typedef int32_t bg_status;
 enum {
 	BG_OK = 0,
@@ -281,6 +286,11 @@ bg_status bg_buffer_read_async(bg_buffer buffer, int64_t offset, void *dst, int6
 
 /* bg_read_done sets *done to 1 where bg_read_wait would not wait, else to 0. */
 bg_status bg_read_done(bg_read read, int32_t *done);
+
+/* bg_read_notify adds 1 to an eventfd of the caller when bg_read_wait will not wait any more, at once if that is so
+ * now, for loops that wait by poll, epoll and the like. It is duplicated: the caller may close it at any time. What
+ * is not an open file descriptor is BG_ERR_INVALID; a pipe gets the 8 bytes that an eventfd would. */
+bg_status bg_read_notify(bg_read read, int fd);
 
 /* bg_read_wait waits for a read, and returns what bg_buffer_read would have. After BG_ERR_TIMEOUT it goes on. */
 bg_status bg_read_wait(bg_read read, int64_t timeout_ms);

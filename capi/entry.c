@@ -64,6 +64,8 @@ const char *bg_last_error(void) {
 
 uint32_t bg_abi_version(void) { return BG_ABI_VERSION; }
 
+const char *bg_version(void) { return BG_VERSION; }
+
 static bg_status refuse(void) {
 	capi_set_error(strdup("this process is a child of fork(), where batchgemm cannot run: start it by exec"));
 	return BG_ERR_FORKED;
@@ -153,6 +155,8 @@ bg_status bg_buffer_read_async(bg_buffer buffer, int64_t offset, void *dst, int6
 }
 
 bg_status bg_read_done(bg_read read, int32_t *done) { ENTER(goReadDone(&mask, read, done)); }
+
+bg_status bg_read_notify(bg_read read, int fd) { ENTER(goReadNotify(&mask, read, fd)); }
 
 bg_status bg_read_wait(bg_read read, int64_t timeout_ms) { ENTER(goReadWait(&mask, read, timeout_ms)); }
 

@@ -16,7 +16,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/version"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // built is the folder of libbatchgemm.so and batchgemm.h, made once.
@@ -155,7 +159,7 @@ func TestSymbols(t *testing.T) {
 		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
 			shown = append(shown, s.Name)
 		} else if s.Section != elf.SHN_UNDEF {
-			require.Equal(t, "BATCHGEMM_"+abiVersion(t, "batchgemm.h", `define BG_ABI_VERSION (\d+)`), s.Name)
+			require.Equal(t, "BATCHGEMM_"+quoted(t, "batchgemm.h", `define BG_ABI_VERSION (\d+)`), s.Name)
 		}
 	}
 	slices.Sort(shown)
@@ -180,7 +184,7 @@ func TestCallAll(t *testing.T) {
 	text, err := os.ReadFile("testdata/check.h")
 	require.NoError(t, err)
 	called := regexp.MustCompile(`CHECK\((bg_\w+)\(.*\) == want\)`).FindAllSubmatch(text, -1)
-	names := []string{"bg_abi_version", "bg_last_error"} // these do not enter Go
+	names := []string{"bg_abi_version", "bg_last_error", "bg_version"} // these do not enter Go
 	for _, m := range called {
 		names = append(names, string(m[1]))
 	}
@@ -188,7 +192,8 @@ func TestCallAll(t *testing.T) {
 	require.Equal(t, declared(t), names)
 }
 
-func abiVersion(t *testing.T, file, pattern string) string {
+// quoted is what a pattern finds in a file.
+func quoted(t *testing.T, file, pattern string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -198,8 +203,54 @@ func abiVersion(t *testing.T, file, pattern string) string {
 }
 
 func TestVersionsAgree(t *testing.T) {
-	want := abiVersion(t, "batchgemm.h", `define BG_ABI_VERSION (\d+)`)
-	require.Equal(t, want, abiVersion(t, "exports.map", `BATCHGEMM_(\d+)`))
-	require.Equal(t, want, abiVersion(t, "batchgemm.h", `BATCHGEMM_(\d+)`))
-	require.Equal(t, want, abiVersion(t, "../python/batchgemm/_core.py", `ABI_VERSION = (\d+)`))
+	want := quoted(t, "batchgemm.h", `define BG_ABI_VERSION (\d+)`)
+	require.Equal(t, want, quoted(t, "exports.map", `BATCHGEMM_(\d+)`))
+	require.Equal(t, want, quoted(t, "batchgemm.h", `BATCHGEMM_(\d+)`))
+	require.Equal(t, want, quoted(t, "../python/batchgemm/_core.py", `ABI_VERSION = (\d+)`))
+	require.Equal(t, version.Version, quoted(t, "batchgemm.h", `define BG_VERSION "(.+)"`))
+}
+
+// The names that the comments of the header list are those of the tables.
+func TestHeaderLists(t *testing.T) {
+	header, err := os.ReadFile("batchgemm.h")
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		between [2]string
+		want    []string
+	}{
+		"backends":    {[2]string{"bg_open opens a device of a backend:", "NULL:"}, backendNames()},
+		"types":       {[2]string{`"type"      elements of A and B:`, `"type_c"`}, names(element.Types())},
+		"of buffers":  {[2]string{"bg_buffer_new for elements of a type:", "*/"}, names(element.Types())},
+		"computes":    {[2]string{` "compute" `, `"rule"`}, names([]planner.Compute{planner.ComputeF32Emulated, planner.ComputeF32, planner.ComputeTF32})},
+		"rules":       {[2]string{` "rule" `, `"schedule"`}, names([]planner.Rule{planner.RuleCost, planner.RuleZhang2025})},
+		"schedules":   {[2]string{` "schedule" `, "(default"}, names(planner.Schedules())},
+		"activations": {[2]string{` "activation" `, `"bias"`}, names([]planner.Activation{planner.ReLU, planner.GELU, planner.SiLU})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, text, found := strings.Cut(string(header), c.between[0])
+			require.True(t, found, c.between[0])
+			text, _, found = strings.Cut(text, c.between[1])
+			require.True(t, found, c.between[1])
+			var listed []string
+			for _, m := range regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(text, -1) {
+				listed = append(listed, m[1])
+			}
+			require.ElementsMatch(t, c.want, listed)
+		})
+	}
+	require.Equal(t, fmt.Sprint(planner.MaxGroups), quoted(t, "batchgemm.h", `groups from 1 to (\d+)`))
+}
+
+func backendNames() (all []string) {
+	for _, d := range dispatch.Backends() {
+		all = append(all, d.Name())
+	}
+	return all
+}
+
+func names[T any](values []T) (all []string) {
+	for _, v := range values {
+		all = append(all, fmt.Sprint(v))
+	}
+	return all
 }

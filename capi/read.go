@@ -7,6 +7,8 @@ import "C"
 
 import (
 	"context"
+	"encoding/binary"
+	"syscall"
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
@@ -85,6 +87,28 @@ func goReadDone(mask *C.sigset_t, read C.bg_read, done *C.int32_t) C.bg_status {
 			*done = 1
 		}
 		return err
+	})
+}
+
+//export goReadNotify
+func goReadNotify(mask *C.sigset_t, read C.bg_read, fd C.int) C.bg_status {
+	return call(mask, func() error {
+		r, err := find[reading](read)
+		if err != nil {
+			return err
+		}
+		own, _, failed := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
+		if failed != 0 {
+			return invalid("fd %d: %w", fd, failed)
+		}
+		go func() { // ends, because a read does when its device is closed
+			<-r.Done()
+			var one [8]byte
+			binary.NativeEndian.PutUint64(one[:], 1)
+			_, _ = syscall.Write(int(own), one[:]) // nobody is left to be told
+			_ = syscall.Close(int(own))
+		}()
+		return nil
 	})
 }
 

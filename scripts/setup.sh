@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a fresh Debian machine lacks: a C compiler for cgo and a Vulkan
-# driver; where BATCHGEMM_REQUIRE has "clang" also what its tests compile and disassemble with, with "arm64"
+# driver; where BATCHGEMM_REQUIRE has "clang" also what its tests compile and disassemble with, and find libraries by, with "arm64"
 # what runs those of arm64, with "chromium" the browser that runs those of WebGPU in one, and with "window" what
 # builds the example with a window, and a screen that nobody sees, and with "python" what builds and tests the wheel. Without the right to install, says so and leaves
 # the machine as it is: batchgemm then runs on the CPU.
@@ -18,6 +18,8 @@ case ",${BATCHGEMM_REQUIRE:-}," in
 	command -v clang++-19 >/dev/null 2>&1 || want="$want clang-19"
 	command -v ld.lld-19 >/dev/null 2>&1 || want="$want lld-19"
 	command -v llvm-objdump-19 >/dev/null 2>&1 || want="$want llvm-19"
+	command -v pkg-config >/dev/null 2>&1 || want="$want pkg-config"
+	command -v cmake >/dev/null 2>&1 || want="$want cmake"
 	;;
 esac
 case ",${BATCHGEMM_REQUIRE:-}," in

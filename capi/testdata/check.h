@@ -48,6 +48,7 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_buffer_read_async(1, 0, NULL, 0, &out) == want);
 	int32_t done;
 	CHECK(bg_read_done(1, &done) == want);
+	CHECK(bg_read_notify(1, 0) == want);
 	CHECK(bg_read_wait(1, 0) == want);
 	CHECK(bg_warm(1, NULL, 0, 0) == want);
 	CHECK(bg_update(1, NULL, 0) == want);

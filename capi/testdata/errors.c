@@ -165,6 +165,7 @@ static void test_timeout(bg_device device) {
 
 int main(void) {
 	CHECK(bg_abi_version() == BG_ABI_VERSION);
+	CHECK(strcmp(bg_version(), BG_VERSION) == 0);
 	CHECK(strcmp(bg_last_error(), "") == 0);
 	bg_device device;
 	test_open();

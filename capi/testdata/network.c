@@ -2,6 +2,10 @@
  * are under way, kernels made ready beforehand. */
 #include "check.h"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 enum { UNIT = 64, ELEMENTS = 5 * UNIT }; /* UNIT: where slices may begin */
 
 static bg_buffer slice_of(bg_buffer buffer, int64_t offset, int64_t count) {
@@ -65,6 +69,39 @@ static void test_halves(bg_device device) {
 	OK(bg_close(buffer));
 }
 
+/* An event loop waits for a read by poll, also where the read, or its device, was closed. */
+static void test_notified(void) {
+	bg_device device;
+	bg_buffer buffer;
+	bg_read read;
+	int32_t done;
+	float to[4];
+	uint64_t count = 0;
+	OK(bg_open("cpu", 0, &device));
+	OK(bg_buffer_new(device, 4, &buffer));
+	OK(bg_buffer_write(buffer, 0, (const float[]){1, 2, 3, 4}, 4, BG_NO_TIMEOUT));
+	int event = eventfd(0, EFD_NONBLOCK);
+	CHECK(event >= 0);
+	struct pollfd wanted = {.fd = event, .events = POLLIN};
+	OK(bg_buffer_read_async(buffer, 0, to, 4, &read));
+	FAILS(bg_read_notify(read, -1), BG_ERR_INVALID, "fd -1: bad file descriptor");
+	OK(bg_read_notify(read, event));
+	CHECK(poll(&wanted, 1, 60000) == 1);
+	OK(bg_read_done(read, &done));
+	CHECK(done == 1 && to[3] == 4);
+	CHECK(eventfd_read(event, &count) == 0 && count == 1);
+	CHECK(poll(&wanted, 1, 0) == 0);
+	OK(bg_read_notify(read, event)); /* it is done already */
+	OK(bg_close(read));
+	CHECK(poll(&wanted, 1, 60000) == 1);
+	CHECK(eventfd_read(event, &count) == 0 && count == 1);
+	OK(bg_buffer_read_async(buffer, 0, to, 4, &read));
+	OK(bg_read_notify(read, event));
+	OK(bg_close(device));
+	CHECK(poll(&wanted, 1, 60000) == 1);
+	close(event);
+}
+
 /* Memory of a read that was closed, or whose device was, is the caller's again. */
 static void test_ended(void) {
 	bg_device device;
@@ -114,6 +151,7 @@ int main(void) {
 	test_halves(device);
 	test_errors(device);
 	OK(bg_close(device));
+	test_notified();
 	test_ended();
 	puts("ok");
 	return 0;

@@ -37,6 +37,7 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goCopy(mask, device, dst, src) note(mask, NULL, NULL, NULL, NULL)
 #define goBufferReadAsync(mask, buffer, offset, dst, count, read) note(mask, dst, NULL, NULL, NULL)
 #define goReadDone(mask, read, done) note(mask, NULL, NULL, NULL, NULL)
+#define goReadNotify(mask, read, fd) note(mask, NULL, NULL, NULL, NULL)
 #define goReadWait(mask, read, timeout) note(mask, NULL, NULL, NULL, NULL)
 #define goWarm(mask, device, options, flags, timeout) note(mask, NULL, NULL, NULL, NULL)
 #define goRun(mask, program, a, b, c) note(mask, NULL, NULL, NULL, NULL)
