@@ -93,7 +93,6 @@ variants:
 browser-check:
 	GO=$(GO) scripts/browser.sh -count=1 -run 'InBrowser|TestConformance/($(BROWSER_SHORT))' ./webgpu
 	GO=$(GO) scripts/browser.sh -count=1 -run InBrowser ./dispatch
-	$(GO) test -count=1 ./examples/browser
 
 browser-test: setup
 	GO=$(GO) scripts/browser.sh -v -count=1 -timeout 90m $(BROWSER_FLAGS) ./webgpu

@@ -330,8 +330,10 @@ class TestHost(unittest.TestCase):
 # Says when it waits for products, and whether these are under way when it is interrupted. Other devices than the CPU
 # cannot give up what they have begun, so that they have less to do.
 INTERRUPTED = """
-import sys, numpy as np, batchgemm
+import signal, sys, numpy as np, batchgemm
 from batchgemm import _core
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
 
 def wait(*args, wait=_core._wait, **more):
     print("waits", flush=True)
