@@ -54,6 +54,22 @@ func versioned[T any](from *T, size int) (known T, ok bool) {
 	return known, len(bytes.TrimLeft(more, "\x00")) == 0
 }
 
+// structOf is versioned of a bg_ struct of a name that begins with struct_size and a word that is 0.
+func structOf[T any](name string, from *T) (own T, err error) {
+	if from == nil {
+		return own, invalid("%s is NULL", name)
+	}
+	size := *(*C.uint32_t)(unsafe.Pointer(from))
+	if uintptr(size) < unsafe.Sizeof(own) {
+		return own, invalid("%s: struct_size %d, must be sizeof(bg_%s), %d here", name, size, name, unsafe.Sizeof(own))
+	}
+	own, ok := versioned(from, int(size))
+	if zero := (*[2]C.uint32_t)(unsafe.Pointer(&own))[1]; zero != 0 || !ok {
+		return own, invalid("%s: a field asks for what this version of the library does not know", name)
+	}
+	return own, nil
+}
+
 // batchOf copies problems.
 func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 	switch {

@@ -309,15 +309,9 @@ func goRunRagged(mask *C.sigset_t, program C.bg_program, sizes, a, b, c C.bg_buf
 //export goRunOperands
 func goRunOperands(mask *C.sigset_t, program C.bg_program, o *C.bg_operands) C.bg_status {
 	return call(mask, func() error {
-		switch {
-		case o == nil:
-			return invalid("operands is NULL")
-		case o.struct_size < C.sizeof_bg_operands:
-			return invalid("operands: struct_size %d, must be sizeof(bg_operands), %d here", o.struct_size, C.sizeof_bg_operands)
-		}
-		own, ok := versioned(o, int(o.struct_size))
-		if own.zero != 0 || !ok {
-			return invalid("operands: a field asks for what this version of the library does not know")
+		own, err := structOf("operands", o)
+		if err != nil {
+			return err
 		}
 		return queue(program, &own, false)
 	})
@@ -353,15 +347,9 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 //export goRunAt
 func goRunAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t, at *C.bg_addresses) C.bg_status {
 	return call(mask, func() error {
-		switch {
-		case at == nil:
-			return invalid("addresses is NULL")
-		case at.struct_size < C.sizeof_bg_addresses:
-			return invalid("addresses: struct_size %d, must be sizeof(bg_addresses), %d here", at.struct_size, C.sizeof_bg_addresses)
-		}
-		own, ok := versioned(at, int(at.struct_size))
-		if own.zero != 0 || !ok {
-			return invalid("addresses: a field asks for what this version of the library does not know")
+		own, err := structOf("addresses", at)
+		if err != nil {
+			return err
 		}
 		p, err := find[*dispatch.Program](program)
 		if err != nil {

@@ -101,7 +101,7 @@ func goReadNotify(mask *C.sigset_t, read C.bg_read, fd C.int) C.bg_status {
 		if failed != 0 {
 			return invalid("fd %d: %w", fd, failed)
 		}
-		go func() { // ends, because a read does when its device is closed
+		go func() { // ends: a read does when its device is closed, if not before, and a product when it is done
 			<-r.Done()
 			var one [8]byte
 			binary.NativeEndian.PutUint64(one[:], 1)
