@@ -232,8 +232,18 @@ func (r *Ragged) wideTile(elements int, gated bool) bool {
 	return true // groups begin with rows
 }
 
-// wide reports whether rows of A and B begin with 16 bytes whatever the sizes are.
+// wide reports whether rows of A and B begin with 16 bytes whatever the sizes are: groups begin with
+// rows of A and matrices of B, or with rows of both.
 func (r *Ragged) wide(elements int, gated bool) bool {
 	whole := r.problem()
-	return r.Form == EndsOfRows && !r.TransA && whole.wide(elements) && r.StrideB%elements == 0 && (!gated || r.B2.aligned(elements))
+	if !whole.wide(elements) {
+		return false
+	}
+	switch r.Form {
+	case EndsOfRows:
+		return !r.TransA && r.StrideB%elements == 0 && (!gated || r.B2.aligned(elements))
+	case EndsOfDepth:
+		return r.TransA && !r.TransB
+	}
+	return false
 }
