@@ -14,6 +14,8 @@ from collections import OrderedDict
 from typing import NamedTuple, Optional
 
 import torch
+import torch.nn.functional as F
+from torch.utils import _device
 
 from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, open as _open, problem
 
@@ -21,6 +23,8 @@ __all__ = ["grouped_mm", "matmul_list"]
 
 _TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 _ACTIVATIONS = ("", "relu", "gelu", "silu")
+_OF_TORCH = {"gelu": functools.partial(F.gelu, approximate="tanh"), "silu": F.silu}  # with gradients: these need x @ w + bias
+_PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
 _MOST_GROUPS = 4096
 _ALIGN = 16  # bytes, of addresses
 _KEPT = 512  # programs of a device
@@ -38,9 +42,13 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None):
 
     x and w are both float32, bfloat16 or float16, with any strides. out_dtype: float32, or that of x (default).
     bias [N] or [groups, N], of the type of the result, and activation ("relu", "gelu" in its tanh form, "silu") are
-    applied to sums in fp32, before these are rounded; bias where rows of the result have N elements, activation where
-    offs does not cut depth. Rows, or columns, behind the last end are undefined in the result, and 0 in gradients."""
-    x, w, bias, out_dtype = _autocast(x, w, bias, out_dtype)
+    applied to sums in fp32, before these are rounded (with gradients "gelu" and "silu" are torch's, of the rounded x @ w +
+    bias, which is kept); bias where rows of the result have N elements, activation where offs does not cut depth. Rows,
+    or columns, behind the last end are undefined in the result, and 0 in gradients."""
+    kind = "cuda" if x.is_cuda else "cpu" if x.is_cpu else None  # x.device.type takes longer
+    if kind and torch.is_autocast_enabled(kind):
+        to = torch.get_autocast_dtype(kind)
+        x, w, bias = x.to(to), w.to(to), None if bias is None else bias.to(out_dtype or to)
     if x.dim() == 3 and w.dim() == 2:
         if bias is not None:
             raise ValueError("bias: none where offs cuts columns")
@@ -58,14 +66,6 @@ def matmul_list(xs, ws, out_dtype=None):
         to = torch.get_autocast_dtype(xs[0].device.type)
         xs, ws = [x.to(to) for x in xs], [w.to(to) for w in ws]
     return torch.ops.batchgemm.matmul_list(xs, ws, out_dtype)
-
-
-def _autocast(x, w, bias, out_dtype):
-    kind = x.device.type
-    if not torch.is_autocast_enabled(kind):
-        return x, w, bias, out_dtype
-    to = torch.get_autocast_dtype(kind)
-    return x.to(to), w.to(to), None if bias is None else bias.to(out_dtype or to), out_dtype
 
 
 # Shapes.
@@ -92,7 +92,8 @@ class _Sizes(NamedTuple):
 
 
 def _meta(t):
-    return None if t is None else _Meta(t.shape, t.stride(), t.dtype, t.device, t.data_ptr() % _ALIGN)
+    """The fields of a _Meta, which takes longer to make."""
+    return t.shape, t.stride(), t.dtype, t.device, t.data_ptr() % _ALIGN
 
 
 def _check_types(x, w, out_dtype):
@@ -211,6 +212,8 @@ def _options(type, type_c, bias, activation):
 
 @functools.lru_cache(maxsize=4096)
 def _call(x, w, offs, bias, activation, out_dtype, zero):
+    """What is to be done for tensors of these _meta()."""
+    x, w, offs, bias = (t and _Meta(*t) for t in (x, w, offs, bias))
     s = _sizes(x, w, offs, bias, activation, out_dtype)
     a, b = _lie(x), _lie(w)
     bias_lies = bias is None or bias.stride[-1] == 1 or s.n <= 1
@@ -249,17 +252,17 @@ class _Programs:
         else:
             self.device = _open("cpu")
 
-    def run(self, call, **addresses):
-        """Queues a run on the current stream. On the CPU it is done then."""
+    def run(self, call, *addresses):
+        """Queues a run_at() these addresses on the current stream. On the CPU it is done then."""
         if not self.cuda:
             with self.lock:
-                self.find(0, call, False).run_at(0, **addresses)
+                self.find(0, call, False).run_at(0, *addresses)
             self.device.wait()
             return
         stream = torch._C._cuda_getCurrentRawStream(self.index)
         capturing = torch.cuda.is_current_stream_capturing()
         with self.lock:
-            self.find(stream, call, capturing).run_at(stream, **addresses)
+            self.find(stream, call, capturing).run_at(stream, *addresses)
 
     def find(self, stream, call, capturing):
         at = stream, call.key
@@ -305,7 +308,8 @@ _library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) ->
 
 def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
     """The operator. zero: rows behind the last end are 0, without bias and activation."""
-    call = _call(_meta(x), _meta(w), _meta(offs), _meta(bias), activation, out_dtype, zero)
+    call = _call(_meta(x), _meta(w), None if offs is None else _meta(offs), None if bias is None else _meta(bias), activation,
+                 out_dtype, zero)
     if call.copy:
         copied = [t.clone(memory_format=torch.contiguous_format) if copy else t for t, copy in zip((x, w, offs, bias), call.copy)]
         return _grouped_mm(*copied, activation, out_dtype, zero)
@@ -313,13 +317,9 @@ def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
         return x.new_zeros(call.shape, dtype=call.dtype)
     y = x.new_empty(call.shape, dtype=call.dtype)
     _programs(x.get_device()).run(
-        call, a=_address(x), b=_address(w), c=y.data_ptr(), sizes=offs.data_ptr() if offs is not None else 0,
-        bias=_address(bias) if bias is not None else 0)
+        call, x.data_ptr() & -_ALIGN, w.data_ptr() & -_ALIGN, y.data_ptr(), 0 if offs is None else offs.data_ptr(), 0,
+        0 if bias is None else bias.data_ptr() & -_ALIGN)
     return y if call.narrow is None else y[: call.narrow]
-
-
-def _address(t):
-    return t.data_ptr() & -_ALIGN
 
 
 def _fake_grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
@@ -328,13 +328,12 @@ def _fake_grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
 
 
 class _Differentiable(torch.autograd.Function):
-    """The operator with gradients. By torch.library.register_autograd a call takes 30 us more."""
+    """The operator with gradients, run being that without. By torch.library.register_autograd a call takes 30 us more."""
 
     @staticmethod
-    def forward(ctx, x, w, offs, bias, activation, out_dtype, zero):
-        y = _without_gradients(x, w, offs, bias, activation, out_dtype, zero)
-        ctx.activation = activation
-        ctx.save_for_backward(x, w, offs, bias, y if activation == "relu" else None)
+    def forward(ctx, x, w, offs, bias, activation, out_dtype, zero, run):
+        y = run(x, w, offs, bias, activation, out_dtype, zero)
+        ctx.save_for_backward(x, w, offs, bias, y if activation else None)
         return y
 
     @staticmethod
@@ -342,20 +341,42 @@ class _Differentiable(torch.autograd.Function):
         return _backward(ctx, gy)
 
 
-def _without_gradients(*args):
+def _above(run, apply):
+    """The operator with gradients where there must be some: run is that without, apply that of _Differentiable."""
+
+    def product(x, w, offs, bias, activation, out_dtype, zero):
+        if not (torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or bias is not None and bias.requires_grad)):
+            return run(x, w, offs, bias, activation, out_dtype, zero)
+        if activation in _OF_TORCH and not x.dim() == w.dim() == 2:  # which is refused below
+            return _OF_TORCH[activation](product(x, w, offs, bias, "", out_dtype, zero))
+        return apply(x, w, offs, bias, activation, out_dtype, zero, run)
+
+    return product
+
+
+def _below_autograd(*args):
     with torch._C._AutoDispatchBelowAutograd():
         return _operator(*args)
 
 
-def _autograd(x, w, offs, bias, *options):
-    if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or bias is not None and bias.requires_grad):
-        return _Differentiable.apply(x, w, offs, bias, *options)
-    return _without_gradients(x, w, offs, bias, *options)
+_dispatched = _above(_below_autograd, _Differentiable.apply)
+_direct = _above(_grouped_mm, super(torch.autograd.Function, _Differentiable).apply)  # without the wrapper of torch.func
 
 
-def _product(*args):
-    """The operator as the dispatcher of torch would do it, with one way less through that."""
-    return _operator(*args) if torch.compiler.is_compiling() else _autograd(*args)
+def _product(x, w, offs, bias, activation, out_dtype, zero):
+    """The operator. The dispatcher takes 10 us, and is left out where nobody would see that."""
+    product = _operator if torch.compiler.is_compiling() or _watched(x, w, offs, bias) else _direct
+    return product(x, w, offs, bias, activation, out_dtype, zero)
+
+
+def _watched(x, w, offs, bias):
+    """Whether these are not just tensors of a CPU or CUDA, or a mode, trace, transformation or profiler is to see what is done."""
+    return (
+        not (type(x) in _PLAIN and type(w) in _PLAIN and type(offs) in _PLAIN and type(bias) in _PLAIN)
+        or not (x.is_cuda or x.is_cpu) or x.is_neg() or w.is_neg() or bias is not None and bias.is_neg()  # memory has the negative
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack() > (_device.CURRENT_DEVICE is not None)  # a default device is a mode too
+        or torch._C._get_tracing_state() or torch._C._are_functorch_transforms_active() or torch._C._autograd._profiler_enabled())
 
 
 def _backward(ctx, gy):
@@ -364,7 +385,7 @@ def _backward(ctx, gy):
     def product(a, b, out=None):
         return _product(a, b, offs, None, "", out, True)
 
-    gz = _before_activation(ctx, gy, x, w, offs, bias, y).to(x.dtype)
+    gz = (gy if y is None else torch.ops.aten.threshold_backward(gy, y, 0)).to(x.dtype)
     needs_x, needs_w, _, needs_bias, *_ = ctx.needs_input_grad
     gx = gw = gb = None
     if x.dim() == w.dim() == 2:  # depth was cut: its rows, or columns, are now
@@ -377,19 +398,7 @@ def _backward(ctx, gy):
         ones = gz.new_ones((*gz.shape[:-1], 2)).transpose(-2, -1)[..., :1, :]  # its leading dimension is 2 for all rows
         gb = product(ones, gz, torch.float32).squeeze(1)
         gb = (gb if bias.dim() == 2 else gb.sum(0)).to(bias.dtype)
-    return gx, gw, None, gb, None, None, None
-
-
-def _before_activation(ctx, gy, x, w, offs, bias, y):
-    """The gradient of what the activation was applied to, which is computed again but for ReLU."""
-    if ctx.activation == "":
-        return gy
-    if ctx.activation == "relu":
-        return torch.ops.aten.threshold_backward(gy, y, 0)
-    z = _product(x, w, offs, None if bias is None else bias.float(), "", torch.float32, False)
-    if ctx.activation == "gelu":
-        return torch.ops.aten.gelu_backward(gy.float(), z, approximate="tanh")
-    return torch.ops.aten.silu_backward(gy.float(), z)
+    return gx, gw, None, gb, None, None, None, None
 
 
 # Lists.
@@ -439,17 +448,17 @@ def _matmul_list(xs, ws, out_dtype):
         lies = tuple((m, n, k, _Matrix(False, max(k, 1), 0, 0), _Matrix(False, max(n, 1), 0, 0)) for m, n, k in sizes)
         a, b = (torch.cat([t.reshape(-1) for t in ts]) for ts in (xs, ws))
         c = a.new_empty(sum(m * n for m, n, _ in sizes), dtype=dtype)
-        programs.run(_List((_TYPES[a.dtype], _TYPES[dtype], lies, False)), a=a.data_ptr(), b=b.data_ptr(), c=c.data_ptr())
+        programs.run(_List((_TYPES[a.dtype], _TYPES[dtype], lies, False)), a.data_ptr(), b.data_ptr(), c.data_ptr())
         parts = c.split([m * n for m, n, _ in sizes])
         return [part.clone().view(m, n) for part, (m, n, _) in zip(parts, sizes)]
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError("batchgemm: matmul_list copies addresses to the device, which a CUDA graph cannot capture")
-    xs, ws = ([t if _lie(_meta(t)) else t.contiguous() for t in ts] for ts in (xs, ws))
+    xs, ws = ([t if _lie(_Meta(*_meta(t))) else t.contiguous() for t in ts] for ts in (xs, ws))
     ys = [x.new_empty((m, n), dtype=dtype) for x, (m, n, _) in zip(xs, sizes)]
-    lies = tuple((*s, _lie(_meta(x)), _lie(_meta(w))) for s, x, w in zip(sizes, xs, ws))
+    lies = tuple((*s, _lie(_Meta(*_meta(x))), _lie(_Meta(*_meta(w)))) for s, x, w in zip(sizes, xs, ws))
     words = [word for x, w, y in zip(xs, ws, ys) for word in (x.data_ptr(), w.data_ptr(), y.data_ptr(), 0)]
     rows = torch.tensor(words, dtype=torch.int64).pin_memory().to(xs[0].device, non_blocking=True)
-    programs.run(_List((_TYPES[xs[0].dtype], _TYPES[dtype], lies, True)), rows=rows.data_ptr())
+    programs.run(_List((_TYPES[xs[0].dtype], _TYPES[dtype], lies, True)), 0, 0, 0, 0, 0, 0, rows.data_ptr())
     return ys
 
 
@@ -475,6 +484,6 @@ for _name, _run, _fake in ("grouped_mm", _grouped_mm, _fake_grouped_mm), ("matmu
     for _kind in "CPU", "CUDA":
         _library.impl(_name, _run, _kind)
     torch.library.register_fake("batchgemm::" + _name, _fake, lib=_library)
-_library.impl("grouped_mm", _autograd, "Autograd")
+_library.impl("grouped_mm", _dispatched, "Autograd")
 torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_context=_save_list, lib=_library)
 _operator = torch.ops.batchgemm.grouped_mm.default

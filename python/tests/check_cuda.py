@@ -113,8 +113,9 @@ class Cuda(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(torch, "_grouped_mm"), "torch has no grouped product")
     def test_beside_torch(self):
-        """Where torch has it: both within the bound of each other's exact result."""
-        x, w, offs = self.x.bfloat16(), self.w.bfloat16(), self.offs
+        """Where torch has it: both within the bound of each other's exact result. Torch's kernel asserts that ends are multiples
+        of 16 bytes where they cut columns or depth, which ends all work of the process on the GPU."""
+        x, w, offs = self.x.bfloat16(), self.w.bfloat16(), ends(0, 96, 96, 248, 256, 400, 592, 600)
         for name, a, b in (("rows", x, w), ("depth", x.t(), torch.randn(600, 96).bfloat16()), ("columns", w.transpose(1, 2), x.t())):
             with self.subTest(name):
                 want, got = torch._grouped_mm(a, b, offs=offs), grouped_mm(a, b, offs=offs)

@@ -1,6 +1,7 @@
 """Tests of batchgemm.torch on tensors of the CPU. check_cuda.py has those that need a GPU."""
 
 import unittest
+from unittest import mock
 
 try:
     import torch
@@ -8,6 +9,8 @@ except ImportError as missing:
     raise unittest.SkipTest(f"no PyTorch: {missing}")
 
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import batchgemm.torch as bt
 from batchgemm.torch import grouped_mm, matmul_list
@@ -191,6 +194,27 @@ class Gradients(unittest.TestCase):
             for bias in (None, torch.randn(4, 12)):
                 self.check(torch.randn(33, 20), torch.randn(4, 20, 12), ends(5, 5, 19, 30), bias, activation, activation)
 
+    def test_nothing_again(self):
+        """GELU and SiLU are those of torch, bit for bit: a step of two products takes two, four, and one for the bias."""
+        offs, runs = ends(5, 5, 19, 33), mock.patch.object(bt._Programs, "run", autospec=True, side_effect=bt._Programs.run)
+        for activation in ("gelu", "silu"):
+            for dtype in bt._TYPES:
+                new = lambda *shape: torch.randn(*shape).to(dtype).requires_grad_()
+                leaves, gy = [new(33, 20), new(4, 20, 12), new(4, 12), new(4, 12, 20)], torch.randn(33, 20).to(dtype)
+
+                def layer(act, fused):
+                    h = grouped_mm(leaves[0], leaves[1], offs=offs, bias=leaves[2], activation=fused)
+                    return grouped_mm(act(h), leaves[3], offs=offs)
+
+                want = layer(ACTIVATIONS[activation], None)
+                grads = torch.autograd.grad(want, leaves, gy)
+                with runs as run:
+                    got = [layer(lambda h: h, activation)]
+                    got += torch.autograd.grad(got[0], leaves, gy)
+                self.assertEqual(run.call_count, 7)
+                for g, h in zip(got, (want, *grads)):
+                    self.assertTrue(torch.equal(g, h), f"{activation} {dtype}")
+
     def test_behind_the_last_end(self):
         x = torch.randn(33, 8, requires_grad=True)
         gx, = torch.autograd.grad(grouped_mm(x, torch.randn(2, 8, 4), offs=ends(3, 21)), x, torch.full((33, 4), float("nan")).index_fill(0, torch.arange(21), 1))
@@ -241,6 +265,58 @@ class Torch(unittest.TestCase):
         ):
             torch.library.opcheck(operator, args)
         torch.library.opcheck(torch.ops.batchgemm.matmul_list.default, ([self.x, self.x[:2]], [self.w[0], self.w[1]], None))
+
+    def test_dispatcher(self):
+        """Whatever looks at operators of torch sees this one."""
+        seen = []
+
+        class Mode(TorchDispatchMode):
+            def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+                seen.append(str(operator))
+                return operator(*args, **(kwargs or {}))
+
+        class Functions(TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                seen.append(str(function))
+                return function(*args, **(kwargs or {}))
+
+        class Own(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                seen.append(str(function))
+                return super().__torch_function__(function, types, args, kwargs or {})
+
+        x, w, offs = self.x.detach(), self.w.detach(), self.offs
+
+        def call(x=x):
+            return grouped_mm(x, w, offs=offs)
+
+        def profiled():
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+                call()
+            seen.extend(event.name.replace("::", ".") for event in profile.events())
+
+        def within(mode):
+            with mode():
+                call()
+
+        self.assertFalse(bt._watched(x, w, offs, None))
+        for name, run in {
+            "dispatch mode": lambda: within(Mode), "function mode": lambda: within(Functions),
+            "subclass": lambda: call(x.as_subclass(Own)), "profiler": profiled,
+            "trace": lambda: seen.append(str(torch.jit.trace(call, x, check_trace=False).graph).replace("::", ".")),
+        }.items():
+            seen.clear()
+            run()
+            self.assertTrue(any("batchgemm.grouped_mm" in word for word in seen), f"{name}: {seen}")
+        self.assertTrue(torch.equal(torch.func.vmap(call)(x[None])[0], call()))
+        with self.assertRaisesRegex(RuntimeError, "functorch transforms"):
+            torch.func.grad(lambda x: call(x).sum())(x)
+        meta = grouped_mm(x.to("meta"), w.to("meta"), offs=offs.to("meta"))
+        self.assertEqual((meta.device.type, meta.shape), ("meta", (10, 5)))
+        minus = torch.complex(x[:, :1], x[:, 1:2]).conj().imag  # the memory has the negative of it, and is taken as it lies
+        self.assertTrue(minus.is_neg() and bt._lie(bt._Meta(*bt._meta(minus))))
+        self.assertTrue(torch.equal(grouped_mm(minus, w[:, :1], offs=offs), grouped_mm(-x[:, 1:2], w[:, :1], offs=offs)))
 
     def test_compile(self):
         def layer(x, w, bias, offs):
