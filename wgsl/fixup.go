@@ -5,19 +5,21 @@ import (
 
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 const (
-	// fixupVectors is the number of vectors of 4 elements that one workgroup of
-	// a fix-up kernel sums: 256 adjacent bytes of every slot. The smallest tile
-	// has as many; larger ones are shared by several workgroups.
-	fixupVectors = 16
-	// fixupGroups is the number of thread groups that share the slots of a tile,
-	// and fixupUnroll the loads that each thread has under way: the sum of 100
-	// slots waits for 4 loads one after the other and not for 100.
-	fixupGroups = 8
+	// fixupMost is the number of threads of a fix-up kernel where the limits allow it: thread
+	// groups share the slots of a tile. fixupUnroll is the loads that each thread has under
+	// way: the sum of 100 slots waits for 4 loads one after the other and not for 100.
+	fixupMost   = 128
 	fixupUnroll = 4
 )
+
+// fixupVectors is the number of vectors of 4 elements that one workgroup of a fix-up kernel
+// sums: 256 adjacent bytes of every slot, or a row of the tile where that is longer. The smallest
+// tile has as many; larger ones are shared by several workgroups.
+func fixupVectors(t *tile.Shape) int { return max(16, t.TN/4) }
 
 // fixup writes the kernel that sums the parts of a tile, which lie in
 // consecutive slots of the workspace, and stores C. Workgroup (x, y) does piece
@@ -26,7 +28,8 @@ const (
 func (r *renderer) fixup() {
 	const width = 4
 	t := r.Tile
-	groups := r.threads / fixupVectors
+	piece := fixupVectors(&t)
+	groups := r.threads / piece
 	vectors := t.TM * t.TN / width // of a slot
 
 	r.bind(BindItems, "items", "vec4<u32>")
@@ -34,7 +37,7 @@ func (r *renderer) fixup() {
 	r.bind(BindWorkspace, "workspace", vec(width))
 	r.bindEpilogue()
 	if r.kernel.TypeC != element.F32 {
-		r.line("var<workgroup> words: array<u32, %d>;", 2*fixupVectors)
+		r.line("var<workgroup> words: array<u32, %d>;", 2*piece)
 	}
 	r.line("var<workgroup> sums: array<%s, %d>;", vec(width), r.threads)
 	r.accessors()
@@ -47,8 +50,8 @@ func (r *renderer) fixup() {
 		r.line("let alpha = bitcast<f32>(%s);", word(encoding.FixupAlpha))
 		r.line("let beta = bitcast<f32>(%s);", word(encoding.FixupBeta))
 		r.epilogueWords()
-		r.line("let group = t / %du;", fixupVectors)
-		r.line("let vector = worker.y * %du + t %% %du;", fixupVectors, fixupVectors)
+		r.line("let group = t / %du;", piece)
+		r.line("let vector = worker.y * %du + t %% %du;", piece, piece)
 		r.line("let end = (%s + %s) * %du;", word(encoding.FixupSlot), word(encoding.FixupCount), vectors)
 		r.line("var at = (%s + group) * %du + vector;", word(encoding.FixupSlot), vectors)
 		r.line("var sum = %s;", splat(width, "0.0"))
@@ -68,7 +71,7 @@ func (r *renderer) fixup() {
 		r.line("workgroupBarrier();")
 		r.owners(func() {
 			for g := 1; g < groups; g++ {
-				r.line("sum = sum + sums[%s];", plus("t", g*fixupVectors))
+				r.line("sum = sum + sums[%s];", plus("t", g*piece))
 			}
 		})
 		r.finish(width, []output{{Value: "sum", Row: over("vector", t.TN/width), Vector: rest("vector", t.TN/width)}})
@@ -76,13 +79,13 @@ func (r *renderer) fixup() {
 }
 
 // fixupThreads is the size of the workgroups of a fix-up kernel.
-func fixupThreads(lim Limits) (int, error) {
-	threads := fixupVectors * fixupGroups
+func fixupThreads(t *tile.Shape, lim Limits) (int, error) {
+	piece, threads := fixupVectors(t), fixupMost
 	for threads > lim.Threads {
 		threads /= 2
 	}
-	if threads < fixupVectors {
-		return 0, fmt.Errorf("fix-ups need %d threads, the adapter allows %d", fixupVectors, lim.Threads)
+	if threads < piece {
+		return 0, fmt.Errorf("fix-ups need %d threads, the adapter allows %d", piece, lim.Threads)
 	}
 	return threads, nil
 }
@@ -91,7 +94,7 @@ func fixupThreads(lim Limits) (int, error) {
 func sharedOfFixup(k encoding.Kernel, threads int) int {
 	bytes := 16 * threads
 	if k.TypeC != element.F32 {
-		bytes += 4 * 2 * fixupVectors
+		bytes += 4 * 2 * fixupVectors(k.Tile)
 	}
 	return bytes
 }

@@ -74,6 +74,8 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	g.B = newStage(t.TN, elementB, k.TransB, k.Wide && !k.TransB, t)
 	g.Accumulators = t.RM * t.RN / g.B.Element
 	if g.Groups > 1 {
+		g.A.makeRoom(g)
+		g.B.makeRoom(g)
 		g.Chunk = g.chunk()
 		if g.Chunk == 0 {
 			return nil, fmt.Errorf("tile %v: %d K groups cannot be summed in %d bytes of workgroup memory",
@@ -140,6 +142,17 @@ func patch(rows, cols int, t tile.Shape, subgroup int) (patchRows, patchCols int
 		}
 	}
 	return patchRows, patchCols
+}
+
+// makeRoom lengthens the pitch of a stage of few rows, so that one accumulator of every thread of
+// half the K groups fits.
+func (s *stage) makeRoom(g *geometry) {
+	if least := (g.Groups + 1) / 2 * g.GroupThreads / g.Tile.TK; s.Pitch < least {
+		s.Pitch = least
+		if s.AlongK {
+			s.Pitch |= 1
+		}
+	}
 }
 
 // chunk is the number of accumulators of every thread that fit in workgroup

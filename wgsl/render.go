@@ -66,7 +66,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		return Shader{}, fmt.Errorf("wgsl: %w", err)
 	}
 	if k.Fixup {
-		threads, err := fixupThreads(lim)
+		threads, err := fixupThreads(k.Tile, lim)
 		if err != nil {
 			return Shader{}, fmt.Errorf("wgsl: %w", err)
 		}
@@ -74,7 +74,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		r.fixup()
 		return Shader{
 			Source: r.text.String(), Threads: threads, SharedBytes: sharedOfFixup(k, threads),
-			Pieces: g.Tile.TM * g.Tile.TN / (4 * fixupVectors), Bindings: r.bindings, geometry: *g,
+			Pieces: g.Tile.TM * g.Tile.TN / (4 * fixupVectors(k.Tile)), Bindings: r.bindings, geometry: *g,
 		}, nil
 	}
 	r := renderer{

@@ -154,11 +154,14 @@ func checkStores(t *testing.T, s Shader, width int) {
 
 // TestFixupThreads: as many as the adapter has, of one set for each group of slots.
 func TestFixupThreads(t *testing.T) {
+	narrow, long := &tile.Shape{TM: 8, TN: 8}, &tile.Shape{TM: 8, TN: 128}
 	for limit, want := range map[int]int{1024: 128, 128: 128, 127: 64, 64: 64, 16: 16} {
-		threads, err := fixupThreads(Limits{Threads: limit})
+		threads, err := fixupThreads(narrow, Limits{Threads: limit})
 		require.NoError(t, err)
 		require.Equal(t, want, threads, "of %d", limit)
 	}
-	_, err := fixupThreads(Limits{Threads: 15})
+	_, err := fixupThreads(narrow, Limits{Threads: 15})
 	require.ErrorContains(t, err, "fix-ups need 16 threads, the adapter allows 15")
+	_, err = fixupThreads(long, Limits{Threads: 31})
+	require.ErrorContains(t, err, "fix-ups need 32 threads, the adapter allows 31")
 }

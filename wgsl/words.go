@@ -50,7 +50,7 @@ type lines struct {
 func (r *renderer) lines() lines {
 	l := lines{Words: r.Tile.TN / 2, Times: 1}
 	if r.kernel.Fixup { // those of a piece
-		l.Rows = 2 * fixupVectors / l.Words
+		l.Rows = 2 * fixupVectors(&r.Tile) / l.Words
 	} else {
 		l.Rows = min(r.Tile.TM, 2*r.Tile.TK)
 		l.Times = (r.Tile.TM + l.Rows - 1) / l.Rows

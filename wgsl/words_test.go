@@ -188,7 +188,7 @@ func (w *workgroup) place(e ast.Expr, behind int, env map[string]int) string {
 	g := w.shader.geometry
 	limits := []int{g.GroupSteps, g.Groups * g.B.Pitch, g.B.Element}
 	if e.(*ast.Ident).Name == "words" { // of a fix-up
-		limits = []int{2 * fixupVectors}
+		limits = []int{2 * fixupVectors(&g.Tile)}
 	}
 	if len(indexes) < len(limits) { // all of a vector
 		indexes = append(indexes, behind)
