@@ -13,7 +13,7 @@ BG_DEVICE Record recordAt(const uint4* items, uint32_t number) {
 }
 
 struct RaggedKernel {
-  uint32_t tm, tn, tk, shift, workers, inTurn, table, step, worker;
+  uint32_t tm, tn, tk, shift, workers, turn, table, step, worker;
 };
 struct Bounds {
   uint32_t form, groups, entries, m, n, k, transA, transB, offA, offB, offC, lda, ldb, ldc, strideB, strideC, alpha, beta, lenA, lenB, lenC, kernels, flags, wide, fill, bins, makers, items, starts, order, split;

@@ -32,7 +32,7 @@ type emulatorJob struct {
 	how     [2]uint32          // internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
 	matrix  bool               // use the kernels for matrix cores, where there are any
 	exact   bool               // results are exact
-	workers int                // that take items in turn
+	workers int                // that take items in turn, up to three at a time
 	e       reference.Epilogue // with its operands
 	far     uint32             // internal/emulator/far.h: 0, farRows, or the elements of a slot
 }
@@ -67,8 +67,8 @@ func (f *jobFile) job(j *emulatorJob) {
 	launches := slices.Clone(j.plan.Launches)
 	for i := range launches {
 		if l := &launches[i]; l.InTurn { // none was taken of the items that the table shares
-			l.Count = j.workers
-			copy(words[l.Table:], []uint32{uint32(l.Count), uint32(len(j.plan.Segments)), 0})
+			l.Count, l.Table = j.workers, len(words)
+			words = append(words, uint32(l.Count), uint32(len(j.plan.Segments)), 0, uint32(1+l.Count%3))
 		}
 	}
 	o := &j.plan.Options

@@ -37,9 +37,11 @@ struct Tile {
 
   // A team is the lanes of a warp that share a K group: a patch of rows x cols
   // threads. Its outputs are a contiguous block of the tile, so that a team whose
-  // block lies beyond the edge can rest.
+  // block lies beyond the edge can rest. It is 8 columns wide: fewer where the tile
+  // has no more, more where the tile has too few rows for all lanes.
   static constexpr int kTeam = kGroupThreads < 32 ? kGroupThreads : 32;
-  static constexpr int kTeamCols = TN / RN < 8 ? TN / RN : 8;
+  static constexpr int kWidth = TN / RN < 8 ? TN / RN : 8, kLeastWidth = kTeam / (TM / RM);
+  static constexpr int kTeamCols = kWidth > kLeastWidth ? kWidth : kLeastWidth;
   static constexpr int kTeamRows = kTeam / kTeamCols;
   static constexpr int VA = RM < 4 ? RM : 4, VB = RN < 4 ? RN : 4;  // elements of a shared-memory load
 };

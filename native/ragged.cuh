@@ -416,9 +416,9 @@ struct Ragged {
     for (uint32_t kernel = 0; kernel < plan.bounds.kernels; ++kernel) {
       const Deal deal = dealOf(kernel);
       uint32_t* const table = words + plan.bounds.tile[kernel].table;
-      if (plan.bounds.tile[kernel].inTurn != 0) {
-        static_assert(kTurnNext == 0 && kTurnEnd == 1 && kTurnFirst == 2, "other words");
-        if (self == 0) *reinterpret_cast<uint4*>(table) = {deal.first + deal.workers, deal.first + deal.tiles, deal.first, 0};
+      if (plan.bounds.tile[kernel].turn != 0) {
+        static_assert(kTurnNext == 0 && kTurnEnd == 1 && kTurnFirst == 2 && kTurnItems == 3, "other words");
+        if (self == 0) *reinterpret_cast<uint4*>(table) = {deal.workers, deal.first + deal.tiles, deal.first, plan.bounds.tile[kernel].turn};
         continue;
       }
 #pragma unroll 1
@@ -433,7 +433,7 @@ struct Ragged {
       const uint32_t number = tile - plan.starts[rank], across = up(r.n, k.tn), down = across == 1 ? number : number / across;
       const uint32_t row = down << k.tm, col = (number - down * across) << k.tn;
       const Item item = itemOf(k, r, row, col);
-      const uint32_t place = plan.bounds.tile[kernel].inTurn != 0 ? tile : dealOf(kernel).place(tile);
+      const uint32_t place = plan.bounds.tile[kernel].turn != 0 ? tile : dealOf(kernel).place(tile);
       uint4* const items = reinterpret_cast<uint4*>(words + plan.bounds.items);
       if constexpr (More::kIs) more.store(items, place, item, plan.bounds, entry, at.first + row, col);
       else storeItem(items, place, item);

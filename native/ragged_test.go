@@ -98,7 +98,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 	b[encoding.BoundWide] = [...]uint32{3, 7, math.MaxUint32}[j.order]
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
-		k[encoding.KernelInTurn] = rng.Uint32N(2)
+		k[encoding.KernelTurn] = rng.Uint32N(4)
 		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
 	j.name = fmt.Sprintf("%s: %s, %d kernels", name, Arch{}.KernelName(j.kernel), b[encoding.BoundKernels])

@@ -21,6 +21,8 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x4":    {Registers: 103, Shared: 17408},
 		"large-8x8":    {Registers: 128, Shared: 17408},
 		"large-8x8-k2": {Registers: 128, Shared: 34816},
+		"thin-8x64":    {Registers: 95, Shared: 15360},
+		"thin-8x128":   {Registers: 95, Shared: 36864},
 		"tensor-16x32": {Registers: 132, Shared: 98304},
 		"tensor-32x32": {Registers: 156, Shared: 81920},
 		"tensor-64x64": {Registers: 128, Shared: 55296},
@@ -39,6 +41,8 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x4":        {Registers: 111, Shared: 17408},
 		"large-8x8":        {Registers: 128, Shared: 17408},
 		"large-8x8-k2":     {Registers: 128, Shared: 34816},
+		"thin-8x64":        {Registers: 95, Shared: 15360},
+		"thin-8x128":       {Registers: 96, Shared: 36864},
 		"tensor-16x32":     {Registers: 128, Shared: 98304},
 		"tensor-32x32":     {Registers: 160, Shared: 86016},
 		"tensor-64x64":     {Registers: 128, Shared: 55296},
@@ -64,6 +68,8 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x4":    {Registers: 155, ScalarRegisters: 69, Shared: 17408},
 		"large-8x8":    {Registers: 223, ScalarRegisters: 71, Shared: 17408},
 		"large-8x8-k2": {Registers: 218, ScalarRegisters: 69, Shared: 32768},
+		"thin-8x64":    {Registers: 144, ScalarRegisters: 57, Shared: 10240},
+		"thin-8x128":   {Registers: 161, ScalarRegisters: 57, Shared: 36864},
 	},
 	"gfx1100": {
 		"small":        {Registers: 54, ScalarRegisters: 33, Shared: 5120},
@@ -79,6 +85,8 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x4":    {Registers: 154, ScalarRegisters: 69, Shared: 17408},
 		"large-8x8":    {Registers: 222, ScalarRegisters: 71, Shared: 17408},
 		"large-8x8-k2": {Registers: 217, ScalarRegisters: 69, Shared: 32768},
+		"thin-8x64":    {Registers: 143, ScalarRegisters: 57, Shared: 10240},
+		"thin-8x128":   {Registers: 161, ScalarRegisters: 57, Shared: 36864},
 	},
 	"gfx908": {
 		"small":        {Registers: 45, ScalarRegisters: 45, Shared: 5120},
@@ -94,6 +102,8 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x4":    {Registers: 127, ScalarRegisters: 73, Shared: 17408},
 		"large-8x8":    {Registers: 128, ScalarRegisters: 75, Shared: 17408},
 		"large-8x8-k2": {Registers: 127, ScalarRegisters: 73, Shared: 17408},
+		"thin-8x64":    {Registers: 127, ScalarRegisters: 65, Shared: 10240},
+		"thin-8x128":   {Registers: 127, ScalarRegisters: 64, Shared: 36864},
 	},
 	"gfx90a": {
 		"small":        {Registers: 53, ScalarRegisters: 45, Shared: 5120},
@@ -109,6 +119,8 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x4":    {Registers: 154, ScalarRegisters: 73, Shared: 17408},
 		"large-8x8":    {Registers: 224, ScalarRegisters: 75, Shared: 17408},
 		"large-8x8-k2": {Registers: 154, ScalarRegisters: 73, Shared: 17408},
+		"thin-8x64":    {Registers: 148, ScalarRegisters: 65, Shared: 10240},
+		"thin-8x128":   {Registers: 184, ScalarRegisters: 64, Shared: 36864},
 	},
 	"gfx942": {
 		"small":        {Registers: 54, ScalarRegisters: 47, Shared: 5120},
@@ -124,5 +136,7 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x4":    {Registers: 155, ScalarRegisters: 75, Shared: 17408},
 		"large-8x8":    {Registers: 225, ScalarRegisters: 80, Shared: 17408},
 		"large-8x8-k2": {Registers: 155, ScalarRegisters: 75, Shared: 17408},
+		"thin-8x64":    {Registers: 150, ScalarRegisters: 69, Shared: 10240},
+		"thin-8x128":   {Registers: 184, ScalarRegisters: 68, Shared: 36864},
 	},
 }

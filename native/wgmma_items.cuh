@@ -39,15 +39,18 @@ struct Items {
 };
 
 // Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes
-// of one warp run it. kInTurn: workers take items when they can do more, from a table of
-// how many were taken (planner/encoding/ragged.go). Both items of a gated tile are one turn.
+// of one warp run it. kInTurn: workers take turns of items when they can do more, from a table of
+// how many were taken (planner/encoding/ragged.go).
 template <bool kInTurn, class More = NoEpilogue>
 struct Feed {
   const uint32_t* items;
   uint32_t item, end, word, number;
-  uint32_t* counter;  // kInTurn: the item that nobody has taken
+  // kInTurn:
+  uint32_t* counter;  // the turn that nobody has taken
   uint32_t taken;     // in the first lane: the one that was
-  uint32_t left;      // kInTurn: items of the tile behind this one
+  uint32_t first;     // item of all turns
+  uint32_t turn;      // items
+  uint32_t left;      // items of the turn behind this one
 
   // start is called before the ring can be used, so that the first item is on its way early.
   BG_DEVICE void start(const uint4* items_, const uint32_t* table, const More& more) {
@@ -55,9 +58,10 @@ struct Feed {
     item = workerId();
     if constexpr (kInTurn) {
       counter = const_cast<uint32_t*>(table) + kTurnNext;
+      first = more.products() * table[kTurnFirst];
       end = more.products() * table[kTurnEnd];
-      item = more.products() * (item + table[kTurnFirst]);
-      left = more.products() - 1;
+      turn = more.products() * table[kTurnItems];
+      begin(item);
     } else {
       end = item + 1;
       if (table != nullptr) {
@@ -67,6 +71,12 @@ struct Feed {
     }
     number = 0;
     fetch();
+  }
+
+  // begin goes to a turn.
+  BG_DEVICE void begin(uint32_t number) {
+    item = first + turn * number;
+    left = turn - 1;
   }
 
   // fetch reads the words of the item to come.
@@ -93,25 +103,25 @@ struct Feed {
   }
 
   // ahead goes before the loads of an item, and behind goes behind them. Who takes items in
-  // turn asks for the next one in front of the loads, not sooner, so that it can do it soon,
-  // and publishes it behind them, since what it asks for is long on its way.
+  // turn asks for the next turn in front of the loads of this one, not sooner, so that it can do it soon,
+  // and publishes items behind them, since what it asks for is long on its way.
   BG_DEVICE void ahead(const Items<More>& ring) {
     if constexpr (!kInTurn) {
       next(ring);
-    } else if (More::kIs && left != 0) {
-      ++item;
-      fetch();
     } else {
-      taken = takeNext(counter);
+      if (left + 1 == turn) taken = takeNext(counter);
+      if (left != 0) {
+        ++item;
+        fetch();
+      }
     }
   }
   BG_DEVICE void behind(const Items<More>& ring) {
     if constexpr (kInTurn) {
-      if (More::kIs && left != 0) {
+      if (left != 0) {
         --left;
       } else {
-        item = ring.more.products() * ofFirstLane(taken);
-        left = ring.more.products() - 1;
+        begin(ofFirstLane(taken));
         fetch();
       }
       publish(ring);

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -15,12 +16,23 @@ type load struct {
 	longest int     // steps of the longest tile
 	// Tiles and their steps in terms of whole tiles: see Tile.HalfRows.
 	whole, work float64
+	loads       float64 // elements of A and B, as loadsOf has them
 }
 
 // add adds the tiles of a problem, each of so many products.
 func (l *load) add(t *tile.Shape, q *Problem, products int) {
 	n, steps := count(t, q)
 	l.addTiles(n, steps*products, wholeTiles(t, q.M, q.N))
+	l.loads += loadsOf(q.M, q.N, q.depth(), ceilDiv(q.M, t.TM), ceilDiv(q.N, t.TN))
+}
+
+// elementsOf is the elements of A and B. Nobody waits for those of C.
+func elementsOf(m, n, k int) float64 { return float64(m+n) * float64(k) }
+
+// loadsOf is those that rows and columns of so many tiles load: what was loaded before comes from the cache, in a
+// quarter of the time (gradients of experts by tiles of 64 and of 128 rows, H200).
+func loadsOf(m, n, k, down, across int) float64 {
+	return elementsOf(m, n, k)*3/4 + float64(m*across+n*down)*float64(k)/4
 }
 
 // addTiles adds n tiles of the same number of steps, which take as long as so many whole ones.
@@ -53,6 +65,8 @@ type tileModel struct {
 	shape         *tile.Shape
 	busy, alone   float64 // one K step: on a saturated compute unit, alone on one
 	worker, fixed float64 // as in Rate
+	stream        float64 // as in tile.Rate, as far as memory gives it; 0: no limit is known
+	memory        float64 // one element of memory, on a saturated compute unit: see cool
 	resident      int     // workgroups that the device runs at once
 	fits          bool
 	clusters      bool // there are kernels for them
@@ -121,21 +135,48 @@ func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	return tileModel{
 		shape: t,
 		busy:  busy, alone: max(r.Step, busy),
-		worker: r.Worker, fixed: r.Fixed,
+		worker: r.Worker, fixed: r.Fixed, stream: d.stream(r.Stream),
 		resident: d.resident(k), fits: d.refuse(t, c, dressed) == nil,
 		clusters: k.Clusters && t.Clusters && !dressed,
 	}
 }
 
+// stream is the one of a rate, as far as memory gives it.
+func (d *Device) stream(rate float64) float64 {
+	share := reachable * d.MemoryRate / float64(max(d.ComputeUnits, 1))
+	if rate == 0 || share == 0 {
+		return max(rate, share)
+	}
+	return min(rate, share)
+}
+
+// reachable is the share of its memory's nominal rate that the best kernels get of an H200.
+const reachable = 0.9
+
+// cool says how many elements A and B have, all together. As much of them as the cache does not have comes from
+// memory: none where it has room for all, all where they are twice as large.
+func (m *model) cool(elements float64, size int) {
+	bytes, cold := elements*float64(size), 0.0
+	if cache := float64(m.device.Cache); cache > 0 {
+		cold = min(max(bytes/cache-1, 0), 1)
+	}
+	for i := range m.tiles {
+		t := &m.tiles[i]
+		if t.memory = 0; t.stream > 0 {
+			t.memory = cold * float64(size) / t.stream
+		}
+	}
+}
+
 // launch predicts the microseconds of a launch of whole workers, of which the longest
-// has that many steps and all together have the sum.
+// has that many steps and all together have the sum, and so many loads.
 //
 // There are two terms: the longest worker alone, and the work that each compute
-// unit must do. The longer counts in full and the shorter for the most part,
-// because they overlap little. The model ignores memory bandwidth, caches and row
+// unit must do, or the wait for memory if that is longer. The longer counts in full and the shorter for the most part,
+// because they overlap little. The model ignores the rates of caches, row
 // strides, the order in which workgroups start, that equal tiles run in whole
 // waves, and clock changes.
-func (m *model) launch(id tileID, longest, workers, sum float64) float64 {
+func (m *model) launch(id tileID, longest, workers, sum, loads float64) float64 {
 	t, d := &m.tiles[id], m.device
 	chain := t.fixed + longest*t.alone
 	if workers > float64(t.resident) {
@@ -146,7 +187,7 @@ func (m *model) launch(id tileID, longest, workers, sum float64) float64 {
 		worker += t.fixed // a unit has one worker or two, which leave the start of the next uncovered
 	}
 	units := float64(max(d.ComputeUnits, 1))
-	work := (sum*t.busy + workers*worker) / units
+	work := max(sum*t.busy+workers*worker, loads*t.memory) / units
 	if d.KernelKind == KernelsCPU {
 		// Threads are busy until nothing is left: all but the last then wait for half of the
 		// longest tile, on average.
@@ -160,7 +201,7 @@ func (m *model) launch(id tileID, longest, workers, sum float64) float64 {
 func (m *model) clusters(id tileID, l load, size int) float64 {
 	n := float64(size)
 	longest := math.Ceil(float64(l.longest) / n)
-	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n))
+	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n), l.loads)
 }
 
 // clusterMicros is what the thread groups of a cluster wait for each other, and
@@ -190,11 +231,14 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1}
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
+	elements := 0.0
 	for i := range b {
 		if q := &b[i]; q.Writes() {
 			loads[q.transposition()].add(k.Tile, q, 1)
+			elements += elementsOf(q.M, q.N, q.depth())
 		}
 	}
+	m.cool(elements, element.F32.Bytes())
 	for _, l := range loads {
 		micros += m.predict(0, row, l)
 	}
@@ -209,6 +253,12 @@ func (p *builder) chooseByCost() {
 	c.sort(p.Batch, &p.Options.Epilogue, m.grain)
 	p.uniform, p.mixed = zeroed(p.uniform, len(m.cuts)), zeroed(p.mixed, len(m.tiles))
 	p.pieces = slices.Grow(p.pieces[:0], len(m.cuts))[:len(m.cuts)]
+	elements := 0.0
+	for i := range c.all {
+		q := &c.all[i]
+		elements += float64(q.count) * elementsOf(int(q.m)<<m.grain[0], int(q.n)<<m.grain[1], int(q.k)<<m.grain[2])
+	}
+	m.cool(elements, p.Options.Type.Bytes())
 	for i := range c.all {
 		p.chooseForClass(&c.all[i])
 	}
@@ -227,11 +277,14 @@ func (p *builder) chooseForClass(c *class) {
 	times, pieces := int(c.count), p.pieces
 	for i := range m.cuts {
 		t, e := &m.cuts[i], &pieces[i]
-		e.tiles, e.steps = ceilShift(rows, t.tm)*ceilShift(cols, t.tn), max(ceilShift(depth, t.tk), 1)*m.products
+		down, across := ceilShift(rows, t.tm), ceilShift(cols, t.tn)
+		e.tiles, e.steps = down*across, max(ceilShift(depth, t.tk), 1)*m.products
+		e.loads = loadsOf(rows, cols, depth, down, across)
 		if e.whole = float64(e.tiles); t.partly {
 			e.whole = wholeTiles(t.shape, rows, cols)
 		}
 		p.uniform[i].addTiles(e.tiles*times, e.steps, e.whole*float64(times))
+		p.uniform[i].loads += e.loads * float64(times)
 	}
 	// Bits of times, which are in order as times are, with the tile in the last: minima
 	// without branches, which would be guesses.
@@ -239,18 +292,20 @@ func (p *builder) chooseForClass(c *class) {
 	for id := range m.tiles {
 		if t := &m.tiles[id]; t.fits {
 			e := &pieces[t.cut]
-			best = min(best, math.Float64bits(t.work(e.whole, e.steps))&^(mostKernels-1)|uint64(id))
+			best = min(best, math.Float64bits(max(t.work(e.whole, e.steps), e.loads*t.memory))&^(mostKernels-1)|uint64(id))
 		}
 	}
 	c.best = tileID(best % mostKernels)
 	e := &pieces[m.tiles[c.best].cut]
 	p.mixed[c.best].addTiles(e.tiles*times, e.steps, e.whole*float64(times))
+	p.mixed[c.best].loads += e.loads * float64(times)
 }
 
 // pieces is what a problem is cut into.
 type pieces struct {
 	tiles, steps int
 	whole        float64 // tiles in terms of whole ones
+	loads        float64 // as in load
 }
 
 // zeroed is n empty loads, in the memory of others.

@@ -85,10 +85,36 @@ func TestRate(t *testing.T) {
 	require.True(t, slow.Tuned())
 	near(slow, 4, 4)
 	require.Equal(t, measured, slow.Rate(k, ComputeF32), "a tile without tensor cores has one rate")
+	wgmma := slow.Kernel(shape(t, "wgmma-64x64"))
+	wgmma.Rate = measured
+	measured.Stream = wgmma.Tile.Rates.Native.Stream
+	require.Equal(t, measured, slow.Rate(wgmma, ComputeF32Emulated), "streams are not measured")
+	measured.Stream = 0
 	tensor := slow.Kernel(shape(t, "tensor-32x32"))
 	*tensor.Measured(ComputeTF32) = measured
 	require.Equal(t, measured, slow.Rate(tensor, ComputeTF32))
 	require.NotEqual(t, measured, slow.Rate(tensor, ComputeF32Emulated))
+}
+
+// TestMemory: where operands are larger than the cache, a batch takes no less than memory needs to bring them, by what
+// each tile shape has under way.
+func TestMemory(t *testing.T) {
+	experts := make(Batch, 128)
+	for i := range experts {
+		experts[i] = GEMM(4, 1536, 2048)
+	}
+	bytes := 128 * 4 * (1536 + 4) * 2048.0
+	h200, unknown, slow := device(t, "h200"), device(t, "h200"), device(t, "h200")
+	unknown.Cache = 0
+	slow.MemoryRate /= 4
+	for _, name := range []string{"wgmma-64x64", "wgmma-128x64", "wgmma-128x128"} {
+		k := h200.Kernel(shape(t, name))
+		predict := func(d *Device, b Batch) float64 { return d.Predict(b, k, "", ComputeF32Emulated) }
+		require.Greater(t, predict(h200, experts), 0.99*bytes/k.Tile.Rates.Native.Stream/132, name)
+		require.Less(t, predict(unknown, experts), predict(h200, experts), name)
+		require.Greater(t, predict(slow, experts), bytes/slow.MemoryRate, name)
+		require.Equal(t, predict(unknown, experts[:4]), predict(h200, experts[:4]), "the cache has room for these")
+	}
 }
 
 // TestHalves: kernels of plain fp32 have rates for elements of 16 bits on the devices that have such
@@ -99,7 +125,7 @@ func TestHalves(t *testing.T) {
 		d := device(t, name)
 		for _, s := range tile.Of(tile.FMA) {
 			k, want := d.Kernel(s), faster
-			if s.Name == "tiny-k4" { // not for matrix cores
+			if s.TM < 16 { // not for matrix cores
 				want = 1
 			}
 			require.True(t, d.Fits(s, of16))

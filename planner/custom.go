@@ -252,7 +252,7 @@ func (d *customDeal) cost(worker, partial int) (gemm, fixup float64) {
 		longest = max(longest, steps)
 	}
 	m := &p.model
-	gemm = m.launch(g.id, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work)
+	gemm = m.launch(g.id, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work, g.load.loads)
 	if partial > 0 {
 		fixup = m.fixup(g.id, float64(partial))
 	}

@@ -32,6 +32,8 @@ type Device struct {
 	TFLOPS       float64       `json:"tflops"`                 // peak of plain fp32 FMA
 	PeakGuessed  bool          `json:"peak_guessed,omitempty"` // nobody told it: TFLOPS may be far off
 	LaunchMicros float64       `json:"launch_micros"`          // device time of an empty launch
+	MemoryRate   float64       `json:"memory_rate,omitempty"`  // bytes a microsecond of device memory; 0: not known
+	Cache        int           `json:"cache,omitempty"`        // bytes of the cache of all compute units; 0: not known, and taken to be large enough
 
 	// Per compute unit.
 	SIMDs           int `json:"simds,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -145,6 +146,53 @@ func TestRaggedEpilogue(t *testing.T) {
 }
 
 // A plan has launches that make items, and then those that multiply, and its bounds fit in
+// TestRaggedChoice: what a plan of experts, 128 of N 1536 and K 2048, takes on an H200 for so many rows.
+func TestRaggedChoice(t *testing.T) {
+	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 128, N: 1536, K: 2048, A: planner.Matrix{LD: 2048}, B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536}, StrideB: 1536 * 2048}
+	depth := planner.Ragged{Form: planner.EndsOfDepth, Groups: 128, M: 2048, N: 1536, TransA: true, A: planner.Matrix{LD: 2048}, B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536}, StrideC: 2048 * 1536}
+	odd, untransposed := depth, depth
+	odd.B.LD++
+	untransposed.TransA, untransposed.A.LD = false, 1<<20
+	for _, c := range []struct {
+		name  string
+		r     planner.Ragged
+		rows  int // of all groups
+		tiles []string
+		turn  uint32 // of the first
+		mixed bool   // some groups may take the second
+	}{
+		{"few rows", rows, 2048, []string{"wide-64x128"}, 1, false},
+		{"half tiles", rows, 8192, []string{"wide-128x128", "wide-64x128"}, 1, false},
+		{"shallow", depth, 512, []string{"wide-128x128"}, 3, false},
+		{"deep", depth, 128 * 1000, []string{"wide-128x128"}, 1, false},
+		{"odd rows", odd, 8192, []string{"wgmma-128x128"}, 2, false},
+		{"groups begin anywhere", untransposed, 8192, []string{"wgmma-128x128"}, 2, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.r.Form == planner.EndsOfRows {
+				c.r.M = c.rows
+			} else {
+				c.r.K = c.rows
+			}
+			p, err := planner.New(lookup(t, "h200")).PlanRagged(c.r, planner.Options{Type: element.BF16, TypeC: element.BF16})
+			require.NoError(t, err)
+			var tiles []string
+			for _, l := range p.Launches {
+				if l.Ragged == 0 {
+					tiles = append(tiles, l.Tile.Name)
+				}
+			}
+			require.Equal(t, c.tiles, tiles)
+			first := p.Encode(nil)[encoding.BoundTile:]
+			require.Equal(t, c.turn, first[encoding.KernelTurn])
+			if len(tiles) > 1 {
+				second := first[encoding.KernelWords:]
+				require.Equal(t, c.mixed, !math.IsInf(float64(math.Float32frombits(second[encoding.KernelStep])), 1))
+			}
+		})
+	}
+}
+
 // the head.
 func TestPlanRagged(t *testing.T) {
 	for _, name := range []string{"h200", "h200-webgpu", "mi210", "lavapipe"} {

@@ -83,12 +83,14 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 		return m.named(p.Options.Tile, m.compute)
 	}
 	p.uniform = zeroed(p.uniform, len(m.cuts))
-	step := max(len(b)/liveSamples, 1)
+	step, elements := max(len(b)/liveSamples, 1), 0.0
 	for i := 0; i < len(b); i += step {
 		if q := &b[i]; q.Writes() {
 			m.addPieces(p.uniform, q)
+			elements += elementsOf(q.M, q.N, q.depth())
 		}
 	}
+	m.cool(elements*float64(step), p.Options.Type.Bytes())
 	best, micros := tileID(0), math.Inf(1)
 	for id := range m.tiles {
 		if t := &m.tiles[id]; t.fits {
@@ -111,12 +113,14 @@ const liveSamples = 32
 func (m *model) addPieces(loads []load, q *Problem) {
 	for i := range m.cuts {
 		c := &m.cuts[i]
-		n := ceilShift(q.M, c.tm) * ceilShift(q.N, c.tn)
+		down, across := ceilShift(q.M, c.tm), ceilShift(q.N, c.tn)
+		n := down * across
 		whole := float64(n)
 		if c.partly {
 			whole = wholeTiles(c.shape, q.M, q.N)
 		}
 		loads[i].addTiles(n, max(ceilShift(q.depth(), c.tk), 1), whole)
+		loads[i].loads += loadsOf(q.M, q.N, q.depth(), down, across)
 	}
 }
 
@@ -126,6 +130,7 @@ func (l *load) scale(times int) {
 	l.steps *= float64(times)
 	l.whole *= float64(times)
 	l.work *= float64(times)
+	l.loads *= float64(times)
 }
 
 // tilesOf counts the tiles of a shape.

@@ -136,12 +136,12 @@ func (m *model) dataParallelCost(id tileID, l load) (gemm, fixup float64) {
 	if m.tiles[id].shape.Unit == tile.SIMD { // of which few are whole where problems are small
 		longest *= min(1.5*l.whole/float64(l.tiles), 1)
 	}
-	return m.launch(id, longest, l.whole, l.work), 0
+	return m.launch(id, longest, l.whole, l.work, l.loads), 0
 }
 
 func (m *model) batchedCost(id tileID, l load) (gemm, fixup float64) {
 	longest := max(int64(l.longest), m.batchSteps(id, l))
-	return m.launch(id, float64(longest), l.whole, l.work), 0
+	return m.launch(id, float64(longest), l.whole, l.work, l.loads), 0
 }
 
 func (m *model) splitKCost(id tileID, l load) (gemm, fixup float64) {
@@ -150,12 +150,12 @@ func (m *model) splitKCost(id tileID, l load) (gemm, fixup float64) {
 		return m.dataParallelCost(id, l)
 	}
 	slots := l.steps / float64(part)
-	return m.launch(id, float64(part), l.whole+slots, l.work), m.fixup(id, slots)
+	return m.launch(id, float64(part), l.whole+slots, l.work, l.loads), m.fixup(id, slots)
 }
 
 func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
 	shares := float64(m.streamWorkers(id, l))
-	return m.launch(id, math.Ceil(l.steps/shares), l.whole+shares, l.work), m.fixup(id, 2*shares)
+	return m.launch(id, math.Ceil(l.steps/shares), l.whole+shares, l.work, l.loads), m.fixup(id, 2*shares)
 }
 
 // lptCost is that of workers that stay and have even shares: the longest tile alone,
@@ -163,7 +163,7 @@ func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
 func (m *model) lptCost(id tileID, l load) (gemm, fixup float64) {
 	t, d := &m.tiles[id], m.device
 	tile := float64(l.longest)*t.alone + t.worker
-	work := (l.work*t.busy + l.whole*t.worker) / float64(max(d.ComputeUnits, 1))
+	work := max(l.work*t.busy+l.whole*t.worker, l.loads*t.memory) / float64(max(d.ComputeUnits, 1))
 	return d.LaunchMicros + t.fixed + math.Max(tile, work) + lptOverlap*math.Min(tile, work), 0
 }
 

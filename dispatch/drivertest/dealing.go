@@ -81,9 +81,9 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 		}
 	}
 	first := uint32(len(d.Items) / encoding.ItemWords)
-	if d.kernel(kernel)[encoding.KernelInTurn] == 1 {
+	if turn := d.kernel(kernel)[encoding.KernelTurn]; turn != 0 {
 		d.Items = append(d.Items, inTurn...)
-		d.Tables = append(d.Tables, []uint32{first + uint32(count), first + uint32(n), first, 0})
+		d.Tables = append(d.Tables, []uint32{uint32(count), first + uint32(n), first, turn})
 		return
 	}
 	table := []uint32{first}
@@ -100,7 +100,7 @@ func (d *Dealing) Tiles(kernel int) int {
 		return 0
 	}
 	table := d.Tables[kernel]
-	if d.kernel(kernel)[encoding.KernelInTurn] == 1 {
+	if d.kernel(kernel)[encoding.KernelTurn] != 0 {
 		return int(table[encoding.TurnEnd] - table[encoding.TurnFirst])
 	}
 	return int(table[len(table)-1] - table[0])

@@ -18,6 +18,7 @@ type facts struct {
 	name                                                     string
 	major, minor                                             int // compute capability
 	units, clock                                             int // SMs; kHz
+	memoryClock, memoryBus, cache                            int // kHz, bits, bytes of L2
 	warp, threads, groupShared, reservedShared               int // of a workgroup
 	unitThreads, unitGroups, unitRegisters, unitSharedMemory int
 }
@@ -32,6 +33,9 @@ func read(from dl.Facts) (f facts, err error) {
 		{Value: &f.minor, Number: 76},
 		{Value: &f.units, Number: 16},
 		{Value: &f.clock, Number: 13},
+		{Value: &f.memoryClock, Number: 36},
+		{Value: &f.memoryBus, Number: 37},
+		{Value: &f.cache, Number: 38},
 		{Value: &f.warp, Number: 10},
 		{Value: &f.threads, Number: 1},
 		{Value: &f.groupShared, Number: 97}, // with opt-in
@@ -72,7 +76,9 @@ func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 		ComputeUnits:    f.units,
 		WaveSize:        f.warp,
 		TFLOPS:          float64(f.units*lanes*2) * float64(f.clock) * 1e-9,
-		LaunchMicros:    0.6, // measured on an H200
+		LaunchMicros:    0.6,                                                     // measured on an H200
+		MemoryRate:      2 * float64(f.memoryClock) * float64(f.memoryBus) / 8e3, // two bits a clock and line
+		Cache:           f.cache,
 		SIMDs:           4,
 		MaxWaves:        f.unitThreads / max(f.warp, 1),
 		MaxGroups:       f.unitGroups,

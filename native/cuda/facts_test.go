@@ -15,7 +15,8 @@ import (
 
 func TestPlannerFacts(t *testing.T) {
 	h200 := facts{name: "NVIDIA H200", major: 9, units: 132, clock: 1980000, warp: 32, threads: 1024, groupShared: 232448,
-		reservedShared: 1024, unitThreads: 2048, unitGroups: 32, unitRegisters: 65536, unitSharedMemory: 233472}
+		reservedShared: 1024, unitThreads: 2048, unitGroups: 32, unitRegisters: 65536, unitSharedMemory: 233472,
+		memoryClock: 3201000, memoryBus: 6144, cache: 60 << 20}
 	changed := func(change func(*facts)) facts {
 		f := h200
 		change(&f)
@@ -67,7 +68,8 @@ func TestPlannerFacts(t *testing.T) {
 	require.NoError(t, err)
 	derived := changed(func(f *facts) { f.name = "unheard of" })
 	got := described(t, &derived)
-	got.Name, got.TFLOPS = known.Name, known.TFLOPS
+	require.InEpsilon(t, known.MemoryRate, got.MemoryRate, 0.03)
+	got.Name, got.TFLOPS, got.MemoryRate = known.Name, known.TFLOPS, known.MemoryRate
 	require.Equal(t, *known, got)
 }
 

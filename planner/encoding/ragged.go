@@ -108,7 +108,7 @@ const (
 	KernelTK                        // of a step
 	KernelShift                     // K steps of a key, logarithm
 	KernelWorkers                   // of its launch
-	KernelInTurn                    // 1: they take items in turn
+	KernelTurn                      // tiles that a worker takes at a time; 0: they do not take them in turn
 	KernelTable                     // the word where its table begins
 	KernelStep                      // bits: microseconds of a saturated compute unit for a step
 	KernelWorker                    // the same for what a tile takes besides its steps
@@ -122,16 +122,16 @@ const (
 	SplitWords
 )
 
-// The table of a launch with Kernel.InTurn. Each worker begins with the item of its number,
-// from TurnFirst on, and goes on with the one that TurnNext says and counts, up to TurnEnd.
-// What makes the table sets TurnNext to the first item that no worker begins with. With gated units
-// all of them number tiles, whose two items a worker takes together.
+// The table of a launch with Kernel.InTurn. A turn is TurnItems items, those of number n the ones from
+// TurnFirst + n * TurnItems on, as far as they are below TurnEnd. Each worker begins with the turn of its
+// number and goes on with the one that TurnNext says and counts: what makes the table sets it to the workers.
+// With gated units items are tiles, whose two items follow each other.
 const (
 	TurnNext = iota
 	TurnEnd
 	TurnFirst
-	_ // a multiple of 4 words is stored at once
-	TurnWords
+	TurnItems
+	TurnWords // a multiple of 4, which are stored at once
 )
 
 // BoundWords is the number of words of the bounds.
@@ -181,6 +181,6 @@ var (
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
 		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "wide", "fill", "bins",
 		"makers", "items", "starts", "order", "split"}
-	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "inTurn", "table", "step", "worker"}
+	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "turn", "table", "step", "worker"}
 	RecordNames = [RecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta", "zero"}
 )

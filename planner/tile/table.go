@@ -6,7 +6,8 @@ package tile
 // The rows with register blocks after them are ours. In them a thread holds 16 or 32 outputs, because
 // loads from workgroup memory and not FMAs limit the table's rows, and the
 // threads left over split each K step among K groups of the workgroup, whose
-// partial sums are added at the end. Such a small tile finishes a long K early.
+// partial sums are added at the end. Such a small tile finishes a long K early. Rows called thin
+// are for problems of few rows, which wait for a long B. Their rates are not fits yet, but estimates.
 //
 // Rows of the units MMA and WGMMA are for tensor cores. In tensor-32x32 each warp has
 // a part of every K step. In the rows of warpgroups, 128 threads for each 64 rows multiply
@@ -21,7 +22,10 @@ package tile
 // of their relative error is 5 to 11 percent a row. WGSL ran through Vulkan and was timed
 // by GPU timestamps, CUDA as nodes of a CUDA graph; Words by one batch (512, 128, 256) in bf16.
 // On the CUDA kernels, what the planner chooses by them takes 0.8 percent longer than the best forced tile and schedule of the
-// same run (mean; 10 percent at most), in TF32 1.3 percent.
+// same run (mean; 10 percent at most), in TF32 1.3 percent. Streams are of 127 problems of 4 x 1536 x 2048
+// (fp32; in the other rows arithmetic took longer) and of 128 ragged ones of few rows (halves).
+//
+// The rates of thin rows are of batches outside the sweep, 8 to 127 problems of 1 to 16 x 1536 x 2048.
 //
 // The rates CPU were set by hand, as shares of the peak that package cpu states, so that
 // the choice is near the best on two cores with AVX-512: it takes 3.1 percent longer than
@@ -88,6 +92,14 @@ var table = [...]Shape{
 		WGSL:   Rate{Efficiency: 0.690, Step: 0.478, Fixed: 1.20, Worker: 1.400},
 		Native: Rate{Efficiency: 0.672, Step: 0.511, Fixed: 0.22, Worker: 0.540},
 	}},
+	{Name: "thin-8x64", TM: 8, TN: 64, TK: 16, Threads: 64, RM: 8, RN: 4, Rates: Rates{
+		WGSL:   Rate{Efficiency: 0.240, Step: 0.300, Fixed: 1.20, Worker: 0.200},
+		Native: Rate{Efficiency: 0.330, Step: 0.250, Fixed: 0.50, Worker: 0.100, Stream: 30000},
+	}},
+	{Name: "thin-8x128", TM: 8, TN: 128, TK: 16, Threads: 128, RM: 8, RN: 4, Epilogues: true, Rates: Rates{
+		WGSL:   Rate{Efficiency: 0.190, Step: 0.300, Fixed: 1.20, Worker: 0.200},
+		Native: Rate{Efficiency: 0.340, Step: 0.250, Fixed: 0.50, Worker: 0.150, Stream: 32500},
+	}},
 
 	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.576, Step: 0.050, Fixed: 0.73, Worker: 0.498},
@@ -106,25 +118,25 @@ var table = [...]Shape{
 		WideHalves: Rate{Efficiency: 2.485, Step: 0.044, Fixed: 1.54, Worker: 0.348},
 	}},
 	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 109504, HalfCols: 0.88, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 1.319, Step: 0.602, Fixed: 0.38, Worker: 1.310},
+		Native:     Rate{Efficiency: 1.319, Step: 0.602, Fixed: 0.38, Worker: 1.310, Stream: 15900},
 		TF32:       Rate{Efficiency: 1.616, Step: 0.405, Fixed: 0.55, Worker: 1.071},
 		Halves:     Rate{Efficiency: 3.877, Step: 0.244, Fixed: 0.57, Worker: 1.208},
 		WideHalves: Rate{Efficiency: 4.441, Step: 0.224, Fixed: 0.62, Worker: 1.109},
 	}},
 	{Name: "wgmma-64x64-deep", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 199680, HalfCols: 0.78, Rates: Rates{
-		Native:     Rate{Efficiency: 1.165, Step: 0.160, Fixed: 0.49, Worker: 1.611},
+		Native:     Rate{Efficiency: 1.165, Step: 0.160, Fixed: 0.49, Worker: 1.611, Stream: 15700},
 		TF32:       Rate{Efficiency: 1.616, Step: 0.320, Fixed: 0.01, Worker: 1.554},
 		Halves:     Rate{Efficiency: 2.792, Step: 0.115, Fixed: 0.87, Worker: 1.460},
 		WideHalves: Rate{Efficiency: 3.100, Step: 0.086, Fixed: 0.91, Worker: 1.344},
 	}},
 	{Name: "wgmma-128x64", TM: 128, TN: 64, TK: 32, Threads: 512, Unit: WGMMA, Shared: 222176, HalfRows: 0.72, HalfCols: 0.82, Rates: Rates{
-		Native:     Rate{Efficiency: 1.629, Step: 0.218, Fixed: 0.40, Worker: 2.120},
+		Native:     Rate{Efficiency: 1.629, Step: 0.218, Fixed: 0.40, Worker: 2.120, Stream: 14400},
 		TF32:       Rate{Efficiency: 2.163, Step: 0.019, Fixed: 0.75, Worker: 1.877},
 		Halves:     Rate{Efficiency: 4.346, Step: 0.182, Fixed: 1.00, Worker: 1.809},
 		WideHalves: Rate{Efficiency: 5.066, Step: 0.112, Fixed: 1.07, Worker: 1.676},
 	}},
 	{Name: "wgmma-128x128", TM: 128, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 218048, HalfRows: 0.74, HalfCols: 0.72, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 2.080, Step: 0.484, Fixed: 0.33, Worker: 3.586},
+		Native:     Rate{Efficiency: 2.080, Step: 0.484, Fixed: 0.33, Worker: 3.586, Stream: 17700},
 		TF32:       Rate{Efficiency: 2.709, Step: 0.521, Fixed: 0.09, Worker: 2.886},
 		Halves:     Rate{Efficiency: 5.798, Step: 0.297, Fixed: 1.00, Worker: 3.070},
 		WideHalves: Rate{Efficiency: 6.247, Step: 0.252, Fixed: 1.37, Worker: 2.659},
@@ -132,15 +144,15 @@ var table = [...]Shape{
 
 	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.779, Step: 1.159, Fixed: 0.00, Worker: 0.450},
-		WideHalves: Rate{Efficiency: 9.641, Step: 0.149, Fixed: 0.48, Worker: 1.031},
+		WideHalves: Rate{Efficiency: 9.641, Step: 0.149, Fixed: 0.48, Worker: 1.031, Stream: 29500},
 	}},
 	{Name: "wide-64x128", TM: 64, TN: 128, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 1.376, Step: 1.485, Fixed: 0.03, Worker: 1.092},
-		WideHalves: Rate{Efficiency: 9.137, Step: 0.204, Fixed: 0.54, Worker: 1.178},
+		WideHalves: Rate{Efficiency: 9.137, Step: 0.204, Fixed: 0.54, Worker: 1.178, Stream: 32500},
 	}},
 	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Unit: WGMMA, Shared: 218112, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 1.172, Step: 1.422, Fixed: 0.00, Worker: 2.377},
-		WideHalves: Rate{Efficiency: 13.132, Step: 0.204, Fixed: 0.75, Worker: 2.023},
+		WideHalves: Rate{Efficiency: 13.132, Step: 0.204, Fixed: 0.75, Worker: 2.023, Stream: 31000},
 	}},
 
 	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{

@@ -55,6 +55,9 @@ type Rate struct {
 	Step       float64 `json:"step"`       // microseconds of one K step, alone on a compute unit
 	Fixed      float64 `json:"fixed"`      // microseconds of a worker besides its steps: item, first load, store
 	Worker     float64 `json:"worker"`     // microseconds of a saturated compute unit that a worker takes besides its steps
+	// Stream is the bytes of A and B that come to a compute unit from device memory in a microsecond, where caches have
+	// nothing: what is under way over memory's latency. 0: not measured, as much as memory gives.
+	Stream float64 `json:"stream,omitempty"`
 }
 
 // Rates are those that came with the package, by kind of kernel.

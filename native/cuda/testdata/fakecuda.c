@@ -53,6 +53,9 @@ CUresult cuDeviceGetAttribute(int *v, int attribute, CUdevice d) {
 	case 18: *v = setting("FAKE_INTEGRATED", 0); break;
 	case 33: *v = 0x1b + d; break;
 	case 34: *v = 1; break;
+	case 36: *v = 3201000; break;
+	case 37: *v = 6144; break;
+	case 38: *v = 60 << 20; break;
 	case 39: *v = 2048; break;
 	case 50: *v = 2; break;
 	case 75: *v = setting("FAKECUDA_MAJOR", 9); break;

@@ -47,7 +47,7 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	}
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
-		k[encoding.KernelInTurn] = rng.Uint32N(2)
+		k[encoding.KernelTurn] = rng.Uint32N(4)
 		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
 	j.want = slices.Clone(b)
