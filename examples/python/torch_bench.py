@@ -129,7 +129,7 @@ def layers(kind, dtype, rival):
         x, offs = routed(tokens, K, dtype)
         gy = torch.randn_like(x)
         x.requires_grad_()
-        for name, layer in ("batchgemm", ours), ("batchgemm, F.silu", unfused(grouped_mm)), ("torch", rival and unfused(rival)):
+        for name, layer in ("batchgemm", ours), ("torch", rival and unfused(rival)):
             if layer:
                 print(f"{kind:5}{tokens:7}  {'layer ' + name:22}{times(step(layer, offs, gy, x, up, down))}", flush=True)
 
