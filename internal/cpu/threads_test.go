@@ -119,6 +119,12 @@ func TestDevicesShareThreads(t *testing.T) {
 
 // A launch that has begun with few threads takes on one that another device has done with.
 func TestThreadsMoveOn(t *testing.T) {
+	rest := func() { // also of the devices of tests before
+		for working.Load() > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	rest()
 	d := openWith(t, 2)
 	j := &d.crew.job
 	j.launch = &encoding.Launch{Count: 3, Kernel: encoding.Kernel{Tile: &tile.Shape{}, Loop: true}}
@@ -135,9 +141,7 @@ func TestThreadsMoveOn(t *testing.T) {
 	j.work(d.crew.own)
 	j.done.Wait()
 	require.Zero(t, j.places.Load())
-	for working.Load() > 0 {
-		time.Sleep(time.Millisecond)
-	}
+	rest()
 }
 
 // Launches follow each other at once: none begins before the one before it is done, and
