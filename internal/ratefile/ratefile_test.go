@@ -28,7 +28,7 @@ func some(t *testing.T) *planner.Device {
 	for i := range d.Kernels[1:] {
 		d.Kernels[i+1].Rate = tile.Rate{Efficiency: 0.1 + float64(i)/20, Step: 0.3, Fixed: 0, Worker: 1e-3 / 3}
 	}
-	d.Kernels[13].TF32 = tile.Rate{Efficiency: 2.5}
+	d.Kernel(tile.Of(tile.MMA)[0]).TF32 = tile.Rate{Efficiency: 2.5}
 	return &d
 }
 

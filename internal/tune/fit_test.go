@@ -1,6 +1,8 @@
 package tune
 
 import (
+	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -28,11 +30,14 @@ func shape(t testing.TB, name string) *tile.Shape {
 
 // distort is the device with kernels that do not run as the shipped rates say: each
 // number is off by up to a factor, either way.
-func distort(d *planner.Device, rng *rand.Rand, factor float64) *planner.Device {
+func distort(d *planner.Device, factor float64) *planner.Device {
 	truth := d.Untuned()
-	off := func() float64 { return math.Pow(factor, 2*rng.Float64()-1) }
 	for _, row := range Rows(d) {
 		r := d.Rate(d.Kernel(row.Tile), row.Compute)
+		h := fnv.New64a() // so that no row changes what others are
+		fmt.Fprint(h, row.Tile.Name, row.Compute)
+		rng := rand.New(rand.NewPCG(2, h.Sum64()))
+		off := func() float64 { return math.Pow(factor, 2*rng.Float64()-1) }
 		*truth.Kernel(row.Tile).Measured(row.Compute) = tile.Rate{
 			Efficiency: min(r.Efficiency*off(), 1), Step: r.Step * off(), Fixed: (r.Fixed + 0.1) * off(), Worker: r.Worker * off(),
 		}
@@ -89,7 +94,7 @@ func TestFit(t *testing.T) {
 			}
 			rng := rand.New(rand.NewPCG(7, 0))
 			d := known(t, tc.device)
-			truth := distort(d, rng, tc.factor)
+			truth := distort(d, tc.factor)
 			all := observe(t, truth, rng, tc.noise)
 			rows, err := Fit(d, all)
 			require.NoError(t, err)
