@@ -142,7 +142,13 @@ func typeSuffix(t element.Type) string {
 func (a Arch) hasMatrix(s *tile.Shape) bool { return a.matrix && kernels.HasMatrix(s) }
 
 // Has reports whether the image has kernels of a tile shape.
-func (a Arch) Has(s *tile.Shape) bool { return s.Unit == tile.FMA || slices.Contains(a.units, s.Unit) }
+func (a Arch) Has(s *tile.Shape) bool {
+	if s.Unit == tile.FMA {
+		_, amd := hips[a.name]
+		return !amd || kernels.OnHIP(s)
+	}
+	return slices.Contains(a.units, s.Unit)
+}
 
 // Variants are the kernels of a tile shape that differ in name, the fix-up first.
 func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {

@@ -91,6 +91,9 @@ func kernelTables(t *testing.T) string {
 			fmt.Fprintf(&b, "| %s | %s | %v | %v | %v | %v | %v | %v | %s |\n", shape.Name, kind, v, a, s, lds, scratch, w, groups)
 		}
 		for _, shape := range tile.Of(tile.FMA) {
+			if !o.Has(shape) {
+				continue
+			}
 			kind := "FMA"
 			if o.hasMatrix(shape) {
 				kind = "MFMA"

@@ -98,7 +98,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 	b[encoding.BoundWide] = [...]uint32{3, 7, math.MaxUint32}[j.order]
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
-		k[encoding.KernelTurn] = rng.Uint32N(4)
+		k[encoding.KernelTurn] = rng.Uint32N(2) * (1 + uint32(j.makers%3))
 		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
 	j.name = fmt.Sprintf("%s: %s, %d kernels", name, Arch{}.KernelName(j.kernel), b[encoding.BoundKernels])
@@ -186,7 +186,7 @@ func tallRecords(t *testing.T, rng *rand.Rand, kernel uint16) *raggedJob {
 func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
 	t.Helper()
 	for _, form := range raggedForms {
-		rng := rand.New(rand.NewPCG(uint64(form), uint64(entries)+1))
+		rng := rand.New(rand.NewPCG(uint64(form), uint64(entries)+2))
 		r := drivertest.RaggedBatches(form == planner.EndsOfDepth, false)[form]
 		if r.Groups = min(entries, planner.MaxGroups); r.Zero {
 			r.Groups = entries - 1
@@ -198,8 +198,9 @@ func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
 			beyond[encoding.RecordM]++ // so that with the last there are too many rows
 		} else {
 			bound := 10 * entries
-			if form == planner.EndsOfRows {
-				r.M, r.N = bound, 30
+			if form == planner.EndsOfRows { // of which many and few take different tiles
+				bound *= 10
+				r.M, r.N = bound, 60
 			} else {
 				r.M, r.N, r.K = 20, 10, bound
 			}

@@ -69,7 +69,6 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x8":    {Registers: 223, ScalarRegisters: 71, Shared: 17408},
 		"large-8x8-k2": {Registers: 218, ScalarRegisters: 69, Shared: 32768},
 		"thin-8x64":    {Registers: 144, ScalarRegisters: 57, Shared: 10240},
-		"thin-8x128":   {Registers: 161, ScalarRegisters: 57, Shared: 36864},
 	},
 	"gfx1100": {
 		"small":        {Registers: 54, ScalarRegisters: 33, Shared: 5120},
@@ -86,7 +85,6 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x8":    {Registers: 222, ScalarRegisters: 71, Shared: 17408},
 		"large-8x8-k2": {Registers: 217, ScalarRegisters: 69, Shared: 32768},
 		"thin-8x64":    {Registers: 143, ScalarRegisters: 57, Shared: 10240},
-		"thin-8x128":   {Registers: 161, ScalarRegisters: 57, Shared: 36864},
 	},
 	"gfx908": {
 		"small":        {Registers: 45, ScalarRegisters: 45, Shared: 5120},
@@ -103,7 +101,6 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x8":    {Registers: 128, ScalarRegisters: 75, Shared: 17408},
 		"large-8x8-k2": {Registers: 127, ScalarRegisters: 73, Shared: 17408},
 		"thin-8x64":    {Registers: 127, ScalarRegisters: 65, Shared: 10240},
-		"thin-8x128":   {Registers: 127, ScalarRegisters: 64, Shared: 36864},
 	},
 	"gfx90a": {
 		"small":        {Registers: 53, ScalarRegisters: 45, Shared: 5120},
@@ -120,7 +117,6 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x8":    {Registers: 224, ScalarRegisters: 75, Shared: 17408},
 		"large-8x8-k2": {Registers: 154, ScalarRegisters: 73, Shared: 17408},
 		"thin-8x64":    {Registers: 148, ScalarRegisters: 65, Shared: 10240},
-		"thin-8x128":   {Registers: 184, ScalarRegisters: 64, Shared: 36864},
 	},
 	"gfx942": {
 		"small":        {Registers: 54, ScalarRegisters: 47, Shared: 5120},
@@ -137,6 +133,5 @@ var resources = map[string]map[string]planner.Resources{
 		"large-8x8":    {Registers: 225, ScalarRegisters: 80, Shared: 17408},
 		"large-8x8-k2": {Registers: 155, ScalarRegisters: 75, Shared: 17408},
 		"thin-8x64":    {Registers: 150, ScalarRegisters: 69, Shared: 10240},
-		"thin-8x128":   {Registers: 184, ScalarRegisters: 68, Shared: 36864},
 	},
 }

@@ -27,8 +27,17 @@ type raggedJob struct {
 	before, want []uint32
 }
 
+// fill is how many tiles all groups have beside those that count as few.
+type fill int
+
+const (
+	drawn  fill = iota
+	few         // fewer: all groups take the second kernel, if there is one
+	enough      // just as many
+)
+
 // newRaggedJob plans, but for what it draws: how many workgroups make items, and for how many workers.
-func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragged, entries uint16, name string, sizes []int32) *raggedJob {
+func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragged, entries uint16, name string, sizes []int32, filled fill) *raggedJob {
 	t.Helper()
 	plan, err := planner.New(device(t, arch, 16)).PlanRagged(r, planner.Options{})
 	require.NoError(t, err)
@@ -42,12 +51,18 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	b := j.before
 	b[encoding.BoundMakers] = uint32(j.makers)
 	// All choices count, those of groups behind one that is refused too: not how Deal does.
-	if fill := rng.IntN(3); fill < 2 || refused >= 0 {
-		b[encoding.BoundFill] = uint32(fill%2) * math.MaxUint32 // more than the tiles of any
+	if n := rng.IntN(3); filled == few {
+		b[encoding.BoundFill] = math.MaxUint32 // more than the tiles of any
+	} else if filled == enough {
+		b[encoding.BoundFill] = 0
+		d := drivertest.Deal(b, batch)
+		b[encoding.BoundFill] = uint32(d.Tiles(0) + d.Tiles(1))
+	} else if n < 2 || refused >= 0 {
+		b[encoding.BoundFill] = uint32(n%2) * math.MaxUint32
 	}
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
-		k[encoding.KernelTurn] = rng.Uint32N(4)
+		k[encoding.KernelTurn] = rng.Uint32N(2) * (1 + uint32(j.makers%3))
 		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
 	j.want = slices.Clone(b)
@@ -77,7 +92,7 @@ func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ragge
 	first := batch()
 	for _, name := range slices.Sorted(maps.Keys(drivertest.RaggedSizes(t, &first))) {
 		r := batch()
-		jobs = append(jobs, newRaggedJob(t, arch, rng, r, k.Entries, name, drivertest.RaggedSizes(t, &r)[name]))
+		jobs = append(jobs, newRaggedJob(t, arch, rng, r, k.Entries, name, drivertest.RaggedSizes(t, &r)[name], drawn))
 	}
 	return jobs
 }
@@ -107,8 +122,9 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 		last = len(sizes) - encoding.RecordWords + int(encoding.RecordM)
 	} else {
 		bound := 10 * r.Groups
-		if k.Form == planner.EndsOfRows {
-			r.M, r.N = bound, 30+40*int(seed%2)
+		if k.Form == planner.EndsOfRows { // of 60 columns many and few take different tiles
+			bound *= 10
+			r.M, r.N = bound, 60+10*int(seed/2%2)
 		} else {
 			r.M, r.N, r.K = 20+70*int(seed%2), 10+60*int(seed%2), bound
 		}
@@ -122,8 +138,9 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 	beyond := slices.Clone(sizes)
 	beyond[last]++
 	return []*raggedJob{
-		newRaggedJob(t, arch, rng, r, k.Entries, "many groups", sizes),
-		newRaggedJob(t, arch, rng, r, k.Entries, "many groups, the last wrong", beyond),
+		newRaggedJob(t, arch, rng, r, k.Entries, "many groups", sizes, few),
+		newRaggedJob(t, arch, rng, r, k.Entries, "many groups of enough tiles", sizes, enough),
+		newRaggedJob(t, arch, rng, r, k.Entries, "many groups, the last wrong", beyond, drawn),
 	}
 }
 

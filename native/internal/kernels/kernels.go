@@ -171,18 +171,20 @@ func MinGroups(t *tile.Shape) int {
 
 // HIP is the text of tiles_hip.inc, the same for kernels.hip. AMD's
 // compute units have a third of the shared memory of NVIDIA's, so that steps are
-// as short as K groups allow: 4 k's each, and the 16 that copies bring at once, but
-// two words of A for each thread, which makes pairs of 16 bits of two rows. Copies land from registers, which takes two stages.
+// as short as K groups allow. Copies land from registers, which takes two stages.
 func HIP(shapes []*tile.Shape) string {
 	var b strings.Builder
 	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, waves per SIMD\n")
 	for _, t := range of(tile.FMA, shapes) {
+		if !OnHIP(t) {
+			continue
+		}
 		kind := "BG_TILE"
 		if HasMatrix(t) {
 			kind = "BG_MATRIX_TILE"
 		}
-		fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, 2, %d)\n",
-			kind, Identifier(t), t.TM, t.TN, max(16, 4*t.Groups(), 2*t.Threads/t.TM), t.Threads, t.RM, t.RN, hipWaves)
+		fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, %d, %d)\n",
+			kind, Identifier(t), t.TM, t.TN, hipStep(t), t.Threads, t.RM, t.RN, hipStages, hipWaves)
 		if t.Epilogues {
 			fmt.Fprintf(&b, "%s_EPILOGUE(%s)\n", kind, Identifier(t))
 		}
@@ -190,8 +192,18 @@ func HIP(shapes []*tile.Shape) string {
 	return b.String()
 }
 
-// hipWaves is the number of waves of a SIMD whose registers must fit.
-const hipWaves = 2
+// hipStep is the depth of a step: 4 k's for each K group, and the 16 that copies bring at once, but two words of A for
+// each thread, which makes pairs of 16 bits of two rows.
+func hipStep(t *tile.Shape) int { return max(16, 4*t.Groups(), 2*t.Threads/t.TM) }
+
+// OnHIP reports whether there are kernels of plain FMA for AMD: two thread groups must fit in a compute unit.
+func OnHIP(t *tile.Shape) bool {
+	const pitch = 4 // words that rows may be longer by
+	return 4*hipStages*hipStep(t)*(t.TM+t.TN+2*pitch) <= hipShared/2
+}
+
+// hipWaves is the number of waves of a SIMD whose registers must fit, hipShared the bytes of LDS.
+const hipWaves, hipStages, hipShared = 2, 2, 64 << 10
 
 // HasMatrix reports whether the tile suits matrix cores, whose blocks are 16 x 16
 // and belong to waves of 64 lanes.
