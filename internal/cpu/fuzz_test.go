@@ -33,8 +33,7 @@ func FuzzRun(f *testing.F) {
 		if short {
 			facts.MaxTrips = 100
 		}
-		tiles := tile.Of(tile.FMA)
-		o := planner.Options{Tile: tiles[int(shape)%len(tiles)].Name}
+		o := planner.Options{Tile: facts.Kernels[int(shape)%len(facts.Kernels)].Tile.Name}
 		if all := planner.Schedules(); int(schedule)%8 < len(all) {
 			o.Schedule = all[schedule%8]
 		}
