@@ -123,8 +123,8 @@ func TestHalves(t *testing.T) {
 	of16 := Options{Type: element.BF16}
 	for name, faster := range map[string]float64{"mi100": 2, "mi210": 4, "mi300x": 8} {
 		d := device(t, name)
-		for _, s := range tile.Of(tile.FMA) {
-			k, want := d.Kernel(s), faster
+		for i := range d.Kernels {
+			k, s, want := &d.Kernels[i], d.Kernels[i].Tile, faster
 			if s.TM < 16 { // not for matrix cores
 				want = 1
 			}

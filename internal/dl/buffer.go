@@ -133,7 +133,7 @@ func (d *device) OnStream(stream uintptr) (driver.Device, error) {
 	}
 	var result C.dl_result
 	made, err := newDevice(d.library, d.gpu, false, func(handle *C.dl_device) C.dl_result {
-		result = C.dl_open_on(handle, d.handle, C.dl_stream_of(C.uintptr_t(stream)))
+		result = C.dl_open_on(handle, d.handle, C.uintptr_t(stream))
 		return result
 	})
 	const must = "the stream must be one of %s: %w"

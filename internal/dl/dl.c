@@ -187,10 +187,10 @@ static dl_result owner(const dl_device *d, dl_stream stream) {
 	return device == d->device ? 0 : DL_INVALID_VALUE;
 }
 
-dl_result dl_open_on(dl_device *d, const dl_device *other, dl_stream stream) {
-	*d = (dl_device){.api = other->api, .device = other->device, .foreign = 1, .stream = stream};
+dl_result dl_open_on(dl_device *d, const dl_device *other, uintptr_t stream) {
+	*d = (dl_device){.api = other->api, .device = other->device, .foreign = 1, .stream = (dl_stream)stream};
 	ENTER(other);
-	TRY(owner(other, stream));
+	TRY(owner(other, d->stream));
 	return d->api->contextRetain ? d->api->contextRetain(&d->context, d->device) : 0;
 }
 
@@ -309,9 +309,9 @@ dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event s
 	return end ? d->api->eventRecord(end, d->stream) : 0;
 }
 
-dl_result dl_submit_on(const dl_device *d, dl_stream stream, const dl_run *run) {
+dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *run) {
 	ENTER(d);
-	return launch(d, stream, run);
+	return launch(d, (dl_stream)stream, run);
 }
 
 dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *exec) {

@@ -74,12 +74,9 @@ typedef struct {
 	dl_stream capture;  // on which graphs are recorded, or NULL
 } dl_device;
 
-// dl_stream_of makes a handle of the number that callers pass.
-static inline dl_stream dl_stream_of(uintptr_t handle) { return (dl_stream)handle; }
-
-// dl_open makes a stream, dl_open_on takes the caller's. dl_close frees what they made.
+// dl_open makes a stream, dl_open_on takes the caller's, a number here as in dl_submit_on: not a pointer of Go's. dl_close frees what they made.
 dl_result dl_open(dl_device *d, const dl_api *api, int ordinal);
-dl_result dl_open_on(dl_device *d, const dl_device *other, dl_stream stream);
+dl_result dl_open_on(dl_device *d, const dl_device *other, uintptr_t stream);
 void dl_close(dl_device *d);
 
 dl_result dl_alloc(const dl_device *d, size_t size, dl_pointer *memory);
@@ -126,7 +123,7 @@ typedef struct {
 dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event start, dl_event end);
 
 // dl_submit_on queues one run, launch by launch, on a stream of the caller.
-dl_result dl_submit_on(const dl_device *d, dl_stream stream, const dl_run *run);
+dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *run);
 
 // dl_record makes a graph of a run, one node a launch. The library has graphs.
 dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *graph);

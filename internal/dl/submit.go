@@ -56,7 +56,7 @@ func (d *device) SubmitOn(ctx context.Context, stream uintptr, r *driver.Run) er
 		return err
 	}
 	d.work = append(d.work[:0], p.launched(all))
-	return d.check("submit", C.dl_submit_on(d.handle, C.dl_stream_of(C.uintptr_t(stream)), unsafe.SliceData(d.work)))
+	return d.check("submit", C.dl_submit_on(d.handle, C.uintptr_t(stream), unsafe.SliceData(d.work)))
 }
 
 // add puts a run into the work.

@@ -179,10 +179,14 @@ def _load():
 
 
 _library = _load()
+_run_at = _library.bg_run_at  # which torch.py calls often
 
 
 def _call(name, *args):
-    status = getattr(_library, name)(*args)
+    _check(getattr(_library, name)(*args))
+
+
+def _check(status):
     if status:
         raise _error(status, _library.bg_last_error().decode())
 
@@ -404,7 +408,7 @@ class Program(_Object):
     def run_at(self, stream, a=0, b=0, c=0, sizes=0, b2=0, bias=0, rows=0):
         """Queues one execution on memory at addresses (torch: data_ptr()), on a stream; bg_run_at says what of that
         nobody checks."""
-        _call("bg_run_at", self.handle, stream, ADDRESSES.pack(ADDRESSES.size, 0, a, b, c, sizes, b2, bias, rows))
+        _check(_run_at(self.handle, stream, ADDRESSES.pack(ADDRESSES.size, 0, a, b, c, sizes, b2, bias, rows)))
 
     def status(self, timeout=None):
         """Waits, and raises an Error that names the group where a run since the last call refused sizes."""
