@@ -15,6 +15,8 @@ from typing import NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
+from torch._C import _are_functorch_transforms_active, _get_tracing_state, _len_torch_dispatch_stack, _len_torch_function_stack
+from torch._C._autograd import _profiler_enabled
 from torch.utils import _device
 
 from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, open as _open, problem
@@ -91,9 +93,9 @@ class _Sizes(NamedTuple):
     dtype: torch.dtype
 
 
-def _meta(t):
+def _meta(t, address):
     """The fields of a _Meta, which takes longer to make."""
-    return t.shape, t.stride(), t.dtype, t.device, t.data_ptr() % _ALIGN
+    return t.shape, t.stride(), t.dtype, t.device, address % _ALIGN
 
 
 def _check_types(x, w, out_dtype):
@@ -166,6 +168,11 @@ def _lie(t):
     if (down == 1 or rows <= 1) and (right >= rows or cols <= 1):
         return _Matrix(True, right if cols > 1 else max(rows, 1), at, group)
     return None
+
+
+def _lies(t):
+    """How the matrices of a tensor lie."""
+    return _lie(_Meta(*_meta(t, t.data_ptr())))
 
 
 def _bound(n):
@@ -308,17 +315,17 @@ _library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) ->
 
 def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
     """The operator. zero: rows behind the last end are 0, without bias and activation."""
-    call = _call(_meta(x), _meta(w), None if offs is None else _meta(offs), None if bias is None else _meta(bias), activation,
-                 out_dtype, zero)
+    at_x, at_w = x.data_ptr(), w.data_ptr()
+    at_offs, at_bias = 0 if offs is None else offs.data_ptr(), 0 if bias is None else bias.data_ptr()
+    call = _call(_meta(x, at_x), _meta(w, at_w), None if offs is None else _meta(offs, at_offs),
+                 None if bias is None else _meta(bias, at_bias), activation, out_dtype, zero)
     if call.copy:
         copied = [t.clone(memory_format=torch.contiguous_format) if copy else t for t, copy in zip((x, w, offs, bias), call.copy)]
         return _grouped_mm(*copied, activation, out_dtype, zero)
     if call.fill:
         return x.new_zeros(call.shape, dtype=call.dtype)
     y = x.new_empty(call.shape, dtype=call.dtype)
-    _programs(x.get_device()).run(
-        call, x.data_ptr() & -_ALIGN, w.data_ptr() & -_ALIGN, y.data_ptr(), 0 if offs is None else offs.data_ptr(), 0,
-        0 if bias is None else bias.data_ptr() & -_ALIGN)
+    _programs(x.get_device()).run(call, at_x & -_ALIGN, at_w & -_ALIGN, y.data_ptr(), at_offs, 0, at_bias & -_ALIGN)
     return y if call.narrow is None else y[: call.narrow]
 
 
@@ -374,9 +381,9 @@ def _watched(x, w, offs, bias):
     return (
         not (type(x) in _PLAIN and type(w) in _PLAIN and type(offs) in _PLAIN and type(bias) in _PLAIN)
         or not (x.is_cuda or x.is_cpu) or x.is_neg() or w.is_neg() or bias is not None and bias.is_neg()  # memory has the negative
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack() > (_device.CURRENT_DEVICE is not None)  # a default device is a mode too
-        or torch._C._get_tracing_state() or torch._C._are_functorch_transforms_active() or torch._C._autograd._profiler_enabled())
+        or _len_torch_dispatch_stack()
+        or _len_torch_function_stack() > (_device.CURRENT_DEVICE is not None)  # a default device is a mode too
+        or _get_tracing_state() or _are_functorch_transforms_active() or _profiler_enabled())
 
 
 def _backward(ctx, gy):
@@ -453,9 +460,9 @@ def _matmul_list(xs, ws, out_dtype):
         return [part.clone().view(m, n) for part, (m, n, _) in zip(parts, sizes)]
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError("batchgemm: matmul_list copies addresses to the device, which a CUDA graph cannot capture")
-    xs, ws = ([t if _lie(_Meta(*_meta(t))) else t.contiguous() for t in ts] for ts in (xs, ws))
+    xs, ws = ([t if _lies(t) else t.contiguous() for t in ts] for ts in (xs, ws))
     ys = [x.new_empty((m, n), dtype=dtype) for x, (m, n, _) in zip(xs, sizes)]
-    lies = tuple((*s, _lie(_Meta(*_meta(x))), _lie(_Meta(*_meta(w)))) for s, x, w in zip(sizes, xs, ws))
+    lies = tuple((*s, _lies(x), _lies(w)) for s, x, w in zip(sizes, xs, ws))
     words = [word for x, w, y in zip(xs, ws, ys) for word in (x.data_ptr(), w.data_ptr(), y.data_ptr(), 0)]
     rows = torch.tensor(words, dtype=torch.int64).pin_memory().to(xs[0].device, non_blocking=True)
     programs.run(_List((_TYPES[xs[0].dtype], _TYPES[dtype], lies, True)), 0, 0, 0, 0, 0, 0, rows.data_ptr())
