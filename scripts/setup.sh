@@ -16,6 +16,7 @@ case ",${BATCHGEMM_REQUIRE:-}," in
 *,clang,*)
 	command -v g++ >/dev/null 2>&1 || want="$want g++"
 	command -v clang++-19 >/dev/null 2>&1 || want="$want clang-19"
+	ls /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.asan-*.a >/dev/null 2>&1 || want="$want libclang-rt-19-dev"
 	command -v ld.lld-19 >/dev/null 2>&1 || want="$want lld-19"
 	command -v llvm-objdump-19 >/dev/null 2>&1 || want="$want llvm-19"
 	command -v pkg-config >/dev/null 2>&1 || want="$want pkg-config"
