@@ -7,7 +7,7 @@ package tile
 // loads from workgroup memory and not FMAs limit the table's rows, and the
 // threads left over split each K step among K groups of the workgroup, whose
 // partial sums are added at the end. Such a small tile finishes a long K early. Rows called thin
-// are for problems of few rows, which wait for a long B. Their rates are not fits yet, but estimates.
+// are for problems of few rows, which wait for a long B.
 //
 // Rows of the units MMA and WGMMA are for tensor cores. In tensor-32x32 each warp has
 // a part of every K step. In the rows of warpgroups, 128 threads for each 64 rows multiply
@@ -25,7 +25,7 @@ package tile
 // same run (mean; 10 percent at most), in TF32 1.3 percent. Streams are of 127 problems of 4 x 1536 x 2048
 // (fp32; in the other rows arithmetic took longer) and of 128 ragged ones of few rows (halves).
 //
-// The rates of thin rows are of batches outside the sweep, 8 to 127 problems of 1 to 16 x 1536 x 2048.
+// The rates of thin rows are no fits, but estimates from batches outside the sweep, 8 to 127 problems of 1 to 16 x 1536 x 2048.
 //
 // The rates CPU were set by hand, as shares of the peak that package cpu states, so that
 // the choice is near the best on two cores with AVX-512: it takes 3.1 percent longer than

@@ -60,8 +60,8 @@ func TestEpilogueProducts(t *testing.T) {
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
-		for _, shape := range tile.Of(tile.FMA) {
-			if !shape.Epilogues || !arch.Has(shape) {
+		for _, shape := range shapesOf(arch) {
+			if !shape.Epilogues {
 				continue
 			}
 			t.Run(name+"/"+shape.Name, func(t *testing.T) {

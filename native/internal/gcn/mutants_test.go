@@ -12,7 +12,6 @@ import (
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // without is a kernel that lacks instructions, which take no time then. Of waits it lacks, leave is told.
@@ -91,10 +90,8 @@ func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *te
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
 		all := withoutEpilogue(native.RaggedKernels())
-		for _, shape := range tile.Of(tile.FMA) {
-			if arch.Has(shape) {
-				all = append(all, arch.Variants(shape)...)
-			}
+		for _, shape := range shapesOf(arch) {
+			all = append(all, arch.Variants(shape)...)
 		}
 		for _, k := range all {
 			if !filter(k) {

@@ -263,10 +263,7 @@ func TestProducts(t *testing.T) {
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
-		for _, shape := range tile.Of(tile.FMA) {
-			if !arch.Has(shape) {
-				continue
-			}
+		for _, shape := range shapesOf(arch) {
 			t.Run(name+"/"+shape.Name, func(t *testing.T) {
 				sample.Skip(t, 3, productsText(t))
 				if testing.Short() && shape.TM > 8 {
@@ -291,6 +288,11 @@ func TestProducts(t *testing.T) {
 			})
 		}
 	}
+}
+
+// shapesOf are the tiles of plain FMA of which an image has kernels.
+func shapesOf(arch native.Arch) []*tile.Shape {
+	return slices.DeleteFunc(tile.Of(tile.FMA), func(s *tile.Shape) bool { return !arch.Has(s) })
 }
 
 // withoutEpilogue leaves out kernels with an epilogue, which TestEpilogueProducts runs. Of those that make

@@ -130,11 +130,14 @@ const bigBlock = 32
 // which wait for B: what counts is how much of it is under way.
 func thin(t *tile.Shape) bool { return t.RM*t.RN >= bigBlock && t.TM == t.RM }
 
+// big reports whether a tile of more rows has such threads.
+func big(t *tile.Shape) bool { return t.RM*t.RN >= bigBlock && t.TM > t.RM }
+
 // step is the depth of one step along K. Kernels may take another than the
 // table's, which the planner uses to cut K: 16 k's for each K group. Thin tiles have more
 // stages instead.
 func step(t *tile.Shape) int {
-	if t.RM*t.RN >= bigBlock && !thin(t) {
+	if big(t) {
 		return 16 * t.Groups()
 	}
 	return t.TK
@@ -147,7 +150,7 @@ func stages(t *tile.Shape) int {
 	switch {
 	case thin(t) && t.TN >= 128:
 		return 4
-	case t.RM*t.RN >= bigBlock && !thin(t):
+	case big(t):
 		return 2
 	}
 	return 3
@@ -158,12 +161,12 @@ func stages(t *tile.Shape) int {
 // where there are few accumulators. Thin tiles take 96, to have more groups, and at 80 would spill.
 func MinGroups(t *tile.Shape) int {
 	registers := 64
-	switch block := t.RM * t.RN; {
+	switch {
 	case thin(t):
 		registers = 96
-	case block >= bigBlock:
+	case big(t):
 		registers = 128
-	case block >= 16:
+	case t.RM*t.RN >= 16:
 		registers = 80
 	}
 	return unitRegisters / (t.Threads * registers)
