@@ -104,8 +104,8 @@ func TestMemory(t *testing.T) {
 		experts[i] = GEMM(4, 1536, 2048)
 	}
 	bytes := 128 * 4 * (1536 + 4) * 2048.0
-	h200, unknown, slow := device(t, "h200"), device(t, "h200"), device(t, "h200")
-	unknown.Cache = 0
+	h200, unknown, slow, warm := device(t, "h200"), device(t, "h200"), device(t, "h200"), device(t, "h200")
+	unknown.Cache, warm.Cache = 0, int(bytes)
 	slow.MemoryRate /= 4
 	for _, name := range []string{"wgmma-64x64", "wgmma-128x64", "wgmma-128x128"} {
 		k := h200.Kernel(shape(t, name))
@@ -114,6 +114,7 @@ func TestMemory(t *testing.T) {
 		require.Less(t, predict(unknown, experts), predict(h200, experts), name)
 		require.Greater(t, predict(slow, experts), bytes/slow.MemoryRate, name)
 		require.Equal(t, predict(unknown, experts[:4]), predict(h200, experts[:4]), "the cache has room for these")
+		require.Equal(t, predict(unknown, experts), predict(warm, experts), "and this one for all")
 	}
 }
 

@@ -145,27 +145,30 @@ func TestRaggedEpilogue(t *testing.T) {
 	require.GreaterOrEqual(t, plan.Workspace, last.Count*last.Tile.TM*last.Tile.TN, "workers keep the first of two products")
 }
 
-// TestRaggedChoice: what a plan of experts, 128 of N 1536 and K 2048, takes on an H200 for so many rows.
+// TestRaggedChoice: what a plan of experts, in bf16 128 of N 1536 and K 2048, takes on an H200 for so many rows.
 func TestRaggedChoice(t *testing.T) {
 	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 128, N: 1536, K: 2048, A: planner.Matrix{LD: 2048}, B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536}, StrideB: 1536 * 2048}
 	depth := planner.Ragged{Form: planner.EndsOfDepth, Groups: 128, M: 2048, N: 1536, TransA: true, A: planner.Matrix{LD: 2048}, B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536}, StrideC: 2048 * 1536}
+	fp32 := planner.Ragged{Form: planner.EndsOfRows, Groups: 8, N: 512, K: 256, A: planner.Matrix{LD: 256}, B: planner.Matrix{LD: 512}, C: planner.Matrix{LD: 512}, StrideB: 512 * 256}
 	odd, untransposed := depth, depth
 	odd.B.LD++
 	untransposed.TransA, untransposed.A.LD = false, 1<<17
 	for _, c := range []struct {
 		name  string
+		of    element.Type
 		r     planner.Ragged
 		rows  int // of all groups
 		tiles []string
 		turn  uint32 // of the first
 		mixed bool   // some groups may take the second
 	}{
-		{"few rows", rows, 2048, []string{"wide-64x128"}, 1, false},
-		{"half tiles", rows, 8192, []string{"wide-128x128", "wide-64x128"}, 1, false},
-		{"shallow", depth, 512, []string{"wide-128x128"}, 3, false},
-		{"deep", depth, 128 * 1000, []string{"wide-128x128"}, 1, false},
-		{"odd rows", odd, 8192, []string{"wgmma-128x128"}, 2, false},
-		{"groups begin anywhere", untransposed, 8192, []string{"wgmma-128x128"}, 2, false},
+		{"few rows", element.BF16, rows, 2048, []string{"wide-64x128"}, 1, false},
+		{"half tiles", element.BF16, rows, 8192, []string{"wide-128x128", "wide-64x128"}, 1, false},
+		{"quarters of tiles", element.F32, fp32, 8192, []string{"wgmma-128x128", "wgmma-64x64-deep"}, 1, true},
+		{"shallow", element.BF16, depth, 512, []string{"wide-128x128"}, 3, false},
+		{"deep", element.BF16, depth, 128 * 1000, []string{"wide-128x128"}, 1, false},
+		{"odd rows", element.BF16, odd, 8192, []string{"wgmma-128x128"}, 2, false},
+		{"groups begin anywhere", element.BF16, untransposed, 8192, []string{"wgmma-128x128"}, 2, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.r.Form == planner.EndsOfRows {
@@ -173,7 +176,7 @@ func TestRaggedChoice(t *testing.T) {
 			} else {
 				c.r.K = c.rows
 			}
-			p, err := planner.New(lookup(t, "h200")).PlanRagged(c.r, planner.Options{Type: element.BF16, TypeC: element.BF16})
+			p, err := planner.New(lookup(t, "h200")).PlanRagged(c.r, planner.Options{Type: c.of, TypeC: c.of})
 			require.NoError(t, err)
 			var tiles []string
 			for _, l := range p.Launches {

@@ -183,3 +183,14 @@ func TestRenewRegret(t *testing.T) {
 	require.Less(t, mean, 1.01)
 	require.Less(t, worst, 1.05)
 }
+
+// TestRenewChoice: memory counts there too, that of the whole batch by a sample of it.
+func TestRenewChoice(t *testing.T) {
+	for rows, want := range map[int]string{4: "thin-8x128", 16: "thin-8x128", 64: "wgmma-128x128"} {
+		b, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(rows, 1536, 2048)}, 64)...)
+		require.NoError(t, err)
+		p := new(planner.Plan)
+		require.NoError(t, planner.New(lookup(t, "h200")).Renew(p, b, planner.Options{}))
+		require.Equal(t, want, p.Launches[len(p.Launches)-1].Tile.Name, rows)
+	}
+}
