@@ -22,6 +22,8 @@ type Arch struct {
 	cluster bool        // there are kernels for clusters
 	waits   bool        // see Waits
 
+	finishes bool // there are kernels that sum the parts of tiles themselves
+
 	types  []element.Type // that kernels of `halves` have beside F32
 	halves []tile.Unit
 	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32.
@@ -30,10 +32,10 @@ type Arch struct {
 
 var (
 	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
-	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", units: tensor[:1], types: halves, halves: tensor}
-	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", units: tensor, cluster: true, waits: true, types: halves, halves: tensor}
+	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", units: tensor[:1], finishes: true, types: halves, halves: tensor}
+	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", units: tensor, cluster: true, waits: true, finishes: true, types: halves, halves: tensor}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
-	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: tensor[:1], types: halves, halves: tensor}
+	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: tensor[:1], finishes: true, types: halves, halves: tensor}
 )
 
 // halves are the types of 16 bits, and fma the unit of all kernels for AMD.
@@ -125,6 +127,9 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	if k.InTurn {
 		name += "_turn"
 	}
+	if k.Parts {
+		name += "_parts"
+	}
 	if a.hasMatrix(k.Tile) {
 		name += "_mfma"
 	}
@@ -165,9 +170,9 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			all = a.transposed(all, encoding.Kernel{Tile: s, Type: of, TypeC: of})
 		}
 	}
-	if s.Epilogues { // neither for tf32 nor for clusters
+	if s.Epilogues { // neither for tf32, nor for clusters, nor with parts
 		for _, k := range all {
-			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 {
+			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 && !k.Parts {
 				all = append(all, k)
 			}
 		}
@@ -183,6 +188,11 @@ func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Ke
 	for trans := range 4 {
 		k.TransA, k.TransB = trans&1 != 0, trans&2 != 0
 		all = append(all, k)
+		if a.finishes && k.Type == element.F32 && !k.TF32 {
+			parts := k
+			parts.Split, parts.Parts = true, true
+			all = append(all, parts)
+		}
 		switch {
 		case a.cluster && k.Tile.Clusters:
 			clustered := k
@@ -214,7 +224,7 @@ func RaggedKernels() (all []encoding.Kernel) {
 // Describe says which kernels a device of the architecture has, and what they take, as
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
-	d.KernelKind, d.Kernels, d.Types, d.Epilogues, d.Pointers = planner.KernelsNative, nil, a.types, true, true
+	d.KernelKind, d.Kernels, d.Types, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, a.types, true, a.finishes, true
 	for _, s := range tile.Table() {
 		if !a.Has(s) {
 			continue

@@ -31,7 +31,7 @@ type sanitizer struct {
 var (
 	plain = sanitizer{name: "plain", kernels: []string{"-O0"}}
 	// Reads and writes beyond arrays, and undefined arithmetic, but for addresses that kernels compute and do not use.
-	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize=pointer-overflow,array-bounds", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
+	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
 	// Races between threads of a group.
 	thread = sanitizer{"thread", []string{"-O1", "-fsanitize=thread"}, []string{"-DBG_SHIM_SANITIZER=2"}}
 )
@@ -123,7 +123,7 @@ var (
 		if err != nil {
 			return emulator{}, err
 		}
-		return buildWarpgroups(filepath.Join(scratch, "warpgroups"), ".", objects, "-fsanitize=undefined", "-fno-sanitize=pointer-overflow,array-bounds", "-fno-sanitize-recover=all")
+		return buildWarpgroups(filepath.Join(scratch, "warpgroups"), ".", objects, "-fsanitize=undefined", "-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all")
 	})
 )
 

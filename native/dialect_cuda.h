@@ -13,6 +13,26 @@ BG_DEVICE uint32_t workerId() { return blockIdx.x; }
 BG_DEVICE uint32_t pieceId() { return blockIdx.y; }
 BG_DEVICE void barrier() { __syncthreads(); }
 
+// kFinishes: see fixup.cuh.
+constexpr bool kFinishes = false;
+
+// countAt counts one of `count` that arrive, and returns how many did before. The last one sees what the others stored before.
+// Counting wraps to 0, which a plan has there when it is uploaded, so that each run finds it; a run that was aborted
+// leaves a context that nobody can use.
+BG_DEVICE uint32_t countAt(uint32_t* arrived, uint32_t count) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;\n"
+               : "=r"(before)
+               : "l"(__cvta_generic_to_global(arrived)), "r"(count - 1)
+               : "memory");
+  return before;
+}
+
+// arrivesLast counts the thread group, behind a barrier, and reports whether it is the last one.
+BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
+  return __syncthreads_or(threadId() == 0 && countAt(arrived, count) == count - 1);
+}
+
 // lowerShared and addShared change a number in shared memory that other threads change too;
 // all lanes of a warp call addShared.
 BG_DEVICE void lowerShared(uint32_t* number, uint32_t to) { atomicMin(number, to); }

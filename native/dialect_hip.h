@@ -32,6 +32,10 @@ BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z)
 // exponential is 2^x, and reciprocal 1/x, each with an error of one unit in the last place.
 BG_DEVICE float exponential(float x) { return __builtin_amdgcn_exp2f(x); }
 BG_DEVICE float reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
+
+// kFinishes: see fixup.cuh. Kernels of these GPUs leave sums of parts to a launch of fix-ups.
+constexpr bool kFinishes = false;
+BG_DEVICE bool arrivesLast(uint32_t*, uint32_t) { return false; }
 #else
 #include "internal/emulator/device.h"
 #define BG_HAS_MFMA

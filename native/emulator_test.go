@@ -56,7 +56,9 @@ func (f *jobFile) put(values ...any) {
 
 func (f *jobFile) launch(a Arch, l encoding.Launch) {
 	var name [40]byte
-	copy(name[:len(name)-1], a.KernelName(l.Kernel))
+	kernel := l.Kernel
+	kernel.Parts = kernel.Parts && kernel.Tile.Unit != tile.FMA // which all do there
+	copy(name[:len(name)-1], a.KernelName(kernel))
 	threads, shared, pieces := Geometry(l.Kernel)
 	f.put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table),
 		uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC), uint32(l.BaseB2), l.Epilogue.Word())
@@ -175,8 +177,8 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 }
 
 // newFMAJob plans a batch for one tile, which the options need not name, on a GPU with matrix
-// cores; wide keeps matrices where 16-byte copies can go.
-func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
+// cores; wide keeps matrices where 16-byte copies can go. finishes: kernels sum parts of tiles themselves.
+func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Options, wide, finishes bool, rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	unit := 1
 	if wide {
@@ -186,6 +188,7 @@ func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Optio
 	if d.Kernel(shape) == nil {
 		d = drivertest.WithTile(d, shape)
 	}
+	d.Finishes = finishes
 	o.Tile = shape.Name
 	j := newJob(t, d, b, o, unit, rng)
 	j.how[1], j.shape = 64, shape
@@ -235,7 +238,12 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 		{planner.ScheduleStreamK, false, []int{4*tile.TK + 1, 11 * tile.TK, 0, 1}},
 		{planner.ScheduleDataParallel, true, []int{65, 127, 2, 30, 96, 1}}, // steps of halves are longer
 	} {
-		for transposition := range 4 {
+		split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
+		for variant := range 8 {
+			transposition, finishes := variant%4, variant >= 4
+			if finishes && (!split || of != element.F32) {
+				break
+			}
 			rng := rand.New(rand.NewPCG(uint64(i), uint64(transposition)))
 			var b planner.Batch
 			for _, m := range rows {
@@ -250,10 +258,10 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 			if (i+transposition)%3 != 0 {
 				o.TypeC = of
 			}
-			j := newFMAJob(t, b, tile, o, c.wide, rng)
+			j := newFMAJob(t, b, tile, o, c.wide, finishes, rng)
 			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
-			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
-			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup }), j)
+			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup || l.Parts }), j)
+			require.True(t, finishes || !some(func(l encoding.Launch) bool { return l.Parts }), j)
 			if c.schedule == planner.ScheduleBatched && len(b) > 4 {
 				require.True(t, some(func(l encoding.Launch) bool { return l.Loop }), j)
 			}
@@ -261,6 +269,65 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 		}
 	}
 	return jobs
+}
+
+// partJobs are the same sums by fix-ups and by whoever stores the last part, in all orders of groups.
+func partJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
+	t.Helper()
+	var jobs []*emulatorJob
+	for order := range uint32(4) {
+		rng := rand.New(rand.NewPCG(11, 0))
+		var b planner.Batch
+		for _, parts := range []int{2, 5, 8} {
+			b = append(b, planner.Problem{M: tile.TM - 1, N: tile.TN - 3, K: 4 * parts * tile.TK, Alpha: planner.Scale(0.3), Beta: 0.7})
+		}
+		j := newFMAJob(t, b, tile, planner.Options{Schedule: planner.ScheduleSplitK}, false, order < 3, rng)
+		require.Equal(t, order < 3, j.plan.Launches[0].Parts, j)
+		j.setFractions(rng)
+		j.how = [2]uint32{order % 3, 64}
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// setFractions makes A, B and C numbers whose sums depend on the order of additions.
+func (j *emulatorJob) setFractions(rng *rand.Rand) {
+	for _, operand := range [][]float32{j.a, j.b, j.c} {
+		for i, x := range operand {
+			if !isGap(x) {
+				operand[i] = rng.Float32()
+			}
+		}
+	}
+}
+
+// sameBits runs jobs that must all make the same bits of C.
+func (e emulator) sameBits(dir string, jobs []*emulatorJob) error {
+	var in jobFile
+	in.put(uint32(len(jobs)))
+	for _, j := range jobs {
+		in.job(j)
+	}
+	results, err := e.results(dir, &in)
+	if err != nil {
+		return err
+	}
+	size := len(results) / len(jobs)
+	for i := range jobs {
+		if !bytes.Equal(results[:size], results[i*size:(i+1)*size]) {
+			return fmt.Errorf("%v: other bits than %v", jobs[i], jobs[0])
+		}
+	}
+	return nil
+}
+
+// TestPartsInOrder: sums have the same bits, whoever adds up parts.
+func TestPartsInOrder(t *testing.T) {
+	compiled(t)
+	e := newEmulator(t, plain)
+	for _, tile := range plain.tiles() {
+		require.NoError(t, e.sameBits(t.TempDir(), partJobs(t, tile)))
+	}
 }
 
 // farRows: the rows of a job's only tile are nearly 2^31 elements apart.
@@ -276,11 +343,11 @@ func farJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		for _, wide := range []bool{false, true} {
 			p := planner.Problem{M: tile.TM - 1, N: tile.TN - 1, K: 2*tile.TK + 5,
 				TransA: transposition/2 == 1, TransB: transposition%2 == 1, Alpha: planner.Scale(2), Beta: float32(transposition % 2)}
-			rows := newFMAJob(t, planner.Batch{p}, tile, planner.Options{Schedule: planner.ScheduleDataParallel}, wide, rng)
+			rows := newFMAJob(t, planner.Batch{p}, tile, planner.Options{Schedule: planner.ScheduleDataParallel}, wide, false, rng)
 			require.Len(t, rows.plan.Segments, 1)
 			rows.far = farRows
 			p.K *= 8
-			slots := newFMAJob(t, planner.Batch{p, p}, tile, planner.Options{Schedule: planner.ScheduleSplitK}, wide, rng)
+			slots := newFMAJob(t, planner.Batch{p, p}, tile, planner.Options{Schedule: planner.ScheduleSplitK}, wide, wide == (transposition%2 == 1), rng)
 			require.Greater(t, slots.plan.Workspace, 2*tile.TM*tile.TN)
 			slots.far = uint32(tile.TM * tile.TN)
 			jobs = append(jobs, rows, slots)

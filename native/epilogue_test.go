@@ -64,7 +64,7 @@ func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int, types ...elemen
 	}
 	for _, of := range types {
 		jobs = append(jobs, epilogueJobs(t, s, rows, cols, of, func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
-			return newFMAJob(t, b, s, o, wide, rng)
+			return newFMAJob(t, b, s, o, wide, false, rng)
 		})...)
 	}
 	return jobs

@@ -1,6 +1,6 @@
 // The device text that CUDA and HIP share: the kernels that carry out a plan
 // (planner/encoding has the layout of the words). gemm computes the segments of
-// a worker; fixup sums the partial tiles of one tile.
+// a worker; fixup.cuh sums the partial tiles of one tile.
 //
 // A thread group computes one TM x TN tile of C. For each step of TK along K its
 // threads bring TK columns of op(A) and TK rows of op(B) to shared memory, with k
@@ -387,9 +387,13 @@ BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store st
   store(Target<>::template ofItem<T>(item, C, workspace));
 }
 
+// finishPart goes behind the store of an item that may be a part of a tile: see fixup.cuh.
+template <class T>
+BG_DEVICE void finishPart(const uint4* items, const Item& item, float* C, const float* workspace);
+
 // gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies. A step has
-// T::TK words of Element along K.
-template <class T, bool kTransA, bool kTransB, class Sum = Accumulator<T>, class Element = Floats, class More = NoEpilogue>
+// T::TK words of Element along K. kParts: it sums the parts of tiles.
+template <class T, bool kTransA, bool kTransB, class Sum = Accumulator<T>, class Element = Floats, class More = NoEpilogue, bool kParts = false>
 BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                     const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const More& more = {}) {
   constexpr bool kListed = More::kIs && !kTransA;  // rows of A may be anywhere
@@ -466,59 +470,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     } else {
       withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T, Sum::kGroups, T::TN>(shared); });
     }
+    if constexpr ((kParts || kFinishes) && Element::kPer == 1 && !More::kIs) finishPart<T>(items, item, C, workspace);
     if (number + 1 < end) barrier();
-  }
-}
-
-// A group of fixup sums kPieceVectors vectors of 4 elements, 256 adjacent bytes
-// of every slot: the smallest tile has as many, larger tiles are shared by
-// several groups. kSlotSets sets of threads share the slots, and each thread has
-// kSlotLoads loads under way, so that a sum of 100 slots waits for 4 loads one
-// after the other and not for 100. The order of additions depends on nothing but
-// the number of slots.
-constexpr int kPieceVectors = 16, kSlotSets = 8, kSlotLoads = 4;
-
-template <class T, class Element = Floats, class More = NoEpilogue>
-BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, const float* __restrict__ workspace, const More& more = {}) {
-  constexpr uint32_t kVectors = T::TM * T::TN / 4;  // of a slot
-  static_assert(kVectors % kPieceVectors == 0, "uneven tile");
-  BG_SHARED(float4, sums, kSlotSets * kPieceVectors);
-
-  const FixupItem item = more.fixup(items, workerId());
-  const uint32_t rows = item.rows(), cols = item.cols(), count = item.count;
-  const uint32_t t = threadId(), set = t / kPieceVectors, vector = pieceId() * kPieceVectors + t % kPieceVectors;
-  const float4* part = reinterpret_cast<const float4*>(workspace) + static_cast<size_t>(item.slot + set) * kVectors + vector;
-
-  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  auto add = [&](const float4& v) { sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w); };
-  uint32_t slot = set;
-  for (; slot + (kSlotLoads - 1) * kSlotSets < count; slot += kSlotLoads * kSlotSets) {
-    float4 v[kSlotLoads];
-#pragma unroll
-    for (int i = 0; i < kSlotLoads; ++i) v[i] = part[i * kSlotSets * kVectors];
-#pragma unroll
-    for (int i = 0; i < kSlotLoads; ++i) add(v[i]);
-    part += kSlotLoads * kSlotSets * kVectors;
-  }
-  for (; slot < count; slot += kSlotSets) {
-    add(*part);
-    part += kSlotSets * kVectors;
-  }
-  sums[t] = sum;
-  barrier();
-  if (set != 0) return;
-#pragma unroll
-  for (int s = 1; s < kSlotSets; ++s) add(sums[t + s * kPieceVectors]);
-
-  const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4;
-  const float alpha = __uint_as_float(item.alpha), beta = __uint_as_float(item.beta);
-  auto* const c = rowsOn(reinterpret_cast<typename Element::Number*>(C) + item.offC, row, item.ldc) + col;
-  const float values[4] = {sum.x, sum.y, sum.z, sum.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (row < rows && col + i < cols) {
-      if constexpr (More::kIs) more.template finishFixup<Element>(items, workerId(), item, row, col + i, values[i], C);
-      else storeElement<Element>(c + i, alpha, values[i], beta);
-    }
   }
 }

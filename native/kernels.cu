@@ -1,9 +1,10 @@
 // All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here. The
 // names are bg_, the tile, the transposes, then _tf32 for one product on tensor
-// cores, or the type of elements of 16 bits, then _cluster, or _turn for workers that take items in turn,
-// and at last _e for kernels with an epilogue.
+// cores, or the type of elements of 16 bits, then _cluster, or _turn for workers that take items in turn, or _parts
+// for those that sum the parts of tiles (fixup.cuh), and at last _e for kernels with an epilogue.
 #include "dialect_cuda.h"
 #include "gemm.cuh"
+#include "fixup.cuh"
 #include "epilogue.cuh"
 #include "ragged.cuh"
 #include "ragged_epilogue.cuh"
@@ -136,6 +137,7 @@ BG_RAGGED_DRESSED_KERNELS
   BG_GEMM(name, bg_##name##_nt, gemm, false, true)                                                                   \
   BG_GEMM(name, bg_##name##_tn, gemm, true, false)                                                                   \
   BG_GEMM(name, bg_##name##_tt, gemm, true, true)                                                                    \
+  BG_EACH(BG_GEMM, name, name, _parts, gemm, Accumulator<name>, Floats, NoEpilogue, true)                            \
   BG_FIXUP(name, bg_##name##_fixup)
 
 // BG_TENSOR makes those of a tile of tensor cores.
@@ -148,6 +150,7 @@ BG_RAGGED_DRESSED_KERNELS
   using name = TensorTile<__VA_ARGS__, true>;                                                                        \
   using name##_tf32 = TensorTile<__VA_ARGS__, false>;                                                                \
   BG_TENSOR_MODE(name, , , false)                                                                                    \
+  BG_EACH(BG_GEMM, name, name, _parts, tensorGemm, false, NoEpilogue, true)                                          \
   BG_TENSOR_MODE(name, _tf32, , false)
 
 // BG_TENSOR_HALVES makes those for elements of 16 bits, and the fix-ups of all, since C may
@@ -183,6 +186,7 @@ BG_RAGGED_DRESSED_KERNELS
   using name = WgmmaTile<__VA_ARGS__, true>;                                                                         \
   using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;                                                                 \
   BG_WGMMA_MODE(name, , , wgmmaGemm, false)                                                                          \
+  BG_EACH(BG_GEMM, name, name, _parts, wgmmaGemm, false, true)                                                       \
   BG_WGMMA_MODE(name, _tf32, , wgmmaGemm, false)                                                                     \
   BG_WGMMA_MODE(name, , _turn, wgmmaGemm, true)                                                                      \
   BG_WGMMA_MODE(name, _tf32, _turn, wgmmaGemm, true)                                                                 \

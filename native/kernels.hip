@@ -1,6 +1,7 @@
 // All kernels for AMD GPUs. scripts/hip.sh builds the products from here.
 #include "dialect_hip.h"
 #include "gemm.cuh"
+#include "fixup.cuh"
 #include "epilogue.cuh"
 #include "ragged.cuh"
 #include "ragged_epilogue.cuh"

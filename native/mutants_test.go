@@ -46,7 +46,7 @@ var mutants = []struct {
 	{mutant{"no barrier after the last step", "gemm.cuh", "barrier();\n    sum.store(shared);", "sum.store(shared);"}, plain},
 	{mutant{"no barrier before outputs are read", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);"}, plain},
 	{mutant{"no barrier between items", "gemm.cuh", "if (number + 1 < end) barrier();", ""}, thread},
-	{mutant{"no barrier in the fix-up", "gemm.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;"}, thread},
+	{mutant{"no barrier in the fix-up", "fixup.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;"}, thread},
 	{mutant{"a barrier for half the threads", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);\n    if (threadId() < T::kThreads / 2) barrier();"}, plain},
 	{mutant{"copy to the stage that is read", "gemm.cuh", "copy(in);", "copy(out);"}, plain},
 	{mutant{"stages do not alternate", "gemm.cuh", "out = out == kLastStage ? 0 : out + kStageFloats;", ""}, plain},
@@ -67,11 +67,11 @@ var mutants = []struct {
 	{mutant{"no bound of rows in the store", "gemm.cuh", "if (r + i * kApart < rows) *rowsOn(to", "*rowsOn(to"}, plain},
 	{mutant{"C is read though beta is 0", "gemm.cuh", "if (beta == 0.0f) storeTile", "if (false) storeTile"}, plain},
 	{mutant{"alpha in partial sums", "gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f", "T::TN, T::TM, T::TN, __uint_as_float(item.alpha), 0.0f"}, plain},
-	{mutant{"a set of slots is not added", "gemm.cuh", "for (int s = 1; s < kSlotSets", "for (int s = 2; s < kSlotSets"}, plain},
-	{mutant{"slots out of order", "gemm.cuh", "part += kSlotSets * kVectors;", "part += kVectors;"}, plain},
+	{mutant{"a set of slots is not added", "fixup.cuh", "for (int s = 1; s < kSlotSets", "for (int s = 2; s < kSlotSets"}, plain},
+	{mutant{"slots out of order", "fixup.cuh", "part += kSlotSets * kVectors;", "part += kVectors;"}, plain},
 	{mutant{"rows in 32 bits", "gemm.cuh", "static_cast<uint64_t>(n) * ld", "n * ld"}, plain},
 	{mutant{"slots in 32 bits", "gemm.cuh", "static_cast<uint64_t>(item.slot) * (T::TM * T::TN)", "item.slot * (T::TM * T::TN)"}, plain},
-	{mutant{"slots of the fix-up in 32 bits", "gemm.cuh", "static_cast<size_t>(item.slot + set) * kVectors", "(item.slot + set) * kVectors"}, plain},
+	{mutant{"slots of the fix-up in 32 bits", "fixup.cuh", "static_cast<size_t>(item.slot + set) * kVectors", "(item.slot + set) * kVectors"}, plain},
 	{mutant{"C of fp32 is stored as halves", "gemm.cuh", "item.slot == kFinal && (item.flags & kItemFloatC) == 0", "item.slot == kFinal"}, plain},
 	{mutant{"no bound of K in copies of pairs", "half_hip.cuh", "words < T::TK ? valid & lowBits(countBelow(k, words, Of::kStep) * Of::kRows) : valid", "valid"}, address},
 	{mutant{"half a word is left out", "half_hip.cuh", "left % 2 != 0) {", "false) {"}, plain},
@@ -85,11 +85,21 @@ var mutants = []struct {
 	{mutant{"a half behind the last k counts in matrix products", "mfma_half.cuh", "first + 1 < left ? 0xffffffff", "first < left ? 0xffffffff"}, plain},
 	{mutant{"a word behind the last k counts in matrix products", "mfma_half.cuh", "0xffffu : 0;", "0xffffu : ~0u;"}, plain},
 	{mutant{"words of a lane are the same", "mfma_half.cuh", "[i * kBlockK * kPitch]", "[i * 0 * kPitch]"}, plain},
-	{mutant{"no bound in the fix-up", "gemm.cuh", "if (row < rows && col + i < cols) {", "if (row < rows && col < cols) {"}, plain},
+	{mutant{"parts are counted before all are stored", "fixup.cuh", "  barrier();  // all threads have stored\n", ""}, plain},
+	{mutant{"parts are counted in no order", "fixup.cuh", "  barrier();  // all threads have stored\n", ""}, thread},
+	{mutant{"the first group sums", "fixup.cuh", "tile.count)) return;", "1)) return;"}, plain},
+	{mutant{"a part is not added", "fixup.cuh", "slot + s < item.count", "slot + s + 1 < item.count"}, plain},
+	{mutant{"parts in another order", "fixup.cuh", "sum[i][0] += part[s]", "sum[i][0] += part[kSlots - 1 - s]"}, plain},
+	{mutant{"parts are added again", "fixup.cuh", "from += kSlots * kSlot", "from += kSlot"}, plain},
+	{mutant{"parts in 32 bits", "fixup.cuh", "static_cast<uint64_t>(item.slot) * kSlot", "item.slot * kSlot"}, plain},
+	{mutant{"no bound of columns in sums of parts", "fixup.cuh", " && col + j < item.cols()", ""}, plain},
+	{mutant{"no bound of rows in sums of parts", "fixup.cuh", "row + i * kApart < rows && ", ""}, plain},
+	{mutant{"C is read beyond its end for sums of parts", "fixup.cuh", "beta != 0.0f && has(n / 4, n % 4) ?", "beta != 0.0f ?"}, address},
+	{mutant{"no bound in the fix-up", "fixup.cuh", "if (row < rows && col + i < cols) {", "if (row < rows && col < cols) {"}, plain},
 }
 
 // mutantSources are the files of an emulator's kernels; madeOf makes the others.
-var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "mfma_half.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
+var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "mfma_half.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
 
 // madeOf lists the tiles, of which one alone compiles soon, without kernels of ragged plans.
 func madeOf(shapes ...*tile.Shape) map[string]string {
@@ -107,6 +117,8 @@ func TestMutants(t *testing.T) {
 	far := withKernels(farJobs(t, tile), 2)
 	jobs = slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return j.plan.Batch[0].TransA != j.plan.Batch[0].TransB })
 	halves := withKernels(tileJobs(t, tile, element.F16, rows[1:], cols), 2)
+
+	parts := partJobs(t, tile)
 
 	// No job has bf16, whose kernels take a third of the time to compile.
 	kernels, err := os.ReadFile("kernels.hip")
@@ -129,7 +141,10 @@ func TestMutants(t *testing.T) {
 		if err := e.run(source, first); err != nil {
 			return err
 		}
-		return e.run(source, second)
+		if err := e.run(source, second); err != nil {
+			return err
+		}
+		return e.sameBits(source, parts)
 	}
 	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
 	for _, m := range mutants {

@@ -21,7 +21,7 @@
 //
 // All kernels have the same parameters of 8 bytes each, the last four with an epilogue alone:
 //
-//	const uint4    *items      the launch's items, at word Launch.Items of the encoded plan
+//	const uint4    *items      the launch's items, at word Launch.Items of the encoded plan; words that count parts, behind them, are written
 //	const uint32_t *table      its table, at word Launch.Table; null without Loop; with Ragged the sizes
 //	const float    *A, *B      with the launch's bases added; what an epilogue has by pointers, as C and B2 then, is not used
 //	float          *C
@@ -42,7 +42,7 @@ import (
 
 //go:generate go run ./internal/kernels/generate
 
-// The shape of a fix-up's thread group, as in gemm.cuh.
+// The shape of a fix-up's thread group, as in fixup.cuh.
 const (
 	pieceVectors = 16 // vectors of 4 elements of a tile that one group sums
 	slotSets     = 8  // sets of threads that share the partial tiles

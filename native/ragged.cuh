@@ -107,15 +107,15 @@ struct Single {
   // rankOf sorts the entries by their keys.
   BG_DEVICE uint32_t rankOf(uint32_t key) {
     const uint32_t t = threadId();
-    uint16_t* const count = counts + key * kChunks + t / kChunk;
+    const uint32_t cell = key * kChunks + t / kChunk;
     const Alike same = alike(scratch, key);
-    if (key != kNoKey && same.before + 1 == same.all) *count = static_cast<uint16_t>(same.all);
+    if (key != kNoKey && same.before + 1 == same.all) counts[cell] = static_cast<uint16_t>(same.all);
     barrier();
     const uint32_t pair = pairs[t], first = pair & 0xffff, before = sumBefore<kThreads>(sums[0], first + (pair >> 16));
     pairs[t] = before | (before + first) << 16;
     barrier();
     if (t == 0 && bounds.kernels > 1) found.second = counts[bounds.bins * kChunks];
-    return key != kNoKey ? *count + same.before : 0;
+    return key != kNoKey ? counts[cell] + same.before : 0;
   }
 };
 

@@ -356,7 +356,7 @@ struct TensorMemory {
 
 // tensorGemm is the kernel of a tile. kCluster: the groups of a cluster, of 2, 4
 // or 8, carry out the same item, one worker of the plan.
-template <class T, bool kTransA, bool kTransB, bool kCluster = false, class More = NoEpilogue>
+template <class T, bool kTransA, bool kTransB, bool kCluster = false, class More = NoEpilogue, bool kParts = false>
 BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                           const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const More& more = {}) {
   constexpr bool kListed = More::kIs && !kTransA;
@@ -461,6 +461,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       if (number + 1 < end) barrier();
     } else {
       withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
+      if constexpr (kParts) finishPart<T>(items, item, C, workspace);
       if (number + 1 < end) barrier();
     }
   }

@@ -388,9 +388,9 @@ struct Consumer {
   }
 };
 
-// consume is the work of the consumers.
-template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void consume(const Items<typename T::More>& items, const typename T::Element::Number* A, const typename T::Element::Number* B, float* C, float* workspace, char* memory) {
+// consume is the work of the consumers. launched are the items of the launch.
+template <class T, bool kTransA, bool kTransB, bool kParts>
+BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& items, const typename T::Element::Number* A, const typename T::Element::Number* B, float* C, float* workspace, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;  // the warp's first row of the tile
   const SharedAddress shared = sharedAddress(memory);
@@ -427,10 +427,11 @@ BG_DEVICE void consume(const Items<typename T::More>& items, const typename T::E
       float sum[64];
       compute(sum);
     }
+    if constexpr (kParts) finishRows<T>(launched, items.wait(number), row, C, workspace);
   }
 }
 
-template <class T, bool kTransA, bool kTransB, bool kInTurn = false>
+template <class T, bool kTransA, bool kTransB, bool kInTurn = false, bool kParts = false>
 BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const typename T::More& more = {}) {
   using L = Layout<T, kTransA, kTransB>;
@@ -458,7 +459,7 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   barrier();
   if (role < T::kConsumers) {
     raiseRegisters<T::kConsumerRegisters>();
-    consume<T, kTransA, kTransB>(ring, a, b, C, workspace, memory);
+    consume<T, kTransA, kTransB, kParts>(items, ring, a, b, C, workspace, memory);
   } else if (role == T::kConsumers) {
     lowerRegisters<T::splitterRegisters(kTransB)>();
     split<T, kTransA, kTransB>(ring, b, memory);

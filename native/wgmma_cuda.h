@@ -9,10 +9,23 @@ BG_DEVICE char* dynamicShared() {
 
 // uniform is x, which is the same for all lanes of the warp, as the compiler can see.
 BG_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(0xffffffff, x, 0); }
-// takeNext adds 1 to a number in memory, for the warp, and returns to its first lane what it
-// was; ofFirstLane is x of that lane.
-BG_DEVICE uint32_t takeNext(uint32_t* number) { return threadId() % 32 == 0 ? atomicAdd(number, 1u) : 0; }
-BG_DEVICE uint32_t ofFirstLane(uint32_t x) { return __shfl_sync(0xffffffff, x, 0); }
+// takeNext adds 1 to a number in memory, for the warp, and gives its first lane what it was; ofLane is x
+// of a lane.
+BG_DEVICE void takeNext(uint32_t* number, uint32_t& taken) {
+  if (threadId() % 32 == 0) taken = atomicAdd(number, 1u);
+}
+template <int lane>
+BG_DEVICE uint32_t ofLane(uint32_t x) { return __shfl_sync(0xffffffff, x, lane); }
+
+// warpArrivesLast is arrivesLast for a warp, without a barrier of others.
+BG_DEVICE bool warpArrivesLast(uint32_t* arrived, uint32_t count) {
+  __syncwarp();
+  const uint32_t before = threadId() % 32 == 0 ? countAt(arrived, count) : 0;
+  const bool last = ofLane<0>(before) == count - 1;
+  __syncwarp();
+  return last;
+}
+
 // settled is x, of which the compiler no longer knows how it was computed.
 template <class X>
 BG_DEVICE X settled(X x) {

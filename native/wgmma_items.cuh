@@ -45,12 +45,9 @@ template <bool kInTurn, class More = NoEpilogue>
 struct Feed {
   const uint32_t* items;
   uint32_t item, end, word, number;
-  // kInTurn:
-  uint32_t* counter;  // the turn that nobody has taken
-  uint32_t taken;     // in the first lane: the one that was
-  uint32_t first;     // item of all turns
-  uint32_t turn;      // items
-  uint32_t left;      // items of the turn behind this one
+  uint32_t* counter;  // kInTurn: the turn that nobody has taken
+  uint32_t turns;     // kInTurn: in lane 0 the one that was, in 1 the first item of all, in others the items of one
+  uint32_t left;      // kInTurn: items of the turn behind this one
 
   // start is called before the ring can be used, so that the first item is on its way early.
   BG_DEVICE void start(const uint4* items_, const uint32_t* table, const More& more) {
@@ -58,10 +55,9 @@ struct Feed {
     item = workerId();
     if constexpr (kInTurn) {
       counter = const_cast<uint32_t*>(table) + kTurnNext;
-      first = more.products() * table[kTurnFirst];
       end = more.products() * table[kTurnEnd];
-      turn = more.products() * table[kTurnItems];
-      begin(item);
+      turns = threadId() % 32 == 0 ? item : more.products() * table[threadId() % 32 == 1 ? kTurnFirst : kTurnItems];
+      begin();
     } else {
       end = item + 1;
       if (table != nullptr) {
@@ -73,10 +69,11 @@ struct Feed {
     fetch();
   }
 
-  // begin goes to a turn.
-  BG_DEVICE void begin(uint32_t number) {
-    item = first + turn * number;
-    left = turn - 1;
+  // begin goes to the turn that was taken.
+  BG_DEVICE void begin() {
+    const uint32_t size = ofLane<2>(turns);
+    item = ofLane<1>(turns) + size * ofLane<0>(turns);
+    left = size - 1;
   }
 
   // fetch reads the words of the item to come.
@@ -109,7 +106,7 @@ struct Feed {
     if constexpr (!kInTurn) {
       next(ring);
     } else {
-      if (left + 1 == turn) taken = takeNext(counter);
+      if (left + 1 == ofLane<2>(turns)) takeNext(counter, turns);
       if (left != 0) {
         ++item;
         fetch();
@@ -121,7 +118,7 @@ struct Feed {
       if (left != 0) {
         --left;
       } else {
-        begin(ofFirstLane(taken));
+        begin();
         fetch();
       }
       publish(ring);

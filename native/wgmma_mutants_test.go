@@ -19,6 +19,8 @@ var wgmmaMutants = []mutant{
 	{"sums are read while products are under way", "wgmma.cuh", "      waitProducts<0>();\n", ""},
 	{"products without a fence", "wgmma.cuh", "    fenceProducts();\n", ""},
 	{"registers of A change under products", "wgmma.cuh", "      waitProducts<0>();\n", "      x[0][0] += 1.0f;\n      f.split(x);\n      waitProducts<0>();\n"},
+	{"a warp counts for others", "wgmma_store.cuh", "countersOf(items, item) + row / 16", "countersOf(items, item)"},
+	{"a warp sums rows of the next", "wgmma_store.cuh", "min(tile.rows(), row + 16)", "row + 16"},
 	{"a product is left out", "wgmma.cuh", "        product<false>(sum, hi[i], bLo + 2 * i);\n", ""},
 	{"the splitter waits for the wrong parity", "wgmma.cuh", "waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);", "waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity ^ 1);"},
 	{"the splitter does not wait for copies", "wgmma.cuh", "      waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);\n", ""},
@@ -78,7 +80,7 @@ var dressedMutants = []mutant{
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
+var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
 	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {

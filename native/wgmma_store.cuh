@@ -141,6 +141,18 @@ BG_DEVICE void storeSums(const float (&sum)[n], float* out, const Item& item, ui
   storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B, rowsOf<Floats>(item, row, to, final ? item.ldc : T::TN));
 }
 
+// finishRows is finishPart for a warp's 16 rows of a part. The same warp of other groups has these rows of the other parts, so
+// that each warp counts for itself and none waits for another.
+template <class T>
+BG_DEVICE void finishRows(const uint4* items, const Item& item, uint32_t row, float* C, const float* workspace) {
+  if ((item.flags & kItemPart) == 0 || row >= item.rows()) return;
+  const FixupItem tile = fixupAt(fixupOf(items, item), 0);
+  if (!warpArrivesLast(countersOf(items, item) + row / 16, tile.count)) return;
+  constexpr int kAcross = T::TN / 4, kApart = 32 / kAcross;
+  const uint32_t lane = threadId() % 32, col = lane % kAcross * 4;
+  if (col < tile.cols()) sumParts<T, kApart, 4, 4>(tile, row + lane / kAcross, min(tile.rows(), row + 16), col, C, workspace);
+}
+
 constexpr uint32_t kNoRow = 0xffffffff;
 
 // storeColumns is storeLines for rows of C that begin anywhere, or are of fp32: lanes store adjacent columns.

@@ -78,7 +78,7 @@ func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 			j := wgmmaJob(t, b, options, unit, [2]uint32{seed % 3, seed}, rng)
 			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
 			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
-			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup }), j)
+			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup || l.Parts }), j)
 			require.True(t, c.schedule != planner.ScheduleLPT || some(func(l encoding.Launch) bool { return l.Loop }), j)
 			jobs = append(jobs, j)
 		}
@@ -159,6 +159,24 @@ func TestWarpgroupsEmulated(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestWarpgroupPartsInOrder: sums have the same bits, whoever adds up parts.
+func TestWarpgroupPartsInOrder(t *testing.T) {
+	e := warpgroups(t)
+	var jobs []*emulatorJob
+	for seed := range uint32(3) {
+		rng := rand.New(rand.NewPCG(12, 0))
+		var b planner.Batch
+		for _, parts := range []int{3, 8} {
+			b = append(b, planner.Problem{M: 50, N: 60, K: 4 * 32 * parts, Alpha: planner.Scale(0.3), Beta: 0.7})
+		}
+		j := wgmmaJob(t, b, planner.Options{Tile: "wgmma-64x64", Schedule: planner.ScheduleSplitK}, 1, [2]uint32{copiesAnyTime, seed}, rng)
+		require.Equal(t, 2, j.plan.Launches[0].Finishes)
+		j.setFractions(rng)
+		jobs = append(jobs, j)
+	}
+	require.NoError(t, e.sameBits(t.TempDir(), jobs))
 }
 
 // splitTiles are the tiles of wgmma.cuh, those of wgmma_wide.cuh have no fp32.

@@ -177,6 +177,7 @@ func (p *builder) choose() (err error) {
 	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.Batch)), p.Options.dressed(p.device), p.Options.only(p.Batch)); err != nil {
 		return err
 	}
+	p.model.parts = p.Options.parts(p.device, p.model.compute)
 	switch {
 	case p.Options.Tile != "":
 		return p.chooseTile(p.Options.Tile)
@@ -364,15 +365,32 @@ func (p *builder) dealBy(s *schedule, g *group) {
 }
 
 // launchGroup makes the launches of a group: of the workers from the given one on, and
-// of the sums of partial tiles from the given fix-up on, if there are any.
+// of the sums of partial tiles from the given fix-up on, if there are any that the workers do not do.
 func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, fixup int) {
-	split := len(p.Fixups) > fixup
+	tiles := len(p.Fixups) - fixup
+	split := tiles > 0
+	if g.Parts = split && p.sumsParts(g, worker, fixup); g.Parts {
+		p.launch(g, s, gemm+sum, worker, split)
+		l := &p.Launches[len(p.Launches)-1]
+		l.FirstFixup, l.Finishes = fixup, tiles
+		return
+	}
 	p.launch(g, s, gemm, worker, split)
 	if split {
 		k := encoding.Kernel{Tile: g.Tile, TypeC: g.TypeC, Fixup: true, Epilogue: g.Epilogue.OfFixup()}
 		l := encoding.Launch{Kernel: k, Schedule: string(s), Cost: sum}
 		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
+}
+
+// sumsParts reports whether workers sum the parts of tiles themselves: in one launch, which then has all parts of each.
+func (p *builder) sumsParts(g *group, worker, fixup int) bool {
+	slots, most := int32(0), int32(0)
+	for _, f := range p.Fixups[fixup:] {
+		slots, most = slots+f.Count, max(most, f.Count)
+	}
+	_, last := p.model.sums(g.id, float64(len(p.Fixups)-fixup), float64(slots), float64(most))
+	return last && len(p.Workers)-1-worker <= p.mostWorkers()
 }
 
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group {
@@ -401,14 +419,19 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	p.cutLaunches(encoding.Launch{Kernel: k, Schedule: string(s), Cost: cost}, first, first+workers)
 }
 
+// mostWorkers is how many workers a launch may have.
+func (p *builder) mostWorkers() int {
+	if p.Device.MaxWorkers > 0 {
+		return p.Device.MaxWorkers
+	}
+	return maxSegments
+}
+
 // cutLaunches makes launches of the workers, or the fix-ups, [first, last). Their
 // number is bounded by the device's largest grid dimension, so that grids need no
 // second dimension and have no empty workgroups.
 func (p *builder) cutLaunches(l encoding.Launch, first, last int) {
-	limit := p.Device.MaxWorkers
-	if limit <= 0 {
-		limit = last - first
-	}
+	limit := p.mostWorkers()
 	kept := 0 // elements of the workspace that each worker has
 	if l.Epilogue.Gated && p.Device.KernelKind == KernelsNative {
 		kept = l.Tile.TM * l.Tile.TN

@@ -100,7 +100,7 @@ func (p *builder) dealCustom(g *group, c *CustomSchedule) error {
 	if err != nil {
 		return err
 	}
-	gemm, sum := d.cost(worker, partial)
+	gemm, sum := d.cost(worker, fixup, partial)
 	p.launchGroup(g, Schedule(d.name), gemm, sum, worker, fixup)
 	return nil
 }
@@ -240,8 +240,8 @@ func (d *customDeal) wrong(tile int, format string, args ...any) error {
 	return invalid.Errorf("schedule %s: problem %d, tile (%d, %d): %s", d.name, s.Problem, s.Row, s.Col, fmt.Sprintf(format, args...))
 }
 
-// cost predicts what was dealt: workers from the given one on, and partial tiles.
-func (d *customDeal) cost(worker, partial int) (gemm, fixup float64) {
+// cost predicts what was dealt: workers and fix-ups from the given ones on, and partial tiles.
+func (d *customDeal) cost(worker, firstFixup, partial int) (gemm, fixup float64) {
 	p, g := d.plan, d.group
 	longest, at := 0, 0
 	for w := worker; w < len(p.Workers)-1; w++ {
@@ -254,7 +254,11 @@ func (d *customDeal) cost(worker, partial int) (gemm, fixup float64) {
 	m := &p.model
 	gemm = m.launch(g.id, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work, g.load.loads)
 	if partial > 0 {
-		fixup = m.fixup(g.id, float64(partial))
+		most := int32(0) // parts of a tile
+		for _, f := range p.Fixups[firstFixup:] {
+			most = max(most, f.Count)
+		}
+		fixup, _ = m.sums(g.id, float64(len(p.Fixups)-firstFixup), float64(partial), float64(most))
 	}
 	return gemm, fixup
 }

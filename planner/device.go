@@ -57,6 +57,8 @@ type Device struct {
 	Types []element.Type `json:"types,omitempty"`
 	// Epilogues: plans may have Options.Epilogue.
 	Epilogues bool `json:"epilogues,omitempty"`
+	// Finishes: there are kernels that sum the parts of tiles themselves (encoding.Kernel.Parts).
+	Finishes bool `json:"finishes,omitempty"`
 	// Pointers: of which Epilogue.Pointers may be part.
 	Pointers bool `json:"pointers,omitempty"`
 

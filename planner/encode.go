@@ -3,6 +3,7 @@ package planner
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
@@ -23,13 +24,19 @@ func (p *Plan) Encode(dst []uint32) []uint32 {
 		l := &p.Launches[i]
 		clear(dst[end:l.Items])
 		if l.Fixup {
-			end = p.encodeFixups(dst, l)
+			end = p.encodeFixups(dst, l.Items, l, p.Fixups[l.First:l.First+l.Count])
 			continue
 		}
 		end = p.encodeItems(dst, l)
 		if l.Loop {
 			clear(dst[end:l.Table])
 			end = p.encodeTable(dst, l)
+		}
+		if l.Finishes > 0 {
+			clear(dst[end:l.Sums])
+			end = p.encodeFixups(dst, l.Sums, l, p.Fixups[l.FirstFixup:l.FirstFixup+l.Finishes])
+			clear(dst[end : end+l.Finishes*l.Counters()])
+			end += l.Finishes * l.Counters()
 		}
 	}
 	clear(dst[end:])
@@ -50,20 +57,36 @@ func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
 	e := itemEncoder{plan: p, launch: l, tile: l.Tile, wide: p.Options.wide(), problem: -1}
 	at, words := l.Items, l.ItemWords()*l.Epilogue.Products()
+	tiles := p.Fixups[l.FirstFixup : l.FirstFixup+l.Finishes]
 	for i := range segments {
 		e.encode((*[encoding.ItemWords]uint32)(dst[at:]), &segments[i])
 		if words > encoding.ItemWords {
 			e.encodeEpilogue(dst[at:], &segments[i])
+		}
+		if slot := segments[i].Slot; slot != encoding.NoSlot && len(tiles) > 0 {
+			encodePart(dst[at:], l, tiles, slot)
 		}
 		at += words
 	}
 	return at
 }
 
-func (p *Plan) encodeFixups(dst []uint32, l *encoding.Launch) int {
-	at, words := l.Items, l.ItemWords()
-	for i := range l.Count {
-		p.encodeFixup(dst[at:], l, &p.Fixups[l.First+i])
+// encodePart says in the item of a part, which has a slot, where its tile is. Tiles are in the order of their slots.
+func encodePart(w []uint32, l *encoding.Launch, tiles []encoding.Fixup, slot int32) {
+	tile := sort.Search(len(tiles), func(i int) bool { return tiles[i].Slot > slot }) - 1
+	fixups := l.Sums - l.Items
+	w[encoding.PartFixup] = uint32(fixups+tile*encoding.FixupWords) / 4
+	w[encoding.PartStored] = uint32(fixups + len(tiles)*encoding.FixupWords + tile*l.Counters())
+	w[encoding.Flags] |= encoding.ItemPart
+}
+
+func (p *Plan) encodeFixups(dst []uint32, at int, l *encoding.Launch, fixups []encoding.Fixup) int {
+	words := encoding.FixupWords
+	if l.Fixup {
+		words = l.ItemWords()
+	}
+	for i := range fixups {
+		p.encodeFixup(dst[at:], l, &fixups[i])
 		at += words
 	}
 	return at
@@ -94,6 +117,9 @@ func (p *builder) layout() {
 		l.Items = section(p.Items(l) * l.ItemWords())
 		if l.Loop {
 			l.Table = section(l.Count + 1)
+		}
+		if l.Finishes > 0 {
+			l.Sums = section(l.Finishes * (encoding.FixupWords + l.Counters()))
 		}
 	}
 	p.Words = section(0)
@@ -168,7 +194,7 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	w[encoding.FixupExtent] = encoding.PackExtent(min(q.M-row, t.TM), min(q.N-col, t.TN))
 	w[encoding.FixupAlpha], w[encoding.FixupBeta] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta)
 	w[encoding.FixupSlot], w[encoding.FixupCount], w[encoding.FixupPointersAt] = uint32(f.Slot), uint32(f.Count), q.pointersAt(&l.Epilogue)
-	if l.ItemWords() == encoding.FixupWords {
+	if l.Epilogue == (encoding.Epilogue{}) {
 		return
 	}
 	e := &p.Options.Epilogue

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -72,6 +74,60 @@ func TestEncodeSplit(t *testing.T) {
 	}
 	require.Equal(t, uint32(1000), depth)
 	require.Equal(t, []uint32{0, 16, 16 | 16<<16, 0, math.Float32bits(1), 0, uint32(l.Count), 0}, w[fix.Items:fix.Items+encoding.FixupWords])
+}
+
+// TestEncodeParts: parts of a tile share its fix-up, behind the items, and a word that counts them.
+func TestEncodeParts(t *testing.T) {
+	b := mustPack(t, GEMM(16, 16, 112), GEMM(16, 20, 112))
+	p, err := New(device(t, "h200")).Plan(b, Options{Tile: "small", Schedule: ScheduleSplitK})
+	require.NoError(t, err)
+	require.Len(t, p.Launches, 1)
+	l := p.Launches[0]
+	require.True(t, l.Split && l.Parts)
+	require.Equal(t, 3, l.Finishes)
+	w := p.Encode(nil)
+	parts := l.Count / 3
+	require.Equal(t, 3*parts, l.Count)
+	for j := range l.Count {
+		item := w[l.Items+j*encoding.ItemWords:]
+		require.Equal(t, uint32(encoding.ItemPart), item[encoding.Flags]&encoding.ItemPart)
+		require.Equal(t, uint32(j), item[encoding.Slot])
+		require.Equal(t, l.Sums+j/parts*encoding.FixupWords, l.Items+4*int(item[encoding.PartFixup]))
+		require.Equal(t, l.Sums+3*encoding.FixupWords+j/parts, l.Items+int(item[encoding.PartStored]))
+	}
+	require.Equal(t, []uint32{
+		0, 16, 16 | 16<<16, 0, math.Float32bits(1), 0, uint32(parts), 0,
+		256, 20, 16 | 16<<16, uint32(parts), math.Float32bits(1), 0, uint32(parts), 0,
+		272, 20, 16 | 4<<16, uint32(2 * parts), math.Float32bits(1), 0, uint32(parts), 0,
+		0, 0, 0,
+	}, w[l.Sums:l.Sums+3*(encoding.FixupWords+1)])
+
+	long := mustPack(t, GEMM(16, 16, 1000))
+	few := *device(t, "h200") // parts of a tile are never in different launches
+	few.MaxWorkers = l.Count - 1
+	for name, c := range map[string]struct {
+		device *Device
+		batch  Batch
+		o      Options
+	}{
+		"two launches":   {device: &few, batch: b},
+		"too many parts": {batch: mustPack(t, GEMM(16, 16, 4000))},
+		"tf32":           {batch: b, o: Options{Compute: ComputeTF32}},
+		"halves":         {batch: long, o: Options{Type: element.BF16, TypeC: element.F32, Tile: "tensor-32x32"}},
+		"an epilogue":    {batch: long, o: Options{Epilogue: Epilogue{Activation: ReLU}, Tile: "tensor-32x32"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.o.Schedule, c.o.Tile = ScheduleSplitK, cmp.Or(c.o.Tile, "small")
+			p, err := New(cmp.Or(c.device, device(t, "h200"))).Plan(c.batch, c.o)
+			require.NoError(t, err)
+			last := p.Launches[len(p.Launches)-1]
+			require.True(t, last.Fixup)
+			for _, l := range p.Launches {
+				require.False(t, l.Parts)
+				require.Zero(t, l.Finishes)
+			}
+		})
+	}
 }
 
 func TestEncodeLoop(t *testing.T) {

@@ -268,6 +268,9 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 			require.Len(t, segments, int(end-first))
 			for j := range segments {
 				w := items[(int(first)+j)*l.ItemWords()*l.Epilogue.Products():]
+				if segments[j].Slot != encoding.NoSlot && l.Finishes > 0 {
+					w = checkPart(t, p, &l, items, w, &segments[j])
+				}
 				q := p.Batch[segments[j].Problem]
 				checkItem(t, p, &l, w, &segments[j], q, 0)
 				if l.Epilogue.Gated {
@@ -335,6 +338,30 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	}
 }
 
+// checkPart follows the words of a part to its tile, of which no part was counted, and returns the item with the words that
+// other items have there.
+func checkPart(t *testing.T, p *Plan, l *encoding.Launch, items, w []uint32, s *encoding.Segment) []uint32 {
+	i := slices.IndexFunc(p.Fixups, func(f encoding.Fixup) bool {
+		return f.Problem == s.Problem && f.Row == s.Row && f.Col == s.Col
+	})
+	require.True(t, l.FirstFixup <= i && i < l.FirstFixup+l.Finishes)
+	f := &p.Fixups[i]
+	require.True(t, f.Slot <= s.Slot && s.Slot < f.Slot+f.Count)
+	checkFixup(t, p, l, items[4*w[encoding.PartFixup]:], f)
+	stored := int(w[encoding.PartStored])
+	require.Equal(t, make([]uint32, l.Counters()), items[stored:stored+l.Counters()])
+	require.Equal(t, l.Sums-l.Items+l.Finishes*encoding.FixupWords+(i-l.FirstFixup)*l.Counters(), stored)
+	require.NotZero(t, w[encoding.Flags]&encoding.ItemPart)
+	q, same := &p.Batch[s.Problem], slices.Clone(w[:l.ItemWords()])
+	row := int(s.Row) * l.Tile.TM
+	if p.Options.Epilogue.ScatterRows > 0 {
+		row = 0
+	}
+	same[encoding.OffC] = uint32(q.C.Offset + row*q.C.LD + int(s.Col)*l.Tile.TN - l.BaseC)
+	same[encoding.LDC], same[encoding.Flags] = uint32(q.C.LD), w[encoding.Flags]&^encoding.ItemPart
+	return same
+}
+
 func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encoding.Fixup) {
 	q, tile := &p.Batch[f.Problem], l.Tile
 	row, col, e := int(f.Row)*tile.TM, int(f.Col)*tile.TN, &p.Options.Epilogue
@@ -342,7 +369,7 @@ func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encodi
 	if e.ScatterRows > 0 {
 		rowC = 0
 	}
-	if e.Pointers.C {
+	if l.Epilogue.Pointers.Any() {
 		at = uint32(q.Pointers)
 	}
 	require.Equal(t, []uint32{

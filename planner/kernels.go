@@ -105,6 +105,10 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 					k.Wide, k.Loop, k.Split = wide, loop, split
 					g.Kernels = append(g.Kernels, k)
 					g.Kernels = append(g.Kernels, clustered(k, m)...)
+					if split && o.parts(d, c) {
+						k.Parts = true
+						g.Kernels = append(g.Kernels, k)
+					}
 					if inTurn && loop && !split {
 						k.InTurn = true
 						g.Kernels = append(g.Kernels, k)

@@ -143,6 +143,11 @@ func (o *Options) dressed(d *Device) bool {
 	return d.KernelKind == KernelsNative && !o.Epilogue.none()
 }
 
+// parts reports whether there are kernels that sum the parts of tiles themselves: see encoding.Kernel.Parts.
+func (o *Options) parts(d *Device, c Compute) bool {
+	return d.Finishes && o.Type == element.F32 && o.Epilogue.none() && c != ComputeTF32
+}
+
 // allWide reports whether rows of A and B begin with 16 bytes in all problems. It matters
 // where kernels are for the options' type.
 func (o *Options) allWide(b Batch) bool {

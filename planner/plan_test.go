@@ -97,9 +97,9 @@ func checkPlan(t *testing.T, p *Plan) {
 			check(!e.Gated || l.Loop && !l.Split && l.Cluster == 0, "a gated tile is cut, or not two items")
 			check(!e.Gated || p.Device.KernelKind != KernelsNative || p.Workspace >= l.Count*tile.TM*tile.TN, "workers without a slot")
 		}
-		if l.Fixup {
-			require.Equal(t, fixup, l.First)
-			for _, f := range p.Fixups[l.First : l.First+l.Count] {
+		sum := func(first, count int) {
+			require.Equal(t, fixup, first)
+			for _, f := range p.Fixups[first : first+count] {
 				at := tileAt{f.Problem, f.Row, f.Col}
 				require.Greater(t, f.Count, int32(1))
 				for s := f.Slot; s < f.Slot+f.Count; s++ {
@@ -108,7 +108,10 @@ func checkPlan(t *testing.T, p *Plan) {
 				}
 				finished[at]++
 			}
-			fixup += l.Count
+			fixup += count
+		}
+		if l.Fixup {
+			sum(l.First, l.Count)
 			continue
 		}
 		require.Equal(t, worker, l.First)
@@ -147,6 +150,10 @@ func checkPlan(t *testing.T, p *Plan) {
 					finished[at]++
 				}
 			}
+		}
+		if l.Finishes > 0 {
+			check(l.Split && p.Device.Finishes && !l.Fixup, "a launch that cannot sum parts")
+			sum(l.FirstFixup, l.Finishes)
 		}
 	}
 	require.Len(t, p.Workers, worker+1)

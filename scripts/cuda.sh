@@ -49,7 +49,7 @@ done
 gzip -9 -n -c "$work/sm_90a_clocks.cubin" >"$clocks/sm_90a_clocks.cubin.gz"
 {
 	nvcc --version | sed -n 's/^Cuda compilation tools, /# nvcc /p'
-	sha256sum dialect_cuda.h epilogue.cuh epilogue_items.cuh gemm.cuh items.cuh bounds.cuh ragged.cuh ragged_epilogue.cuh fragment.cuh half.cuh half_cuda.h tensor_cuda.h tensor*.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
+	sha256sum dialect_cuda.h epilogue.cuh epilogue_items.cuh gemm.cuh items.cuh bounds.cuh ragged.cuh ragged_epilogue.cuh fixup.cuh fragment.cuh half.cuh half_cuda.h tensor_cuda.h tensor*.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
 	(cd "$out" && sha256sum compute_80.ptx.gz sm_80.cubin.gz sm_90a.cubin.gz resources.tsv) | sed 's|  |  products/|'
 	(cd "$clocks" && sha256sum sm_90a_clocks.cubin.gz) | sed 's|  |  ../internal/clocks/|'
 } >"$out/MANIFEST" # for sha256sum -c in native/

@@ -96,7 +96,7 @@ func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing
 	t.Helper()
 	split := schedule == planner.ScheduleSplitK || schedule == planner.ScheduleStreamK
 	require.Equal(t, split, j.some(isSplit), j)
-	require.Equal(t, split, j.some(isFixup), j)
+	require.Equal(t, split, j.some(sumsParts), j)
 	require.Equal(t, schedule == planner.ScheduleCluster, j.some(func(l encoding.Launch) bool { return l.Cluster > 0 }), j)
 	if schedule == planner.ScheduleBatched || schedule == planner.ScheduleLPT {
 		require.True(t, j.some(isLoop), j)

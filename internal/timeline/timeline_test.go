@@ -36,6 +36,7 @@ var cases = []struct {
 	{"five tile shapes", "mi210", "zhang-256-256-64", planner.Options{Rule: planner.RuleZhang2025}},
 	{"stream-k", "a100", "inception-9", planner.Options{Schedule: planner.ScheduleStreamK, Tile: "large"}},
 	{"split-k", "h200", "zhang-128-1024-8", planner.Options{Schedule: planner.ScheduleSplitK}},
+	{"split-k with a launch of fix-ups", "mi210", "zhang-128-1024-8", planner.Options{Schedule: planner.ScheduleSplitK}},
 	{"batched", "mi210", "random:mn=20,k=20,batch=3000", planner.Options{Schedule: planner.ScheduleBatched}},
 	{"two units", "lavapipe", "zhang-256-256-64", planner.Options{}},
 	{"custom", "mi210", "inception-1", planner.Options{Tile: "small", Custom: halves}},
@@ -55,12 +56,22 @@ var halves = &planner.CustomSchedule{Name: "halves < & >", Deal: func(w planner.
 	return workers
 }}
 
+// fixups are those that are workers of a launch.
+func fixups(p *planner.Plan) (n int) {
+	for i := range p.Launches {
+		if l := &p.Launches[i]; l.Fixup {
+			n += l.Count
+		}
+	}
+	return n
+}
+
 func TestTimeline(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			p := plan(t, tc.device, tc.workload, tc.options)
 			tl := New(p)
-			require.Len(t, tl.Bars, len(p.Segments)+len(p.Fixups))
+			require.Len(t, tl.Bars, len(p.Segments)+fixups(p))
 			require.LessOrEqual(t, len(tl.Lanes), tl.Places)
 			const slack = 1e-6
 			ends := make([]float64, len(p.Launches)) // of each launch
@@ -140,9 +151,9 @@ func TestWriteSVG(t *testing.T) {
 
 			count := elements(t, first.Bytes())
 			require.Equal(t, 1, count["svg"])
-			require.LessOrEqual(t, count["title"], len(p.Segments)+len(p.Fixups))
+			require.LessOrEqual(t, count["title"], len(p.Segments)+fixups(p))
 			require.Positive(t, count["title"])
-			require.Equal(t, len(p.Fixups) > 0, strings.Contains(text, "fix-up: adds the partial tiles"))
+			require.Equal(t, fixups(p) > 0, strings.Contains(text, "fix-up: adds the partial tiles"))
 		})
 	}
 }

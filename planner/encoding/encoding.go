@@ -6,6 +6,7 @@
 //
 //	from word Launch.Items on: its items, in worker order
 //	with Kernel.Loop, from word Launch.Table on: Count+1 item indices
+//	with Kernel.Parts, from word Launch.Sums on: as many items of fix-ups, then Kernel.Counters words for each
 //
 // Sections start at multiples of SectionWords (256 bytes, the largest offset
 // alignment of a storage binding). Worker w of a launch without Loop has item w;
@@ -51,6 +52,9 @@ type Kernel struct {
 	InTurn bool
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
+	// Parts: whoever stores the last part of a tile sums all of them. Else a launch of Fixup kernels does, behind
+	// it. Only with Split, for fp32 without Epilogue, and up to MaxParts parts of a tile.
+	Parts bool
 	// Fixup: sums the partial tiles of the workspace instead of multiplying.
 	// Only Tile, TypeC and Epilogue.OfFixup are meaningful beside it.
 	Fixup bool
@@ -85,7 +89,7 @@ func (k Kernel) String() string {
 	for _, v := range []struct {
 		set  bool
 		name string
-	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.InTurn, "/in-turn"}, {k.Split, "/split"}} {
+	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.InTurn, "/in-turn"}, {k.Split, "/split"}, {k.Parts, "/parts"}} {
 		if v.set {
 			name += v.name
 		}
@@ -97,6 +101,19 @@ func (k Kernel) String() string {
 func Trans(a, b bool) string {
 	letter := map[bool]string{false: "n", true: "t"}
 	return letter[a] + letter[b]
+}
+
+// MaxParts is the most parts of a tile that kernels with Kernel.Parts sum: in the order of their slots, as fix-ups
+// sum no more than that, with the same bits (kSlotSets in native/fixup.cuh).
+const MaxParts = 8
+
+// Counters is how many words count the parts of a tile that were stored: one, or one for each warp of warpgroups, which
+// has 16 rows of it.
+func (k Kernel) Counters() int {
+	if k.Tile.Unit == tile.WGMMA {
+		return k.Tile.TM / 16
+	}
+	return 1
 }
 
 // Segment is one tile of one problem over the K range [K0, K1).
@@ -138,8 +155,10 @@ type Launch struct {
 	// Span is the number of elements behind each base that the launch touches; those of Bias
 	// and the words of Rows are from the first on.
 	SpanA, SpanB, SpanC, SpanB2, SpanBias, SpanRows int
-	// Items and Table are the word offsets of the launch's sections in the
-	// encoding; Table only with Loop.
-	Items, Table int
-	Cost         float64 // predicted microseconds
+	// Finishes is how many tiles, the plan's fix-ups from FirstFixup on, have parts; with Parts alone.
+	FirstFixup, Finishes int
+	// Items, Table and Sums are the word offsets of the launch's sections in the
+	// encoding; Table only with Loop, Sums with Parts.
+	Items, Table, Sums int
+	Cost               float64 // predicted microseconds
 }

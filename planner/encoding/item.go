@@ -28,6 +28,14 @@ const (
 	ItemWide   = 1              // flag: A and B allow 16-byte loads
 	ItemFloatC = 2              // flag: C has fp32 where A and B have not
 	ItemSecond = 4              // flag: of a gated tile the second item; B is B2
+	ItemPart   = 8              // flag: a part of a tile that its launch finishes; see PartFixup
+)
+
+// Parts of tiles that a launch finishes (Kernel.Parts) have, in place of what says where C is, where the item of the
+// tile's fix-up is, and the words that count parts as they are stored: whoever stores the last one does the fix-up.
+const (
+	PartFixup  = OffC // in vectors of 4 words from Launch.Items on
+	PartStored = LDC  // in words from there on, the first of Kernel.Counters; they are 0 before and after each run
 )
 
 // What an item has beside where its kernel has an Epilogue. Rows are 32-bit words of a buffer

@@ -23,12 +23,11 @@ func openBenchmark(b *testing.B, on driver.Driver) driver.Wrapper {
 }
 
 var plans = []struct {
-	name    string
-	options planner.Options
-	problem planner.Problem
+	name     string
+	problems []planner.Problem
 }{
-	{"one-launch", planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel}, gemm(16, 16, 16)},
-	{"two-launches", split, gemm(16, 16, 256)},
+	{"one-launch", []planner.Problem{gemm(16, 16, 16)}},
+	{"two-launches", twoGEMMs(16, 16, 16)},
 }
 
 // onBoth runs a benchmark of each plan on the device's own stream and, without
@@ -41,7 +40,7 @@ func onBoth(b *testing.B, on driver.Driver, bench func(b *testing.B, d driver.De
 	for name, d := range map[string]driver.Device{"own": own, "on-stream": opened} {
 		for _, p := range plans {
 			b.Run(name+"/"+p.name, func(b *testing.B) {
-				bench(b, d, []driver.Run{newTask(b, d, p.options, p.problem).run()})
+				bench(b, d, []driver.Run{newTask(b, d, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel}, p.problems...).run()})
 			})
 		}
 	}

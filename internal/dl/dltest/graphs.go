@@ -26,7 +26,7 @@ func (f *Fake) testEarlyLaunches(t *testing.T) {
 		t.Skip("the backend has no such launches")
 	}
 	d := f.open(t)
-	k := newTask(t, d, split, gemm(20, 20, 300))
+	k := newTask(t, d, split, twoGEMMs(20, 20, 300)...)
 	require.Len(t, k.plan.Launches, 2)
 	before := f.count(t, earlyLaunches)
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
@@ -39,13 +39,14 @@ func (f *Fake) testEarlyLaunches(t *testing.T) {
 func (f *Fake) testGraphs(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
-	k := newTask(t, d, split, gemm(20, 20, 300))
-	require.Len(t, k.plan.Launches, 2)
+	k := newTask(t, d, split, twoGEMMs(20, 20, 300)...)
+	n := len(k.plan.Launches)
+	require.Greater(t, n, 1)
 	kernels, launched := f.count(t, launches), f.count(t, graphLaunches)
 	for i := range 4 {
 		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
 		k.check(t)
-		require.Equal(t, kernels+2*(i+1), f.count(t, launches))
+		require.Equal(t, kernels+n*(i+1), f.count(t, launches))
 		require.Equal(t, launched+i, f.count(t, graphLaunches))
 	}
 	recorded := f.count(t, graphs)
@@ -100,12 +101,13 @@ func (f *Fake) testNoGraphs(t *testing.T) {
 	v.Symbols = slices.DeleteFunc(slices.Clone(v.Symbols), func(s dl.Symbol) bool { return s.Entry == "graphLaunch" })
 	without := New(t, v, v.Libraries[0])
 	d := without.open(t)
-	k := newTask(t, d, split, gemm(20, 20, 300))
+	k := newTask(t, d, split, twoGEMMs(20, 20, 300)...)
+	n := len(k.plan.Launches)
 	kernels, recorded := without.count(t, launches), without.count(t, graphs)
 	for i := range 3 {
 		require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
 		k.check(t)
-		require.Equal(t, kernels+2*(i+1), without.count(t, launches))
+		require.Equal(t, kernels+n*(i+1), without.count(t, launches))
 	}
 	require.Equal(t, recorded, without.count(t, graphs))
 }
@@ -118,10 +120,10 @@ type targets struct {
 }
 
 func newTargets(t *testing.T, d driver.Device, n int) *targets {
-	p := gemm(4, 5, 300)
-	p.Beta = 1
-	s := &targets{task: newTask(t, d, split, p), runs: make([]int, n)}
-	require.Len(t, s.plan.Launches, 2)
+	p := twoGEMMs(4, 5, 300)
+	p[0].Beta, p[1].Beta = 1, 1
+	s := &targets{task: newTask(t, d, split, p...), runs: make([]int, n)}
+	require.Greater(t, len(s.plan.Launches), 1)
 	for range n {
 		c := alloc(t, d, len(s.host[2]))
 		require.NoError(t, c.Write(t.Context(), 0, s.host[2]))
@@ -153,7 +155,9 @@ func (s *targets) check(t *testing.T) {
 	got := make([]float32, len(s.host[2]))
 	for i, c := range s.cs {
 		require.NoError(t, c.Read(t.Context(), 0, got))
-		batch[0].Alpha = planner.Scale(float32(s.runs[i])) // that many runs in one
+		for p := range batch {
+			batch[p].Alpha = planner.Scale(float32(s.runs[i])) // that many runs in one
+		}
 		require.NoError(t, reference.CheckExact(batch, s.host[0], s.host[1], s.host[2], got), "C %d", i)
 	}
 }

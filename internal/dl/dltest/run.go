@@ -48,5 +48,5 @@ func Run(t *testing.T, f *Fake) {
 	}
 }
 
-// split is a plan of two launches with a workspace.
+// split is a plan with a workspace.
 var split = planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}

@@ -76,3 +76,10 @@ func alloc(t testing.TB, d driver.Device, n int) driver.Buffer {
 }
 
 func gemm(m, n, k int) planner.Problem { return planner.GEMM(m, n, k) }
+
+// twoGEMMs are of different transpositions, which take a launch each.
+func twoGEMMs(m, n, k int) []planner.Problem {
+	p := []planner.Problem{gemm(m, n, k), gemm(m, n, k)}
+	p[1].TransA = true
+	return p
+}

@@ -114,7 +114,7 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		mode += type == BF16 ? 5 : type == F16 ? 4 : 0;
 		if (type == F32 && !fixup && !strncmp(mode, "_tf32", 5)) mode += 5;
 		int in_turn = !strcmp(mode, "_turn");
-		if (*mode && (fixup || (!in_turn && (dressed || strcmp(mode, "_cluster"))))) continue;
+		if (*mode && (fixup || (!in_turn && (dressed || (strcmp(mode, "_cluster") && strcmp(mode, "_parts")))))) continue;
 		kernel *k = &kernels[96 * i + 48 * dressed + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
 		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .dressed = dressed, .type = type, .module = m};
 		return *f = k, SUCCESS;
@@ -225,10 +225,23 @@ static void finish(const epilogue *e, const uint32_t *words, enum type type, voi
 	else if (is) store(type, c, at, e->flags & WEIGHTS ? bits(e->rows[words[2] + i]) : 1, x, 0);
 }
 
-static void segment(const kernel *k, const uint32_t *w, const epilogue *e, const void *a, const void *b, void *c, float *workspace, unsigned worker) {
+static void fixup(const kernel *k, enum type to, const uint32_t *w, const epilogue *e, void *c, const float *workspace) {
+	int rows = w[2] & 0xffff, cols = w[2] >> 16;
+	if (k->dressed && e->flags & POINTERS_C) c = pointer(e, w[7], 2);
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < cols; j++) {
+			float sum = 0;
+			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn + j];
+			if (k->dressed) finish(e, w + 8, to, (char *)c + (size_t)w[0] * (to == F32 ? 4 : 2), w[1], i, j, bits(w[4]), sum, bits(w[5]), NULL, 0);
+			else store(to, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
+		}
+}
+// items are those of the launch, w is one of them.
+static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, const epilogue *e, const void *a, const void *b, void *c, float *workspace, unsigned worker) {
 	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16, second = w[11] & 4;
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
 	enum type to = w[11] & 2 ? F32 : k->type; // ItemFloatC
+	void *given = c;
 	if (second) b = e->b2;
 	if (k->dressed) {
 		int apart = (e->flags & (POINTERS_A | POINTERS_B)) != 0;
@@ -250,17 +263,12 @@ static void segment(const kernel *k, const uint32_t *w, const epilogue *e, const
 			else store(to, c, w[2] + i * ldc + j, alpha, sum, bits(w[9]));
 		}
 	}
-}
-static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c, const float *workspace) {
-	int rows = w[2] & 0xffff, cols = w[2] >> 16;
-	if (k->dressed && e->flags & POINTERS_C) c = pointer(e, w[7], 2);
-	for (int i = 0; i < rows; i++)
-		for (int j = 0; j < cols; j++) {
-			float sum = 0;
-			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn + j];
-			if (k->dressed) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, bits(w[4]), sum, bits(w[5]), NULL, 0);
-			else store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
-		}
+	if (!(w[11] & 8)) return; // ItemPart
+	const uint32_t *tile = items + 4 * (size_t)w[2];
+	uint32_t *stored = (uint32_t *)items + w[6];
+	if (++*stored < tile[6]) return;
+	*stored = 0;
+	fixup(k, to, tile, e, given, workspace);
 }
 static CUresult execute(const launch *l) {
 	const kernel *f = l->f;
@@ -279,18 +287,21 @@ static CUresult execute(const launch *l) {
 	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};
 	const uint32_t each = f->dressed && e.flags & GATED ? 2 : 1; // items that a worker takes together
 	const size_t words = f->fixup ? (f->dressed ? 12 : 8) : f->dressed ? 20 : 12;
-	for (unsigned x = 0; x < l->x; x++) {
+	static int launches; // workers begin in one order and in the other
+	int back = launches++ % 2;
+	for (unsigned i = 0; i < l->x; i++) {
+		unsigned x = back ? l->x - 1 - i : i;
 		if (f->fixup) {
-			fixup(f, items + words * x, &e, c, workspace);
+			fixup(f, f->type, items + words * x, &e, c, workspace);
 			continue;
 		}
 		if (f->in_turn) { // the next, the end, the first
 			uint32_t *next = (uint32_t *)table;
 			for (uint32_t t = table[2] + x; t < table[1]; t = (*next)++)
-				for (uint32_t i = each * t; i < each * (t + 1); i++) segment(f, items + words * i, &e, a, b, c, workspace, x);
+				for (uint32_t i = each * t; i < each * (t + 1); i++) segment(f, items, items + words * i, &e, a, b, c, workspace, x);
 			continue;
 		}
-		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(f, items + words * i, &e, a, b, c, workspace, x);
+		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(f, items, items + words * i, &e, a, b, c, workspace, x);
 	}
 	return SUCCESS;
 }

@@ -20,6 +20,9 @@ extern ShimThread bg_shim_self;
 
 void* bg_shim_shared(size_t bytes);
 void bg_shim_barrier(int line);
+// A thread of a group counts the group at *arrived, which wraps to 0; bg_shim_last reports whether it was the last.
+void bg_shim_arrive(uint32_t* arrived, uint32_t count);
+bool bg_shim_last();
 void bg_shim_wave(const uint32_t (&give)[4], uint32_t (*take)[4]);  // give: two words of A, two of B
 
 inline uint32_t threadId() { return bg_shim_self.thread; }
@@ -27,6 +30,14 @@ inline uint32_t workerId() { return bg_shim_self.worker; }
 inline uint32_t pieceId() { return bg_shim_self.piece; }
 // Threads that wait at different lines are at different barriers.
 inline void barrier(int line = __builtin_LINE()) { bg_shim_barrier(line); }
+
+// arrivesLast is that of dialect_cuda.h: kernels of HIP are tested with what those of CUDA share.
+constexpr bool kFinishes = true;
+inline bool arrivesLast(uint32_t* arrived, uint32_t count, int line = __builtin_LINE()) {
+  if (threadId() == 0) bg_shim_arrive(arrived, count);
+  barrier(line);
+  return bg_shim_last();
+}
 
 inline float exponential(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }

@@ -4,6 +4,9 @@
 #include "job.h"
 #include "shim.h"
 
+#include <algorithm>
+#include <vector>
+
 // Returns whether a launch ran. Where it makes the items of a ragged plan, the job has sizes
 // in place of a plan, of which the launch has those from its table on, and C is the plan.
 static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
@@ -33,10 +36,16 @@ static bool run(Job& job) {
   bg_shim_order(job.how[0]);
   bg_shim_wave_size(job.how[1]);
   if (job.far == kFarRows) return runFarRows(job);
+  const std::vector<uint32_t> before(&job.plan[0], &job.plan[0] + job.words);
   float* const workspace = job.workspace.at.get() - static_cast<size_t>(kFarSlot) * job.far;  // 0 unless slots are far
   for (uint32_t i = 0; i < job.launches; ++i) {
     if (job.far != kNear) moveSlots(job, job.list[i]);
     if (!run(job, job.list[i], job.a.at.get(), job.b.at.get(), job.c.at.get(), workspace)) return false;
+  }
+  // Of parts that were counted nothing is left for the next run.
+  if (job.far == kNear && !std::equal(before.begin(), before.end(), &job.plan[0])) {
+    fprintf(stderr, "runner: the plan is another after a run\n");
+    return false;
   }
   return true;
 }

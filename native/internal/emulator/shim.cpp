@@ -1,6 +1,7 @@
 // The GPU of device.h. Each of its threads is a fiber that runs until it waits,
-// so that the order of threads is ours to choose. Shared memory is NaN before
-// each thread group.
+// so that the order of threads is ours to choose, and that of thread groups too. Shared memory is NaN before
+// each thread group. Groups run one after the other, but for those that have counted themselves (bg_shim_arrive):
+// they rest until others are done.
 //
 // To ThreadSanitizer fibers are threads that barriers alone order: it reports every
 // race between two barriers, whatever the order of the run. It is not for this file
@@ -25,7 +26,7 @@ ShimThread bg_shim_self;
 
 namespace {
 
-enum State { kReady, kAtBarrier, kAtWave, kDone };
+enum State { kReady, kAtBarrier, kAtWave, kResting, kDone };
 
 struct Fiber {
   ShimThread self;
@@ -41,28 +42,38 @@ int order = 2;
 unsigned waveSize = 64;
 std::mt19937 shuffler(1);
 
-std::vector<Fiber*> fibers;  // by thread, kept from launch to launch
+// Group is a place for thread groups, one after the other.
+struct Group {
+  std::vector<Fiber*> fibers;  // by thread, kept from launch to launch
+  int barriers = 0;            // passed
+  char* shared = nullptr;      // made by the first thread
+  size_t sharedBytes = 0;
+  bool last = false;           // of those that were counted
+  char atShared, atBarrier[2];  // as atStart
+};
+
+constexpr int kGroups = 4;  // one that runs, others rest
+Group groups[kGroups];
+Group* group;  // that runs
+std::vector<std::pair<uint32_t, uint32_t>> toCome;  // workers and pieces of groups, the next one last
 Place scheduler;
 Fiber* running;
 unsigned threads;  // of a group
-int barriers;      // that the group has passed
 std::string failure;
 
 void (*function)();
 void* parameters[10];
-char* shared;  // of the group, made by its first thread
-size_t sharedBytes;
-char atStart, atShared, atBarrier[2], atEnd;  // what ThreadSanitizer orders threads by
+char atStart, atEnd;  // what ThreadSanitizer orders threads by
 
 thread_local std::string message;
 
-void release([[maybe_unused]] char* what) {
+void release([[maybe_unused]] void* what) {
 #if BG_SHIM_SANITIZER == SANITIZER_THREAD
   __tsan_release(what);
 #endif
 }
 
-void acquire([[maybe_unused]] char* what) {
+void acquire([[maybe_unused]] void* what) {
 #if BG_SHIM_SANITIZER == SANITIZER_THREAD
   __tsan_acquire(what);
 #endif
@@ -95,11 +106,11 @@ void resume(Fiber& f) {
 }
 
 bool all(unsigned from, unsigned to, State state) {
-  return std::all_of(&fibers[from], &fibers[to], [&](Fiber* f) { return f->state == state; });
+  return std::all_of(group->fibers.data() + from, group->fibers.data() + to, [&](Fiber* f) { return f->state == state; });
 }
 
 void makeReady(unsigned from, unsigned to) {
-  for (unsigned t = from; t < to; ++t) fibers[t]->state = kReady;
+  for (unsigned t = from; t < to; ++t) group->fibers[t]->state = kReady;
 }
 
 // meet lets go on whoever waits for threads that have all come.
@@ -112,19 +123,25 @@ bool meet() {
     progress = true;
   }
   if (!progress && all(0, threads, kAtBarrier)) {
+    const std::vector<Fiber*>& fibers = group->fibers;
     for (unsigned t = 1; t < threads; ++t) {
       if (fibers[t]->line != fibers[0]->line) {
         failure = "threads wait at the barriers of lines " + std::to_string(fibers[0]->line) + " and " + std::to_string(fibers[t]->line);
       }
     }
-    ++barriers;
+    ++group->barriers;
     makeReady(0, threads);
     progress = true;
   }
   return progress;
 }
 
-void runGroup(uint32_t worker, uint32_t piece) {
+// runGroup runs the next group at a place, and others when it rests, if places are left.
+void runGroup(int at) {
+  const auto [worker, piece] = toCome.back();
+  toCome.pop_back();
+  group = &groups[at];
+  const std::vector<Fiber*>& fibers = group->fibers;
   std::vector<unsigned> turn(threads);
   std::iota(turn.begin(), turn.end(), 0);
   if (order == 1) std::reverse(turn.begin(), turn.end());
@@ -134,14 +151,20 @@ void runGroup(uint32_t worker, uint32_t piece) {
   }
   while (failure.empty() && !all(0, threads, kDone)) {
     if (order == 2) std::shuffle(turn.begin(), turn.end(), shuffler);
+    bool rested = false;
     for (unsigned t : turn) {
       if (fibers[t]->state == kReady && failure.empty()) resume(*fibers[t]);
+      if (fibers[t]->state != kResting) continue;
+      fibers[t]->state = kReady;
+      rested = true;
+      while (at + 1 < kGroups && !toCome.empty() && failure.empty()) runGroup(at + 1);
+      group = &groups[at];
     }
-    if (failure.empty() && !all(0, threads, kDone) && !meet()) failure = "a barrier is not reached by every thread";
+    if (failure.empty() && !rested && !all(0, threads, kDone) && !meet()) failure = "a barrier is not reached by every thread";
   }
   acquire(&atEnd);
-  free(shared);
-  shared = nullptr;
+  free(group->shared);
+  group->shared = nullptr;
 }
 
 std::string launch(const char* name, unsigned gridX, unsigned gridY, unsigned threads_, void** args) {
@@ -153,44 +176,65 @@ std::string launch(const char* name, unsigned gridX, unsigned gridY, unsigned th
   function = k->function;
   for (int i = 0; i < 10; ++i) memcpy(&parameters[i], args[i], sizeof parameters[i]);
   threads = threads_;
-  while (fibers.size() < threads) {
-    fibers.push_back(new Fiber);
-    fibers.back()->place.prepare(entry);
+  for (Group& g : groups) {
+    while (g.fibers.size() < threads) {
+      g.fibers.push_back(new Fiber);
+      g.fibers.back()->place.prepare(entry);
+    }
   }
 #if BG_SHIM_SANITIZER == SANITIZER_THREAD
   scheduler.sanitizer = __tsan_get_current_fiber();
 #endif
   failure.clear();
   release(&atStart);
-  for (unsigned y = 0; y < gridY && failure.empty(); ++y) {
-    for (unsigned x = 0; x < gridX && failure.empty(); ++x) runGroup(x, y);
+  toCome.clear();
+  for (unsigned y = gridY; y-- > 0;) {
+    for (unsigned x = gridX; x-- > 0;) toCome.emplace_back(x, y);
   }
+  if (order == 1) std::reverse(toCome.begin(), toCome.end());
+  if (order == 2) std::shuffle(toCome.begin(), toCome.end(), shuffler);
+  while (!toCome.empty() && failure.empty()) runGroup(0);
   if (failure.empty()) return "";
-  for (Fiber* f : fibers) f->place.prepare(entry);  // they are anywhere in the kernel
+  for (Group& g : groups) {
+    free(g.shared);
+    g.shared = nullptr;
+    for (Fiber* f : g.fibers) f->place.prepare(entry);  // they are anywhere in the kernel
+  }
   return std::string(name) + ": " + failure;
 }
 
 }  // namespace
 
 void* bg_shim_shared(size_t bytes) {
-  if (shared == nullptr) {
-    shared = static_cast<char*>(malloc(bytes));
-    sharedBytes = bytes;
-    std::fill_n(reinterpret_cast<float*>(shared), bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
-    release(&atShared);
+  Group& g = *group;
+  if (g.shared == nullptr) {
+    g.shared = static_cast<char*>(malloc(bytes));
+    g.sharedBytes = bytes;
+    std::fill_n(reinterpret_cast<float*>(g.shared), bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+    release(&g.atShared);
   }
-  acquire(&atShared);
-  if (bytes != sharedBytes) failure = "two arrays in shared memory";
-  return shared;
+  acquire(&g.atShared);
+  if (bytes != g.sharedBytes) failure = "two arrays in shared memory";
+  return g.shared;
 }
 
 void bg_shim_barrier(int line) {
-  char* const tag = &atBarrier[barriers % 2];
+  char* const tag = &group->atBarrier[group->barriers % 2];
   release(tag);
   running->line = line;
   suspend(kAtBarrier);
   acquire(tag);
 }
+
+void bg_shim_arrive(uint32_t* arrived, uint32_t count) {
+  release(arrived);
+  acquire(arrived);
+  group->last = ++*arrived == count;
+  if (group->last) *arrived = 0;
+  else suspend(kResting);
+}
+
+bool bg_shim_last() { return group->last; }
 
 void bg_shim_wave(const uint32_t (&give)[4], uint32_t (*take)[4]) {
   if (waveSize != 64 || threads % 64 != 0) {
@@ -201,7 +245,7 @@ void bg_shim_wave(const uint32_t (&give)[4], uint32_t (*take)[4]) {
   const int turn = running->turn ^= 1;
   memcpy(running->give[turn], give, sizeof give);
   suspend(kAtWave);
-  for (unsigned lane = 0; lane < 64; ++lane) memcpy(take[lane], fibers[first + lane]->give[turn], sizeof *take);
+  for (unsigned lane = 0; lane < 64; ++lane) memcpy(take[lane], group->fibers[first + lane]->give[turn], sizeof *take);
 }
 
 int bg_shim_launch(const char* kernel, unsigned grid_x, unsigned grid_y, unsigned threads, void** args) {

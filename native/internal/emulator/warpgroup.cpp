@@ -254,15 +254,23 @@ bool run(Job& j) {
     return std::any_of(a.at.get(), a.at.get() + a.size, [](const float& x) { return isElement(&x) && !(fabsf(x) < kLarge); });
   };
   recomputes = large(j.a) || large(j.b) || large(j.b2);
+  const std::vector<uint32_t> before(&j.plan[0], &j.plan[0] + j.words);
+  bool inTurn = false;
   for (uint32_t i = 0; i < j.launches; ++i) {
     launch = &j.list[i];
+    inTurn |= strstr(launch->kernel, "_turn") != nullptr;
     kernel = kWarpgroupKernels;
     while (kernel->name != nullptr && strcmp(kernel->name, launch->kernel) != 0) ++kernel;
     if (kernel->name == nullptr || launch->threads > kWarp * kMaxWarps || launch->shared > kMemory) fail("no such kernel");
-    for (worker = 0; worker < launch->workers; ++worker) {
+    std::vector<uint32_t> workers(launch->workers);
+    std::iota(workers.begin(), workers.end(), 0);
+    if (!inTurn) std::shuffle(workers.begin(), workers.end(), draw);
+    for (uint32_t w : workers) {
+      worker = w;
       for (piece = 0; piece < launch->pieces; ++piece) runGroup();
     }
   }
+  if (!inTurn && !std::equal(before.begin(), before.end(), &j.plan[0])) fail("leaves another plan");
   return true;
 }
 
@@ -295,14 +303,29 @@ uint32_t uniform(uint32_t x) {
   return x;
 }
 
-uint32_t takeNext(uint32_t* number) { return running->id % kWarp == 0 ? (*number)++ : 0; }
+void takeNext(uint32_t* number, uint32_t& taken) {
+  if (running->id % kWarp == 0) taken = (*number)++;
+}
 
-uint32_t ofFirstLane(uint32_t x) {
+uint32_t ofLane(uint32_t x, uint32_t lane) {
   running->waits[0] = x;
-  meet("ofFirstLane", [&](uint32_t warp) {
-    for (uint32_t lane = 1; lane < kWarp; ++lane) threads[warp * kWarp + lane].waits[0] = threads[warp * kWarp].waits[0];
+  meet("ofLane", [&](uint32_t warp) {
+    const uint32_t its = threads[warp * kWarp + lane].waits[0];
+    for (uint32_t other = 0; other < kWarp; ++other) threads[warp * kWarp + other].waits[0] = its;
   });
   return running->waits[0];
+}
+
+bool arrivesLast(uint32_t*, uint32_t) { fail("is not one of a thread group that counts itself"); }
+
+bool warpArrivesLast(uint32_t* arrived, uint32_t count) {
+  if (reinterpret_cast<uintptr_t>(arrived) % 4 != 0 || !within(job->plan, arrived, 4)) fail("counts what is not in the plan");
+  meet("warpArrivesLast", [&](uint32_t warp) {
+    *arrived = *arrived + 1 == count ? 0 : *arrived + 1;
+    for (uint32_t lane = 0; lane < kWarp; ++lane) threads[warp * kWarp + lane].any = *arrived == 0;
+    synchronize(warp);
+  });
+  return running->any;
 }
 
 bool warpAny(bool x) {

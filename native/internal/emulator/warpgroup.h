@@ -30,9 +30,15 @@ uint32_t pieceId();
 void barrier();
 void warpBarrier();
 uint32_t uniform(uint32_t x);
-uint32_t takeNext(uint32_t* number);
-uint32_t ofFirstLane(uint32_t x);
+void takeNext(uint32_t* number, uint32_t& taken);
+uint32_t ofLane(uint32_t x, uint32_t lane);
+template <int lane>
+uint32_t ofLane(uint32_t x) { return ofLane(x, lane); }
 bool warpAny(bool x);
+
+constexpr bool kFinishes = false;
+bool arrivesLast(uint32_t* arrived, uint32_t count);
+bool warpArrivesLast(uint32_t* arrived, uint32_t count);
 
 using SharedAddress = uint32_t;
 char* staticShared(size_t bytes);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "../../gemm.cuh"
+#include "../../fixup.cuh"
 #include "../../epilogue.cuh"
 #include "../../half.cuh"
 #include "../../fragment.cuh"
@@ -54,13 +55,13 @@ struct IsWide : std::true_type {};
 template <class T>
 struct IsWide<T, std::void_t<decltype(T::kAhead)>> : std::false_type {};
 
-template <class T, bool kTransA, bool kTransB, bool kInTurn>
+template <class T, bool kTransA, bool kTransB, bool kInTurn, bool kParts = false>
 void gemmOf(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace,
             const void* B2, const void* bias, const uint32_t* rows, uint32_t flags) {
   typename T::More more{};
   if constexpr (T::More::kIs) more = {B2, bias, rows, flags};
   if constexpr (IsWide<T>::value) wgmmaWide<T, kTransA, kTransB, kInTurn>(items, table, A, B, C, workspace, more);
-  else wgmmaGemm<T, kTransA, kTransB, kInTurn>(items, table, A, B, C, workspace, more);
+  else wgmmaGemm<T, kTransA, kTransB, kInTurn, kParts>(items, table, A, B, C, workspace, more);
 }
 
 template <class T, class Element = Floats>
@@ -75,13 +76,14 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
 
 }  // namespace
 
-#define BG_MODE(name, mode, suffix, inTurn)                                                            \
-  {"bg_" #name "_nn" #mode #suffix, gemmOf<name##mode, false, false, inTurn>, name##mode::kMinGroups},    \
-  {"bg_" #name "_nt" #mode #suffix, gemmOf<name##mode, false, true, inTurn>, name##mode::kMinGroups},     \
-  {"bg_" #name "_tn" #mode #suffix, gemmOf<name##mode, true, false, inTurn>, name##mode::kMinGroups},     \
-  {"bg_" #name "_tt" #mode #suffix, gemmOf<name##mode, true, true, inTurn>, name##mode::kMinGroups},
+#define BG_MODE(name, mode, suffix, ...)                                                               \
+  {"bg_" #name "_nn" #mode #suffix, gemmOf<name##mode, false, false, __VA_ARGS__>, name##mode::kMinGroups},    \
+  {"bg_" #name "_nt" #mode #suffix, gemmOf<name##mode, false, true, __VA_ARGS__>, name##mode::kMinGroups},     \
+  {"bg_" #name "_tn" #mode #suffix, gemmOf<name##mode, true, false, __VA_ARGS__>, name##mode::kMinGroups},     \
+  {"bg_" #name "_tt" #mode #suffix, gemmOf<name##mode, true, true, __VA_ARGS__>, name##mode::kMinGroups},
 #define BG_WGMMA_FLOATS(name)          \
   BG_MODE(name, , , false)             \
+  BG_MODE(name, , _parts, false, true) \
   BG_MODE(name, _tf32, , false)        \
   {"bg_" #name "_fixup", fixupOf<name>, 1},
 #ifdef BG_MUTANT  // what its jobs use, which compiles soon
