@@ -90,10 +90,8 @@ var mutants = []struct {
 	{mutant{"the first group sums", "fixup.cuh", "tile.count)) return;", "1)) return;"}, plain},
 	{mutant{"a part is not added", "fixup.cuh", "slot + s < item.count", "slot + s + 1 < item.count"}, plain},
 	{mutant{"parts in another order", "fixup.cuh", "sum[i][0] += part[s]", "sum[i][0] += part[kSlots - 1 - s]"}, plain},
-	{mutant{"parts are added again", "fixup.cuh", "from += kSlots * kSlot", "from += kSlot"}, plain},
 	{mutant{"parts in 32 bits", "fixup.cuh", "static_cast<uint64_t>(item.slot) * kSlot", "item.slot * kSlot"}, plain},
 	{mutant{"no bound of columns in sums of parts", "fixup.cuh", " && col + j < item.cols()", ""}, plain},
-	{mutant{"no bound of rows in sums of parts", "fixup.cuh", "row + i * kApart < rows && ", ""}, plain},
 	{mutant{"C is read beyond its end for sums of parts", "fixup.cuh", "beta != 0.0f && has(n / 4, n % 4) ?", "beta != 0.0f ?"}, address},
 	{mutant{"no bound in the fix-up", "fixup.cuh", "if (row < rows && col + i < cols) {", "if (row < rows && col < cols) {"}, plain},
 }
@@ -149,6 +147,27 @@ func TestMutants(t *testing.T) {
 	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
 	for _, m := range mutants {
 		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
+	}
+}
+
+// partsMutants need a tile of which a thread sums several rows, and not all parts at once.
+var partsMutants = []mutant{
+	{"parts are added again", "fixup.cuh", "from += kSlots * kSlot", "from += kSlot"},
+	{"no bound of rows in sums of parts", "fixup.cuh", "row + i * kApart < rows && ", ""},
+}
+
+func TestPartsMutants(t *testing.T) {
+	compiled(t)
+	tile, err := tile.ByName("large")
+	require.NoError(t, err)
+	jobs, made := partJobs(t, tile), madeOf(tile)
+	for _, m := range partsMutants {
+		requireFound(t, m, func(t *testing.T) error {
+			source := mutate(t, m, mutantSources, made)
+			e, err := buildEmulator(filepath.Join(source, "runner"), source, plain, runtimeOf(t, plain))
+			require.NoError(t, err)
+			return e.sameBits(source, jobs)
+		})
 	}
 }
 

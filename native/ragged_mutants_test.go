@@ -33,7 +33,7 @@ var raggedMutants = []struct {
 	{mutant{"a second choice is counted", "ragged.cuh", "if (kernels == 1 || all) break;", "if (kernels == 1) break;"}, thread},
 	{mutant{"tiles in turn end early", "ragged.cuh", "deal.first + deal.tiles, deal.first, plan", "deal.tiles, deal.first, plan"}, plain},
 	{mutant{"a turn is one tile", "ragged.cuh", "plan.bounds.tile[kernel].turn};", "1};"}, plain},
-	{mutant{"order is not stable", "ragged.cuh", "*count + same.before :", "*count + same.all - 1 - same.before :"}, plain},
+	{mutant{"order is not stable", "ragged.cuh", "counts[cell] + same.before :", "counts[cell] + same.all - 1 - same.before :"}, plain},
 	{mutant{"order of many is not stable", "ragged.cuh", "e / kChunk] + same.before]", "e / kChunk] + same.all - 1 - same.before]"}, plain},
 	{mutant{"the first workers have one more in odd rounds", "ragged.cuh", "worker - min(worker, workers - rest)", "min(worker, rest)"}, plain},
 	{mutant{"no way back", "ragged.cuh", "round % 2 == 0 ? turn : workers - 1 - turn", "turn"}, plain},
