@@ -100,15 +100,20 @@ func wordsOf(of element.Type, numbers []float32) []float32 {
 
 func isGap(x float32) bool { return math.Float32bits(x) == math.Float32bits(gap) }
 
-// run runs the jobs and compares every C with the reference. The error is what
-// the emulator or the comparison found.
-func (e emulator) run(dir string, jobs []*emulatorJob) error {
+// allC runs the jobs and returns the bytes of every C.
+func (e emulator) allC(dir string, jobs []*emulatorJob) ([]byte, error) {
 	var in jobFile
 	in.put(uint32(len(jobs)))
 	for _, j := range jobs {
 		in.job(j)
 	}
-	results, err := e.results(dir, &in)
+	return e.results(dir, &in)
+}
+
+// run runs the jobs and compares every C with the reference. The error is what
+// the emulator or the comparison found.
+func (e emulator) run(dir string, jobs []*emulatorJob) error {
+	results, err := e.allC(dir, jobs)
 	if err != nil {
 		return err
 	}
@@ -303,12 +308,7 @@ func (j *emulatorJob) setFractions(rng *rand.Rand) {
 
 // sameBits runs jobs that must all make the same bits of C.
 func (e emulator) sameBits(dir string, jobs []*emulatorJob) error {
-	var in jobFile
-	in.put(uint32(len(jobs)))
-	for _, j := range jobs {
-		in.job(j)
-	}
-	results, err := e.results(dir, &in)
+	results, err := e.allC(dir, jobs)
 	if err != nil {
 		return err
 	}

@@ -369,7 +369,7 @@ func (p *builder) dealBy(s *schedule, g *group) {
 func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, fixup int) {
 	tiles := len(p.Fixups) - fixup
 	split := tiles > 0
-	if g.Parts = split && p.sumsParts(g, worker, fixup); g.Parts {
+	if g.Parts = split && p.sumsParts(worker, fixup); g.Parts {
 		p.launch(g, s, gemm+sum, worker, split)
 		l := &p.Launches[len(p.Launches)-1]
 		l.FirstFixup, l.Finishes = fixup, tiles
@@ -384,13 +384,17 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 }
 
 // sumsParts reports whether workers sum the parts of tiles themselves: in one launch, which then has all parts of each.
-func (p *builder) sumsParts(g *group, worker, fixup int) bool {
-	slots, most := int32(0), int32(0)
-	for _, f := range p.Fixups[fixup:] {
-		slots, most = slots+f.Count, max(most, f.Count)
+func (p *builder) sumsParts(worker, fixup int) bool {
+	return p.model.finishes(p.mostParts(fixup)) && len(p.Workers)-1-worker <= p.mostWorkers()
+}
+
+// mostParts is the most parts of a tile, of the fix-ups from the given one on.
+func (p *builder) mostParts(fixup int) float64 {
+	most := int32(0)
+	for i := range p.Fixups[fixup:] {
+		most = max(most, p.Fixups[fixup+i].Count)
 	}
-	_, last := p.model.sums(g.id, float64(len(p.Fixups)-fixup), float64(slots), float64(most))
-	return last && len(p.Workers)-1-worker <= p.mostWorkers()
+	return float64(most)
 }
 
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group {

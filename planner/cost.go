@@ -210,21 +210,24 @@ func (m *model) clusters(id tileID, l load, size int) float64 {
 // for sums from each other's shared memory.
 const clusterMicros = 1.5
 
+// finishes reports whether whoever stores the last part of a tile sums them, if they are at most so many, and not a launch
+// behind it: wherever it can, which was as fast or up to 5 us faster in 54 of 55 batches (H200).
+func (m *model) finishes(parts float64) bool { return m.parts && parts <= encoding.MaxParts }
+
 // sums predicts the microseconds that it takes to sum the parts of so many tiles, which have so many slots, at most `parts`
-// each, and says whether whoever stores the last part of a tile does it, and not a launch behind it: wherever it can, which
-// was as fast or up to 5 us faster in 54 of 55 batches (H200).
-func (m *model) sums(id tileID, tiles, slots, parts float64) (micros float64, last bool) {
+// each.
+func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 	d := m.device
 	size := float64(4 * m.tiles[id].shape.TM * m.tiles[id].shape.TN)
 	units := float64(max(d.ComputeUnits, 1))
-	if m.parts && parts <= encoding.MaxParts {
-		return finishMicros + slots*size/(finishRate*units), true
+	if m.finishes(parts) {
+		return finishMicros + slots*size/(finishRate*units)
 	}
 	fixup := &fixupElsewhere
 	if d.Finishes {
 		fixup = &fixupOnCUDA
 	}
-	return d.LaunchMicros + fixup.micros + (slots+fixup.tileSlots*tiles)*size/(fixup.rate*units), false
+	return d.LaunchMicros + fixup.micros + (slots+fixup.tileSlots*tiles)*size/(fixup.rate*units)
 }
 
 // fixupCost is what a launch of fix-ups takes besides that of any launch.
@@ -253,7 +256,7 @@ const (
 // have passed Check; the kernels are of the device, and whether they can run is what Fits
 // says.
 func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros float64) {
-	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1, parts: d.Finishes && c != ComputeTF32}
+	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1, parts: new(Options).parts(d, c)}
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
 	elements := 0.0

@@ -254,11 +254,7 @@ func (d *customDeal) cost(worker, firstFixup, partial int) (gemm, fixup float64)
 	m := &p.model
 	gemm = m.launch(g.id, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work, g.load.loads)
 	if partial > 0 {
-		most := int32(0) // parts of a tile
-		for _, f := range p.Fixups[firstFixup:] {
-			most = max(most, f.Count)
-		}
-		fixup, _ = m.sums(g.id, float64(len(p.Fixups)-firstFixup), float64(partial), float64(most))
+		fixup = m.sums(g.id, float64(len(p.Fixups)-firstFixup), float64(partial), p.mostParts(firstFixup))
 	}
 	return gemm, fixup
 }

@@ -102,6 +102,10 @@ func TestEncodeParts(t *testing.T) {
 		0, 0, 0,
 	}, w[l.Sums:l.Sums+3*(encoding.FixupWords+1)])
 
+	m := model{parts: true}
+	require.True(t, m.finishes(encoding.MaxParts))
+	require.False(t, m.finishes(encoding.MaxParts+1))
+
 	long := mustPack(t, GEMM(16, 16, 1000))
 	few := *device(t, "h200") // parts of a tile are never in different launches
 	few.MaxWorkers = l.Count - 1

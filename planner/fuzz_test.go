@@ -353,11 +353,7 @@ func checkPart(t *testing.T, p *Plan, l *encoding.Launch, items, w []uint32, s *
 	require.Equal(t, l.Sums-l.Items+l.Finishes*encoding.FixupWords+(i-l.FirstFixup)*l.Counters(), stored)
 	require.NotZero(t, w[encoding.Flags]&encoding.ItemPart)
 	q, same := &p.Batch[s.Problem], slices.Clone(w[:l.ItemWords()])
-	row := int(s.Row) * l.Tile.TM
-	if p.Options.Epilogue.ScatterRows > 0 {
-		row = 0
-	}
-	same[encoding.OffC] = uint32(q.C.Offset + row*q.C.LD + int(s.Col)*l.Tile.TN - l.BaseC)
+	same[encoding.OffC] = uint32(q.C.Offset + int(s.Row)*l.Tile.TM*q.C.LD + int(s.Col)*l.Tile.TN - l.BaseC)
 	same[encoding.LDC], same[encoding.Flags] = uint32(q.C.LD), w[encoding.Flags]&^encoding.ItemPart
 	return same
 }
@@ -369,7 +365,7 @@ func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encodi
 	if e.ScatterRows > 0 {
 		rowC = 0
 	}
-	if l.Epilogue.Pointers.Any() {
+	if e.Pointers.C {
 		at = uint32(q.Pointers)
 	}
 	require.Equal(t, []uint32{

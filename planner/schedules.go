@@ -150,7 +150,7 @@ func (m *model) splitKCost(id tileID, l load) (gemm, fixup float64) {
 		return m.dataParallelCost(id, l)
 	}
 	slots := l.steps / float64(part)
-	fixup, _ = m.sums(id, min(float64(l.tiles), slots/2), slots, math.Ceil(float64(l.longest)/float64(part)))
+	fixup = m.sums(id, min(float64(l.tiles), slots/2), slots, math.Ceil(float64(l.longest)/float64(part)))
 	return m.launch(id, float64(part), l.whole+slots, l.work, l.loads), fixup
 }
 
@@ -158,7 +158,7 @@ func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
 	shares, tiles := float64(m.streamWorkers(id, l)), float64(l.tiles)
 	share := math.Ceil(l.steps / shares)
 	cut := min(tiles, shares)
-	fixup, _ = m.sums(id, cut, shares+cut, math.Ceil(float64(l.longest)/share)+1)
+	fixup = m.sums(id, cut, shares+cut, math.Ceil(float64(l.longest)/share)+1)
 	if t := &m.tiles[id]; t.shape.Unit == tile.WGMMA {
 		return streamMargin * m.stay(id, share*t.alone+2*t.worker, l.whole+shares, l), fixup // most have parts of two tiles
 	}

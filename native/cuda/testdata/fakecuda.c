@@ -225,15 +225,15 @@ static void finish(const epilogue *e, const uint32_t *words, enum type type, voi
 	else if (is) store(type, c, at, e->flags & WEIGHTS ? bits(e->rows[words[2] + i]) : 1, x, 0);
 }
 
-static void fixup(const kernel *k, enum type to, const uint32_t *w, const epilogue *e, void *c, const float *workspace) {
+static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c, const float *workspace) {
 	int rows = w[2] & 0xffff, cols = w[2] >> 16;
 	if (k->dressed && e->flags & POINTERS_C) c = pointer(e, w[7], 2);
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
 			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn + j];
-			if (k->dressed) finish(e, w + 8, to, (char *)c + (size_t)w[0] * (to == F32 ? 4 : 2), w[1], i, j, bits(w[4]), sum, bits(w[5]), NULL, 0);
-			else store(to, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
+			if (k->dressed) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, bits(w[4]), sum, bits(w[5]), NULL, 0);
+			else store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
 		}
 }
 // items are those of the launch, w is one of them.
@@ -241,7 +241,6 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16, second = w[11] & 4;
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
 	enum type to = w[11] & 2 ? F32 : k->type; // ItemFloatC
-	void *given = c;
 	if (second) b = e->b2;
 	if (k->dressed) {
 		int apart = (e->flags & (POINTERS_A | POINTERS_B)) != 0;
@@ -263,12 +262,12 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 			else store(to, c, w[2] + i * ldc + j, alpha, sum, bits(w[9]));
 		}
 	}
-	if (!(w[11] & 8)) return; // ItemPart
+	if (!(w[11] & 8)) return; // ItemPart: of fp32, without an epilogue
 	const uint32_t *tile = items + 4 * (size_t)w[2];
 	uint32_t *stored = (uint32_t *)items + w[6];
 	if (++*stored < tile[6]) return;
 	*stored = 0;
-	fixup(k, to, tile, e, given, workspace);
+	fixup(k, tile, e, c, workspace);
 }
 static CUresult execute(const launch *l) {
 	const kernel *f = l->f;
@@ -292,7 +291,7 @@ static CUresult execute(const launch *l) {
 	for (unsigned i = 0; i < l->x; i++) {
 		unsigned x = back ? l->x - 1 - i : i;
 		if (f->fixup) {
-			fixup(f, f->type, items + words * x, &e, c, workspace);
+			fixup(f, items + words * x, &e, c, workspace);
 			continue;
 		}
 		if (f->in_turn) { // the next, the end, the first
