@@ -114,6 +114,7 @@ async function choose() {
   say("Planning ...", true);
   try {
     const content = kind === "file" ? new Uint8Array(await dropped.arrayBuffer()) : undefined;
+    if (mine !== turn) return; // another choice was planned while the file was read
     const made = await ask({call: "plan", backend: fields.backend.value, workload: workload(), content}, content);
     if (mine !== turn) return;
     plan = made;
