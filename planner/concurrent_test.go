@@ -1,0 +1,29 @@
+package planner
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Each of several calls at the same time has a builder of its own. Where two share one the race detector sees it.
+func TestPlanConcurrent(t *testing.T) {
+	const callers, calls = 4, 50
+	shared := New(device(t, "h200"))
+	var group sync.WaitGroup
+	for i := range callers {
+		b := mustPack(t, GEMM(64*(i+1), 96, 32*(i+1)), GEMM(33, 7*(i+1), 65))
+		want, err := New(device(t, "h200")).Plan(b, Options{})
+		require.NoError(t, err)
+		group.Go(func() {
+			for range calls {
+				got, err := shared.Plan(b, Options{})
+				assert.NoError(t, err)
+				assert.Equal(t, want, got)
+			}
+		})
+	}
+	group.Wait()
+}
