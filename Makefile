@@ -29,7 +29,7 @@ BROWSER_SHORT := Windows|NonFinite|Subnormals|Scalars|Empty|Reuse|Chain|Queued|C
 SAME        := TestKernelsListAll|TestManySteps|TestEveryTileOnce|TestEpiloguePlans|TestStoresStayInTile|TestLeastDeviceKernels|TestStagesCoverTiles|TestEpilogueStores|TestEpilogueBindings
 # Packages with goroutines or locks of their own, and the fakes that work on them. The race
 # detector cannot see into the WebGPU library, and its build of the binding would take minutes;
-# tests of native build C++ once with sync, and no more; of planner one test has goroutines, and runs alone.
+# tests of native build C++ once with sync, and no more; of planner the tests with goroutines, whose names say Concurrent, run alone.
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|planner$$|native$$|native/internal)') \
 	./native/cuda ./native/hip
 
@@ -113,7 +113,7 @@ wheel-check:
 # and epilogues on fakes.
 race:
 	$(GO) test -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/(Tiles|Types|Epilogues)|TestFake/(conformance|gfx.*)/(Tiles|Ragged|Types|Epilogues|Custom|Mixed|Update)|TestOwnDriver/(Tiles|Ragged|Types|Epilogues|Custom|Mixed|Update)' $(RACE)
-	$(GO) test -race -run TestPlanConcurrent ./planner
+	$(GO) test -race -run Concurrent ./planner
 
 fuzz: setup
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)

@@ -196,6 +196,7 @@ func testCPU(t *testing.T, v visit) {
 	v.planned()
 	v.run()
 	testFile(t, v)
+	testLate(t, v)
 	testWrong(t, v)
 	testKeyboard(t, v)
 	testStop(t, v)
@@ -233,6 +234,22 @@ func testFile(t *testing.T, v visit) {
 	})()`, nil))
 	v.wait(`document.getElementById("legend").innerText.includes("3 × 2 × 5")`)
 	v.planned()
+}
+
+// testLate: a file that is still being read when another batch is chosen is not planned behind that.
+func testLate(t *testing.T, v visit) {
+	require.NoError(t, v.Eval(`(() => {
+		const whole = Blob.prototype.arrayBuffer;
+		Blob.prototype.arrayBuffer = () => new Promise((resolve) => globalThis.read = () => {
+			Blob.prototype.arrayBuffer = whole;
+			resolve(new ArrayBuffer(0));
+		});
+	})()`, nil))
+	v.choose(map[string]string{"kind": "file"})
+	v.choose(small)
+	v.planned()
+	require.NoError(t, v.Eval(`read()`, nil))
+	v.run()
 }
 
 // give chooses a file in the form.
