@@ -134,6 +134,35 @@ func TestEncodeParts(t *testing.T) {
 	}
 }
 
+// TestMostParts: no tile of a launch that sums parts itself has more than MaxParts, wherever it is among the others.
+func TestMostParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		parts []int // of each tile
+		sums  bool
+	}{
+		"as many as can be": {[]int{2, encoding.MaxParts, 2}, true},
+		"too many first":    {[]int{encoding.MaxParts + 1, 2, 2}, false},
+		"too many last":     {[]int{2, 2, encoding.MaxParts + 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cuts := &CustomSchedule{Name: "cuts", Deal: func(w Work) (workers [][]Part) {
+				for _, tile := range w.Tiles {
+					last := c.parts[tile.Index] - 1
+					for from := range last {
+						workers = append(workers, []Part{{tile.Index, from, from + 1}})
+					}
+					workers = append(workers, []Part{{tile.Index, last, tile.Steps}})
+				}
+				return workers
+			}}
+			p, err := New(device(t, "h200")).Plan(mustPack(t, GEMM(16, 3*16, 400)), Options{Tile: "small", Custom: cuts})
+			require.NoError(t, err)
+			require.Equal(t, c.sums, p.Launches[0].Parts)
+			require.Equal(t, !c.sums, p.Launches[len(p.Launches)-1].Fixup)
+		})
+	}
+}
+
 func TestEncodeLoop(t *testing.T) {
 	b := mustPack(t, GEMM(8, 8, 64), GEMM(8, 8, 64), GEMM(8, 8, 64))
 	d := *device(t, "h200-webgpu")
