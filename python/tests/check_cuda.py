@@ -7,7 +7,7 @@ import unittest
 
 import torch
 
-import batchgemm.torch as bt
+from batchgemm import _programs as bp
 from batchgemm.torch import grouped_mm, matmul_list
 from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference  # unittest runs those too
 
@@ -26,7 +26,7 @@ class Cuda(unittest.TestCase):
         self.assertTrue(bool((error <= bound(x, w, offs, out=y.dtype)).all()), f"{name}: {error.max()}")
 
     def test_large(self):
-        for dtype in bt._TYPES:
+        for dtype in bp.TYPES:
             x, w = torch.randn(2048, 512).to(dtype), torch.randn(16, 512, 768).to(dtype)
             offs = ends(*sorted(torch.randint(0, 2048, (15,)).tolist()), 2048)
             self.near(grouped_mm(x, w, offs=offs), x, w, offs, dtype)

@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import batchgemm.torch as bt
+from batchgemm import _programs as bp
 from batchgemm.torch import grouped_mm, matmul_list
 
 UNIT = 2.0**-24  # of fp32
@@ -86,7 +87,7 @@ class Numbers(unittest.TestCase):
         }
 
     def test_forms_and_types(self):
-        for dtype in bt._TYPES:
+        for dtype in bp.TYPES:
             for form, (x, w, offs) in self.forms(dtype).items():
                 for out in (None, torch.float32):
                     self.check(x, w, offs, out_dtype=out, name=f"{form} {dtype} {out}")
@@ -124,7 +125,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(grouped_mm(torch.ones(0, 2, 3), torch.ones(0, 3, 4)).shape, (0, 2, 4))
 
     def test_bias_and_activation(self):
-        for dtype in bt._TYPES:
+        for dtype in bp.TYPES:
             for form in "rows", "batched":
                 x, w, offs = self.forms(dtype)[form]
                 for activation in ACTIVATIONS:
@@ -140,7 +141,7 @@ class Numbers(unittest.TestCase):
 
     def test_lists(self):
         sizes = [(3, 4, 5), (0, 4, 5), (2, 0, 3), (17, 9, 1), (1, 30, 8)]
-        for dtype in bt._TYPES:
+        for dtype in bp.TYPES:
             for out in (None, torch.float32):
                 xs = [torch.randn(k, m).to(dtype).t() for m, k, _ in sizes]
                 ws = [torch.randn(k, n).to(dtype) for _, k, n in sizes]
@@ -196,9 +197,9 @@ class Gradients(unittest.TestCase):
 
     def test_nothing_again(self):
         """GELU and SiLU are those of torch, bit for bit: a step of two products takes two, four, and one for the bias."""
-        offs, runs = ends(5, 5, 19, 33), mock.patch.object(bt._Programs, "run", autospec=True, side_effect=bt._Programs.run)
+        offs, runs = ends(5, 5, 19, 33), mock.patch.object(bp.Programs, "run", autospec=True, side_effect=bp.Programs.run)
         for activation in ("gelu", "silu"):
-            for dtype in bt._TYPES:
+            for dtype in bp.TYPES:
                 new = lambda *shape: torch.randn(*shape).to(dtype).requires_grad_()
                 leaves, gy = [new(33, 20), new(4, 20, 12), new(4, 12), new(4, 12, 20)], torch.randn(33, 20).to(dtype)
 
@@ -315,7 +316,7 @@ class Torch(unittest.TestCase):
         meta = grouped_mm(x.to("meta"), w.to("meta"), offs=offs.to("meta"))
         self.assertEqual((meta.device.type, meta.shape), ("meta", (10, 5)))
         minus = torch.complex(x[:, :1], x[:, 1:2]).conj().imag  # the memory has the negative of it, and is taken as it lies
-        self.assertTrue(minus.is_neg() and bt._lies(minus))
+        self.assertTrue(minus.is_neg() and bp.matrices(minus))
         self.assertTrue(torch.equal(grouped_mm(minus, w[:, :1], offs=offs), grouped_mm(-x[:, 1:2], w[:, :1], offs=offs)))
 
     def test_compile(self):
@@ -376,17 +377,17 @@ class Torch(unittest.TestCase):
 class Programs(unittest.TestCase):
     def call(self, rows, n=4):
         x, w = torch.zeros(rows, 8), torch.zeros(2, 8, n)
-        return bt._call(*(bt._meta(t, t.data_ptr()) for t in (x, w, ends(0, rows))), None, "", None, False)
+        return bp.call_of(*(bp.meta(t, t.data_ptr()) for t in (x, w, ends(0, rows))), None, "", None, False)
 
     def test_rows_share(self):
         for n in list(range(1, 300)) + [4095, 4096, 4097, 10**6]:
-            self.assertLessEqual(n, bt._bound(n))
-            self.assertLessEqual(bt._bound(n), n + n // 8)
-            self.assertEqual(bt._bound(bt._bound(n)), bt._bound(n))
+            self.assertLessEqual(n, bp.bound(n))
+            self.assertLessEqual(bp.bound(n), n + n // 8)
+            self.assertEqual(bp.bound(bp.bound(n)), bp.bound(n))
         self.assertEqual({self.call(rows).key for rows in range(961, 1025)}, {self.call(1024).key})
 
     def test_streams_and_graphs(self):
-        programs, call = bt._Programs(-1), self.call(4)
+        programs, call = bp.Programs(-1), self.call(4)
         with self.assertRaisesRegex(RuntimeError, "first call with tensors of these shapes cannot be captured"):
             programs.find(2, call, True)
         one = programs.find(1, call, False)
@@ -395,9 +396,9 @@ class Programs(unittest.TestCase):
         self.assertIs(programs.find(2, call, True), one)
         other = programs.find(1, call, False)
         self.assertIsNot(other, one, "which belongs to graphs then")
-        for n in range(1, bt._KEPT + 3):
+        for n in range(1, bp.KEPT + 3):
             programs.find(1, self.call(4, n), False)
-        self.assertEqual(len(programs.kept), bt._KEPT + 1)
+        self.assertEqual(len(programs.kept), bp.KEPT + 1)
         self.assertIs(programs.find(2, call, False), one, "is never closed")
         self.assertIsNot(programs.find(1, self.call(4, 1), False), other)
         for program in programs.kept.values():

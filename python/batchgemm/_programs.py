@@ -1,0 +1,252 @@
+"""What batchgemm.torch computes tensors of a kind by: how they lie, and programs, which are kept."""
+
+import functools
+import threading
+from collections import OrderedDict
+from typing import NamedTuple, Optional
+
+import torch
+
+from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, open as _open, problem
+
+TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+ACTIVATIONS = ("", "relu", "gelu", "silu")
+MOST_GROUPS = 4096
+ALIGN = 16  # bytes, of addresses
+KEPT = 512  # programs of a device
+BATCHED = 0  # beside ENDS_OF_ROWS and ENDS_OF_DEPTH: no ends
+
+# Shapes.
+
+
+class Meta(NamedTuple):
+    """What a program depends on of a tensor."""
+
+    shape: tuple
+    stride: tuple
+    dtype: torch.dtype
+    device: torch.device
+    at: int  # address modulo ALIGN
+
+
+class Sizes(NamedTuple):
+    form: int
+    groups: int
+    m: int
+    n: int
+    k: int
+    shape: tuple  # of the result
+    dtype: torch.dtype
+
+
+def meta(t, address):
+    """The fields of a Meta, which takes longer to make."""
+    return t.shape, t.stride(), t.dtype, t.device, address % ALIGN
+
+
+def check_types(x, w, out_dtype):
+    if x.dtype not in TYPES:
+        raise TypeError(f"x is {x.dtype}: it must be float32, bfloat16 or float16")
+    if w.dtype != x.dtype:
+        raise TypeError(f"w is {w.dtype}, x is {x.dtype}")
+    if out_dtype not in (None, torch.float32, x.dtype):
+        raise TypeError(f"out_dtype is {out_dtype}: it must be float32, or that of x, {x.dtype}")
+    return out_dtype or x.dtype
+
+
+def sizes_of(x, w, offs, bias, activation, out_dtype):
+    """Checks the arguments; x, w, offs and bias have a shape, a dtype and a device."""
+    out = check_types(x, w, out_dtype)
+    for name, t in ("w", w), ("offs", offs), ("bias", bias):
+        if t is not None and t.device != x.device:
+            raise ValueError(f"{name} is on {t.device}, x on {x.device}")
+    dims = len(x.shape), len(w.shape)
+    if dims not in ((2, 3), (2, 2), (3, 3)):
+        raise ValueError(f"x has {dims[0]} dimensions, w has {dims[1]}: each must have 2 or 3")
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation {activation!r}: it must be one of {', '.join(ACTIVATIONS[1:])}")
+    (m, k), (depth, n) = x.shape[-2:], w.shape[-2:]
+    if k != depth:
+        raise ValueError(f"x has {k} columns, w has {depth} rows")
+    if dims == (3, 3):
+        form, groups, shape = BATCHED, x.shape[0], (x.shape[0], m, n)
+        if offs is not None:
+            raise ValueError("offs: none where x and w have 3 dimensions")
+        if w.shape[0] != groups:
+            raise ValueError(f"x has {groups} groups, w has {w.shape[0]}")
+    else:
+        if offs is None:
+            raise ValueError("offs is None: it says where each group ends")
+        if offs.dtype != torch.int32 or len(offs.shape) != 1:
+            raise TypeError(f"offs is {offs.dtype} of {len(offs.shape)} dimensions: it must be int32, of one")
+        groups = offs.shape[0]
+        form, shape = (ENDS_OF_ROWS, (m, n)) if dims == (2, 3) else (ENDS_OF_DEPTH, (groups, m, n))
+        if dims == (2, 3) and w.shape[0] != groups:
+            raise ValueError(f"offs has {groups} groups, w has {w.shape[0]}")
+    if form != BATCHED and groups > MOST_GROUPS:
+        raise ValueError(f"{groups} groups: there may be {MOST_GROUPS}")
+    if form == ENDS_OF_DEPTH and (bias is not None or activation):
+        raise ValueError("bias and activation: none where offs cuts depth")
+    if bias is not None:
+        if tuple(bias.shape) not in ((n,), (groups, n)):
+            raise ValueError(f"bias has the shape {tuple(bias.shape)}: it must be ({n},) or ({groups}, {n})")
+        if bias.dtype != out:
+            raise TypeError(f"bias is {bias.dtype}, the result is {out}")
+    return Sizes(form, groups, m, n, k, shape, out)
+
+
+class Matrix(NamedTuple):
+    """How a matrix lies in memory: op(A) or op(B) of a problem."""
+
+    trans: bool
+    ld: int
+    at: int  # element, from an aligned address on
+    stride: int  # between groups
+
+
+def _lie(t):
+    """How the matrices of t lie, or None: a copy of it has rows one behind the other."""
+    (rows, cols), (down, right) = t.shape[-2:], t.stride[-2:]
+    group = t.stride[0] if len(t.shape) == 3 and t.shape[0] > 1 else 0
+    at = t.at // t.dtype.itemsize
+    if (right == 1 or cols <= 1) and (down >= cols or rows <= 1):
+        return Matrix(False, down if rows > 1 else max(cols, 1), at, group)
+    if (down == 1 or rows <= 1) and (right >= rows or cols <= 1):
+        return Matrix(True, right if cols > 1 else max(rows, 1), at, group)
+    return None
+
+
+def matrices(t):
+    """How the matrices of a tensor lie."""
+    return _lie(Meta(*meta(t, t.data_ptr())))
+
+
+def bound(n):
+    """n, rounded up by an eighth at most: sizes that change from step to step share a program."""
+    unit = 1 << max(n.bit_length() - 4, 0)
+    return (n + unit - 1) // unit * unit
+
+
+# Programs.
+
+
+class Call(NamedTuple):
+    """What is to be done for arguments of a kind."""
+
+    copy: tuple = ()  # whether x, w, offs and bias must be copied; then the rest is of the copies
+    shape: tuple = ()  # to allocate
+    narrow: Optional[int] = None  # the rows that are the result
+    dtype: Optional[torch.dtype] = None
+    fill: bool = False  # the result is zeros, or nothing
+    key: tuple = ()  # of the program
+
+    def prepare(self, device):
+        form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, zero, *options = self.key
+        options = _options(*options)
+        if form != BATCHED:
+            return device.prepare_ragged(
+                form, groups, m, n, k, lda=a.ld, ldb=b.ld, ldc=ldc, trans_a=a.trans, trans_b=b.trans, offset_a=a.at, offset_b=b.at,
+                stride_b=b.stride, stride_c=m * ldc if form == ENDS_OF_DEPTH else 0, zero_rows=zero, bias=bias_at,
+                stride_bias=bias_stride, options=options)
+        batch = [problem(m, n, k, a=a.at + g * a.stride, lda=a.ld, trans_a=a.trans, b=b.at + g * b.stride, ldb=b.ld, trans_b=b.trans,
+                         c=g * m * n, bias=bias_at + g * bias_stride) for g in range(groups)]
+        with device.plan(batch, **options) as plan:
+            return device.prepare(plan)
+
+
+def _options(type, type_c, bias, activation):
+    options = {"type": type, "type_c": type_c}
+    if bias:
+        options.setdefault("epilogue", {})["bias"] = True
+    if activation:
+        options.setdefault("epilogue", {})["activation"] = activation
+    return options
+
+
+@functools.lru_cache(maxsize=4096)
+def call_of(x, w, offs, bias, activation, out_dtype, zero):
+    """What is to be done for tensors of these meta()."""
+    x, w, offs, bias = (t and Meta(*t) for t in (x, w, offs, bias))
+    s = sizes_of(x, w, offs, bias, activation, out_dtype)
+    a, b = _lie(x), _lie(w)
+    bias_lies = bias is None or bias.stride[-1] == 1 or s.n <= 1
+    offs_lie = offs is None or offs.at == 0 and (offs.stride[0] == 1 or s.groups <= 1)
+    if not (a and b and bias_lies and offs_lie):
+        return Call(copy=(not a, not b, not offs_lie, not bias_lies))
+    if s.groups == 0 or s.m == 0 or s.n == 0 or s.form == ENDS_OF_DEPTH and s.k == 0:
+        return Call(shape=s.shape, dtype=s.dtype, fill=True)
+    m, k, shape, narrow = s.m, s.k, s.shape, None
+    if s.form == ENDS_OF_ROWS:
+        m = min(bound(m), a.ld) if a.trans else bound(m)  # rows of matrices are as long as their bounds
+        if zero and m != s.m:  # rows up to the bound are set to 0
+            shape, narrow = (m, s.n), s.m
+    if s.form == ENDS_OF_DEPTH:
+        k = min([bound(k)] + [a.ld] * (not a.trans) + [b.ld] * b.trans)
+    bias_stride = bias.stride[0] if bias and len(bias.shape) == 2 and s.groups > 1 else 0
+    key = (s.form, s.groups, m, s.n, k, a, b, s.n, bias.at // bias.dtype.itemsize if bias else 0, bias_stride,
+           zero and s.form == ENDS_OF_ROWS, TYPES[x.dtype], TYPES[s.dtype], bias is not None, activation)
+    return Call(shape=shape, narrow=narrow, dtype=s.dtype, key=key)
+
+
+class Programs:
+    """The programs of a device. A program has memory of its own that its runs use, and so belongs to one stream."""
+
+    def __init__(self, index):
+        self.cuda = index >= 0
+        self.index = index
+        self.lock = threading.Lock()
+        self.kept = OrderedDict()  # (stream, key): program, the one used last at the end
+        self.captured = set()  # those of graphs, which are never closed
+        if self.cuda and torch.cuda.is_current_stream_capturing():
+            raise _not_warm()
+        if self.cuda:  # batchgemm counts GPUs of compute capability 8.0 on
+            older = 0 if torch.version.hip else sum(torch.cuda.get_device_capability(i) < (8, 0) for i in range(index))
+            self.device = _open("hip" if torch.version.hip else "cuda", index - older)
+        else:
+            self.device = _open("cpu")
+
+    def run(self, call, *addresses):
+        """Queues a run_at() these addresses on the current stream. On the CPU it is done then."""
+        if not self.cuda:
+            with self.lock:
+                self.find(0, call, False).run_at(0, *addresses)
+            self.device.wait()
+            return
+        stream = torch._C._cuda_getCurrentRawStream(self.index)
+        capturing = torch.cuda.is_current_stream_capturing()
+        with self.lock:
+            self.find(stream, call, capturing).run_at(stream, *addresses)
+
+    def find(self, stream, call, capturing):
+        at = stream, call.key
+        program = self.kept.get(at)
+        if program is None:
+            program = self.kept[at] = self.take(call) if capturing else self.prepare(call)
+        self.kept.move_to_end(at)
+        if capturing:
+            self.captured.add(at)
+        return program
+
+    def prepare(self, call):
+        for at in [at for at in self.kept if at not in self.captured][: max(0, len(self.kept) - len(self.captured) - KEPT + 1)]:
+            self.kept.pop(at).close()
+        program = call.prepare(self.device)
+        self.device.wait()  # for the upload, which is on a stream of the device's own
+        return program
+
+    def take(self, call):
+        """The program of the warm-up, on whatever stream that was. Nothing can be prepared while a graph is captured."""
+        for at in self.kept:
+            if at[1] == call.key and at not in self.captured:
+                return self.kept.pop(at)
+        raise _not_warm()
+
+
+def _not_warm():
+    return RuntimeError("batchgemm: the first call with tensors of these shapes cannot be captured in a CUDA graph; "
+                        "call once before, as torch wants it of all that is captured")
+
+
+@functools.lru_cache(maxsize=None)
+def programs_of(index):
+    return Programs(index)
