@@ -8,7 +8,8 @@
 # make fuzz    every fuzz target for FUZZTIME (60s); tests run the seeds alone
 # make soak    random batches on every backend for SOAK (10m), with memory and handles flat
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
-# make wheel   the package for Python, with the library inside: bin/batchgemm-*.whl
+# make eager   what makes eager calls of batchgemm.torch faster, where the package finds it: bin/_eager.abi3.so
+# make wheel   the package for Python, with both inside: bin/batchgemm-*.whl
 # make install   that, and what finds it for pkg-config and CMake, below PREFIX (/usr/local), LIBDIR and DESTDIR
 # make cuda    rebuild the CUDA kernels after a change of native/, where nvcc is
 # make hip     rebuild the HIP kernels, where clang-19 and lld-19 are
@@ -33,7 +34,7 @@ SAME        := TestKernelsListAll|TestManySteps|TestEveryTileOnce|TestEpiloguePl
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|planner$$|native$$|native/internal)') \
 	./native/cuda ./native/hip
 
-.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi install wheel wheel-check cuda hip setup
+.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -131,6 +132,9 @@ golden:
 capi:
 	GO=$(GO) scripts/capi.sh bin
 	$(CC) -std=c99 -Wall -Wextra -o bin/c-gemm examples/c/gemm.c -Ibin -Lbin -lbatchgemm -Wl,-rpath,'$$ORIGIN'
+
+eager:
+	scripts/eager.sh bin
 
 wheel:
 	GO=$(GO) scripts/wheel.sh bin

@@ -41,6 +41,7 @@ esac
 case ",${BATCHGEMM_REQUIRE:-}," in
 *,python,*)
 	command -v objdump >/dev/null 2>&1 || want="$want binutils"
+	[ -e "$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || want="$want libpython3-dev"
 	for module in venv:ensurepip build setuptools wheel numpy pytest; do
 		/usr/bin/python3 -c "import ${module#*:}" 2>/dev/null || want="$want python3-${module%:*}"
 	done

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the wheel of the Python package, with libbatchgemm.so inside: Linux, Go, a C compiler, objdump, and of Python
-# build, setuptools and wheel (Debian: python3-build python3-setuptools python3-wheel).
+# Builds the wheel of the Python package, with libbatchgemm.so and the module _eager inside: Linux, Go, a C compiler, objdump,
+# and of Python its header, build, setuptools and wheel (Debian: libpython3-dev python3-build python3-setuptools python3-wheel).
 # Usage: scripts/wheel.sh [DIRECTORY]   (default bin; PYTHON is the interpreter)
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,10 +16,12 @@ sed -n 's/^const Version = "\(.*\)"$/\1/p' internal/version/version.go >"$stage/
 [ -s "$stage/version.txt" ] || { echo "wheel: internal/version/version.go has no Version" >&2; exit 1; }
 scripts/capi.sh "$stage/lib"
 cp -L "$stage/lib/libbatchgemm.so" "$stage/batchgemm/"
+PYTHON=$python scripts/eager.sh "$stage/batchgemm"
 
-# PEP 600: the oldest glibc that has all symbols which the library takes from it. It needs no library beside glibc's
-# and libgcc_s, which that allows.
-glibc=$(objdump -T "$stage/batchgemm/libbatchgemm.so" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
+# The tag says py3-none: without the module, which is for 3.10 and newer, the package works too. PEP 600: the oldest glibc
+# that has all symbols which the library and the module take from it. They need no library beside glibc's and libgcc_s,
+# which that allows.
+glibc=$(objdump -T "$stage"/batchgemm/*.so | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
 minor=${glibc#GLIBC_2.}
 tag=manylinux_2_${minor%%.*}_$(uname -m)
 "$python" -m build --wheel --no-isolation --config-setting=--build-option=--plat-name="$tag" --outdir "$stage/dist" "$stage" >"$stage/log" 2>&1 ||

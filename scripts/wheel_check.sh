@@ -17,8 +17,9 @@ cd "$work"
 unset PYTHONPATH BATCHGEMM_LIBRARY
 test_with() { "$work/venv/bin/python" -W error -m pytest -q -p no:cacheprovider "$@"; }
 "$work/venv/bin/python" -c "
-import batchgemm, importlib.metadata
-assert batchgemm.__file__.startswith('$work'), batchgemm.__file__
+import batchgemm, batchgemm._optional, importlib.metadata
+for module in batchgemm, batchgemm._optional.eager:
+    assert module.__file__.startswith('$work'), module.__file__
 print('wheel: batchgemm', importlib.metadata.version('batchgemm'))"
 BATCHGEMM_BACKEND=cpu test_with tests
 BATCHGEMM_BACKEND=webgpu test_with tests/test_arrays.py -k "not layers"

@@ -1,0 +1,387 @@
+// What eager calls of torch.py do again and again, without the interpreter: see whether a call is plain, read its tensors,
+// find its program in a table, allocate the result and queue the run. What is not plain, or new, is left to torch.py: the
+// result is None then. _programs.py puts what it did into the table, by keep(), and empties that by clear() before it closes
+// a program or gives it to another stream. A handle is never used again, so that an entry of a program that somebody else closed
+// does no harm.
+//
+// Python's lock guards the table. It is given up while a run is queued, and may be in any call of torch's, so that nothing
+// points into the table across one.
+
+#define Py_LIMITED_API 0x030A0000 // one build for Python from 3.10 on
+#include <Python.h>
+#include <string.h>
+
+#include "batchgemm.h"
+
+enum { X, W, OFFS, BIAS, OPERANDS, ACTIVATION = OPERANDS, OUT, ZERO, ARGUMENTS };
+enum { SETS = 256, WAYS = 4 }; // of the table
+enum { ALIGN = 16 };           // bytes, of addresses
+enum { CPU = -1, ELSEWHERE = -2 };
+
+// What setup() gives, by name.
+#define OBJECTS(OF) \
+	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(grad_enabled) OF(current_stream) \
+	OF(capturing) OF(empty) OF(differentiable) OF(check)
+#define MEMBER(name) PyObject *name;
+static struct { OBJECTS(MEMBER) } torch;
+static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
+
+// Names of what tensors have.
+#define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) OF(is_neg) OF(requires_grad) OF(ndim) OF(CURRENT_DEVICE)
+static struct { NAMES(MEMBER) } name;
+
+// What a program, and the result, depend on. All bytes count: there are none between members.
+struct operand {
+	int64_t shape[3], stride[3];
+	int32_t dims, type, device, at; // at: address modulo ALIGN
+};
+struct key {
+	struct operand operands[OPERANDS];
+	uint64_t stream;
+	int32_t activation, out, zero, none;
+};
+
+// What is to be done.
+struct todo {
+	bg_program program;
+	PyObject *args, *kwargs;    // of torch.empty()
+	PyObject *wait;             // to be called behind the run, or None
+	Py_ssize_t rows;            // of the result; -1: all
+};
+
+static struct entry {
+	struct key key;
+	struct todo todo; // without args there is none
+} table[SETS][WAYS];
+static unsigned victim;
+
+// Results of calls. Each takes over the reference, which is NULL after an exception.
+
+static int truth(PyObject *o) {
+	int is = o ? PyObject_IsTrue(o) : -1;
+	Py_XDECREF(o);
+	return is;
+}
+
+static int64_t integer(PyObject *o) {
+	int64_t n = o ? PyLong_AsLongLong(o) : -1;
+	Py_XDECREF(o);
+	return n;
+}
+
+// integers copies up to three of a tuple, and returns how many there are: -1 where they are more, or none.
+static int integers(PyObject *tuple, int64_t *to) {
+	Py_ssize_t n = tuple && PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
+	if (n > 3) n = -1;
+	for (Py_ssize_t i = 0; i < n; i++) {
+		PyObject *o = PyTuple_GetItem(tuple, i);
+		to[i] = PyLong_CheckExact(o) ? PyLong_AsLongLong(o) : -1; // others are numbers that torch knows by name alone
+		if (to[i] < 0) n = -1;
+	}
+	Py_XDECREF(tuple);
+	return (int)n;
+}
+
+// Tensors. Functions that return whether they could read something may leave an exception where not.
+
+// device_of returns the number of a GPU, or CPU or ELSEWHERE.
+static int device_of(PyObject *t) {
+	int cuda = truth(PyObject_GetAttr(t, name.is_cuda));
+	if (cuda == 0 && truth(PyObject_GetAttr(t, name.is_cpu)) == 1) return CPU;
+	int64_t index = cuda == 1 ? integer(PyObject_CallMethodObjArgs(t, name.get_device, NULL)) : -1;
+	return index < 0 ? ELSEWHERE : (int)index;
+}
+
+// type_of returns which of the types it is, from 1 on, or 0.
+static int type_of(PyObject *dtype) {
+	for (Py_ssize_t i = PyTuple_Size(torch.types); i > 0; i--)
+		if (PyTuple_GetItem(torch.types, i - 1) == dtype) return (int)i;
+	return 0;
+}
+
+static int read_operand(PyObject *t, struct operand *o, uint64_t *address) {
+	if (t == Py_None) return 1;
+	PyObject *dtype = PyObject_GetAttr(t, name.dtype);
+	o->type = dtype ? type_of(dtype) : 0;
+	Py_XDECREF(dtype);
+	o->device = o->type ? device_of(t) : ELSEWHERE;
+	if (o->device == ELSEWHERE) return 0;
+	o->dims = integers(PyObject_GetAttr(t, name.shape), o->shape);
+	if (o->dims < 0 || integers(PyObject_CallMethodObjArgs(t, name.stride, NULL), o->stride) != o->dims) return 0;
+	*address = (uint64_t)integer(PyObject_CallMethodObjArgs(t, name.data_ptr, NULL));
+	o->at = *address % ALIGN;
+	return !PyErr_Occurred();
+}
+
+// turn makes an operand what it is with its last two dimensions exchanged.
+static void turn(struct operand *o) {
+	int64_t *of[] = {o->shape + o->dims, o->stride + o->dims};
+	for (int i = 0; i < 2 && o->dims > 1; i++) {
+		int64_t last = of[i][-1];
+		of[i][-1] = of[i][-2];
+		of[i][-2] = last;
+	}
+}
+
+static int activation_of(PyObject *o) {
+	static const char *const names[] = {"", "relu", "gelu", "silu"};
+	Py_ssize_t length = 0;
+	const char *text = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, &length) : NULL;
+	for (int i = 0; text && i < 4; i++)
+		if (strlen(names[i]) == (size_t)length && !memcmp(text, names[i], (size_t)length)) return i;
+	return -1;
+}
+
+// read_stream finds the stream of a GPU that is torch's current one, unless a graph is captured, of which torch.py keeps books.
+static int read_stream(int device, uint64_t *stream) {
+	if (device == CPU) return 1;
+	if (truth(PyObject_CallNoArgs(torch.capturing)) != 0) return 0;
+	PyObject *index = PyLong_FromLong(device);
+	PyObject *at = index ? PyObject_CallFunctionObjArgs(torch.current_stream, index, NULL) : NULL;
+	Py_XDECREF(index);
+	*stream = at ? PyLong_AsUnsignedLongLong(at) : 0;
+	Py_XDECREF(at);
+	return !PyErr_Occurred();
+}
+
+// describe reads the arguments of a call. turned has a bit for X and one for W.
+static int describe(PyObject *const *args, long turned, struct key *k, uint64_t address[OPERANDS]) {
+	memset(k, 0, sizeof *k);
+	memset(address, 0, OPERANDS * sizeof *address);
+	for (int i = 0; i < OPERANDS; i++) {
+		struct operand *o = &k->operands[i];
+		if (!read_operand(args[i], o, &address[i])) return 0;
+		if (turned >> i & 1) turn(o);
+	}
+	k->activation = activation_of(args[ACTIVATION]);
+	k->out = args[OUT] == Py_None ? 0 : type_of(args[OUT]);
+	k->zero = PyObject_IsTrue(args[ZERO]);
+	if (k->activation < 0 || k->zero < 0 || (args[OUT] != Py_None && !k->out)) return 0;
+	return read_stream(k->operands[X].device, &k->stream);
+}
+
+// The table.
+
+static struct entry *set_of(const struct key *k) {
+	uint64_t words[sizeof *k / sizeof(uint64_t)], hash = 0;
+	memcpy(words, k, sizeof *k);
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 32; // products have the low bits of their factors in all bits above alone
+	}
+	return table[hash % SETS];
+}
+
+static struct entry *find(const struct key *k) {
+	struct entry *e = set_of(k);
+	for (int i = 0; i < WAYS; i++)
+		if (e[i].todo.args && !memcmp(&e[i].key, k, sizeof *k)) return &e[i];
+	return NULL;
+}
+
+// change puts something else, or nothing, in the place of what is to be done. What held that may run other code when it is dropped.
+static void change(struct todo *at, struct todo to) {
+	struct todo old = *at;
+	*at = to;
+	Py_XDECREF(old.args);
+	Py_XDECREF(old.kwargs);
+	Py_XDECREF(old.wait);
+}
+
+static void put(const struct key *k, struct todo todo) {
+	struct entry *set = set_of(k), *e = find(k);
+	for (int i = 0; !e && i < WAYS; i++)
+		if (!set[i].todo.args) e = &set[i];
+	if (!e) e = &set[victim++ % WAYS];
+	e->key = *k;
+	change(&e->todo, todo);
+}
+
+// Calls.
+
+// decline leaves a call to torch.py, and so does an exception: torch.py meets it too. That of Ctrl-C comes once.
+static PyObject *decline(void) {
+	if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL;
+	PyErr_Clear();
+	Py_RETURN_NONE;
+}
+
+// queue queues a run, and on the CPU waits for it. It returns whether that was done; where the program is closed there
+// is no exception.
+static int queue(const struct todo *todo, uint64_t stream, const bg_addresses *at) {
+	bg_status status;
+	Py_BEGIN_ALLOW_THREADS // the driver may have to wait for the GPU
+	status = run_at(todo->program, (uintptr_t)stream, at);
+	Py_END_ALLOW_THREADS
+	if (status == BG_ERR_HANDLE) return 0;
+	if (status != BG_OK) {
+		Py_XDECREF(PyObject_CallFunction(torch.check, "i", (int)status)); // raises what the library says
+		return 0;
+	}
+	if (todo->wait == Py_None) return 1;
+	PyObject *done = PyObject_CallNoArgs(todo->wait);
+	Py_XDECREF(done);
+	return done != NULL;
+}
+
+// compute returns the result of what is to be done. todo is a copy, and its references are the caller's.
+static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS]) {
+	PyObject *y = PyObject_Call(torch.empty, todo->args, todo->kwargs);
+	if (!y) return NULL;
+	const uint64_t down = ~(uint64_t)(ALIGN - 1);
+	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down, .sizes = address[OFFS], .bias = address[BIAS] & down};
+	at.c = (uint64_t)integer(PyObject_CallMethodObjArgs(y, name.data_ptr, NULL));
+	PyObject *result = NULL;
+	if (!PyErr_Occurred() && queue(todo, stream, &at))
+		result = todo->rows < 0 ? Py_NewRef(y) : PySequence_GetSlice(y, 0, todo->rows);
+	else if (!PyErr_Occurred())
+		result = Py_NewRef(Py_None);
+	Py_DECREF(y);
+	return result;
+}
+
+static PyObject *try_run(PyObject *const *args, long turned) {
+	struct key key;
+	uint64_t address[OPERANDS];
+	struct entry *e = describe(args, turned, &key, address) ? find(&key) : NULL;
+	if (!e) return decline();
+	struct todo todo = e->todo;
+	Py_INCREF(todo.args);
+	Py_INCREF(todo.kwargs);
+	Py_INCREF(todo.wait);
+	PyObject *y = compute(&todo, key.stream, address);
+	Py_DECREF(todo.args);
+	Py_DECREF(todo.kwargs);
+	Py_DECREF(todo.wait);
+	return y;
+}
+
+// unseen returns whether no mode, trace, transformation or profiler is to see what is done: torch.py's _watched().
+static int unseen(void) {
+	for (Py_ssize_t i = PyTuple_Size(torch.watchers); i > 0; i--)
+		if (truth(PyObject_CallNoArgs(PyTuple_GetItem(torch.watchers, i - 1))) != 0) return 0;
+	int64_t modes = integer(PyObject_CallNoArgs(torch.function_modes));
+	if (modes != 1) return modes == 0;
+	PyObject *device = PyObject_GetAttr(torch.default_device, name.CURRENT_DEVICE); // is a mode too
+	int is = device && device != Py_None;
+	Py_XDECREF(device);
+	return is;
+}
+
+// plain returns whether arguments are tensors and no more, whose memory has what they are.
+static int plain(PyObject *const *args) {
+	for (int i = 0; i < OPERANDS; i++) {
+		PyObject *type = (PyObject *)Py_TYPE(args[i]);
+		if (type != torch.Tensor && type != torch.Parameter && (i < OFFS || args[i] != Py_None)) return 0;
+	}
+	if (!unseen()) return 0;
+	for (int i = 0; i < OPERANDS; i++)
+		if (i != OFFS && args[i] != Py_None && truth(PyObject_CallMethodObjArgs(args[i], name.is_neg, NULL)) != 0) return 0;
+	return 1;
+}
+
+// wants_gradients returns that, or -1 with an exception.
+static int wants_gradients(PyObject *const *args) {
+	int wants = truth(PyObject_CallNoArgs(torch.grad_enabled));
+	if (wants != 1) return wants;
+	for (int i = wants = 0; i < OPERANDS && !wants; i++)
+		if (i != OFFS && args[i] != Py_None) wants = truth(PyObject_GetAttr(args[i], name.requires_grad));
+	return wants;
+}
+
+// try_differentiable calls torch.py's product with gradients, unless that is to see other arguments.
+static PyObject *try_differentiable(PyObject *const *args, long turned) {
+	int64_t x = integer(PyObject_GetAttr(args[X], name.ndim)), w = integer(PyObject_GetAttr(args[W], name.ndim));
+	if (PyErr_Occurred() || turned || (x == 3 && w == 2) || device_of(args[X]) == ELSEWHERE) return decline();
+	return PyObject_CallFunctionObjArgs(torch.differentiable, args[X], args[W], args[OFFS], args[BIAS], args[ACTIVATION], args[OUT], args[ZERO], NULL);
+}
+
+// The module.
+
+// ready returns whether a function has as many arguments as it takes, and setup() was called.
+static int ready(Py_ssize_t n, Py_ssize_t takes) {
+	if (n == takes && run_at) return 1;
+	PyErr_Format(PyExc_TypeError, "%zd arguments, %zd are taken, after setup()", n, takes);
+	return 0;
+}
+
+PyDoc_STRVAR(product_doc, "product(x, w, offs, bias, activation, out_dtype, zero, turned): as in torch.py, or None.");
+static PyObject *product(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+	(void)self;
+	if (!ready(n, ARGUMENTS + 1)) return NULL;
+	long turned = PyLong_AsLong(args[ARGUMENTS]);
+	if (PyErr_Occurred()) return NULL;
+	switch (plain(args) ? wants_gradients(args) : -1) {
+	case 0: return try_run(args, turned);
+	case 1: return try_differentiable(args, turned);
+	default: return decline();
+	}
+}
+
+PyDoc_STRVAR(run_doc, "run(x, w, offs, bias, activation, out_dtype, zero): the operator on what is known to be plain, or None.");
+static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+	(void)self;
+	return ready(n, ARGUMENTS) ? try_run(args, 0) : NULL;
+}
+
+PyDoc_STRVAR(keep_doc, "keep(x, w, offs, bias, activation, out_dtype, zero, program, args, kwargs, rows, wait)\n\n"
+	"Later calls with such arguments run this program. args and kwargs are those of torch.empty(), of whose rows the first\n"
+	"are the result (None: all), and wait is called behind a run, or None.");
+static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+	(void)self;
+	if (!ready(n, ARGUMENTS + 5)) return NULL;
+	PyObject *const *more = args + ARGUMENTS;
+	struct todo todo = {PyLong_AsUnsignedLongLong(more[0]), more[1], more[2], more[4], more[3] == Py_None ? -1 : PyLong_AsSsize_t(more[3])};
+	if (PyErr_Occurred()) return NULL;
+	if (!PyTuple_Check(todo.args) || !PyDict_Check(todo.kwargs)) return PyErr_Format(PyExc_TypeError, "args or kwargs is none");
+	struct key key;
+	uint64_t address[OPERANDS];
+	if (!describe(args, 0, &key, address)) return decline();
+	Py_INCREF(todo.args);
+	Py_INCREF(todo.kwargs);
+	Py_INCREF(todo.wait);
+	put(&key, todo);
+	Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(clear_doc, "clear(): empties the table.");
+static PyObject *clear(PyObject *self, PyObject *none) {
+	(void)self, (void)none;
+	for (int i = 0; i < SETS * WAYS; i++) change(&table[i / WAYS][i % WAYS].todo, (struct todo){0});
+	Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(setup_doc, "setup(run_at=, ...): the address of bg_run_at, and what of torch, and of torch.py, this module uses.");
+static PyObject *setup(PyObject *self, PyObject *args, PyObject *kwargs) {
+	(void)self, (void)args;
+#define SLOT(name) {#name, &torch.name},
+	const struct { const char *name; PyObject **slot; } slots[] = {OBJECTS(SLOT)};
+	PyObject *address = kwargs ? PyDict_GetItemString(kwargs, "run_at") : NULL;
+	for (size_t i = 0; address && i < sizeof slots / sizeof *slots; i++) {
+		PyObject *o = PyDict_GetItemString(kwargs, slots[i].name);
+		if (!o) return PyErr_Format(PyExc_TypeError, "%s is missing", slots[i].name);
+		PyObject *old = *slots[i].slot;
+		*slots[i].slot = Py_NewRef(o);
+		Py_XDECREF(old);
+	}
+	run_at = address ? (bg_status(*)(bg_program, uintptr_t, const bg_addresses *))PyLong_AsVoidPtr(address) : NULL;
+	if (!run_at && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "run_at is missing");
+	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+PyMODINIT_FUNC PyInit__eager(void) {
+	static PyMethodDef methods[] = {
+		{"product", (PyCFunction)(void (*)(void))product, METH_FASTCALL, product_doc},
+		{"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, run_doc},
+		{"keep", (PyCFunction)(void (*)(void))keep, METH_FASTCALL, keep_doc},
+		{"clear", clear, METH_NOARGS, clear_doc},
+		{"setup", (PyCFunction)(void (*)(void))setup, METH_VARARGS | METH_KEYWORDS, setup_doc},
+		{0},
+	};
+	static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_eager", NULL, -1, methods, NULL, NULL, NULL, NULL};
+#define NAME(of) {#of, &name.of},
+	const struct { const char *text; PyObject **slot; } names[] = {NAMES(NAME)};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!(*names[i].slot = PyUnicode_InternFromString(names[i].text))) return NULL;
+	return PyModule_Create(&module);
+}

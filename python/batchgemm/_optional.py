@@ -1,0 +1,30 @@
+"""The module _eager, which does in C what eager calls of batchgemm.torch do again and again (_eager.c). It lies beside
+libbatchgemm.so: in the wheel, or where "make eager" puts it. torch.py can do all without it."""
+
+import os
+from importlib import machinery, util
+
+from ._core import _library
+
+
+class Nothing:
+    """In its place: has seen no call, so that torch.py does all."""
+
+    product = run = keep = clear = setup = staticmethod(lambda *_, **__: None)
+
+
+def _load():
+    folder = os.path.dirname(_library._name)
+    finder = machinery.FileFinder(folder, (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES))
+    spec = folder and finder.find_spec("batchgemm._eager")  # without a folder the loader of libraries has looked for it
+    if not spec:
+        return Nothing  # nobody has built it, or this Python takes no module of the limited API
+    try:
+        module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError:
+        return Nothing  # this Python is too old
+    return module
+
+
+eager = _load()

@@ -1,0 +1,392 @@
+"""Tests of the module _eager on stand-ins for tensors and for the library. test_torch.py has those on PyTorch's."""
+
+import ctypes
+import gc
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import types
+import unittest
+
+from batchgemm import _core
+from batchgemm._optional import Nothing, eager
+
+if eager is Nothing:
+    raise unittest.SkipTest("the module _eager is not there")
+HANDLE, INVALID = 2, 1  # of bg_status
+
+
+def another():
+    """The module once more, with a table of its own: that of torch.py stays as it is."""
+    from importlib import machinery, util
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = shutil.copy(eager.__file__, os.path.join(folder, "_eager.so"))
+        spec = util.spec_from_file_location("_eager", path, loader=machinery.ExtensionFileLoader("_eager", path))
+        module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
+
+
+class Tensor:
+    """What the module reads of a tensor."""
+
+    def __init__(self, *shape, stride=None, dtype="f32", at=0x1000, device=-1, neg=False, requires_grad=False, lies=True):
+        dense = [1]
+        for n in reversed(shape[1:]):
+            dense.insert(0, dense[0] * n)
+        self.shape, self.ndim, self.dtype, self.requires_grad = shape, len(shape), dtype, requires_grad
+        self.strides, self.at, self.neg, self.index = stride or tuple(dense), at, neg, device
+        self.is_cuda, self.is_cpu = device >= 0, device == -1
+
+    def stride(self):
+        return self.strides
+
+    def data_ptr(self):
+        if isinstance(self.at, BaseException):
+            raise self.at
+        return self.at
+
+    def get_device(self):
+        return self.index
+
+    def is_neg(self):
+        return self.neg
+
+    def turned(self):
+        """A view with the last two dimensions exchanged."""
+        swap = lambda t: (*t[:-2], t[-1], t[-2])
+        return Tensor(*swap(self.shape), stride=swap(self.strides), dtype=self.dtype, at=self.at, device=self.index)
+
+    def __getitem__(self, rows):
+        return "first", rows.start, rows.stop
+
+
+class Parameter(Tensor):
+    pass
+
+
+class Error(Exception):
+    pass
+
+
+class Case(unittest.TestCase):
+    """A world with a library, and a torch, that note what they are asked."""
+
+    def setUp(self):
+        self.eager, self.types = another(), ("f32", "bf16", "f16", "i32")
+        self.runs, self.status, self.asked, self.meanwhile = [], 0, 0, None
+        self.stream, self.capturing, self.grad, self.modes = 7, False, False, 0
+        self.watchers, self.device = [0, None, False, False], types.SimpleNamespace(CURRENT_DEVICE=None)
+        self.waits = []
+
+        def run_at(program, stream, addresses):
+            size, zero, *rest = _core.ADDRESSES.unpack(ctypes.string_at(addresses, _core.ADDRESSES.size))
+            self.runs.append((program, stream, rest))
+            return self.status
+
+        def empty(*args, **kwargs):
+            if self.meanwhile:
+                self.meanwhile()
+            return Tensor(*args[0], dtype=kwargs["dtype"], at=0x9000)
+
+        def check(status):
+            raise Error(status)
+
+        self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)(run_at)
+        self.given = dict(
+            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, differentiable=lambda *args: ("gradients", *args), empty=empty,
+            Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
+            function_modes=lambda: self.modes, default_device=self.device, grad_enabled=lambda: self.grad,
+            current_stream=lambda index: self.stream + index, capturing=lambda: self.capturing)
+        self.eager.setup(**self.given)
+        self.x, self.w, self.offs = Tensor(6, 4, at=0x1008), Tensor(2, 4, 3, at=0x2004), Tensor(2, dtype="i32", at=0x3000)
+        self.bias = Tensor(2, 3, at=0x4004)
+        self.args = [self.x, self.w, self.offs, self.bias, "silu", None, False]
+
+    def keep(self, args, program=5, shape=(6, 3), rows=None, wait=None):
+        self.eager.keep(*args, program, (shape,), {"dtype": "f32"}, rows, wait)
+
+    def replaced(self, **by):
+        names = ["x", "w", "offs", "bias", "activation", "out", "zero"]
+        return [by.get(name, arg) for name, arg in zip(names, self.args)]
+
+
+class Table(Case):
+    def test_finds_what_was_kept(self):
+        self.assertIsNone(self.eager.run(*self.args))
+        self.keep(self.args)
+        y = self.eager.run(*self.args)
+        self.assertEqual((y.shape, y.dtype), ((6, 3), "f32"))
+        self.assertEqual(self.runs, [(5, 0, [0x1000, 0x2000, 0x9000, 0x3000, 0, 0x4000, 0])])
+        self.keep(self.args, program=6, rows=5)  # takes its place
+        self.assertEqual(self.eager.run(*self.args), ("first", 0, 5))
+        self.assertEqual(self.runs[-1][0], 6)
+        without = self.replaced(offs=None, bias=None)
+        self.keep(without, program=8)
+        self.eager.run(*without)
+        self.assertEqual(self.runs[-1], (8, 0, [0x1000, 0x2000, 0x9000, 0, 0, 0, 0]))
+        self.eager.clear()
+        self.assertIsNone(self.eager.run(*self.args))
+
+    def test_knows_what_differs(self):
+        """Whatever a program depends on makes another kind of call, one at a time."""
+        kinds = {
+            "as it is": {}, "x: rows": {"x": Tensor(7, 4, at=0x1008)}, "x: columns": {"x": Tensor(6, 5, at=0x1008)},
+            "x: stride": {"x": Tensor(6, 4, stride=(8, 1), at=0x1008)}, "x: last stride": {"x": Tensor(6, 4, stride=(4, 2), at=0x1008)},
+            "x: type": {"x": Tensor(6, 4, dtype="bf16", at=0x1008)}, "x: address": {"x": Tensor(6, 4, at=0x1004)},
+            "x: dimensions": {"x": Tensor(6, 4, 1, stride=(4, 1, 0), at=0x1008)},
+            "w: groups": {"w": Tensor(3, 4, 3, at=0x2004)}, "w: first stride": {"w": Tensor(2, 4, 3, stride=(0, 3, 1), at=0x2004)},
+            "w: type": {"w": Tensor(2, 4, 3, dtype="f16", at=0x2004)}, "w: address": {"w": Tensor(2, 4, 3, at=0x2002)},
+            "offs": {"offs": None}, "offs: type": {"offs": Tensor(2, dtype="f32", at=0x3000)}, "offs: stride": {"offs": Tensor(2, stride=(2,), dtype="i32", at=0x3000)},
+            "offs: address": {"offs": Tensor(2, dtype="i32", at=0x3004)},
+            "bias": {"bias": None}, "bias: dimensions": {"bias": Tensor(3, at=0x4004)}, "bias: stride": {"bias": Tensor(2, 3, stride=(4, 1), at=0x4004)},
+            "no activation": {"activation": ""}, "relu": {"activation": "relu"}, "gelu": {"activation": "gelu"},
+            "out": {"out": "f32"}, "other out": {"out": "bf16"}, "zero": {"zero": True},
+            "GPU": {name: Tensor(*t.shape, dtype=t.dtype, at=t.at, device=0) for name, t in zip(("x", "w", "offs", "bias"), self.args)},
+            "other GPU": {name: Tensor(*t.shape, dtype=t.dtype, at=t.at, device=1) for name, t in zip(("x", "w", "offs", "bias"), self.args)},
+        }
+        for name, by in kinds.items():
+            self.assertIsNone(self.eager.run(*self.replaced(**by)), name)
+            self.keep(self.replaced(**by), program=len(self.runs) + 1)
+            self.eager.run(*self.replaced(**by))
+        for i, (name, by) in enumerate(kinds.items(), 1):
+            self.eager.run(*self.replaced(**by))
+            self.assertEqual(self.runs[-1][0], i, name)
+        self.eager.run(*self.replaced(x=Tensor(6, 4, at=0x5008)))  # elsewhere, and as far from a multiple of 16
+        self.assertEqual((self.runs[-1][0], self.runs[-1][2][0]), (1, 0x5000))
+
+    def test_streams(self):
+        args = [Tensor(*t.shape, dtype=t.dtype, at=t.at, device=2) for t in self.args[:4]] + self.args[4:]
+        self.keep(args)
+        self.eager.run(*args)
+        self.assertEqual(self.runs[-1][:2], (5, 9))
+        self.stream = 2**63
+        self.assertIsNone(self.eager.run(*args))
+        self.keep(args, program=6)
+        self.eager.run(*args)
+        self.assertEqual(self.runs[-1][:2], (6, 2**63 + 2))
+        self.capturing = True
+        self.assertIsNone(self.eager.run(*args), "a graph is captured")
+
+    def test_turned(self):
+        """A view that is turned is what the tensor is that is turned within."""
+        for turned, by in (1, {"x": self.x.turned()}), (2, {"w": self.w.turned()}), (3, {"x": self.x.turned(), "w": self.w.turned()}):
+            self.eager.clear()
+            self.assertIsNone(self.eager.product(*self.args, turned))
+            self.keep(self.replaced(**by))
+            self.assertIsNotNone(self.eager.product(*self.args, turned))
+            self.assertIsNotNone(self.eager.product(*self.replaced(**by), 0))
+            self.assertIsNone(self.eager.product(*self.args, 0))
+
+    def test_many(self):
+        """More kinds than there is room for: those kept last are found, and each finds its own program."""
+        found = 0
+        for n in range(1, 5001):
+            args = self.replaced(x=Tensor(n, 4))
+            self.keep(args, program=n)
+            self.assertIsNotNone(self.eager.run(*args))
+            self.assertEqual(self.runs[-1][0], n)
+        for n in range(1, 5001):
+            if self.eager.run(*self.replaced(x=Tensor(n, 4))) is not None:
+                self.assertEqual(self.runs[-1][0], n)
+                found += 1
+        self.assertGreater(found, 900)
+        self.assertLessEqual(found, 1024)
+
+    def test_lets_go(self):
+        """References end with what held them."""
+        wait, args, like = lambda: None, ((6, 3),), {"dtype": "f32"}
+        self.types = tuple("".join(("of ", name)) for name in self.types)  # immortal in no version
+        self.eager.setup(**{**self.given, "types": self.types})
+        for t, i in (self.x, 0), (self.w, 0), (self.offs, 3), (self.bias, 0):
+            t.dtype = self.types[i]
+        self.modes, self.device.CURRENT_DEVICE = 1, object()
+        held = wait, args, like, *self.args[:4], *self.types, *(t.at for t in self.args[:4]), self.device.CURRENT_DEVICE
+        before = [sys.getrefcount(o) for o in held]
+        self.eager.keep(*self.args, 5, args, like, None, wait)
+        for _ in range(50):
+            self.assertIsNotNone(self.eager.run(*self.args))
+            self.assertIsNotNone(self.eager.product(*self.args, 0))
+        self.eager.keep(*self.args, 5, args, like, 2, wait)
+        self.eager.run(*self.args)
+        self.eager.clear()
+        self.assertEqual([sys.getrefcount(o) for o in held], before)
+
+    def test_memory_does_not_grow(self):
+        def work():
+            for n in range(2000):
+                args = self.replaced(x=Tensor(n + 1, 4, device=300))
+                self.keep(args, rows=n % 2 or None, wait=list)
+                self.eager.run(*args)
+                self.eager.product(*args, n % 4)
+            self.eager.clear()
+            self.runs.clear()
+            gc.collect()
+
+        work()
+        before = sys.getallocatedblocks()
+        work()
+        self.assertLess(sys.getallocatedblocks() - before, 500)  # of 2000 turns
+
+
+class Runs(Case):
+    def test_waits(self):
+        self.keep(self.args, wait=lambda: self.waits.append(len(self.runs)))
+        self.eager.run(*self.args)
+        self.assertEqual(self.waits, [1])
+
+        def interrupted():
+            raise KeyboardInterrupt
+
+        self.keep(self.args, wait=interrupted)
+        self.assertRaises(KeyboardInterrupt, self.eager.run, *self.args)
+
+    def test_program_closed(self):
+        self.keep(self.args)
+        self.status = HANDLE
+        self.assertIsNone(self.eager.run(*self.args), "is left to torch.py")
+        self.status = 0
+        self.assertIsNotNone(self.eager.run(*self.args))
+
+    def test_run_fails(self):
+        self.keep(self.args)
+        self.status = INVALID
+        with self.assertRaises(Error) as caught:
+            self.eager.run(*self.args)
+        self.assertEqual(caught.exception.args, (INVALID,))
+
+    def test_memory_fails(self):
+        def none():
+            raise MemoryError("none left")
+
+        self.keep(self.args)
+        self.meanwhile = none
+        self.assertRaisesRegex(MemoryError, "none left", self.eager.run, *self.args)
+        self.assertEqual(self.runs, [])
+
+    def test_gives_up_the_lock(self):
+        sleep = ctypes.CDLL(None).sleep  # for as many seconds as the program says
+        self.eager.setup(**{**self.given, "run_at": ctypes.cast(sleep, ctypes.c_void_p).value})
+        self.keep(self.args, program=1)
+        thread, start = threading.Thread(target=self.eager.run, args=self.args), time.monotonic()
+        thread.start()
+        time.sleep(0.02)
+        self.assertLess(time.monotonic() - start, 0.9)
+        thread.join()
+
+    def test_table_changes_meanwhile(self):
+        """What a call has found is its own, whatever others do to the table while it allocates memory."""
+        self.keep(self.args)
+        self.meanwhile = lambda: (self.eager.clear(), self.keep(self.args, program=9, shape=(1, 1)))
+        self.assertEqual(self.eager.run(*self.args).shape, (6, 3))
+        self.assertEqual(self.runs[-1][0], 5)
+        self.meanwhile = None
+        self.assertEqual(self.eager.run(*self.args).shape, (1, 1))
+
+    def test_threads(self):
+        kinds = [self.replaced(x=Tensor(n, 4)) for n in range(1, 9)]
+        wrong = []
+
+        def work(turn):
+            for i in range(400):
+                args = kinds[(i + turn) % len(kinds)]
+                y = self.eager.run(*args)
+                if y is None:
+                    self.keep(args, shape=args[0].shape)
+                elif y.shape != args[0].shape:
+                    wrong.append((y.shape, args[0].shape))
+                if i % 37 == turn:
+                    self.eager.clear()
+
+        threads = [threading.Thread(target=work, args=(turn,)) for turn in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertGreater(len(self.runs), 100)
+
+
+class Plain(Case):
+    """What product() leaves to torch.py."""
+
+    def setUp(self):
+        super().setUp()
+        self.keep(self.args)
+
+    def product(self, turned=0, **by):
+        return self.eager.product(*self.replaced(**by), turned)
+
+    def test_plain(self):
+        self.assertEqual(self.product().shape, (6, 3))
+        self.assertEqual(self.product(w=Parameter(2, 4, 3, at=0x2004)).shape, (6, 3))
+
+    def test_types(self):
+        class Own(Tensor):
+            pass
+
+        for by in {"x": Own(6, 4, at=0x1008)}, {"w": Own(2, 4, 3)}, {"offs": Own(2, dtype="i32")}, {"bias": Own(2, 3)}, {"x": None}, {"w": 1}:
+            self.assertIsNone(self.product(**by))
+
+    def test_watched(self):
+        for i, there in enumerate((1, "a trace", True, True)):
+            self.watchers[i] = there
+            self.assertIsNone(self.product())
+            self.watchers[i] = 0
+        self.modes = 1
+        self.assertIsNone(self.product())
+        self.device.CURRENT_DEVICE = "cpu"  # which is the mode
+        self.assertIsNotNone(self.product())
+        self.modes = 2
+        self.assertIsNone(self.product())
+        self.modes = 1
+        del self.device.CURRENT_DEVICE  # of another version of torch
+        self.assertIsNone(self.product())
+
+    def test_negative(self):
+        for by in {"x": Tensor(6, 4, at=0x1008, neg=True)}, {"w": Tensor(2, 4, 3, at=0x2004, neg=True)}, {"bias": Tensor(2, 3, at=0x4004, neg=True)}:
+            self.assertIsNone(self.product(**by))
+
+    def test_gradients(self):
+        wants = {"x": Tensor(6, 4, at=0x1008, requires_grad=True)}
+        self.assertEqual(self.product(**wants).shape, (6, 3), "no gradients are computed")
+        self.grad = True
+        self.assertEqual(self.product().shape, (6, 3), "none is wanted")
+        for by in wants, {"w": Parameter(2, 4, 3, requires_grad=True)}, {"bias": Tensor(2, 3, requires_grad=True)}:
+            self.assertEqual(self.product(**by), ("gradients", *self.replaced(**by)))
+        self.assertIsNone(self.product(turned=1, **wants))
+        self.assertIsNone(self.product(x=Tensor(2, 3, 4, requires_grad=True), w=Tensor(4, 6)), "ends cut columns")
+        self.assertIsNone(self.product(x=Tensor(6, 4, device=-2, requires_grad=True)), "neither CPU nor GPU")
+
+    def test_strange(self):
+        """What cannot be read is not kept, and left to torch.py, which says what is wrong; Ctrl-C is not lost."""
+        for name, by in {
+            "device": {"x": Tensor(6, 4, device=-2)}, "type": {"x": Tensor(6, 4, dtype="f64")},
+            "dimensions": {"x": Tensor(1, 2, 3, 4)}, "many": {"x": Tensor(*[1] * 99)}, "symbol": {"x": Tensor(True, 4)}, "overflow": {"x": Tensor(2**70, 4)},
+            "strides": {"x": Tensor(6, 4, stride=(4,))}, "no memory": {"x": Tensor(6, 4, at=RuntimeError("no storage"))},
+            "activation": {"activation": "tanh"}, "activation's end": {"activation": "silu\0"}, "no text": {"activation": 3},
+            "surrogate": {"activation": "\udc00"}, "out": {"out": "f64"},
+        }.items():
+            self.keep(self.replaced(**by))
+            self.assertIsNone(self.product(**by), name)
+        self.assertRaises(KeyboardInterrupt, self.product, x=Tensor(6, 4, at=KeyboardInterrupt()))
+        del self.x.shape
+        self.assertIsNone(self.product())
+
+    def test_arguments(self):
+        for wrong in (self.eager.product, self.eager.run, self.eager.keep):
+            self.assertRaisesRegex(TypeError, "2 arguments", wrong, 1, 2)
+        self.assertRaises(TypeError, self.eager.product, *self.args, "turned")
+        self.assertRaises(TypeError, self.eager.keep, *self.args, 5, [(6, 3)], {}, None, None)
+        fresh = another()
+        self.assertRaisesRegex(TypeError, "setup", fresh.run, *self.args)
+        for name in self.given:
+            self.assertRaisesRegex(TypeError, f"{name} is missing", fresh.setup, **{k: v for k, v in self.given.items() if k != name})
+
+
+if __name__ == "__main__":
+    unittest.main()
