@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks the C library where there are GPUs and PyTorch; needs no Go.
-# Usage: examples/python/check_gpu.sh [DIRECTORY]   (where libbatchgemm.so and batchgemm.h are, default bin)
+# Usage: examples/python/check_gpu.sh [DIRECTORY]   (where libbatchgemm.so, batchgemm.h and, if built, _eager.abi3.so are,
+# default bin)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

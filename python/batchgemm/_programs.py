@@ -8,6 +8,7 @@ from typing import NamedTuple, Optional
 import torch
 
 from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, open as _open, problem
+from ._optional import eager
 
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 ACTIVATIONS = ("", "relu", "gelu", "silu")
@@ -205,17 +206,19 @@ class Programs:
         else:
             self.device = _open("cpu")
 
-    def run(self, call, *addresses):
-        """Queues a run_at() these addresses on the current stream. On the CPU it is done then."""
-        if not self.cuda:
-            with self.lock:
-                self.find(0, call, False).run_at(0, *addresses)
-            self.device.wait()
-            return
-        stream = torch._C._cuda_getCurrentRawStream(self.index)
-        capturing = torch.cuda.is_current_stream_capturing()
+    def run(self, call, addresses, arguments=None):
+        """Queues a run_at() these addresses on the current stream. On the CPU it is done then. arguments: those of the operator,
+        by which eager finds the program then."""
+        stream = torch._C._cuda_getCurrentRawStream(self.index) if self.cuda else 0
+        capturing = self.cuda and torch.cuda.is_current_stream_capturing()
         with self.lock:
-            self.find(stream, call, capturing).run_at(stream, *addresses)
+            program = self.find(stream, call, capturing)
+            program.run_at(stream, *addresses)
+            if arguments:  # within the lock: behind it the program may be another stream's
+                like = {"dtype": call.dtype, "device": arguments[0].device}
+                eager.keep(*arguments, program.handle, (call.shape,), like, call.narrow, None if self.cuda else self.device.wait)
+        if not self.cuda:
+            self.device.wait()
 
     def find(self, stream, call, capturing):
         at = stream, call.key
@@ -228,6 +231,8 @@ class Programs:
         return program
 
     def prepare(self, call):
+        if len(self.kept) > KEPT // 2:  # soon some are closed, by when they were used last
+            eager.clear()  # so that find() hears again of what is used
         for at in [at for at in self.kept if at not in self.captured][: max(0, len(self.kept) - len(self.captured) - KEPT + 1)]:
             self.kept.pop(at).close()
         program = call.prepare(self.device)
@@ -238,6 +243,7 @@ class Programs:
         """The program of the warm-up, on whatever stream that was. Nothing can be prepared while a graph is captured."""
         for at in self.kept:
             if at[1] == call.key and at not in self.captured:
+                eager.clear()
                 return self.kept.pop(at)
         raise _not_warm()
 

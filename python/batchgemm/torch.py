@@ -8,22 +8,27 @@ Works with autograd, torch.compile, CUDA graphs and autocast, on the current str
 look at offs by the host. docs/pytorch.md has what it does and what it does not. PyTorch from 2.4 on.
 """
 
+import ctypes
 import functools
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch._C import _are_functorch_transforms_active, _get_tracing_state, _len_torch_dispatch_stack, _len_torch_function_stack
+from torch._C import (_are_functorch_transforms_active, _get_tracing_state, _is_any_autocast_enabled, _len_torch_dispatch_stack,
+                      _len_torch_function_stack)
 from torch._C._autograd import _profiler_enabled
 from torch.utils import _device
 
-from ._core import problem
+from ._core import _check, _run_at, problem
+from ._optional import eager
 from ._programs import ALIGN, TYPES, Matrix, call_of, check_types, matrices, meta, programs_of, sizes_of
 
 __all__ = ["grouped_mm", "matmul_list"]
 
 _OF_TORCH = {"gelu": functools.partial(F.gelu, approximate="tanh"), "silu": F.silu}  # with gradients: these need x @ w + bias
 _PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
+_WATCHERS = (_len_torch_dispatch_stack, _get_tracing_state, _are_functorch_transforms_active, _profiler_enabled)  # false: none is there
+_X, _W = 1, 2  # which of a product is turned: has its last two dimensions exchanged
 
 
 def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None):
@@ -40,6 +45,10 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None):
     applied to sums in fp32, before these are rounded (with gradients "gelu" and "silu" are torch's, of the rounded x @ w +
     bias, which is kept); bias where rows of the result have N elements, activation where offs does not cut depth. Rows,
     or columns, behind the last end are undefined in the result, and 0 in gradients."""
+    if not (torch.compiler.is_compiling() or _is_any_autocast_enabled()):
+        y = eager.product(x, w, offs, bias, activation or "", out_dtype, False, 0)
+        if y is not None:
+            return y
     kind = "cuda" if x.is_cuda else "cpu" if x.is_cpu else None  # x.device.type takes longer
     if kind and torch.is_autocast_enabled(kind):
         to = torch.get_autocast_dtype(kind)
@@ -47,7 +56,7 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None):
     if x.dim() == 3 and w.dim() == 2:
         if bias is not None:
             raise ValueError("bias: none where offs cuts columns")
-        return _product(w.t(), x.transpose(1, 2), offs, None, activation or "", out_dtype, False).t()
+        return _product(w, x, offs, None, activation or "", out_dtype, False, _X | _W).t()
     return _product(x, w, offs, bias, activation or "", out_dtype, False)
 
 
@@ -72,6 +81,9 @@ _library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) ->
 
 def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
     """The operator. zero: rows behind the last end are 0, without bias and activation."""
+    y = eager.run(x, w, offs, bias, activation, out_dtype, zero)
+    if y is not None:
+        return y
     at_x, at_w = x.data_ptr(), w.data_ptr()
     at_offs, at_bias = 0 if offs is None else offs.data_ptr(), 0 if bias is None else bias.data_ptr()
     call = call_of(meta(x, at_x), meta(w, at_w), None if offs is None else meta(offs, at_offs),
@@ -82,7 +94,8 @@ def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
     if call.fill:
         return x.new_zeros(call.shape, dtype=call.dtype)
     y = x.new_empty(call.shape, dtype=call.dtype)
-    programs_of(x.get_device()).run(call, at_x & -ALIGN, at_w & -ALIGN, y.data_ptr(), at_offs, 0, at_bias & -ALIGN)
+    addresses = at_x & -ALIGN, at_w & -ALIGN, y.data_ptr(), at_offs, 0, at_bias & -ALIGN
+    programs_of(x.get_device()).run(call, addresses, (x, w, offs, bias, activation, out_dtype, zero))
     return y if call.narrow is None else y[: call.narrow]
 
 
@@ -106,16 +119,19 @@ class _Differentiable(torch.autograd.Function):
 
 
 def _above(run, apply):
-    """The operator with gradients where there must be some: run is that without, apply that of _Differentiable."""
+    """The operator with gradients: where there must be some, and always. run is that without, apply that of _Differentiable."""
 
     def product(x, w, offs, bias, activation, out_dtype, zero):
-        if not (torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or bias is not None and bias.requires_grad)):
-            return run(x, w, offs, bias, activation, out_dtype, zero)
+        if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or bias is not None and bias.requires_grad):
+            return differentiable(x, w, offs, bias, activation, out_dtype, zero)
+        return run(x, w, offs, bias, activation, out_dtype, zero)
+
+    def differentiable(x, w, offs, bias, activation, out_dtype, zero):
         if activation in _OF_TORCH and not x.dim() == w.dim() == 2:  # which is refused below
-            return _OF_TORCH[activation](product(x, w, offs, bias, "", out_dtype, zero))
+            return _OF_TORCH[activation](apply(x, w, offs, bias, "", out_dtype, zero, run))
         return apply(x, w, offs, bias, activation, out_dtype, zero, run)
 
-    return product
+    return product, differentiable
 
 
 def _below_autograd(*args):
@@ -123,13 +139,18 @@ def _below_autograd(*args):
         return _operator(*args)
 
 
-_dispatched = _above(_below_autograd, _Differentiable.apply)
-_direct = _above(_grouped_mm, super(torch.autograd.Function, _Differentiable).apply)  # without the wrapper of torch.func
+_dispatched, _ = _above(_below_autograd, _Differentiable.apply)
+_direct, _differentiable = _above(_grouped_mm, super(torch.autograd.Function, _Differentiable).apply)  # without the wrapper of torch.func
 
 
-def _product(x, w, offs, bias, activation, out_dtype, zero):
+def _product(x, w, offs, bias, activation, out_dtype, zero, turned=0):
     """The operator. The dispatcher takes 10 us, and is left out where nobody would see that."""
-    product = _operator if torch.compiler.is_compiling() or _watched(x, w, offs, bias) else _direct
+    compiling = torch.compiler.is_compiling()
+    y = None if compiling else eager.product(x, w, offs, bias, activation, out_dtype, zero, turned)
+    if y is not None:
+        return y
+    x, w = x.transpose(-2, -1) if turned & _X else x, w.transpose(-2, -1) if turned & _W else w
+    product = _operator if compiling or _watched(x, w, offs, bias) else _direct
     return product(x, w, offs, bias, activation, out_dtype, zero)
 
 
@@ -138,29 +159,28 @@ def _watched(x, w, offs, bias):
     return (
         not (type(x) in _PLAIN and type(w) in _PLAIN and type(offs) in _PLAIN and type(bias) in _PLAIN)
         or not (x.is_cuda or x.is_cpu) or x.is_neg() or w.is_neg() or bias is not None and bias.is_neg()  # memory has the negative
-        or _len_torch_dispatch_stack()
         or _len_torch_function_stack() > (_device.CURRENT_DEVICE is not None)  # a default device is a mode too
-        or _get_tracing_state() or _are_functorch_transforms_active() or _profiler_enabled())
+        or any(watcher() for watcher in _WATCHERS))
 
 
 def _backward(ctx, gy):
     x, w, offs, bias, y = ctx.saved_tensors
 
-    def product(a, b, out=None):
-        return _product(a, b, offs, None, "", out, True)
+    def product(a, b, turned=0, out=None):
+        return _product(a, b, offs, None, "", out, True, turned)
 
-    gz = (gy if y is None else torch.ops.aten.threshold_backward(gy, y, 0)).to(x.dtype)
+    gz = gy if y is None else torch.ops.aten.threshold_backward(gy, y, 0)
+    gz = gz if gz.dtype == x.dtype else gz.to(x.dtype)
     needs_x, needs_w, _, needs_bias, *_ = ctx.needs_input_grad
     gx = gw = gb = None
     if x.dim() == w.dim() == 2:  # depth was cut: its rows, or columns, are now
-        gx = product(w, gz.transpose(1, 2)).t() if needs_x else None
-        gw = product(x.t(), gz) if needs_w else None
+        gx = product(w, gz, _W).t() if needs_x else None
     else:
-        gx = product(gz, w.transpose(1, 2)) if needs_x else None
-        gw = product(x.transpose(-2, -1), gz) if needs_w else None
+        gx = product(gz, w, _W) if needs_x else None
+    gw = product(x, gz, _X) if needs_w else None
     if needs_bias:
         ones = gz.new_ones((*gz.shape[:-1], 2)).transpose(-2, -1)[..., :1, :]  # its leading dimension is 2 for all rows
-        gb = product(ones, gz, torch.float32).squeeze(1)
+        gb = product(ones, gz, out=torch.float32).squeeze(1)
         gb = (gb if bias.dim() == 2 else gb.sum(0)).to(bias.dtype)
     return gx, gw, None, gb, None, None, None, None
 
@@ -212,7 +232,7 @@ def _matmul_list(xs, ws, out_dtype):
         lies = tuple((m, n, k, Matrix(False, max(k, 1), 0, 0), Matrix(False, max(n, 1), 0, 0)) for m, n, k in sizes)
         a, b = (torch.cat([t.reshape(-1) for t in ts]) for ts in (xs, ws))
         c = a.new_empty(sum(m * n for m, n, _ in sizes), dtype=dtype)
-        programs.run(_List((TYPES[a.dtype], TYPES[dtype], lies, False)), a.data_ptr(), b.data_ptr(), c.data_ptr())
+        programs.run(_List((TYPES[a.dtype], TYPES[dtype], lies, False)), (a.data_ptr(), b.data_ptr(), c.data_ptr()))
         parts = c.split([m * n for m, n, _ in sizes])
         return [part.clone().view(m, n) for part, (m, n, _) in zip(parts, sizes)]
     if torch.cuda.is_current_stream_capturing():
@@ -222,7 +242,7 @@ def _matmul_list(xs, ws, out_dtype):
     lies = tuple((*s, matrices(x), matrices(w)) for s, x, w in zip(sizes, xs, ws))
     words = [word for x, w, y in zip(xs, ws, ys) for word in (x.data_ptr(), w.data_ptr(), y.data_ptr(), 0)]
     rows = torch.tensor(words, dtype=torch.int64).pin_memory().to(xs[0].device, non_blocking=True)
-    programs.run(_List((TYPES[xs[0].dtype], TYPES[dtype], lies, True)), 0, 0, 0, 0, 0, 0, rows.data_ptr())
+    programs.run(_List((TYPES[xs[0].dtype], TYPES[dtype], lies, True)), (0, 0, 0, 0, 0, 0, rows.data_ptr()))
     return ys
 
 
@@ -251,3 +271,8 @@ for _name, _run, _fake in ("grouped_mm", _grouped_mm, _fake_grouped_mm), ("matmu
 _library.impl("grouped_mm", _dispatched, "Autograd")
 torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_context=_save_list, lib=_library)
 _operator = torch.ops.batchgemm.grouped_mm.default
+eager.setup(
+    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, empty=torch.empty, Tensor=torch.Tensor,
+    Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32), watchers=_WATCHERS, function_modes=_len_torch_function_stack,
+    default_device=_device, grad_enabled=torch.is_grad_enabled,
+    current_stream=getattr(torch._C, "_cuda_getCurrentRawStream", None), capturing=getattr(torch._C, "_cuda_isCurrentStreamCapturing", None))

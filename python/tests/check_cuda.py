@@ -3,13 +3,18 @@
     PYTHONPATH=python python3 python/tests/check_cuda.py
 """
 
+import sys
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
+import batchgemm.torch as bt
 from batchgemm import _programs as bp
+from batchgemm._optional import Nothing
 from batchgemm.torch import grouped_mm, matmul_list
-from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference  # unittest runs those too
+from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference, slow_runs  # unittest runs those too
+from test_torch_eager import Eager, GradientsAlone, NumbersAlone, TorchAlone  # and those
 
 if not torch.cuda.is_available():
     raise SystemExit("no GPU that PyTorch can use")
@@ -52,6 +57,7 @@ class Cuda(unittest.TestCase):
         def step():
             grouped_mm(x, w, offs=self.offs, activation="silu").square().sum().backward()
 
+        step()
         step()
         before, torch_says = torch.cuda.Event(), torch.cuda.get_sync_debug_mode()
         torch.cuda.synchronize()
@@ -121,6 +127,88 @@ class Cuda(unittest.TestCase):
                 want, got = torch._grouped_mm(a, b, offs=offs), grouped_mm(a, b, offs=offs)
                 self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
                 self.assertTrue(bool(((got.double() - want.double()).abs() <= 2 * bound(a, b, offs, out=torch.bfloat16)).all()))
+
+
+@unittest.skipIf(bt.eager is Nothing, "the module _eager is not there")
+class EagerOnStreams(unittest.TestCase):
+    """The module _eager without a default device, which is a mode: calls as most programs make them."""
+
+    def setUp(self):
+        torch.manual_seed(6)
+        self.x, self.w, self.offs = torch.randn(600, 64), torch.randn(8, 64, 96), ends(0, 100, 100, 250, 251, 400, 590, 600)
+        self.want = reference(self.x, self.w, self.offs)
+        torch.set_default_device(None)
+        self.addCleanup(torch.set_default_device, "cuda")
+
+    def call(self, x=None):
+        return grouped_mm(self.x if x is None else x, self.w, offs=self.offs)
+
+    def near(self, y, times=1):
+        torch.cuda.current_stream().synchronize()
+        return torch.allclose(y, times * self.want, rtol=1e-4, atol=1e-3 * times)
+
+    def test_streams_take_turns(self):
+        """Each has its own program, whichever called last."""
+        streams = [torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                self.call()
+        torch.cuda.synchronize()
+        before = len(bp.programs_of(0).kept)
+        with slow_runs() as runs:
+            for i in range(30):
+                with torch.cuda.stream(streams[i % 3]):
+                    torch.cuda._sleep(10**6)
+                    x = self.x * (i + 1)  # queued in front of the product, on the same stream
+                    self.assertTrue(self.near(self.call(x), i + 1), i)
+        self.assertEqual((runs.call_count, len(bp.programs_of(0).kept)), (0, before))
+
+    def test_graph_between_calls(self):
+        """A graph of the stream of the calls has their program too; that of another takes one, and then nothing is known."""
+        x, side, other = self.x.clone(), torch.cuda.Stream(), torch.cuda.Stream()
+        torch.cuda.synchronize()
+        for stream, slow in (side, 0), (other, 1):
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    self.call(x)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, stream=stream):
+                    y = self.call(x)
+                with slow_runs() as runs:
+                    for i in range(1, 6):
+                        x.copy_(self.x * i)
+                        graph.replay()
+                        self.assertTrue(self.near(y, i) and self.near(self.call(x), i), i)
+                self.assertEqual(runs.call_count, slow)
+            self.assertTrue(self.near(self.call()))  # on its own stream, whose program the second graph takes
+
+    def test_threads(self):
+        def work(turn):
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for i in range(100):
+                    x = (self.x * (turn + i)).requires_grad_(i % 4 == 0)
+                    y = self.call(x)
+                    self.assertTrue(self.near(y.detach(), turn + i) and y.requires_grad == x.requires_grad)
+                    if y.requires_grad:
+                        gx, = torch.autograd.grad(y, x, y.detach())
+                        self.assertEqual(gx.shape, x.shape)
+
+        torch.cuda.synchronize()
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, range(1, 5)))
+
+    def test_memory_does_not_grow(self):
+        def work():
+            for _ in range(5000):
+                self.call()
+            torch.cuda.synchronize()
+
+        work()
+        blocks, bytes = sys.getallocatedblocks(), torch.cuda.memory_allocated()
+        work()
+        work()
+        self.assertEqual(torch.cuda.memory_allocated(), bytes)
+        self.assertLess(sys.getallocatedblocks() - blocks, 500)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Tests of batchgemm.torch on tensors of the CPU. check_cuda.py has those that need a GPU."""
 
+import contextlib
 import unittest
 from unittest import mock
 
@@ -14,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import batchgemm.torch as bt
 from batchgemm import _programs as bp
+from batchgemm._optional import Nothing
 from batchgemm.torch import grouped_mm, matmul_list
 
 UNIT = 2.0**-24  # of fp32
@@ -55,6 +57,18 @@ def ends(*values):
     return torch.tensor(values, dtype=torch.int32)
 
 
+@contextlib.contextmanager
+def without_eager():
+    """Calls by torch.py alone, as where the module _eager is not there."""
+    with mock.patch.object(bt, "eager", Nothing), mock.patch.object(bp, "eager", Nothing):
+        yield
+
+
+def slow_runs():
+    """Counts the runs that torch.py queues."""
+    return mock.patch.object(bp.Programs, "run", autospec=True, side_effect=bp.Programs.run)
+
+
 def behind(t, last, dim):
     """t without what lies behind the last end."""
     return t.narrow(dim, 0, last)
@@ -66,13 +80,14 @@ class Numbers(unittest.TestCase):
 
     def check(self, x, w, offs=None, bias=None, activation=None, out_dtype=None, name=""):
         out = out_dtype or x.dtype
-        y = grouped_mm(x, w, offs=offs, bias=bias, activation=activation, out_dtype=out_dtype)
+        y, again = (grouped_mm(x, w, offs=offs, bias=bias, activation=activation, out_dtype=out_dtype) for _ in range(2))
         doubles = [None if t is None else t.double() for t in (x, w, bias)]
         want = reference(doubles[0], doubles[1], offs, doubles[2], activation)
         limit = bound(x, w, offs, bias, activation, out)
         self.assertEqual((y.dtype, y.shape), (out, want.shape), name)
         if offs is not None and x.dim() + w.dim() == 5:
-            y, want, limit = (behind(t, offs[-1].item(), 1 if x.dim() == 3 else 0) for t in (y, want, limit))
+            y, again, want, limit = (behind(t, offs[-1].item(), 1 if x.dim() == 3 else 0) for t in (y, again, want, limit))
+        self.assertTrue(torch.equal(y, again), f"{name}: the second call")
         error = (y.double() - want).abs()
         self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
 
@@ -164,8 +179,9 @@ class Gradients(unittest.TestCase):
         sides = [(*ts, None)[:3] for ts in (own, doubles)]
         want = reference(sides[1][0], sides[1][1], offs, sides[1][2], activation)
         gy = torch.randn(want.shape)
-        y = grouped_mm(sides[0][0], sides[0][1], offs=offs, bias=sides[0][2], activation=activation)
-        got = torch.autograd.grad(y, own, gy)
+        products = [grouped_mm(sides[0][0], sides[0][1], offs=offs, bias=sides[0][2], activation=activation) for _ in range(2)]
+        got, again = (torch.autograd.grad(y, own, gy) for y in products)
+        self.assertTrue(all(map(torch.equal, got, again)), f"{name}: the second step")
         exact = torch.autograd.grad(want, doubles, gy.double())
 
         size, depth = [t.detach().abs().requires_grad_() for t in doubles], max(*x.shape, *w.shape)
@@ -197,7 +213,7 @@ class Gradients(unittest.TestCase):
 
     def test_nothing_again(self):
         """GELU and SiLU are those of torch, bit for bit: a step of two products takes two, four, and one for the bias."""
-        offs, runs = ends(5, 5, 19, 33), mock.patch.object(bp.Programs, "run", autospec=True, side_effect=bp.Programs.run)
+        offs = ends(5, 5, 19, 33)
         for activation in ("gelu", "silu"):
             for dtype in bp.TYPES:
                 new = lambda *shape: torch.randn(*shape).to(dtype).requires_grad_()
@@ -209,10 +225,10 @@ class Gradients(unittest.TestCase):
 
                 want = layer(ACTIVATIONS[activation], None)
                 grads = torch.autograd.grad(want, leaves, gy)
-                with runs as run:
+                with without_eager(), slow_runs() as runs:
                     got = [layer(lambda h: h, activation)]
                     got += torch.autograd.grad(got[0], leaves, gy)
-                self.assertEqual(run.call_count, 7)
+                self.assertEqual(runs.call_count, 7)
                 for g, h in zip(got, (want, *grads)):
                     self.assertTrue(torch.equal(g, h), f"{activation} {dtype}")
 
@@ -301,6 +317,7 @@ class Torch(unittest.TestCase):
             with mode():
                 call()
 
+        call()  # such calls are known then
         self.assertFalse(bt._watched(x, w, offs, None))
         for name, run in {
             "dispatch mode": lambda: within(Mode), "function mode": lambda: within(Functions),
@@ -315,8 +332,10 @@ class Torch(unittest.TestCase):
             torch.func.grad(lambda x: call(x).sum())(x)
         meta = grouped_mm(x.to("meta"), w.to("meta"), offs=offs.to("meta"))
         self.assertEqual((meta.device.type, meta.shape), ("meta", (10, 5)))
-        minus = torch.complex(x[:, :1], x[:, 1:2]).conj().imag  # the memory has the negative of it, and is taken as it lies
+        plus = torch.complex(x[:, :1], x[:, 1:2])
+        minus = plus.conj().imag  # the memory has the negative of it, and is taken as it lies, like that of plus.imag
         self.assertTrue(minus.is_neg() and bp.matrices(minus))
+        grouped_mm(plus.imag, w[:, :1], offs=offs)
         self.assertTrue(torch.equal(grouped_mm(minus, w[:, :1], offs=offs), grouped_mm(-x[:, 1:2], w[:, :1], offs=offs)))
 
     def test_compile(self):
@@ -333,6 +352,7 @@ class Torch(unittest.TestCase):
                 self.assertTrue(torch.allclose(g, h, rtol=1e-5, atol=1e-5))
 
     def test_autocast(self):
+        grouped_mm(self.x.detach(), self.w.detach(), offs=self.offs, bias=self.bias.detach())
         with torch.autocast(self.x.device.type, dtype=torch.bfloat16):
             y = grouped_mm(self.x, self.w, offs=self.offs, bias=self.bias)
             z = grouped_mm(self.x, self.w, offs=self.offs, out_dtype=torch.float32)
@@ -342,6 +362,24 @@ class Torch(unittest.TestCase):
         self.assertTrue(torch.equal(y, grouped_mm(half[0], half[1], offs=self.offs, bias=half[2])))
         y.sum().backward()
         self.assertEqual({t.grad.dtype for t in (self.x, self.w, self.bias)}, {torch.float32})
+
+    def test_modes(self):
+        """Calls that are known see which mode they are in."""
+        x, w, offs = self.x.detach(), self.w.detach(), self.offs
+        want = grouped_mm(x, w, offs=offs)
+        with torch.device("meta"):  # of new tensors, where nothing else is said
+            y = grouped_mm(x, w, offs=offs)
+        with torch.inference_mode():
+            z = grouped_mm(self.x, self.w, offs=offs)
+        with torch.no_grad():
+            g = grouped_mm(self.x, self.w, offs=offs)
+        self.assertEqual([t.is_inference() for t in (want, y, z, g)], [False, False, True, False])
+        self.assertTrue(all(torch.equal(t, want) and not t.requires_grad for t in (y, z, g)))
+        x.requires_grad_()
+        self.assertTrue(grouped_mm(x, w, offs=offs).requires_grad)
+        self.assertTrue(grouped_mm(x, torch.nn.Parameter(w, requires_grad=False), offs=offs).requires_grad)
+        w.resize_(3, 8, 4)  # the same tensor, of another shape
+        self.assertEqual(grouped_mm(x.detach(), w, offs=offs).shape, (10, 4))
 
     def test_refuses(self):
         x, w, offs = self.x.detach(), self.w.detach(), self.offs
