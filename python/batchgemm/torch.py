@@ -115,7 +115,22 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gy):
-        return _backward(ctx, gy)
+        x, w, offs, bias, y = ctx.saved_tensors
+        gz = gy if y is None else torch.ops.aten.threshold_backward(gy, y, 0)
+        gz = gz if gz.dtype is x.dtype else gz.to(x.dtype)
+        needs_x, needs_w, _, needs_bias, *_ = ctx.needs_input_grad
+        gx = gw = gb = None
+        if needs_x and x.dim() == w.dim() == 2:  # depth was cut: its rows, or columns, are now
+            gx = _product(w, gz, offs, None, "", None, True, _W).t()
+        elif needs_x:
+            gx = _product(gz, w, offs, None, "", None, True, _W)
+        if needs_w:
+            gw = _product(x, gz, offs, None, "", None, True, _X)
+        if needs_bias:
+            ones = gz.new_ones((*gz.shape[:-1], 2)).transpose(-2, -1)[..., :1, :]  # its leading dimension is 2 for all rows
+            gb = _product(ones, gz, offs, None, "", torch.float32, True).squeeze(1)
+            gb = (gb if bias.dim() == 2 else gb.sum(0)).to(bias.dtype)
+        return gx, gw, None, gb, None, None, None, None
 
 
 def _above(run, apply):
@@ -161,28 +176,6 @@ def _watched(x, w, offs, bias):
         or not (x.is_cuda or x.is_cpu) or x.is_neg() or w.is_neg() or bias is not None and bias.is_neg()  # memory has the negative
         or _len_torch_function_stack() > (_device.CURRENT_DEVICE is not None)  # a default device is a mode too
         or any(watcher() for watcher in _WATCHERS))
-
-
-def _backward(ctx, gy):
-    x, w, offs, bias, y = ctx.saved_tensors
-
-    def product(a, b, turned=0, out=None):
-        return _product(a, b, offs, None, "", out, True, turned)
-
-    gz = gy if y is None else torch.ops.aten.threshold_backward(gy, y, 0)
-    gz = gz if gz.dtype == x.dtype else gz.to(x.dtype)
-    needs_x, needs_w, _, needs_bias, *_ = ctx.needs_input_grad
-    gx = gw = gb = None
-    if x.dim() == w.dim() == 2:  # depth was cut: its rows, or columns, are now
-        gx = product(w, gz, _W).t() if needs_x else None
-    else:
-        gx = product(gz, w, _W) if needs_x else None
-    gw = product(x, gz, _X) if needs_w else None
-    if needs_bias:
-        ones = gz.new_ones((*gz.shape[:-1], 2)).transpose(-2, -1)[..., :1, :]  # its leading dimension is 2 for all rows
-        gb = product(ones, gz, out=torch.float32).squeeze(1)
-        gb = (gb if bias.dim() == 2 else gb.sum(0)).to(bias.dtype)
-    return gx, gw, None, gb, None, None, None, None
 
 
 # Lists.
