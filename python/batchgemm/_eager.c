@@ -44,9 +44,9 @@ struct key {
 // What is to be done.
 struct todo {
 	bg_program program;
-	PyObject *args, *kwargs;    // of torch.empty()
-	PyObject *wait;             // to be called behind the run, or None
-	Py_ssize_t rows;            // of the result; -1: all
+	PyObject *args, *kwargs; // of torch.empty()
+	PyObject *wait;          // to be called behind the run, or None
+	Py_ssize_t rows;         // of the result; -1: all
 };
 
 static struct entry {
@@ -54,6 +54,7 @@ static struct entry {
 	struct todo todo; // without args there is none
 } table[SETS][WAYS];
 static unsigned victim;
+static uint64_t clears; // how often the table was emptied
 
 // Results of calls. Each takes over the reference, which is NULL after an exception.
 
@@ -224,15 +225,17 @@ static int queue(const struct todo *todo, uint64_t stream, const bg_addresses *a
 	return done != NULL;
 }
 
-// compute returns the result of what is to be done. todo is a copy, and its references are the caller's.
+// compute returns the result of what is to be done. todo is a copy, and its references are the caller's. Where the table was
+// emptied while memory was allocated, the program may be another stream's.
 static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS]) {
+	uint64_t before = clears;
 	PyObject *y = PyObject_Call(torch.empty, todo->args, todo->kwargs);
 	if (!y) return NULL;
 	const uint64_t down = ~(uint64_t)(ALIGN - 1);
 	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down, .sizes = address[OFFS], .bias = address[BIAS] & down};
 	at.c = (uint64_t)integer(PyObject_CallMethodObjArgs(y, name.data_ptr, NULL));
 	PyObject *result = NULL;
-	if (!PyErr_Occurred() && queue(todo, stream, &at))
+	if (!PyErr_Occurred() && clears == before && queue(todo, stream, &at))
 		result = todo->rows < 0 ? Py_NewRef(y) : PySequence_GetSlice(y, 0, todo->rows);
 	else if (!PyErr_Occurred())
 		result = Py_NewRef(Py_None);
@@ -347,6 +350,7 @@ static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 PyDoc_STRVAR(clear_doc, "clear(): empties the table.");
 static PyObject *clear(PyObject *self, PyObject *none) {
 	(void)self, (void)none;
+	clears++;
 	for (int i = 0; i < SETS * WAYS; i++) change(&table[i / WAYS][i % WAYS].todo, (struct todo){0});
 	Py_RETURN_NONE;
 }

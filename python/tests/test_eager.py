@@ -279,13 +279,16 @@ class Runs(Case):
         thread.join()
 
     def test_table_changes_meanwhile(self):
-        """What a call has found is its own, whatever others do to the table while it allocates memory."""
+        """What a call has found is its own while it allocates memory, but no longer its to run where the table was emptied."""
         self.keep(self.args)
-        self.meanwhile = lambda: (self.eager.clear(), self.keep(self.args, program=9, shape=(1, 1)))
+        self.meanwhile = lambda: self.keep(self.args, program=9, shape=(1, 1))
         self.assertEqual(self.eager.run(*self.args).shape, (6, 3))
         self.assertEqual(self.runs[-1][0], 5)
+        self.meanwhile = lambda: (self.eager.clear(), self.keep(self.args))
+        self.assertIsNone(self.eager.run(*self.args))
+        self.assertEqual(len(self.runs), 1)
         self.meanwhile = None
-        self.assertEqual(self.eager.run(*self.args).shape, (1, 1))
+        self.assertEqual(self.eager.run(*self.args).shape, (6, 3))
 
     def test_threads(self):
         kinds = [self.replaced(x=Tensor(n, 4)) for n in range(1, 9)]
