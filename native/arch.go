@@ -95,8 +95,8 @@ func Archs() []Arch {
 // Name is the compiler's word for the architecture.
 func (a Arch) Name() string { return a.name }
 
-// Product names the code of all kernels, for products.Read and for messages.
-func (a Arch) Product() string { return a.product }
+// Product names the code that has a kernel, for products.Read and for messages.
+func (a Arch) Product(encoding.Kernel) string { return a.product }
 
 // Waits reports whether kernels that multiply wait for the launch in front of them, which may
 // then begin before that ends (programmatic dependent launch).

@@ -178,7 +178,7 @@ func readHIP(t *testing.T, gfx string) hipObject {
 	t.Helper()
 	arch, err := HIP(gfx)
 	require.NoError(t, err)
-	code, err := products.Read(arch.Product())
+	code, err := products.Read(arch.Product(encoding.Kernel{}))
 	require.NoError(t, err)
 	o, err := codeobject.Read(code)
 	require.NoError(t, err)

@@ -1,9 +1,11 @@
 package native
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +54,15 @@ func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
 // image are all kernels that there are.
 func (a Arch) image() []encoding.Kernel { return append(a.kernels(tile.Table()), RaggedKernels()...) }
 
+// products are the files that have them.
+func (a Arch) products() []string {
+	files := map[string]bool{}
+	for _, k := range a.image() {
+		files[a.Product(k)] = true
+	}
+	return slices.Sorted(maps.Keys(files))
+}
+
 // device is one of package devices, which imports this one.
 func device(t *testing.T, name string) *planner.Device {
 	t.Helper()
@@ -68,7 +79,7 @@ func TestImage(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		major, minor int
-		kind, begin  string
+		files, begin string
 	}{
 		{"A100", 8, 0, "sm_80.cubin", "\x7fELF"},
 		{"later minor version", 8, 9, "sm_80.cubin", "\x7fELF"},
@@ -78,13 +89,18 @@ func TestImage(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			arch, err := CUDA(test.major, test.minor)
 			require.NoError(t, err)
-			code, err := products.Read(arch.Product())
-			require.NoError(t, err)
-			require.Equal(t, test.kind, arch.Product())
-			require.True(t, strings.HasPrefix(string(code), test.begin))
+			code := map[string]string{}
 			for _, k := range arch.image() {
-				require.True(t, strings.Contains(string(code), arch.KernelName(k)), arch.KernelName(k))
+				file := arch.Product(k)
+				if code[file] == "" {
+					read, err := products.Read(file)
+					require.NoError(t, err)
+					require.True(t, bytes.HasPrefix(read, []byte(test.begin)), file)
+					code[file] = string(read)
+				}
+				require.True(t, strings.Contains(code[file], arch.KernelName(k)), "%s: %s", file, arch.KernelName(k))
 			}
+			require.Equal(t, test.files, strings.Join(slices.Sorted(maps.Keys(code)), " "))
 		})
 	}
 	_, err := CUDA(7, 5)
@@ -140,11 +156,13 @@ func TestDescribe(t *testing.T) {
 
 // TestPTX: drivers refuse PTX of a later version than theirs.
 func TestPTX(t *testing.T) {
-	code, err := products.Read("compute_80.ptx")
-	require.NoError(t, err)
-	require.Equal(t, byte(0), code[len(code)-1])
-	for _, line := range []string{".version 7.0", ".target sm_80"} {
-		require.True(t, strings.Contains(string(code), "\n"+line+"\n"), line)
+	for _, file := range ptx.products() {
+		code, err := products.Read(file)
+		require.NoError(t, err)
+		require.Equal(t, byte(0), code[len(code)-1])
+		for _, line := range []string{".version 7.0", ".target sm_80"} {
+			require.True(t, strings.Contains(string(code), "\n"+line+"\n"), "%s: %s", file, line)
+		}
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"os/exec"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,32 +77,48 @@ func TestProductsAreCurrent(t *testing.T) {
 func TestEmbedded(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{.EmbedFiles}}", "./products").CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.Equal(t, "[compute_80.ptx.gz gfx1030.co.gz gfx1100.co.gz gfx908.co.gz gfx90a.co.gz gfx942.co.gz sm_80.cubin.gz sm_90a.cubin.gz]\n", string(out))
+	var want []string
+	for _, arch := range append(Archs(), ptx) {
+		for _, file := range arch.products() {
+			want = append(want, file+".gz")
+		}
+	}
+	slices.Sort(want)
+	require.Equal(t, fmt.Sprintln(want), string(out))
 }
 
 // TestCubins compares the cubins with resources.tsv and with the PTX, which one build
 // makes: the kernels, their registers and their static shared memory.
 func TestCubins(t *testing.T) {
-	ptx, err := products.Read("compute_80.ptx")
-	require.NoError(t, err)
 	compiled := map[string]bool{} // from the PTX
-	for _, m := range regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`).FindAllSubmatch(ptx, -1) {
-		compiled[string(m[1])] = true
+	for _, file := range ptx.products() {
+		code, err := products.Read(file)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`).FindAllSubmatch(code, -1) {
+			compiled[string(m[1])] = true
+		}
 	}
 	table := cudaUsage(t)
 	// Cubins for 9.0 count the 1 KB that the system takes in each group (NVIDIA, "CUDA
 	// C++ Programming Guide", compute capability 9.0), which the compiler's report does not.
-	for arch, system := range map[string]int{"sm_80": 0, "sm_90a": 1 << 10} {
-		t.Run(arch, func(t *testing.T) {
-			kernels := cubinResources(t, arch+".cubin")
-			for name, got := range kernels {
-				want, ok := table[arch+" "+name]
-				require.True(t, ok, name)
-				require.Equal(t, [2]int{want.registers, want.shared + system}, [2]int{got.registers, got.shared}, name)
-				require.True(t, arch != "sm_80" || compiled[name], "%s is not in the PTX", name)
+	for _, test := range []struct {
+		arch   Arch
+		system int
+	}{{sm80, 0}, {sm90a, 1 << 10}} {
+		t.Run(test.arch.name, func(t *testing.T) {
+			count := 0
+			for _, file := range test.arch.products() {
+				kernels := cubinResources(t, file)
+				for name, got := range kernels {
+					want, ok := table[test.arch.name+" "+name]
+					require.True(t, ok, name)
+					require.Equal(t, [2]int{want.registers, want.shared + test.system}, [2]int{got.registers, got.shared}, name)
+					require.True(t, test.arch.name != "sm_80" || compiled[name], "%s is not in the PTX", name)
+				}
+				count += len(kernels)
 			}
-			require.Len(t, kernels, strings.Count(product(t, "resources.tsv"), arch+"\t"))
-			require.True(t, arch != "sm_80" || len(kernels) == len(compiled), "the PTX has %d kernels", len(compiled))
+			require.Equal(t, strings.Count(product(t, "resources.tsv"), test.arch.name+"\t"), count)
+			require.True(t, test.arch.name != "sm_80" || count == len(compiled), "the PTX has %d kernels", len(compiled))
 		})
 	}
 }

@@ -22,13 +22,20 @@ import (
 //go:embed sm_90a_clocks.cubin.gz
 var packed []byte
 
-// image is made for GPUs of compute capability 9.0 alone.
-func image(major, minor int) (code []byte, kind string, err error) {
-	if major != 9 {
-		return nil, "", fmt.Errorf("%w: the kernels with clocks are for compute capability 9.0, this GPU has %d.%d", driver.ErrUnavailable, major, minor)
+// image has all kernels, and one variable for their clocks.
+const image = "sm_90a_clocks.cubin"
+
+// build is for GPUs of compute capability 9.0 alone.
+func build(major, minor int) cuda.Build {
+	return cuda.Build{
+		Image: func(encoding.Kernel) string { return image },
+		Read: func(string) ([]byte, error) {
+			if major != 9 {
+				return nil, fmt.Errorf("%w: the kernels with clocks are for compute capability 9.0, this GPU has %d.%d", driver.ErrUnavailable, major, minor)
+			}
+			return products.Unpack(packed)
+		},
 	}
-	code, err = products.Unpack(packed)
-	return code, "sm_90a_clocks.cubin", err
 }
 
 const (
@@ -44,7 +51,7 @@ const (
 // wraps driver.ErrUnavailable where that cannot be measured: on another GPU than
 // those of compute capability 9.0, and when the groups are too many.
 func Measure(ctx context.Context, index int, plan *planner.Plan, a, b, c []float32) (groups []timeline.Group, err error) {
-	device, err := cuda.DriverWith(image).Open(ctx, index)
+	device, err := cuda.DriverWith(build).Open(ctx, index)
 	if err != nil {
 		return nil, err
 	}

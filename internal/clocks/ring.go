@@ -31,7 +31,7 @@ func (r *ring) read(ctx context.Context, device driver.Device) error {
 	if !ok {
 		return fmt.Errorf("%w: device %s does not show variables of its kernels", driver.ErrUnavailable, device.Info().Name)
 	}
-	return g.ReadGlobal(ctx, symbol, r[:])
+	return g.ReadGlobal(ctx, image, symbol, r[:])
 }
 
 func (r *ring) count() uint32 { return binary.LittleEndian.Uint32(r[ringSize*recordBytes:]) }

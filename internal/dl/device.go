@@ -36,8 +36,7 @@ type device struct {
 	work     []C.dl_run // of the submission being made
 	number   uint64     // of that submission; those that failed count
 	fence    fence
-	module   C.dl_module
-	image    unsafe.Pointer // of the module, in memory of C
+	modules  map[string]*module // by the name of their image
 	kernels  map[encoding.Kernel]*kernel
 	buffers  map[*buffer]struct{}
 	programs map[*program]struct{}
@@ -64,6 +63,7 @@ func newDevice(l *library, g gpu, graphs bool, open func(*C.dl_device) C.dl_resu
 		handle:   (*C.dl_device)(C.calloc(1, C.sizeof_dl_device)),
 		graphs:   graphs,
 		slots:    make(chan *slot, slotCount),
+		modules:  map[string]*module{},
 		kernels:  map[encoding.Kernel]*kernel{},
 		buffers:  map[*buffer]struct{}{},
 		programs: map[*program]struct{}{},
@@ -230,12 +230,12 @@ func (d *device) free() {
 			C.dl_event_free(d.handle, event)
 		}
 	}
-	if d.module != nil {
-		C.dl_module_free(d.handle, d.module)
-		C.free(d.image)
+	for _, m := range d.modules {
+		C.dl_module_free(d.handle, m.code)
+		C.free(m.memory)
 	}
 	d.release()
-	d.programs, d.buffers, d.kernels, d.events, d.landings, d.module, d.image = nil, nil, nil, nil, nil, nil, nil
+	d.programs, d.buffers, d.kernels, d.events, d.landings, d.modules = nil, nil, nil, nil, nil, nil
 }
 
 // release gives back what opening took.

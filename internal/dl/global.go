@@ -12,11 +12,11 @@ import (
 )
 
 // ReadGlobal implements Globals.
-func (d *device) ReadGlobal(ctx context.Context, name string, to []byte) error {
+func (d *device) ReadGlobal(ctx context.Context, image, name string, to []byte) error {
 	if err := d.state.Ready(ctx); err != nil {
 		return err
 	}
-	memory, size, err := d.global(name)
+	memory, size, err := d.global(image, name)
 	switch {
 	case err != nil:
 		return err
@@ -28,16 +28,17 @@ func (d *device) ReadGlobal(ctx context.Context, name string, to []byte) error {
 	return transfer{d, memory, to, toHost}.run(ctx)
 }
 
-// global finds a variable of the image, loaded or not.
-func (d *device) global(name string) (memory C.dl_pointer, size int, err error) {
+// global finds a variable of an image, loaded or not.
+func (d *device) global(image, name string) (memory C.dl_pointer, size int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.loadModule(); err != nil {
+	module, err := d.module(image)
+	if err != nil {
 		return 0, 0, err
 	}
 	symbol := C.CString(name)
 	defer C.free(unsafe.Pointer(symbol))
 	var bytes C.size_t
-	err = d.check("variable "+name, C.dl_global(d.handle, d.module, symbol, &memory, &bytes))
+	err = d.check("variable "+name, C.dl_global(d.handle, module.code, symbol, &memory, &bytes))
 	return memory, int(bytes), err
 }

@@ -23,7 +23,7 @@ type kernel struct {
 	function C.dl_function
 }
 
-// kernel finds a kernel. The image is loaded for the first one, kernels are made
+// kernel finds a kernel. An image is loaded for the first one in it, kernels are made
 // resident one by one, and both are kept until the device is closed.
 func (d *device) kernel(k encoding.Kernel) (*kernel, error) {
 	d.mu.Lock()
@@ -31,14 +31,15 @@ func (d *device) kernel(k encoding.Kernel) (*kernel, error) {
 	if loaded := d.kernels[k]; loaded != nil {
 		return loaded, nil
 	}
-	if err := d.loadModule(); err != nil {
+	made := &kernel{Kernel: d.gpu.Kernel(k)}
+	module, err := d.module(made.Image)
+	if err != nil {
 		return nil, err
 	}
-	made := &kernel{Kernel: d.gpu.Kernel(k)}
 	name := C.CString(made.Symbol)
 	defer C.free(unsafe.Pointer(name))
 	var most C.int
-	if err := d.check("kernel "+made.Symbol, C.dl_find(d.handle, d.module, name, C.int(made.Shared), &made.function, &most)); err != nil {
+	if err := d.check("kernel "+made.Symbol, C.dl_find(d.handle, module.code, name, C.int(made.Shared), &made.function, &most)); err != nil {
 		return nil, err
 	}
 	if made.Threads > int(most) {
@@ -62,26 +63,32 @@ func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done fu
 	return nil
 }
 
-func (d *device) loadModule() error {
-	if d.module != nil {
-		return nil
+// module is an image that is loaded. HIP does not copy it, and may read it as long as the module lives.
+type module struct {
+	code   C.dl_module
+	memory unsafe.Pointer // of C
+}
+
+// module loads an image, if that was not done before.
+func (d *device) module(image string) (*module, error) {
+	if loaded := d.modules[image]; loaded != nil {
+		return loaded, nil
 	}
-	image, name, err := d.gpu.Image()
+	code, err := d.gpu.Image(image)
 	if err != nil {
-		return d.errorf("%w", err)
+		return nil, d.errorf("%w", err)
 	}
-	// HIP does not copy the image, and may read it as long as the module lives.
-	memory := C.CBytes(image)
+	m := &module{memory: C.CBytes(code)}
 	var log [4096]C.char
-	if err := d.check("load "+name, C.dl_module_load(d.handle, memory, &d.module, &log[0], C.size_t(len(log)))); err != nil {
-		C.free(memory)
+	if err := d.check("load "+image, C.dl_module_load(d.handle, m.memory, &m.code, &log[0], C.size_t(len(log)))); err != nil {
+		C.free(m.memory)
 		if text := C.GoString(&log[0]); text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
-		return err
+		return nil, err
 	}
-	d.image = memory
-	return nil
+	d.modules[image] = m
+	return m, nil
 }
 
 // maxWorkers bounds the workgroups of a launch: where the device does not, 31

@@ -81,24 +81,24 @@ type GPU struct {
 	// Waits: each kernel that multiplies waits for the launch in front of it, and so may begin
 	// while that ends.
 	Waits bool
-	// Image returns the code of all kernels, which is only read, and its name for
-	// messages.
-	Image func() (code []byte, name string, err error)
-	// Kernel returns the symbol of a kernel in the image and its launch.
+	// Kernel returns where a kernel is, and its launch.
 	Kernel func(encoding.Kernel) Kernel
+	// Image returns the code of an image by the name that Kernel gives it. It is only read.
+	Image func(name string) ([]byte, error)
 }
 
 // Globals is what devices of this package are beside driver.Device.
 type Globals interface {
-	// ReadGlobal copies a variable of the image, from its first byte on, behind
+	// ReadGlobal copies a variable of an image, from its first byte on, behind
 	// all queued work.
-	ReadGlobal(ctx context.Context, name string, to []byte) error
+	ReadGlobal(ctx context.Context, image, name string, to []byte) error
 }
 
 // Kernel is how a kernel is launched.
 type Kernel struct {
-	Symbol  string
-	Threads int // of a workgroup
-	Shared  int // bytes of dynamic shared memory
-	Pieces  int // workgroups that share an item, the second extent of the grid
+	Image   string // the name of the code that has it
+	Symbol  string // of it there
+	Threads int    // of a workgroup
+	Shared  int    // bytes of dynamic shared memory
+	Pieces  int    // workgroups that share an item, the second extent of the grid
 }

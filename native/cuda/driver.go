@@ -17,14 +17,19 @@ import (
 // Driver returns the CUDA backend.
 func Driver() driver.Driver { return dl.Driver(&vendor) }
 
-// Images gives the code of all kernels for a compute capability, and its kind
-// for messages.
-type Images func(major, minor int) (code []byte, kind string, err error)
+// Build is code of the kernels for a GPU.
+type Build struct {
+	Image func(encoding.Kernel) string // the name of the image that has a kernel
+	Read  func(image string) (code []byte, err error)
+}
+
+// Builds gives that for a compute capability.
+type Builds func(major, minor int) Build
 
 // DriverWith returns the backend with other builds of the kernels.
-func DriverWith(images Images) driver.Driver {
+func DriverWith(builds Builds) driver.Driver {
 	v := vendor
-	v.Describe = images.describe
+	v.Describe = builds.describe
 	return dl.Driver(&v)
 }
 
@@ -47,7 +52,7 @@ var vendor = dl.Vendor{
 	},
 	Symbols:  symbols,
 	Refuse:   refuse,
-	Describe: Images(image).describe,
+	Describe: Builds(build).describe,
 
 	Integrated: 18, // CUdevice_attribute
 	PCI:        [3]int{50, 33, 34},
@@ -140,18 +145,14 @@ func refuse(v int) error {
 
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// image is the code that comes with the package.
-func image(major, minor int) (code []byte, kind string, err error) {
-	arch, err := native.CUDA(major, minor)
-	if err != nil {
-		return nil, "", err
-	}
-	code, err = products.Read(arch.Product())
-	return code, arch.Product(), err
+// build is the code that comes with the package.
+func build(major, minor int) Build {
+	arch, _ := native.CUDA(major, minor) // of a GPU that describe has found good
+	return Build{arch.Product, products.Read}
 }
 
 // describe reads the facts of a GPU that is new enough.
-func (images Images) describe(from dl.Facts) (*dl.GPU, error) {
+func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {
 	f, err := read(from)
 	if err != nil {
 		return nil, err
@@ -164,6 +165,7 @@ func (images Images) describe(from dl.Facts) (*dl.GPU, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
+	build := builds(f.major, f.minor)
 	system := "CUDA " + version(from.Version())
 	if release, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
 		system = "NVIDIA " + strings.TrimSpace(string(release)) + ", " + system
@@ -174,10 +176,10 @@ func (images Images) describe(from dl.Facts) (*dl.GPU, error) {
 		Subgroup: fmt.Sprintf("%d (warp)", f.warp),
 		Planner:  facts,
 		Waits:    arch.Waits(),
-		Image:    func() ([]byte, string, error) { return images(f.major, f.minor) },
+		Image:    build.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared, pieces := native.Geometry(k)
-			return dl.Kernel{Symbol: arch.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
+			return dl.Kernel{Image: build.Image(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
 		},
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // buildFake compiles testdata/fakecuda.c, which says what it does.
@@ -27,7 +28,9 @@ func buildFake(t testing.TB, flags ...string) (path string) {
 func TestFake(t *testing.T) {
 	path := buildFake(t, dltest.CompileKernels(t, "..")...)
 	small := vendor
-	small.Describe = Images(func(int, int) ([]byte, string, error) { return []byte("code"), "code", nil }).describe // is unpacked for each of hundreds of devices
+	small.Describe = Builds(func(int, int) Build { // products would be unpacked for each of hundreds of devices
+		return Build{func(encoding.Kernel) string { return "code" }, func(string) ([]byte, error) { return []byte("code"), nil }}
+	}).describe
 	f := dltest.New(t, small, path)
 	t.Run("conformance", func(t *testing.T) {
 		drivertest.Run(t, f.Driver, drivertest.OneTile("the fake computes what the plan says, whatever the tile"))
@@ -47,12 +50,12 @@ func TestFake(t *testing.T) {
 	t.Run("variables", func(t *testing.T) {
 		d := drivertest.Open(t, f.Driver).(dl.Globals)
 		count := make([]byte, 4)
-		require.NoError(t, d.ReadGlobal(t.Context(), "bg_clocks", count))
-		require.ErrorContains(t, d.ReadGlobal(t.Context(), "none", count), "cuda: variable none: ")
-		require.ErrorContains(t, d.ReadGlobal(t.Context(), "bg_clocks", make([]byte, 3<<20)),
+		require.NoError(t, d.ReadGlobal(t.Context(), "code", "bg_clocks", count))
+		require.ErrorContains(t, d.ReadGlobal(t.Context(), "code", "none", count), "cuda: variable none: ")
+		require.ErrorContains(t, d.ReadGlobal(t.Context(), "code", "bg_clocks", make([]byte, 3<<20)),
 			"variable bg_clocks: 3145728 bytes asked for, it has 2097160")
 		f.Fail(t, "moduleGlobal", 1, 0)
-		require.ErrorContains(t, d.ReadGlobal(t.Context(), "bg_clocks", count), "CUDA_ERROR_INVALID_VALUE")
+		require.ErrorContains(t, d.ReadGlobal(t.Context(), "code", "bg_clocks", count), "CUDA_ERROR_INVALID_VALUE")
 	})
 	t.Run("several", func(t *testing.T) {
 		t.Setenv("FAKE_COUNT", "3")

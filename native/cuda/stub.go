@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Driver returns a driver without devices. In a browser kernels that nothing there could run would make
@@ -17,8 +18,14 @@ func Driver() driver.Driver {
 	return driver.Missing("cuda", "built with the tag nocuda")
 }
 
-// Images gives code of kernels, which nothing runs in this build.
-type Images func(major, minor int) (code []byte, kind string, err error)
+// Build is code of kernels, which nothing runs in this build.
+type Build struct {
+	Image func(encoding.Kernel) string
+	Read  func(image string) (code []byte, err error)
+}
+
+// Builds gives that for a compute capability.
+type Builds func(major, minor int) Build
 
 // DriverWith returns a driver without devices.
-func DriverWith(Images) driver.Driver { return Driver() }
+func DriverWith(Builds) driver.Driver { return Driver() }

@@ -135,13 +135,10 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (wavefront)", f.wave),
 		Planner:  facts,
-		Image: func() ([]byte, string, error) {
-			code, err := products.Read(arch.Product())
-			return code, "code object for " + arch.Name(), err
-		},
+		Image:    products.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared, pieces := native.Geometry(k)
-			return dl.Kernel{Symbol: arch.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
+			return dl.Kernel{Image: arch.Product(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
 		},
 	}, nil
 }

@@ -89,7 +89,7 @@ func TestFake(t *testing.T) {
 		require.NoError(t, err)
 		t.Setenv("FAKEHIP_ARCH", "gfx908")
 		_, err = d.Prepare(t.Context(), plan)
-		require.EqualError(t, err, "launch 0: hip: load code object for gfx90a: hipErrorNoBinaryForGpu (209): a description")
+		require.EqualError(t, err, "launch 0: hip: load gfx90a.co: hipErrorNoBinaryForGpu (209): a description")
 		require.NotErrorIs(t, err, driver.ErrUnavailable)
 	})
 }

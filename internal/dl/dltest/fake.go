@@ -20,15 +20,14 @@ import (
 type Fake struct {
 	Driver driver.Driver
 	vendor dl.Vendor
-	facts  dl.Facts // of the first GPU
-	images map[string]image
+	facts  dl.Facts         // of the first GPU
+	images map[string]image // by name
 }
 
-// image is what dl.GPU.Image returned for the GPU of a name. Unpacking one takes
+// image is what dl.GPU.Image returned. Unpacking one takes
 // 20 ms, of which tests that open a thousand devices would have little else.
 type image struct {
 	code []byte
-	name string
 	err  error
 }
 
@@ -55,15 +54,15 @@ func New(t testing.TB, v dl.Vendor, path string) *Fake {
 	return f
 }
 
-func (f *Fake) remember(gpu *dl.GPU) func() ([]byte, string, error) {
+func (f *Fake) remember(gpu *dl.GPU) func(string) ([]byte, error) {
 	load := gpu.Image
-	return func() ([]byte, string, error) {
-		made, found := f.images[gpu.Name]
+	return func(name string) ([]byte, error) {
+		made, found := f.images[name]
 		if !found {
-			made.code, made.name, made.err = load()
-			f.images[gpu.Name] = made
+			made.code, made.err = load(name)
+			f.images[name] = made
 		}
-		return made.code, made.name, made.err
+		return made.code, made.err
 	}
 }
 

@@ -105,7 +105,8 @@ func ptxas() (map[string]planner.Resources, error) {
 // object reads what a code object says of its kernels. Where vector and accumulation
 // registers are files of their own (gfx908), the fuller one decides.
 func object(arch native.Arch) (func(encoding.Kernel) (planner.Resources, bool), error) {
-	packed, err := os.ReadFile("products/" + arch.Product() + ".gz")
+	product := arch.Product(encoding.Kernel{}) // that of all kernels
+	packed, err := os.ReadFile("products/" + product + ".gz")
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func object(arch native.Arch) (func(encoding.Kernel) (planner.Resources, bool), 
 	}
 	o, err := codeobject.Read(code)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", arch.Product(), err)
+		return nil, fmt.Errorf("%s: %w", product, err)
 	}
 	return func(k encoding.Kernel) (planner.Resources, bool) {
 		meta, ok := o.Kernel(arch.KernelName(k))
