@@ -112,3 +112,51 @@ func TestEpilogueRagged(t *testing.T) {
 	run.Bias = nil
 	require.EqualError(t, d.Run(ctx, run), "run 0: Bias is nil")
 }
+
+// TestEpilogueDepth: each group has a bias, weights and C of its own.
+func TestEpilogueDepth(t *testing.T) {
+	ctx := t.Context()
+	d, _ := openFake(t)
+	r := planner.Ragged{Form: planner.EndsOfDepth, Groups: 2, M: 1, N: 2, K: 3, A: planner.Matrix{LD: 3}, B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}, StrideC: 2, StrideBias: 2}
+	p, err := d.PrepareRagged(ctx, r, planner.Options{Epilogue: planner.Epilogue{Bias: true, Activation: planner.ReLU, Weights: true}})
+	require.NoError(t, err)
+	rows, ends := buffer(t, d, 2), buffer(t, d, 2)
+	require.NoError(t, rows.WriteInt32(ctx, 0, []int32{int32(math.Float32bits(2)), int32(math.Float32bits(0.5))}))
+	require.NoError(t, ends.WriteInt32(ctx, 0, []int32{1, 3}))
+	run := Run{Program: p, Sizes: ends, Rows: rows, A: buffer(t, d, 3, 1, 2, 3), B: buffer(t, d, 6, 1, 0, 0, 1, 10, 10), Bias: buffer(t, d, 4, 5, 6, -100, 0), C: buffer(t, d, 4, 9, 9, 9, 9)}
+	require.NoError(t, d.Run(ctx, run))
+	require.Equal(t, []float32{12, 12, 0, 16}, read(t, run.C))
+	run.Rows = buffer(t, d, 1)
+	require.EqualError(t, d.Run(ctx, run), "run 0: Rows has 1 elements, the plan needs 2")
+}
+
+// TestEpilogueRecords: records say where each problem has what an epilogue needs, within the lengths.
+func TestEpilogueRecords(t *testing.T) {
+	ctx := t.Context()
+	d, _ := openFake(t)
+	batch, o := dressed()
+	r := planner.Ragged{Form: planner.Records, Groups: 2, M: 4, N: 2, K: 2, LenA: 6, LenB: 4, LenC: 8, LenB2: 4, LenBias: 4, LenRows: 6}
+	p, err := d.PrepareRagged(ctx, r, o)
+	require.NoError(t, err)
+	require.Equal(t, 40, p.Plan().SizesLen())
+	run := Run{Program: p, A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4), B: buffer(t, d, 4, 1, 0, 0, -1), B2: buffer(t, d, 4, 2, 0, 0, 2),
+		Bias: buffer(t, d, 4, 0, 5, 0, -10), Rows: rowsOf(t, d), C: buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9), Sizes: buffer(t, d, 40)}
+	records := func(b ...planner.Problem) {
+		words, err := planner.AppendEpilogueRecords(nil, b)
+		require.NoError(t, err)
+		require.NoError(t, run.Sizes.WriteInt32(ctx, 0, words))
+		require.NoError(t, d.Run(ctx, run))
+	}
+	records(planner.Problem{}, batch[0])
+	want := []float32{9, 9, 2 * 3 * 6, 2 * 1 * -2, 9, 9, 0.5 * 1 * 2, 0.5 * 3 * -6}
+	require.Equal(t, want, read(t, run.C))
+	require.NoError(t, p.Status(ctx))
+	far := batch[0]
+	far.Weights++
+	records(planner.Problem{}, far)
+	require.ErrorContains(t, p.Status(ctx), "problem 1: sizes do not fit")
+	require.Equal(t, want, read(t, run.C), "it was not computed")
+
+	run.Sizes = buffer(t, d, 24)
+	require.EqualError(t, d.Run(ctx, run), "run 0: Sizes has 24 elements, the plan needs 40")
+}

@@ -23,7 +23,7 @@ func (d *Device) PrepareRagged(ctx context.Context, r planner.Ragged, o planner.
 }
 
 // RunRagged queues one execution of a ragged program and returns without waiting. sizes
-// has planner.Ragged.SizesLen words or more, of 32 bits each, and is not c; the run reads
+// has as many words as the plan's SizesLen or more, of 32 bits each, and is not c; the run reads
 // them when its turn comes, behind whatever was queued before. The other buffers are as for
 // Run, and where there are more, of an epilogue, Device.Run takes them. Sizes that do not fit
 // are no error here: Status tells of them. Runs of one program may be queued from several

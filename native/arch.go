@@ -17,6 +17,7 @@ import (
 type Arch struct {
 	name    string      // as in the table of resources
 	product string      // file in products/, without .gz
+	ragged  string      // the same of the kernels that make plans, where they have one
 	units   []tile.Unit // what multiplies, beside plain FMA
 	matrix  bool        // AMD: matrix cores take the tiles that suit them
 	cluster bool        // there are kernels for clusters
@@ -32,10 +33,10 @@ type Arch struct {
 
 var (
 	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
-	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", units: tensor[:1], finishes: true, types: halves, halves: tensor}
-	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", units: tensor, cluster: true, waits: true, finishes: true, types: halves, halves: tensor}
+	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", ragged: "sm_80_ragged.cubin", units: tensor[:1], finishes: true, types: halves, halves: tensor}
+	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", ragged: "sm_90a_ragged.cubin", units: tensor, cluster: true, waits: true, finishes: true, types: halves, halves: tensor}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
-	ptx = Arch{name: "sm_80", product: "compute_80.ptx", units: tensor[:1], finishes: true, types: halves, halves: tensor}
+	ptx = Arch{name: "sm_80", product: "compute_80.ptx", ragged: "compute_80_ragged.ptx", units: tensor[:1], finishes: true, types: halves, halves: tensor}
 )
 
 // halves are the types of 16 bits, and fma the unit of all kernels for AMD.
@@ -96,7 +97,12 @@ func Archs() []Arch {
 func (a Arch) Name() string { return a.name }
 
 // Product names the code that has a kernel, for products.Read and for messages.
-func (a Arch) Product(encoding.Kernel) string { return a.product }
+func (a Arch) Product(k encoding.Kernel) string {
+	if k.Ragged > 0 && a.ragged != "" {
+		return a.ragged
+	}
+	return a.product
+}
 
 // Waits reports whether kernels that multiply wait for the launch in front of them, which may
 // then begin before that ends (programmatic dependent launch).
@@ -207,16 +213,15 @@ func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Ke
 	return all
 }
 
-// RaggedKernels are the kernels that make items of ragged plans, which every architecture has. Those for
-// an epilogue are for ends of rows.
+// RaggedKernels are the kernels that make items of ragged plans, which every architecture has: of each form,
+// without an epilogue and with one.
 func RaggedKernels() (all []encoding.Kernel) {
-	for form := encoding.EndsOfRows; form <= encoding.Records; form++ {
-		for _, entries := range encoding.RaggedEntries {
-			all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: form, Entries: entries})
+	for _, e := range []encoding.Epilogue{{}, someEpilogue} {
+		for form := encoding.EndsOfRows; form <= encoding.Records; form++ {
+			for _, entries := range encoding.RaggedEntries {
+				all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: form, Entries: entries, Epilogue: e})
+			}
 		}
-	}
-	for _, entries := range encoding.RaggedEntries {
-		all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: encoding.EndsOfRows, Entries: entries, Epilogue: someEpilogue})
 	}
 	return all
 }

@@ -11,6 +11,18 @@ BG_DEVICE Record recordAt(const uint4* items, uint32_t number) {
   const uint4 a = items[3 * number + 0], b = items[3 * number + 1], c = items[3 * number + 2];
   return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
 }
+// Those of kernels with an epilogue.
+BG_DEVICE Record epilogueRecordAt(const uint4* items, uint32_t number) {
+  const uint4 a = items[5 * number + 0], b = items[5 * number + 1], c = items[5 * number + 2];
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
+}
+struct RecordEpilogue {
+  uint32_t offB2, ldb2, bias, rowsA, rowsC, weights, pointers, none;
+};
+BG_DEVICE RecordEpilogue recordEpilogueAt(const uint4* items, uint32_t number) {
+  const uint4 a = items[5 * number + 3], b = items[5 * number + 4];
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+}
 
 struct RaggedKernel {
   uint32_t tm, tn, tk, shift, workers, turn, table, step, worker;
@@ -21,5 +33,5 @@ struct Bounds {
 };
 // EpilogueBounds come behind them.
 struct EpilogueBounds {
-  uint32_t gatherRows, scatterRows, rowsA, rowsC, weights, bias, strideBias, offB2, ldb2, pointers;
+  uint32_t gatherRows, scatterRows, rowsA, rowsC, weights, bias, strideBias, offB2, ldb2, pointers, lenB2, lenBias, lenRows;
 };

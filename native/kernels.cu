@@ -89,16 +89,20 @@ BG_DEVICE void admitNext() {}
     admitNext();                                                                                                     \
     ragged<form, plan>(sizes, words);                                                                                \
   }
-BG_RAGGED_KERNELS
-#define BG_RAGGED_DRESSED(name, plan)                                                                                \
+#define BG_RAGGED_DRESSED(name, form, plan)                                                                          \
   BG_KERNEL(plan::kThreads, 1)                                                                                       \
   name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words, const void*,        \
        const void*, const uint32_t*, uint64_t flags) {                                                               \
     admitNext();                                                                                                     \
-    raggedDressed<plan>(sizes, words, static_cast<uint32_t>(flags));                                                 \
+    raggedDressed<form, plan>(sizes, words, static_cast<uint32_t>(flags));                                           \
   }
-#ifndef BG_CLOCKS  // which has no kernels with an epilogue
+// Those that make plans are a product of their own, with BG_PLANS: a fiftieth of all code, which a
+// change of them need not build again.
+#ifdef BG_PLANS
+BG_RAGGED_KERNELS
 BG_RAGGED_DRESSED_KERNELS
+#elif defined(BG_CLOCKS)  // has all, but for kernels with an epilogue
+BG_RAGGED_KERNELS
 #endif
 
 // BG_GEMM makes the kernel of a tile by a function template.
@@ -256,4 +260,6 @@ BG_RAGGED_DRESSED_KERNELS
 #define BG_WGMMA_WIDE_EPILOGUE(...)
 #endif
 
+#ifndef BG_PLANS
 #include "tiles.inc"
+#endif

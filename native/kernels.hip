@@ -14,11 +14,11 @@
   }
 BG_RAGGED_KERNELS
 
-#define BG_RAGGED_DRESSED(name, plan)                                                                        \
+#define BG_RAGGED_DRESSED(name, form, plan)                                                                  \
   BG_KERNEL(plan::kThreads, 1)                                                                               \
   void name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words,        \
             const void*, const void*, const uint32_t*, uint64_t flags) {                                     \
-    raggedDressed<plan>(sizes, words, static_cast<uint32_t>(flags));                                         \
+    raggedDressed<form, plan>(sizes, words, static_cast<uint32_t>(flags));                                   \
   }
 BG_RAGGED_DRESSED_KERNELS
 

@@ -240,6 +240,10 @@ struct NoDress {
   static constexpr bool kIs = false;
   BG_DEVICE uint32_t products() const { return 1; }
   BG_DEVICE void start(const uint32_t*) {}
+  BG_DEVICE Record recordOf(const uint32_t* sizes, uint32_t entry) const { return recordAt(reinterpret_cast<const uint4*>(sizes), entry); }
+  BG_DEVICE uint32_t storedA(uint32_t rows) const { return rows; }
+  BG_DEVICE uint32_t storedC(uint32_t rows) const { return rows; }
+  BG_DEVICE bool fits(const uint32_t*, uint32_t, const Record&, const Bounds&) const { return true; }
 };
 
 // Ragged makes items from sizes of a form. Plan is Few or Many.
@@ -256,7 +260,7 @@ struct Ragged {
   // sizesAt are the sizes of an entry. That behind the groups begins where the last one ends.
   BG_DEVICE Sizes sizesAt(uint32_t entry) const {
     if constexpr (kForm == kRecords) {
-      return recordAt(reinterpret_cast<const uint4*>(sizes), entry);
+      return more.recordOf(sizes, entry);
     } else {
       const uint32_t first = entry == 0 ? 0 : sizes[entry - 1];
       return {first, entry < plan.bounds.groups ? sizes[entry] : first};
@@ -290,15 +294,15 @@ struct Ragged {
   }
 
   // fits reports whether the sizes of a group keep to the bounds.
-  BG_DEVICE bool fits(const Sizes& at) const {
+  BG_DEVICE bool fits(const Sizes& at, uint32_t entry) const {
     const Bounds& b = plan.bounds;
     if constexpr (kForm == kRecords) {
       if (at.m > b.m || at.n > b.n || at.k > b.k) return false;
       if (at.m == 0 || at.n == 0) return true;
       const bool transA = b.transA != 0, transB = b.transB != 0;
-      const bool inA = within(at.offA, at.lda, transA ? at.k : at.m, transA ? at.m : at.k, b.lenA);
+      const bool inA = within(at.offA, at.lda, more.storedA(transA ? at.k : at.m), transA ? at.m : at.k, b.lenA);
       const bool inB = within(at.offB, at.ldb, transB ? at.n : at.k, transB ? at.k : at.n, b.lenB);
-      return (depthOf(at) == 0 || (inA && inB)) && within(at.offC, at.ldc, at.m, at.n, b.lenC);
+      return (depthOf(at) == 0 || (inA && inB)) && within(at.offC, at.ldc, more.storedC(at.m), at.n, b.lenC) && more.fits(sizes, entry, at, b);
     } else {
       return at.first <= at.end && at.end <= (kForm == kEndsOfRows ? b.m : b.k);
     }
@@ -319,7 +323,7 @@ struct Ragged {
         if (e < entries) {
           const Sizes at = sizesAt(e);
           key = bins - 1;
-          if (e == groups || fits(at)) {
+          if (e == groups || fits(at, e)) {
             const Record r = groupOf(at, e);
             const bool second = kernels > 1 && (all || work<More::kIs>(plan.bounds.tile[1], r) < work<More::kIs>(plan.bounds.tile[0], r));
             const RaggedKernel& k = plan.bounds.tile[second ? 1 : 0];
@@ -435,7 +439,7 @@ struct Ragged {
       const Item item = itemOf(k, r, row, col);
       const uint32_t place = plan.bounds.tile[kernel].turn != 0 ? tile : dealOf(kernel).place(tile);
       uint4* const items = reinterpret_cast<uint4*>(words + plan.bounds.items);
-      if constexpr (More::kIs) more.store(items, place, item, plan.bounds, entry, at.first + row, col);
+      if constexpr (More::kIs) more.store(items, place, item, plan.bounds, r, more.of(sizes, at, entry, plan.bounds), row, col);
       else storeItem(items, place, item);
     }
   }

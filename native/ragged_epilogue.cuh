@@ -1,46 +1,82 @@
-// Kernels of ragged.cuh that make the items of kernels with an epilogue, from ends of rows. Rows that
-// are gathered or scattered are any of all, so that items begin with the first. Of a gated tile there
-// are two items, and tables count items, but for those of workers that take them in turn, which
-// count tiles.
+// Kernels of ragged.cuh that make the items of kernels with an epilogue. Rows that are gathered or
+// scattered are any of a matrix, so that items begin with the first. Of a gated tile there are two
+// items, and tables count items, but for those of workers that take them in turn, which count tiles.
 #pragma once
 
 #include "epilogue_items.cuh"
 
+// listed reports whether so many elements or words from first on lie in length.
+BG_DEVICE bool listed(uint32_t first, uint32_t n, uint32_t length) { return static_cast<uint64_t>(first) + n <= length; }
+
+template <uint32_t kForm>
 struct RaggedEpilogue {
-  static constexpr bool kIs = true;
+  static constexpr bool kIs = true, kByRows = kForm == kEndsOfRows;
   uint32_t flags;
   EpilogueBounds more;
 
-  BG_DEVICE uint32_t products() const { return (flags & kGated) != 0 ? 2 : 1; }
+  BG_DEVICE bool has(uint32_t flag) const { return (flags & flag) != 0; }
+  BG_DEVICE uint32_t products() const { return has(kGated) ? 2 : 1; }
   BG_DEVICE void start(const uint32_t* words) { more = *reinterpret_cast<const EpilogueBounds*>(words); }
+  BG_DEVICE Record recordOf(const uint32_t* sizes, uint32_t entry) const { return epilogueRecordAt(reinterpret_cast<const uint4*>(sizes), entry); }
 
-  // store stores what becomes of an item without an epilogue, of a group, with its first row of all groups' and
-  // its first column.
-  BG_DEVICE void store(uint4* items, uint32_t place, Item item, const Bounds& b, uint32_t group, uint32_t row, uint32_t col) const {
+  // storedA and storedC are the rows of A, which is not transposed where any are gathered, and of C.
+  BG_DEVICE uint32_t storedA(uint32_t rows) const { return has(kGather) ? more.gatherRows : rows; }
+  BG_DEVICE uint32_t storedC(uint32_t rows) const { return has(kScatter) ? more.scatterRows : rows; }
+
+  // fits reports whether what a record has beside keeps to the bounds.
+  BG_DEVICE bool fits(const uint32_t* sizes, uint32_t entry, const Record& r, const Bounds& b) const {
+    const RecordEpilogue at = recordEpilogueAt(reinterpret_cast<const uint4*>(sizes), entry);
+    const bool transB = b.transB != 0, pointers = has(kPointersA | kPointersB | kPointersC);
+    if (has(kGated)) {
+      if (r.beta << 1 != 0) return false;  // which of both products would C come to?
+      if (depthOf(r) != 0 && !within(at.offB2, at.ldb2, transB ? r.n : r.k, transB ? r.k : r.n, more.lenB2)) return false;
+    }
+    return (!has(kBias) || listed(at.bias, products() * r.n, more.lenBias)) && (!has(kGather) || listed(at.rowsA, r.m, more.lenRows)) &&
+           (!has(kScatter) || listed(at.rowsC, r.m, more.lenRows)) && (!has(kWeights) || listed(at.weights, r.m, more.lenRows)) &&
+           (!pointers || listed(at.pointers, kPointerWords, more.lenRows));
+  }
+
+  // of is where what a group has beside begins.
+  template <class Sizes>
+  BG_DEVICE RecordEpilogue of(const uint32_t* sizes, const Sizes& at, uint32_t group, const Bounds& b) const {
+    if constexpr (kForm == kRecords) {
+      return recordEpilogueAt(reinterpret_cast<const uint4*>(sizes), group);
+    } else {
+      const uint32_t row = kByRows ? at.first : group * b.m;  // of all groups
+      const uint32_t toB2 = kByRows ? group * b.strideB : at.first * (b.transB != 0 ? 1 : more.ldb2);
+      return {more.offB2 + toB2, more.ldb2, more.bias + group * more.strideBias, more.rowsA + row, more.rowsC + row, more.weights + row,
+              more.pointers + kPointerWords * group, 0};
+    }
+  }
+
+  // store stores what becomes of an item without an epilogue, of a group, from a row and a column on.
+  BG_DEVICE void store(uint4* items, uint32_t place, Item item, const Bounds& b, const Record& r, const RecordEpilogue& at, uint32_t row, uint32_t col) const {
     place *= products();
-    if ((flags & kGather) != 0) item.offA = b.offA;
-    if ((flags & kScatter) != 0) item.offC = b.offC + col;
-    ItemEpilogue dress = {more.rowsA + row, more.gatherRows, more.rowsC + row, more.scatterRows, more.weights + row, more.bias + group * more.strideBias + col,
-                          more.pointers + kPointerWords * group, 0};
+    if (has(kGather)) item.offA = kByRows ? b.offA : r.offA;
+    if (has(kScatter)) item.offC = (kByRows ? b.offC : r.offC) + col;
+    ItemEpilogue dress = {at.rowsA + row, more.gatherRows, at.rowsC + row, more.scatterRows, at.weights + row, at.bias + col, at.pointers, 0};
     storeEpilogueItem(items, place, item, dress);
-    if ((flags & kGated) == 0) return;
-    const uint32_t offB2 = more.offB2 + group * b.strideB;
-    item.offB = offB2 + col * (b.transB != 0 ? more.ldb2 : 1);
-    item.ldb = more.ldb2;
-    dress.biasAt += b.n;
-    const bool wide = (item.flags & kItemWide) != 0 && ((offB2 | more.ldb2) & b.wide) == 0;
+    if (!has(kGated)) return;
+    item.offB = at.offB2 + col * (b.transB != 0 ? at.ldb2 : 1);
+    item.ldb = at.ldb2;
+    dress.biasAt += r.n;
+    const bool wide = ((r.offA | r.lda | at.offB2 | at.ldb2) & b.wide) == 0;
     item.flags = (item.flags & ~kItemWide) | (wide ? kItemWide : 0) | kItemSecond;
     storeEpilogueItem(items, place + 1, item, dress);
   }
 };
 
-template <class Plan>
+template <uint32_t kForm, class Plan>
 BG_DEVICE void raggedDressed(const uint32_t* sizes, uint32_t* words, uint32_t flags) {
   BG_SHARED(Plan, memory, 1);
-  Ragged<kEndsOfRows, Plan, RaggedEpilogue>{memory[0], sizes, {}, {flags, {}}}.run(words);
+  Ragged<kForm, Plan, RaggedEpilogue<kForm>>{memory[0], sizes, {}, {flags, {}}}.run(words);
 }
 
-#define BG_RAGGED_DRESSED_KERNELS                           \
-  BG_RAGGED_DRESSED(bg_ragged_rows_256_e, Single<256>)      \
-  BG_RAGGED_DRESSED(bg_ragged_rows_1024_e, Single<1024>)    \
-  BG_RAGGED_DRESSED(bg_ragged_rows_4097_e, Many<1024>)
+#define BG_RAGGED_DRESSED_FORM(name, form)                                 \
+  BG_RAGGED_DRESSED(bg_ragged_##name##_256_e, form, Single<256>)           \
+  BG_RAGGED_DRESSED(bg_ragged_##name##_1024_e, form, Single<1024>)         \
+  BG_RAGGED_DRESSED(bg_ragged_##name##_4097_e, form, Many<1024>)
+#define BG_RAGGED_DRESSED_KERNELS                                          \
+  BG_RAGGED_DRESSED_FORM(rows, kEndsOfRows)                                \
+  BG_RAGGED_DRESSED_FORM(depth, kEndsOfDepth)                              \
+  BG_RAGGED_DRESSED_FORM(records, kRecords)

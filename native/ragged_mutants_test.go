@@ -42,6 +42,27 @@ var raggedMutants = []struct {
 	{mutant{"rows are set to beta times themselves", "ragged.cuh", "r.k = r.alpha = r.beta = 0", "r.k = r.alpha = 0"}, plain},
 	{mutant{"wide, whatever B is", "ragged.cuh", "(r.offA | r.lda | r.offB | r.ldb) & b.wide", "(r.offA | r.lda) & b.wide"}, plain},
 	{mutant{"wide with 4 elements of any type", "ragged.cuh", "(r.offA | r.lda | r.offB | r.ldb) & b.wide", "(r.offA | r.lda | r.offB | r.ldb) & 3"}, plain},
+	{mutant{"tables count tiles of two items", "ragged.cuh", "more.products() * deal.before(w)", "deal.before(w)"}, plain},
+	{mutant{"a gathered A has the rows of the group", "ragged.cuh", "more.storedA(transA ? at.k : at.m)", "transA ? at.k : at.m"}, plain},
+	{mutant{"a scattered C has the rows of the group", "ragged.cuh", "more.storedC(at.m)", "at.m"}, plain},
+	{mutant{"records have no epilogue", "ragged_epilogue.cuh", "return epilogueRecordAt(", "return recordAt("}, plain},
+	{mutant{"lists in 32 bits", "ragged_epilogue.cuh", "static_cast<uint64_t>(first) + n <= length", "first + n <= length"}, plain},
+	{mutant{"gated groups with a C that is read", "ragged_epilogue.cuh", "if (r.beta << 1 != 0) return false;", ""}, plain},
+	{mutant{"gated groups without beta of -0", "ragged_epilogue.cuh", "r.beta << 1 != 0", "r.beta != 0"}, plain},
+	{mutant{"no bound of B2", "ragged_epilogue.cuh", "if (depthOf(r) != 0 && !within(at.offB2", "if (false && !within(at.offB2"}, plain},
+	{mutant{"a bound of a B2 that is not read", "ragged_epilogue.cuh", "if (depthOf(r) != 0 && !within(at.offB2", "if (!within(at.offB2"}, plain},
+	{mutant{"one bias of two", "ragged_epilogue.cuh", "listed(at.bias, products() * r.n,", "listed(at.bias, r.n,"}, plain},
+	{mutant{"no bound of gathered rows", "ragged_epilogue.cuh", "listed(at.rowsA, r.m, more.lenRows)", "true"}, plain},
+	{mutant{"no bound of scattered rows", "ragged_epilogue.cuh", "listed(at.rowsC, r.m, more.lenRows)", "true"}, plain},
+	{mutant{"no bound of weights", "ragged_epilogue.cuh", "listed(at.weights, r.m, more.lenRows)", "true"}, plain},
+	{mutant{"no bound of addresses", "ragged_epilogue.cuh", "listed(at.pointers, kPointerWords, more.lenRows)", "true"}, plain},
+	{mutant{"groups of depth share lists", "ragged_epilogue.cuh", "kByRows ? at.first : group * b.m", "kByRows ? at.first : 0"}, plain},
+	{mutant{"B2 of depth begins with k 0", "ragged_epilogue.cuh", "at.first * (b.transB != 0 ? 1 : more.ldb2)", "0"}, plain},
+	{mutant{"gathered rows begin with the group's", "ragged_epilogue.cuh", "kByRows ? b.offA : r.offA", "r.offA"}, plain},
+	{mutant{"gathered rows of a record are the first's", "ragged_epilogue.cuh", "kByRows ? b.offA : r.offA", "b.offA"}, plain},
+	{mutant{"scattered rows begin with the group's", "ragged_epilogue.cuh", "(kByRows ? b.offC : r.offC)", "r.offC"}, plain},
+	{mutant{"the second bias is as far as there may be columns", "ragged_epilogue.cuh", "dress.biasAt += r.n", "dress.biasAt += b.n"}, plain},
+	{mutant{"wide, whatever B2 is", "ragged_epilogue.cuh", "(r.offA | r.lda | at.offB2 | at.ldb2)", "(r.offA | r.lda)"}, plain},
 	{mutant{"no barrier behind the bounds", "ragged.cuh", "    barrier();\n    plan.clear();", "    plan.clear();"}, thread},
 	{mutant{"no barrier before ranks are counted", "ragged.cuh", "order[rank] = static_cast<uint16_t>(e);\n    }\n    barrier();", "order[rank] = static_cast<uint16_t>(e);\n    }"}, thread},
 	{mutant{"no barrier before tiles are written", "ragged.cuh", "starts[entries] = before + tiles;\n    barrier();", "starts[entries] = before + tiles;"}, thread},
@@ -54,7 +75,7 @@ func TestRaggedMutants(t *testing.T) {
 	most := uint16(planner.MaxGroups + 1)
 	small, large := manyGroups(t, 33, 256), manyGroups(t, 33, most)
 	jobs := map[string][]*raggedJob{
-		plain.name:   append(fewGroups(t, 256), large...),
+		plain.name:   slices.Concat(fewGroups(t, 256), dressedGroups(t, 256), large),
 		address.name: small,
 		thread.name:  {small[2], large[2], choosesAgain(t, small), choosesAgain(t, large)}, // the first two: one kernel, with an order
 	}

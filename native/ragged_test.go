@@ -77,12 +77,18 @@ const alwaysFew = math.MaxUint32
 // for how many workers.
 func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16, name string, sets ...[]int32) *raggedJob {
 	t.Helper()
+	return newDressedJob(t, rng, r, planner.Epilogue{}, entries, name, sets...)
+}
+
+// newDressedJob is newRaggedJob with an epilogue.
+func newDressedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16, name string, sets ...[]int32) *raggedJob {
+	t.Helper()
 	d := device(t, "mi210")
 	d.ComputeUnits = 16
-	plan, err := planner.New(d).PlanRagged(r, planner.Options{})
+	plan, err := planner.New(d).PlanRagged(r, planner.Options{Epilogue: e})
 	require.NoError(t, err)
 	j := &raggedJob{
-		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries},
+		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries, Epilogue: plan.Launches[0].Epilogue},
 		makers: 1 + rng.IntN(2), order: uint32(rng.IntN(3)), sets: sets,
 	}
 	require.LessOrEqual(t, plan.Launches[0].Entries, entries)
@@ -91,7 +97,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 	b := j.before
 	b[encoding.BoundMakers] = uint32(j.makers)
 	// All choices count, those of groups behind one that is refused too: not how Deal does.
-	if fill := rng.IntN(3); fill < 2 || slices.ContainsFunc(sets, func(s []int32) bool { _, refused := r.Batch(nil, s, planner.Epilogue{}); return refused >= 0 }) {
+	if fill := rng.IntN(3); fill < 2 || slices.ContainsFunc(sets, func(s []int32) bool { _, refused := r.Batch(nil, s, e); return refused >= 0 }) {
 		b[encoding.BoundFill] = uint32(fill%2) * alwaysFew
 	}
 	b[encoding.BoundFlags] = encoding.ItemFloatC * rng.Uint32N(2)
@@ -101,10 +107,10 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 		k[encoding.KernelTurn] = rng.Uint32N(2) * (1 + uint32(j.makers%3))
 		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
-	j.name = fmt.Sprintf("%s: %s, %d kernels", name, Arch{}.KernelName(j.kernel), b[encoding.BoundKernels])
+	j.name = fmt.Sprintf("%s: %s%s, %d kernels", name, Arch{}.KernelName(j.kernel), j.kernel.Epilogue, b[encoding.BoundKernels])
 	j.want = slices.Clone(b)
 	for _, set := range sets {
-		batch, refused := r.Batch(nil, set, planner.Epilogue{})
+		batch, refused := r.Batch(nil, set, e)
 		switch {
 		case refused < 0 && r.Zero: // operands that nobody reads
 			q, end := &batch[r.Groups], int(set[r.Groups-1])
@@ -115,7 +121,7 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 		case refused >= 0 && j.want[encoding.StatusWord] == 0:
 			j.want[encoding.StatusWord] = uint32(refused + 1)
 		}
-		drivertest.Deal(j.want, batch).Put(j.want)
+		drivertest.DealDressed(j.want, batch, e).Put(j.want)
 	}
 	return j
 }
@@ -162,6 +168,37 @@ func fewGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 			}
 			if form == planner.Records {
 				jobs = append(jobs, tallRecords(t, rng, n))
+			}
+		}
+	}
+	return jobs
+}
+
+// dressedGroups are sizes of 7 groups for the kernels with an epilogue of some numbers of entries: for the fewest
+// with any epilogue, for others with those that have most.
+func dressedGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
+	t.Helper()
+	for _, form := range raggedForms {
+		for _, n := range entries {
+			rng := rand.New(rand.NewPCG(uint64(form), uint64(n)+4))
+			for i, some := range drivertest.RaggedEpilogues(false, true) {
+				if n != encoding.RaggedEntries[0] && !(some.Gated && some.Bias) {
+					continue
+				}
+				transA, transB := rng.IntN(2) == 0, rng.IntN(2) == 0
+				e := drivertest.RaggedEpilogues(transA, true)[i]
+				r := drivertest.DressRagged(drivertest.RaggedBatches(transA, transB)[form], e)
+				all := drivertest.DressedSizes(t, &r, e)
+				for _, name := range slices.Sorted(maps.Keys(all)) {
+					jobs = append(jobs, newDressedJob(t, rng, r, e, n, name, all[name]))
+				}
+				for draw := range 5 {
+					bad := slices.Clone(all[[]string{"some", "good"}[form/planner.Records]])
+					for range 1 + rng.IntN(3) {
+						bad[rng.IntN(len(bad))] = int32(rng.Uint32() >> rng.IntN(32))
+					}
+					jobs = append(jobs, newDressedJob(t, rng, r, e, n, fmt.Sprint("any bits ", draw), bad))
+				}
 			}
 		}
 	}
@@ -284,7 +321,7 @@ func runRagged(t *testing.T, m mutant, s sanitizer, jobs []*raggedJob) error {
 // that they may write.
 func TestRaggedEmulated(t *testing.T) {
 	testRagged(t, plain, func(t *testing.T) []*raggedJob {
-		jobs := fewGroups(t, encoding.RaggedEntries[:]...)
+		jobs := append(fewGroups(t, encoding.RaggedEntries[:]...), dressedGroups(t, encoding.RaggedEntries[:]...)...)
 		for _, n := range encoding.RaggedEntries {
 			for _, entries := range []int{33, int(n)} {
 				jobs = append(jobs, manyGroups(t, entries, n)...)
@@ -304,7 +341,7 @@ func TestRaggedEmulated(t *testing.T) {
 // plan are arrays of their own.
 func TestRaggedInBounds(t *testing.T) {
 	testRagged(t, address, func(t *testing.T) []*raggedJob {
-		jobs := fewGroups(t, encoding.RaggedEntries[0])
+		jobs := append(fewGroups(t, encoding.RaggedEntries[0]), dressedGroups(t, encoding.RaggedEntries[0])...)
 		for _, n := range encoding.RaggedEntries {
 			jobs = append(jobs, manyGroups(t, int(n), n)...)
 		}

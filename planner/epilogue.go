@@ -184,7 +184,7 @@ func (x *extents) dress(p *Problem, e *Epilogue) {
 	if p.depth() > 0 && e.Gated && !e.Pointers.B {
 		x.b2 = max(x.b2, p.B2.end(p.ShapeB()))
 	}
-	if p.depth() > 0 && e.GatherRows > 0 {
+	if e.GatherRows > 0 { // kernels look for rows that are none, whatever K is
 		x.rows = max(x.rows, p.RowsA+p.M)
 	}
 	if e.ScatterRows > 0 {

@@ -162,12 +162,8 @@ func clustered(k encoding.Kernel, m *tileModel) (variants []encoding.Kernel) {
 
 // makers are the kernels by which the device makes items: of ragged plans, and of those of Renew.
 func (d *Device) makers(e encoding.Epilogue) (kernels []encoding.Kernel) {
-	last := Records
-	if e != (encoding.Epilogue{}) {
-		last = EndsOfRows
-	}
 	for _, stage := range d.raggedStages() {
-		for form := EndsOfRows; form <= last; form++ {
+		for form := EndsOfRows; form <= Records; form++ {
 			for _, n := range encoding.RaggedEntries {
 				if k := d.maker(stage, form, int(n), e); !slices.Contains(kernels, k) {
 					kernels = append(kernels, k)

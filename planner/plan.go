@@ -40,3 +40,11 @@ type Plan struct {
 
 // TakesSizes reports whether sizes come with each run of the plan.
 func (p *Plan) TakesSizes() bool { return p.Ragged != nil && len(p.Records) == 0 }
+
+// SizesLen is the number of 32-bit words of these sizes; 0: none come.
+func (p *Plan) SizesLen() int {
+	if !p.TakesSizes() {
+		return 0
+	}
+	return p.Ragged.sizesLen(&p.Options.Epilogue)
+}

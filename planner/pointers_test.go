@@ -229,8 +229,13 @@ func TestRaggedPointers(t *testing.T) {
 	require.EqualError(t, err, "ragged batch: problem 0: A does not fit: its last offset from its address needs more than 32 bits")
 	depth := r
 	depth.Form, depth.A.LD, depth.TransA = EndsOfDepth, 100, true
-	_, err = New(device(t, "mi210")).PlanRagged(depth, Options{Epilogue: byPointers[0]})
-	require.ErrorContains(t, err, "ends of rows alone")
+	_, err = New(device(t, "mi210")).PlanRagged(depth, Options{})
+	require.ErrorContains(t, err, "the C of groups overlap")
+	p, err := New(device(t, "mi210")).PlanRagged(depth, Options{Epilogue: Epilogue{Pointers: Pointers{C: true}}})
+	require.NoError(t, err, "who writes addresses knows")
+	require.Equal(t, [2]int{0, 11 + 5*8}, [2]int{p.ExtentC, p.ExtentRows})
+	b, _ := depth.Batch(nil, []int32{5, 5, 7, 20, 20}, p.Options.Epilogue)
+	require.Equal(t, [4]int{3 + 7*100, 1 + 7*31, 2, 11 + 3*8}, [4]int{b[3].A.Offset, b[3].B.Offset, b[3].C.Offset, b[3].Pointers}, "K advances behind an address")
 }
 
 func TestAppendPointers(t *testing.T) {

@@ -18,8 +18,8 @@ const (
 	// EndsOfDepth: an int32 for each group, where its columns of op(A) and rows of op(B)
 	// end. C is its own. The gradient of the experts' weights is so.
 	EndsOfDepth = encoding.EndsOfDepth
-	// Records: encoding.RecordWords words for each group, which is any problem. AppendRecords
-	// writes them.
+	// Records: encoding.RecordWords words for each group, which is any problem, as AppendRecords
+	// writes them; with an epilogue encoding.EpilogueRecordWords, as AppendEpilogueRecords does.
 	Records = encoding.Records
 )
 
@@ -56,26 +56,32 @@ type Ragged struct {
 	// are StrideB, or StrideC, elements apart.
 	A, B, C          Matrix
 	StrideB, StrideC int
-	// What Options.Epilogue asks for, EndsOfRows alone, as in a Problem. B2 of groups are StrideB
-	// apart as B is, and biases StrideBias. Row i of all groups together has word i of the lists: rows
-	// that are gathered or scattered are any of A or C, wherever the rows of the group begin. Group g
-	// has encoding.PointerWords words from Pointers on, behind those of the groups before; its address
-	// of A, and of C, is still that of row 0 of all groups together, and its address of B that of the first
-	// one's (StrideB is 0 where each has its own).
+	// What Options.Epilogue asks for, as in a Problem, of the first group; records have their own. B2
+	// of a group is where its B is: StrideB behind the one before, or with EndsOfDepth at its rows of
+	// op(B2). Biases are StrideBias apart, addresses encoding.PointerWords words. Lists have a word for
+	// each row of all groups together, of which there are M, or M for each with EndsOfDepth. They name
+	// any rows of A, and of C: with EndsOfDepth of the group's own C, or of one for all where StrideC is
+	// 0. A group's offsets are the same behind its addresses as in a buffer for all: StrideB, or StrideC,
+	// is 0 where each has a matrix at an address of its own.
 	B2                                    Matrix
 	Bias, RowsA, RowsC, Weights, Pointers int
 	StrideBias                            int
-	// Zero sets the rows of C behind the last group to 0, up to M; EndsOfRows alone. Where a
-	// group is refused it does not.
+	// Zero sets the rows of C behind the last group to 0, up to M; EndsOfRows alone, and without an
+	// epilogue. Where a group is refused it does not.
 	Zero bool
-	// LenA, LenB and LenC are the elements of the buffers that records may reach; Records alone.
-	LenA, LenB, LenC int
+	// LenA, LenB and LenC are the elements of the buffers that records may reach, and with an epilogue
+	// LenB2, LenBias and, in words, LenRows; Records alone. Of operands by pointers they do not count.
+	LenA, LenB, LenC        int
+	LenB2, LenBias, LenRows int
 }
 
-// SizesLen is the number of 32-bit words of the sizes.
-func (r *Ragged) SizesLen() int {
+// SizesLen is the number of 32-bit words of the sizes without an epilogue: Plan.SizesLen has those
+// of any plan.
+func (r *Ragged) SizesLen() int { return r.sizesLen(&Epilogue{}) }
+
+func (r *Ragged) sizesLen(e *Epilogue) int {
 	if r.Form == Records {
-		return r.Groups * encoding.RecordWords
+		return r.Groups * e.recordWords()
 	}
 	return r.Groups
 }
@@ -102,6 +108,7 @@ func (r *Ragged) check(e *Epilogue) error {
 		{"M", r.M, MaxDim}, {"N", r.N, MaxDim}, {"K", r.K, MaxDim},
 		{"mean M", r.Mean.M, MaxDim}, {"mean N", r.Mean.N, MaxDim}, {"mean K", r.Mean.K, MaxDim},
 		{"length of A", r.LenA, mostRagged}, {"length of B", r.LenB, mostRagged}, {"length of C", r.LenC, mostRagged},
+		{"length of B2", r.LenB2, mostRagged}, {"length of biases", r.LenBias, mostRagged}, {"length of rows", r.LenRows, mostRagged},
 		{"stride of B", r.StrideB, mostRagged}, {"stride of C", r.StrideC, mostRagged}, {"stride of biases", r.StrideBias, mostRagged},
 	} {
 		if f.value < 0 || f.value > f.limit {
@@ -111,13 +118,15 @@ func (r *Ragged) check(e *Epilogue) error {
 	if r.Zero && r.Form != EndsOfRows {
 		return r.wrong("rows behind the last group are set to 0 with ends of rows alone")
 	}
-	if !e.none() && (r.Form != EndsOfRows || r.Zero) {
-		return r.wrong("there are epilogues with ends of rows alone, and none of rows that are set to 0")
+	switch {
+	case r.Zero && !e.none():
+		return r.wrong("rows behind the last group are set to 0 without an epilogue alone")
+	case r.Form != Records:
+		return r.checkOperands(e)
+	case r.TransA && e.GatherRows > 0:
+		return r.wrong("transA is set, but rows are gathered of an A that is not transposed")
 	}
-	if r.Form == Records {
-		return nil
-	}
-	return r.checkOperands(e)
+	return nil
 }
 
 // mostRagged bounds the elements that a launch reaches: offsets in items have 32 bits.
@@ -162,17 +171,42 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 		if last, ok := addMul(m.at.Offset, m.copies-1, m.stride); !ok || last > mostRagged-max(size, 0) {
 			return r.wrong("%s of the last group does not fit in %d elements", m.arg, mostRagged)
 		}
-		if m.arg == "C" && m.copies > 1 && m.stride < size {
+		apart := e.ScatterRows == 0 && !e.Pointers.C // else only those who write lists or addresses know
+		if m.arg == "C" && apart && m.copies > 1 && m.stride < size {
 			return r.wrong("the C of groups overlap: stride %d, each has %d elements", m.stride, size)
 		}
 	}
-	if last, ok := addMul(r.Pointers, r.Groups, encoding.PointerWords); e.Pointers.Any() && (!ok || last > mostRagged) {
-		return r.wrong("the pointers of the last group do not fit in %d words", mostRagged)
-	}
+	return r.checkLists(e)
+}
+
+// checkLists checks where what epilogues have of the last group ends.
+func (r *Ragged) checkLists(e *Epilogue) error {
 	if last, ok := addMul(r.Bias, r.Groups-1, r.StrideBias); e.Bias && (!ok || last > mostRagged-e.biases(r.N)) {
 		return r.wrong("the bias of the last group does not fit in %d elements", mostRagged)
 	}
+	for _, l := range [...]struct {
+		arg         string
+		first, each int
+		used        bool
+	}{
+		{"rows of A", r.RowsA, r.ownRows(), e.GatherRows > 0},
+		{"rows of C", r.RowsC, r.ownRows(), e.ScatterRows > 0},
+		{"weights", r.Weights, r.ownRows(), e.Weights},
+		{"pointers", r.Pointers, encoding.PointerWords, e.Pointers.Any()},
+	} {
+		if last, ok := addMul(l.first, r.Groups, l.each); l.used && (!ok || last > mostRagged) {
+			return r.wrong("the %s of the last group do not fit in %d words", l.arg, mostRagged)
+		}
+	}
 	return nil
+}
+
+// ownRows is how many rows each group has for itself: with ends of rows they share all.
+func (r *Ragged) ownRows() int {
+	if r.Form == EndsOfDepth {
+		return r.M
+	}
+	return 0
 }
 
 // problem is the batch as one problem, of the first group's B and C.
@@ -184,24 +218,32 @@ func (r *Ragged) problem() Problem {
 // extents is what buffers need at least. The description passed check.
 func (r *Ragged) extents(e *Epilogue) extents {
 	if r.Form == Records {
-		return extents{a: r.LenA, b: r.LenB, c: r.LenC}
+		return r.lengths(e)
 	}
-	x := Batch{r.problem()}.extents(e)
-	if r.Form == EndsOfDepth && x.c > 0 {
-		x.c += (r.Groups - 1) * r.StrideC
-	}
-	if r.Form == EndsOfDepth {
+	whole := r.problem()
+	x := Batch{whole}.extents(e)
+	if r.M == 0 || r.N == 0 {
 		return x
 	}
-	if e.Pointers.Any() && x.rows > 0 {
-		x.rows = max(x.rows, r.Pointers+r.Groups*encoding.PointerWords)
-	}
 	for _, m := range [...]struct {
-		end    *int
-		stride int
-	}{{&x.b, r.StrideB}, {&x.b2, r.StrideB}, {&x.bias, r.StrideBias}} {
-		if *m.end > 0 {
-			*m.end += (r.Groups - 1) * m.stride
+		end  *int
+		each int
+		own  bool // of each group
+	}{
+		{&x.b, r.StrideB, r.Form == EndsOfRows}, {&x.b2, r.StrideB, r.Form == EndsOfRows},
+		{&x.c, r.StrideC, r.Form == EndsOfDepth}, {&x.bias, r.StrideBias, true},
+	} {
+		if m.own && *m.end > 0 {
+			*m.end += (r.Groups - 1) * m.each
+		}
+	}
+	for _, l := range [...]struct {
+		first, each int
+		used        bool
+	}{{r.RowsA, r.ownRows(), e.GatherRows > 0}, {r.RowsC, r.ownRows(), e.ScatterRows > 0}, {r.Weights, r.ownRows(), e.Weights},
+		{r.Pointers, encoding.PointerWords, e.Pointers.Any()}} {
+		if l.used {
+			x.rows = max(x.rows, l.first+r.Groups*l.each)
 		}
 	}
 	return x
@@ -245,7 +287,8 @@ func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused i
 // group is a problem, if its sizes fit.
 func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 	if r.Form == Records {
-		return r.record(sizes[g*encoding.RecordWords:][:encoding.RecordWords])
+		n := e.recordWords()
+		return r.record(sizes[g*n:][:n], e)
 	}
 	q = r.problem()
 	first, end := 0, int(sizes[g])
@@ -259,99 +302,58 @@ func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 	if first < 0 || end < first || end > bound {
 		return q, false
 	}
-	inA := first * q.A.LD
-	if q.TransA == (r.Form == EndsOfRows) {
-		inA = first
-	}
-	if e.GatherRows == 0 {
-		q.A.Offset += inA
-	}
 	if r.Form == EndsOfRows {
-		q.M = end - first
-		q.B.Offset += g * r.StrideB
-		if e.ScatterRows == 0 {
-			q.C.Offset += first * q.C.LD
-		}
-		if !e.none() {
-			q.B2.Offset += g * r.StrideB
-			q.Bias += g * r.StrideBias
-			q.RowsA, q.RowsC, q.Weights = q.RowsA+first, q.RowsC+first, q.Weights+first
-		}
-		if e.Pointers.Any() {
-			q.Pointers += g * encoding.PointerWords
-		}
-		return q, true
-	}
-	q.K = end - first
-	q.C.Offset += g * r.StrideC
-	if q.TransB {
-		q.B.Offset += first
+		r.rowsOf(&q, g, first, end, e)
 	} else {
-		q.B.Offset += first * q.B.LD
+		r.depthOf(&q, g, first, end, e)
 	}
 	return q, true
 }
 
-// record is the problem of a record.
-func (r *Ragged) record(words []int32) (q Problem, ok bool) {
-	word := func(w encoding.RecordWord) int { return int(uint32(words[w])) }
-	q = Problem{
-		M: word(encoding.RecordM), N: word(encoding.RecordN), K: word(encoding.RecordK), TransA: r.TransA, TransB: r.TransB,
-		Alpha: Scale(math.Float32frombits(uint32(words[encoding.RecordAlpha]))), Beta: math.Float32frombits(uint32(words[encoding.RecordBeta])),
-		A: Matrix{word(encoding.RecordOffA), word(encoding.RecordLDA)},
-		B: Matrix{word(encoding.RecordOffB), word(encoding.RecordLDB)},
-		C: Matrix{word(encoding.RecordOffC), word(encoding.RecordLDC)},
+// rowsOf makes a problem that of a group of rows.
+func (r *Ragged) rowsOf(q *Problem, g, first, end int, e *Epilogue) {
+	q.M = end - first
+	switch {
+	case e.GatherRows > 0: // any of A
+	case q.TransA:
+		q.A.Offset += first
+	default:
+		q.A.Offset += first * q.A.LD
 	}
-	ok = uint(q.M) <= uint(r.M) && uint(q.N) <= uint(r.N) && uint(q.K) <= uint(r.K)
-	if !ok || q.M == 0 || q.N == 0 {
-		return q, ok
+	if e.ScatterRows == 0 {
+		q.C.Offset += first * q.C.LD
 	}
-	if q.depth() > 0 {
-		rows, cols := q.ShapeA()
-		ok = q.A.within(rows, cols, r.LenA)
-		rows, cols = q.ShapeB()
-		ok = ok && q.B.within(rows, cols, r.LenB)
+	q.B.Offset += g * r.StrideB
+	if !e.none() {
+		q.B2.Offset += g * r.StrideB
+		r.dress(q, g, first, e)
 	}
-	return q, ok && q.C.within(q.M, q.N, r.LenC)
 }
 
-// within reports whether a matrix lies in so many elements.
-func (m Matrix) within(rows, cols, length int) bool {
-	if m.LD < cols || m.LD > MaxDim || m.Offset < 0 {
-		return false
-	}
-	end, ok := addMul(m.Offset, rows-1, m.LD)
-	return ok && end <= length-cols
-}
-
-// AppendRecords appends a record for each problem of a batch, for a ragged batch of form
-// Records whose transpositions are those of all its problems. The batch has passed
-// Check. It fails where a number needs more than 32 bits.
-func AppendRecords(dst []int32, b Batch) ([]int32, error) {
-	for i := range b {
-		q := &b[i]
-		for _, m := range [...]struct {
-			arg string
-			off int
-		}{{"A", q.A.Offset}, {"B", q.B.Offset}, {"C", q.C.Offset}} {
-			if uint64(m.off) > math.MaxUint32 {
-				return dst, problemError(i, m.arg, "offset %d needs more than 32 bits", m.off)
-			}
-		}
-		var w [encoding.RecordWords]uint32
-		q.record(&w)
-		for _, x := range w {
-			dst = append(dst, int32(x))
+// depthOf makes a problem that of a group of K.
+func (r *Ragged) depthOf(q *Problem, g, first, end int, e *Epilogue) {
+	q.K = end - first
+	along := func(m *Matrix, rows bool) { // K runs down the rows, or along them
+		if rows {
+			m.Offset += first * m.LD
+		} else {
+			m.Offset += first
 		}
 	}
-	return dst, nil
+	along(&q.A, q.TransA)
+	along(&q.B, !q.TransB)
+	q.C.Offset += g * r.StrideC
+	if !e.none() {
+		along(&q.B2, !q.TransB)
+		r.dress(q, g, g*r.M, e)
+	}
 }
 
-// record writes the words of the problem's record.
-func (p *Problem) record(w *[encoding.RecordWords]uint32) {
-	w[encoding.RecordM], w[encoding.RecordN], w[encoding.RecordK] = uint32(p.M), uint32(p.N), uint32(p.K)
-	w[encoding.RecordLDA], w[encoding.RecordLDB], w[encoding.RecordLDC] = uint32(p.A.LD), uint32(p.B.LD), uint32(p.C.LD)
-	w[encoding.RecordOffA], w[encoding.RecordOffB], w[encoding.RecordOffC] = uint32(p.A.Offset), uint32(p.B.Offset), uint32(p.C.Offset)
-	w[encoding.RecordAlpha], w[encoding.RecordBeta] = math.Float32bits(p.Alpha.Value()), math.Float32bits(p.Beta)
-	w[encoding.RecordZero] = 0
+// dress sets where what a group has for an epilogue begins, whose first row is a row of all groups.
+func (r *Ragged) dress(q *Problem, g, row int, e *Epilogue) {
+	q.Bias += g * r.StrideBias
+	q.RowsA, q.RowsC, q.Weights = q.RowsA+row, q.RowsC+row, q.Weights+row
+	if e.Pointers.Any() {
+		q.Pointers += g * encoding.PointerWords
+	}
 }

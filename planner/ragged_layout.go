@@ -175,9 +175,11 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundStrideB, r.StrideB)
 	set(encoding.BoundStrideC, r.StrideC)
 	b.bounds[encoding.BoundAlpha], b.bounds[encoding.BoundBeta] = math.Float32bits(r.Alpha.Value()), math.Float32bits(r.Beta)
-	set(encoding.BoundLenA, r.LenA)
-	set(encoding.BoundLenB, r.LenB)
-	set(encoding.BoundLenC, r.LenC)
+	e := &b.Options.Epilogue
+	x := r.bounds(e)
+	set(encoding.BoundLenA, x.a)
+	set(encoding.BoundLenB, x.b)
+	set(encoding.BoundLenC, x.c)
 	set(encoding.BoundKernels, b.n)
 	set(encoding.BoundFlags, b.flags())
 	set(encoding.BoundWide, b.Options.wide()-1) // none may, where operands are anywhere: all bits
@@ -188,7 +190,6 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	for i := range products {
 		b.boundKernel(i, &products[i])
 	}
-	e := &b.Options.Epilogue
 	set(encoding.BoundGatherRows, e.GatherRows)
 	set(encoding.BoundScatterRows, e.ScatterRows)
 	set(encoding.BoundRowsA, r.RowsA)
@@ -201,6 +202,9 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	if e.Pointers.Any() {
 		set(encoding.BoundPointers, r.Pointers)
 	}
+	set(encoding.BoundLenB2, x.b2)
+	set(encoding.BoundLenBias, x.bias)
+	set(encoding.BoundLenRows, x.rows)
 }
 
 // flags are those that all items have.

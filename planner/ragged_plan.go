@@ -258,7 +258,7 @@ func (r *Ragged) wide(elements int, gated bool) bool {
 	case EndsOfRows:
 		return !r.TransA && r.StrideB%elements == 0 && (!gated || r.B2.aligned(elements))
 	case EndsOfDepth:
-		return r.TransA && !r.TransB
+		return r.TransA && !r.TransB && (!gated || r.B2.aligned(elements))
 	}
 	return false
 }

@@ -119,15 +119,20 @@ func TestRaggedEpilogue(t *testing.T) {
 		edit func(r *planner.Ragged)
 		want string
 	}{
-		"depth":   {func(r *planner.Ragged) { r.Form = planner.EndsOfDepth }, "ends of rows alone"},
-		"records": {func(r *planner.Ragged) { r.Form = planner.Records }, "ends of rows alone"},
-		"zero":    {func(r *planner.Ragged) { r.Zero = true }, "none of rows that are set to 0"},
-		"beta":    {func(r *planner.Ragged) { r.Beta = 1 }, "beta 1 is not 0"},
-		"transA":  {func(r *planner.Ragged) { r.TransA, r.A.LD = true, 100 }, "transA is set"},
-		"ldb2":    {func(r *planner.Ragged) { r.B2.LD = 3 }, "ldb2 3 < row length 30"},
-		"lists":   {func(r *planner.Ragged) { r.RowsC = -1 }, "rows of C offset -1 is negative"},
-		"stride":  {func(r *planner.Ragged) { r.StrideBias = -1 }, "stride of biases -1 is not in"},
-		"far":     {func(r *planner.Ragged) { r.Groups, r.StrideBias = 4096, 1<<29-1 }, "the bias of the last group does not fit"},
+		"zero":   {func(r *planner.Ragged) { r.Zero = true }, "rows behind the last group are set to 0 without an epilogue alone"},
+		"beta":   {func(r *planner.Ragged) { r.Beta = 1 }, "beta 1 is not 0"},
+		"transA": {func(r *planner.Ragged) { r.TransA, r.A.LD = true, 100 }, "transA is set"},
+		"gather of records": {func(r *planner.Ragged) { r.Form, r.TransA = planner.Records, true },
+			"transA is set, but rows are gathered of an A that is not transposed"},
+		"length of rows": {func(r *planner.Ragged) { r.Form, r.LenRows = planner.Records, -1 }, "length of rows -1 is not in"},
+		"length of B2":   {func(r *planner.Ragged) { r.Form, r.LenB2 = planner.Records, -1 }, "length of B2 -1 is not in"},
+		"length of bias": {func(r *planner.Ragged) { r.Form, r.LenBias = planner.Records, -1 }, "length of biases -1 is not in"},
+		"lists of depth": {func(r *planner.Ragged) { r.Form, r.Groups, r.M = planner.EndsOfDepth, 4096, 1<<21 },
+			"the rows of A of the last group do not fit"},
+		"ldb2":   {func(r *planner.Ragged) { r.B2.LD = 3 }, "ldb2 3 < row length 30"},
+		"lists":  {func(r *planner.Ragged) { r.RowsC = -1 }, "rows of C offset -1 is negative"},
+		"stride": {func(r *planner.Ragged) { r.StrideBias = -1 }, "stride of biases -1 is not in"},
+		"far":    {func(r *planner.Ragged) { r.Groups, r.StrideBias = 4096, 1<<29-1 }, "the bias of the last group does not fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := r

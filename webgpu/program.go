@@ -46,9 +46,7 @@ func (p *program) On() *device { return p.dev }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
 	p := &program{dev: d, sets: newSets()}
-	if plan.TakesSizes() {
-		p.sizes = plan.Ragged.SizesLen()
-	}
+	p.sizes = plan.SizesLen()
 	if err := p.Update(ctx, plan); err != nil {
 		p.Close()
 		return nil, err
@@ -74,7 +72,7 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	l.items = span{4 * uint64(l.Items), roundUp(4*uint64(itemWords(plan, &l.Launch)), 16)}
 	l.made = plan.Ragged != nil
 	if l.Ragged > 0 {
-		l.sizes = plan.Ragged.SizesLen()
+		l.sizes = max(plan.SizesLen(), len(plan.Records))
 	}
 	l.table = span{4 * uint64(l.Table), roundUp(4*uint64(l.Count+1), 16)}
 	if need := max(l.items.size, 4*uint64(plan.Workspace)); need > d.binding {

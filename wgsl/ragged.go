@@ -61,6 +61,7 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	n := raggedNumbers(threads)
 	n.number("item", uint32(k.ItemWords()*k.Epilogue.Products()))
+	n.number("record", uint32(recordWords(k.Epilogue)))
 	n.add("search", searchRanks())
 	for name, part := range raggedEpilogue(k.Epilogue) {
 		n.add(name, part)
@@ -102,68 +103,6 @@ func (n names) expand(text string) string {
 	})
 }
 
-// raggedEpilogue is what the texts have more for an epilogue, by name: nothing for none. Rows
-// that are gathered or scattered are any of all, so that groups begin with the first.
-func raggedEpilogue(e encoding.Epilogue) map[string]string {
-	texts := map[string]string{"epilogue.fields": "", "epilogue.rows": "", "epilogue.written": "", "epilogue.item": "", "epilogue.each": "", "epilogue.end": ""}
-	if e == (encoding.Epilogue{}) {
-		return texts
-	}
-	texts["epilogue.written"] = " && false" // C = 1*C is changed too
-	texts["epilogue.fields"] = `
-	first: u32, // row of all groups
-	group: u32,`
-	rows := `
-	p.first = first;
-	p.group = g;`
-	item := raggedDress
-	if e.Gather {
-		rows += `
-	p.offA = words[${offA}u];`
-		item += `
-	words[at + ${item.offA}u] = p.offA;`
-	}
-	if e.Scatter {
-		rows += `
-	p.offC = words[${offC}u];`
-		item += `
-	words[at + ${item.offC}u] = p.offC + col;`
-	}
-	if e.Gated {
-		texts["epilogue.each"], texts["epilogue.end"] = "2u * (", ")"
-		item += raggedSecondItem()
-	}
-	texts["epilogue.rows"], texts["epilogue.item"] = rows, item
-	return texts
-}
-
-// raggedDress writes what an item has more.
-const raggedDress = `
-	let place = p.first + row;
-	words[at + ${item.gatherAt}u] = words[${rowsA}u] + place;
-	words[at + ${item.gatherRows}u] = words[${gatherRows}u];
-	words[at + ${item.scatterAt}u] = words[${rowsC}u] + place;
-	words[at + ${item.scatterRows}u] = words[${scatterRows}u];
-	words[at + ${item.weightsAt}u] = words[${weights}u] + place;
-	words[at + ${item.biasAt}u] = words[${bias}u] + p.group * words[${strideBias}u] + col;`
-
-// raggedSecondItem writes the second item of a gated tile, which is the first but for B and the
-// bias.
-func raggedSecondItem() string {
-	w := writer{depth: 1}
-	for i := range encoding.EpilogueItemWords {
-		w.line("words[second + %du] = words[at + %du];", i, i)
-	}
-	return `
-	let second = at + ${item.words}u;
-` + w.text.String() + `	let offB2 = words[${offB2}u] + p.group * words[${strideB}u];
-	let ldB2 = words[${ldb2}u];
-	words[second + ${item.offB}u] = offB2 + col * select(1u, ldB2, words[${transB}u] == 1u);
-	words[second + ${item.ldb}u] = ldB2;
-	words[second + ${item.biasAt}u] = words[at + ${item.biasAt}u] + p.n;
-	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${wide.flag}u, ((p.offA | p.ldA | offB2 | ldB2) & words[${wide}u]) == 0u);`
-}
-
 // raggedKeyWords has a byte for each entry.
 const raggedKeyWords = (raggedMost + 3) / 4
 
@@ -177,7 +116,7 @@ func raggedNumbers(threads int) names {
 		"second": raggedSecond, "entry": raggedSecond - 1,
 		"most": planner.MaxDim, "one": math.Float32bits(1), "status": encoding.StatusWord,
 		"rows": uint32(encoding.EndsOfRows), "records": uint32(encoding.Records),
-		"record": encoding.RecordWords, "item.words": encoding.EpilogueItemWords, "second.flag": encoding.ItemSecond, "tile": uint32(encoding.BoundTile), "tile.words": encoding.KernelWords,
+		"item.words": encoding.EpilogueItemWords, "second.flag": encoding.ItemSecond, "tile": uint32(encoding.BoundTile), "tile.words": encoding.KernelWords,
 		"split.tiles": encoding.SplitTiles, "split.total": encoding.SplitTotal,
 		"shift.cols": encoding.ColsShift, "final": encoding.Final, "wide.flag": encoding.ItemWide,
 	} {
@@ -187,6 +126,7 @@ func raggedNumbers(threads int) names {
 	all.words("", encoding.EpilogueBoundNames[:], encoding.BoundWords)
 	all.words("tile.", encoding.KernelNames[:], 0)
 	all.words("record.", encoding.RecordNames[:], 0)
+	all.words("record.", encoding.EpilogueRecordNames[:], encoding.RecordWords)
 	all.words("item.", encoding.ItemNames[:], 0)
 	all.words("item.", encoding.EpilogueNames[:], encoding.ItemWords)
 	return all

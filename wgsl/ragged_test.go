@@ -17,8 +17,12 @@ func TestRaggedRespectsLimits(t *testing.T) {
 	arrays := regexp.MustCompile(`var<workgroup> \w+: array<(?:u32|atomic<u32>), (\d+)>;`)
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
-			for _, stage := range []encoding.RaggedStage{encoding.RaggedPlan, encoding.RaggedExpand} {
-				s, err := Render(encoding.Kernel{Ragged: stage}, lim)
+			for i := range 4 {
+				k := encoding.Kernel{Ragged: []encoding.RaggedStage{encoding.RaggedPlan, encoding.RaggedExpand}[i%2]}
+				if i > 1 {
+					k.Epilogue = encoding.Epilogue{Bias: true, Gated: true, Gather: true, Scatter: true, Weights: true}
+				}
+				s, err := Render(k, lim)
 				require.NoError(t, err)
 				require.Equal(t, min(lim.Threads, 256), s.Threads)
 				require.LessOrEqual(t, s.SharedBytes, lim.SharedBytes)

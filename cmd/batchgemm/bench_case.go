@@ -174,7 +174,7 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 		all = append(all, plain)
 	}
 	if c.live {
-		planned, err := c.onDevicePlanned(ctx)
+		planned, err := c.onDevicePlanned(ctx, plan)
 		if err != nil {
 			return nil, err
 		}

@@ -51,13 +51,17 @@ func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(con
 }
 
 // onDevicePlanned prepares the methods whose sizes are on the device; none where the batch
-// is not one of them, or with an epilogue, which records do not have.
-func (c *benchCase) onDevicePlanned(ctx context.Context) ([]*contender, error) {
-	description, ok := raggedOf(c.batch)
-	if !ok || c.options.Epilogue != (planner.Epilogue{}) {
+// is not one of them. A plan of the batch says how long buffers are.
+func (c *benchCase) onDevicePlanned(ctx context.Context, of *planner.Plan) ([]*contender, error) {
+	description, ok := raggedOf(c.batch, of)
+	if !ok {
 		return nil, nil
 	}
-	records, err := planner.AppendRecords(nil, c.batch)
+	appendRecords := planner.AppendRecords
+	if c.options.Epilogue != (planner.Epilogue{}) {
+		appendRecords = planner.AppendEpilogueRecords
+	}
+	records, err := appendRecords(nil, c.batch)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +134,7 @@ func (c *benchCase) sizes(ctx context.Context, words []int32) (own, onStream *di
 
 // raggedOf describes a batch by what bounds it, as one would whose sizes are of its kind.
 // It is none where transpositions differ or there are too many problems.
-func raggedOf(b planner.Batch) (r planner.Ragged, ok bool) {
+func raggedOf(b planner.Batch, of *planner.Plan) (r planner.Ragged, ok bool) {
 	if len(b) == 0 || len(b) > planner.MaxGroups {
 		return r, false
 	}
@@ -145,6 +149,7 @@ func raggedOf(b planner.Batch) (r planner.Ragged, ok bool) {
 		sum.M, sum.N, sum.K = sum.M+q.M, sum.N+q.N, sum.K+q.K
 	}
 	r.Mean = planner.Sizes{M: sum.M / len(b), N: sum.N / len(b), K: sum.K / len(b)}
-	r.LenA, r.LenB, r.LenC = b.Extent()
+	r.LenA, r.LenB, r.LenC = of.ExtentA, of.ExtentB, of.ExtentC
+	r.LenB2, r.LenBias, r.LenRows = of.ExtentB2, of.ExtentBias, of.ExtentRows
 	return r, true
 }

@@ -147,7 +147,11 @@ func TestBenchEpilogue(t *testing.T) {
 			require.Positive(t, row.Error)
 			require.Equal(t, map[bool]int{false: c.Problems, true: 2 * c.Problems}[row.Method == withoutEpilogue], row.Checked)
 		}
-		require.Equal(t, []string{"batchgemm/wall", "batchgemm/live", "plain/wall", "f32/wall"}, methods)
+		want := []string{"batchgemm/wall", "batchgemm/live", "plain/wall", "batchgemm-ragged/wall", "f32/wall"}
+		if c.Problems == 5 { // whose transpositions differ
+			want = slices.Delete(want, 3, 4)
+		}
+		require.Equal(t, want, methods)
 		require.NotEmpty(t, c.Regret.Forced)
 	}
 	require.FileExists(t, filepath.Join(dir, "index.html"))

@@ -152,7 +152,7 @@ type Timing struct {
 type Run struct {
 	Program Program
 	A, B, C Buffer // nil where the plan's epilogue has them by pointers
-	// Sizes has the words of a ragged plan's sizes, planner.Ragged.SizesLen or more; nil
+	// Sizes has the words of a ragged plan's sizes, planner.Plan.SizesLen or more; nil
 	// where the plan is for sizes of the host. It is not C. The run reads it when its turn
 	// comes.
 	Sizes Buffer

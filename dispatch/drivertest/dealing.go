@@ -11,9 +11,10 @@ import (
 
 // Dealing is what kernels that make items make of a batch.
 type Dealing struct {
-	Items  []uint32   // of all launches
-	Tables [][]uint32 // of each
-	bounds []uint32
+	Items    []uint32   // of all launches
+	Tables   [][]uint32 // of each
+	bounds   []uint32
+	epilogue planner.Epilogue
 }
 
 // dealt is a problem with its kernel and its place in the order.
@@ -24,32 +25,40 @@ type dealt struct {
 
 // Deal deals a batch as a ragged plan does whose encoding begins with the bounds.
 func Deal(bounds []uint32, batch planner.Batch) *Dealing {
-	d := &Dealing{Items: []uint32{}, bounds: bounds}
+	return DealDressed(bounds, batch, planner.Epilogue{})
+}
+
+// DealDressed is Deal for a plan with an epilogue.
+func DealDressed(bounds []uint32, batch planner.Batch, e planner.Epilogue) *Dealing {
+	d := &Dealing{Items: []uint32{}, bounds: bounds, epilogue: e}
 	var all []dealt
 	sum, two := 0, bounds[encoding.BoundKernels] == 2
-	for _, q := range batch {
+	for g, q := range batch {
+		if !e.Pointers.Any() && bounds[encoding.BoundForm] != uint32(planner.Records) {
+			q.Pointers = g * encoding.PointerWords // nobody looks there
+		}
 		if q.Alpha.Value() == 0 {
 			q.K = 0
 		}
-		if q.M == 0 || q.N == 0 || q.K == 0 && q.Beta == 1 {
+		if q.M == 0 || q.N == 0 || q.K == 0 && q.Beta == 1 && e == (planner.Epilogue{}) {
 			continue
 		}
-		e := dealt{Problem: q}
+		p := dealt{Problem: q}
 		if two && d.work(&q, 1) < d.work(&q, 0) {
-			e.kernel = 1
+			p.kernel = 1
 		}
-		n, _ := d.count(&q, e.kernel)
+		n, _ := d.count(&q, p.kernel)
 		sum += n
-		all = append(all, e)
+		all = append(all, p)
 	}
 	bins := int(bounds[encoding.BoundBins])
 	for i := range all {
-		e := &all[i]
+		p := &all[i]
 		if two && sum < int(bounds[encoding.BoundFill]) {
-			e.kernel = 1
+			p.kernel = 1
 		}
-		_, steps := d.count(&e.Problem, e.kernel)
-		e.key = (e.kernel+1)*bins - 1 - min(steps>>d.kernel(e.kernel)[encoding.KernelShift], bins-1)
+		_, steps := d.count(&p.Problem, p.kernel)
+		p.key = (p.kernel+1)*bins - 1 - min(steps>>d.kernel(p.kernel)[encoding.KernelShift], bins-1)
 	}
 	slices.SortStableFunc(all, func(a, b dealt) int { return cmp.Compare(a.key, b.key) })
 	for kernel := range int(bounds[encoding.BoundKernels]) {
@@ -74,14 +83,22 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 				if n/count%2 == 1 {
 					w = count - 1 - w
 				}
-				item := d.itemOf(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
+				item := d.dressedItem(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
 				workers[w], inTurn = append(workers[w], item...), append(inTurn, item...)
 				n++
 			}
 		}
 	}
-	first := uint32(len(d.Items) / encoding.ItemWords)
-	if turn := d.kernel(kernel)[encoding.KernelTurn]; turn != 0 {
+	words, products := encoding.ItemWords, 1
+	if d.epilogue != (planner.Epilogue{}) {
+		words = encoding.EpilogueItemWords
+	}
+	if d.epilogue.Gated {
+		products = 2
+	}
+	first := uint32(len(d.Items) / words)
+	if turn := d.kernel(kernel)[encoding.KernelTurn]; turn != 0 { // turns are of tiles
+		first /= uint32(products)
 		d.Items = append(d.Items, inTurn...)
 		d.Tables = append(d.Tables, []uint32{uint32(count), first + uint32(n), first, turn})
 		return
@@ -89,7 +106,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 	table := []uint32{first}
 	for _, items := range workers {
 		d.Items = append(d.Items, items...)
-		table = append(table, uint32(len(d.Items)/encoding.ItemWords))
+		table = append(table, uint32(len(d.Items)/words))
 	}
 	d.Tables = append(d.Tables, table)
 }
@@ -103,7 +120,11 @@ func (d *Dealing) Tiles(kernel int) int {
 	if d.kernel(kernel)[encoding.KernelTurn] != 0 {
 		return int(table[encoding.TurnEnd] - table[encoding.TurnFirst])
 	}
-	return int(table[len(table)-1] - table[0])
+	items := int(table[len(table)-1] - table[0])
+	if d.epilogue.Gated {
+		items /= 2
+	}
+	return items
 }
 
 // Put puts items and tables where the plan has them.
@@ -153,4 +174,36 @@ func (d *Dealing) itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 
 		w[encoding.Flags] |= encoding.ItemWide
 	}
 	return w
+}
+
+// dressedItem is the item of a tile with what it has for an epilogue, and the second of a gated tile.
+func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []uint32 {
+	e, w := &d.epilogue, d.itemOf(q, row, col, rows, cols)
+	if *e == (planner.Epilogue{}) {
+		return w
+	}
+	if e.GatherRows > 0 {
+		w[encoding.OffA] = uint32(q.A.Offset)
+	}
+	if e.ScatterRows > 0 {
+		w[encoding.OffC] = uint32(q.C.Offset + col)
+	}
+	more := [...]int{q.RowsA + row, e.GatherRows, q.RowsC + row, e.ScatterRows, q.Weights + row, q.Bias + col, q.Pointers, 0}
+	for _, x := range more {
+		w = append(w, uint32(x))
+	}
+	if !e.Gated {
+		return w
+	}
+	second := slices.Clone(w)
+	at := q.B2.Offset + col
+	if q.TransB {
+		at = q.B2.Offset + col*q.B2.LD
+	}
+	second[encoding.OffB], second[encoding.LDB], second[encoding.BiasAt] = uint32(at), uint32(q.B2.LD), w[encoding.BiasAt]+uint32(q.N)
+	second[encoding.Flags] = d.bounds[encoding.BoundFlags] | encoding.ItemSecond
+	if uint32(q.A.Offset|q.A.LD|q.B2.Offset|q.B2.LD)&d.bounds[encoding.BoundWide] == 0 {
+		second[encoding.Flags] |= encoding.ItemWide
+	}
+	return append(w, second...)
 }

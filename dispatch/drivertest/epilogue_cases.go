@@ -45,6 +45,7 @@ func (s *suite) testEpilogues(t *testing.T) {
 				t.Run("NonFinite", typed.testEpilogueNonFinite)
 				t.Run("Update", typed.testEpilogueUpdate)
 				t.Run("Ragged", typed.testEpilogueRagged)
+				t.Run("Records", typed.testEpilogueRecords)
 				t.Run("Pointers", typed.testPointers)
 			})
 		}

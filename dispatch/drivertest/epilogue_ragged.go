@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// testEpilogueRagged runs layers of experts with epilogues, whose sizes are on the device.
+// testEpilogueRagged runs layers of experts with epilogues, and gradients of their weights, whose sizes are
+// on the device.
 func (s *suite) testEpilogueRagged(t *testing.T) {
 	relu := all
 	relu.Activation = planner.ReLU
@@ -29,15 +31,30 @@ func (s *suite) testEpilogueRagged(t *testing.T) {
 		{name: "scatter with weights", e: planner.Epilogue{ScatterRows: 170, Weights: true}, r: planner.Ragged{Beta: 1}},
 		{name: "gated", e: planner.Epilogue{Gated: true, Activation: planner.SiLU}, more: true},
 		{name: "no product", e: planner.Epilogue{Bias: true, Weights: true}, r: planner.Ragged{Alpha: planner.Scale(0), Beta: 1}, more: true},
+		{name: "depth, all", e: relu, r: planner.Ragged{Form: planner.EndsOfDepth}},
+		{name: "depth, one C for all", e: planner.Epilogue{Bias: true, ScatterRows: 300, Weights: true}, r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true, Beta: 1}},
+		{name: "depth, bias", e: planner.Epilogue{Bias: true, Activation: planner.ReLU}, r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true, TransB: true, Beta: 1}, more: true},
+		{name: "depth, gated", e: planner.Epilogue{Gated: true, Activation: planner.SiLU}, r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true}, more: true},
+		{name: "depth, gathered", e: planner.Epilogue{GatherRows: 30}, r: planner.Ragged{Form: planner.EndsOfDepth, TransB: true, Beta: -0.5}, more: true},
 	} {
 		if c.more && s.slow() && s.of.Bytes() == 2 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			c.r.Form, c.r.Groups, c.r.M, c.r.N, c.r.K = planner.EndsOfRows, 5, 150, 50, 40
-			s.testDressedRagged(t, c.r, c.e)
+			s.testDressedRagged(t, layer(c.r), c.e)
 		})
 	}
+}
+
+// layer is a ragged batch of ends, up to 150, with sizes. Without a form its ends are those of rows.
+func layer(r planner.Ragged) planner.Ragged {
+	r.Groups, r.M, r.N, r.K = 5, 150, 50, 40
+	if r.Form == planner.EndsOfDepth {
+		r.M, r.K = 45, 150
+	} else {
+		r.Form = planner.EndsOfRows
+	}
+	return r
 }
 
 // testDressedRagged runs a layer with all kinds of sizes.
@@ -58,7 +75,8 @@ func (s *suite) testDressedRagged(t *testing.T, r planner.Ragged, e planner.Epil
 }
 
 // prepareDressedRagged places a layer of experts with all that an epilogue may have, with numbers
-// everywhere: who reads or stores other elements than told gets other results.
+// everywhere: who reads or stores other elements than told gets other results. With ends of depth, C is
+// one for all groups where there is room for the rows of all.
 func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.Epilogue) (*dressedJob, dressed) {
 	t.Helper()
 	rng := newRand(uint64(len(fmt.Sprint(e))))
@@ -74,14 +92,38 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 	rowsA, colsA := whole.ShapeA()
 	rowsB, colsB := whole.ShapeB()
 	r.A.LD, r.B.LD, r.B2.LD, r.C.LD = roundUp(colsA+1, step), roundUp(colsB+2, step), roundUp(colsB+3, step), roundUp(r.N+3, step)
-	r.StrideB, r.StrideBias = roundUp(rowsB*r.B2.LD+5, step), 2*r.N+1
-	r.A.Offset, r.B.Offset, r.B2.Offset = draw(bufferA, rowsA*r.A.LD), draw(bufferB, r.Groups*r.StrideB), draw(bufferB2, r.Groups*r.StrideB)
-	r.C.Offset, r.Bias = draw(bufferC, max(r.M, e.ScatterRows)*r.C.LD), draw(bufferBias, r.Groups*r.StrideBias)
-	r.RowsA, r.RowsC, r.Weights = 3, 4+r.M, 5+2*r.M
-	d.rows = make([]int32, 5+3*r.M)
-	to := rng.Perm(max(r.M, e.ScatterRows))
-	for i := range r.M {
-		d.rows[r.RowsA+i], d.rows[r.RowsC+i] = int32(rng.IntN(max(e.GatherRows, 1))), int32(to[i])
+	r.StrideBias = 2*r.N + 1
+	lenB, lenC, lists := rowsB*r.B2.LD, max(r.M, e.ScatterRows)*r.C.LD, r.M
+	if r.Form == planner.EndsOfRows {
+		r.StrideB = roundUp(lenB+5, step)
+		lenB = r.Groups * r.StrideB
+	} else if lists *= r.Groups; e.ScatterRows < lists {
+		r.StrideC = roundUp(lenC+5, step)
+		lenC = r.Groups * r.StrideC
+	}
+	r.A.Offset, r.B.Offset, r.B2.Offset = draw(bufferA, rowsA*r.A.LD), draw(bufferB, lenB), draw(bufferB2, lenB)
+	r.C.Offset, r.Bias = draw(bufferC, lenC), draw(bufferBias, r.Groups*r.StrideBias)
+	d.list(&r, e, rng, lists)
+	j := &dressedJob{suite: s, ragged: r}
+	j.prepare(t, j.moveGroups(t, &d, e), e)
+	j.allocate(t, &d)
+	return j, d
+}
+
+// list draws the lists of a layer, of so many rows. No two rows of a C are stored to one.
+func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, rows int) {
+	r.RowsA, r.RowsC, r.Weights = 3, 4+rows, 5+2*rows
+	d.rows = make([]int32, 5+3*rows)
+	var to []int
+	for i := range rows {
+		at := i
+		if r.StrideC > 0 { // of a C of its own
+			at = i % r.M
+		}
+		if at == 0 {
+			to = rng.Perm(max(r.M, e.ScatterRows))
+		}
+		d.rows[r.RowsA+i], d.rows[r.RowsC+i] = int32(rng.IntN(max(e.GatherRows, 1))), int32(to[at])
 		d.rows[r.Weights+i] = int32(math.Float32bits(float32(rng.IntN(7) - 3)))
 		if rng.IntN(6) == 0 {
 			d.rows[r.RowsA+i] = none(rng, e.GatherRows)
@@ -90,20 +132,21 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 			d.rows[r.RowsC+i] = none(rng, e.ScatterRows)
 		}
 	}
-	j := &dressedJob{suite: s, ragged: r}
-	r = j.moveGroups(t, &d, e)
-	facts := s.device.Info().Planner
-	o := planner.Options{Type: s.of, TypeC: s.ofC, Epilogue: e}
-	if s.slow() {
-		o.Tile = s.insteadWith(&facts, "small", e)
+}
+
+// prepare plans and prepares a ragged batch with an epilogue, and makes a buffer of sizes.
+func (j *dressedJob) prepare(t *testing.T, r planner.Ragged, e planner.Epilogue) {
+	t.Helper()
+	facts := j.device.Info().Planner
+	o := planner.Options{Type: j.of, TypeC: j.ofC, Epilogue: e}
+	if j.slow() {
+		o.Tile = j.insteadWith(&facts, "small", e)
 	}
 	var err error
 	j.plan, err = planner.New(&facts).PlanRagged(r, o)
 	require.NoError(t, err)
-	j.program, err = s.device.Prepare(context.Background(), j.plan)
+	j.program, err = j.device.Prepare(context.Background(), j.plan)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.program.Close()) })
-	j.allocate(t, &d)
-	j.sizes = s.alloc(t, r.SizesLen())
-	return j, d
+	j.sizes = j.alloc(t, j.plan.SizesLen())
 }

@@ -123,7 +123,8 @@ func (j *dressedJob) move(t *testing.T, b planner.Batch, d *dressed, e planner.E
 	return moved
 }
 
-// moveGroups is move for the ragged batch of a job. Each group has B, and a copy of A, of its own.
+// moveGroups is move for the ragged batch of a job. Each group has A and B, or a copy, of its own, and a C
+// where that is not one for all.
 func (j *dressedJob) moveGroups(t *testing.T, d *dressed, e planner.Epilogue) planner.Ragged {
 	t.Helper()
 	r, by := j.ragged, e.Pointers
@@ -134,7 +135,7 @@ func (j *dressedJob) moveGroups(t *testing.T, d *dressed, e planner.Epilogue) pl
 	rowsA, _ := whole.ShapeA()
 	rowsB, _ := whole.ShapeB()
 	from, c := r, uint64(nowhere)
-	if by.C {
+	if by.C && r.StrideC == 0 {
 		m := j.moveOut(t, bufferC, r.C, max(r.M, e.ScatterRows), by.Aligned)
 		c, r.C.Offset = m.address, m.offset
 	}
@@ -157,6 +158,10 @@ func (j *dressedJob) moveGroups(t *testing.T, d *dressed, e planner.Epilogue) pl
 			to[1] = same(bufferB, &from.B, &r.B, g, rowsB)
 			from.B.Offset += r.StrideB
 		}
+		if by.C && from.StrideC > 0 {
+			to[2] = same(bufferC, &from.C, &r.C, g, max(r.M, e.ScatterRows))
+			from.C.Offset += from.StrideC
+		}
 		if by.B && e.Gated {
 			to[3] = same(bufferB2, &from.B2, &r.B2, g, rowsB)
 			from.B2.Offset += r.StrideB
@@ -165,6 +170,9 @@ func (j *dressedJob) moveGroups(t *testing.T, d *dressed, e planner.Epilogue) pl
 	}
 	if by.B {
 		r.StrideB = 0
+	}
+	if by.C {
+		r.StrideC = 0
 	}
 	return r
 }

@@ -22,6 +22,7 @@ func (s *suite) testPointers(t *testing.T) {
 		s.testDressedUpdate(t, planner.Epilogue{Activation: planner.ReLU, Pointers: every})
 	})
 	t.Run("Ragged", s.testPointerRagged)
+	t.Run("Records", s.testPointerRecords)
 }
 
 // aligned is a suite whose matrices with pointers begin with 16 bytes, and so do their rows.
@@ -125,6 +126,8 @@ func (s *suite) testPointerRagged(t *testing.T) {
 		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Pointers: every}, aligned: true},
 		{name: "A and C", e: planner.Epilogue{Bias: true, Pointers: planner.Pointers{A: true, C: true}}, r: planner.Ragged{TransA: true, Beta: 1}},
 		{name: "all", e: planner.Epilogue{Activation: planner.ReLU, GatherRows: 60, ScatterRows: 170, Weights: true, Pointers: every}},
+		{name: "depth", e: planner.Epilogue{Bias: true, Weights: true, Pointers: every}, r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true, Beta: 1}},
+		{name: "depth, gated and aligned", e: planner.Epilogue{Gated: true, ScatterRows: 60, Pointers: every}, r: planner.Ragged{Form: planner.EndsOfDepth}, aligned: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			own := s
@@ -132,8 +135,29 @@ func (s *suite) testPointerRagged(t *testing.T) {
 				own = s.aligned(&c.e.Pointers)
 				c.e.Pointers.Aligned = c.aligned
 			}
-			c.r.Form, c.r.Groups, c.r.M, c.r.N, c.r.K = planner.EndsOfRows, 5, 150, 50, 40
-			own.testDressedRagged(t, c.r, c.e)
+			own.testDressedRagged(t, layer(c.r), c.e)
+		})
+	}
+}
+
+// testPointerRecords runs any problems whose operands are apart, and whose records are on the device.
+func (s *suite) testPointerRecords(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		e       planner.Epilogue
+		transB  bool
+		aligned bool
+	}{
+		{name: "B", e: planner.Epilogue{Bias: true, Pointers: planner.Pointers{B: true}}},
+		{name: "A and C", e: planner.Epilogue{GatherRows: 75, Pointers: planner.Pointers{A: true, C: true}}, transB: true},
+		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Activation: planner.ReLU, ScatterRows: 100, Weights: true, Pointers: every}, aligned: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			own := s
+			if c.aligned {
+				own = s.aligned(&c.e.Pointers)
+			}
+			own.prepareRecords(t, recordProblems(false, c.transB, c.e.Gated), c.e).checkSets(t)
 		})
 	}
 }

@@ -146,7 +146,7 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, 
 	d.Prepared.Add(1)
 	d.Plan.Store(p)
 	d.Programs.Add(1)
-	return &program{inner: made, need: extents(p), sizes: sizes(p), device: d, use: use{device: d, name: "program"}}, nil
+	return &program{inner: made, need: extents(p), sizes: p.SizesLen(), device: d, use: use{device: d, name: "program"}}, nil
 }
 
 func (d *Device) check(what string, p *planner.Plan) {
@@ -289,19 +289,12 @@ func extents(p *planner.Plan) [6]int {
 		words(o.Epilogue.UsesRows(), p.ExtentRows, element.F32)}
 }
 
-func sizes(p *planner.Plan) int {
-	if !p.TakesSizes() {
-		return 0
-	}
-	return p.Ragged.SizesLen()
-}
-
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	d := p.device
 	defer d.use.begin()()
 	defer p.use.alone()()
 	d.check("Update", plan)
-	if p.sizes+sizes(plan) > 0 {
+	if p.sizes+plan.SizesLen() > 0 {
 		p.use.broken("Update of a ragged program, or to a ragged plan")
 	}
 	if err := d.call(d.OnUpdate); err != nil {

@@ -27,7 +27,7 @@ const (
 	EndsOfRows RaggedForm = 1 + iota
 	// EndsOfDepth: an int32 for each group, the end of its columns of op(A) and rows of op(B).
 	EndsOfDepth
-	// Records: RecordWords for each group.
+	// Records: RecordWords for each group, EpilogueRecordWords with an Epilogue.
 	Records
 )
 
@@ -149,6 +149,9 @@ const (
 	BoundOffB2
 	BoundLDB2
 	BoundPointers      // word of Rows with the first group's addresses
+	BoundLenB2         // elements, and words of Rows, that groups may reach; Records alone
+	BoundLenBias       //
+	BoundLenRows       //
 	EpilogueBoundWords = BoundWords + iota
 )
 
@@ -173,10 +176,25 @@ const (
 	RecordWords = iota
 )
 
+// What a record has beside for kernels with an Epilogue.
+const (
+	RecordOffB2 = RecordWord(RecordWords) + iota
+	RecordLDB2
+	RecordBias          // element of Bias
+	RecordRowsA         // the words of Rows with the lists' first
+	RecordRowsC         //
+	RecordWeights       //
+	RecordPointers      // and with the addresses
+	_                   // a multiple of 4 words loads at once
+	EpilogueRecordWords = RecordWords + iota
+)
+
 // BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL,
-// EpilogueBoundNames those that come with an epilogue.
+// EpilogueBoundNames and EpilogueRecordNames those that come with an epilogue.
 var (
-	EpilogueBoundNames = [...]string{"gatherRows", "scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers"}
+	EpilogueBoundNames = [...]string{"gatherRows", "scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers",
+		"lenB2", "lenBias", "lenRows"}
+	EpilogueRecordNames = [...]string{"offB2", "ldb2", "bias", "rowsA", "rowsC", "weights", "pointers", "none"}
 
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
 		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "wide", "fill", "bins",

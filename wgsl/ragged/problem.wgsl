@@ -20,7 +20,7 @@ fn within(off: u32, ld: u32, rows: u32, cols: u32, length: u32) -> bool {
 	return ld >= cols && ld <= ${most}u && off <= length && cols <= length - off && rows - 1u <= room / max(ld, 1u);
 }
 
-fn record(g: u32) -> Problem {
+${epilogue.listed}fn record(g: u32) -> Problem {
 	let at = g * ${record}u;
 	var p: Problem;
 	p.m = sizes[at + ${record.m}u];
@@ -34,17 +34,17 @@ fn record(g: u32) -> Problem {
 	p.ldC = sizes[at + ${record.ldc}u];
 	p.alpha = sizes[at + ${record.alpha}u];
 	p.beta = sizes[at + ${record.beta}u];
-	p.fits = p.m <= words[${m}u] && p.n <= words[${n}u] && p.depth <= words[${k}u];
+	p.fits = p.m <= words[${m}u] && p.n <= words[${n}u] && p.depth <= words[${k}u];${epilogue.record}
 	let product = (p.alpha & 0x7fffffffu) != 0u && p.depth != 0u;
 	if (p.fits && p.m != 0u && p.n != 0u) {
-		p.fits = within(p.offC, p.ldC, p.m, p.n, words[${lenC}u]);
+		p.fits = within(p.offC, p.ldC, ${stored.c}, p.n, words[${lenC}u]);
 		if (product) {
 			let transA = words[${transA}u] == 1u;
 			let transB = words[${transB}u] == 1u;
-			let fitsA = within(p.offA, p.ldA, select(p.m, p.depth, transA), select(p.depth, p.m, transA), words[${lenA}u]);
+			let fitsA = within(p.offA, p.ldA, ${stored.a}, select(p.depth, p.m, transA), words[${lenA}u]);
 			let fitsB = within(p.offB, p.ldB, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[${lenB}u]);
-			p.fits = p.fits && fitsA && fitsB;
-		}
+			p.fits = p.fits && fitsA && fitsB;${epilogue.product}
+		}${epilogue.fits}
 	}
 	return p;
 }
@@ -89,7 +89,7 @@ fn between(g: u32) -> Problem {
 		p.depth = end - first;
 		p.offB = p.offB + first * select(p.ldB, 1u, transB);
 		p.offC = p.offC + g * words[${strideC}u];
-	}${epilogue.rows}
+	}${epilogue.between}
 	return p;
 }
 

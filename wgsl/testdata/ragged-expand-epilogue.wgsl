@@ -15,8 +15,12 @@ struct Problem {
 	alpha: u32,
 	beta: u32,
 	fits: bool,
-	first: u32, // row of all groups
-	group: u32,
+	offB2: u32,
+	ldB2: u32,
+	bias: u32,
+	rowsA: u32,
+	rowsC: u32,
+	weights: u32,
 }
 
 // within: rows x cols elements of a matrix lie in length. Naga evaluates both sides of &&.
@@ -25,8 +29,13 @@ fn within(off: u32, ld: u32, rows: u32, cols: u32, length: u32) -> bool {
 	return ld >= cols && ld <= 2147483647u && off <= length && cols <= length - off && rows - 1u <= room / max(ld, 1u);
 }
 
+// listed: so many words or elements from first on lie in length.
+fn listed(first: u32, n: u32, length: u32) -> bool {
+	return first <= length && n <= length - first;
+}
+
 fn record(g: u32) -> Problem {
-	let at = g * 12u;
+	let at = g * 20u;
 	var p: Problem;
 	p.m = sizes[at + 0u];
 	p.n = sizes[at + 1u];
@@ -40,16 +49,29 @@ fn record(g: u32) -> Problem {
 	p.alpha = sizes[at + 9u];
 	p.beta = sizes[at + 10u];
 	p.fits = p.m <= words[3u] && p.n <= words[4u] && p.depth <= words[5u];
+	p.offB2 = sizes[at + 12u];
+	p.ldB2 = sizes[at + 13u];
+	p.bias = sizes[at + 14u];
+	p.rowsA = sizes[at + 15u];
+	p.rowsC = sizes[at + 16u];
+	p.weights = sizes[at + 17u];
 	let product = (p.alpha & 0x7fffffffu) != 0u && p.depth != 0u;
 	if (p.fits && p.m != 0u && p.n != 0u) {
-		p.fits = within(p.offC, p.ldC, p.m, p.n, words[20u]);
+		p.fits = within(p.offC, p.ldC, words[50u], p.n, words[20u]);
 		if (product) {
 			let transA = words[6u] == 1u;
 			let transB = words[7u] == 1u;
-			let fitsA = within(p.offA, p.ldA, select(p.m, p.depth, transA), select(p.depth, p.m, transA), words[18u]);
+			let fitsA = within(p.offA, p.ldA, words[49u], select(p.depth, p.m, transA), words[18u]);
 			let fitsB = within(p.offB, p.ldB, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[19u]);
 			p.fits = p.fits && fitsA && fitsB;
+			let fitsB2 = within(p.offB2, p.ldB2, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[59u]);
+			p.fits = p.fits && fitsB2;
 		}
+		p.fits = p.fits && (p.beta & 0x7fffffffu) == 0u;
+		p.fits = p.fits && listed(p.bias, 2u * p.n, words[60u]);
+		p.fits = p.fits && listed(p.rowsA, p.m, words[61u]);
+		p.fits = p.fits && listed(p.rowsC, p.m, words[61u]);
+		p.fits = p.fits && listed(p.weights, p.m, words[61u]);
 	}
 	return p;
 }
@@ -95,10 +117,15 @@ fn between(g: u32) -> Problem {
 		p.offB = p.offB + first * select(p.ldB, 1u, transB);
 		p.offC = p.offC + g * words[15u];
 	}
-	p.first = first;
-	p.group = g;
-	p.offA = words[8u];
-	p.offC = words[10u];
+	let row = select(g * p.m, first, byRows); // of all groups
+	p.ldB2 = words[57u];
+	p.offB2 = words[56u] + select(first * select(p.ldB2, 1u, transB), g * words[14u], byRows);
+	p.bias = words[54u] + g * words[55u];
+	p.rowsA = words[51u] + row;
+	p.rowsC = words[52u] + row;
+	p.weights = words[53u] + row;
+	p.offA = select(p.offA, words[8u], byRows); // any rows of A
+	p.offC = select(p.offC, words[10u], byRows);
 	return p;
 }
 
@@ -256,13 +283,12 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + 9u] = p.beta;
 	words[at + 10u] = 4294967295u;
 	words[at + 11u] = select(0u, 1u, ((p.offA | p.ldA | p.offB | p.ldB) & words[23u]) == 0u);
-	let place = p.first + row;
-	words[at + 12u] = words[51u] + place;
+	words[at + 12u] = p.rowsA + row;
 	words[at + 13u] = words[49u];
-	words[at + 14u] = words[52u] + place;
+	words[at + 14u] = p.rowsC + row;
 	words[at + 15u] = words[50u];
-	words[at + 16u] = words[53u] + place;
-	words[at + 17u] = words[54u] + p.group * words[55u] + col;
+	words[at + 16u] = p.weights + row;
+	words[at + 17u] = p.bias + col;
 	words[at + 0u] = p.offA;
 	words[at + 2u] = p.offC + col;
 	let second = at + 20u;
@@ -286,12 +312,10 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[second + 17u] = words[at + 17u];
 	words[second + 18u] = words[at + 18u];
 	words[second + 19u] = words[at + 19u];
-	let offB2 = words[56u] + p.group * words[14u];
-	let ldB2 = words[57u];
-	words[second + 1u] = offB2 + col * select(1u, ldB2, words[7u] == 1u);
-	words[second + 5u] = ldB2;
+	words[second + 1u] = p.offB2 + col * select(1u, p.ldB2, words[7u] == 1u);
+	words[second + 5u] = p.ldB2;
 	words[second + 17u] = words[at + 17u] + p.n;
-	words[second + 11u] = 4u | select(0u, 1u, ((p.offA | p.ldA | offB2 | ldB2) & words[23u]) == 0u);
+	words[second + 11u] = 4u | select(0u, 1u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[23u]) == 0u);
 }
 
 @compute @workgroup_size(256)

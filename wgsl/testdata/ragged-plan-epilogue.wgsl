@@ -15,8 +15,12 @@ struct Problem {
 	alpha: u32,
 	beta: u32,
 	fits: bool,
-	first: u32, // row of all groups
-	group: u32,
+	offB2: u32,
+	ldB2: u32,
+	bias: u32,
+	rowsA: u32,
+	rowsC: u32,
+	weights: u32,
 }
 
 // within: rows x cols elements of a matrix lie in length. Naga evaluates both sides of &&.
@@ -25,8 +29,13 @@ fn within(off: u32, ld: u32, rows: u32, cols: u32, length: u32) -> bool {
 	return ld >= cols && ld <= 2147483647u && off <= length && cols <= length - off && rows - 1u <= room / max(ld, 1u);
 }
 
+// listed: so many words or elements from first on lie in length.
+fn listed(first: u32, n: u32, length: u32) -> bool {
+	return first <= length && n <= length - first;
+}
+
 fn record(g: u32) -> Problem {
-	let at = g * 12u;
+	let at = g * 20u;
 	var p: Problem;
 	p.m = sizes[at + 0u];
 	p.n = sizes[at + 1u];
@@ -40,16 +49,23 @@ fn record(g: u32) -> Problem {
 	p.alpha = sizes[at + 9u];
 	p.beta = sizes[at + 10u];
 	p.fits = p.m <= words[3u] && p.n <= words[4u] && p.depth <= words[5u];
+	p.offB2 = sizes[at + 12u];
+	p.ldB2 = sizes[at + 13u];
+	p.bias = sizes[at + 14u];
+	p.rowsA = sizes[at + 15u];
+	p.rowsC = sizes[at + 16u];
+	p.weights = sizes[at + 17u];
 	let product = (p.alpha & 0x7fffffffu) != 0u && p.depth != 0u;
 	if (p.fits && p.m != 0u && p.n != 0u) {
 		p.fits = within(p.offC, p.ldC, p.m, p.n, words[20u]);
 		if (product) {
 			let transA = words[6u] == 1u;
 			let transB = words[7u] == 1u;
-			let fitsA = within(p.offA, p.ldA, select(p.m, p.depth, transA), select(p.depth, p.m, transA), words[18u]);
+			let fitsA = within(p.offA, p.ldA, words[49u], select(p.depth, p.m, transA), words[18u]);
 			let fitsB = within(p.offB, p.ldB, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[19u]);
 			p.fits = p.fits && fitsA && fitsB;
 		}
+		p.fits = p.fits && listed(p.rowsA, p.m, words[61u]);
 	}
 	return p;
 }
@@ -95,9 +111,14 @@ fn between(g: u32) -> Problem {
 		p.offB = p.offB + first * select(p.ldB, 1u, transB);
 		p.offC = p.offC + g * words[15u];
 	}
-	p.first = first;
-	p.group = g;
-	p.offA = words[8u];
+	let row = select(g * p.m, first, byRows); // of all groups
+	p.ldB2 = words[57u];
+	p.offB2 = words[56u] + select(first * select(p.ldB2, 1u, transB), g * words[14u], byRows);
+	p.bias = words[54u] + g * words[55u];
+	p.rowsA = words[51u] + row;
+	p.rowsC = words[52u] + row;
+	p.weights = words[53u] + row;
+	p.offA = select(p.offA, words[8u], byRows); // any rows of A
 	return p;
 }
 
@@ -217,7 +238,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	rows = scan(t, rows, limit);
 	if (counted) {
 		for (var g = first; g < min(end, groups); g = g + 1u) {
-			rows = add(rows, sizes[g * 12u + 0u], limit);
+			rows = add(rows, sizes[g * 20u + 0u], limit);
 			if (rows == limit) {
 				atomicMax(&worst, groups - g);
 				break;

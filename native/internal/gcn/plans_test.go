@@ -295,8 +295,7 @@ func shapesOf(arch native.Arch) []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.FMA), func(s *tile.Shape) bool { return !arch.Has(s) })
 }
 
-// withoutEpilogue leaves out kernels with an epilogue, which TestEpilogueProducts runs. Of those that make
-// items the fake drivers run the text.
+// withoutEpilogue leaves out kernels with an epilogue, which TestEpilogueProducts runs.
 func withoutEpilogue(all []encoding.Kernel) []encoding.Kernel {
 	return slices.DeleteFunc(all, func(k encoding.Kernel) bool { return k.Epilogue != encoding.Epilogue{} })
 }

@@ -37,14 +37,14 @@ const (
 )
 
 // newRaggedJob plans, but for what it draws: how many workgroups make items, and for how many workers.
-func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragged, entries uint16, name string, sizes []int32, filled fill) *raggedJob {
+func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16, name string, sizes []int32, filled fill) *raggedJob {
 	t.Helper()
-	plan, err := planner.New(device(t, arch, 16)).PlanRagged(r, planner.Options{})
+	plan, err := planner.New(device(t, arch, 16)).PlanRagged(r, planner.Options{Epilogue: e})
 	require.NoError(t, err)
-	batch, refused := r.Batch(nil, sizes, planner.Epilogue{})
+	batch, refused := r.Batch(nil, sizes, e)
 	j := &raggedJob{
 		name:   name,
-		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries},
+		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries, Epilogue: plan.Launches[0].Epilogue},
 		makers: 1 + rng.IntN(2), sizes: sizes,
 		before: slices.Concat(plan.Encode(nil), slices.Repeat([]uint32{garbage}, plan.Words-encoding.RaggedHead)),
 	}
@@ -55,7 +55,7 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 		b[encoding.BoundFill] = math.MaxUint32 // more than the tiles of any
 	} else if filled == enough {
 		b[encoding.BoundFill] = 0
-		d := drivertest.Deal(b, batch)
+		d := drivertest.DealDressed(b, batch, e)
 		b[encoding.BoundFill] = uint32(d.Tiles(0) + d.Tiles(1))
 	} else if n < 2 || refused >= 0 {
 		b[encoding.BoundFill] = uint32(n%2) * math.MaxUint32
@@ -76,32 +76,41 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	case refused >= 0:
 		j.want[encoding.StatusWord] = uint32(refused + 1)
 	}
-	drivertest.Deal(j.want, batch).Put(j.want)
+	drivertest.DealDressed(j.want, batch, e).Put(j.want)
 	return j
 }
 
-// fewGroups are sizes of 7 groups, right and wrong.
+// fewGroups are sizes of 7 groups, right and wrong, of kernels with an epilogue each with another.
 func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*raggedJob) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(k.Form), uint64(k.Entries)))
-	batch := func() planner.Ragged {
-		r := drivertest.RaggedBatches(rng.IntN(2) == 0, rng.IntN(2) == 0)[k.Form]
+	for i := 0; ; i++ {
+		transA, transB := rng.IntN(2) == 0, rng.IntN(2) == 0
+		r, e := drivertest.RaggedBatches(transA, transB)[k.Form], planner.Epilogue{}
 		r.Beta = 3
-		return r
+		if k.Epilogue != (encoding.Epilogue{}) {
+			all := drivertest.RaggedEpilogues(transA, true)
+			e = all[i%len(all)]
+			r = drivertest.DressRagged(r, e)
+		}
+		sizes := drivertest.DressedSizes(t, &r, e)
+		names := slices.Sorted(maps.Keys(sizes))
+		if i == len(names) {
+			return jobs
+		}
+		jobs = append(jobs, newRaggedJob(t, arch, rng, r, e, k.Entries, fmt.Sprint(names[i], k.Epilogue), sizes[names[i]], drawn))
 	}
-	first := batch()
-	for _, name := range slices.Sorted(maps.Keys(drivertest.RaggedSizes(t, &first))) {
-		r := batch()
-		jobs = append(jobs, newRaggedJob(t, arch, rng, r, k.Entries, name, drivertest.RaggedSizes(t, &r)[name], drawn))
-	}
-	return jobs
 }
 
 // manyGroups are sizes of so many entries, and the same with a last group that does not fit.
 func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, seed uint64) (jobs []*raggedJob) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(k.Form), seed))
-	r := drivertest.RaggedBatches(k.Form == planner.EndsOfDepth, false)[k.Form]
+	r, e := drivertest.RaggedBatches(k.Form == planner.EndsOfDepth, false)[k.Form], planner.Epilogue{}
+	if k.Epilogue != (encoding.Epilogue{}) {
+		e = planner.Epilogue{Gated: seed%2 == 0, Bias: true, Weights: true}
+		r = drivertest.DressRagged(r, e)
+	}
 	if r.Groups = min(entries, planner.MaxGroups); r.Zero {
 		r.Groups = entries - 1
 	}
@@ -112,14 +121,25 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 		r.M = 0
 		for i := range problems {
 			problems[i] = planner.Problem{M: 1 + rng.IntN(30), N: 1 + rng.IntN(30), K: rng.IntN(1 + rng.IntN(r.K)), Beta: float32(rng.IntN(2))}
+			if e.Gated {
+				problems[i].Beta = 0
+			}
 			r.M += problems[i].M
 		}
 		batch, err := planner.Pack(problems...)
 		require.NoError(t, err)
 		r.LenA, r.LenB, r.LenC = batch.Extent()
-		sizes, err = planner.AppendRecords(nil, batch)
+		if r.LenB2 = r.LenB; k.Epilogue == (encoding.Epilogue{}) {
+			sizes, err = planner.AppendRecords(nil, batch)
+		} else {
+			for i := range batch {
+				batch[i].B2 = batch[i].B
+				batch[i].Bias, batch[i].Weights = rng.IntN(900), rng.IntN(900)
+			}
+			sizes, err = planner.AppendEpilogueRecords(nil, batch)
+		}
 		require.NoError(t, err)
-		last = len(sizes) - encoding.RecordWords + int(encoding.RecordM)
+		last = len(sizes)/r.Groups*(r.Groups-1) + int(encoding.RecordM)
 	} else {
 		bound := 10 * r.Groups
 		if k.Form == planner.EndsOfRows { // of 60 columns many and few take different tiles
@@ -138,9 +158,9 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 	beyond := slices.Clone(sizes)
 	beyond[last]++
 	return []*raggedJob{
-		newRaggedJob(t, arch, rng, r, k.Entries, "many groups", sizes, few),
-		newRaggedJob(t, arch, rng, r, k.Entries, "many groups of enough tiles", sizes, enough),
-		newRaggedJob(t, arch, rng, r, k.Entries, "many groups, the last wrong", beyond, drawn),
+		newRaggedJob(t, arch, rng, r, e, k.Entries, "many groups", sizes, few),
+		newRaggedJob(t, arch, rng, r, e, k.Entries, "many groups of enough tiles", sizes, enough),
+		newRaggedJob(t, arch, rng, r, e, k.Entries, "many groups, the last wrong", beyond, drawn),
 	}
 }
 
@@ -151,6 +171,9 @@ func (j *raggedJob) run(k *Kernel, contrary bool, ran []bool) (instructions int,
 	plan.Writable = true
 	l := Launch{Kernel: k, Groups: [2]int{j.makers, pieces}, Threads: threads, Contrary: contrary, Ran: ran,
 		Arguments: []uint64{plan.Address, sizes.Address, 0, 0, 0, plan.Address}, Memory: []*Buffer{sizes, plan}}
+	if j.kernel.Epilogue != (encoding.Epilogue{}) {
+		l.Arguments = append(l.Arguments, 0, 0, 0, uint64(j.kernel.Epilogue.Word()))
+	}
 	instructions, err = l.Run()
 	if err != nil {
 		return instructions, fmt.Errorf("%s: %w", j.name, err)
@@ -172,7 +195,7 @@ func TestRagged(t *testing.T) {
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
-		for _, k := range withoutEpilogue(native.RaggedKernels()) {
+		for _, k := range native.RaggedKernels() {
 			t.Run(arch.Name()+"/"+arch.KernelName(k), func(t *testing.T) {
 				sample.Skip(t, 3, productsText(t))
 				if testing.Short() && (k.Entries > 256 || k.Form != encoding.EndsOfRows) {

@@ -101,6 +101,8 @@ var comparisons = map[string]func(a, b uint64) bool{
 	"lt_i32":  func(a, b uint64) bool { return int32(a) < int32(b) },
 	"le_u64":  func(a, b uint64) bool { return a <= b },
 	"gt_u64":  func(a, b uint64) bool { return a > b },
+	"ge_u64":  func(a, b uint64) bool { return a >= b },
+	"lt_u64":  func(a, b uint64) bool { return a < b },
 	"lt_f32":  func(a, b uint64) bool { return float(uint32(a)) < float(uint32(b)) },
 	"gt_f32":  func(a, b uint64) bool { return float(uint32(a)) > float(uint32(b)) },
 	"o_f32":   func(a, b uint64) bool { return ordered2(a, b) },

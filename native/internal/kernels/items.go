@@ -88,6 +88,8 @@ constexpr uint32_t kEndsOfRows = %d, kEndsOfDepth = %d, kRecords = %d;
 	words(&b, encoding.RecordNames[:])
 	b.WriteString("};\n")
 	loader(&b, "Record", "recordAt", encoding.RecordNames[:])
+	b.WriteString("// Those of kernels with an epilogue.\n")
+	extended(&b, "Record", "epilogueRecordAt", encoding.RecordNames[:], "RecordEpilogue", "recordEpilogueAt", encoding.EpilogueRecordNames[:])
 	b.WriteString("\nstruct RaggedKernel {\n")
 	words(&b, encoding.KernelNames[:])
 	b.WriteString("};\nstruct Bounds {\n")

@@ -1,0 +1,143 @@
+package drivertest
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// RaggedEpilogues are epilogues that have all parts among them. Where A is transposed none gathers.
+func RaggedEpilogues(transA, pointers bool) []planner.Epilogue {
+	all := []planner.Epilogue{
+		{Activation: planner.ReLU},
+		{Bias: true, Weights: true},
+		{GatherRows: 37, ScatterRows: 150},
+		{Gated: true, Activation: planner.SiLU},
+		{Gated: true, Bias: true, GatherRows: 60, ScatterRows: 130, Weights: true},
+	}
+	if pointers {
+		all = append(all, planner.Epilogue{Pointers: planner.Pointers{A: true, C: true}}, planner.Epilogue{Gated: true, Bias: true, Pointers: planner.Pointers{B: true, Aligned: true}})
+	}
+	for i := range all {
+		if transA {
+			all[i].GatherRows = 0
+		}
+	}
+	return all
+}
+
+// DressRagged is one of RaggedBatches with what an epilogue needs. Where B, or C, is by pointers all groups
+// have one offset.
+func DressRagged(r planner.Ragged, e planner.Epilogue) planner.Ragged {
+	r.Zero = false
+	if e.Gated {
+		r.Beta = 0
+	}
+	r.B2 = planner.Matrix{Offset: r.B.Offset + 3, LD: r.B.LD + 1}
+	r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights, r.Pointers = 3, 2*r.N+1, 11, 7001, 14_003, 21_000
+	if r.Form == planner.Records {
+		r.LenB2, r.LenBias, r.LenRows = r.LenB, 3000, 2000
+		r.B2, r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights, r.Pointers = planner.Matrix{}, 0, 0, 0, 0, 0, 0
+	}
+	if e.Pointers.B {
+		r.StrideB = 0
+	}
+	if e.Pointers.C {
+		r.StrideC = 0
+	}
+	return r
+}
+
+// DressedSizes are RaggedSizes with an epilogue.
+func DressedSizes(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[string][]int32 {
+	t.Helper()
+	if r.Form != planner.Records || e == (planner.Epilogue{}) {
+		return RaggedSizes(t, r)
+	}
+	return dressedRecords(t, r, e)
+}
+
+// dressedRecords are those of 7 problems, most of them right, that change as the name says: to what
+// fits just so, and to a little more.
+func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[string][]int32 {
+	t.Helper()
+	batch := recordBatch(t, r, e)
+	good, err := planner.AppendEpilogueRecords(nil, batch)
+	require.NoError(t, err)
+	_, refused := r.Batch(nil, good, e)
+	require.Equal(t, -1, refused)
+	sets := map[string][]int32{"good": good, "empty": make([]int32, len(good))}
+	with := func(name string, group int, word encoding.RecordWord, value int) {
+		bad := slices.Clone(good)
+		bad[group*encoding.EpilogueRecordWords+int(word)] = int32(uint32(value))
+		sets[name] = bad
+	}
+	const g = 5 // with products, behind others
+	q := &batch[g]
+	rowsA, colsA := q.ShapeA()
+	rowsB, colsB := q.ShapeB()
+	edge := func(name string, word encoding.RecordWord, last int) {
+		with(name+" at the end", g, word, last)
+		with(name+" beyond", g, word, last+1)
+		with(name+" wraps", g, word, -1)
+	}
+	edge("A", encoding.RecordOffA, r.LenA-end(q.A, storedRows(rowsA, e.GatherRows), colsA))
+	edge("B", encoding.RecordOffB, r.LenB-end(q.B, rowsB, colsB))
+	edge("B2", encoding.RecordOffB2, r.LenB2-end(q.B2, rowsB, colsB))
+	edge("C", encoding.RecordOffC, r.LenC-end(q.C, storedRows(q.M, e.ScatterRows), q.N))
+	edge("bias", encoding.RecordBias, r.LenBias-q.N)
+	edge("both biases", encoding.RecordBias, r.LenBias-2*q.N)
+	edge("rows of A", encoding.RecordRowsA, r.LenRows-q.M)
+	edge("rows of C", encoding.RecordRowsC, r.LenRows-q.M)
+	edge("weights", encoding.RecordWeights, r.LenRows-q.M)
+	edge("pointers", encoding.RecordPointers, r.LenRows-encoding.PointerWords)
+	with("ldb2", g, encoding.RecordLDB2, colsB-1)
+	with("ldb2 beyond all", g, encoding.RecordLDB2, -1)
+	with("too many rows", 3, encoding.RecordM, 800)
+	with("beta", 5, encoding.RecordBeta, int(math.Float32bits(1)))
+	with("beta -0", 5, encoding.RecordBeta, 1<<31)
+	with("beta NaN", 1, encoding.RecordBeta, 0x7fc00000)
+	with("unread A", 2, encoding.RecordOffA, -1)
+	with("unread B2", 2, encoding.RecordOffB2, -1)
+	with("alpha -0", 1, encoding.RecordAlpha, 1<<31)
+	return sets
+}
+
+// storedRows are those of a matrix of which rows are listed, if there are so many, or are none.
+func storedRows(rows, listed int) int {
+	if listed > 0 {
+		return listed
+	}
+	return rows
+}
+
+// end is where a matrix ends whose first element is that of a buffer.
+func end(m planner.Matrix, rows, cols int) int { return (rows-1)*m.LD + cols }
+
+// recordBatch is 7 problems, of which the first has no elements, and two have no products.
+func recordBatch(t *testing.T, r *planner.Ragged, e planner.Epilogue) planner.Batch {
+	t.Helper()
+	scalars := []float32{1, -2, 0, 3}
+	problems := make([]planner.Problem, r.Groups)
+	for i := range problems {
+		problems[i] = planner.Problem{M: 20 * i, N: 300 - 45*i, K: 200 - 20*i*i%200, TransA: r.TransA, TransB: r.TransB, Alpha: planner.Scale(scalars[i%4])}
+		if !e.Gated {
+			problems[i].Beta = scalars[(i+2)%4]
+		}
+	}
+	batch, err := planner.Pack(problems...)
+	require.NoError(t, err)
+	rows, biases := 3, 5
+	for i := range batch {
+		p := &batch[i]
+		p.B2 = planner.Matrix{Offset: p.B.Offset + 4*(i%3), LD: p.B.LD + i%2}
+		p.Bias, p.RowsA, p.RowsC, p.Weights, p.Pointers = biases, rows, rows+p.M, rows+2*p.M, 8*i+i%2
+		rows, biases = rows+3*p.M+1, biases+2*p.N
+	}
+	return batch
+}

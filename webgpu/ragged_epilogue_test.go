@@ -1,0 +1,101 @@
+//go:build !nowebgpu && (js || (cgo && ((linux && amd64) || darwin || (windows && amd64))))
+
+package webgpu
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// dressedRun is a prepared ragged plan with an epilogue, and a run of it.
+type dressedRun struct {
+	*device
+	plan    *planner.Plan
+	program *program
+	run     driver.Run
+}
+
+func prepareDressed(t *testing.T, d *device, r planner.Ragged, e planner.Epilogue) *dressedRun {
+	t.Helper()
+	facts := d.info.Planner
+	facts.ComputeUnits = 16
+	plan, err := planner.New(&facts).PlanRagged(r, planner.Options{Epilogue: e})
+	require.NoError(t, err)
+	p, err := d.Prepare(t.Context(), plan)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	x := &dressedRun{device: d, plan: plan, program: p.(*program), run: driver.Run{Program: p}}
+	for _, o := range []struct {
+		to   *driver.Buffer
+		n    int
+		used bool
+	}{{&x.run.A, plan.ExtentA, true}, {&x.run.B, plan.ExtentB, true}, {&x.run.C, plan.ExtentC, true}, {&x.run.Sizes, plan.SizesLen(), true},
+		{&x.run.B2, plan.ExtentB2, e.Gated}, {&x.run.Bias, plan.ExtentBias, e.Bias}, {&x.run.Rows, plan.ExtentRows, e.UsesRows()}} {
+		if o.used {
+			b := upload(t, d, make([]float32, max(o.n, 1)))
+			t.Cleanup(func() { require.NoError(t, b.Close()) })
+			*o.to = b
+		}
+	}
+	return x
+}
+
+// check runs sizes and compares tables, items and the status with what they should be. Items here have no
+// addresses.
+func (x *dressedRun) check(t *testing.T, sizes []int32) {
+	t.Helper()
+	require.NoError(t, x.run.Sizes.Write(t.Context(), 0, driver.Words(sizes)))
+	require.NoError(t, x.Submit(t.Context(), []driver.Run{x.run}))
+	e := x.plan.Options.Epilogue
+	batch, refused := x.plan.Ragged.Batch(nil, sizes, e)
+	want := drivertest.DealDressed(x.plan.Encode(nil), batch, e)
+	words := (&raggedRun{plan: x.plan, program: x.program}).words(t)
+	for i, table := range want.Tables {
+		l := &x.plan.Launches[2+i]
+		require.Equal(t, table, words[l.Table:][:l.Count+1], "table %d", i)
+		for at := 0; at < len(want.Items); at += encoding.EpilogueItemWords {
+			require.Equal(t, want.Items[at:][:encoding.PointersAt], words[l.Items+at:][:encoding.PointersAt], "item at %d", at)
+		}
+	}
+	for _, want := range []int{refused, -1} {
+		group, err := x.program.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, group)
+	}
+}
+
+// Shaders make the items of a batch with an epilogue as its sizes describe it, whatever these are.
+func TestRaggedEpilogues(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range drivertest.RaggedEpilogues(false, false) {
+		transA, transB := i%2 == 1, i%3 == 1
+		e := drivertest.RaggedEpilogues(transA, false)[i]
+		for form, r := range drivertest.RaggedBatches(transA, transB) {
+			t.Run(fmt.Sprintf("%d/%d", i, form), func(t *testing.T) {
+				r := drivertest.DressRagged(r, e)
+				x, all := prepareDressed(t, d, r, e), drivertest.DressedSizes(t, &r, e)
+				for _, name := range slices.Sorted(maps.Keys(all)) {
+					t.Run(name, func(t *testing.T) { x.check(t, all[name]) })
+				}
+				for range 10 {
+					sizes := slices.Clone(all[[]string{"some", "good"}[form/planner.Records]])
+					for range 1 + rng.IntN(3) {
+						sizes[rng.IntN(len(sizes))] = int32(rng.Uint32() >> rng.IntN(32))
+					}
+					x.check(t, sizes)
+				}
+			})
+		}
+	}
+}
