@@ -119,15 +119,21 @@ func (d *Device) Plan(batch planner.Batch, o planner.Options) (*planner.Plan, er
 // A large batch is cut into parts, each with a plan of its own, so that copies of some
 // overlap the work on others. Plans and programs are kept for the last 32 batches, so
 // that a batch of the same sizes, scalars and offsets with the same options costs no
-// planning. Calls on one device take turns. For operands that stay on the device, and for
-// options with an epilogue, use Plan, Prepare and Run, and for elements of other types GEMMOf.
+// planning. Calls on one device take turns. For what else an epilogue has, and elements of
+// other types, use GEMMOperands, and for operands that stay on the device Plan, Prepare and Run.
 func (d *Device) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
+	return d.gemm32(ctx, batch, o, hostgemm.Operands{A: a, B: b, C: c})
+}
+
+func (d *Device) gemm32(ctx context.Context, batch planner.Batch, o planner.Options, x hostgemm.Operands) error {
 	if err := d.acquire(); err != nil {
 		return err
 	}
 	defer d.release()
-	return d.gemm.GEMM(ctx, batch, o, a, b, c)
+	return d.gemm.GEMM(ctx, batch, o, x)
 }
+
+func (d *Device) single() *Device { return d }
 
 // Prepare makes a plan of this device ready to run: kernels compiled or loaded,
 // arrays uploaded, workspace allocated. The plan must not change afterwards.

@@ -79,15 +79,53 @@ func TestEpilogue(t *testing.T) {
 	}
 }
 
-// TestEpilogueOnHost: operands on the host have none.
+// TestEpilogueOnHost: a device and a group take operands of all types with what an epilogue has beside.
 func TestEpilogueOnHost(t *testing.T) {
-	ctx := t.Context()
 	d, _ := openFake(t)
+	g, _ := openFakes(t, 2)
+	for _, on := range []Host{d, g} {
+		hostEpilogue[float32, float32](t, on)
+		hostEpilogue[element.BFloat16, float32](t, on)
+		hostEpilogue[element.BFloat16, element.BFloat16](t, on)
+		hostEpilogue[element.Float16, element.Float16](t, on)
+	}
+	relu := planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}
+	c := make([]float32, 4)
+	require.NoError(t, d.GEMM(t.Context(), small(t), relu, []float32{1, 2, 3, 4}, []float32{-1, 0, 0, 1}, c), "nothing beside A, B and C")
+	require.Equal(t, []float32{0, 2, 0, 4}, c)
+}
+
+func hostEpilogue[T, U element.Number](t *testing.T, on Host) {
+	t.Helper()
+	ctx := t.Context()
 	batch, o := dressed()
-	s, h := make([]float32, 8), make([]element.BFloat16, 8)
-	for _, err := range []error{d.GEMM(ctx, batch, o, s, s, s), GEMMOf(ctx, d, batch, o, s, s, s), GEMMOf(ctx, d, batch, o, h, h, h)} {
-		require.EqualError(t, err, "operands on the host have no epilogue: use Plan, Prepare and Run")
+	half, two := int32(math.Float32bits(0.5)), int32(math.Float32bits(2))
+	x := Operands[T, U]{A: as[T]([]float32{1, 2, 9, 9, 3, 4}), B: as[T]([]float32{1, 0, 0, -1}), B2: as[T]([]float32{2, 0, 0, 2}), C: as[U]([]float32{9, 9, 9, 9, 9, 9, 9, 9}),
+		Bias: as[U]([]float32{0, 5, 0, -10}), Rows: []int32{2, 0, 1, 3, two, half}}
+	require.NoError(t, GEMMOperands(ctx, on, batch, o, x))
+	want := []float32{9, 9, 2 * 3 * 6, 2 * 1 * -2, 9, 9, 0.5 * 1 * 2, 0.5 * 3 * -6}
+	require.Equal(t, want, floats(x.C))
+	x.Rows[2], x.Rows[0] = -1, 0 // one row more that nobody stores, and the same twice
+	require.NoError(t, GEMMOperands(ctx, on, batch, o, x))
+	require.Equal(t, want, floats(x.C))
+
+	for failure, edit := range map[string]func(b *planner.Problem, o *planner.Options, x *Operands[T, U]){
+		"problem 0: A needs elements [0, 6) of a buffer of 4":                 func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.A = x.A[:4] },
+		"problem 0: C needs elements [0, 8) of a buffer of 6":                 func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.C = x.C[:6] },
+		"problem 0: B2 needs elements [0, 4) of a buffer of 0":                func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.B2 = nil },
+		"problem 0: bias needs elements [0, 4) of a buffer of 3":              func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.Bias = x.Bias[:3] },
+		"problem 0: weights need words [4, 6) of a buffer of 5":               func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.Rows = x.Rows[:5] },
+		"problem 0: beta 1 is not 0, and gated units read no C":               func(b *planner.Problem, _ *planner.Options, _ *Operands[T, U]) { b.Beta = 1 },
+		"Bias has 4 elements: the epilogue has no use for it":                 func(_ *planner.Problem, o *planner.Options, _ *Operands[T, U]) { o.Epilogue.Bias = false },
+		"unknown activation \"id\" (known: relu, gelu, silu)":                 func(_ *planner.Problem, o *planner.Options, _ *Operands[T, U]) { o.Epilogue.Activation = "id" },
+		"operands on the host are not by pointers: use Plan, Prepare and Run": func(_ *planner.Problem, o *planner.Options, _ *Operands[T, U]) { o.Epilogue.Pointers.A = true },
+	} {
+		b, o, x := planner.Batch{batch[0]}, o, x
+		edit(&b[0], &o, &x)
+		err := GEMMOperands(ctx, on, b, o, x)
+		require.EqualError(t, err, failure)
 		require.ErrorIs(t, err, ErrInvalid)
+		require.Equal(t, want[:len(x.C)], floats(x.C))
 	}
 }
 

@@ -37,6 +37,30 @@ func Example() {
 	// Output: [4 5 10 11] [10 20 30]
 }
 
+// A layer of a network: a bias for each column, and what is negative becomes 0.
+func ExampleGEMMOperands() {
+	ctx := context.Background()
+	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	batch, err := planner.Pack(planner.GEMM(2, 2, 3))
+	if err != nil {
+		log.Fatal(err)
+	}
+	layer := dispatch.Operands[float32, float32]{
+		A: []float32{1, 2, 3, 4, 5, 6}, B: []float32{1, 0, 0, 1, 1, 1}, C: make([]float32, 4),
+		Bias: []float32{-4, -7}, // of columns; batch[0].Bias says where it begins
+	}
+	options := planner.Options{Epilogue: planner.Epilogue{Bias: true, Activation: planner.ReLU}}
+	if err := dispatch.GEMMOperands(ctx, device, batch, options, layer); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(layer.C)
+	// Output: [0 0 6 4]
+}
+
 // Numbers of bf16, whose products are summed in float32.
 func ExampleGEMMOf() {
 	ctx := context.Background()

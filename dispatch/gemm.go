@@ -6,6 +6,7 @@ import (
 	"io"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hostgemm"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -13,48 +14,89 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// GEMMOf is Device.GEMM for slices of numbers of any type: T those of A and B, U those of C,
-// which is T or float32. The options may leave the types out, and have no epilogue.
-//
-// For types of 16 bits it is simpler as yet: each call plans, and allocates on the device, and
-// copies a, b and, where a beta is not 0, c as they lie, up to the last element of the batch.
-// It keeps nothing and cuts no batch into parts. Operands of batches that come again are better
-// off in buffers, by Plan, Prepare and Run.
+// Operands are those of a product on host memory, as slices of numbers: T those of A and B, U those
+// of C, which is T or float32.
+type Operands[T, U element.Number] struct {
+	A, B []T
+	C    []U
+
+	// What the epilogue of the options asks for, with places in the problems as for buffers of a Run, and
+	// empty where it does not: Rows has lists of rows, and weights as bits of fp32.
+	B2   []T
+	Bias []U
+	Rows []int32
+}
+
+// Host computes on host memory: a *Device, or a *Group, which shares the work among its devices.
+type Host interface {
+	GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error
+	gemm32(ctx context.Context, batch planner.Batch, o planner.Options, x hostgemm.Operands) error
+	single() *Device // for what is not shared
+}
+
+// GEMMOf is Device.GEMM for slices of numbers of any type, which the options may leave out:
+// GEMMOperands with no more than A, B and C.
 func GEMMOf[T, U element.Number](ctx context.Context, d *Device, batch planner.Batch, o planner.Options, a, b []T, c []U) error {
+	return GEMMOperands(ctx, d, batch, o, Operands[T, U]{A: a, B: b, C: c})
+}
+
+// GEMMOperands is GEMM, of a Device or a Group, for slices of numbers of any type, and with what an
+// epilogue has beside A, B and C. The options may leave the types out. On an error x.C is as before; else
+// elements that no problem has, and rows that none is scattered to, are. Pointers it refuses: operands
+// have no address on the device.
+//
+// Of float32, rows are gathered and scattered by the host, so that no others travel: GatherRows and
+// ScatterRows may be many more than problems have. For types of 16 bits it is simpler as yet: each call
+// plans, and allocates on the device, and copies operands, and C where a beta is not 0, as they
+// lie, up to the last element of the batch. It keeps nothing, cuts no batch into parts, and takes the
+// first device of a group. Operands of batches that come again are better off in buffers, by Plan,
+// Prepare and Run.
+func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planner.Batch, o planner.Options, x Operands[T, U]) error {
 	if err := setType(&o.Type, element.TypeOf[T](), "A and B"); err != nil {
 		return err
 	}
 	if err := setType(&o.TypeC, element.TypeOf[U](), "C"); err != nil {
 		return err
 	}
-	if err := hostgemm.CheckEpilogue(&o); err != nil {
+	if all, ok := any(x).(Operands[float32, float32]); ok {
+		return h.gemm32(ctx, batch, o, hostgemm.Operands(all))
+	}
+	have := planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias), Rows: len(x.Rows)}
+	if err := hostgemm.CheckEpilogue(&o.Epilogue, have); err != nil {
 		return err
 	}
-	if o.Type == element.F32 && o.TypeC == element.F32 {
-		return d.GEMM(ctx, batch, o, any(a).([]float32), any(b).([]float32), any(c).([]float32))
-	}
-	if err := batch.CheckContext(ctx, len(a), len(b), len(c)); err != nil {
+	if err := batch.CheckOperands(ctx, o.Epilogue, have); err != nil {
 		return err
 	}
-	plan, err := d.Plan(batch, o)
+	plan, err := h.single().Plan(batch, o)
 	if err != nil {
 		return err
 	}
-	results, err := compute(ctx, d, plan, a[:plan.ExtentA], b[:plan.ExtentB], c[:plan.ExtentC])
+	results, err := compute(ctx, h.single(), plan, &x)
 	if err != nil {
 		return err
 	}
+	x.store(batch, &o.Epilogue, results)
+	return nil
+}
+
+// store copies what the problems wrote, from all that lies between.
+func (x *Operands[T, U]) store(batch planner.Batch, e *planner.Epilogue, results []U) {
 	for i := range batch {
 		p := &batch[i]
-		if !p.Writes() {
+		if !e.Writes(p) {
 			continue
 		}
 		for row := range p.M {
+			if e.ScatterRows > 0 {
+				if row = int(x.Rows[p.RowsC+row]); uint(row) >= uint(e.ScatterRows) {
+					continue
+				}
+			}
 			at := p.C.Offset + row*p.C.LD
-			copy(c[at:at+p.N], results[at:])
+			copy(x.C[at:at+p.N], results[at:])
 		}
 	}
-	return nil
 }
 
 // setType lets an option be what slices have, unless it is something else.
@@ -67,39 +109,65 @@ func setType(option *element.Type, is element.Type, of string) error {
 }
 
 // compute runs a plan once, on buffers of its own, and returns C.
-func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.Plan, a, b []T, c []U) (results []U, err error) {
+func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.Plan, x *Operands[T, U]) (results []U, err error) {
 	program, err := d.Prepare(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
 	defer closing(program, &err)
-	onA, err := upload(ctx, d, a, len(a))
-	if err != nil {
+	e, on := &plan.Options.Epilogue, uploads{ctx: ctx, device: d}
+	defer on.close(&err)
+	run := Run{Program: program, A: place(&on, true, x.A, plan.ExtentA), B: place(&on, true, x.B, plan.ExtentB),
+		B2: place(&on, e.Gated, x.B2, plan.ExtentB2), Bias: place(&on, e.Bias, x.Bias, plan.ExtentBias),
+		Rows: place(&on, e.UsesRows(), driver.Words(x.Rows), plan.ExtentRows)}
+	if readsC(plan.Batch) {
+		run.C = place(&on, true, x.C, plan.ExtentC)
+	} else if on.err == nil {
+		run.C = on.keep(d.NewBufferOf(element.TypeOf[U](), plan.ExtentC))
+	}
+	if on.err != nil {
+		return nil, on.err
+	}
+	if err := d.Run(ctx, run); err != nil {
 		return nil, err
 	}
-	defer closing(onA, &err)
-	onB, err := upload(ctx, d, b, len(b))
-	if err != nil {
-		return nil, err
-	}
-	defer closing(onB, &err)
-	n := len(c)
-	if !readsC(plan.Batch) {
-		c = nil
-	}
-	onC, err := upload(ctx, d, c, n)
-	if err != nil {
-		return nil, err
-	}
-	defer closing(onC, &err)
-	if err := program.Run(ctx, onA, onB, onC); err != nil {
-		return nil, err
-	}
-	if err := hostmem.Check(hostmem.Size(wordsOf(onC.Type(), n))); err != nil {
+	if err := hostmem.Check(hostmem.Size(wordsOf(run.C.Type(), plan.ExtentC))); err != nil {
 		return nil, fmt.Errorf("memory for the results: %w", err)
 	}
-	results = make([]U, n)
-	return results, readAll(ctx, onC, results)
+	results = make([]U, plan.ExtentC)
+	return results, readAll(ctx, run.C, results)
+}
+
+// uploads are buffers that a call has made, up to the first error.
+type uploads struct {
+	ctx    context.Context
+	device *Device
+	made   []*Buffer
+	err    error
+}
+
+// keep takes a buffer that was made, or why it was not.
+func (u *uploads) keep(b *Buffer, err error) *Buffer {
+	if err != nil {
+		u.err = err
+		return nil
+	}
+	u.made = append(u.made, b)
+	return b
+}
+
+func (u *uploads) close(err *error) {
+	for _, b := range u.made {
+		closing(b, err)
+	}
+}
+
+// place makes a buffer of the first n elements of an operand, if it is used.
+func place[T element.Number](u *uploads, used bool, src []T, n int) *Buffer {
+	if !used || u.err != nil {
+		return nil
+	}
+	return u.keep(upload(u.ctx, u.device, src[:n]))
 }
 
 // closing closes what a call has made, whose error is returned if there is no other.
@@ -109,9 +177,9 @@ func closing(c io.Closer, err *error) {
 	}
 }
 
-// upload makes a buffer of n elements, which begins with those of src.
-func upload[T element.Number](ctx context.Context, d *Device, src []T, n int) (*Buffer, error) {
-	b, err := d.NewBufferOf(element.TypeOf[T](), n)
+// upload makes a buffer of elements.
+func upload[T element.Number](ctx context.Context, d *Device, src []T) (*Buffer, error) {
+	b, err := d.NewBufferOf(element.TypeOf[T](), len(src))
 	if err != nil {
 		return nil, err
 	}

@@ -105,26 +105,37 @@ func TestGEMMOfMistakes(t *testing.T) {
 	require.ErrorIs(t, GEMMOf(ended, d, batch, planner.Options{}, half, half, full), context.Canceled)
 }
 
-// TestGEMMOfFaults: whatever call of the driver fails, c is as before and nothing is held.
+// TestGEMMOfFaults: whatever call of the driver fails, c is as before and nothing is held, with an epilogue too.
 func TestGEMMOfFaults(t *testing.T) {
+	type half = element.BFloat16
 	batch := small(t)
 	batch[0].Beta = 1
-	a, want := as[element.BFloat16]([]float32{1, 2, 3, 4}), as[element.BFloat16]([]float32{5, 6, 7, 8})
-	for n := 0; ; n++ {
-		d, f := openFake(t)
-		fakes := []*fakedriver.Device{f}
-		hit := fakedriver.FailNth(fakes, n, errBroken)
-		c := slices.Clone(want)
-		err := GEMMOf(t.Context(), d, batch, planner.Options{}, a, a, c)
-		programs, buffers := fakedriver.Held(fakes)
-		require.Zero(t, programs+buffers)
-		if !hit() {
-			require.NoError(t, err)
-			require.Equal(t, as[element.BFloat16]([]float32{12, 16, 22, 30}), c)
-			require.Greater(t, n, 8)
-			return
+	x := Operands[half, half]{A: as[half]([]float32{1, 2, 3, 4}), B: as[half]([]float32{1, 2, 3, 4})}
+	more, dressed := x, planner.Options{Epilogue: planner.Epilogue{Bias: true, GatherRows: 2}}
+	more.Bias, more.Rows = as[half]([]float32{1, 2}), []int32{1, 0}
+	for _, c := range []struct {
+		o    planner.Options
+		x    Operands[half, half]
+		want []float32
+		more int // calls
+	}{{planner.Options{}, x, []float32{12, 16, 22, 30}, 8}, {dressed, more, []float32{21, 30, 15, 20}, 12}} {
+		want := as[half]([]float32{5, 6, 7, 8})
+		for n := 0; ; n++ {
+			d, f := openFake(t)
+			fakes := []*fakedriver.Device{f}
+			hit := fakedriver.FailNth(fakes, n, errBroken)
+			c.x.C = slices.Clone(want)
+			err := GEMMOperands(t.Context(), d, batch, c.o, c.x)
+			programs, buffers := fakedriver.Held(fakes)
+			require.Zero(t, programs+buffers)
+			if !hit() {
+				require.NoError(t, err)
+				require.Equal(t, as[half](c.want), c.x.C)
+				require.Greater(t, n, c.more)
+				break
+			}
+			require.ErrorIs(t, err, errBroken)
+			require.Equal(t, want, c.x.C, "call %d", n)
 		}
-		require.ErrorIs(t, err, errBroken)
-		require.Equal(t, want, c, "call %d", n)
 	}
 }

@@ -89,6 +89,10 @@ func (g *Group) Close() error {
 // with small batches run side by side. The first failure of a device is returned, with
 // its name.
 func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
+	return g.gemm32(ctx, batch, o, hostgemm.Operands{A: a, B: b, C: c})
+}
+
+func (g *Group) gemm32(ctx context.Context, batch planner.Batch, o planner.Options, x hostgemm.Operands) error {
 	for i, d := range g.devices {
 		if err := d.acquire(); err != nil {
 			release(g.devices[:i])
@@ -96,8 +100,10 @@ func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options
 		}
 	}
 	defer release(g.devices)
-	return g.gemm.GEMM(ctx, batch, o, a, b, c)
+	return g.gemm.GEMM(ctx, batch, o, x)
 }
+
+func (g *Group) single() *Device { return g.devices[0] }
 
 func release(devices []*Device) {
 	for _, d := range devices {

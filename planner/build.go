@@ -3,7 +3,6 @@ package planner
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/bits"
 	"slices"
 	"sync/atomic"
@@ -115,7 +114,7 @@ type group struct {
 
 // check fails as Plan does for what is wrong with a batch or options.
 func (p *builder) check(b Batch, o Options) error {
-	if err := b.check(context.Background(), math.MaxInt, math.MaxInt, math.MaxInt, &p.overlaps, &o.Epilogue); err != nil {
+	if err := b.check(context.Background(), &endless, &p.overlaps, &o.Epilogue); err != nil {
 		return err
 	}
 	return o.check(p.device)
@@ -157,13 +156,13 @@ func (p *builder) whole(b Batch, o Options) error {
 }
 
 // setExtents fails where a launch cannot reach all of what has no windows.
-func (p *builder) setExtents(x extents) error {
-	p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows = x.a, x.b, x.c, x.b2, x.bias, x.rows
-	if limit := p.device.spanLimit(element.F32); x.rows > limit {
-		return invalid.Errorf("the rows that epilogues name need %d words, %s can bind %d", x.rows, p.device, limit)
+func (p *builder) setExtents(x Lengths) error {
+	p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows = x.A, x.B, x.C, x.B2, x.Bias, x.Rows
+	if limit := p.device.spanLimit(element.F32); x.Rows > limit {
+		return invalid.Errorf("the rows that epilogues name need %d words, %s can bind %d", x.Rows, p.device, limit)
 	}
-	if limit := p.device.spanLimit(p.Options.TypeC); x.bias > limit {
-		return invalid.Errorf("the bias needs %d elements, %s can bind %d", x.bias, p.device, limit)
+	if limit := p.device.spanLimit(p.Options.TypeC); x.Bias > limit {
+		return invalid.Errorf("the bias needs %d elements, %s can bind %d", x.Bias, p.device, limit)
 	}
 	return nil
 }
@@ -273,7 +272,7 @@ func (p *builder) sort() {
 	inOrder := p.device.KernelKind == KernelsCPU && len(p.Batch) >= manyProblems*p.device.ComputeUnits
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if !p.Options.Epilogue.writes(q) {
+		if !p.Options.Epilogue.Writes(q) {
 			continue
 		}
 		depth := q.depth()

@@ -26,17 +26,26 @@ func (b Batch) Check(lenA, lenB, lenC int) error {
 
 // CheckContext is Check that ends early, with ctx's error, when ctx does.
 func (b Batch) CheckContext(ctx context.Context, lenA, lenB, lenC int) error {
+	return b.CheckOperands(ctx, Epilogue{}, Lengths{A: lenA, B: lenB, C: lenC})
+}
+
+// CheckOperands is CheckContext for a plan with an epilogue that passes Options.Check: B2, bias and lists
+// of rows are checked too. C of problems that are scattered to may overlap.
+func (b Batch) CheckOperands(ctx context.Context, e Epilogue, have Lengths) error {
 	o := checks.Get().(*overlaps)
 	defer checks.Put(o)
-	return b.check(ctx, lenA, lenB, lenC, o, &Epilogue{})
+	return b.check(ctx, &have, o, &e)
 }
+
+// endless are operands of which nobody knows where they end.
+var endless = Lengths{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
 
 // checks is memory for Check, which fresh would cost more than all else.
 var checks = sync.Pool{New: func() any { return new(overlaps) }}
 
 // check is Check with scratch memory, of a batch with an epilogue. Where that scatters rows, or
 // finds C by addresses, only those who write them know what overlaps.
-func (b Batch) check(ctx context.Context, lenA, lenB, lenC int, o *overlaps, e *Epilogue) error {
+func (b Batch) check(ctx context.Context, have *Lengths, o *overlaps, e *Epilogue) error {
 	o.regions = slices.Grow(o.regions[:0], len(b))
 	dressed := !e.none()
 	for i := range b {
@@ -48,17 +57,17 @@ func (b Batch) check(ctx context.Context, lenA, lenB, lenC int, o *overlaps, e *
 		read := p.Reads()
 		rowsA, colsA := p.ShapeA()
 		rowsB, colsB := p.ShapeB()
-		if err := checkMatrix(i, "A", "lda", p.A, e.storedA(rowsA), colsA, lenA, read); err != nil {
+		if err := checkMatrix(i, "A", "lda", p.A, e.storedA(rowsA), colsA, have.A, read); err != nil {
 			return err
 		}
-		if err := checkMatrix(i, "B", "ldb", p.B, rowsB, colsB, lenB, read); err != nil {
+		if err := checkMatrix(i, "B", "ldb", p.B, rowsB, colsB, have.B, read); err != nil {
 			return err
 		}
-		if err := checkMatrix(i, "C", "ldc", p.C, e.storedC(p.M), p.N, lenC, written); err != nil {
+		if err := checkMatrix(i, "C", "ldc", p.C, e.storedC(p.M), p.N, have.C, written); err != nil {
 			return err
 		}
 		if dressed {
-			if err := e.checkProblem(i, p); err != nil {
+			if err := e.checkProblem(i, p, have); err != nil {
 				return err
 			}
 		}

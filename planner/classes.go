@@ -30,7 +30,7 @@ func (c *classes) sort(b Batch, e *Epilogue, grain [3]uint8) {
 	clear(c.recent[:])
 	for i := range b {
 		q := &b[i]
-		if !e.writes(q) {
+		if !e.Writes(q) {
 			c.of[i] = -1
 			continue
 		}

@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"math"
-
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
@@ -72,8 +70,8 @@ func (e *Epilogue) UsesRows() bool {
 	return e.GatherRows > 0 || e.ScatterRows > 0 || e.Weights || e.Pointers.Any()
 }
 
-// writes is Problem.Writes with an epilogue, which changes C = 1*C too.
-func (e *Epilogue) writes(p *Problem) bool {
+// Writes is Problem.Writes with an epilogue, which changes C = 1*C too.
+func (e *Epilogue) Writes(p *Problem) bool {
 	return p.Writes() || p.M > 0 && p.N > 0 && !e.none()
 }
 
@@ -109,8 +107,8 @@ func (e *Epilogue) storedC(rows int) int {
 	return rows
 }
 
-// checkProblem checks what a problem has for an epilogue beside A, B and C.
-func (e *Epilogue) checkProblem(i int, p *Problem) error {
+// checkProblem checks what a problem has for an epilogue beside A, B and C, in operands of so many elements.
+func (e *Epilogue) checkProblem(i int, p *Problem, have *Lengths) error {
 	switch {
 	case e.Gated && p.Beta != 0:
 		return problemError(i, "beta", "%g is not 0, and gated units read no C", p.Beta)
@@ -119,7 +117,7 @@ func (e *Epilogue) checkProblem(i int, p *Problem) error {
 	}
 	if e.Gated {
 		rows, cols := p.ShapeB()
-		if err := checkMatrix(i, "B2", "ldb2", p.B2, rows, cols, math.MaxInt, p.Reads()); err != nil {
+		if err := checkMatrix(i, "B2", "ldb2", p.B2, rows, cols, have.B2, p.Reads()); err != nil {
 			return err
 		}
 	}
@@ -127,15 +125,16 @@ func (e *Epilogue) checkProblem(i int, p *Problem) error {
 		return err
 	}
 	for _, l := range [...]struct {
-		arg           string
+		arg, need     string
 		first, length int
+		have          int
 		used          bool
 	}{
-		{"bias", p.Bias, e.biases(p.N), e.Bias},
-		{"rows of A", p.RowsA, p.M, e.GatherRows > 0},
-		{"rows of C", p.RowsC, p.M, e.ScatterRows > 0},
-		{"weights", p.Weights, p.M, e.Weights},
-		{"pointers", p.Pointers, encoding.PointerWords, e.Pointers.Any()},
+		{"bias", "needs elements", p.Bias, e.biases(p.N), have.Bias, e.Bias},
+		{"rows of A", "need words", p.RowsA, p.M, have.Rows, e.GatherRows > 0},
+		{"rows of C", "need words", p.RowsC, p.M, have.Rows, e.ScatterRows > 0},
+		{"weights", "need words", p.Weights, p.M, have.Rows, e.Weights},
+		{"pointers", "need words", p.Pointers, encoding.PointerWords, have.Rows, e.Pointers.Any()},
 	} {
 		switch {
 		case !l.used:
@@ -143,6 +142,8 @@ func (e *Epilogue) checkProblem(i int, p *Problem) error {
 			return problemError(i, l.arg, "offset %d is negative", l.first)
 		case l.first > mostRagged-l.length:
 			return problemError(i, l.arg, "do not fit: their last offset needs more than 32 bits")
+		case p.M > 0 && p.N > 0 && l.first > l.have-l.length:
+			return problemError(i, l.arg, "%s [%d, %d) of a buffer of %d", l.need, l.first, l.first+l.length, l.have)
 		}
 	}
 	return nil
@@ -151,11 +152,15 @@ func (e *Epilogue) checkProblem(i int, p *Problem) error {
 // biases is how many elements the bias of n columns has.
 func (e *Epilogue) biases(n int) int { return n * e.kernel().Products() }
 
-// extents are how many elements each buffer needs at least.
-type extents struct{ a, b, c, b2, bias, rows int }
+// Lengths are the elements of operands, as buffers or slices have them or need them: of A, B and C, and
+// of what epilogues have beside, of which Rows has words.
+type Lengths struct{ A, B, C, B2, Bias, Rows int }
+
+// Lengths returns what operands need at least for a plan with an epilogue. The batch must have passed its check.
+func (b Batch) Lengths(e Epilogue) Lengths { return b.extents(&e) }
 
 // extents of a batch that has passed its check.
-func (b Batch) extents(e *Epilogue) (x extents) {
+func (b Batch) extents(e *Epilogue) (x Lengths) {
 	dressed := !e.none()
 	for i := range b {
 		p := &b[i]
@@ -164,13 +169,13 @@ func (b Batch) extents(e *Epilogue) (x extents) {
 		}
 		if p.depth() > 0 && !e.Pointers.A {
 			rows, cols := p.ShapeA()
-			x.a = max(x.a, p.A.end(e.storedA(rows), cols))
+			x.A = max(x.A, p.A.end(e.storedA(rows), cols))
 		}
 		if p.depth() > 0 && !e.Pointers.B {
-			x.b = max(x.b, p.B.end(p.ShapeB()))
+			x.B = max(x.B, p.B.end(p.ShapeB()))
 		}
 		if !e.Pointers.C {
-			x.c = max(x.c, p.C.end(e.storedC(p.M), p.N))
+			x.C = max(x.C, p.C.end(e.storedC(p.M), p.N))
 		}
 		if dressed {
 			x.dress(p, e)
@@ -180,23 +185,23 @@ func (b Batch) extents(e *Epilogue) (x extents) {
 }
 
 // dress adds what a problem reaches for an epilogue beside A, B and C.
-func (x *extents) dress(p *Problem, e *Epilogue) {
+func (x *Lengths) dress(p *Problem, e *Epilogue) {
 	if p.depth() > 0 && e.Gated && !e.Pointers.B {
-		x.b2 = max(x.b2, p.B2.end(p.ShapeB()))
+		x.B2 = max(x.B2, p.B2.end(p.ShapeB()))
 	}
 	if e.GatherRows > 0 { // kernels look for rows that are none, whatever K is
-		x.rows = max(x.rows, p.RowsA+p.M)
+		x.Rows = max(x.Rows, p.RowsA+p.M)
 	}
 	if e.ScatterRows > 0 {
-		x.rows = max(x.rows, p.RowsC+p.M)
+		x.Rows = max(x.Rows, p.RowsC+p.M)
 	}
 	if e.Weights {
-		x.rows = max(x.rows, p.Weights+p.M)
+		x.Rows = max(x.Rows, p.Weights+p.M)
 	}
 	if e.Pointers.Any() {
-		x.rows = max(x.rows, p.Pointers+encoding.PointerWords)
+		x.Rows = max(x.Rows, p.Pointers+encoding.PointerWords)
 	}
 	if e.Bias {
-		x.bias = max(x.bias, p.Bias+e.biases(p.N))
+		x.Bias = max(x.Bias, p.Bias+e.biases(p.N))
 	}
 }

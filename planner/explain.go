@@ -136,7 +136,7 @@ func (p *Plan) explainProblems() []ProblemUse {
 	for i := range p.Batch {
 		q, t := &p.Batch[i], p.Tiles[i]
 		u := ProblemUse{Index: i, M: q.M, N: q.N, K: q.K, Trans: encoding.Trans(q.TransA, q.TransB), Tile: t.Name}
-		if p.Options.Epilogue.writes(q) {
+		if p.Options.Epilogue.Writes(q) {
 			rows, cols := grid(t, q)
 			u.Tiles = rows * cols
 			u.Waves = u.Tiles * ceilDiv(t.Threads, max(p.Device.WaveSize, 1))

@@ -93,7 +93,7 @@ func checkLayout(t *testing.T, b Batch) (legal bool) {
 	agrees("Check", b.Check(0, 0, math.MaxInt))
 	regions := func() (*overlaps, []region) {
 		o := new(overlaps)
-		_ = b.check(t.Context(), 0, 0, math.MaxInt, o, &Epilogue{})
+		_ = b.check(t.Context(), &Lengths{C: math.MaxInt}, o, &Epilogue{})
 		o.arrange(o.regions, byStart)
 		return o, o.regions
 	}

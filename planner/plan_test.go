@@ -162,7 +162,7 @@ func checkPlan(t *testing.T, p *Plan) {
 	require.Empty(t, partial, "partial tiles that no fix-up reads")
 	for i := range p.Batch {
 		q := &p.Batch[i]
-		if !p.Options.Epilogue.writes(q) {
+		if !p.Options.Epilogue.Writes(q) {
 			continue
 		}
 		tile := p.Tiles[i]

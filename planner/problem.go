@@ -166,7 +166,7 @@ func (b Batch) FLOPs() float64 {
 // least, without an epilogue. The batch must have passed Check.
 func (b Batch) Extent() (a, bb, c int) {
 	x := b.extents(&Epilogue{})
-	return x.a, x.b, x.c
+	return x.A, x.B, x.C
 }
 
 // end is the offset behind the last element of a rows x cols matrix.

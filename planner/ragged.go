@@ -139,7 +139,7 @@ func (r *Ragged) wrong(format string, args ...any) error {
 // checkOperands checks where matrices lie that sizes place by ends.
 func (r *Ragged) checkOperands(e *Epilogue) error {
 	whole := r.problem()
-	if err := e.checkProblem(0, &whole); err != nil {
+	if err := e.checkProblem(0, &whole, &endless); err != nil {
 		return r.wrong("%w", err)
 	}
 	rowsA, colsA := whole.ShapeA()
@@ -216,7 +216,7 @@ func (r *Ragged) problem() Problem {
 }
 
 // extents is what buffers need at least. The description passed check.
-func (r *Ragged) extents(e *Epilogue) extents {
+func (r *Ragged) extents(e *Epilogue) Lengths {
 	if r.Form == Records {
 		return r.lengths(e)
 	}
@@ -230,8 +230,8 @@ func (r *Ragged) extents(e *Epilogue) extents {
 		each int
 		own  bool // of each group
 	}{
-		{&x.b, r.StrideB, r.Form == EndsOfRows}, {&x.b2, r.StrideB, r.Form == EndsOfRows},
-		{&x.c, r.StrideC, r.Form == EndsOfDepth}, {&x.bias, r.StrideBias, true},
+		{&x.B, r.StrideB, r.Form == EndsOfRows}, {&x.B2, r.StrideB, r.Form == EndsOfRows},
+		{&x.C, r.StrideC, r.Form == EndsOfDepth}, {&x.Bias, r.StrideBias, true},
 	} {
 		if m.own && *m.end > 0 {
 			*m.end += (r.Groups - 1) * m.each
@@ -243,7 +243,7 @@ func (r *Ragged) extents(e *Epilogue) extents {
 	}{{r.RowsA, r.ownRows(), e.GatherRows > 0}, {r.RowsC, r.ownRows(), e.ScatterRows > 0}, {r.Weights, r.ownRows(), e.Weights},
 		{r.Pointers, encoding.PointerWords, e.Pointers.Any()}} {
 		if l.used {
-			x.rows = max(x.rows, l.first+r.Groups*l.each)
+			x.Rows = max(x.Rows, l.first+r.Groups*l.each)
 		}
 	}
 	return x

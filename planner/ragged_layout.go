@@ -177,9 +177,9 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	b.bounds[encoding.BoundAlpha], b.bounds[encoding.BoundBeta] = math.Float32bits(r.Alpha.Value()), math.Float32bits(r.Beta)
 	e := &b.Options.Epilogue
 	x := r.bounds(e)
-	set(encoding.BoundLenA, x.a)
-	set(encoding.BoundLenB, x.b)
-	set(encoding.BoundLenC, x.c)
+	set(encoding.BoundLenA, x.A)
+	set(encoding.BoundLenB, x.B)
+	set(encoding.BoundLenC, x.C)
 	set(encoding.BoundKernels, b.n)
 	set(encoding.BoundFlags, b.flags())
 	set(encoding.BoundWide, b.Options.wide()-1) // none may, where operands are anywhere: all bits
@@ -202,9 +202,9 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	if e.Pointers.Any() {
 		set(encoding.BoundPointers, r.Pointers)
 	}
-	set(encoding.BoundLenB2, x.b2)
-	set(encoding.BoundLenBias, x.bias)
-	set(encoding.BoundLenRows, x.rows)
+	set(encoding.BoundLenB2, x.B2)
+	set(encoding.BoundLenBias, x.Bias)
+	set(encoding.BoundLenRows, x.Rows)
 }
 
 // flags are those that all items have.

@@ -7,35 +7,35 @@ import (
 )
 
 // lengths bounds what records may reach: of operands by pointers no buffer has elements.
-func (r *Ragged) lengths(e *Epilogue) (x extents) {
+func (r *Ragged) lengths(e *Epilogue) (x Lengths) {
 	if !e.Pointers.A {
-		x.a = r.LenA
+		x.A = r.LenA
 	}
 	if !e.Pointers.B {
-		x.b = r.LenB
+		x.B = r.LenB
 	}
 	if !e.Pointers.C {
-		x.c = r.LenC
+		x.C = r.LenC
 	}
 	if e.Gated && !e.Pointers.B {
-		x.b2 = r.LenB2
+		x.B2 = r.LenB2
 	}
 	if e.Bias {
-		x.bias = r.LenBias
+		x.Bias = r.LenBias
 	}
 	if e.UsesRows() {
-		x.rows = r.LenRows
+		x.Rows = r.LenRows
 	}
 	return x
 }
 
 // bounds are lengths with what items can say of how far behind its address a matrix ends.
-func (r *Ragged) bounds(e *Epilogue) extents {
+func (r *Ragged) bounds(e *Epilogue) Lengths {
 	x, by := r.lengths(e), e.Pointers
 	for _, m := range [...]struct {
 		length  *int
 		pointer bool
-	}{{&x.a, by.A}, {&x.b, by.B}, {&x.c, by.C}, {&x.b2, by.B}} {
+	}{{&x.A, by.A}, {&x.B, by.B}, {&x.C, by.C}, {&x.B2, by.B}} {
 		if m.pointer {
 			*m.length = mostRagged
 		}
@@ -79,19 +79,19 @@ func (r *Ragged) reaches(q *Problem, e *Epilogue) bool {
 	if q.depth() > 0 {
 		rowsA, colsA := q.ShapeA()
 		rowsB, colsB := q.ShapeB()
-		if !q.A.within(e.storedA(rowsA), colsA, x.a) || !q.B.within(rowsB, colsB, x.b) || e.Gated && !q.B2.within(rowsB, colsB, x.b2) {
+		if !q.A.within(e.storedA(rowsA), colsA, x.A) || !q.B.within(rowsB, colsB, x.B) || e.Gated && !q.B2.within(rowsB, colsB, x.B2) {
 			return false
 		}
 	}
-	if !q.C.within(e.storedC(q.M), q.N, x.c) || e.Gated && q.Beta != 0 {
+	if !q.C.within(e.storedC(q.M), q.N, x.C) || e.Gated && q.Beta != 0 {
 		return false
 	}
 	for _, l := range [...]struct {
 		first, length, most int
 		used                bool
 	}{
-		{q.Bias, e.biases(q.N), x.bias, e.Bias}, {q.RowsA, q.M, x.rows, e.GatherRows > 0}, {q.RowsC, q.M, x.rows, e.ScatterRows > 0},
-		{q.Weights, q.M, x.rows, e.Weights}, {q.Pointers, encoding.PointerWords, x.rows, e.Pointers.Any()},
+		{q.Bias, e.biases(q.N), x.Bias, e.Bias}, {q.RowsA, q.M, x.Rows, e.GatherRows > 0}, {q.RowsC, q.M, x.Rows, e.ScatterRows > 0},
+		{q.Weights, q.M, x.Rows, e.Weights}, {q.Pointers, encoding.PointerWords, x.Rows, e.Pointers.Any()},
 	} {
 		if l.used && (l.first < 0 || l.first > l.most-l.length) {
 			return false

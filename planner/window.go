@@ -178,7 +178,7 @@ func (p *builder) shrinkToBindings() {
 		q := &p.Batch[i]
 		t := p.model.tiles[p.choice[i]].shape
 		long := !e.Pointers.C && (e.storedC(min(t.TM, q.M))-1)*q.C.LD+t.TN > p.cutLimit(p.Options.TypeC)
-		if e.writes(q) && (long || p.panelDepth(t, q) <= 0) {
+		if e.Writes(q) && (long || p.panelDepth(t, q) <= 0) {
 			p.choice[i] = tileID(flat)
 		}
 	}

@@ -101,10 +101,10 @@ func TestGEMMLooksWhilePacking(t *testing.T) {
 	batch, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(1, 1, 1)}, n)...)
 	require.NoError(t, err)
 	for name, call := range map[string]func(context.Context) error{
-		"cut": func(ctx context.Context) error { _, err := cut(ctx, batch, everything(batch)); return err },
+		"cut": func(ctx context.Context) error { _, err := cut(ctx, batch, &bare, everything(batch)); return err },
 		"deal": func(ctx context.Context) error {
 			g, _ := openGroup(t, 2)
-			_, err := g.deal(ctx, batch)
+			_, err := g.deal(ctx, batch, &bare)
 			return err
 		},
 	} {
@@ -133,7 +133,7 @@ func TestResultsAreWrittenWhole(t *testing.T) {
 			waitForChange(c, &over)
 			cancel()
 		}()
-		err := d.GEMM(ctx, batch, planner.Options{}, a, a, c)
+		err := d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: a, C: c})
 		over.Store(true)
 		wrong := 0
 		for _, v := range c {
@@ -228,7 +228,7 @@ func TestGEMMCancelledAtWork(t *testing.T) {
 				f.OnSubmit = occupy
 			}
 			a, c := []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
-			require.ErrorIs(t, d.GEMM(ctx, small(t), planner.Options{}, a, a, c), context.Canceled)
+			require.ErrorIs(t, d.GEMM(ctx, small(t), planner.Options{}, Operands{A: a, B: a, C: c}), context.Canceled)
 			require.Equal(t, []float32{5, 6, 7, 8}, c)
 			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()

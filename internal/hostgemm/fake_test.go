@@ -12,6 +12,9 @@ import (
 
 var errBroken = errors.New("broken")
 
+// bare is no epilogue.
+var bare planner.Epilogue
+
 func openHost(t *testing.T) (*Host, *fakedriver.Device) {
 	g, fakes := openFast(t, 1, 0)
 	return g.hosts[0], fakes[0]

@@ -19,20 +19,23 @@ func TestEveryCallFails(t *testing.T) {
 	gemm := func(k job) func(*testing.T, *Group) error {
 		return func(t *testing.T, g *Group) error { return k.gemm(t.Context(), g) }
 	}
+	dressed := dressedRandom(planner.Epilogue{Bias: true, Gated: true, GatherRows: 20, ScatterRows: 50, Weights: true}, 1, 10, 40)
 	for _, c := range []struct {
 		name    string
 		devices int
+		buffers int // of a lane
 		do      func(*testing.T, *Group) error
 	}{
-		{"GEMM", 1, gemm(random(t, 1, 10, 40))},
-		{"GEMM of a large batch", 1, gemm(parts(t))},
-		{"GEMM on two devices", 2, gemm(random(t, 1, 60, 90))},
+		{"GEMM", 1, 3, gemm(random(t, 1, 10, 40))},
+		{"GEMM of a large batch", 1, 3, gemm(parts(t))},
+		{"GEMM on two devices", 2, 3, gemm(random(t, 1, 60, 90))},
+		{"an epilogue", 1, 6, func(t *testing.T, g *Group) error { return dressed.run(t.Context(), g) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, fakes := openGroup(t, c.devices)
 			require.NoError(t, c.do(t, g))
 			programs, _ := fakedriver.Held(fakes)
-			buffers := 3 * c.devices * max(1, min(maxLanes, runtime.GOMAXPROCS(0)/c.devices)) // of the lanes that may have worked
+			buffers := c.buffers * c.devices * max(1, min(maxLanes, runtime.GOMAXPROCS(0)/c.devices)) // of the lanes that may have worked
 			for n := 0; ; n++ {
 				require.Less(t, n, 1000, "it never ends")
 				at := fmt.Sprintf("call %d", n+1)

@@ -34,19 +34,19 @@ func NewGroup(hosts []*Host) *Group {
 
 // GEMM computes a batch as Host.GEMM does, on all hosts where that saves time by
 // prediction, else on one that is idle.
-func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
-	if err := CheckEpilogue(&o); err != nil {
+func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, x Operands) error {
+	t, err := newTask(batch, o, x)
+	if err != nil {
 		return err
 	}
-	t := &task{batch, o, [3][]float32{a, b, c}}
 	if err := g.turn.take(ctx); err != nil {
 		return err
 	}
-	e, err := g.entry(ctx, t)
+	e, err := g.entry(ctx, &t)
 	if err != nil || len(e.parts) == 0 {
 		g.turn.give()
 		if err == nil {
-			err = g.one(ctx, t)
+			err = g.one(ctx, &t)
 		}
 		return err
 	}
@@ -57,7 +57,7 @@ func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options
 		}
 		defer h.turn.give()
 	}
-	return g.split.execute(ctx, e, t.operands)
+	return g.split.execute(ctx, e, &t)
 }
 
 // entry finds the batch among those remembered, or decides how to split it. An
@@ -67,7 +67,7 @@ func (g *Group) entry(ctx context.Context, t *task) (*entry, error) {
 	if e != nil || err != nil {
 		return e, err
 	}
-	parts, err := g.deal(ctx, t.batch)
+	parts, err := g.deal(ctx, t.batch, &t.options.Epilogue)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (g *Group) entry(ctx context.Context, t *task) (*entry, error) {
 
 // deal returns the parts of each device, or nil when one device is to do all. It goes
 // by the best tiles, whatever the options, and fails only when ctx ends.
-func (g *Group) deal(ctx context.Context, batch planner.Batch) ([][]*part, error) {
+func (g *Group) deal(ctx context.Context, batch planner.Batch, e *planner.Epilogue) ([][]*part, error) {
 	compute := make([][]float64, len(g.hosts)) // predicted microseconds
 	total := make([][]float64, len(g.hosts))   // with copies
 	for d := range g.hosts {
@@ -86,21 +86,21 @@ func (g *Group) deal(ctx context.Context, batch planner.Batch) ([][]*part, error
 			if err := look(ctx, i); err != nil {
 				return nil, err
 			}
-			total[d][i] = compute[d][i] + float64(elements(&batch[i]))/copyRate
+			total[d][i] = compute[d][i] + float64(elements(&batch[i], e))/copyRate
 		}
 	}
 	if sum(total[0]) < splitGain {
 		return nil, nil
 	}
 	all := everything(batch)
-	whole, err := cut(ctx, batch, all)
+	whole, err := cut(ctx, batch, e, all)
 	if err != nil {
 		return nil, err
 	}
 	parts := make([][]*part, len(g.hosts))
 	longest := 0.0
 	for d, share := range planner.Share(total) {
-		if parts[d], err = cut(ctx, batch, share); err != nil {
+		if parts[d], err = cut(ctx, batch, e, share); err != nil {
 			return nil, err
 		}
 		longest = max(longest, predict(compute[d], share, parts[d]))

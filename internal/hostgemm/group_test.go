@@ -84,10 +84,10 @@ func random(t *testing.T, seed uint64, n, most int) job {
 }
 
 func (k job) gemm(ctx context.Context, g interface {
-	GEMM(context.Context, planner.Batch, planner.Options, []float32, []float32, []float32) error
+	GEMM(context.Context, planner.Batch, planner.Options, Operands) error
 }) error {
 	c := slices.Clone(k.c)
-	if err := g.GEMM(ctx, k.batch, planner.Options{}, k.a, k.b, c); err != nil {
+	if err := g.GEMM(ctx, k.batch, planner.Options{}, Operands{A: k.a, B: k.b, C: c}); err != nil {
 		if !slices.Equal(k.c, c) {
 			return fmt.Errorf("C changed in spite of: %w", err)
 		}
@@ -247,7 +247,7 @@ func TestGroupConcurrent(t *testing.T) {
 	for i := range errs {
 		k := random(t, uint64(i%4), []int{60, 3}[i%2], 60) // split ones and small ones
 		target := interface {
-			GEMM(context.Context, planner.Batch, planner.Options, []float32, []float32, []float32) error
+			GEMM(context.Context, planner.Batch, planner.Options, Operands) error
 		}(g)
 		if i == 5 {
 			target = g.hosts[1]

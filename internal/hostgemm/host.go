@@ -11,14 +11,12 @@ import (
 	"math/bits"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 const (
 	// maxKept is the largest buffer that GEMM keeps between calls, in elements
-	// (32 MiB), for each of A, B and C of a lane.
+	// (32 MiB), for each operand of a lane.
 	maxKept = 8 << 20
 	// maxLanes is how many parts of a large batch a device has in work. One thread
 	// copies slower than the link to a GPU moves data: 2, 4 and 8 lanes take 101, 73
@@ -43,28 +41,18 @@ func New(d driver.Device, p *planner.Planner) *Host {
 	return h
 }
 
-// GEMM computes a batch. The result is in c when it returns; on an error c is as
+// GEMM computes a batch. The result is in C when it returns; on an error C is as
 // before. Calls take turns.
-func (h *Host) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
-	if o.Type != element.F32 || o.TypeC != element.F32 {
-		return invalid.Errorf("operands on the host are of %s, not %s and %s: use dispatch.GEMMOf, or Plan, Prepare and Run", element.F32, o.Type, o.TypeC)
-	}
-	if err := CheckEpilogue(&o); err != nil {
+func (h *Host) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, x Operands) error {
+	t, err := newTask(batch, o, x)
+	if err != nil {
 		return err
 	}
 	if err := h.turn.take(ctx); err != nil {
 		return err
 	}
 	defer h.turn.give()
-	return h.session.run(ctx, &task{batch, o, [3][]float32{a, b, c}})
-}
-
-// CheckEpilogue fails for options with an epilogue.
-func CheckEpilogue(o *planner.Options) error {
-	if o.Epilogue != (planner.Epilogue{}) {
-		return invalid.Errorf("operands on the host have no epilogue: use Plan, Prepare and Run")
-	}
-	return nil
+	return h.session.run(ctx, &t)
 }
 
 // turn is held by one call at a time.
@@ -91,25 +79,32 @@ func (t turn) give() { <-t }
 // of a device share nothing, so that one copies while another computes.
 type lane struct {
 	uploader
-	buffers [3]driver.Buffer // A, B, C; nil when not allocated
+	buffers [operands]driver.Buffer // nil when not allocated
 	runs    [1]driver.Run
 }
 
 // compute uploads a part's operands, runs it, and reads its results.
-func (l *lane) compute(ctx context.Context, d driver.Device, p *part, from [3][]float32, results []float32) error {
+func (l *lane) compute(ctx context.Context, d driver.Device, p *part, t *task, results []float32) error {
+	e, from := &t.options.Epilogue, t.all()
+	used := [operands]bool{operandA: true, operandB: true, operandC: true, operandB2: e.Gated, operandBias: e.Bias, operandRows: e.Weights}
+	var on [operands]driver.Buffer
 	for i, moves := range p.uploads {
+		if !used[i] {
+			continue
+		}
 		if err := l.reserve(d, i, p.sizes[i]); err != nil {
 			return err
 		}
-		if err := l.upload(ctx, l.buffers[i], moves, from[i]); err != nil {
+		if err := l.upload(ctx, l.buffers[i], moves, from[i], t.Rows); err != nil {
 			return err
 		}
+		on[i] = l.buffers[i]
 	}
-	l.runs[0] = driver.Run{Program: p.program, A: l.buffers[0], B: l.buffers[1], C: l.buffers[2]}
+	l.runs[0] = driver.Run{Program: p.program, A: on[operandA], B: on[operandB], C: on[operandC], B2: on[operandB2], Bias: on[operandBias], Rows: on[operandRows]}
 	if err := d.Submit(ctx, l.runs[:]); err != nil {
 		return err
 	}
-	return l.buffers[2].Read(ctx, 0, results[p.first:][:p.sizes[2]])
+	return on[operandC].Read(ctx, 0, results[p.first:][:p.sizes[operandC]])
 }
 
 // roomy is the length of memory for n elements that is kept between calls: a power

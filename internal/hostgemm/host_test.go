@@ -49,7 +49,7 @@ func TestGEMM(t *testing.T) {
 		for seed := range uint64(5) {
 			batch, a, b, c := spaced(t, seed)
 			before := slices.Clone(c)
-			require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, b, c))
+			require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: b, C: c}))
 			_, err := reference.Check(batch, a, b, before, c)
 			require.NoError(t, err)
 		}
@@ -67,13 +67,13 @@ func TestGEMMEmpty(t *testing.T) {
 		"C stays as is": {{M: 1, N: 2, B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}, Beta: 1}},
 	} {
 		c := []float32{nan, 5}
-		require.NoError(t, d.GEMM(context.Background(), batch, planner.Options{}, nil, nil, c), name)
+		require.NoError(t, d.GEMM(context.Background(), batch, planner.Options{}, Operands{C: c}), name)
 		require.True(t, math.IsNaN(float64(c[0])), name)
 		require.EqualValues(t, 5, c[1], name)
 	}
 	c := []float32{nan, 5}
 	clear := planner.Batch{{M: 1, N: 2, B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}}}
-	require.NoError(t, d.GEMM(context.Background(), clear, planner.Options{}, nil, nil, c))
+	require.NoError(t, d.GEMM(context.Background(), clear, planner.Options{}, Operands{C: c}))
 	require.Equal(t, []float32{0, 0}, c, "beta = 0 clears C without reading it")
 }
 
@@ -82,7 +82,7 @@ func TestGEMMRefuses(t *testing.T) {
 	d, _ := openHost(t)
 	good := small(t)
 	full := []float32{1, 2, 3, 4}
-	require.NoError(t, d.GEMM(ctx, good, planner.Options{}, full, full, make([]float32, 4)))
+	require.NoError(t, d.GEMM(ctx, good, planner.Options{}, Operands{A: full, B: full, C: make([]float32, 4)}))
 	badLD := slices.Clone(good)
 	badLD[0].A.LD = 1
 	overlap := append(slices.Clone(good), good[0])
@@ -98,7 +98,7 @@ func TestGEMMRefuses(t *testing.T) {
 		"short C": {good, full, full, full[:2], "problem 0: C needs elements [0, 4) of a buffer of 2"},
 	} {
 		c := slices.Clone(call.c)
-		err := d.GEMM(ctx, call.batch, planner.Options{}, call.a, call.b, c)
+		err := d.GEMM(ctx, call.batch, planner.Options{}, Operands{A: call.a, B: call.b, C: c})
 		require.EqualError(t, err, call.failure, name)
 		var problem *planner.ProblemError
 		require.ErrorAs(t, err, &problem, name)
@@ -111,11 +111,11 @@ func TestGEMMUploadsCOnlyForBeta(t *testing.T) {
 	d, f := openHost(t)
 	batch := small(t)
 	a, c := []float32{1, 2, 3, 4}, []float32{1, 1, 1, 1}
-	require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c))
+	require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: a, C: c}))
 	require.EqualValues(t, 2, f.Writes.Load())
 	require.Equal(t, []float32{7, 10, 15, 22}, c)
 	batch[0].Beta = -1
-	require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c))
+	require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: a, C: c}))
 	require.EqualValues(t, 5, f.Writes.Load())
 	require.Equal(t, []float32{0, 0, 0, 0}, c)
 }
@@ -146,10 +146,10 @@ func TestGEMMFailureLeavesC(t *testing.T) {
 				want = context.Canceled
 			}
 			got := slices.Clone(c)
-			require.ErrorIs(t, d.GEMM(ctx, batch, planner.Options{}, a, a, got), want)
+			require.ErrorIs(t, d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: a, C: got}), want)
 			require.Equal(t, c, got)
 			f.OnSubmit, f.OnRead = nil, nil
-			require.NoError(t, d.GEMM(context.Background(), batch, planner.Options{}, a, a, got))
+			require.NoError(t, d.GEMM(context.Background(), batch, planner.Options{}, Operands{A: a, B: a, C: got}))
 			require.Equal(t, []float32{7, 10, 15, 22}, got, "the device works on")
 		})
 	}
@@ -162,7 +162,7 @@ func TestGEMMRemembersTheLastBatches(t *testing.T) {
 	a, c := []float32{1, 2, 3, 4}, make([]float32, 4)
 	run := func(alpha int) {
 		batch[0].Alpha = planner.Scale(float32(alpha))
-		require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c))
+		require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: a, C: c}))
 		require.Equal(t, float32(7*alpha), c[0])
 	}
 	for alpha := 1; alpha <= maxPrograms+1; alpha++ {
@@ -185,7 +185,7 @@ func TestGEMMFreesLargeBuffers(t *testing.T) {
 	require.NoError(t, err)
 	a, c := make([]float32, maxKept+1), make([]float32, 1)
 	a[maxKept] = 3
-	require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c))
+	require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: a, C: c}))
 	require.Equal(t, []float32{9}, c)
 	require.EqualValues(t, 1, f.Buffers.Load(), "only C is kept")
 }
@@ -200,7 +200,7 @@ func TestGEMMConcurrent(t *testing.T) {
 		group.Go(func() {
 			for range 5 {
 				before := slices.Clone(c)
-				if errs[g] = d.GEMM(ctx, batch, planner.Options{}, a, b, c); errs[g] != nil {
+				if errs[g] = d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: b, C: c}); errs[g] != nil {
 					return
 				}
 				if _, errs[g] = reference.Check(batch, a, b, before, c); errs[g] != nil {
@@ -222,12 +222,14 @@ func TestGEMMWaitingCanBeCancelled(t *testing.T) {
 	a := []float32{1, 2, 3, 4}
 	entered, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	f.OnSubmit = func() error { close(entered); <-leave; return nil }
-	go func() { done <- d.GEMM(context.Background(), batch, planner.Options{}, a, a, make([]float32, 4)) }()
+	go func() {
+		done <- d.GEMM(context.Background(), batch, planner.Options{}, Operands{A: a, B: a, C: make([]float32, 4)})
+	}()
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	c := []float32{5, 6, 7, 8}
-	require.ErrorIs(t, d.GEMM(ctx, batch, planner.Options{}, a, a, c), context.Canceled)
+	require.ErrorIs(t, d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: a, C: c}), context.Canceled)
 	require.Equal(t, []float32{5, 6, 7, 8}, c)
 	close(leave)
 	require.NoError(t, <-done)
@@ -254,9 +256,9 @@ func TestGEMMCheckCanBeCancelled(t *testing.T) {
 		batch = append(batch, planner.Problem{M: 2, N: 1, B: planner.Matrix{LD: 1}, C: planner.Matrix{Offset: i, LD: 100 + i}})
 	}
 	c := []float32{298: 1}
-	require.ErrorIs(t, d.GEMM(&endsAfter{t.Context(), 1}, batch, planner.Options{}, nil, nil, c), context.Canceled)
+	require.ErrorIs(t, d.GEMM(&endsAfter{t.Context(), 1}, batch, planner.Options{}, Operands{C: c}), context.Canceled)
 	require.EqualValues(t, 0, f.Prepared.Load())
 	require.Equal(t, []float32{298: 1}, c)
-	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, nil, nil, c))
+	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, Operands{C: c}))
 	require.Equal(t, make([]float32, 299), c)
 }

@@ -16,7 +16,7 @@ import (
 
 // computer is a Host or a Group.
 type computer interface {
-	GEMM(context.Context, planner.Batch, planner.Options, []float32, []float32, []float32) error
+	GEMM(context.Context, planner.Batch, planner.Options, Operands) error
 }
 
 // whole is a schedule of a caller's own: a worker for each tile.
@@ -53,7 +53,7 @@ func TestGEMMTakesOptions(t *testing.T) {
 			for round := range 2 {
 				for i, o := range options {
 					got := slices.Clone(k.c)
-					require.NoError(t, c.on.GEMM(t.Context(), k.batch, o, k.a, k.b, got), i)
+					require.NoError(t, c.on.GEMM(t.Context(), k.batch, o, Operands{A: k.a, B: k.b, C: got}), i)
 					require.NoError(t, reference.CheckExact(k.batch, k.a, k.b, k.c, got))
 					for _, f := range c.fakes {
 						if round == 1 {
@@ -97,7 +97,7 @@ func TestGEMMRefusesOptions(t *testing.T) {
 		} {
 			for _, on := range []computer{host, group} {
 				c := slices.Clone(k.c)
-				err := on.GEMM(t.Context(), k.batch, o, k.a, k.b, c)
+				err := on.GEMM(t.Context(), k.batch, o, Operands{A: k.a, B: k.b, C: c})
 				require.ErrorContains(t, err, failure, name)
 				require.ErrorIs(t, err, invalid.Err, name)
 				require.Equal(t, k.c, c)

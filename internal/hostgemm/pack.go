@@ -28,46 +28,6 @@ const (
 	lookEvery = 4096
 )
 
-// matrix is an operand in host memory: rows of cols elements, ld apart.
-type matrix struct{ offset, ld, rows, cols int }
-
-// stretches shows a matrix without gaps as one row.
-func (m matrix) stretches() matrix {
-	if m.ld == m.cols {
-		m.rows, m.cols = 1, m.rows*m.cols
-	}
-	return m
-}
-
-func operandA(p *planner.Problem) matrix {
-	rows, cols := p.ShapeA()
-	return matrix{p.A.Offset, p.A.LD, rows, cols}
-}
-
-func operandB(p *planner.Problem) matrix {
-	rows, cols := p.ShapeB()
-	return matrix{p.B.Offset, p.B.LD, rows, cols}
-}
-
-func operandC(p *planner.Problem) matrix {
-	return matrix{p.C.Offset, p.C.LD, p.M, p.N}
-}
-
-// elements is what a problem moves between host and device.
-func elements(p *planner.Problem) int {
-	n := 0
-	if !p.Writes() {
-		return n
-	}
-	if p.Reads() {
-		n += p.M*p.K + p.K*p.N
-	}
-	if p.Beta != 0 {
-		n += p.M * p.N
-	}
-	return n + p.M*p.N
-}
-
 // move is a matrix and its place on the device, where its rows follow each other.
 type move struct {
 	matrix
@@ -78,9 +38,9 @@ type move struct {
 // their operands travel, packed.
 type part struct {
 	batch   planner.Batch // the operands as they lie on the device
-	uploads [3][]move     // of A, B and C
+	uploads [operands][]move
 	results []move        // of C; at counts from the part's first result
-	sizes   [3]int        // elements of the device's A, B and C
+	sizes   [operands]int // elements on the device
 	first   int           // where the part's results start among those of the batch
 	program driver.Program
 }
@@ -90,8 +50,8 @@ type part struct {
 // that write nothing are left out. Where problems share operands so that parts
 // would send a quarter more than the whole, the whole is one part. It fails only
 // when ctx ends.
-func cut(ctx context.Context, batch planner.Batch, share []int) ([]*part, error) {
-	whole, err := pack(ctx, batch, share)
+func cut(ctx context.Context, batch planner.Batch, e *planner.Epilogue, share []int) ([]*part, error) {
+	whole, err := pack(ctx, batch, e, share)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +66,11 @@ func cut(ctx context.Context, batch planner.Batch, share []int) ([]*part, error)
 	var parts []*part
 	first, filled, sent := 0, 0, 0
 	for end, i := range share {
-		filled += elements(&batch[i])
+		filled += elements(&batch[i], e)
 		if filled < size && end < len(share)-1 {
 			continue
 		}
-		p, err := pack(ctx, batch, share[first:end+1])
+		p, err := pack(ctx, batch, e, share[first:end+1])
 		if err != nil {
 			return nil, err
 		}
@@ -127,43 +87,66 @@ func cut(ctx context.Context, batch planner.Batch, share []int) ([]*part, error)
 }
 
 // pack lays out the operands of the problems of a part.
-func pack(ctx context.Context, batch planner.Batch, share []int) (*part, error) {
-	p := new(part)
-	var as, bs, cs []matrix
+func pack(ctx context.Context, batch planner.Batch, e *planner.Epilogue, share []int) (*part, error) {
+	p, left := new(part), onDevice(*e)
+	var all [operands][]matrix
 	for n, i := range share {
 		if err := look(ctx, n); err != nil {
 			return nil, err
 		}
 		q := batch[i]
-		if !q.Writes() {
+		if !left.Writes(&q) {
 			continue
 		}
-		a, b := matrix{ld: q.A.LD}, matrix{ld: q.B.LD}
-		if q.Reads() {
-			a, b = operandA(&q), operandB(&q)
+		for of, m := range operandsOf(&q, e) {
+			all[of] = append(all[of], m)
 		}
-		as, bs, cs = append(as, a), append(bs, b), append(cs, operandC(&q))
 		p.batch = append(p.batch, q)
 	}
-	placesA, placesB := make([]planner.Matrix, len(as)), make([]planner.Matrix, len(bs))
-	var err error
-	if p.uploads[0], p.sizes[0], err = packOperands(ctx, as, placesA); err != nil {
-		return nil, err
-	}
-	if p.uploads[1], p.sizes[1], err = packOperands(ctx, bs, placesB); err != nil {
-		return nil, err
-	}
-	for i, c := range cs {
-		m := move{c, p.sizes[2]}
-		p.results = append(p.results, m)
-		if p.batch[i].Beta != 0 {
-			p.uploads[2] = append(p.uploads[2], m)
+	for of := range all {
+		if of == operandC {
+			p.placeResults(all[of])
+			continue
 		}
-		p.batch[i].A, p.batch[i].B = placesA[i], placesB[i]
-		p.batch[i].C = planner.Matrix{Offset: m.at, LD: c.cols}
-		p.sizes[2] = aligned(m.at + c.rows*c.cols)
+		places := make([]planner.Matrix, len(p.batch))
+		var err error
+		if p.uploads[of], p.sizes[of], err = packOperands(ctx, all[of], places); err != nil {
+			return nil, err
+		}
+		for i := range p.batch {
+			place(&p.batch[i], of, places[i])
+		}
 	}
 	return p, nil
+}
+
+// place puts an operand of a problem where it is on the device, which has no lists.
+func place(q *planner.Problem, of int, at planner.Matrix) {
+	switch of {
+	case operandA:
+		q.A, q.RowsA = at, 0
+	case operandB:
+		q.B = at
+	case operandB2:
+		q.B2 = at
+	case operandBias:
+		q.Bias = at.Offset
+	case operandRows:
+		q.Weights = at.Offset
+	}
+}
+
+// placeResults places C of the problems, one behind the other.
+func (p *part) placeResults(cs []matrix) {
+	for i, c := range cs {
+		m, q := move{c, p.sizes[operandC]}, &p.batch[i]
+		p.results = append(p.results, m)
+		if q.Beta != 0 {
+			p.uploads[operandC] = append(p.uploads[operandC], m)
+		}
+		q.C, q.RowsC = planner.Matrix{Offset: m.at, LD: c.cols}, 0
+		p.sizes[operandC] = aligned(m.at + c.rows*c.cols)
+	}
 }
 
 // look looks at the context at one problem of lookEvery.
@@ -177,10 +160,10 @@ func look(ctx context.Context, problem int) error {
 // packOperands places matrices one behind the other, without the gaps between
 // their rows, and a matrix that several problems read only once. Where that
 // saves nothing, because they lie densely already or overlap, they stay as they
-// are, and all move as one.
+// are, and all move as one, unless rows are gathered.
 func packOperands(ctx context.Context, operands []matrix, places []planner.Matrix) (moves []move, size int, err error) {
 	seen := make(map[matrix]int, len(operands))
-	low, high := -1, 0
+	low, high, gathered := -1, 0, false
 	for i, m := range operands {
 		if err := look(ctx, i); err != nil {
 			return nil, 0, err
@@ -189,6 +172,7 @@ func packOperands(ctx context.Context, operands []matrix, places []planner.Matri
 			places[i] = planner.Matrix{LD: m.ld}
 			continue
 		}
+		gathered = gathered || m.stored > 0
 		at, ok := seen[m]
 		if !ok {
 			at = size
@@ -206,7 +190,7 @@ func packOperands(ctx context.Context, operands []matrix, places []planner.Matri
 		return nil, 0, nil
 	}
 	low = low / align * align // what was aligned stays so
-	if size < high-low {
+	if gathered || size < high-low {
 		return moves, size, nil
 	}
 	for i, m := range operands {
@@ -222,7 +206,7 @@ func aligned(n int) int { return (n + align - 1) / align * align }
 
 // moved is what a part moves between host and device, in elements.
 func (p *part) moved() int {
-	n := p.sizes[2]
+	n := p.sizes[operandC]
 	for _, moves := range p.uploads {
 		for i := range moves {
 			n += moves[i].rows * moves[i].cols
@@ -232,12 +216,14 @@ func (p *part) moved() int {
 }
 
 // scatter copies results to the regions of C.
-func (p *part) scatter(results, c []float32) {
+func (p *part) scatter(results, c []float32, lists []int32) {
 	results = results[p.first:]
 	for i := range p.results {
 		m, at := p.results[i].stretches(), p.results[i].at
 		for row := range m.rows {
-			copy(c[m.offset+row*m.ld:][:m.cols], results[at+row*m.cols:])
+			if to := m.row(row, lists); to >= 0 {
+				copy(c[to:][:m.cols], results[at+row*m.cols:])
+			}
 		}
 	}
 }
@@ -246,14 +232,22 @@ func (p *part) scatter(results, c []float32) {
 type uploader struct {
 	piece []float32 // what is not written yet
 	at    int       // its place on the device
+	zeros []float32 // of a row
 }
 
-func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, from []float32) error {
+func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, from []float32, lists []int32) error {
 	u.piece = u.piece[:0]
 	for i := range moves {
 		m, at := moves[i].stretches(), moves[i].at
 		for row := range m.rows {
-			if err := u.add(ctx, to, at+row*m.cols, from[m.offset+row*m.ld:][:m.cols]); err != nil {
+			src := u.zeros
+			if first := m.row(row, lists); first >= 0 {
+				src = from[first:]
+			} else if len(src) < m.cols {
+				u.zeros = make([]float32, m.cols)
+				src = u.zeros
+			}
+			if err := u.add(ctx, to, at+row*m.cols, src[:m.cols]); err != nil {
 				return err
 			}
 		}

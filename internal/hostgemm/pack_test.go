@@ -57,14 +57,14 @@ func TestPack(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := pack(t.Context(), c.batch, everything(c.batch))
+			p, err := pack(t.Context(), c.batch, &bare, everything(c.batch))
 			require.NoError(t, err)
 			for i, q := range p.batch {
 				require.Equal(t, c.a[i], q.A)
 				require.Equal(t, c.b[i], q.B)
 				require.Equal(t, c.c[i], q.C)
 			}
-			require.Equal(t, c.sizes, p.sizes)
+			require.Equal(t, c.sizes, [3]int(p.sizes[:3]))
 			for i := range c.moves {
 				require.Len(t, p.uploads[i], c.moves[i])
 			}
@@ -84,12 +84,12 @@ func TestPackLeavesOut(t *testing.T) {
 	far := operand(math.MaxInt-100, 2)
 	scale.A, scale.B = far, far // not read
 	batch := planner.Batch{stays, scale, empty, updates, full}
-	p, err := pack(t.Context(), batch, everything(batch))
+	p, err := pack(t.Context(), batch, &bare, everything(batch))
 	require.NoError(t, err)
 	require.Len(t, p.batch, 3)
 	require.Len(t, p.results, 3)
 	require.Len(t, p.uploads[2], 2, "C only where it is read")
-	require.Equal(t, [3]int{4, 4, 12}, p.sizes)
+	require.Equal(t, [3]int{4, 4, 12}, [3]int(p.sizes[:3]))
 	require.Equal(t, 4+4+8+12, p.moved())
 	require.Empty(t, cutAll(t, planner.Batch{stays, empty}))
 	require.Empty(t, cutAll(t, nil))
@@ -97,7 +97,7 @@ func TestPackLeavesOut(t *testing.T) {
 
 func cutAll(t *testing.T, batch planner.Batch) []*part {
 	t.Helper()
-	parts, err := cut(t.Context(), batch, everything(batch))
+	parts, err := cut(t.Context(), batch, &bare, everything(batch))
 	require.NoError(t, err)
 	return parts
 }
@@ -114,7 +114,7 @@ func TestCut(t *testing.T) {
 		share := everything(batch[:n])
 		total, found := 0, 0
 		for _, i := range share {
-			total += elements(&batch[i])
+			total += elements(&batch[i], &bare)
 		}
 		parts := cutAll(t, batch[:n])
 		require.LessOrEqual(t, len(parts), maxParts+1)
@@ -173,14 +173,15 @@ func TestGEMMLayouts(t *testing.T) {
 			a, b, host := slices.Repeat([]float32{nan}, lenA), slices.Repeat([]float32{nan}, lenB), slices.Repeat([]float32{nan}, lenC)
 			for i := range batch {
 				p := &batch[i]
-				fill(rng, a, operandA(p))
-				fill(rng, b, operandB(p))
+				all := operandsOf(p, &bare)
+				fill(rng, a, all[operandA])
+				fill(rng, b, all[operandB])
 				if p.Beta != 0 {
-					fill(rng, host, operandC(p))
+					fill(rng, host, all[operandC])
 				}
 			}
 			before := slices.Clone(host)
-			require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, a, b, host))
+			require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, Operands{A: a, B: b, C: host}))
 			_, err := reference.Check(batch, a, b, before, host)
 			require.NoError(t, err)
 		})

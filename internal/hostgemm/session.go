@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/internal/hostmem"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // maxPrograms is how many batches GEMM remembers.
@@ -18,9 +20,27 @@ const maxPrograms = 32
 
 // task is one call.
 type task struct {
-	batch    planner.Batch
-	options  planner.Options
-	operands [3][]float32 // A, B, C
+	batch   planner.Batch
+	options planner.Options
+	Operands
+}
+
+// newTask checks what a call asks for, but for the batch.
+func newTask(batch planner.Batch, o planner.Options, x Operands) (t task, err error) {
+	if o.Type != element.F32 || o.TypeC != element.F32 {
+		return t, invalid.Errorf("operands on the host are of %s, not %s and %s: use dispatch.GEMMOf, or Plan, Prepare and Run", element.F32, o.Type, o.TypeC)
+	}
+	if err := CheckEpilogue(&o.Epilogue, x.Lengths()); err != nil {
+		return t, err
+	}
+	return task{batch, o, x}, nil
+}
+
+// planned are the options of the task's plans.
+func (t *task) planned() planner.Options {
+	o := t.options
+	o.Epilogue = onDevice(o.Epilogue)
+	return o
 }
 
 // session is what GEMM keeps between calls on some devices. It belongs to the
@@ -39,9 +59,9 @@ var resultMemory = sync.Pool{New: func() any { return new([]float32) }}
 type entry struct {
 	batch   planner.Batch // a copy
 	options planner.Options
-	extents [3]int    // elements that a, b and c need
-	parts   [][]*part // of each device
-	results int       // elements of all results
+	extents planner.Lengths // that operands need
+	parts   [][]*part       // of each device
+	results int             // elements of all results
 }
 
 // run computes the batch on the session's only device.
@@ -51,7 +71,7 @@ func (s *session) run(ctx context.Context, t *task) error {
 		return err
 	}
 	if e == nil {
-		parts, err := cut(ctx, t.batch, everything(t.batch))
+		parts, err := cut(ctx, t.batch, &t.options.Epilogue, everything(t.batch))
 		if err != nil {
 			return err
 		}
@@ -64,7 +84,7 @@ func (s *session) run(ctx context.Context, t *task) error {
 			return err
 		}
 	}
-	return s.execute(ctx, e, t.operands)
+	return s.execute(ctx, e, t)
 }
 
 func everything(batch planner.Batch) []int {
@@ -79,35 +99,39 @@ func everything(batch planner.Batch) []int {
 // the lengths pass Check. Comparing batches ends at the first difference, so that
 // no hash is needed.
 func (s *session) find(ctx context.Context, t *task) (*entry, error) {
-	lenA, lenB, lenC := len(t.operands[0]), len(t.operands[1]), len(t.operands[2])
+	have := t.Lengths()
 	for i, e := range s.entries {
 		if e.options != t.options || !slices.Equal(e.batch, t.batch) {
 			continue
 		}
-		if lenA < e.extents[0] || lenB < e.extents[1] || lenC < e.extents[2] {
+		if !enough(have, e.extents) {
 			break
 		}
 		copy(s.entries[1:i+1], s.entries[:i])
 		s.entries[0] = e
 		return e, nil
 	}
-	return nil, t.batch.CheckContext(ctx, lenA, lenB, lenC)
+	return nil, t.batch.CheckOperands(ctx, t.options.Epilogue, have)
+}
+
+// enough reports whether operands are as long as they must be.
+func enough(have, need planner.Lengths) bool {
+	return have.A >= need.A && have.B >= need.B && have.C >= need.C && have.B2 >= need.B2 && have.Bias >= need.Bias && have.Rows >= need.Rows
 }
 
 // remember makes the parts of a task ready, and forgets the entry that was not used
 // for longest if there are too many.
 func (s *session) remember(ctx context.Context, t *task, parts [][]*part) (*entry, error) {
-	e := &entry{batch: slices.Clone(t.batch), options: t.options, parts: parts}
-	e.extents[0], e.extents[1], e.extents[2] = t.batch.Extent()
+	e := &entry{batch: slices.Clone(t.batch), options: t.options, parts: parts, extents: t.batch.Lengths(t.options.Epilogue)}
 	old := s.oldest()
 	for i, own := range parts {
 		for n, p := range own {
 			p.first = e.results
-			e.results += p.sizes[2]
+			e.results += p.sizes[operandC]
 			if i < len(old.parts) && n < len(old.parts[i]) {
 				p.program, old.parts[i][n].program = old.parts[i][n].program, nil
 			}
-			if err := p.prepare(ctx, s.hosts[i], &s.plan, t.options); err != nil {
+			if err := p.prepare(ctx, s.hosts[i], &s.plan, t.planned()); err != nil {
 				_ = errors.Join(e.close(), old.close()) // the first error counts
 				return nil, s.name(i, err)
 			}
@@ -162,7 +186,7 @@ func (e *entry) close() (err error) {
 
 // execute computes the parts, and then, when nothing can fail any more, copies
 // the results to c.
-func (s *session) execute(ctx context.Context, e *entry, operands [3][]float32) error {
+func (s *session) execute(ctx context.Context, e *entry, t *task) error {
 	if err := ctx.Err(); err != nil || e.results == 0 {
 		return err
 	}
@@ -179,24 +203,25 @@ func (s *session) execute(ctx context.Context, e *entry, operands [3][]float32) 
 	results := (*memory)[:e.results]
 	if len(e.parts) == 1 && len(e.parts[0]) == 1 { // the short way of a small batch
 		h, p := s.hosts[0], e.parts[0][0]
-		if err := h.lanes[0].compute(ctx, h.device, p, operands, results); err != nil {
+		if err := h.lanes[0].compute(ctx, h.device, p, t, results); err != nil {
 			return err
 		}
-		p.scatter(results, operands[2])
+		p.scatter(results, t.C, t.Rows)
 		return nil
 	}
-	return s.executeParts(ctx, e, operands, results)
+	return s.executeParts(ctx, e, t, results)
 }
 
-func (s *session) executeParts(ctx context.Context, e *entry, operands [3][]float32, results []float32) error {
+func (s *session) executeParts(ctx context.Context, e *entry, of *task, results []float32) error {
+	t := *of // which callers then need not allocate
 	err := s.each(ctx, e, func(ctx context.Context, h *Host, l *lane, p *part) error {
-		return l.compute(ctx, h.device, p, operands, results)
+		return l.compute(ctx, h.device, p, &t, results)
 	})
 	if err != nil {
 		return err
 	}
 	return s.each(context.WithoutCancel(ctx), e, func(_ context.Context, _ *Host, _ *lane, p *part) error {
-		p.scatter(results, operands[2])
+		p.scatter(results, t.C, t.Rows)
 		return nil
 	})
 }

@@ -1,0 +1,134 @@
+package hostgemm
+
+import (
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Operands are the memory of a call: A, B and C, and what its epilogue has beside.
+type Operands struct {
+	A, B, C, B2, Bias []float32
+	Rows              []int32
+}
+
+// Lengths are those of the operands.
+func (x *Operands) Lengths() planner.Lengths {
+	return planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias), Rows: len(x.Rows)}
+}
+
+// Operands by number, as programs have buffers of them.
+const (
+	operandA = iota
+	operandB
+	operandC
+	operandB2
+	operandBias
+	operandRows
+	operands
+)
+
+// all shows them as elements that travel as they are.
+func (x *Operands) all() [operands][]float32 {
+	return [...][]float32{x.A, x.B, x.C, x.B2, x.Bias, driver.Words(x.Rows)}
+}
+
+// CheckEpilogue fails for epilogues that operands in host memory of such lengths cannot have, and where
+// there is an operand that the epilogue has no use for.
+func CheckEpilogue(e *planner.Epilogue, have planner.Lengths) error {
+	if e.Pointers.Any() {
+		return invalid.Errorf("operands on the host are not by pointers: use Plan, Prepare and Run")
+	}
+	if err := (planner.Options{Epilogue: *e}).Check(); err != nil {
+		return err
+	}
+	for _, o := range [...]struct {
+		name   string
+		length int
+		used   bool
+	}{{"B2", have.B2, e.Gated}, {"Bias", have.Bias, e.Bias}, {"Rows", have.Rows, e.UsesRows()}} {
+		if o.length > 0 && !o.used {
+			return invalid.Errorf("%s has %d elements: the epilogue has no use for it", o.name, o.length)
+		}
+	}
+	return nil
+}
+
+// onDevice is what is left of an epilogue for a device to do: rows are gathered and scattered on the
+// way to it and back, so that no others travel.
+func onDevice(e planner.Epilogue) planner.Epilogue {
+	e.GatherRows, e.ScatterRows = 0, 0
+	return e
+}
+
+// products is how many a problem has.
+func products(e *planner.Epilogue) int {
+	if e.Gated {
+		return 2
+	}
+	return 1
+}
+
+// matrix is an operand in host memory: rows of cols elements, ld apart. Where stored is not 0 the rows are those
+// of so many that words of Rows from list on say; what is none of them is a row of zeros, or is not stored.
+type matrix struct{ offset, ld, rows, cols, list, stored int }
+
+// stretches shows a matrix without gaps as one row.
+func (m matrix) stretches() matrix {
+	if m.ld == m.cols && m.stored == 0 {
+		m.rows, m.cols = 1, m.rows*m.cols
+	}
+	return m
+}
+
+// row is where a row begins; -1: nowhere.
+func (m *matrix) row(i int, lists []int32) int {
+	if m.stored > 0 {
+		if i = int(lists[m.list+i]); uint(i) >= uint(m.stored) {
+			return -1
+		}
+	}
+	return m.offset + i*m.ld
+}
+
+// operandsOf are those of a problem, C among them. What it does not read has no rows.
+func operandsOf(p *planner.Problem, e *planner.Epilogue) (all [operands]matrix) {
+	a, b, b2 := &all[operandA], &all[operandB], &all[operandB2]
+	a.ld, b.ld, b2.ld = p.A.LD, p.B.LD, p.B2.LD
+	if p.Reads() {
+		a.offset, b.offset = p.A.Offset, p.B.Offset
+		a.rows, a.cols = p.ShapeA()
+		b.rows, b.cols = p.ShapeB()
+		if e.GatherRows > 0 {
+			a.list, a.stored = p.RowsA, e.GatherRows
+		}
+		if e.Gated {
+			b2.offset, b2.rows, b2.cols = p.B2.Offset, b.rows, b.cols
+		}
+	}
+	c := &all[operandC]
+	*c = matrix{offset: p.C.Offset, ld: p.C.LD, rows: p.M, cols: p.N}
+	if e.ScatterRows > 0 {
+		c.list, c.stored = p.RowsC, e.ScatterRows
+	}
+	if n := p.N * products(e); e.Bias {
+		all[operandBias] = matrix{offset: p.Bias, ld: n, rows: 1, cols: n}
+	}
+	if e.Weights {
+		all[operandRows] = matrix{offset: p.Weights, ld: p.M, rows: 1, cols: p.M}
+	}
+	return all
+}
+
+// elements is what a problem moves between host and device.
+func elements(p *planner.Problem, e *planner.Epilogue) (n int) {
+	if left := onDevice(*e); !left.Writes(p) {
+		return 0
+	}
+	for i, m := range operandsOf(p, e) {
+		if i != operandC || p.Beta != 0 {
+			n += m.rows * m.cols
+		}
+	}
+	return n + p.M*p.N
+}
