@@ -42,7 +42,7 @@
  * replaces one of them needs SA_ONSTACK, and calls what it replaces.
  *
  * Pointers are used during the call only, except those of bg_buffer_wrap,
- * bg_buffer_read_async and bg_gemm_async.
+ * bg_buffer_read_async, bg_gemm_async and bg_gemm_operands_async.
  */
 #ifndef BATCHGEMM_H
 #define BATCHGEMM_H
@@ -199,7 +199,8 @@ bg_status bg_update(bg_program program, const bg_problem *problems, int64_t coun
  *                       first begins at 0. B is its own: stride_b elements behind the last
  *     BG_ENDS_OF_DEPTH  an int32 for each group, where its columns of op(A) and rows of
  *                       op(B) end. C is its own: stride_c elements behind the last
- *     BG_RECORDS        a bg_record for each group, which has no rows where m is 0
+ *     BG_RECORDS        a bg_record for each group, which has no rows where m is 0; with an
+ *                       epilogue a bg_epilogue_record
  * Sizes that go down, are negative, or do not fit the bounds name a group that is refused:
  * neither it nor any behind it is computed, bg_program_status tells, and nothing beyond what
  * is described here is read or written. */
@@ -216,11 +217,13 @@ typedef struct bg_ragged {
 	int64_t stride_b, stride_c;
 	int64_t len_a, len_b, len_c;    /* elements of the buffers that records may reach */
 	float alpha, beta;              /* for ends */
-	int64_t offset_b2, ldb2;        /* as in a bg_problem, of the first group, with ends of rows; b2 has stride_b */
+	int64_t offset_b2, ldb2;        /* as in a bg_problem, of the first group, for ends; b2 of a group is where its b is */
 	int64_t bias, stride_bias;
-	int64_t rows_a, rows_c, weights; /* of the first row of all groups */
-	int64_t pointers;               /* of the first group; the next one's are behind them. All A, and C, begin with
-	                                 * the first row of all groups; where each B has an address, stride_b is 0 */
+	int64_t rows_a, rows_c, weights; /* of the first row of all groups, which have m in all; with ends of depth m each */
+	int64_t pointers;               /* of the first group; the next one's are behind them. What groups share begins at
+	                                 * its address as it would in a buffer; where each B, or C, has an address, stride_b,
+	                                 * or stride_c, is 0 */
+	int64_t len_b2, len_bias, len_rows; /* what records may reach, with an epilogue; len_rows in words */
 } bg_ragged;
 
 #define BG_ENDS_OF_ROWS 1u
@@ -235,6 +238,14 @@ typedef struct bg_record {
 	float alpha, beta;
 	uint32_t zero; /* 0 */
 } bg_record;
+
+/* A record of a program with an epilogue, with what a bg_problem has for it. */
+typedef struct bg_epilogue_record {
+	bg_record record;
+	uint32_t offset_b2, ldb2;
+	uint32_t bias, rows_a, rows_c, weights, pointers;
+	uint32_t zero; /* 0 */
+} bg_epilogue_record;
 
 /* bg_prepare_ragged makes a ragged batch ready to run on a device. options are those of
  * bg_plan_new, but for rule and schedule. bg_update does not take such programs. */
@@ -354,7 +365,8 @@ bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, c
 	const float *b, int64_t len_b, float *c, int64_t len_c, int64_t timeout_ms);
 
 /* bg_gemm_of is bg_gemm with the options of bg_plan_new, on arrays of the types that these
- * say. With types of 16 bits each call plans and allocates anew as yet. */
+ * say. With types of 16 bits each call plans and allocates anew as yet. An epilogue that has
+ * more operands needs bg_gemm_operands. */
 bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
 	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, int64_t timeout_ms);
 
@@ -363,6 +375,32 @@ bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count
  * closed in any case, and is not closed with the device, which may be closed meanwhile. */
 bg_status bg_gemm_async(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
 	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, bg_read *read);
+
+/* bg_gemm_operands is bg_gemm_of with what an epilogue has beside a, b and c: arrays of b's type, of c's, and of 32-bit
+ * words, which are the lists of rows and, as bits of float, the weights. What the epilogue has no use for is empty. Of
+ * float32, only rows that are gathered travel to the device. There are no pointers (an option of the epilogue). */
+typedef struct bg_host_operands {
+	uint32_t struct_size, zero; /* sizeof(bg_host_operands), 0 */
+	const void *a;
+	int64_t len_a;
+	const void *b;
+	int64_t len_b;
+	void *c;
+	int64_t len_c;
+	const void *b2;
+	int64_t len_b2;
+	const void *bias;
+	int64_t len_bias;
+	const void *rows;
+	int64_t len_rows;
+} bg_host_operands;
+
+bg_status bg_gemm_operands(bg_device device, const bg_problem *problems, int64_t count, const char *options,
+	const bg_host_operands *operands, int64_t timeout_ms);
+
+/* bg_gemm_operands_async is bg_gemm_async with these; the struct itself is used during the call alone. */
+bg_status bg_gemm_operands_async(bg_device device, const bg_problem *problems, int64_t count, const char *options,
+	const bg_host_operands *operands, bg_read *read);
 
 /* bg_close closes a device, plan, program, buffer or read. A device waits for its queued
  * work (the CPU abandons it), and its programs and buffers are closed with it. The

@@ -22,7 +22,7 @@ import (
 )
 
 // numbers shows an array of C as a slice.
-func numbers[T element.Number | uint16](name string, data unsafe.Pointer, length C.int64_t) ([]T, error) {
+func numbers[T element.Number | uint16 | int32](name string, data unsafe.Pointer, length C.int64_t) ([]T, error) {
 	size := C.int64_t(unsafe.Sizeof(*new(T)))
 	switch {
 	case length < 0:
@@ -126,7 +126,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	}
 	own, ok := versioned(r, size)
 	if r = &own; r.flags&^(knownFlags|C.BG_ZERO_ROWS) != 0 || !ok {
-		return none, invalid("ragged: flags %#x, or a field behind pointers, ask for what this version of the library does not know", r.flags)
+		return none, invalid("ragged: flags %#x, or a field behind len_rows, ask for what this version of the library does not know", r.flags)
 	}
 	return planner.Ragged{
 		Form: planner.RaggedForm(r.form), Groups: int(r.groups), M: int(r.m), N: int(r.n), K: int(r.k),
@@ -138,6 +138,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 		C:       planner.Matrix{Offset: int(r.offset_c), LD: int(r.ldc)},
 		StrideB: int(r.stride_b), StrideC: int(r.stride_c),
 		LenA: int(r.len_a), LenB: int(r.len_b), LenC: int(r.len_c),
+		LenB2: int(r.len_b2), LenBias: int(r.len_bias), LenRows: int(r.len_rows),
 
 		B2:   planner.Matrix{Offset: int(r.offset_b2), LD: int(r.ldb2)},
 		Bias: int(r.bias), StrideBias: int(r.stride_bias), RowsA: int(r.rows_a), RowsC: int(r.rows_c), Weights: int(r.weights),

@@ -193,4 +193,14 @@ bg_status bg_gemm_async(bg_device device, const bg_problem *problems, int64_t co
 		(void *)ARRAY(b, len_b), len_b, ARRAY(c, len_c), len_c, read));
 }
 
+bg_status bg_gemm_operands(bg_device device, const bg_problem *problems, int64_t count, const char *options,
+	const bg_host_operands *operands, int64_t timeout_ms) {
+	ENTER(goGEMMOperands(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, (bg_host_operands *)operands, timeout_ms));
+}
+
+bg_status bg_gemm_operands_async(bg_device device, const bg_problem *problems, int64_t count, const char *options,
+	const bg_host_operands *operands, bg_read *read) {
+	ENTER(goGEMMOperandsAsync(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, (bg_host_operands *)operands, read));
+}
+
 bg_status bg_close(uint64_t handle) { ENTER(goClose(&mask, handle)); }

@@ -19,14 +19,29 @@ func goGEMM(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count 
 	a unsafe.Pointer, lenA C.int64_t, b unsafe.Pointer, lenB C.int64_t, c unsafe.Pointer, lenC, timeout C.int64_t,
 ) C.bg_status {
 	return call(mask, func() error {
-		d, batch, o, err := toPlan(device, problems, count, options)
+		return gemmNow(device, problems, count, options, &hostArrays{{a, lenA}, {b, lenB}, {c, lenC}}, timeout)
+	})
+}
+
+//export goGEMMOperands
+func goGEMMOperands(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
+	o *C.bg_host_operands, timeout C.int64_t,
+) C.bg_status {
+	return call(mask, func() error {
+		host, err := arraysOf(o)
 		if err != nil {
 			return err
 		}
-		return within(timeout, func(ctx context.Context) error {
-			return gemmOf(o)(ctx, d, batch, o, hostArrays{{"a", a, lenA}, {"b", b, lenB}, {"c", c, lenC}})
-		})
+		return gemmNow(device, problems, count, options, host, timeout)
 	})
+}
+
+func gemmNow(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, host *hostArrays, timeout C.int64_t) error {
+	d, batch, o, err := toPlan(device, problems, count, options)
+	if err != nil {
+		return err
+	}
+	return within(timeout, func(ctx context.Context) error { return gemmOf(o)(ctx, d, batch, o, host) })
 }
 
 //export goGEMMAsync
@@ -34,22 +49,40 @@ func goGEMMAsync(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, c
 	a unsafe.Pointer, lenA C.int64_t, b unsafe.Pointer, lenB C.int64_t, c unsafe.Pointer, lenC C.int64_t, out *C.bg_read,
 ) C.bg_status {
 	return call(mask, func() error {
-		// No object of the device: c is the caller's again when the call has ended, not when the device is closed.
-		return create(out, "read", 0, func() (object, error) {
-			d, batch, o, err := toPlan(device, problems, count, options)
-			if err != nil {
-				return nil, err
-			}
-			ctx, cancel := context.WithCancel(context.Background())
-			p := &product{done: make(chan struct{})}
-			go func() {
-				defer close(p.done)
-				p.err = guard(func() error {
-					return gemmOf(o)(ctx, d, batch, o, hostArrays{{"a", a, lenA}, {"b", b, lenB}, {"c", c, lenC}})
-				})
-			}()
-			return reading{p, cancel}, nil
-		})
+		return gemmLater(device, problems, count, options, func() (*hostArrays, error) {
+			return &hostArrays{{a, lenA}, {b, lenB}, {c, lenC}}, nil
+		}, out)
+	})
+}
+
+//export goGEMMOperandsAsync
+func goGEMMOperandsAsync(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
+	o *C.bg_host_operands, out *C.bg_read,
+) C.bg_status {
+	return call(mask, func() error {
+		return gemmLater(device, problems, count, options, func() (*hostArrays, error) { return arraysOf(o) }, out)
+	})
+}
+
+// gemmLater starts a product. The read is no object of the device: c is the caller's again when the call has
+// ended, not when the device is closed.
+func gemmLater(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, arrays func() (*hostArrays, error), out *C.bg_read) error {
+	return create(out, "read", 0, func() (object, error) {
+		host, err := arrays()
+		if err != nil {
+			return nil, err
+		}
+		d, batch, o, err := toPlan(device, problems, count, options)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		p := &product{done: make(chan struct{})}
+		go func() {
+			defer close(p.done)
+			p.err = guard(func() error { return gemmOf(o)(ctx, d, batch, o, host) })
+		}()
+		return reading{p, cancel}, nil
 	})
 }
 
@@ -63,16 +96,42 @@ func (p *product) Done() <-chan struct{} { return p.done }
 
 func (p *product) Err() error { return p.err }
 
-// hostArrays are A, B and C.
-type hostArrays [3]struct {
-	name   string
+// hostArrays are A, B, C, B2, bias and rows.
+type hostArrays [6]struct {
 	data   unsafe.Pointer
 	length C.int64_t
 }
 
+// hostOperands is bg_host_operands with numbers in place of pointers, since those to nothing may be any.
+type hostOperands struct {
+	_, _   uint32
+	arrays [6]struct {
+		data   uintptr
+		length C.int64_t
+	}
+}
+
+var _ [unsafe.Sizeof(hostOperands{})]byte = [C.sizeof_bg_host_operands]byte{}
+
+// arraysOf are the arrays of a caller's struct.
+func arraysOf(o *C.bg_host_operands) (*hostArrays, error) {
+	own, err := structOf("host_operands", (*hostOperands)(unsafe.Pointer(o)))
+	if err != nil {
+		return nil, err
+	}
+	host := new(hostArrays)
+	for i := range own.arrays {
+		from, to := &own.arrays[i], &host[i]
+		if to.length = from.length; to.length > 0 {
+			to.data = *(*unsafe.Pointer)(unsafe.Pointer(&from.data))
+		}
+	}
+	return host, nil
+}
+
 // gemmOf is the product for types of elements. Where no such types go together it is any that
 // dispatch refuses.
-func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.Batch, planner.Options, hostArrays) error {
+func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.Batch, planner.Options, *hostArrays) error {
 	switch types := [2]element.Type{o.Type, o.TypeC}; types {
 	case [2]element.Type{element.BF16, element.F32}:
 		return gemm[element.BFloat16, float32]
@@ -86,18 +145,19 @@ func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.B
 	return gemm[float32, float32]
 }
 
-func gemm[T, U element.Number](ctx context.Context, d *dispatch.Device, batch planner.Batch, o planner.Options, host hostArrays) error {
-	a, err := numbers[T](host[0].name, host[0].data, host[0].length)
+func gemm[T, U element.Number](ctx context.Context, d *dispatch.Device, batch planner.Batch, o planner.Options, host *hostArrays) (err error) {
+	x := dispatch.Operands[T, U]{A: array[T](host, 0, &err), B: array[T](host, 1, &err), C: array[U](host, 2, &err),
+		B2: array[T](host, 3, &err), Bias: array[U](host, 4, &err), Rows: array[int32](host, 5, &err)}
 	if err != nil {
 		return err
 	}
-	b, err := numbers[T](host[1].name, host[1].data, host[1].length)
-	if err != nil {
-		return err
+	return dispatch.GEMMOperands(ctx, d, batch, o, x)
+}
+
+// array is one of the arrays, up to the first error.
+func array[T element.Number | int32](host *hostArrays, i int, err *error) (s []T) {
+	if *err == nil {
+		s, *err = numbers[T]([...]string{"a", "b", "c", "b2", "bias", "rows"}[i], host[i].data, host[i].length)
 	}
-	c, err := numbers[U](host[2].name, host[2].data, host[2].length)
-	if err != nil {
-		return err
-	}
-	return dispatch.GEMMOf(ctx, d, batch, o, a, b, c)
+	return s
 }

@@ -61,6 +61,8 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_gemm(1, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0) == want);
 	CHECK(bg_gemm_of(1, NULL, 0, NULL, NULL, 0, NULL, 0, NULL, 0, 0) == want);
 	CHECK(bg_gemm_async(1, NULL, 0, NULL, NULL, 0, NULL, 0, NULL, 0, &out) == want);
+	CHECK(bg_gemm_operands(1, NULL, 0, NULL, NULL, 0) == want);
+	CHECK(bg_gemm_operands_async(1, NULL, 0, NULL, NULL, &out) == want);
 	CHECK(bg_close(1) == want);
 }
 

@@ -37,6 +37,10 @@ static void test_arrays(void) {
 	HANDS_ON(bg_gemm(1, &p, 1, junk, 0, junk, 0, x, 1, 0), &p, NULL, NULL, x);
 	HANDS_ON(bg_gemm_of(1, none, 0, "{}", junk, 0, junk, 0, junk, -1, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_gemm_of(1, &p, 1, "{}", x, 1, x + 1, 1, x + 2, 1, 0), &p, x, x + 1, x + 2);
+	bg_host_operands o;
+	HANDS_ON(bg_gemm_operands(1, none, 0, "{}", &o, 0), NULL, &o, NULL, NULL);
+	HANDS_ON(bg_gemm_operands(1, &p, 1, "{}", &o, 0), &p, &o, NULL, NULL);
+	HANDS_ON(bg_gemm_operands_async(1, none, 0, "{}", &o, &plan), NULL, &o, NULL, NULL);
 }
 
 static int same(const sigset_t *x, const sigset_t *y) {

@@ -25,25 +25,32 @@ static const float bias[2 * N] = {1, -3, 2, 5};
 static float dot(int row, int col, const float *with) { return row < 0 ? 0 : a[row * K] * with[col] + a[row * K + 1] * with[N + col]; }
 static float relu(float x) { return x > 0 ? x : 0; }
 
-static void test_parts(bg_device device) {
+/* All parts but gating: rows has the lists and the weights, c is from ROWS rows to those that are wanted. */
+static const char *const parts = "{\"epilogue\": {\"activation\": \"relu\", \"bias\": true, \"gather_rows\": 4, \"scatter_rows\": 4, \"weights\": true}}";
+
+static bg_problem all_parts(uint32_t rows[3 * M], float c[ROWS * N], float want[ROWS * N]) {
 	const int32_t from[M] = {2, -1, 3}, to[M] = {3, 0, 9};
 	const float weight[M] = {2, 0.5f, 7};
-	uint32_t rows[3 * M];
 	memcpy(rows, from, sizeof from), memcpy(rows + M, to, sizeof to), memcpy(rows + 2 * M, weight, sizeof weight);
-	float c[ROWS * N] = {1, 2, 3, 4, 5, 6, 7, 8}, want[ROWS * N];
-	memcpy(want, c, sizeof c);
+	for (int i = 0; i < ROWS * N; i++) want[i] = c[i] = (float)(i + 1);
 	for (int i = 0; i < M; i++)
 		for (int j = 0; j < N; j++)
 			if (to[i] < ROWS) want[to[i] * N + j] = weight[i] * relu(dot(from[i], j, b) + 2 * c[to[i] * N + j] + bias[j]);
-
 	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1, .beta = 2,
 	                .rows_a = 0, .rows_c = M, .weights = 2 * M};
-	bg_program program = prepare(device, &p, "{\"epilogue\": {\"activation\": \"relu\", \"bias\": true, \"gather_rows\": 4, \"scatter_rows\": 4, \"weights\": true}}");
+	return p;
+}
+
+static void test_parts(bg_device device) {
+	uint32_t rows[3 * M];
+	float c[ROWS * N], want[ROWS * N];
+	bg_problem p = all_parts(rows, c, want);
+	bg_program program = prepare(device, &p, parts);
 	bg_operands o = {.struct_size = sizeof o, .a = upload(device, a, ROWS * K), .b = upload(device, b, K * N), .c = upload(device, c, ROWS * N),
 	                 .bias = upload(device, bias, N), .rows = upload(device, rows, 3 * M)};
 	OK(bg_run_operands(program, &o));
 	OK(bg_buffer_read(o.c, 0, c, ROWS * N, BG_NO_TIMEOUT));
-	CHECK(memcmp(c, want, sizeof c) == 0);
+	CHECK(memcmp(c, want, sizeof want) == 0);
 
 	FAILS(bg_run(program, o.a, o.b, o.c), BG_ERR_INVALID, "Bias");
 	FAILS(bg_run_operands(program, NULL), BG_ERR_INVALID, "operands is NULL");
@@ -66,6 +73,68 @@ static void test_gated(bg_device device) {
 	OK(bg_run_operands(program, &o));
 	OK(bg_buffer_read(o.c, 0, c, M * N, BG_NO_TIMEOUT));
 	CHECK(memcmp(c, want, sizeof c) == 0);
+}
+
+/* The same on host memory, and what is wrong there, which leaves c as it was. */
+static void test_host(bg_device device) {
+	uint32_t rows[3 * M];
+	float c[ROWS * N], want[ROWS * N];
+	bg_problem p = all_parts(rows, c, want);
+	bg_host_operands o = {.struct_size = sizeof o, .a = a, .len_a = ROWS * K, .b = b, .len_b = K * N, .c = c, .len_c = ROWS * N,
+	                      .b2 = (void *)8, .bias = bias, .len_bias = N, .rows = rows, .len_rows = 3 * M}; /* a pointer to nothing may be any */
+	OK(bg_gemm_operands(device, &p, 1, parts, &o, BG_NO_TIMEOUT));
+	CHECK(memcmp(c, want, sizeof want) == 0);
+	p = all_parts(rows, c, want);
+	bg_read read;
+	OK(bg_gemm_operands_async(device, &p, 1, parts, &o, &read));
+	OK(bg_read_wait(read, BG_NO_TIMEOUT));
+	OK(bg_close(read));
+	CHECK(memcmp(c, want, sizeof want) == 0);
+
+	FAILS(bg_gemm_operands(device, &p, 1, parts, NULL, 0), BG_ERR_INVALID, "host_operands is NULL");
+	FAILS(bg_gemm_operands_async(device, &p, 1, parts, NULL, &read), BG_ERR_INVALID, "host_operands is NULL");
+	FAILS(bg_gemm_operands_async(device, &p, 1, parts, &o, NULL), BG_ERR_INVALID, "read is NULL");
+	bg_host_operands wrong = o;
+	wrong.struct_size -= 8;
+	FAILS(bg_gemm_operands(device, &p, 1, parts, &wrong, 0), BG_ERR_INVALID, "must be sizeof(bg_host_operands)");
+	wrong = o, wrong.zero = 1;
+	FAILS(bg_gemm_operands(device, &p, 1, parts, &wrong, 0), BG_ERR_INVALID, "does not know");
+	wrong = o, wrong.len_bias = 1;
+	FAILS(bg_gemm_operands(device, &p, 1, parts, &wrong, 0), BG_ERR_INVALID, "problem 0: bias needs elements [0, 2) of a buffer of 1");
+	wrong = o, wrong.rows = NULL;
+	FAILS(bg_gemm_operands(device, &p, 1, parts, &wrong, 0), BG_ERR_INVALID, "rows is NULL");
+	wrong = o, wrong.len_rows = -1;
+	FAILS(bg_gemm_operands(device, &p, 1, parts, &wrong, 0), BG_ERR_INVALID, "rows: length -1 is negative");
+	wrong = o, wrong.len_b2 = 1, wrong.b2 = b2;
+	FAILS(bg_gemm_operands(device, &p, 1, parts, &wrong, 0), BG_ERR_INVALID, "B2 has 1 elements: the epilogue has no use for it");
+	FAILS(bg_gemm_of(device, &p, 1, parts, a, ROWS * K, b, K * N, c, ROWS * N, 0), BG_ERR_INVALID, "bias needs elements");
+	CHECK(memcmp(c, want, sizeof want) == 0);
+	OK(bg_gemm_of(device, &p, 1, "{\"epilogue\": {\"activation\": \"relu\"}}", a, ROWS * K, b, K * N, c, ROWS * N, 0));
+}
+
+/* Records of a program with an epilogue have bias, lists and all. */
+static void test_records(bg_device device) {
+	uint32_t rows[3 * M];
+	float c[ROWS * N], want[ROWS * N];
+	all_parts(rows, c, want);
+	bg_ragged r = {.struct_size = sizeof r, .form = BG_RECORDS, .groups = 2, .m = M, .n = N, .k = K, .len_a = ROWS * K, .len_b = K * N,
+	               .len_c = ROWS * N, .len_bias = N, .len_rows = 3 * M};
+	bg_program program;
+	OK(bg_prepare_ragged(device, &r, parts, &program));
+	bg_epilogue_record records[2] = {{.record = {.m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1, .beta = 2}, .rows_c = M, .weights = 2 * M}};
+	CHECK(sizeof *records == 80);
+	bg_operands o = {.struct_size = sizeof o, .a = upload(device, a, ROWS * K), .b = upload(device, b, K * N), .c = upload(device, c, ROWS * N),
+	                 .sizes = upload(device, records, sizeof records / 4), .bias = upload(device, bias, N), .rows = upload(device, rows, 3 * M)};
+	OK(bg_run_operands(program, &o));
+	OK(bg_buffer_read(o.c, 0, c, ROWS * N, BG_NO_TIMEOUT));
+	CHECK(memcmp(c, want, sizeof want) == 0);
+	OK(bg_program_status(program, BG_NO_TIMEOUT));
+	records[0].weights++;
+	OK(bg_buffer_write(o.sizes, 0, records, sizeof records / 4, BG_NO_TIMEOUT));
+	OK(bg_run_operands(program, &o));
+	FAILS(bg_program_status(program, BG_NO_TIMEOUT), BG_ERR_INVALID, "problem 0: sizes do not fit");
+	r.struct_size = offsetof(bg_ragged, len_b2); /* of before these */
+	OK(bg_prepare_ragged(device, &r, NULL, &program));
 }
 
 /* Programs of before the epilogue have shorter structs. */
@@ -96,6 +165,8 @@ int main(void) {
 	OK(bg_open("cpu", -1, &device));
 	test_parts(device);
 	test_gated(device);
+	test_host(device);
+	test_records(device);
 	test_shorter(device);
 	test_pointers(device);
 	OK(bg_close(device));

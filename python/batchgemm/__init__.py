@@ -1,6 +1,6 @@
 """batchgemm: many matrix products of different sizes at once, on whatever GPU is there.
 
-    results = batchgemm.matmul(list_of_a, list_of_b)          # NumPy, float32 or float16
+    results = batchgemm.matmul(list_of_a, list_of_b)          # NumPy, float32 or float16; bias=, activation=
     y = batchgemm.grouped_mm(x, w, ends, bias, "silu")        # a layer of experts
 
 Work that repeats with operands on the device: open(), then plan(), prepare() and run() of a Device.
@@ -25,9 +25,9 @@ __all__ = ["ENDS_OF_DEPTH", "ENDS_OF_ROWS", "RECORDS", "TRANS_A", "TRANS_B", "ZE
 
 
 def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.ndarray] | None = None, *,
-           alpha: float = 1, compute: str | None = None, timeout: float | None = None,
-           device: Device | None = None) -> list[np.ndarray]:
-    """alpha * a[i] @ b[i] for all i, of any sizes, as one batch.
+           bias: Sequence[np.ndarray] | None = None, activation: str | None = None, alpha: float = 1,
+           compute: str | None = None, timeout: float | None = None, device: Device | None = None) -> list[np.ndarray]:
+    """activation(alpha * a[i] @ b[i] + bias[i]) for all i, of any sizes, as one batch.
 
     a[i] is [M, K] and b[i] [K, N], each M, N, K from 0 on, all of float32 or all of float16; sums are fp32. Any
     strides: transposed views stay as they are. Matrices that are parts of one array (or a memory-mapped file), of
@@ -36,9 +36,12 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
     Results are [M, N], views of one new array; or out, a list of arrays to receive them, which share no element.
     Batches of sizes that come again are not planned again (float16: they are).
 
+    bias[i] is [N], of the same type, and added to each row; activation "relu", "gelu" (by tanh) or "silu". Both are done in
+    fp32 before C is rounded.
+
     compute: "f32-emulated" (the default: as accurate as fp32, on tensor cores), "f32" or "tf32". timeout: seconds,
     then TimeLimitError. device: default_device() unless given. After an error, or Ctrl-C, out is as before."""
-    return (device or default_device()).matmul(a, b, out, alpha=alpha, compute=compute, timeout=timeout)
+    return (device or default_device()).matmul(a, b, out, bias=bias, activation=activation, alpha=alpha, compute=compute, timeout=timeout)
 
 
 def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray | None = None,

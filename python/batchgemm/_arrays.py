@@ -16,7 +16,7 @@ MOST = 8 << 20  # elements of a buffer that it keeps
 PROBLEM = np.dtype(_core.Problem)
 
 
-def matmul(device, a, b, out, alpha, compute, timeout):
+def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
     a, b = list(a), list(b)
     if len(a) != len(b):
         raise _core.InvalidError(f"{len(a)} matrices in a, {len(b)} in b")
@@ -29,6 +29,8 @@ def matmul(device, a, b, out, alpha, compute, timeout):
         if x.shape[1] != y.shape[0]:
             raise _core.InvalidError(f"problem {i}: a is {x.shape}, b is {y.shape}")
     shapes = [(x.shape[0], y.shape[1]) for x, y in zip(a, b)]
+    biases = _biases(bias, shapes, a[0].dtype)
+    _check_activation(activation)
     if out is not None:
         out = list(out)
         _check_out(out, shapes, a[0].dtype)
@@ -49,8 +51,14 @@ def matmul(device, a, b, out, alpha, compute, timeout):
     options = {"type": of, "type_c": of}
     if compute:
         options["compute"] = compute
+    given = {"a": on_a, "b": on_b, "c": (c.ctypes.data, c.size, c)}
+    if biases is not None:
+        columns = np.cumsum(problems["n"])
+        problems["bias"] = columns - problems["n"]
+        given["bias"] = biases.ctypes.data, biases.size, biases
+    options |= _epilogue(biases is not None, activation)
     batch = problems.ctypes.data_as(_core.POINTER(_core.Problem)), len(problems)
-    device._gemm(batch, options, on_a, on_b, (c.ctypes.data, c.size, c), timeout)
+    device._gemm(batch, options, given, timeout)
     results = [c[at:at + m * n].reshape(m, n) for at, (m, n) in zip(problems["offset_c"].tolist(), shapes)]
     if out is None:
         return results
@@ -71,6 +79,32 @@ def _check(name, arrays):
         if x.dtype != arrays[0].dtype:
             raise TypeError(f"problem {i}: {name} is of {x.dtype}, that of problem 0 of {arrays[0].dtype}")
     return TYPES[arrays[0].dtype]
+
+
+def _epilogue(bias, activation):
+    """The option for what is done to results."""
+    parts = {name: value for name, value in (("bias", bias), ("activation", activation)) if value}
+    return {"epilogue": parts} if parts else {}
+
+
+def _check_activation(activation):
+    if activation not in ACTIVATIONS:
+        raise _core.InvalidError(f"activation is {activation!r}, not one of {ACTIVATIONS}")
+
+
+def _biases(bias, shapes, dtype):
+    """The biases of all problems, one behind the other; None for none."""
+    if bias is None:
+        return None
+    bias = list(bias)
+    if len(bias) != len(shapes):
+        raise _core.InvalidError(f"{len(bias)} arrays in bias, {len(shapes)} products")
+    for i, (x, (_, n)) in enumerate(zip(bias, shapes)):
+        if not isinstance(x, np.ndarray) or x.dtype != dtype:
+            raise TypeError(f"problem {i}: bias is not an array of {dtype}")
+        if x.shape != (n,):
+            raise _core.InvalidError(f"problem {i}: bias is {x.shape}, not {(n,)}")
+    return np.concatenate(bias)
 
 
 def _check_out(out, shapes, dtype):
@@ -204,8 +238,7 @@ def _check_grouped(x, w, bias, activation):
         raise _core.InvalidError(f"x is {x.shape}, w is {w.shape}: the columns of x are not the rows of each w")
     if bias is not None and bias.shape != (len(w), w.shape[2]):
         raise _core.InvalidError(f"bias is {bias.shape}, not {(len(w), w.shape[2])}")
-    if activation not in ACTIVATIONS:
-        raise _core.InvalidError(f"activation is {activation!r}, not one of {ACTIVATIONS}")
+    _check_activation(activation)
     return TYPES[x.dtype]
 
 
@@ -234,8 +267,7 @@ def _program(device, of, groups, bound, n, k, trans_b, bias, activation, compute
     programs = [old for old in kept if old[0] == "program"]
     if len(programs) >= KEPT:
         kept.pop(programs[0]).close()
-    epilogue = {"bias": bias, "activation": activation}
-    options = {"type": of, "type_c": of, "epilogue": {name: value for name, value in epilogue.items() if value}}
+    options = {"type": of, "type_c": of} | _epilogue(bias, activation)
     if compute:
         options["compute"] = compute
     more = {"stride_bias": n} if bias else {}

@@ -69,8 +69,15 @@ class Ragged(ctypes.Structure):
         + [(name, c_int64) for name in "m n k mean_m mean_n mean_k offset_a lda offset_b ldb offset_c ldc".split()]
         + [(name, c_int64) for name in "stride_b stride_c len_a len_b len_c".split()]
         + [("alpha", c_float), ("beta", c_float)]
-        + [(name, c_int64) for name in "offset_b2 ldb2 bias stride_bias rows_a rows_c weights pointers".split()]
+        + [(name, c_int64) for name in "offset_b2 ldb2 bias stride_bias rows_a rows_c weights pointers len_b2 len_bias len_rows".split()]
     )
+
+
+class HostOperands(ctypes.Structure):
+    """bg_host_operands; Device.gemm() makes them."""
+
+    _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [
+        field for name in "a b c b2 bias rows".split() for field in ((name, c_void_p), ("len_" + name, c_int64))]
 
 
 class Operands(ctypes.Structure):
@@ -170,7 +177,7 @@ def _load():
         "bg_run_at": (handle, c_size_t, c_char_p),
         "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
-        "bg_gemm_async": (handle, *batch, c_char_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, out),
+        "bg_gemm_operands_async": (handle, *batch, c_char_p, POINTER(HostOperands), out),
         "bg_close": (handle,),
     }.items():
         function = getattr(library, name)
@@ -304,11 +311,12 @@ class Device(_Object):
         """Waits for queued work (the CPU abandons it), and closes what the device has with it."""
         super().close()
 
-    def matmul(self, a, b, out=None, *, alpha: float = 1, compute: str | None = None, timeout: float | None = None):
+    def matmul(self, a, b, out=None, *, bias=None, activation: str | None = None, alpha: float = 1, compute: str | None = None,
+               timeout: float | None = None):
         """matmul() of the package, on this device."""
         from . import _arrays  # needs NumPy
 
-        return _arrays.matmul(self, a, b, out, alpha, compute, timeout)
+        return _arrays.matmul(self, a, b, out, bias, activation, alpha, compute, timeout)
 
     def grouped_mm(self, x, w, ends, bias=None, activation: str | None = None, *, compute: str | None = None,
                    timeout: float | None = None):
@@ -370,17 +378,25 @@ class Device(_Object):
         """Returns when all queued work is done; timeout in seconds, here and elsewhere."""
         _wait("bg_wait", self.handle, timeout=timeout)
 
-    def gemm(self, problems, a, b, c, timeout=None, **options):
+    def gemm(self, problems, a, b, c, timeout=None, *, b2=None, bias=None, rows=None, **options):
         """The batch on host memory; options as in plan(). With type="bf16" or "f16", a and b are memory of 16-bit
-        words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where type_c is the same. a and b
-        may be read-only; nothing is copied but to the device. Where it fails, c is as before."""
+        words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where type_c is the same. All but c
+        may be read-only; nothing is copied but to the device. Where it fails, c is as before. b2, bias and rows, of
+        32-bit words (array.array("i"), NumPy's int32), are what the option epilogue asks for."""
         of, of_c = options.get("type", "f32"), options.get("type_c", "f32")
-        self._gemm(_batch(problems), options, _host(a, type=of), _host(b, type=of), _host(c, writable=True, type=of_c), timeout)
+        given = {"a": _host(a, type=of), "b": _host(b, type=of), "c": _host(c, writable=True, type=of_c)}
+        for name, data, type, more in ("b2", b2, of, ""), ("bias", bias, of_c, ""), ("rows", rows, "f32", "i"):
+            if data is not None:
+                given[name] = _host(data, type=type, more=more)
+        self._gemm(_batch(problems), options, given, timeout)
 
-    def _gemm(self, batch, options, a, b, c, timeout):
-        """gemm() with address, length and keeper of each operand."""
-        arrays = (*a[:2], *b[:2], *c[:2])
-        with Read(_create("bg_gemm_async", self.handle, *batch, _options(options), *arrays), None, (a, b, c)) as call:
+    def _gemm(self, batch, options, given, timeout):
+        """gemm() with address, length and keeper of each operand by name."""
+        operands = HostOperands(ctypes.sizeof(HostOperands))
+        for name, (address, length, _keep) in given.items():
+            setattr(operands, name, address)
+            setattr(operands, "len_" + name, length)
+        with Read(_create("bg_gemm_operands_async", self.handle, *batch, _options(options), byref(operands)), None, given) as call:
             _wait("bg_read_wait", call.handle, timeout=timeout)
 
 

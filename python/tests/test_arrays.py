@@ -97,6 +97,26 @@ class TestMatmul(TestCase):
             for x, y, got in zip(a, b, self.device.matmul(a, b, alpha=-2)):
                 np.testing.assert_array_equal(got, -2 * (x.astype(np.float64) @ y))
 
+    def test_epilogue(self):
+        done = {None: lambda v: v, "relu": lambda v: np.maximum(v, 0), "silu": lambda v: v / (1 + np.exp(-v)),
+                "gelu": lambda v: 0.5 * v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3)))}
+        for dtype in np.float32, np.float16:
+            a, b = ([draw(self.rng, s, dtype) for s in shapes] for shapes in zip(*(((m, k), (k, n)) for m, n, k in self.SHAPES)))
+            bias = [draw(self.rng, n, dtype) for _, n, _ in self.SHAPES]
+            for activation, act in done.items():
+                with self.subTest(activation, dtype=dtype.__name__):
+                    for x, y, z, got in zip(a, b, bias, self.device.matmul(a, b, bias=bias, activation=activation)):
+                        check(got, x, y, lambda v: act(v + z), more=2)
+                    for x, y, got in zip(a, b, self.device.matmul(a, b, activation=activation)):
+                        check(got, x, y, act, more=2)
+        f = lambda *s: np.ones(s, np.float32)
+        for words, kind, bias in (("2 arrays in bias, 1 products", ValueError, [f(2)] * 2), ("problem 0: bias is .3,., not .2,.", ValueError, [f(3)]),
+                                  ("problem 0: bias is not an array of float32", TypeError, [[1, 2]])):
+            with self.subTest(words), self.assertRaisesRegex(kind, words):
+                self.device.matmul([f(2, 2)], [f(2, 2)], bias=bias)
+        with self.assertRaisesRegex(ValueError, "activation is 'tanh'"):
+            self.device.matmul([f(2, 2)], [f(2, 2)], activation="tanh")
+
     def test_empty(self):
         shapes = [(0, 3, 4), (2, 0, 4), (2, 3, 0), (0, 0, 0), (2, 3, 4), (1, 1, 0)]
         a, b = [draw(self.rng, (m, k)) for m, n, k in shapes], [draw(self.rng, (k, n)) for m, n, k in shapes]

@@ -218,6 +218,48 @@ class Test(unittest.TestCase):
             for buffer in buffers:
                 buffer.close()
 
+    def test_epilogue_on_host(self):
+        """The same on host memory, and what is wrong there."""
+        a, b, b2 = array("f", [5, 2, 3, -4]), array("f", [1, -1]), memoryview(array("f", [2, -1])).toreadonly()
+        rows = array("i", [1, 0, 2, 0]) + array("i", array("f", [2, 0.5]).tobytes())
+        epilogue = {"activation": "relu", "gated": True, "gather_rows": 2, "scatter_rows": 3, "weights": True}
+        problems, c = [problem(2, 1, 2, rows_c=2, weights=4)], array("f", [7, 7, 7])
+        self.device.gemm(problems, a, b, c, b2=b2, rows=rows, epilogue=epilogue)
+        self.assertEqual(list(c), [0.5 * 3 * 8, 7, 2 * 7 * 10])
+        for words, more in (("problem 0: B2 needs elements .0, 2. of a buffer of 0", {"rows": rows}),
+                            ("problem 0: weights need words .4, 6. of a buffer of 5", {"b2": b2, "rows": rows[:5]}),
+                            ("Bias has 1 elements: the epilogue has no use for it", {"b2": b2, "rows": rows, "bias": array("f", [1])})):
+            with self.subTest(words), self.assertRaisesRegex(batchgemm.InvalidError, words):
+                self.device.gemm(problems, a, b, c, epilogue=epilogue, **more)
+        with self.assertRaises(TypeError):
+            self.device.gemm(problems, a, b, c, b2=b2, rows=array("q", [1]), epilogue=epilogue)
+        self.assertEqual(list(c), [0.5 * 3 * 8, 7, 2 * 7 * 10])
+        halves = array("H", [0x3C00])  # 1 in f16
+        self.device.gemm([problem(1, 1, 1)], halves, halves, halves, bias=array("H", [0xC000]), epilogue={"bias": True}, type="f16", type_c="f16")
+        self.assertEqual(list(halves), [0xBC00])
+
+    def test_epilogue_records(self):
+        """A record with an epilogue has where its bias is; others are of before."""
+        with self.device.prepare_ragged(batchgemm.RECORDS, 1, 1, 2, 1, len_a=1, len_b=2, len_c=2, len_bias=3,
+                                        options={"epilogue": {"bias": True}}) as program:
+            record = array("i", [1, 2, 1, 1, 2, 2, 0, 0, 0]) + array("i", array("f", [1, 0]).tobytes()) + array("i", [0, 0, 0, 1, 0, 0, 0, 0, 0])
+            buffers = [self.device.buffer(n) for n in (20, 1, 2, 2, 3)]
+            for buffer, data in zip(buffers, (record, array("f", [3]), array("f", [1, 2]), array("f", [7, 7]), array("f", [0, 10, 20]))):
+                buffer.write(data)
+            sizes, a, b, c, bias = buffers
+            program.run(a, b, c, sizes=sizes, bias=bias)
+            got = array("f", bytes(8))
+            c.read(got)
+            program.status()
+            self.assertEqual(list(got), [13, 26])
+            record[14] = 2
+            sizes.write(record)
+            program.run(a, b, c, sizes=sizes, bias=bias)
+            with self.assertRaisesRegex(batchgemm.Error, "problem 0: sizes do not fit"):
+                program.status()
+            for buffer in buffers:
+                buffer.close()
+
     def test_pointers(self):
         """The CPU has none; the words are those of the library."""
         words = batchgemm.pointers(a=0x1_0000_0002, b2=2**64 - 1)

@@ -48,4 +48,6 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goWait(mask, device, timeout) note(mask, NULL, NULL, NULL, NULL)
 #define goGEMM(mask, device, problems, count, options, a, len_a, b, len_b, c, len_c, timeout) note(mask, problems, a, b, c)
 #define goGEMMAsync(mask, device, problems, count, options, a, len_a, b, len_b, c, len_c, read) note(mask, problems, a, b, c)
+#define goGEMMOperands(mask, device, problems, count, options, operands, timeout) note(mask, problems, operands, NULL, NULL)
+#define goGEMMOperandsAsync(mask, device, problems, count, options, operands, read) note(mask, problems, operands, NULL, NULL)
 #define goClose(mask, handle) note(mask, NULL, NULL, NULL, NULL)
