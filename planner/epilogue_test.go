@@ -70,8 +70,8 @@ func TestEpiloguePlans(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/%s/%d/%s", name, d.Name, i, s), func(t *testing.T) {
 						b := dressed(batch(), e)
 						p, err := New(withEpilogue(d)).Plan(b, Options{Epilogue: e, Schedule: s})
-						if name == "long K" && d == &tight { // which a worker's loops do not reach
-							require.ErrorContains(t, err, ": K is too large for an epilogue: one launch of webgpu-default takes ")
+						if name == "long K" && d == &tight && e.Gated { // which a worker's loops do not reach
+							require.ErrorContains(t, err, ": K is too large for gated units: one launch of webgpu-default takes ")
 							return
 						}
 						require.NoError(t, err)
@@ -110,6 +110,30 @@ func TestEpilogueWindows(t *testing.T) {
 	require.ErrorContains(t, err, "problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than the 16384 elements")
 	_, err = New(d).Plan(Batch{{M: 1, N: 20, K: 1, A: Matrix{LD: 1}, B: Matrix{LD: 20}, C: Matrix{LD: 20}}}, Options{Epilogue: e})
 	require.ErrorContains(t, err, "problem 0: ldc 20 is too large: one tile tiny-k4 reaches more than the 16384 elements")
+}
+
+// TestEpilogueLongK: launches add parts of K to C, which find rows as the last one does, and it alone does the rest.
+func TestEpilogueLongK(t *testing.T) {
+	d := withEpilogue(device(t, "webgpu-default"))
+	d.MaxTrips = 150
+	e := Epilogue{Bias: true, Activation: ReLU, Weights: true}
+	rows := e
+	rows.GatherRows, rows.ScatterRows = 900, 700
+	for _, e := range []Epilogue{e, rows} {
+		p, err := New(d).Plan(dressed(mustPack(t, GEMM(64, 64, 4000), GEMM(20, 20, 20), GEMM(33, 17, 4097)), e), Options{Epilogue: e, Tile: "medium"})
+		require.NoError(t, err)
+		checkAll(t, p)
+		var does []encoding.Epilogue
+		for _, l := range p.Launches {
+			does = append(does, l.Epilogue)
+		}
+		whole := e.kernel()
+		part := encoding.Epilogue{Gather: whole.Gather, Scatter: whole.Scatter}
+		require.Equal(t, []encoding.Epilogue{part, whole, part, whole}, slices.Compact(does))
+		require.Equal(t, part == encoding.Epilogue{}, p.Launches[0].ItemWords() == encoding.ItemWords)
+	}
+	_, err := New(d).Plan(mustPack(t, GEMM(64, 64, 8192)), Options{Epilogue: e, Type: element.BF16, TypeC: element.BF16})
+	require.ErrorContains(t, err, "problem 0: K is too large for C of bf16")
 }
 
 func TestEncodeEpilogue(t *testing.T) {

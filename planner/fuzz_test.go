@@ -328,7 +328,12 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	if w[11] != flags {
 		t.Fatalf("flags %d of segment %+v of %+v, want %d", w[11], *s, q, flags)
 	}
-	if !e.none() {
+	does := e.kernel()
+	if s.Slot == encoding.NoSlot && int(s.K1) < q.depth() {
+		does = does.OfPart()
+	}
+	require.Equal(t, does, l.Epilogue, "segment %+v", *s)
+	if does != (encoding.Epilogue{}) {
 		at := uint32(0)
 		if e.Pointers.Any() {
 			at = uint32(q.Pointers)

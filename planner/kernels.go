@@ -105,6 +105,11 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 					k.Wide, k.Loop, k.Split = wide, loop, split
 					g.Kernels = append(g.Kernels, k)
 					g.Kernels = append(g.Kernels, clustered(k, m)...)
+					if part := k.Epilogue.OfPart(); part != k.Epilogue && o.accumulates() && !loop && !split {
+						k := k // of windows that cut K
+						k.Epilogue = part
+						g.Kernels = append(g.Kernels, k)
+					}
 					if split && o.parts(d, c) {
 						k.Parts = true
 						g.Kernels = append(g.Kernels, k)
@@ -125,6 +130,9 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 	}
 	return g
 }
+
+// accumulates reports whether launches may add parts of K to C.
+func (o *Options) accumulates() bool { return o.TypeC == element.F32 && !o.Epilogue.Gated }
 
 // choices are the values of what may be.
 func choices(may bool) []bool {

@@ -31,6 +31,7 @@ func kernelOptions() map[string]planner.Options {
 		"bf16":          {Type: element.BF16, TypeC: element.BF16},
 		"bf16 to f32":   {Type: element.BF16},
 		"bias":          {Epilogue: planner.Epilogue{Bias: true, Activation: planner.SiLU}},
+		"scatter":       {Epilogue: planner.Epilogue{ScatterRows: 70, Weights: true}, Type: element.F16},
 		"gated":         {Epilogue: planner.Epilogue{Gated: true, Activation: planner.SiLU}},
 	}
 }
@@ -97,6 +98,39 @@ func TestKernelsListAll(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestKernelsListLongK: those of launches that add parts of K to C are listed too.
+func TestKernelsListLongK(t *testing.T) {
+	d, err := devices.Lookup("lavapipe")
+	require.NoError(t, err)
+	d.MaxTrips = 150
+	p, cut := planner.New(d), 0
+	for label, o := range kernelOptions() {
+		for bits := range 4 {
+			trans := planner.Transposition{A: bits&1 != 0, B: bits&2 != 0}
+			groups, err := p.Kernels(o, trans)
+			if err != nil {
+				continue // TestKernelsListAll says that there are no plans
+			}
+			listed, _ := setOf(groups)
+			b, err := planner.Pack(planner.Problem{M: 64, N: 64, K: 6000, TransA: trans.A, TransB: trans.B}, planner.Problem{M: 5, N: 5, K: 5, TransA: trans.A, TransB: trans.B})
+			require.NoError(t, err)
+			b[0].B2, b[1].B2 = b[0].B, b[1].B
+			plan, err := p.Plan(b, o)
+			if err != nil {
+				require.ErrorContains(t, err, "K is too large for", label)
+				continue
+			}
+			for _, l := range plan.Launches {
+				require.True(t, listed[l.Kernel], "%s: %v", label, l.Kernel)
+				if l.Epilogue != plan.Launches[len(plan.Launches)-1].Epilogue {
+					cut++
+				}
+			}
+		}
+	}
+	require.Positive(t, cut, "some launches have no epilogue yet")
 }
 
 // setOf is the kernels of groups, and the set of these.

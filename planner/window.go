@@ -15,7 +15,7 @@ import (
 // A tile whose operands do not fit in one window is cut along K, and its parts
 // accumulate in C, launch after launch: no workspace, and the same order of
 // summation every time. Alpha multiplies each part, so that an infinite one gives
-// NaN where parts differ in sign.
+// NaN where parts differ in sign. An epilogue is the business of the last one.
 
 // spanLimit is the number of elements of one buffer that a launch can reach.
 // Offsets are 32-bit in the kernels; bases are rounded down to baseBytes.
@@ -191,10 +191,10 @@ func (p *builder) dealWindows(g *group) error {
 	// launch is sorted by K afterwards.
 	slices.SortFunc(g.problems, func(x, y key) int { return cmp.Compare(x.index, y.index) })
 	var open windows
-	first := len(p.Workers) - 1
+	first, partly := len(p.Workers)-1, false // partly: of parts of K behind which there are others
 	flush := func() {
 		if first < len(p.Workers)-1 {
-			p.launchWindow(g, first, open)
+			p.launchWindow(g, first, open, partly)
 		}
 		first, open = len(p.Workers)-1, windows{}
 	}
@@ -207,17 +207,19 @@ func (p *builder) dealWindows(g *group) error {
 		if panel < q.depth() && g.TypeC != element.F32 {
 			return problemError(int(o.index), "K", "is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between", g.TypeC, panel, p.Device.Name)
 		}
-		if panel < q.depth() && !p.Options.Epilogue.none() {
-			return problemError(int(o.index), "K", "is too large for an epilogue: one launch of %s takes %d", p.Device.Name, panel)
+		if panel < q.depth() && p.Options.Epilogue.Gated {
+			return problemError(int(o.index), "K", "is too large for gated units: one launch of %s takes %d", p.Device.Name, panel)
 		}
 		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {
 			return err
 		}
 		for k0 := 0; k0 == 0 || k0 < q.depth(); k0 += panel {
-			if k0 > 0 {
-				flush() // the panel before this one must be in C
+			part := k0+panel < q.depth()
+			if k0 > 0 || part != partly {
+				flush() // the panel before this one must be in C, and kernels may differ
 			}
+			partly = part
 			for tile := range rows * cols {
 				s := encoding.Segment{Problem: o.index, Row: int32(tile / cols), Col: int32(tile % cols),
 					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot, Accumulate: k0 > 0}
@@ -239,11 +241,13 @@ func (p *builder) dealWindows(g *group) error {
 }
 
 // launchWindow closes a launch of single-segment workers over its windows.
-func (p *builder) launchWindow(g *group, first int, w windows) {
+func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	segments := p.Segments[p.Workers[first]:]
 	slices.SortStableFunc(segments, func(x, y encoding.Segment) int { return cmp.Compare(y.K1-y.K0, x.K1-x.K0) })
 	part := *g
-	part.load = load{}
+	if part.load = (load{}); partly {
+		part.Epilogue = g.Epilogue.OfPart()
+	}
 	for i := range segments {
 		depth := int(segments[i].K1 - segments[i].K0)
 		part.load.addTiles(1, max(ceilDiv(depth, g.Tile.TK), 1)*p.model.products, 1)

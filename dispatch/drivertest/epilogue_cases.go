@@ -114,7 +114,7 @@ func (s *suite) testParts(t *testing.T) {
 		return b
 	}
 	windows := func(d *planner.Device) { d.MaxBinding = s.ofC.Bytes() << 14 }
-	s.eachDressed(t, []dressedCase{
+	cases := []dressedCase{
 		{name: "bias", e: planner.Epilogue{Bias: true}, batch: mixed},
 		{name: "relu", e: planner.Epilogue{Activation: planner.ReLU}, batch: mixed, more: true},
 		{name: "gelu", e: planner.Epilogue{Activation: planner.GELU}, batch: mixed, more: true},
@@ -140,7 +140,11 @@ func (s *suite) testParts(t *testing.T) {
 			has: func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseB2 > 0 && l.BaseC > 0 }},
 		{name: "large tile", e: all, batch: mixed, o: planner.Options{Tile: "large"}, more: true},
 		{name: "groups of K", e: relu, batch: mixed, o: planner.Options{Tile: "medium-k4"}, more: true},
-	}, func(t *testing.T, c dressedCase) {
+	}
+	if s.ofC == element.F32 { // else C would be rounded in between
+		cases = append(cases, s.longCases()...)
+	}
+	s.eachDressed(t, cases, func(t *testing.T, c dressedCase) {
 		c.o.Epilogue = c.e
 		rng := newRand(uint64(len(c.name)))
 		b := c.batch(c.e)
@@ -154,6 +158,21 @@ func (s *suite) testParts(t *testing.T) {
 			j.check(t, &d, true)
 		}
 	})
+}
+
+// longCases have a K of which a launch cannot take all: several add to C, and the last one does the rest.
+func (s *suite) longCases() []dressedCase {
+	long := func(e planner.Epilogue) planner.Batch {
+		trans := e.GatherRows == 0
+		return planner.Batch{{M: 9, N: 20, K: 400, Beta: -0.5}, {M: 5, N: 6, K: 7, Beta: 1}, {M: 20, N: 9, K: 1600, TransA: trans, TransB: true}, {M: 20, N: 9, Beta: 1}}
+	}
+	least := func(d *planner.Device) { d.MaxTrips = 67 }
+	parts := func(l encoding.Launch) bool { return l.Epilogue.Activation == "" }
+	rows := planner.Epilogue{Activation: planner.ReLU, GatherRows: 30, ScatterRows: 50, Weights: true}
+	return []dressedCase{
+		{name: "long K", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, Weights: true}, batch: long, edit: least, has: parts},
+		{name: "long K of rows", e: rows, batch: long, edit: least, has: parts, more: true},
+	}
 }
 
 // testActivations takes numbers from far below 0 to far above.

@@ -118,6 +118,12 @@ func (e Epilogue) OfFixup() Epilogue {
 	return e
 }
 
+// OfPart is what is done of it where a launch adds a part of K to C, of which another launch adds the
+// last: rows are found as ever.
+func (e Epilogue) OfPart() Epilogue {
+	return Epilogue{Gather: e.Gather, Scatter: e.Scatter, Pointers: e.Pointers}
+}
+
 // Products is how many items each tile has: with gated units two of one worker, one behind the
 // other, the first with B, the second with B2.
 func (e Epilogue) Products() int {
