@@ -196,10 +196,10 @@ func (j *recordsJob) checkHostile(t *testing.T) {
 		encoding.RecordRowsA:   {q.RowsA - 1, r.LenRows - q.M, r.LenRows - q.M + 1},
 		encoding.RecordRowsC:   {q.RowsC - 1, r.LenRows - q.M, r.LenRows - q.M + 1},
 		encoding.RecordWeights: {r.LenRows - q.M + 1}, // other words are weights that are not exact
-		encoding.RecordBeta:    {1 << 31, 0x3f800000},
+		encoding.RecordBeta:    {0x3f800000},
 	} {
 		for _, value := range append(values, -1, math.MinInt32) {
-			if word == encoding.RecordBeta && value < 0 {
+			if word == encoding.RecordBeta && value != math.MinInt32 && !e.Gated { // -0 changes nothing, others read a C of NaN
 				continue
 			}
 			words := j.words(t, j.all)

@@ -100,11 +100,11 @@ func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[str
 	with("ldb2 beyond all", g, encoding.RecordLDB2, -1)
 	with("too many rows", 3, encoding.RecordM, 800)
 	with("beta", 5, encoding.RecordBeta, int(math.Float32bits(1)))
-	with("beta -0", 5, encoding.RecordBeta, 1<<31)
+	with("beta -0", 5, encoding.RecordBeta, math.MinInt32)
 	with("beta NaN", 1, encoding.RecordBeta, 0x7fc00000)
 	with("unread A", 2, encoding.RecordOffA, -1)
 	with("unread B2", 2, encoding.RecordOffB2, -1)
-	with("alpha -0", 1, encoding.RecordAlpha, 1<<31)
+	with("alpha -0", 1, encoding.RecordAlpha, math.MinInt32)
 	return sets
 }
 
