@@ -41,9 +41,9 @@ func GEMMOf[T, U element.Number](ctx context.Context, d *Device, batch planner.B
 }
 
 // GEMMOperands is GEMM, of a Device or a Group, for slices of numbers of any type, and with what an
-// epilogue has beside A, B and C. The options may leave the types out. On an error x.C is as before; else
-// elements that no problem has, and rows that none is scattered to, are. Pointers it refuses: operands
-// have no address on the device.
+// epilogue has beside A, B and C. The options may leave the types out. Elements of x.C that no problem
+// has stay as they are, and so do rows that none is scattered to; on an error all do. Pointers are an
+// error: slices have no address on the device.
 //
 // Of float32, rows are gathered and scattered by the host, so that no others travel: GatherRows and
 // ScatterRows may be many more than problems have. For types of 16 bits it is simpler as yet: each call

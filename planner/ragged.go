@@ -56,13 +56,15 @@ type Ragged struct {
 	// are StrideB, or StrideC, elements apart.
 	A, B, C          Matrix
 	StrideB, StrideC int
-	// What Options.Epilogue asks for, as in a Problem, of the first group; records have their own. B2
-	// of a group is where its B is: StrideB behind the one before, or with EndsOfDepth at its rows of
+	// What Options.Epilogue asks for, as in a Problem, of the first group. Records have their own; with
+	// Gated one whose beta is not 0 is refused.
+	//
+	// B2 of a group is where its B is: StrideB behind the one before, or with EndsOfDepth at its rows of
 	// op(B2). Biases are StrideBias apart, addresses encoding.PointerWords words. Lists have a word for
-	// each row of all groups together, of which there are M, or M for each with EndsOfDepth. They name
-	// any rows of A, and of C: with EndsOfDepth of the group's own C, or of one for all where StrideC is
-	// 0. A group's offsets are the same behind its addresses as in a buffer for all: StrideB, or StrideC,
-	// is 0 where each has a matrix at an address of its own.
+	// each row of all groups together: with EndsOfRows there are M, with EndsOfDepth M for each group. They
+	// name any rows of A and of C, with EndsOfDepth of the group's own C, or of one for all where StrideC is
+	// 0. Behind a group's addresses offsets are those of a buffer for all groups: StrideB, or StrideC, is 0
+	// where each has a matrix of its own.
 	B2                                    Matrix
 	Bias, RowsA, RowsC, Weights, Pointers int
 	StrideBias                            int
