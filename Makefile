@@ -84,10 +84,10 @@ vulncheck:
 	@GO=$(GO) scripts/vulncheck.sh . $(DESKTOP)
 
 # Tests of builds that a test of this one does not reach: without GPUs, with addresses of
-# 32 bits, which Linux on amd64 runs, and the kernels of arm64, which an emulator runs.
+# 32 bits, and the kernels of arm64, which an emulator runs.
 variants:
 	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
-	GOARCH=386 CGO_ENABLED=0 $(GO) test -skip '$(SAME)' ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
+	GO=$(GO) scripts/test32.sh -skip '$(SAME)' ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64-static -run 'TestGuardPages|TestConformance/neon/(Scalars|NonFinite|Mixed)' ./internal/cpu
 
 # Without the kernels of all tiles, types and epilogues, whose text other tests run on other adapters.
