@@ -93,6 +93,16 @@ func TestEpilogueOnHost(t *testing.T) {
 	c := make([]float32, 4)
 	require.NoError(t, d.GEMM(t.Context(), small(t), relu, []float32{1, 2, 3, 4}, []float32{-1, 0, 0, 1}, c), "nothing beside A, B and C")
 	require.Equal(t, []float32{0, 2, 0, 4}, c)
+
+	type half = element.BFloat16
+	kept := small(t) // C = 1*C, which an epilogue changes
+	kept[0].Alpha, kept[0].Beta = planner.Scale(0), 1
+	x := Operands[half, half]{A: make([]half, 4), B: make([]half, 4), C: as[half]([]float32{-1, 2, -3, 4})}
+	require.NoError(t, GEMMOperands(t.Context(), d, kept, relu, x))
+	require.Equal(t, []float32{0, 2, 0, 4}, floats(x.C))
+	c = []float32{-1, 2, -3, 4}
+	require.NoError(t, g.GEMM(t.Context(), kept, relu, make([]float32, 4), make([]float32, 4), c))
+	require.Equal(t, []float32{0, 2, 0, 4}, c)
 }
 
 func hostEpilogue[T, U element.Number](t *testing.T, on Host) {

@@ -120,7 +120,7 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	run := Run{Program: program, A: place(&on, true, x.A, plan.ExtentA), B: place(&on, true, x.B, plan.ExtentB),
 		B2: place(&on, e.Gated, x.B2, plan.ExtentB2), Bias: place(&on, e.Bias, x.Bias, plan.ExtentBias),
 		Rows: place(&on, e.UsesRows(), driver.Words(x.Rows), plan.ExtentRows)}
-	if readsC(plan.Batch) {
+	if readsC(plan.Batch, e) {
 		run.C = place(&on, true, x.C, plan.ExtentC)
 	} else if on.err == nil {
 		run.C = on.keep(d.NewBufferOf(element.TypeOf[U](), plan.ExtentC))
@@ -195,9 +195,10 @@ func upload[T element.Number](ctx context.Context, d *Device, src []T) (*Buffer,
 	return b, nil
 }
 
-func readsC(batch planner.Batch) bool {
+// readsC reports whether any problem reads C.
+func readsC(batch planner.Batch, e *planner.Epilogue) bool {
 	for i := range batch {
-		if batch[i].Writes() && batch[i].Beta != 0 {
+		if e.Writes(&batch[i]) && batch[i].Beta != 0 {
 			return true
 		}
 	}

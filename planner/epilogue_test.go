@@ -119,7 +119,9 @@ func TestEpilogueLongK(t *testing.T) {
 	e := Epilogue{Bias: true, Activation: ReLU, Weights: true}
 	rows := e
 	rows.GatherRows, rows.ScatterRows = 900, 700
-	for _, e := range []Epilogue{e, rows} {
+	pointers := e
+	pointers.Pointers = Pointers{B: true}
+	for _, e := range []Epilogue{e, rows, pointers} {
 		p, err := New(d).Plan(dressed(mustPack(t, GEMM(64, 64, 4000), GEMM(20, 20, 20), GEMM(33, 17, 4097)), e), Options{Epilogue: e, Tile: "medium"})
 		require.NoError(t, err)
 		checkAll(t, p)
@@ -128,7 +130,7 @@ func TestEpilogueLongK(t *testing.T) {
 			does = append(does, l.Epilogue)
 		}
 		whole := e.kernel()
-		part := encoding.Epilogue{Gather: whole.Gather, Scatter: whole.Scatter}
+		part := encoding.Epilogue{Gather: whole.Gather, Scatter: whole.Scatter, Pointers: whole.Pointers}
 		require.Equal(t, []encoding.Epilogue{part, whole, part, whole}, slices.Compact(does))
 		require.Equal(t, part == encoding.Epilogue{}, p.Launches[0].ItemWords() == encoding.ItemWords)
 	}

@@ -122,9 +122,14 @@ func TestKernelsListLongK(t *testing.T) {
 				require.ErrorContains(t, err, "K is too large for", label)
 				continue
 			}
+			whole := plan.Launches[len(plan.Launches)-1].Epilogue
+			for k := range listed {
+				part := k.Ragged == 0 && k.Epilogue == whole.OfPart() && k.Epilogue != whole
+				require.False(t, part && (k.Loop || k.Split), "%s: %v, of which workers have one tile", label, k)
+			}
 			for _, l := range plan.Launches {
 				require.True(t, listed[l.Kernel], "%s: %v", label, l.Kernel)
-				if l.Epilogue != plan.Launches[len(plan.Launches)-1].Epilogue {
+				if l.Epilogue != whole {
 					cut++
 				}
 			}

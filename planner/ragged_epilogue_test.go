@@ -130,6 +130,18 @@ func TestRecordsByPointers(t *testing.T) {
 	}
 }
 
+// TestRecordsOfB2ByPointers: B2 is at an address where B is, and nowhere else.
+func TestRecordsOfB2ByPointers(t *testing.T) {
+	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{LD: 7}, B: planner.Matrix{LD: 8}, C: planner.Matrix{LD: 9}, B2: planner.Matrix{Offset: 1 << 20, LD: 10}}
+	words, err := planner.AppendEpilogueRecords(nil, planner.Batch{q})
+	require.NoError(t, err)
+	r := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 100, LenB: 100, LenC: 100, LenB2: 100, LenRows: 20}
+	for _, byB := range []bool{false, true} {
+		_, refused := r.Batch(nil, words, planner.Epilogue{Gated: true, Pointers: planner.Pointers{A: !byB, B: byB}})
+		require.Equal(t, byB, refused < 0)
+	}
+}
+
 // TestGatheredNothing: kernels look for rows that are none in lists, though there is no K.
 func TestGatheredNothing(t *testing.T) {
 	q := planner.Problem{M: 4, N: 5, A: planner.Matrix{LD: 0}, B: planner.Matrix{LD: 5}, C: planner.Matrix{LD: 5}, RowsA: 30}
