@@ -84,14 +84,16 @@ func (s *suite) testQueued(t *testing.T) {
 	j := s.prepare(t, planner.Batch{{M: side, N: side, K: side, Beta: 1}}, narrow, planner.Options{}, nil)
 	o := fill(j.batch, j.lens, integers(1))
 	j.run(t, o)
+	start := time.Now()
+	j.run(t, o)
+	some := 1 + min(int(enough/time.Since(start)), 31) // since clocks may tick each 0.1 ms, as Dawn's do
 	run := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
-	const some = 32 // since clocks may tick each 0.1 ms, as Dawn's do
 	taken, err := s.device.Time(ctx, slices.Repeat([]driver.Run{run}, some))
 	require.NoError(t, err)
-	runs := slices.Repeat([]driver.Run{run}, 1+min(int(some*enough/taken.Wall), 1000))
+	runs := slices.Repeat([]driver.Run{run}, 1+min(int(time.Duration(some)*enough/taken.Wall), 1000))
 	require.NoError(t, j.buffers[2].Write(ctx, 0, o.c))
 	require.NoError(t, s.device.Submit(ctx, runs))
-	if time.Duration(len(runs))*taken.Device/some > enough/2 { // else it may be done already
+	if time.Duration(len(runs))*taken.Device > time.Duration(some)*enough/2 { // else it may be done already
 		short, cancel := context.WithTimeout(ctx, enough/50)
 		defer cancel()
 		require.ErrorIs(t, s.device.Wait(short), context.DeadlineExceeded)
