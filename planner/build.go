@@ -137,7 +137,7 @@ func (p *builder) whole(b Batch, o Options) error {
 	p.Batch = append(p.Batch, b...)
 	p.choice = slices.Grow(p.choice[:0], len(b))[:len(b)]
 	clear(p.choice) // of problems that need no work too, which nothing else sets
-	if err := p.setExtents(b.extents(&p.Options.Epilogue)); err != nil {
+	if err := p.setExtents(b.Lengths(p.Options.Epilogue)); err != nil {
 		return err
 	}
 	if err := p.choose(); err != nil {

@@ -124,43 +124,60 @@ func (e *Epilogue) checkProblem(i int, p *Problem, have *Lengths) error {
 	if err := e.checkReach(i, p); err != nil {
 		return err
 	}
-	for _, l := range [...]struct {
-		arg, need     string
-		first, length int
-		have          int
-		used          bool
-	}{
-		{"bias", "needs elements", p.Bias, e.biases(p.N), have.Bias, e.Bias},
-		{"rows of A", "need words", p.RowsA, p.M, have.Rows, e.GatherRows > 0},
-		{"rows of C", "need words", p.RowsC, p.M, have.Rows, e.ScatterRows > 0},
-		{"weights", "need words", p.Weights, p.M, have.Rows, e.Weights},
-		{"pointers", "need words", p.Pointers, encoding.PointerWords, have.Rows, e.Pointers.Any()},
-	} {
-		switch {
+	for _, l := range e.lists(p) {
+		switch length := *have.of(&l); {
 		case !l.used:
 		case l.first < 0:
 			return problemError(i, l.arg, "offset %d is negative", l.first)
 		case l.first > mostRagged-l.length:
 			return problemError(i, l.arg, "do not fit: their last offset needs more than 32 bits")
-		case p.M > 0 && p.N > 0 && l.first > l.have-l.length:
-			return problemError(i, l.arg, "%s [%d, %d) of a buffer of %d", l.need, l.first, l.first+l.length, l.have)
+		case p.M > 0 && p.N > 0 && l.first > length-l.length:
+			need := "need words"
+			if l.bias {
+				need = "needs elements"
+			}
+			return problemError(i, l.arg, "%s [%d, %d) of a buffer of %d", need, l.first, l.first+l.length, length)
 		}
 	}
 	return nil
 }
 
-// biases is how many elements the bias of n columns has.
-func (e *Epilogue) biases(n int) int { return n * e.kernel().Products() }
+// list is what a problem has for an epilogue beside matrices.
+type list struct {
+	arg           string
+	first, length int
+	used          bool
+	bias          bool // elements of Bias, else words of Rows
+}
+
+// lists are those of a problem.
+func (e *Epilogue) lists(p *Problem) [5]list {
+	return [...]list{
+		{"bias", p.Bias, e.Biases(p.N), e.Bias, true},
+		{"rows of A", p.RowsA, p.M, e.GatherRows > 0, false},
+		{"rows of C", p.RowsC, p.M, e.ScatterRows > 0, false},
+		{"weights", p.Weights, p.M, e.Weights, false},
+		{"pointers", p.Pointers, encoding.PointerWords, e.Pointers.Any(), false},
+	}
+}
+
+// Biases is how many elements the bias of n columns has.
+func (e *Epilogue) Biases(n int) int { return n * e.kernel().Products() }
 
 // Lengths are the elements of operands, as buffers or slices have them or need them: of A, B and C, and
 // of what epilogues have beside, of which Rows has words.
 type Lengths struct{ A, B, C, B2, Bias, Rows int }
 
-// Lengths returns what operands need at least for a plan with an epilogue. The batch must have passed its check.
-func (b Batch) Lengths(e Epilogue) Lengths { return b.extents(&e) }
+// of is the length of the operand that has a list.
+func (x *Lengths) of(l *list) *int {
+	if l.bias {
+		return &x.Bias
+	}
+	return &x.Rows
+}
 
-// extents of a batch that has passed its check.
-func (b Batch) extents(e *Epilogue) (x Lengths) {
+// Lengths returns what operands need at least for a plan with an epilogue. The batch must have passed its check.
+func (b Batch) Lengths(e Epilogue) (x Lengths) {
 	dressed := !e.none()
 	for i := range b {
 		p := &b[i]
@@ -178,7 +195,7 @@ func (b Batch) extents(e *Epilogue) (x Lengths) {
 			x.C = max(x.C, p.C.end(e.storedC(p.M), p.N))
 		}
 		if dressed {
-			x.dress(p, e)
+			x.dress(p, &e)
 		}
 	}
 	return x
@@ -189,19 +206,10 @@ func (x *Lengths) dress(p *Problem, e *Epilogue) {
 	if p.depth() > 0 && e.Gated && !e.Pointers.B {
 		x.B2 = max(x.B2, p.B2.end(p.ShapeB()))
 	}
-	if e.GatherRows > 0 { // kernels look for rows that are none, whatever K is
-		x.Rows = max(x.Rows, p.RowsA+p.M)
-	}
-	if e.ScatterRows > 0 {
-		x.Rows = max(x.Rows, p.RowsC+p.M)
-	}
-	if e.Weights {
-		x.Rows = max(x.Rows, p.Weights+p.M)
-	}
-	if e.Pointers.Any() {
-		x.Rows = max(x.Rows, p.Pointers+encoding.PointerWords)
-	}
-	if e.Bias {
-		x.Bias = max(x.Bias, p.Bias+e.biases(p.N))
+	for _, l := range e.lists(p) { // rows of A too whatever K is: kernels look for those that are none
+		if l.used {
+			length := x.of(&l)
+			*length = max(*length, l.first+l.length)
+		}
 	}
 }

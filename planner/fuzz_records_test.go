@@ -50,7 +50,7 @@ func FuzzRecords(f *testing.F) {
 		r := Ragged{Form: Records, Groups: 1 + int(bits%5), M: in.upTo(200), N: in.upTo(60), K: in.upTo(60), TransA: bits&64 != 0 && e.GatherRows == 0, TransB: bits&128 != 0,
 			LenA: in.upTo(4000), LenB: in.upTo(4000), LenC: in.upTo(4000), LenB2: in.upTo(4000), LenBias: in.upTo(200), LenRows: in.upTo(300)}
 		require.NoError(t, r.check(&e))
-		n := e.recordWords()
+		n := e.kernel().RecordWords()
 		words := make([]int32, r.Groups*n)
 		for i := range words {
 			words[i] = int32(in.word())

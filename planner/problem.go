@@ -165,7 +165,7 @@ func (b Batch) FLOPs() float64 {
 // Extent returns the number of elements that the buffers of A, B and C need at
 // least, without an epilogue. The batch must have passed Check.
 func (b Batch) Extent() (a, bb, c int) {
-	x := b.extents(&Epilogue{})
+	x := b.Lengths(Epilogue{})
 	return x.A, x.B, x.C
 }
 

@@ -83,7 +83,7 @@ func (r *Ragged) SizesLen() int { return r.sizesLen(&Epilogue{}) }
 
 func (r *Ragged) sizesLen(e *Epilogue) int {
 	if r.Form == Records {
-		return r.Groups * e.recordWords()
+		return r.Groups * e.kernel().RecordWords()
 	}
 	return r.Groups
 }
@@ -183,32 +183,27 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 
 // checkLists checks where what epilogues have of the last group ends.
 func (r *Ragged) checkLists(e *Epilogue) error {
-	if last, ok := addMul(r.Bias, r.Groups-1, r.StrideBias); e.Bias && (!ok || last > mostRagged-e.biases(r.N)) {
-		return r.wrong("the bias of the last group does not fit in %d elements", mostRagged)
-	}
-	for _, l := range [...]struct {
-		arg         string
-		first, each int
-		used        bool
-	}{
-		{"rows of A", r.RowsA, r.ownRows(), e.GatherRows > 0},
-		{"rows of C", r.RowsC, r.ownRows(), e.ScatterRows > 0},
-		{"weights", r.Weights, r.ownRows(), e.Weights},
-		{"pointers", r.Pointers, encoding.PointerWords, e.Pointers.Any()},
-	} {
-		if last, ok := addMul(l.first, r.Groups, l.each); l.used && (!ok || last > mostRagged) {
-			return r.wrong("the %s of the last group do not fit in %d words", l.arg, mostRagged)
+	whole := r.problem()
+	for i, l := range e.lists(&whole) {
+		last, ok := addMul(l.first, r.Groups-1, r.listsApart()[i])
+		if !l.used || ok && last <= mostRagged-l.length {
+			continue
 		}
+		if l.bias {
+			return r.wrong("the bias of the last group does not fit in %d elements", mostRagged)
+		}
+		return r.wrong("the %s of the last group do not fit in %d words", l.arg, mostRagged)
 	}
 	return nil
 }
 
-// ownRows is how many rows each group has for itself: with ends of rows they share all.
-func (r *Ragged) ownRows() int {
+// listsApart is how far behind each of Epilogue.lists that of the next group begins. With ends of rows groups share the rows.
+func (r *Ragged) listsApart() [5]int {
+	rows := 0
 	if r.Form == EndsOfDepth {
-		return r.M
+		rows = r.M
 	}
-	return 0
+	return [...]int{r.StrideBias, rows, rows, rows, encoding.PointerWords}
 }
 
 // problem is the batch as one problem, of the first group's B and C.
@@ -223,7 +218,7 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 		return r.lengths(e)
 	}
 	whole := r.problem()
-	x := Batch{whole}.extents(e)
+	x := Batch{whole}.Lengths(*e)
 	if r.M == 0 || r.N == 0 {
 		return x
 	}
@@ -233,19 +228,16 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 		own  bool // of each group
 	}{
 		{&x.B, r.StrideB, r.Form == EndsOfRows}, {&x.B2, r.StrideB, r.Form == EndsOfRows},
-		{&x.C, r.StrideC, r.Form == EndsOfDepth}, {&x.Bias, r.StrideBias, true},
+		{&x.C, r.StrideC, r.Form == EndsOfDepth},
 	} {
 		if m.own && *m.end > 0 {
 			*m.end += (r.Groups - 1) * m.each
 		}
 	}
-	for _, l := range [...]struct {
-		first, each int
-		used        bool
-	}{{r.RowsA, r.ownRows(), e.GatherRows > 0}, {r.RowsC, r.ownRows(), e.ScatterRows > 0}, {r.Weights, r.ownRows(), e.Weights},
-		{r.Pointers, encoding.PointerWords, e.Pointers.Any()}} {
+	for i, l := range e.lists(&whole) {
 		if l.used {
-			x.Rows = max(x.Rows, l.first+r.Groups*l.each)
+			length := x.of(&l)
+			*length = max(*length, l.first+(r.Groups-1)*r.listsApart()[i]+l.length)
 		}
 	}
 	return x
@@ -289,7 +281,7 @@ func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused i
 // group is a problem, if its sizes fit.
 func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 	if r.Form == Records {
-		n := e.recordWords()
+		n := e.kernel().RecordWords()
 		return r.record(sizes[g*n:][:n], e)
 	}
 	q = r.problem()

@@ -43,14 +43,6 @@ func (r *Ragged) bounds(e *Epilogue) Lengths {
 	return x
 }
 
-// recordWords is the words of a record.
-func (e *Epilogue) recordWords() int {
-	if e.none() {
-		return encoding.RecordWords
-	}
-	return encoding.EpilogueRecordWords
-}
-
 // record is the problem of a record, if it fits.
 func (r *Ragged) record(words []int32, e *Epilogue) (q Problem, ok bool) {
 	word := func(w encoding.RecordWord) int { return int(uint32(words[w])) }
@@ -86,14 +78,8 @@ func (r *Ragged) reaches(q *Problem, e *Epilogue) bool {
 	if !q.C.within(e.storedC(q.M), q.N, x.C) || e.Gated && q.Beta != 0 {
 		return false
 	}
-	for _, l := range [...]struct {
-		first, length, most int
-		used                bool
-	}{
-		{q.Bias, e.biases(q.N), x.Bias, e.Bias}, {q.RowsA, q.M, x.Rows, e.GatherRows > 0}, {q.RowsC, q.M, x.Rows, e.ScatterRows > 0},
-		{q.Weights, q.M, x.Rows, e.Weights}, {q.Pointers, encoding.PointerWords, x.Rows, e.Pointers.Any()},
-	} {
-		if l.used && (l.first < 0 || l.first > l.most-l.length) {
+	for _, l := range e.lists(q) {
+		if l.used && (l.first < 0 || l.first > *x.of(&l)-l.length) {
 			return false
 		}
 	}

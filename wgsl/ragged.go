@@ -61,7 +61,7 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	n := raggedNumbers(threads)
 	n.number("item", uint32(k.ItemWords()*k.Epilogue.Products()))
-	n.number("record", uint32(recordWords(k.Epilogue)))
+	n.number("record", uint32(k.Epilogue.RecordWords()))
 	n.add("search", searchRanks())
 	for name, part := range raggedEpilogue(k.Epilogue) {
 		n.add(name, part)

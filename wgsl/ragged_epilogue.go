@@ -7,14 +7,6 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// recordWords is the words of a record of the sizes.
-func recordWords(e encoding.Epilogue) int {
-	if e == (encoding.Epilogue{}) {
-		return encoding.RecordWords
-	}
-	return encoding.EpilogueRecordWords
-}
-
 // raggedEpilogue is what the texts have more for an epilogue, by name: nothing for none. Adapters have
 // no kernels for pointers.
 func raggedEpilogue(e encoding.Epilogue) map[string]string {

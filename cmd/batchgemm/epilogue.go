@@ -107,7 +107,7 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 		p.B2.Offset += aligned(lenB)
 		p.Bias, p.RowsA, p.RowsC, p.Weights = biases, words, words+p.M, words+2*p.M
 		if p.M > 0 && p.N > 0 { // of others nothing is read
-			rows, biases, words = max(rows, p.M), biases+productsOf(e)*p.N, words+3*p.M
+			rows, biases, words = max(rows, p.M), biases+e.Biases(p.N), words+3*p.M
 		}
 	}
 	if e.GatherRows > 0 {
@@ -121,14 +121,6 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 
 // aligned is an offset behind n elements of any type that is aligned as the first one is.
 func aligned(n int) int { return (n + padding - 1) / padding * padding }
-
-// productsOf is how many a problem has.
-func productsOf(e *planner.Epilogue) int {
-	if e.Gated {
-		return 2
-	}
-	return 1
-}
 
 // withEpilogue are operands with those beside that dress has placed. A and C grow by what lists
 // of rows might name in the last problems, where they have fewer rows than others.
@@ -149,7 +141,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) 
 			lenA = max(lenA, p.A.Offset+e.GatherRows*p.A.LD)
 		}
 		lenC = max(lenC, p.C.Offset+e.ScatterRows*p.C.LD)
-		biases, words = p.Bias+productsOf(e)*p.N, p.Weights+p.M
+		biases, words = p.Bias+e.Biases(p.N), p.Weights+p.M
 	}
 	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC, biases, words)); err != nil {
 		return nil, fmt.Errorf("the matrices and the epilogue: %w", err)
@@ -217,7 +209,7 @@ func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 		bytes += float64(o.Type.Bytes()) * float64(p.K) * float64(p.N)
 	}
 	if e.Bias {
-		bytes += float64(o.TypeC.Bytes() * productsOf(e) * p.N)
+		bytes += float64(o.TypeC.Bytes() * e.Biases(p.N))
 	}
 	for _, used := range []bool{e.GatherRows > 0 && p.Reads(), e.ScatterRows > 0, e.Weights} {
 		if used {

@@ -61,14 +61,6 @@ func onDevice(e planner.Epilogue) planner.Epilogue {
 	return e
 }
 
-// products is how many a problem has.
-func products(e *planner.Epilogue) int {
-	if e.Gated {
-		return 2
-	}
-	return 1
-}
-
 // matrix is an operand in host memory: rows of cols elements, ld apart. Where stored is not 0 the rows are those
 // of so many that words of Rows from list on say; what is none of them is a row of zeros, or is not stored.
 type matrix struct{ offset, ld, rows, cols, list, stored int }
@@ -111,7 +103,7 @@ func operandsOf(p *planner.Problem, e *planner.Epilogue) (all [operands]matrix) 
 	if e.ScatterRows > 0 {
 		c.list, c.stored = p.RowsC, e.ScatterRows
 	}
-	if n := p.N * products(e); e.Bias {
+	if n := e.Biases(p.N); e.Bias {
 		all[operandBias] = matrix{offset: p.Bias, ld: n, rows: 1, cols: n}
 	}
 	if e.Weights {

@@ -189,6 +189,14 @@ const (
 	EpilogueRecordWords = RecordWords + iota
 )
 
+// RecordWords is the words of a record for kernels with this epilogue, or none.
+func (e Epilogue) RecordWords() int {
+	if e == (Epilogue{}) {
+		return RecordWords
+	}
+	return EpilogueRecordWords
+}
+
 // BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL,
 // EpilogueBoundNames and EpilogueRecordNames those that come with an epilogue.
 var (
