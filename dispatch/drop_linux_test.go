@@ -2,25 +2,14 @@ package dispatch
 
 import (
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/webgpu"
 )
-
-// resident is the memory of the process, in MiB.
-func resident(t *testing.T) int {
-	t.Helper()
-	text, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
-	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
-	require.NoError(t, err)
-	return pages * os.Getpagesize() >> 20
-}
 
 func threads(t *testing.T) int {
 	t.Helper()
@@ -45,12 +34,12 @@ func TestDroppedOnWebGPU(t *testing.T) {
 		d := openWebGPU(t)
 		data := make([]float32, size/4)
 		buffer(t, d, len(data), data...)
-		before := resident(t)
+		before := memtest.Resident(t)
 		for i := range buffers {
 			buffer(t, d, len(data), data...)
 			collect(t, func() bool { return log.count("object=buffer") > i })
 		}
-		require.Less(t, resident(t)-before, buffers*size>>20/4, "MiB more")
+		require.Less(t, memtest.Resident(t)-before, buffers*size/4, "bytes more")
 		require.NoError(t, d.Close())
 	})
 	t.Run("devices", func(t *testing.T) {

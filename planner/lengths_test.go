@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // TestCheckOperands: a problem in operands that are just long enough, and each a little shorter.
@@ -47,6 +48,24 @@ func TestCheckOperands(t *testing.T) {
 	have = planner.Lengths{A: 1, B: 1, C: 1, Rows: 1}
 	require.ErrorContains(t, planner.Batch{one, one}.CheckOperands(t.Context(), planner.Epilogue{Activation: planner.ReLU}, have), "problem 1: C overlaps C of problem 0")
 	require.NoError(t, planner.Batch{one, one}.CheckOperands(t.Context(), planner.Epilogue{ScatterRows: 1}, have), "lists say where C is")
+}
+
+// TestLengthsAlone: each part of an epilogue has its own operand, and no part needs another's.
+func TestLengthsAlone(t *testing.T) {
+	q := planner.Problem{M: 4, N: 5, A: planner.Matrix{LD: 6}, B: planner.Matrix{LD: 5}, C: planner.Matrix{LD: 5}, Bias: 10, RowsA: 20, RowsC: 30, Weights: 40, Pointers: 50}
+	for _, c := range []struct {
+		e    planner.Epilogue
+		want planner.Lengths
+	}{
+		{planner.Epilogue{Activation: planner.ReLU}, planner.Lengths{C: 20}},
+		{planner.Epilogue{Bias: true}, planner.Lengths{C: 20, Bias: 15}},
+		{planner.Epilogue{GatherRows: 9}, planner.Lengths{C: 20, Rows: 24}},
+		{planner.Epilogue{ScatterRows: 9}, planner.Lengths{C: 45, Rows: 34}},
+		{planner.Epilogue{Weights: true}, planner.Lengths{C: 20, Rows: 44}},
+		{planner.Epilogue{Pointers: planner.Pointers{A: true}}, planner.Lengths{C: 20, Rows: 50 + encoding.PointerWords}},
+	} {
+		require.Equal(t, c.want, planner.Batch{q}.Lengths(c.e), c.e)
+	}
 }
 
 // TestWrites: an epilogue changes C = 1*C.

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"bytes"
 	"path/filepath"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -56,6 +58,22 @@ func TestFake(t *testing.T) {
 			"variable bg_clocks: 3145728 bytes asked for, it has 2097160")
 		f.Fail(t, "moduleGlobal", 1, 0)
 		require.ErrorContains(t, d.ReadGlobal(t.Context(), "code", "bg_clocks", count), "CUDA_ERROR_INVALID_VALUE")
+	})
+	t.Run("images", func(t *testing.T) { // are freed with the device
+		const devices, size = 16, 16 << 20 // bytes
+		code, large := bytes.Repeat([]byte{1}, size), vendor
+		large.Describe = Builds(func(int, int) Build {
+			return Build{func(encoding.Kernel) string { return "code" }, func(string) ([]byte, error) { return code, nil }}
+		}).describe
+		on := dltest.New(t, large, path).Driver
+		before := memtest.Resident(t)
+		for range devices {
+			d, err := on.Open(t.Context(), 0)
+			require.NoError(t, err)
+			require.NoError(t, d.(dl.Globals).ReadGlobal(t.Context(), "code", "bg_clocks", make([]byte, 4)))
+			require.NoError(t, d.Close())
+		}
+		require.Less(t, memtest.Resident(t)-before, devices*size/4, "bytes more")
 	})
 	t.Run("several", func(t *testing.T) {
 		t.Setenv("FAKE_COUNT", "3")

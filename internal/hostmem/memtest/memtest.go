@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package memtest runs tests in processes that may take little memory.
+// Package memtest is for tests of memory: it runs them in processes that may take little, and says what one has.
 package memtest
 
 import (
@@ -43,4 +43,14 @@ func size(t *testing.T) uint64 {
 	kB, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
 	require.NoError(t, err)
 	return kB << 10
+}
+
+// Resident is the memory of the process in bytes, without what was never touched.
+func Resident(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
+	require.NoError(t, err)
+	return pages * os.Getpagesize()
 }
