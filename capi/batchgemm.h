@@ -148,8 +148,10 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
 
 /* bg_plan_new plans a batch for a device: tile shapes, schedule, launches. A plan
  * is independent of the device's life. options: NULL, or a JSON object with any of
- *     "type"      elements of A and B: "f32" (default), "bf16", "f16"
- *     "type_c"    elements of C: "f32" (default), or the same as "type"
+ *     "type"      elements of A and B: "f32" (default), "bf16", "f16", "e4m3" (8 bits: OCP's
+ *                 e4m3fn, without infinities)
+ *     "type_c"    elements of C: "f32" (default), or the same as "type"; where that is "e4m3" also
+ *                 "bf16" or "f16"
  *     "compute"   "f32-emulated" (default: whatever is fastest and errs no more than
  *                 fp32), "f32", "tf32"
  *     "rule"      "cost" (default), "zhang2025"
@@ -254,7 +256,7 @@ bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const cha
 /* bg_buffer_new allocates device memory of count float32, contents undefined. */
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 
-/* bg_buffer_new_of is bg_buffer_new for elements of a type: "f32" (NULL), "bf16", "f16". */
+/* bg_buffer_new_of is bg_buffer_new for elements of a type: "f32" (NULL), "bf16", "f16", "e4m3". */
 bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer);
 
 /* bg_buffer_address gives the address of a buffer in the memory of a CUDA or HIP device, for the
@@ -274,15 +276,15 @@ bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t addres
 
 /* bg_buffer_write copies count elements of the buffer's type from host memory to it, from
  * element offset on, behind the runs queued before (where it begins or ends within a word of
- * two 16-bit elements, it waits for them). bg_buffer_read waits for these runs and
+ * two 16-bit elements, or four of 8 bits, it waits for them). bg_buffer_read waits for these runs and
  * copies to host memory. After a time-out that part of the buffer, or of dst, is
  * undefined. */
 bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count, int64_t timeout_ms);
 bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, void *dst, int64_t count, int64_t timeout_ms);
 
 /* bg_buffer_slice makes a buffer of count elements of a buffer, from offset on, in the same memory: nothing
- * is copied. offset is a multiple of 256 bytes; of 16 bits, count is even, unless the slice ends where the
- * buffer does. A slice is good until its buffer is closed, and closing it frees nothing. C of a run is of
+ * is copied. offset is a multiple of 256 bytes; of 16 bits, count is even, and of 8 a multiple of 4, unless the slice
+ * ends where the buffer does. A slice is good until its buffer is closed, and closing it frees nothing. C of a run is of
  * another buffer than what the run reads. */
 bg_status bg_buffer_slice(bg_buffer buffer, int64_t offset, int64_t count, bg_buffer *slice);
 
@@ -365,7 +367,7 @@ bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, c
 	const float *b, int64_t len_b, float *c, int64_t len_c, int64_t timeout_ms);
 
 /* bg_gemm_of is bg_gemm with the options of bg_plan_new, on arrays of the types that these
- * say. With types of 16 bits each call plans and allocates anew as yet. An epilogue that has
+ * say. With types other than "f32" each call plans and allocates anew as yet. An epilogue that has
  * more operands needs bg_gemm_operands. */
 bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
 	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, int64_t timeout_ms);

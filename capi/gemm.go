@@ -141,6 +141,12 @@ func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.B
 		return gemm[element.Float16, float32]
 	case [2]element.Type{element.F16, element.F16}:
 		return gemm[element.Float16, element.Float16]
+	case [2]element.Type{element.E4M3, element.F32}:
+		return gemm[element.Float8E4M3, float32]
+	case [2]element.Type{element.E4M3, element.BF16}:
+		return gemm[element.Float8E4M3, element.BFloat16]
+	case [2]element.Type{element.E4M3, element.F16}:
+		return gemm[element.Float8E4M3, element.Float16]
 	}
 	return gemm[float32, float32]
 }

@@ -224,19 +224,22 @@ func goBufferAddress(mask *C.sigset_t, buffer C.bg_buffer, address *C.uint64_t) 
 //export goBufferWrite
 func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src unsafe.Pointer, count, timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Write, (*dispatch.Buffer).WriteBits, buffer, offset, "src", src, count, timeout)
+		return transfer((*dispatch.Buffer).Write, (*dispatch.Buffer).WriteBits, (*dispatch.Buffer).WriteBytes, buffer, offset, "src", src, count, timeout)
 	})
 }
 
 //export goBufferRead
 func goBufferRead(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst unsafe.Pointer, count, timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Read, (*dispatch.Buffer).ReadBits, buffer, offset, "dst", dst, count, timeout)
+		return transfer((*dispatch.Buffer).Read, (*dispatch.Buffer).ReadBits, (*dispatch.Buffer).ReadBytes, buffer, offset, "dst", dst, count, timeout)
 	})
 }
 
+// method moves elements of the host.
+type method[T float32 | uint16 | uint8] func(*dispatch.Buffer, context.Context, int, []T) error
+
 // transfer is bg_buffer_write or bg_buffer_read.
-func transfer(words func(*dispatch.Buffer, context.Context, int, []float32) error, halves func(*dispatch.Buffer, context.Context, int, []uint16) error,
+func transfer(words method[float32], halves method[uint16], bytes method[uint8],
 	buffer C.bg_buffer, offset C.int64_t, name string, data unsafe.Pointer, count, timeout C.int64_t,
 ) error {
 	b, err := find[*dispatch.Buffer](buffer)
@@ -244,7 +247,10 @@ func transfer(words func(*dispatch.Buffer, context.Context, int, []float32) erro
 		return err
 	}
 	return within(timeout, func(ctx context.Context) error {
-		if b.Type().Bytes() == 2 {
+		switch b.Type().Bytes() {
+		case 1:
+			return move(ctx, bytes, b, offset, name, data, count)
+		case 2:
 			return move(ctx, halves, b, offset, name, data, count)
 		}
 		return move(ctx, words, b, offset, name, data, count)
@@ -252,14 +258,14 @@ func transfer(words func(*dispatch.Buffer, context.Context, int, []float32) erro
 }
 
 // move copies elements by a method of the buffer for their type.
-func move[T float32 | uint16](ctx context.Context, method func(*dispatch.Buffer, context.Context, int, []T) error,
+func move[T float32 | uint16 | uint8](ctx context.Context, moves method[T],
 	b *dispatch.Buffer, offset C.int64_t, name string, data unsafe.Pointer, count C.int64_t,
 ) error {
 	host, err := numbers[T](name, data, count)
 	if err != nil {
 		return err
 	}
-	return method(b, ctx, int(offset), host)
+	return moves(b, ctx, int(offset), host)
 }
 
 //export goBufferSlice

@@ -50,7 +50,10 @@ func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, d
 			if err != nil {
 				return nil, err
 			}
-			if b.Type().Bytes() == 2 {
+			switch b.Type().Bytes() {
+			case 1:
+				return startRead((*dispatch.Buffer).ReadBytesAsync, b, offset, dst, count)
+			case 2:
 				return startRead((*dispatch.Buffer).ReadBitsAsync, b, offset, dst, count)
 			}
 			return startRead((*dispatch.Buffer).ReadAsync, b, offset, dst, count)
@@ -59,7 +62,7 @@ func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, d
 }
 
 // startRead reads by a method of the buffer for its type.
-func startRead[T float32 | uint16](method func(*dispatch.Buffer, context.Context, int, []T) *dispatch.Reading,
+func startRead[T float32 | uint16 | uint8](method func(*dispatch.Buffer, context.Context, int, []T) *dispatch.Reading,
 	b *dispatch.Buffer, offset C.int64_t, dst unsafe.Pointer, count C.int64_t,
 ) (object, error) {
 	host, err := numbers[T]("dst", dst, count)

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
@@ -77,11 +76,14 @@ func (d *Device) NewBufferOf(of element.Type, n int) (*Buffer, error) {
 
 // wordsOf is how many words have so many elements.
 func wordsOf(of element.Type, n int) int {
-	if of.Bytes() == 2 {
-		return n/2 + n%2
+	if per := perWord(of); n%per > 0 {
+		return n/per + 1
 	}
-	return n
+	return n / perWord(of)
 }
+
+// perWord is how many elements a word has.
+func perWord(of element.Type) int { return 4 / of.Bytes() }
 
 // Len is the number of elements.
 func (b *Buffer) Len() int { return b.n }
@@ -109,88 +111,6 @@ func (b *Buffer) WriteInt32(ctx context.Context, offset int, src []int32) error 
 // ReadInt32 is Read of the same words as int32.
 func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
 	return b.Read(ctx, offset, driver.Words(dst))
-}
-
-// WriteBits is Write for elements of 16 bits (element.Type.Bits and Narrow make them). Devices
-// move words of two elements: where src begins with the second of a word, or ends with the
-// first of one, it waits for the runs queued before, to keep the element beside it.
-func (b *Buffer) WriteBits(ctx context.Context, offset int, src []uint16) error {
-	return b.hold16(ctx, "write", offset, src, func(words []float32, offset int, src []uint16) error {
-		first, end := offset/2, offset+len(src)
-		beside := end%2 == 1 && (end < b.n || b.wrapped) // an element of somebody's
-		if offset%2 == 1 || beside {
-			b.device.updates.Lock() // no run comes between
-			defer b.device.updates.Unlock()
-			if offset%2 == 1 {
-				if err := b.driver.Read(ctx, first, words[:1]); err != nil {
-					return err
-				}
-			}
-			if last := len(words) - 1; beside {
-				if err := b.driver.Read(ctx, first+last, words[last:]); err != nil {
-					return err
-				}
-			}
-		}
-		for i, x := range src {
-			setHalf(&words[(offset+i)/2-first], (offset+i)%2, x)
-		}
-		return b.driver.Write(ctx, first, words)
-	})
-}
-
-// ReadBits is Read for elements of 16 bits (element.Type.Float and Widen take them).
-func (b *Buffer) ReadBits(ctx context.Context, offset int, dst []uint16) error {
-	return b.hold16(ctx, "read", offset, dst, func(words []float32, offset int, dst []uint16) error {
-		if err := b.driver.Read(ctx, offset/2, words); err != nil {
-			return err
-		}
-		unpack(dst, words, offset%2)
-		return nil
-	})
-}
-
-// unpack takes elements out of words, from the first or the second of the first word on.
-func unpack(dst []uint16, words []float32, first int) {
-	for i := range dst {
-		dst[i] = uint16(math.Float32bits(words[(first+i)/2]) >> (16 * ((first + i) % 2)))
-	}
-}
-
-// setHalf sets one of the two elements of a word.
-func setHalf(word *float32, which int, to uint16) {
-	bits := math.Float32bits(*word)
-	if which == 0 {
-		bits = bits&0xffff0000 | uint32(to)
-	} else {
-		bits = bits&0xffff | uint32(to)<<16
-	}
-	*word = math.Float32frombits(bits)
-}
-
-// maxPiece is how many elements of 16 bits are put into words, or taken out, at a time, so that
-// a large copy takes little memory.
-const maxPiece = 1 << 20
-
-// hold16 calls for pieces of the elements, with words for each. All but the first begin with
-// the first element of a word.
-func (b *Buffer) hold16(ctx context.Context, what string, offset int, data []uint16,
-	call func(words []float32, offset int, piece []uint16) error,
-) error {
-	if b.of.Bytes() != 2 {
-		return invalid.Errorf("%s: the buffer has elements of %s, not of 16 bits", what, b.of)
-	}
-	return b.move(ctx, what, offset, len(data), func() error {
-		words := make([]float32, wordsOf(b.of, min(offset%2+len(data), maxPiece)))
-		for len(data) > 0 {
-			n := min(maxPiece-offset%2, len(data))
-			if err := call(words[:wordsOf(b.of, offset%2+n)], offset, data[:n]); err != nil {
-				return err
-			}
-			offset, data = offset+n, data[n:]
-		}
-		return nil
-	})
 }
 
 func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []float32,

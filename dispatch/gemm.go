@@ -15,7 +15,7 @@ import (
 )
 
 // Operands are those of a product on host memory, as slices of numbers: T those of A and B, U those
-// of C, which is T or float32.
+// of C, one of element.Type.TypesC.
 type Operands[T, U element.Number] struct {
 	A, B []T
 	C    []U
@@ -46,7 +46,7 @@ func GEMMOf[T, U element.Number](ctx context.Context, d *Device, batch planner.B
 // error: slices have no address on the device.
 //
 // Of float32, rows are gathered and scattered by the host, so that no others travel: GatherRows and
-// ScatterRows may be many more than problems have. For types of 16 bits it is simpler as yet: each call
+// ScatterRows may be many more than problems have. For other types it is simpler as yet: each call
 // plans, and allocates on the device, and copies operands, and C where a beta is not 0, as they
 // lie, up to the last element of the batch. It keeps nothing, cuts no batch into parts, and takes the
 // first device of a group. Operands of batches that come again are better off in buffers, by Plan,
@@ -183,10 +183,13 @@ func upload[T element.Number](ctx context.Context, d *Device, src []T) (*Buffer,
 	if err != nil {
 		return nil, err
 	}
-	if numbers, ok := any(src).([]float32); ok {
+	switch numbers := any(src).(type) {
+	case []float32:
 		err = b.Write(ctx, 0, numbers)
-	} else {
-		err = b.WriteBits(ctx, 0, bitsOf(src))
+	case []element.Float8E4M3:
+		err = b.WriteBytes(ctx, 0, bitsOf[uint8](numbers))
+	default:
+		err = b.WriteBits(ctx, 0, bitsOf[uint16](src))
 	}
 	if err != nil {
 		closing(b, &err)
@@ -205,15 +208,15 @@ func readsC(batch planner.Batch, e *planner.Epilogue) bool {
 	return false
 }
 
-// readAll copies numbers from a buffer of their type.
+// readAll copies numbers from a buffer of their type, which C may have.
 func readAll[T element.Number](ctx context.Context, from *Buffer, dst []T) error {
 	if numbers, ok := any(dst).([]float32); ok {
 		return from.Read(ctx, 0, numbers)
 	}
-	return from.ReadBits(ctx, 0, bitsOf(dst))
+	return from.ReadBits(ctx, 0, bitsOf[uint16](dst))
 }
 
-// bitsOf shows numbers of a type of 16 bits as what they are.
-func bitsOf[T element.Number](numbers []T) []uint16 {
-	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(numbers))), len(numbers))
+// bitsOf shows numbers of a type as what they are, of its size.
+func bitsOf[B bits, T element.Number](numbers []T) []B {
+	return unsafe.Slice((*B)(unsafe.Pointer(unsafe.SliceData(numbers))), len(numbers))
 }

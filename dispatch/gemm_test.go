@@ -20,7 +20,9 @@ func as[T element.Number](numbers []float32) []T {
 		copy(same, numbers)
 		return out
 	}
-	element.TypeOf[T]().Narrow(bitsOf(out), numbers)
+	for i, x := range numbers {
+		out[i] = T(element.TypeOf[T]().Bits(x))
+	}
 	return out
 }
 
@@ -30,7 +32,9 @@ func floats[T element.Number](numbers []T) []float32 {
 		return slices.Clone(same)
 	}
 	out := make([]float32, len(numbers))
-	element.TypeOf[T]().Widen(out, bitsOf(numbers))
+	for i, x := range numbers {
+		out[i] = element.TypeOf[T]().Float(uint16(x))
+	}
 	return out
 }
 
@@ -72,6 +76,9 @@ func TestGEMMOf(t *testing.T) {
 	typedGEMM[element.BFloat16, float32](t)
 	typedGEMM[element.Float16, element.Float16](t)
 	typedGEMM[element.Float16, float32](t)
+	typedGEMM[element.Float8E4M3, element.BFloat16](t)
+	typedGEMM[element.Float8E4M3, element.Float16](t)
+	typedGEMM[element.Float8E4M3, float32](t)
 }
 
 func TestGEMMOfMistakes(t *testing.T) {
@@ -80,6 +87,7 @@ func TestGEMMOfMistakes(t *testing.T) {
 	defer d.Close()
 	batch := small(t)
 	half, other, full := make([]element.Float16, 4), make([]element.BFloat16, 4), make([]float32, 4)
+	eighth := make([]element.Float8E4M3, 4)
 	call := func(o planner.Options, a []element.Float16) error {
 		return GEMMOf(t.Context(), d, batch, o, a, half, full)
 	}
@@ -92,6 +100,7 @@ func TestGEMMOfMistakes(t *testing.T) {
 		{"another type of C", "options for elements of f16, but C are of f32", call(planner.Options{TypeC: element.F16}, half)},
 		{"C of neither", "elements of C cannot be bf16 where those of A and B are f16", GEMMOf(t.Context(), d, batch, planner.Options{}, half, half, other)},
 		{"C smaller than float32", "elements of C cannot be bf16 where those of A and B are f32", GEMMOf(t.Context(), d, batch, planner.Options{}, full, full, other)},
+		{"C of 8 bits", "elements of C cannot be e4m3 where those of A and B are e4m3", GEMMOf(t.Context(), d, batch, planner.Options{}, eighth, eighth, eighth)},
 		{"short A", "problem 0", call(planner.Options{}, half[:3])},
 		{"unknown tile", "unknown tile", call(planner.Options{Tile: "x"}, half)},
 	} {

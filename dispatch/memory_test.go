@@ -178,6 +178,8 @@ func TestSliceMistakes(t *testing.T) {
 	b := buffer(t, d, 200)
 	half, err := d.NewBufferOf(element.F16, 301)
 	require.NoError(t, err)
+	eighth, err := d.NewBufferOf(element.E4M3, 259)
+	require.NoError(t, err)
 	closed := buffer(t, d, 1)
 	require.NoError(t, closed.Close())
 	for _, c := range []struct {
@@ -196,7 +198,10 @@ func TestSliceMistakes(t *testing.T) {
 		{"beyond the end", b, 128, 73, "slice: 73 elements from 128 on, in a buffer of 200", ErrInvalid},
 		{"not aligned", b, 32, 1, "slice: offset 32 is not a multiple of 64 elements (256 bytes)", ErrInvalid},
 		{"not aligned, of 16 bits", half, 64, 2, "slice: offset 64 is not a multiple of 128 elements (256 bytes)", ErrInvalid},
-		{"odd", half, 0, 33, "slice: n is 33: odd, and the slice ends before the buffer does", ErrInvalid},
+		{"odd", half, 0, 33, "slice: n is 33: no multiple of 2, and the slice ends before the buffer does", ErrInvalid},
+		{"of 8 bits, at the end", eighth, 256, 3, "", nil},
+		{"not aligned, of 8 bits", eighth, 128, 2, "slice: offset 128 is not a multiple of 256 elements (256 bytes)", ErrInvalid},
+		{"two of four", eighth, 0, 34, "slice: n is 34: no multiple of 4, and the slice ends before the buffer does", ErrInvalid},
 		{"closed", closed, 0, 1, "slice: buffer: closed", ErrClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

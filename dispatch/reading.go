@@ -42,19 +42,6 @@ func (b *Buffer) ReadAsync(ctx context.Context, offset int, dst []float32) *Read
 	return b.readAsync(ctx, offset, len(dst), offset, dst, nil)
 }
 
-// ReadBitsAsync is ReadAsync for elements of 16 bits, as ReadBits is Read. It takes as much memory
-// of the host again.
-func (b *Buffer) ReadBitsAsync(ctx context.Context, offset int, dst []uint16) *Reading {
-	if b.of.Bytes() != 2 {
-		return failed(invalid.Errorf("read: the buffer has elements of %s, not of 16 bits", b.of))
-	}
-	if err := b.within("read", offset, len(dst)); err != nil {
-		return failed(err)
-	}
-	words := make([]float32, wordsOf(b.of, offset%2+len(dst)))
-	return b.readAsync(ctx, offset, len(dst), offset/2, words, func() { unpack(dst, words, offset%2) })
-}
-
 // readAsync reads words from one of the buffer on, for n elements, and then calls taken.
 func (b *Buffer) readAsync(ctx context.Context, offset, n, word int, words []float32, taken func()) *Reading {
 	if err := b.within("read", offset, n); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// SliceBytes is what slices of buffers begin with a multiple of, in bytes: 64 elements of F32, or
-// 128 of 16 bits.
+// SliceBytes is what slices of buffers begin with a multiple of, in bytes: 64 elements of F32,
+// 128 of 16 bits, or 256 of 8.
 const SliceBytes = driver.SliceBytes
 
 // Slice returns elements [offset, offset+n) as a buffer of their own, in the same memory: nothing is
@@ -17,14 +17,14 @@ const SliceBytes = driver.SliceBytes
 // thing: C of a run is of other memory than what the run reads, as WebGPU wants it. So weights of many
 // layers can be slices of one buffer, and so can results.
 //
-// offset is a multiple of SliceBytes. n is even where elements have 16 bits, unless the slice ends
-// where the buffer does.
+// offset is a multiple of SliceBytes. n is even where elements have 16 bits, and a multiple of 4 where
+// they have 8, unless the slice ends where the buffer does.
 //
 // The memory is the buffer's: a slice is good until the buffer is closed, and a slice of a slice
 // too. Close of a slice ends the slice alone, frees nothing, and need not be called. While a slice is
 // reachable the collector does not find its buffer.
 func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
-	unit := SliceBytes / b.of.Bytes()
+	unit, per := SliceBytes/b.of.Bytes(), perWord(b.of)
 	switch {
 	case n < 0:
 		return nil, invalid.Errorf("slice: n is %d: negative size", n)
@@ -32,8 +32,8 @@ func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 		return nil, invalid.Errorf("slice: %d elements from %d on, in a buffer of %d", n, offset, b.n)
 	case offset%unit != 0:
 		return nil, invalid.Errorf("slice: offset %d is not a multiple of %d elements (%d bytes)", offset, unit, SliceBytes)
-	case b.of.Bytes() == 2 && n%2 != 0 && offset+n < b.n:
-		return nil, invalid.Errorf("slice: n is %d: odd, and the slice ends before the buffer does", n)
+	case n%per != 0 && offset+n < b.n:
+		return nil, invalid.Errorf("slice: n is %d: no multiple of %d, and the slice ends before the buffer does", n, per)
 	}
 	if err := b.enter(); err != nil {
 		return nil, fmt.Errorf("slice: buffer: %w", err)

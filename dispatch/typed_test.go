@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -17,9 +18,20 @@ import (
 func drawn(of element.Type, n int) (numbers []float32, bits []uint16) {
 	numbers, bits = make([]float32, n), make([]uint16, n)
 	reference.Uniform(rand.New(rand.NewPCG(uint64(n), 0)), numbers)
-	of.Narrow(bits, numbers)
-	of.Widen(numbers, bits)
+	for i, x := range numbers {
+		bits[i] = of.Bits(x)
+		numbers[i] = of.Float(bits[i])
+	}
 	return numbers, bits
+}
+
+// bytesOf are bits of 8.
+func bytesOf(bits []uint16) []uint8 {
+	all := make([]uint8, len(bits))
+	for i, x := range bits {
+		all[i] = uint8(x)
+	}
+	return all
 }
 
 func TestTypedRun(t *testing.T) {
@@ -29,8 +41,8 @@ func TestTypedRun(t *testing.T) {
 	defer d.Close()
 	batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: 30, Beta: 1}, planner.Problem{M: 33, N: 41, K: 300, TransA: true})
 	require.NoError(t, err)
-	for _, of := range []element.Type{element.BF16, element.F16} {
-		for _, ofC := range []element.Type{of, element.F32} {
+	for _, of := range []element.Type{element.BF16, element.F16, element.E4M3} {
+		for _, ofC := range of.TypesC() {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				plan, err := d.Plan(batch, planner.Options{Type: of, TypeC: ofC})
 				require.NoError(t, err)
@@ -52,7 +64,10 @@ func TestTypedRun(t *testing.T) {
 						require.NoError(t, on[i].Write(ctx, 0, numbers[i]))
 						continue
 					}
-					numbers[i], bits = drawn(of, lens[i])
+					if numbers[i], bits = drawn(of, lens[i]); of == element.E4M3 {
+						require.NoError(t, on[i].WriteBytes(ctx, 0, bytesOf(bits)))
+						continue
+					}
 					require.NoError(t, on[i].WriteBits(ctx, 0, bits))
 				}
 				require.NoError(t, p.Run(ctx, on[0], on[1], on[2]))
@@ -71,30 +86,49 @@ func TestTypedRun(t *testing.T) {
 	}
 }
 
-// Each range of 16-bit elements moves by itself.
+// narrowMoves are the copies of elements of 16 bits, or of 8.
+type narrowMoves[T bits] struct {
+	of          element.Type
+	write, read func(b *Buffer, ctx context.Context, offset int, data []T) error
+	start       func(b *Buffer, ctx context.Context, offset int, dst []T) *Reading
+}
+
+var (
+	ofHalves = narrowMoves[uint16]{element.F16, (*Buffer).WriteBits, (*Buffer).ReadBits, (*Buffer).ReadBitsAsync}
+	ofBytes  = narrowMoves[uint8]{element.E4M3, (*Buffer).WriteBytes, (*Buffer).ReadBytes, (*Buffer).ReadBytesAsync}
+)
+
+// Each range of elements moves by itself.
 func TestBits(t *testing.T) {
+	t.Run("16", ofHalves.testRanges)
+	t.Run("8", ofBytes.testRanges)
+}
+
+func (m narrowMoves[T]) testRanges(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
 	defer d.Close()
 	for _, n := range []int{1, 2, 7, 8} {
-		b, err := d.NewBufferOf(element.F16, n)
+		b, err := d.NewBufferOf(m.of, n)
 		require.NoError(t, err)
-		want := make([]uint16, n)
-		require.NoError(t, b.WriteBits(ctx, 0, want))
-		next := uint16(0)
+		want := make([]T, n)
+		require.NoError(t, m.write(b, ctx, 0, want))
+		next := T(0)
 		for first := range n + 1 {
 			for end := first; end <= n; end++ {
 				for i := first; i < end; i++ {
 					next++
 					want[i] = next
 				}
-				require.NoError(t, b.WriteBits(ctx, first, want[first:end]))
-				got := make([]uint16, n)
-				require.NoError(t, b.ReadBits(ctx, 0, got))
+				require.NoError(t, m.write(b, ctx, first, want[first:end]))
+				got := make([]T, n)
+				require.NoError(t, m.read(b, ctx, 0, got))
 				require.Equal(t, want, got, "%d: [%d, %d) was written", n, first, end)
-				part := make([]uint16, end-first)
-				require.NoError(t, b.ReadBits(ctx, first, part))
+				part, later := make([]T, end-first), make([]T, end-first)
+				require.NoError(t, m.read(b, ctx, first, part))
 				require.Equal(t, want[first:end], part, "%d: [%d, %d) was read", n, first, end)
+				require.NoError(t, wait(t, m.start(b, ctx, first, later)))
+				require.Equal(t, part, later, "%d: [%d, %d) was read later", n, first, end)
 			}
 		}
 		require.NoError(t, b.Close())
@@ -103,21 +137,26 @@ func TestBits(t *testing.T) {
 
 // What is more than a piece moves whole, and no more than it.
 func TestManyBits(t *testing.T) {
+	t.Run("16", ofHalves.testMany)
+	t.Run("8", ofBytes.testMany)
+}
+
+func (m narrowMoves[T]) testMany(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
 	const n = 2*maxPiece + 5
-	b, err := d.NewBufferOf(element.BF16, n)
+	b, err := d.NewBufferOf(m.of, n)
 	require.NoError(t, err)
-	want := make([]uint16, n)
+	want := make([]T, n)
 	for round, r := range [][2]int{{0, n}, {1, n}, {0, n - 1}, {3, n - 2}, {1, 1 + maxPiece}, {0, maxPiece}} {
 		for i := r[0]; i < r[1]; i++ {
-			want[i] = uint16(i*7 + round + 1)
+			want[i] = T(i*7 + round + 1)
 		}
-		require.NoError(t, b.WriteBits(ctx, r[0], want[r[0]:r[1]]))
-		got, part := make([]uint16, n), make([]uint16, r[1]-r[0])
-		require.NoError(t, b.ReadBits(ctx, 0, got))
+		require.NoError(t, m.write(b, ctx, r[0], want[r[0]:r[1]]))
+		got, part := make([]T, n), make([]T, r[1]-r[0])
+		require.NoError(t, m.read(b, ctx, 0, got))
 		require.True(t, slices.Equal(want, got), "%v was written", r)
-		require.NoError(t, b.ReadBits(ctx, r[0], part))
+		require.NoError(t, m.read(b, ctx, r[0], part))
 		require.True(t, slices.Equal(want[r[0]:r[1]], part), "%v was read", r)
 	}
 }
@@ -141,7 +180,7 @@ func TestTypedMistakes(t *testing.T) {
 		require.NoError(t, err)
 		return b
 	}
-	half, other, full := buffer(element.BF16), buffer(element.F16), buffer(element.F32)
+	half, other, full, eighth := buffer(element.BF16), buffer(element.F16), buffer(element.F32), buffer(element.E4M3)
 	typed := func(a, c element.Type) error {
 		_, err := d.Plan(batch, planner.Options{Type: a, TypeC: c})
 		return err
@@ -152,6 +191,8 @@ func TestTypedMistakes(t *testing.T) {
 		"C has elements of bf16, the plan":          p.Run(ctx, half, half, half),
 		"has elements of bf16, not f32":             half.Write(ctx, 0, make([]float32, 1)),
 		"read: the buffer has elements of bf16":     half.ReadInt32(ctx, 0, make([]int32, 1)),
+		"has elements of bf16, not of 8 bits":       half.WriteBytes(ctx, 0, make([]uint8, 1)),
+		"has elements of e4m3, not of 16 bits":      eighth.ReadBits(ctx, 0, make([]uint16, 1)),
 		"has elements of f32, not of 16 bits":       full.WriteBits(ctx, 0, make([]uint16, 1)),
 		"2 elements from 3 on, in a buffer of 4":    half.ReadBits(ctx, 3, make([]uint16, 2)),
 		"has no kernels for elements of f16":        refused,

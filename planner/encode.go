@@ -160,7 +160,7 @@ func (e *itemEncoder) begin(problem int32) {
 	if q.wide(e.wide) {
 		c[encoding.Flags] = encoding.ItemWide
 	}
-	if l.Type != l.TypeC {
+	if e.plan.Options.floatC() {
 		c[encoding.Flags] |= encoding.ItemFloatC
 	}
 }

@@ -97,6 +97,15 @@ func TestFactor(t *testing.T) {
 	require.True(t, nan == Scale(float32(math.NaN())), "as an argument it is the same one")
 }
 
+// Devices without kernels for a type say so.
+func TestTypesOfDevices(t *testing.T) {
+	for _, name := range []string{"h200", "mi210"} {
+		_, err := New(device(t, name)).Plan(nil, Options{Type: element.E4M3, TypeC: element.BF16})
+		require.EqualError(t, err, "device "+name+" has no kernels for elements of e4m3")
+		require.ErrorIs(t, err, ErrInvalid)
+	}
+}
+
 func TestOptionsCheck(t *testing.T) {
 	require.NoError(t, Options{}.Check())
 	for _, c := range []struct {
@@ -109,6 +118,8 @@ func TestOptionsCheck(t *testing.T) {
 		{Options{Tile: "huge"}, `unknown tile "huge" (known: small, `},
 		{Options{Type: 7}, "unknown element types 7 and 0"},
 		{Options{Type: element.F16, TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f16 (but f16 or f32)"},
+		{Options{Type: element.E4M3, TypeC: element.E4M3}, "elements of C cannot be e4m3 where those of A and B are e4m3 (but bf16, f16 or f32)"},
+		{Options{TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f32 (but f32)"},
 		{Options{Type: element.BF16, Compute: ComputeTF32}, "compute mode tf32 is for operands of f32, not bf16"},
 		{Options{TLP: 5}, "unknown TLP equation 5 (known: 3, 4)"},
 		{Options{Threshold: -1}, "threshold -1 is not 0 or more"},

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"math"
+	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -44,7 +45,7 @@ const (
 // Options change how a plan is made. The zero value is the default: what
 // measures best.
 type Options struct {
-	// Type is that of the elements of A and B, TypeC that of C: F32, or that of A and B.
+	// Type is that of the elements of A and B, TypeC that of C: one of Type.TypesC.
 	// Sums are in fp32, whatever the types are, and C is rounded once.
 	Type  element.Type `json:"type,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
@@ -109,7 +110,7 @@ func (o *Options) check(d *Device) error {
 	return nil
 }
 
-// computeHalves and computeWideHalves are the arithmetic of elements of 16 bits where kernels of
+// computeHalves and computeWideHalves are the arithmetic of elements of fewer bits where kernels of
 // their own multiply them, as on GPUs with kernels of package native: of any matrices, and of those
 // whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them; computeWords
 // is that of WGSL with C of 16 bits.
@@ -171,12 +172,15 @@ func (o *Options) wide() int {
 	return 16 / o.Type.Bytes()
 }
 
+// floatC reports whether C has fp32 where A and B have not.
+func (o *Options) floatC() bool { return o.Type != element.F32 && o.TypeC == element.F32 }
+
 func (o *Options) checkTypes(d *Device) error {
 	switch {
 	case !o.Type.Known() || !o.TypeC.Known():
 		return invalid.Errorf("unknown element types %d and %d", uint8(o.Type), uint8(o.TypeC))
-	case o.TypeC != element.F32 && o.TypeC != o.Type:
-		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s or %s)", o.TypeC, o.Type, o.Type, element.F32)
+	case !slices.Contains(o.Type.TypesC(), o.TypeC):
+		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC, o.Type, element.List(o.Type.TypesC(), " or "))
 	case o.Type != element.F32 && o.Compute == ComputeTF32:
 		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32, o.Type)
 	case d != nil && !d.takes(o.Type):

@@ -209,7 +209,7 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 
 // flags are those that all items have.
 func (b *raggedBuilder) flags() int {
-	if b.Device.KernelKind == KernelsNative && b.Options.Type != b.Options.TypeC {
+	if b.Device.KernelKind == KernelsNative && b.Options.floatC() {
 		return encoding.ItemFloatC
 	}
 	return 0

@@ -45,11 +45,10 @@ var epilogues = map[string]planner.Epilogue{
 
 // eachOption runs a test for all types and epilogues.
 func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
-	for _, of := range element.Types() {
-		for _, ofC := range element.Types() {
-			if ofC != of && ofC != element.F32 {
-				continue
-			}
+	d, err := devices.Lookup("webgpu-default")
+	require.NoError(t, err)
+	for _, of := range append([]element.Type{element.F32}, d.Types...) {
+		for _, ofC := range of.TypesC() {
 			for name, e := range epilogues {
 				t.Run(fmt.Sprintf("%s, C of %s, %s", of, ofC, name), func(t *testing.T) {
 					test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})

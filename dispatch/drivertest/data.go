@@ -21,20 +21,21 @@ const guard = 19
 type spacing int
 
 const (
-	narrow   spacing = iota // odd offsets and leading dimensions: loads of single elements only
-	wide                    // everything a multiple of 16 bytes, which loads take at once
-	wideHalf                // the same of elements of 16 bits
+	narrow    spacing = iota // odd offsets and leading dimensions: loads of single elements only
+	wide                     // everything a multiple of 16 bytes, which loads take at once
+	wideHalf                 // the same of elements of 16 bits
+	wideBytes                // and of 8
 )
 
-func (s spacing) String() string { return [...]string{"narrow", "wide", "wide"}[s] }
+func (s spacing) String() string { return [...]string{"narrow", "wide", "wide", "wide"}[s] }
 
 // step is what offsets and leading dimensions are multiples of.
-func (s spacing) step() int { return [...]int{1, 4, 8}[s] }
+func (s spacing) step() int { return [...]int{1, 4, 8, 16}[s] }
 
 // of is the spacing for elements of a type.
 func (s spacing) of(t element.Type) spacing {
-	if s == wide && t != element.F32 {
-		return wideHalf
+	if s == wide {
+		return map[int]spacing{4: wide, 2: wideHalf, 1: wideBytes}[t.Bytes()]
 	}
 	return s
 }

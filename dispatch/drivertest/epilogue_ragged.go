@@ -37,7 +37,7 @@ func (s *suite) testEpilogueRagged(t *testing.T) {
 		{name: "depth, gated", e: planner.Epilogue{Gated: true, Activation: planner.SiLU}, r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true}, more: true},
 		{name: "depth, gathered", e: planner.Epilogue{GatherRows: 30}, r: planner.Ragged{Form: planner.EndsOfDepth, TransB: true, Beta: -0.5}, more: true},
 	} {
-		if c.more && s.slow() && s.of.Bytes() == 2 {
+		if c.more && s.slow() && s.of.Bytes() < 4 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

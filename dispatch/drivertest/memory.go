@@ -87,7 +87,7 @@ func (s *suite) testSlices(t *testing.T) {
 	for _, of := range types {
 		t.Run(of.String(), func(t *testing.T) {
 			typed := *s
-			typed.of, typed.ofC = of, of
+			typed.of, typed.ofC = of, of.TypesC()[0]
 			typed.runSlices(t)
 		})
 		if s.oneType != "" {

@@ -15,23 +15,23 @@ import (
 )
 
 // testTypes runs what jobs are tested with on elements of the types that the device takes
-// beside F32, with C of the same type and of F32. Updates are the same for all of them.
+// beside F32, with C of each type that goes with them. Updates are the same for all of them.
 func (s *suite) testTypes(t *testing.T) {
 	if s.oneType != "" {
 		t.Skip(s.oneType)
 	}
 	for i, of := range s.device.Info().Planner.Types {
-		for _, ofC := range []element.Type{of, element.F32} {
+		for j, ofC := range of.TypesC() {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				typed := *s
 				typed.of, typed.ofC = of, ofC
-				if of == ofC {
+				if j == 0 {
 					t.Run("Tiles", typed.testTiles)
 					t.Run("Rounding", typed.testRounding)
 					t.Run("Ragged", typed.testRaggedForms)
 					t.Run("RaggedHalfLines", typed.testRaggedHalfLines)
 				}
-				if of == ofC && i == 0 {
+				if i == 0 && j == 0 {
 					t.Run("Update", typed.testUpdate)
 				}
 				t.Run("Mixed", typed.testMixed)
@@ -99,7 +99,7 @@ func (s *suite) tile() string {
 // normal one.
 func (s *suite) testRounding(t *testing.T) {
 	var numbers []float32
-	for bits := range 1 << 16 {
+	for bits := range 1 << (8 * s.of.Bytes()) {
 		x := s.of.Float(uint16(bits))
 		if size := math.Abs(float64(x)); size >= 0x1p-110 && size < math.Inf(1) || x == 0 {
 			numbers = append(numbers, x)
@@ -148,15 +148,12 @@ func ToWords(of element.Type, numbers []float32) []float32 {
 	if of == element.F32 {
 		return numbers
 	}
-	words := make([]float32, wordsOf(of, len(numbers)))
-	for i := range words {
-		low, high := uint32(of.Bits(numbers[2*i])), uint32(0)
-		if 2*i+1 < len(numbers) {
-			high = uint32(of.Bits(numbers[2*i+1]))
-		}
-		words[i] = math.Float32frombits(low | high<<16)
+	words := make([]uint32, wordsOf(of, len(numbers)))
+	for i, x := range numbers {
+		at := i * of.Bytes()
+		words[at/4] |= uint32(of.Bits(x)) << (at % 4 * 8)
 	}
-	return words
+	return driver.Words(words)
 }
 
 // FromWords are so many numbers of a buffer's words.
@@ -166,7 +163,9 @@ func FromWords(of element.Type, words []float32, n int) []float32 {
 	}
 	numbers := make([]float32, n)
 	for i := range numbers {
-		numbers[i] = of.Float(uint16(math.Float32bits(words[i/2]) >> (16 * (i % 2))))
+		at := i * of.Bytes()
+		bits := math.Float32bits(words[at/4]) >> (at % 4 * 8)
+		numbers[i] = of.Float(uint16(bits & (1<<(8*of.Bytes()) - 1)))
 	}
 	return numbers
 }

@@ -74,8 +74,8 @@ func (c *crew) run(e *entry, helpers int) {
 	}
 	// Forget the buffers.
 	j.launch, j.words, j.a, j.b, j.c, j.workspace = nil, nil, nil, nil, nil, nil
-	j.bitsA, j.bitsB, j.bitsC = nil, nil, nil
-	j.b2, j.bitsB2, j.bias, j.bitsBias, j.rows = nil, nil, nil, nil, nil
+	j.bitsA, j.bitsB, j.bitsC, j.bitsB2, j.bitsBias = narrow{}, narrow{}, narrow{}, narrow{}, narrow{}
+	j.b2, j.bias, j.rows = nil, nil, nil
 }
 
 // launch does the job with so many helpers at most.
@@ -103,11 +103,11 @@ func (c *crew) launch(helpers int) {
 }
 
 // window is elements [base, base+span) of a buffer, as numbers or as bits.
-func window(b *buffer, of element.Type, base, span int) (numbers []float32, bits []uint16) {
+func window(b *buffer, of element.Type, base, span int) (numbers []float32, bits narrow) {
 	if of == element.F32 {
-		return b.data[base : base+span : base+span], nil
+		return b.data[base : base+span : base+span], narrow{}
 	}
-	return nil, bitsOf(b.data)[base : base+span : base+span]
+	return nil, narrowOf(of, b.data).from(base).first(span)
 }
 
 // job is one launch on its buffers.
@@ -115,12 +115,12 @@ type job struct {
 	launch    *encoding.Launch
 	words     []uint32
 	a, b, c   []float32 // the windows of the launch
-	bitsA     []uint16  // and in their place, where elements have 16 bits
-	bitsB     []uint16
-	bitsC     []uint16
+	bitsA     narrow    // and in their place, where elements have fewer than 32 bits
+	bitsB     narrow
+	bitsC     narrow
 	b2, bias  []float32 // those of an epilogue, as the others
-	bitsB2    []uint16
-	bitsBias  []uint16
+	bitsB2    narrow
+	bitsBias  narrow
 	rows      []int32
 	workspace []float32
 	next      atomic.Int64 // first worker that nobody has taken

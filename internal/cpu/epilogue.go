@@ -52,7 +52,7 @@ func (e *tail) take(j *job, scatterAt, scatterRows, weightsAt, biasAt uint32, ro
 	case j.launch.TypeC == element.F32:
 		copy(e.bias[:cols], j.bias[biasAt:])
 	default:
-		j.launch.TypeC.Widen(e.bias[:cols], j.bitsBias[biasAt:][:cols])
+		j.bitsBias.widen(e.bias[:cols], int(biasAt))
 	}
 }
 
@@ -118,7 +118,7 @@ func (p *product) readC(row int, v []float32) {
 	if p.of == element.F32 {
 		copy(v, p.c[row*p.ldc:][:len(v)])
 	} else {
-		p.of.Widen(v, p.bits[row*p.ldc:][:len(v)])
+		p.narrow.widen(v, row*p.ldc)
 	}
 }
 
@@ -126,7 +126,7 @@ func (p *product) writeC(row int, v []float32) {
 	if p.of == element.F32 {
 		copy(p.c[row*p.ldc:][:len(v)], v)
 	} else {
-		p.of.Narrow(p.bits[row*p.ldc:][:len(v)], v)
+		p.narrow.store(row*p.ldc, v)
 	}
 }
 
@@ -140,7 +140,7 @@ func (o *operand) gathered(to []float32, k, depth int) {
 		case o.of == element.F32:
 			copy(dst, o.data[at:][:depth])
 		default:
-			o.of.Widen(dst, o.bits[at:][:depth])
+			o.narrow.widen(dst, at)
 		}
 	}
 	o.data, o.ld = to[:len(o.gather)*depth], depth

@@ -6,7 +6,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// halves is what a goroutine needs for elements of 16 bits and for epilogues: parts of A and B
+// halves is what a goroutine needs for elements of 16 bits or 8 and for epilogues: parts of A and B
 // as numbers, row behind row, and a tile of C before it is rounded.
 type halves struct {
 	part product
@@ -15,9 +15,43 @@ type halves struct {
 	tail tail
 }
 
-// bitsOf shows words as the elements of 16 bits that a buffer has in them.
-func bitsOf(words []float32) []uint16 {
-	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(words))), 2*len(words))
+// narrow is elements of 16 bits or of 8, by the bytes of a buffer.
+type narrow struct {
+	of    element.Type
+	bytes []byte
+}
+
+// narrowOf shows words as the elements of a type that a buffer has in them.
+func narrowOf(of element.Type, words []float32) narrow {
+	return narrow{of, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words))}
+}
+
+// from is what begins with an element.
+func (n narrow) from(at int) narrow { return narrow{n.of, n.bytes[at*n.of.Bytes():]} }
+
+// first is so many elements.
+func (n narrow) first(elements int) narrow {
+	end := elements * n.of.Bytes()
+	return narrow{n.of, n.bytes[:end:end]}
+}
+
+// bits shows elements of 16 bits as they are.
+func (n narrow) bits() []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(n.bytes))), len(n.bytes)/2)
+}
+
+// widen makes numbers of the elements from one on.
+func (n narrow) widen(to []float32, at int) {
+	if x := n.from(at).first(len(to)); n.of == element.E4M3 {
+		element.WidenBytes(to, x.bytes)
+	} else {
+		n.of.Widen(to, x.bits())
+	}
+}
+
+// store rounds numbers to the elements, of 16 bits, from one on.
+func (n narrow) store(at int, numbers []float32) {
+	n.of.Narrow(n.from(at).first(len(numbers)).bits(), numbers)
 }
 
 // widened is the part of a product from k on, with its operands as numbers.
@@ -48,7 +82,7 @@ func (h *halves) widened(p *product, k, depth int) *product {
 // widen takes rows of an operand from an element on, and makes numbers of them, row behind row.
 func (o *operand) widen(to []float32, from, rows, cols int) {
 	for r := range rows {
-		o.of.Widen(to[r*cols:][:cols], o.bits[from+r*o.ld:][:cols])
+		o.narrow.widen(to[r*cols:][:cols], from+r*o.ld)
 	}
 	o.data, o.ld = to[:rows*cols], cols
 }
@@ -63,7 +97,7 @@ func (h *halves) load(p *product) {
 		return
 	}
 	for r := range p.rows {
-		p.of.Widen(h.c[r*maxSide:][:p.cols], p.bits[r*p.ldc:][:p.cols])
+		p.narrow.widen(h.c[r*maxSide:][:p.cols], r*p.ldc)
 	}
 }
 
@@ -74,6 +108,6 @@ func (h *halves) store(p *product) {
 		return
 	}
 	for r := range p.rows {
-		p.of.Narrow(p.bits[r*p.ldc:][:p.cols], h.c[r*maxSide:][:p.cols])
+		p.narrow.store(r*p.ldc, h.c[r*maxSide:][:p.cols])
 	}
 }

@@ -29,14 +29,14 @@ func (j *job) segment(t *scratch, item []uint32) {
 	case of == element.F32:
 		p.a.data, p.b.data = j.a[item[encoding.OffA]:], b[item[encoding.OffB]:]
 	default:
-		p.a.bits, p.b.bits = j.bitsA[item[encoding.OffA]:], bitsB[item[encoding.OffB]:]
+		p.a.narrow, p.b.narrow = j.bitsA.from(int(item[encoding.OffA])), bitsB.from(int(item[encoding.OffB]))
 	}
 	p.ldc, p.alpha, p.beta = int(item[encoding.LDC]), math.Float32frombits(item[encoding.Alpha]), math.Float32frombits(item[encoding.Beta])
 	switch slot := item[encoding.Slot]; {
 	case slot == encoding.Final && j.launch.TypeC == element.F32:
 		p.c = j.c[item[encoding.OffC]:]
 	case slot == encoding.Final:
-		p.of, p.bits = j.launch.TypeC, j.bitsC[item[encoding.OffC]:]
+		p.narrow = j.bitsC.from(int(item[encoding.OffC]))
 	default:
 		shape := j.launch.Tile
 		p.c, p.ldc, p.alpha, p.beta = j.workspace[int(slot)*shape.TM*shape.TN:], shape.TN, 1, 0
@@ -54,11 +54,11 @@ func (j *job) fixup(t *scratch, item []uint32) {
 	shape := j.launch.Tile
 	slots := j.workspace[int(item[encoding.FixupSlot])*shape.TM*shape.TN:][:int(item[encoding.FixupCount])*shape.TM*shape.TN]
 	alpha, beta := math.Float32frombits(item[encoding.FixupAlpha]), math.Float32frombits(item[encoding.FixupBeta])
-	p := product{ldc: int(item[encoding.FixupLDC]), of: j.launch.TypeC}
-	if p.of == element.F32 {
+	p := product{ldc: int(item[encoding.FixupLDC])}
+	if j.launch.TypeC == element.F32 {
 		p.c = j.c[item[encoding.FixupOffC]:]
 	} else {
-		p.bits = j.bitsC[item[encoding.FixupOffC]:]
+		p.narrow = j.bitsC.from(int(item[encoding.FixupOffC]))
 	}
 	if j.launch.Epilogue != (encoding.Epilogue{}) {
 		p.tail = t.halves().tail.fixup(j, item, rows, cols)

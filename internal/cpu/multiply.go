@@ -58,11 +58,10 @@ func (s *instructions) blocks(rows, vectors int) blocks {
 
 // operand is a row-major matrix, or one that is read transposed.
 type operand struct {
-	data  []float32
-	ld    int
-	trans bool
-	bits  []uint16 // in place of data where elements have 16 bits
-	of    element.Type
+	data   []float32
+	ld     int
+	trans  bool
+	narrow // in place of data where elements are not of F32; its type is theirs
 
 	gather []int32 // the rows of A that are the tile's, if these are not the first
 	stored int     // of how many
@@ -84,8 +83,7 @@ type product struct {
 	c                 []float32
 	ldc               int
 	alpha, beta       float32
-	bits              []uint16 // in place of c where its elements have 16 bits
-	of                element.Type
+	narrow                  // in place of c where its elements are not of F32; its type is theirs
 	tail              *tail // what is done to C beside; nil: nothing
 }
 
@@ -96,7 +94,7 @@ func (p *product) check() {
 	case p.of == element.F32:
 		_ = p.c[at]
 	default:
-		_ = p.bits[at]
+		p.from(at).first(1)
 	}
 	if p.depth == 0 {
 		return
@@ -108,7 +106,7 @@ func (p *product) check() {
 		if at := row*o.ld + col; o.of == element.F32 {
 			_ = o.data[at]
 		} else {
-			_ = o.bits[at]
+			o.from(at).first(1)
 		}
 	}
 	if p.a.gather == nil {

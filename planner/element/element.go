@@ -14,6 +14,7 @@ const (
 	F32  Type = iota // IEEE binary32
 	BF16             // the upper half of binary32
 	F16              // IEEE binary16
+	E4M3             // OCP's 8 bits with 4 of exponent and 3 of fraction, without infinities (e4m3fn): for A and B alone
 )
 
 // facts are what tells types apart.
@@ -29,10 +30,35 @@ var table = [...]facts{
 	F32:  {"f32", 4, 24, -126, 127},
 	BF16: {"bf16", 2, 8, -126, 127},
 	F16:  {"f16", 2, 11, -14, 15},
+	E4M3: {"e4m3", 1, 4, -6, 8},
 }
 
 // Types lists all.
-func Types() []Type { return []Type{F32, BF16, F16} }
+func Types() []Type { return []Type{F32, BF16, F16, E4M3} }
+
+// TypesC lists the types that C may have where A and B have this one, the usual one first.
+func (t Type) TypesC() []Type {
+	switch t {
+	case F32:
+		return []Type{F32}
+	case E4M3:
+		return []Type{BF16, F16, F32}
+	}
+	return []Type{t, F32}
+}
+
+// List names types, with last, such as " or ", in front of the last one.
+func List(types []Type, last string) string {
+	list := types[0].String()
+	for i, t := range types[1:] {
+		if i == len(types)-2 {
+			list += last + t.String()
+		} else {
+			list += ", " + t.String()
+		}
+	}
+	return list
+}
 
 // Parse reads a name as users write it; "" is F32.
 func Parse(name string) (Type, error) {
@@ -44,7 +70,7 @@ func Parse(name string) (Type, error) {
 			return Type(t), nil
 		}
 	}
-	return F32, invalid.Errorf("unknown element type %q (known: %s, %s, %s)", name, F32, BF16, F16)
+	return F32, invalid.Errorf("unknown element type %q (known: %s)", name, List(Types(), ", "))
 }
 
 // Known reports whether the type is one of Types.
@@ -81,13 +107,21 @@ func (t Type) Unit() float64 { return math.Ldexp(1, -table[t].mantissa) }
 // Tiny is the distance between numbers below the least normal one.
 func (t Type) Tiny() float64 { return math.Ldexp(1, table[t].least-table[t].mantissa+1) }
 
-// Overflow is the least number that rounds to infinity.
-func (t Type) Overflow() float64 { return math.Ldexp(2-t.Unit(), table[t].most) }
+// Overflow is the least number that rounds to infinity; E4M3 has none.
+func (t Type) Overflow() float64 {
+	if t == E4M3 {
+		return math.Inf(1)
+	}
+	return math.Ldexp(2-t.Unit(), table[t].most)
+}
 
-// Float is the number that bits of a type of 16 bits stand for. Bits of NaN stay apart.
+// Float is the number that bits of a type of 16 bits, or of 8, stand for. Bits of NaN stay apart.
 func (t Type) Float(bits uint16) float32 {
-	if t == BF16 {
+	switch t {
+	case BF16:
 		return math.Float32frombits(uint32(bits) << 16)
+	case E4M3:
+		return e4m3(uint8(bits))
 	}
 	const (
 		exponent = 0x1f << 23             // of F16, where that of F32 begins
@@ -108,16 +142,19 @@ func (t Type) Float(bits uint16) float32 {
 	return math.Float32frombits(x | uint32(bits)<<16&sign)
 }
 
-// Bits are those of a type of 16 bits that are nearest to a number, of two as near the even
-// ones. Those of NaN are of a NaN.
+// Bits are those of a type of 16 bits, or of 8, that are nearest to a number, of two as near the
+// even ones. Those of NaN are of a NaN. E4M3 has 448 for what is larger, infinities among it, as
+// NVIDIA's conversions with satfinite do; PyTorch's give NaN from 465 on.
 func (t Type) Bits(number float32) uint16 {
 	x := math.Float32bits(number)
 	size := x &^ (1 << 31)
 	sign := uint16(x>>16) & 0x8000
-	if t == BF16 {
-		if size > 0x7f800000 {
-			return uint16(x>>16) | 0x40 // quiet
-		}
+	switch {
+	case t == E4M3:
+		return sign>>8 | uint16(e4m3Bits(size))
+	case t == BF16 && size > 0x7f800000:
+		return uint16(x>>16) | 0x40 // quiet
+	case t == BF16:
 		return uint16((x + 0x7fff + x>>16&1) >> 16)
 	}
 	const (
@@ -137,7 +174,7 @@ func (t Type) Bits(number float32) uint16 {
 	return sign | uint16((size-(127-15)<<23+0xfff+size>>13&1)>>13)
 }
 
-// Widen makes numbers of bits.
+// Widen makes numbers of bits, of a type of 16 bits.
 func (t Type) Widen(dst []float32, src []uint16) {
 	dst = dst[:len(src)]
 	if t == BF16 {
@@ -151,7 +188,7 @@ func (t Type) Widen(dst []float32, src []uint16) {
 	}
 }
 
-// Narrow makes bits of numbers.
+// Narrow makes bits of numbers, of a type of 16 bits.
 func (t Type) Narrow(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	for i, x := range src {

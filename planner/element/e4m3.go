@@ -1,0 +1,67 @@
+package element
+
+import "math"
+
+const (
+	nanE4M3  = 0x7f // with either sign
+	mostE4M3 = 0x7e // 448
+)
+
+// numbersE4M3 are what all bits stand for.
+var numbersE4M3 = func() (numbers [256]float32) {
+	for bits := range numbers {
+		numbers[bits] = e4m3(uint8(bits))
+	}
+	return numbers
+}()
+
+// e4m3 is the number that bits stand for.
+func e4m3(bits uint8) float32 {
+	const (
+		rebias = (127 - 7) << 23 // of exponents
+		least  = 1<<23 | rebias  // 2^-6, the least normal number
+		nan    = 0x7fc00000
+	)
+	x := uint32(bits&0x7f) << 20
+	switch {
+	case bits&0x7f == nanE4M3:
+		x = nan
+	case x < 1<<23: // as fraction of 2^-6, from which 2^-6 is taken
+		x = math.Float32bits(math.Float32frombits(x+least) - math.Float32frombits(least))
+	default:
+		x += rebias
+	}
+	return math.Float32frombits(x | uint32(bits>>7)<<31)
+}
+
+// e4m3Bits are those without the sign that are nearest to a number, by the bits of its size.
+func e4m3Bits(size uint32) uint8 {
+	const (
+		infinite = 0x7f800000
+		normal   = (127 - 6) << 23  // 2^-6
+		spaced   = (127 + 14) << 23 // 2^14, from where on numbers are 2^-9 apart
+	)
+	switch {
+	case size > infinite:
+		return nanE4M3
+	case size < normal:
+		return uint8(math.Float32bits(math.Float32frombits(size)+math.Float32frombits(spaced)) - spaced)
+	}
+	return uint8(min((size-(127-7)<<23+0x7ffff+size>>20&1)>>20, mostE4M3))
+}
+
+// WidenBytes makes numbers of bits of E4M3.
+func WidenBytes(dst []float32, src []uint8) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = numbersE4M3[x]
+	}
+}
+
+// NarrowBytes makes bits of E4M3 of numbers.
+func NarrowBytes(dst []uint8, src []float32) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = uint8(E4M3.Bits(x))
+	}
+}
