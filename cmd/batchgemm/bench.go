@@ -173,7 +173,7 @@ func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
 		if !slices.Contains(rivals, name) {
 			return usageError{fmt.Errorf("--vs %q is not one of %s", name, strings.Join(rivals, ", "))}
 		}
-		if of != element.F32 && !slices.Contains(halfRivals, name) {
+		if !takes(name, of) {
 			return usageError{fmt.Errorf("--vs %s takes matrices of %s, not %s", name, element.F32, of)}
 		}
 		if dressed && !slices.Contains(dressedRivals, name) {

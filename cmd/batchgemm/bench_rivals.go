@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // The methods that --vs names.
@@ -20,8 +21,16 @@ const (
 	ownWebGPU     = "webgpu" // our own through Vulkan
 )
 
-// halfRivals are those that take elements of 16 bits.
-var halfRivals = []string{cublasGrouped, cublasPadded, ownWebGPU}
+// takes reports whether a rival has elements of a type.
+func takes(rival string, of element.Type) bool {
+	switch of {
+	case element.F32:
+		return true
+	case element.E4M3:
+		return rival == ownWebGPU
+	}
+	return rival == cublasGrouped || rival == cublasPadded || rival == ownWebGPU
+}
 
 // dressedRivals are those that have epilogues.
 var dressedRivals = []string{plainF32, ownWebGPU}

@@ -123,7 +123,7 @@ func (b *bencher) operands(w *workload.Workload, o *planner.Options) (*workload.
 
 // suits reports whether a type has numbers as large and as small as those of the kind.
 func (k *dataKind) suits(of element.Type) bool {
-	return of != element.F16 || k.scaleA == 1 && k.scaleB == 1
+	return of == element.F32 || of == element.BF16 || k.scaleA == 1 && k.scaleB == 1
 }
 
 // accuracy sums up the errors of the first problems, whose results are right.

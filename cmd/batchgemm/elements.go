@@ -14,8 +14,9 @@ import (
 
 // typesHelp is for commands that take --type.
 const typesHelp = `--type is that of the elements of A and B, --type-c that of C: float32, or the
-same. Numbers of a workload that its type does not have are rounded to the nearest,
-those too large for f16 to infinity. Sums are in float32, whatever the types are.`
+same; where A and B are of e4m3 (8 bits), bf16, f16 or f32. Numbers of a workload that its
+type does not have are rounded to the nearest, those too large for f16 to infinity, for
+e4m3 to 448. Sums are in float32, whatever the types are.`
 
 // typeFlags are the types of elements.
 type typeFlags struct{ ab, c string }
@@ -27,8 +28,8 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 		}
 		return names
 	}
-	cmd.Flags().StringVar(&f.ab, "type", "", "elements of A and B: f32, bf16 or f16 (default f32)")
-	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or those of A and B (default as A and B)")
+	cmd.Flags().StringVar(&f.ab, "type", "", "elements of A and B: "+element.List(element.Types(), " or ")+" (default f32)")
+	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A and B; of e4m3 "+element.List(element.E4M3.TypesC(), " or ")+" (default as A and B, of e4m3 bf16)")
 	complete(cmd, "type", names)
 	complete(cmd, "type-c", names)
 }
@@ -38,7 +39,7 @@ func (f *typeFlags) set(o *planner.Options) (err error) {
 	if o.Type, err = element.Parse(f.ab); err != nil {
 		return fmt.Errorf("--type: %w", err)
 	}
-	if o.TypeC, err = element.Parse(cmp.Or(f.c, f.ab)); err != nil {
+	if o.TypeC, err = element.Parse(cmp.Or(f.c, o.Type.TypesC()[0].String())); err != nil {
 		return fmt.Errorf("--type-c: %w", err)
 	}
 	return nil
@@ -60,13 +61,19 @@ func write(ctx context.Context, to *dispatch.Buffer, numbers []float32) error {
 	if to.Type() == element.F32 {
 		return to.Write(ctx, 0, numbers)
 	}
+	if to.Type() == element.E4M3 {
+		return pieces(len(numbers), func(bits []uint8, first, end int) error {
+			element.NarrowBytes(bits, numbers[first:end])
+			return to.WriteBytes(ctx, first, bits)
+		})
+	}
 	return pieces(len(numbers), func(bits []uint16, first, end int) error {
 		to.Type().Narrow(bits, numbers[first:end])
 		return to.WriteBits(ctx, first, bits)
 	})
 }
 
-// read is the reverse of write.
+// read is the reverse of write, for types that C may have.
 func read(ctx context.Context, from *dispatch.Buffer, numbers []float32) error {
 	if from.Type() == element.F32 {
 		return from.Read(ctx, 0, numbers)
@@ -78,8 +85,8 @@ func read(ctx context.Context, from *dispatch.Buffer, numbers []float32) error {
 	})
 }
 
-func pieces(n int, move func(bits []uint16, first, end int) error) error {
-	bits := make([]uint16, min(n, piece))
+func pieces[T uint8 | uint16](n int, move func(bits []T, first, end int) error) error {
+	bits := make([]T, min(n, piece))
 	for first := 0; first < n; first += piece {
 		end := min(first+piece, n)
 		if err := move(bits[:end-first], first, end); err != nil {

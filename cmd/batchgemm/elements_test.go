@@ -34,6 +34,9 @@ var typeCases = []struct {
 	{"bf16", []string{"--type", "bf16"}, element.BF16, element.BF16, "bf16, C of bf16"},
 	{"f16", []string{"--type", "f16"}, element.F16, element.F16, "f16, C of f16"},
 	{"bf16 to f32", []string{"--type", "bf16", "--type-c", "f32"}, element.BF16, element.F32, "bf16, C of f32"},
+	{"e4m3", []string{"--type", "e4m3"}, element.E4M3, element.BF16, "e4m3, C of bf16"},
+	{"e4m3 to f16", []string{"--type", "e4m3", "--type-c", "f16"}, element.E4M3, element.F16, "e4m3, C of f16"},
+	{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, element.E4M3, element.F32, "e4m3, C of f32"},
 	{"f16 to f32", []string{"--type", "f16", "--type-c", "f32"}, element.F16, element.F32, "f16, C of f32"},
 }
 
@@ -76,7 +79,10 @@ func TestVerifyTypes(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, c := range decode[[]check](t, "70 60 1\n", append([]string{"verify", "-", "--backend", "cpu"}, tc.flags...)...) {
 				require.Empty(t, c.Failure)
-				if tc.c != element.F32 {
+				switch {
+				case tc.ab == element.E4M3:
+					require.Zero(t, c.Error, "products of 8 bits are numbers of all types")
+				case tc.c != element.F32:
 					require.Greater(t, c.Error, 0.5, "one rounding, by half a unit")
 				}
 			}
@@ -136,6 +142,8 @@ func TestRunNPZTypes(t *testing.T) {
 		{"as they are", nil, element.F32, []float32{2 * between, 70000}},
 		{"bf16", []string{"--type", "bf16"}, element.F32, []float32{2, 70144}},
 		{"bf16 to f32", []string{"--type", "bf16", "--type-c", "f32"}, element.F32, []float32{1 + between, 70144}},
+		{"e4m3", []string{"--type", "e4m3"}, element.F32, []float32{2, 448}},
+		{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, element.F32, []float32{1 + between, 448}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			succeed(t, "", append([]string{"run", in, "-o", out, "--verify"}, tc.args...)...)
@@ -180,6 +188,24 @@ func TestBenchTypes(t *testing.T) {
 	require.Contains(t, page, "the peak rates of cpu for bf16, C of f32 are not known")
 	r := decode[bench.Report](t, "64 64 64\n", "bench", "-", "--repeat", "1", "--type", "f16", "--cold")
 	require.Equal(t, 2.0*3*64*64, r.Cases[0].Bytes)
+}
+
+// Bits of 8 move as those of 16 do.
+func TestPiecesOfBytes(t *testing.T) {
+	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
+	require.NoError(t, err)
+	defer device.Close()
+	b, err := device.NewBufferOf(element.E4M3, piece+3)
+	require.NoError(t, err)
+	numbers, bits := make([]float32, piece+3), make([]uint8, piece+3)
+	for i := range numbers {
+		numbers[i] = float32(i%33 - 16)
+	}
+	require.NoError(t, write(t.Context(), b, numbers))
+	require.NoError(t, b.ReadBytes(t.Context(), 0, bits))
+	for i, x := range bits {
+		require.Equal(t, numbers[i], element.Float8E4M3(x).Float32())
+	}
 }
 
 // TestPieces: what takes several conversions moves whole, and comes back.
