@@ -203,6 +203,10 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	if e.ScatterRows > 0 {
 		w[encoding.FixupOffC] = uint32(q.C.Offset + col - l.BaseC)
 	}
+	if l.Epilogue.Scaled() {
+		w[encoding.FixupGatherAt], w[encoding.FixupGatherRows] = uint32(q.RowsA+row), uint32(e.GatherRows)
+		w[encoding.FixupScaleAAt], w[encoding.FixupScaleBAt] = e.scaleA(q, row), e.scaleB(q, col)
+	}
 }
 
 // Items is how many items a launch of workers has.
@@ -214,12 +218,16 @@ func (p *Plan) Items(l *encoding.Launch) int {
 func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	q, t, o := e.q, e.tile, &e.plan.Options.Epilogue
 	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
-	_ = w[encoding.EpilogueItemWords-1]
+	words := e.launch.ItemWords()
+	_ = w[words-1]
 	w[encoding.GatherAt], w[encoding.GatherRows] = uint32(q.RowsA+row), uint32(o.GatherRows)
 	w[encoding.ScatterAt], w[encoding.ScatterRows] = uint32(q.RowsC+row), uint32(o.ScatterRows)
 	w[encoding.WeightsAt], w[encoding.BiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
-	clear(w[encoding.PointersAt+1 : encoding.EpilogueItemWords])
+	clear(w[encoding.PointersAt+1 : words])
 	w[encoding.PointersAt] = q.pointersAt(&e.launch.Epilogue)
+	if words > encoding.EpilogueItemWords {
+		w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, col)
+	}
 	if o.GatherRows > 0 {
 		w[encoding.OffA] -= uint32(row * q.A.LD)
 	}
@@ -229,10 +237,13 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	if !o.Gated {
 		return
 	}
-	second := w[encoding.EpilogueItemWords : 2*encoding.EpilogueItemWords]
+	second := w[words : 2*words]
 	copy(second, w)
 	second[encoding.OffB], second[encoding.LDB] = uint32(q.elementB2(int(s.K0), col)-e.launch.BaseB2), uint32(q.B2.LD)
 	second[encoding.BiasAt] += uint32(q.N)
+	if words > encoding.EpilogueItemWords {
+		second[encoding.ScaleBAt] += uint32(o.ScalesB(q.N) / 2)
+	}
 	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemWide | encoding.ItemSecond
 	if q.A.aligned(e.wide) && q.B2.aligned(e.wide) {
 		second[encoding.Flags] |= encoding.ItemWide

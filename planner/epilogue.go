@@ -25,12 +25,15 @@ const (
 //	u = alpha*op(A)*op(B2) + bias[N+j]
 //	C = weight[i] * act(g) * u
 //
+// With scales alpha*op(A)*op(B) is multiplied by the one of row i of A, and then by the one of column
+// j of op(B), or of B2. No product of the three may leave the range of fp32 for a result that is to be right.
+//
 // Where kernels are native (CUDA, HIP), those for epilogues are of fewer tile shapes
 // (KernelFacts.Epilogues), none of which takes clusters or, with ComputeTF32, tf32 products.
 //
-// All indices are in Rows, one buffer of 32-bit words, and so are the weights, as bits of fp32, and
+// All indices are in Rows, one buffer of 32-bit words, and so are weights and scales, as bits of fp32, and
 // addresses.
-// Where K or alpha is 0 the products are 0, and what follows is done all the same. NaN stays
+// Where K or alpha is 0 the products are 0, whatever the scales are, and what follows is done all the same. NaN stays
 // NaN; GELU and SiLU of -Inf are 0.
 type Epilogue struct {
 	Activation Activation `json:"activation,omitempty"`
@@ -52,6 +55,12 @@ type Epilogue struct {
 	ScatterRows int `json:"scatter_rows,omitempty"`
 	// Weights: row i is multiplied by the number whose bits are Rows[Problem.Weights+i].
 	Weights bool `json:"weights,omitempty"`
+	// ScaleA and ScaleB are the scales of A and of B, of elements of E4M3 alone. Those of A are the numbers
+	// whose bits are in Rows from Problem.ScaleA on: one; or M of them, by row of op(A); or where rows are
+	// gathered GatherRows, by row of A, and a row of zeros has 1. Those of B are from Problem.ScaleB on:
+	// one, or N; with Gated those of B2 behind them.
+	ScaleA Scaling `json:"scale_a,omitempty"`
+	ScaleB Scaling `json:"scale_b,omitempty"`
 	// Pointers are the operands that each problem has at an address of its own.
 	Pointers Pointers `json:"pointers,omitzero"`
 }
@@ -62,12 +71,12 @@ func (e *Epilogue) none() bool { return *e == Epilogue{} }
 // kernel is what kernels know of it: items have the rest.
 func (e *Epilogue) kernel() encoding.Epilogue {
 	return encoding.Epilogue{Activation: e.Activation, Bias: e.Bias, Gated: e.Gated, Gather: e.GatherRows > 0, Scatter: e.ScatterRows > 0, Weights: e.Weights,
-		Pointers: e.Pointers}
+		Pointers: e.Pointers, ScaleA: e.ScaleA, ScaleB: e.ScaleB}
 }
 
 // UsesRows reports whether runs have the buffer Rows.
 func (e *Epilogue) UsesRows() bool {
-	return e.GatherRows > 0 || e.ScatterRows > 0 || e.Weights || e.Pointers.Any()
+	return e.GatherRows > 0 || e.ScatterRows > 0 || e.Weights || e.kernel().Scaled() || e.Pointers.Any()
 }
 
 // Writes is Problem.Writes with an epilogue, which changes C = 1*C too.
@@ -151,13 +160,15 @@ type list struct {
 }
 
 // lists are those of a problem.
-func (e *Epilogue) lists(p *Problem) [5]list {
+func (e *Epilogue) lists(p *Problem) [7]list {
 	return [...]list{
 		{"bias", p.Bias, e.Biases(p.N), e.Bias, true},
 		{"rows of A", p.RowsA, p.M, e.GatherRows > 0, false},
 		{"rows of C", p.RowsC, p.M, e.ScatterRows > 0, false},
 		{"weights", p.Weights, p.M, e.Weights, false},
 		{"pointers", p.Pointers, encoding.PointerWords, e.Pointers.Any(), false},
+		{"scales of A", p.ScaleA, e.ScalesA(p.M), e.ScaleA != "", false},
+		{"scales of B", p.ScaleB, e.ScalesB(p.N), e.ScaleB != "", false},
 	}
 }
 

@@ -20,6 +20,9 @@ func (t *tape) anyEpilogue() (e Epilogue) {
 	if bits&128 != 0 {
 		e.ScatterRows = 1 + t.upTo(40)
 	}
+	if t.byte()%2 == 1 {
+		e.ScaleA, e.ScaleB = pick(t, "", PerRow, PerTensor), pick(t, "", PerRow, PerTensor)
+	}
 	return e
 }
 
@@ -89,7 +92,8 @@ func recordOf(r *Ragged, words []int32) Problem {
 		Alpha: Scale(math.Float32frombits(uint32(words[encoding.RecordAlpha]))), Beta: math.Float32frombits(uint32(words[encoding.RecordBeta])),
 		A: Matrix{w(encoding.RecordOffA), w(encoding.RecordLDA)}, B: Matrix{w(encoding.RecordOffB), w(encoding.RecordLDB)},
 		C: Matrix{w(encoding.RecordOffC), w(encoding.RecordLDC)}, B2: Matrix{w(encoding.RecordOffB2), w(encoding.RecordLDB2)},
-		Bias: w(encoding.RecordBias), RowsA: w(encoding.RecordRowsA), RowsC: w(encoding.RecordRowsC), Weights: w(encoding.RecordWeights), Pointers: w(encoding.RecordPointers)}
+		Bias: w(encoding.RecordBias), RowsA: w(encoding.RecordRowsA), RowsC: w(encoding.RecordRowsC), Weights: w(encoding.RecordWeights), Pointers: w(encoding.RecordPointers),
+		ScaleA: w(encoding.RecordScaleA), ScaleB: w(encoding.RecordScaleB)}
 }
 
 // keeps reports whether a problem passes the check that batches pass. What it does not read may lie anywhere.

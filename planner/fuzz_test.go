@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -49,7 +50,7 @@ func pick[T any](t *tape, from ...T) T { return from[t.byte()%len(from)] }
 // device is one of the table, or one with other limits.
 func (t *tape) device() *Device {
 	d := clone(known()[t.byte()%len(known())])
-	d.Epilogues, d.Pointers = true, true
+	d.Epilogues, d.Pointers, d.Types = true, true, append(slices.Clone(d.Types), element.E4M3)
 	if t.byte()%2 == 1 {
 		d.MaxBinding = pick(t, d.MaxBinding, 64<<10, 1<<20, 1<<31-4)
 		d.MaxTrips = pick(t, d.MaxTrips, 0, 100, 32767)
@@ -79,6 +80,10 @@ func (t *tape) options() Options {
 		if t.byte()%2 == 1 {
 			o.Epilogue.Pointers = Pointers{A: t.byte()%2 == 1, B: t.byte()%2 == 1, C: t.byte()%2 == 1, Aligned: t.byte()%4 == 1}
 		}
+	}
+	if t.byte()%4 == 1 {
+		o.Type, o.TypeC = pick(t, element.E4M3, element.BF16), pick(t, element.BF16, element.F32)
+		o.Epilogue.ScaleA, o.Epilogue.ScaleB = pick(t, "", PerRow, PerTensor), pick(t, "", PerRow, PerTensor)
 	}
 	return o
 }
@@ -113,7 +118,7 @@ func (t *tape) problem(end *[3]int) Problem {
 	p.B = place(1, rows, cols)
 	p.C = place(2, p.M, p.N)
 	p.B2, p.Bias, p.RowsA, p.RowsC, p.Weights = place(1, rows, cols), t.upTo(1<<20), t.upTo(1<<20), t.upTo(99), t.upTo(math.MaxInt32)
-	p.Pointers = t.upTo(1 << 20)
+	p.Pointers, p.ScaleA, p.ScaleB = t.upTo(1<<20), t.upTo(1<<20), t.upTo(1<<20)
 	return p
 }
 
@@ -159,7 +164,7 @@ func explained(err error) bool {
 	var problem *ProblemError
 	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation", "threshold ",
 		"needs tensor cores", "uses tensor cores", "has no kernels of it", "has kernels of it for elements of 16 bits alone", "has no tile of Table 3",
-		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ", "pointers are aligned, but none",
+		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ", "pointers are aligned, but none", "scales are for elements of",
 	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
@@ -274,7 +279,7 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 				q := p.Batch[segments[j].Problem]
 				checkItem(t, p, &l, w, &segments[j], q, 0)
 				if l.Epilogue.Gated {
-					q.B, q.Bias = q.B2, q.Bias+q.N
+					q.B, q.Bias, q.ScaleB = q.B2, q.Bias+q.N, q.ScaleB+p.Options.Epilogue.ScalesB(q.N)/2
 					checkItem(t, p, &l, w[l.ItemWords():], &segments[j], q, encoding.ItemSecond)
 				}
 			}
@@ -322,8 +327,11 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	if [encoding.ItemWords]uint32(w) != want {
 		t.Fatalf("item %v of segment %+v, want %v", w[:encoding.ItemWords], *s, want)
 	}
-	if by := e.Pointers; (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%4 == 0 && (by == Pointers{} || by.Aligned) {
+	if by := e.Pointers; (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%(16/p.Options.Type.Bytes()) == 0 && (by == Pointers{} || by.Aligned) {
 		flags |= encoding.ItemWide
+	}
+	if p.Options.floatC() {
+		flags |= encoding.ItemFloatC
 	}
 	if w[11] != flags {
 		t.Fatalf("flags %d of segment %+v of %+v, want %d", w[11], *s, q, flags)
@@ -341,6 +349,22 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), uint32(q.RowsC + row), uint32(e.ScatterRows),
 			uint32(q.Weights + row), uint32(q.Bias + col), at, 0}, w[encoding.ItemWords:encoding.EpilogueItemWords])
 	}
+	if does.Scaled() {
+		a, b := scalesAt(&q, e, row, col)
+		require.Equal(t, []uint32{a, b, 0, 0}, w[encoding.EpilogueItemWords:encoding.ScaledItemWords])
+	}
+}
+
+// scalesAt are the words with the scales of an element's row and column.
+func scalesAt(q *Problem, e *Epilogue, row, col int) (a, b uint32) {
+	a, b = uint32(q.ScaleA), uint32(q.ScaleB)
+	if e.ScaleA == PerRow && e.GatherRows == 0 {
+		a += uint32(row)
+	}
+	if e.ScaleB == PerRow {
+		b += uint32(col)
+	}
+	return a, b
 }
 
 // checkPart follows the words of a part to its tile, of which no part was counted, and returns the item with the words that
@@ -381,5 +405,9 @@ func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encodi
 	if l.Epilogue != (encoding.Epilogue{}) {
 		require.Equal(t, []uint32{uint32(q.RowsC + row), uint32(e.ScatterRows), uint32(q.Weights + row), uint32(q.Bias + col)},
 			w[encoding.FixupWords:encoding.EpilogueFixupWords])
+	}
+	if l.Epilogue.Scaled() {
+		a, b := scalesAt(q, e, row, col)
+		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), a, b}, w[encoding.EpilogueFixupWords:encoding.ScaledFixupWords])
 	}
 }

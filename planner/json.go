@@ -36,6 +36,8 @@ type problemJSON struct {
 	Weights int    `json:"weights,omitempty"`
 
 	Pointers int `json:"pointers,omitempty"`
+	ScaleA   int `json:"scale_a,omitempty"`
+	ScaleB   int `json:"scale_b,omitempty"`
 }
 
 // scalar is a number, or the name of one that JSON does not have.
@@ -76,7 +78,7 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		q := &p.Batch[i]
 		to.Batch[i] = problemJSON{q.M, q.N, q.K, q.TransA, q.TransB, scalar(q.Alpha.Value()), scalar(q.Beta),
 			[2]int{q.A.Offset, q.A.LD}, [2]int{q.B.Offset, q.B.LD}, [2]int{q.C.Offset, q.C.LD},
-			[2]int{q.B2.Offset, q.B2.LD}, q.Bias, q.RowsA, q.RowsC, q.Weights, q.Pointers}
+			[2]int{q.B2.Offset, q.B2.LD}, q.Bias, q.RowsA, q.RowsC, q.Weights, q.Pointers, q.ScaleA, q.ScaleB}
 	}
 	return json.Marshal(to)
 }
@@ -99,7 +101,8 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	for i, q := range from.Batch {
 		batch[i] = Problem{M: q.M, N: q.N, K: q.K, TransA: q.TransA, TransB: q.TransB, Alpha: Scale(float32(q.Alpha)), Beta: float32(q.Beta),
 			A: Matrix{q.A[0], q.A[1]}, B: Matrix{q.B[0], q.B[1]}, C: Matrix{q.C[0], q.C[1]},
-			B2: Matrix{q.B2[0], q.B2[1]}, Bias: q.Bias, RowsA: q.RowsA, RowsC: q.RowsC, Weights: q.Weights, Pointers: q.Pointers}
+			B2: Matrix{q.B2[0], q.B2[1]}, Bias: q.Bias, RowsA: q.RowsA, RowsC: q.RowsC, Weights: q.Weights, Pointers: q.Pointers,
+			ScaleA: q.ScaleA, ScaleB: q.ScaleB}
 	}
 	made, err := New(from.Device).Plan(batch, from.Options)
 	if err != nil {

@@ -34,9 +34,11 @@ type Problem struct {
 
 	// What Options.Epilogue asks for, in buffers of their own: the matrix of the second product,
 	// stored as B is; the first element of the bias; the words of Rows where the rows of A,
-	// those of C and the weights begin, M of each; and where its addresses do, see Pointers.
+	// those of C and the weights begin, M of each; where its addresses do, see Pointers; and where the
+	// scales of A and of B do.
 	B2                                    Matrix
 	Bias, RowsA, RowsC, Weights, Pointers int
+	ScaleA, ScaleB                        int
 }
 
 // Factor is a number whose zero value is 1. Scale makes others.

@@ -19,7 +19,8 @@ const (
 	// end. C is its own. The gradient of the experts' weights is so.
 	EndsOfDepth = encoding.EndsOfDepth
 	// Records: encoding.RecordWords words for each group, which is any problem, as AppendRecords
-	// writes them; with an epilogue encoding.EpilogueRecordWords, as AppendEpilogueRecords does.
+	// writes them; with an epilogue encoding.EpilogueRecordWords, as AppendEpilogueRecords does, and with
+	// scales encoding.ScaledRecordWords, as AppendScaledRecords does.
 	Records = encoding.Records
 )
 
@@ -63,10 +64,12 @@ type Ragged struct {
 	// op(B2). Biases are StrideBias apart, addresses encoding.PointerWords words. Lists have a word for
 	// each row of all groups together: with EndsOfRows there are M, with EndsOfDepth M for each group. They
 	// name any rows of A and of C, with EndsOfDepth of the group's own C, or of one for all where StrideC is
-	// 0. Behind a group's addresses offsets are those of a buffer for all groups: StrideB, or StrideC, is 0
+	// 0. So do lists of scales of the rows of op(A); A has one scale, or one for each of GatherRows rows, for all
+	// groups. Scales of B are behind those of the group before. Behind a group's addresses offsets are those of a buffer for all groups: StrideB, or StrideC, is 0
 	// where each has a matrix of its own.
 	B2                                    Matrix
 	Bias, RowsA, RowsC, Weights, Pointers int
+	ScaleA, ScaleB                        int
 	StrideBias                            int
 	// Zero sets the rows of C behind the last group to 0, up to M; EndsOfRows alone, and without an
 	// epilogue. Where a group is refused it does not.
@@ -185,7 +188,7 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 func (r *Ragged) checkLists(e *Epilogue) error {
 	whole := r.problem()
 	for i, l := range e.lists(&whole) {
-		last, ok := addMul(l.first, r.Groups-1, r.listsApart()[i])
+		last, ok := addMul(l.first, r.Groups-1, r.listsApart(e)[i])
 		if !l.used || ok && last <= mostRagged-l.length {
 			continue
 		}
@@ -198,18 +201,22 @@ func (r *Ragged) checkLists(e *Epilogue) error {
 }
 
 // listsApart is how far behind each of Epilogue.lists that of the next group begins. With ends of rows groups share the rows.
-func (r *Ragged) listsApart() [5]int {
-	rows := 0
+func (r *Ragged) listsApart(e *Epilogue) [7]int {
+	rows, scales := 0, 0
 	if r.Form == EndsOfDepth {
 		rows = r.M
 	}
-	return [...]int{r.StrideBias, rows, rows, rows, encoding.PointerWords}
+	if e.eachRow() {
+		scales = rows
+	}
+	return [...]int{r.StrideBias, rows, rows, rows, encoding.PointerWords, scales, e.ScalesB(r.N)}
 }
 
 // problem is the batch as one problem, of the first group's B and C.
 func (r *Ragged) problem() Problem {
 	return Problem{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB, Alpha: r.Alpha, Beta: r.Beta, A: r.A, B: r.B, C: r.C,
-		B2: r.B2, Bias: r.Bias, RowsA: r.RowsA, RowsC: r.RowsC, Weights: r.Weights, Pointers: r.Pointers}
+		B2: r.B2, Bias: r.Bias, RowsA: r.RowsA, RowsC: r.RowsC, Weights: r.Weights, Pointers: r.Pointers,
+		ScaleA: r.ScaleA, ScaleB: r.ScaleB}
 }
 
 // extents is what buffers need at least. The description passed check.
@@ -237,7 +244,7 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 	for i, l := range e.lists(&whole) {
 		if l.used {
 			length := x.of(&l)
-			*length = max(*length, l.first+(r.Groups-1)*r.listsApart()[i]+l.length)
+			*length = max(*length, l.first+(r.Groups-1)*r.listsApart(e)[i]+l.length)
 		}
 	}
 	return x
@@ -350,4 +357,8 @@ func (r *Ragged) dress(q *Problem, g, row int, e *Epilogue) {
 	if e.Pointers.Any() {
 		q.Pointers += g * encoding.PointerWords
 	}
+	if e.eachRow() {
+		q.ScaleA += row
+	}
+	q.ScaleB += g * e.ScalesB(q.N)
 }

@@ -155,7 +155,7 @@ func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 // bound writes the words of the bounds.
 func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	r := b.Ragged
-	b.bounds = slices.Grow(b.bounds[:0], encoding.EpilogueBoundWords)[:encoding.EpilogueBoundWords]
+	b.bounds = slices.Grow(b.bounds[:0], encoding.ScaledBoundWords)[:encoding.ScaledBoundWords]
 	clear(b.bounds)
 	set := func(word encoding.BoundWord, value int) { b.bounds[word] = uint32(value) }
 	set(encoding.BoundForm, int(r.Form))
@@ -205,6 +205,8 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundLenB2, x.B2)
 	set(encoding.BoundLenBias, x.Bias)
 	set(encoding.BoundLenRows, x.Rows)
+	set(encoding.BoundScaleA, r.ScaleA)
+	set(encoding.BoundScaleB, r.ScaleB)
 }
 
 // flags are those that all items have.

@@ -58,6 +58,9 @@ func (r *Ragged) record(words []int32, e *Epilogue) (q Problem, ok bool) {
 		q.Bias, q.RowsA, q.RowsC = word(encoding.RecordBias), word(encoding.RecordRowsA), word(encoding.RecordRowsC)
 		q.Weights, q.Pointers = word(encoding.RecordWeights), word(encoding.RecordPointers)
 	}
+	if e.kernel().Scaled() {
+		q.ScaleA, q.ScaleB = word(encoding.RecordScaleA), word(encoding.RecordScaleB)
+	}
 	ok = uint(q.M) <= uint(r.M) && uint(q.N) <= uint(r.N) && uint(q.K) <= uint(r.K)
 	if !ok || q.M == 0 || q.N == 0 {
 		return q, ok
@@ -107,6 +110,11 @@ func AppendEpilogueRecords(dst []int32, b Batch) ([]int32, error) {
 	return appendRecords(dst, b, encoding.EpilogueRecordWords)
 }
 
+// AppendScaledRecords is AppendRecords for programs whose epilogue has scales.
+func AppendScaledRecords(dst []int32, b Batch) ([]int32, error) {
+	return appendRecords(dst, b, encoding.ScaledRecordWords)
+}
+
 // appendRecords appends so many words of each record.
 func appendRecords(dst []int32, b Batch, words int) ([]int32, error) {
 	for i := range b {
@@ -120,12 +128,13 @@ func appendRecords(dst []int32, b Batch, words int) ([]int32, error) {
 			{"B2", "offset ", q.B2.Offset, encoding.RecordOffB2}, {"ldb2", "", q.B2.LD, encoding.RecordLDB2}, {"bias", "offset ", q.Bias, encoding.RecordBias},
 			{"rows of A", "offset ", q.RowsA, encoding.RecordRowsA}, {"rows of C", "offset ", q.RowsC, encoding.RecordRowsC},
 			{"weights", "offset ", q.Weights, encoding.RecordWeights}, {"pointers", "offset ", q.Pointers, encoding.RecordPointers},
+			{"scales of A", "offset ", q.ScaleA, encoding.RecordScaleA}, {"scales of B", "offset ", q.ScaleB, encoding.RecordScaleB},
 		} {
 			if int(m.word) < words && uint64(m.at) > math.MaxUint32 {
 				return dst, problemError(i, m.arg, "%s%d needs more than 32 bits", m.what, m.at)
 			}
 		}
-		var w [encoding.EpilogueRecordWords]uint32
+		var w [encoding.ScaledRecordWords]uint32
 		q.record((*[encoding.RecordWords]uint32)(w[:]))
 		q.recordEpilogue(&w)
 		for _, x := range w[:words] {
@@ -145,8 +154,9 @@ func (p *Problem) record(w *[encoding.RecordWords]uint32) {
 }
 
 // recordEpilogue writes those that it has more for an epilogue.
-func (p *Problem) recordEpilogue(w *[encoding.EpilogueRecordWords]uint32) {
+func (p *Problem) recordEpilogue(w *[encoding.ScaledRecordWords]uint32) {
 	w[encoding.RecordOffB2], w[encoding.RecordLDB2], w[encoding.RecordBias] = uint32(p.B2.Offset), uint32(p.B2.LD), uint32(p.Bias)
 	w[encoding.RecordRowsA], w[encoding.RecordRowsC] = uint32(p.RowsA), uint32(p.RowsC)
 	w[encoding.RecordWeights], w[encoding.RecordPointers] = uint32(p.Weights), uint32(p.Pointers)
+	w[encoding.RecordScaleA], w[encoding.RecordScaleB] = uint32(p.ScaleA), uint32(p.ScaleB)
 }

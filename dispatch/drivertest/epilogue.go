@@ -121,11 +121,13 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 				values(c)
 			}
 		}
-		p.Weights = list(p.M, func(int) int32 {
-			var w [1]float32
-			values(w[:])
-			return int32(math.Float32bits(w[0]))
-		})
+		number := func(int) int32 {
+			var x [1]float32
+			values(x[:])
+			return int32(math.Float32bits(x[0]))
+		}
+		p.Weights = list(p.M, number)
+		p.ScaleA, p.ScaleB = list(e.ScalesA(p.M), number), list(e.ScalesB(p.N), number)
 	}
 	for of, t := range s.types() {
 		if of < bufferRows {

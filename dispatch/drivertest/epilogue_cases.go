@@ -43,6 +43,7 @@ func (s *suite) testEpilogues(t *testing.T) {
 				t.Run("Activations", typed.testActivations)
 				t.Run("Random", typed.testEpilogueRandom)
 				t.Run("NonFinite", typed.testEpilogueNonFinite)
+				t.Run("Scales", typed.testScales)
 				t.Run("Update", typed.testEpilogueUpdate)
 				t.Run("Ragged", typed.testEpilogueRagged)
 				t.Run("Records", typed.testEpilogueRecords)
@@ -144,6 +145,9 @@ func (s *suite) testParts(t *testing.T) {
 	if s.ofC == element.F32 { // else C would be rounded in between
 		cases = append(cases, s.longCases()...)
 	}
+	if s.of == element.E4M3 {
+		cases = append(cases, s.scaledCases(one, windows)...)
+	}
 	s.eachDressed(t, cases, func(t *testing.T, c dressedCase) {
 		c.o.Epilogue = c.e
 		rng := newRand(uint64(len(c.name)))
@@ -229,7 +233,7 @@ func (s *suite) testEpilogueNonFinite(t *testing.T) {
 func (s *suite) testEpilogueUpdate(t *testing.T) {
 	relu := all
 	relu.Activation = planner.ReLU
-	s.testDressedUpdate(t, relu)
+	s.testDressedUpdate(t, s.scaled(relu, 0))
 }
 
 // testDressedUpdate is it. Matrices by pointers are elsewhere in each batch.
@@ -265,6 +269,7 @@ func (s *suite) testEpilogueRandom(t *testing.T) {
 			flip := func() bool { return rng.IntN(2) == 0 }
 			e := planner.Epilogue{Activation: []planner.Activation{"", planner.ReLU, planner.GELU, planner.SiLU}[rng.IntN(4)],
 				Bias: flip(), Gated: flip(), Weights: flip(), GatherRows: rng.IntN(2) * (1 + rng.IntN(90)), ScatterRows: rng.IntN(2) * (90 + rng.IntN(90))}
+			e = s.scaled(e, int(seed))
 			b := irregular(rng, 12, 90, 70)
 			for i := range b {
 				b[i].TransA = b[i].TransA && e.GatherRows == 0

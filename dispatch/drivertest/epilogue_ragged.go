@@ -18,7 +18,7 @@ import (
 func (s *suite) testEpilogueRagged(t *testing.T) {
 	relu := all
 	relu.Activation = planner.ReLU
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name string
 		r    planner.Ragged
 		e    planner.Epilogue
@@ -41,7 +41,7 @@ func (s *suite) testEpilogueRagged(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s.testDressedRagged(t, layer(c.r), c.e)
+			s.testDressedRagged(t, layer(c.r), s.scaled(c.e, i))
 		})
 	}
 }
@@ -113,7 +113,16 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 // list draws the lists of a layer, of so many rows. No two rows of a C are stored to one.
 func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, rows int) {
 	r.RowsA, r.RowsC, r.Weights = 3, 4+rows, 5+2*rows
-	d.rows = make([]int32, 5+3*rows)
+	scalesA := e.ScalesA(r.M)
+	if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
+		scalesA = rows
+	}
+	r.ScaleA = 6 + 3*rows
+	r.ScaleB = r.ScaleA + scalesA + 1
+	d.rows = make([]int32, r.ScaleB+r.Groups*e.ScalesB(r.N))
+	for at := r.ScaleA; at < len(d.rows); at++ {
+		d.rows[at] = int32(math.Float32bits(float32(rng.IntN(5) - 2)))
+	}
 	var to []int
 	for i := range rows {
 		at := i

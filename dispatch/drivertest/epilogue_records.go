@@ -17,7 +17,7 @@ import (
 func (s *suite) testEpilogueRecords(t *testing.T) {
 	relu := all
 	relu.Activation = planner.ReLU
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name           string
 		e              planner.Epilogue
 		transA, transB bool
@@ -33,7 +33,7 @@ func (s *suite) testEpilogueRecords(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			j := s.prepareRecords(t, recordProblems(c.transA, c.transB, c.e.Gated), c.e)
+			j := s.prepareRecords(t, recordProblems(c.transA, c.transB, c.e.Gated), s.scaled(c.e, i))
 			j.checkSets(t)
 			j.checkHostile(t)
 		})
@@ -111,9 +111,17 @@ func (j *recordsJob) words(t *testing.T, set []int) []int32 {
 			b = append(b, j.moved[i])
 		}
 	}
-	words, err := planner.AppendEpilogueRecords(nil, b)
+	words, err := appendRecords(nil, b, j.plan.Options.Epilogue)
 	require.NoError(t, err)
 	return words
+}
+
+// appendRecords is that of an epilogue.
+func appendRecords(dst []int32, b planner.Batch, e planner.Epilogue) ([]int32, error) {
+	if e.ScaleA != "" || e.ScaleB != "" {
+		return planner.AppendScaledRecords(dst, b)
+	}
+	return planner.AppendEpilogueRecords(dst, b)
 }
 
 // checkRecords runs records of some problems, of which the first that is refused is known.
@@ -197,13 +205,19 @@ func (j *recordsJob) checkHostile(t *testing.T) {
 		encoding.RecordRowsC:   {q.RowsC - 1, r.LenRows - q.M, r.LenRows - q.M + 1},
 		encoding.RecordWeights: {r.LenRows - q.M + 1}, // other words are weights that are not exact
 		encoding.RecordBeta:    {0x3f800000},
+		encoding.RecordScaleA:  {q.ScaleA, r.LenRows - e.ScalesA(q.M) + 1}, // as of weights
+		encoding.RecordScaleB:  {q.ScaleB, r.LenRows - e.ScalesB(q.N) + 1},
 	} {
+		each := j.plan.SizesLen() / r.Groups
+		if int(word) >= each {
+			continue
+		}
 		for _, value := range append(values, -1, math.MinInt32) {
 			if word == encoding.RecordBeta && value != math.MinInt32 && !e.Gated { // -0 changes nothing, others read a C of NaN
 				continue
 			}
 			words := j.words(t, j.all)
-			words[g*encoding.EpilogueRecordWords+int(word)] = int32(uint32(value))
+			words[g*each+int(word)] = int32(uint32(value))
 			var refused int
 			j.batch, refused = r.Batch(nil, words, e)
 			kept := j.batch[:0]

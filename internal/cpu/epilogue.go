@@ -15,7 +15,8 @@ type tail struct {
 	second      bool    // of a gated tile the second product
 	scatter     []int32 // by row of the tile; nil: the rows of C are the tile's
 	scatterRows int
-	weights     []int32                    // bits, by row
+	weights     []int32 // bits, by row
+	scales      scales
 	bias        [maxSide]float32           // by column
 	gate        [maxSide * maxSide]float32 // of a gated tile the first product, activated
 }
@@ -30,12 +31,18 @@ func wordsOf(words []float32) []int32 {
 func (e *tail) item(j *job, item []uint32, rows, cols int) *tail {
 	e.Epilogue, e.second = j.launch.Epilogue, item[encoding.Flags]&encoding.ItemSecond != 0
 	e.take(j, item[encoding.ScatterAt], item[encoding.ScatterRows], item[encoding.WeightsAt], item[encoding.BiasAt], rows, cols)
+	if e.scales.used = e.Scaled() && item[encoding.Depth] > 0; e.scales.used {
+		e.scales.take(e, j, item[encoding.GatherAt:][:2], item[encoding.ScaleAAt:][:2], rows, cols)
+	}
 	return e
 }
 
 func (e *tail) fixup(j *job, item []uint32, rows, cols int) *tail {
 	e.Epilogue, e.second = j.launch.Epilogue, false
 	e.take(j, item[encoding.FixupScatterAt], item[encoding.FixupScatterRows], item[encoding.FixupWeightsAt], item[encoding.FixupBiasAt], rows, cols)
+	if e.scales.used = e.Scaled(); e.scales.used {
+		e.scales.take(e, j, item[encoding.FixupGatherAt:][:2], item[encoding.FixupScaleAAt:][:2], rows, cols)
+	}
 	return e
 }
 
@@ -107,7 +114,13 @@ func (h *halves) loadTail(p *product) {
 func (h *halves) storeTail(p *product) {
 	for row := range p.rows {
 		v, to := h.c[row*maxSide:][:p.cols], p.tail.rowC(row)
-		if to >= 0 && p.tail.finish(row, v) {
+		if to < 0 {
+			continue
+		}
+		if p.tail.scales.used {
+			p.scaleRow(row, to, v)
+		}
+		if p.tail.finish(row, v) {
 			p.writeC(to, v)
 		}
 	}

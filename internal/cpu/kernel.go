@@ -42,7 +42,9 @@ func (j *job) segment(t *scratch, item []uint32) {
 		p.c, p.ldc, p.alpha, p.beta = j.workspace[int(slot)*shape.TM*shape.TN:], shape.TN, 1, 0
 	}
 	if *epilogue != (encoding.Epilogue{}) && item[encoding.Slot] == encoding.Final {
-		p.tail = t.halves().tail.item(j, item, p.rows, p.cols)
+		if p.tail = t.halves().tail.item(j, item, p.rows, p.cols); p.tail.scales.used {
+			p.tail.scales.beta, p.beta = p.beta, 0
+		}
 	}
 	t.multiply(&p)
 }
@@ -61,7 +63,9 @@ func (j *job) fixup(t *scratch, item []uint32) {
 		p.narrow = j.bitsC.from(int(item[encoding.FixupOffC]))
 	}
 	if j.launch.Epilogue != (encoding.Epilogue{}) {
-		p.tail = t.halves().tail.fixup(j, item, rows, cols)
+		if p.tail = t.halves().tail.fixup(j, item, rows, cols); p.tail.scales.used {
+			p.tail.scales.beta, beta = beta, 0
+		}
 	}
 	for i := range rows {
 		sum := slots[i*shape.TN:][:cols]
@@ -91,6 +95,9 @@ func (p *product) finish(row int, sum []float32, alpha, beta float32) {
 		p.readC(to, c[:len(sum)])
 	}
 	scale(c[:len(sum)], sum, alpha, beta)
+	if p.tail != nil && p.tail.scales.used {
+		p.scaleRow(row, to, c[:len(sum)])
+	}
 	if p.tail == nil || p.tail.finish(row, c[:len(sum)]) {
 		p.writeC(to, c[:len(sum)])
 	}

@@ -112,7 +112,7 @@ func (e *Epilogue) finish(p *planner.Problem, i, j int, first, second number, l 
 		first = first.times(second, l)
 	}
 	if e.Weights {
-		weight := float64(math.Float32frombits(uint32(e.Rows[p.Weights+i])))
+		weight := e.float(p.Weights + i)
 		first = first.times(number{want: weight, size: math.Abs(weight)}, l)
 	}
 	return first

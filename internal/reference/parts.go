@@ -40,6 +40,9 @@ func split(b planner.Batch, e *planner.Epilogue) []part {
 			q := *p
 			q.M = min(step, p.M-first)
 			q.RowsA, q.RowsC, q.Weights = q.RowsA+first, q.RowsC+first, q.Weights+first
+			if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
+				q.ScaleA += first
+			}
 			if e.ScatterRows == 0 {
 				q.C.Offset += first * q.C.LD
 			}

@@ -74,6 +74,7 @@ func (m *Mismatch) Error() string {
 //     as much for each of K products and their K sums, times |alpha|, and for the
 //     products with alpha and beta and the sums in C, 8 in three launches. That is
 //     (2K+8) * 2^-149 * max(1, |alpha|).
+//   - A scale multiplies all that is so far, and adds 2*u of it and 3 * 2^-149.
 //
 // NaN and Inf must come out where the float64 result has them. An element whose
 // terms are finite but add up to more than float32 holds is not judged.
@@ -193,7 +194,7 @@ func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, er
 func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (found Errors, wrong *Mismatch) {
 	gate := row{Problem: *p, limits: &l}
 	gate.begin(x, y)
-	up := row{Problem: *p, limits: &l}
+	up := row{Problem: *p, limits: &l, which: 1}
 	if l.Gated {
 		up.B = p.B2
 		up.begin(x, l.B2)
@@ -210,11 +211,11 @@ func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (
 		}
 		for j := range p.N {
 			at := p.C.Offset + to*p.C.LD + j
-			result := gate.element(j, before[at])
+			result := gate.element(i, j, before[at])
 			if l.Epilogue.Epilogue != (planner.Epilogue{}) {
 				var second number
 				if l.Gated {
-					second = up.element(j, 0)
+					second = up.element(i, j, 0)
 				}
 				result = l.finish(p, i, j, result, second, &l)
 			}
@@ -239,6 +240,8 @@ type row struct {
 	sum, size, lost []float64
 	alpha           float64 // its size
 	flushed         bool    // a factor may be taken for 0
+	which           int     // of the products: 1 is the second
+	from            int     // the row of A; -1: one of zeros
 }
 
 func (r *row) begin(x, y []float32) {
@@ -255,7 +258,7 @@ func (r *row) begin(x, y []float32) {
 
 // multiply computes the row of alpha*op(A)*op(B) that a row of A has; -1: one of zeros.
 func (r *row) multiply(from int, x, y []float32) {
-	if from < 0 {
+	if r.from = from; from < 0 {
 		clear(r.sum)
 		clear(r.size)
 		clear(r.lost)
@@ -267,21 +270,26 @@ func (r *row) multiply(from int, x, y []float32) {
 	}
 }
 
-// element is an element of the row with beta*C.
-func (r *row) element(j int, old float32) number {
-	scaled := 0.0
-	if r.Beta != 0 {
-		scaled = float64(r.Beta) * float64(old)
+// element is an element of row i, scaled, with beta*C.
+func (r *row) element(i, j int, old float32) number {
+	n := number{r.sum[j], 2*r.unit*float64(r.K+2)*r.size[j] + r.tiny*float64(2*r.K+8)*max(1, r.alpha) + r.lost[j], r.size[j]}
+	if e := &r.limits.Epilogue; r.Reads() { // else scales have no part
+		if e.ScaleA != "" {
+			n = n.scaled(e.scaleA(&r.Problem, i, r.from), r.limits)
+		}
+		if e.ScaleB != "" {
+			n = n.scaled(e.scaleB(&r.Problem, j, r.which), r.limits)
+		}
 	}
-	bound := 2*r.unit*(float64(r.K+2)*r.size[j]+4*math.Abs(scaled)) + r.tiny*float64(2*r.K+8)*max(1, r.alpha) + r.lost[j]
+	if r.Beta == 0 {
+		return n
+	}
+	scaled := float64(r.Beta) * float64(old)
+	n.bound += 8 * r.unit * math.Abs(scaled)
 	if r.flushes && (subnormal(r.Beta) || subnormal(old)) {
-		bound += math.Abs(scaled)
+		n.bound += math.Abs(scaled)
 	}
-	want := r.sum[j]
-	if r.Beta != 0 {
-		want += scaled
-	}
-	return number{want, bound, r.size[j] + math.Abs(scaled)}
+	return number{n.want + scaled, n.bound, n.size + math.Abs(scaled)}
 }
 
 // products sets sum to row i of alpha*op(A)*op(B), and size to the same sum of

@@ -24,7 +24,19 @@ type Epilogue struct {
 	Activation                            Activation
 	Bias, Gated, Gather, Scatter, Weights bool
 	Pointers                              Pointers
+	ScaleA, ScaleB                        Scaling
 }
+
+// Scaling says what has a scale of an operand, by which products are multiplied; "" is nothing.
+type Scaling string
+
+const (
+	PerTensor Scaling = "tensor" // the operand: of a problem one for A, one for B and one for B2
+	PerRow    Scaling = "row"    // each row of A, or column of op(B)
+)
+
+// Scaled reports whether products are multiplied by scales.
+func (e Epilogue) Scaled() bool { return e.ScaleA != "" || e.ScaleB != "" }
 
 // Pointers are the operands that begin, in each problem, at an address of Rows and not at one of
 // the launch. B stands for B2 too. Aligned: all addresses are multiples of 16 bytes.
@@ -52,6 +64,12 @@ const (
 func (e Epilogue) String() (name string) {
 	if e.Gather {
 		name = "/gather"
+	}
+	if e.ScaleA != "" {
+		name += "/scale-a-" + string(e.ScaleA)
+	}
+	if e.ScaleB != "" {
+		name += "/scale-b-" + string(e.ScaleB)
 	}
 	if e.Bias {
 		name += "/bias"
@@ -89,7 +107,7 @@ const (
 	EpiloguePointersAligned = 1024
 )
 
-// Word is what native kernels are told of it.
+// Word is what native kernels are told of it, which know no scales.
 func (e Epilogue) Word() (w uint32) {
 	switch e.Activation {
 	case ReLU:
@@ -111,17 +129,17 @@ func (e Epilogue) Word() (w uint32) {
 	return w
 }
 
-// OfFixup is what a fix-up does of it, which reads no A and no B.
+// OfFixup is what a fix-up does of it, which reads no A and no B. It finds scales of rows that were gathered.
 func (e Epilogue) OfFixup() Epilogue {
-	e.Gather = false
+	e.Gather = e.Gather && e.ScaleA == PerRow
 	e.Pointers = Pointers{C: e.Pointers.C}
 	return e
 }
 
 // OfPart is what is done of it where a launch adds a part of K to C, of which another launch adds the
-// last: rows are found as ever.
+// last: rows are found as ever, and each part is scaled.
 func (e Epilogue) OfPart() Epilogue {
-	return Epilogue{Gather: e.Gather, Scatter: e.Scatter, Pointers: e.Pointers}
+	return Epilogue{Gather: e.Gather, Scatter: e.Scatter, Pointers: e.Pointers, ScaleA: e.ScaleA, ScaleB: e.ScaleB}
 }
 
 // Products is how many items each tile has: with gated units two of one worker, one behind the
@@ -138,10 +156,20 @@ func (k Kernel) ItemWords() int {
 	switch {
 	case k.Fixup && k.Epilogue == Epilogue{}:
 		return FixupWords
+	case k.Fixup && k.Epilogue.Scaled():
+		return ScaledFixupWords
 	case k.Fixup:
 		return EpilogueFixupWords
 	case k.Epilogue == Epilogue{}:
 		return ItemWords
+	}
+	return k.Epilogue.ItemWords()
+}
+
+// ItemWords is the words of an item with an epilogue.
+func (e Epilogue) ItemWords() int {
+	if e.Scaled() {
+		return ScaledItemWords
 	}
 	return EpilogueItemWords
 }

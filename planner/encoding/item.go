@@ -52,6 +52,15 @@ const (
 	EpilogueItemWords = ItemWords + iota
 )
 
+// What an item has beside where its kernel's Epilogue has scales.
+const (
+	ScaleAAt        = ItemWord(EpilogueItemWords) + iota // word of Rows with the scale of the tile's first row; of A, or its first row where rows are gathered
+	ScaleBAt                                             // word of Rows with the scale of the tile's first column, or of B
+	_                                                    // a multiple of 4 words loads at once
+	_                                                    //
+	ScaledItemWords = EpilogueItemWords + iota
+)
+
 // FixupWord is the place of a word in a fix-up's item, which finishes the tile whose
 // partial tiles are Count slots from the first on.
 type FixupWord int
@@ -77,10 +86,21 @@ const (
 	EpilogueFixupWords = FixupWords + iota
 )
 
+// What it has beside where its kernel's Epilogue has scales, as in an item.
+const (
+	FixupGatherAt = FixupWord(EpilogueFixupWords) + iota
+	FixupGatherRows
+	FixupScaleAAt
+	FixupScaleBAt
+	ScaledFixupWords = EpilogueFixupWords + iota
+)
+
 // EpilogueNames and EpilogueFixupNames are the names of the words that come with an epilogue.
 var (
 	EpilogueNames      = [...]string{"gatherAt", "gatherRows", "scatterAt", "scatterRows", "weightsAt", "biasAt", "pointersAt", "zero"}
 	EpilogueFixupNames = [...]string{"scatterAt", "scatterRows", "weightsAt", "biasAt"}
+
+	ScaledNames = [...]string{"scaleAAt", "scaleBAt", "scaleZero", "scaleNone"} // those that come with scales
 )
 
 // ItemNames and FixupNames are the names of the words in C.

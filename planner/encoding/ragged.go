@@ -27,7 +27,8 @@ const (
 	EndsOfRows RaggedForm = 1 + iota
 	// EndsOfDepth: an int32 for each group, the end of its columns of op(A) and rows of op(B).
 	EndsOfDepth
-	// Records: RecordWords for each group, EpilogueRecordWords with an Epilogue.
+	// Records: RecordWords for each group, EpilogueRecordWords with an Epilogue, ScaledRecordWords where
+	// that has scales.
 	Records
 )
 
@@ -155,6 +156,13 @@ const (
 	EpilogueBoundWords = BoundWords + iota
 )
 
+// What bounds have beside for kernels whose Epilogue has scales.
+const (
+	BoundScaleA      = BoundWord(EpilogueBoundWords) + iota // the words of Rows with the first group's first
+	BoundScaleB                                             // those of the next group are behind them
+	ScaledBoundWords = EpilogueBoundWords + iota
+)
+
 // RecordWord is the place of a word of a record: one problem, as the device or the host writes it
 // to the sizes of a ragged plan. All numbers are of 32 bits; offsets and leading dimensions
 // are in elements.
@@ -189,20 +197,36 @@ const (
 	EpilogueRecordWords = RecordWords + iota
 )
 
+// What a record has beside for kernels whose Epilogue has scales.
+const (
+	RecordScaleA      = RecordWord(EpilogueRecordWords) + iota // the words of Rows with the first
+	RecordScaleB                                               //
+	_                                                          // a multiple of 4 words loads at once
+	_                                                          //
+	ScaledRecordWords = EpilogueRecordWords + iota
+)
+
 // RecordWords is the words of a record for kernels with this epilogue, or none.
 func (e Epilogue) RecordWords() int {
-	if e == (Epilogue{}) {
+	switch {
+	case e == (Epilogue{}):
 		return RecordWords
+	case e.Scaled():
+		return ScaledRecordWords
 	}
 	return EpilogueRecordWords
 }
 
 // BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL,
-// EpilogueBoundNames and EpilogueRecordNames those that come with an epilogue.
+// EpilogueBoundNames and EpilogueRecordNames those that come with an epilogue, ScaledBoundNames and
+// ScaledRecordNames those that come with scales.
 var (
 	EpilogueBoundNames = [...]string{"gatherRows", "scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers",
 		"lenB2", "lenBias", "lenRows"}
 	EpilogueRecordNames = [...]string{"offB2", "ldb2", "bias", "rowsA", "rowsC", "weights", "pointers", "none"}
+
+	ScaledBoundNames  = [...]string{"scaleA", "scaleB"}
+	ScaledRecordNames = [...]string{"scaleA", "scaleB", "scaleZero", "scaleNone"}
 
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
 		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "wide", "fill", "bins",
