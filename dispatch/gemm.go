@@ -21,7 +21,7 @@ type Operands[T, U element.Number] struct {
 	C    []U
 
 	// What the epilogue of the options asks for, with places in the problems as for buffers of a Run, and
-	// empty where it does not: Rows has lists of rows, and weights as bits of fp32.
+	// empty where it does not: Rows has lists of rows, and weights and scales as bits of fp32.
 	B2   []T
 	Bias []U
 	Rows []int32
@@ -62,7 +62,7 @@ func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planne
 		return h.gemm32(ctx, batch, o, hostgemm.Operands(all))
 	}
 	have := planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias), Rows: len(x.Rows)}
-	if err := hostgemm.CheckEpilogue(&o.Epilogue, have); err != nil {
+	if err := hostgemm.CheckEpilogue(&o, have); err != nil {
 		return err
 	}
 	if err := batch.CheckOperands(ctx, o.Epilogue, have); err != nil {

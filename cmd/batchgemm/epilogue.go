@@ -27,6 +27,9 @@ A and C, a list of
   gather            take the rows of A, which is not transposed, in another order
   scatter           store the rows of C in another order
   weights           multiply each row by a number from 0.5 to 1.5
+  row-scales        multiply A*B by such a number for each row of A, as it is without gather, and
+                    one for each column of B and B2; with --type e4m3
+  tensor-scales     the same of one number for A, one for B and one for B2; one of the two
 What it needs beside A, B and C is random, the same every time. B2 is of the shape
 of B; an order is one of all rows of a matrix, so that as many bytes move as in turn.`
 
@@ -40,6 +43,10 @@ func activation(of planner.Activation) epiloguePart {
 	return epiloguePart{string(of), func(e *planner.Epilogue) { e.Activation = of }}
 }
 
+func scaling(name string, of planner.Scaling) epiloguePart {
+	return epiloguePart{name, func(e *planner.Epilogue) { e.ScaleA, e.ScaleB = of, of }}
+}
+
 // epilogueParts are all names. How many rows matrices have, dress knows.
 var epilogueParts = []epiloguePart{
 	{"bias", func(e *planner.Epilogue) { e.Bias = true }},
@@ -48,6 +55,7 @@ var epilogueParts = []epiloguePart{
 	{"gather", func(e *planner.Epilogue) { e.GatherRows = max(e.GatherRows, 1) }},
 	{"scatter", func(e *planner.Epilogue) { e.ScatterRows = max(e.ScatterRows, 1) }},
 	{"weights", func(e *planner.Epilogue) { e.Weights = true }},
+	scaling("row-scales", planner.PerRow), scaling("tensor-scales", planner.PerTensor),
 }
 
 func epilogueNames() (names []string) {
@@ -68,10 +76,13 @@ func parseEpilogue(names []string) (e planner.Epilogue, err error) {
 		if i < 0 {
 			return e, fmt.Errorf("--epilogue %q is not one of %s", name, strings.Join(epilogueNames(), ", "))
 		}
-		before := e.Activation
+		before := e
 		epilogueParts[i].set(&e)
-		if before != "" && before != e.Activation {
-			return e, fmt.Errorf("--epilogue has both %s and %s", before, e.Activation)
+		switch {
+		case before.Activation != "" && before.Activation != e.Activation:
+			return e, fmt.Errorf("--epilogue has both %s and %s", before.Activation, e.Activation)
+		case before.ScaleA != "" && before.ScaleA != e.ScaleA:
+			return e, fmt.Errorf("--epilogue has scales of rows and of tensors")
 		}
 	}
 	return e, nil
@@ -102,12 +113,8 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 	dressed := *w
 	dressed.Batch = slices.Clone(w.Batch)
 	for i := range dressed.Batch {
-		p := &dressed.Batch[i]
-		p.B2 = p.B
-		p.B2.Offset += aligned(lenB)
-		p.Bias, p.RowsA, p.RowsC, p.Weights = biases, words, words+p.M, words+2*p.M
-		if p.M > 0 && p.N > 0 { // of others nothing is read
-			rows, biases, words = max(rows, p.M), biases+e.Biases(p.N), words+3*p.M
+		if p := &dressed.Batch[i]; p.M > 0 && p.N > 0 { // of others nothing is read
+			rows = max(rows, p.M)
 		}
 	}
 	if e.GatherRows > 0 {
@@ -115,6 +122,16 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 	}
 	if e.ScatterRows > 0 {
 		e.ScatterRows = rows
+	}
+	for i := range dressed.Batch {
+		p := &dressed.Batch[i]
+		p.B2 = p.B
+		p.B2.Offset += aligned(lenB)
+		p.Bias, p.RowsA, p.RowsC, p.Weights, p.ScaleA = biases, words, words+p.M, words+2*p.M, words+3*p.M
+		p.ScaleB = p.ScaleA + e.ScalesA(p.M)
+		if p.M > 0 && p.N > 0 {
+			biases, words = biases+e.Biases(p.N), p.ScaleB+e.ScalesB(p.N)
+		}
 	}
 	return &dressed, o
 }
@@ -141,7 +158,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) 
 			lenA = max(lenA, p.A.Offset+e.GatherRows*p.A.LD)
 		}
 		lenC = max(lenC, p.C.Offset+e.ScatterRows*p.C.LD)
-		biases, words = p.Bias+e.Biases(p.N), p.Weights+p.M
+		biases, words = p.Bias+e.Biases(p.N), p.ScaleB+e.ScalesB(p.N)
 	}
 	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC, biases, words)); err != nil {
 		return nil, fmt.Errorf("the matrices and the epilogue: %w", err)
@@ -157,8 +174,8 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) 
 		if p := &b[i]; p.M > 0 && p.N > 0 {
 			permute(rng, all.Rows[p.RowsA:][:p.M])
 			permute(rng, all.Rows[p.RowsC:][:p.M])
-			for j := range p.M {
-				all.Rows[p.Weights+j] = int32(math.Float32bits(0.5 + rng.Float32()))
+			for at := p.Weights; at < p.ScaleB+e.ScalesB(p.N); at++ { // scales too
+				all.Rows[at] = int32(math.Float32bits(0.5 + rng.Float32()))
 			}
 		}
 	}
@@ -215,6 +232,9 @@ func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 		if used {
 			bytes += 4 * float64(p.M)
 		}
+	}
+	if p.Reads() {
+		bytes += 4 * float64(min(e.ScalesA(p.M), p.M)+e.ScalesB(p.N))
 	}
 	return bytes
 }

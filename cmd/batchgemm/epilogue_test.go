@@ -29,6 +29,31 @@ var epilogueCases = []struct{ name, list, kernel, shown string }{
 	{"all", "weights,scatter,gather,gated,gelu,bias", "/gather/bias/gelu/gated/weights/scatter", "bias, gelu, gated, gather, scatter, weights"},
 }
 
+// scaledCases are those of e4m3.
+var scaledCases = []struct{ list, kernel, shown string }{
+	{"row-scales", "/scale-a-row/scale-b-row", "row-scales"},
+	{"tensor-scales,bias", "/scale-a-tensor/scale-b-tensor/bias", "bias, tensor-scales"},
+	{"row-scales,gather,scatter,gated,silu,bias,weights", "/gather/scale-a-row/scale-b-row/bias/silu/gated/weights/scatter",
+		"bias, silu, gated, gather, scatter, weights, row-scales"},
+}
+
+// TestScales: elements of e4m3 have scales, others have none.
+func TestScales(t *testing.T) {
+	for _, tc := range scaledCases {
+		t.Run(tc.list, func(t *testing.T) {
+			for _, c := range []string{"bf16", "f16", "f32"} {
+				with := []string{"-", "--backend", "cpu", "--type", "e4m3", "--type-c", c, "--epilogue", tc.list}
+				require.Contains(t, succeed(t, dressable, append([]string{"plan"}, with...)...), tc.kernel+" ")
+				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`$`, succeed(t, dressable, append([]string{"run", "--verify"}, with...)...))
+				require.Contains(t, succeed(t, dressable, append([]string{"verify"}, with...)...), "\nepilogue: "+tc.shown+"\n")
+				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`; plain is without$`, succeed(t, dressable, append([]string{"bench", "--repeat", "1"}, with...)...))
+			}
+		})
+	}
+	_, err := parseEpilogue([]string{"row-scales", "tensor-scales"})
+	require.EqualError(t, err, "--epilogue has scales of rows and of tensors")
+}
+
 // TestEpilogue: every command that takes epilogues plans for them, computes them, and names them.
 func TestEpilogue(t *testing.T) {
 	for _, tc := range epilogueCases {
@@ -170,6 +195,9 @@ func TestMovedBeside(t *testing.T) {
 		{"gated", planner.Epilogue{Gated: true}, 2 * 4 * 3},
 		{"gated with bias", planner.Epilogue{Gated: true, Bias: true}, 2*4*3 + 4*2*3},
 		{"lists", planner.Epilogue{GatherRows: 2, ScatterRows: 2, Weights: true}, 3 * 4 * 2},
+		{"scales of rows", planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}, 4 * (2 + 3)},
+		{"scales of tensors", planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerTensor}, 4 * 2},
+		{"scales of rows of A", planner.Epilogue{ScaleA: planner.PerRow, GatherRows: 9}, 4*2 + 4*2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := &planner.Options{Type: element.BF16, Epilogue: tc.e}

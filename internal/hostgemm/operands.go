@@ -33,13 +33,14 @@ func (x *Operands) all() [operands][]float32 {
 	return [...][]float32{x.A, x.B, x.C, x.B2, x.Bias, driver.Words(x.Rows)}
 }
 
-// CheckEpilogue fails for epilogues that operands in host memory of such lengths cannot have, and where
+// CheckEpilogue fails for epilogues of options that operands in host memory of such lengths cannot have, and where
 // there is an operand that the epilogue has no use for.
-func CheckEpilogue(e *planner.Epilogue, have planner.Lengths) error {
+func CheckEpilogue(o *planner.Options, have planner.Lengths) error {
+	e := &o.Epilogue
 	if e.Pointers.Any() {
 		return invalid.Errorf("operands on the host are not by pointers: use Plan, Prepare and Run")
 	}
-	if err := (planner.Options{Epilogue: *e}).Check(); err != nil {
+	if err := (planner.Options{Type: o.Type, TypeC: o.TypeC, Epilogue: *e}).Check(); err != nil {
 		return err
 	}
 	for _, o := range [...]struct {

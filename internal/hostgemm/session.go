@@ -30,7 +30,7 @@ func newTask(batch planner.Batch, o planner.Options, x Operands) (t task, err er
 	if o.Type != element.F32 || o.TypeC != element.F32 {
 		return t, invalid.Errorf("operands on the host are of %s, not %s and %s: use dispatch.GEMMOf, or Plan, Prepare and Run", element.F32, o.Type, o.TypeC)
 	}
-	if err := CheckEpilogue(&o.Epilogue, x.Lengths()); err != nil {
+	if err := CheckEpilogue(&o, x.Lengths()); err != nil {
 		return t, err
 	}
 	return task{batch, o, x}, nil
