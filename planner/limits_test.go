@@ -137,10 +137,10 @@ func TestSlotsOfSeveralShapes(t *testing.T) {
 // Windows begin at multiples of 256 bytes, wherever matrices do: what is cut to fit
 // leaves room for that.
 func TestUnalignedWindows(t *testing.T) {
-	for _, o := range []Options{{}, {Type: element.BF16}, {Type: element.F16, TypeC: element.F16}} {
+	for _, o := range []Options{{}, {Type: element.BF16}, {Type: element.F16, TypeC: element.F16}, {Type: element.E4M3}} {
 		d := *device(t, "webgpu-default")
 		d.MaxBinding = 16384 * o.TypeC.Bytes() // elements of C
-		for _, offset := range []int{0, 1, 63, 64, 127, 128} {
+		for _, offset := range []int{0, 1, 63, 64, 127, 128, 255} {
 			at := func(ld int) Matrix { return Matrix{offset, ld} }
 			panels := Problem{M: 1, N: 1, K: 50_000, A: at(50_000), B: at(1), C: at(1)}
 			if o.TypeC == element.F32 { // else parts would be rounded

@@ -11,13 +11,6 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// ofBytes is a device of the table that takes elements of 8 bits.
-func ofBytes(t *testing.T, name string) *Device {
-	d := withEpilogue(device(t, name))
-	d.Types = []element.Type{element.BF16, element.F16, element.E4M3}
-	return d
-}
-
 func scaledOptions(e Epilogue) Options {
 	return Options{Type: element.E4M3, TypeC: element.F32, Epilogue: e}
 }
@@ -40,7 +33,7 @@ func TestEncodeScales(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := scaledOptions(c.e)
 			o.Tile = "large"
-			plan, err := New(ofBytes(t, "h200-webgpu")).Plan(Batch{p}, o)
+			plan, err := New(device(t, "h200-webgpu")).Plan(Batch{p}, o)
 			require.NoError(t, err)
 			checkAll(t, plan)
 			require.Equal(t, c.rows, plan.ExtentRows)
@@ -61,14 +54,14 @@ func TestScalesOfParts(t *testing.T) {
 	b[0].RowsA, b[0].ScaleA, b[0].ScaleB = 10, 100, 200
 	o := scaledOptions(Epilogue{Activation: ReLU, GatherRows: 70, ScaleA: PerRow, ScaleB: PerTensor})
 	o.Schedule, o.Tile = ScheduleSplitK, "medium"
-	split, err := New(ofBytes(t, "h200-webgpu")).Plan(b, o)
+	split, err := New(device(t, "h200-webgpu")).Plan(b, o)
 	require.NoError(t, err)
 	checkAll(t, split)
 	l := split.Launches[len(split.Launches)-1]
 	require.Equal(t, encoding.Epilogue{Activation: ReLU, Gather: true, ScaleA: PerRow, ScaleB: PerTensor}, l.Epilogue)
 	require.True(t, l.Fixup)
 
-	d := ofBytes(t, "webgpu-default")
+	d := clone(device(t, "webgpu-default"))
 	d.MaxTrips = 100
 	o.Schedule = ""
 	cut, err := New(d).Plan(b, o)
@@ -96,7 +89,7 @@ func TestScaleMistakes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
 			c.edit(&p)
-			_, err := New(ofBytes(t, "lavapipe")).Plan(Batch{p}, c.o)
+			_, err := New(device(t, "lavapipe")).Plan(Batch{p}, c.o)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -131,7 +124,7 @@ func TestRaggedScales(t *testing.T) {
 			b, refused := c.r.Batch(nil, []int32{1, 3, 4}, c.e)
 			require.Equal(t, -1, refused)
 			require.Equal(t, [2]int{c.a, c.b}, [2]int{b[2].ScaleA, b[2].ScaleB})
-			p, err := New(ofBytes(t, "lavapipe")).PlanRagged(c.r, scaledOptions(c.e))
+			p, err := New(device(t, "lavapipe")).PlanRagged(c.r, scaledOptions(c.e))
 			require.NoError(t, err)
 			require.Equal(t, c.n, p.ExtentRows)
 			bounds := p.Encode(nil)
@@ -141,7 +134,7 @@ func TestRaggedScales(t *testing.T) {
 		})
 	}
 	rows.ScaleB = mostRagged - 14
-	_, err := New(ofBytes(t, "lavapipe")).PlanRagged(rows, scaledOptions(Epilogue{ScaleB: PerRow}))
+	_, err := New(device(t, "lavapipe")).PlanRagged(rows, scaledOptions(Epilogue{ScaleB: PerRow}))
 	require.ErrorContains(t, err, "the scales of B of the last group do not fit in")
 }
 
@@ -155,7 +148,7 @@ func TestScaledRecords(t *testing.T) {
 	b, refused := tight.Batch(nil, words[1:], e)
 	require.Equal(t, -1, refused)
 	require.Equal(t, Batch{q}, b)
-	p, err := New(ofBytes(t, "lavapipe")).PlanRagged(tight, scaledOptions(e))
+	p, err := New(device(t, "lavapipe")).PlanRagged(tight, scaledOptions(e))
 	require.NoError(t, err)
 	require.Equal(t, encoding.ScaledRecordWords, p.SizesLen())
 	tight.LenRows--
@@ -173,7 +166,7 @@ func TestScalesJSON(t *testing.T) {
 	require.JSONEq(t, `{"type": "e4m3", "epilogue": {"scale_a": "row", "scale_b": "tensor"}}`, string(text))
 	b := mustPack(t, GEMM(3, 4, 5))
 	b[0].ScaleA, b[0].ScaleB = 7, 9
-	p, err := New(ofBytes(t, "lavapipe")).Plan(b, o)
+	p, err := New(device(t, "lavapipe")).Plan(b, o)
 	require.NoError(t, err)
 	text, err = json.Marshal(p)
 	require.NoError(t, err)

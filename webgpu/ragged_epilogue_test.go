@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -25,15 +26,16 @@ type dressedRun struct {
 	run     driver.Run
 }
 
-func prepareDressed(t *testing.T, d *device, r planner.Ragged, e planner.Epilogue) *dressedRun {
+func prepareDressed(t *testing.T, d *device, r planner.Ragged, o planner.Options) *dressedRun {
 	t.Helper()
 	facts := d.info.Planner
 	facts.ComputeUnits = 16
-	plan, err := planner.New(&facts).PlanRagged(r, planner.Options{Epilogue: e})
+	plan, err := planner.New(&facts).PlanRagged(r, o)
 	require.NoError(t, err)
 	p, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	e := &o.Epilogue
 	x := &dressedRun{device: d, plan: plan, program: p.(*program), run: driver.Run{Program: p}}
 	for _, o := range []struct {
 		to   *driver.Buffer
@@ -63,8 +65,12 @@ func (x *dressedRun) check(t *testing.T, sizes []int32) {
 	for i, table := range want.Tables {
 		l := &x.plan.Launches[2+i]
 		require.Equal(t, table, words[l.Table:][:l.Count+1], "table %d", i)
-		for at := 0; at < len(want.Items); at += encoding.EpilogueItemWords {
+		for at := 0; at < len(want.Items); at += l.ItemWords() {
 			require.Equal(t, want.Items[at:][:encoding.PointersAt], words[l.Items+at:][:encoding.PointersAt], "item at %d", at)
+			if l.Epilogue.Scaled() {
+				scales := at + int(encoding.ScaleAAt)
+				require.Equal(t, want.Items[scales:][:2], words[l.Items+scales:][:2], "item at %d", at)
+			}
 		}
 	}
 	for _, want := range []int{refused, -1} {
@@ -76,15 +82,21 @@ func (x *dressedRun) check(t *testing.T, sizes []int32) {
 
 // Shaders make the items of a batch with an epilogue as its sizes describe it, whatever these are.
 func TestRaggedEpilogues(t *testing.T) {
+	plain := func(transA bool) []planner.Epilogue { return drivertest.RaggedEpilogues(transA, false) }
+	t.Run("f32", func(t *testing.T) { testRaggedEpilogues(t, element.F32, plain) })
+	t.Run("scales", func(t *testing.T) { testRaggedEpilogues(t, element.E4M3, drivertest.ScaledEpilogues) })
+}
+
+func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bool) []planner.Epilogue) {
 	d := open(t, webgpuDriver{})
 	rng := rand.New(rand.NewPCG(5, 6))
-	for i := range drivertest.RaggedEpilogues(false, false) {
+	for i := range epilogues(false) {
 		transA, transB := i%2 == 1, i%3 == 1
-		e := drivertest.RaggedEpilogues(transA, false)[i]
+		e := epilogues(transA)[i]
 		for form, r := range drivertest.RaggedBatches(transA, transB) {
 			t.Run(fmt.Sprintf("%d/%d", i, form), func(t *testing.T) {
 				r := drivertest.DressRagged(r, e)
-				x, all := prepareDressed(t, d, r, e), drivertest.DressedSizes(t, &r, e)
+				x, all := prepareDressed(t, d, r, planner.Options{Type: of, Epilogue: e}), drivertest.DressedSizes(t, &r, e)
 				for _, name := range slices.Sorted(maps.Keys(all)) {
 					t.Run(name, func(t *testing.T) { x.check(t, all[name]) })
 				}

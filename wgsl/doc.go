@@ -24,9 +24,9 @@
 // the k's that are left. So nothing is multiplied by a padding zero, and a NaN
 // beside the matrices does not reach C.
 //
-// # Elements of 16 bits
+// # Elements of 16 bits and of 8
 //
-// Two lie in a word. Shaders widen them on their way to workgroup memory, compute as ever, and
+// Two lie in a word, or four. Shaders widen them on their way to workgroup memory, compute as ever, and
 // round C once; half.go has how each type is read and written. A word of C may belong to two
 // tiles, therefore C is of atomics: words.go stores it in whole words, which go through workgroup
 // memory, and halves of words where rows of a tile begin and end.
@@ -43,13 +43,13 @@
 //
 //	BindItems      array<vec4<u32>>, read: the launch's items
 //	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed and B not
-//	               elements of 16 bits: array<u32>, and array<vec2<u32>>
+//	               elements of 16 bits: array<u32>, and array<vec2<u32>>; of 8 bits: array<u32>
 //	BindC          array<f32>, read and write; elements of 16 bits: array<atomic<u32>>
 //	BindTable      array<u32>, read: the launch's table, with Loop
 //	BindWorkspace  array of f32 vectors: written with Split, read by Fixup
 //	BindB2         as BindB, read; with gated units
 //	BindBias       array<f32>, read; elements of 16 bits: array<u32>
-//	BindRows       array<u32>, read: indices of rows and weights
+//	BindRows       array<u32>, read: indices of rows, weights and scales
 //
 // No shader has more than 8, as gated tiles are not split.
 //

@@ -49,7 +49,7 @@ func (r *renderer) bindEpilogue() {
 		}
 		r.bind(BindBias, "Bias", of)
 	}
-	if e.Gather || e.Scatter || e.Weights {
+	if e.Gather || e.Scatter || e.Weights || e.Scaled() {
 		r.bind(BindRows, "indices", "u32")
 	}
 }
@@ -67,16 +67,19 @@ func (r *renderer) epilogueFunctions() {
 func (r *renderer) epilogueWords() {
 	e := &r.kernel.Epilogue
 	scatterAt, scatterRows, weightsAt, biasAt := word(encoding.ScatterAt), word(encoding.ScatterRows), word(encoding.WeightsAt), word(encoding.BiasAt)
+	gatherAt, gatherRows, scaleAAt, scaleBAt := word(encoding.GatherAt), word(encoding.GatherRows), word(encoding.ScaleAAt), word(encoding.ScaleBAt)
 	if r.kernel.Fixup {
 		scatterAt, scatterRows, weightsAt, biasAt = word(encoding.FixupScatterAt), word(encoding.FixupScatterRows), word(encoding.FixupWeightsAt), word(encoding.FixupBiasAt)
+		gatherAt, gatherRows, scaleAAt, scaleBAt = word(encoding.FixupGatherAt), word(encoding.FixupGatherRows), word(encoding.FixupScaleAAt), word(encoding.FixupScaleBAt)
 	}
 	for _, v := range []struct {
 		used       bool
 		name, word string
 	}{
-		{e.Gather, "gatherAt", word(encoding.GatherAt)}, {e.Gather, "gatherRows", word(encoding.GatherRows)},
+		{e.Gather, "gatherAt", gatherAt}, {e.Gather, "gatherRows", gatherRows},
 		{e.Scatter, "scatterAt", scatterAt}, {e.Scatter, "scatterRows", scatterRows},
 		{e.Weights, "weightsAt", weightsAt}, {e.Bias, "biasAt", biasAt},
+		{e.ScaleA != "", "scaleAAt", scaleAAt}, {e.ScaleB != "", "scaleBAt", scaleBAt},
 	} {
 		if v.used {
 			r.line("let %s = %s;", v.name, v.word)

@@ -20,6 +20,11 @@ func everyEpilogue() (all []encoding.Epilogue) {
 				Gather: bits&4 != 0, Scatter: bits&8 != 0, Weights: bits&16 != 0})
 		}
 	}
+	scalings := []encoding.Scaling{"", encoding.PerRow, encoding.PerTensor}
+	for i, e := range slices.Clone(all) { // each epilogue with some
+		e.ScaleA, e.ScaleB = scalings[i%3], scalings[1+i/3%2]
+		all = append(all, e)
+	}
 	return all
 }
 
@@ -29,8 +34,8 @@ func variants(s *tile.Shape, e encoding.Epilogue, of, ofC element.Type) (all []e
 		k := encoding.Kernel{Tile: s, Type: of, TypeC: ofC, TransB: bits&1 != 0, Loop: bits&2 != 0 || e.Gated, Split: bits&4 != 0 && !e.Gated, Epilogue: e}
 		all = append(all, k)
 	}
-	return append(all, encoding.Kernel{Tile: s, TypeC: ofC, Fixup: true, Epilogue: encoding.Epilogue{
-		Activation: e.Activation, Bias: e.Bias, Scatter: e.Scatter, Weights: e.Weights}})
+	e.Gated = false // such tiles are never cut
+	return append(all, encoding.Kernel{Tile: s, TypeC: ofC, Fixup: true, Epilogue: e.OfFixup()})
 }
 
 var storage = regexp.MustCompile(`@binding\((\d+)\) var<storage, (read|read_write)> (\w+):`)
@@ -58,7 +63,7 @@ func TestEpilogueBindings(t *testing.T) {
 	small, err := tile.ByName("small")
 	require.NoError(t, err)
 	for _, e := range everyEpilogue() {
-		for _, k := range append(variants(small, e, element.F32, element.F32), variants(small, e, element.BF16, element.BF16)...) {
+		for _, k := range append(variants(small, e, element.F32, element.F32), variants(small, e, element.E4M3, element.BF16)...) {
 			s, err := Render(k, adapters["lavapipe"])
 			require.NoError(t, err)
 			names := declared(t, s)
@@ -68,7 +73,7 @@ func TestEpilogueBindings(t *testing.T) {
 			}
 			require.Equal(t, e.Bias, slices.Contains(names, "Bias"))
 			require.Equal(t, e.Gated && !k.Fixup, slices.Contains(names, "B2"))
-			require.Equal(t, k.Epilogue.Gather || e.Scatter || e.Weights, slices.Contains(names, "indices"))
+			require.Equal(t, k.Epilogue.Gather || e.Scatter || e.Weights || e.Scaled(), slices.Contains(names, "indices"))
 		}
 	}
 }
@@ -79,7 +84,8 @@ func TestEpilogueStores(t *testing.T) {
 	for _, name := range []string{"small", "medium-k4", "tall-8x4"} {
 		s, err := tile.ByName(name)
 		require.NoError(t, err)
-		for _, e := range []encoding.Epilogue{{Bias: true, Activation: encoding.SiLU, Gather: true}, {Gated: true, Weights: true}, {Bias: true, Scatter: true}} {
+		for _, e := range []encoding.Epilogue{{Bias: true, Activation: encoding.SiLU, Gather: true}, {Gated: true, Weights: true}, {Bias: true, Scatter: true},
+			{ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Gather: true}} {
 			for _, of := range []element.Type{element.F32, element.F16} {
 				if e.Scatter && of == element.F32 {
 					continue

@@ -3,22 +3,24 @@ package wgsl
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Elements of 16 bits lie two in a word of 32, the first in the low half: WGSL has none of
-// its own without an extension. Shaders compute with the numbers that they stand for.
+// Elements of 16 bits lie two in a word of 32, the first in the low half, those of 8 bits four: WGSL
+// has none of its own without an extension. Shaders compute with the numbers that they stand for.
 
 // narrow is how WGSL reads and writes a type of 16 bits: numbers of the two elements of a
-// word, and the word of a pair of float32s, given by their bits, with the bits that
+// word, four of those of two, and the word of a pair of float32s, given by their bits, with the bits that
 // element.Type.Bits has. The latter is of integers alone, since WGSL leaves open how floats are
 // rounded, and lets compilers assume that they are neither NaN nor infinite. Of rare numbers it is
 // of what tame makes of them. Function rare is told the sum of the sizes of all numbers of a
 // thread, and, if small ones are rare, the least of twice their bits, less 1 so that 0 is large.
+// Of 8 bits, which C never has, numbers are of the first and the third element of a word, and four of all.
 type narrow struct {
-	numbers, pair, rare, tame string
-	small                     bool
+	numbers, four, pair, rare, tame string
+	small                           bool
 }
 
 var narrows = map[element.Type]narrow{
@@ -28,6 +30,7 @@ fn numbers(word: u32) -> vec2<f32> {
 	return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));
 }
 `,
+		four: fourOfPairs,
 		pair: `
 fn rounded(x: u32) -> u32 {
 	return x + 0x7fffu + ((x >> 16u) & 1u);
@@ -56,6 +59,7 @@ fn numbers(word: u32) -> vec2<f32> {
 	return unpack2x16float(word);
 }
 `,
+		four: fourOfPairs,
 		pair: `
 fn nearest(x: u32, shift: u32) -> u32 {
 	return (x + (1u << (shift - 1u)) - 1u + ((x >> shift) & 1u)) >> shift;
@@ -93,54 +97,82 @@ fn tame(x: u32) -> u32 {
 `,
 		small: true,
 	},
+	// Bits as those of an fp16 of 1/256 of the number: its exponents are 8 larger for the same bits. What
+	// would be 480 is NaN: the bit that 1 more than the largest size has makes its exponent that of NaN.
+	element.E4M3: {
+		numbers: `
+fn numbers(word: u32) -> vec2<f32> {
+	let size = word & 0x7f007fu;
+	let nan = (size + 0x10001u) & 0x800080u;
+	return 256.0 * unpack2x16float((size << 7u) | ((word & 0x800080u) << 8u) | (nan << 7u));
+}
+`,
+		four: `
+fn four(word: u32) -> vec4<f32> {
+	let even = numbers(word);
+	let odd = numbers(word >> 8u);
+	return vec4<f32>(even.x, odd.x, even.y, odd.y);
+}
+`,
+	},
 }
 
-// oneNumber is the element of a word that a shift brings to its low half, fourNumbers are the
-// elements of two words.
-const oneNumber = `
-fn number(word: u32, half: u32) -> f32 {
-	return numbers(word >> half).x;
-}
-`
-
-const fourNumbers = `
+const fourOfPairs = `
 fn four(words: vec2<u32>) -> vec4<f32> {
 	return vec4<f32>(numbers(words.x), numbers(words.y));
 }
 `
 
-// accessors writes the functions by which elements of 16 bits are read and written.
+// reads are the functions that read elements, with a suffix: number is the element of a word that a shift brings to
+// its low bits.
+func (n narrow) reads(suffix string) string {
+	return strings.Replace(n.numbers, "fn numbers", "fn numbers"+suffix, 1) + fmt.Sprintf(`
+fn number%s(word: u32, half: u32) -> f32 {
+	return numbers%s(word >> half).x;
+}
+`, suffix, suffix)
+}
+
+// suffixC is that of the functions that read C: those of A and B, unless these have another type.
+func (r *renderer) suffixC() string {
+	if r.kernel.Fixup || r.kernel.Type == r.kernel.TypeC {
+		return ""
+	}
+	return "C"
+}
+
+// accessors writes the functions by which elements of fewer than 32 bits are read and written.
 func (r *renderer) accessors() {
 	if of := r.kernel.Type; of != element.F32 {
-		r.text.WriteString(narrows[of].numbers + oneNumber)
+		r.text.WriteString(narrows[of].reads(""))
 		if r.a.Wide || r.b.Wide {
-			r.text.WriteString(fourNumbers)
+			r.text.WriteString(narrows[of].four)
 		}
 	}
 	of := r.kernel.TypeC
 	if of == element.F32 {
 		return
 	}
-	if r.kernel.Fixup {
-		r.text.WriteString(narrows[of].numbers + oneNumber)
+	if suffix := r.suffixC(); r.kernel.Fixup || suffix != "" {
+		r.text.WriteString(narrows[of].reads(suffix))
 	}
 	r.one("C", "atomicLoad(&C[at / 2u])")
 	r.text.WriteString(narrows[of].pair + narrows[of].rare + narrows[of].tame + storesC)
 }
 
-// one writes the load of one element.
-func (w *writer) one(name, word string) {
-	w.line("")
-	w.block("fn load"+name+"(at: u32) -> f32", func() {
-		w.line("return number(%s, %s);", word, halfAt("at"))
+// one writes the load of one element of C's type.
+func (r *renderer) one(name, word string) {
+	r.line("")
+	r.block("fn load"+name+"(at: u32) -> f32", func() {
+		r.line("return number%s(%s, %s);", r.suffixC(), word, shiftAt("at", 2))
 	})
 }
 
-// class is what positions an even number of elements and rows apart have in common: the half of
+// class is what positions a whole number of words and as many rows apart have in common: the place in
 // a word, at all K steps. Each has a variable for the word and one for the shift.
 type class struct{ along, row int }
 
-func classOf(along, row int) class { return class{along % 2, row % 2} }
+func (o *operand) classOf(along, row int) class { return class{along % o.per(), row % o.per()} }
 
 func (o *operand) variable(what string, c class) string {
 	return fmt.Sprintf("%s%s%d%d", what, o.name, c.along, c.row)
@@ -153,7 +185,7 @@ func (o *operand) classes() (all []class) {
 	}
 	for _, b := range o.Blocks {
 		for i := range o.rows() {
-			if c := classOf(b.Along, b.Across*o.rows()+i); !slices.Contains(all, c) {
+			if c := o.classOf(b.Along, b.Across*o.rows()+i); !slices.Contains(all, c) {
 				all = append(all, c)
 			}
 		}
@@ -165,24 +197,25 @@ func (o *operand) classes() (all []class) {
 func (o *operand) startWords(w *writer) {
 	for _, c := range o.classes() {
 		at := o.at(c.along, c.row)
-		w.line("%s = %s;", o.variable("word", c), over(at, 2))
-		w.line("let %s = %s;", o.variable("half", c), halfAt(at))
+		w.line("%s = %s;", o.variable("word", c), over(at, o.per()))
+		w.line("let %s = %s;", o.variable("half", c), shiftAt(at, o.per()))
 	}
 }
 
 // word is where the word of an element lies, so far from the thread's first one.
 func (o *operand) word(along, row int) string {
 	if o.gather {
-		return over(o.at(along, row), 2)
+		return over(o.at(along, row), o.per())
 	}
-	at := plus(o.variable("word", classOf(along, row)), along/2)
-	if row > 1 {
-		at += " + " + times(row/2, "ld"+o.name)
+	at := plus(o.variable("word", o.classOf(along, row)), along/o.per())
+	if rows := row / o.per(); rows > 0 {
+		at += " + " + times(rows, "ld"+o.name)
 	}
 	return at
 }
 
-func halfAt(at string) string { return "16u * (" + rest(at, 2) + ")" }
+// shiftAt is what brings an element to the low bits of its word, which has so many.
+func shiftAt(at string, per int) string { return fmt.Sprintf("%du * (%s)", 32/per, rest(at, per)) }
 
 // number is what register b holds, as numbers. Made of it at the loads, they would wait for
 // these before the K step that runs beside them.
@@ -197,9 +230,9 @@ func (o *operand) number(b int, block block) string {
 	all := make([]string, o.Span)
 	for i := range all {
 		row := block.Across*o.rows() + i
-		half := o.variable("half", classOf(block.Along, row))
+		half := o.variable("half", o.classOf(block.Along, row))
 		if o.gather { // a register for each row would be too many
-			half = halfAt(o.at(block.Along, row))
+			half = shiftAt(o.at(block.Along, row), o.per())
 		}
 		all[i] = fmt.Sprintf("number(%s, %s)", component(o.Span, register, i), half)
 	}

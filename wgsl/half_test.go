@@ -83,6 +83,9 @@ func TestRounding(t *testing.T) {
 		numbers = append(numbers, rng.Uint32(), math.Float32bits(float32(rng.NormFloat64())), 0x32800000+rng.Uint32N(0x7000000))
 	}
 	for of, text := range narrows {
+		if of == element.E4M3 { // which C never has
+			continue
+		}
 		all := functions(t, text.pair+text.rare+text.tame)
 		for i, x := range numbers {
 			other := numbers[len(numbers)-1-i]

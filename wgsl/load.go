@@ -27,8 +27,11 @@ func (o *operand) rows() int {
 	return 1
 }
 
-// narrow reports whether elements have 16 bits. Registers hold the words around these.
+// narrow reports whether elements have 16 bits or 8. Registers hold the words around these.
 func (o *operand) narrow() bool { return o.of != element.F32 }
+
+// per is how many elements a word has.
+func (o *operand) per() int { return 4 / o.of.Bytes() }
 
 // scalar is what the buffer and registers consist of.
 func (o *operand) scalar() string {
@@ -51,7 +54,7 @@ func (o *operand) global() string {
 	case !o.Wide:
 		return o.scalar()
 	case o.narrow():
-		return vecOf("u32", 2)
+		return vecOf("u32", 4/o.per())
 	}
 	return vec(4)
 }
@@ -138,8 +141,8 @@ func (o *operand) start(w *writer) {
 // advance moves the positions by one K step.
 func (o *operand) advance(w *writer) {
 	step := o.step
-	if o.classes() != nil { // an even number of elements
-		step /= 2
+	if o.classes() != nil { // whole words
+		step /= o.per()
 	}
 	for _, at := range o.positions() {
 		if o.AlongK {

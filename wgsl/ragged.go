@@ -61,6 +61,7 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	n := raggedNumbers(threads)
 	n.number("item", uint32(k.ItemWords()*k.Epilogue.Products()))
+	n.number("item.words", uint32(k.ItemWords()))
 	n.number("record", uint32(k.Epilogue.RecordWords()))
 	n.add("search", searchRanks())
 	for name, part := range raggedEpilogue(k.Epilogue) {
@@ -116,7 +117,7 @@ func raggedNumbers(threads int) names {
 		"second": raggedSecond, "entry": raggedSecond - 1,
 		"most": planner.MaxDim, "one": math.Float32bits(1), "status": encoding.StatusWord,
 		"rows": uint32(encoding.EndsOfRows), "records": uint32(encoding.Records),
-		"item.words": encoding.EpilogueItemWords, "second.flag": encoding.ItemSecond, "tile": uint32(encoding.BoundTile), "tile.words": encoding.KernelWords,
+		"second.flag": encoding.ItemSecond, "tile": uint32(encoding.BoundTile), "tile.words": encoding.KernelWords,
 		"split.tiles": encoding.SplitTiles, "split.total": encoding.SplitTotal,
 		"shift.cols": encoding.ColsShift, "final": encoding.Final, "wide.flag": encoding.ItemWide,
 	} {
@@ -124,11 +125,14 @@ func raggedNumbers(threads int) names {
 	}
 	all.words("", encoding.BoundNames[:], 0)
 	all.words("", encoding.EpilogueBoundNames[:], encoding.BoundWords)
+	all.words("", encoding.ScaledBoundNames[:], encoding.EpilogueBoundWords)
 	all.words("tile.", encoding.KernelNames[:], 0)
 	all.words("record.", encoding.RecordNames[:], 0)
 	all.words("record.", encoding.EpilogueRecordNames[:], encoding.RecordWords)
+	all.words("record.", encoding.ScaledRecordNames[:], encoding.EpilogueRecordWords)
 	all.words("item.", encoding.ItemNames[:], 0)
 	all.words("item.", encoding.EpilogueNames[:], encoding.ItemWords)
+	all.words("item.", encoding.ScaledNames[:], encoding.EpilogueItemWords)
 	return all
 }
 

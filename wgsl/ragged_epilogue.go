@@ -20,6 +20,12 @@ func raggedEpilogue(e encoding.Epilogue) map[string]string {
 	texts["epilogue.fields"], texts["epilogue.record"] = raggedFields, raggedRecord
 	texts["epilogue.listed"] = raggedListed
 	texts["epilogue.fits"], texts["epilogue.between"], texts["epilogue.item"] = raggedFits(e), raggedBetween, raggedDress
+	if e.Scaled() {
+		texts["epilogue.fields"] += raggedScaleFields
+		texts["epilogue.record"] += raggedScaleRecord
+		texts["epilogue.between"] += raggedScaleBetween(e)
+		texts["epilogue.item"] += raggedScaleItem(e)
+	}
 	if e.Gather { // of an A that is not transposed
 		texts["stored.a"] = "words[${gatherRows}u]"
 		texts["epilogue.between"] += `
@@ -37,7 +43,7 @@ func raggedEpilogue(e encoding.Epilogue) map[string]string {
 	if e.Gated {
 		texts["epilogue.product"] = raggedProduct
 		texts["epilogue.each"], texts["epilogue.end"] = "2u * (", ")"
-		texts["epilogue.item"] += raggedSecondItem()
+		texts["epilogue.item"] += raggedSecondItem(e)
 	}
 	return texts
 }
@@ -85,6 +91,8 @@ func raggedFits(e encoding.Epilogue) string {
 	fits(e.Gather, "listed(p.rowsA, p.m, words[${lenRows}u])")
 	fits(e.Scatter, "listed(p.rowsC, p.m, words[${lenRows}u])")
 	fits(e.Weights, "listed(p.weights, p.m, words[${lenRows}u])")
+	fits(e.ScaleA != "", "listed(p.scaleA, "+raggedScalesA(e)+", words[${lenRows}u])")
+	fits(e.ScaleB != "", fmt.Sprintf("listed(p.scaleB, %du * %s, words[${lenRows}u])", e.Products(), raggedScalesB(e)))
 	return b.String()
 }
 
@@ -107,11 +115,11 @@ const raggedDress = `
 	words[at + ${item.weightsAt}u] = p.weights + row;
 	words[at + ${item.biasAt}u] = p.bias + col;`
 
-// raggedSecondItem writes the second item of a gated tile, which is the first but for B and the
-// bias.
-func raggedSecondItem() string {
+// raggedSecondItem writes the second item of a gated tile, which is the first but for B, the bias and
+// the scales of B.
+func raggedSecondItem(e encoding.Epilogue) string {
 	w := writer{depth: 1}
-	for i := range encoding.EpilogueItemWords {
+	for i := range e.ItemWords() {
 		w.line("words[second + %du] = words[at + %du];", i, i)
 	}
 	return `
@@ -119,5 +127,5 @@ func raggedSecondItem() string {
 ` + w.text.String() + `	words[second + ${item.offB}u] = p.offB2 + col * select(1u, p.ldB2, words[${transB}u] == 1u);
 	words[second + ${item.ldb}u] = p.ldB2;
 	words[second + ${item.biasAt}u] = words[at + ${item.biasAt}u] + p.n;
-	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${wide.flag}u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[${wide}u]) == 0u);`
+	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${wide.flag}u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[${wide}u]) == 0u);` + raggedSecondScales(e)
 }

@@ -229,25 +229,33 @@ func TestStagesCoverTiles(t *testing.T) {
 			stage stage
 		}{{"A", s.geometry.A}, {"B", s.geometry.B}} {
 			t.Run(operand.name, func(t *testing.T) {
-				narrow := strings.Contains(s.Source, "fn numbers")
-				checkStage(t, s, operand.name, operand.stage, 0, 1<<20, narrow)
-				if narrow && !operand.stage.Wide {
-					checkStage(t, s, operand.name, operand.stage, 1, 1<<20, narrow)
-					checkStage(t, s, operand.name, operand.stage, 1, 1<<20+1, narrow)
+				per := elementsOfWord(s)
+				checkStage(t, s, operand.name, operand.stage, 0, 1<<20, per)
+				for off := 1; off < per && !operand.stage.Wide; off++ {
+					checkStage(t, s, operand.name, operand.stage, off, 1<<20, per)
+					checkStage(t, s, operand.name, operand.stage, off, 1<<20+off, per)
 				}
 			})
 		}
 	})
 }
 
-// checkStage is about an operand that starts at element off.
-func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld int, narrow bool) {
-	unit, width := 1, 1 // of positions and of what lies there
+// elementsOfWord is how many elements of A and B a word has.
+func elementsOfWord(s Shader) int {
 	switch {
-	case stage.Wide:
+	case strings.Contains(s.Source, narrows[element.E4M3].numbers):
+		return 4
+	case strings.Contains(s.Source, "fn numbers"):
+		return 2
+	}
+	return 1
+}
+
+// checkStage is about an operand that starts at element off, with so many in a word.
+func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per int) {
+	unit, width := 1, per // of positions and of what lies there
+	if stage.Wide {
 		unit, width = 4, 4
-	case narrow:
-		width = 2
 	}
 	g := s.geometry
 	names := lets(t, s.Source, `(along|across)`+name)
@@ -292,7 +300,7 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld int, n
 					}
 					component := v.component
 					if v.half != "" {
-						component = 2*component + env[v.half]/16
+						component = per*component + env[v.half]/(32/per)
 					}
 					placed[place] = registers[v.register][component]
 					place[2]++

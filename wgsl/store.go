@@ -75,6 +75,7 @@ func (r *renderer) storeC(width int, outputs []output) {
 	}
 	narrow := r.kernel.TypeC != element.F32
 	r.owners(func() {
+		r.scale(width, outputs)
 		if !r.kernel.Epilogue.Gated {
 			r.addC(width, outputs)
 		}

@@ -49,9 +49,9 @@ func typed(all []encoding.Kernel) []encoding.Kernel {
 	for i := range all {
 		k := &all[i]
 		variant := i / 32 // of another tile
-		k.Type = []element.Type{element.BF16, element.F16}[variant%2]
-		if variant/2%2 == 0 {
-			k.TypeC = k.Type
+		k.Type = []element.Type{element.BF16, element.F16, element.E4M3}[variant%3]
+		if variant/3%2 == 0 {
+			k.TypeC = k.Type.TypesC()[0]
 		}
 	}
 	return all
@@ -313,6 +313,13 @@ func TestGolden(t *testing.T) {
 		{"tiny-k4-nt-f16-relu-scatter", "tiny-k4", encoding.Kernel{TransB: true, Type: element.F16, TypeC: element.F16,
 			Epilogue: encoding.Epilogue{Activation: encoding.ReLU, Bias: true, Scatter: true}}},
 		{"medium-k4-fixup-gelu", "medium-k4", encoding.Kernel{Fixup: true, Epilogue: encoding.Epilogue{Activation: encoding.GELU, Weights: true}}},
+		{"small-nn-e4m3-scales", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16, Wide: true, Split: true,
+			Epilogue: encoding.Epilogue{Gather: true, Bias: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow}}},
+		{"small-nt-e4m3", "small", encoding.Kernel{Type: element.E4M3, TransB: true}},
+		{"medium-k4-fixup-scales", "medium-k4", encoding.Kernel{Fixup: true,
+			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerTensor}}},
+		{"ragged-expand-scales", "", encoding.Kernel{Ragged: encoding.RaggedExpand,
+			Epilogue: encoding.Epilogue{Gated: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow}}},
 		{"ragged-plan", "", encoding.Kernel{Ragged: encoding.RaggedPlan}},
 		{"ragged-expand", "", encoding.Kernel{Ragged: encoding.RaggedExpand}},
 		{"ragged-plan-epilogue", "", encoding.Kernel{Ragged: encoding.RaggedPlan, Epilogue: encoding.Epilogue{Gather: true}}},

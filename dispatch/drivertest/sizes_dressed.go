@@ -31,6 +31,24 @@ func RaggedEpilogues(transA, pointers bool) []planner.Epilogue {
 	return all
 }
 
+// ScaledEpilogues are epilogues with scales of all kinds. Where A is transposed none gathers.
+func ScaledEpilogues(transA bool) []planner.Epilogue {
+	row, tensor := planner.PerRow, planner.PerTensor
+	all := []planner.Epilogue{
+		{ScaleA: row, ScaleB: row},
+		{ScaleA: tensor, ScaleB: tensor, Bias: true, Gated: true},
+		{ScaleA: row, ScaleB: row, Gated: true, Bias: true, GatherRows: 60, ScatterRows: 130, Weights: true},
+		{ScaleA: row, ScaleB: tensor, GatherRows: 60},
+		{ScaleB: row, Gated: true},
+	}
+	for i := range all {
+		if transA {
+			all[i].GatherRows = 0
+		}
+	}
+	return all
+}
+
 // DressRagged is one of RaggedBatches with what an epilogue needs. Where B, or C, is by pointers all groups
 // have one offset.
 func DressRagged(r planner.Ragged, e planner.Epilogue) planner.Ragged {
@@ -40,6 +58,7 @@ func DressRagged(r planner.Ragged, e planner.Epilogue) planner.Ragged {
 	}
 	r.B2 = planner.Matrix{Offset: r.B.Offset + 3, LD: r.B.LD + 1}
 	r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights, r.Pointers = 3, 2*r.N+1, 11, 7001, 14_003, 21_000
+	r.ScaleA, r.ScaleB = 50_000, 60_000
 	if r.Form == planner.Records {
 		r.LenB2, r.LenBias, r.LenRows = r.LenB, 3000, 2000
 		r.B2, r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights, r.Pointers = planner.Matrix{}, 0, 0, 0, 0, 0, 0
@@ -67,15 +86,17 @@ func DressedSizes(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[strin
 func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[string][]int32 {
 	t.Helper()
 	batch := recordBatch(t, r, e)
-	good, err := planner.AppendEpilogueRecords(nil, batch)
+	good, err := appendRecords(nil, batch, e)
 	require.NoError(t, err)
 	_, refused := r.Batch(nil, good, e)
 	require.Equal(t, -1, refused)
 	sets := map[string][]int32{"good": good, "empty": make([]int32, len(good))}
 	with := func(name string, group int, word encoding.RecordWord, value int) {
 		bad := slices.Clone(good)
-		bad[group*encoding.EpilogueRecordWords+int(word)] = int32(uint32(value))
-		sets[name] = bad
+		if each := len(good) / len(batch); int(word) < each {
+			bad[group*each+int(word)] = int32(uint32(value))
+			sets[name] = bad
+		}
 	}
 	const g = 5 // with products, behind others
 	q := &batch[g]
@@ -95,6 +116,8 @@ func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[str
 	edge("rows of A", encoding.RecordRowsA, r.LenRows-q.M)
 	edge("rows of C", encoding.RecordRowsC, r.LenRows-q.M)
 	edge("weights", encoding.RecordWeights, r.LenRows-q.M)
+	edge("scales of A", encoding.RecordScaleA, r.LenRows-e.ScalesA(q.M))
+	edge("scales of B", encoding.RecordScaleB, r.LenRows-e.ScalesB(q.N))
 	edge("pointers", encoding.RecordPointers, r.LenRows-encoding.PointerWords)
 	with("ldb2", g, encoding.RecordLDB2, colsB-1)
 	with("ldb2 beyond all", g, encoding.RecordLDB2, -1)
@@ -137,6 +160,7 @@ func recordBatch(t *testing.T, r *planner.Ragged, e planner.Epilogue) planner.Ba
 		p := &batch[i]
 		p.B2 = planner.Matrix{Offset: p.B.Offset + 4*(i%3), LD: p.B.LD + i%2}
 		p.Bias, p.RowsA, p.RowsC, p.Weights, p.Pointers = biases, rows, rows+p.M, rows+2*p.M, 8*i+i%2
+		p.ScaleA, p.ScaleB = 7+i, 9+2*i
 		rows, biases = rows+3*p.M+1, biases+2*p.N
 	}
 	return batch
