@@ -114,11 +114,12 @@ typedef struct bg_problem {
 	int64_t offset_c, ldc;
 	float alpha, beta;
 	/* With an epilogue (bg_plan_new), for the parts of it that the options name; else 0. A struct that ends
-	 * in front of these, or of the last, is good too. */
+	 * in front of these, of pointers or of scale_a, is good too. */
 	int64_t offset_b2, ldb2;         /* of the second operand of gated units, stored as B is */
 	int64_t bias;                    /* first element in the buffer bias: n of them, 2n when gated */
 	int64_t rows_a, rows_c, weights; /* first words in the buffer rows, m of each */
 	int64_t pointers;                /* first of 8 words in rows: the addresses of A, B, C and B2, uint64_t each */
+	int64_t scale_a, scale_b;        /* first words in rows of the scales of A and of B */
 } bg_problem;
 
 #define BG_TRANS_A 1u
@@ -168,6 +169,9 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                       zeros where that is not one of them, as -1
  *         "scatter_rows" the rows that C has: row i goes to row rows[rows_c + i], if there is one
  *         "weights"     true: row i is multiplied by the float rows[weights + i]
+ *         "scale_a", "scale_b"  with type "e4m3": A*B is multiplied by floats, "tensor": one for A, rows[scale_a], and one
+ *                       for B, rows[scale_b], with one of b2 behind it when gated; "row": one for each row, or each of
+ *                       the gather_rows of A, and one for each column of B, with those of b2 behind them
  *         "pointers"    an object, CUDA and HIP: "a", "b", "c": true where such matrices begin offset_a, offset_b
  *                       or offset_c elements behind an address of the problem's own, which is in rows from word
  *                       pointers on; "b" is of b2 too. "aligned": true promises that all addresses are multiples of
@@ -202,7 +206,7 @@ bg_status bg_update(bg_program program, const bg_problem *problems, int64_t coun
  *     BG_ENDS_OF_DEPTH  an int32 for each group, where its columns of op(A) and rows of
  *                       op(B) end. C is its own: stride_c elements behind the last
  *     BG_RECORDS        a bg_record for each group, which has no rows where m is 0; with an
- *                       epilogue a bg_epilogue_record
+ *                       epilogue a bg_epilogue_record, and where that has scales a bg_scaled_record
  * Sizes that go down, are negative, or do not fit the bounds name a group that is refused:
  * neither it nor any behind it is computed, bg_program_status tells, and nothing beyond what
  * is described here is read or written. */
@@ -226,6 +230,8 @@ typedef struct bg_ragged {
 	                                 * its address as it would in a buffer; where each B, or C, has an address, stride_b,
 	                                 * or stride_c, is 0 */
 	int64_t len_b2, len_bias, len_rows; /* what records may reach, with an epilogue; len_rows in words */
+	int64_t scale_a, scale_b;       /* of the first group: scales of rows of A are m, or with ends of depth m for each group;
+	                                 * those of B of the next group are behind these */
 } bg_ragged;
 
 #define BG_ENDS_OF_ROWS 1u
@@ -248,6 +254,13 @@ typedef struct bg_epilogue_record {
 	uint32_t bias, rows_a, rows_c, weights, pointers;
 	uint32_t zero; /* 0 */
 } bg_epilogue_record;
+
+/* A record of a program whose epilogue has scales. */
+typedef struct bg_scaled_record {
+	bg_epilogue_record record;
+	uint32_t scale_a, scale_b;
+	uint32_t zeros[2]; /* 0 */
+} bg_scaled_record;
 
 /* bg_prepare_ragged makes a ragged batch ready to run on a device. options are those of
  * bg_plan_new, but for rule and schedule. bg_update does not take such programs. */

@@ -94,7 +94,7 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 		}
 		own, ok := versioned(p, size)
 		if own.flags&^knownFlags != 0 || !ok {
-			return nil, invalid("problem %d: flags %#x, or a field behind pointers, ask for what this version of the library does not know", i, own.flags)
+			return nil, invalid("problem %d: flags %#x, or a field behind scale_b, ask for what this version of the library does not know", i, own.flags)
 		}
 		batch[i] = problemOf(&own)
 	}
@@ -112,6 +112,7 @@ func problemOf(p *C.bg_problem) planner.Problem {
 
 		B2:   planner.Matrix{Offset: int(p.offset_b2), LD: int(p.ldb2)},
 		Bias: int(p.bias), RowsA: int(p.rows_a), RowsC: int(p.rows_c), Weights: int(p.weights), Pointers: int(p.pointers),
+		ScaleA: int(p.scale_a), ScaleB: int(p.scale_b),
 	}
 }
 
@@ -126,7 +127,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	}
 	own, ok := versioned(r, size)
 	if r = &own; r.flags&^(knownFlags|C.BG_ZERO_ROWS) != 0 || !ok {
-		return none, invalid("ragged: flags %#x, or a field behind len_rows, ask for what this version of the library does not know", r.flags)
+		return none, invalid("ragged: flags %#x, or a field behind scale_b, ask for what this version of the library does not know", r.flags)
 	}
 	return planner.Ragged{
 		Form: planner.RaggedForm(r.form), Groups: int(r.groups), M: int(r.m), N: int(r.n), K: int(r.k),
@@ -142,7 +143,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 
 		B2:   planner.Matrix{Offset: int(r.offset_b2), LD: int(r.ldb2)},
 		Bias: int(r.bias), StrideBias: int(r.stride_bias), RowsA: int(r.rows_a), RowsC: int(r.rows_c), Weights: int(r.weights),
-		Pointers: int(r.pointers),
+		Pointers: int(r.pointers), ScaleA: int(r.scale_a), ScaleB: int(r.scale_b),
 	}, nil
 }
 

@@ -39,12 +39,12 @@ class Problem(ctypes.Structure):
         [("struct_size", c_uint32), ("flags", c_uint32)]
         + [(name, c_int64) for name in "m n k offset_a lda offset_b ldb offset_c ldc".split()]
         + [("alpha", c_float), ("beta", c_float)]
-        + [(name, c_int64) for name in "offset_b2 ldb2 bias rows_a rows_c weights pointers".split()]
+        + [(name, c_int64) for name in "offset_b2 ldb2 bias rows_a rows_c weights pointers scale_a scale_b".split()]
     )
 
 
 def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False, alpha=1, beta=0,
-            b2=0, ldb2=None, bias=0, rows_a=0, rows_c=0, weights=0, pointers=0):
+            b2=0, ldb2=None, bias=0, rows_a=0, rows_c=0, weights=0, pointers=0, scale_a=0, scale_b=0):
     """C = alpha*op(A)*op(B) + beta*C. a, b, c: first element of each matrix in its
     array; leading dimensions are the row lengths unless given. b2 and what follows: for an epilogue."""
     lda = (m if trans_a else k) if lda is None else lda
@@ -52,7 +52,7 @@ def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=Fal
     ldc = n if ldc is None else ldc
     flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
     return Problem(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta,
-                   b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights, pointers)
+                   b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights, pointers, scale_a, scale_b)
 
 
 def pointers(a=0, b=0, c=0, b2=0):
@@ -69,7 +69,7 @@ class Ragged(ctypes.Structure):
         + [(name, c_int64) for name in "m n k mean_m mean_n mean_k offset_a lda offset_b ldb offset_c ldc".split()]
         + [(name, c_int64) for name in "stride_b stride_c len_a len_b len_c".split()]
         + [("alpha", c_float), ("beta", c_float)]
-        + [(name, c_int64) for name in "offset_b2 ldb2 bias stride_bias rows_a rows_c weights pointers len_b2 len_bias len_rows".split()]
+        + [(name, c_int64) for name in "offset_b2 ldb2 bias stride_bias rows_a rows_c weights pointers len_b2 len_bias len_rows scale_a scale_b".split()]
     )
 
 
@@ -237,8 +237,8 @@ def _options(options):
     return json.dumps(options).encode() if options else None
 
 
-# Formats of memory that elements of a type may lie in, and their size; Python has none of bf16.
-FORMATS = {"f32": ("f", 4), "bf16": ("Hh", 2), "f16": ("eHh", 2)}
+# Formats of memory that elements of a type may lie in, and their size; Python has none of bf16 and e4m3.
+FORMATS = {"f32": ("f", 4), "bf16": ("Hh", 2), "f16": ("eHh", 2), "e4m3": ("Bb", 1)}
 
 
 class _View(ctypes.Structure):
@@ -362,12 +362,12 @@ class Device(_Object):
         return Program(_create("bg_prepare_ragged", self.handle, byref(ragged), _options(options)), self)
 
     def buffer(self, count, type="f32"):
-        """Memory for elements of "f32", "bf16" or "f16"."""
+        """Memory for elements of "f32", "bf16", "f16" or "e4m3"."""
         return Buffer(_create("bg_buffer_new_of", self.handle, type.encode(), count), self, count, type)
 
     def wrap(self, address, count, type="f32"):
         """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32, or
-        with type="bf16" or "f16" torch.bfloat16 or torch.float16."""
+        with type="bf16", "f16" or "e4m3" torch.bfloat16, torch.float16 or torch.float8_e4m3fn."""
         return Buffer(_create("bg_buffer_wrap_of", self.handle, type.encode(), address, count), self, count, type)
 
     def copy(self, dst, src):
@@ -380,7 +380,8 @@ class Device(_Object):
 
     def gemm(self, problems, a, b, c, timeout=None, *, b2=None, bias=None, rows=None, **options):
         """The batch on host memory; options as in plan(). With type="bf16" or "f16", a and b are memory of 16-bit
-        words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where type_c is the same. All but c
+        words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where type_c is one of these. With
+        type="e4m3" they are memory of bytes (torch.float8_e4m3fn: x.view(torch.uint8).numpy()). All but c
         may be read-only; nothing is copied but to the device. Where it fails, c is as before. b2, bias and rows, of
         32-bit words (array.array("i"), NumPy's int32), are what the option epilogue asks for."""
         of, of_c = options.get("type", "f32"), options.get("type_c", "f32")
