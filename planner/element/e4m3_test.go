@@ -85,3 +85,27 @@ func TestExtremesOfE4M3(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, E4M3.Bits(tc.x)) })
 	}
 }
+
+// FuzzE4M3: whatever a number is, there is no nearer one, of two as near it is the even one, and none is larger than 448.
+func FuzzE4M3(f *testing.F) {
+	for _, x := range []uint32{0, 1, 1 << 31, 0x7f800000, 0x7fc00000, 0x3a800000, 0x43e00000, 0x43e80000, 0x3c8fffff} {
+		f.Add(x)
+	}
+	f.Fuzz(func(t *testing.T, bits uint32) {
+		x := math.Float32frombits(bits)
+		got := E4M3.Bits(x)
+		require.Less(t, got, uint16(256))
+		if x != x {
+			require.Equal(t, uint16(nanE4M3), got&0x7f)
+			return
+		}
+		require.Equal(t, math.Signbit(float64(x)), got&0x80 != 0)
+		size := min(math.Abs(float64(x)), 448)
+		away := func(bits uint16) float64 { return math.Abs(valueE4M3(uint8(bits)) - size) }
+		for other := range uint16(nanE4M3) {
+			if this := got & 0x7f; other != this {
+				require.True(t, away(this) < away(other) || away(this) == away(other) && this%2 == 0, "%v became %#x, not %#x", x, got, other)
+			}
+		}
+	})
+}

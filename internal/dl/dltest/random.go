@@ -84,7 +84,7 @@ func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
 	if n := rng.IntN(2 * (len(d.Types) + 1)); n/2 < len(d.Types) {
 		o.Type = d.Types[n/2]
 		if n%2 == 0 {
-			o.TypeC = o.Type
+			o.TypeC = o.Type.TypesC()[0]
 		}
 	}
 	var tiles []string
