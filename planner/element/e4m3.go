@@ -34,20 +34,22 @@ func e4m3(bits uint8) float32 {
 	return math.Float32frombits(x | uint32(bits>>7)<<31)
 }
 
-// e4m3Bits are those without the sign that are nearest to a number, by the bits of its size.
-func e4m3Bits(size uint32) uint8 {
+func e4m3Bits(number float32) uint8 {
 	const (
 		infinite = 0x7f800000
 		normal   = (127 - 6) << 23  // 2^-6
 		spaced   = (127 + 14) << 23 // 2^14, from where on numbers are 2^-9 apart
 	)
+	x := math.Float32bits(number)
+	size := x &^ (1 << 31)
+	sign := uint8(x>>24) & 0x80
 	switch {
 	case size > infinite:
-		return nanE4M3
+		return sign | nanE4M3
 	case size < normal:
-		return uint8(math.Float32bits(math.Float32frombits(size)+math.Float32frombits(spaced)) - spaced)
+		return sign | uint8(math.Float32bits(math.Float32frombits(size)+math.Float32frombits(spaced))-spaced)
 	}
-	return uint8(min((size-(127-7)<<23+0x7ffff+size>>20&1)>>20, mostE4M3))
+	return sign | uint8(min((size-(127-7)<<23+0x7ffff+size>>20&1)>>20, mostE4M3))
 }
 
 // WidenBytes makes numbers of bits of E4M3.
@@ -62,6 +64,6 @@ func WidenBytes(dst []float32, src []uint8) {
 func NarrowBytes(dst []uint8, src []float32) {
 	dst = dst[:len(src)]
 	for i, x := range src {
-		dst[i] = uint8(E4M3.Bits(x))
+		dst[i] = e4m3Bits(x)
 	}
 }

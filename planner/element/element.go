@@ -119,59 +119,24 @@ func (t Type) Overflow() float64 {
 func (t Type) Float(bits uint16) float32 {
 	switch t {
 	case BF16:
-		return math.Float32frombits(uint32(bits) << 16)
+		return bf16(bits)
 	case E4M3:
-		return e4m3(uint8(bits))
+		return numbersE4M3[uint8(bits)]
 	}
-	const (
-		exponent = 0x1f << 23             // of F16, where that of F32 begins
-		rebias   = (127 - 15) << 23       // of exponents
-		least    = 1<<23 | rebias         // 2^-14, the least normal number
-		infinite = (255 - 31 - 112) << 23 // from what rebias makes of it
-		sign     = 1 << 31
-	)
-	x := uint32(bits&0x7fff) << 13
-	switch x & exponent {
-	case exponent:
-		x += rebias + infinite
-	case 0: // as fraction of 2^-14, from which 2^-14 is taken
-		x = math.Float32bits(math.Float32frombits(x+least) - math.Float32frombits(least))
-	default:
-		x += rebias
-	}
-	return math.Float32frombits(x | uint32(bits)<<16&sign)
+	return f16(bits)
 }
 
 // Bits are those of a type of 16 bits, or of 8, that are nearest to a number, of two as near the
 // even ones. Those of NaN are of a NaN. E4M3 has 448 for what is larger, infinities among it, as
 // NVIDIA's conversions with satfinite do; PyTorch's give NaN from 465 on.
 func (t Type) Bits(number float32) uint16 {
-	x := math.Float32bits(number)
-	size := x &^ (1 << 31)
-	sign := uint16(x>>16) & 0x8000
-	switch {
-	case t == E4M3:
-		return sign>>8 | uint16(e4m3Bits(size))
-	case t == BF16 && size > 0x7f800000:
-		return uint16(x>>16) | 0x40 // quiet
-	case t == BF16:
-		return uint16((x + 0x7fff + x>>16&1) >> 16)
+	switch t {
+	case BF16:
+		return bf16Bits(number)
+	case E4M3:
+		return uint16(e4m3Bits(number))
 	}
-	const (
-		infinite = 0x7f800000
-		overflow = (127+16)<<23 - 1<<12 // 65520
-		normal   = (127 - 14) << 23     // 2^-14
-		half     = 126 << 23            // 0.5, in which numbers are 2^-24 apart
-	)
-	switch {
-	case size > infinite:
-		return sign | 0x7e00 | uint16(size>>13)&0x3ff
-	case size >= overflow:
-		return sign | 0x7c00
-	case size < normal:
-		return sign | uint16(math.Float32bits(math.Float32frombits(size)+0.5)-half)
-	}
-	return sign | uint16((size-(127-15)<<23+0xfff+size>>13&1)>>13)
+	return f16Bits(number)
 }
 
 // Widen makes numbers of bits, of a type of 16 bits.
@@ -179,19 +144,25 @@ func (t Type) Widen(dst []float32, src []uint16) {
 	dst = dst[:len(src)]
 	if t == BF16 {
 		for i, x := range src {
-			dst[i] = math.Float32frombits(uint32(x) << 16)
+			dst[i] = bf16(x)
 		}
 		return
 	}
 	for i, x := range src {
-		dst[i] = t.Float(x)
+		dst[i] = f16(x)
 	}
 }
 
 // Narrow makes bits of numbers, of a type of 16 bits.
 func (t Type) Narrow(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
+	if t == BF16 {
+		for i, x := range src {
+			dst[i] = bf16Bits(x)
+		}
+		return
+	}
 	for i, x := range src {
-		dst[i] = t.Bits(x)
+		dst[i] = f16Bits(x)
 	}
 }
