@@ -26,7 +26,7 @@ const (
 //	C = weight[i] * act(g) * u
 //
 // With scales alpha*op(A)*op(B) is multiplied by the one of row i of A, and then by the one of column
-// j of op(B), or of B2. No product of the three may leave the range of fp32 for a result that is to be right.
+// j of op(B), or of B2. What leaves the range of fp32 on the way does not come back.
 //
 // Where kernels are native (CUDA, HIP), those for epilogues are of fewer tile shapes
 // (KernelFacts.Epilogues), none of which takes clusters or, with ComputeTF32, tf32 products.

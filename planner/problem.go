@@ -72,7 +72,7 @@ const maxElements = math.MaxInt >> ((64 - bits.UintSize) / 16)
 
 // packAlign is the alignment of the matrices that Pack lays out, in elements. 4 elements of 32 bits
 // are 16 bytes, the widest load of every backend. Those of 16 bits are aligned so where all sizes are
-// multiples of 8.
+// multiples of 8, those of 8 where they are multiples of 16.
 const packAlign = 4
 
 // Pack returns the problems as a batch in which the matrices of each buffer

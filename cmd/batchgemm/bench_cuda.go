@@ -179,7 +179,7 @@ func (c *benchCase) padded(ctx context.Context) (*benchCase, error) {
 	for i := range problems {
 		p := &problems[i]
 		for _, size := range []*int{&p.M, &p.N, &p.K} {
-			*size = aligned(*size)
+			*size = roundUp(*size, padding)
 		}
 	}
 	batch, err := planner.Pack(problems...)

@@ -136,8 +136,10 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 	return &dressed, o
 }
 
-// aligned is an offset behind n elements of any type that is aligned as the first one is.
-func aligned(n int) int { return (n + padding - 1) / padding * padding }
+// aligned is an offset behind n elements of any type that is aligned as the first one is: 16 bytes have no more than 16.
+func aligned(n int) int { return roundUp(n, 16) }
+
+func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 // withEpilogue are operands with those beside that dress has placed. A and C grow by what lists
 // of rows might name in the last problems, where they have fewer rows than others.
