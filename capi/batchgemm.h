@@ -156,8 +156,8 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *     "compute"   "f32-emulated" (default: whatever is fastest and errs no more than
  *                 fp32), "f32", "tf32"
  *     "rule"      "cost" (default), "zhang2025"
- *     "schedule"  "data-parallel", "batched", "split-k", "stream-k", "lpt", "cluster"
- *                 (default: the cheapest)
+ *     "schedule"  "data-parallel", "batched", "split-k", "stream-k", "lpt", "dynamic",
+ *                 "cluster" (default: the cheapest)
  *     "tile"      a row of the tile table, for all problems
  *     "tlp", "threshold"  parameters of zhang2025
  *     "warmed"    true: only tile shapes that bg_warm has made ready

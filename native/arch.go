@@ -16,14 +16,13 @@ import (
 // Arch is an architecture of GPUs that there is code for.
 type Arch struct {
 	name    string      // as in the table of resources
-	product string      // file in products/, without .gz
-	ragged  string      // the same of the kernels that make plans, where they have one
+	product string      // what names of files in products/ begin with
+	format  string      // and end with, but for .gz
+	parts   bool        // there is a file for each part of the kernels
 	units   []tile.Unit // what multiplies, beside plain FMA
 	matrix  bool        // AMD: matrix cores take the tiles that suit them
 	cluster bool        // there are kernels for clusters
 	waits   bool        // see Waits
-
-	finishes bool // there are kernels that sum the parts of tiles themselves
 
 	types  []element.Type // that kernels of `halves` have beside F32
 	halves []tile.Unit
@@ -33,10 +32,10 @@ type Arch struct {
 
 var (
 	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
-	sm80   = Arch{name: "sm_80", product: "sm_80.cubin", ragged: "sm_80_ragged.cubin", units: tensor[:1], finishes: true, types: halves, halves: tensor}
-	sm90a  = Arch{name: "sm_90a", product: "sm_90a.cubin", ragged: "sm_90a_ragged.cubin", units: tensor, cluster: true, waits: true, finishes: true, types: halves, halves: tensor}
+	sm80   = Arch{name: "sm_80", product: "sm_80", format: ".cubin", parts: true, units: tensor[:1], types: halves, halves: tensor}
+	sm90a  = Arch{name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, units: tensor, cluster: true, waits: true, types: halves, halves: tensor}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
-	ptx = Arch{name: "sm_80", product: "compute_80.ptx", ragged: "compute_80_ragged.ptx", units: tensor[:1], finishes: true, types: halves, halves: tensor}
+	ptx = Arch{name: "sm_80", product: "compute_80", format: ".ptx", parts: true, units: tensor[:1], types: halves, halves: tensor}
 )
 
 // halves are the types of 16 bits, and fma the unit of all kernels for AMD.
@@ -49,11 +48,11 @@ var (
 // that they are made for. Peak rates are those of AMD's data sheets, matrix fp32 and bf16: MI100
 // 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4.
 var hips = map[string]Arch{
-	"gfx908":  {name: "gfx908", product: "gfx908.co", matrix: true, types: halves, halves: fma, matrixHalves: 2},
-	"gfx90a":  {name: "gfx90a", product: "gfx90a.co", matrix: true, types: halves, halves: fma, matrixHalves: 4},
-	"gfx942":  {name: "gfx942", product: "gfx942.co", matrix: true, types: halves, halves: fma, matrixHalves: 8},
-	"gfx1030": {name: "gfx1030", product: "gfx1030.co", types: halves, halves: fma},
-	"gfx1100": {name: "gfx1100", product: "gfx1100.co", types: halves, halves: fma},
+	"gfx908":  {name: "gfx908", product: "gfx908", format: ".co", matrix: true, types: halves, halves: fma, matrixHalves: 2},
+	"gfx90a":  {name: "gfx90a", product: "gfx90a", format: ".co", matrix: true, types: halves, halves: fma, matrixHalves: 4},
+	"gfx942":  {name: "gfx942", product: "gfx942", format: ".co", matrix: true, types: halves, halves: fma, matrixHalves: 8},
+	"gfx1030": {name: "gfx1030", product: "gfx1030", format: ".co", types: halves, halves: fma},
+	"gfx1100": {name: "gfx1100", product: "gfx1100", format: ".co", types: halves, halves: fma},
 }
 
 // CUDA finds the code for a compute capability from 8.0 (Ampere) on, which brought the
@@ -98,10 +97,32 @@ func (a Arch) Name() string { return a.name }
 
 // Product names the code that has a kernel, for products.Read and for messages.
 func (a Arch) Product(k encoding.Kernel) string {
-	if k.Ragged > 0 && a.ragged != "" {
-		return a.ragged
+	if !a.parts {
+		return a.product + a.format
 	}
-	return a.product
+	return a.product + "_" + part(k) + a.format
+}
+
+// part is the part of NVIDIA's products that has a kernel, a section of kernels.cu. Of elements of 16 bits a
+// fix-up is where C's type says.
+func part(k encoding.Kernel) string {
+	of := k.Type
+	if k.Fixup {
+		of = k.TypeC
+	}
+	switch {
+	case k.Ragged > 0:
+		return "ragged"
+	case k.Tile.Unit == tile.FMA:
+		return "plain"
+	case k.Tile.Unit == tile.MMA:
+		return "tensor"
+	case k.Tile.HalvesOnly():
+		return "wide"
+	case of != element.F32:
+		return "halves"
+	}
+	return "wgmma"
 }
 
 // Waits reports whether kernels that multiply wait for the launch in front of them, which may
@@ -109,7 +130,7 @@ func (a Arch) Product(k encoding.Kernel) string {
 func (a Arch) Waits() bool { return a.waits }
 
 // KernelName is the symbol of a kernel in the image. Wide, Loop and Split are decided at
-// run time and do not change it. Where AMD's GPUs have matrix cores, it is the kernel for
+// run time and do not change it, nor does InTurn but of warpgroups. Where AMD's GPUs have matrix cores, it is the kernel for
 // them of a tile that suits them.
 func (a Arch) KernelName(k encoding.Kernel) string {
 	end := ""
@@ -130,7 +151,7 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	if k.Cluster > 0 {
 		name += "_cluster"
 	}
-	if k.InTurn {
+	if k.InTurn && k.Tile.Unit == tile.WGMMA {
 		name += "_turn"
 	}
 	if k.Parts {
@@ -194,7 +215,7 @@ func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Ke
 	for trans := range 4 {
 		k.TransA, k.TransB = trans&1 != 0, trans&2 != 0
 		all = append(all, k)
-		if a.finishes && k.Type == element.F32 && !k.TF32 {
+		if k.Type == element.F32 && !k.TF32 {
 			parts := k
 			parts.Split, parts.Parts = true, true
 			all = append(all, parts)
@@ -229,7 +250,7 @@ func RaggedKernels() (all []encoding.Kernel) {
 // Describe says which kernels a device of the architecture has, and what they take, as
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
-	d.KernelKind, d.Kernels, d.Types, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, a.types, true, a.finishes, true
+	d.KernelKind, d.Kernels, d.Types, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, a.types, true, true, true
 	for _, s := range tile.Table() {
 		if !a.Has(s) {
 			continue

@@ -10,6 +10,7 @@
 
 BG_DEVICE uint32_t threadId() { return threadIdx.x; }
 BG_DEVICE uint32_t workerId() { return blockIdx.x; }
+BG_DEVICE uint32_t workers() { return gridDim.x; }
 BG_DEVICE uint32_t pieceId() { return blockIdx.y; }
 BG_DEVICE void barrier() { __syncthreads(); }
 
@@ -32,6 +33,28 @@ BG_DEVICE uint32_t countAt(uint32_t* arrived, uint32_t count) {
 BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
   return __syncthreads_or(threadId() == 0 && countAt(arrived, count) == count - 1);
 }
+
+// takeNext counts at *next for the thread that says so, and gives it what was there; `taken` of others stays. Counting wraps to 0
+// behind last, as countAt does.
+BG_DEVICE void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& taken) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\n@p atom.global.inc.u32 %0, [%1], %2;\n}\n"
+               : "+r"(taken)
+               : "l"(__cvta_generic_to_global(next)), "r"(last), "r"(static_cast<uint32_t>(takes)));
+}
+
+// NextItem has what the first thread of a group keeps for all, from a barrier on: in shared memory of its own, because a
+// register would be spilled in more kernels (nvcc 12.4).
+struct NextItem {
+  uint32_t* at;
+  BG_DEVICE NextItem() {
+    BG_SHARED(uint32_t, word, 1);
+    at = word;
+  }
+  BG_DEVICE void keep(uint32_t item) {
+    if (threadId() == 0) *at = item;
+  }
+  BG_DEVICE uint32_t get(uint32_t, const float*) const { return *at; }
+};
 
 // lowerShared and addShared change a number in shared memory that other threads change too;
 // all lanes of a warp call addShared.

@@ -33,12 +33,46 @@ BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z)
 BG_DEVICE float exponential(float x) { return __builtin_amdgcn_exp2f(x); }
 BG_DEVICE float reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 
-// kFinishes: see fixup.cuh. Kernels of these GPUs leave sums of parts to a launch of fix-ups.
+// kFinishes: see fixup.cuh.
 constexpr bool kFinishes = false;
-BG_DEVICE bool arrivesLast(uint32_t*, uint32_t) { return false; }
+
+// What a thread stored before releaseStores is there for those of other thread groups that learn of it by addAt, and call
+// acquireStores before they load it.
+BG_DEVICE void releaseStores() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent", "global"); }
+BG_DEVICE void acquireStores() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent", "global"); }
+BG_DEVICE uint32_t addAt(uint32_t* number, uint32_t by) {
+  return __hip_atomic_fetch_add(number, by, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+// takeNext is that of dialect_cuda.h.
+BG_DEVICE void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& taken) {
+  if (takes) taken = __builtin_amdgcn_atomic_inc32(next, last, __ATOMIC_RELAXED, "agent");
+}
+// firstLane is what the first thread of the wave has, waveSize how many threads a wave has.
+BG_DEVICE uint32_t firstLane(uint32_t x) { return __builtin_amdgcn_readfirstlane(x); }
+BG_DEVICE uint32_t waveSize() { return __AMDGCN_WAVEFRONT_SIZE__; }
 #else
 #include "internal/emulator/device.h"
 #define BG_HAS_MFMA
+#endif
+
+// arrivesLast counts the waves of `count` thread groups that have stored, each by its number in the group, and reports whether the calling
+// wave is the last one of its number: waves need not ask each other, and it sees what all groups stored. A number has 4 bits of
+// *arrived, which are 0 again for the next run: groups have up to 8 waves, and tiles up to kSlotSets parts.
+#ifndef BG_ARRIVES_AS_CUDA
+BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
+  constexpr uint32_t kBits = 4, kMask = (1u << kBits) - 1;
+  const uint32_t shift = firstLane(threadId()) / waveSize() * kBits;
+  const bool counts = threadId() % waveSize() == 0;
+  releaseStores();
+  barrier();  // all waves have; that of finishPart orders shared memory alone
+  uint32_t before = 0;
+  if (counts) before = addAt(arrived, 1u << shift);
+  if ((firstLane(before) >> shift & kMask) + 1 != count) return false;
+  if (counts) addAt(arrived, 0u - (count << shift));
+  acquireStores();
+  return true;
+}
 #endif
 
 // inGlobal is an address of global memory.
@@ -61,6 +95,18 @@ BG_DEVICE float4 make_float4(float x, float y, float z, float w) { return {x, y,
 BG_DEVICE uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 BG_DEVICE uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 BG_DEVICE float __uint_as_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+// NextItem tells all threads of a group what the first one was told: by shared memory, which has room when the sums of an item are stored. A
+// word of its own would leave room for fewer groups. Until then it is in a register.
+struct NextItem {
+  BG_DEVICE void keep(uint32_t) {}
+  BG_DEVICE uint32_t get(uint32_t told, float* shared) const {
+    uint32_t* const word = reinterpret_cast<uint32_t*>(shared);  // of the sum that this thread alone has read
+    if (threadId() == 0) *word = told;
+    barrier();
+    return firstLane(*word);
+  }
+};
 
 // lowerShared and addShared change a number in shared memory that other threads change too.
 BG_DEVICE void lowerShared(uint32_t* number, uint32_t to) {

@@ -104,7 +104,8 @@ func kernelTables(t *testing.T) string {
 				})
 			}
 			with := func(property func(encoding.Kernel) bool) []encoding.Kernel { return of(false, property) }
-			row(shape, kind, with(func(k encoding.Kernel) bool { return !k.Fixup && k.Type == element.F32 }))
+			row(shape, kind, with(func(k encoding.Kernel) bool { return !k.Fixup && !k.Parts && k.Type == element.F32 }))
+			row(shape, kind+", parts", with(func(k encoding.Kernel) bool { return k.Parts }))
 			row(shape, kind+", 16 bits", with(func(k encoding.Kernel) bool { return k.Type != element.F32 }))
 			row(shape, "fix-up", with(func(k encoding.Kernel) bool { return k.Fixup }))
 			if shape.Epilogues {

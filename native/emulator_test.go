@@ -32,7 +32,7 @@ type emulatorJob struct {
 	how     [2]uint32          // internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
 	matrix  bool               // use the kernels for matrix cores, where there are any
 	exact   bool               // results are exact
-	workers int                // that take items in turn, up to three at a time
+	workers int                // that take tiles in turn, up to three at a time; 0: as the plan says
 	e       reference.Epilogue // with its operands
 	far     uint32             // internal/emulator/far.h: 0, farRows, or the elements of a slot
 }
@@ -41,6 +41,11 @@ func (j *emulatorJob) String() string {
 	p, o := &j.plan.Batch[0], &j.plan.Options
 	return fmt.Sprintf("tile %s, schedule %s, %s, %s, C of %s, epilogue %+v, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v, far %d",
 		o.Tile, o.Schedule, o.Compute, o.Type, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
+}
+
+// inTurn reports whether workers take tiles in turn.
+func (j *emulatorJob) inTurn() bool {
+	return slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.InTurn })
 }
 
 // jobFile is what internal/emulator/job.h reads.
@@ -56,28 +61,30 @@ func (f *jobFile) put(values ...any) {
 
 func (f *jobFile) launch(a Arch, l encoding.Launch) {
 	var name [40]byte
-	kernel := l.Kernel
-	kernel.Parts = kernel.Parts && kernel.Tile.Unit != tile.FMA // which all do there
-	copy(name[:len(name)-1], a.KernelName(kernel))
+	copy(name[:len(name)-1], a.KernelName(l.Kernel))
 	threads, shared, pieces := Geometry(l.Kernel)
-	f.put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table),
+	f.put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table), uint32(l.TableMark()),
 		uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC), uint32(l.BaseB2), l.Epilogue.Word())
 }
 
 func (f *jobFile) job(j *emulatorJob) {
 	words := j.plan.Encode(nil)
-	launches := slices.Clone(j.plan.Launches)
+	launches, workspace := slices.Clone(j.plan.Launches), j.plan.Workspace
 	for i := range launches {
-		if l := &launches[i]; l.InTurn { // none was taken of the items that the table shares
+		if l := &launches[i]; l.InTurn && j.workers > 0 {
 			l.Count, l.Table = j.workers, len(words)
-			words = append(words, uint32(l.Count), uint32(len(j.plan.Segments)), 0, uint32(1+l.Count%3))
+			tiles, turn := len(j.plan.Segments), 1+l.Count%3
+			words = append(words, 0, uint32(tiles), uint32(l.Count*turn), uint32(turn), uint32((tiles-1)/turn))
+			if l.Epilogue.Gated { // each has a slot
+				workspace = max(workspace, l.Count*l.Tile.TM*l.Tile.TN)
+			}
 		}
 	}
 	o := &j.plan.Options
 	a, b, c := wordsOf(o.Type, j.a), wordsOf(o.Type, j.b), wordsOf(o.TypeC, j.c)
 	b2, bias := wordsOf(o.Type, j.e.B2), wordsOf(o.TypeC, j.e.Biases)
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
-		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(j.plan.Workspace), uint32(len(b2)), uint32(len(bias)), uint32(len(j.e.Rows)))
+		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(workspace), uint32(len(b2)), uint32(len(bias)), uint32(len(j.e.Rows)))
 	for _, l := range launches {
 		f.launch(Arch{matrix: j.matrix}, l)
 	}
@@ -219,8 +226,14 @@ func deviceFor(t *testing.T, name string, schedule planner.Schedule) *planner.De
 	t.Helper()
 	d := device(t, name)
 	d.ComputeUnits = 1024
-	if schedule == planner.ScheduleBatched || schedule == planner.ScheduleLPT {
+	switch schedule {
+	case planner.ScheduleBatched, planner.ScheduleLPT:
 		d.ComputeUnits = 1
+	case planner.ScheduleDynamic:
+		d.ComputeUnits, d.MaxGroups = 1, 3
+		if d.Occupancy == planner.OccupancyCDNA {
+			d.MaxWaves = 3
+		}
 	}
 	return d
 }
@@ -239,6 +252,7 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 		{planner.ScheduleDataParallel, false, []int{37, 0, 1, 15, 16, 17, 64}},
 		{planner.ScheduleDataParallel, true, []int{33, 80, 0, 3, 16, 31}},
 		{planner.ScheduleBatched, true, []int{35, 16, 0, 5}},
+		{planner.ScheduleDynamic, false, []int{17, 0, 35, 16, 5, 3 * tile.TK}},
 		{planner.ScheduleSplitK, true, []int{4*tile.TK + 1, 16, 5 * tile.TK, 40*tile.TK - 1, 3, 2*tile.TK + 1, 1}},
 		{planner.ScheduleStreamK, false, []int{4*tile.TK + 1, 11 * tile.TK, 0, 1}},
 		{planner.ScheduleDataParallel, true, []int{65, 127, 2, 30, 96, 1}}, // steps of halves are longer
@@ -258,6 +272,9 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 						Alpha: planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)]})
 				}
 			}
+			for c.schedule == planner.ScheduleDynamic && len(b) < 5 { // more tiles than workers
+				b = append(b, b...)
+			}
 			b[0].Alpha, b[len(b)-1].Alpha = planner.Scale(2), planner.Scale(2) // have products
 			o := planner.Options{Type: of, Schedule: c.schedule}
 			if (i+transposition)%3 != 0 {
@@ -270,6 +287,7 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 			if c.schedule == planner.ScheduleBatched && len(b) > 4 {
 				require.True(t, some(func(l encoding.Launch) bool { return l.Loop }), j)
 			}
+			require.Equal(t, c.schedule == planner.ScheduleDynamic, j.inTurn(), j)
 			jobs = append(jobs, j)
 		}
 	}
@@ -324,9 +342,14 @@ func (e emulator) sameBits(dir string, jobs []*emulatorJob) error {
 // TestPartsInOrder: sums have the same bits, whoever adds up parts.
 func TestPartsInOrder(t *testing.T) {
 	compiled(t)
-	e := newEmulator(t, plain)
-	for _, tile := range plain.tiles() {
-		require.NoError(t, e.sameBits(t.TempDir(), partJobs(t, tile)))
+	for _, s := range []sanitizer{plain, asCUDA} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEmulator(t, s)
+			for _, tile := range s.tiles() {
+				require.NoError(t, e.sameBits(t.TempDir(), partJobs(t, tile)))
+			}
+		})
 	}
 }
 

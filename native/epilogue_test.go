@@ -22,7 +22,7 @@ import (
 func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type,
 	make func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
 	t.Helper()
-	for i, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK} {
+	for i, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK, planner.ScheduleDynamic} {
 		for n, e := range reference.Epilogues(slices.Max(rows)) {
 			transposition := (i + []int{0, 2, 1, 3, 2}[n]) % 4
 			rng := rand.New(rand.NewPCG(uint64(10*i+n), uint64(transposition)))
@@ -47,9 +47,10 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 				o.TypeC = of
 			}
 			j := make(b, o, (i+n+transposition+int(of))%2 == 0, rng)
-			if !e.Gated && i >= 2 {
+			if !e.Gated && (i == 2 || i == 3) {
 				require.True(t, slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.Fixup }), j)
 			}
+			require.Equal(t, schedule == planner.ScheduleDynamic, j.inTurn(), j)
 			jobs = append(jobs, j)
 		}
 	}
@@ -86,8 +87,7 @@ func TestEpiloguesEmulated(t *testing.T) {
 	}
 }
 
-// wgmmaEpilogues are those of a tile of warpgroups, whose copies read whole lines. Some of each have workers
-// that take tiles in turn.
+// wgmmaEpilogues are those of a tile of warpgroups, whose copies read whole lines.
 func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for _, of := range []element.Type{element.F32, element.BF16, element.F16} {
@@ -111,11 +111,8 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 			return j
 		})
 		for i, j := range all {
-			if l := &j.plan.Launches[0]; i%2 == 1 && len(j.plan.Launches) == 1 && !l.Split && l.Loop {
-				l.InTurn, j.workers = true, l.Count
-				if j.workers > 2 {
-					j.workers = 2
-				}
+			if j.inTurn() {
+				j.workers = i % 3 // 0: as the planner says
 			}
 		}
 		jobs = append(jobs, all...)
@@ -157,6 +154,8 @@ var epilogueMutants = []struct {
 	{mutant{"both products are activated", "epilogue.cuh", "return second ? old * v : e.activated(v);", "return second ? old * e.activated(v) : e.activated(v);"}, plain},
 	{mutant{"fix-ups have no activation", "epilogue.cuh", "  v = activated(v);\n", ""}, plain},
 	{mutant{"fix-ups store rows that are none", "epilogue.cuh", "if (to >= words.scatterRows) return;", ""}, address},
+	{mutant{"each product of a tile is counted", "turn.cuh", "counts() && number % more.products() == 0", "counts()"}, plain},
+	{mutant{"tiles in turn are one product", "turn.cuh", "tile * more.products() : kNoTile", "tile : kNoTile"}, plain},
 	{mutant{"SiLU is GELU", "epilogue.cuh", "kind == kSiLU ? v :", "false ? v :"}, plain},
 }
 

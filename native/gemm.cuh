@@ -22,6 +22,7 @@
 #pragma once
 
 #include "items.cuh"
+#include "turn.cuh"
 
 // Tile is a row of planner's tile table and what follows from it.
 template <int kTM, int kTN, int kTK, int kThreads_, int kRM, int kRN, int kStages_, int kMinGroups_>
@@ -412,13 +413,11 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   const float* const readA = sum.template firstA<OperandA::kPitch>(shared);
   const float* const readB = sum.template firstB<OperandB::kPitch>(shared + OperandA::kFloats);
 
-  uint32_t number = workerId(), end = number + 1;
-  if (table != nullptr) {
-    end = table[number + 1];
-    number = table[number];
-  }
-  for (; number < end; ++number) {
+  Turns<More, !kParts> turns(table, workerId(), more);
+  while (turns.any()) {
+    const uint32_t number = turns.number;
     const Item item = more.item(items, number);
+    turns.ask();
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     const bool active = sum.active(rows, cols);
 
@@ -431,6 +430,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       if (depth != 0) more.template findRows<T>(items, number, rows, list);
       barrier();
     }
+    if (depth == 0) turns.keep();
     if (depth != 0) {
       OperandA a(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, item.lda, rows, item.flags & kItemWide, shared, list);
       OperandB b(more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
@@ -445,6 +445,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       };
 #pragma unroll
       for (int s = 0; s < T::kStages - 1; ++s) copy(s * kStageFloats);
+      turns.keep();
       constexpr int kLastStage = (T::kStages - 1) * kStageFloats;
       int in = kLastStage, out = 0;
       for (uint32_t left = depth;;) {
@@ -471,6 +472,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T, Sum::kGroups, T::TN>(shared); });
     }
     if constexpr ((kParts || kFinishes) && Element::kPer == 1 && !More::kIs) finishPart<T>(items, item, C, workspace);
-    if (number + 1 < end) barrier();
+    turns.go(shared);
+    if (turns.any()) barrier();
   }
 }

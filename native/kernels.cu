@@ -2,6 +2,9 @@
 // names are bg_, the tile, the transposes, then _tf32 for one product on tensor
 // cores, or the type of elements of 16 bits, then _cluster, or _turn for workers that take items in turn, or _parts
 // for those that sum the parts of tiles (fixup.cuh), and at last _e for kernels with an epilogue.
+//
+// A product is made of parts, compiled at the same time and loaded when a plan needs them: BG_PART is the number
+// of one, or 0 for all. Arch.Product (native/arch.go) has their names and says which kernel is where.
 #include "dialect_cuda.h"
 #include "gemm.cuh"
 #include "fixup.cuh"
@@ -26,6 +29,54 @@
 #include "wgmma_wide.cuh"
 #endif
 
+#ifndef BG_PART
+#define BG_PART 0
+#endif
+#define BG_HAS(part) (BG_PART == 0 || BG_PART == part)
+#if BG_HAS(1)
+#define BG_IN_RAGGED(...) __VA_ARGS__
+#else
+#define BG_IN_RAGGED(...)
+#endif
+#if BG_HAS(2)
+#define BG_IN_PLAIN(...) __VA_ARGS__
+#else
+#define BG_IN_PLAIN(...)
+#endif
+#if BG_HAS(3)
+#define BG_IN_TENSOR(...) __VA_ARGS__
+#else
+#define BG_IN_TENSOR(...)
+#endif
+// Clusters came with 9.0.
+#if BG_HAS(3) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+#define BG_IN_CLUSTER(...) __VA_ARGS__
+#else
+#define BG_IN_CLUSTER(...)
+#endif
+// The others are of warpgroup products, which only sm_90a has: in fp32, of elements of 16 bits, and wide ones.
+#if BG_HAS(4) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define BG_IN_WGMMA(...) __VA_ARGS__
+#else
+#define BG_IN_WGMMA(...)
+#endif
+#if BG_HAS(5) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define BG_IN_HALVES(...) __VA_ARGS__
+#else
+#define BG_IN_HALVES(...)
+#endif
+#if BG_HAS(6) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define BG_IN_WIDE(...) __VA_ARGS__
+#else
+#define BG_IN_WIDE(...)
+#endif
+// With BG_CLOCKS there are no kernels with an epilogue.
+#ifdef BG_CLOCKS
+#define BG_WITH_EPILOGUES(...)
+#else
+#define BG_WITH_EPILOGUES(...) __VA_ARGS__
+#endif
+
 // With BG_CLOCKS, a build for batchgemm bench alone, the first thread of each group
 // notes when it began and when it left the kernel, in the order in which groups
 // leave. The cycles are exact, but of the multiprocessor's own clock; globaltimer is
@@ -41,7 +92,9 @@ struct Clocks {
   uint32_t count;  // of all groups since the image was loaded
 };
 extern "C" __device__ Clocks bg_clocks;
+#if BG_HAS(1)  // parts are linked
 __device__ Clocks bg_clocks;
+#endif
 
 struct Stopwatch {
   const uint64_t start = clock64();
@@ -89,6 +142,7 @@ BG_DEVICE void admitNext() {}
     admitNext();                                                                                                     \
     ragged<form, plan>(sizes, words);                                                                                \
   }
+BG_IN_RAGGED(BG_RAGGED_KERNELS)
 #define BG_RAGGED_DRESSED(name, form, plan)                                                                          \
   BG_KERNEL(plan::kThreads, 1)                                                                                       \
   name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words, const void*,        \
@@ -96,14 +150,7 @@ BG_DEVICE void admitNext() {}
     admitNext();                                                                                                     \
     raggedDressed<form, plan>(sizes, words, static_cast<uint32_t>(flags));                                           \
   }
-// Those that make plans are a product of their own, with BG_PLANS: a fiftieth of all code, which a
-// change of them need not build again.
-#ifdef BG_PLANS
-BG_RAGGED_KERNELS
-BG_RAGGED_DRESSED_KERNELS
-#elif defined(BG_CLOCKS)  // has all, but for kernels with an epilogue
-BG_RAGGED_KERNELS
-#endif
+BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
 
 // BG_GEMM makes the kernel of a tile by a function template.
 #define BG_GEMM(tile, name, function, ...)                                                                           \
@@ -129,137 +176,103 @@ BG_RAGGED_KERNELS
   }
 // BG_EACH makes kernels by one of these for all transpositions.
 #define BG_EACH(make, tile, name, suffix, function, ...)                                                             \
-  make(tile, bg_##name##_nn##suffix, function, false, false, __VA_ARGS__)                                            \
-  make(tile, bg_##name##_nt##suffix, function, false, true, __VA_ARGS__)                                             \
-  make(tile, bg_##name##_tn##suffix, function, true, false, __VA_ARGS__)                                             \
-  make(tile, bg_##name##_tt##suffix, function, true, true, __VA_ARGS__)
+  make(tile, bg_##name##_nn##suffix, function, false, false __VA_OPT__(, ) __VA_ARGS__)                              \
+  make(tile, bg_##name##_nt##suffix, function, false, true __VA_OPT__(, ) __VA_ARGS__)                               \
+  make(tile, bg_##name##_tn##suffix, function, true, false __VA_OPT__(, ) __VA_ARGS__)                               \
+  make(tile, bg_##name##_tt##suffix, function, true, true __VA_OPT__(, ) __VA_ARGS__)
 
 // BG_TILE makes the kernels of a tile of plain fp32.
 #define BG_TILE(name, ...)                                                                                           \
-  using name = Tile<__VA_ARGS__>;                                                                                    \
-  BG_GEMM(name, bg_##name##_nn, gemm, false, false)                                                                  \
-  BG_GEMM(name, bg_##name##_nt, gemm, false, true)                                                                   \
-  BG_GEMM(name, bg_##name##_tn, gemm, true, false)                                                                   \
-  BG_GEMM(name, bg_##name##_tt, gemm, true, true)                                                                    \
+  BG_IN_PLAIN(using name = Tile<__VA_ARGS__>;                                                                        \
+  BG_EACH(BG_GEMM, name, name, , gemm)                                                                               \
   BG_EACH(BG_GEMM, name, name, _parts, gemm, Accumulator<name>, Floats, NoEpilogue, true)                            \
-  BG_FIXUP(name, bg_##name##_fixup)
+  BG_FIXUP(name, bg_##name##_fixup))
 
 // BG_TENSOR makes those of a tile of tensor cores.
-#define BG_TENSOR_MODE(name, mode, suffix, cluster)                                                                  \
-  BG_GEMM(name##mode, bg_##name##_nn##mode##suffix, tensorGemm, false, false, cluster)                               \
-  BG_GEMM(name##mode, bg_##name##_nt##mode##suffix, tensorGemm, false, true, cluster)                                \
-  BG_GEMM(name##mode, bg_##name##_tn##mode##suffix, tensorGemm, true, false, cluster)                                \
-  BG_GEMM(name##mode, bg_##name##_tt##mode##suffix, tensorGemm, true, true, cluster)
 #define BG_TENSOR(name, ...)                                                                                         \
-  using name = TensorTile<__VA_ARGS__, true>;                                                                        \
+  BG_IN_TENSOR(using name = TensorTile<__VA_ARGS__, true>;                                                           \
   using name##_tf32 = TensorTile<__VA_ARGS__, false>;                                                                \
-  BG_TENSOR_MODE(name, , , false)                                                                                    \
+  BG_EACH(BG_GEMM, name, name, , tensorGemm, false)                                                                  \
   BG_EACH(BG_GEMM, name, name, _parts, tensorGemm, false, NoEpilogue, true)                                          \
-  BG_TENSOR_MODE(name, _tf32, , false)
+  BG_EACH(BG_GEMM, name##_tf32, name, _tf32, tensorGemm, false))
 
 // BG_TENSOR_HALVES makes those for elements of 16 bits, and the fix-ups of all, since C may
 // be of fp32 in any case.
 #define BG_TENSOR_HALVES(name, ...)                                                                                  \
-  BG_TENSOR_TYPE(name, bf16, BF16, __VA_ARGS__)                                                                      \
+  BG_IN_TENSOR(BG_TENSOR_TYPE(name, bf16, BF16, __VA_ARGS__)                                                         \
   BG_TENSOR_TYPE(name, f16, F16, __VA_ARGS__)                                                                        \
-  BG_FIXUP(name##_bf16, bg_##name##_fixup)
+  BG_FIXUP(name##_bf16, bg_##name##_fixup))
 #define BG_TENSOR_TYPE(name, type, format, ...)                                                                      \
   using name##_##type = TensorTile<__VA_ARGS__, false, Halves<format>>;                                              \
-  BG_TENSOR_MODE(name, _##type, , false)                                                                             \
+  BG_EACH(BG_GEMM, name##_##type, name, _##type, tensorGemm, false)                                                  \
   BG_FIXUP(name##_##type, bg_##name##_fixup_##type, Halves<format>)
 
-// BG_TENSOR_CLUSTER makes its kernels for clusters, which came with 9.0.
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+// BG_TENSOR_CLUSTER makes its kernels for clusters.
 #define BG_TENSOR_CLUSTER(name)                                                                                      \
-  BG_TENSOR_MODE(name, , _cluster, true)                                                                             \
-  BG_TENSOR_MODE(name, _tf32, _cluster, true)                                                                        \
-  BG_TENSOR_MODE(name, _bf16, _cluster, true)                                                                        \
-  BG_TENSOR_MODE(name, _f16, _cluster, true)
-#else
-#define BG_TENSOR_CLUSTER(name)
-#endif
+  BG_IN_CLUSTER(BG_EACH(BG_GEMM, name, name, _cluster, tensorGemm, true)                                             \
+  BG_EACH(BG_GEMM, name##_tf32, name, _tf32_cluster, tensorGemm, true)                                               \
+  BG_EACH(BG_GEMM, name##_bf16, name, _bf16_cluster, tensorGemm, true)                                               \
+  BG_EACH(BG_GEMM, name##_f16, name, _f16_cluster, tensorGemm, true))
 
-// BG_WGMMA makes those of a tile of warpgroup products, which only sm_90a has.
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define BG_WGMMA_MODE(name, mode, suffix, function, inTurn)                                                          \
-  BG_GEMM(name##mode, bg_##name##_nn##mode##suffix, function, false, false, inTurn)                                  \
-  BG_GEMM(name##mode, bg_##name##_nt##mode##suffix, function, false, true, inTurn)                                   \
-  BG_GEMM(name##mode, bg_##name##_tn##mode##suffix, function, true, false, inTurn)                                   \
-  BG_GEMM(name##mode, bg_##name##_tt##mode##suffix, function, true, true, inTurn)
+// BG_WGMMA makes those of a tile of warpgroup products.
+#define BG_WGMMA_MODE(tile, name, suffix, function)                                                                  \
+  BG_EACH(BG_GEMM, tile, name, suffix, function, false)                                                              \
+  BG_EACH(BG_GEMM, tile, name, suffix##_turn, function, true)
 #define BG_WGMMA(name, ...)                                                                                          \
-  using name = WgmmaTile<__VA_ARGS__, true>;                                                                         \
+  BG_IN_WGMMA(using name = WgmmaTile<__VA_ARGS__, true>;                                                             \
   using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;                                                                 \
-  BG_WGMMA_MODE(name, , , wgmmaGemm, false)                                                                          \
+  BG_WGMMA_MODE(name, name, , wgmmaGemm)                                                                             \
   BG_EACH(BG_GEMM, name, name, _parts, wgmmaGemm, false, true)                                                       \
-  BG_WGMMA_MODE(name, _tf32, , wgmmaGemm, false)                                                                     \
-  BG_WGMMA_MODE(name, , _turn, wgmmaGemm, true)                                                                      \
-  BG_WGMMA_MODE(name, _tf32, _turn, wgmmaGemm, true)                                                                 \
-  BG_FIXUP(name, bg_##name##_fixup)                                                                                  \
-  BG_WGMMA_HALVES(name, bf16, BF16, __VA_ARGS__)                                                                     \
-  BG_WGMMA_HALVES(name, f16, F16, __VA_ARGS__)
-#define BG_WGMMA_HALVES(name, type, format, ...)                                                                     \
+  BG_WGMMA_MODE(name##_tf32, name, _tf32, wgmmaGemm)                                                                 \
+  BG_FIXUP(name, bg_##name##_fixup))                                                                                 \
+  BG_IN_HALVES(BG_WGMMA_TYPE(name, bf16, BF16, __VA_ARGS__)                                                          \
+  BG_WGMMA_TYPE(name, f16, F16, __VA_ARGS__))
+#define BG_WGMMA_TYPE(name, type, format, ...)                                                                       \
   using name##_##type = WgmmaTile<__VA_ARGS__, false, Halves<format>>;                                               \
-  BG_WGMMA_MODE(name, _##type, , wgmmaGemm, false)                                                                   \
-  BG_WGMMA_MODE(name, _##type, _turn, wgmmaGemm, true)                                                               \
-  BG_FIXUP(name, bg_##name##_fixup_##type, Halves<format>)
+  BG_WGMMA_MODE(name##_##type, name, _##type, wgmmaGemm)                                                             \
+  BG_FIXUP(name##_##type, bg_##name##_fixup_##type, Halves<format>)
 
 // BG_WGMMA_WIDE makes those of a tile of elements of 16 bits whose rows begin with 16 bytes.
 #define BG_WGMMA_WIDE(name, ...)                                                                                     \
-  BG_WGMMA_WIDE_TYPE(name, bf16, BF16, __VA_ARGS__)                                                                  \
+  BG_IN_WIDE(BG_WGMMA_WIDE_TYPE(name, bf16, BF16, __VA_ARGS__)                                                       \
   BG_WGMMA_WIDE_TYPE(name, f16, F16, __VA_ARGS__)                                                                    \
-  BG_FIXUP(name##_bf16, bg_##name##_fixup)
+  BG_FIXUP(name##_bf16, bg_##name##_fixup))
 #define BG_WGMMA_WIDE_TYPE(name, type, format, ...)                                                                  \
   using name##_##type = WideTile<__VA_ARGS__, Halves<format>>;                                                       \
-  BG_WGMMA_MODE(name, _##type, , wgmmaWide, false)                                                                   \
-  BG_WGMMA_MODE(name, _##type, _turn, wgmmaWide, true)                                                               \
+  BG_WGMMA_MODE(name##_##type, name, _##type, wgmmaWide)                                                             \
   BG_FIXUP(name##_##type, bg_##name##_fixup_##type, Halves<format>)
-#else
-#define BG_WGMMA(...)
-#define BG_WGMMA_WIDE(...)
-#endif
 
-// Kernels with an epilogue, of tiles that are declared.
-#ifdef BG_CLOCKS
-#define BG_TILE_EPILOGUE(name)
-#define BG_TENSOR_EPILOGUE(name)
-#define BG_TENSOR_HALVES_EPILOGUE(name)
-#else
-#define BG_TILE_EPILOGUE(name)                                                                                       \
-  BG_EACH(BG_DRESSED, name, name, , gemm, Accumulator<name>, Floats, Epilogue)                                       \
-  BG_DRESSED_FIXUP(name, bg_##name##_fixup, Floats)
-#define BG_TENSOR_EPILOGUE(name) BG_EACH(BG_DRESSED, name, name, , tensorGemm, false, Epilogue)
-#define BG_TENSOR_HALVES_EPILOGUE(name)                                                                              \
-  BG_EACH(BG_DRESSED, name##_bf16, name, _bf16, tensorGemm, false, Epilogue)                                         \
-  BG_EACH(BG_DRESSED, name##_f16, name, _f16, tensorGemm, false, Epilogue)                                           \
-  BG_FIXUPS_EPILOGUE(name, name##_bf16)
-#endif
-#define BG_FIXUPS_EPILOGUE(name, tile)                                                                               \
-  BG_DRESSED_FIXUP(tile, bg_##name##_fixup, Floats)                                                                  \
+// Kernels with an epilogue, of tiles that are declared. A fix-up is in the part of its C's type.
+#define BG_HALVES_FIXUPS_EPILOGUE(name, tile)                                                                        \
   BG_DRESSED_FIXUP(tile, bg_##name##_fixup_bf16, Halves<BF16>)                                                       \
   BG_DRESSED_FIXUP(tile, bg_##name##_fixup_f16, Halves<F16>)
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(BG_CLOCKS)
-#define BG_WGMMA_DRESSED(name, type, suffix, function)                                                               \
-  BG_EACH(BG_DRESSED, name##type##_e, name, suffix, function, false)                                                 \
-  BG_EACH(BG_DRESSED, name##type##_e, name, suffix##_turn, function, true)
+#define BG_TILE_EPILOGUE(name)                                                                                       \
+  BG_WITH_EPILOGUES(BG_IN_PLAIN(BG_EACH(BG_DRESSED, name, name, , gemm, Accumulator<name>, Floats, Epilogue)         \
+  BG_DRESSED_FIXUP(name, bg_##name##_fixup, Floats)))
+#define BG_TENSOR_EPILOGUE(name) BG_WITH_EPILOGUES(BG_IN_TENSOR(BG_EACH(BG_DRESSED, name, name, , tensorGemm, false, Epilogue)))
+#define BG_TENSOR_HALVES_EPILOGUE(name)                                                                              \
+  BG_WITH_EPILOGUES(BG_IN_TENSOR(BG_EACH(BG_DRESSED, name##_bf16, name, _bf16, tensorGemm, false, Epilogue)          \
+  BG_EACH(BG_DRESSED, name##_f16, name, _f16, tensorGemm, false, Epilogue)                                           \
+  BG_DRESSED_FIXUP(name##_bf16, bg_##name##_fixup, Floats)                                                           \
+  BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16)))
+#define BG_WGMMA_DRESSED(tile, name, suffix, function)                                                               \
+  BG_EACH(BG_DRESSED, tile, name, suffix, function, false)                                                           \
+  BG_EACH(BG_DRESSED, tile, name, suffix##_turn, function, true)
 #define BG_WGMMA_EPILOGUE(name, ...)                                                                                 \
-  using name##_f32_e = WgmmaTile<__VA_ARGS__, true, Floats, Epilogue>;                                               \
-  using name##_bf16_e = WgmmaTile<__VA_ARGS__, false, Halves<BF16>, Epilogue>;                                       \
+  BG_WITH_EPILOGUES(BG_IN_WGMMA(using name##_e = WgmmaTile<__VA_ARGS__, true, Floats, Epilogue>;                     \
+  BG_WGMMA_DRESSED(name##_e, name, , wgmmaGemm)                                                                      \
+  BG_DRESSED_FIXUP(name##_e, bg_##name##_fixup, Floats))                                                             \
+  BG_IN_HALVES(using name##_bf16_e = WgmmaTile<__VA_ARGS__, false, Halves<BF16>, Epilogue>;                          \
   using name##_f16_e = WgmmaTile<__VA_ARGS__, false, Halves<F16>, Epilogue>;                                         \
-  BG_WGMMA_DRESSED(name, _f32, , wgmmaGemm)                                                                          \
-  BG_WGMMA_DRESSED(name, _bf16, _bf16, wgmmaGemm)                                                                    \
-  BG_WGMMA_DRESSED(name, _f16, _f16, wgmmaGemm)                                                                      \
-  BG_FIXUPS_EPILOGUE(name, name##_f32_e)
+  BG_WGMMA_DRESSED(name##_bf16_e, name, _bf16, wgmmaGemm)                                                            \
+  BG_WGMMA_DRESSED(name##_f16_e, name, _f16, wgmmaGemm)                                                              \
+  BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16_e)))
 #define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                                                            \
-  using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>;                                               \
+  BG_WITH_EPILOGUES(BG_IN_WIDE(using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>;                  \
   using name##_f16_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue>;                                                 \
-  BG_WGMMA_DRESSED(name, _bf16, _bf16, wgmmaWide)                                                                    \
-  BG_WGMMA_DRESSED(name, _f16, _f16, wgmmaWide)                                                                      \
-  BG_FIXUPS_EPILOGUE(name, name##_bf16_e)
-#else
-#define BG_WGMMA_EPILOGUE(...)
-#define BG_WGMMA_WIDE_EPILOGUE(...)
-#endif
+  BG_WGMMA_DRESSED(name##_bf16_e, name, _bf16, wgmmaWide)                                                            \
+  BG_WGMMA_DRESSED(name##_f16_e, name, _f16, wgmmaWide)                                                              \
+  BG_DRESSED_FIXUP(name##_bf16_e, bg_##name##_fixup, Floats)                                                         \
+  BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16_e)))
 
-#ifndef BG_PLANS
 #include "tiles.inc"
-#endif

@@ -22,12 +22,13 @@ BG_RAGGED_KERNELS
   }
 BG_RAGGED_DRESSED_KERNELS
 
-#define BG_GEMM(name, suffix, transA, transB, ...)                                                           \
+#define BG_MULTIPLY(name, suffix, ...)                                                                       \
   BG_KERNEL(name::kThreads, name::kMinGroups)                                                                \
   void bg_##name##_##suffix(const uint4* items, const uint32_t* table, const float* A, const float* B,       \
                             float* C, float* workspace) {                                                    \
-    gemm<name, transA, transB, __VA_ARGS__>(items, table, A, B, C, workspace);                               \
+    gemm<__VA_ARGS__>(items, table, A, B, C, workspace);                                                     \
   }
+#define BG_GEMM(name, suffix, ...) BG_MULTIPLY(name, suffix, name, __VA_ARGS__)
 
 // BG_DRESSED makes the same with an epilogue. On gfx908, two waves of a SIMD leave too few registers for some.
 #ifdef __gfx908__
@@ -80,9 +81,24 @@ BG_RAGGED_DRESSED_KERNELS
   BG_EACH(make, name, _mfma, MatrixAccumulator<name>, Floats)   \
   BG_HALVES(make, name, HalfMatrixAccumulator, _mfma)
 
+// BG_PARTS makes those that sum the parts of tiles (fixup.cuh), which the others do where kFinishes.
+#ifdef __AMDGCN__
+// Finishing is a tile as such kernels have it: finishPart loads 8 vectors at once. 16 would take more registers than products do,
+// and plans count with those of the kernel that takes most.
+template <class T>
+struct Finishing : T {
+  static constexpr int kMinGroups = 1024 / T::kThreads;
+};
+#define BG_FINISHING(name, suffix, ...) BG_MULTIPLY(name, suffix, Finishing<name>, __VA_ARGS__, Floats, NoEpilogue, true)
+#define BG_PARTS(name, end, Sum) BG_EACH(BG_FINISHING, name, _parts##end, Sum<name>)
+#else
+#define BG_PARTS(name, end, Sum)
+#endif
+
 #define BG_TILE(name, ...)           \
   using name = Tile<__VA_ARGS__>;    \
   BG_FMAS(BG_GEMM, name)             \
+  BG_PARTS(name, , Accumulator)      \
   BG_FIXUPS(BG_FIXUP, name)
 #define BG_TILE_EPILOGUE(name)       \
   BG_FMAS(BG_DRESSED, name)          \
@@ -92,9 +108,10 @@ BG_RAGGED_DRESSED_KERNELS
 #ifdef BG_HAS_MFMA
 #include "mfma.cuh"
 #include "mfma_half.cuh"
-#define BG_MATRIX_TILE(name, ...)    \
-  using name = Tile<__VA_ARGS__>;    \
-  BG_MATRICES(BG_GEMM, name)         \
+#define BG_MATRIX_TILE(name, ...)           \
+  using name = Tile<__VA_ARGS__>;           \
+  BG_MATRICES(BG_GEMM, name)                \
+  BG_PARTS(name, _mfma, MatrixAccumulator)  \
   BG_FIXUPS(BG_FIXUP, name)
 #define BG_MATRIX_TILE_EPILOGUE(name) \
   BG_MATRICES(BG_DRESSED, name)       \

@@ -45,7 +45,7 @@ var mutants = []struct {
 	{mutant{"no barrier before a step is multiplied", "gemm.cuh", "barrier();\n        copy(in);", "copy(in);"}, plain},
 	{mutant{"no barrier after the last step", "gemm.cuh", "barrier();\n    sum.store(shared);", "sum.store(shared);"}, plain},
 	{mutant{"no barrier before outputs are read", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);"}, plain},
-	{mutant{"no barrier between items", "gemm.cuh", "if (number + 1 < end) barrier();", ""}, thread},
+	{mutant{"no barrier between items", "gemm.cuh", "if (turns.any()) barrier();", ""}, thread},
 	{mutant{"no barrier in the fix-up", "fixup.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;"}, thread},
 	{mutant{"a barrier for half the threads", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);\n    if (threadId() < T::kThreads / 2) barrier();"}, plain},
 	{mutant{"copy to the stage that is read", "gemm.cuh", "copy(in);", "copy(out);"}, plain},
@@ -85,19 +85,29 @@ var mutants = []struct {
 	{mutant{"a half behind the last k counts in matrix products", "mfma_half.cuh", "first + 1 < left ? 0xffffffff", "first < left ? 0xffffffff"}, plain},
 	{mutant{"a word behind the last k counts in matrix products", "mfma_half.cuh", "0xffffu : 0;", "0xffffu : ~0u;"}, plain},
 	{mutant{"words of a lane are the same", "mfma_half.cuh", "[i * kBlockK * kPitch]", "[i * 0 * kPitch]"}, plain},
-	{mutant{"parts are counted before all are stored", "fixup.cuh", "  barrier();  // all threads have stored\n", ""}, plain},
-	{mutant{"parts are counted in no order", "fixup.cuh", "  barrier();  // all threads have stored\n", ""}, thread},
+	{mutant{"parts are counted before all are stored", "fixup.cuh", "  barrier();  // all threads have stored\n", ""}, asCUDA},
+	{mutant{"parts are counted before they are released", "dialect_hip.h", "  releaseStores();\n", ""}, thread},
+	{mutant{"parts of others are not acquired", "dialect_hip.h", "  acquireStores();\n", ""}, thread},
+	{mutant{"parts stay counted", "dialect_hip.h", "  if (counts) addAt(arrived, 0u - (count << shift));\n", ""}, plain},
+	{mutant{"waves of all numbers are counted together", "dialect_hip.h", "waveSize() * kBits", "waveSize() * 0"}, plain},
+	{mutant{"a count runs over", "dialect_hip.h", "kBits = 4,", "kBits = 3,"}, plain},
+	{mutant{"all lanes count", "dialect_hip.h", "threadId() % waveSize() == 0", "true"}, plain},
 	{mutant{"the first group sums", "fixup.cuh", "tile.count)) return;", "1)) return;"}, plain},
 	{mutant{"a part is not added", "fixup.cuh", "slot + s < item.count", "slot + s + 1 < item.count"}, plain},
 	{mutant{"parts in another order", "fixup.cuh", "sum[i][0] += part[s]", "sum[i][0] += part[kSlots - 1 - s]"}, plain},
 	{mutant{"parts in 32 bits", "fixup.cuh", "static_cast<uint64_t>(item.slot) * kSlot", "item.slot * kSlot"}, plain},
 	{mutant{"no bound of columns in sums of parts", "fixup.cuh", " && col + j < item.cols()", ""}, plain},
 	{mutant{"C is read beyond its end for sums of parts", "fixup.cuh", "beta != 0.0f && has(n / 4, n % 4) ?", "beta != 0.0f ?"}, address},
+	{mutant{"the counter does not wrap", "turn.cuh", "words()[kTurnLast]", "kNoTile"}, plain},
+	{mutant{"two workers have a tile", "turn.cuh", "words()[kTurnFirst] + next.get(taken, shared)", "words()[kTurnFirst] + (next.get(taken, shared) | 1)"}, plain},
+	{mutant{"a tile is left out", "turn.cuh", "tile < words()[kTurnEnd]", "tile + 1 < words()[kTurnEnd]"}, plain},
+	{mutant{"the next tile is read before it is there", "dialect_hip.h", "if (threadId() == 0) *word = told;\n    barrier();", "if (threadId() == 0) *word = told;"}, plain},
+	{mutant{"the next tile takes the place of others' sums", "dialect_hip.h", "reinterpret_cast<uint32_t*>(shared);", "reinterpret_cast<uint32_t*>(shared) + 1;"}, thread},
 	{mutant{"no bound in the fix-up", "fixup.cuh", "if (row < rows && col + i < cols) {", "if (row < rows && col < cols) {"}, plain},
 }
 
 // mutantSources are the files of an emulator's kernels; madeOf makes the others.
-var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "mfma_half.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
+var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "mfma_half.cuh", "turn.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
 
 // madeOf lists the tiles, of which one alone compiles soon, without kernels of ragged plans.
 func madeOf(shapes ...*tile.Shape) map[string]string {

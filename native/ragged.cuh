@@ -413,6 +413,13 @@ struct Ragged {
     write(words);
   }
 
+  // storeTurns makes the table of a launch in turn.
+  static BG_DEVICE void storeTurns(uint32_t* table, uint32_t first, uint32_t tiles, uint32_t workers, uint32_t turn) {
+    static_assert(kTurnNext == 0 && kTurnEnd == 1 && kTurnFirst == 2 && kTurnItems == 3 && kTurnLast == 4, "other words");
+    *reinterpret_cast<uint4*>(table) = {0, first + tiles, first + workers * turn, turn};
+    table[kTurnLast] = 0xffffffff;  // each run makes the table anew
+  }
+
   // write writes tables and items. 32 adjacent threads have adjacent tiles, and thread groups
   // as many as each other.
   BG_DEVICE void write(uint32_t* words) const {
@@ -421,8 +428,7 @@ struct Ragged {
       const Deal deal = dealOf(kernel);
       uint32_t* const table = words + plan.bounds.tile[kernel].table;
       if (plan.bounds.tile[kernel].turn != 0) {
-        static_assert(kTurnNext == 0 && kTurnEnd == 1 && kTurnFirst == 2 && kTurnItems == 3, "other words");
-        if (self == 0) *reinterpret_cast<uint4*>(table) = {deal.workers, deal.first + deal.tiles, deal.first, plan.bounds.tile[kernel].turn};
+        if (self == 0) storeTurns(table, deal.first, deal.tiles, deal.workers, plan.bounds.tile[kernel].turn);
         continue;
       }
 #pragma unroll 1

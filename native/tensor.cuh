@@ -383,13 +383,11 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     clusterArrive();  // the others may write to `received`
   }
 
-  uint32_t number = workerId() / cluster.size, end = number + 1;
-  if (table != nullptr) {
-    end = table[number + 1];
-    number = table[number];
-  }
-  for (; number < end; ++number) {
+  Turns<More, !kCluster && !kParts> turns(table, workerId() / cluster.size, more);
+  while (turns.any()) {
+    const uint32_t number = turns.number;
     const Item item = more.item(items, number);
+    turns.ask();
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     if constexpr (kListed) {
       if (depth != 0) more.template findRows<T>(items, number, rows, list);
@@ -403,6 +401,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     uint32_t left = min(depth - from, share);
 
     typename Memory::Block block;
+    if (left == 0) turns.keep();
     if (left != 0) {
       const Number* const startA = rowsOn(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, from, kTransA ? item.lda : 1);
       const Number* const startB = rowsOn(more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB, from, kTransB ? 1 : item.ldb);
@@ -422,6 +421,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       };
 #pragma unroll
       for (int s = 0; s < T::kStages - 1; ++s) copy(s * kStageFloats);
+      turns.keep();
       constexpr int kLastStage = (T::kStages - 1) * kStageFloats;
       int in = kLastStage, out = 0;
       for (;;) {
@@ -455,14 +455,17 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       clusterArrive();
       clusterWait();
       withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { cluster.store(target); });
-      if (number + 1 < end) clusterArrive();
     } else if constexpr (More::kIs) {
       more.template finish<T, T::kTeams, T::kPitch, typename T::Element>(shared, items, number, item, C, workspace);
-      if (number + 1 < end) barrier();
     } else {
       withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
       if constexpr (kParts) finishPart<T>(items, item, C, workspace);
-      if (number + 1 < end) barrier();
+    }
+    turns.go(shared);
+    if constexpr (kCluster) {
+      if (turns.any()) clusterArrive();
+    } else {
+      if (turns.any()) barrier();
     }
   }
 }

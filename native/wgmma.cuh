@@ -407,11 +407,15 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
       const auto* const startA = items.operandA(number, A) + item.offA;
       if constexpr (T::More::kIs && !kTransA) c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4, gatheredRows(items, number, item));
       else c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4);
+      if constexpr (T::More::kIs) {
+        if (warp == 0) fetchBias<T>(items, number, item);
+      }
       left = uniform(stepsOf<T>(item));
     }
     if (L::kLead) c.pass();
     auto compute = [&](auto& sum) {
       c.multiply(sum, left);
+      if (row >= rows) return;  // the warp has no rows to store
       if constexpr (T::More::kIs) finishSums<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
       else storeSums<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
     };

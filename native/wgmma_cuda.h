@@ -9,11 +9,7 @@ BG_DEVICE char* dynamicShared() {
 
 // uniform is x, which is the same for all lanes of the warp, as the compiler can see.
 BG_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(0xffffffff, x, 0); }
-// takeNext adds 1 to a number in memory, for the warp, and gives its first lane what it was; ofLane is x
-// of a lane.
-BG_DEVICE void takeNext(uint32_t* number, uint32_t& taken) {
-  if (threadId() % 32 == 0) taken = atomicAdd(number, 1u);
-}
+// ofLane is x of a lane.
 template <int lane>
 BG_DEVICE uint32_t ofLane(uint32_t x) { return __shfl_sync(0xffffffff, x, lane); }
 
@@ -173,6 +169,9 @@ BG_SHARED_PRODUCTS(F16, f16)
 BG_DEVICE void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
 }
+
+// fetch brings what is there to the L2 cache.
+BG_DEVICE void fetch(const void* at) { asm volatile("prefetch.global.L2 [%0];\n" ::"l"(__cvta_generic_to_global(at))); }
 
 // settle keeps the compiler from reading sums before the wait above it.
 template <int n>

@@ -12,14 +12,31 @@ BG_DEVICE GatheredRows gatheredRows(const Items<Epilogue>& items, uint32_t numbe
   return {items.more, itemEpilogueAt(items.words(), number % kItemPlaces), item.rows()};
 }
 
-// activate is Epilogue::activated of many, with one decision for all.
+// fetchBias brings the biases of an item's tile to the L2 cache while its products are summed: from memory they would come
+// long after the sums (H200: the experts of 1 token with bias and SiLU 20.4, then 17.4 us).
+template <class T>
+BG_DEVICE void fetchBias(const Items<Epilogue>& items, uint32_t number, const Item& item) {
+  if (!items.more.has(kBias)) return;
+  const uint32_t size = T::Element::kPer == 1 || (item.flags & kItemFloatC) != 0 ? 4 : 2, last = size * (item.cols() - 1), at = 128 * (threadId() % 32);
+  const uint64_t first = size * static_cast<uint64_t>(itemEpilogueAt(items.words(), number % kItemPlaces).biasAt);
+  if (at < last + 128) fetch(static_cast<const char*>(items.more.bias) + first + min(at, last));
+}
+
+// activate is Epilogue::activated of many, with one decision for all. both: of each lane's two rows, not of the first alone.
 template <int n>
-BG_DEVICE void activate(const Epilogue& e, float (&v)[n]) {
+BG_DEVICE void activate(const Epilogue& e, float (&v)[n], bool both) {
   auto each = [&](uint32_t kind) {
     Epilogue of = e;
     of.flags = kind;
 #pragma unroll
-    for (int i = 0; i < n; ++i) v[i] = of.activated(v[i]);
+    for (int half = 0; half < 2; ++half) {
+      if (half == 1 && !both) break;
+#pragma unroll
+      for (int i = 2 * half; i < n; i += 4) {
+        v[i] = of.activated(v[i]);
+        v[i + 1] = of.activated(v[i + 1]);
+      }
+    }
   };
   const uint32_t kind = e.flags & kActivation;
   if (kind == kReLU) each(kReLU);
@@ -84,7 +101,7 @@ BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, c
       sum[i + 3] *= before.w;
     }
   } else {
-    activate(e, sum);
+    activate(e, sum, row + 8 < item.rows());
     if (e.has(kGated)) {
 #pragma unroll
       for (int i = 0; i < n; i += 4) kept[i / 4 * kApart] = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};

@@ -37,7 +37,7 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 	}{
 		{planner.ScheduleDataParallel, 6, []int{100, 0, 1, 63, 64, 65, 128}, false},
 		{planner.ScheduleLPT, 10, []int{65, 1, 200, 0, 128, 31, 64}, false},
-		{planner.ScheduleLPT, 7, []int{33, 1, 130, 0, 64}, true},
+		{planner.ScheduleDynamic, 7, []int{33, 1, 130, 0, 64}, true},
 		{planner.ScheduleSplitK, 2, []int{8*tile.TK + 1, 9 * tile.TK, 10*tile.TK - 1}, false},
 	} {
 		for trans := range 4 {
@@ -47,9 +47,8 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 				b := wgmmaBatch(rng, c.problems, c.depths, trans&1 != 0, trans&2 != 0)
 				o := planner.Options{Type: of, TypeC: ofC, Tile: tile.Name, Schedule: c.schedule}
 				j := halfJob(t, b, o, []int{1, 8, 2, 16, 4, 64}[(int(seed)+n)%6], [2]uint32{seed % 3, seed}, rng)
-				if c.inTurn {
-					require.Len(t, j.plan.Launches, 1)
-					j.plan.Launches[0].InTurn, j.workers = true, 1+trans
+				if require.Equal(t, c.inTurn, j.inTurn(), j); c.inTurn {
+					j.workers = trans // 0: as the planner says
 				}
 				jobs = append(jobs, j)
 			}

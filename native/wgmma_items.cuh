@@ -39,14 +39,14 @@ struct Items {
 };
 
 // Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes
-// of one warp run it. kInTurn: workers take turns of items when they can do more, from a table of
-// how many were taken (planner/encoding/ragged.go).
+// of one warp run it. kInTurn: workers take turns of items when they can do more, which the counter of
+// a table gives (planner/encoding/turn.go).
 template <bool kInTurn, class More = NoEpilogue>
 struct Feed {
   const uint32_t* items;
   uint32_t item, end, word, number;
   uint32_t* counter;  // kInTurn: the turn that nobody has taken
-  uint32_t turns;     // kInTurn: in lane 0 the one that was, in 1 the first item of all, in others the items of one
+  uint32_t turns;     // kInTurn: in lane 0 the one that was, in others what the table has from kTurnFirst on
   uint32_t left;      // kInTurn: items of the turn behind this one
 
   // start is called before the ring can be used, so that the first item is on its way early.
@@ -54,9 +54,11 @@ struct Feed {
     items = reinterpret_cast<const uint32_t*>(items_);
     item = workerId();
     if constexpr (kInTurn) {
+      static_assert(kTurnItems == kTurnFirst + 1 && kTurnLast == kTurnItems + 1, "other words");
+      const uint32_t lane = threadId() % 32;
       counter = const_cast<uint32_t*>(table) + kTurnNext;
       end = more.products() * table[kTurnEnd];
-      turns = threadId() % 32 == 0 ? item : more.products() * table[threadId() % 32 == 1 ? kTurnFirst : kTurnItems];
+      turns = lane == 0 ? item - workers() : (lane < 3 ? more.products() : 1) * table[kTurnFirst - 1 + min(lane, 3u)];
       begin();
     } else {
       end = item + 1;
@@ -106,7 +108,7 @@ struct Feed {
     if constexpr (!kInTurn) {
       next(ring);
     } else {
-      if (left + 1 == ofLane<2>(turns)) takeNext(counter, turns);
+      if (left + 1 == ofLane<2>(turns)) takeNext(counter, ofLane<3>(turns), threadId() % 32 == 0, turns);
       if (left != 0) {
         ++item;
         fetch();

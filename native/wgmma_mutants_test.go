@@ -68,7 +68,7 @@ var wideMutants = []mutant{
 	{"rows that do not exist are stored", "wgmma_wide.cuh", "r < item.rows() ? rowAt(r) : kNoRow", "rowAt(r)"},
 }
 
-// dressedMutants are mistakes in what kernels of warpgroups do with an epilogue in registers.
+// dressedMutants are mistakes in what kernels of warpgroups do with an epilogue in registers, and of workers that take tiles in turn.
 var dressedMutants = []mutant{
 	{"the first row stands for one that is none", "wgmma_epilogue.cuh", "return none ? 0.0f : alpha * x;", "return none ? x : alpha * x;"},
 	{"biases of other columns", "wgmma_epilogue.cuh", "bias[i / 4 * 2 + i % 2]", "bias[i / 4 * 2]"},
@@ -76,11 +76,13 @@ var dressedMutants = []mutant{
 	{"weights are added", "wgmma_epilogue.cuh", "return weight * x;", "return weight + x;"},
 	{"rows are not scattered", "wgmma_epilogue.cuh", "if (!e.has(kScatter)) return r;", "return r;"},
 	{"rows that are none are stored", "wgmma_epilogue.cuh", "return row < words.scatterRows ? row : kNoRow;", "return row;"},
+	{"workers begin with turns of others", "wgmma_items.cuh", "item - workers()", "item - workers() + 1"},
+	{"the counter does not wrap", "wgmma_items.cuh", "ofLane<3>(turns), threadId()", "kNoItem, threadId()"},
 	{"columns beyond the tile are stored", "wgmma_store.cuh", "    if (col + lane >= item.cols()) return;\n#pragma unroll\n    for (int first = 0; first < 16; first += kAtOnce) {\n      if (row", "#pragma unroll\n    for (int first = 0; first < 16; first += kAtOnce) {\n      if (row"},
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "wgmma.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
+var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "turn.cuh", "wgmma.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
 	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {
@@ -92,10 +94,10 @@ func TestWarpgroupMutants(t *testing.T) {
 	}{
 		{"wgmma-128x128", "BG_WGMMA(", wgmmaMutants, func(s *tile.Shape) []*emulatorJob { return wgmmaJobs(t, s, 18) }},
 		{"wide-64x128", "BG_WGMMA_WIDE(", wideMutants, func(s *tile.Shape) []*emulatorJob {
-			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.workers > 0 }) // those in turn
+			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.inTurn() })
 		}},
 		{"wgmma-64x64", "BG_WGMMA_EPILOGUE(", dressedMutants, func(s *tile.Shape) []*emulatorJob {
-			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool { return j.workers > 0 || j.plan.Options.Type != element.BF16 })
+			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool { return j.plan.Options.Type != element.BF16 })
 		}},
 	} {
 		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) { testWarpgroupMutants(t, c.tile, c.macro, c.mutants, c.jobs) })

@@ -86,20 +86,19 @@ func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 	return jobs
 }
 
-// wgmmaInTurn are jobs of a few workers that take items in turn.
+// wgmmaInTurn are jobs of workers that take tiles in turn, some as the planner says, and few or too many of them.
 func wgmmaInTurn(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for i := range 8 {
 		rng := rand.New(rand.NewPCG(uint64(i), 2))
 		b := wgmmaBatch(rng, 7, []int{33, 1, 100, 0, 64, 31}, i&1 != 0, i&2 != 0)
-		options := planner.Options{Tile: tile.Name, Schedule: planner.ScheduleLPT}
+		options := planner.Options{Tile: tile.Name, Schedule: planner.ScheduleDynamic}
 		if i&4 != 0 {
 			options.Compute = planner.ComputeTF32
 		}
 		j := wgmmaJob(t, b, options, 1, [2]uint32{uint32(i) % 3, uint32(i)}, rng)
-		require.Len(t, j.plan.Launches, 1)
-		j.plan.Launches[0].InTurn = true
-		j.workers = []int{3, 1, 2, 50}[i%4]
+		require.True(t, j.inTurn(), j)
+		j.workers = []int{3, 0, 2, 50, 0, 1, 0, 3}[i]
 		jobs = append(jobs, j)
 	}
 	return jobs

@@ -279,6 +279,18 @@ BG_DEVICE void finishWide(float (&sum)[n], float* out, const Items<Epilogue>& it
   storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, ScatteredRows{e, words});
 }
 
+// fetchLists is fetchBias, and the same of the lists of rows of C and of weights.
+template <class T>
+BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const Item& item) {
+  fetchBias<T>(items, number, item);
+  const Epilogue& e = items.more;
+  const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
+  const uint32_t at = 32 * (threadId() % 32), last = item.rows() - 1;
+  if (at >= last + 32) return;
+  if (e.has(kScatter)) fetch(e.rows + words.scatterAt + min(at, last));
+  if (e.has(kWeights)) fetch(e.rows + words.weightsAt + min(at, last));
+}
+
 // consumeWide is the work of the consumers.
 template <class T, bool kTransA, bool kTransB>
 BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float* workspace, char* memory) {
@@ -293,9 +305,13 @@ BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float
       rows = uniform(item.rows());
       cols = uniform(item.cols());
       steps = uniform(stepsOf<T>(item));
+      if constexpr (T::More::kIs) {
+        if (warp == 0) fetchLists<T>(items, number, item);
+      }
     }
     auto compute = [&](auto& sum) {
       c.multiply(sum, steps);
+      if (row >= rows) return;  // the warp has no rows to store
       if constexpr (T::More::kIs) finishWide<T, kTransA, kTransB>(sum, out, items, number, row, C, workspace);
       else storeWide<T, kTransA, kTransB>(sum, out, items.wait(number), row, C, workspace);
     };

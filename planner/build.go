@@ -110,6 +110,7 @@ type group struct {
 	id       tileID
 	problems []key
 	load     load
+	turn     int // tiles that a worker takes at a time, of those with InTurn
 }
 
 // check fails as Plan does for what is wrong with a batch or options.
@@ -384,7 +385,7 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 
 // sumsParts reports whether workers sum the parts of tiles themselves: in one launch, which then has all parts of each.
 func (p *builder) sumsParts(worker, fixup int) bool {
-	return p.model.finishes(p.mostParts(fixup)) && len(p.Workers)-1-worker <= p.mostWorkers()
+	return p.model.finishes(p.mostParts(fixup)) && len(p.Workers)-1-worker <= p.mostWorkers(&encoding.Kernel{})
 }
 
 // mostParts is the most parts of a tile, of the fix-ups from the given one on.
@@ -419,27 +420,34 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	workers := len(p.Workers) - 1 - first
 	k.Loop = len(p.Segments)-int(p.Workers[first]) > workers || k.Epilogue.Gated
 	k.Split = split
-	p.cutLaunches(encoding.Launch{Kernel: k, Schedule: string(s), Cost: cost}, first, first+workers)
+	p.cutLaunches(encoding.Launch{Kernel: k, Schedule: string(s), Turn: g.turn, Cost: cost}, first, first+workers)
 }
 
-// mostWorkers is how many workers a launch may have.
-func (p *builder) mostWorkers() int {
-	if p.Device.MaxWorkers > 0 {
-		return p.Device.MaxWorkers
+// kept is the elements of the workspace that each worker of a kernel has.
+func (p *builder) kept(k *encoding.Kernel) int {
+	if k.Epilogue.Gated && p.Device.KernelKind == KernelsNative {
+		return k.Tile.TM * k.Tile.TN
 	}
-	return maxSegments
+	return 0
+}
+
+// mostWorkers is how many workers a launch of a kernel may have.
+func (p *builder) mostWorkers(k *encoding.Kernel) int {
+	most := maxSegments
+	if p.Device.MaxWorkers > 0 {
+		most = p.Device.MaxWorkers
+	}
+	if kept := p.kept(k); kept > 0 {
+		most = min(most, p.Device.spanLimit(element.F32)/kept)
+	}
+	return most
 }
 
 // cutLaunches makes launches of the workers, or the fix-ups, [first, last). Their
 // number is bounded by the device's largest grid dimension, so that grids need no
 // second dimension and have no empty workgroups.
 func (p *builder) cutLaunches(l encoding.Launch, first, last int) {
-	limit := p.mostWorkers()
-	kept := 0 // elements of the workspace that each worker has
-	if l.Epilogue.Gated && p.Device.KernelKind == KernelsNative {
-		kept = l.Tile.TM * l.Tile.TN
-		limit = min(limit, p.Device.spanLimit(element.F32)/kept)
-	}
+	limit, kept := p.mostWorkers(&l.Kernel), p.kept(&l.Kernel)
 	p.Cost += l.Cost
 	l.SpanA, l.SpanB, l.SpanC, l.SpanB2, l.SpanBias, l.SpanRows = p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows
 	for total := last - first; first < last; first += l.Count {

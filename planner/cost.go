@@ -220,33 +220,30 @@ func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 	d := m.device
 	size := float64(4 * m.tiles[id].shape.TM * m.tiles[id].shape.TN)
 	units := float64(max(d.ComputeUnits, 1))
+	on := &sumsElsewhere
+	if d.Occupancy == OccupancyNVIDIA {
+		on = &sumsOnCUDA
+	}
+	cost, launch := &on.fixup, d.LaunchMicros
 	if m.finishes(parts) {
-		return finishMicros + slots*size/(finishRate*units)
+		cost, launch = &on.finish, 0
 	}
-	fixup := &fixupElsewhere
-	if d.Finishes {
-		fixup = &fixupOnCUDA
-	}
-	return d.LaunchMicros + fixup.micros + (slots+fixup.tileSlots*tiles)*size/(fixup.rate*units)
+	return launch + cost.micros + (slots+cost.tileSlots*tiles)*size/(cost.rate*units)
 }
 
-// fixupCost is what a launch of fix-ups takes besides that of any launch.
-type fixupCost struct {
+// sumCost is what sums of parts take, besides a launch if there is one.
+type sumCost struct {
 	micros    float64 // item, loads one after the other, store
 	rate      float64 // bytes a microsecond and compute unit, written and read again
 	tileSlots float64 // slots that a tile takes as long as, besides its own
 }
 
 // On CUDA these explain what sums took beyond the predicted products in 80 batches under Split-K (H200), but for
-// 1.6 us (a launch of its own) and 0.9 us (by the last part). Elsewhere they are older, and were not fitted to launches of one kind.
+// 1.6 us (a launch of its own) and 0.9 us (by the last part). Elsewhere they are older, and were not fitted to launches of one kind; what
+// sums take without a launch, which HIP can do, nobody has measured: as much as in one.
 var (
-	fixupElsewhere = fixupCost{micros: 2.0, rate: 6000}
-	fixupOnCUDA    = fixupCost{micros: 0.6, rate: 12800, tileSlots: 5}
-)
-
-const (
-	finishMicros = 1.35    // parts are counted, item, loads, store
-	finishRate   = 11900.0 // bytes a microsecond and compute unit
+	sumsElsewhere = struct{ fixup, finish sumCost }{sumCost{micros: 2.0, rate: 6000}, sumCost{micros: 2.0, rate: 6000}}
+	sumsOnCUDA    = struct{ fixup, finish sumCost }{sumCost{micros: 0.6, rate: 12800, tileSlots: 5}, sumCost{micros: 1.35, rate: 11900}}
 )
 
 // Predict is what the model says of a plan that takes one tile shape for all

@@ -93,11 +93,26 @@ func (p *Plan) encodeFixups(dst []uint32, at int, l *encoding.Launch, fixups []e
 }
 
 func (p *Plan) encodeTable(dst []uint32, l *encoding.Launch) int {
+	if l.InTurn {
+		tiles := int(p.Workers[l.First+l.Count] - p.Workers[l.First])
+		w := dst[l.Table:][:encoding.TurnWords]
+		w[encoding.TurnNext], w[encoding.TurnEnd] = 0, uint32(tiles)
+		w[encoding.TurnFirst], w[encoding.TurnItems] = uint32(l.Count*l.Turn), uint32(l.Turn)
+		w[encoding.TurnLast] = uint32(ceilDiv(tiles, l.Turn) - 1)
+		return l.Table + encoding.TurnWords
+	}
 	workers, products := p.Workers[l.First:l.First+l.Count+1], l.Epilogue.Products()
 	for i, w := range workers {
 		dst[l.Table+i] = uint32(int(w-workers[0]) * products)
 	}
 	return l.Table + len(workers)
+}
+
+func tableWords(l *encoding.Launch) int {
+	if l.InTurn {
+		return encoding.TurnWords
+	}
+	return l.Count + 1
 }
 
 // layout places the sections of all launches and sets p.Words.
@@ -116,7 +131,7 @@ func (p *builder) layout() {
 		}
 		l.Items = section(p.Items(l) * l.ItemWords())
 		if l.Loop {
-			l.Table = section(l.Count + 1)
+			l.Table = section(tableWords(l))
 		}
 		if l.Finishes > 0 {
 			l.Sums = section(l.Finishes * (encoding.FixupWords + l.Counters()))

@@ -48,7 +48,7 @@ func TestCheckDevice(t *testing.T) {
 		{func(d *Device) {
 			d.Kernels[1].Tile = &tile.Shape{Name: "new", TM: 8, TN: 16, TK: 16, Threads: 64, RM: 1, RN: 2, Rates: tile.Rates{WGSL: tile.Rate{Efficiency: 1}}}
 		}, "device mi210: tile new has no rate of native kernels for compute mode f32 in the tile table, and none was measured"},
-		{func(d *Device) { d.Kernels[2].Registers = -1 }, "device mi210: the kernel of tile medium cannot have the resources {Registers:-1 ScalarRegisters:67 Shared:9216}"},
+		{func(d *Device) { d.Kernels[2].Registers = -1 }, "device mi210: the kernel of tile medium cannot have the resources {Registers:-1 ScalarRegisters:76 Shared:9216}"},
 		{func(d *Device) { d.Kernels[0].Halves = math.NaN() }, "device mi210: the kernels of tile small for elements of 16 bits cannot be NaN times as fast"},
 		{func(d *Device) { d.Kernels[0].Halves = 0.5 }, "device mi210: the kernels of tile small for elements of 16 bits cannot be 0.5 times as fast"},
 		{func(d *Device) { d.Kernels[0].Rate = tile.Rate{Efficiency: 1, Worker: 1e308} },

@@ -231,8 +231,11 @@ func checkTrips(t *testing.T, p *Plan) {
 		if p.Device.MaxTrips < tk+3 || l.Fixup {
 			continue
 		}
+		trips := 0
 		for w := l.First; w < l.First+l.Count; w++ {
-			trips := 0
+			if !l.InTurn { // or one may have all
+				trips = 0
+			}
 			for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
 				depth := int(s.K1 - s.K0)
 				turns := 1 + depth/tk
@@ -258,9 +261,16 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 			}
 			continue
 		}
+		if l.InTurn {
+			checkTurns(t, p, &l, table)
+		}
 		for w := range l.Count {
 			first, end := uint32(w), uint32(w+1)
-			if l.Loop {
+			switch {
+			case l.InTurn: // as in the plan
+				products, from := int32(l.Epilogue.Products()), p.Workers[l.First]
+				first, end = uint32((p.Workers[l.First+w]-from)*products), uint32((p.Workers[l.First+w+1]-from)*products)
+			case l.Loop:
 				first, end = table[w], table[w+1]
 			}
 			segments := p.Segments[p.Workers[l.First+w]:p.Workers[l.First+w+1]]

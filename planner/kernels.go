@@ -97,7 +97,7 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 	base := encoding.Kernel{Tile: m.shape, TransA: t.A, TransB: t.B, Type: o.Type, TypeC: o.TypeC,
 		TF32: c == ComputeTF32 && m.shape.Unit.Tensor(), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
-	inTurn := g.key.ragged() && m.shape.Unit == tile.WGMMA
+	inTurn := g.key.takeTurns(m.shape)
 	for _, wide := range choices(o.wide() > 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {
 			for _, split := range choices(cuts && !base.Epilogue.Gated) {
@@ -151,6 +151,11 @@ func (g *groupOptions) deals() (loops, cuts bool) {
 		return true, true
 	}
 	return true, g.schedule.find().cuts
+}
+
+// takeTurns reports whether workers may take tiles of a shape in turn: of the planner's own choice those of warpgroups alone.
+func (g *groupOptions) takeTurns(s *tile.Shape) bool {
+	return g.schedule == ScheduleDynamic || g.ragged() && s.Unit == tile.WGMMA
 }
 
 // ragged reports whether plans may be ragged, or made from records on the device.
@@ -210,9 +215,10 @@ func (s *KernelSet) has(key groupKey) bool {
 	if _, found := s.groups[key]; found {
 		return true
 	}
-	key.schedule, key.rule = "", RuleCost
-	_, found := s.groups[key]
-	return found
+	more := key
+	more.schedule, more.rule = "", RuleCost
+	_, found := s.groups[more]
+	return found && (more.takeTurns(key.shape) || !key.takeTurns(key.shape))
 }
 
 // only is what a plan is kept to: the tile shapes whose groups are in a set for all

@@ -24,6 +24,7 @@ func kernelOptions() map[string]planner.Options {
 		"split-k":       {Schedule: planner.ScheduleSplitK},
 		"stream-k":      {Schedule: planner.ScheduleStreamK},
 		"lpt":           {Schedule: planner.ScheduleLPT},
+		"dynamic":       {Schedule: planner.ScheduleDynamic},
 		"batched":       {Schedule: planner.ScheduleBatched},
 		"cluster":       {Schedule: planner.ScheduleCluster},
 		"zhang":         {Rule: planner.RuleZhang2025},

@@ -38,7 +38,7 @@ func TestManyTilesOfLoopLimit(t *testing.T) {
 			unlimited.MaxTrips = 0
 			free, err := New(&unlimited).Plan(p.Batch, p.Options)
 			require.NoError(t, err)
-			if s == ScheduleStreamK || s == ScheduleBatched || s == ScheduleLPT {
+			if s == ScheduleStreamK || s == ScheduleBatched || s == ScheduleLPT || s == ScheduleDynamic {
 				require.Greater(t, len(p.Workers), len(free.Workers), "%s, K %d: the limit makes no difference", s, k)
 			}
 		}

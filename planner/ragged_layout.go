@@ -232,22 +232,12 @@ func (b *raggedBuilder) boundKernel(i int, l *encoding.Launch) {
 	}
 }
 
-// turn is how many tiles a worker takes at a time: of small ones, whose items would be asked for later than
-// they could be done, some that take turnMicros together, as long as each worker has many turns.
+// turn is how many tiles a worker takes at a time.
 func (b *raggedBuilder) turn(k *raggedKernel, workers int) int {
 	t := &b.model.tiles[k.id]
 	steps := max(ceilShift(b.mean.K, shift(t.shape.TK)), 1) * b.model.products
-	n := int(turnMicros / t.work(1, steps))
-	return max(min(n, k.tiles/(manyTurns*workers), mostTurn), 1)
+	return t.turn(float64(steps), k.tiles, workers)
 }
-
-// On an H200 an item that is asked for comes after 1.5 us (gradients of 128 experts of 1 token in all, 93 tiles a
-// worker: 150 us).
-const (
-	turnMicros = 8
-	manyTurns  = 16
-	mostTurn   = 4
-)
 
 func bit(set bool) int {
 	if set {

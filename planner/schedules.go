@@ -18,6 +18,7 @@ const (
 	ScheduleSplitK       Schedule = "split-k"       // a tile's K range cut into equal parts
 	ScheduleStreamK      Schedule = "stream-k"      // even shares of all MAC iterations
 	ScheduleLPT          Schedule = "lpt"           // as many workers as run at once, longest tiles first
+	ScheduleDynamic      Schedule = "dynamic"       // the same workers and order, but each takes a tile when it can do more
 	ScheduleCluster      Schedule = "cluster"       // data-parallel, on kernels whose clusters of thread groups share a tile
 )
 
@@ -50,6 +51,7 @@ var schedules = [...]schedule{
 	{name: ScheduleSplitK, suits: cutting, cost: (*model).splitKCost, deal: dealSplitK, cuts: true},
 	{name: ScheduleStreamK, suits: always, cost: (*model).streamKCost, deal: dealStreamK, cuts: true},
 	{name: ScheduleLPT, suits: staying, cost: (*model).lptCost, deal: dealLPT},
+	{name: ScheduleDynamic, suits: staying, cost: (*model).dynamicCost, deal: dealDynamic},
 	{name: ScheduleCluster, suits: clustering, cost: (*model).clusterCost, deal: dealDataParallel, cluster: (*model).clusterSize, cuts: true},
 }
 

@@ -1,8 +1,8 @@
-#!/bin/sh
+#!/bin/bash
 # Builds the products of native/ for NVIDIA GPUs, and what internal/clocks embeds:
-# needs nvcc, no GPU and no Go.
+# needs nvcc, no GPU and no Go. 6 minutes on 16 cores.
 # Usage: scripts/cuda.sh [DIRECTORY [DIRECTORY]]   (default native/products internal/clocks)
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/../native"
 out=${1:-products}
 clocks=${2:-../internal/clocks}
@@ -10,49 +10,66 @@ mkdir -p "$out" "$clocks"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Parts of the kernels in the order of their numbers in kernels.cu; the last three have instructions of 9.0 alone.
+parts=(ragged plain tensor wgmma halves wide)
 flags="-std=c++17 -O3 -Werror all-warnings"
-for product in sm_80 sm_80_ragged sm_90a sm_90a_ragged; do
-	case $product in *_ragged) part=-DBG_PLANS ;; *) part= ;; esac
-	(nvcc $flags -arch="${product%_ragged}" -cubin --split-compile=0 -Xptxas -v $part -o "$work/$product.cubin" kernels.cu 2>"$work/$product.log" ||
-		cat "$work/$product.log" >&2) &
+# compile ARCH PART FILE FLAGS... leaves the compiler's words in FILE.log.
+compile() {
+	local arch=$1 part=$2 file=$work/$3
+	shift 3
+	# shellcheck disable=SC2086 # words are flags
+	nvcc $flags -arch="$arch" -DBG_PART="$part" "$@" -o "$file" kernels.cu 2>"$file.log" || cat "$file.log" >&2
+}
+for part in 6 5 4 3 2 1; do # what takes longest first
+	name=${parts[part - 1]}
+	compile sm_90a $part "sm_90a_$name.cubin" -cubin --split-compile=0 -Xptxas -v &
+	[ $part -le 3 ] || continue
+	compile sm_80 $part "sm_80_$name.cubin" -cubin --split-compile=0 -Xptxas -v &
+	compile compute_80 $part "compute_80_$name.ptx" -ptx &
 done
-nvcc $flags -arch=sm_90a -cubin --split-compile=0 -DBG_CLOCKS -o "$work/sm_90a_clocks.cubin" kernels.cu &
-nvcc $flags -arch=compute_80 -ptx -DBG_PLANS -o "$work/compute_80_ragged.ptx" kernels.cu &
-nvcc $flags -arch=compute_80 -ptx -o "$work/compute_80.ptx" kernels.cu
 wait
-products="compute_80.ptx compute_80_ragged.ptx sm_80.cubin sm_80_ragged.cubin sm_90a.cubin sm_90a_ragged.cubin"
-(cd "$work" && ls $products sm_90a_clocks.cubin) >/dev/null # stops when one is missing
+products=()
+for part in "${!parts[@]}"; do
+	products+=("sm_90a_${parts[part]}.cubin")
+	[ "$part" -ge 3 ] || products+=("sm_80_${parts[part]}.cubin" "compute_80_${parts[part]}.ptx")
+done
+(cd "$work" && ls "${products[@]}" >/dev/null) # stops when one is missing
 
 # Nothing is loaded before a kernel of 9.0 has waited for the launch in front of it.
-cuobjdump -sass "$work/sm_90a.cubin" | awk '
-	/Function :/ { name = $3; waited = 0 }
+for file in "$work"/sm_90a_*.cubin; do cuobjdump -sass "$file"; done | awk '
+	/Function :/ { name = $3; waited = name ~ /^bg_ragged/ }
 	/ACQBULK/ { waited = 1; waits++ }
 	/ (LDG|LDGSTS|LD|STG|ST|ATOM|ATOMG|RED|REDG|UTMALDG|UBLKCP)[. ]/ && !waited { print name " loads before it waits:" $0; failed = 1 }
 	END { exit failed || !waits }' >&2
 
 # The text uses nothing newer than PTX 7.0, the first version that knows sm_80, so
 # that drivers of CUDA 11 on load it. The pragma is a hint of newer compilers.
-sed -i -e 's/^\.version .*/.version 7.0/' -e '/\.pragma "used_bytes_mask/d' "$work"/compute_80*.ptx
+sed -i -e 's/^\.version .*/.version 7.0/' -e '/\.pragma "used_bytes_mask/d' "$work"/compute_80_*.ptx
 
-# What each kernel takes: product, kernel, registers, bytes of shared memory, bytes spilled.
-for product in sm_80 sm_80_ragged sm_90a sm_90a_ragged; do
-	awk -v product=$product '
+# What each kernel takes: arch, kernel, registers, bytes of shared memory, bytes spilled.
+for arch in sm_80 sm_90a; do
+	awk -v arch=$arch '
 		/Function properties for/ { name = $NF }
 		/spill stores/ { spills = $5 + $9 }
 		/Used .* registers/ {
 			shared = 0
 			for (i = 1; i < NF; i++) { if ($i == "Used") registers = $(i+1); if ($(i+1) == "bytes" && $(i+2) ~ /^smem/) shared = $i }
-			printf "%s\t%s\t%d\t%d\t%d\n", product, name, registers, shared, spills
-		}' "$work/$product.log"
+			printf "%s\t%s\t%d\t%d\t%d\n", arch, name, registers, shared, spills
+		}' "$work/${arch}_"*.cubin.log
 done | LC_ALL=C sort >"$out/resources.tsv"
 
-for f in $products; do
-	gzip -9 -n -c "$work/$f" >"$out/$f.gz"
-done
+rm -f "$out"/*.cubin.gz "$out"/*.ptx.gz
+for file in "${products[@]}"; do gzip -9 -n -c "$work/$file" >"$out/$file.gz" & done
+wait
+
+# With clocks, all in one, which have one variable for them.
+for part in "${!parts[@]}"; do compile sm_90a $((part + 1)) "clocks_$part.o" -cubin -rdc=true --split-compile=0 -DBG_CLOCKS & done
+wait
+nvlink -arch=sm_90a -o "$work/sm_90a_clocks.cubin" "$work"/clocks_*.o
 gzip -9 -n -c "$work/sm_90a_clocks.cubin" >"$clocks/sm_90a_clocks.cubin.gz"
 {
 	nvcc --version | sed -n 's/^Cuda compilation tools, /# nvcc /p'
-	sha256sum dialect_cuda.h epilogue.cuh epilogue_items.cuh gemm.cuh items.cuh bounds.cuh ragged.cuh ragged_epilogue.cuh fixup.cuh fragment.cuh half.cuh half_cuda.h tensor_cuda.h tensor*.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
-	(cd "$out" && sha256sum $(printf "%s.gz " $products) resources.tsv) | sed 's|  |  products/|'
+	sha256sum dialect_cuda.h epilogue.cuh epilogue_items.cuh gemm.cuh items.cuh bounds.cuh ragged.cuh ragged_epilogue.cuh fixup.cuh fragment.cuh half.cuh half_cuda.h tensor_cuda.h tensor*.cuh turn.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
+	(cd "$out" && sha256sum ./*.cubin.gz ./*.ptx.gz resources.tsv) | sed 's|  \(\./\)\?|  products/|'
 	(cd "$clocks" && sha256sum sm_90a_clocks.cubin.gz) | sed 's|  |  ../internal/clocks/|'
 } >"$out/MANIFEST" # for sha256sum -c in native/

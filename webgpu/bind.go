@@ -178,7 +178,9 @@ func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err e
 				at.size = min(m.words.size-l.items.offset, d.binding)
 			}
 		case wgsl.BindTable:
-			*at = window{m.words, l.table}
+			if *at = (window{m.words, l.table}); l.InTurn {
+				at.buffer = m.turns
+			}
 		case wgsl.BindWorkspace:
 			*at = window{p.workspace, span{0, p.workspace.size}}
 		default:

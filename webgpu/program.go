@@ -19,6 +19,7 @@ type program struct {
 	dev       *device
 	workspace *buffer // of the plans that it has had; nil: none split a tile
 	encoded   []uint32
+	turns     []uint32 // tables in turn of the plan that is uploaded
 
 	images [2]image // of plans, in turn, so that the last stays where the next fails
 	now    int      // of images
@@ -51,7 +52,7 @@ func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Progra
 		p.Close()
 		return nil, err
 	}
-	p.encoded = nil // the plan may be the only one
+	p.encoded, p.turns = nil, nil // the plan may be the only one
 	if err := d.lock(); err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (p *program) Close() error {
 	delete(d.programs, p)
 	p.unbind()
 	d.mu.Unlock()
-	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.images[0].records, p.images[1].records, p.workspace} {
+	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.images[0].turns, p.images[1].turns, p.images[0].records, p.images[1].records, p.workspace} {
 		if b != nil {
 			b.Close()
 		}

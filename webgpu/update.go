@@ -15,6 +15,7 @@ import (
 type image struct {
 	launches []launch
 	words    *buffer
+	turns    *buffer // tables in turn, in which launches count: what a launch writes it may not read by another binding
 	makers   int     // launches in front of the others, which make items
 	records  *buffer // from these
 	making   bindings
@@ -26,8 +27,9 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	d := p.dev
 	next := 1 - p.now
 	m := &p.images[next]
-	words := m.words
+	words, turns := m.words, m.turns
 	m.launches, m.makers = m.launches[:0], 0
+	p.turns = p.turns[:0]
 	for i := range plan.Launches {
 		if plan.Ragged != nil && plan.ExtentC == 0 && plan.Launches[i].Ragged == 0 {
 			continue // whatever the sizes are, they leave no products; and the dummy cannot be A and C
@@ -35,6 +37,10 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 		l, err := d.prepareLaunch(ctx, plan, i)
 		if err != nil {
 			return fmt.Errorf("launch %d: %w", i, err)
+		}
+		if l.InTurn {
+			l.table = span{4 * uint64(len(p.turns)), roundUp(4*encoding.TurnWords, 16)}
+			p.turns = append(p.turns, make([]uint32, encoding.SectionWords)...)
 		}
 		m.launches = append(m.launches, l)
 		if l.Ragged > 0 && !plan.TakesSizes() {
@@ -57,7 +63,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	p.now = next
 	p.plans++
 	m.made = m.makers == 0
-	if p.workspace != workspace || m.words != words {
+	if p.workspace != workspace || m.words != words || m.turns != turns {
 		p.sets.Clear()
 	}
 	d.mu.Unlock()
@@ -76,6 +82,9 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) erro
 		return ctx.Err()
 	}
 	p.encoded = plan.Encode(p.encoded)
+	if err := p.putTurns(ctx, m); err != nil {
+		return err
+	}
 	if m.makers == 0 {
 		return p.put(ctx, &m.words, plan.Words, p.encoded)
 	}
@@ -90,6 +99,19 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) erro
 	}
 	defer p.dev.mu.Unlock()
 	return p.rebind(&m.making, m, m.launches[:m.makers], buffers{sizesBuffer: m.records.part()})
+}
+
+// putTurns writes the tables in turn, each a section of the buffer that has no others.
+func (p *program) putTurns(ctx context.Context, m *image) error {
+	if len(p.turns) == 0 {
+		return nil
+	}
+	for i := range m.launches {
+		if l := &m.launches[i]; l.InTurn {
+			copy(p.turns[l.table.offset/4:], p.encoded[l.Table:][:encoding.TurnWords])
+		}
+	}
+	return p.put(ctx, &m.turns, len(p.turns), p.turns)
 }
 
 // put writes words behind what was submitted, to b or to the larger buffer that takes its place.

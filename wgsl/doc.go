@@ -13,7 +13,7 @@
 // (reduce.go). The tile then goes to C or, as one part of several, to the
 // workspace (store.go), where another kernel sums the parts (fixup.go).
 //
-// geometry.go derives all numbers, render.go puts the shader together. ragged.go has the
+// turn.go has the loop over the items of a worker that has several. geometry.go derives all numbers, render.go puts the shader together. ragged.go has the
 // shaders that make items from sizes on the device.
 //
 // # Edges
@@ -46,6 +46,7 @@
 //	               elements of 16 bits: array<u32>, and array<vec2<u32>>; of 8 bits: array<u32>
 //	BindC          array<f32>, read and write; elements of 16 bits: array<atomic<u32>>
 //	BindTable      array<u32>, read: the launch's table, with Loop
+//	               array<atomic<u32>>, read and write, with InTurn: one that no other binding of the launch is of
 //	BindWorkspace  array of f32 vectors: written with Split, read by Fixup
 //	BindB2         as BindB, read; with gated units
 //	BindBias       array<f32>, read; elements of 16 bits: array<u32>

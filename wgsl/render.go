@@ -82,8 +82,15 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, gather: k.Epilogue.Gather},
 		b: operand{stage: &g.B, name: "B", of: k.Type, groups: g.Groups, step: g.Tile.TK, gated: k.Epilogue.Gated, bits: k.TypeC != element.F32},
 	}
+	shared := g.sharedBytes()
+	if k.InTurn {
+		shared += takenBytes
+	}
+	if shared > lim.SharedBytes {
+		return Shader{}, fmt.Errorf("wgsl: tile %v needs %d bytes of workgroup memory for tiles in turn, the adapter allows %d", k.Tile, shared, lim.SharedBytes)
+	}
 	r.gemm()
-	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: g.sharedBytes(), Pieces: 1, Bindings: r.bindings, geometry: *g}, nil
+	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: shared, Pieces: 1, Bindings: r.bindings, geometry: *g}, nil
 }
 
 // renderer writes one shader.
@@ -108,9 +115,7 @@ func (r *renderer) gemm() {
 	r.bind(BindA, "A", r.a.global())
 	r.bind(BindB, "B", r.b.global())
 	r.bindC()
-	if r.kernel.Loop {
-		r.bind(BindTable, "table", "u32")
-	}
+	r.bindTable()
 	if r.kernel.Split {
 		r.bindWritten(BindWorkspace, "workspace", vec(r.B.Element))
 	}
@@ -127,16 +132,15 @@ func (r *renderer) gemm() {
 		if r.kernel.Epilogue.Gated {
 			r.declareGates()
 		}
-		if !r.kernel.Loop {
+		switch {
+		case r.kernel.InTurn:
+			r.turns()
+		case r.kernel.Loop:
+			r.loop()
+		default:
 			r.line("let item = worker.x;")
 			r.item()
-			return
 		}
-		r.line("let end = table[worker.x + 1u];")
-		r.block("for (var item = table[worker.x]; item < end; item = item + 1u)", func() {
-			r.item()
-			r.line("workgroupBarrier();") // the next item overwrites workgroup memory
-		})
 	})
 }
 

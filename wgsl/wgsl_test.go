@@ -41,6 +41,11 @@ func kernels() []encoding.Kernel {
 			})
 		}
 	}
+	for _, s := range tile.Of(tile.FMA) {
+		for bits := range 8 {
+			all = append(all, encoding.Kernel{Tile: s, TransA: bits&1 != 0, TransB: bits&2 != 0, Wide: bits&4 != 0, Loop: true, InTurn: true})
+		}
+	}
 	return all
 }
 
@@ -117,6 +122,9 @@ func TestRespectsLimits(t *testing.T) {
 				bytes := 0
 				for _, m := range arrays.FindAllStringSubmatch(s.Source, -1) {
 					bytes += 4 * max(1, number(m[1])) * number(m[2]) * number(m[3])
+				}
+				if k.InTurn {
+					bytes += takenBytes
 				}
 				require.Equal(t, bytes, s.SharedBytes, "the text declares other arrays: %v", k)
 			}
@@ -273,7 +281,7 @@ func TestText(t *testing.T) {
 }
 
 // barrier finds the lines where all threads of a workgroup must meet.
-var barrier = regexp.MustCompile(`^(workgroup|storage)Barrier\(\);$|= scan\(`)
+var barrier = regexp.MustCompile(`^(workgroup|storage)Barrier\(\);$|= scan\(|workgroupUniformLoad\(`)
 
 // uniform are the heads of blocks that all threads of a workgroup enter
 // together: their conditions depend on the item alone.
@@ -285,7 +293,9 @@ var uniform = map[string]bool{
 	"if (odd) {":                 true,
 	"if (second) {":              true,
 	"if (slot != 0xffffffffu) {": true,
-	"for (var item = table[worker.x]; item < end; item = item + 1u) {": true,
+	"for (var item = table[worker.x]; item < end; item = item + 1u) {":      true,
+	"for (var tile = worker.x; tile != 0xffffffffu;) {":                     true,
+	"for (var item = 2u * tile; item < 2u * tile + 2u; item = item + 1u) {": true,
 }
 
 // TestGolden shows every change of the text. After an intended one, run
@@ -302,6 +312,8 @@ func TestGolden(t *testing.T) {
 		{"medium-nt-wide", "medium", encoding.Kernel{TransB: true, Wide: true}},
 		{"medium-k4-nn-loop-split", "medium-k4", encoding.Kernel{Loop: true, Split: true}},
 		{"small-nn", "small", encoding.Kernel{}},
+		{"small-nn-in-turn", "small", encoding.Kernel{Loop: true, InTurn: true}},
+		{"small-nt-gated-in-turn", "small", encoding.Kernel{TransB: true, Loop: true, InTurn: true, Epilogue: encoding.Epilogue{Gated: true}}},
 		{"small-k8-tn", "small-k8", encoding.Kernel{TransA: true}},
 		{"tiny-k4-nn", "tiny-k4", encoding.Kernel{}},
 		{"medium-k4-fixup", "medium-k4", encoding.Kernel{Fixup: true}},

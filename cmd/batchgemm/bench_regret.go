@@ -56,7 +56,7 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 			continue
 		}
 		for _, schedule := range planner.Schedules() {
-			if schedule == planner.ScheduleCluster && !facts.Kernels[i].Clusters {
+			if schedule == planner.ScheduleCluster && !facts.Kernels[i].Clusters || schedule == planner.ScheduleDynamic && facts.KernelKind == planner.KernelsCPU {
 				continue // the same as data-parallel
 			}
 			plan, err := c.device.Plan(c.batch, planner.Options{

@@ -126,6 +126,8 @@ func TestBenchRegretOfOneTile(t *testing.T) {
 		require.Equal(t, "medium", f.Tile)
 		schedules = append(schedules, planner.Schedule(f.Schedule))
 	}
-	clusters := func(s planner.Schedule) bool { return s == planner.ScheduleCluster } // which the tile has not
-	require.ElementsMatch(t, slices.DeleteFunc(planner.Schedules(), clusters), schedules)
+	none := func(s planner.Schedule) bool { // the tile has no clusters, and threads of a CPU take tiles in turn anyway
+		return s == planner.ScheduleCluster || s == planner.ScheduleDynamic
+	}
+	require.ElementsMatch(t, slices.DeleteFunc(planner.Schedules(), none), schedules)
 }

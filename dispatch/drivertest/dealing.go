@@ -103,7 +103,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 	if turn := d.kernel(kernel)[encoding.KernelTurn]; turn != 0 { // turns are of tiles
 		first /= uint32(products)
 		d.Items = append(d.Items, inTurn...)
-		d.Tables = append(d.Tables, []uint32{uint32(count), first + uint32(n), first, turn})
+		d.Tables = append(d.Tables, []uint32{0, first + uint32(n), first + uint32(count)*turn, turn, math.MaxUint32})
 		return
 	}
 	table := []uint32{first}
@@ -120,8 +120,8 @@ func (d *Dealing) Tiles(kernel int) int {
 		return 0
 	}
 	table := d.Tables[kernel]
-	if d.kernel(kernel)[encoding.KernelTurn] != 0 {
-		return int(table[encoding.TurnEnd] - table[encoding.TurnFirst])
+	if turn := d.kernel(kernel)[encoding.KernelTurn]; turn != 0 {
+		return int(table[encoding.TurnEnd] - (table[encoding.TurnFirst] - turn*d.kernel(kernel)[encoding.KernelWorkers]))
 	}
 	items := int(table[len(table)-1] - table[0])
 	if d.epilogue.Gated {

@@ -71,6 +71,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	}
 	t.Run("Tiles", s.testTiles)
 	t.Run("NewTile", s.testNewTile)
+	t.Run("Schedules", s.testSchedules)
 	t.Run("Custom", s.testCustom)
 	t.Run("Mixed", s.testMixed)
 	t.Run("Windows", s.testWindows)

@@ -135,6 +135,7 @@ func (s *suite) testParts(t *testing.T) {
 			o: planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, edit: manyUnits, has: sumsParts},
 		{name: "not cut along K", e: relu, batch: whole, o: split, edit: manyUnits, has: isLoop},
 		{name: "several tiles a worker", e: all, batch: mixed, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
+		{name: "tiles in turn", e: all, batch: mixed, o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: fewPlaces, has: s.takesTurns},
 		{name: "loop", e: planner.Epilogue{Activation: planner.ReLU, GatherRows: 9, Weights: true}, batch: mixed,
 			o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop, more: true},
 		{name: "windows", e: planner.Epilogue{Activation: planner.ReLU, Gated: true, Bias: true, ScatterRows: 130}, batch: mixed, edit: windows,

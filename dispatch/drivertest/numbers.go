@@ -56,6 +56,7 @@ func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelF
 		{planner.ScheduleSplitK, []spacing{wide}, long, manyUnits},
 		{planner.ScheduleStreamK, []spacing{narrow}, long, manyUnits},
 		{planner.ScheduleLPT, []spacing{narrow}, around, oneUnit},
+		{planner.ScheduleDynamic, []spacing{narrow}, around, fewPlaces},
 		{planner.ScheduleCluster, []spacing{narrow}, long, func(*planner.Device) {}},
 	}
 	require.Len(t, cases, len(planner.Schedules()), "one for each schedule")
@@ -101,6 +102,7 @@ func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing
 	if schedule == planner.ScheduleBatched || schedule == planner.ScheduleLPT {
 		require.True(t, j.some(isLoop), j)
 	}
+	requireTurns(t, j, schedule)
 	for _, l := range j.plan.Launches {
 		along := !l.TransA && l.TransB // both operands run along K: never wide
 		require.True(t, l.Fixup || l.Wide == (how == wide && !along), j)

@@ -268,7 +268,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			made.waits = 1
 		}
 		if l.Loop {
-			made.table = m.words.address + 4*C.dl_pointer(l.Table)
+			made.table = m.words.address + C.dl_pointer(4*l.Table+l.TableMark())
 		}
 		switch {
 		case l.Split || l.Fixup || l.Epilogue.Gated && l.Ragged == 0:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // forcedTime is the time of a case under a schedule; auto is the planner's choice.
@@ -52,6 +53,34 @@ func streamKTable(r *bench.Report) *table {
 		}
 		t.row(schedule, digits(s.mean()), digits(s.geomean()), s.named(n-1), s.named(0),
 			fmt.Sprintf("%d of %d", s.below(1), n), gains(r, schedule, graph).spread())
+	}
+	return t
+}
+
+// dynamicTable compares workers that take tiles in turn with those that have shares, and with a worker for each tile: on the same tile, in
+// the batches in which it is not slower than the best of all by more than a half.
+func dynamicTable(r *bench.Report) *table {
+	t := newTable("tile", "over lpt", "over data-parallel", "fastest of the three in")
+	for _, shape := range tile.Table() {
+		lpt, whole, won := &ratios{}, &ratios{}, 0
+		for i := range r.Cases {
+			c := &r.Cases[i]
+			of := func(schedule planner.Schedule) float64 {
+				return best(c, func(f *bench.Forced) bool { return f.Tile == shape.Name && f.Schedule == string(schedule) })
+			}
+			us := of(planner.ScheduleDynamic)
+			if us == 0 || us > 1.5*best(c, func(*bench.Forced) bool { return true }) {
+				continue
+			}
+			lpt.add(c.Workload, of(planner.ScheduleLPT)/us)
+			whole.add(c.Workload, of(planner.ScheduleDataParallel)/us)
+			if us < of(planner.ScheduleLPT) && us < of(planner.ScheduleDataParallel) {
+				won++
+			}
+		}
+		if n := len(lpt.all); n > 0 {
+			t.row(shape.Name, lpt.spread(), whole.spread(), fmt.Sprintf("%d of %d", won, n))
+		}
 	}
 	return t
 }

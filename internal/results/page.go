@@ -37,6 +37,7 @@ var tables = map[string]maker{
 	"stream-k-shapes":     of("stream-k-f32", streamKShapeTable),
 	"stream-k-emulated":   of("stream-k-emulated", streamKTable),
 	"stream-k-auto":       of("stream-k-auto", streamKAutoTable),
+	"dynamic":             of("schedules", dynamicTable),
 	"sweep":               of("sweep", caseTable),
 	"beyond":              of("beyond", caseTable),
 	"halves":              ofBoth("halves", "halves-rounded", halvesTable),

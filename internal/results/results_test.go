@@ -94,7 +94,9 @@ func measured(t *testing.T) results {
 		bench.Forced{Tile: "medium-k4", Schedule: "split-k", Micros: 2}, bench.Forced{Tile: "medium", Schedule: "lpt", Micros: 3},
 		bench.Forced{Tile: "medium", Schedule: "split-k", Micros: 4}, bench.Forced{Tile: "large", Schedule: "lpt", Micros: 8}))
 	add("schedules", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2,
-		bench.Forced{Tile: "large", Schedule: "cluster", Micros: 5}, bench.Forced{Tile: "medium", Schedule: "data-parallel", Micros: 4}))
+		bench.Forced{Tile: "large", Schedule: "cluster", Micros: 5}, bench.Forced{Tile: "medium", Schedule: "data-parallel", Micros: 4},
+		bench.Forced{Tile: "medium", Schedule: "lpt", Micros: 6}, bench.Forced{Tile: "medium", Schedule: "dynamic", Micros: 5},
+		bench.Forced{Tile: "small", Schedule: "lpt", Micros: 7}, bench.Forced{Tile: "small", Schedule: "dynamic", Micros: 7}))
 	add("schedules-webgpu", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2, bench.Forced{Tile: "small-k8", Schedule: "split-k", Micros: 6}),
 		forced(sweepCase("zhang-512-128-32", 0.01, 2), 2, bench.Forced{Tile: "large-8x8", Schedule: "batched", Micros: 7}))
 	add("inception-bench", sweepCase("inception-8", 0.01, 3, 4, 9, 12, 6))
@@ -189,6 +191,7 @@ func TestFill(t *testing.T) {
 		"threads":          "| best of all with | 128 |  |  | 1.00 (1.00–1.00) |",
 		"table 3":          "| best of Table 3 with | 256 | 8–16 | yes | 4.00 (4.00–4.00) |",
 		"schedule":         "| lpt | 1.50 (1.50–1.50) |",
+		"dynamic":          "| medium | 1.20 (1.20–1.20) | 0.800 (0.800–0.800) | 0 of 1 |",
 		"schedules":        "| cluster | 1.25 (1.25–1.25) |",
 		"winner":           "| 128, 128 | small-k8, split-k | – |",
 		"another winner":   "| 512, 128 | – | large-8x8, batched |",

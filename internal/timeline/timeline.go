@@ -62,9 +62,13 @@ func (t *Timeline) addLaunch(index int) {
 	t.Places = max(t.Places, groups*units(p.Device))
 
 	first, end := len(t.Bars), 0.0
-	for w := l.First; w < l.First+l.Count; w++ {
+	for i := range shares(p, l) {
 		at := &places[0] // free first
-		for _, b := range work(p, l, w) {
+		w := l.First + i
+		if l.InTurn { // who stays there
+			w = l.First + at.lane
+		}
+		for _, b := range work(p, l, i) {
 			b.Lane, b.Launch, b.Worker = at.lane, index, w
 			b.Start, b.End = at.free, at.free+b.End
 			at.free = b.End
@@ -80,13 +84,29 @@ func (t *Timeline) addLaunch(index int) {
 	}
 }
 
-// work lists the bars of worker w; End is the length in K steps of whole tiles.
-func work(p *planner.Plan, l *encoding.Launch, w int) []Bar {
+// shares is how many shares of the work of a launch begin one after the other: each is a worker's, or of workers that take tiles in turn
+// a turn.
+func shares(p *planner.Plan, l *encoding.Launch) int {
+	if l.InTurn {
+		return (p.Items(l)/l.Epilogue.Products() + l.Turn - 1) / l.Turn
+	}
+	return l.Count
+}
+
+// work lists the bars of a share; End is the length in K steps of whole tiles.
+func work(p *planner.Plan, l *encoding.Launch, i int) []Bar {
+	w := l.First + i
 	if l.Fixup {
 		f := &p.Fixups[w]
 		return []Bar{{Problem: int(f.Problem), Row: int(f.Row), Col: int(f.Col), K1: int(f.Count), Fixup: true, End: float64(f.Count)}}
 	}
-	segments := p.Segments[p.Workers[w]:p.Workers[w+1]]
+	var segments []encoding.Segment
+	if l.InTurn {
+		all := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
+		segments = all[i*l.Turn : min((i+1)*l.Turn, len(all))]
+	} else {
+		segments = p.Segments[p.Workers[w]:p.Workers[w+1]]
+	}
 	bars := make([]Bar, len(segments))
 	for i, s := range segments {
 		steps := (int(s.K1-s.K0) + l.Tile.TK - 1) / l.Tile.TK

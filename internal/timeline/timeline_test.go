@@ -36,8 +36,9 @@ var cases = []struct {
 	{"five tile shapes", "mi210", "zhang-256-256-64", planner.Options{Rule: planner.RuleZhang2025}},
 	{"stream-k", "a100", "inception-9", planner.Options{Schedule: planner.ScheduleStreamK, Tile: "large"}},
 	{"split-k", "h200", "zhang-128-1024-8", planner.Options{Schedule: planner.ScheduleSplitK}},
-	{"split-k with a launch of fix-ups", "mi210", "zhang-128-1024-8", planner.Options{Schedule: planner.ScheduleSplitK}},
+	{"split-k with a launch of fix-ups", "mi210", "zhang-128-1024-8", planner.Options{Schedule: planner.ScheduleSplitK, Epilogue: planner.Epilogue{Activation: planner.ReLU}}},
 	{"batched", "mi210", "random:mn=20,k=20,batch=3000", planner.Options{Schedule: planner.ScheduleBatched}},
+	{"dynamic", "h200", "zhang-256-256-64", planner.Options{Schedule: planner.ScheduleDynamic}},
 	{"two units", "lavapipe", "zhang-256-256-64", planner.Options{}},
 	{"custom", "mi210", "inception-1", planner.Options{Tile: "small", Custom: halves}},
 }
@@ -94,27 +95,30 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestOrder: three workers of unequal length on two places.
+// TestOrder: three tiles of unequal length on two places, of a worker each, or of two workers that take them in turn.
 func TestOrder(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(16, 16, 64), planner.GEMM(16, 16, 32), planner.GEMM(16, 16, 16))
 	require.NoError(t, err)
 	d, err := devices.Lookup("lavapipe") // two units, one place each
 	require.NoError(t, err)
-	p, err := planner.New(d).Plan(batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
-	require.NoError(t, err)
-	tl := New(p)
-	require.Equal(t, []Lane{{0, 0}, {1, 0}}, tl.Lanes)
-	// Steps and one more each: 5 on unit 0; 3, then 2 on unit 1.
-	require.Len(t, tl.Bars, 3)
-	for i, want := range []struct {
-		lane, problem int
-		start, end    float64
-	}{{0, 0, 0, 5}, {1, 1, 0, 3}, {1, 2, 3, 5}} {
-		b := tl.Bars[i]
-		require.Equal(t, want.lane, b.Lane)
-		require.Equal(t, want.problem, b.Problem)
-		require.InDelta(t, want.start/5*tl.Total, b.Start, 1e-9)
-		require.InDelta(t, want.end/5*tl.Total, b.End, 1e-9)
+	for schedule, last := range map[planner.Schedule]int{planner.ScheduleDataParallel: 2, planner.ScheduleDynamic: 1} {
+		p, err := planner.New(d).Plan(batch, planner.Options{Tile: "small", Schedule: schedule})
+		require.NoError(t, err)
+		tl := New(p)
+		require.Equal(t, []Lane{{0, 0}, {1, 0}}, tl.Lanes)
+		// Steps and one more each: 5 on unit 0; 3, then 2 on unit 1.
+		require.Len(t, tl.Bars, 3)
+		for i, want := range []struct {
+			lane, problem, worker int
+			start, end            float64
+		}{{0, 0, 0, 0, 5}, {1, 1, 1, 0, 3}, {1, 2, last, 3, 5}} {
+			b := tl.Bars[i]
+			require.Equal(t, want.lane, b.Lane)
+			require.Equal(t, want.problem, b.Problem)
+			require.Equal(t, want.worker, b.Worker, schedule)
+			require.InDelta(t, want.start/5*tl.Total, b.Start, 1e-9)
+			require.InDelta(t, want.end/5*tl.Total, b.End, 1e-9)
+		}
 	}
 }
 

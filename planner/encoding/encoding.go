@@ -5,12 +5,13 @@
 // for each launch:
 //
 //	from word Launch.Items on: its items, in worker order
-//	with Kernel.Loop, from word Launch.Table on: Count+1 item indices
+//	with Kernel.Loop, from word Launch.Table on: Count+1 item indices, or with Kernel.InTurn TurnWords
 //	with Kernel.Parts, from word Launch.Sums on: as many items of fix-ups, then Kernel.Counters words for each
 //
 // Sections start at multiples of SectionWords (256 bytes, the largest offset
 // alignment of a storage binding). Worker w of a launch without Loop has item w;
-// with Loop it has items [table[w], table[w+1]), counted from Launch.Items.
+// with Loop it has items [table[w], table[w+1]), counted from Launch.Items; with InTurn
+// it has its first, and asks for others as it goes.
 //
 // ItemWord and FixupWord list the words of items and of the items of fix-ups, of which those of
 // kernels with an Epilogue have more. A gated tile is two items of one worker, one behind the
@@ -47,8 +48,7 @@ type Kernel struct {
 	Wide bool
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
 	Loop bool
-	// InTurn: workers take items when they can do more; see TurnNext. Only with tiles of
-	// warpgroups, and where every run makes its items.
+	// InTurn: workers take items when they can do more; see TurnNext. Only with Loop, without Split.
 	InTurn bool
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
@@ -157,6 +157,8 @@ type Launch struct {
 	SpanA, SpanB, SpanC, SpanB2, SpanBias, SpanRows int
 	// Finishes is how many tiles, the plan's fix-ups from FirstFixup on, have parts; with Parts alone.
 	FirstFixup, Finishes int
+	// Turn is the tiles that a worker takes at a time; with InTurn alone.
+	Turn int
 	// Items, Table and Sums are the word offsets of the launch's sections in the
 	// encoding; Table only with Loop, Sums with Parts.
 	Items, Table, Sums int

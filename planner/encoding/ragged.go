@@ -123,18 +123,6 @@ const (
 	SplitWords
 )
 
-// The table of a launch with Kernel.InTurn. A turn is TurnItems items, those of number n the ones from
-// TurnFirst + n * TurnItems on, as far as they are below TurnEnd. Each worker begins with the turn of its
-// number and goes on with the one that TurnNext says and counts: what makes the table sets it to the workers.
-// With gated units items are tiles, whose two items follow each other.
-const (
-	TurnNext = iota
-	TurnEnd
-	TurnFirst
-	TurnItems
-	TurnWords // a multiple of 4, which are stored at once
-)
-
 // BoundWords is the number of words of the bounds.
 const BoundWords = boundEnd - 1 + RaggedKernels*KernelWords
 

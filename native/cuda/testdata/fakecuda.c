@@ -283,6 +283,9 @@ static CUresult execute(const launch *l) {
 		fprintf(stderr, "fakecuda: %s\n", bg_shim_error());
 		return LAUNCH_FAILED;
 	}
+	const int marked = (uintptr_t)table & 1; // which kernels of warpgroups, fix-ups and clusters cannot read
+	if (marked && (f->in_turn || f->fixup || l->cluster > 1)) return LAUNCH_FAILED;
+	if (marked) table = (void *)((uintptr_t)table - 1);
 	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};
 	const uint32_t each = f->dressed && e.flags & GATED ? 2 : 1; // items that a worker takes together
 	const size_t words = f->fixup ? (f->dressed ? 12 : 8) : f->dressed ? 20 : 12;
@@ -294,10 +297,14 @@ static CUresult execute(const launch *l) {
 			fixup(f, items + words * x, &e, c, workspace);
 			continue;
 		}
-		if (f->in_turn) { // the next, the end, the first
-			uint32_t *next = (uint32_t *)table;
-			for (uint32_t t = table[2] + x; t < table[1]; t = (*next)++)
-				for (uint32_t i = each * t; i < each * (t + 1); i++) segment(f, items, items + words * i, &e, a, b, c, workspace, x);
+		if (f->in_turn || marked) { // table: the next turn, the end, the first item of turn 0, items of a turn, the last turn
+			uint32_t *turns = (uint32_t *)table, first = turns[2] - turns[3] * (l->x - x);
+			while (first < turns[1]) {
+				uint32_t end = first + turns[3] < turns[1] ? first + turns[3] : turns[1];
+				for (uint32_t i = each * first; i < each * end; i++) segment(f, items, items + words * i, &e, a, b, c, workspace, x);
+				first = turns[2] + turns[3] * *turns;
+				*turns = *turns >= turns[4] ? 0 : *turns + 1;
+			}
 			continue;
 		}
 		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(f, items, items + words * i, &e, a, b, c, workspace, x);

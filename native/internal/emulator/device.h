@@ -23,7 +23,15 @@ void bg_shim_barrier(int line);
 // A thread of a group counts the group at *arrived, which wraps to 0; bg_shim_last reports whether it was the last.
 void bg_shim_arrive(uint32_t* arrived, uint32_t count);
 bool bg_shim_last();
+// A thread adds to *number and is told what was there, and its group rests; bg_shim_release and bg_shim_acquire are fences.
+uint32_t bg_shim_add(uint32_t* number, uint32_t by);
+void bg_shim_release();
+void bg_shim_acquire();
+// A thread counts at *next, which wraps to 0 behind last, and its group rests.
+uint32_t bg_shim_take(uint32_t* next, uint32_t last);
+uint32_t bg_shim_lanes();  // of a wave
 void bg_shim_wave(const uint32_t (&give)[4], uint32_t (*take)[4]);  // give: two words of A, two of B
+uint32_t bg_shim_first(uint32_t x);  // what the first lane of the wave gives
 
 inline uint32_t threadId() { return bg_shim_self.thread; }
 inline uint32_t workerId() { return bg_shim_self.worker; }
@@ -31,13 +39,26 @@ inline uint32_t pieceId() { return bg_shim_self.piece; }
 // Threads that wait at different lines are at different barriers.
 inline void barrier(int line = __builtin_LINE()) { bg_shim_barrier(line); }
 
-// arrivesLast is that of dialect_cuda.h: kernels of HIP are tested with what those of CUDA share.
 constexpr bool kFinishes = true;
+inline void releaseStores() { bg_shim_release(); }
+inline void acquireStores() { bg_shim_acquire(); }
+inline uint32_t addAt(uint32_t* number, uint32_t by) { return bg_shim_add(number, by); }
+
+#ifdef BG_ARRIVES_AS_CUDA
+// arrivesLast is that of dialect_cuda.h: what kernels of CUDA share is tested with it too.
 inline bool arrivesLast(uint32_t* arrived, uint32_t count, int line = __builtin_LINE()) {
   if (threadId() == 0) bg_shim_arrive(arrived, count);
   barrier(line);
   return bg_shim_last();
 }
+#endif
+
+// takeNext is that of dialect_cuda.h.
+inline void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& taken) {
+  if (takes) taken = bg_shim_take(next, last);
+}
+inline uint32_t firstLane(uint32_t x) { return bg_shim_first(x); }
+inline uint32_t waveSize() { return bg_shim_lanes(); }
 
 inline float exponential(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }

@@ -13,7 +13,9 @@
 
 struct Launch {
   char kernel[40];
-  uint32_t workers, pieces, threads, shared, items, table, baseA, baseB, baseC, baseB2, epilogue;
+  uint32_t workers, pieces, threads, shared, items, table, mark, baseA, baseB, baseC, baseB2, epilogue;
+  // The address of the table in a plan, where kernels are given it.
+  const uint32_t* marked(const uint32_t* plan) const { return reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(plan + table) + mark); }
 };
 
 // Array has exactly `size` elements, so that what reaches beyond can be seen, and begins

@@ -33,9 +33,12 @@
 #define BG_DRESSED(name, suffix, ...) BG_NAME(bg_##name##_##suffix##_e)
 #define BG_FIXUP(name, end, ...) BG_NAME(bg_##name##_fixup##end)
 #define BG_DRESSED_FIXUP(name, end, ...) BG_NAME(bg_##name##_fixup##end##_e)
-#define BG_TILE(name, ...) BG_FMAS(BG_GEMM, name) BG_FIXUPS(BG_FIXUP, name)
+#undef BG_PARTS
+#define BG_PART(name, suffix, end) {"bg_" #name "_" #suffix "_parts" #end, reinterpret_cast<void (*)()>(bg_##name##_##suffix##end)},
+#define BG_PARTS(name, end) BG_PART(name, nn, end) BG_PART(name, nt, end) BG_PART(name, tn, end) BG_PART(name, tt, end)
+#define BG_TILE(name, ...) BG_FMAS(BG_GEMM, name) BG_PARTS(name, ) BG_FIXUPS(BG_FIXUP, name)
 #define BG_TILE_EPILOGUE(name) BG_FMAS(BG_DRESSED, name) BG_FIXUPS(BG_DRESSED_FIXUP, name)
-#define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_MATRICES(BG_GEMM, name)
+#define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_MATRICES(BG_GEMM, name) BG_PARTS(name, _mfma)
 #define BG_MATRIX_TILE_EPILOGUE(name) BG_TILE_EPILOGUE(name) BG_MATRICES(BG_DRESSED, name)
 
 const ShimKernel bg_shim_kernels[] = {

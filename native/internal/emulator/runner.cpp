@@ -11,7 +11,7 @@
 // in place of a plan, of which the launch has those from its table on, and C is the plan.
 static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
   const bool ragged = strncmp(l.kernel, "bg_ragged_", 10) == 0;
-  const void* values[10] = {&job.plan[l.items], l.table == 0 && !ragged ? nullptr : &job.plan[l.table],
+  const void* values[10] = {&job.plan[l.items], l.table == 0 && !ragged ? nullptr : l.marked(&job.plan[0]),
                            a + l.baseA, b + l.baseB, c + l.baseC, ragged ? c : workspace,
                             job.b2.at.get() + l.baseB2, job.bias.at.get(), job.rows.at.get(), reinterpret_cast<const void*>(static_cast<uintptr_t>(l.epilogue))};
   void* args[10];

@@ -39,7 +39,7 @@ struct Fiber {
 
 std::mutex launching;  // guards everything below
 int order = 2;
-unsigned waveSize = 64;
+unsigned waveLanes = 64;
 std::mt19937 shuffler(1);
 
 // Group is a place for thread groups, one after the other.
@@ -63,7 +63,7 @@ std::string failure;
 
 void (*function)();
 void* parameters[10];
-char atStart, atEnd;  // what ThreadSanitizer orders threads by
+char atStart, atEnd, atFence;  // what ThreadSanitizer orders threads by
 
 thread_local std::string message;
 
@@ -116,8 +116,8 @@ void makeReady(unsigned from, unsigned to) {
 // meet lets go on whoever waits for threads that have all come.
 bool meet() {
   bool progress = false;
-  for (unsigned w = 0; w < threads; w += waveSize) {
-    const unsigned end = std::min(w + waveSize, threads);
+  for (unsigned w = 0; w < threads; w += waveLanes) {
+    const unsigned end = std::min(w + waveLanes, threads);
     if (!all(w, end, kAtWave)) continue;
     makeReady(w, end);
     progress = true;
@@ -236,16 +236,46 @@ void bg_shim_arrive(uint32_t* arrived, uint32_t count) {
 
 bool bg_shim_last() { return group->last; }
 
+uint32_t bg_shim_add(uint32_t* number, uint32_t by) {
+  const uint32_t before = *number;
+  *number += by;
+  suspend(kResting);
+  return before;
+}
+
+void bg_shim_release() { release(&atFence); }
+void bg_shim_acquire() { acquire(&atFence); }
+
+uint32_t bg_shim_take(uint32_t* next, uint32_t last) {
+  const uint32_t taken = *next;
+  *next = taken >= last ? 0 : taken + 1;
+  suspend(kResting);
+  return taken;
+}
+
+uint32_t bg_shim_lanes() { return waveLanes; }
+
+// exchange gives something to the wave, and returns with which turn all its lanes have, and the first of them.
+static Fiber* const* exchange(const uint32_t* give, size_t bytes, int& turn) {
+  turn = running->turn ^= 1;
+  memcpy(running->give[turn], give, bytes);
+  suspend(kAtWave);
+  return group->fibers.data() + running->self.thread / waveLanes * waveLanes;
+}
+
 void bg_shim_wave(const uint32_t (&give)[4], uint32_t (*take)[4]) {
-  if (waveSize != 64 || threads % 64 != 0) {
+  if (waveLanes != 64 || threads % 64 != 0) {
     failure = "a matrix instruction in a wave of less than 64 lanes";
     suspend(kDone);
   }
-  const unsigned first = running->self.thread / 64 * 64;
-  const int turn = running->turn ^= 1;
-  memcpy(running->give[turn], give, sizeof give);
-  suspend(kAtWave);
-  for (unsigned lane = 0; lane < 64; ++lane) memcpy(take[lane], group->fibers[first + lane]->give[turn], sizeof *take);
+  int turn;
+  Fiber* const* const lanes = exchange(give, sizeof give, turn);
+  for (unsigned lane = 0; lane < 64; ++lane) memcpy(take[lane], lanes[lane]->give[turn], sizeof *take);
+}
+
+uint32_t bg_shim_first(uint32_t x) {
+  int turn;
+  return exchange(&x, sizeof x, turn)[0]->give[turn][0];
 }
 
 int bg_shim_launch(const char* kernel, unsigned grid_x, unsigned grid_y, unsigned threads, void** args) {
@@ -262,7 +292,7 @@ void bg_shim_order(int order_) {
 
 void bg_shim_wave_size(unsigned lanes) {
   std::lock_guard<std::mutex> lock(launching);
-  waveSize = lanes;
+  waveLanes = lanes;
 }
 
 int bg_shim_has(const char* kernel) {

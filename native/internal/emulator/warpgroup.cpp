@@ -140,7 +140,7 @@ void accessAligned(const void* p, uint32_t bytes, bool write) {
 void entry() {
   for (;;) {
     const Launch& l = *launch;
-    kernel->function(reinterpret_cast<const uint4*>(&job->plan[l.items]), l.table == 0 ? nullptr : &job->plan[l.table],
+    kernel->function(reinterpret_cast<const uint4*>(&job->plan[l.items]), l.table == 0 ? nullptr : l.marked(&job->plan[0]),
                      job->a.at.get() + l.baseA, job->b.at.get() + l.baseB, job->c.at.get() + l.baseC, job->workspace.at.get(),
                      job->b2.at.get() + l.baseB2, job->bias.at.get(), job->rows.at.get(), l.epilogue);
     if (!running->copies.empty()) fail("ends with copies that nobody waits for");
@@ -255,22 +255,20 @@ bool run(Job& j) {
   };
   recomputes = large(j.a) || large(j.b) || large(j.b2);
   const std::vector<uint32_t> before(&j.plan[0], &j.plan[0] + j.words);
-  bool inTurn = false;
   for (uint32_t i = 0; i < j.launches; ++i) {
     launch = &j.list[i];
-    inTurn |= strstr(launch->kernel, "_turn") != nullptr;
     kernel = kWarpgroupKernels;
     while (kernel->name != nullptr && strcmp(kernel->name, launch->kernel) != 0) ++kernel;
     if (kernel->name == nullptr || launch->threads > kWarp * kMaxWarps || launch->shared > kMemory) fail("no such kernel");
     std::vector<uint32_t> workers(launch->workers);
     std::iota(workers.begin(), workers.end(), 0);
-    if (!inTurn) std::shuffle(workers.begin(), workers.end(), draw);
+    std::shuffle(workers.begin(), workers.end(), draw);
     for (uint32_t w : workers) {
       worker = w;
       for (piece = 0; piece < launch->pieces; ++piece) runGroup();
     }
   }
-  if (!inTurn && !std::equal(before.begin(), before.end(), &j.plan[0])) fail("leaves another plan");
+  if (!std::equal(before.begin(), before.end(), &j.plan[0])) fail("leaves another plan");
   return true;
 }
 
@@ -278,6 +276,7 @@ bool run(Job& j) {
 
 uint32_t threadId() { return running->id; }
 uint32_t workerId() { return worker; }
+uint32_t workers() { return launch->workers; }
 uint32_t pieceId() { return piece; }
 
 void barrier() {
@@ -303,8 +302,11 @@ uint32_t uniform(uint32_t x) {
   return x;
 }
 
-void takeNext(uint32_t* number, uint32_t& taken) {
-  if (running->id % kWarp == 0) taken = (*number)++;
+void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& taken) {
+  if (!takes) return;
+  if (reinterpret_cast<uintptr_t>(next) % 4 != 0 || !within(job->plan, next, 4)) fail("counts what is not in the plan");
+  taken = *next;
+  *next = taken >= last ? 0 : taken + 1;
 }
 
 uint32_t ofLane(uint32_t x, uint32_t lane) {

@@ -26,11 +26,12 @@ inline float __uint_as_float(uint32_t x) { return __builtin_bit_cast(float, x); 
 
 uint32_t threadId();
 uint32_t workerId();
+uint32_t workers();
 uint32_t pieceId();
 void barrier();
 void warpBarrier();
 uint32_t uniform(uint32_t x);
-void takeNext(uint32_t* number, uint32_t& taken);
+void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& taken);
 uint32_t ofLane(uint32_t x, uint32_t lane);
 template <int lane>
 uint32_t ofLane(uint32_t x) { return ofLane(x, lane); }
@@ -60,6 +61,7 @@ void arrive(SharedAddress at);
 void arriveCopied(SharedAddress at);
 void waitPhase(SharedAddress at, uint32_t parity);
 void fenceStores();
+inline void fetch(const void* at) { static_cast<void>(*static_cast<const volatile char*>(at)); }
 
 void setRegisters(uint32_t n);
 template <int n>
@@ -134,6 +136,10 @@ inline uint32_t roundToTF32(float x) {
 
 // What the kernels of gemm.cuh and tensor.cuh need beyond that. Of these files the
 // fix-up is used and how numbers are split.
+struct NextItem {
+  void keep(uint32_t item);
+  uint32_t get(uint32_t told, float* shared) const;
+};
 using Packed = float;
 Packed multiplyAdd(float x, Packed y, Packed sum);
 template <int kFloats>

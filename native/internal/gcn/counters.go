@@ -28,17 +28,19 @@ type pending struct {
 	total  int              // in all queues
 	busy   [registers]uint8 // how many will write the register
 	by     [registers]counter
+	there  int // the wave's stores that are there for others: see order.go
 }
 
 // underWay is an operation that may not have ended, and what it will write.
 type underWay struct {
 	span
-	left bool // for tests: a wait that was taken out would have ended it
+	there int  // what is, when it has ended
+	left  bool // for tests: a wait that was taken out would have ended it
 }
 
 // begin queues an operation.
-func (p *pending) begin(c counter, writes span) {
-	p.queues[c] = append(p.queues[c], underWay{span: writes})
+func (p *pending) begin(c counter, writes span, there int) {
+	p.queues[c] = append(p.queues[c], underWay{span: writes, there: there})
 	p.total++
 	for r := writes.first; r < writes.first+writes.count; r++ {
 		p.busy[r]++
@@ -56,6 +58,7 @@ func (p *pending) wait(most *[counters]int) (left bool) {
 		done := len(q) - most[c]
 		for _, u := range q[:done] {
 			left = left || u.left
+			p.there = max(p.there, u.there)
 			for r := u.first; r < u.first+u.count; r++ {
 				p.busy[r]--
 			}
@@ -117,4 +120,5 @@ func registerName(r int) string {
 func (p *pending) reset() {
 	none := [counters]int{}
 	p.wait(&none)
+	p.there = 0
 }

@@ -3,6 +3,7 @@ package gcn
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,10 +22,16 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 	t.Helper()
 	transA, transB := transposition/2 == 1, transposition%2 == 1
 	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK}
-	for i, e := range reference.Epilogues(shape.TM + 3) {
+	all := reference.Epilogues(shape.TM + 3)
+	inTurn := len(all) // once more with gated units, of workers that take tiles in turn
+	all = append(all, all[slices.IndexFunc(all, func(e planner.Epilogue) bool { return e.Gated })])
+	for i, e := range all {
 		schedule, typeC := schedules[(i+int(of)+transposition)%len(schedules)], []element.Type{of, element.F32}[(i+transposition)%2]
 		if e.Gated { // is never cut
 			schedule = schedules[i%2]
+		}
+		if i == inTurn {
+			schedule = planner.ScheduleDynamic
 		}
 		if i%2 == 1 {
 			e.Pointers = planner.Pointers{A: true, B: true, C: true, Aligned: true}
@@ -43,8 +50,11 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 			b = append(b, q)
 		}
 		units, unit := 1024, 1
-		if schedule == planner.ScheduleBatched {
+		switch schedule {
+		case planner.ScheduleBatched:
 			units = 1
+		case planner.ScheduleDynamic:
+			units = 3
 		}
 		if i%2 == 1 {
 			unit = 16 / of.Bytes()

@@ -18,10 +18,12 @@ type Launch struct {
 	Threads   int    // of a workgroup
 	Arguments []uint64
 	Memory    []*Buffer
-	// Contrary chooses among what the hardware may do: waves run in the order of their numbers, or from
+	// Contrary chooses among what the hardware may do: waves, and workgroups, run in the order of their numbers, or from
 	// the last on; functions that it computes to about the last bit err downwards, or upwards.
 	Contrary bool
 	Ran      []bool // if not nil, set for each instruction of Kernel that ran
+
+	vouched map[uint64]known // at counters, by address
 }
 
 // idle are waves to use again: their registers are many.
@@ -37,6 +39,7 @@ type group struct {
 	launch *Launch
 	number int
 	shared *sharedMemory
+	there  []int // of each wave's stores, as of the last barrier: see order.go
 }
 
 // Run runs a launch, and counts instructions of waves. The first error ends it.
@@ -53,6 +56,7 @@ func (l *Launch) Run() (instructions int, err error) {
 		binary.LittleEndian.PutUint64(arguments.Data[8*i:], a)
 	}
 	run := *l
+	run.vouched = map[uint64]known{}
 	run.Memory = append([]*Buffer{arguments}, l.Memory...)
 	for _, b := range run.Memory {
 		if b.Writable {
@@ -69,7 +73,10 @@ func (l *Launch) Run() (instructions int, err error) {
 	shared := newShared(k.meta.LDS)
 	for y := range l.Groups[1] {
 		for x := range l.Groups[0] {
-			g := &group{launch: &run, number: y*l.Groups[0] + x, shared: shared}
+			if l.Contrary {
+				x = l.Groups[0] - 1 - x
+			}
+			g := &group{launch: &run, number: y*l.Groups[0] + x, shared: shared, there: make([]int, len(waves))}
 			shared.start()
 			for _, w := range waves {
 				w.start(g, l.Threads, [3]int{x, y})
@@ -87,6 +94,7 @@ func (l *Launch) Run() (instructions int, err error) {
 func (w *wave) start(g *group, threads int, id [3]int) {
 	w.group, w.next, w.done, w.atBarrier = g, 0, false, false
 	w.pending.reset()
+	w.order = ordering{}
 	w.recent.forget()
 	for i := range w.scalars {
 		w.scalars[i] = garbage
@@ -148,5 +156,8 @@ func (g *group) run(waves []*wave) (instructions int, err error) {
 			return instructions, nil
 		}
 		g.shared.since++
+		for _, w := range waves {
+			g.there[w.number] = w.pending.there
+		}
 	}
 }

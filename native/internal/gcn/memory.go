@@ -56,6 +56,13 @@ var memoryOperations = map[string]operation{
 	"global_store_short_d16_hi": globalStoreHigh(),
 	"global_store_d16_hi_b16":   globalStoreHigh(),
 
+	"global_atomic_inc told":     counting(true, wrapped),
+	"global_atomic_inc_u32 told": counting(true, wrapped),
+	"global_atomic_add":          counting(false, sum),
+	"global_atomic_add_u32":      counting(false, sum),
+	"global_atomic_add told":     counting(true, sum),
+	"global_atomic_add_u32 told": counting(true, sum),
+
 	"global_store_dword":   globalStore(4),
 	"global_store_dwordx2": globalStore(8),
 	"global_store_b64":     globalStore(8),
@@ -119,13 +126,23 @@ func (w *wave) issue(in *instruction) {
 	if len(in.dst) > 0 {
 		writes = in.dst[0].span
 	}
-	w.pending.begin(c, writes)
+	there := 0
+	switch {
+	case in.counter == stores && len(in.dst) == 0:
+		w.order.stored++
+		if !w.arch.gfx940 {
+			there = w.order.stored
+		}
+	case in.writesBack:
+		there = w.order.stored
+	}
+	w.pending.begin(c, writes, there)
 	switch { // since it may have been of shared memory
 	case !in.flat:
 	case w.arch.flatInOrder:
-		w.pending.begin(shared, writes)
+		w.pending.begin(shared, writes, 0)
 	default: // it may end before those on shared memory that began earlier
-		w.pending.begin(scalarLoads, writes)
+		w.pending.begin(scalarLoads, writes, 0)
 	}
 }
 
@@ -135,16 +152,20 @@ type Buffer struct {
 	Address  uint64
 	Data     []byte
 	Writable bool
+	Counters []int // bytes from which on there are words that workgroups count at, and access in no other way
 
 	users []users // of every 2 bytes of a writable buffer, in this launch
 }
 
 // users are the workgroups that touched memory, counted from 1.
-type users struct{ writer, reader uint32 }
+type users struct {
+	writer, reader uint32
+	by             storer
+}
 
 const several = ^uint32(0) // readers
 
-var errRace = errors.New("race of workgroups")
+var errRace = errors.New("race of workgroups, or of waves")
 
 // find finds n bytes.
 func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err error) {
@@ -169,23 +190,25 @@ func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err erro
 	return nil, 0, fmt.Errorf("%d bytes at %#x, where no buffer is%s", n, address, near)
 }
 
-// touch reports a race of workgroups, which nothing orders.
-func (b *Buffer) touch(offset uint64, n int, group uint32, write bool) error {
+// touch reports a race: an access that nothing orders behind that of another workgroup, or a load of what another wave stored.
+func (w *wave) touch(b *Buffer, offset uint64, n int, write bool) error {
 	if !b.Writable {
 		if write {
 			return fmt.Errorf("writes %s", b.Name)
 		}
 		return nil
 	}
-	group++
+	group := uint32(w.group.number) + 1
+	by := storer{w.number, w.order.stored + 1}
 	for i := offset / 2; i < (offset+uint64(n)+1)/2; i++ {
 		u := &b.users[i]
-		if u.writer != 0 && u.writer != group || write && u.reader != 0 && u.reader != group {
+		others := u.writer != 0 && (u.writer != group || !write && u.by.wave != w.number)
+		if others && (write || !w.knows(int(u.writer)-1, u.by)) || write && u.reader != 0 && u.reader != group {
 			return fmt.Errorf("%w: byte %d of %s", errRace, 2*i, b.Name)
 		}
 		switch {
 		case write:
-			u.writer = group
+			u.writer, u.by = group, by
 		case u.reader == 0:
 			u.reader = group
 		case u.reader != group:
@@ -201,7 +224,12 @@ func (w *wave) reach(address uint64, n int, write bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.Data[offset:][:n], b.touch(offset, n, uint32(w.group.number), write)
+	for _, c := range b.Counters {
+		if int(offset) < c+4 && int(offset)+n > c {
+			return nil, fmt.Errorf("%s: byte %d is of a counter", b.Name, offset)
+		}
+	}
+	return b.Data[offset:][:n], w.touch(b, offset, n, write)
 }
 
 func scalarLoad() operation {

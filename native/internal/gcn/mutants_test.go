@@ -113,7 +113,10 @@ func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *te
 
 func isWait(in *instruction) bool { return in.name == "s_waitcnt" || in.name == "s_waitcnt_vscnt" }
 
-// TestWithoutAll: no kernel does without its barriers, nor its waits of a counter, nor, on CDNA where
+// isCache reports what is done to caches, for other workgroups.
+func isCache(in *instruction) bool { return strings.HasPrefix(in.name, "buffer_") }
+
+// TestWithoutAll: no kernel does without its barriers, nor its waits of a counter, nor what it does to caches, nor, on CDNA where
 // it has any that count, its s_nop.
 func TestWithoutAll(t *testing.T) {
 	if testing.Short() {
@@ -132,6 +135,8 @@ func TestWithoutAll(t *testing.T) {
 				return s.kernel.arch.waitStates && in.name == "s_nop" && in.src[0].value > 0
 			},
 			"waits for reciprocal": func(in *instruction) bool { return in.name == "s_waitcnt_depctr" },
+			"write-backs":          func(in *instruction) bool { return in.writesBack },
+			"emptied caches":       func(in *instruction) bool { return isCache(in) && !in.writesBack },
 		} {
 			at := s.find(f)
 			if len(at) == 0 {
@@ -175,10 +180,23 @@ func (s *subject) leaving(gone map[int]bool) (changed *Kernel, others map[int]bo
 	return changed, others, any
 }
 
+// barrierAt reports whether there is a barrier from i on, or before, and nothing between touches memory, but for a write-back.
+func (s *subject) barrierAt(i, step int) bool {
+	for ; ; i += step {
+		switch in := &s.kernel.code[i]; {
+		case in.name == "s_barrier":
+			return true
+		case in.unit == branch || in.unit == memory && !in.writesBack:
+			return false
+		}
+	}
+}
+
 // TestMutants takes single instructions out of kernels of every kind, or one wait state of an s_nop.
 //
 // Every barrier is noticed, but the two of alike (dialect_hip.h), around a store of a byte: the 32
-// threads that it compares are in one wave. Every s_waitcnt_depctr is. So is every s_nop that runs, but on RDNA, where
+// threads that it compares are in one wave, and that of finishPart (fixup.cuh), behind which arrivesLast has one (dialect_hip.h);
+// where barriers wait for stores, either will do. Every s_waitcnt_depctr is, and so is all that is done to caches. So is every s_nop that runs, but on RDNA, where
 // they are padding, and behind s_cbranch_execnz on CDNA, or s_cbranch_execz around s_branch: the
 // compiler does not know that exec is not 0 behind products.
 //
@@ -235,7 +253,7 @@ func TestMutants(t *testing.T) {
 		require.Less(t, 3*idle, 2*len(all), "waits for nothing")
 		t.Logf("%d waits, of which %d have nothing to wait for", len(all), idle)
 		for _, i := range s.find(func(in *instruction) bool {
-			return in.name == "s_barrier" || in.name == "s_waitcnt_depctr" || in.name == "s_nop" && s.kernel.arch.waitStates
+			return in.name == "s_barrier" || in.name == "s_waitcnt_depctr" || isCache(in) || in.name == "s_nop" && s.kernel.arch.waitStates
 		}) {
 			in := &s.kernel.code[i]
 			ran := false
@@ -255,7 +273,8 @@ func TestMutants(t *testing.T) {
 			}
 			allowed := strings.HasPrefix(s.kernel.code[before].name, "s_cbranch_exec")
 			if in.name == "s_barrier" {
-				allowed = slices.ContainsFunc(near, func(in instruction) bool { return in.name == "ds_write_b8" || in.name == "ds_store_b8" })
+				allowed = slices.ContainsFunc(near, func(in instruction) bool { return in.name == "ds_write_b8" || in.name == "ds_store_b8" }) ||
+					s.barrierAt(i+1, 1) || s.kernel.arch.drains && s.barrierAt(i-1, -1)
 			}
 			if ran && err == nil && !allowed {
 				t.Errorf("nothing notices that %s at %#x is gone", in.text, in.address)

@@ -105,8 +105,11 @@ func (k *Kernel) instruction(name, rest string) (in instruction, err error) {
 		name = strings.TrimSuffix(name, encoding)
 	}
 	words := split(rest)
-	if strings.HasSuffix(rest, " clamp") { // another operation
+	switch { // other operations
+	case strings.HasSuffix(rest, " clamp"):
 		name, words = name+" clamp", words[:len(words)-1]
+	case strings.HasSuffix(rest, " glc"), strings.HasSuffix(rest, " sc0"): // an atomic one, that gives back what was there
+		name, words = name+" told", words[:len(words)-1]
 	}
 	op, ok := operations[name]
 	if !ok {

@@ -1,6 +1,7 @@
 package gcn
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -121,8 +122,8 @@ func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 	t.Helper()
 	d := planner.Device{Name: arch.Name(), Occupancy: planner.OccupancyLimits, ComputeUnits: units, WaveSize: 64, TFLOPS: 20, LaunchMicros: 0.6,
 		SIMDs: 4, MaxWaves: 32, MaxGroups: 16, Shared: 64 << 10, GroupShared: 64 << 10, MaxThreads: 1024, MaxWorkers: 1 << 20}
-	if units == 1 {
-		d.MaxGroups = 1 // one worker has all tiles
+	if units < 1024 {
+		d.MaxGroups = 1 // of one unit, one worker has all tiles
 	}
 	require.NoError(t, arch.Describe(&d))
 	return &d
@@ -134,7 +135,8 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 	t.Helper()
 	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5},
 		{shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
-	const many = 140 // parts of one tile, which fix-ups sum in a loop
+	const many = 140                    // parts of one tile, which fix-ups sum in a loop
+	const parts = 4 * encoding.MaxParts // steps of a tile of as many parts as are summed without a launch
 	half := of != element.F32
 	for i, c := range []struct {
 		use      bool
@@ -146,9 +148,12 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 	}{
 		{true, planner.ScheduleDataParallel, 1024, false, of, []int{37, 1, 0, 2*shape.TK + 7, 16, 15}},
 		{!half, planner.ScheduleDataParallel, 1024, true, of, []int{33, 82, 0, 3, 35, 17}},
+		{true, planner.ScheduleDynamic, 3, half, element.F32, []int{29, 16, 0, 37, 34, 17, 7}},
 		{true, planner.ScheduleBatched, 1, true, element.F32, []int{29, 83, 0, 37, 34, 17, 7}},
 		{!half || transA != transB, planner.ScheduleStreamK, 1024, false, element.F32, []int{4*shape.TK + 1, 3 * shape.TK, 0, 8 * shape.TK, 2*shape.TK + 3, 1}},
-		{!half || transA == transB, planner.ScheduleSplitK, 1024, true, of, []int{4*shape.TK + 1, 5 * shape.TK, 16, 8*shape.TK - 1, 3*shape.TK + 2, 0}},
+		{!half || transA == transB, planner.ScheduleSplitK, 1024, true, of, []int{4*shape.TK + 1, 5 * shape.TK, 16, parts*shape.TK - 1, 3*shape.TK + 2, 0, 7}},
+		// Of few workers some have whole tiles beside parts.
+		{!half, planner.ScheduleStreamK, 3, true, of, []int{4*shape.TK + 1, 3 * shape.TK, 16, 2 * shape.TK}},
 		{!transA && !transB, planner.ScheduleSplitK, 1024, true, of, []int{many * shape.TK}},
 	} {
 		if !c.use {
@@ -194,7 +199,14 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 		arguments := []uint64{words.Address + 4*uint64(l.Items), 0, a.Address + uint64(of.Bytes()*l.BaseA),
 			b.Address + uint64(of.Bytes()*l.BaseB), c.Address + uint64(typeC.Bytes()*l.BaseC), 0}
 		if l.Loop {
-			arguments[1] = words.Address + 4*uint64(l.Table)
+			arguments[1] = words.Address + uint64(4*l.Table+l.TableMark())
+		}
+		words.Counters = nil
+		if l.InTurn {
+			words.Counters = []int{4 * (l.Table + encoding.TurnNext)}
+		}
+		for tile := range l.Finishes {
+			words.Counters = append(words.Counters, 4*(l.Sums+l.Finishes*encoding.FixupWords+tile*l.Counters()))
 		}
 		if l.Split || l.Fixup || l.Epilogue.Gated {
 			arguments[5] = workspace.Address
@@ -213,6 +225,9 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 		if err != nil {
 			return instructions, fmt.Errorf("%v: %w", j, err)
 		}
+	}
+	if !bytes.Equal(words.Data, newBuffer("", 1, j.plan.Encode(nil)).Data) {
+		return instructions, fmt.Errorf("%v: the plan is another after a run", j)
 	}
 	after := make([]float32, len(c.Data)/4)
 	if _, err := binary.Decode(c.Data, binary.LittleEndian, after); err != nil {
@@ -278,7 +293,7 @@ func TestProducts(t *testing.T) {
 					name := arch.KernelName(k)
 					require.NotNil(t, ran[name], name)
 					for i, in := range o.Kernels[name].code {
-						needed := in.unit == memory || in.matrix != nil || in.name == "s_barrier" || strings.HasPrefix(in.name, "s_waitcnt")
+						needed := in.unit == memory || in.matrix != nil || isCache(&in) || in.name == "s_barrier" || strings.HasPrefix(in.name, "s_waitcnt")
 						if needed && !ran[name][i] {
 							t.Errorf("%s: no plan runs %s at %#x", name, in.text, in.address)
 						}

@@ -24,6 +24,9 @@ var scalarOperations = map[string]operation{
 	"s_ctz_i32_b32": scalar1(func(w *wave, a uint64) uint64 { return lowest(uint64(uint32(a))) }),
 	"s_brev_b32":    scalar1(func(w *wave, a uint64) uint64 { return uint64(bits.Reverse32(uint32(a))) }),
 	"s_ff1_i32_b64": scalar1(func(w *wave, a uint64) uint64 { return lowest(a) }),
+	// How many bits are 1.
+	"s_bcnt1_i32_b32": scalar1(func(w *wave, a uint64) uint64 { return w.ones(low(a)) }),
+	"s_bcnt1_i32_b64": scalar1((*wave).ones),
 
 	"s_and_b32":      logic(func(a, b uint64) uint64 { return a & b }),
 	"s_and_b64":      logic(func(a, b uint64) uint64 { return a & b }),
@@ -117,6 +120,11 @@ var scalarOperations = map[string]operation{
 func nothing(*wave, *instruction) {}
 
 func wait(w *wave, in *instruction) { w.pending.wait(&in.waits) }
+
+func (w *wave) ones(a uint64) uint64 {
+	w.scc = a != 0
+	return uint64(bits.OnesCount64(a))
+}
 
 func low(a uint64) uint64 { return uint64(uint32(a)) }
 

@@ -22,6 +22,7 @@ type operation struct {
 	accMove               bool                            // to or from an accumulation register
 	counter               counter                         // of unit memory
 	flat                  bool                            // an address in any memory
+	writesBack            bool                            // of unit memory: stores are there for others behind it
 	access                func(*wave, *instruction) error // of unit memory
 }
 
@@ -70,6 +71,7 @@ type wave struct {
 
 	ran     []bool // of the launch
 	pending pending
+	order   ordering
 	recent  recent
 }
 

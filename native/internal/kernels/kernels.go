@@ -93,7 +93,7 @@ func wgmmaOf(t *tile.Shape) wgmmaTile {
 }
 
 // wideOf is the same of wgmma_wide.cuh, where one warpgroup loads: stages of A and B, as many as there is
-// room for. 128 x 256 with four took 10 % longer on an H200 (512/1024/256).
+// room for. 128 x 256 with four took 10 % longer on an H200 (512/1024/256), and as long where experts have 256 rows each.
 func wideOf(t *tile.Shape) wgmmaTile {
 	const stageBytes = 128 // of a row of A or a column of B
 	return wgmmaTile{consumers: t.Threads/128 - 1, groups: unitShared / (t.Shared + reservedShared), stages: t.Shared / (stageBytes * (t.TM + t.TN))}

@@ -80,7 +80,7 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.R
 	return most, true
 }
 
-// ptxas reads products/resources.tsv: product, kernel, registers, bytes of shared
+// ptxas reads products/resources.tsv: architecture, kernel, registers, bytes of shared
 // memory that do not depend on the launch, bytes spilled.
 func ptxas() (map[string]planner.Resources, error) {
 	f, err := os.Open("products/resources.tsv")
@@ -91,13 +91,13 @@ func ptxas() (map[string]planner.Resources, error) {
 	all := map[string]planner.Resources{}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		var product, name string
+		var arch, name string
 		var r planner.Resources
 		var spilled int
-		if _, err := fmt.Sscan(lines.Text(), &product, &name, &r.Registers, &r.Shared, &spilled); err != nil {
+		if _, err := fmt.Sscan(lines.Text(), &arch, &name, &r.Registers, &r.Shared, &spilled); err != nil {
 			return nil, fmt.Errorf("%s: %w", lines.Text(), err)
 		}
-		all[product+" "+name] = r
+		all[arch+" "+name] = r
 	}
 	return all, lines.Err()
 }

@@ -1,0 +1,81 @@
+package planner
+
+import (
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// dealDynamic gives each of as many workers as the device runs at once its first tiles, longest first, and has them take the
+// others in turn, whoever can do more (encoding.TurnNext): the dynamic schedules of Osama's abstraction. In the plan the last
+// worker has these. No tile is cut, so that results do not depend on who computes which.
+//
+// Threads of a CPU take workers from a counter anyway, so that there a worker has one tile.
+func dealDynamic(p *builder, g *group) {
+	workers := min(p.model.tiles[g.id].resident, p.mostWorkers(&g.Kernel))
+	switch {
+	case g.load.tiles <= workers || p.device.KernelKind == KernelsCPU:
+		dealDataParallel(p, g)
+		return
+	case !p.model.mayTakeAll(g.id, g.load):
+		dealLPT(p, g)
+		return
+	}
+	first := len(p.Workers)
+	dealDataParallel(p, g)
+	tiles := p.Workers[first:]
+	g.InTurn, g.turn = true, p.model.turn(g.id, g.load, workers)
+	for w := range workers - 1 {
+		tiles[w] = tiles[(w+1)*g.turn-1]
+	}
+	tiles[workers-1] = tiles[len(tiles)-1]
+	p.Workers = p.Workers[:first+workers]
+}
+
+// mayTakeAll reports whether one worker may have all tiles of a load, as one may that takes them in turn, under the device's loop
+// limit.
+func (m *model) mayTakeAll(id tileID, l load) bool {
+	return m.device.MaxTrips == 0 || l.steps <= float64(m.device.tripSteps(m.tiles[id].shape))
+}
+
+// turn is how many tiles of a load a worker takes at a time: of small ones of warpgroups, whose items would be asked for later than
+// they could be done, some that take turnMicros together, as long as each worker has many turns.
+func (m *model) turn(id tileID, l load, workers int) int {
+	t := &m.tiles[id]
+	if t.shape.Unit != tile.WGMMA {
+		return 1
+	}
+	return t.turn(l.steps/float64(l.tiles), l.tiles, workers)
+}
+
+// turn is the same of so many tiles of that many steps on average.
+func (t *tileModel) turn(steps float64, tiles, workers int) int {
+	n := int(turnMicros / (steps*t.busy + t.worker))
+	return max(min(n, tiles/(manyTurns*workers), mostTurn), 1)
+}
+
+const (
+	// askMicros after it was asked for comes an item, on an H200 (gradients of 128 experts of 1 token in all, 93 tiles a
+	// worker: 150 us).
+	askMicros  = 1.5
+	turnMicros = 8
+	manyTurns  = 16
+	mostTurn   = 4
+	// lastMicros is what a worker takes to learn that there is no more. A guess.
+	lastMicros = 0.5
+)
+
+// dynamicCost is that of workers that have even shares, each of which asks for its turns one after the other. What it saves where
+// units are not equally fast, no prediction knows.
+func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
+	if m.device.KernelKind == KernelsCPU {
+		return m.dataParallelCost(id, l)
+	}
+	gemm, _ = m.lptCost(id, l)
+	workers := m.tiles[id].resident
+	if l.tiles <= workers || !m.mayTakeAll(id, l) {
+		return gemm, 0
+	}
+	turns := math.Ceil(float64(l.tiles) / float64(m.turn(id, l, workers)*workers))
+	return max(gemm, m.device.LaunchMicros+m.tiles[id].fixed+turns*askMicros) + lastMicros, 0
+}

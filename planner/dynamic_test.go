@@ -1,0 +1,153 @@
+package planner
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// takeTurns has workers take turns of a table in any order, and returns the tiles of each.
+func takeTurns(table []uint32, workers int, rng *rand.Rand) [][]uint32 {
+	size, of := table[encoding.TurnItems], make([][]uint32, workers)
+	take := func(w int, first uint32) (any bool) {
+		for i := first; i < min(first+size, table[encoding.TurnEnd]); i++ {
+			of[w] = append(of[w], i)
+		}
+		return first < table[encoding.TurnEnd]
+	}
+	var busy []int
+	for w := range workers {
+		if take(w, table[encoding.TurnFirst]-size*uint32(workers-w)) {
+			busy = append(busy, w)
+		}
+	}
+	for len(busy) > 0 {
+		i := rng.IntN(len(busy))
+		n := table[encoding.TurnNext]
+		if table[encoding.TurnNext]++; n >= table[encoding.TurnLast] {
+			table[encoding.TurnNext] = 0
+		}
+		if !take(busy[i], table[encoding.TurnFirst]+n*size) {
+			busy = slices.Delete(busy, i, i+1)
+		}
+	}
+	return of
+}
+
+// checkTurns: whoever is first, each tile of a launch in turn is taken once, and the next run finds the table as it was.
+func checkTurns(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
+	t.Helper()
+	tiles := int(p.Workers[l.First+l.Count] - p.Workers[l.First])
+	before := slices.Clone(table[:encoding.TurnWords])
+	require.Zero(t, before[encoding.TurnNext])
+	require.Greater(t, tiles, l.Count*l.Turn-1)
+	for seed := range uint64(2) { // one run behind the other
+		of := takeTurns(table[:encoding.TurnWords], l.Count, rand.New(rand.NewPCG(seed, 0)))
+		require.Equal(t, before, table[:encoding.TurnWords])
+		for w := range of {
+			require.Equal(t, uint32(w*l.Turn), of[w][0], "the first turn is that of the worker's number")
+		}
+		all := slices.Sorted(slices.Values(slices.Concat(of...)))
+		require.Len(t, all, tiles)
+		for i := range all {
+			require.Equal(t, uint32(i), all[i])
+		}
+	}
+}
+
+// TestDynamic: workers that stay, a first tile for each in the order of data-parallel, and all others for whoever can do more.
+func TestDynamic(t *testing.T) {
+	many := slices.Repeat([]Problem{GEMM(64, 64, 40), GEMM(30, 20, 300)}, 300)
+	for name, c := range map[string]struct {
+		device   string
+		tile     string
+		batch    []Problem
+		epilogue Epilogue
+		turn     int // 0: none takes any
+	}{
+		"warpgroups":        {"h200", "wgmma-64x64", many, Epilogue{}, 1},
+		"small tiles":       {"h200", "wgmma-64x64", slices.Repeat([]Problem{GEMM(64, 64, 8)}, 40000), Epilogue{}, mostTurn},
+		"tensor cores":      {"h200", "tensor-32x32", many, Epilogue{}, 1},
+		"plain":             {"mi210", "large", many, Epilogue{}, 1},
+		"webgpu":            {"h200-webgpu", "large", slices.Repeat(many, 3), Epilogue{}, 1},
+		"gated":             {"h200", "wgmma-64x64", many, Epilogue{Gated: true}, 1},
+		"a tile for each":   {"h200", "wgmma-64x64", many[:3], Epilogue{}, 0},
+		"beyond loop limit": {"lavapipe", "tiny-k4", many, Epilogue{}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := mustPack(t, c.batch...)
+			for i := range b {
+				b[i].B2 = b[i].B
+			}
+			o := Options{Tile: c.tile, Schedule: ScheduleDynamic, Epilogue: c.epilogue}
+			p, err := New(device(t, c.device)).Plan(b, o)
+			require.NoError(t, err)
+			checkAll(t, p)
+			require.Len(t, p.Launches, 1)
+			l := &p.Launches[0]
+			require.Equal(t, c.turn, l.Turn)
+			require.Equal(t, c.turn > 0, l.InTurn)
+			require.Equal(t, string(ScheduleDynamic), l.Schedule)
+			o.Schedule = ScheduleDataParallel
+			whole, err := New(device(t, c.device)).Plan(b, o)
+			require.NoError(t, err)
+			if name != "beyond loop limit" { // where it is dealt as by lpt
+				require.Equal(t, whole.Segments, p.Segments)
+			}
+			if c.turn > 0 {
+				require.Less(t, l.Count, whole.Launches[0].Count)
+			}
+		})
+	}
+}
+
+// TestDynamicWorkers: the workers of a launch in turn are never cut into several launches, which would have a counter each.
+func TestDynamicWorkers(t *testing.T) {
+	d := device(t, "h200")
+	d.MaxWorkers = 7
+	p, err := New(d).Plan(mustPack(t, GEMM(640, 640, 100)), Options{Tile: "wgmma-64x64", Schedule: ScheduleDynamic})
+	require.NoError(t, err)
+	checkAll(t, p)
+	require.Len(t, p.Launches, 1)
+	require.Equal(t, 7, p.Launches[0].Count)
+}
+
+// TestDynamicOnCPU: threads take tiles from a counter as it is.
+func TestDynamicOnCPU(t *testing.T) {
+	d := clone(device(t, "lavapipe"))
+	d.KernelKind, d.Kernels = KernelsCPU, nil
+	for _, s := range tile.Of(tile.SIMD) {
+		d.Kernels = append(d.Kernels, KernelFacts{Tile: s})
+	}
+	p, err := New(d).Plan(mustPack(t, GEMM(640, 640, 100)), Options{Tile: "simd-64x64", Schedule: ScheduleDynamic})
+	require.NoError(t, err)
+	checkAll(t, p)
+	require.Equal(t, 100, p.Launches[0].Count)
+	require.False(t, p.Launches[0].Loop)
+}
+
+// TestDynamicCost: by what is predicted of it, it is never the planner's own choice, since it knows no uneven units.
+func TestDynamicCost(t *testing.T) {
+	m := new(model)
+	require.NoError(t, m.set(device(t, "h200"), ComputeF32Emulated, false, only{}))
+	for id := range m.tiles {
+		if !m.tiles[id].fits {
+			continue
+		}
+		for _, tiles := range []int{1, 100, 1000, 100000} {
+			l := load{tiles: tiles, steps: 4 * float64(tiles), longest: 8, whole: float64(tiles), work: 4 * float64(tiles)}
+			static, _ := m.lptCost(tileID(id), l)
+			cost, fixup := m.dynamicCost(tileID(id), l)
+			require.Zero(t, fixup)
+			require.GreaterOrEqual(t, cost, static)
+			if tiles > m.tiles[id].resident {
+				require.Greater(t, cost, static)
+			}
+		}
+	}
+}

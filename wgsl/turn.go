@@ -1,0 +1,68 @@
+package wgsl
+
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// takenBytes is the workgroup memory that a word takes (WebGPU counts in 16 bytes).
+const takenBytes = 16
+
+// noTile is the number of no tile.
+const noTile = "0xffffffffu"
+
+// bindTable declares the table of a launch with several items a worker. One in turn has a counter, and so its other words are read
+// as atomics too.
+func (r *renderer) bindTable() {
+	switch {
+	case r.kernel.InTurn:
+		r.bindWritten(BindTable, "table", "atomic<u32>")
+		r.line("var<workgroup> taken: u32;")
+	case r.kernel.Loop:
+		r.bind(BindTable, "table", "u32")
+	}
+}
+
+// loop writes the work on all items of a worker.
+func (r *renderer) loop() {
+	r.line("let end = table[worker.x + 1u];")
+	r.block("for (var item = table[worker.x]; item < end; item = item + 1u)", func() {
+		r.item()
+		r.line("workgroupBarrier();") // the next item overwrites workgroup memory
+	})
+}
+
+// turns writes the work on tiles that are taken in turn (encoding.TurnNext). The first thread counts before
+// the work on a tile, and looks what it got behind it, when the answer is there. Who counts last sets the counter back: nobody
+// counts behind it in this run. All threads learn of the next tile by workgroupUniformLoad, which
+// waits for them, so that they meet at barriers as ever.
+func (r *renderer) turns() {
+	r.block(fmt.Sprintf("for (var tile = worker.x; tile != %s;)", noTile), func() {
+		r.line("var counted = 0u;")
+		r.block("if (t == 0u)", func() { r.line("counted = atomicAdd(&table[%du], 1u);", encoding.TurnNext) })
+		r.products()
+		r.block("if (t == 0u)", func() {
+			r.block(fmt.Sprintf("if (counted == atomicLoad(&table[%du]))", encoding.TurnLast), func() {
+				r.line("atomicStore(&table[%du], 0u);", encoding.TurnNext)
+			})
+			r.line("let next = atomicLoad(&table[%du]) + counted;", encoding.TurnFirst)
+			r.line("taken = select(%s, next, next < atomicLoad(&table[%du]));", noTile, encoding.TurnEnd)
+		})
+		r.line("tile = workgroupUniformLoad(&taken);")
+	})
+}
+
+// products writes the work on the items of a tile.
+func (r *renderer) products() {
+	n := r.kernel.Epilogue.Products()
+	if n == 1 {
+		r.line("let item = tile;")
+		r.item()
+		return
+	}
+	r.block(fmt.Sprintf("for (var item = %du * tile; item < %du * tile + %du; item = item + 1u)", n, n, n), func() {
+		r.item()
+		r.line("workgroupBarrier();") // the next item overwrites workgroup memory
+	})
+}
