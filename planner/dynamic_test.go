@@ -46,6 +46,9 @@ func checkTurns(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
 	before := slices.Clone(table[:encoding.TurnWords])
 	require.Zero(t, before[encoding.TurnNext])
 	require.Greater(t, tiles, l.Count*l.Turn-1)
+	for w := range l.Count - 1 {
+		require.EqualValues(t, l.Turn, p.Workers[l.First+w+1]-p.Workers[l.First+w], "in the plan the last worker has those that anybody takes")
+	}
 	for seed := range uint64(2) { // one run behind the other
 		of := takeTurns(table[:encoding.TurnWords], l.Count, rand.New(rand.NewPCG(seed, 0)))
 		require.Equal(t, before, table[:encoding.TurnWords])
