@@ -18,7 +18,7 @@
 // kernels and those of warpgroups on the CPU, for tests; internal/gcn runs the products for AMD.
 //
 // epilogue.cuh has what kernels with an epilogue do beside; their names end with _e. TestWarpgroupEpiloguesEmulated and
-// TestEpiloguesEmulated run them on the CPU, but those of tensor.cuh and wgmma_wide.cuh.
+// TestEpiloguesEmulated run them on the CPU, but those of tensor.cuh.
 //
 // All kernels have the same parameters of 8 bytes each, the last four with an epilogue alone:
 //

@@ -240,7 +240,7 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	w[encoding.WeightsAt], w[encoding.BiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
 	clear(w[encoding.PointersAt+1 : words])
 	w[encoding.PointersAt] = q.pointersAt(&e.launch.Epilogue)
-	if words > encoding.EpilogueItemWords {
+	if e.launch.Epilogue.Scaled() {
 		w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, col)
 	}
 	if o.GatherRows > 0 {
@@ -256,7 +256,7 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	copy(second, w)
 	second[encoding.OffB], second[encoding.LDB] = uint32(q.elementB2(int(s.K0), col)-e.launch.BaseB2), uint32(q.B2.LD)
 	second[encoding.BiasAt] += uint32(q.N)
-	if words > encoding.EpilogueItemWords {
+	if e.launch.Epilogue.Scaled() {
 		second[encoding.ScaleBAt] += uint32(o.ScalesB(q.N) / 2)
 	}
 	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemWide | encoding.ItemSecond

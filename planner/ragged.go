@@ -206,7 +206,7 @@ func (r *Ragged) listsApart(e *Epilogue) [7]int {
 	if r.Form == EndsOfDepth {
 		rows = r.M
 	}
-	if e.eachRow() {
+	if e.kernel().EachRow() {
 		scales = rows
 	}
 	return [...]int{r.StrideBias, rows, rows, rows, encoding.PointerWords, scales, e.ScalesB(r.N)}
@@ -357,7 +357,7 @@ func (r *Ragged) dress(q *Problem, g, row int, e *Epilogue) {
 	if e.Pointers.Any() {
 		q.Pointers += g * encoding.PointerWords
 	}
-	if e.eachRow() {
+	if e.kernel().EachRow() {
 		q.ScaleA += row
 	}
 	q.ScaleB += g * e.ScalesB(q.N)

@@ -36,12 +36,9 @@ func (e *Epilogue) ScalesB(n int) int {
 	return e.kernel().Products()
 }
 
-// eachRow reports whether the scales of A are by the rows of op(A).
-func (e *Epilogue) eachRow() bool { return e.ScaleA == PerRow && e.GatherRows == 0 }
-
 // scaleA and scaleB are the words of Rows with the scales of a tile's first row and column.
 func (e *Epilogue) scaleA(p *Problem, row int) uint32 {
-	if e.eachRow() {
+	if e.kernel().EachRow() {
 		return uint32(p.ScaleA + row)
 	}
 	return uint32(p.ScaleA)

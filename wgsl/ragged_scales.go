@@ -34,15 +34,12 @@ func raggedScalesB(e encoding.Epilogue) string {
 	return "1u"
 }
 
-// eachRow reports whether scales of A are by the rows of a problem.
-func eachRow(e encoding.Epilogue) bool { return e.ScaleA == encoding.PerRow && !e.Gather }
-
 // raggedScaleBetween finds the scales of a group that ends give: those of B are behind those of the group before.
 func raggedScaleBetween(e encoding.Epilogue) (text string) {
 	text = `
 	p.scaleA = words[${scaleA}u];
 	p.scaleB = words[${scaleB}u];`
-	if eachRow(e) {
+	if e.EachRow() {
 		text += `
 	p.scaleA = p.scaleA + row;`
 	}
@@ -56,7 +53,7 @@ func raggedScaleBetween(e encoding.Epilogue) (text string) {
 // raggedScaleItem writes what an item has of them.
 func raggedScaleItem(e encoding.Epilogue) string {
 	row, col := "", ""
-	if eachRow(e) {
+	if e.EachRow() {
 		row = " + row"
 	}
 	if e.ScaleB == encoding.PerRow {

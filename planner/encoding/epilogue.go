@@ -38,6 +38,9 @@ const (
 // Scaled reports whether products are multiplied by scales.
 func (e Epilogue) Scaled() bool { return e.ScaleA != "" || e.ScaleB != "" }
 
+// EachRow reports whether the scales of A are by the rows of op(A), not by those of which some are gathered.
+func (e Epilogue) EachRow() bool { return e.ScaleA == PerRow && !e.Gather }
+
 // Pointers are the operands that begin, in each problem, at an address of Rows and not at one of
 // the launch. B stands for B2 too. Aligned: all addresses are multiples of 16 bytes.
 type Pointers struct {
