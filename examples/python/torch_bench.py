@@ -2,7 +2,7 @@
 
 The product is that of Qwen3-30B-A3B: 128 experts, 8 for each token, K 2048, N 1536, tokens sent at random. The layer is two
 of them with SiLU between, 2048 -> 768 -> 2048, forward and backward, with gradients to the rows and both weights. Times are
-in microseconds, medians of 5:
+in microseconds, medians of 9, of both libraries in turn:
 
     graph   a node of a CUDA graph of 20: the device alone
     eager   a call of 50 in a row, until the last is done: device or host, whichever takes longer
@@ -23,7 +23,7 @@ from batchgemm.torch import grouped_mm
 EXPERTS, TOP, N, K, HIDDEN = 128, 8, 1536, 2048, 768
 TOKENS = 1, 4, 16, 64, 256, 1024, 4096
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-NODES, CALLS, BUSY = 20, 50, 2 * 10**8  # cycles, about 0.1 s
+NODES, CALLS, TIMES, BUSY = 20, 50, 9, 2 * 10**8  # cycles, about 0.1 s
 
 
 def theirs():
@@ -32,12 +32,8 @@ def theirs():
     return (public, "torch.nn.functional.grouped_mm") if public else (getattr(torch, "_grouped_mm", None), "torch._grouped_mm")
 
 
-def medians(measure):
-    return statistics.median(measure() for _ in range(5))
-
-
 def node(call):
-    """On a stream of its own, as torch wants it of what is captured."""
+    """How to measure it on a stream of its own, as torch wants it of what is captured."""
     side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
     with torch.cuda.stream(side):
         call()
@@ -55,7 +51,7 @@ def node(call):
         end.synchronize()
         return 1e3 * start.elapsed_time(end) / NODES
 
-    return medians(measure)
+    return measure
 
 
 def eager(call):
@@ -67,7 +63,7 @@ def eager(call):
         torch.cuda.synchronize()
         return 1e6 * (time.perf_counter() - start) / CALLS
 
-    return medians(measure)
+    return measure
 
 
 def host(call):
@@ -79,19 +75,32 @@ def host(call):
             call()
         return 1e6 * (time.perf_counter() - start) / CALLS
 
-    return medians(measure)
+    return measure
 
 
-def times(call):
-    """The three times, each or why there is none."""
-    columns = []
+def prepared(measure, call):
+    """measure(call), run once, or why that cannot be."""
+    try:
+        once = measure(call)
+        once()
+        return once
+    except (RuntimeError, TypeError, ValueError, NotImplementedError) as refused:
+        torch.cuda.synchronize()
+        return str(refused).splitlines()[0][:40]
+
+
+def show(head, calls):
+    """A line for each of the calls, by name, with the three times, each or why there is none."""
+    lines = {name: f"{head}  {name:22}" for name in calls}
     for measure in node, eager, host:
-        try:
-            columns.append(f"{measure(call):10.1f}")
-        except (RuntimeError, TypeError, ValueError, NotImplementedError) as refused:
-            columns.append(f"  {str(refused).splitlines()[0][:40]}")
-            torch.cuda.synchronize()
-    return "".join(columns)
+        ready = {name: prepared(measure, call) for name, call in calls.items()}
+        times = {name: [] for name, once in ready.items() if callable(once)}
+        for _ in range(TIMES):
+            for name in times:
+                times[name].append(ready[name]())
+        for name in lines:
+            lines[name] += f"{statistics.median(times[name]):10.1f}" if name in times else "  " + ready[name]
+    print(*lines.values(), sep="\n", flush=True)
 
 
 def routed(tokens, width, dtype):
@@ -117,9 +126,8 @@ def products(kind, dtype, rival):
     w = torch.randn(EXPERTS, K, N, device="cuda", dtype=dtype)
     for tokens in TOKENS:
         x, offs = routed(tokens, K, dtype)
-        for name, multiply in ("batchgemm", grouped_mm), ("torch", rival):
-            if multiply:
-                print(f"{kind:5}{tokens:7}  {name:22}{times(lambda: multiply(x, w, offs=offs))}", flush=True)
+        call = lambda multiply: lambda: multiply(x, w, offs=offs)
+        show(f"{kind:5}{tokens:7}", {"batchgemm": call(grouped_mm), **({"torch": call(rival)} if rival else {})})
 
 
 def layers(kind, dtype, rival):
@@ -129,9 +137,8 @@ def layers(kind, dtype, rival):
         x, offs = routed(tokens, K, dtype)
         gy = torch.randn_like(x)
         x.requires_grad_()
-        for name, layer in ("batchgemm", ours), ("torch", rival and unfused(rival)):
-            if layer:
-                print(f"{kind:5}{tokens:7}  {'layer ' + name:22}{times(step(layer, offs, gy, x, up, down))}", flush=True)
+        call = lambda layer: step(layer, offs, gy, x, up, down)
+        show(f"{kind:5}{tokens:7}", {"layer batchgemm": call(ours), **({"layer torch": call(unfused(rival))} if rival else {})})
 
 
 def main():
