@@ -21,10 +21,27 @@ enum { CPU = -1, ELSEWHERE = -2 };
 // What setup() gives, by name.
 #define OBJECTS(OF) \
 	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(grad_enabled) OF(current_stream) \
-	OF(capturing) OF(empty) OF(differentiable) OF(check)
+	OF(capturing) OF(empty_like) OF(differentiable) OF(exchange) OF(check)
 #define MEMBER(name) PyObject *name;
 static struct { OBJECTS(MEMBER) } torch;
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
+
+// What DLPack has for C, of its major version 1: struct view is its DLTensor, and what exchange has is its DLPackExchangeAPI.
+struct view {
+	char *data;
+	int32_t device_type, device, dims;
+	uint8_t code, bits;
+	uint16_t lanes;
+	int64_t *shape, *stride;
+	uint64_t offset; // bytes
+};
+struct exchange {
+	uint32_t major, minor;
+	const struct exchange *previous;
+	void (*allocate)(void), (*from_object)(void), (*to_object)(void);
+	int (*view)(void *object, struct view *); // of a tensor that somebody else holds; 0, or an exception
+};
+static int (*view)(void *object, struct view *); // NULL: torch has none (it has from 2.10 on)
 
 // Names of what tensors have.
 #define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) OF(is_neg) OF(requires_grad) OF(ndim) OF(CURRENT_DEVICE)
@@ -44,14 +61,14 @@ struct key {
 // What is to be done.
 struct todo {
 	bg_program program;
-	PyObject *args, *kwargs; // of torch.empty()
-	PyObject *wait;          // to be called behind the run, or None
-	Py_ssize_t rows;         // of the result; -1: all
+	PyObject *like;  // what is allocated is like this tensor, which has no memory
+	PyObject *wait;  // to be called behind the run, or None
+	Py_ssize_t rows; // of the result; -1: all
 };
 
 static struct entry {
 	struct key key;
-	struct todo todo; // without args there is none
+	struct todo todo; // without like there is none
 } table[SETS][WAYS];
 static unsigned victim;
 static uint64_t clears; // how often the table was emptied
@@ -100,8 +117,30 @@ static int type_of(PyObject *dtype) {
 	return 0;
 }
 
-static int read_operand(PyObject *t, struct operand *o, uint64_t *address) {
-	if (t == Py_None) return 1;
+// read_view reads a tensor by DLPack.
+static int read_view(PyObject *t, struct operand *o, uint64_t *address) {
+	enum { INT, FLOAT = 2, BFLOAT = 4, ON_CPU = 1, CUDA = 2, ROCM = 10 };
+	static const uint8_t types[][2] = {{FLOAT, 32}, {BFLOAT, 16}, {FLOAT, 16}, {INT, 32}}; // those of torch.types
+	struct view v;
+	if (view(t, &v) || v.dims > 3 || v.lanes != 1) return 0;
+	for (int i = 0; i < 4; i++)
+		if (v.code == types[i][0] && v.bits == types[i][1]) o->type = i + 1;
+	o->device = v.device_type == ON_CPU ? CPU : v.device_type == CUDA || v.device_type == ROCM ? v.device : ELSEWHERE;
+	o->dims = v.dims;
+	memcpy(o->shape, v.shape, (size_t)v.dims * sizeof *v.shape);
+	memcpy(o->stride, v.stride, (size_t)v.dims * sizeof *v.stride);
+	*address = (uint64_t)(uintptr_t)v.data + v.offset;
+	return o->type && o->device != ELSEWHERE;
+}
+
+// address_of may leave an exception.
+static uint64_t address_of(PyObject *t) {
+	struct view v;
+	if (!view) return (uint64_t)integer(PyObject_CallMethodObjArgs(t, name.data_ptr, NULL));
+	return view(t, &v) ? 0 : (uint64_t)(uintptr_t)v.data + v.offset;
+}
+
+static int read_attributes(PyObject *t, struct operand *o, uint64_t *address) {
 	PyObject *dtype = PyObject_GetAttr(t, name.dtype);
 	o->type = dtype ? type_of(dtype) : 0;
 	Py_XDECREF(dtype);
@@ -109,8 +148,7 @@ static int read_operand(PyObject *t, struct operand *o, uint64_t *address) {
 	if (o->device == ELSEWHERE) return 0;
 	o->dims = integers(PyObject_GetAttr(t, name.shape), o->shape);
 	if (o->dims < 0 || integers(PyObject_CallMethodObjArgs(t, name.stride, NULL), o->stride) != o->dims) return 0;
-	*address = (uint64_t)integer(PyObject_CallMethodObjArgs(t, name.data_ptr, NULL));
-	o->at = *address % ALIGN;
+	*address = address_of(t);
 	return !PyErr_Occurred();
 }
 
@@ -145,20 +183,28 @@ static int read_stream(int device, uint64_t *stream) {
 	return !PyErr_Occurred();
 }
 
-// describe reads the arguments of a call. turned has a bit for X and one for W.
-static int describe(PyObject *const *args, long turned, struct key *k, uint64_t address[OPERANDS]) {
+// read_tensors reads the operands, and the stream.
+static int read_tensors(PyObject *const *args, struct key *k, uint64_t address[OPERANDS]) {
 	memset(k, 0, sizeof *k);
 	memset(address, 0, OPERANDS * sizeof *address);
 	for (int i = 0; i < OPERANDS; i++) {
+		if (args[i] == Py_None) continue;
 		struct operand *o = &k->operands[i];
-		if (!read_operand(args[i], o, &address[i])) return 0;
-		if (turned >> i & 1) turn(o);
+		if (!(view ? read_view : read_attributes)(args[i], o, &address[i])) return 0;
+		o->at = address[i] % ALIGN;
 	}
+	return read_stream(k->operands[X].device, &k->stream);
+}
+
+// describe reads the arguments of a call. turned has a bit for X and one for W.
+static int describe(PyObject *const *args, long turned, struct key *k, uint64_t address[OPERANDS]) {
+	if (!read_tensors(args, k, address)) return 0;
+	for (int i = X; i <= W; i++)
+		if (turned >> i & 1) turn(&k->operands[i]);
 	k->activation = activation_of(args[ACTIVATION]);
 	k->out = args[OUT] == Py_None ? 0 : type_of(args[OUT]);
 	k->zero = PyObject_IsTrue(args[ZERO]);
-	if (k->activation < 0 || k->zero < 0 || (args[OUT] != Py_None && !k->out)) return 0;
-	return read_stream(k->operands[X].device, &k->stream);
+	return k->activation >= 0 && k->zero >= 0 && (args[OUT] == Py_None || k->out);
 }
 
 // The table.
@@ -176,7 +222,7 @@ static struct entry *set_of(const struct key *k) {
 static struct entry *find(const struct key *k) {
 	struct entry *e = set_of(k);
 	for (int i = 0; i < WAYS; i++)
-		if (e[i].todo.args && !memcmp(&e[i].key, k, sizeof *k)) return &e[i];
+		if (e[i].todo.like && !memcmp(&e[i].key, k, sizeof *k)) return &e[i];
 	return NULL;
 }
 
@@ -184,15 +230,14 @@ static struct entry *find(const struct key *k) {
 static void change(struct todo *at, struct todo to) {
 	struct todo old = *at;
 	*at = to;
-	Py_XDECREF(old.args);
-	Py_XDECREF(old.kwargs);
+	Py_XDECREF(old.like);
 	Py_XDECREF(old.wait);
 }
 
 static void put(const struct key *k, struct todo todo) {
 	struct entry *set = set_of(k), *e = find(k);
 	for (int i = 0; !e && i < WAYS; i++)
-		if (!set[i].todo.args) e = &set[i];
+		if (!set[i].todo.like) e = &set[i];
 	if (!e) e = &set[victim++ % WAYS];
 	e->key = *k;
 	change(&e->todo, todo);
@@ -229,11 +274,11 @@ static int queue(const struct todo *todo, uint64_t stream, const bg_addresses *a
 // emptied while memory was allocated, the program may be another stream's.
 static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS]) {
 	uint64_t before = clears;
-	PyObject *y = PyObject_Call(torch.empty, todo->args, todo->kwargs);
+	PyObject *y = PyObject_CallFunctionObjArgs(torch.empty_like, todo->like, NULL);
 	if (!y) return NULL;
 	const uint64_t down = ~(uint64_t)(ALIGN - 1);
 	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down, .sizes = address[OFFS], .bias = address[BIAS] & down};
-	at.c = (uint64_t)integer(PyObject_CallMethodObjArgs(y, name.data_ptr, NULL));
+	at.c = address_of(y);
 	PyObject *result = NULL;
 	if (!PyErr_Occurred() && clears == before && queue(todo, stream, &at))
 		result = todo->rows < 0 ? Py_NewRef(y) : PySequence_GetSlice(y, 0, todo->rows);
@@ -243,20 +288,35 @@ static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_
 	return result;
 }
 
+// try_key returns the result of a call that the table has, or None.
+static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS]) {
+	struct entry *e = find(key);
+	if (!e) Py_RETURN_NONE;
+	struct todo todo = e->todo;
+	Py_INCREF(todo.like);
+	Py_INCREF(todo.wait);
+	PyObject *y = compute(&todo, key->stream, address);
+	Py_DECREF(todo.like);
+	Py_DECREF(todo.wait);
+	return y;
+}
+
 static PyObject *try_run(PyObject *const *args, long turned) {
 	struct key key;
 	uint64_t address[OPERANDS];
-	struct entry *e = describe(args, turned, &key, address) ? find(&key) : NULL;
-	if (!e) return decline();
-	struct todo todo = e->todo;
-	Py_INCREF(todo.args);
-	Py_INCREF(todo.kwargs);
-	Py_INCREF(todo.wait);
-	PyObject *y = compute(&todo, key.stream, address);
-	Py_DECREF(todo.args);
-	Py_DECREF(todo.kwargs);
-	Py_DECREF(todo.wait);
-	return y;
+	return describe(args, turned, &key, address) ? try_key(&key, address) : decline();
+}
+
+// try_gradients has the gradient of the result in the place of the bias. of is X or W.
+static PyObject *try_gradients(const struct key *read, const uint64_t address[OPERANDS], int of) {
+	struct key key = *read;
+	uint64_t at[OPERANDS];
+	memcpy(at, address, sizeof at);
+	key.zero = 1;
+	turn(&key.operands[X + W - of]);
+	key.operands[of] = key.operands[BIAS], at[of] = at[BIAS];
+	memset(&key.operands[BIAS], 0, sizeof *key.operands), at[BIAS] = 0;
+	return try_key(&key, at);
 }
 
 // unseen returns whether no mode, trace, transformation or profiler is to see what is done: torch.py's _watched().
@@ -327,21 +387,37 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	return ready(n, ARGUMENTS) ? try_run(args, 0) : NULL;
 }
 
-PyDoc_STRVAR(keep_doc, "keep(x, w, offs, bias, activation, out_dtype, zero, program, args, kwargs, rows, wait)\n\n"
-	"Later calls with such arguments run this program. args and kwargs are those of torch.empty(), of whose rows the first\n"
-	"are the result (None: all), and wait is called behind a run, or None.");
+PyDoc_STRVAR(gradients_doc, "gradients(x, w, offs, gy, of_x, of_w): (gx, gw) of a product, None where one is not wanted or left to torch.py.");
+static PyObject *gradients(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+	(void)self;
+	if (!ready(n, OPERANDS + 2)) return NULL;
+	struct key read;
+	uint64_t address[OPERANDS];
+	PyObject *both[] = {NULL, NULL};
+	int all = plain(args) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0 && read_tensors(args, &read, address);
+	for (int i = X; i <= W; i++) {
+		int wanted = all && PyObject_IsTrue(args[OPERANDS + i]) == 1 && (i == W || read.operands[W].dims == 3); // with 2 it is turned
+		if (!(both[i] = wanted ? try_gradients(&read, address, i) : decline())) break;
+	}
+	PyObject *result = both[W] ? PyTuple_Pack(2, both[X], both[W]) : NULL;
+	Py_XDECREF(both[X]);
+	Py_XDECREF(both[W]);
+	return result;
+}
+
+PyDoc_STRVAR(keep_doc, "keep(x, w, offs, bias, activation, out_dtype, zero, program, like, rows, wait)\n\n"
+	"Later calls with such arguments run this program, on memory that is allocated like a tensor. The first rows of it are the\n"
+	"result (None: all), and wait is called behind a run, or None.");
 static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
-	if (!ready(n, ARGUMENTS + 5)) return NULL;
+	if (!ready(n, ARGUMENTS + 4)) return NULL;
 	PyObject *const *more = args + ARGUMENTS;
-	struct todo todo = {PyLong_AsUnsignedLongLong(more[0]), more[1], more[2], more[4], more[3] == Py_None ? -1 : PyLong_AsSsize_t(more[3])};
+	struct todo todo = {PyLong_AsUnsignedLongLong(more[0]), more[1], more[3], more[2] == Py_None ? -1 : PyLong_AsSsize_t(more[2])};
 	if (PyErr_Occurred()) return NULL;
-	if (!PyTuple_Check(todo.args) || !PyDict_Check(todo.kwargs)) return PyErr_Format(PyExc_TypeError, "args or kwargs is none");
 	struct key key;
 	uint64_t address[OPERANDS];
 	if (!describe(args, 0, &key, address)) return decline();
-	Py_INCREF(todo.args);
-	Py_INCREF(todo.kwargs);
+	Py_INCREF(todo.like);
 	Py_INCREF(todo.wait);
 	put(&key, todo);
 	Py_RETURN_NONE;
@@ -369,6 +445,10 @@ static PyObject *setup(PyObject *self, PyObject *args, PyObject *kwargs) {
 		Py_XDECREF(old);
 	}
 	run_at = address ? (bg_status(*)(bg_program, uintptr_t, const bg_addresses *))PyLong_AsVoidPtr(address) : NULL;
+	static const char capsule[] = "dlpack_exchange_api";
+	const struct exchange *e = PyCapsule_IsValid(torch.exchange, capsule) ? PyCapsule_GetPointer(torch.exchange, capsule) : NULL;
+	while (e && e->major != 1) e = e->previous;
+	view = e ? e->view : NULL;
 	if (!run_at && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "run_at is missing");
 	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
@@ -377,6 +457,7 @@ PyMODINIT_FUNC PyInit__eager(void) {
 	static PyMethodDef methods[] = {
 		{"product", (PyCFunction)(void (*)(void))product, METH_FASTCALL, product_doc},
 		{"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, run_doc},
+		{"gradients", (PyCFunction)(void (*)(void))gradients, METH_FASTCALL, gradients_doc},
 		{"keep", (PyCFunction)(void (*)(void))keep, METH_FASTCALL, keep_doc},
 		{"clear", clear, METH_NOARGS, clear_doc},
 		{"setup", (PyCFunction)(void (*)(void))setup, METH_VARARGS | METH_KEYWORDS, setup_doc},

@@ -21,7 +21,7 @@ from torch.utils import _device
 
 from ._core import _check, _run_at, problem
 from ._optional import eager
-from ._programs import ALIGN, TYPES, Matrix, call_of, check_types, matrices, meta, programs_of, sizes_of
+from ._programs import ALIGN, TYPES, Matrix, call_of, check_types, like_of, matrices, meta, programs_of, sizes_of
 
 __all__ = ["grouped_mm", "matmul_list"]
 
@@ -45,7 +45,7 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None):
     applied to sums in fp32, before these are rounded (with gradients "gelu" and "silu" are torch's, of the rounded x @ w +
     bias, which is kept); bias where rows of the result have N elements, activation where offs does not cut depth. Rows,
     or columns, behind the last end are undefined in the result, and 0 in gradients."""
-    if not (torch.compiler.is_compiling() or _is_any_autocast_enabled()):
+    if not (torch.compiler.is_dynamo_compiling() or _is_any_autocast_enabled()):
         y = eager.product(x, w, offs, bias, activation or "", out_dtype, False, 0)
         if y is not None:
             return y
@@ -93,7 +93,7 @@ def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
         return _grouped_mm(*copied, activation, out_dtype, zero)
     if call.fill:
         return x.new_zeros(call.shape, dtype=call.dtype)
-    y = x.new_empty(call.shape, dtype=call.dtype)
+    y = torch.empty_like(like_of(call.shape, call.dtype, x.device))
     addresses = at_x & -ALIGN, at_w & -ALIGN, y.data_ptr(), at_offs, 0, at_bias & -ALIGN
     programs_of(x.get_device()).run(call, addresses, (x, w, offs, bias, activation, out_dtype, zero))
     return y if call.narrow is None else y[: call.narrow]
@@ -108,9 +108,9 @@ class _Differentiable(torch.autograd.Function):
     """The operator with gradients, run being that without. By torch.library.register_autograd a call takes 30 us more."""
 
     @staticmethod
-    def forward(ctx, x, w, offs, bias, activation, out_dtype, zero, run):
-        y = run(x, w, offs, bias, activation, out_dtype, zero)
-        ctx.save_for_backward(x, w, offs, bias, y if activation else None)
+    def forward(ctx, x, w, offs, bias, run, how):
+        y = run(x, w, offs, bias, *how)
+        ctx.save_for_backward(x, w, offs, bias, y if how[0] else None)
         return y
 
     @staticmethod
@@ -118,19 +118,21 @@ class _Differentiable(torch.autograd.Function):
         x, w, offs, bias, y = ctx.saved_tensors
         gz = gy if y is None else torch.ops.aten.threshold_backward(gy, y, 0)
         gz = gz if gz.dtype is x.dtype else gz.to(x.dtype)
-        needs_x, needs_w, _, needs_bias, *_ = ctx.needs_input_grad
-        gx = gw = gb = None
-        if needs_x and x.dim() == w.dim() == 2:  # depth was cut: its rows, or columns, are now
-            gx = _product(w, gz, offs, None, "", None, True, _W).t()
-        elif needs_x:
-            gx = _product(gz, w, offs, None, "", None, True, _W)
-        if needs_w:
+        needs_x, needs_w, _, needs_bias, _, _ = ctx.needs_input_grad
+        gx, gw = (None, None) if torch.compiler.is_dynamo_compiling() else eager.gradients(x, w, offs, gz, needs_x, needs_w)
+        gb = None
+        if needs_x and gx is None:
+            if x.dim() == w.dim() == 2:  # depth was cut: its rows, or columns, are now
+                gx = _product(w, gz, offs, None, "", None, True, _W).t()
+            else:
+                gx = _product(gz, w, offs, None, "", None, True, _W)
+        if needs_w and gw is None:
             gw = _product(x, gz, offs, None, "", None, True, _X)
         if needs_bias:
             ones = gz.new_ones((*gz.shape[:-1], 2)).transpose(-2, -1)[..., :1, :]  # its leading dimension is 2 for all rows
             gb = _product(ones, gz, offs, None, "", torch.float32, True).squeeze(1)
             gb = (gb if bias.dim() == 2 else gb.sum(0)).to(bias.dtype)
-        return gx, gw, None, gb, None, None, None, None
+        return gx, gw, None, gb, None, None
 
 
 def _above(run, apply):
@@ -143,8 +145,8 @@ def _above(run, apply):
 
     def differentiable(x, w, offs, bias, activation, out_dtype, zero):
         if activation in _OF_TORCH and not x.dim() == w.dim() == 2:  # which is refused below
-            return _OF_TORCH[activation](apply(x, w, offs, bias, "", out_dtype, zero, run))
-        return apply(x, w, offs, bias, activation, out_dtype, zero, run)
+            return _OF_TORCH[activation](apply(x, w, offs, bias, run, ("", out_dtype, zero)))
+        return apply(x, w, offs, bias, run, (activation, out_dtype, zero))
 
     return product, differentiable
 
@@ -160,7 +162,7 @@ _direct, _differentiable = _above(_grouped_mm, super(torch.autograd.Function, _D
 
 def _product(x, w, offs, bias, activation, out_dtype, zero, turned=0):
     """The operator. The dispatcher takes 10 us, and is left out where nobody would see that."""
-    compiling = torch.compiler.is_compiling()
+    compiling = torch.compiler.is_dynamo_compiling()
     y = None if compiling else eager.product(x, w, offs, bias, activation, out_dtype, zero, turned)
     if y is not None:
         return y
@@ -265,7 +267,8 @@ _library.impl("grouped_mm", _dispatched, "Autograd")
 torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_context=_save_list, lib=_library)
 _operator = torch.ops.batchgemm.grouped_mm.default
 eager.setup(
-    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, empty=torch.empty, Tensor=torch.Tensor,
-    Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32), watchers=_WATCHERS, function_modes=_len_torch_function_stack,
-    default_device=_device, grad_enabled=torch.is_grad_enabled,
+    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, empty_like=torch.empty_like,
+    Tensor=torch.Tensor, Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32), watchers=_WATCHERS,
+    function_modes=_len_torch_function_stack, default_device=_device, grad_enabled=torch.is_grad_enabled,
+    exchange=getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
     current_stream=getattr(torch._C, "_cuda_getCurrentRawStream", None), capturing=getattr(torch._C, "_cuda_isCurrentStreamCapturing", None))

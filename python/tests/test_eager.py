@@ -88,18 +88,18 @@ class Case(unittest.TestCase):
             self.runs.append((program, stream, rest))
             return self.status
 
-        def empty(*args, **kwargs):
+        def empty_like(like):
             if self.meanwhile:
                 self.meanwhile()
-            return Tensor(*args[0], dtype=kwargs["dtype"], at=0x9000)
+            return Tensor(*like.shape, dtype=like.dtype, at=0x9000)
 
         def check(status):
             raise Error(status)
 
         self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)(run_at)
         self.given = dict(
-            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, differentiable=lambda *args: ("gradients", *args), empty=empty,
-            Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
+            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, differentiable=lambda *args: ("gradients", *args), exchange=None,
+            empty_like=empty_like, Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
             function_modes=lambda: self.modes, default_device=self.device, grad_enabled=lambda: self.grad,
             current_stream=lambda index: self.stream + index, capturing=lambda: self.capturing)
         self.eager.setup(**self.given)
@@ -108,7 +108,7 @@ class Case(unittest.TestCase):
         self.args = [self.x, self.w, self.offs, self.bias, "silu", None, False]
 
     def keep(self, args, program=5, shape=(6, 3), rows=None, wait=None):
-        self.eager.keep(*args, program, (shape,), {"dtype": "f32"}, rows, wait)
+        self.eager.keep(*args, program, Tensor(*shape), rows, wait)
 
     def replaced(self, **by):
         names = ["x", "w", "offs", "bias", "activation", "out", "zero"]
@@ -199,19 +199,19 @@ class Table(Case):
 
     def test_lets_go(self):
         """References end with what held them."""
-        wait, args, like = lambda: None, ((6, 3),), {"dtype": "f32"}
+        wait, like = lambda: None, Tensor(6, 3)
         self.types = tuple("".join(("of ", name)) for name in self.types)  # immortal in no version
         self.eager.setup(**{**self.given, "types": self.types})
         for t, i in (self.x, 0), (self.w, 0), (self.offs, 3), (self.bias, 0):
             t.dtype = self.types[i]
         self.modes, self.device.CURRENT_DEVICE = 1, object()
-        held = wait, args, like, *self.args[:4], *self.types, *(t.at for t in self.args[:4]), self.device.CURRENT_DEVICE
+        held = wait, like, *self.args[:4], *self.types, *(t.at for t in self.args[:4]), self.device.CURRENT_DEVICE
         before = [sys.getrefcount(o) for o in held]
-        self.eager.keep(*self.args, 5, args, like, None, wait)
+        self.eager.keep(*self.args, 5, like, None, wait)
         for _ in range(50):
             self.assertIsNotNone(self.eager.run(*self.args))
             self.assertIsNotNone(self.eager.product(*self.args, 0))
-        self.eager.keep(*self.args, 5, args, like, 2, wait)
+        self.eager.keep(*self.args, 5, like, 2, wait)
         self.eager.run(*self.args)
         self.eager.clear()
         self.assertEqual([sys.getrefcount(o) for o in held], before)
@@ -314,6 +314,76 @@ class Runs(Case):
         self.assertGreater(len(self.runs), 100)
 
 
+class Gradients(Case):
+    """Those of a product to both operands, of one call: gy @ w and x @ gy, with what is turned."""
+
+    def setUp(self):
+        super().setUp()
+        self.gy = Tensor(6, 3, at=0x5008)
+        for program, x, w in (8, self.gy, self.w.turned()), (9, self.x.turned(), self.gy):
+            self.keep([x, w, self.offs, None, "", None, True], program=program, shape=(program, 1))
+
+    def gradients(self, of_x=True, of_w=True, **by):
+        return self.eager.gradients(*[by.get(name, getattr(self, name)) for name in ("x", "w", "offs", "gy")], of_x, of_w)
+
+    def test_both(self):
+        gx, gw = self.gradients()
+        self.assertEqual((gx.shape, gw.shape), ((8, 1), (9, 1)))
+        self.assertEqual(self.runs, [(8, 0, [0x5000, 0x2000, 0x9000, 0x3000, 0, 0, 0]), (9, 0, [0x1000, 0x5000, 0x9000, 0x3000, 0, 0, 0])])
+
+    def test_some(self):
+        self.assertIsNone(self.gradients(of_w=False)[1])
+        self.assertIsNone(self.gradients(of_x=False)[0])
+        self.assertEqual([program for program, *_ in self.runs], [8, 9])
+        self.keep([self.x.turned(), Tensor(6, 5), self.offs, None, "", None, True], program=7)
+        gx, gw = self.gradients(gy=Tensor(6, 5))
+        self.assertIsNone(gx, "nobody has run it before")
+        self.assertIsNotNone(gw)
+
+    def test_left_to_python(self):
+        neither = (None, None)
+        self.grad = True  # the gradients have gradients
+        self.assertEqual(self.gradients(), neither)
+        self.grad = False
+        self.assertEqual(self.gradients(gy=Tensor(6, 3, at=0x5008, neg=True)), neither)
+        self.assertEqual(self.gradients(gy=Tensor(6, 3, dtype="bf16", at=0x5008)), neither, "it is to be of the type of x")
+        self.watchers[0] = 1
+        self.assertEqual(self.gradients(), neither)
+        self.watchers[0] = 0
+        self.assertEqual(self.runs, [])
+        self.assertRaises(KeyboardInterrupt, self.gradients, gy=Tensor(6, 3, at=KeyboardInterrupt()))
+
+    def test_depth(self):
+        """Where depth is cut the gradient to x is turned, which is left to torch.py."""
+        self.x, self.w, self.gy = Tensor(4, 6), Tensor(6, 3), Tensor(2, 4, 3)
+        self.keep([self.w, self.gy.turned(), self.offs, None, "", None, True], program=3)
+        self.keep([self.gy, self.w.turned(), self.offs, None, "", None, True], program=4)
+        self.keep([self.x.turned(), self.gy, self.offs, None, "", None, True], program=5)
+        gx, gw = self.gradients()
+        self.assertIsNone(gx)
+        self.assertEqual([program for program, *_ in self.runs], [5])
+
+    def test_run_fails(self):
+        self.status = INVALID
+        self.assertRaises(Error, self.gradients)
+        self.status = HANDLE
+        self.assertEqual(self.gradients(), (None, None))
+
+    def test_lets_go(self):
+        results = [self.gradients() for _ in range(3)]
+        before = [sys.getrefcount(o) for o in (self.x, self.w, self.offs, self.gy)]
+        for fails in 0, INVALID, HANDLE:
+            self.status = fails
+            for _ in range(20):
+                try:
+                    results[0] = self.gradients()
+                except Error:
+                    pass
+        results[0] = results[1]
+        self.assertEqual([sys.getrefcount(o) for o in (self.x, self.w, self.offs, self.gy)], before)
+        self.assertEqual(sys.getrefcount(results[2][0]), 2 if sys.version_info < (3, 14) else 1)
+
+
 class Plain(Case):
     """What product() leaves to torch.py."""
 
@@ -384,7 +454,8 @@ class Plain(Case):
         for wrong in (self.eager.product, self.eager.run, self.eager.keep):
             self.assertRaisesRegex(TypeError, "2 arguments", wrong, 1, 2)
         self.assertRaises(TypeError, self.eager.product, *self.args, "turned")
-        self.assertRaises(TypeError, self.eager.keep, *self.args, 5, [(6, 3)], {}, None, None)
+        self.assertRaisesRegex(TypeError, "6 are taken", self.eager.gradients, 1, 2)
+        self.assertRaises(TypeError, self.eager.keep, *self.args, "program", Tensor(6, 3), None, None)
         fresh = another()
         self.assertRaisesRegex(TypeError, "setup", fresh.run, *self.args)
         for name in self.given:

@@ -55,6 +55,42 @@ class Eager(unittest.TestCase):
             self.assertTrue(torch.equal(a, b) and torch.equal(a, c))
             self.assertEqual((a.stride(), a.dtype, a.requires_grad), (b.stride(), b.dtype, b.requires_grad))
 
+    def test_gradients_of_one_call(self):
+        """Backward is one call of the module, unless somebody is to see the products, or these have gradients."""
+        x, w, gy = self.x.requires_grad_(), self.w.requires_grad_(), torch.randn(20, 5)
+        step = lambda **how: torch.autograd.grad(grouped_mm(x, w, offs=self.offs), (x, w), gy, **how)
+        for _ in range(2):  # as above
+            want = step()
+        with mock.patch.object(bt, "_product", side_effect=bt._product) as products:
+            got = step()
+            self.assertEqual(products.call_count, 0)
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+                watched = step()
+            self.assertEqual(products.call_count, 3)
+            graph = step(create_graph=True)
+            self.assertEqual(products.call_count, 5)
+        self.assertTrue(all(g.requires_grad for g in graph))
+        for grads in got, watched, graph:
+            self.assertTrue(all(map(torch.equal, grads, want)))
+
+    def test_keeps_no_memory(self):
+        """What results are allocated like has no memory, and is of no mode."""
+        with torch.inference_mode():
+            grouped_mm(self.x, self.w, offs=self.offs)
+        y = grouped_mm(self.x, self.w, offs=self.offs)
+        like = bp.like_of(y.shape, y.dtype, y.device)
+        self.assertEqual((like.untyped_storage().nbytes(), like.stride()), (0, y.stride()))
+        self.assertFalse(y.is_inference())
+        y.requires_grad_().square().sum().backward()
+        self.assertTrue(torch.equal(y.grad, 2 * y))
+
+    @unittest.skipUnless(hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), "torch has no DLPack for C")
+    def test_reads_by_dlpack(self):
+        want = grouped_mm(self.x, self.w, offs=self.offs)
+        with mock.patch.object(torch.Tensor, "shape", property(None)):
+            y = bt.eager.product(self.x, self.w, self.offs, None, "", None, False, 0)
+        self.assertTrue(torch.equal(y, want))
+
     def test_default_device(self):
         y = grouped_mm(self.x, self.w, offs=self.offs)
         with torch.device("meta"), slow_runs() as runs:
