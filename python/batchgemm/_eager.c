@@ -21,7 +21,7 @@ enum { CPU = -1, ELSEWHERE = -2 };
 // What setup() gives, by name.
 #define OBJECTS(OF) \
 	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(grad_enabled) OF(current_stream) \
-	OF(capturing) OF(empty_like) OF(differentiable) OF(exchange) OF(check)
+	OF(capturing) OF(empty_like) OF(differentiable) OF(exchange) OF(aoti) OF(check)
 #define MEMBER(name) PyObject *name;
 static struct { OBJECTS(MEMBER) } torch;
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
@@ -41,7 +41,15 @@ struct exchange {
 	void (*allocate)(void), (*from_object)(void), (*to_object)(void);
 	int (*view)(void *object, struct view *); // of a tensor that somebody else holds; 0, or an exception
 };
-static int (*view)(void *object, struct view *); // NULL: torch has none (it has from 2.10 on)
+static int (*view)(void *object, struct view *); // NULL: torch is older than that
+
+// torch's functions that allocate a tensor, without a reading of Python's arguments, all or none.
+static struct {
+	int (*empty_strided)(int64_t dims, const int64_t *shape, const int64_t *stride, int32_t type, int32_t device_type, int32_t device, void **tensor);
+	int (*delete)(void *tensor);
+	PyObject *(*wrap)(const void *tensor); // the object has a reference of its own
+	int32_t numbers[6];                    // of torch.types, the CPU and GPUs
+} aoti;
 
 // Names of what tensors have.
 #define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) OF(is_neg) OF(requires_grad) OF(ndim) OF(CURRENT_DEVICE)
@@ -64,6 +72,7 @@ struct todo {
 	PyObject *like;  // what is allocated is like this tensor, which has no memory
 	PyObject *wait;  // to be called behind the run, or None
 	Py_ssize_t rows; // of the result; -1: all
+	struct operand as;
 };
 
 static struct entry {
@@ -140,16 +149,25 @@ static uint64_t address_of(PyObject *t) {
 	return view(t, &v) ? 0 : (uint64_t)(uintptr_t)v.data + v.offset;
 }
 
-static int read_attributes(PyObject *t, struct operand *o, uint64_t *address) {
+static int read_attributes(PyObject *t, struct operand *o) {
 	PyObject *dtype = PyObject_GetAttr(t, name.dtype);
 	o->type = dtype ? type_of(dtype) : 0;
 	Py_XDECREF(dtype);
 	o->device = o->type ? device_of(t) : ELSEWHERE;
 	if (o->device == ELSEWHERE) return 0;
 	o->dims = integers(PyObject_GetAttr(t, name.shape), o->shape);
-	if (o->dims < 0 || integers(PyObject_CallMethodObjArgs(t, name.stride, NULL), o->stride) != o->dims) return 0;
-	*address = address_of(t);
-	return !PyErr_Occurred();
+	return o->dims >= 0 && integers(PyObject_CallMethodObjArgs(t, name.stride, NULL), o->stride) == o->dims;
+}
+
+static int read_operand(PyObject *t, struct operand *o, uint64_t *address) {
+	if (view) {
+		if (!read_view(t, o, address)) return 0;
+	} else {
+		if (!read_attributes(t, o)) return 0;
+		*address = address_of(t);
+	}
+	o->at = *address % ALIGN;
+	return view || !PyErr_Occurred();
 }
 
 // turn makes an operand what it is with its last two dimensions exchanged.
@@ -187,12 +205,8 @@ static int read_stream(int device, uint64_t *stream) {
 static int read_tensors(PyObject *const *args, struct key *k, uint64_t address[OPERANDS]) {
 	memset(k, 0, sizeof *k);
 	memset(address, 0, OPERANDS * sizeof *address);
-	for (int i = 0; i < OPERANDS; i++) {
-		if (args[i] == Py_None) continue;
-		struct operand *o = &k->operands[i];
-		if (!(view ? read_view : read_attributes)(args[i], o, &address[i])) return 0;
-		o->at = address[i] % ALIGN;
-	}
+	for (int i = 0; i < OPERANDS; i++)
+		if (args[i] != Py_None && !read_operand(args[i], &k->operands[i], &address[i])) return 0;
 	return read_stream(k->operands[X].device, &k->stream);
 }
 
@@ -270,11 +284,28 @@ static int queue(const struct todo *todo, uint64_t stream, const bg_addresses *a
 	return done != NULL;
 }
 
+static PyObject *allocate(const struct todo *todo) {
+	const struct operand *as = &todo->as;
+	if (aoti.wrap) {
+		void *tensor;
+		int failed, gpu = as->device != CPU;
+		Py_BEGIN_ALLOW_THREADS // as torch.empty() does
+		failed = aoti.empty_strided(as->dims, as->shape, as->stride, aoti.numbers[as->type - 1], aoti.numbers[4 + gpu], gpu ? as->device : 0, &tensor);
+		Py_END_ALLOW_THREADS
+		if (!failed) {
+			PyObject *y = aoti.wrap(tensor);
+			aoti.delete(tensor);
+			return y;
+		}
+	} // otherwise torch says what failed
+	return PyObject_CallFunctionObjArgs(torch.empty_like, todo->like, NULL);
+}
+
 // compute returns the result of what is to be done. todo is a copy, and its references are the caller's. Where the table was
 // emptied while memory was allocated, the program may be another stream's.
 static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS]) {
 	uint64_t before = clears;
-	PyObject *y = PyObject_CallFunctionObjArgs(torch.empty_like, todo->like, NULL);
+	PyObject *y = allocate(todo);
 	if (!y) return NULL;
 	const uint64_t down = ~(uint64_t)(ALIGN - 1);
 	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down, .sizes = address[OFFS], .bias = address[BIAS] & down};
@@ -412,11 +443,12 @@ static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, ARGUMENTS + 4)) return NULL;
 	PyObject *const *more = args + ARGUMENTS;
-	struct todo todo = {PyLong_AsUnsignedLongLong(more[0]), more[1], more[3], more[2] == Py_None ? -1 : PyLong_AsSsize_t(more[2])};
+	struct todo todo = {.program = PyLong_AsUnsignedLongLong(more[0]), .like = more[1], .wait = more[3]};
+	todo.rows = more[2] == Py_None ? -1 : PyLong_AsSsize_t(more[2]);
 	if (PyErr_Occurred()) return NULL;
 	struct key key;
 	uint64_t address[OPERANDS];
-	if (!describe(args, 0, &key, address)) return decline();
+	if (!describe(args, 0, &key, address) || !read_attributes(todo.like, &todo.as)) return decline();
 	Py_INCREF(todo.like);
 	Py_INCREF(todo.wait);
 	put(&key, todo);
@@ -437,19 +469,25 @@ static PyObject *setup(PyObject *self, PyObject *args, PyObject *kwargs) {
 #define SLOT(name) {#name, &torch.name},
 	const struct { const char *name; PyObject **slot; } slots[] = {OBJECTS(SLOT)};
 	PyObject *address = kwargs ? PyDict_GetItemString(kwargs, "run_at") : NULL;
-	for (size_t i = 0; address && i < sizeof slots / sizeof *slots; i++) {
+	if (!address) return PyErr_Format(PyExc_TypeError, "run_at is missing");
+	for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
 		PyObject *o = PyDict_GetItemString(kwargs, slots[i].name);
 		if (!o) return PyErr_Format(PyExc_TypeError, "%s is missing", slots[i].name);
 		PyObject *old = *slots[i].slot;
 		*slots[i].slot = Py_NewRef(o);
 		Py_XDECREF(old);
 	}
-	run_at = address ? (bg_status(*)(bg_program, uintptr_t, const bg_addresses *))PyLong_AsVoidPtr(address) : NULL;
+	run_at = (bg_status(*)(bg_program, uintptr_t, const bg_addresses *))PyLong_AsVoidPtr(address);
 	static const char capsule[] = "dlpack_exchange_api";
 	const struct exchange *e = PyCapsule_IsValid(torch.exchange, capsule) ? PyCapsule_GetPointer(torch.exchange, capsule) : NULL;
 	while (e && e->major != 1) e = e->previous;
 	view = e ? e->view : NULL;
-	if (!run_at && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "run_at is missing");
+	unsigned long long at[3] = {0};
+	int32_t *n = aoti.numbers;
+	if (torch.aoti != Py_None && !PyArg_ParseTuple(torch.aoti, "KKKiiiiii", at, at + 1, at + 2, n, n + 1, n + 2, n + 3, n + 4, n + 5)) return NULL;
+	aoti.empty_strided = (int (*)(int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, void **))(uintptr_t)at[0];
+	aoti.delete = (int (*)(void *))(uintptr_t)at[1];
+	aoti.wrap = (PyObject * (*)(const void *))(uintptr_t)at[2];
 	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch._C import (_are_functorch_transforms_active, _get_tracing_state, _is_any_autocast_enabled, _len_torch_dispatch_stack,
+from torch._C import (_are_functorch_transforms_active, _is_tracing, _is_any_autocast_enabled, _len_torch_dispatch_stack,
                       _len_torch_function_stack)
 from torch._C._autograd import _profiler_enabled
 from torch.utils import _device
@@ -27,7 +27,7 @@ __all__ = ["grouped_mm", "matmul_list"]
 
 _OF_TORCH = {"gelu": functools.partial(F.gelu, approximate="tanh"), "silu": F.silu}  # with gradients: these need x @ w + bias
 _PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
-_WATCHERS = (_len_torch_dispatch_stack, _get_tracing_state, _are_functorch_transforms_active, _profiler_enabled)  # false: none is there
+_WATCHERS = (_len_torch_dispatch_stack, _is_tracing, _are_functorch_transforms_active, _profiler_enabled)  # false: none is there
 _X, _W = 1, 2  # which of a product is turned: has its last two dimensions exchanged
 
 
@@ -263,6 +263,20 @@ for _name, _run, _fake in ("grouped_mm", _grouped_mm, _fake_grouped_mm), ("matmu
     for _kind in "CPU", "CUDA":
         _library.impl(_name, _run, _kind)
     torch.library.register_fake("batchgemm::" + _name, _fake, lib=_library)
+
+
+def _aoti():
+    """What torch has for modules of Inductor, by which eager allocates tensors: addresses of functions, and torch's numbers
+    of types and devices. None where this torch has something else."""
+    library = ctypes.PyDLL(torch._C.__file__)  # and what it needs
+    functions = "aoti_torch_empty_strided", "aoti_torch_delete_tensor_object", "_Z16THPVariable_WrapRKN2at10TensorBaseE"
+    numbers = "dtype_float32", "dtype_bfloat16", "dtype_float16", "dtype_int32", "device_type_cpu", "device_type_cuda"
+    try:
+        return (*(ctypes.cast(library[name], ctypes.c_void_p).value for name in functions), *(library["aoti_torch_" + name]() for name in numbers))
+    except AttributeError:
+        return None
+
+
 _library.impl("grouped_mm", _dispatched, "Autograd")
 torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_context=_save_list, lib=_library)
 _operator = torch.ops.batchgemm.grouped_mm.default
@@ -270,5 +284,5 @@ eager.setup(
     run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, empty_like=torch.empty_like,
     Tensor=torch.Tensor, Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32), watchers=_WATCHERS,
     function_modes=_len_torch_function_stack, default_device=_device, grad_enabled=torch.is_grad_enabled,
-    exchange=getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
+    exchange=getattr(torch.Tensor, "__dlpack_c_exchange_api__", None), aoti=_aoti(),
     current_stream=getattr(torch._C, "_cuda_getCurrentRawStream", None), capturing=getattr(torch._C, "_cuda_isCurrentStreamCapturing", None))

@@ -98,7 +98,7 @@ class Case(unittest.TestCase):
 
         self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)(run_at)
         self.given = dict(
-            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, differentiable=lambda *args: ("gradients", *args), exchange=None,
+            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, differentiable=lambda *args: ("gradients", *args), exchange=None, aoti=None,
             empty_like=empty_like, Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
             function_modes=lambda: self.modes, default_device=self.device, grad_enabled=lambda: self.grad,
             current_stream=lambda index: self.stream + index, capturing=lambda: self.capturing)
@@ -202,7 +202,7 @@ class Table(Case):
         wait, like = lambda: None, Tensor(6, 3)
         self.types = tuple("".join(("of ", name)) for name in self.types)  # immortal in no version
         self.eager.setup(**{**self.given, "types": self.types})
-        for t, i in (self.x, 0), (self.w, 0), (self.offs, 3), (self.bias, 0):
+        for t, i in (self.x, 0), (self.w, 0), (self.offs, 3), (self.bias, 0), (like, 0):
             t.dtype = self.types[i]
         self.modes, self.device.CURRENT_DEVICE = 1, object()
         held = wait, like, *self.args[:4], *self.types, *(t.at for t in self.args[:4]), self.device.CURRENT_DEVICE

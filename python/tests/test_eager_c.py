@@ -1,6 +1,8 @@
-"""Those tests of test_eager.py that read tensors once more, with a torch that has DLPack's functions for C."""
+"""Tests of the module _eager with what a torch has for C: those of test_eager.py that read tensors once more, by DLPack's
+functions, and allocation by Inductor's."""
 
 import ctypes
+import sys
 import unittest
 
 import test_eager
@@ -84,6 +86,62 @@ class Runs(ByView, test_eager.Runs):
 class Gradients(ByView, test_eager.Gradients):
     def test_left_to_python(self):
         self.assertEqual(self.gradients(gy=Tensor(6, 3, at=None)), (None, None), "no memory")
+
+
+class Allocation(test_eager.Case):
+    """The functions are those of Python here."""
+
+    def setUp(self):
+        super().setUp()
+        self.asked, self.failed, self.deleted = [], 0, []
+
+        def empty_strided(dims, shape, stride, *where):
+            *where, to = where
+            self.asked.append((shape[:dims], stride[:dims], *where))
+            to[0] = 0x77
+            return self.failed
+
+        def delete(tensor):
+            self.deleted.append(tensor)
+            return 0
+
+        number, numbers = ctypes.c_int32, ctypes.POINTER(ctypes.c_int64)
+        self.functions = (
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, numbers, numbers, number, number, number, ctypes.POINTER(ctypes.c_void_p))(empty_strided),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(delete),
+            ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(lambda tensor: Tensor(tensor, at=0x9000)))
+        addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in self.functions]
+        self.eager.setup(**{**self.given, "aoti": (*addresses, 60, 61, 62, 63, 70, 71)})
+
+    def run_like(self, like):
+        args = self.args if like.index < 0 else [Tensor(*t.shape, dtype=t.dtype, at=t.at, device=like.index) for t in self.args[:4]] + self.args[4:]
+        self.eager.keep(*args, 5, like, None, None)
+        return self.eager.run(*args)
+
+    def test_allocates(self):
+        for like, want in (
+            (Tensor(6, 3), ([6, 3], [3, 1], 60, 70, 0)), (Tensor(2, 6, 3, dtype="bf16"), ([2, 6, 3], [18, 3, 1], 61, 70, 0)),
+            (Tensor(4, 5, dtype="f16", device=3), ([4, 5], [5, 1], 62, 71, 3)), (Tensor(4, 5, device=0), ([4, 5], [5, 1], 60, 71, 0)),
+        ):
+            self.assertEqual(self.run_like(like).shape, (0x77,))
+            self.assertEqual(self.asked[-1], want)
+        self.assertEqual(self.deleted, [0x77] * 4)
+        self.assertEqual([addresses[2] for _, _, addresses in self.runs], [0x9000] * 4)
+
+    def test_fails(self):
+        """Then torch is asked once more, which says why."""
+        self.failed = 1
+        self.assertEqual(self.run_like(Tensor(6, 3)).shape, (6, 3))
+        self.assertEqual((len(self.asked), self.deleted), (1, []))
+
+    def test_lets_go(self):
+        like, y = Tensor(6, 3), self.run_like(Tensor(6, 3))
+        self.assertEqual(sys.getrefcount(y), sys.getrefcount(Tensor(1)) + 1)
+        before = sys.getrefcount(like)
+        for _ in range(3):
+            self.run_like(like)
+        self.eager.clear()
+        self.assertEqual(sys.getrefcount(like), before)
 
 
 if __name__ == "__main__":
