@@ -26,7 +26,7 @@ enum { CPU = -1, ELSEWHERE = -2 };
 static struct { OBJECTS(MEMBER) } torch;
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
 
-// What DLPack has for C, of its major version 1: struct view is its DLTensor, and what exchange has is its DLPackExchangeAPI.
+// What DLPack has for C, of its major version 1: a view is its DLTensor, an exchange the beginning of its DLPackExchangeAPI.
 struct view {
 	char *data;
 	int32_t device_type, device, dims;
@@ -69,10 +69,10 @@ struct key {
 // What is to be done.
 struct todo {
 	bg_program program;
-	PyObject *like;  // what is allocated is like this tensor, which has no memory
-	PyObject *wait;  // to be called behind the run, or None
-	Py_ssize_t rows; // of the result; -1: all
-	struct operand as;
+	PyObject *like;    // what is allocated is like this tensor, which has no memory
+	struct operand as; // how that lies
+	PyObject *wait;    // to be called behind the run, or None
+	Py_ssize_t rows;   // of the result; -1: all
 };
 
 static struct entry {
@@ -142,13 +142,6 @@ static int read_view(PyObject *t, struct operand *o, uint64_t *address) {
 	return o->type && o->device != ELSEWHERE;
 }
 
-// address_of may leave an exception.
-static uint64_t address_of(PyObject *t) {
-	struct view v;
-	if (!view) return (uint64_t)integer(PyObject_CallMethodObjArgs(t, name.data_ptr, NULL));
-	return view(t, &v) ? 0 : (uint64_t)(uintptr_t)v.data + v.offset;
-}
-
 static int read_attributes(PyObject *t, struct operand *o) {
 	PyObject *dtype = PyObject_GetAttr(t, name.dtype);
 	o->type = dtype ? type_of(dtype) : 0;
@@ -159,15 +152,17 @@ static int read_attributes(PyObject *t, struct operand *o) {
 	return o->dims >= 0 && integers(PyObject_CallMethodObjArgs(t, name.stride, NULL), o->stride) == o->dims;
 }
 
-static int read_operand(PyObject *t, struct operand *o, uint64_t *address) {
-	if (view) {
-		if (!read_view(t, o, address)) return 0;
-	} else {
-		if (!read_attributes(t, o)) return 0;
-		*address = address_of(t);
-	}
-	o->at = *address % ALIGN;
+static int read_address(PyObject *t, uint64_t *address) {
+	struct view v;
+	if (view && view(t, &v)) return 0;
+	*address = view ? (uint64_t)(uintptr_t)v.data + v.offset : (uint64_t)integer(PyObject_CallMethodObjArgs(t, name.data_ptr, NULL));
 	return view || !PyErr_Occurred();
+}
+
+static int read_operand(PyObject *t, struct operand *o, uint64_t *address) {
+	int read = view ? read_view(t, o, address) : read_attributes(t, o) && read_address(t, address);
+	o->at = *address % ALIGN;
+	return read;
 }
 
 // turn makes an operand what it is with its last two dimensions exchanged.
@@ -309,9 +304,8 @@ static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_
 	if (!y) return NULL;
 	const uint64_t down = ~(uint64_t)(ALIGN - 1);
 	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down, .sizes = address[OFFS], .bias = address[BIAS] & down};
-	at.c = address_of(y);
 	PyObject *result = NULL;
-	if (!PyErr_Occurred() && clears == before && queue(todo, stream, &at))
+	if (read_address(y, &at.c) && clears == before && queue(todo, stream, &at))
 		result = todo->rows < 0 ? Py_NewRef(y) : PySequence_GetSlice(y, 0, todo->rows);
 	else if (!PyErr_Occurred())
 		result = Py_NewRef(Py_None);
@@ -427,7 +421,8 @@ static PyObject *gradients(PyObject *self, PyObject *const *args, Py_ssize_t n) 
 	PyObject *both[] = {NULL, NULL};
 	int all = plain(args) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0 && read_tensors(args, &read, address);
 	for (int i = X; i <= W; i++) {
-		int wanted = all && PyObject_IsTrue(args[OPERANDS + i]) == 1 && (i == W || read.operands[W].dims == 3); // with 2 it is turned
+		int wanted = all && PyObject_IsTrue(args[OPERANDS + i]) == 1;
+		if (i == X && all && read.operands[W].dims != 3) wanted = 0; // depth was cut, and torch.py turns it
 		if (!(both[i] = wanted ? try_gradients(&read, address, i) : decline())) break;
 	}
 	PyObject *result = both[W] ? PyTuple_Pack(2, both[X], both[W]) : NULL;
