@@ -21,7 +21,7 @@ enum { CPU = -1, ELSEWHERE = -2 };
 // What setup() gives, by name.
 #define OBJECTS(OF) \
 	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(grad_enabled) OF(current_stream) \
-	OF(capturing) OF(empty_like) OF(differentiable) OF(exchange) OF(aoti) OF(check)
+	OF(capturing) OF(empty) OF(differentiable) OF(exchange) OF(aoti) OF(check)
 #define MEMBER(name) PyObject *name;
 static struct { OBJECTS(MEMBER) } torch;
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
@@ -69,15 +69,15 @@ struct key {
 // What is to be done.
 struct todo {
 	bg_program program;
-	PyObject *like;    // what is allocated is like this tensor, which has no memory
-	struct operand as; // how that lies
-	PyObject *wait;    // to be called behind the run, or None
-	Py_ssize_t rows;   // of the result; -1: all
+	PyObject *args, *kwargs; // of torch.empty()
+	struct operand as;       // what that allocates
+	PyObject *wait;          // to be called behind the run, or None
+	Py_ssize_t rows;         // of the result; -1: all
 };
 
 static struct entry {
 	struct key key;
-	struct todo todo; // without like there is none
+	struct todo todo; // without args there is none
 } table[SETS][WAYS];
 static unsigned victim;
 static uint64_t clears; // how often the table was emptied
@@ -231,7 +231,7 @@ static struct entry *set_of(const struct key *k) {
 static struct entry *find(const struct key *k) {
 	struct entry *e = set_of(k);
 	for (int i = 0; i < WAYS; i++)
-		if (e[i].todo.like && !memcmp(&e[i].key, k, sizeof *k)) return &e[i];
+		if (e[i].todo.args && !memcmp(&e[i].key, k, sizeof *k)) return &e[i];
 	return NULL;
 }
 
@@ -239,14 +239,15 @@ static struct entry *find(const struct key *k) {
 static void change(struct todo *at, struct todo to) {
 	struct todo old = *at;
 	*at = to;
-	Py_XDECREF(old.like);
+	Py_XDECREF(old.args);
+	Py_XDECREF(old.kwargs);
 	Py_XDECREF(old.wait);
 }
 
 static void put(const struct key *k, struct todo todo) {
 	struct entry *set = set_of(k), *e = find(k);
 	for (int i = 0; !e && i < WAYS; i++)
-		if (!set[i].todo.like) e = &set[i];
+		if (!set[i].todo.args) e = &set[i];
 	if (!e) e = &set[victim++ % WAYS];
 	e->key = *k;
 	change(&e->todo, todo);
@@ -293,7 +294,7 @@ static PyObject *allocate(const struct todo *todo) {
 			return y;
 		}
 	} // otherwise torch says what failed
-	return PyObject_CallFunctionObjArgs(torch.empty_like, todo->like, NULL);
+	return PyObject_Call(torch.empty, todo->args, todo->kwargs);
 }
 
 // compute returns the result of what is to be done. todo is a copy, and its references are the caller's. Where the table was
@@ -318,10 +319,12 @@ static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS]
 	struct entry *e = find(key);
 	if (!e) Py_RETURN_NONE;
 	struct todo todo = e->todo;
-	Py_INCREF(todo.like);
+	Py_INCREF(todo.args);
+	Py_INCREF(todo.kwargs);
 	Py_INCREF(todo.wait);
 	PyObject *y = compute(&todo, key->stream, address);
-	Py_DECREF(todo.like);
+	Py_DECREF(todo.args);
+	Py_DECREF(todo.kwargs);
 	Py_DECREF(todo.wait);
 	return y;
 }
@@ -431,20 +434,36 @@ static PyObject *gradients(PyObject *self, PyObject *const *args, Py_ssize_t n) 
 	return result;
 }
 
-PyDoc_STRVAR(keep_doc, "keep(x, w, offs, bias, activation, out_dtype, zero, program, like, rows, wait)\n\n"
-	"Later calls with such arguments run this program, on memory that is allocated like a tensor. The first rows of it are the\n"
-	"result (None: all), and wait is called behind a run, or None.");
+// read_empty reads what torch.empty() allocates.
+static int read_empty(PyObject *args, PyObject *kwargs, int device, struct operand *o) {
+	PyObject *shape = PyTuple_GetItem(args, 0), *dtype = PyDict_GetItemString(kwargs, "dtype");
+	o->dims = shape ? integers(Py_NewRef(shape), o->shape) : -1;
+	o->type = dtype ? type_of(dtype) : 0;
+	o->device = device;
+	int64_t stride = 1;
+	for (int i = o->dims - 1; i >= 0; i--) {
+		o->stride[i] = stride;
+		stride *= o->shape[i] > 0 ? o->shape[i] : 1;
+	}
+	return o->dims >= 0 && o->type;
+}
+
+PyDoc_STRVAR(keep_doc, "keep(x, w, offs, bias, activation, out_dtype, zero, program, args, kwargs, rows, wait)\n\n"
+	"Later calls with such arguments run this program. args and kwargs are those of torch.empty(), a shape and a dtype on the\n"
+	"device of x. The first rows of that are the result (None: all), and wait is called behind a run, or None.");
 static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
-	if (!ready(n, ARGUMENTS + 4)) return NULL;
+	if (!ready(n, ARGUMENTS + 5)) return NULL;
 	PyObject *const *more = args + ARGUMENTS;
-	struct todo todo = {.program = PyLong_AsUnsignedLongLong(more[0]), .like = more[1], .wait = more[3]};
-	todo.rows = more[2] == Py_None ? -1 : PyLong_AsSsize_t(more[2]);
+	struct todo todo = {.program = PyLong_AsUnsignedLongLong(more[0]), .args = more[1], .kwargs = more[2], .wait = more[4]};
+	todo.rows = more[3] == Py_None ? -1 : PyLong_AsSsize_t(more[3]);
 	if (PyErr_Occurred()) return NULL;
+	if (!PyTuple_Check(todo.args) || !PyDict_Check(todo.kwargs)) return PyErr_Format(PyExc_TypeError, "args or kwargs is none");
 	struct key key;
 	uint64_t address[OPERANDS];
-	if (!describe(args, 0, &key, address) || !read_attributes(todo.like, &todo.as)) return decline();
-	Py_INCREF(todo.like);
+	if (!describe(args, 0, &key, address) || !read_empty(todo.args, todo.kwargs, key.operands[X].device, &todo.as)) return decline();
+	Py_INCREF(todo.args);
+	Py_INCREF(todo.kwargs);
 	Py_INCREF(todo.wait);
 	put(&key, todo);
 	Py_RETURN_NONE;

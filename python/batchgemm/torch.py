@@ -21,7 +21,7 @@ from torch.utils import _device
 
 from ._core import _check, _run_at, problem
 from ._optional import eager
-from ._programs import ALIGN, TYPES, Matrix, call_of, check_types, like_of, matrices, meta, programs_of, sizes_of
+from ._programs import ALIGN, TYPES, Matrix, call_of, check_types, matrices, meta, programs_of, sizes_of
 
 __all__ = ["grouped_mm", "matmul_list"]
 
@@ -93,7 +93,7 @@ def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
         return _grouped_mm(*copied, activation, out_dtype, zero)
     if call.fill:
         return x.new_zeros(call.shape, dtype=call.dtype)
-    y = torch.empty_like(like_of(call.shape, call.dtype, x.device))
+    y = x.new_empty(call.shape, dtype=call.dtype)
     addresses = at_x & -ALIGN, at_w & -ALIGN, y.data_ptr(), at_offs, 0, at_bias & -ALIGN
     programs_of(x.get_device()).run(call, addresses, (x, w, offs, bias, activation, out_dtype, zero))
     return y if call.narrow is None else y[: call.narrow]
@@ -281,7 +281,7 @@ _library.impl("grouped_mm", _dispatched, "Autograd")
 torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_context=_save_list, lib=_library)
 _operator = torch.ops.batchgemm.grouped_mm.default
 eager.setup(
-    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, empty_like=torch.empty_like,
+    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, empty=torch.empty,
     Tensor=torch.Tensor, Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32), watchers=_WATCHERS,
     function_modes=_len_torch_function_stack, default_device=_device, grad_enabled=torch.is_grad_enabled,
     exchange=getattr(torch.Tensor, "__dlpack_c_exchange_api__", None), aoti=_aoti(),

@@ -88,10 +88,10 @@ class Case(unittest.TestCase):
             self.runs.append((program, stream, rest))
             return self.status
 
-        def empty_like(like):
+        def empty(*args, **kwargs):
             if self.meanwhile:
                 self.meanwhile()
-            return Tensor(*like.shape, dtype=like.dtype, at=0x9000)
+            return Tensor(*args[0], dtype=kwargs["dtype"], at=0x9000)
 
         def check(status):
             raise Error(status)
@@ -99,7 +99,7 @@ class Case(unittest.TestCase):
         self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)(run_at)
         self.given = dict(
             run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, differentiable=lambda *args: ("gradients", *args), exchange=None, aoti=None,
-            empty_like=empty_like, Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
+            empty=empty, Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
             function_modes=lambda: self.modes, default_device=self.device, grad_enabled=lambda: self.grad,
             current_stream=lambda index: self.stream + index, capturing=lambda: self.capturing)
         self.eager.setup(**self.given)
@@ -108,7 +108,7 @@ class Case(unittest.TestCase):
         self.args = [self.x, self.w, self.offs, self.bias, "silu", None, False]
 
     def keep(self, args, program=5, shape=(6, 3), rows=None, wait=None):
-        self.eager.keep(*args, program, Tensor(*shape), rows, wait)
+        self.eager.keep(*args, program, (shape,), {"dtype": "f32"}, rows, wait)
 
     def replaced(self, **by):
         names = ["x", "w", "offs", "bias", "activation", "out", "zero"]
@@ -199,19 +199,20 @@ class Table(Case):
 
     def test_lets_go(self):
         """References end with what held them."""
-        wait, like = lambda: None, Tensor(6, 3)
+        wait, args = lambda: None, ((6, 3),)
         self.types = tuple("".join(("of ", name)) for name in self.types)  # immortal in no version
         self.eager.setup(**{**self.given, "types": self.types})
-        for t, i in (self.x, 0), (self.w, 0), (self.offs, 3), (self.bias, 0), (like, 0):
+        for t, i in (self.x, 0), (self.w, 0), (self.offs, 3), (self.bias, 0):
             t.dtype = self.types[i]
+        like = {"dtype": self.types[0]}
         self.modes, self.device.CURRENT_DEVICE = 1, object()
-        held = wait, like, *self.args[:4], *self.types, *(t.at for t in self.args[:4]), self.device.CURRENT_DEVICE
+        held = wait, args, like, *self.args[:4], *self.types, *(t.at for t in self.args[:4]), self.device.CURRENT_DEVICE
         before = [sys.getrefcount(o) for o in held]
-        self.eager.keep(*self.args, 5, like, None, wait)
+        self.eager.keep(*self.args, 5, args, like, None, wait)
         for _ in range(50):
             self.assertIsNotNone(self.eager.run(*self.args))
             self.assertIsNotNone(self.eager.product(*self.args, 0))
-        self.eager.keep(*self.args, 5, like, 2, wait)
+        self.eager.keep(*self.args, 5, args, like, 2, wait)
         self.eager.run(*self.args)
         self.eager.clear()
         self.assertEqual([sys.getrefcount(o) for o in held], before)
@@ -455,7 +456,7 @@ class Plain(Case):
             self.assertRaisesRegex(TypeError, "2 arguments", wrong, 1, 2)
         self.assertRaises(TypeError, self.eager.product, *self.args, "turned")
         self.assertRaisesRegex(TypeError, "6 are taken", self.eager.gradients, 1, 2)
-        self.assertRaises(TypeError, self.eager.keep, *self.args, "program", Tensor(6, 3), None, None)
+        self.assertRaises(TypeError, self.eager.keep, *self.args, 5, [(6, 3)], {}, None, None)
         fresh = another()
         self.assertRaisesRegex(TypeError, "setup", fresh.run, *self.args)
         for name in self.given:

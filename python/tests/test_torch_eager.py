@@ -73,16 +73,18 @@ class Eager(unittest.TestCase):
         for grads in got, watched, graph:
             self.assertTrue(all(map(torch.equal, grads, want)))
 
-    def test_keeps_no_memory(self):
-        """What results are allocated like has no memory, and is of no mode."""
-        with torch.inference_mode():
-            grouped_mm(self.x, self.w, offs=self.offs)
-        y = grouped_mm(self.x, self.w, offs=self.offs)
-        like = bp.like_of(y.shape, y.dtype, y.device)
-        self.assertEqual((like.untyped_storage().nbytes(), like.stride()), (0, y.stride()))
-        self.assertFalse(y.is_inference())
-        y.requires_grad_().square().sum().backward()
-        self.assertTrue(torch.equal(y.grad, 2 * y))
+    def test_allocates_alike(self):
+        """Results are as those of torch.empty(), also of sizes of 0, whoever allocates them."""
+        for rows, n in (20, 5), (20, 1), (20, 0), (1, 5):
+            x, w, gy, offs = torch.randn(rows, 8), torch.randn(3, 8, n), torch.randn(rows, n), ends(0, 0, rows)
+            for call in (lambda: grouped_mm(x, w, offs=offs)), (lambda: grouped_mm(x.t(), gy, offs=offs)):
+                call()
+                y = call()
+                empty = torch.empty(y.shape)
+                for what in "dtype", "device", "layout", "requires_grad", "is_leaf", "grad_fn", "_version":
+                    self.assertEqual(getattr(y, what), getattr(empty, what))
+                self.assertEqual((y.stride(), y.untyped_storage().nbytes()), (empty.stride(), empty.untyped_storage().nbytes()))
+                y.resize_(30, 7).requires_grad_().sum().backward()
 
     @unittest.skipUnless(hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), "torch has no DLPack for C")
     def test_reads_by_dlpack(self):
