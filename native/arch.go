@@ -32,15 +32,16 @@ type Arch struct {
 
 var (
 	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
-	sm80   = Arch{name: "sm_80", product: "sm_80", format: ".cubin", parts: true, units: tensor[:1], types: halves, halves: tensor}
-	sm90a  = Arch{name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, units: tensor, cluster: true, waits: true, types: halves, halves: tensor}
+	sm80   = Arch{name: "sm_80", product: "sm_80", format: ".cubin", parts: true, units: tensor[:1], types: narrow, halves: tensor}
+	sm90a  = Arch{name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, units: tensor, cluster: true, waits: true, types: narrow, halves: tensor}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
-	ptx = Arch{name: "sm_80", product: "compute_80", format: ".ptx", parts: true, units: tensor[:1], types: halves, halves: tensor}
+	ptx = Arch{name: "sm_80", product: "compute_80", format: ".ptx", parts: true, units: tensor[:1], types: narrow, halves: tensor}
 )
 
-// halves are the types of 16 bits, and fma the unit of all kernels for AMD.
+// halves are the types of 16 bits, narrow those of 8 too, and fma the unit of all kernels for AMD.
 var (
-	halves = []element.Type{element.BF16, element.F16}
+	narrow = []element.Type{element.BF16, element.F16, element.E4M3}
+	halves = narrow[:2]
 	fma    = []tile.Unit{tile.FMA}
 )
 
@@ -113,6 +114,10 @@ func part(k encoding.Kernel) string {
 	switch {
 	case k.Ragged > 0:
 		return "ragged"
+	case of == element.E4M3 && k.Tile.Unit == tile.WGMMA:
+		return "wide_bytes"
+	case of == element.E4M3:
+		return "bytes"
 	case k.Tile.Unit == tile.FMA:
 		return "plain"
 	case k.Tile.Unit == tile.MMA:
@@ -192,8 +197,10 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 		}
 	}
 	if slices.Contains(a.halves, s.Unit) {
-		for _, of := range a.types { // C of fp32 is decided at run time
-			all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
+		for _, of := range a.types { // C of another type is decided at run time
+			if of != element.E4M3 {
+				all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
+			}
 			all = a.transposed(all, encoding.Kernel{Tile: s, Type: of, TypeC: of})
 		}
 	}

@@ -23,6 +23,7 @@ BG_DEVICE RecordEpilogue recordEpilogueAt(const uint4* items, uint32_t number) {
   const uint4 a = items[5 * number + 3], b = items[5 * number + 4];
   return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 }
+constexpr uint32_t kEpilogueRecordWords = 20, kScaledRecordWords = 24;
 
 struct RaggedKernel {
   uint32_t tm, tn, tk, shift, workers, turn, table, step, worker;
@@ -33,5 +34,5 @@ struct Bounds {
 };
 // EpilogueBounds come behind them.
 struct EpilogueBounds {
-  uint32_t gatherRows, scatterRows, rowsA, rowsC, weights, bias, strideBias, offB2, ldb2, pointers, lenB2, lenBias, lenRows;
+  uint32_t gatherRows, scatterRows, rowsA, rowsC, weights, bias, strideBias, offB2, ldb2, pointers, lenB2, lenBias, lenRows, scaleA, scaleB;
 };

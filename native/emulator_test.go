@@ -97,8 +97,9 @@ func wordsOf(of element.Type, numbers []float32) []float32 {
 	if of == element.F32 {
 		return words
 	}
+	per := 4 / of.Bytes()
 	for i := range words {
-		if isGap(numbers[2*i]) && (2*i+1 == len(numbers) || isGap(numbers[2*i+1])) {
+		if !slices.ContainsFunc(numbers[per*i:min(per*(i+1), len(numbers))], func(x float32) bool { return !isGap(x) }) {
 			words[i] = gap
 		}
 	}
@@ -136,11 +137,11 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 		switch {
 		case o.Epilogue != planner.Epilogue{}:
 			j.e.Epilogue = o.Epilogue
-			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c, after)
+			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute, NarrowSums: j.plan.NarrowSums(), TypeC: o.TypeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c, after)
 		case j.exact:
 			err = reference.CheckRounded(o.TypeC, j.plan.Batch, j.a, j.b, j.c, after)
 		default:
-			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC}, j.plan.Batch, j.a, j.b, j.c, after)
+			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute, NarrowSums: j.plan.NarrowSums(), TypeC: o.TypeC}, j.plan.Batch, j.a, j.b, j.c, after)
 		}
 		if err != nil {
 			return fmt.Errorf("%v: %w", j, err)

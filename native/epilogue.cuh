@@ -52,6 +52,22 @@ struct Epilogue {
     return row < more.gatherRows ? row : 0;
   }
 
+  // scaleOfRow is the scale of row r of a tile, with kScaleA, and scaleOfColumn of a column, with kScaleB. Words is what an item has,
+  // or a fix-up. A row that is none has zeros, which stay.
+  template <class Words>
+  BG_DEVICE float scaleOfRow(const Words& words, uint32_t r) const {
+    if (!has(kRowsA)) return __uint_as_float(rows[words.scaleAAt]);
+    if (has(kGather)) {
+      r = rows[words.gatherAt + r];
+      if (r >= words.gatherRows) return 1.0f;
+    }
+    return __uint_as_float(rows[words.scaleAAt + r]);
+  }
+  template <class Words>
+  BG_DEVICE float scaleOfColumn(const Words& words, uint32_t col) const {
+    return __uint_as_float(rows[words.scaleBAt + (has(kColumnsB) ? col : 0)]);
+  }
+
   BG_DEVICE float activated(float v) const {
     const uint32_t kind = flags & kActivation;
     if (kind == 0) return v;
@@ -80,8 +96,8 @@ struct Epilogue {
   BG_DEVICE void finishFixup(const uint4* items, uint32_t number, const FixupItem& item, uint32_t row, uint32_t col, float sum, float* C) const;
 };
 
-// Column finishes elements of a column of a tile. To is the element of C.
-template <class To>
+// Column finishes elements of a column of a tile. To is the element of C, kScaled that of A's.
+template <class To, bool kScaled>
 struct Column {
   using Number = typename To::Number;
   const Epilogue& e;
@@ -91,15 +107,18 @@ struct Column {
   ItemEpilogue words;
   bool partial, second, final;  // of a gated tile; C is stored
   float alpha, beta, bias;
+  bool scaled;   // there are products, and scales of rows
+  float scaleB;  // kScaled
 
   // Tiles of kRows x kColumns.
   template <int kRows, int kColumns>
   static BG_DEVICE Column of(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col, float* C, float* workspace) {
-    const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0;
+    const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0, products = kScaled && !partial && item.depth != 0;
     const uint64_t slot = partial ? item.slot : workerId();
     const float bias = e.has(kBias) && !partial ? To::number(static_cast<const Number*>(e.bias)[words.biasAt + col]) : 0.0f;
     return {e, e.operandC<Number>(words.pointersAt, C) + item.offC + col, workspace + slot * (kRows * kColumns) + col, item.ldc, kColumns, item.rows(), words,
-            partial, second, !partial && (second || !e.has(kGated)), item.depth == 0 ? 0.0f : __uint_as_float(item.alpha), __uint_as_float(item.beta), bias};
+            partial, second, !partial && (second || !e.has(kGated)), item.depth == 0 ? 0.0f : __uint_as_float(item.alpha), __uint_as_float(item.beta), bias,
+            products && e.has(kScaleA), products && e.has(kScaleB) ? e.scaleOfColumn(words, col) : 1.0f};
   }
 
   // store finishes n rows, kApart apart, whose sums are sum(0) and so on. Reads come first, so that
@@ -107,7 +126,7 @@ struct Column {
   template <int n, int kApart, class Sum>
   BG_DEVICE void store(uint32_t first, Sum sum) const {
     const bool reads = final && beta != 0.0f;
-    float value[n], old[n], weight[n];
+    float value[n], old[n], weight[n], scale[n];
     uint32_t to[n];
     bool stored[n];
 #pragma unroll
@@ -115,10 +134,11 @@ struct Column {
       const uint32_t r = first + i * kApart;
       stored[i] = r < rows;
       to[i] = r;
-      weight[i] = 1.0f;
+      weight[i] = scale[i] = 1.0f;
       value[i] = sum(i);
       if (!stored[i]) continue;
       if (e.has(kGather) && e.rows[words.gatherAt + r] >= words.gatherRows) value[i] = 0.0f;
+      if (kScaled && scaled) scale[i] = e.scaleOfRow(words, r);
       if (final && e.has(kWeights)) weight[i] = __uint_as_float(e.rows[words.weightsAt + r]);
       if (final && e.has(kScatter)) {
         to[i] = e.rows[words.scatterAt + r];
@@ -134,16 +154,17 @@ struct Column {
 #pragma unroll
     for (int i = 0; i < n; ++i) {
       if (!stored[i]) continue;
-      const float v = finished(value[i], old[i], reads);
+      const float v = finished(value[i], scale[i], old[i], reads);
       if (final) *rowsOn(c, to[i], ldc) = To::bits(e.has(kWeights) ? weight[i] * v : v);
       else *rowsOn(kept, to[i], ldKept) = v;
     }
   }
 
-  // finished is what a sum becomes, but for the weight. old is C, or the first of two products.
-  BG_DEVICE float finished(float sum, float old, bool reads) const {
+  // finished is what a sum becomes, but for the weight. old is C, or the first of two products, scaleA the scale of the row.
+  BG_DEVICE float finished(float sum, float scaleA, float old, bool reads) const {
     if (partial) return sum;
     float v = alpha * sum;
+    if (kScaled) v = v * scaleA * scaleB;
     if (reads) v = fmaf(beta, old, v);
     v += bias;
     return second ? old * v : e.activated(v);
@@ -153,10 +174,11 @@ struct Column {
 // withColumn calls store with a column of an item's tile, where the thread has one: col is below its columns.
 template <int kRows, int kColumns, class Element, class Store>
 BG_DEVICE void withColumn(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col, float* C, float* workspace, Store store) {
-  if constexpr (Element::kPer == 2) {
-    if ((item.flags & kItemFloatC) == 0) return store(Column<Element>::template of<kRows, kColumns>(e, item, words, col, C, workspace));
+  auto finish = [&](auto to) { store(Column<decltype(to), Element::kScaled>::template of<kRows, kColumns>(e, item, words, col, C, workspace)); };
+  if constexpr (Element::kPer != 1) {
+    if ((item.flags & kItemFloatC) == 0) return Element::withC(item.flags, finish);
   }
-  store(Column<Floats>::template of<kRows, kColumns>(e, item, words, col, C, workspace));
+  finish(Floats{});
 }
 
 template <class T, int kGroups, int kPitch, class Element>
@@ -189,6 +211,8 @@ BG_DEVICE void Epilogue::finishFixup(const uint4* items, uint32_t number, const 
   }
   Number* const c = rowsOn(operandC<Number>(item.pointersAt, C) + item.offC + col, to, item.ldc);
   float v = __uint_as_float(item.alpha) * sum;
+  if (has(kScaleA)) v *= scaleOfRow(words, row);
+  if (has(kScaleB)) v *= scaleOfColumn(words, col);
   const float beta = __uint_as_float(item.beta);
   if (beta != 0.0f) v = fmaf(beta, Element::number(*c), v);
   if (has(kBias)) v += Element::number(static_cast<const Number*>(bias)[words.biasAt + col]);

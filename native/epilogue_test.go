@@ -43,8 +43,10 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 			}
 			b[0].Alpha = planner.Scale(2)
 			o := planner.Options{Type: of, Schedule: schedule, Epilogue: e}
-			if n%2 == 0 {
-				o.TypeC = of
+			o.TypeC = of.TypesC()[n%len(of.TypesC())]
+			if of == element.E4M3 {
+				row, one := planner.PerRow, planner.PerTensor
+				o.Epilogue.ScaleA, o.Epilogue.ScaleB = [...]planner.Scaling{row, "", one, row}[n%4], [...]planner.Scaling{row, row, one, ""}[n%4]
 			}
 			j := make(b, o, (i+n+transposition+int(of))%2 == 0, rng)
 			if !e.Gated && (i == 2 || i == 3) {
@@ -90,7 +92,7 @@ func TestEpiloguesEmulated(t *testing.T) {
 // wgmmaEpilogues are those of a tile of warpgroups, whose copies read whole lines.
 func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
-	for _, of := range []element.Type{element.F32, element.BF16, element.F16} {
+	for _, of := range append([]element.Type{element.F32}, narrow...) {
 		if of == element.F32 && s.HalvesOnly() {
 			continue
 		}
@@ -102,7 +104,7 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 			o.Tile = s.Name
 			j := newJob(t, deviceFor(t, "h200", o.Schedule), b, o, unit, rng)
 			for _, operand := range []*[]float32{&j.a, &j.b, &j.e.B2} {
-				*operand = append(*operand, slices.Repeat([]float32{gap}, -len(*operand)&7)...)
+				*operand = append(*operand, slices.Repeat([]float32{gap}, -len(*operand)&(16/of.Bytes()-1))...)
 				round(of, *operand)
 			}
 			round(o.TypeC, j.c)

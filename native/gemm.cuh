@@ -71,11 +71,13 @@ BG_DEVICE Pointer rowsOn(Pointer p, uint32_t n, uint32_t ld) {
 }
 
 // Floats are elements of fp32. Number is as wide as an element, Word what a word of 4 bytes
-// is taken for, kPer how many elements it has.
+// is taken for, kPer how many elements it has. kScaled: products may be multiplied by scales. Elements that are narrower
+// tell which C they have where that is not of fp32: withC calls `of` with its elements.
 struct Floats {
   using Number = float;
   using Word = float;
   static constexpr int kPer = 1;
+  static constexpr bool kScaled = false;
   static BG_DEVICE float number(float x) { return x; }
   static BG_DEVICE float bits(float x) { return x; }
 };
@@ -382,8 +384,10 @@ struct Target {
 // partial tile.
 template <class T, class Element, class Store>
 BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store store) {
-  if constexpr (Element::kPer == 2) {
-    if (item.slot == kFinal && (item.flags & kItemFloatC) == 0) return store(Target<Element>::ofC(item, C));
+  if constexpr (Element::kPer != 1) {
+    if (item.slot == kFinal && (item.flags & kItemFloatC) == 0) {
+      return Element::withC(item.flags, [&](auto to) { store(Target<decltype(to)>::ofC(item, C)); });
+    }
   }
   store(Target<>::template ofItem<T>(item, C, workspace));
 }

@@ -1,4 +1,4 @@
-// Elements of 16 bits. Their words in memory are pairs.
+// Elements of 16 bits, whose words in memory are pairs, and of 8.
 #pragma once
 
 // Halves are elements of a format, which makes numbers of them: Floats is its like.
@@ -8,8 +8,30 @@ struct Halves {
   using Number = uint16_t;
   using Word = uint32_t;
   static constexpr int kPer = 2;
+  static constexpr bool kScaled = false;
   static BG_DEVICE float number(uint16_t bits) { return Format::number(bits); }
   static BG_DEVICE uint16_t bits(float x) { return Format::bits(x); }
+  template <class Of>
+  static BG_DEVICE void withC(uint32_t, Of of) { of(Halves{}); }
+  static BG_DEVICE uint32_t pairOfC(uint32_t, float low, float high) { return Format::pair(low, high); }
+};
+
+// Bytes are elements of a format of 8 bits, of A and B alone: C has those of Low, or of High where items say ItemF16C.
+template <class Format_, class Low, class High>
+struct Bytes {
+  using Format = Format_;
+  using Number = uint8_t;
+  using Word = uint32_t;
+  static constexpr int kPer = 4;
+  static constexpr bool kScaled = true;
+  template <class Of>
+  static BG_DEVICE void withC(uint32_t flags, Of of) {
+    if ((flags & kItemF16C) != 0) of(Halves<High>{});
+    else of(Halves<Low>{});
+  }
+  static BG_DEVICE uint32_t pairOfC(uint32_t flags, float low, float high) {
+    return (flags & kItemF16C) != 0 ? High::pair(low, high) : Low::pair(low, high);
+  }
 };
 
 // pairAt is the word of two halves in shared memory.

@@ -43,5 +43,25 @@ struct F16 {
   }
 };
 
+// E4M3 are numbers of 8 bits, which are multiplied as F16.
+struct E4M3 {
+  static BG_DEVICE void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { F16::multiply(sum, a, b); }
+
+  // halves makes F16 of the numbers of the lower two bytes.
+  static BG_DEVICE uint32_t halves(uint32_t bytes) {
+    uint32_t r;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;\n" : "=r"(r) : "h"(static_cast<uint16_t>(bytes)));
+#else
+    // The exponent is 8 too small, in subnormal numbers too.
+    const uint32_t apart = (bytes & 0xff) | (bytes & 0xff00) << 8, size = apart & 0x007f007f;
+    const uint32_t isNaN = (size + 0x00010001) >> 7 & 0x00010001, times256 = 0x5c005c00;
+    asm("mul.f16x2 %0, %1, %2;\n" : "=r"(r) : "r"((apart & 0x00800080) << 8 | size << 7), "r"(times256));
+    r |= 0x7fff * isNaN;
+#endif
+    return r;
+  }
+};
+
 // permute takes 4 of the bytes of two words.
 BG_DEVICE uint32_t permute(uint32_t low, uint32_t high, uint32_t which) { return __byte_perm(low, high, which); }

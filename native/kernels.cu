@@ -17,6 +17,7 @@
 #include "half_cuda.h"
 #include "half.cuh"
 #include "tensor_half.cuh"
+#include "tensor_bytes.cuh"
 #include "tensor_epilogue.cuh"
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #include "wgmma_cuda.h"
@@ -27,6 +28,7 @@
 #include "wgmma.cuh"
 #include "wgmma_half.cuh"
 #include "wgmma_wide.cuh"
+#include "wgmma_bytes.cuh"
 #endif
 
 #ifndef BG_PART
@@ -54,6 +56,11 @@
 #else
 #define BG_IN_CLUSTER(...)
 #endif
+#if BG_HAS(7) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+#define BG_IN_CLUSTER_BYTES(...) __VA_ARGS__
+#else
+#define BG_IN_CLUSTER_BYTES(...)
+#endif
 // The others are of warpgroup products, which only sm_90a has: in fp32, of elements of 16 bits, and wide ones.
 #if BG_HAS(4) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define BG_IN_WGMMA(...) __VA_ARGS__
@@ -69,6 +76,17 @@
 #define BG_IN_WIDE(...) __VA_ARGS__
 #else
 #define BG_IN_WIDE(...)
+#endif
+// Those of elements of 8 bits: by mma.sync, and by warpgroup products.
+#if BG_HAS(7)
+#define BG_IN_BYTES(...) __VA_ARGS__
+#else
+#define BG_IN_BYTES(...)
+#endif
+#if BG_HAS(8) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define BG_IN_WIDE_BYTES(...) __VA_ARGS__
+#else
+#define BG_IN_WIDE_BYTES(...)
 #endif
 // With BG_CLOCKS there are no kernels with an epilogue.
 #ifdef BG_CLOCKS
@@ -196,9 +214,13 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
   BG_EACH(BG_GEMM, name, name, _parts, tensorGemm, false, NoEpilogue, true)                                          \
   BG_EACH(BG_GEMM, name##_tf32, name, _tf32, tensorGemm, false))
 
-// BG_TENSOR_HALVES makes those for elements of 16 bits, and the fix-ups of all, since C may
+using BytesE4M3 = Bytes<E4M3, BF16, F16>;
+
+// BG_TENSOR_HALVES makes those for elements of 16 and 8 bits, and the fix-ups of all, since C may
 // be of fp32 in any case.
 #define BG_TENSOR_HALVES(name, ...)                                                                                  \
+  BG_IN_BYTES(using name##_e4m3 = TensorTile<__VA_ARGS__, false, BytesE4M3>;                                         \
+  BG_EACH(BG_GEMM, name##_e4m3, name, _e4m3, tensorGemm, false))                                                     \
   BG_IN_TENSOR(BG_TENSOR_TYPE(name, bf16, BF16, __VA_ARGS__)                                                         \
   BG_TENSOR_TYPE(name, f16, F16, __VA_ARGS__)                                                                        \
   BG_FIXUP(name##_bf16, bg_##name##_fixup))
@@ -209,6 +231,7 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
 
 // BG_TENSOR_CLUSTER makes its kernels for clusters.
 #define BG_TENSOR_CLUSTER(name)                                                                                      \
+  BG_IN_CLUSTER_BYTES(BG_EACH(BG_GEMM, name##_e4m3, name, _e4m3_cluster, tensorGemm, true))                          \
   BG_IN_CLUSTER(BG_EACH(BG_GEMM, name, name, _cluster, tensorGemm, true)                                             \
   BG_EACH(BG_GEMM, name##_tf32, name, _tf32_cluster, tensorGemm, true)                                               \
   BG_EACH(BG_GEMM, name##_bf16, name, _bf16_cluster, tensorGemm, true)                                               \
@@ -226,14 +249,18 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
   BG_WGMMA_MODE(name##_tf32, name, _tf32, wgmmaGemm)                                                                 \
   BG_FIXUP(name, bg_##name##_fixup))                                                                                 \
   BG_IN_HALVES(BG_WGMMA_TYPE(name, bf16, BF16, __VA_ARGS__)                                                          \
-  BG_WGMMA_TYPE(name, f16, F16, __VA_ARGS__))
+  BG_WGMMA_TYPE(name, f16, F16, __VA_ARGS__))                                                                        \
+  BG_IN_WIDE_BYTES(using name##_e4m3 = WgmmaTile<__VA_ARGS__, false, BytesE4M3>;                                     \
+  BG_WGMMA_MODE(name##_e4m3, name, _e4m3, wgmmaGemm))
 #define BG_WGMMA_TYPE(name, type, format, ...)                                                                       \
   using name##_##type = WgmmaTile<__VA_ARGS__, false, Halves<format>>;                                               \
   BG_WGMMA_MODE(name##_##type, name, _##type, wgmmaGemm)                                                             \
   BG_FIXUP(name##_##type, bg_##name##_fixup_##type, Halves<format>)
 
-// BG_WGMMA_WIDE makes those of a tile of elements of 16 bits whose rows begin with 16 bytes.
+// BG_WGMMA_WIDE makes those of a tile of elements of 16 and 8 bits whose rows begin with 16 bytes.
 #define BG_WGMMA_WIDE(name, ...)                                                                                     \
+  BG_IN_WIDE_BYTES(using name##_e4m3 = WideTile<__VA_ARGS__, BytesE4M3>;                                             \
+  BG_WGMMA_MODE(name##_e4m3, name, _e4m3, wgmmaWide))                                                                \
   BG_IN_WIDE(BG_WGMMA_WIDE_TYPE(name, bf16, BF16, __VA_ARGS__)                                                       \
   BG_WGMMA_WIDE_TYPE(name, f16, F16, __VA_ARGS__)                                                                    \
   BG_FIXUP(name##_bf16, bg_##name##_fixup))
@@ -251,7 +278,8 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
   BG_DRESSED_FIXUP(name, bg_##name##_fixup, Floats)))
 #define BG_TENSOR_EPILOGUE(name) BG_WITH_EPILOGUES(BG_IN_TENSOR(BG_EACH(BG_DRESSED, name, name, , tensorGemm, false, Epilogue)))
 #define BG_TENSOR_HALVES_EPILOGUE(name)                                                                              \
-  BG_WITH_EPILOGUES(BG_IN_TENSOR(BG_EACH(BG_DRESSED, name##_bf16, name, _bf16, tensorGemm, false, Epilogue)          \
+  BG_WITH_EPILOGUES(BG_IN_BYTES(BG_EACH(BG_DRESSED, name##_e4m3, name, _e4m3, tensorGemm, false, Epilogue))          \
+  BG_IN_TENSOR(BG_EACH(BG_DRESSED, name##_bf16, name, _bf16, tensorGemm, false, Epilogue)          \
   BG_EACH(BG_DRESSED, name##_f16, name, _f16, tensorGemm, false, Epilogue)                                           \
   BG_DRESSED_FIXUP(name##_bf16, bg_##name##_fixup, Floats)                                                           \
   BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16)))
@@ -266,9 +294,13 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
   using name##_f16_e = WgmmaTile<__VA_ARGS__, false, Halves<F16>, Epilogue>;                                         \
   BG_WGMMA_DRESSED(name##_bf16_e, name, _bf16, wgmmaGemm)                                                            \
   BG_WGMMA_DRESSED(name##_f16_e, name, _f16, wgmmaGemm)                                                              \
-  BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16_e)))
+  BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16_e))                                                                    \
+  BG_IN_WIDE_BYTES(using name##_e4m3_e = WgmmaTile<__VA_ARGS__, false, BytesE4M3, Epilogue>;                         \
+  BG_WGMMA_DRESSED(name##_e4m3_e, name, _e4m3, wgmmaGemm)))
 #define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                                                            \
-  BG_WITH_EPILOGUES(BG_IN_WIDE(using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>;                  \
+  BG_WITH_EPILOGUES(BG_IN_WIDE_BYTES(using name##_e4m3_e = WideTile<__VA_ARGS__, BytesE4M3, Epilogue>;               \
+  BG_WGMMA_DRESSED(name##_e4m3_e, name, _e4m3, wgmmaWide))                                                           \
+  BG_IN_WIDE(using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>;                  \
   using name##_f16_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue>;                                                 \
   BG_WGMMA_DRESSED(name##_bf16_e, name, _bf16, wgmmaWide)                                                            \
   BG_WGMMA_DRESSED(name##_f16_e, name, _f16, wgmmaWide)                                                              \

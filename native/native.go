@@ -37,6 +37,7 @@ package native
 
 import (
 	"github.com/batchgemm/batchgemm/native/internal/kernels"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -94,8 +95,11 @@ func tensorShared(k encoding.Kernel) int {
 	t := k.Tile
 	m := kernels.TensorOf(t)
 	operand := func(length int, alongK bool) int {
-		if alongK {
+		switch {
+		case alongK:
 			return length * (kernels.TensorStep + 4)
+		case k.Type == element.E4M3:
+			return kernels.TensorStep * (length + 16)
 		}
 		return kernels.TensorStep * (length + 8)
 	}

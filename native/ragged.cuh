@@ -445,7 +445,7 @@ struct Ragged {
       const Item item = itemOf(k, r, row, col);
       const uint32_t place = plan.bounds.tile[kernel].turn != 0 ? tile : dealOf(kernel).place(tile);
       uint4* const items = reinterpret_cast<uint4*>(words + plan.bounds.items);
-      if constexpr (More::kIs) more.store(items, place, item, plan.bounds, r, more.of(sizes, at, entry, plan.bounds), row, col);
+      if constexpr (More::kIs) more.store(items, place, item, plan.bounds, r, sizes, at, entry, row, col);
       else storeItem(items, place, item);
     }
   }

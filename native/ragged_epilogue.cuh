@@ -17,7 +17,22 @@ struct RaggedEpilogue {
   BG_DEVICE bool has(uint32_t flag) const { return (flags & flag) != 0; }
   BG_DEVICE uint32_t products() const { return has(kGated) ? 2 : 1; }
   BG_DEVICE void start(const uint32_t* words) { more = *reinterpret_cast<const EpilogueBounds*>(words); }
-  BG_DEVICE Record recordOf(const uint32_t* sizes, uint32_t entry) const { return epilogueRecordAt(reinterpret_cast<const uint4*>(sizes), entry); }
+  // records is where those begin of which the entry's has the words of records without scales: with scales each has 4 more.
+  BG_DEVICE const uint4* records(const uint32_t* sizes, uint32_t entry) const {
+    static_assert(kScaledRecordWords == kEpilogueRecordWords + 4, "other words");
+    return reinterpret_cast<const uint4*>(sizes) + (has(kScaleA | kScaleB) ? entry : 0);
+  }
+  BG_DEVICE Record recordOf(const uint32_t* sizes, uint32_t entry) const { return epilogueRecordAt(records(sizes, entry), entry); }
+
+  // Scales are the words of Rows with the first scales of a group; scalesB is how many B has, without those of B2.
+  struct Scales {
+    uint32_t a, b;
+  };
+  BG_DEVICE Scales scalesOf(const uint32_t* sizes, uint32_t entry) const {
+    const uint4 words = records(sizes, entry)[kEpilogueRecordWords / 4 * (entry + 1)];
+    return {words.x, words.y};
+  }
+  BG_DEVICE uint32_t scalesB(uint32_t cols) const { return !has(kScaleB) ? 0 : has(kColumnsB) ? cols : 1; }
 
   // storedA and storedC are the rows of A, which is not transposed where any are gathered, and of C.
   BG_DEVICE uint32_t storedA(uint32_t rows) const { return has(kGather) ? more.gatherRows : rows; }
@@ -25,7 +40,7 @@ struct RaggedEpilogue {
 
   // fits reports whether what a record has beside keeps to the bounds.
   BG_DEVICE bool fits(const uint32_t* sizes, uint32_t entry, const Record& r, const Bounds& b) const {
-    const RecordEpilogue at = recordEpilogueAt(reinterpret_cast<const uint4*>(sizes), entry);
+    const RecordEpilogue at = recordEpilogueAt(records(sizes, entry), entry);
     const bool transB = b.transB != 0, pointers = has(kPointersA | kPointersB | kPointersC);
     if (has(kGated)) {
       if (r.beta << 1 != 0) return false;  // which of both products would C come to?
@@ -33,14 +48,21 @@ struct RaggedEpilogue {
     }
     return (!has(kBias) || listed(at.bias, products() * r.n, more.lenBias)) && (!has(kGather) || listed(at.rowsA, r.m, more.lenRows)) &&
            (!has(kScatter) || listed(at.rowsC, r.m, more.lenRows)) && (!has(kWeights) || listed(at.weights, r.m, more.lenRows)) &&
-           (!pointers || listed(at.pointers, kPointerWords, more.lenRows));
+           (!pointers || listed(at.pointers, kPointerWords, more.lenRows)) && scalesFit(sizes, entry, r);
   }
 
-  // of is where what a group has beside begins.
+  BG_DEVICE bool scalesFit(const uint32_t* sizes, uint32_t entry, const Record& r) const {
+    if (!has(kScaleA | kScaleB)) return true;
+    const Scales at = scalesOf(sizes, entry);
+    return (!has(kScaleA) || listed(at.a, has(kRowsA) ? storedA(r.m) : 1, more.lenRows)) &&
+           (!has(kScaleB) || listed(at.b, products() * scalesB(r.n), more.lenRows));
+  }
+
+  // of is where what a group has beside begins, but for scales.
   template <class Sizes>
   BG_DEVICE RecordEpilogue of(const uint32_t* sizes, const Sizes& at, uint32_t group, const Bounds& b) const {
     if constexpr (kForm == kRecords) {
-      return recordEpilogueAt(reinterpret_cast<const uint4*>(sizes), group);
+      return recordEpilogueAt(records(sizes, group), group);
     } else {
       const uint32_t row = kByRows ? at.first : group * b.m;  // of all groups
       const uint32_t toB2 = kByRows ? group * b.strideB : at.first * (b.transB != 0 ? 1 : more.ldb2);
@@ -49,17 +71,35 @@ struct RaggedEpilogue {
     }
   }
 
+  // scalesAt is the same of scales, of the tile from a row and a column on.
+  template <class Sizes>
+  BG_DEVICE Scales scalesAt(const uint32_t* sizes, const Sizes& at, uint32_t group, const Bounds& b, uint32_t row, uint32_t col) const {
+    const bool eachRow = has(kRowsA) && !has(kGather);
+    Scales to = {0, 0};
+    if constexpr (kForm != kRecords) {
+      to = {more.scaleA + (!eachRow ? 0 : kByRows ? at.first : group * b.m), more.scaleB + group * products() * scalesB(b.n)};
+    } else if (has(kScaleA | kScaleB)) {
+      to = scalesOf(sizes, group);
+    }
+    return {to.a + (eachRow ? row : 0), to.b + (has(kColumnsB) ? col : 0)};
+  }
+
   // store stores what becomes of an item without an epilogue, of a group, from a row and a column on.
-  BG_DEVICE void store(uint4* items, uint32_t place, Item item, const Bounds& b, const Record& r, const RecordEpilogue& at, uint32_t row, uint32_t col) const {
+  template <class Sizes>
+  BG_DEVICE void store(uint4* items, uint32_t place, Item item, const Bounds& b, const Record& r, const uint32_t* sizes, const Sizes& group, uint32_t entry,
+                       uint32_t row, uint32_t col) const {
+    const RecordEpilogue at = of(sizes, group, entry, b);
+    const Scales scales = scalesAt(sizes, group, entry, b, row, col);
     place *= products();
     if (has(kGather)) item.offA = kByRows ? b.offA : r.offA;
     if (has(kScatter)) item.offC = (kByRows ? b.offC : r.offC) + col;
-    ItemEpilogue dress = {at.rowsA + row, more.gatherRows, at.rowsC + row, more.scatterRows, at.weights + row, at.bias + col, at.pointers, 0};
+    ItemEpilogue dress = {at.rowsA + row, more.gatherRows, at.rowsC + row, more.scatterRows, at.weights + row, at.bias + col, at.pointers, scales.a, scales.b, 0, 0, 0};
     storeEpilogueItem(items, place, item, dress);
     if (!has(kGated)) return;
     item.offB = at.offB2 + col * (b.transB != 0 ? at.ldb2 : 1);
     item.ldb = at.ldb2;
     dress.biasAt += r.n;
+    dress.scaleBAt += scalesB(r.n);
     const bool wide = ((r.offA | r.lda | at.offB2 | at.ldb2) & b.wide) == 0;
     item.flags = (item.flags & ~kItemWide) | (wide ? kItemWide : 0) | kItemSecond;
     storeEpilogueItem(items, place + 1, item, dress);

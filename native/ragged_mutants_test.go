@@ -56,7 +56,7 @@ var raggedMutants = []struct {
 	{mutant{"no bound of scattered rows", "ragged_epilogue.cuh", "listed(at.rowsC, r.m, more.lenRows)", "true"}, plain},
 	{mutant{"no bound of weights", "ragged_epilogue.cuh", "listed(at.weights, r.m, more.lenRows)", "true"}, plain},
 	{mutant{"no bound of addresses", "ragged_epilogue.cuh", "listed(at.pointers, kPointerWords, more.lenRows)", "true"}, plain},
-	{mutant{"groups of depth share lists", "ragged_epilogue.cuh", "kByRows ? at.first : group * b.m", "kByRows ? at.first : 0"}, plain},
+	{mutant{"groups of depth share lists", "ragged_epilogue.cuh", "row = kByRows ? at.first : group * b.m", "row = kByRows ? at.first : 0"}, plain},
 	{mutant{"B2 of depth begins with k 0", "ragged_epilogue.cuh", "at.first * (b.transB != 0 ? 1 : more.ldb2)", "0"}, plain},
 	{mutant{"gathered rows begin with the group's", "ragged_epilogue.cuh", "kByRows ? b.offA : r.offA", "r.offA"}, plain},
 	{mutant{"gathered rows of a record are the first's", "ragged_epilogue.cuh", "kByRows ? b.offA : r.offA", "b.offA"}, plain},

@@ -15,6 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -86,7 +87,11 @@ func newDressedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epi
 	t.Helper()
 	d := device(t, "mi210")
 	d.ComputeUnits = 16
-	plan, err := planner.New(d).PlanRagged(r, planner.Options{Epilogue: e})
+	o := planner.Options{Epilogue: e}
+	if e.ScaleA != "" || e.ScaleB != "" {
+		d.Types, o.Type = narrow, element.E4M3
+	}
+	plan, err := planner.New(d).PlanRagged(r, o)
 	require.NoError(t, err)
 	j := &raggedJob{
 		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries, Epilogue: plan.Launches[0].Epilogue},
@@ -182,12 +187,15 @@ func dressedGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	for _, form := range raggedForms {
 		for _, n := range entries {
 			rng := rand.New(rand.NewPCG(uint64(form), uint64(n)+4))
-			for i, some := range drivertest.RaggedEpilogues(false, true) {
+			epilogues := func(transA bool) []planner.Epilogue {
+				return append(drivertest.RaggedEpilogues(transA, true), drivertest.ScaledEpilogues(transA)...)
+			}
+			for i, some := range epilogues(false) {
 				if n != encoding.RaggedEntries[0] && !(some.Gated && some.Bias) {
 					continue
 				}
 				transA, transB := rng.IntN(2) == 0, rng.IntN(2) == 0
-				e := drivertest.RaggedEpilogues(transA, true)[i]
+				e := epilogues(transA)[i]
 				r := drivertest.DressRagged(drivertest.RaggedBatches(transA, transB)[form], e)
 				all := drivertest.DressedSizes(t, &r, e)
 				for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -57,10 +57,11 @@ struct TensorTile {
 // kListed: as of Operand, see tensor_epilogue.cuh.
 template <class T, int kLength, bool kAlongK, bool kListed = false>
 struct StagedOperand {
-  using Number = typename T::Element::Number;
+  using Element = typename T::Element;
+  using Number = typename Element::Number;
   static constexpr int kLine = 16 / sizeof(Number);  // elements
   static constexpr int kRows = kAlongK ? kLength : T::TK, kRun = kAlongK ? T::TK : kLength;  // of a step in memory
-  static constexpr int kPitch = kAlongK ? kRun + kLine : kRun + 8;  // a line more; no two lanes of a fragment share a bank
+  static constexpr int kPitch = kRun + (kAlongK || kLine > 8 ? kLine : 8);  // a line more, or two; no two lanes of a fragment share a bank
   static constexpr int kFloats = kRows * kPitch / T::Element::kPer;
   // A thread copies kSets lines of a row, besides one more when it is shifted, of rows that have the same shift.
   static constexpr int kAllLines = kRun / kLine, kMost = T::kTeamThreads / kLine, kLines = kAllLines < kMost ? kAllLines : kMost, kSets = kAllLines / kLines;
@@ -132,7 +133,7 @@ struct StagedOperand {
 };
 
 // WarpBlock is the block of a warp: its sums, and where it reads a stage.
-template <class T, bool kTransA, bool kTransB, bool kListed = false, int kPer = T::Element::kPer>
+template <class T, bool kTransA, bool kTransB, bool kListed = false, bool kNarrow = T::Element::kPer != 1>
 struct WarpBlock {
   using OperandA = StagedOperand<T, T::TM, !kTransA, kListed>;
   using OperandB = StagedOperand<T, T::TN, kTransB>;

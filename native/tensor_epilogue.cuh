@@ -5,6 +5,7 @@
 template <class T, int kLength>
 struct StagedOperand<T, kLength, true, true> {
   using Of = StagedOperand<T, kLength, true>;
+  using Element = typename Of::Element;
   using Number = typename Of::Number;
   static constexpr int kPitch = Of::kPitch, kFloats = Of::kFloats, kAcross = Of::kAcross, kAlong = Of::kAlong;
   static constexpr int kBlocks = T::kBlockRows / 16;  // that a warp reads
@@ -56,7 +57,8 @@ struct PairReader<Operand, true, true> {
   }
 
   template <bool kPairs>
-  BG_DEVICE void read(uint32_t stage, int block, uint32_t s, uint32_t (&x)[2][2]) const {
+  BG_DEVICE void read(uint32_t stage, int block, uint32_t s, uint32_t (&product)[1][2][2]) const {
+    auto& x = product[0];
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// What is another in the kernels of tensor.cuh where elements have 16 bits: a product takes
+// What is another in the kernels of tensor.cuh where elements have 16 bits, or 8 (tensor_bytes.cuh): a product takes
 // 16 k's, in pairs, of which a lane with group = lane / 4 and member = lane % 4 holds (PTX
 // ISA, "Matrix Fragments for mma.m16n8k16")
 //
@@ -11,7 +11,7 @@
 // word has an element of both, where all rows begin with a word.
 #pragma once
 
-// PairReader reads 16 rows of op(A), or 16 columns of op(B): x[h][q] as above, of row 8h + group,
+// PairReader reads 16 rows of op(A), or 16 columns of op(B): x[0][h][q] as above, of row 8h + group,
 // or 2*group + h where memory runs across K.
 template <class Operand, bool kAlongK, bool kListed = false>
 struct PairReader {
@@ -36,7 +36,8 @@ struct PairReader {
 
   // read reads the block of a number, of k's from 16s on. kPairs: all rows begin with a word.
   template <bool kPairs>
-  BG_DEVICE void read(uint32_t stage, int block, uint32_t s, uint32_t (&x)[2][2]) const {
+  BG_DEVICE void read(uint32_t stage, int block, uint32_t s, uint32_t (&product)[1][2][2]) const {
+    auto& x = product[0];
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
       const uint32_t k = 16 * s + 8 * q;
@@ -62,17 +63,22 @@ struct PairReader {
   }
 };
 
+// Reader is the reader of an operand of elements of so many a word.
+template <int kPer, class Operand, bool kAlongK, bool kListed = false>
+struct Reader : PairReader<Operand, kAlongK, kListed> {};
+
 template <class T, bool kTransA, bool kTransB, bool kListed>
-struct WarpBlock<T, kTransA, kTransB, kListed, 2> {
+struct WarpBlock<T, kTransA, kTransB, kListed, true> {
   using OperandA = StagedOperand<T, T::TM, !kTransA, kListed>;
   using OperandB = StagedOperand<T, T::TN, kTransB>;
   using Number = typename T::Element::Number;
-  static constexpr int kRows = T::kBlockRows / 16, kColumns = T::kBlock / 16, kDepth = 16;
+  static constexpr int kPer = T::Element::kPer, kProducts = kPer / 2;
+  static constexpr int kRows = T::kBlockRows / 16, kColumns = T::kBlock / 16, kDepth = 16 * kProducts;
 
   FragmentC sum[kRows][kColumns][2];
-  PairReader<OperandA, !kTransA, kListed> a;
-  PairReader<OperandB, kTransB> b;
-  bool pairs;
+  Reader<kPer, OperandA, !kTransA, kListed> a;
+  Reader<kPer, OperandB, kTransB> b;
+  bool pairs;  // all rows begin with a word
 
   BG_DEVICE WarpBlock() {
 #pragma unroll
@@ -86,7 +92,7 @@ struct WarpBlock<T, kTransA, kTransB, kListed, 2> {
                        const Number* startB, uint32_t ldb, const uint32_t* list) {
     a.start(lane, stages, row, startA, lda, list);
     b.start(lane, stages + OperandA::kFloats, col, startB, ldb, nullptr);
-    pairs = (placeInLine(startA) | lda | placeInLine(startB) | ldb) % 2 == 0;
+    pairs = (placeInLine(startA) | lda | placeInLine(startB) | ldb) % kPer == 0;
   }
 
   BG_DEVICE void multiplyStage(int stage, uint32_t depth) {
@@ -107,17 +113,20 @@ struct WarpBlock<T, kTransA, kTransB, kListed, 2> {
 
   template <bool kPairs>
   BG_DEVICE void step(uint32_t stage, uint32_t s) {
-    uint32_t x[kRows][2][2];
+    uint32_t x[kRows][kProducts][2][2];
 #pragma unroll
     for (int i = 0; i < kRows; ++i) a.template read<kPairs>(stage, i, s, x[i]);
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
-      uint32_t y[2][2];
+      uint32_t y[kProducts][2][2];
       b.template read<kPairs>(stage, j, s, y);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      for (int p = 0; p < kProducts; ++p) {
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) T::Element::Format::multiply(sum[i][j][h], x[i], y[h]);
+        for (int h = 0; h < 2; ++h) {
+#pragma unroll
+          for (int i = 0; i < kRows; ++i) T::Element::Format::multiply(sum[i][j][h], x[i][p], y[p][h]);
+        }
       }
     }
   }

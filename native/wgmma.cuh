@@ -57,9 +57,9 @@ struct WgmmaTile {
   // Items have one slot at least.
   static_assert(kStages + kAhead + 2 < kItemPlaces, "too few places for items");
   // Registers of a thread: together not more than the thread group is launched with, 65536 / (kMinGroups * kThreads) for each.
-  BG_DEVICE static constexpr int loaderRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 48 : 56) : kBlocks == 2 ? 64 : 88; }
-  BG_DEVICE static constexpr int splitterRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 56 : 48) : kBlocks == 2 ? 64 : 72; }
-  static constexpr int kConsumerRegisters = kMinGroups == 2 ? 136 : kBlocks == 2 ? 192 : kConsumers == 2 ? 176 : 208;
+  BG_DEVICE static constexpr int loaderRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 48 : 56) : kBlocks == 2 ? (Element::kPer == 4 ? 72 : 64) : 88; }
+  BG_DEVICE static constexpr int splitterRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 56 : 48) : kBlocks == 2 ? (Element::kPer == 4 ? 72 : 64) : 72; }
+  static constexpr int kConsumerRegisters = kMinGroups == 2 ? 136 : kBlocks == 2 ? (Element::kPer == 4 ? 184 : 192) : kConsumers == 2 ? 176 : 208;
 };
 
 // Layout places everything in shared memory, in bytes.
@@ -327,6 +327,7 @@ struct Fragment {
 template <class T, bool kTransA, bool kTransB>
 struct Consumer {
   using L = Layout<T, kTransA, kTransB>;
+  static constexpr bool kPromotes = T::Element::kPer != 2;  // products of halves are exact, and their sums are not cut
   char* memory;
   SharedAddress full, free;
   uint32_t lane;
@@ -358,7 +359,7 @@ struct Consumer {
   BG_DEVICE void multiply(float (&sum)[n], uint32_t left) {
     const uint64_t bHi = matrixB(sharedAddress(memory)), bLo = matrixB(sharedAddress(memory) + L::kPart);
     typename T::Element::Word x[2][8];
-    float part[n];  // of halves the tensor cores add up all steps, whose products are exact
+    float part[n];  // of a step, unless the tensor cores add up all
     Fragment<T> f;
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0.0f;
@@ -372,14 +373,15 @@ struct Consumer {
       const uint32_t used = stage.at;
       const uint64_t at = static_cast<uint64_t>(uniform(used) * (L::kStage >> 4));
       if constexpr (T::Element::kPer == 1) f.multiply(part, bHi + at, bLo + at);
+      else if constexpr (kPromotes) f.multiply(part, bHi + at);
       else f.multiply(sum, bHi + at);
       next();
       waitProducts<0>();
-      if constexpr (T::Element::kPer == 1) settle(part);
+      if constexpr (kPromotes) settle(part);
       else settle(sum);
       release(used);
       if (left > 1) read(x);
-      if constexpr (T::Element::kPer == 1) {
+      if constexpr (kPromotes) {
 #pragma unroll
         for (int i = 0; i < n; ++i) sum[i] += part[i];
       }

@@ -141,6 +141,14 @@ BG_DEVICE void product(float (&d)[64], const uint32_t (&a)[4], uint64_t b) {
 BG_HALF_PRODUCTS(BF16, bf16)
 BG_HALF_PRODUCTS(F16, f16)
 
+// The same of 32 k's of bytes, d = a*b with kFirst.
+template <bool kFirst>
+BG_DEVICE void product(E4M3, float (&d)[16], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(16, 32, 32, e4m3, kFirst ? 0 : 1, ""); }
+template <bool kFirst>
+BG_DEVICE void product(E4M3, float (&d)[32], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(32, 64, 32, e4m3, kFirst ? 0 : 1, ""); }
+template <bool kFirst>
+BG_DEVICE void product(E4M3, float (&d)[64], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(64, 128, 32, e4m3, kFirst ? 0 : 1, ""); }
+
 // matrixAcross describes 64 k's of 16 bits of rows of A or columns of B that are adjacent in memory, swizzled by
 // 128 bytes: groups of 8 k's are 1024 bytes apart, each 64 rows or columns 8192. A step of 16 k's
 // adds 2048 bytes.
@@ -164,6 +172,21 @@ BG_DEVICE uint64_t matrixAcross(SharedAddress at) {
   BG_DEVICE void productOf(format, float (&d)[64], uint64_t a, uint64_t b) { BG_SHARED_PRODUCT(64, 128, type); }
 BG_SHARED_PRODUCTS(BF16, bf16)
 BG_SHARED_PRODUCTS(F16, f16)
+
+// productOf of 32 k's of bytes, both along K: d += a*b, or with kFirst d = a*b.
+#define BG_BYTE_PRODUCT(n, columns)                                                                                      \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " BG_MORE_##n ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k32.f32.e4m3.e4m3 " \
+               BG_SUMS_##n ", " BG_BYTES_##n ", p, 1, 1;\n}\n"                                                            \
+               : BG_OUT_##n                                                                                              \
+               : "l"(a), "l"(b), "n"(kFirst ? 0 : 1))
+#define BG_BYTES_32 "%32, %33"
+#define BG_MORE_32 "%34"
+#define BG_BYTES_64 "%64, %65"
+#define BG_MORE_64 "%66"
+template <bool kFirst>
+BG_DEVICE void productOf(E4M3, float (&d)[32], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(32, 64); }
+template <bool kFirst>
+BG_DEVICE void productOf(E4M3, float (&d)[64], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(64, 128); }
 
 // storeShared writes a line of 16 bytes.
 BG_DEVICE void storeShared(SharedAddress to, const uint32_t (&x)[4]) {

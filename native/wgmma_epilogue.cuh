@@ -44,19 +44,26 @@ BG_DEVICE void activate(const Epilogue& e, float (&v)[n], bool both) {
   else if (kind == kSiLU) each(kSiLU);
 }
 
-// addBias adds those of the columns of a tile, whose sums lanes have as products leave them.
-template <class To, int n>
-BG_DEVICE void addBias(const Epilogue& e, const ItemEpilogue& words, uint32_t cols, float (&sum)[n]) {
-  const auto* const biases = static_cast<const typename To::Number*>(e.bias) + words.biasAt;
+// eachColumn makes something of sums, which lanes have as products leave them, and of what of says for a column that exists,
+// else none.
+template <int n, class Of, class Become>
+BG_DEVICE void eachColumn(float (&sum)[n], uint32_t cols, float none, Of of, Become become) {
   const uint32_t member = threadId() % 4;
-  float bias[n / 2];
+  float x[n / 2];
 #pragma unroll
   for (int i = 0; i < n / 2; ++i) {
     const uint32_t col = 8 * (i / 2) + 2 * member + i % 2;
-    bias[i] = col < cols ? To::number(biases[col]) : 0.0f;
+    x[i] = col < cols ? of(col) : none;
   }
 #pragma unroll
-  for (int i = 0; i < n; ++i) sum[i] += bias[i / 4 * 2 + i % 2];
+  for (int i = 0; i < n; ++i) sum[i] = become(sum[i], x[i / 4 * 2 + i % 2]);
+}
+
+// addBias adds those of the columns of a tile.
+template <class To, int n>
+BG_DEVICE void addBias(const Epilogue& e, const ItemEpilogue& words, uint32_t cols, float (&sum)[n]) {
+  const auto* const biases = static_cast<const typename To::Number*>(e.bias) + words.biasAt;
+  eachColumn(sum, cols, 0.0f, [&](uint32_t col) { return To::number(biases[col]); }, [](float x, float bias) { return x + bias; });
 }
 
 // eachRow makes something of the sums of the lane's two rows, by what of says for a row.
@@ -73,6 +80,20 @@ BG_DEVICE void eachRow(float (&sum)[n], uint32_t row, Of of) {
   }
 }
 
+// scaleSums multiplies by the scales of rows and columns of a tile.
+template <int n>
+BG_DEVICE void scaleSums(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t row, float (&sum)[n]) {
+  if (e.has(kScaleA)) {
+    eachRow(sum, row, [&](uint32_t r) {
+      const float scale = r < item.rows() ? e.scaleOfRow(words, r) : 1.0f;
+      return [=](float x) { return x * scale; };
+    });
+  }
+  if (e.has(kScaleB)) {
+    eachColumn(sum, item.cols(), 1.0f, [&](uint32_t col) { return e.scaleOfColumn(words, col); }, [](float x, float scale) { return x * scale; });
+  }
+}
+
 // dressSums does to the sums of a final item that does not read C all that its epilogue says, in registers, and
 // reports whether they are C's then: those of a gated tile's first item wait in the workspace for the second, as
 // lanes have them. Whatever an epilogue may have is a loop of its own, because a branch for each of 64 sums took
@@ -85,9 +106,16 @@ BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, c
     const bool none = e.has(kGather) && r < item.rows() && e.rows[words.gatherAt + r] >= words.gatherRows;
     return [=](float x) { return none ? 0.0f : alpha * x; };
   });
+  if constexpr (T::Element::kScaled) {
+    if (item.depth != 0) scaleSums(e, item, words, row, sum);
+  }
   if (e.has(kBias)) {
-    if (T::Element::kPer == 1 || (item.flags & kItemFloatC) != 0) addBias<Floats>(e, words, item.cols(), sum);
-    else addBias<typename T::Element>(e, words, item.cols(), sum);
+    auto add = [&](auto to) { addBias<decltype(to)>(e, words, item.cols(), sum); };
+    if (T::Element::kPer == 1 || (item.flags & kItemFloatC) != 0) {
+      add(Floats{});
+    } else if constexpr (T::Element::kPer != 1) {
+      T::Element::withC(item.flags, add);
+    }
   }
   float4* const kept = reinterpret_cast<float4*>(workspace + workerId() * static_cast<uint64_t>(T::TM * T::TN)) + threadId();
   constexpr int kApart = 128 * T::kConsumers;
@@ -164,10 +192,11 @@ BG_DEVICE void finishSums(float (&sum)[n], float* out, const Items<Epilogue>& it
   }
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   if (!dressSums<T>(sum, e, item, words, row, workspace)) return;
-  if constexpr (T::Element::kPer == 2) {
-    if ((item.flags & kItemFloatC) == 0) {
-      return storeColumns<typename T::Element>(sum, out, item, row, e.operandC<typename T::Element::Number>(words.pointersAt, C) + item.offC, ScatteredRows{e, words});
-    }
+  auto store = [&](auto to) {
+    storeColumns<decltype(to)>(sum, out, item, row, e.operandC<typename decltype(to)::Number>(words.pointersAt, C) + item.offC, ScatteredRows{e, words});
+  };
+  if constexpr (T::Element::kPer != 1) {
+    if ((item.flags & kItemFloatC) == 0) return T::Element::withC(item.flags, store);
   }
-  storeColumns<Floats>(sum, out, item, row, e.operandC<float>(words.pointersAt, C) + item.offC, ScatteredRows{e, words});
+  store(Floats{});
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// halfJob is wgmmaJob for elements of 16 bits, to which operands are rounded.
+// halfJob is wgmmaJob for elements of 16 or 8 bits, to which operands are rounded.
 func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]uint32, rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	j := wgmmaJob(t, b, o, unit, how, rng)
 	for _, data := range []*[]float32{&j.a, &j.b} {
-		*data = append(*data, slices.Repeat([]float32{gap}, -len(*data)&7)...)
+		*data = append(*data, slices.Repeat([]float32{gap}, -len(*data)&(16/o.Type.Bytes()-1))...)
 		round(o.Type, *data)
 	}
 	round(o.TypeC, j.c)
 	return j
 }
 
-// halfJobs are plans of a tile for a type of elements, with C of it and of F32: of whole tiles, of
+// halfJobs are plans of a tile for a type of elements, with C of all types that it may have: of whole tiles, of
 // workers with several and of some that take them in turn, and of tiles that are split.
 func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulatorJob) {
 	t.Helper()
@@ -41,7 +41,7 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 		{planner.ScheduleSplitK, 2, []int{8*tile.TK + 1, 9 * tile.TK, 10*tile.TK - 1}, false},
 	} {
 		for trans := range 4 {
-			for _, ofC := range []element.Type{of, element.F32} {
+			for _, ofC := range of.TypesC() {
 				seed := uint32(len(jobs)) + uint32(of)
 				rng := rand.New(rand.NewPCG(uint64(seed), 3))
 				b := wgmmaBatch(rng, c.problems, c.depths, trans&1 != 0, trans&2 != 0)
@@ -57,11 +57,11 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 	return jobs
 }
 
-// TestWarpgroupHalvesEmulated is TestWarpgroupsEmulated for elements of 16 bits.
+// TestWarpgroupHalvesEmulated is TestWarpgroupsEmulated for elements of 16 and 8 bits.
 func TestWarpgroupHalvesEmulated(t *testing.T) {
 	e := warpgroups(t)
 	for i, tile := range tile.Of(tile.WGMMA) {
-		for _, of := range []element.Type{element.BF16, element.F16} {
+		for _, of := range narrow {
 			if of == element.F16 && i > 0 && tile.Name != "wide-64x64" {
 				continue // another format, in the same places
 			}

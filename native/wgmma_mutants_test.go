@@ -15,7 +15,7 @@ import (
 
 // wgmmaMutants are mistakes in the kernels of warpgroups, each of which must be found.
 var wgmmaMutants = []mutant{
-	{"a stage is released before its products are done", "wgmma.cuh", "      waitProducts<0>();\n      if constexpr (T::Element::kPer == 1) settle(part);\n      else settle(sum);\n      release(used);\n", "      release(used);\n      waitProducts<0>();\n      settle(part);\n"},
+	{"a stage is released before its products are done", "wgmma.cuh", "      waitProducts<0>();\n      if constexpr (kPromotes) settle(part);\n      else settle(sum);\n      release(used);\n", "      release(used);\n      waitProducts<0>();\n      settle(part);\n"},
 	{"sums are read while products are under way", "wgmma.cuh", "      waitProducts<0>();\n", ""},
 	{"products without a fence", "wgmma.cuh", "    fenceProducts();\n", ""},
 	{"registers of A change under products", "wgmma.cuh", "      waitProducts<0>();\n", "      x[0][0] += 1.0f;\n      f.split(x);\n      waitProducts<0>();\n"},
@@ -34,7 +34,7 @@ var wgmmaMutants = []mutant{
 	{"columns from 64 on are not split", "wgmma.cuh", "return uniform((cols + 63) / 64);", "return uniform(min((cols + 63) / 64, 1u));"},
 	{"no swizzle", "wgmma.cuh", "(to ^ 16 * c)", "(to + 16 * c)"},
 	{"no barrier behind the making of phases", "wgmma.cuh", "  barrier();\n", ""},
-	{"more registers than there are", "wgmma.cuh", "kBlocks == 2 ? 192", "kBlocks == 2 ? 200"},
+	{"more registers than there are", "wgmma.cuh", "184 : 192)", "184 : 200)"},
 	{"an item is published before all lanes have stored", "wgmma_items.cuh", "    warpBarrier();\n", ""},
 	{"items follow too fast", "wgmma_items.cuh", "kItemPlaces = 16;", "kItemPlaces = 6;\n#define static_assert(...)"},
 	{"a warp's sums are read too early", "wgmma_store.cuh", "    warpBarrier();\n    store(col);", "    store(col);"},
@@ -68,11 +68,24 @@ var wideMutants = []mutant{
 	{"rows that do not exist are stored", "wgmma_wide.cuh", "r < item.rows() ? rowAt(r) : kNoRow", "rowAt(r)"},
 }
 
+// byteMutants are mistakes in wgmma_bytes.cuh, and in what C has there.
+var byteMutants = []mutant{
+	{"a stage is not summed from zero", "wgmma_bytes.cuh", "productOf<true>(format, part", "productOf<false>(format, part"},
+	{"a stage is added while products are under way", "wgmma_bytes.cuh", "    waitProducts<0>();\n    settle(part);\n", "    settle(part);\n"},
+	{"a stage is released before its products are done", "wgmma_bytes.cuh", "    waitProducts<0>();\n    settle(part);\n    release(stage.at);\n", "    release(stage.at);\n    waitProducts<0>();\n    settle(part);\n"},
+	{"bytes are turned without the swizzle", "wgmma_bytes.cuh", "16 * (line ^ row % 8)", "16 * line"},
+	{"a step beyond K is turned", "wgmma_bytes.cuh", "if (static_cast<int32_t>(k) < left) x", "x"},
+	{"C of fp16 is taken for bf16", "half.cuh", "    if ((flags & kItemF16C) != 0) of(Halves<High>{});\n    else of", "    of"},
+}
+
 // dressedMutants are mistakes in what kernels of warpgroups do with an epilogue in registers, and of workers that take tiles in turn.
 var dressedMutants = []mutant{
 	{"the first row stands for one that is none", "wgmma_epilogue.cuh", "return none ? 0.0f : alpha * x;", "return none ? x : alpha * x;"},
-	{"biases of other columns", "wgmma_epilogue.cuh", "bias[i / 4 * 2 + i % 2]", "bias[i / 4 * 2]"},
+	{"biases of other columns", "wgmma_epilogue.cuh", "x[i / 4 * 2 + i % 2]", "x[i / 4 * 2]"},
 	{"the second product finds another lane's first", "wgmma_epilogue.cuh", "const float4 before = kept[i / 4 * kApart];", "const float4 before = kept[0];"},
+	{"rows have one scale", "epilogue.cuh", "if (!has(kRowsA)) return", "return"},
+	{"columns have one scale", "epilogue.cuh", "(has(kColumnsB) ? col : 0)", "0"},
+	{"rows without a row of A have its scale", "epilogue.cuh", "      if (r >= words.gatherRows) return 1.0f;\n", ""},
 	{"weights are added", "wgmma_epilogue.cuh", "return weight * x;", "return weight + x;"},
 	{"rows are not scattered", "wgmma_epilogue.cuh", "if (!e.has(kScatter)) return r;", "return r;"},
 	{"rows that are none are stored", "wgmma_epilogue.cuh", "return row < words.scatterRows ? row : kNoRow;", "return row;"},
@@ -82,7 +95,7 @@ var dressedMutants = []mutant{
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "turn.cuh", "wgmma.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
+var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "turn.cuh", "wgmma.cuh", "wgmma_bytes.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
 	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {
@@ -96,8 +109,13 @@ func TestWarpgroupMutants(t *testing.T) {
 		{"wide-64x128", "BG_WGMMA_WIDE(", wideMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.inTurn() })
 		}},
+		{"wide-64x64", "BG_WGMMA_WIDE(", byteMutants, func(s *tile.Shape) []*emulatorJob {
+			return slices.DeleteFunc(halfJobs(t, s, element.E4M3), func(j *emulatorJob) bool { return j.inTurn() })
+		}},
 		{"wgmma-64x64", "BG_WGMMA_EPILOGUE(", dressedMutants, func(s *tile.Shape) []*emulatorJob {
-			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool { return j.plan.Options.Type != element.BF16 })
+			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool {
+				return j.plan.Options.Type != element.BF16 && j.plan.Options.Type != element.E4M3
+			})
 		}},
 	} {
 		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) { testWarpgroupMutants(t, c.tile, c.macro, c.mutants, c.jobs) })

@@ -45,7 +45,7 @@ struct AllRows {
 // bank, so that banks depend on the shifts of the 8 rows modulo 8, which differ when ld
 // is odd; for even ld two words at once, and for multiples of 4 four, do the same. For
 // multiples of 8, the two lines (16 bytes) of a lane change places in every other row.
-// Where rows begin with the second element of a word, pairs are put together of two words.
+// Where rows begin within a word, words are put together of two.
 template <class Element, int kLength, int kPlaces_>
 struct AlongK {
   using Number = typename Element::Number;
@@ -112,8 +112,8 @@ struct AlongK {
   struct Reader {
     uint32_t row[2], flip[2];  // the row's ring in shared memory, bytes; 16 where lines have changed places
     uint32_t first[2];         // the lane's first element in the step's first chunk, bytes
-    uint32_t width;            // words that may be read at once; 0: of pairs of words, by `pairs`
-    uint32_t pairs[Element::kPer];
+    uint32_t width;            // words that may be read at once; 0: each is in two, by `which`
+    uint32_t which[Element::kPer];
 
     // start is for rows r and r + 8 of `length`.
     template <class RowAt = AllRows>
@@ -126,7 +126,7 @@ struct AlongK {
         flip[i] = 16 * swap(start, ld, n);
         const uint32_t place = placeOf(rowsOn(start, rowAt(n), ld));
         first[i] = 4 * (place % kChunk / Element::kPer + 8 * member);
-        if constexpr (Element::kPer == 2) pairs[i] = place % 2 != 0 ? 0x5432 : 0x3210;
+        if constexpr (Element::kPer != 1) which[i] = 0x3210 + 0x1111 * sizeof(Number) * (place % Element::kPer);
       }
     }
 
@@ -138,8 +138,8 @@ struct AlongK {
 
     template <bool kAround>
     BG_DEVICE void readAny(const char* memory, uint32_t place, Word (&x)[2][8]) const {
-      if constexpr (Element::kPer == 2) {
-        if (width == 0) return readPairs<kAround>(memory, place, x);
+      if constexpr (Element::kPer != 1) {
+        if (width == 0) return readWithin<kAround>(memory, place, x);
       }
       if (width == 1) readBy<1, kAround>(memory, place, x);
       else if (width == 2) readBy<2, kAround>(memory, place, x);
@@ -164,9 +164,9 @@ struct AlongK {
       }
     }
 
-    // readPairs is for rows of which some begin with the second element of a word.
+    // readWithin is for rows of which some begin within a word.
     template <bool kAround>
-    BG_DEVICE void readPairs(const char* memory, uint32_t place, Word (&x)[2][8]) const {
+    BG_DEVICE void readWithin(const char* memory, uint32_t place, Word (&x)[2][8]) const {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const uint32_t begin = settled(128 * place + first[i]);
@@ -178,11 +178,11 @@ struct AlongK {
           words[e] = *reinterpret_cast<const Word*>(memory + row[i] + at);
         }
 #pragma unroll
-        for (int e = 0; e < 8; ++e) x[i][e] = permute(words[e], words[e + 1], pairs[i]);
+        for (int e = 0; e < 8; ++e) x[i][e] = permute(words[e], words[e + 1], which[i]);
       }
     }
 
-    // widest is how many words of a row may be read at once, 0 where pairs may lie in two.
+    // widest is how many words of a row may be read at once, 0 where these may lie in two.
     static BG_DEVICE uint32_t widest(const Number* start, uint32_t ld) {
       constexpr uint32_t kPer = Element::kPer;
       const uint32_t any = placeOf(start) | ld;
@@ -196,7 +196,7 @@ struct AlongK {
 // place that this element has among kUnit lines. Rows kUnit lines apart have the same place.
 //
 // kUnit 8 keeps lines of 128 bytes whole, and is for lanes that read a row of words each time.
-// kUnit 1 is for lanes of which members read rows 8 apart, or 16 of two elements a word: these have the same
+// kUnit 1 is for lanes of which members read rows 8 apart, or 16 or 32 of two or four elements a word: these have the same
 // place too, and kSpread more bytes for each 8 rows put them in other banks.
 template <class Element, int kLength, int kPlaces_, int kUnit>
 struct AcrossK {
@@ -214,7 +214,7 @@ struct AcrossK {
     return rowAt(k) + sizeof(Number) * (across + placeOf(rowsOn(start, k, ld)) % (kLine * kUnit));
   }
 
-  // Loader copies rows 8j + 2*warp + h of a step, j = 0..3, h = 0..1, or twice as many: kLines of each,
+  // Loader copies rows 8j + 2*warp + h of a step, j = 0..3, h = 0..1, or two or four times as many: kLines of each,
   // and the one behind these, which a row needs that does not begin with a line.
   struct Loader {
     static constexpr int kLines = kLength / kLine, kTogether = 32 / kLines, kOwn = 2 * kPer, kPasses = kOwn / kTogether;

@@ -131,10 +131,12 @@ template <class T, bool kTransA, bool kTransB, int n>
 BG_DEVICE void storeSums(const float (&sum)[n], float* out, const Item& item, uint32_t row, const typename T::Element::Number* A,
                          const typename T::Element::Number* B, float* C, float* workspace) {
   const bool final = item.slot == kFinal;
-  if constexpr (T::Element::kPer == 2) {
+  if constexpr (T::Element::kPer != 1) {
     if (final && (item.flags & kItemFloatC) == 0) {
-      auto* const c = reinterpret_cast<typename T::Element::Number*>(C) + item.offC;
-      return storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B, rowsOf<typename T::Element>(item, row, c, item.ldc));
+      return T::Element::withC(item.flags, [&](auto to) {
+        auto* const c = reinterpret_cast<typename decltype(to)::Number*>(C) + item.offC;
+        storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B, rowsOf<decltype(to)>(item, row, c, item.ldc));
+      });
     }
   }
   float* const to = final ? C + item.offC : workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN);

@@ -1,10 +1,10 @@
-// Kernels of warpgroup products for elements of 16 bits that need no splitter: the loader copies
+// Kernels of warpgroup products for elements of 16 bits, or 8 (wgmma_bytes.cuh), that need no splitter: the loader copies
 // lines of 16 bytes to where the tensor cores take both operands from, whichever way memory
 // runs. That is for items whose rows begin with 16 bytes (kItemWide). Of others it puts each
 // line together of elements, which takes many times as long: plans take other tiles there.
 //
 // The roles are those of wgmma.cuh, without the splitter: a loader and kConsumers warpgroups.
-// A stage has 64 k's of A, then of B, in the layouts of PTX ISA, "Shared Memory Layout", swizzled by
+// A stage has 64 k's of A, then of B, of elements of 8 bits 128, in the layouts of PTX ISA, "Shared Memory Layout", swizzled by
 // 128 bytes: along K, rows of 128 bytes; across K, for each 64 rows or columns, 128 bytes of each k.
 #pragma once
 
@@ -13,13 +13,15 @@ template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int 
 struct WideTile {
   using Element = Element_;
   using More = More_;
-  static constexpr int TM = TM_, TN = TN_, TK = 64, kConsumers = kConsumers_, kMinGroups = kMinGroups_, kDressedGroups = kMinGroups, kStages = kStages_;
+  static constexpr int TM = TM_, TN = TN_, TK = 32 * Element::kPer, kConsumers = kConsumers_, kMinGroups = kMinGroups_, kDressedGroups = kMinGroups, kStages = kStages_;
   static_assert(TM == 64 * kConsumers && (TN == 64 || TN == 128), "a consumer multiplies 64 rows by one or two blocks of 64 columns");
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr uint32_t kShared = kShared_;
   static constexpr bool kEmulated = false;
   static_assert(kStages + 2 < kItemPlaces, "too few places for items");  // see WgmmaTile
-  static constexpr int kLoaderRegisters = kMinGroups == 2 ? 96 : 72, kConsumerRegisters = kMinGroups == 2 ? 152 : 208;
+  // Of bytes a consumer has the sums of a stage beside all.
+  static constexpr int kLoaderRegisters = kMinGroups == 2 && Element::kPer == 2 ? 96 : 72;
+  static constexpr int kConsumerRegisters = kMinGroups == 1 ? 208 : 248 - kLoaderRegisters + (Element::kPer == 2 ? 0 : 8);
 
   // Bytes, as Layout has them.
   static constexpr uint32_t kB = 128 * TM, kStage = kB + 128 * TN, kOut = kStages * kStage;
@@ -32,8 +34,8 @@ struct WideTile {
 // are any, and counted from the first of all.
 template <class Number, int kLength, bool kAlongK, bool kListed = false>
 struct WideOperand {
-  static constexpr int kLine = 8, kLines = kAlongK ? 64 / kLine : kLength / kLine;  // of a row in memory
-  static constexpr int kRows = kAlongK ? kLength : 64, kApart = 128 / kLines, kCopies = kRows / kApart;
+  static constexpr int kLine = 16 / sizeof(Number), kDepth = 8 * kLine, kLines = kAlongK ? 8 : kLength / kLine;  // of a row in memory
+  static constexpr int kRows = kAlongK ? kLength : kDepth, kApart = 128 / kLines, kCopies = kRows / kApart;
   static_assert(kApart % 8 == 0, "the places of a thread's lines differ");
 
   const Number* at;   // the thread's first line of the next step
@@ -59,14 +61,14 @@ struct WideOperand {
       to = stage + 128 * row + place;
       length = static_cast<int32_t>(length_ - row);
     } else {
-      to = stage + line / 8 * (64 * 128) + 128 * row + place;
+      to = stage + line / 8 * (kDepth * 128) + 128 * row + place;
       length = static_cast<int32_t>(length_ - kLine * line);
     }
   }
 
   // copy starts the copies of a step, of which `left` k's exist.
   BG_DEVICE void copy(int32_t left, uint32_t stage) {
-    if (wide && left >= 64 && (kAlongK || length >= kLine)) {
+    if (wide && left >= kDepth && (kAlongK || length >= kLine)) {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
         if (kAlongK && i * kApart >= length) break;  // sums of these rows are not stored
@@ -75,7 +77,7 @@ struct WideOperand {
     } else {
       copyPart(left, stage);
     }
-    at = kAlongK ? at + 64 : rowsOn(at, 64, ld);
+    at = kAlongK ? at + kDepth : rowsOn(at, kDepth, ld);
   }
 
   // copyPart is copy of a step that ends the item, of the last columns, or of elements one by one.
@@ -106,10 +108,11 @@ struct WideOperand {
 
   // gather brings the first n elements of a line, which lies anywhere.
   static BG_DEVICE void gather(SharedAddress to, const Number* from, uint32_t n) {
+    constexpr uint32_t kPer = kLine / 4, kBits = 8 * sizeof(Number);
     uint32_t x[4] = {0, 0, 0, 0};
 #pragma unroll
     for (uint32_t i = 0; i < kLine; ++i) {
-      if (i < n) x[i / 2] |= static_cast<uint32_t>(from[i]) << 16 * (i % 2);
+      if (i < n) x[i / kPer] |= static_cast<uint32_t>(from[i]) << kBits * (i % kPer);
     }
     storeShared(to, x);
   }
@@ -126,7 +129,7 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, type
     const Item item = items.wait(number);
     if (isNone(item)) break;
     if (first) feed.ahead(items);
-    const bool wide = item.flags & kItemWide;
+    const bool wide = (item.flags & kItemWide) && !(T::Element::kPer == 4 && (kTransA || !kTransB));  // see TurnedOperand
     constexpr bool kListed = T::More::kIs && !kTransA;
     WideOperand<Number, T::TM, !kTransA, kListed> a;
     WideOperand<Number, T::TN, kTransB> b;
@@ -169,10 +172,18 @@ struct WideConsumer {
     stage.next();
   }
 
-  // multiply sums steps of the first 2n columns. The products of a step are carried out while
-  // those of the next are asked for.
+  // multiply sums steps of the first 2n columns.
   template <int n>
   BG_DEVICE void multiply(float (&sum)[n], uint32_t steps) {
+    if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps);
+    else multiplyHalves(sum, steps);
+  }
+  template <int n>
+  BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps);  // wgmma_bytes.cuh
+
+  // The products of a step are carried out while those of the next are asked for.
+  template <int n>
+  BG_DEVICE void multiplyHalves(float (&sum)[n], uint32_t steps) {
     constexpr uint64_t kStepA = kTransA ? 128 : 2, kStepB = kTransB ? 2 : 128;  // of 16 k's, in units of 16 bytes
     const SharedAddress mine = shared + warp / kWarps * (64 * 128);
     const uint64_t a = kTransA ? matrixAcross(mine) : matrixB(mine), b = kTransB ? matrixB(shared + T::kB) : matrixAcross(shared + T::kB);
@@ -205,9 +216,8 @@ struct WideConsumer {
 
 // linesOf is where the lines of C of an item begin, or nullptr where they are not written as such: C is
 // of fp32, or read, or begins anywhere.
-template <class T>
-BG_DEVICE typename T::Element::Number* linesOf(const Item& item, typename T::Element::Number* C) {
-  typename T::Element::Number* const to = C + item.offC;
+BG_DEVICE uint16_t* linesOf(const Item& item, uint16_t* C) {
+  uint16_t* const to = C + item.offC;
   const bool lines = item.slot == kFinal && (item.flags & kItemFloatC) == 0 && __uint_as_float(item.beta) == 0.0f && placeInLine(to) == 0 && item.ldc % 8 == 0;
   return lines ? to : nullptr;
 }
@@ -215,9 +225,8 @@ BG_DEVICE typename T::Element::Number* linesOf(const Item& item, typename T::Ele
 // storeLines writes the warp's 16 rows of first 2n columns by lines. value(i) is what becomes of sum i, and
 // rowAt(r) the row of C for row r of the tile, kNoRow where it is not stored.
 template <class T, int n, class Value, class RowAt>
-BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, typename T::Element::Number* to, Value value, RowAt rowAt) {
+BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, uint16_t* to, Value value, RowAt rowAt) {
   using Element = typename T::Element;
-  using Number = typename Element::Number;
   constexpr uint32_t kColumns = 64, kPitch = 2 * kColumns + 16;  // of a part, in bytes; rows of a fragment are in different banks
   static_assert(16 * kPitch <= kOutBytes, "no room for the sums of 64 columns");
   const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4, line = lane % 8;
@@ -235,8 +244,8 @@ BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, typename T
     for (int j = 0; j < 8; ++j) {
       const int x = first + 4 * j;
       char* const word = at + group * kPitch + 16 * j + 4 * member;
-      *reinterpret_cast<uint32_t*>(word) = Element::Format::pair(value(x), value(x + 1));
-      *reinterpret_cast<uint32_t*>(word + 8 * kPitch) = Element::Format::pair(value(x + 2), value(x + 3));
+      *reinterpret_cast<uint32_t*>(word) = Element::pairOfC(item.flags, value(x), value(x + 1));
+      *reinterpret_cast<uint32_t*>(word + 8 * kPitch) = Element::pairOfC(item.flags, value(x + 2), value(x + 3));
     }
     warpBarrier();
     const uint32_t col = 2 * first + 8 * line;
@@ -244,14 +253,14 @@ BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, typename T
     for (uint32_t i = 0; i < 4; ++i) {
       if (rows[i] == kNoRow) continue;
       const uint4 x = *reinterpret_cast<const uint4*>(at + (lane / 8 + 4 * i) * kPitch + 16 * line);
-      Number* const c = rowsOn(to, rows[i], item.ldc) + col;
+      uint16_t* const c = rowsOn(to, rows[i], item.ldc) + col;
       if (col + 8 <= item.cols()) {
         *reinterpret_cast<uint4*>(c) = x;
       } else {
         const uint32_t words[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
         for (uint32_t e = 0; e < 7; ++e) {
-          if (col + e < item.cols()) c[e] = static_cast<Number>(words[e / 2] >> 16 * (e % 2));
+          if (col + e < item.cols()) c[e] = static_cast<uint16_t>(words[e / 2] >> 16 * (e % 2));
         }
       }
     }
@@ -261,7 +270,7 @@ BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, typename T
 // storeWide writes the warp's sums to C by lines, or as storeSums does.
 template <class T, bool kTransA, bool kTransB, int n>
 BG_DEVICE void storeWide(const float (&sum)[n], float* out, const Item& item, uint32_t row, float* C, float* workspace) {
-  auto* const to = linesOf<T>(item, reinterpret_cast<typename T::Element::Number*>(C));
+  uint16_t* const to = linesOf(item, reinterpret_cast<uint16_t*>(C));
   if (to == nullptr) return storeSums<T, kTransA, kTransB>(sum, out, item, row, nullptr, nullptr, C, workspace);
   const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
   storeLines<T, n>(out, item, row, to, [&](int i) { return alpha * sum[i]; }, [](uint32_t r) { return r; });
@@ -273,13 +282,13 @@ BG_DEVICE void finishWide(float (&sum)[n], float* out, const Items<Epilogue>& it
   const Item item = items.wait(number);
   const Epilogue& e = items.more;
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
-  auto* const to = linesOf<T>(item, e.operandC<typename T::Element::Number>(words.pointersAt, C));
+  uint16_t* const to = linesOf(item, e.operandC<uint16_t>(words.pointersAt, C));
   if (to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
   if (!dressSums<T>(sum, e, item, words, row, workspace)) return;
   storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, ScatteredRows{e, words});
 }
 
-// fetchLists is fetchBias, and the same of the lists of rows of C and of weights.
+// fetchLists is fetchBias, and the same of the lists of rows of C and of weights, and of scales.
 template <class T>
 BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const Item& item) {
   fetchBias<T>(items, number, item);
@@ -289,6 +298,10 @@ BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const I
   if (at >= last + 32) return;
   if (e.has(kScatter)) fetch(e.rows + words.scatterAt + min(at, last));
   if (e.has(kWeights)) fetch(e.rows + words.weightsAt + min(at, last));
+  if constexpr (T::Element::kScaled) {
+    if (e.has(kRowsA) && !e.has(kGather)) fetch(e.rows + words.scaleAAt + min(at, last));
+    if (e.has(kColumnsB)) fetch(e.rows + words.scaleBAt + min(at, item.cols() - 1));
+  }
 }
 
 // consumeWide is the work of the consumers.

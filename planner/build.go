@@ -251,9 +251,9 @@ func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
 	case dressed && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
-	case c.halves() && d.Rate(k, c).Efficiency == 0:
-		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 16 bits", s, d.Name)
-	case !c.halves() && s.HalvesOnly():
+	case c.narrow() && d.Rate(k, c).Efficiency == 0:
+		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of %d bits", s, d.Name, c.bits())
+	case !c.narrow() && s.HalvesOnly():
 		return invalid.Errorf("tile %v: device %s has kernels of it for elements of 16 bits alone", s, d.Name)
 	case s.Unit.Tensor() && c == ComputeF32:
 		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, c)

@@ -100,8 +100,8 @@ func (m *model) set(d *Device, c Compute, dressed bool, keep only) error {
 		return errNotReady(d, "no tile")
 	case dressed:
 		return invalid.Errorf("device %s has no kernels for epilogues", d.Name)
-	case c.halves():
-		return invalid.Errorf("device %s has no kernels for elements of 16 bits", d.Name)
+	case c.narrow():
+		return invalid.Errorf("device %s has no kernels for elements of %d bits", d.Name, c.bits())
 	}
 	return invalid.Errorf("device %s has no kernels for compute mode %s", d.Name, c)
 }

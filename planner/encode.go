@@ -175,9 +175,7 @@ func (e *itemEncoder) begin(problem int32) {
 	if q.wide(e.wide) {
 		c[encoding.Flags] = encoding.ItemWide
 	}
-	if e.plan.Options.floatC() {
-		c[encoding.Flags] |= encoding.ItemFloatC
-	}
+	c[encoding.Flags] |= e.plan.Options.flagsC()
 }
 
 // encode goes word by word, because a copy of several would wait for the words that begin
@@ -218,10 +216,8 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	if e.ScatterRows > 0 {
 		w[encoding.FixupOffC] = uint32(q.C.Offset + col - l.BaseC)
 	}
-	if l.Epilogue.Scaled() {
-		w[encoding.FixupGatherAt], w[encoding.FixupGatherRows] = uint32(q.RowsA+row), uint32(e.GatherRows)
-		w[encoding.FixupScaleAAt], w[encoding.FixupScaleBAt] = e.scaleA(q, row), e.scaleB(q, col)
-	}
+	w[encoding.FixupGatherAt], w[encoding.FixupGatherRows] = uint32(q.RowsA+row), uint32(e.GatherRows)
+	w[encoding.FixupScaleAAt], w[encoding.FixupScaleBAt] = e.scaleA(q, row), e.scaleB(q, col)
 }
 
 // Items is how many items a launch of workers has.
@@ -240,9 +236,7 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	w[encoding.WeightsAt], w[encoding.BiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
 	clear(w[encoding.PointersAt+1 : words])
 	w[encoding.PointersAt] = q.pointersAt(&e.launch.Epilogue)
-	if e.launch.Epilogue.Scaled() {
-		w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, col)
-	}
+	w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, col)
 	if o.GatherRows > 0 {
 		w[encoding.OffA] -= uint32(row * q.A.LD)
 	}
@@ -256,9 +250,7 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	copy(second, w)
 	second[encoding.OffB], second[encoding.LDB] = uint32(q.elementB2(int(s.K0), col)-e.launch.BaseB2), uint32(q.B2.LD)
 	second[encoding.BiasAt] += uint32(q.N)
-	if e.launch.Epilogue.Scaled() {
-		second[encoding.ScaleBAt] += uint32(o.ScalesB(q.N) / 2)
-	}
+	second[encoding.ScaleBAt] += uint32(o.ScalesB(q.N) / 2)
 	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemWide | encoding.ItemSecond
 	if q.A.aligned(e.wide) && q.B2.aligned(e.wide) {
 		second[encoding.Flags] |= encoding.ItemWide

@@ -153,10 +153,10 @@ func TestEncodeEpilogue(t *testing.T) {
 	require.Equal(t, []uint32{0, 2, 4}, w[l.Table:][:3])
 	f := math.Float32bits
 	for i, want := range [][]uint32{
-		{100, 8, 4, 20, 20, 12, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemWide, 1000, 50, 2000, 60, 3000, 7, 0, 0},
-		{100, 3, 4, 20, 20, 10, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1000, 50, 2000, 60, 3000, 16, 0, 0},
-		{100, 8, 4, 20, 20, 12, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemWide, 1064, 50, 2064, 60, 3064, 7, 0, 0},
-		{100, 3, 4, 20, 20, 10, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1064, 50, 2064, 60, 3064, 16, 0, 0},
+		{100, 8, 4, 20, 20, 12, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemWide, 1000, 50, 2000, 60, 3000, 7, 0, 0, 0, 0, 0, 0},
+		{100, 3, 4, 20, 20, 10, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1000, 50, 2000, 60, 3000, 16, 0, 0, 0, 0, 0, 0},
+		{100, 8, 4, 20, 20, 12, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemWide, 1064, 50, 2064, 60, 3064, 7, 0, 0, 0, 0, 0, 0},
+		{100, 3, 4, 20, 20, 10, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1064, 50, 2064, 60, 3064, 16, 0, 0, 0, 0, 0, 0},
 	} {
 		require.Equal(t, want, w[l.Items+i*encoding.EpilogueItemWords:][:encoding.EpilogueItemWords], "item %d", i)
 	}

@@ -340,8 +340,11 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	if by := e.Pointers; (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%(16/p.Options.Type.Bytes()) == 0 && (by == Pointers{} || by.Aligned) {
 		flags |= encoding.ItemWide
 	}
-	if p.Options.floatC() {
+	switch o := &p.Options; {
+	case o.Type != element.F32 && o.TypeC == element.F32:
 		flags |= encoding.ItemFloatC
+	case o.Type == element.E4M3 && o.TypeC == element.F16:
+		flags |= encoding.ItemF16C
 	}
 	if w[11] != flags {
 		t.Fatalf("flags %d of segment %+v of %+v, want %d", w[11], *s, q, flags)
@@ -356,12 +359,9 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 		if e.Pointers.Any() {
 			at = uint32(q.Pointers)
 		}
-		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), uint32(q.RowsC + row), uint32(e.ScatterRows),
-			uint32(q.Weights + row), uint32(q.Bias + col), at, 0}, w[encoding.ItemWords:encoding.EpilogueItemWords])
-	}
-	if does.Scaled() {
 		a, b := scalesAt(&q, e, row, col)
-		require.Equal(t, []uint32{a, b, 0, 0}, w[encoding.EpilogueItemWords:encoding.ScaledItemWords])
+		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), uint32(q.RowsC + row), uint32(e.ScatterRows),
+			uint32(q.Weights + row), uint32(q.Bias + col), at, a, b, 0, 0, 0}, w[encoding.ItemWords:encoding.EpilogueItemWords])
 	}
 }
 
@@ -413,11 +413,8 @@ func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encodi
 		math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), uint32(f.Count), at,
 	}, w[:encoding.FixupWords])
 	if l.Epilogue != (encoding.Epilogue{}) {
-		require.Equal(t, []uint32{uint32(q.RowsC + row), uint32(e.ScatterRows), uint32(q.Weights + row), uint32(q.Bias + col)},
-			w[encoding.FixupWords:encoding.EpilogueFixupWords])
-	}
-	if l.Epilogue.Scaled() {
 		a, b := scalesAt(q, e, row, col)
-		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), a, b}, w[encoding.EpilogueFixupWords:encoding.ScaledFixupWords])
+		require.Equal(t, []uint32{uint32(q.RowsC + row), uint32(e.ScatterRows), uint32(q.Weights + row), uint32(q.Bias + col),
+			uint32(q.RowsA + row), uint32(e.GatherRows), a, b}, w[encoding.FixupWords:encoding.EpilogueFixupWords])
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -120,14 +121,25 @@ func (o *Options) check(d *Device) error {
 const (
 	computeHalves     Compute = "halves"
 	computeWideHalves Compute = "wide halves"
+	computeBytes      Compute = "bytes"
+	computeWideBytes  Compute = "wide bytes"
 	computeWords      Compute = "words"
 )
 
-// halves: the arithmetic is one of theirs.
-func (c Compute) halves() bool { return c == computeHalves || c == computeWideHalves }
+// narrow: the arithmetic is one of elements of 16 or 8 bits.
+func (c Compute) narrow() bool { return c == computeHalves || c == computeWideHalves || c.bytes() }
+func (c Compute) bytes() bool  { return c == computeBytes || c == computeWideBytes }
+
+// bits are those of an element of narrow ones.
+func (c Compute) bits() int {
+	if c.bytes() {
+		return 8
+	}
+	return 16
+}
 
 // arithmetic tells apart the rates of a device's kernels, and which may be taken. wide: all
-// rows begin with 16 bytes.
+// rows begin with 16 bytes, those of elements of 8 bits along K.
 func (o *Options) arithmetic(d *Device, wide bool) Compute {
 	switch {
 	case o.Compute == ComputeTF32 && o.dressed(d):
@@ -136,6 +148,10 @@ func (o *Options) arithmetic(d *Device, wide bool) Compute {
 		return computeWords
 	case o.Type == element.F32 || d.KernelKind != KernelsNative:
 		return o.Compute
+	case o.Type == element.E4M3 && wide:
+		return computeWideBytes
+	case o.Type == element.E4M3:
+		return computeBytes
 	case wide:
 		return computeWideHalves
 	}
@@ -152,18 +168,22 @@ func (o *Options) parts(d *Device, c Compute) bool {
 	return d.Finishes && o.Type == element.F32 && o.Epilogue.none() && c != ComputeTF32
 }
 
-// allWide reports whether rows of A and B begin with 16 bytes in all problems. It matters
-// where kernels are for the options' type.
+// allWide is what arithmetic calls wide, of all problems.
 func (o *Options) allWide(b Batch) bool {
 	if o.Type == element.F32 {
 		return false
 	}
 	for i := range b {
-		if !b[i].wide(o.wide()) || o.Epilogue.Gated && !b[i].B2.aligned(o.wide()) {
+		if !o.quick(b[i].TransA, b[i].TransB) || !b[i].wide(o.wide()) || o.Epilogue.Gated && !b[i].B2.aligned(o.wide()) {
 			return false
 		}
 	}
 	return true
+}
+
+// quick reports whether tensor cores can take A and B as they lie: of elements of 8 bits those along K.
+func (o *Options) quick(transA, transB bool) bool {
+	return o.Type != element.E4M3 || !transA && transB
 }
 
 // wide is the elements of A or B that a load of 16 bytes takes; 0 where matrices may begin at any
@@ -175,8 +195,16 @@ func (o *Options) wide() int {
 	return 16 / o.Type.Bytes()
 }
 
-// floatC reports whether C has fp32 where A and B have not.
-func (o *Options) floatC() bool { return o.Type != element.F32 && o.TypeC == element.F32 }
+// flagsC is what items say of the type of C.
+func (o *Options) flagsC() uint32 {
+	switch {
+	case o.Type != element.F32 && o.TypeC == element.F32:
+		return encoding.ItemFloatC
+	case o.Type == element.E4M3 && o.TypeC == element.F16:
+		return encoding.ItemF16C
+	}
+	return 0
+}
 
 func (o *Options) checkTypes(d *Device) error {
 	switch {

@@ -73,7 +73,7 @@ func TestPointerPlans(t *testing.T) {
 
 func TestEncodePointers(t *testing.T) {
 	p := Problem{M: 70, N: 9, K: 20, A: Matrix{100, 20}, B: Matrix{8, 12}, C: Matrix{4, 9}, B2: Matrix{4, 12}, Pointers: 5000}
-	rest := []uint32{encoding.Final, 0, 0, 0, 0, 0, 0, 0, 5000, 0}
+	rest := []uint32{encoding.Final, 0, 0, 0, 0, 0, 0, 0, 5000, 0, 0, 0, 0, 0}
 	for _, c := range []struct {
 		name   string
 		by     Pointers

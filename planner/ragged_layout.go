@@ -155,7 +155,7 @@ func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 // bound writes the words of the bounds.
 func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	r := b.Ragged
-	b.bounds = slices.Grow(b.bounds[:0], encoding.ScaledBoundWords)[:encoding.ScaledBoundWords]
+	b.bounds = slices.Grow(b.bounds[:0], encoding.EpilogueBoundWords)[:encoding.EpilogueBoundWords]
 	clear(b.bounds)
 	set := func(word encoding.BoundWord, value int) { b.bounds[word] = uint32(value) }
 	set(encoding.BoundForm, int(r.Form))
@@ -211,8 +211,8 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 
 // flags are those that all items have.
 func (b *raggedBuilder) flags() int {
-	if b.Device.KernelKind == KernelsNative && b.Options.floatC() {
-		return encoding.ItemFloatC
+	if b.Device.KernelKind == KernelsNative {
+		return int(b.Options.flagsC())
 	}
 	return 0
 }

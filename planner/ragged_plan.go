@@ -32,7 +32,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if !plan.reachable(plan.ExtentA, max(plan.ExtentB, plan.ExtentB2), plan.ExtentC) {
 		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
-	if err := builder.model.set(p.device, o.arithmetic(p.device, r.wide(o.wide(), o.Epilogue.Gated)), o.dressed(p.device), o.only(Batch{r.problem()})); err != nil {
+	if err := builder.model.set(p.device, o.arithmetic(p.device, o.quick(r.TransA, r.TransB) && r.wide(o.wide(), o.Epilogue.Gated)), o.dressed(p.device), o.only(Batch{r.problem()})); err != nil {
 		return nil, err
 	}
 	builder.model.products = o.Epilogue.kernel().Products()

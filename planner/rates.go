@@ -24,7 +24,7 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 		return s.Rates.WGSL
 	case k == KernelsCPU:
 		return s.Rates.CPU
-	case c.halves() && s.Unit == tile.FMA:
+	case c.narrow() && s.Unit == tile.FMA:
 		r := s.Rates.Native
 		r.Efficiency *= f.Halves
 		return r
@@ -32,6 +32,10 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 		return s.Rates.Halves
 	case c == computeWideHalves:
 		return s.Rates.WideHalves
+	case c == computeBytes:
+		return s.Rates.Bytes
+	case c == computeWideBytes:
+		return s.Rates.WideBytes
 	case c == ComputeTF32 && s.Unit.Tensor():
 		return s.Rates.TF32
 	}
@@ -60,7 +64,7 @@ type KernelFacts struct {
 
 // Measured is the place of the rate that was measured in a compute mode.
 func (k *KernelFacts) Measured(c Compute) *tile.Rate {
-	if c.halves() { // none is measured
+	if c.narrow() { // none is measured
 		return new(tile.Rate)
 	}
 	if c == ComputeTF32 && k.Tile.Unit.Tensor() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 func scaledOptions(e Epilogue) Options {
@@ -38,10 +39,10 @@ func TestEncodeScales(t *testing.T) {
 			checkAll(t, plan)
 			require.Equal(t, c.rows, plan.ExtentRows)
 			l := plan.Launches[0]
-			require.Equal(t, encoding.ScaledItemWords, l.ItemWords())
+			require.Equal(t, encoding.EpilogueItemWords, l.ItemWords())
 			w := plan.Encode(nil)[l.Items:]
 			for i, want := range c.scales {
-				item := w[i*encoding.ScaledItemWords:][:encoding.ScaledItemWords]
+				item := w[i*encoding.EpilogueItemWords:][:encoding.EpilogueItemWords]
 				require.Equal(t, want, [2]uint32{item[encoding.ScaleAAt], item[encoding.ScaleBAt]}, "item %d", i)
 			}
 		})
@@ -129,7 +130,7 @@ func TestRaggedScales(t *testing.T) {
 			require.Equal(t, c.n, p.ExtentRows)
 			bounds := p.Encode(nil)
 			require.Equal(t, []uint32{100, 1000}, bounds[encoding.BoundScaleA:][:2])
-			require.LessOrEqual(t, encoding.ScaledBoundWords, encoding.StatusWord, "the bounds fit in front of what is refused")
+			require.LessOrEqual(t, encoding.EpilogueBoundWords, encoding.StatusWord, "the bounds fit in front of what is refused")
 			require.Zero(t, bounds[encoding.StatusWord])
 		})
 	}
@@ -173,4 +174,41 @@ func TestScalesJSON(t *testing.T) {
 	var again Plan
 	require.NoError(t, json.Unmarshal(text, &again))
 	require.Equal(t, p.Encode(nil), again.Encode(nil))
+}
+
+// TestNarrowSums: the tensor cores of 9.0 alone sum elements of 8 bits in fewer bits, and take them along K as they are.
+func TestNarrowSums(t *testing.T) {
+	aligned := mustPack(t, GEMM(2048, 2048, 2048))
+	quick := Batch{aligned[0]}
+	quick[0].TransB = true
+	for _, c := range []struct {
+		name, device, tile string
+		of                 element.Type
+		batch              Batch
+		want               bool
+	}{
+		{"tensor cores of 9.0", "h200", "wide-64x64", element.E4M3, quick, true},
+		{"the same across K", "h200", "wgmma-64x64", element.E4M3, aligned, true},
+		{"in fp16", "h200", "tensor-64x64", element.E4M3, quick, false},
+		{"halves", "h200", "wide-64x64", element.BF16, quick, false},
+		{"an older one", "a100", "tensor-64x64", element.E4M3, quick, false},
+		{"WebGPU", "h200-webgpu", "large", element.E4M3, quick, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := device(t, c.device)
+			plan, err := New(d).Plan(c.batch, Options{Type: c.of, TypeC: element.BF16, Tile: c.tile})
+			require.NoError(t, err)
+			require.Equal(t, c.want, plan.NarrowSums())
+			require.Equal(t, c.of == element.E4M3 && c.device == "h200", d.NarrowSums(c.of))
+		})
+	}
+	o := Options{Type: element.E4M3, TypeC: element.BF16}
+	for _, c := range []struct {
+		batch Batch
+		wide  bool
+	}{{quick, true}, {aligned, false}} {
+		plan, err := New(device(t, "h200")).Plan(c.batch, o)
+		require.NoError(t, err)
+		require.Equal(t, c.wide, plan.Tiles[0].HalvesOnly() && plan.Tiles[0].Unit == tile.WGMMA, plan.Tiles[0])
+	}
 }

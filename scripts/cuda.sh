@@ -10,8 +10,8 @@ mkdir -p "$out" "$clocks"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Parts of the kernels in the order of their numbers in kernels.cu; the last three have instructions of 9.0 alone.
-parts=(ragged plain tensor wgmma halves wide)
+# Parts of the kernels in the order of their numbers in kernels.cu; the fourth to sixth, and the last, have instructions of 9.0 alone.
+parts=(ragged plain tensor wgmma halves wide bytes wide_bytes)
 flags="-std=c++17 -O3 -Werror all-warnings"
 # compile ARCH PART FILE FLAGS... leaves the compiler's words in FILE.log.
 compile() {
@@ -20,10 +20,11 @@ compile() {
 	# shellcheck disable=SC2086 # words are flags
 	nvcc $flags -arch="$arch" -DBG_PART="$part" "$@" -o "$file" kernels.cu 2>"$file.log" || cat "$file.log" >&2
 }
-for part in 6 5 4 3 2 1; do # what takes longest first
+everywhere() { [ "$1" -le 3 ] || [ "$1" = 7 ]; }
+for part in 8 6 7 5 4 3 2 1; do # what takes longest first
 	name=${parts[part - 1]}
 	compile sm_90a $part "sm_90a_$name.cubin" -cubin --split-compile=0 -Xptxas -v &
-	[ $part -le 3 ] || continue
+	everywhere $part || continue
 	compile sm_80 $part "sm_80_$name.cubin" -cubin --split-compile=0 -Xptxas -v &
 	compile compute_80 $part "compute_80_$name.ptx" -ptx &
 done
@@ -31,7 +32,7 @@ wait
 products=()
 for part in "${!parts[@]}"; do
 	products+=("sm_90a_${parts[part]}.cubin")
-	[ "$part" -ge 3 ] || products+=("sm_80_${parts[part]}.cubin" "compute_80_${parts[part]}.ptx")
+	! everywhere $((part + 1)) || products+=("sm_80_${parts[part]}.cubin" "compute_80_${parts[part]}.ptx")
 done
 (cd "$work" && ls "${products[@]}" >/dev/null) # stops when one is missing
 

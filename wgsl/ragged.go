@@ -125,14 +125,12 @@ func raggedNumbers(threads int) names {
 	}
 	all.words("", encoding.BoundNames[:], 0)
 	all.words("", encoding.EpilogueBoundNames[:], encoding.BoundWords)
-	all.words("", encoding.ScaledBoundNames[:], encoding.EpilogueBoundWords)
 	all.words("tile.", encoding.KernelNames[:], 0)
 	all.words("record.", encoding.RecordNames[:], 0)
 	all.words("record.", encoding.EpilogueRecordNames[:], encoding.RecordWords)
 	all.words("record.", encoding.ScaledRecordNames[:], encoding.EpilogueRecordWords)
 	all.words("item.", encoding.ItemNames[:], 0)
 	all.words("item.", encoding.EpilogueNames[:], encoding.ItemWords)
-	all.words("item.", encoding.ScaledNames[:], encoding.EpilogueItemWords)
 	return all
 }
 

@@ -119,7 +119,7 @@ const raggedDress = `
 // the scales of B.
 func raggedSecondItem(e encoding.Epilogue) string {
 	w := writer{depth: 1}
-	for i := range e.ItemWords() {
+	for i := range encoding.EpilogueItemWords {
 		w.line("words[second + %du] = words[at + %du];", i, i)
 	}
 	return `

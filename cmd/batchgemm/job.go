@@ -46,7 +46,8 @@ func unrounded(w *workload.Workload) (*workload.Operands, error) {
 
 // arithmetic is what a device does to numbers under options, for which these are the operands.
 func arithmetic(d *dispatch.Device, o *planner.Options, ops *workload.Operands) reference.Arithmetic {
-	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: d.Info().FlushesSubnormals,
+	info := d.Info()
+	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: info.FlushesSubnormals, NarrowSums: info.Planner.NarrowSums(o.Type),
 		Epilogue: reference.Epilogue{Epilogue: o.Epilogue, B2: ops.B, Biases: ops.Bias, Rows: ops.Rows}}
 }
 

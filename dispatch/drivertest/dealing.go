@@ -92,9 +92,6 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 	words, products := encoding.ItemWords, 1
 	if d.epilogue != (planner.Epilogue{}) {
 		words = encoding.EpilogueItemWords
-		if d.epilogue.ScaleA != "" || d.epilogue.ScaleB != "" {
-			words = encoding.ScaledItemWords
-		}
 	}
 	if d.epilogue.Gated {
 		products = 2
@@ -191,19 +188,15 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 	if e.ScatterRows > 0 {
 		w[encoding.OffC] = uint32(q.C.Offset + col)
 	}
-	more := [...]int{q.RowsA + row, e.GatherRows, q.RowsC + row, e.ScatterRows, q.Weights + row, q.Bias + col, q.Pointers, 0}
+	more := [...]int{q.RowsA + row, e.GatherRows, q.RowsC + row, e.ScatterRows, q.Weights + row, q.Bias + col, q.Pointers, q.ScaleA, q.ScaleB, 0, 0, 0}
 	for _, x := range more {
 		w = append(w, uint32(x))
 	}
-	scaled := e.ScaleA != "" || e.ScaleB != ""
-	if scaled {
-		w = append(w, uint32(q.ScaleA), uint32(q.ScaleB), 0, 0)
-		if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
-			w[encoding.ScaleAAt] += uint32(row)
-		}
-		if e.ScaleB == planner.PerRow {
-			w[encoding.ScaleBAt] += uint32(col)
-		}
+	if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
+		w[encoding.ScaleAAt] += uint32(row)
+	}
+	if e.ScaleB == planner.PerRow {
+		w[encoding.ScaleBAt] += uint32(col)
 	}
 	if !e.Gated {
 		return w
@@ -214,9 +207,7 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 		at = q.B2.Offset + col*q.B2.LD
 	}
 	second[encoding.OffB], second[encoding.LDB], second[encoding.BiasAt] = uint32(at), uint32(q.B2.LD), w[encoding.BiasAt]+uint32(q.N)
-	if scaled {
-		second[encoding.ScaleBAt] += uint32(e.ScalesB(q.N) / 2)
-	}
+	second[encoding.ScaleBAt] += uint32(e.ScalesB(q.N) / 2)
 	second[encoding.Flags] = d.bounds[encoding.BoundFlags] | encoding.ItemSecond
 	if uint32(q.A.Offset|q.A.LD|q.B2.Offset|q.B2.LD)&d.bounds[encoding.BoundWide] == 0 {
 		second[encoding.Flags] |= encoding.ItemWide

@@ -247,7 +247,7 @@ func (j *dressedJob) check(t *testing.T, d *dressed, exact bool) {
 	c, err := j.run(d)
 	require.NoError(t, err)
 	n := &d.numbers
-	how := reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.device.Info().FlushesSubnormals, TypeC: j.ofC,
+	how := reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.device.Info().FlushesSubnormals, NarrowSums: j.plan.NarrowSums(), TypeC: j.ofC,
 		Epilogue: reference.Epilogue{Epilogue: j.plan.Options.Epilogue, B2: n[bufferB2], Biases: n[bufferBias], Rows: d.rows}}
 	if exact {
 		err = reference.CheckExactIn(how, j.batch, n[bufferA], n[bufferB], n[bufferC], c)

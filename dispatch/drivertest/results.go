@@ -132,7 +132,8 @@ func (j *job) String() string {
 
 // arithmetic is what the device does to numbers in the plan's compute mode.
 func (j *job) arithmetic() reference.Arithmetic {
-	return reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.suite.device.Info().FlushesSubnormals, TypeC: j.suite.ofC}
+	return reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.suite.device.Info().FlushesSubnormals,
+		NarrowSums: j.plan.NarrowSums(), TypeC: j.suite.ofC}
 }
 
 // some reports whether a launch of the plan has the property.

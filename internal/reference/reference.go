@@ -98,6 +98,9 @@ type Arithmetic struct {
 	//	|beta*C|, if beta or C is
 	FlushesSubnormals bool
 
+	// NarrowSums: products may be summed in fewer bits (planner.Plan.NarrowSums); what these cut comes to the bound.
+	NarrowSums bool
+
 	// TypeC is the type that elements of C are rounded to, once: u*|result| comes to the
 	// bound, or half of the distance between the smallest numbers. Before and after are the
 	// numbers that its elements stand for.
@@ -111,7 +114,7 @@ type Arithmetic struct {
 // CheckIn is Check with the bound of a device's arithmetic, and says how the errors
 // are distributed.
 func CheckIn(how Arithmetic, b planner.Batch, x, y, before, after []float32) (Errors, error) {
-	l := limits{unit: unit32, tiny: 0x1p-149, flushes: how.FlushesSubnormals, typeC: how.TypeC, Epilogue: how.Epilogue}
+	l := limits{unit: unit32, tiny: 0x1p-149, flushes: how.FlushesSubnormals, narrow: how.NarrowSums, typeC: how.TypeC, Epilogue: how.Epilogue}
 	if how.Compute == planner.ComputeTF32 {
 		l.unit, l.flushes = 0x1p-11, true
 	}
@@ -142,6 +145,7 @@ func CheckExactIn(how Arithmetic, b planner.Batch, x, y, before, after []float32
 type limits struct {
 	unit, tiny float64
 	flushes    bool
+	narrow     bool
 	typeC      element.Type
 	Epilogue
 }
@@ -238,14 +242,16 @@ type row struct {
 	planner.Problem
 	*limits
 	sum, size, lost []float64
-	alpha           float64 // its size
-	flushed         bool    // a factor may be taken for 0
-	which           int     // of the products: 1 is the second
-	from            int     // the row of A; -1: one of zeros
+	cut             []float64 // with narrow
+	alpha           float64   // its size
+	flushed         bool      // a factor may be taken for 0
+	which           int       // of the products: 1 is the second
+	from            int       // the row of A; -1: one of zeros
 }
 
 func (r *row) begin(x, y []float32) {
 	r.sum, r.size, r.lost = make([]float64, r.N), make([]float64, r.N), make([]float64, r.N)
+	r.cut = make([]float64, r.N)
 	all := r.Problem
 	if r.GatherRows > 0 {
 		all.M = r.GatherRows
@@ -262,9 +268,13 @@ func (r *row) multiply(from int, x, y []float32) {
 		clear(r.sum)
 		clear(r.size)
 		clear(r.lost)
+		clear(r.cut)
 		return
 	}
 	products(&r.Problem, from, x, y, r.sum, r.size)
+	if r.narrow && r.Reads() {
+		cuts(&r.Problem, from, x, y, r.cut)
+	}
 	if r.flushed {
 		flushed(&r.Problem, from, x, y, r.size, r.lost)
 	}
@@ -272,7 +282,7 @@ func (r *row) multiply(from int, x, y []float32) {
 
 // element is an element of row i, scaled, with beta*C.
 func (r *row) element(i, j int, old float32) number {
-	n := number{r.sum[j], 2*r.unit*float64(r.K+2)*r.size[j] + r.tiny*float64(2*r.K+8)*max(1, r.alpha) + r.lost[j], r.size[j]}
+	n := number{r.sum[j], 2*r.unit*float64(r.K+2)*r.size[j] + r.tiny*float64(2*r.K+8)*max(1, r.alpha) + r.lost[j] + r.cut[j], r.size[j]}
 	if e := &r.limits.Epilogue; r.Reads() { // else scales have no part
 		if e.ScaleA != "" {
 			n = n.scaled(e.scaleA(&r.Problem, i, r.from), r.limits)

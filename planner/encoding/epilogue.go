@@ -108,9 +108,14 @@ const (
 	EpiloguePointersB       = 256
 	EpiloguePointersC       = 512
 	EpiloguePointersAligned = 1024
+
+	EpilogueScaleA   = 2048
+	EpilogueRowsA    = 4096 // with EpilogueScaleA: each row has a scale
+	EpilogueScaleB   = 8192
+	EpilogueColumnsB = 16384 // with EpilogueScaleB: each column has one
 )
 
-// Word is what native kernels are told of it, which know no scales.
+// Word is what native kernels are told of it.
 func (e Epilogue) Word() (w uint32) {
 	switch e.Activation {
 	case ReLU:
@@ -124,7 +129,8 @@ func (e Epilogue) Word() (w uint32) {
 		set  bool
 		flag uint32
 	}{{e.Bias, EpilogueBias}, {e.Gated, EpilogueGated}, {e.Gather, EpilogueGather}, {e.Scatter, EpilogueScatter}, {e.Weights, EpilogueWeights},
-		{e.Pointers.A, EpiloguePointersA}, {e.Pointers.B, EpiloguePointersB}, {e.Pointers.C, EpiloguePointersC}, {e.Pointers.Aligned, EpiloguePointersAligned}} {
+		{e.Pointers.A, EpiloguePointersA}, {e.Pointers.B, EpiloguePointersB}, {e.Pointers.C, EpiloguePointersC}, {e.Pointers.Aligned, EpiloguePointersAligned},
+		{e.ScaleA != "", EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA}, {e.ScaleB != "", EpilogueScaleB}, {e.ScaleB == PerRow, EpilogueColumnsB}} {
 		if v.set {
 			w |= v.flag
 		}
@@ -159,20 +165,10 @@ func (k Kernel) ItemWords() int {
 	switch {
 	case k.Fixup && k.Epilogue == Epilogue{}:
 		return FixupWords
-	case k.Fixup && k.Epilogue.Scaled():
-		return ScaledFixupWords
 	case k.Fixup:
 		return EpilogueFixupWords
 	case k.Epilogue == Epilogue{}:
 		return ItemWords
-	}
-	return k.Epilogue.ItemWords()
-}
-
-// ItemWords is the words of an item with an epilogue.
-func (e Epilogue) ItemWords() int {
-	if e.Scaled() {
-		return ScaledItemWords
 	}
 	return EpilogueItemWords
 }

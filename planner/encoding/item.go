@@ -19,7 +19,7 @@ const (
 	Alpha     // bits; 0 when Depth is: NaN too has no part
 	Beta      // bits; 1 when Accumulate
 	Slot      // the partial tile of the workspace to store to, or Final
-	Flags     // ItemWide, ItemFloatC
+	Flags     // ItemWide and so on
 	ItemWords = iota
 )
 
@@ -29,6 +29,7 @@ const (
 	ItemFloatC = 2              // flag: C has fp32 where A and B have not
 	ItemSecond = 4              // flag: of a gated tile the second item; B is B2
 	ItemPart   = 8              // flag: a part of a tile that its launch finishes; see PartFixup
+	ItemF16C   = 16             // flag: C has fp16 where A and B have e4m3; else bf16, unless ItemFloatC
 )
 
 // Parts of tiles that a launch finishes (Kernel.Parts) have, in place of what says where C is, where the item of the
@@ -48,17 +49,12 @@ const (
 	WeightsAt                                      // word of Rows with the weight of the tile's first row
 	BiasAt                                         // element of Bias of the tile's first column
 	PointersAt                                     // word of Rows with the problem's addresses
+	ScaleAAt                                       // word of Rows with the scale of the tile's first row; of A, or its first row where rows are gathered
+	ScaleBAt                                       // word of Rows with the scale of the tile's first column, or of B
 	_                                              // a multiple of 4 words loads at once
+	_                                              //
+	_                                              //
 	EpilogueItemWords = ItemWords + iota
-)
-
-// What an item has beside where its kernel's Epilogue has scales.
-const (
-	ScaleAAt        = ItemWord(EpilogueItemWords) + iota // word of Rows with the scale of the tile's first row; of A, or its first row where rows are gathered
-	ScaleBAt                                             // word of Rows with the scale of the tile's first column, or of B
-	_                                                    // a multiple of 4 words loads at once
-	_                                                    //
-	ScaledItemWords = EpilogueItemWords + iota
 )
 
 // FixupWord is the place of a word in a fix-up's item, which finishes the tile whose
@@ -83,24 +79,18 @@ const (
 	FixupScatterRows
 	FixupWeightsAt
 	FixupBiasAt
-	EpilogueFixupWords = FixupWords + iota
-)
-
-// What it has beside where its kernel's Epilogue has scales, as in an item.
-const (
-	FixupGatherAt = FixupWord(EpilogueFixupWords) + iota
+	FixupGatherAt
 	FixupGatherRows
 	FixupScaleAAt
 	FixupScaleBAt
-	ScaledFixupWords = EpilogueFixupWords + iota
+	EpilogueFixupWords = FixupWords + iota
 )
 
 // EpilogueNames and EpilogueFixupNames are the names of the words that come with an epilogue.
 var (
-	EpilogueNames      = [...]string{"gatherAt", "gatherRows", "scatterAt", "scatterRows", "weightsAt", "biasAt", "pointersAt", "zero"}
-	EpilogueFixupNames = [...]string{"scatterAt", "scatterRows", "weightsAt", "biasAt"}
-
-	ScaledNames = [...]string{"scaleAAt", "scaleBAt", "scaleZero", "scaleNone"} // those that come with scales
+	EpilogueNames = [...]string{"gatherAt", "gatherRows", "scatterAt", "scatterRows", "weightsAt", "biasAt", "pointersAt", "scaleAAt", "scaleBAt",
+		"zero", "none", "nothing"}
+	EpilogueFixupNames = [...]string{"scatterAt", "scatterRows", "weightsAt", "biasAt", "gatherAt", "gatherRows", "scaleAAt", "scaleBAt"}
 )
 
 // ItemNames and FixupNames are the names of the words in C.

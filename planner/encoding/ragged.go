@@ -141,14 +141,9 @@ const (
 	BoundLenB2         // elements, and words of Rows, that groups may reach; Records alone
 	BoundLenBias       //
 	BoundLenRows       //
+	BoundScaleA        // the words of Rows with the first group's first
+	BoundScaleB        // those of the next group are behind them
 	EpilogueBoundWords = BoundWords + iota
-)
-
-// What bounds have beside for kernels whose Epilogue has scales.
-const (
-	BoundScaleA      = BoundWord(EpilogueBoundWords) + iota // the words of Rows with the first group's first
-	BoundScaleB                                             // those of the next group are behind them
-	ScaledBoundWords = EpilogueBoundWords + iota
 )
 
 // RecordWord is the place of a word of a record: one problem, as the device or the host writes it
@@ -206,14 +201,12 @@ func (e Epilogue) RecordWords() int {
 }
 
 // BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL,
-// EpilogueBoundNames and EpilogueRecordNames those that come with an epilogue, ScaledBoundNames and
-// ScaledRecordNames those that come with scales.
+// EpilogueBoundNames and EpilogueRecordNames those that come with an epilogue, ScaledRecordNames those that come with scales.
 var (
 	EpilogueBoundNames = [...]string{"gatherRows", "scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers",
-		"lenB2", "lenBias", "lenRows"}
+		"lenB2", "lenBias", "lenRows", "scaleA", "scaleB"}
 	EpilogueRecordNames = [...]string{"offB2", "ldb2", "bias", "rowsA", "rowsC", "weights", "pointers", "none"}
 
-	ScaledBoundNames  = [...]string{"scaleA", "scaleB"}
 	ScaledRecordNames = [...]string{"scaleA", "scaleB", "scaleZero", "scaleNone"}
 
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",

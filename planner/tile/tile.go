@@ -69,6 +69,7 @@ type Rates struct {
 	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
 	// cores only: planner.KernelFacts has others.
 	Halves, WideHalves Rate
+	Bytes, WideBytes   Rate // elements of 8 bits, four a word, wide where rows run along K beside; tensor cores only
 	CPU                Rate
 }
 
@@ -126,7 +127,7 @@ func (s *Shape) Check() error {
 // whole C tile over their own part of every K step.
 func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
 
-// HalvesOnly: native kernels are for elements of 16 bits alone.
+// HalvesOnly: native kernels are for elements of 16 and 8 bits alone.
 func (s *Shape) HalvesOnly() bool { return s.Rates.Native == (Rate{}) && s.Rates.Halves != (Rate{}) }
 
 // StepBytes is the memory of the elements of A and B that one K step needs.

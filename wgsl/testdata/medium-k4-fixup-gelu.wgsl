@@ -11,9 +11,10 @@ fn activate(v: f32) -> f32 {
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-	let item0 = items[3u * worker.x];
-	let item1 = items[3u * worker.x + 1u];
-	let item2 = items[3u * worker.x + 2u];
+	let item0 = items[4u * worker.x];
+	let item1 = items[4u * worker.x + 1u];
+	let item2 = items[4u * worker.x + 2u];
+	let item3 = items[4u * worker.x + 3u];
 	let offC = item0.x;
 	let ldC = item0.y;
 	let rows = item0.z & 0xffffu;

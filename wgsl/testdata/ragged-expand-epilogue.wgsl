@@ -291,7 +291,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + 17u] = p.bias + col;
 	words[at + 0u] = p.offA;
 	words[at + 2u] = p.offC + col;
-	let second = at + 20u;
+	let second = at + 24u;
 	words[second + 0u] = words[at + 0u];
 	words[second + 1u] = words[at + 1u];
 	words[second + 2u] = words[at + 2u];
@@ -312,6 +312,10 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[second + 17u] = words[at + 17u];
 	words[second + 18u] = words[at + 18u];
 	words[second + 19u] = words[at + 19u];
+	words[second + 20u] = words[at + 20u];
+	words[second + 21u] = words[at + 21u];
+	words[second + 22u] = words[at + 22u];
+	words[second + 23u] = words[at + 23u];
 	words[second + 1u] = p.offB2 + col * select(1u, p.ldB2, words[7u] == 1u);
 	words[second + 5u] = p.ldB2;
 	words[second + 17u] = words[at + 17u] + p.n;
@@ -347,6 +351,6 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let place = (u - first) % workers;
 		let w = select(place, workers - 1u - place, turns % 2u == 1u);
 		let index = first + before(w, tiles, workers) + turns;
-		write(items + index * 40u, problem(entry & 2147483647u), kernel, u - words[starts + rank]);
+		write(items + index * 48u, problem(entry & 2147483647u), kernel, u - words[starts + rank]);
 	}
 }

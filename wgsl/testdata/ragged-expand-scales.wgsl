@@ -293,8 +293,8 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + 15u] = words[50u];
 	words[at + 16u] = p.weights + row;
 	words[at + 17u] = p.bias + col;
-	words[at + 20u] = p.scaleA + row;
-	words[at + 21u] = p.scaleB + col;
+	words[at + 19u] = p.scaleA + row;
+	words[at + 20u] = p.scaleB + col;
 	let second = at + 24u;
 	words[second + 0u] = words[at + 0u];
 	words[second + 1u] = words[at + 1u];
@@ -324,7 +324,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[second + 5u] = p.ldB2;
 	words[second + 17u] = words[at + 17u] + p.n;
 	words[second + 11u] = 4u | select(0u, 1u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[23u]) == 0u);
-	words[second + 21u] = words[at + 21u] + p.n;
+	words[second + 20u] = words[at + 20u] + p.n;
 }
 
 @compute @workgroup_size(256)

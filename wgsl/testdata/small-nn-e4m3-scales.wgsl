@@ -111,8 +111,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let gatherAt = item3.x;
 	let gatherRows = item3.y;
 	let biasAt = item4.y;
-	let scaleAAt = item5.x;
-	let scaleBAt = item5.y;
+	let scaleAAt = item4.w;
+	let scaleBAt = item5.x;
 	c0 = vec2<f32>(0.0);
 	var left = depth;
 	if (left != 0u) {

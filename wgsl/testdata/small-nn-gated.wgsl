@@ -38,11 +38,12 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var gate0: vec2<f32>;
 	let end = table[worker.x + 1u];
 	for (var item = table[worker.x]; item < end; item = item + 1u) {
-		let item0 = items[5u * item];
-		let item1 = items[5u * item + 1u];
-		let item2 = items[5u * item + 2u];
-		let item3 = items[5u * item + 3u];
-		let item4 = items[5u * item + 4u];
+		let item0 = items[6u * item];
+		let item1 = items[6u * item + 1u];
+		let item2 = items[6u * item + 2u];
+		let item3 = items[6u * item + 3u];
+		let item4 = items[6u * item + 4u];
+		let item5 = items[6u * item + 5u];
 		let offA = item0.x;
 		let offB = item0.y;
 		let offC = item0.z;

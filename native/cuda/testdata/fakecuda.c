@@ -76,7 +76,7 @@ CUresult cuCtxGetCurrent(int **c) { CALL; return *c = current, SUCCESS; }
 CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
-enum type { F32, BF16, F16 };
+enum type { F32, BF16, F16, E4M3 };
 typedef struct { char name[64]; int makes_items, in_turn, dressed, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
@@ -110,12 +110,12 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		int fixup = !strncmp(variant, "_fixup", 6);
 		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) || !strchr("nt", variant[2]))) continue;
 		const char *mode = variant + (fixup ? 6 : 3);
-		enum type type = !strncmp(mode, "_bf16", 5) ? BF16 : !strncmp(mode, "_f16", 4) ? F16 : F32;
-		mode += type == BF16 ? 5 : type == F16 ? 4 : 0;
+		enum type type = !strncmp(mode, "_bf16", 5) ? BF16 : !strncmp(mode, "_f16", 4) ? F16 : !strncmp(mode, "_e4m3", 5) ? E4M3 : F32;
+		mode += type == BF16 || type == E4M3 ? 5 : type == F16 ? 4 : 0;
 		if (type == F32 && !fixup && !strncmp(mode, "_tf32", 5)) mode += 5;
 		int in_turn = !strcmp(mode, "_turn");
 		if (*mode && (fixup || (!in_turn && (dressed || (strcmp(mode, "_cluster") && strcmp(mode, "_parts")))))) continue;
-		kernel *k = &kernels[96 * i + 48 * dressed + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
+		kernel *k = &kernels[128 * i + 64 * dressed + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
 		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .dressed = dressed, .type = type, .module = m};
 		return *f = k, SUCCESS;
 	}
@@ -161,8 +161,15 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *size, int *m, const char *
 
 static float bits(uint32_t w) { float f; return memcpy(&f, &w, 4), f; }
 
-// Elements of 16 bits, as planner/element has them. Those of F16 are looked up: loops have little else to do.
-static float f16[1 << 16];
+// Elements of 16 and 8 bits, as planner/element has them. Those of F16 and E4M3 are looked up: loops have little else to do.
+static float f16[1 << 16], e4m3[1 << 8];
+__attribute__((constructor)) static void fill_e4m3(void) {
+	for (int b = 0; b < 1 << 8; b++) {
+		int exponent = b >> 3 & 15, fraction = b & 7;
+		float size = (b & 127) == 127 ? NAN : exponent ? ldexpf(8 + fraction, exponent - 10) : ldexpf(fraction, -9);
+		e4m3[b] = b >> 7 ? -size : size;
+	}
+}
 __attribute__((constructor)) static void fill_f16(void) {
 	for (uint32_t h = 0; h < 1 << 16; h++) { // the exponent of F32 begins 112 lower: what is 0 there is a fraction of 2^-14 here
 		uint32_t w = (h & 0x7fff) << 13, exponent = h & 0x7c00;
@@ -172,6 +179,7 @@ __attribute__((constructor)) static void fill_f16(void) {
 }
 static float number(enum type type, const void *p, size_t i) {
 	if (type == F32) return ((const float *)p)[i];
+	if (type == E4M3) return e4m3[((const uint8_t *)p)[i]];
 	uint16_t h = ((const uint16_t *)p)[i];
 	return type == BF16 ? bits((uint32_t)h << 16) : f16[h];
 }
@@ -196,7 +204,7 @@ static void store(enum type type, void *c, size_t i, float alpha, float sum, flo
 // What a launch has for an epilogue, as encoding.Epilogue.Word has the flags, and the words of an
 // item, or a fix-up's, from the first of these on.
 enum { RELU = 1, SILU = 3, ACTIVATION = 3, BIAS = 4, GATED = 8, GATHER = 16, SCATTER = 32, WEIGHTS = 64,
-       POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024 };
+       POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024, SCALE_A = 2048, ROWS_A = 4096, SCALE_B = 8192, COLUMNS_B = 16384 };
 typedef struct { const void *b2, *bias; const uint32_t *rows; uint32_t flags; } epilogue;
 
 // pointer is an address of a problem's record: of A, B, C and B2.
@@ -211,14 +219,21 @@ static float activated(uint32_t flags, float v) {
 	float z = flags == SILU ? v : v * (1.5957691216f + 0.0713548162726f * v * v);
 	return z <= -88 ? 0 : v / (1 + expf(-z));
 }
-// finish does what an epilogue says to an element. words: scatterAt, scatterRows, weightsAt, biasAt.
+// scaled multiplies by the scales of a row and a column. gather: gatherAt, gatherRows; scales: scaleAAt, scaleBAt.
+static float scaled(const epilogue *e, const uint32_t *gather, const uint32_t *scales, int i, int j, float x) {
+	uint32_t row = !(e->flags & ROWS_A) ? 0 : e->flags & GATHER ? e->rows[gather[0] + i] : (uint32_t)i;
+	int none = e->flags & GATHER && e->flags & ROWS_A && row >= gather[1];
+	if (e->flags & SCALE_A && !none) x *= bits(e->rows[scales[0] + row]);
+	if (e->flags & SCALE_B) x *= bits(e->rows[scales[1] + (e->flags & COLUMNS_B ? j : 0)]);
+	return x;
+}
+// finish does what an epilogue says to an element, alpha times the sum, scaled. words: scatterAt, scatterRows, weightsAt, biasAt.
 // kept: of a gated tile, where the first item leaves what the second, which has `second`, takes.
-static void finish(const epilogue *e, const uint32_t *words, enum type type, void *c, uint32_t ldc, int i, int j, float alpha, float sum, float beta,
-                   float *kept, int second) {
+static void finish(const epilogue *e, const uint32_t *words, enum type type, void *c, uint32_t ldc, int i, int j, float x, float beta, float *kept, int second) {
 	uint32_t row = e->flags & SCATTER ? e->rows[words[0] + i] : i;
 	int is = !(e->flags & SCATTER) || row < words[1];
 	size_t at = row * (size_t)ldc + j;
-	float x = alpha * sum + (beta && is ? beta * number(type, c, at) : 0);
+	x += beta && is ? beta * number(type, c, at) : 0;
 	if (e->flags & BIAS) x += number(type, e->bias, words[3] + j);
 	x = second ? *kept * x : activated(e->flags, x);
 	if (kept && !second) *kept = x;
@@ -232,7 +247,7 @@ static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
 			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn + j];
-			if (k->dressed) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, bits(w[4]), sum, bits(w[5]), NULL, 0);
+			if (k->dressed) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, scaled(e, w + 12, w + 14, i, j, bits(w[4]) * sum), bits(w[5]), NULL, 0);
 			else store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
 		}
 }
@@ -240,7 +255,7 @@ static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c
 static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, const epilogue *e, const void *a, const void *b, void *c, float *workspace, unsigned worker) {
 	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16, second = w[11] & 4;
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
-	enum type to = w[11] & 2 ? F32 : k->type; // ItemFloatC
+	enum type to = w[11] & 2 ? F32 : k->type != E4M3 ? k->type : w[11] & 16 ? F16 : BF16; // ItemFloatC, ItemF16C
 	if (second) b = e->b2;
 	if (k->dressed) {
 		int apart = (e->flags & (POINTERS_A | POINTERS_B)) != 0;
@@ -258,7 +273,7 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 				sum = fmaf(number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)), number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)), sum);
 			float alpha = depth ? bits(w[8]) : 0, *kept = k->dressed && e->flags & GATED ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : NULL;
 			if (w[10] != UINT32_MAX) workspace[((size_t)w[10] * k->tm + i) * k->tn + j] = sum;
-			else if (k->dressed) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, alpha, sum, bits(w[9]), kept, second);
+			else if (k->dressed) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha * sum) : 0, bits(w[9]), kept, second);
 			else store(to, c, w[2] + i * ldc + j, alpha, sum, bits(w[9]));
 		}
 	}
@@ -288,7 +303,7 @@ static CUresult execute(const launch *l) {
 	if (marked) table = (void *)((uintptr_t)table - 1);
 	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};
 	const uint32_t each = f->dressed && e.flags & GATED ? 2 : 1; // items that a worker takes together
-	const size_t words = f->fixup ? (f->dressed ? 12 : 8) : f->dressed ? 20 : 12;
+	const size_t words = f->fixup ? (f->dressed ? 16 : 8) : f->dressed ? 24 : 12;
 	static int launches; // workers begin in one order and in the other
 	int back = launches++ % 2;
 	for (unsigned i = 0; i < l->x; i++) {

@@ -1,5 +1,7 @@
 // Products of warps, which begin when a kernel says so, are carried out when it waits for
 // them, and may read their operands at any time between.
+#include <numeric>
+
 #include "machine.h"
 
 namespace {
@@ -29,9 +31,22 @@ void forWords(const Matrix& m, Use use) {
   }
 }
 
-// numbersOf are those of a word: one, or two that follow each other along K.
-uint32_t numbersOf(Format format, uint32_t word, double (&x)[2]) {
+// perWord is how many numbers a word has, which follow each other along K.
+uint32_t perWord(Format format) { return format == Format::tf32 ? 1 : format == Format::e4m3 ? 4 : 2; }
+
+float numberOfByte(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  const float size = (bits & 127) == 127 ? NAN : exponent != 0 ? ldexpf(8 + mantissa, exponent - 10) : ldexpf(mantissa, -9);
+  return bits >> 7 != 0 ? -size : size;
+}
+
+// numbersOf are those of a word.
+uint32_t numbersOf(Format format, uint32_t word, double (&x)[4]) {
   if (format == Format::tf32) return x[0] = tf32(word), 1;
+  if (format == Format::e4m3) {
+    for (int i = 0; i < 4; ++i) x[i] = numberOfByte(static_cast<uint8_t>(word >> 8 * i));
+    return 4;
+  }
   x[0] = numberOf(format, static_cast<uint16_t>(word));
   x[1] = numberOf(format, static_cast<uint16_t>(word >> 16));
   return 2;
@@ -42,11 +57,23 @@ template <class Set>
 void read(const Matrix& m, Format format, Set set) {
   forWords(m, [&](uint32_t word, uint32_t i, uint32_t k) {
     uint32_t bits;
-    double x[2];
+    double x[4];
     memcpy(&bits, memory + 4 * word, 4);
     const uint32_t per = numbersOf(format, bits, x);
     for (uint32_t h = 0; h < per; ++h) m.across ? set(i + h, k, x[h]) : set(i, k * per + h, x[h]);
   });
+}
+
+// narrowSum adds products of 8 bits as tensor cores do, measured on an H200: as multiples of 2^-13 of the largest power of two.
+double narrowSum(double sum, const double (&a)[32], const double (&b)[32][128], uint32_t n) {
+  double terms[33] = {sum}, most = fabs(sum);
+  for (uint32_t k = 0; k < 32; ++k) {
+    terms[k + 1] = a[k] * b[k][n];
+    most = fmax(most, fabs(terms[k + 1]));
+  }
+  if (most == 0 || !isfinite(most)) return std::accumulate(terms, terms + 33, 0.0);
+  const double unit = ldexp(1, ilogb(most) - 13);
+  return std::accumulate(terms, terms + 33, 0.0, [&](double s, double x) { return s + trunc(x / unit) * unit; });
 }
 
 // multiply adds a product to a warp's sums, 16 rows of up to 128 columns. Lane `4*g + m`
@@ -55,8 +82,8 @@ void read(const Matrix& m, Format format, Set set) {
 void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, float (&sum)[16][128]) {
   const uint32_t columns = 2 * lanes[0]->count;
   const Product& p = lanes[0]->products[i];
-  double a[16][16], b[16][128], x[2];
-  const uint32_t per = p.format == Format::tf32 ? 1 : 2;
+  double a[16][32], b[32][128], x[4];
+  const uint32_t per = perWord(p.format);
   if (p.registers == nullptr) {
     read(p.inShared, p.format, [&](uint32_t r, uint32_t k, double v) { a[r - p.inShared.first][k] = v; });
   } else {
@@ -71,8 +98,12 @@ void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, float (&sum)[16][
   for (uint32_t r = 0; r < 16; ++r) {
     double s[128];
     for (uint32_t n = 0; n < columns; ++n) s[n] = sum[r][n];
-    for (uint32_t k = 0; k < 8 * per; ++k) {
-      for (uint32_t n = 0; n < columns; ++n) s[n] += a[r][k] * b[k][n];
+    if (p.format == Format::e4m3) {
+      for (uint32_t n = 0; n < columns; ++n) s[n] = narrowSum(s[n], a[r], b, n);
+    } else {
+      for (uint32_t k = 0; k < 8 * per; ++k) {
+        for (uint32_t n = 0; n < columns; ++n) s[n] += a[r][k] * b[k][n];
+      }
     }
     for (uint32_t n = 0; n < columns; ++n) sum[r][n] = cut(s[n]);
   }
@@ -173,8 +204,8 @@ void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool
   start(d, n, first, {a, {a[0], a[1], a[2], a[3]}, {}, {b, false, 0, 2 * n}, format, 0});
 }
 
-void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format) {
-  start(d, n, false, {nullptr, {}, {a, acrossA, running->id / kWarp % 4 * 16, 16}, {b, acrossB, 0, 2 * n}, format, 0});
+void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format, bool first) {
+  start(d, n, first, {nullptr, {}, {a, acrossA, running->id / kWarp % 4 * 16, 16}, {b, acrossB, 0, 2 * n}, format, 0});
 }
 
 void commitProducts() {

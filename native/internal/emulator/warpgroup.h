@@ -84,10 +84,10 @@ void waitProducts() {
 // Of descriptors the address alone, in units of 16 bytes as there.
 inline uint64_t matrixB(SharedAddress at) { return at >> 4; }
 inline uint64_t matrixAcross(SharedAddress at) { return at >> 4; }
-// What a word of operands has: a tf32 number, or two of 16 bits.
-enum class Format { tf32, bf16, f16 };
+// What a word of operands has: a tf32 number, two of 16 bits, or four of 8.
+enum class Format { tf32, bf16, f16, e4m3 };
 void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format = Format::tf32);
-void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format);
+void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format, bool first = false);
 float numberOf(Format format, uint16_t bits);
 uint16_t bitsOf(Format format, float x);
 template <Format kFormat>
@@ -106,6 +106,15 @@ void productOf(Half<kFormat>, float (&d)[n], uint64_t a, uint64_t b) {
 }
 using BF16 = Half<Format::bf16>;
 using F16 = Half<Format::f16>;
+struct E4M3 {};
+template <bool kFirst, int n>
+void product(E4M3, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
+  startProduct(d, n, a, b, kFirst, Format::e4m3);
+}
+template <bool kFirst, int n>
+void productOf(E4M3, float (&d)[n], uint64_t a, uint64_t b) {
+  startSharedProduct(d, n, a, false, b, false, Format::e4m3, kFirst);
+}
 inline uint32_t permute(uint32_t low, uint32_t high, uint32_t which) {
   const uint64_t both = low | static_cast<uint64_t>(high) << 32;
   uint32_t x = 0;

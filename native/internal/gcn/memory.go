@@ -66,6 +66,8 @@ var memoryOperations = map[string]operation{
 	"global_store_dword":   globalStore(4),
 	"global_store_dwordx2": globalStore(8),
 	"global_store_b64":     globalStore(8),
+	"global_store_dwordx3": globalStore(12),
+	"global_store_b96":     globalStore(12),
 	"global_store_dwordx4": globalStore(16),
 	"global_store_b32":     globalStore(4),
 	"global_store_b128":    globalStore(16),

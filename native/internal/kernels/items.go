@@ -16,11 +16,11 @@ func Items() string {
 #pragma once
 
 constexpr uint32_t kItemWords = %d, kFixupWords = %d;
-constexpr uint32_t kItemWide = %d, kItemFloatC = %d, kItemPart = %d, kFinal = %#x;
+constexpr uint32_t kItemWide = %d, kItemFloatC = %d, kItemF16C = %d, kItemPart = %d, kFinal = %#x;
 constexpr uint32_t kTurnNext = %d, kTurnEnd = %d, kTurnFirst = %d, kTurnItems = %d, kTurnLast = %d, kTurnMark = %d;
 BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols << %d; }
 
-`, encoding.ItemWords, encoding.FixupWords, encoding.ItemWide, encoding.ItemFloatC, encoding.ItemPart, uint32(encoding.Final),
+`, encoding.ItemWords, encoding.FixupWords, encoding.ItemWide, encoding.ItemFloatC, encoding.ItemF16C, encoding.ItemPart, uint32(encoding.Final),
 		encoding.TurnNext, encoding.TurnEnd, encoding.TurnFirst, encoding.TurnItems, encoding.TurnLast, encoding.TurnMark, encoding.ColsShift)
 	structure(&b, "Item", "itemAt", encoding.ItemNames[:])
 	storer(&b, "Item", "storeItem", encoding.ItemNames[:])
@@ -44,6 +44,7 @@ constexpr uint32_t kItemSecond = %d;
 constexpr uint32_t kReLU = %d, kGELU = %d, kSiLU = %d, kActivation = %d;
 constexpr uint32_t kBias = %d, kGated = %d, kGather = %d, kScatter = %d, kWeights = %d;
 constexpr uint32_t kPointersA = %d, kPointersB = %d, kPointersC = %d, kPointersAligned = %d;
+constexpr uint32_t kScaleA = %d, kRowsA = %d, kScaleB = %d, kColumnsB = %d;
 constexpr uint32_t kPointerA = %d, kPointerB = %d, kPointerC = %d, kPointerB2 = %d, kPointerWords = %d;
 constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = %v;
 
@@ -51,6 +52,7 @@ constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = 
 		encoding.EpilogueReLU, encoding.EpilogueGELU, encoding.EpilogueSiLU, encoding.EpilogueReLU|encoding.EpilogueGELU|encoding.EpilogueSiLU,
 		encoding.EpilogueBias, encoding.EpilogueGated, encoding.EpilogueGather, encoding.EpilogueScatter, encoding.EpilogueWeights,
 		encoding.EpiloguePointersA, encoding.EpiloguePointersB, encoding.EpiloguePointersC, encoding.EpiloguePointersAligned,
+		encoding.EpilogueScaleA, encoding.EpilogueRowsA, encoding.EpilogueScaleB, encoding.EpilogueColumnsB,
 		encoding.PointerA, encoding.PointerB, encoding.PointerC, encoding.PointerB2, encoding.PointerWords,
 		encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast, float32(math.Log2E))
 	extended(&b, "Item", "epilogueItemAt", encoding.ItemNames[:], "ItemEpilogue", "itemEpilogueAt", encoding.EpilogueNames[:])
@@ -90,6 +92,7 @@ constexpr uint32_t kEndsOfRows = %d, kEndsOfDepth = %d, kRecords = %d;
 	loader(&b, "Record", "recordAt", encoding.RecordNames[:])
 	b.WriteString("// Those of kernels with an epilogue.\n")
 	extended(&b, "Record", "epilogueRecordAt", encoding.RecordNames[:], "RecordEpilogue", "recordEpilogueAt", encoding.EpilogueRecordNames[:])
+	fmt.Fprintf(&b, "constexpr uint32_t kEpilogueRecordWords = %d, kScaledRecordWords = %d;\n", encoding.EpilogueRecordWords, encoding.ScaledRecordWords)
 	b.WriteString("\nstruct RaggedKernel {\n")
 	words(&b, encoding.KernelNames[:])
 	b.WriteString("};\nstruct Bounds {\n")

@@ -57,7 +57,8 @@ func table() (string, error) {
 }
 
 // mostOf is what the kernels of a shape for fp32, if it has any, take at most, fix-ups aside, which run alone,
-// and those with an epilogue. Those for elements of 16 bits take as much shared memory, and a few registers more or less.
+// and those with an epilogue. Those for elements of 16 bits take as much shared memory, and a few registers more or less, those of 8 bits
+// across K up to a quarter more shared memory.
 func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.Resources, bool)) (most planner.Resources, ok bool) {
 	if !arch.Has(s) {
 		return most, false
@@ -70,7 +71,7 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.R
 		if !ok {
 			return most, false
 		}
-		if k.Fixup || k.Type != element.F32 && !s.HalvesOnly() {
+		if k.Fixup || k.Type != element.F32 && !s.HalvesOnly() || k.Type == element.E4M3 {
 			continue
 		}
 		most.Registers = max(most.Registers, r.Registers)
