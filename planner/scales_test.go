@@ -212,3 +212,21 @@ func TestNarrowSums(t *testing.T) {
 		require.Equal(t, c.wide, plan.Tiles[0].HalvesOnly() && plan.Tiles[0].Unit == tile.WGMMA, plan.Tiles[0])
 	}
 }
+
+// Items tell native kernels which C they have, where that is not of the type of A and B.
+func TestItemsTellC(t *testing.T) {
+	for _, c := range []struct {
+		of, ofC element.Type
+		want    uint32
+	}{
+		{element.BF16, element.BF16, 0},
+		{element.BF16, element.F32, encoding.ItemFloatC},
+		{element.E4M3, element.BF16, 0},
+		{element.E4M3, element.F16, encoding.ItemF16C},
+		{element.E4M3, element.F32, encoding.ItemFloatC},
+	} {
+		plan, err := New(device(t, "h200")).Plan(mustPack(t, GEMM(5, 5, 5)), Options{Type: c.of, TypeC: c.ofC})
+		require.NoError(t, err)
+		require.Equal(t, c.want, plan.Encode(nil)[plan.Launches[0].Items:][encoding.Flags]&^encoding.ItemWide, "%s, C of %s", c.of, c.ofC)
+	}
+}
