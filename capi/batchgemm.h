@@ -150,9 +150,9 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
 /* bg_plan_new plans a batch for a device: tile shapes, schedule, launches. A plan
  * is independent of the device's life. options: NULL, or a JSON object with any of
  *     "type"      elements of A and B: "f32" (default), "bf16", "f16", "e4m3" (8 bits: OCP's
- *                 e4m3fn, without infinities)
- *     "type_c"    elements of C: "f32" (default), or the same as "type"; where that is "e4m3" also
- *                 "bf16" or "f16"
+ *                 e4m3fn, without infinities), "int8" (int8_t: -128 to 127)
+ *     "type_c"    elements of C: "f32" (default), or the same as "type"; where that is "e4m3" or "int8"
+ *                 "bf16" or "f16" instead
  *     "compute"   "f32-emulated" (default: whatever is fastest and errs no more than
  *                 fp32), "f32", "tf32"
  *     "rule"      "cost" (default), "zhang2025"
@@ -169,7 +169,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                       zeros where that is not one of them, as -1
  *         "scatter_rows" the rows that C has: row i goes to row rows[rows_c + i], if there is one
  *         "weights"     true: row i is multiplied by the float rows[weights + i]
- *         "scale_a", "scale_b"  with type "e4m3": A*B is multiplied by floats, "tensor": one for A, rows[scale_a], and one
+ *         "scale_a", "scale_b"  with type "e4m3" or "int8": A*B is multiplied by floats, "tensor": one for A, rows[scale_a], and one
  *                       for B, rows[scale_b], with one of b2 behind it when gated; "row": one for each row, or each of
  *                       the gather_rows of A, and one for each column of B, with those of b2 behind them
  *         "pointers"    an object, CUDA and HIP: "a", "b", "c": true where such matrices begin offset_a, offset_b
@@ -269,7 +269,7 @@ bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const cha
 /* bg_buffer_new allocates device memory of count float32, contents undefined. */
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 
-/* bg_buffer_new_of is bg_buffer_new for elements of a type: "f32" (NULL), "bf16", "f16", "e4m3". */
+/* bg_buffer_new_of is bg_buffer_new for elements of a type: "f32" (NULL), "bf16", "f16", "e4m3", "int8". */
 bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer);
 
 /* bg_buffer_address gives the address of a buffer in the memory of a CUDA or HIP device, for the

@@ -147,6 +147,12 @@ func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.B
 		return gemm[element.Float8E4M3, element.BFloat16]
 	case [2]element.Type{element.E4M3, element.F16}:
 		return gemm[element.Float8E4M3, element.Float16]
+	case [2]element.Type{element.Int8, element.F32}:
+		return gemm[int8, float32]
+	case [2]element.Type{element.Int8, element.BF16}:
+		return gemm[int8, element.BFloat16]
+	case [2]element.Type{element.Int8, element.F16}:
+		return gemm[int8, element.Float16]
 	}
 	return gemm[float32, float32]
 }

@@ -15,7 +15,7 @@ func (b *Buffer) WriteBits(ctx context.Context, offset int, src []uint16) error 
 	return writeBits(ctx, b, offset, src)
 }
 
-// WriteBytes is WriteBits for elements of 8 bits (element.NarrowBytes makes them), of which words have four.
+// WriteBytes is WriteBits for elements of 8 bits (element.Type.NarrowBytes makes them), of which words have four.
 func (b *Buffer) WriteBytes(ctx context.Context, offset int, src []uint8) error {
 	return writeBits(ctx, b, offset, src)
 }
@@ -25,7 +25,7 @@ func (b *Buffer) ReadBits(ctx context.Context, offset int, dst []uint16) error {
 	return readBits(ctx, b, offset, dst)
 }
 
-// ReadBytes is Read for elements of 8 bits (element.WidenBytes takes them).
+// ReadBytes is Read for elements of 8 bits (element.Type.WidenBytes takes them).
 func (b *Buffer) ReadBytes(ctx context.Context, offset int, dst []uint8) error {
 	return readBits(ctx, b, offset, dst)
 }

@@ -7,7 +7,7 @@
 //	...
 //	err = device.GEMM(ctx, batch, planner.Options{}, a, b, c)
 //
-// GEMMOf is the same for bf16, fp16 and e4m3, the numbers of package planner/element, and GEMMOperands
+// GEMMOf is the same for bf16, fp16, e4m3 and int8, the numbers of package planner/element, and GEMMOperands
 // takes what epilogues have beside A, B and C.
 //
 // For repeated use, Plan, Prepare and NewBuffer make a plan, its program and

@@ -188,6 +188,8 @@ func upload[T element.Number](ctx context.Context, d *Device, src []T) (*Buffer,
 		err = b.Write(ctx, 0, numbers)
 	case []element.Float8E4M3:
 		err = b.WriteBytes(ctx, 0, bitsOf[uint8](numbers))
+	case []int8:
+		err = b.WriteBytes(ctx, 0, bitsOf[uint8](numbers))
 	default:
 		err = b.WriteBits(ctx, 0, bitsOf[uint16](src))
 	}

@@ -56,11 +56,10 @@ func typedGEMM[T, U element.Number](t *testing.T) {
 				require.NoError(t, err)
 				batch[2].C.LD += 3
 				lenA, lenB, lenC := batch.Extent()
-				a, _ := drawn(element.BF16, lenA+3)
-				b, _ := drawn(element.BF16, lenB+1)
+				a, _ := drawn(element.TypeOf[T](), lenA+3)
+				b, _ := drawn(element.TypeOf[T](), lenB+1)
 				c, _ := drawn(element.BF16, lenC+2)
 				before := floats(as[U](c)) // F16 has fewer small numbers
-				a, b = floats(as[T](a)), floats(as[T](b))
 				got := as[U](before)
 				require.NoError(t, GEMMOf(t.Context(), d, batch, planner.Options{}, as[T](a), as[T](b), got))
 				_, err = reference.CheckIn(reference.Arithmetic{TypeC: element.TypeOf[U]()}, batch, a, b, before, floats(got))
@@ -79,6 +78,9 @@ func TestGEMMOf(t *testing.T) {
 	typedGEMM[element.Float8E4M3, element.BFloat16](t)
 	typedGEMM[element.Float8E4M3, element.Float16](t)
 	typedGEMM[element.Float8E4M3, float32](t)
+	typedGEMM[int8, element.BFloat16](t)
+	typedGEMM[int8, element.Float16](t)
+	typedGEMM[int8, float32](t)
 }
 
 func TestGEMMOfMistakes(t *testing.T) {

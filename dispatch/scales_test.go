@@ -41,7 +41,7 @@ func TestScalesOnHost(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalid)
 		plain := Operands[float32, float32]{A: make([]float32, 6), B: make([]float32, 4), B2: make([]float32, 4), C: []float32{7, 7, 7, 7}, Rows: x.Rows}
 		err = GEMMOperands(ctx, on, batch, o, plain)
-		require.ErrorContains(t, err, "scales are for elements of e4m3, not f32")
+		require.ErrorContains(t, err, "scales are for elements of e4m3 or int8, not f32")
 		require.ErrorIs(t, err, ErrInvalid)
 		require.Equal(t, []float32{7, 7, 7, 7}, plain.C)
 	}

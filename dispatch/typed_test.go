@@ -14,10 +14,13 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// drawn are so many numbers of a type, and their bits.
+// drawn are so many numbers of a type, and their bits where it has fewer than 32.
 func drawn(of element.Type, n int) (numbers []float32, bits []uint16) {
 	numbers, bits = make([]float32, n), make([]uint16, n)
-	reference.Uniform(rand.New(rand.NewPCG(uint64(n), 0)), numbers)
+	reference.UniformOf(of, rand.New(rand.NewPCG(uint64(n), 0)), numbers)
+	if of == element.F32 {
+		return numbers, nil
+	}
 	for i, x := range numbers {
 		bits[i] = of.Bits(x)
 		numbers[i] = of.Float(bits[i])
@@ -41,7 +44,7 @@ func TestTypedRun(t *testing.T) {
 	defer d.Close()
 	batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: 30, Beta: 1}, planner.Problem{M: 33, N: 41, K: 300, TransA: true})
 	require.NoError(t, err)
-	for _, of := range []element.Type{element.BF16, element.F16, element.E4M3} {
+	for _, of := range []element.Type{element.BF16, element.F16, element.E4M3, element.Int8} {
 		for _, ofC := range of.TypesC() {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				plan, err := d.Plan(batch, planner.Options{Type: of, TypeC: ofC})
@@ -59,12 +62,11 @@ func TestTypedRun(t *testing.T) {
 					require.Equal(t, of, on[i].Type())
 					require.Equal(t, lens[i], on[i].Len())
 					var bits []uint16
-					if of == element.F32 {
-						numbers[i], _ = drawn(element.BF16, lens[i])
+					if numbers[i], bits = drawn(of, lens[i]); of == element.F32 {
 						require.NoError(t, on[i].Write(ctx, 0, numbers[i]))
 						continue
 					}
-					if numbers[i], bits = drawn(of, lens[i]); of == element.E4M3 {
+					if of.Bytes() == 1 {
 						require.NoError(t, on[i].WriteBytes(ctx, 0, bytesOf(bits)))
 						continue
 					}

@@ -40,7 +40,7 @@ var (
 
 // halves are the types of 16 bits, narrow those of 8 too, and fma the unit of all kernels for AMD.
 var (
-	narrow = []element.Type{element.BF16, element.F16, element.E4M3}
+	narrow = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}
 	halves = narrow[:2]
 	fma    = []tile.Unit{tile.FMA}
 )
@@ -114,10 +114,10 @@ func part(k encoding.Kernel) string {
 	switch {
 	case k.Ragged > 0:
 		return "ragged"
-	case of == element.E4M3 && k.Tile.Unit == tile.WGMMA:
-		return "wide_bytes"
-	case of == element.E4M3:
-		return "bytes"
+	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:
+		return "wide_" + of.String()
+	case of.Bytes() == 1:
+		return of.String()
 	case k.Tile.Unit == tile.FMA:
 		return "plain"
 	case k.Tile.Unit == tile.MMA:
@@ -198,7 +198,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 	}
 	if slices.Contains(a.halves, s.Unit) {
 		for _, of := range a.types { // C of another type is decided at run time
-			if of != element.E4M3 {
+			if of.Bytes() > 1 {
 				all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
 			}
 			all = a.transposed(all, encoding.Kernel{Tile: s, Type: of, TypeC: of})
@@ -257,7 +257,8 @@ func RaggedKernels() (all []encoding.Kernel) {
 // Describe says which kernels a device of the architecture has, and what they take, as
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
-	d.KernelKind, d.Kernels, d.Types, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, a.types, true, true, true
+	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, true, true, true
+	d.Types, d.Native = a.types, a.native()
 	for _, s := range tile.Table() {
 		if !a.Has(s) {
 			continue
@@ -267,6 +268,17 @@ func (a Arch) Describe(d *planner.Device) error {
 			return fmt.Errorf("tile %s: it is not known what its kernels for %s take: build the products (make cuda, make hip), then go generate ./native", s.Name, a.name)
 		}
 		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.cluster && s.Clusters, Epilogues: s.Epilogues, Halves: a.halfRate(s)})
+	}
+	return nil
+}
+
+// native are the types of fewer bits than 32 that it multiplies as they are.
+func (a Arch) native() []element.Type {
+	switch {
+	case slices.Contains(a.units, tile.WGMMA):
+		return a.types
+	case len(a.units) > 0 || a.matrix:
+		return halves
 	}
 	return nil
 }

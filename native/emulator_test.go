@@ -174,7 +174,7 @@ var gap = math.Float32frombits(0x7fc0dead)
 func newJob(t *testing.T, device *planner.Device, b planner.Batch, options planner.Options, unit int, rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	j := &emulatorJob{exact: rng.IntN(2) == 0}
-	values := func(s []float32) { reference.Uniform(rng, s) }
+	values := func(s []float32) { reference.UniformOf(options.Type, rng, s) }
 	if j.exact {
 		values = func(s []float32) { reference.Integers(rng, s, 8) }
 	}

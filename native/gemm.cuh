@@ -77,7 +77,7 @@ struct Floats {
   using Number = float;
   using Word = float;
   static constexpr int kPer = 1;
-  static constexpr bool kScaled = false;
+  static constexpr bool kScaled = false, kWhole = false;
   static BG_DEVICE float number(float x) { return x; }
   static BG_DEVICE float bits(float x) { return x; }
 };

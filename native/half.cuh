@@ -8,7 +8,7 @@ struct Halves {
   using Number = uint16_t;
   using Word = uint32_t;
   static constexpr int kPer = 2;
-  static constexpr bool kScaled = false;
+  static constexpr bool kScaled = false, kWhole = false;
   static BG_DEVICE float number(uint16_t bits) { return Format::number(bits); }
   static BG_DEVICE uint16_t bits(float x) { return Format::bits(x); }
   template <class Of>
@@ -23,7 +23,7 @@ struct Bytes {
   using Number = uint8_t;
   using Word = uint32_t;
   static constexpr int kPer = 4;
-  static constexpr bool kScaled = true;
+  static constexpr bool kScaled = true, kWhole = Format::kWhole;  // kWhole: sums of warpgroup products are int32
   template <class Of>
   static BG_DEVICE void withC(uint32_t flags, Of of) {
     if ((flags & kItemF16C) != 0) of(Halves<High>{});

@@ -45,6 +45,7 @@ struct F16 {
 
 // E4M3 are numbers of 8 bits, which are multiplied as F16.
 struct E4M3 {
+  static constexpr bool kWhole = false;
   static BG_DEVICE void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { F16::multiply(sum, a, b); }
 
   // halves makes F16 of the numbers of the lower two bytes.
@@ -59,6 +60,20 @@ struct E4M3 {
     asm("mul.f16x2 %0, %1, %2;\n" : "=r"(r) : "r"((apart & 0x00800080) << 8 | size << 7), "r"(times256));
     r |= 0x7fff * isNaN;
 #endif
+    return r;
+  }
+};
+
+// Int8 are whole numbers of 8 bits, which are multiplied as F16 too: sums are exact up to 2^24.
+struct Int8 {
+  static constexpr bool kWhole = true;
+  static BG_DEVICE void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { F16::multiply(sum, a, b); }
+
+  // halves is that of E4M3: 0x64 in front of 128 more than a number is 1024 + 128 more.
+  static BG_DEVICE uint32_t halves(uint32_t bytes) {
+    uint32_t r;
+    const uint32_t more = 0x64806480;
+    asm("sub.f16x2 %0, %1, %2;\n" : "=r"(r) : "r"(__byte_perm(bytes ^ 0x8080, 0x64646464, 0x4140)), "r"(more));
     return r;
   }
 };

@@ -57,9 +57,14 @@
 #define BG_IN_CLUSTER(...)
 #endif
 #if BG_HAS(7) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
-#define BG_IN_CLUSTER_BYTES(...) __VA_ARGS__
+#define BG_IN_CLUSTER_E4M3(...) __VA_ARGS__
 #else
-#define BG_IN_CLUSTER_BYTES(...)
+#define BG_IN_CLUSTER_E4M3(...)
+#endif
+#if BG_HAS(9) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+#define BG_IN_CLUSTER_INT8(...) __VA_ARGS__
+#else
+#define BG_IN_CLUSTER_INT8(...)
 #endif
 // The others are of warpgroup products, which only sm_90a has: in fp32, of elements of 16 bits, and wide ones.
 #if BG_HAS(4) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -77,16 +82,26 @@
 #else
 #define BG_IN_WIDE(...)
 #endif
-// Those of elements of 8 bits: by mma.sync, and by warpgroup products.
+// Those of elements of 8 bits: by mma.sync, and by warpgroup products; of e4m3, and of int8.
 #if BG_HAS(7)
-#define BG_IN_BYTES(...) __VA_ARGS__
+#define BG_IN_E4M3(...) __VA_ARGS__
 #else
-#define BG_IN_BYTES(...)
+#define BG_IN_E4M3(...)
 #endif
 #if BG_HAS(8) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define BG_IN_WIDE_BYTES(...) __VA_ARGS__
+#define BG_IN_WIDE_E4M3(...) __VA_ARGS__
 #else
-#define BG_IN_WIDE_BYTES(...)
+#define BG_IN_WIDE_E4M3(...)
+#endif
+#if BG_HAS(9)
+#define BG_IN_INT8(...) __VA_ARGS__
+#else
+#define BG_IN_INT8(...)
+#endif
+#if BG_HAS(10) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define BG_IN_WIDE_INT8(...) __VA_ARGS__
+#else
+#define BG_IN_WIDE_INT8(...)
 #endif
 // With BG_CLOCKS there are no kernels with an epilogue.
 #ifdef BG_CLOCKS
@@ -215,12 +230,15 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
   BG_EACH(BG_GEMM, name##_tf32, name, _tf32, tensorGemm, false))
 
 using BytesE4M3 = Bytes<E4M3, BF16, F16>;
+using BytesInt8 = Bytes<Int8, BF16, F16>;
 
 // BG_TENSOR_HALVES makes those for elements of 16 and 8 bits, and the fix-ups of all, since C may
 // be of fp32 in any case.
 #define BG_TENSOR_HALVES(name, ...)                                                                                  \
-  BG_IN_BYTES(using name##_e4m3 = TensorTile<__VA_ARGS__, false, BytesE4M3>;                                         \
+  BG_IN_E4M3(using name##_e4m3 = TensorTile<__VA_ARGS__, false, BytesE4M3>;                                          \
   BG_EACH(BG_GEMM, name##_e4m3, name, _e4m3, tensorGemm, false))                                                     \
+  BG_IN_INT8(using name##_int8 = TensorTile<__VA_ARGS__, false, BytesInt8>;                                          \
+  BG_EACH(BG_GEMM, name##_int8, name, _int8, tensorGemm, false))                                                     \
   BG_IN_TENSOR(BG_TENSOR_TYPE(name, bf16, BF16, __VA_ARGS__)                                                         \
   BG_TENSOR_TYPE(name, f16, F16, __VA_ARGS__)                                                                        \
   BG_FIXUP(name##_bf16, bg_##name##_fixup))
@@ -231,7 +249,8 @@ using BytesE4M3 = Bytes<E4M3, BF16, F16>;
 
 // BG_TENSOR_CLUSTER makes its kernels for clusters.
 #define BG_TENSOR_CLUSTER(name)                                                                                      \
-  BG_IN_CLUSTER_BYTES(BG_EACH(BG_GEMM, name##_e4m3, name, _e4m3_cluster, tensorGemm, true))                          \
+  BG_IN_CLUSTER_E4M3(BG_EACH(BG_GEMM, name##_e4m3, name, _e4m3_cluster, tensorGemm, true))                           \
+  BG_IN_CLUSTER_INT8(BG_EACH(BG_GEMM, name##_int8, name, _int8_cluster, tensorGemm, true))                           \
   BG_IN_CLUSTER(BG_EACH(BG_GEMM, name, name, _cluster, tensorGemm, true)                                             \
   BG_EACH(BG_GEMM, name##_tf32, name, _tf32_cluster, tensorGemm, true)                                               \
   BG_EACH(BG_GEMM, name##_bf16, name, _bf16_cluster, tensorGemm, true)                                               \
@@ -250,8 +269,10 @@ using BytesE4M3 = Bytes<E4M3, BF16, F16>;
   BG_FIXUP(name, bg_##name##_fixup))                                                                                 \
   BG_IN_HALVES(BG_WGMMA_TYPE(name, bf16, BF16, __VA_ARGS__)                                                          \
   BG_WGMMA_TYPE(name, f16, F16, __VA_ARGS__))                                                                        \
-  BG_IN_WIDE_BYTES(using name##_e4m3 = WgmmaTile<__VA_ARGS__, false, BytesE4M3>;                                     \
-  BG_WGMMA_MODE(name##_e4m3, name, _e4m3, wgmmaGemm))
+  BG_IN_WIDE_E4M3(using name##_e4m3 = WgmmaTile<__VA_ARGS__, false, BytesE4M3>;                                      \
+  BG_WGMMA_MODE(name##_e4m3, name, _e4m3, wgmmaGemm))                                                                \
+  BG_IN_WIDE_INT8(using name##_int8 = WgmmaTile<__VA_ARGS__, false, BytesInt8>;                                      \
+  BG_WGMMA_MODE(name##_int8, name, _int8, wgmmaGemm))
 #define BG_WGMMA_TYPE(name, type, format, ...)                                                                       \
   using name##_##type = WgmmaTile<__VA_ARGS__, false, Halves<format>>;                                               \
   BG_WGMMA_MODE(name##_##type, name, _##type, wgmmaGemm)                                                             \
@@ -259,8 +280,10 @@ using BytesE4M3 = Bytes<E4M3, BF16, F16>;
 
 // BG_WGMMA_WIDE makes those of a tile of elements of 16 and 8 bits whose rows begin with 16 bytes.
 #define BG_WGMMA_WIDE(name, ...)                                                                                     \
-  BG_IN_WIDE_BYTES(using name##_e4m3 = WideTile<__VA_ARGS__, BytesE4M3>;                                             \
+  BG_IN_WIDE_E4M3(using name##_e4m3 = WideTile<__VA_ARGS__, BytesE4M3>;                                              \
   BG_WGMMA_MODE(name##_e4m3, name, _e4m3, wgmmaWide))                                                                \
+  BG_IN_WIDE_INT8(using name##_int8 = WideTile<__VA_ARGS__, BytesInt8>;                                              \
+  BG_WGMMA_MODE(name##_int8, name, _int8, wgmmaWide))                                                                \
   BG_IN_WIDE(BG_WGMMA_WIDE_TYPE(name, bf16, BF16, __VA_ARGS__)                                                       \
   BG_WGMMA_WIDE_TYPE(name, f16, F16, __VA_ARGS__)                                                                    \
   BG_FIXUP(name##_bf16, bg_##name##_fixup))
@@ -278,8 +301,9 @@ using BytesE4M3 = Bytes<E4M3, BF16, F16>;
   BG_DRESSED_FIXUP(name, bg_##name##_fixup, Floats)))
 #define BG_TENSOR_EPILOGUE(name) BG_WITH_EPILOGUES(BG_IN_TENSOR(BG_EACH(BG_DRESSED, name, name, , tensorGemm, false, Epilogue)))
 #define BG_TENSOR_HALVES_EPILOGUE(name)                                                                              \
-  BG_WITH_EPILOGUES(BG_IN_BYTES(BG_EACH(BG_DRESSED, name##_e4m3, name, _e4m3, tensorGemm, false, Epilogue))          \
-  BG_IN_TENSOR(BG_EACH(BG_DRESSED, name##_bf16, name, _bf16, tensorGemm, false, Epilogue)          \
+  BG_WITH_EPILOGUES(BG_IN_E4M3(BG_EACH(BG_DRESSED, name##_e4m3, name, _e4m3, tensorGemm, false, Epilogue))           \
+  BG_IN_INT8(BG_EACH(BG_DRESSED, name##_int8, name, _int8, tensorGemm, false, Epilogue))                             \
+  BG_IN_TENSOR(BG_EACH(BG_DRESSED, name##_bf16, name, _bf16, tensorGemm, false, Epilogue)                            \
   BG_EACH(BG_DRESSED, name##_f16, name, _f16, tensorGemm, false, Epilogue)                                           \
   BG_DRESSED_FIXUP(name##_bf16, bg_##name##_fixup, Floats)                                                           \
   BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16)))
@@ -295,12 +319,16 @@ using BytesE4M3 = Bytes<E4M3, BF16, F16>;
   BG_WGMMA_DRESSED(name##_bf16_e, name, _bf16, wgmmaGemm)                                                            \
   BG_WGMMA_DRESSED(name##_f16_e, name, _f16, wgmmaGemm)                                                              \
   BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16_e))                                                                    \
-  BG_IN_WIDE_BYTES(using name##_e4m3_e = WgmmaTile<__VA_ARGS__, false, BytesE4M3, Epilogue>;                         \
-  BG_WGMMA_DRESSED(name##_e4m3_e, name, _e4m3, wgmmaGemm)))
+  BG_IN_WIDE_E4M3(using name##_e4m3_e = WgmmaTile<__VA_ARGS__, false, BytesE4M3, Epilogue>;                          \
+  BG_WGMMA_DRESSED(name##_e4m3_e, name, _e4m3, wgmmaGemm))                                                           \
+  BG_IN_WIDE_INT8(using name##_int8_e = WgmmaTile<__VA_ARGS__, false, BytesInt8, Epilogue>;                          \
+  BG_WGMMA_DRESSED(name##_int8_e, name, _int8, wgmmaGemm)))
 #define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                                                            \
-  BG_WITH_EPILOGUES(BG_IN_WIDE_BYTES(using name##_e4m3_e = WideTile<__VA_ARGS__, BytesE4M3, Epilogue>;               \
+  BG_WITH_EPILOGUES(BG_IN_WIDE_E4M3(using name##_e4m3_e = WideTile<__VA_ARGS__, BytesE4M3, Epilogue>;                \
   BG_WGMMA_DRESSED(name##_e4m3_e, name, _e4m3, wgmmaWide))                                                           \
-  BG_IN_WIDE(using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>;                  \
+  BG_IN_WIDE_INT8(using name##_int8_e = WideTile<__VA_ARGS__, BytesInt8, Epilogue>;                                  \
+  BG_WGMMA_DRESSED(name##_int8_e, name, _int8, wgmmaWide))                                                           \
+  BG_IN_WIDE(using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>;                                    \
   using name##_f16_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue>;                                                 \
   BG_WGMMA_DRESSED(name##_bf16_e, name, _bf16, wgmmaWide)                                                            \
   BG_WGMMA_DRESSED(name##_f16_e, name, _f16, wgmmaWide)                                                              \

@@ -37,7 +37,6 @@ package native
 
 import (
 	"github.com/batchgemm/batchgemm/native/internal/kernels"
-	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -98,7 +97,7 @@ func tensorShared(k encoding.Kernel) int {
 		switch {
 		case alongK:
 			return length * (kernels.TensorStep + 4)
-		case k.Type == element.E4M3:
+		case k.Type.Bytes() == 1:
 			return kernels.TensorStep * (length + 16)
 		}
 		return kernels.TensorStep * (length + 8)

@@ -323,11 +323,21 @@ struct Fragment {
   }
 };
 
+// multiplyWhole makes sums of what accumulate finds of int32.
+template <int n, class Accumulate>
+BG_DEVICE void multiplyWhole(float (&sum)[n], Accumulate accumulate) {
+  int32_t whole[n];
+  accumulate(whole);
+#pragma unroll
+  for (int i = 0; i < n; ++i) sum[i] = static_cast<float>(whole[i]);
+}
+
 // Consumer is a warp of the consumers.
 template <class T, bool kTransA, bool kTransB>
 struct Consumer {
   using L = Layout<T, kTransA, kTransB>;
-  static constexpr bool kPromotes = T::Element::kPer != 2;  // products of halves are exact, and their sums are not cut
+  // Products of halves and of whole numbers are exact, and their sums are not cut.
+  static constexpr bool kPromotes = T::Element::kPer != 2 && !T::Element::kWhole;
   char* memory;
   SharedAddress full, free;
   uint32_t lane;
@@ -357,12 +367,18 @@ struct Consumer {
   // multiply sums `left` steps of the first 2n columns.
   template <int n>
   BG_DEVICE void multiply(float (&sum)[n], uint32_t left) {
+    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate(whole, left); });
+    else accumulate(sum, left);
+  }
+
+  template <class Sum, int n>
+  BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t left) {
     const uint64_t bHi = matrixB(sharedAddress(memory)), bLo = matrixB(sharedAddress(memory) + L::kPart);
     typename T::Element::Word x[2][8];
     float part[n];  // of a step, unless the tensor cores add up all
     Fragment<T> f;
 #pragma unroll
-    for (int i = 0; i < n; ++i) sum[i] = 0.0f;
+    for (int i = 0; i < n; ++i) sum[i] = 0;
     read(x);
     f.split(x);
     // The step to come is split at the end of the loop, since the compiler would otherwise
@@ -410,7 +426,7 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
       if constexpr (T::More::kIs && !kTransA) c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4, gatheredRows(items, number, item));
       else c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4);
       if constexpr (T::More::kIs) {
-        if (warp == 0) fetchBias<T>(items, number, item);
+        if (warp == 0) fetchLists<T>(items, number, item);
       }
       left = uniform(stepsOf<T>(item));
     }

@@ -5,7 +5,7 @@
 //
 // Tensor cores of 9.0 sum products of 8 bits, and what they are added to, as multiples of 2^-13 of the largest power of two among
 // them, and cut the rest (measured on an H200: beside 2^11, 2.25 stays, beside 2^12 it becomes 2, beside 2^15 nothing). So each
-// stage, of 128 k's, is summed from zero there, and then added to fp32 registers.
+// stage, of 128 k's, is summed from zero there, and then added to fp32 registers. Whole numbers they sum in int32, exactly.
 #pragma once
 
 // TurnedOperand is WideOperand of bytes across K.
@@ -145,7 +145,7 @@ struct FragmentReader<T, L, true, 4> {
   }
 };
 
-// Fragment is A of a step, which the tensor cores sum from zero.
+// Fragment is A of a step, which the tensor cores sum from zero, but for whole numbers.
 template <class T>
 struct Fragment<T, 4> {
   uint32_t fours[4][4];
@@ -158,14 +158,17 @@ struct Fragment<T, 4> {
     }
   }
 
-  // multiply starts sum = A * B of the step.
-  template <int n>
-  BG_DEVICE void multiply(float (&sum)[n], uint64_t b) const {
+  // multiply starts sum = A * B of the step, of whole numbers sum += A * B.
+  template <class Sum, int n>
+  BG_DEVICE void multiply(Sum (&sum)[n], uint64_t b) const {
     const typename T::Element::Format format;
     fenceProducts();
-    product<true>(format, sum, fours[0], b);
 #pragma unroll
-    for (int i = 1; i < 4; ++i) product<false>(format, sum, fours[i], b + 2 * i);
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (T::Element::kWhole) product(format, sum, fours[i], b + 2 * i);
+      else if (i == 0) product<true>(format, sum, fours[0], b);
+      else product<false>(format, sum, fours[i], b + 2 * i);
+    }
     commitProducts();
   }
 };

@@ -78,76 +78,73 @@ BG_DEVICE uint64_t matrixB(SharedAddress at) {
          static_cast<uint64_t>(1) << 62;
 }
 
-// What the product instructions of n sums a lane have in common: the sums, in the text and as
+// What the product instructions of n sums a lane have in common: the sums, in the text and, by a constraint, as
 // operands, and of the other operands A's registers and B.
 #define BG_SUMS_16 "{" "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15" "}"
-#define BG_OUT_16 \
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), \
-  "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+#define BG_OUT_16(c) \
+  c(d[0]), c(d[1]), c(d[2]), c(d[3]), c(d[4]), c(d[5]), c(d[6]), c(d[7]), c(d[8]), \
+  c(d[9]), c(d[10]), c(d[11]), c(d[12]), c(d[13]), c(d[14]), c(d[15])
 #define BG_FROM_16 "{%16,%17,%18,%19}, %20"
 #define BG_IS_16 "%21"
 #define BG_SUMS_32 "{" "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26," \
   "%27,%28,%29,%30,%31" "}"
-#define BG_OUT_32 \
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), \
-  "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), \
-  "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), \
-  "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+#define BG_OUT_32(c) \
+  c(d[0]), c(d[1]), c(d[2]), c(d[3]), c(d[4]), c(d[5]), c(d[6]), c(d[7]), c(d[8]), \
+  c(d[9]), c(d[10]), c(d[11]), c(d[12]), c(d[13]), c(d[14]), c(d[15]), c(d[16]), \
+  c(d[17]), c(d[18]), c(d[19]), c(d[20]), c(d[21]), c(d[22]), c(d[23]), c(d[24]), \
+  c(d[25]), c(d[26]), c(d[27]), c(d[28]), c(d[29]), c(d[30]), c(d[31])
 #define BG_FROM_32 "{%32,%33,%34,%35}, %36"
 #define BG_IS_32 "%37"
 #define BG_SUMS_64 "{" "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26," \
   "%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51," \
   "%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63" "}"
-#define BG_OUT_64 \
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), \
-  "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), \
-  "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), \
-  "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), \
-  "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), \
-  "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), \
-  "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), \
-  "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+#define BG_OUT_64(c) \
+  c(d[0]), c(d[1]), c(d[2]), c(d[3]), c(d[4]), c(d[5]), c(d[6]), c(d[7]), c(d[8]), \
+  c(d[9]), c(d[10]), c(d[11]), c(d[12]), c(d[13]), c(d[14]), c(d[15]), c(d[16]), \
+  c(d[17]), c(d[18]), c(d[19]), c(d[20]), c(d[21]), c(d[22]), c(d[23]), c(d[24]), \
+  c(d[25]), c(d[26]), c(d[27]), c(d[28]), c(d[29]), c(d[30]), c(d[31]), c(d[32]), \
+  c(d[33]), c(d[34]), c(d[35]), c(d[36]), c(d[37]), c(d[38]), c(d[39]), c(d[40]), \
+  c(d[41]), c(d[42]), c(d[43]), c(d[44]), c(d[45]), c(d[46]), c(d[47]), c(d[48]), \
+  c(d[49]), c(d[50]), c(d[51]), c(d[52]), c(d[53]), c(d[54]), c(d[55]), c(d[56]), \
+  c(d[57]), c(d[58]), c(d[59]), c(d[60]), c(d[61]), c(d[62]), c(d[63])
 #define BG_FROM_64 "{%64,%65,%66,%67}, %68"
 #define BG_IS_64 "%69"
 
-// BG_PRODUCT is sum += a*b, or without kMore sum = a*b, of 64 rows, twice as many columns as a lane has
-// sums, and k's that fill 32 bytes.
-#define BG_PRODUCT(n, columns, depth, type, more, end)                                                                         \
+// BG_PRODUCT is sum += a*b, or without `more` sum = a*b, of 64 rows, twice as many columns as a lane has
+// sums, and k's that fill 32 bytes. types are those of sums, A and B, c the constraint of sums, and
+// signs what types of float have behind.
+#define BG_PRODUCT(n, columns, depth, types, c, more, signs)                                                                   \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " BG_IS_##n ", 0;\n"                                                          \
-               "wgmma.mma_async.sync.aligned.m64n" #columns "k" #depth ".f32." #type "." #type " " BG_SUMS_##n ", " BG_FROM_##n  \
-               ", p, 1, 1" end ";\n}\n"                                                                                        \
-               : BG_OUT_##n                                                                                                    \
+               "wgmma.mma_async.sync.aligned.m64n" #columns "k" #depth types " " BG_SUMS_##n ", " BG_FROM_##n ", p" signs ";\n}\n" \
+               : BG_OUT_##n(c)                                                                                                 \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(more))
 
-// product is d = a*b, or d += a*b unless kFirst, of 8 k's of tf32 numbers.
-template <bool kFirst>
-BG_DEVICE void product(float (&d)[16], const uint32_t (&a)[4], uint64_t b) {
-  BG_PRODUCT(16, 32, 8, tf32, kFirst ? 0 : 1, "");
-}
-template <bool kFirst>
-BG_DEVICE void product(float (&d)[32], const uint32_t (&a)[4], uint64_t b) {
-  BG_PRODUCT(32, 64, 8, tf32, kFirst ? 0 : 1, "");
-}
-template <bool kFirst>
-BG_DEVICE void product(float (&d)[64], const uint32_t (&a)[4], uint64_t b) {
-  BG_PRODUCT(64, 128, 8, tf32, kFirst ? 0 : 1, "");
-}
+// product is d = a*b, or d += a*b unless kFirst, of 8 k's of tf32 numbers, or 32 of e4m3.
+#define BG_FLOAT_PRODUCTS(format, depth, types)                                                                               \
+  template <bool kFirst>                                                                                                      \
+  BG_DEVICE void product(format float (&d)[16], const uint32_t (&a)[4], uint64_t b) {                                         \
+    BG_PRODUCT(16, 32, depth, types, "+f", kFirst ? 0 : 1, ", 1, 1");                                                         \
+  }                                                                                                                           \
+  template <bool kFirst>                                                                                                      \
+  BG_DEVICE void product(format float (&d)[32], const uint32_t (&a)[4], uint64_t b) {                                         \
+    BG_PRODUCT(32, 64, depth, types, "+f", kFirst ? 0 : 1, ", 1, 1");                                                         \
+  }                                                                                                                           \
+  template <bool kFirst>                                                                                                      \
+  BG_DEVICE void product(format float (&d)[64], const uint32_t (&a)[4], uint64_t b) {                                         \
+    BG_PRODUCT(64, 128, depth, types, "+f", kFirst ? 0 : 1, ", 1, 1");                                                        \
+  }
+#define BG_OF_E4M3 E4M3,
+BG_FLOAT_PRODUCTS(, 8, ".f32.tf32.tf32")
+BG_FLOAT_PRODUCTS(BG_OF_E4M3, 32, ".f32.e4m3.e4m3")
 
-// The same of 16 k's of pairs of a format: d += a*b.
-#define BG_HALF_PRODUCTS(format, type)                                                                                                 \
-  BG_DEVICE void product(format, float (&d)[16], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(16, 32, 16, type, 1, ", 0"); }        \
-  BG_DEVICE void product(format, float (&d)[32], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(32, 64, 16, type, 1, ", 0"); }        \
-  BG_DEVICE void product(format, float (&d)[64], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(64, 128, 16, type, 1, ", 0"); }
-BG_HALF_PRODUCTS(BF16, bf16)
-BG_HALF_PRODUCTS(F16, f16)
-
-// The same of 32 k's of bytes, d = a*b with kFirst.
-template <bool kFirst>
-BG_DEVICE void product(E4M3, float (&d)[16], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(16, 32, 32, e4m3, kFirst ? 0 : 1, ""); }
-template <bool kFirst>
-BG_DEVICE void product(E4M3, float (&d)[32], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(32, 64, 32, e4m3, kFirst ? 0 : 1, ""); }
-template <bool kFirst>
-BG_DEVICE void product(E4M3, float (&d)[64], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(64, 128, 32, e4m3, kFirst ? 0 : 1, ""); }
+// d += a*b of 16 k's of pairs of a format, and of 32 of int8, whose sums are int32.
+#define BG_MORE_PRODUCTS(format, Sum, depth, types, c, signs)                                                                 \
+  BG_DEVICE void product(format, Sum (&d)[16], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(16, 32, depth, types, c, 1, signs); } \
+  BG_DEVICE void product(format, Sum (&d)[32], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(32, 64, depth, types, c, 1, signs); } \
+  BG_DEVICE void product(format, Sum (&d)[64], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(64, 128, depth, types, c, 1, signs); }
+BG_MORE_PRODUCTS(BF16, float, 16, ".f32.bf16.bf16", "+f", ", 1, 1, 0")
+BG_MORE_PRODUCTS(F16, float, 16, ".f32.f16.f16", "+f", ", 1, 1, 0")
+BG_MORE_PRODUCTS(Int8, int32_t, 32, ".s32.s8.s8", "+r", "")
 
 // matrixAcross describes 64 k's of 16 bits of rows of A or columns of B that are adjacent in memory, swizzled by
 // 128 bytes: groups of 8 k's are 1024 bytes apart, each 64 rows or columns 8192. A step of 16 k's
@@ -161,7 +158,7 @@ BG_DEVICE uint64_t matrixAcross(SharedAddress at) {
 #define BG_SHARED_PRODUCT(n, columns, type)                                                                             \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type " " \
                BG_SUMS_##n ", " BG_TWO_##n ";\n}\n"                                                                       \
-               : BG_OUT_##n                                                                                             \
+               : BG_OUT_##n("+f")                                                                                      \
                : "l"(a), "l"(b), "n"(kAcrossA ? 1 : 0), "n"(kAcrossB ? 1 : 0))
 #define BG_TWO_32 "%32, %33, p, 1, 1, %34, %35"
 #define BG_TWO_64 "%64, %65, p, 1, 1, %66, %67"
@@ -173,20 +170,24 @@ BG_DEVICE uint64_t matrixAcross(SharedAddress at) {
 BG_SHARED_PRODUCTS(BF16, bf16)
 BG_SHARED_PRODUCTS(F16, f16)
 
-// productOf of 32 k's of bytes, both along K: d += a*b, or with kFirst d = a*b.
-#define BG_BYTE_PRODUCT(n, columns)                                                                                      \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " BG_MORE_##n ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k32.f32.e4m3.e4m3 " \
-               BG_SUMS_##n ", " BG_BYTES_##n ", p, 1, 1;\n}\n"                                                            \
-               : BG_OUT_##n                                                                                              \
-               : "l"(a), "l"(b), "n"(kFirst ? 0 : 1))
+// productOf of 32 k's of bytes, both along K: d += a*b, or of e4m3 with kFirst d = a*b.
+#define BG_BYTE_PRODUCT(n, columns, types, c, more, signs)                                                                    \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " BG_MORE_##n ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k32" types " " \
+               BG_SUMS_##n ", " BG_BYTES_##n ", p" signs ";\n}\n"                                                             \
+               : BG_OUT_##n(c)                                                                                                \
+               : "l"(a), "l"(b), "n"(more))
 #define BG_BYTES_32 "%32, %33"
 #define BG_MORE_32 "%34"
 #define BG_BYTES_64 "%64, %65"
 #define BG_MORE_64 "%66"
 template <bool kFirst>
-BG_DEVICE void productOf(E4M3, float (&d)[32], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(32, 64); }
+BG_DEVICE void productOf(E4M3, float (&d)[32], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(32, 64, ".f32.e4m3.e4m3", "+f", kFirst ? 0 : 1, ", 1, 1"); }
 template <bool kFirst>
-BG_DEVICE void productOf(E4M3, float (&d)[64], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(64, 128); }
+BG_DEVICE void productOf(E4M3, float (&d)[64], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(64, 128, ".f32.e4m3.e4m3", "+f", kFirst ? 0 : 1, ", 1, 1"); }
+template <bool kAcrossA, bool kAcrossB>
+BG_DEVICE void productOf(Int8, int32_t (&d)[32], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(32, 64, ".s32.s8.s8", "+r", 1, ""); }
+template <bool kAcrossA, bool kAcrossB>
+BG_DEVICE void productOf(Int8, int32_t (&d)[64], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(64, 128, ".s32.s8.s8", "+r", 1, ""); }
 
 // storeShared writes a line of 16 bytes.
 BG_DEVICE void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
@@ -201,4 +202,9 @@ template <int n>
 BG_DEVICE void settle(float (&d)[n]) {
 #pragma unroll
   for (int i = 0; i < n; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+template <int n>
+BG_DEVICE void settle(int32_t (&d)[n]) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) asm volatile("" : "+r"(d[i])::"memory");
 }

@@ -12,14 +12,24 @@ BG_DEVICE GatheredRows gatheredRows(const Items<Epilogue>& items, uint32_t numbe
   return {items.more, itemEpilogueAt(items.words(), number % kItemPlaces), item.rows()};
 }
 
-// fetchBias brings the biases of an item's tile to the L2 cache while its products are summed: from memory they would come
-// long after the sums (H200: the experts of 1 token with bias and SiLU 20.4, then 17.4 us).
+// fetchLists brings the biases of an item's tile, rows of C, weights and scales to the L2 cache while its products are summed: from
+// memory they would come long after the sums (H200: the experts of 1 token with bias and SiLU 20.4, then 17.4 us).
 template <class T>
-BG_DEVICE void fetchBias(const Items<Epilogue>& items, uint32_t number, const Item& item) {
-  if (!items.more.has(kBias)) return;
-  const uint32_t size = T::Element::kPer == 1 || (item.flags & kItemFloatC) != 0 ? 4 : 2, last = size * (item.cols() - 1), at = 128 * (threadId() % 32);
-  const uint64_t first = size * static_cast<uint64_t>(itemEpilogueAt(items.words(), number % kItemPlaces).biasAt);
-  if (at < last + 128) fetch(static_cast<const char*>(items.more.bias) + first + min(at, last));
+BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const Item& item) {
+  const Epilogue& e = items.more;
+  const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
+  const uint32_t lane = threadId() % 32, rows = item.rows(), cols = item.cols();
+  auto bring = [&](const void* list, uint64_t first, uint32_t count, uint32_t size) {
+    const uint32_t last = size * (count - 1), at = 128 * lane;
+    if (at < last + 128) fetch(static_cast<const char*>(list) + size * first + min(at, last));
+  };
+  if (e.has(kBias)) bring(e.bias, words.biasAt, cols, T::Element::kPer == 1 || (item.flags & kItemFloatC) != 0 ? 4 : 2);
+  if (e.has(kScatter)) bring(e.rows, words.scatterAt, rows, 4);
+  if (e.has(kWeights)) bring(e.rows, words.weightsAt, rows, 4);
+  if constexpr (T::Element::kScaled) {
+    if (e.has(kRowsA) && !e.has(kGather)) bring(e.rows, words.scaleAAt, rows, 4);
+    if (e.has(kColumnsB)) bring(e.rows, words.scaleBAt, cols, 4);
+  }
 }
 
 // activate is Epilogue::activated of many, with one decision for all. both: of each lane's two rows, not of the first alone.

@@ -58,7 +58,7 @@ var wideMutants = []mutant{
 	{"the loader does not wait for a free stage", "wgmma_wide.cuh", "      waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);\n", ""},
 	{"a step arrives before its copies", "wgmma_wide.cuh", "if (wide) arriveCopied(", "if (!wide) arriveCopied("},
 	{"no swizzle", "wgmma_wide.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
-	{"steps across K as along it", "wgmma_wide.cuh", "kStepB = kTransB ? 2 : 128", "kStepB = 2"},
+	{"steps across K as along it", "wgmma_wide.cuh", "kStepB = kAcrossB ? 128 : 2", "kStepB = 2"},
 	{"a step beyond K is read across K", "wgmma_wide.cuh", "static_cast<int32_t>(row + i * kApart) < left ? whole : 0", "whole"},
 	{"elements behind a row are read", "wgmma_wide.cuh", "bytes(kAlongK ? left - line : length)", "bytes((kAlongK ? left - line : length) + kLine)"},
 	{"rows that do not exist are copied", "wgmma_wide.cuh", "        if (kAlongK && i * kApart >= length) break;  // sums of these rows are not stored\n", ""},
@@ -75,6 +75,7 @@ var byteMutants = []mutant{
 	{"a stage is released before its products are done", "wgmma_bytes.cuh", "    waitProducts<0>();\n    settle(part);\n    release(stage.at);\n", "    release(stage.at);\n    waitProducts<0>();\n    settle(part);\n"},
 	{"bytes are turned without the swizzle", "wgmma_bytes.cuh", "16 * (line ^ row % 8)", "16 * line"},
 	{"a step beyond K is turned", "wgmma_bytes.cuh", "if (static_cast<int32_t>(k) < left) x", "x"},
+	{"whole sums are taken for floats", "wgmma.cuh", "static_cast<float>(whole[i])", "__uint_as_float(static_cast<uint32_t>(whole[i]))"},
 	{"C of fp16 is taken for bf16", "half.cuh", "    if ((flags & kItemF16C) != 0) of(Halves<High>{});\n    else of", "    of"},
 }
 
@@ -110,7 +111,7 @@ func TestWarpgroupMutants(t *testing.T) {
 			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.inTurn() })
 		}},
 		{"wide-64x64", "BG_WGMMA_WIDE(", byteMutants, func(s *tile.Shape) []*emulatorJob {
-			return slices.DeleteFunc(halfJobs(t, s, element.E4M3), func(j *emulatorJob) bool { return j.inTurn() })
+			return slices.DeleteFunc(append(halfJobs(t, s, element.E4M3), halfJobs(t, s, element.Int8)...), func(j *emulatorJob) bool { return j.inTurn() })
 		}},
 		{"wgmma-64x64", "BG_WGMMA_EPILOGUE(", dressedMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool {

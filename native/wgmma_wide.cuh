@@ -175,20 +175,21 @@ struct WideConsumer {
   // multiply sums steps of the first 2n columns.
   template <int n>
   BG_DEVICE void multiply(float (&sum)[n], uint32_t steps) {
-    if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps);
-    else multiplyHalves(sum, steps);
+    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate<false, false>(whole, steps); });
+    else if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps);
+    else accumulate<kTransA, !kTransB>(sum, steps);
   }
   template <int n>
   BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps);  // wgmma_bytes.cuh
 
-  // The products of a step are carried out while those of the next are asked for.
-  template <int n>
-  BG_DEVICE void multiplyHalves(float (&sum)[n], uint32_t steps) {
-    constexpr uint64_t kStepA = kTransA ? 128 : 2, kStepB = kTransB ? 2 : 128;  // of 16 k's, in units of 16 bytes
+  // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of the next are asked for.
+  template <bool kAcrossA, bool kAcrossB, class Sum, int n>
+  BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t steps) {
+    constexpr uint64_t kStepA = kAcrossA ? 128 : 2, kStepB = kAcrossB ? 128 : 2;  // of 16 k's, or 32 bytes, in units of 16 bytes
     const SharedAddress mine = shared + warp / kWarps * (64 * 128);
-    const uint64_t a = kTransA ? matrixAcross(mine) : matrixB(mine), b = kTransB ? matrixB(shared + T::kB) : matrixAcross(shared + T::kB);
+    const uint64_t a = kAcrossA ? matrixAcross(mine) : matrixB(mine), b = kAcrossB ? matrixAcross(shared + T::kB) : matrixB(shared + T::kB);
 #pragma unroll
-    for (int i = 0; i < n; ++i) sum[i] = 0.0f;
+    for (int i = 0; i < n; ++i) sum[i] = 0;
     uint32_t before = 0;
 #pragma unroll 1
     for (uint32_t step = 0; step < steps; ++step) {
@@ -198,7 +199,7 @@ struct WideConsumer {
       fenceProducts();
 #pragma unroll
       for (int s = 0; s < 4; ++s) {
-        productOf<kTransA, !kTransB>(typename T::Element::Format{}, sum, a + at + s * kStepA, b + at + s * kStepB);
+        productOf<kAcrossA, kAcrossB>(typename T::Element::Format{}, sum, a + at + s * kStepA, b + at + s * kStepB);
       }
       commitProducts();
       if (step != 0) {
@@ -286,22 +287,6 @@ BG_DEVICE void finishWide(float (&sum)[n], float* out, const Items<Epilogue>& it
   if (to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
   if (!dressSums<T>(sum, e, item, words, row, workspace)) return;
   storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, ScatteredRows{e, words});
-}
-
-// fetchLists is fetchBias, and the same of the lists of rows of C and of weights, and of scales.
-template <class T>
-BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const Item& item) {
-  fetchBias<T>(items, number, item);
-  const Epilogue& e = items.more;
-  const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
-  const uint32_t at = 32 * (threadId() % 32), last = item.rows() - 1;
-  if (at >= last + 32) return;
-  if (e.has(kScatter)) fetch(e.rows + words.scatterAt + min(at, last));
-  if (e.has(kWeights)) fetch(e.rows + words.weightsAt + min(at, last));
-  if constexpr (T::Element::kScaled) {
-    if (e.has(kRowsA) && !e.has(kGather)) fetch(e.rows + words.scaleAAt + min(at, last));
-    if (e.has(kColumnsB)) fetch(e.rows + words.scaleBAt + min(at, item.cols() - 1));
-  }
 }
 
 // consumeWide is the work of the consumers.

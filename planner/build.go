@@ -118,7 +118,10 @@ func (p *builder) check(b Batch, o Options) error {
 	if err := b.check(context.Background(), &endless, &p.overlaps, &o.Epilogue); err != nil {
 		return err
 	}
-	return o.check(p.device)
+	if err := o.check(p.device); err != nil {
+		return err
+	}
+	return o.checkDepths(b)
 }
 
 // reset makes the plan one of no problems.

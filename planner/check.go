@@ -98,6 +98,19 @@ func checkSizes(i int, p *Problem) error {
 	return nil
 }
 
+// checkDepths fails for a K that elements of the type do not have.
+func (o *Options) checkDepths(b Batch) error {
+	if !o.Type.Whole() {
+		return nil
+	}
+	for i := range b {
+		if k := b[i].K; k > MaxWholeK {
+			return problemError(i, "K", "%d is above the limit %d of elements of %s", k, MaxWholeK, o.Type)
+		}
+	}
+	return nil
+}
+
 func checkMatrix(i int, arg, ldArg string, m Matrix, rows, cols, length int, used bool) error {
 	if m.LD < cols {
 		return problemError(i, ldArg, "%d < row length %d", m.LD, cols)

@@ -55,6 +55,9 @@ type Device struct {
 
 	// Types are those that elements of A and B may have beside F32.
 	Types []element.Type `json:"types,omitempty"`
+	// Native are those of Types that it multiplies as they are, in some tile shapes. Of others, which are stored alone, kernels
+	// make numbers of more bits.
+	Native []element.Type `json:"native,omitempty"`
 	// Epilogues: plans may have Options.Epilogue.
 	Epilogues bool `json:"epilogues,omitempty"`
 	// Finishes: there are kernels that sum the parts of tiles themselves (encoding.Kernel.Parts).

@@ -55,7 +55,7 @@ type Epilogue struct {
 	ScatterRows int `json:"scatter_rows,omitempty"`
 	// Weights: row i is multiplied by the number whose bits are Rows[Problem.Weights+i].
 	Weights bool `json:"weights,omitempty"`
-	// ScaleA and ScaleB are the scales of A and of B, of elements of E4M3 alone. Those of A are the numbers
+	// ScaleA and ScaleB are the scales of A and of B, of elements of 8 bits alone. Those of A are the numbers
 	// whose bits are in Rows from Problem.ScaleA on: one; or M of them, by row of op(A); or where rows are
 	// gathered GatherRows, by row of A, and a row of zeros has 1. Those of B are from Problem.ScaleB on:
 	// one, or N; with Gated those of B2 behind them.

@@ -50,7 +50,7 @@ func pick[T any](t *tape, from ...T) T { return from[t.byte()%len(from)] }
 // device is one of the table, or one with other limits.
 func (t *tape) device() *Device {
 	d := clone(known()[t.byte()%len(known())])
-	d.Epilogues, d.Pointers, d.Types = true, true, append(slices.Clone(d.Types), element.E4M3)
+	d.Epilogues, d.Pointers, d.Types = true, true, append(slices.Clone(d.Types), element.E4M3, element.Int8)
 	if t.byte()%2 == 1 {
 		d.MaxBinding = pick(t, d.MaxBinding, 64<<10, 1<<20, 1<<31-4)
 		d.MaxTrips = pick(t, d.MaxTrips, 0, 100, 32767)
@@ -82,7 +82,7 @@ func (t *tape) options() Options {
 		}
 	}
 	if t.byte()%4 == 1 {
-		o.Type, o.TypeC = pick(t, element.E4M3, element.BF16), pick(t, element.BF16, element.F32)
+		o.Type, o.TypeC = pick(t, element.E4M3, element.BF16, element.Int8), pick(t, element.BF16, element.F32)
 		o.Epilogue.ScaleA, o.Epilogue.ScaleB = pick(t, "", PerRow, PerTensor), pick(t, "", PerRow, PerTensor)
 	}
 	return o
@@ -343,7 +343,7 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	switch o := &p.Options; {
 	case o.Type != element.F32 && o.TypeC == element.F32:
 		flags |= encoding.ItemFloatC
-	case o.Type == element.E4M3 && o.TypeC == element.F16:
+	case o.Type.Bytes() == 1 && o.TypeC == element.F16:
 		flags |= encoding.ItemF16C
 	}
 	if w[11] != flags {

@@ -99,9 +99,12 @@ func TestFactor(t *testing.T) {
 
 // Devices without kernels for a type say so.
 func TestTypesOfDevices(t *testing.T) {
-	for _, name := range []string{"mi300x", "mi210"} {
-		_, err := New(device(t, name)).Plan(nil, Options{Type: element.E4M3, TypeC: element.BF16})
-		require.EqualError(t, err, "device "+name+" has no kernels for elements of e4m3")
+	for _, c := range []struct {
+		name string
+		of   element.Type
+	}{{"mi300x", element.E4M3}, {"mi210", element.E4M3}, {"mi300x", element.Int8}} {
+		_, err := New(device(t, c.name)).Plan(nil, Options{Type: c.of, TypeC: element.BF16})
+		require.EqualError(t, err, "device "+c.name+" has no kernels for elements of "+c.of.String())
 		require.ErrorIs(t, err, ErrInvalid)
 	}
 }
@@ -119,6 +122,7 @@ func TestOptionsCheck(t *testing.T) {
 		{Options{Type: 7}, "unknown element types 7 and 0"},
 		{Options{Type: element.F16, TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f16 (but f16 or f32)"},
 		{Options{Type: element.E4M3, TypeC: element.E4M3}, "elements of C cannot be e4m3 where those of A and B are e4m3 (but bf16, f16 or f32)"},
+		{Options{Type: element.Int8, TypeC: element.Int8}, "elements of C cannot be int8 where those of A and B are int8 (but bf16, f16 or f32)"},
 		{Options{TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f32 (but f32)"},
 		{Options{Type: element.BF16, Compute: ComputeTF32}, "compute mode tf32 is for operands of f32, not bf16"},
 		{Options{TLP: 5}, "unknown TLP equation 5 (known: 3, 4)"},

@@ -35,6 +35,7 @@ func kernelOptions() map[string]planner.Options {
 		"scatter":       {Epilogue: planner.Epilogue{ScatterRows: 70, Weights: true}, Type: element.F16},
 		"gated":         {Epilogue: planner.Epilogue{Gated: true, Activation: planner.SiLU}},
 		"e4m3":          {Type: element.E4M3, TypeC: element.BF16},
+		"int8":          {Type: element.Int8, TypeC: element.BF16},
 		"scales":        {Type: element.E4M3, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerTensor}},
 	}
 }

@@ -23,6 +23,21 @@ func TestLargestK(t *testing.T) {
 	}
 }
 
+// Whole numbers end where sums of int32 do.
+func TestLargestWholeK(t *testing.T) {
+	of := Options{Type: element.Int8, TypeC: element.F32}
+	for _, name := range []string{"h200", "lavapipe"} {
+		p := New(device(t, name))
+		plan, err := p.Plan(mustPack(t, GEMM(1, 1, MaxWholeK)), of)
+		require.NoError(t, err, name)
+		checkPlan(t, plan)
+		_, err = p.Plan(mustPack(t, GEMM(1, 1, 1), GEMM(1, 1, MaxWholeK+1)), of)
+		require.EqualError(t, err, "problem 1: K 131072 is above the limit 131071 of elements of int8")
+		_, err = p.PlanRagged(Ragged{Form: EndsOfDepth, Groups: 2, M: 1, N: 1, K: MaxWholeK + 1, A: Matrix{LD: MaxWholeK + 1}, B: Matrix{LD: 1}, C: Matrix{LD: 1}, StrideC: 1}, of)
+		require.EqualError(t, err, "ragged batch: problem 0: K 131072 is above the limit 131071 of elements of int8")
+	}
+}
+
 // The schedules that give a worker several tiles, or parts of tiles, keep it below the
 // device's loop limit, although the device has fewer places than that takes workers.
 func TestManyTilesOfLoopLimit(t *testing.T) {
@@ -137,7 +152,7 @@ func TestSlotsOfSeveralShapes(t *testing.T) {
 // Windows begin at multiples of 256 bytes, wherever matrices do: what is cut to fit
 // leaves room for that.
 func TestUnalignedWindows(t *testing.T) {
-	for _, o := range []Options{{}, {Type: element.BF16}, {Type: element.F16, TypeC: element.F16}, {Type: element.E4M3}} {
+	for _, o := range []Options{{}, {Type: element.BF16}, {Type: element.F16, TypeC: element.F16}, {Type: element.E4M3}, {Type: element.Int8}} {
 		d := *device(t, "webgpu-default")
 		d.MaxBinding = 16384 * o.TypeC.Bytes() // elements of C
 		for _, offset := range []int{0, 1, 63, 64, 127, 128, 255} {

@@ -148,9 +148,9 @@ func (o *Options) arithmetic(d *Device, wide bool) Compute {
 		return computeWords
 	case o.Type == element.F32 || d.KernelKind != KernelsNative:
 		return o.Compute
-	case o.Type == element.E4M3 && wide:
+	case o.Type.Bytes() == 1 && wide:
 		return computeWideBytes
-	case o.Type == element.E4M3:
+	case o.Type.Bytes() == 1:
 		return computeBytes
 	case wide:
 		return computeWideHalves
@@ -183,7 +183,7 @@ func (o *Options) allWide(b Batch) bool {
 
 // quick reports whether tensor cores can take A and B as they lie: of elements of 8 bits those along K.
 func (o *Options) quick(transA, transB bool) bool {
-	return o.Type != element.E4M3 || !transA && transB
+	return o.Type.Bytes() > 1 || !transA && transB
 }
 
 // wide is the elements of A or B that a load of 16 bytes takes; 0 where matrices may begin at any
@@ -200,7 +200,7 @@ func (o *Options) flagsC() uint32 {
 	switch {
 	case o.Type != element.F32 && o.TypeC == element.F32:
 		return encoding.ItemFloatC
-	case o.Type == element.E4M3 && o.TypeC == element.F16:
+	case o.Type.Bytes() == 1 && o.TypeC == element.F16:
 		return encoding.ItemF16C
 	}
 	return 0

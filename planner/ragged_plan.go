@@ -19,6 +19,9 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := o.check(p.device); err != nil {
 		return nil, err
 	}
+	if err := o.checkDepths(Batch{r.problem()}); err != nil {
+		return nil, r.wrong("%w", err)
+	}
 	if o = o.filled(); o.Custom != nil || o.Schedule != "" || o.Rule != RuleCost {
 		return nil, r.wrong("schedules and rules of the caller's choice need sizes that the host knows")
 	}

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
@@ -51,6 +53,9 @@ func (e *Epilogue) scaleB(p *Problem, col int) uint32 {
 	return uint32(p.ScaleB)
 }
 
+// scaled are the types whose elements may have scales.
+var scaled = slices.DeleteFunc(element.Types(), func(t element.Type) bool { return !t.Scaled() })
+
 // checkScales fails for scales that are none, or for elements of another type.
 func (o *Options) checkScales() error {
 	for _, s := range []Scaling{o.Epilogue.ScaleA, o.Epilogue.ScaleB} {
@@ -58,8 +63,8 @@ func (o *Options) checkScales() error {
 		case s == "":
 		case s != PerTensor && s != PerRow:
 			return invalid.Errorf("unknown scaling %q (known: %s, %s)", s, PerTensor, PerRow)
-		case o.Type != element.E4M3:
-			return invalid.Errorf("scales are for elements of %s, not %s", element.E4M3, o.Type)
+		case !o.Type.Scaled():
+			return invalid.Errorf("scales are for elements of %s, not %s", element.List(scaled, " or "), o.Type)
 		}
 	}
 	return nil

@@ -115,6 +115,19 @@ fn four(word: u32) -> vec4<f32> {
 }
 `,
 	},
+	// Shifts of signed integers bring the sign along.
+	element.Int8: {
+		numbers: `
+fn numbers(word: u32) -> vec2<f32> {
+	return vec2<f32>(bitcast<vec2<i32>>(vec2<u32>(word << 24u, word << 8u)) >> vec2<u32>(24u));
+}
+`,
+		four: `
+fn four(word: u32) -> vec4<f32> {
+	return vec4<f32>(bitcast<vec4<i32>>(vec4<u32>(word << 24u, word << 16u, word << 8u, word)) >> vec4<u32>(24u));
+}
+`,
+	},
 }
 
 const fourOfPairs = `

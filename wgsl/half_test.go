@@ -83,7 +83,7 @@ func TestRounding(t *testing.T) {
 		numbers = append(numbers, rng.Uint32(), math.Float32bits(float32(rng.NormFloat64())), 0x32800000+rng.Uint32N(0x7000000))
 	}
 	for of, text := range narrows {
-		if of == element.E4M3 { // which C never has
+		if of.Bytes() == 1 { // which C never has
 			continue
 		}
 		all := functions(t, text.pair+text.rare+text.tame)

@@ -50,7 +50,7 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 	for _, of := range append([]element.Type{element.F32}, d.Types...) {
 		for _, ofC := range of.TypesC() {
 			for name, e := range epilogues {
-				if of == element.E4M3 && ofC != element.F16 {
+				if of.Scaled() && ofC != element.F16 {
 					e.ScaleA, e.ScaleB = planner.PerRow, planner.PerRow
 				}
 				t.Run(fmt.Sprintf("%s, C of %s, %s", of, ofC, name), func(t *testing.T) {

@@ -243,7 +243,7 @@ func TestStagesCoverTiles(t *testing.T) {
 // elementsOfWord is how many elements of A and B a word has.
 func elementsOfWord(s Shader) int {
 	switch {
-	case strings.Contains(s.Source, narrows[element.E4M3].numbers):
+	case strings.Contains(s.Source, narrows[element.E4M3].numbers), strings.Contains(s.Source, narrows[element.Int8].numbers):
 		return 4
 	case strings.Contains(s.Source, "fn numbers"):
 		return 2

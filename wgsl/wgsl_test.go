@@ -54,8 +54,8 @@ func typed(all []encoding.Kernel) []encoding.Kernel {
 	for i := range all {
 		k := &all[i]
 		variant := i / 32 // of another tile
-		k.Type = []element.Type{element.BF16, element.F16, element.E4M3}[variant%3]
-		if variant/3%2 == 0 {
+		k.Type = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}[variant%4]
+		if variant/4%2 == 0 {
 			k.TypeC = k.Type.TypesC()[0]
 		}
 	}
@@ -328,6 +328,8 @@ func TestGolden(t *testing.T) {
 		{"small-nn-e4m3-scales", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16, Wide: true, Split: true,
 			Epilogue: encoding.Epilogue{Gather: true, Bias: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow}}},
 		{"small-nt-e4m3", "small", encoding.Kernel{Type: element.E4M3, TransB: true}},
+		{"small-nt-int8", "small", encoding.Kernel{Type: element.Int8, TransB: true}},
+		{"small-tn-int8-wide", "small", encoding.Kernel{Type: element.Int8, TransA: true, Wide: true}},
 		{"medium-k4-fixup-scales", "medium-k4", encoding.Kernel{Fixup: true,
 			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerTensor}}},
 		{"ragged-expand-scales", "", encoding.Kernel{Ragged: encoding.RaggedExpand,

@@ -139,11 +139,10 @@ static void test_records(bg_device device) {
 
 static void put(uint32_t *rows, const float *numbers, size_t n) { memcpy(rows, numbers, n * sizeof *numbers); }
 
-/* Elements of e4m3, whose scales are of the rows of A that are gathered and of the columns of B: in a problem, on host
- * memory, by ends and by records. */
-static void test_scales(bg_device device) {
+/* Elements of 8 bits, whose scales are of the rows of A that are gathered and of the columns of B: in a problem, on host
+ * memory, by ends and by records. The bits are those of a and b. */
+static void test_scales(bg_device device, const char *type, const uint8_t bits_a[ROWS * K], const uint8_t bits_b[K * N]) {
 	enum { SCALES = M, OF_B = M + ROWS, WORDS = OF_B + N };
-	const uint8_t e4m3_a[ROWS * K] = {0x38, 0x40, 0x44, 0xc8, 0x4a, 0x4c, 0xce, 0x50}, e4m3_b[K * N] = {0x38, 0xc0, 0x44, 0x38}; /* a and b */
 	const int32_t from[M] = {2, -1, 3};
 	const float scale_a[ROWS] = {100, 200, 0.5f, -2}, scale_b[N] = {3, 0.25f};
 	uint32_t rows[WORDS];
@@ -153,15 +152,16 @@ static void test_scales(bg_device device) {
 		int row = from[i / N];
 		want[i] = row < 0 ? 0 : dot(row, i % N, b) * scale_a[row] * scale_b[i % N];
 	}
-	static const char *const scaled = "{\"type\": \"e4m3\", \"epilogue\": {\"gather_rows\": 4, \"scale_a\": \"row\", \"scale_b\": \"row\"}}";
+	char scaled[128];
+	snprintf(scaled, sizeof scaled, "{\"type\": \"%s\", \"epilogue\": {\"gather_rows\": 4, \"scale_a\": \"row\", \"scale_b\": \"row\"}}", type);
 	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1, .scale_a = SCALES, .scale_b = OF_B};
-	bg_host_operands host = {.struct_size = sizeof host, .a = e4m3_a, .len_a = ROWS * K, .b = e4m3_b, .len_b = K * N, .c = c, .len_c = M * N,
+	bg_host_operands host = {.struct_size = sizeof host, .a = bits_a, .len_a = ROWS * K, .b = bits_b, .len_b = K * N, .c = c, .len_c = M * N,
 	                         .rows = rows, .len_rows = WORDS};
 	OK(bg_gemm_operands(device, &p, 1, scaled, &host, BG_NO_TIMEOUT));
 	CHECK(memcmp(c, want, sizeof want) == 0);
 	host.len_rows--;
 	FAILS(bg_gemm_operands(device, &p, 1, scaled, &host, 0), BG_ERR_INVALID, "problem 0: scales of B need words [7, 9) of a buffer of 8");
-	FAILS(bg_gemm_operands(device, &p, 1, "{\"epilogue\": {\"scale_a\": \"row\"}}", &host, 0), BG_ERR_INVALID, "scales are for elements of e4m3, not f32");
+	FAILS(bg_gemm_operands(device, &p, 1, "{\"epilogue\": {\"scale_a\": \"row\"}}", &host, 0), BG_ERR_INVALID, "scales are for elements of e4m3 or int8, not f32");
 
 	bg_ragged ends = {.struct_size = sizeof ends, .form = BG_ENDS_OF_ROWS, .groups = 1, .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1,
 	                  .scale_a = SCALES, .scale_b = OF_B};
@@ -170,10 +170,10 @@ static void test_scales(bg_device device) {
 	bg_scaled_record record = {.record = {.record = {.m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1}}, .scale_a = SCALES, .scale_b = OF_B};
 	const int32_t end = M;
 	bg_operands o = {.struct_size = sizeof o, .rows = upload(device, rows, WORDS)};
-	OK(bg_buffer_new_of(device, "e4m3", ROWS * K, &o.a));
-	OK(bg_buffer_write(o.a, 0, e4m3_a, ROWS * K, BG_NO_TIMEOUT));
-	OK(bg_buffer_new_of(device, "e4m3", K * N, &o.b));
-	OK(bg_buffer_write(o.b, 0, e4m3_b, K * N, BG_NO_TIMEOUT));
+	OK(bg_buffer_new_of(device, type, ROWS * K, &o.a));
+	OK(bg_buffer_write(o.a, 0, bits_a, ROWS * K, BG_NO_TIMEOUT));
+	OK(bg_buffer_new_of(device, type, K * N, &o.b));
+	OK(bg_buffer_write(o.b, 0, bits_b, K * N, BG_NO_TIMEOUT));
 	for (int records = 0; records < 2; records++) {
 		bg_program program;
 		OK(bg_prepare_ragged(device, records ? &any : &ends, scaled, &program));
@@ -219,7 +219,8 @@ int main(void) {
 	test_gated(device);
 	test_host(device);
 	test_records(device);
-	test_scales(device);
+	test_scales(device, "e4m3", (const uint8_t[]){0x38, 0x40, 0x44, 0xc8, 0x4a, 0x4c, 0xce, 0x50}, (const uint8_t[]){0x38, 0xc0, 0x44, 0x38});
+	test_scales(device, "int8", (const uint8_t[]){1, 2, 3, 0xfc, 5, 6, 0xf9, 8}, (const uint8_t[]){1, 0xfe, 3, 1});
 	test_shorter(device);
 	test_pointers(device);
 	OK(bg_close(device));

@@ -8,12 +8,13 @@
 typedef struct {
 	const char *name;
 	int bytes;
-	int top, bias; /* the bit behind the exponent, of a float's; by how much float's exponents are larger */
+	int top, bias; /* the bit behind the exponent, of a float's; by how much float's exponents are larger. 0: no float */
 } type;
 
 static uint16_t narrow(const type *t, float x) {
 	if (isnan(x)) return (uint16_t)(HALF_NAN & ((1 << (8 * t->bytes)) - 1));
 	if (x == CANARY) return HALF_CANARY;
+	if (!t->top) return (uint8_t)(int8_t)x;
 	uint32_t bits;
 	memcpy(&bits, &x, sizeof bits);
 	uint16_t sign = (uint16_t)(bits >> 31 << (8 * t->bytes - 1));
@@ -114,8 +115,9 @@ static void test_mistakes(bg_device device) {
 }
 
 int main(void) {
-	static const type bf16 = {"bf16", 2, 16, 0}, f16 = {"f16", 2, 13, 112}, e4m3 = {"e4m3", 1, 20, 120};
-	static const type *const pairs[][2] = {{&bf16, &bf16}, {&bf16}, {&f16, &f16}, {&f16}, {&e4m3, &bf16}, {&e4m3, &f16}, {&e4m3}};
+	static const type bf16 = {"bf16", 2, 16, 0}, f16 = {"f16", 2, 13, 112}, e4m3 = {"e4m3", 1, 20, 120}, int8 = {"int8", 1, 0, 0};
+	static const type *const pairs[][2] = {{&bf16, &bf16}, {&bf16}, {&f16, &f16}, {&f16},
+	                                  {&e4m3, &bf16}, {&e4m3, &f16}, {&e4m3}, {&int8, &bf16}, {&int8, &f16}, {&int8}};
 	bg_device device;
 	OK(bg_open("cpu", -1, &device));
 	for (uint32_t i = 0; i < sizeof pairs / sizeof *pairs; i++) test_type(device, pairs[i][0], pairs[i][1], i + 1);

@@ -23,10 +23,10 @@ const (
 
 // takes reports whether a rival has elements of a type.
 func takes(rival string, of element.Type) bool {
-	switch of {
-	case element.F32:
+	switch of.Bytes() {
+	case 4:
 		return true
-	case element.E4M3:
+	case 1:
 		return rival == ownWebGPU
 	}
 	return rival == cublasGrouped || rival == cublasPadded || rival == ownWebGPU

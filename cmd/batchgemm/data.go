@@ -121,9 +121,9 @@ func (b *bencher) operands(w *workload.Workload, o *planner.Options) (*workload.
 	return ops, err
 }
 
-// suits reports whether a type has numbers as large and as small as those of the kind.
+// suits reports whether a type has numbers as large and as small as those of the kind, and between these.
 func (k *dataKind) suits(of element.Type) bool {
-	return of == element.F32 || of == element.BF16 || k.scaleA == 1 && k.scaleB == 1
+	return !of.Whole() && (of == element.F32 || of == element.BF16 || k.scaleA == 1 && k.scaleB == 1)
 }
 
 // accuracy sums up the errors of the first problems, whose results are right.

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // listing is the JSON of devices.
@@ -56,9 +59,11 @@ func newDevices() *cobra.Command {
 		Long: `List all backends with their devices, or with the reason why they have none,
 such as that this build of batchgemm lacks them. The kind is discrete, integrated
 (a GPU that shares the host's memory), software (which runs on the CPU) or other;
-the ID of a device is the same every time. The default is what run takes when it is not told otherwise. Rates are the speeds
-of the kernels that plans are made with: those that came with the package, or
-those that tune measured.`,
+the ID of a device is the same every time. Elements are the types that it takes:
+those that it multiplies as they are, and in parentheses those that it stores alone
+and multiplies as numbers of more bits. The default is what run takes when it is not
+told otherwise. Rates are the speeds of the kernels that plans are made with: those
+that came with the package, or those that tune measured.`,
 		Example: `  batchgemm devices
   batchgemm devices --json`,
 		Args: cobra.NoArgs,
@@ -106,6 +111,17 @@ func computes(d *dispatch.Info) string {
 	return strings.Join(names, " ")
 }
 
+// elements lists types of elements, in parentheses those that are stored alone.
+func elements(d *planner.Device) string {
+	native := append([]element.Type{element.F32}, d.Native...)
+	stored := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return slices.Contains(native, t) })
+	text := strings.Trim(fmt.Sprint(native), "[]")
+	if len(stored) > 0 {
+		text += " (" + strings.Trim(fmt.Sprint(stored), "[]") + ")"
+	}
+	return text
+}
+
 // showMemory rounds bytes to GiB; nothing is known of 0.
 func showMemory(bytes int64) string {
 	if bytes == 0 {
@@ -115,7 +131,7 @@ func showMemory(bytes int64) string {
 }
 
 func (l *listing) text(w io.Writer) error {
-	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "VENDOR", "KIND", "MEMORY", "DRIVER", "SUBGROUP", "COMPUTE", "RATES", "DEFAULT", "ID"}}
+	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "VENDOR", "KIND", "MEMORY", "DRIVER", "SUBGROUP", "COMPUTE", "ELEMENTS", "RATES", "DEFAULT", "ID"}}
 	var notes []string
 	for _, b := range l.Backends {
 		if b.Unavailable != "" {
@@ -127,7 +143,7 @@ func (l *listing) text(w io.Writer) error {
 				chosen = "*"
 			}
 			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, cmp.Or(d.Vendor, "unknown"), string(cmp.Or(d.Kind, dispatch.KindOther)),
-				showMemory(d.Memory), d.Driver, d.Subgroup, computes(&d.Info), d.Rates, chosen, d.ID})
+				showMemory(d.Memory), d.Driver, d.Subgroup, computes(&d.Info), elements(&d.Planner), d.Rates, chosen, d.ID})
 			if d.RatesIgnored != "" {
 				notes = append(notes, fmt.Sprintf("%s %d: measured rates are ignored, batchgemm tune makes new ones: %s", b.Backend, d.Index, d.RatesIgnored))
 			}

@@ -14,9 +14,10 @@ import (
 
 // typesHelp is for commands that take --type.
 const typesHelp = `--type is that of the elements of A and B, --type-c that of C: float32, or the
-same; where A and B are of e4m3 (8 bits), bf16, f16 or f32. Numbers of a workload that its
+same; where A and B are of e4m3 or int8 (8 bits), bf16, f16 or f32. Numbers of a workload that its
 type does not have are rounded to the nearest, those too large for f16 to infinity, for
-e4m3 to 448. Sums are in float32, whatever the types are.`
+e4m3 to 448, for int8 to 127 or -128. Without matrices of its own, int8 has random numbers
+from -128 to 127. Sums are in float32, whatever the types are.`
 
 // typeFlags are the types of elements.
 type typeFlags struct{ ab, c string }
@@ -29,7 +30,7 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 		return names
 	}
 	cmd.Flags().StringVar(&f.ab, "type", "", "elements of A and B: "+element.List(element.Types(), " or ")+" (default f32)")
-	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A and B; of e4m3 "+element.List(element.E4M3.TypesC(), " or ")+" (default as A and B, of e4m3 bf16)")
+	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A and B; of e4m3 and int8 "+element.List(element.Int8.TypesC(), " or ")+" (default as A and B, of e4m3 and int8 bf16)")
 	complete(cmd, "type", names)
 	complete(cmd, "type-c", names)
 }
@@ -61,9 +62,9 @@ func write(ctx context.Context, to *dispatch.Buffer, numbers []float32) error {
 	if to.Type() == element.F32 {
 		return to.Write(ctx, 0, numbers)
 	}
-	if to.Type() == element.E4M3 {
+	if of := to.Type(); of.Bytes() == 1 {
 		return pieces(len(numbers), func(bits []uint8, first, end int) error {
-			element.NarrowBytes(bits, numbers[first:end])
+			of.NarrowBytes(bits, numbers[first:end])
 			return to.WriteBytes(ctx, first, bits)
 		})
 	}

@@ -37,6 +37,8 @@ var typeCases = []struct {
 	{"e4m3", []string{"--type", "e4m3"}, element.E4M3, element.BF16, "e4m3, C of bf16"},
 	{"e4m3 to f16", []string{"--type", "e4m3", "--type-c", "f16"}, element.E4M3, element.F16, "e4m3, C of f16"},
 	{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, element.E4M3, element.F32, "e4m3, C of f32"},
+	{"int8", []string{"--type", "int8"}, element.Int8, element.BF16, "int8, C of bf16"},
+	{"int8 to f32", []string{"--type", "int8", "--type-c", "f32"}, element.Int8, element.F32, "int8, C of f32"},
 	{"f16 to f32", []string{"--type", "f16", "--type-c", "f32"}, element.F16, element.F32, "f16, C of f32"},
 }
 
@@ -80,8 +82,8 @@ func TestVerifyTypes(t *testing.T) {
 			for _, c := range decode[[]check](t, "70 60 1\n", append([]string{"verify", "-", "--backend", "cpu"}, tc.flags...)...) {
 				require.Empty(t, c.Failure)
 				switch {
-				case tc.ab == element.E4M3:
-					require.Zero(t, c.Error, "products of 8 bits are numbers of all types")
+				case tc.ab == element.E4M3, tc.ab == element.Int8 && tc.c == element.F32:
+					require.Zero(t, c.Error, "products are numbers of the type")
 				case tc.c != element.F32:
 					require.Greater(t, c.Error, 0.5, "one rounding, by half a unit")
 				}
@@ -144,6 +146,7 @@ func TestRunNPZTypes(t *testing.T) {
 		{"bf16 to f32", []string{"--type", "bf16", "--type-c", "f32"}, element.F32, []float32{1 + between, 70144}},
 		{"e4m3", []string{"--type", "e4m3"}, element.F32, []float32{2, 448}},
 		{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, element.F32, []float32{1 + between, 448}},
+		{"int8 to f32", []string{"--type", "int8", "--type-c", "f32"}, element.F32, []float32{1 + between, 127}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			succeed(t, "", append([]string{"run", in, "-o", out, "--verify"}, tc.args...)...)
@@ -206,6 +209,21 @@ func TestPiecesOfBytes(t *testing.T) {
 	for i, x := range bits {
 		require.Equal(t, numbers[i], element.Float8E4M3(x).Float32())
 	}
+}
+
+// TestRandomInt8: matrices that are not given have all numbers of the type, B2 too, but in C those of others.
+func TestRandomInt8(t *testing.T) {
+	w, err := workload.Load("-", strings.NewReader("40 50 60\n"))
+	require.NoError(t, err)
+	dressed, o := dress(w, planner.Options{Type: element.Int8, Epilogue: planner.Epilogue{Gated: true}})
+	ops, err := operands(dressed, &o)
+	require.NoError(t, err)
+	b2 := dressed.Batch[0].B2.Offset
+	for name, s := range map[string][]float32{"A": ops.A, "B": ops.B[:b2], "B2": ops.B[b2:]} {
+		require.EqualValues(t, -128, slices.Min(s), name)
+		require.EqualValues(t, 127, slices.Max(s), name)
+	}
+	require.InDelta(t, 1, slices.Max(ops.C), 0.01)
 }
 
 // TestPieces: what takes several conversions moves whole, and comes back.

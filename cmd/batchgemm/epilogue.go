@@ -28,7 +28,7 @@ A and C, a list of
   scatter           store the rows of C in another order
   weights           multiply each row by a number from 0.5 to 1.5
   row-scales        multiply A*B by such a number for each row of A, as it is without gather, and
-                    one for each column of B and B2; with --type e4m3
+                    one for each column of B and B2; with --type e4m3 or int8
   tensor-scales     the same of one number for A, one for B and one for B2; one of the two
 What it needs beside A, B and C is random, the same every time. B2 is of the shape
 of B; an order is one of all rows of a matrix, so that as many bytes move as in turn.`
@@ -143,7 +143,8 @@ func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 // withEpilogue are operands with those beside that dress has placed. A and C grow by what lists
 // of rows might name in the last problems, where they have fewer rows than others.
-func withEpilogue(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) (*workload.Operands, error) {
+func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (*workload.Operands, error) {
+	e := &o.Epilogue
 	if *e == (planner.Epilogue{}) {
 		return ops, nil
 	}
@@ -170,7 +171,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) 
 		Bias: make([]float32, biases), Rows: make([]int32, words)}
 	reference.Uniform(rng, all.Bias)
 	if e.Gated {
-		reference.Uniform(rng, all.B[aligned(len(ops.B)):])
+		reference.UniformOf(o.Type, rng, all.B[aligned(len(ops.B)):])
 	}
 	for i := range b {
 		if p := &b[i]; p.M > 0 && p.N > 0 {

@@ -29,7 +29,7 @@ var epilogueCases = []struct{ name, list, kernel, shown string }{
 	{"all", "weights,scatter,gather,gated,gelu,bias", "/gather/bias/gelu/gated/weights/scatter", "bias, gelu, gated, gather, scatter, weights"},
 }
 
-// scaledCases are those of e4m3.
+// scaledCases are those of 8 bits.
 var scaledCases = []struct{ list, kernel, shown string }{
 	{"row-scales", "/scale-a-row/scale-b-row", "row-scales"},
 	{"tensor-scales,bias", "/scale-a-tensor/scale-b-tensor/bias", "bias, tensor-scales"},
@@ -37,12 +37,12 @@ var scaledCases = []struct{ list, kernel, shown string }{
 		"bias, silu, gated, gather, scatter, weights, row-scales"},
 }
 
-// TestScales: elements of e4m3 have scales, others have none.
+// TestScales: elements of 8 bits have scales, others have none.
 func TestScales(t *testing.T) {
 	for _, tc := range scaledCases {
 		t.Run(tc.list, func(t *testing.T) {
-			for _, c := range []string{"bf16", "f16", "f32"} {
-				with := []string{"-", "--backend", "cpu", "--type", "e4m3", "--type-c", c, "--epilogue", tc.list}
+			for _, types := range [][2]string{{"e4m3", "bf16"}, {"e4m3", "f16"}, {"e4m3", "f32"}, {"int8", "bf16"}, {"int8", "f32"}} {
+				with := []string{"-", "--backend", "cpu", "--type", types[0], "--type-c", types[1], "--epilogue", tc.list}
 				require.Contains(t, succeed(t, dressable, append([]string{"plan"}, with...)...), tc.kernel+" ")
 				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`$`, succeed(t, dressable, append([]string{"run", "--verify"}, with...)...))
 				require.Contains(t, succeed(t, dressable, append([]string{"verify"}, with...)...), "\nepilogue: "+tc.shown+"\n")

@@ -13,14 +13,15 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // operands gives a workload's own matrices, or the same random ones every time, with what
 // their epilogue needs (see dress), rounded to the types of the options.
 func operands(w *workload.Workload, o *planner.Options) (*workload.Operands, error) {
-	ops, err := unrounded(w)
+	ops, err := unrounded(w, o.Type)
 	if err == nil {
-		ops, err = withEpilogue(ops, w.Batch, &o.Epilogue)
+		ops, err = withEpilogue(ops, w.Batch, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.Name, err)
@@ -29,7 +30,8 @@ func operands(w *workload.Workload, o *planner.Options) (*workload.Operands, err
 	return ops, nil
 }
 
-func unrounded(w *workload.Workload) (*workload.Operands, error) {
+// unrounded are those of the workload, or random ones for A and B of a type.
+func unrounded(w *workload.Workload, of element.Type) (*workload.Operands, error) {
 	if w.Operands != nil {
 		return w.Operands, nil
 	}
@@ -38,9 +40,9 @@ func unrounded(w *workload.Workload) (*workload.Operands, error) {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 0))
-	for _, s := range [][]float32{ops.A, ops.B, ops.C} {
-		reference.Uniform(rng, s)
-	}
+	reference.UniformOf(of, rng, ops.A)
+	reference.UniformOf(of, rng, ops.B)
+	reference.Uniform(rng, ops.C)
 	return ops, nil
 }
 

@@ -96,7 +96,8 @@ func eachRow(data []float32, m planner.Matrix, rows, cols int, f func([]float32)
 }
 
 // uniform and integers are values for fill. Integers give exact results: sums of
-// up to 2^16 products of at most 64 stay below 2^24, and so do their halves.
+// up to 2^16 products of at most 64 stay below 2^24, and so do their halves. So do, drawn at
+// random, those of all numbers of a type of whole ones, which have no others.
 func uniform(seed uint64) func([]float32) {
 	rng := newRand(seed)
 	return func(s []float32) { reference.Uniform(rng, s) }
@@ -105,6 +106,14 @@ func uniform(seed uint64) func([]float32) {
 func integers(seed uint64) func([]float32) {
 	rng := newRand(seed)
 	return func(s []float32) { reference.Integers(rng, s, 8) }
+}
+
+func (s *suite) integers(seed uint64) func([]float32) {
+	if !s.of.Whole() {
+		return integers(seed)
+	}
+	rng := newRand(seed)
+	return func(values []float32) { reference.Integers(rng, values, 1<<(8*s.of.Bytes()-1)) }
 }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

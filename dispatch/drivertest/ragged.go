@@ -177,7 +177,7 @@ func (j *raggedJob) run(t *testing.T, sizes []int32, o operands) []float32 {
 func (j *raggedJob) check(t *testing.T, sizes []int32, seed uint64) {
 	t.Helper()
 	b, refused := j.batch(sizes)
-	o := j.suite.typed(fill(b, j.lens, integers(seed)))
+	o := j.suite.typed(fill(b, j.lens, j.suite.integers(seed)))
 	c := j.run(t, sizes, o)
 	j.suite.verify(t, b, o, c)
 	require.Equal(t, refused, j.status(t))

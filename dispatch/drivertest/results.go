@@ -117,7 +117,7 @@ func (j *job) check(t *testing.T, seed uint64) {
 	o := j.suite.typed(fill(j.batch, j.lens, uniform(seed)))
 	_, err := reference.CheckIn(j.arithmetic(), j.batch, o.a, o.b, o.c, j.run(t, o))
 	require.NoError(t, err, j)
-	o = j.suite.typed(fill(j.batch, j.lens, integers(seed)))
+	o = j.suite.typed(fill(j.batch, j.lens, j.suite.integers(seed)))
 	require.NoError(t, reference.CheckRounded(j.suite.ofC, j.batch, o.a, o.b, o.c, j.run(t, o)), j)
 }
 

@@ -8,13 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // scaled is an epilogue with scales of some kind, where elements have a type that has any.
 func (s *suite) scaled(e planner.Epilogue, which int) planner.Epilogue {
-	if s.of == element.E4M3 {
+	if s.of.Scaled() {
 		row, tensor := planner.PerRow, planner.PerTensor
 		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, row, tensor, "", tensor}[which%5], [...]planner.Scaling{row, tensor, row, row, ""}[which%5]
 	}
@@ -54,7 +53,7 @@ func (s *suite) scaledCases(one func(planner.Epilogue) planner.Batch, windows fu
 // testScales takes scales that are not finite, zeros with a sign, and the ends of fp32's range. Where there are no
 // products they have no part.
 func (s *suite) testScales(t *testing.T) {
-	if s.of != element.E4M3 {
+	if !s.of.Scaled() {
 		t.Skip("elements have no scales")
 	}
 	inf, nan, minus := float32(math.Inf(1)), float32(math.NaN()), float32(math.Copysign(0, -1))

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -27,18 +28,24 @@ func (s *suite) testTypes(t *testing.T) {
 				typed.of, typed.ofC = of, ofC
 				if j == 0 {
 					t.Run("Tiles", typed.testTiles)
-					t.Run("Rounding", typed.testRounding)
+					if !of.Whole() {
+						t.Run("Rounding", typed.testRounding)
+					}
 					t.Run("Ragged", typed.testRaggedForms)
 					t.Run("RaggedHalfLines", typed.testRaggedHalfLines)
 				}
 				if i == 0 && j == 0 {
 					t.Run("Update", typed.testUpdate)
 				}
+				if of.Whole() {
+					t.Run("Whole", typed.testWhole)
+				} else {
+					t.Run("NonFinite", typed.testNonFinite)
+					t.Run("Subnormals", typed.testSubnormals)
+				}
 				t.Run("Mixed", typed.testMixed)
 				t.Run("Windows", typed.testWindows)
-				t.Run("NonFinite", typed.testNonFinite)
 				t.Run("Scalars", typed.testScalars)
-				t.Run("Subnormals", typed.testSubnormals)
 				t.Run("Empty", typed.testEmpty)
 				t.Run("Reuse", typed.testReuse)
 			})
@@ -117,6 +124,48 @@ func (s *suite) testRounding(t *testing.T) {
 	require.NoError(t, reference.CheckRounded(s.ofC, b, o.a, o.b, o.c, j.run(t, o)), j)
 }
 
+// testWhole multiplies all numbers of a type of whole ones by all, and sums the largest products, as many as are exact in
+// fp32: of all operands the rows of op(A) have one number each, and the columns of op(B).
+func (s *suite) testWhole(t *testing.T) {
+	numbers := make([]float32, 1<<(8*s.of.Bytes()))
+	for bits := range numbers {
+		numbers[bits] = s.of.Float(uint16(bits))
+	}
+	ends := []float32{slices.Min(numbers), slices.Max(numbers)}
+	most := int(0x1p24 / (ends[0] * ends[0]))
+	for _, how := range []spacing{narrow, wide} {
+		for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
+			t.Run(fmt.Sprintf("%v/%v", how, trans), func(t *testing.T) {
+				b := planner.Batch{{M: len(numbers), N: len(numbers), K: 1}, {M: len(ends), N: len(ends), K: most}}
+				for i := range b {
+					b[i].TransA, b[i].TransB = trans[0], trans[1]
+				}
+				j := s.prepare(t, b, how, planner.Options{Tile: s.tile()}, nil)
+				o := fill(b, j.lens, func([]float32) {})
+				for i, of := range [][]float32{numbers, ends} {
+					along(o.a, b[i].A, of, b[i].K, !trans[0])
+					along(o.b, b[i].B, of, b[i].K, trans[1])
+				}
+				o = s.typed(o)
+				require.NoError(t, reference.CheckRounded(s.ofC, b, o.a, o.b, o.c, j.run(t, o)), j)
+			})
+		}
+	}
+}
+
+// along makes each row of a matrix so many times one of the numbers; or each column.
+func along(data []float32, m planner.Matrix, numbers []float32, times int, rows bool) {
+	for i, x := range numbers {
+		for k := range times {
+			if rows {
+				data[m.Offset+i*m.LD+k] = x
+			} else {
+				data[m.Offset+k*m.LD+i] = x
+			}
+		}
+	}
+}
+
 // typed are operands whose numbers the suite's types have.
 func (s *suite) typed(o operands) operands {
 	round(s.of, o.a)
@@ -128,13 +177,20 @@ func (s *suite) typed(o operands) operands {
 // canary16 is the canary of types that do not reach so far.
 const canary16 = 3e4
 
+// round makes numbers those of a type. Of whole ones fractions between -1 and 1 become those of the whole range, and NaN,
+// which these have not, the largest.
 func round(of element.Type, numbers []float32) {
 	if of == element.F32 {
 		return
 	}
 	for i, x := range numbers {
-		if x == canary && of.Overflow() < canary {
+		switch {
+		case x == canary && of.Overflow() < canary:
 			x = canary16
+		case of.Whole() && x != x:
+			x = math.MaxFloat32
+		case of.Whole() && x > -1 && x < 1:
+			x *= -of.Float(1 << (8*of.Bytes() - 1)) // the least
 		}
 		numbers[i] = of.Float(of.Bits(x))
 	}

@@ -78,7 +78,7 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		if c.options.Tile == "" {
 			c.options.Tile = s.tile()
 		}
-		c.operands = s.typed(fill(c.batch, c.lens, integers(uint64(len(steps)))))
+		c.operands = s.typed(fill(c.batch, c.lens, s.integers(uint64(len(steps)))))
 		for i, src := range [][]float32{ToWords(s.of, c.a), ToWords(s.of, c.b), ToWords(s.ofC, c.c)} {
 			c.buffers[i] = s.alloc(t, len(src))
 			require.NoError(t, c.buffers[i].Write(context.Background(), 0, src))

@@ -42,8 +42,8 @@ func (n narrow) bits() []uint16 {
 
 // widen makes numbers of the elements from one on.
 func (n narrow) widen(to []float32, at int) {
-	if x := n.from(at).first(len(to)); n.of == element.E4M3 {
-		element.WidenBytes(to, x.bytes)
+	if x := n.from(at).first(len(to)); n.of.Bytes() == 1 {
+		n.of.WidenBytes(to, x.bytes)
 	} else {
 		n.of.Widen(to, x.bits())
 	}

@@ -19,6 +19,17 @@ func Uniform(rng *rand.Rand, s []float32) {
 	}
 }
 
+// UniformOf is Uniform for elements of a type. Of whole numbers all that it has are as likely.
+func UniformOf(of element.Type, rng *rand.Rand, s []float32) {
+	if !of.Whole() {
+		Uniform(rng, s)
+		return
+	}
+	for i := range s {
+		s[i] = of.Float(uint16(rng.IntN(1 << (8 * of.Bytes()))))
+	}
+}
+
 // Place lays out the matrices of a problem; at says where A, B and C (0 to 2) lie.
 func Place(p *planner.Problem, at func(operand, rows, cols int) planner.Matrix) {
 	rows, cols := p.ShapeA()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // batch is two problems whose C regions have gaps; operands are 1 2 3 ...
@@ -181,6 +182,12 @@ func TestFill(t *testing.T) {
 	Uniform(rng, s)
 	require.InDelta(t, -1, slices.Min(s), 0.01)
 	require.InDelta(t, 1, slices.Max(s), 0.01)
+	UniformOf(element.BF16, rng, s)
+	require.InDelta(t, -1, slices.Min(s), 0.01)
+	s = make([]float32, 10_000)
+	UniformOf(element.Int8, rng, s)
+	slices.Sort(s)
+	require.Len(t, slices.Compact(s), 256, "all numbers that there are")
 }
 
 // TestErrors: each element is counted once, in the range of its error.

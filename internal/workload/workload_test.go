@@ -196,9 +196,10 @@ func TestRound(t *testing.T) {
 		element.BF16: {1, 1, -70144},
 		element.F16:  {1 + 0x1p-9, 1, infinite},
 		element.E4M3: {1, 1, -448},
+		element.Int8: {1, 1, -128},
 	}
 	for _, tc := range []struct{ ab, c element.Type }{
-		{element.F32, element.F32}, {element.BF16, element.BF16}, {element.F16, element.F16}, {element.F16, element.F32}, {element.E4M3, element.BF16},
+		{element.F32, element.F32}, {element.BF16, element.BF16}, {element.F16, element.F16}, {element.F16, element.F32}, {element.E4M3, element.BF16}, {element.Int8, element.BF16},
 	} {
 		t.Run(tc.ab.String()+"/"+tc.c.String(), func(t *testing.T) {
 			o := Operands{A: slices.Clone(numbers), B: slices.Clone(numbers), C: slices.Clone(numbers), Bias: slices.Clone(numbers)}

@@ -51,19 +51,3 @@ func e4m3Bits(number float32) uint8 {
 	}
 	return sign | uint8(min((size-(127-7)<<23+0x7ffff+size>>20&1)>>20, mostE4M3))
 }
-
-// WidenBytes makes numbers of bits of E4M3.
-func WidenBytes(dst []float32, src []uint8) {
-	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = numbersE4M3[x]
-	}
-}
-
-// NarrowBytes makes bits of E4M3 of numbers.
-func NarrowBytes(dst []uint8, src []float32) {
-	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = e4m3Bits(x)
-	}
-}

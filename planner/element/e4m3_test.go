@@ -26,8 +26,8 @@ func TestEveryE4M3(t *testing.T) {
 	for i := range bits {
 		bits[i] = uint8(i)
 	}
-	WidenBytes(numbers, bits)
-	NarrowBytes(back, numbers)
+	E4M3.WidenBytes(numbers, bits)
+	E4M3.NarrowBytes(back, numbers)
 	require.Equal(t, bits, back)
 	for i, x := range bits {
 		want := valueE4M3(x)

@@ -15,6 +15,7 @@ const (
 	BF16             // the upper half of binary32
 	F16              // IEEE binary16
 	E4M3             // OCP's 8 bits with 4 of exponent and 3 of fraction, without infinities (e4m3fn): for A and B alone
+	Int8             // whole numbers from -128 to 127, two's complement: for A and B alone; see Whole
 )
 
 // facts are what tells types apart.
@@ -31,21 +32,30 @@ var table = [...]facts{
 	BF16: {"bf16", 2, 8, -126, 127},
 	F16:  {"f16", 2, 11, -14, 15},
 	E4M3: {"e4m3", 1, 4, -6, 8},
+	Int8: {"int8", 1, 8, 7, 7}, // as if -128 alone were normal: below it numbers are 1 apart
 }
 
 // Types lists all.
-func Types() []Type { return []Type{F32, BF16, F16, E4M3} }
+func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8} }
 
 // TypesC lists the types that C may have where A and B have this one, the usual one first.
 func (t Type) TypesC() []Type {
 	switch t {
 	case F32:
 		return []Type{F32}
-	case E4M3:
+	case E4M3, Int8:
 		return []Type{BF16, F16, F32}
 	}
 	return []Type{t, F32}
 }
+
+// Scaled reports whether elements may have scales: those of 8 bits do.
+func (t Type) Scaled() bool { return t.Bytes() == 1 }
+
+// Whole reports whether all numbers are whole ones, without NaN, infinities, numbers below a least
+// normal one and -0. Products of two are exact in fp32, and so are their sums as long as those of
+// their sizes stay within 2^24: for Int8 up to 1024 products, whatever the numbers are.
+func (t Type) Whole() bool { return t == Int8 }
 
 // List names types, with last, such as " or ", in front of the last one.
 func List(types []Type, last string) string {
@@ -107,9 +117,9 @@ func (t Type) Unit() float64 { return math.Ldexp(1, -table[t].mantissa) }
 // Tiny is the distance between numbers below the least normal one.
 func (t Type) Tiny() float64 { return math.Ldexp(1, table[t].least-table[t].mantissa+1) }
 
-// Overflow is the least number that rounds to infinity; E4M3 has none.
+// Overflow is the least number that rounds to infinity; types of 8 bits have none.
 func (t Type) Overflow() float64 {
-	if t == E4M3 {
+	if t.Bytes() == 1 {
 		return math.Inf(1)
 	}
 	return math.Ldexp(2-t.Unit(), table[t].most)
@@ -122,19 +132,24 @@ func (t Type) Float(bits uint16) float32 {
 		return bf16(bits)
 	case E4M3:
 		return numbersE4M3[uint8(bits)]
+	case Int8:
+		return float32(int8(bits))
 	}
 	return f16(bits)
 }
 
 // Bits are those of a type of 16 bits, or of 8, that are nearest to a number, of two as near the
-// even ones. Those of NaN are of a NaN. E4M3 has 448 for what is larger, infinities among it, as
-// NVIDIA's conversions with satfinite do; PyTorch's give NaN from 465 on.
+// even ones. Those of NaN are of a NaN, where the type has any. E4M3 has 448 for what is larger, infinities among it, as
+// NVIDIA's conversions with satfinite do; PyTorch's give NaN from 465 on. Int8 has 127 for what is
+// larger and -128 for what is smaller, and 0 for NaN.
 func (t Type) Bits(number float32) uint16 {
 	switch t {
 	case BF16:
 		return bf16Bits(number)
 	case E4M3:
 		return uint16(e4m3Bits(number))
+	case Int8:
+		return uint16(int8Bits(number))
 	}
 	return f16Bits(number)
 }
@@ -164,5 +179,33 @@ func (t Type) Narrow(dst []uint16, src []float32) {
 	}
 	for i, x := range src {
 		dst[i] = f16Bits(x)
+	}
+}
+
+// WidenBytes makes numbers of bits, of a type of 8 bits.
+func (t Type) WidenBytes(dst []float32, src []uint8) {
+	dst = dst[:len(src)]
+	if t == Int8 {
+		for i, x := range src {
+			dst[i] = float32(int8(x))
+		}
+		return
+	}
+	for i, x := range src {
+		dst[i] = numbersE4M3[x]
+	}
+}
+
+// NarrowBytes makes bits of numbers, of a type of 8 bits, as Bits does.
+func (t Type) NarrowBytes(dst []uint8, src []float32) {
+	dst = dst[:len(src)]
+	if t == Int8 {
+		for i, x := range src {
+			dst[i] = int8Bits(x)
+		}
+		return
+	}
+	for i, x := range src {
+		dst[i] = e4m3Bits(x)
 	}
 }

@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, F32, none)
 	_, err = Parse("fp8")
 	require.ErrorIs(t, err, invalid.Err)
-	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3)`)
+	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8)`)
 	_, err = json.Marshal(Type(9))
 	require.Error(t, err)
 	require.Equal(t, "unknown", Type(9).String())
@@ -103,7 +103,7 @@ func TestFacts(t *testing.T) {
 		of         Type
 		bytes      int
 		unit, tiny float64
-	}{{F32, 4, 0x1p-24, 0x1p-149}, {BF16, 2, 0x1p-8, 0x1p-133}, {F16, 2, 0x1p-11, 0x1p-24}, {E4M3, 1, 0x1p-4, 0x1p-9}} {
+	}{{F32, 4, 0x1p-24, 0x1p-149}, {BF16, 2, 0x1p-8, 0x1p-133}, {F16, 2, 0x1p-11, 0x1p-24}, {E4M3, 1, 0x1p-4, 0x1p-9}, {Int8, 1, 0x1p-8, 1}} {
 		require.Equal(t, c.bytes, c.of.Bytes())
 		require.Equal(t, c.unit, c.of.Unit())
 		require.Equal(t, c.tiny, c.of.Tiny())
@@ -111,11 +111,17 @@ func TestFacts(t *testing.T) {
 	}
 	require.Equal(t, 65520.0, F16.Overflow())
 	require.Equal(t, math.Inf(1), E4M3.Overflow())
-	require.False(t, Type(4).Known())
-	require.Equal(t, "f32, bf16, f16 or e4m3", List(Types(), " or "))
+	require.Equal(t, math.Inf(1), Int8.Overflow())
+	require.False(t, Type(5).Known())
+	require.Equal(t, "f32, bf16, f16, e4m3 or int8", List(Types(), " or "))
 	require.Equal(t, "f32", List(F32.TypesC(), " or "))
 	require.Equal(t, "f16 or f32", List(F16.TypesC(), " or "))
 	require.Equal(t, "bf16, f16 or f32", List(E4M3.TypesC(), " or "))
+	require.Equal(t, "bf16, f16 or f32", List(Int8.TypesC(), " or "))
+	for _, x := range Types() {
+		require.Equal(t, x == E4M3 || x == Int8, x.Scaled(), x)
+		require.Equal(t, x == Int8, x.Whole(), x)
+	}
 }
 
 func TestSlices(t *testing.T) {

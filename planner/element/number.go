@@ -9,9 +9,9 @@ type Float16 uint16
 // Float8E4M3 is a number of type E4M3, by its bits.
 type Float8E4M3 uint8
 
-// Number is what slices of a type's numbers have as elements.
+// Number is what slices of a type's numbers have as elements; those of Int8 are Go's int8.
 type Number interface {
-	float32 | BFloat16 | Float16 | Float8E4M3
+	float32 | BFloat16 | Float16 | Float8E4M3 | int8
 }
 
 // NewBFloat16 is the nearest number, of two as near the even one.
@@ -41,6 +41,8 @@ func TypeOf[T Number]() Type {
 		return F16
 	case Float8E4M3:
 		return E4M3
+	case int8:
+		return Int8
 	}
 	return F32
 }

@@ -29,7 +29,7 @@ const (
 	ItemFloatC = 2              // flag: C has fp32 where A and B have not
 	ItemSecond = 4              // flag: of a gated tile the second item; B is B2
 	ItemPart   = 8              // flag: a part of a tile that its launch finishes; see PartFixup
-	ItemF16C   = 16             // flag: C has fp16 where A and B have e4m3; else bf16, unless ItemFloatC
+	ItemF16C   = 16             // flag: C has fp16 where A and B have 8 bits; else bf16, unless ItemFloatC
 )
 
 // Parts of tiles that a launch finishes (Kernel.Parts) have, in place of what says where C is, where the item of the

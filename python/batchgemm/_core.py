@@ -238,7 +238,7 @@ def _options(options):
 
 
 # Formats of memory that elements of a type may lie in, and their size; Python has none of bf16 and e4m3.
-FORMATS = {"f32": ("f", 4), "bf16": ("Hh", 2), "f16": ("eHh", 2), "e4m3": ("Bb", 1)}
+FORMATS = {"f32": ("f", 4), "bf16": ("Hh", 2), "f16": ("eHh", 2), "e4m3": ("Bb", 1), "int8": ("b", 1)}
 
 
 class _View(ctypes.Structure):
@@ -362,12 +362,12 @@ class Device(_Object):
         return Program(_create("bg_prepare_ragged", self.handle, byref(ragged), _options(options)), self)
 
     def buffer(self, count, type="f32"):
-        """Memory for elements of "f32", "bf16", "f16" or "e4m3"."""
+        """Memory for elements of "f32", "bf16", "f16", "e4m3" or "int8"."""
         return Buffer(_create("bg_buffer_new_of", self.handle, type.encode(), count), self, count, type)
 
     def wrap(self, address, count, type="f32"):
         """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32, or
-        with type="bf16", "f16" or "e4m3" torch.bfloat16, torch.float16 or torch.float8_e4m3fn."""
+        with type="bf16", "f16", "e4m3" or "int8" torch.bfloat16, torch.float16, torch.float8_e4m3fn or torch.int8."""
         return Buffer(_create("bg_buffer_wrap_of", self.handle, type.encode(), address, count), self, count, type)
 
     def copy(self, dst, src):
@@ -381,8 +381,8 @@ class Device(_Object):
     def gemm(self, problems, a, b, c, timeout=None, *, b2=None, bias=None, rows=None, **options):
         """The batch on host memory; options as in plan(). With type="bf16" or "f16", a and b are memory of 16-bit
         words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where type_c is one of these. With
-        type="e4m3" they are memory of bytes (torch.float8_e4m3fn: x.view(torch.uint8).numpy()). All but c
-        may be read-only; nothing is copied but to the device. Where it fails, c is as before. b2, bias and rows, of
+        type="e4m3" they are memory of bytes (torch.float8_e4m3fn: x.view(torch.uint8).numpy()), with type="int8" of
+        signed ones (NumPy and torch: int8). All but c may be read-only; nothing is copied but to the device. Where it fails, c is as before. b2, bias and rows, of
         32-bit words (array.array("i"), NumPy's int32), are what the option epilogue asks for."""
         of, of_c = options.get("type", "f32"), options.get("type_c", "f32")
         given = {"a": _host(a, type=of), "b": _host(b, type=of), "c": _host(c, writable=True, type=of_c)}

@@ -159,30 +159,39 @@ class Test(unittest.TestCase):
 
     def test_scales(self):
         """Elements of 8 bits, with a scale for each row of A that is gathered and for each column of B."""
-        e4m3 = {0: 0x00, 1: 0x38, 2: 0x40, -2: 0xC0, 3: 0x44, -4: 0xC8, 448: 0x7E}
-        a, b = (array("B", map(e4m3.get, x)) for x in ([1, 2, 448, 0, 3, -4], [1, -2, 3, 1]))
+        numbers = [1, 2, 99, 0, 3, -4], [1, -2, 3, 1]
+        e4m3 = {0: 0x00, 1: 0x38, 2: 0x40, -2: 0xC0, 3: 0x44, -4: 0xC8, 99: 0x7E}
+        a, b = (array("B", map(e4m3.get, x)) for x in numbers)
+        self.check_scales("e4m3", a, b, array("b", b.tobytes()))
+        with self.assertRaisesRegex(TypeError, "e4m3"):
+            self.device.gemm([], array("H", [0]), b, array("f"), type="e4m3")
+        a, b = (array("b", x) for x in numbers)
+        self.check_scales("int8", a, b, b)
+        with self.assertRaisesRegex(TypeError, "int8"):
+            self.device.gemm([], array("B", [0]), b, array("f"), type="int8")
+
+    def check_scales(self, type, a, b, other_b):
+        """With elements in memory of one format, and B in that of another."""
         rows = array("i", [2, 0]) + array("i", array("f", [100, 7, 0.5, 3, 0.25]).tobytes())
-        options = {"type": "e4m3", "epilogue": {"gather_rows": 3, "scale_a": "row", "scale_b": "row"}}
+        options = {"type": type, "epilogue": {"gather_rows": 3, "scale_a": "row", "scale_b": "row"}}
         problems, c = [problem(2, 2, 2, rows_a=0, scale_a=2, scale_b=5)], array("f", bytes(16))
         want = [-9 * 0.5 * 3, -10 * 0.5 * 0.25, 7 * 100 * 3, 0]
-        self.device.gemm(problems, memoryview(a).toreadonly(), array("b", b.tobytes()), c, rows=rows, **options)
+        self.device.gemm(problems, memoryview(a).toreadonly(), other_b, c, rows=rows, **options)
         self.assertEqual(list(c), want)
         with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 2, 2, 2, scale_a=2, scale_b=5, options=options) as program:
-            buffers = [self.device.buffer(len(x), of) for x, of in ((a, "e4m3"), (b, "e4m3"), (c, "f32"), (rows, "f32"), ([2], "f32"))]
+            buffers = [self.device.buffer(len(x), of) for x, of in ((a, type), (b, type), (c, "f32"), (rows, "f32"), ([2], "f32"))]
             for buffer, x in zip(buffers, (a, b, array("f", bytes(16)), rows, array("i", [2]))):
                 buffer.write(x)
             program.run(*buffers[:3], rows=buffers[3], sizes=buffers[4])
-            got, bits = array("f", bytes(16)), array("B", bytes(3))
+            got, bits = array("f", bytes(16)), array(a.typecode, bytes(3))
             buffers[2].read(got)
             self.assertEqual(list(got), want)
             buffers[0].read(bits, 1)
             self.assertEqual(bits, a[1:4])
             for buffer in buffers:
                 buffer.close()
-        with self.assertRaisesRegex(batchgemm.InvalidError, "scales are for elements of e4m3, not f32"):
+        with self.assertRaisesRegex(batchgemm.InvalidError, "scales are for elements of e4m3 or int8, not f32"):
             self.device.gemm(problems, c, c, c, rows=rows, epilogue=options["epilogue"])
-        with self.assertRaisesRegex(TypeError, "e4m3"):
-            self.device.gemm(problems, array("H", [0]), b, c, rows=rows, **options)
 
     def test_ragged(self):
         rng, groups, rows, n, k = random.Random(3), 4, 9, 3, 5

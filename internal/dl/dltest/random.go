@@ -55,7 +55,7 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 	words := 0 // of C
 	for i, of := range [...]element.Type{options.Type, options.Type, options.TypeC} {
 		numbers := make([]float32, lens[i])
-		reference.Uniform(rng, numbers)
+		reference.UniformOf(of, rng, numbers)
 		bits := drivertest.ToWords(of, numbers)
 		host[i], words = drivertest.FromWords(of, bits, len(numbers)), len(bits)
 		if buffers[i], err = d.Alloc(words); err != nil {

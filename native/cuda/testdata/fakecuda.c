@@ -76,7 +76,7 @@ CUresult cuCtxGetCurrent(int **c) { CALL; return *c = current, SUCCESS; }
 CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
-enum type { F32, BF16, F16, E4M3 };
+enum type { F32, BF16, F16, E4M3, INT8 };
 typedef struct { char name[64]; int makes_items, in_turn, dressed, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
@@ -86,7 +86,7 @@ CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options
 	return *m = malloc(sizeof(int)), SUCCESS;
 }
 CUresult cuModuleUnload(int *m) { ON_DEVICE; count(MODULES, -1); return free(m), SUCCESS; }
-static kernel kernels[4096];
+static kernel kernels[8192];
 CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	ON_DEVICE;
 	if (!strncmp(name, "bg_ragged_", 10) && bg_shim_has && bg_shim_has(name)) {
@@ -110,12 +110,12 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		int fixup = !strncmp(variant, "_fixup", 6);
 		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) || !strchr("nt", variant[2]))) continue;
 		const char *mode = variant + (fixup ? 6 : 3);
-		enum type type = !strncmp(mode, "_bf16", 5) ? BF16 : !strncmp(mode, "_f16", 4) ? F16 : !strncmp(mode, "_e4m3", 5) ? E4M3 : F32;
-		mode += type == BF16 || type == E4M3 ? 5 : type == F16 ? 4 : 0;
+		enum type type = !strncmp(mode, "_bf16", 5) ? BF16 : !strncmp(mode, "_f16", 4) ? F16 : !strncmp(mode, "_e4m3", 5) ? E4M3 : !strncmp(mode, "_int8", 5) ? INT8 : F32;
+		mode += type == F32 ? 0 : type == F16 ? 4 : 5;
 		if (type == F32 && !fixup && !strncmp(mode, "_tf32", 5)) mode += 5;
 		int in_turn = !strcmp(mode, "_turn");
 		if (*mode && (fixup || (!in_turn && (dressed || (strcmp(mode, "_cluster") && strcmp(mode, "_parts")))))) continue;
-		kernel *k = &kernels[128 * i + 64 * dressed + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
+		kernel *k = &kernels[256 * i + 128 * dressed + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
 		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .dressed = dressed, .type = type, .module = m};
 		return *f = k, SUCCESS;
 	}
@@ -180,6 +180,7 @@ __attribute__((constructor)) static void fill_f16(void) {
 static float number(enum type type, const void *p, size_t i) {
 	if (type == F32) return ((const float *)p)[i];
 	if (type == E4M3) return e4m3[((const uint8_t *)p)[i]];
+	if (type == INT8) return ((const int8_t *)p)[i];
 	uint16_t h = ((const uint16_t *)p)[i];
 	return type == BF16 ? bits((uint32_t)h << 16) : f16[h];
 }
@@ -255,7 +256,7 @@ static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c
 static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, const epilogue *e, const void *a, const void *b, void *c, float *workspace, unsigned worker) {
 	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16, second = w[11] & 4;
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
-	enum type to = w[11] & 2 ? F32 : k->type != E4M3 ? k->type : w[11] & 16 ? F16 : BF16; // ItemFloatC, ItemF16C
+	enum type to = w[11] & 2 ? F32 : k->type < E4M3 ? k->type : w[11] & 16 ? F16 : BF16; // ItemFloatC, ItemF16C
 	if (second) b = e->b2;
 	if (k->dressed) {
 		int apart = (e->flags & (POINTERS_A | POINTERS_B)) != 0;

@@ -32,7 +32,7 @@ void forWords(const Matrix& m, Use use) {
 }
 
 // perWord is how many numbers a word has, which follow each other along K.
-uint32_t perWord(Format format) { return format == Format::tf32 ? 1 : format == Format::e4m3 ? 4 : 2; }
+uint32_t perWord(Format format) { return format == Format::tf32 ? 1 : format == Format::e4m3 || format == Format::int8 ? 4 : 2; }
 
 float numberOfByte(uint8_t bits) {
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
@@ -43,8 +43,11 @@ float numberOfByte(uint8_t bits) {
 // numbersOf are those of a word.
 uint32_t numbersOf(Format format, uint32_t word, double (&x)[4]) {
   if (format == Format::tf32) return x[0] = tf32(word), 1;
-  if (format == Format::e4m3) {
-    for (int i = 0; i < 4; ++i) x[i] = numberOfByte(static_cast<uint8_t>(word >> 8 * i));
+  if (perWord(format) == 4) {
+    for (int i = 0; i < 4; ++i) {
+      const uint8_t byte = static_cast<uint8_t>(word >> 8 * i);
+      x[i] = format == Format::int8 ? static_cast<int8_t>(byte) : numberOfByte(byte);
+    }
     return 4;
   }
   x[0] = numberOf(format, static_cast<uint16_t>(word));
@@ -79,7 +82,7 @@ double narrowSum(double sum, const double (&a)[32], const double (&b)[32][128], 
 // multiply adds a product to a warp's sums, 16 rows of up to 128 columns. Lane `4*g + m`
 // has rows g and g + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk8", and of
 // pairs, m64nNk16).
-void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, float (&sum)[16][128]) {
+void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, double (&sum)[16][128]) {
   const uint32_t columns = 2 * lanes[0]->count;
   const Product& p = lanes[0]->products[i];
   double a[16][32], b[32][128], x[4];
@@ -105,8 +108,14 @@ void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, float (&sum)[16][
         for (uint32_t n = 0; n < columns; ++n) s[n] += a[r][k] * b[k][n];
       }
     }
-    for (uint32_t n = 0; n < columns; ++n) sum[r][n] = cut(s[n]);
+    for (uint32_t n = 0; n < columns; ++n) sum[r][n] = p.format == Format::int8 ? s[n] : cut(s[n]);
   }
+}
+
+// sumOf is the number of a register of sums, and ofSum the register; those of int8 have whole numbers of 32 bits.
+double sumOf(Format format, float bits) { return format == Format::int8 ? static_cast<int32_t>(__float_as_uint(bits)) : static_cast<double>(bits); }
+float ofSum(Format format, double x) {
+  return format == Format::int8 ? __uint_as_float(static_cast<uint32_t>(static_cast<int32_t>(x))) : static_cast<float>(x);
 }
 
 constexpr uint32_t kUnknown = 0x7fc0bad0;  // a sum of which products are under way
@@ -114,7 +123,7 @@ constexpr uint32_t kUnknown = 0x7fc0bad0;  // a sum of which products are under 
 // multiplyAll ends the products of a warp, but for those of groups from one on.
 void multiplyAll(uint32_t warp, uint32_t pending) {
   const Thread* lanes[kWarp];
-  float sum[16][128];
+  double sum[16][128];
   auto row = [](uint32_t lane, uint32_t e) { return lane / 4 + e / 2 % 2 * 8; };
   auto column = [](uint32_t lane, uint32_t e) { return e / 4 * 8 + lane % 4 * 2 + e % 2; };
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
@@ -129,16 +138,17 @@ void multiplyAll(uint32_t warp, uint32_t pending) {
     }
     for (uint32_t e = 0; e < t.count; ++e) {
       if (__float_as_uint(t.sums[e]) != kUnknown) fail("changed sums of a product under way in lane %u", lane);
-      sum[row(lane, e)][column(lane, e)] = t.before[e];
+      sum[row(lane, e)][column(lane, e)] = sumOf(first[0].format, t.before[e]);
     }
   }
   const auto& products = lanes[0]->products;
+  const Format format = products[0].format;
   uint32_t ended = 0;
   while (ended < products.size() && products[ended].group < pending) multiply(lanes, ended++, sum);
   const bool all = ended == products.size();
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     Thread& t = threads[warp * kWarp + lane];
-    for (uint32_t e = 0; e < t.count; ++e) (all ? t.sums : t.before)[e] = sum[row(lane, e)][column(lane, e)];
+    for (uint32_t e = 0; e < t.count; ++e) (all ? t.sums : t.before)[e] = ofSum(format, sum[row(lane, e)][column(lane, e)]);
     t.products.erase(t.products.begin(), t.products.begin() + ended);
   }
   Warp& w = warps[warp];

@@ -85,7 +85,7 @@ void waitProducts() {
 inline uint64_t matrixB(SharedAddress at) { return at >> 4; }
 inline uint64_t matrixAcross(SharedAddress at) { return at >> 4; }
 // What a word of operands has: a tf32 number, two of 16 bits, or four of 8.
-enum class Format { tf32, bf16, f16, e4m3 };
+enum class Format { tf32, bf16, f16, e4m3, int8 };
 void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format = Format::tf32);
 void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format, bool first = false);
 float numberOf(Format format, uint16_t bits);
@@ -106,7 +106,9 @@ void productOf(Half<kFormat>, float (&d)[n], uint64_t a, uint64_t b) {
 }
 using BF16 = Half<Format::bf16>;
 using F16 = Half<Format::f16>;
-struct E4M3 {};
+struct E4M3 {
+  static constexpr bool kWhole = false;
+};
 template <bool kFirst, int n>
 void product(E4M3, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
   startProduct(d, n, a, b, kFirst, Format::e4m3);
@@ -114,6 +116,18 @@ void product(E4M3, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
 template <bool kFirst, int n>
 void productOf(E4M3, float (&d)[n], uint64_t a, uint64_t b) {
   startSharedProduct(d, n, a, false, b, false, Format::e4m3, kFirst);
+}
+// Whole numbers, whose sums are int32, in the place of float.
+struct Int8 {
+  static constexpr bool kWhole = true;
+};
+template <int n>
+void product(Int8, int32_t (&d)[n], const uint32_t (&a)[4], uint64_t b) {
+  startProduct(reinterpret_cast<float*>(d), n, a, b, false, Format::int8);
+}
+template <bool kAcrossA, bool kAcrossB, int n>
+void productOf(Int8, int32_t (&d)[n], uint64_t a, uint64_t b) {
+  startSharedProduct(reinterpret_cast<float*>(d), n, a, false, b, false, Format::int8);
 }
 inline uint32_t permute(uint32_t low, uint32_t high, uint32_t which) {
   const uint64_t both = low | static_cast<uint64_t>(high) << 32;
@@ -131,8 +145,8 @@ template <class X>
 X settled(X x) {
   return x;
 }
-template <int n>
-void settle(float (&)[n]) {}
+template <class Sum, int n>
+void settle(Sum (&)[n]) {}
 
 inline float exponential(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }

@@ -23,6 +23,7 @@
 namespace {
 
 using BytesE4M3 = Bytes<E4M3, BF16, F16>;
+using BytesInt8 = Bytes<Int8, BF16, F16>;
 
 #define BG_TILE(...)
 #define BG_TILE_EPILOGUE(...)
@@ -35,21 +36,25 @@ using BytesE4M3 = Bytes<E4M3, BF16, F16>;
   using name##_e = WgmmaTile<__VA_ARGS__, true, Floats, Epilogue>;               \
   using name##_bf16_e = WgmmaTile<__VA_ARGS__, false, Halves<BF16>, Epilogue>;   \
   using name##_f16_e = WgmmaTile<__VA_ARGS__, false, Halves<F16>, Epilogue>;     \
-  using name##_e4m3_e = WgmmaTile<__VA_ARGS__, false, BytesE4M3, Epilogue>;
+  using name##_e4m3_e = WgmmaTile<__VA_ARGS__, false, BytesE4M3, Epilogue>;     \
+  using name##_int8_e = WgmmaTile<__VA_ARGS__, false, BytesInt8, Epilogue>;
 #define BG_WGMMA(name, ...)                            \
   using name = WgmmaTile<__VA_ARGS__, true>;           \
   using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;   \
   using name##_bf16 = WgmmaTile<__VA_ARGS__, false, Halves<BF16>>; \
   using name##_f16 = WgmmaTile<__VA_ARGS__, false, Halves<F16>>;   \
-  using name##_e4m3 = WgmmaTile<__VA_ARGS__, false, BytesE4M3>;
+  using name##_e4m3 = WgmmaTile<__VA_ARGS__, false, BytesE4M3>;    \
+  using name##_int8 = WgmmaTile<__VA_ARGS__, false, BytesInt8>;
 #define BG_WGMMA_WIDE(name, ...)                         \
   using name##_bf16 = WideTile<__VA_ARGS__, Halves<BF16>>; \
   using name##_f16 = WideTile<__VA_ARGS__, Halves<F16>>; \
-  using name##_e4m3 = WideTile<__VA_ARGS__, BytesE4M3>;
+  using name##_e4m3 = WideTile<__VA_ARGS__, BytesE4M3>;  \
+  using name##_int8 = WideTile<__VA_ARGS__, BytesInt8>;
 #define BG_WGMMA_WIDE_EPILOGUE(name, ...)                            \
   using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>; \
   using name##_f16_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue>;   \
-  using name##_e4m3_e = WideTile<__VA_ARGS__, BytesE4M3, Epilogue>;
+  using name##_e4m3_e = WideTile<__VA_ARGS__, BytesE4M3, Epilogue>;    \
+  using name##_int8_e = WideTile<__VA_ARGS__, BytesInt8, Epilogue>;
 #include "../../tiles.inc"
 #undef BG_WGMMA
 #undef BG_WGMMA_EPILOGUE
@@ -105,7 +110,9 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   BG_MODE(name, _bf16, _turn, true)                             \
   BG_MODE(name, _f16, _turn, true)                              \
   BG_MODE(name, _e4m3, , false)                                 \
+  BG_MODE(name, _int8, , false)                                 \
   BG_MODE(name, _e4m3, _turn, true)                             \
+  BG_MODE(name, _int8, _turn, true)                             \
   {"bg_" #name "_fixup_bf16", fixupOf<name, Halves<BF16>>, 1},  \
   {"bg_" #name "_fixup_f16", fixupOf<name, Halves<F16>>, 1},
 #endif
@@ -113,6 +120,7 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
 #define BG_WGMMA_WIDE(name, ...)                                \
   BG_MODE(name, _bf16, , false)                                 \
   BG_MODE(name, _e4m3, , false)                                 \
+  BG_MODE(name, _int8, , false)                                 \
   {"bg_" #name "_fixup", fixupOf<name##_bf16>, 1},              \
   {"bg_" #name "_fixup_bf16", fixupOf<name##_bf16, Halves<BF16>>, 1}, \
   {"bg_" #name "_fixup_f16", fixupOf<name##_bf16, Halves<F16>>, 1},
@@ -123,7 +131,9 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   BG_MODE(name, _bf16, _turn, true)                             \
   BG_MODE(name, _f16, _turn, true)                              \
   BG_MODE(name, _e4m3, , false)                                 \
+  BG_MODE(name, _int8, , false)                                 \
   BG_MODE(name, _e4m3, _turn, true)                             \
+  BG_MODE(name, _int8, _turn, true)                             \
   {"bg_" #name "_fixup", fixupOf<name##_bf16>, 1},              \
   {"bg_" #name "_fixup_bf16", fixupOf<name##_bf16, Halves<BF16>>, 1}, \
   {"bg_" #name "_fixup_f16", fixupOf<name##_f16, Halves<F16>>, 1},
@@ -141,7 +151,9 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   BG_DRESSED(name, _bf16, _bf16_turn, true)                                  \
   BG_DRESSED(name, _f16, _f16_turn, true)                                    \
   BG_DRESSED(name, _e4m3, _e4m3, false)                                      \
+  BG_DRESSED(name, _int8, _int8, false)                                      \
   BG_DRESSED(name, _e4m3, _e4m3_turn, true)                                  \
+  BG_DRESSED(name, _int8, _int8_turn, true)                                  \
   {"bg_" #name "_fixup_e", dressedFixupOf<name##_e, Floats>, 1},             \
   {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name##_e, Halves<BF16>>, 1},  \
   {"bg_" #name "_fixup_f16_e", dressedFixupOf<name##_e, Halves<F16>>, 1},
@@ -152,7 +164,9 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   BG_DRESSED(name, _bf16, _bf16_turn, true)                                  \
   BG_DRESSED(name, _f16, _f16_turn, true)                                    \
   BG_DRESSED(name, _e4m3, _e4m3, false)                                      \
+  BG_DRESSED(name, _int8, _int8, false)                                      \
   BG_DRESSED(name, _e4m3, _e4m3_turn, true)                                  \
+  BG_DRESSED(name, _int8, _int8_turn, true)                                  \
   {"bg_" #name "_fixup_e", dressedFixupOf<name##_bf16_e, Floats>, 1},        \
   {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name##_bf16_e, Halves<BF16>>, 1}, \
   {"bg_" #name "_fixup_f16_e", dressedFixupOf<name##_f16_e, Halves<F16>>, 1},

@@ -71,7 +71,7 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.R
 		if !ok {
 			return most, false
 		}
-		if k.Fixup || k.Type != element.F32 && !s.HalvesOnly() || k.Type == element.E4M3 {
+		if k.Fixup || k.Type != element.F32 && !s.HalvesOnly() || k.Type.Bytes() == 1 {
 			continue
 		}
 		most.Registers = max(most.Registers, r.Registers)

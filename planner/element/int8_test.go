@@ -1,0 +1,84 @@
+package element
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// All bits stand for what two's complement says, and keep it.
+func TestEveryInt8(t *testing.T) {
+	bits, numbers, back := make([]uint8, 256), make([]float32, 256), make([]uint8, 256)
+	for i := range bits {
+		bits[i] = uint8(i)
+	}
+	Int8.WidenBytes(numbers, bits)
+	Int8.NarrowBytes(back, numbers)
+	require.Equal(t, bits, back)
+	for i, x := range bits {
+		want := float32(i)
+		if i >= 128 {
+			want -= 256
+		}
+		require.Equal(t, want, numbers[i], "%#x", x)
+		require.Equal(t, want, Int8.Float(uint16(x)), "%#x", x)
+		require.Equal(t, uint16(x), Int8.Bits(want), "%#x", x)
+	}
+}
+
+func TestRoundingInt8(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for _, tc := range []struct {
+		name string
+		x    float32
+		want int8
+	}{
+		{"0", 0, 0},
+		{"-0", float32(math.Copysign(0, -1)), 0},
+		{"less than half", math.Nextafter32(0.5, 0), 0},
+		{"half", 0.5, 0},
+		{"more than half", math.Nextafter32(0.5, 1), 1},
+		{"three halves", 1.5, 2},
+		{"minus half", -0.5, 0},
+		{"minus three halves", -1.5, -2},
+		{"tiny", -0x1p-149, 0},
+		{"to the largest", 127.49, 127},
+		{"between it and the next", 127.5, 127},
+		{"too large", 128, 127},
+		{"much too large", 1e30, 127},
+		{"the largest of f32", math.MaxFloat32, 127},
+		{"infinite", inf, 127},
+		{"the least", -128, -128},
+		{"to the least", -127.5, -128},
+		{"not to the least", -127.49, -127},
+		{"too small", -129, -128},
+		{"much too small", -1e30, -128},
+		{"minus infinite", -inf, -128},
+		{"NaN", float32(math.NaN()), 0},
+		{"NaN with a sign", math.Float32frombits(0xffc00001), 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, uint16(uint8(tc.want)), Int8.Bits(tc.x))
+			var bits [1]uint8
+			Int8.NarrowBytes(bits[:], []float32{tc.x})
+			require.Equal(t, uint8(tc.want), bits[0])
+		})
+	}
+}
+
+// FuzzInt8: whatever a number is, it becomes the nearest of the range, of two as near the even one.
+func FuzzInt8(f *testing.F) {
+	for _, x := range []float32{0, 0.5, -0.5, 2.5, 126.5, 127.5, -127.5, -128.5, 1e30, float32(math.NaN())} {
+		f.Add(math.Float32bits(x))
+	}
+	f.Fuzz(func(t *testing.T, bits uint32) {
+		x, want := float64(math.Float32frombits(bits)), 0.0
+		if x == x {
+			want = math.RoundToEven(min(max(x, -128), 127))
+		}
+		got := Int8.Bits(float32(x))
+		require.Less(t, got, uint16(256))
+		require.Equal(t, int8(want), int8(got), "%v", x)
+	})
+}
