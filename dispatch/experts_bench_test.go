@@ -1,0 +1,154 @@
+package dispatch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/cublas"
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// BenchmarkExperts is a layer of Qwen3-30B's experts on CUDA, of each type, with the sizes of its groups on the
+// device: the median of nodes in a CUDA graph. Tiles after the first, which is the planner's choice, are forced.
+func BenchmarkExperts(b *testing.B) {
+	d, err := Open(b.Context(), WithBackend("cuda"))
+	if err != nil {
+		b.Skip(err)
+	}
+	defer func() { require.NoError(b, d.Close()) }()
+	stream, err := cublas.Open(d.Info().Index)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, stream.Close()) }()
+	byRow := planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}
+	byRowSiLU := byRow
+	byRowSiLU.Activation = planner.SiLU
+	for _, of := range []element.Type{element.BF16, element.E4M3, element.Int8} {
+		b.Run(of.String(), func(b *testing.B) {
+			x := newExpertLayer(b, d, stream, of)
+			for _, e := range []struct {
+				name   string
+				what   planner.Epilogue
+				scaled bool
+			}{
+				{"plain", planner.Epilogue{}, false},
+				{"silu", planner.Epilogue{Activation: planner.SiLU}, false},
+				{"gated", planner.Epilogue{Activation: planner.SiLU, Gated: true}, false},
+				{"scales", byRow, true},
+				{"scales,silu", byRowSiLU, true},
+			} {
+				if e.scaled && !of.Scaled() {
+					continue
+				}
+				for _, tile := range []string{"", "wide-64x64", "wide-64x128", "wide-128x128"} {
+					for _, tokens := range []int{1, 16, 64, 256, 1024, 4096} {
+						b.Run(fmt.Sprintf("%s/tile=%s/tokens=%d", e.name, tile, tokens), func(b *testing.B) {
+							b.ReportMetric(x.time(b, tokens, planner.Options{Type: of, TypeC: element.BF16, Tile: tile, Epilogue: e.what}), "device-us")
+						})
+					}
+				}
+			}
+		})
+	}
+}
+
+// expertLayer has the operands for as many tokens as are timed.
+type expertLayer struct {
+	device *Device
+	stream *cublas.Stream
+	at     Addresses
+}
+
+const (
+	expertGroups, expertTop, expertTokens = 128, 8, 4096
+	expertN, expertK                      = 1536, 2048
+)
+
+func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of element.Type) *expertLayer {
+	const rows, weights = expertTop * expertTokens, expertGroups * expertN * expertK
+	x := &expertLayer{device: d, stream: stream}
+	rng := rand.New(rand.NewPCG(1, 0))
+	block, bits, bytes := make([]float32, 1<<20), make([]uint16, 1<<20), make([]uint8, 1<<20)
+	alloc := func(to element.Type, n int) uintptr {
+		at, err := stream.Alloc(n * to.Bytes())
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, stream.Free(at)) })
+		buffer, err := d.WrapOf(to, at, n)
+		require.NoError(b, err)
+		defer buffer.Close()
+		reference.UniformOf(to, rng, block)
+		for i := 0; i < n; i += len(block) {
+			numbers := block[:min(len(block), n-i)]
+			switch to.Bytes() {
+			case 4:
+				err = buffer.Write(b.Context(), i, numbers)
+			case 2:
+				to.Narrow(bits[:len(numbers)], numbers)
+				err = buffer.WriteBits(b.Context(), i, bits[:len(numbers)])
+			default:
+				to.NarrowBytes(bytes[:len(numbers)], numbers)
+				err = buffer.WriteBytes(b.Context(), i, bytes[:len(numbers)])
+			}
+			require.NoError(b, err)
+		}
+		return at
+	}
+	x.at = Addresses{A: alloc(of, rows*expertK), B: alloc(of, weights), B2: alloc(of, weights), C: alloc(element.BF16, rows*expertN),
+		Sizes: alloc(element.F32, expertGroups), Rows: alloc(element.F32, rows+expertGroups*expertN)}
+	return x
+}
+
+// time is of one run, in µs.
+func (x *expertLayer) time(b *testing.B, tokens int, o planner.Options) float64 {
+	load, err := workload.Load(fmt.Sprintf("moe:tokens=%d", tokens), nil)
+	require.NoError(b, err)
+	ends := make([]int32, expertGroups)
+	for i, p := range load.Batch {
+		ends[i] = int32(p.M)
+		if i > 0 {
+			ends[i] += ends[i-1]
+		}
+	}
+	sizes, err := x.device.Wrap(x.at.Sizes, len(ends))
+	require.NoError(b, err)
+	defer sizes.Close()
+	require.NoError(b, sizes.WriteInt32(b.Context(), 0, ends))
+
+	r := planner.Ragged{Form: planner.EndsOfRows, Groups: expertGroups, M: expertTop * tokens, N: expertN, K: expertK, TransB: true,
+		A: planner.Matrix{LD: expertK}, B: planner.Matrix{LD: expertK}, B2: planner.Matrix{LD: expertK}, C: planner.Matrix{LD: expertN},
+		StrideB: expertN * expertK, ScaleB: expertTop * tokens}
+	p, err := x.device.PrepareRagged(b.Context(), r, o)
+	require.NoError(b, err)
+	defer p.Close()
+	at := x.at
+	if !o.Epilogue.Gated {
+		at.B2 = 0
+	}
+	if !o.Epilogue.UsesRows() {
+		at.Rows = 0
+	}
+	require.NoError(b, x.device.Wait(b.Context()))
+	graph, err := x.stream.Capture(20, func(int) error { return p.RunAt(b.Context(), x.stream.Native(), at) })
+	require.NoError(b, err)
+	defer graph.Close()
+	var micros []float64
+	for start := time.Now(); time.Since(start) < 100*time.Millisecond; { // to its full clock
+		_, err := graph.Time()
+		require.NoError(b, err)
+	}
+	for b.Loop() {
+		t, err := graph.Time()
+		require.NoError(b, err)
+		micros = append(micros, float64(t.Nanoseconds())/1e3)
+	}
+	require.NoError(b, p.Status(b.Context()))
+	slices.Sort(micros)
+	return micros[len(micros)/2]
+}
