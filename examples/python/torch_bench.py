@@ -8,7 +8,10 @@ in microseconds, medians of 9, of both libraries in turn:
     eager   a call of 50 in a row, until the last is done: device or host, whichever takes longer
     host    a call of 50 while the device is busy with something else: the host alone; it is the device's where calls wait
 
-    PYTHONPATH=../../python python3 torch_bench.py [f32] [f16] [bf16]
+Of e4m3, which has a scale for each row and each column and a result in bf16, there is the product alone. torch has two
+there: its sums are in fp32 with "fast accum" off.
+
+    PYTHONPATH=../../python python3 torch_bench.py [f32] [f16] [bf16] [e4m3]
 """
 
 import statistics
@@ -18,7 +21,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-from batchgemm.torch import grouped_mm
+from batchgemm.torch import grouped_mm, scaled_grouped_mm
 
 EXPERTS, TOP, N, K, HIDDEN = 128, 8, 1536, 2048, 768
 TOKENS = 1, 4, 16, 64, 256, 1024, 4096
@@ -130,6 +133,21 @@ def products(kind, dtype, rival):
         show(f"{kind:5}{tokens:7}", {"batchgemm": call(grouped_mm), **({"torch": call(rival)} if rival else {})})
 
 
+def scaled_products():
+    """w lies as torch wants it."""
+    w = torch.randn(EXPERTS, N, K, device="cuda", dtype=torch.bfloat16).to(torch.float8_e4m3fn).transpose(1, 2)
+    scale_w, rival = torch.rand(EXPERTS, N, device="cuda"), getattr(torch, "_scaled_grouped_mm", None)
+    for tokens in TOKENS:
+        x, offs = routed(tokens, K, torch.bfloat16)
+        args = x.to(torch.float8_e4m3fn), w, torch.rand(len(x), device="cuda"), scale_w
+        calls = {"batchgemm": lambda: scaled_grouped_mm(*args, offs=offs)}
+        if rival:
+            calls["torch"] = lambda: rival(*args, offs=offs, out_dtype=torch.bfloat16)
+            calls["torch, fast accum"] = lambda: rival(*args, offs=offs, out_dtype=torch.bfloat16, use_fast_accum=True)
+        show(f"e4m3 {tokens:7}", calls)
+    print("torch: torch._scaled_grouped_mm" if rival else "torch has no grouped product of e4m3 here")
+
+
 def layers(kind, dtype, rival):
     up = torch.randn(EXPERTS, K, HIDDEN, device="cuda", dtype=dtype).div_(K**0.5).requires_grad_()
     down = torch.randn(EXPERTS, HIDDEN, K, device="cuda", dtype=dtype).div_(HIDDEN**0.5).requires_grad_()
@@ -146,7 +164,10 @@ def main():
     rival, name = theirs()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     print(f"{'type':5}{'tokens':>7}{'':24}{'graph':>10}{'eager':>10}{'host':>10}")
-    for kind in sys.argv[1:] or TYPES:
+    for kind in sys.argv[1:] or (*TYPES, "e4m3"):
+        if kind == "e4m3":
+            scaled_products()
+            continue
         products(kind, TYPES[kind], rival)
         layers(kind, TYPES[kind], rival)
     print(f"torch: {name}" if rival else "torch has no grouped product here")

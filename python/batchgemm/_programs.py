@@ -1,6 +1,7 @@
 """What batchgemm.torch computes tensors of a kind by: how they lie, and programs, which are kept."""
 
 import functools
+import math
 import threading
 from collections import OrderedDict
 from typing import NamedTuple, Optional
@@ -11,6 +12,7 @@ from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, open as _open, problem
 from ._optional import eager
 
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+SCALED = {torch.float8_e4m3fn: "e4m3", torch.int8: "int8"}  # x and w that have scales; the result is one of TYPES
 ACTIVATIONS = ("", "relu", "gelu", "silu")
 MOST_GROUPS = 4096
 ALIGN = 16  # bytes, of addresses
@@ -38,6 +40,7 @@ class Sizes(NamedTuple):
     k: int
     shape: tuple  # of the result
     dtype: torch.dtype
+    scales: tuple = ("", "")  # of x and of w: "tensor" for a matrix, "row" for each row of x, or column of w
 
 
 def meta(t, address):
@@ -55,10 +58,38 @@ def check_types(x, w, out_dtype):
     return out_dtype or x.dtype
 
 
-def sizes_of(x, w, offs, bias, activation, out_dtype):
-    """Checks the arguments; x, w, offs and bias have a shape, a dtype and a device."""
-    out = check_types(x, w, out_dtype)
-    for name, t in ("w", w), ("offs", offs), ("bias", bias):
+def _check_scaled_types(x, w, out_dtype):
+    if x.dtype not in SCALED:
+        raise TypeError(f"x is {x.dtype}: it must be float8_e4m3fn or int8")
+    if w.dtype != x.dtype:
+        raise TypeError(f"w is {w.dtype}, x is {x.dtype}")
+    if out_dtype not in TYPES:
+        raise TypeError(f"out_dtype is {out_dtype}: it must be float32, bfloat16 or float16")
+    return out_dtype
+
+
+def _scaling(name, scale, t, form, groups, rows):
+    """What the scale of t is of, which has so many rows, or columns."""
+    if scale.dtype != torch.float32:
+        raise TypeError(f"{name} is {scale.dtype}: it must be float32")
+    whole, each = (), ((rows,),)
+    if len(t.shape) == 3:
+        whole, each = ((groups,),), ((groups, rows),)
+    elif form == ENDS_OF_DEPTH:
+        each = (groups, rows), (groups * rows,)  # the second is torch's
+    shape = tuple(scale.shape)
+    if math.prod(shape) == 1 or shape in whole:
+        return "tensor"
+    if shape in each:
+        return "row"
+    raise ValueError(f"{name} has the shape {shape}: it must be {' or '.join(map(str, whole + each))}, or have one element")
+
+
+def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None):
+    """Checks the arguments; the tensors have a shape, a dtype and a device. There are two scales, or none."""
+    scaled = scale_x is not None
+    out = (_check_scaled_types if scaled else check_types)(x, w, out_dtype)
+    for name, t in ("w", w), ("offs", offs), ("bias", bias), ("scale_x", scale_x), ("scale_w", scale_w):
         if t is not None and t.device != x.device:
             raise ValueError(f"{name} is on {t.device}, x on {x.device}")
     dims = len(x.shape), len(w.shape)
@@ -93,7 +124,10 @@ def sizes_of(x, w, offs, bias, activation, out_dtype):
             raise ValueError(f"bias has the shape {tuple(bias.shape)}: it must be ({n},) or ({groups}, {n})")
         if bias.dtype != out:
             raise TypeError(f"bias is {bias.dtype}, the result is {out}")
-    return Sizes(form, groups, m, n, k, shape, out)
+    sizes = Sizes(form, groups, m, n, k, shape, out)
+    if not scaled:
+        return sizes
+    return sizes._replace(scales=(_scaling("scale_x", scale_x, x, form, groups, m), _scaling("scale_w", scale_w, w, form, groups, n)))
 
 
 class Matrix(NamedTuple):
@@ -139,36 +173,42 @@ class Call(NamedTuple):
     narrow: Optional[int] = None  # the rows that are the result
     dtype: Optional[torch.dtype] = None
     fill: bool = False  # the result is zeros, or nothing
+    expand: tuple = ()  # to how many scales those of w, and of x, are expanded; -1: to no more than there are
     key: tuple = ()  # of the program
 
     def prepare(self, device):
-        form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, zero, *options = self.key
-        options = _options(*options)
+        form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, zero, *options, scales = self.key
+        options = _options(*options, scales)
+        scales_a, scales_b = ({"": 0, "tensor": 1, "row": rows}[of] for of, rows in zip(scales, (m, n)))  # of a group
+        scale_a = groups * scales_b  # behind those of w, since other numbers of rows share the program
         if form != BATCHED:
             return device.prepare_ragged(
                 form, groups, m, n, k, lda=a.ld, ldb=b.ld, ldc=ldc, trans_a=a.trans, trans_b=b.trans, offset_a=a.at, offset_b=b.at,
                 stride_b=b.stride, stride_c=m * ldc if form == ENDS_OF_DEPTH else 0, zero_rows=zero, bias=bias_at,
-                stride_bias=bias_stride, options=options)
+                stride_bias=bias_stride, scale_a=scale_a, options=options)
         batch = [problem(m, n, k, a=a.at + g * a.stride, lda=a.ld, trans_a=a.trans, b=b.at + g * b.stride, ldb=b.ld, trans_b=b.trans,
-                         c=g * m * n, bias=bias_at + g * bias_stride) for g in range(groups)]
+                         c=g * m * n, bias=bias_at + g * bias_stride, scale_a=scale_a + g * scales_a, scale_b=g * scales_b)
+                 for g in range(groups)]
         with device.plan(batch, **options) as plan:
             return device.prepare(plan)
 
 
-def _options(type, type_c, bias, activation):
+def _options(type, type_c, bias, activation, scales):
     options = {"type": type, "type_c": type_c}
     if bias:
         options.setdefault("epilogue", {})["bias"] = True
     if activation:
         options.setdefault("epilogue", {})["activation"] = activation
+    if any(scales):
+        options.setdefault("epilogue", {}).update(scale_a=scales[0], scale_b=scales[1])
     return options
 
 
 @functools.lru_cache(maxsize=4096)
-def call_of(x, w, offs, bias, activation, out_dtype, zero):
+def call_of(x, w, offs, bias, activation, out_dtype, zero, *scales):
     """What is to be done for tensors of these meta()."""
-    x, w, offs, bias = (t and Meta(*t) for t in (x, w, offs, bias))
-    s = sizes_of(x, w, offs, bias, activation, out_dtype)
+    x, w, offs, bias, *scales = (t and Meta(*t) for t in (x, w, offs, bias, *scales))
+    s = sizes_of(x, w, offs, bias, activation, out_dtype, *scales)
     a, b = _lie(x), _lie(w)
     bias_lies = bias is None or bias.stride[-1] == 1 or s.n <= 1
     offs_lie = offs is None or offs.at == 0 and (offs.stride[0] == 1 or s.groups <= 1)
@@ -185,8 +225,9 @@ def call_of(x, w, offs, bias, activation, out_dtype, zero):
         k = min([bound(k)] + [a.ld] * (not a.trans) + [b.ld] * b.trans)
     bias_stride = bias.stride[0] if bias and len(bias.shape) == 2 and s.groups > 1 else 0
     key = (s.form, s.groups, m, s.n, k, a, b, s.n, bias.at // bias.dtype.itemsize if bias else 0, bias_stride,
-           zero and s.form == ENDS_OF_ROWS, TYPES[x.dtype], TYPES[s.dtype], bias is not None, activation)
-    return Call(shape=shape, narrow=narrow, dtype=s.dtype, key=key)
+           zero and s.form == ENDS_OF_ROWS, (SCALED if scales else TYPES)[x.dtype], TYPES[s.dtype], bias is not None, activation, s.scales)
+    expand = tuple(s.groups if of == "tensor" else -1 for of in reversed(s.scales))
+    return Call(shape=shape, narrow=narrow, dtype=s.dtype, key=key, expand=expand)
 
 
 class Programs:

@@ -5,7 +5,8 @@
     y = grouped_mm(x, w, offs=offs, bias=bias, activation="silu")     # experts: x [rows, K], w [experts, K, N]
 
 Works with autograd, torch.compile, CUDA graphs and autocast, on the current stream, without a wait and without a
-look at offs by the host. docs/pytorch.md has what it does and what it does not. PyTorch from 2.4 on.
+look at offs by the host. scaled_grouped_mm is for elements of 8 bits, without gradients. docs/pytorch.md has what all this does
+and what it does not. PyTorch from 2.4 on.
 """
 
 import ctypes
@@ -23,7 +24,7 @@ from ._core import _check, _run_at, problem
 from ._optional import eager
 from ._programs import ALIGN, TYPES, Matrix, call_of, check_types, matrices, meta, programs_of, sizes_of
 
-__all__ = ["grouped_mm", "matmul_list"]
+__all__ = ["grouped_mm", "matmul_list", "scaled_grouped_mm"]
 
 _OF_TORCH = {"gelu": functools.partial(F.gelu, approximate="tanh"), "silu": F.silu}  # with gradients: these need x @ w + bias
 _PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
@@ -60,6 +61,25 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None):
     return _product(x, w, offs, bias, activation or "", out_dtype, False)
 
 
+def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16):
+    """grouped_mm() of elements of 8 bits: x and w are both float8_e4m3fn or both int8, of shapes and strides as there, and sums
+    are multiplied by scales, float32, in front of bias and activation:
+
+        y[i, j] = activation(scale_x[i] * scale_w[group, j] * (x[i] @ w[group, :, j]) + bias[group, j])
+
+    A scale has one element for all of an operand; or [rows], or [columns], of one that offs cuts there; [groups] or
+    [groups, M], and [groups] or [groups, N], of one with 3 dimensions; where offs cuts depth [groups, M] and [groups, N],
+    or these flat. out_dtype: bfloat16, float16 or float32. There are no gradients, to scales and bias neither."""
+    for name, scale in ("scale_x", scale_x), ("scale_w", scale_w):
+        if not isinstance(scale, torch.Tensor):
+            raise TypeError(f"{name} is {type(scale).__name__}: it must be a tensor")
+    if x.dim() == 3 and w.dim() == 2:
+        if bias is not None:
+            raise ValueError("bias: none where offs cuts columns")
+        return _scaled(w.transpose(-2, -1), x.transpose(-2, -1), scale_w, scale_x, offs, None, activation or "", out_dtype).t()
+    return _scaled(x, w, scale_x, scale_w, offs, bias, activation or "", out_dtype)
+
+
 def matmul_list(xs, ws, out_dtype=None):
     """[x @ w for x, w in zip(xs, ws)] of matrices of any sizes, in one run: LoRA ranks, optimisers. Types as in
     grouped_mm, the same in all. It copies addresses to the device, and so cannot be captured in a CUDA graph."""
@@ -76,31 +96,48 @@ def matmul_list(xs, ws, out_dtype=None):
 
 _library = torch.library.Library("batchgemm", "DEF")
 _library.define("grouped_mm(Tensor x, Tensor w, Tensor? offs, Tensor? bias, str activation, ScalarType? out_dtype, bool zero) -> Tensor")
+_library.define("scaled_grouped_mm(Tensor x, Tensor w, Tensor scale_x, Tensor scale_w, Tensor? offs, Tensor? bias, str activation, ScalarType out_dtype) -> Tensor")
 _library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) -> Tensor[]")
 
 
 def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
     """The operator. zero: rows behind the last end are 0, without bias and activation."""
     y = eager.run(x, w, offs, bias, activation, out_dtype, zero)
-    if y is not None:
-        return y
+    return _run(x, w, offs, bias, activation, out_dtype, zero) if y is None else y
+
+
+def _scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype):
+    return _run(x, w, offs, bias, activation, out_dtype, False, scale_x, scale_w)
+
+
+def _run(x, w, offs, bias, activation, out_dtype, zero, *scales):
+    """The operators. scales: of x and of w."""
     at_x, at_w = x.data_ptr(), w.data_ptr()
     at_offs, at_bias = 0 if offs is None else offs.data_ptr(), 0 if bias is None else bias.data_ptr()
     call = call_of(meta(x, at_x), meta(w, at_w), None if offs is None else meta(offs, at_offs),
-                 None if bias is None else meta(bias, at_bias), activation, out_dtype, zero)
+                 None if bias is None else meta(bias, at_bias), activation, out_dtype, zero, *(meta(t, 0) for t in scales))
     if call.copy:
         copied = [t.clone(memory_format=torch.contiguous_format) if copy else t for t, copy in zip((x, w, offs, bias), call.copy)]
-        return _grouped_mm(*copied, activation, out_dtype, zero)
+        return (_run if scales else _grouped_mm)(*copied, activation, out_dtype, zero, *scales)
     if call.fill:
         return x.new_zeros(call.shape, dtype=call.dtype)
     y = x.new_empty(call.shape, dtype=call.dtype)
     addresses = at_x & -ALIGN, at_w & -ALIGN, y.data_ptr(), at_offs, 0, at_bias & -ALIGN
-    programs_of(x.get_device()).run(call, addresses, (x, w, offs, bias, activation, out_dtype, zero))
+    if scales:  # kernels have all of them in one array
+        rows = torch.cat([t.reshape(-1).expand(count) for t, count in zip(scales[::-1], call.expand)])
+        programs_of(x.get_device()).run(call, (*addresses, rows.data_ptr()))
+    else:
+        programs_of(x.get_device()).run(call, addresses, (x, w, offs, bias, activation, out_dtype, zero))
     return y if call.narrow is None else y[: call.narrow]
 
 
 def _fake_grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
     s = sizes_of(x, w, offs, bias, activation, out_dtype)
+    return x.new_empty(s.shape, dtype=s.dtype)
+
+
+def _fake_scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype):
+    s = sizes_of(x, w, offs, bias, activation, out_dtype, scale_x, scale_w)
     return x.new_empty(s.shape, dtype=s.dtype)
 
 
@@ -171,11 +208,17 @@ def _product(x, w, offs, bias, activation, out_dtype, zero, turned=0):
     return product(x, w, offs, bias, activation, out_dtype, zero)
 
 
-def _watched(x, w, offs, bias):
+def _scaled(x, w, scale_x, scale_w, offs, bias, *more):
+    """The operator with scales, as _product() has that without."""
+    seen = torch.compiler.is_dynamo_compiling() or _watched(x, w, scale_x, scale_w, offs, bias)
+    return (_scaled_operator if seen else _scaled_grouped_mm)(x, w, scale_x, scale_w, offs, bias, *more)
+
+
+def _watched(x, *others):
     """Whether these are not just tensors of a CPU or CUDA, or a mode, trace, transformation or profiler is to see what is done."""
     return (
-        not (type(x) in _PLAIN and type(w) in _PLAIN and type(offs) in _PLAIN and type(bias) in _PLAIN)
-        or not (x.is_cuda or x.is_cpu) or x.is_neg() or w.is_neg() or bias is not None and bias.is_neg()  # memory has the negative
+        not (type(x) in _PLAIN and all(type(t) in _PLAIN for t in others))
+        or not (x.is_cuda or x.is_cpu) or x.is_neg() or any(t is not None and t.is_neg() for t in others)  # memory has the negative
         or _len_torch_function_stack() > (_device.CURRENT_DEVICE is not None)  # a default device is a mode too
         or any(watcher() for watcher in _WATCHERS))
 
@@ -259,9 +302,12 @@ def _backward_list(ctx, gys):
     return mm(gys, [w.t() for w in ws], None), mm([x.t() for x in xs], gys, None), None
 
 
-for _name, _run, _fake in ("grouped_mm", _grouped_mm, _fake_grouped_mm), ("matmul_list", _matmul_list, _fake_matmul_list):
+for _name, _compute, _fake in (
+    ("grouped_mm", _grouped_mm, _fake_grouped_mm), ("scaled_grouped_mm", _scaled_grouped_mm, _fake_scaled_grouped_mm),
+    ("matmul_list", _matmul_list, _fake_matmul_list),
+):
     for _kind in "CPU", "CUDA":
-        _library.impl(_name, _run, _kind)
+        _library.impl(_name, _compute, _kind)
     torch.library.register_fake("batchgemm::" + _name, _fake, lib=_library)
 
 
@@ -278,8 +324,9 @@ def _aoti():
 
 
 _library.impl("grouped_mm", _dispatched, "Autograd")
+_library.impl("scaled_grouped_mm", torch.library.fallthrough_kernel, "Autograd")  # no gradients, and no warning of that
 torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_context=_save_list, lib=_library)
-_operator = torch.ops.batchgemm.grouped_mm.default
+_operator, _scaled_operator = torch.ops.batchgemm.grouped_mm.default, torch.ops.batchgemm.scaled_grouped_mm.default
 eager.setup(
     run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, empty=torch.empty,
     Tensor=torch.Tensor, Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32), watchers=_WATCHERS,

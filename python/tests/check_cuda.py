@@ -1,4 +1,4 @@
-"""What needs a GPU: the tests of test_torch.py on CUDA tensors, and streams, graphs, torch.compile, waits.
+"""What needs a GPU: the tests of test_torch*.py on CUDA tensors, and streams, graphs, torch.compile, waits.
 
     PYTHONPATH=python python3 python/tests/check_cuda.py
 """
@@ -12,9 +12,10 @@ import torch
 import batchgemm.torch as bt
 from batchgemm import _programs as bp
 from batchgemm._optional import Nothing
-from batchgemm.torch import grouped_mm, matmul_list
+from batchgemm.torch import grouped_mm, matmul_list, scaled_grouped_mm
 from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference, slow_runs  # unittest runs those too
 from test_torch_eager import Eager, GradientsAlone, NumbersAlone, TorchAlone  # and those
+from test_torch_scaled import ScaledNumbers, ScaledTorch, exact, random, scales  # and those
 
 if not torch.cuda.is_available():
     raise SystemExit("no GPU that PyTorch can use")
@@ -127,6 +128,91 @@ class Cuda(unittest.TestCase):
                 want, got = torch._grouped_mm(a, b, offs=offs), grouped_mm(a, b, offs=offs)
                 self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
                 self.assertTrue(bool(((got.double() - want.double()).abs() <= 2 * bound(a, b, offs, out=torch.bfloat16)).all()))
+
+
+class ScaledCuda(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(9)
+        self.x, self.w = random(torch.float8_e4m3fn, 600, 64), random(torch.float8_e4m3fn, 8, 64, 96)
+        self.offs = ends(0, 100, 100, 250, 251, 400, 590, 600)
+        self.scale_x, self.scale_w = scales(600), scales(8, 96)
+
+    def call(self):
+        return scaled_grouped_mm(self.x, self.w, self.scale_x, self.scale_w, offs=self.offs, activation="silu")
+
+    def near(self, y, *args, activation="silu", name=""):
+        x, w, scale_x, scale_w, offs = args or (self.x, self.w, self.scale_x, self.scale_w, self.offs)
+        want, limit = exact(x, w, scale_x, scale_w, offs, None, activation, y.dtype)
+        error = (y.double() - want).abs()
+        self.assertTrue(bool((error <= limit).all()), f"{name}: {error.max()}")
+
+    def test_large(self):
+        x, w = random(torch.float8_e4m3fn, 2048, 512), random(torch.float8_e4m3fn, 16, 768, 512).transpose(1, 2)
+        offs = ends(*sorted(torch.randint(0, 2048, (15,)).tolist()), 2048)
+        for of_x, of_w in ((2048,), (16, 768)), ((), (16,)), ((2048,), ()):
+            scale_x, scale_w = scales(*of_x), scales(*of_w)
+            self.near(scaled_grouped_mm(x, w, scale_x, scale_w, offs=offs), x, w, scale_x, scale_w, offs, activation=None, name=f"{of_x} {of_w}")
+
+    def test_waits_for_nothing(self):
+        self.call()
+        self.call()
+        before, torch_says = torch.cuda.Event(), torch.cuda.get_sync_debug_mode()
+        torch.cuda.synchronize()
+        try:
+            torch.cuda.set_sync_debug_mode("error")
+            torch.cuda._sleep(2 * 10**9)  # about a second
+            before.record()
+            y = self.call()
+            self.assertFalse(before.query(), "the call waited for the device")
+        finally:
+            torch.cuda.set_sync_debug_mode(torch_says)
+        self.near(y)
+
+    def test_streams(self):
+        for stream in [torch.cuda.Stream() for _ in range(3)]:
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(10**7)
+                self.scale_x = self.scale_x * 2  # queued in front of the products, on the same stream
+                y = self.call()
+            stream.synchronize()
+            self.near(y)
+
+    def test_graph(self):
+        """A replay has the scales and ends of then."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self.call()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = self.call()
+        for cuts in ([0] * 7 + [600], [75 * i for i in range(1, 9)], [600] * 8):
+            self.offs.copy_(ends(*cuts))
+            self.x.copy_(random(self.x.dtype, 600, 64))
+            self.scale_x.mul_(1.25)
+            self.scale_w.mul_(0.75)
+            graph.replay()
+            self.near(y, name=cuts)
+
+    def test_compile(self):
+        for mode in ("default", "reduce-overhead"):
+            compiled = torch.compile(self.call, fullgraph=True, mode=mode)
+            for _ in range(4):
+                self.near(compiled(), name=mode)
+
+    def test_beside_torch(self):
+        """Where torch has it, with its layouts: a scale for each row, and for each column, and w transposed."""
+        theirs = getattr(torch, "_scaled_grouped_mm", None)
+        if theirs is None or torch.version.hip or torch.cuda.get_device_capability() != (9, 0):
+            self.skipTest("torch has no grouped product of e4m3 here")
+        w = self.w.transpose(1, 2).contiguous().transpose(1, 2)
+        args = self.x, w, self.scale_x, self.scale_w
+        want, got = theirs(*args, offs=self.offs, out_dtype=torch.bfloat16), scaled_grouped_mm(*args, offs=self.offs)
+        self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
+        for y in want, got:
+            self.near(y, *args, self.offs, activation=None)
 
 
 @unittest.skipIf(bt.eager is Nothing, "the module _eager is not there")

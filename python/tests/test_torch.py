@@ -22,6 +22,15 @@ UNIT = 2.0**-24  # of fp32
 ROUNDED = {torch.float32: UNIT, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 LEAST = 2.0**-24  # half of the least fp16 number above 0
 ACTIVATIONS = {None: lambda z: z, "relu": F.relu, "gelu": lambda z: F.gelu(z, approximate="tanh"), "silu": F.silu}
+LAYOUTS = {
+    "transposed": lambda t: t.transpose(-2, -1).contiguous().transpose(-2, -1),
+    "long rows": lambda t: F.pad(t, (0, 3))[..., : t.shape[-1]],
+    "begins late": lambda t: F.pad(t, (1, 2))[..., 1 : 1 + t.shape[-1]],
+    "transposed, begins late": lambda t: F.pad(t, (0, 0, 3, 0)).transpose(-2, -1).contiguous().transpose(-2, -1)[..., 3:, :],
+    "every other column": lambda t: t.repeat_interleave(2, -1)[..., ::2],
+    "every other row": lambda t: t.repeat_interleave(2, -2)[..., ::2, :],
+    "one row for all": lambda t: t[..., :1, :].expand(t.shape),
+}
 
 
 def reference(x, w, offs=None, bias=None, activation=None):
@@ -108,18 +117,9 @@ class Numbers(unittest.TestCase):
                     self.check(x, w, offs, out_dtype=out, name=f"{form} {dtype} {out}")
 
     def test_strides(self):
-        layouts = {
-            "transposed": lambda t: t.transpose(-2, -1).contiguous().transpose(-2, -1),
-            "long rows": lambda t: F.pad(t, (0, 3))[..., : t.shape[-1]],
-            "begins late": lambda t: F.pad(t, (1, 2))[..., 1 : 1 + t.shape[-1]],
-            "transposed, begins late": lambda t: F.pad(t, (0, 0, 3, 0)).transpose(-2, -1).contiguous().transpose(-2, -1)[..., 3:, :],
-            "every other column": lambda t: t.repeat_interleave(2, -1)[..., ::2],
-            "every other row": lambda t: t.repeat_interleave(2, -2)[..., ::2, :],
-            "one row for all": lambda t: t[..., :1, :].expand(t.shape),
-        }
         for dtype in (torch.float32, torch.bfloat16):
             for form, (x, w, offs) in self.forms(dtype).items():
-                for name, lay in layouts.items():
+                for name, lay in LAYOUTS.items():
                     self.check(lay(x), w, offs, name=f"x {form} {name} {dtype}")
                     self.check(x, lay(w), offs, name=f"w {form} {name} {dtype}")
         x, w, offs = self.forms(torch.float32)["rows"]

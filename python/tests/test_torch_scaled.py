@@ -1,0 +1,280 @@
+"""Tests of batchgemm.torch.scaled_grouped_mm on tensors of the CPU. check_cuda.py has those that need a GPU."""
+
+import unittest
+import warnings
+
+try:
+    import torch
+except ImportError as missing:
+    raise unittest.SkipTest(f"no PyTorch: {missing}")
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import batchgemm.torch as bt
+from batchgemm import _programs as bp
+from batchgemm.torch import scaled_grouped_mm
+from test_torch import ACTIVATIONS, LAYOUTS, LEAST, bound, ends, reference, slow_runs
+
+# Tensor cores add 32 products of e4m3 and what they have as multiples of 2^-13 of the largest of them, and 128 so from zero.
+NARROW = 4 * 33 * 2.0**-13
+
+
+def on_cpu():
+    return torch.empty(0).is_cpu
+
+
+def random(dtype, *shape):
+    return torch.randint(-128, 128, shape).to(dtype) if dtype is torch.int8 else torch.randn(shape).to(dtype)
+
+
+def scales(*shape):
+    return (torch.rand(shape) + 0.5) / 64
+
+
+def each(scale, *shape):
+    """A scale for each row, or column, in float64."""
+    if scale.numel() == 1:
+        return scale.double().reshape(()).expand(shape)
+    if len(shape) == 2 and scale.shape == shape[:1]:
+        return scale.double()[:, None].expand(shape)
+    return scale.double().reshape(shape)
+
+
+def exact(x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out=torch.float32):
+    """What scaled_grouped_mm computes, in float64, and how far a result may be off. Two factors more are within the bound."""
+    x, w, bias = x.double(), w.double(), None if bias is None else bias.double()
+    groups, m, n = len(x) if offs is None else len(offs), x.shape[-2], w.shape[-1]
+    after = 1
+    if x.dim() == w.dim() == 2:
+        after = each(scale_x, groups, m)[:, :, None] * each(scale_w, groups, n)[:, None, :]
+    else:
+        x = x * each(scale_x, *x.shape[:-1])[..., None]
+        w = w * each(scale_w, *w.shape[:-2], n)[..., None, :]
+    want, limit = reference(x, w, offs, bias, activation) * after, bound(x, w, offs, bias, activation, out) * after + LEAST
+    return want, limit if on_cpu() else limit + 1.2 * NARROW * reference(x.abs(), w.abs(), offs) * after
+
+
+class ScaledNumbers(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(7)
+
+    def check(self, x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16, name=""):
+        y, again = (scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype) for _ in range(2))
+        want, limit = exact(x, w, scale_x, scale_w, offs, bias, activation, out_dtype)
+        self.assertEqual((y.dtype, y.shape), (out_dtype, want.shape), name)
+        if offs is not None and x.dim() + w.dim() == 5:
+            y, again, want, limit = (t.narrow(1 if x.dim() == 3 else 0, 0, offs[-1].item()) for t in (y, again, want, limit))
+        self.assertTrue(torch.equal(y, again), f"{name}: the second call")
+        error = (y.double() - want).abs()
+        self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
+
+    def forms(self, dtype):
+        """x, w, offs, and the shapes of scales, the first with one for each row and column."""
+        offs, new = ends(5, 5, 19, 30), lambda *shape: random(dtype, *shape)
+        return {
+            "rows": (new(33, 20), new(4, 20, 12), offs, [(33,), (), (1,)], [(4, 12), (4,), (), (1, 1)]),
+            "columns": (new(4, 12, 20), new(20, 33), offs, [(4, 12), (4,), ()], [(33,), (), (1,)]),
+            "depth": (new(9, 33), new(33, 12), offs, [(4, 9), (36,), ()], [(4, 12), (48,), ()]),
+            "batched": (new(4, 9, 20), new(4, 20, 12), None, [(4, 9), (4,), ()], [(4, 12), (4,), (1,)]),
+        }
+
+    def test_forms_scales_and_types(self):
+        for dtype in bp.SCALED:
+            for form, (x, w, offs, of_x, of_w) in self.forms(dtype).items():
+                for shape_x in of_x:
+                    for shape_w in of_w:
+                        for out in bp.TYPES:
+                            self.check(x, w, scales(*shape_x), scales(*shape_w), offs, out_dtype=out, name=f"{form} {dtype} {shape_x} {shape_w} {out}")
+
+    def test_strides(self):
+        for dtype in bp.SCALED:
+            for form, (x, w, offs, of_x, of_w) in self.forms(dtype).items():
+                scale_x, scale_w = scales(*of_x[0]), scales(*of_w[0])
+                for name, lay in LAYOUTS.items():
+                    turned = [lay(t.view(torch.int8)).view(dtype) for t in (x, w)]  # torch pads no e4m3
+                    self.check(turned[0], w, scale_x, scale_w, offs, name=f"x {form} {name} {dtype}")
+                    self.check(x, turned[1], scale_x, scale_w, offs, name=f"w {form} {name} {dtype}")
+            x, w, offs, _, _ = self.forms(dtype)["rows"]
+            scale_x, scale_w = scales(33), scales(4, 12)
+            self.check(x, w[:1].expand(w.shape), scale_x, scale_w, offs, name="one w for all groups")
+            self.check(x, w, scale_x, scale_w, torch.cat([ends(0), offs])[1:], name="offs begin late")
+            for name, lay in {
+                "every other": lambda t: t.repeat_interleave(2, -1)[..., ::2], "begins late": lambda t: torch.cat([t[..., :1], t], -1)[..., 1:],
+                "one for all": lambda t: t.flatten()[0].expand(t.shape), "turned": lambda t: t.t().contiguous().t(),
+            }.items():
+                self.check(x, w, lay(scale_x), lay(scale_w), offs, name=f"scales {name} {dtype}")
+
+    def test_sizes(self):
+        for dtype in bp.SCALED:
+            for name, (rows, k, n, cuts) in {
+                "one": (1, 1, 1, [1]), "no group has rows": (5, 4, 3, [0, 0]), "no rows": (0, 4, 3, [0, 0]), "no columns": (5, 4, 0, [2, 5]),
+                "no depth": (5, 0, 3, [2, 5]), "the first": (7, 8, 9, [7, 7, 7]), "many": (64, 16, 8, list(range(1, 65))), "k of 1": (9, 1, 9, [4, 9]),
+            }.items():
+                groups, new = len(cuts), lambda *shape: random(dtype, *shape)
+                self.check(new(rows, k), new(groups, k, n), scales(rows), scales(groups, n), ends(*cuts), torch.randn(groups, n).bfloat16(), name=name)
+                self.check(new(n, rows), new(rows, k), scales(groups, n), scales(groups, k), ends(*cuts), name=name + ", depth")
+                self.check(new(groups, n, k), new(k, rows), scales(groups, n), scales(rows), ends(*cuts), name=name + ", columns")
+                self.check(new(groups, rows, k), new(groups, k, n), scales(groups, rows), scales(groups, n), name=name + ", batched")
+            x, w = random(dtype, 0, 3), random(dtype, 0, 3, 4)
+            self.assertEqual(scaled_grouped_mm(x, w, scales(0), scales(0, 4), ends()).shape, (0, 4))
+            self.assertEqual(scaled_grouped_mm(w, w.transpose(1, 2), scales(0, 3), scales()).shape, (0, 3, 3))
+
+    def test_bias_and_activation(self):
+        for dtype in bp.SCALED:
+            for form in "rows", "batched":
+                x, w, offs, of_x, of_w = self.forms(dtype)[form]
+                for activation in ACTIVATIONS:
+                    for out in bp.TYPES:
+                        for name, bias in {
+                            "none": None, "of each": torch.randn(4, 12).to(out), "of all": torch.randn(12).to(out),
+                            "begins late": torch.randn(4, 15).to(out)[:, 1:13], "turned": torch.randn(12, 4).to(out).t(),
+                        }.items():
+                            self.check(x, w, scales(*of_x[0]), scales(*of_w[0]), offs, bias, activation, out, f"{form} {dtype} {activation} {out} {name}")
+
+    def test_integers(self):
+        """Whole numbers, times powers of two, have no error: of int8 all that there are."""
+        offs = ends(7, 7, 40)
+        for dtype in bp.SCALED:
+            most, depth = (128, 900) if dtype is torch.int8 else (9, 100)
+            new = lambda *shape: torch.randint(-most, most, shape).float().to(dtype)
+            x, w, powers = new(40, depth), new(3, depth, 16), lambda *shape: 2.0 ** torch.randint(-8, 9, shape)
+            scale_x, scale_w = powers(40), powers(3, 16)
+            want = reference(x.double() * scale_x[:, None], w.double() * scale_w[:, None], offs)
+            self.assertTrue(torch.equal(scaled_grouped_mm(x, w, scale_x, scale_w, offs, out_dtype=torch.float32).double(), want), dtype)
+
+    def test_zeros(self):
+        """Scales of 0, and no others, give the bias alone. Not a number stays in its row."""
+        for dtype in bp.SCALED:
+            x, w, offs, _, _ = self.forms(dtype)["rows"]
+            scale_x, scale_w, bias = scales(33), scales(4, 12), torch.randn(4, 12)
+            scale_x[:7], scale_w[2, 3:] = 0, 0
+            self.check(x, w, scale_x, scale_w, offs, bias, "relu", torch.float32, f"{dtype}")
+            y = scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, out_dtype=torch.float32)
+            self.assertTrue(torch.equal(y[:5], bias[0].expand(5, 12)) and torch.equal(y[5:19, 3:], bias[2, 3:].expand(14, 9)), dtype)
+        x, w, offs, _, _ = self.forms(torch.float8_e4m3fn)["rows"]
+        x = torch.where(torch.arange(33)[:, None] == 8, float("nan"), x.float()).to(x.dtype)
+        y = scaled_grouped_mm(x, w, scales(33), scales(4, 12), offs)[:30]
+        self.assertTrue(bool(y[8].isnan().all()) and not bool(y[:8].isnan().any() or y[9:].isnan().any()))
+
+
+class ScaledTorch(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(8)
+        self.x, self.w, self.offs = random(torch.float8_e4m3fn, 10, 8), random(torch.float8_e4m3fn, 3, 8, 5), ends(3, 3, 10)
+        self.scale_x, self.scale_w = scales(10), scales(3, 5)
+
+    def call(self, **more):
+        return scaled_grouped_mm(self.x, self.w, self.scale_x, self.scale_w, offs=self.offs, **more)
+
+    def test_opcheck(self):
+        if not on_cpu():
+            self.skipTest("opcheck multiplies arguments, which torch cannot of e4m3")
+        x, w, operator = self.x.to(torch.int8), self.w.to(torch.int8), torch.ops.batchgemm.scaled_grouped_mm.default
+        for args in (
+            (x, w, self.scale_x, self.scale_w, self.offs, None, "", torch.bfloat16),
+            (x, w, scales(), scales(3), self.offs, torch.randn(3, 5), "silu", torch.float32),
+            (x, random(torch.int8, 8, 4), scales(3, 10), scales(12), self.offs.clamp(max=8), None, "", torch.float16),
+            (w, w.transpose(1, 2), scales(3, 8), scales(3, 8), None, None, "relu", torch.bfloat16),
+        ):
+            torch.library.opcheck(operator, args)
+
+    def test_dispatcher(self):
+        seen = []
+
+        class Mode(TorchDispatchMode):
+            def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+                seen.append(str(operator))
+                return operator(*args, **(kwargs or {}))
+
+        want = self.call()
+        with Mode():
+            self.assertTrue(torch.equal(self.call(), want))
+        self.assertIn("batchgemm.scaled_grouped_mm.default", seen)
+        meta = scaled_grouped_mm(*(t.to("meta") for t in (self.x, self.w, self.scale_x, self.scale_w, self.offs)))
+        self.assertEqual((meta.device.type, meta.shape, meta.dtype), ("meta", (10, 5), torch.bfloat16))
+
+    def test_compile(self):
+        def layer(x, w, scale_x, scale_w, offs, bias):
+            h = scaled_grouped_mm(x, w, scale_x * 2, scale_w, offs=offs, bias=bias, activation="silu")
+            return h.float().square().sum(1)
+
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=True)
+        for dtype in bp.SCALED:
+            for rows in 10, 12, 31:
+                args = random(dtype, rows, 8), random(dtype, 3, 8, 5), scales(rows), scales(3, 5), ends(3, 3, rows), torch.randn(5).bfloat16()
+                self.assertTrue(torch.equal(compiled(*args), layer(*args)), f"{dtype} {rows}")
+
+    def test_no_gradients(self):
+        """Nobody is promised any, and nobody warned, with and without the dispatcher."""
+        want = self.call()
+        self.scale_x.requires_grad_()
+        bias = torch.zeros(5, dtype=torch.bfloat16, requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            by_dispatcher = torch.ops.batchgemm.scaled_grouped_mm(self.x, self.w, self.scale_x, self.scale_w, self.offs, bias, "", torch.bfloat16)
+            for y in self.call(bias=bias), by_dispatcher:
+                self.assertFalse(y.requires_grad)
+                self.assertTrue(torch.equal(y, want))
+
+    def test_modes(self):
+        want = self.call()
+        with torch.autocast(self.x.device.type, dtype=torch.float16):  # types are said
+            self.assertTrue(torch.equal(self.call(), want))
+        with torch.inference_mode():
+            self.assertTrue(torch.equal(self.call(), want))
+        minus = torch.complex(self.scale_x, -self.scale_x).conj().imag  # the memory has the negative of it
+        self.assertTrue(minus.is_neg())
+        self.assertTrue(torch.equal(scaled_grouped_mm(self.x, self.w, minus, self.scale_w, offs=self.offs), want))
+
+    def test_programs(self):
+        """Numbers of rows that are near share a program, and a second call plans nothing."""
+        def key(rows):
+            given = random(torch.int8, rows, 8), random(torch.int8, 2, 8, 4), ends(0, rows)
+            metas = [bp.meta(t, 0) for t in (*given, scales(rows), scales(2, 4))]
+            return bp.call_of(*metas[:3], None, "", torch.bfloat16, False, *metas[3:]).key
+
+        self.assertEqual({key(rows) for rows in range(961, 1025)}, {key(1024)})
+        self.call()
+        kept = bp.programs_of(self.x.get_device()).kept
+        before = len(kept)
+        with slow_runs() as runs:
+            self.call()
+        self.assertEqual((len(kept), runs.call_count), (before, 1))
+
+    def test_refuses(self):
+        x, w, a, b, offs = self.x, self.w, self.scale_x, self.scale_w, self.offs
+        call = scaled_grouped_mm
+        for words, error, wrong in (
+            ("x is torch.bfloat16: it must be float8_e4m3fn or int8", TypeError, lambda: call(x.bfloat16(), w.bfloat16(), a, b, offs)),
+            ("x is torch.float8_e5m2", TypeError, lambda: call(x.to(torch.float8_e5m2), w, a, b, offs)),
+            ("w is torch.int8, x is torch.float8_e4m3fn", TypeError, lambda: call(x, w.to(torch.int8), a, b, offs)),
+            ("out_dtype is torch.float64", TypeError, lambda: call(x, w, a, b, offs, out_dtype=torch.float64)),
+            ("out_dtype is torch.float8_e4m3fn", TypeError, lambda: call(x, w, a, b, offs, out_dtype=x.dtype)),
+            ("scale_x is torch.float64: it must be float32", TypeError, lambda: call(x, w, a.double(), b, offs)),
+            ("scale_w is torch.bfloat16: it must be float32", TypeError, lambda: call(x, w, a, b.bfloat16(), offs)),
+            ("scale_x has the shape (9,): it must be (10,), or have one element", ValueError, lambda: call(x, w, a[:9], b, offs)),
+            ("scale_x has the shape (10, 1)", ValueError, lambda: call(x, w, a[:, None], b, offs)),
+            ("scale_w has the shape (3, 4): it must be (3,) or (3, 5), or have one element", ValueError, lambda: call(x, w, a, b[:, :4], offs)),
+            ("scale_w has the shape (5,)", ValueError, lambda: call(x, w, a, b[0], offs)),
+            ("scale_x has the shape (8,): it must be (3, 8) or (24,)", ValueError, lambda: call(x.t(), x, a[:8], scales(3, 8), offs)),
+            ("scale_x is on meta, x on ", ValueError, lambda: bt._scaled_grouped_mm(x, w, a.to("meta"), b, offs, None, "", torch.bfloat16)),
+            ("scale_w is on meta, x on ", ValueError, lambda: bt._scaled_grouped_mm(x, w, a, b.to("meta"), offs, None, "", torch.bfloat16)),
+            ("scale_x is NoneType: it must be a tensor", TypeError, lambda: call(x, w, None, b, offs)),
+            ("scale_w is float: it must be a tensor", TypeError, lambda: call(x, w, a, 0.5, offs)),
+            ("x has 7 columns, w has 8 rows", ValueError, lambda: call(x[:, :7], w, a, b, offs)),
+            ("offs is None", ValueError, lambda: call(x, w, a, b)),
+            ("offs is torch.int64", TypeError, lambda: call(x, w, a, b, offs.long())),
+            ("offs has 2 groups, w has 3", ValueError, lambda: call(x, w, a, b, offs[:2])),
+            ("bias is torch.float32, the result is torch.bfloat16", TypeError, lambda: call(x, w, a, b, offs, torch.zeros(5))),
+            ("bias has the shape (4,)", ValueError, lambda: call(x, w, a, b, offs, torch.zeros(4).bfloat16())),
+            ("bias: none where offs cuts columns", ValueError, lambda: call(w, x.t()[:5], a, b, offs, torch.zeros(10).bfloat16())),
+            ("bias and activation: none", ValueError, lambda: call(x.t(), x, scales(3, 8), scales(3, 8), offs, activation="silu")),
+            ("activation 'tanh'", ValueError, lambda: call(x, w, a, b, offs, activation="tanh")),
+        ):
+            with self.assertRaises(error, msg=words) as caught:
+                wrong()
+            self.assertIn(words, str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
