@@ -21,7 +21,7 @@ enum { CPU = -1, ELSEWHERE = -2 };
 // What setup() gives, by name.
 #define OBJECTS(OF) \
 	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(grad_enabled) OF(current_stream) \
-	OF(capturing) OF(empty) OF(differentiable) OF(exchange) OF(aoti) OF(check)
+	OF(capturing) OF(empty) OF(differentiable) OF(derivatives) OF(gradients) OF(bias_gradient) OF(exchange) OF(aoti) OF(check)
 #define MEMBER(name) PyObject *name;
 static struct { OBJECTS(MEMBER) } torch;
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
@@ -52,7 +52,8 @@ static struct {
 } aoti;
 
 // Names of what tensors have.
-#define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) OF(is_neg) OF(requires_grad) OF(ndim) OF(CURRENT_DEVICE)
+#define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) OF(is_neg) OF(requires_grad) OF(ndim) OF(CURRENT_DEVICE) \
+	OF(saved_tensors) OF(needs_input_grad) OF(activation)
 static struct { NAMES(MEMBER) } name;
 
 // What a program, and the result, depend on. All bytes count: there are none between members.
@@ -335,16 +336,41 @@ static PyObject *try_run(PyObject *const *args, long turned) {
 	return describe(args, turned, &key, address) ? try_key(&key, address) : decline();
 }
 
-// try_gradients has the gradient of the result in the place of the bias. of is X or W.
-static PyObject *try_gradients(const struct key *read, const uint64_t address[OPERANDS], int of) {
-	struct key key = *read;
-	uint64_t at[OPERANDS];
-	memcpy(at, address, sizeof at);
+// gradient makes the call of the gradient to X or W of one that has that of the result in the place of the bias.
+static struct key gradient(const struct key *of, int to, uint64_t address[OPERANDS]) {
+	struct key key = *of;
 	key.zero = 1;
-	turn(&key.operands[X + W - of]);
-	key.operands[of] = key.operands[BIAS], at[of] = at[BIAS];
-	memset(&key.operands[BIAS], 0, sizeof *key.operands), at[BIAS] = 0;
-	return try_key(&key, at);
+	turn(&key.operands[X + W - to]);
+	key.operands[to] = key.operands[BIAS], address[to] = address[BIAS];
+	memset(&key.operands[BIAS], 0, sizeof *key.operands), address[BIAS] = 0;
+	return key;
+}
+
+// try_gradients returns what backward() does, or None, where the table does not have all that is wanted. args has the gradient
+// of x @ w + bias in the place of the bias.
+static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int wanted[OPERANDS]) {
+	struct key call, keys[2];
+	uint64_t address[2][OPERANDS];
+	if (!read_tensors(args, &call, address[X])) return decline();
+	if (wanted[X] && call.operands[W].dims != 3) Py_RETURN_NONE; // depth was cut, and torch.py turns it
+	memcpy(address[W], address[X], sizeof *address);
+	for (int i = X; i <= W; i++) {
+		keys[i] = gradient(&call, i, address[i]);
+		if (wanted[i] && !find(&keys[i])) Py_RETURN_NONE;
+	}
+	PyObject *found[OPERANDS] = {NULL}, *result = NULL;
+	for (int i = X; i < OPERANDS; i++) {
+		if (!wanted[i]) found[i] = Py_NewRef(Py_None);
+		else if (i == BIAS) found[i] = PyObject_CallFunctionObjArgs(torch.bias_gradient, args[OFFS], bias, args[BIAS], NULL);
+		else found[i] = try_key(&keys[i], address[i]);
+		if (!found[i] || (wanted[i] && found[i] == Py_None)) {
+			result = Py_XNewRef(found[i]);
+			break;
+		}
+	}
+	if (found[BIAS]) result = PyTuple_Pack(6, found[X], found[W], found[OFFS], found[BIAS], Py_None, Py_None);
+	for (int i = X; i < OPERANDS; i++) Py_XDECREF(found[i]);
+	return result;
 }
 
 // unseen returns whether no mode, trace, transformation or profiler is to see what is done: torch.py's _watched().
@@ -415,22 +441,37 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	return ready(n, ARGUMENTS) ? try_run(args, 0) : NULL;
 }
 
-PyDoc_STRVAR(gradients_doc, "gradients(x, w, offs, gy, of_x, of_w): (gx, gw) of a product, None where one is not wanted or left to torch.py.");
-static PyObject *gradients(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+// derive returns the gradient of x @ w + bias, of that of the result and of what forward has kept for the activation.
+static PyObject *derive(PyObject *ctx, PyObject *gy, PyObject *kept) {
+	if (kept == Py_None) return Py_NewRef(gy);
+	PyObject *activation = PyObject_GetAttr(ctx, name.activation), *by = activation ? PyObject_GetItem(torch.derivatives, activation) : NULL;
+	PyObject *gz = by ? PyObject_CallFunctionObjArgs(by, gy, kept, NULL) : NULL;
+	Py_XDECREF(activation);
+	Py_XDECREF(by);
+	return gz;
+}
+
+PyDoc_STRVAR(backward_doc, "backward(ctx, gy): that of torch.py's _Differentiable, or None.");
+static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
-	if (!ready(n, OPERANDS + 2)) return NULL;
-	struct key read;
-	uint64_t address[OPERANDS];
-	PyObject *both[] = {NULL, NULL};
-	int all = plain(args) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0 && read_tensors(args, &read, address);
-	for (int i = X; i <= W; i++) {
-		int wanted = all && PyObject_IsTrue(args[OPERANDS + i]) == 1;
-		if (i == X && all && read.operands[W].dims != 3) wanted = 0; // depth was cut, and torch.py turns it
-		if (!(both[i] = wanted ? try_gradients(&read, address, i) : decline())) break;
+	if (!ready(n, 2)) return NULL;
+	PyObject *saved = PyObject_GetAttr(args[0], name.saved_tensors), *needs = saved ? PyObject_GetAttr(args[0], name.needs_input_grad) : NULL;
+	PyObject *of[OPERANDS], *bias, *kept, *gz = NULL, *result = NULL;
+	int wanted[OPERANDS];
+	if (needs && PyArg_ParseTuple(saved, "OOOOO", &of[X], &of[W], &of[OFFS], &bias, &kept) &&
+	    PyArg_ParseTuple(needs, "pppppp", &wanted[X], &wanted[W], &wanted[OFFS], &wanted[BIAS], &(int){0}, &(int){0})) {
+		of[BIAS] = args[1];
+		int no_graph = plain(of) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0;
+		if (!no_graph) result = decline();
+		else if ((of[BIAS] = gz = derive(args[0], args[1], kept))) result = try_gradients(of, bias, wanted);
+		if (gz && result == Py_None) {
+			Py_DECREF(result);
+			result = PyObject_CallFunctionObjArgs(torch.gradients, of[X], of[W], of[OFFS], bias, gz, needs, NULL);
+		}
 	}
-	PyObject *result = both[W] ? PyTuple_Pack(2, both[X], both[W]) : NULL;
-	Py_XDECREF(both[X]);
-	Py_XDECREF(both[W]);
+	Py_XDECREF(gz);
+	Py_XDECREF(saved);
+	Py_XDECREF(needs);
 	return result;
 }
 
@@ -509,7 +550,7 @@ PyMODINIT_FUNC PyInit__eager(void) {
 	static PyMethodDef methods[] = {
 		{"product", (PyCFunction)(void (*)(void))product, METH_FASTCALL, product_doc},
 		{"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, run_doc},
-		{"gradients", (PyCFunction)(void (*)(void))gradients, METH_FASTCALL, gradients_doc},
+		{"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL, backward_doc},
 		{"keep", (PyCFunction)(void (*)(void))keep, METH_FASTCALL, keep_doc},
 		{"clear", clear, METH_NOARGS, clear_doc},
 		{"setup", (PyCFunction)(void (*)(void))setup, METH_VARARGS | METH_KEYWORDS, setup_doc},

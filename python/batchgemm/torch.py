@@ -27,6 +27,9 @@ from ._programs import ALIGN, TYPES, Matrix, call_of, check_types, matrices, met
 __all__ = ["grouped_mm", "matmul_list", "scaled_grouped_mm"]
 
 _OF_TORCH = {"gelu": functools.partial(F.gelu, approximate="tanh"), "silu": F.silu}  # with gradients: these need x @ w + bias
+_DERIVATIVES = {  # times the gradient of the result, of that or, of torch's, of x @ w + bias
+    "relu": functools.partial(torch.ops.aten.threshold_backward.default, threshold=0), "silu": torch.ops.aten.silu_backward.default,
+    "gelu": functools.partial(torch.ops.aten.gelu_backward.default, approximate="tanh")}
 _PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
 _WATCHERS = (_len_torch_dispatch_stack, _is_tracing, _are_functorch_transforms_active, _profiler_enabled)  # false: none is there
 _X, _W = 1, 2  # which of a product is turned: has its last two dimensions exchanged
@@ -142,34 +145,62 @@ def _fake_scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_
 
 
 class _Differentiable(torch.autograd.Function):
-    """The operator with gradients, run being that without. By torch.library.register_autograd a call takes 30 us more."""
+    """The operator with gradients, run being that without. By torch.library.register_autograd a call takes 30 us more.
+    GELU and SiLU are torch's, within: nodes of their own would take the engine longer."""
 
     @staticmethod
     def forward(ctx, x, w, offs, bias, run, how):
-        y = run(x, w, offs, bias, *how)
-        ctx.save_for_backward(x, w, offs, bias, y if how[0] else None)
+        activation, out_dtype, zero, of_torch = how
+        y = kept = run(x, w, offs, bias, "" if of_torch else activation, out_dtype, zero)
+        if of_torch:
+            y = of_torch(kept)
+        if activation:
+            ctx.activation = activation
+        else:
+            kept = None
+        ctx.save_for_backward(x, w, offs, bias, kept)
         return y
 
     @staticmethod
     def backward(ctx, gy):
-        x, w, offs, bias, y = ctx.saved_tensors
-        gz = gy if y is None else torch.ops.aten.threshold_backward(gy, y, 0)
-        gz = gz if gz.dtype is x.dtype else gz.to(x.dtype)
-        needs_x, needs_w, _, needs_bias, _, _ = ctx.needs_input_grad
-        gx, gw = (None, None) if torch.compiler.is_dynamo_compiling() else eager.gradients(x, w, offs, gz, needs_x, needs_w)
-        gb = None
-        if needs_x and gx is None:
-            if x.dim() == w.dim() == 2:  # depth was cut: its rows, or columns, are now
-                gx = _product(w, gz, offs, None, "", None, True, _W).t()
+        x, w, offs, bias, kept = ctx.saved_tensors
+        gz = gy
+        if kept is not None:
+            if ctx.activation in _OF_TORCH and torch.is_grad_enabled():  # what is kept is of no graph, and here one is wanted
+                z = _product(x, w, offs, bias, "", kept.dtype, False)
+                gz, = torch.autograd.grad(_OF_TORCH[ctx.activation](z), z, gy, create_graph=True)
             else:
-                gx = _product(gz, w, offs, None, "", None, True, _W)
-        if needs_w and gw is None:
-            gw = _product(x, gz, offs, None, "", None, True, _X)
-        if needs_bias:
-            ones = gz.new_ones((*gz.shape[:-1], 2)).transpose(-2, -1)[..., :1, :]  # its leading dimension is 2 for all rows
-            gb = _product(ones, gz, offs, None, "", torch.float32, True).squeeze(1)
-            gb = (gb if bias.dim() == 2 else gb.sum(0)).to(bias.dtype)
-        return gx, gw, None, gb, None, None
+                gz = _DERIVATIVES[ctx.activation](gy, kept)
+        return _gradients(x, w, offs, bias, gz, ctx.needs_input_grad)
+
+
+def _backward(ctx, gy):
+    """What a node calls, in the place of torch's, which looks for more than backward."""
+    return eager.backward(ctx, gy) or _Differentiable.backward(ctx, gy)
+
+
+_Differentiable._backward_cls.apply = _backward
+
+
+def _gradients(x, w, offs, bias, gz, needs):
+    """What backward returns, of the gradient of x @ w + bias."""
+    needs_x, needs_w, _, needs_bias, _, _ = needs
+    gz = gz if gz.dtype is x.dtype else gz.to(x.dtype)
+    gx = gw = None
+    if needs_x:
+        if x.dim() == w.dim() == 2:  # depth was cut: its rows, or columns, are now
+            gx = _product(w, gz, offs, None, "", None, True, _W).t()
+        else:
+            gx = _product(gz, w, offs, None, "", None, True, _W)
+    if needs_w:
+        gw = _product(x, gz, offs, None, "", None, True, _X)
+    return gx, gw, None, _bias_gradient(offs, bias, gz) if needs_bias else None, None, None
+
+
+def _bias_gradient(offs, bias, gz):
+    ones = gz.new_ones((*gz.shape[:-1], 2)).transpose(-2, -1)[..., :1, :]  # its leading dimension is 2 for all rows
+    gb = _product(ones, gz, offs, None, "", torch.float32, True).squeeze(1)
+    return (gb if bias.dim() == 2 else gb.sum(0)).to(bias.dtype)
 
 
 def _above(run, apply):
@@ -181,9 +212,8 @@ def _above(run, apply):
         return run(x, w, offs, bias, activation, out_dtype, zero)
 
     def differentiable(x, w, offs, bias, activation, out_dtype, zero):
-        if activation in _OF_TORCH and not x.dim() == w.dim() == 2:  # which is refused below
-            return _OF_TORCH[activation](apply(x, w, offs, bias, run, ("", out_dtype, zero)))
-        return apply(x, w, offs, bias, run, (activation, out_dtype, zero))
+        of_torch = None if x.dim() == w.dim() == 2 else _OF_TORCH.get(activation)  # run refuses the former
+        return apply(x, w, offs, bias, run, (activation, out_dtype, zero, of_torch))
 
     return product, differentiable
 
@@ -328,7 +358,8 @@ _library.impl("scaled_grouped_mm", torch.library.fallthrough_kernel, "Autograd")
 torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_context=_save_list, lib=_library)
 _operator, _scaled_operator = torch.ops.batchgemm.grouped_mm.default, torch.ops.batchgemm.scaled_grouped_mm.default
 eager.setup(
-    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, empty=torch.empty,
+    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, derivatives=_DERIVATIVES, gradients=_gradients,
+    bias_gradient=_bias_gradient, empty=torch.empty,
     Tensor=torch.Tensor, Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32), watchers=_WATCHERS,
     function_modes=_len_torch_function_stack, default_device=_device, grad_enabled=torch.is_grad_enabled,
     exchange=getattr(torch.Tensor, "__dlpack_c_exchange_api__", None), aoti=_aoti(),

@@ -98,7 +98,8 @@ class Case(unittest.TestCase):
 
         self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)(run_at)
         self.given = dict(
-            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, differentiable=lambda *args: ("gradients", *args), exchange=None, aoti=None,
+            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, differentiable=lambda *args: ("gradients", *args),
+            derivatives={"silu": lambda gy, kept: kept.derived(gy)}, gradients=lambda *args: ("left", *args), bias_gradient=lambda *args: ("bias", *args), exchange=None, aoti=None,
             empty=empty, Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
             function_modes=lambda: self.modes, default_device=self.device, grad_enabled=lambda: self.grad,
             current_stream=lambda index: self.stream + index, capturing=lambda: self.capturing)
@@ -316,7 +317,7 @@ class Runs(Case):
 
 
 class Gradients(Case):
-    """Those of a product to both operands, of one call: gy @ w and x @ gy, with what is turned."""
+    """Those of a product, of one call: gy @ w and x @ gy, with what is turned."""
 
     def setUp(self):
         super().setUp()
@@ -324,64 +325,96 @@ class Gradients(Case):
         for program, x, w in (8, self.gy, self.w.turned()), (9, self.x.turned(), self.gy):
             self.keep([x, w, self.offs, None, "", None, True], program=program, shape=(program, 1))
 
-    def gradients(self, of_x=True, of_w=True, **by):
-        return self.eager.gradients(*[by.get(name, getattr(self, name)) for name in ("x", "w", "offs", "gy")], of_x, of_w)
+    def backward(self, needs=(True, True, False, False, False, False), kept=None, **by):
+        tensors = [by.get(name, getattr(self, name)) for name in ("x", "w", "offs", "bias", "gy")]
+        self.ctx = types.SimpleNamespace(saved_tensors=(*tensors[:4], kept), needs_input_grad=needs, activation="silu")
+        return self.eager.backward(self.ctx, tensors[4])
 
     def test_both(self):
-        gx, gw = self.gradients()
-        self.assertEqual((gx.shape, gw.shape), ((8, 1), (9, 1)))
+        gx, gw, *others = self.backward()
+        self.assertEqual((gx.shape, gw.shape, others), ((8, 1), (9, 1), [None] * 4))
         self.assertEqual(self.runs, [(8, 0, [0x5000, 0x2000, 0x9000, 0x3000, 0, 0, 0]), (9, 0, [0x1000, 0x5000, 0x9000, 0x3000, 0, 0, 0])])
 
     def test_some(self):
-        self.assertIsNone(self.gradients(of_w=False)[1])
-        self.assertIsNone(self.gradients(of_x=False)[0])
+        self.assertIsNone(self.backward((True, False, False, False, False, False))[1])
+        self.assertIsNone(self.backward((False, True, False, False, False, False))[0])
         self.assertEqual([program for program, *_ in self.runs], [8, 9])
+
+    def test_bias(self):
+        needs = (False, True, False, True, False, False)
+        gx, gw, _, gb, *_ = self.backward(needs)
+        self.assertEqual((gx, gw.shape, gb), (None, (9, 1), ("bias", self.offs, self.bias, self.gy)))
+
+    def test_activation(self):
+        """The products are of what its derivative makes of the gradient, and of what was kept."""
+        kept, derived = Tensor(6, 3), Tensor(6, 3, at=0x7008)
+        kept.derived = lambda gy: derived if gy is self.gy else None
+        gx, gw, *_ = self.backward(kept=kept)
+        self.assertEqual((gx.shape, gw.shape), ((8, 1), (9, 1)))
+        self.assertEqual([at[:2] for _, _, at in self.runs], [[0x7000, 0x2000], [0x1000, 0x7000]])
+
+        def fails(gy):
+            raise Error("derivative")
+
+        kept.derived = fails
+        self.assertRaisesRegex(Error, "derivative", self.backward, kept=kept)
+
+    def test_unknown(self):
+        """Where one has not been run before, or its program is closed, torch.py computes all, of the same gradient."""
         self.keep([self.x.turned(), Tensor(6, 5), self.offs, None, "", None, True], program=7)
-        gx, gw = self.gradients(gy=Tensor(6, 5))
-        self.assertIsNone(gx, "nobody has run it before")
-        self.assertIsNotNone(gw)
+        kept, gy = Tensor(6, 5), Tensor(6, 5)
+        kept.derived = lambda _: gy
+        needs = (True, True, False, True, False, False)
+        left = "left", self.x, self.w, self.offs, self.bias, gy, needs
+        self.assertEqual(self.backward(needs, kept), left)
+        self.assertEqual(self.backward(gy=Tensor(6, 3, dtype="bf16", at=0x5008))[0], "left", "it is to be of the type of x")
+        self.assertEqual(self.runs, [])
+        self.status = HANDLE
+        self.assertEqual(self.backward()[0], "left")
 
     def test_left_to_python(self):
-        neither = (None, None)
         self.grad = True  # the gradients have gradients
-        self.assertEqual(self.gradients(), neither)
+        self.assertIsNone(self.backward())
         self.grad = False
-        self.assertEqual(self.gradients(gy=Tensor(6, 3, at=0x5008, neg=True)), neither)
-        self.assertEqual(self.gradients(gy=Tensor(6, 3, dtype="bf16", at=0x5008)), neither, "it is to be of the type of x")
+        self.assertIsNone(self.backward(gy=Tensor(6, 3, at=0x5008, neg=True)))
         self.watchers[0] = 1
-        self.assertEqual(self.gradients(), neither)
+        self.assertIsNone(self.backward())
         self.watchers[0] = 0
         self.assertEqual(self.runs, [])
-        self.assertRaises(KeyboardInterrupt, self.gradients, gy=Tensor(6, 3, at=KeyboardInterrupt()))
+        self.assertRaises(KeyboardInterrupt, self.backward, gy=Tensor(6, 3, at=KeyboardInterrupt()))
+        self.assertRaises(AttributeError, self.eager.backward, None, self.gy)
+        self.assertRaises(TypeError, self.backward, (True, True))
 
     def test_depth(self):
         """Where depth is cut the gradient to x is turned, which is left to torch.py."""
         self.x, self.w, self.gy = Tensor(4, 6), Tensor(6, 3), Tensor(2, 4, 3)
-        self.keep([self.w, self.gy.turned(), self.offs, None, "", None, True], program=3)
         self.keep([self.gy, self.w.turned(), self.offs, None, "", None, True], program=4)
         self.keep([self.x.turned(), self.gy, self.offs, None, "", None, True], program=5)
-        gx, gw = self.gradients()
-        self.assertIsNone(gx)
+        self.assertEqual(self.backward()[0], "left")
+        self.assertIsNotNone(self.backward((False, True, False, False, False, False))[1])
         self.assertEqual([program for program, *_ in self.runs], [5])
 
     def test_run_fails(self):
         self.status = INVALID
-        self.assertRaises(Error, self.gradients)
-        self.status = HANDLE
-        self.assertEqual(self.gradients(), (None, None))
+        self.assertRaises(Error, self.backward)
 
     def test_lets_go(self):
-        results = [self.gradients() for _ in range(3)]
-        before = [sys.getrefcount(o) for o in (self.x, self.w, self.offs, self.gy)]
+        kept = Tensor(6, 3)
+        kept.derived = lambda gy: gy
+        needs = [(True, True, False, bias, False, False) for bias in (False, True)]
+        results = [self.backward() for _ in range(3)]
+        held = self.x, self.w, self.offs, self.bias, self.gy, kept, *needs
+        self.ctx = None
+        before = [sys.getrefcount(o) for o in held]
         for fails in 0, INVALID, HANDLE:
             self.status = fails
-            for _ in range(20):
+            for turn in range(20):
                 try:
-                    results[0] = self.gradients()
+                    results[0] = self.backward(needs[turn % 2], kept if turn % 3 else None)
                 except Error:
                     pass
-        results[0] = results[1]
-        self.assertEqual([sys.getrefcount(o) for o in (self.x, self.w, self.offs, self.gy)], before)
+        results[0], self.ctx = results[1], None
+        self.assertEqual([sys.getrefcount(o) for o in held], before)
         self.assertEqual(sys.getrefcount(results[2][0]), 2 if sys.version_info < (3, 14) else 1)
 
 
@@ -455,7 +488,7 @@ class Plain(Case):
         for wrong in (self.eager.product, self.eager.run, self.eager.keep):
             self.assertRaisesRegex(TypeError, "2 arguments", wrong, 1, 2)
         self.assertRaises(TypeError, self.eager.product, *self.args, "turned")
-        self.assertRaisesRegex(TypeError, "6 are taken", self.eager.gradients, 1, 2)
+        self.assertRaisesRegex(TypeError, "2 are taken", self.eager.backward, 1)
         self.assertRaises(TypeError, self.eager.keep, *self.args, 5, [(6, 3)], {}, None, None)
         fresh = another()
         self.assertRaisesRegex(TypeError, "setup", fresh.run, *self.args)

@@ -254,6 +254,19 @@ class Gradients(unittest.TestCase):
         want, = torch.autograd.grad(torch.autograd.grad(z.square().sum(), x, create_graph=True)[0].sum(), w)
         self.assertTrue(torch.allclose(second, want, rtol=1e-5, atol=1e-5))
 
+    def test_second(self):
+        """Gradients of gradients, of what nodes keep and of what they do not."""
+        x, w, bias, offs = torch.randn(9, 4), torch.randn(2, 4, 3), torch.randn(2, 3), ends(2, 9)
+        for activation in ACTIVATIONS:
+            sides = []
+            for product in grouped_mm, reference:
+                leaves = [t.double().to(torch.float32 if product is grouped_mm else torch.float64).requires_grad_() for t in (x, w, bias)]
+                y = product(leaves[0], leaves[1], offs=offs, bias=leaves[2], activation=activation)
+                first = torch.autograd.grad(y.square().sum(), leaves, create_graph=True)
+                sides.append([*first, *torch.autograd.grad(sum(g.square().sum() for g in first), leaves)])
+            for g, h in zip(*sides):
+                self.assertTrue(torch.allclose(g.double(), h, rtol=1e-4, atol=1e-3), activation)
+
     def test_lists(self):
         xs = [torch.randn(m, 4, requires_grad=True) for m in (1, 3, 6)]
         ws = [torch.randn(4, n, requires_grad=True) for n in (2, 5, 1)]
