@@ -21,7 +21,7 @@ enum { CPU = -1, ELSEWHERE = -2 };
 // What setup() gives, by name.
 #define OBJECTS(OF) \
 	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(grad_enabled) OF(current_stream) \
-	OF(capturing) OF(empty) OF(differentiable) OF(derivatives) OF(gradients) OF(bias_gradient) OF(exchange) OF(aoti) OF(check)
+	OF(capturing) OF(empty) OF(apply) OF(run) OF(of_torch) OF(derivatives) OF(gradients) OF(bias_gradient) OF(exchange) OF(aoti) OF(check)
 #define MEMBER(name) PyObject *name;
 static struct { OBJECTS(MEMBER) } torch;
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
@@ -53,8 +53,8 @@ static struct {
 
 // Names of what tensors have.
 #define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) OF(is_neg) OF(requires_grad) OF(ndim) OF(CURRENT_DEVICE) \
-	OF(saved_tensors) OF(needs_input_grad) OF(activation)
-static struct { NAMES(MEMBER) } name;
+	OF(saved_tensors) OF(needs_input_grad) OF(save_for_backward) OF(activation)
+static struct { NAMES(MEMBER) PyObject *none; } name; // none: no activation
 
 // What a program, and the result, depend on. All bytes count: there are none between members.
 struct operand {
@@ -368,7 +368,7 @@ static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int 
 			break;
 		}
 	}
-	if (found[BIAS]) result = PyTuple_Pack(6, found[X], found[W], found[OFFS], found[BIAS], Py_None, Py_None);
+	if (found[BIAS]) result = PyTuple_Pack(7, found[X], found[W], found[OFFS], found[BIAS], Py_None, Py_None, Py_None);
 	for (int i = X; i < OPERANDS; i++) Py_XDECREF(found[i]);
 	return result;
 }
@@ -408,9 +408,9 @@ static int wants_gradients(PyObject *const *args) {
 
 // try_differentiable calls torch.py's product with gradients, unless that is to see other arguments.
 static PyObject *try_differentiable(PyObject *const *args, long turned) {
-	int64_t x = integer(PyObject_GetAttr(args[X], name.ndim)), w = integer(PyObject_GetAttr(args[W], name.ndim));
-	if (PyErr_Occurred() || turned || (x == 3 && w == 2) || device_of(args[X]) == ELSEWHERE) return decline();
-	return PyObject_CallFunctionObjArgs(torch.differentiable, args[X], args[W], args[OFFS], args[BIAS], args[ACTIVATION], args[OUT], args[ZERO], NULL);
+	int64_t w = integer(PyObject_GetAttr(args[W], name.ndim));
+	if (PyErr_Occurred() || turned || w == 2 || device_of(args[X]) == ELSEWHERE) return decline();
+	return PyObject_CallFunctionObjArgs(torch.apply, args[X], args[W], args[OFFS], args[BIAS], args[ACTIVATION], args[OUT], args[ZERO], NULL);
 }
 
 // The module.
@@ -441,6 +441,38 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	return ready(n, ARGUMENTS) ? try_run(args, 0) : NULL;
 }
 
+// save makes backward() find the operands, and what is kept for an activation.
+static int save(PyObject *ctx, PyObject *const *args, PyObject *kept) {
+	if (kept != Py_None && PyObject_SetAttr(ctx, name.activation, args[ACTIVATION])) return 0;
+	PyObject *saved = PyObject_CallMethodObjArgs(ctx, name.save_for_backward, args[X], args[W], args[OFFS], args[BIAS], kept, NULL);
+	Py_XDECREF(saved);
+	return saved != NULL;
+}
+
+PyDoc_STRVAR(forward_doc, "forward(ctx, x, w, offs, bias, activation, out_dtype, zero): that of torch.py's _Eager.");
+static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+	(void)self;
+	if (!ready(n, ARGUMENTS + 1)) return NULL;
+	PyObject *of[ARGUMENTS];
+	memcpy(of, args + 1, sizeof of);
+	PyObject *of_torch = PyDict_GetItemWithError(torch.of_torch, of[ACTIVATION]); // is of x @ w + bias
+	if (PyErr_Occurred()) return NULL;
+	if (of_torch) of[ACTIVATION] = name.none;
+	PyObject *z = try_run(of, 0), *y;
+	if (z == Py_None) {
+		Py_DECREF(z);
+		z = PyObject_CallFunctionObjArgs(torch.run, of[X], of[W], of[OFFS], of[BIAS], of[ACTIVATION], of[OUT], of[ZERO], NULL);
+	}
+	if (!z) return NULL;
+	y = of_torch ? PyObject_CallFunctionObjArgs(of_torch, z, NULL) : Py_NewRef(z);
+	if (y && !save(args[0], args + 1, PyObject_IsTrue(args[1 + ACTIVATION]) ? z : Py_None)) {
+		Py_DECREF(y);
+		y = NULL;
+	}
+	Py_DECREF(z);
+	return y;
+}
+
 // derive returns the gradient of x @ w + bias, of that of the result and of what forward has kept for the activation.
 static PyObject *derive(PyObject *ctx, PyObject *gy, PyObject *kept) {
 	if (kept == Py_None) return Py_NewRef(gy);
@@ -456,10 +488,10 @@ static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, 2)) return NULL;
 	PyObject *saved = PyObject_GetAttr(args[0], name.saved_tensors), *needs = saved ? PyObject_GetAttr(args[0], name.needs_input_grad) : NULL;
-	PyObject *of[OPERANDS], *bias, *kept, *gz = NULL, *result = NULL;
+	PyObject *of[OPERANDS], *bias, *kept, *rest, *gz = NULL, *result = NULL;
 	int wanted[OPERANDS];
 	if (needs && PyArg_ParseTuple(saved, "OOOOO", &of[X], &of[W], &of[OFFS], &bias, &kept) &&
-	    PyArg_ParseTuple(needs, "pppppp", &wanted[X], &wanted[W], &wanted[OFFS], &wanted[BIAS], &(int){0}, &(int){0})) {
+	    PyArg_ParseTuple(needs, "pppp|OOO", &wanted[X], &wanted[W], &wanted[OFFS], &wanted[BIAS], &rest, &rest, &rest)) {
 		of[BIAS] = args[1];
 		int no_graph = plain(of) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0;
 		if (!no_graph) result = decline();
@@ -550,6 +582,7 @@ PyMODINIT_FUNC PyInit__eager(void) {
 	static PyMethodDef methods[] = {
 		{"product", (PyCFunction)(void (*)(void))product, METH_FASTCALL, product_doc},
 		{"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, run_doc},
+		{"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, forward_doc},
 		{"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL, backward_doc},
 		{"keep", (PyCFunction)(void (*)(void))keep, METH_FASTCALL, keep_doc},
 		{"clear", clear, METH_NOARGS, clear_doc},
@@ -561,5 +594,5 @@ PyMODINIT_FUNC PyInit__eager(void) {
 	const struct { const char *text; PyObject **slot; } names[] = {NAMES(NAME)};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!(*names[i].slot = PyUnicode_InternFromString(names[i].text))) return NULL;
-	return PyModule_Create(&module);
+	return (name.none = PyUnicode_InternFromString("")) ? PyModule_Create(&module) : NULL;
 }

@@ -179,12 +179,18 @@ def _backward(ctx, gy):
     return eager.backward(ctx, gy) or _Differentiable.backward(ctx, gy)
 
 
-_Differentiable._backward_cls.apply = _backward
+class _Eager(_Differentiable):
+    """The same in C, of an activation, out_dtype and zero in the place of run and how."""
+
+    forward = staticmethod(eager.forward)
+
+
+_Differentiable._backward_cls.apply = _Eager._backward_cls.apply = _backward
 
 
 def _gradients(x, w, offs, bias, gz, needs):
-    """What backward returns, of the gradient of x @ w + bias."""
-    needs_x, needs_w, _, needs_bias, _, _ = needs
+    """What backward returns, of the gradient of x @ w + bias: for as many arguments as _Eager has."""
+    needs_x, needs_w, _, needs_bias, *_ = needs
     gz = gz if gz.dtype is x.dtype else gz.to(x.dtype)
     gx = gw = None
     if needs_x:
@@ -194,7 +200,7 @@ def _gradients(x, w, offs, bias, gz, needs):
             gx = _product(gz, w, offs, None, "", None, True, _W)
     if needs_w:
         gw = _product(x, gz, offs, None, "", None, True, _X)
-    return gx, gw, None, _bias_gradient(offs, bias, gz) if needs_bias else None, None, None
+    return gx, gw, None, _bias_gradient(offs, bias, gz) if needs_bias else None, None, None, None
 
 
 def _bias_gradient(offs, bias, gz):
@@ -204,18 +210,15 @@ def _bias_gradient(offs, bias, gz):
 
 
 def _above(run, apply):
-    """The operator with gradients: where there must be some, and always. run is that without, apply that of _Differentiable."""
+    """The operator with gradients where there must be some. run is that without, apply that of _Differentiable."""
 
     def product(x, w, offs, bias, activation, out_dtype, zero):
         if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or bias is not None and bias.requires_grad):
-            return differentiable(x, w, offs, bias, activation, out_dtype, zero)
+            of_torch = None if x.dim() == w.dim() == 2 else _OF_TORCH.get(activation)  # run refuses the former
+            return apply(x, w, offs, bias, run, (activation, out_dtype, zero, of_torch))
         return run(x, w, offs, bias, activation, out_dtype, zero)
 
-    def differentiable(x, w, offs, bias, activation, out_dtype, zero):
-        of_torch = None if x.dim() == w.dim() == 2 else _OF_TORCH.get(activation)  # run refuses the former
-        return apply(x, w, offs, bias, run, (activation, out_dtype, zero, of_torch))
-
-    return product, differentiable
+    return product
 
 
 def _below_autograd(*args):
@@ -223,8 +226,8 @@ def _below_autograd(*args):
         return _operator(*args)
 
 
-_dispatched, _ = _above(_below_autograd, _Differentiable.apply)
-_direct, _differentiable = _above(_grouped_mm, super(torch.autograd.Function, _Differentiable).apply)  # without the wrapper of torch.func
+_dispatched = _above(_below_autograd, _Differentiable.apply)
+_direct = _above(_grouped_mm, super(torch.autograd.Function, _Differentiable).apply)  # without the wrapper of torch.func
 
 
 def _product(x, w, offs, bias, activation, out_dtype, zero, turned=0):
@@ -358,8 +361,8 @@ _library.impl("scaled_grouped_mm", torch.library.fallthrough_kernel, "Autograd")
 torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_context=_save_list, lib=_library)
 _operator, _scaled_operator = torch.ops.batchgemm.grouped_mm.default, torch.ops.batchgemm.scaled_grouped_mm.default
 eager.setup(
-    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, differentiable=_differentiable, derivatives=_DERIVATIVES, gradients=_gradients,
-    bias_gradient=_bias_gradient, empty=torch.empty,
+    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, apply=super(torch.autograd.Function, _Eager).apply,
+    run=_grouped_mm, of_torch=_OF_TORCH, derivatives=_DERIVATIVES, gradients=_gradients, bias_gradient=_bias_gradient, empty=torch.empty,
     Tensor=torch.Tensor, Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32), watchers=_WATCHERS,
     function_modes=_len_torch_function_stack, default_device=_device, grad_enabled=torch.is_grad_enabled,
     exchange=getattr(torch.Tensor, "__dlpack_c_exchange_api__", None), aoti=_aoti(),

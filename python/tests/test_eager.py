@@ -98,7 +98,7 @@ class Case(unittest.TestCase):
 
         self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)(run_at)
         self.given = dict(
-            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, differentiable=lambda *args: ("gradients", *args),
+            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, apply=lambda *args: ("gradients", *args), run=lambda *args: ("slow", *args), of_torch={"silu": lambda z: ("silu", z)},
             derivatives={"silu": lambda gy, kept: kept.derived(gy)}, gradients=lambda *args: ("left", *args), bias_gradient=lambda *args: ("bias", *args), exchange=None, aoti=None,
             empty=empty, Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
             function_modes=lambda: self.modes, default_device=self.device, grad_enabled=lambda: self.grad,
@@ -316,6 +316,50 @@ class Runs(Case):
         self.assertGreater(len(self.runs), 100)
 
 
+class Forward(Case):
+    """A product that has gradients: what it computes and keeps."""
+
+    def forward(self, activation, **by):
+        self.ctx = types.SimpleNamespace(save_for_backward=lambda *tensors: setattr(self, "saved", tensors))
+        self.args = self.replaced(activation=activation, **by)
+        return self.eager.forward(self.ctx, *self.args)
+
+    def test_forward(self):
+        """Nothing is kept without an activation, the result of ReLU, and what an activation of torch's is computed of."""
+        for activation, of in ("", ""), ("relu", "relu"), ("silu", ""):
+            self.eager.clear()
+            y = self.forward(activation)
+            z = "slow", *self.replaced(activation=of)  # in the table there is none
+            self.assertEqual(y, ("silu", z) if activation == "silu" else z)
+            self.assertEqual(self.saved, (*self.args[:4], z if activation else None))
+            self.assertEqual(getattr(self.ctx, "activation", ""), activation)
+            self.keep(self.replaced(activation=of))
+            y = self.forward(activation)
+            z = y[1] if activation == "silu" else y
+            self.assertEqual((z.shape, self.runs.pop()[0]), ((6, 3), 5))
+            self.assertIs(self.saved[4], z if activation else None)
+
+    def test_fails(self):
+        self.keep(self.args)
+        self.assertRaisesRegex(TypeError, "unhashable", self.forward, [])
+        self.assertEqual(self.forward(7)[0], "slow", "which says what is wrong")
+        self.assertRaises(AttributeError, self.eager.forward, None, *self.args)
+        self.keep(self.replaced(activation=""))
+        self.status = INVALID
+        self.assertRaises(Error, self.forward, "silu")
+        self.assertRaisesRegex(TypeError, "8 are taken", self.eager.forward, 1)
+
+    def test_lets_go(self):
+        self.keep(self.replaced(activation=""))
+        args = self.args
+        before = [sys.getrefcount(t) for t in args[:4]]
+        for _ in range(20):
+            y = self.forward("silu")
+        self.saved, self.args = None, args
+        self.assertEqual([sys.getrefcount(t) for t in args[:4]], before)
+        self.assertEqual(sys.getrefcount(y[1]), 2 if sys.version_info < (3, 14) else 1)
+
+
 class Gradients(Case):
     """Those of a product, of one call: gy @ w and x @ gy, with what is turned."""
 
@@ -332,7 +376,7 @@ class Gradients(Case):
 
     def test_both(self):
         gx, gw, *others = self.backward()
-        self.assertEqual((gx.shape, gw.shape, others), ((8, 1), (9, 1), [None] * 4))
+        self.assertEqual((gx.shape, gw.shape, others), ((8, 1), (9, 1), [None] * 5))
         self.assertEqual(self.runs, [(8, 0, [0x5000, 0x2000, 0x9000, 0x3000, 0, 0, 0]), (9, 0, [0x1000, 0x5000, 0x9000, 0x3000, 0, 0, 0])])
 
     def test_some(self):
