@@ -126,12 +126,22 @@ def _run(x, w, offs, bias, activation, out_dtype, zero, *scales):
         return x.new_zeros(call.shape, dtype=call.dtype)
     y = x.new_empty(call.shape, dtype=call.dtype)
     addresses = at_x & -ALIGN, at_w & -ALIGN, y.data_ptr(), at_offs, 0, at_bias & -ALIGN
-    if scales:  # kernels have all of them in one array
-        rows = torch.cat([t.reshape(-1).expand(count) for t, count in zip(scales[::-1], call.expand)])
+    if scales:
+        rows = _rows(*scales, *call.expand)
         programs_of(x.get_device()).run(call, (*addresses, rows.data_ptr()))
     else:
         programs_of(x.get_device()).run(call, addresses, (x, w, offs, bias, activation, out_dtype, zero))
     return y if call.narrow is None else y[: call.narrow]
+
+
+def _rows(scale_x, scale_w, count_w, count_x):
+    """All scales in one array, those of w first, as kernels have them: no copy where they lie so."""
+    at = scale_w.data_ptr()
+    if (count_w == count_x == -1 and at + 4 * scale_w.numel() == scale_x.data_ptr() and at % ALIGN == 0
+            and scale_w.is_contiguous() and scale_x.is_contiguous()):
+        return scale_w
+    flat = (t if t.dim() == 1 else t.reshape(-1) for t in (scale_w, scale_x))
+    return torch.cat([t if count == -1 else t.expand(count) for t, count in zip(flat, (count_w, count_x))])
 
 
 def _fake_grouped_mm(x, w, offs, bias, activation, out_dtype, zero):

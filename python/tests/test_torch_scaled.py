@@ -2,6 +2,7 @@
 
 import unittest
 import warnings
+from unittest import mock
 
 try:
     import torch
@@ -130,6 +131,22 @@ class ScaledNumbers(unittest.TestCase):
                             "begins late": torch.randn(4, 15).to(out)[:, 1:13], "turned": torch.randn(12, 4).to(out).t(),
                         }.items():
                             self.check(x, w, scales(*of_x[0]), scales(*of_w[0]), offs, bias, activation, out, f"{form} {dtype} {activation} {out} {name}")
+
+    def test_one_array(self):
+        """Scales that lie as kernels want them are not copied; others are, wherever they lie."""
+        x, w, offs = random(torch.float8_e4m3fn, 9, 32), random(torch.float8_e4m3fn, 3, 32, 5), ends(2, 2, 9)
+        whole = scales(40)
+        turned = whole[4:19].view(5, 3).t()
+        for name, scale_x, scale_w, copies in (
+            ("behind", whole[19:28], whole[4:19].view(3, 5), 0), ("in front", whole[4:13], whole[16:31].view(3, 5), 1), ("apart", whole[20:29], whole[4:19].view(3, 5), 1),
+            ("not aligned", whole[20:29], whole[5:20].view(3, 5), 1), ("turned", whole[19:28], turned, 1), ("every other", whole[19:37:2], whole[4:19].view(3, 5), 1),
+            ("of each matrix", whole[7:16], whole[4:7], 1), ("of all", whole[5:14], whole[4:5], 1),
+        ):
+            with mock.patch.object(torch, "cat", side_effect=torch.cat) as cat:
+                y = scaled_grouped_mm(x, w, scale_x, scale_w, offs=offs)
+            self.assertEqual(cat.call_count, copies, name)
+            self.assertTrue(torch.equal(y, scaled_grouped_mm(x, w, scale_x.clone(), scale_w.clone(), offs=offs)), name)
+            self.check(x, w, scale_x, scale_w, offs, name=name)
 
     def test_integers(self):
         """Whole numbers, times powers of two, have no error: of int8 all that there are."""
