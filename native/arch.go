@@ -26,8 +26,8 @@ type Arch struct {
 
 	types  []element.Type // that kernels of `halves` have beside F32
 	halves []tile.Unit
-	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32.
-	matrixHalves float64
+	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32, and for those of 8, which are f16 there.
+	matrixHalves, matrixBytes float64
 }
 
 var (
@@ -49,11 +49,11 @@ var (
 // that they are made for. Peak rates are those of AMD's data sheets, matrix fp32 and bf16: MI100
 // 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4.
 var hips = map[string]Arch{
-	"gfx908":  {name: "gfx908", product: "gfx908", format: ".co", matrix: true, types: halves, halves: fma, matrixHalves: 2},
-	"gfx90a":  {name: "gfx90a", product: "gfx90a", format: ".co", matrix: true, types: halves, halves: fma, matrixHalves: 4},
-	"gfx942":  {name: "gfx942", product: "gfx942", format: ".co", matrix: true, types: halves, halves: fma, matrixHalves: 8},
-	"gfx1030": {name: "gfx1030", product: "gfx1030", format: ".co", types: halves, halves: fma},
-	"gfx1100": {name: "gfx1100", product: "gfx1100", format: ".co", types: halves, halves: fma},
+	"gfx908":  {name: "gfx908", product: "gfx908", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 2, matrixBytes: 4},
+	"gfx90a":  {name: "gfx90a", product: "gfx90a", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 4, matrixBytes: 4},
+	"gfx942":  {name: "gfx942", product: "gfx942", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 8, matrixBytes: 8},
+	"gfx1030": {name: "gfx1030", product: "gfx1030", format: ".co", types: narrow, halves: fma},
+	"gfx1100": {name: "gfx1100", product: "gfx1100", format: ".co", types: narrow, halves: fma},
 }
 
 // CUDA finds the code for a compute capability from 8.0 (Ampere) on, which brought the
@@ -198,6 +198,9 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 	}
 	if slices.Contains(a.halves, s.Unit) {
 		for _, of := range a.types { // C of another type is decided at run time
+			if of.Bytes() == 1 && !hasBytes(s) {
+				continue
+			}
 			if of.Bytes() > 1 {
 				all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
 			}
@@ -267,7 +270,7 @@ func (a Arch) Describe(d *planner.Device) error {
 		if !ok {
 			return fmt.Errorf("tile %s: it is not known what its kernels for %s take: build the products (make cuda, make hip), then go generate ./native", s.Name, a.name)
 		}
-		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.cluster && s.Clusters, Epilogues: s.Epilogues, Halves: a.halfRate(s)})
+		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.cluster && s.Clusters, Epilogues: s.Epilogues, Halves: a.halfRate(s), Bytes: a.byteRate(s)})
 	}
 	return nil
 }
@@ -292,4 +295,20 @@ func (a Arch) halfRate(s *tile.Shape) float64 {
 		return a.matrixHalves
 	}
 	return 1
+}
+
+// hasBytes reports whether there are kernels of a tile shape for elements of 8 bits: of plain FMA, which AMD's are, for the shapes
+// that have epilogues, since products of such elements have scales.
+func hasBytes(s *tile.Shape) bool { return s.Unit != tile.FMA || s.Epilogues }
+
+// byteRate is planner.KernelFacts.Bytes of a tile shape.
+func (a Arch) byteRate(s *tile.Shape) float64 {
+	rate := a.halfRate(s)
+	switch {
+	case rate == 0 || !hasBytes(s):
+		return 0
+	case a.hasMatrix(s):
+		return a.matrixBytes
+	}
+	return rate
 }

@@ -75,10 +75,15 @@ BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
 }
 #endif
 
-// inGlobal is an address of global memory.
+// inGlobal is an address of global memory. The compiler does not know that of one that is told by Rows; instructions for any memory
+// load 4 bytes at multiples of 4 alone. A cast that the next one undoes would be forgotten, but not by way of a number.
 template <class T>
 BG_DEVICE T* inGlobal(T* p) {
+#ifdef __AMDGCN__
+  return (T*)reinterpret_cast<__attribute__((address_space(1))) T*>(reinterpret_cast<uintptr_t>(p));
+#else
   return p;
+#endif
 }
 
 // The k's that are unrolled together. With all 16 of a step the compiler loads

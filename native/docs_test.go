@@ -106,7 +106,10 @@ func kernelTables(t *testing.T) string {
 			with := func(property func(encoding.Kernel) bool) []encoding.Kernel { return of(false, property) }
 			row(shape, kind, with(func(k encoding.Kernel) bool { return !k.Fixup && !k.Parts && k.Type == element.F32 }))
 			row(shape, kind+", parts", with(func(k encoding.Kernel) bool { return k.Parts }))
-			row(shape, kind+", 16 bits", with(func(k encoding.Kernel) bool { return k.Type != element.F32 }))
+			row(shape, kind+", 16 bits", with(func(k encoding.Kernel) bool { return k.Type.Bytes() == 2 }))
+			if hasBytes(shape) {
+				row(shape, kind+", 8 bits", with(func(k encoding.Kernel) bool { return k.Type.Bytes() == 1 }))
+			}
 			row(shape, "fix-up", with(func(k encoding.Kernel) bool { return k.Fixup }))
 			if shape.Epilogues {
 				row(shape, kind+", epilogue", of(true, func(k encoding.Kernel) bool { return !k.Fixup }))

@@ -241,7 +241,7 @@ func deviceFor(t *testing.T, name string, schedule planner.Schedule) *planner.De
 
 // tileJobs are plans of one tile with all schedules, one for each transposition,
 // and problems of the given rows and columns of C. K, alpha and beta vary, and where elements
-// have 16 bits whether those of C have.
+// have fewer bits than 32 the type of C.
 func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int) []*emulatorJob {
 	t.Helper()
 	var jobs []*emulatorJob
@@ -279,7 +279,7 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 			b[0].Alpha, b[len(b)-1].Alpha = planner.Scale(2), planner.Scale(2) // have products
 			o := planner.Options{Type: of, Schedule: c.schedule}
 			if (i+transposition)%3 != 0 {
-				o.TypeC = of
+				o.TypeC = narrowC(of, i)
 			}
 			j := newFMAJob(t, b, tile, o, c.wide, finishes, rng)
 			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
@@ -293,6 +293,14 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 		}
 	}
 	return jobs
+}
+
+// narrowC is a type of C that A and B of a type have, of 16 bits where there is one.
+func narrowC(of element.Type, which int) element.Type {
+	if !of.Scaled() {
+		return of
+	}
+	return halves[which%len(halves)]
 }
 
 // partJobs are the same sums by fix-ups and by whoever stores the last part, in all orders of groups.
@@ -414,22 +422,30 @@ func TestKernelsEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM, 0, 1, tile.TM - 1, tile.TM + 3}, []int{tile.TN, 1, tile.TN + 5}
 		jobs := append(withKernels(tileJobs(t, tile, element.F32, rows, cols), 0, 1, 2), withKernels(farJobs(t, tile), 2)...)
-		return append(jobs, withKernels(halfTileJobs(t, tile, rows, cols), 0, 1, 2)...)
+		return append(jobs, withKernels(typedJobs(t, tile, narrow, rows, cols), 0, 1, 2)...)
 	})
 }
 
-// halfTileJobs are tileJobs for elements of 16 bits.
-func halfTileJobs(t *testing.T, tile *tile.Shape, rows, cols []int) []*emulatorJob {
-	return append(tileJobs(t, tile, element.BF16, rows, cols), tileJobs(t, tile, element.F16, rows, cols)...)
+// typedJobs are tileJobs for elements of all types that the tile has kernels for.
+func typedJobs(t *testing.T, tile *tile.Shape, types []element.Type, rows, cols []int) (jobs []*emulatorJob) {
+	for _, of := range types {
+		if of.Bytes() > 1 || hasBytes(tile) {
+			jobs = append(jobs, tileJobs(t, tile, of, rows, cols)...)
+		}
+	}
+	return jobs
 }
+
+// someTypes are those whose kernels read and write as those of all others do.
+var someTypes = []element.Type{element.F32, element.BF16, element.E4M3}
 
 // TestKernelsInBounds runs them with AddressSanitizer, to which each operand and
 // the shared memory of a group are arrays of their own, and with that for
-// undefined behaviour. Kernels for f16 read and write where those for bf16 do.
+// undefined behaviour.
 func TestKernelsInBounds(t *testing.T) {
 	testTiles(t, address, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM + 3}, []int{tile.TN + 5}
-		return withKernels(append(tileJobs(t, tile, element.F32, rows, cols), tileJobs(t, tile, element.BF16, rows, cols)...), 2)
+		return withKernels(typedJobs(t, tile, someTypes, rows, cols), 2)
 	})
 }
 
@@ -437,7 +453,7 @@ func TestKernelsInBounds(t *testing.T) {
 func TestKernelsWithoutRaces(t *testing.T) {
 	testTiles(t, thread, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM - 1, 5}, []int{tile.TN - 2}
-		return withKernels(append(tileJobs(t, tile, element.F32, rows, cols), tileJobs(t, tile, element.BF16, rows, cols)...), 2)
+		return withKernels(typedJobs(t, tile, someTypes, rows, cols), 2)
 	})
 }
 

@@ -81,9 +81,9 @@ func TestEpiloguesEmulated(t *testing.T) {
 			testTiles(t, s, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 				rows, cols := []int{tile.TM + 3, 1, tile.TM}, []int{tile.TN + 5}
 				if s.name == plain.name {
-					return withKernels(fmaEpilogues(t, tile, rows, append(cols, tile.TN), append([]element.Type{element.F32}, halves...)...), 0, 2)
+					return withKernels(fmaEpilogues(t, tile, rows, append(cols, tile.TN), append([]element.Type{element.F32}, narrow...)...), 0, 2)
 				}
-				return withKernels(fmaEpilogues(t, tile, rows[:1], cols, element.F32, element.BF16), 2)
+				return withKernels(fmaEpilogues(t, tile, rows[:1], cols, someTypes...), 2)
 			})
 		})
 	}

@@ -1,7 +1,7 @@
-// What is another in the kernels of gemm.cuh where elements have 16 bits, on AMD GPUs. A word
-// then is a pair of k's, and takes the place of an fp32 number in all that is said there: a
+// What is another in the kernels of gemm.cuh where elements have 16 bits, on AMD GPUs, or 8. A word
+// of shared memory then is a pair of k's, and takes the place of an fp32 number in all that is said there: a
 // step has 2*TK k's. So the matrix cores take them (mfma_half.cuh); plain FMAs make fp32
-// numbers of the words that they load from shared memory.
+// numbers of the words that they load from shared memory. Elements of 8 bits are pairs of F16 there.
 #pragma once
 
 #include "half.cuh"
@@ -19,25 +19,78 @@ struct F16 {
   static BG_DEVICE uint16_t bits(float x) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(x)); }
 };
 
-// Pair is a word in memory, where it begins with any element: these GPUs load 4 bytes from
+// HalfPair is two numbers of F16 in a word.
+typedef _Float16 HalfPair __attribute__((vector_size(4)));
+
+// E4M3 and Int8 are formats of 8 bits, all of whose numbers F16 has. halves makes F16 of two, whose bytes are 16 bits apart.
+struct E4M3 {
+  static constexpr bool kWhole = false;
+  static BG_DEVICE uint32_t halves(uint32_t apart) {
+    // The exponent is 8 too small, in subnormal numbers too.
+    const uint32_t size = apart & 0x007f007f, isNaN = (size + 0x00010001) >> 7 & 0x00010001;
+    const HalfPair small = __builtin_bit_cast(HalfPair, (apart & 0x00800080) << 8 | size << 7), times256 = {256, 256};
+    return __builtin_bit_cast(uint32_t, small * times256) | 0x7fff * isNaN;
+  }
+};
+struct Int8 {
+  static constexpr bool kWhole = true;
+  static BG_DEVICE uint32_t halves(uint32_t apart) {
+    // 0x64 in front of 128 more than a number is 1024 + 128 more.
+    const HalfPair more = {1152, 1152};
+    return __builtin_bit_cast(uint32_t, __builtin_bit_cast(HalfPair, (apart ^ 0x00800080) | 0x64006400) - more);
+  }
+};
+
+// StagedBytes are Bytes that become pairs of F16 on their way to shared memory, of which kPer is.
+template <class Format>
+struct StagedBytes : Bytes<Format, BF16, F16> {
+  static constexpr int kPer = 2;
+};
+
+// Staging says how words of shared memory are made of elements: `along` takes the elements of word i of those that
+// 4 adjacent bytes make, `across` element i of the words of two rows, `word` makes one of two elements that are 16 bits apart.
+template <class Element>
+struct Staging;
+template <class Format>
+struct Staging<Halves<Format>> {
+  static BG_DEVICE uint32_t along(uint32_t loaded, int) { return loaded; }
+  static BG_DEVICE uint32_t across(uint32_t low, uint32_t high, int i) {
+    return i == 0 ? (low & 0xffff) | high << 16 : low >> 16 | (high & 0xffff0000);
+  }
+  static BG_DEVICE uint32_t word(uint32_t apart) { return apart; }
+};
+template <class Format>
+struct Staging<StagedBytes<Format>> {
+  static BG_DEVICE uint32_t along(uint32_t loaded, int i) { return (loaded >> (16 * i) & 0xff) | (loaded >> (16 * i + 8) & 0xff) << 16; }
+  static BG_DEVICE uint32_t across(uint32_t low, uint32_t high, int i) { return (low >> (8 * i) & 0xff) | (high >> (8 * i) & 0xff) << 16; }
+  static BG_DEVICE uint32_t word(uint32_t apart) { return Format::halves(apart); }
+};
+
+// Loose is a number in memory, where it begins with any element: these GPUs load 4 bytes from
 // any address (LLVM, AMDGPUUsage, unaligned-access-mode).
-typedef uint32_t Pair __attribute__((aligned(2), may_alias));
+template <class Of, int kAligned>
+struct Loose {
+  typedef Of Number __attribute__((aligned(kAligned), may_alias));
+};
 
 // wordOf is the word of memory that p is in. A pointer made of a number would be one to any memory.
-BG_DEVICE const uint16_t* wordOf(const uint16_t* p) { return p - reinterpret_cast<uintptr_t>(p) / 2 % 2; }
+template <class Number>
+BG_DEVICE const Number* wordOf(const Number* p) { return p - reinterpret_cast<uintptr_t>(p) / sizeof(Number) % (4 / sizeof(Number)); }
 
 BG_DEVICE constexpr uint32_t lowBits(uint32_t n) { return n < 32 ? (1u << n) - 1 : 0xffffffff; }
 
 // countBelow is the number of first, first + step, ... that are below end.
 BG_DEVICE uint32_t countBelow(uint32_t first, uint32_t end, uint32_t step) { return end > first ? (end - first + step - 1) / step : 0; }
 
-// loadHalves loads what begins at p: one element, a pair, or aligned words.
-template <int kBytes>
-BG_DEVICE void loadHalves(uint32_t* value, const uint16_t* p) {
-  if constexpr (kBytes == 2) {
+// loadElements loads what begins at p: one element, up to a word of them, or aligned words.
+template <int kBytes, class Number>
+BG_DEVICE void loadElements(uint32_t* value, const Number* p) {
+  if constexpr (kBytes == sizeof(Number)) {
     *value = *p;
+  } else if constexpr (kBytes == 2) {
+    *value = *reinterpret_cast<const typename Loose<uint16_t, sizeof(Number)>::Number*>(p);
   } else if constexpr (kBytes == 4) {
-    *value = *reinterpret_cast<const Pair*>(p);
+    *value = *reinterpret_cast<const typename Loose<uint32_t, sizeof(Number)>::Number*>(p);
   } else {
     const auto v = *reinterpret_cast<const Vector<kBytes / 4, uint32_t>*>(p);
 #pragma unroll
@@ -47,77 +100,100 @@ BG_DEVICE void loadHalves(uint32_t* value, const uint16_t* p) {
 
 // startLoads starts n loads, of which the bits of `exists` tell the ones to make. As in Copies
 // the others read elsewhere. The values are kApart apart.
-template <int kBytes, int n, int kApart, class From>
-BG_DEVICE void startLoads(uint32_t (&value)[n * kApart], uint32_t exists, const uint16_t* any, From from) {
+template <int kBytes, int n, int kApart, class Number, class From>
+BG_DEVICE void startLoads(uint32_t* value, uint32_t exists, const Number* any, From from) {
   if ((exists & lowBits(n)) == lowBits(n)) {
 #pragma unroll
-    for (int j = 0; j < n; ++j) loadHalves<kBytes>(value + j * kApart, from(j));
+    for (int j = 0; j < n; ++j) loadElements<kBytes>(value + j * kApart, from(j));
   } else {
 #pragma unroll
-    for (int j = 0; j < n; ++j) loadHalves<kBytes>(value + j * kApart, exists >> j & 1 ? from(j) : any);
+    for (int j = 0; j < n; ++j) loadElements<kBytes>(value + j * kApart, exists >> j & 1 ? from(j) : any);
   }
 }
 
-// Where memory runs along K a pair is adjacent there too, and threads have the words that they
-// have of fp32.
-template <class T, int kLength, class Format, bool kListed>
-struct Operand<T, kLength, true, Halves<Format>, kListed> : RowList<kListed> {
+// PairsAlong is the operand whose memory runs along K, where a pair is adjacent too. Threads load 4 bytes: of 16 bits they
+// have the words that they have of fp32, of 8 bits two that are adjacent.
+template <class T, int kLength, class Element, bool kListed>
+struct PairsAlong : RowList<kListed> {
+  using Number = typename Element::Number;
+  using Stage = Staging<Element>;
   using Of = Operand<T, kLength, true>;
-  static constexpr int kPitch = Of::kPitch, kFloats = Of::kFloats, kCount = Of::kCount;
+  static constexpr int kPer = 4 / sizeof(Number), kWords = kPer / 2;  // elements of a load, and words
+  static constexpr int kPitch = Of::kPitch, kFloats = Of::kFloats, kCount = Of::kCount / kWords, kLoads = T::TK / kWords;
+  static constexpr int kRun = Of::kRun / kWords, kStride = T::kThreads / kRun, kRows = kLength / kStride, kStep = kRun;
+  static_assert(kRows > 0 && kRows * kStride == kLength && kCount * kWords == Of::kCount && kCount % kRows == 0, "uneven tile");
 
-  const uint16_t* at;   // this thread's first element of the next step; kListed: in the first row of all
-  const uint16_t* any;  // a word that may be read
-  SharedAddress to;     // the place of the first word in the first stage
+  const Number* at;   // this thread's first element of the next step; kListed: in the first row of all
+  const Number* any;  // a word that may be read
+  SharedAddress to;   // the place of the first word in the first stage
   uint32_t ld;
-  uint32_t k;      // of the first word within a step, in words
-  uint32_t valid;  // a bit for each word whose row exists
+  uint32_t k;      // of the first load within a step, in loads
+  uint32_t valid;  // a bit for each load whose row exists
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE Operand(const uint16_t* start, uint32_t ld_, uint32_t length, bool, const float* shared, const uint32_t* rows = nullptr)
-      : RowList<kListed>{rows + threadId() / Of::kRun}, any(wordOf(start)), ld(ld_), valid(0) {
-    const uint32_t row = threadId() / Of::kRun;
-    k = threadId() % Of::kRun;
-    at = kListed ? start + 2 * k : rowsOn(start, row, ld) + 2 * k;
-    to = sharedAddress(shared + k * kPitch + row);
+  BG_DEVICE PairsAlong(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared, const uint32_t* rows = nullptr)
+      : RowList<kListed>{rows + threadId() / kRun}, any(wordOf(start)), ld(ld_), valid(0) {
+    const uint32_t row = threadId() / kRun;
+    k = threadId() % kRun;
+    at = kListed ? start + kPer * k : rowsOn(start, row, ld) + kPer * k;
+    to = sharedAddress(shared + kWords * k * kPitch + row);
 #pragma unroll
     for (int j = 0; j < kCount; ++j) valid |= (row + across(j) < length ? 1u : 0u) << j;
   }
 
-  static BG_DEVICE uint32_t along(int j) { return j / Of::kRows * Of::kStep; }
-  static BG_DEVICE uint32_t across(int j) { return j % Of::kRows * Of::kStride; }
+  static BG_DEVICE uint32_t along(int j) { return j / kRows * kStep; }
+  static BG_DEVICE uint32_t across(int j) { return j % kRows * kStride; }
 
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
-    const uint32_t words = left / 2;  // whole ones
-    auto from = [&](int j) { return rowsOn(at, this->rowAt(across(j)), ld) + 2 * along(j); };
-    startLoads<4, kCount, 1>(value, words < T::TK ? valid & lowBits(countBelow(k, words, Of::kStep) * Of::kRows) : valid, any, from);
-    if (words < T::TK && left % 2 != 0) {  // rows end with half a word
+    const uint32_t loads = left / kPer;  // whole ones
+    auto from = [&](int j) { return rowsOn(at, this->rowAt(across(j)), ld) + kPer * along(j); };
+    startLoads<4, kCount, 1>(value, loads < kLoads ? valid & lowBits(countBelow(k, loads, kStep) * kRows) : valid, any, from);
+    if (loads < kLoads && left % kPer != 0) {  // rows end with a part of one
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        if ((valid >> j & 1) != 0 && k + along(j) == words) loadHalves<2>(value + j, from(j));
+        if ((valid >> j & 1) != 0 && k + along(j) == loads) value[j] = firstOf(from(j), left % kPer);
       }
     }
     at += 2 * T::TK;
     pending = stage;
   }
 
+  // firstOf is a word whose first elements alone exist.
+  static BG_DEVICE uint32_t firstOf(const Number* p, uint32_t few) {
+    uint32_t word = p[0];
+#pragma unroll
+    for (uint32_t i = 1; i < kPer - 1; ++i) {
+      if (i < few) word |= static_cast<uint32_t>(p[i]) << (32 / kPer * i);
+    }
+    return word;
+  }
+
   BG_DEVICE void land() {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) *reinterpret_cast<uint32_t*>(to + pending + 4 * (along(j) * kPitch + across(j))) = value[j];
+    for (int j = 0; j < kCount; ++j) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        *reinterpret_cast<uint32_t*>(to + pending + 4 * ((kWords * along(j) + i) * kPitch + across(j))) = Stage::word(Stage::along(value[j], i));
+      }
+    }
   }
 };
 
-// Where memory runs across K a thread makes pairs of two rows: it loads the same columns of
-// both, two of them or, where those are aligned, up to 16 bytes.
-template <class T, int kLength, class Format>
-struct Operand<T, kLength, false, Halves<Format>, false> {
+// PairsAcross is the one whose memory runs across K. A thread makes pairs of two rows: it loads the same columns of
+// both, two of them or, where those are aligned, up to 8.
+template <class T, int kLength, class Element>
+struct PairsAcross {
+  using Number = typename Element::Number;
+  using Stage = Staging<Element>;
+  static constexpr int kPer = 4 / sizeof(Number);  // elements of a word that is loaded
   static constexpr int kPitch = kLength, kFloats = T::TK * kPitch;
   static constexpr int kCount = kLength * T::TK / T::kThreads;  // words of a thread
   static constexpr int kWide = kCount >= 8 ? 8 : kCount >= 4 ? 4 : 2;  // columns of a wide load
   static_assert(kCount % kWide == 0 && kLength % kWide == 0 && T::kThreads % (kLength / 2) == 0, "uneven tile");
 
-  const uint16_t* at;
-  const uint16_t* any;
+  const Number* at;
+  const Number* any;
   SharedAddress to;
   uint32_t ld;
   uint32_t k;
@@ -126,7 +202,7 @@ struct Operand<T, kLength, false, Halves<Format>, false> {
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE Operand(const uint16_t* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* = nullptr)
+  BG_DEVICE PairsAcross(const Number* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* = nullptr)
       : any(wordOf(start)), ld(ld_), wide(kWide > 2 && aligned) {
     const uint32_t width = wide ? kWide : 2, run = kLength / width, column = threadId() % run * width;
     k = threadId() / run;
@@ -135,32 +211,32 @@ struct Operand<T, kLength, false, Halves<Format>, false> {
     columns = length > column ? min(length - column, width) : 0;
   }
 
-  // Loads of n columns: a thread has kUnits of them of either row, in words that are kApart apart.
+  // Loads of n columns: a thread has kUnits of them of either row, in words that are kApart apart, and each fills kFills.
   template <int n>
   struct Loads {
-    static constexpr int kUnits = kCount / n, kApart = T::kThreads / (kLength / n);
+    static constexpr int kUnits = kCount / n, kApart = T::kThreads / (kLength / n), kFills = n < kPer ? 1 : n / kPer;
   };
 
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
     if (kWide > 2 && wide) {
-      if (columns == kWide) start<kWide, 2 * kWide>(left);
+      if (columns == kWide) start<kWide, kWide>(left);
       else copyFew(left, stage);
     } else if (columns == 1) {
-      start<2, 2>(left);
+      start<2, 1>(left);
     } else {
-      start<2, 4>(left);
+      start<2, 2>(left);
     }
     at = rowsOn(at, 2 * T::TK, ld);
     pending = stage;
   }
 
-  // start has the rows of a unit one behind the other.
-  template <int n, int kBytes>
+  // start has the rows of a unit one behind the other. Of n columns it loads kExist.
+  template <int n, int kExist>
   BG_DEVICE void start(uint32_t left) {
     constexpr int kUnits = Loads<n>::kUnits, kApart = Loads<n>::kApart;
     const uint32_t rows = left < 2 * T::TK ? countBelow(k, left / 2, kApart) + countBelow(k, (left + 1) / 2, kApart) : 2 * kUnits;
-    startLoads<kBytes, 2 * kUnits, n / 2>(value, columns == 0 ? 0 : lowBits(rows), any,
-                                          [&](int j) { return rowsOn(at, j / 2 * (2 * kApart) + j % 2, ld); });
+    startLoads<kExist * sizeof(Number), 2 * kUnits, Loads<n>::kFills>(value, columns == 0 ? 0 : lowBits(rows), any,
+                                                                      [&](int j) { return rowsOn(at, j / 2 * (2 * kApart) + j % 2, ld); });
   }
 
   // copyFew copies the last columns of the matrix, and waits for them.
@@ -169,11 +245,11 @@ struct Operand<T, kLength, false, Halves<Format>, false> {
     const uint32_t words = min(countBelow(k, (left + 1) / 2, kApart), static_cast<uint32_t>(Loads<kWide>::kUnits));
 #pragma unroll 1
     for (uint32_t u = 0; u < words; ++u) {
-      const uint16_t* const low = rowsOn(at, u * (2 * kApart), ld);
-      const uint16_t* const high = 2 * (k + u * kApart) + 1 < left ? low + ld : low;  // in which case it counts for nothing
+      const Number* const low = rowsOn(at, u * (2 * kApart), ld);
+      const Number* const high = 2 * (k + u * kApart) + 1 < left ? low + ld : low;  // in which case it counts for nothing
 #pragma unroll
       for (int i = 0; i < kWide - 1; ++i) {
-        if (static_cast<uint32_t>(i) < columns) *word(stage, u * kApart, i) = low[i] | static_cast<uint32_t>(high[i]) << 16;
+        if (static_cast<uint32_t>(i) < columns) *word(stage, u * kApart, i) = Stage::word(low[i] | static_cast<uint32_t>(high[i]) << 16);
       }
     }
   }
@@ -188,17 +264,17 @@ struct Operand<T, kLength, false, Halves<Format>, false> {
 
   template <int n>
   BG_DEVICE void landPairs() {
-    constexpr int kAtOnce = n < 4 ? n : 4;  // words of a store
+    constexpr int kAtOnce = n < 4 ? n : 4, kFills = Loads<n>::kFills;  // words of a store
 #pragma unroll
     for (int u = 0; u < Loads<n>::kUnits; ++u) {
+      const uint32_t *const low = value + 2 * u * kFills, *const high = low + kFills;
 #pragma unroll
       for (int first = 0; first < n; first += kAtOnce) {
         Vector<kAtOnce, uint32_t> pairs;
 #pragma unroll
-        for (int i = 0; i < kAtOnce; i += 2) {
-          const uint32_t low = value[u * n + (first + i) / 2], high = value[u * n + (n + first + i) / 2];
-          pairs.x[i] = (low & 0xffff) | high << 16;
-          pairs.x[i + 1] = low >> 16 | (high & 0xffff0000);
+        for (int i = 0; i < kAtOnce; ++i) {
+          const int column = first + i;
+          pairs.x[i] = Stage::word(Stage::across(low[column / kPer], high[column / kPer], column % kPer));
         }
         *reinterpret_cast<Vector<kAtOnce, uint32_t>*>(word(pending, u * Loads<n>::kApart, first)) = pairs;
       }
@@ -209,6 +285,23 @@ struct Operand<T, kLength, false, Halves<Format>, false> {
   BG_DEVICE uint32_t* word(uint32_t stage, uint32_t along, uint32_t column) const {
     return reinterpret_cast<uint32_t*>(to + stage + 4 * (along * kPitch + column));
   }
+};
+
+template <class T, int kLength, class Format, bool kListed>
+struct Operand<T, kLength, true, Halves<Format>, kListed> : PairsAlong<T, kLength, Halves<Format>, kListed> {
+  using PairsAlong<T, kLength, Halves<Format>, kListed>::PairsAlong;
+};
+template <class T, int kLength, class Format>
+struct Operand<T, kLength, false, Halves<Format>, false> : PairsAcross<T, kLength, Halves<Format>> {
+  using PairsAcross<T, kLength, Halves<Format>>::PairsAcross;
+};
+template <class T, int kLength, class Format, bool kListed>
+struct Operand<T, kLength, true, StagedBytes<Format>, kListed> : PairsAlong<T, kLength, StagedBytes<Format>, kListed> {
+  using PairsAlong<T, kLength, StagedBytes<Format>, kListed>::PairsAlong;
+};
+template <class T, int kLength, class Format>
+struct Operand<T, kLength, false, StagedBytes<Format>, false> : PairsAcross<T, kLength, StagedBytes<Format>> {
+  using PairsAcross<T, kLength, StagedBytes<Format>>::PairsAcross;
 };
 
 // HalfAccumulator is an Accumulator that multiplies numbers of both halves of words.

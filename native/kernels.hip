@@ -81,6 +81,14 @@ BG_RAGGED_DRESSED_KERNELS
   BG_EACH(make, name, _mfma, MatrixAccumulator<name>, Floats)   \
   BG_HALVES(make, name, HalfMatrixAccumulator, _mfma)
 
+// BG_FMA_BYTES and BG_MATRIX_BYTES make those for elements of 8 bits. Products of these have scales, so that tiles
+// without epilogues have none.
+#define BG_BYTES(make, name, Sum, end)                                  \
+  BG_EACH(make, name, _e4m3##end, Sum<name, F16>, StagedBytes<E4M3>)    \
+  BG_EACH(make, name, _int8##end, Sum<name, F16>, StagedBytes<Int8>)
+#define BG_FMA_BYTES(make, name) BG_BYTES(make, name, HalfAccumulator, )
+#define BG_MATRIX_BYTES(make, name) BG_BYTES(make, name, HalfMatrixAccumulator, _mfma)
+
 // BG_PARTS makes those that sum the parts of tiles (fixup.cuh), which the others do where kFinishes.
 #ifdef __AMDGCN__
 // Finishing is a tile as such kernels have it: finishPart loads 8 vectors at once. 16 would take more registers than products do,
@@ -102,6 +110,8 @@ struct Finishing : T {
   BG_FIXUPS(BG_FIXUP, name)
 #define BG_TILE_EPILOGUE(name)       \
   BG_FMAS(BG_DRESSED, name)          \
+  BG_FMA_BYTES(BG_GEMM, name)        \
+  BG_FMA_BYTES(BG_DRESSED, name)     \
   BG_FIXUPS(BG_DRESSED_FIXUP, name)
 
 // On GPUs with matrix cores, tiles that suit those have kernels for them alone.
@@ -115,6 +125,8 @@ struct Finishing : T {
   BG_FIXUPS(BG_FIXUP, name)
 #define BG_MATRIX_TILE_EPILOGUE(name) \
   BG_MATRICES(BG_DRESSED, name)       \
+  BG_MATRIX_BYTES(BG_GEMM, name)      \
+  BG_MATRIX_BYTES(BG_DRESSED, name)   \
   BG_FIXUPS(BG_DRESSED_FIXUP, name)
 #else
 #define BG_MATRIX_TILE(...) BG_TILE(__VA_ARGS__)

@@ -123,6 +123,7 @@ func TestKernelsOfPlans(t *testing.T) {
 		p := planner.New(device(t, name))
 		for _, o := range []planner.Options{
 			{}, {Compute: planner.ComputeTF32}, {Type: element.BF16, TypeC: element.BF16}, {Type: element.F16},
+			{Type: element.E4M3, TypeC: element.F16}, {Type: element.Int8, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}},
 			{Epilogue: planner.Epilogue{Gated: true}}, {Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{Bias: true}},
 		} {
 			for bits := range 4 {

@@ -111,6 +111,7 @@ type kernelJSON struct {
 	Clusters        bool       `json:"clusters,omitempty"`
 	Epilogues       bool       `json:"epilogues,omitempty"`
 	Halves          float64    `json:"halves,omitempty"`
+	Bytes           float64    `json:"bytes,omitempty"`
 	Rate            *tile.Rate `json:"rate,omitempty"`
 	TF32            *tile.Rate `json:"tf32,omitempty"`
 }
@@ -126,7 +127,7 @@ func (k KernelFacts) MarshalJSON() ([]byte, error) {
 		}
 		return &r
 	}
-	return json.Marshal(kernelJSON{k.Tile.Name, k.Registers, k.ScalarRegisters, k.Shared, k.Clusters, k.Epilogues, k.Halves, measured(k.Rate), measured(k.TF32)})
+	return json.Marshal(kernelJSON{k.Tile.Name, k.Registers, k.ScalarRegisters, k.Shared, k.Clusters, k.Epilogues, k.Halves, k.Bytes, measured(k.Rate), measured(k.TF32)})
 }
 
 // UnmarshalJSON finds the tile in the tile table.
@@ -139,7 +140,7 @@ func (k *KernelFacts) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	*k = KernelFacts{Tile: shape, Resources: Resources{from.Registers, from.ScalarRegisters, from.Shared}, Clusters: from.Clusters, Epilogues: from.Epilogues, Halves: from.Halves}
+	*k = KernelFacts{Tile: shape, Resources: Resources{from.Registers, from.ScalarRegisters, from.Shared}, Clusters: from.Clusters, Epilogues: from.Epilogues, Halves: from.Halves, Bytes: from.Bytes}
 	if from.Rate != nil {
 		k.Rate = *from.Rate
 	}

@@ -12,7 +12,7 @@ const (
 	mostInUnit = 1 << 16 // waves, workgroups or threads of a compute unit; NVIDIA's have 2048 threads
 	mostRegs   = 1 << 16 // of a thread; GPUs have up to 512
 	mostWave   = 1 << 10 // lanes; WebGPU's subgroups have 128 at most
-	mostHalves = 64      // times as fast; an MI300X is 8
+	mostNarrow = 64      // times as fast with elements of fewer bits; an MI300X is 8
 	mostMemory = 1 << 28 // bytes or registers of a compute unit; an MI300X has 2^17 registers
 	leastTFLOP = 1e-6    // an emulated GPU; lavapipe has 0.0006
 	mostTFLOP  = 1e6     // the fastest machines of today, as a whole
@@ -104,8 +104,10 @@ func (d *Device) checkKernels() error {
 			return d.wrong("tile %s has two kernels", k.Tile.Name)
 		case min(r.Registers, r.ScalarRegisters, r.Shared) < 0 || max(r.Registers, r.ScalarRegisters) > mostRegs || r.Shared > mostMemory:
 			return d.wrong("the kernel of tile %s cannot have the resources %+v", k.Tile.Name, *r)
-		case k.Halves != 0 && !(1 <= k.Halves && k.Halves <= mostHalves):
+		case !mayBeFaster(k.Halves):
 			return d.wrong("the kernels of tile %s for elements of 16 bits cannot be %g times as fast", k.Tile.Name, k.Halves)
+		case !mayBeFaster(k.Bytes):
+			return d.wrong("the kernels of tile %s for elements of 8 bits cannot be %g times as fast", k.Tile.Name, k.Bytes)
 		}
 		if err := k.Tile.Check(); err != nil {
 			return d.wrong("%w", err)
@@ -128,6 +130,9 @@ func (d *Device) checkKernels() error {
 	}
 	return nil
 }
+
+// mayBeFaster checks KernelFacts.Halves, or Bytes.
+func mayBeFaster(times float64) bool { return times == 0 || 1 <= times && times <= mostNarrow }
 
 // mostKernels is what a kernel's number has in the keys by which problems are sorted.
 const mostKernels = 64

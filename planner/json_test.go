@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // TestPlanJSON: a plan that is read back is the plan that was written.
@@ -99,13 +101,29 @@ func TestFactor(t *testing.T) {
 
 // Devices without kernels for a type say so.
 func TestTypesOfDevices(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		of   element.Type
-	}{{"mi300x", element.E4M3}, {"mi210", element.E4M3}, {"mi300x", element.Int8}} {
-		_, err := New(device(t, c.name)).Plan(nil, Options{Type: c.of, TypeC: element.BF16})
-		require.EqualError(t, err, "device "+c.name+" has no kernels for elements of "+c.of.String())
+	d := *device(t, "mi300x")
+	d.Types = d.Types[:2]
+	for _, of := range []element.Type{element.E4M3, element.Int8} {
+		_, err := New(&d).Plan(nil, Options{Type: of, TypeC: element.BF16})
+		require.EqualError(t, err, "device mi300x has no kernels for elements of "+of.String())
 		require.ErrorIs(t, err, ErrInvalid)
+	}
+}
+
+// TestTilesOfBytes: on AMD's GPUs elements of 8 bits have kernels of the tile shapes that have epilogues.
+func TestTilesOfBytes(t *testing.T) {
+	for _, name := range []string{"mi100", "mi210", "mi300x"} {
+		d := device(t, name)
+		for i := range d.Kernels {
+			k := &d.Kernels[i]
+			require.Equal(t, k.Epilogues, d.Fits(k.Tile, Options{Type: element.E4M3}), "%s %s", name, k.Tile)
+		}
+		small, err := tile.ByName("small")
+		require.NoError(t, err)
+		_, err = New(d).Plan(mustPack(t, GEMM(8, 8, 8)), Options{Type: element.Int8, Tile: small.Name})
+		require.EqualError(t, err, fmt.Sprintf("tile %v: device %s has no kernels of it for elements of 8 bits", small, name))
+		d.Kernels[0].Bytes = mostNarrow + 1
+		require.ErrorContains(t, d.Check(), "for elements of 8 bits cannot be 65 times as fast")
 	}
 }
 

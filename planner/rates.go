@@ -26,7 +26,11 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 		return s.Rates.CPU
 	case c.narrow() && s.Unit == tile.FMA:
 		r := s.Rates.Native
-		r.Efficiency *= f.Halves
+		if c.bytes() {
+			r.Efficiency *= f.Bytes
+		} else {
+			r.Efficiency *= f.Halves
+		}
 		return r
 	case c == computeHalves:
 		return s.Rates.Halves
@@ -54,8 +58,8 @@ type KernelFacts struct {
 	Epilogues bool
 	// Halves: with elements of 16 bits kernels of plain fp32 (HIP) are taken to be as many times as
 	// fast, which is derived from peak rates; 0: there are none for such elements. What a step takes
-	// alone is taken to be the same. None was measured.
-	Halves float64
+	// alone is taken to be the same. None was measured. Bytes: the same with elements of 8 bits.
+	Halves, Bytes float64
 	// Rate and TF32 are rates measured on this very device, in fp32 or emulating it, and,
 	// of tensor cores, with one tf32 product; zero: those of the tile table, scaled to
 	// the device's peak.

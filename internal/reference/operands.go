@@ -61,7 +61,7 @@ func (o *Operands) place(to *[]float32, m *planner.Matrix, rows, cols int, read 
 	}
 }
 
-// dress adds biases, rows and weights of a problem, each list behind a word that nobody has. A row
+// dress adds biases, rows, weights and scales of a problem, lists of the first three behind a word that nobody has. A row
 // in four is none.
 func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 	p.Bias = len(o.E.Biases) + 1
@@ -87,6 +87,14 @@ func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 	weights := make([]float32, p.M)
 	o.Values(weights)
 	p.Weights = list(0, func(i int) int { return int(int32(math.Float32bits(weights[i]))) })
+	scales := func(n int) (at int) {
+		at = len(o.E.Rows)
+		for range n {
+			o.E.Rows = append(o.E.Rows, int32(math.Float32bits(o.Rand.Float32()-0.25)))
+		}
+		return at
+	}
+	p.ScaleA, p.ScaleB = scales(e.ScalesA(p.M)), scales(e.ScalesB(p.N))
 	if e.Pointers.Any() { // for whoever knows them
 		p.Pointers = len(o.E.Rows)
 		o.E.Rows = append(o.E.Rows, make([]int32, encoding.PointerWords)...)

@@ -13,7 +13,7 @@
 #define BG_TILE(...)
 #define BG_TILE_EPILOGUE(...)
 #define BG_MATRIX_TILE(name, ...) BG_FMAS(BG_GEMM, name)
-#define BG_MATRIX_TILE_EPILOGUE(name) BG_FMAS(BG_DRESSED, name)
+#define BG_MATRIX_TILE_EPILOGUE(name) BG_FMAS(BG_DRESSED, name) BG_FMA_BYTES(BG_GEMM, name) BG_FMA_BYTES(BG_DRESSED, name)
 #include "../../tiles_hip.inc"
 
 #undef BG_GEMM
@@ -37,9 +37,9 @@
 #define BG_PART(name, suffix, end) {"bg_" #name "_" #suffix "_parts" #end, reinterpret_cast<void (*)()>(bg_##name##_##suffix##end)},
 #define BG_PARTS(name, end) BG_PART(name, nn, end) BG_PART(name, nt, end) BG_PART(name, tn, end) BG_PART(name, tt, end)
 #define BG_TILE(name, ...) BG_FMAS(BG_GEMM, name) BG_PARTS(name, ) BG_FIXUPS(BG_FIXUP, name)
-#define BG_TILE_EPILOGUE(name) BG_FMAS(BG_DRESSED, name) BG_FIXUPS(BG_DRESSED_FIXUP, name)
+#define BG_TILE_EPILOGUE(name) BG_FMAS(BG_DRESSED, name) BG_FMA_BYTES(BG_GEMM, name) BG_FMA_BYTES(BG_DRESSED, name) BG_FIXUPS(BG_DRESSED_FIXUP, name)
 #define BG_MATRIX_TILE(name, ...) BG_TILE(name) BG_MATRICES(BG_GEMM, name) BG_PARTS(name, _mfma)
-#define BG_MATRIX_TILE_EPILOGUE(name) BG_TILE_EPILOGUE(name) BG_MATRICES(BG_DRESSED, name)
+#define BG_MATRIX_TILE_EPILOGUE(name) BG_TILE_EPILOGUE(name) BG_MATRICES(BG_DRESSED, name) BG_MATRIX_BYTES(BG_GEMM, name) BG_MATRIX_BYTES(BG_DRESSED, name)
 
 const ShimKernel bg_shim_kernels[] = {
     BG_RAGGED_KERNELS

@@ -26,7 +26,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 	inTurn := len(all) // once more with gated units, of workers that take tiles in turn
 	all = append(all, all[slices.IndexFunc(all, func(e planner.Epilogue) bool { return e.Gated })])
 	for i, e := range all {
-		schedule, typeC := schedules[(i+int(of)+transposition)%len(schedules)], []element.Type{of, element.F32}[(i+transposition)%2]
+		schedule, ofC := schedules[(i+int(of)+transposition)%len(schedules)], []element.Type{typeC(of, i%4 < 2), element.F32}[(i+transposition)%2]
 		if e.Gated { // is never cut
 			schedule = schedules[i%2]
 		}
@@ -35,6 +35,10 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		}
 		if i%2 == 1 {
 			e.Pointers = planner.Pointers{A: true, B: true, C: true, Aligned: true}
+		}
+		if of.Scaled() {
+			row, one := planner.PerRow, planner.PerTensor
+			e.ScaleA, e.ScaleB = [...]planner.Scaling{row, "", one, row}[i%4], [...]planner.Scaling{row, row, one, ""}[i%4]
 		}
 		if transA { // rows that are adjacent are not gathered
 			e.GatherRows = 0
@@ -59,7 +63,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		if i%2 == 1 {
 			unit = 16 / of.Bytes()
 		}
-		o := planner.Options{Tile: shape.Name, Schedule: schedule, Type: of, TypeC: typeC, Epilogue: e}
+		o := planner.Options{Tile: shape.Name, Schedule: schedule, Type: of, TypeC: ofC, Epilogue: e}
 		jobs = append(jobs, newJob(t, device(t, arch, units), b, o, unit, rng))
 	}
 	return jobs
@@ -81,7 +85,7 @@ func TestEpilogueProducts(t *testing.T) {
 				}
 				o := readProduct(t, name)
 				t.Parallel()
-				ran, total := runAll(t, o, arch, func(of element.Type, transposition int) []*job {
+				ran, total := runAll(t, o, arch, shape, func(of element.Type, transposition int) []*job {
 					return epilogueJobs(t, arch, shape, of, transposition)
 				})
 				for _, k := range arch.Variants(shape) {

@@ -118,6 +118,7 @@ func (w *wave) start(g *group, threads int, id [3]int) {
 			next++
 		}
 	}
+	w.startPrivate(next)
 	w.scalars[execReg+1] = 0 // of waves of 32
 	first := w.number * w.width
 	w.setMask(execReg, w.all()>>max(0, first+w.width-threads))

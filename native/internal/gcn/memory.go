@@ -50,6 +50,8 @@ var memoryOperations = map[string]operation{
 	"global_load_b128":    globalLoad(16),
 	"global_load_ushort":  globalLoad(2),
 	"global_load_u16":     globalLoad(2),
+	"global_load_ubyte":   globalLoad(1),
+	"global_load_u8":      globalLoad(1),
 	"global_store_short":  globalStore(2),
 	"global_store_b16":    globalStore(2),
 	// The high half of a register.
@@ -154,6 +156,7 @@ type Buffer struct {
 	Address  uint64
 	Data     []byte
 	Writable bool
+	Bytes    bool  // elements have 8 bits: accesses may begin with any
 	Counters []int // bytes from which on there are words that workgroups count at, and access in no other way
 
 	users []users // of every 2 bytes of a writable buffer, in this launch
@@ -177,7 +180,7 @@ func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err erro
 				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s, which has %d", n, offset, b.Name, len(b.Data))
 			}
 			// More is not needed, as compilers know, which put two loads of 16 bits together.
-			if align := min(n, 2); offset%uint64(align) != 0 {
+			if align := min(n, 2); offset%uint64(align) != 0 && !b.Bytes {
 				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s", n, offset, b.Name)
 			}
 			return b, offset, nil

@@ -5,7 +5,7 @@
 // writes outside of buffers, races (order.go), and shared memory that two waves touch with no barrier
 // between (shared.go).
 //
-// An operation is a line of the tables in scalar.go, vector.go, half.go, matrix.go, memory.go and order.go; one that
+// An operation is a line of the tables in scalar.go, vector.go, half.go, matrix.go, memory.go, private.go and order.go; one that
 // none has is an error of Read that names it. What they mean is in AMD's documents of the instruction
 // sets of CDNA 1 to 3, RDNA 2 and RDNA 3.
 package gcn

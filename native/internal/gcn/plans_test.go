@@ -85,7 +85,7 @@ var gap = float32(math.NaN())
 func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Options, unit int, rng *rand.Rand) *job {
 	t.Helper()
 	j := &job{exact: rng.IntN(2) == 0}
-	values := func(s []float32) { reference.Uniform(rng, s) }
+	values := func(s []float32) { reference.UniformOf(options.Type, rng, s) }
 	if j.exact {
 		values = func(s []float32) { reference.Integers(rng, s, 8) }
 	}
@@ -105,13 +105,13 @@ func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Op
 	return j
 }
 
-// round makes numbers of a type. Those below its least normal number become 0, which gfx90a takes them for.
+// round makes numbers of a type. Of 16 bits those below its least normal number become 0, which gfx90a takes them for.
 func round(of element.Type, numbers []float32) {
 	if of == element.F32 {
 		return
 	}
 	for i, x := range numbers {
-		if numbers[i] = of.Float(of.Bits(x)); math.Abs(float64(numbers[i])) < of.Tiny()/of.Unit()/2 {
+		if numbers[i] = of.Float(of.Bits(x)); of.Bytes() > 1 && math.Abs(float64(numbers[i])) < of.Tiny()/of.Unit()/2 {
 			numbers[i] = 0
 		}
 	}
@@ -130,14 +130,15 @@ func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 }
 
 // tileJobs are plans of one tile with schedules that use all that its kernels for a type can do; fewer
-// of types of 16 bits, whose kernels are twice as many.
+// of types of fewer bits than 32, whose kernels are many.
 func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type, transA, transB bool) (jobs []*job) {
 	t.Helper()
 	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5},
 		{shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
 	const many = 140                    // parts of one tile, which fix-ups sum in a loop
 	const parts = 4 * encoding.MaxParts // steps of a tile of as many parts as are summed without a launch
-	half := of != element.F32
+	half, scaled := of != element.F32, of.Scaled()
+	ofC := typeC(of, false)
 	for i, c := range []struct {
 		use      bool
 		schedule planner.Schedule
@@ -146,15 +147,17 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		typeC    element.Type
 		depths   []int
 	}{
-		{true, planner.ScheduleDataParallel, 1024, false, of, []int{37, 1, 0, 2*shape.TK + 7, 16, 15}},
-		{!half, planner.ScheduleDataParallel, 1024, true, of, []int{33, 82, 0, 3, 35, 17}},
+		{true, planner.ScheduleDataParallel, 1024, false, ofC, []int{37, 1, 0, 2*shape.TK + 7, 16, 15}},
+		{!half, planner.ScheduleDataParallel, 1024, true, ofC, []int{33, 82, 0, 3, 35, 17}},
 		{true, planner.ScheduleDynamic, 3, half, element.F32, []int{29, 16, 0, 37, 34, 17, 7}},
 		{true, planner.ScheduleBatched, 1, true, element.F32, []int{29, 83, 0, 37, 34, 17, 7}},
 		{!half || transA != transB, planner.ScheduleStreamK, 1024, false, element.F32, []int{4*shape.TK + 1, 3 * shape.TK, 0, 8 * shape.TK, 2*shape.TK + 3, 1}},
-		{!half || transA == transB, planner.ScheduleSplitK, 1024, true, of, []int{4*shape.TK + 1, 5 * shape.TK, 16, parts*shape.TK - 1, 3*shape.TK + 2, 0, 7}},
+		{!half || transA == transB, planner.ScheduleSplitK, 1024, true, ofC, []int{4*shape.TK + 1, 5 * shape.TK, 16, parts*shape.TK - 1, 3*shape.TK + 2, 0, 7}},
 		// Of few workers some have whole tiles beside parts.
-		{!half, planner.ScheduleStreamK, 3, true, of, []int{4*shape.TK + 1, 3 * shape.TK, 16, 2 * shape.TK}},
-		{!transA && !transB, planner.ScheduleSplitK, 1024, true, of, []int{many * shape.TK}},
+		{!half, planner.ScheduleStreamK, 3, true, ofC, []int{4*shape.TK + 1, 3 * shape.TK, 16, 2 * shape.TK}},
+		{!transA && !transB, planner.ScheduleSplitK, 1024, true, ofC, []int{many * shape.TK}},
+		{scaled, planner.ScheduleDataParallel, 1024, false, typeC(of, true), []int{37, 1, 0, 2*shape.TK + 7, 18, 15}},
+		{scaled, planner.ScheduleDataParallel, 1024, true, typeC(of, true), []int{33, 82, 0, 3, 35, 17}},
 	} {
 		if !c.use {
 			continue
@@ -162,7 +165,10 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		rng := rand.New(rand.NewPCG(uint64(i), uint64(shape.TM)))
 		var b planner.Batch
 		for p, k := range c.depths {
-			if half { // a step has as many words
+			switch { // a step has as many words
+			case scaled:
+				k = 2*k - k%4
+			case half:
 				k = 2*k - k%2
 			}
 			b = append(b, planner.Problem{M: sizes[p][0], N: sizes[p][1], K: k, TransA: transA, TransB: transB,
@@ -189,6 +195,7 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))
 	b2, bias, rows := newBuffer("B2", 6, drivertest.ToWords(of, j.e.B2)), newBuffer("biases", 7, drivertest.ToWords(typeC, j.e.Biases)), newBuffer("rows", 8, j.e.Rows)
 	c.Writable, workspace.Writable = true, true
+	a.Bytes, b.Bytes, b2.Bytes = of.Bytes() == 1, of.Bytes() == 1, of.Bytes() == 1
 	if j.plan.Options.Epilogue.Pointers.Any() {
 		j.point(rows, a.Address, b.Address, c.Address, b2.Address)
 	}
@@ -257,11 +264,25 @@ func newBuffer[T uint32 | int32 | float32](name string, number uint64, values []
 	return &Buffer{Name: name, Address: (number<<32 - uint64(len(data)/2)) &^ 255, Data: data}
 }
 
-// runAll runs jobs of all types and transpositions, and returns which instructions of each kernel ran, and how many in all.
-func runAll(t *testing.T, o *Object, arch native.Arch, jobs func(of element.Type, transposition int) []*job) (ran map[string][]bool, total int) {
+// typeC is a type of C beside fp32 where A and B have one: that of A and B, or one of two of 16 bits.
+func typeC(of element.Type, second bool) element.Type {
+	switch {
+	case !of.Scaled():
+		return of
+	case second:
+		return element.F16
+	}
+	return element.BF16
+}
+
+// runAll runs jobs of all types that a tile has kernels for, and of all transpositions, and returns which instructions of each kernel ran, and how many in all.
+func runAll(t *testing.T, o *Object, arch native.Arch, shape *tile.Shape, jobs func(of element.Type, transposition int) []*job) (ran map[string][]bool, total int) {
 	t.Helper()
 	ran = map[string][]bool{}
-	for _, of := range []element.Type{element.F32, element.BF16, element.F16} {
+	for _, of := range element.Types() {
+		if of.Bytes() == 1 && device(t, arch, 1).Kernel(shape).Bytes == 0 {
+			continue
+		}
 		for transposition := range 4 {
 			for i, j := range jobs(of, transposition) {
 				n, err := j.run(o, arch, i%2 == 1, ran)
@@ -286,7 +307,7 @@ func TestProducts(t *testing.T) {
 				}
 				o := readProduct(t, name)
 				t.Parallel()
-				ran, total := runAll(t, o, arch, func(of element.Type, transposition int) []*job {
+				ran, total := runAll(t, o, arch, shape, func(of element.Type, transposition int) []*job {
 					return tileJobs(t, arch, shape, of, transposition/2 == 1, transposition%2 == 1)
 				})
 				for _, k := range withoutEpilogue(arch.Variants(shape)) {

@@ -238,6 +238,7 @@ func parseWaits(in *instruction, text string) error {
 			if in.waits[scalarLoads] = n; n > 0 { // they return in any order
 				in.waits[scalarLoads] = noWait[scalarLoads]
 			}
+		case "expcnt": // of exports, of which there are none: as far as it counts
 		default:
 			return fmt.Errorf("counter %q", name)
 		}

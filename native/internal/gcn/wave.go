@@ -68,6 +68,7 @@ type wave struct {
 	scc     bool
 	vector  []lanesOf // from register number `vectors` on
 	scratch [8]lanesOf
+	private []uint32 // words of each lane, one lane behind the other
 
 	ran     []bool // of the launch
 	pending pending
