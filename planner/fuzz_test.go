@@ -38,11 +38,11 @@ func (t *tape) byte() int {
 
 // upTo returns a number of [0, limit], small ones more often.
 func (t *tape) upTo(limit int) int {
-	n := 0
+	n := uint64(0)
 	for range t.byte() % 5 {
-		n = n<<8 | t.byte()
+		n = n<<8 | uint64(t.byte())
 	}
-	return n % (limit + 1)
+	return int(n % (uint64(limit) + 1))
 }
 
 func pick[T any](t *tape, from ...T) T { return from[t.byte()%len(from)] }
