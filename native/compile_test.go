@@ -188,7 +188,7 @@ func (s sanitizer) tiles() []*tile.Shape {
 			return false
 		}
 		sanitized := t.Epilogues || t.Name == "medium-large"
-		return !builds.OnHIP(t) || s.name != plain.name && !sanitized || !sample.Drawn(s.name+"/"+t.Name, 2, kernelsText())
+		return !builds.OnHIP(t) || s.name != plain.name && !sanitized || !sample.Drawn(s.name+"/"+t.Name, 4, kernelsText())
 	})
 }
 

@@ -129,7 +129,7 @@ func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 	for _, s := range tile.Of(tile.WGMMA) {
 		if s.Epilogues {
 			t.Run(s.Name, func(t *testing.T) {
-				sample.Skip(t, 2, kernelsText())
+				sample.Skip(t, 4, kernelsText())
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), wgmmaEpilogues(t, s)))
 			})

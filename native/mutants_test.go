@@ -184,7 +184,7 @@ func TestPartsMutants(t *testing.T) {
 // requireFound runs jobs with a mistake, which must fail. A sample of the mistakes is tried.
 func requireFound(t *testing.T, m mutant, run func(*testing.T) error) {
 	t.Run(m.name, func(t *testing.T) {
-		sample.Skip(t, 4, kernelsText())
+		sample.Skip(t, 8, kernelsText())
 		t.Parallel()
 		err := run(t)
 		require.Error(t, err, "the mistake is not found")

@@ -66,7 +66,7 @@ func TestWarpgroupHalvesEmulated(t *testing.T) {
 				continue // another format, in the same places
 			}
 			t.Run(tile.Name+"/"+of.String(), func(t *testing.T) {
-				sample.Skip(t, 2, kernelsText())
+				sample.Skip(t, 4, kernelsText())
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), halfJobs(t, tile, of)))
 			})

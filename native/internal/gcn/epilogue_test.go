@@ -79,7 +79,7 @@ func TestEpilogueProducts(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+shape.Name, func(t *testing.T) {
-				sample.Skip(t, 3, productsText(t))
+				sample.Skip(t, 6, productsText(t))
 				if testing.Short() && shape.TM > 8 {
 					t.Skip("takes long")
 				}

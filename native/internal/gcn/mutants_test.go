@@ -98,7 +98,7 @@ func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *te
 				continue
 			}
 			t.Run(name+"/"+arch.KernelName(k), func(t *testing.T) {
-				sample.Skip(t, 3, productsText(t))
+				sample.Skip(t, 6, productsText(t))
 				o := readProduct(t, name)
 				t.Parallel()
 				if k.Ragged > 0 {

@@ -301,7 +301,7 @@ func TestProducts(t *testing.T) {
 		require.NoError(t, err)
 		for _, shape := range shapesOf(arch) {
 			t.Run(name+"/"+shape.Name, func(t *testing.T) {
-				sample.Skip(t, 3, productsText(t))
+				sample.Skip(t, 6, productsText(t))
 				if testing.Short() && shape.TM > 8 {
 					t.Skip("takes long")
 				}

@@ -197,7 +197,7 @@ func TestRagged(t *testing.T) {
 		require.NoError(t, err)
 		for _, k := range native.RaggedKernels() {
 			t.Run(arch.Name()+"/"+arch.KernelName(k), func(t *testing.T) {
-				sample.Skip(t, 3, productsText(t))
+				sample.Skip(t, 6, productsText(t))
 				if testing.Short() && (k.Entries > 256 || k.Form != encoding.EndsOfRows) {
 					t.Skip("takes long")
 				}
