@@ -214,15 +214,18 @@ func TestRagged(t *testing.T) {
 					require.NoError(t, err)
 					total += n
 				}
-				n := 0
-				for _, r := range ran {
-					if r {
-						n++
+				n, all := 0, 0
+				for i, r := range ran {
+					if kernel.code[i].name != "s_nop" { // padding
+						all++
+						if r {
+							n++
+						}
 					}
 				}
-				// Never: the second tile shape of EndsOfDepth, which the planner does not give it; padding,
-				// and rests of loops that have none.
-				require.Greater(t, 9*n, 8*len(ran), "%d of %d instructions ran", n, len(ran))
+				// Never: the second tile shape of EndsOfDepth, which the planner does not give it, and rests of loops
+				// that have none.
+				require.Greater(t, 10*n, 9*all, "%d of %d instructions ran", n, all)
 				t.Log(total, "instructions")
 			})
 		}
