@@ -279,7 +279,7 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 			b[0].Alpha, b[len(b)-1].Alpha = planner.Scale(2), planner.Scale(2) // have products
 			o := planner.Options{Type: of, Schedule: c.schedule}
 			if (i+transposition)%3 != 0 {
-				o.TypeC = narrowC(of, i)
+				o.TypeC = reference.NarrowC(of, i)
 			}
 			j := newFMAJob(t, b, tile, o, c.wide, finishes, rng)
 			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
@@ -293,14 +293,6 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 		}
 	}
 	return jobs
-}
-
-// narrowC is a type of C that A and B of a type have, of 16 bits where there is one.
-func narrowC(of element.Type, which int) element.Type {
-	if !of.Scaled() {
-		return of
-	}
-	return halves[which%len(halves)]
 }
 
 // partJobs are the same sums by fix-ups and by whoever stores the last part, in all orders of groups.

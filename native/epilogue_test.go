@@ -44,10 +44,7 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 			b[0].Alpha = planner.Scale(2)
 			o := planner.Options{Type: of, Schedule: schedule, Epilogue: e}
 			o.TypeC = of.TypesC()[n%len(of.TypesC())]
-			if of.Scaled() {
-				row, one := planner.PerRow, planner.PerTensor
-				o.Epilogue.ScaleA, o.Epilogue.ScaleB = [...]planner.Scaling{row, "", one, row}[n%4], [...]planner.Scaling{row, row, one, ""}[n%4]
-			}
+			reference.SetScales(&o.Epilogue, of, n)
 			j := make(b, o, (i+n+transposition+int(of))%2 == 0, rng)
 			if !e.Gated && (i == 2 || i == 3) {
 				require.True(t, slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.Fixup }), j)

@@ -33,20 +33,10 @@ func TestHalvesOfGfx908(t *testing.T) {
 func bytesJobs(t *testing.T, shape *tile.Shape, of element.Type) (jobs []*emulatorJob) {
 	t.Helper()
 	for transposition := range 4 {
-		p := planner.Problem{M: 256, N: 1, K: 2, TransA: transposition/2 == 1, TransB: transposition%2 == 1}
-		q := p
-		q.M, q.N = 1, 256
-		j := newFMAJob(t, planner.Batch{p, q}, shape, planner.Options{Type: of}, false, false, rand.New(rand.NewPCG(1, 2)))
+		b := reference.OfAllNumbers(transposition/2 == 1, transposition%2 == 1)
+		j := newFMAJob(t, b, shape, planner.Options{Type: of}, false, false, rand.New(rand.NewPCG(1, 2)))
 		j.exact = true
-		for _, operand := range [][]float32{j.a, j.b} {
-			for i, x := range operand {
-				if !isGap(x) {
-					operand[i] = 1
-				}
-			}
-		}
-		reference.AllNumbers(of, j.a, j.plan.Batch[0].A, !p.TransA)
-		reference.AllNumbers(of, j.b, j.plan.Batch[1].B, p.TransB)
+		reference.AllNumbers(of, j.plan.Batch, j.a, j.b)
 		jobs = append(jobs, j)
 	}
 	return jobs

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -110,4 +111,46 @@ func Epilogues(most int) []planner.Epilogue {
 		{Gated: true, Bias: true},
 		{GatherRows: 150, ScatterRows: most + 1},
 	}
+}
+
+// NarrowC is a type of C for A and B of a type, of the fewest bits, one in turn with another.
+func NarrowC(of element.Type, turn int) element.Type {
+	types := of.TypesC()
+	return types[turn%max(1, len(types)-1)] // the last is F32
+}
+
+// SetScales adds scales to an epilogue, one kind in turn with another, where A and B have elements that have any.
+func SetScales(e *planner.Epilogue, of element.Type, turn int) {
+	if of.Scaled() {
+		row, one := planner.PerRow, planner.PerTensor
+		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, "", one, row}[turn%4], [...]planner.Scaling{row, row, one, ""}[turn%4]
+	}
+}
+
+// OfAllNumbers is a batch in which each number of 8 bits may be multiplied, in A of the one problem and in B of the other.
+func OfAllNumbers(transA, transB bool) planner.Batch {
+	return planner.Batch{{M: 256, N: 1, K: 2, TransA: transA, TransB: transB}, {M: 1, N: 256, K: 2, TransA: transA, TransB: transB}}
+}
+
+// AllNumbers makes operands of that batch, as it is placed, those of a type, each in both k's, times 1. NaN stay: they are gaps.
+func AllNumbers(of element.Type, b planner.Batch, x, y []float32) {
+	for _, operand := range [][]float32{x, y} {
+		for i, number := range operand {
+			if number == number {
+				operand[i] = 1
+			}
+		}
+	}
+	fill := func(operand []float32, m planner.Matrix, along bool) {
+		next, second := 1, m.LD
+		if along {
+			next, second = m.LD, 1
+		}
+		for i := range 256 {
+			at := m.Offset + i*next
+			operand[at], operand[at+second] = of.Float(uint16(i)), of.Float(uint16(255-i))
+		}
+	}
+	fill(x, b[0].A, !b[0].TransA)
+	fill(y, b[1].B, b[1].TransB)
 }

@@ -47,18 +47,6 @@ func Integers(rng *rand.Rand, s []float32, limit int) {
 	}
 }
 
-// AllNumbers are those of a type of 8 bits, each in both columns of a matrix with 256 rows, or, not along, in both rows of one with
-// 256 columns.
-func AllNumbers(of element.Type, numbers []float32, m planner.Matrix, along bool) {
-	for i := range 256 {
-		first, second := m.Offset+i, m.Offset+m.LD+i
-		if along {
-			first, second = m.Offset+i*m.LD, m.Offset+i*m.LD+1
-		}
-		numbers[first], numbers[second] = of.Float(uint16(i)), of.Float(uint16(255-i))
-	}
-}
-
 // Mismatch is an element of C that rounding does not explain.
 type Mismatch struct {
 	Problem  int // -1: the element belongs to no problem, and was changed

@@ -26,17 +26,9 @@ func TestBytes(t *testing.T) {
 				t.Parallel()
 				for _, of := range []element.Type{element.E4M3, element.Int8} {
 					for transposition := range 4 {
-						p := planner.Problem{M: 256, N: 1, K: 2, TransA: transposition/2 == 1, TransB: transposition%2 == 1}
-						q := p
-						q.M, q.N = 1, 256
-						j := newJob(t, device(t, arch, 1024), planner.Batch{p, q}, planner.Options{Tile: shape.Name, Type: of}, 1, rand.New(rand.NewPCG(1, 2)))
-						for _, operand := range [][]float32{j.a, j.b} {
-							for i := range operand {
-								operand[i] = 1
-							}
-						}
-						reference.AllNumbers(of, j.a, j.plan.Batch[0].A, !p.TransA)
-						reference.AllNumbers(of, j.b, j.plan.Batch[1].B, p.TransB)
+						b := reference.OfAllNumbers(transposition/2 == 1, transposition%2 == 1)
+						j := newJob(t, device(t, arch, 1024), b, planner.Options{Tile: shape.Name, Type: of}, 1, rand.New(rand.NewPCG(1, 2)))
+						reference.AllNumbers(of, j.plan.Batch, j.a, j.b)
 						j.exact = true
 						_, err := j.run(o, arch, transposition%2 == 1, nil)
 						require.NoError(t, err)

@@ -26,7 +26,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 	inTurn := len(all) // once more with gated units, of workers that take tiles in turn
 	all = append(all, all[slices.IndexFunc(all, func(e planner.Epilogue) bool { return e.Gated })])
 	for i, e := range all {
-		schedule, ofC := schedules[(i+int(of)+transposition)%len(schedules)], []element.Type{typeC(of, i%4 < 2), element.F32}[(i+transposition)%2]
+		schedule, ofC := schedules[(i+int(of)+transposition)%len(schedules)], []element.Type{reference.NarrowC(of, 1-i%4/2), element.F32}[(i+transposition)%2]
 		if e.Gated { // is never cut
 			schedule = schedules[i%2]
 		}
@@ -36,10 +36,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		if i%2 == 1 {
 			e.Pointers = planner.Pointers{A: true, B: true, C: true, Aligned: true}
 		}
-		if of.Scaled() {
-			row, one := planner.PerRow, planner.PerTensor
-			e.ScaleA, e.ScaleB = [...]planner.Scaling{row, "", one, row}[i%4], [...]planner.Scaling{row, row, one, ""}[i%4]
-		}
+		reference.SetScales(&e, of, i)
 		if transA { // rows that are adjacent are not gathered
 			e.GatherRows = 0
 		}

@@ -138,7 +138,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 	const many = 140                    // parts of one tile, which fix-ups sum in a loop
 	const parts = 4 * encoding.MaxParts // steps of a tile of as many parts as are summed without a launch
 	half, scaled := of != element.F32, of.Scaled()
-	ofC := typeC(of, false)
+	ofC := reference.NarrowC(of, 0)
 	for i, c := range []struct {
 		use      bool
 		schedule planner.Schedule
@@ -156,8 +156,8 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		// Of few workers some have whole tiles beside parts.
 		{!half, planner.ScheduleStreamK, 3, true, ofC, []int{4*shape.TK + 1, 3 * shape.TK, 16, 2 * shape.TK}},
 		{!transA && !transB, planner.ScheduleSplitK, 1024, true, ofC, []int{many * shape.TK}},
-		{scaled, planner.ScheduleDataParallel, 1024, false, typeC(of, true), []int{37, 1, 0, 2*shape.TK + 7, 18, 15}},
-		{scaled, planner.ScheduleDataParallel, 1024, true, typeC(of, true), []int{33, 82, 0, 3, 35, 17}},
+		{scaled, planner.ScheduleDataParallel, 1024, false, reference.NarrowC(of, 1), []int{37, 1, 0, 2*shape.TK + 7, 18, 15}},
+		{scaled, planner.ScheduleDataParallel, 1024, true, reference.NarrowC(of, 1), []int{33, 82, 0, 3, 35, 17}},
 	} {
 		if !c.use {
 			continue
@@ -262,17 +262,6 @@ func newBuffer[T uint32 | int32 | float32](name string, number uint64, values []
 		panic(err) // only of a type that has no size
 	}
 	return &Buffer{Name: name, Address: (number<<32 - uint64(len(data)/2)) &^ 255, Data: data}
-}
-
-// typeC is a type of C beside fp32 where A and B have one: that of A and B, or one of two of 16 bits.
-func typeC(of element.Type, second bool) element.Type {
-	switch {
-	case !of.Scaled():
-		return of
-	case second:
-		return element.F16
-	}
-	return element.BF16
 }
 
 // runAll runs jobs of all types that a tile has kernels for, and of all transpositions, and returns which instructions of each kernel ran, and how many in all.
