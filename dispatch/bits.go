@@ -61,7 +61,7 @@ func checkBits[T bits](what string, of element.Type) error {
 
 func writeBits[T bits](ctx context.Context, b *Buffer, offset int, src []T) error {
 	return inPieces(ctx, b, "write", offset, src, func(words []float32, offset int, src []T) error {
-		per := perWord(b.of)
+		per := b.of.PerWord()
 		first, before, end := offset/per, offset%per, offset+len(src)
 		beside := end%per > 0 && (end < b.n || b.wrapped) // elements of somebody's
 		if before > 0 || beside {
@@ -86,7 +86,7 @@ func writeBits[T bits](ctx context.Context, b *Buffer, offset int, src []T) erro
 
 func readBits[T bits](ctx context.Context, b *Buffer, offset int, dst []T) error {
 	return inPieces(ctx, b, "read", offset, dst, func(words []float32, offset int, dst []T) error {
-		per := perWord(b.of)
+		per := b.of.PerWord()
 		if err := b.driver.Read(ctx, offset/per, words); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func startBits[T bits](ctx context.Context, b *Buffer, offset int, dst []T) *Rea
 	if err := b.within("read", offset, len(dst)); err != nil {
 		return failed(err)
 	}
-	per := perWord(b.of)
+	per := b.of.PerWord()
 	words := make([]float32, wordsOf(b.of, offset%per+len(dst)))
 	return b.readAsync(ctx, offset, len(dst), offset/per, words, func() { unpack(dst, words, offset%per) })
 }
@@ -136,7 +136,7 @@ func inPieces[T bits](ctx context.Context, b *Buffer, what string, offset int, d
 	if err := checkBits[T](what, b.of); err != nil {
 		return err
 	}
-	per := perWord(b.of)
+	per := b.of.PerWord()
 	return b.move(ctx, what, offset, len(data), func() error {
 		words := make([]float32, wordsOf(b.of, min(offset%per+len(data), maxPiece)))
 		for len(data) > 0 {

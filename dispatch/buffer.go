@@ -76,14 +76,11 @@ func (d *Device) NewBufferOf(of element.Type, n int) (*Buffer, error) {
 
 // wordsOf is how many words have so many elements.
 func wordsOf(of element.Type, n int) int {
-	if per := perWord(of); n%per > 0 {
+	if per := of.PerWord(); n%per > 0 {
 		return n/per + 1
 	}
-	return n / perWord(of)
+	return n / of.PerWord()
 }
-
-// perWord is how many elements a word has.
-func perWord(of element.Type) int { return 4 / of.Bytes() }
 
 // Len is the number of elements.
 func (b *Buffer) Len() int { return b.n }
@@ -103,14 +100,30 @@ func (b *Buffer) Read(ctx context.Context, offset int, dst []float32) error {
 	return b.transfer(ctx, "read", offset, dst, driver.Buffer.Read)
 }
 
-// WriteInt32 is Write of the same words as int32, such as the sizes of a ragged program.
+// WriteInt32 is Write of the same words as int32, such as the sizes of a ragged program. Of elements of Int4 each word has
+// eight (element.PackInt4), and offset is a multiple of 8.
 func (b *Buffer) WriteInt32(ctx context.Context, offset int, src []int32) error {
-	return b.Write(ctx, offset, driver.Words(src))
+	return b.transferInt32(ctx, "write", offset, src, driver.Buffer.Write)
 }
 
-// ReadInt32 is Read of the same words as int32.
+// ReadInt32 is Read of the same words as int32, those that WriteInt32 takes.
 func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
-	return b.Read(ctx, offset, driver.Words(dst))
+	return b.transferInt32(ctx, "read", offset, dst, driver.Buffer.Read)
+}
+
+func (b *Buffer) transferInt32(ctx context.Context, what string, offset int, data []int32,
+	call func(driver.Buffer, context.Context, int, []float32) error,
+) error {
+	words, per := driver.Words(data), b.of.PerWord()
+	switch {
+	case b.of != element.Int4:
+		return b.transfer(ctx, what, offset, words, call)
+	case offset%per != 0:
+		return invalid.Errorf("%s: offset %d is no multiple of %d, the elements of a word", what, offset, per)
+	case len(words) > driver.MaxLen/per:
+		return b.within(what, offset, driver.MaxLen)
+	}
+	return b.move(ctx, what, offset, per*len(words), func() error { return call(b.driver, ctx, offset/per, words) })
 }
 
 func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []float32,

@@ -222,13 +222,13 @@ type argument struct {
 
 // argumentsOf are A, B, C, Sizes, B2, Bias and Rows.
 func argumentsOf(plan *planner.Plan) [7]argument {
-	e, of, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeC, plan.SizesLen()
+	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeB(), plan.Options.TypeC, plan.SizesLen()
 	return [...]argument{
 		{"A", true, plan.ExtentA, of, e.Pointers.A},
-		{"B", true, plan.ExtentB, of, e.Pointers.B},
+		{"B", true, plan.ExtentB, ofB, e.Pointers.B},
 		{"C", true, plan.ExtentC, ofC, e.Pointers.C},
 		{"Sizes", sizes > 0, sizes, element.F32, false},
-		{"B2", e.Gated, plan.ExtentB2, of, e.Pointers.B},
+		{"B2", e.Gated, plan.ExtentB2, ofB, e.Pointers.B},
 		{"Bias", e.Bias, plan.ExtentBias, ofC, false},
 		{"Rows", e.UsesRows(), plan.ExtentRows, element.F32, false},
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // SliceBytes is what slices of buffers begin with a multiple of, in bytes: 64 elements of F32,
-// 128 of 16 bits, or 256 of 8.
+// 128 of 16 bits, 256 of 8, or 512 of 4.
 const SliceBytes = driver.SliceBytes
 
 // Slice returns elements [offset, offset+n) as a buffer of their own, in the same memory: nothing is
@@ -17,14 +17,14 @@ const SliceBytes = driver.SliceBytes
 // thing: C of a run is of other memory than what the run reads, as WebGPU wants it. So weights of many
 // layers can be slices of one buffer, and so can results.
 //
-// offset is a multiple of SliceBytes. n is even where elements have 16 bits, and a multiple of 4 where
-// they have 8, unless the slice ends where the buffer does.
+// offset is a multiple of SliceBytes. n is even where elements have 16 bits, a multiple of 4 where
+// they have 8, and of 8 where they have 4, unless the slice ends where the buffer does.
 //
 // The memory is the buffer's: a slice is good until the buffer is closed, and a slice of a slice
 // too. Close of a slice ends the slice alone, frees nothing, and need not be called. While a slice is
 // reachable the collector does not find its buffer.
 func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
-	unit, per := SliceBytes/b.of.Bytes(), perWord(b.of)
+	unit, per := SliceBytes/4*b.of.PerWord(), b.of.PerWord()
 	switch {
 	case n < 0:
 		return nil, invalid.Errorf("slice: n is %d: negative size", n)
@@ -76,5 +76,5 @@ func (d *Device) Copy(ctx context.Context, dst, src *Buffer) error {
 	if src.n == 0 {
 		return ctx.Err()
 	}
-	return d.driver.Copy(ctx, dst.driver, src.driver, src.n*src.of.Bytes())
+	return d.driver.Copy(ctx, dst.driver, src.driver, src.of.Size(src.n))
 }

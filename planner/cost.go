@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -59,7 +58,8 @@ type model struct {
 	cuts    []cut
 	grain   [3]uint8 // logarithms of the units of M, N and K in which cuts see sizes
 
-	products int // of each tile: 2 with gated units, whose steps are those of both
+	products int  // of each tile: 2 with gated units, whose steps are those of both
+	whole    bool // tiles are not cut along K
 }
 
 // tileModel is a tile shape on the device: its rate in microseconds, and places.
@@ -155,17 +155,17 @@ func (d *Device) stream(rate float64) float64 {
 // reachable is the share of its memory's nominal rate that the best kernels get of an H200.
 const reachable = 0.9
 
-// cool says how many elements A and B have, all together. As much of them as the cache does not have comes from
+// cool says how many elements A and B have, all together, and how many bytes one has. As much of them as the cache does not have comes from
 // memory: none where it has room for all, all where they are twice as large.
-func (m *model) cool(elements float64, size int) {
-	bytes, cold := elements*float64(size), 0.0
+func (m *model) cool(elements, size float64) {
+	bytes, cold := elements*size, 0.0
 	if cache := float64(m.device.Cache); cache > 0 {
 		cold = min(max(bytes/cache-1, 0), 1)
 	}
 	for i := range m.tiles {
 		t := &m.tiles[i]
 		if t.memory = 0; t.stream > 0 {
-			t.memory = cold * float64(size) / t.stream
+			t.memory = cold * size / t.stream
 		}
 	}
 }
@@ -263,7 +263,7 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 			elements += elementsOf(q.M, q.N, q.depth())
 		}
 	}
-	m.cool(elements, element.F32.Bytes())
+	m.cool(elements, 4)
 	for _, l := range loads {
 		micros += m.predict(0, row, l)
 	}
@@ -283,7 +283,7 @@ func (p *builder) chooseByCost() {
 		q := &c.all[i]
 		elements += float64(q.count) * elementsOf(int(q.m)<<m.grain[0], int(q.n)<<m.grain[1], int(q.k)<<m.grain[2])
 	}
-	m.cool(elements, p.Options.Type.Bytes())
+	m.cool(elements, p.Options.elementBytes())
 	for i := range c.all {
 		p.chooseForClass(&c.all[i])
 	}

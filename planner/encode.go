@@ -250,7 +250,7 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	copy(second, w)
 	second[encoding.OffB], second[encoding.LDB] = uint32(q.elementB2(int(s.K0), col)-e.launch.BaseB2), uint32(q.B2.LD)
 	second[encoding.BiasAt] += uint32(q.N)
-	second[encoding.ScaleBAt] += uint32(o.ScalesB(q.N) / 2)
+	second[encoding.ScaleBAt] = uint32(q.ScaleB+o.scalesOf(q.N, q.B.LD)) + o.scaleB(&Problem{B: q.B2}, col)
 	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemWide | encoding.ItemSecond
 	if q.A.aligned(e.wide) && q.B2.aligned(e.wide) {
 		second[encoding.Flags] |= encoding.ItemWide

@@ -55,10 +55,10 @@ type Epilogue struct {
 	ScatterRows int `json:"scatter_rows,omitempty"`
 	// Weights: row i is multiplied by the number whose bits are Rows[Problem.Weights+i].
 	Weights bool `json:"weights,omitempty"`
-	// ScaleA and ScaleB are the scales of A and of B, of elements of 8 bits alone. Those of A are the numbers
+	// ScaleA and ScaleB are the scales of A and of B, of elements of 8 bits alone, but for those of groups (PerGroup128). Those of A are the numbers
 	// whose bits are in Rows from Problem.ScaleA on: one; or M of them, by row of op(A); or where rows are
 	// gathered GatherRows, by row of A, and a row of zeros has 1. Those of B are from Problem.ScaleB on:
-	// one, or N; with Gated those of B2 behind them.
+	// one, or N; or N times as many as groups have room in B.LD; with Gated those of B2 behind them.
 	ScaleA Scaling `json:"scale_a,omitempty"`
 	ScaleB Scaling `json:"scale_b,omitempty"`
 	// Pointers are the operands that each problem has at an address of its own.
@@ -133,6 +133,9 @@ func (e *Epilogue) checkProblem(i int, p *Problem, have *Lengths) error {
 	if err := e.checkReach(i, p); err != nil {
 		return err
 	}
+	if err := e.checkGroups(i, p); err != nil {
+		return err
+	}
 	for _, l := range e.lists(p) {
 		switch length := *have.of(&l); {
 		case !l.used:
@@ -168,7 +171,7 @@ func (e *Epilogue) lists(p *Problem) [7]list {
 		{"weights", p.Weights, p.M, e.Weights, false},
 		{"pointers", p.Pointers, encoding.PointerWords, e.Pointers.Any(), false},
 		{"scales of A", p.ScaleA, e.ScalesA(p.M), e.ScaleA != "", false},
-		{"scales of B", p.ScaleB, e.ScalesB(p.N), e.ScaleB != "", false},
+		{"scales of B", p.ScaleB, e.ScalesB(p), e.ScaleB != "", false},
 	}
 }
 

@@ -97,10 +97,11 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 	base := encoding.Kernel{Tile: m.shape, TransA: t.A, TransB: t.B, Type: o.Type, TypeC: o.TypeC,
 		TF32: c == ComputeTF32 && m.shape.Unit.Tensor(), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
+	cuts = cuts && !o.Epilogue.whole()
 	inTurn := g.key.takeTurns(m.shape)
 	for _, wide := range choices(o.wide() > 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {
-			for _, split := range choices(cuts && !base.Epilogue.Gated) {
+			for _, split := range choices(cuts) {
 				if k := base; loop || !base.Epilogue.Gated {
 					k.Wide, k.Loop, k.Split = wide, loop, split
 					g.Kernels = append(g.Kernels, k)
@@ -122,7 +123,7 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 			}
 		}
 	}
-	if cuts && !base.Epilogue.Gated {
+	if cuts {
 		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: m.shape, TypeC: o.TypeC, Fixup: true, Epilogue: base.Epilogue.OfFixup()})
 	}
 	if g.key.ragged() {
@@ -132,7 +133,7 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 }
 
 // accumulates reports whether launches may add parts of K to C.
-func (o *Options) accumulates() bool { return o.TypeC == element.F32 && !o.Epilogue.Gated }
+func (o *Options) accumulates() bool { return o.TypeC == element.F32 && !o.Epilogue.whole() }
 
 // choices are the values of what may be.
 func choices(may bool) []bool {

@@ -46,7 +46,8 @@ const (
 // Options change how a plan is made. The zero value is the default: what
 // measures best.
 type Options struct {
-	// Type is that of the elements of A and B, TypeC that of C: one of Type.TypesC.
+	// Type is that of the elements of A and B, but of A alone with scales of groups (PerGroup128), TypeC that of C: one
+	// of Type.TypesC.
 	// Sums are in fp32, whatever the types are, and C is rounded once.
 	Type  element.Type `json:"type,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
@@ -117,23 +118,29 @@ func (o *Options) check(d *Device) error {
 // computeHalves and computeWideHalves are the arithmetic of elements of fewer bits where kernels of
 // their own multiply them, as on GPUs with kernels of package native: of any matrices, and of those
 // whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them; computeWords
-// is that of WGSL with C of 16 bits.
+// is that of WGSL with C of 16 bits, computeInt4 that of B of 4 bits.
 const (
 	computeHalves     Compute = "halves"
 	computeWideHalves Compute = "wide halves"
 	computeBytes      Compute = "bytes"
 	computeWideBytes  Compute = "wide bytes"
 	computeWords      Compute = "words"
+	computeInt4       Compute = "int4"
 )
 
 // narrow: the arithmetic is one of elements of 16 or 8 bits.
-func (c Compute) narrow() bool { return c == computeHalves || c == computeWideHalves || c.bytes() }
-func (c Compute) bytes() bool  { return c == computeBytes || c == computeWideBytes }
+func (c Compute) narrow() bool {
+	return c == computeHalves || c == computeWideHalves || c.bytes() || c == computeInt4
+}
+func (c Compute) bytes() bool { return c == computeBytes || c == computeWideBytes }
 
 // bits are those of an element of narrow ones.
 func (c Compute) bits() int {
-	if c.bytes() {
+	switch {
+	case c.bytes():
 		return 8
+	case c == computeInt4:
+		return 4
 	}
 	return 16
 }
@@ -148,6 +155,8 @@ func (o *Options) arithmetic(d *Device, wide bool) Compute {
 		return computeWords
 	case o.Type == element.F32 || d.KernelKind != KernelsNative:
 		return o.Compute
+	case o.Epilogue.group() > 0:
+		return computeInt4
 	case o.Type.Bytes() == 1 && wide:
 		return computeWideBytes
 	case o.Type.Bytes() == 1:
@@ -195,6 +204,9 @@ func (o *Options) wide() int {
 	return 16 / o.Type.Bytes()
 }
 
+// elementBytes are those of an element of A or B, of which most are of B where that has fewer bits.
+func (o *Options) elementBytes() float64 { return float64(o.TypeB().Size(2)) / 2 }
+
 // flagsC is what items say of the type of C.
 func (o *Options) flagsC() uint32 {
 	switch {
@@ -210,12 +222,16 @@ func (o *Options) checkTypes(d *Device) error {
 	switch {
 	case !o.Type.Known() || !o.TypeC.Known():
 		return invalid.Errorf("unknown element types %d and %d", uint8(o.Type), uint8(o.TypeC))
+	case o.Type == element.Int4:
+		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.Type)
 	case !slices.Contains(o.Type.TypesC(), o.TypeC):
 		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC, o.Type, element.List(o.Type.TypesC(), " or "))
 	case o.Type != element.F32 && o.Compute == ComputeTF32:
 		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32, o.Type)
 	case d != nil && !d.takes(o.Type):
 		return invalid.Errorf("%s has no kernels for elements of %s", d, o.Type)
+	case d != nil && !d.takes(o.TypeB()):
+		return invalid.Errorf("%s has no kernels for B of %s", d, o.TypeB())
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -126,8 +127,12 @@ func (r *Ragged) check(e *Epilogue) error {
 	switch {
 	case r.Zero && !e.none():
 		return r.wrong("rows behind the last group are set to 0 without an epilogue alone")
+	case r.Form == EndsOfDepth && e.group() > 0:
+		return r.wrong("scales of groups need a K that the host knows, or records")
 	case r.Form != Records:
 		return r.checkOperands(e)
+	case e.group() > 0 && (r.TransA || !r.TransB):
+		return r.wrong("where B is of %s A and B lie along K: transA is not set, and transB is", element.Int4)
 	case r.TransA && e.GatherRows > 0:
 		return r.wrong("transA is set, but rows are gathered of an A that is not transposed")
 	}
@@ -146,6 +151,9 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 	whole := r.problem()
 	if err := e.checkProblem(0, &whole, &endless); err != nil {
 		return r.wrong("%w", err)
+	}
+	if line := element.Int4.Line(); e.group() > 0 && r.StrideB%line != 0 {
+		return r.wrong("stride of B %d is no multiple of %d, 16 bytes of %s", r.StrideB, line, element.Int4)
 	}
 	rowsA, colsA := whole.ShapeA()
 	rowsB, colsB := whole.ShapeB()
@@ -209,7 +217,8 @@ func (r *Ragged) listsApart(e *Epilogue) [7]int {
 	if e.kernel().EachRow() {
 		scales = rows
 	}
-	return [...]int{r.StrideBias, rows, rows, rows, encoding.PointerWords, scales, e.ScalesB(r.N)}
+	whole := r.problem()
+	return [...]int{r.StrideBias, rows, rows, rows, encoding.PointerWords, scales, e.ScalesB(&whole)}
 }
 
 // problem is the batch as one problem, of the first group's B and C.
@@ -360,5 +369,5 @@ func (r *Ragged) dress(q *Problem, g, row int, e *Epilogue) {
 	if e.kernel().EachRow() {
 		q.ScaleA += row
 	}
-	q.ScaleB += g * e.ScalesB(q.N)
+	q.ScaleB += g * e.ScalesB(q)
 }

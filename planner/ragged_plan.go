@@ -38,7 +38,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := builder.model.set(p.device, o.arithmetic(p.device, o.quick(r.TransA, r.TransB) && r.wide(o.wide(), o.Epilogue.Gated)), o.dressed(p.device), o.only(Batch{r.problem()})); err != nil {
 		return nil, err
 	}
-	builder.model.products = o.Epilogue.kernel().Products()
+	builder.model.products, builder.model.whole = o.Epilogue.kernel().Products(), o.Epilogue.whole()
 	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(o.wide(), o.Epilogue.Gated)}
 	if err := b.choose(); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (b *raggedBuilder) choose() error {
 		b.kernels[0] = b.kernel(id, b.mean)
 		return err
 	}
-	m.cool(float64(r.groups())*elementsOf(b.mean.M, b.mean.N, b.mean.K), b.Options.Type.Bytes())
+	m.cool(float64(r.groups())*elementsOf(b.mean.M, b.mean.N, b.mean.K), b.Options.elementBytes())
 	large := b.cheapest(b.mean)
 	b.kernels[0] = b.kernel(large, b.mean)
 	if r.Mean != (Sizes{}) || r.Form == EndsOfDepth { // whose number of tiles is known

@@ -78,7 +78,7 @@ func (r *Ragged) reaches(q *Problem, e *Epilogue) bool {
 			return false
 		}
 	}
-	if !q.C.within(e.storedC(q.M), q.N, x.C) || e.Gated && q.Beta != 0 {
+	if !q.C.within(e.storedC(q.M), q.N, x.C) || e.Gated && q.Beta != 0 || e.checkGroups(0, q) != nil {
 		return false
 	}
 	for _, l := range e.lists(q) {

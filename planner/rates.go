@@ -26,12 +26,16 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 		return s.Rates.CPU
 	case c.narrow() && s.Unit == tile.FMA:
 		r := s.Rates.Native
-		if c.bytes() {
+		if c == computeInt4 {
+			return tile.Rate{}
+		} else if c.bytes() {
 			r.Efficiency *= f.Bytes
 		} else {
 			r.Efficiency *= f.Halves
 		}
 		return r
+	case c == computeInt4:
+		return s.Rates.Int4
 	case c == computeHalves:
 		return s.Rates.Halves
 	case c == computeWideHalves:

@@ -90,7 +90,7 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 			elements += elementsOf(q.M, q.N, q.depth())
 		}
 	}
-	m.cool(elements*float64(step), p.Options.Type.Bytes())
+	m.cool(elements*float64(step), p.Options.elementBytes())
 	best, micros := tileID(0), math.Inf(1)
 	for id := range m.tiles {
 		if t := &m.tiles[id]; t.fits {

@@ -14,7 +14,23 @@ type Scaling = encoding.Scaling
 const (
 	PerTensor = encoding.PerTensor // one for A, one for B and one for B2, of each problem
 	PerRow    = encoding.PerRow    // each row of A, as stored where rows are gathered; each column of op(B)
+
+	// Of B alone, which then is of element.Int4 while A is of bf16 or fp16, and the words of Rows are those of element.GroupWord: a
+	// scale and a zero point for so many k's of each column. B lies along K (TransB) and A does (not TransA). K and the leading
+	// dimension of B, in elements as ever, are multiples of the group, its offset one of 32, and its addresses, if any, are
+	// Aligned. Tiles are never cut along K, as those of Gated.
+	PerGroup64  = encoding.PerGroup64
+	PerGroup128 = encoding.PerGroup128
 )
+
+// TypeB is the type of the elements of B: Type, but for scales of groups.
+func (o *Options) TypeB() element.Type { return o.Epilogue.kernel().TypeB(o.Type) }
+
+// group is the k's of B that share a scale; 0: B has none by groups.
+func (e *Epilogue) group() int { return e.ScaleB.Group() }
+
+// whole: tiles are never cut along K.
+func (e *Epilogue) whole() bool { return e.Gated || e.group() > 0 }
 
 // ScalesA is how many scales an A has of which products take so many rows.
 func (e *Epilogue) ScalesA(rows int) int {
@@ -27,15 +43,26 @@ func (e *Epilogue) ScalesA(rows int) int {
 	return 1
 }
 
-// ScalesB is how many scales the B of n columns has, with Gated those of B and behind them those of B2.
-func (e *Epilogue) ScalesB(n int) int {
-	switch e.ScaleB {
-	case "":
-		return 0
-	case PerRow:
-		return n * e.kernel().Products()
+// ScalesB is how many scales the B of a problem has, with Gated those of B and behind them those of B2.
+func (e *Epilogue) ScalesB(p *Problem) int {
+	if e.Gated {
+		return e.scalesOf(p.N, p.B.LD) + e.scalesOf(p.N, p.B2.LD)
 	}
-	return e.kernel().Products()
+	return e.scalesOf(p.N, p.B.LD)
+}
+
+// scalesOf is how many a matrix of n columns has. Those of groups are as far from column to column as the groups of a leading
+// dimension.
+func (e *Epilogue) scalesOf(n, ld int) int {
+	switch group := e.group(); {
+	case e.ScaleB == "":
+		return 0
+	case e.ScaleB == PerRow:
+		return n
+	case group > 0:
+		return n * (ld / group)
+	}
+	return 1
 }
 
 // scaleA and scaleB are the words of Rows with the scales of a tile's first row and column.
@@ -47,8 +74,8 @@ func (e *Epilogue) scaleA(p *Problem, row int) uint32 {
 }
 
 func (e *Epilogue) scaleB(p *Problem, col int) uint32 {
-	if e.ScaleB == PerRow {
-		return uint32(p.ScaleB + col)
+	if e.ScaleB == PerRow || e.group() > 0 {
+		return uint32(p.ScaleB + e.scalesOf(col, p.B.LD))
 	}
 	return uint32(p.ScaleB)
 }
@@ -58,13 +85,54 @@ var scaled = slices.DeleteFunc(element.Types(), func(t element.Type) bool { retu
 
 // checkScales fails for scales that are none, or for elements of another type.
 func (o *Options) checkScales() error {
-	for _, s := range []Scaling{o.Epilogue.ScaleA, o.Epilogue.ScaleB} {
+	e := &o.Epilogue
+	if e.group() > 0 {
+		switch {
+		case e.ScaleA != "":
+			return invalid.Errorf("A has no scales where those of B are of groups")
+		case o.Type.Bytes() != 2:
+			return invalid.Errorf("scales of groups are for A of %s, not %s", element.List([]element.Type{element.BF16, element.F16}, " or "), o.Type)
+		case e.Pointers.B && !e.Pointers.Aligned:
+			return invalid.Errorf("addresses of B are not said to be multiples of 16 bytes, which those of %s are", element.Int4)
+		}
+		return nil
+	}
+	for _, s := range []Scaling{e.ScaleA, e.ScaleB} {
 		switch {
 		case s == "":
 		case s != PerTensor && s != PerRow:
-			return invalid.Errorf("unknown scaling %q (known: %s, %s)", s, PerTensor, PerRow)
+			return invalid.Errorf("unknown scaling %q (known: %s, %s, and of B %s, %s)", s, PerTensor, PerRow, PerGroup64, PerGroup128)
 		case !o.Type.Scaled():
 			return invalid.Errorf("scales are for elements of %s, not %s", element.List(scaled, " or "), o.Type)
+		}
+	}
+	return nil
+}
+
+// checkGroups checks what scales of groups ask of a problem.
+func (e *Epilogue) checkGroups(i int, p *Problem) error {
+	group := e.group()
+	switch {
+	case group == 0 || p.M == 0 || p.N == 0:
+		return nil
+	case p.TransA:
+		return problemError(i, "transA", "is set, but where B is of %s A lies along K", element.Int4)
+	case !p.TransB:
+		return problemError(i, "transB", "is not set, but B of %s lies along K", element.Int4)
+	case p.K%group != 0:
+		return problemError(i, "K", "%d is no multiple of the group of %d that share a scale of B", p.K, group)
+	}
+	for _, m := range [...]struct {
+		arg, ld string
+		Matrix
+		used bool
+	}{{"B", "ldb", p.B, true}, {"B2", "ldb2", p.B2, e.Gated}} {
+		switch {
+		case !m.used:
+		case m.LD%group != 0:
+			return problemError(i, m.ld, "%d is no multiple of the group of %d that share a scale of B", m.LD, group)
+		case m.Offset%element.Int4.Line() != 0:
+			return problemError(i, m.arg, "offset %d is no multiple of %d, 16 bytes of %s", m.Offset, element.Int4.Line(), element.Int4)
 		}
 	}
 	return nil

@@ -113,7 +113,7 @@ func (m *model) cheapest(id tileID, l load) (best *schedule, micros float64) {
 	micros = math.Inf(1)
 	for i := range schedules {
 		s := &schedules[i]
-		if !s.suits(m, id, l) || s.cuts && m.products > 1 {
+		if !s.suits(m, id, l) || s.cuts && m.whole {
 			continue
 		}
 		if gemm, fixup := s.cost(m, id, l); gemm+fixup < micros {

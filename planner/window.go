@@ -22,7 +22,7 @@ import (
 func (d *Device) spanLimit(of element.Type) int {
 	limit := int(min(math.MaxUint32, maxElements))
 	if d.MaxBinding > 0 {
-		limit = min(limit, d.MaxBinding/of.Bytes())
+		limit = min(limit, d.MaxBinding/4*of.PerWord())
 	}
 	return limit
 }
@@ -32,12 +32,12 @@ func (d *Device) spanLimit(of element.Type) int {
 const baseBytes = 256
 
 // baseAlign is the same in elements.
-func baseAlign(of element.Type) int { return baseBytes / of.Bytes() }
+func baseAlign(of element.Type) int { return baseBytes / 4 * of.PerWord() }
 
 // reachable reports whether a launch can reach so many elements of A, B and C from their first on.
 func (p *Plan) reachable(a, b, c int) bool {
 	d, o := p.Device, &p.Options
-	return max(a, b) <= d.spanLimit(o.Type) && c <= d.spanLimit(o.TypeC)
+	return a <= d.spanLimit(o.Type) && b <= d.spanLimit(o.TypeB()) && c <= d.spanLimit(o.TypeC)
 }
 
 // maxDepth is the largest K of one segment, of so many products, under the device's loop limit.
@@ -93,7 +93,7 @@ func (w windows) with(o windows) windows {
 // within reports whether a launch can reach windows.
 func (p *builder) within(w windows) bool {
 	o := &p.Options
-	return p.reachable(w[0].span(o.Type), max(w[1].span(o.Type), w[3].span(o.Type)), w[2].span(o.TypeC))
+	return p.reachable(w[0].span(o.Type), max(w[1].span(o.TypeB()), w[3].span(o.TypeB())), w[2].span(o.TypeC))
 }
 
 // reach is what one segment touches, which with rows that are gathered or scattered may be any. What
@@ -137,9 +137,9 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 	if whole == 0 { // A and B are not read
 		return 1
 	}
-	limit := p.cutLimit(p.Options.Type)
+	limitA, limitB := p.cutLimit(p.Options.Type), p.cutLimit(p.Options.TypeB())
 	depth := min(whole, p.Device.maxDepth(t, p.model.products))
-	fit := func(ld int, strided bool, extent int) {
+	fit := func(limit, ld int, strided bool, extent int) {
 		if strided { // K runs down the rows: (depth-1)*ld + extent
 			depth = min(depth, (limit-extent)/max(ld, 1)+1)
 		} else { // K runs along a row: (extent-1)*ld + depth
@@ -148,13 +148,13 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 	}
 	e := &p.Options.Epilogue
 	if !e.Pointers.A {
-		fit(q.A.LD, q.TransA, e.storedA(min(t.TM, q.M)))
+		fit(limitA, q.A.LD, q.TransA, e.storedA(min(t.TM, q.M)))
 	}
 	if !e.Pointers.B {
-		fit(q.B.LD, !q.TransB, min(t.TN, q.N))
+		fit(limitB, q.B.LD, !q.TransB, min(t.TN, q.N))
 	}
 	if e.Gated && !e.Pointers.B {
-		fit(q.B2.LD, !q.TransB, min(t.TN, q.N))
+		fit(limitB, q.B2.LD, !q.TransB, min(t.TN, q.N))
 	}
 	if depth == whole {
 		return whole
@@ -210,6 +210,9 @@ func (p *builder) dealWindows(g *group) error {
 		if panel < q.depth() && p.Options.Epilogue.Gated {
 			return problemError(int(o.index), "K", "is too large for gated units: one launch of %s takes %d", p.Device.Name, panel)
 		}
+		if panel < q.depth() && p.Options.Epilogue.group() > 0 {
+			return problemError(int(o.index), "K", "is too large for scales of groups: one launch of %s takes %d", p.Device.Name, panel)
+		}
 		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {
 			return err
@@ -257,8 +260,8 @@ func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	p.launch(&part, ScheduleDataParallel, cost, first, false)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]
-		l.BaseA, l.BaseB, l.BaseC, l.BaseB2 = w[0].base(g.Type), w[1].base(g.Type), w[2].base(g.TypeC), w[3].base(g.Type)
-		l.SpanA, l.SpanB, l.SpanC, l.SpanB2 = w[0].span(g.Type), w[1].span(g.Type), w[2].span(g.TypeC), w[3].span(g.Type)
+		l.BaseA, l.BaseB, l.BaseC, l.BaseB2 = w[0].base(g.Type), w[1].base(g.TypeB()), w[2].base(g.TypeC), w[3].base(g.TypeB())
+		l.SpanA, l.SpanB, l.SpanC, l.SpanB2 = w[0].span(g.Type), w[1].span(g.TypeB()), w[2].span(g.TypeC), w[3].span(g.TypeB())
 	}
 }
 

@@ -162,10 +162,10 @@ func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err e
 		base, span int
 	}{
 		wgsl.BindA:     {"A", buffers[0], l.Type, l.BaseA, l.SpanA},
-		wgsl.BindB:     {"B", buffers[1], l.Type, l.BaseB, l.SpanB},
+		wgsl.BindB:     {"B", buffers[1], l.TypeB(), l.BaseB, l.SpanB},
 		wgsl.BindC:     {"C", buffers[2], l.TypeC, l.BaseC, l.SpanC},
 		wgsl.BindSizes: {"sizes", buffers[sizesBuffer], element.F32, 0, l.sizes},
-		wgsl.BindB2:    {"B2", buffers[4], l.Type, l.BaseB2, l.SpanB2},
+		wgsl.BindB2:    {"B2", buffers[4], l.TypeB(), l.BaseB2, l.SpanB2},
 		wgsl.BindBias:  {"Bias", buffers[5], l.TypeC, 0, l.SpanBias},
 		wgsl.BindRows:  {"Rows", buffers[6], element.F32, 0, l.SpanRows},
 	}
@@ -202,8 +202,7 @@ func (d *device) window(p part, of element.Type, base, elements int) (window, er
 	if base == 0 && p.size <= d.binding {
 		return window{p.buffer, span{p.at, p.size}}, nil
 	}
-	size := uint64(of.Bytes())
-	s := span{p.at + size*uint64(base), roundUp(size*uint64(elements), 16)}
+	s := span{p.at + uint64(of.Size(base)), roundUp(uint64(of.Size(elements)), 16)}
 	align := uint64(d.limits.MinStorageBufferOffsetAlignment)
 	if s.size > d.binding || s.offset+s.size > p.at+p.size || s.offset%align != 0 {
 		return window{}, invalid.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes, from multiples of %d on)",

@@ -130,7 +130,7 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 		p.Bias, p.RowsA, p.RowsC, p.Weights, p.ScaleA = biases, words, words+p.M, words+2*p.M, words+3*p.M
 		p.ScaleB = p.ScaleA + e.ScalesA(p.M)
 		if p.M > 0 && p.N > 0 {
-			biases, words = biases+e.Biases(p.N), p.ScaleB+e.ScalesB(p.N)
+			biases, words = biases+e.Biases(p.N), p.ScaleB+e.ScalesB(p)
 		}
 	}
 	return &dressed, o
@@ -161,7 +161,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 			lenA = max(lenA, p.A.Offset+e.GatherRows*p.A.LD)
 		}
 		lenC = max(lenC, p.C.Offset+e.ScatterRows*p.C.LD)
-		biases, words = p.Bias+e.Biases(p.N), p.ScaleB+e.ScalesB(p.N)
+		biases, words = p.Bias+e.Biases(p.N), p.ScaleB+e.ScalesB(p)
 	}
 	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC, biases, words)); err != nil {
 		return nil, fmt.Errorf("the matrices and the epilogue: %w", err)
@@ -177,7 +177,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 		if p := &b[i]; p.M > 0 && p.N > 0 {
 			permute(rng, all.Rows[p.RowsA:][:p.M])
 			permute(rng, all.Rows[p.RowsC:][:p.M])
-			for at := p.Weights; at < p.ScaleB+e.ScalesB(p.N); at++ { // scales too
+			for at := p.Weights; at < p.ScaleB+e.ScalesB(p); at++ { // scales too
 				all.Rows[at] = int32(math.Float32bits(0.5 + rng.Float32()))
 			}
 		}
@@ -237,7 +237,7 @@ func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 		}
 	}
 	if p.Reads() {
-		bytes += 4 * float64(min(e.ScalesA(p.M), p.M)+e.ScalesB(p.N))
+		bytes += 4 * float64(min(e.ScalesA(p.M), p.M)+e.ScalesB(p))
 	}
 	return bytes
 }

@@ -103,8 +103,8 @@ func TestErrors(t *testing.T) {
 		{"two plan devices", []string{"plan", "inception-1", "--device", "h200", "--backend", "cpu"}, exitUsage, `--device and --backend exclude each other`},
 		{"plan unknown backend", []string{"plan", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
 		{"verify unknown compute", []string{"verify", "inception-1", "--compute", "x"}, exitUsage, `unknown compute mode "x" (known: f32-emulated, f32, tf32)`},
-		{"unknown type", []string{"run", "inception-1", "--type", "fp8"}, exitUsage, `--type: unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8)`},
-		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage, `--type-c: unknown element type "x" (known: f32, bf16, f16, e4m3, int8)`},
+		{"unknown type", []string{"run", "inception-1", "--type", "fp8"}, exitUsage, `--type: unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4)`},
+		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage, `--type-c: unknown element type "x" (known: f32, bf16, f16, e4m3, int8, int4)`},
 		{"types that do not go together", []string{"plan", "inception-1", "--type-c", "f16"}, exitUsage, `elements of C cannot be f16 where those of A and B are f32`},
 		{"tf32 of another type", []string{"verify", "inception-1", "--type", "f16", "--compute", "tf32"}, exitUsage, `compute mode tf32 is for operands of f32, not f16`},
 		{"unknown epilogue", []string{"run", "inception-1", "--epilogue", "bias,swish"}, exitUsage, `--epilogue "swish" is not one of bias, relu, gelu, silu, gated, gather, scatter, weights`},
@@ -190,7 +190,7 @@ func TestDevices(t *testing.T) {
 
 	text := succeed(t, "", "devices")
 	cpu := l.Backends[3].Devices[0]
-	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +f32 \(bf16 f16 e4m3 int8\) +shipped +\* +cpu *$`, text)
+	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +f32 \(bf16 f16 e4m3 int8 int4\) +shipped +\* +cpu *$`, text)
 	require.Equal(t, []string{}, l.Skipped, "the backend is fixed")
 	require.Equal(t, "cpu", cpu.ID)
 	require.Contains(t, text, cpu.Name)

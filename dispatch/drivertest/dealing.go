@@ -207,7 +207,7 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 		at = q.B2.Offset + col*q.B2.LD
 	}
 	second[encoding.OffB], second[encoding.LDB], second[encoding.BiasAt] = uint32(at), uint32(q.B2.LD), w[encoding.BiasAt]+uint32(q.N)
-	second[encoding.ScaleBAt] += uint32(e.ScalesB(q.N) / 2)
+	second[encoding.ScaleBAt] += uint32(e.ScalesB(q) / 2)
 	second[encoding.Flags] = d.bounds[encoding.BoundFlags] | encoding.ItemSecond
 	if uint32(q.A.Offset|q.A.LD|q.B2.Offset|q.B2.LD)&d.bounds[encoding.BoundWide] == 0 {
 		second[encoding.Flags] |= encoding.ItemWide

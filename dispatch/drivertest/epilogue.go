@@ -31,6 +31,7 @@ const (
 type dressed struct {
 	numbers [bufferRows][]float32
 	rows    []int32
+	packed  [bufferRows][]uint32 // of B and B2 with scales of groups, whose numbers stand for these
 }
 
 // dressedJob is a batch with an epilogue, prepared on the device with buffers.
@@ -90,7 +91,12 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 			}
 		}
 		rowsB, colsB := p.ShapeB()
-		p.B, p.B2 = matrix(bufferB, rowsB, colsB, nan), matrix(bufferB2, rowsB, colsB, nan)
+		if e.ScaleB.Group() > 0 {
+			p.B, p.B2 = d.groupMatrix(bufferB, p, &e, rng), d.groupMatrix(bufferB2, p, &e, rng)
+			rowsB = 0
+		} else {
+			p.B, p.B2 = matrix(bufferB, rowsB, colsB, nan), matrix(bufferB2, rowsB, colsB, nan)
+		}
 		for r := range rowsB {
 			draw(bufferB, p.B.Offset+r*p.B.LD, colsB)
 			draw(bufferB2, p.B2.Offset+r*p.B2.LD, colsB)
@@ -127,12 +133,17 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 			return int32(math.Float32bits(x[0]))
 		}
 		p.Weights = list(p.M, number)
-		p.ScaleA, p.ScaleB = list(e.ScalesA(p.M), number), list(e.ScalesB(p.N), number)
+		p.ScaleA, p.ScaleB = list(e.ScalesA(p.M), number), list(e.ScalesB(p), number)
+		if e.ScaleB.Group() > 0 {
+			d.group(p, &e, rng)
+		}
 	}
 	for of, t := range s.types() {
 		if of < bufferRows {
 			grow(of, guard, map[bool]float32{true: canary, false: nan}[of == bufferC])
-			round(t, d.numbers[of])
+			if d.packed[of] == nil {
+				round(t, d.numbers[of])
+			}
 		}
 	}
 	return d
@@ -145,8 +156,11 @@ func none(rng *rand.Rand, rows int) int32 {
 
 // words are the contents of a buffer.
 func (d *dressed) words(s *suite, of int) []float32 {
-	if of == bufferRows {
+	switch {
+	case of == bufferRows:
 		return driver.Words(d.rows)
+	case d.packed[of] != nil:
+		return driver.Words(d.packed[of])
 	}
 	return ToWords(s.types()[of], d.numbers[of])
 }

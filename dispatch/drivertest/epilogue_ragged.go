@@ -101,9 +101,17 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 		r.StrideC = roundUp(lenC+5, step)
 		lenC = r.Groups * r.StrideC
 	}
-	r.A.Offset, r.B.Offset, r.B2.Offset = draw(bufferA, rowsA*r.A.LD), draw(bufferB, lenB), draw(bufferB2, lenB)
+	r.A.Offset = draw(bufferA, rowsA*r.A.LD)
+	if e.ScaleB.Group() > 0 {
+		d.withGroups(&r, &e, rng)
+	} else {
+		r.B.Offset, r.B2.Offset = draw(bufferB, lenB), draw(bufferB2, lenB)
+	}
 	r.C.Offset, r.Bias = draw(bufferC, lenC), draw(bufferBias, r.Groups*r.StrideBias)
 	d.list(&r, e, rng, lists)
+	if e.ScaleB.Group() > 0 {
+		d.groupsOf(&r, &e, rng)
+	}
 	j := &dressedJob{suite: s, ragged: r}
 	j.prepare(t, j.moveGroups(t, &d, e), e)
 	j.allocate(t, &d)
@@ -119,7 +127,7 @@ func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, ro
 	}
 	r.ScaleA = 6 + 3*rows
 	r.ScaleB = r.ScaleA + scalesA + 1
-	d.rows = make([]int32, r.ScaleB+r.Groups*e.ScalesB(r.N))
+	d.rows = make([]int32, r.ScaleB+r.Groups*e.ScalesB(&planner.Problem{N: r.N, B: r.B, B2: r.B2}))
 	for at := r.ScaleA; at < len(d.rows); at++ {
 		d.rows[at] = int32(math.Float32bits(float32(rng.IntN(5) - 2)))
 	}

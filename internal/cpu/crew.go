@@ -55,9 +55,9 @@ func (c *crew) run(e *entry, helpers int) {
 		j.launch = l
 		if !l.Fixup {
 			j.a, j.bitsA = window(e.a, l.Type, l.BaseA, l.SpanA)
-			j.b, j.bitsB = window(e.b, l.Type, l.BaseB, l.SpanB)
+			j.b, j.bitsB = window(e.b, l.TypeB(), l.BaseB, l.SpanB)
 			if l.Epilogue.Gated {
-				j.b2, j.bitsB2 = window(e.b2, l.Type, l.BaseB2, l.SpanB2)
+				j.b2, j.bitsB2 = window(e.b2, l.TypeB(), l.BaseB2, l.SpanB2)
 			}
 		}
 		if l.Epilogue.Bias {

@@ -99,7 +99,7 @@ func facts(threads int, with *instructions) planner.Device {
 		MaxThreads:   maxThreads,
 		GroupShared:  cache,
 		KernelKind:   planner.KernelsCPU,
-		Types:        []element.Type{element.BF16, element.F16, element.E4M3, element.Int8},
+		Types:        []element.Type{element.BF16, element.F16, element.E4M3, element.Int8, element.Int4},
 		Epilogues:    true,
 	}
 	for _, s := range tile.Table() {

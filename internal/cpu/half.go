@@ -26,12 +26,12 @@ func narrowOf(of element.Type, words []float32) narrow {
 	return narrow{of, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words))}
 }
 
-// from is what begins with an element.
-func (n narrow) from(at int) narrow { return narrow{n.of, n.bytes[at*n.of.Bytes():]} }
+// from is what begins with the byte of an element.
+func (n narrow) from(at int) narrow { return narrow{n.of, n.bytes[n.of.Size(at+1)-n.of.Size(1):]} }
 
 // first is so many elements.
 func (n narrow) first(elements int) narrow {
-	end := elements * n.of.Bytes()
+	end := n.of.Size(elements)
 	return narrow{n.of, n.bytes[:end:end]}
 }
 
@@ -71,6 +71,8 @@ func (h *halves) widened(p *product, k, depth int) *product {
 		w.b.data = p.b.data[k:]
 	case p.b.of == element.F32:
 		w.b.data = p.b.data[k*p.b.ld:]
+	case p.b.of == element.Int4:
+		w.b.widenInt4(h.b[:], k, p.cols, depth)
 	case p.b.trans:
 		w.b.widen(h.b[:], k, p.cols, depth)
 	default:
@@ -85,6 +87,23 @@ func (o *operand) widen(to []float32, from, rows, cols int) {
 		o.narrow.widen(to[r*cols:][:cols], from+r*o.ld)
 	}
 	o.data, o.ld = to[:rows*cols], cols
+}
+
+// widenInt4 is widen of a B of Int4, where k's begin with a group.
+func (o *operand) widenInt4(to []float32, from, rows, cols int) {
+	const per = 8
+	for r := range rows {
+		first := r*o.ld + from
+		for k := 0; k < cols; k += o.group {
+			element.WidenInt4(to[r*cols+k:], o.from(first + k).words()[:o.group/per], uint32(o.groups[(first+k)/o.group]))
+		}
+	}
+	o.data, o.ld = to[:rows*cols], cols
+}
+
+// words shows elements of Int4 as they are.
+func (n narrow) words() []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(n.bytes))), len(n.bytes)/4)
 }
 
 // load takes C as numbers, where it is read.

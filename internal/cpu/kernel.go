@@ -24,7 +24,10 @@ func (j *job) segment(t *scratch, item []uint32) {
 	if item[encoding.Flags]&encoding.ItemSecond != 0 {
 		b, bitsB = j.b2, j.bitsB2
 	}
-	switch p.a.of, p.b.of = of, of; {
+	if group := epilogue.ScaleB.Group(); group > 0 && p.depth > 0 {
+		p.b.groups, p.b.group = j.rows[item[encoding.ScaleBAt]:], group
+	}
+	switch p.a.of, p.b.of = of, j.launch.TypeB(); {
 	case p.depth == 0:
 	case of == element.F32:
 		p.a.data, p.b.data = j.a[item[encoding.OffA]:], b[item[encoding.OffB]:]

@@ -65,6 +65,9 @@ type operand struct {
 
 	gather []int32 // the rows of A that are the tile's, if these are not the first
 	stored int     // of how many
+
+	groups []int32 // the words of B's groups, of Int4, by its elements
+	group  int     // k's of each
 }
 
 // strides are the distances in bytes of op(X) from a row to the next, and from a column

@@ -258,10 +258,10 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			threads:  C.uint32_t(k.Threads),
 			shared:   C.uint32_t(k.Shared),
 			items:    m.words.address + 4*C.dl_pointer(l.Items),
-			a:        C.uint64_t(l.Type.Bytes() * l.BaseA),
-			b:        C.uint64_t(l.Type.Bytes() * l.BaseB),
-			c:        C.uint64_t(l.TypeC.Bytes() * l.BaseC),
-			b2:       C.uint64_t(l.Type.Bytes() * l.BaseB2),
+			a:        C.uint64_t(l.Type.Size(l.BaseA)),
+			b:        C.uint64_t(l.TypeB().Size(l.BaseB)),
+			c:        C.uint64_t(l.TypeC.Size(l.BaseC)),
+			b2:       C.uint64_t(l.TypeB().Size(l.BaseB2)),
 			epilogue: C.uint64_t(l.Epilogue.Word()),
 		}
 		if i > m.makers && d.gpu.Waits { // behind an Update anything may be queued in front of a run

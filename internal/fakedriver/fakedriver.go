@@ -282,10 +282,10 @@ func extents(p *planner.Plan) [6]int {
 		if !used {
 			return -1
 		}
-		return (n*of.Bytes() + 3) / 4
+		return (of.Size(n) + 3) / 4
 	}
-	return [...]int{words(!by.A, p.ExtentA, o.Type), words(!by.B, p.ExtentB, o.Type), words(!by.C, p.ExtentC, o.TypeC),
-		words(o.Epilogue.Gated && !by.B, p.ExtentB2, o.Type), words(o.Epilogue.Bias, p.ExtentBias, o.TypeC),
+	return [...]int{words(!by.A, p.ExtentA, o.Type), words(!by.B, p.ExtentB, o.TypeB()), words(!by.C, p.ExtentC, o.TypeC),
+		words(o.Epilogue.Gated && !by.B, p.ExtentB2, o.TypeB()), words(o.Epilogue.Bias, p.ExtentBias, o.TypeC),
 		words(o.Epilogue.UsesRows(), p.ExtentRows, element.F32)}
 }
 

@@ -298,7 +298,7 @@ func (r *row) element(i, j int, old float32) number {
 		if e.ScaleA != "" {
 			n = n.scaled(e.scaleA(&r.Problem, i, r.from), r.limits)
 		}
-		if e.ScaleB != "" {
+		if e.ScaleB != "" && e.ScaleB.Group() == 0 { // those of groups are in the numbers of B
 			n = n.scaled(e.scaleB(&r.Problem, j, r.which), r.limits)
 		}
 	}

@@ -16,40 +16,44 @@ const (
 	F16              // IEEE binary16
 	E4M3             // OCP's 8 bits with 4 of exponent and 3 of fraction, without infinities (e4m3fn): for A and B alone
 	Int8             // whole numbers from -128 to 127, two's complement: for A and B alone; see Whole
+	Int4             // whole numbers from 0 to 15, eight a word (PackInt4), with scales of groups: for B alone
 )
 
 // facts are what tells types apart.
 type facts struct {
 	name     string
-	bytes    int
+	bits     int
 	mantissa int // bits, the leading one included
 	least    int // exponent of the least normal number
 	most     int // of the largest number
 }
 
 var table = [...]facts{
-	F32:  {"f32", 4, 24, -126, 127},
-	BF16: {"bf16", 2, 8, -126, 127},
-	F16:  {"f16", 2, 11, -14, 15},
-	E4M3: {"e4m3", 1, 4, -6, 8},
-	Int8: {"int8", 1, 8, 7, 7}, // as if -128 alone were normal: below it numbers are 1 apart
+	F32:  {"f32", 32, 24, -126, 127},
+	BF16: {"bf16", 16, 8, -126, 127},
+	F16:  {"f16", 16, 11, -14, 15},
+	E4M3: {"e4m3", 8, 4, -6, 8},
+	Int8: {"int8", 8, 8, 7, 7}, // as if -128 alone were normal: below it numbers are 1 apart
+	Int4: {"int4", 4, 4, 3, 3},
 }
 
-// Types lists all.
+// Types lists those of A: all but Int4.
 func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8} }
 
-// TypesC lists the types that C may have where A and B have this one, the usual one first.
+// TypesC lists the types that C may have where A and B, or A alone, have this one, the usual one first.
 func (t Type) TypesC() []Type {
 	switch t {
 	case F32:
 		return []Type{F32}
 	case E4M3, Int8:
 		return []Type{BF16, F16, F32}
+	case Int4:
+		return nil
 	}
 	return []Type{t, F32}
 }
 
-// Scaled reports whether elements may have scales: those of 8 bits do.
+// Scaled reports whether elements of A and B may have scales of rows, columns or tensors: those of 8 bits do.
 func (t Type) Scaled() bool { return t.Bytes() == 1 }
 
 // Whole reports whether all numbers are whole ones, without NaN, infinities, numbers below a least
@@ -80,7 +84,7 @@ func Parse(name string) (Type, error) {
 			return Type(t), nil
 		}
 	}
-	return F32, invalid.Errorf("unknown element type %q (known: %s)", name, List(Types(), ", "))
+	return F32, invalid.Errorf("unknown element type %q (known: %s)", name, List(append(Types(), Int4), ", "))
 }
 
 // Known reports whether the type is one of Types.
@@ -107,8 +111,17 @@ func (t *Type) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Bytes is the size of an element.
-func (t Type) Bytes() int { return table[t].bytes }
+// Bytes is the size of an element; 0 for Int4, of which two take one.
+func (t Type) Bytes() int { return table[t].bits / 8 }
+
+// PerWord is how many elements a word of 32 bits has.
+func (t Type) PerWord() int { return 32 / table[t].bits }
+
+// Line is how many elements 16 bytes have.
+func (t Type) Line() int { return 4 * t.PerWord() }
+
+// Size is the bytes of n elements, the last one whole.
+func (t Type) Size(n int) int { return n/8*table[t].bits + (n%8*table[t].bits+7)/8 }
 
 // Unit is the largest relative error of rounding to a normal number: half of the distance
 // between 1 and the next number.

@@ -12,7 +12,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	for _, x := range Types() {
+	for _, x := range append(Types(), Int4) {
 		got, err := Parse(x.String())
 		require.NoError(t, err)
 		require.Equal(t, x, got)
@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, F32, none)
 	_, err = Parse("fp8")
 	require.ErrorIs(t, err, invalid.Err)
-	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8)`)
+	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4)`)
 	_, err = json.Marshal(Type(9))
 	require.Error(t, err)
 	require.Equal(t, "unknown", Type(9).String())
@@ -112,7 +112,7 @@ func TestFacts(t *testing.T) {
 	require.Equal(t, 65520.0, F16.Overflow())
 	require.Equal(t, math.Inf(1), E4M3.Overflow())
 	require.Equal(t, math.Inf(1), Int8.Overflow())
-	require.False(t, Type(5).Known())
+	require.False(t, Type(6).Known())
 	require.Equal(t, "f32, bf16, f16, e4m3 or int8", List(Types(), " or "))
 	require.Equal(t, "f32", List(F32.TypesC(), " or "))
 	require.Equal(t, "f16 or f32", List(F16.TypesC(), " or "))

@@ -35,7 +35,7 @@ const SectionWords = 64
 type Kernel struct {
 	Tile           *tile.Shape
 	TransA, TransB bool
-	Type, TypeC    element.Type // of the elements of A and B, and of C
+	Type, TypeC    element.Type // of the elements of A and of C; see TypeB
 	// Cluster is the number of thread groups that share each worker's tiles, 2, 4
 	// or 8 of them; 0: one.
 	Cluster uint8
@@ -66,6 +66,9 @@ type Kernel struct {
 	Form    RaggedForm // of the sizes
 	Entries uint16     // one of RaggedEntries
 }
+
+// TypeB is the type of the elements of B.
+func (k Kernel) TypeB() element.Type { return k.Epilogue.TypeB(k.Type) }
 
 // String names a kernel: tile, transposition and variants.
 func (k Kernel) String() string {

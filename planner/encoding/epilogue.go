@@ -1,5 +1,7 @@
 package encoding
 
+import "github.com/batchgemm/batchgemm/planner/element"
+
 // Activation is a function of each element of C; "" is none.
 type Activation string
 
@@ -33,10 +35,36 @@ type Scaling string
 const (
 	PerTensor Scaling = "tensor" // the operand: of a problem one for A, one for B and one for B2
 	PerRow    Scaling = "row"    // each row of A, or column of op(B)
+
+	// Of B alone, whose elements are Int4 then: each column has a word (element.GroupWord) for each so many k's.
+	PerGroup64  Scaling = "group-64"
+	PerGroup128 Scaling = "group-128"
 )
 
-// Scaled reports whether products are multiplied by scales.
+// Group is the k's that share a scale and a zero point; 0: there are none that do.
+func (s Scaling) Group() int {
+	switch s {
+	case PerGroup64:
+		return 64
+	case PerGroup128:
+		return 128
+	}
+	return 0
+}
+
+// Scaled reports whether there are scales.
 func (e Epilogue) Scaled() bool { return e.ScaleA != "" || e.ScaleB != "" }
+
+// ScaledSums reports whether sums of products are multiplied by scales: those of groups belong to the numbers of B.
+func (e Epilogue) ScaledSums() bool { return e.ScaleA != "" || e.ScaleB != "" && e.ScaleB.Group() == 0 }
+
+// TypeB is the type of the elements of B, where those of A have this one.
+func (e Epilogue) TypeB(a element.Type) element.Type {
+	if e.ScaleB.Group() > 0 {
+		return element.Int4
+	}
+	return a
+}
 
 // EachRow reports whether the scales of A are by the rows of op(A), not by those of which some are gathered.
 func (e Epilogue) EachRow() bool { return e.ScaleA == PerRow && !e.Gather }
@@ -113,6 +141,10 @@ const (
 	EpilogueRowsA    = 4096 // with EpilogueScaleA: each row has a scale
 	EpilogueScaleB   = 8192
 	EpilogueColumnsB = 16384 // with EpilogueScaleB: each column has one
+
+	// Without EpilogueScaleB: each column of B has one for each 64 k's, or 128.
+	EpilogueGroups64  = 32768
+	EpilogueGroups128 = 65536
 )
 
 // Word is what native kernels are told of it.
@@ -130,7 +162,8 @@ func (e Epilogue) Word() (w uint32) {
 		flag uint32
 	}{{e.Bias, EpilogueBias}, {e.Gated, EpilogueGated}, {e.Gather, EpilogueGather}, {e.Scatter, EpilogueScatter}, {e.Weights, EpilogueWeights},
 		{e.Pointers.A, EpiloguePointersA}, {e.Pointers.B, EpiloguePointersB}, {e.Pointers.C, EpiloguePointersC}, {e.Pointers.Aligned, EpiloguePointersAligned},
-		{e.ScaleA != "", EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA}, {e.ScaleB != "", EpilogueScaleB}, {e.ScaleB == PerRow, EpilogueColumnsB}} {
+		{e.ScaleA != "", EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA}, {e.ScaleB == PerTensor || e.ScaleB == PerRow, EpilogueScaleB},
+		{e.ScaleB == PerRow, EpilogueColumnsB}, {e.ScaleB == PerGroup64, EpilogueGroups64}, {e.ScaleB == PerGroup128, EpilogueGroups128}} {
 		if v.set {
 			w |= v.flag
 		}

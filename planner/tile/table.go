@@ -179,6 +179,16 @@ var table = [...]Shape{
 		WideBytes:  Rate{Efficiency: 19.698, Step: 0.204, Fixed: 0.75, Worker: 2.023, Stream: 31000},
 	}},
 
+	{Name: "int4-16x64", TM: 16, TN: 64, TK: 128, Threads: 128, Unit: Int4, Epilogues: true, Rates: Rates{
+		Int4: Rate{Efficiency: 1.2, Step: 0.5, Fixed: 1.0, Worker: 0.5, Stream: 30000},
+	}},
+	{Name: "int4-32x64", TM: 32, TN: 64, TK: 128, Threads: 128, Unit: Int4, Epilogues: true, Rates: Rates{
+		Int4: Rate{Efficiency: 2.0, Step: 0.6, Fixed: 1.0, Worker: 0.6, Stream: 28000},
+	}},
+	{Name: "int4-64x128", TM: 64, TN: 128, TK: 128, Threads: 128, Unit: Int4, Epilogues: true, Rates: Rates{
+		Int4: Rate{Efficiency: 4.0, Step: 1.2, Fixed: 1.0, Worker: 1.5, Stream: 26000},
+	}},
+
 	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
 		CPU: Rate{Efficiency: 0.85, Worker: 0.2},
 	}},

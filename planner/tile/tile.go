@@ -43,11 +43,12 @@ const (
 	FMA   Unit = ""      // fused multiply-adds of fp32
 	MMA   Unit = "mma"   // tensor cores, a warp at a time (NVIDIA from 8.0 on)
 	WGMMA Unit = "wgmma" // tensor cores, four warps at a time (NVIDIA 9.0)
+	Int4  Unit = "int4"  // tensor cores, a warp at a time, of B of 4 bits (NVIDIA from 8.0 on)
 	SIMD  Unit = "simd"  // fused multiply-adds on vectors of a CPU, whose thread computes a tile alone
 )
 
 // Tensor reports whether the unit is a GPU's tensor cores.
-func (u Unit) Tensor() bool { return u == MMA || u == WGMMA }
+func (u Unit) Tensor() bool { return u == MMA || u == WGMMA || u == Int4 }
 
 // Rate is how fast the kernels of a shape run, as the planner's cost model has it.
 type Rate struct {
@@ -70,6 +71,7 @@ type Rates struct {
 	// cores only: planner.KernelFacts has others.
 	Halves, WideHalves Rate
 	Bytes, WideBytes   Rate // elements of 8 bits, four a word, wide where rows run along K beside; tensor cores only
+	Int4               Rate // B of 4 bits
 	CPU                Rate
 }
 
@@ -127,8 +129,10 @@ func (s *Shape) Check() error {
 // whole C tile over their own part of every K step.
 func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
 
-// HalvesOnly: native kernels are for elements of 16 and 8 bits alone.
-func (s *Shape) HalvesOnly() bool { return s.Rates.Native == (Rate{}) && s.Rates.Halves != (Rate{}) }
+// HalvesOnly: native kernels are for elements of 16 bits and fewer alone.
+func (s *Shape) HalvesOnly() bool {
+	return s.Rates.Native == (Rate{}) && (s.Rates.Halves != (Rate{}) || s.Rates.Int4 != (Rate{}))
+}
 
 // StepBytes is the memory of the elements of A and B that one K step needs.
 func (s *Shape) StepBytes() int { return 4 * s.TK * (s.TM + s.TN) }

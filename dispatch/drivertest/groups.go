@@ -1,0 +1,210 @@
+package drivertest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// testGroups multiplies by B of Int4 with scales of groups.
+func (s *suite) testGroups(t *testing.T) {
+	if types := s.device.Info().Planner.Types; s.oneType != "" || !slices.Contains(types, element.Int4) {
+		t.Skip("one type, or no kernels for B of int4")
+	}
+	for i, of := range []element.Type{element.BF16, element.F16} {
+		for j, ofC := range of.TypesC() {
+			typed := *s
+			typed.of, typed.ofC = of, ofC
+			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
+				for k, c := range groupCases() {
+					if s.slow() && (i+j+k)%3 > 0 {
+						continue
+					}
+					t.Run(c.name, func(t *testing.T) { typed.runGroups(t, c) })
+				}
+				if i == j {
+					typed.testGroupTiles(t)
+				}
+				if !s.slow() || i == j {
+					typed.testGroupsRagged(t)
+				}
+			})
+		}
+	}
+}
+
+// groupCases are epilogues with scales of groups.
+func groupCases() []dressedCase {
+	one := planner.PerGroup128
+	everything := all
+	everything.ScaleB = planner.PerGroup64
+	everything.Activation = planner.ReLU
+	silu := everything
+	silu.Activation = planner.SiLU
+	return []dressedCase{
+		{name: "groups of 128", e: planner.Epilogue{ScaleB: one}},
+		{name: "groups of 64", e: planner.Epilogue{ScaleB: planner.PerGroup64}},
+		{name: "bias", e: planner.Epilogue{ScaleB: one, Bias: true, Activation: planner.ReLU}},
+		{name: "gathered", e: planner.Epilogue{ScaleB: one, GatherRows: 37}},
+		{name: "scattered", e: planner.Epilogue{ScaleB: planner.PerGroup64, ScatterRows: 140, Weights: true}},
+		{name: "gated", e: planner.Epilogue{ScaleB: one, Gated: true, Bias: true}},
+		{name: "all", e: everything},
+		{name: "all, SiLU", e: silu},
+		{name: "several tiles a worker", e: everything, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit},
+		{name: "in turn", e: planner.Epilogue{ScaleB: one}, o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: oneUnit},
+		{name: "a schedule that cuts others", e: planner.Epilogue{ScaleB: one}, o: planner.Options{Schedule: planner.ScheduleSplitK}},
+	}
+}
+
+// groupBatch has problems of all kinds of sizes for groups of so many.
+func groupBatch(group int, e planner.Epilogue) planner.Batch {
+	var b planner.Batch
+	for i, m := range []int{1, 3, 8, 9, 16, 33, 64, 65, 130} {
+		for j, n := range []int{1, 63, 64, 130} {
+			k := group * []int{0, 1, 2, 3, 5}[(i+2*j)%5]
+			p := planner.Problem{M: m, N: n, K: k, TransB: true, Alpha: planner.Scale([]float32{1, -0.5}[i%2])}
+			if !e.Gated {
+				p.Beta = []float32{0, 1, -0.5}[(i+j)%3]
+			}
+			if e.ScatterRows == 0 || m <= e.ScatterRows {
+				b = append(b, p)
+			}
+		}
+	}
+	return b
+}
+
+// runGroups checks a case on numbers whose results are exact, and on others.
+func (s *suite) runGroups(t *testing.T, c dressedCase) {
+	t.Helper()
+	b := groupBatch(c.e.ScaleB.Group(), c.e)
+	if s.slow() {
+		b = slices.DeleteFunc(b, func(p planner.Problem) bool { return p.M*p.N > 3000 })
+	}
+	c.o.Epilogue = c.e
+	d := s.dress(b, c.e, newRand(5), few(newRand(6)))
+	j := s.prepareDressed(t, b, &d, c.o, c.edit)
+	j.check(t, &d, c.e.Activation != planner.SiLU)
+	rng := newRand(7)
+	for of := range []int{bufferA, bufferB} {
+		if d.packed[of] == nil {
+			for i, x := range d.numbers[of] {
+				if x == x {
+					d.numbers[of][i] = s.of.Float(s.of.Bits(2*rng.Float32() - 1))
+				}
+			}
+		}
+	}
+	for i := range b { // other scales, of all sizes
+		at := b[i].ScaleB
+		for g := range c.e.ScalesB(&b[i]) {
+			_, zero := element.GroupOf(uint32(d.rows[at+g]))
+			x := rng.Float32() - 0.5
+			if rng.IntN(8) == 0 {
+				x = []float32{0, 0x1p-140, -0x1p-126, 300}[rng.IntN(4)]
+			}
+			d.rows[at+g] = int32(element.GroupWord(x, zero))
+		}
+		d.number(&b[i], &c.e)
+	}
+	j.check(t, &d, false)
+}
+
+// testGroupTiles forces each tile shape.
+func (s *suite) testGroupTiles(t *testing.T) {
+	facts := s.device.Info().Planner
+	for i := range facts.Kernels {
+		shape := facts.Kernels[i].Tile
+		o := planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Epilogue: planner.Epilogue{ScaleB: []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]}}
+		if !facts.Fits(shape, o) || s.slow() && i%4 > 0 {
+			continue
+		}
+		t.Run(shape.Name, func(t *testing.T) { s.runGroups(t, dressedCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name}}) })
+	}
+}
+
+// testGroupsRagged runs experts whose sizes are on the device.
+func (s *suite) testGroupsRagged(t *testing.T) {
+	everything := all
+	everything.ScaleB, everything.Activation = planner.PerGroup64, planner.ReLU
+	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, everything} {
+		t.Run(fmt.Sprintf("ragged/%s", e.ScaleB), func(t *testing.T) {
+			s.testDressedRagged(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * e.ScaleB.Group(), TransB: true}, e)
+		})
+	}
+}
+
+// groupMatrix places a B of Int4 behind those before.
+func (d *dressed) groupMatrix(of int, p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) planner.Matrix {
+	group, line := e.ScaleB.Group(), element.Int4.Line()
+	m := planner.Matrix{Offset: roundUp(len(d.numbers[of])+line*rng.IntN(2), line), LD: p.K + group*rng.IntN(2)}
+	d.growGroups(of, m.Offset+p.N*m.LD, rng)
+	return m
+}
+
+// growGroups makes B larger, by weights of any kind whose numbers are none.
+func (d *dressed) growGroups(of, n int, rng *rand.Rand) {
+	d.numbers[of] = append(d.numbers[of], slices.Repeat([]float32{float32(math.NaN())}, n-len(d.numbers[of]))...)
+	for len(d.packed[of]) < (n+guard)/element.Int4.PerWord()+1 {
+		d.packed[of] = append(d.packed[of], rng.Uint32())
+	}
+}
+
+// group draws the words of the groups of a problem, and makes numbers of its weights.
+func (d *dressed) group(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
+	for at := range e.ScalesB(p) {
+		d.rows[p.ScaleB+at] = groupWord(rng)
+	}
+	d.number(p, e)
+}
+
+// groupWord is one by which small numbers have exact results.
+func groupWord(rng *rand.Rand) int32 {
+	return int32(element.GroupWord([]float32{1, -1, 2, 0.5, 0}[rng.IntN(5)], []int{8, rng.IntN(16)}[rng.IntN(2)]))
+}
+
+// number makes the numbers that the weights of a problem stand for.
+func (d *dressed) number(p *planner.Problem, e *planner.Epilogue) {
+	at := p.ScaleB
+	d.numberMatrix(bufferB, p.B, p.N, p.K, at, e.ScaleB.Group())
+	if e.Gated {
+		d.numberMatrix(bufferB2, p.B2, p.N, p.K, at+p.N*(p.B.LD/e.ScaleB.Group()), e.ScaleB.Group())
+	}
+}
+
+// numberMatrix says in the reference's own words what a weight is.
+func (d *dressed) numberMatrix(of int, m planner.Matrix, n, k, at, group int) {
+	order := [8]int{0, 4, 1, 5, 2, 6, 3, 7} // the nibble of each of eight
+	for col := range n {
+		for i := range k {
+			element := m.Offset + col*m.LD + i
+			weight := d.packed[of][element/8] >> (4 * order[element%8]) & 15
+			word := uint32(d.rows[at+col*(m.LD/group)+i/group])
+			d.numbers[of][element] = math.Float32frombits(word>>4<<4) * (float32(weight) - float32(word%16))
+		}
+	}
+}
+
+// withGroups is the B of a ragged batch of Int4, its groups one behind the other.
+func (d *dressed) withGroups(r *planner.Ragged, e *planner.Epilogue, rng *rand.Rand) {
+	r.B.LD, r.B2.LD = r.K, r.K+e.ScaleB.Group()
+	r.B.Offset, r.B2.Offset, r.StrideB = 32, 64, roundUp(r.N*r.B2.LD+1, 32)
+	d.growGroups(bufferB, r.B.Offset+r.Groups*r.StrideB, rng)
+	d.growGroups(bufferB2, r.B2.Offset+r.Groups*r.StrideB, rng)
+}
+
+// groupsOf draws the words of the groups of all experts.
+func (d *dressed) groupsOf(r *planner.Ragged, e *planner.Epilogue, rng *rand.Rand) {
+	p := planner.Problem{N: r.N, K: r.K, B: r.B, B2: r.B2, ScaleB: r.ScaleB}
+	for range r.Groups {
+		d.group(&p, e, rng)
+		p.ScaleB += e.ScalesB(&p)
+		p.B.Offset += r.StrideB
+		p.B2.Offset += r.StrideB
+	}
+}
