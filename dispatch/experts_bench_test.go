@@ -17,7 +17,8 @@ import (
 )
 
 // BenchmarkExperts is a layer of Qwen3-30B's experts on CUDA, of each type, with the sizes of its groups on the
-// device: the median of nodes in a CUDA graph. Tiles after the first, which is the planner's choice, are forced.
+// device: the median of nodes in a CUDA graph. Tiles after the first, which is the planner's choice, are forced. Int4 is that
+// of the weights, with A of bf16.
 func BenchmarkExperts(b *testing.B) {
 	d, err := Open(b.Context(), WithBackend("cuda"))
 	if err != nil {
@@ -30,33 +31,48 @@ func BenchmarkExperts(b *testing.B) {
 	byRow := planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}
 	byRowSiLU := byRow
 	byRowSiLU.Activation = planner.SiLU
-	for _, of := range []element.Type{element.BF16, element.E4M3, element.Int8} {
-		b.Run(of.String(), func(b *testing.B) {
-			x := newExpertLayer(b, d, stream, of)
-			for _, e := range []struct {
-				name   string
-				what   planner.Epilogue
-				scaled bool
-			}{
-				{"plain", planner.Epilogue{}, false},
-				{"silu", planner.Epilogue{Activation: planner.SiLU}, false},
-				{"gated", planner.Epilogue{Activation: planner.SiLU, Gated: true}, false},
-				{"scales", byRow, true},
-				{"scales,silu", byRowSiLU, true},
-			} {
-				if e.scaled && !of.Scaled() {
-					continue
-				}
-				for _, tile := range []string{"", "wide-64x64", "wide-64x128", "wide-128x128"} {
+	any := []benchmarkedEpilogue{
+		{"plain", planner.Epilogue{}},
+		{"silu", planner.Epilogue{Activation: planner.SiLU}},
+		{"gated", planner.Epilogue{Activation: planner.SiLU, Gated: true}},
+	}
+	scaled := append(any[:3:3], benchmarkedEpilogue{"scales", byRow}, benchmarkedEpilogue{"scales,silu", byRowSiLU})
+	groups := []benchmarkedEpilogue{
+		{"groups", planner.Epilogue{ScaleB: planner.PerGroup128}},
+		{"groups,silu", planner.Epilogue{ScaleB: planner.PerGroup128, Activation: planner.SiLU}},
+		{"groups,gated", planner.Epilogue{ScaleB: planner.PerGroup128, Activation: planner.SiLU, Gated: true}},
+		{"groups of 64", planner.Epilogue{ScaleB: planner.PerGroup64}},
+	}
+	wide := []string{"", "wide-64x64", "wide-64x128", "wide-128x128"}
+	for _, c := range []struct {
+		of, ofB   element.Type
+		epilogues []benchmarkedEpilogue
+		tiles     []string
+	}{
+		{element.BF16, element.BF16, any, wide},
+		{element.E4M3, element.E4M3, scaled, wide},
+		{element.Int8, element.Int8, scaled, wide},
+		{element.BF16, element.Int4, groups, []string{"", "int4-16x128", "int4-32x128", "int4-64x128"}},
+	} {
+		b.Run(c.ofB.String(), func(b *testing.B) {
+			x := newExpertLayer(b, d, stream, c.of, c.ofB)
+			for _, e := range c.epilogues {
+				for _, tile := range c.tiles {
 					for _, tokens := range []int{1, 16, 64, 256, 1024, 4096} {
 						b.Run(fmt.Sprintf("%s/tile=%s/tokens=%d", e.name, tile, tokens), func(b *testing.B) {
-							b.ReportMetric(x.time(b, tokens, planner.Options{Type: of, TypeC: element.BF16, Tile: tile, Epilogue: e.what}), "device-us")
+							b.ReportMetric(x.time(b, tokens, planner.Options{Type: c.of, TypeC: element.BF16, Tile: tile, Epilogue: e.what}), "device-us")
 						})
 					}
 				}
 			}
 		})
 	}
+}
+
+// benchmarkedEpilogue is one of a layer.
+type benchmarkedEpilogue struct {
+	name string
+	what planner.Epilogue
 }
 
 // expertLayer has the operands for as many tokens as are timed.
@@ -71,22 +87,30 @@ const (
 	expertN, expertK                      = 1536, 2048
 )
 
-func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of element.Type) *expertLayer {
+func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of, ofB element.Type) *expertLayer {
 	const rows, weights = expertTop * expertTokens, expertGroups * expertN * expertK
 	x := &expertLayer{device: d, stream: stream}
 	rng := rand.New(rand.NewPCG(1, 0))
 	block, bits, bytes := make([]float32, 1<<20), make([]uint16, 1<<20), make([]uint8, 1<<20)
+	words := make([]int32, 1<<20)
 	alloc := func(to element.Type, n int) uintptr {
-		at, err := stream.Alloc(n * to.Bytes())
+		at, err := stream.Alloc(to.Size(n))
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, stream.Free(at)) })
 		buffer, err := d.WrapOf(to, at, n)
 		require.NoError(b, err)
 		defer buffer.Close()
-		reference.UniformOf(to, rng, block)
+		if to != element.Int4 {
+			reference.UniformOf(to, rng, block)
+		}
 		for i := 0; i < n; i += len(block) {
 			numbers := block[:min(len(block), n-i)]
 			switch to.Bytes() {
+			case 0:
+				for j := range words[:len(numbers)/8] {
+					words[j] = int32(rng.Uint32())
+				}
+				err = buffer.WriteInt32(b.Context(), i, words[:len(numbers)/8])
 			case 4:
 				err = buffer.Write(b.Context(), i, numbers)
 			case 2:
@@ -100,8 +124,8 @@ func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of element.T
 		}
 		return at
 	}
-	x.at = Addresses{A: alloc(of, rows*expertK), B: alloc(of, weights), B2: alloc(of, weights), C: alloc(element.BF16, rows*expertN),
-		Sizes: alloc(element.F32, expertGroups), Rows: alloc(element.F32, rows+expertGroups*expertN)}
+	x.at = Addresses{A: alloc(of, rows*expertK), B: alloc(ofB, weights), B2: alloc(ofB, weights), C: alloc(element.BF16, rows*expertN),
+		Sizes: alloc(element.F32, expertGroups), Rows: alloc(element.F32, rows+expertGroups*expertN*2*expertK/64)}
 	return x
 }
 
@@ -124,6 +148,9 @@ func (x *expertLayer) time(b *testing.B, tokens int, o planner.Options) float64 
 	r := planner.Ragged{Form: planner.EndsOfRows, Groups: expertGroups, M: expertTop * tokens, N: expertN, K: expertK, TransB: true,
 		A: planner.Matrix{LD: expertK}, B: planner.Matrix{LD: expertK}, B2: planner.Matrix{LD: expertK}, C: planner.Matrix{LD: expertN},
 		StrideB: expertN * expertK, ScaleB: expertTop * tokens}
+	if o.TypeB() == element.Int4 {
+		r.TransB, r.B.LD, r.B2.LD = false, expertN, expertN
+	}
 	p, err := x.device.PrepareRagged(b.Context(), r, o)
 	require.NoError(b, err)
 	defer p.Close()

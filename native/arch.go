@@ -32,10 +32,12 @@ type Arch struct {
 
 var (
 	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
-	sm80   = Arch{name: "sm_80", product: "sm_80", format: ".cubin", parts: true, units: tensor[:1], types: narrow, halves: tensor}
-	sm90a  = Arch{name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, units: tensor, cluster: true, waits: true, types: narrow, halves: tensor}
+	older  = []tile.Unit{tile.MMA, tile.Int4}
+	newer  = append(older[:2:2], tile.WGMMA)
+	sm80   = Arch{name: "sm_80", product: "sm_80", format: ".cubin", parts: true, units: older, types: narrow, halves: tensor}
+	sm90a  = Arch{name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, units: newer, cluster: true, waits: true, types: narrow, halves: tensor}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
-	ptx = Arch{name: "sm_80", product: "compute_80", format: ".ptx", parts: true, units: tensor[:1], types: narrow, halves: tensor}
+	ptx = Arch{name: "sm_80", product: "compute_80", format: ".ptx", parts: true, units: older, types: narrow, halves: tensor}
 )
 
 // halves are the types of 16 bits, narrow those of 8 too, and fma the unit of all kernels for AMD.
@@ -114,6 +116,8 @@ func part(k encoding.Kernel) string {
 	switch {
 	case k.Ragged > 0:
 		return "ragged"
+	case k.Tile.Unit == tile.Int4:
+		return "int4"
 	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:
 		return "wide_" + of.String()
 	case of.Bytes() == 1:
@@ -187,8 +191,11 @@ func (a Arch) Has(s *tile.Shape) bool {
 	return slices.Contains(a.units, s.Unit)
 }
 
-// Variants are the kernels of a tile shape that differ in name, the fix-up first.
+// Variants are the kernels of a tile shape that differ in name, the fix-up first, which those for B of 4 bits have not.
 func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
+	if s.Unit == tile.Int4 {
+		return int4Variants(s)
+	}
 	all := []encoding.Kernel{{Tile: s, Fixup: true}}
 	if !s.HalvesOnly() {
 		all = a.transposed(all, encoding.Kernel{Tile: s})
@@ -213,6 +220,14 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 				all = append(all, k)
 			}
 		}
+	}
+	return all
+}
+
+// int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part of an epilogue.
+func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
+	for _, of := range halves {
+		all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: of, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}})
 	}
 	return all
 }
@@ -261,7 +276,10 @@ func RaggedKernels() (all []encoding.Kernel) {
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
 	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, true, true, true
-	d.Types, d.Native = a.types, a.native()
+	d.Types, d.Native = slices.Clone(a.types), a.native()
+	if slices.Contains(a.units, tile.Int4) {
+		d.Types = append(d.Types, element.Int4)
+	}
 	for _, s := range tile.Table() {
 		if !a.Has(s) {
 			continue

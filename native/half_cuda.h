@@ -11,6 +11,14 @@
 
 struct BF16 {
   BG_HALF_MULTIPLY(bf16)
+  // weights are two nibbles, 16 bits apart, as numbers less what minus makes of a group's word: its zero point, in the lower 4
+  // bits. Beside the exponent of 128 a nibble is that much more.
+  static BG_DEVICE uint32_t weights(uint32_t nibbles, uint32_t less) {
+    uint32_t r;
+    asm("{\n.reg .b32 more;\nlop3.b32 more, %1, 0x000f000f, 0x43004300, 0xea;\nfma.rn.bf16x2 %0, more, %2, %3;\n}\n" : "=r"(r) : "r"(nibbles), "r"(0x3f803f80), "r"(less));
+    return r;
+  }
+  static BG_DEVICE uint32_t minus(uint32_t group) { return 0xc300c300 | (group & 15) * 0x00010001; }
   static BG_DEVICE float number(uint16_t bits) { return __uint_as_float(static_cast<uint32_t>(bits) << 16); }
   static BG_DEVICE uint16_t bits(float x) {
     uint16_t r;
@@ -26,6 +34,13 @@ struct BF16 {
 
 struct F16 {
   BG_HALF_MULTIPLY(f16)
+  // As those of BF16, beside the exponent of 1024.
+  static BG_DEVICE uint32_t weights(uint32_t nibbles, uint32_t less) {
+    uint32_t r;
+    asm("{\n.reg .b32 more;\nlop3.b32 more, %1, 0x000f000f, 0x64006400, 0xea;\nadd.f16x2 %0, more, %2;\n}\n" : "=r"(r) : "r"(nibbles), "r"(less));
+    return r;
+  }
+  static BG_DEVICE uint32_t minus(uint32_t group) { return 0xe400e400 | (group & 15) * 0x00010001; }
   static BG_DEVICE float number(uint16_t bits) {
     float r;
     asm("cvt.f32.f16 %0, %1;\n" : "=f"(r) : "h"(bits));
@@ -43,10 +58,13 @@ struct F16 {
   }
 };
 
-// E4M3 are numbers of 8 bits, which are multiplied as F16.
-struct E4M3 {
-  static constexpr bool kWhole = false;
+// AsF16 are numbers of 8 bits that are multiplied as F16.
+struct AsF16 {
   static BG_DEVICE void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { F16::multiply(sum, a, b); }
+};
+
+struct E4M3 : AsF16 {
+  static constexpr bool kWhole = false;
 
   // halves makes F16 of the numbers of the lower two bytes.
   static BG_DEVICE uint32_t halves(uint32_t bytes) {
@@ -64,10 +82,9 @@ struct E4M3 {
   }
 };
 
-// Int8 are whole numbers of 8 bits, which are multiplied as F16 too: sums are exact up to 2^24.
-struct Int8 {
+// Int8 are whole numbers: sums are exact up to 2^24.
+struct Int8 : AsF16 {
   static constexpr bool kWhole = true;
-  static BG_DEVICE void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { F16::multiply(sum, a, b); }
 
   // halves is that of E4M3: 0x64 in front of 128 more than a number is 1024 + 128 more.
   static BG_DEVICE uint32_t halves(uint32_t bytes) {

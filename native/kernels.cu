@@ -19,6 +19,7 @@
 #include "tensor_half.cuh"
 #include "tensor_bytes.cuh"
 #include "tensor_epilogue.cuh"
+#include "int4.cuh"
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #include "wgmma_cuda.h"
 #include "wgmma_operand.cuh"
@@ -102,6 +103,12 @@
 #define BG_IN_WIDE_INT8(...) __VA_ARGS__
 #else
 #define BG_IN_WIDE_INT8(...)
+#endif
+// Those of B of 4 bits.
+#if BG_HAS(11)
+#define BG_IN_INT4(...) __VA_ARGS__
+#else
+#define BG_IN_INT4(...)
 #endif
 // With BG_CLOCKS there are no kernels with an epilogue.
 #ifdef BG_CLOCKS
@@ -291,6 +298,18 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   using name##_##type = WideTile<__VA_ARGS__, Halves<format>>;                                                       \
   BG_WGMMA_MODE(name##_##type, name, _##type, wgmmaWide)                                                             \
   BG_FIXUP(name##_##type, bg_##name##_fixup_##type, Halves<format>)
+
+// BG_INT4 makes those of a tile for B of 4 bits.
+#define BG_INT4(name, ...)                                                                                           \
+  BG_WITH_EPILOGUES(BG_IN_INT4(BG_INT4_TYPE(name, bf16, BF16, __VA_ARGS__)                                           \
+  BG_INT4_TYPE(name, f16, F16, __VA_ARGS__)))
+#define BG_INT4_TYPE(name, type, format, ...)                                                                        \
+  using name##_##type = Int4Tile<__VA_ARGS__, Halves<format>>;                                                       \
+  BG_KERNEL(name##_##type::kThreads, name##_##type::kMinGroups)                                                      \
+  BG_DRESSED_FUNCTION(bg_##name##_nn_##type##_e) {                                                                   \
+    awaitEarlier();                                                                                                  \
+    int4Gemm<name##_##type>(items, table, A, B, C, workspace, BG_EPILOGUE_OF(B2));                                   \
+  }
 
 // Kernels with an epilogue, of tiles that are declared. A fix-up is in the part of its C's type.
 #define BG_HALVES_FIXUPS_EPILOGUE(name, tile)                                                                        \

@@ -14,13 +14,15 @@ struct RaggedEpilogue {
   uint32_t flags;
   EpilogueBounds more;
 
+  static constexpr uint32_t kGroups = kGroups64 | kGroups128, kScales = kScaleA | kScaleB | kGroups;
+
   BG_DEVICE bool has(uint32_t flag) const { return (flags & flag) != 0; }
   BG_DEVICE uint32_t products() const { return has(kGated) ? 2 : 1; }
   BG_DEVICE void start(const uint32_t* words) { more = *reinterpret_cast<const EpilogueBounds*>(words); }
   // records is where those begin of which the entry's has the words of records without scales: with scales each has 4 more.
   BG_DEVICE const uint4* records(const uint32_t* sizes, uint32_t entry) const {
     static_assert(kScaledRecordWords == kEpilogueRecordWords + 4, "other words");
-    return reinterpret_cast<const uint4*>(sizes) + (has(kScaleA | kScaleB) ? entry : 0);
+    return reinterpret_cast<const uint4*>(sizes) + (has(kScales) ? entry : 0);
   }
   BG_DEVICE Record recordOf(const uint32_t* sizes, uint32_t entry) const { return epilogueRecordAt(records(sizes, entry), entry); }
 
@@ -32,7 +34,15 @@ struct RaggedEpilogue {
     const uint4 words = records(sizes, entry)[kEpilogueRecordWords / 4 * (entry + 1)];
     return {words.x, words.y};
   }
-  BG_DEVICE uint32_t scalesB(uint32_t cols) const { return !has(kScaleB) ? 0 : has(kColumnsB) ? cols : 1; }
+  BG_DEVICE uint32_t scalesB(uint32_t cols, uint32_t k, uint32_t ldb) const {
+    if (has(kGroups)) return k / group() * ldb;
+    return !has(kScaleB) ? 0 : has(kColumnsB) ? cols : 1;
+  }
+  // group is the k's that share a scale; grouped reports whether a B of so many k's keeps to groups, and to lines.
+  BG_DEVICE uint32_t group() const { return has(kGroups64) ? 64 : 128; }
+  BG_DEVICE bool grouped(uint32_t k, uint32_t offB, uint32_t ldb) const {
+    return !has(kGroups) || (k % group() == 0 && ldb % 8 == 0 && offB % 32 == 0);
+  }
 
   // storedA and storedC are the rows of A, which is not transposed where any are gathered, and of C.
   BG_DEVICE uint32_t storedA(uint32_t rows) const { return has(kGather) ? more.gatherRows : rows; }
@@ -52,10 +62,12 @@ struct RaggedEpilogue {
   }
 
   BG_DEVICE bool scalesFit(const uint32_t* sizes, uint32_t entry, const Record& r) const {
-    if (!has(kScaleA | kScaleB)) return true;
+    if (!has(kScales)) return true;
     const Scales at = scalesOf(sizes, entry);
-    return (!has(kScaleA) || listed(at.a, has(kRowsA) ? storedA(r.m) : 1, more.lenRows)) &&
-           (!has(kScaleB) || listed(at.b, products() * scalesB(r.n), more.lenRows));
+    const RecordEpilogue words = recordEpilogueAt(records(sizes, entry), entry);
+    const uint64_t scales = static_cast<uint64_t>(scalesB(r.n, r.k, r.ldb)) + (has(kGated) ? scalesB(r.n, r.k, words.ldb2) : 0);
+    return (!has(kScaleA) || listed(at.a, has(kRowsA) ? storedA(r.m) : 1, more.lenRows)) && (!has(kScaleB | kGroups) || at.b + scales <= more.lenRows) &&
+           grouped(r.k, r.offB, r.ldb) && (!has(kGated) || grouped(0, words.offB2, words.ldb2));
   }
 
   // of is where what a group has beside begins, but for scales.
@@ -71,17 +83,17 @@ struct RaggedEpilogue {
     }
   }
 
-  // scalesAt is the same of scales, of the tile from a row and a column on.
+  // scalesAt is the same of scales, those of A of the tile from a row on.
   template <class Sizes>
-  BG_DEVICE Scales scalesAt(const uint32_t* sizes, const Sizes& at, uint32_t group, const Bounds& b, uint32_t row, uint32_t col) const {
+  BG_DEVICE Scales scalesAt(const uint32_t* sizes, const Sizes& at, uint32_t group, const Bounds& b, uint32_t row) const {
     const bool eachRow = has(kRowsA) && !has(kGather);
     Scales to = {0, 0};
     if constexpr (kForm != kRecords) {
-      to = {more.scaleA + (!eachRow ? 0 : kByRows ? at.first : group * b.m), more.scaleB + group * products() * scalesB(b.n)};
-    } else if (has(kScaleA | kScaleB)) {
+      to = {more.scaleA + (!eachRow ? 0 : kByRows ? at.first : group * b.m), more.scaleB + group * (scalesB(b.n, b.k, b.ldb) + (has(kGated) ? scalesB(b.n, b.k, more.ldb2) : 0))};
+    } else if (has(kScales)) {
       to = scalesOf(sizes, group);
     }
-    return {to.a + (eachRow ? row : 0), to.b + (has(kColumnsB) ? col : 0)};
+    return {to.a + (eachRow ? row : 0), to.b};
   }
 
   // store stores what becomes of an item without an epilogue, of a group, from a row and a column on.
@@ -89,17 +101,19 @@ struct RaggedEpilogue {
   BG_DEVICE void store(uint4* items, uint32_t place, Item item, const Bounds& b, const Record& r, const uint32_t* sizes, const Sizes& group, uint32_t entry,
                        uint32_t row, uint32_t col) const {
     const RecordEpilogue at = of(sizes, group, entry, b);
-    const Scales scales = scalesAt(sizes, group, entry, b, row, col);
+    const Scales scales = scalesAt(sizes, group, entry, b, row);
     place *= products();
     if (has(kGather)) item.offA = kByRows ? b.offA : r.offA;
     if (has(kScatter)) item.offC = (kByRows ? b.offC : r.offC) + col;
-    ItemEpilogue dress = {at.rowsA + row, more.gatherRows, at.rowsC + row, more.scatterRows, at.weights + row, at.bias + col, at.pointers, scales.a, scales.b, 0, 0, 0};
+    ItemEpilogue dress = {at.rowsA + row, more.gatherRows, at.rowsC + row, more.scatterRows, at.weights + row, at.bias + col, at.pointers, scales.a, scales.b + (has(kColumnsB | kGroups) ? col : 0), 0, 0, 0};
+    const uint32_t apart = has(kGroups) ? kInt4Panel : 1;  // elements from a column to the next, of B that is not transposed
+    item.offB += col * (apart - 1);
     storeEpilogueItem(items, place, item, dress);
     if (!has(kGated)) return;
-    item.offB = at.offB2 + col * (b.transB != 0 ? at.ldb2 : 1);
+    item.offB = at.offB2 + col * (b.transB != 0 ? at.ldb2 : apart);
     item.ldb = at.ldb2;
     dress.biasAt += r.n;
-    dress.scaleBAt += scalesB(r.n);
+    dress.scaleBAt += scalesB(r.n, r.k, r.ldb);
     const bool wide = ((r.offA | r.lda | at.offB2 | at.ldb2) & b.wide) == 0;
     item.flags = (item.flags & ~kItemWide) | (wide ? kItemWide : 0) | kItemSecond;
     storeEpilogueItem(items, place + 1, item, dress);

@@ -26,6 +26,9 @@ var resources = map[string]map[string]planner.Resources{
 		"tensor-16x32": {Registers: 136, Shared: 98320},
 		"tensor-32x32": {Registers: 158, Shared: 81936},
 		"tensor-64x64": {Registers: 128, Shared: 55312},
+		"int4-16x128":  {Registers: 128, Shared: 53328},
+		"int4-32x128":  {Registers: 168, Shared: 69776},
+		"int4-64x128":  {Registers: 255, Shared: 77072},
 	},
 	"sm_90a": {
 		"small":            {Registers: 64, Shared: 7684},
@@ -53,6 +56,9 @@ var resources = map[string]map[string]planner.Resources{
 		"wide-64x64":       {Registers: 128, Shared: 109568},
 		"wide-64x128":      {Registers: 128, Shared: 109568},
 		"wide-128x128":     {Registers: 168, Shared: 218112},
+		"int4-16x128":      {Registers: 128, Shared: 53328},
+		"int4-32x128":      {Registers: 168, Shared: 69776},
+		"int4-64x128":      {Registers: 255, Shared: 77072},
 	},
 	"gfx1030": {
 		"small":        {Registers: 68, ScalarRegisters: 47, Shared: 5120},

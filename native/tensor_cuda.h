@@ -10,6 +10,16 @@ BG_DEVICE void copyVector(SharedAddress to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
+// copyWord starts a copy of a word, or with 0 bytes writes zeros.
+BG_DEVICE void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+// storeShared writes a line of 16 bytes.
+BG_DEVICE void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+
 BG_DEVICE void warpBarrier() { __syncwarp(); }
 
 // barrierOr is barrier, and tells all threads whether any of them says so.

@@ -189,11 +189,6 @@ BG_DEVICE void productOf(Int8, int32_t (&d)[32], uint64_t a, uint64_t b) { BG_BY
 template <bool kAcrossA, bool kAcrossB>
 BG_DEVICE void productOf(Int8, int32_t (&d)[64], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(64, 128, ".s32.s8.s8", "+r", 1, ""); }
 
-// storeShared writes a line of 16 bytes.
-BG_DEVICE void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
-  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
-}
-
 // fetch brings what is there to the L2 cache.
 BG_DEVICE void fetch(const void* at) { asm volatile("prefetch.global.L2 [%0];\n" ::"l"(__cvta_generic_to_global(at))); }
 

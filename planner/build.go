@@ -402,7 +402,7 @@ func (p *builder) mostParts(fixup int) float64 {
 
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group {
 	o, wide := &p.Options, p.Options.wide()
-	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: true,
+	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: o.Epilogue.group() == 0,
 		Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
 	g.TF32 = p.model.compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {

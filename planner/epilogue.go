@@ -58,7 +58,7 @@ type Epilogue struct {
 	// ScaleA and ScaleB are the scales of A and of B, of elements of 8 bits alone, but for those of groups (PerGroup128). Those of A are the numbers
 	// whose bits are in Rows from Problem.ScaleA on: one; or M of them, by row of op(A); or where rows are
 	// gathered GatherRows, by row of A, and a row of zeros has 1. Those of B are from Problem.ScaleB on:
-	// one, or N; or N times as many as groups have room in B.LD; with Gated those of B2 behind them.
+	// one, or N; or of groups B.LD for each; with Gated those of B2 behind them.
 	ScaleA Scaling `json:"scale_a,omitempty"`
 	ScaleB Scaling `json:"scale_b,omitempty"`
 	// Pointers are the operands that each problem has at an address of its own.

@@ -289,7 +289,7 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 				q := p.Batch[segments[j].Problem]
 				checkItem(t, p, &l, w, &segments[j], q, 0)
 				if l.Epilogue.Gated {
-					q.B, q.Bias, q.ScaleB = q.B2, q.Bias+q.N, q.ScaleB+p.Options.Epilogue.scalesOf(q.N, q.B.LD)
+					q.B, q.Bias, q.ScaleB = q.B2, q.Bias+q.N, q.ScaleB+p.Options.Epilogue.scalesOf(&q, q.B.LD)
 					checkItem(t, p, &l, w[l.ItemWords():], &segments[j], q, encoding.ItemSecond)
 				}
 			}

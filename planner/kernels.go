@@ -99,7 +99,7 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 	loops, cuts := g.key.deals()
 	cuts = cuts && !o.Epilogue.whole()
 	inTurn := g.key.takeTurns(m.shape)
-	for _, wide := range choices(o.wide() > 0) {
+	for _, wide := range choices(o.wide() > 0 && o.Epilogue.group() == 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {
 			for _, split := range choices(cuts) {
 				if k := base; loop || !base.Epilogue.Gated {

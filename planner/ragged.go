@@ -131,8 +131,8 @@ func (r *Ragged) check(e *Epilogue) error {
 		return r.wrong("scales of groups need a K that the host knows, or records")
 	case r.Form != Records:
 		return r.checkOperands(e)
-	case e.group() > 0 && (r.TransA || !r.TransB):
-		return r.wrong("where B is of %s A and B lie along K: transA is not set, and transB is", element.Int4)
+	case e.group() > 0 && (r.TransA || r.TransB):
+		return r.wrong("where B is of %s neither A nor B is transposed", element.Int4)
 	case r.TransA && e.GatherRows > 0:
 		return r.wrong("transA is set, but rows are gathered of an A that is not transposed")
 	}

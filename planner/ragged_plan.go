@@ -39,7 +39,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 		return nil, err
 	}
 	builder.model.products, builder.model.whole = o.Epilogue.kernel().Products(), o.Epilogue.whole()
-	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(o.wide(), o.Epilogue.Gated)}
+	b := raggedBuilder{Plan: plan, model: &builder.model, wide: o.Epilogue.group() == 0 && r.wideTile(o.wide(), o.Epilogue.Gated)}
 	if err := b.choose(); err != nil {
 		return nil, err
 	}

@@ -16,9 +16,10 @@ const (
 	PerRow    = encoding.PerRow    // each row of A, as stored where rows are gathered; each column of op(B)
 
 	// Of B alone, which then is of element.Int4 while A is of bf16 or fp16, and the words of Rows are those of element.GroupWord: a
-	// scale and a zero point for so many k's of each column. B lies along K (TransB) and A does (not TransA). K and the leading
-	// dimension of B, in elements as ever, are multiples of the group, its offset one of 32, and its addresses, if any, are
-	// Aligned. Tiles are never cut along K, as those of Gated.
+	// scale and a zero point for so many k's of each column, one row of as many as B has behind the other: word
+	// Problem.ScaleB + k/group*B.LD + j is of column j. Neither operand is transposed; B is K x N as element.PackInt4 lays it out, its
+	// leading dimension a multiple of 8, its offset one of 32, both in elements as ever, and its addresses, if any, Aligned. K
+	// is a multiple of the group. Tiles are never cut along K, as those of Gated.
 	PerGroup64  = encoding.PerGroup64
 	PerGroup128 = encoding.PerGroup128
 )
@@ -28,6 +29,14 @@ func (o *Options) TypeB() element.Type { return o.Epilogue.kernel().TypeB(o.Type
 
 // group is the k's of B that share a scale; 0: B has none by groups.
 func (e *Epilogue) group() int { return e.ScaleB.Group() }
+
+// apart is how many elements are from a column of B to the next, of B that is not transposed.
+func (e *Epilogue) apart() int {
+	if e.group() > 0 {
+		return element.Int4Panel
+	}
+	return 1
+}
 
 // whole: tiles are never cut along K.
 func (e *Epilogue) whole() bool { return e.Gated || e.group() > 0 }
@@ -46,21 +55,20 @@ func (e *Epilogue) ScalesA(rows int) int {
 // ScalesB is how many scales the B of a problem has, with Gated those of B and behind them those of B2.
 func (e *Epilogue) ScalesB(p *Problem) int {
 	if e.Gated {
-		return e.scalesOf(p.N, p.B.LD) + e.scalesOf(p.N, p.B2.LD)
+		return e.scalesOf(p, p.B.LD) + e.scalesOf(p, p.B2.LD)
 	}
-	return e.scalesOf(p.N, p.B.LD)
+	return e.scalesOf(p, p.B.LD)
 }
 
-// scalesOf is how many a matrix of n columns has. Those of groups are as far from column to column as the groups of a leading
-// dimension.
-func (e *Epilogue) scalesOf(n, ld int) int {
+// scalesOf is how many a B of a problem with a leading dimension has.
+func (e *Epilogue) scalesOf(p *Problem, ld int) int {
 	switch group := e.group(); {
 	case e.ScaleB == "":
 		return 0
 	case e.ScaleB == PerRow:
-		return n
+		return p.N
 	case group > 0:
-		return n * (ld / group)
+		return p.K / group * ld
 	}
 	return 1
 }
@@ -75,7 +83,7 @@ func (e *Epilogue) scaleA(p *Problem, row int) uint32 {
 
 func (e *Epilogue) scaleB(p *Problem, col int) uint32 {
 	if e.ScaleB == PerRow || e.group() > 0 {
-		return uint32(p.ScaleB + e.scalesOf(col, p.B.LD))
+		return uint32(p.ScaleB + col)
 	}
 	return uint32(p.ScaleB)
 }
@@ -116,9 +124,9 @@ func (e *Epilogue) checkGroups(i int, p *Problem) error {
 	case group == 0 || p.M == 0 || p.N == 0:
 		return nil
 	case p.TransA:
-		return problemError(i, "transA", "is set, but where B is of %s A lies along K", element.Int4)
-	case !p.TransB:
-		return problemError(i, "transB", "is not set, but B of %s lies along K", element.Int4)
+		return problemError(i, "transA", "is set, but where B is of %s A is not transposed", element.Int4)
+	case p.TransB:
+		return problemError(i, "transB", "is set, but B of %s is not transposed", element.Int4)
 	case p.K%group != 0:
 		return problemError(i, "K", "%d is no multiple of the group of %d that share a scale of B", p.K, group)
 	}
@@ -129,8 +137,8 @@ func (e *Epilogue) checkGroups(i int, p *Problem) error {
 	}{{"B", "ldb", p.B, true}, {"B2", "ldb2", p.B2, e.Gated}} {
 		switch {
 		case !m.used:
-		case m.LD%group != 0:
-			return problemError(i, m.ld, "%d is no multiple of the group of %d that share a scale of B", m.LD, group)
+		case m.LD%element.Int4.PerWord() != 0:
+			return problemError(i, m.ld, "%d is no multiple of %d, as that of %s is", m.LD, element.Int4.PerWord(), element.Int4)
 		case m.Offset%element.Int4.Line() != 0:
 			return problemError(i, m.arg, "offset %d is no multiple of %d, 16 bytes of %s", m.Offset, element.Int4.Line(), element.Int4)
 		}

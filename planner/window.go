@@ -110,9 +110,11 @@ func reach(t *tile.Shape, q *Problem, s *encoding.Segment, e *Epilogue) windows 
 		w[0] = window{q.elementA(first, int(s.K0)), q.elementA(last, int(s.K1)-1) + 1}
 	}
 	if depth > 0 && !e.Pointers.B {
-		w[1] = window{q.elementB(int(s.K0), col), q.elementB(int(s.K1)-1, col+cols-1) + 1}
+		apart := e.apart() // with panels, of which the last begins so many k's before the end
+		first, last, end := int(s.K0), int(s.K1)-apart, (col+cols)*apart-1
+		w[1] = window{q.elementB(first, col*apart), q.elementB(last, end) + 1}
 		if e.Gated {
-			w[3] = window{q.elementB2(int(s.K0), col), q.elementB2(int(s.K1)-1, col+cols-1) + 1}
+			w[3] = window{q.elementB2(first, col*apart), q.elementB2(last, end) + 1}
 		}
 	}
 	if e.Pointers.C {

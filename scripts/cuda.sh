@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Parts of the kernels in the order of their numbers in kernels.cu.
-parts=(ragged plain tensor wgmma halves wide e4m3 wide_e4m3 int8 wide_int8)
+parts=(ragged plain tensor wgmma halves wide e4m3 wide_e4m3 int8 wide_int8 int4)
 flags="-std=c++17 -O3 -Werror all-warnings"
 # compile ARCH PART FILE FLAGS... leaves the compiler's words in FILE.log.
 compile() {
@@ -20,8 +20,8 @@ compile() {
 	# shellcheck disable=SC2086 # words are flags
 	nvcc $flags -arch="$arch" -DBG_PART="$part" "$@" -o "$file" kernels.cu 2>"$file.log" || cat "$file.log" >&2
 }
-everywhere() { case $1 in 1 | 2 | 3 | 7 | 9) ;; *) false ;; esac; } # the others have instructions of 9.0 alone
-for part in 8 10 6 9 7 5 4 3 2 1; do # what takes longest first
+everywhere() { case $1 in 1 | 2 | 3 | 7 | 9 | 11) ;; *) false ;; esac; } # the others have instructions of 9.0 alone
+for part in 8 10 6 9 7 5 4 3 2 11 1; do # what takes longest first
 	name=${parts[part - 1]}
 	compile sm_90a $part "sm_90a_$name.cubin" -cubin --split-compile=0 -Xptxas -v &
 	everywhere $part || continue
@@ -70,7 +70,7 @@ nvlink -arch=sm_90a -o "$work/sm_90a_clocks.cubin" "$work"/clocks_*.o
 gzip -9 -n -c "$work/sm_90a_clocks.cubin" >"$clocks/sm_90a_clocks.cubin.gz"
 {
 	nvcc --version | sed -n 's/^Cuda compilation tools, /# nvcc /p'
-	sha256sum dialect_cuda.h epilogue.cuh epilogue_items.cuh gemm.cuh items.cuh bounds.cuh ragged.cuh ragged_epilogue.cuh fixup.cuh fragment.cuh half.cuh half_cuda.h tensor_cuda.h tensor*.cuh turn.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
+	sha256sum dialect_cuda.h epilogue.cuh epilogue_items.cuh gemm.cuh items.cuh bounds.cuh ragged.cuh ragged_epilogue.cuh fixup.cuh fragment.cuh half.cuh half_cuda.h int4.cuh tensor_cuda.h tensor*.cuh turn.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
 	(cd "$out" && sha256sum ./*.cubin.gz ./*.ptx.gz resources.tsv) | sed 's|  \(\./\)\?|  products/|'
 	(cd "$clocks" && sha256sum sm_90a_clocks.cubin.gz) | sed 's|  |  ../internal/clocks/|'
 } >"$out/MANIFEST" # for sha256sum -c in native/

@@ -92,7 +92,7 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 		}
 		rowsB, colsB := p.ShapeB()
 		if e.ScaleB.Group() > 0 {
-			p.B, p.B2 = d.groupMatrix(bufferB, p, &e, rng), d.groupMatrix(bufferB2, p, &e, rng)
+			p.B, p.B2 = d.groupMatrix(bufferB, p, rng), d.groupMatrix(bufferB2, p, rng)
 			rowsB = 0
 		} else {
 			p.B, p.B2 = matrix(bufferB, rowsB, colsB, nan), matrix(bufferB2, rowsB, colsB, nan)

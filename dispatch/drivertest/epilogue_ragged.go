@@ -103,7 +103,7 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 	}
 	r.A.Offset = draw(bufferA, rowsA*r.A.LD)
 	if e.ScaleB.Group() > 0 {
-		d.withGroups(&r, &e, rng)
+		d.withGroups(&r, rng)
 	} else {
 		r.B.Offset, r.B2.Offset = draw(bufferB, lenB), draw(bufferB2, lenB)
 	}
@@ -127,7 +127,7 @@ func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, ro
 	}
 	r.ScaleA = 6 + 3*rows
 	r.ScaleB = r.ScaleA + scalesA + 1
-	d.rows = make([]int32, r.ScaleB+r.Groups*e.ScalesB(&planner.Problem{N: r.N, B: r.B, B2: r.B2}))
+	d.rows = make([]int32, r.ScaleB+r.Groups*e.ScalesB(&planner.Problem{N: r.N, K: r.K, B: r.B, B2: r.B2}))
 	for at := r.ScaleA; at < len(d.rows); at++ {
 		d.rows[at] = int32(math.Float32bits(float32(rng.IntN(5) - 2)))
 	}

@@ -67,7 +67,7 @@ func groupBatch(group int, e planner.Epilogue) planner.Batch {
 	for i, m := range []int{1, 3, 8, 9, 16, 33, 64, 65, 130} {
 		for j, n := range []int{1, 63, 64, 130} {
 			k := group * []int{0, 1, 2, 3, 5}[(i+2*j)%5]
-			p := planner.Problem{M: m, N: n, K: k, TransB: true, Alpha: planner.Scale([]float32{1, -0.5}[i%2])}
+			p := planner.Problem{M: m, N: n, K: k, Alpha: planner.Scale([]float32{1, -0.5}[i%2])}
 			if !e.Gated {
 				p.Beta = []float32{0, 1, -0.5}[(i+j)%3]
 			}
@@ -134,16 +134,16 @@ func (s *suite) testGroupsRagged(t *testing.T) {
 	everything.ScaleB, everything.Activation = planner.PerGroup64, planner.ReLU
 	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, everything} {
 		t.Run(fmt.Sprintf("ragged/%s", e.ScaleB), func(t *testing.T) {
-			s.testDressedRagged(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * e.ScaleB.Group(), TransB: true}, e)
+			s.testDressedRagged(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * e.ScaleB.Group()}, e)
 		})
 	}
 }
 
 // groupMatrix places a B of Int4 behind those before.
-func (d *dressed) groupMatrix(of int, p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) planner.Matrix {
-	group, line := e.ScaleB.Group(), element.Int4.Line()
-	m := planner.Matrix{Offset: roundUp(len(d.numbers[of])+line*rng.IntN(2), line), LD: p.K + group*rng.IntN(2)}
-	d.growGroups(of, m.Offset+p.N*m.LD, rng)
+func (d *dressed) groupMatrix(of int, p *planner.Problem, rng *rand.Rand) planner.Matrix {
+	line := element.Int4.Line()
+	m := planner.Matrix{Offset: roundUp(len(d.numbers[of])+line*rng.IntN(2), line), LD: element.Int4LD(p.N) + 8*rng.IntN(3)}
+	d.growGroups(of, m.Offset+p.K*m.LD, rng)
 	return m
 }
 
@@ -170,30 +170,29 @@ func groupWord(rng *rand.Rand) int32 {
 
 // number makes the numbers that the weights of a problem stand for.
 func (d *dressed) number(p *planner.Problem, e *planner.Epilogue) {
-	at := p.ScaleB
-	d.numberMatrix(bufferB, p.B, p.N, p.K, at, e.ScaleB.Group())
+	group := e.ScaleB.Group()
+	d.numberMatrix(bufferB, p.B, p, p.ScaleB, group)
 	if e.Gated {
-		d.numberMatrix(bufferB2, p.B2, p.N, p.K, at+p.N*(p.B.LD/e.ScaleB.Group()), e.ScaleB.Group())
+		d.numberMatrix(bufferB2, p.B2, p, p.ScaleB+p.K/group*p.B.LD, group)
 	}
 }
 
-// numberMatrix says in the reference's own words what a weight is.
-func (d *dressed) numberMatrix(of int, m planner.Matrix, n, k, at, group int) {
+// numberMatrix says in the suite's own words what a weight is. The reference has B as rows of a K x N matrix.
+func (d *dressed) numberMatrix(of int, m planner.Matrix, p *planner.Problem, at, group int) {
 	order := [8]int{0, 4, 1, 5, 2, 6, 3, 7} // the nibble of each of eight
-	for col := range n {
-		for i := range k {
-			element := m.Offset + col*m.LD + i
-			weight := d.packed[of][element/8] >> (4 * order[element%8]) & 15
-			word := uint32(d.rows[at+col*(m.LD/group)+i/group])
-			d.numbers[of][element] = math.Float32frombits(word>>4<<4) * (float32(weight) - float32(word%16))
+	for k := range p.K {
+		for j := range p.N {
+			weight := d.packed[of][m.Offset/8+k/64*8*m.LD+8*j+k%64/8] >> (4 * order[k%8]) & 15
+			word := uint32(d.rows[at+k/group*m.LD+j])
+			d.numbers[of][m.Offset+k*m.LD+j] = math.Float32frombits(word>>4<<4) * (float32(weight) - float32(word%16))
 		}
 	}
 }
 
 // withGroups is the B of a ragged batch of Int4, its groups one behind the other.
-func (d *dressed) withGroups(r *planner.Ragged, e *planner.Epilogue, rng *rand.Rand) {
-	r.B.LD, r.B2.LD = r.K, r.K+e.ScaleB.Group()
-	r.B.Offset, r.B2.Offset, r.StrideB = 32, 64, roundUp(r.N*r.B2.LD+1, 32)
+func (d *dressed) withGroups(r *planner.Ragged, rng *rand.Rand) {
+	r.B.LD, r.B2.LD = element.Int4LD(r.N), element.Int4LD(r.N)+8
+	r.B.Offset, r.B2.Offset, r.StrideB = 32, 64, roundUp(r.K*r.B2.LD+1, 32)
 	d.growGroups(bufferB, r.B.Offset+r.Groups*r.StrideB, rng)
 	d.growGroups(bufferB2, r.B2.Offset+r.Groups*r.StrideB, rng)
 }

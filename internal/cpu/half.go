@@ -89,16 +89,16 @@ func (o *operand) widen(to []float32, from, rows, cols int) {
 	o.data, o.ld = to[:rows*cols], cols
 }
 
-// widenInt4 is widen of a B of Int4, where k's begin with a group.
-func (o *operand) widenInt4(to []float32, from, rows, cols int) {
-	const per = 8
-	for r := range rows {
-		first := r*o.ld + from
-		for k := 0; k < cols; k += o.group {
-			element.WidenInt4(to[r*cols+k:], o.from(first + k).words()[:o.group/per], uint32(o.groups[(first+k)/o.group]))
+// widenInt4 is widen of a B of Int4, which becomes a transposed one: of so many columns, from a k on, where a panel begins.
+func (o *operand) widenInt4(to []float32, from, cols, depth int) {
+	const panel = element.Int4Panel
+	for k := 0; k < depth; k += panel {
+		words, groups := o.from((from+k)*o.ld).words(), o.groups[(from+k)/o.group*o.ld:]
+		for j := range cols {
+			element.WidenInt4(to[j*depth+k:], words[panel/8*j:][:panel/8], uint32(groups[j]))
 		}
 	}
-	o.data, o.ld = to[:rows*cols], cols
+	o.data, o.ld, o.trans = to[:cols*depth], depth, true
 }
 
 // words shows elements of Int4 as they are.

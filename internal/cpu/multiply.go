@@ -66,7 +66,7 @@ type operand struct {
 	gather []int32 // the rows of A that are the tile's, if these are not the first
 	stored int     // of how many
 
-	groups []int32 // the words of B's groups, of Int4, by its elements
+	groups []int32 // the words of B's groups, of Int4, from the first column on
 	group  int     // k's of each
 }
 
@@ -103,7 +103,10 @@ func (p *product) check() {
 		return
 	}
 	last := func(o *operand, row, col int) {
-		if o.trans {
+		switch {
+		case o.of == element.Int4: // the last panel
+			row, col = row+1-element.Int4Panel, element.Int4Panel*(col+1)-1
+		case o.trans:
 			row, col = col, row
 		}
 		if at := row*o.ld + col; o.of == element.F32 {

@@ -2,35 +2,50 @@ package element
 
 import "math"
 
-// Int4 weights are whole numbers from 0 to 15, eight a word of 32 bits, along K:
+// Int4Panel is the k's of B that lie together: a matrix of K x N elements of Int4 with a leading dimension ld, a multiple of 8, is
+// panels of 64 k's, one behind the other, in which each column j has 8 words of 8 k's: word k/64*8*ld + 8*j + k%64/8. In a
+// word the two of a pair that tensor cores take are 16 bits apart:
 //
 //	bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0
 //	k        7       5       3       1       6      4      2     0
 //
-// so that the two of a pair that tensor cores take are 16 bits apart. Each group of 64 or 128 k's of a column has a word
-// beside, of which the upper 28 bits are those of a scale in fp32, and the lower 4 a zero point; the number that a weight q
-// stands for is scale * (q - zero). Scales of bf16 and fp16 lose nothing there; others keep 20 bits.
+// Elements are whole numbers from 0 to 15. Each group of 64 or 128 k's of a column has a word beside, of which the upper 28 bits are
+// those of a scale in fp32, and the lower 4 a zero point; the number that an element q stands for is scale * (q - zero). Scales of
+// bf16 and fp16 lose nothing there; others keep 20 bits.
+const Int4Panel = 64
 
 // places are the shifts of the eight numbers of a word.
 var places = [8]int{0, 16, 4, 20, 8, 24, 12, 28}
 
-// PackInt4 packs numbers from 0 to 15, of which the lower 4 bits are taken, into words of eight: len(words) is at least
-// len(numbers)/8, and numbers behind the last whole eight are left.
-func PackInt4(words []uint32, numbers []uint8) {
-	for i := range len(numbers) / 8 {
-		word := uint32(0)
-		for j, x := range numbers[8*i:][:8] {
-			word |= uint32(x&15) << places[j]
+// Int4LD is the least leading dimension of n columns.
+func Int4LD(n int) int { return (n + 7) / 8 * 8 }
+
+// PackInt4 lays out B of which the k numbers of each column follow those of the one before, as weights of a layer have a row for each
+// output: n*k numbers from 0 to 15, of which the lower 4 bits are taken, become the k*Int4LD(n)/8 words of a B with that
+// leading dimension. Columns that do not exist are of zeros. k is a multiple of Int4Panel.
+func PackInt4(words []uint32, numbers []uint8, n, k int) {
+	clear(words[:k/8*Int4LD(n)])
+	eachWord(n, k, func(word, column, first int) {
+		for i, x := range numbers[column*k+first:][:8] {
+			words[word] |= uint32(x&15) << places[i]
 		}
-		words[i] = word
-	}
+	})
 }
 
-// UnpackInt4 takes eight numbers out of each word: len(numbers) is at least 8*len(words).
-func UnpackInt4(numbers []uint8, words []uint32) {
-	for i, word := range words {
-		for j, at := range places {
-			numbers[8*i+j] = uint8(word >> at & 15)
+// UnpackInt4 is what PackInt4 took.
+func UnpackInt4(numbers []uint8, words []uint32, n, k int) {
+	eachWord(n, k, func(word, column, first int) {
+		for i, at := range places {
+			numbers[column*k+first+i] = uint8(words[word] >> at & 15)
+		}
+	})
+}
+
+// eachWord calls for each word of a B with its column and first k.
+func eachWord(n, k int, of func(word, column, first int)) {
+	for first := 0; first < k; first += 8 {
+		for column := range n {
+			of(first/Int4Panel*8*Int4LD(n)+8*column+first%Int4Panel/8, column, first)
 		}
 	}
 }
@@ -52,31 +67,40 @@ func GroupOf(word uint32) (scale float32, zero int) {
 	return math.Float32frombits(word &^ 15), int(word & 15)
 }
 
-// QuantizeInt4 makes packed weights and the words of groups of rows of numbers: of rows of k numbers, a multiple of the
-// group, each group has the zero point 8 and the scale that makes its largest number -8 or 7, whichever errs less in sum of
-// squares. len(words) is len(numbers)/8, len(groups) len(numbers)/group.
-func QuantizeInt4(words, groups []uint32, numbers []float32, group int) {
-	packed := make([]uint8, group)
-	for i := range groups {
-		part := numbers[i*group:][:group]
-		least, error := float32(0), math.Inf(1)
-		for _, scale := range symmetric(part) {
-			scale, _ = GroupOf(GroupWord(scale, 8))
-			sum := 0.0
-			for _, x := range part {
-				d := float64(x) - float64(scale)*float64(nearest4(x, scale))
-				sum += d * d
-			}
-			if sum < error {
-				least, error = scale, sum
-			}
+// QuantizeInt4 makes a B, as PackInt4 does, and the words of its groups, k/group rows of Int4LD(n), of numbers: each group has the zero point
+// 8 and the scale that makes its largest number -8 or 7, whichever errs less in sum of squares. k is a multiple of the group.
+func QuantizeInt4(words, groups []uint32, numbers []float32, n, k, group int) {
+	packed := make([]uint8, n*k)
+	clear(groups[:k/group*Int4LD(n)])
+	for column := range n {
+		for first := 0; first < k; first += group {
+			at := column*k + first
+			groups[first/group*Int4LD(n)+column] = quantize4(packed[at:][:group], numbers[at:][:group])
 		}
-		for j, x := range part {
-			packed[j] = uint8(nearest4(x, least) + 8)
-		}
-		groups[i] = GroupWord(least, 8)
-		PackInt4(words[i*group/8:], packed)
 	}
+	PackInt4(words, packed, n, k)
+}
+
+// quantize4 makes elements of a group, and returns its word.
+func quantize4(elements []uint8, numbers []float32) (word uint32) {
+	least := math.Inf(1)
+	for _, by := range symmetric(numbers) {
+		with := GroupWord(by, 8)
+		scale, _ := GroupOf(with)
+		sum := 0.0
+		for _, x := range numbers {
+			d := float64(x) - float64(scale)*float64(nearest4(x, scale))
+			sum += d * d
+		}
+		if sum < least {
+			least, word = sum, with
+		}
+	}
+	scale, _ := GroupOf(word)
+	for i, x := range numbers {
+		elements[i] = uint8(nearest4(x, scale) + 8)
+	}
+	return word
 }
 
 // symmetric are the scales by which the number of largest size becomes 7 or -8.
@@ -98,7 +122,7 @@ func nearest4(x, scale float32) int {
 	return int(min(max(math.RoundToEven(float64(x)/float64(scale)), -8), 7))
 }
 
-// WidenInt4 makes numbers of words of one group.
+// WidenInt4 makes numbers of words of one column and group.
 func WidenInt4(dst []float32, words []uint32, group uint32) {
 	scale, zero := GroupOf(group)
 	for i, word := range words {

@@ -19,20 +19,32 @@ func TestInt4Facts(t *testing.T) {
 }
 
 func TestPackInt4(t *testing.T) {
-	words := []uint32{0}
-	PackInt4(words, []uint8{0, 1, 2, 3, 4, 5, 6, 7})
-	require.Equal(t, []uint32{0x75316420}, words, "pairs of k's are 16 bits apart")
-	numbers, back := make([]uint8, 800), make([]uint8, 800)
+	numbers := make([]uint8, 64)
+	for k := range numbers {
+		numbers[k] = uint8(k) & 7
+	}
+	words := make([]uint32, 64)
+	PackInt4(words, numbers, 1, 64)
+	require.Equal(t, uint32(0x75316420), words[0], "pairs of k's are 16 bits apart")
+	require.Equal(t, words[0], words[7])
+	require.Equal(t, make([]uint32, 56), words[8:], "columns that are none")
+
+	const n, k = 11, 192
+	numbers, back := make([]uint8, n*k), make([]uint8, n*k)
 	for i := range numbers {
 		numbers[i] = uint8(i * 7 % 16)
 	}
-	words = make([]uint32, 100)
-	PackInt4(words, numbers)
-	UnpackInt4(back, words)
+	require.Equal(t, 16, Int4LD(n))
+	words = make([]uint32, k*16/8)
+	PackInt4(words, numbers, n, k)
+	UnpackInt4(back, words, n, k)
 	require.Equal(t, numbers, back)
-	words[0] = 0
-	PackInt4(words, []uint8{0xf1, 0, 0, 0, 0, 0, 0, 0, 9, 9})
-	require.Equal(t, uint32(1), words[0], "the lower 4 bits")
+	const j, at = 3, 130 // in the third panel
+	require.Equal(t, uint32(numbers[j*k+at]), words[2*8*16+8*j]>>4&15)
+	numbers[0] |= 0xf0
+	PackInt4(words, numbers, n, k)
+	UnpackInt4(back, words, n, k)
+	require.Equal(t, numbers[0]&15, back[0], "the lower 4 bits")
 }
 
 func TestGroupWord(t *testing.T) {
@@ -69,31 +81,37 @@ func TestGroupWord(t *testing.T) {
 
 func TestQuantizeInt4(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
-	const group, n = 64, 40
-	numbers := make([]float32, group*n)
+	const n, k, group = 5, 256, 128
+	numbers := make([]float32, n*k)
 	for i := range numbers {
 		numbers[i] = float32(rng.NormFloat64())
 	}
 	clear(numbers[:group])
-	words, groups, got := make([]uint32, len(numbers)/8), make([]uint32, n), make([]float32, group)
-	QuantizeInt4(words, groups, numbers, group)
-	for i, g := range groups {
-		scale, zero := GroupOf(g)
-		require.Equal(t, 8, zero)
-		WidenInt4(got, words[i*group/8:][:group/8], g)
-		for j, x := range numbers[i*group:][:group] {
-			require.InDelta(t, x, got[j], 1.01*math.Abs(float64(scale))+1e-6)
+	words, groups := make([]uint32, k), make([]uint32, k/group*8)
+	dequantised := func() []float32 {
+		back, elements := make([]float32, n*k), make([]uint8, n*k)
+		UnpackInt4(elements, words, n, k)
+		for j := range n {
+			for i := range k {
+				scale, zero := GroupOf(groups[i/group*8+j])
+				require.Equal(t, 8, zero)
+				back[j*k+i] = scale * float32(int(elements[j*k+i])-zero)
+				require.InDelta(t, numbers[j*k+i], back[j*k+i], 1.01*math.Abs(float64(scale))+1e-6)
+			}
+		}
+		return back
+	}
+	QuantizeInt4(words, groups, numbers, n, k, group)
+	got := make([]float32, 64)
+	WidenInt4(got, words[8:][:8], groups[1]) // column 1, the first panel
+	require.Equal(t, dequantised()[k:][:64], got)
+	require.Zero(t, groups[7], "columns that are none")
+
+	for i := range numbers { // what is there already stays
+		if numbers[i] = 0.25 * float32(rng.IntN(16)-8); i%group == 0 {
+			numbers[i] = -2
 		}
 	}
-	for i := range numbers { // what is there already stays
-		numbers[i] = 0.25 * float32(rng.IntN(16)-8)
-	}
-	for i := range n {
-		numbers[i*group] = -2
-	}
-	QuantizeInt4(words, groups, numbers, group)
-	for i, g := range groups {
-		WidenInt4(got, words[i*group/8:][:group/8], g)
-		require.Equal(t, numbers[i*group:][:group], got)
-	}
+	QuantizeInt4(words, groups, numbers, n, k, group)
+	require.Equal(t, numbers, dequantised())
 }

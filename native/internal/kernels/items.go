@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -45,6 +46,7 @@ constexpr uint32_t kReLU = %d, kGELU = %d, kSiLU = %d, kActivation = %d;
 constexpr uint32_t kBias = %d, kGated = %d, kGather = %d, kScatter = %d, kWeights = %d;
 constexpr uint32_t kPointersA = %d, kPointersB = %d, kPointersC = %d, kPointersAligned = %d;
 constexpr uint32_t kScaleA = %d, kRowsA = %d, kScaleB = %d, kColumnsB = %d;
+constexpr uint32_t kGroups64 = %d, kGroups128 = %d, kInt4Panel = %d;
 constexpr uint32_t kPointerA = %d, kPointerB = %d, kPointerC = %d, kPointerB2 = %d, kPointerWords = %d;
 constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = %v;
 
@@ -52,7 +54,7 @@ constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = 
 		encoding.EpilogueReLU, encoding.EpilogueGELU, encoding.EpilogueSiLU, encoding.EpilogueReLU|encoding.EpilogueGELU|encoding.EpilogueSiLU,
 		encoding.EpilogueBias, encoding.EpilogueGated, encoding.EpilogueGather, encoding.EpilogueScatter, encoding.EpilogueWeights,
 		encoding.EpiloguePointersA, encoding.EpiloguePointersB, encoding.EpiloguePointersC, encoding.EpiloguePointersAligned,
-		encoding.EpilogueScaleA, encoding.EpilogueRowsA, encoding.EpilogueScaleB, encoding.EpilogueColumnsB,
+		encoding.EpilogueScaleA, encoding.EpilogueRowsA, encoding.EpilogueScaleB, encoding.EpilogueColumnsB, encoding.EpilogueGroups64, encoding.EpilogueGroups128, element.Int4Panel,
 		encoding.PointerA, encoding.PointerB, encoding.PointerC, encoding.PointerB2, encoding.PointerWords,
 		encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast, float32(math.Log2E))
 	extended(&b, "Item", "epilogueItemAt", encoding.ItemNames[:], "ItemEpilogue", "itemEpilogueAt", encoding.EpilogueNames[:])

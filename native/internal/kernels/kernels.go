@@ -48,6 +48,11 @@ func CUDA(shapes []*tile.Shape) string {
 			fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", Identifier(t))
 		}
 	}
+	b.WriteString("// B of 4 bits: name, TM, TN, threads, stages, groups per unit\n")
+	for _, t := range of(tile.Int4, shapes) {
+		g := Int4Of(t)
+		fmt.Fprintf(&b, "BG_INT4(%s, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, t.Threads, g.Stages, g.Groups)
+	}
 	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply, groups per unit, stages, steps ahead, bytes of shared memory; wide ones load no steps ahead\n")
 	for _, t := range of(tile.WGMMA, shapes) {
 		if t.HalvesOnly() {
@@ -119,6 +124,18 @@ func TensorOf(t *tile.Shape) Tensor {
 		return Tensor{Teams: teams, Stages: 3, Groups: 2}
 	}
 	return Tensor{Teams: teams, Stages: 2, Groups: 2}
+}
+
+// Int4Of is the same of int4.cuh, without teams. With 3 or 6 stages of few rows, more groups or twice the threads, experts took longer
+// (H200).
+func Int4Of(t *tile.Shape) Tensor {
+	switch {
+	case t.TM < 32:
+		return Tensor{Stages: 4, Groups: 4}
+	case t.TM < 64:
+		return Tensor{Stages: 4, Groups: 3}
+	}
+	return Tensor{Stages: 3, Groups: 2}
 }
 
 // bigBlock is the register block from which on a thread has enough arithmetic

@@ -57,14 +57,14 @@ func table() (string, error) {
 }
 
 // mostOf is what the kernels of a shape for fp32, if it has any, take at most, fix-ups aside, which run alone,
-// and those with an epilogue. Those for elements of 16 bits take as much shared memory, and a few registers more or less, those of 8 bits
+// and those with an epilogue, but for B of 4 bits. Those for elements of 16 bits take as much shared memory, and a few registers more or less, those of 8 bits
 // across K up to a quarter more shared memory.
 func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.Resources, bool)) (most planner.Resources, ok bool) {
 	if !arch.Has(s) {
 		return most, false
 	}
 	for _, k := range arch.Variants(s) {
-		if k.Epilogue != (encoding.Epilogue{}) {
+		if k.Epilogue != (encoding.Epilogue{}) && s.Unit != tile.Int4 {
 			continue
 		}
 		r, ok := of(k)
