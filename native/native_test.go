@@ -81,10 +81,10 @@ func TestImage(t *testing.T) {
 		major, minor int
 		files, begin string
 	}{
-		{"A100", 8, 0, "sm_80_e4m3.cubin sm_80_int8.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin", "\x7fELF"},
-		{"later minor version", 8, 9, "sm_80_e4m3.cubin sm_80_int8.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin", "\x7fELF"},
-		{"H200", 9, 0, "sm_90a_e4m3.cubin sm_90a_halves.cubin sm_90a_int8.cubin sm_90a_plain.cubin sm_90a_ragged.cubin sm_90a_tensor.cubin sm_90a_wgmma.cubin sm_90a_wide.cubin sm_90a_wide_e4m3.cubin sm_90a_wide_int8.cubin", "\x7fELF"},
-		{"later major version", 12, 0, "compute_80_e4m3.ptx compute_80_int8.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_tensor.ptx", "//"},
+		{"A100", 8, 0, "sm_80_e4m3.cubin sm_80_int4.cubin sm_80_int8.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin", "\x7fELF"},
+		{"later minor version", 8, 9, "sm_80_e4m3.cubin sm_80_int4.cubin sm_80_int8.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin", "\x7fELF"},
+		{"H200", 9, 0, "sm_90a_e4m3.cubin sm_90a_halves.cubin sm_90a_int4.cubin sm_90a_int8.cubin sm_90a_plain.cubin sm_90a_ragged.cubin sm_90a_tensor.cubin sm_90a_wgmma.cubin sm_90a_wide.cubin sm_90a_wide_e4m3.cubin sm_90a_wide_int8.cubin", "\x7fELF"},
+		{"later major version", 12, 0, "compute_80_e4m3.ptx compute_80_int4.ptx compute_80_int8.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_tensor.ptx", "//"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			arch, err := CUDA(test.major, test.minor)
@@ -189,12 +189,17 @@ func TestResources(t *testing.T) {
 	require.Equal(t, len(sm80.image())+len(sm90a.image()), len(table))
 	// Bytes spilled, of which the table has these alone.
 	spilled := map[string]int{
+		"sm_80 bg_int4_16x128_nn_bf16_e":         56,
+		"sm_80 bg_int4_16x128_nn_f16_e":          56,
+		"sm_80 bg_int4_32x128_nn_bf16_e":         132,
+		"sm_80 bg_int4_32x128_nn_f16_e":          132,
+		"sm_80 bg_int4_64x128_nn_bf16_e":         192,
+		"sm_80 bg_int4_64x128_nn_f16_e":          192,
 		"sm_80 bg_large_8x8_k2_nt_parts":         44,
 		"sm_80 bg_large_8x8_nn_e":                200,
 		"sm_80 bg_large_8x8_nt_e":                156,
 		"sm_80 bg_large_8x8_nt_parts":            32,
 		"sm_80 bg_large_8x8_tn_e":                216,
-		"sm_80 bg_ragged_rows_1024_e":            8,
 		"sm_80 bg_ragged_rows_4097_e":            8,
 		"sm_80 bg_small_k8_tn":                   12,
 		"sm_80 bg_tensor_64x64_nn":               28,
@@ -206,6 +211,12 @@ func TestResources(t *testing.T) {
 		"sm_80 bg_tensor_64x64_tn_parts":         32,
 		"sm_80 bg_tensor_64x64_tt_parts":         32,
 		"sm_80 bg_thin_8x128_nt_e":               16,
+		"sm_90a bg_int4_16x128_nn_bf16_e":        16,
+		"sm_90a bg_int4_16x128_nn_f16_e":         16,
+		"sm_90a bg_int4_32x128_nn_bf16_e":        116,
+		"sm_90a bg_int4_32x128_nn_f16_e":         116,
+		"sm_90a bg_int4_64x128_nn_bf16_e":        184,
+		"sm_90a bg_int4_64x128_nn_f16_e":         184,
 		"sm_90a bg_large_8x8_k2_tt_parts":        32,
 		"sm_90a bg_ragged_rows_1024_e":           8,
 		"sm_90a bg_ragged_rows_4097_e":           8,

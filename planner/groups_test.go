@@ -97,11 +97,11 @@ func TestGroupItems(t *testing.T) {
 func TestGroupWindows(t *testing.T) {
 	d := int4Device(t)
 	d.MaxBinding = 32 << 10
-	p := Problem{M: 16, N: 4096, K: 128, A: Matrix{0, 128}, B: Matrix{0, 4096}, C: Matrix{0, 4096}}
+	p := Problem{M: 1, N: 4096, K: 128, A: Matrix{0, 128}, B: Matrix{0, 4096}, C: Matrix{0, 4096}}
 	plan, err := New(d).Plan(Batch{p}, groupsOf(Epilogue{ScaleB: PerGroup64}))
 	require.ErrorContains(t, err, "is too large")
 	require.Nil(t, plan)
-	p.K = 64
+	p.K, p.A.LD = 64, 64
 	plan, err = New(d).Plan(Batch{p}, groupsOf(Epilogue{ScaleB: PerGroup64}))
 	require.NoError(t, err)
 	require.Greater(t, len(plan.Launches), 1)

@@ -141,22 +141,22 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 	}
 	limitA, limitB := p.cutLimit(p.Options.Type), p.cutLimit(p.Options.TypeB())
 	depth := min(whole, p.Device.maxDepth(t, p.model.products))
-	fit := func(limit, ld int, strided bool, extent int) {
-		if strided { // K runs down the rows: (depth-1)*ld + extent
-			depth = min(depth, (limit-extent)/max(ld, 1)+1)
+	fit := func(limit, ld int, strided bool, extent, apart int) {
+		if strided { // K runs down the rows: (depth-apart)*ld + extent*apart
+			depth = min(depth, (limit-extent*apart)/max(ld, 1)+apart)
 		} else { // K runs along a row: (extent-1)*ld + depth
 			depth = min(depth, limit-(extent-1)*ld)
 		}
 	}
 	e := &p.Options.Epilogue
 	if !e.Pointers.A {
-		fit(limitA, q.A.LD, q.TransA, e.storedA(min(t.TM, q.M)))
+		fit(limitA, q.A.LD, q.TransA, e.storedA(min(t.TM, q.M)), 1)
 	}
 	if !e.Pointers.B {
-		fit(limitB, q.B.LD, !q.TransB, min(t.TN, q.N))
+		fit(limitB, q.B.LD, !q.TransB, min(t.TN, q.N), e.apart())
 	}
 	if e.Gated && !e.Pointers.B {
-		fit(limitB, q.B2.LD, !q.TransB, min(t.TN, q.N))
+		fit(limitB, q.B2.LD, !q.TransB, min(t.TN, q.N), e.apart())
 	}
 	if depth == whole {
 		return whole

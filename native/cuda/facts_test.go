@@ -57,7 +57,7 @@ func TestPlannerFacts(t *testing.T) {
 			units[k.Tile.Unit] = true
 			require.Equal(t, major == 9 && k.Tile.Clusters, k.Clusters)
 		}
-		want := map[tile.Unit]bool{tile.FMA: true, tile.MMA: true}
+		want := map[tile.Unit]bool{tile.FMA: true, tile.MMA: true, tile.Int4: true}
 		if major == 9 {
 			want[tile.WGMMA] = true
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,8 +82,9 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 }
 
 func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
-	if n := rng.IntN(len(d.Types) + 1); n < len(d.Types) {
-		o.Type = d.Types[n]
+	types := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return t.TypesC() == nil }) // of B alone
+	if n := rng.IntN(len(types) + 1); n < len(types) {
+		o.Type = types[n]
 		of := o.Type.TypesC()
 		o.TypeC = of[rng.IntN(len(of))]
 	}
