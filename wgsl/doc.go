@@ -31,6 +31,9 @@
 // tiles, therefore C is of atomics: words.go stores it in whole words, which go through workgroup
 // memory, and halves of words where rows of a tile begin and end.
 //
+// B may have 4 bits, with scales of groups (int4.go): eight k's of a column lie in a word. Shaders widen it on the same way,
+// by the scale and the zero point of its group.
+//
 // # Epilogues
 //
 // What is done to C beside alpha and beta is between the sums of a tile, in registers, and their
@@ -44,13 +47,14 @@
 //	BindItems      array<vec4<u32>>, read: the launch's items
 //	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed and B not
 //	               elements of 16 bits: array<u32>, and array<vec2<u32>>; of 8 bits: array<u32>
+//	               B of 4 bits: array<vec2<u32>>, or array<vec4<u32>>, as many k's as a thread loads at once
 //	BindC          array<f32>, read and write; elements of 16 bits: array<atomic<u32>>
 //	BindTable      array<u32>, read: the launch's table, with Loop
 //	               array<atomic<u32>>, read and write, with InTurn: one that no other binding of the launch is of
 //	BindWorkspace  array of f32 vectors: written with Split, read by Fixup
 //	BindB2         as BindB, read; with gated units
 //	BindBias       array<f32>, read; elements of 16 bits: array<u32>
-//	BindRows       array<u32>, read: indices of rows, weights and scales
+//	BindRows       array<u32>, read: indices of rows, weights, scales and words of groups
 //
 // No shader has more than 8, as gated tiles are not split.
 //

@@ -71,7 +71,9 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 		elementB = elementA
 	}
 	g.A = newStage(t.TM, elementA, !k.TransA, k.Wide && k.TransA, t)
-	g.B = newStage(t.TN, elementB, k.TransB, k.Wide && !k.TransB, t)
+	if g.B = newStage(t.TN, elementB, k.TransB, k.Wide && !k.TransB, t); k.TypeB() == element.Int4 {
+		g.B = packedStage(t.TN, elementB, t)
+	}
 	g.Accumulators = t.RM * t.RN / g.B.Element
 	if g.Groups > 1 {
 		g.A.makeRoom(g)
@@ -196,6 +198,7 @@ type stage struct {
 	Element int  // rows or columns in one element of workgroup memory: 1, 2 or 4
 	Pitch   int  // elements from one k to the next
 
+	Words  int // of each load, with 8 k's of one column each; 0: elements are no Int4
 	Span   int
 	Lanes  int
 	Blocks []block // of one thread
@@ -225,8 +228,22 @@ func newStage(extent, element int, alongK, wide bool, t tile.Shape) stage {
 	default:
 		along, across = extent/s.Span, t.TK
 	}
-	s.Lanes = gcd(along, t.Threads)
-	rows := t.Threads / s.Lanes
+	s.share(along, across, t.Threads)
+	return s
+}
+
+// packedStage is that of Int4, which always lies along K. A thread loads up to 16 bytes of a column, so that threads of few
+// words load many k's, and neighbours store to neighbouring columns.
+func packedStage(extent, element int, t tile.Shape) stage {
+	s := stage{Extent: extent, AlongK: true, Element: element, Pitch: extent/element | 1, Span: 1, Words: gcd(t.TK/perPacked, 4)}
+	s.share(t.TK/(perPacked*s.Words), extent, t.Threads)
+	return s
+}
+
+// share deals blocks to threads.
+func (s *stage) share(along, across, threads int) {
+	s.Lanes = gcd(along, threads)
+	rows := threads / s.Lanes
 	for y := 0; y < across; y += rows {
 		limit := 0
 		if across-y < rows {
@@ -236,7 +253,6 @@ func newStage(extent, element int, alongK, wide bool, t tile.Shape) stage {
 			s.Blocks = append(s.Blocks, block{Along: x, Across: y, Limit: limit})
 		}
 	}
-	return s
 }
 
 func vectorWidth(n int) int { return gcd(n, 4) }

@@ -162,6 +162,9 @@ func (r *renderer) accessors() {
 			r.text.WriteString(narrows[of].four)
 		}
 	}
+	if r.b.packed() {
+		r.text.WriteString(packedWeights)
+	}
 	of := r.kernel.TypeC
 	if of == element.F32 {
 		return
@@ -191,9 +194,9 @@ func (o *operand) variable(what string, c class) string {
 	return fmt.Sprintf("%s%s%d%d", what, o.name, c.along, c.row)
 }
 
-// classes are those of a thread's positions. Gathered rows have none.
+// classes are those of a thread's positions. Gathered rows have none, nor has Int4, of which words are loaded whole.
 func (o *operand) classes() (all []class) {
-	if !o.narrow() || o.Wide || o.gather {
+	if !o.narrow() || o.Wide || o.gather || o.packed() {
 		return nil
 	}
 	for _, b := range o.Blocks {

@@ -16,6 +16,7 @@ type operand struct {
 	gather bool // rows of A are found by indices
 	gated  bool // of the second item B2 is read in place of B
 	turn   int  // which of the registers are loaded and stored: those of K steps in turn
+	group  int  // of Int4: k's that share a scale
 	bits   bool // workgroup memory holds the bits of numbers, since it holds words of C too
 }
 
@@ -31,7 +32,7 @@ func (o *operand) rows() int {
 func (o *operand) narrow() bool { return o.of != element.F32 }
 
 // per is how many elements a word has.
-func (o *operand) per() int { return 4 / o.of.Bytes() }
+func (o *operand) per() int { return o.of.PerWord() }
 
 // scalar is what the buffer and registers consist of.
 func (o *operand) scalar() string {
@@ -51,6 +52,8 @@ func (o *operand) zero() string {
 // global is the type of an element of the buffer.
 func (o *operand) global() string {
 	switch {
+	case o.packed():
+		return vecOf("u32", o.Words)
 	case !o.Wide:
 		return o.scalar()
 	case o.narrow():
@@ -61,17 +64,17 @@ func (o *operand) global() string {
 
 // local is the type of a register.
 func (o *operand) local() string {
-	if o.Wide {
+	if o.Wide || o.packed() {
 		return o.global()
 	}
 	return vecOf(o.scalar(), o.Span)
 }
 
 // fetch is what is at a position of a buffer, so far from the thread's first one: 4 elements with
-// Wide, else one, or the word around it.
+// Wide, else one, or the word around it, or Words of them.
 func (o *operand) fetch(buffer string, along, row int) string {
 	at := o.at(along, row)
-	if o.narrow() && !o.Wide {
+	if o.narrow() && !o.Wide && !o.packed() {
 		at = o.word(along, row)
 	}
 	return buffer + "[" + at + "]"
@@ -79,15 +82,20 @@ func (o *operand) fetch(buffer string, along, row int) string {
 
 // position turns a number of elements into one of what fetch takes at once.
 func (o *operand) position(elements string) string {
-	if o.Wide {
+	switch {
+	case o.packed():
+		return over(elements, o.unit())
+	case o.Wide:
 		return over(elements, 4)
 	}
 	return elements
 }
 
 // register names the variable that holds block b between load and store.
-func (o *operand) register(b int) string {
-	return fmt.Sprintf("%s%s%d", [...]string{"next", "later"}[o.turn], o.name, b)
+func (o *operand) register(b int) string { return o.registerOf("", b) }
+
+func (o *operand) registerOf(what string, b int) string {
+	return fmt.Sprintf("%s%s%s%d", [...]string{"next", "later"}[o.turn], what, o.name, b)
 }
 
 // declare writes what lasts for the whole shader: the thread's place among the
@@ -101,6 +109,9 @@ func (o *operand) declare(ahead int, w *writer) {
 	for o.turn = range ahead {
 		for b := range o.Blocks {
 			w.line("var %s: %s;", o.register(b), o.local())
+			if o.packed() {
+				w.line("var %s: u32;", o.groupWord(b))
+			}
 		}
 	}
 	o.turn = 0
@@ -130,6 +141,8 @@ func (o *operand) start(w *writer) {
 	switch classes := o.classes(); {
 	case o.gather:
 		o.find(w)
+	case o.packed():
+		o.startPacked(w)
 	case classes != nil:
 		w.line("let %s", first)
 		o.startWords(w)
@@ -141,7 +154,10 @@ func (o *operand) start(w *writer) {
 // advance moves the positions by one K step.
 func (o *operand) advance(w *writer) {
 	step := o.step
-	if o.classes() != nil { // whole words
+	switch {
+	case o.packed():
+		step /= o.unit()
+	case o.classes() != nil: // whole words
 		step /= o.per()
 	}
 	for _, at := range o.positions() {
@@ -174,6 +190,9 @@ func (o *operand) loadFrom(buffer string, w *writer) {
 			}
 		}
 		w.line("%s = %s;", o.register(b), packOf(o.scalar(), values))
+		if o.packed() {
+			o.loadGroup(b, block, w)
+		}
 	})
 }
 
@@ -184,6 +203,8 @@ func (o *operand) at(along, row int) string {
 	case o.gather:
 		first, _ := gathered(row)
 		return first + " + " + at
+	case o.packed():
+		return o.startOf(row) + " + " + at
 	case row > 0:
 		return at + " + " + times(row, "ld"+o.name)
 	}
@@ -192,6 +213,10 @@ func (o *operand) at(along, row int) string {
 
 // store writes the registers to workgroup memory, with k as the slow index.
 func (o *operand) store(w *writer) {
+	if o.packed() {
+		o.eachBlock(w, func(b int, block block) { o.storePacked(b, block, w) })
+		return
+	}
 	o.eachBlock(w, func(b int, block block) {
 		r := o.number(b, block)
 		along := plus("along"+o.name, block.Along)

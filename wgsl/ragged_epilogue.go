@@ -92,7 +92,8 @@ func raggedFits(e encoding.Epilogue) string {
 	fits(e.Scatter, "listed(p.rowsC, p.m, words[${lenRows}u])")
 	fits(e.Weights, "listed(p.weights, p.m, words[${lenRows}u])")
 	fits(e.ScaleA != "", "listed(p.scaleA, "+raggedScalesA(e)+", words[${lenRows}u])")
-	fits(e.ScaleB != "", fmt.Sprintf("listed(p.scaleB, %du * %s, words[${lenRows}u])", e.Products(), raggedScalesB(e)))
+	fits(e.ScaleB != "", "listed(p.scaleB, "+raggedScalesB(e)+", words[${lenRows}u])")
+	fits(e.ScaleB.Group() > 0, raggedGroupsFit(e))
 	return b.String()
 }
 

@@ -9,7 +9,7 @@ import (
 // scale multiplies outputs, which are alpha*A*B, by the scales of their rows and columns. Without products there
 // are none.
 func (r *renderer) scale(width int, outputs []output) {
-	if !r.kernel.Epilogue.Scaled() {
+	if !r.kernel.Epilogue.ScaledSums() {
 		return
 	}
 	head := "if (depth != 0u)"

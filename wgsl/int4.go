@@ -1,0 +1,83 @@
+package wgsl
+
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// B of Int4 is loaded in words of eight k's of a column, whole since tiles are never cut along K, with the word of the group
+// that they belong to. Numbers are made of them when they are stored to workgroup memory.
+
+// perPacked is the weights of a word.
+const perPacked = 8
+
+// packedWeights are the weights less the zero point of four k's of a word, every second one, of which those of the others are
+// 16 bits above. The bits of a float32 of 2^23 and more take each as it lies, 1, 16, 256 or 4096 times as large: conversions of
+// integers are slow on GPUs, and so are shifts. No step rounds.
+const packedWeights = `
+fn zerosOf(group: u32) -> vec4<f32> {
+	return vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0) + vec4<f32>(f32(group & 15u));
+}
+
+fn weights(word: u32, zeros: vec4<f32>) -> vec4<f32> {
+	let bits = (vec4<u32>(word) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)) | vec4<u32>(0x4b000000u);
+	return bitcast<vec4<f32>>(bits) * vec4<f32>(1.0, 0.0625, 0.00390625, 0.000244140625) - zeros;
+}
+`
+
+func (o *operand) packed() bool { return o.of == element.Int4 }
+
+// unit is the k's of one load.
+func (o *operand) unit() int { return perPacked * o.Words }
+
+// groupWord names the variable with the group of what a register holds.
+func (o *operand) groupWord(b int) string { return o.registerOf("Group", b) }
+
+// startPacked sets where the thread's columns and their groups begin.
+func (o *operand) startPacked(w *writer) {
+	w.line("let start%s = off%s + across%s * ld%s;", o.name, o.name, o.name, o.name)
+	w.line("let groups%s = %s;", o.name, over("ld"+o.name, o.group/o.unit()))
+	w.line("let scales%s = scale%sAt + across%s * groups%s;", o.name, o.name, o.name, o.name)
+	w.line("at%s = along%s;", o.name, o.name)
+}
+
+// startOf is the start of a column, so far from the thread's first one.
+func (o *operand) startOf(column int) string {
+	if column == 0 {
+		return "start" + o.name
+	}
+	return "start" + o.name + " + " + times(column, "ld"+o.name)
+}
+
+// loadGroup loads the word of a block's group.
+func (o *operand) loadGroup(b int, block block, w *writer) {
+	at := "scales" + o.name
+	if block.Across > 0 {
+		at += " + " + times(block.Across, "groups"+o.name)
+	}
+	w.line("%s = indices[%s + %s];", o.groupWord(b), at, over(plus("at"+o.name, block.Along), o.group/o.unit()))
+}
+
+// storePacked makes numbers of a block and stores them.
+func (o *operand) storePacked(b int, block block, w *writer) {
+	group := o.groupWord(b)
+	w.block("", func() {
+		w.line("let scale = bitcast<f32>(%s & 0xfffffff0u);", group)
+		w.line("let zeros = zerosOf(%s);", group)
+		along, across := plus("along"+o.name, block.Along), plus("across"+o.name, block.Across)
+		for i, word := range components(o.Words, o.register(b)) {
+			w.line("let even%d = scale * weights(%s, zeros);", i, word)
+			w.line("let odd%d = scale * weights(%s >> 16u, zeros);", i, word)
+			for j := range perPacked {
+				from := fmt.Sprintf("%s%d", [...]string{"even", "odd"}[j%2], i)
+				k := plus(times(o.unit(), along), perPacked*i+j)
+				at := o.element(k, over(across, o.Element))
+				if o.Element > 1 {
+					at += "[" + rest(across, o.Element) + "]"
+				}
+				w.line("%s = %s;", at, o.hold(1, component(4, from, j/2)))
+			}
+		}
+	})
+}

@@ -1,0 +1,413 @@
+@group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> A: array<u32>;
+@group(0) @binding(2) var<storage, read> B: array<vec2<u32>>;
+@group(0) @binding(3) var<storage, read_write> C: array<f32>;
+@group(0) @binding(4) var<storage, read> table: array<u32>;
+@group(0) @binding(7) var<storage, read> B2: array<vec2<u32>>;
+@group(0) @binding(9) var<storage, read> indices: array<u32>;
+var<workgroup> sharedA: array<array<f32, 17>, 16>;
+var<workgroup> sharedB: array<array<vec2<f32>, 9>, 16>;
+
+fn numbers(word: u32) -> vec2<f32> {
+	return unpack2x16float(word);
+}
+
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
+}
+
+fn zerosOf(group: u32) -> vec4<f32> {
+	return vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0) + vec4<f32>(f32(group & 15u));
+}
+
+fn weights(word: u32, zeros: vec4<f32>) -> vec4<f32> {
+	let bits = (vec4<u32>(word) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)) | vec4<u32>(0x4b000000u);
+	return bitcast<vec4<f32>>(bits) * vec4<f32>(1.0, 0.0625, 0.00390625, 0.000244140625) - zeros;
+}
+
+@compute @workgroup_size(128)
+fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+	let part = t / 32u;
+	let lane = t % 32u;
+	let ty = 8u * (part / 2u) + lane / 4u;
+	let tx = 4u * (part % 2u) + lane % 4u;
+	let readA0 = ty;
+	let readB0 = tx;
+	let alongA = t % 16u;
+	let acrossA = t / 16u;
+	var wordA00: u32;
+	var nextA0: u32;
+	var nextA1: u32;
+	var laterA0: u32;
+	var laterA1: u32;
+	let alongB = 0u;
+	let acrossB = t;
+	var atB: u32;
+	var nextB0: vec2<u32>;
+	var nextGroupB0: u32;
+	var laterB0: vec2<u32>;
+	var laterGroupB0: u32;
+	var c0: vec2<f32>;
+	var gate0: vec2<f32>;
+	let end = table[worker.x + 1u];
+	for (var item = table[worker.x]; item < end; item = item + 1u) {
+		let item0 = items[6u * item];
+		let item1 = items[6u * item + 1u];
+		let item2 = items[6u * item + 2u];
+		let item3 = items[6u * item + 3u];
+		let item4 = items[6u * item + 4u];
+		let item5 = items[6u * item + 5u];
+		let offA = item0.x;
+		let offB = item0.y / 16u;
+		let offC = item0.z;
+		let depth = item0.w;
+		let ldA = item1.x;
+		let ldB = item1.y / 16u;
+		let ldC = item1.z;
+		let rows = item1.w & 0xffffu;
+		let cols = item1.w >> 16u;
+		let alpha = bitcast<f32>(item2.x);
+		let beta = bitcast<f32>(item2.y);
+		let scaleBAt = item5.x;
+		let second = (item2.w & 4u) != 0u;
+		c0 = vec2<f32>(0.0);
+		var left = depth;
+		if (left != 0u) {
+			let atA = offA + acrossA * ldA + alongA;
+			wordA00 = atA / 2u;
+			let halfA00 = 16u * (atA % 2u);
+			let startB = offB + acrossB * ldB;
+			let groupsB = ldB / 4u;
+			let scalesB = scaleBAt + acrossB * groupsB;
+			atB = alongB;
+			nextA0 = A[wordA00];
+			nextA1 = A[wordA00 + 4u * ldA];
+			if (second) {
+				if (acrossB < 16u) {
+					nextB0 = B2[startB + atB];
+					nextGroupB0 = indices[scalesB + atB / 4u];
+				}
+			} else {
+				if (acrossB < 16u) {
+					nextB0 = B[startB + atB];
+					nextGroupB0 = indices[scalesB + atB / 4u];
+				}
+			}
+			if (left > 16u) {
+				wordA00 = wordA00 + 8u;
+				atB = atB + 1u;
+				laterA0 = A[wordA00];
+				laterA1 = A[wordA00 + 4u * ldA];
+				if (second) {
+					if (acrossB < 16u) {
+						laterB0 = B2[startB + atB];
+						laterGroupB0 = indices[scalesB + atB / 4u];
+					}
+				} else {
+					if (acrossB < 16u) {
+						laterB0 = B[startB + atB];
+						laterGroupB0 = indices[scalesB + atB / 4u];
+					}
+				}
+			}
+			loop {
+				sharedA[alongA][acrossA] = number(nextA0, halfA00);
+				sharedA[alongA][acrossA + 8u] = number(nextA1, halfA00);
+				if (acrossB < 16u) {
+					{
+						let scale = bitcast<f32>(nextGroupB0 & 0xfffffff0u);
+						let zeros = zerosOf(nextGroupB0);
+						let even0 = scale * weights(nextB0.x, zeros);
+						let odd0 = scale * weights(nextB0.x >> 16u, zeros);
+						sharedB[16u * alongB][acrossB / 2u][acrossB % 2u] = even0.x;
+						sharedB[16u * alongB + 1u][acrossB / 2u][acrossB % 2u] = odd0.x;
+						sharedB[16u * alongB + 2u][acrossB / 2u][acrossB % 2u] = even0.y;
+						sharedB[16u * alongB + 3u][acrossB / 2u][acrossB % 2u] = odd0.y;
+						sharedB[16u * alongB + 4u][acrossB / 2u][acrossB % 2u] = even0.z;
+						sharedB[16u * alongB + 5u][acrossB / 2u][acrossB % 2u] = odd0.z;
+						sharedB[16u * alongB + 6u][acrossB / 2u][acrossB % 2u] = even0.w;
+						sharedB[16u * alongB + 7u][acrossB / 2u][acrossB % 2u] = odd0.w;
+						let even1 = scale * weights(nextB0.y, zeros);
+						let odd1 = scale * weights(nextB0.y >> 16u, zeros);
+						sharedB[16u * alongB + 8u][acrossB / 2u][acrossB % 2u] = even1.x;
+						sharedB[16u * alongB + 9u][acrossB / 2u][acrossB % 2u] = odd1.x;
+						sharedB[16u * alongB + 10u][acrossB / 2u][acrossB % 2u] = even1.y;
+						sharedB[16u * alongB + 11u][acrossB / 2u][acrossB % 2u] = odd1.y;
+						sharedB[16u * alongB + 12u][acrossB / 2u][acrossB % 2u] = even1.z;
+						sharedB[16u * alongB + 13u][acrossB / 2u][acrossB % 2u] = odd1.z;
+						sharedB[16u * alongB + 14u][acrossB / 2u][acrossB % 2u] = even1.w;
+						sharedB[16u * alongB + 15u][acrossB / 2u][acrossB % 2u] = odd1.w;
+					}
+				}
+				workgroupBarrier();
+				if (left < 16u) {
+					for (var k = 0u; k < left; k = k + 1u) {
+						let a0 = sharedA[k][readA0];
+						let b0 = sharedB[k][readB0];
+						c0 = fma(vec2<f32>(a0), b0, c0);
+					}
+					break;
+				}
+				left = left - 16u;
+				if (left > 16u) {
+					wordA00 = wordA00 + 8u;
+					atB = atB + 1u;
+					nextA0 = A[wordA00];
+					nextA1 = A[wordA00 + 4u * ldA];
+					if (second) {
+						if (acrossB < 16u) {
+							nextB0 = B2[startB + atB];
+							nextGroupB0 = indices[scalesB + atB / 4u];
+						}
+					} else {
+						if (acrossB < 16u) {
+							nextB0 = B[startB + atB];
+							nextGroupB0 = indices[scalesB + atB / 4u];
+						}
+					}
+				}
+				{
+					let a0 = sharedA[0u][readA0];
+					let b0 = sharedB[0u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[1u][readA0];
+					let b0 = sharedB[1u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[2u][readA0];
+					let b0 = sharedB[2u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[3u][readA0];
+					let b0 = sharedB[3u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[4u][readA0];
+					let b0 = sharedB[4u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[5u][readA0];
+					let b0 = sharedB[5u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[6u][readA0];
+					let b0 = sharedB[6u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[7u][readA0];
+					let b0 = sharedB[7u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[8u][readA0];
+					let b0 = sharedB[8u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[9u][readA0];
+					let b0 = sharedB[9u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[10u][readA0];
+					let b0 = sharedB[10u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[11u][readA0];
+					let b0 = sharedB[11u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[12u][readA0];
+					let b0 = sharedB[12u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[13u][readA0];
+					let b0 = sharedB[13u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[14u][readA0];
+					let b0 = sharedB[14u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[15u][readA0];
+					let b0 = sharedB[15u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				if (left == 0u) { break; }
+				workgroupBarrier();
+				sharedA[alongA][acrossA] = number(laterA0, halfA00);
+				sharedA[alongA][acrossA + 8u] = number(laterA1, halfA00);
+				if (acrossB < 16u) {
+					{
+						let scale = bitcast<f32>(laterGroupB0 & 0xfffffff0u);
+						let zeros = zerosOf(laterGroupB0);
+						let even0 = scale * weights(laterB0.x, zeros);
+						let odd0 = scale * weights(laterB0.x >> 16u, zeros);
+						sharedB[16u * alongB][acrossB / 2u][acrossB % 2u] = even0.x;
+						sharedB[16u * alongB + 1u][acrossB / 2u][acrossB % 2u] = odd0.x;
+						sharedB[16u * alongB + 2u][acrossB / 2u][acrossB % 2u] = even0.y;
+						sharedB[16u * alongB + 3u][acrossB / 2u][acrossB % 2u] = odd0.y;
+						sharedB[16u * alongB + 4u][acrossB / 2u][acrossB % 2u] = even0.z;
+						sharedB[16u * alongB + 5u][acrossB / 2u][acrossB % 2u] = odd0.z;
+						sharedB[16u * alongB + 6u][acrossB / 2u][acrossB % 2u] = even0.w;
+						sharedB[16u * alongB + 7u][acrossB / 2u][acrossB % 2u] = odd0.w;
+						let even1 = scale * weights(laterB0.y, zeros);
+						let odd1 = scale * weights(laterB0.y >> 16u, zeros);
+						sharedB[16u * alongB + 8u][acrossB / 2u][acrossB % 2u] = even1.x;
+						sharedB[16u * alongB + 9u][acrossB / 2u][acrossB % 2u] = odd1.x;
+						sharedB[16u * alongB + 10u][acrossB / 2u][acrossB % 2u] = even1.y;
+						sharedB[16u * alongB + 11u][acrossB / 2u][acrossB % 2u] = odd1.y;
+						sharedB[16u * alongB + 12u][acrossB / 2u][acrossB % 2u] = even1.z;
+						sharedB[16u * alongB + 13u][acrossB / 2u][acrossB % 2u] = odd1.z;
+						sharedB[16u * alongB + 14u][acrossB / 2u][acrossB % 2u] = even1.w;
+						sharedB[16u * alongB + 15u][acrossB / 2u][acrossB % 2u] = odd1.w;
+					}
+				}
+				workgroupBarrier();
+				if (left < 16u) {
+					for (var k = 0u; k < left; k = k + 1u) {
+						let a0 = sharedA[k][readA0];
+						let b0 = sharedB[k][readB0];
+						c0 = fma(vec2<f32>(a0), b0, c0);
+					}
+					break;
+				}
+				left = left - 16u;
+				if (left > 16u) {
+					wordA00 = wordA00 + 8u;
+					atB = atB + 1u;
+					laterA0 = A[wordA00];
+					laterA1 = A[wordA00 + 4u * ldA];
+					if (second) {
+						if (acrossB < 16u) {
+							laterB0 = B2[startB + atB];
+							laterGroupB0 = indices[scalesB + atB / 4u];
+						}
+					} else {
+						if (acrossB < 16u) {
+							laterB0 = B[startB + atB];
+							laterGroupB0 = indices[scalesB + atB / 4u];
+						}
+					}
+				}
+				{
+					let a0 = sharedA[0u][readA0];
+					let b0 = sharedB[0u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[1u][readA0];
+					let b0 = sharedB[1u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[2u][readA0];
+					let b0 = sharedB[2u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[3u][readA0];
+					let b0 = sharedB[3u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[4u][readA0];
+					let b0 = sharedB[4u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[5u][readA0];
+					let b0 = sharedB[5u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[6u][readA0];
+					let b0 = sharedB[6u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[7u][readA0];
+					let b0 = sharedB[7u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[8u][readA0];
+					let b0 = sharedB[8u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[9u][readA0];
+					let b0 = sharedB[9u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[10u][readA0];
+					let b0 = sharedB[10u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[11u][readA0];
+					let b0 = sharedB[11u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[12u][readA0];
+					let b0 = sharedB[12u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[13u][readA0];
+					let b0 = sharedB[13u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[14u][readA0];
+					let b0 = sharedB[14u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				{
+					let a0 = sharedA[15u][readA0];
+					let b0 = sharedB[15u][readB0];
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				if (left == 0u) { break; }
+				workgroupBarrier();
+			}
+		}
+		let row0 = ty;
+		let vector0 = tx;
+		let atC0 = offC + row0 * ldC + 2u * vector0;
+		c0 = alpha * c0;
+		if (second) {
+			c0 = gate0 * c0;
+		} else {
+			c0 = c0;
+			gate0 = c0;
+		}
+		if (second) {
+			if (rows == 16u && cols == 16u) {
+				C[atC0] = c0.x;
+				C[atC0 + 1u] = c0.y;
+			} else {
+				if (row0 < rows) {
+					if (2u * vector0 < cols) { C[atC0] = c0.x; }
+					if (2u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
+				}
+			}
+		}
+		workgroupBarrier();
+	}
+}

@@ -1,0 +1,615 @@
+@group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> A: array<u32>;
+@group(0) @binding(2) var<storage, read> B: array<vec2<u32>>;
+@group(0) @binding(3) var<storage, read_write> C: array<atomic<u32>>;
+@group(0) @binding(9) var<storage, read> indices: array<u32>;
+var<workgroup> sharedA: array<array<vec4<f32>, 12>, 4>;
+var<workgroup> sharedB: array<array<vec4<u32>, 68>, 4>;
+
+fn numbers(word: u32) -> vec2<f32> {
+	return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));
+}
+
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
+}
+
+fn zerosOf(group: u32) -> vec4<f32> {
+	return vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0) + vec4<f32>(f32(group & 15u));
+}
+
+fn weights(word: u32, zeros: vec4<f32>) -> vec4<f32> {
+	let bits = (vec4<u32>(word) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)) | vec4<u32>(0x4b000000u);
+	return bitcast<vec4<f32>>(bits) * vec4<f32>(1.0, 0.0625, 0.00390625, 0.000244140625) - zeros;
+}
+
+fn loadC(at: u32) -> f32 {
+	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
+}
+
+fn rounded(x: u32) -> u32 {
+	return x + 0x7fffu + ((x >> 16u) & 1u);
+}
+
+fn pair(first: u32, second: u32) -> u32 {
+	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
+}
+
+fn rare(sum: f32) -> bool {
+	return (bitcast<u32>(sum) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn tame(x: u32) -> u32 {
+	return select(x, (x | 0x400000u) & 0xffff0000u, (x & 0x7fffffffu) > 0x7f800000u);
+}
+
+fn storeHalf(at: u32, mask: u32, word: u32) {
+	atomicAnd(&C[at], ~mask);
+	atomicOr(&C[at], word & mask);
+}
+
+fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+	let place = t % 16u;
+	let group = t / 16u;
+	let ty = place / 16u;
+	let tx = place % 16u;
+	let readA0 = 3u * group + ty;
+	let readA1 = 3u * group + ty + 1u;
+	let readB0 = 17u * group + tx;
+	let alongA = t % 16u;
+	let acrossA = t / 16u;
+	var wordA00: u32;
+	var wordA01: u32;
+	var nextA0: vec4<u32>;
+	var laterA0: vec4<u32>;
+	let alongB = 0u;
+	let acrossB = t;
+	var atB: u32;
+	var nextB0: vec2<u32>;
+	var nextGroupB0: u32;
+	var laterB0: vec2<u32>;
+	var laterGroupB0: u32;
+	var c0: vec4<f32>;
+	var c1: vec4<f32>;
+	var c2: vec4<f32>;
+	var c3: vec4<f32>;
+	var c4: vec4<f32>;
+	var c5: vec4<f32>;
+	var c6: vec4<f32>;
+	var c7: vec4<f32>;
+	let item = worker.x;
+	let item0 = items[6u * item];
+	let item1 = items[6u * item + 1u];
+	let item2 = items[6u * item + 2u];
+	let item3 = items[6u * item + 3u];
+	let item4 = items[6u * item + 4u];
+	let item5 = items[6u * item + 5u];
+	let offA = item0.x;
+	let offB = item0.y / 16u;
+	let offC = item0.z;
+	let depth = item0.w;
+	let ldA = item1.x;
+	let ldB = item1.y / 16u;
+	let ldC = item1.z;
+	let rows = item1.w & 0xffffu;
+	let cols = item1.w >> 16u;
+	let alpha = bitcast<f32>(item2.x);
+	let beta = bitcast<f32>(item2.y);
+	let scaleBAt = item5.x;
+	c0 = vec4<f32>(0.0);
+	c1 = vec4<f32>(0.0);
+	c2 = vec4<f32>(0.0);
+	c3 = vec4<f32>(0.0);
+	c4 = vec4<f32>(0.0);
+	c5 = vec4<f32>(0.0);
+	c6 = vec4<f32>(0.0);
+	c7 = vec4<f32>(0.0);
+	var left = depth;
+	if (left != 0u) {
+		let atA = offA + 4u * (acrossA * ldA) + alongA;
+		wordA00 = atA / 2u;
+		let halfA00 = 16u * (atA % 2u);
+		wordA01 = (atA + ldA) / 2u;
+		let halfA01 = 16u * ((atA + ldA) % 2u);
+		let startB = offB + acrossB * ldB;
+		let groupsB = ldB / 8u;
+		let scalesB = scaleBAt + acrossB * groupsB;
+		atB = alongB;
+		if (acrossA < 2u) {
+			nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
+		}
+		nextB0 = B[startB + atB];
+		nextGroupB0 = indices[scalesB + atB / 8u];
+		if (left > 16u) {
+			wordA00 = wordA00 + 8u;
+			wordA01 = wordA01 + 8u;
+			atB = atB + 1u;
+			if (acrossA < 2u) {
+				laterA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
+			}
+			laterB0 = B[startB + atB];
+			laterGroupB0 = indices[scalesB + atB / 8u];
+		}
+		loop {
+			if (acrossA < 2u) {
+				sharedA[alongA / 4u][3u * (alongA % 4u) + acrossA] = vec4<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01), number(nextA0.z, halfA00), number(nextA0.w, halfA01));
+			}
+			{
+				let scale = bitcast<f32>(nextGroupB0 & 0xfffffff0u);
+				let zeros = zerosOf(nextGroupB0);
+				let even0 = scale * weights(nextB0.x, zeros);
+				let odd0 = scale * weights(nextB0.x >> 16u, zeros);
+				sharedB[(16u * alongB) / 4u][17u * ((16u * alongB) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.x);
+				sharedB[(16u * alongB + 1u) / 4u][17u * ((16u * alongB + 1u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.x);
+				sharedB[(16u * alongB + 2u) / 4u][17u * ((16u * alongB + 2u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.y);
+				sharedB[(16u * alongB + 3u) / 4u][17u * ((16u * alongB + 3u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.y);
+				sharedB[(16u * alongB + 4u) / 4u][17u * ((16u * alongB + 4u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.z);
+				sharedB[(16u * alongB + 5u) / 4u][17u * ((16u * alongB + 5u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.z);
+				sharedB[(16u * alongB + 6u) / 4u][17u * ((16u * alongB + 6u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.w);
+				sharedB[(16u * alongB + 7u) / 4u][17u * ((16u * alongB + 7u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.w);
+				let even1 = scale * weights(nextB0.y, zeros);
+				let odd1 = scale * weights(nextB0.y >> 16u, zeros);
+				sharedB[(16u * alongB + 8u) / 4u][17u * ((16u * alongB + 8u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.x);
+				sharedB[(16u * alongB + 9u) / 4u][17u * ((16u * alongB + 9u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.x);
+				sharedB[(16u * alongB + 10u) / 4u][17u * ((16u * alongB + 10u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.y);
+				sharedB[(16u * alongB + 11u) / 4u][17u * ((16u * alongB + 11u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.y);
+				sharedB[(16u * alongB + 12u) / 4u][17u * ((16u * alongB + 12u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.z);
+				sharedB[(16u * alongB + 13u) / 4u][17u * ((16u * alongB + 13u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.z);
+				sharedB[(16u * alongB + 14u) / 4u][17u * ((16u * alongB + 14u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.w);
+				sharedB[(16u * alongB + 15u) / 4u][17u * ((16u * alongB + 15u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.w);
+			}
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let a1 = sharedA[k][readA1];
+					let b0 = bitcast<vec4<f32>>(sharedB[k][readB0]);
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left > 16u) {
+				wordA00 = wordA00 + 8u;
+				wordA01 = wordA01 + 8u;
+				atB = atB + 1u;
+				if (acrossA < 2u) {
+					nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
+				}
+				nextB0 = B[startB + atB];
+				nextGroupB0 = indices[scalesB + atB / 8u];
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let a1 = sharedA[0u][readA1];
+				let b0 = bitcast<vec4<f32>>(sharedB[0u][readB0]);
+				c0 = fma(vec4<f32>(a0.x), b0, c0);
+				c1 = fma(vec4<f32>(a0.y), b0, c1);
+				c2 = fma(vec4<f32>(a0.z), b0, c2);
+				c3 = fma(vec4<f32>(a0.w), b0, c3);
+				c4 = fma(vec4<f32>(a1.x), b0, c4);
+				c5 = fma(vec4<f32>(a1.y), b0, c5);
+				c6 = fma(vec4<f32>(a1.z), b0, c6);
+				c7 = fma(vec4<f32>(a1.w), b0, c7);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let a1 = sharedA[1u][readA1];
+				let b0 = bitcast<vec4<f32>>(sharedB[1u][readB0]);
+				c0 = fma(vec4<f32>(a0.x), b0, c0);
+				c1 = fma(vec4<f32>(a0.y), b0, c1);
+				c2 = fma(vec4<f32>(a0.z), b0, c2);
+				c3 = fma(vec4<f32>(a0.w), b0, c3);
+				c4 = fma(vec4<f32>(a1.x), b0, c4);
+				c5 = fma(vec4<f32>(a1.y), b0, c5);
+				c6 = fma(vec4<f32>(a1.z), b0, c6);
+				c7 = fma(vec4<f32>(a1.w), b0, c7);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let a1 = sharedA[2u][readA1];
+				let b0 = bitcast<vec4<f32>>(sharedB[2u][readB0]);
+				c0 = fma(vec4<f32>(a0.x), b0, c0);
+				c1 = fma(vec4<f32>(a0.y), b0, c1);
+				c2 = fma(vec4<f32>(a0.z), b0, c2);
+				c3 = fma(vec4<f32>(a0.w), b0, c3);
+				c4 = fma(vec4<f32>(a1.x), b0, c4);
+				c5 = fma(vec4<f32>(a1.y), b0, c5);
+				c6 = fma(vec4<f32>(a1.z), b0, c6);
+				c7 = fma(vec4<f32>(a1.w), b0, c7);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let a1 = sharedA[3u][readA1];
+				let b0 = bitcast<vec4<f32>>(sharedB[3u][readB0]);
+				c0 = fma(vec4<f32>(a0.x), b0, c0);
+				c1 = fma(vec4<f32>(a0.y), b0, c1);
+				c2 = fma(vec4<f32>(a0.z), b0, c2);
+				c3 = fma(vec4<f32>(a0.w), b0, c3);
+				c4 = fma(vec4<f32>(a1.x), b0, c4);
+				c5 = fma(vec4<f32>(a1.y), b0, c5);
+				c6 = fma(vec4<f32>(a1.z), b0, c6);
+				c7 = fma(vec4<f32>(a1.w), b0, c7);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+			if (acrossA < 2u) {
+				sharedA[alongA / 4u][3u * (alongA % 4u) + acrossA] = vec4<f32>(number(laterA0.x, halfA00), number(laterA0.y, halfA01), number(laterA0.z, halfA00), number(laterA0.w, halfA01));
+			}
+			{
+				let scale = bitcast<f32>(laterGroupB0 & 0xfffffff0u);
+				let zeros = zerosOf(laterGroupB0);
+				let even0 = scale * weights(laterB0.x, zeros);
+				let odd0 = scale * weights(laterB0.x >> 16u, zeros);
+				sharedB[(16u * alongB) / 4u][17u * ((16u * alongB) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.x);
+				sharedB[(16u * alongB + 1u) / 4u][17u * ((16u * alongB + 1u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.x);
+				sharedB[(16u * alongB + 2u) / 4u][17u * ((16u * alongB + 2u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.y);
+				sharedB[(16u * alongB + 3u) / 4u][17u * ((16u * alongB + 3u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.y);
+				sharedB[(16u * alongB + 4u) / 4u][17u * ((16u * alongB + 4u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.z);
+				sharedB[(16u * alongB + 5u) / 4u][17u * ((16u * alongB + 5u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.z);
+				sharedB[(16u * alongB + 6u) / 4u][17u * ((16u * alongB + 6u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.w);
+				sharedB[(16u * alongB + 7u) / 4u][17u * ((16u * alongB + 7u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.w);
+				let even1 = scale * weights(laterB0.y, zeros);
+				let odd1 = scale * weights(laterB0.y >> 16u, zeros);
+				sharedB[(16u * alongB + 8u) / 4u][17u * ((16u * alongB + 8u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.x);
+				sharedB[(16u * alongB + 9u) / 4u][17u * ((16u * alongB + 9u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.x);
+				sharedB[(16u * alongB + 10u) / 4u][17u * ((16u * alongB + 10u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.y);
+				sharedB[(16u * alongB + 11u) / 4u][17u * ((16u * alongB + 11u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.y);
+				sharedB[(16u * alongB + 12u) / 4u][17u * ((16u * alongB + 12u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.z);
+				sharedB[(16u * alongB + 13u) / 4u][17u * ((16u * alongB + 13u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.z);
+				sharedB[(16u * alongB + 14u) / 4u][17u * ((16u * alongB + 14u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.w);
+				sharedB[(16u * alongB + 15u) / 4u][17u * ((16u * alongB + 15u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.w);
+			}
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let a1 = sharedA[k][readA1];
+					let b0 = bitcast<vec4<f32>>(sharedB[k][readB0]);
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left > 16u) {
+				wordA00 = wordA00 + 8u;
+				wordA01 = wordA01 + 8u;
+				atB = atB + 1u;
+				if (acrossA < 2u) {
+					laterA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
+				}
+				laterB0 = B[startB + atB];
+				laterGroupB0 = indices[scalesB + atB / 8u];
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let a1 = sharedA[0u][readA1];
+				let b0 = bitcast<vec4<f32>>(sharedB[0u][readB0]);
+				c0 = fma(vec4<f32>(a0.x), b0, c0);
+				c1 = fma(vec4<f32>(a0.y), b0, c1);
+				c2 = fma(vec4<f32>(a0.z), b0, c2);
+				c3 = fma(vec4<f32>(a0.w), b0, c3);
+				c4 = fma(vec4<f32>(a1.x), b0, c4);
+				c5 = fma(vec4<f32>(a1.y), b0, c5);
+				c6 = fma(vec4<f32>(a1.z), b0, c6);
+				c7 = fma(vec4<f32>(a1.w), b0, c7);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let a1 = sharedA[1u][readA1];
+				let b0 = bitcast<vec4<f32>>(sharedB[1u][readB0]);
+				c0 = fma(vec4<f32>(a0.x), b0, c0);
+				c1 = fma(vec4<f32>(a0.y), b0, c1);
+				c2 = fma(vec4<f32>(a0.z), b0, c2);
+				c3 = fma(vec4<f32>(a0.w), b0, c3);
+				c4 = fma(vec4<f32>(a1.x), b0, c4);
+				c5 = fma(vec4<f32>(a1.y), b0, c5);
+				c6 = fma(vec4<f32>(a1.z), b0, c6);
+				c7 = fma(vec4<f32>(a1.w), b0, c7);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let a1 = sharedA[2u][readA1];
+				let b0 = bitcast<vec4<f32>>(sharedB[2u][readB0]);
+				c0 = fma(vec4<f32>(a0.x), b0, c0);
+				c1 = fma(vec4<f32>(a0.y), b0, c1);
+				c2 = fma(vec4<f32>(a0.z), b0, c2);
+				c3 = fma(vec4<f32>(a0.w), b0, c3);
+				c4 = fma(vec4<f32>(a1.x), b0, c4);
+				c5 = fma(vec4<f32>(a1.y), b0, c5);
+				c6 = fma(vec4<f32>(a1.z), b0, c6);
+				c7 = fma(vec4<f32>(a1.w), b0, c7);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let a1 = sharedA[3u][readA1];
+				let b0 = bitcast<vec4<f32>>(sharedB[3u][readB0]);
+				c0 = fma(vec4<f32>(a0.x), b0, c0);
+				c1 = fma(vec4<f32>(a0.y), b0, c1);
+				c2 = fma(vec4<f32>(a0.z), b0, c2);
+				c3 = fma(vec4<f32>(a0.w), b0, c3);
+				c4 = fma(vec4<f32>(a1.x), b0, c4);
+				c5 = fma(vec4<f32>(a1.y), b0, c5);
+				c6 = fma(vec4<f32>(a1.z), b0, c6);
+				c7 = fma(vec4<f32>(a1.w), b0, c7);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+		}
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 16u * group + place;
+		sharedA[at / 8u][at % 8u] = c0;
+	} else {
+		let at = 16u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c0);
+	}
+	workgroupBarrier();
+	if (group < 1u) {
+		c0 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 16u * group + place;
+		sharedA[at / 8u][at % 8u] = c1;
+	} else {
+		let at = 16u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c1);
+	}
+	workgroupBarrier();
+	if (group < 1u) {
+		c1 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 16u * group + place;
+		sharedA[at / 8u][at % 8u] = c2;
+	} else {
+		let at = 16u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c2);
+	}
+	workgroupBarrier();
+	if (group < 1u) {
+		c2 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 16u * group + place;
+		sharedA[at / 8u][at % 8u] = c3;
+	} else {
+		let at = 16u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c3);
+	}
+	workgroupBarrier();
+	if (group < 1u) {
+		c3 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 16u * group + place;
+		sharedA[at / 8u][at % 8u] = c4;
+	} else {
+		let at = 16u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c4);
+	}
+	workgroupBarrier();
+	if (group < 1u) {
+		c4 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 16u * group + place;
+		sharedA[at / 8u][at % 8u] = c5;
+	} else {
+		let at = 16u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c5);
+	}
+	workgroupBarrier();
+	if (group < 1u) {
+		c5 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 16u * group + place;
+		sharedA[at / 8u][at % 8u] = c6;
+	} else {
+		let at = 16u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c6);
+	}
+	workgroupBarrier();
+	if (group < 1u) {
+		c6 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 16u * group + place;
+		sharedA[at / 8u][at % 8u] = c7;
+	} else {
+		let at = 16u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c7);
+	}
+	workgroupBarrier();
+	if (group < 1u) {
+		c7 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+	}
+	let row0 = 4u * ty + 4u * (group / 4u) + group % 4u;
+	let vector0 = tx;
+	let row1 = 4u * ty + 4u * ((group + 1u) / 4u) + (group + 1u) % 4u;
+	let vector1 = tx;
+	let row2 = 4u * ty + 4u * ((group + 2u) / 4u) + (group + 2u) % 4u;
+	let vector2 = tx;
+	let row3 = 4u * ty + 4u * ((group + 3u) / 4u) + (group + 3u) % 4u;
+	let vector3 = tx;
+	let row4 = 4u * ty + 4u * ((group + 4u) / 4u) + (group + 4u) % 4u;
+	let vector4 = tx;
+	let row5 = 4u * ty + 4u * ((group + 5u) / 4u) + (group + 5u) % 4u;
+	let vector5 = tx;
+	let row6 = 4u * ty + 4u * ((group + 6u) / 4u) + (group + 6u) % 4u;
+	let vector6 = tx;
+	let row7 = 4u * ty + 4u * ((group + 7u) / 4u) + (group + 7u) % 4u;
+	let vector7 = tx;
+	let atC0 = offC + row0 * ldC + 4u * vector0;
+	c0 = alpha * c0;
+	let atC1 = offC + row1 * ldC + 4u * vector1;
+	c1 = alpha * c1;
+	let atC2 = offC + row2 * ldC + 4u * vector2;
+	c2 = alpha * c2;
+	let atC3 = offC + row3 * ldC + 4u * vector3;
+	c3 = alpha * c3;
+	let atC4 = offC + row4 * ldC + 4u * vector4;
+	c4 = alpha * c4;
+	let atC5 = offC + row5 * ldC + 4u * vector5;
+	c5 = alpha * c5;
+	let atC6 = offC + row6 * ldC + 4u * vector6;
+	c6 = alpha * c6;
+	let atC7 = offC + row7 * ldC + 4u * vector7;
+	c7 = alpha * c7;
+	if (group < 1u) {
+		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
+			c0 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC0), loadC(atC0 + 1u), loadC(atC0 + 2u), loadC(atC0 + 3u)), c0);
+			c1 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC1), loadC(atC1 + 1u), loadC(atC1 + 2u), loadC(atC1 + 3u)), c1);
+			c2 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC2), loadC(atC2 + 1u), loadC(atC2 + 2u), loadC(atC2 + 3u)), c2);
+			c3 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC3), loadC(atC3 + 1u), loadC(atC3 + 2u), loadC(atC3 + 3u)), c3);
+			c4 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC4), loadC(atC4 + 1u), loadC(atC4 + 2u), loadC(atC4 + 3u)), c4);
+			c5 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC5), loadC(atC5 + 1u), loadC(atC5 + 2u), loadC(atC5 + 3u)), c5);
+			c6 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC6), loadC(atC6 + 1u), loadC(atC6 + 2u), loadC(atC6 + 3u)), c6);
+			c7 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC7), loadC(atC7 + 1u), loadC(atC7 + 2u), loadC(atC7 + 3u)), c7);
+		}
+	}
+	var bits0 = bitcast<vec4<u32>>(c0);
+	var bits1 = bitcast<vec4<u32>>(c1);
+	var bits2 = bitcast<vec4<u32>>(c2);
+	var bits3 = bitcast<vec4<u32>>(c3);
+	var bits4 = bitcast<vec4<u32>>(c4);
+	var bits5 = bitcast<vec4<u32>>(c5);
+	var bits6 = bitcast<vec4<u32>>(c6);
+	var bits7 = bitcast<vec4<u32>>(c7);
+	let sizes = abs(c0) + abs(c1) + abs(c2) + abs(c3) + abs(c4) + abs(c5) + abs(c6) + abs(c7);
+	if (rare(sizes.x + sizes.y + sizes.z + sizes.w)) {
+		bits0 = vec4<u32>(tame(bits0.x), tame(bits0.y), tame(bits0.z), tame(bits0.w));
+		bits1 = vec4<u32>(tame(bits1.x), tame(bits1.y), tame(bits1.z), tame(bits1.w));
+		bits2 = vec4<u32>(tame(bits2.x), tame(bits2.y), tame(bits2.z), tame(bits2.w));
+		bits3 = vec4<u32>(tame(bits3.x), tame(bits3.y), tame(bits3.z), tame(bits3.w));
+		bits4 = vec4<u32>(tame(bits4.x), tame(bits4.y), tame(bits4.z), tame(bits4.w));
+		bits5 = vec4<u32>(tame(bits5.x), tame(bits5.y), tame(bits5.z), tame(bits5.w));
+		bits6 = vec4<u32>(tame(bits6.x), tame(bits6.y), tame(bits6.z), tame(bits6.w));
+		bits7 = vec4<u32>(tame(bits7.x), tame(bits7.y), tame(bits7.z), tame(bits7.w));
+	}
+	let word0a = pair(bits0.x, bits0.y);
+	let word0b = pair(bits0.z, bits0.w);
+	let word1a = pair(bits1.x, bits1.y);
+	let word1b = pair(bits1.z, bits1.w);
+	let word2a = pair(bits2.x, bits2.y);
+	let word2b = pair(bits2.z, bits2.w);
+	let word3a = pair(bits3.x, bits3.y);
+	let word3b = pair(bits3.z, bits3.w);
+	let word4a = pair(bits4.x, bits4.y);
+	let word4b = pair(bits4.z, bits4.w);
+	let word5a = pair(bits5.x, bits5.y);
+	let word5b = pair(bits5.z, bits5.w);
+	let word6a = pair(bits6.x, bits6.y);
+	let word6b = pair(bits6.z, bits6.w);
+	let word7a = pair(bits7.x, bits7.y);
+	let word7b = pair(bits7.z, bits7.w);
+	let line = t / 32u;
+	let along0 = t % 32u;
+	let behind0 = min(along0 + 1u, 31u);
+	let alongAt0 = 32u * line + 2u * (along0 / 2u) + along0 % 2u;
+	let behindAt0 = 32u * line + 2u * (behind0 / 2u) + behind0 % 2u;
+	let last = cols - 1u;
+	let lastAt = 2u * ((last / 2u) / 2u) + (last / 2u) % 2u;
+	let start0 = offC + line * ldC;
+	let atWord00 = (start0 + 1u) / 2u + along0;
+	let left00 = select(0u, max(rows, line) - line, 2u * along0 + start0 % 2u + 1u < cols);
+	workgroupBarrier();
+	if (group < 1u) {
+		{
+			let at = 32u * row0 + 2u * vector0;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word0a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word0b;
+		}
+		{
+			let at = 32u * row1 + 2u * vector1;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word1a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word1b;
+		}
+		{
+			let at = 32u * row2 + 2u * vector2;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word2a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word2b;
+		}
+		{
+			let at = 32u * row3 + 2u * vector3;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word3a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word3b;
+		}
+		{
+			let at = 32u * row4 + 2u * vector4;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word4a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word4b;
+		}
+		{
+			let at = 32u * row5 + 2u * vector5;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word5a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word5b;
+		}
+		{
+			let at = 32u * row6 + 2u * vector6;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word6a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word6b;
+		}
+		{
+			let at = 32u * row7 + 2u * vector7;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word7a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word7b;
+		}
+	}
+	workgroupBarrier();
+	{
+		let word = sharedB[alongAt0 / 256u][(alongAt0 % 256u) / 4u][alongAt0 % 4u];
+		let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 256u][(behindAt0 % 256u) / 4u][behindAt0 % 4u] << 16u), start0 % 2u != 0u);
+		if (0u < left00) { atomicStore(&C[atWord00], moved); }
+	}
+	{
+		let word = sharedB[(alongAt0 + 64u) / 256u][((alongAt0 + 64u) % 256u) / 4u][(alongAt0 + 64u) % 4u];
+		let moved = select(word, (word >> 16u) | (sharedB[(behindAt0 + 64u) / 256u][((behindAt0 + 64u) % 256u) / 4u][(behindAt0 + 64u) % 4u] << 16u), start0 % 2u != 0u);
+		if (2u < left00) { atomicStore(&C[atWord00 + ldC], moved); }
+	}
+	{
+		let word = sharedB[(alongAt0 + 128u) / 256u][((alongAt0 + 128u) % 256u) / 4u][(alongAt0 + 128u) % 4u];
+		let moved = select(word, (word >> 16u) | (sharedB[(behindAt0 + 128u) / 256u][((behindAt0 + 128u) % 256u) / 4u][(behindAt0 + 128u) % 4u] << 16u), start0 % 2u != 0u);
+		if (4u < left00) { atomicStore(&C[atWord00 + 2u * ldC], moved); }
+	}
+	{
+		let word = sharedB[(alongAt0 + 192u) / 256u][((alongAt0 + 192u) % 256u) / 4u][(alongAt0 + 192u) % 4u];
+		let moved = select(word, (word >> 16u) | (sharedB[(behindAt0 + 192u) / 256u][((behindAt0 + 192u) % 256u) / 4u][(behindAt0 + 192u) % 4u] << 16u), start0 % 2u != 0u);
+		if (6u < left00) { atomicStore(&C[atWord00 + 3u * ldC], moved); }
+	}
+	if (t < 8u) {
+		let start = offC + t * ldC;
+		if (t < rows) {
+			storeEdges(start, start + cols, sharedB[(32u * t) / 256u][((32u * t) % 256u) / 4u][(32u * t) % 4u], sharedB[(32u * t + lastAt) / 256u][((32u * t + lastAt) % 256u) / 4u][(32u * t + lastAt) % 4u] >> (16u * (last % 2u)));
+		}
+	}
+}
