@@ -111,3 +111,40 @@ func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bo
 		}
 	}
 }
+
+// They do so for scales of groups, whose number follows from leading dimensions, and refuse records that break what these ask.
+func TestRaggedGroups(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	rng := rand.New(rand.NewPCG(7, 8))
+	for i, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, {ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
+		group, o := e.ScaleB.Group(), planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: e}
+		rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * group, TransB: true, A: planner.Matrix{LD: 3 * group}, C: planner.Matrix{LD: 70},
+			B: planner.Matrix{Offset: 32, LD: 3 * group}, B2: planner.Matrix{LD: 4 * group}, StrideB: 70 * 4 * group, ScaleB: 9}
+		t.Run(fmt.Sprintf("%d/ends", i), func(t *testing.T) {
+			x := prepareDressed(t, d, rows, o)
+			for _, sizes := range drivertest.RaggedEnds(150) {
+				x.check(t, sizes[:5])
+			}
+		})
+		t.Run(fmt.Sprintf("%d/records", i), func(t *testing.T) {
+			var b planner.Batch
+			for g := range 6 {
+				b = append(b, planner.Problem{M: 1 + 20*g, N: 3 + 30*(g%3), K: group * (g % 4), TransB: true, ScaleB: 7 * g,
+					A: planner.Matrix{Offset: g, LD: 4 * group}, B: planner.Matrix{Offset: 32 * g, LD: 4 * group}, B2: planner.Matrix{Offset: 64 * g, LD: 5 * group}, C: planner.Matrix{LD: 100}})
+			}
+			good, err := planner.AppendScaledRecords(nil, b)
+			require.NoError(t, err)
+			records := planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 70, K: 4 * group, TransB: true,
+				LenA: 1 << 17, LenB: 1 << 17, LenC: 1 << 15, LenB2: 1 << 17, LenBias: 1 << 10, LenRows: 1 << 10}
+			x := prepareDressed(t, d, records, o)
+			x.check(t, good)
+			for word := range encoding.ScaledRecordWords {
+				for _, by := range []int32{1, 8, 32, 64, 128, 1 << 26, 1 << 30} {
+					sizes := slices.Clone(good)
+					sizes[rng.IntN(6)*encoding.ScaledRecordWords+word] += by
+					x.check(t, sizes)
+				}
+			}
+		})
+	}
+}

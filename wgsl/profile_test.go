@@ -56,6 +56,11 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 				t.Run(fmt.Sprintf("%s, C of %s, %s", of, ofC, name), func(t *testing.T) {
 					test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
 				})
+				if e.ScaleB = planner.PerGroup128; of.Bytes() == 2 {
+					t.Run(fmt.Sprintf("%s, B of int4, C of %s, %s", of, ofC, name), func(t *testing.T) {
+						test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
+					})
+				}
 			}
 		}
 	}
@@ -70,6 +75,9 @@ func TestLeastDeviceKernels(t *testing.T) {
 	eachOption(t, func(t *testing.T, o planner.Options) {
 		for bits := range 4 {
 			trans := planner.Transposition{A: bits&1 != 0 && o.Epilogue.GatherRows == 0, B: bits&2 != 0}
+			if o.TypeB() == element.Int4 {
+				trans = planner.Transposition{B: true}
+			}
 			groups, err := planner.New(d).Kernels(o, trans)
 			require.NoError(t, err)
 			require.NotEmpty(t, groups)
@@ -122,10 +130,17 @@ func TestLeastDevicePlans(t *testing.T) {
 	eachOption(t, func(t *testing.T, o planner.Options) {
 		ragged := planner.Ragged{Form: planner.EndsOfRows, Groups: 8, M: 300, N: 64, K: 32,
 			A: planner.Matrix{LD: 32}, B: planner.Matrix{LD: 64}, C: planner.Matrix{LD: 64}, B2: planner.Matrix{LD: 64}, StrideB: 64 * 32}
+		packed := o.TypeB() == element.Int4
+		if packed {
+			ragged.K, ragged.TransB, ragged.A.LD, ragged.B.LD, ragged.B2.LD, ragged.StrideB = 128, true, 128, 128, 128, 64*128
+		}
 		plan, err := planner.New(d).PlanRagged(ragged, o)
 		require.NoError(t, err)
 		requirePlan(t, plan)
 		for _, form := range []planner.RaggedForm{planner.EndsOfDepth, planner.Records} {
+			if packed && form == planner.EndsOfDepth {
+				continue
+			}
 			r := ragged
 			r.Form, r.StrideB, r.StrideC = form, 0, 300*64
 			if form == planner.Records { // which have all that
@@ -153,12 +168,12 @@ func requirePlan(t *testing.T, plan *planner.Plan) {
 	for _, l := range plan.Launches {
 		requireLeast(t, l.Kernel, lim)
 		require.LessOrEqual(t, l.Count, leastWorkers)
-		for _, x := range [][3]int{
-			{l.BaseA, l.SpanA, l.Type.Bytes()}, {l.BaseB, l.SpanB, l.Type.Bytes()},
-			{l.BaseB2, l.SpanB2, l.Type.Bytes()}, {l.BaseC, l.SpanC, l.TypeC.Bytes()},
-		} {
-			require.Zero(t, x[0]*x[2]%leastOffset)
-			require.LessOrEqual(t, x[1]*x[2], leastBinding)
+		for _, x := range []struct {
+			base, span int
+			of         element.Type
+		}{{l.BaseA, l.SpanA, l.Type}, {l.BaseB, l.SpanB, l.TypeB()}, {l.BaseB2, l.SpanB2, l.TypeB()}, {l.BaseC, l.SpanC, l.TypeC}} {
+			require.Zero(t, x.of.Size(x.base)%leastOffset)
+			require.LessOrEqual(t, x.of.Size(x.span), leastBinding)
 		}
 	}
 }

@@ -197,6 +197,8 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 	}
 	if e.ScaleB == planner.PerRow {
 		w[encoding.ScaleBAt] += uint32(col)
+	} else if group := e.ScaleB.Group(); group > 0 {
+		w[encoding.ScaleBAt] += uint32(col * (q.B.LD / group))
 	}
 	if !e.Gated {
 		return w
@@ -207,7 +209,11 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 		at = q.B2.Offset + col*q.B2.LD
 	}
 	second[encoding.OffB], second[encoding.LDB], second[encoding.BiasAt] = uint32(at), uint32(q.B2.LD), w[encoding.BiasAt]+uint32(q.N)
-	second[encoding.ScaleBAt] += uint32(e.ScalesB(q) / 2)
+	if group := e.ScaleB.Group(); group > 0 {
+		second[encoding.ScaleBAt] = uint32(q.ScaleB + q.N*(q.B.LD/group) + col*(q.B2.LD/group))
+	} else {
+		second[encoding.ScaleBAt] += uint32(e.ScalesB(q) / 2)
+	}
 	second[encoding.Flags] = d.bounds[encoding.BoundFlags] | encoding.ItemSecond
 	if uint32(q.A.Offset|q.A.LD|q.B2.Offset|q.B2.LD)&d.bounds[encoding.BoundWide] == 0 {
 		second[encoding.Flags] |= encoding.ItemWide
