@@ -9,8 +9,12 @@ func (r *renderer) declarePlace() {
 	place := "t"
 	if g.Groups > 1 {
 		place = "place"
-		r.line("let place = %s;", rest("t", g.GroupThreads))
-		r.line("let group = %s;", over("t", g.GroupThreads))
+		placeOf, groupOf := rest("t", g.GroupThreads), over("t", g.GroupThreads)
+		if g.Direct { // neighbours load neighbouring k's
+			placeOf, groupOf = over("t", g.Groups), rest("t", g.Groups)
+		}
+		r.line("let place = %s;", placeOf)
+		r.line("let group = %s;", groupOf)
 	}
 	if lanes := g.PatchRows * g.PatchCols; g.PatchCols == g.ThreadCols {
 		r.line("let ty = %s;", over(place, g.ThreadCols))
@@ -23,7 +27,9 @@ func (r *renderer) declarePlace() {
 		r.line("let tx = %s + %s;", times(g.PatchCols, rest("part", across)), rest("lane", g.PatchCols))
 	}
 	r.declareReads(&r.a, "ty", g.ThreadRows, r.vectorsA())
-	r.declareReads(&r.b, "tx", g.ThreadCols, r.vectorsB())
+	if !g.Direct {
+		r.declareReads(&r.b, "tx", g.ThreadCols, r.vectorsB())
+	}
 }
 
 // declareReads: the vectors of a thread lie count threads apart, so that
@@ -114,15 +120,21 @@ func (r *renderer) kStep() {
 	r.a.store(&r.writer)
 	r.b.store(&r.writer)
 	r.line("workgroupBarrier();")
-	r.block(fmt.Sprintf("if (left < %du)", r.Tile.TK), func() {
-		r.rolledSteps()
-		r.line("break;")
-	})
+	if !r.Direct { // whose steps are whole
+		r.block(fmt.Sprintf("if (left < %du)", r.Tile.TK), func() {
+			r.rolledSteps()
+			r.line("break;")
+		})
+	}
 	r.line("left = left - %du;", r.Tile.TK)
 	// The loads of later steps run while this one is multiplied.
 	r.loadAhead()
-	for k := range r.GroupSteps {
-		r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
+	if r.Direct {
+		r.directStep()
+	} else {
+		for k := range r.GroupSteps {
+			r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
+		}
 	}
 	r.line("if (left == 0u) { break; }")
 	r.line("workgroupBarrier();")

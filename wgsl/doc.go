@@ -32,7 +32,7 @@
 // memory, and halves of words where rows of a tile begin and end.
 //
 // B may have 4 bits, with scales of groups (int4.go): eight k's of a column lie in a word. Shaders widen it on the same way,
-// by the scale and the zero point of its group.
+// by the scale and the zero point of its group, or, of tiles of few rows, in the registers of the threads that multiply it (direct.go).
 //
 // # Epilogues
 //
@@ -47,7 +47,7 @@
 //	BindItems      array<vec4<u32>>, read: the launch's items
 //	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed and B not
 //	               elements of 16 bits: array<u32>, and array<vec2<u32>>; of 8 bits: array<u32>
-//	               B of 4 bits: array<vec2<u32>>, or array<vec4<u32>>, as many k's as a thread loads at once
+//	               B of 4 bits: array<vec2<u32>>, or array<vec4<u32>>, as many words as a thread loads at once
 //	BindC          array<f32>, read and write; elements of 16 bits: array<atomic<u32>>
 //	BindTable      array<u32>, read: the launch's table, with Loop
 //	               array<atomic<u32>>, read and write, with InTurn: one that no other binding of the launch is of

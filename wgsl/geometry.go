@@ -19,12 +19,16 @@ type Limits struct {
 // computes and who loads what, and where it lies in workgroup memory.
 type geometry struct {
 	// Tile is the table's row after it was fitted to the limits: Threads, RM and
-	// RN may differ from the table.
+	// RN may differ from the table, with Direct TK too.
 	Tile tile.Shape
 
 	// The workgroup consists of Groups sets of GroupThreads threads. Group g
 	// takes the k's with k % Groups == g: GroupSteps of each K step.
 	Groups, GroupThreads, GroupSteps int
+
+	// Direct: B goes to the registers of the threads that multiply it, and group g takes the
+	// g-th GroupSteps k's of each K step. See direct.go.
+	Direct bool
 
 	// The threads of a group form a grid of ThreadRows x ThreadCols over the
 	// tile. A subgroup covers a patch of PatchRows x PatchCols of that grid.
@@ -40,7 +44,7 @@ type geometry struct {
 
 // sharedBytes is the workgroup memory of the shader.
 func (g *geometry) sharedBytes() int {
-	return 4 * g.Tile.TK * (g.A.Pitch*g.A.Element + g.B.Pitch*g.B.Element)
+	return 4 * (g.A.Rows*g.A.row(g.Groups)*g.A.Element + g.B.Rows*g.B.row(g.Groups)*g.B.Element)
 }
 
 // maxBlock is the largest register block that fitting to the limits makes: 8x8,
@@ -52,8 +56,13 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	if err != nil {
 		return nil, err
 	}
+	direct := k.TypeB() == element.Int4 && isDirect(&t)
+	if direct {
+		t.TK = directSteps * t.Groups()
+	}
 	g := &geometry{
 		Tile:       t,
+		Direct:     direct,
 		Groups:     t.Groups(),
 		ThreadRows: t.TM / t.RM,
 		ThreadCols: t.TN / t.RN,
@@ -71,8 +80,13 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 		elementB = elementA
 	}
 	g.A = newStage(t.TM, elementA, !k.TransA, k.Wide && k.TransA, t)
-	if g.B = newStage(t.TN, elementB, k.TransB, k.Wide && !k.TransB, t); k.TypeB() == element.Int4 {
+	switch {
+	case direct:
+		g.B = directStage(t)
+	case k.TypeB() == element.Int4:
 		g.B = packedStage(t.TN, elementB, t)
+	default:
+		g.B = newStage(t.TN, elementB, k.TransB, k.Wide && !k.TransB, t)
 	}
 	g.Accumulators = t.RM * t.RN / g.B.Element
 	if g.Groups > 1 {
@@ -83,6 +97,9 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 			return nil, fmt.Errorf("tile %v: %d K groups cannot be summed in %d bytes of workgroup memory",
 				k.Tile, g.Groups, g.sharedBytes())
 		}
+	}
+	if direct { // neighbours store to neighbouring rows: see newStage
+		g.A.Pad = 1 - g.A.row(g.Groups)%2
 	}
 	if k.TypeC != element.F32 && g.B.Element == 1 { // they would be no whole words
 		return nil, fmt.Errorf("tile %v: vectors of %d elements are too small for C of %s", k.Tile, g.B.Element, k.TypeC)
@@ -149,7 +166,7 @@ func patch(rows, cols int, t tile.Shape, subgroup int) (patchRows, patchCols int
 // makeRoom lengthens the pitch of a stage of few rows, so that one accumulator of every thread of
 // half the K groups fits.
 func (s *stage) makeRoom(g *geometry) {
-	if least := (g.Groups + 1) / 2 * g.GroupThreads / g.Tile.TK; s.Pitch < least {
+	if least := (g.Groups + 1) / 2 * g.GroupThreads / (s.Rows * g.Groups); s.Pitch < least {
 		s.Pitch = least
 		if s.AlongK {
 			s.Pitch |= 1
@@ -163,7 +180,7 @@ func (s *stage) makeRoom(g *geometry) {
 // sums the same number of accumulators, or some sum one and the others none.
 func (g *geometry) chunk() int {
 	slots := (g.Groups + 1) / 2
-	room := g.GroupSteps * min(g.sumRow(&g.A), g.sumRow(&g.B)) / (slots * g.GroupThreads)
+	room := min(g.A.Rows*g.sumRow(&g.A), g.B.Rows*g.sumRow(&g.B)) / (slots * g.GroupThreads)
 	for n := min(room, g.Accumulators); n > 0; n-- {
 		if g.Accumulators%n == 0 && (n%g.Groups == 0 || n < g.Groups) {
 			return n
@@ -197,12 +214,17 @@ type stage struct {
 	Wide    bool // 16-byte loads; not with AlongK
 	Element int  // rows or columns in one element of workgroup memory: 1, 2 or 4
 	Pitch   int  // elements from one k to the next
+	Rows    int  // of workgroup memory, of Groups k's each
+	Pad     int  // elements behind each of these
 
 	Words  int // of each load, with 8 k's of one column each; 0: elements are no Int4
 	Span   int
 	Lanes  int
 	Blocks []block // of one thread
 }
+
+// row is the elements of a row of workgroup memory.
+func (s *stage) row(groups int) int { return groups*s.Pitch + s.Pad }
 
 // block is a block that each thread loads, as a distance from its first one.
 type block struct {
@@ -213,7 +235,7 @@ type block struct {
 }
 
 func newStage(extent, element int, alongK, wide bool, t tile.Shape) stage {
-	s := stage{Extent: extent, AlongK: alongK, Wide: wide, Element: element, Pitch: extent / element, Span: 1}
+	s := stage{Extent: extent, AlongK: alongK, Wide: wide, Element: element, Pitch: extent / element, Rows: t.TK / t.Groups(), Span: 1}
 	var along, across int // blocks of the tile
 	switch {
 	case alongK:
@@ -235,7 +257,7 @@ func newStage(extent, element int, alongK, wide bool, t tile.Shape) stage {
 // packedStage is that of Int4, which always lies along K. A thread loads up to 16 bytes of a column, so that threads of few
 // words load many k's, and neighbours store to neighbouring columns.
 func packedStage(extent, element int, t tile.Shape) stage {
-	s := stage{Extent: extent, AlongK: true, Element: element, Pitch: extent/element | 1, Span: 1, Words: gcd(t.TK/perPacked, 4)}
+	s := stage{Extent: extent, AlongK: true, Element: element, Pitch: extent/element | 1, Rows: t.TK / t.Groups(), Span: 1, Words: gcd(t.TK/perPacked, 4)}
 	s.share(t.TK/(perPacked*s.Words), extent, t.Threads)
 	return s
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // B of Int4 is loaded in words of eight k's of a column, whole since tiles are never cut along K, with the word of the group
-// that they belong to. Numbers are made of them when they are stored to workgroup memory.
+// that they belong to. Numbers are made of them when they are stored to workgroup memory, or when they are multiplied.
 
 // perPacked is the weights of a word.
 const perPacked = 8
@@ -59,8 +59,12 @@ func (o *operand) loadGroup(b int, block block, w *writer) {
 	w.line("%s = indices[%s + %s];", o.groupWord(b), at, over(plus("at"+o.name, block.Along), o.group/o.unit()))
 }
 
-// storePacked makes numbers of a block and stores them.
-func (o *operand) storePacked(b int, block block, w *writer) {
+// keepPacked makes numbers of a block and stores them, or leaves that to the threads that multiply.
+func (o *operand) keepPacked(b int, block block, w *writer) {
+	if o.direct {
+		o.hand(b, w)
+		return
+	}
 	group := o.groupWord(b)
 	w.block("", func() {
 		w.line("let scale = bitcast<f32>(%s & 0xfffffff0u);", group)

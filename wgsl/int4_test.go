@@ -13,9 +13,10 @@ import (
 )
 
 // Every weight of a tile is loaded once, with the word of its group, and stored to the place in workgroup memory where the K
-// groups look for it.
-func TestPackedStageCoversTile(t *testing.T) {
+// groups look for it, or multiplied at once.
+func TestPackedStages(t *testing.T) {
 	scalings := []encoding.Scaling{encoding.PerGroup64, encoding.PerGroup128}
+	seen := map[string]bool{}
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
 			for i, s := range tile.Of(tile.FMA) {
@@ -23,9 +24,20 @@ func TestPackedStageCoversTile(t *testing.T) {
 				if i/2%2 == 0 {
 					k.TypeC = k.Type
 				}
-				if shader, fits := renderFor(t, k, lim); fits {
-					t.Run(s.Name, func(t *testing.T) { checkPacked(t, shader, k.Epilogue.ScaleB.Group()) })
+				shader, fits := renderFor(t, k, lim)
+				if !fits || seen[shader.Source] {
+					continue
 				}
+				seen[shader.Source] = true
+				t.Run(s.Name, func(t *testing.T) {
+					facts, _ := describe(s, lim)
+					require.LessOrEqual(t, shader.SharedBytes, facts.Shared, "devices list what a tile shape takes at most")
+					if shader.geometry.Direct {
+						checkDirect(t, shader, k.Epilogue.ScaleB.Group())
+					} else {
+						checkPacked(t, shader, k.Epilogue.ScaleB.Group())
+					}
+				})
 			}
 		})
 	}
@@ -33,59 +45,129 @@ func TestPackedStageCoversTile(t *testing.T) {
 
 var (
 	packedLoad   = regexp.MustCompile(`^next(Group)?B(\d+) = (?:B|indices)\[(.*)\];$`)
-	packedNumber = regexp.MustCompile(`^let (even|odd)(\d) = scale \* weights\(nextB(\d+)(?:\.([xyzw]))?( >> 16u)?, zeros\);$`)
+	packedNumber = regexp.MustCompile(`^let (even|odd)(\d) = scale\d? \* weights\((?:nextB|words)(\d+)(?:\.([xyzw]))?( >> 16u)?, zeros\d?\);$`)
 	packedStore  = regexp.MustCompile(`^sharedB\[(.*?)\]\[(.*?)\](?:\[(.*?)\])? = (?:bitcast<u32>\()?(even\d|odd\d)\.([xyzw])\)?;$`)
+	directB      = regexp.MustCompile(`^let b0 = vec4<f32>\((\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w)\);$`)
+	directA      = regexp.MustCompile(`^let a0 = sharedA\[(\d+)u\]\[readA0\];$`)
 )
 
-func checkPacked(t *testing.T, s Shader, group int) {
-	const steps, first = 1 << 10, 5 // loads of a column, and of the word of the first group
-	g, unit := s.geometry, 8*s.geometry.B.Words
-	names := lets(t, s.Source, `alongB|acrossB`)
-	begins := lets(t, s.Source, `startB|groupsB|scalesB`)
-	source, _, _ := strings.Cut(s.Source, "workgroupBarrier();")
-	type weight struct{ col, k int }
-	type loaded struct{ weight, group int }
-	placed := map[[3]int]weight{}
-	for i := range s.Threads {
-		env := thread(i, names)
-		env["offB"], env["ldB"], env["scaleBAt"], env["atB"] = 0, steps, first, env["alongB"]
-		for _, l := range begins {
-			env[l.name] = l.value.in(env)
-		}
-		registers, numbers, skip := map[string]loaded{}, map[string]weight{}, false
-		for _, line := range strings.Split(source, "\n") {
-			line = strings.TrimSpace(line)
-			guard, load, made, store := guardLine.FindStringSubmatch(line), packedLoad.FindStringSubmatch(line), packedNumber.FindStringSubmatch(line), packedStore.FindStringSubmatch(line)
-			switch {
-			case guard != nil && strings.Contains(guard[1], "acrossB"):
-				skip = parse(t, guard[1]).in(env) == 0
-			case line == "}":
-				skip = false
-			case skip:
-			case load != nil:
-				r := registers[load[2]]
-				if at := parse(t, load[3]).in(env); load[1] == "" {
-					r.weight = at
-				} else {
-					r.group = at - first
-				}
-				registers[load[2]] = r
-			case made != nil:
-				r := registers[made[3]]
-				w := weight{r.weight / steps, r.weight%steps*unit + 8*max(0, strings.Index("xyzw", made[4])) + btoi(made[1] == "odd")}
-				require.Equal(t, w.col*(steps*unit/group)+w.k/group, r.group)
-				require.Equal(t, made[1] == "odd", made[5] != "")
-				numbers[made[1]+made[2]] = w
-			case store != nil:
-				place := [3]int{parse(t, store[1]).in(env), parse(t, store[2]).in(env)}
-				if store[3] != "" {
-					place[2] = parse(t, store[3]).in(env)
-				}
-				w := numbers[store[4]]
-				w.k += 2 * strings.Index("xyzw", store[5])
-				require.NotContains(t, placed, place)
-				placed[place] = w
+// packedLine is a line of the text that has to do with B: its kind, the parts that an expression above finds, and
+// the expressions among these.
+type packedLine struct {
+	kind  byte // g, }, l, n, s, b, a
+	parts []string
+	at    []expression
+}
+
+// packedLines are those of a part of the text.
+func packedLines(t *testing.T, source string) (all []packedLine) {
+	for _, line := range strings.Split(source, "\n") {
+		line = strings.TrimSpace(line)
+		if guard := guardLine.FindStringSubmatch(line); guard != nil && strings.Contains(guard[1], "acrossB") {
+			all = append(all, packedLine{'g', guard, []expression{parse(t, guard[1])}})
+		} else if line == "}" {
+			all = append(all, packedLine{kind: '}'})
+		} else if load := packedLoad.FindStringSubmatch(line); load != nil {
+			all = append(all, packedLine{'l', load, []expression{parse(t, load[3])}})
+		} else if made := packedNumber.FindStringSubmatch(line); made != nil {
+			all = append(all, packedLine{'n', made, nil})
+		} else if store := packedStore.FindStringSubmatch(line); store != nil {
+			l := packedLine{'s', store[3:], []expression{parse(t, store[1]), parse(t, store[2])}}
+			if store[3] != "" {
+				l.at = append(l.at, parse(t, store[3]))
 			}
+			all = append(all, l)
+		} else if b := directB.FindStringSubmatch(line); b != nil {
+			all = append(all, packedLine{'b', b, nil})
+		} else if a := directA.FindStringSubmatch(line); a != nil {
+			all = append(all, packedLine{'a', a, nil})
+		}
+	}
+	return all
+}
+
+// packedThread is what a thread has of B at the first K step.
+type packedThread struct {
+	env       map[string]int
+	registers map[string]packedWord
+	numbers   map[string]weight // even0 and so on, of which the first is
+	skip      bool              // what only other threads load
+	group     int
+	unit      int // k's of a load
+}
+
+type weight struct{ col, k int }
+
+// packedWord is a load of a column, and the place of the word of its group.
+type packedWord struct{ at, group int }
+
+const packedSteps, packedGroups = 1 << 10, 5 // loads of a column, and the word of the first group
+
+// packedThreads are all of a workgroup.
+func packedThreads(t *testing.T, s Shader, group int) (all []*packedThread) {
+	names, begins := lets(t, s.Source, `place|group|part|lane|ty|tx|readA0|alongB|acrossB`), lets(t, s.Source, `startB|groupsB|scalesB`)
+	for i := range s.Threads {
+		x := &packedThread{env: thread(i, names), registers: map[string]packedWord{}, numbers: map[string]weight{}, group: group, unit: 8 * s.geometry.B.Words}
+		x.env["offB"], x.env["ldB"], x.env["scaleBAt"], x.env["atB"] = 0, packedSteps, packedGroups, x.env["alongB"]
+		for _, l := range begins {
+			x.env[l.name] = l.value.in(x.env)
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// does what a line does to registers, if anything.
+func (x *packedThread) does(t *testing.T, l packedLine) {
+	switch {
+	case l.kind == 'g':
+		x.skip = l.at[0].in(x.env) == 0
+	case l.kind == '}':
+		x.skip = false
+	case x.skip:
+	case l.kind == 'l':
+		r := x.registers[l.parts[2]]
+		if at := l.at[0].in(x.env); l.parts[1] == "" {
+			r.at = at
+		} else {
+			r.group = at - packedGroups
+		}
+		x.registers[l.parts[2]] = r
+	case l.kind == 'n':
+		made, r := l.parts, x.registers[l.parts[3]]
+		w := weight{r.at / packedSteps, r.at%packedSteps*x.unit + 8*max(0, strings.Index("xyzw", made[4])) + btoi(made[1] == "odd")}
+		if at := w.col*(packedSteps*x.unit/x.group) + w.k/x.group; at != r.group || (made[1] == "odd") != (made[5] != "") {
+			require.Fail(t, "another group or half of a word", "%s: group at %d, not %d", made[0], r.group, at)
+		}
+		x.numbers[made[1]+made[2]] = w
+	}
+}
+
+// number is a component of one.
+func (x *packedThread) number(name, component string) weight {
+	w := x.numbers[name]
+	w.k += 2 * strings.Index("xyzw", component)
+	return w
+}
+
+func checkPacked(t *testing.T, s Shader, group int) {
+	g := s.geometry
+	source, _, _ := strings.Cut(s.Source, "workgroupBarrier();")
+	lines, placed := packedLines(t, source), map[[3]int]weight{}
+	for _, x := range packedThreads(t, s, group) {
+		for _, l := range lines {
+			x.does(t, l)
+			if l.kind != 's' || x.skip {
+				continue
+			}
+			var place [3]int
+			for i, at := range l.at {
+				place[i] = at.in(x.env)
+			}
+			if _, twice := placed[place]; twice {
+				require.Fail(t, "stored twice", "place %v", place)
+			}
+			placed[place] = x.number(l.parts[1], l.parts[2])
 		}
 	}
 	for k := range g.Tile.TK {
@@ -97,4 +179,40 @@ func checkPacked(t *testing.T, s Shader, group int) {
 		}
 	}
 	require.Len(t, placed, g.Tile.TK*g.Tile.TN)
+}
+
+// checkDirect: the threads multiply every weight once, by the k of A that it belongs to, however many rows there are.
+func checkDirect(t *testing.T, s Shader, group int) {
+	g := s.geometry
+	checkStage(t, s, "A", g.A, 0, 1<<20, 2)
+	checkStage(t, s, "A", g.A, 1, 1<<20+1, 2)
+	first, steps, _ := strings.Cut(s.Source, "loop {")
+	_, steps, _ = strings.Cut(steps, "if (rows > ")
+	steps, _, _ = strings.Cut(steps, "if (left == 0u)")
+	lines, seen := append(packedLines(t, first), packedLines(t, steps)...), map[weight]int{}
+	for _, x := range packedThreads(t, s, group) {
+		require.Equal(t, x.env["group"]*g.A.Pitch, x.env["readA0"])
+		var all []weight // of one k
+		for _, l := range lines {
+			x.does(t, l)
+			switch l.kind {
+			case 'b':
+				all = all[:0]
+				for c := range 4 {
+					all = append(all, x.number(l.parts[1+2*c], l.parts[2+2*c]))
+				}
+			case 'a':
+				for c, got := range all {
+					if want := (weight{4*x.env["tx"] + c, x.env["group"]*g.GroupSteps + number(l.parts[1])}); got != want {
+						require.Equal(t, want, got)
+					}
+					seen[got]++
+				}
+			}
+		}
+	}
+	require.Len(t, seen, g.Tile.TK*g.Tile.TN)
+	for w, n := range seen {
+		require.Equal(t, 3, n, "%v: once for one row, for four and for all", w)
+	}
 }

@@ -17,6 +17,7 @@ type operand struct {
 	gated  bool // of the second item B2 is read in place of B
 	turn   int  // which of the registers are loaded and stored: those of K steps in turn
 	group  int  // of Int4: k's that share a scale
+	direct bool // see geometry.Direct
 	bits   bool // workgroup memory holds the bits of numbers, since it holds words of C too
 }
 
@@ -101,8 +102,12 @@ func (o *operand) registerOf(what string, b int) string {
 // declare writes what lasts for the whole shader: the thread's place among the
 // loading threads and its registers, for so many K steps.
 func (o *operand) declare(ahead int, w *writer) {
-	w.line("let along%s = %s;", o.name, rest("t", o.Lanes))
-	w.line("let across%s = %s;", o.name, over("t", o.Lanes))
+	along, across := rest("t", o.Lanes), over("t", o.Lanes)
+	if o.direct && o.packed() {
+		along, across = o.directPlace()
+	}
+	w.line("let along%s = %s;", o.name, along)
+	w.line("let across%s = %s;", o.name, across)
 	for _, at := range o.positions() {
 		w.line("var %s: u32;", at)
 	}
@@ -214,7 +219,7 @@ func (o *operand) at(along, row int) string {
 // store writes the registers to workgroup memory, with k as the slow index.
 func (o *operand) store(w *writer) {
 	if o.packed() {
-		o.eachBlock(w, func(b int, block block) { o.storePacked(b, block, w) })
+		o.eachBlock(w, func(b int, block block) { o.keepPacked(b, block, w) })
 		return
 	}
 	o.eachBlock(w, func(b int, block block) {
@@ -262,8 +267,11 @@ func (o *operand) element(k, i string) string {
 	if o.groups == 1 {
 		return fmt.Sprintf("shared%s[%s][%s]", o.name, k, i)
 	}
-	return fmt.Sprintf("shared%s[%s][%s + %s]",
-		o.name, over(k, o.groups), times(o.Pitch, rest(k, o.groups)), i)
+	row, group := over(k, o.groups), rest(k, o.groups)
+	if o.direct {
+		row, group = rest(k, directSteps), over(k, directSteps)
+	}
+	return fmt.Sprintf("shared%s[%s][%s + %s]", o.name, row, times(o.Pitch, group), i)
 }
 
 // hold is what workgroup memory holds for n numbers, and held the numbers.
@@ -287,5 +295,5 @@ func (o *operand) array() string {
 	if o.bits {
 		of = "u32"
 	}
-	return fmt.Sprintf("array<array<%s, %d>, %d>", vecOf(of, o.Element), o.groups*o.Pitch, o.step/o.groups)
+	return fmt.Sprintf("array<array<%s, %d>, %d>", vecOf(of, o.Element), o.row(o.groups), o.Rows)
 }

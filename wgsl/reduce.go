@@ -11,10 +11,13 @@ import (
 // Accumulator i of the chunk, of the thread at place p in group g, goes to slot
 // g, position i*GroupThreads + p. Since a thread's number is group*GroupThreads
 // + place, the thread of group g finds there the accumulators g, g + Groups,
-// ... of its own place; it sums them over the slots, always in the same order.
+// ... of its own place (with Direct threads have other numbers); it sums them over the slots, always in the same order.
 // The first half of the slots lies in sharedA, the rest in sharedB.
 func (r *renderer) reduce() []output {
-	half := (r.Groups + 1) / 2
+	half, own := (r.Groups+1)/2, "t"
+	if r.Direct {
+		own = times(r.GroupThreads, "group") + " + place"
+	}
 	slot := r.Chunk * r.GroupThreads // elements
 	var outputs []output
 	for first := 0; first < r.Accumulators; first += r.Chunk {
@@ -36,9 +39,9 @@ func (r *renderer) reduce() []output {
 				for g := range terms {
 					at := i*r.Tile.Threads + g%half*slot
 					if g < half {
-						terms[g] = r.slotElement(&r.a, plus("t", at))
+						terms[g] = r.slotElement(&r.a, plus(own, at))
 					} else {
-						terms[g] = r.b.held(r.slotElement(&r.b, plus("t", at)))
+						terms[g] = r.b.held(r.slotElement(&r.b, plus(own, at)))
 					}
 				}
 				sum := accumulator(first + i)

@@ -79,8 +79,9 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	r := renderer{
 		geometry: g, kernel: k, threads: g.Tile.Threads,
-		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, gather: k.Epilogue.Gather},
-		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK, gated: k.Epilogue.Gated, group: k.Epilogue.ScaleB.Group(), bits: k.TypeC != element.F32},
+		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, direct: g.Direct, gather: k.Epilogue.Gather},
+		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK, direct: g.Direct, gated: k.Epilogue.Gated,
+			group: k.Epilogue.ScaleB.Group(), bits: k.TypeC != element.F32},
 	}
 	shared := g.sharedBytes()
 	if k.InTurn {

@@ -3,8 +3,8 @@
 @group(0) @binding(2) var<storage, read> B: array<vec2<u32>>;
 @group(0) @binding(3) var<storage, read_write> C: array<atomic<u32>>;
 @group(0) @binding(9) var<storage, read> indices: array<u32>;
-var<workgroup> sharedA: array<array<vec4<f32>, 12>, 4>;
-var<workgroup> sharedB: array<array<vec4<u32>, 68>, 4>;
+var<workgroup> sharedA: array<array<vec4<f32>, 13>, 16>;
+var<workgroup> sharedB: array<array<vec4<u32>, 68>, 1>;
 
 fn numbers(word: u32) -> vec2<f32> {
 	return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));
@@ -55,26 +55,29 @@ fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-	let place = t % 16u;
-	let group = t / 16u;
+	let place = t / 4u;
+	let group = t % 4u;
 	let ty = place / 16u;
 	let tx = place % 16u;
 	let readA0 = 3u * group + ty;
 	let readA1 = 3u * group + ty + 1u;
-	let readB0 = 17u * group + tx;
-	let alongA = t % 16u;
-	let acrossA = t / 16u;
+	let alongA = t % 64u;
+	let acrossA = t / 64u;
 	var wordA00: u32;
 	var wordA01: u32;
 	var nextA0: vec4<u32>;
-	var laterA0: vec4<u32>;
-	let alongB = 0u;
-	let acrossB = t;
+	var nextA1: vec4<u32>;
+	let alongB = group;
+	let acrossB = 4u * tx;
 	var atB: u32;
 	var nextB0: vec2<u32>;
 	var nextGroupB0: u32;
-	var laterB0: vec2<u32>;
-	var laterGroupB0: u32;
+	var nextB1: vec2<u32>;
+	var nextGroupB1: u32;
+	var nextB2: vec2<u32>;
+	var nextGroupB2: u32;
+	var nextB3: vec2<u32>;
+	var nextGroupB3: u32;
 	var c0: vec4<f32>;
 	var c1: vec4<f32>;
 	var c2: vec4<f32>;
@@ -121,237 +124,529 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let groupsB = ldB / 8u;
 		let scalesB = scaleBAt + acrossB * groupsB;
 		atB = alongB;
-		if (acrossA < 2u) {
-			nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
-		}
+		nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
+		nextA1 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
 		nextB0 = B[startB + atB];
 		nextGroupB0 = indices[scalesB + atB / 8u];
-		if (left > 16u) {
-			wordA00 = wordA00 + 8u;
-			wordA01 = wordA01 + 8u;
-			atB = atB + 1u;
-			if (acrossA < 2u) {
-				laterA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
-			}
-			laterB0 = B[startB + atB];
-			laterGroupB0 = indices[scalesB + atB / 8u];
-		}
+		nextB1 = B[startB + ldB + atB];
+		nextGroupB1 = indices[scalesB + groupsB + atB / 8u];
+		nextB2 = B[startB + 2u * ldB + atB];
+		nextGroupB2 = indices[scalesB + 2u * groupsB + atB / 8u];
+		nextB3 = B[startB + 3u * ldB + atB];
+		nextGroupB3 = indices[scalesB + 3u * groupsB + atB / 8u];
 		loop {
-			if (acrossA < 2u) {
-				sharedA[alongA / 4u][3u * (alongA % 4u) + acrossA] = vec4<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01), number(nextA0.z, halfA00), number(nextA0.w, halfA01));
-			}
-			{
-				let scale = bitcast<f32>(nextGroupB0 & 0xfffffff0u);
-				let zeros = zerosOf(nextGroupB0);
-				let even0 = scale * weights(nextB0.x, zeros);
-				let odd0 = scale * weights(nextB0.x >> 16u, zeros);
-				sharedB[(16u * alongB) / 4u][17u * ((16u * alongB) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.x);
-				sharedB[(16u * alongB + 1u) / 4u][17u * ((16u * alongB + 1u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.x);
-				sharedB[(16u * alongB + 2u) / 4u][17u * ((16u * alongB + 2u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.y);
-				sharedB[(16u * alongB + 3u) / 4u][17u * ((16u * alongB + 3u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.y);
-				sharedB[(16u * alongB + 4u) / 4u][17u * ((16u * alongB + 4u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.z);
-				sharedB[(16u * alongB + 5u) / 4u][17u * ((16u * alongB + 5u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.z);
-				sharedB[(16u * alongB + 6u) / 4u][17u * ((16u * alongB + 6u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.w);
-				sharedB[(16u * alongB + 7u) / 4u][17u * ((16u * alongB + 7u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.w);
-				let even1 = scale * weights(nextB0.y, zeros);
-				let odd1 = scale * weights(nextB0.y >> 16u, zeros);
-				sharedB[(16u * alongB + 8u) / 4u][17u * ((16u * alongB + 8u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.x);
-				sharedB[(16u * alongB + 9u) / 4u][17u * ((16u * alongB + 9u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.x);
-				sharedB[(16u * alongB + 10u) / 4u][17u * ((16u * alongB + 10u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.y);
-				sharedB[(16u * alongB + 11u) / 4u][17u * ((16u * alongB + 11u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.y);
-				sharedB[(16u * alongB + 12u) / 4u][17u * ((16u * alongB + 12u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.z);
-				sharedB[(16u * alongB + 13u) / 4u][17u * ((16u * alongB + 13u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.z);
-				sharedB[(16u * alongB + 14u) / 4u][17u * ((16u * alongB + 14u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.w);
-				sharedB[(16u * alongB + 15u) / 4u][17u * ((16u * alongB + 15u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.w);
-			}
+			sharedA[alongA % 16u][3u * (alongA / 16u) + acrossA] = vec4<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01), number(nextA0.z, halfA00), number(nextA0.w, halfA01));
+			sharedA[alongA % 16u][3u * (alongA / 16u) + acrossA + 1u] = vec4<f32>(number(nextA1.x, halfA00), number(nextA1.y, halfA01), number(nextA1.z, halfA00), number(nextA1.w, halfA01));
+			let words0 = nextB0;
+			let scale0 = bitcast<f32>(nextGroupB0 & 0xfffffff0u);
+			let zeros0 = zerosOf(nextGroupB0);
+			let words1 = nextB1;
+			let scale1 = bitcast<f32>(nextGroupB1 & 0xfffffff0u);
+			let zeros1 = zerosOf(nextGroupB1);
+			let words2 = nextB2;
+			let scale2 = bitcast<f32>(nextGroupB2 & 0xfffffff0u);
+			let zeros2 = zerosOf(nextGroupB2);
+			let words3 = nextB3;
+			let scale3 = bitcast<f32>(nextGroupB3 & 0xfffffff0u);
+			let zeros3 = zerosOf(nextGroupB3);
 			workgroupBarrier();
-			if (left < 16u) {
-				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
-					let a0 = sharedA[k][readA0];
-					let a1 = sharedA[k][readA1];
-					let b0 = bitcast<vec4<f32>>(sharedB[k][readB0]);
-					c0 = fma(vec4<f32>(a0.x), b0, c0);
-					c1 = fma(vec4<f32>(a0.y), b0, c1);
-					c2 = fma(vec4<f32>(a0.z), b0, c2);
-					c3 = fma(vec4<f32>(a0.w), b0, c3);
-					c4 = fma(vec4<f32>(a1.x), b0, c4);
-					c5 = fma(vec4<f32>(a1.y), b0, c5);
-					c6 = fma(vec4<f32>(a1.z), b0, c6);
-					c7 = fma(vec4<f32>(a1.w), b0, c7);
-				}
-				break;
-			}
-			left = left - 16u;
-			if (left > 16u) {
-				wordA00 = wordA00 + 8u;
-				wordA01 = wordA01 + 8u;
-				atB = atB + 1u;
-				if (acrossA < 2u) {
-					nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
-				}
+			left = left - 64u;
+			if (left != 0u) {
+				wordA00 = wordA00 + 32u;
+				wordA01 = wordA01 + 32u;
+				atB = atB + 4u;
+				nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
+				nextA1 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
 				nextB0 = B[startB + atB];
 				nextGroupB0 = indices[scalesB + atB / 8u];
+				nextB1 = B[startB + ldB + atB];
+				nextGroupB1 = indices[scalesB + groupsB + atB / 8u];
+				nextB2 = B[startB + 2u * ldB + atB];
+				nextGroupB2 = indices[scalesB + 2u * groupsB + atB / 8u];
+				nextB3 = B[startB + 3u * ldB + atB];
+				nextGroupB3 = indices[scalesB + 3u * groupsB + atB / 8u];
 			}
-			{
-				let a0 = sharedA[0u][readA0];
-				let a1 = sharedA[0u][readA1];
-				let b0 = bitcast<vec4<f32>>(sharedB[0u][readB0]);
-				c0 = fma(vec4<f32>(a0.x), b0, c0);
-				c1 = fma(vec4<f32>(a0.y), b0, c1);
-				c2 = fma(vec4<f32>(a0.z), b0, c2);
-				c3 = fma(vec4<f32>(a0.w), b0, c3);
-				c4 = fma(vec4<f32>(a1.x), b0, c4);
-				c5 = fma(vec4<f32>(a1.y), b0, c5);
-				c6 = fma(vec4<f32>(a1.z), b0, c6);
-				c7 = fma(vec4<f32>(a1.w), b0, c7);
-			}
-			{
-				let a0 = sharedA[1u][readA0];
-				let a1 = sharedA[1u][readA1];
-				let b0 = bitcast<vec4<f32>>(sharedB[1u][readB0]);
-				c0 = fma(vec4<f32>(a0.x), b0, c0);
-				c1 = fma(vec4<f32>(a0.y), b0, c1);
-				c2 = fma(vec4<f32>(a0.z), b0, c2);
-				c3 = fma(vec4<f32>(a0.w), b0, c3);
-				c4 = fma(vec4<f32>(a1.x), b0, c4);
-				c5 = fma(vec4<f32>(a1.y), b0, c5);
-				c6 = fma(vec4<f32>(a1.z), b0, c6);
-				c7 = fma(vec4<f32>(a1.w), b0, c7);
-			}
-			{
-				let a0 = sharedA[2u][readA0];
-				let a1 = sharedA[2u][readA1];
-				let b0 = bitcast<vec4<f32>>(sharedB[2u][readB0]);
-				c0 = fma(vec4<f32>(a0.x), b0, c0);
-				c1 = fma(vec4<f32>(a0.y), b0, c1);
-				c2 = fma(vec4<f32>(a0.z), b0, c2);
-				c3 = fma(vec4<f32>(a0.w), b0, c3);
-				c4 = fma(vec4<f32>(a1.x), b0, c4);
-				c5 = fma(vec4<f32>(a1.y), b0, c5);
-				c6 = fma(vec4<f32>(a1.z), b0, c6);
-				c7 = fma(vec4<f32>(a1.w), b0, c7);
-			}
-			{
-				let a0 = sharedA[3u][readA0];
-				let a1 = sharedA[3u][readA1];
-				let b0 = bitcast<vec4<f32>>(sharedB[3u][readB0]);
-				c0 = fma(vec4<f32>(a0.x), b0, c0);
-				c1 = fma(vec4<f32>(a0.y), b0, c1);
-				c2 = fma(vec4<f32>(a0.z), b0, c2);
-				c3 = fma(vec4<f32>(a0.w), b0, c3);
-				c4 = fma(vec4<f32>(a1.x), b0, c4);
-				c5 = fma(vec4<f32>(a1.y), b0, c5);
-				c6 = fma(vec4<f32>(a1.z), b0, c6);
-				c7 = fma(vec4<f32>(a1.w), b0, c7);
-			}
-			if (left == 0u) { break; }
-			workgroupBarrier();
-			if (acrossA < 2u) {
-				sharedA[alongA / 4u][3u * (alongA % 4u) + acrossA] = vec4<f32>(number(laterA0.x, halfA00), number(laterA0.y, halfA01), number(laterA0.z, halfA00), number(laterA0.w, halfA01));
-			}
-			{
-				let scale = bitcast<f32>(laterGroupB0 & 0xfffffff0u);
-				let zeros = zerosOf(laterGroupB0);
-				let even0 = scale * weights(laterB0.x, zeros);
-				let odd0 = scale * weights(laterB0.x >> 16u, zeros);
-				sharedB[(16u * alongB) / 4u][17u * ((16u * alongB) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.x);
-				sharedB[(16u * alongB + 1u) / 4u][17u * ((16u * alongB + 1u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.x);
-				sharedB[(16u * alongB + 2u) / 4u][17u * ((16u * alongB + 2u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.y);
-				sharedB[(16u * alongB + 3u) / 4u][17u * ((16u * alongB + 3u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.y);
-				sharedB[(16u * alongB + 4u) / 4u][17u * ((16u * alongB + 4u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.z);
-				sharedB[(16u * alongB + 5u) / 4u][17u * ((16u * alongB + 5u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.z);
-				sharedB[(16u * alongB + 6u) / 4u][17u * ((16u * alongB + 6u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even0.w);
-				sharedB[(16u * alongB + 7u) / 4u][17u * ((16u * alongB + 7u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd0.w);
-				let even1 = scale * weights(laterB0.y, zeros);
-				let odd1 = scale * weights(laterB0.y >> 16u, zeros);
-				sharedB[(16u * alongB + 8u) / 4u][17u * ((16u * alongB + 8u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.x);
-				sharedB[(16u * alongB + 9u) / 4u][17u * ((16u * alongB + 9u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.x);
-				sharedB[(16u * alongB + 10u) / 4u][17u * ((16u * alongB + 10u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.y);
-				sharedB[(16u * alongB + 11u) / 4u][17u * ((16u * alongB + 11u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.y);
-				sharedB[(16u * alongB + 12u) / 4u][17u * ((16u * alongB + 12u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.z);
-				sharedB[(16u * alongB + 13u) / 4u][17u * ((16u * alongB + 13u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.z);
-				sharedB[(16u * alongB + 14u) / 4u][17u * ((16u * alongB + 14u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(even1.w);
-				sharedB[(16u * alongB + 15u) / 4u][17u * ((16u * alongB + 15u) % 4u) + acrossB / 4u][acrossB % 4u] = bitcast<u32>(odd1.w);
-			}
-			workgroupBarrier();
-			if (left < 16u) {
-				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
-					let a0 = sharedA[k][readA0];
-					let a1 = sharedA[k][readA1];
-					let b0 = bitcast<vec4<f32>>(sharedB[k][readB0]);
-					c0 = fma(vec4<f32>(a0.x), b0, c0);
-					c1 = fma(vec4<f32>(a0.y), b0, c1);
-					c2 = fma(vec4<f32>(a0.z), b0, c2);
-					c3 = fma(vec4<f32>(a0.w), b0, c3);
-					c4 = fma(vec4<f32>(a1.x), b0, c4);
-					c5 = fma(vec4<f32>(a1.y), b0, c5);
-					c6 = fma(vec4<f32>(a1.z), b0, c6);
-					c7 = fma(vec4<f32>(a1.w), b0, c7);
+			if (rows > 4u) {
+				{
+					let even0 = scale0 * weights(words0.x, zeros0);
+					let odd0 = scale0 * weights(words0.x >> 16u, zeros0);
+					let even1 = scale1 * weights(words1.x, zeros1);
+					let odd1 = scale1 * weights(words1.x >> 16u, zeros1);
+					let even2 = scale2 * weights(words2.x, zeros2);
+					let odd2 = scale2 * weights(words2.x >> 16u, zeros2);
+					let even3 = scale3 * weights(words3.x, zeros3);
+					let odd3 = scale3 * weights(words3.x >> 16u, zeros3);
+					{
+						let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+						let a0 = sharedA[0u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[0u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+						let a0 = sharedA[1u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[1u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+						let a0 = sharedA[2u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[2u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+						let a0 = sharedA[3u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[3u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+						let a0 = sharedA[4u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[4u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+						let a0 = sharedA[5u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[5u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+						let a0 = sharedA[6u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[6u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+						let a0 = sharedA[7u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[7u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
 				}
-				break;
-			}
-			left = left - 16u;
-			if (left > 16u) {
-				wordA00 = wordA00 + 8u;
-				wordA01 = wordA01 + 8u;
-				atB = atB + 1u;
-				if (acrossA < 2u) {
-					laterA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
+				{
+					let even0 = scale0 * weights(words0.y, zeros0);
+					let odd0 = scale0 * weights(words0.y >> 16u, zeros0);
+					let even1 = scale1 * weights(words1.y, zeros1);
+					let odd1 = scale1 * weights(words1.y >> 16u, zeros1);
+					let even2 = scale2 * weights(words2.y, zeros2);
+					let odd2 = scale2 * weights(words2.y >> 16u, zeros2);
+					let even3 = scale3 * weights(words3.y, zeros3);
+					let odd3 = scale3 * weights(words3.y >> 16u, zeros3);
+					{
+						let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+						let a0 = sharedA[8u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[8u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+						let a0 = sharedA[9u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[9u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+						let a0 = sharedA[10u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[10u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+						let a0 = sharedA[11u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[11u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+						let a0 = sharedA[12u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[12u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+						let a0 = sharedA[13u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[13u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+						let a0 = sharedA[14u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[14u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					{
+						let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+						let a0 = sharedA[15u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[15u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
 				}
-				laterB0 = B[startB + atB];
-				laterGroupB0 = indices[scalesB + atB / 8u];
-			}
-			{
-				let a0 = sharedA[0u][readA0];
-				let a1 = sharedA[0u][readA1];
-				let b0 = bitcast<vec4<f32>>(sharedB[0u][readB0]);
-				c0 = fma(vec4<f32>(a0.x), b0, c0);
-				c1 = fma(vec4<f32>(a0.y), b0, c1);
-				c2 = fma(vec4<f32>(a0.z), b0, c2);
-				c3 = fma(vec4<f32>(a0.w), b0, c3);
-				c4 = fma(vec4<f32>(a1.x), b0, c4);
-				c5 = fma(vec4<f32>(a1.y), b0, c5);
-				c6 = fma(vec4<f32>(a1.z), b0, c6);
-				c7 = fma(vec4<f32>(a1.w), b0, c7);
-			}
-			{
-				let a0 = sharedA[1u][readA0];
-				let a1 = sharedA[1u][readA1];
-				let b0 = bitcast<vec4<f32>>(sharedB[1u][readB0]);
-				c0 = fma(vec4<f32>(a0.x), b0, c0);
-				c1 = fma(vec4<f32>(a0.y), b0, c1);
-				c2 = fma(vec4<f32>(a0.z), b0, c2);
-				c3 = fma(vec4<f32>(a0.w), b0, c3);
-				c4 = fma(vec4<f32>(a1.x), b0, c4);
-				c5 = fma(vec4<f32>(a1.y), b0, c5);
-				c6 = fma(vec4<f32>(a1.z), b0, c6);
-				c7 = fma(vec4<f32>(a1.w), b0, c7);
-			}
-			{
-				let a0 = sharedA[2u][readA0];
-				let a1 = sharedA[2u][readA1];
-				let b0 = bitcast<vec4<f32>>(sharedB[2u][readB0]);
-				c0 = fma(vec4<f32>(a0.x), b0, c0);
-				c1 = fma(vec4<f32>(a0.y), b0, c1);
-				c2 = fma(vec4<f32>(a0.z), b0, c2);
-				c3 = fma(vec4<f32>(a0.w), b0, c3);
-				c4 = fma(vec4<f32>(a1.x), b0, c4);
-				c5 = fma(vec4<f32>(a1.y), b0, c5);
-				c6 = fma(vec4<f32>(a1.z), b0, c6);
-				c7 = fma(vec4<f32>(a1.w), b0, c7);
-			}
-			{
-				let a0 = sharedA[3u][readA0];
-				let a1 = sharedA[3u][readA1];
-				let b0 = bitcast<vec4<f32>>(sharedB[3u][readB0]);
-				c0 = fma(vec4<f32>(a0.x), b0, c0);
-				c1 = fma(vec4<f32>(a0.y), b0, c1);
-				c2 = fma(vec4<f32>(a0.z), b0, c2);
-				c3 = fma(vec4<f32>(a0.w), b0, c3);
-				c4 = fma(vec4<f32>(a1.x), b0, c4);
-				c5 = fma(vec4<f32>(a1.y), b0, c5);
-				c6 = fma(vec4<f32>(a1.z), b0, c6);
-				c7 = fma(vec4<f32>(a1.w), b0, c7);
+			} else {
+				if (rows > 1u) {
+					{
+						let even0 = scale0 * weights(words0.x, zeros0);
+						let odd0 = scale0 * weights(words0.x >> 16u, zeros0);
+						let even1 = scale1 * weights(words1.x, zeros1);
+						let odd1 = scale1 * weights(words1.x >> 16u, zeros1);
+						let even2 = scale2 * weights(words2.x, zeros2);
+						let odd2 = scale2 * weights(words2.x >> 16u, zeros2);
+						let even3 = scale3 * weights(words3.x, zeros3);
+						let odd3 = scale3 * weights(words3.x >> 16u, zeros3);
+						{
+							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+							let a0 = sharedA[0u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+							let a0 = sharedA[1u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+							let a0 = sharedA[2u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+							let a0 = sharedA[3u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+							let a0 = sharedA[4u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+							let a0 = sharedA[5u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+							let a0 = sharedA[6u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+							let a0 = sharedA[7u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+					}
+					{
+						let even0 = scale0 * weights(words0.y, zeros0);
+						let odd0 = scale0 * weights(words0.y >> 16u, zeros0);
+						let even1 = scale1 * weights(words1.y, zeros1);
+						let odd1 = scale1 * weights(words1.y >> 16u, zeros1);
+						let even2 = scale2 * weights(words2.y, zeros2);
+						let odd2 = scale2 * weights(words2.y >> 16u, zeros2);
+						let even3 = scale3 * weights(words3.y, zeros3);
+						let odd3 = scale3 * weights(words3.y >> 16u, zeros3);
+						{
+							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+							let a0 = sharedA[8u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+							let a0 = sharedA[9u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+							let a0 = sharedA[10u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+							let a0 = sharedA[11u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+							let a0 = sharedA[12u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+							let a0 = sharedA[13u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+							let a0 = sharedA[14u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+						{
+							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+							let a0 = sharedA[15u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							c1 = fma(vec4<f32>(a0.y), b0, c1);
+							c2 = fma(vec4<f32>(a0.z), b0, c2);
+							c3 = fma(vec4<f32>(a0.w), b0, c3);
+						}
+					}
+				} else {
+					{
+						let even0 = scale0 * weights(words0.x, zeros0);
+						let odd0 = scale0 * weights(words0.x >> 16u, zeros0);
+						let even1 = scale1 * weights(words1.x, zeros1);
+						let odd1 = scale1 * weights(words1.x >> 16u, zeros1);
+						let even2 = scale2 * weights(words2.x, zeros2);
+						let odd2 = scale2 * weights(words2.x >> 16u, zeros2);
+						let even3 = scale3 * weights(words3.x, zeros3);
+						let odd3 = scale3 * weights(words3.x >> 16u, zeros3);
+						{
+							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+							let a0 = sharedA[0u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+							let a0 = sharedA[1u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+							let a0 = sharedA[2u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+							let a0 = sharedA[3u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+							let a0 = sharedA[4u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+							let a0 = sharedA[5u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+							let a0 = sharedA[6u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+							let a0 = sharedA[7u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+					}
+					{
+						let even0 = scale0 * weights(words0.y, zeros0);
+						let odd0 = scale0 * weights(words0.y >> 16u, zeros0);
+						let even1 = scale1 * weights(words1.y, zeros1);
+						let odd1 = scale1 * weights(words1.y >> 16u, zeros1);
+						let even2 = scale2 * weights(words2.y, zeros2);
+						let odd2 = scale2 * weights(words2.y >> 16u, zeros2);
+						let even3 = scale3 * weights(words3.y, zeros3);
+						let odd3 = scale3 * weights(words3.y >> 16u, zeros3);
+						{
+							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+							let a0 = sharedA[8u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+							let a0 = sharedA[9u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+							let a0 = sharedA[10u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+							let a0 = sharedA[11u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+							let a0 = sharedA[12u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+							let a0 = sharedA[13u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+							let a0 = sharedA[14u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+						{
+							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+							let a0 = sharedA[15u][readA0];
+							c0 = fma(vec4<f32>(a0.x), b0, c0);
+						}
+					}
+				}
 			}
 			if (left == 0u) { break; }
 			workgroupBarrier();
@@ -359,162 +654,94 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	workgroupBarrier();
 	if (group < 2u) {
-		let at = 16u * group + place;
+		let at = 32u * group + place;
 		sharedA[at / 8u][at % 8u] = c0;
+		sharedA[(at + 16u) / 8u][(at + 16u) % 8u] = c1;
 	} else {
-		let at = 16u * (group - 2u) + place;
+		let at = 32u * (group - 2u) + place;
 		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c0);
-	}
-	workgroupBarrier();
-	if (group < 1u) {
-		c0 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+		sharedB[(at + 16u) / 64u][(at + 16u) % 64u] = bitcast<vec4<u32>>(c1);
 	}
 	workgroupBarrier();
 	if (group < 2u) {
-		let at = 16u * group + place;
-		sharedA[at / 8u][at % 8u] = c1;
-	} else {
-		let at = 16u * (group - 2u) + place;
-		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c1);
-	}
-	workgroupBarrier();
-	if (group < 1u) {
-		c1 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+		c0 = sharedA[(16u * group + place) / 8u][(16u * group + place) % 8u] + sharedA[(16u * group + place + 32u) / 8u][(16u * group + place + 32u) % 8u] + bitcast<vec4<f32>>(sharedB[(16u * group + place) / 64u][(16u * group + place) % 64u]) + bitcast<vec4<f32>>(sharedB[(16u * group + place + 32u) / 64u][(16u * group + place + 32u) % 64u]);
 	}
 	workgroupBarrier();
 	if (group < 2u) {
-		let at = 16u * group + place;
+		let at = 32u * group + place;
 		sharedA[at / 8u][at % 8u] = c2;
+		sharedA[(at + 16u) / 8u][(at + 16u) % 8u] = c3;
 	} else {
-		let at = 16u * (group - 2u) + place;
+		let at = 32u * (group - 2u) + place;
 		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c2);
-	}
-	workgroupBarrier();
-	if (group < 1u) {
-		c2 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+		sharedB[(at + 16u) / 64u][(at + 16u) % 64u] = bitcast<vec4<u32>>(c3);
 	}
 	workgroupBarrier();
 	if (group < 2u) {
-		let at = 16u * group + place;
-		sharedA[at / 8u][at % 8u] = c3;
-	} else {
-		let at = 16u * (group - 2u) + place;
-		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c3);
-	}
-	workgroupBarrier();
-	if (group < 1u) {
-		c3 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+		c2 = sharedA[(16u * group + place) / 8u][(16u * group + place) % 8u] + sharedA[(16u * group + place + 32u) / 8u][(16u * group + place + 32u) % 8u] + bitcast<vec4<f32>>(sharedB[(16u * group + place) / 64u][(16u * group + place) % 64u]) + bitcast<vec4<f32>>(sharedB[(16u * group + place + 32u) / 64u][(16u * group + place + 32u) % 64u]);
 	}
 	workgroupBarrier();
 	if (group < 2u) {
-		let at = 16u * group + place;
+		let at = 32u * group + place;
 		sharedA[at / 8u][at % 8u] = c4;
+		sharedA[(at + 16u) / 8u][(at + 16u) % 8u] = c5;
 	} else {
-		let at = 16u * (group - 2u) + place;
+		let at = 32u * (group - 2u) + place;
 		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c4);
-	}
-	workgroupBarrier();
-	if (group < 1u) {
-		c4 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+		sharedB[(at + 16u) / 64u][(at + 16u) % 64u] = bitcast<vec4<u32>>(c5);
 	}
 	workgroupBarrier();
 	if (group < 2u) {
-		let at = 16u * group + place;
-		sharedA[at / 8u][at % 8u] = c5;
-	} else {
-		let at = 16u * (group - 2u) + place;
-		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c5);
-	}
-	workgroupBarrier();
-	if (group < 1u) {
-		c5 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+		c4 = sharedA[(16u * group + place) / 8u][(16u * group + place) % 8u] + sharedA[(16u * group + place + 32u) / 8u][(16u * group + place + 32u) % 8u] + bitcast<vec4<f32>>(sharedB[(16u * group + place) / 64u][(16u * group + place) % 64u]) + bitcast<vec4<f32>>(sharedB[(16u * group + place + 32u) / 64u][(16u * group + place + 32u) % 64u]);
 	}
 	workgroupBarrier();
 	if (group < 2u) {
-		let at = 16u * group + place;
+		let at = 32u * group + place;
 		sharedA[at / 8u][at % 8u] = c6;
+		sharedA[(at + 16u) / 8u][(at + 16u) % 8u] = c7;
 	} else {
-		let at = 16u * (group - 2u) + place;
+		let at = 32u * (group - 2u) + place;
 		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c6);
-	}
-	workgroupBarrier();
-	if (group < 1u) {
-		c6 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+		sharedB[(at + 16u) / 64u][(at + 16u) % 64u] = bitcast<vec4<u32>>(c7);
 	}
 	workgroupBarrier();
 	if (group < 2u) {
-		let at = 16u * group + place;
-		sharedA[at / 8u][at % 8u] = c7;
-	} else {
-		let at = 16u * (group - 2u) + place;
-		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c7);
-	}
-	workgroupBarrier();
-	if (group < 1u) {
-		c7 = sharedA[t / 8u][t % 8u] + sharedA[(t + 16u) / 8u][(t + 16u) % 8u] + bitcast<vec4<f32>>(sharedB[t / 64u][t % 64u]) + bitcast<vec4<f32>>(sharedB[(t + 16u) / 64u][(t + 16u) % 64u]);
+		c6 = sharedA[(16u * group + place) / 8u][(16u * group + place) % 8u] + sharedA[(16u * group + place + 32u) / 8u][(16u * group + place + 32u) % 8u] + bitcast<vec4<f32>>(sharedB[(16u * group + place) / 64u][(16u * group + place) % 64u]) + bitcast<vec4<f32>>(sharedB[(16u * group + place + 32u) / 64u][(16u * group + place + 32u) % 64u]);
 	}
 	let row0 = 4u * ty + 4u * (group / 4u) + group % 4u;
 	let vector0 = tx;
-	let row1 = 4u * ty + 4u * ((group + 1u) / 4u) + (group + 1u) % 4u;
+	let row1 = 4u * ty + 4u * ((group + 2u) / 4u) + (group + 2u) % 4u;
 	let vector1 = tx;
-	let row2 = 4u * ty + 4u * ((group + 2u) / 4u) + (group + 2u) % 4u;
+	let row2 = 4u * ty + 4u * ((group + 4u) / 4u) + (group + 4u) % 4u;
 	let vector2 = tx;
-	let row3 = 4u * ty + 4u * ((group + 3u) / 4u) + (group + 3u) % 4u;
+	let row3 = 4u * ty + 4u * ((group + 6u) / 4u) + (group + 6u) % 4u;
 	let vector3 = tx;
-	let row4 = 4u * ty + 4u * ((group + 4u) / 4u) + (group + 4u) % 4u;
-	let vector4 = tx;
-	let row5 = 4u * ty + 4u * ((group + 5u) / 4u) + (group + 5u) % 4u;
-	let vector5 = tx;
-	let row6 = 4u * ty + 4u * ((group + 6u) / 4u) + (group + 6u) % 4u;
-	let vector6 = tx;
-	let row7 = 4u * ty + 4u * ((group + 7u) / 4u) + (group + 7u) % 4u;
-	let vector7 = tx;
 	let atC0 = offC + row0 * ldC + 4u * vector0;
 	c0 = alpha * c0;
 	let atC1 = offC + row1 * ldC + 4u * vector1;
-	c1 = alpha * c1;
-	let atC2 = offC + row2 * ldC + 4u * vector2;
 	c2 = alpha * c2;
-	let atC3 = offC + row3 * ldC + 4u * vector3;
-	c3 = alpha * c3;
-	let atC4 = offC + row4 * ldC + 4u * vector4;
+	let atC2 = offC + row2 * ldC + 4u * vector2;
 	c4 = alpha * c4;
-	let atC5 = offC + row5 * ldC + 4u * vector5;
-	c5 = alpha * c5;
-	let atC6 = offC + row6 * ldC + 4u * vector6;
+	let atC3 = offC + row3 * ldC + 4u * vector3;
 	c6 = alpha * c6;
-	let atC7 = offC + row7 * ldC + 4u * vector7;
-	c7 = alpha * c7;
-	if (group < 1u) {
+	if (group < 2u) {
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 			c0 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC0), loadC(atC0 + 1u), loadC(atC0 + 2u), loadC(atC0 + 3u)), c0);
-			c1 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC1), loadC(atC1 + 1u), loadC(atC1 + 2u), loadC(atC1 + 3u)), c1);
-			c2 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC2), loadC(atC2 + 1u), loadC(atC2 + 2u), loadC(atC2 + 3u)), c2);
-			c3 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC3), loadC(atC3 + 1u), loadC(atC3 + 2u), loadC(atC3 + 3u)), c3);
-			c4 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC4), loadC(atC4 + 1u), loadC(atC4 + 2u), loadC(atC4 + 3u)), c4);
-			c5 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC5), loadC(atC5 + 1u), loadC(atC5 + 2u), loadC(atC5 + 3u)), c5);
-			c6 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC6), loadC(atC6 + 1u), loadC(atC6 + 2u), loadC(atC6 + 3u)), c6);
-			c7 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC7), loadC(atC7 + 1u), loadC(atC7 + 2u), loadC(atC7 + 3u)), c7);
+			c2 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC1), loadC(atC1 + 1u), loadC(atC1 + 2u), loadC(atC1 + 3u)), c2);
+			c4 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC2), loadC(atC2 + 1u), loadC(atC2 + 2u), loadC(atC2 + 3u)), c4);
+			c6 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC3), loadC(atC3 + 1u), loadC(atC3 + 2u), loadC(atC3 + 3u)), c6);
 		}
 	}
 	var bits0 = bitcast<vec4<u32>>(c0);
-	var bits1 = bitcast<vec4<u32>>(c1);
-	var bits2 = bitcast<vec4<u32>>(c2);
-	var bits3 = bitcast<vec4<u32>>(c3);
-	var bits4 = bitcast<vec4<u32>>(c4);
-	var bits5 = bitcast<vec4<u32>>(c5);
-	var bits6 = bitcast<vec4<u32>>(c6);
-	var bits7 = bitcast<vec4<u32>>(c7);
-	let sizes = abs(c0) + abs(c1) + abs(c2) + abs(c3) + abs(c4) + abs(c5) + abs(c6) + abs(c7);
+	var bits1 = bitcast<vec4<u32>>(c2);
+	var bits2 = bitcast<vec4<u32>>(c4);
+	var bits3 = bitcast<vec4<u32>>(c6);
+	let sizes = abs(c0) + abs(c2) + abs(c4) + abs(c6);
 	if (rare(sizes.x + sizes.y + sizes.z + sizes.w)) {
 		bits0 = vec4<u32>(tame(bits0.x), tame(bits0.y), tame(bits0.z), tame(bits0.w));
 		bits1 = vec4<u32>(tame(bits1.x), tame(bits1.y), tame(bits1.z), tame(bits1.w));
 		bits2 = vec4<u32>(tame(bits2.x), tame(bits2.y), tame(bits2.z), tame(bits2.w));
 		bits3 = vec4<u32>(tame(bits3.x), tame(bits3.y), tame(bits3.z), tame(bits3.w));
-		bits4 = vec4<u32>(tame(bits4.x), tame(bits4.y), tame(bits4.z), tame(bits4.w));
-		bits5 = vec4<u32>(tame(bits5.x), tame(bits5.y), tame(bits5.z), tame(bits5.w));
-		bits6 = vec4<u32>(tame(bits6.x), tame(bits6.y), tame(bits6.z), tame(bits6.w));
-		bits7 = vec4<u32>(tame(bits7.x), tame(bits7.y), tame(bits7.z), tame(bits7.w));
 	}
 	let word0a = pair(bits0.x, bits0.y);
 	let word0b = pair(bits0.z, bits0.w);
@@ -524,14 +751,6 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let word2b = pair(bits2.z, bits2.w);
 	let word3a = pair(bits3.x, bits3.y);
 	let word3b = pair(bits3.z, bits3.w);
-	let word4a = pair(bits4.x, bits4.y);
-	let word4b = pair(bits4.z, bits4.w);
-	let word5a = pair(bits5.x, bits5.y);
-	let word5b = pair(bits5.z, bits5.w);
-	let word6a = pair(bits6.x, bits6.y);
-	let word6b = pair(bits6.z, bits6.w);
-	let word7a = pair(bits7.x, bits7.y);
-	let word7b = pair(bits7.z, bits7.w);
 	let line = t / 32u;
 	let along0 = t % 32u;
 	let behind0 = min(along0 + 1u, 31u);
@@ -543,7 +762,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let atWord00 = (start0 + 1u) / 2u + along0;
 	let left00 = select(0u, max(rows, line) - line, 2u * along0 + start0 % 2u + 1u < cols);
 	workgroupBarrier();
-	if (group < 1u) {
+	if (group < 2u) {
 		{
 			let at = 32u * row0 + 2u * vector0;
 			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word0a;
@@ -563,26 +782,6 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			let at = 32u * row3 + 2u * vector3;
 			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word3a;
 			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word3b;
-		}
-		{
-			let at = 32u * row4 + 2u * vector4;
-			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word4a;
-			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word4b;
-		}
-		{
-			let at = 32u * row5 + 2u * vector5;
-			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word5a;
-			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word5b;
-		}
-		{
-			let at = 32u * row6 + 2u * vector6;
-			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word6a;
-			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word6b;
-		}
-		{
-			let at = 32u * row7 + 2u * vector7;
-			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word7a;
-			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word7b;
 		}
 	}
 	workgroupBarrier();
