@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // BenchmarkSubmitWait is the host's cost: runs of a small batch recorded into
@@ -91,7 +92,12 @@ func BenchmarkInception(b *testing.B) {
 
 // benchmarkDevice reports the device's time for a batch.
 func benchmarkDevice(b *testing.B, d *device, problems []planner.Problem) {
-	run := benchmarkRun(b, d, problems)
+	micros := benchmarkTime(b, d, benchmarkRun(b, d, problems))
+	b.ReportMetric(planner.Batch(problems).FLOPs()/micros/1e6, "TFLOPS")
+}
+
+// benchmarkTime reports and returns the device's time for a run, in microseconds.
+func benchmarkTime(b *testing.B, d *device, run driver.Run) float64 {
 	first, err := d.Time(b.Context(), []driver.Run{run})
 	require.NoError(b, err)
 	// Enough runs in one submission that its ends do not count.
@@ -111,7 +117,48 @@ func benchmarkDevice(b *testing.B, d *device, problems []planner.Problem) {
 	}
 	slices.Sort(micros)
 	b.ReportMetric(micros[len(micros)/2], "device-us")
-	b.ReportMetric(planner.Batch(problems).FLOPs()/micros[len(micros)/2]/1e6, "TFLOPS")
+	return micros[len(micros)/2]
+}
+
+// BenchmarkFewRows is the device's time for products of few rows, whose B are larger than a GPU's caches, of fp32, bf16 and
+// Int4. All numbers are 0.
+func BenchmarkFewRows(b *testing.B) {
+	d := openBenchmark(b)
+	const n, k = 4096, 4096
+	count := 16
+	if d.info.Kind == driver.KindSoftware {
+		count = 1
+	}
+	for _, m := range []int{1, 4, 8, 16} {
+		for name, o := range map[string]planner.Options{
+			"f32": {}, "bf16": {Type: element.BF16, TypeC: element.BF16},
+			"int4": {Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleB: planner.PerGroup128}},
+		} {
+			b.Run(fmt.Sprintf("rows=%d/%s", m, name), func(b *testing.B) {
+				var batch planner.Batch
+				for i := range count {
+					p := planner.Problem{M: m, N: n, K: k, TransB: true, A: planner.Matrix{Offset: i * m * k, LD: k},
+						B: planner.Matrix{Offset: i * n * k, LD: k}, C: planner.Matrix{Offset: i * m * n, LD: n}}
+					if o.Epilogue.ScaleB != "" {
+						p.ScaleB = i * o.Epilogue.ScalesB(&p)
+					}
+					batch = append(batch, p)
+				}
+				plan, p := prepare(b, d, batch, o)
+				words := func(of element.Type, elements int) driver.Buffer {
+					x := alloc(b, d, (elements+of.PerWord()-1)/of.PerWord())
+					b.Cleanup(func() { x.Close() })
+					return x
+				}
+				run := driver.Run{Program: p, A: words(o.Type, plan.ExtentA), B: words(o.TypeB(), plan.ExtentB), C: words(o.TypeC, plan.ExtentC)}
+				if plan.ExtentRows > 0 {
+					run.Rows = words(element.F32, plan.ExtentRows)
+				}
+				b.Logf("%v, %d workgroups", plan.Launches[0].Kernel, plan.Launches[0].Count)
+				b.ReportMetric(float64(n*k*count)/benchmarkTime(b, d, run)/1e6, "Tweights/s")
+			})
+		}
+	}
 }
 
 // BenchmarkRagged is the device's time for making the items of a layer of experts, whose
