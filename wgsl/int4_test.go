@@ -12,6 +12,18 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
+// packedKernels are some of each tile shape with B of Int4.
+func packedKernels() (all []encoding.Kernel) {
+	for _, s := range tile.Of(tile.FMA) {
+		e := encoding.Epilogue{ScaleB: encoding.PerGroup64}
+		all = append(all, encoding.Kernel{Tile: s, Type: element.BF16, TransB: true, Epilogue: e},
+			encoding.Kernel{Tile: s, Type: element.F16, TransB: true, Loop: true, InTurn: true, Epilogue: e})
+		e.Gated, e.Gather = true, true
+		all = append(all, encoding.Kernel{Tile: s, Type: element.F16, TransB: true, Loop: true, Epilogue: e})
+	}
+	return all
+}
+
 // Every weight of a tile is loaded once, with the word of its group, and stored to the place in workgroup memory where the K
 // groups look for it, or multiplied at once.
 func TestPackedStages(t *testing.T) {

@@ -109,7 +109,7 @@ func TestRespectsLimits(t *testing.T) {
 	arrays := regexp.MustCompile(`var<workgroup> \w+: array<array<(?:vec(\d)<)?f32>?, (\d+)>, (\d+)>;`)
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
-			for _, k := range kernels() {
+			for _, k := range append(kernels(), packedKernels()...) {
 				s, fits := renderFor(t, k, lim)
 				if !fits {
 					continue
@@ -230,7 +230,7 @@ func TestNewGeometryRejectsUnevenTiles(t *testing.T) {
 // text, and uniform control flow set for every shader.
 func TestText(t *testing.T) {
 	lim := adapters["nvidia"]
-	all := slices.Concat(kernels(), typed(kernels()), fixups())
+	all := slices.Concat(kernels(), typed(kernels()), packedKernels(), fixups())
 	all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan}, encoding.Kernel{Ragged: encoding.RaggedExpand})
 	minus := regexp.MustCompile(`-\d|\w-|-\w`) // naga reads x-1u as x and -1u
 	integer := regexp.MustCompile(`[^\w.]\d+[^\w.]`)
