@@ -139,7 +139,8 @@ func BenchmarkFewRows(b *testing.B) {
 				for i := range count {
 					p := planner.Problem{M: m, N: n, K: k, TransB: true, A: planner.Matrix{Offset: i * m * k, LD: k},
 						B: planner.Matrix{Offset: i * n * k, LD: k}, C: planner.Matrix{Offset: i * m * n, LD: n}}
-					if o.Epilogue.ScaleB != "" {
+					if o.TypeB() == element.Int4 {
+						p.TransB, p.B.LD = false, n
 						p.ScaleB = i * o.Epilogue.ScalesB(&p)
 					}
 					batch = append(batch, p)

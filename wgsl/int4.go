@@ -34,29 +34,27 @@ func (o *operand) unit() int { return perPacked * o.Words }
 // groupWord names the variable with the group of what a register holds.
 func (o *operand) groupWord(b int) string { return o.registerOf("Group", b) }
 
-// startPacked sets where the thread's columns and their groups begin.
+// perPanel is the loads of a column and a panel.
+func (o *operand) perPanel() int { return element.Int4Panel / o.unit() }
+
+// startPacked sets where the thread's columns and the words of their groups begin, and which loads of a column come first.
 func (o *operand) startPacked(w *writer) {
-	w.line("let start%s = off%s + across%s * ld%s;", o.name, o.name, o.name, o.name)
-	w.line("let groups%s = %s;", o.name, over("ld"+o.name, o.group/o.unit()))
-	w.line("let scales%s = scale%sAt + across%s * groups%s;", o.name, o.name, o.name, o.name)
+	w.line("let start%s = off%s + %s;", o.name, o.name, times(o.perPanel(), "across"+o.name))
+	w.line("let panel%s = %s;", o.name, times(o.perPanel(), "ld"+o.name))
+	w.line("let scales%s = scale%sAt + across%s;", o.name, o.name, o.name)
 	w.line("at%s = along%s;", o.name, o.name)
 }
 
-// startOf is the start of a column, so far from the thread's first one.
-func (o *operand) startOf(column int) string {
-	if column == 0 {
-		return "start" + o.name
-	}
-	return "start" + o.name + " + " + times(column, "ld"+o.name)
+// atPacked is the position of a load, so far from the thread's first one.
+func (o *operand) atPacked(along, column int) string {
+	at := plus("at"+o.name, along)
+	return fmt.Sprintf("%s + %s * panel%s + %s", plus("start"+o.name, o.perPanel()*column), over(at, o.perPanel()), o.name, rest(at, o.perPanel()))
 }
 
 // loadGroup loads the word of a block's group.
 func (o *operand) loadGroup(b int, block block, w *writer) {
-	at := "scales" + o.name
-	if block.Across > 0 {
-		at += " + " + times(block.Across, "groups"+o.name)
-	}
-	w.line("%s = indices[%s + %s];", o.groupWord(b), at, over(plus("at"+o.name, block.Along), o.group/o.unit()))
+	row := over(plus("at"+o.name, block.Along), o.group/o.unit())
+	w.line("%s = indices[%s + %s * ld%s];", o.groupWord(b), plus("scales"+o.name, block.Across), row, o.name)
 }
 
 // keepPacked makes numbers of a block and stores them, or leaves that to the threads that multiply.

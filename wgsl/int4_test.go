@@ -16,10 +16,10 @@ import (
 func packedKernels() (all []encoding.Kernel) {
 	for _, s := range tile.Of(tile.FMA) {
 		e := encoding.Epilogue{ScaleB: encoding.PerGroup64}
-		all = append(all, encoding.Kernel{Tile: s, Type: element.BF16, TransB: true, Epilogue: e},
-			encoding.Kernel{Tile: s, Type: element.F16, TransB: true, Loop: true, InTurn: true, Epilogue: e})
+		all = append(all, encoding.Kernel{Tile: s, Type: element.BF16, Epilogue: e},
+			encoding.Kernel{Tile: s, Type: element.F16, Loop: true, InTurn: true, Epilogue: e})
 		e.Gated, e.Gather = true, true
-		all = append(all, encoding.Kernel{Tile: s, Type: element.F16, TransB: true, Loop: true, Epilogue: e})
+		all = append(all, encoding.Kernel{Tile: s, Type: element.F16, Loop: true, Epilogue: e})
 	}
 	return all
 }
@@ -32,7 +32,7 @@ func TestPackedStages(t *testing.T) {
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
 			for i, s := range tile.Of(tile.FMA) {
-				k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.F32, TransB: true, Epilogue: encoding.Epilogue{ScaleB: scalings[i%2]}}
+				k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.F32, Epilogue: encoding.Epilogue{ScaleB: scalings[i%2]}}
 				if i/2%2 == 0 {
 					k.TypeC = k.Type
 				}
@@ -44,10 +44,12 @@ func TestPackedStages(t *testing.T) {
 				t.Run(s.Name, func(t *testing.T) {
 					facts, _ := describe(s, lim)
 					require.LessOrEqual(t, shader.SharedBytes, facts.Shared, "devices list what a tile shape takes at most")
-					if shader.geometry.Direct {
-						checkDirect(t, shader, k.Epilogue.ScaleB.Group())
-					} else {
-						checkPacked(t, shader, k.Epilogue.ScaleB.Group())
+					for _, steps := range []int{0, 1, 13} {
+						if shader.geometry.Direct {
+							checkDirect(t, shader, k.Epilogue.ScaleB.Group(), steps)
+						} else {
+							checkPacked(t, shader, k.Epilogue.ScaleB.Group(), steps)
+						}
 					}
 				})
 			}
@@ -98,7 +100,7 @@ func packedLines(t *testing.T, source string) (all []packedLine) {
 	return all
 }
 
-// packedThread is what a thread has of B at the first K step.
+// packedThread is what a thread has of B at a K step.
 type packedThread struct {
 	env       map[string]int
 	registers map[string]packedWord
@@ -113,14 +115,14 @@ type weight struct{ col, k int }
 // packedWord is a load of a column, and the place of the word of its group.
 type packedWord struct{ at, group int }
 
-const packedSteps, packedGroups = 1 << 10, 5 // loads of a column, and the word of the first group
+const packedLD, packedGroups = 1 << 10, 5 // columns of B, and the word of the first group
 
-// packedThreads are all of a workgroup.
-func packedThreads(t *testing.T, s Shader, group int) (all []*packedThread) {
-	names, begins := lets(t, s.Source, `place|group|part|lane|ty|tx|readA0|alongB|acrossB`), lets(t, s.Source, `startB|groupsB|scalesB`)
+// packedThreads are all of a workgroup, so many K steps after the first.
+func packedThreads(t *testing.T, s Shader, group, steps int) (all []*packedThread) {
+	names, begins := lets(t, s.Source, `place|group|part|lane|ty|tx|readA0|alongB|acrossB`), lets(t, s.Source, `startB|panelB|scalesB`)
 	for i := range s.Threads {
 		x := &packedThread{env: thread(i, names), registers: map[string]packedWord{}, numbers: map[string]weight{}, group: group, unit: 8 * s.geometry.B.Words}
-		x.env["offB"], x.env["ldB"], x.env["scaleBAt"], x.env["atB"] = 0, packedSteps, packedGroups, x.env["alongB"]
+		x.env["offB"], x.env["ldB"], x.env["scaleBAt"], x.env["atB"] = 0, packedLD, packedGroups, x.env["alongB"]+steps*s.geometry.Tile.TK/x.unit
 		for _, l := range begins {
 			x.env[l.name] = l.value.in(x.env)
 		}
@@ -147,8 +149,9 @@ func (x *packedThread) does(t *testing.T, l packedLine) {
 		x.registers[l.parts[2]] = r
 	case l.kind == 'n':
 		made, r := l.parts, x.registers[l.parts[3]]
-		w := weight{r.at / packedSteps, r.at%packedSteps*x.unit + 8*max(0, strings.Index("xyzw", made[4])) + btoi(made[1] == "odd")}
-		if at := w.col*(packedSteps*x.unit/x.group) + w.k/x.group; at != r.group || (made[1] == "odd") != (made[5] != "") {
+		word := r.at*x.unit/8 + max(0, strings.Index("xyzw", made[4]))
+		w := weight{word / 8 % packedLD, word/8/packedLD*64 + word%8*8 + btoi(made[1] == "odd")}
+		if at := w.k/x.group*packedLD + w.col; at != r.group || (made[1] == "odd") != (made[5] != "") {
 			require.Fail(t, "another group or half of a word", "%s: group at %d, not %d", made[0], r.group, at)
 		}
 		x.numbers[made[1]+made[2]] = w
@@ -162,11 +165,11 @@ func (x *packedThread) number(name, component string) weight {
 	return w
 }
 
-func checkPacked(t *testing.T, s Shader, group int) {
+func checkPacked(t *testing.T, s Shader, group, steps int) {
 	g := s.geometry
 	source, _, _ := strings.Cut(s.Source, "workgroupBarrier();")
 	lines, placed := packedLines(t, source), map[[3]int]weight{}
-	for _, x := range packedThreads(t, s, group) {
+	for _, x := range packedThreads(t, s, group, steps) {
 		for _, l := range lines {
 			x.does(t, l)
 			if l.kind != 's' || x.skip {
@@ -185,8 +188,8 @@ func checkPacked(t *testing.T, s Shader, group int) {
 	for k := range g.Tile.TK {
 		for col := range g.Tile.TN {
 			place := [3]int{k / g.Groups, k%g.Groups*g.B.Pitch + col/g.B.Element, col % g.B.Element}
-			if got := placed[place]; got != (weight{col, k}) {
-				require.Equal(t, weight{col, k}, got, "place %v", place)
+			if want, got := (weight{col, steps*g.Tile.TK + k}), placed[place]; got != want {
+				require.Equal(t, want, got, "place %v", place)
 			}
 		}
 	}
@@ -194,15 +197,15 @@ func checkPacked(t *testing.T, s Shader, group int) {
 }
 
 // checkDirect: the threads multiply every weight once, by the k of A that it belongs to, however many rows there are.
-func checkDirect(t *testing.T, s Shader, group int) {
+func checkDirect(t *testing.T, s Shader, group, steps int) {
 	g := s.geometry
 	checkStage(t, s, "A", g.A, 0, 1<<20, 2)
 	checkStage(t, s, "A", g.A, 1, 1<<20+1, 2)
-	first, steps, _ := strings.Cut(s.Source, "loop {")
-	_, steps, _ = strings.Cut(steps, "if (rows > ")
-	steps, _, _ = strings.Cut(steps, "if (left == 0u)")
-	lines, seen := append(packedLines(t, first), packedLines(t, steps)...), map[weight]int{}
-	for _, x := range packedThreads(t, s, group) {
+	first, loop, _ := strings.Cut(s.Source, "loop {")
+	_, loop, _ = strings.Cut(loop, "if (rows > ")
+	loop, _, _ = strings.Cut(loop, "if (left == 0u)")
+	lines, seen := append(packedLines(t, first), packedLines(t, loop)...), map[weight]int{}
+	for _, x := range packedThreads(t, s, group, steps) {
 		require.Equal(t, x.env["group"]*g.A.Pitch, x.env["readA0"])
 		var all []weight // of one k
 		for _, l := range lines {
@@ -215,7 +218,7 @@ func checkDirect(t *testing.T, s Shader, group int) {
 				}
 			case 'a':
 				for c, got := range all {
-					if want := (weight{4*x.env["tx"] + c, x.env["group"]*g.GroupSteps + number(l.parts[1])}); got != want {
+					if want := (weight{4*x.env["tx"] + c, steps*g.Tile.TK + x.env["group"]*g.GroupSteps + number(l.parts[1])}); got != want {
 						require.Equal(t, want, got)
 					}
 					seen[got]++

@@ -92,6 +92,14 @@ func (o *operand) position(elements string) string {
 	return elements
 }
 
+// leading does that to a leading dimension, but for one of Int4, which is as many words of groups too.
+func (o *operand) leading(elements string) string {
+	if o.packed() {
+		return elements
+	}
+	return o.position(elements)
+}
+
 // register names the variable that holds block b between load and store.
 func (o *operand) register(b int) string { return o.registerOf("", b) }
 
@@ -203,13 +211,14 @@ func (o *operand) loadFrom(buffer string, w *writer) {
 
 // at is a position, so far from the thread's first one.
 func (o *operand) at(along, row int) string {
+	if o.packed() {
+		return o.atPacked(along, row)
+	}
 	at := plus("at"+o.name, along)
 	switch {
 	case o.gather:
 		first, _ := gathered(row)
 		return first + " + " + at
-	case o.packed():
-		return o.startOf(row) + " + " + at
 	case row > 0:
 		return at + " + " + times(row, "ld"+o.name)
 	}

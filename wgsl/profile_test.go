@@ -76,7 +76,7 @@ func TestLeastDeviceKernels(t *testing.T) {
 		for bits := range 4 {
 			trans := planner.Transposition{A: bits&1 != 0 && o.Epilogue.GatherRows == 0, B: bits&2 != 0}
 			if o.TypeB() == element.Int4 {
-				trans = planner.Transposition{B: true}
+				trans = planner.Transposition{}
 			}
 			groups, err := planner.New(d).Kernels(o, trans)
 			require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestLeastDevicePlans(t *testing.T) {
 			A: planner.Matrix{LD: 32}, B: planner.Matrix{LD: 64}, C: planner.Matrix{LD: 64}, B2: planner.Matrix{LD: 64}, StrideB: 64 * 32}
 		packed := o.TypeB() == element.Int4
 		if packed {
-			ragged.K, ragged.TransB, ragged.A.LD, ragged.B.LD, ragged.B2.LD, ragged.StrideB = 128, true, 128, 128, 128, 64*128
+			ragged.K, ragged.A.LD, ragged.StrideB = 128, 128, 128*64
 		}
 		plan, err := planner.New(d).PlanRagged(ragged, o)
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 func raggedEpilogue(e encoding.Epilogue) map[string]string {
 	texts := map[string]string{"epilogue.fields": "", "epilogue.listed": "", "epilogue.record": "", "epilogue.product": "", "epilogue.fits": "", "epilogue.between": "",
 		"epilogue.written": "", "epilogue.item": "", "epilogue.each": "", "epilogue.end": "",
-		"stored.a": "select(p.m, p.depth, transA)", "stored.c": "p.m"}
+		"apart.b": raggedApart(e), "stored.a": "select(p.m, p.depth, transA)", "stored.c": "p.m"}
 	if e == (encoding.Epilogue{}) {
 		return texts
 	}
@@ -125,7 +125,7 @@ func raggedSecondItem(e encoding.Epilogue) string {
 	}
 	return `
 	let second = at + ${item.words}u;
-` + w.text.String() + `	words[second + ${item.offB}u] = p.offB2 + col * select(1u, p.ldB2, words[${transB}u] == 1u);
+` + w.text.String() + `	words[second + ${item.offB}u] = p.offB2 + col * select(${apart.b}, p.ldB2, words[${transB}u] == 1u);
 	words[second + ${item.ldb}u] = p.ldB2;
 	words[second + ${item.biasAt}u] = words[at + ${item.biasAt}u] + p.n;
 	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${wide.flag}u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[${wide}u]) == 0u);` + raggedSecondScales(e)

@@ -30,39 +30,43 @@ func raggedScalesA(e encoding.Epilogue) string {
 
 func raggedScalesB(e encoding.Epilogue) string {
 	if e.ScaleB.Group() == 0 {
-		return fmt.Sprintf("%du * %s", e.Products(), raggedScalesOf(e, "p.n", "p.ldB"))
+		return fmt.Sprintf("%du * %s", e.Products(), raggedScalesOf(e, "p.ldB"))
 	}
-	return "p.n * (" + raggedGroups(e) + ")"
+	if e.Gated {
+		return raggedScalesOf(e, "(p.ldB + p.ldB2)")
+	}
+	return raggedScalesOf(e, "p.ldB")
 }
 
-// raggedScalesOf is how many so many columns of B or B2 have.
-func raggedScalesOf(e encoding.Epilogue, columns, ld string) string {
+// raggedScalesOf is how many B or B2 has.
+func raggedScalesOf(e encoding.Epilogue, ld string) string {
 	switch group := e.ScaleB.Group(); {
 	case group > 0:
-		return fmt.Sprintf("%s * (%s / %du)", columns, ld, group)
+		return fmt.Sprintf("(p.depth / %du) * %s", group, ld)
 	case e.ScaleB == encoding.PerRow:
-		return columns
+		return "p.n"
 	}
 	return "1u"
 }
 
-// raggedGroups is how many groups a column of B has, and of B2.
-func raggedGroups(e encoding.Epilogue) string {
-	groups := fmt.Sprintf("p.ldB / %du", e.ScaleB.Group())
-	if e.Gated {
-		groups += fmt.Sprintf(" + p.ldB2 / %du", e.ScaleB.Group())
+// raggedApart is how many elements are from a column of B to the next, of B that is not transposed.
+func raggedApart(e encoding.Epilogue) string {
+	if e.ScaleB.Group() > 0 {
+		return fmt.Sprintf("%du", element.Int4Panel)
 	}
-	return groups
+	return "1u"
 }
 
-// raggedGroupsFit is what scales of groups ask of a record. What is compared first has no more than 32 bits whatever ldb is.
+// raggedGroupsFit is what scales of groups ask of a record. Those that pass have a number of scales in 32 bits.
 func raggedGroupsFit(e encoding.Epilogue) string {
-	lds, offsets := "p.depth | p.ldB", "p.offB"
+	group := e.ScaleB.Group()
+	most := fmt.Sprintf("words[${lenRows}u] / max(p.depth / %du, 1u)", group)
+	few, lds, offsets := "p.ldB <= "+most, "p.ldB", "p.offB"
 	if e.Gated {
-		lds, offsets = lds+" | p.ldB2", offsets+" | p.offB2"
+		few, lds, offsets = "("+few+" && p.ldB2 <= "+most+" - p.ldB)", "(p.ldB | p.ldB2)", "(p.offB | p.offB2)"
 	}
-	return fmt.Sprintf("%s <= words[${lenRows}u] / p.n && (%s) %% %du == 0u && (%s) %% %du == 0u",
-		raggedGroups(e), lds, e.ScaleB.Group(), offsets, element.Int4.Line())
+	return fmt.Sprintf("(p.depth == 0u || %s) && p.depth %% %du == 0u && %s %% %du == 0u && %s %% %du == 0u",
+		few, group, lds, element.Int4.PerWord(), offsets, element.Int4.Line())
 }
 
 // raggedScaleBetween finds the scales of a group that ends give: those of B are behind those of the group before.
@@ -88,7 +92,7 @@ func raggedScaleItem(e encoding.Epilogue) string {
 		row = " + row"
 	}
 	if e.ScaleB == encoding.PerRow || e.ScaleB.Group() > 0 {
-		col = " + " + raggedScalesOf(e, "col", "p.ldB")
+		col = " + col"
 	}
 	return `
 	words[at + ${item.scaleAAt}u] = p.scaleA` + row + `;
@@ -97,13 +101,9 @@ func raggedScaleItem(e encoding.Epilogue) string {
 
 // raggedSecondScales is where the second item of a gated tile has the scales of B2.
 func raggedSecondScales(e encoding.Epilogue) string {
-	first := "words[at + ${item.scaleBAt}u]"
-	switch {
-	case e.ScaleB == "":
+	if e.ScaleB == "" {
 		return ""
-	case e.ScaleB.Group() > 0: // columns of B2 may have more
-		first = "p.scaleB + " + raggedScalesOf(e, "col", "p.ldB2")
 	}
 	return `
-	words[second + ${item.scaleBAt}u] = ` + first + " + " + raggedScalesOf(e, "p.n", "p.ldB") + `;`
+	words[second + ${item.scaleBAt}u] = words[at + ${item.scaleBAt}u] + ` + raggedScalesOf(e, "p.ldB") + `;`
 }

@@ -171,7 +171,7 @@ func (r *renderer) item() {
 	r.line("let offC = %s;", word(encoding.OffC))
 	r.line("let depth = %s;", word(encoding.Depth))
 	r.line("let ldA = %s;", r.a.position(word(encoding.LDA)))
-	r.line("let ldB = %s;", r.b.position(word(encoding.LDB)))
+	r.line("let ldB = %s;", r.b.leading(word(encoding.LDB)))
 	r.line("let ldC = %s;", word(encoding.LDC))
 	r.extent(word(encoding.Extent))
 	r.line("let alpha = bitcast<f32>(%s);", word(encoding.Alpha))

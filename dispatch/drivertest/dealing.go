@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -154,9 +155,17 @@ func (d *Dealing) work(q *planner.Problem, kernel int) float32 {
 	return float32(tiles) * float32(busy+math.Float32frombits(k[encoding.KernelWorker]))
 }
 
+// apart is how many elements are from a column of B to the next, of B that is not transposed.
+func (d *Dealing) apart() int {
+	if d.epilogue.ScaleB.Group() > 0 {
+		return element.Int4Panel
+	}
+	return 1
+}
+
 func (d *Dealing) itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 {
 	w := make([]uint32, encoding.ItemWords)
-	a, b := row*q.A.LD, col
+	a, b := row*q.A.LD, col*d.apart()
 	if q.TransA {
 		a = row
 	}
@@ -195,25 +204,21 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 	if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
 		w[encoding.ScaleAAt] += uint32(row)
 	}
-	if e.ScaleB == planner.PerRow {
+	if e.ScaleB == planner.PerRow || e.ScaleB.Group() > 0 {
 		w[encoding.ScaleBAt] += uint32(col)
-	} else if group := e.ScaleB.Group(); group > 0 {
-		w[encoding.ScaleBAt] += uint32(col * (q.B.LD / group))
 	}
 	if !e.Gated {
 		return w
 	}
 	second := slices.Clone(w)
-	at := q.B2.Offset + col
+	at := q.B2.Offset + col*d.apart()
 	if q.TransB {
 		at = q.B2.Offset + col*q.B2.LD
 	}
 	second[encoding.OffB], second[encoding.LDB], second[encoding.BiasAt] = uint32(at), uint32(q.B2.LD), w[encoding.BiasAt]+uint32(q.N)
-	if group := e.ScaleB.Group(); group > 0 {
-		second[encoding.ScaleBAt] = uint32(q.ScaleB + q.N*(q.B.LD/group) + col*(q.B2.LD/group))
-	} else {
-		second[encoding.ScaleBAt] += uint32(e.ScalesB(q) / 2)
-	}
+	one := *e
+	one.Gated = false
+	second[encoding.ScaleBAt] += uint32(one.ScalesB(q))
 	second[encoding.Flags] = d.bounds[encoding.BoundFlags] | encoding.ItemSecond
 	if uint32(q.A.Offset|q.A.LD|q.B2.Offset|q.B2.LD)&d.bounds[encoding.BoundWide] == 0 {
 		second[encoding.Flags] |= encoding.ItemWide

@@ -26,7 +26,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	let rows = min(p.m - row, 1u << shiftM);
 	let cols = min(p.n - col, 1u << shiftN);
 	words[at + ${item.offA}u] = p.offA + row * select(p.ldA, 1u, words[${transA}u] == 1u);
-	words[at + ${item.offB}u] = p.offB + col * select(1u, p.ldB, words[${transB}u] == 1u);
+	words[at + ${item.offB}u] = p.offB + col * select(${apart.b}, p.ldB, words[${transB}u] == 1u);
 	words[at + ${item.offC}u] = p.offC + row * p.ldC + col;
 	words[at + ${item.depth}u] = p.depth;
 	words[at + ${item.lda}u] = p.ldA;

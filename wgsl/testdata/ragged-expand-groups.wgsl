@@ -72,8 +72,8 @@ fn record(g: u32) -> Problem {
 			p.fits = p.fits && fitsB2;
 		}
 		p.fits = p.fits && (p.beta & 0x7fffffffu) == 0u;
-		p.fits = p.fits && listed(p.scaleB, p.n * (p.ldB / 64u + p.ldB2 / 64u), words[61u]);
-		p.fits = p.fits && p.ldB / 64u + p.ldB2 / 64u <= words[61u] / p.n && (p.depth | p.ldB | p.ldB2) % 64u == 0u && (p.offB | p.offB2) % 32u == 0u;
+		p.fits = p.fits && listed(p.scaleB, (p.depth / 64u) * (p.ldB + p.ldB2), words[61u]);
+		p.fits = p.fits && (p.depth == 0u || (p.ldB <= words[61u] / max(p.depth / 64u, 1u) && p.ldB2 <= words[61u] / max(p.depth / 64u, 1u) - p.ldB)) && p.depth % 64u == 0u && (p.ldB | p.ldB2) % 8u == 0u && (p.offB | p.offB2) % 32u == 0u;
 	}
 	return p;
 }
@@ -128,7 +128,7 @@ fn between(g: u32) -> Problem {
 	p.weights = words[53u] + row;
 	p.scaleA = words[62u];
 	p.scaleB = words[63u];
-	p.scaleB = p.scaleB + g * p.n * (p.ldB / 64u + p.ldB2 / 64u);
+	p.scaleB = p.scaleB + g * (p.depth / 64u) * (p.ldB + p.ldB2);
 	return p;
 }
 
@@ -275,7 +275,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	let rows = min(p.m - row, 1u << shiftM);
 	let cols = min(p.n - col, 1u << shiftN);
 	words[at + 0u] = p.offA + row * select(p.ldA, 1u, words[6u] == 1u);
-	words[at + 1u] = p.offB + col * select(1u, p.ldB, words[7u] == 1u);
+	words[at + 1u] = p.offB + col * select(64u, p.ldB, words[7u] == 1u);
 	words[at + 2u] = p.offC + row * p.ldC + col;
 	words[at + 3u] = p.depth;
 	words[at + 4u] = p.ldA;
@@ -293,7 +293,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + 16u] = p.weights + row;
 	words[at + 17u] = p.bias + col;
 	words[at + 19u] = p.scaleA;
-	words[at + 20u] = p.scaleB + col * (p.ldB / 64u);
+	words[at + 20u] = p.scaleB + col;
 	let second = at + 24u;
 	words[second + 0u] = words[at + 0u];
 	words[second + 1u] = words[at + 1u];
@@ -319,11 +319,11 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[second + 21u] = words[at + 21u];
 	words[second + 22u] = words[at + 22u];
 	words[second + 23u] = words[at + 23u];
-	words[second + 1u] = p.offB2 + col * select(1u, p.ldB2, words[7u] == 1u);
+	words[second + 1u] = p.offB2 + col * select(64u, p.ldB2, words[7u] == 1u);
 	words[second + 5u] = p.ldB2;
 	words[second + 17u] = words[at + 17u] + p.n;
 	words[second + 11u] = 4u | select(0u, 1u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[23u]) == 0u);
-	words[second + 20u] = p.scaleB + col * (p.ldB2 / 64u) + p.n * (p.ldB / 64u);
+	words[second + 20u] = words[at + 20u] + (p.depth / 64u) * p.ldB;
 }
 
 @compute @workgroup_size(256)

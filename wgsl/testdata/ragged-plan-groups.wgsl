@@ -69,8 +69,8 @@ fn record(g: u32) -> Problem {
 			let fitsB = within(p.offB, p.ldB, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[19u]);
 			p.fits = p.fits && fitsA && fitsB;
 		}
-		p.fits = p.fits && listed(p.scaleB, p.n * (p.ldB / 128u), words[61u]);
-		p.fits = p.fits && p.ldB / 128u <= words[61u] / p.n && (p.depth | p.ldB) % 128u == 0u && (p.offB) % 32u == 0u;
+		p.fits = p.fits && listed(p.scaleB, (p.depth / 128u) * p.ldB, words[61u]);
+		p.fits = p.fits && (p.depth == 0u || p.ldB <= words[61u] / max(p.depth / 128u, 1u)) && p.depth % 128u == 0u && p.ldB % 8u == 0u && p.offB % 32u == 0u;
 	}
 	return p;
 }
@@ -125,7 +125,7 @@ fn between(g: u32) -> Problem {
 	p.weights = words[53u] + row;
 	p.scaleA = words[62u];
 	p.scaleB = words[63u];
-	p.scaleB = p.scaleB + g * p.n * (p.ldB / 128u);
+	p.scaleB = p.scaleB + g * (p.depth / 128u) * p.ldB;
 	return p;
 }
 

@@ -98,7 +98,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let offC = item0.z;
 	let depth = item0.w;
 	let ldA = item1.x;
-	let ldB = item1.y / 16u;
+	let ldB = item1.y;
 	let ldC = item1.z;
 	let rows = item1.w & 0xffffu;
 	let cols = item1.w >> 16u;
@@ -120,20 +120,20 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let halfA00 = 16u * (atA % 2u);
 		wordA01 = (atA + ldA) / 2u;
 		let halfA01 = 16u * ((atA + ldA) % 2u);
-		let startB = offB + acrossB * ldB;
-		let groupsB = ldB / 8u;
-		let scalesB = scaleBAt + acrossB * groupsB;
+		let startB = offB + 4u * acrossB;
+		let panelB = 4u * ldB;
+		let scalesB = scaleBAt + acrossB;
 		atB = alongB;
 		nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
 		nextA1 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
-		nextB0 = B[startB + atB];
-		nextGroupB0 = indices[scalesB + atB / 8u];
-		nextB1 = B[startB + ldB + atB];
-		nextGroupB1 = indices[scalesB + groupsB + atB / 8u];
-		nextB2 = B[startB + 2u * ldB + atB];
-		nextGroupB2 = indices[scalesB + 2u * groupsB + atB / 8u];
-		nextB3 = B[startB + 3u * ldB + atB];
-		nextGroupB3 = indices[scalesB + 3u * groupsB + atB / 8u];
+		nextB0 = B[startB + atB / 4u * panelB + atB % 4u];
+		nextGroupB0 = indices[scalesB + atB / 8u * ldB];
+		nextB1 = B[startB + 4u + atB / 4u * panelB + atB % 4u];
+		nextGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
+		nextB2 = B[startB + 8u + atB / 4u * panelB + atB % 4u];
+		nextGroupB2 = indices[scalesB + 2u + atB / 8u * ldB];
+		nextB3 = B[startB + 12u + atB / 4u * panelB + atB % 4u];
+		nextGroupB3 = indices[scalesB + 3u + atB / 8u * ldB];
 		loop {
 			sharedA[alongA % 16u][3u * (alongA / 16u) + acrossA] = vec4<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01), number(nextA0.z, halfA00), number(nextA0.w, halfA01));
 			sharedA[alongA % 16u][3u * (alongA / 16u) + acrossA + 1u] = vec4<f32>(number(nextA1.x, halfA00), number(nextA1.y, halfA01), number(nextA1.z, halfA00), number(nextA1.w, halfA01));
@@ -157,14 +157,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				atB = atB + 4u;
 				nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
 				nextA1 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
-				nextB0 = B[startB + atB];
-				nextGroupB0 = indices[scalesB + atB / 8u];
-				nextB1 = B[startB + ldB + atB];
-				nextGroupB1 = indices[scalesB + groupsB + atB / 8u];
-				nextB2 = B[startB + 2u * ldB + atB];
-				nextGroupB2 = indices[scalesB + 2u * groupsB + atB / 8u];
-				nextB3 = B[startB + 3u * ldB + atB];
-				nextGroupB3 = indices[scalesB + 3u * groupsB + atB / 8u];
+				nextB0 = B[startB + atB / 4u * panelB + atB % 4u];
+				nextGroupB0 = indices[scalesB + atB / 8u * ldB];
+				nextB1 = B[startB + 4u + atB / 4u * panelB + atB % 4u];
+				nextGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
+				nextB2 = B[startB + 8u + atB / 4u * panelB + atB % 4u];
+				nextGroupB2 = indices[scalesB + 2u + atB / 8u * ldB];
+				nextB3 = B[startB + 12u + atB / 4u * panelB + atB % 4u];
+				nextGroupB3 = indices[scalesB + 3u + atB / 8u * ldB];
 			}
 			if (rows > 4u) {
 				{

@@ -62,7 +62,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let offC = item0.z;
 		let depth = item0.w;
 		let ldA = item1.x;
-		let ldB = item1.y / 16u;
+		let ldB = item1.y;
 		let ldC = item1.z;
 		let rows = item1.w & 0xffffu;
 		let cols = item1.w >> 16u;
@@ -76,21 +76,21 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			let atA = offA + acrossA * ldA + alongA;
 			wordA00 = atA / 2u;
 			let halfA00 = 16u * (atA % 2u);
-			let startB = offB + acrossB * ldB;
-			let groupsB = ldB / 4u;
-			let scalesB = scaleBAt + acrossB * groupsB;
+			let startB = offB + 4u * acrossB;
+			let panelB = 4u * ldB;
+			let scalesB = scaleBAt + acrossB;
 			atB = alongB;
 			nextA0 = A[wordA00];
 			nextA1 = A[wordA00 + 4u * ldA];
 			if (second) {
 				if (acrossB < 16u) {
-					nextB0 = B2[startB + atB];
-					nextGroupB0 = indices[scalesB + atB / 4u];
+					nextB0 = B2[startB + atB / 4u * panelB + atB % 4u];
+					nextGroupB0 = indices[scalesB + atB / 4u * ldB];
 				}
 			} else {
 				if (acrossB < 16u) {
-					nextB0 = B[startB + atB];
-					nextGroupB0 = indices[scalesB + atB / 4u];
+					nextB0 = B[startB + atB / 4u * panelB + atB % 4u];
+					nextGroupB0 = indices[scalesB + atB / 4u * ldB];
 				}
 			}
 			if (left > 16u) {
@@ -100,13 +100,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				laterA1 = A[wordA00 + 4u * ldA];
 				if (second) {
 					if (acrossB < 16u) {
-						laterB0 = B2[startB + atB];
-						laterGroupB0 = indices[scalesB + atB / 4u];
+						laterB0 = B2[startB + atB / 4u * panelB + atB % 4u];
+						laterGroupB0 = indices[scalesB + atB / 4u * ldB];
 					}
 				} else {
 					if (acrossB < 16u) {
-						laterB0 = B[startB + atB];
-						laterGroupB0 = indices[scalesB + atB / 4u];
+						laterB0 = B[startB + atB / 4u * panelB + atB % 4u];
+						laterGroupB0 = indices[scalesB + atB / 4u * ldB];
 					}
 				}
 			}
@@ -156,13 +156,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 					nextA1 = A[wordA00 + 4u * ldA];
 					if (second) {
 						if (acrossB < 16u) {
-							nextB0 = B2[startB + atB];
-							nextGroupB0 = indices[scalesB + atB / 4u];
+							nextB0 = B2[startB + atB / 4u * panelB + atB % 4u];
+							nextGroupB0 = indices[scalesB + atB / 4u * ldB];
 						}
 					} else {
 						if (acrossB < 16u) {
-							nextB0 = B[startB + atB];
-							nextGroupB0 = indices[scalesB + atB / 4u];
+							nextB0 = B[startB + atB / 4u * panelB + atB % 4u];
+							nextGroupB0 = indices[scalesB + atB / 4u * ldB];
 						}
 					}
 				}
@@ -293,13 +293,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 					laterA1 = A[wordA00 + 4u * ldA];
 					if (second) {
 						if (acrossB < 16u) {
-							laterB0 = B2[startB + atB];
-							laterGroupB0 = indices[scalesB + atB / 4u];
+							laterB0 = B2[startB + atB / 4u * panelB + atB % 4u];
+							laterGroupB0 = indices[scalesB + atB / 4u * ldB];
 						}
 					} else {
 						if (acrossB < 16u) {
-							laterB0 = B[startB + atB];
-							laterGroupB0 = indices[scalesB + atB / 4u];
+							laterB0 = B[startB + atB / 4u * panelB + atB % 4u];
+							laterGroupB0 = indices[scalesB + atB / 4u * ldB];
 						}
 					}
 				}
