@@ -172,6 +172,12 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *         "scale_a", "scale_b"  with type "e4m3" or "int8": A*B is multiplied by floats, "tensor": one for A, rows[scale_a], and one
  *                       for B, rows[scale_b], with one of b2 behind it when gated; "row": one for each row, or each of
  *                       the gather_rows of A, and one for each column of B, with those of b2 behind them
+ *         "scale_b"     also "group-64" or "group-128", with type "bf16" or "f16" and without scale_a: B is of "int4", weights from
+ *                       0 to 15 (bg_pack_int4), and each group of so many k's of a column has a word, of a scale and a
+ *                       zero point (bg_group_words): weight (k, j) of B stands for scale * (weight - zero), of word
+ *                       rows[scale_b + j*(ldb/group) + k/group], with those of b2 behind them, with ldb2. B has
+ *                       BG_TRANS_B and A has not BG_TRANS_A; k and ldb, in weights, are multiples of the group, offset_b
+ *                       and stride_b of 32. Not with BG_ENDS_OF_DEPTH, nor by bg_gemm and what is like it
  *         "pointers"    an object, CUDA and HIP: "a", "b", "c": true where such matrices begin offset_a, offset_b
  *                       or offset_c elements behind an address of the problem's own, which is in rows from word
  *                       pointers on; "b" is of b2 too. "aligned": true promises that all addresses are multiples of
@@ -269,7 +275,7 @@ bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const cha
 /* bg_buffer_new allocates device memory of count float32, contents undefined. */
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 
-/* bg_buffer_new_of is bg_buffer_new for elements of a type: "f32" (NULL), "bf16", "f16", "e4m3", "int8". */
+/* bg_buffer_new_of is bg_buffer_new for elements of a type: "f32" (NULL), "bf16", "f16", "e4m3", "int8", "int4". */
 bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer);
 
 /* bg_buffer_address gives the address of a buffer in the memory of a CUDA or HIP device, for the
@@ -290,13 +296,14 @@ bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t addres
 /* bg_buffer_write copies count elements of the buffer's type from host memory to it, from
  * element offset on, behind the runs queued before (where it begins or ends within a word of
  * two 16-bit elements, or four of 8 bits, it waits for them). bg_buffer_read waits for these runs and
- * copies to host memory. After a time-out that part of the buffer, or of dst, is
+ * copies to host memory. Elements of "int4" are moved as words of 32 bits with eight in each (bg_pack_int4), so that
+ * offset and count are multiples of 8. After a time-out that part of the buffer, or of dst, is
  * undefined. */
 bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count, int64_t timeout_ms);
 bg_status bg_buffer_read(bg_buffer buffer, int64_t offset, void *dst, int64_t count, int64_t timeout_ms);
 
 /* bg_buffer_slice makes a buffer of count elements of a buffer, from offset on, in the same memory: nothing
- * is copied. offset is a multiple of 256 bytes; of 16 bits, count is even, and of 8 a multiple of 4, unless the slice
+ * is copied. offset is a multiple of 256 bytes; of 16 bits, count is even, of 8 a multiple of 4, and of 4 of 8, unless the slice
  * ends where the buffer does. A slice is good until its buffer is closed, and closing it frees nothing. C of a run is of
  * another buffer than what the run reads. */
 bg_status bg_buffer_slice(bg_buffer buffer, int64_t offset, int64_t count, bg_buffer *slice);
@@ -416,6 +423,23 @@ bg_status bg_gemm_operands(bg_device device, const bg_problem *problems, int64_t
 /* bg_gemm_operands_async is bg_gemm_async with these; the struct itself is used during the call alone. */
 bg_status bg_gemm_operands_async(bg_device device, const bg_problem *problems, int64_t count, const char *options,
 	const bg_host_operands *operands, bg_read *read);
+
+/* bg_pack_int4 packs weights from 0 to 15, of which the lower 4 bits are taken, into words of eight, of k, k+1, ..., k+7 of a
+ * column of B: weight 0 in bits 0 to 3, and behind it 2, 4, 6, 1, 3, 5 and 7, so that 0, 1, ..., 7 make 0x75316420.
+ * bg_unpack_int4 is its inverse. count is of weights, a multiple of 8; words has count / 8. */
+bg_status bg_pack_int4(const uint8_t *weights, int64_t count, uint32_t *words);
+bg_status bg_unpack_int4(const uint32_t *words, int64_t count, uint8_t *weights);
+
+/* bg_group_words makes the words of count groups (the option scale_b): the upper 28 bits are those of a scale, rounded to 20 bits of
+ * precision, of which bf16 and fp16 need fewer, and the lower 4 a zero point from 0 to 15: 8 where weights were
+ * from -8 to 7 before 8 was added. bg_split_group_words is its inverse. */
+bg_status bg_group_words(const float *scales, const uint8_t *zeros, int64_t count, uint32_t *words);
+bg_status bg_split_group_words(const uint32_t *words, int64_t count, float *scales, uint8_t *zeros);
+
+/* bg_quantize_int4 makes weights and words of groups of columns of B, one behind the other, whose k is a multiple of the
+ * group, 64 or 128. Each group has the zero point 8 and a scale by which its largest number is -8 or 7, whichever errs less in
+ * sum of squares. words has count / 8, groups has count / group. */
+bg_status bg_quantize_int4(const float *numbers, int64_t count, int32_t group, uint32_t *words, uint32_t *groups);
 
 /* bg_close closes a device, plan, program, buffer or read. A device waits for its queued
  * work (the CPU abandons it), and its programs and buffers are closed with it. The

@@ -98,7 +98,7 @@ func sanitize(t *testing.T) {
 }
 
 func TestPrograms(t *testing.T) {
-	for _, name := range []string{"gemm", "halves", "epilogue", "program", "ragged", "network", "errors", "threads", "fork", "signals"} {
+	for _, name := range []string{"gemm", "halves", "int4", "epilogue", "program", "ragged", "network", "errors", "threads", "fork", "signals"} {
 		source := filepath.Join("testdata", name+".c")
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, "ok\n", run(t, nil, compile(t, "gcc", source, "-std=c99")))
@@ -220,7 +220,7 @@ func TestHeaderLists(t *testing.T) {
 	}{
 		"backends":    {[2]string{"bg_open opens a device of a backend:", "NULL:"}, backendNames()},
 		"types":       {[2]string{`"type"      elements of A and B:`, `"type_c"`}, names(element.Types())},
-		"of buffers":  {[2]string{"bg_buffer_new for elements of a type:", "*/"}, names(element.Types())},
+		"of buffers":  {[2]string{"bg_buffer_new for elements of a type:", "*/"}, names(append(element.Types(), element.Int4))},
 		"computes":    {[2]string{` "compute" `, `"rule"`}, names([]planner.Compute{planner.ComputeF32Emulated, planner.ComputeF32, planner.ComputeTF32})},
 		"rules":       {[2]string{` "rule" `, `"schedule"`}, names([]planner.Rule{planner.RuleCost, planner.RuleZhang2025})},
 		"schedules":   {[2]string{` "schedule" `, "(default"}, names(planner.Schedules())},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 func main() {} // a library has none; go build wants one
@@ -224,22 +225,22 @@ func goBufferAddress(mask *C.sigset_t, buffer C.bg_buffer, address *C.uint64_t) 
 //export goBufferWrite
 func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src unsafe.Pointer, count, timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Write, (*dispatch.Buffer).WriteBits, (*dispatch.Buffer).WriteBytes, buffer, offset, "src", src, count, timeout)
+		return transfer((*dispatch.Buffer).Write, (*dispatch.Buffer).WriteBits, (*dispatch.Buffer).WriteBytes, (*dispatch.Buffer).WriteInt32, buffer, offset, "src", src, count, timeout)
 	})
 }
 
 //export goBufferRead
 func goBufferRead(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst unsafe.Pointer, count, timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Read, (*dispatch.Buffer).ReadBits, (*dispatch.Buffer).ReadBytes, buffer, offset, "dst", dst, count, timeout)
+		return transfer((*dispatch.Buffer).Read, (*dispatch.Buffer).ReadBits, (*dispatch.Buffer).ReadBytes, (*dispatch.Buffer).ReadInt32, buffer, offset, "dst", dst, count, timeout)
 	})
 }
 
-// method moves elements of the host.
-type method[T float32 | uint16 | uint8] func(*dispatch.Buffer, context.Context, int, []T) error
+// method moves elements of the host; int32 are the words of eight of Int4.
+type method[T float32 | uint16 | uint8 | int32] func(*dispatch.Buffer, context.Context, int, []T) error
 
 // transfer is bg_buffer_write or bg_buffer_read.
-func transfer(words method[float32], halves method[uint16], bytes method[uint8],
+func transfer(words method[float32], halves method[uint16], bytes method[uint8], eights method[int32],
 	buffer C.bg_buffer, offset C.int64_t, name string, data unsafe.Pointer, count, timeout C.int64_t,
 ) error {
 	b, err := find[*dispatch.Buffer](buffer)
@@ -247,8 +248,10 @@ func transfer(words method[float32], halves method[uint16], bytes method[uint8],
 		return err
 	}
 	return within(timeout, func(ctx context.Context) error {
-		switch b.Type().Bytes() {
-		case 1:
+		switch b.Type().PerWord() {
+		case 8:
+			return move(ctx, eights, b, offset, name, data, count)
+		case 4:
 			return move(ctx, bytes, b, offset, name, data, count)
 		case 2:
 			return move(ctx, halves, b, offset, name, data, count)
@@ -258,14 +261,25 @@ func transfer(words method[float32], halves method[uint16], bytes method[uint8],
 }
 
 // move copies elements by a method of the buffer for their type.
-func move[T float32 | uint16 | uint8](ctx context.Context, moves method[T],
+func move[T float32 | uint16 | uint8 | int32](ctx context.Context, moves method[T],
 	b *dispatch.Buffer, offset C.int64_t, name string, data unsafe.Pointer, count C.int64_t,
 ) error {
-	host, err := numbers[T](name, data, count)
+	host, err := elements[T](b, name, data, count)
 	if err != nil {
 		return err
 	}
 	return moves(b, ctx, int(offset), host)
+}
+
+// elements shows an array of C with so many elements of a buffer's type.
+func elements[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, name string, data unsafe.Pointer, count C.int64_t) ([]T, error) {
+	if b.Type() != element.Int4 {
+		return numbers[T](name, data, count)
+	}
+	if err := multiple(count, element.Int4.PerWord(), "the elements of a word"); err != nil {
+		return nil, err
+	}
+	return numbers[T](name, data, count/C.int64_t(element.Int4.PerWord()))
 }
 
 //export goBufferSlice

@@ -50,8 +50,10 @@ func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, d
 			if err != nil {
 				return nil, err
 			}
-			switch b.Type().Bytes() {
-			case 1:
+			switch b.Type().PerWord() {
+			case 8:
+				return startRead((*dispatch.Buffer).ReadInt32Async, b, offset, dst, count)
+			case 4:
 				return startRead((*dispatch.Buffer).ReadBytesAsync, b, offset, dst, count)
 			case 2:
 				return startRead((*dispatch.Buffer).ReadBitsAsync, b, offset, dst, count)
@@ -62,10 +64,10 @@ func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, d
 }
 
 // startRead reads by a method of the buffer for its type.
-func startRead[T float32 | uint16 | uint8](method func(*dispatch.Buffer, context.Context, int, []T) *dispatch.Reading,
+func startRead[T float32 | uint16 | uint8 | int32](method func(*dispatch.Buffer, context.Context, int, []T) *dispatch.Reading,
 	b *dispatch.Buffer, offset C.int64_t, dst unsafe.Pointer, count C.int64_t,
 ) (object, error) {
-	host, err := numbers[T]("dst", dst, count)
+	host, err := elements[T](b, "dst", dst, count)
 	if err != nil {
 		return nil, err
 	}

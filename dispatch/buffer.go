@@ -114,16 +114,27 @@ func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
 func (b *Buffer) transferInt32(ctx context.Context, what string, offset int, data []int32,
 	call func(driver.Buffer, context.Context, int, []float32) error,
 ) error {
-	words, per := driver.Words(data), b.of.PerWord()
-	switch {
-	case b.of != element.Int4:
+	words := driver.Words(data)
+	if b.of != element.Int4 {
 		return b.transfer(ctx, what, offset, words, call)
-	case offset%per != 0:
-		return invalid.Errorf("%s: offset %d is no multiple of %d, the elements of a word", what, offset, per)
-	case len(words) > driver.MaxLen/per:
-		return b.within(what, offset, driver.MaxLen)
 	}
-	return b.move(ctx, what, offset, per*len(words), func() error { return call(b.driver, ctx, offset/per, words) })
+	word, n, err := b.packed(what, offset, len(words))
+	if err != nil {
+		return err
+	}
+	return b.move(ctx, what, offset, n, func() error { return call(b.driver, ctx, word, words) })
+}
+
+// packed is the word that an element begins, and how many elements so many words have.
+func (b *Buffer) packed(what string, offset, words int) (word, n int, err error) {
+	per := b.of.PerWord()
+	switch {
+	case offset%per != 0:
+		return 0, 0, invalid.Errorf("%s: offset %d is no multiple of %d, the elements of a word", what, offset, per)
+	case words > driver.MaxLen/per:
+		return 0, 0, b.within(what, offset, driver.MaxLen)
+	}
+	return offset / per, per * words, nil
 }
 
 func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []float32,

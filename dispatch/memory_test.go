@@ -42,6 +42,14 @@ func TestReadAsync(t *testing.T) {
 	require.NoError(t, wait(t, half.ReadBitsAsync(t.Context(), 1, bits)))
 	require.Equal(t, []uint16{2, 3, 4, 5}, bits)
 	require.NoError(t, wait(t, b.ReadAsync(t.Context(), 5, nil)))
+	packed, err := d.NewBufferOf(element.Int4, 24)
+	require.NoError(t, err)
+	require.NoError(t, packed.WriteInt32(t.Context(), 0, []int32{7, -8, 9}))
+	words := make([]int32, 2)
+	require.NoError(t, wait(t, packed.ReadInt32Async(t.Context(), 8, words)))
+	require.Equal(t, []int32{-8, 9}, words)
+	require.NoError(t, wait(t, b.ReadInt32Async(t.Context(), 1, words)))
+	require.Equal(t, []int32{0x40000000, 0x40400000}, words) // 2 and 3
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -57,6 +65,8 @@ func TestReadAsync(t *testing.T) {
 		{"negative offset", half.ReadBitsAsync(t.Context(), -1, bits), ErrInvalid, "read: 4 elements from -1 on, in a buffer of 5"},
 		{"type", half.ReadAsync(t.Context(), 0, got), ErrInvalid, "read: the buffer has elements of bf16, not f32"},
 		{"type of 16 bits", b.ReadBitsAsync(t.Context(), 0, bits), ErrInvalid, "read: the buffer has elements of f32, not of 16 bits"},
+		{"within a word", packed.ReadInt32Async(t.Context(), 4, words), ErrInvalid, "read: offset 4 is no multiple of 8, the elements of a word"},
+		{"type of words", half.ReadInt32Async(t.Context(), 0, words), ErrInvalid, "read: the buffer has elements of bf16, not f32"},
 		{"closed", closed.ReadAsync(t.Context(), 0, got[:1]), ErrClosed, "read: buffer: closed"},
 		{"ended", b.ReadAsync(ended, 0, got), context.Canceled, "context canceled"},
 		{"ended, of nothing", b.ReadAsync(ended, 0, nil), context.Canceled, "context canceled"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -40,6 +41,19 @@ func (b *Buffer) ReadAsync(ctx context.Context, offset int, dst []float32) *Read
 		return failed(invalid.Errorf("read: the buffer has elements of %s, not %s", b.of, element.F32))
 	}
 	return b.readAsync(ctx, offset, len(dst), offset, dst, nil)
+}
+
+// ReadInt32Async is ReadAsync of the words that ReadInt32 takes.
+func (b *Buffer) ReadInt32Async(ctx context.Context, offset int, dst []int32) *Reading {
+	words := driver.Words(dst)
+	if b.of != element.Int4 {
+		return b.ReadAsync(ctx, offset, words)
+	}
+	word, n, err := b.packed("read", offset, len(dst))
+	if err != nil {
+		return failed(err)
+	}
+	return b.readAsync(ctx, offset, n, word, words, nil)
 }
 
 // readAsync reads words from one of the buffer on, for n elements, and then calls taken.

@@ -37,6 +37,18 @@ static void test_arrays(void) {
 	HANDS_ON(bg_gemm(1, &p, 1, junk, 0, junk, 0, x, 1, 0), &p, NULL, NULL, x);
 	HANDS_ON(bg_gemm_of(1, none, 0, "{}", junk, 0, junk, 0, junk, -1, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_gemm_of(1, &p, 1, "{}", x, 1, x + 1, 1, x + 2, 1, 0), &p, x, x + 1, x + 2);
+	uint32_t w[2];
+	uint8_t q[8];
+	HANDS_ON(bg_pack_int4((uint8_t *)junk, 0, (uint32_t *)junk), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_pack_int4(q, 8, w), q, w, NULL, NULL);
+	HANDS_ON(bg_unpack_int4((uint32_t *)junk, -1, (uint8_t *)junk), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_unpack_int4(w, 8, q), w, q, NULL, NULL);
+	HANDS_ON(bg_group_words(junk, (uint8_t *)junk, 0, (uint32_t *)junk), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_group_words(x, q, 2, w), x, q, w, NULL);
+	HANDS_ON(bg_split_group_words((uint32_t *)junk, 0, junk, (uint8_t *)junk), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_split_group_words(w, 2, x, q), w, x, q, NULL);
+	HANDS_ON(bg_quantize_int4(junk, 0, 64, (uint32_t *)junk, (uint32_t *)junk), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_quantize_int4(x, 4, 64, w, w + 1), x, w, w + 1, NULL);
 	bg_host_operands o;
 	HANDS_ON(bg_gemm_operands(1, none, 0, "{}", &o, 0), NULL, &o, NULL, NULL);
 	HANDS_ON(bg_gemm_operands(1, &p, 1, "{}", &o, 0), &p, &o, NULL, NULL);

@@ -1,0 +1,134 @@
+/* Weights of 4 bits: packing, buffers of words, and B with scales of groups. */
+#include "check.h"
+
+enum { K = 128, GROUP = 64, M = 3, N = 2, PARTS = K / GROUP };
+
+static void test_pack(void) {
+	const uint8_t eight[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+	uint8_t weights[16], back[16];
+	uint32_t words[2], state = 1;
+	OK(bg_pack_int4(eight, 8, words));
+	CHECK(words[0] == 0x75316420);
+	for (int i = 0; i < 16; i++) weights[i] = (uint8_t)(draw(&state) >> 28);
+	OK(bg_pack_int4(weights, 16, words));
+	OK(bg_unpack_int4(words, 16, back));
+	CHECK(memcmp(weights, back, sizeof back) == 0);
+	FAILS(bg_pack_int4(weights, 12, words), BG_ERR_INVALID, "count 12 is no multiple of 8");
+	FAILS(bg_pack_int4(weights, -8, words), BG_ERR_INVALID, "length -8 is negative");
+	FAILS(bg_pack_int4(NULL, 8, words), BG_ERR_INVALID, "weights is NULL");
+	FAILS(bg_unpack_int4(words, 9, back), BG_ERR_INVALID, "count 9 is no multiple of 8");
+	FAILS(bg_unpack_int4(NULL, 8, back), BG_ERR_INVALID, "words is NULL");
+}
+
+static void test_groups(void) {
+	const float scales[4] = {1.5f, -0.25f, 1 + 1.0f / 1048576, 0}; /* of the third no more than 20 bits stay */
+	const uint8_t zeros[4] = {8, 0, 15, 3};
+	uint32_t words[4];
+	float scale[4];
+	uint8_t zero[4];
+	OK(bg_group_words(scales, zeros, 4, words));
+	CHECK(words[0] == (0x3fc00000 | 8));
+	OK(bg_split_group_words(words, 4, scale, zero));
+	CHECK(memcmp(zero, zeros, sizeof zeros) == 0);
+	CHECK(scale[0] == 1.5f && scale[1] == -0.25f && scale[2] == 1 && scale[3] == 0);
+	FAILS(bg_group_words(scales, NULL, 4, words), BG_ERR_INVALID, "zeros is NULL");
+	FAILS(bg_group_words(scales, zeros, -1, words), BG_ERR_INVALID, "scales: length -1 is negative");
+	FAILS(bg_split_group_words(words, 4, NULL, zero), BG_ERR_INVALID, "scales is NULL");
+}
+
+static void test_quantize(void) {
+	float numbers[K], scales[PARTS];
+	uint32_t words[K / 8], groups[PARTS];
+	uint8_t weights[K], zeros[PARTS];
+	for (int i = 0; i < K; i++) numbers[i] = 0.5f * (float)(i % 16 - 8);
+	OK(bg_quantize_int4(numbers, K, GROUP, words, groups));
+	OK(bg_unpack_int4(words, K, weights));
+	OK(bg_split_group_words(groups, PARTS, scales, zeros));
+	for (int i = 0; i < K; i++) CHECK(scales[i / GROUP] * (float)(weights[i] - zeros[i / GROUP]) == numbers[i]);
+	FAILS(bg_quantize_int4(numbers, K, 32, words, groups), BG_ERR_INVALID, "group 32: must be 64 or 128");
+	FAILS(bg_quantize_int4(numbers, 64, 128, words, groups), BG_ERR_INVALID, "count 64 is no multiple of 128, the group");
+	FAILS(bg_quantize_int4(numbers, K, GROUP, words, NULL), BG_ERR_INVALID, "groups is NULL");
+}
+
+static bg_buffer upload(bg_device device, const char *type, const void *from, int64_t count) {
+	bg_buffer b;
+	OK(bg_buffer_new_of(device, type, count, &b));
+	OK(bg_buffer_write(b, 0, from, count, BG_NO_TIMEOUT));
+	return b;
+}
+
+/* Words go to a buffer and come back, in parts too. */
+static void test_buffer(bg_device device) {
+	const uint32_t words[3] = {0x76543210, 0xfedcba98, 0x12345678}, other = 0xabcdef01;
+	uint32_t back[3] = {0};
+	bg_buffer b = upload(device, "int4", words, 24);
+	bg_read read;
+	OK(bg_buffer_write(b, 8, &other, 8, BG_NO_TIMEOUT));
+	OK(bg_buffer_read(b, 8, back, 16, BG_NO_TIMEOUT));
+	CHECK(back[0] == other && back[1] == words[2] && back[2] == 0);
+	OK(bg_buffer_read_async(b, 16, back, 8, &read));
+	OK(bg_read_wait(read, BG_NO_TIMEOUT));
+	OK(bg_close(read));
+	CHECK(back[0] == words[2] && back[1] == words[2]);
+	FAILS(bg_buffer_write(b, 4, words, 8, 0), BG_ERR_INVALID, "offset 4 is no multiple of 8");
+	FAILS(bg_buffer_read(b, 0, back, 12, 0), BG_ERR_INVALID, "count 12 is no multiple of 8");
+	FAILS(bg_buffer_read(b, 16, back, 16, 0), BG_ERR_INVALID, "16 elements from 16 on, in a buffer of 24");
+	FAILS(bg_buffer_read_async(b, 4, back, 8, &read), BG_ERR_INVALID, "offset 4 is no multiple of 8");
+	FAILS(bg_buffer_read_async(b, 0, back, 1, &read), BG_ERR_INVALID, "count 1 is no multiple of 8");
+	OK(bg_close(b));
+}
+
+/* Numbers are small and whole, so that results are exact. */
+static void test_product(bg_device device) {
+	uint16_t a[M * K];
+	uint8_t weights[N * K], zeros[N * PARTS] = {8, 3, 0, 15};
+	const float scales[N * PARTS] = {1, -2, 0.5f, 4};
+	uint32_t words[N * K / 8], groups[N * PARTS], state = 2;
+	float x[M * K], want[M * N], c[M * N];
+	for (int i = 0; i < M * K; i++) {
+		uint32_t bits;
+		x[i] = (float)(int)(draw(&state) % 5) - 2;
+		memcpy(&bits, &x[i], sizeof bits);
+		a[i] = (uint16_t)(bits >> 16); /* bf16 */
+	}
+	for (int i = 0; i < N * K; i++) weights[i] = (uint8_t)(draw(&state) >> 28);
+	for (int i = 0; i < M * N; i++) {
+		want[i] = 0;
+		for (int k = 0; k < K; k++) {
+			int g = i % N * PARTS + k / GROUP;
+			want[i] += x[i / N * K + k] * scales[g] * (float)(weights[i % N * K + k] - zeros[g]);
+		}
+	}
+	OK(bg_pack_int4(weights, N * K, words));
+	OK(bg_group_words(scales, zeros, N * PARTS, groups));
+	bg_problem p = {.struct_size = sizeof p, .flags = BG_TRANS_B, .m = M, .n = N, .k = K, .lda = K, .ldb = K, .ldc = N, .alpha = 1};
+	const char *options = "{\"type\": \"bf16\", \"epilogue\": {\"scale_b\": \"group-64\"}}";
+	bg_plan plan;
+	bg_program program;
+	OK(bg_plan_new(device, &p, 1, options, &plan));
+	OK(bg_prepare(device, plan, &program));
+	bg_operands o = {.struct_size = sizeof o, .a = upload(device, "bf16", a, M * K), .b = upload(device, "int4", words, N * K),
+	                 .c = upload(device, "f32", want, M * N), .rows = upload(device, "f32", groups, N * PARTS)};
+	OK(bg_run_operands(program, &o));
+	OK(bg_buffer_read(o.c, 0, c, M * N, BG_NO_TIMEOUT));
+	CHECK(memcmp(c, want, sizeof want) == 0);
+
+	bg_host_operands host = {.struct_size = sizeof host, .a = a, .len_a = M * K, .b = a, .len_b = M * K, .c = c, .len_c = M * N,
+	                         .rows = groups, .len_rows = N * PARTS};
+	FAILS(bg_gemm_operands(device, &p, 1, options, &host, 0), BG_ERR_INVALID, "int4");
+	p.k = 96;
+	FAILS(bg_plan_new(device, &p, 1, options, &plan), BG_ERR_INVALID, "problem 0: K 96 is no multiple of the group of 64");
+}
+
+int main(void) {
+	bg_device device;
+	OK(bg_open("cpu", -1, &device));
+	test_pack();
+	test_groups();
+	test_quantize();
+	test_buffer(device);
+	test_product(device);
+	OK(bg_close(device));
+	puts("ok");
+	return 0;
+}
