@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDS_OF_DEPTH", "ENDS_OF_ROWS", "RECORDS", "TRANS_A", "TRANS_B", "ZERO_ROWS", "Buffer", "ClosedError",
            "Device", "DeviceLostError", "Error", "InvalidError", "OutOfMemoryError", "Plan", "Problem", "Program",
-           "Read", "TimeLimitError", "UnavailableError", "default_device", "grouped_mm", "matmul", "open", "pointers",
-           "problem"]
+           "Read", "TimeLimitError", "UnavailableError", "default_device", "group_words", "grouped_mm", "matmul", "open",
+           "pack_int4", "pointers", "problem", "quantize_int4", "split_group_words", "unpack_int4"]
 
 
 def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.ndarray] | None = None, *,
@@ -57,3 +57,41 @@ def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray |
     that come again, with up to twice as many rows, are not planned again. Ends that go down, or are behind the last
     row, are an InvalidError. Calls on a device take turns. compute, timeout and device: as of matmul()."""
     return (device or default_device()).grouped_mm(x, w, ends, bias, activation, compute=compute, timeout=timeout)
+
+
+def pack_int4(weights: ArrayLike) -> np.ndarray:
+    """Weights from 0 to 15 [..., K], of any type of integers, as words of eight, uint32 [..., K / 8], as elements of "int4" lie
+    in buffers: 0, 1, ..., 7 make 0x75316420."""
+    from . import _int4  # needs NumPy
+
+    return _int4.pack_int4(weights)
+
+
+def unpack_int4(words: np.ndarray) -> np.ndarray:
+    """The weights of words, uint8 [..., K]: the inverse of pack_int4()."""
+    from . import _int4
+
+    return _int4.unpack_int4(words)
+
+
+def group_words(scales: ArrayLike, zeros: ArrayLike = 8) -> np.ndarray:
+    """The words of groups, uint32, of scales, which are rounded to 20 bits (those of bf16 and fp16 have fewer), and zero points
+    from 0 to 15, of the same shape or one for all: a weight q of the group stands for scale * (q - zero)."""
+    from . import _int4
+
+    return _int4.group_words(scales, zeros)
+
+
+def split_group_words(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The scales, float32, and zero points, uint8, of words: the inverse of group_words()."""
+    from . import _int4
+
+    return _int4.split_group_words(words)
+
+
+def quantize_int4(weights: ArrayLike, group: int = 128) -> tuple[np.ndarray, np.ndarray]:
+    """Floating weights [..., K] as words of pack_int4() [..., K / 8] and of group_words() [..., K / group]. The group, 64 or 128,
+    divides K. Each has the zero point 8, and a scale by which its largest weight is -8 or 7, whichever errs less."""
+    from . import _int4
+
+    return _int4.quantize_int4(weights, group)

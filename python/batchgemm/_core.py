@@ -178,6 +178,11 @@ def _load():
         "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
         "bg_gemm_operands_async": (handle, *batch, c_char_p, POINTER(HostOperands), out),
+        "bg_pack_int4": (c_void_p, c_int64, c_void_p),
+        "bg_unpack_int4": (c_void_p, c_int64, c_void_p),
+        "bg_group_words": (c_void_p, c_void_p, c_int64, c_void_p),
+        "bg_split_group_words": (c_void_p, c_int64, c_void_p, c_void_p),
+        "bg_quantize_int4": (c_void_p, c_int64, c_int32, c_void_p, c_void_p),
         "bg_close": (handle,),
     }.items():
         function = getattr(library, name)
@@ -237,8 +242,9 @@ def _options(options):
     return json.dumps(options).encode() if options else None
 
 
-# Formats of memory that elements of a type may lie in, and their size; Python has none of bf16 and e4m3.
-FORMATS = {"f32": ("f", 4), "bf16": ("Hh", 2), "f16": ("eHh", 2), "e4m3": ("Bb", 1), "int8": ("b", 1)}
+# Formats of memory that elements of a type may lie in, the size of what has one, and how many elements that has; Python has
+# none of bf16, e4m3 and int4.
+FORMATS = {"f32": ("f", 4, 1), "bf16": ("Hh", 2, 1), "f16": ("eHh", 2, 1), "e4m3": ("Bb", 1, 1), "int8": ("b", 1, 1), "int4": ("Ii", 4, 8)}
 
 
 class _View(ctypes.Structure):
@@ -253,7 +259,7 @@ def _host(data, writable=False, type="f32", more=""):
     """Address and length of contiguous memory of a type of elements, read-only or not, and what keeps it.
     more: formats that are also good."""
     view = memoryview(data)
-    formats, size = FORMATS[type]
+    formats, size, elements = FORMATS[type]
     formats += more
     if view.format not in formats or view.itemsize != size or not view.c_contiguous or (writable and view.readonly):
         raise TypeError(f"expected contiguous memory of {type} (format {' or '.join(formats)})" + (", writable" if writable else ""))
@@ -261,7 +267,7 @@ def _host(data, writable=False, type="f32", more=""):
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), byref(raw), 0)  # asks for no right to write
     address = raw.buf
     ctypes.pythonapi.PyBuffer_Release(byref(raw))  # view keeps it
-    return address, view.nbytes // size, view
+    return address, view.nbytes // size * elements, view
 
 
 def _milliseconds(seconds):
@@ -362,12 +368,14 @@ class Device(_Object):
         return Program(_create("bg_prepare_ragged", self.handle, byref(ragged), _options(options)), self)
 
     def buffer(self, count, type="f32"):
-        """Memory for elements of "f32", "bf16", "f16", "e4m3" or "int8"."""
+        """Memory for elements of "f32", "bf16", "f16", "e4m3", "int8" or "int4", which write() and read() move in words
+        of eight (pack_int4(), array.array("I"), NumPy's uint32 and int32)."""
         return Buffer(_create("bg_buffer_new_of", self.handle, type.encode(), count), self, count, type)
 
     def wrap(self, address, count, type="f32"):
         """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32, or
-        with type="bf16", "f16", "e4m3" or "int8" torch.bfloat16, torch.float16, torch.float8_e4m3fn or torch.int8."""
+        with type="bf16", "f16", "e4m3" or "int8" torch.bfloat16, torch.float16, torch.float8_e4m3fn or torch.int8; of "int4" count
+        is of elements, eight an int32."""
         return Buffer(_create("bg_buffer_wrap_of", self.handle, type.encode(), address, count), self, count, type)
 
     def copy(self, dst, src):
@@ -455,9 +463,9 @@ class Buffer(_Object):
         """Copies in pieces. Where one has to wait for runs, which may take long, the wait is apart, in slices:
         a copy that is cut off is to be made again."""
         address, count, _keep = host
-        size, end = FORMATS[self.type][1], None if timeout is None else time.monotonic() + timeout
+        (_, size, elements), end = FORMATS[self.type], None if timeout is None else time.monotonic() + timeout
         for at in range(0, count or 1, PIECE):
-            piece = (self.handle, offset + at, (address or 0) + at * size, min(PIECE, count - at))
+            piece = (self.handle, offset + at, (address or 0) + at // elements * size, min(PIECE, count - at))
             try:
                 _call(name, *piece, _milliseconds(SLICE if end is None else min(SLICE, _left(end))))
             except TimeLimitError:
@@ -515,3 +523,17 @@ def default_device() -> Device:
         if _default is None:
             _default = open()
         return _default
+
+
+def check_group(k, group):
+    """For weights of 4 bits, of which so many along K share a scale."""
+    if group not in (64, 128):
+        raise InvalidError(f"group is {group!r}: it must be 64 or 128")
+    if k % group:
+        raise InvalidError(f"K is {k}: it must be a multiple of {group}, the group")
+
+
+def quantize_int4(numbers, count, group, words, groups):
+    """bg_quantize_int4 of a group that was checked, on memory at addresses, in pieces."""
+    for at in range(0, count, PIECE):
+        _call("bg_quantize_int4", numbers + 4 * at, min(PIECE, count - at), group, words + at // 2, groups + 4 * (at // group))

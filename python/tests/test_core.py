@@ -7,6 +7,7 @@ import threading
 import unittest
 import warnings
 from array import array
+from unittest import mock
 
 import batchgemm
 from batchgemm import _core, problem
@@ -192,6 +193,23 @@ class Test(unittest.TestCase):
                 buffer.close()
         with self.assertRaisesRegex(batchgemm.InvalidError, "scales are for elements of e4m3 or int8, not f32"):
             self.device.gemm(problems, c, c, c, rows=rows, epilogue=options["epilogue"])
+
+    def test_words_of_int4(self):
+        """Elements of 4 bits are moved in words of eight, at once and in pieces."""
+        words, got = array("I", [0x75316420, 1, 2**32 - 1]), array("i", bytes(12))
+        with self.device.buffer(24, "int4") as buffer:
+            for piece in _core.PIECE, 8:
+                with mock.patch.object(_core, "PIECE", piece):
+                    buffer.write(words)
+                    buffer.read(got)
+                self.assertEqual(got.tobytes(), words.tobytes())
+            last = array("I", [0])
+            buffer.read_async(last, 16).wait(timeout=60)
+            self.assertEqual(last, words[2:])
+            with self.assertRaisesRegex(batchgemm.InvalidError, "offset 4 is no multiple of 8"):
+                buffer.write(words[:1], 4)
+            with self.assertRaisesRegex(TypeError, "int4"):
+                buffer.write(array("B", bytes(12)))
 
     def test_ragged(self):
         rng, groups, rows, n, k = random.Random(3), 4, 9, 3, 5
