@@ -13,6 +13,7 @@ from ._optional import eager
 
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 SCALED = {torch.float8_e4m3fn: "e4m3", torch.int8: "int8"}  # x and w that have scales; the result is one of TYPES
+PACKED = {torch.int32: 8, torch.uint8: 2}  # w of int4: weights in an element
 ACTIVATIONS = ("", "relu", "gelu", "silu")
 MOST_GROUPS = 4096
 ALIGN = 16  # bytes, of addresses
@@ -40,7 +41,7 @@ class Sizes(NamedTuple):
     k: int
     shape: tuple  # of the result
     dtype: torch.dtype
-    scales: tuple = ("", "")  # of x and of w: "tensor" for a matrix, "row" for each row of x, or column of w
+    scales: tuple = ("", "")  # of x and of w: "tensor" for a matrix, "row" for each row of x, or column of w; of w "group-64" or "group-128"
 
 
 def meta(t, address):
@@ -53,6 +54,10 @@ def check_types(x, w, out_dtype):
         raise TypeError(f"x is {x.dtype}: it must be float32, bfloat16 or float16")
     if w.dtype != x.dtype:
         raise TypeError(f"w is {w.dtype}, x is {x.dtype}")
+    return _result_type(x, out_dtype)
+
+
+def _result_type(x, out_dtype):
     if out_dtype not in (None, torch.float32, x.dtype):
         raise TypeError(f"out_dtype is {out_dtype}: it must be float32, or that of x, {x.dtype}")
     return out_dtype or x.dtype
@@ -66,6 +71,26 @@ def _check_scaled_types(x, w, out_dtype):
     if out_dtype not in TYPES:
         raise TypeError(f"out_dtype is {out_dtype}: it must be float32, bfloat16 or float16")
     return out_dtype
+
+
+def _check_packed_types(x, w, out_dtype):
+    if x.dtype not in (torch.bfloat16, torch.float16):
+        raise TypeError(f"x is {x.dtype}: it must be bfloat16 or float16")
+    if w.dtype not in PACKED:
+        raise TypeError(f"w is {w.dtype}: it must be int32, of eight weights, or uint8, of two")
+    if len(w.shape) != 3:
+        raise ValueError(f"w has {len(w.shape)} dimensions: it must have 3")
+    return _result_type(x, out_dtype)
+
+
+def _grouping(scale, groups, n, k):
+    """What the words of a w of int4 are of."""
+    if scale.dtype not in (torch.int32, torch.float32):
+        raise TypeError(f"scale_w is {scale.dtype}: it must be int32, or float32 of the same bits")
+    for group in 64, 128:
+        if k % group == 0 and tuple(scale.shape) == (groups, n, k // group):
+            return f"group-{group}"
+    raise ValueError(f"scale_w has the shape {tuple(scale.shape)}: it must be ({groups}, {n}, K / 64) or ({groups}, {n}, K / 128), and K is {k}")
 
 
 def _scaling(name, scale, t, form, groups, rows):
@@ -86,9 +111,10 @@ def _scaling(name, scale, t, form, groups, rows):
 
 
 def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None):
-    """Checks the arguments; the tensors have a shape, a dtype and a device. There are two scales, or none."""
-    scaled = scale_x is not None
-    out = (_check_scaled_types if scaled else check_types)(x, w, out_dtype)
+    """Checks the arguments; the tensors have a shape, a dtype and a device. There are two scales, none, or where w is of int4
+    that of w alone."""
+    scaled, packed = scale_x is not None, scale_x is None and scale_w is not None
+    out = (_check_scaled_types if scaled else _check_packed_types if packed else check_types)(x, w, out_dtype)
     for name, t in ("w", w), ("offs", offs), ("bias", bias), ("scale_x", scale_x), ("scale_w", scale_w):
         if t is not None and t.device != x.device:
             raise ValueError(f"{name} is on {t.device}, x on {x.device}")
@@ -98,6 +124,8 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation {activation!r}: it must be one of {', '.join(ACTIVATIONS[1:])}")
     (m, k), (depth, n) = x.shape[-2:], w.shape[-2:]
+    if packed:
+        depth, n = PACKED[w.dtype] * n, depth
     if k != depth:
         raise ValueError(f"x has {k} columns, w has {depth} rows")
     if dims == (3, 3):
@@ -125,6 +153,8 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
         if bias.dtype != out:
             raise TypeError(f"bias is {bias.dtype}, the result is {out}")
     sizes = Sizes(form, groups, m, n, k, shape, out)
+    if packed:
+        return sizes._replace(scales=("", _grouping(scale_w, groups, n, k)))
     if not scaled:
         return sizes
     return sizes._replace(scales=(_scaling("scale_x", scale_x, x, form, groups, m), _scaling("scale_w", scale_w, w, form, groups, n)))
@@ -149,6 +179,17 @@ def _lie(t):
     if (down == 1 or rows <= 1) and (right >= rows or cols <= 1):
         return Matrix(True, right if cols > 1 else max(rows, 1), at, group)
     return None
+
+
+def _lie_packed(w):
+    """_lie() of a w of int4, whose columns follow each other, as those of its scales do."""
+    per, (groups, n, k), (apart, down, right) = PACKED[w.dtype], w.shape, w.stride
+    apart = apart if groups > 1 else 0
+    if k == 0:
+        return Matrix(True, 0, 0, 0)
+    if w.at or right != 1 or (down != k and n > 1) or apart * w.dtype.itemsize % ALIGN:
+        return None
+    return Matrix(True, per * k, 0, per * apart)
 
 
 def matrices(t):
@@ -179,7 +220,8 @@ class Call(NamedTuple):
     def prepare(self, device):
         form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, zero, *options, scales = self.key
         options = _options(*options, scales)
-        scales_a, scales_b = ({"": 0, "tensor": 1, "row": rows}[of] for of, rows in zip(scales, (m, n)))  # of a group
+        counts = {"": 0, "tensor": 1, "group-64": n * (k // 64), "group-128": n * (k // 128)}
+        scales_a, scales_b = (rows if of == "row" else counts[of] for of, rows in zip(scales, (m, n)))  # of a group
         scale_a = groups * scales_b  # behind those of w, since other numbers of rows share the program
         if form != BATCHED:
             return device.prepare_ragged(
@@ -209,7 +251,10 @@ def call_of(x, w, offs, bias, activation, out_dtype, zero, *scales):
     """What is to be done for tensors of these meta()."""
     x, w, offs, bias, *scales = (t and Meta(*t) for t in (x, w, offs, bias, *scales))
     s = sizes_of(x, w, offs, bias, activation, out_dtype, *scales)
-    a, b = _lie(x), _lie(w)
+    packed = w.dtype in PACKED
+    a, b = _lie(x), _lie_packed(w) if packed else _lie(w)
+    if packed and a and a.trans:
+        a = None  # beside such a w it lies along K
     bias_lies = bias is None or bias.stride[-1] == 1 or s.n <= 1
     offs_lie = offs is None or offs.at == 0 and (offs.stride[0] == 1 or s.groups <= 1)
     if not (a and b and bias_lies and offs_lie):
@@ -225,7 +270,7 @@ def call_of(x, w, offs, bias, activation, out_dtype, zero, *scales):
         k = min([bound(k)] + [a.ld] * (not a.trans) + [b.ld] * b.trans)
     bias_stride = bias.stride[0] if bias and len(bias.shape) == 2 and s.groups > 1 else 0
     key = (s.form, s.groups, m, s.n, k, a, b, s.n, bias.at // bias.dtype.itemsize if bias else 0, bias_stride,
-           zero and s.form == ENDS_OF_ROWS, (SCALED if scales else TYPES)[x.dtype], TYPES[s.dtype], bias is not None, activation, s.scales)
+           zero and s.form == ENDS_OF_ROWS, SCALED.get(x.dtype) or TYPES[x.dtype], TYPES[s.dtype], bias is not None, activation, s.scales)
     expand = tuple(s.groups if of == "tensor" else -1 for of in reversed(s.scales))
     return Call(shape=shape, narrow=narrow, dtype=s.dtype, key=key, expand=expand)
 

@@ -5,8 +5,8 @@
     y = grouped_mm(x, w, offs=offs, bias=bias, activation="silu")     # experts: x [rows, K], w [experts, K, N]
 
 Works with autograd, torch.compile, CUDA graphs and autocast, on the current stream, without a wait and without a
-look at offs by the host. scaled_grouped_mm is for elements of 8 bits, without gradients. docs/pytorch.md has what all this does
-and what it does not. PyTorch from 2.4 on.
+look at offs by the host. scaled_grouped_mm is for elements of 8 bits, int4_grouped_mm for weights of 4, both without
+gradients. docs/pytorch.md has what all this does and what it does not. PyTorch from 2.4 on.
 """
 
 import ctypes
@@ -20,11 +20,12 @@ from torch._C import (_are_functorch_transforms_active, _is_tracing, _is_any_aut
 from torch._C._autograd import _profiler_enabled
 from torch.utils import _device
 
+from . import _core
 from ._core import _check, _run_at, problem
 from ._optional import eager
 from ._programs import ALIGN, TYPES, Matrix, call_of, check_types, matrices, meta, programs_of, sizes_of
 
-__all__ = ["grouped_mm", "matmul_list", "scaled_grouped_mm"]
+__all__ = ["grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4", "scaled_grouped_mm"]
 
 _OF_TORCH = {"gelu": functools.partial(F.gelu, approximate="tanh"), "silu": F.silu}  # with gradients: these need x @ w + bias
 _DERIVATIVES = {  # times the gradient of the result, of that or, of torch's, of x @ w + bias
@@ -79,8 +80,35 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
     if x.dim() == 3 and w.dim() == 2:
         if bias is not None:
             raise ValueError("bias: none where offs cuts columns")
-        return _scaled(w.transpose(-2, -1), x.transpose(-2, -1), scale_w, scale_x, offs, None, activation or "", out_dtype).t()
-    return _scaled(x, w, scale_x, scale_w, offs, bias, activation or "", out_dtype)
+        return scaled_grouped_mm(w.transpose(-2, -1), x.transpose(-2, -1), scale_w, scale_x, offs, None, activation, out_dtype).t()
+    return _undifferentiated(_scaled_operator, _scaled_grouped_mm, x, w, scale_x, scale_w, offs, bias, activation or "", out_dtype)
+
+
+def int4_grouped_mm(x, w, scale_w, offs=None, bias=None, activation=None, out_dtype=None):
+    """grouped_mm() of weights of 4 bits, whose words of K are packed as quantize_int4() and batchgemm.pack_int4() do:
+
+        x [rows, K]    w [groups, N, K / 8]    offs cuts rows     -> [rows, N]      experts
+        x [groups, M, K]    w [groups, N, K / 8]    no offs            -> [groups, M, N]
+
+    x is bfloat16 or float16. w is int32, or the same bytes as uint8 [groups, N, K / 2]; scale_w [groups, N, K / 64] or
+    [groups, N, K / 128] has a word of batchgemm.group_words() for so many weights, int32 or its bits as float32: these are scale *
+    (weight - zero). bias, activation and out_dtype are those of grouped_mm. There are no gradients, to bias neither."""
+    if not isinstance(scale_w, torch.Tensor):
+        raise TypeError(f"scale_w is {type(scale_w).__name__}: it must be a tensor")
+    return _undifferentiated(_int4_operator, _int4_grouped_mm, x, w, scale_w, offs, bias, activation or "", out_dtype)
+
+
+def quantize_int4(weight, group=128):
+    """weight [..., K], of any floating type, as w and scale_w of int4_grouped_mm(), on the same device: batchgemm.quantize_int4()
+    on the host."""
+    if not weight.is_floating_point() or weight.dim() == 0:
+        raise TypeError(f"weight is {weight.dtype} of {weight.dim()} dimensions: it must be floating, of one or more")
+    *rows, k = weight.shape
+    _core.check_group(k, group)
+    numbers = weight.detach().to("cpu", torch.float32).contiguous()
+    w, scale_w = (torch.empty((*rows, k // unit), dtype=torch.int32, device="cpu") for unit in (8, group))
+    _core.quantize_int4(numbers.data_ptr(), numbers.numel(), group, w.data_ptr(), scale_w.data_ptr())
+    return w.to(weight.device), scale_w.to(weight.device)
 
 
 def matmul_list(xs, ws, out_dtype=None):
@@ -100,6 +128,7 @@ def matmul_list(xs, ws, out_dtype=None):
 _library = torch.library.Library("batchgemm", "DEF")
 _library.define("grouped_mm(Tensor x, Tensor w, Tensor? offs, Tensor? bias, str activation, ScalarType? out_dtype, bool zero) -> Tensor")
 _library.define("scaled_grouped_mm(Tensor x, Tensor w, Tensor scale_x, Tensor scale_w, Tensor? offs, Tensor? bias, str activation, ScalarType out_dtype) -> Tensor")
+_library.define("int4_grouped_mm(Tensor x, Tensor w, Tensor scale_w, Tensor? offs, Tensor? bias, str activation, ScalarType? out_dtype) -> Tensor")
 _library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) -> Tensor[]")
 
 
@@ -113,12 +142,16 @@ def _scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype
     return _run(x, w, offs, bias, activation, out_dtype, False, scale_x, scale_w)
 
 
+def _int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype):
+    return _run(x, w, offs, bias, activation, out_dtype, False, None, scale_w)
+
+
 def _run(x, w, offs, bias, activation, out_dtype, zero, *scales):
-    """The operators. scales: of x and of w."""
+    """The operators. scales: of x, which w of int4 has none beside, and of w."""
     at_x, at_w = x.data_ptr(), w.data_ptr()
     at_offs, at_bias = 0 if offs is None else offs.data_ptr(), 0 if bias is None else bias.data_ptr()
     call = call_of(meta(x, at_x), meta(w, at_w), None if offs is None else meta(offs, at_offs),
-                 None if bias is None else meta(bias, at_bias), activation, out_dtype, zero, *(meta(t, 0) for t in scales))
+                 None if bias is None else meta(bias, at_bias), activation, out_dtype, zero, *(t if t is None else meta(t, 0) for t in scales))
     if call.copy:
         copied = [t.clone(memory_format=torch.contiguous_format) if copy else t for t, copy in zip((x, w, offs, bias), call.copy)]
         return (_run if scales else _grouped_mm)(*copied, activation, out_dtype, zero, *scales)
@@ -137,10 +170,10 @@ def _run(x, w, offs, bias, activation, out_dtype, zero, *scales):
 def _rows(scale_x, scale_w, count_w, count_x):
     """All scales in one array, those of w first, as kernels have them: no copy where they lie so."""
     at = scale_w.data_ptr()
-    if (count_w == count_x == -1 and at + 4 * scale_w.numel() == scale_x.data_ptr() and at % ALIGN == 0
-            and scale_w.is_contiguous() and scale_x.is_contiguous()):
+    behind = scale_x is None or at + 4 * scale_w.numel() == scale_x.data_ptr() and scale_x.is_contiguous()
+    if count_w == count_x == -1 and behind and at % ALIGN == 0 and scale_w.is_contiguous():
         return scale_w
-    flat = (t if t.dim() == 1 else t.reshape(-1) for t in (scale_w, scale_x))
+    flat = (t if t.dim() == 1 else t.reshape(-1) for t in (scale_w, scale_x) if t is not None)
     return torch.cat([t if count == -1 else t.expand(count) for t, count in zip(flat, (count_w, count_x))])
 
 
@@ -151,6 +184,11 @@ def _fake_grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
 
 def _fake_scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype):
     s = sizes_of(x, w, offs, bias, activation, out_dtype, scale_x, scale_w)
+    return x.new_empty(s.shape, dtype=s.dtype)
+
+
+def _fake_int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype):
+    s = sizes_of(x, w, offs, bias, activation, out_dtype, None, scale_w)
     return x.new_empty(s.shape, dtype=s.dtype)
 
 
@@ -251,10 +289,10 @@ def _product(x, w, offs, bias, activation, out_dtype, zero, turned=0):
     return product(x, w, offs, bias, activation, out_dtype, zero)
 
 
-def _scaled(x, w, scale_x, scale_w, offs, bias, *more):
-    """The operator with scales, as _product() has that without."""
-    seen = torch.compiler.is_dynamo_compiling() or _watched(x, w, scale_x, scale_w, offs, bias)
-    return (_scaled_operator if seen else _scaled_grouped_mm)(x, w, scale_x, scale_w, offs, bias, *more)
+def _undifferentiated(operator, direct, *args):
+    """An operator that has no gradients, as _product() is that which has. The last two arguments are no tensors."""
+    seen = torch.compiler.is_dynamo_compiling() or _watched(*args[:-2])
+    return (operator if seen else direct)(*args)
 
 
 def _watched(x, *others):
@@ -347,7 +385,7 @@ def _backward_list(ctx, gys):
 
 for _name, _compute, _fake in (
     ("grouped_mm", _grouped_mm, _fake_grouped_mm), ("scaled_grouped_mm", _scaled_grouped_mm, _fake_scaled_grouped_mm),
-    ("matmul_list", _matmul_list, _fake_matmul_list),
+    ("int4_grouped_mm", _int4_grouped_mm, _fake_int4_grouped_mm), ("matmul_list", _matmul_list, _fake_matmul_list),
 ):
     for _kind in "CPU", "CUDA":
         _library.impl(_name, _compute, _kind)
@@ -367,9 +405,10 @@ def _aoti():
 
 
 _library.impl("grouped_mm", _dispatched, "Autograd")
-_library.impl("scaled_grouped_mm", torch.library.fallthrough_kernel, "Autograd")  # no gradients, and no warning of that
+for _name in "scaled_grouped_mm", "int4_grouped_mm":
+    _library.impl(_name, torch.library.fallthrough_kernel, "Autograd")  # no gradients, and no warning of that
 torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_context=_save_list, lib=_library)
-_operator, _scaled_operator = torch.ops.batchgemm.grouped_mm.default, torch.ops.batchgemm.scaled_grouped_mm.default
+_operator, _scaled_operator, _int4_operator = (getattr(torch.ops.batchgemm, _name + "grouped_mm").default for _name in ("", "scaled_", "int4_"))
 eager.setup(
     run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, apply=super(torch.autograd.Function, _Eager).apply,
     run=_grouped_mm, of_torch=_OF_TORCH, derivatives=_DERIVATIVES, gradients=_gradients, bias_gradient=_bias_gradient, empty=torch.empty,

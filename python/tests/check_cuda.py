@@ -12,9 +12,10 @@ import torch
 import batchgemm.torch as bt
 from batchgemm import _programs as bp
 from batchgemm._optional import Nothing
-from batchgemm.torch import grouped_mm, matmul_list, scaled_grouped_mm
+from batchgemm.torch import grouped_mm, int4_grouped_mm, matmul_list, scaled_grouped_mm
 from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference, slow_runs  # unittest runs those too
 from test_torch_eager import Eager, GradientsAlone, NumbersAlone, TorchAlone  # and those
+from test_torch_int4 import Int4Numbers, Int4Torch, new_scales, new_words, numbers  # and those
 from test_torch_scaled import ScaledNumbers, ScaledTorch, exact, random, scales  # and those
 
 if not torch.cuda.is_available():
@@ -213,6 +214,44 @@ class ScaledCuda(unittest.TestCase):
         self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
         for y in want, got:
             self.near(y, *args, self.offs, activation=None)
+
+
+class Int4Cuda(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(13)
+        self.x, self.w, self.scale_w = torch.randn(600, 256).bfloat16(), new_words(8, 96, 32), new_scales(8, 96, 2)
+        self.offs = ends(0, 100, 100, 250, 251, 400, 590, 600)
+
+    def call(self):
+        return int4_grouped_mm(self.x, self.w, self.scale_w, offs=self.offs, activation="silu")
+
+    def near(self, y, name=""):
+        args = self.x.double(), numbers(self.w, self.scale_w), self.offs, None, "silu"
+        error = (y.double() - reference(*args)).abs()
+        self.assertTrue(bool((error <= bound(*args, y.dtype)).all()), f"{name}: {error.max()}")
+
+    def test_graph(self):
+        """A replay has the weights, scales and ends of then."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self.call()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = self.call()
+        for cuts in ([0] * 7 + [600], [75 * i for i in range(1, 9)], [600] * 8):
+            self.offs.copy_(ends(*cuts))
+            self.w.copy_(new_words(8, 96, 32))
+            self.scale_w.copy_(new_scales(8, 96, 2))
+            graph.replay()
+            self.near(y, cuts)
+
+    def test_compile(self):
+        for mode in ("default", "reduce-overhead"):
+            compiled = torch.compile(self.call, fullgraph=True, mode=mode)
+            for _ in range(4):
+                self.near(compiled(), mode)
 
 
 @unittest.skipIf(bt.eager is Nothing, "the module _eager is not there")

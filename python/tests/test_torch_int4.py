@@ -1,0 +1,262 @@
+"""Tests of batchgemm.torch.int4_grouped_mm on tensors of the CPU."""
+
+import unittest
+import warnings
+from unittest import mock
+
+try:
+    import torch
+except ImportError as missing:
+    raise unittest.SkipTest(f"no PyTorch: {missing}")
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import batchgemm.torch as bt
+from batchgemm import _programs as bp
+from batchgemm.torch import int4_grouped_mm, quantize_int4
+from test_torch import ACTIVATIONS, LAYOUTS, bound, ends, reference, slow_runs
+
+TYPES = torch.bfloat16, torch.float16
+NIBBLES = 0, 4, 1, 5, 2, 6, 3, 7  # of each of eight weights
+
+
+def new_words(*shape):
+    return torch.randint(-(2**31), 2**31, shape).to(torch.int32)
+
+
+def new_scales(*shape, powers=False):
+    """Words of groups; the numbers of powers are whole ones, times powers of two."""
+    scales = 2.0 ** torch.randint(-3, 4, shape) if powers else (torch.rand(shape) - 0.5) / 8
+    return (scales.float().view(torch.int32) & -16) | torch.randint(0, 16, shape).to(torch.int32)
+
+
+def numbers(w, scale_w):
+    """What weights stand for, in float64, as w of grouped_mm."""
+    words, groups = w.contiguous().view(torch.int32), scale_w.contiguous().view(torch.int32)
+    weights = torch.stack([words >> 4 * at & 15 for at in NIBBLES], -1).flatten(-2)
+    if weights.shape[-1] == 0:
+        return weights.double().transpose(1, 2)
+    scales, zeros = (t.repeat_interleave(weights.shape[-1] // groups.shape[-1], -1) for t in ((groups & -16).view(torch.float32), groups & 15))
+    return (scales.double() * (weights - zeros)).transpose(1, 2)
+
+
+class Int4Numbers(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(11)
+
+    def check(self, x, w, scale_w, offs=None, bias=None, activation=None, out_dtype=None, name=""):
+        out = out_dtype or x.dtype
+        y, again = (int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype) for _ in range(2))
+        doubles = x.double(), numbers(w, scale_w), offs, None if bias is None else bias.double(), activation
+        want, limit = reference(*doubles), bound(*doubles, out)
+        self.assertEqual((y.dtype, y.shape), (out, want.shape), name)
+        if offs is not None:
+            y, again, want, limit = (t[: offs[-1].item()] for t in (y, again, want, limit))
+        self.assertTrue(torch.equal(y, again), f"{name}: the second call")
+        error = (y.double() - want).abs()
+        self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
+
+    def forms(self, dtype, group=128, k=256):
+        w, scale_w = new_words(4, 12, k // 8), new_scales(4, 12, k // group)
+        return {
+            "rows": (torch.randn(33, k).to(dtype), w, scale_w, ends(5, 5, 19, 30)),
+            "batched": (torch.randn(4, 9, k).to(dtype), w, scale_w, None),
+        }
+
+    def test_forms_and_types(self):
+        for dtype in TYPES:
+            for group in 64, 128:
+                for form, (x, w, scale_w, offs) in self.forms(dtype, group).items():
+                    for out in dtype, torch.float32:
+                        for of_w in torch.int32, torch.uint8:
+                            for of_scale in torch.int32, torch.float32:
+                                self.check(x, w.view(of_w), scale_w.view(of_scale), offs, out_dtype=out, name=f"{form} {group} {dtype} {out} {of_w} {of_scale}")
+
+    def test_strides(self):
+        for form, (x, w, scale_w, offs) in self.forms(torch.bfloat16).items():
+            for name, lay in LAYOUTS.items():
+                self.check(lay(x), w, scale_w, offs, name=f"x {form} {name}")
+                self.check(x, lay(w), scale_w, offs, name=f"w {form} {name}")
+                self.check(x, lay(w.view(torch.uint8)), scale_w, offs, name=f"bytes of w {form} {name}")
+                self.check(x, w, lay(scale_w), offs, name=f"scale_w {form} {name}")
+            self.check(x, w[:1].expand(w.shape), scale_w, offs, name="one w for all groups")
+            self.check(x, torch.cat([w, w], 1)[:, :12], scale_w, offs, name="groups far apart")
+            self.check(x, w.flip(0)[1:2].expand(w.shape), scale_w[1:2].expand(w.shape[0], -1, -1), offs, name="one scale_w for all groups")
+
+    def test_sizes(self):
+        for name, (rows, k, n, cuts) in {
+            "one": (1, 64, 1, [1]), "no group has rows": (5, 64, 3, [0, 0]), "no rows": (0, 64, 3, [0, 0]), "no columns": (5, 64, 0, [2, 5]),
+            "no depth": (5, 0, 3, [2, 5]), "the first": (7, 192, 9, [7, 7, 7]), "many": (64, 64, 8, list(range(1, 65))),
+        }.items():
+            groups = len(cuts)
+            w, scale_w, bias = new_words(groups, n, k // 8), new_scales(groups, n, k // 64), torch.randn(groups, n).bfloat16()
+            self.check(torch.randn(rows, k).bfloat16(), w, scale_w, ends(*cuts), bias, name=name)
+            self.check(torch.randn(groups, rows, k).bfloat16(), w, scale_w, name=name + ", batched")
+        self.assertEqual(int4_grouped_mm(torch.zeros(0, 64).half(), new_words(0, 4, 8), new_scales(0, 4, 1), ends()).shape, (0, 4))
+
+    def test_bias_and_activation(self):
+        for form, (x, w, scale_w, offs) in self.forms(torch.float16).items():
+            for activation in ACTIVATIONS:
+                for out in torch.float16, torch.float32:
+                    for name, bias in {
+                        "none": None, "of each": torch.randn(4, 12).to(out), "of all": torch.randn(12).to(out), "turned": torch.randn(12, 4).to(out).t(),
+                    }.items():
+                        self.check(x, w, scale_w, offs, bias, activation, out, f"{form} {activation} {out} {name}")
+
+    def test_exact(self):
+        """Whole numbers, times powers of two, have no error."""
+        x, w, scale_w, offs = torch.randint(-4, 5, (40, 256)).bfloat16(), new_words(3, 16, 32), new_scales(3, 16, 2, powers=True), ends(7, 7, 40)
+        want = reference(x.double(), numbers(w, scale_w), offs)
+        self.assertTrue(torch.equal(int4_grouped_mm(x, w, scale_w, offs, out_dtype=torch.float32).double(), want))
+
+    def test_copies(self):
+        """Nothing is copied that lies as kernels want it; the rest is, and w with it whole."""
+        x, w, scale_w, offs = self.forms(torch.bfloat16)["rows"]
+        whole = torch.cat([scale_w.flatten(), scale_w.flatten()])
+        late = whole[1 : 1 + scale_w.numel()].view(scale_w.shape)
+        for name, args, copies in (
+            ("none", (x, w, scale_w), 0), ("bytes", (x, w.view(torch.uint8), scale_w.view(torch.float32)), 0), ("one w", (x, w[:1].expand(w.shape), scale_w), 0),
+            ("scales begin late", (x, w, late), 1), ("scales turned", (x, w, scale_w.transpose(0, 1).contiguous().transpose(0, 1)), 1),
+            ("w turned", (x, LAYOUTS["transposed"](w), scale_w), 1), ("w begins late", (x, LAYOUTS["begins late"](w), scale_w), 1),
+            ("x turned", (LAYOUTS["transposed"](x), w, scale_w), 1),
+        ):
+            made, plain_cat, plain_clone = [], torch.cat, torch.Tensor.clone
+            with mock.patch.object(torch, "cat", lambda ts: made.append("cat") or plain_cat(ts)), \
+                    mock.patch.object(torch.Tensor, "clone", lambda t, **how: made.append("clone") or plain_clone(t, **how)):
+                int4_grouped_mm(*args, offs)
+            self.assertEqual(len(made), copies, f"{name} {made}")
+            self.check(*args, offs, name=name)
+
+
+class Int4Torch(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(12)
+        self.x, self.w, self.offs = torch.randn(10, 128).bfloat16(), new_words(3, 5, 16), ends(3, 3, 10)
+        self.scale_w = new_scales(3, 5, 1)
+
+    def call(self, **more):
+        return int4_grouped_mm(self.x, self.w, self.scale_w, offs=self.offs, **more)
+
+    def test_quantize(self):
+        weight = torch.randn(3, 5, 256)
+        for group in 64, 128:
+            for dtype in torch.float32, torch.bfloat16, torch.float64:
+                w, scale_w = quantize_int4(weight.to(dtype).requires_grad_(), group)
+                self.assertEqual((w.dtype, w.shape, scale_w.dtype, scale_w.shape), (torch.int32, (3, 5, 32), torch.int32, (3, 5, 256 // group)))
+                self.assertTrue(bool((scale_w & 15 == 8).all()))
+                step = (scale_w & -16).view(torch.float32).abs().repeat_interleave(group, -1)
+                error = (numbers(w, scale_w).transpose(1, 2) - weight.to(dtype).double()).abs()
+                self.assertTrue(bool((error <= step * 1.001).all()) and error.mean() < step.mean() / 3)
+        for same in weight.transpose(0, 1).contiguous().transpose(0, 1), torch.nn.Parameter(weight):
+            self.assertTrue(all(torch.equal(a, b) for a, b in zip(quantize_int4(same), quantize_int4(weight))))
+        self.assertEqual([t.shape for t in quantize_int4(torch.empty(0, 128))], [(0, 16), (0, 1)])
+        for words, error, wrong in (
+            ("group is 32: it must be 64 or 128", ValueError, lambda: quantize_int4(weight, 32)),
+            ("K is 96: it must be a multiple of 128", ValueError, lambda: quantize_int4(weight[..., :96])),
+            ("weight is torch.int32 of 3 dimensions", TypeError, lambda: quantize_int4(self.w)),
+            ("weight is torch.float32 of 0 dimensions", TypeError, lambda: quantize_int4(torch.tensor(1.0))),
+        ):
+            with self.assertRaises(error, msg=words) as caught:
+                wrong()
+            self.assertIn(words, str(caught.exception))
+
+    def test_opcheck(self):
+        x, w, scale_w, operator = self.x, self.w, self.scale_w, torch.ops.batchgemm.int4_grouped_mm.default
+        for args in (
+            (x, w, scale_w, self.offs, None, "", None),
+            (x, w.view(torch.uint8), new_scales(3, 5, 2), self.offs, torch.randn(3, 5), "silu", torch.float32),
+            (x[:9].view(3, 3, 128), w, scale_w, None, None, "relu", torch.bfloat16),
+        ):
+            torch.library.opcheck(operator, args)
+
+    def test_dispatcher(self):
+        seen = []
+
+        class Mode(TorchDispatchMode):
+            def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+                seen.append(str(operator))
+                return operator(*args, **(kwargs or {}))
+
+        want = self.call()
+        with Mode():
+            self.assertTrue(torch.equal(self.call(), want))
+        self.assertIn("batchgemm.int4_grouped_mm.default", seen)
+        meta = int4_grouped_mm(*(t.to("meta") for t in (self.x, self.w, self.scale_w, self.offs)))
+        self.assertEqual((meta.device.type, meta.shape, meta.dtype), ("meta", (10, 5), torch.bfloat16))
+
+    def test_compile(self):
+        def layer(x, w, scale_w, offs, bias):
+            h = int4_grouped_mm(x * 2, w, scale_w, offs=offs, bias=bias, activation="silu")
+            return h.float().square().sum(1)
+
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=True)
+        for dtype in TYPES:
+            for rows in 10, 12, 31:
+                args = torch.randn(rows, 128).to(dtype), new_words(3, 5, 16), new_scales(3, 5, 2), ends(3, 3, rows), torch.randn(5).to(dtype)
+                self.assertTrue(torch.equal(compiled(*args), layer(*args)), f"{dtype} {rows}")
+
+    def test_no_gradients(self):
+        """Nobody is promised any, and nobody warned, with and without the dispatcher."""
+        want = self.call()
+        self.x.requires_grad_()
+        bias = torch.zeros(5, dtype=torch.bfloat16, requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            by_dispatcher = torch.ops.batchgemm.int4_grouped_mm(self.x, self.w, self.scale_w, self.offs, bias, "", None)
+            for y in self.call(bias=bias), by_dispatcher:
+                self.assertFalse(y.requires_grad)
+                self.assertTrue(torch.equal(y, want))
+
+    def test_modes(self):
+        want = self.call()
+        with torch.autocast(self.x.device.type, dtype=torch.float16):  # types are said
+            self.assertTrue(torch.equal(self.call(), want))
+        with torch.inference_mode():
+            self.assertTrue(torch.equal(self.call(), want))
+        minus = torch.complex(self.x.float(), -self.x.float()).conj().imag  # the memory has the negative of it
+        self.assertTrue(torch.equal(int4_grouped_mm(minus.to(self.x.dtype), self.w, self.scale_w, offs=self.offs), want))
+
+    def test_programs(self):
+        """Numbers of rows that are near share a program, and a second call plans nothing."""
+        def key(rows):
+            metas = [bp.meta(t, 0) for t in (self.x[:1].expand(rows, 128).contiguous(), self.w, ends(0, 1, rows), self.scale_w)]
+            return bp.call_of(*metas[:3], None, "", None, False, None, metas[3]).key
+
+        self.assertEqual({key(rows) for rows in range(961, 1025)}, {key(1024)})
+        self.call()
+        kept = bp.programs_of(self.x.get_device()).kept
+        before = len(kept)
+        with slow_runs() as runs:
+            self.call()
+        self.assertEqual((len(kept), runs.call_count), (before, 1))
+
+    def test_refuses(self):
+        x, w, s, offs, call = self.x, self.w, self.scale_w, self.offs, int4_grouped_mm
+        for words, error, wrong in (
+            ("x is torch.float32: it must be bfloat16 or float16", TypeError, lambda: call(x.float(), w, s, offs)),
+            ("w is torch.int64: it must be int32, of eight weights, or uint8, of two", TypeError, lambda: call(x, w.long(), s, offs)),
+            ("out_dtype is torch.float16: it must be float32, or that of x", TypeError, lambda: call(x, w, s, offs, out_dtype=torch.float16)),
+            ("scale_w is torch.float16: it must be int32, or float32", TypeError, lambda: call(x, w, s.half(), offs)),
+            ("scale_w has the shape (3, 5, 3): it must be (3, 5, K / 64) or (3, 5, K / 128), and K is 128", ValueError, lambda: call(x, w, new_scales(3, 5, 3), offs)),
+            ("and K is 96", ValueError, lambda: call(x[:, :96], w[..., :12], s, offs)),
+            ("scale_w has the shape (3, 4, 1)", ValueError, lambda: call(x, w, s[:, :4], offs)),
+            ("scale_w is NoneType: it must be a tensor", TypeError, lambda: call(x, w, None, offs)),
+            ("scale_w is on meta, x on ", ValueError, lambda: bt._int4_grouped_mm(x, w, s.to("meta"), offs, None, "", None)),
+            ("w has 2 dimensions: it must have 3", ValueError, lambda: call(x, w[0], s, offs)),
+            ("x has 1 dimensions, w has 3", ValueError, lambda: call(x[0], w, s, offs)),
+            ("x has 120 columns, w has 128 rows", ValueError, lambda: call(x[:, :120], w, s, offs)),
+            ("offs is None", ValueError, lambda: call(x, w, s)),
+            ("offs is torch.int64", TypeError, lambda: call(x, w, s, offs.long())),
+            ("offs has 2 groups, w has 3", ValueError, lambda: call(x, w, s, offs[:2])),
+            ("x has 2 groups, w has 3", ValueError, lambda: call(x.view(2, 5, 128), w, s)),
+            ("bias is torch.float32, the result is torch.bfloat16", TypeError, lambda: call(x, w, s, offs, torch.zeros(5))),
+            ("bias has the shape (4,)", ValueError, lambda: call(x, w, s, offs, torch.zeros(4).bfloat16())),
+            ("activation 'tanh'", ValueError, lambda: call(x, w, s, offs, activation="tanh")),
+        ):
+            with self.assertRaises(error, msg=words) as caught:
+                wrong()
+            self.assertIn(words, str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
