@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // ragged is what a program needs to plan each run when its turn comes: only then are the
@@ -59,6 +60,9 @@ func (r *ragged) read(words []float32) (refused int) {
 			*q = planner.Problem{}
 		case !q.Reads():
 			q.K, q.A, q.B, q.B2, q.TransA, q.TransB = 0, planner.Matrix{}, planner.Matrix{}, planner.Matrix{}, false, true
+			if r.options.TypeB() == element.Int4 { // which is not transposed
+				q.B.LD, q.B2.LD, q.TransB = element.Int4LD(q.N), element.Int4LD(q.N), false
+			}
 		}
 	}
 	return refused

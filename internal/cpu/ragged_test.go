@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // readyRagged prepares a ragged batch with operands of ones and room for sizes.
@@ -45,6 +46,22 @@ func rows(groups, rows, n, k int) planner.Ragged {
 func TestRaggedIsNeverAtOnce(t *testing.T) {
 	d := openDevice(t)
 	require.Greater(t, amount(t, readyRagged(t, d, rows(1, 1, 1, 1))), atOnce)
+}
+
+// Groups of no depth are planned for B of any type: C is of zeros then.
+func TestRaggedOfNoDepth(t *testing.T) {
+	d := openDevice(t)
+	for of, o := range map[element.Type]planner.Options{
+		element.F32: {}, element.Int4: {Type: element.BF16, Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64}},
+	} {
+		r := rows(2, 5, 3, 0)
+		r.B.LD = 8
+		plan, err := planner.New(&d.info.Planner).PlanRagged(r, o)
+		require.NoError(t, err)
+		made := newRagged(plan)
+		require.Equal(t, -1, made.read(driver.Words([]int32{2, 5})), "%s", of)
+		require.NoError(t, made.draw(&image{}, made.batch), "%s", of)
+	}
 }
 
 // Problems whose C overlap are done one after the other, in order.
