@@ -175,9 +175,9 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *         "scale_b"     also "group-64" or "group-128", with type "bf16" or "f16" and without scale_a: B is of "int4", weights from
  *                       0 to 15 (bg_pack_int4), and each group of so many k's of a column has a word, of a scale and a
  *                       zero point (bg_group_words): weight (k, j) of B stands for scale * (weight - zero), of word
- *                       rows[scale_b + j*(ldb/group) + k/group], with those of b2 behind them, with ldb2. B has
- *                       BG_TRANS_B and A has not BG_TRANS_A; k and ldb, in weights, are multiples of the group, offset_b
- *                       and stride_b of 32. Not with BG_ENDS_OF_DEPTH, nor by bg_gemm and what is like it
+ *                       rows[scale_b + k/group*ldb + j], with those of b2 behind them, with ldb2. Neither BG_TRANS_A nor
+ *                       BG_TRANS_B; B has k*ldb weights, and in units of these ldb is a multiple of 8, offset_b and stride_b
+ *                       of 32; k is a multiple of the group. Not with BG_ENDS_OF_DEPTH, nor by bg_gemm and what is like it
  *         "pointers"    an object, CUDA and HIP: "a", "b", "c": true where such matrices begin offset_a, offset_b
  *                       or offset_c elements behind an address of the problem's own, which is in rows from word
  *                       pointers on; "b" is of b2 too. "aligned": true promises that all addresses are multiples of
@@ -424,11 +424,13 @@ bg_status bg_gemm_operands(bg_device device, const bg_problem *problems, int64_t
 bg_status bg_gemm_operands_async(bg_device device, const bg_problem *problems, int64_t count, const char *options,
 	const bg_host_operands *operands, bg_read *read);
 
-/* bg_pack_int4 packs weights from 0 to 15, of which the lower 4 bits are taken, into words of eight, of k, k+1, ..., k+7 of a
- * column of B: weight 0 in bits 0 to 3, and behind it 2, 4, 6, 1, 3, 5 and 7, so that 0, 1, ..., 7 make 0x75316420.
- * bg_unpack_int4 is its inverse. count is of weights, a multiple of 8; words has count / 8. */
-bg_status bg_pack_int4(const uint8_t *weights, int64_t count, uint32_t *words);
-bg_status bg_unpack_int4(const uint32_t *words, int64_t count, uint8_t *weights);
+/* bg_pack_int4 makes a B of "int4" of n rows of k weights from 0 to 15, of which the lower 4 bits are taken: row j, as weights of
+ * a layer are stored, is column j of B, k x n. Its leading dimension ld is n, rounded up to a multiple of 8, and columns from n on
+ * are of zeros. B lies in panels of 64 k's, in each of which a column has 8 words of eight weights, of k, k+1, ..., k+7: word
+ * k/64*8*ld + 8*j + k%64/8 is of column j. In a word weight 0 has bits 0 to 3, and behind it are 2, 4, 6, 1, 3, 5 and 7, so that
+ * 0, 1, ..., 7 make 0x75316420. k is a multiple of 64; words has k*ld / 8. bg_unpack_int4 is its inverse. */
+bg_status bg_pack_int4(const uint8_t *weights, int64_t n, int64_t k, uint32_t *words);
+bg_status bg_unpack_int4(const uint32_t *words, int64_t n, int64_t k, uint8_t *weights);
 
 /* bg_group_words makes the words of count groups (the option scale_b): the upper 28 bits are those of a scale, rounded to 20 bits of
  * precision, of which bf16 and fp16 need fewer, and the lower 4 a zero point from 0 to 15: 8 where weights were
@@ -436,10 +438,10 @@ bg_status bg_unpack_int4(const uint32_t *words, int64_t count, uint8_t *weights)
 bg_status bg_group_words(const float *scales, const uint8_t *zeros, int64_t count, uint32_t *words);
 bg_status bg_split_group_words(const uint32_t *words, int64_t count, float *scales, uint8_t *zeros);
 
-/* bg_quantize_int4 makes weights and words of groups of columns of B, one behind the other, whose k is a multiple of the
- * group, 64 or 128. Each group has the zero point 8 and a scale by which its largest number is -8 or 7, whichever errs less in
- * sum of squares. words has count / 8, groups has count / group. */
-bg_status bg_quantize_int4(const float *numbers, int64_t count, int32_t group, uint32_t *words, uint32_t *groups);
+/* bg_quantize_int4 makes a B, as bg_pack_int4 does, and the words of its groups, k/group rows of ld, of n rows of k numbers. k is a
+ * multiple of the group, 64 or 128. Each group has the zero point 8 and a scale by which its largest number is -8 or 7, whichever
+ * errs less in sum of squares. words has k*ld / 8, groups k*ld / group. */
+bg_status bg_quantize_int4(const float *numbers, int64_t n, int64_t k, int32_t group, uint32_t *words, uint32_t *groups);
 
 /* bg_close closes a device, plan, program, buffer or read. A device waits for its queued
  * work (the CPU abandons it), and its programs and buffers are closed with it. The

@@ -203,12 +203,15 @@ bg_status bg_gemm_operands_async(bg_device device, const bg_problem *problems, i
 	ENTER(goGEMMOperandsAsync(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, (bg_host_operands *)operands, read));
 }
 
-bg_status bg_pack_int4(const uint8_t *weights, int64_t count, uint32_t *words) {
-	ENTER(goPackInt4(&mask, (void *)ARRAY(weights, count), count, ARRAY(words, count)));
+/* Of a matrix, which has elements where neither size is 0. */
+#define MATRIX(pointer, n, k) ARRAY(pointer, (n) < (k) ? (n) : (k))
+
+bg_status bg_pack_int4(const uint8_t *weights, int64_t n, int64_t k, uint32_t *words) {
+	ENTER(goPackInt4(&mask, (void *)MATRIX(weights, n, k), n, k, MATRIX(words, n, k)));
 }
 
-bg_status bg_unpack_int4(const uint32_t *words, int64_t count, uint8_t *weights) {
-	ENTER(goUnpackInt4(&mask, (void *)ARRAY(words, count), count, ARRAY(weights, count)));
+bg_status bg_unpack_int4(const uint32_t *words, int64_t n, int64_t k, uint8_t *weights) {
+	ENTER(goUnpackInt4(&mask, (void *)MATRIX(words, n, k), n, k, MATRIX(weights, n, k)));
 }
 
 bg_status bg_group_words(const float *scales, const uint8_t *zeros, int64_t count, uint32_t *words) {
@@ -219,8 +222,8 @@ bg_status bg_split_group_words(const uint32_t *words, int64_t count, float *scal
 	ENTER(goSplitGroupWords(&mask, (void *)ARRAY(words, count), count, ARRAY(scales, count), ARRAY(zeros, count)));
 }
 
-bg_status bg_quantize_int4(const float *numbers, int64_t count, int32_t group, uint32_t *words, uint32_t *groups) {
-	ENTER(goQuantizeInt4(&mask, (void *)ARRAY(numbers, count), count, group, ARRAY(words, count), ARRAY(groups, count)));
+bg_status bg_quantize_int4(const float *numbers, int64_t n, int64_t k, int32_t group, uint32_t *words, uint32_t *groups) {
+	ENTER(goQuantizeInt4(&mask, (void *)MATRIX(numbers, n, k), n, k, group, MATRIX(words, n, k), MATRIX(groups, n, k)));
 }
 
 bg_status bg_close(uint64_t handle) { ENTER(goClose(&mask, handle)); }

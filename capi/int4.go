@@ -13,47 +13,65 @@ import (
 )
 
 //export goPackInt4
-func goPackInt4(mask *C.sigset_t, from unsafe.Pointer, count C.int64_t, to unsafe.Pointer) C.bg_status {
+func goPackInt4(mask *C.sigset_t, from unsafe.Pointer, n, k C.int64_t, to unsafe.Pointer) C.bg_status {
 	return call(mask, func() error {
-		weights, words, err := packed(from, count, to)
+		weights, words, err := packed(from, n, k, to)
 		if err != nil {
 			return err
 		}
-		element.PackInt4(words, weights)
+		element.PackInt4(words, weights, int(n), int(k))
 		return nil
 	})
 }
 
 //export goUnpackInt4
-func goUnpackInt4(mask *C.sigset_t, from unsafe.Pointer, count C.int64_t, to unsafe.Pointer) C.bg_status {
+func goUnpackInt4(mask *C.sigset_t, from unsafe.Pointer, n, k C.int64_t, to unsafe.Pointer) C.bg_status {
 	return call(mask, func() error {
-		weights, words, err := packed(to, count, from)
+		weights, words, err := packed(to, n, k, from)
 		if err != nil {
 			return err
 		}
-		element.UnpackInt4(weights, words)
+		element.UnpackInt4(weights, words, int(n), int(k))
 		return nil
 	})
 }
 
-// packed shows so many weights, a byte each, and their words.
-func packed(bytes unsafe.Pointer, count C.int64_t, in unsafe.Pointer) (weights []uint8, words []uint32, err error) {
-	if err := multiple(count, element.Int4.PerWord(), "the elements of a word"); err != nil {
+// packed shows n rows of k weights, a byte each, and the words of a B of them.
+func packed(bytes unsafe.Pointer, n, k C.int64_t, in unsafe.Pointer) (weights []uint8, words []uint32, err error) {
+	if err := ofPanels(n, k, element.Int4Panel, "a panel"); err != nil {
 		return nil, nil, err
 	}
-	if weights, err = numbers[uint8]("weights", bytes, count); err != nil {
+	if weights, err = numbers[uint8]("weights", bytes, n*k); err != nil {
 		return nil, nil, err
 	}
-	words, err = numbers[uint32]("words", in, count/C.int64_t(element.Int4.PerWord()))
+	words, err = wordsOf("words", in, n, k, element.Int4.PerWord())
 	return weights, words, err
 }
 
-// multiple fails for a count that is none of a unit.
-func multiple(count C.int64_t, unit int, what string) error {
-	if count%C.int64_t(unit) != 0 {
-		return invalid("count %d is no multiple of %d, %s", count, unit, what)
+// ofPanels fails for sizes that a B of int4 does not have, whose k is a multiple of a unit.
+func ofPanels(n, k C.int64_t, unit int, what string) error {
+	for _, size := range [...]struct {
+		name  string
+		value C.int64_t
+	}{{"n", n}, {"k", k}} {
+		if size.value < 0 || size.value > planner.MaxDim {
+			return invalid("%s %d is not in [0, %d]", size.name, size.value, planner.MaxDim)
+		}
+	}
+	return multiple("k", k, unit, what)
+}
+
+// multiple fails for a value that is none of a unit.
+func multiple(name string, value C.int64_t, unit int, what string) error {
+	if value%C.int64_t(unit) != 0 {
+		return invalid("%s %d is no multiple of %d, %s", name, value, unit, what)
 	}
 	return nil
+}
+
+// wordsOf shows the words of which a B with the least leading dimension has one for so many elements.
+func wordsOf(name string, data unsafe.Pointer, n, k C.int64_t, each int) ([]uint32, error) {
+	return numbers[uint32](name, data, k/C.int64_t(each)*C.int64_t(element.Int4LD(int(n))))
 }
 
 //export goGroupWords
@@ -98,28 +116,28 @@ func ofGroups(atScales, atZeros unsafe.Pointer, count C.int64_t, atWords unsafe.
 }
 
 //export goQuantizeInt4
-func goQuantizeInt4(mask *C.sigset_t, from unsafe.Pointer, count C.int64_t, group C.int32_t, to, groupsTo unsafe.Pointer) C.bg_status {
+func goQuantizeInt4(mask *C.sigset_t, from unsafe.Pointer, n, k C.int64_t, group C.int32_t, to, groupsTo unsafe.Pointer) C.bg_status {
 	return call(mask, func() error {
 		unit := int(group)
 		if unit != planner.PerGroup64.Group() && unit != planner.PerGroup128.Group() {
 			return invalid("group %d: must be %d or %d", unit, planner.PerGroup64.Group(), planner.PerGroup128.Group())
 		}
-		if err := multiple(count, unit, "the group"); err != nil {
+		if err := ofPanels(n, k, unit, "the group"); err != nil {
 			return err
 		}
-		rows, err := numbers[float32]("numbers", from, count)
+		rows, err := numbers[float32]("numbers", from, n*k)
 		if err != nil {
 			return err
 		}
-		words, err := numbers[uint32]("words", to, count/C.int64_t(element.Int4.PerWord()))
+		words, err := wordsOf("words", to, n, k, element.Int4.PerWord())
 		if err != nil {
 			return err
 		}
-		groups, err := numbers[uint32]("groups", groupsTo, count/C.int64_t(unit))
+		groups, err := wordsOf("groups", groupsTo, n, k, unit)
 		if err != nil {
 			return err
 		}
-		element.QuantizeInt4(words, groups, rows, unit)
+		element.QuantizeInt4(words, groups, rows, int(n), int(k), unit)
 		return nil
 	})
 }

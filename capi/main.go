@@ -276,7 +276,7 @@ func elements[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, name strin
 	if b.Type() != element.Int4 {
 		return numbers[T](name, data, count)
 	}
-	if err := multiple(count, element.Int4.PerWord(), "the elements of a word"); err != nil {
+	if err := multiple("count", count, element.Int4.PerWord(), "the elements of a word"); err != nil {
 		return nil, err
 	}
 	return numbers[T](name, data, count/C.int64_t(element.Int4.PerWord()))

@@ -1,23 +1,26 @@
 /* Weights of 4 bits: packing, buffers of words, and B with scales of groups. */
 #include "check.h"
 
-enum { K = 128, GROUP = 64, M = 3, N = 2, PARTS = K / GROUP };
+enum { K = 128, GROUP = 64, M = 3, N = 2, LD = 8, PARTS = K / GROUP };
 
 static void test_pack(void) {
-	const uint8_t eight[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-	uint8_t weights[16], back[16];
-	uint32_t words[2], state = 1;
-	OK(bg_pack_int4(eight, 8, words));
-	CHECK(words[0] == 0x75316420);
-	for (int i = 0; i < 16; i++) weights[i] = (uint8_t)(draw(&state) >> 28);
-	OK(bg_pack_int4(weights, 16, words));
-	OK(bg_unpack_int4(words, 16, back));
+	uint8_t weights[N * K], back[N * K];
+	uint32_t words[LD * K / 8], state = 1;
+	for (int i = 0; i < N * K; i++) weights[i] = (uint8_t)(draw(&state) >> 28);
+	for (int i = 0; i < 8; i++) weights[K + 64 + 16 + i] = (uint8_t)i; /* column 1, the second panel, its third word */
+	OK(bg_pack_int4(weights, N, K, words));
+	CHECK(words[8 * LD + 8 + 2] == 0x75316420);
+	for (int i = 0; i < LD * K / 8; i++) CHECK(i % (8 * LD) < 8 * N || words[i] == 0);
+	OK(bg_unpack_int4(words, N, K, back));
 	CHECK(memcmp(weights, back, sizeof back) == 0);
-	FAILS(bg_pack_int4(weights, 12, words), BG_ERR_INVALID, "count 12 is no multiple of 8");
-	FAILS(bg_pack_int4(weights, -8, words), BG_ERR_INVALID, "length -8 is negative");
-	FAILS(bg_pack_int4(NULL, 8, words), BG_ERR_INVALID, "weights is NULL");
-	FAILS(bg_unpack_int4(words, 9, back), BG_ERR_INVALID, "count 9 is no multiple of 8");
-	FAILS(bg_unpack_int4(NULL, 8, back), BG_ERR_INVALID, "words is NULL");
+	OK(bg_pack_int4(NULL, 0, K, NULL));
+	FAILS(bg_pack_int4(weights, N, 96, words), BG_ERR_INVALID, "k 96 is no multiple of 64");
+	FAILS(bg_pack_int4(weights, -1, K, words), BG_ERR_INVALID, "n -1 is not in [0, ");
+	FAILS(bg_pack_int4(weights, N, -64, words), BG_ERR_INVALID, "k -64 is not in [0, ");
+	FAILS(bg_pack_int4(NULL, N, K, words), BG_ERR_INVALID, "weights is NULL");
+	FAILS(bg_unpack_int4(words, N, 8, back), BG_ERR_INVALID, "k 8 is no multiple of 64");
+	FAILS(bg_unpack_int4(NULL, N, K, back), BG_ERR_INVALID, "words is NULL");
+	FAILS(bg_unpack_int4(words, INT64_MAX, K, back), BG_ERR_INVALID, "is not in [0, ");
 }
 
 static void test_groups(void) {
@@ -37,17 +40,22 @@ static void test_groups(void) {
 }
 
 static void test_quantize(void) {
-	float numbers[K], scales[PARTS];
-	uint32_t words[K / 8], groups[PARTS];
-	uint8_t weights[K], zeros[PARTS];
-	for (int i = 0; i < K; i++) numbers[i] = 0.5f * (float)(i % 16 - 8);
-	OK(bg_quantize_int4(numbers, K, GROUP, words, groups));
-	OK(bg_unpack_int4(words, K, weights));
-	OK(bg_split_group_words(groups, PARTS, scales, zeros));
-	for (int i = 0; i < K; i++) CHECK(scales[i / GROUP] * (float)(weights[i] - zeros[i / GROUP]) == numbers[i]);
-	FAILS(bg_quantize_int4(numbers, K, 32, words, groups), BG_ERR_INVALID, "group 32: must be 64 or 128");
-	FAILS(bg_quantize_int4(numbers, 64, 128, words, groups), BG_ERR_INVALID, "count 64 is no multiple of 128, the group");
-	FAILS(bg_quantize_int4(numbers, K, GROUP, words, NULL), BG_ERR_INVALID, "groups is NULL");
+	float numbers[N * K], scales[PARTS * LD];
+	uint32_t words[LD * K / 8], groups[PARTS * LD];
+	uint8_t weights[N * K], zeros[PARTS * LD];
+	for (int i = 0; i < N * K; i++) numbers[i] = (float)(1 << i / GROUP) * (float)(i % 16 - 8); /* each group has a scale of its own */
+	OK(bg_quantize_int4(numbers, N, K, GROUP, words, groups));
+	OK(bg_unpack_int4(words, N, K, weights));
+	OK(bg_split_group_words(groups, PARTS * LD, scales, zeros));
+	for (int i = 0; i < N * K; i++) {
+		int g = i % K / GROUP * LD + i / K;
+		CHECK(scales[g] * (float)(weights[i] - zeros[g]) == numbers[i]);
+	}
+	for (int i = 0; i < PARTS * LD; i++) CHECK(i % LD < N || groups[i] == 0);
+	FAILS(bg_quantize_int4(numbers, N, K, 32, words, groups), BG_ERR_INVALID, "group 32: must be 64 or 128");
+	FAILS(bg_quantize_int4(numbers, N, 64, 128, words, groups), BG_ERR_INVALID, "k 64 is no multiple of 128, the group");
+	FAILS(bg_quantize_int4(numbers, -1, K, GROUP, words, groups), BG_ERR_INVALID, "n -1 is not in [0, ");
+	FAILS(bg_quantize_int4(numbers, N, K, GROUP, words, NULL), BG_ERR_INVALID, "groups is NULL");
 }
 
 static bg_buffer upload(bg_device device, const char *type, const void *from, int64_t count) {
@@ -81,9 +89,9 @@ static void test_buffer(bg_device device) {
 /* Numbers are small and whole, so that results are exact. */
 static void test_product(bg_device device) {
 	uint16_t a[M * K];
-	uint8_t weights[N * K], zeros[N * PARTS] = {8, 3, 0, 15};
-	const float scales[N * PARTS] = {1, -2, 0.5f, 4};
-	uint32_t words[N * K / 8], groups[N * PARTS], state = 2;
+	uint8_t weights[N * K], zeros[PARTS * LD] = {8, 3, [LD] = 0, 15};
+	const float scales[PARTS * LD] = {1, -2, [LD] = 0.5f, 4};
+	uint32_t words[LD * K / 8], groups[PARTS * LD], state = 2;
 	float x[M * K], want[M * N], c[M * N];
 	for (int i = 0; i < M * K; i++) {
 		uint32_t bits;
@@ -95,26 +103,26 @@ static void test_product(bg_device device) {
 	for (int i = 0; i < M * N; i++) {
 		want[i] = 0;
 		for (int k = 0; k < K; k++) {
-			int g = i % N * PARTS + k / GROUP;
+			int g = k / GROUP * LD + i % N;
 			want[i] += x[i / N * K + k] * scales[g] * (float)(weights[i % N * K + k] - zeros[g]);
 		}
 	}
-	OK(bg_pack_int4(weights, N * K, words));
-	OK(bg_group_words(scales, zeros, N * PARTS, groups));
-	bg_problem p = {.struct_size = sizeof p, .flags = BG_TRANS_B, .m = M, .n = N, .k = K, .lda = K, .ldb = K, .ldc = N, .alpha = 1};
+	OK(bg_pack_int4(weights, N, K, words));
+	OK(bg_group_words(scales, zeros, PARTS * LD, groups));
+	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = LD, .ldc = N, .alpha = 1};
 	const char *options = "{\"type\": \"bf16\", \"epilogue\": {\"scale_b\": \"group-64\"}}";
 	bg_plan plan;
 	bg_program program;
 	OK(bg_plan_new(device, &p, 1, options, &plan));
 	OK(bg_prepare(device, plan, &program));
-	bg_operands o = {.struct_size = sizeof o, .a = upload(device, "bf16", a, M * K), .b = upload(device, "int4", words, N * K),
-	                 .c = upload(device, "f32", want, M * N), .rows = upload(device, "f32", groups, N * PARTS)};
+	bg_operands o = {.struct_size = sizeof o, .a = upload(device, "bf16", a, M * K), .b = upload(device, "int4", words, LD * K),
+	                 .c = upload(device, "f32", want, M * N), .rows = upload(device, "f32", groups, PARTS * LD)};
 	OK(bg_run_operands(program, &o));
 	OK(bg_buffer_read(o.c, 0, c, M * N, BG_NO_TIMEOUT));
 	CHECK(memcmp(c, want, sizeof want) == 0);
 
-	bg_host_operands host = {.struct_size = sizeof host, .a = a, .len_a = M * K, .b = a, .len_b = M * K, .c = c, .len_c = M * N,
-	                         .rows = groups, .len_rows = N * PARTS};
+	bg_host_operands host = {.struct_size = sizeof host, .a = a, .len_a = M * K, .b = words, .len_b = LD * K, .c = c, .len_c = M * N,
+	                         .rows = groups, .len_rows = PARTS * LD};
 	FAILS(bg_gemm_operands(device, &p, 1, options, &host, 0), BG_ERR_INVALID, "int4");
 	p.k = 96;
 	FAILS(bg_plan_new(device, &p, 1, options, &plan), BG_ERR_INVALID, "problem 0: K 96 is no multiple of the group of 64");

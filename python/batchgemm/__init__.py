@@ -60,18 +60,19 @@ def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray |
 
 
 def pack_int4(weights: ArrayLike) -> np.ndarray:
-    """Weights from 0 to 15 [..., K], of any type of integers, as words of eight, uint32 [..., K / 8], as elements of "int4" lie
-    in buffers: 0, 1, ..., 7 make 0x75316420."""
+    """Weights from 0 to 15 [..., N, K], of any type of integers, as a layer stores those of x @ weights.T: as the words of B of
+    "int4", uint32 [..., K / 64, ld, 8], of which ld is N, rounded up to a multiple of 8. Columns from N on are of zeros. The last
+    dimension is of 64 k's, and 0, 1, ..., 7 make the word 0x75316420."""
     from . import _int4  # needs NumPy
 
     return _int4.pack_int4(weights)
 
 
-def unpack_int4(words: np.ndarray) -> np.ndarray:
-    """The weights of words, uint8 [..., K]: the inverse of pack_int4()."""
+def unpack_int4(words: np.ndarray, n: int) -> np.ndarray:
+    """The weights of n columns of words, uint8 [..., n, K]: the inverse of pack_int4()."""
     from . import _int4
 
-    return _int4.unpack_int4(words)
+    return _int4.unpack_int4(words, n)
 
 
 def group_words(scales: ArrayLike, zeros: ArrayLike = 8) -> np.ndarray:
@@ -90,8 +91,9 @@ def split_group_words(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def quantize_int4(weights: ArrayLike, group: int = 128) -> tuple[np.ndarray, np.ndarray]:
-    """Floating weights [..., K] as words of pack_int4() [..., K / 8] and of group_words() [..., K / group]. The group, 64 or 128,
-    divides K. Each has the zero point 8, and a scale by which its largest weight is -8 or 7, whichever errs less."""
+    """Floating weights [..., N, K] as words of pack_int4() [..., K / 64, ld, 8] and of group_words() [..., K / group, ld], which are
+    0 from N on. The group, 64 or 128, divides K. Each has the zero point 8, and a scale by which its largest weight is -8 or
+    7, whichever errs less."""
     from . import _int4
 
     return _int4.quantize_int4(weights, group)

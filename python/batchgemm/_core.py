@@ -178,11 +178,11 @@ def _load():
         "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
         "bg_gemm_operands_async": (handle, *batch, c_char_p, POINTER(HostOperands), out),
-        "bg_pack_int4": (c_void_p, c_int64, c_void_p),
-        "bg_unpack_int4": (c_void_p, c_int64, c_void_p),
+        "bg_pack_int4": (c_void_p, c_int64, c_int64, c_void_p),
+        "bg_unpack_int4": (c_void_p, c_int64, c_int64, c_void_p),
         "bg_group_words": (c_void_p, c_void_p, c_int64, c_void_p),
         "bg_split_group_words": (c_void_p, c_int64, c_void_p, c_void_p),
-        "bg_quantize_int4": (c_void_p, c_int64, c_int32, c_void_p, c_void_p),
+        "bg_quantize_int4": (c_void_p, c_int64, c_int64, c_int32, c_void_p, c_void_p),
         "bg_close": (handle,),
     }.items():
         function = getattr(library, name)
@@ -525,6 +525,12 @@ def default_device() -> Device:
         return _default
 
 
+def check_panels(k):
+    """For weights of 4 bits, which lie in panels of so many along K."""
+    if k % 64:
+        raise InvalidError(f"K is {k}: it must be a multiple of 64")
+
+
 def check_group(k, group):
     """For weights of 4 bits, of which so many along K share a scale."""
     if group not in (64, 128):
@@ -533,7 +539,11 @@ def check_group(k, group):
         raise InvalidError(f"K is {k}: it must be a multiple of {group}, the group")
 
 
-def quantize_int4(numbers, count, group, words, groups):
-    """bg_quantize_int4 of a group that was checked, on memory at addresses, in pieces."""
-    for at in range(0, count, PIECE):
-        _call("bg_quantize_int4", numbers + 4 * at, min(PIECE, count - at), group, words + at // 2, groups + 4 * (at // group))
+def least_ld(n):
+    """The leading dimension that n columns of weights of 4 bits are packed with."""
+    return (n + 7) // 8 * 8
+
+
+def panels(n, k):
+    """The shape of the words of K x N weights of 4 bits."""
+    return k // 64, least_ld(n), 8

@@ -10,20 +10,24 @@ WORDS = np.dtype(np.uint32), np.dtype(np.int32)
 
 
 def pack_int4(weights):
-    weights = _small("weights", weights)
-    if weights.ndim == 0 or weights.shape[-1] % 8:
-        raise _core.InvalidError(f"weights are {weights.shape}: K, the last dimension, must be a multiple of 8")
-    words = np.empty((*weights.shape[:-1], weights.shape[-1] // 8), np.uint32)
-    _core._call("bg_pack_int4", weights.ctypes.data, weights.size, words.ctypes.data)
+    weights = _matrices("weights", _small("weights", weights))
+    *many, n, k = weights.shape
+    _core.check_panels(k)
+    words = np.empty((*many, *_core.panels(n, k)), np.uint32)
+    for at in np.ndindex(*many):
+        _core._call("bg_pack_int4", weights[at].ctypes.data, n, k, words[at].ctypes.data)
     return words
 
 
-def unpack_int4(words):
+def unpack_int4(words, n):
     words = _words(words)
-    if words.ndim == 0:
-        raise _core.InvalidError("words are of no dimension: the last one must be along K")
-    weights = np.empty((*words.shape[:-1], words.shape[-1] * 8), np.uint8)
-    _core._call("bg_unpack_int4", words.ctypes.data, weights.size, weights.ctypes.data)
+    if words.ndim < 3 or words.shape[-1] != 8 or words.shape[-2] % 8 or not 0 <= n <= words.shape[-2]:
+        raise _core.InvalidError(f"words are {words.shape}, n is {n}: they must be [..., K / 64, ld, 8], and ld a multiple of 8, at least n")
+    *many, panels, _, _ = words.shape
+    weights = np.empty((*many, n, 64 * panels), np.uint8)
+    words = np.ascontiguousarray(words[..., : _core.least_ld(n), :])
+    for at in np.ndindex(*many):
+        _core._call("bg_unpack_int4", words[at].ctypes.data, n, 64 * panels, weights[at].ctypes.data)
     return weights
 
 
@@ -43,14 +47,20 @@ def split_group_words(words):
 
 
 def quantize_int4(weights, group):
-    weights = _floats("weights", weights)
-    if weights.ndim == 0:
-        raise _core.InvalidError("weights are of no dimension: the last one must be along K")
-    *rows, k = weights.shape
+    weights = _matrices("weights", _floats("weights", weights))
+    *many, n, k = weights.shape
     _core.check_group(k, group)
-    words, groups = np.empty((*rows, k // 8), np.uint32), np.empty((*rows, k // group), np.uint32)
-    _core.quantize_int4(weights.ctypes.data, weights.size, group, words.ctypes.data, groups.ctypes.data)
+    words = np.empty((*many, *_core.panels(n, k)), np.uint32)
+    groups = np.empty((*many, k // group, _core.least_ld(n)), np.uint32)
+    for at in np.ndindex(*many):
+        _core._call("bg_quantize_int4", weights[at].ctypes.data, n, k, group, words[at].ctypes.data, groups[at].ctypes.data)
     return words, groups
+
+
+def _matrices(name, numbers):
+    if numbers.ndim < 2:
+        raise _core.InvalidError(f"{name} are {numbers.shape}: they must be [..., N, K]")
+    return numbers
 
 
 def _small(name, numbers):

@@ -14,6 +14,7 @@ from ._optional import eager
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 SCALED = {torch.float8_e4m3fn: "e4m3", torch.int8: "int8"}  # x and w that have scales; the result is one of TYPES
 PACKED = {torch.int32: 8, torch.uint8: 2}  # w of int4: weights in an element
+PANEL = 64  # of K, whose weights of a column lie together there
 ACTIVATIONS = ("", "relu", "gelu", "silu")
 MOST_GROUPS = 4096
 ALIGN = 16  # bytes, of addresses
@@ -78,19 +79,21 @@ def _check_packed_types(x, w, out_dtype):
         raise TypeError(f"x is {x.dtype}: it must be bfloat16 or float16")
     if w.dtype not in PACKED:
         raise TypeError(f"w is {w.dtype}: it must be int32, of eight weights, or uint8, of two")
-    if len(w.shape) != 3:
-        raise ValueError(f"w has {len(w.shape)} dimensions: it must have 3")
+    if len(x.shape) not in (2, 3) or len(w.shape) != 4:
+        raise ValueError(f"x has {len(x.shape)} dimensions, w has {len(w.shape)}: they must have 2 or 3, and 4")
+    if w.shape[3] != PANEL // PACKED[w.dtype] or w.shape[2] % 8:
+        raise ValueError(f"w has the shape {tuple(w.shape)}: it must be (groups, K / {PANEL}, ld, {PANEL // PACKED[w.dtype]}), and ld a multiple of 8")
     return _result_type(x, out_dtype)
 
 
-def _grouping(scale, groups, n, k):
+def _grouping(scale, groups, k, ld):
     """What the words of a w of int4 are of."""
     if scale.dtype not in (torch.int32, torch.float32):
         raise TypeError(f"scale_w is {scale.dtype}: it must be int32, or float32 of the same bits")
     for group in 64, 128:
-        if k % group == 0 and tuple(scale.shape) == (groups, n, k // group):
+        if k % group == 0 and tuple(scale.shape) == (groups, k // group, ld):
             return f"group-{group}"
-    raise ValueError(f"scale_w has the shape {tuple(scale.shape)}: it must be ({groups}, {n}, K / 64) or ({groups}, {n}, K / 128), and K is {k}")
+    raise ValueError(f"scale_w has the shape {tuple(scale.shape)}: it must be ({groups}, K / 64, {ld}) or ({groups}, K / 128, {ld}), and K is {k}")
 
 
 def _scaling(name, scale, t, form, groups, rows):
@@ -110,22 +113,27 @@ def _scaling(name, scale, t, form, groups, rows):
     raise ValueError(f"{name} has the shape {shape}: it must be {' or '.join(map(str, whole + each))}, or have one element")
 
 
-def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None):
+def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None, n=None):
     """Checks the arguments; the tensors have a shape, a dtype and a device. There are two scales, none, or where w is of int4
-    that of w alone."""
+    that of w alone. n: the columns of such a w, if not all."""
     scaled, packed = scale_x is not None, scale_x is None and scale_w is not None
     out = (_check_scaled_types if scaled else _check_packed_types if packed else check_types)(x, w, out_dtype)
     for name, t in ("w", w), ("offs", offs), ("bias", bias), ("scale_x", scale_x), ("scale_w", scale_w):
         if t is not None and t.device != x.device:
             raise ValueError(f"{name} is on {t.device}, x on {x.device}")
-    dims = len(x.shape), len(w.shape)
+    dims = len(x.shape), 3 if packed else len(w.shape)
     if dims not in ((2, 3), (2, 2), (3, 3)):
         raise ValueError(f"x has {dims[0]} dimensions, w has {dims[1]}: each must have 2 or 3")
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation {activation!r}: it must be one of {', '.join(ACTIVATIONS[1:])}")
-    (m, k), (depth, n) = x.shape[-2:], w.shape[-2:]
+    m, k = x.shape[-2:]
     if packed:
-        depth, n = PACKED[w.dtype] * n, depth
+        depth, ld = PANEL * w.shape[1], w.shape[2]
+        n = ld if n is None else n
+        if not 0 <= n <= ld:
+            raise ValueError(f"n is {n}: w has {ld} columns")
+    else:
+        depth, n = w.shape[-2:]
     if k != depth:
         raise ValueError(f"x has {k} columns, w has {depth} rows")
     if dims == (3, 3):
@@ -154,7 +162,7 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
             raise TypeError(f"bias is {bias.dtype}, the result is {out}")
     sizes = Sizes(form, groups, m, n, k, shape, out)
     if packed:
-        return sizes._replace(scales=("", _grouping(scale_w, groups, n, k)))
+        return sizes._replace(scales=("", _grouping(scale_w, groups, k, ld)))
     if not scaled:
         return sizes
     return sizes._replace(scales=(_scaling("scale_x", scale_x, x, form, groups, m), _scaling("scale_w", scale_w, w, form, groups, n)))
@@ -182,14 +190,14 @@ def _lie(t):
 
 
 def _lie_packed(w):
-    """_lie() of a w of int4, whose columns follow each other, as those of its scales do."""
-    per, (groups, n, k), (apart, down, right) = PACKED[w.dtype], w.shape, w.stride
+    """_lie() of a w of int4, whose panels follow each other, as the words of its scales do."""
+    (groups, panels, ld, each), (apart, *strides) = w.shape, w.stride
     apart = apart if groups > 1 else 0
-    if k == 0:
-        return Matrix(True, 0, 0, 0)
-    if w.at or right != 1 or (down != k and n > 1) or apart * w.dtype.itemsize % ALIGN:
+    if panels == 0 or ld == 0:
+        return Matrix(False, ld, 0, 0)
+    if w.at or strides[1:] != [each, 1] or (strides[0] != ld * each and panels > 1) or apart * w.dtype.itemsize % ALIGN:
         return None
-    return Matrix(True, per * k, 0, per * apart)
+    return Matrix(False, ld, 0, PACKED[w.dtype] * apart)
 
 
 def matrices(t):
@@ -220,7 +228,7 @@ class Call(NamedTuple):
     def prepare(self, device):
         form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, zero, *options, scales = self.key
         options = _options(*options, scales)
-        counts = {"": 0, "tensor": 1, "group-64": n * (k // 64), "group-128": n * (k // 128)}
+        counts = {"": 0, "tensor": 1, "group-64": b.ld * (k // 64), "group-128": b.ld * (k // 128)}
         scales_a, scales_b = (rows if of == "row" else counts[of] for of, rows in zip(scales, (m, n)))  # of a group
         scale_a = groups * scales_b  # behind those of w, since other numbers of rows share the program
         if form != BATCHED:
@@ -247,14 +255,14 @@ def _options(type, type_c, bias, activation, scales):
 
 
 @functools.lru_cache(maxsize=4096)
-def call_of(x, w, offs, bias, activation, out_dtype, zero, *scales):
+def call_of(x, w, offs, bias, activation, out_dtype, zero, *scales, n=None):
     """What is to be done for tensors of these meta()."""
     x, w, offs, bias, *scales = (t and Meta(*t) for t in (x, w, offs, bias, *scales))
-    s = sizes_of(x, w, offs, bias, activation, out_dtype, *scales)
+    s = sizes_of(x, w, offs, bias, activation, out_dtype, *scales, n=n)
     packed = w.dtype in PACKED
     a, b = _lie(x), _lie_packed(w) if packed else _lie(w)
     if packed and a and a.trans:
-        a = None  # beside such a w it lies along K
+        a = None  # beside such a w it is not transposed
     bias_lies = bias is None or bias.stride[-1] == 1 or s.n <= 1
     offs_lie = offs is None or offs.at == 0 and (offs.stride[0] == 1 or s.groups <= 1)
     if not (a and b and bias_lies and offs_lie):

@@ -81,33 +81,38 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
         if bias is not None:
             raise ValueError("bias: none where offs cuts columns")
         return scaled_grouped_mm(w.transpose(-2, -1), x.transpose(-2, -1), scale_w, scale_x, offs, None, activation, out_dtype).t()
-    return _undifferentiated(_scaled_operator, _scaled_grouped_mm, x, w, scale_x, scale_w, offs, bias, activation or "", out_dtype)
+    return _undifferentiated(_scaled_operator, _scaled_grouped_mm, (x, w, scale_x, scale_w, offs, bias), activation or "", out_dtype)
 
 
-def int4_grouped_mm(x, w, scale_w, offs=None, bias=None, activation=None, out_dtype=None):
-    """grouped_mm() of weights of 4 bits, whose words of K are packed as quantize_int4() and batchgemm.pack_int4() do:
+def int4_grouped_mm(x, w, scale_w, offs=None, bias=None, activation=None, out_dtype=None, n=None):
+    """grouped_mm() of weights of 4 bits, packed as quantize_int4() and batchgemm.pack_int4() do:
 
-        x [rows, K]    w [groups, N, K / 8]    offs cuts rows     -> [rows, N]      experts
-        x [groups, M, K]    w [groups, N, K / 8]    no offs            -> [groups, M, N]
+        x [rows, K]    w [groups, K / 64, ld, 8]    offs cuts rows     -> [rows, N]      experts
+        x [groups, M, K]    w [groups, K / 64, ld, 8]    no offs            -> [groups, M, N]
 
-    x is bfloat16 or float16. w is int32, or the same bytes as uint8 [groups, N, K / 2]; scale_w [groups, N, K / 64] or
-    [groups, N, K / 128] has a word of batchgemm.group_words() for so many weights, int32 or its bits as float32: these are scale *
-    (weight - zero). bias, activation and out_dtype are those of grouped_mm. There are no gradients, to bias neither."""
+    ld is a multiple of 8, and n says N where that is less (default: ld). x is bfloat16 or float16. w is int32, or the same bytes
+    as uint8 [groups, K / 64, ld, 32]; scale_w [groups, K / 64, ld] or [groups, K / 128, ld] has a word of batchgemm.group_words()
+    for so many weights of a column, int32 or its bits as float32: these are scale * (weight - zero). bias, activation and out_dtype
+    are those of grouped_mm. There are no gradients, to bias neither."""
     if not isinstance(scale_w, torch.Tensor):
         raise TypeError(f"scale_w is {type(scale_w).__name__}: it must be a tensor")
-    return _undifferentiated(_int4_operator, _int4_grouped_mm, x, w, scale_w, offs, bias, activation or "", out_dtype)
+    return _undifferentiated(_int4_operator, _int4_grouped_mm, (x, w, scale_w, offs, bias), activation or "", out_dtype, n)
 
 
 def quantize_int4(weight, group=128):
-    """weight [..., K], of any floating type, as w and scale_w of int4_grouped_mm(), on the same device: batchgemm.quantize_int4()
-    on the host."""
-    if not weight.is_floating_point() or weight.dim() == 0:
-        raise TypeError(f"weight is {weight.dtype} of {weight.dim()} dimensions: it must be floating, of one or more")
-    *rows, k = weight.shape
+    """weight [..., N, K], of any floating type, as w [..., K / 64, ld, 8] and scale_w [..., K / group, ld] of int4_grouped_mm(), on
+    the same device, with the least ld: batchgemm.quantize_int4() on the host."""
+    if not weight.is_floating_point() or weight.dim() < 2:
+        raise TypeError(f"weight is {weight.dtype} of {weight.dim()} dimensions: it must be floating, of two or more")
+    *many, n, k = weight.shape
     _core.check_group(k, group)
     numbers = weight.detach().to("cpu", torch.float32).contiguous()
-    w, scale_w = (torch.empty((*rows, k // unit), dtype=torch.int32, device="cpu") for unit in (8, group))
-    _core.quantize_int4(numbers.data_ptr(), numbers.numel(), group, w.data_ptr(), scale_w.data_ptr())
+    shapes = (n, k), _core.panels(n, k), (k // group, _core.least_ld(n))
+    w, scale_w = (torch.empty((*many, *shape), dtype=torch.int32, device="cpu") for shape in shapes[1:])
+    if numbers.numel():
+        for matrix in zip(*(t.view(-1, *shape) for t, shape in zip((numbers, w, scale_w), shapes))):
+            at, *to = (t.data_ptr() for t in matrix)
+            _core._call("bg_quantize_int4", at, n, k, group, *to)
     return w.to(weight.device), scale_w.to(weight.device)
 
 
@@ -128,7 +133,7 @@ def matmul_list(xs, ws, out_dtype=None):
 _library = torch.library.Library("batchgemm", "DEF")
 _library.define("grouped_mm(Tensor x, Tensor w, Tensor? offs, Tensor? bias, str activation, ScalarType? out_dtype, bool zero) -> Tensor")
 _library.define("scaled_grouped_mm(Tensor x, Tensor w, Tensor scale_x, Tensor scale_w, Tensor? offs, Tensor? bias, str activation, ScalarType out_dtype) -> Tensor")
-_library.define("int4_grouped_mm(Tensor x, Tensor w, Tensor scale_w, Tensor? offs, Tensor? bias, str activation, ScalarType? out_dtype) -> Tensor")
+_library.define("int4_grouped_mm(Tensor x, Tensor w, Tensor scale_w, Tensor? offs, Tensor? bias, str activation, ScalarType? out_dtype, SymInt? n) -> Tensor")
 _library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) -> Tensor[]")
 
 
@@ -142,19 +147,19 @@ def _scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype
     return _run(x, w, offs, bias, activation, out_dtype, False, scale_x, scale_w)
 
 
-def _int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype):
-    return _run(x, w, offs, bias, activation, out_dtype, False, None, scale_w)
+def _int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype, n):
+    return _run(x, w, offs, bias, activation, out_dtype, False, None, scale_w, n=n)
 
 
-def _run(x, w, offs, bias, activation, out_dtype, zero, *scales):
-    """The operators. scales: of x, which w of int4 has none beside, and of w."""
+def _run(x, w, offs, bias, activation, out_dtype, zero, *scales, n=None):
+    """The operators. scales: of x, which w of int4 has none beside, and of w. n: the columns of such a w."""
     at_x, at_w = x.data_ptr(), w.data_ptr()
     at_offs, at_bias = 0 if offs is None else offs.data_ptr(), 0 if bias is None else bias.data_ptr()
     call = call_of(meta(x, at_x), meta(w, at_w), None if offs is None else meta(offs, at_offs),
-                 None if bias is None else meta(bias, at_bias), activation, out_dtype, zero, *(t if t is None else meta(t, 0) for t in scales))
+                 None if bias is None else meta(bias, at_bias), activation, out_dtype, zero, *(t if t is None else meta(t, 0) for t in scales), n=n)
     if call.copy:
         copied = [t.clone(memory_format=torch.contiguous_format) if copy else t for t, copy in zip((x, w, offs, bias), call.copy)]
-        return (_run if scales else _grouped_mm)(*copied, activation, out_dtype, zero, *scales)
+        return _run(*copied, activation, out_dtype, zero, *scales, n=n) if scales else _grouped_mm(*copied, activation, out_dtype, zero)
     if call.fill:
         return x.new_zeros(call.shape, dtype=call.dtype)
     y = x.new_empty(call.shape, dtype=call.dtype)
@@ -187,8 +192,8 @@ def _fake_scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_
     return x.new_empty(s.shape, dtype=s.dtype)
 
 
-def _fake_int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype):
-    s = sizes_of(x, w, offs, bias, activation, out_dtype, None, scale_w)
+def _fake_int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype, n):
+    s = sizes_of(x, w, offs, bias, activation, out_dtype, None, scale_w, n)
     return x.new_empty(s.shape, dtype=s.dtype)
 
 
@@ -289,10 +294,10 @@ def _product(x, w, offs, bias, activation, out_dtype, zero, turned=0):
     return product(x, w, offs, bias, activation, out_dtype, zero)
 
 
-def _undifferentiated(operator, direct, *args):
-    """An operator that has no gradients, as _product() is that which has. The last two arguments are no tensors."""
-    seen = torch.compiler.is_dynamo_compiling() or _watched(*args[:-2])
-    return (operator if seen else direct)(*args)
+def _undifferentiated(operator, direct, tensors, *others):
+    """An operator that has no gradients, as _product() is that which has."""
+    seen = torch.compiler.is_dynamo_compiling() or _watched(*tensors)
+    return (operator if seen else direct)(*tensors, *others)
 
 
 def _watched(x, *others):

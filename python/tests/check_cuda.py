@@ -219,7 +219,7 @@ class ScaledCuda(unittest.TestCase):
 class Int4Cuda(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(13)
-        self.x, self.w, self.scale_w = torch.randn(600, 256).bfloat16(), new_words(8, 96, 32), new_scales(8, 96, 2)
+        self.x, self.w, self.scale_w = torch.randn(600, 256).bfloat16(), new_words(8, 96, 256), new_scales(8, 96, 2)
         self.offs = ends(0, 100, 100, 250, 251, 400, 590, 600)
 
     def call(self):
@@ -242,7 +242,7 @@ class Int4Cuda(unittest.TestCase):
             y = self.call()
         for cuts in ([0] * 7 + [600], [75 * i for i in range(1, 9)], [600] * 8):
             self.offs.copy_(ends(*cuts))
-            self.w.copy_(new_words(8, 96, 32))
+            self.w.copy_(new_words(8, 96, 256))
             self.scale_w.copy_(new_scales(8, 96, 2))
             graph.replay()
             self.near(y, cuts)

@@ -20,34 +20,38 @@ TYPES = torch.bfloat16, torch.float16
 NIBBLES = 0, 4, 1, 5, 2, 6, 3, 7  # of each of eight weights
 
 
-def new_words(*shape):
-    return torch.randint(-(2**31), 2**31, shape).to(torch.int32)
+def new_words(groups, ld, k):
+    """w with that many columns."""
+    return torch.randint(-(2**31), 2**31, (groups, k // 64, ld, 8)).to(torch.int32)
 
 
-def new_scales(*shape, powers=False):
-    """Words of groups; the numbers of powers are whole ones, times powers of two."""
+def new_scales(groups, ld, count, powers=False):
+    """scale_w of so many groups along K; the numbers of powers are whole ones, times powers of two."""
+    shape = groups, count, ld
     scales = 2.0 ** torch.randint(-3, 4, shape) if powers else (torch.rand(shape) - 0.5) / 8
     return (scales.float().view(torch.int32) & -16) | torch.randint(0, 16, shape).to(torch.int32)
 
 
-def numbers(w, scale_w):
+def numbers(w, scale_w, n=None):
     """What weights stand for, in float64, as w of grouped_mm."""
     words, groups = w.contiguous().view(torch.int32), scale_w.contiguous().view(torch.int32)
-    weights = torch.stack([words >> 4 * at & 15 for at in NIBBLES], -1).flatten(-2)
-    if weights.shape[-1] == 0:
-        return weights.double().transpose(1, 2)
-    scales, zeros = (t.repeat_interleave(weights.shape[-1] // groups.shape[-1], -1) for t in ((groups & -16).view(torch.float32), groups & 15))
-    return (scales.double() * (weights - zeros)).transpose(1, 2)
+    weights = torch.stack([words >> 4 * at & 15 for at in NIBBLES], -1)  # [groups, panels, ld, 8, 8]
+    weights = weights.transpose(1, 2).flatten(2).transpose(1, 2).double()
+    if weights.numel():
+        group = weights.shape[1] // groups.shape[1]
+        scales, zeros = (t.repeat_interleave(group, 1) for t in ((groups & -16).view(torch.float32), groups & 15))
+        weights = scales.double() * (weights - zeros)
+    return weights[..., :n]
 
 
 class Int4Numbers(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(11)
 
-    def check(self, x, w, scale_w, offs=None, bias=None, activation=None, out_dtype=None, name=""):
+    def check(self, x, w, scale_w, offs=None, bias=None, activation=None, out_dtype=None, name="", n=None):
         out = out_dtype or x.dtype
-        y, again = (int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype) for _ in range(2))
-        doubles = x.double(), numbers(w, scale_w), offs, None if bias is None else bias.double(), activation
+        y, again = (int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype, n) for _ in range(2))
+        doubles = x.double(), numbers(w, scale_w, n), offs, None if bias is None else bias.double(), activation
         want, limit = reference(*doubles), bound(*doubles, out)
         self.assertEqual((y.dtype, y.shape), (out, want.shape), name)
         if offs is not None:
@@ -57,7 +61,7 @@ class Int4Numbers(unittest.TestCase):
         self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
 
     def forms(self, dtype, group=128, k=256):
-        w, scale_w = new_words(4, 12, k // 8), new_scales(4, 12, k // group)
+        w, scale_w = new_words(4, 16, k), new_scales(4, 16, k // group)
         return {
             "rows": (torch.randn(33, k).to(dtype), w, scale_w, ends(5, 5, 19, 30)),
             "batched": (torch.randn(4, 9, k).to(dtype), w, scale_w, None),
@@ -80,7 +84,8 @@ class Int4Numbers(unittest.TestCase):
                 self.check(x, lay(w.view(torch.uint8)), scale_w, offs, name=f"bytes of w {form} {name}")
                 self.check(x, w, lay(scale_w), offs, name=f"scale_w {form} {name}")
             self.check(x, w[:1].expand(w.shape), scale_w, offs, name="one w for all groups")
-            self.check(x, torch.cat([w, w], 1)[:, :12], scale_w, offs, name="groups far apart")
+            self.check(x, torch.cat([w, w], 1)[:, : w.shape[1]], scale_w, offs, name="groups far apart")
+            self.check(x, torch.cat([w, w], 2)[:, :, :16], scale_w, offs, name="panels far apart")
             self.check(x, w.flip(0)[1:2].expand(w.shape), scale_w[1:2].expand(w.shape[0], -1, -1), offs, name="one scale_w for all groups")
 
     def test_sizes(self):
@@ -89,23 +94,24 @@ class Int4Numbers(unittest.TestCase):
             "no depth": (5, 0, 3, [2, 5]), "the first": (7, 192, 9, [7, 7, 7]), "many": (64, 64, 8, list(range(1, 65))),
         }.items():
             groups = len(cuts)
-            w, scale_w, bias = new_words(groups, n, k // 8), new_scales(groups, n, k // 64), torch.randn(groups, n).bfloat16()
-            self.check(torch.randn(rows, k).bfloat16(), w, scale_w, ends(*cuts), bias, name=name)
-            self.check(torch.randn(groups, rows, k).bfloat16(), w, scale_w, name=name + ", batched")
-        self.assertEqual(int4_grouped_mm(torch.zeros(0, 64).half(), new_words(0, 4, 8), new_scales(0, 4, 1), ends()).shape, (0, 4))
+            for ld in (n + 7) // 8 * 8, (n + 7) // 8 * 8 + 16:
+                w, scale_w, bias = new_words(groups, ld, k), new_scales(groups, ld, k // 64), torch.randn(groups, n).bfloat16()
+                self.check(torch.randn(rows, k).bfloat16(), w, scale_w, ends(*cuts), bias, name=f"{name} {ld}", n=n)
+                self.check(torch.randn(groups, rows, k).bfloat16(), w, scale_w, name=f"{name} {ld}, batched", n=n)
+        self.assertEqual(int4_grouped_mm(torch.zeros(0, 64).half(), new_words(0, 8, 64), new_scales(0, 8, 1), ends()).shape, (0, 8))
 
     def test_bias_and_activation(self):
         for form, (x, w, scale_w, offs) in self.forms(torch.float16).items():
             for activation in ACTIVATIONS:
                 for out in torch.float16, torch.float32:
                     for name, bias in {
-                        "none": None, "of each": torch.randn(4, 12).to(out), "of all": torch.randn(12).to(out), "turned": torch.randn(12, 4).to(out).t(),
+                        "none": None, "of each": torch.randn(4, 16).to(out), "of all": torch.randn(16).to(out), "turned": torch.randn(16, 4).to(out).t(),
                     }.items():
                         self.check(x, w, scale_w, offs, bias, activation, out, f"{form} {activation} {out} {name}")
 
     def test_exact(self):
         """Whole numbers, times powers of two, have no error."""
-        x, w, scale_w, offs = torch.randint(-4, 5, (40, 256)).bfloat16(), new_words(3, 16, 32), new_scales(3, 16, 2, powers=True), ends(7, 7, 40)
+        x, w, scale_w, offs = torch.randint(-4, 5, (40, 256)).bfloat16(), new_words(3, 16, 256), new_scales(3, 16, 2, powers=True), ends(7, 7, 40)
         want = reference(x.double(), numbers(w, scale_w), offs)
         self.assertTrue(torch.equal(int4_grouped_mm(x, w, scale_w, offs, out_dtype=torch.float32).double(), want))
 
@@ -131,8 +137,8 @@ class Int4Numbers(unittest.TestCase):
 class Int4Torch(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(12)
-        self.x, self.w, self.offs = torch.randn(10, 128).bfloat16(), new_words(3, 5, 16), ends(3, 3, 10)
-        self.scale_w = new_scales(3, 5, 1)
+        self.x, self.w, self.offs = torch.randn(10, 128).bfloat16(), new_words(3, 8, 128), ends(3, 3, 10)
+        self.scale_w = new_scales(3, 8, 1)
 
     def call(self, **more):
         return int4_grouped_mm(self.x, self.w, self.scale_w, offs=self.offs, **more)
@@ -142,19 +148,20 @@ class Int4Torch(unittest.TestCase):
         for group in 64, 128:
             for dtype in torch.float32, torch.bfloat16, torch.float64:
                 w, scale_w = quantize_int4(weight.to(dtype).requires_grad_(), group)
-                self.assertEqual((w.dtype, w.shape, scale_w.dtype, scale_w.shape), (torch.int32, (3, 5, 32), torch.int32, (3, 5, 256 // group)))
-                self.assertTrue(bool((scale_w & 15 == 8).all()))
-                step = (scale_w & -16).view(torch.float32).abs().repeat_interleave(group, -1)
-                error = (numbers(w, scale_w).transpose(1, 2) - weight.to(dtype).double()).abs()
+                self.assertEqual((w.dtype, w.shape, scale_w.dtype, scale_w.shape), (torch.int32, (3, 4, 8, 8), torch.int32, (3, 256 // group, 8)))
+                self.assertTrue(bool((scale_w[..., :5] & 15 == 8).all()) and not scale_w[..., 5:].any() and not w[..., 5:, :].any())
+                step = (scale_w & -16).view(torch.float32).abs().repeat_interleave(group, 1)[..., :5].transpose(1, 2)
+                error = (numbers(w, scale_w, 5).transpose(1, 2) - weight.to(dtype).double()).abs()
                 self.assertTrue(bool((error <= step * 1.001).all()) and error.mean() < step.mean() / 3)
         for same in weight.transpose(0, 1).contiguous().transpose(0, 1), torch.nn.Parameter(weight):
             self.assertTrue(all(torch.equal(a, b) for a, b in zip(quantize_int4(same), quantize_int4(weight))))
-        self.assertEqual([t.shape for t in quantize_int4(torch.empty(0, 128))], [(0, 16), (0, 1)])
+        self.assertTrue(all(torch.equal(a[1], b) for a, b in zip(quantize_int4(weight), quantize_int4(weight[1]))))
+        self.assertEqual([t.shape for t in quantize_int4(torch.empty(2, 0, 128))], [(2, 2, 0, 8), (2, 1, 0)])
         for words, error, wrong in (
             ("group is 32: it must be 64 or 128", ValueError, lambda: quantize_int4(weight, 32)),
             ("K is 96: it must be a multiple of 128", ValueError, lambda: quantize_int4(weight[..., :96])),
-            ("weight is torch.int32 of 3 dimensions", TypeError, lambda: quantize_int4(self.w)),
-            ("weight is torch.float32 of 0 dimensions", TypeError, lambda: quantize_int4(torch.tensor(1.0))),
+            ("weight is torch.int32 of 4 dimensions", TypeError, lambda: quantize_int4(self.w)),
+            ("weight is torch.float32 of 1 dimensions", TypeError, lambda: quantize_int4(weight[0, 0])),
         ):
             with self.assertRaises(error, msg=words) as caught:
                 wrong()
@@ -163,9 +170,9 @@ class Int4Torch(unittest.TestCase):
     def test_opcheck(self):
         x, w, scale_w, operator = self.x, self.w, self.scale_w, torch.ops.batchgemm.int4_grouped_mm.default
         for args in (
-            (x, w, scale_w, self.offs, None, "", None),
-            (x, w.view(torch.uint8), new_scales(3, 5, 2), self.offs, torch.randn(3, 5), "silu", torch.float32),
-            (x[:9].view(3, 3, 128), w, scale_w, None, None, "relu", torch.bfloat16),
+            (x, w, scale_w, self.offs, None, "", None, None),
+            (x, w.view(torch.uint8), new_scales(3, 8, 2), self.offs, torch.randn(3, 5), "silu", torch.float32, 5),
+            (x[:9].view(3, 3, 128), w, scale_w, None, None, "relu", torch.bfloat16, 8),
         ):
             torch.library.opcheck(operator, args)
 
@@ -182,27 +189,27 @@ class Int4Torch(unittest.TestCase):
             self.assertTrue(torch.equal(self.call(), want))
         self.assertIn("batchgemm.int4_grouped_mm.default", seen)
         meta = int4_grouped_mm(*(t.to("meta") for t in (self.x, self.w, self.scale_w, self.offs)))
-        self.assertEqual((meta.device.type, meta.shape, meta.dtype), ("meta", (10, 5), torch.bfloat16))
+        self.assertEqual((meta.device.type, meta.shape, meta.dtype), ("meta", (10, 8), torch.bfloat16))
 
     def test_compile(self):
         def layer(x, w, scale_w, offs, bias):
-            h = int4_grouped_mm(x * 2, w, scale_w, offs=offs, bias=bias, activation="silu")
+            h = int4_grouped_mm(x * 2, w, scale_w, offs=offs, bias=bias, activation="silu", n=bias.shape[0])
             return h.float().square().sum(1)
 
         compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=True)
         for dtype in TYPES:
             for rows in 10, 12, 31:
-                args = torch.randn(rows, 128).to(dtype), new_words(3, 5, 16), new_scales(3, 5, 2), ends(3, 3, rows), torch.randn(5).to(dtype)
+                args = torch.randn(rows, 128).to(dtype), new_words(3, 8, 128), new_scales(3, 8, 2), ends(3, 3, rows), torch.randn(5).to(dtype)
                 self.assertTrue(torch.equal(compiled(*args), layer(*args)), f"{dtype} {rows}")
 
     def test_no_gradients(self):
         """Nobody is promised any, and nobody warned, with and without the dispatcher."""
         want = self.call()
         self.x.requires_grad_()
-        bias = torch.zeros(5, dtype=torch.bfloat16, requires_grad=True)
+        bias = torch.zeros(8, dtype=torch.bfloat16, requires_grad=True)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            by_dispatcher = torch.ops.batchgemm.int4_grouped_mm(self.x, self.w, self.scale_w, self.offs, bias, "", None)
+            by_dispatcher = torch.ops.batchgemm.int4_grouped_mm(self.x, self.w, self.scale_w, self.offs, bias, "", None, None)
             for y in self.call(bias=bias), by_dispatcher:
                 self.assertFalse(y.requires_grad)
                 self.assertTrue(torch.equal(y, want))
@@ -237,19 +244,23 @@ class Int4Torch(unittest.TestCase):
             ("w is torch.int64: it must be int32, of eight weights, or uint8, of two", TypeError, lambda: call(x, w.long(), s, offs)),
             ("out_dtype is torch.float16: it must be float32, or that of x", TypeError, lambda: call(x, w, s, offs, out_dtype=torch.float16)),
             ("scale_w is torch.float16: it must be int32, or float32", TypeError, lambda: call(x, w, s.half(), offs)),
-            ("scale_w has the shape (3, 5, 3): it must be (3, 5, K / 64) or (3, 5, K / 128), and K is 128", ValueError, lambda: call(x, w, new_scales(3, 5, 3), offs)),
-            ("and K is 96", ValueError, lambda: call(x[:, :96], w[..., :12], s, offs)),
-            ("scale_w has the shape (3, 4, 1)", ValueError, lambda: call(x, w, s[:, :4], offs)),
+            ("scale_w has the shape (3, 3, 8): it must be (3, K / 64, 8) or (3, K / 128, 8), and K is 128", ValueError, lambda: call(x, w, new_scales(3, 8, 3), offs)),
+            ("and K is 64", ValueError, lambda: call(x[:, :64], w[:, :1], s[:, :0], offs)),
+            ("scale_w has the shape (3, 1, 7)", ValueError, lambda: call(x, w, s[..., :7], offs)),
             ("scale_w is NoneType: it must be a tensor", TypeError, lambda: call(x, w, None, offs)),
-            ("scale_w is on meta, x on ", ValueError, lambda: bt._int4_grouped_mm(x, w, s.to("meta"), offs, None, "", None)),
-            ("w has 2 dimensions: it must have 3", ValueError, lambda: call(x, w[0], s, offs)),
-            ("x has 1 dimensions, w has 3", ValueError, lambda: call(x[0], w, s, offs)),
+            ("scale_w is on meta, x on ", ValueError, lambda: bt._int4_grouped_mm(x, w, s.to("meta"), offs, None, "", None, None)),
+            ("x has 2 dimensions, w has 3: they must have 2 or 3, and 4", ValueError, lambda: call(x, w[0], s, offs)),
+            ("w has the shape (3, 2, 7, 8): it must be (groups, K / 64, ld, 8), and ld a multiple of 8", ValueError, lambda: call(x, w[:, :, :7], s, offs)),
+            ("w has the shape (3, 2, 8, 8): it must be (groups, K / 64, ld, 32)", ValueError, lambda: call(x, w.to(torch.uint8), s, offs)),
+            ("n is 9: w has 8 columns", ValueError, lambda: call(x, w, s, offs, n=9)),
+            ("n is -1", ValueError, lambda: call(x, w, s, offs, n=-1)),
+            ("x has 1 dimensions, w has 4", ValueError, lambda: call(x[0], w, s, offs)),
             ("x has 120 columns, w has 128 rows", ValueError, lambda: call(x[:, :120], w, s, offs)),
             ("offs is None", ValueError, lambda: call(x, w, s)),
             ("offs is torch.int64", TypeError, lambda: call(x, w, s, offs.long())),
             ("offs has 2 groups, w has 3", ValueError, lambda: call(x, w, s, offs[:2])),
             ("x has 2 groups, w has 3", ValueError, lambda: call(x.view(2, 5, 128), w, s)),
-            ("bias is torch.float32, the result is torch.bfloat16", TypeError, lambda: call(x, w, s, offs, torch.zeros(5))),
+            ("bias is torch.float32, the result is torch.bfloat16", TypeError, lambda: call(x, w, s, offs, torch.zeros(8))),
             ("bias has the shape (4,)", ValueError, lambda: call(x, w, s, offs, torch.zeros(4).bfloat16())),
             ("activation 'tanh'", ValueError, lambda: call(x, w, s, offs, activation="tanh")),
         ):
