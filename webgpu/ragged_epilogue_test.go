@@ -117,9 +117,8 @@ func TestRaggedGroups(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	rng := rand.New(rand.NewPCG(7, 8))
 	for i, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, {ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
-		group, o := e.ScaleB.Group(), planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: e}
-		rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * group, A: planner.Matrix{LD: 3 * group}, C: planner.Matrix{LD: 70},
-			B: planner.Matrix{Offset: 32, LD: 72}, B2: planner.Matrix{LD: 88}, StrideB: 3 * group * 88, ScaleB: 9}
+		o := planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: e}
+		rows, records, good := drivertest.RaggedOfGroups(t, e)
 		t.Run(fmt.Sprintf("%d/ends", i), func(t *testing.T) {
 			x := prepareDressed(t, d, rows, o)
 			for _, sizes := range drivertest.RaggedEnds(150) {
@@ -127,24 +126,10 @@ func TestRaggedGroups(t *testing.T) {
 			}
 		})
 		t.Run(fmt.Sprintf("%d/records", i), func(t *testing.T) {
-			var b planner.Batch
-			for g := range 6 {
-				b = append(b, planner.Problem{M: 1 + 20*g, N: 3 + 30*(g%3), K: group * (g % 4), ScaleB: 7 * g,
-					A: planner.Matrix{Offset: g, LD: 4 * group}, B: planner.Matrix{Offset: 32 * g, LD: 64}, B2: planner.Matrix{Offset: 64 * g, LD: 72}, C: planner.Matrix{LD: 100}})
-			}
-			b[5].Alpha = planner.Scale(0) // nobody asks where its B ends
-			good, err := planner.AppendScaledRecords(nil, b)
-			require.NoError(t, err)
-			records := planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 70, K: 4 * group,
-				LenA: 1 << 17, LenB: 1 << 17, LenC: 1 << 15, LenB2: 1 << 17, LenBias: 1 << 10, LenRows: 1 << 10}
 			x := prepareDressed(t, d, records, o)
 			x.check(t, good)
-			for word := range encoding.ScaledRecordWords {
-				for _, by := range []int32{1, 8, 32, 64, 128, 1 << 26, 1 << 30} {
-					sizes := slices.Clone(good)
-					sizes[rng.IntN(6)*encoding.ScaledRecordWords+word] += by
-					x.check(t, sizes)
-				}
+			for _, sizes := range drivertest.ChangedRecords(rng, good) {
+				x.check(t, sizes)
 			}
 		})
 	}

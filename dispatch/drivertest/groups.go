@@ -7,8 +7,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // testGroups multiplies by B of Int4 with scales of groups.
@@ -206,4 +209,35 @@ func (d *dressed) groupsOf(r *planner.Ragged, e *planner.Epilogue, rng *rand.Ran
 		p.B.Offset += r.StrideB
 		p.B2.Offset += r.StrideB
 	}
+}
+
+// RaggedOfGroups is a ragged batch of 5 groups of up to 150 rows in all with scales of groups, and one of records with 6 that fit.
+func RaggedOfGroups(t *testing.T, e planner.Epilogue) (rows, records planner.Ragged, good []int32) {
+	t.Helper()
+	group := e.ScaleB.Group()
+	rows = planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * group, A: planner.Matrix{LD: 3 * group}, C: planner.Matrix{LD: 70},
+		B: planner.Matrix{Offset: 32, LD: 72}, B2: planner.Matrix{LD: 88}, StrideB: 3 * group * 88, ScaleB: 9}
+	var b planner.Batch
+	for g := range 6 {
+		b = append(b, planner.Problem{M: 1 + 20*g, N: 3 + 30*(g%3), K: group * (g % 4), ScaleB: 7 * g,
+			A: planner.Matrix{Offset: g, LD: 4 * group}, B: planner.Matrix{Offset: 32 * g, LD: 64}, B2: planner.Matrix{Offset: 64 * g, LD: 72}, C: planner.Matrix{LD: 100}})
+	}
+	b[5].Alpha = planner.Scale(0) // nobody asks where its B ends
+	good, err := planner.AppendScaledRecords(nil, b)
+	require.NoError(t, err)
+	records = planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 70, K: 4 * group,
+		LenA: 1 << 17, LenB: 1 << 17, LenC: 1 << 15, LenB2: 1 << 17, LenBias: 1 << 10, LenRows: 1 << 10}
+	return rows, records, good
+}
+
+// ChangedRecords are records of which one word of some problem is larger, each word in turn.
+func ChangedRecords(rng *rand.Rand, good []int32) (all [][]int32) {
+	for word := range encoding.ScaledRecordWords {
+		for _, by := range []int32{1, 8, 32, 64, 128, 1 << 26, 1 << 30} {
+			sizes := slices.Clone(good)
+			sizes[rng.IntN(len(good)/encoding.ScaledRecordWords)*encoding.ScaledRecordWords+word] += by
+			all = append(all, sizes)
+		}
+	}
+	return all
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -39,8 +41,7 @@ const (
 // newRaggedJob plans, but for what it draws: how many workgroups make items, and for how many workers.
 func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16, name string, sizes []int32, filled fill) *raggedJob {
 	t.Helper()
-	plan, err := planner.New(device(t, arch, 16)).PlanRagged(r, planner.Options{Epilogue: e})
-	require.NoError(t, err)
+	plan := planRagged(t, arch, r, e)
 	batch, refused := r.Batch(nil, sizes, e)
 	j := &raggedJob{
 		name:   name,
@@ -80,6 +81,49 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	return j
 }
 
+// planRagged plans for fp32, or with scales for elements that have them, some of which another device takes alone: what makes its items is the same.
+func planRagged(t *testing.T, arch native.Arch, r planner.Ragged, e planner.Epilogue) *planner.Plan {
+	t.Helper()
+	on, o := device(t, arch, 16), planner.Options{Epilogue: e}
+	switch {
+	case e.ScaleB.Group() > 0:
+		other, err := devices.Lookup("a100")
+		require.NoError(t, err)
+		on, o.Type, o.TypeC = other, element.BF16, element.BF16
+	case e.ScaleA != "" || e.ScaleB != "":
+		o.Type, o.TypeC = element.E4M3, element.BF16
+	}
+	plan, err := planner.New(on).PlanRagged(r, o)
+	require.NoError(t, err)
+	return plan
+}
+
+// scaledGroups are sizes for a kernel with scales of groups.
+func scaledGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*raggedJob) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(k.Form), 1))
+	if k.Epilogue == (encoding.Epilogue{}) || k.Form == planner.EndsOfDepth {
+		return nil
+	}
+	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, {ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
+		rows, records, good := drivertest.RaggedOfGroups(t, e)
+		// Of a gated problem without a product the second item says where B2's scales would be, which nobody reads.
+		good[5*encoding.ScaledRecordWords+int(encoding.RecordAlpha)] = int32(math.Float32bits(1))
+		add := func(r planner.Ragged, sizes []int32) {
+			jobs = append(jobs, newRaggedJob(t, arch, rng, r, e, k.Entries, fmt.Sprintf("%s %d", e.ScaleB, len(jobs)), sizes, drawn))
+		}
+		if k.Form == planner.EndsOfRows {
+			add(rows, []int32{30, 30, 60, 149, 150})
+			continue
+		}
+		add(records, good)
+		for _, sizes := range drivertest.ChangedRecords(rng, good) {
+			add(records, sizes)
+		}
+	}
+	return jobs
+}
+
 // fewGroups are sizes of 7 groups, right and wrong, of kernels with an epilogue each with another.
 func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*raggedJob) {
 	t.Helper()
@@ -89,7 +133,7 @@ func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ragge
 		r, e := drivertest.RaggedBatches(transA, transB)[k.Form], planner.Epilogue{}
 		r.Beta = 3
 		if k.Epilogue != (encoding.Epilogue{}) {
-			all := drivertest.RaggedEpilogues(transA, true)
+			all := append(drivertest.RaggedEpilogues(transA, true), drivertest.ScaledEpilogues(transA)...)
 			e = all[i%len(all)]
 			r = drivertest.DressRagged(r, e)
 		}
@@ -205,7 +249,7 @@ func TestRagged(t *testing.T) {
 				t.Parallel()
 				ran := make([]bool, len(kernel.code))
 				total := 0
-				jobs := append(fewGroups(t, arch, k), manyGroups(t, arch, k, int(k.Entries), 1)...)
+				jobs := append(append(fewGroups(t, arch, k), scaledGroups(t, arch, k)...), manyGroups(t, arch, k, int(k.Entries), 1)...)
 				for seed := range 4 {
 					jobs = append(jobs, manyGroups(t, arch, k, 33, uint64(seed))...)
 				}
