@@ -158,7 +158,7 @@ type itemEncoder struct {
 func (e *itemEncoder) begin(problem int32) {
 	l, t, q := e.launch, e.tile, &e.plan.Batch[problem]
 	e.problem, e.q = problem, q
-	e.rowA, e.kA, e.kB, e.colB, e.rowC = t.TM*q.A.LD, 1, q.B.LD, t.TN*e.plan.Options.Epilogue.apart(), t.TM*q.C.LD
+	e.rowA, e.kA, e.kB, e.colB, e.rowC = t.TM*q.A.LD, 1, q.B.LD, t.TN*e.plan.Options.Epilogue.ScaleB.ApartB(), t.TM*q.C.LD
 	if q.TransA {
 		e.rowA, e.kA = t.TM, q.A.LD
 	}
@@ -248,7 +248,7 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	}
 	second := w[words : 2*words]
 	copy(second, w)
-	second[encoding.OffB], second[encoding.LDB] = uint32(q.elementB2(int(s.K0), col*o.apart())-e.launch.BaseB2), uint32(q.B2.LD)
+	second[encoding.OffB], second[encoding.LDB] = uint32(q.elementB2(int(s.K0), col*o.ScaleB.ApartB())-e.launch.BaseB2), uint32(q.B2.LD)
 	second[encoding.BiasAt] += uint32(q.N)
 	second[encoding.ScaleBAt] += uint32(o.scalesOf(q, q.B.LD))
 	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemWide | encoding.ItemSecond

@@ -24,18 +24,16 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 		return s.Rates.WGSL
 	case k == KernelsCPU:
 		return s.Rates.CPU
+	case c == computeInt4:
+		return s.Rates.Int4
 	case c.narrow() && s.Unit == tile.FMA:
 		r := s.Rates.Native
-		if c == computeInt4 {
-			return tile.Rate{}
-		} else if c.bytes() {
+		if c.bytes() {
 			r.Efficiency *= f.Bytes
 		} else {
 			r.Efficiency *= f.Halves
 		}
 		return r
-	case c == computeInt4:
-		return s.Rates.Int4
 	case c == computeHalves:
 		return s.Rates.Halves
 	case c == computeWideHalves:

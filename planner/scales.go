@@ -25,18 +25,10 @@ const (
 )
 
 // TypeB is the type of the elements of B: Type, but for scales of groups.
-func (o *Options) TypeB() element.Type { return o.Epilogue.kernel().TypeB(o.Type) }
+func (o *Options) TypeB() element.Type { return o.Epilogue.ScaleB.TypeB(o.Type) }
 
 // group is the k's of B that share a scale; 0: B has none by groups.
 func (e *Epilogue) group() int { return e.ScaleB.Group() }
-
-// apart is how many elements are from a column of B to the next, of B that is not transposed.
-func (e *Epilogue) apart() int {
-	if e.group() > 0 {
-		return element.Int4Panel
-	}
-	return 1
-}
 
 // whole: tiles are never cut along K.
 func (e *Epilogue) whole() bool { return e.Gated || e.group() > 0 }

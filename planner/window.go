@@ -110,7 +110,7 @@ func reach(t *tile.Shape, q *Problem, s *encoding.Segment, e *Epilogue) windows 
 		w[0] = window{q.elementA(first, int(s.K0)), q.elementA(last, int(s.K1)-1) + 1}
 	}
 	if depth > 0 && !e.Pointers.B {
-		apart := e.apart() // with panels, of which the last begins so many k's before the end
+		apart := e.ScaleB.ApartB() // with panels, of which the last begins so many k's before the end
 		first, last, end := int(s.K0), int(s.K1)-apart, (col+cols)*apart-1
 		w[1] = window{q.elementB(first, col*apart), q.elementB(last, end) + 1}
 		if e.Gated {
@@ -153,10 +153,10 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 		fit(limitA, q.A.LD, q.TransA, e.storedA(min(t.TM, q.M)), 1)
 	}
 	if !e.Pointers.B {
-		fit(limitB, q.B.LD, !q.TransB, min(t.TN, q.N), e.apart())
+		fit(limitB, q.B.LD, !q.TransB, min(t.TN, q.N), e.ScaleB.ApartB())
 	}
 	if e.Gated && !e.Pointers.B {
-		fit(limitB, q.B2.LD, !q.TransB, min(t.TN, q.N), e.apart())
+		fit(limitB, q.B2.LD, !q.TransB, min(t.TN, q.N), e.ScaleB.ApartB())
 	}
 	if depth == whole {
 		return whole

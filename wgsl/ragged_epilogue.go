@@ -12,7 +12,7 @@ import (
 func raggedEpilogue(e encoding.Epilogue) map[string]string {
 	texts := map[string]string{"epilogue.fields": "", "epilogue.listed": "", "epilogue.record": "", "epilogue.product": "", "epilogue.fits": "", "epilogue.between": "",
 		"epilogue.written": "", "epilogue.item": "", "epilogue.each": "", "epilogue.end": "",
-		"apart.b": raggedApart(e), "stored.a": "select(p.m, p.depth, transA)", "stored.c": "p.m"}
+		"apart.b": fmt.Sprintf("%du", e.ScaleB.ApartB()), "stored.a": "select(p.m, p.depth, transA)", "stored.c": "p.m"}
 	if e == (encoding.Epilogue{}) {
 		return texts
 	}

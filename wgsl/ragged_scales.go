@@ -49,14 +49,6 @@ func raggedScalesOf(e encoding.Epilogue, ld string) string {
 	return "1u"
 }
 
-// raggedApart is how many elements are from a column of B to the next, of B that is not transposed.
-func raggedApart(e encoding.Epilogue) string {
-	if e.ScaleB.Group() > 0 {
-		return fmt.Sprintf("%du", element.Int4Panel)
-	}
-	return "1u"
-}
-
 // raggedGroupsFit is what scales of groups ask of a record. Those that pass have a number of scales in 32 bits.
 func raggedGroupsFit(e encoding.Epilogue) string {
 	group := e.ScaleB.Group()

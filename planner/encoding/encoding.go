@@ -68,7 +68,7 @@ type Kernel struct {
 }
 
 // TypeB is the type of the elements of B.
-func (k Kernel) TypeB() element.Type { return k.Epilogue.TypeB(k.Type) }
+func (k Kernel) TypeB() element.Type { return k.Epilogue.ScaleB.TypeB(k.Type) }
 
 // String names a kernel: tile, transposition and variants.
 func (k Kernel) String() string {

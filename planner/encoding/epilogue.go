@@ -52,19 +52,27 @@ func (s Scaling) Group() int {
 	return 0
 }
 
+// TypeB is the type of the elements of a B with such scales, where those of A have this one.
+func (s Scaling) TypeB(a element.Type) element.Type {
+	if s.Group() > 0 {
+		return element.Int4
+	}
+	return a
+}
+
+// ApartB is how many elements are from a column of such a B to the next, where it is not transposed.
+func (s Scaling) ApartB() int {
+	if s.Group() > 0 {
+		return element.Int4Panel
+	}
+	return 1
+}
+
 // Scaled reports whether there are scales.
 func (e Epilogue) Scaled() bool { return e.ScaleA != "" || e.ScaleB != "" }
 
 // ScaledSums reports whether sums of products are multiplied by scales: those of groups belong to the numbers of B.
 func (e Epilogue) ScaledSums() bool { return e.ScaleA != "" || e.ScaleB != "" && e.ScaleB.Group() == 0 }
-
-// TypeB is the type of the elements of B, where those of A have this one.
-func (e Epilogue) TypeB(a element.Type) element.Type {
-	if e.ScaleB.Group() > 0 {
-		return element.Int4
-	}
-	return a
-}
 
 // EachRow reports whether the scales of A are by the rows of op(A), not by those of which some are gathered.
 func (e Epilogue) EachRow() bool { return e.ScaleA == PerRow && !e.Gather }

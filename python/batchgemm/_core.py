@@ -29,6 +29,7 @@ STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device los
 
 # Python acts on Ctrl-C when a call returns, so that nothing waits longer than this at a time, in seconds.
 SLICE = 0.1
+PANEL, GROUPS = 64, (64, 128)  # k's of weights of 4 bits that lie together, and that may share a scale
 PIECE = 4 << 20  # elements that are copied between two looks at signals: some milliseconds
 
 
@@ -527,13 +528,13 @@ def default_device() -> Device:
 
 def check_panels(k):
     """For weights of 4 bits, which lie in panels of so many along K."""
-    if k % 64:
-        raise InvalidError(f"K is {k}: it must be a multiple of 64")
+    if k % PANEL:
+        raise InvalidError(f"K is {k}: it must be a multiple of {PANEL}")
 
 
 def check_group(k, group):
     """For weights of 4 bits, of which so many along K share a scale."""
-    if group not in (64, 128):
+    if group not in GROUPS:
         raise InvalidError(f"group is {group!r}: it must be 64 or 128")
     if k % group:
         raise InvalidError(f"K is {k}: it must be a multiple of {group}, the group")
@@ -546,4 +547,4 @@ def least_ld(n):
 
 def panels(n, k):
     """The shape of the words of K x N weights of 4 bits."""
-    return k // 64, least_ld(n), 8
+    return k // PANEL, least_ld(n), 8

@@ -24,10 +24,10 @@ def unpack_int4(words, n):
     if words.ndim < 3 or words.shape[-1] != 8 or words.shape[-2] % 8 or not 0 <= n <= words.shape[-2]:
         raise _core.InvalidError(f"words are {words.shape}, n is {n}: they must be [..., K / 64, ld, 8], and ld a multiple of 8, at least n")
     *many, panels, _, _ = words.shape
-    weights = np.empty((*many, n, 64 * panels), np.uint8)
+    weights = np.empty((*many, n, _core.PANEL * panels), np.uint8)
     words = np.ascontiguousarray(words[..., : _core.least_ld(n), :])
     for at in np.ndindex(*many):
-        _core._call("bg_unpack_int4", words[at].ctypes.data, n, 64 * panels, weights[at].ctypes.data)
+        _core._call("bg_unpack_int4", words[at].ctypes.data, n, _core.PANEL * panels, weights[at].ctypes.data)
     return weights
 
 

@@ -8,13 +8,12 @@ from typing import NamedTuple, Optional
 
 import torch
 
-from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, open as _open, problem
+from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, GROUPS, PANEL, open as _open, problem
 from ._optional import eager
 
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 SCALED = {torch.float8_e4m3fn: "e4m3", torch.int8: "int8"}  # x and w that have scales; the result is one of TYPES
 PACKED = {torch.int32: 8, torch.uint8: 2}  # w of int4: weights in an element
-PANEL = 64  # of K, whose weights of a column lie together there
 ACTIVATIONS = ("", "relu", "gelu", "silu")
 MOST_GROUPS = 4096
 ALIGN = 16  # bytes, of addresses
@@ -90,7 +89,7 @@ def _grouping(scale, groups, k, ld):
     """What the words of a w of int4 are of."""
     if scale.dtype not in (torch.int32, torch.float32):
         raise TypeError(f"scale_w is {scale.dtype}: it must be int32, or float32 of the same bits")
-    for group in 64, 128:
+    for group in GROUPS:
         if k % group == 0 and tuple(scale.shape) == (groups, k // group, ld):
             return f"group-{group}"
     raise ValueError(f"scale_w has the shape {tuple(scale.shape)}: it must be ({groups}, K / 64, {ld}) or ({groups}, K / 128, {ld}), and K is {k}")
