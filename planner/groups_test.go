@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 func groupsOf(e Epilogue) Options {
@@ -91,6 +92,26 @@ func TestGroupItems(t *testing.T) {
 	cut, err := New(int4Device(t)).Plan(Batch{p}, o)
 	require.NoError(t, err)
 	require.Equal(t, len(plan.Segments), len(cut.Segments))
+}
+
+// On CUDA tile shapes of their own multiply by B of Int4, and nothing else.
+func TestGroupTiles(t *testing.T) {
+	for _, name := range []string{"a100", "h200"} {
+		d := device(t, name)
+		o := groupsOf(Epilogue{ScaleB: PerGroup128})
+		plan, err := New(d).Plan(mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
+		require.NoError(t, err, name)
+		for _, s := range plan.Tiles {
+			require.Equal(t, tile.Int4, s.Unit, name)
+		}
+		for i := range d.Kernels {
+			s := d.Kernels[i].Tile
+			require.Equal(t, s.Unit == tile.Int4, d.Fits(s, o), s)
+			require.False(t, s.Unit == tile.Int4 && d.Fits(s, groupsOf(Epilogue{Bias: true})), s)
+		}
+		_, err = New(d).Plan(mustPack(t, GEMM(3, 64, 256)), Options{Tile: "int4-16x128"})
+		require.ErrorIs(t, err, ErrInvalid)
+	}
 }
 
 // A launch that cannot reach all of B has windows of whole columns.
