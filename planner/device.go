@@ -64,6 +64,8 @@ type Device struct {
 	Finishes bool `json:"finishes,omitempty"`
 	// Pointers: of which Epilogue.Pointers may be part.
 	Pointers bool `json:"pointers,omitempty"`
+	// Blocks: and scales of blocks (PerBlock).
+	Blocks bool `json:"blocks,omitempty"`
 
 	// Kernels are those that the device has, a tile shape each, in the order in which
 	// the planner tries them: of equal predicted time the last wins.

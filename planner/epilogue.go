@@ -58,7 +58,7 @@ type Epilogue struct {
 	// ScaleA and ScaleB are the scales of A and of B, of elements of 8 bits alone, but for those of groups (PerGroup128). Those of A are the numbers
 	// whose bits are in Rows from Problem.ScaleA on: one; or M of them, by row of op(A); or where rows are
 	// gathered GatherRows, by row of A, and a row of zeros has 1. Those of B are from Problem.ScaleB on:
-	// one, or N; or of groups B.LD for each; with Gated those of B2 behind them.
+	// one, or N; or of groups B.LD for each; with Gated those of B2 behind them. Of blocks (PerBlock) both have more.
 	ScaleA Scaling `json:"scale_a,omitempty"`
 	ScaleB Scaling `json:"scale_b,omitempty"`
 	// Pointers are the operands that each problem has at an address of its own.
@@ -170,7 +170,7 @@ func (e *Epilogue) lists(p *Problem) [7]list {
 		{"rows of C", p.RowsC, p.M, e.ScatterRows > 0, false},
 		{"weights", p.Weights, p.M, e.Weights, false},
 		{"pointers", p.Pointers, encoding.PointerWords, e.Pointers.Any(), false},
-		{"scales of A", p.ScaleA, e.ScalesA(p.M), e.ScaleA != "", false},
+		{"scales of A", p.ScaleA, e.ScalesA(p), e.ScaleA != "", false},
 		{"scales of B", p.ScaleB, e.ScalesB(p), e.ScaleB != "", false},
 	}
 }

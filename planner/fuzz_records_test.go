@@ -22,6 +22,9 @@ func (t *tape) anyEpilogue() (e Epilogue) {
 	}
 	if t.byte()%2 == 1 {
 		e.ScaleA, e.ScaleB = pick(t, "", PerRow, PerTensor), pick(t, "", PerRow, PerTensor)
+		if t.byte()%3 == 1 {
+			e.ScaleA, e.ScaleB = PerBlock, PerBlock
+		}
 	}
 	return e
 }
@@ -102,7 +105,22 @@ func (r *Ragged) keeps(t *testing.T, q Problem, e Epilogue) bool {
 		return true
 	}
 	if !q.Reads() {
+		if !r.keepsBlocks(&q, e) {
+			return false
+		}
 		q.K, q.A, q.B, q.B2, q.TransA, q.TransB = 0, Matrix{}, Matrix{}, Matrix{}, false, true
 	}
 	return Batch{q}.CheckOperands(t.Context(), e, r.bounds(&e)) == nil
+}
+
+// keepsBlocks reports whether scales of blocks fit of a problem that does not read them.
+func (r *Ragged) keepsBlocks(q *Problem, e Epilogue) bool {
+	rows, blocks, columns := q.M, (q.K+127)/128, (q.N+127)/128
+	if e.GatherRows > 0 {
+		rows = e.GatherRows
+	}
+	if e.Gated {
+		columns *= 2
+	}
+	return e.ScaleA != PerBlock || q.ScaleA+rows*blocks <= r.LenRows && q.ScaleB+columns*blocks <= r.LenRows
 }

@@ -84,6 +84,9 @@ func (t *tape) options() Options {
 	if t.byte()%4 == 1 {
 		o.Type, o.TypeC = pick(t, element.E4M3, element.BF16, element.Int8), pick(t, element.BF16, element.F32)
 		o.Epilogue.ScaleA, o.Epilogue.ScaleB = pick(t, "", PerRow, PerTensor), pick(t, "", PerRow, PerTensor)
+		if o.Type == element.E4M3 && t.byte()%3 == 1 {
+			o.Epilogue.ScaleA, o.Epilogue.ScaleB = PerBlock, PerBlock
+		}
 	}
 	return o
 }
@@ -164,7 +167,7 @@ func explained(err error) bool {
 	var problem *ProblemError
 	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation", "threshold ",
 		"needs tensor cores", "uses tensor cores", "has no kernels of it", "has kernels of it for elements of 16 bits alone", "has no tile of Table 3",
-		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ", "pointers are aligned, but none", "scales are for elements of",
+		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ", "pointers are aligned, but none", "scales are for elements of", "scales of blocks are",
 	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
@@ -373,6 +376,13 @@ func scalesAt(q *Problem, e *Epilogue, row, col int) (a, b uint32) {
 	}
 	if e.ScaleB == PerRow {
 		b += uint32(col)
+	}
+	if e.ScaleA == PerBlock {
+		blocks := uint32(q.K+127) / 128
+		b += uint32(col) / 128 * blocks
+		if e.GatherRows == 0 {
+			a += uint32(row) * blocks
+		}
 	}
 	return a, b
 }

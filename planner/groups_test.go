@@ -44,7 +44,7 @@ func TestGroupMistakes(t *testing.T) {
 		{"A of int4", Options{Type: element.Int4}, func(*Problem) {}, "elements of A cannot be int4: B alone may, with scales of groups"},
 		{"A of f32", Options{Epilogue: by}, func(*Problem) {}, "scales of groups are for A of bf16 or f16, not f32"},
 		{"scales of A", groupsOf(Epilogue{ScaleA: PerRow, ScaleB: PerGroup64}), func(*Problem) {}, "A has no scales where those of B are of groups"},
-		{"groups of A", groupsOf(Epilogue{ScaleA: PerGroup64}), func(*Problem) {}, `unknown scaling "group-64" (known: tensor, row, and of B group-64, group-128)`},
+		{"groups of A", groupsOf(Epilogue{ScaleA: PerGroup64}), func(*Problem) {}, `unknown scaling "group-64" (known: tensor, row, of both block, and of B group-64, group-128)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := good

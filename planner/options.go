@@ -86,7 +86,7 @@ func (o *Options) check(d *Device) error {
 	if err := o.Epilogue.check(d); err != nil {
 		return err
 	}
-	if err := o.checkScales(); err != nil {
+	if err := o.checkScales(d); err != nil {
 		return err
 	}
 	if _, err := ParseCompute(string(o.Compute)); err != nil {

@@ -127,8 +127,8 @@ func (r *Ragged) check(e *Epilogue) error {
 	switch {
 	case r.Zero && !e.none():
 		return r.wrong("rows behind the last group are set to 0 without an epilogue alone")
-	case r.Form == EndsOfDepth && e.group() > 0:
-		return r.wrong("scales of groups need a K that the host knows, or records")
+	case r.Form == EndsOfDepth && e.alongK() != "":
+		return r.wrong("scales of %s need a K that the host knows, or records", e.alongK())
 	case r.Form != Records:
 		return r.checkOperands(e)
 	case e.group() > 0 && (r.TransA || r.TransB):
@@ -367,7 +367,7 @@ func (r *Ragged) dress(q *Problem, g, row int, e *Epilogue) {
 		q.Pointers += g * encoding.PointerWords
 	}
 	if e.kernel().EachRow() {
-		q.ScaleA += row
+		q.ScaleA += row * e.scalesOfRow(q)
 	}
 	q.ScaleB += g * e.ScalesB(q)
 }

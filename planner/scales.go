@@ -22,6 +22,12 @@ const (
 	// is a multiple of the group. Tiles are never cut along K, as those of Gated.
 	PerGroup64  = encoding.PerGroup64
 	PerGroup128 = encoding.PerGroup128
+
+	// Of A and B both, of element.E4M3: A has a scale for each row, as stored where rows are gathered, and each 128 k's, B one for
+	// each 128 k's x 128 columns of op(B). With n = ceil(K/128), word Problem.ScaleA + i*n + k/128 is of A[i, k], and word
+	// Problem.ScaleB + j/128*n + k/128 of B[k, j]; those of B2 are behind all of B. The products of each 128 k's are multiplied by the
+	// product of both scales, which is rounded to fp32, and must be a number of it, 0 or no less than 2^-126. Tiles are never cut along K.
+	PerBlock = encoding.PerBlock
 )
 
 // TypeB is the type of the elements of B: Type, but for scales of groups.
@@ -30,16 +36,35 @@ func (o *Options) TypeB() element.Type { return o.Epilogue.ScaleB.TypeB(o.Type) 
 // group is the k's of B that share a scale; 0: B has none by groups.
 func (e *Epilogue) group() int { return e.ScaleB.Group() }
 
-// whole: tiles are never cut along K.
-func (e *Epilogue) whole() bool { return e.Gated || e.group() > 0 }
+// alongK names what shares scales where K has several; "": nothing.
+func (e *Epilogue) alongK() string {
+	switch {
+	case e.group() > 0:
+		return "groups"
+	case e.kernel().Blocks():
+		return "blocks"
+	}
+	return ""
+}
 
-// ScalesA is how many scales an A has of which products take so many rows.
-func (e *Epilogue) ScalesA(rows int) int {
+// whole: tiles are never cut along K.
+func (e *Epilogue) whole() bool { return e.Gated || e.alongK() != "" }
+
+// ScalesA is how many scales the A of a problem has.
+func (e *Epilogue) ScalesA(p *Problem) int {
 	switch e.ScaleA {
 	case "":
 		return 0
-	case PerRow:
-		return e.storedA(rows)
+	case PerTensor:
+		return 1
+	}
+	return e.storedA(p.M) * e.scalesOfRow(p)
+}
+
+// scalesOfRow is how many a row of A has, where rows have any.
+func (e *Epilogue) scalesOfRow(p *Problem) int {
+	if e.ScaleA == PerBlock {
+		return encoding.Blocks(p.K)
 	}
 	return 1
 }
@@ -59,6 +84,8 @@ func (e *Epilogue) scalesOf(p *Problem, ld int) int {
 		return 0
 	case e.ScaleB == PerRow:
 		return p.N
+	case e.ScaleB == PerBlock:
+		return encoding.Blocks(p.N) * encoding.Blocks(p.K)
 	case group > 0:
 		return p.K / group * ld
 	}
@@ -68,14 +95,17 @@ func (e *Epilogue) scalesOf(p *Problem, ld int) int {
 // scaleA and scaleB are the words of Rows with the scales of a tile's first row and column.
 func (e *Epilogue) scaleA(p *Problem, row int) uint32 {
 	if e.kernel().EachRow() {
-		return uint32(p.ScaleA + row)
+		return uint32(p.ScaleA + row*e.scalesOfRow(p))
 	}
 	return uint32(p.ScaleA)
 }
 
 func (e *Epilogue) scaleB(p *Problem, col int) uint32 {
-	if e.ScaleB == PerRow || e.group() > 0 {
+	switch {
+	case e.ScaleB == PerRow || e.group() > 0:
 		return uint32(p.ScaleB + col)
+	case e.ScaleB == PerBlock:
+		return uint32(p.ScaleB + col/encoding.Block*encoding.Blocks(p.K))
 	}
 	return uint32(p.ScaleB)
 }
@@ -84,8 +114,11 @@ func (e *Epilogue) scaleB(p *Problem, col int) uint32 {
 var scaled = slices.DeleteFunc(element.Types(), func(t element.Type) bool { return !t.Scaled() })
 
 // checkScales fails for scales that are none, or for elements of another type.
-func (o *Options) checkScales() error {
+func (o *Options) checkScales(d *Device) error {
 	e := &o.Epilogue
+	if e.ScaleA == PerBlock || e.ScaleB == PerBlock {
+		return o.checkBlocks(d)
+	}
 	if e.group() > 0 {
 		switch {
 		case e.ScaleA != "":
@@ -101,10 +134,25 @@ func (o *Options) checkScales() error {
 		switch {
 		case s == "":
 		case s != PerTensor && s != PerRow:
-			return invalid.Errorf("unknown scaling %q (known: %s, %s, and of B %s, %s)", s, PerTensor, PerRow, PerGroup64, PerGroup128)
+			return invalid.Errorf("unknown scaling %q (known: %s, %s, of both %s, and of B %s, %s)", s, PerTensor, PerRow, PerBlock, PerGroup64, PerGroup128)
 		case !o.Type.Scaled():
 			return invalid.Errorf("scales are for elements of %s, not %s", element.List(scaled, " or "), o.Type)
 		}
+	}
+	return nil
+}
+
+// checkBlocks checks options with scales of blocks, of A or of B.
+func (o *Options) checkBlocks(d *Device) error {
+	switch e := &o.Epilogue; {
+	case e.ScaleA != e.ScaleB:
+		return invalid.Errorf("scales of blocks are of A and B both, not %q of A and %q of B", e.ScaleA, e.ScaleB)
+	case o.Type.Whole():
+		return invalid.Errorf("scales of blocks are for elements of %s, not %s, whose sums over all of K are whole", element.E4M3, o.Type)
+	case o.Type != element.E4M3:
+		return invalid.Errorf("scales of blocks are for elements of %s, not %s", element.E4M3, o.Type)
+	case d != nil && !d.Blocks:
+		return invalid.Errorf("%s has no kernels for scales of blocks", d)
 	}
 	return nil
 }

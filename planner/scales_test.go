@@ -84,7 +84,7 @@ func TestScaleMistakes(t *testing.T) {
 		{"nothing that is not used", scaledOptions(Epilogue{}), func(p *Problem) { p.ScaleA, p.ScaleB = -1, -1 }, ""},
 		{"scales of A", scaledOptions(both), func(p *Problem) { p.ScaleA = -1 }, "problem 0: scales of A offset -1 is negative"},
 		{"scales of B", scaledOptions(both), func(p *Problem) { p.ScaleB = math.MaxInt }, "problem 0: scales of B do not fit: their last offset needs more than 32 bits"},
-		{"unknown", scaledOptions(Epilogue{ScaleB: "block"}), func(p *Problem) {}, `unknown scaling "block" (known: tensor, row, and of B group-64, group-128)`},
+		{"unknown", scaledOptions(Epilogue{ScaleB: "column"}), func(p *Problem) {}, `unknown scaling "column" (known: tensor, row, of both block, and of B group-64, group-128)`},
 		{"elements without scales", Options{Type: element.BF16, Epilogue: both}, func(p *Problem) {}, "scales are for elements of e4m3 or int8, not bf16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -212,8 +212,8 @@ func (p *builder) dealWindows(g *group) error {
 		if panel < q.depth() && p.Options.Epilogue.Gated {
 			return problemError(int(o.index), "K", "is too large for gated units: one launch of %s takes %d", p.Device.Name, panel)
 		}
-		if panel < q.depth() && p.Options.Epilogue.group() > 0 {
-			return problemError(int(o.index), "K", "is too large for scales of groups: one launch of %s takes %d", p.Device.Name, panel)
+		if along := p.Options.Epilogue.alongK(); panel < q.depth() && along != "" {
+			return problemError(int(o.index), "K", "is too large for scales of %s: one launch of %s takes %d", along, p.Device.Name, panel)
 		}
 		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {

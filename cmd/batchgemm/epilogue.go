@@ -128,7 +128,7 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 		p.B2 = p.B
 		p.B2.Offset += aligned(lenB)
 		p.Bias, p.RowsA, p.RowsC, p.Weights, p.ScaleA = biases, words, words+p.M, words+2*p.M, words+3*p.M
-		p.ScaleB = p.ScaleA + e.ScalesA(p.M)
+		p.ScaleB = p.ScaleA + e.ScalesA(p)
 		if p.M > 0 && p.N > 0 {
 			biases, words = biases+e.Biases(p.N), p.ScaleB+e.ScalesB(p)
 		}
@@ -237,7 +237,9 @@ func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 		}
 	}
 	if p.Reads() {
-		bytes += 4 * float64(min(e.ScalesA(p.M), p.M)+e.ScalesB(p))
+		few := *e
+		few.GatherRows = min(e.GatherRows, p.M)
+		bytes += 4 * float64(few.ScalesA(p)+few.ScalesB(p))
 	}
 	return bytes
 }

@@ -133,7 +133,7 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 			return int32(math.Float32bits(x[0]))
 		}
 		p.Weights = list(p.M, number)
-		p.ScaleA, p.ScaleB = list(e.ScalesA(p.M), number), list(e.ScalesB(p), number)
+		p.ScaleA, p.ScaleB = list(e.ScalesA(p), number), list(e.ScalesB(p), number)
 		if e.ScaleB.Group() > 0 {
 			d.group(p, &e, rng)
 		}

@@ -121,7 +121,7 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 // list draws the lists of a layer, of so many rows. No two rows of a C are stored to one.
 func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, rows int) {
 	r.RowsA, r.RowsC, r.Weights = 3, 4+rows, 5+2*rows
-	scalesA := e.ScalesA(r.M)
+	scalesA := e.ScalesA(&planner.Problem{M: r.M, K: r.K})
 	if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
 		scalesA = rows
 	}

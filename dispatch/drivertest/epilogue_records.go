@@ -205,7 +205,7 @@ func (j *recordsJob) checkHostile(t *testing.T) {
 		encoding.RecordRowsC:   {q.RowsC - 1, r.LenRows - q.M, r.LenRows - q.M + 1},
 		encoding.RecordWeights: {r.LenRows - q.M + 1}, // other words are weights that are not exact
 		encoding.RecordBeta:    {0x3f800000},
-		encoding.RecordScaleA:  {q.ScaleA, r.LenRows - e.ScalesA(q.M) + 1}, // as of weights
+		encoding.RecordScaleA:  {q.ScaleA, r.LenRows - e.ScalesA(q) + 1}, // as of weights
 		encoding.RecordScaleB:  {q.ScaleB, r.LenRows - e.ScalesB(q) + 1},
 	} {
 		each := j.plan.SizesLen() / r.Groups

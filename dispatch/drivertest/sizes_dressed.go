@@ -116,7 +116,7 @@ func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[str
 	edge("rows of A", encoding.RecordRowsA, r.LenRows-q.M)
 	edge("rows of C", encoding.RecordRowsC, r.LenRows-q.M)
 	edge("weights", encoding.RecordWeights, r.LenRows-q.M)
-	edge("scales of A", encoding.RecordScaleA, r.LenRows-e.ScalesA(q.M))
+	edge("scales of A", encoding.RecordScaleA, r.LenRows-e.ScalesA(q))
 	edge("scales of B", encoding.RecordScaleB, r.LenRows-e.ScalesB(q))
 	edge("pointers", encoding.RecordPointers, r.LenRows-encoding.PointerWords)
 	with("ldb2", g, encoding.RecordLDB2, colsB-1)

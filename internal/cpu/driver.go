@@ -101,6 +101,7 @@ func facts(threads int, with *instructions) planner.Device {
 		KernelKind:   planner.KernelsCPU,
 		Types:        []element.Type{element.BF16, element.F16, element.E4M3, element.Int8, element.Int4},
 		Epilogues:    true,
+		Blocks:       true,
 	}
 	for _, s := range tile.Table() {
 		if s.Rates.CPU.Efficiency > 0 {

@@ -66,6 +66,9 @@ func (h *halves) widened(p *product, k, depth int) *product {
 	default:
 		w.a.widen(h.a[:], k, p.rows, depth)
 	}
+	if p.a.blocks.each > 0 {
+		w.scaleBlocks(k, depth)
+	}
 	switch {
 	case p.b.of == element.F32 && p.b.trans:
 		w.b.data = p.b.data[k:]

@@ -27,6 +27,9 @@ func (j *job) segment(t *scratch, item []uint32) {
 	if group := epilogue.ScaleB.Group(); group > 0 && p.depth > 0 {
 		p.b.groups, p.b.group = j.rows[item[encoding.ScaleBAt]:], group
 	}
+	if epilogue.Blocks() && p.depth > 0 {
+		p.a.blocks = blockScales{j.rows[item[encoding.ScaleAAt]:], j.rows[item[encoding.ScaleBAt]:], encoding.Blocks(p.depth)}
+	}
 	switch p.a.of, p.b.of = of, j.launch.TypeB(); {
 	case p.depth == 0:
 	case of == element.F32:

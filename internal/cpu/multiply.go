@@ -66,6 +66,8 @@ type operand struct {
 	gather []int32 // the rows of A that are the tile's, if these are not the first
 	stored int     // of how many
 
+	blocks blockScales // of A
+
 	groups []int32 // the words of B's groups, of Int4, from the first column on
 	group  int     // k's of each
 }

@@ -95,7 +95,7 @@ func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 		}
 		return at
 	}
-	p.ScaleA, p.ScaleB = scales(e.ScalesA(p.M)), scales(e.ScalesB(p))
+	p.ScaleA, p.ScaleB = scales(e.ScalesA(p)), scales(e.ScalesB(p))
 	if e.Pointers.Any() { // for whoever knows them
 		p.Pointers = len(o.E.Rows)
 		o.E.Rows = append(o.E.Rows, make([]int32, encoding.PointerWords)...)

@@ -40,8 +40,12 @@ func split(b planner.Batch, e *planner.Epilogue) []part {
 			q := *p
 			q.M = min(step, p.M-first)
 			q.RowsA, q.RowsC, q.Weights = q.RowsA+first, q.RowsC+first, q.Weights+first
-			if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
+			switch {
+			case e.GatherRows > 0:
+			case e.ScaleA == planner.PerRow:
 				q.ScaleA += first
+			case e.ScaleA == planner.PerBlock:
+				q.ScaleA += first * blocks(q.K)
 			}
 			if e.ScatterRows == 0 {
 				q.C.Offset += first * q.C.LD

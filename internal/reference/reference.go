@@ -86,6 +86,9 @@ func (m *Mismatch) Error() string {
 //     products with alpha and beta and the sums in C, 8 in three launches. That is
 //     (2K+8) * 2^-149 * max(1, |alpha|).
 //   - A scale multiplies all that is so far, and adds 2*u of it and 3 * 2^-149.
+//   - Scales of blocks are multiplied, s = sa*sb, and multiply products, or their sums, or factors: two roundings, 4*u of
+//     |s*a*b| for each product, and 2^-149 * 449^2 * max(1, |alpha|) where some of that may be below 2^-126. Where s*448 is more
+//     than fp32 holds it is not judged.
 //
 // NaN and Inf must come out where the float64 result has them. An element whose
 // terms are finite but add up to more than float32 holds is not judged.
@@ -220,9 +223,9 @@ func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (
 			continue
 		}
 		from := l.rowA(p, i)
-		gate.multiply(from, x, y)
+		gate.multiply(i, from, x, y)
 		if l.Gated {
-			up.multiply(from, x, l.B2)
+			up.multiply(i, from, x, l.B2)
 		}
 		for j := range p.N {
 			at := p.C.Offset + to*p.C.LD + j
@@ -273,13 +276,17 @@ func (r *row) begin(x, y []float32) {
 	}
 }
 
-// multiply computes the row of alpha*op(A)*op(B) that a row of A has; -1: one of zeros.
-func (r *row) multiply(from int, x, y []float32) {
+// multiply computes row i of alpha*op(A)*op(B), for which a row of A stands; -1: one of zeros.
+func (r *row) multiply(i, from int, x, y []float32) {
 	if r.from = from; from < 0 {
 		clear(r.sum)
 		clear(r.size)
 		clear(r.lost)
 		clear(r.cut)
+		return
+	}
+	if r.limits.ScaleA == planner.PerBlock {
+		r.multiplyBlocks(i, x, y)
 		return
 	}
 	products(&r.Problem, from, x, y, r.sum, r.size)
@@ -295,10 +302,10 @@ func (r *row) multiply(from int, x, y []float32) {
 func (r *row) element(i, j int, old float32) number {
 	n := number{r.sum[j], 2*r.unit*float64(r.K+2)*r.size[j] + r.tiny*float64(2*r.K+8)*max(1, r.alpha) + r.lost[j] + r.cut[j], r.size[j]}
 	if e := &r.limits.Epilogue; r.Reads() { // else scales have no part
-		if e.ScaleA != "" {
+		if ofSums(e.ScaleA) {
 			n = n.scaled(e.scaleA(&r.Problem, i, r.from), r.limits)
 		}
-		if e.ScaleB != "" && e.ScaleB.Group() == 0 { // those of groups are in the numbers of B
+		if ofSums(e.ScaleB) {
 			n = n.scaled(e.scaleB(&r.Problem, j, r.which), r.limits)
 		}
 	}

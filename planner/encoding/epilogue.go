@@ -39,7 +39,18 @@ const (
 	// Of B alone, whose elements are Int4 then: each column has a word (element.GroupWord) for each so many k's.
 	PerGroup64  Scaling = "group-64"
 	PerGroup128 Scaling = "group-128"
+
+	// Of A and B, whose elements are E4M3 then: each row of A has a scale for each Block k's, and each Block k's x Block columns
+	// of op(B) have one.
+	PerBlock Scaling = "block"
 )
+
+// Block is the k's, and the columns of op(B), that share a scale of PerBlock. Tiles are as wide at most, and so are their K
+// steps, both powers of two: neither has a part in two blocks.
+const Block = 128
+
+// Blocks is how many blocks so many k's or columns have, of which the last may have fewer.
+func Blocks(n int) int { return (n + Block - 1) / Block }
 
 // Group is the k's that share a scale and a zero point; 0: there are none that do.
 func (s Scaling) Group() int {
@@ -71,11 +82,17 @@ func (s Scaling) ApartB() int {
 // Scaled reports whether there are scales.
 func (e Epilogue) Scaled() bool { return e.ScaleA != "" || e.ScaleB != "" }
 
-// ScaledSums reports whether sums of products are multiplied by scales: those of groups belong to the numbers of B.
-func (e Epilogue) ScaledSums() bool { return e.ScaleA != "" || e.ScaleB != "" && e.ScaleB.Group() == 0 }
+// ScaledSums reports whether sums over all of K are multiplied by scales: those of groups belong to the numbers of B, those of
+// blocks to sums of their own.
+func (e Epilogue) ScaledSums() bool { return e.ScaleA.ofSums() || e.ScaleB.ofSums() }
+
+func (s Scaling) ofSums() bool { return s == PerTensor || s == PerRow }
+
+// Blocks reports whether there are scales of blocks.
+func (e Epilogue) Blocks() bool { return e.ScaleA == PerBlock }
 
 // EachRow reports whether the scales of A are by the rows of op(A), not by those of which some are gathered.
-func (e Epilogue) EachRow() bool { return e.ScaleA == PerRow && !e.Gather }
+func (e Epilogue) EachRow() bool { return (e.ScaleA == PerRow || e.Blocks()) && !e.Gather }
 
 // Pointers are the operands that begin, in each problem, at an address of Rows and not at one of
 // the launch. B stands for B2 too. Aligned: all addresses are multiples of 16 bytes.
@@ -153,6 +170,9 @@ const (
 	// Without EpilogueScaleB: each column of B has one for each 64 k's, or 128.
 	EpilogueGroups64  = 32768
 	EpilogueGroups128 = 65536
+
+	// Without EpilogueScaleA and EpilogueScaleB: there are scales of blocks.
+	EpilogueBlocks = 131072
 )
 
 // Word is what native kernels are told of it.
@@ -170,8 +190,9 @@ func (e Epilogue) Word() (w uint32) {
 		flag uint32
 	}{{e.Bias, EpilogueBias}, {e.Gated, EpilogueGated}, {e.Gather, EpilogueGather}, {e.Scatter, EpilogueScatter}, {e.Weights, EpilogueWeights},
 		{e.Pointers.A, EpiloguePointersA}, {e.Pointers.B, EpiloguePointersB}, {e.Pointers.C, EpiloguePointersC}, {e.Pointers.Aligned, EpiloguePointersAligned},
-		{e.ScaleA != "", EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA}, {e.ScaleB == PerTensor || e.ScaleB == PerRow, EpilogueScaleB},
-		{e.ScaleB == PerRow, EpilogueColumnsB}, {e.ScaleB == PerGroup64, EpilogueGroups64}, {e.ScaleB == PerGroup128, EpilogueGroups128}} {
+		{e.ScaleA.ofSums(), EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA}, {e.ScaleB.ofSums(), EpilogueScaleB},
+		{e.ScaleB == PerRow, EpilogueColumnsB}, {e.ScaleB == PerGroup64, EpilogueGroups64}, {e.ScaleB == PerGroup128, EpilogueGroups128},
+		{e.Blocks(), EpilogueBlocks}} {
 		if v.set {
 			w |= v.flag
 		}

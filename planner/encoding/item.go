@@ -40,7 +40,8 @@ const (
 )
 
 // What an item has beside where its kernel has an Epilogue. Rows are 32-bit words of a buffer
-// of their own.
+// of their own. With scales of blocks ScaleAAt and ScaleBAt are those of the first k's; the next are behind them, and those of the
+// next row, or block of columns, Blocks(Depth) further: Depth is all of K.
 const (
 	GatherAt          = ItemWord(ItemWords) + iota // word of Rows with the row of A of the tile's first row
 	GatherRows                                     // rows that A has; OffA is where the first of them has K0
@@ -49,8 +50,8 @@ const (
 	WeightsAt                                      // word of Rows with the weight of the tile's first row
 	BiasAt                                         // element of Bias of the tile's first column
 	PointersAt                                     // word of Rows with the problem's addresses
-	ScaleAAt                                       // word of Rows with the scale of the tile's first row; of A, or its first row where rows are gathered
-	ScaleBAt                                       // word of Rows with the scale of the tile's first column, or of B
+	ScaleAAt                                       // word of Rows with the (first) scale of the tile's first row; of A, or its first row where rows are gathered
+	ScaleBAt                                       // word of Rows with the (first) scale of the tile's first column, or of B
 	_                                              // a multiple of 4 words loads at once
 	_                                              //
 	_                                              //

@@ -1,0 +1,175 @@
+package drivertest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// testBlocks multiplies elements of E4M3 with scales of blocks.
+func (s *suite) testBlocks(t *testing.T) {
+	if s.oneType != "" || !s.device.Info().Planner.Blocks {
+		t.Skip("one type, or no kernels for scales of blocks")
+	}
+	for j, ofC := range element.E4M3.TypesC() {
+		typed := *s
+		typed.of, typed.ofC = element.E4M3, ofC
+		t.Run(ofC.String(), func(t *testing.T) {
+			for k, c := range blockCases() {
+				if !s.slow() || (j+k)%3 == 0 {
+					t.Run(c.name, func(t *testing.T) { typed.runBlocks(t, c) })
+				}
+			}
+			if j == 0 {
+				typed.testBlockTiles(t)
+				t.Run("Update", func(t *testing.T) {
+					typed.testDressedUpdate(t, blocksOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
+				})
+			}
+			if j == 0 || !s.slow() {
+				t.Run("Ragged", typed.testBlocksRagged)
+				t.Run("Records", typed.testBlockRecords)
+			}
+		})
+	}
+}
+
+// blocksOf is an epilogue with scales of blocks.
+func blocksOf(e planner.Epilogue) planner.Epilogue {
+	e.ScaleA, e.ScaleB = planner.PerBlock, planner.PerBlock
+	return e
+}
+
+// blockCases are epilogues with scales of blocks.
+func blockCases() []dressedCase {
+	everything := blocksOf(all)
+	everything.Activation = planner.ReLU
+	split := planner.Options{Schedule: planner.ScheduleSplitK}
+	return []dressedCase{
+		{name: "blocks", e: blocksOf(planner.Epilogue{})},
+		{name: "all", e: everything},
+		{name: "gathered", e: blocksOf(planner.Epilogue{GatherRows: 37})},
+		{name: "gated", e: blocksOf(planner.Epilogue{Gated: true, Bias: true})},
+		{name: "scattered", e: blocksOf(planner.Epilogue{ScatterRows: 150, Weights: true})},
+		{name: "bias", e: blocksOf(planner.Epilogue{Bias: true, Activation: planner.ReLU})},
+		{name: "all, SiLU", e: blocksOf(all)},
+		{name: "several tiles a worker", e: everything, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit},
+		{name: "in turn", e: blocksOf(planner.Epilogue{}), o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: oneUnit},
+		{name: "a schedule that cuts others", e: blocksOf(planner.Epilogue{}), o: split, edit: manyUnits},
+	}
+}
+
+// blockBatch has K and N around multiples of 128, all transpositions that an epilogue allows, and rows of less than a tile and more.
+func blockBatch(e planner.Epilogue) planner.Batch {
+	var b planner.Batch
+	for i, k := range []int{0, 1, 16, 100, 127, 128, 129, 256, 300, 513} {
+		for j, n := range []int{1, 60, 127, 128, 129, 260} {
+			p := planner.Problem{M: []int{1, 7, 16, 33, 70}[(i+j)%5], N: n, K: k, TransA: (i+j)%2 == 1 && e.GatherRows == 0, TransB: (i+j)/2%2 == 1,
+				Alpha: planner.Scale([]float32{1, -0.5, 0}[min(i*j%5, 2)])}
+			if !e.Gated {
+				p.Beta = []float32{0, 1, -0.5}[(i+j)%3]
+			}
+			b = append(b, p)
+		}
+	}
+	return b
+}
+
+// runBlocks checks a case on numbers whose results are exact, and on others, with scales of many sizes.
+func (s *suite) runBlocks(t *testing.T, c dressedCase) {
+	t.Helper()
+	b := blockBatch(c.e)
+	if s.slow() {
+		b = slices.DeleteFunc(b, func(p planner.Problem) bool { return p.M*p.N > 3000 })
+	}
+	c.o.Epilogue = c.e
+	d := s.dress(b, c.e, newRand(5), few(newRand(6)))
+	j := s.prepareDressed(t, b, &d, c.o, c.edit)
+	j.check(t, &d, c.e.Activation != planner.SiLU)
+	rng := newRand(7)
+	for of := range []int{bufferA, bufferB} {
+		for i, x := range d.numbers[of] {
+			if x == x {
+				d.numbers[of][i] = s.of.Float(s.of.Bits(2*rng.Float32() - 1))
+			}
+		}
+	}
+	for i := range b {
+		d.drawBlocks(&b[i], &c.e, rng)
+	}
+	j.check(t, &d, false)
+}
+
+// drawBlocks draws scales of which products are numbers of fp32, and those of rows of A that nobody gathers are none.
+func (d *dressed) drawBlocks(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
+	draw := func(at, n int) {
+		for i := range n {
+			x := math.Ldexp(float64(rng.Float32()-0.5), rng.IntN(12)-6)
+			if rng.IntN(16) == 0 {
+				x = []float64{0, math.Copysign(0, -1), 0x1p-60, -0x1p-63, 0x1p40}[rng.IntN(5)]
+			}
+			d.rows[at+i] = int32(math.Float32bits(float32(x)))
+		}
+	}
+	each := (p.K + 127) / 128
+	draw(p.ScaleA, e.ScalesA(p))
+	draw(p.ScaleB, e.ScalesB(p))
+	for row := range e.GatherRows {
+		if !slices.Contains(d.rows[p.RowsA:][:p.M], int32(row)) {
+			for k := range each {
+				d.rows[p.ScaleA+row*each+k] = int32(math.Float32bits(float32(math.NaN())))
+			}
+		}
+	}
+}
+
+// testBlockTiles forces each tile shape.
+func (s *suite) testBlockTiles(t *testing.T) {
+	facts := s.device.Info().Planner
+	for i := range facts.Kernels {
+		shape := facts.Kernels[i].Tile
+		e := blocksOf(planner.Epilogue{Gated: i%2 == 1})
+		if s.fitsWith(&facts, shape, e) && (!s.slow() || i%4 == 0) {
+			t.Run(shape.Name, func(t *testing.T) { s.runBlocks(t, dressedCase{e: e, o: planner.Options{Tile: shape.Name}}) })
+		}
+	}
+}
+
+// testBlocksRagged runs experts whose sizes are on the device.
+func (s *suite) testBlocksRagged(t *testing.T) {
+	everything := blocksOf(all)
+	everything.Activation = planner.ReLU
+	for i, c := range []struct {
+		e planner.Epilogue
+		r planner.Ragged
+	}{
+		{everything, planner.Ragged{TransB: true}},
+		{blocksOf(planner.Epilogue{}), planner.Ragged{Beta: 1}},
+		{blocksOf(planner.Epilogue{}), planner.Ragged{TransA: true, TransB: true}},
+		{blocksOf(planner.Epilogue{Bias: true}), planner.Ragged{Alpha: planner.Scale(0)}},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			c.r.Form, c.r.Groups, c.r.M, c.r.N, c.r.K = planner.EndsOfRows, 5, 150, 140, 300
+			s.testDressedRagged(t, c.r, c.e)
+		})
+	}
+}
+
+// testBlockRecords runs any problems whose records are on the device.
+func (s *suite) testBlockRecords(t *testing.T) {
+	rows := planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80, ScatterRows: 100, Weights: true}
+	for i, e := range []planner.Epilogue{blocksOf(planner.Epilogue{Gated: true}), blocksOf(rows)} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			b := recordProblems(e.GatherRows == 0, true, e.Gated)
+			b[0].K, b[5].K, b[5].N = 300, 260, 140
+			j := s.prepareRecords(t, b, e)
+			j.checkSets(t)
+			j.checkHostile(t)
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package reference
+
+import "math"
+
+const (
+	block = 128 // the k's, and the columns, that share a scale of PerBlock
+
+	largestE4M3 = 448 // the only elements with such scales
+	// Below it numbers of E4M3 times a scale may have fewer bits than those of fp32.
+	smallScale = 0x1p-100
+)
+
+// blocks is how many blocks so many k's or columns have.
+func blocks(n int) int { return (n + block - 1) / block }
+
+// multiplyBlocks is multiply where each block of k's has scales, of row i. It is a product of its own.
+func (r *row) multiplyBlocks(i int, x, y []float32) {
+	clear(r.sum)
+	clear(r.size)
+	clear(r.lost)
+	clear(r.cut)
+	if !r.Reads() {
+		return
+	}
+	part := row{Problem: r.Problem, limits: r.limits, sum: make([]float64, r.N), size: make([]float64, r.N), lost: make([]float64, r.N), cut: make([]float64, r.N)}
+	nextA, nextB := block, block*r.B.LD
+	if r.TransA {
+		nextA = block * r.A.LD
+	}
+	if r.TransB {
+		nextB = block
+	}
+	for k := range blocks(r.K) {
+		part.K = min(r.K-k*block, block)
+		products(&part.Problem, r.from, x, y, part.sum, part.size)
+		if r.narrow {
+			cuts(&part.Problem, r.from, x, y, part.cut)
+		}
+		if r.flushed {
+			flushed(&part.Problem, r.from, x, y, part.size, part.lost)
+		}
+		r.addBlock(i, k, &part)
+		part.A.Offset += nextA
+		part.B.Offset += nextB
+	}
+}
+
+// addBlock adds the products of a block of k's times its scales.
+func (r *row) addBlock(i, k int, part *row) {
+	for j := range r.sum {
+		by, lost := r.blockScale(i, j/block, k)
+		size := math.Abs(by) * part.size[j]
+		r.sum[j] += by * part.sum[j]
+		r.cut[j] += math.Abs(by) * part.cut[j]
+		r.lost[j] += math.Abs(by)*part.lost[j] + 4*r.unit*size
+		if math.Abs(by) < smallScale {
+			r.lost[j] += r.tiny * float64(part.K) * (1 + largestE4M3) * (1 + largestE4M3) * max(1, r.alpha)
+		}
+		if lost {
+			r.lost[j] += size
+		}
+		if math.Abs(by)*largestE4M3 > math.MaxFloat32 {
+			size = math.Abs(by) * largestE4M3 // by which it is not judged
+		}
+		r.size[j] += size
+	}
+}
+
+// blockScale is the product of the scales of row i and of a block of columns for a block of k's, and whether who takes numbers
+// below 2^-126 for 0 may lose it.
+func (r *row) blockScale(i, columns, k int) (by float64, lost bool) {
+	if r.GatherRows > 0 {
+		i = r.from
+	}
+	all := blocks(r.K)
+	a, b := r.float(r.ScaleA+i*all+k), r.float(r.ScaleB+(r.which*blocks(r.N)+columns)*all+k)
+	return a * b, r.flushes && (subnormal(float32(a)) || subnormal(float32(b)) || subnormal(float32(a*b)))
+}
