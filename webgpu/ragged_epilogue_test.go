@@ -114,23 +114,42 @@ func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bo
 
 // They do so for scales of groups, whose number follows from leading dimensions, and refuse records that break what these ask.
 func TestRaggedGroups(t *testing.T) {
-	d := open(t, webgpuDriver{})
-	rng := rand.New(rand.NewPCG(7, 8))
 	for i, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, {ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
-		o := planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: e}
-		rows, records, good := drivertest.RaggedOfGroups(t, e)
-		t.Run(fmt.Sprintf("%d/ends", i), func(t *testing.T) {
-			x := prepareDressed(t, d, rows, o)
-			for _, sizes := range drivertest.RaggedEnds(150) {
-				x.check(t, sizes[:5])
-			}
-		})
-		t.Run(fmt.Sprintf("%d/records", i), func(t *testing.T) {
-			x := prepareDressed(t, d, records, o)
-			x.check(t, good)
-			for _, sizes := range drivertest.ChangedRecords(rng, good) {
-				x.check(t, sizes)
-			}
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			rows, records, good := drivertest.RaggedOfGroups(t, e)
+			testRaggedOf(t, element.BF16, e, rows, records, good)
 		})
 	}
+}
+
+// They do so for scales of blocks, whose number follows from K.
+func TestRaggedBlocks(t *testing.T) {
+	block := planner.PerBlock
+	for i, e := range []planner.Epilogue{{ScaleA: block, ScaleB: block}, {ScaleA: block, ScaleB: block, Gated: true, Bias: true},
+		{ScaleA: block, ScaleB: block, GatherRows: 60}} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			rows, records, good := drivertest.RaggedOfBlocks(t, e)
+			testRaggedOf(t, element.E4M3, e, rows, records, good)
+		})
+	}
+}
+
+// testRaggedOf takes ends of up to 150 rows in 5 groups, and records that fit and that may not.
+func testRaggedOf(t *testing.T, of element.Type, e planner.Epilogue, rows, records planner.Ragged, good []int32) {
+	d := open(t, webgpuDriver{})
+	rng := rand.New(rand.NewPCG(7, 8))
+	o := planner.Options{Type: of, TypeC: element.BF16, Epilogue: e}
+	t.Run("ends", func(t *testing.T) {
+		x := prepareDressed(t, d, rows, o)
+		for _, sizes := range drivertest.RaggedEnds(150) {
+			x.check(t, sizes[:5])
+		}
+	})
+	t.Run("records", func(t *testing.T) {
+		x := prepareDressed(t, d, records, o)
+		x.check(t, good)
+		for _, sizes := range drivertest.ChangedRecords(rng, good) {
+			x.check(t, sizes)
+		}
+	})
 }

@@ -204,6 +204,9 @@ func (o *operand) find(w *writer) {
 			w.line("let index = indices[%s];", plus("gatherAt + "+times(o.rows(), "across"+o.name), row))
 			w.line("%s = index < gatherRows;", is)
 			w.line("%s = off%s + select(0u, index, %s) * ld%s;", at, o.name, is, o.name)
+			if o.blocks {
+				w.line("%s = scaleAAt + select(0u, index, %s) * blocks;", scalesOfGathered(row), is)
+			}
 		})
 	}
 }

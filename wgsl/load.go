@@ -18,6 +18,7 @@ type operand struct {
 	turn   int  // which of the registers are loaded and stored: those of K steps in turn
 	group  int  // of Int4: k's that share a scale
 	direct bool // see geometry.Direct
+	blocks bool // numbers are multiplied by scales of blocks
 	bits   bool // workgroup memory holds the bits of numbers, since it holds words of C too
 }
 
@@ -128,6 +129,7 @@ func (o *operand) declare(ahead int, w *writer) {
 		}
 	}
 	o.turn = 0
+	o.declareScales(w)
 	if o.gather {
 		for _, row := range o.gatheredRows() {
 			at, is := gathered(row)
@@ -231,8 +233,12 @@ func (o *operand) store(w *writer) {
 		o.eachBlock(w, func(b int, block block) { o.keepPacked(b, block, w) })
 		return
 	}
+	o.scaleStep(w)
 	o.eachBlock(w, func(b int, block block) {
 		r := o.number(b, block)
+		if o.blocks {
+			r = fmt.Sprintf("%s * %s", scalesAt(o.scalePlace(block)), r)
+		}
 		along := plus("along"+o.name, block.Along)
 		across := plus("across"+o.name, block.Across)
 		switch {
@@ -249,7 +255,7 @@ func (o *operand) store(w *writer) {
 			for i := range parts {
 				value := r
 				if parts > 1 {
-					value += "." + "xyzw"[i*o.Element:(i+1)*o.Element]
+					value = paren(value) + "." + "xyzw"[i*o.Element:(i+1)*o.Element]
 				}
 				w.line("%s = %s;", o.element(across, plus(times(parts, along), i)), o.hold(o.Element, value))
 			}

@@ -56,6 +56,12 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 				t.Run(fmt.Sprintf("%s, C of %s, %s", of, ofC, name), func(t *testing.T) {
 					test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
 				})
+				if of == element.E4M3 && ofC == element.F16 {
+					e.ScaleA, e.ScaleB = planner.PerBlock, planner.PerBlock
+					t.Run(fmt.Sprintf("%s, scales of blocks, C of %s, %s", of, ofC, name), func(t *testing.T) {
+						test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
+					})
+				}
 				if e.ScaleB = planner.PerGroup128; of.Bytes() == 2 {
 					t.Run(fmt.Sprintf("%s, B of int4, C of %s, %s", of, ofC, name), func(t *testing.T) {
 						test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
@@ -138,7 +144,7 @@ func TestLeastDevicePlans(t *testing.T) {
 		require.NoError(t, err)
 		requirePlan(t, plan)
 		for _, form := range []planner.RaggedForm{planner.EndsOfDepth, planner.Records} {
-			if packed && form == planner.EndsOfDepth {
+			if (packed || o.Epilogue.ScaleA == planner.PerBlock) && form == planner.EndsOfDepth {
 				continue
 			}
 			r := ragged

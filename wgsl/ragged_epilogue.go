@@ -94,6 +94,7 @@ func raggedFits(e encoding.Epilogue) string {
 	fits(e.ScaleA != "", "listed(p.scaleA, "+raggedScalesA(e)+", words[${lenRows}u])")
 	fits(e.ScaleB != "", "listed(p.scaleB, "+raggedScalesB(e)+", words[${lenRows}u])")
 	fits(e.ScaleB.Group() > 0, raggedGroupsFit(e))
+	fits(e.Blocks(), raggedBlocksFit(e))
 	return b.String()
 }
 

@@ -22,10 +22,23 @@ func raggedScalesA(e encoding.Epilogue) string {
 	switch {
 	case e.ScaleA == encoding.PerTensor:
 		return "1u"
-	case e.Gather:
+	case e.Blocks():
+		return raggedRowsA(e) + " * " + blocksOf("p.depth")
+	}
+	return raggedRowsA(e)
+}
+
+// raggedRowsA is how many rows of A may have scales.
+func raggedRowsA(e encoding.Epilogue) string {
+	if e.Gather {
 		return "words[${gatherRows}u]"
 	}
 	return "p.m"
+}
+
+// blocksOf is how many blocks so many k's or columns have.
+func blocksOf(n string) string {
+	return fmt.Sprintf("((%s + %du) / %du)", n, encoding.Block-1, encoding.Block)
 }
 
 func raggedScalesB(e encoding.Epilogue) string {
@@ -45,6 +58,8 @@ func raggedScalesOf(e encoding.Epilogue, ld string) string {
 		return fmt.Sprintf("(p.depth / %du) * %s", group, ld)
 	case e.ScaleB == encoding.PerRow:
 		return "p.n"
+	case e.Blocks():
+		return blocksOf("p.n") + " * " + blocksOf("p.depth")
 	}
 	return "1u"
 }
@@ -61,6 +76,12 @@ func raggedGroupsFit(e encoding.Epilogue) string {
 		few, group, lds, element.Int4.PerWord(), offsets, element.Int4.Line())
 }
 
+// raggedBlocksFit is that numbers of scales of blocks have 32 bits.
+func raggedBlocksFit(e encoding.Epilogue) string {
+	most := fmt.Sprintf("words[${lenRows}u] / max(%s, 1u)", blocksOf("p.depth"))
+	return fmt.Sprintf("%s <= %s && %du * %s <= %s", raggedRowsA(e), most, e.Products(), blocksOf("p.n"), most)
+}
+
 // raggedScaleBetween finds the scales of a group that ends give: those of B are behind those of the group before.
 func raggedScaleBetween(e encoding.Epilogue) (text string) {
 	text = `
@@ -68,7 +89,7 @@ func raggedScaleBetween(e encoding.Epilogue) (text string) {
 	p.scaleB = words[${scaleB}u];`
 	if e.EachRow() {
 		text += `
-	p.scaleA = p.scaleA + row;`
+	p.scaleA = p.scaleA + ` + scalesOfRow(e) + `;`
 	}
 	if e.ScaleB != "" {
 		text += fmt.Sprintf(`
@@ -77,14 +98,25 @@ func raggedScaleBetween(e encoding.Epilogue) (text string) {
 	return text
 }
 
+// scalesOfRow is how far the scales of a row are behind the first ones.
+func scalesOfRow(e encoding.Epilogue) string {
+	if e.Blocks() {
+		return "row * " + blocksOf("p.depth")
+	}
+	return "row"
+}
+
 // raggedScaleItem writes what an item has of them.
 func raggedScaleItem(e encoding.Epilogue) string {
 	row, col := "", ""
 	if e.EachRow() {
-		row = " + row"
+		row = " + " + scalesOfRow(e)
 	}
-	if e.ScaleB == encoding.PerRow || e.ScaleB.Group() > 0 {
+	switch {
+	case e.ScaleB == encoding.PerRow || e.ScaleB.Group() > 0:
 		col = " + col"
+	case e.Blocks():
+		col = fmt.Sprintf(" + col / %du * %s", encoding.Block, blocksOf("p.depth"))
 	}
 	return `
 	words[at + ${item.scaleAAt}u] = p.scaleA` + row + `;

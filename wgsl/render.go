@@ -79,7 +79,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	r := renderer{
 		geometry: g, kernel: k, threads: g.Tile.Threads,
-		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, direct: g.Direct, gather: k.Epilogue.Gather},
+		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, direct: g.Direct, gather: k.Epilogue.Gather, blocks: k.Epilogue.Blocks()},
 		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK, direct: g.Direct, gated: k.Epilogue.Gated,
 			group: k.Epilogue.ScaleB.Group(), bits: k.TypeC != element.F32},
 	}
@@ -180,6 +180,9 @@ func (r *renderer) item() {
 		r.line("let slot = %s;", word(encoding.Slot))
 	}
 	r.epilogueWords()
+	if r.a.blocks {
+		r.line("let blocks = (depth + %du) / %du;", encoding.Block-1, encoding.Block)
+	}
 	r.clearAccumulators()
 	r.multiply()
 	outputs := r.outputs

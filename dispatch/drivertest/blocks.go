@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -172,4 +174,24 @@ func (s *suite) testBlockRecords(t *testing.T) {
 			j.checkHostile(t)
 		})
 	}
+}
+
+// RaggedOfBlocks is a ragged batch of 5 groups of up to 150 rows in all with scales of blocks, and one of records with 6 that fit.
+func RaggedOfBlocks(t *testing.T, e planner.Epilogue) (rows, records planner.Ragged, good []int32) {
+	t.Helper()
+	rows = planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 300, K: 200, A: planner.Matrix{LD: 200}, C: planner.Matrix{LD: 300},
+		B: planner.Matrix{Offset: 3, LD: 301}, B2: planner.Matrix{LD: 302}, StrideB: 200 * 302, ScaleA: 5, ScaleB: 9000}
+	var b planner.Batch
+	for g := range 6 {
+		b = append(b, planner.Problem{M: 1 + 20*g, N: 3 + 70*(g%3), K: 90 * (g % 4), ScaleA: 7 * g, ScaleB: 5 * g,
+			A: planner.Matrix{Offset: g, LD: 301}, B: planner.Matrix{Offset: 3 * g, LD: 144}, B2: planner.Matrix{Offset: g, LD: 145}, C: planner.Matrix{LD: 150}})
+	}
+	b[5].Alpha = planner.Scale(0) // whose scales fit all the same
+	good, err := planner.AppendScaledRecords(nil, b)
+	require.NoError(t, err)
+	records = planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 144, K: 290,
+		LenA: 1 << 17, LenB: 1 << 17, LenC: 1 << 15, LenB2: 1 << 17, LenBias: 1 << 10, LenRows: 1 << 10}
+	_, refused := records.Batch(nil, good, e)
+	require.Equal(t, -1, refused)
+	return rows, records, good
 }

@@ -207,6 +207,12 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 	if e.ScaleB == planner.PerRow || e.ScaleB.Group() > 0 {
 		w[encoding.ScaleBAt] += uint32(col)
 	}
+	if blocks := uint32(q.K+127) / 128; e.ScaleB == planner.PerBlock {
+		w[encoding.ScaleBAt] += uint32(col) / 128 * blocks
+		if e.GatherRows == 0 {
+			w[encoding.ScaleAAt] += uint32(row) * blocks
+		}
+	}
 	if !e.Gated {
 		return w
 	}

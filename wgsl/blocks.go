@@ -1,0 +1,81 @@
+package wgsl
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// Scales of blocks multiply numbers of A when these are stored to workgroup memory, both scales at once: all columns of a tile are
+// of one block, and all k's of a step. A product errs by two roundings more than without scales. Where a block begins each thread
+// loads those of the rows that it stores; sums of their own would take as many registers as a tile has.
+
+// scaleStep writes the loads of the scales of a K step, where it is the first of a block.
+func (o *operand) scaleStep(w *writer) {
+	if !o.blocks {
+		return
+	}
+	w.block(fmt.Sprintf("if ((depth - left) %% %du == 0u)", encoding.Block), func() {
+		w.line("let block = (depth - left) / %du;", encoding.Block)
+		w.line("let scaleB = bitcast<f32>(indices[scaleBAt + block]);")
+		for _, place := range o.scalePlaces() {
+			rows := make([]string, o.Span)
+			for i := range rows {
+				rows[i] = o.scaleOf(place*o.Span + i)
+			}
+			w.line("%s = scaleB * %s;", scalesAt(place), pack(rows))
+		}
+	})
+}
+
+// scaleOf is the scale of a row, so far from the thread's first one. One that is none has 0: its numbers are 0, and 0*NaN is not.
+func (o *operand) scaleOf(row int) string {
+	if o.gather {
+		_, is := gathered(row)
+		return fmt.Sprintf("select(0.0, bitcast<f32>(indices[%s + block]), %s)", scalesOfGathered(row), is)
+	}
+	first := "across"
+	if !o.AlongK {
+		first = "along"
+	}
+	return fmt.Sprintf("bitcast<f32>(indices[scaleAAt + %s * blocks + block])", paren(plus(times(o.Span, first+o.name), row)))
+}
+
+// scalesOfGathered names the variable with the word of a row's first scale.
+func scalesOfGathered(row int) string { return fmt.Sprintf("scalesRow%d", row) }
+
+// scalePlace is which of the thread's rows, Span at a time, a block has, and scalePlaces are those of all.
+func (o *operand) scalePlace(b block) int {
+	if o.AlongK {
+		return b.Across
+	}
+	return b.Along
+}
+
+func (o *operand) scalePlaces() (all []int) {
+	for _, b := range o.Blocks {
+		if place := o.scalePlace(b); !slices.Contains(all, place) {
+			all = append(all, place)
+		}
+	}
+	return all
+}
+
+// scalesAt names the register with the scales of rows.
+func scalesAt(place int) string { return fmt.Sprintf("scales%d", place) }
+
+// declareScales declares these registers.
+func (o *operand) declareScales(w *writer) {
+	if !o.blocks {
+		return
+	}
+	for _, place := range o.scalePlaces() {
+		w.line("var %s: %s;", scalesAt(place), vec(o.Span))
+	}
+	if o.gather {
+		for _, row := range o.gatheredRows() {
+			w.line("var %s: u32;", scalesOfGathered(row))
+		}
+	}
+}

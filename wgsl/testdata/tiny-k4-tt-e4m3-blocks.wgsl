@@ -1,0 +1,269 @@
+@group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> A: array<u32>;
+@group(0) @binding(2) var<storage, read> B: array<u32>;
+@group(0) @binding(3) var<storage, read_write> C: array<f32>;
+@group(0) @binding(9) var<storage, read> indices: array<u32>;
+var<workgroup> sharedA: array<array<vec2<f32>, 16>, 4>;
+var<workgroup> sharedB: array<array<vec2<f32>, 20>, 4>;
+
+fn numbers(word: u32) -> vec2<f32> {
+	let size = word & 0x7f007fu;
+	let nan = (size + 0x10001u) & 0x800080u;
+	return 256.0 * unpack2x16float((size << 7u) | ((word & 0x800080u) << 8u) | (nan << 7u));
+}
+
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
+}
+
+fn four(word: u32) -> vec4<f32> {
+	let even = numbers(word);
+	let odd = numbers(word >> 8u);
+	return vec4<f32>(even.x, odd.x, even.y, odd.y);
+}
+
+@compute @workgroup_size(32)
+fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+	let place = t % 8u;
+	let group = t / 8u;
+	let ty = place / 2u;
+	let tx = place % 2u;
+	let readA0 = 4u * group + ty;
+	let readB0 = 5u * group + tx;
+	let readB1 = 5u * group + tx + 2u;
+	let alongA = t % 2u;
+	let acrossA = t / 2u;
+	var atA: u32;
+	var nextA0: u32;
+	var laterA0: u32;
+	var scales0: vec4<f32>;
+	let alongB = t % 16u;
+	let acrossB = t / 16u;
+	var wordB00: u32;
+	var wordB01: u32;
+	var nextB0: vec2<u32>;
+	var nextB1: vec2<u32>;
+	var laterB0: vec2<u32>;
+	var laterB1: vec2<u32>;
+	var c0: vec2<f32>;
+	var c1: vec2<f32>;
+	var c2: vec2<f32>;
+	var c3: vec2<f32>;
+	let item = worker.x;
+	let item0 = items[6u * item];
+	let item1 = items[6u * item + 1u];
+	let item2 = items[6u * item + 2u];
+	let item3 = items[6u * item + 3u];
+	let item4 = items[6u * item + 4u];
+	let item5 = items[6u * item + 5u];
+	let offA = item0.x / 4u;
+	let offB = item0.y;
+	let offC = item0.z;
+	let depth = item0.w;
+	let ldA = item1.x / 4u;
+	let ldB = item1.y;
+	let ldC = item1.z;
+	let rows = item1.w & 0xffffu;
+	let cols = item1.w >> 16u;
+	let alpha = bitcast<f32>(item2.x);
+	let beta = bitcast<f32>(item2.y);
+	let scaleAAt = item4.w;
+	let scaleBAt = item5.x;
+	let blocks = (depth + 127u) / 128u;
+	c0 = vec2<f32>(0.0);
+	c1 = vec2<f32>(0.0);
+	c2 = vec2<f32>(0.0);
+	c3 = vec2<f32>(0.0);
+	var left = depth;
+	if (left != 0u) {
+		atA = offA + acrossA * ldA + alongA;
+		let atB = offB + 2u * (acrossB * ldB) + alongB;
+		wordB00 = atB / 4u;
+		let halfB00 = 8u * (atB % 4u);
+		wordB01 = (atB + ldB) / 4u;
+		let halfB01 = 8u * ((atB + ldB) % 4u);
+		nextA0 = A[atA];
+		nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
+		nextB1 = vec2<u32>(B[wordB00 + ldB], B[wordB01 + ldB]);
+		if (left > 16u) {
+			atA = atA + 16u * ldA;
+			wordB00 = wordB00 + 4u;
+			wordB01 = wordB01 + 4u;
+			laterA0 = A[atA];
+			laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
+			laterB1 = vec2<u32>(B[wordB00 + ldB], B[wordB01 + ldB]);
+		}
+		loop {
+			if ((depth - left) % 128u == 0u) {
+				let block = (depth - left) / 128u;
+				let scaleB = bitcast<f32>(indices[scaleBAt + block]);
+				scales0 = scaleB * vec4<f32>(bitcast<f32>(indices[scaleAAt + (4u * alongA) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 1u) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 2u) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 3u) * blocks + block]));
+			}
+			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = (scales0 * four(nextA0)).xy;
+			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = (scales0 * four(nextA0)).zw;
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(nextB0.x, halfB00), number(nextB0.y, halfB01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(nextB1.x, halfB00), number(nextB1.y, halfB01));
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let b0 = sharedB[k][readB0];
+					let b1 = sharedB[k][readB1];
+					c0 = fma(vec2<f32>(a0.x), b0, c0);
+					c1 = fma(vec2<f32>(a0.x), b1, c1);
+					c2 = fma(vec2<f32>(a0.y), b0, c2);
+					c3 = fma(vec2<f32>(a0.y), b1, c3);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left > 16u) {
+				atA = atA + 16u * ldA;
+				wordB00 = wordB00 + 4u;
+				wordB01 = wordB01 + 4u;
+				nextA0 = A[atA];
+				nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
+				nextB1 = vec2<u32>(B[wordB00 + ldB], B[wordB01 + ldB]);
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let b0 = sharedB[0u][readB0];
+				let b1 = sharedB[0u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let b0 = sharedB[1u][readB0];
+				let b1 = sharedB[1u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let b0 = sharedB[2u][readB0];
+				let b1 = sharedB[2u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let b0 = sharedB[3u][readB0];
+				let b1 = sharedB[3u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+			if ((depth - left) % 128u == 0u) {
+				let block = (depth - left) / 128u;
+				let scaleB = bitcast<f32>(indices[scaleBAt + block]);
+				scales0 = scaleB * vec4<f32>(bitcast<f32>(indices[scaleAAt + (4u * alongA) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 1u) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 2u) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 3u) * blocks + block]));
+			}
+			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = (scales0 * four(laterA0)).xy;
+			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = (scales0 * four(laterA0)).zw;
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(laterB0.x, halfB00), number(laterB0.y, halfB01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(laterB1.x, halfB00), number(laterB1.y, halfB01));
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let b0 = sharedB[k][readB0];
+					let b1 = sharedB[k][readB1];
+					c0 = fma(vec2<f32>(a0.x), b0, c0);
+					c1 = fma(vec2<f32>(a0.x), b1, c1);
+					c2 = fma(vec2<f32>(a0.y), b0, c2);
+					c3 = fma(vec2<f32>(a0.y), b1, c3);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left > 16u) {
+				atA = atA + 16u * ldA;
+				wordB00 = wordB00 + 4u;
+				wordB01 = wordB01 + 4u;
+				laterA0 = A[atA];
+				laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
+				laterB1 = vec2<u32>(B[wordB00 + ldB], B[wordB01 + ldB]);
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let b0 = sharedB[0u][readB0];
+				let b1 = sharedB[0u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let b0 = sharedB[1u][readB0];
+				let b1 = sharedB[1u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let b0 = sharedB[2u][readB0];
+				let b1 = sharedB[2u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let b0 = sharedB[3u][readB0];
+				let b1 = sharedB[3u][readB1];
+				c0 = fma(vec2<f32>(a0.x), b0, c0);
+				c1 = fma(vec2<f32>(a0.x), b1, c1);
+				c2 = fma(vec2<f32>(a0.y), b0, c2);
+				c3 = fma(vec2<f32>(a0.y), b1, c3);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+		}
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 32u * group + place;
+		sharedA[at / 16u][at % 16u] = c0;
+		sharedA[(at + 8u) / 16u][(at + 8u) % 16u] = c1;
+		sharedA[(at + 16u) / 16u][(at + 16u) % 16u] = c2;
+		sharedA[(at + 24u) / 16u][(at + 24u) % 16u] = c3;
+	} else {
+		let at = 32u * (group - 2u) + place;
+		sharedB[at / 16u][at % 16u] = c0;
+		sharedB[(at + 8u) / 16u][(at + 8u) % 16u] = c1;
+		sharedB[(at + 16u) / 16u][(at + 16u) % 16u] = c2;
+		sharedB[(at + 24u) / 16u][(at + 24u) % 16u] = c3;
+	}
+	workgroupBarrier();
+	c0 = sharedA[t / 16u][t % 16u] + sharedA[(t + 32u) / 16u][(t + 32u) % 16u] + sharedB[t / 16u][t % 16u] + sharedB[(t + 32u) / 16u][(t + 32u) % 16u];
+	let row0 = 2u * ty + 8u * ((group / 2u) / 2u) + (group / 2u) % 2u;
+	let vector0 = tx + 2u * (group % 2u);
+	let atC0 = offC + row0 * ldC + 2u * vector0;
+	c0 = alpha * c0;
+	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
+		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 1u]), c0);
+	}
+	if (rows == 8u && cols == 8u) {
+		C[atC0] = c0.x;
+		C[atC0 + 1u] = c0.y;
+	} else {
+		if (row0 < rows) {
+			if (2u * vector0 < cols) { C[atC0] = c0.x; }
+			if (2u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
+		}
+	}
+}
