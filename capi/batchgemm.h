@@ -172,6 +172,10 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *         "scale_a", "scale_b"  with type "e4m3" or "int8": A*B is multiplied by floats, "tensor": one for A, rows[scale_a], and one
  *                       for B, rows[scale_b], with one of b2 behind it when gated; "row": one for each row, or each of
  *                       the gather_rows of A, and one for each column of B, with those of b2 behind them
+ *                       "block", of both and with "e4m3": one for each 128 k's of a row of A, rows[scale_a + i*n + k/128] of
+ *                       a (i, k), n being k/128 rounded up, and one for each 128 k's of 128 columns of B, rows[scale_b + j/128*n + k/128]
+ *                       of b (k, j), with those of b2 behind them. Sums of each 128 k's are multiplied by the product of both, which is
+ *                       0 or in [2^-126, 2^119]. Not with BG_ENDS_OF_DEPTH; WebGPU and the CPU
  *         "scale_b"     also "group-64" or "group-128", with type "bf16" or "f16" and without scale_a: B is of "int4", weights from
  *                       0 to 15 (bg_pack_int4), and each group of so many k's of a column has a word, of a scale and a
  *                       zero point (bg_group_words): weight (k, j) of B stands for scale * (weight - zero), of word
@@ -236,7 +240,7 @@ typedef struct bg_ragged {
 	                                 * its address as it would in a buffer; where each B, or C, has an address, stride_b,
 	                                 * or stride_c, is 0 */
 	int64_t len_b2, len_bias, len_rows; /* what records may reach, with an epilogue; len_rows in words */
-	int64_t scale_a, scale_b;       /* of the first group: scales of rows of A are m, or with ends of depth m for each group;
+	int64_t scale_a, scale_b;       /* of the first group: those of A are of m rows, or with ends of depth of m for each group;
 	                                 * those of B of the next group are behind these */
 } bg_ragged;
 

@@ -29,7 +29,9 @@ A and C, a list of
   weights           multiply each row by a number from 0.5 to 1.5
   row-scales        multiply A*B by such a number for each row of A, as it is without gather, and
                     one for each column of B and B2; with --type e4m3 or int8
-  tensor-scales     the same of one number for A, one for B and one for B2; one of the two
+  tensor-scales     the same of one number for A, one for B and one for B2
+  block-scales      the same of one number for each 128 k's of a row of A, and one for each 128 k's
+                    of 128 columns of B and B2; with --type e4m3; one of the three
 What it needs beside A, B and C is random, the same every time. B2 is of the shape
 of B; an order is one of all rows of a matrix, so that as many bytes move as in turn.`
 
@@ -55,7 +57,7 @@ var epilogueParts = []epiloguePart{
 	{"gather", func(e *planner.Epilogue) { e.GatherRows = max(e.GatherRows, 1) }},
 	{"scatter", func(e *planner.Epilogue) { e.ScatterRows = max(e.ScatterRows, 1) }},
 	{"weights", func(e *planner.Epilogue) { e.Weights = true }},
-	scaling("row-scales", planner.PerRow), scaling("tensor-scales", planner.PerTensor),
+	scaling("row-scales", planner.PerRow), scaling("tensor-scales", planner.PerTensor), scaling("block-scales", planner.PerBlock),
 }
 
 func epilogueNames() (names []string) {
@@ -82,7 +84,7 @@ func parseEpilogue(names []string) (e planner.Epilogue, err error) {
 		case before.Activation != "" && before.Activation != e.Activation:
 			return e, fmt.Errorf("--epilogue has both %s and %s", before.Activation, e.Activation)
 		case before.ScaleA != "" && before.ScaleA != e.ScaleA:
-			return e, fmt.Errorf("--epilogue has scales of rows and of tensors")
+			return e, fmt.Errorf("--epilogue has scales of each %s and of each %s", before.ScaleA, e.ScaleA)
 		}
 	}
 	return e, nil

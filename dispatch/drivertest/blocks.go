@@ -33,6 +33,7 @@ func (s *suite) testBlocks(t *testing.T) {
 					typed.testDressedUpdate(t, blocksOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
 			}
+			t.Run("Random", typed.testBlocksRandom)
 			if j == 0 || !s.slow() {
 				t.Run("Ragged", typed.testBlocksRagged)
 				t.Run("Records", typed.testBlockRecords)
@@ -139,6 +140,20 @@ func (s *suite) testBlockTiles(t *testing.T) {
 		if s.fitsWith(&facts, shape, e) && (!s.slow() || i%4 == 0) {
 			t.Run(shape.Name, func(t *testing.T) { s.runBlocks(t, dressedCase{e: e, o: planner.Options{Tile: shape.Name}}) })
 		}
+	}
+}
+
+// testBlocksRandom takes any epilogues and batches of several blocks.
+func (s *suite) testBlocksRandom(t *testing.T) {
+	n := 30
+	if s.slow() {
+		n = 2
+	}
+	for seed := range uint64(n) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := newRand(200 + seed)
+			s.runRandom(t, blocksOf(randomEpilogue(rng, 200)), irregular(rng, 8, 200, 500), rng)
+		})
 	}
 }
 

@@ -270,20 +270,28 @@ func (s *suite) testEpilogueRandom(t *testing.T) {
 	for seed := range uint64(n) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := newRand(100 + seed)
-			flip := func() bool { return rng.IntN(2) == 0 }
-			e := planner.Epilogue{Activation: []planner.Activation{"", planner.ReLU, planner.GELU, planner.SiLU}[rng.IntN(4)],
-				Bias: flip(), Gated: flip(), Weights: flip(), GatherRows: rng.IntN(2) * (1 + rng.IntN(90)), ScatterRows: rng.IntN(2) * (90 + rng.IntN(90))}
-			e = s.scaled(e, int(seed))
-			b := irregular(rng, 12, 90, 70)
-			for i := range b {
-				b[i].TransA = b[i].TransA && e.GatherRows == 0
-				if e.Gated {
-					b[i].Beta = 0
-				}
-			}
-			o := planner.Options{Epilogue: e, Schedule: append(planner.Schedules(), "")[rng.IntN(7)]}
-			d := s.dress(b, e, rng, uniform(seed))
-			s.prepareDressed(t, b, &d, o, []func(*planner.Device){nil, manyUnits, oneUnit}[rng.IntN(3)]).check(t, &d, false)
+			s.runRandom(t, s.scaled(randomEpilogue(rng, 90), int(seed)), irregular(rng, 12, 90, 70), rng)
 		})
 	}
+}
+
+// randomEpilogue is any of rows up to so many, without scales.
+func randomEpilogue(rng *rand.Rand, rows int) planner.Epilogue {
+	flip := func() bool { return rng.IntN(2) == 0 }
+	return planner.Epilogue{Activation: []planner.Activation{"", planner.ReLU, planner.GELU, planner.SiLU}[rng.IntN(4)],
+		Bias: flip(), Gated: flip(), Weights: flip(), GatherRows: rng.IntN(2) * (1 + rng.IntN(rows)), ScatterRows: rng.IntN(2) * (rows + rng.IntN(rows))}
+}
+
+// runRandom runs a batch with an epilogue, as far as that allows it, by any schedule.
+func (s *suite) runRandom(t *testing.T, e planner.Epilogue, b planner.Batch, rng *rand.Rand) {
+	t.Helper()
+	for i := range b {
+		b[i].TransA = b[i].TransA && e.GatherRows == 0
+		if e.Gated {
+			b[i].Beta = 0
+		}
+	}
+	o := planner.Options{Epilogue: e, Schedule: append(planner.Schedules(), "")[rng.IntN(7)]}
+	d := s.dress(b, e, rng, uniform(rng.Uint64()))
+	s.prepareDressed(t, b, &d, o, []func(*planner.Device){nil, manyUnits, oneUnit}[rng.IntN(3)]).check(t, &d, false)
 }

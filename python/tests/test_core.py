@@ -194,6 +194,35 @@ class Test(unittest.TestCase):
         with self.assertRaisesRegex(batchgemm.InvalidError, "scales are for elements of e4m3 or int8, not f32"):
             self.device.gemm(problems, c, c, c, rows=rows, epilogue=options["epilogue"])
 
+    def test_blocks(self):
+        """Each 128 k's of a row of A have a scale, and each 128 k's of 128 columns of B."""
+        m, n, k = 2, 130, 140
+        a, b = array("B", bytes(m * k)), array("B", bytes(k * n))
+        for at in 3, 139, k + 130:
+            a[at] = 0x38  # 1
+        for at in range(k * n):
+            b[at] = 0x40  # 2
+        scales = [3, 5, 7, 11] + [1, 10, 100, 1000]  # of A, two of each row; of B, two of each block of columns
+        rows = array("i", array("f", scales).tobytes())
+        options = {"type": "e4m3", "type_c": "f32", "epilogue": {"scale_a": "block", "scale_b": "block"}}
+        want = [2 * (3 + 5 * 10)] * 128 + [2 * (3 * 100 + 5 * 1000)] * 2 + [2 * 11 * 10] * 128 + [2 * 11 * 1000] * 2
+        c = array("f", bytes(4 * m * n))
+        self.device.gemm([problem(m, n, k, scale_b=4)], a, b, c, rows=rows, **options)
+        self.assertEqual(list(c), want)
+        with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, m, n, k, scale_b=4, options=options) as program:
+            buffers = [self.device.buffer(len(x), of) for x, of in ((a, "e4m3"), (b, "e4m3"), (c, "f32"), (rows, "f32"), ([2], "f32"))]
+            for buffer, x in zip(buffers, (a, b, array("f", bytes(4 * m * n)), rows, array("i", [2]))):
+                buffer.write(x)
+            program.run(*buffers[:3], rows=buffers[3], sizes=buffers[4])
+            got = array("f", bytes(4 * m * n))
+            buffers[2].read(got)
+            self.assertEqual(list(got), want)
+            for buffer in buffers:
+                buffer.close()
+        options["type"] = "int8"
+        with self.assertRaisesRegex(batchgemm.InvalidError, "scales of blocks are for elements of e4m3, not int8"):
+            self.device.gemm([problem(m, n, k, scale_b=4)], array("b", bytes(m * k)), array("b", bytes(k * n)), c, rows=rows, **options)
+
     def test_words_of_int4(self):
         """Elements of 4 bits are moved in words of eight, at once and in pieces."""
         words, got = array("I", [0x75316420, 1, 2**32 - 1]), array("i", bytes(12))
