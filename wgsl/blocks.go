@@ -24,22 +24,23 @@ func (o *operand) scaleStep(w *writer) {
 			for i := range rows {
 				rows[i] = o.scaleOf(place*o.Span + i)
 			}
-			w.line("%s = scaleB * %s;", scalesAt(place), pack(rows))
+			w.line("%s = %s;", scalesAt(place), pack(rows))
 		}
 	})
 }
 
-// scaleOf is the scale of a row, so far from the thread's first one. One that is none has 0: its numbers are 0, and 0*NaN is not.
+// scaleOf is the product of the scales of a row, so far from the thread's first one. One that is none has 0: its numbers are 0, and
+// 0*NaN is not.
 func (o *operand) scaleOf(row int) string {
 	if o.gather {
 		_, is := gathered(row)
-		return fmt.Sprintf("select(0.0, bitcast<f32>(indices[%s + block]), %s)", scalesOfGathered(row), is)
+		return fmt.Sprintf("select(0.0, scaleB * bitcast<f32>(indices[%s + block]), %s)", scalesOfGathered(row), is)
 	}
 	first := "across"
 	if !o.AlongK {
 		first = "along"
 	}
-	return fmt.Sprintf("bitcast<f32>(indices[scaleAAt + %s * blocks + block])", paren(plus(times(o.Span, first+o.name), row)))
+	return fmt.Sprintf("scaleB * bitcast<f32>(indices[scaleAAt + %s * blocks + block])", paren(plus(times(o.Span, first+o.name), row)))
 }
 
 // scalesOfGathered names the variable with the word of a row's first scale.

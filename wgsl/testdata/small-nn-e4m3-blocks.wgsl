@@ -156,8 +156,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				if ((depth - left) % 128u == 0u) {
 					let block = (depth - left) / 128u;
 					let scaleB = bitcast<f32>(indices[scaleBAt + block]);
-					scales0 = scaleB * select(0.0, bitcast<f32>(indices[scalesRow0 + block]), isRow0);
-					scales8 = scaleB * select(0.0, bitcast<f32>(indices[scalesRow8 + block]), isRow8);
+					scales0 = select(0.0, scaleB * bitcast<f32>(indices[scalesRow0 + block]), isRow0);
+					scales8 = select(0.0, scaleB * bitcast<f32>(indices[scalesRow8 + block]), isRow8);
 				}
 				sharedA[alongA][acrossA] = scales0 * number(nextA0, 8u * ((atRow0 + atA) % 4u));
 				sharedA[alongA][acrossA + 8u] = scales8 * number(nextA1, 8u * ((atRow8 + atA) % 4u));
@@ -271,8 +271,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				if ((depth - left) % 128u == 0u) {
 					let block = (depth - left) / 128u;
 					let scaleB = bitcast<f32>(indices[scaleBAt + block]);
-					scales0 = scaleB * select(0.0, bitcast<f32>(indices[scalesRow0 + block]), isRow0);
-					scales8 = scaleB * select(0.0, bitcast<f32>(indices[scalesRow8 + block]), isRow8);
+					scales0 = select(0.0, scaleB * bitcast<f32>(indices[scalesRow0 + block]), isRow0);
+					scales8 = select(0.0, scaleB * bitcast<f32>(indices[scalesRow8 + block]), isRow8);
 				}
 				sharedA[alongA][acrossA] = scales0 * number(laterA0, 8u * ((atRow0 + atA) % 4u));
 				sharedA[alongA][acrossA + 8u] = scales8 * number(laterA1, 8u * ((atRow8 + atA) % 4u));

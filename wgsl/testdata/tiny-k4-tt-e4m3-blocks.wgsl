@@ -97,7 +97,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if ((depth - left) % 128u == 0u) {
 				let block = (depth - left) / 128u;
 				let scaleB = bitcast<f32>(indices[scaleBAt + block]);
-				scales0 = scaleB * vec4<f32>(bitcast<f32>(indices[scaleAAt + (4u * alongA) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 1u) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 2u) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 3u) * blocks + block]));
+				scales0 = vec4<f32>(scaleB * bitcast<f32>(indices[scaleAAt + (4u * alongA) * blocks + block]), scaleB * bitcast<f32>(indices[scaleAAt + (4u * alongA + 1u) * blocks + block]), scaleB * bitcast<f32>(indices[scaleAAt + (4u * alongA + 2u) * blocks + block]), scaleB * bitcast<f32>(indices[scaleAAt + (4u * alongA + 3u) * blocks + block]));
 			}
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = (scales0 * four(nextA0)).xy;
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = (scales0 * four(nextA0)).zw;
@@ -166,7 +166,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if ((depth - left) % 128u == 0u) {
 				let block = (depth - left) / 128u;
 				let scaleB = bitcast<f32>(indices[scaleBAt + block]);
-				scales0 = scaleB * vec4<f32>(bitcast<f32>(indices[scaleAAt + (4u * alongA) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 1u) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 2u) * blocks + block]), bitcast<f32>(indices[scaleAAt + (4u * alongA + 3u) * blocks + block]));
+				scales0 = vec4<f32>(scaleB * bitcast<f32>(indices[scaleAAt + (4u * alongA) * blocks + block]), scaleB * bitcast<f32>(indices[scaleAAt + (4u * alongA + 1u) * blocks + block]), scaleB * bitcast<f32>(indices[scaleAAt + (4u * alongA + 2u) * blocks + block]), scaleB * bitcast<f32>(indices[scaleAAt + (4u * alongA + 3u) * blocks + block]));
 			}
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = (scales0 * four(laterA0)).xy;
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = (scales0 * four(laterA0)).zw;
