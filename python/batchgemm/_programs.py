@@ -16,6 +16,7 @@ SCALED = {torch.float8_e4m3fn: "e4m3", torch.int8: "int8"}  # x and w that have 
 PACKED = {torch.int32: 8, torch.uint8: 2}  # w of int4: weights in an element
 ACTIVATIONS = ("", "relu", "gelu", "silu")
 MOST_GROUPS = 4096
+BLOCK = 128  # the k's, and the columns of w, that share a scale of "block"
 ALIGN = 16  # bytes, of addresses
 KEPT = 512  # programs of a device
 BATCHED = 0  # beside ENDS_OF_ROWS and ENDS_OF_DEPTH: no ends
@@ -41,7 +42,7 @@ class Sizes(NamedTuple):
     k: int
     shape: tuple  # of the result
     dtype: torch.dtype
-    scales: tuple = ("", "")  # of x and of w: "tensor" for a matrix, "row" for each row of x, or column of w; of w "group-64" or "group-128"
+    scales: tuple = ("", "")  # of x and of w: "tensor" for a matrix, "row" for each row of x, or column of w; "block" of both; of w "group-64" or "group-128"
 
 
 def meta(t, address):
@@ -112,6 +113,25 @@ def _scaling(name, scale, t, form, groups, rows):
     raise ValueError(f"{name} has the shape {shape}: it must be {' or '.join(map(str, whole + each))}, or have one element")
 
 
+def blocks(size):
+    """How many blocks so many k's or columns have."""
+    return -(-size // BLOCK)
+
+
+def _of_blocks(scale_x, scale_w, x, groups, n, k):
+    """Whether scales are of blocks, by their shapes. Where both have one element they are those of all."""
+    of_x, of_w = (*x.shape[:-1], blocks(k)), (groups, blocks(n), blocks(k))
+    shapes = tuple(scale_x.shape), tuple(scale_w.shape)
+    if tuple(map(len, shapes)) != (len(of_x), len(of_w)) or math.prod(shapes[0]) == math.prod(shapes[1]) == 1 or shapes != (of_x, of_w):
+        return False
+    for name, scale in ("scale_x", scale_x), ("scale_w", scale_w):
+        if scale.dtype != torch.float32:
+            raise TypeError(f"{name} is {scale.dtype}: it must be float32")
+    if x.dtype != torch.float8_e4m3fn:
+        raise TypeError(f"x is {x.dtype}: with scales of blocks it must be float8_e4m3fn")
+    return True
+
+
 def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None, n=None):
     """Checks the arguments; the tensors have a shape, a dtype and a device. There are two scales, none, or where w is of int4
     that of w alone. n: the columns of such a w, if not all."""
@@ -164,6 +184,8 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
         return sizes._replace(scales=("", _grouping(scale_w, groups, k, ld)))
     if not scaled:
         return sizes
+    if form != ENDS_OF_DEPTH and _of_blocks(scale_x, scale_w, x, groups, n, k):
+        return sizes._replace(scales=("block", "block") if k else ("", ""))
     return sizes._replace(scales=(_scaling("scale_x", scale_x, x, form, groups, m), _scaling("scale_w", scale_w, w, form, groups, n)))
 
 
@@ -228,7 +250,8 @@ class Call(NamedTuple):
         form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, zero, *options, scales = self.key
         options = _options(*options, scales)
         counts = {"": 0, "tensor": 1, "group-64": b.ld * (k // 64), "group-128": b.ld * (k // 128)}
-        scales_a, scales_b = (rows if of == "row" else counts[of] for of, rows in zip(scales, (m, n)))  # of a group
+        own = {"row": m, "block": m * blocks(k)}, {"row": n, "block": blocks(n) * blocks(k)}
+        scales_a, scales_b = ((counts | each)[of] for of, each in zip(scales, own))  # of a group
         scale_a = groups * scales_b  # behind those of w, since other numbers of rows share the program
         if form != BATCHED:
             return device.prepare_ragged(

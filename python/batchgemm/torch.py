@@ -73,7 +73,9 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
 
     A scale has one element for all of an operand; or [rows], or [columns], of one that offs cuts there; [groups] or
     [groups, M], and [groups] or [groups, N], of one with 3 dimensions; where offs cuts depth [groups, M] and [groups, N],
-    or these flat. out_dtype: bfloat16, float16 or float32. There are no gradients, to scales and bias neither."""
+    or these flat. Or both are of blocks of 128 k's, of float8_e4m3fn where offs does not cut depth: with kb = ceil(K / 128)
+    [rows, kb], or [groups, M, kb], of x, and [groups, ceil(N / 128), kb] of w, of which 128 columns share each; where offs cuts
+    columns [groups, ceil(M / 128), kb] of x and [columns, kb] of w. CUDA and HIP have no kernels for these. out_dtype: bfloat16, float16 or float32. There are no gradients, to scales and bias neither."""
     for name, scale in ("scale_x", scale_x), ("scale_w", scale_w):
         if not isinstance(scale, torch.Tensor):
             raise TypeError(f"{name} is {type(scale).__name__}: it must be a tensor")

@@ -174,6 +174,65 @@ class ScaledNumbers(unittest.TestCase):
         self.assertTrue(bool(y[8].isnan().all()) and not bool(y[:8].isnan().any() or y[9:].isnan().any()))
 
 
+@unittest.skipUnless(on_cpu(), "GPUs have no kernels for scales of blocks")
+class Blocks(unittest.TestCase):
+    """Scales of 128 k's of a row of x, and of 128 k's of 128 columns of w."""
+
+    def setUp(self):
+        torch.manual_seed(9)
+
+    def check(self, x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16, name=""):
+        y = scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype)
+        n = lambda scale, size, dim: scale.repeat_interleave(128, dim).narrow(dim, 0, size)
+        big_x = x.double() * n(scale_x.double(), x.shape[-1], scale_x.dim() - 1)
+        big_w = w.double() * n(n(scale_w.double(), w.shape[-1], 1), w.shape[-2], 2).transpose(1, 2)
+        bias = None if bias is None else bias.double()
+        want, limit = reference(big_x, big_w, offs, bias, activation), bound(big_x, big_w, offs, bias, activation, out_dtype) + LEAST
+        if offs is not None:
+            y, want, limit = (t.narrow(0, 0, offs[-1].item()) for t in (y, want, limit))
+        error = (y.double() - want).abs()
+        self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
+
+    def test_forms_and_sizes(self):
+        new, kind = random, torch.float8_e4m3fn
+        for k in 0, 1, 128, 129, 300:
+            for n in 1, 128, 130:
+                for out in bp.TYPES:
+                    offs, blocks = ends(5, 5, 19, 30), bp.blocks(k)
+                    w, scale_w = new(kind, 4, k, n), scales(4, bp.blocks(n), blocks)
+                    self.check(new(kind, 33, k), w, scales(33, blocks), scale_w, offs, out_dtype=out, name=f"rows {k} {n} {out}")
+                    self.check(new(kind, 33, k), w, scales(33, blocks), scale_w, offs, torch.randn(4, n).to(out), "silu", out, f"silu {k} {n} {out}")
+                    self.check(new(kind, 4, 9, k), w, scales(4, 9, blocks), scale_w, out_dtype=out, name=f"batched {k} {n} {out}")
+
+    def test_columns(self):
+        x, w, offs = random(torch.float8_e4m3fn, 4, 130, 200), random(torch.float8_e4m3fn, 200, 33), ends(5, 5, 19, 30)
+        scale_x, scale_w = scales(4, 2, 2), scales(33, 2)
+        turned = scaled_grouped_mm(w.t(), x.transpose(1, 2), scale_w, scale_x, offs)
+        self.assertTrue(torch.equal(scaled_grouped_mm(x, w, scale_x, scale_w, offs)[:, :30], turned.t()[:, :30]))
+        self.check(w.t(), x.transpose(1, 2), scale_w, scale_x, offs)
+
+    def test_compile(self):
+        compiled = torch.compile(lambda *args: scaled_grouped_mm(*args).float() + 1, fullgraph=True, backend="aot_eager", dynamic=True)
+        for rows, k in (33, 200), (40, 300):
+            x, w, offs = random(torch.float8_e4m3fn, rows, k), random(torch.float8_e4m3fn, 4, k, 130), ends(5, 5, 19, rows)
+            args = x, w, scales(rows, bp.blocks(k)), scales(4, 2, bp.blocks(k)), offs
+            self.assertTrue(torch.equal(compiled(*args), scaled_grouped_mm(*args).float() + 1), (rows, k))
+
+    def test_refuses(self):
+        x, w, offs = random(torch.float8_e4m3fn, 33, 200), random(torch.float8_e4m3fn, 4, 200, 130), ends(5, 5, 19, 33)
+        for words, error, wrong in (
+            ("scale_x has the shape (33, 2)", ValueError, lambda: scaled_grouped_mm(x, w, scales(33, 2), scales(4, 130), offs)),
+            ("scale_w has the shape (4, 2, 2)", ValueError, lambda: scaled_grouped_mm(x, w, scales(33), scales(4, 2, 2), offs)),
+            ("scale_x has the shape (33, 2)", ValueError, lambda: scaled_grouped_mm(x, w, scales(33, 2), scales(4, 2, 3), offs)),
+            ("scale_x is torch.float64: it must be float32", TypeError, lambda: scaled_grouped_mm(x, w, scales(33, 2).double(), scales(4, 2, 2), offs)),
+            ("x is torch.int8: with scales of blocks it must be float8_e4m3fn", TypeError,
+             lambda: scaled_grouped_mm(x.view(torch.int8), w.view(torch.int8), scales(33, 2), scales(4, 2, 2), offs)),
+        ):
+            with self.assertRaises(error, msg=words) as caught:
+                wrong()
+            self.assertIn(words, str(caught.exception))
+
+
 class ScaledTorch(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(8)
