@@ -211,6 +211,25 @@ func TestWindowsOfTypes(t *testing.T) {
 	}
 }
 
+// Problems whose rows are too long for the tile of their choice take one that the device has kernels of for their elements.
+func TestLongRowsHaveKernels(t *testing.T) {
+	d := clone(device(t, "h100"))
+	d.MaxBinding = 64 << 10
+	o := Options{Type: element.E4M3}
+	for _, n := range []int{1500, 2112} {
+		p, err := New(d).Plan(mustPack(t, GEMM(5, n, 100)), o)
+		if n == 2112 {
+			require.ErrorContains(t, err, "one tile tensor-16x32 reaches more than the 65536 elements that h100 can bind")
+			continue
+		}
+		require.NoError(t, err)
+		checkAll(t, p)
+		for _, s := range p.Tiles {
+			require.True(t, d.Fits(s, o), s)
+		}
+	}
+}
+
 // All segments count, not only those of the last kernel.
 func TestRoom(t *testing.T) {
 	p := builder{Plan: &Plan{Segments: make([]encoding.Segment, 1000)}}

@@ -170,9 +170,9 @@ func (p *builder) shrinkToBindings() {
 	if !p.needsWindows() {
 		return
 	}
-	flat, e := 0, &p.Options.Epilogue
+	flat, e := -1, &p.Options.Epilogue // of those that fit, of which there is one
 	for id := range p.model.tiles {
-		if t := &p.model.tiles[id]; t.shape.TM < p.model.tiles[flat].shape.TM && t.fits {
+		if t := &p.model.tiles[id]; t.fits && (flat < 0 || t.shape.TM < p.model.tiles[flat].shape.TM) {
 			flat = id
 		}
 	}
