@@ -96,6 +96,44 @@ struct Epilogue {
   BG_DEVICE void finishFixup(const uint4* items, uint32_t number, const FixupItem& item, uint32_t row, uint32_t col, float sum, float* C) const;
 };
 
+// kHasBlocks: there may be scales of blocks.
+template <class T, class More>
+constexpr bool kHasBlocks = More::kIs && T::Element::kScaled && !T::Element::kWhole;
+
+// BlockScales are scales of blocks (planner.PerBlock) of n rows of A, and of the columns of a tile, which are of one block. Those
+// of a block of k's are loaded as soon as those of the block before are taken: they come while its products are summed.
+template <int n>
+struct BlockScales {
+  const uint32_t* words;  // of Rows
+  uint32_t a[n], b;       // bits of the scales
+  uint32_t atA[n], atB;   // words of those of the next block
+
+  // start loads those of a block of an item of so many k's. rowOf(i) is the row of A with scales i, counted from the item's first
+  // scales: one that exists.
+  template <class RowOf>
+  BG_DEVICE void start(const uint32_t* words_, const ItemEpilogue& item, uint32_t depth, uint32_t block, RowOf rowOf) {
+    const uint32_t each = scaleBlocks(depth);
+    words = words_;
+    atB = item.scaleBAt + block;
+#pragma unroll
+    for (int i = 0; i < n; ++i) atA[i] = item.scaleAAt + rowOf(i) * each + block;
+    load();
+  }
+
+  BG_DEVICE void load() {
+#pragma unroll
+    for (int i = 0; i < n; ++i) a[i] = words[atA[i]++];
+    b = words[atB++];
+  }
+
+  // next finds the products of the scales of a block, and loads those of the next one, where there is one.
+  BG_DEVICE void next(float (&scale)[n], bool more) {
+#pragma unroll
+    for (int i = 0; i < n; ++i) scale[i] = __uint_as_float(a[i]) * __uint_as_float(b);
+    if (more) load();
+  }
+};
+
 // Column finishes elements of a column of a tile. To is the element of C, kScaled that of A's.
 template <class To, bool kScaled>
 struct Column {

@@ -14,7 +14,7 @@ struct RaggedEpilogue {
   uint32_t flags;
   EpilogueBounds more;
 
-  static constexpr uint32_t kGroups = kGroups64 | kGroups128, kScales = kScaleA | kScaleB | kGroups;
+  static constexpr uint32_t kGroups = kGroups64 | kGroups128, kScales = kScaleA | kScaleB | kGroups | kBlocks;
 
   BG_DEVICE bool has(uint32_t flag) const { return (flags & flag) != 0; }
   BG_DEVICE uint32_t products() const { return has(kGated) ? 2 : 1; }
@@ -34,10 +34,13 @@ struct RaggedEpilogue {
     const uint4 words = records(sizes, entry)[kEpilogueRecordWords / 4 * (entry + 1)];
     return {words.x, words.y};
   }
-  BG_DEVICE uint32_t scalesB(uint32_t cols, uint32_t k, uint32_t ldb) const {
+  BG_DEVICE uint64_t scalesB(uint32_t cols, uint32_t k, uint32_t ldb) const {
+    if (has(kBlocks)) return static_cast<uint64_t>(scaleBlocks(cols)) * scaleBlocks(k);
     if (has(kGroups)) return k / group() * ldb;
     return !has(kScaleB) ? 0 : has(kColumnsB) ? cols : 1;
   }
+  // scalesOfRow is how many a row of A has, where rows have any.
+  BG_DEVICE uint32_t scalesOfRow(uint32_t k) const { return has(kBlocks) ? scaleBlocks(k) : 1; }
   // group is the k's that share a scale; grouped reports whether a B of so many k's keeps to groups, and to lines.
   BG_DEVICE uint32_t group() const { return has(kGroups64) ? 64 : 128; }
   BG_DEVICE bool grouped(uint32_t k, uint32_t offB, uint32_t ldb) const {
@@ -65,8 +68,9 @@ struct RaggedEpilogue {
     if (!has(kScales)) return true;
     const Scales at = scalesOf(sizes, entry);
     const RecordEpilogue words = recordEpilogueAt(records(sizes, entry), entry);
-    const uint64_t scales = static_cast<uint64_t>(scalesB(r.n, r.k, r.ldb)) + (has(kGated) ? scalesB(r.n, r.k, words.ldb2) : 0);
-    return (!has(kScaleA) || listed(at.a, has(kRowsA) ? storedA(r.m) : 1, more.lenRows)) && (!has(kScaleB | kGroups) || at.b + scales <= more.lenRows) &&
+    const uint64_t rows = has(kRowsA | kBlocks) ? storedA(r.m) : 1, scalesA = rows * scalesOfRow(r.k);
+    const uint64_t scales = scalesB(r.n, r.k, r.ldb) + (has(kGated) ? scalesB(r.n, r.k, words.ldb2) : 0);
+    return (!has(kScaleA | kBlocks) || at.a + scalesA <= more.lenRows) && (!has(kScaleB | kGroups | kBlocks) || at.b + scales <= more.lenRows) &&
            grouped(r.k, r.offB, r.ldb) && (!has(kGated) || grouped(0, words.offB2, words.ldb2));
   }
 
@@ -83,17 +87,18 @@ struct RaggedEpilogue {
     }
   }
 
-  // scalesAt is the same of scales, those of A of the tile from a row on.
+  // scalesAt is the same of scales, those of A of the tile from a row on, of a group of so many k's.
   template <class Sizes>
-  BG_DEVICE Scales scalesAt(const uint32_t* sizes, const Sizes& at, uint32_t group, const Bounds& b, uint32_t row) const {
-    const bool eachRow = has(kRowsA) && !has(kGather);
+  BG_DEVICE Scales scalesAt(const uint32_t* sizes, const Sizes& at, uint32_t group, const Bounds& b, uint32_t k, uint32_t row) const {
+    const bool eachRow = has(kRowsA | kBlocks) && !has(kGather);
     Scales to = {0, 0};
     if constexpr (kForm != kRecords) {
-      to = {more.scaleA + (!eachRow ? 0 : kByRows ? at.first : group * b.m), more.scaleB + group * (scalesB(b.n, b.k, b.ldb) + (has(kGated) ? scalesB(b.n, b.k, more.ldb2) : 0))};
+      const uint64_t scales = scalesB(b.n, b.k, b.ldb) + (has(kGated) ? scalesB(b.n, b.k, more.ldb2) : 0);
+      to = {more.scaleA + (!eachRow ? 0 : (kByRows ? at.first : group * b.m) * scalesOfRow(b.k)), more.scaleB + group * static_cast<uint32_t>(scales)};
     } else if (has(kScales)) {
       to = scalesOf(sizes, group);
     }
-    return {to.a + (eachRow ? row : 0), to.b};
+    return {to.a + (eachRow ? row * scalesOfRow(k) : 0), to.b};
   }
 
   // store stores what becomes of an item without an epilogue, of a group, from a row and a column on.
@@ -101,11 +106,12 @@ struct RaggedEpilogue {
   BG_DEVICE void store(uint4* items, uint32_t place, Item item, const Bounds& b, const Record& r, const uint32_t* sizes, const Sizes& group, uint32_t entry,
                        uint32_t row, uint32_t col) const {
     const RecordEpilogue at = of(sizes, group, entry, b);
-    const Scales scales = scalesAt(sizes, group, entry, b, row);
+    const Scales scales = scalesAt(sizes, group, entry, b, item.depth, row);
     place *= products();
     if (has(kGather)) item.offA = kByRows ? b.offA : r.offA;
     if (has(kScatter)) item.offC = (kByRows ? b.offC : r.offC) + col;
-    ItemEpilogue dress = {at.rowsA + row, more.gatherRows, at.rowsC + row, more.scatterRows, at.weights + row, at.bias + col, at.pointers, scales.a, scales.b + (has(kColumnsB | kGroups) ? col : 0), 0, 0, 0};
+    const uint32_t toB = has(kBlocks) ? col / kScaleBlock * scaleBlocks(item.depth) : has(kColumnsB | kGroups) ? col : 0;
+    ItemEpilogue dress = {at.rowsA + row, more.gatherRows, at.rowsC + row, more.scatterRows, at.weights + row, at.bias + col, at.pointers, scales.a, scales.b + toB, 0, 0, 0};
     const uint32_t apart = has(kGroups) ? kInt4Panel : 1;  // elements from a column to the next, of B that is not transposed
     item.offB += col * (apart - 1);
     storeEpilogueItem(items, place, item, dress);
@@ -113,7 +119,7 @@ struct RaggedEpilogue {
     item.offB = at.offB2 + col * (b.transB != 0 ? at.ldb2 : apart);
     item.ldb = at.ldb2;
     dress.biasAt += r.n;
-    dress.scaleBAt += scalesB(r.n, r.k, r.ldb);
+    dress.scaleBAt += scalesB(r.n, item.depth, r.ldb);
     const bool wide = ((r.offA | r.lda | at.offB2 | at.ldb2) & b.wide) == 0;
     item.flags = (item.flags & ~kItemWide) | (wide ? kItemWide : 0) | kItemSecond;
     storeEpilogueItem(items, place + 1, item, dress);

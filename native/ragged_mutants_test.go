@@ -63,6 +63,12 @@ var raggedMutants = []struct {
 	{mutant{"scattered rows begin with the group's", "ragged_epilogue.cuh", "(kByRows ? b.offC : r.offC)", "r.offC"}, plain},
 	{mutant{"the second bias is as far as there may be columns", "ragged_epilogue.cuh", "dress.biasAt += r.n", "dress.biasAt += b.n"}, plain},
 	{mutant{"wide, whatever B2 is", "ragged_epilogue.cuh", "(r.offA | r.lda | at.offB2 | at.ldb2)", "(r.offA | r.lda)"}, plain},
+	{mutant{"a row has one scale of blocks", "ragged_epilogue.cuh", "return {to.a + (eachRow ? row * scalesOfRow(k) : 0)", "return {to.a + (eachRow ? row : 0)"}, plain},
+	{mutant{"a row of the groups before has one scale of blocks", "ragged_epilogue.cuh", " * scalesOfRow(b.k)),", "),"}, plain},
+	{mutant{"all columns are of one block", "ragged_epilogue.cuh", "col / kScaleBlock * scaleBlocks(item.depth)", "0"}, plain},
+	{mutant{"the last block has no scales", "epilogue_items.cuh", "return (n + kScaleBlock - 1) / kScaleBlock;", "return n / kScaleBlock;"}, plain},
+	{mutant{"no bound of scales of blocks", "ragged_epilogue.cuh", "(!has(kScaleA | kBlocks) || at.a", "(!has(kScaleA) || at.a"}, plain},
+	{mutant{"gathered rows have the group's scales of blocks", "ragged_epilogue.cuh", "has(kRowsA | kBlocks) && !has(kGather)", "has(kRowsA | kBlocks)"}, plain},
 	{mutant{"no barrier behind the bounds", "ragged.cuh", "    barrier();\n    plan.clear();", "    plan.clear();"}, thread},
 	{mutant{"no barrier before ranks are counted", "ragged.cuh", "order[rank] = static_cast<uint16_t>(e);\n    }\n    barrier();", "order[rank] = static_cast<uint16_t>(e);\n    }"}, thread},
 	{mutant{"no barrier before tiles are written", "ragged.cuh", "starts[entries] = before + tiles;\n    barrier();", "starts[entries] = before + tiles;"}, thread},
@@ -75,7 +81,7 @@ func TestRaggedMutants(t *testing.T) {
 	most := uint16(planner.MaxGroups + 1)
 	small, large := manyGroups(t, 33, 256), manyGroups(t, 33, most)
 	jobs := map[string][]*raggedJob{
-		plain.name:   slices.Concat(fewGroups(t, 256), dressedGroups(t, 256), large),
+		plain.name:   slices.Concat(fewGroups(t, 256), dressedGroups(t, 256), blockGroups(t, 256), large),
 		address.name: small,
 		thread.name:  {small[2], large[2], choosesAgain(t, small), choosesAgain(t, large)}, // the first two: one kernel, with an order
 	}

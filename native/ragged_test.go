@@ -89,7 +89,7 @@ func newDressedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epi
 	d.ComputeUnits = 16
 	o := planner.Options{Epilogue: e}
 	if e.ScaleA != "" || e.ScaleB != "" {
-		d.Types, o.Type = narrow, element.E4M3
+		d.Types, d.Blocks, o.Type = narrow, true, element.E4M3
 	}
 	plan, err := planner.New(d).PlanRagged(r, o)
 	require.NoError(t, err)
@@ -214,6 +214,28 @@ func dressedGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
+// blockGroups are sizes of groups with scales of blocks for the kernels of some numbers of entries: ends of up to 150 rows, and
+// records, right and wrong.
+func blockGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
+	t.Helper()
+	block := planner.PerBlock
+	for i, e := range []planner.Epilogue{{ScaleA: block, ScaleB: block}, {ScaleA: block, ScaleB: block, Gated: true, Bias: true},
+		{ScaleA: block, ScaleB: block, GatherRows: 60}} {
+		for _, n := range entries {
+			rng := rand.New(rand.NewPCG(uint64(i), uint64(n)+5))
+			rows, records, good := drivertest.RaggedOfBlocks(t, e)
+			for _, sizes := range drivertest.RaggedEnds(150) {
+				jobs = append(jobs, newDressedJob(t, rng, rows, e, n, "ends", sizes[:5]))
+			}
+			for name, sizes := range drivertest.ChangedRecords(rng, good) {
+				jobs = append(jobs, newDressedJob(t, rng, records, e, n, fmt.Sprint("records ", name), sizes))
+			}
+			jobs = append(jobs, newDressedJob(t, rng, records, e, n, "records", good))
+		}
+	}
+	return jobs
+}
+
 // tallRecords have more rows than 16 bits tell, and one too many with the second.
 func tallRecords(t *testing.T, rng *rand.Rand, kernel uint16) *raggedJob {
 	t.Helper()
@@ -330,7 +352,7 @@ func runRagged(t *testing.T, m mutant, s sanitizer, jobs []*raggedJob) error {
 // that they may write.
 func TestRaggedEmulated(t *testing.T) {
 	testRagged(t, plain, func(t *testing.T) []*raggedJob {
-		jobs := append(fewGroups(t, encoding.RaggedEntries[:]...), dressedGroups(t, encoding.RaggedEntries[:]...)...)
+		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[:]...), dressedGroups(t, encoding.RaggedEntries[:]...), blockGroups(t, encoding.RaggedEntries[:]...))
 		for _, n := range encoding.RaggedEntries {
 			for _, entries := range []int{33, int(n)} {
 				jobs = append(jobs, manyGroups(t, entries, n)...)
@@ -350,7 +372,7 @@ func TestRaggedEmulated(t *testing.T) {
 // plan are arrays of their own: a sample, since that takes several times as long.
 func TestRaggedInBounds(t *testing.T) {
 	testRagged(t, address, func(t *testing.T) []*raggedJob {
-		jobs := append(fewGroups(t, encoding.RaggedEntries[0]), dressedGroups(t, encoding.RaggedEntries[0])...)
+		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[0]), dressedGroups(t, encoding.RaggedEntries[0]), blockGroups(t, encoding.RaggedEntries[0]))
 		for _, n := range encoding.RaggedEntries {
 			jobs = append(jobs, manyGroups(t, int(n), n)...)
 		}
