@@ -42,7 +42,7 @@ struct TensorTile {
   static constexpr int TM = kTM, TN = kTN;
   static constexpr int TK = kTK * Element::kPer;  // k's of a step of one team
   static constexpr int kTeams = kTeams_, kStages = kStages_, kMinGroups = kMinGroups_;
-  static constexpr int kDressedGroups = kMinGroups < 3 ? kMinGroups : 3;  // with an epilogue: 4 would spill
+  static constexpr int kDressedGroups = kMinGroups < 3 && Element::kPer != 4 ? kMinGroups : 3;  // with an epilogue: 4 would spill
   static constexpr bool kEmulated = kEmulated_;
   static constexpr int kBlockRows = TM < 32 ? TM : 32, kBlock = 32;  // rows and columns of a warp
   static constexpr int kBlocksAcross = TN / kBlock;
@@ -395,9 +395,13 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       barrier();
     }
 
-    // The K range is cut into multiples of a product's for the teams of all groups; the
+    // The K range is cut into multiples of a product's for the teams of all groups, or of what shares scales; the
     // last are shorter or empty.
-    const uint32_t share = (depth + kUnit * T::kTeams * cluster.size - 1) / (kUnit * T::kTeams * cluster.size) * kUnit;
+    auto shareOf = [&](uint32_t unit) { return (depth + unit * T::kTeams * cluster.size - 1) / (unit * T::kTeams * cluster.size) * unit; };
+    uint32_t share = shareOf(kUnit);
+    if constexpr (kHasBlocks<T, More>) {
+      if (more.has(kBlocks)) share = shareOf(kScaleBlock);
+    }
     const uint32_t from = min((cluster.rank * T::kTeams + team) * share, depth);
     uint32_t left = min(depth - from, share);
 
@@ -423,18 +427,36 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
 #pragma unroll
       for (int s = 0; s < T::kStages - 1; ++s) copy(s * kStageFloats);
       turns.keep();
-      constexpr int kLastStage = (T::kStages - 1) * kStageFloats;
-      int in = kLastStage, out = 0;
-      for (;;) {
-        waitCopies<T::kStages - 2>();
-        if constexpr (T::kTeams == 1) barrier();
-        else warpBarrier();
-        copy(in);
-        if (active) block.multiplyStage(out, left);
-        if (left <= T::TK) break;
-        left -= T::TK;
-        in = in == kLastStage ? 0 : in + kStageFloats;
-        out = out == kLastStage ? 0 : out + kStageFloats;
+      auto steps = [&](auto multiply) {
+        constexpr int kLastStage = (T::kStages - 1) * kStageFloats;
+        int in = kLastStage, out = 0;
+        for (;;) {
+          waitCopies<T::kStages - 2>();
+          if constexpr (T::kTeams == 1) barrier();
+          else warpBarrier();
+          copy(in);
+          if (active) multiply(out);
+          if (left <= T::TK) break;
+          left -= T::TK;
+          in = in == kLastStage ? 0 : in + kStageFloats;
+          out = out == kLastStage ? 0 : out + kStageFloats;
+        }
+      };
+      auto plain = [&](int stage) { block.multiplyStage(stage, left); };
+      if constexpr (kHasBlocks<T, More>) {
+        static_assert(T::TK == kScaleBlock, "a stage has other k's than those that share scales");
+        if (more.has(kBlocks)) {
+          BlockScales<2 * Memory::Block::kRows> scales;
+          scales.start(more.rows, itemEpilogueAt(items, number), depth, from / kScaleBlock, [&](int i) {
+            const uint32_t row = blockRow + Memory::Block::rowAt(lane, i);
+            return kListed ? list[row] : min(row, rows - 1);
+          });
+          steps([&](int stage) { block.multiplyBlock(stage, left, scales); });
+        } else {
+          steps(plain);
+        }
+      } else {
+        steps(plain);
       }
     }
 

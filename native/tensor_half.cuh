@@ -80,11 +80,15 @@ struct WarpBlock<T, kTransA, kTransB, kListed, true> {
   Reader<kPer, OperandB, kTransB> b;
   bool pairs;  // all rows begin with a word
 
-  BG_DEVICE WarpBlock() {
+  using Sums = FragmentC[kRows][kColumns][2];
+
+  BG_DEVICE WarpBlock() { clear(sum); }
+
+  static BG_DEVICE void clear(Sums& to) {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll
-      for (int j = 0; j < 2 * kColumns; ++j) sum[i][j / 2][j % 2] = FragmentC{{0.0f, 0.0f, 0.0f, 0.0f}};
+      for (int j = 0; j < 2 * kColumns; ++j) to[i][j / 2][j % 2] = FragmentC{{0.0f, 0.0f, 0.0f, 0.0f}};
     }
   }
 
@@ -95,24 +99,48 @@ struct WarpBlock<T, kTransA, kTransB, kListed, true> {
     pairs = (placeInLine(startA) | lda | placeInLine(startB) | ldb) % kPer == 0;
   }
 
-  BG_DEVICE void multiplyStage(int stage, uint32_t depth) {
-    if (pairs) steps<true>(4 * stage, depth);
-    else steps<false>(4 * stage, depth);
+  BG_DEVICE void multiplyStage(int stage, uint32_t depth) { multiplyTo(sum, stage, depth); }
+  BG_DEVICE void multiplyTo(Sums& to, int stage, uint32_t depth) {
+    if (pairs) steps<true>(to, 4 * stage, depth);
+    else steps<false>(to, 4 * stage, depth);
   }
 
+  // multiplyBlock is multiplyStage with scales of blocks: a stage is a block of k's.
+  BG_DEVICE void multiplyBlock(int stage, uint32_t depth, BlockScales<2 * kRows>& scales) {
+    Sums part;
+    clear(part);
+    multiplyTo(part, stage, depth);
+    float scale[2 * kRows];
+    scales.next(scale, depth > T::TK);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2 * kColumns; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          float& x = sum[i][j / 2][j % 2].x[e];
+          x = fmaf(scale[2 * i + e / 2], part[i][j / 2][j % 2].x[e], x);
+        }
+      }
+    }
+  }
+
+  // rowAt is the row of the block with a lane's sums of number r, of 2 * kRows.
+  static BG_DEVICE uint32_t rowAt(const FragmentLane& lane, int r) { return 16 * (r / 2) + (kTransA ? 2 * lane.group + r % 2 : lane.group + 8 * (r % 2)); }
+
   template <bool kPairs>
-  BG_DEVICE void steps(uint32_t stage, uint32_t depth) {
+  BG_DEVICE void steps(Sums& to, uint32_t stage, uint32_t depth) {
     if (depth >= T::TK) {
 #pragma unroll
-      for (uint32_t s = 0; s < T::TK / kDepth; ++s) step<kPairs>(stage, s);
+      for (uint32_t s = 0; s < T::TK / kDepth; ++s) step<kPairs>(to, stage, s);
     } else {
 #pragma unroll 1
-      for (uint32_t s = 0; kDepth * s < depth; ++s) step<kPairs>(stage, s);
+      for (uint32_t s = 0; kDepth * s < depth; ++s) step<kPairs>(to, stage, s);
     }
   }
 
   template <bool kPairs>
-  BG_DEVICE void step(uint32_t stage, uint32_t s) {
+  BG_DEVICE void step(Sums& to, uint32_t stage, uint32_t s) {
     uint32_t x[kRows][kProducts][2][2];
 #pragma unroll
     for (int i = 0; i < kRows; ++i) a.template read<kPairs>(stage, i, s, x[i]);
@@ -125,7 +153,7 @@ struct WarpBlock<T, kTransA, kTransB, kListed, true> {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
 #pragma unroll
-          for (int i = 0; i < kRows; ++i) T::Element::Format::multiply(sum[i][j][h], x[i][p], y[p][h]);
+          for (int i = 0; i < kRows; ++i) T::Element::Format::multiply(to[i][j][h], x[i][p], y[p][h]);
         }
       }
     }
@@ -137,7 +165,7 @@ struct WarpBlock<T, kTransA, kTransB, kListed, true> {
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const uint32_t row = 16 * i + (kTransA ? 2 * lane.group + r : lane.group + 8 * r);
+        const uint32_t row = rowAt(lane, 2 * i + r);
 #pragma unroll
         for (int j = 0; j < kColumns; ++j) {
           float* const at = to + row * T::kPitch + 16 * j;
