@@ -365,14 +365,14 @@ struct Consumer {
   }
 
   // multiply sums `left` steps of the first 2n columns.
-  template <int n>
-  BG_DEVICE void multiply(float (&sum)[n], uint32_t left) {
-    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate(whole, left); });
-    else accumulate(sum, left);
+  template <int n, class Scales>
+  BG_DEVICE void multiply(float (&sum)[n], uint32_t left, Scales& scales) {
+    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate(whole, left, scales); });
+    else accumulate(sum, left, scales);
   }
 
-  template <class Sum, int n>
-  BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t left) {
+  template <class Sum, int n, class Scales>
+  BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t left, Scales& scales) {
     const uint64_t bHi = matrixB(sharedAddress(memory)), bLo = matrixB(sharedAddress(memory) + L::kPart);
     typename T::Element::Word x[2][8];
     float part[n];  // of a step, unless the tensor cores add up all
@@ -397,10 +397,7 @@ struct Consumer {
       else settle(sum);
       release(used);
       if (left > 1) read(x);
-      if constexpr (kPromotes) {
-#pragma unroll
-        for (int i = 0; i < n; ++i) sum[i] += part[i];
-      }
+      if constexpr (kPromotes) scales.add(sum, part, left > 1);
       f.split(x);
     } while (--left != 0);
   }
@@ -432,7 +429,7 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
     }
     if (L::kLead) c.pass();
     auto compute = [&](auto& sum) {
-      c.multiply(sum, left);
+      withScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, left, scales); });
       if (row >= rows) return;  // the warp has no rows to store
       if constexpr (T::More::kIs) finishSums<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
       else storeSums<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);

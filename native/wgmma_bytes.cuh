@@ -47,8 +47,8 @@ struct WideOperand<uint8_t, kLength, false, false> {
 // multiplyBytes sums steps of the first 2n columns. Nothing is under way while a stage is added: another consumer
 // multiplies then.
 template <class T, bool kTransA, bool kTransB>
-template <int n>
-BG_DEVICE void WideConsumer<T, kTransA, kTransB>::multiplyBytes(float (&sum)[n], uint32_t steps) {
+template <int n, class Scales>
+BG_DEVICE void WideConsumer<T, kTransA, kTransB>::multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales) {
   const uint64_t a = matrixB(shared + warp / kWarps * (64 * 128)), b = matrixB(shared + T::kB);
   typename T::Element::Format format;
 #pragma unroll
@@ -68,8 +68,7 @@ BG_DEVICE void WideConsumer<T, kTransA, kTransB>::multiplyBytes(float (&sum)[n],
     settle(part);
     release(stage.at);
     stage.next();
-#pragma unroll
-    for (int i = 0; i < n; ++i) sum[i] += part[i];
+    scales.add(sum, part, step + 1 < steps);
   }
 }
 

@@ -32,6 +32,45 @@ BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const I
   }
 }
 
+// PartSums adds sums of a step as they are, and RowScales times their scales of blocks. more: of another step there are some.
+struct PartSums {
+  template <int n>
+  BG_DEVICE void add(float (&sum)[n], const float (&part)[n], bool) const {
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] += part[i];
+  }
+};
+struct RowScales {
+  BlockScales<2> scales;  // of the lane's rows
+  template <int n>
+  BG_DEVICE void add(float (&sum)[n], const float (&part)[n], bool more) {
+    float scale[2];
+    scales.next(scale, more);
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] = fmaf(scale[i / 2 % 2], part[i], sum[i]);
+  }
+};
+
+// withScales calls multiply with what adds sums of 128 k's to those of an item, of which the warp has 16 rows from one on.
+template <class T, class Multiply>
+BG_DEVICE void withScales(const Items<typename T::More>& items, uint32_t number, uint32_t row, Multiply multiply) {
+  if constexpr (kHasBlocks<T, typename T::More>) {
+    const Epilogue& e = items.more;
+    if (e.has(kBlocks)) {
+      const Item item = items.wait(number);
+      const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
+      const uint32_t first = row + threadId() % 32 / 4, last = item.rows() - 1;
+      if (uniform(item.depth) != 0) {
+        RowScales rows;
+        rows.scales.start(e.rows, words, uniform(item.depth), 0, [&](int i) { return e.rowOf(words, min(first + 8 * i, last)); });
+        return multiply(rows);
+      }
+    }
+  }
+  PartSums none;
+  multiply(none);
+}
+
 // activate is Epilogue::activated of many, with one decision for all. both: of each lane's two rows, not of the first alone.
 template <int n>
 BG_DEVICE void activate(const Epilogue& e, float (&v)[n], bool both) {

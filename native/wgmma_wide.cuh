@@ -173,14 +173,14 @@ struct WideConsumer {
   }
 
   // multiply sums steps of the first 2n columns.
-  template <int n>
-  BG_DEVICE void multiply(float (&sum)[n], uint32_t steps) {
+  template <int n, class Scales>
+  BG_DEVICE void multiply(float (&sum)[n], uint32_t steps, Scales& scales) {
     if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate<false, false>(whole, steps); });
-    else if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps);
+    else if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps, scales);
     else accumulate<kTransA, !kTransB>(sum, steps);
   }
-  template <int n>
-  BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps);  // wgmma_bytes.cuh
+  template <int n, class Scales>
+  BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales);  // wgmma_bytes.cuh
 
   // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of the next are asked for.
   template <bool kAcrossA, bool kAcrossB, class Sum, int n>
@@ -308,7 +308,7 @@ BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float
       }
     }
     auto compute = [&](auto& sum) {
-      c.multiply(sum, steps);
+      withScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, steps, scales); });
       if (row >= rows) return;  // the warp has no rows to store
       if constexpr (T::More::kIs) finishWide<T, kTransA, kTransB>(sum, out, items, number, row, C, workspace);
       else storeWide<T, kTransA, kTransB>(sum, out, items.wait(number), row, C, workspace);
