@@ -93,7 +93,8 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 		if of == element.F32 && s.HalvesOnly() {
 			continue
 		}
-		all := epilogueJobs(t, s, []int{s.TM + 3, 1, s.TM - 1}, []int{s.TN + 5, 31}, of, func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
+		rows, cols := []int{s.TM + 3, 1, s.TM - 1}, []int{s.TN + 5, 31}
+		place := func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
 			unit := 1
 			if wide {
 				unit = []int{2, 4, 8, 32}[rng.IntN(4)]
@@ -108,13 +109,45 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 			round(o.TypeC, j.e.Biases)
 			j.how = [2]uint32{rng.Uint32N(3), rng.Uint32()}
 			return j
-		})
+		}
+		all := epilogueJobs(t, s, rows, cols, of, place)
+		if of == element.E4M3 {
+			all = append(all, blockJobs([]int{s.TM + 3, s.TM - 1, 1}, cols, place)...)
+		}
 		for i, j := range all {
 			if j.inTurn() {
 				j.workers = i % 3 // 0: as the planner says
 			}
 		}
 		jobs = append(jobs, all...)
+	}
+	return jobs
+}
+
+// blockJobs are plans as those of epilogueJobs, with scales of blocks, along which nothing is cut.
+func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
+	depths := []int{513, 0, 128, 3, 300, 255, 129}
+	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleDynamic}
+	for i, e := range append(reference.Epilogues(slices.Max(rows)), planner.Epilogue{}) {
+		e.ScaleA, e.ScaleB = planner.PerBlock, planner.PerBlock
+		for transposition := range 4 {
+			e := e
+			if transposition/2 == 1 {
+				e.GatherRows = 0
+			}
+			rng := rand.New(rand.NewPCG(uint64(100+i), uint64(transposition)))
+			var b planner.Batch
+			for _, m := range rows {
+				for _, n := range cols {
+					b = append(b, planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)], TransA: transposition/2 == 1, TransB: transposition%2 == 1,
+						Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
+				}
+			}
+			b[0].Alpha = planner.Scale(2)
+			o := planner.Options{Type: element.E4M3, Schedule: schedules[(i+transposition)%3], Epilogue: e}
+			o.TypeC = o.Type.TypesC()[(i+transposition)%len(o.Type.TypesC())]
+			jobs = append(jobs, place(b, o, (i+transposition/2)%3 != 0, rng))
+		}
 	}
 	return jobs
 }
