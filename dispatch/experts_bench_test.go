@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // BenchmarkExperts is a layer of Qwen3-30B's experts on CUDA, of each type, with the sizes of its groups on the
@@ -37,6 +38,7 @@ func BenchmarkExperts(b *testing.B) {
 		{"gated", planner.Epilogue{Activation: planner.SiLU, Gated: true}},
 	}
 	scaled := append(any[:3:3], benchmarkedEpilogue{"scales", byRow}, benchmarkedEpilogue{"scales,silu", byRowSiLU})
+	blocks := append(scaled[:len(scaled):len(scaled)], benchmarkedEpilogue{"blocks", planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}})
 	groups := []benchmarkedEpilogue{
 		{"groups", planner.Epilogue{ScaleB: planner.PerGroup128}},
 		{"groups,silu", planner.Epilogue{ScaleB: planner.PerGroup128, Activation: planner.SiLU}},
@@ -50,9 +52,9 @@ func BenchmarkExperts(b *testing.B) {
 		tiles     []string
 	}{
 		{element.BF16, element.BF16, any, wide},
-		{element.E4M3, element.E4M3, scaled, wide},
+		{element.E4M3, element.E4M3, blocks, wide},
 		{element.Int8, element.Int8, scaled, wide},
-		{element.BF16, element.Int4, groups, []string{"", "int4-16x128", "int4-32x128", "int4-64x128"}},
+		{element.BF16, element.Int4, groups, []string{"", "int4-stream-16x128", "int4-wgmma-32x128", "int4-wgmma-64x128"}},
 	} {
 		b.Run(c.ofB.String(), func(b *testing.B) {
 			x := newExpertLayer(b, d, stream, c.of, c.ofB)
@@ -147,7 +149,7 @@ func (x *expertLayer) time(b *testing.B, tokens int, o planner.Options) float64 
 
 	r := planner.Ragged{Form: planner.EndsOfRows, Groups: expertGroups, M: expertTop * tokens, N: expertN, K: expertK, TransB: true,
 		A: planner.Matrix{LD: expertK}, B: planner.Matrix{LD: expertK}, B2: planner.Matrix{LD: expertK}, C: planner.Matrix{LD: expertN},
-		StrideB: expertN * expertK, ScaleB: expertTop * tokens}
+		StrideB: expertN * expertK, ScaleB: expertTop * tokens * encoding.Blocks(expertK)}
 	if o.TypeB() == element.Int4 {
 		r.TransB, r.B.LD, r.B2.LD = false, expertN, expertN
 	}

@@ -33,7 +33,7 @@ type Arch struct {
 var (
 	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
 	older  = []tile.Unit{tile.MMA, tile.Int4}
-	newer  = append(older[:2:2], tile.WGMMA)
+	newer  = []tile.Unit{tile.MMA, tile.WGMMA}
 	sm80   = Arch{name: "sm_80", product: "sm_80", format: ".cubin", parts: true, units: older, types: narrow, halves: tensor}
 	sm90a  = Arch{name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, units: newer, cluster: true, waits: true, types: narrow, halves: tensor}
 	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
@@ -116,7 +116,7 @@ func part(k encoding.Kernel) string {
 	switch {
 	case k.Ragged > 0:
 		return "ragged"
-	case k.Tile.Unit == tile.Int4:
+	case k.Tile.Int4Only():
 		return "int4"
 	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:
 		return "wide_" + of.String()
@@ -193,7 +193,7 @@ func (a Arch) Has(s *tile.Shape) bool {
 
 // Variants are the kernels of a tile shape that differ in name, the fix-up first, which those for B of 4 bits have not.
 func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
-	if s.Unit == tile.Int4 {
+	if s.Int4Only() {
 		return int4Variants(s)
 	}
 	all := []encoding.Kernel{{Tile: s, Fixup: true}}
@@ -227,7 +227,11 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 // int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part of an epilogue.
 func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
 	for _, of := range halves {
-		all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: of, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}})
+		k := encoding.Kernel{Tile: s, Type: of, TypeC: of, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}
+		all = append(all, k)
+		if k.InTurn = s.Unit == tile.WGMMA; k.InTurn {
+			all = append(all, k)
+		}
 	}
 	return all
 }
@@ -277,7 +281,7 @@ func RaggedKernels() (all []encoding.Kernel) {
 func (a Arch) Describe(d *planner.Device) error {
 	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, true, true, true
 	d.Types, d.Native, d.Blocks = slices.Clone(a.types), a.native(), slices.Contains(a.units, tile.MMA)
-	if slices.Contains(a.units, tile.Int4) {
+	if slices.ContainsFunc(tile.Table(), func(s *tile.Shape) bool { return s.Int4Only() && a.Has(s) }) {
 		d.Types = append(d.Types, element.Int4)
 	}
 	for _, s := range tile.Table() {

@@ -156,7 +156,7 @@ func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, 
 // without.
 func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 	e := warpgroups(t)
-	for _, s := range tile.Of(tile.WGMMA) {
+	for _, s := range warpgroupTiles() {
 		if s.Epilogues {
 			t.Run(s.Name, func(t *testing.T) {
 				sample.Skip(t, 4, kernelsText())

@@ -20,27 +20,31 @@ struct Int4Tile {
   static constexpr int kMinGroups = kMinGroups_, kDressedGroups = kMinGroups;
   static constexpr int kColumns = kWarpColumns / 16, kRows = TM / 8;  // of a warp: in 16 columns, and 8 rows
   static constexpr int kPitch = TN + 4;                               // of the sums in shared memory: no two lanes store to one bank
-  // A stage, in bytes: A, the panels, and the words of their groups.
-  static constexpr uint32_t kA = 2 * TK * TM, kPanel = 32 * TN, kGroups = kA + 2 * kPanel, kStage = kGroups + 2 * 4 * TN;
+  // A stage, in bytes: rows of A, the panels, and the words of their groups.
+  static constexpr uint32_t kRowA = 2 * TK + 16, kPanels = kRowA * TM, kPanel = 32 * TN, kGroups = kPanels + 2 * kPanel, kStage = kGroups + 2 * 4 * TN;
+  // placeOfA is where a line of 8 k's of a row of A lies, in bytes; it is kRowA from where kTurns rows before have it for each row.
+  static constexpr uint32_t kTurns = 1;
+  static BG_DEVICE uint32_t placeOfA(uint32_t row, uint32_t line) { return kRowA * row + 16 * line; }
   static_assert(kColumns * 16 == kWarpColumns && TM % 8 == 0 && kThreads >= TN, "uneven tile");
 };
 
-// GroupedRows copies the rows of A of a tile, which may be any.
-template <class T>
+// GroupedRows copies the rows of A of a tile, which may be any, by kThreads threads. rowAt(r) is the one that is row r of the tile.
+template <class T, int kThreads>
 struct GroupedRows {
-  static constexpr uint32_t kLines = T::TK / 8, kApart = T::kThreads / kLines, kCopies = T::TM / kApart;
-  const uint16_t* at;  // the thread's line of the next step, in the first row of all
-  SharedAddress to;
-  uint32_t list[kCopies], lda, row, rows, line;
+  static constexpr uint32_t kLines = T::TK / 8, kApart = kThreads / kLines, kCopies = T::TM / kApart;
+  const uint16_t* from[kCopies];  // the thread's lines of the next step
+  static constexpr uint32_t kTurns = T::kTurns < kApart ? 1 : T::kTurns / kApart;  // copies, behind which places are kRowA apart again
+  SharedAddress to[kTurns];
+  uint32_t row, rows, line;
   bool wide;
 
-  BG_DEVICE GroupedRows(const uint16_t* start, const Item& item, const uint32_t* rowsOf, SharedAddress stages)
-      : lda(item.lda), row(threadId() / kLines), rows(item.rows()), line(threadId() % kLines), wide((item.flags & kItemWide) != 0) {
-    at = start + 8 * line;
-    // Lanes of a product read each second line of 8 rows: an odd row has it beside.
-    to = stages + 2 * T::TK * row + 16 * (line ^ row % 2);
+  template <class RowAt>
+  BG_DEVICE GroupedRows(uint32_t thread, const uint16_t* start, const Item& item, const RowAt& rowAt, SharedAddress stages)
+      : row(thread / kLines), rows(item.rows()), line(thread % kLines), wide((item.flags & kItemWide) != 0) {
 #pragma unroll
-    for (uint32_t i = 0; i < kCopies; ++i) list[i] = rowsOf[row + i * kApart];
+    for (uint32_t i = 0; i < kTurns; ++i) to[i] = stages + T::placeOfA(row + i * kApart, line) - T::kRowA * i * kApart;
+#pragma unroll
+    for (uint32_t i = 0; i < kCopies; ++i) from[i] = rowsOn(start + 8 * line, rowAt(row + i * kApart), item.lda);
   }
 
   // copy starts the copies of a step, of which `left` k's exist, a multiple of 8.
@@ -49,12 +53,11 @@ struct GroupedRows {
 #pragma unroll
     for (uint32_t i = 0; i < kCopies; ++i) {
       if (row + i * kApart >= rows) break;  // sums of these rows are not stored
-      const uint16_t* const from = rowsOn(at, list[i], lda);
-      const SharedAddress place = to + stage + 2 * T::TK * kApart * i;
-      if (wide) copyVector(place, from, exists ? 16 : 0);
-      else gather(place, from, exists);
+      const SharedAddress place = to[i % kTurns] + stage + T::kRowA * kApart * i;
+      if (wide) copyVector(place, from[i], exists ? 16 : 0);
+      else gather(place, from[i], exists);
+      from[i] += T::TK;
     }
-    at += T::TK;
   }
 
   // gather brings a line that begins anywhere.
@@ -81,7 +84,7 @@ struct GroupedColumns {
       : panel(8 * item.ldb), ldb(item.ldb), column(threadId() / 2), cols(item.cols()), shift(log), k(0) {
     at = start + 4 * threadId();
     groups = groups_ + threadId();
-    to = stages + T::kA + 16 * threadId();
+    to = stages + T::kPanels + 16 * threadId();
     toGroups = stages + T::kGroups + 4 * threadId();
   }
 
@@ -109,13 +112,12 @@ template <class T>
 struct Grouped {
   using Format = typename T::Element::Format;
   FragmentC sum[T::kColumns][T::kRows];
-  const char *a[2], *b, *groups;  // of a: the first and the second line of a pair
+  const char *a, *b, *groups;
   uint32_t second;                // bytes from the words of the groups of the first panel to those of the second
 
   BG_DEVICE void start(const FragmentLane& lane, uint32_t log, uint32_t first, const char* stages) {
-#pragma unroll
-    for (uint32_t i = 0; i < 2; ++i) a[i] = stages + 2 * T::TK * lane.group + 16 * ((2 * lane.member + i) ^ lane.group % 2);
-    b = stages + T::kA + 32 * (first + lane.group) + 8 * lane.member;
+    a = stages + T::kRowA * lane.group + 32 * lane.member;
+    b = stages + T::kPanels + 32 * (first + lane.group) + 8 * lane.member;
     groups = stages + T::kGroups + 4 * (first + lane.group);
     second = log == 6 ? 4 * T::TN : 0;
   }
@@ -125,20 +127,22 @@ struct Grouped {
     for (int i = 0; i < T::kColumns * T::kRows; ++i) sum[i / T::kRows][i % T::kRows] = FragmentC{{0.0f, 0.0f, 0.0f, 0.0f}};
   }
 
-  // multiply adds the products of a step, of 8n rows.
-  template <int n>
+  // multiply adds the products of a step, of 8n rows, and of both its panels or the first alone. kOne: they have the words of their
+  // groups in common.
+  template <int n, uint32_t kPanels = 2, bool kOne = false>
   BG_DEVICE void multiply(uint32_t stage) {
+    uint32_t group[T::kColumns][2], minus[T::kColumns][2];
 #pragma unroll
-    for (uint32_t h = 0; h < 2; ++h) {
+    for (uint32_t h = 0; h < kPanels; ++h) {
       FragmentC part[T::kColumns][n];
       uint2 pair[T::kColumns][2];
-      uint32_t group[T::kColumns][2], minus[T::kColumns][2];
 #pragma unroll
       for (int i = 0; i < T::kColumns; ++i) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const int column = 16 * i + 8 * r;
           pair[i][r] = *reinterpret_cast<const uint2*>(b + stage + h * T::kPanel + 32 * column);
+          if (kOne && h != 0) continue;
           group[i][r] = *reinterpret_cast<const uint32_t*>(groups + stage + h * second + 4 * column);
           minus[i][r] = Format::minus(group[i][r]);
         }
@@ -159,7 +163,7 @@ struct Grouped {
         }
 #pragma unroll
         for (int j = 0; j < n; ++j) {
-          const uint4 line = *reinterpret_cast<const uint4*>(a[u] + stage + 2 * T::TK * 8 * j + 128 * h);
+          const uint4 line = *reinterpret_cast<const uint4*>(a + stage + T::kRowA * 8 * j + 128 * h + 16 * u);
           const uint32_t low[2] = {line.x, line.y}, high[2] = {line.z, line.w};
 #pragma unroll
           for (int i = 0; i < T::kColumns; ++i) {
@@ -225,7 +229,7 @@ BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restr
     if (item.depth == 0) {
       turns.keep();
     } else {
-      GroupedRows<T> a(more.operandA(items, number, reinterpret_cast<const uint16_t*>(A)) + item.offA, item, list, sharedAddress(stages));
+      GroupedRows<T, T::kThreads> a(threadId(), more.operandA(items, number, reinterpret_cast<const uint16_t*>(A)) + item.offA, item, [&](uint32_t r) { return list[r]; }, sharedAddress(stages));
       const uint32_t log = more.has(kGroups64) ? 6 : 7;
       GroupedColumns<T> b(more.operandB(items, number, item, reinterpret_cast<const uint32_t*>(B)) + item.offB / 8,
                           more.rows + itemEpilogueAt(items, number).scaleBAt, log, item, sharedAddress(stages));

@@ -30,6 +30,7 @@
 #include "wgmma_half.cuh"
 #include "wgmma_wide.cuh"
 #include "wgmma_bytes.cuh"
+#include "wgmma_int4.cuh"
 #endif
 
 #ifndef BG_PART
@@ -105,10 +106,15 @@
 #define BG_IN_WIDE_INT8(...)
 #endif
 // Those of B of 4 bits.
-#if BG_HAS(11)
+#if BG_HAS(11) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define BG_IN_INT4(...) __VA_ARGS__
 #else
 #define BG_IN_INT4(...)
+#endif
+#if BG_HAS(11) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define BG_IN_WIDE_INT4(...) __VA_ARGS__
+#else
+#define BG_IN_WIDE_INT4(...)
 #endif
 // With BG_CLOCKS there are no kernels with an epilogue.
 #ifdef BG_CLOCKS
@@ -310,6 +316,18 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
     awaitEarlier();                                                                                                  \
     int4Gemm<name##_##type>(items, table, A, B, C, workspace, BG_EPILOGUE_OF(B2));                                   \
   }
+
+// BG_STREAM_INT4 makes those of 9.0 of few rows, BG_PANEL_INT4 those of warpgroup products.
+#define BG_STREAM_INT4(name, ...)                                                                                    \
+  BG_WITH_EPILOGUES(BG_IN_WIDE_INT4(BG_INT4_TURNS(name##_bf16, name, bf16, streamGemm, StreamTile<__VA_ARGS__, Halves<BF16>>) \
+  BG_INT4_TURNS(name##_f16, name, f16, streamGemm, StreamTile<__VA_ARGS__, Halves<F16>>)))
+#define BG_PANEL_INT4(name, ...)                                                                                     \
+  BG_WITH_EPILOGUES(BG_IN_WIDE_INT4(BG_INT4_TURNS(name##_bf16, name, bf16, panelGemm, PanelTile<__VA_ARGS__, Halves<BF16>>) \
+  BG_INT4_TURNS(name##_f16, name, f16, panelGemm, PanelTile<__VA_ARGS__, Halves<F16>>)))
+#define BG_INT4_TURNS(tile, name, type, function, ...)                                                               \
+  using tile = __VA_ARGS__;                                                                                          \
+  BG_DRESSED(tile, bg_##name##_nn_##type, function, false)                                                           \
+  BG_DRESSED(tile, bg_##name##_nn_##type##_turn, function, true)
 
 // Kernels with an epilogue, of tiles that are declared. A fix-up is in the part of its C's type.
 #define BG_HALVES_FIXUPS_EPILOGUE(name, tile)                                                                        \

@@ -42,7 +42,7 @@ struct WgmmaTile {
   using Element = Element_;  // of A and B
   using More = More_;        // what kernels have for an epilogue
   static constexpr int TM = TM_, TN = TN_, TK = 32;
-  static constexpr int kConsumers = kConsumers_;
+  static constexpr int kConsumers = kConsumers_, kMultiply = kWarps * kConsumers;  // warps that multiply
   static constexpr int kBlocks = TN / 64;  // of columns
   static_assert(TM == 64 * kConsumers && TN == 64 * kBlocks && kBlocks <= 2, "a consumer multiplies 64 rows by one or two blocks of 64 columns");
   static constexpr int kThreads = 128 * (kConsumers + 2);

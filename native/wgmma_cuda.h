@@ -49,6 +49,16 @@ BG_DEVICE void arrive(SharedAddress at) {
 BG_DEVICE void arriveCopied(SharedAddress at) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(at) : "memory");
 }
+// expectBytes has the phase end when so many bytes have been copied beside; copyPiece starts a copy of bytes
+// that are counted there, a multiple of 16, as both addresses are.
+BG_DEVICE void expectBytes(SharedAddress at, uint32_t bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(at), "r"(bytes) : "memory");
+}
+BG_DEVICE void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress at) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(to),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(at)
+               : "memory");
+}
 BG_DEVICE void waitPhase(SharedAddress at, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}\n" ::"r"(at),
@@ -80,6 +90,14 @@ BG_DEVICE uint64_t matrixB(SharedAddress at) {
 
 // What the product instructions of n sums a lane have in common: the sums, in the text and, by a constraint, as
 // operands, and of the other operands A's registers and B.
+#define BG_SUMS_4 "{" "%0,%1,%2,%3" "}"
+#define BG_OUT_4(c) c(d[0]), c(d[1]), c(d[2]), c(d[3])
+#define BG_FROM_4 "{%4,%5,%6,%7}, %8"
+#define BG_IS_4 "%9"
+#define BG_SUMS_8 "{" "%0,%1,%2,%3,%4,%5,%6,%7" "}"
+#define BG_OUT_8(c) c(d[0]), c(d[1]), c(d[2]), c(d[3]), c(d[4]), c(d[5]), c(d[6]), c(d[7])
+#define BG_FROM_8 "{%8,%9,%10,%11}, %12"
+#define BG_IS_8 "%13"
 #define BG_SUMS_16 "{" "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15" "}"
 #define BG_OUT_16(c) \
   c(d[0]), c(d[1]), c(d[2]), c(d[3]), c(d[4]), c(d[5]), c(d[6]), c(d[7]), c(d[8]), \
@@ -145,6 +163,21 @@ BG_FLOAT_PRODUCTS(BG_OF_E4M3, 32, ".f32.e4m3.e4m3")
 BG_MORE_PRODUCTS(BF16, float, 16, ".f32.bf16.bf16", "+f", ", 1, 1, 0")
 BG_MORE_PRODUCTS(F16, float, 16, ".f32.f16.f16", "+f", ", 1, 1, 0")
 BG_MORE_PRODUCTS(Int8, int32_t, 32, ".s32.s8.s8", "+r", "")
+
+// product is d = a*b, or d += a*b unless kFirst, of 16 k's of pairs of a format.
+#define BG_PAIR_PRODUCT(format, n, columns, types)                                                                            \
+  template <bool kFirst>                                                                                                      \
+  BG_DEVICE void product(format, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {                                         \
+    BG_PRODUCT(n, columns, 16, types, "+f", kFirst ? 0 : 1, ", 1, 1, 0");                                                     \
+  }
+#define BG_PAIR_PRODUCTS(format, types)                                                                                       \
+  BG_PAIR_PRODUCT(format, 4, 8, types)                                                                                        \
+  BG_PAIR_PRODUCT(format, 8, 16, types)                                                                                       \
+  BG_PAIR_PRODUCT(format, 16, 32, types)                                                                                      \
+  BG_PAIR_PRODUCT(format, 32, 64, types)                                                                                      \
+  BG_PAIR_PRODUCT(format, 64, 128, types)
+BG_PAIR_PRODUCTS(BF16, ".f32.bf16.bf16")
+BG_PAIR_PRODUCTS(F16, ".f32.f16.f16")
 
 // matrixAcross describes 64 k's of 16 bits of rows of A or columns of B that are adjacent in memory, swizzled by
 // 128 bytes: groups of 8 k's are 1024 bytes apart, each 64 rows or columns 8192. A step of 16 k's

@@ -93,81 +93,93 @@ BG_DEVICE void activate(const Epilogue& e, float (&v)[n], bool both) {
   else if (kind == kSiLU) each(kSiLU);
 }
 
-// eachColumn makes something of sums, which lanes have as products leave them, and of what of says for a column that exists,
-// else none.
-template <int n, class Of, class Become>
-BG_DEVICE void eachColumn(float (&sum)[n], uint32_t cols, float none, Of of, Become become) {
-  const uint32_t member = threadId() % 4;
-  float x[n / 2];
-#pragma unroll
-  for (int i = 0; i < n / 2; ++i) {
-    const uint32_t col = 8 * (i / 2) + 2 * member + i % 2;
-    x[i] = col < cols ? of(col) : none;
-  }
-#pragma unroll
-  for (int i = 0; i < n; ++i) sum[i] = become(sum[i], x[i / 4 * 2 + i % 2]);
-}
+// RowLanes are lanes whose sums, as products leave them, are of two of a warp's 16 rows, lane/4 and 8 more, and of pairs of columns.
+struct RowLanes {
+  uint32_t row;  // the warp's first
 
-// addBias adds those of the columns of a tile.
-template <class To, int n>
-BG_DEVICE void addBias(const Epilogue& e, const ItemEpilogue& words, uint32_t cols, float (&sum)[n]) {
-  const auto* const biases = static_cast<const typename To::Number*>(e.bias) + words.biasAt;
-  eachColumn(sum, cols, 0.0f, [&](uint32_t col) { return To::number(biases[col]); }, [](float x, float bias) { return x + bias; });
-}
+  // both reports whether there is the second row.
+  BG_DEVICE bool both(const Item& item) const { return row + 8 < item.rows(); }
 
-// eachRow makes something of the sums of the lane's two rows, by what of says for a row.
-template <int n, class Of>
-BG_DEVICE void eachRow(float (&sum)[n], uint32_t row, Of of) {
+  // eachRow makes something of the sums of the rows, by what of says for a row.
+  template <int n, class Of>
+  BG_DEVICE void eachRow(float (&sum)[n], Of of) const {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const auto become = of(row + threadId() % 32 / 4 + 8 * half);
+    for (int half = 0; half < 2; ++half) {
+      const auto become = of(row + threadId() % 32 / 4 + 8 * half);
 #pragma unroll
-    for (int i = 2 * half; i < n; i += 4) {
-      sum[i] = become(sum[i]);
-      sum[i + 1] = become(sum[i + 1]);
+      for (int i = 2 * half; i < n; i += 4) {
+        sum[i] = become(sum[i]);
+        sum[i + 1] = become(sum[i + 1]);
+      }
     }
   }
+
+  // eachColumn makes something of sums, and of what of says for a column that exists, else none.
+  template <int n, class Of, class Become>
+  BG_DEVICE void eachColumn(float (&sum)[n], uint32_t cols, float none, Of of, Become become) const {
+    const uint32_t member = threadId() % 4;
+    float x[n / 2];
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) {
+      const uint32_t col = 8 * (i / 2) + 2 * member + i % 2;
+      x[i] = col < cols ? of(col) : none;
+    }
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] = become(sum[i], x[i / 4 * 2 + i % 2]);
+  }
+};
+
+// addBias adds those of the columns of a tile.
+template <class To, class Lanes, int n>
+BG_DEVICE void addBias(const Epilogue& e, const ItemEpilogue& words, uint32_t cols, const Lanes& lanes, float (&sum)[n]) {
+  const auto* const biases = static_cast<const typename To::Number*>(e.bias) + words.biasAt;
+  lanes.eachColumn(sum, cols, 0.0f, [&](uint32_t col) { return To::number(biases[col]); }, [](float x, float bias) { return x + bias; });
 }
 
 // scaleSums multiplies by the scales of rows and columns of a tile.
-template <int n>
-BG_DEVICE void scaleSums(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t row, float (&sum)[n]) {
+template <class Lanes, int n>
+BG_DEVICE void scaleSums(const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, float (&sum)[n]) {
   if (e.has(kScaleA)) {
-    eachRow(sum, row, [&](uint32_t r) {
+    lanes.eachRow(sum, [&](uint32_t r) {
       const float scale = r < item.rows() ? e.scaleOfRow(words, r) : 1.0f;
       return [=](float x) { return x * scale; };
     });
   }
   if (e.has(kScaleB)) {
-    eachColumn(sum, item.cols(), 1.0f, [&](uint32_t col) { return e.scaleOfColumn(words, col); }, [](float x, float scale) { return x * scale; });
+    lanes.eachColumn(sum, item.cols(), 1.0f, [&](uint32_t col) { return e.scaleOfColumn(words, col); }, [](float x, float scale) { return x * scale; });
   }
 }
 
+// keptOf is where lanes keep sums of the first item of a gated tile.
+template <class T>
+BG_DEVICE float4* keptOf(float* workspace) {
+  return reinterpret_cast<float4*>(workspace + workerId() * static_cast<uint64_t>(T::TM * T::TN)) + threadId();
+}
+
 // dressSums does to the sums of a final item that does not read C all that its epilogue says, in registers, and
-// reports whether they are C's then: those of a gated tile's first item wait in the workspace for the second, as
+// reports whether they are C's then: those of a gated tile's first item wait at `kept` for the second, as
 // lanes have them. Whatever an epilogue may have is a loop of its own, because a branch for each of 64 sums took
 // 3 us a tile, and loads of biases come before anything is stored, which they could not pass (H200: 4096 tokens'
 // experts 497 for 424 us, with bias and SiLU 701).
-template <class T, int n>
-BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t row, float* workspace) {
+template <class T, class Lanes, int n>
+BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, float4* kept) {
   const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha) * kScaleOf<T>;
-  eachRow(sum, row, [&](uint32_t r) {
+  lanes.eachRow(sum, [&](uint32_t r) {
     const bool none = e.has(kGather) && r < item.rows() && e.rows[words.gatherAt + r] >= words.gatherRows;
     return [=](float x) { return none ? 0.0f : alpha * x; };
   });
   if constexpr (T::Element::kScaled) {
-    if (item.depth != 0) scaleSums(e, item, words, row, sum);
+    if (item.depth != 0) scaleSums(e, item, words, lanes, sum);
   }
   if (e.has(kBias)) {
-    auto add = [&](auto to) { addBias<decltype(to)>(e, words, item.cols(), sum); };
+    auto add = [&](auto to) { addBias<decltype(to)>(e, words, item.cols(), lanes, sum); };
     if (T::Element::kPer == 1 || (item.flags & kItemFloatC) != 0) {
       add(Floats{});
     } else if constexpr (T::Element::kPer != 1) {
       T::Element::withC(item.flags, add);
     }
   }
-  float4* const kept = reinterpret_cast<float4*>(workspace + workerId() * static_cast<uint64_t>(T::TM * T::TN)) + threadId();
-  constexpr int kApart = 128 * T::kConsumers;
+  constexpr int kApart = 32 * T::kMultiply;
   if ((item.flags & kItemSecond) != 0) {
 #pragma unroll
     for (int i = 0; i < n; i += 4) {
@@ -178,7 +190,7 @@ BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, c
       sum[i + 3] *= before.w;
     }
   } else {
-    activate(e, sum, row + 8 < item.rows());
+    activate(e, sum, lanes.both(item));
     if (e.has(kGated)) {
 #pragma unroll
       for (int i = 0; i < n; i += 4) kept[i / 4 * kApart] = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
@@ -186,7 +198,7 @@ BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, c
     }
   }
   if (e.has(kWeights)) {
-    eachRow(sum, row, [&](uint32_t r) {
+    lanes.eachRow(sum, [&](uint32_t r) {
       const float weight = r < item.rows() ? __uint_as_float(e.rows[words.weightsAt + r]) : 0.0f;
       return [=](float x) { return weight * x; };
     });
@@ -240,7 +252,7 @@ BG_DEVICE void finishSums(float (&sum)[n], float* out, const Items<Epilogue>& it
     return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
   }
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
-  if (!dressSums<T>(sum, e, item, words, row, workspace)) return;
+  if (!dressSums<T>(sum, e, item, words, RowLanes{row}, keptOf<T>(workspace))) return;
   auto store = [&](auto to) {
     storeColumns<decltype(to)>(sum, out, item, row, e.operandC<typename decltype(to)::Number>(words.pointersAt, C) + item.offC, ScatteredRows{e, words});
   };

@@ -60,7 +60,7 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 // TestWarpgroupHalvesEmulated is TestWarpgroupsEmulated for elements of 16 and 8 bits.
 func TestWarpgroupHalvesEmulated(t *testing.T) {
 	e := warpgroups(t)
-	for i, tile := range tile.Of(tile.WGMMA) {
+	for i, tile := range warpgroupTiles() {
 		for _, of := range narrow {
 			if of == element.F16 && i > 0 && tile.Name != "wide-64x64" {
 				continue // another format, in the same places

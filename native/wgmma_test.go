@@ -182,3 +182,8 @@ func TestWarpgroupPartsInOrder(t *testing.T) {
 func splitTiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.WGMMA), (*tile.Shape).HalvesOnly)
 }
+
+// warpgroupTiles are those that the emulator has kernels of: all but those for B of 4 bits.
+func warpgroupTiles() []*tile.Shape {
+	return slices.DeleteFunc(tile.Of(tile.WGMMA), (*tile.Shape).Int4Only)
+}

@@ -15,7 +15,7 @@ struct WideTile {
   using More = More_;
   static constexpr int TM = TM_, TN = TN_, TK = 32 * Element::kPer, kConsumers = kConsumers_, kMinGroups = kMinGroups_, kDressedGroups = kMinGroups, kStages = kStages_;
   static_assert(TM == 64 * kConsumers && (TN == 64 || TN == 128), "a consumer multiplies 64 rows by one or two blocks of 64 columns");
-  static constexpr int kThreads = 128 * (kConsumers + 1);
+  static constexpr int kThreads = 128 * (kConsumers + 1), kMultiply = kWarps * kConsumers;  // warps that multiply
   static constexpr uint32_t kShared = kShared_;
   static constexpr bool kEmulated = false;
   static_assert(kStages + 2 < kItemPlaces, "too few places for items");  // see WgmmaTile
@@ -285,7 +285,7 @@ BG_DEVICE void finishWide(float (&sum)[n], float* out, const Items<Epilogue>& it
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   uint16_t* const to = linesOf(item, e.operandC<uint16_t>(words.pointersAt, C));
   if (to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
-  if (!dressSums<T>(sum, e, item, words, row, workspace)) return;
+  if (!dressSums<T>(sum, e, item, words, RowLanes{row}, keptOf<T>(workspace))) return;
   storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, ScatteredRows{e, words});
 }
 

@@ -85,7 +85,11 @@ func groupBatch(group int, e planner.Epilogue) planner.Batch {
 // runGroups checks a case on numbers whose results are exact, and on others.
 func (s *suite) runGroups(t *testing.T, c dressedCase) {
 	t.Helper()
-	b := groupBatch(c.e.ScaleB.Group(), c.e)
+	s.runGroupsOf(t, c, groupBatch(c.e.ScaleB.Group(), c.e))
+}
+
+func (s *suite) runGroupsOf(t *testing.T, c dressedCase, b planner.Batch) {
+	t.Helper()
 	if s.slow() {
 		b = slices.DeleteFunc(b, func(p planner.Problem) bool { return p.M*p.N > 3000 })
 	}
@@ -128,6 +132,14 @@ func (s *suite) testGroupTiles(t *testing.T) {
 			continue
 		}
 		t.Run(shape.Name, func(t *testing.T) { s.runGroups(t, dressedCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name}}) })
+		// A worker has more tiles without depth than a loader may be ahead.
+		t.Run(shape.Name+"/no depth", func(t *testing.T) {
+			var b planner.Batch
+			for i := range 80 {
+				b = append(b, planner.Problem{M: 5, N: 130, K: o.Epilogue.ScaleB.Group() * (i % 40 / 39), Alpha: planner.Scale(1), Beta: []float32{0, 1, -0.5}[i%3]})
+			}
+			s.runGroupsOf(t, dressedCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name, Schedule: planner.ScheduleBatched}, edit: oneUnit}, b)
+		})
 	}
 }
 

@@ -22,7 +22,7 @@ func TestImage(t *testing.T) {
 	arch, err := native.CUDA(9, 0)
 	require.NoError(t, err)
 	for _, s := range tile.Table() {
-		if s.Unit == tile.SIMD || s.Unit == tile.Int4 { // of the last all have an epilogue
+		if s.Unit == tile.SIMD || s.Int4Only() { // of the last all have an epilogue
 			continue
 		}
 		require.Contains(t, string(code), arch.KernelName(encoding.Kernel{Tile: s, TransB: true}))

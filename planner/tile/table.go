@@ -191,6 +191,16 @@ var table = [...]Shape{
 		Int4: Rate{Efficiency: 2.85, Step: 0.90, Fixed: 2.0, Worker: 1.2, Stream: 16500},
 	}},
 
+	{Name: "int4-stream-16x128", TM: 16, TN: 128, TK: 128, Threads: 192, Unit: WGMMA, Shared: 114688, Epilogues: true, Rates: Rates{
+		Int4: Rate{Efficiency: 3.76, Step: 0.28, Fixed: 2.0, Worker: 0.8, Stream: 28000},
+	}},
+	{Name: "int4-wgmma-32x128", TM: 32, TN: 128, TK: 128, Threads: 320, Unit: WGMMA, Shared: 114688, Epilogues: true, Rates: Rates{
+		Int4: Rate{Efficiency: 5.0, Step: 0.41, Fixed: 2.0, Worker: 0.8, Stream: 28000},
+	}},
+	{Name: "int4-wgmma-64x128", TM: 64, TN: 128, TK: 128, Threads: 352, Unit: WGMMA, Shared: 229376, Epilogues: true, Rates: Rates{
+		Int4: Rate{Efficiency: 7.0, Step: 0.59, Fixed: 2.0, Worker: 0.8, Stream: 23000},
+	}},
+
 	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
 		CPU: Rate{Efficiency: 0.85, Worker: 0.2},
 	}},

@@ -134,6 +134,9 @@ func (s *Shape) HalvesOnly() bool {
 	return s.Rates.Native == (Rate{}) && (s.Rates.Halves != (Rate{}) || s.Rates.Int4 != (Rate{}))
 }
 
+// Int4Only: native kernels are for B of 4 bits alone.
+func (s *Shape) Int4Only() bool { return s.Rates.Int4 != (Rate{}) }
+
 // StepBytes is the memory of the elements of A and B that one K step needs.
 func (s *Shape) StepBytes() int { return 4 * s.TK * (s.TM + s.TN) }
 

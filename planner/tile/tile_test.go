@@ -50,9 +50,9 @@ func TestTable(t *testing.T) {
 			require.Equal(t, s.Unit != SIMD && !s.HalvesOnly(), s.Rates.Native.Efficiency > 0)
 			require.Equal(t, s.Unit == FMA, s.Rates.WGSL.Efficiency > 0)
 			require.Equal(t, s.Unit.Tensor() && !s.HalvesOnly(), s.Rates.TF32.Efficiency > 0)
-			require.Equal(t, s.Unit.Tensor() && s.Unit != Int4, s.Rates.Halves.Efficiency > 0)
-			require.Equal(t, s.Unit == Int4, s.Rates.Int4.Efficiency > 0)
-			require.Equal(t, s.Unit.Tensor() && s.Unit != Int4, s.Rates.WideHalves.Efficiency > 0)
+			require.Equal(t, s.Unit.Tensor() && !s.Int4Only(), s.Rates.Halves.Efficiency > 0)
+			require.False(t, s.Unit == Int4 && !s.Int4Only())
+			require.Equal(t, s.Unit.Tensor() && !s.Int4Only(), s.Rates.WideHalves.Efficiency > 0)
 			require.Equal(t, s.Unit == SIMD || s.Zhang, s.Rates.CPU.Efficiency > 0)
 			if s.Unit == FMA {
 				require.LessOrEqual(t, s.StepBytes(), 16<<10, "fits WebGPU's default limit")

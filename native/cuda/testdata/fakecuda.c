@@ -205,7 +205,7 @@ static void store(enum type type, void *c, size_t i, float alpha, float sum, flo
 // What a launch has for an epilogue, as encoding.Epilogue.Word has the flags, and the words of an
 // item, or a fix-up's, from the first of these on.
 enum { RELU = 1, SILU = 3, ACTIVATION = 3, BIAS = 4, GATED = 8, GATHER = 16, SCATTER = 32, WEIGHTS = 64,
-       POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024, SCALE_A = 2048, ROWS_A = 4096, SCALE_B = 8192, COLUMNS_B = 16384, GROUPS_64 = 32768, GROUPS_128 = 65536 };
+       POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024, SCALE_A = 2048, ROWS_A = 4096, SCALE_B = 8192, COLUMNS_B = 16384, GROUPS_64 = 32768, GROUPS_128 = 65536, BLOCKS = 131072 };
 typedef struct { const void *b2, *bias; const uint32_t *rows; uint32_t flags; } epilogue;
 
 // pointer is an address of a problem's record: of A, B, C and B2.
@@ -226,6 +226,12 @@ static float weight(const epilogue *e, const uint32_t *w, const uint32_t *b, siz
 	uint32_t word = b[w[1] / 8 + k / 64 * 8 * ld + 8 * j + k % 64 / 8], group = e->rows[w[20] + k / (e->flags & GROUPS_64 ? 64 : 128) * ld + j];
 	uint32_t q = word >> (k % 8 / 2 * 4 + k % 2 * 16) & 15;
 	return bits(group & ~15u) * ((int)q - (int)(group & 15));
+}
+
+// block_scale is the product of the scales of 128 k's of a row of A and of the columns of an item.
+static float block_scale(const epilogue *e, const uint32_t *w, uint32_t row, uint32_t k) {
+	uint32_t each = (w[3] + 127) / 128;
+	return bits(e->rows[w[19] + row * each + k / 128]) * bits(e->rows[w[20] + k / 128]);
 }
 
 // scaled multiplies by the scales of a row and a column. gather: gatherAt, gatherRows; scales: scaleAAt, scaleBAt.
@@ -273,14 +279,14 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 		if (depth && e->flags & POINTERS_B) b = pointer(e, w[18], second ? 3 : 1);
 		if (e->flags & POINTERS_C) c = pointer(e, w[18], 2);
 	}
-	int grouped = k->dressed && e->flags & (GROUPS_64 | GROUPS_128);
+	int grouped = k->dressed && e->flags & (GROUPS_64 | GROUPS_128), blocks = k->dressed && e->flags & BLOCKS;
 	for (int i = 0; i < rows; i++) {
 		uint32_t row = k->dressed && e->flags & GATHER ? e->rows[w[12] + i] : i;
 		int none = k->dressed && e->flags & GATHER && row >= w[13];
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
 			for (int p = 0; p < depth && !none; p++)
-				sum = fmaf(number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)), grouped ? weight(e, w, b, p, j) : number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)), sum);
+				sum = fmaf(number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)) * (blocks ? block_scale(e, w, row, p) : 1), grouped ? weight(e, w, b, p, j) : number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)), sum);
 			float alpha = depth ? bits(w[8]) : 0, *kept = k->dressed && e->flags & GATED ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : NULL;
 			if (w[10] != UINT32_MAX) workspace[((size_t)w[10] * k->tm + i) * k->tn + j] = sum;
 			else if (k->dressed) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha * sum) : 0, bits(w[9]), kept, second);

@@ -53,8 +53,13 @@ func CUDA(shapes []*tile.Shape) string {
 		g := Int4Of(t)
 		fmt.Fprintf(&b, "BG_INT4(%s, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, t.Threads, g.Stages, g.Groups)
 	}
-	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply, groups per unit, stages, steps ahead, bytes of shared memory; wide ones load no steps ahead\n")
+	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply, groups per unit, stages, steps ahead, bytes of shared memory; wide ones load no steps ahead. Of int4: warps that multiply, and load, instead of warpgroups\n")
 	for _, t := range of(tile.WGMMA, shapes) {
+		if t.Int4Only() {
+			p := panelsOf(t)
+			fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, %d)\n", p.kind, Identifier(t), t.TM, t.TN, p.multiply, p.load, p.groups, p.stages, t.Shared)
+			continue
+		}
 		if t.HalvesOnly() {
 			w := wideOf(t)
 			made(&b, t, "BG_WGMMA_WIDE", fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared))
@@ -102,6 +107,26 @@ func wgmmaOf(t *tile.Shape) wgmmaTile {
 func wideOf(t *tile.Shape) wgmmaTile {
 	const stageBytes = 128 // of a row of A or a column of B
 	return wgmmaTile{consumers: t.Threads/128 - 1, groups: unitShared / (t.Shared + reservedShared), stages: t.Shared / (stageBytes * (t.TM + t.TN))}
+}
+
+// panelTile is what kernels of wgmma_int4.cuh have beside the tile table: warps that multiply, and load, thread groups that must fit
+// in a compute unit, stages.
+type panelTile struct {
+	kind                           string
+	multiply, load, groups, stages int
+}
+
+// panelsOf gives as many stages as there is room for behind `rest`: sums on their way to C, items and barriers.
+func panelsOf(t *tile.Shape) panelTile {
+	const rest = 12 << 10
+	p := panelTile{kind: "BG_PANEL_INT4", multiply: t.TN / 16, groups: unitShared / (t.Shared + reservedShared)}
+	rowA := 2 * t.TK
+	if t.TM < 32 { // see StreamTile
+		p.kind, p.multiply, rowA = "BG_STREAM_INT4", t.TN/32, rowA+16
+	}
+	p.load = t.Threads/32 - p.multiply
+	p.stages = (t.Shared - rest) / (rowA*t.TM + 72*t.TN)
+	return p
 }
 
 // Tensor is what kernels of tensor.cuh have beside the tile table: teams of

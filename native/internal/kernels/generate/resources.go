@@ -64,7 +64,7 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.R
 		return most, false
 	}
 	for _, k := range arch.Variants(s) {
-		if k.Epilogue != (encoding.Epilogue{}) && s.Unit != tile.Int4 {
+		if k.Epilogue != (encoding.Epilogue{}) && !s.Int4Only() {
 			continue
 		}
 		r, ok := of(k)
