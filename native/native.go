@@ -82,7 +82,7 @@ func dynamicShared(k encoding.Kernel) int {
 	case unit == tile.MMA:
 		return tensorShared(k)
 	case unit == tile.Int4: // stages, later the sums, and the rows of A
-		return max(kernels.Int4Of(k.Tile).Stages*(272*k.Tile.TM+72*k.Tile.TN), 4*k.Tile.TM*(k.Tile.TN+4)) + 4*k.Tile.TM
+		return max(kernels.Int4Of(k.Tile).Stages*kernels.Int4Stage(k.Tile), 4*k.Tile.TM*(k.Tile.TN+4)) + 4*k.Tile.TM
 	case unit == tile.WGMMA: // kernels assert that it is enough
 		return k.Tile.Shared
 	}

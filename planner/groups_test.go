@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -110,6 +111,21 @@ func TestGroupTiles(t *testing.T) {
 		}
 		_, err = New(d).Plan(mustPack(t, GEMM(3, 64, 256)), Options{Tile: "int4-16x128"})
 		require.ErrorIs(t, err, ErrInvalid)
+	}
+}
+
+// On an H200 experts' tokens decide which tile shape multiplies by B of Int4: which one took least time there (docs/bytes.md).
+func TestGroupChoice(t *testing.T) {
+	o := groupsOf(Epilogue{ScaleB: PerGroup128})
+	for _, c := range []struct {
+		tokens int
+		tile   string
+	}{{1, "int4-stream-16x128"}, {16, "int4-stream-16x128"}, {64, "int4-stream-16x128"}, {256, "int4-wgmma-32x128"}, {1024, "int4-wgmma-64x128"}, {4096, "int4-wgmma-64x128"}} {
+		plan, err := New(device(t, "h200")).PlanRagged(Ragged{Form: EndsOfRows, Groups: 128, M: 8 * c.tokens, N: 1536, K: 2048, A: Matrix{LD: 2048},
+			B: Matrix{LD: 1536}, C: Matrix{LD: 1536}, StrideB: 1536 * 2048}, o)
+		require.NoError(t, err)
+		first := slices.IndexFunc(plan.Launches, func(l encoding.Launch) bool { return l.Ragged == 0 })
+		require.Equal(t, c.tile, plan.Launches[first].Tile.Name, "%d tokens", c.tokens)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -120,12 +121,12 @@ type panelTile struct {
 func panelsOf(t *tile.Shape) panelTile {
 	const rest = 12 << 10
 	p := panelTile{kind: "BG_PANEL_INT4", multiply: t.TN / 16, groups: unitShared / (t.Shared + reservedShared)}
-	rowA := 2 * t.TK
-	if t.TM < 32 { // see StreamTile
-		p.kind, p.multiply, rowA = "BG_STREAM_INT4", t.TN/32, rowA+16
+	stage := Int4Stage(t) - linePad*t.TM // swizzled rows of A follow each other
+	if t.TM < 32 {                       // see StreamTile
+		p.kind, p.multiply, stage = "BG_STREAM_INT4", t.TN/32, Int4Stage(t)
 	}
 	p.load = t.Threads/32 - p.multiply
-	p.stages = (t.Shared - rest) / (rowA*t.TM + 72*t.TN)
+	p.stages = (t.Shared - rest) / stage
 	return p
 }
 
@@ -161,6 +162,15 @@ func Int4Of(t *tile.Shape) Tensor {
 		return Tensor{Stages: 4, Groups: 3}
 	}
 	return Tensor{Stages: 3, Groups: 2}
+}
+
+// linePad are the bytes by which rows of A are further apart in a stage than they are long.
+const linePad = 16
+
+// Int4Stage is the bytes of a stage of int4.cuh: rows of A, columns of two panels of B, and words of their groups.
+func Int4Stage(t *tile.Shape) int {
+	const panels, words = 2 * element.Int4Panel / 2, 2 * 4
+	return (2*t.TK+linePad)*t.TM + (panels+words)*t.TN
 }
 
 // bigBlock is the register block from which on a thread has enough arithmetic
