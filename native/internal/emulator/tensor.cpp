@@ -225,6 +225,8 @@ uint32_t wrongOf() {
 #define BG_TENSOR_HALVES_EPILOGUE(...)
 #define BG_TENSOR_CLUSTER(...)
 #define BG_INT4(...)
+#define BG_STREAM_INT4(...)
+#define BG_PANEL_INT4(...)
 #define BG_WGMMA(...)
 #define BG_WGMMA_EPILOGUE(...)
 #define BG_WGMMA_WIDE(...)

@@ -33,6 +33,8 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
 #define BG_TENSOR_HALVES_EPILOGUE(...)
 #define BG_TENSOR_CLUSTER(...)
 #define BG_INT4(...)
+#define BG_STREAM_INT4(...)
+#define BG_PANEL_INT4(...)
 #define BG_WGMMA_EPILOGUE(name, ...)                                             \
   using name##_e = WgmmaTile<__VA_ARGS__, true, Floats, Epilogue>;               \
   using name##_bf16_e = WgmmaTile<__VA_ARGS__, false, Halves<BF16>, Epilogue>;   \
