@@ -86,29 +86,12 @@ func blockBatch(e planner.Epilogue) planner.Batch {
 // runBlocks checks a case on numbers whose results are exact, and on others, with scales of many sizes.
 func (s *suite) runBlocks(t *testing.T, c dressedCase) {
 	t.Helper()
-	b := blockBatch(c.e)
-	if s.slow() {
-		b = slices.DeleteFunc(b, func(p planner.Problem) bool { return p.M*p.N > 3000 })
-	}
-	c.o.Epilogue = c.e
-	d := s.dress(b, c.e, newRand(5), few(newRand(6)))
-	j := s.prepareDressed(t, b, &d, c.o, c.edit)
-	j.check(t, &d, c.e.Activation != planner.SiLU)
-	rng := newRand(7)
-	for of := range []int{bufferA, bufferB} {
-		for i, x := range d.numbers[of] {
-			if x == x {
-				d.numbers[of][i] = s.of.Float(s.of.Bits(2*rng.Float32() - 1))
-			}
+	s.runScaled(t, c, blockBatch(c.e), func(d *dressed, i int, p *planner.Problem, rng *rand.Rand) {
+		d.drawBlocks(p, &c.e, rng)
+		if s.finiteOnly == "" && i%5 == 0 && c.e.ScalesB(p) > 0 {
+			d.rows[p.ScaleB] = int32(math.Float32bits(float32(math.NaN()))) // which rows that are none do not meet
 		}
-	}
-	for i := range b {
-		d.drawBlocks(&b[i], &c.e, rng)
-		if s.finiteOnly == "" && i%5 == 0 && c.e.ScalesB(&b[i]) > 0 {
-			d.rows[b[i].ScaleB] = int32(math.Float32bits(float32(math.NaN()))) // which rows that are none do not meet
-		}
-	}
-	j.check(t, &d, false)
+	})
 }
 
 // drawBlocks draws scales of which products are numbers of fp32, and those of rows of A that nobody gathers are none.

@@ -90,6 +90,24 @@ func (s *suite) runGroups(t *testing.T, c dressedCase) {
 
 func (s *suite) runGroupsOf(t *testing.T, c dressedCase, b planner.Batch) {
 	t.Helper()
+	s.runScaled(t, c, b, func(d *dressed, _ int, p *planner.Problem, rng *rand.Rand) { // scales of all sizes
+		at := p.ScaleB
+		for g := range c.e.ScalesB(p) {
+			_, zero := element.GroupOf(uint32(d.rows[at+g]))
+			x := rng.Float32() - 0.5
+			if rng.IntN(8) == 0 {
+				x = []float32{0, 0x1p-140, -0x1p-126, 300}[rng.IntN(4)]
+			}
+			d.rows[at+g] = int32(element.GroupWord(x, zero))
+		}
+		d.number(p, &c.e)
+	})
+}
+
+// runScaled checks a case on numbers whose results are exact, and on others, with scales that draw draws for problem i. On slow
+// devices it leaves out large problems.
+func (s *suite) runScaled(t *testing.T, c dressedCase, b planner.Batch, draw func(d *dressed, i int, p *planner.Problem, rng *rand.Rand)) {
+	t.Helper()
 	if s.slow() {
 		b = slices.DeleteFunc(b, func(p planner.Problem) bool { return p.M*p.N > 3000 })
 	}
@@ -107,17 +125,8 @@ func (s *suite) runGroupsOf(t *testing.T, c dressedCase, b planner.Batch) {
 			}
 		}
 	}
-	for i := range b { // other scales, of all sizes
-		at := b[i].ScaleB
-		for g := range c.e.ScalesB(&b[i]) {
-			_, zero := element.GroupOf(uint32(d.rows[at+g]))
-			x := rng.Float32() - 0.5
-			if rng.IntN(8) == 0 {
-				x = []float32{0, 0x1p-140, -0x1p-126, 300}[rng.IntN(4)]
-			}
-			d.rows[at+g] = int32(element.GroupWord(x, zero))
-		}
-		d.number(&b[i], &c.e)
+	for i := range b {
+		draw(&d, i, &b[i], rng)
 	}
 	j.check(t, &d, false)
 }

@@ -1,44 +1,35 @@
 package reference
 
-import "math"
+import (
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
 
 const (
-	block = 128 // the k's, and the columns, that share a scale of PerBlock
-
 	largestE4M3 = 448 // the only elements with such scales
 	// Below it numbers of E4M3 times a scale may have fewer bits than those of fp32.
 	smallScale = 0x1p-100
 )
 
-// blocks is how many blocks so many k's or columns have.
-func blocks(n int) int { return (n + block - 1) / block }
-
 // multiplyBlocks is multiply where each block of k's has scales, of row i. It is a product of its own.
 func (r *row) multiplyBlocks(i int, x, y []float32) {
-	clear(r.sum)
-	clear(r.size)
-	clear(r.lost)
-	clear(r.cut)
+	r.clear()
 	if !r.Reads() {
 		return
 	}
-	part := row{Problem: r.Problem, limits: r.limits, sum: make([]float64, r.N), size: make([]float64, r.N), lost: make([]float64, r.N), cut: make([]float64, r.N)}
-	nextA, nextB := block, block*r.B.LD
+	part := row{Problem: r.Problem, limits: r.limits, flushed: r.flushed, from: r.from}
+	part.alloc()
+	nextA, nextB := encoding.Block, encoding.Block*r.B.LD
 	if r.TransA {
-		nextA = block * r.A.LD
+		nextA = encoding.Block * r.A.LD
 	}
 	if r.TransB {
-		nextB = block
+		nextB = encoding.Block
 	}
-	for k := range blocks(r.K) {
-		part.K = min(r.K-k*block, block)
-		products(&part.Problem, r.from, x, y, part.sum, part.size)
-		if r.narrow {
-			cuts(&part.Problem, r.from, x, y, part.cut)
-		}
-		if r.flushed {
-			flushed(&part.Problem, r.from, x, y, part.size, part.lost)
-		}
+	for k := range encoding.Blocks(r.K) {
+		part.K = min(r.K-k*encoding.Block, encoding.Block)
+		part.multiplyAll(x, y)
 		r.addBlock(i, k, &part)
 		part.A.Offset += nextA
 		part.B.Offset += nextB
@@ -48,7 +39,7 @@ func (r *row) multiplyBlocks(i int, x, y []float32) {
 // addBlock adds the products of a block of k's times its scales.
 func (r *row) addBlock(i, k int, part *row) {
 	for j := range r.sum {
-		by, lost := r.blockScale(i, j/block, k)
+		by, lost := r.blockScale(i, j/encoding.Block, k)
 		size := math.Abs(by) * part.size[j]
 		r.sum[j] += by * part.sum[j]
 		r.cut[j] += math.Abs(by) * part.cut[j]
@@ -72,7 +63,7 @@ func (r *row) blockScale(i, columns, k int) (by float64, lost bool) {
 	if r.GatherRows > 0 {
 		i = r.from
 	}
-	all := blocks(r.K)
-	a, b := r.float(r.ScaleA+i*all+k), r.float(r.ScaleB+(r.which*blocks(r.N)+columns)*all+k)
+	all := encoding.Blocks(r.K)
+	a, b := r.float(r.ScaleA+i*all+k), r.float(r.ScaleB+(r.which*encoding.Blocks(r.N)+columns)*all+k)
 	return a * b, r.flushes && (subnormal(float32(a)) || subnormal(float32(b)) || subnormal(float32(a*b)))
 }

@@ -55,15 +55,21 @@ func TestEpilogue(t *testing.T) {
 				require.NoError(t, CheckExactIn(how, b, x, y, c, k.want))
 			}
 			for i := range k.want {
-				wrong := slices.Clone(k.want)
-				wrong[i] = wrong[i]*1.0001 + 0.01
-				_, err = CheckIn(how, b, x, y, c, wrong)
-				var found *Mismatch
-				require.ErrorAs(t, err, &found)
-				require.Equal(t, i, found.Index)
+				requireNoticed(t, how, b, x, y, c, k.want, i)
 			}
 		})
 	}
+}
+
+// requireNoticed requires that element i of what is wanted cannot be another.
+func requireNoticed(t *testing.T, how Arithmetic, b planner.Batch, x, y, before, want []float32, i int) {
+	t.Helper()
+	wrong := slices.Clone(want)
+	wrong[i] = wrong[i]*1.0001 + 0.01
+	_, err := CheckIn(how, b, x, y, before, wrong)
+	var found *Mismatch
+	require.ErrorAs(t, err, &found)
+	require.Equal(t, i, found.Index)
 }
 
 // TestEpilogueBounds: what float32 makes of random operands is within the bounds, and these

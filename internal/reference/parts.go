@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // partWork is how many multiply-adds are checked at one go, some 50 ms on one
@@ -45,7 +46,7 @@ func split(b planner.Batch, e *planner.Epilogue) []part {
 			case e.ScaleA == planner.PerRow:
 				q.ScaleA += first
 			case e.ScaleA == planner.PerBlock:
-				q.ScaleA += first * blocks(q.K)
+				q.ScaleA += first * encoding.Blocks(q.K)
 			}
 			if e.ScatterRows == 0 {
 				q.C.Offset += first * q.C.LD

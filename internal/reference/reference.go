@@ -264,8 +264,7 @@ type row struct {
 }
 
 func (r *row) begin(x, y []float32) {
-	r.sum, r.size, r.lost = make([]float64, r.N), make([]float64, r.N), make([]float64, r.N)
-	r.cut = make([]float64, r.N)
+	r.alloc()
 	all := r.Problem
 	if r.GatherRows > 0 {
 		all.M = r.GatherRows
@@ -278,34 +277,46 @@ func (r *row) begin(x, y []float32) {
 
 // multiply computes row i of alpha*op(A)*op(B), for which a row of A stands; -1: one of zeros.
 func (r *row) multiply(i, from int, x, y []float32) {
-	if r.from = from; from < 0 {
-		clear(r.sum)
-		clear(r.size)
-		clear(r.lost)
-		clear(r.cut)
-		return
-	}
-	if r.limits.ScaleA == planner.PerBlock {
+	switch r.from = from; {
+	case from < 0:
+		r.clear()
+	case r.limits.ScaleA == planner.PerBlock:
 		r.multiplyBlocks(i, x, y)
-		return
+	default:
+		r.multiplyAll(x, y)
 	}
-	products(&r.Problem, from, x, y, r.sum, r.size)
+}
+
+// multiplyAll computes the products of all k's, and what their bounds are made of.
+func (r *row) multiplyAll(x, y []float32) {
+	products(&r.Problem, r.from, x, y, r.sum, r.size)
 	if r.narrow && r.Reads() {
-		cuts(&r.Problem, from, x, y, r.cut)
+		cuts(&r.Problem, r.from, x, y, r.cut)
 	}
 	if r.flushed {
-		flushed(&r.Problem, from, x, y, r.size, r.lost)
+		flushed(&r.Problem, r.from, x, y, r.size, r.lost)
 	}
+}
+
+func (r *row) alloc() {
+	r.sum, r.size, r.lost, r.cut = make([]float64, r.N), make([]float64, r.N), make([]float64, r.N), make([]float64, r.N)
+}
+
+func (r *row) clear() {
+	clear(r.sum)
+	clear(r.size)
+	clear(r.lost)
+	clear(r.cut)
 }
 
 // element is an element of row i, scaled, with beta*C.
 func (r *row) element(i, j int, old float32) number {
 	n := number{r.sum[j], 2*r.unit*float64(r.K+2)*r.size[j] + r.tiny*float64(2*r.K+8)*max(1, r.alpha) + r.lost[j] + r.cut[j], r.size[j]}
 	if e := &r.limits.Epilogue; r.Reads() { // else scales have no part
-		if ofSums(e.ScaleA) {
+		if e.ScaleA.OfSums() {
 			n = n.scaled(e.scaleA(&r.Problem, i, r.from), r.limits)
 		}
-		if ofSums(e.ScaleB) {
+		if e.ScaleB.OfSums() {
 			n = n.scaled(e.scaleB(&r.Problem, j, r.which), r.limits)
 		}
 	}

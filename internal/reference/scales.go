@@ -32,9 +32,6 @@ func (e *Epilogue) scaleB(p *planner.Problem, j, which int) float64 {
 	return e.float(p.ScaleB + which*p.N + j)
 }
 
-// ofSums reports whether scales multiply sums over all of K: those of groups are in the numbers of B, those of blocks in their sums.
-func ofSums(s planner.Scaling) bool { return s == planner.PerTensor || s == planner.PerRow }
-
 // scaled is a product times a scale. Each of up to three parts that accumulate in C is multiplied for itself, and
 // rounded. What overflows before a later scale makes it small may be anything, and so may what an infinite scale
 // makes of what rounding may take for 0: by its size it is not judged.

@@ -82,11 +82,12 @@ func (s Scaling) ApartB() int {
 // Scaled reports whether there are scales.
 func (e Epilogue) Scaled() bool { return e.ScaleA != "" || e.ScaleB != "" }
 
-// ScaledSums reports whether sums over all of K are multiplied by scales: those of groups belong to the numbers of B, those of
-// blocks to sums of their own.
-func (e Epilogue) ScaledSums() bool { return e.ScaleA.ofSums() || e.ScaleB.ofSums() }
+// ScaledSums reports whether sums over all of K are multiplied by scales.
+func (e Epilogue) ScaledSums() bool { return e.ScaleA.OfSums() || e.ScaleB.OfSums() }
 
-func (s Scaling) ofSums() bool { return s == PerTensor || s == PerRow }
+// OfSums reports whether scales multiply sums over all of K: those of groups belong to the numbers of B, those of blocks to sums of
+// their own.
+func (s Scaling) OfSums() bool { return s == PerTensor || s == PerRow }
 
 // Blocks reports whether there are scales of blocks.
 func (e Epilogue) Blocks() bool { return e.ScaleA == PerBlock }
@@ -190,7 +191,7 @@ func (e Epilogue) Word() (w uint32) {
 		flag uint32
 	}{{e.Bias, EpilogueBias}, {e.Gated, EpilogueGated}, {e.Gather, EpilogueGather}, {e.Scatter, EpilogueScatter}, {e.Weights, EpilogueWeights},
 		{e.Pointers.A, EpiloguePointersA}, {e.Pointers.B, EpiloguePointersB}, {e.Pointers.C, EpiloguePointersC}, {e.Pointers.Aligned, EpiloguePointersAligned},
-		{e.ScaleA.ofSums(), EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA}, {e.ScaleB.ofSums(), EpilogueScaleB},
+		{e.ScaleA.OfSums(), EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA}, {e.ScaleB.OfSums(), EpilogueScaleB},
 		{e.ScaleB == PerRow, EpilogueColumnsB}, {e.ScaleB == PerGroup64, EpilogueGroups64}, {e.ScaleB == PerGroup128, EpilogueGroups128},
 		{e.Blocks(), EpilogueBlocks}} {
 		if v.set {

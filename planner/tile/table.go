@@ -191,6 +191,7 @@ var table = [...]Shape{
 		Int4: Rate{Efficiency: 2.85, Step: 0.90, Fixed: 2.0, Worker: 1.2, Stream: 16500},
 	}},
 
+	// Workers of these stay as those of warpgroups do, and take turns; of few rows warps multiply each by itself.
 	{Name: "int4-stream-16x128", TM: 16, TN: 128, TK: 128, Threads: 192, Unit: WGMMA, Shared: 114688, Epilogues: true, Rates: Rates{
 		Int4: Rate{Efficiency: 3.76, Step: 0.28, Fixed: 2.0, Worker: 0.8, Stream: 28000},
 	}},

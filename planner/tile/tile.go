@@ -43,7 +43,7 @@ const (
 	FMA   Unit = ""      // fused multiply-adds of fp32
 	MMA   Unit = "mma"   // tensor cores, a warp at a time (NVIDIA from 8.0 on)
 	WGMMA Unit = "wgmma" // tensor cores, four warps at a time (NVIDIA 9.0)
-	Int4  Unit = "int4"  // tensor cores, a warp at a time, of B of 4 bits (NVIDIA from 8.0 on)
+	Int4  Unit = "int4"  // tensor cores, a warp at a time, of B of 4 bits (NVIDIA from 8.0 on, but 9.0)
 	SIMD  Unit = "simd"  // fused multiply-adds on vectors of a CPU, whose thread computes a tile alone
 )
 
@@ -131,7 +131,7 @@ func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
 
 // HalvesOnly: native kernels are for elements of 16 bits and fewer alone.
 func (s *Shape) HalvesOnly() bool {
-	return s.Rates.Native == (Rate{}) && (s.Rates.Halves != (Rate{}) || s.Rates.Int4 != (Rate{}))
+	return s.Rates.Native == (Rate{}) && (s.Rates.Halves != (Rate{}) || s.Int4Only())
 }
 
 // Int4Only: native kernels are for B of 4 bits alone.

@@ -51,7 +51,7 @@ func TestTable(t *testing.T) {
 			require.Equal(t, s.Unit == FMA, s.Rates.WGSL.Efficiency > 0)
 			require.Equal(t, s.Unit.Tensor() && !s.HalvesOnly(), s.Rates.TF32.Efficiency > 0)
 			require.Equal(t, s.Unit.Tensor() && !s.Int4Only(), s.Rates.Halves.Efficiency > 0)
-			require.False(t, s.Unit == Int4 && !s.Int4Only())
+			require.Equal(t, s.Unit == Int4 || s.Unit == WGMMA && s.Rates.WideHalves == (Rate{}), s.Rates.Int4.Efficiency > 0)
 			require.Equal(t, s.Unit.Tensor() && !s.Int4Only(), s.Rates.WideHalves.Efficiency > 0)
 			require.Equal(t, s.Unit == SIMD || s.Zhang, s.Rates.CPU.Efficiency > 0)
 			if s.Unit == FMA {
