@@ -407,7 +407,7 @@ func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group 
 	g.TF32 = p.model.compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {
 		q := &p.Batch[problems[i].index]
-		g.Wide = g.Wide && q.wideTile(wide) && (!g.Epilogue.Gated || q.TransB || q.B2.aligned(wide))
+		g.Wide = g.Wide && q.wideTile(wide) && (!g.Epilogue.Gated || q.B2.aligned(wide))
 		g.load.add(g.Tile, q, p.model.products)
 	}
 	return g

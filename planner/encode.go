@@ -269,10 +269,9 @@ func (p *Problem) pointersAt(e *encoding.Epilogue) uint32 {
 // K steps start at multiples of as many rows, columns or k within a matrix.
 func (p *Problem) wide(elements int) bool { return p.A.aligned(elements) && p.B.aligned(elements) }
 
-// wideTile reports the same of those operands whose memory runs along the rows
-// or columns of the tile, A transposed and B not, if there are any.
+// wideTile reports the same of B, and of A where its memory runs along the rows of the tile: see Kernel.Wide.
 func (p *Problem) wideTile(elements int) bool {
-	return (p.TransA || !p.TransB) && (!p.TransA || p.A.aligned(elements)) && (p.TransB || p.B.aligned(elements))
+	return p.B.aligned(elements) && (!p.TransA || p.A.aligned(elements))
 }
 
 func (m Matrix) aligned(elements int) bool { return elements > 0 && (m.Offset|m.LD)&(elements-1) == 0 }

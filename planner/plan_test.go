@@ -125,7 +125,7 @@ func checkPlan(t *testing.T, p *Plan) {
 				s := &segments[i]
 				q := &p.Batch[s.Problem]
 				check(l.TransA == q.TransA && l.TransB == q.TransB && l.Tile == p.Tiles[s.Problem], "wrong kernel")
-				check(!l.Wide || q.wideTile(p.Options.wide()) && (!l.Epilogue.Gated || q.TransB || q.B2.aligned(p.Options.wide())), "wide launch of a narrow problem")
+				check(!l.Wide || q.wideTile(p.Options.wide()) && (!l.Epilogue.Gated || q.B2.aligned(p.Options.wide())), "wide launch of a narrow problem")
 				check(int(s.K0)%tile.TK == 0, "K range not on a step")
 				check(s.K1 > s.K0 || q.depth() == 0, "empty K range")
 				check(int(s.Row)*tile.TM < q.M && int(s.Col)*tile.TN < q.N, "tile outside C")

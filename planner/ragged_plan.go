@@ -237,17 +237,16 @@ func (r *Ragged) entries() int {
 	return r.Groups
 }
 
-// wideTile reports whether what sizes leave open cannot make 16-byte loads of operands that
-// run along tiles unaligned: see Problem.wideTile.
+// wideTile reports whether what sizes leave open cannot make 16-byte loads unaligned: see Problem.wideTile.
 func (r *Ragged) wideTile(elements int, gated bool) bool {
 	whole := r.problem()
 	switch {
-	case r.Form == Records, !whole.wideTile(elements), gated && !r.TransB && !r.B2.aligned(elements):
+	case r.Form == Records, !whole.wideTile(elements), gated && !r.B2.aligned(elements):
 		return false
 	case r.Form == EndsOfRows: // of A, transposed, groups begin at any element
 		return !r.TransA && r.StrideB%elements == 0
 	}
-	return true // groups begin with rows
+	return !r.TransB // of B, transposed, they do too; else groups begin with rows
 }
 
 // wide reports whether rows of A and B begin with 16 bytes whatever the sizes are: groups begin with

@@ -130,19 +130,24 @@ func BenchmarkFewRows(b *testing.B) {
 		count = 1
 	}
 	for _, m := range []int{1, 4, 8, 16} {
-		for name, o := range map[string]planner.Options{
-			"f32": {}, "bf16": {Type: element.BF16, TypeC: element.BF16},
-			"int4": {Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleB: planner.PerGroup128}},
+		for _, c := range []struct {
+			name   string
+			transB bool
+			o      planner.Options
+		}{
+			{"f32", false, planner.Options{}},
+			{"f32,transposed", true, planner.Options{}},
+			{"bf16", false, planner.Options{Type: element.BF16, TypeC: element.BF16}},
+			{"bf16,transposed", true, planner.Options{Type: element.BF16, TypeC: element.BF16}},
+			{"int4", false, planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleB: planner.PerGroup128}}},
 		} {
-			b.Run(fmt.Sprintf("rows=%d/%s", m, name), func(b *testing.B) {
+			o := c.o
+			b.Run(fmt.Sprintf("rows=%d/%s", m, c.name), func(b *testing.B) {
 				var batch planner.Batch
 				for i := range count {
-					p := planner.Problem{M: m, N: n, K: k, TransB: true, A: planner.Matrix{Offset: i * m * k, LD: k},
+					p := planner.Problem{M: m, N: n, K: k, TransB: c.transB, A: planner.Matrix{Offset: i * m * k, LD: k},
 						B: planner.Matrix{Offset: i * n * k, LD: k}, C: planner.Matrix{Offset: i * m * n, LD: n}}
-					if o.TypeB() == element.Int4 {
-						p.TransB, p.B.LD = false, n
-						p.ScaleB = i * o.Epilogue.ScalesB(&p)
-					}
+					p.ScaleB = i * o.Epilogue.ScalesB(&p)
 					batch = append(batch, p)
 				}
 				plan, p := prepare(b, d, batch, o)

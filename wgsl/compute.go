@@ -10,7 +10,7 @@ func (r *renderer) declarePlace() {
 	if g.Groups > 1 {
 		place = "place"
 		placeOf, groupOf := rest("t", g.GroupThreads), over("t", g.GroupThreads)
-		if g.Direct { // neighbours load neighbouring k's
+		if g.interleaved() {
 			placeOf, groupOf = over("t", g.Groups), rest("t", g.Groups)
 		}
 		r.line("let place = %s;", placeOf)
@@ -27,7 +27,7 @@ func (r *renderer) declarePlace() {
 		r.line("let tx = %s + %s;", times(g.PatchCols, rest("part", across)), rest("lane", g.PatchCols))
 	}
 	r.declareReads(&r.a, "ty", g.ThreadRows, r.vectorsA())
-	if !g.Direct {
+	if !g.B.Direct {
 		r.declareReads(&r.b, "tx", g.ThreadCols, r.vectorsB())
 	}
 }
@@ -120,16 +120,20 @@ func (r *renderer) kStep() {
 	r.a.store(&r.writer)
 	r.b.store(&r.writer)
 	r.line("workgroupBarrier();")
-	if !r.Direct { // whose steps are whole
+	if !r.B.Direct || !r.b.packed() { // whose steps are whole
 		r.block(fmt.Sprintf("if (left < %du)", r.Tile.TK), func() {
-			r.rolledSteps()
+			if r.B.Direct {
+				r.directRows(r.Tile.RM, true)
+			} else {
+				r.rolledSteps()
+			}
 			r.line("break;")
 		})
 	}
 	r.line("left = left - %du;", r.Tile.TK)
 	// The loads of later steps run while this one is multiplied.
 	r.loadAhead()
-	if r.Direct {
+	if r.B.Direct {
 		r.directStep()
 	} else {
 		for k := range r.GroupSteps {

@@ -19,16 +19,14 @@ type Limits struct {
 // computes and who loads what, and where it lies in workgroup memory.
 type geometry struct {
 	// Tile is the table's row after it was fitted to the limits: Threads, RM and
-	// RN may differ from the table, with Direct TK too.
+	// RN may differ from the table, with B.Direct TK too.
 	Tile tile.Shape
 
 	// The workgroup consists of Groups sets of GroupThreads threads. Group g
 	// takes the k's with k % Groups == g: GroupSteps of each K step.
 	Groups, GroupThreads, GroupSteps int
 
-	// Direct: B goes to the registers of the threads that multiply it, and group g takes the
-	// g-th GroupSteps k's of each K step. See direct.go.
-	Direct bool
+	// Where B.Direct those of a group lie together, as many as B.Together.
 
 	// The threads of a group form a grid of ThreadRows x ThreadCols over the
 	// tile. A subgroup covers a patch of PatchRows x PatchCols of that grid.
@@ -56,13 +54,12 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	if err != nil {
 		return nil, err
 	}
-	direct := k.TypeB() == element.Int4 && isDirect(&t)
+	direct := isDirect(k, &t)
 	if direct {
-		t.TK = directSteps * t.Groups()
+		t.TK = directSteps(k.TypeB()) * t.Groups()
 	}
 	g := &geometry{
 		Tile:       t,
-		Direct:     direct,
 		Groups:     t.Groups(),
 		ThreadRows: t.TM / t.RM,
 		ThreadCols: t.TN / t.RN,
@@ -82,7 +79,7 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	g.A = newStage(t.TM, elementA, !k.TransA, k.Wide && k.TransA, t)
 	switch {
 	case direct:
-		g.B = directStage(t)
+		g.B = directStage(k, t)
 	case k.TypeB() == element.Int4:
 		g.B = packedStage(t.TN, elementB, t)
 	default:
@@ -209,13 +206,17 @@ func (g *geometry) sumRow(s *stage) int {
 // Where memory runs along K, a block is gathered by scalar loads: vectors of 4
 // k's, transposed in registers, took 15 percent more time on an H200.
 type stage struct {
-	Extent  int  // TM or TN
-	AlongK  bool // memory is contiguous along K: A as it is, B transposed, or the words of Int4
-	Wide    bool // 16-byte loads; not with AlongK
-	Element int  // rows or columns in one element of workgroup memory: 1, 2 or 4
-	Pitch   int  // elements from one k to the next
-	Rows    int  // of workgroup memory, of Groups k's each
-	Pad     int  // elements behind each of these
+	Extent int  // TM or TN
+	AlongK bool // memory is contiguous along K: A as it is, B transposed, or the words of Int4
+	Wide   bool // loads of four elements; with AlongK where Direct
+	Direct bool // blocks are of the columns that a thread multiplies, and stay in its registers
+
+	// Together: Direct only, how many k's of a K group lie side by side.
+	Together int
+	Element  int // rows or columns in one element of workgroup memory: 1, 2 or 4
+	Pitch    int // elements from one k to the next
+	Rows     int // of workgroup memory, of Groups k's each
+	Pad      int // elements behind each of these
 
 	Words  int // of each load, with 8 k's of one column each; 0: elements are no Int4
 	Span   int

@@ -28,9 +28,6 @@ fn weights(word: u32, zeros: vec4<f32>) -> vec4<f32> {
 
 func (o *operand) packed() bool { return o.of == element.Int4 }
 
-// unit is the k's of one load.
-func (o *operand) unit() int { return perPacked * o.Words }
-
 // groupWord names the variable with the group of what a register holds.
 func (o *operand) groupWord(b int) string { return o.registerOf("Group", b) }
 
@@ -57,12 +54,8 @@ func (o *operand) loadGroup(b int, block block, w *writer) {
 	w.line("%s = indices[%s + %s * ld%s];", o.groupWord(b), plus("scales"+o.name, block.Across), row, o.name)
 }
 
-// keepPacked makes numbers of a block and stores them, or leaves that to the threads that multiply.
-func (o *operand) keepPacked(b int, block block, w *writer) {
-	if o.direct {
-		o.hand(b, w)
-		return
-	}
+// storePacked makes numbers of a block and stores them.
+func (o *operand) storePacked(b int, block block, w *writer) {
 	group := o.groupWord(b)
 	w.block("", func() {
 		w.line("let scale = bitcast<f32>(%s & 0xfffffff0u);", group)

@@ -45,7 +45,7 @@ func TestPackedStages(t *testing.T) {
 					facts, _ := describe(s, lim)
 					require.LessOrEqual(t, shader.SharedBytes, facts.Shared, "devices list what a tile shape takes at most")
 					for _, steps := range []int{0, 1, 13} {
-						if shader.geometry.Direct {
+						if shader.geometry.B.Direct {
 							checkDirect(t, shader, k.Epilogue.ScaleB.Group(), steps)
 						} else {
 							checkPacked(t, shader, k.Epilogue.ScaleB.Group(), steps)

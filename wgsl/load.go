@@ -17,7 +17,7 @@ type operand struct {
 	gated  bool // of the second item B2 is read in place of B
 	turn   int  // which of the registers are loaded and stored: those of K steps in turn
 	group  int  // of Int4: k's that share a scale
-	direct bool // see geometry.Direct
+	near   int  // where B is Direct its Together, else 0
 	blocks bool // numbers are multiplied by scales of blocks
 	bits   bool // workgroup memory holds the bits of numbers, since it holds words of C too
 }
@@ -58,6 +58,8 @@ func (o *operand) global() string {
 		return vecOf("u32", o.Words)
 	case !o.Wide:
 		return o.scalar()
+	case o.Direct && o.AlongK:
+		return vecOf(o.scalar(), 4)
 	case o.narrow():
 		return vecOf("u32", 4/o.per())
 	}
@@ -72,8 +74,21 @@ func (o *operand) local() string {
 	return vecOf(o.scalar(), o.Span)
 }
 
-// fetch is what is at a position of a buffer, so far from the thread's first one: 4 elements with
-// Wide, else one, or the word around it, or Words of them.
+// unit is how many elements one load takes, but where it takes one and the word around it.
+func (o *operand) unit() int {
+	switch {
+	case o.packed():
+		return perPacked * o.Words
+	case o.Direct && o.AlongK:
+		return o.Together
+	case o.Wide:
+		return 4
+	}
+	return 1
+}
+
+// fetch is what is at a position of a buffer, so far from the thread's first one: a unit of elements, or
+// the word around one.
 func (o *operand) fetch(buffer string, along, row int) string {
 	at := o.at(along, row)
 	if o.narrow() && !o.Wide && !o.packed() {
@@ -84,11 +99,8 @@ func (o *operand) fetch(buffer string, along, row int) string {
 
 // position turns a number of elements into one of what fetch takes at once.
 func (o *operand) position(elements string) string {
-	switch {
-	case o.packed():
-		return over(elements, o.unit())
-	case o.Wide:
-		return over(elements, 4)
+	if unit := o.unit(); unit > 1 {
+		return over(elements, unit)
 	}
 	return elements
 }
@@ -112,7 +124,7 @@ func (o *operand) registerOf(what string, b int) string {
 // loading threads and its registers, for so many K steps.
 func (o *operand) declare(ahead int, w *writer) {
 	along, across := rest("t", o.Lanes), over("t", o.Lanes)
-	if o.direct && o.packed() {
+	if o.Direct {
 		along, across = o.directPlace()
 	}
 	w.line("let along%s = %s;", o.name, along)
@@ -170,10 +182,10 @@ func (o *operand) start(w *writer) {
 func (o *operand) advance(w *writer) {
 	step := o.step
 	switch {
-	case o.packed():
-		step /= o.unit()
 	case o.classes() != nil: // whole words
 		step /= o.per()
+	case o.AlongK:
+		step /= o.unit()
 	}
 	for _, at := range o.positions() {
 		if o.AlongK {
@@ -227,10 +239,14 @@ func (o *operand) at(along, row int) string {
 	return at
 }
 
-// store writes the registers to workgroup memory, with k as the slow index.
+// store writes the registers to workgroup memory, with k as the slow index, or hands them to the threads that multiply.
 func (o *operand) store(w *writer) {
-	if o.packed() {
-		o.eachBlock(w, func(b int, block block) { o.keepPacked(b, block, w) })
+	switch {
+	case o.Direct:
+		o.eachBlock(w, func(b int, _ block) { o.hand(b, w) })
+		return
+	case o.packed():
+		o.eachBlock(w, func(b int, block block) { o.storePacked(b, block, w) })
 		return
 	}
 	o.scaleStep(w)
@@ -283,8 +299,11 @@ func (o *operand) element(k, i string) string {
 		return fmt.Sprintf("shared%s[%s][%s]", o.name, k, i)
 	}
 	row, group := over(k, o.groups), rest(k, o.groups)
-	if o.direct {
-		row, group = rest(k, directSteps), over(k, directSteps)
+	if o.near > 0 {
+		row, group = rest(k, o.near), over(k, o.near)
+		if whole := o.near * o.groups; o.step > whole {
+			row, group = times(o.near, over(k, whole))+" + "+row, rest(group, o.groups)
+		}
 	}
 	return fmt.Sprintf("shared%s[%s][%s + %s]", o.name, row, times(o.Pitch, group), i)
 }

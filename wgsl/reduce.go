@@ -11,11 +11,11 @@ import (
 // Accumulator i of the chunk, of the thread at place p in group g, goes to slot
 // g, position i*GroupThreads + p. Since a thread's number is group*GroupThreads
 // + place, the thread of group g finds there the accumulators g, g + Groups,
-// ... of its own place (with Direct threads have other numbers); it sums them over the slots, always in the same order.
+// ... of its own place (interleaved threads have other numbers); it sums them over the slots, always in the same order.
 // The first half of the slots lies in sharedA, the rest in sharedB.
 func (r *renderer) reduce() []output {
 	half, own := (r.Groups+1)/2, "t"
-	if r.Direct {
+	if r.interleaved() {
 		own = times(r.GroupThreads, "group") + " + place"
 	}
 	slot := r.Chunk * r.GroupThreads // elements

@@ -79,8 +79,8 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	r := renderer{
 		geometry: g, kernel: k, threads: g.Tile.Threads,
-		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, direct: g.Direct, gather: k.Epilogue.Gather, blocks: k.Epilogue.Blocks()},
-		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK, direct: g.Direct, gated: k.Epilogue.Gated,
+		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, near: g.B.Together, gather: k.Epilogue.Gather, blocks: k.Epilogue.Blocks()},
+		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK, near: g.B.Together, gated: k.Epilogue.Gated,
 			group: k.Epilogue.ScaleB.Group(), bits: k.TypeC != element.F32},
 	}
 	shared := g.sharedBytes()

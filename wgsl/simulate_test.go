@@ -311,7 +311,7 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per i
 	for k := range g.Tile.TK {
 		for i := range stage.Extent {
 			place := [3]int{k / g.Groups, k%g.Groups*stage.Pitch + i/stage.Element, i % stage.Element}
-			if g.Direct {
+			if g.B.Direct {
 				place[0], place[1] = k%g.GroupSteps, k/g.GroupSteps*stage.Pitch+i/stage.Element
 			}
 			if got := placed[place]; got != (element{i, k}) {

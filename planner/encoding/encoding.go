@@ -41,10 +41,10 @@ type Kernel struct {
 	Cluster uint8
 	// TF32: one tf32 product; only with tiles of tensor cores.
 	TF32 bool
-	// Wide: operands whose memory runs along the rows or columns of the tile, A
-	// transposed and B not, allow 16-byte loads in every problem of the launch
-	// (base offset and leading dimension are multiples of as many elements). The other
-	// operands run along K and are transposed on their way to workgroup memory.
+	// Wide: B, and A where it is transposed, allow 16-byte loads in every problem of the launch
+	// (base offset and leading dimension are multiples of as many elements). Operands that run
+	// along K are transposed on their way to workgroup memory, by single elements, but for B of
+	// few rows, which does not go there.
 	Wide bool
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
 	Loop bool
