@@ -26,7 +26,8 @@ const (
 //	C = weight[i] * act(g) * u
 //
 // With scales alpha*op(A)*op(B) is multiplied by the one of row i of A, and then by the one of column
-// j of op(B), or of B2. What leaves the range of fp32 on the way does not come back.
+// j of op(B), or of B2. What leaves the range of fp32 on the way does not come back. With zero points op(A)*op(B) is
+// op(A)*op(B) - zero[i]*sum[j] before that.
 //
 // Where kernels are native (CUDA, HIP), those for epilogues are of fewer tile shapes
 // (KernelFacts.Epilogues), none of which takes clusters or, with ComputeTF32, tf32 products.
@@ -61,6 +62,11 @@ type Epilogue struct {
 	// one, or N; or of groups B.LD for each; with Gated those of B2 behind them. Of blocks (PerBlock) both have more.
 	ScaleA Scaling `json:"scale_a,omitempty"`
 	ScaleB Scaling `json:"scale_b,omitempty"`
+	// ZeroA: elements of A, of Int8, stand for their distance from a zero point, an int32 from -128 to 127, which is the word of Rows
+	// behind each scale of A, by tensor or row. B has a scale for each column, and behind each the sum of the column's
+	// elements, an int32 (element.SumColumns). Scales are thus two words apart, and each operand has twice as many words. A row of
+	// zeros, as where none is gathered, is one of products 0, and its zero point has no part.
+	ZeroA bool `json:"zero_a,omitempty"`
 	// Pointers are the operands that each problem has at an address of its own.
 	Pointers Pointers `json:"pointers,omitzero"`
 }
@@ -71,7 +77,7 @@ func (e *Epilogue) none() bool { return *e == Epilogue{} }
 // kernel is what kernels know of it: items have the rest.
 func (e *Epilogue) kernel() encoding.Epilogue {
 	return encoding.Epilogue{Activation: e.Activation, Bias: e.Bias, Gated: e.Gated, Gather: e.GatherRows > 0, Scatter: e.ScatterRows > 0, Weights: e.Weights,
-		Pointers: e.Pointers, ScaleA: e.ScaleA, ScaleB: e.ScaleB}
+		Pointers: e.Pointers, ScaleA: e.ScaleA, ScaleB: e.ScaleB, Pairs: e.ZeroA, Zeros: e.ZeroA}
 }
 
 // UsesRows reports whether runs have the buffer Rows.

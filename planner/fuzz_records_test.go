@@ -25,6 +25,7 @@ func (t *tape) anyEpilogue() (e Epilogue) {
 		if t.byte()%3 == 1 {
 			e.ScaleA, e.ScaleB = PerBlock, PerBlock
 		}
+		e.ZeroA = e.ScaleA != "" && e.ScaleB == PerRow && t.byte()%2 == 1
 	}
 	return e
 }

@@ -87,6 +87,7 @@ func (t *tape) options() Options {
 		if o.Type == element.E4M3 && t.byte()%3 == 1 {
 			o.Epilogue.ScaleA, o.Epilogue.ScaleB = PerBlock, PerBlock
 		}
+		o.Epilogue.ZeroA = t.byte()%2 == 1
 	}
 	return o
 }
@@ -167,7 +168,7 @@ func explained(err error) bool {
 	var problem *ProblemError
 	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation", "threshold ",
 		"needs tensor cores", "uses tensor cores", "has no kernels of it", "has kernels of it for elements of 16 bits alone", "has no tile of Table 3",
-		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ", "pointers are aligned, but none", "scales are for elements of", "scales of blocks are",
+		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ", "pointers are aligned, but none", "scales are for elements of", "scales of blocks are", "zero points of A ",
 	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
@@ -371,11 +372,15 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 // scalesAt are the words with the scales of an element's row and column.
 func scalesAt(q *Problem, e *Epilogue, row, col int) (a, b uint32) {
 	a, b = uint32(q.ScaleA), uint32(q.ScaleB)
+	each := 1
+	if e.ZeroA {
+		each = 2
+	}
 	if e.ScaleA == PerRow && e.GatherRows == 0 {
-		a += uint32(row)
+		a += uint32(each * row)
 	}
 	if e.ScaleB == PerRow {
-		b += uint32(col)
+		b += uint32(each * col)
 	}
 	if e.ScaleA == PerBlock {
 		blocks := uint32(q.K+127) / 128

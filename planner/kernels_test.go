@@ -37,6 +37,7 @@ func kernelOptions() map[string]planner.Options {
 		"e4m3":          {Type: element.E4M3, TypeC: element.BF16},
 		"int8":          {Type: element.Int8, TypeC: element.BF16},
 		"scales":        {Type: element.E4M3, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerTensor}},
+		"zeros":         {Type: element.Int8, Epilogue: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerRow, ZeroA: true}},
 	}
 }
 

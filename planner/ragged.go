@@ -65,7 +65,7 @@ type Ragged struct {
 	// op(B2). Biases are StrideBias apart, addresses encoding.PointerWords words. Lists have a word for
 	// each row of all groups together: with EndsOfRows there are M, with EndsOfDepth M for each group. They
 	// name any rows of A and of C, with EndsOfDepth of the group's own C, or of one for all where StrideC is
-	// 0. So do lists of scales of the rows of op(A); A has one scale, or one for each of GatherRows rows, for all
+	// 0. So do lists of scales of the rows of op(A), with Epilogue.ZeroA two for each; A has one scale, or one for each of GatherRows rows, for all
 	// groups. Scales of B are behind those of the group before. Behind a group's addresses offsets are those of a buffer for all groups: StrideB, or StrideC, is 0
 	// where each has a matrix of its own.
 	B2                                    Matrix

@@ -50,26 +50,26 @@ func (e *Epilogue) alongK() string {
 // whole: tiles are never cut along K.
 func (e *Epilogue) whole() bool { return e.Gated || e.alongK() != "" }
 
-// ScalesA is how many scales the A of a problem has.
+// ScalesA is how many words the scales of the A of a problem have.
 func (e *Epilogue) ScalesA(p *Problem) int {
 	switch e.ScaleA {
 	case "":
 		return 0
 	case PerTensor:
-		return 1
+		return e.kernel().ScaleWords()
 	}
 	return e.storedA(p.M) * e.scalesOfRow(p)
 }
 
-// scalesOfRow is how many a row of A has, where rows have any.
+// scalesOfRow is how many words those of a row of A have, where rows have any.
 func (e *Epilogue) scalesOfRow(p *Problem) int {
 	if e.ScaleA == PerBlock {
 		return encoding.Blocks(p.K)
 	}
-	return 1
+	return e.kernel().ScaleWords()
 }
 
-// ScalesB is how many scales the B of a problem has, with Gated those of B and behind them those of B2.
+// ScalesB is how many words the scales of the B of a problem have, with Gated those of B and behind them those of B2.
 func (e *Epilogue) ScalesB(p *Problem) int {
 	if e.Gated {
 		return e.scalesOf(p, p.B.LD) + e.scalesOf(p, p.B2.LD)
@@ -77,13 +77,13 @@ func (e *Epilogue) ScalesB(p *Problem) int {
 	return e.scalesOf(p, p.B.LD)
 }
 
-// scalesOf is how many a B of a problem with a leading dimension has.
+// scalesOf is how many words those of a B of a problem with a leading dimension have.
 func (e *Epilogue) scalesOf(p *Problem, ld int) int {
 	switch group := e.group(); {
 	case e.ScaleB == "":
 		return 0
 	case e.ScaleB == PerRow:
-		return p.N
+		return p.N * e.kernel().ScaleWords()
 	case e.ScaleB == PerBlock:
 		return encoding.Blocks(p.N) * encoding.Blocks(p.K)
 	case group > 0:
@@ -102,7 +102,9 @@ func (e *Epilogue) scaleA(p *Problem, row int) uint32 {
 
 func (e *Epilogue) scaleB(p *Problem, col int) uint32 {
 	switch {
-	case e.ScaleB == PerRow || e.group() > 0:
+	case e.ScaleB == PerRow:
+		return uint32(p.ScaleB + col*e.kernel().ScaleWords())
+	case e.group() > 0:
 		return uint32(p.ScaleB + col)
 	case e.ScaleB == PerBlock:
 		return uint32(p.ScaleB + col/encoding.Block*encoding.Blocks(p.K))
@@ -116,6 +118,9 @@ var scaled = slices.DeleteFunc(element.Types(), func(t element.Type) bool { retu
 // checkScales fails for scales that are none, or for elements of another type.
 func (o *Options) checkScales(d *Device) error {
 	e := &o.Epilogue
+	if err := o.checkZeros(); err != nil {
+		return err
+	}
 	if e.ScaleA == PerBlock || e.ScaleB == PerBlock {
 		return o.checkBlocks(d)
 	}
@@ -138,6 +143,20 @@ func (o *Options) checkScales(d *Device) error {
 		case !o.Type.Scaled():
 			return invalid.Errorf("scales are for elements of %s, not %s", element.List(scaled, " or "), o.Type)
 		}
+	}
+	return nil
+}
+
+// checkZeros fails for zero points of what has none, or that nothing would say where they are.
+func (o *Options) checkZeros() error {
+	switch e := &o.Epilogue; {
+	case !e.ZeroA:
+	case o.Type != element.Int8:
+		return invalid.Errorf("zero points of A are for elements of %s, not %s", element.Int8, o.Type)
+	case e.ScaleA != PerTensor && e.ScaleA != PerRow:
+		return invalid.Errorf("zero points of A are behind its scales, which are to be %q or %q, not %q", PerTensor, PerRow, e.ScaleA)
+	case e.ScaleB != PerRow:
+		return invalid.Errorf("zero points of A multiply sums of columns of B, behind the scales of these, which are to be %q, not %q", PerRow, e.ScaleB)
 	}
 	return nil
 }

@@ -202,9 +202,12 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 		w = append(w, uint32(x))
 	}
 	if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
-		w[encoding.ScaleAAt] += uint32(row)
+		w[encoding.ScaleAAt] += uint32(e.ScalesA(&planner.Problem{M: row}))
 	}
-	if e.ScaleB == planner.PerRow || e.ScaleB.Group() > 0 {
+	switch {
+	case e.ZeroA:
+		w[encoding.ScaleBAt] += uint32(2 * col)
+	case e.ScaleB == planner.PerRow || e.ScaleB.Group() > 0:
 		w[encoding.ScaleBAt] += uint32(col)
 	}
 	if blocks := uint32(q.K+127) / 128; e.ScaleB == planner.PerBlock {

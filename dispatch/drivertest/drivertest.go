@@ -85,6 +85,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Epilogues", s.testEpilogues)
 	t.Run("Groups", s.testGroups)
 	t.Run("Blocks", s.testBlocks)
+	t.Run("Zeros", s.testZeros)
 	t.Run("Update", s.testUpdate)
 	t.Run("Ragged", s.testRagged)
 	t.Run("Chain", s.testChain)

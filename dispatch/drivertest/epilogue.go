@@ -137,6 +137,9 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 		if e.ScaleB.Group() > 0 {
 			d.group(p, &e, rng)
 		}
+		if e.ZeroA {
+			d.zero(p, &e, rng)
+		}
 	}
 	for of, t := range s.types() {
 		if of < bufferRows {

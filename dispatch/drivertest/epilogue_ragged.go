@@ -123,13 +123,17 @@ func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, ro
 	r.RowsA, r.RowsC, r.Weights = 3, 4+rows, 5+2*rows
 	scalesA := e.ScalesA(&planner.Problem{M: r.M, K: r.K})
 	if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
-		scalesA = rows
+		scalesA = e.ScalesA(&planner.Problem{M: rows})
 	}
 	r.ScaleA = 6 + 3*rows
 	r.ScaleB = r.ScaleA + scalesA + 1
 	d.rows = make([]int32, r.ScaleB+r.Groups*e.ScalesB(&planner.Problem{N: r.N, K: r.K, B: r.B, B2: r.B2}))
 	for at := r.ScaleA; at < len(d.rows); at++ {
 		d.rows[at] = int32(math.Float32bits(float32(rng.IntN(5) - 2)))
+	}
+	if e.ZeroA {
+		d.zeros(r.ScaleA, scalesA, rng)
+		d.zeros(r.ScaleB, len(d.rows)-r.ScaleB, rng)
 	}
 	var to []int
 	for i := range rows {

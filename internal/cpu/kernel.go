@@ -49,7 +49,7 @@ func (j *job) segment(t *scratch, item []uint32) {
 	}
 	if *epilogue != (encoding.Epilogue{}) && item[encoding.Slot] == encoding.Final {
 		if p.tail = t.halves().tail.item(j, item, p.rows, p.cols); p.tail.scales.used {
-			p.tail.scales.beta, p.beta = p.beta, 0
+			p.tail.scales.alpha, p.tail.scales.beta, p.alpha, p.beta = p.alpha, p.beta, 1, 0
 		}
 	}
 	t.multiply(&p)
@@ -70,7 +70,7 @@ func (j *job) fixup(t *scratch, item []uint32) {
 	}
 	if j.launch.Epilogue != (encoding.Epilogue{}) {
 		if p.tail = t.halves().tail.fixup(j, item, rows, cols); p.tail.scales.used {
-			p.tail.scales.beta, beta = beta, 0
+			p.tail.scales.alpha, p.tail.scales.beta, alpha, beta = alpha, beta, 1, 0
 		}
 	}
 	for i := range rows {

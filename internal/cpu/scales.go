@@ -6,44 +6,62 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// scales are those of the rows and columns of a tile, and beta, which multiplies C behind them.
+// scales are those of the rows and columns of a tile; zero points of its rows and sums of its columns, whose products sums lose before; and
+// alpha and beta, which multiply sums between both, and C behind them.
 type scales struct {
 	used        bool
 	row, column [maxSide]float32
-	beta        float32
+	zero, sum   [maxSide]float32
+	alpha, beta float32
 }
 
 // take takes the scales of a tile: gather is its word of Rows with the row of A of its first row, and the rows that
 // A has; at is the words with the first scales.
 func (s *scales) take(e *tail, j *job, gather, at []uint32, rows, cols int) {
 	number := func(word int) float32 { return math.Float32frombits(uint32(j.rows[word])) }
+	each := e.ScaleWords()
 	for i := range rows {
-		switch s.row[i] = 1; {
+		row := i
+		if e.Gather {
+			row = int(j.rows[int(gather[0])+i])
+		}
+		word, none := int(at[0]), e.Gather && uint(row) >= uint(gather[1]) // which is a row of zeros
+		switch s.row[i], s.zero[i] = 1, 0; {
 		case e.ScaleA == encoding.PerTensor:
-			s.row[i] = number(int(at[0]))
-		case e.ScaleA == encoding.PerRow && e.Gather:
-			if row := j.rows[int(gather[0])+i]; uint(row) < uint(gather[1]) {
-				s.row[i] = number(int(at[0]) + int(row))
-			}
-		case e.ScaleA == encoding.PerRow:
-			s.row[i] = number(int(at[0]) + i)
+			s.row[i] = number(word)
+		case e.ScaleA == encoding.PerRow && !none:
+			word += row * each
+			s.row[i] = number(word)
+		}
+		if e.Zeros && !none {
+			s.zero[i] = float32(j.rows[word+1])
 		}
 	}
 	for i := range cols {
+		word := int(at[1]) + i*each
 		switch s.column[i] = 1; e.ScaleB {
 		case encoding.PerTensor:
 			s.column[i] = number(int(at[1]))
 		case encoding.PerRow:
-			s.column[i] = number(int(at[1]) + i)
+			s.column[i] = number(word)
+		}
+		if e.Zeros {
+			s.sum[i] = float32(j.rows[word+1])
 		}
 	}
 }
 
-// scaleRow multiplies a row of products by its scales, and adds beta*C, of which row to is its own.
+// scaleRow multiplies a row of sums by alpha and its scales, and adds beta*C, of which row to is its own. What zero points are worth is
+// taken off first, in one rounding.
 func (p *product) scaleRow(row, to int, v []float32) {
 	s := &p.tail.scales
+	if zero := float64(s.zero[row]); zero != 0 {
+		for i, sum := range s.sum[:len(v)] {
+			v[i] = float32(float64(v[i]) - zero*float64(sum))
+		}
+	}
 	for i, column := range s.column[:len(v)] {
-		v[i] = v[i] * s.row[row] * column
+		v[i] = s.alpha * v[i] * s.row[row] * column
 	}
 	if s.beta == 0 {
 		return

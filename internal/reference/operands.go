@@ -96,6 +96,11 @@ func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 		return at
 	}
 	p.ScaleA, p.ScaleB = scales(e.ScalesA(p)), scales(e.ScalesB(p))
+	if e.ZeroA {
+		for at := p.ScaleA + 1; at < len(o.E.Rows); at += 2 { // B's are behind those of A
+			o.E.Rows[at] = int32(o.Rand.IntN(256) - 128)
+		}
+	}
 	if e.Pointers.Any() { // for whoever knows them
 		p.Pointers = len(o.E.Rows)
 		o.E.Rows = append(o.E.Rows, make([]int32, encoding.PointerWords)...)
@@ -119,12 +124,16 @@ func NarrowC(of element.Type, turn int) element.Type {
 	return types[turn%max(1, len(types)-1)] // the last is F32
 }
 
-// SetScales adds scales to an epilogue, one kind in turn with another, where A and B have elements that have any.
+// SetScales adds scales to an epilogue, and zero points, one kind in turn with another, where A and B have elements that have any.
 func SetScales(e *planner.Epilogue, of element.Type, turn int) {
 	if of.Scaled() {
 		row, one := planner.PerRow, planner.PerTensor
 		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, "", one, row}[turn%4], [...]planner.Scaling{row, row, one, ""}[turn%4]
+		if of.Whole() && turn%2 == 0 {
+			e.ScaleB, e.ZeroA = row, true
+		}
 	}
+
 }
 
 // OfAllNumbers is a batch in which each number of 8 bits may be multiplied, in A of the one problem and in B of the other.

@@ -44,7 +44,7 @@ func split(b planner.Batch, e *planner.Epilogue) []part {
 			switch {
 			case e.GatherRows > 0:
 			case e.ScaleA == planner.PerRow:
-				q.ScaleA += first
+				q.ScaleA += first * e.ScalesA(&planner.Problem{M: 1})
 			case e.ScaleA == planner.PerBlock:
 				q.ScaleA += first * encoding.Blocks(q.K)
 			}

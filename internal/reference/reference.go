@@ -85,6 +85,8 @@ func (m *Mismatch) Error() string {
 //     as much for each of K products and their K sums, times |alpha|, and for the
 //     products with alpha and beta and the sums in C, 8 in three launches. That is
 //     (2K+8) * 2^-149 * max(1, |alpha|).
+//   - A zero point times a column's sum is a term more, z: it and what it is taken off are rounded, 4*u of |alpha|*(sum|a|*|b| + |z|)
+//     and 2^-149. Exact results stay so where z and the difference are numbers of float32.
 //   - A scale multiplies all that is so far, and adds 2*u of it and 3 * 2^-149.
 //   - Scales of blocks are multiplied, s = sa*sb, and multiply products, or their sums, or factors: two roundings, 4*u of
 //     |s*a*b| for each product, and 2^-149 * 449^2 * max(1, |alpha|) where some of that may be below 2^-126. Where s*448 is more
@@ -313,6 +315,9 @@ func (r *row) clear() {
 func (r *row) element(i, j int, old float32) number {
 	n := number{r.sum[j], 2*r.unit*float64(r.K+2)*r.size[j] + r.tiny*float64(2*r.K+8)*max(1, r.alpha) + r.lost[j] + r.cut[j], r.size[j]}
 	if e := &r.limits.Epilogue; r.Reads() { // else scales have no part
+		if e.ZeroA {
+			n = n.centred(&r.Problem, i, r.from, j, r.which, r.limits)
+		}
 		if e.ScaleA.OfSums() {
 			n = n.scaled(e.scaleA(&r.Problem, i, r.from), r.limits)
 		}

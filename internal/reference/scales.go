@@ -19,9 +19,9 @@ func (e *Epilogue) scaleA(p *planner.Problem, i, from int) float64 {
 	case from < 0:
 		return 1
 	case e.GatherRows > 0:
-		return e.float(p.ScaleA + from)
+		i = from
 	}
-	return e.float(p.ScaleA + i)
+	return e.float(p.ScaleA + i*e.apart())
 }
 
 // scaleB is the scale of column j of B, or as the second one of B2.
@@ -29,7 +29,37 @@ func (e *Epilogue) scaleB(p *planner.Problem, j, which int) float64 {
 	if e.ScaleB == planner.PerTensor {
 		return e.float(p.ScaleB + which)
 	}
-	return e.float(p.ScaleB + which*p.N + j)
+	return e.float(p.ScaleB + (which*p.N+j)*e.apart())
+}
+
+// apart is how many words are from a scale of rows or columns to the next.
+func (e *Epilogue) apart() int {
+	if e.ZeroA {
+		return 2
+	}
+	return 1
+}
+
+// centred is a product less the zero point of row i, for which row from of A stands, times the sum of column j: two roundings at most, of
+// terms that with alpha may be lost altogether.
+func (n number) centred(p *planner.Problem, i, from, j, which int, l *limits) number {
+	if from < 0 {
+		return n
+	}
+	switch {
+	case l.ScaleA == planner.PerTensor:
+		i = 0
+	case l.GatherRows > 0:
+		i = from
+	}
+	by := float64(p.Alpha.Value()) * float64(l.Rows[p.ScaleA+2*i+1]) * float64(l.Rows[p.ScaleB+2*(which*p.N+j)+1])
+	n.want -= by
+	n.size += math.Abs(by)
+	n.bound += 4*l.unit*n.size + l.tiny
+	if l.flushes && subnormal(p.Alpha.Value()) {
+		n.bound += math.Abs(by)
+	}
+	return n
 }
 
 // scaled is a product times a scale. Each of up to three parts that accumulate in C is multiplied for itself, and

@@ -82,3 +82,20 @@ func FuzzInt8(f *testing.F) {
 		require.Equal(t, int8(want), int8(got), "%v", x)
 	})
 }
+
+func TestSumColumns(t *testing.T) {
+	b := []int8{1, 2, 3, 99, -128, 127, 5, 99} // rows of 3, 4 apart
+	sums := []int32{7, 7, 7}
+	SumColumns(sums, b, 2, 4, false)
+	require.Equal(t, []int32{-127, 129, 8}, sums)
+	SumColumns(sums[:2], b, 3, 4, true)
+	require.Equal(t, []int32{6, 4}, sums[:2])
+	SumColumns(sums, nil, 0, 0, true)
+	require.Equal(t, []int32{0, 0, 0}, sums)
+	b = make([]int8, 131071)
+	for i := range b {
+		b[i] = -128
+	}
+	SumColumns(sums[:1], b, len(b), 1, false)
+	require.EqualValues(t, float32(sums[0]), -128*len(b))
+}

@@ -27,6 +27,10 @@ type Epilogue struct {
 	Bias, Gated, Gather, Scatter, Weights bool
 	Pointers                              Pointers
 	ScaleA, ScaleB                        Scaling
+
+	// Pairs: each scale has a word behind it: one of A the zero point of its elements, one of B, which has one for each column, the sum
+	// of the elements of that. Zeros: sums of products lose zero point times sum.
+	Pairs, Zeros bool
 }
 
 // Scaling says what has a scale of an operand, by which products are multiplied; "" is nothing.
@@ -92,6 +96,14 @@ func (s Scaling) OfSums() bool { return s == PerTensor || s == PerRow }
 // Blocks reports whether there are scales of blocks.
 func (e Epilogue) Blocks() bool { return e.ScaleA == PerBlock }
 
+// ScaleWords is the words that each scale of PerTensor or PerRow has.
+func (e Epilogue) ScaleWords() int {
+	if e.Pairs {
+		return 2
+	}
+	return 1
+}
+
 // EachRow reports whether the scales of A are by the rows of op(A), not by those of which some are gathered.
 func (e Epilogue) EachRow() bool { return (e.ScaleA == PerRow || e.Blocks()) && !e.Gather }
 
@@ -127,6 +139,12 @@ func (e Epilogue) String() (name string) {
 	}
 	if e.ScaleB != "" {
 		name += "/scale-b-" + string(e.ScaleB)
+	}
+	switch {
+	case e.Zeros:
+		name += "/zeros"
+	case e.Pairs:
+		name += "/pairs"
 	}
 	if e.Bias {
 		name += "/bias"
@@ -174,6 +192,9 @@ const (
 
 	// Without EpilogueScaleA and EpilogueScaleB: there are scales of blocks.
 	EpilogueBlocks = 131072
+
+	EpiloguePairs = 262144
+	EpilogueZeros = 524288
 )
 
 // Word is what native kernels are told of it.
@@ -193,7 +214,7 @@ func (e Epilogue) Word() (w uint32) {
 		{e.Pointers.A, EpiloguePointersA}, {e.Pointers.B, EpiloguePointersB}, {e.Pointers.C, EpiloguePointersC}, {e.Pointers.Aligned, EpiloguePointersAligned},
 		{e.ScaleA.OfSums(), EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA}, {e.ScaleB.OfSums(), EpilogueScaleB},
 		{e.ScaleB == PerRow, EpilogueColumnsB}, {e.ScaleB == PerGroup64, EpilogueGroups64}, {e.ScaleB == PerGroup128, EpilogueGroups128},
-		{e.Blocks(), EpilogueBlocks}} {
+		{e.Blocks(), EpilogueBlocks}, {e.Pairs, EpiloguePairs}, {e.Zeros, EpilogueZeros}} {
 		if v.set {
 			w |= v.flag
 		}
@@ -201,17 +222,17 @@ func (e Epilogue) Word() (w uint32) {
 	return w
 }
 
-// OfFixup is what a fix-up does of it, which reads no A and no B. It finds scales of rows that were gathered.
+// OfFixup is what a fix-up does of it, which reads no A and no B. It finds scales and zero points of rows that were gathered.
 func (e Epilogue) OfFixup() Epilogue {
-	e.Gather = e.Gather && e.ScaleA == PerRow
+	e.Gather = e.Gather && (e.ScaleA == PerRow || e.Zeros)
 	e.Pointers = Pointers{C: e.Pointers.C}
 	return e
 }
 
 // OfPart is what is done of it where a launch adds a part of K to C, of which another launch adds the
-// last: rows are found as ever, and each part is scaled.
+// last: rows are found as ever, and each part is scaled. The last loses what zero points are worth over all of K.
 func (e Epilogue) OfPart() Epilogue {
-	return Epilogue{Gather: e.Gather, Scatter: e.Scatter, Pointers: e.Pointers, ScaleA: e.ScaleA, ScaleB: e.ScaleB}
+	return Epilogue{Gather: e.Gather, Scatter: e.Scatter, Pointers: e.Pointers, ScaleA: e.ScaleA, ScaleB: e.ScaleB, Pairs: e.Pairs}
 }
 
 // Products is how many items each tile has: with gated units two of one worker, one behind the

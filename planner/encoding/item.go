@@ -41,7 +41,7 @@ const (
 
 // What an item has beside where its kernel has an Epilogue. Rows are 32-bit words of a buffer
 // of their own. With scales of blocks ScaleAAt and ScaleBAt are those of the first k's; the next are behind them, and those of the
-// next row, or block of columns, Blocks(Depth) further: Depth is all of K.
+// next row, or block of columns, Blocks(Depth) further: Depth is all of K. Other scales are Epilogue.ScaleWords apart.
 const (
 	GatherAt          = ItemWord(ItemWords) + iota // word of Rows with the row of A of the tile's first row
 	GatherRows                                     // rows that A has; OffA is where the first of them has K0

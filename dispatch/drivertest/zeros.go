@@ -1,0 +1,164 @@
+package drivertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+)
+
+// testZeros multiplies elements of Int8 of which A has zero points.
+func (s *suite) testZeros(t *testing.T) {
+	if facts := s.device.Info().Planner; s.oneType != "" || !facts.Epilogues || !slices.Contains(facts.Types, element.Int8) {
+		t.Skip("one type, or no kernels for int8 with an epilogue")
+	}
+	for i, ofC := range element.Int8.TypesC() {
+		typed := *s
+		typed.of, typed.ofC = element.Int8, ofC
+		t.Run(ofC.String(), func(t *testing.T) {
+			for k, c := range typed.zeroCases() {
+				if !s.slow() || (i+k)%3 == 0 {
+					t.Run(c.name, func(t *testing.T) { typed.runZeros(t, c) })
+				}
+			}
+			if i == 0 {
+				typed.testZeroTiles(t)
+				t.Run("Update", func(t *testing.T) {
+					typed.testDressedUpdate(t, zerosOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
+				})
+			}
+			if i == 0 || !s.slow() {
+				t.Run("Ragged", typed.testZerosRagged)
+				t.Run("Records", typed.testZeroRecords)
+			}
+		})
+	}
+}
+
+// zerosOf is an epilogue with a zero point of each row of A, and zeroOf one with a zero point of all.
+func zerosOf(e planner.Epilogue) planner.Epilogue {
+	e.ScaleA, e.ScaleB, e.ZeroA = planner.PerRow, planner.PerRow, true
+	return e
+}
+
+func zeroOf(e planner.Epilogue) planner.Epilogue {
+	e = zerosOf(e)
+	e.ScaleA = planner.PerTensor
+	return e
+}
+
+// zeroCases are epilogues with zero points, on whatever plans cut tiles into.
+func (s *suite) zeroCases() []dressedCase {
+	everything := zerosOf(all)
+	everything.Activation = planner.ReLU
+	parts := func(planner.Epilogue) planner.Batch { return splitBatch() }
+	cut := planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}
+	windows := func(d *planner.Device) { d.MaxBinding = s.ofC.Bytes() << 14 }
+	cases := []dressedCase{
+		{name: "rows", e: zerosOf(planner.Epilogue{}), batch: mixed},
+		{name: "one", e: zeroOf(planner.Epilogue{Bias: true}), batch: mixed},
+		{name: "gathered", e: zerosOf(planner.Epilogue{GatherRows: 37}), batch: mixed},
+		{name: "one, gathered", e: zeroOf(planner.Epilogue{GatherRows: 37}), batch: mixed},
+		{name: "gated", e: zerosOf(planner.Epilogue{Gated: true, Bias: true}), batch: mixed},
+		{name: "all", e: everything, batch: mixed},
+		{name: "all, SiLU", e: zerosOf(all), batch: mixed},
+		{name: "cut along K", e: zerosOf(planner.Epilogue{Activation: planner.ReLU, Bias: true, ScatterRows: 60, Weights: true}), batch: parts, o: cut, edit: manyUnits, has: sumsParts},
+		{name: "gathered and cut along K", e: zerosOf(planner.Epilogue{GatherRows: 60}), batch: parts, o: cut, edit: manyUnits, has: sumsParts},
+		{name: "one, gathered and cut along K", e: zeroOf(planner.Epilogue{GatherRows: 60}), batch: parts, o: cut, edit: manyUnits, has: sumsParts},
+		{name: "several tiles a worker", e: everything, batch: mixed, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
+		{name: "in turn", e: zeroOf(planner.Epilogue{}), batch: mixed, o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: fewPlaces, has: s.takesTurns},
+		{name: "windows", e: zerosOf(planner.Epilogue{Gated: true, ScatterRows: 130}), batch: mixed, edit: windows,
+			has: func(l encoding.Launch) bool { return l.BaseC > 0 }},
+	}
+	if s.ofC == element.F32 { // see longCases: the last part alone loses what zero points are worth
+		for _, c := range s.longCases() {
+			c.name, c.e = c.name+" with zero points", zerosOf(c.e)
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// runZeros checks a case on numbers whose results are exact, and on all numbers with zero points and sums of any size.
+func (s *suite) runZeros(t *testing.T, c dressedCase) {
+	t.Helper()
+	c.o.Epilogue = c.e
+	rng, b := newRand(uint64(len(c.name))), c.batch(c.e)
+	d := s.dress(b, c.e, rng, few(rng))
+	j := s.prepareDressed(t, b, &d, c.o, c.edit)
+	c.requireLaunch(t, j)
+	j.check(t, &d, c.e.Activation != planner.SiLU)
+	d = s.dress(b, c.e, rng, func(v []float32) { reference.UniformOf(element.Int8, rng, v) })
+	for i := range b {
+		p := &b[i]
+		for at := range c.e.ScalesA(p) / 2 {
+			d.rows[p.ScaleA+2*at+1] = int32(rng.IntN(256) - 128)
+		}
+		for at := range c.e.ScalesB(p) / 2 {
+			d.rows[p.ScaleB+2*at+1] = int32(rng.IntN(1<<25)-1<<24) >> rng.IntN(20)
+		}
+	}
+	s.prepareDressed(t, b, &d, c.o, c.edit).check(t, &d, false)
+}
+
+// zeros draws zero points, or sums, behind the scales in so many words, with which results stay exact.
+func (d *dressed) zeros(at, n int, rng *rand.Rand) {
+	for i := at + 1; i < at+n; i += 2 {
+		d.rows[i] = int32(rng.IntN(41) - 20)
+	}
+}
+
+// zero does so for a problem.
+func (d *dressed) zero(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
+	d.zeros(p.ScaleA, e.ScalesA(p), rng)
+	d.zeros(p.ScaleB, e.ScalesB(p), rng)
+}
+
+// testZeroTiles forces each tile shape.
+func (s *suite) testZeroTiles(t *testing.T) {
+	facts := s.device.Info().Planner
+	for i := range facts.Kernels {
+		shape := facts.Kernels[i].Tile
+		e := zerosOf(planner.Epilogue{Gated: i%2 == 1})
+		if s.fitsWith(&facts, shape, e) && (!s.slow() || i%4 == 0) {
+			t.Run(shape.Name, func(t *testing.T) {
+				s.runZeros(t, dressedCase{name: shape.Name, e: e, batch: mixed, o: planner.Options{Tile: shape.Name}})
+			})
+		}
+	}
+}
+
+// testZerosRagged runs experts whose sizes are on the device.
+func (s *suite) testZerosRagged(t *testing.T) {
+	everything := zerosOf(all)
+	everything.Activation = planner.ReLU
+	for i, c := range []struct {
+		e planner.Epilogue
+		r planner.Ragged
+	}{
+		{everything, planner.Ragged{TransB: true}},
+		{zerosOf(planner.Epilogue{}), planner.Ragged{TransA: true, Beta: 1}},
+		{zeroOf(planner.Epilogue{Gated: true}), planner.Ragged{}},
+		{zerosOf(planner.Epilogue{Bias: true}), planner.Ragged{Form: planner.EndsOfDepth, TransA: true}},
+		{zeroOf(planner.Epilogue{GatherRows: 30}), planner.Ragged{Form: planner.EndsOfDepth, TransB: true, Beta: -0.5}},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { s.testDressedRagged(t, layer(c.r), c.e) })
+	}
+}
+
+// testZeroRecords runs any problems whose records are on the device.
+func (s *suite) testZeroRecords(t *testing.T) {
+	rows := planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80, ScatterRows: 100, Weights: true}
+	for i, e := range []planner.Epilogue{zeroOf(planner.Epilogue{Gated: true}), zerosOf(rows), zerosOf(planner.Epilogue{})} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			j := s.prepareRecords(t, recordProblems(e.GatherRows == 0, true, e.Gated), e)
+			j.checkSets(t)
+			j.checkHostile(t)
+		})
+	}
+}
