@@ -61,11 +61,26 @@ struct Epilogue {
       r = rows[words.gatherAt + r];
       if (r >= words.gatherRows) return 1.0f;
     }
-    return __uint_as_float(rows[words.scaleAAt + r]);
+    return __uint_as_float(rows[words.scaleAAt + scaleWords(flags) * r]);
   }
   template <class Words>
   BG_DEVICE float scaleOfColumn(const Words& words, uint32_t col) const {
-    return __uint_as_float(rows[words.scaleBAt + (has(kColumnsB) ? col : 0)]);
+    return __uint_as_float(rows[words.scaleBAt + (has(kColumnsB) ? scaleWords(flags) * col : 0)]);
+  }
+
+  // zeroOfRow is the zero point of row r of a tile, with kZeros, and sumOfColumn what it multiplies, the sum of a column of B: each is behind
+  // a scale. Sums of products lose both's product. Those of a row that is none are 0, and stay.
+  template <class Words>
+  BG_DEVICE float zeroOfRow(const Words& words, uint32_t r) const {
+    if (has(kGather)) {
+      r = rows[words.gatherAt + r];
+      if (r >= words.gatherRows) return 0.0f;
+    }
+    return static_cast<float>(static_cast<int32_t>(rows[words.scaleAAt + (has(kRowsA) ? 2 * r : 0) + 1]));
+  }
+  template <class Words>
+  BG_DEVICE float sumOfColumn(const Words& words, uint32_t col) const {
+    return static_cast<float>(static_cast<int32_t>(rows[words.scaleBAt + 2 * col + 1]));
   }
 
   BG_DEVICE float activated(float v) const {
@@ -134,9 +149,10 @@ struct BlockScales {
   }
 };
 
-// Column finishes elements of a column of a tile. To is the element of C, kScaled that of A's.
-template <class To, bool kScaled>
+// Column finishes elements of a column of a tile. To is the element of C, Of that of A.
+template <class To, class Of>
 struct Column {
+  static constexpr bool kScaled = Of::kScaled, kWhole = Of::kWhole;
   using Number = typename To::Number;
   const Epilogue& e;
   Number* c;    // its element in the tile's first row of C; scattered: in the first of all rows
@@ -147,16 +163,19 @@ struct Column {
   float alpha, beta, bias;
   bool scaled;   // there are products, and scales of rows
   float scaleB;  // kScaled
+  bool centred;  // kWhole: there are products, and zero points
+  float sumB;
 
   // Tiles of kRows x kColumns.
   template <int kRows, int kColumns>
   static BG_DEVICE Column of(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col, float* C, float* workspace) {
     const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0, products = kScaled && !partial && item.depth != 0;
+    const bool centred = kWhole && products && e.has(kZeros);
     const uint64_t slot = partial ? item.slot : workerId();
     const float bias = e.has(kBias) && !partial ? To::number(static_cast<const Number*>(e.bias)[words.biasAt + col]) : 0.0f;
     return {e, e.operandC<Number>(words.pointersAt, C) + item.offC + col, workspace + slot * (kRows * kColumns) + col, item.ldc, kColumns, item.rows(), words,
             partial, second, !partial && (second || !e.has(kGated)), item.depth == 0 ? 0.0f : __uint_as_float(item.alpha), __uint_as_float(item.beta), bias,
-            products && e.has(kScaleA), products && e.has(kScaleB) ? e.scaleOfColumn(words, col) : 1.0f};
+            products && e.has(kScaleA), products && e.has(kScaleB) ? e.scaleOfColumn(words, col) : 1.0f, centred, centred ? e.sumOfColumn(words, col) : 0.0f};
   }
 
   // store finishes n rows, kApart apart, whose sums are sum(0) and so on. Reads come first, so that
@@ -164,7 +183,7 @@ struct Column {
   template <int n, int kApart, class Sum>
   BG_DEVICE void store(uint32_t first, Sum sum) const {
     const bool reads = final && beta != 0.0f;
-    float value[n], old[n], weight[n], scale[n];
+    float value[n], old[n], weight[n], scale[n], zero[n];
     uint32_t to[n];
     bool stored[n];
 #pragma unroll
@@ -173,10 +192,12 @@ struct Column {
       stored[i] = r < rows;
       to[i] = r;
       weight[i] = scale[i] = 1.0f;
+      zero[i] = 0.0f;
       value[i] = sum(i);
       if (!stored[i]) continue;
       if (e.has(kGather) && e.rows[words.gatherAt + r] >= words.gatherRows) value[i] = 0.0f;
       if (kScaled && scaled) scale[i] = e.scaleOfRow(words, r);
+      if (kWhole && centred) zero[i] = e.zeroOfRow(words, r);
       if (final && e.has(kWeights)) weight[i] = __uint_as_float(e.rows[words.weightsAt + r]);
       if (final && e.has(kScatter)) {
         to[i] = e.rows[words.scatterAt + r];
@@ -192,15 +213,16 @@ struct Column {
 #pragma unroll
     for (int i = 0; i < n; ++i) {
       if (!stored[i]) continue;
-      const float v = finished(value[i], scale[i], old[i], reads);
+      const float v = finished(value[i], scale[i], zero[i], old[i], reads);
       if (final) *rowsOn(c, to[i], ldc) = To::bits(e.has(kWeights) ? weight[i] * v : v);
       else *rowsOn(kept, to[i], ldKept) = v;
     }
   }
 
-  // finished is what a sum becomes, but for the weight. old is C, or the first of two products, scaleA the scale of the row.
-  BG_DEVICE float finished(float sum, float scaleA, float old, bool reads) const {
+  // finished is what a sum becomes, but for the weight. old is C, or the first of two products, scaleA and zeroA are of the row.
+  BG_DEVICE float finished(float sum, float scaleA, float zeroA, float old, bool reads) const {
     if (partial) return sum;
+    if (kWhole) sum = fmaf(-zeroA, sumB, sum);
     float v = alpha * sum;
     if (kScaled) v = v * scaleA * scaleB;
     if (reads) v = fmaf(beta, old, v);
@@ -212,7 +234,7 @@ struct Column {
 // withColumn calls store with a column of an item's tile, where the thread has one: col is below its columns.
 template <int kRows, int kColumns, class Element, class Store>
 BG_DEVICE void withColumn(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col, float* C, float* workspace, Store store) {
-  auto finish = [&](auto to) { store(Column<decltype(to), Element::kScaled>::template of<kRows, kColumns>(e, item, words, col, C, workspace)); };
+  auto finish = [&](auto to) { store(Column<decltype(to), Element>::template of<kRows, kColumns>(e, item, words, col, C, workspace)); };
   if constexpr (Element::kPer != 1) {
     if ((item.flags & kItemFloatC) == 0) return Element::withC(item.flags, finish);
   }
@@ -248,6 +270,7 @@ BG_DEVICE void Epilogue::finishFixup(const uint4* items, uint32_t number, const 
     if (to >= words.scatterRows) return;
   }
   Number* const c = rowsOn(operandC<Number>(item.pointersAt, C) + item.offC + col, to, item.ldc);
+  if (has(kZeros)) sum = fmaf(-zeroOfRow(words, row), sumOfColumn(words, col), sum);
   float v = __uint_as_float(item.alpha) * sum;
   if (has(kScaleA)) v *= scaleOfRow(words, row);
   if (has(kScaleB)) v *= scaleOfColumn(words, col);

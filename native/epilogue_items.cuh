@@ -13,6 +13,8 @@ constexpr uint32_t kScaleA = 2048, kRowsA = 4096, kScaleB = 8192, kColumnsB = 16
 constexpr uint32_t kGroups64 = 32768, kGroups128 = 65536, kInt4Panel = 64;
 constexpr uint32_t kBlocks = 131072, kScaleBlock = 128;
 BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }
+constexpr uint32_t kPairs = 262144, kZeros = 524288;
+BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }
 constexpr uint32_t kPointerA = 0, kPointerB = 2, kPointerC = 4, kPointerB2 = 6, kPointerWords = 8;
 constexpr float kGeluLinear = 1.5957691216, kGeluCubic = 0.0713548162726, kSigmoidLeast = -88, kLog2E = 1.442695;
 

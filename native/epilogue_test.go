@@ -188,6 +188,9 @@ var epilogueMutants = []struct {
 	{mutant{"fix-ups store rows that are none", "epilogue.cuh", "if (to >= words.scatterRows) return;", ""}, address},
 	{mutant{"each product of a tile is counted", "turn.cuh", "counts() && number % more.products() == 0", "counts()"}, plain},
 	{mutant{"tiles in turn are one product", "turn.cuh", "tile * more.products() : kNoTile", "tile : kNoTile"}, plain},
+	{mutant{"sums keep what zero points are worth", "epilogue.cuh", "if (kWhole) sum = fmaf(-zeroA, sumB, sum);", ""}, plain},
+	{mutant{"fix-ups keep what zero points are worth", "epilogue.cuh", "if (has(kZeros)) sum = fmaf(", "if (false) sum = fmaf("}, plain},
+	{mutant{"a row that is none has a zero point", "epilogue.cuh", "      if (r >= words.gatherRows) return 0.0f;\n", ""}, address},
 	{mutant{"SiLU is GELU", "epilogue.cuh", "kind == kSiLU ? v :", "false ? v :"}, plain},
 }
 
@@ -195,7 +198,7 @@ func TestEpilogueMutants(t *testing.T) {
 	compiled(t)
 	s, err := tile.ByName("medium-k2")
 	require.NoError(t, err)
-	jobs := withKernels(fmaEpilogues(t, s, []int{s.TM + 3, 2 * s.TM, 5}, []int{s.TN + 5}, element.F32, element.BF16), 2)
+	jobs := withKernels(fmaEpilogues(t, s, []int{s.TM + 3, 2 * s.TM, 5}, []int{s.TN + 5}, element.F32, element.BF16, element.Int8), 2)
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
 		source := mutate(t, m, mutantSources, madeOf(s))

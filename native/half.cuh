@@ -23,7 +23,8 @@ struct Bytes {
   using Number = uint8_t;
   using Word = uint32_t;
   static constexpr int kPer = 4;
-  static constexpr bool kScaled = true, kWhole = Format::kWhole;  // kWhole: sums of warpgroup products are int32
+  // kWhole: sums of warpgroup products are int32, and A may have zero points.
+  static constexpr bool kScaled = true, kWhole = Format::kWhole;
   template <class Of>
   static BG_DEVICE void withC(uint32_t flags, Of of) {
     if ((flags & kItemF16C) != 0) of(Halves<High>{});

@@ -26,7 +26,7 @@ struct RaggedEpilogue {
   }
   BG_DEVICE Record recordOf(const uint32_t* sizes, uint32_t entry) const { return epilogueRecordAt(records(sizes, entry), entry); }
 
-  // Scales are the words of Rows with the first scales of a group; scalesB is how many B has, without those of B2.
+  // Scales are the words of Rows with the first scales of a group; scalesB is how many words those of B have, without those of B2.
   struct Scales {
     uint32_t a, b;
   };
@@ -37,10 +37,10 @@ struct RaggedEpilogue {
   BG_DEVICE uint64_t scalesB(uint32_t cols, uint32_t k, uint32_t ldb) const {
     if (has(kBlocks)) return static_cast<uint64_t>(scaleBlocks(cols)) * scaleBlocks(k);
     if (has(kGroups)) return k / group() * ldb;
-    return !has(kScaleB) ? 0 : has(kColumnsB) ? cols : 1;
+    return !has(kScaleB) ? 0 : has(kColumnsB) ? cols * scaleWords(flags) : 1;
   }
-  // scalesOfRow is how many a row of A has, where rows have any.
-  BG_DEVICE uint32_t scalesOfRow(uint32_t k) const { return has(kBlocks) ? scaleBlocks(k) : 1; }
+  // scalesOfRow is how many words those of a row of A have, where rows have any.
+  BG_DEVICE uint32_t scalesOfRow(uint32_t k) const { return has(kBlocks) ? scaleBlocks(k) : scaleWords(flags); }
   // group is the k's that share a scale; grouped reports whether a B of so many k's keeps to groups, and to lines.
   BG_DEVICE uint32_t group() const { return has(kGroups64) ? 64 : 128; }
   BG_DEVICE bool grouped(uint32_t k, uint32_t offB, uint32_t ldb) const {
@@ -110,7 +110,7 @@ struct RaggedEpilogue {
     place *= products();
     if (has(kGather)) item.offA = kByRows ? b.offA : r.offA;
     if (has(kScatter)) item.offC = (kByRows ? b.offC : r.offC) + col;
-    const uint32_t toB = has(kBlocks) ? col / kScaleBlock * scaleBlocks(item.depth) : has(kColumnsB | kGroups) ? col : 0;
+    const uint32_t toB = has(kBlocks) ? col / kScaleBlock * scaleBlocks(item.depth) : has(kColumnsB) ? col * scaleWords(flags) : has(kGroups) ? col : 0;
     ItemEpilogue dress = {at.rowsA + row, more.gatherRows, at.rowsC + row, more.scatterRows, at.weights + row, at.bias + col, at.pointers, scales.a, scales.b + toB, 0, 0, 0};
     const uint32_t apart = has(kGroups) ? kInt4Panel : 1;  // elements from a column to the next, of B that is not transposed
     item.offB += col * (apart - 1);

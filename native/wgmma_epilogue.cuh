@@ -27,8 +27,9 @@ BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const I
   if (e.has(kScatter)) bring(e.rows, words.scatterAt, rows, 4);
   if (e.has(kWeights)) bring(e.rows, words.weightsAt, rows, 4);
   if constexpr (T::Element::kScaled) {
-    if (e.has(kRowsA) && !e.has(kGather)) bring(e.rows, words.scaleAAt, rows, 4);
-    if (e.has(kColumnsB)) bring(e.rows, words.scaleBAt, cols, 4);
+    const uint32_t each = scaleWords(e.flags);
+    if (e.has(kRowsA) && !e.has(kGather)) bring(e.rows, words.scaleAAt, each * rows, 4);
+    if (e.has(kColumnsB)) bring(e.rows, words.scaleBAt, each * cols, 4);
   }
 }
 
@@ -136,6 +137,23 @@ BG_DEVICE void addBias(const Epilogue& e, const ItemEpilogue& words, uint32_t co
   lanes.eachColumn(sum, cols, 0.0f, [&](uint32_t col) { return To::number(biases[col]); }, [](float x, float bias) { return x + bias; });
 }
 
+// centreSums takes off what zero points of rows are worth, times the sums of columns.
+template <int n>
+BG_DEVICE void centreSums(const Epilogue& e, const Item& item, const ItemEpilogue& words, const RowLanes& lanes, float (&sum)[n]) {
+  float zero[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t r = lanes.row + threadId() % 32 / 4 + 8 * half;
+    zero[half] = r < item.rows() ? e.zeroOfRow(words, r) : 0.0f;
+  }
+  const uint32_t first = 2 * (threadId() % 4);
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    const uint32_t col = first + i / 4 * 8 + i % 2;
+    sum[i] = fmaf(-zero[i / 2 % 2], col < item.cols() ? e.sumOfColumn(words, col) : 0.0f, sum[i]);
+  }
+}
+
 // scaleSums multiplies by the scales of rows and columns of a tile.
 template <class Lanes, int n>
 BG_DEVICE void scaleSums(const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, float (&sum)[n]) {
@@ -163,6 +181,9 @@ BG_DEVICE float4* keptOf(float* workspace) {
 // experts 497 for 424 us, with bias and SiLU 701).
 template <class T, class Lanes, int n>
 BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, float4* kept) {
+  if constexpr (T::Element::kWhole) {
+    if (e.has(kZeros) && item.depth != 0) centreSums(e, item, words, lanes, sum);
+  }
   const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha) * kScaleOf<T>;
   lanes.eachRow(sum, [&](uint32_t r) {
     const bool none = e.has(kGather) && r < item.rows() && e.rows[words.gatherAt + r] >= words.gatherRows;

@@ -85,7 +85,7 @@ var dressedMutants = []mutant{
 	{"biases of other columns", "wgmma_epilogue.cuh", "x[i / 4 * 2 + i % 2]", "x[i / 4 * 2]"},
 	{"the second product finds another lane's first", "wgmma_epilogue.cuh", "const float4 before = kept[i / 4 * kApart];", "const float4 before = kept[0];"},
 	{"rows have one scale", "epilogue.cuh", "if (!has(kRowsA)) return", "return"},
-	{"columns have one scale", "epilogue.cuh", "(has(kColumnsB) ? col : 0)", "0"},
+	{"columns have one scale", "epilogue.cuh", "(has(kColumnsB) ? scaleWords(flags) * col : 0)", "0"},
 	{"rows without a row of A have its scale", "epilogue.cuh", "      if (r >= words.gatherRows) return 1.0f;\n", ""},
 	{"rows have the scales of blocks of the first", "epilogue.cuh", "rowOf(i) * each + block", "rowOf(0) * each + block"},
 	{"rows have one scale of blocks", "epilogue.cuh", "rowOf(i) * each + block", "rowOf(i) + 0 * each + block"},
@@ -101,6 +101,18 @@ var dressedMutants = []mutant{
 	{"workers begin with turns of others", "wgmma_items.cuh", "item - workers()", "item - workers() + 1"},
 	{"the counter does not wrap", "wgmma_items.cuh", "ofLane<3>(turns), threadId()", "kNoItem, threadId()"},
 	{"columns beyond the tile are stored", "wgmma_store.cuh", "    if (col + lane >= item.cols()) return;\n#pragma unroll\n    for (int first = 0; first < 16; first += kAtOnce) {\n      if (row", "#pragma unroll\n    for (int first = 0; first < 16; first += kAtOnce) {\n      if (row"},
+}
+
+// zeroMutants are mistakes in what they do with zero points.
+var zeroMutants = []mutant{
+	{"sums keep what zero points are worth", "wgmma_epilogue.cuh", "e.has(kZeros) && item.depth != 0", "false"},
+	{"a lane's rows have one zero point", "wgmma_epilogue.cuh", "-zero[i / 2 % 2]", "-zero[0]"},
+	{"a lane's columns have one sum", "wgmma_epilogue.cuh", "first + i / 4 * 8 + i % 2", "first + i / 4 * 8"},
+	{"rows have one zero point", "epilogue.cuh", "(has(kRowsA) ? 2 * r : 0) + 1", "1"},
+	{"zero points have no sign", "epilogue.cuh", "static_cast<int32_t>(rows[words.scaleAAt", "(rows[words.scaleAAt"},
+	{"rows without a row of A have its zero point", "epilogue.cuh", "      if (r >= words.gatherRows) return 0.0f;\n", ""},
+	{"scales are one word apart", "epilogue_items.cuh", "(flags & kPairs) != 0 ? 2 : 1", "1"},
+	{"sums of C that is read keep what zero points are worth", "epilogue.cuh", "if (kWhole) sum = fmaf(-zeroA, sumB, sum);", ""},
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
@@ -125,6 +137,9 @@ func TestWarpgroupMutants(t *testing.T) {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool {
 				return j.plan.Options.Type != element.BF16 && j.plan.Options.Type != element.E4M3
 			})
+		}},
+		{"wgmma-64x64", "BG_WGMMA_EPILOGUE(", zeroMutants, func(s *tile.Shape) []*emulatorJob {
+			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool { return !j.plan.Options.Epilogue.ZeroA })
 		}},
 	} {
 		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) { testWarpgroupMutants(t, c.tile, c.macro, c.mutants, c.jobs) })

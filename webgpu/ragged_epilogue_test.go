@@ -84,7 +84,7 @@ func (x *dressedRun) check(t *testing.T, sizes []int32) {
 func TestRaggedEpilogues(t *testing.T) {
 	plain := func(transA bool) []planner.Epilogue { return drivertest.RaggedEpilogues(transA, false) }
 	t.Run("f32", func(t *testing.T) { testRaggedEpilogues(t, element.F32, plain) })
-	t.Run("scales", func(t *testing.T) { testRaggedEpilogues(t, element.E4M3, drivertest.ScaledEpilogues) })
+	t.Run("scales", func(t *testing.T) { testRaggedEpilogues(t, element.Int8, drivertest.ScaledEpilogues) })
 }
 
 func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bool) []planner.Epilogue) {

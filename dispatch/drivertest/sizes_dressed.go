@@ -31,7 +31,8 @@ func RaggedEpilogues(transA, pointers bool) []planner.Epilogue {
 	return all
 }
 
-// ScaledEpilogues are epilogues with scales of all kinds. Where A is transposed none gathers.
+// ScaledEpilogues are epilogues with scales of all kinds but those of blocks and groups, for elements of Int8, of which some have zero
+// points. Where A is transposed none gathers.
 func ScaledEpilogues(transA bool) []planner.Epilogue {
 	row, tensor := planner.PerRow, planner.PerTensor
 	all := []planner.Epilogue{
@@ -40,6 +41,9 @@ func ScaledEpilogues(transA bool) []planner.Epilogue {
 		{ScaleA: row, ScaleB: row, Gated: true, Bias: true, GatherRows: 60, ScatterRows: 130, Weights: true},
 		{ScaleA: row, ScaleB: tensor, GatherRows: 60},
 		{ScaleB: row, Gated: true},
+		{ScaleA: row, ScaleB: row, ZeroA: true},
+		{ScaleA: row, ScaleB: row, ZeroA: true, Gated: true, GatherRows: 60, ScatterRows: 130, Weights: true},
+		{ScaleA: tensor, ScaleB: row, ZeroA: true, Gated: true, GatherRows: 60},
 	}
 	for i := range all {
 		if transA {

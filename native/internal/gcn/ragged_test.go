@@ -91,7 +91,7 @@ func planRagged(t *testing.T, arch native.Arch, r planner.Ragged, e planner.Epil
 		require.NoError(t, err)
 		on, o.Type, o.TypeC = other, element.BF16, element.BF16
 	case e.ScaleA != "" || e.ScaleB != "":
-		o.Type, o.TypeC = element.E4M3, element.BF16
+		o.Type, o.TypeC = element.Int8, element.BF16
 	}
 	plan, err := planner.New(on).PlanRagged(r, o)
 	require.NoError(t, err)

@@ -49,6 +49,8 @@ constexpr uint32_t kScaleA = %d, kRowsA = %d, kScaleB = %d, kColumnsB = %d;
 constexpr uint32_t kGroups64 = %d, kGroups128 = %d, kInt4Panel = %d;
 constexpr uint32_t kBlocks = %d, kScaleBlock = %d;
 BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }
+constexpr uint32_t kPairs = %d, kZeros = %d;
+BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }
 constexpr uint32_t kPointerA = %d, kPointerB = %d, kPointerC = %d, kPointerB2 = %d, kPointerWords = %d;
 constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = %v;
 
@@ -57,7 +59,7 @@ constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = 
 		encoding.EpilogueBias, encoding.EpilogueGated, encoding.EpilogueGather, encoding.EpilogueScatter, encoding.EpilogueWeights,
 		encoding.EpiloguePointersA, encoding.EpiloguePointersB, encoding.EpiloguePointersC, encoding.EpiloguePointersAligned,
 		encoding.EpilogueScaleA, encoding.EpilogueRowsA, encoding.EpilogueScaleB, encoding.EpilogueColumnsB, encoding.EpilogueGroups64, encoding.EpilogueGroups128, element.Int4Panel,
-		encoding.EpilogueBlocks, encoding.Block,
+		encoding.EpilogueBlocks, encoding.Block, encoding.EpiloguePairs, encoding.EpilogueZeros,
 		encoding.PointerA, encoding.PointerB, encoding.PointerC, encoding.PointerB2, encoding.PointerWords,
 		encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast, float32(math.Log2E))
 	extended(&b, "Item", "epilogueItemAt", encoding.ItemNames[:], "ItemEpilogue", "itemEpilogueAt", encoding.EpilogueNames[:])
