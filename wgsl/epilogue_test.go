@@ -24,6 +24,10 @@ func everyEpilogue() (all []encoding.Epilogue) {
 	for i, e := range slices.Clone(all) { // each epilogue with some
 		e.ScaleA, e.ScaleB = scalings[i%3], scalings[1+i/3%2]
 		all = append(all, e)
+		if e.ScaleA != "" && e.ScaleB == encoding.PerRow {
+			e.Pairs, e.Zeros = true, true
+			all = append(all, e)
+		}
 	}
 	return all
 }
@@ -86,7 +90,7 @@ func TestEpilogueStores(t *testing.T) {
 		s, err := tile.ByName(name)
 		require.NoError(t, err)
 		for _, e := range []encoding.Epilogue{{Bias: true, Activation: encoding.SiLU, Gather: true}, {Gated: true, Weights: true}, {Bias: true, Scatter: true},
-			{ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Gather: true}} {
+			{ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Gather: true}, {ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Gather: true, Pairs: true, Zeros: true}} {
 			for _, of := range []element.Type{element.F32, element.F16} {
 				if e.Scatter && of == element.F32 {
 					continue

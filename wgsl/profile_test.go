@@ -51,7 +51,7 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 		for _, ofC := range of.TypesC() {
 			for name, e := range epilogues {
 				if of.Scaled() && ofC != element.F16 {
-					e.ScaleA, e.ScaleB = planner.PerRow, planner.PerRow
+					e.ScaleA, e.ScaleB, e.ZeroA = planner.PerRow, planner.PerRow, of.Whole() && ofC == element.F32
 				}
 				t.Run(fmt.Sprintf("%s, C of %s, %s", of, ofC, name), func(t *testing.T) {
 					test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})

@@ -93,6 +93,7 @@ func raggedFits(e encoding.Epilogue) string {
 	fits(e.Weights, "listed(p.weights, p.m, words[${lenRows}u])")
 	fits(e.ScaleA != "", "listed(p.scaleA, "+raggedScalesA(e)+", words[${lenRows}u])")
 	fits(e.ScaleB != "", "listed(p.scaleB, "+raggedScalesB(e)+", words[${lenRows}u])")
+	fits(e.Pairs, fmt.Sprintf("p.n <= words[${lenRows}u] / %du", e.Products()*e.ScaleWords())) // else words may not have 32 bits
 	fits(e.ScaleB.Group() > 0, raggedGroupsFit(e))
 	fits(e.Blocks(), raggedBlocksFit(e))
 	return b.String()

@@ -17,15 +17,15 @@ const (
 	p.scaleB = sizes[at + ${record.scaleB}u];`
 )
 
-// raggedScalesA is how many scales A has, and raggedScalesB B with B2.
+// raggedScalesA is how many words the scales of A have, and raggedScalesB those of B with B2.
 func raggedScalesA(e encoding.Epilogue) string {
 	switch {
 	case e.ScaleA == encoding.PerTensor:
-		return "1u"
+		return fmt.Sprintf("%du", e.ScaleWords())
 	case e.Blocks():
 		return raggedRowsA(e) + " * " + blocksOf("p.depth")
 	}
-	return raggedRowsA(e)
+	return times(e.ScaleWords(), raggedRowsA(e))
 }
 
 // raggedRowsA is how many rows of A may have scales.
@@ -51,13 +51,13 @@ func raggedScalesB(e encoding.Epilogue) string {
 	return raggedScalesOf(e, "p.ldB")
 }
 
-// raggedScalesOf is how many B or B2 has.
+// raggedScalesOf is how many B or B2 have.
 func raggedScalesOf(e encoding.Epilogue, ld string) string {
 	switch group := e.ScaleB.Group(); {
 	case group > 0:
 		return fmt.Sprintf("(p.depth / %du) * %s", group, ld)
 	case e.ScaleB == encoding.PerRow:
-		return "p.n"
+		return times(e.ScaleWords(), "p.n")
 	case e.Blocks():
 		return blocksOf("p.n") + " * " + blocksOf("p.depth")
 	}
@@ -103,7 +103,7 @@ func scalesOfRow(e encoding.Epilogue) string {
 	if e.Blocks() {
 		return "row * " + blocksOf("p.depth")
 	}
-	return "row"
+	return times(e.ScaleWords(), "row")
 }
 
 // raggedScaleItem writes what an item has of them.
@@ -114,7 +114,7 @@ func raggedScaleItem(e encoding.Epilogue) string {
 	}
 	switch {
 	case e.ScaleB == encoding.PerRow || e.ScaleB.Group() > 0:
-		col = " + col"
+		col = " + " + times(e.ScaleWords(), "col")
 	case e.Blocks():
 		col = fmt.Sprintf(" + col / %du * %s", encoding.Block, blocksOf("p.depth"))
 	}

@@ -65,6 +65,7 @@ func (r *renderer) finish(width int, outputs []output) {
 // harmless as those of A and B; stores are not, and are guarded one by one
 // unless the tile is whole.
 func (r *renderer) storeC(width int, outputs []output) {
+	r.centre(width, outputs)
 	for i, o := range outputs {
 		r.placeC(width, i)
 		r.line("%s = alpha * %s;", o.Value, o.Value)

@@ -1,0 +1,409 @@
+@group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> A: array<u32>;
+@group(0) @binding(2) var<storage, read> B: array<u32>;
+@group(0) @binding(3) var<storage, read_write> C: array<atomic<u32>>;
+@group(0) @binding(5) var<storage, read_write> workspace: array<vec2<f32>>;
+@group(0) @binding(9) var<storage, read> indices: array<u32>;
+var<workgroup> sharedA: array<array<f32, 17>, 16>;
+var<workgroup> sharedB: array<array<vec2<u32>, 8>, 16>;
+
+fn numbers(word: u32) -> vec2<f32> {
+	return vec2<f32>(bitcast<vec2<i32>>(vec2<u32>(word << 24u, word << 8u)) >> vec2<u32>(24u));
+}
+
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
+}
+
+fn four(word: u32) -> vec4<f32> {
+	return vec4<f32>(bitcast<vec4<i32>>(vec4<u32>(word << 24u, word << 16u, word << 8u, word)) >> vec4<u32>(24u));
+}
+
+fn numbersC(word: u32) -> vec2<f32> {
+	return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));
+}
+
+fn numberC(word: u32, half: u32) -> f32 {
+	return numbersC(word >> half).x;
+}
+
+fn loadC(at: u32) -> f32 {
+	return numberC(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
+}
+
+fn rounded(x: u32) -> u32 {
+	return x + 0x7fffu + ((x >> 16u) & 1u);
+}
+
+fn pair(first: u32, second: u32) -> u32 {
+	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
+}
+
+fn rare(sum: f32) -> bool {
+	return (bitcast<u32>(sum) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn tame(x: u32) -> u32 {
+	return select(x, (x | 0x400000u) & 0xffff0000u, (x & 0x7fffffffu) > 0x7f800000u);
+}
+
+fn storeHalf(at: u32, mask: u32, word: u32) {
+	atomicAnd(&C[at], ~mask);
+	atomicOr(&C[at], word & mask);
+}
+
+fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+}
+
+@compute @workgroup_size(128)
+fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+	let ty = t / 8u;
+	let tx = t % 8u;
+	let readA0 = ty;
+	let readB0 = tx;
+	let alongA = t % 16u;
+	let acrossA = t / 16u;
+	var atA: u32;
+	var nextA0: u32;
+	var nextA1: u32;
+	var laterA0: u32;
+	var laterA1: u32;
+	var atRow0: u32;
+	var isRow0: bool;
+	var atRow8: u32;
+	var isRow8: bool;
+	let alongB = t % 4u;
+	let acrossB = t / 4u;
+	var atB: u32;
+	var nextB0: u32;
+	var laterB0: u32;
+	var c0: vec2<f32>;
+	let item = worker.x;
+	let item0 = items[6u * item];
+	let item1 = items[6u * item + 1u];
+	let item2 = items[6u * item + 2u];
+	let item3 = items[6u * item + 3u];
+	let item4 = items[6u * item + 4u];
+	let item5 = items[6u * item + 5u];
+	let offA = item0.x;
+	let offB = item0.y / 4u;
+	let offC = item0.z;
+	let depth = item0.w;
+	let ldA = item1.x;
+	let ldB = item1.y / 4u;
+	let ldC = item1.z;
+	let rows = item1.w & 0xffffu;
+	let cols = item1.w >> 16u;
+	let alpha = bitcast<f32>(item2.x);
+	let beta = bitcast<f32>(item2.y);
+	let slot = item2.z;
+	let gatherAt = item3.x;
+	let gatherRows = item3.y;
+	let scaleAAt = item4.w;
+	let scaleBAt = item5.x;
+	c0 = vec2<f32>(0.0);
+	var left = depth;
+	if (left != 0u) {
+		atA = alongA;
+		{
+			let index = indices[gatherAt + acrossA];
+			isRow0 = index < gatherRows;
+			atRow0 = offA + select(0u, index, isRow0) * ldA;
+		}
+		{
+			let index = indices[gatherAt + acrossA + 8u];
+			isRow8 = index < gatherRows;
+			atRow8 = offA + select(0u, index, isRow8) * ldA;
+		}
+		atB = offB + acrossB * ldB + alongB;
+		nextA0 = select(0u, A[(atRow0 + atA) / 4u], isRow0);
+		nextA1 = select(0u, A[(atRow8 + atA) / 4u], isRow8);
+		if (acrossB < 16u) {
+			nextB0 = B[atB];
+		}
+		if (left > 16u) {
+			atA = atA + 16u;
+			atB = atB + 16u * ldB;
+			laterA0 = select(0u, A[(atRow0 + atA) / 4u], isRow0);
+			laterA1 = select(0u, A[(atRow8 + atA) / 4u], isRow8);
+			if (acrossB < 16u) {
+				laterB0 = B[atB];
+			}
+		}
+		loop {
+			sharedA[alongA][acrossA] = number(nextA0, 8u * ((atRow0 + atA) % 4u));
+			sharedA[alongA][acrossA + 8u] = number(nextA1, 8u * ((atRow8 + atA) % 4u));
+			if (acrossB < 16u) {
+				sharedB[acrossB][2u * alongB] = bitcast<vec2<u32>>(four(nextB0).xy);
+				sharedB[acrossB][2u * alongB + 1u] = bitcast<vec2<u32>>(four(nextB0).zw);
+			}
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; k < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let b0 = bitcast<vec2<f32>>(sharedB[k][readB0]);
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left > 16u) {
+				atA = atA + 16u;
+				atB = atB + 16u * ldB;
+				nextA0 = select(0u, A[(atRow0 + atA) / 4u], isRow0);
+				nextA1 = select(0u, A[(atRow8 + atA) / 4u], isRow8);
+				if (acrossB < 16u) {
+					nextB0 = B[atB];
+				}
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[0u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[1u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[2u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[3u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[4u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[4u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[5u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[5u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[6u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[6u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[7u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[7u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[8u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[8u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[9u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[9u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[10u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[10u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[11u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[11u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[12u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[12u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[13u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[13u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[14u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[14u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[15u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[15u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+			sharedA[alongA][acrossA] = number(laterA0, 8u * ((atRow0 + atA) % 4u));
+			sharedA[alongA][acrossA + 8u] = number(laterA1, 8u * ((atRow8 + atA) % 4u));
+			if (acrossB < 16u) {
+				sharedB[acrossB][2u * alongB] = bitcast<vec2<u32>>(four(laterB0).xy);
+				sharedB[acrossB][2u * alongB + 1u] = bitcast<vec2<u32>>(four(laterB0).zw);
+			}
+			workgroupBarrier();
+			if (left < 16u) {
+				for (var k = 0u; k < left; k = k + 1u) {
+					let a0 = sharedA[k][readA0];
+					let b0 = bitcast<vec2<f32>>(sharedB[k][readB0]);
+					c0 = fma(vec2<f32>(a0), b0, c0);
+				}
+				break;
+			}
+			left = left - 16u;
+			if (left > 16u) {
+				atA = atA + 16u;
+				atB = atB + 16u * ldB;
+				laterA0 = select(0u, A[(atRow0 + atA) / 4u], isRow0);
+				laterA1 = select(0u, A[(atRow8 + atA) / 4u], isRow8);
+				if (acrossB < 16u) {
+					laterB0 = B[atB];
+				}
+			}
+			{
+				let a0 = sharedA[0u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[0u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[1u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[1u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[2u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[2u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[3u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[3u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[4u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[4u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[5u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[5u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[6u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[6u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[7u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[7u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[8u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[8u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[9u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[9u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[10u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[10u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[11u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[11u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[12u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[12u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[13u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[13u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[14u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[14u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			{
+				let a0 = sharedA[15u][readA0];
+				let b0 = bitcast<vec2<f32>>(sharedB[15u][readB0]);
+				c0 = fma(vec2<f32>(a0), b0, c0);
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+		}
+	}
+	let row0 = ty;
+	let vector0 = tx;
+	if (slot != 0xffffffffu) {
+		workspace[slot * 128u + row0 * 8u + vector0] = c0;
+	} else {
+		if (depth != 0u) {
+			let from0 = indices[gatherAt + row0];
+			let is0 = from0 < gatherRows;
+			let zero0 = select(0.0, f32(bitcast<i32>(indices[scaleAAt + 2u * (select(0u, from0, is0)) + 1u])), is0);
+			c0 = fma(vec2<f32>(-zero0), vec2<f32>(f32(bitcast<i32>(indices[scaleBAt + 4u * vector0 + 1u])), f32(bitcast<i32>(indices[scaleBAt + 4u * vector0 + 2u + 1u]))), c0);
+		}
+		let atC0 = offC + row0 * ldC + 2u * vector0;
+		c0 = alpha * c0;
+		if (depth != 0u) {
+			let from0 = indices[gatherAt + row0];
+			let is0 = from0 < gatherRows;
+			let scale0 = select(1.0, bitcast<f32>(indices[scaleAAt + 2u * (select(0u, from0, is0))]), is0);
+			c0 = c0 * vec2<f32>(scale0);
+			c0 = c0 * vec2<f32>(bitcast<f32>(indices[scaleBAt + 4u * vector0]), bitcast<f32>(indices[scaleBAt + 4u * vector0 + 2u]));
+		}
+		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
+			c0 = fma(vec2<f32>(beta), vec2<f32>(loadC(atC0), loadC(atC0 + 1u)), c0);
+		}
+		var bits0 = bitcast<vec2<u32>>(c0);
+		let sizes = abs(c0);
+		if (rare(sizes.x + sizes.y)) {
+			bits0 = vec2<u32>(tame(bits0.x), tame(bits0.y));
+		}
+		let word0a = pair(bits0.x, bits0.y);
+		let line = t / 8u;
+		let along0 = t % 8u;
+		let behind0 = min(along0 + 1u, 7u);
+		let alongAt0 = 8u * line + along0 + 0u;
+		let behindAt0 = 8u * line + behind0 + 0u;
+		let last = cols - 1u;
+		let lastAt = last / 2u + 0u;
+		let start0 = offC + line * ldC;
+		let atWord00 = (start0 + 1u) / 2u + along0;
+		let left00 = select(0u, max(rows, line) - line, 2u * along0 + start0 % 2u + 1u < cols);
+		workgroupBarrier();
+		{
+			let at = 8u * row0 + vector0;
+			sharedB[at / 16u][(at % 16u) / 2u][at % 2u] = word0a;
+		}
+		workgroupBarrier();
+		{
+			let word = sharedB[alongAt0 / 16u][(alongAt0 % 16u) / 2u][alongAt0 % 2u];
+			let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 16u][(behindAt0 % 16u) / 2u][behindAt0 % 2u] << 16u), start0 % 2u != 0u);
+			if (0u < left00) { atomicStore(&C[atWord00], moved); }
+		}
+		if (t < 16u) {
+			let start = offC + t * ldC;
+			if (t < rows) {
+				storeEdges(start, start + cols, sharedB[(8u * t) / 16u][((8u * t) % 16u) / 2u][(8u * t) % 2u], sharedB[(8u * t + lastAt) / 16u][((8u * t + lastAt) % 16u) / 2u][(8u * t + lastAt) % 2u] >> (16u * (last % 2u)));
+			}
+		}
+	}
+}
