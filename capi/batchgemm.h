@@ -176,6 +176,10 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                       a (i, k), n being k/128 rounded up, and one for each 128 k's of 128 columns of B, rows[scale_b + j/128*n + k/128]
  *                       of b (k, j), with those of b2 behind them. Sums of each 128 k's are multiplied by the product of both, which is
  *                       0 or in [2^-126, 2^119]. Not with BG_ENDS_OF_DEPTH; WebGPU and the CPU
+ *         "zero_a"      true, with type "int8", a scale_a of "tensor" or "row" and a scale_b of "row": A stands for its distance from
+ *                       zero points. Each scale of A has a word behind it, the int32 of its zero point, from -128 to 127, and
+ *                       each of B one, the int32 that is the sum of its column (bg_sum_columns): words 2*i and 2*i + 1
+ *                       from scale_a or scale_b on. In front of scales a sum of products loses zero * sum. Rows of zeros lose nothing
  *         "scale_b"     also "group-64" or "group-128", with type "bf16" or "f16" and without scale_a: B is of "int4", weights from
  *                       0 to 15 (bg_pack_int4), and each group of so many k's of a column has a word, of a scale and a
  *                       zero point (bg_group_words): weight (k, j) of B stands for scale * (weight - zero), of word
@@ -446,6 +450,10 @@ bg_status bg_split_group_words(const uint32_t *words, int64_t count, float *scal
  * multiple of the group, 64 or 128. Each group has the zero point 8 and a scale by which its largest number is -8 or 7, whichever
  * errs less in sum of squares. words has k*ld / 8, groups k*ld / group. */
 bg_status bg_quantize_int4(const float *numbers, int64_t n, int64_t k, int32_t group, uint32_t *words, uint32_t *groups);
+
+/* bg_sum_columns makes the sums of the cols columns of op(B), rows x cols, of "int8" (the option zero_a). Rows of b as stored are ld
+ * apart: those of op(B), cols long, or with BG_TRANS_B in flags, 0 without, its columns, rows long. rows is up to 131071. */
+bg_status bg_sum_columns(const int8_t *b, int64_t rows, int64_t cols, int64_t ld, uint32_t flags, int32_t *sums);
 
 /* bg_close closes a device, plan, program, buffer or read. A device waits for its queued
  * work (the CPU abandons it), and its programs and buffers are closed with it. The

@@ -22,7 +22,7 @@ import (
 )
 
 // numbers shows an array of C as a slice.
-func numbers[T element.Number | uint8 | uint16 | int32 | uint32](name string, data unsafe.Pointer, length C.int64_t) ([]T, error) {
+func numbers[T element.Number | int8 | uint8 | uint16 | int32 | uint32](name string, data unsafe.Pointer, length C.int64_t) ([]T, error) {
 	size := C.int64_t(unsafe.Sizeof(*new(T)))
 	switch {
 	case length < 0:

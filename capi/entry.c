@@ -226,4 +226,8 @@ bg_status bg_quantize_int4(const float *numbers, int64_t n, int64_t k, int32_t g
 	ENTER(goQuantizeInt4(&mask, (void *)MATRIX(numbers, n, k), n, k, group, MATRIX(words, n, k), MATRIX(groups, n, k)));
 }
 
+bg_status bg_sum_columns(const int8_t *b, int64_t rows, int64_t cols, int64_t ld, uint32_t flags, int32_t *sums) {
+	ENTER(goSumColumns(&mask, (void *)MATRIX(b, rows, cols), rows, cols, ld, flags, ARRAY(sums, cols)));
+}
+
 bg_status bg_close(uint64_t handle) { ENTER(goClose(&mask, handle)); }

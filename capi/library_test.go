@@ -98,7 +98,7 @@ func sanitize(t *testing.T) {
 }
 
 func TestPrograms(t *testing.T) {
-	for _, name := range []string{"gemm", "halves", "int4", "epilogue", "program", "ragged", "network", "errors", "threads", "fork", "signals"} {
+	for _, name := range []string{"gemm", "halves", "int4", "int8", "epilogue", "program", "ragged", "network", "errors", "threads", "fork", "signals"} {
 		source := filepath.Join("testdata", name+".c")
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, "ok\n", run(t, nil, compile(t, "gcc", source, "-std=c99")))

@@ -65,6 +65,7 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_gemm_operands_async(1, NULL, 0, NULL, NULL, &out) == want);
 	CHECK(bg_pack_int4(NULL, 0, 0, NULL) == want);
 	CHECK(bg_unpack_int4(NULL, 0, 0, NULL) == want);
+	CHECK(bg_sum_columns(NULL, 0, 0, 0, 0, NULL) == want);
 	CHECK(bg_group_words(NULL, NULL, 0, NULL) == want);
 	CHECK(bg_split_group_words(NULL, 0, NULL, NULL) == want);
 	CHECK(bg_quantize_int4(NULL, 0, 0, 0, NULL, NULL) == want);

@@ -49,6 +49,9 @@ static void test_arrays(void) {
 	HANDS_ON(bg_split_group_words(w, 2, x, q), w, x, q, NULL);
 	HANDS_ON(bg_quantize_int4(junk, 0, 1, 64, (uint32_t *)junk, (uint32_t *)junk), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_quantize_int4(x, 1, 4, 64, w, w + 1), x, w, w + 1, NULL);
+	HANDS_ON(bg_sum_columns((int8_t *)junk, 0, 0, 4, 0, (int32_t *)junk), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_sum_columns((int8_t *)junk, 0, 2, 4, 0, (int32_t *)w), NULL, w, NULL, NULL);
+	HANDS_ON(bg_sum_columns((int8_t *)q, 2, 2, 4, 0, (int32_t *)w), q, w, NULL, NULL);
 	bg_host_operands o;
 	HANDS_ON(bg_gemm_operands(1, none, 0, "{}", &o, 0), NULL, &o, NULL, NULL);
 	HANDS_ON(bg_gemm_operands(1, &p, 1, "{}", &o, 0), &p, &o, NULL, NULL);

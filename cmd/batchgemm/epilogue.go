@@ -32,6 +32,8 @@ A and C, a list of
   tensor-scales     the same of one number for A, one for B and one for B2
   block-scales      the same of one number for each 128 k's of a row of A, and one for each 128 k's
                     of 128 columns of B and B2; with --type e4m3; one of the three
+  zeros             take whole numbers from -128 to 127 as zero points of the rows of A, and as sums of
+                    the columns of B and B2; with row-scales and --type int8
 What it needs beside A, B and C is random, the same every time. B2 is of the shape
 of B; an order is one of all rows of a matrix, so that as many bytes move as in turn.`
 
@@ -58,6 +60,7 @@ var epilogueParts = []epiloguePart{
 	{"scatter", func(e *planner.Epilogue) { e.ScatterRows = max(e.ScatterRows, 1) }},
 	{"weights", func(e *planner.Epilogue) { e.Weights = true }},
 	scaling("row-scales", planner.PerRow), scaling("tensor-scales", planner.PerTensor), scaling("block-scales", planner.PerBlock),
+	{"zeros", func(e *planner.Epilogue) { e.ZeroA = true }},
 }
 
 func epilogueNames() (names []string) {
@@ -181,6 +184,11 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 			permute(rng, all.Rows[p.RowsC:][:p.M])
 			for at := p.Weights; at < p.ScaleB+e.ScalesB(p); at++ { // scales too
 				all.Rows[at] = int32(math.Float32bits(0.5 + rng.Float32()))
+			}
+			if e.ZeroA { // behind each scale
+				for at := p.ScaleA + 1; at < p.ScaleB+e.ScalesB(p); at += 2 {
+					all.Rows[at] = int32(rng.IntN(256) - 128)
+				}
 			}
 		}
 	}

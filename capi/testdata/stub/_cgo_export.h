@@ -54,5 +54,6 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goUnpackInt4(mask, words, n, k, weights) note(mask, words, weights, NULL, NULL)
 #define goGroupWords(mask, scales, zeros, count, words) note(mask, scales, zeros, words, NULL)
 #define goSplitGroupWords(mask, words, count, scales, zeros) note(mask, words, scales, zeros, NULL)
+#define goSumColumns(mask, b, rows, cols, ld, flags, sums) note(mask, b, sums, NULL, NULL)
 #define goQuantizeInt4(mask, numbers, n, k, group, words, groups) note(mask, numbers, words, groups, NULL)
 #define goClose(mask, handle) note(mask, NULL, NULL, NULL, NULL)
