@@ -214,10 +214,10 @@ func (r *Ragged) listsApart(e *Epilogue) [7]int {
 	if r.Form == EndsOfDepth {
 		rows = r.M
 	}
-	if e.kernel().EachRow() {
-		scales = rows
-	}
 	whole := r.problem()
+	if e.kernel().EachRow() {
+		scales = rows * e.scalesOfRow(&whole)
+	}
 	return [...]int{r.StrideBias, rows, rows, rows, encoding.PointerWords, scales, e.ScalesB(&whole)}
 }
 

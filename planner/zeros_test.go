@@ -128,10 +128,14 @@ func TestRaggedZeros(t *testing.T) {
 		{"one of A, gated", EndsOfRows, Epilogue{ScaleA: PerTensor, ScaleB: PerRow, Gated: true}, 100, 1040, 1060},
 		{"gathered", EndsOfRows, Epilogue{ScaleA: PerRow, ScaleB: PerRow, GatherRows: 20}, 100, 1020, 1030},
 		{"depth", EndsOfDepth, Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 140, 1020, 1030},
+		{"depth, A last", EndsOfDepth, Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 2040, 1020, 2060},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, o := r, zeroOptions(c.e)
 			r.Form = c.form
+			if c.a > r.ScaleB {
+				r.ScaleA = 2000
+			}
 			b, refused := r.Batch(nil, []int32{1, 3, 4}, o.Epilogue)
 			require.Equal(t, -1, refused)
 			require.Equal(t, [2]int{c.a, c.b}, [2]int{b[2].ScaleA, b[2].ScaleB})

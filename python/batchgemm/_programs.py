@@ -42,6 +42,7 @@ class Sizes(NamedTuple):
     k: int
     shape: tuple  # of the result
     dtype: torch.dtype
+    zeros: bool = False  # of x, behind its scales, and sums of the columns of w behind those of w
     scales: tuple = ("", "")  # of x and of w: "tensor" for a matrix, "row" for each row of x, or column of w; "block" of both; of w "group-64" or "group-128"
 
 
@@ -113,6 +114,22 @@ def _scaling(name, scale, t, form, groups, rows):
     raise ValueError(f"{name} has the shape {shape}: it must be {' or '.join(map(str, whole + each))}, or have one element")
 
 
+def _check_zeros(x, scale_x, zero_x, sums_w, groups, n):
+    """Whether x has zero points."""
+    if zero_x is None and sums_w is None:
+        return False
+    if zero_x is None or sums_w is None:
+        raise ValueError("zero_x and sums_w: there must be both, or neither")
+    if x.dtype != torch.int8:
+        raise TypeError(f"x is {x.dtype}: with zero points it must be int8")
+    for name, t, shape in ("zero_x", zero_x, tuple(scale_x.shape)), ("sums_w", sums_w, (groups, n)):
+        if t.dtype != torch.int32:
+            raise TypeError(f"{name} is {t.dtype}: it must be int32")
+        if tuple(t.shape) != shape:
+            raise ValueError(f"{name} has the shape {tuple(t.shape)}: it must be {shape}")
+    return True
+
+
 def blocks(size):
     """How many blocks so many k's or columns have."""
     return -(-size // BLOCK)
@@ -132,12 +149,12 @@ def _of_blocks(scale_x, scale_w, x, groups, n, k):
     return True
 
 
-def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None, n=None):
+def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None, zero_x=None, sums_w=None, n=None):
     """Checks the arguments; the tensors have a shape, a dtype and a device. There are two scales, none, or where w is of int4
     that of w alone. n: the columns of such a w, if not all."""
     scaled, packed = scale_x is not None, scale_x is None and scale_w is not None
     out = (_check_scaled_types if scaled else _check_packed_types if packed else check_types)(x, w, out_dtype)
-    for name, t in ("w", w), ("offs", offs), ("bias", bias), ("scale_x", scale_x), ("scale_w", scale_w):
+    for name, t in ("w", w), ("offs", offs), ("bias", bias), ("scale_x", scale_x), ("scale_w", scale_w), ("zero_x", zero_x), ("sums_w", sums_w):
         if t is not None and t.device != x.device:
             raise ValueError(f"{name} is on {t.device}, x on {x.device}")
     dims = len(x.shape), 3 if packed else len(w.shape)
@@ -184,9 +201,11 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
         return sizes._replace(scales=("", _grouping(scale_w, groups, k, ld)))
     if not scaled:
         return sizes
-    if form != ENDS_OF_DEPTH and _of_blocks(scale_x, scale_w, x, groups, n, k):
+    if form != ENDS_OF_DEPTH and zero_x is None and sums_w is None and _of_blocks(scale_x, scale_w, x, groups, n, k):
         return sizes._replace(scales=("block", "block") if k else ("", ""))
-    return sizes._replace(scales=(_scaling("scale_x", scale_x, x, form, groups, m), _scaling("scale_w", scale_w, w, form, groups, n)))
+    of_x, of_w = _scaling("scale_x", scale_x, x, form, groups, m), _scaling("scale_w", scale_w, w, form, groups, n)
+    zeros = _check_zeros(x, scale_x, zero_x, sums_w, groups, n)
+    return sizes._replace(zeros=zeros, scales=(of_x, "row" if zeros else of_w))
 
 
 class Matrix(NamedTuple):
@@ -247,10 +266,11 @@ class Call(NamedTuple):
     key: tuple = ()  # of the program
 
     def prepare(self, device):
-        form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, zero, *options, scales = self.key
-        options = _options(*options, scales)
-        counts = {"": 0, "tensor": 1, "group-64": b.ld * (k // 64), "group-128": b.ld * (k // 128)}
-        own = {"row": m, "block": m * blocks(k)}, {"row": n, "block": blocks(n) * blocks(k)}
+        form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, zero, *options, zeros, scales = self.key
+        options = _options(*options, zeros, scales)
+        words = 1 + zeros  # of a scale
+        counts = {"": 0, "tensor": words, "group-64": b.ld * (k // 64), "group-128": b.ld * (k // 128)}
+        own = {"row": words * m, "block": m * blocks(k)}, {"row": words * n, "block": blocks(n) * blocks(k)}
         scales_a, scales_b = ((counts | each)[of] for of, each in zip(scales, own))  # of a group
         scale_a = groups * scales_b  # behind those of w, since other numbers of rows share the program
         if form != BATCHED:
@@ -265,14 +285,14 @@ class Call(NamedTuple):
             return device.prepare(plan)
 
 
-def _options(type, type_c, bias, activation, scales):
+def _options(type, type_c, bias, activation, zeros, scales):
     options = {"type": type, "type_c": type_c}
     if bias:
         options.setdefault("epilogue", {})["bias"] = True
     if activation:
         options.setdefault("epilogue", {})["activation"] = activation
     if any(scales):
-        options.setdefault("epilogue", {}).update(scale_a=scales[0], scale_b=scales[1])
+        options.setdefault("epilogue", {}).update(scale_a=scales[0], scale_b=scales[1], zero_a=zeros)
     return options
 
 
@@ -300,7 +320,7 @@ def call_of(x, w, offs, bias, activation, out_dtype, zero, *scales, n=None):
         k = min([bound(k)] + [a.ld] * (not a.trans) + [b.ld] * b.trans)
     bias_stride = bias.stride[0] if bias and len(bias.shape) == 2 and s.groups > 1 else 0
     key = (s.form, s.groups, m, s.n, k, a, b, s.n, bias.at // bias.dtype.itemsize if bias else 0, bias_stride,
-           zero and s.form == ENDS_OF_ROWS, SCALED.get(x.dtype) or TYPES[x.dtype], TYPES[s.dtype], bias is not None, activation, s.scales)
+           zero and s.form == ENDS_OF_ROWS, SCALED.get(x.dtype) or TYPES[x.dtype], TYPES[s.dtype], bias is not None, activation, s.zeros, s.scales)
     expand = tuple(s.groups if of == "tensor" else -1 for of in reversed(s.scales))
     return Call(shape=shape, narrow=narrow, dtype=s.dtype, key=key, expand=expand)
 

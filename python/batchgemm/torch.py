@@ -65,7 +65,7 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None):
     return _product(x, w, offs, bias, activation or "", out_dtype, False)
 
 
-def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16):
+def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16, zero_x=None, sums_w=None):
     """grouped_mm() of elements of 8 bits: x and w are both float8_e4m3fn or both int8, of shapes and strides as there, and sums
     are multiplied by scales, float32, in front of bias and activation:
 
@@ -75,15 +75,21 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
     [groups, M], and [groups] or [groups, N], of one with 3 dimensions; where offs cuts depth [groups, M] and [groups, N],
     or these flat. Or both are of blocks of 128 k's, of float8_e4m3fn where offs does not cut depth: with kb = ceil(K / 128)
     [rows, kb], or [groups, M, kb], of x, and [groups, ceil(N / 128), kb] of w, of which 128 columns share each; where offs cuts
-    columns [groups, ceil(M / 128), kb] of x and [columns, kb] of w. CUDA and HIP have no kernels for these. out_dtype: bfloat16, float16 or float32. There are no gradients, to scales and bias neither."""
+    columns [groups, ceil(M / 128), kb] of x and [columns, kb] of w. CUDA and HIP have no kernels for these. out_dtype: bfloat16, float16 or float32. There are no gradients, to scales and bias neither.
+
+    zero_x are zero points of an x of int8, int32 from -128 to 127, of the shape of scale_x: x stands for x - zero_x. sums_w, int32
+    [groups, N], are the sums of w's columns then, w.sum(-2, dtype=torch.int32), and [groups, N] where offs cuts depth too, of the rows of each
+    group. Sums of products lose zero_x[i] * sums_w[group, j] in front of scales. Neither is there where offs cuts columns."""
     for name, scale in ("scale_x", scale_x), ("scale_w", scale_w):
         if not isinstance(scale, torch.Tensor):
             raise TypeError(f"{name} is {type(scale).__name__}: it must be a tensor")
     if x.dim() == 3 and w.dim() == 2:
-        if bias is not None:
-            raise ValueError("bias: none where offs cuts columns")
+        for name, t in ("bias", bias), ("zero_x", zero_x), ("sums_w", sums_w):
+            if t is not None:
+                raise ValueError(f"{name}: none where offs cuts columns")
         return scaled_grouped_mm(w.transpose(-2, -1), x.transpose(-2, -1), scale_w, scale_x, offs, None, activation, out_dtype).t()
-    return _undifferentiated(_scaled_operator, _scaled_grouped_mm, (x, w, scale_x, scale_w, offs, bias), activation or "", out_dtype)
+    tensors = x, w, scale_x, scale_w, offs, bias
+    return _undifferentiated(_scaled_operator, _scaled_grouped_mm, tensors, activation or "", out_dtype, more=(zero_x, sums_w))
 
 
 def int4_grouped_mm(x, w, scale_w, offs=None, bias=None, activation=None, out_dtype=None, n=None):
@@ -134,7 +140,8 @@ def matmul_list(xs, ws, out_dtype=None):
 
 _library = torch.library.Library("batchgemm", "DEF")
 _library.define("grouped_mm(Tensor x, Tensor w, Tensor? offs, Tensor? bias, str activation, ScalarType? out_dtype, bool zero) -> Tensor")
-_library.define("scaled_grouped_mm(Tensor x, Tensor w, Tensor scale_x, Tensor scale_w, Tensor? offs, Tensor? bias, str activation, ScalarType out_dtype) -> Tensor")
+_library.define("scaled_grouped_mm(Tensor x, Tensor w, Tensor scale_x, Tensor scale_w, Tensor? offs, Tensor? bias, str activation, ScalarType out_dtype, "
+                "Tensor? zero_x=None, Tensor? sums_w=None) -> Tensor")
 _library.define("int4_grouped_mm(Tensor x, Tensor w, Tensor scale_w, Tensor? offs, Tensor? bias, str activation, ScalarType? out_dtype, SymInt? n) -> Tensor")
 _library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) -> Tensor[]")
 
@@ -145,8 +152,8 @@ def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
     return _run(x, w, offs, bias, activation, out_dtype, zero) if y is None else y
 
 
-def _scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype):
-    return _run(x, w, offs, bias, activation, out_dtype, False, scale_x, scale_w)
+def _scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype, zero_x=None, sums_w=None):
+    return _run(x, w, offs, bias, activation, out_dtype, False, scale_x, scale_w, zero_x, sums_w)
 
 
 def _int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype, n):
@@ -154,7 +161,7 @@ def _int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype, n):
 
 
 def _run(x, w, offs, bias, activation, out_dtype, zero, *scales, n=None):
-    """The operators. scales: of x, which w of int4 has none beside, and of w. n: the columns of such a w."""
+    """The operators. scales: of x, which w of int4 has none beside, and of w, and what may be behind each. n: the columns of such a w."""
     at_x, at_w = x.data_ptr(), w.data_ptr()
     at_offs, at_bias = 0 if offs is None else offs.data_ptr(), 0 if bias is None else bias.data_ptr()
     call = call_of(meta(x, at_x), meta(w, at_w), None if offs is None else meta(offs, at_offs),
@@ -167,15 +174,21 @@ def _run(x, w, offs, bias, activation, out_dtype, zero, *scales, n=None):
     y = x.new_empty(call.shape, dtype=call.dtype)
     addresses = at_x & -ALIGN, at_w & -ALIGN, y.data_ptr(), at_offs, 0, at_bias & -ALIGN
     if scales:
-        rows = _rows(*scales, *call.expand)
+        rows = _rows(call.expand, *scales)
         programs_of(x.get_device()).run(call, (*addresses, rows.data_ptr()))
     else:
         programs_of(x.get_device()).run(call, addresses, (x, w, offs, bias, activation, out_dtype, zero))
     return y if call.narrow is None else y[: call.narrow]
 
 
-def _rows(scale_x, scale_w, count_w, count_x):
-    """All scales in one array, those of w first, as kernels have them: no copy where they lie so."""
+def _rows(expand, scale_x, scale_w, zero_x=None, sums_w=None):
+    """All scales in one array, those of w first, as kernels have them: no copy where they lie so. With zero points each has what is
+    behind it."""
+    count_w, count_x = expand
+    if zero_x is not None:
+        each = scale_w.reshape(1 if scale_w.numel() == 1 else len(sums_w), -1).expand(sums_w.shape)
+        pairs = [(each, sums_w), (t.reshape(-1).expand(count_x) for t in (scale_x, zero_x))]
+        return torch.cat([torch.stack((scale.view(torch.int32), whole), -1).view(-1) for scale, whole in pairs])
     at = scale_w.data_ptr()
     behind = scale_x is None or at + 4 * scale_w.numel() == scale_x.data_ptr() and scale_x.is_contiguous()
     if count_w == count_x == -1 and behind and at % ALIGN == 0 and scale_w.is_contiguous():
@@ -189,13 +202,13 @@ def _fake_grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
     return x.new_empty(s.shape, dtype=s.dtype)
 
 
-def _fake_scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype):
-    s = sizes_of(x, w, offs, bias, activation, out_dtype, scale_x, scale_w)
+def _fake_scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype, zero_x=None, sums_w=None):
+    s = sizes_of(x, w, offs, bias, activation, out_dtype, scale_x, scale_w, zero_x, sums_w)
     return x.new_empty(s.shape, dtype=s.dtype)
 
 
 def _fake_int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype, n):
-    s = sizes_of(x, w, offs, bias, activation, out_dtype, None, scale_w, n)
+    s = sizes_of(x, w, offs, bias, activation, out_dtype, None, scale_w, n=n)
     return x.new_empty(s.shape, dtype=s.dtype)
 
 
@@ -296,10 +309,10 @@ def _product(x, w, offs, bias, activation, out_dtype, zero, turned=0):
     return product(x, w, offs, bias, activation, out_dtype, zero)
 
 
-def _undifferentiated(operator, direct, tensors, *others):
-    """An operator that has no gradients, as _product() is that which has."""
-    seen = torch.compiler.is_dynamo_compiling() or _watched(*tensors)
-    return (operator if seen else direct)(*tensors, *others)
+def _undifferentiated(operator, direct, tensors, *others, more=()):
+    """An operator that has no gradients, as _product() is that which has. more: tensors behind the others."""
+    seen = torch.compiler.is_dynamo_compiling() or _watched(*tensors, *more)
+    return (operator if seen else direct)(*tensors, *others, *more)
 
 
 def _watched(x, *others):

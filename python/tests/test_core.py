@@ -223,6 +223,30 @@ class Test(unittest.TestCase):
         with self.assertRaisesRegex(batchgemm.InvalidError, "scales of blocks are for elements of e4m3, not int8"):
             self.device.gemm([problem(m, n, k, scale_b=4)], array("b", bytes(m * k)), array("b", bytes(k * n)), c, rows=rows, **options)
 
+    def test_zero_points(self):
+        """Each scale of a row of A has its zero point behind it, and each of a column of B the sum of that."""
+        a, b = array("b", [1, -128, 127, 5]), array("b", [3, -7, 100, 2])
+        pairs = [(0.5, -3), (2, 127)] + [(3, 3 + 100), (0.25, -7 + 2)]
+        rows = array("i", [word for scale, whole in pairs for word in (*array("i", array("f", [scale]).tobytes()), whole)])
+        options = {"type": "int8", "type_c": "f32", "epilogue": {"scale_a": "row", "scale_b": "row", "zero_a": True}}
+        want = [(4 * 3 - 125 * 100) * 0.5 * 3, (4 * -7 - 125 * 2) * 0.5 * 0.25, (0 * 3 - 122 * 100) * 2 * 3, (0 * -7 - 122 * 2) * 2 * 0.25]
+        c = array("f", bytes(16))
+        self.device.gemm([problem(2, 2, 2, scale_b=4)], a, b, c, rows=rows, **options)
+        self.assertEqual(list(c), want)
+        with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 2, 2, 2, scale_b=4, options=options) as program:
+            buffers = [self.device.buffer(len(x), of) for x, of in ((a, "int8"), (b, "int8"), (c, "f32"), (rows, "f32"), ([2], "f32"))]
+            for buffer, x in zip(buffers, (a, b, array("f", bytes(16)), rows, array("i", [2]))):
+                buffer.write(x)
+            program.run(*buffers[:3], rows=buffers[3], sizes=buffers[4])
+            got = array("f", bytes(16))
+            buffers[2].read(got)
+            self.assertEqual(list(got), want)
+            for buffer in buffers:
+                buffer.close()
+        options["epilogue"]["scale_b"] = "tensor"
+        with self.assertRaisesRegex(batchgemm.InvalidError, "zero points of A multiply sums of columns of B"):
+            self.device.gemm([problem(2, 2, 2, scale_b=4)], a, b, c, rows=rows, **options)
+
     def test_words_of_int4(self):
         """Elements of 4 bits are moved in words of eight, at once and in pieces."""
         words, got = array("I", [0x75316420, 1, 2**32 - 1]), array("i", bytes(12))

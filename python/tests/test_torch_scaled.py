@@ -233,6 +233,84 @@ class Blocks(unittest.TestCase):
             self.assertIn(words, str(caught.exception))
 
 
+class ZeroPoints(unittest.TestCase):
+    """Zero points of x, behind its scales, with sums of the columns of w behind those of w."""
+
+    def setUp(self):
+        torch.manual_seed(10)
+
+    def check(self, x, w, scale_x, scale_w, zero_x, sums_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16, name=""):
+        y = scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype, zero_x, sums_w)
+        whole = x.double() - (each(zero_x, *x.shape[:-1])[..., None] if x.dim() + w.dim() > 4 else 0)
+        want, limit = exact(whole, w, scale_x, scale_w, offs, bias, activation, out_dtype)
+        if x.dim() == w.dim() == 2:  # zero points are of each group
+            after = each(scale_x, len(offs), len(x))[:, :, None] * each(scale_w, len(offs), w.shape[1])[:, None, :]
+            term = each(zero_x, len(offs), len(x))[:, :, None] * sums_w.double()[:, None, :] * after
+            want, limit = want - term, limit * 2 + 2.0**-8 * term.abs()
+        else:
+            limit = limit * 4  # sums and zero points are rounded apart
+        if offs is not None and x.dim() + w.dim() == 5:
+            y, want, limit = (t.narrow(0, 0, offs[-1].item()) for t in (y, want, limit))
+        error = (y.double() - want).abs()
+        self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
+
+    def test_forms(self):
+        offs, new = ends(5, 5, 19, 30), lambda *shape: random(torch.int8, *shape)
+        zeros = lambda *shape: torch.randint(-128, 128, shape, dtype=torch.int32)
+        for form, x, w, ends_of, of_x, of_w in (
+            ("rows", new(33, 20), new(4, 20, 12), offs, [(33,), (), (1,)], [(4, 12), (4,), (), (1, 1)]),
+            ("batched", new(4, 9, 20), new(4, 20, 12), None, [(4, 9), (4,), ()], [(4, 12), (4,), (1,)]),
+            ("depth", new(9, 33), new(33, 12), offs, [(4, 9), (36,), ()], [(4, 12), (48,), ()]),
+        ):
+            sums = w.sum(-2, dtype=torch.int32)
+            if form == "depth":
+                sums = torch.stack([part.sum(0, dtype=torch.int32) for part in w[:30].tensor_split(offs.tolist()[:-1])])
+            for shape_x in of_x:
+                for shape_w in of_w:
+                    for out in bp.TYPES:
+                        bias = torch.randn(12).to(out) if form != "depth" else None
+                        activation = "silu" if bias is not None else None
+                        args = x, w, scales(*shape_x), scales(*shape_w), zeros(*shape_x), sums, ends_of
+                        self.check(*args, bias, activation, out, f"{form} {shape_x} {shape_w} {out}")
+
+    def test_integers(self):
+        x, w = random(torch.int8, 6, 5), random(torch.int8, 2, 5, 3)
+        zero, one = torch.tensor([-128, 127, 0, 1, -1, 5], dtype=torch.int32), torch.ones(())
+        y = scaled_grouped_mm(x, w, torch.ones(6), one, ends(2, 6), out_dtype=torch.float32, zero_x=zero, sums_w=w.sum(1, dtype=torch.int32))
+        parts = (x.int() - zero[:, None]).split([2, 4])
+        self.assertTrue(torch.equal(y, torch.cat([part.float() @ of.float() for part, of in zip(parts, w)])))
+
+    def test_compile(self):
+        compiled = torch.compile(lambda *args: scaled_grouped_mm(*args[:5], zero_x=args[5], sums_w=args[6]).float() + 1,
+                                 fullgraph=True, backend="aot_eager", dynamic=True)
+        w = random(torch.int8, 4, 20, 12)
+        for rows in 33, 40:
+            args = (random(torch.int8, rows, 20), w, scales(rows), scales(4, 12), ends(5, 5, 19, rows),
+                    torch.randint(-128, 128, (rows,), dtype=torch.int32), w.sum(1, dtype=torch.int32))
+            want = scaled_grouped_mm(*args[:5], zero_x=args[5], sums_w=args[6]).float() + 1
+            self.assertTrue(torch.equal(compiled(*args), want), rows)
+
+    def test_refuses(self):
+        x, w, a, b, offs = random(torch.int8, 10, 8), random(torch.int8, 3, 8, 5), scales(10), scales(3, 5), ends(3, 3, 10)
+        z, s = torch.zeros(10, dtype=torch.int32), w.sum(1, dtype=torch.int32)
+        call = lambda x=x, w=w, a=a, **more: scaled_grouped_mm(x, w, a, b, offs, **more)
+        for words, error, wrong in (
+            ("zero_x and sums_w: there must be both, or neither", ValueError, lambda: call(zero_x=z)),
+            ("zero_x and sums_w: there must be both, or neither", ValueError, lambda: call(sums_w=s)),
+            ("x is torch.float8_e4m3fn: with zero points it must be int8", TypeError,
+             lambda: call(x.view(torch.float8_e4m3fn), w.view(torch.float8_e4m3fn), zero_x=z, sums_w=s)),
+            ("zero_x is torch.int64: it must be int32", TypeError, lambda: call(zero_x=z.long(), sums_w=s)),
+            ("zero_x has the shape (1,): it must be (10,)", ValueError, lambda: call(zero_x=z[:1], sums_w=s)),
+            ("sums_w is torch.float32: it must be int32", TypeError, lambda: call(zero_x=z, sums_w=s.float())),
+            ("sums_w has the shape (5,): it must be (3, 5)", ValueError, lambda: call(zero_x=z, sums_w=s[0])),
+            ("zero_x: none where offs cuts columns", ValueError,
+             lambda: scaled_grouped_mm(w.transpose(1, 2), x.t(), b, a, offs, zero_x=z, sums_w=s)),
+        ):
+            with self.assertRaises(error, msg=words) as caught:
+                wrong()
+            self.assertIn(words, str(caught.exception))
+
+
 class ScaledTorch(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(8)
@@ -251,6 +329,7 @@ class ScaledTorch(unittest.TestCase):
             (x, w, scales(), scales(3), self.offs, torch.randn(3, 5), "silu", torch.float32),
             (x, random(torch.int8, 8, 4), scales(3, 10), scales(12), self.offs.clamp(max=8), None, "", torch.float16),
             (w, w.transpose(1, 2), scales(3, 8), scales(3, 8), None, None, "relu", torch.bfloat16),
+            (x, w, self.scale_x, self.scale_w, self.offs, None, "", torch.bfloat16, torch.ones(10, dtype=torch.int32), w.sum(1, dtype=torch.int32)),
         ):
             torch.library.opcheck(operator, args)
 
