@@ -39,6 +39,7 @@ func BenchmarkExperts(b *testing.B) {
 	}
 	scaled := append(any[:3:3], benchmarkedEpilogue{"scales", byRow}, benchmarkedEpilogue{"scales,silu", byRowSiLU})
 	blocks := append(scaled[:len(scaled):len(scaled)], benchmarkedEpilogue{"blocks", planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}})
+	zeros := append(scaled[:len(scaled):len(scaled)], benchmarkedEpilogue{"zeros", planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true}})
 	groups := []benchmarkedEpilogue{
 		{"groups", planner.Epilogue{ScaleB: planner.PerGroup128}},
 		{"groups,silu", planner.Epilogue{ScaleB: planner.PerGroup128, Activation: planner.SiLU}},
@@ -53,7 +54,7 @@ func BenchmarkExperts(b *testing.B) {
 	}{
 		{element.BF16, element.BF16, any, wide},
 		{element.E4M3, element.E4M3, blocks, wide},
-		{element.Int8, element.Int8, scaled, wide},
+		{element.Int8, element.Int8, zeros, wide},
 		{element.BF16, element.Int4, groups, []string{"", "int4-stream-16x128", "int4-wgmma-32x128", "int4-wgmma-64x128"}},
 	} {
 		b.Run(c.ofB.String(), func(b *testing.B) {
