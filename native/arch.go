@@ -26,7 +26,8 @@ type Arch struct {
 
 	types  []element.Type // that kernels of `halves` have beside F32
 	halves []tile.Unit
-	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32, and for those of 8, which are f16 there.
+	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32, and for those of 8, of which e4m3 is f16 there.
+	// That for int8 is the same, of gfx942 twice that, which is not taken.
 	matrixHalves, matrixBytes float64
 }
 
@@ -302,7 +303,9 @@ func (a Arch) native() []element.Type {
 	switch {
 	case slices.Contains(a.units, tile.WGMMA):
 		return a.types
-	case len(a.units) > 0 || a.matrix:
+	case a.matrix:
+		return slices.Concat(halves, []element.Type{element.Int8})
+	case len(a.units) > 0:
 		return halves
 	}
 	return nil

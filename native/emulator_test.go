@@ -429,7 +429,7 @@ func typedJobs(t *testing.T, tile *tile.Shape, types []element.Type, rows, cols 
 }
 
 // someTypes are those whose kernels read and write as those of all others do.
-var someTypes = []element.Type{element.F32, element.BF16, element.E4M3}
+var someTypes = []element.Type{element.F32, element.BF16, element.E4M3, element.Int8}
 
 // TestKernelsInBounds runs them with AddressSanitizer, to which each operand and
 // the shared memory of a group are arrays of their own, and with that for

@@ -1,7 +1,8 @@
 // What is another in the kernels of gemm.cuh where elements have 16 bits, on AMD GPUs, or 8. A word
 // of shared memory then is a pair of k's, and takes the place of an fp32 number in all that is said there: a
 // step has 2*TK k's. So the matrix cores take them (mfma_half.cuh); plain FMAs make fp32
-// numbers of the words that they load from shared memory. Elements of 8 bits are pairs of F16 there.
+// numbers of the words that they load from shared memory. Elements of 8 bits are pairs of F16 there, or, as
+// matrix cores take whole numbers, words of four k's.
 #pragma once
 
 #include "half.cuh"
@@ -46,24 +47,38 @@ template <class Format>
 struct StagedBytes : Bytes<Format, BF16, F16> {
   static constexpr int kPer = 2;
 };
+// WholeBytes are multiplied as they are.
+using WholeBytes = Bytes<Int8, BF16, F16>;
 
 // Staging says how words of shared memory are made of elements: `along` takes the elements of word i of those that
-// 4 adjacent bytes make, `across` element i of the words of two rows, `word` makes one of two elements that are 16 bits apart.
+// 4 adjacent bytes make, `across` element i of the words of as many rows as a word has k's. `word` ends both: it makes a word of
+// elements, which are 16 bits apart where there are two.
 template <class Element>
 struct Staging;
 template <class Format>
 struct Staging<Halves<Format>> {
   static BG_DEVICE uint32_t along(uint32_t loaded, int) { return loaded; }
-  static BG_DEVICE uint32_t across(uint32_t low, uint32_t high, int i) {
-    return i == 0 ? (low & 0xffff) | high << 16 : low >> 16 | (high & 0xffff0000);
+  static BG_DEVICE uint32_t across(const uint32_t (&row)[2], int i) {
+    return i == 0 ? (row[0] & 0xffff) | row[1] << 16 : row[0] >> 16 | (row[1] & 0xffff0000);
   }
   static BG_DEVICE uint32_t word(uint32_t apart) { return apart; }
 };
 template <class Format>
 struct Staging<StagedBytes<Format>> {
   static BG_DEVICE uint32_t along(uint32_t loaded, int i) { return (loaded >> (16 * i) & 0xff) | (loaded >> (16 * i + 8) & 0xff) << 16; }
-  static BG_DEVICE uint32_t across(uint32_t low, uint32_t high, int i) { return (low >> (8 * i) & 0xff) | (high >> (8 * i) & 0xff) << 16; }
+  static BG_DEVICE uint32_t across(const uint32_t (&row)[2], int i) { return (row[0] >> (8 * i) & 0xff) | (row[1] >> (8 * i) & 0xff) << 16; }
   static BG_DEVICE uint32_t word(uint32_t apart) { return Format::halves(apart); }
+};
+template <>
+struct Staging<WholeBytes> {
+  static BG_DEVICE uint32_t along(uint32_t loaded, int) { return loaded; }
+  static BG_DEVICE uint32_t across(const uint32_t (&row)[4], int i) {
+    uint32_t word = 0;
+#pragma unroll
+    for (int r = 0; r < 4; ++r) word |= (row[r] >> (8 * i) & 0xff) << (8 * r);
+    return word;
+  }
+  static BG_DEVICE uint32_t word(uint32_t four) { return four; }
 };
 
 // Loose is a number in memory, where it begins with any element: these GPUs load 4 bytes from
@@ -111,14 +126,14 @@ BG_DEVICE void startLoads(uint32_t* value, uint32_t exists, const Number* any, F
   }
 }
 
-// PairsAlong is the operand whose memory runs along K, where a pair is adjacent too. Threads load 4 bytes: of 16 bits they
-// have the words that they have of fp32, of 8 bits two that are adjacent.
+// WordsAlong is the operand whose memory runs along K, where the k's of a word are adjacent too. Threads load 4 bytes: of 16 bits they
+// have the words that they have of fp32, and so of 8 bits, or two that are adjacent.
 template <class T, int kLength, class Element, bool kListed>
-struct PairsAlong : RowList<kListed> {
+struct WordsAlong : RowList<kListed> {
   using Number = typename Element::Number;
   using Stage = Staging<Element>;
   using Of = Operand<T, kLength, true>;
-  static constexpr int kPer = 4 / sizeof(Number), kWords = kPer / 2;  // elements of a load, and words
+  static constexpr int kPer = 4 / sizeof(Number), kWords = kPer / Element::kPer;  // elements of a load, and words
   static constexpr int kPitch = Of::kPitch, kFloats = Of::kFloats, kCount = Of::kCount / kWords, kLoads = T::TK / kWords;
   static constexpr int kRun = Of::kRun / kWords, kStride = T::kThreads / kRun, kRows = kLength / kStride, kStep = kRun;
   static_assert(kRows > 0 && kRows * kStride == kLength && kCount * kWords == Of::kCount && kCount % kRows == 0, "uneven tile");
@@ -132,7 +147,7 @@ struct PairsAlong : RowList<kListed> {
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE PairsAlong(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared, const uint32_t* rows = nullptr)
+  BG_DEVICE WordsAlong(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared, const uint32_t* rows = nullptr)
       : RowList<kListed>{rows + threadId() / kRun}, any(wordOf(start)), ld(ld_), valid(0) {
     const uint32_t row = threadId() / kRun;
     k = threadId() % kRun;
@@ -155,7 +170,7 @@ struct PairsAlong : RowList<kListed> {
         if ((valid >> j & 1) != 0 && k + along(j) == loads) value[j] = firstOf(from(j), left % kPer);
       }
     }
-    at += 2 * T::TK;
+    at += Element::kPer * T::TK;
     pending = stage;
   }
 
@@ -180,17 +195,19 @@ struct PairsAlong : RowList<kListed> {
   }
 };
 
-// PairsAcross is the one whose memory runs across K. A thread makes pairs of two rows: it loads the same columns of
-// both, two of them or, where those are aligned, up to 8.
+// WordsAcross is the one whose memory runs across K. A thread makes words of as many rows as these have k's: it loads the same
+// columns of all, as many or, where those are aligned, up to 8.
 template <class T, int kLength, class Element>
-struct PairsAcross {
+struct WordsAcross {
   using Number = typename Element::Number;
   using Stage = Staging<Element>;
   static constexpr int kPer = 4 / sizeof(Number);  // elements of a word that is loaded
+  static constexpr int kDeep = Element::kPer;      // k's of a word
   static constexpr int kPitch = kLength, kFloats = T::TK * kPitch;
   static constexpr int kCount = kLength * T::TK / T::kThreads;  // words of a thread
-  static constexpr int kWide = kCount >= 8 ? 8 : kCount >= 4 ? 4 : 2;  // columns of a wide load
-  static_assert(kCount % kWide == 0 && kLength % kWide == 0 && T::kThreads % (kLength / 2) == 0, "uneven tile");
+  static constexpr int kNarrow = kDeep;  // columns of a load
+  static constexpr int kWide = kCount >= 8 ? 8 : kCount >= 4 ? 4 : 2;
+  static_assert(kCount % kWide == 0 && kWide >= kNarrow && kLength % kWide == 0 && T::kThreads % (kLength / kNarrow) == 0, "uneven tile");
 
   const Number* at;
   const Number* any;
@@ -202,81 +219,94 @@ struct PairsAcross {
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE PairsAcross(const Number* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* = nullptr)
-      : any(wordOf(start)), ld(ld_), wide(kWide > 2 && aligned) {
-    const uint32_t width = wide ? kWide : 2, run = kLength / width, column = threadId() % run * width;
+  BG_DEVICE WordsAcross(const Number* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* = nullptr)
+      : any(wordOf(start)), ld(ld_), wide(kWide > kNarrow && aligned) {
+    const uint32_t width = wide ? kWide : kNarrow, run = kLength / width, column = threadId() % run * width;
     k = threadId() / run;
-    at = rowsOn(start, 2 * k, ld) + column;
+    at = rowsOn(start, kDeep * k, ld) + column;
     to = sharedAddress(shared + k * kPitch + column);
     columns = length > column ? min(length - column, width) : 0;
   }
 
-  // Loads of n columns: a thread has kUnits of them of either row, in words that are kApart apart, and each fills kFills.
+  // Loads of n columns: a thread has kUnits of them of each row, in words that are kApart apart, and each fills kFills.
   template <int n>
   struct Loads {
     static constexpr int kUnits = kCount / n, kApart = T::kThreads / (kLength / n), kFills = n < kPer ? 1 : n / kPer;
   };
 
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
-    if (kWide > 2 && wide) {
-      if (columns == kWide) start<kWide, kWide>(left);
-      else copyFew(left, stage);
-    } else if (columns == 1) {
-      start<2, 1>(left);
-    } else {
-      start<2, 2>(left);
-    }
-    at = rowsOn(at, 2 * T::TK, ld);
+    if (kWide > kNarrow && wide) copyColumns<kWide>(left, stage);
+    else if (kNarrow == 2 && columns == 1) start<2, 1>(left);
+    else copyColumns<kNarrow>(left, stage);
+    at = rowsOn(at, kDeep * T::TK, ld);
     pending = stage;
+  }
+
+  template <int n>
+  BG_DEVICE void copyColumns(uint32_t left, uint32_t stage) {
+    if (n == 2 || columns == n) start<n, n>(left);
+    else copyFew<n>(left, stage);
   }
 
   // start has the rows of a unit one behind the other. Of n columns it loads kExist.
   template <int n, int kExist>
   BG_DEVICE void start(uint32_t left) {
     constexpr int kUnits = Loads<n>::kUnits, kApart = Loads<n>::kApart;
-    const uint32_t rows = left < 2 * T::TK ? countBelow(k, left / 2, kApart) + countBelow(k, (left + 1) / 2, kApart) : 2 * kUnits;
-    startLoads<kExist * sizeof(Number), 2 * kUnits, Loads<n>::kFills>(value, columns == 0 ? 0 : lowBits(rows), any,
-                                                                      [&](int j) { return rowsOn(at, j / 2 * (2 * kApart) + j % 2, ld); });
+    uint32_t rows = kDeep * kUnits;
+    if (left < kDeep * T::TK) {
+      rows = 0;
+#pragma unroll
+      for (int r = 0; r < kDeep; ++r) rows += countBelow(k, (left + r) / kDeep, kApart);
+    }
+    startLoads<kExist * sizeof(Number), kDeep * kUnits, Loads<n>::kFills>(value, columns == 0 ? 0 : lowBits(rows), any,
+                                                                          [&](int j) { return rowsOn(at, j / kDeep * (kDeep * kApart) + j % kDeep, ld); });
   }
 
   // copyFew copies the last columns of the matrix, and waits for them.
+  template <int n>
   BG_DEVICE void copyFew(uint32_t left, uint32_t stage) {
-    constexpr int kApart = Loads<kWide>::kApart;
-    const uint32_t words = min(countBelow(k, (left + 1) / 2, kApart), static_cast<uint32_t>(Loads<kWide>::kUnits));
+    constexpr int kApart = Loads<n>::kApart;
+    const uint32_t words = min(countBelow(k, (left + kDeep - 1) / kDeep, kApart), static_cast<uint32_t>(Loads<n>::kUnits));
 #pragma unroll 1
     for (uint32_t u = 0; u < words; ++u) {
-      const Number* const low = rowsOn(at, u * (2 * kApart), ld);
-      const Number* const high = 2 * (k + u * kApart) + 1 < left ? low + ld : low;  // in which case it counts for nothing
+      const Number* row[kDeep] = {rowsOn(at, u * (kDeep * kApart), ld)};
 #pragma unroll
-      for (int i = 0; i < kWide - 1; ++i) {
-        if (static_cast<uint32_t>(i) < columns) *word(stage, u * kApart, i) = Stage::word(low[i] | static_cast<uint32_t>(high[i]) << 16);
+      for (int r = 1; r < kDeep; ++r) row[r] = kDeep * (k + u * kApart) + r < left ? row[r - 1] + ld : row[0];  // which counts for nothing
+#pragma unroll
+      for (int i = 0; i < n - 1; ++i) {
+        if (static_cast<uint32_t>(i) < columns) {
+          uint32_t apart = row[0][i];
+#pragma unroll
+          for (int r = 1; r < kDeep; ++r) apart |= static_cast<uint32_t>(row[r][i]) << (32 / kDeep * r);
+          *word(stage, u * kApart, i) = Stage::word(apart);
+        }
       }
     }
   }
 
   BG_DEVICE void land() {
-    if (kWide > 2 && wide) {
-      if (columns == kWide) landPairs<kWide>();
-    } else {
-      landPairs<2>();
-    }
+    if (kWide > kNarrow && wide) landColumns<kWide>();
+    else landColumns<kNarrow>();
   }
 
   template <int n>
-  BG_DEVICE void landPairs() {
+  BG_DEVICE void landColumns() {
     constexpr int kAtOnce = n < 4 ? n : 4, kFills = Loads<n>::kFills;  // words of a store
+    if (n > 2 && columns != n) return;
 #pragma unroll
     for (int u = 0; u < Loads<n>::kUnits; ++u) {
-      const uint32_t *const low = value + 2 * u * kFills, *const high = low + kFills;
 #pragma unroll
       for (int first = 0; first < n; first += kAtOnce) {
-        Vector<kAtOnce, uint32_t> pairs;
+        Vector<kAtOnce, uint32_t> words;
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
           const int column = first + i;
-          pairs.x[i] = Stage::word(Stage::across(low[column / kPer], high[column / kPer], column % kPer));
+          uint32_t row[kDeep];
+#pragma unroll
+          for (int r = 0; r < kDeep; ++r) row[r] = value[(kDeep * u + r) * kFills + column / kPer];
+          words.x[i] = Stage::word(Stage::across(row, column % kPer));
         }
-        *reinterpret_cast<Vector<kAtOnce, uint32_t>*>(word(pending, u * Loads<n>::kApart, first)) = pairs;
+        *reinterpret_cast<Vector<kAtOnce, uint32_t>*>(word(pending, u * Loads<n>::kApart, first)) = words;
       }
     }
   }
@@ -288,20 +318,28 @@ struct PairsAcross {
 };
 
 template <class T, int kLength, class Format, bool kListed>
-struct Operand<T, kLength, true, Halves<Format>, kListed> : PairsAlong<T, kLength, Halves<Format>, kListed> {
-  using PairsAlong<T, kLength, Halves<Format>, kListed>::PairsAlong;
+struct Operand<T, kLength, true, Halves<Format>, kListed> : WordsAlong<T, kLength, Halves<Format>, kListed> {
+  using WordsAlong<T, kLength, Halves<Format>, kListed>::WordsAlong;
 };
 template <class T, int kLength, class Format>
-struct Operand<T, kLength, false, Halves<Format>, false> : PairsAcross<T, kLength, Halves<Format>> {
-  using PairsAcross<T, kLength, Halves<Format>>::PairsAcross;
+struct Operand<T, kLength, false, Halves<Format>, false> : WordsAcross<T, kLength, Halves<Format>> {
+  using WordsAcross<T, kLength, Halves<Format>>::WordsAcross;
 };
 template <class T, int kLength, class Format, bool kListed>
-struct Operand<T, kLength, true, StagedBytes<Format>, kListed> : PairsAlong<T, kLength, StagedBytes<Format>, kListed> {
-  using PairsAlong<T, kLength, StagedBytes<Format>, kListed>::PairsAlong;
+struct Operand<T, kLength, true, StagedBytes<Format>, kListed> : WordsAlong<T, kLength, StagedBytes<Format>, kListed> {
+  using WordsAlong<T, kLength, StagedBytes<Format>, kListed>::WordsAlong;
 };
 template <class T, int kLength, class Format>
-struct Operand<T, kLength, false, StagedBytes<Format>, false> : PairsAcross<T, kLength, StagedBytes<Format>> {
-  using PairsAcross<T, kLength, StagedBytes<Format>>::PairsAcross;
+struct Operand<T, kLength, false, StagedBytes<Format>, false> : WordsAcross<T, kLength, StagedBytes<Format>> {
+  using WordsAcross<T, kLength, StagedBytes<Format>>::WordsAcross;
+};
+template <class T, int kLength, bool kListed>
+struct Operand<T, kLength, true, WholeBytes, kListed> : WordsAlong<T, kLength, WholeBytes, kListed> {
+  using WordsAlong<T, kLength, WholeBytes, kListed>::WordsAlong;
+};
+template <class T, int kLength>
+struct Operand<T, kLength, false, WholeBytes, false> : WordsAcross<T, kLength, WholeBytes> {
+  using WordsAcross<T, kLength, WholeBytes>::WordsAcross;
 };
 
 // HalfAccumulator is an Accumulator that multiplies numbers of both halves of words.

@@ -8,25 +8,59 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/reference"
+	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// TestHalvesOfGfx908 runs the kernels for bf16 with the matrix instruction that gfx908 has, whose
-// lanes give one word in place of two.
-func TestHalvesOfGfx908(t *testing.T) {
+// TestInstructionsOf runs kernels with matrix instructions of one architecture: with the one for bf16 of gfx908, whose
+// lanes give one word in place of two, and with the one for int8 of gfx942, whose lanes give two in place of one.
+func TestInstructionsOf(t *testing.T) {
 	compiled(t)
-	gfx908 := sanitizer{name: "gfx908", kernels: append([]string{"-D__gfx908__"}, plain.kernels...)}
-	for _, name := range []string{"small-k8", "large"} { // with K groups, and with several blocks of a wave
-		shape, err := tile.ByName(name)
+	for _, test := range []struct {
+		arch, tile string
+		of         element.Type
+	}{
+		{"gfx908", "small-k8", element.BF16}, // with K groups
+		{"gfx908", "large", element.BF16},    // with several blocks of a wave
+		{"gfx942", "medium-k2", element.Int8},
+	} {
+		shape, err := tile.ByName(test.tile)
 		require.NoError(t, err)
 		source := mutate(t, mutant{}, mutantSources, madeOf(shape))
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, gfx908, runtimeOf(t, plain))
+		s := sanitizer{name: test.arch, kernels: append([]string{"-D__" + test.arch + "__"}, plain.kernels...)}
+		e, err := buildEmulator(filepath.Join(source, "runner"), source, s, runtimeOf(t, plain))
 		require.NoError(t, err)
-		jobs := withKernels(tileJobs(t, shape, element.BF16, []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
+		jobs := withKernels(tileJobs(t, shape, test.of, []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
+		if test.of == element.Int8 {
+			jobs = append(jobs, wholeJobs(t, shape)...)
+		}
 		require.NoError(t, e.run(source, jobs))
 	}
+}
+
+// wholeJobs are of matrix cores, with sums of int8 that fp32 does not have.
+func wholeJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
+	t.Helper()
+	for transposition := range 4 {
+		b := reference.OfWholeSums(transposition/2 == 1, transposition%2 == 1)
+		j := newFMAJob(t, b, shape, planner.Options{Type: element.Int8}, false, false, rand.New(rand.NewPCG(1, 2)))
+		j.exact, j.matrix = true, true
+		reference.WholeSums(j.plan.Batch, j.a, j.b)
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// TestWholeSums: sums of int8 on matrix cores are exact.
+func TestWholeSums(t *testing.T) {
+	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
+		if !hasBytes(tile) || !builds.HasMatrix(tile) {
+			return nil
+		}
+		return wholeJobs(t, tile)
+	})
 }
 
 // bytesJobs multiply all numbers of a type of 8 bits by 1, those of A and those of B.
@@ -54,29 +88,51 @@ func TestBytesEmulated(t *testing.T) {
 	})
 }
 
-// bytesMutants are mistakes in what kernels for elements of 8 bits have of their own.
-var bytesMutants = []struct {
+// inSanitizer is a mistake and what finds it.
+type inSanitizer struct {
 	mutant
 	in sanitizer
-}{
+}
+
+// bytesMutants are mistakes in what kernels for elements of 8 bits have of their own.
+var bytesMutants = []inSanitizer{
 	{mutant{"NaN is a number", "half_hip.cuh", "0x7fff * isNaN", "0 * isNaN"}, plain},
 	{mutant{"numbers have no sign", "half_hip.cuh", "(apart & 0x00800080) << 8 | ", ""}, plain},
 	{mutant{"the exponent stays too small", "half_hip.cuh", "times256 = {256, 256}", "times256 = {128, 128}"}, plain},
 	{mutant{"negative numbers are positive", "half_hip.cuh", "(apart ^ 0x00800080)", "apart"}, plain},
 	{mutant{"two numbers of a word are the same", "half_hip.cuh", "(loaded >> (16 * i + 8) & 0xff)", "(loaded >> (16 * i) & 0xff)"}, plain},
 	{mutant{"both words of a load are the same", "half_hip.cuh", "(loaded >> (16 * i) & 0xff)", "(loaded & 0xff)"}, plain},
-	{mutant{"columns of a row are the same", "half_hip.cuh", "(high >> (8 * i) & 0xff)", "(high & 0xff)"}, plain},
+	{mutant{"columns of a row are the same", "half_hip.cuh", "(row[1] >> (8 * i) & 0xff)", "(row[1] & 0xff)"}, plain},
 	{mutant{"bytes behind the last word are left out", "half_hip.cuh", "left % kPer != 0) {", "false) {"}, plain},
 	{mutant{"the last of three bytes is left out", "half_hip.cuh", "i < kPer - 1; ++i", "i < kPer - 2; ++i"}, plain},
 	{mutant{"more bytes than there are", "half_hip.cuh", "if (i < few) word", "word"}, address},
 }
 
+// wholeMutants are mistakes in what those for matrix cores have of int8.
+var wholeMutants = []inSanitizer{
+	{mutant{"bytes of rows change places", "half_hip.cuh", "<< (8 * r)", "<< (8 * (r ^ 1))"}, plain},
+	{mutant{"columns of four rows are the same", "half_hip.cuh", "(row[r] >> (8 * i) & 0xff)", "(row[r] & 0xff)"}, plain},
+	{mutant{"last columns are read as four", "half_hip.cuh", "if (n == 2 || columns == n)", "if (true)"}, address},
+	{mutant{"last columns are written over", "half_hip.cuh", "if (n > 2 && columns != n) return;", ""}, plain},
+	{mutant{"a row behind the last is read", "half_hip.cuh", "+ r < left ?", "+ r < left + 1 ?"}, address},
+	{mutant{"bytes behind the last k count", "mfma_half.cuh", "first + e < left", "first < left"}, plain},
+	{mutant{"sums are taken for fp32", "mfma.cuh", "static_cast<float>(c[i][j][r])", "__builtin_bit_cast(float, c[i][j][r])"}, plain},
+}
+
 func TestBytesMutants(t *testing.T) {
+	testBytesMutants(t, "tiny-k4", bytesMutants, narrow[len(halves):])
+}
+func TestWholeMutants(t *testing.T) {
+	testBytesMutants(t, "medium-k2", wholeMutants, []element.Type{element.Int8})
+}
+
+func testBytesMutants(t *testing.T, name string, mutants []inSanitizer, types []element.Type) {
+	t.Helper()
 	compiled(t)
-	shape, err := tile.ByName("tiny-k4")
+	shape, err := tile.ByName(name)
 	require.NoError(t, err)
 	var jobs []*emulatorJob
-	for _, of := range narrow[len(halves):] {
+	for _, of := range types {
 		jobs = append(jobs, withKernels(bytesJobs(t, shape, of), 2)...)
 		jobs = append(jobs, withKernels(tileJobs(t, shape, of, []int{3 * shape.TM, 5, shape.TM + 3}, []int{shape.TN - 2, 2*shape.TN + 1}), 2)...)
 	}
@@ -88,7 +144,7 @@ func TestBytesMutants(t *testing.T) {
 		return e.run(source, jobs)
 	}
 	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
-	for _, m := range bytesMutants {
+	for _, m := range mutants {
 		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
 	}
 }

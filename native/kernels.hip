@@ -79,15 +79,16 @@ BG_RAGGED_DRESSED_KERNELS
   BG_HALVES(make, name, HalfAccumulator, )
 #define BG_MATRICES(make, name)                                 \
   BG_EACH(make, name, _mfma, MatrixAccumulator<name>, Floats)   \
-  BG_HALVES(make, name, HalfMatrixAccumulator, _mfma)
+  BG_HALVES(make, name, NarrowMatrixAccumulator, _mfma)
 
 // BG_FMA_BYTES and BG_MATRIX_BYTES make those for elements of 8 bits. Products of these have scales, so that tiles
 // without epilogues have none.
-#define BG_BYTES(make, name, Sum, end)                                  \
-  BG_EACH(make, name, _e4m3##end, Sum<name, F16>, StagedBytes<E4M3>)    \
-  BG_EACH(make, name, _int8##end, Sum<name, F16>, StagedBytes<Int8>)
-#define BG_FMA_BYTES(make, name) BG_BYTES(make, name, HalfAccumulator, )
-#define BG_MATRIX_BYTES(make, name) BG_BYTES(make, name, HalfMatrixAccumulator, _mfma)
+#define BG_FMA_BYTES(make, name)                                                    \
+  BG_EACH(make, name, _e4m3, HalfAccumulator<name, F16>, StagedBytes<E4M3>)         \
+  BG_EACH(make, name, _int8, HalfAccumulator<name, F16>, StagedBytes<Int8>)
+#define BG_MATRIX_BYTES(make, name)                                                      \
+  BG_EACH(make, name, _e4m3_mfma, NarrowMatrixAccumulator<name, F16>, StagedBytes<E4M3>) \
+  BG_EACH(make, name, _int8_mfma, NarrowMatrixAccumulator<name, Int8>, WholeBytes)
 
 // BG_PARTS makes those that sum the parts of tiles (fixup.cuh), which the others do where kFinishes.
 #ifdef __AMDGCN__

@@ -10,8 +10,8 @@ typedef float Block __attribute__((vector_size(16)));
 constexpr int kBlock = 16, kBlockK = 4, kWave = 64;
 
 // MatrixAccumulator replaces Accumulator: a wave holds a patch of blocks, and K
-// groups are sets of waves. Instructions take kDepth words along K.
-template <class T, int kDepth = kBlockK>
+// groups are sets of waves. Instructions take kDepth words along K, and have sums like Block.
+template <class T, int kDepth = kBlockK, class Sums = Block>
 struct MatrixAccumulator {
   static constexpr int kWaves = T::kThreads / kWave, kBlocks = T::TM * T::TN / (kBlock * kBlock);
   static constexpr int kGroups = kWaves > kBlocks ? kWaves / kBlocks : 1;
@@ -22,7 +22,7 @@ struct MatrixAccumulator {
   static_assert(T::kThreads % kWave == 0 && T::TM % kBlock == 0 && T::TN % kBlock == 0 && T::TK % kChunk == 0 &&
                     T::TM % (kRows * kBlock) == 0 && T::TN % (kCols * kBlock) == 0, "no tile for matrix cores");
 
-  Block c[kRows][kCols];
+  Sums c[kRows][kCols];
   uint32_t group, row, col;  // K group; first row and column of the wave
   uint32_t lane;
 
@@ -47,7 +47,7 @@ struct MatrixAccumulator {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll
-      for (int j = 0; j < kCols; ++j) c[i][j] = Block{};
+      for (int j = 0; j < kCols; ++j) c[i][j] = Sums{};
     }
   }
 
@@ -86,7 +86,7 @@ BG_UNROLL_STEPS
 #pragma unroll
       for (int j = 0; j < kCols; ++j) {
 #pragma unroll
-        for (int r = 0; r < 4; ++r) first[(i * kBlock + r) * T::TN + j * kBlock] = c[i][j][r];
+        for (int r = 0; r < 4; ++r) first[(i * kBlock + r) * T::TN + j * kBlock] = static_cast<float>(c[i][j][r]);
       }
     }
   }

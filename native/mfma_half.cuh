@@ -1,19 +1,21 @@
-// The kernels of mfma.cuh for elements of 16 bits: v_mfma_f32_16x16x16 of bf16 or f16, 16x16
-// times 16x16, of which a lane gives two words of a row or column, and gfx908's
-// v_mfma_f32_16x16x8bf16, with one word. Which k's a lane has does not matter as long as A and
-// B agree, so that the words of a lane are those of kBlockK words further on, and lanes read
-// shared memory as they do in fp32.
+// The kernels of mfma.cuh for elements of 16 bits and of 8. v_mfma_f32_16x16x16 of bf16 or f16 multiplies 16x16
+// times 16x16, of which a lane gives two words of a row or column, and gfx908's v_mfma_f32_16x16x8bf16 half as much,
+// with one word. v_mfma_i32_16x16x16i8, of words of four whole numbers, takes one too, gfx942's v_mfma_i32_16x16x32_i8
+// two. Which k's a lane has does not matter as long as A and B agree, so that the words of a lane are those of kBlockK
+// words further on, and lanes read shared memory as they do in fp32.
 //
-// On gfx90a the instructions take operands and sums below the least normal number for zero
+// On gfx90a the instructions on 16 bits take operands and sums below the least normal number for zero
 // (AMD, "MI200 matrix fused multiply-add (MFMA) behavior specifics").
 #pragma once
 
-// MatrixProduct is the instruction of a format: sum + a * b, where a lane gives kWords words.
+// MatrixProduct is the instruction of a format: sum + a * b, where a lane gives kWords words of kPer numbers.
 template <class Format>
 struct MatrixProduct;
 
 template <>
 struct MatrixProduct<BF16> {
+  using Sums = Block;
+  static constexpr int kPer = 2;
 #ifdef __gfx908__
   static constexpr int kWords = 1;
   typedef short Factor __attribute__((vector_size(4)));
@@ -27,29 +29,52 @@ struct MatrixProduct<BF16> {
 
 template <>
 struct MatrixProduct<F16> {
-  static constexpr int kWords = 2;
+  using Sums = Block;
+  static constexpr int kPer = 2, kWords = 2;
   typedef _Float16 Factor __attribute__((vector_size(8)));
   static BG_DEVICE Block of(Factor a, Factor b, Block sum) { return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, sum, 0, 0, 0); }
 };
 
-// HalfMatrixAccumulator is a MatrixAccumulator whose words are pairs of k's.
+typedef int WholeBlock __attribute__((vector_size(16)));
+
+// Sums are exact up to planner.MaxWholeK, and rounded once, to fp32, on their way to shared memory.
+template <>
+struct MatrixProduct<Int8> {
+  using Sums = WholeBlock;
+  static constexpr int kPer = 4;
+#ifdef __gfx942__
+  static constexpr int kWords = 2;
+  using Factor = long;
+  static BG_DEVICE WholeBlock of(Factor a, Factor b, WholeBlock sum) { return __builtin_amdgcn_mfma_i32_16x16x32_i8(a, b, sum, 0, 0, 0); }
+#else
+  static constexpr int kWords = 1;
+  using Factor = int;
+  static BG_DEVICE WholeBlock of(Factor a, Factor b, WholeBlock sum) { return __builtin_amdgcn_mfma_i32_16x16x16i8(a, b, sum, 0, 0, 0); }
+#endif
+};
+
+// NarrowMatrixAccumulator is a MatrixAccumulator whose words have several k's.
 template <class T, class Format>
-struct HalfMatrixAccumulator : MatrixAccumulator<T, kBlockK * MatrixProduct<Format>::kWords> {
+struct NarrowMatrixAccumulator : MatrixAccumulator<T, kBlockK * MatrixProduct<Format>::kWords, typename MatrixProduct<Format>::Sums> {
   using Product = MatrixProduct<Format>;
-  static constexpr int kWords = Product::kWords, kDepth = kBlockK * kWords;
-  using Base = MatrixAccumulator<T, kDepth>;
+  static constexpr int kPer = Product::kPer, kWords = Product::kWords, kDepth = kBlockK * kWords;
+  using Base = MatrixAccumulator<T, kDepth, typename Product::Sums>;
+  static_assert(kPer == 2 || Base::kGroups == 1, "whole sums of K groups would be added in fp32");
 
   template <int kPitchA, int kPitchB>
   BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) {
-    if (left >= 2 * T::TK) {
+    if (left >= kPer * T::TK) {
 BG_UNROLL_STEPS
       for (int k = 0; k < T::TK; k += Base::kChunk) step<kPitchA, kPitchB>(a + k * kPitchA, b + k * kPitchB, [](int) { return 0xffffffff; });
     } else {  // k's behind the last one are zero in both
 #pragma unroll 1
-      for (uint32_t k = this->group * kDepth; 2 * k < left; k += Base::kChunk) {
+      for (uint32_t k = this->group * kDepth; kPer * k < left; k += Base::kChunk) {
         step<kPitchA, kPitchB>(a, b, [&](int i) {
-          const uint32_t first = 2 * (k + this->lane / kBlock + i * kBlockK);  // of the word
-          return first + 1 < left ? 0xffffffff : first < left ? 0xffffu : 0;
+          const uint32_t first = kPer * (k + this->lane / kBlock + i * kBlockK);  // of the word
+          uint32_t mask = 0;
+#pragma unroll
+          for (uint32_t e = 0; e < kPer; ++e) mask = first + e < left ? lowBits(32 / kPer * (e + 1)) : mask;
+          return mask;
         });
         a += Base::kChunk * kPitchA;
         b += Base::kChunk * kPitchB;
@@ -57,7 +82,7 @@ BG_UNROLL_STEPS
     }
   }
 
-  // step multiplies the words of kDepth pairs, of which mask(i) has the bits that exist.
+  // step multiplies kDepth words, of which mask(i) has the bits that exist.
   template <int kPitchA, int kPitchB, class Mask>
   BG_DEVICE void step(const float* a, const float* b, Mask mask) {
     typename Product::Factor x[Base::kRows], y[Base::kCols];

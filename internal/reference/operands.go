@@ -163,3 +163,32 @@ func AllNumbers(of element.Type, b planner.Batch, x, y []float32) {
 	fill(x, b[0].A, !b[0].TransA)
 	fill(y, b[1].B, b[1].TransB)
 }
+
+// OfWholeSums is a batch for WholeSums.
+func OfWholeSums(transA, transB bool) planner.Batch {
+	return planner.Batch{{M: 3, N: 5, K: 4201, TransA: transA, TransB: transB}}
+}
+
+// WholeSums makes operands of that batch, as it is placed: 127 times numbers of one sign and then of the other. Sums reach 2^25 in
+// the middle, where fp32 lacks three of four numbers, and end with 127 * 127.
+func WholeSums(b planner.Batch, x, y []float32) {
+	fill := func(operand []float32, m planner.Matrix, along bool, count int, number func(k int) float32) {
+		next, step := 1, m.LD
+		if along {
+			next, step = m.LD, 1
+		}
+		for i := range count {
+			for k := range b[0].K {
+				operand[m.Offset+i*next+k*step] = number(k)
+			}
+		}
+	}
+	p := &b[0]
+	fill(x, p.A, !p.TransA, p.M, func(int) float32 { return 127 })
+	fill(y, p.B, p.TransB, p.N, func(k int) float32 {
+		if 2*k < p.K {
+			return 127
+		}
+		return -127
+	})
+}

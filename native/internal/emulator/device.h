@@ -66,8 +66,11 @@ inline float reciprocal(float x) { return 1.0f / x; }
 // Matrix instructions as mfma.cuh has their layout. Of n numbers that a lane gives of A, and of
 // B, the first has the k of the first one of the lane.
 typedef float ShimBlock __attribute__((vector_size(16)));
-template <int n, class Factor, class Number>
-ShimBlock shimProduct(Factor a, Factor b, ShimBlock c, Number number) {
+typedef int ShimWholeBlock __attribute__((vector_size(16)));
+inline float shimAdd(float x, float y, float sum) { return fmaf(x, y, sum); }
+inline int shimAdd(int x, int y, int sum) { return x * y + sum; }
+template <int n, class Factor, class Block, class Number>
+Block shimProduct(Factor a, Factor b, Block c, Number number) {
   uint32_t give[4] = {}, lanes[64][4];
   __builtin_memcpy(give, &a, sizeof a);
   __builtin_memcpy(give + 2, &b, sizeof b);
@@ -75,7 +78,7 @@ ShimBlock shimProduct(Factor a, Factor b, ShimBlock c, Number number) {
   const uint32_t lane = threadId() % 64, col = lane % 16;
   for (uint32_t r = 0; r < 4; ++r) {
     for (uint32_t k = 0; k < 4; ++k) {
-      for (int i = 0; i < n; ++i) c[r] = fmaf(number(lanes[k * 16 + lane / 16 * 4 + r], i), number(lanes[k * 16 + col] + 2, i), c[r]);
+      for (int i = 0; i < n; ++i) c[r] = shimAdd(number(lanes[k * 16 + lane / 16 * 4 + r], i), number(lanes[k * 16 + col] + 2, i), c[r]);
     }
   }
   return c;
@@ -99,3 +102,6 @@ inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(ShimShorts4 a, ShimSh
 inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x16f16(ShimHalves4 a, ShimHalves4 b, ShimBlock c, int, int, int) {
   return shimProduct<4>(a, b, c, shimF16);
 }
+inline int shimInt8(const uint32_t* words, int i) { return static_cast<int8_t>(words[i / 4] >> (8 * (i % 4))); }
+inline ShimWholeBlock __builtin_amdgcn_mfma_i32_16x16x16i8(int a, int b, ShimWholeBlock c, int, int, int) { return shimProduct<4>(a, b, c, shimInt8); }
+inline ShimWholeBlock __builtin_amdgcn_mfma_i32_16x16x32_i8(long a, long b, ShimWholeBlock c, int, int, int) { return shimProduct<8>(a, b, c, shimInt8); }

@@ -43,7 +43,10 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		rng := rand.New(rand.NewPCG(uint64(i), uint64(shape.TM)))
 		var b planner.Batch
 		for p, k := range []int{4*shape.TK + 1, 0, 2*shape.TK + 7} {
-			q := planner.Problem{M: []int{shape.TM + 3, shape.TM, 1}[p], N: []int{shape.TN, 5, shape.TN + 1}[p], K: k, TransA: transA, TransB: transB,
+			if perWord(t, arch, shape, of) == 4 {
+				k *= 2
+			}
+			q := planner.Problem{M: []int{shape.TM + 3, shape.TM, 1}[p], N: []int{shape.TN, 5, shape.TN + 3}[p], K: k, TransA: transA, TransB: transB,
 				Alpha: planner.Scale([...]float32{2, 1, -0.5}[p])}
 			if !e.Gated {
 				q.Beta = [...]float32{0, 1, -0.5}[(p+i)%3]

@@ -13,7 +13,7 @@ func init() {
 	register(map[string]operation{"v_accvgpr_read_b32": accMove(), "v_accvgpr_write_b32": accMove()})
 }
 
-// matrices are the operations of matrix cores on one block, with sums in fp32.
+// matrices are the operations of matrix cores on one block, with sums in fp32, of whole numbers in int32.
 var matrices = map[string]matrix{
 	"v_mfma_f32_16x16x4f32":  {side: 16, passes: 8},
 	"v_mfma_f32_16x16x4_f32": {side: 16, passes: 8},
@@ -28,13 +28,18 @@ var matrices = map[string]matrix{
 	"v_mfma_f32_32x32x8_f16":     {side: 32, of: element.F16, depth: 4, passes: 8, xdl: true},
 	"v_mfma_f32_16x16x16_bf16":   {side: 16, of: element.BF16, depth: 4, passes: 4, xdl: true},
 	"v_mfma_f32_32x32x8_bf16":    {side: 32, of: element.BF16, depth: 4, passes: 8, xdl: true},
+
+	"v_mfma_i32_16x16x16i8":  {side: 16, of: element.Int8, depth: 4, passes: 8},
+	"v_mfma_i32_32x32x8i8":   {side: 32, of: element.Int8, depth: 4, passes: 16},
+	"v_mfma_i32_16x16x32_i8": {side: 16, of: element.Int8, depth: 8, passes: 4, xdl: true},
+	"v_mfma_i32_32x32x16_i8": {side: 32, of: element.Int8, depth: 8, passes: 8, xdl: true},
 }
 
 // matrix is D = A*B + C.
 type matrix struct {
 	side   int          // rows of A and columns of B
 	of     element.Type // of A and B
-	depth  int          // of 16 bits: k's of a lane
+	depth  int          // of fewer bits than 32: k's of a lane
 	passes int          // how long it takes, in units of 4 cycles (LLVM, SISchedule.td)
 	xdl    bool         // of gfx942: those on narrower types, which take one pass more to be read
 }
@@ -60,6 +65,14 @@ func multiplyMatrices(m matrix) operation {
 					sum[l] = math.Float32bits(x)
 					continue
 				}
+				if m.of == element.Int8 {
+					for j := range a {
+						for g := range groups {
+							sum[l] += a[j][g*m.side+row] * b[j][g*m.side+col]
+						}
+					}
+					continue
+				}
 				// Products are exact. How sums are rounded is not documented; here once.
 				x := float64(float(sum[l]))
 				for j := range a {
@@ -78,16 +91,21 @@ func multiplyMatrices(m matrix) operation {
 	}}
 }
 
-// factor is the k's of each lane, in fp32.
+// factor is the k's of each lane, in fp32, whole numbers in int32.
 func (m *matrix) factor(w *wave, o *operand) []lanesOf {
 	if m.of == element.F32 {
 		return []lanesOf{*w.lanes(o, 0, 0)}
 	}
 	all := make([]lanesOf, m.depth)
+	per := 4 / m.of.Bytes()
 	for j := range all {
-		from := w.lanes(o, j/2, 0)
+		from := w.lanes(o, j/per, 0)
 		for l, x := range from {
-			x = math.Float32bits(m.of.Float(uint16(x >> (16 * (j % 2)))))
+			if m.of == element.Int8 {
+				all[j][l] = uint32(int8(x >> (8 * (j % per))))
+				continue
+			}
+			x = math.Float32bits(m.of.Float(uint16(x >> (16 * (j % per)))))
 			if w.arch.flushes && math.Abs(float64(float(x))) < m.of.Tiny()/m.of.Unit()/2 {
 				x = 0
 			}

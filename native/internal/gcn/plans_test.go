@@ -156,7 +156,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		// Of few workers some have whole tiles beside parts.
 		{!half, planner.ScheduleStreamK, 3, true, ofC, []int{4*shape.TK + 1, 3 * shape.TK, 16, 2 * shape.TK}},
 		{!transA && !transB, planner.ScheduleSplitK, 1024, true, ofC, []int{many * shape.TK}},
-		{scaled, planner.ScheduleDataParallel, 1024, false, reference.NarrowC(of, 1), []int{37, 1, 0, 2*shape.TK + 7, 18, 15}},
+		{scaled, planner.ScheduleDataParallel, 1024, false, reference.NarrowC(of, 1), []int{37, 41, 0, 2*shape.TK + 7, 18, 15}},
 		{scaled, planner.ScheduleDataParallel, 1024, true, reference.NarrowC(of, 1), []int{33, 82, 0, 3, 35, 17}},
 	} {
 		if !c.use {
@@ -166,6 +166,8 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		var b planner.Batch
 		for p, k := range c.depths {
 			switch { // a step has as many words
+			case scaled && perWord(t, arch, shape, of) == 4:
+				k = 4*k - k%8
 			case scaled:
 				k = 2*k - k%4
 			case half:
@@ -185,6 +187,19 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		jobs = append(jobs, newJob(t, device(t, arch, c.units), b, options, unit, rng))
 	}
 	return jobs
+}
+
+// perWord is how many k's a word of shared memory has in the kernels of a tile: of int8 two where plain FMAs take it for fp16.
+func perWord(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type) int {
+	t.Helper()
+	d := device(t, arch, 1)
+	switch {
+	case of == element.F32:
+		return 1
+	case of == element.Int8 && slices.Contains(d.Native, of) && d.Kernel(shape).Bytes > 1:
+		return 4
+	}
+	return 2
 }
 
 // run runs the launches of a plan and compares C with the reference.

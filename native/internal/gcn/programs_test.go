@@ -128,6 +128,12 @@ func TestResults(t *testing.T) {
 			v_mul_f32_e64 v2, -v2, |v2|
 			v_fma_f32 v3, -v2, 1.0, 0.5
 			v_cvt_u32_f32_e32 v10, v3`, func(l uint32) uint32 { return l * l }},
+		{"signed numbers", "gfx90a", `
+			v_subrev_u32_e32 v2, 40, v0
+			v_cvt_f32_i32_e32 v2, v2
+			v_add_f32_e32 v2, 0x42200000, v2
+			v_cvt_u32_f32_e32 v10, v2`, func(l uint32) uint32 { return l }},
+		{"the one in the middle", "gfx90a", "v_med3_u32 v10, 40, v0, 20", func(l uint32) uint32 { return min(max(l, 20), 40) }},
 		{"negative steps", "gfx908", `
 			v_mov_b32_e32 v2, 0xffffff70
 			v_mul_i32_i24_e32 v10, v2, v0`, func(l uint32) uint32 { return -(144 * l) }},
@@ -311,7 +317,7 @@ func testMatrix(t *testing.T, arch, op string, m matrix) {
 	t.Helper()
 	words, depth, count := 1, 1, m.side*m.side/64
 	if m.of != element.F32 {
-		words, depth = m.depth/2, m.depth
+		words, depth = m.depth*m.of.Bytes()/4, m.depth
 	}
 	var code strings.Builder
 	line := func(format string, values ...any) { fmt.Fprintf(&code, format+"\n", values...) }
@@ -344,13 +350,16 @@ func testMatrix(t *testing.T, arch, op string, m matrix) {
 	l := program(t, arch, begin+code.String())
 	data := make([]byte, 1024+64*64)
 	l.Memory[0].Data = data
-	factor := func(at int) (x [64][4]float32) {
+	factor := func(at int) (x [64][8]float32) {
 		for lane := range x {
 			for j := range depth {
 				x[lane][j] = float32(rand.IntN(17) - 8)
-				if to := data[at+8*lane:]; m.of == element.F32 {
+				switch to := data[at+8*lane:]; m.of {
+				case element.F32:
 					binary.LittleEndian.PutUint32(to, math.Float32bits(x[lane][j]))
-				} else {
+				case element.Int8:
+					to[j] = byte(int8(x[lane][j]))
+				default:
 					binary.LittleEndian.PutUint16(to[2*j:], m.of.Bits(x[lane][j]))
 				}
 			}
@@ -358,8 +367,13 @@ func testMatrix(t *testing.T, arch, op string, m matrix) {
 		return x
 	}
 	a, b := factor(0), factor(512)
+	bits, number := math.Float32bits, float
+	if m.of == element.Int8 {
+		bits = func(x float32) uint32 { return uint32(int32(x)) }
+		number = func(bits uint32) float32 { return float32(int32(bits)) }
+	}
 	for i := range 64 * 16 {
-		binary.LittleEndian.PutUint32(data[1024+4*i:], math.Float32bits(float32(i)))
+		binary.LittleEndian.PutUint32(data[1024+4*i:], bits(float32(i)))
 	}
 	require.NoError(t, err2(l.Run()))
 	for row := range m.side {
@@ -371,7 +385,7 @@ func testMatrix(t *testing.T, arch, op string, m matrix) {
 					want += a[g*m.side+row][j] * b[g*m.side+col][j]
 				}
 			}
-			require.Equal(t, want, float(binary.LittleEndian.Uint32(data[1024+64*lane+4*r:])), "row %d, column %d", row, col)
+			require.Equal(t, want, number(binary.LittleEndian.Uint32(data[1024+64*lane+4*r:])), "row %d, column %d", row, col)
 		}
 	}
 }
