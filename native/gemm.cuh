@@ -392,6 +392,21 @@ BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store st
   store(Target<>::template ofItem<T>(item, C, workspace));
 }
 
+// StepScales are scales that change along K, of which there are none here: AMD's kernels have some (steps_hip.cuh). Numbers of a stage
+// come behind those of the operands.
+template <class T, class Element, class More>
+struct StepScales {
+  static constexpr int kFloats = 0;
+  BG_DEVICE StepScales(const More&, const uint4*, uint32_t) {}
+  template <class RowOf>
+  BG_DEVICE void copy(uint32_t, uint32_t, RowOf, int) {}
+  BG_DEVICE void land(float*) {}
+  template <int kPitchA, int kPitchB, class Sum>
+  BG_DEVICE void multiply(Sum& sum, const float* readA, const float* readB, uint32_t left, const float*) const {
+    sum.template multiply<kPitchA, kPitchB>(readA, readB, left);
+  }
+};
+
 // finishPart goes behind the store of an item that may be a part of a tile: see fixup.cuh.
 template <class T>
 BG_DEVICE void finishPart(const uint4* items, const Item& item, float* C, const float* workspace);
@@ -404,9 +419,10 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   constexpr bool kListed = More::kIs && !kTransA;  // rows of A may be anywhere
   using OperandA = Operand<T, T::TM, !kTransA, Element, kListed>;
   using OperandB = Operand<T, T::TN, kTransB, Element>;
+  using Scales = StepScales<T, Element, More>;
   using Number = typename Element::Number;
   constexpr uint32_t kDepth = T::TK * Element::kPer;  // k's of a step
-  constexpr int kStageFloats = OperandA::kFloats + OperandB::kFloats;
+  constexpr int kOperandFloats = OperandA::kFloats + OperandB::kFloats, kStageFloats = kOperandFloats + Scales::kFloats;
   constexpr int kSumFloats = Sum::kGroups * T::TM * T::TN;
   constexpr int kFloats = T::kStages * kStageFloats > kSumFloats ? T::kStages * kStageFloats : kSumFloats;
   BG_SHARED(float4, memory, (kFloats + (kListed ? T::TM : 0)) / 4);
@@ -426,10 +442,6 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     const bool active = sum.active(rows, cols);
 
     sum.clear();
-    auto multiply = [&](uint32_t left, int stage) {
-      if (active) sum.template multiply<OperandA::kPitch, OperandB::kPitch>(readA + stage, readB + stage, left);
-    };
-
     if constexpr (kListed) {
       if (depth != 0) more.template findRows<T>(items, number, rows, list);
       barrier();
@@ -438,11 +450,17 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     if (depth != 0) {
       OperandA a(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, item.lda, rows, item.flags & kItemWide, shared, list);
       OperandB b(more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
+      Scales scales(more, items, number);
+      auto multiply = [&](uint32_t left, int stage) {
+        if (!active) return;
+        scales.template multiply<OperandA::kPitch, OperandB::kPitch>(sum, readA + stage, readB + stage, left, shared + kOperandFloats + stage);
+      };
       uint32_t ahead = depth;  // k's of which no copies were started
       auto copy = [&](int stage) {
         if (ahead != 0) {
           a.copy(ahead, 4 * stage);
           b.copy(ahead, 4 * stage);
+          scales.copy(depth - ahead, depth, [&](uint32_t r) { return kListed ? list[r] : min(r, rows - 1); }, stage);
           ahead -= min(ahead, kDepth);
         }
         commitCopies();
@@ -456,6 +474,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
         waitCopies<T::kStages - 2>();
         a.land();
         b.land();
+        scales.land(shared + kOperandFloats);
         barrier();
         copy(in);
         multiply(left, out);

@@ -50,6 +50,8 @@ struct StagedBytes : Bytes<Format, BF16, F16> {
 // WholeBytes are multiplied as they are.
 using WholeBytes = Bytes<Int8, BF16, F16>;
 
+#include "steps_hip.cuh"
+
 // Staging says how words of shared memory are made of elements: `along` takes the elements of word i of those that
 // 4 adjacent bytes make, `across` element i of the words of as many rows as a word has k's. `word` ends both: it makes a word of
 // elements, which are 16 bits apart where there are two.
@@ -347,30 +349,42 @@ template <class T, class Format>
 struct HalfAccumulator : Accumulator<T> {
   static constexpr int kPacked = Accumulator<T>::kPacked;
 
-  template <int kPitchA, int kPitchB>
-  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) {
+  template <int kPitchA, int kPitchB, class Numbers = AsTheyAre>
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left, const Numbers& are = {}) {
     if (left >= 2 * T::TK) {
 #pragma unroll 2  // words, of as many k's as BG_UNROLL_STEPS says
-      for (int k = 0; k < T::TK; k += T::kGroups) step(a + k * kPitchA, b + k * kPitchB, true);
+      for (int k = 0; k < T::TK; k += T::kGroups) step(a + k * kPitchA, b + k * kPitchB, true, are);
     } else {
 #pragma unroll 1
       for (uint32_t k = this->group; 2 * k < left; k += T::kGroups) {
-        step(a, b, 2 * k + 1 < left);
+        step(a, b, 2 * k + 1 < left, are);
         a += T::kGroups * kPitchA;
         b += T::kGroups * kPitchB;
       }
     }
   }
 
+  // multiplyScaled is multiply with scales of the rows of the tile.
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiplyScaled(const float* a, const float* b, uint32_t left, const float* scales) {
+    multiply<kPitchA, kPitchB>(a, b, left, RowScales<T>(scales + this->row));
+  }
+
   // step takes the first halves of words alone where there is no second k.
-  BG_DEVICE void step(const float* a, const float* b, bool both) {
+  template <class Numbers>
+  BG_DEVICE void step(const float* a, const float* b, bool both, const Numbers& are) {
     float x[2][T::RM];
     Packed y[2][T::RN / kPacked];
 #pragma unroll
     for (int i = 0; i < T::RM; i += T::VA) {
       const auto words = loadVector<T::VA, uint32_t>(a + i * T::kTeamRows);
 #pragma unroll
-      for (int e = 0; e < T::VA; ++e) numbers(words.x[e], x[0][i + e], x[1][i + e]);
+      for (int e = 0; e < T::VA; ++e) {
+        float low, high;
+        numbers(words.x[e], low, high);
+        x[0][i + e] = are.a(low, i + e);
+        x[1][i + e] = are.a(high, i + e);
+      }
     }
 #pragma unroll
     for (int j = 0; j < T::RN; j += T::VB) {

@@ -88,6 +88,28 @@ func TestBytesEmulated(t *testing.T) {
 	})
 }
 
+// fmaBlocks are blockJobs of a tile.
+func fmaBlocks(t *testing.T, shape *tile.Shape) []*emulatorJob {
+	t.Helper()
+	return blockJobs([]int{shape.TM + 3, shape.TM - 1, 1}, []int{shape.TN + 5, 3}, func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
+		return newFMAJob(t, b, shape, o, wide, false, rng)
+	})
+}
+
+// TestBlocksEmulated runs kernels of HIP with scales of blocks.
+func TestBlocksEmulated(t *testing.T) {
+	for _, s := range []sanitizer{plain, address, thread} {
+		t.Run(s.name, func(t *testing.T) {
+			testTiles(t, s, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
+				if !hasBytes(tile) {
+					return nil
+				}
+				return withKernels(fmaBlocks(t, tile), 0, 2)
+			})
+		})
+	}
+}
+
 // inSanitizer is a mistake and what finds it.
 type inSanitizer struct {
 	mutant

@@ -199,9 +199,10 @@ func hipResources(k *codeobject.Kernel) planner.Resources {
 	return planner.Resources{Registers: max(k.VGPRs, k.AGPRs), ScalarRegisters: k.SGPRs, Shared: k.LDS}
 }
 
-// hipSpills are the bytes that kernels spill, by architecture, which none should: once for many outputs, behind the products.
+// hipSpills are the bytes that kernels spill, by architecture, which none should: once for many outputs, behind the products, or in front of
+// the first item, of what is found once.
 var hipSpills = map[string]map[string]int{
-	"gfx90a": {"bg_large_8x8_tt_bf16_mfma_e": 88, "bg_large_8x8_tt_f16_mfma_e": 88},
+	"gfx90a": {"bg_large_8x8_tt_bf16_mfma_e": 88, "bg_large_8x8_tt_f16_mfma_e": 88, "bg_large_8x8_tn_e4m3_mfma_e": 24},
 	"gfx942": {"bg_large_8x8_tt_bf16_mfma_e": 100, "bg_large_8x8_tt_f16_mfma_e": 100},
 }
 

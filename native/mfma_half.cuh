@@ -69,17 +69,53 @@ BG_UNROLL_STEPS
     } else {  // k's behind the last one are zero in both
 #pragma unroll 1
       for (uint32_t k = this->group * kDepth; kPer * k < left; k += Base::kChunk) {
-        step<kPitchA, kPitchB>(a, b, [&](int i) {
-          const uint32_t first = kPer * (k + this->lane / kBlock + i * kBlockK);  // of the word
-          uint32_t mask = 0;
-#pragma unroll
-          for (uint32_t e = 0; e < kPer; ++e) mask = first + e < left ? lowBits(32 / kPer * (e + 1)) : mask;
-          return mask;
-        });
+        step<kPitchA, kPitchB>(a, b, [&](int i) { return maskOf(k + i * kBlockK, left); });
         a += Base::kChunk * kPitchA;
         b += Base::kChunk * kPitchB;
       }
     }
+  }
+
+  // multiplyScaled is multiply with scales of the rows of the tile, by which the sums of a step are multiplied.
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiplyScaled(const float* a, const float* b, uint32_t left, const float* scales) {
+    if (left >= kPer * T::TK) sumStep<kPitchA, kPitchB>(a, b, scales, [](int) { return 0xffffffff; });
+    else sumStep<kPitchA, kPitchB>(a, b, scales, [&](int i) { return maskOf(i * kBlockK, left); });
+  }
+
+  template <int kPitchA, int kPitchB, class Mask>
+  BG_DEVICE void sumStep(const float* a, const float* b, const float* scales, Mask mask) {
+    constexpr int kProducts = T::TK / kDepth;
+    static_assert(Base::kGroups == 1, "sums of K groups have each a part of a step");
+    typename Product::Factor x[kProducts], y[kProducts][Base::kCols];
+#pragma unroll
+    for (int p = 0; p < kProducts; ++p) {
+#pragma unroll
+      for (int j = 0; j < Base::kCols; ++j) y[p][j] = factor<kPitchB>(b + p * kDepth * kPitchB + j * kBlock, [&](int i) { return mask(p * kWords + i); });
+    }
+#pragma unroll
+    for (int i = 0; i < Base::kRows; ++i) {
+#pragma unroll
+      for (int p = 0; p < kProducts; ++p) x[p] = factor<kPitchA>(a + p * kDepth * kPitchA + i * kBlock, [&](int w) { return mask(p * kWords + w); });
+      const auto scale = loadVector<4>(scales + this->row + i * kBlock + this->lane / kBlock * 4);
+#pragma unroll
+      for (int j = 0; j < Base::kCols; ++j) {
+        Block part = {};
+#pragma unroll
+        for (int p = 0; p < kProducts; ++p) part = Product::of(x[p], y[p][j], part);
+#pragma unroll
+        for (int r = 0; r < 4; ++r) this->c[i][j][r] = fmaf(scale.x[r], part[r], this->c[i][j][r]);
+      }
+    }
+  }
+
+  // maskOf has the bits that exist of the lane's word that is k words behind its first one.
+  BG_DEVICE uint32_t maskOf(uint32_t k, uint32_t left) const {
+    const uint32_t first = kPer * (k + this->lane / kBlock);
+    uint32_t mask = 0;
+#pragma unroll
+    for (uint32_t e = 0; e < kPer; ++e) mask = first + e < left ? lowBits(32 / kPer * (e + 1)) : mask;
+    return mask;
   }
 
   // step multiplies kDepth words, of which mask(i) has the bits that exist.

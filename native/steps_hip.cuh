@@ -1,0 +1,68 @@
+// Scales that change along K, in the kernels of gemm.cuh for AMD GPUs: those of blocks (planner.PerBlock). All k's of
+// a step are of one block, so that each row has one scale there. A thread brings that of a row to shared memory, behind the
+// operands of the step, as it brings those. Plain FMAs multiply numbers of A by it, when they have made fp32 of them;
+// matrix cores, whose numbers stay fp16, sum a step from zero and multiply the sums.
+#pragma once
+
+// AsTheyAre are the numbers of a step without such scales.
+struct AsTheyAre {
+  BG_DEVICE float a(float x, int) const { return x; }
+};
+
+// RowScales are the scales of the rows of a thread of an Accumulator.
+template <class T>
+struct RowScales {
+  float scale[T::RM];
+
+  // first is that of the thread's first row.
+  BG_DEVICE explicit RowScales(const float* first) {
+#pragma unroll
+    for (int i = 0; i < T::RM; i += T::VA) {
+      const auto v = loadVector<T::VA>(first + i * T::kTeamRows);
+#pragma unroll
+      for (int e = 0; e < T::VA; ++e) scale[i + e] = v.x[e];
+    }
+  }
+  BG_DEVICE float a(float x, int i) const { return scale[i] * x; }
+};
+
+template <class T, class Format>
+struct StepScales<T, StagedBytes<Format>, Epilogue> {
+  using Element = StagedBytes<Format>;
+  static constexpr uint32_t kDepth = T::TK * Element::kPer;
+  static constexpr int kFloats = Element::kWhole ? 0 : T::TM;
+  static_assert(kScaleBlock % kDepth == 0 && T::kThreads >= T::TM && kScaleBlock % T::TN == 0, "a step has several scales");
+
+  // What the item says is found again for each step: what would be kept of it would be registers too many of large tiles.
+  const Epilogue& more;
+  const uint4* items;
+  uint32_t number;
+  uint32_t a, b;  // bits of the scales
+  int pending;
+
+  BG_DEVICE StepScales(const Epilogue& more_, const uint4* items_, uint32_t number_) : more(more_), items(items_), number(number_) {}
+
+  // are: the item has such scales. mine: the thread brings some.
+  BG_DEVICE bool are() const { return !Element::kWhole && more.has(kBlocks); }
+  BG_DEVICE bool mine() const { return are() && threadId() < T::TM; }
+
+  // copy starts to bring those of the step from k on of an item of so many k's. rowOf(r) is the row of A that is row r of the tile.
+  template <class RowOf>
+  BG_DEVICE void copy(uint32_t k, uint32_t depth, RowOf rowOf, int stage) {
+    pending = stage;
+    if (!mine()) return;
+    const ItemEpilogue at = itemEpilogueAt(items, number);
+    a = more.rows[at.scaleAAt + rowOf(threadId()) * scaleBlocks(depth) + k / kScaleBlock];
+    b = more.rows[at.scaleBAt + k / kScaleBlock];
+  }
+
+  BG_DEVICE void land(float* scales) {
+    if (mine()) scales[pending + threadId()] = __uint_as_float(a) * __uint_as_float(b);
+  }
+
+  template <int kPitchA, int kPitchB, class Sum>
+  BG_DEVICE void multiply(Sum& sum, const float* readA, const float* readB, uint32_t left, const float* scales) const {
+    if (are()) sum.template multiplyScaled<kPitchA, kPitchB>(readA, readB, left, scales);
+    else sum.template multiply<kPitchA, kPitchB>(readA, readB, left);
+  }
+};
