@@ -262,8 +262,8 @@ struct Warp {
 
 // storeSums finishes an item of up to 2n rows, 16 of them at a time. sum has those of a lane in 16 columns, of 8 rows four: in registers,
 // unless C is read.
-template <class T, int kBlocks, int n>
-BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kBlocks][n]) {
+template <class T, int kParts, int n>
+BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kParts][n]) {
   using L = StreamLayout<T>;
   const Items<Epilogue>& items = warp.items;
   const uint32_t number = warp.number, from = warp.from;
@@ -275,7 +275,7 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kBlocks][n]) {
   if (!reads) {
     bool final = true;
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
+    for (int i = 0; i < kParts; ++i) {
       final = dressSums<T>(sum[i], items.more, item, words, ColumnLanes{from + 16 * i + at.group}, keptOf<T>(warp.workspace) + i * (n / 4) * (32 * T::kMultiply));
     }
     if (!final) return;
@@ -285,7 +285,7 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kBlocks][n]) {
     if (first >= item.rows()) break;
     warpBarrier();
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
+    for (int i = 0; i < kParts; ++i) {
 #pragma unroll
       for (int e = 0; e < 8 && first / 2 + e < n; ++e) {
         out[(8 * (e / 4) + 2 * at.member + e % 2) * L::kOutPitch + 16 * i + 8 * (e / 2 % 2) + at.group] = sum[i][first / 2 + e];
