@@ -281,7 +281,7 @@ func RaggedKernels() (all []encoding.Kernel) {
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
 	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, true, true, true
-	d.Types, d.Native, d.Blocks = slices.Clone(a.types), a.native(), true
+	d.Types, d.Native, d.Blocks = slices.Clone(a.types), a.native(), a.name != "gfx908"
 	if slices.ContainsFunc(tile.Table(), func(s *tile.Shape) bool { return s.Int4Only() && a.Has(s) }) {
 		d.Types = append(d.Types, element.Int4)
 	}

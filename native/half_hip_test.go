@@ -141,23 +141,54 @@ var wholeMutants = []inSanitizer{
 	{mutant{"sums are taken for fp32", "mfma.cuh", "static_cast<float>(c[i][j][r])", "__builtin_bit_cast(float, c[i][j][r])"}, plain},
 }
 
-func TestBytesMutants(t *testing.T) {
-	testBytesMutants(t, "tiny-k4", bytesMutants, narrow[len(halves):])
-}
-func TestWholeMutants(t *testing.T) {
-	testBytesMutants(t, "medium-k2", wholeMutants, []element.Type{element.Int8})
+// blocksMutants are mistakes in what those with scales of blocks have.
+var blocksMutants = []inSanitizer{
+	{mutant{"rows have the scales of the first", "steps_hip.cuh", "rowOf(threadId()) * scaleBlocks", "rowOf(0) * scaleBlocks"}, plain},
+	{mutant{"rows have one scale", "steps_hip.cuh", "* scaleBlocks(depth) + k", "+ k"}, plain},
+	{mutant{"A has the scales of the first block", "steps_hip.cuh", "scaleBlocks(depth) + k / kScaleBlock", "scaleBlocks(depth)"}, plain},
+	{mutant{"B has the scale of the first block", "steps_hip.cuh", "at.scaleBAt + k / kScaleBlock", "at.scaleBAt"}, plain},
+	{mutant{"scales land in the first stage", "steps_hip.cuh", "scales[pending + threadId()]", "scales[threadId()]"}, thread},
+	{mutant{"scales land behind the barrier", "gemm.cuh", "        scales.land(shared + kOperandFloats);\n        barrier();", "        barrier();\n        scales.land(shared + kOperandFloats);"}, thread},
+	{mutant{"scales of rows that do not exist", "gemm.cuh", "min(r, rows - 1); }, stage", "r; }, stage"}, address},
+	{mutant{"rows of a thread have one scale", "steps_hip.cuh", "return scale[i] * x;", "return scale[0] * x;"}, plain},
+	{mutant{"rows of a lane have one scale", "mfma_half.cuh", "fmaf(scale.x[r],", "fmaf(scale.x[0],"}, plain},
+	{mutant{"blocks of a wave have the scales of the first", "mfma_half.cuh", "scales + this->row + i * kBlock", "scales + this->row"}, plain},
+	{mutant{"steps are not summed from zero", "mfma_half.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
+	{mutant{"a product of a step is left out", "mfma_half.cuh", "for (int p = 0; p < kProducts; ++p) part", "for (int p = 1; p < kProducts; ++p) part"}, plain},
+	{mutant{"k's behind the last count", "mfma_half.cuh", "return maskOf(i * kBlockK, left);", "return 0xffffffff;"}, plain},
 }
 
-func testBytesMutants(t *testing.T, name string, mutants []inSanitizer, types []element.Type) {
+func TestBytesMutants(t *testing.T) {
+	shape, jobs := ofBytes(t, "tiny-k4", narrow[len(halves):])
+	testMutantsOf(t, shape, jobs, bytesMutants)
+}
+
+func TestWholeMutants(t *testing.T) {
+	shape, jobs := ofBytes(t, "medium-k2", []element.Type{element.Int8})
+	testMutantsOf(t, shape, jobs, wholeMutants)
+}
+
+func TestBlocksMutants(t *testing.T) {
+	shape, err := tile.ByName("medium-k2")
+	require.NoError(t, err)
+	testMutantsOf(t, shape, withKernels(fmaBlocks(t, shape), 2), blocksMutants)
+}
+
+// ofBytes is a tile and jobs of all numbers of types of 8 bits, and of others.
+func ofBytes(t *testing.T, name string, types []element.Type) (shape *tile.Shape, jobs []*emulatorJob) {
 	t.Helper()
-	compiled(t)
 	shape, err := tile.ByName(name)
 	require.NoError(t, err)
-	var jobs []*emulatorJob
 	for _, of := range types {
 		jobs = append(jobs, withKernels(bytesJobs(t, shape, of), 2)...)
 		jobs = append(jobs, withKernels(tileJobs(t, shape, of, []int{3 * shape.TM, 5, shape.TM + 3}, []int{shape.TN - 2, 2*shape.TN + 1}), 2)...)
 	}
+	return shape, jobs
+}
+
+func testMutantsOf(t *testing.T, shape *tile.Shape, jobs []*emulatorJob, mutants []inSanitizer) {
+	t.Helper()
+	compiled(t)
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
 		source := mutate(t, m, mutantSources, madeOf(shape))

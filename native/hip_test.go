@@ -301,7 +301,11 @@ func TestInstructions(t *testing.T) {
 				}
 				require.GreaterOrEqual(t, n.matrix[of], 2*blocks, "%s %s", arch, name)
 				require.Len(t, n.matrix, 1, "%s %s", arch, name)
-				require.Zero(t, n.packed, "%s %s", arch, name)
+				scaled := 0 // sums of whole steps and of the last one, times scales of blocks
+				if k.Type == element.E4M3 && k.Epilogue != (encoding.Epilogue{}) {
+					scaled = 2 * 4 * blocks
+				}
+				require.Equal(t, scaled/2, n.packed, "%s %s", arch, name)
 				require.Zero(t, n.moves, "%s %s: copies to accumulation registers", arch, name)
 				continue
 			}

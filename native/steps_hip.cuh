@@ -26,11 +26,20 @@ struct RowScales {
   BG_DEVICE float a(float x, int i) const { return scale[i] * x; }
 };
 
+// kHasBlocksHere: not on gfx908, where kernels with a choice of both sums do not compute what they should as clang-19 compiles them
+// (docs/hip.md).
+#ifdef __gfx908__
+constexpr bool kHasBlocksHere = false;
+#else
+constexpr bool kHasBlocksHere = true;
+#endif
+
 template <class T, class Format>
 struct StepScales<T, StagedBytes<Format>, Epilogue> {
   using Element = StagedBytes<Format>;
   static constexpr uint32_t kDepth = T::TK * Element::kPer;
-  static constexpr int kFloats = Element::kWhole ? 0 : T::TM;
+  static constexpr bool kAre = kHasBlocksHere && !Element::kWhole;
+  static constexpr int kFloats = kAre ? T::TM : 0;
   static_assert(kScaleBlock % kDepth == 0 && T::kThreads >= T::TM && kScaleBlock % T::TN == 0, "a step has several scales");
 
   // What the item says is found again for each step: what would be kept of it would be registers too many of large tiles.
@@ -43,7 +52,7 @@ struct StepScales<T, StagedBytes<Format>, Epilogue> {
   BG_DEVICE StepScales(const Epilogue& more_, const uint4* items_, uint32_t number_) : more(more_), items(items_), number(number_) {}
 
   // are: the item has such scales. mine: the thread brings some.
-  BG_DEVICE bool are() const { return !Element::kWhole && more.has(kBlocks); }
+  BG_DEVICE bool are() const { return kAre && more.has(kBlocks); }
   BG_DEVICE bool mine() const { return are() && threadId() < T::TM; }
 
   // copy starts to bring those of the step from k on of an item of so many k's. rowOf(r) is the row of A that is row r of the tile.
@@ -62,7 +71,9 @@ struct StepScales<T, StagedBytes<Format>, Epilogue> {
 
   template <int kPitchA, int kPitchB, class Sum>
   BG_DEVICE void multiply(Sum& sum, const float* readA, const float* readB, uint32_t left, const float* scales) const {
-    if (are()) sum.template multiplyScaled<kPitchA, kPitchB>(readA, readB, left, scales);
-    else sum.template multiply<kPitchA, kPitchB>(readA, readB, left);
+    if constexpr (kAre) {
+      if (are()) return sum.template multiplyScaled<kPitchA, kPitchB>(readA, readB, left, scales);
+    }
+    sum.template multiply<kPitchA, kPitchB>(readA, readB, left);
   }
 };

@@ -25,6 +25,13 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 	all := reference.Epilogues(shape.TM + 3)
 	inTurn := len(all) // once more with gated units, of workers that take tiles in turn
 	all = append(all, all[slices.IndexFunc(all, func(e planner.Epilogue) bool { return e.Gated })])
+	if of == element.E4M3 && device(t, arch, 1).Blocks { // and with scales of blocks
+		for i := range 3 {
+			e := all[i]
+			e.ScaleA, e.ScaleB = planner.PerBlock, planner.PerBlock
+			all = append(all, e)
+		}
+	}
 	for i, e := range all {
 		schedule, ofC := schedules[(i+int(of)+transposition)%len(schedules)], []element.Type{reference.NarrowC(of, 1-i%4/2), element.F32}[(i+transposition)%2]
 		if e.Gated { // is never cut
@@ -36,7 +43,12 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		if i%2 == 1 {
 			e.Pointers = planner.Pointers{A: true, B: true, C: true, Aligned: true}
 		}
-		reference.SetScales(&e, of, i)
+		deeper := 0
+		if e.ScaleA == planner.PerBlock {
+			deeper = 2 * encoding.Block
+		} else {
+			reference.SetScales(&e, of, i)
+		}
 		if transA { // rows that are adjacent are not gathered
 			e.GatherRows = 0
 		}
@@ -45,6 +57,9 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		for p, k := range []int{4*shape.TK + 1, 0, 2*shape.TK + 7} {
 			if perWord(t, arch, shape, of) == 4 {
 				k *= 2
+			}
+			if p != 1 {
+				k += deeper
 			}
 			q := planner.Problem{M: []int{shape.TM + 3, shape.TM, 1}[p], N: []int{shape.TN, 5, shape.TN + 3}[p], K: k, TransA: transA, TransB: transB,
 				Alpha: planner.Scale([...]float32{2, 1, -0.5}[p])}
