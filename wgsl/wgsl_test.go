@@ -331,6 +331,7 @@ func TestGolden(t *testing.T) {
 		{"small-nt-int8", "small", encoding.Kernel{Type: element.Int8, TransB: true}},
 		{"small-tn-int8-wide", "small", encoding.Kernel{Type: element.Int8, TransA: true, Wide: true}},
 		{"thin-8x64-nn-groups", "thin-8x64", encoding.Kernel{Type: element.BF16, TypeC: element.BF16, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}},
+		{"thin-8x64-nt-bf16", "thin-8x64", encoding.Kernel{TransB: true, Type: element.BF16, TypeC: element.BF16, Wide: true}},
 		{"small-nn-gated-groups", "small", encoding.Kernel{Type: element.F16, Loop: true, Epilogue: encoding.Epilogue{Gated: true, ScaleB: encoding.PerGroup64}}},
 		{"small-nn-e4m3-blocks", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16, Loop: true,
 			Epilogue: encoding.Epilogue{Gather: true, Gated: true, ScaleA: encoding.PerBlock, ScaleB: encoding.PerBlock}}},

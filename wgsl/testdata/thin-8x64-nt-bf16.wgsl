@@ -1,0 +1,782 @@
+@group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> A: array<u32>;
+@group(0) @binding(2) var<storage, read> B: array<vec4<u32>>;
+@group(0) @binding(3) var<storage, read_write> C: array<atomic<u32>>;
+var<workgroup> sharedA: array<array<vec4<f32>, 13>, 16>;
+var<workgroup> sharedB: array<array<vec4<u32>, 68>, 1>;
+
+fn numbers(word: u32) -> vec2<f32> {
+	return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));
+}
+
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
+}
+
+fn four(words: vec2<u32>) -> vec4<f32> {
+	return vec4<f32>(numbers(words.x), numbers(words.y));
+}
+
+fn loadC(at: u32) -> f32 {
+	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
+}
+
+fn rounded(x: u32) -> u32 {
+	return x + 0x7fffu + ((x >> 16u) & 1u);
+}
+
+fn pair(first: u32, second: u32) -> u32 {
+	return (rounded(first) >> 16u) | (rounded(second) & 0xffff0000u);
+}
+
+fn rare(sum: f32) -> bool {
+	return (bitcast<u32>(sum) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn tame(x: u32) -> u32 {
+	return select(x, (x | 0x400000u) & 0xffff0000u, (x & 0x7fffffffu) > 0x7f800000u);
+}
+
+fn storeHalf(at: u32, mask: u32, word: u32) {
+	atomicAnd(&C[at], ~mask);
+	atomicOr(&C[at], word & mask);
+}
+
+fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+	let place = t / 4u;
+	let group = t % 4u;
+	let ty = place / 16u;
+	let tx = place % 16u;
+	let readA0 = 3u * group + ty;
+	let readA1 = 3u * group + ty + 1u;
+	let alongA = t % 64u;
+	let acrossA = t / 64u;
+	var wordA00: u32;
+	var wordA01: u32;
+	var nextA0: vec4<u32>;
+	var nextA1: vec4<u32>;
+	let alongB = group;
+	let acrossB = 4u * tx;
+	var atB: u32;
+	var nextB0: vec4<u32>;
+	var nextB1: vec4<u32>;
+	var nextB2: vec4<u32>;
+	var nextB3: vec4<u32>;
+	var nextB4: vec4<u32>;
+	var nextB5: vec4<u32>;
+	var nextB6: vec4<u32>;
+	var nextB7: vec4<u32>;
+	var c0: vec4<f32>;
+	var c1: vec4<f32>;
+	var c2: vec4<f32>;
+	var c3: vec4<f32>;
+	var c4: vec4<f32>;
+	var c5: vec4<f32>;
+	var c6: vec4<f32>;
+	var c7: vec4<f32>;
+	let item = worker.x;
+	let item0 = items[3u * item];
+	let item1 = items[3u * item + 1u];
+	let item2 = items[3u * item + 2u];
+	let offA = item0.x;
+	let offB = item0.y / 8u;
+	let offC = item0.z;
+	let depth = item0.w;
+	let ldA = item1.x;
+	let ldB = item1.y / 8u;
+	let ldC = item1.z;
+	let rows = item1.w & 0xffffu;
+	let cols = item1.w >> 16u;
+	let alpha = bitcast<f32>(item2.x);
+	let beta = bitcast<f32>(item2.y);
+	c0 = vec4<f32>(0.0);
+	c1 = vec4<f32>(0.0);
+	c2 = vec4<f32>(0.0);
+	c3 = vec4<f32>(0.0);
+	c4 = vec4<f32>(0.0);
+	c5 = vec4<f32>(0.0);
+	c6 = vec4<f32>(0.0);
+	c7 = vec4<f32>(0.0);
+	var left = depth;
+	if (left != 0u) {
+		let atA = offA + 4u * (acrossA * ldA) + alongA;
+		wordA00 = atA / 2u;
+		let halfA00 = 16u * (atA % 2u);
+		wordA01 = (atA + ldA) / 2u;
+		let halfA01 = 16u * ((atA + ldA) % 2u);
+		atB = offB + acrossB * ldB + alongB;
+		nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
+		nextA1 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
+		nextB0 = B[atB];
+		nextB1 = B[atB + 4u];
+		nextB2 = B[atB + ldB];
+		nextB3 = B[atB + 4u + ldB];
+		nextB4 = B[atB + 2u * ldB];
+		nextB5 = B[atB + 4u + 2u * ldB];
+		nextB6 = B[atB + 3u * ldB];
+		nextB7 = B[atB + 4u + 3u * ldB];
+		loop {
+			sharedA[8u * (alongA / 32u) + alongA % 8u][3u * ((alongA / 8u) % 4u) + acrossA] = vec4<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01), number(nextA0.z, halfA00), number(nextA0.w, halfA01));
+			sharedA[8u * (alongA / 32u) + alongA % 8u][3u * ((alongA / 8u) % 4u) + acrossA + 1u] = vec4<f32>(number(nextA1.x, halfA00), number(nextA1.y, halfA01), number(nextA1.z, halfA00), number(nextA1.w, halfA01));
+			let words0 = nextB0;
+			let words1 = nextB1;
+			let words2 = nextB2;
+			let words3 = nextB3;
+			let words4 = nextB4;
+			let words5 = nextB5;
+			let words6 = nextB6;
+			let words7 = nextB7;
+			workgroupBarrier();
+			if (left < 64u) {
+				{
+					let column0 = four(words0.xy);
+					let column1 = four(words2.xy);
+					let column2 = four(words4.xy);
+					let column3 = four(words6.xy);
+					if (8u * group < left) {
+						let b0 = vec4<f32>(column0.x, column1.x, column2.x, column3.x);
+						let a0 = sharedA[0u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[0u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 1u < left) {
+						let b0 = vec4<f32>(column0.y, column1.y, column2.y, column3.y);
+						let a0 = sharedA[1u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[1u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 2u < left) {
+						let b0 = vec4<f32>(column0.z, column1.z, column2.z, column3.z);
+						let a0 = sharedA[2u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[2u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 3u < left) {
+						let b0 = vec4<f32>(column0.w, column1.w, column2.w, column3.w);
+						let a0 = sharedA[3u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[3u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+				}
+				{
+					let column0 = four(words0.zw);
+					let column1 = four(words2.zw);
+					let column2 = four(words4.zw);
+					let column3 = four(words6.zw);
+					if (8u * group + 4u < left) {
+						let b0 = vec4<f32>(column0.x, column1.x, column2.x, column3.x);
+						let a0 = sharedA[4u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[4u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 5u < left) {
+						let b0 = vec4<f32>(column0.y, column1.y, column2.y, column3.y);
+						let a0 = sharedA[5u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[5u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 6u < left) {
+						let b0 = vec4<f32>(column0.z, column1.z, column2.z, column3.z);
+						let a0 = sharedA[6u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[6u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 7u < left) {
+						let b0 = vec4<f32>(column0.w, column1.w, column2.w, column3.w);
+						let a0 = sharedA[7u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[7u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+				}
+				{
+					let column0 = four(words1.xy);
+					let column1 = four(words3.xy);
+					let column2 = four(words5.xy);
+					let column3 = four(words7.xy);
+					if (8u * group + 32u < left) {
+						let b0 = vec4<f32>(column0.x, column1.x, column2.x, column3.x);
+						let a0 = sharedA[8u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[8u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 33u < left) {
+						let b0 = vec4<f32>(column0.y, column1.y, column2.y, column3.y);
+						let a0 = sharedA[9u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[9u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 34u < left) {
+						let b0 = vec4<f32>(column0.z, column1.z, column2.z, column3.z);
+						let a0 = sharedA[10u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[10u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 35u < left) {
+						let b0 = vec4<f32>(column0.w, column1.w, column2.w, column3.w);
+						let a0 = sharedA[11u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[11u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+				}
+				{
+					let column0 = four(words1.zw);
+					let column1 = four(words3.zw);
+					let column2 = four(words5.zw);
+					let column3 = four(words7.zw);
+					if (8u * group + 36u < left) {
+						let b0 = vec4<f32>(column0.x, column1.x, column2.x, column3.x);
+						let a0 = sharedA[12u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[12u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 37u < left) {
+						let b0 = vec4<f32>(column0.y, column1.y, column2.y, column3.y);
+						let a0 = sharedA[13u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[13u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 38u < left) {
+						let b0 = vec4<f32>(column0.z, column1.z, column2.z, column3.z);
+						let a0 = sharedA[14u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[14u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+					if (8u * group + 39u < left) {
+						let b0 = vec4<f32>(column0.w, column1.w, column2.w, column3.w);
+						let a0 = sharedA[15u][readA0];
+						c0 = fma(vec4<f32>(a0.x), b0, c0);
+						c1 = fma(vec4<f32>(a0.y), b0, c1);
+						c2 = fma(vec4<f32>(a0.z), b0, c2);
+						c3 = fma(vec4<f32>(a0.w), b0, c3);
+						let a1 = sharedA[15u][readA1];
+						c4 = fma(vec4<f32>(a1.x), b0, c4);
+						c5 = fma(vec4<f32>(a1.y), b0, c5);
+						c6 = fma(vec4<f32>(a1.z), b0, c6);
+						c7 = fma(vec4<f32>(a1.w), b0, c7);
+					}
+				}
+				break;
+			}
+			left = left - 64u;
+			if (left != 0u) {
+				wordA00 = wordA00 + 32u;
+				wordA01 = wordA01 + 32u;
+				atB = atB + 8u;
+				nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
+				nextA1 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
+				nextB0 = B[atB];
+				nextB1 = B[atB + 4u];
+				nextB2 = B[atB + ldB];
+				nextB3 = B[atB + 4u + ldB];
+				nextB4 = B[atB + 2u * ldB];
+				nextB5 = B[atB + 4u + 2u * ldB];
+				nextB6 = B[atB + 3u * ldB];
+				nextB7 = B[atB + 4u + 3u * ldB];
+			}
+			{
+				let column0 = four(words0.xy);
+				let column1 = four(words2.xy);
+				let column2 = four(words4.xy);
+				let column3 = four(words6.xy);
+				{
+					let b0 = vec4<f32>(column0.x, column1.x, column2.x, column3.x);
+					let a0 = sharedA[0u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[0u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.y, column1.y, column2.y, column3.y);
+					let a0 = sharedA[1u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[1u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.z, column1.z, column2.z, column3.z);
+					let a0 = sharedA[2u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[2u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.w, column1.w, column2.w, column3.w);
+					let a0 = sharedA[3u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[3u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+			}
+			{
+				let column0 = four(words0.zw);
+				let column1 = four(words2.zw);
+				let column2 = four(words4.zw);
+				let column3 = four(words6.zw);
+				{
+					let b0 = vec4<f32>(column0.x, column1.x, column2.x, column3.x);
+					let a0 = sharedA[4u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[4u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.y, column1.y, column2.y, column3.y);
+					let a0 = sharedA[5u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[5u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.z, column1.z, column2.z, column3.z);
+					let a0 = sharedA[6u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[6u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.w, column1.w, column2.w, column3.w);
+					let a0 = sharedA[7u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[7u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+			}
+			{
+				let column0 = four(words1.xy);
+				let column1 = four(words3.xy);
+				let column2 = four(words5.xy);
+				let column3 = four(words7.xy);
+				{
+					let b0 = vec4<f32>(column0.x, column1.x, column2.x, column3.x);
+					let a0 = sharedA[8u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[8u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.y, column1.y, column2.y, column3.y);
+					let a0 = sharedA[9u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[9u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.z, column1.z, column2.z, column3.z);
+					let a0 = sharedA[10u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[10u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.w, column1.w, column2.w, column3.w);
+					let a0 = sharedA[11u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[11u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+			}
+			{
+				let column0 = four(words1.zw);
+				let column1 = four(words3.zw);
+				let column2 = four(words5.zw);
+				let column3 = four(words7.zw);
+				{
+					let b0 = vec4<f32>(column0.x, column1.x, column2.x, column3.x);
+					let a0 = sharedA[12u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[12u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.y, column1.y, column2.y, column3.y);
+					let a0 = sharedA[13u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[13u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.z, column1.z, column2.z, column3.z);
+					let a0 = sharedA[14u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[14u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+				{
+					let b0 = vec4<f32>(column0.w, column1.w, column2.w, column3.w);
+					let a0 = sharedA[15u][readA0];
+					c0 = fma(vec4<f32>(a0.x), b0, c0);
+					c1 = fma(vec4<f32>(a0.y), b0, c1);
+					c2 = fma(vec4<f32>(a0.z), b0, c2);
+					c3 = fma(vec4<f32>(a0.w), b0, c3);
+					let a1 = sharedA[15u][readA1];
+					c4 = fma(vec4<f32>(a1.x), b0, c4);
+					c5 = fma(vec4<f32>(a1.y), b0, c5);
+					c6 = fma(vec4<f32>(a1.z), b0, c6);
+					c7 = fma(vec4<f32>(a1.w), b0, c7);
+				}
+			}
+			if (left == 0u) { break; }
+			workgroupBarrier();
+		}
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 32u * group + place;
+		sharedA[at / 8u][at % 8u] = c0;
+		sharedA[(at + 16u) / 8u][(at + 16u) % 8u] = c1;
+	} else {
+		let at = 32u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c0);
+		sharedB[(at + 16u) / 64u][(at + 16u) % 64u] = bitcast<vec4<u32>>(c1);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		c0 = sharedA[(16u * group + place) / 8u][(16u * group + place) % 8u] + sharedA[(16u * group + place + 32u) / 8u][(16u * group + place + 32u) % 8u] + bitcast<vec4<f32>>(sharedB[(16u * group + place) / 64u][(16u * group + place) % 64u]) + bitcast<vec4<f32>>(sharedB[(16u * group + place + 32u) / 64u][(16u * group + place + 32u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 32u * group + place;
+		sharedA[at / 8u][at % 8u] = c2;
+		sharedA[(at + 16u) / 8u][(at + 16u) % 8u] = c3;
+	} else {
+		let at = 32u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c2);
+		sharedB[(at + 16u) / 64u][(at + 16u) % 64u] = bitcast<vec4<u32>>(c3);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		c2 = sharedA[(16u * group + place) / 8u][(16u * group + place) % 8u] + sharedA[(16u * group + place + 32u) / 8u][(16u * group + place + 32u) % 8u] + bitcast<vec4<f32>>(sharedB[(16u * group + place) / 64u][(16u * group + place) % 64u]) + bitcast<vec4<f32>>(sharedB[(16u * group + place + 32u) / 64u][(16u * group + place + 32u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 32u * group + place;
+		sharedA[at / 8u][at % 8u] = c4;
+		sharedA[(at + 16u) / 8u][(at + 16u) % 8u] = c5;
+	} else {
+		let at = 32u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c4);
+		sharedB[(at + 16u) / 64u][(at + 16u) % 64u] = bitcast<vec4<u32>>(c5);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		c4 = sharedA[(16u * group + place) / 8u][(16u * group + place) % 8u] + sharedA[(16u * group + place + 32u) / 8u][(16u * group + place + 32u) % 8u] + bitcast<vec4<f32>>(sharedB[(16u * group + place) / 64u][(16u * group + place) % 64u]) + bitcast<vec4<f32>>(sharedB[(16u * group + place + 32u) / 64u][(16u * group + place + 32u) % 64u]);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		let at = 32u * group + place;
+		sharedA[at / 8u][at % 8u] = c6;
+		sharedA[(at + 16u) / 8u][(at + 16u) % 8u] = c7;
+	} else {
+		let at = 32u * (group - 2u) + place;
+		sharedB[at / 64u][at % 64u] = bitcast<vec4<u32>>(c6);
+		sharedB[(at + 16u) / 64u][(at + 16u) % 64u] = bitcast<vec4<u32>>(c7);
+	}
+	workgroupBarrier();
+	if (group < 2u) {
+		c6 = sharedA[(16u * group + place) / 8u][(16u * group + place) % 8u] + sharedA[(16u * group + place + 32u) / 8u][(16u * group + place + 32u) % 8u] + bitcast<vec4<f32>>(sharedB[(16u * group + place) / 64u][(16u * group + place) % 64u]) + bitcast<vec4<f32>>(sharedB[(16u * group + place + 32u) / 64u][(16u * group + place + 32u) % 64u]);
+	}
+	let row0 = 4u * ty + 4u * (group / 4u) + group % 4u;
+	let vector0 = tx;
+	let row1 = 4u * ty + 4u * ((group + 2u) / 4u) + (group + 2u) % 4u;
+	let vector1 = tx;
+	let row2 = 4u * ty + 4u * ((group + 4u) / 4u) + (group + 4u) % 4u;
+	let vector2 = tx;
+	let row3 = 4u * ty + 4u * ((group + 6u) / 4u) + (group + 6u) % 4u;
+	let vector3 = tx;
+	let atC0 = offC + row0 * ldC + 4u * vector0;
+	c0 = alpha * c0;
+	let atC1 = offC + row1 * ldC + 4u * vector1;
+	c2 = alpha * c2;
+	let atC2 = offC + row2 * ldC + 4u * vector2;
+	c4 = alpha * c4;
+	let atC3 = offC + row3 * ldC + 4u * vector3;
+	c6 = alpha * c6;
+	if (group < 2u) {
+		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
+			c0 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC0), loadC(atC0 + 1u), loadC(atC0 + 2u), loadC(atC0 + 3u)), c0);
+			c2 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC1), loadC(atC1 + 1u), loadC(atC1 + 2u), loadC(atC1 + 3u)), c2);
+			c4 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC2), loadC(atC2 + 1u), loadC(atC2 + 2u), loadC(atC2 + 3u)), c4);
+			c6 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC3), loadC(atC3 + 1u), loadC(atC3 + 2u), loadC(atC3 + 3u)), c6);
+		}
+	}
+	var bits0 = bitcast<vec4<u32>>(c0);
+	var bits1 = bitcast<vec4<u32>>(c2);
+	var bits2 = bitcast<vec4<u32>>(c4);
+	var bits3 = bitcast<vec4<u32>>(c6);
+	let sizes = abs(c0) + abs(c2) + abs(c4) + abs(c6);
+	if (rare(sizes.x + sizes.y + sizes.z + sizes.w)) {
+		bits0 = vec4<u32>(tame(bits0.x), tame(bits0.y), tame(bits0.z), tame(bits0.w));
+		bits1 = vec4<u32>(tame(bits1.x), tame(bits1.y), tame(bits1.z), tame(bits1.w));
+		bits2 = vec4<u32>(tame(bits2.x), tame(bits2.y), tame(bits2.z), tame(bits2.w));
+		bits3 = vec4<u32>(tame(bits3.x), tame(bits3.y), tame(bits3.z), tame(bits3.w));
+	}
+	let word0a = pair(bits0.x, bits0.y);
+	let word0b = pair(bits0.z, bits0.w);
+	let word1a = pair(bits1.x, bits1.y);
+	let word1b = pair(bits1.z, bits1.w);
+	let word2a = pair(bits2.x, bits2.y);
+	let word2b = pair(bits2.z, bits2.w);
+	let word3a = pair(bits3.x, bits3.y);
+	let word3b = pair(bits3.z, bits3.w);
+	let line = t / 32u;
+	let along0 = t % 32u;
+	let behind0 = min(along0 + 1u, 31u);
+	let alongAt0 = 32u * line + 2u * (along0 / 2u) + along0 % 2u;
+	let behindAt0 = 32u * line + 2u * (behind0 / 2u) + behind0 % 2u;
+	let last = cols - 1u;
+	let lastAt = 2u * ((last / 2u) / 2u) + (last / 2u) % 2u;
+	let start0 = offC + line * ldC;
+	let atWord00 = (start0 + 1u) / 2u + along0;
+	let left00 = select(0u, max(rows, line) - line, 2u * along0 + start0 % 2u + 1u < cols);
+	workgroupBarrier();
+	if (group < 2u) {
+		{
+			let at = 32u * row0 + 2u * vector0;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word0a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word0b;
+		}
+		{
+			let at = 32u * row1 + 2u * vector1;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word1a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word1b;
+		}
+		{
+			let at = 32u * row2 + 2u * vector2;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word2a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word2b;
+		}
+		{
+			let at = 32u * row3 + 2u * vector3;
+			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word3a;
+			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word3b;
+		}
+	}
+	workgroupBarrier();
+	{
+		let word = sharedB[alongAt0 / 256u][(alongAt0 % 256u) / 4u][alongAt0 % 4u];
+		let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 256u][(behindAt0 % 256u) / 4u][behindAt0 % 4u] << 16u), start0 % 2u != 0u);
+		if (0u < left00) { atomicStore(&C[atWord00], moved); }
+	}
+	{
+		let word = sharedB[(alongAt0 + 64u) / 256u][((alongAt0 + 64u) % 256u) / 4u][(alongAt0 + 64u) % 4u];
+		let moved = select(word, (word >> 16u) | (sharedB[(behindAt0 + 64u) / 256u][((behindAt0 + 64u) % 256u) / 4u][(behindAt0 + 64u) % 4u] << 16u), start0 % 2u != 0u);
+		if (2u < left00) { atomicStore(&C[atWord00 + ldC], moved); }
+	}
+	{
+		let word = sharedB[(alongAt0 + 128u) / 256u][((alongAt0 + 128u) % 256u) / 4u][(alongAt0 + 128u) % 4u];
+		let moved = select(word, (word >> 16u) | (sharedB[(behindAt0 + 128u) / 256u][((behindAt0 + 128u) % 256u) / 4u][(behindAt0 + 128u) % 4u] << 16u), start0 % 2u != 0u);
+		if (4u < left00) { atomicStore(&C[atWord00 + 2u * ldC], moved); }
+	}
+	{
+		let word = sharedB[(alongAt0 + 192u) / 256u][((alongAt0 + 192u) % 256u) / 4u][(alongAt0 + 192u) % 4u];
+		let moved = select(word, (word >> 16u) | (sharedB[(behindAt0 + 192u) / 256u][((behindAt0 + 192u) % 256u) / 4u][(behindAt0 + 192u) % 4u] << 16u), start0 % 2u != 0u);
+		if (6u < left00) { atomicStore(&C[atWord00 + 3u * ldC], moved); }
+	}
+	if (t < 8u) {
+		let start = offC + t * ldC;
+		if (t < rows) {
+			storeEdges(start, start + cols, sharedB[(32u * t) / 256u][((32u * t) % 256u) / 4u][(32u * t) % 4u], sharedB[(32u * t + lastAt) / 256u][((32u * t + lastAt) % 256u) / 4u][(32u * t + lastAt) % 4u] >> (16u * (last % 2u)));
+		}
+	}
+}
