@@ -205,7 +205,8 @@ static void store(enum type type, void *c, size_t i, float alpha, float sum, flo
 // What a launch has for an epilogue, as encoding.Epilogue.Word has the flags, and the words of an
 // item, or a fix-up's, from the first of these on.
 enum { RELU = 1, SILU = 3, ACTIVATION = 3, BIAS = 4, GATED = 8, GATHER = 16, SCATTER = 32, WEIGHTS = 64,
-       POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024, SCALE_A = 2048, ROWS_A = 4096, SCALE_B = 8192, COLUMNS_B = 16384, GROUPS_64 = 32768, GROUPS_128 = 65536, BLOCKS = 131072 };
+       POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024, SCALE_A = 2048, ROWS_A = 4096, SCALE_B = 8192, COLUMNS_B = 16384, GROUPS_64 = 32768, GROUPS_128 = 65536, BLOCKS = 131072,
+       PAIRS = 262144, ZEROS = 524288 };
 typedef struct { const void *b2, *bias; const uint32_t *rows; uint32_t flags; } epilogue;
 
 // pointer is an address of a problem's record: of A, B, C and B2.
@@ -234,12 +235,16 @@ static float block_scale(const epilogue *e, const uint32_t *w, uint32_t row, uin
 	return bits(e->rows[w[19] + row * each + k / 128]) * bits(e->rows[w[20] + k / 128]);
 }
 
-// scaled multiplies by the scales of a row and a column. gather: gatherAt, gatherRows; scales: scaleAAt, scaleBAt.
-static float scaled(const epilogue *e, const uint32_t *gather, const uint32_t *scales, int i, int j, float x) {
-	uint32_t row = !(e->flags & ROWS_A) ? 0 : e->flags & GATHER ? e->rows[gather[0] + i] : (uint32_t)i;
-	int none = e->flags & GATHER && e->flags & ROWS_A && row >= gather[1];
-	if (e->flags & SCALE_A && !none) x *= bits(e->rows[scales[0] + row]);
-	if (e->flags & SCALE_B) x *= bits(e->rows[scales[1] + (e->flags & COLUMNS_B ? j : 0)]);
+// scaled takes off a sum what the zero point of its row is worth, and multiplies by alpha and the scales of the row and the column.
+// gather: gatherAt, gatherRows; scales: scaleAAt, scaleBAt.
+static float scaled(const epilogue *e, const uint32_t *gather, const uint32_t *scales, int i, int j, float alpha, float sum) {
+	uint32_t row = e->flags & GATHER ? e->rows[gather[0] + i] : (uint32_t)i, each = e->flags & PAIRS ? 2 : 1;
+	int none = e->flags & GATHER && row >= gather[1];
+	const uint32_t *a = e->rows + scales[0] + (e->flags & ROWS_A && !none ? each * row : 0), *b = e->rows + scales[1] + (e->flags & COLUMNS_B ? each * j : 0);
+	if (e->flags & ZEROS && !none) sum = fmaf(-(float)(int32_t)a[1], (float)(int32_t)b[1], sum);
+	float x = alpha * sum;
+	if (e->flags & SCALE_A && !(none && e->flags & ROWS_A)) x *= bits(*a);
+	if (e->flags & SCALE_B) x *= bits(*b);
 	return x;
 }
 // finish does what an epilogue says to an element, alpha times the sum, scaled. words: scatterAt, scatterRows, weightsAt, biasAt.
@@ -262,7 +267,7 @@ static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
 			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn + j];
-			if (k->dressed) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, scaled(e, w + 12, w + 14, i, j, bits(w[4]) * sum), bits(w[5]), NULL, 0);
+			if (k->dressed) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, scaled(e, w + 12, w + 14, i, j, bits(w[4]), sum), bits(w[5]), NULL, 0);
 			else store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
 		}
 }
@@ -289,7 +294,7 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 				sum = fmaf(number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)) * (blocks ? block_scale(e, w, row, p) : 1), grouped ? weight(e, w, b, p, j) : number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)), sum);
 			float alpha = depth ? bits(w[8]) : 0, *kept = k->dressed && e->flags & GATED ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : NULL;
 			if (w[10] != UINT32_MAX) workspace[((size_t)w[10] * k->tm + i) * k->tn + j] = sum;
-			else if (k->dressed) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha * sum) : 0, bits(w[9]), kept, second);
+			else if (k->dressed) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha, sum) : 0, bits(w[9]), kept, second);
 			else store(to, c, w[2] + i * ldc + j, alpha, sum, bits(w[9]));
 		}
 	}

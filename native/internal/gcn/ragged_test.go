@@ -139,7 +139,7 @@ func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ragge
 		}
 		sizes := drivertest.DressedSizes(t, &r, e)
 		names := slices.Sorted(maps.Keys(sizes))
-		if i == len(names) {
+		if i >= len(names) { // records have fewer with some epilogues
 			return jobs
 		}
 		jobs = append(jobs, newRaggedJob(t, arch, rng, r, e, k.Entries, fmt.Sprint(names[i], k.Epilogue), sizes[names[i]], drawn))
