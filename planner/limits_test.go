@@ -138,6 +138,18 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 	}
 }
 
+// Where loops may be short Stream-K needs more workers than their partial tiles have room for.
+func TestStreamKWithoutRoom(t *testing.T) {
+	d := *device(t, "lavapipe")
+	d.MaxBinding, d.MaxTrips = 64<<10, 100
+	for _, s := range []Schedule{"", ScheduleStreamK} {
+		p, err := New(&d).Plan(mustPack(t, GEMM(65, 97, 127)), Options{Tile: "tiny-k4", Schedule: s})
+		require.NoError(t, err)
+		checkAll(t, p)
+		require.Zero(t, p.Workspace, "tiles stay whole")
+	}
+}
+
 // Partial tiles of several shapes lie side by side.
 func TestSlotsOfSeveralShapes(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 1600), GEMM(64, 64, 1600), GEMM(32, 32, 1600)) // 25 parts each

@@ -216,8 +216,12 @@ func (m *model) slotLimit(id tileID) int {
 
 // dealStreamK gives every worker the same number of K steps, whatever tiles they
 // belong to (Osama et al. 2023). A worker may end one tile, process several
-// whole ones and begin another.
+// whole ones and begin another. Where their partial tiles have no room, tiles stay whole.
 func dealStreamK(p *builder, g *group) {
+	if !p.model.streamFits(g.id, g.load) {
+		dealDataParallel(p, g)
+		return
+	}
 	total := int64(g.load.steps) // may need 64 bits, as products of shares do
 	workers := p.model.streamWorkers(g.id, g.load)
 	slots := p.slots(g)
@@ -249,9 +253,16 @@ func dealStreamK(p *builder, g *group) {
 	p.Workspace = max(p.Workspace, slots.end())
 }
 
+// streamFits reports whether the partial tiles of streamWorkers, two each, have room: those that a loop limit asks for may
+// have none.
+func (m *model) streamFits(id tileID, l load) bool {
+	workers := m.streamWorkers(id, l)
+	return workers == 1 || 2*workers <= int64(m.slotLimit(id))
+}
+
 // streamWorkers is the number of workers that share the steps of a group: one
 // for every place on the device, unless their shares get too short, or too long
-// for the device's loop limit, or their partial tiles, two each, too many.
+// for the device's loop limit, or their partial tiles too many.
 func (m *model) streamWorkers(id tileID, l load) int64 {
 	d, total := m.device, int64(l.steps)
 	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartSteps)), 1)

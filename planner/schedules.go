@@ -49,7 +49,7 @@ var schedules = [...]schedule{
 	{name: ScheduleDataParallel, suits: leaving, cost: (*model).dataParallelCost, deal: dealDataParallel},
 	{name: ScheduleBatched, suits: leaving, cost: (*model).batchedCost, deal: dealBatched},
 	{name: ScheduleSplitK, suits: cutting, cost: (*model).splitKCost, deal: dealSplitK, cuts: true},
-	{name: ScheduleStreamK, suits: always, cost: (*model).streamKCost, deal: dealStreamK, cuts: true},
+	{name: ScheduleStreamK, suits: sharing, cost: (*model).streamKCost, deal: dealStreamK, cuts: true},
 	{name: ScheduleLPT, suits: staying, cost: (*model).lptCost, deal: dealLPT},
 	{name: ScheduleDynamic, suits: staying, cost: (*model).dynamicCost, deal: dealDynamic},
 	{name: ScheduleCluster, suits: clustering, cost: (*model).clusterCost, deal: dealDataParallel, cluster: (*model).clusterSize, cuts: true},
@@ -65,7 +65,8 @@ func cutting(m *model, id tileID, l load) bool {
 	return m.tiles[id].shape.Unit != tile.WGMMA || m.splitSteps(id, l) < l.longest
 }
 
-func always(*model, tileID, load) bool { return true }
+// sharing leaves out that partial tiles have no room, where that is data-parallel.
+func sharing(m *model, id tileID, l load) bool { return m.streamFits(id, l) }
 
 func clustering(m *model, id tileID, _ load) bool { return m.tiles[id].clusters }
 
@@ -157,6 +158,9 @@ func (m *model) splitKCost(id tileID, l load) (gemm, fixup float64) {
 }
 
 func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
+	if !m.streamFits(id, l) {
+		return m.dataParallelCost(id, l)
+	}
 	shares, tiles := float64(m.streamWorkers(id, l)), float64(l.tiles)
 	share := math.Ceil(l.steps / shares)
 	cut := min(tiles, shares)
