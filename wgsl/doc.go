@@ -32,7 +32,9 @@
 // memory, and halves of words where rows of a tile begin and end.
 //
 // B may have 4 bits, with scales of groups (int4.go): eight k's of a column lie in a word. Shaders widen it on the same way,
-// by the scale and the zero point of its group, or, of tiles of few rows, in the registers of the threads that multiply it (direct.go).
+// by the scale and the zero point of its group.
+//
+// Of tiles of few rows B, of whatever type, goes to the registers of the threads that multiply it instead, where loads of 16 bytes can (direct.go).
 //
 // # Epilogues
 //
