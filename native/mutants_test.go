@@ -81,7 +81,7 @@ var mutants = []struct {
 	{mutant{"no bound of columns of pairs", "half_hip.cuh", "static_cast<uint32_t>(i) < columns", "true"}, address},
 	{mutant{"no bound of K in pairs of rows", "half_hip.cuh", "if (left < kDeep * T::TK) {", "if (false) {"}, address},
 	{mutant{"rows of a pair change places", "half_hip.cuh", "(row[0] & 0xffff) | row[1] << 16", "(row[1] & 0xffff) | row[0] << 16"}, plain},
-	{mutant{"a half behind the last k counts", "half_hip.cuh", "step(a, b, 2 * k + 1 < left)", "step(a, b, true)"}, plain},
+	{mutant{"a half behind the last k counts", "half_hip.cuh", "step(a, b, 2 * k + 1 < left, are)", "step(a, b, true, are)"}, plain},
 	{mutant{"a half behind the last k counts in matrix products", "mfma_half.cuh", "first + e < left", "first + e / 2 * 2 < left"}, plain},
 	{mutant{"a word behind the last k counts in matrix products", "mfma_half.cuh", "uint32_t mask = 0;", "uint32_t mask = ~0u;"}, plain},
 	{mutant{"words of a lane are the same", "mfma_half.cuh", "[i * kBlockK * kPitch]", "[i * 0 * kPitch]"}, plain},
