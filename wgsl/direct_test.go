@@ -117,7 +117,7 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 		for _, line := range strings.Split(first, "\n") {
 			x.does(t, strings.TrimSpace(line))
 		}
-		guard, at := "", map[string]int{"group": group}
+		guard, guarded, at := "", 0, map[string]int{"group": group}
 		variants = 0
 		for _, line := range strings.Split(loop, "\n") {
 			line = strings.TrimSpace(line)
@@ -136,6 +136,7 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 			if guard != "" {
 				require.Equal(t, k, parse(t, guard).in(at), "whether it exists")
 				guard = ""
+				guarded++
 			}
 			if row == 0 {
 				variants++
@@ -149,6 +150,7 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 				seen[got]++
 			}
 		}
+		require.Equal(t, g.GroupSteps, guarded, "of the last step")
 	}
 	require.Len(t, seen, g.Tile.TK*g.Tile.TN)
 	for p, n := range seen {
