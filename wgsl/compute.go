@@ -120,13 +120,13 @@ func (r *renderer) kStep() {
 	r.a.store(&r.writer)
 	r.b.store(&r.writer)
 	r.line("workgroupBarrier();")
-	if !r.B.Direct || !r.b.packed() { // whose steps are whole
+	short := r.rolledSteps
+	if r.B.Direct {
+		short = func() { r.directRows(r.Tile.RM, true) }
+	}
+	if whole := r.B.Direct && r.b.packed(); !whole { // K of Int4 is of whole groups, which such steps do not cut
 		r.block(fmt.Sprintf("if (left < %du)", r.Tile.TK), func() {
-			if r.B.Direct {
-				r.directRows(r.Tile.RM, true)
-			} else {
-				r.rolledSteps()
-			}
+			short()
 			r.line("break;")
 		})
 	}

@@ -21,8 +21,7 @@ func directSteps(of element.Type) int {
 	return 16
 }
 
-// isDirect reports whether B goes to registers, by loads of four elements. No step then is longer than the smallest group with
-// a scale, nor cut by one.
+// isDirect reports whether B goes to registers. No step then is longer than the smallest group with a scale, nor cut by one.
 func isDirect(k encoding.Kernel, t *tile.Shape) bool {
 	of := k.TypeB()
 	return (k.Wide || of == element.Int4) && t.RM == t.TM && t.RM%4 == 0 && t.RN == 4 && 64%(directSteps(of)*t.Groups()) == 0

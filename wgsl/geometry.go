@@ -23,10 +23,9 @@ type geometry struct {
 	Tile tile.Shape
 
 	// The workgroup consists of Groups sets of GroupThreads threads. Group g
-	// takes the k's with k % Groups == g: GroupSteps of each K step.
+	// takes the k's with k % Groups == g: GroupSteps of each K step. Where B.Direct
+	// B.Together of them lie side by side.
 	Groups, GroupThreads, GroupSteps int
-
-	// Where B.Direct those of a group lie together, as many as B.Together.
 
 	// The threads of a group form a grid of ThreadRows x ThreadCols over the
 	// tile. A subgroup covers a patch of PatchRows x PatchCols of that grid.

@@ -28,7 +28,7 @@ func (s *suite) testBlocks(t *testing.T) {
 				}
 			}
 			if j == 0 {
-				typed.testBlockTiles(t)
+				typed.testDressedTiles(t, blocksOf, typed.runBlocks)
 				t.Run("Update", func(t *testing.T) {
 					typed.testDressedUpdate(t, blocksOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
@@ -117,14 +117,16 @@ func (d *dressed) drawBlocks(p *planner.Problem, e *planner.Epilogue, rng *rand.
 	}
 }
 
-// testBlockTiles forces each tile shape.
-func (s *suite) testBlockTiles(t *testing.T) {
+// testDressedTiles runs a case of each tile shape, forced, whose epilogue is one with scales.
+func (s *suite) testDressedTiles(t *testing.T, scaled func(planner.Epilogue) planner.Epilogue, run func(*testing.T, dressedCase)) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
-		e := blocksOf(planner.Epilogue{Gated: i%2 == 1})
+		e := scaled(planner.Epilogue{Gated: i%2 == 1})
 		if s.fitsWith(&facts, shape, e) && (!s.slow() || i%4 == 0) {
-			t.Run(shape.Name, func(t *testing.T) { s.runBlocks(t, dressedCase{e: e, o: planner.Options{Tile: shape.Name}}) })
+			t.Run(shape.Name, func(t *testing.T) {
+				run(t, dressedCase{name: shape.Name, e: e, batch: mixed, o: planner.Options{Tile: shape.Name}})
+			})
 		}
 	}
 }

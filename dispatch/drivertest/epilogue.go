@@ -138,7 +138,8 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 			d.group(p, &e, rng)
 		}
 		if e.ZeroA {
-			d.zero(p, &e, rng)
+			d.zeros(p.ScaleA, e.ScalesA(p), fewZeros(rng))
+			d.zeros(p.ScaleB, e.ScalesB(p), fewZeros(rng))
 		}
 	}
 	for of, t := range s.types() {

@@ -132,8 +132,8 @@ func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, ro
 		d.rows[at] = int32(math.Float32bits(float32(rng.IntN(5) - 2)))
 	}
 	if e.ZeroA {
-		d.zeros(r.ScaleA, scalesA, rng)
-		d.zeros(r.ScaleB, len(d.rows)-r.ScaleB, rng)
+		d.zeros(r.ScaleA, scalesA, fewZeros(rng))
+		d.zeros(r.ScaleB, len(d.rows)-r.ScaleB, fewZeros(rng))
 	}
 	var to []int
 	for i := range rows {

@@ -27,7 +27,7 @@ func (s *suite) testZeros(t *testing.T) {
 				}
 			}
 			if i == 0 {
-				typed.testZeroTiles(t)
+				typed.testDressedTiles(t, zerosOf, typed.runZeros)
 				t.Run("Update", func(t *testing.T) {
 					typed.testDressedUpdate(t, zerosOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
@@ -96,41 +96,22 @@ func (s *suite) runZeros(t *testing.T, c dressedCase) {
 	d = s.dress(b, c.e, rng, func(v []float32) { reference.UniformOf(element.Int8, rng, v) })
 	for i := range b {
 		p := &b[i]
-		for at := range c.e.ScalesA(p) / 2 {
-			d.rows[p.ScaleA+2*at+1] = int32(rng.IntN(256) - 128)
-		}
-		for at := range c.e.ScalesB(p) / 2 {
-			d.rows[p.ScaleB+2*at+1] = int32(rng.IntN(1<<25)-1<<24) >> rng.IntN(20)
-		}
+		d.zeros(p.ScaleA, c.e.ScalesA(p), func() int32 { return int32(rng.IntN(256) - 128) })
+		d.zeros(p.ScaleB, c.e.ScalesB(p), func() int32 { return int32(rng.IntN(1<<25)-1<<24) >> rng.IntN(20) })
 	}
 	s.prepareDressed(t, b, &d, c.o, c.edit).check(t, &d, false)
 }
 
-// zeros draws zero points, or sums, behind the scales in so many words, with which results stay exact.
-func (d *dressed) zeros(at, n int, rng *rand.Rand) {
+// zeros draws zero points, or sums, behind the scales in so many words.
+func (d *dressed) zeros(at, n int, draw func() int32) {
 	for i := at + 1; i < at+n; i += 2 {
-		d.rows[i] = int32(rng.IntN(41) - 20)
+		d.rows[i] = draw()
 	}
 }
 
-// zero does so for a problem.
-func (d *dressed) zero(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
-	d.zeros(p.ScaleA, e.ScalesA(p), rng)
-	d.zeros(p.ScaleB, e.ScalesB(p), rng)
-}
-
-// testZeroTiles forces each tile shape.
-func (s *suite) testZeroTiles(t *testing.T) {
-	facts := s.device.Info().Planner
-	for i := range facts.Kernels {
-		shape := facts.Kernels[i].Tile
-		e := zerosOf(planner.Epilogue{Gated: i%2 == 1})
-		if s.fitsWith(&facts, shape, e) && (!s.slow() || i%4 == 0) {
-			t.Run(shape.Name, func(t *testing.T) {
-				s.runZeros(t, dressedCase{name: shape.Name, e: e, batch: mixed, o: planner.Options{Tile: shape.Name}})
-			})
-		}
-	}
+// fewZeros draws some with which results stay exact.
+func fewZeros(rng *rand.Rand) func() int32 {
+	return func() int32 { return int32(rng.IntN(41) - 20) }
 }
 
 // testZerosRagged runs experts whose sizes are on the device.

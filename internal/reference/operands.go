@@ -133,7 +133,6 @@ func SetScales(e *planner.Epilogue, of element.Type, turn int) {
 			e.ScaleB, e.ZeroA = row, true
 		}
 	}
-
 }
 
 // OfAllNumbers is a batch in which each number of 8 bits may be multiplied, in A of the one problem and in B of the other.

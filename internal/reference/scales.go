@@ -13,15 +13,25 @@ func (e *Epilogue) float(word int) float64 {
 
 // scaleA is the scale of row i of a problem, for which row from of A stands; -1: one of zeros.
 func (e *Epilogue) scaleA(p *planner.Problem, i, from int) float64 {
+	if from < 0 && e.ScaleA != planner.PerTensor {
+		return 1
+	}
+	return e.float(e.wordA(p, i, from))
+}
+
+// wordA is where the scale of row i is, for which row from of A stands, and wordB that of column j of B, or as the second one of B2.
+func (e *Epilogue) wordA(p *planner.Problem, i, from int) int {
 	switch {
 	case e.ScaleA == planner.PerTensor:
-		return e.float(p.ScaleA)
-	case from < 0:
-		return 1
+		return p.ScaleA
 	case e.GatherRows > 0:
 		i = from
 	}
-	return e.float(p.ScaleA + i*e.apart())
+	return p.ScaleA + i*e.apart()
+}
+
+func (e *Epilogue) wordB(p *planner.Problem, j, which int) int {
+	return p.ScaleB + (which*p.N+j)*e.apart()
 }
 
 // scaleB is the scale of column j of B, or as the second one of B2.
@@ -29,7 +39,7 @@ func (e *Epilogue) scaleB(p *planner.Problem, j, which int) float64 {
 	if e.ScaleB == planner.PerTensor {
 		return e.float(p.ScaleB + which)
 	}
-	return e.float(p.ScaleB + (which*p.N+j)*e.apart())
+	return e.float(e.wordB(p, j, which))
 }
 
 // apart is how many words are from a scale of rows or columns to the next.
@@ -46,13 +56,8 @@ func (n number) centred(p *planner.Problem, i, from, j, which int, l *limits) nu
 	if from < 0 {
 		return n
 	}
-	switch {
-	case l.ScaleA == planner.PerTensor:
-		i = 0
-	case l.GatherRows > 0:
-		i = from
-	}
-	by := float64(p.Alpha.Value()) * float64(l.Rows[p.ScaleA+2*i+1]) * float64(l.Rows[p.ScaleB+2*(which*p.N+j)+1])
+	e := &l.Epilogue
+	by := float64(p.Alpha.Value()) * float64(e.Rows[e.wordA(p, i, from)+1]) * float64(e.Rows[e.wordB(p, j, which)+1])
 	n.want -= by
 	n.size += math.Abs(by)
 	n.bound += 4*l.unit*n.size + l.tiny

@@ -75,7 +75,7 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
     [groups, M], and [groups] or [groups, N], of one with 3 dimensions; where offs cuts depth [groups, M] and [groups, N],
     or these flat. Or both are of blocks of 128 k's, of float8_e4m3fn where offs does not cut depth: with kb = ceil(K / 128)
     [rows, kb], or [groups, M, kb], of x, and [groups, ceil(N / 128), kb] of w, of which 128 columns share each; where offs cuts
-    columns [groups, ceil(M / 128), kb] of x and [columns, kb] of w. CUDA and HIP have no kernels for these. out_dtype: bfloat16, float16 or float32. There are no gradients, to scales and bias neither.
+    columns [groups, ceil(M / 128), kb] of x and [columns, kb] of w. gfx908 has no kernels for these. out_dtype: bfloat16, float16 or float32. There are no gradients, to scales and bias neither.
 
     zero_x are zero points of an x of int8, int32 from -128 to 127, of the shape of scale_x: x stands for x - zero_x. sums_w, int32
     [groups, N], are the sums of w's columns then, w.sum(-2, dtype=torch.int32), and [groups, N] where offs cuts depth too, of the rows of each

@@ -174,7 +174,7 @@ class ScaledNumbers(unittest.TestCase):
         self.assertTrue(bool(y[8].isnan().all()) and not bool(y[:8].isnan().any() or y[9:].isnan().any()))
 
 
-@unittest.skipUnless(on_cpu(), "GPUs have no kernels for scales of blocks")
+@unittest.skipUnless(on_cpu(), "scales of blocks were never run on tensors of a GPU")
 class Blocks(unittest.TestCase):
     """Scales of 128 k's of a row of x, and of 128 k's of 128 columns of w."""
 
