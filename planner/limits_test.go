@@ -141,13 +141,21 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 // Where loops may be short Stream-K needs more workers than their partial tiles have room for.
 func TestStreamKWithoutRoom(t *testing.T) {
 	d := *device(t, "lavapipe")
-	d.MaxBinding, d.MaxTrips = 64<<10, 100
-	for _, s := range []Schedule{"", ScheduleStreamK} {
-		p, err := New(&d).Plan(mustPack(t, GEMM(65, 97, 127)), Options{Tile: "tiny-k4", Schedule: s})
-		require.NoError(t, err)
-		checkAll(t, p)
-		require.Zero(t, p.Workspace, "tiles stay whole")
+	d.MaxBinding = 64 << 10
+	cut := 0
+	for d.MaxTrips = 100; d.MaxTrips < 9000; d.MaxTrips += 100 {
+		for _, s := range []Schedule{"", ScheduleStreamK} {
+			p, err := New(&d).Plan(mustPack(t, GEMM(65, 97, 127)), Options{Tile: "tiny-k4", Schedule: s})
+			require.NoError(t, err)
+			checkAll(t, p)
+			require.LessOrEqual(t, p.Workspace, d.spanLimit(element.F32)/maxGroups, "%d trips", d.MaxTrips)
+			if s == ScheduleStreamK {
+				cut += min(p.Workspace, 1)
+				require.True(t, d.MaxTrips > 100 || p.Workspace == 0, "tiles stay whole")
+			}
+		}
 	}
+	require.Positive(t, cut, "plans with room cut tiles")
 }
 
 // Partial tiles of several shapes lie side by side.
