@@ -177,7 +177,7 @@ func (p *builder) choose() (err error) {
 	if p.Options.Custom != nil || p.schedule != nil && p.schedule.cuts && p.model.whole {
 		p.schedule = ScheduleDataParallel.find() // of a custom one, by whose cost tiles are chosen
 	}
-	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.Batch)), p.Options.dressed(p.device), p.Options.only(p.Batch)); err != nil {
+	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.device, p.Batch)), p.Options.dressed(p.device), p.Options.only(p.Batch)); err != nil {
 		return err
 	}
 	p.model.parts = p.Options.parts(p.device, p.model.compute)
@@ -401,13 +401,13 @@ func (p *builder) mostParts(fixup int) float64 {
 }
 
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group {
-	o, wide := &p.Options, p.Options.wide()
-	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: o.Epilogue.group() == 0,
+	o := &p.Options
+	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: true,
 		Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
 	g.TF32 = p.model.compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {
 		q := &p.Batch[problems[i].index]
-		g.Wide = g.Wide && q.wideTile(wide) && (!g.Epilogue.Gated || q.B2.aligned(wide))
+		g.Wide = g.Wide && o.wideTile(q)
 		g.load.add(g.Tile, q, p.model.products)
 	}
 	return g

@@ -253,7 +253,9 @@ var (
 // have passed Check; the kernels are of the device, and whether they can run is what Fits
 // says.
 func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros float64) {
-	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1, parts: new(Options).parts(d, c)}
+	o := Options{Compute: c}
+	c = o.arithmetic(d, o.allWide(d, b))
+	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1, parts: o.parts(d, c)}
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
 	elements := 0.0

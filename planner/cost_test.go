@@ -18,11 +18,12 @@ import (
 func TestPredict(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	batches := map[string]Batch{
-		"none":   {},
-		"empty":  randomBatch(t, rng, 5, 0, 0),
-		"tiny":   randomBatch(t, rng, 200, 0, 9),
-		"mixed":  randomBatch(t, rng, 60, 0, 300),
-		"long K": mustPack(t, GEMM(64, 64, 8192), GEMM(33, 17, 4097)),
+		"none":     {},
+		"empty":    randomBatch(t, rng, 5, 0, 0),
+		"tiny":     randomBatch(t, rng, 200, 0, 9),
+		"mixed":    randomBatch(t, rng, 60, 0, 300),
+		"long K":   mustPack(t, GEMM(64, 64, 8192), GEMM(33, 17, 4097)),
+		"few rows": mustPack(t, GEMM(8, 640, 2048), GEMM(16, 640, 1024)),
 	}
 	measured := device(t, "h200")
 	measured.Kernels[2].Rate = tile.Rate{Efficiency: 0.01, Step: 40, Fixed: 50, Worker: 60}
@@ -162,6 +163,24 @@ func TestWords(t *testing.T) {
 		plan, err := New(d).Plan(batch, Options{Type: of, TypeC: of})
 		require.NoError(t, err)
 		require.Equal(t, want, plan.Launches[0].Tile.Name, of)
+	}
+}
+
+// TestDirectRate: B that goes to registers gains by the tile table, by measured rates too.
+func TestDirectRate(t *testing.T) {
+	d := device(t, "h200-webgpu")
+	thin, other := d.Kernel(shape(t, "thin-8x64")), d.Kernel(shape(t, "large-8x8"))
+	times := thin.Tile.Rates.Direct
+	require.Greater(t, times, 1.0)
+	for _, measured := range []tile.Rate{{}, {Efficiency: 0.5, Step: 1, Fixed: 1, Worker: 1}} {
+		thin.Rate, other.Rate = measured, measured
+		for _, o := range []Options{{Compute: ComputeF32}, {Type: element.BF16, TypeC: element.BF16}} {
+			plain, direct := o.arithmetic(d, false), o.arithmetic(d, true)
+			want := d.Rate(thin, plain)
+			want.Efficiency *= times
+			require.Equal(t, want, d.Rate(thin, direct))
+			require.Equal(t, d.Rate(other, plain), d.Rate(other, direct), "of which C of 16 bits takes a worker longer")
+		}
 	}
 }
 

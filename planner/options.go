@@ -117,22 +117,28 @@ func (o *Options) check(d *Device) error {
 
 // computeHalves and computeWideHalves are the arithmetic of elements of fewer bits where kernels of
 // their own multiply them, as on GPUs with kernels of package native: of any matrices, and of those
-// whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them; computeWords
-// is that of WGSL with C of 16 bits, computeInt4 that of B of 4 bits.
+// whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them. computeInt4 is that of B of 4 bits.
+// WGSL has computeWords with C of 16 bits, and computeDirect and computeDirectWords where those of its kernels that take B from
+// memory to registers can do so in all problems.
 const (
 	computeHalves     Compute = "halves"
 	computeWideHalves Compute = "wide halves"
 	computeBytes      Compute = "bytes"
 	computeWideBytes  Compute = "wide bytes"
-	computeWords      Compute = "words"
 	computeInt4       Compute = "int4"
+
+	computeWords       Compute = "words"
+	computeDirect      Compute = "direct"
+	computeDirectWords Compute = "direct words"
 )
 
 // narrow: the arithmetic is one of elements of 16 or 8 bits.
 func (c Compute) narrow() bool {
 	return c == computeHalves || c == computeWideHalves || c.bytes() || c == computeInt4
 }
-func (c Compute) bytes() bool { return c == computeBytes || c == computeWideBytes }
+func (c Compute) bytes() bool  { return c == computeBytes || c == computeWideBytes }
+func (c Compute) words() bool  { return c == computeWords || c == computeDirectWords }
+func (c Compute) direct() bool { return c == computeDirect || c == computeDirectWords }
 
 // bits are those of an element of narrow ones.
 func (c Compute) bits() int {
@@ -145,14 +151,14 @@ func (c Compute) bits() int {
 	return 16
 }
 
-// arithmetic tells apart the rates of a device's kernels, and which may be taken. wide: all
-// rows begin with 16 bytes, those of elements of 8 bits along K.
+// arithmetic tells apart the rates of a device's kernels, and which may be taken. wide: of all problems what
+// widely says, or Ragged.widely.
 func (o *Options) arithmetic(d *Device, wide bool) Compute {
 	switch {
 	case o.Compute == ComputeTF32 && o.dressed(d):
 		return ComputeF32Emulated // there are no others with an epilogue
-	case d.KernelKind == KernelsWGSL && o.TypeC != element.F32:
-		return computeWords
+	case d.KernelKind == KernelsWGSL:
+		return o.arithmeticWGSL(wide)
 	case o.Type == element.F32 || d.KernelKind != KernelsNative:
 		return o.Compute
 	case o.Epilogue.group() > 0:
@@ -167,6 +173,19 @@ func (o *Options) arithmetic(d *Device, wide bool) Compute {
 	return computeHalves
 }
 
+func (o *Options) arithmeticWGSL(direct bool) Compute {
+	words := o.TypeC != element.F32
+	switch {
+	case direct && words:
+		return computeDirectWords
+	case direct:
+		return computeDirect
+	case words:
+		return computeWords
+	}
+	return o.Compute
+}
+
 // dressed reports whether plans have native kernels with an epilogue, of which there are fewer.
 func (o *Options) dressed(d *Device) bool {
 	return d.KernelKind == KernelsNative && !o.Epilogue.none()
@@ -178,16 +197,34 @@ func (o *Options) parts(d *Device, c Compute) bool {
 }
 
 // allWide is what arithmetic calls wide, of all problems.
-func (o *Options) allWide(b Batch) bool {
-	if o.Type == element.F32 {
-		return false
-	}
+func (o *Options) allWide(d *Device, b Batch) bool {
 	for i := range b {
-		if !o.quick(b[i].TransA, b[i].TransB) || !b[i].wide(o.wide()) || o.Epilogue.Gated && !b[i].B2.aligned(o.wide()) {
+		if !o.widely(d, &b[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+// widely reports whether a problem has what the faster kernels of the device need: those of native code elements of fewer bits
+// in rows that begin with 16 bytes, of 8 bits along K, and those of WGSL that take B to registers a wide launch, or B of 4 bits.
+func (o *Options) widely(d *Device, q *Problem) bool {
+	if d.KernelKind == KernelsWGSL {
+		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.wideTile(q))
+	}
+	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) && (!o.Epilogue.Gated || q.B2.aligned(o.wide()))
+}
+
+// likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more rows B comes from the
+// cache again for each row of tiles, and with a short K it is read for less long than workers begin and end.
+func likeMeasured(m, k int) bool {
+	const most, least = 16, 1024
+	return m <= most && k >= least
+}
+
+// wideTile reports whether a launch with the problem may be wide: see encoding.Kernel.
+func (o *Options) wideTile(q *Problem) bool {
+	return o.Epilogue.group() == 0 && q.wideTile(o.wide()) && (!o.Epilogue.Gated || q.B2.aligned(o.wide()))
 }
 
 // quick reports whether tensor cores can take A and B as they lie: of elements of 8 bits those along K.

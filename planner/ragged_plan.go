@@ -3,6 +3,7 @@ package planner
 import (
 	"math"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -35,11 +36,11 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if !plan.reachable(plan.ExtentA, max(plan.ExtentB, plan.ExtentB2), plan.ExtentC) {
 		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
-	if err := builder.model.set(p.device, o.arithmetic(p.device, o.quick(r.TransA, r.TransB) && r.wide(o.wide(), o.Epilogue.Gated)), o.dressed(p.device), o.only(Batch{r.problem()})); err != nil {
+	if err := builder.model.set(p.device, o.arithmetic(p.device, r.widely(p.device, &o)), o.dressed(p.device), o.only(Batch{r.problem()})); err != nil {
 		return nil, err
 	}
 	builder.model.products, builder.model.whole = o.Epilogue.kernel().Products(), o.Epilogue.whole()
-	b := raggedBuilder{Plan: plan, model: &builder.model, wide: o.Epilogue.group() == 0 && r.wideTile(o.wide(), o.Epilogue.Gated)}
+	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(&o)}
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
@@ -237,14 +238,23 @@ func (r *Ragged) entries() int {
 	return r.Groups
 }
 
-// wideTile reports whether what sizes leave open cannot make 16-byte loads unaligned: see Problem.wideTile.
-func (r *Ragged) wideTile(elements int, gated bool) bool {
+// widely is Options.widely of all groups, where sizes matter as they are expected.
+func (r *Ragged) widely(d *Device, o *Options) bool {
+	if d.KernelKind == KernelsWGSL {
+		mean := r.expected()
+		return likeMeasured(mean.M, mean.K) && (o.Epilogue.group() > 0 || r.wideTile(o))
+	}
+	return o.Type != element.F32 && o.quick(r.TransA, r.TransB) && r.wide(o.wide(), o.Epilogue.Gated)
+}
+
+// wideTile reports whether what sizes leave open cannot make 16-byte loads unaligned: see Options.wideTile.
+func (r *Ragged) wideTile(o *Options) bool {
 	whole := r.problem()
 	switch {
-	case r.Form == Records, !whole.wideTile(elements), gated && !r.B2.aligned(elements):
+	case r.Form == Records, !o.wideTile(&whole):
 		return false
 	case r.Form == EndsOfRows: // of A, transposed, groups begin at any element
-		return !r.TransA && r.StrideB%elements == 0
+		return !r.TransA && r.StrideB%o.wide() == 0
 	}
 	return !r.TransB // of B, transposed, they do too; else groups begin with rows
 }

@@ -105,7 +105,8 @@ func (d *Device) named(name string) *KernelFacts {
 // Rate is what planning takes for kernels of the device in a compute mode: the rate
 // measured on the device itself, else the one of the tile table, scaled by the peak
 // of the compute units. Latencies stay, because they differ less between GPUs
-// than rates do, unless the unit is too slow for them.
+// than rates do, unless the unit is too slow for them. Rates are measured with B that is not aligned:
+// what aligned B gains is the tile table's in any case.
 func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 	r, shipped, slower := *k.Measured(c), d.KernelKind.shipped(k, c), d.KernelKind.measuredUnit()/d.unit()
 	if r.Stream == 0 { // which tuning does not measure
@@ -116,7 +117,10 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 		r.Worker *= slower
 		r.Fixed *= max(1, slower)
 	}
-	if c == computeWords {
+	if c.direct() {
+		r.Efficiency *= max(k.Tile.Rates.Direct, 1)
+	}
+	if c.words() {
 		r.Worker += k.Tile.Rates.Words * slower
 	}
 	return r

@@ -23,7 +23,7 @@ func (p *builder) renew(b Batch, o Options) error {
 	if !p.Options.renews(p.device) || len(b) == 0 || len(b) > MaxGroups {
 		return p.whole(b, o)
 	}
-	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(b)), false, p.Options.only(b)); err != nil {
+	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.device, b)), false, p.Options.only(b)); err != nil {
 		return err
 	}
 	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, wide: true}
@@ -63,12 +63,12 @@ func (p *raggedBuilder) record(b Batch) bool {
 	p.live = Ragged{Form: Records, Groups: len(b), TransA: b[0].TransA, TransB: b[0].TransB}
 	p.Ragged = &p.live
 	p.Records = slices.Grow(p.Records[:0], len(b)*encoding.RecordWords)[:len(b)*encoding.RecordWords]
-	r, same, wide := &p.live, true, p.Options.wide()
+	r, same := &p.live, true
 	for i := range b {
 		q := &b[i]
 		same = same && q.TransA == r.TransA && q.TransB == r.TransB
 		r.M, r.N, r.K = r.M+q.M, max(r.N, q.N), max(r.K, q.K)
-		p.wide = p.wide && q.wideTile(wide)
+		p.wide = p.wide && p.Options.wideTile(q)
 		q.record((*[encoding.RecordWords]uint32)(p.Records[i*encoding.RecordWords:]))
 	}
 	r.LenA, r.LenB, r.LenC = b.Extent()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 var (
@@ -157,4 +158,19 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 		require.Equal(t, variants, n, "%v", p)
 	}
 	require.GreaterOrEqual(t, variants, 2, "the last step, and whole ones")
+}
+
+// What the tile table says of B that goes to registers is of shapes whose kernels take it so.
+func TestDirectRates(t *testing.T) {
+	known := 0
+	for _, s := range tile.Of(tile.FMA) {
+		if s.Rates.Direct == 0 {
+			continue
+		}
+		known++
+		for of := element.F32; of.Known(); of++ {
+			require.True(t, isDirect(encoding.Kernel{Tile: s, Type: of, Wide: true}, s), "%s %s", s, of)
+		}
+	}
+	require.Positive(t, known)
 }

@@ -54,6 +54,7 @@ func TestTable(t *testing.T) {
 			require.Equal(t, s.Unit == Int4 || s.Unit == WGMMA && s.Rates.WideHalves == (Rate{}), s.Rates.Int4.Efficiency > 0)
 			require.Equal(t, s.Unit.Tensor() && !s.Int4Only(), s.Rates.WideHalves.Efficiency > 0)
 			require.Equal(t, s.Unit == SIMD || s.Zhang, s.Rates.CPU.Efficiency > 0)
+			require.True(t, s.Rates.Direct == 0 || s.Rates.Direct >= 1 && s.Rates.WGSL.Efficiency > 0)
 			if s.Unit == FMA {
 				require.LessOrEqual(t, s.StepBytes(), 16<<10, "fits WebGPU's default limit")
 				require.LessOrEqual(t, s.Threads, 256, "fits WebGPU's default limit")
