@@ -77,6 +77,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Windows", s.testWindows)
 	t.Run("NonFinite", s.testNonFinite)
 	t.Run("Subnormals", s.testSubnormals)
+	t.Run("Spreads", s.testSpreads)
 	t.Run("Scalars", s.testScalars)
 	t.Run("Extremes", s.testExtremes)
 	t.Run("Empty", s.testEmpty)
