@@ -14,6 +14,8 @@ import (
 type Operands struct {
 	A, B, C []float32
 	E       Epilogue
+	// PackedB and PackedB2 are the words of B and B2 of Int4, whose numbers B and E.B2 have.
+	PackedB, PackedB2 []uint32
 
 	// Unit is what offsets and leading dimensions are multiples of; 1: leading dimensions are odd.
 	Unit int
@@ -36,11 +38,54 @@ func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 	}
 	read := p.Alpha != planner.Scale(0)
 	o.place(&o.A, &p.A, rowsA, colsA, read, o.Gap)
-	o.place(&o.B, &p.B, rowsB, colsB, read, o.Gap)
+	grouped := e.ScaleB.Group() > 0
+	if grouped {
+		o.pack(&o.B, &o.PackedB, &p.B, rowsB, colsB)
+		o.pack(&o.E.B2, &o.PackedB2, &p.B2, rowsB, colsB)
+	} else {
+		o.place(&o.B, &p.B, rowsB, colsB, read, o.Gap)
+	}
 	o.place(&o.C, &p.C, rowsC, p.N, p.Beta != 0 || e.ScatterRows > 0, o.Canary)
-	if *e != (planner.Epilogue{}) {
+	if *e == (planner.Epilogue{}) {
+		return
+	}
+	if !grouped {
 		o.place(&o.E.B2, &p.B2, rowsB, colsB, read, o.Gap)
-		o.dress(p, e)
+	}
+	o.dress(p, e)
+	if grouped && read {
+		o.number(o.B, o.PackedB, p, p.B, p.ScaleB, e.ScaleB.Group())
+		if e.Gated {
+			o.number(o.E.B2, o.PackedB2, p, p.B2, p.ScaleB+p.K/e.ScaleB.Group()*p.B.LD, e.ScaleB.Group())
+		}
+	}
+}
+
+// pack places a B of Int4, whose words are any. The last column of the last panel ends its words.
+func (o *Operands) pack(to *[]float32, words *[]uint32, m *planner.Matrix, k, n int) {
+	m.LD = element.Int4LD(n) + 8*o.Rand.IntN(2)
+	m.Offset = (len(*to) + element.Int4.Line() - 1) / element.Int4.Line() * element.Int4.Line()
+	if k*n == 0 {
+		return
+	}
+	*to = append(*to, slices.Repeat([]float32{o.Gap}, m.Offset-len(*to)+(k-1)*m.LD+n)...)
+	per := element.Int4.PerWord()
+	for end := m.Offset/per + (k-element.Int4Panel)*m.LD/per + element.Int4Panel*n/per; len(*words) < end; {
+		*words = append(*words, o.Rand.Uint32())
+	}
+}
+
+// number makes the numbers that the words of a B stand for, of which the words of the groups are at one of Rows.
+func (o *Operands) number(to []float32, words []uint32, p *planner.Problem, m planner.Matrix, at, group int) {
+	const panel = element.Int4Panel
+	var numbers [panel]float32
+	for first := 0; first < p.K; first += panel {
+		for j := range p.N {
+			element.WidenInt4(numbers[:], words[(m.Offset+first*m.LD+panel*j)/8:][:panel/8], uint32(o.E.Rows[at+first/group*m.LD+j]))
+			for k, x := range numbers {
+				to[m.Offset+(first+k)*m.LD+j] = x
+			}
+		}
 	}
 }
 
@@ -96,6 +141,11 @@ func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 		return at
 	}
 	p.ScaleA, p.ScaleB = scales(e.ScalesA(p)), scales(e.ScalesB(p))
+	if e.ScaleB.Group() > 0 {
+		for at := p.ScaleB; at < len(o.E.Rows); at++ { // with zero points
+			o.E.Rows[at] = int32(element.GroupWord(math.Float32frombits(uint32(o.E.Rows[at])), o.Rand.IntN(16)))
+		}
+	}
 	if e.ZeroA {
 		for at := p.ScaleA + 1; at < len(o.E.Rows); at += 2 { // B's are behind those of A
 			o.E.Rows[at] = int32(o.Rand.IntN(256) - 128)
