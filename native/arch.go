@@ -155,6 +155,9 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 		return name + "fixup" + typeSuffix(k.TypeC) + end
 	}
 	name += encoding.Trans(k.TransA, k.TransB) + typeSuffix(k.Type)
+	if k.TypeB() == element.Int4 && !k.Tile.Int4Only() {
+		name += typeSuffix(element.Int4)
+	}
 	if k.TF32 {
 		name += "_tf32"
 	}
@@ -222,7 +225,16 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			}
 		}
 	}
+	if a.hasInt4(s) {
+		all = append(all, int4Variants(s)...)
+	}
 	return all
+}
+
+// hasInt4 reports whether there are kernels of a tile shape for B of 4 bits: of NVIDIA's shapes for it alone, of AMD's, which are plain FMA, those
+// that have epilogues.
+func (a Arch) hasInt4(s *tile.Shape) bool {
+	return s.Int4Only() || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.halves, s.Unit)
 }
 
 // int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part of an epilogue.
@@ -282,7 +294,7 @@ func RaggedKernels() (all []encoding.Kernel) {
 func (a Arch) Describe(d *planner.Device) error {
 	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, true, true, true
 	d.Types, d.Native, d.Blocks = slices.Clone(a.types), a.native(), a.name != "gfx908"
-	if slices.ContainsFunc(tile.Table(), func(s *tile.Shape) bool { return s.Int4Only() && a.Has(s) }) {
+	if slices.ContainsFunc(tile.Table(), func(s *tile.Shape) bool { return a.hasInt4(s) && a.Has(s) }) {
 		d.Types = append(d.Types, element.Int4)
 	}
 	for _, s := range tile.Table() {

@@ -35,6 +35,8 @@ type emulatorJob struct {
 	workers int                // that take tiles in turn, up to three at a time; 0: as the plan says
 	e       reference.Epilogue // with its operands
 	far     uint32             // internal/emulator/far.h: 0, farRows, or the elements of a slot
+
+	packedB, packedB2 []uint32 // words of B and B2 of Int4, whose numbers b and e.B2 have
 }
 
 func (j *emulatorJob) String() string {
@@ -81,8 +83,11 @@ func (f *jobFile) job(j *emulatorJob) {
 		}
 	}
 	o := &j.plan.Options
-	a, b, c := wordsOf(o.Type, j.a), wordsOf(o.Type, j.b), wordsOf(o.TypeC, j.c)
-	b2, bias := wordsOf(o.Type, j.e.B2), wordsOf(o.TypeC, j.e.Biases)
+	a, c, bias := wordsOf(o.Type, j.a), wordsOf(o.TypeC, j.c), wordsOf(o.TypeC, j.e.Biases)
+	b, b2 := j.packedB, j.packedB2
+	if o.TypeB() == o.Type {
+		b, b2 = bitsOf(wordsOf(o.Type, j.b)), bitsOf(wordsOf(o.Type, j.e.B2))
+	}
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(workspace), uint32(len(b2)), uint32(len(bias)), uint32(len(j.e.Rows)))
 	for _, l := range launches {
@@ -102,6 +107,15 @@ func wordsOf(of element.Type, numbers []float32) []float32 {
 		if !slices.ContainsFunc(numbers[per*i:min(per*(i+1), len(numbers))], func(x float32) bool { return !isGap(x) }) {
 			words[i] = gap
 		}
+	}
+	return words
+}
+
+// bitsOf are the words that numbers are.
+func bitsOf(numbers []float32) []uint32 {
+	words := make([]uint32, len(numbers))
+	for i, x := range numbers {
+		words[i] = math.Float32bits(x)
 	}
 	return words
 }
@@ -182,7 +196,7 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 	for i := range b {
 		o.Add(&b[i], &options.Epilogue)
 	}
-	j.a, j.b, j.c, j.e = o.A, o.B, o.C, o.E
+	j.a, j.b, j.c, j.e, j.packedB, j.packedB2 = o.A, o.B, o.C, o.E, o.PackedB, o.PackedB2
 	var err error
 	j.plan, err = planner.New(device).Plan(b, options)
 	require.NoError(t, err)
@@ -206,10 +220,12 @@ func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Optio
 	j := newJob(t, d, b, o, unit, rng)
 	j.how[1], j.shape = 64, shape
 	round(o.Type, j.a)
-	round(o.Type, j.b)
 	round(o.TypeC, j.c)
-	round(o.Type, j.e.B2)
 	round(o.TypeC, j.e.Biases)
+	if o.TypeB() == o.Type {
+		round(o.Type, j.b)
+		round(o.Type, j.e.B2)
+	}
 	return j
 }
 

@@ -7,8 +7,18 @@
 
 #include "half.cuh"
 
+// HalfPair is two numbers of F16 in a word.
+typedef _Float16 HalfPair __attribute__((vector_size(4)));
+
 // BF16 and F16 are formats, as planner/element has them.
 struct BF16 {
+  // weights are two nibbles, 16 bits apart, less a zero point of up to 15. Beside the exponent of 128 a nibble is that much more.
+  static BG_DEVICE uint32_t weights(uint32_t nibbles, uint32_t zero) {
+    const uint32_t more = nibbles | 0x43004300, less = zero | 0x4300;
+    const float low = number(static_cast<uint16_t>(more)) - number(static_cast<uint16_t>(less));
+    const float high = number(static_cast<uint16_t>(more >> 16)) - number(static_cast<uint16_t>(less));
+    return __builtin_bit_cast(uint32_t, low) >> 16 | (__builtin_bit_cast(uint32_t, high) & 0xffff0000);
+  }
   static BG_DEVICE float number(uint16_t bits) { return __uint_as_float(static_cast<uint32_t>(bits) << 16); }
   static BG_DEVICE uint16_t bits(float x) {
     const uint32_t w = __builtin_bit_cast(uint32_t, x);
@@ -16,12 +26,14 @@ struct BF16 {
   }
 };
 struct F16 {
+  // As those of BF16, beside the exponent of 1024.
+  static BG_DEVICE uint32_t weights(uint32_t nibbles, uint32_t zero) {
+    const uint32_t less = 0xe400e400 | zero * 0x00010001;
+    return __builtin_bit_cast(uint32_t, __builtin_bit_cast(HalfPair, nibbles | 0x64006400) + __builtin_bit_cast(HalfPair, less));
+  }
   static BG_DEVICE float number(uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16, bits)); }
   static BG_DEVICE uint16_t bits(float x) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(x)); }
 };
-
-// HalfPair is two numbers of F16 in a word.
-typedef _Float16 HalfPair __attribute__((vector_size(4)));
 
 // E4M3 and Int8 are formats of 8 bits, all of whose numbers F16 has. halves makes F16 of two, whose bytes are 16 bits apart.
 struct E4M3 {
@@ -352,8 +364,7 @@ struct HalfAccumulator : Accumulator<T> {
   template <int kPitchA, int kPitchB, class Numbers = AsTheyAre>
   BG_DEVICE void multiply(const float* a, const float* b, uint32_t left, const Numbers& are = {}) {
     if (left >= 2 * T::TK) {
-#pragma unroll 2  // words, of as many k's as BG_UNROLL_STEPS says
-      for (int k = 0; k < T::TK; k += T::kGroups) step(a + k * kPitchA, b + k * kPitchB, true, are);
+      multiplyStep<kPitchA, kPitchB>(a, b, are);
     } else {
 #pragma unroll 1
       for (uint32_t k = this->group; 2 * k < left; k += T::kGroups) {
@@ -362,6 +373,13 @@ struct HalfAccumulator : Accumulator<T> {
         b += T::kGroups * kPitchB;
       }
     }
+  }
+
+  // multiplyStep is multiply of a whole step.
+  template <int kPitchA, int kPitchB, class Numbers>
+  BG_DEVICE void multiplyStep(const float* a, const float* b, const Numbers& are) {
+#pragma unroll 2  // words, of as many k's as BG_UNROLL_STEPS says
+    for (int k = 0; k < T::TK; k += T::kGroups) step(a + k * kPitchA, b + k * kPitchB, true, are);
   }
 
   // multiplyScaled is multiply with scales of the rows of the tile.
@@ -393,8 +411,8 @@ struct HalfAccumulator : Accumulator<T> {
       for (int e = 0; e < T::VB; ++e) {
         float low, high;
         numbers(words.x[e], low, high);
-        y[0][(j + e) / kPacked][e % kPacked] = low;
-        y[1][(j + e) / kPacked][e % kPacked] = high;
+        y[0][(j + e) / kPacked][e % kPacked] = are.b(low, j + e);
+        y[1][(j + e) / kPacked][e % kPacked] = are.b(high, j + e);
       }
     }
     add(x[0], y[0]);

@@ -151,7 +151,7 @@ var blocksMutants = []inSanitizer{
 	{mutant{"scales land behind the barrier", "gemm.cuh", "        scales.land(shared + kOperandFloats);\n        barrier();", "        barrier();\n        scales.land(shared + kOperandFloats);"}, thread},
 	{mutant{"scales of rows that do not exist", "gemm.cuh", "min(r, rows - 1); }, stage", "r; }, stage"}, address},
 	{mutant{"rows of a thread have one scale", "steps_hip.cuh", "return scale[i] * x;", "return scale[0] * x;"}, plain},
-	{mutant{"rows of a lane have one scale", "mfma_half.cuh", "fmaf(scale.x[r],", "fmaf(scale.x[0],"}, plain},
+	{mutant{"rows of a lane have one scale", "mfma_half.cuh", "return rows.x[r];", "return rows.x[0];"}, plain},
 	{mutant{"blocks of a wave have the scales of the first", "mfma_half.cuh", "scales + this->row + i * kBlock", "scales + this->row"}, plain},
 	{mutant{"steps are not summed from zero", "mfma_half.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
 	{mutant{"a product of a step is left out", "mfma_half.cuh", "for (int p = 0; p < kProducts; ++p) part", "for (int p = 1; p < kProducts; ++p) part"}, plain},
@@ -160,18 +160,18 @@ var blocksMutants = []inSanitizer{
 
 func TestBytesMutants(t *testing.T) {
 	shape, jobs := ofBytes(t, "tiny-k4", narrow[len(halves):])
-	testMutantsOf(t, shape, jobs, bytesMutants)
+	testMutantsOf(t, []*tile.Shape{shape}, jobs, bytesMutants)
 }
 
 func TestWholeMutants(t *testing.T) {
 	shape, jobs := ofBytes(t, "medium-k2", []element.Type{element.Int8})
-	testMutantsOf(t, shape, jobs, wholeMutants)
+	testMutantsOf(t, []*tile.Shape{shape}, jobs, wholeMutants)
 }
 
 func TestBlocksMutants(t *testing.T) {
 	shape, err := tile.ByName("medium-k2")
 	require.NoError(t, err)
-	testMutantsOf(t, shape, withKernels(fmaBlocks(t, shape), 2), blocksMutants)
+	testMutantsOf(t, []*tile.Shape{shape}, withKernels(fmaBlocks(t, shape), 2), blocksMutants)
 }
 
 // ofBytes is a tile and jobs of all numbers of types of 8 bits, and of others.
@@ -186,12 +186,12 @@ func ofBytes(t *testing.T, name string, types []element.Type) (shape *tile.Shape
 	return shape, jobs
 }
 
-func testMutantsOf(t *testing.T, shape *tile.Shape, jobs []*emulatorJob, mutants []inSanitizer) {
+func testMutantsOf(t *testing.T, shapes []*tile.Shape, jobs []*emulatorJob, mutants []inSanitizer) {
 	t.Helper()
 	compiled(t)
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		source := mutate(t, m, mutantSources, madeOf(shape))
+		source := mutate(t, m, mutantSources, madeOf(shapes...))
 		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, runtimeOf(t, in))
 		require.NoError(t, err)
 		return e.run(source, jobs)

@@ -6,6 +6,7 @@
 #include "ragged.cuh"
 #include "ragged_epilogue.cuh"
 #include "half_hip.cuh"
+#include "int4_hip.cuh"
 
 #define BG_RAGGED_KERNEL(name, form, plan)                                                                   \
   BG_KERNEL(plan::kThreads, 1)                                                                               \
@@ -36,14 +37,16 @@ BG_RAGGED_DRESSED_KERNELS
 #else
 #define BG_WAVES(name) name::kMinGroups
 #endif
-#define BG_DRESSED(name, suffix, transA, transB, ...)                                                        \
+#define BG_DRESSED_BY(More, name, suffix, transA, transB, ...)                                               \
   BG_KERNEL(name::kThreads, BG_WAVES(name))                                                                  \
   void bg_##name##_##suffix##_e(const uint4* items, const uint32_t* table, const float* A, const float* B,   \
                                 float* C, float* workspace, const void* B2, const void* bias,                \
                                 const uint32_t* rows, uint64_t flags) {                                      \
-    gemm<name, transA, transB, __VA_ARGS__, Epilogue>(items, table, A, B, C, workspace,                      \
-                                                      {B2, bias, rows, static_cast<uint32_t>(flags)});       \
+    gemm<name, transA, transB, __VA_ARGS__, More>(items, table, A, B, C, workspace,                          \
+                                                  {B2, bias, rows, static_cast<uint32_t>(flags)});           \
   }
+#define BG_DRESSED(...) BG_DRESSED_BY(Epilogue, __VA_ARGS__)
+#define BG_GROUPED(...) BG_DRESSED_BY(GroupedEpilogue, __VA_ARGS__)
 
 // BG_EACH makes kernels by one of these for all transpositions.
 #define BG_EACH(make, name, end, ...)            \
@@ -90,6 +93,11 @@ BG_RAGGED_DRESSED_KERNELS
   BG_EACH(make, name, _e4m3_mfma, NarrowMatrixAccumulator<name, F16>, StagedBytes<E4M3>) \
   BG_EACH(make, name, _int8_mfma, NarrowMatrixAccumulator<name, Int8>, WholeBytes)
 
+// BG_INT4 makes those for B of 4 bits, of matrices as they are and with scales of groups, which are part of an epilogue.
+#define BG_INT4(name, Sum, end)                                                           \
+  BG_GROUPED(name, nn_bf16_int4##end, false, false, Sum<name, BF16>, Int4Halves<BF16>)    \
+  BG_GROUPED(name, nn_f16_int4##end, false, false, Sum<name, F16>, Int4Halves<F16>)
+
 // BG_PARTS makes those that sum the parts of tiles (fixup.cuh), which the others do where kFinishes.
 #ifdef __AMDGCN__
 // Finishing is a tile as such kernels have it: finishPart loads 8 vectors at once. 16 would take more registers than products do,
@@ -109,10 +117,11 @@ struct Finishing : T {
   BG_FMAS(BG_GEMM, name)             \
   BG_PARTS(name, , Accumulator)      \
   BG_FIXUPS(BG_FIXUP, name)
-#define BG_TILE_EPILOGUE(name)       \
-  BG_FMAS(BG_DRESSED, name)          \
-  BG_FMA_BYTES(BG_GEMM, name)        \
-  BG_FMA_BYTES(BG_DRESSED, name)     \
+#define BG_TILE_EPILOGUE(name)        \
+  BG_FMAS(BG_DRESSED, name)           \
+  BG_FMA_BYTES(BG_GEMM, name)         \
+  BG_FMA_BYTES(BG_DRESSED, name)      \
+  BG_INT4(name, GroupedAccumulator, ) \
   BG_FIXUPS(BG_DRESSED_FIXUP, name)
 
 // On GPUs with matrix cores, tiles that suit those have kernels for them alone.
@@ -124,10 +133,11 @@ struct Finishing : T {
   BG_MATRICES(BG_GEMM, name)                \
   BG_PARTS(name, _mfma, MatrixAccumulator)  \
   BG_FIXUPS(BG_FIXUP, name)
-#define BG_MATRIX_TILE_EPILOGUE(name) \
-  BG_MATRICES(BG_DRESSED, name)       \
-  BG_MATRIX_BYTES(BG_GEMM, name)      \
-  BG_MATRIX_BYTES(BG_DRESSED, name)   \
+#define BG_MATRIX_TILE_EPILOGUE(name)            \
+  BG_MATRICES(BG_DRESSED, name)                  \
+  BG_MATRIX_BYTES(BG_GEMM, name)                 \
+  BG_MATRIX_BYTES(BG_DRESSED, name)              \
+  BG_INT4(name, GroupedMatrixAccumulator, _mfma) \
   BG_FIXUPS(BG_DRESSED_FIXUP, name)
 #else
 #define BG_MATRIX_TILE(...) BG_TILE(__VA_ARGS__)

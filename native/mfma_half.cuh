@@ -79,12 +79,17 @@ BG_UNROLL_STEPS
   // multiplyScaled is multiply with scales of the rows of the tile, by which the sums of a step are multiplied.
   template <int kPitchA, int kPitchB>
   BG_DEVICE void multiplyScaled(const float* a, const float* b, uint32_t left, const float* scales) {
-    if (left >= kPer * T::TK) sumStep<kPitchA, kPitchB>(a, b, scales, [](int) { return 0xffffffff; });
-    else sumStep<kPitchA, kPitchB>(a, b, scales, [&](int i) { return maskOf(i * kBlockK, left); });
+    auto scaleOf = [&](int i) {
+      const auto rows = loadVector<4>(scales + this->row + i * kBlock + this->lane / kBlock * 4);
+      return [rows](int, int r) { return rows.x[r]; };
+    };
+    if (left >= kPer * T::TK) sumStep<kPitchA, kPitchB>(a, b, scaleOf, [](int) { return 0xffffffff; });
+    else sumStep<kPitchA, kPitchB>(a, b, scaleOf, [&](int i) { return maskOf(i * kBlockK, left); });
   }
 
-  template <int kPitchA, int kPitchB, class Mask>
-  BG_DEVICE void sumStep(const float* a, const float* b, const float* scales, Mask mask) {
+  // sumStep adds the sums of a step, each times its scale: scaleOf(i)(j, r) is that of element r of block i, j.
+  template <int kPitchA, int kPitchB, class ScaleOf, class Mask>
+  BG_DEVICE void sumStep(const float* a, const float* b, ScaleOf scaleOf, Mask mask) {
     constexpr int kProducts = T::TK / kDepth;
     static_assert(Base::kGroups == 1, "sums of K groups have each a part of a step");
     typename Product::Factor x[kProducts], y[kProducts][Base::kCols];
@@ -97,14 +102,14 @@ BG_UNROLL_STEPS
     for (int i = 0; i < Base::kRows; ++i) {
 #pragma unroll
       for (int p = 0; p < kProducts; ++p) x[p] = factor<kPitchA>(a + p * kDepth * kPitchA + i * kBlock, [&](int w) { return mask(p * kWords + w); });
-      const auto scale = loadVector<4>(scales + this->row + i * kBlock + this->lane / kBlock * 4);
+      const auto scale = scaleOf(i);
 #pragma unroll
       for (int j = 0; j < Base::kCols; ++j) {
         Block part = {};
 #pragma unroll
         for (int p = 0; p < kProducts; ++p) part = Product::of(x[p], y[p][j], part);
 #pragma unroll
-        for (int r = 0; r < 4; ++r) this->c[i][j][r] = fmaf(scale.x[r], part[r], this->c[i][j][r]);
+        for (int r = 0; r < 4; ++r) this->c[i][j][r] = fmaf(scale(j, r), part[r], this->c[i][j][r]);
       }
     }
   }
@@ -139,5 +144,19 @@ BG_UNROLL_STEPS
 #pragma unroll
     for (int i = 0; i < kWords; ++i) words.x[i] = reinterpret_cast<const uint32_t*>(at)[i * kBlockK * kPitch] & mask(i);
     return __builtin_bit_cast(typename Product::Factor, words);
+  }
+};
+
+// GroupedMatrixAccumulator is one for B of 4 bits (int4_hip.cuh), whose steps are whole.
+template <class T, class Format>
+struct GroupedMatrixAccumulator : NarrowMatrixAccumulator<T, Format> {
+  using Base = NarrowMatrixAccumulator<T, Format>;
+
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t) {
+    float scale[Base::kCols];
+#pragma unroll
+    for (int j = 0; j < Base::kCols; ++j) scale[j] = b[(T::TK - this->firstK()) * kPitchB + j * kBlock];
+    this->template sumStep<kPitchA, kPitchB>(a, b, [&](int) { return [&](int j, int) { return scale[j]; }; }, [](int) { return 0xffffffff; });
   }
 };

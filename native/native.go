@@ -5,8 +5,8 @@
 // gemm.cuh is the text of the kernels, written against a small dialect header so
 // that CUDA and HIP share it. kernels.cu makes the kernels of every row of the
 // tile table (tiles.inc) for NVIDIA GPUs, kernels.hip (tiles_hip.inc) for those of
-// AMD, where mfma.cuh has those for matrix cores, and half_hip.cuh and mfma_half.cuh what
-// is another for elements of 16 and 8 bits; scripts/cuda.sh and
+// AMD, where mfma.cuh has those for matrix cores, half_hip.cuh and mfma_half.cuh what
+// is another for elements of 16 and 8 bits, and int4_hip.cuh for B of 4; scripts/cuda.sh and
 // scripts/hip.sh compile them to products/, those for NVIDIA in parts (Arch.Product), of which a device
 // loads what its plans need. That is committed and embedded by a package
 // of its own, so that neither building nor running needs a toolkit. MANIFEST

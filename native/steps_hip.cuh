@@ -7,7 +7,20 @@
 // AsTheyAre are the numbers of a step without such scales.
 struct AsTheyAre {
   BG_DEVICE float a(float x, int) const { return x; }
+  BG_DEVICE float b(float y, int) const { return y; }
 };
+
+// loadScales loads the scales of the rows or columns of a thread of an Accumulator, whose vectors of kVector are kApart times as far
+// from each other.
+template <int kVector, int kApart, int n>
+BG_DEVICE void loadScales(float (&scale)[n], const float* first) {
+#pragma unroll
+  for (int i = 0; i < n; i += kVector) {
+    const auto v = loadVector<kVector>(first + i * kApart);
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) scale[i + e] = v.x[e];
+  }
+}
 
 // RowScales are the scales of the rows of a thread of an Accumulator.
 template <class T>
@@ -15,15 +28,9 @@ struct RowScales {
   float scale[T::RM];
 
   // first is that of the thread's first row.
-  BG_DEVICE explicit RowScales(const float* first) {
-#pragma unroll
-    for (int i = 0; i < T::RM; i += T::VA) {
-      const auto v = loadVector<T::VA>(first + i * T::kTeamRows);
-#pragma unroll
-      for (int e = 0; e < T::VA; ++e) scale[i + e] = v.x[e];
-    }
-  }
+  BG_DEVICE explicit RowScales(const float* first) { loadScales<T::VA, T::kTeamRows>(scale, first); }
   BG_DEVICE float a(float x, int i) const { return scale[i] * x; }
+  BG_DEVICE float b(float y, int) const { return y; }
 };
 
 // kHasBlocksHere: not on gfx908, where kernels with a choice of both sums do not compute what they should as clang-19 compiles them

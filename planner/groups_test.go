@@ -61,8 +61,11 @@ func TestGroupMistakes(t *testing.T) {
 			require.ErrorIs(t, err, ErrInvalid)
 		})
 	}
-	_, err := New(device(t, "mi300x")).Plan(Batch{good}, groupsOf(by))
+	lacks := device(t, "mi300x")
+	lacks.Types = slices.DeleteFunc(slices.Clone(lacks.Types), func(of element.Type) bool { return of == element.Int4 })
+	_, err := New(lacks).Plan(Batch{good}, groupsOf(by))
 	require.EqualError(t, err, "device mi300x has no kernels for B of int4")
+	require.ErrorIs(t, err, ErrInvalid)
 	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), by, Lengths{A: 1000, B: 5000, C: 6, Rows: 31}),
 		"problem 0: scales of B need words [0, 32) of a buffer of 31")
 }
@@ -111,6 +114,24 @@ func TestGroupTiles(t *testing.T) {
 		}
 		_, err = New(d).Plan(mustPack(t, GEMM(3, 64, 256)), Options{Tile: "int4-16x128"})
 		require.ErrorIs(t, err, ErrInvalid)
+	}
+}
+
+// On HIP tile shapes with epilogues multiply by B of Int4 as by one of 16 bits.
+func TestGroupTilesOfHIP(t *testing.T) {
+	o := groupsOf(Epilogue{ScaleB: PerGroup128})
+	for _, name := range []string{"mi100", "mi210", "mi300x"} {
+		d := device(t, name)
+		for i := range d.Kernels {
+			k := &d.Kernels[i]
+			require.Equal(t, k.Tile.Epilogues, d.Fits(k.Tile, o), "%s: %s", name, k.Tile)
+			require.Equal(t, d.Rate(k, computeHalves), d.Rate(k, computeInt4), "%s: %s", name, k.Tile)
+		}
+		plan, err := New(d).Plan(mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
+		require.NoError(t, err, name)
+		for _, s := range plan.Tiles {
+			require.True(t, s.Epilogues, "%s: %s", name, s)
+		}
 	}
 }
 

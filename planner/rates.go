@@ -24,9 +24,7 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 		return s.Rates.WGSL
 	case k == KernelsCPU:
 		return s.Rates.CPU
-	case c == computeInt4:
-		return s.Rates.Int4
-	case c.narrow() && s.Unit == tile.FMA:
+	case c.narrow() && s.Unit == tile.FMA: // B of 4 bits becomes halves on its way
 		r := s.Rates.Native
 		if c.bytes() {
 			r.Efficiency *= f.Bytes
@@ -34,6 +32,8 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 			r.Efficiency *= f.Halves
 		}
 		return r
+	case c == computeInt4:
+		return s.Rates.Int4
 	case c == computeHalves:
 		return s.Rates.Halves
 	case c == computeWideHalves:
@@ -58,7 +58,7 @@ type KernelFacts struct {
 	// Epilogues: of native kernels, the device has the shape's with an epilogue, if Device.Epilogues says
 	// that there are any; of other kinds all have.
 	Epilogues bool
-	// Halves: with elements of 16 bits kernels of plain fp32 (HIP) are taken to be as many times as
+	// Halves: with elements of 16 bits, and B of 4, kernels of plain fp32 (HIP) are taken to be as many times as
 	// fast, which is derived from peak rates; 0: there are none for such elements. What a step takes
 	// alone is taken to be the same. None was measured. Bytes: the same with elements of 8 bits.
 	Halves, Bytes float64

@@ -23,7 +23,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 	transA, transB := transposition/2 == 1, transposition%2 == 1
 	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK}
 	all := reference.Epilogues(shape.TM + 3)
-	inTurn := len(all) // once more with gated units, of workers that take tiles in turn
+	inTurn := []int{len(all)} // once more with gated units, of workers that take tiles in turn
 	all = append(all, all[slices.IndexFunc(all, func(e planner.Epilogue) bool { return e.Gated })])
 	if of == element.E4M3 && device(t, arch, 1).Blocks { // and with scales of blocks
 		for i := range 3 {
@@ -32,12 +32,21 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 			all = append(all, e)
 		}
 	}
+	if of.Bytes() == 2 && transposition == 0 && slices.Contains(device(t, arch, 1).Types, element.Int4) { // and with B of 4 bits
+		for i, e := range all {
+			if i == inTurn[0] {
+				inTurn = append(inTurn, len(all))
+			}
+			e.ScaleB = []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]
+			all = append(all, e)
+		}
+	}
 	for i, e := range all {
 		schedule, ofC := schedules[(i+int(of)+transposition)%len(schedules)], []element.Type{reference.NarrowC(of, 1-i%4/2), element.F32}[(i+transposition)%2]
 		if e.Gated { // is never cut
 			schedule = schedules[i%2]
 		}
-		if i == inTurn {
+		if slices.Contains(inTurn, i) {
 			schedule = planner.ScheduleDynamic
 		}
 		if i%2 == 1 {
@@ -60,6 +69,9 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 			}
 			if p != 1 {
 				k += deeper
+			}
+			if group := e.ScaleB.Group(); group > 0 {
+				k = group * []int{3, 0, 1}[p]
 			}
 			q := planner.Problem{M: []int{shape.TM + 3, shape.TM, 1}[p], N: []int{shape.TN, 5, shape.TN + 3}[p], K: k, TransA: transA, TransB: transB,
 				Alpha: planner.Scale([...]float32{2, 1, -0.5}[p])}

@@ -69,6 +69,8 @@ type job struct {
 	a, b, c []float32
 	e       reference.Epilogue // with its operands
 	exact   bool               // results are exact
+
+	packedB, packedB2 []uint32 // words of B and B2 of Int4, whose numbers b and e.B2 have
 }
 
 func (j *job) String() string {
@@ -93,12 +95,14 @@ func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Op
 	for i := range b {
 		o.Add(&b[i], &options.Epilogue)
 	}
-	j.a, j.b, j.c, j.e = o.A, o.B, o.C, o.E
+	j.a, j.b, j.c, j.e, j.packedB, j.packedB2 = o.A, o.B, o.C, o.E, o.PackedB, o.PackedB2
 	round(options.Type, j.a)
-	round(options.Type, j.b)
 	round(options.TypeC, j.c)
-	round(options.Type, j.e.B2)
 	round(options.TypeC, j.e.Biases)
+	if options.TypeB() == options.Type {
+		round(options.Type, j.b)
+		round(options.Type, j.e.B2)
+	}
 	var err error
 	j.plan, err = planner.New(d).Plan(b, options)
 	require.NoError(t, err)
@@ -206,9 +210,13 @@ func perWord(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type)
 func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]bool) (instructions int, err error) {
 	of, typeC := j.plan.Options.Type, j.plan.Options.TypeC
 	words := newBuffer("the plan", 1, j.plan.Encode(nil))
-	a, b, c := newBuffer("A", 2, drivertest.ToWords(of, j.a)), newBuffer("B", 3, drivertest.ToWords(of, j.b)), newBuffer("C", 4, drivertest.ToWords(typeC, j.c))
+	a, c := newBuffer("A", 2, drivertest.ToWords(of, j.a)), newBuffer("C", 4, drivertest.ToWords(typeC, j.c))
+	b, b2 := newBuffer("B", 3, j.packedB), newBuffer("B2", 6, j.packedB2)
+	if j.plan.Options.TypeB() == of {
+		b, b2 = newBuffer("B", 3, drivertest.ToWords(of, j.b)), newBuffer("B2", 6, drivertest.ToWords(of, j.e.B2))
+	}
 	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))
-	b2, bias, rows := newBuffer("B2", 6, drivertest.ToWords(of, j.e.B2)), newBuffer("biases", 7, drivertest.ToWords(typeC, j.e.Biases)), newBuffer("rows", 8, j.e.Rows)
+	bias, rows := newBuffer("biases", 7, drivertest.ToWords(typeC, j.e.Biases)), newBuffer("rows", 8, j.e.Rows)
 	c.Writable, workspace.Writable = true, true
 	a.Bytes, b.Bytes, b2.Bytes = of.Bytes() == 1, of.Bytes() == 1, of.Bytes() == 1
 	if j.plan.Options.Epilogue.Pointers.Any() {
@@ -219,7 +227,7 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 		name := arch.KernelName(l.Kernel)
 		threads, _, pieces := native.Geometry(l.Kernel)
 		arguments := []uint64{words.Address + 4*uint64(l.Items), 0, a.Address + uint64(of.Bytes()*l.BaseA),
-			b.Address + uint64(of.Bytes()*l.BaseB), c.Address + uint64(typeC.Bytes()*l.BaseC), 0}
+			b.Address + uint64(l.TypeB().Size(l.BaseB)), c.Address + uint64(typeC.Bytes()*l.BaseC), 0}
 		if l.Loop {
 			arguments[1] = words.Address + uint64(4*l.Table+l.TableMark())
 		}
@@ -234,7 +242,7 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 			arguments[5] = workspace.Address
 		}
 		if l.Epilogue != (encoding.Epilogue{}) {
-			arguments = append(arguments, b2.Address+uint64(of.Bytes()*l.BaseB2), bias.Address, rows.Address, uint64(l.Epilogue.Word()))
+			arguments = append(arguments, b2.Address+uint64(l.TypeB().Size(l.BaseB2)), bias.Address, rows.Address, uint64(l.Epilogue.Word()))
 		}
 		k := o.Kernels[name]
 		if ran != nil && ran[name] == nil {

@@ -84,6 +84,7 @@ var vectorOperations = map[string]operation{
 	"v_mbcnt_hi_u32_b32":  {unit: valu, dsts: 1, srcs: 2, run: countBelow(32)},
 
 	"v_pk_add_f32": packed(2, func(a, b, _ uint32) uint32 { return math.Float32bits(float(a) + float(b)) }),
+	"v_pk_mul_f32": packed(2, func(a, b, _ uint32) uint32 { return math.Float32bits(float(a) * float(b)) }),
 	"v_pk_fma_f32": packed(3, func(a, b, c uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(c))) }),
 	"v_pk_mov_b32": {unit: valu, dsts: 1, srcs: 2, packed: true, run: packedMove},
 }
