@@ -50,8 +50,9 @@ func lanesOf(vendor uint32) (lanes int, source string) {
 
 // nearest is the entry of the planner's table of known GPUs that comes nearest to one of this name.
 func nearest(name string, vendor uint32) string {
+	name = strings.ToUpper(name) // Dawn has small letters
 	switch {
-	case strings.Contains(strings.ToUpper(name), "H200"): // Dawn has small letters
+	case strings.Contains(name, "H200"), strings.Contains(name, "H100") && strings.Contains(name, "HBM3"): // the latter SXM, whose units are the same
 		return "h200-webgpu"
 	case vendor == vendorMesa:
 		return "lavapipe" // and with it the limit of loop turns
