@@ -218,7 +218,7 @@ func (o *Options) widely(d *Device, q *Problem) bool {
 // likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more rows B comes from the
 // cache again for each row of tiles, and with a short K it is read for less long than workers begin and end.
 func likeMeasured(m, k int) bool {
-	const most, least = 16, 1024
+	const most, least = 24, 512
 	return m <= most && k >= least
 }
 
