@@ -21,8 +21,8 @@ import (
 // Offsets are 32-bit in the kernels; bases are rounded down to baseBytes.
 func (d *Device) spanLimit(of element.Type) int {
 	limit := int(min(math.MaxUint32, maxElements))
-	if d.MaxBinding > 0 {
-		limit = min(limit, d.MaxBinding/4*of.PerWord())
+	if words := d.MaxBinding / 4; words > 0 && words < limit/of.PerWord() { // compared so, it is no number of more than an int has
+		limit = words * of.PerWord()
 	}
 	return limit
 }
