@@ -21,14 +21,7 @@ import (
 // device: the median of nodes in a CUDA graph. Tiles after the first, which is the planner's choice, are forced. Int4 is that
 // of the weights, with A of bf16.
 func BenchmarkExperts(b *testing.B) {
-	d, err := Open(b.Context(), WithBackend("cuda"))
-	if err != nil {
-		b.Skip(err)
-	}
-	defer func() { require.NoError(b, d.Close()) }()
-	stream, err := cublas.Open(d.Info().Index)
-	require.NoError(b, err)
-	defer func() { require.NoError(b, stream.Close()) }()
+	d, stream := openTimed(b)
 	byRow := planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}
 	byRowSiLU := byRow
 	byRowSiLU.Activation = planner.SiLU
@@ -72,6 +65,19 @@ func BenchmarkExperts(b *testing.B) {
 	}
 }
 
+// openTimed opens a GPU and a stream of it whose graphs can be timed, or skips.
+func openTimed(b *testing.B) (*Device, *cublas.Stream) {
+	d, err := Open(b.Context(), WithBackend("cuda"))
+	if err != nil {
+		b.Skip(err)
+	}
+	b.Cleanup(func() { require.NoError(b, d.Close()) })
+	stream, err := cublas.Open(d.Info().Index)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, stream.Close()) })
+	return d, stream
+}
+
 // benchmarkedEpilogue is one of a layer.
 type benchmarkedEpilogue struct {
 	name string
@@ -92,11 +98,17 @@ const (
 
 func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of, ofB element.Type) *expertLayer {
 	const rows, weights = expertTop * expertTokens, expertGroups * expertN * expertK
-	x := &expertLayer{device: d, stream: stream}
+	alloc := allocRandom(b, d, stream)
+	return &expertLayer{d, stream, Addresses{A: alloc(of, rows*expertK), B: alloc(ofB, weights), B2: alloc(ofB, weights), C: alloc(element.BF16, rows*expertN),
+		Sizes: alloc(element.F32, expertGroups), Rows: alloc(element.F32, rows+expertGroups*expertN*2*expertK/64)}}
+}
+
+// allocRandom returns what allocates memory of the GPU for so many elements of a type, random ones.
+func allocRandom(b *testing.B, d *Device, stream *cublas.Stream) func(to element.Type, n int) uintptr {
 	rng := rand.New(rand.NewPCG(1, 0))
 	block, bits, bytes := make([]float32, 1<<20), make([]uint16, 1<<20), make([]uint8, 1<<20)
 	words := make([]int32, 1<<20)
-	alloc := func(to element.Type, n int) uintptr {
+	return func(to element.Type, n int) uintptr {
 		at, err := stream.Alloc(to.Size(n))
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, stream.Free(at)) })
@@ -127,9 +139,6 @@ func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of, ofB elem
 		}
 		return at
 	}
-	x.at = Addresses{A: alloc(of, rows*expertK), B: alloc(ofB, weights), B2: alloc(ofB, weights), C: alloc(element.BF16, rows*expertN),
-		Sizes: alloc(element.F32, expertGroups), Rows: alloc(element.F32, rows+expertGroups*expertN*2*expertK/64)}
-	return x
 }
 
 // time is of one run, in µs.

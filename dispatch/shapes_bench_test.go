@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/cublas"
-	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -52,8 +53,8 @@ func BenchmarkShapes(b *testing.B) {
 						found[name].add(ratio, x.String())
 					}
 				}
-				for name, r := range found {
-					r.report(b, name)
+				for _, name := range slices.Sorted(maps.Keys(found)) {
+					found[name].report(b, name)
 				}
 			}
 		})
@@ -70,33 +71,13 @@ type shapes struct {
 }
 
 func newShapes(b *testing.B) *shapes {
-	d, err := Open(b.Context(), WithBackend("cuda"))
-	if err != nil {
-		b.Skip(err)
-	}
-	b.Cleanup(func() { require.NoError(b, d.Close()) })
-	stream, err := cublas.Open(d.Info().Index)
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, stream.Close()) })
+	d, stream := openTimed(b)
 	rival, err := stream.CuBLAS()
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, rival.Close()) })
-	x := &shapes{device: d, stream: stream, rival: rival}
-	block := make([]float32, 1<<22)
-	reference.Uniform(rand.New(rand.NewPCG(1, 0)), block)
 	const most = shapeMost * shapeMost
-	for _, at := range []*uintptr{&x.at.A, &x.at.B, &x.at.C} {
-		*at, err = stream.Alloc(4 * most)
-		require.NoError(b, err)
-		b.Cleanup(func() { require.NoError(b, stream.Free(*at)) })
-		buffer, err := d.Wrap(*at, most)
-		require.NoError(b, err)
-		for i := 0; i < most; i += len(block) {
-			require.NoError(b, buffer.Write(b.Context(), i, block))
-		}
-		require.NoError(b, buffer.Close())
-	}
-	return x
+	alloc := allocRandom(b, d, stream)
+	return &shapes{device: d, stream: stream, rival: rival, at: Addresses{A: alloc(element.F32, most), B: alloc(element.F32, most), C: alloc(element.F32, most)}}
 }
 
 func (x *shapes) String() string { return fmt.Sprintf("%dx%dx%d", x.m, x.n, x.k) }
@@ -171,9 +152,9 @@ func (r *shapeRatios) add(ratio float64, shape string) {
 }
 
 func (r *shapeRatios) report(b *testing.B, name string) {
-	logs, sum, slower, least, most := 0.0, 0.0, 0, 0, 0
+	sum, slower, least, most := 0.0, 0, 0, 0
 	for i, x := range r.all {
-		logs, sum = logs+math.Log(x), sum+x
+		sum += x
 		if x < 1 {
 			slower++
 		}
@@ -184,8 +165,8 @@ func (r *shapeRatios) report(b *testing.B, name string) {
 			most = i
 		}
 	}
-	n := float64(len(r.all))
-	b.Logf("%s: mean %.3f, geometric mean %.3f, least %.3f (%s), most %.3f (%s), slower in %d of %d", name, sum/n, math.Exp(logs/n),
+	mean := bench.GeoMean(r.all)
+	b.Logf("%s: mean %.3f, geometric mean %.3f, least %.3f (%s), most %.3f (%s), slower in %d of %d", name, sum/float64(len(r.all)), mean,
 		r.all[least], r.shapes[least], r.all[most], r.shapes[most], slower, len(r.all))
-	b.ReportMetric(math.Exp(logs/n), name)
+	b.ReportMetric(mean, name)
 }
