@@ -21,7 +21,7 @@ import (
 // Offsets are 32-bit in the kernels; bases are rounded down to baseBytes.
 func (d *Device) spanLimit(of element.Type) int {
 	limit := int(min(math.MaxUint32, maxElements))
-	if words := d.MaxBinding / 4; words > 0 && words < limit/of.PerWord() { // compared so, it is no number of more than an int has
+	if words := d.MaxBinding / 4; words > 0 && words < limit/of.PerWord() { // as elements of 4 bits these may be more than an int of 32 bits holds
 		limit = words * of.PerWord()
 	}
 	return limit
