@@ -255,8 +255,8 @@ func TestResources(t *testing.T) {
 		"sm_90a bg_wgmma_128x128_nt_parts":           52,
 		"sm_90a bg_wgmma_128x128_nt_tf32":            24,
 		"sm_90a bg_wgmma_128x128_nt_tf32_turn":       24,
-		"sm_90a bg_wgmma_128x128_nt_turn":            24,
-		"sm_90a bg_wgmma_128x128_nt_turn_e":          100,
+		"sm_90a bg_wgmma_128x128_nt_turn":            32,
+		"sm_90a bg_wgmma_128x128_nt_turn_e":          132,
 		"sm_90a bg_wgmma_128x128_tn_bf16_e":          104,
 		"sm_90a bg_wgmma_128x128_tn_f16_e":           104,
 		"sm_90a bg_wgmma_128x128_tt_bf16":            120,
@@ -278,7 +278,7 @@ func TestResources(t *testing.T) {
 		"sm_90a bg_wgmma_64x64_nn":                   48,
 		"sm_90a bg_wgmma_64x64_nn_e":                 36,
 		"sm_90a bg_wgmma_64x64_nn_parts":             48,
-		"sm_90a bg_wgmma_64x64_nn_turn":              8,
+		"sm_90a bg_wgmma_64x64_nn_turn":              16,
 		"sm_90a bg_wgmma_64x64_nn_turn_e":            24,
 		"sm_90a bg_wgmma_64x64_nt_bf16_e":            32,
 		"sm_90a bg_wgmma_64x64_nt_bf16_turn_e":       32,
@@ -287,6 +287,7 @@ func TestResources(t *testing.T) {
 		"sm_90a bg_wgmma_64x64_nt_f16_turn_e":        32,
 		"sm_90a bg_wgmma_64x64_tn":                   32,
 		"sm_90a bg_wgmma_64x64_tn_parts":             44,
+		"sm_90a bg_wgmma_64x64_tn_turn":              8,
 		"sm_90a bg_wgmma_64x64_tt":                   24,
 		"sm_90a bg_wgmma_64x64_tt_bf16":              72,
 		"sm_90a bg_wgmma_64x64_tt_bf16_e":            156,
@@ -307,8 +308,8 @@ func TestResources(t *testing.T) {
 		"sm_90a bg_wgmma_64x64_tt_int8_turn_e":       48,
 		"sm_90a bg_wgmma_64x64_tt_parts":             32,
 		"sm_90a bg_wgmma_64x64_tt_tf32":              8,
-		"sm_90a bg_wgmma_64x64_tt_turn":              16,
-		"sm_90a bg_wgmma_64x64_tt_turn_e":            104,
+		"sm_90a bg_wgmma_64x64_tt_turn":              24,
+		"sm_90a bg_wgmma_64x64_tt_turn_e":            116,
 	}
 	listed := map[string]bool{}
 	for _, arch := range []Arch{sm80, sm90a} {

@@ -247,8 +247,10 @@ BG_DEVICE void finishColumns(const float (&sum)[n], float* out, const Items<Epil
   const uint32_t lane = threadId() % 32;
   auto again = [&](uint32_t col) {
     if constexpr (T::kEmulated) {
-      const uint32_t count = item.rows() > row ? min(item.rows() - row, 16u) : 0;
-      recompute<kTransA, kTransB>(out + lane, item, row, count, col, items.operandA(number, A), items.operandB(number, item, B), rows);
+      if (col >= item.cols()) return;
+      repair(out, item.rows() > row ? min(item.rows() - row, 16u) : 0, min(item.cols() - col, 32u), [&](uint32_t r, uint32_t c) {
+        return recompute<kTransA, kTransB>(item, kTransA ? row + r : rows(row + r), col + c, items.operandA(number, A), items.operandB(number, item, B));
+      });
     }
   };
   throughShared(sum, kScaleOf<T>, out, overflowed<T>(sum), again, [&](uint32_t col) {

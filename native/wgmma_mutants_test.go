@@ -38,7 +38,11 @@ var wgmmaMutants = []mutant{
 	{"an item is published before all lanes have stored", "wgmma_items.cuh", "    warpBarrier();\n", ""},
 	{"items follow too fast", "wgmma_items.cuh", "kItemPlaces = 16;", "kItemPlaces = 6;\n#define static_assert(...)"},
 	{"a warp's sums are read too early", "wgmma_store.cuh", "    warpBarrier();\n    store(col);", "    store(col);"},
-	{"sums are computed once more for no reason", "wgmma_store.cuh", "+ zero[3] == 0.0f", "+ zero[3] != 0.0f"},
+	{"sums that are not finite stay", "wgmma_store.cuh", "    if (isAgain) {", "    if (!isAgain) {"},
+	{"sums that are finite are computed once more", "wgmma_store.cuh", "!(out[r * kOutPitch + lane] * 0.0f == 0.0f)", "(out[r * kOutPitch + lane] * 0.0f == 0.0f)"},
+	{"another row stands for a sum", "wgmma_store.cuh", "recompute<kTransA, kTransB>(item, row + r, col + c, A, B)", "recompute<kTransA, kTransB>(item, row, col + c, A, B)"},
+	{"a sum is of the lanes' k's but the last's", "wgmma_store.cuh", "i < min(item.depth, 32u)", "i < min(item.depth, 31u)"},
+	{"sums of a row are of the first column", "wgmma_store.cuh", "if (ofLane(wrong, c) == 0) continue;", "if (ofLane(wrong, 0) == 0) continue;"},
 	{"alpha in partial sums", "wgmma_store.cuh", "!final ? 1.0f : item.depth", "item.depth"},
 	{"a line before the row is read", "wgmma_operand.cuh", "before != 0 || left[i] < depth + kLine", "true"},
 	{"rows that do not exist are read", "wgmma.cuh", "further = 4 * (min(r + 8, length - 1) - first);", "further = 4 * 8;"},
@@ -126,7 +130,7 @@ func TestWarpgroupMutants(t *testing.T) {
 		mutants []mutant
 		jobs    func(*tile.Shape) []*emulatorJob
 	}{
-		{"wgmma-128x128", "BG_WGMMA(", wgmmaMutants, func(s *tile.Shape) []*emulatorJob { return wgmmaJobs(t, s, 18) }},
+		{"wgmma-128x128", "BG_WGMMA(", wgmmaMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 18), wgmmaExtremes(t, s)[:6]...) }},
 		{"wide-64x128", "BG_WGMMA_WIDE(", wideMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.inTurn() })
 		}},

@@ -38,23 +38,37 @@ struct Rows {
   }
 };
 
-// recompute writes a column of the sums to shared memory by FMA in the order of K, which
-// gives what fp32 gives.
-template <bool kTransA, bool kTransB, class Number, class RowAt = AllRows>
-BG_DEVICE void recompute(float* to, const Item& item, uint32_t row, uint32_t rows, uint32_t col, const Number* A, const Number* B, const RowAt& rowAt = {}) {
-  if (col >= item.cols()) return;
+// recompute is a sum by FMA, which gives what fp32 gives: of row `from` of A and column col of the tile. Lanes take k's in turn.
+template <bool kTransA, bool kTransB, class Number>
+BG_DEVICE float recompute(const Item& item, uint32_t from, uint32_t col, const Number* A, const Number* B) {
+  const uint32_t lane = threadId() % 32;
+  float x = 0.0f;
+#pragma unroll 4
+  for (uint32_t k = lane; k < item.depth; k += 32) {
+    const float a = kTransA ? rowsOn(A + item.offA, k, item.lda)[from] : rowsOn(A + item.offA, from, item.lda)[k];
+    const float b = kTransB ? rowsOn(B + item.offB, col, item.ldb)[k] : rowsOn(B + item.offB, k, item.ldb)[col];
+    x = fmaf(a, b, x);
+  }
+  float all = 0.0f;
+#pragma unroll 1
+  for (uint32_t i = 0; i < min(item.depth, 32u); ++i) all += __uint_as_float(ofLane(__float_as_uint(x), i));
+  return all;
+}
+
+// repair replaces those sums of so many rows and columns in shared memory that are not finite, of row r and column c by sum(r, c).
+template <class Sum>
+BG_DEVICE void repair(float* out, uint32_t rows, uint32_t cols, Sum sum) {
+  const uint32_t lane = threadId() % 32;
 #pragma unroll 1
   for (uint32_t r = 0; r < rows; ++r) {
-    const float* a = kTransA ? A + item.offA + row + r : rowsOn(A + item.offA, rowAt(row + r), item.lda);
-    const float* b = kTransB ? rowsOn(B + item.offB, col, item.ldb) : B + item.offB + col;
-    float x = 0.0f;
+    const bool wrong = lane < cols && !(out[r * kOutPitch + lane] * 0.0f == 0.0f);
+    if (!warpAny(wrong)) continue;
 #pragma unroll 1
-    for (uint32_t k = 0; k < item.depth; ++k) {
-      x = fmaf(*a, *b, x);
-      a += kTransA ? item.lda : 1;
-      b += kTransB ? 1 : item.ldb;
+    for (uint32_t c = 0; c < cols; ++c) {
+      if (ofLane(wrong, c) == 0) continue;
+      const float x = sum(r, c);
+      if (lane == c) out[r * kOutPitch + c] = x;
     }
-    to[r * kOutPitch] = x;
   }
 }
 
@@ -75,7 +89,7 @@ BG_DEVICE Rows<To> rowsOf(const Item& item, uint32_t row, typename To::Number* t
 template <class T>
 constexpr float kScaleOf = T::kEmulated ? kProductScale : 1.0f;
 
-// overflowed reports whether ScaledSplit left one of the warp's sums not finite, so that all are computed
+// overflowed reports whether ScaledSplit left one of the warp's sums not finite, so that it is computed
 // once more.
 template <class T, int n>
 BG_DEVICE bool overflowed(const float (&sum)[n]) {
@@ -87,7 +101,7 @@ BG_DEVICE bool overflowed(const float (&sum)[n]) {
 }
 
 // throughShared brings the warp's 16 rows of first 2n columns, times scale, to shared memory, 32 columns at
-// a time, and calls store with the first of them. Where it is, again computes a column of sums once more.
+// a time, and calls store with the first of them. Where it is, again repairs them before.
 template <int n, class Again, class Store>
 BG_DEVICE void throughShared(const float (&sum)[n], float scale, float* out, bool isAgain, Again again, Store store) {
   const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4;
@@ -95,17 +109,17 @@ BG_DEVICE void throughShared(const float (&sum)[n], float scale, float* out, boo
   for (int first = 0; first < n; first += 16) {  // of the sums for 32 columns
     const uint32_t col = 2 * first;
     warpBarrier();
-    if (isAgain) {
-      again(col + lane);
-    } else {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float* x = sum + first + 4 * j;
-        storeVector(out + group * kOutPitch + 8 * j + 2 * member, Vector<2>{{scale * x[0], scale * x[1]}});
-        storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member, Vector<2>{{scale * x[2], scale * x[3]}});
-      }
+    for (int j = 0; j < 4; ++j) {
+      const float* x = sum + first + 4 * j;
+      storeVector(out + group * kOutPitch + 8 * j + 2 * member, Vector<2>{{scale * x[0], scale * x[1]}});
+      storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member, Vector<2>{{scale * x[2], scale * x[3]}});
     }
     warpBarrier();
+    if (isAgain) {
+      again(col);
+      warpBarrier();
+    }
     store(col);
   }
 }
@@ -116,7 +130,10 @@ BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, ui
                          const typename T::Element::Number* B, const Rows<To>& rows) {
   const uint32_t lane = threadId() % 32;
   auto again = [&](uint32_t col) {
-    if constexpr (T::kEmulated) recompute<kTransA, kTransB>(out + lane, item, row, rows.rows, col, A, B);
+    if constexpr (T::kEmulated) {
+      if (col >= item.cols()) return;
+      repair(out, rows.rows, min(item.cols() - col, 32u), [&](uint32_t r, uint32_t c) { return recompute<kTransA, kTransB>(item, row + r, col + c, A, B); });
+    }
   };
   throughShared(sum, kScaleOf<T>, out, overflowed<T>(sum), again, [&](uint32_t col) {
     if (col + lane < item.cols()) {
