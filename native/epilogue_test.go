@@ -86,7 +86,28 @@ func TestEpiloguesEmulated(t *testing.T) {
 	}
 }
 
-// wgmmaEpilogues are those of a tile of warpgroups, whose copies read whole lines.
+// dressedJob plans a batch with an epilogue for warpgroups, whose copies read whole lines.
+func dressedJob(t *testing.T, b planner.Batch, o planner.Options, unit int, rng *rand.Rand) *emulatorJob {
+	t.Helper()
+	j := newJob(t, deviceFor(t, "h200", o.Schedule), b, o, unit, rng)
+	j.endLines()
+	for _, operand := range [][]float32{j.a, j.b, j.e.B2} {
+		round(o.Type, operand)
+	}
+	round(o.TypeC, j.c)
+	round(o.TypeC, j.e.Biases)
+	j.how = [2]uint32{rng.Uint32N(3), rng.Uint32()}
+	return j
+}
+
+// endLines makes operands end with a line of 16 bytes.
+func (j *emulatorJob) endLines() {
+	for _, operand := range []*[]float32{&j.a, &j.b, &j.e.B2} {
+		*operand = append(*operand, slices.Repeat([]float32{gap}, -len(*operand)&(16/j.plan.Options.Type.Bytes()-1))...)
+	}
+}
+
+// wgmmaEpilogues are those of a tile of warpgroups.
 func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for _, of := range append([]element.Type{element.F32}, narrow...) {
@@ -100,15 +121,7 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 				unit = []int{2, 4, 8, 32}[rng.IntN(4)]
 			}
 			o.Tile = s.Name
-			j := newJob(t, deviceFor(t, "h200", o.Schedule), b, o, unit, rng)
-			for _, operand := range []*[]float32{&j.a, &j.b, &j.e.B2} {
-				*operand = append(*operand, slices.Repeat([]float32{gap}, -len(*operand)&(16/of.Bytes()-1))...)
-				round(of, *operand)
-			}
-			round(o.TypeC, j.c)
-			round(o.TypeC, j.e.Biases)
-			j.how = [2]uint32{rng.Uint32N(3), rng.Uint32()}
-			return j
+			return dressedJob(t, b, o, unit, rng)
 		}
 		all := epilogueJobs(t, s, rows, cols, of, place)
 		if of == element.E4M3 {

@@ -238,6 +238,18 @@ struct ScatteredRows {
   }
 };
 
+// storeDressed writes the warp's 16 rows of dressed sums to C, which begin anywhere.
+template <class T, int n>
+BG_DEVICE void storeDressed(const float (&sum)[n], float* out, const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t row, float* C) {
+  auto store = [&](auto to) {
+    storeColumns<decltype(to)>(sum, out, item, row, e.operandC<typename decltype(to)::Number>(words.pointersAt, C) + item.offC, ScatteredRows{e, words});
+  };
+  if constexpr (T::Element::kPer != 1) {
+    if ((item.flags & kItemFloatC) == 0) return T::Element::withC(item.flags, store);
+  }
+  store(Floats{});
+}
+
 // finishColumns is storeSums with an epilogue, element by element from shared memory.
 template <class T, bool kTransA, bool kTransB, int n>
 BG_DEVICE void finishColumns(const float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, const typename T::Element::Number* A,
@@ -246,12 +258,7 @@ BG_DEVICE void finishColumns(const float (&sum)[n], float* out, const Items<Epil
   const GatheredRows rows = gatheredRows(items, number, item);
   const uint32_t lane = threadId() % 32;
   auto again = [&](uint32_t col) {
-    if constexpr (T::kEmulated) {
-      if (col >= item.cols()) return;
-      repair(out, item.rows() > row ? min(item.rows() - row, 16u) : 0, min(item.cols() - col, 32u), [&](uint32_t r, uint32_t c) {
-        return recompute<kTransA, kTransB>(item, kTransA ? row + r : rows(row + r), col + c, items.operandA(number, A), items.operandB(number, item, B));
-      });
-    }
+    repair<T, kTransA, kTransB>(out, item, row, col, items.operandA(number, A), items.operandB(number, item, B), rows);
   };
   throughShared(sum, kScaleOf<T>, out, overflowed<T>(sum), again, [&](uint32_t col) {
     if (col + lane >= item.cols()) return;
@@ -276,11 +283,5 @@ BG_DEVICE void finishSums(float (&sum)[n], float* out, const Items<Epilogue>& it
   }
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   if (!dressSums<T>(sum, e, item, words, RowLanes{row}, keptOf<T>(workspace))) return;
-  auto store = [&](auto to) {
-    storeColumns<decltype(to)>(sum, out, item, row, e.operandC<typename decltype(to)::Number>(words.pointersAt, C) + item.offC, ScatteredRows{e, words});
-  };
-  if constexpr (T::Element::kPer != 1) {
-    if ((item.flags & kItemFloatC) == 0) return T::Element::withC(item.flags, store);
-  }
-  store(Floats{});
+  storeDressed<T>(sum, out, e, item, words, row, C);
 }

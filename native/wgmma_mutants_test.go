@@ -37,13 +37,13 @@ var wgmmaMutants = []mutant{
 	{"more registers than there are", "wgmma.cuh", "184 : 192)", "184 : 200)"},
 	{"an item is published before all lanes have stored", "wgmma_items.cuh", "    warpBarrier();\n", ""},
 	{"items follow too fast", "wgmma_items.cuh", "kItemPlaces = 16;", "kItemPlaces = 6;\n#define static_assert(...)"},
-	{"a warp's sums are read too early", "wgmma_store.cuh", "    warpBarrier();\n    if (isAgain) {", "    if (isAgain) {"},
+	{"a warp's sums are read too early", "wgmma_store.cuh", "    warpBarrier();\n    if (isAgain)", "    if (isAgain)"},
 	{"warps with sums that are not finite pass for others", "wgmma_store.cuh", "+ zero[3] == 0.0f", "+ zero[3] != 0.0f"},
-	{"sums that are not finite stay", "wgmma_store.cuh", "    if (isAgain) {", "    if (!isAgain) {"},
+	{"sums that are not finite stay", "wgmma_store.cuh", "if (isAgain)", "if (!isAgain)"},
 	{"sums that are finite are computed once more", "wgmma_store.cuh", "!(out[r * kOutPitch + lane] * 0.0f == 0.0f)", "(out[r * kOutPitch + lane] * 0.0f == 0.0f)"},
-	{"another row stands for a sum", "wgmma_store.cuh", "recompute<kTransA, kTransB>(item, row + r, col + c, A, B)", "recompute<kTransA, kTransB>(item, row, col + c, A, B)"},
+	{"another row stands for a sum", "wgmma_store.cuh", "kTransA ? row + r : rowAt(row + r)", "kTransA ? row : rowAt(row)"},
 	{"a sum is of the lanes' k's but the last's", "wgmma_store.cuh", "i < min(item.depth, 32u)", "i < min(item.depth, 31u)"},
-	{"sums of a row are of the first column", "wgmma_store.cuh", "if (ofLane(wrong, c) == 0) continue;", "if (ofLane(wrong, 0) == 0) continue;"},
+	{"sums of a row are of the first column", "wgmma_store.cuh", "if (ofLane(wrong, c - col) == 0) continue;", "if (ofLane(wrong, 0) == 0) continue;"},
 	{"alpha in partial sums", "wgmma_store.cuh", "!final ? 1.0f : item.depth", "item.depth"},
 	{"a line before the row is read", "wgmma_operand.cuh", "before != 0 || left[i] < depth + kLine", "true"},
 	{"a lane's second row is its first", "wgmma.cuh", "further = 4 * (min(r + 8, length - 1) - first);", "further = 0;"},
@@ -147,7 +147,12 @@ func TestWarpgroupMutants(t *testing.T) {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool { return !j.plan.Options.Epilogue.ZeroA })
 		}},
 	} {
-		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) { testWarpgroupMutants(t, c.tile, c.macro, c.mutants, c.jobs) })
+		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) {
+			testWarpgroupMutants(t, c.tile, c.macro, c.mutants, func(s *tile.Shape) []*emulatorJob {
+				// Each operand along K and across it, and both across, so that items of one slot exist.
+				return slices.DeleteFunc(c.jobs(s), func(j *emulatorJob) bool { return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB })
+			})
+		})
 	}
 }
 
@@ -163,8 +168,7 @@ func testWarpgroupMutants(t *testing.T, name, macro string, mutants []mutant, jo
 			line = l
 		}
 	}
-	// Each operand along K and across it, and both across, so that items of one slot exist.
-	jobs := slices.DeleteFunc(jobsOf(shape), func(j *emulatorJob) bool { return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB })
+	jobs := jobsOf(shape)
 
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()

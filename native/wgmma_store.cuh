@@ -55,19 +55,23 @@ BG_DEVICE float recompute(const Item& item, uint32_t from, uint32_t col, const N
   return all;
 }
 
-// repair replaces those sums of so many rows and columns in shared memory that are not finite, of row r and column c by sum(r, c).
-template <class Sum>
-BG_DEVICE void repair(float* out, uint32_t rows, uint32_t cols, Sum sum) {
-  const uint32_t lane = threadId() % 32;
+// repair computes once more those of 32 columns' sums in shared memory, from column col on, that are not finite: of the warp's rows
+// of the tile, the first of which is `row`. rowAt says which of A they are.
+template <class T, bool kTransA, bool kTransB, class RowAt = AllRows>
+BG_DEVICE void repair(float* out, const Item& item, uint32_t row, uint32_t col, const typename T::Element::Number* A,
+                      const typename T::Element::Number* B, const RowAt& rowAt = {}) {
+  if constexpr (T::kEmulated) {
+    const uint32_t lane = threadId() % 32, end = min(item.cols(), col + 32);
 #pragma unroll 1
-  for (uint32_t r = 0; r < rows; ++r) {
-    const bool wrong = lane < cols && !(out[r * kOutPitch + lane] * 0.0f == 0.0f);
-    if (!warpAny(wrong)) continue;
+    for (uint32_t r = 0; r < 16 && row + r < item.rows(); ++r) {
+      const bool wrong = col + lane < end && !(out[r * kOutPitch + lane] * 0.0f == 0.0f);
+      if (!warpAny(wrong)) continue;
 #pragma unroll 1
-    for (uint32_t c = 0; c < cols; ++c) {
-      if (ofLane(wrong, c) == 0) continue;
-      const float x = sum(r, c);
-      if (lane == c) out[r * kOutPitch + c] = x;
+      for (uint32_t c = col; c < end; ++c) {
+        if (ofLane(wrong, c - col) == 0) continue;
+        const float x = recompute<kTransA, kTransB>(item, kTransA ? row + r : rowAt(row + r), c, A, B);
+        if (lane == c - col) out[r * kOutPitch + lane] = x;
+      }
     }
   }
 }
@@ -101,7 +105,7 @@ BG_DEVICE bool overflowed(const float (&sum)[n]) {
 }
 
 // throughShared brings the warp's 16 rows of first 2n columns, times scale, to shared memory, 32 columns at
-// a time, and calls store with the first of them. Where it is, again repairs them before.
+// a time, and calls store with the first of them, of which a lane reads one column. Where it is, again repairs them before.
 template <int n, class Again, class Store>
 BG_DEVICE void throughShared(const float (&sum)[n], float scale, float* out, bool isAgain, Again again, Store store) {
   const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4;
@@ -116,10 +120,7 @@ BG_DEVICE void throughShared(const float (&sum)[n], float scale, float* out, boo
       storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member, Vector<2>{{scale * x[2], scale * x[3]}});
     }
     warpBarrier();
-    if (isAgain) {
-      again(col);
-      warpBarrier();
-    }
+    if (isAgain) again(col);
     store(col);
   }
 }
@@ -129,12 +130,7 @@ template <class T, bool kTransA, bool kTransB, int n, class To>
 BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, uint32_t row, const typename T::Element::Number* A,
                          const typename T::Element::Number* B, const Rows<To>& rows) {
   const uint32_t lane = threadId() % 32;
-  auto again = [&](uint32_t col) {
-    if constexpr (T::kEmulated) {
-      if (col >= item.cols()) return;
-      repair(out, rows.rows, min(item.cols() - col, 32u), [&](uint32_t r, uint32_t c) { return recompute<kTransA, kTransB>(item, row + r, col + c, A, B); });
-    }
-  };
+  auto again = [&](uint32_t col) { repair<T, kTransA, kTransB>(out, item, row, col, A, B); };
   throughShared(sum, kScaleOf<T>, out, overflowed<T>(sum), again, [&](uint32_t col) {
     if (col + lane < item.cols()) {
       if (rows.beta == 0.0f) rows.template store<false>(out + lane, col);

@@ -277,15 +277,17 @@ BG_DEVICE void storeWide(const float (&sum)[n], float* out, const Item& item, ui
   storeLines<T, n>(out, item, row, to, [&](int i) { return alpha * sum[i]; }, [](uint32_t r) { return r; });
 }
 
-// finishWide is storeWide with an epilogue.
+// finishWide is storeWide with an epilogue. Sums of gated tiles are kept as lanes have them wherever C begins, since warps
+// that are an item apart would take each other's places.
 template <class T, bool kTransA, bool kTransB, int n>
 BG_DEVICE void finishWide(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, float* C, float* workspace) {
   const Item item = items.wait(number);
   const Epilogue& e = items.more;
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   uint16_t* const to = linesOf(item, e.operandC<uint16_t>(words.pointersAt, C));
-  if (to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
+  if (!e.has(kGated) && to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
   if (!dressSums<T>(sum, e, item, words, RowLanes{row}, keptOf<T>(workspace))) return;
+  if (to == nullptr) return storeDressed<T>(sum, out, e, item, words, row, C);
   storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, ScatteredRows{e, words});
 }
 

@@ -1,0 +1,94 @@
+package native
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/sample"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// gatedJobs are plans of gated tiles of a type of which some have rows of C that begin with 16 bytes and others, that the same
+// worker computes before and behind them, have not.
+func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJob) {
+	t.Helper()
+	cols, rows, depths := []int{128, 64, 65, 1, 127, 63, 193}, []int{s.TM, s.TM + 3, 17, 1, s.TM - 1}, []int{0, 130, 64, 33, 1, 300, 129, 32}
+	most := slices.Max(rows)
+	for i, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleDynamic} {
+		for n, e := range []planner.Epilogue{
+			{Activation: planner.SiLU, Bias: true, GatherRows: 37, ScatterRows: most + 9, Weights: true},
+			{Activation: planner.SiLU},
+			{Activation: planner.ReLU, Bias: true, ScatterRows: most},
+		} {
+			rng := rand.New(rand.NewPCG(uint64(10*i+n), uint64(of)))
+			e.Gated = true
+			var b planner.Batch
+			for c := range cols {
+				b = append(b, planner.Problem{M: rows[(c+n)%len(rows)], N: cols[c], K: depths[(c+3*n+i)%len(depths)], TransB: true,
+					Alpha: planner.Scale([...]float32{1, -0.5, 1, 0}[rng.IntN(4)])})
+			}
+			b[0].K, b[0].Alpha = max(b[0].K, 64), planner.Scale(2)
+			o := planner.Options{Tile: s.Name, Type: of, TypeC: of.TypesC()[0], Schedule: schedule, Epilogue: e}
+			reference.SetScales(&o.Epilogue, of, n+i)
+			j := dressedJob(t, b, o, 16/of.Bytes(), rng)
+			if j.inTurn() {
+				j.workers = n % 3 // 0: as the planner says
+			}
+			for _, from := range []int{2, 4} { // rows from the first on lie one element later, and from the second on two
+				j.moveC(t, from)
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// moveC has the C of problems from one on begin an element later, and plans once more.
+func (j *emulatorJob) moveC(t *testing.T, from int) {
+	t.Helper()
+	b := j.plan.Batch
+	j.c = slices.Insert(j.c, b[from].C.Offset, 1.5e30)
+	for i := range b[from:] {
+		b[from+i].C.Offset++
+	}
+	round(j.plan.Options.TypeC, j.c)
+	var err error
+	j.plan, err = planner.New(deviceFor(t, "h200", j.plan.Options.Schedule)).Plan(b, j.plan.Options)
+	require.NoError(t, err)
+}
+
+// TestGatedEmulated runs gated tiles whose C begin in both ways, as TestWarpgroupEpiloguesEmulated does all.
+func TestGatedEmulated(t *testing.T) {
+	e := warpgroups(t)
+	for _, s := range warpgroupTiles() {
+		if !s.Epilogues || !s.HalvesOnly() {
+			continue
+		}
+		for _, of := range narrow {
+			t.Run(s.Name+"/"+of.String(), func(t *testing.T) {
+				sample.Skip(t, 4, kernelsText())
+				t.Parallel()
+				require.NoError(t, e.run(t.TempDir(), gatedJobs(t, s, of)))
+			})
+		}
+	}
+}
+
+// gatedMutants are mistakes in what is done of gated tiles in wgmma_wide.cuh.
+var gatedMutants = []mutant{
+	{"sums are kept as C begins", "wgmma_wide.cuh", "!e.has(kGated) && to == nullptr", "to == nullptr"},
+	{"rows that begin anywhere are taken for lines", "wgmma_wide.cuh", "  if (to == nullptr) return storeDressed", "  if (false) return storeDressed"},
+	{"all sums are multiplied by the first that are kept", "wgmma_epilogue.cuh", "kept[i / 4 * kApart];", "kept[0];"},
+}
+
+func TestGatedMutants(t *testing.T) {
+	testWarpgroupMutants(t, "wide-64x128", "BG_WGMMA_WIDE_EPILOGUE(", gatedMutants, func(s *tile.Shape) []*emulatorJob {
+		return gatedJobs(t, s, element.BF16)
+	})
+}
