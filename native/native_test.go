@@ -287,7 +287,6 @@ func TestResources(t *testing.T) {
 		"sm_90a bg_wgmma_64x64_nt_f16_turn_e":        32,
 		"sm_90a bg_wgmma_64x64_tn":                   32,
 		"sm_90a bg_wgmma_64x64_tn_parts":             44,
-		"sm_90a bg_wgmma_64x64_tn_turn":              8,
 		"sm_90a bg_wgmma_64x64_tt":                   24,
 		"sm_90a bg_wgmma_64x64_tt_bf16":              72,
 		"sm_90a bg_wgmma_64x64_tt_bf16_e":            156,
@@ -309,7 +308,7 @@ func TestResources(t *testing.T) {
 		"sm_90a bg_wgmma_64x64_tt_parts":             32,
 		"sm_90a bg_wgmma_64x64_tt_tf32":              8,
 		"sm_90a bg_wgmma_64x64_tt_turn":              24,
-		"sm_90a bg_wgmma_64x64_tt_turn_e":            116,
+		"sm_90a bg_wgmma_64x64_tt_turn_e":            104,
 	}
 	listed := map[string]bool{}
 	for _, arch := range []Arch{sm80, sm90a} {
