@@ -26,9 +26,9 @@ type Arch struct {
 
 	types  []element.Type // that kernels of `halves` have beside F32
 	halves []tile.Unit
-	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32, and for those of 8, of which e4m3 is f16 there.
-	// That for int8 is the same, of gfx942 twice that, which is not taken.
+	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32, and for those of 8.
 	matrixHalves, matrixBytes float64
+	bytes                     []element.Type // of 8 bits, that the matrix cores take as they are; others are f16 there
 }
 
 var (
@@ -50,11 +50,12 @@ var (
 
 // hips are the architectures of scripts/hip.sh. Code objects run on the very architecture
 // that they are made for. Peak rates are those of AMD's data sheets, matrix fp32 and bf16: MI100
-// 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4.
+// 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4. For int8 they are those of f16, of MI300X for int8 and
+// fp8 twice that.
 var hips = map[string]Arch{
-	"gfx908":  {name: "gfx908", product: "gfx908", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 2, matrixBytes: 4},
-	"gfx90a":  {name: "gfx90a", product: "gfx90a", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 4, matrixBytes: 4},
-	"gfx942":  {name: "gfx942", product: "gfx942", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 8, matrixBytes: 8},
+	"gfx908":  {name: "gfx908", product: "gfx908", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 2, matrixBytes: 4, bytes: narrow[3:]},
+	"gfx90a":  {name: "gfx90a", product: "gfx90a", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 4, matrixBytes: 4, bytes: narrow[3:]},
+	"gfx942":  {name: "gfx942", product: "gfx942", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 8, matrixBytes: 16, bytes: narrow[2:]},
 	"gfx1030": {name: "gfx1030", product: "gfx1030", format: ".co", types: narrow, halves: fma},
 	"gfx1100": {name: "gfx1100", product: "gfx1100", format: ".co", types: narrow, halves: fma},
 }
@@ -316,7 +317,7 @@ func (a Arch) native() []element.Type {
 	case slices.Contains(a.units, tile.WGMMA):
 		return a.types
 	case a.matrix:
-		return slices.Concat(halves, []element.Type{element.Int8})
+		return slices.Concat(halves, a.bytes)
 	case len(a.units) > 0:
 		return halves
 	}

@@ -1,8 +1,8 @@
 // What is another in the kernels of gemm.cuh where elements have 16 bits, on AMD GPUs, or 8. A word
 // of shared memory then is a pair of k's, and takes the place of an fp32 number in all that is said there: a
 // step has 2*TK k's. So the matrix cores take them (mfma_half.cuh); plain FMAs make fp32
-// numbers of the words that they load from shared memory. Elements of 8 bits are pairs of F16 there, or, as
-// matrix cores take whole numbers, words of four k's.
+// numbers of the words that they load from shared memory. Elements of 8 bits are pairs of F16 there, or, where
+// matrix cores take them, words of four k's.
 #pragma once
 
 #include "half.cuh"
@@ -35,7 +35,8 @@ struct F16 {
   static BG_DEVICE uint16_t bits(float x) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(x)); }
 };
 
-// E4M3 and Int8 are formats of 8 bits, all of whose numbers F16 has. halves makes F16 of two, whose bytes are 16 bits apart.
+// E4M3 and Int8 are formats of 8 bits, all of whose numbers F16 has. halves makes F16 of two, whose bytes are 16 bits apart, and
+// native what matrix cores take of four.
 struct E4M3 {
   static constexpr bool kWhole = false;
   static BG_DEVICE uint32_t halves(uint32_t apart) {
@@ -43,6 +44,17 @@ struct E4M3 {
     const uint32_t size = apart & 0x007f007f, isNaN = (size + 0x00010001) >> 7 & 0x00010001;
     const HalfPair small = __builtin_bit_cast(HalfPair, (apart & 0x00800080) << 8 | size << 7), times256 = {256, 256};
     return __builtin_bit_cast(uint32_t, small * times256) | 0x7fff * isNaN;
+  }
+  // Those of gfx942 take e4m3 "FNUZ", whose exponent is biased by 8, not 7 (LLVM, APFloat, Float8E4M3FNUZ; AMD, HIP, "FP8 Numbers"): bits
+  // are half of what they are here, of subnormal numbers too, but for three codes. 0x80, which is -0, is NaN there, and shall be 0; 0x7f and
+  // 0xff, which are NaN, are numbers there, and shall be 0x80. Of each byte v_lerp_u8 gives (a + b + c % 2) / 2, with a carry of its own: of
+  // the size, one more, and whether that is 128, it gives the size, and 128 in place of 127; of a byte and 127 it gives bit 7 where the byte
+  // is above 128, which is the sign of all but -0. Six instructions in all.
+  static constexpr int kNativeParts = 4;  // the product of two halves is a quarter
+  static BG_DEVICE uint32_t native(uint32_t four) {
+    const uint32_t size = four & 0x7f7f7f7f, next = size + 0x01010101;
+    const uint32_t sizes = __builtin_amdgcn_lerp(size, next, next >> 7), signs = __builtin_amdgcn_lerp(four, 0x7f7f7f7f, 0);
+    return (signs & 0x80808080) | sizes;
   }
 };
 struct Int8 {
@@ -52,6 +64,7 @@ struct Int8 {
     const HalfPair more = {1152, 1152};
     return __builtin_bit_cast(uint32_t, __builtin_bit_cast(HalfPair, (apart ^ 0x00800080) | 0x64006400) - more);
   }
+  static BG_DEVICE uint32_t native(uint32_t four) { return four; }
 };
 
 // StagedBytes are Bytes that become pairs of F16 on their way to shared memory, of which kPer is.
@@ -59,8 +72,9 @@ template <class Format>
 struct StagedBytes : Bytes<Format, BF16, F16> {
   static constexpr int kPer = 2;
 };
-// WholeBytes are multiplied as they are.
-using WholeBytes = Bytes<Int8, BF16, F16>;
+// NativeBytes are multiplied as they are, four in a word.
+template <class Format>
+using NativeBytes = Bytes<Format, BF16, F16>;
 
 #include "steps_hip.cuh"
 
@@ -83,8 +97,8 @@ struct Staging<StagedBytes<Format>> {
   static BG_DEVICE uint32_t across(const uint32_t (&row)[2], int i) { return (row[0] >> (8 * i) & 0xff) | (row[1] >> (8 * i) & 0xff) << 16; }
   static BG_DEVICE uint32_t word(uint32_t apart) { return Format::halves(apart); }
 };
-template <>
-struct Staging<WholeBytes> {
+template <class Format>
+struct Staging<NativeBytes<Format>> {
   static BG_DEVICE uint32_t along(uint32_t loaded, int) { return loaded; }
   static BG_DEVICE uint32_t across(const uint32_t (&row)[4], int i) {
     uint32_t word = 0;
@@ -92,7 +106,7 @@ struct Staging<WholeBytes> {
     for (int r = 0; r < 4; ++r) word |= (row[r] >> (8 * i) & 0xff) << (8 * r);
     return word;
   }
-  static BG_DEVICE uint32_t word(uint32_t four) { return four; }
+  static BG_DEVICE uint32_t word(uint32_t four) { return Format::native(four); }
 };
 
 // Loose is a number in memory, where it begins with any element: these GPUs load 4 bytes from
@@ -347,13 +361,13 @@ template <class T, int kLength, class Format>
 struct Operand<T, kLength, false, StagedBytes<Format>, false> : WordsAcross<T, kLength, StagedBytes<Format>> {
   using WordsAcross<T, kLength, StagedBytes<Format>>::WordsAcross;
 };
-template <class T, int kLength, bool kListed>
-struct Operand<T, kLength, true, WholeBytes, kListed> : WordsAlong<T, kLength, WholeBytes, kListed> {
-  using WordsAlong<T, kLength, WholeBytes, kListed>::WordsAlong;
+template <class T, int kLength, class Format, bool kListed>
+struct Operand<T, kLength, true, NativeBytes<Format>, kListed> : WordsAlong<T, kLength, NativeBytes<Format>, kListed> {
+  using WordsAlong<T, kLength, NativeBytes<Format>, kListed>::WordsAlong;
 };
-template <class T, int kLength>
-struct Operand<T, kLength, false, WholeBytes, false> : WordsAcross<T, kLength, WholeBytes> {
-  using WordsAcross<T, kLength, WholeBytes>::WordsAcross;
+template <class T, int kLength, class Format>
+struct Operand<T, kLength, false, NativeBytes<Format>, false> : WordsAcross<T, kLength, NativeBytes<Format>> {
+  using WordsAcross<T, kLength, NativeBytes<Format>>::WordsAcross;
 };
 
 // HalfAccumulator is an Accumulator that multiplies numbers of both halves of words.

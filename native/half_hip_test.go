@@ -1,8 +1,11 @@
 package native
 
 import (
+	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +18,7 @@ import (
 )
 
 // TestInstructionsOf runs kernels with matrix instructions of one architecture: with the one for bf16 of gfx908, whose
-// lanes give one word in place of two, and with the one for int8 of gfx942, whose lanes give two in place of one.
+// lanes give one word in place of two, and with those of gfx942: for int8, whose lanes give two in place of one, and for e4m3.
 func TestInstructionsOf(t *testing.T) {
 	compiled(t)
 	for _, test := range []struct {
@@ -25,19 +28,72 @@ func TestInstructionsOf(t *testing.T) {
 		{"gfx908", "small-k8", element.BF16}, // with K groups
 		{"gfx908", "large", element.BF16},    // with several blocks of a wave
 		{"gfx942", "medium-k2", element.Int8},
+		{"gfx942", "medium-k2", element.E4M3},
+		{"gfx942", "large-8x8", element.E4M3},
 	} {
 		shape, err := tile.ByName(test.tile)
 		require.NoError(t, err)
 		source := mutate(t, mutant{}, mutantSources, madeOf(shape))
-		s := sanitizer{name: test.arch, kernels: append([]string{"-D__" + test.arch + "__"}, plain.kernels...)}
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, s, runtimeOf(t, plain))
+		e, err := buildEmulator(filepath.Join(source, "runner"), source, plain.of(test.arch), runtimeOf(t, plain))
 		require.NoError(t, err)
 		jobs := withKernels(tileJobs(t, shape, test.of, []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
-		if test.of == element.Int8 {
+		switch test.of {
+		case element.Int8:
 			jobs = append(jobs, wholeJobs(t, shape)...)
+		case element.E4M3:
+			jobs = append(jobs, nativeE4M3(t, shape)...)
 		}
 		require.NoError(t, e.run(source, jobs))
+		if test.of == element.E4M3 {
+			requireSmallBlocks(t, e, shape)
+		}
 	}
+}
+
+// of is a sanitizer for kernels with the instructions of an architecture.
+func (s sanitizer) of(arch string) sanitizer {
+	if arch != "" {
+		s.kernels = append([]string{"-D__" + arch + "__"}, s.kernels...)
+	}
+	return s
+}
+
+// nativeE4M3 are of matrix cores that take e4m3 as it is: all numbers and their products, epilogues, and scales of blocks.
+func nativeE4M3(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
+	t.Helper()
+	jobs = slices.Concat(bytesJobs(t, shape, element.E4M3), productJobs(t, shape), fmaBlocks(t, shape),
+		fmaEpilogues(t, shape, []int{shape.TM + 3, 5}, []int{shape.TN + 5}, element.E4M3))
+	jobs = withKernels(jobs, 2)
+	return slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return !j.matrix })
+}
+
+// requireSmallBlocks: a scale of blocks that has the last bit that numbers of fp32 have is exact times 1, though products are sums of quarters.
+func requireSmallBlocks(t *testing.T, e emulator, shape *tile.Shape) {
+	t.Helper()
+	const small = 0x1p-126 + 0x1p-149
+	o := planner.Options{Type: element.E4M3, TypeC: element.F32, Epilogue: planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}}
+	j := newFMAJob(t, planner.Batch{{M: 1, N: 1, K: 1}}, shape, o, false, false, rand.New(rand.NewPCG(1, 2)))
+	j.matrix = true
+	p := &j.plan.Batch[0]
+	j.a[p.A.Offset], j.b[p.B.Offset] = 1, 1
+	j.e.Rows[p.ScaleA], j.e.Rows[p.ScaleB] = int32(math.Float32bits(small)), int32(math.Float32bits(1))
+	c, err := e.allC(t.TempDir(), []*emulatorJob{j})
+	require.NoError(t, err)
+	require.Equal(t, float32(small), math.Float32frombits(binary.NativeEndian.Uint32(c[4*p.C.Offset:])))
+}
+
+// productJobs multiply each number of e4m3 by each.
+func productJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
+	t.Helper()
+	for transposition := range 4 {
+		b := reference.OfAllProducts(transposition/2 == 1, transposition%2 == 1)
+		o := planner.Options{Type: element.E4M3, TypeC: element.F32}
+		j := newFMAJob(t, b, shape, o, transposition%2 == 1, false, rand.New(rand.NewPCG(1, 2)))
+		j.exact = true
+		reference.AllProducts(o.Type, j.plan.Batch, j.a, j.b)
+		jobs = append(jobs, j)
+	}
+	return jobs
 }
 
 // wholeJobs are of matrix cores, with sums of int8 that fp32 does not have.
@@ -174,6 +230,34 @@ func TestBlocksMutants(t *testing.T) {
 	testMutantsOf(t, []*tile.Shape{shape}, withKernels(fmaBlocks(t, shape), 2), blocksMutants)
 }
 
+// nativeMutants are mistakes in what those of gfx942 have for e4m3.
+var nativeMutants = []inSanitizer{
+	{mutant{"matrix cores take bits as they are", "half_hip.cuh", "return Format::native(four);", "return four;"}, plain},
+	{mutant{"-0 is NaN", "half_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x80808080, 0)"}, plain},
+	{mutant{"-0 is NaN in the last byte", "half_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x807f7f7f, 0)"}, plain},
+	{mutant{"the least number below zero is 0", "half_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x7e7e7e7e, 0)"}, plain},
+	{mutant{"numbers have no sign for matrix cores", "half_hip.cuh", "(signs & 0x80808080) | sizes", "(signs & 0) | sizes"}, plain},
+	{mutant{"more than the sign", "half_hip.cuh", "(signs & 0x80808080)", "(signs & 0xc0808080)"}, plain},
+	{mutant{"NaN is a number for matrix cores", "half_hip.cuh", "next >> 7)", "0)"}, plain},
+	{mutant{"NaN is told of another byte", "half_hip.cuh", "next >> 7)", "next >> 15)"}, plain},
+	{mutant{"448 is NaN", "half_hip.cuh", "four & 0x7f7f7f7f, next = size + 0x01010101", "four & 0x7f7f7f7f, next = size + 0x02020202"}, plain},
+	{mutant{"signs of bytes reach others", "half_hip.cuh", "size = four & 0x7f7f7f7f", "size = four & 0x7f7fff7f"}, plain},
+	{mutant{"sums stay quarters", "mfma_half.cuh", "times = E4M3::kNativeParts;", "times = 1.0f;"}, plain},
+	{mutant{"sums of steps become four times what they are", "mfma_half.cuh", "    times = 1.0f;\n", ""}, plain},
+	{mutant{"sums of steps stay quarters", "steps_hip.cuh", " * kTimes;", ";"}, plain},
+	{mutant{"the factors change places", "mfma_half.cuh", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(b, a, sum"}, plain},
+	{mutant{"bytes of A change places", "half_hip.cuh", "<< (8 * r)", "<< (8 * (3 - r))"}, plain},
+	{mutant{"steps of e4m3 are not summed from zero", "mfma_half.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
+	{mutant{"bytes behind the last k count in e4m3", "mfma_half.cuh", "first + e < left", "first < left"}, plain},
+}
+
+// TestNativeMutants: large-8x8 has several blocks of a wave both ways.
+func TestNativeMutants(t *testing.T) {
+	shape, err := tile.ByName("large-8x8")
+	require.NoError(t, err)
+	testMutantsIn(t, "gfx942", []*tile.Shape{shape}, nativeE4M3(t, shape), nativeMutants)
+}
+
 // ofBytes is a tile and jobs of all numbers of types of 8 bits, and of others.
 func ofBytes(t *testing.T, name string, types []element.Type) (shape *tile.Shape, jobs []*emulatorJob) {
 	t.Helper()
@@ -188,11 +272,17 @@ func ofBytes(t *testing.T, name string, types []element.Type) (shape *tile.Shape
 
 func testMutantsOf(t *testing.T, shapes []*tile.Shape, jobs []*emulatorJob, mutants []inSanitizer) {
 	t.Helper()
+	testMutantsIn(t, "", shapes, jobs, mutants)
+}
+
+// testMutantsIn is testMutantsOf with the instructions of an architecture.
+func testMutantsIn(t *testing.T, arch string, shapes []*tile.Shape, jobs []*emulatorJob, mutants []inSanitizer) {
+	t.Helper()
 	compiled(t)
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
 		source := mutate(t, m, mutantSources, madeOf(shapes...))
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, runtimeOf(t, in))
+		e, err := buildEmulator(filepath.Join(source, "runner"), source, in.of(arch), runtimeOf(t, in))
 		require.NoError(t, err)
 		return e.run(source, jobs)
 	}

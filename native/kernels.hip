@@ -89,9 +89,14 @@ BG_RAGGED_DRESSED_KERNELS
 #define BG_FMA_BYTES(make, name)                                                    \
   BG_EACH(make, name, _e4m3, HalfAccumulator<name, F16>, StagedBytes<E4M3>)         \
   BG_EACH(make, name, _int8, HalfAccumulator<name, F16>, StagedBytes<Int8>)
-#define BG_MATRIX_BYTES(make, name)                                                      \
-  BG_EACH(make, name, _e4m3_mfma, NarrowMatrixAccumulator<name, F16>, StagedBytes<E4M3>) \
-  BG_EACH(make, name, _int8_mfma, NarrowMatrixAccumulator<name, Int8>, WholeBytes)
+#ifdef __gfx942__
+#define BG_MATRIX_E4M3(make, name) BG_EACH(make, name, _e4m3_mfma, QuarterMatrixAccumulator<name>, NativeBytes<E4M3>)
+#else
+#define BG_MATRIX_E4M3(make, name) BG_EACH(make, name, _e4m3_mfma, NarrowMatrixAccumulator<name, F16>, StagedBytes<E4M3>)
+#endif
+#define BG_MATRIX_BYTES(make, name) \
+  BG_MATRIX_E4M3(make, name)        \
+  BG_EACH(make, name, _int8_mfma, NarrowMatrixAccumulator<name, Int8>, NativeBytes<Int8>)
 
 // BG_INT4 makes those for B of 4 bits, of matrices as they are and with scales of groups, which are part of an epilogue.
 #define BG_INT4(name, Sum, end)                                                           \

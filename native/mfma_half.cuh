@@ -1,8 +1,8 @@
 // The kernels of mfma.cuh for elements of 16 bits and of 8. v_mfma_f32_16x16x16 of bf16 or f16 multiplies 16x16
 // times 16x16, of which a lane gives two words of a row or column, and gfx908's v_mfma_f32_16x16x8bf16 half as much,
 // with one word. v_mfma_i32_16x16x16i8, of words of four whole numbers, takes one too, gfx942's v_mfma_i32_16x16x32_i8
-// two. Which k's a lane has does not matter as long as A and B agree, so that the words of a lane are those of kBlockK
-// words further on, and lanes read shared memory as they do in fp32.
+// two, and so does v_mfma_f32_16x16x32_fp8_fp8. Which k's a lane has does not matter as long as A and B agree, so that the
+// words of a lane are those of kBlockK words further on, and lanes read shared memory as they do in fp32.
 //
 // On gfx90a the instructions on 16 bits take operands and sums below the least normal number for zero
 // (AMD, "MI200 matrix fused multiply-add (MFMA) behavior specifics").
@@ -52,6 +52,17 @@ struct MatrixProduct<Int8> {
   static BG_DEVICE WholeBlock of(Factor a, Factor b, WholeBlock sum) { return __builtin_amdgcn_mfma_i32_16x16x16i8(a, b, sum, 0, 0, 0); }
 #endif
 };
+
+#ifdef __gfx942__
+// Products are quarters, exactly, and so are sums. How these are rounded AMD does not say: see internal/gcn/fp8.go.
+template <>
+struct MatrixProduct<E4M3> {
+  using Sums = Block;
+  static constexpr int kPer = 4, kWords = 2;
+  using Factor = long;
+  static BG_DEVICE Block of(Factor a, Factor b, Block sum) { return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum, 0, 0, 0); }
+};
+#endif
 
 // NarrowMatrixAccumulator is a MatrixAccumulator whose words have several k's.
 template <class T, class Format>
@@ -146,6 +157,37 @@ BG_UNROLL_STEPS
     return __builtin_bit_cast(typename Product::Factor, words);
   }
 };
+
+#ifdef __gfx942__
+// QuarterMatrixAccumulator is one for E4M3, whose sums become what they are on their way to shared memory. Those of steps do with their
+// scales (BlockStepScales), so that small ones are rounded as they shall be. Times 4 others are exact: none is larger than 240^2 times K.
+template <class T>
+struct QuarterMatrixAccumulator : NarrowMatrixAccumulator<T, E4M3> {
+  using Base = NarrowMatrixAccumulator<T, E4M3>;
+  float times;
+
+  BG_DEVICE void clear() {
+    Base::clear();
+    times = E4M3::kNativeParts;
+  }
+
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiplyScaled(const float* a, const float* b, uint32_t left, const float* scales) {
+    times = 1.0f;
+    Base::template multiplyScaled<kPitchA, kPitchB>(a, b, left, scales);
+  }
+
+  BG_DEVICE void store(float* shared) const {
+    Base all = *this;
+#pragma unroll
+    for (int i = 0; i < Base::kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < Base::kCols; ++j) all.c[i][j] *= times;
+    }
+    all.store(shared);
+  }
+};
+#endif
 
 // GroupedMatrixAccumulator is one for B of 4 bits (int4_hip.cuh), whose steps are whole.
 template <class T, class Format>

@@ -41,9 +41,9 @@ constexpr bool kHasBlocksHere = false;
 constexpr bool kHasBlocksHere = true;
 #endif
 
-template <class T, class Format>
-struct StepScales<T, StagedBytes<Format>, Epilogue> {
-  using Element = StagedBytes<Format>;
+// BlockStepScales has scales kTimes as large: the products that matrix cores sum are smaller by that (mfma_half.cuh).
+template <class T, class Element, int kTimes>
+struct BlockStepScales {
   static constexpr uint32_t kDepth = T::TK * Element::kPer;
   static constexpr bool kAre = kHasBlocksHere && !Element::kWhole;
   static constexpr int kFloats = kAre ? T::TM : 0;
@@ -56,7 +56,7 @@ struct StepScales<T, StagedBytes<Format>, Epilogue> {
   uint32_t a, b;  // bits of the scales
   int pending;
 
-  BG_DEVICE StepScales(const Epilogue& more_, const uint4* items_, uint32_t number_) : more(more_), items(items_), number(number_) {}
+  BG_DEVICE BlockStepScales(const Epilogue& more_, const uint4* items_, uint32_t number_) : more(more_), items(items_), number(number_) {}
 
   // are: the item has such scales. mine: the thread brings some.
   BG_DEVICE bool are() const { return kAre && more.has(kBlocks); }
@@ -73,7 +73,7 @@ struct StepScales<T, StagedBytes<Format>, Epilogue> {
   }
 
   BG_DEVICE void land(float* scales) {
-    if (mine()) scales[pending + threadId()] = __uint_as_float(a) * __uint_as_float(b);
+    if (mine()) scales[pending + threadId()] = __uint_as_float(a) * __uint_as_float(b) * kTimes;
   }
 
   template <int kPitchA, int kPitchB, class Sum>
@@ -83,4 +83,13 @@ struct StepScales<T, StagedBytes<Format>, Epilogue> {
     }
     sum.template multiply<kPitchA, kPitchB>(readA, readB, left);
   }
+};
+
+template <class T, class Format>
+struct StepScales<T, StagedBytes<Format>, Epilogue> : BlockStepScales<T, StagedBytes<Format>, 1> {
+  using BlockStepScales<T, StagedBytes<Format>, 1>::BlockStepScales;
+};
+template <class T>
+struct StepScales<T, NativeBytes<E4M3>, Epilogue> : BlockStepScales<T, NativeBytes<E4M3>, E4M3::kNativeParts> {
+  using BlockStepScales<T, NativeBytes<E4M3>, E4M3::kNativeParts>::BlockStepScales;
 };

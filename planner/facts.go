@@ -12,7 +12,7 @@ const (
 	mostInUnit = 1 << 16 // waves, workgroups or threads of a compute unit; NVIDIA's have 2048 threads
 	mostRegs   = 1 << 16 // of a thread; GPUs have up to 512
 	mostWave   = 1 << 10 // lanes; WebGPU's subgroups have 128 at most
-	mostNarrow = 64      // times as fast with elements of fewer bits; an MI300X is 8
+	mostNarrow = 64      // times as fast with elements of fewer bits; an MI300X is 16
 	mostMemory = 1 << 28 // bytes or registers of a compute unit; an MI300X has 2^17 registers
 	leastTFLOP = 1e-6    // an emulated GPU; lavapipe has 0.0006
 	mostTFLOP  = 1e6     // the fastest machines of today, as a whole

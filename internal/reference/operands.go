@@ -213,6 +213,31 @@ func AllNumbers(of element.Type, b planner.Batch, x, y []float32) {
 	fill(y, b[1].B, b[1].TransB)
 }
 
+// OfAllProducts is a batch in which each number of 8 bits may be multiplied by each.
+func OfAllProducts(transA, transB bool) planner.Batch {
+	return planner.Batch{{M: 256, N: 256, K: 150, TransA: transA, TransB: transB}}
+}
+
+// AllProducts makes operands of that batch, as it is placed: of A a row has one number of a type, at one of the k's, and zeros, and of B a column
+// has one number everywhere.
+func AllProducts(of element.Type, b planner.Batch, x, y []float32) {
+	p := &b[0]
+	put := func(operand []float32, m planner.Matrix, along bool, i, k int, number float32) {
+		if along {
+			i, k = k, i
+		}
+		operand[m.Offset+k*m.LD+i] = number
+	}
+	for i := range 256 {
+		number := of.Float(uint16(i))
+		for k := range p.K {
+			put(x, p.A, !p.TransA, i, k, 0)
+			put(y, p.B, p.TransB, i, k, number)
+		}
+		put(x, p.A, !p.TransA, i, 7*i%p.K, number)
+	}
+}
+
 // OfWholeSums is a batch for WholeSums.
 func OfWholeSums(transA, transB bool) planner.Batch {
 	return planner.Batch{{M: 3, N: 5, K: 4201, TransA: transA, TransB: transB}}

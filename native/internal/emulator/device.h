@@ -105,3 +105,17 @@ inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x16f16(ShimHalves4 a, ShimHalves
 inline int shimInt8(const uint32_t* words, int i) { return static_cast<int8_t>(words[i / 4] >> (8 * (i % 4))); }
 inline ShimWholeBlock __builtin_amdgcn_mfma_i32_16x16x16i8(int a, int b, ShimWholeBlock c, int, int, int) { return shimProduct<4>(a, b, c, shimInt8); }
 inline ShimWholeBlock __builtin_amdgcn_mfma_i32_16x16x32_i8(long a, long b, ShimWholeBlock c, int, int, int) { return shimProduct<8>(a, b, c, shimInt8); }
+inline float shimFnuz(const uint32_t* words, int i) {
+  const uint32_t bits = words[i / 4] >> (8 * (i % 4)) & 0xff, exponent = bits >> 3 & 15, fraction = bits & 7;
+  if (bits == 0x80) return NAN;
+  const float size = ldexpf(static_cast<float>(exponent == 0 ? fraction : 8 + fraction), static_cast<int>(exponent == 0 ? 1 : exponent) - 11);
+  return (bits & 0x80) != 0 ? -size : size;
+}
+inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(long a, long b, ShimBlock c, int, int, int) { return shimProduct<8>(a, b, c, shimFnuz); }
+
+// v_lerp_u8: of each byte the half of the sum, rounded up where c is odd.
+inline uint32_t __builtin_amdgcn_lerp(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t d = 0;
+  for (int at = 0; at < 32; at += 8) d |= ((a >> at & 0xff) + (b >> at & 0xff) + (c >> at & 1)) >> 1 << at;
+  return d;
+}

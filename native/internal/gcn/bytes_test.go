@@ -1,6 +1,7 @@
 package gcn
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -62,5 +63,71 @@ func TestBytes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestProductsOfBytes: all products of two numbers of 8 bits are what they are.
+func TestProductsOfBytes(t *testing.T) {
+	for name := range arches {
+		arch, err := native.HIP(name)
+		require.NoError(t, err)
+		for _, shape := range shapesOf(arch) {
+			if device(t, arch, 1).Kernel(shape).Bytes == 0 {
+				continue
+			}
+			t.Run(name+"/"+shape.Name, func(t *testing.T) {
+				o := readProduct(t, name)
+				t.Parallel()
+				for transposition := range 4 {
+					b := reference.OfAllProducts(transposition/2 == 1, transposition%2 == 1)
+					options := planner.Options{Tile: shape.Name, Type: element.E4M3, TypeC: element.F32}
+					j := newJob(t, device(t, arch, 1024), b, options, 1+transposition%2*15, rand.New(rand.NewPCG(1, 2)))
+					reference.AllProducts(options.Type, j.plan.Batch, j.a, j.b)
+					j.exact = true
+					_, err := j.run(o, arch, transposition%2 == 1, nil)
+					require.NoError(t, err)
+				}
+			})
+		}
+	}
+}
+
+// TestSumsFP8: what sums of gfx942's matrix cores keep.
+func TestSumsFP8(t *testing.T) {
+	const one, half, least, most, nan = 0x40, 0x38, 0x01, 0x7f, 0x80 // 1, 1/2, 2^-10, 240, NaN
+	for _, test := range []struct {
+		name string
+		a, b map[int]uint8
+		sum  float32
+		want float64
+	}{
+		{"nothing", nil, nil, -3, -3},
+		{"products are exact", map[int]uint8{0: most, 1: half}, map[int]uint8{0: most, 1: half}, 1, 240*240 + 1.25},
+		{"a small one beside the largest is cut", map[int]uint8{0: most, 2: least}, map[int]uint8{0: most, 2: least}, 0, 240 * 240},
+		{"and one below zero, towards it", map[int]uint8{0: most, 2: least | 0x80}, map[int]uint8{0: most, 2: least}, 0, 240 * 240},
+		{"of odd k's, downwards", map[int]uint8{0: most, 1: least | 0x80}, map[int]uint8{0: most, 1: least}, -57599, 1 - 0x1p-10},
+		{"the sum is cut", map[int]uint8{0: most, 2: most}, map[int]uint8{0: most, 2: most | 0x80}, 0x1p-11, 0},
+		{"downwards", map[int]uint8{0: most, 2: most}, map[int]uint8{0: most, 2: most | 0x80}, -0x1p-11, -0x1p-10},
+		{"a small one is not", map[int]uint8{0: most, 2: most}, map[int]uint8{0: most, 2: most | 0x80}, -0x1p-12, 0},
+		{"products beside a larger sum round it", map[int]uint8{0: one, 1: 0x08}, map[int]uint8{0: one, 1: one}, 0x1p24, 0x1p24 + 2},
+		{"smaller ones are cut", map[int]uint8{0: one, 1: 0x04}, map[int]uint8{0: one, 1: one}, 0x1p24, 0x1p24},
+		{"a tie is even", map[int]uint8{0: one}, map[int]uint8{0: one}, 0x1p24, 0x1p24},
+		{"sums go on to the next", map[int]uint8{0: one, 16: least}, map[int]uint8{0: one, 16: least}, 0x1p24, 0x1p24},
+		{"NaN", map[int]uint8{31: nan}, nil, 1, math.NaN()},
+		{"NaN times NaN", map[int]uint8{31: nan}, map[int]uint8{31: nan}, 1, math.NaN()},
+		{"a sum that is NaN", nil, nil, float32(math.NaN()), math.NaN()},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var a, b [32]uint8
+			for k, x := range test.a {
+				a[k] = x
+			}
+			for k, x := range test.b {
+				b[k] = x
+			}
+			if got := sumFP8(a[:], b[:], test.sum); !math.IsNaN(test.want) || got == got {
+				require.Equal(t, float32(test.want), got)
+			}
+		})
 	}
 }

@@ -14,6 +14,7 @@ func TestChecks(t *testing.T) {
 	const matrix940 = "v_mov_b32_e32 v2, 1.0\ns_nop 4\nv_mfma_f32_16x16x4_f32 v[4:7], v2, v2, v[4:7]\n"
 	const whole = "v_mov_b32_e32 v2, 1\ns_nop 4\nv_mfma_i32_16x16x16i8 v[4:7], v2, v2, v[4:7]\n"
 	const whole942 = "v_mov_b32_e32 v2, 1\nv_mov_b32_e32 v3, 1\ns_nop 4\nv_mfma_i32_16x16x32_i8 v[4:7], v[2:3], v[2:3], v[4:7]\n"
+	const bytes942 = "v_mov_b32_e32 v2, 1\nv_mov_b32_e32 v3, 1\ns_nop 4\nv_mfma_f32_16x16x32_fp8_fp8 v[4:7], v[2:3], v[2:3], v[4:7]\n"
 	const matrix908 = "v_mov_b32_e32 v2, 1.0\ns_nop 4\nv_mfma_f32_16x16x4f32 a[4:7], v2, v2, a[4:7]\n"
 	for _, test := range []struct{ name, arch, code, want string }{
 		// Waits.
@@ -60,6 +61,10 @@ func TestChecks(t *testing.T) {
 		{"a product in a store", "gfx942", matrix940 + "s_nop 8\n{s_nop 0}\nglobal_store_dword v1, v4, s[6:7]", "v4 was written by matrix cores 9 wait states before, 10 are needed"},
 		{"a product of whole numbers in a store", "gfx90a", whole + "s_nop 9\n{s_nop 0}\nglobal_store_dword v1, v4, s[6:7]", "v4 was written by matrix cores 10 wait states before, 11 are needed"},
 		{"a product of whole numbers in a store", "gfx942", whole942 + "s_nop 5\n{s_nop 0}\nglobal_store_dword v1, v4, s[6:7]", "v4 was written by matrix cores 6 wait states before, 7 are needed"},
+		{"a product of bytes in a store", "gfx942", bytes942 + "s_nop 5\n{s_nop 0}\nglobal_store_dword v1, v4, s[6:7]", "v4 was written by matrix cores 6 wait states before, 7 are needed"},
+		{"a product of bytes as a sum", "gfx942", bytes942 + "v_mfma_f32_16x16x32_fp8_fp8 v[4:7], v[2:3], v[2:3], v[4:7]\n", ""},
+		{"a product of bytes as another sum", "gfx942", bytes942 + "s_nop 3\n{s_nop 0}\nv_mfma_f32_16x16x32_fp8_fp8 v[6:9], v[2:3], v[2:3], v[6:9]", "v6 was written by matrix cores 4 wait states before, 5 are needed"},
+		{"a factor of bytes too early", "gfx942", "v_mov_b32_e32 v2, 1\nv_mov_b32_e32 v3, 1\ns_nop 0\n{s_nop 0}\nv_mfma_f32_16x16x32_fp8_fp8 v[4:7], v[2:3], v[2:3], v[4:7]", "v3 was written by a vector instruction 1 wait states before, 2 are needed"},
 		{"a product in a move", "gfx908", matrix908 + "s_nop 8\n{s_nop 0}\nv_accvgpr_read_b32 v9, a4", "a4 was written by matrix cores 9 wait states before, 10 are needed"},
 		{"a sum that is written", "gfx908", matrix908 + "s_nop 5\n{s_nop 0}\nv_accvgpr_write_b32 a4, 0", "a4 was written by matrix cores 6 wait states before, 7 are needed"},
 		{"a sum too early", "gfx908", "v_mov_b32_e32 v2, 1.0\ns_nop 4\nv_accvgpr_write_b32 a4, 0\n{s_nop 0}\nv_mfma_f32_16x16x4f32 a[4:7], v2, v2, a[4:7]", "a4 was written 0 wait states before, 1 are needed"},

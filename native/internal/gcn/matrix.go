@@ -33,12 +33,15 @@ var matrices = map[string]matrix{
 	"v_mfma_i32_32x32x8i8":   {side: 32, of: element.Int8, depth: 4, passes: 16},
 	"v_mfma_i32_16x16x32_i8": {side: 16, of: element.Int8, depth: 8, passes: 4, xdl: true},
 	"v_mfma_i32_32x32x16_i8": {side: 32, of: element.Int8, depth: 8, passes: 8, xdl: true},
+
+	"v_mfma_f32_16x16x32_fp8_fp8": {side: 16, of: element.E4M3, depth: 8, passes: 4, xdl: true},
+	"v_mfma_f32_32x32x16_fp8_fp8": {side: 32, of: element.E4M3, depth: 8, passes: 8, xdl: true},
 }
 
 // matrix is D = A*B + C.
 type matrix struct {
 	side   int          // rows of A and columns of B
-	of     element.Type // of A and B
+	of     element.Type // of A and B; E4M3 is that of fp8.go
 	depth  int          // of fewer bits than 32: k's of a lane
 	passes int          // how long it takes, in units of 4 cycles (LLVM, SISchedule.td)
 	xdl    bool         // of gfx942: those on narrower types, which take one pass more to be read
@@ -73,6 +76,14 @@ func multiplyMatrices(m matrix) operation {
 					}
 					continue
 				}
+				if m.of == element.E4M3 {
+					var x, y [32]uint8 // in turn of k
+					for k := range m.depth * groups {
+						x[k], y[k] = uint8(a[k%m.depth][k/m.depth*m.side+row]), uint8(b[k%m.depth][k/m.depth*m.side+col])
+					}
+					sum[l] = math.Float32bits(sumFP8(x[:m.depth*groups], y[:m.depth*groups], float(sum[l])))
+					continue
+				}
 				// Products are exact. How sums are rounded is not documented; here once.
 				x := float64(float(sum[l]))
 				for j := range a {
@@ -91,7 +102,7 @@ func multiplyMatrices(m matrix) operation {
 	}}
 }
 
-// factor is the k's of each lane, in fp32, whole numbers in int32.
+// factor is the k's of each lane, in fp32, whole numbers in int32, and E4M3 as bits.
 func (m *matrix) factor(w *wave, o *operand) []lanesOf {
 	if m.of == element.F32 {
 		return []lanesOf{*w.lanes(o, 0, 0)}
@@ -101,8 +112,12 @@ func (m *matrix) factor(w *wave, o *operand) []lanesOf {
 	for j := range all {
 		from := w.lanes(o, j/per, 0)
 		for l, x := range from {
-			if m.of == element.Int8 {
+			switch m.of {
+			case element.Int8:
 				all[j][l] = uint32(int8(x >> (8 * (j % per))))
+				continue
+			case element.E4M3:
+				all[j][l] = x >> (8 * (j % per)) & 0xff
 				continue
 			}
 			x = math.Float32bits(m.of.Float(uint16(x >> (16 * (j % per)))))

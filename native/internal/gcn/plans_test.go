@@ -193,14 +193,14 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 	return jobs
 }
 
-// perWord is how many k's a word of shared memory has in the kernels of a tile: of int8 two where plain FMAs take it for fp16.
+// perWord is how many k's a word of shared memory has in the kernels of a tile: of 8 bits two where they are multiplied as fp16.
 func perWord(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type) int {
 	t.Helper()
 	d := device(t, arch, 1)
 	switch {
 	case of == element.F32:
 		return 1
-	case of == element.Int8 && slices.Contains(d.Native, of) && d.Kernel(shape).Bytes > 1:
+	case of.Bytes() == 1 && slices.Contains(d.Native, of) && d.Kernel(shape).Bytes > 1:
 		return 4
 	}
 	return 2

@@ -244,6 +244,11 @@ func TestResults(t *testing.T) {
 			}
 			return 0
 		}},
+		{"halves of sums of bytes", "gfx942", `
+			v_mov_b32_e32 v2, 0x807fff01
+			v_mov_b32_e32 v3, 0x7f80fe01
+			v_lshlrev_b32_e32 v4, 8, v0
+			v_lerp_u8 v10, v2, v3, v4`, func(l uint32) uint32 { return 0x7f7ffe01 + l&1<<8 }},
 		{"a flat address", "gfx90a", `
 			global_store_dword v1, v0, s[6:7] offset:2048
 			s_waitcnt vmcnt(0)
@@ -359,6 +364,9 @@ func testMatrix(t *testing.T, arch, op string, m matrix) {
 					binary.LittleEndian.PutUint32(to, math.Float32bits(x[lane][j]))
 				case element.Int8:
 					to[j] = byte(int8(x[lane][j]))
+				case element.E4M3:
+					to[j] = byte(m.of.Bits(x[lane][j]))
+					x[lane][j] /= 2
 				default:
 					binary.LittleEndian.PutUint16(to[2*j:], m.of.Bits(x[lane][j]))
 				}

@@ -58,6 +58,7 @@ var vectorOperations = map[string]operation{
 	"v_lshl_add_u32": vector3(func(a, b, c uint32) uint32 { return a<<(b&31) + c }),
 	"v_lshl_or_b32":  vector3(func(a, b, c uint32) uint32 { return a<<(b&31) | c }),
 	"v_add_lshl_u32": vector3(func(a, b, c uint32) uint32 { return (a + b) << (c & 31) }),
+	"v_lerp_u8":      vector3(averages),
 	"v_bfe_u32":      vector3(func(a, b, c uint32) uint32 { return a >> (b & 31) & (1<<(c&31) - 1) }),
 	"v_bfe_i32":      vector3(func(a, b, c uint32) uint32 { return signedField(a, b, c&31) }),
 	"v_mad_u32_u24":  vector3(func(a, b, c uint32) uint32 { return a&0xffffff*(b&0xffffff) + c }),
@@ -87,6 +88,14 @@ var vectorOperations = map[string]operation{
 	"v_pk_mul_f32": packed(2, func(a, b, _ uint32) uint32 { return math.Float32bits(float(a) * float(b)) }),
 	"v_pk_fma_f32": packed(3, func(a, b, c uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(c))) }),
 	"v_pk_mov_b32": {unit: valu, dsts: 1, srcs: 2, packed: true, run: packedMove},
+}
+
+// averages is of each byte half of the sum, rounded up where c is odd.
+func averages(a, b, c uint32) (d uint32) {
+	for at := 0; at < 32; at += 8 {
+		d |= (a>>at&0xff + b>>at&0xff + c>>at&1) >> 1 << at
+	}
+	return d
 }
 
 func fusedMultiplyAdd(a, b, c uint32) uint32 {
