@@ -41,11 +41,14 @@ var (
 	ptx = Arch{name: "sm_80", product: "compute_80", format: ".ptx", parts: true, units: older, types: narrow, halves: tensor}
 )
 
-// halves are the types of 16 bits, narrow those of 8 too, and fma the unit of all kernels for AMD.
+// halves are the types of 16 bits, byteTypes those of 8, narrow both, wholeTypes those of whole numbers, and fma the unit of all kernels
+// for AMD.
 var (
-	narrow = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}
-	halves = narrow[:2]
-	fma    = []tile.Unit{tile.FMA}
+	narrow     = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}
+	halves     = narrow[:2]
+	byteTypes  = narrow[2:]
+	wholeTypes = narrow[3:]
+	fma        = []tile.Unit{tile.FMA}
 )
 
 // hips are the architectures of scripts/hip.sh. Code objects run on the very architecture
@@ -53,9 +56,9 @@ var (
 // 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4. For int8 they are those of f16, of MI300X for int8 and
 // fp8 twice that.
 var hips = map[string]Arch{
-	"gfx908":  {name: "gfx908", product: "gfx908", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 2, matrixBytes: 4, bytes: narrow[3:]},
-	"gfx90a":  {name: "gfx90a", product: "gfx90a", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 4, matrixBytes: 4, bytes: narrow[3:]},
-	"gfx942":  {name: "gfx942", product: "gfx942", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 8, matrixBytes: 16, bytes: narrow[2:]},
+	"gfx908":  {name: "gfx908", product: "gfx908", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 2, matrixBytes: 4, bytes: wholeTypes},
+	"gfx90a":  {name: "gfx90a", product: "gfx90a", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 4, matrixBytes: 4, bytes: wholeTypes},
+	"gfx942":  {name: "gfx942", product: "gfx942", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 8, matrixBytes: 16, bytes: byteTypes},
 	"gfx1030": {name: "gfx1030", product: "gfx1030", format: ".co", types: narrow, halves: fma},
 	"gfx1100": {name: "gfx1100", product: "gfx1100", format: ".co", types: narrow, halves: fma},
 }

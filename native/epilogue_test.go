@@ -2,7 +2,6 @@ package native
 
 import (
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -181,10 +180,7 @@ func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 }
 
 // epilogueMutants are mistakes in what kernels with an epilogue have beside.
-var epilogueMutants = []struct {
-	mutant
-	in sanitizer
-}{
+var epilogueMutants = []inSanitizer{
 	{mutant{"rows are not gathered", "epilogue.cuh", "if (!has(kGather)) return r;", "return r;"}, plain},
 	{mutant{"rows that are none are loaded", "epilogue.cuh", "return row < more.gatherRows ? row : 0;", "return row;"}, address},
 	{mutant{"the first row stands for one that is none", "epilogue.cuh", "if (e.has(kGather) && e.rows[words.gatherAt + r] >= words.gatherRows) value[i] = 0.0f;", ""}, plain},
@@ -208,19 +204,8 @@ var epilogueMutants = []struct {
 }
 
 func TestEpilogueMutants(t *testing.T) {
-	compiled(t)
 	s, err := tile.ByName("medium-k2")
 	require.NoError(t, err)
 	jobs := withKernels(fmaEpilogues(t, s, []int{s.TM + 3, 2 * s.TM, 5}, []int{s.TN + 5}, element.F32, element.BF16, element.Int8), 2)
-	run := func(t *testing.T, m mutant, in sanitizer) error {
-		t.Helper()
-		source := mutate(t, m, mutantSources, madeOf(s))
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, runtimeOf(t, in))
-		require.NoError(t, err)
-		return e.run(source, jobs)
-	}
-	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
-	for _, m := range epilogueMutants {
-		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
-	}
+	testMutantsOf(t, []*tile.Shape{s}, jobs, epilogueMutants)
 }

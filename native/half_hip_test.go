@@ -135,7 +135,7 @@ func bytesJobs(t *testing.T, shape *tile.Shape, of element.Type) (jobs []*emulat
 // TestBytesEmulated: all numbers of 8 bits become what they are.
 func TestBytesEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
-		for _, of := range narrow[len(halves):] {
+		for _, of := range byteTypes {
 			if hasBytes(tile) {
 				jobs = append(jobs, withKernels(bytesJobs(t, tile, of), 0)...)
 			}
@@ -215,12 +215,12 @@ var blocksMutants = []inSanitizer{
 }
 
 func TestBytesMutants(t *testing.T) {
-	shape, jobs := ofBytes(t, "tiny-k4", narrow[len(halves):])
+	shape, jobs := ofBytes(t, "tiny-k4", byteTypes)
 	testMutantsOf(t, []*tile.Shape{shape}, jobs, bytesMutants)
 }
 
 func TestWholeMutants(t *testing.T) {
-	shape, jobs := ofBytes(t, "medium-k2", []element.Type{element.Int8})
+	shape, jobs := ofBytes(t, "medium-k2", wholeTypes)
 	testMutantsOf(t, []*tile.Shape{shape}, jobs, wholeMutants)
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // gatedJobs are plans of gated tiles of a type of which some have rows of C that begin with 16 bytes and others, that the same
-// worker computes before and behind them, have not.
+// worker computes before and behind them, have not. Rows of operands begin so in all, which those of bytes do along K.
 func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJob) {
 	t.Helper()
 	cols, rows, depths := []int{128, 64, 65, 1, 127, 63, 193}, []int{s.TM, s.TM + 3, 17, 1, s.TM - 1}, []int{0, 130, 64, 33, 1, 300, 129, 32}
@@ -30,7 +30,7 @@ func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJo
 			e.Gated = true
 			var b planner.Batch
 			for c := range cols {
-				b = append(b, planner.Problem{M: rows[(c+n)%len(rows)], N: cols[c], K: depths[(c+3*n+i)%len(depths)], TransB: true,
+				b = append(b, planner.Problem{M: rows[(c+n)%len(rows)], N: cols[c], K: depths[(c+3*n+i)%len(depths)], TransB: of.Bytes() == 1,
 					Alpha: planner.Scale([...]float32{1, -0.5, 1, 0}[rng.IntN(4)])})
 			}
 			b[0].K, b[0].Alpha = max(b[0].K, 64), planner.Scale(2)

@@ -147,12 +147,7 @@ func TestWarpgroupMutants(t *testing.T) {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool { return !j.plan.Options.Epilogue.ZeroA })
 		}},
 	} {
-		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) {
-			testWarpgroupMutants(t, c.tile, c.macro, c.mutants, func(s *tile.Shape) []*emulatorJob {
-				// Each operand along K and across it, and both across, so that items of one slot exist.
-				return slices.DeleteFunc(c.jobs(s), func(j *emulatorJob) bool { return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB })
-			})
-		})
+		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) { testWarpgroupMutants(t, c.tile, c.macro, c.mutants, c.jobs) })
 	}
 }
 
@@ -168,7 +163,8 @@ func testWarpgroupMutants(t *testing.T, name, macro string, mutants []mutant, jo
 			line = l
 		}
 	}
-	jobs := jobsOf(shape)
+	// Each operand along K and across it, and both across, so that items of one slot exist.
+	jobs := slices.DeleteFunc(jobsOf(shape), func(j *emulatorJob) bool { return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB })
 
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()

@@ -13,25 +13,35 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestWholeSums: sums of int8 on matrix cores are exact.
-func TestWholeSums(t *testing.T) {
+// exactBytes runs one batch of elements of 8 bits in each transposition, on all architectures and in all tiles whose words have at least so
+// many k's, and requires exact results. Where B runs along K, matrices begin at multiples of unit. fill makes the operands of the batch
+// as it is placed.
+func exactBytes(t *testing.T, o planner.Options, perWordLeast, unit int, batch func(transA, transB bool) planner.Batch,
+	fill func(of element.Type, b planner.Batch, x, y []float32)) {
+	t.Helper()
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
 		d := device(t, arch, 1024)
 		for _, shape := range shapesOf(arch) {
-			if !shape.Epilogues || perWord(t, arch, shape, element.Int8) != 4 {
+			if d.Kernel(shape).Bytes == 0 || perWord(t, arch, shape, o.Type) < perWordLeast {
 				continue
 			}
-			t.Run(name+"/"+shape.Name, func(t *testing.T) {
-				o := readProduct(t, name)
+			o := o
+			o.Tile = shape.Name
+			t.Run(name+"/"+shape.Name+"/"+o.Type.String(), func(t *testing.T) {
+				product := readProduct(t, name)
 				t.Parallel()
 				for transposition := range 4 {
-					b := reference.OfWholeSums(transposition/2 == 1, transposition%2 == 1)
-					j := newJob(t, d, b, planner.Options{Tile: shape.Name, Type: element.Int8}, 1, rand.New(rand.NewPCG(1, 2)))
-					reference.WholeSums(j.plan.Batch, j.a, j.b)
+					transA, transB := transposition/2 == 1, transposition%2 == 1
+					at := 1
+					if transB {
+						at = unit
+					}
+					j := newJob(t, d, batch(transA, transB), o, at, rand.New(rand.NewPCG(1, 2)))
+					fill(o.Type, j.plan.Batch, j.a, j.b)
 					j.exact = true
-					_, err := j.run(o, arch, false, nil)
+					_, err := j.run(product, arch, transB, nil)
 					require.NoError(t, err)
 				}
 			})
@@ -39,57 +49,22 @@ func TestWholeSums(t *testing.T) {
 	}
 }
 
+// TestWholeSums: sums of int8 on matrix cores are exact.
+func TestWholeSums(t *testing.T) {
+	exactBytes(t, planner.Options{Type: element.Int8}, 4, 1, reference.OfWholeSums,
+		func(_ element.Type, b planner.Batch, x, y []float32) { reference.WholeSums(b, x, y) })
+}
+
 // TestBytes: all numbers of 8 bits become what they are, in either half of a word, along K and across it.
 func TestBytes(t *testing.T) {
-	for name := range arches {
-		arch, err := native.HIP(name)
-		require.NoError(t, err)
-		for _, shape := range shapesOf(arch) {
-			if device(t, arch, 1).Kernel(shape).Bytes == 0 {
-				continue
-			}
-			t.Run(name+"/"+shape.Name, func(t *testing.T) {
-				o := readProduct(t, name)
-				t.Parallel()
-				for _, of := range []element.Type{element.E4M3, element.Int8} {
-					for transposition := range 4 {
-						b := reference.OfAllNumbers(transposition/2 == 1, transposition%2 == 1)
-						j := newJob(t, device(t, arch, 1024), b, planner.Options{Tile: shape.Name, Type: of}, 1, rand.New(rand.NewPCG(1, 2)))
-						reference.AllNumbers(of, j.plan.Batch, j.a, j.b)
-						j.exact = true
-						_, err := j.run(o, arch, transposition%2 == 1, nil)
-						require.NoError(t, err)
-					}
-				}
-			})
-		}
+	for _, of := range []element.Type{element.E4M3, element.Int8} {
+		exactBytes(t, planner.Options{Type: of}, 1, 1, reference.OfAllNumbers, reference.AllNumbers)
 	}
 }
 
 // TestProductsOfBytes: all products of two numbers of 8 bits are what they are.
 func TestProductsOfBytes(t *testing.T) {
-	for name := range arches {
-		arch, err := native.HIP(name)
-		require.NoError(t, err)
-		for _, shape := range shapesOf(arch) {
-			if device(t, arch, 1).Kernel(shape).Bytes == 0 {
-				continue
-			}
-			t.Run(name+"/"+shape.Name, func(t *testing.T) {
-				o := readProduct(t, name)
-				t.Parallel()
-				for transposition := range 4 {
-					b := reference.OfAllProducts(transposition/2 == 1, transposition%2 == 1)
-					options := planner.Options{Tile: shape.Name, Type: element.E4M3, TypeC: element.F32}
-					j := newJob(t, device(t, arch, 1024), b, options, 1+transposition%2*15, rand.New(rand.NewPCG(1, 2)))
-					reference.AllProducts(options.Type, j.plan.Batch, j.a, j.b)
-					j.exact = true
-					_, err := j.run(o, arch, transposition%2 == 1, nil)
-					require.NoError(t, err)
-				}
-			})
-		}
-	}
+	exactBytes(t, planner.Options{Type: element.E4M3, TypeC: element.F32}, 1, 16, reference.OfAllProducts, reference.AllProducts)
 }
 
 // TestSumsFP8: what sums of gfx942's matrix cores keep.

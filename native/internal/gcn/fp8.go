@@ -11,11 +11,11 @@ import "math"
 // among them. Both sums, and then the number that they are added to, are cut downwards alike, but sums to 2^-31 where that number is
 // larger. The sum is rounded to the nearest number of fp32, and so goes to the next 16 k's.
 const (
-	depthFP8 = 16  // k's that are summed at once
-	cutFP8   = -24 // powers of two from the largest one to what is kept
-	keptFP8  = -31 // the same of products beside a larger number
-	leastFP8 = -7  // the exponent of subnormal numbers
-	noneFP8  = -126
+	depthFP8 = 16   // k's that are summed at once
+	cutFP8   = -24  // powers of two from the largest one to what is kept
+	keptFP8  = -31  // the same of products beside a larger number
+	leastFP8 = -7   // the exponent of subnormal numbers
+	noneFP8  = -126 // that of 0 counts as the least normal number of fp32
 )
 
 // numberFP8 is what bits stand for: 2^exponent times a number below 2, NaN, or 0, which has no exponent.
