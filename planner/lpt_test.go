@@ -62,3 +62,25 @@ func TestLPTIsEven(t *testing.T) {
 		}
 	}
 }
+
+// TestLPTShares: where each worker has one tile, the units that have two have a long one and a short one.
+func TestLPTShares(t *testing.T) {
+	d := device(t, "h200")
+	for name, tiles := range map[string]int{"a tile for each unit": 132, "some units have two": 200, "all have": 264} {
+		t.Run(name, func(t *testing.T) {
+			batch := make([]Problem, tiles)
+			for i := range batch {
+				batch[i] = GEMM(64, 64, 32*(tiles-i))
+			}
+			p, err := New(d).Plan(mustPack(t, batch...), Options{Tile: "wgmma-64x64", Schedule: ScheduleLPT})
+			require.NoError(t, err)
+			require.Len(t, p.Workers, tiles+1)
+			for w := range tiles {
+				require.EqualValues(t, w+1, p.Workers[w+1])
+				if unit := w - d.ComputeUnits; unit >= 0 {
+					require.EqualValues(t, 32*(tiles+1), p.Segments[w].K1+p.Segments[unit].K1, "unit %d", unit)
+				}
+			}
+		})
+	}
+}
