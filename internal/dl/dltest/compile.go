@@ -21,7 +21,7 @@ func CompileCUDA(t testing.TB, source, library string, flags ...string) {
 	for _, tile := range tile.Table() {
 		fmt.Fprintf(&tiles, `{"%s", %d, %d},`, strings.ReplaceAll(tile.Name, "-", "_"), tile.TM, tile.TN)
 	}
-	args := append([]string{"-O2", "-shared", "-fPIC", "-DTILES=" + tiles.String(), "-o", library, source, "-lm", "-lpthread"}, flags...)
+	args := append([]string{"-O3", "-shared", "-fPIC", "-DTILES=" + tiles.String(), "-o", library, source, "-lm", "-lpthread"}, flags...)
 	compile(t, "cc", args...)
 }
 

@@ -271,6 +271,14 @@ static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c
 			else store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
 		}
 }
+// multiply adds to the sums of a row, in the order of k.
+#if defined(__x86_64__) && defined(__GLIBC__)
+__attribute__((target_clones("arch=haswell", "default"))) // others call fmaf
+#endif
+static void multiply(float *restrict sums, const float *restrict x, const float *restrict y, int depth, int cols) {
+	for (int p = 0; p < depth; p++)
+		for (int j = 0; j < cols; j++) sums[j] = fmaf(x[p], y[(size_t)p * cols + j], sums[j]);
+}
 // items are those of the launch, w is one of them.
 static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, const epilogue *e, const void *a, const void *b, void *c, float *workspace, unsigned worker) {
 	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16, second = w[11] & 4;
@@ -285,19 +293,25 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 		if (e->flags & POINTERS_C) c = pointer(e, w[18], 2);
 	}
 	int grouped = k->dressed && e->flags & (GROUPS_64 | GROUPS_128), blocks = k->dressed && e->flags & BLOCKS;
+	float *x = malloc(sizeof *x * (depth + cols + (size_t)depth * cols)), *sums = x + depth, *y = sums + cols; // a row of A, of C, and B
+	for (int p = 0; p < depth; p++)
+		for (int j = 0; j < cols; j++) y[(size_t)p * cols + j] = grouped ? weight(e, w, b, p, j) : number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j));
 	for (int i = 0; i < rows; i++) {
 		uint32_t row = k->dressed && e->flags & GATHER ? e->rows[w[12] + i] : i;
 		int none = k->dressed && e->flags & GATHER && row >= w[13];
+		for (int p = 0; p < depth && !none; p++)
+			x[p] = number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)) * (blocks ? block_scale(e, w, row, p) : 1);
+		memset(sums, 0, sizeof *sums * cols);
+		if (!none) multiply(sums, x, y, depth, cols);
 		for (int j = 0; j < cols; j++) {
-			float sum = 0;
-			for (int p = 0; p < depth && !none; p++)
-				sum = fmaf(number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)) * (blocks ? block_scale(e, w, row, p) : 1), grouped ? weight(e, w, b, p, j) : number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)), sum);
+			float sum = sums[j];
 			float alpha = depth ? bits(w[8]) : 0, *kept = k->dressed && e->flags & GATED ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : NULL;
 			if (w[10] != UINT32_MAX) workspace[((size_t)w[10] * k->tm + i) * k->tn + j] = sum;
 			else if (k->dressed) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha, sum) : 0, bits(w[9]), kept, second);
 			else store(to, c, w[2] + i * ldc + j, alpha, sum, bits(w[9]));
 		}
 	}
+	free(x);
 	if (!(w[11] & 8)) return; // ItemPart: of fp32, without an epilogue
 	const uint32_t *tile = items + 4 * (size_t)w[2];
 	uint32_t *stored = (uint32_t *)items + w[6];
