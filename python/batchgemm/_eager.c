@@ -12,23 +12,33 @@
 #include "batchgemm.h"
 
 enum { X, W, OFFS, BIAS, OPERANDS, ACTIVATION = OPERANDS, OUT, ZERO, ARGUMENTS };
-enum { SETS = 256, WAYS = 4 }; // of the table
+enum { SCALE_X, SCALE_W, ZERO_X, SUMS_W, SCALES, COLUMNS = SCALES, MORE }; // behind those, of calls with scales
+enum { SETS = 256, WAYS = 4 };                                             // of the table
 
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
 
 // torch's functions that allocate a tensor, without a reading of Python's arguments, all or none.
+enum { RESULTS = 4 }; // the first of torch.types, of which results are
 static struct {
 	int (*empty_strided)(int64_t dims, const int64_t *shape, const int64_t *stride, int32_t type, int32_t device_type, int32_t device, void **tensor);
 	int (*delete)(void *tensor);
 	PyObject *(*wrap)(const void *tensor); // the object has a reference of its own
-	int32_t numbers[6];                    // of torch.types, the CPU and GPUs
+	int32_t numbers[RESULTS + 2];          // of those, the CPU and GPUs
 } aoti;
 
 // What a program, and the result, depend on. All bytes count: there are none between members.
 struct key {
-	struct operand operands[OPERANDS];
 	uint64_t stream;
-	int32_t activation, out, zero, none;
+	int32_t activation, out, zero, scaled;
+	struct operand operands[OPERANDS];
+	int64_t columns; // from here on, of calls with scales alone. -1: all
+	struct operand scales[SCALES];
+};
+
+// The scales of a call.
+struct scales {
+	PyObject *const *tensors; // NULL: there are none
+	uint64_t address[SCALES];
 };
 
 // What is to be done.
@@ -38,6 +48,8 @@ struct todo {
 	struct operand as;       // what that allocates
 	PyObject *wait;          // to be called behind the run, or None
 	Py_ssize_t rows;         // of the result; -1: all
+	PyObject *expand;        // to how many scales there are to be, for torch.py
+	int64_t behind;          // the bytes from scale_w to scale_x of scales that are as kernels want them; -1: they never are
 };
 
 static struct entry {
@@ -77,9 +89,22 @@ static int read_tensors(PyObject *const *args, struct key *k, uint64_t address[O
 	return read_stream(k->operands[X].device, &k->stream);
 }
 
-// describe reads the arguments of a call. turned has a bit for X and one for W.
-static int describe(PyObject *const *args, long turned, struct key *k, uint64_t address[OPERANDS]) {
-	if (!read_tensors(args, k, address)) return 0;
+// read_scales reads what calls with scales have behind the other arguments.
+static int read_scales(PyObject *const *more, struct key *k, struct scales *s) {
+	*s = (struct scales){.tensors = more};
+	if (!more) return 1;
+	k->scaled = 1;
+	for (int i = 0; i < SCALES; i++) {
+		if (more[i] != Py_None && !read_operand(more[i], &k->scales[i], &s->address[i])) return 0;
+		k->scales[i].at = 0; // kernels have them at a multiple of ALIGN, copied or not
+	}
+	k->columns = more[COLUMNS] == Py_None ? -1 : PyLong_CheckExact(more[COLUMNS]) ? PyLong_AsLongLong(more[COLUMNS]) : -2;
+	return more[COLUMNS] == Py_None || k->columns >= 0;
+}
+
+// describe reads the arguments of a call; more is NULL where it has no scales. turned has a bit for X and one for W.
+static int describe(PyObject *const *args, PyObject *const *more, long turned, struct key *k, uint64_t address[OPERANDS], struct scales *s) {
+	if (!read_tensors(args, k, address) || !read_scales(more, k, s)) return 0;
 	for (int i = X; i <= W; i++)
 		if (turned >> i & 1) turn(&k->operands[i]);
 	k->activation = activation_of(args[ACTIVATION]);
@@ -90,10 +115,14 @@ static int describe(PyObject *const *args, long turned, struct key *k, uint64_t 
 
 // The table.
 
+// size_of returns how many bytes of a key count.
+static size_t size_of(const struct key *k) { return k->scaled ? sizeof *k : offsetof(struct key, columns); }
+
 static struct entry *set_of(const struct key *k) {
 	uint64_t words[sizeof *k / sizeof(uint64_t)], hash = 0;
-	memcpy(words, k, sizeof *k);
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+	size_t size = size_of(k);
+	memcpy(words, k, size);
+	for (size_t i = 0; i < size / sizeof *words; i++) {
 		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15;
 		hash ^= hash >> 32; // products have the low bits of their factors in all bits above alone
 	}
@@ -103,17 +132,30 @@ static struct entry *set_of(const struct key *k) {
 static struct entry *find(const struct key *k) {
 	struct entry *e = set_of(k);
 	for (int i = 0; i < WAYS; i++)
-		if (e[i].todo.args && !memcmp(&e[i].key, k, sizeof *k)) return &e[i];
+		if (e[i].todo.args && !memcmp(&e[i].key, k, size_of(k))) return &e[i];
 	return NULL;
+}
+
+static struct todo hold(struct todo todo) {
+	Py_XINCREF(todo.args);
+	Py_XINCREF(todo.kwargs);
+	Py_XINCREF(todo.wait);
+	Py_XINCREF(todo.expand);
+	return todo;
+}
+
+static void drop(struct todo todo) {
+	Py_XDECREF(todo.args);
+	Py_XDECREF(todo.kwargs);
+	Py_XDECREF(todo.wait);
+	Py_XDECREF(todo.expand);
 }
 
 // change puts something else, or nothing, in the place of what is to be done. What held that may run other code when it is dropped.
 static void change(struct todo *at, struct todo to) {
 	struct todo old = *at;
-	*at = to;
-	Py_XDECREF(old.args);
-	Py_XDECREF(old.kwargs);
-	Py_XDECREF(old.wait);
+	*at = hold(to);
+	drop(old);
 }
 
 static void put(const struct key *k, struct todo todo) {
@@ -158,7 +200,7 @@ static PyObject *allocate(const struct todo *todo) {
 		void *tensor;
 		int failed, gpu = as->device != CPU;
 		Py_BEGIN_ALLOW_THREADS // as torch.empty() does
-		failed = aoti.empty_strided(as->dims, as->shape, as->stride, aoti.numbers[as->type - 1], aoti.numbers[4 + gpu], gpu ? as->device : 0, &tensor);
+		failed = aoti.empty_strided(as->dims, as->shape, as->stride, aoti.numbers[as->type - 1], aoti.numbers[RESULTS + gpu], gpu ? as->device : 0, &tensor);
 		Py_END_ALLOW_THREADS
 		if (!failed) {
 			PyObject *y = aoti.wrap(tensor);
@@ -169,42 +211,48 @@ static PyObject *allocate(const struct todo *todo) {
 	return PyObject_Call(torch.empty, todo->args, todo->kwargs);
 }
 
+// rows_of finds the scales in one array, where they lie so, or has torch.py make one, which is to live until the run is queued.
+static int rows_of(const struct todo *todo, const struct scales *s, uint64_t *rows, PyObject **made) {
+	PyObject *const *of = s->tensors;
+	*rows = s->address[SCALE_W];
+	if (todo->behind >= 0 && *rows % ALIGN == 0 && (of[SCALE_X] == Py_None || *rows + (uint64_t)todo->behind == s->address[SCALE_X])) return 1;
+	*made = PyObject_CallFunctionObjArgs(torch.join, todo->expand, of[SCALE_X], of[SCALE_W], of[ZERO_X], of[SUMS_W], NULL);
+	return *made && read_address(*made, rows);
+}
+
 // compute returns the result of what is to be done. todo is a copy, and its references are the caller's. Where the table was
 // emptied while memory was allocated, the program may be another stream's.
-static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS]) {
+static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS], const struct scales *s) {
 	uint64_t before = clears;
 	PyObject *y = allocate(todo);
 	if (!y) return NULL;
 	const uint64_t down = ~(uint64_t)(ALIGN - 1);
 	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down, .sizes = address[OFFS], .bias = address[BIAS] & down};
-	PyObject *result = NULL;
-	if (read_address(y, &at.c) && clears == before && queue(todo, stream, &at))
+	PyObject *result = NULL, *made = NULL;
+	if (read_address(y, &at.c) && (!s->tensors || rows_of(todo, s, &at.rows, &made)) && clears == before && queue(todo, stream, &at))
 		result = todo->rows < 0 ? Py_NewRef(y) : PySequence_GetSlice(y, 0, todo->rows);
 	else if (!PyErr_Occurred())
 		result = Py_NewRef(Py_None);
+	Py_XDECREF(made);
 	Py_DECREF(y);
 	return result;
 }
 
 // try_key returns the result of a call that the table has, or None.
-static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS]) {
+static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS], const struct scales *s) {
 	struct entry *e = find(key);
 	if (!e) Py_RETURN_NONE;
-	struct todo todo = e->todo;
-	Py_INCREF(todo.args);
-	Py_INCREF(todo.kwargs);
-	Py_INCREF(todo.wait);
-	PyObject *y = compute(&todo, key->stream, address);
-	Py_DECREF(todo.args);
-	Py_DECREF(todo.kwargs);
-	Py_DECREF(todo.wait);
+	struct todo todo = hold(e->todo);
+	PyObject *y = compute(&todo, key->stream, address, s);
+	drop(todo);
 	return y;
 }
 
-static PyObject *try_run(PyObject *const *args, long turned) {
+static PyObject *try_run(PyObject *const *args, PyObject *const *more, long turned) {
 	struct key key;
+	struct scales scales;
 	uint64_t address[OPERANDS];
-	return describe(args, turned, &key, address) ? try_key(&key, address) : decline();
+	return describe(args, more, turned, &key, address, &scales) ? try_key(&key, address, &scales) : decline();
 }
 
 // gradient makes the call of the gradient to X or W of one that has that of the result in the place of the bias.
@@ -233,7 +281,7 @@ static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int 
 	for (int i = X; i < OPERANDS; i++) {
 		if (!wanted[i]) found[i] = Py_NewRef(Py_None);
 		else if (i == BIAS) found[i] = PyObject_CallFunctionObjArgs(torch.bias_gradient, args[OFFS], bias, args[BIAS], NULL);
-		else found[i] = try_key(&keys[i], address[i]);
+		else found[i] = try_key(&keys[i], address[i], &(struct scales){0});
 		if (!found[i] || (wanted[i] && found[i] == Py_None)) {
 			result = Py_XNewRef(found[i]);
 			break;
@@ -256,16 +304,26 @@ static int unseen(void) {
 	return is;
 }
 
-// plain returns whether arguments are tensors and no more, whose memory has what they are.
-static int plain(PyObject *const *args) {
-	for (int i = 0; i < OPERANDS; i++) {
+// tensors returns whether arguments are tensors and no more, or None.
+static int tensors(PyObject *const *args, int n) {
+	for (int i = 0; i < n; i++) {
 		PyObject *type = (PyObject *)Py_TYPE(args[i]);
-		if (type != torch.Tensor && type != torch.Parameter && (i < OFFS || args[i] != Py_None)) return 0;
+		if (type != torch.Tensor && type != torch.Parameter && args[i] != Py_None) return 0;
 	}
-	if (!unseen()) return 0;
-	for (int i = 0; i < OPERANDS; i++)
-		if (i != OFFS && args[i] != Py_None && truth(PyObject_CallMethodObjArgs(args[i], name.is_neg, NULL)) != 0) return 0;
 	return 1;
+}
+
+// positive returns whether memory has what the tensors are, and not the negative of it.
+static int positive(PyObject *const *args, int n) {
+	for (int i = 0; i < n; i++)
+		if (args[i] != Py_None && truth(PyObject_CallMethodObjArgs(args[i], name.is_neg, NULL)) != 0) return 0;
+	return 1;
+}
+
+// plain returns whether that is so, and nobody is to see the call.
+static int plain(PyObject *const *args, PyObject *const *more) {
+	return args[X] != Py_None && args[W] != Py_None && tensors(args, OPERANDS) && (!more || tensors(more, SCALES)) && unseen() &&
+	       positive(args, OFFS) && positive(args + BIAS, 1) && (!more || positive(more, SCALES));
 }
 
 // wants_gradients returns that, or -1 with an exception.
@@ -286,10 +344,13 @@ static PyObject *try_differentiable(PyObject *const *args, long turned) {
 
 // The module.
 
+// takes returns how many arguments are to be there, of which some may be those of scales.
+static Py_ssize_t takes(Py_ssize_t n, Py_ssize_t without) { return n > without ? without + MORE : without; }
+
 // ready returns whether a function has as many arguments as it takes, and setup() was called.
-static int ready(Py_ssize_t n, Py_ssize_t takes) {
-	if (n == takes && run_at) return 1;
-	PyErr_Format(PyExc_TypeError, "%zd arguments, %zd are taken, after setup()", n, takes);
+static int ready(Py_ssize_t n, Py_ssize_t taken) {
+	if (n == taken && run_at) return 1;
+	PyErr_Format(PyExc_TypeError, "%zd arguments, %zd are taken, after setup()", n, taken);
 	return 0;
 }
 
@@ -299,17 +360,27 @@ static PyObject *product(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	if (!ready(n, ARGUMENTS + 1)) return NULL;
 	long turned = PyLong_AsLong(args[ARGUMENTS]);
 	if (PyErr_Occurred()) return NULL;
-	switch (plain(args) ? wants_gradients(args) : -1) {
-	case 0: return try_run(args, turned);
+	switch (plain(args, NULL) ? wants_gradients(args) : -1) {
+	case 0: return try_run(args, NULL, turned);
 	case 1: return try_differentiable(args, turned);
 	default: return decline();
 	}
 }
 
-PyDoc_STRVAR(run_doc, "run(x, w, offs, bias, activation, out_dtype, zero): the operator on what is known to be plain, or None.");
+// The arguments of calls with scales.
+#define SCALED ", scale_x, scale_w, zero_x, sums_w, n"
+
+PyDoc_STRVAR(scaled_doc, "scaled(x, w, offs, bias, activation, out_dtype, zero" SCALED "): as in torch.py, without gradients, or None.");
+static PyObject *scaled(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+	(void)self;
+	if (!ready(n, ARGUMENTS + MORE)) return NULL;
+	return plain(args, args + ARGUMENTS) ? try_run(args, args + ARGUMENTS, 0) : decline();
+}
+
+PyDoc_STRVAR(run_doc, "run(x, w, offs, bias, activation, out_dtype, zero[" SCALED "]): the operator on what is known to be plain, or None.");
 static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
-	return ready(n, ARGUMENTS) ? try_run(args, 0) : NULL;
+	return ready(n, takes(n, ARGUMENTS)) ? try_run(args, n > ARGUMENTS ? args + ARGUMENTS : NULL, 0) : NULL;
 }
 
 // save makes backward() find the operands, and what is kept for an activation.
@@ -329,7 +400,7 @@ static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	PyObject *of_torch = PyDict_GetItemWithError(torch.of_torch, of[ACTIVATION]); // is of x @ w + bias
 	if (PyErr_Occurred()) return NULL;
 	if (of_torch) of[ACTIVATION] = name.none;
-	PyObject *z = try_run(of, 0), *y;
+	PyObject *z = try_run(of, NULL, 0), *y;
 	if (z == Py_None) {
 		Py_DECREF(z);
 		z = PyObject_CallFunctionObjArgs(torch.run, of[X], of[W], of[OFFS], of[BIAS], of[ACTIVATION], of[OUT], of[ZERO], NULL);
@@ -364,7 +435,7 @@ static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	if (needs && PyArg_ParseTuple(saved, "OOOOO", &of[X], &of[W], &of[OFFS], &bias, &kept) &&
 	    PyArg_ParseTuple(needs, "pppp|OOO", &wanted[X], &wanted[W], &wanted[OFFS], &wanted[BIAS], &rest, &rest, &rest)) {
 		of[BIAS] = args[1];
-		int no_graph = plain(of) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0;
+		int no_graph = plain(of, NULL) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0;
 		if (!no_graph) result = decline();
 		else if ((of[BIAS] = gz = derive(args[0], args[1], kept))) result = try_gradients(of, bias, wanted);
 		if (gz && result == Py_None) {
@@ -381,7 +452,8 @@ static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 // read_empty reads what torch.empty() allocates.
 static int read_empty(PyObject *args, PyObject *kwargs, int device, struct operand *o) {
 	PyObject *shape = PyTuple_GetItem(args, 0), *dtype = PyDict_GetItemString(kwargs, "dtype");
-	o->dims = shape ? integers(Py_NewRef(shape), o->shape) : -1;
+	int dims = shape ? integers(Py_NewRef(shape), o->shape) : -1;
+	o->dims = (uint8_t)(dims < 0 ? 0 : dims);
 	o->type = dtype ? type_of(dtype) : 0;
 	o->device = device;
 	int64_t stride = 1;
@@ -389,26 +461,38 @@ static int read_empty(PyObject *args, PyObject *kwargs, int device, struct opera
 		o->stride[i] = stride;
 		stride *= o->shape[i] > 0 ? o->shape[i] : 1;
 	}
-	return o->dims >= 0 && o->type;
+	return dims >= 0 && o->type && o->type <= RESULTS;
 }
 
-PyDoc_STRVAR(keep_doc, "keep(x, w, offs, bias, activation, out_dtype, zero, program, args, kwargs, rows, wait)\n\n"
+// behind returns the todo.behind of scales that are expanded so.
+static int64_t behind(const struct key *k, PyObject *expand) {
+	int to_w, to_x;
+	if (!PyArg_ParseTuple(expand, "ii", &to_w, &to_x)) return -1;
+	const struct operand *of = k->scales;
+	int64_t n = to_w == -1 && to_x == -1 && !of[ZERO_X].type ? elements(&of[SCALE_W]) : -1;
+	return n >= 0 && (!of[SCALE_X].type || elements(&of[SCALE_X]) >= 0) ? 4 * n : -1; // of 4 bytes each
+}
+
+PyDoc_STRVAR(keep_doc, "keep(program, args, kwargs, rows, wait, expand, x, w, offs, bias, activation, out_dtype, zero[" SCALED "])\n\n"
 	"Later calls with such arguments run this program. args and kwargs are those of torch.empty(), a shape and a dtype on the\n"
-	"device of x. The first rows of that are the result (None: all), and wait is called behind a run, or None.");
+	"device of x. The first rows of that are the result (None: all), and wait is called behind a run, or None. expand says to how\n"
+	"many scales those of w, and of x, are expanded; -1: to no more than there are.");
 static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+	enum { PROGRAM, SHAPE, LIKE, ROWS, WAIT, EXPAND, DONE };
 	(void)self;
-	if (!ready(n, ARGUMENTS + 5)) return NULL;
-	PyObject *const *more = args + ARGUMENTS;
-	struct todo todo = {.program = PyLong_AsUnsignedLongLong(more[0]), .args = more[1], .kwargs = more[2], .wait = more[4]};
-	todo.rows = more[3] == Py_None ? -1 : PyLong_AsSsize_t(more[3]);
+	if (!ready(n, takes(n, DONE + ARGUMENTS))) return NULL;
+	struct todo todo = {.program = PyLong_AsUnsignedLongLong(args[PROGRAM]), .args = args[SHAPE], .kwargs = args[LIKE], .wait = args[WAIT], .expand = args[EXPAND]};
+	todo.rows = args[ROWS] == Py_None ? -1 : PyLong_AsSsize_t(args[ROWS]);
 	if (PyErr_Occurred()) return NULL;
-	if (!PyTuple_Check(todo.args) || !PyDict_Check(todo.kwargs)) return PyErr_Format(PyExc_TypeError, "args or kwargs is none");
+	if (!PyTuple_Check(todo.args) || !PyDict_Check(todo.kwargs) || !PyTuple_Check(todo.expand))
+		return PyErr_Format(PyExc_TypeError, "args, kwargs or expand is none");
 	struct key key;
+	struct scales scales;
 	uint64_t address[OPERANDS];
-	if (!describe(args, 0, &key, address) || !read_empty(todo.args, todo.kwargs, key.operands[X].device, &todo.as)) return decline();
-	Py_INCREF(todo.args);
-	Py_INCREF(todo.kwargs);
-	Py_INCREF(todo.wait);
+	PyObject *const *call = args + DONE, *const *more = n > DONE + ARGUMENTS ? call + ARGUMENTS : NULL;
+	if (!describe(call, more, 0, &key, address, &scales) || !read_empty(todo.args, todo.kwargs, key.operands[X].device, &todo.as)) return decline();
+	todo.behind = more ? behind(&key, todo.expand) : -1;
+	if (PyErr_Occurred()) return NULL;
 	put(&key, todo);
 	Py_RETURN_NONE;
 }
@@ -452,6 +536,7 @@ static PyObject *setup(PyObject *self, PyObject *args, PyObject *kwargs) {
 PyMODINIT_FUNC PyInit__eager(void) {
 	static PyMethodDef methods[] = {
 		{"product", (PyCFunction)(void (*)(void))product, METH_FASTCALL, product_doc},
+		{"scaled", (PyCFunction)(void (*)(void))scaled, METH_FASTCALL, scaled_doc},
 		{"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, run_doc},
 		{"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, forward_doc},
 		{"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL, backward_doc},

@@ -10,7 +10,7 @@ from ._core import _library
 class Nothing:
     """In its place: has seen no call, so that torch.py does all."""
 
-    product = run = forward = backward = keep = clear = setup = staticmethod(lambda *_, **__: None)
+    product = scaled = run = forward = backward = keep = clear = setup = staticmethod(lambda *_, **__: None)
 
 
 def _load():

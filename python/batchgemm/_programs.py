@@ -352,7 +352,8 @@ class Programs:
             program.run_at(stream, *addresses)
             if arguments:  # within the lock: behind it the program may be another stream's
                 like = {"dtype": call.dtype, "device": arguments[0].device}
-                eager.keep(*arguments, program.handle, (call.shape,), like, call.narrow, None if self.cuda else self.device.wait)
+                wait = None if self.cuda else self.device.wait
+                eager.keep(program.handle, (call.shape,), like, call.narrow, wait, call.expand, *arguments)
         if not self.cuda:
             self.device.wait()
 

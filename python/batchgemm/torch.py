@@ -23,7 +23,7 @@ from torch.utils import _device
 from . import _core
 from ._core import _check, _run_at, problem
 from ._optional import eager
-from ._programs import ALIGN, TYPES, Matrix, call_of, check_types, matrices, meta, programs_of, sizes_of
+from ._programs import ALIGN, SCALED, TYPES, Matrix, call_of, check_types, matrices, meta, programs_of, sizes_of
 
 __all__ = ["grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4", "scaled_grouped_mm"]
 
@@ -88,6 +88,10 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
             if t is not None:
                 raise ValueError(f"{name}: none where offs cuts columns")
         return scaled_grouped_mm(w.transpose(-2, -1), x.transpose(-2, -1), scale_w, scale_x, offs, None, activation, out_dtype).t()
+    if not torch.compiler.is_dynamo_compiling():
+        y = eager.scaled(x, w, offs, bias, activation or "", out_dtype, False, scale_x, scale_w, zero_x, sums_w, None)
+        if y is not None:
+            return y
     tensors = x, w, scale_x, scale_w, offs, bias
     return _undifferentiated(_scaled_operator, _scaled_grouped_mm, tensors, activation or "", out_dtype, more=(zero_x, sums_w))
 
@@ -104,6 +108,10 @@ def int4_grouped_mm(x, w, scale_w, offs=None, bias=None, activation=None, out_dt
     are those of grouped_mm. There are no gradients, to bias neither."""
     if not isinstance(scale_w, torch.Tensor):
         raise TypeError(f"scale_w is {type(scale_w).__name__}: it must be a tensor")
+    if not torch.compiler.is_dynamo_compiling():
+        y = eager.scaled(x, w, offs, bias, activation or "", out_dtype, False, None, scale_w, None, None, n)
+        if y is not None:
+            return y
     return _undifferentiated(_int4_operator, _int4_grouped_mm, (x, w, scale_w, offs, bias), activation or "", out_dtype, n)
 
 
@@ -146,53 +154,58 @@ _library.define("int4_grouped_mm(Tensor x, Tensor w, Tensor scale_w, Tensor? off
 _library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) -> Tensor[]")
 
 
-def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
-    """The operator. zero: rows behind the last end are 0, without bias and activation."""
-    y = eager.run(x, w, offs, bias, activation, out_dtype, zero)
-    return _run(x, w, offs, bias, activation, out_dtype, zero) if y is None else y
+def _grouped_mm(x, w, offs, bias, activation, out_dtype, zero, *more):
+    """The operators. zero: rows behind the last end are 0, without bias and activation. more, of those with scales: scale_x, which w of
+    int4 has none beside, scale_w, zero_x, sums_w, and the columns of such a w."""
+    y = eager.run(x, w, offs, bias, activation, out_dtype, zero, *more)
+    return _run(x, w, offs, bias, activation, out_dtype, zero, *more) if y is None else y
 
 
 def _scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype, zero_x=None, sums_w=None):
-    return _run(x, w, offs, bias, activation, out_dtype, False, scale_x, scale_w, zero_x, sums_w)
+    return _grouped_mm(x, w, offs, bias, activation, out_dtype, False, scale_x, scale_w, zero_x, sums_w, None)
 
 
 def _int4_grouped_mm(x, w, scale_w, offs, bias, activation, out_dtype, n):
-    return _run(x, w, offs, bias, activation, out_dtype, False, None, scale_w, n=n)
+    return _grouped_mm(x, w, offs, bias, activation, out_dtype, False, None, scale_w, None, None, n)
 
 
-def _run(x, w, offs, bias, activation, out_dtype, zero, *scales, n=None):
-    """The operators. scales: of x, which w of int4 has none beside, and of w, and what may be behind each. n: the columns of such a w."""
+def _run(x, w, offs, bias, activation, out_dtype, zero, *more):
+    """The operators, of calls that are new."""
+    *scales, n = more or (None,)
     at_x, at_w = x.data_ptr(), w.data_ptr()
     at_offs, at_bias = 0 if offs is None else offs.data_ptr(), 0 if bias is None else bias.data_ptr()
     call = call_of(meta(x, at_x), meta(w, at_w), None if offs is None else meta(offs, at_offs),
-                 None if bias is None else meta(bias, at_bias), activation, out_dtype, zero, *(t if t is None else meta(t, 0) for t in scales), n=n)
+                   None if bias is None else meta(bias, at_bias), activation, out_dtype, zero, *(t if t is None else meta(t, 0) for t in scales), n=n)
     if call.copy:
         copied = [t.clone(memory_format=torch.contiguous_format) if copy else t for t, copy in zip((x, w, offs, bias), call.copy)]
-        return _run(*copied, activation, out_dtype, zero, *scales, n=n) if scales else _grouped_mm(*copied, activation, out_dtype, zero)
+        return _grouped_mm(*copied, activation, out_dtype, zero, *more)
     if call.fill:
         return x.new_zeros(call.shape, dtype=call.dtype)
     y = x.new_empty(call.shape, dtype=call.dtype)
     addresses = at_x & -ALIGN, at_w & -ALIGN, y.data_ptr(), at_offs, 0, at_bias & -ALIGN
     if scales:
         rows = _rows(call.expand, *scales)
-        programs_of(x.get_device()).run(call, (*addresses, rows.data_ptr()))
-    else:
-        programs_of(x.get_device()).run(call, addresses, (x, w, offs, bias, activation, out_dtype, zero))
+        addresses = *addresses, rows.data_ptr()
+    programs_of(x.get_device()).run(call, addresses, (x, w, offs, bias, activation, out_dtype, zero, *more))
     return y if call.narrow is None else y[: call.narrow]
 
 
-def _rows(expand, scale_x, scale_w, zero_x=None, sums_w=None):
-    """All scales in one array, those of w first, as kernels have them: no copy where they lie so. With zero points each has what is
-    behind it."""
+def _rows(expand, scale_x, scale_w, zero_x, sums_w):
+    """All scales in one array, those of w first, as kernels have them: no copy where they lie so."""
+    at = scale_w.data_ptr()
+    behind = scale_x is None or at + 4 * scale_w.numel() == scale_x.data_ptr() and scale_x.is_contiguous()
+    if expand == (-1, -1) and zero_x is None and behind and at % ALIGN == 0 and scale_w.is_contiguous():
+        return scale_w
+    return _join(expand, scale_x, scale_w, zero_x, sums_w)
+
+
+def _join(expand, scale_x, scale_w, zero_x, sums_w):
+    """Copies them. With zero points each has what is behind it."""
     count_w, count_x = expand
     if zero_x is not None:
         each = scale_w.reshape(1 if scale_w.numel() == 1 else len(sums_w), -1).expand(sums_w.shape)
         pairs = [(each, sums_w), (t.reshape(-1).expand(count_x) for t in (scale_x, zero_x))]
         return torch.cat([torch.stack((scale.view(torch.int32), whole), -1).view(-1) for scale, whole in pairs])
-    at = scale_w.data_ptr()
-    behind = scale_x is None or at + 4 * scale_w.numel() == scale_x.data_ptr() and scale_x.is_contiguous()
-    if count_w == count_x == -1 and behind and at % ALIGN == 0 and scale_w.is_contiguous():
-        return scale_w
     flat = (t if t.dim() == 1 else t.reshape(-1) for t in (scale_w, scale_x) if t is not None)
     return torch.cat([t if count == -1 else t.expand(count) for t, count in zip(flat, (count_w, count_x))])
 
@@ -431,8 +444,8 @@ torch.library.register_autograd("batchgemm::matmul_list", _backward_list, setup_
 _operator, _scaled_operator, _int4_operator = (getattr(torch.ops.batchgemm, _name + "grouped_mm").default for _name in ("", "scaled_", "int4_"))
 eager.setup(
     run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, apply=super(torch.autograd.Function, _Eager).apply,
-    run=_grouped_mm, of_torch=_OF_TORCH, derivatives=_DERIVATIVES, gradients=_gradients, bias_gradient=_bias_gradient, empty=torch.empty,
-    Tensor=torch.Tensor, Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32), watchers=_WATCHERS,
+    run=_grouped_mm, join=_join, of_torch=_OF_TORCH, derivatives=_DERIVATIVES, gradients=_gradients, bias_gradient=_bias_gradient, empty=torch.empty,
+    Tensor=torch.Tensor, Parameter=torch.nn.Parameter, types=(*TYPES, torch.int32, *SCALED, torch.uint8), watchers=_WATCHERS,
     function_modes=_len_torch_function_stack, default_device=_device, grad_enabled=torch.is_grad_enabled,
     exchange=getattr(torch.Tensor, "__dlpack_c_exchange_api__", None), aoti=_aoti(),
     current_stream=getattr(torch._C, "_cuda_getCurrentRawStream", None), capturing=getattr(torch._C, "_cuda_isCurrentStreamCapturing", None))

@@ -15,6 +15,7 @@ from batchgemm._optional import Nothing
 from batchgemm.torch import grouped_mm, int4_grouped_mm, matmul_list, scaled_grouped_mm
 from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference, slow_runs  # unittest runs those too
 from test_torch_eager import Eager, GradientsAlone, NumbersAlone, TorchAlone  # and those
+from test_torch_eager_scales import EagerScales, Int4NumbersAlone, Int4TorchAlone, ScaledNumbersAlone, ScaledTorchAlone, one_array  # and those
 from test_torch_int4 import Int4Numbers, Int4Torch, new_scales, new_words, numbers  # and those
 from test_torch_scaled import ScaledNumbers, ScaledTorch, exact, random, scales  # and those
 
@@ -287,6 +288,29 @@ class EagerOnStreams(unittest.TestCase):
                     x = self.x * (i + 1)  # queued in front of the product, on the same stream
                     self.assertTrue(self.near(self.call(x), i + 1), i)
         self.assertEqual((runs.call_count, len(bp.programs_of(0).kept)), (0, before))
+
+    def test_scales(self):
+        """Those in one array and those that are copied for each call, which is queued behind what makes them, on the stream of the call."""
+        x, w = random(torch.float8_e4m3fn, 600, 64).cuda(), random(torch.float8_e4m3fn, 8, 64, 96).cuda()
+        (a, b), offs = (t.cuda() for t in one_array((600,), (8, 96))), self.offs
+        whole = torch.cat([b.flatten(), a])
+        call = lambda a, b: scaled_grouped_mm(x, w, a, b, offs=offs, out_dtype=torch.float32)
+        streams = [torch.cuda.Stream() for _ in range(3)]
+        torch.cuda.synchronize()
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                want = call(a, b)
+        torch.cuda.synchronize()
+        with slow_runs() as runs:
+            for i in range(30):
+                with torch.cuda.stream(streams[i % 3]):
+                    torch.cuda._sleep(10**6)
+                    scaled = whole * 2**(i % 4)
+                    apart = call(a * 2**(i % 4), b)
+                    together = call(scaled[768:], scaled[:768].view(8, 96))
+                    streams[i % 3].synchronize()
+                    self.assertTrue(torch.equal(apart, want * 2**(i % 4)) and torch.equal(together, want * 4**(i % 4)), i)
+        self.assertEqual(runs.call_count, 0)
 
     def test_graph_between_calls(self):
         """A graph of the stream of the calls has their program too; that of another takes one, and then nothing is known."""

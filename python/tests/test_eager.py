@@ -77,11 +77,11 @@ class Case(unittest.TestCase):
     """A world with a library, and a torch, that note what they are asked."""
 
     def setUp(self):
-        self.eager, self.types = another(), ("f32", "bf16", "f16", "i32")
+        self.eager, self.types = another(), ("f32", "bf16", "f16", "i32", "e4m3", "i8", "u8")
         self.runs, self.status, self.asked, self.meanwhile = [], 0, 0, None
         self.stream, self.capturing, self.grad, self.modes = 7, False, False, 0
         self.watchers, self.device = [0, None, False, False], types.SimpleNamespace(CURRENT_DEVICE=None)
-        self.waits = []
+        self.waits, self.joins = [], []
 
         def run_at(program, stream, addresses):
             size, zero, *rest = _core.ADDRESSES.unpack(ctypes.string_at(addresses, _core.ADDRESSES.size))
@@ -93,12 +93,18 @@ class Case(unittest.TestCase):
                 self.meanwhile()
             return Tensor(*args[0], dtype=kwargs["dtype"], at=0x9000)
 
+        def join(*of):
+            self.joins.append(of)
+            if self.meanwhile:
+                self.meanwhile()
+            return Tensor(99, at=0x8000)
+
         def check(status):
             raise Error(status)
 
         self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)(run_at)
         self.given = dict(
-            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, apply=lambda *args: ("gradients", *args), run=lambda *args: ("slow", *args), of_torch={"silu": lambda z: ("silu", z)},
+            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, apply=lambda *args: ("gradients", *args), run=lambda *args: ("slow", *args), join=join, of_torch={"silu": lambda z: ("silu", z)},
             derivatives={"silu": lambda gy, kept: kept.derived(gy)}, gradients=lambda *args: ("left", *args), bias_gradient=lambda *args: ("bias", *args), exchange=None, aoti=None,
             empty=empty, Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
             function_modes=lambda: self.modes, default_device=self.device, grad_enabled=lambda: self.grad,
@@ -108,11 +114,11 @@ class Case(unittest.TestCase):
         self.bias = Tensor(2, 3, at=0x4004)
         self.args = [self.x, self.w, self.offs, self.bias, "silu", None, False]
 
-    def keep(self, args, program=5, shape=(6, 3), rows=None, wait=None):
-        self.eager.keep(*args, program, (shape,), {"dtype": "f32"}, rows, wait)
+    def keep(self, args, program=5, shape=(6, 3), rows=None, wait=None, expand=(-1, -1)):
+        self.eager.keep(program, (shape,), {"dtype": "f32"}, rows, wait, expand, *args)
 
     def replaced(self, **by):
-        names = ["x", "w", "offs", "bias", "activation", "out", "zero"]
+        names = ["x", "w", "offs", "bias", "activation", "out", "zero", "scale_x", "scale_w", "zero_x", "sums_w", "n"]
         return [by.get(name, arg) for name, arg in zip(names, self.args)]
 
 
@@ -209,11 +215,11 @@ class Table(Case):
         self.modes, self.device.CURRENT_DEVICE = 1, object()
         held = wait, args, like, *self.args[:4], *self.types, *(t.at for t in self.args[:4]), self.device.CURRENT_DEVICE
         before = [sys.getrefcount(o) for o in held]
-        self.eager.keep(*self.args, 5, args, like, None, wait)
+        self.eager.keep(5, args, like, None, wait, (-1, -1), *self.args)
         for _ in range(50):
             self.assertIsNotNone(self.eager.run(*self.args))
             self.assertIsNotNone(self.eager.product(*self.args, 0))
-        self.eager.keep(*self.args, 5, args, like, 2, wait)
+        self.eager.keep(5, args, like, 2, wait, (-1, -1), *self.args)
         self.eager.run(*self.args)
         self.eager.clear()
         self.assertEqual([sys.getrefcount(o) for o in held], before)
@@ -517,7 +523,7 @@ class Plain(Case):
         """What cannot be read is not kept, and left to torch.py, which says what is wrong; Ctrl-C is not lost."""
         for name, by in {
             "device": {"x": Tensor(6, 4, device=-2)}, "type": {"x": Tensor(6, 4, dtype="f64")},
-            "dimensions": {"x": Tensor(1, 2, 3, 4)}, "many": {"x": Tensor(*[1] * 99)}, "symbol": {"x": Tensor(True, 4)}, "overflow": {"x": Tensor(2**70, 4)},
+            "dimensions": {"x": Tensor(1, 2, 3, 4, 5)}, "many": {"x": Tensor(*[1] * 99)}, "symbol": {"x": Tensor(True, 4)}, "overflow": {"x": Tensor(2**70, 4)},
             "strides": {"x": Tensor(6, 4, stride=(4,))}, "no memory": {"x": Tensor(6, 4, at=RuntimeError("no storage"))},
             "activation": {"activation": "tanh"}, "activation's end": {"activation": "silu\0"}, "no text": {"activation": 3},
             "surrogate": {"activation": "\udc00"}, "out": {"out": "f64"},
@@ -529,11 +535,13 @@ class Plain(Case):
         self.assertIsNone(self.product())
 
     def test_arguments(self):
-        for wrong in (self.eager.product, self.eager.run, self.eager.keep):
+        for wrong in (self.eager.product, self.eager.scaled, self.eager.run, self.eager.keep):
             self.assertRaisesRegex(TypeError, "2 arguments", wrong, 1, 2)
         self.assertRaises(TypeError, self.eager.product, *self.args, "turned")
         self.assertRaisesRegex(TypeError, "2 are taken", self.eager.backward, 1)
-        self.assertRaises(TypeError, self.eager.keep, *self.args, 5, [(6, 3)], {}, None, None)
+        self.assertRaises(TypeError, self.eager.keep, 5, [(6, 3)], {}, None, None, (-1, -1), *self.args)
+        self.assertRaises(TypeError, self.eager.keep, 5, ((6, 3),), {}, None, None, None, *self.args)
+        self.assertRaisesRegex(TypeError, "8 arguments, 12 are taken", self.eager.run, *self.args, None)
         fresh = another()
         self.assertRaisesRegex(TypeError, "setup", fresh.run, *self.args)
         for name in self.given:

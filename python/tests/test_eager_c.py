@@ -27,7 +27,7 @@ class Exchange(ctypes.Structure):
 class ByView:
     """The functions are those of Python here, which read the stand-ins."""
 
-    CODES = {"f32": (2, 32), "bf16": (4, 16), "f16": (2, 16), "i32": (0, 32), "f64": (2, 64), "i64": (0, 64)}
+    CODES = {"f32": (2, 32), "bf16": (4, 16), "f16": (2, 16), "i32": (0, 32), "e4m3": (10, 8), "i8": (0, 8), "u8": (1, 8), "f64": (2, 64), "i64": (0, 64)}
 
     def setUp(self):
         super().setUp()
@@ -44,7 +44,7 @@ class ByView:
 
     def view(self, t, to):
         self.views += 1
-        if not isinstance(t.at, int):
+        if not isinstance(t.at, int) or hasattr(t, "refused"):
             return -1
         numbers = lambda values: (ctypes.c_int64 * len(values))(*values)
         t.numbers = shape, stride = numbers(t.shape), numbers(t.strides)  # which live as long as the tensor
@@ -63,7 +63,7 @@ class Table(ByView, test_eager.Table):
         wide = Tensor(6, 4)
         wide.lanes = 2
         for name, x in {
-            "type": Tensor(6, 4, dtype="f64"), "integers": Tensor(6, 4, dtype="i64"), "dimensions": Tensor(1, 2, 3, 4), "many": Tensor(*[1] * 99), "lanes": wide,
+            "type": Tensor(6, 4, dtype="f64"), "integers": Tensor(6, 4, dtype="i64"), "dimensions": Tensor(1, 2, 3, 4, 5), "many": Tensor(*[1] * 99), "lanes": wide,
             "device": Tensor(6, 4, device=-2), "no memory": Tensor(6, 4, at=RuntimeError()),
         }.items():
             self.keep(self.replaced(x=x))
@@ -77,6 +77,29 @@ class Table(ByView, test_eager.Table):
             self.views = 0
             self.eager.run(*self.replaced(bias=None))
             self.assertEqual(self.views, views)
+
+    def test_no_view(self):
+        """Where there is none, as older torch has none of e4m3, attributes say what it is; Ctrl-C is not lost."""
+        viewed, refused = (Tensor(6, 4, dtype="e4m3", at=0x1008) for _ in range(2))
+        refused.refused = True
+        for first, second in (viewed, refused), (refused, viewed):
+            self.eager.clear()
+            self.keep(self.replaced(x=first))
+            self.assertIsNotNone(self.eager.run(*self.replaced(x=second)))
+
+        class Raises(Tensor):
+            def __bool__(self):
+                raise self.error
+
+        table = Exchange(major=1, view=ctypes.cast(ctypes.pythonapi.PyObject_Not, type(self.table.view)))  # which may raise
+        x, y = (Raises(6, 4, dtype="e4m3", at=0x1008) for _ in range(2))
+        self.eager.setup(**{**self.given, "exchange": self.capsule(table), "empty": lambda *_, **__: y})
+        x.error = y.error = ValueError
+        args = x, x, x, None, "", None, False
+        self.keep(args)
+        self.assertRaises(ValueError, self.eager.run, *args)  # of the result, which must have a view
+        x.error = KeyboardInterrupt
+        self.assertRaises(KeyboardInterrupt, self.eager.run, *args)
 
 
 class Runs(ByView, test_eager.Runs):
@@ -115,7 +138,7 @@ class Allocation(test_eager.Case):
 
     def allocated(self, *shape, dtype="f32", device=-1):
         args = [Tensor(*t.shape, dtype=t.dtype, at=t.at, device=device) for t in self.args[:4]] + self.args[4:]
-        self.eager.keep(*args, 5, (shape,), {"dtype": dtype}, None, None)
+        self.eager.keep(5, (shape,), {"dtype": dtype}, None, None, (-1, -1), *args)
         return self.eager.run(*args)
 
     def test_allocates(self):
@@ -135,7 +158,7 @@ class Allocation(test_eager.Case):
 
     def test_strange(self):
         """Of such results nothing is kept."""
-        for shape, dtype in ((1, 2, 3, 4), "f32"), ((6, 3), "f64"):
+        for shape, dtype in ((1, 2, 3, 4, 5), "f32"), ((6, 3), "f64"), ((6, 3), "e4m3"):
             self.assertIsNone(self.allocated(*shape, dtype=dtype))
 
     def test_lets_go(self):

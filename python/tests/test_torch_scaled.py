@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import batchgemm.torch as bt
 from batchgemm import _programs as bp
+from batchgemm._optional import Nothing
 from batchgemm.torch import scaled_grouped_mm
 from test_torch import ACTIVATIONS, LAYOUTS, LEAST, bound, ends, reference, slow_runs
 
@@ -394,7 +395,7 @@ class ScaledTorch(unittest.TestCase):
         before = len(kept)
         with slow_runs() as runs:
             self.call()
-        self.assertEqual((len(kept), runs.call_count), (before, 1))
+        self.assertEqual((len(kept), runs.call_count), (before, bt.eager is Nothing))
 
     def test_refuses(self):
         x, w, a, b, offs = self.x, self.w, self.scale_x, self.scale_w, self.offs
