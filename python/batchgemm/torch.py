@@ -206,8 +206,13 @@ def _join(expand, scale_x, scale_w, zero_x, sums_w):
         each = scale_w.reshape(1 if scale_w.numel() == 1 else len(sums_w), -1).expand(sums_w.shape)
         pairs = [(each, sums_w), (t.reshape(-1).expand(count_x) for t in (scale_x, zero_x))]
         return torch.cat([torch.stack((scale.view(torch.int32), whole), -1).view(-1) for scale, whole in pairs])
-    flat = (t if t.dim() == 1 else t.reshape(-1) for t in (scale_w, scale_x) if t is not None)
-    return torch.cat([t if count == -1 else t.expand(count) for t, count in zip(flat, (count_w, count_x))])
+    of_w = _flat(scale_w, count_w)
+    return torch.cat([of_w] if scale_x is None else [of_w, _flat(scale_x, count_x)])
+
+
+def _flat(scale, count):
+    flat = scale if scale.dim() == 1 else scale.reshape(-1)
+    return flat if count == -1 else flat.expand(count)
 
 
 def _fake_grouped_mm(x, w, offs, bias, activation, out_dtype, zero):
