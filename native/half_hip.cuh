@@ -345,29 +345,14 @@ struct WordsAcross {
   }
 };
 
-template <class T, int kLength, class Format, bool kListed>
-struct Operand<T, kLength, true, Halves<Format>, kListed> : WordsAlong<T, kLength, Halves<Format>, kListed> {
-  using WordsAlong<T, kLength, Halves<Format>, kListed>::WordsAlong;
+// Words is Halves, StagedBytes or NativeBytes: what Staging has a way for.
+template <class T, int kLength, template <class...> class Words, class... Format, bool kListed>
+struct Operand<T, kLength, true, Words<Format...>, kListed> : WordsAlong<T, kLength, Words<Format...>, kListed> {
+  using WordsAlong<T, kLength, Words<Format...>, kListed>::WordsAlong;
 };
-template <class T, int kLength, class Format>
-struct Operand<T, kLength, false, Halves<Format>, false> : WordsAcross<T, kLength, Halves<Format>> {
-  using WordsAcross<T, kLength, Halves<Format>>::WordsAcross;
-};
-template <class T, int kLength, class Format, bool kListed>
-struct Operand<T, kLength, true, StagedBytes<Format>, kListed> : WordsAlong<T, kLength, StagedBytes<Format>, kListed> {
-  using WordsAlong<T, kLength, StagedBytes<Format>, kListed>::WordsAlong;
-};
-template <class T, int kLength, class Format>
-struct Operand<T, kLength, false, StagedBytes<Format>, false> : WordsAcross<T, kLength, StagedBytes<Format>> {
-  using WordsAcross<T, kLength, StagedBytes<Format>>::WordsAcross;
-};
-template <class T, int kLength, class Format, bool kListed>
-struct Operand<T, kLength, true, NativeBytes<Format>, kListed> : WordsAlong<T, kLength, NativeBytes<Format>, kListed> {
-  using WordsAlong<T, kLength, NativeBytes<Format>, kListed>::WordsAlong;
-};
-template <class T, int kLength, class Format>
-struct Operand<T, kLength, false, NativeBytes<Format>, false> : WordsAcross<T, kLength, NativeBytes<Format>> {
-  using WordsAcross<T, kLength, NativeBytes<Format>>::WordsAcross;
+template <class T, int kLength, template <class...> class Words, class... Format>
+struct Operand<T, kLength, false, Words<Format...>, false> : WordsAcross<T, kLength, Words<Format...>> {
+  using WordsAcross<T, kLength, Words<Format...>>::WordsAcross;
 };
 
 // HalfAccumulator is an Accumulator that multiplies numbers of both halves of words.
