@@ -26,16 +26,14 @@ func dealLPT(p *builder, g *group) {
 // with those of other rounds: so every other round is dealt backwards. Of 15 bf16 batches by tiles of which two run on a unit, that
 // is 4 percent sooner than all rounds forwards, and 19 at most (geometric mean; H100).
 func (p *builder) ownOne(workers int) {
+	units := p.device.ComputeUnits
 	p.owners = slices.Grow(p.owners[:0], workers)
-	for first, back := 0, false; first < workers; first, back = len(p.owners), !back {
-		end := min(first+p.device.ComputeUnits, workers)
-		for w := first; w < end; w++ {
-			if back {
-				p.owners = append(p.owners, int32(first+end-1-w))
-			} else {
-				p.owners = append(p.owners, int32(w))
-			}
+	for i := range workers {
+		w := i
+		if round := i / units; round%2 == 1 {
+			w = round*units + min((round+1)*units, workers) - 1 - i
 		}
+		p.owners = append(p.owners, int32(w))
 	}
 }
 
