@@ -33,6 +33,9 @@ SAME        := TestKernelsListAll|TestManySteps|TestEveryTileOnce|TestEpiloguePl
 # tests of native build C++ once with sync, and no more; of planner the tests with goroutines, whose names say Concurrent, run alone.
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|planner$$|native$$|native/internal)') \
 	./native/cuda ./native/hip
+# Of the conformance suite, what the race detector need not see on plain Go for a CPU, and on what stands in for a driver.
+ON_CPU      := Tiles|Types|Epilogues|Groups|Blocks|Zeros
+ON_FAKES    := $(ON_CPU)|Ragged|Schedules|Spreads|Custom|Mixed|Update
 
 .PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check cuda hip setup
 
@@ -110,11 +113,9 @@ wheel-check:
 	GO=$(GO) scripts/wheel_check.sh
 
 # The detector does not see what assembly and C read and write: plain Go stands for
-# assembly. What only computes on the CPU, on fakes and by a driver of a test's own shows nothing more of Go than other tests do.
-NUMBERS     := Tiles|Types|Epilogues|Groups|Blocks|Zeros
-MORE        := $(NUMBERS)|Ragged|Schedules|Spreads|Custom|Mixed|Update
+# assembly. ON_CPU and ON_FAKES show nothing more of Go than other tests do.
 race:
-	$(GO) test -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/($(NUMBERS))|TestFake/(conformance|gfx.*)/($(MORE))|TestOwnDriver/($(MORE))' $(RACE)
+	$(GO) test -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/($(ON_CPU))|TestFake/(conformance|gfx.*)/($(ON_FAKES))|TestOwnDriver/($(ON_FAKES))' $(RACE)
 	$(GO) test -race -run Concurrent ./planner
 
 fuzz: setup
