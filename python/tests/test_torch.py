@@ -73,6 +73,15 @@ def without_eager():
         yield
 
 
+def assert_fails_alike(case, wrong):
+    """A call fails with the same words with the module _eager and without."""
+    with case.assertRaises(Exception) as first:
+        wrong()
+    with without_eager(), case.assertRaises(Exception) as second:
+        wrong()
+    case.assertEqual((type(first.exception), str(first.exception)), (type(second.exception), str(second.exception)))
+
+
 def slow_runs():
     """Counts the runs that torch.py queues."""
     return mock.patch.object(bp.Programs, "run", autospec=True, side_effect=bp.Programs.run)
