@@ -63,23 +63,35 @@ func TestLPTIsEven(t *testing.T) {
 	}
 }
 
-// TestLPTShares: where each worker has one tile, the units that have two have a long one and a short one.
-func TestLPTShares(t *testing.T) {
+// TestUnitsShare: where each worker has one tile, the units that have two have a long one and a short one.
+func TestUnitsShare(t *testing.T) {
 	d := device(t, "h200")
-	for name, tiles := range map[string]int{"a tile for each unit": 132, "some units have two": 200, "all have": 264} {
-		t.Run(name, func(t *testing.T) {
-			batch := make([]Problem, tiles)
+	for _, c := range []struct {
+		name string
+		Options
+		tiles int
+	}{
+		{"a tile for each unit", Options{Tile: "wgmma-64x64", Schedule: ScheduleLPT}, 132},
+		{"some units have two", Options{Tile: "wgmma-64x64", Schedule: ScheduleLPT}, 200},
+		{"all have two", Options{Tile: "wgmma-64x64", Schedule: ScheduleLPT}, 264},
+		{"data-parallel", Options{Tile: "tensor-32x32", Schedule: ScheduleDataParallel}, 264},
+		{"some have three", Options{Tile: "small", Schedule: ScheduleDataParallel}, 300},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			batch := make([]Problem, c.tiles)
 			for i := range batch {
-				batch[i] = GEMM(64, 64, 32*(tiles-i))
+				batch[i] = GEMM(16, 16, 32*(c.tiles-i))
 			}
-			p, err := New(d).Plan(mustPack(t, batch...), Options{Tile: "wgmma-64x64", Schedule: ScheduleLPT})
+			p, err := New(d).Plan(mustPack(t, batch...), c.Options)
 			require.NoError(t, err)
-			require.Len(t, p.Workers, tiles+1)
-			for w := range tiles {
+			require.Len(t, p.Workers, c.tiles+1)
+			for w, s := range p.Segments {
 				require.EqualValues(t, w+1, p.Workers[w+1])
-				if unit := w - d.ComputeUnits; unit >= 0 {
-					require.EqualValues(t, 32*(tiles+1), p.Segments[w].K1+p.Segments[unit].K1, "unit %d", unit)
+				of := w
+				if w/d.ComputeUnits == 1 {
+					of = min(2*d.ComputeUnits, c.tiles) - 1 - w%d.ComputeUnits
 				}
+				require.EqualValues(t, of, s.Problem, "worker %d", w)
 			}
 		})
 	}
