@@ -199,10 +199,10 @@ func (a Arch) Has(s *tile.Shape) bool {
 	return slices.Contains(a.units, s.Unit)
 }
 
-// Variants are the kernels of a tile shape that differ in name, the fix-up first, which those for B of 4 bits have not.
+// Variants are the kernels of a tile shape that differ in name, the fix-up first.
 func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 	if s.Int4Only() {
-		return int4Variants(s)
+		return append(int4Fixups(s), int4Variants(s)...)
 	}
 	all := []encoding.Kernel{{Tile: s, Fixup: true}}
 	if !s.HalvesOnly() {
@@ -239,6 +239,17 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 // that have epilogues.
 func (a Arch) hasInt4(s *tile.Shape) bool {
 	return s.Int4Only() || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.halves, s.Unit)
+}
+
+// int4Fixups are those of a tile shape for B of 4 bits alone.
+func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
+	for _, of := range append([]element.Type{element.F32}, halves...) {
+		k := encoding.Kernel{Tile: s, TypeC: of, Fixup: true}
+		all = append(all, k)
+		k.Epilogue = someEpilogue
+		all = append(all, k)
+	}
+	return all
 }
 
 // int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part of an epilogue.

@@ -137,10 +137,9 @@ struct Clocks {
   Clock ring[kClocks];
   uint32_t count;  // of all groups since the image was loaded
 };
-extern "C" __device__ Clocks bg_clocks;
-#if BG_HAS(1)  // parts are linked
+extern "C" {
 __device__ Clocks bg_clocks;
-#endif
+}
 
 struct Stopwatch {
   const uint64_t start = clock64();
@@ -308,7 +307,8 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
 // BG_INT4 makes those of a tile for B of 4 bits.
 #define BG_INT4(name, ...)                                                                                           \
   BG_WITH_EPILOGUES(BG_IN_INT4(BG_INT4_TYPE(name, bf16, BF16, __VA_ARGS__)                                           \
-  BG_INT4_TYPE(name, f16, F16, __VA_ARGS__)))
+  BG_INT4_TYPE(name, f16, F16, __VA_ARGS__)                                                                          \
+  BG_INT4_FIXUPS(name)))
 #define BG_INT4_TYPE(name, type, format, ...)                                                                        \
   using name##_##type = Int4Tile<__VA_ARGS__, Halves<format>>;                                                       \
   BG_KERNEL(name##_##type::kThreads, name##_##type::kMinGroups)                                                      \
@@ -316,15 +316,21 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
     awaitEarlier();                                                                                                  \
     int4Gemm<name##_##type>(items, table, A, B, C, workspace, BG_EPILOGUE_OF(B2));                                   \
   }
+#define BG_INT4_FIXUPS(name)                                                                                         \
+  BG_FIXUP(name##_bf16, bg_##name##_fixup)                                                                           \
+  BG_FIXUP(name##_bf16, bg_##name##_fixup_bf16, Halves<BF16>)                                                        \
+  BG_FIXUP(name##_bf16, bg_##name##_fixup_f16, Halves<F16>)                                                          \
+  BG_DRESSED_FIXUP(name##_bf16, bg_##name##_fixup, Floats)                                                           \
+  BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16)
 
 // BG_STREAM_INT4 makes those of 9.0 of few rows, BG_PANEL_INT4 those of warpgroup products.
-#define BG_STREAM_INT4(name, ...)                                                                                    \
-  BG_WITH_EPILOGUES(BG_IN_WIDE_INT4(BG_INT4_TURNS(name##_bf16, name, bf16, streamGemm, StreamTile<__VA_ARGS__, Halves<BF16>>) \
-  BG_INT4_TURNS(name##_f16, name, f16, streamGemm, StreamTile<__VA_ARGS__, Halves<F16>>)))
-#define BG_PANEL_INT4(name, ...)                                                                                     \
-  BG_WITH_EPILOGUES(BG_IN_WIDE_INT4(BG_INT4_TURNS(name##_bf16, name, bf16, panelGemm, PanelTile<__VA_ARGS__, Halves<BF16>>) \
-  BG_INT4_TURNS(name##_f16, name, f16, panelGemm, PanelTile<__VA_ARGS__, Halves<F16>>)))
-#define BG_INT4_TURNS(tile, name, type, function, ...)                                                               \
+#define BG_STREAM_INT4(name, ...) BG_WITH_EPILOGUES(BG_IN_WIDE_INT4(BG_INT4_TURNS(name, streamGemm, StreamTile, __VA_ARGS__)))
+#define BG_PANEL_INT4(name, ...) BG_WITH_EPILOGUES(BG_IN_WIDE_INT4(BG_INT4_TURNS(name, panelGemm, PanelTile, __VA_ARGS__)))
+#define BG_INT4_TURNS(name, function, Tile, ...)                                                                     \
+  BG_INT4_TURN(name##_bf16, name, bf16, function, Tile<__VA_ARGS__, Halves<BF16>>)                                   \
+  BG_INT4_TURN(name##_f16, name, f16, function, Tile<__VA_ARGS__, Halves<F16>>)                                      \
+  BG_INT4_FIXUPS(name)
+#define BG_INT4_TURN(tile, name, type, function, ...)                                                                \
   using tile = __VA_ARGS__;                                                                                          \
   BG_DRESSED(tile, bg_##name##_nn_##type, function, false)                                                           \
   BG_DRESSED(tile, bg_##name##_nn_##type##_turn, function, true)

@@ -261,7 +261,7 @@ struct Warp {
 };
 
 // storeSums finishes an item of up to 2n rows, 16 of them at a time. sum has those of a lane in 16 columns, of 8 rows four: in registers,
-// unless C is read.
+// unless C is read, or the item is a part of a tile.
 template <class T, int kParts, int n>
 BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kParts][n]) {
   using L = StreamLayout<T>;
@@ -271,8 +271,8 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kParts][n]) {
   const Item item = items.wait(number);
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   const FragmentLane at(threadId() % 32);
-  const bool reads = __uint_as_float(item.beta) != 0.0f;
-  if (!reads) {
+  const bool apart = item.slot != kFinal || __uint_as_float(item.beta) != 0.0f;
+  if (!apart) {
     bool final = true;
 #pragma unroll
     for (int i = 0; i < kParts; ++i) {
@@ -292,7 +292,7 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kParts][n]) {
       }
     }
     warpBarrier();
-    if (reads) finishLines<T>(out, item, items.more, words, first, from, warp.C, warp.workspace);
+    if (apart) finishLines<T>(out, item, items.more, words, first, from, warp.C, warp.workspace);
     else writeLines<T>(out, item, items.more, words, first, from, warp.C);
   }
 }

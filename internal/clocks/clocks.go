@@ -6,7 +6,7 @@ package clocks
 import (
 	"cmp"
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"time"
 
@@ -19,24 +19,35 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-//go:embed sm_90a_clocks.cubin.gz
-var packed []byte
+//go:embed *.cubin.gz
+var files embed.FS
 
-// image has all kernels, and one variable for their clocks.
-const image = "sm_90a_clocks.cubin"
-
-// build is for GPUs of compute capability 9.0 alone.
+// build is for GPUs of compute capability 9.0 alone. Its images are named as the products with the same kernels, and
+// each has a variable for the clocks of its own.
 func build(major, minor int) cuda.Build {
 	return cuda.Build{
-		Image: func(encoding.Kernel) string { return image },
-		Read: func(string) ([]byte, error) {
+		Image: arch.Product,
+		Read: func(image string) ([]byte, error) {
 			if major != 9 {
 				return nil, fmt.Errorf("%w: the kernels with clocks are for compute capability 9.0, this GPU has %d.%d", driver.ErrUnavailable, major, minor)
+			}
+			packed, err := files.ReadFile(image + ".gz")
+			if err != nil {
+				return nil, err
 			}
 			return products.Unpack(packed)
 		},
 	}
 }
+
+// arch has the images.
+var arch = func() native.Arch {
+	a, err := native.CUDA(9, 0)
+	if err != nil {
+		panic(err) // the package has them
+	}
+	return a
+}()
 
 const (
 	// runs are made in a row. The one in the middle is returned; all of them serve
@@ -76,21 +87,22 @@ func measure(ctx context.Context, device driver.Device, plan *planner.Plan, oper
 			return nil, err
 		}
 	}
-	var before, after ring
-	if err := before.read(ctx, device); err != nil {
+	before, err := readClocks(ctx, device, plan)
+	if err != nil {
 		return nil, err
 	}
 	times := min(runs, ringSize/n)
 	if err := repeat(ctx, device, run, times); err != nil {
 		return nil, err
 	}
-	if err := after.read(ctx, device); err != nil {
+	after, err := readClocks(ctx, device, plan)
+	if err != nil {
 		return nil, err
 	}
-	if got := int(after.count() - before.count()); got != times*n {
-		return nil, fmt.Errorf("clocks: %d thread groups ended, there were %d", got, times*n)
+	records, err := after.since(before, plan, times)
+	if err != nil {
+		return nil, err
 	}
-	records := after.last(times * n)
 	common, err := compare(records)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package clocks
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -8,31 +9,70 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// TestImage: the build has the clocks, and every kernel of the ordinary one.
-func TestImage(t *testing.T) {
-	code, err := build(9, 0).Read(image)
-	require.NoError(t, err)
-	require.Contains(t, string(code), symbol)
-	arch, err := native.CUDA(9, 0)
-	require.NoError(t, err)
+// TestImages: the images have the clocks, and every kernel of fp32 that the products of that name have, which have no clocks.
+func TestImages(t *testing.T) {
 	for _, s := range tile.Table() {
-		if s.Unit == tile.SIMD || s.Int4Only() { // of the last all have an epilogue
+		k := encoding.Kernel{Tile: s, TransB: true}
+		if s.Unit == tile.SIMD || s.HalvesOnly() {
 			continue
 		}
-		require.Contains(t, string(code), arch.KernelName(encoding.Kernel{Tile: s, TransB: true}))
+		image := arch.Product(k)
+		code, err := build(9, 0).Read(image)
+		require.NoError(t, err)
+		require.Contains(t, string(code), symbol)
+		require.Contains(t, string(code), arch.KernelName(k))
+		require.Contains(t, string(code), arch.KernelName(encoding.Kernel{Tile: s, Fixup: true}))
+		ordinary, err := products.Read(image)
+		require.NoError(t, err)
+		require.NotContains(t, string(ordinary), symbol)
+		_, err = build(8, 0).Read(image)
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorContains(t, err, "are for compute capability 9.0, this GPU has 8.0")
 	}
-	ordinary, err := products.Read(arch.Product(encoding.Kernel{Tile: tile.Table()[0]}))
+}
+
+// TestSince: records of several images come run by run, and launch by launch.
+func TestSince(t *testing.T) {
+	launch := func(name string, groups int) encoding.Launch {
+		shape, err := tile.ByName(name)
+		require.NoError(t, err)
+		return encoding.Launch{Kernel: encoding.Kernel{Tile: shape}, Count: groups}
+	}
+	plan := &planner.Plan{Launches: []encoding.Launch{launch("wgmma-64x64", 2), launch("small", 1), launch("wgmma-128x64", 1)}}
+	const times = 3
+	before, after, n := clocks{}, clocks{}, uint64(0)
+	note := func(to clocks, image string) {
+		if to[image] == nil {
+			to[image] = new(ring)
+		}
+		r := to[image]
+		binary.LittleEndian.PutUint64(r[r.count()%ringSize*recordBytes:], n)
+		binary.LittleEndian.PutUint32(r[ringSize*recordBytes:], r.count()+1)
+	}
+	for _, image := range []string{"sm_90a_plain.cubin", "sm_90a_wgmma.cubin"} {
+		note(before, image)
+		note(after, image)
+	}
+	for range times {
+		for _, image := range []string{"sm_90a_wgmma.cubin", "sm_90a_wgmma.cubin", "sm_90a_plain.cubin", "sm_90a_wgmma.cubin"} {
+			n++
+			note(after, image)
+		}
+	}
+	records, err := after.since(before, plan, times)
 	require.NoError(t, err)
-	require.NotContains(t, string(ordinary), symbol)
-	_, err = build(8, 0).Read(image)
-	require.ErrorIs(t, err, driver.ErrUnavailable)
-	require.ErrorContains(t, err, "are for compute capability 9.0, this GPU has 8.0")
+	require.Len(t, records, times*groupsOf(plan))
+	for i, r := range records {
+		require.EqualValues(t, i+1, r.start)
+	}
+	_, err = after.since(before, plan, times+1)
+	require.ErrorContains(t, err, " ended, there were ")
 }
 
 // TestCompare: times of all multiprocessors agree within 0.1 us, whatever their

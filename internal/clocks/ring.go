@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/planner"
 )
 
 // The variable bg_clocks of native/kernels.cu, little-endian: a ring of records of
@@ -26,12 +27,52 @@ type record struct {
 
 type ring [ringSize*recordBytes + 4]byte
 
-func (r *ring) read(ctx context.Context, device driver.Device) error {
+// clocks are those of each image.
+type clocks map[string]*ring
+
+// readClocks reads those of the images that have the kernels of a plan.
+func readClocks(ctx context.Context, device driver.Device, plan *planner.Plan) (clocks, error) {
 	g, ok := device.(dl.Globals)
 	if !ok {
-		return fmt.Errorf("%w: device %s does not show variables of its kernels", driver.ErrUnavailable, device.Info().Name)
+		return nil, fmt.Errorf("%w: device %s does not show variables of its kernels", driver.ErrUnavailable, device.Info().Name)
 	}
-	return g.ReadGlobal(ctx, image, symbol, r[:])
+	all := clocks{}
+	for i := range plan.Launches {
+		image := arch.Product(plan.Launches[i].Kernel)
+		if all[image] != nil {
+			continue
+		}
+		all[image] = new(ring)
+		if err := g.ReadGlobal(ctx, image, symbol, all[image][:]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// since returns the records of so many runs of a plan that ended meanwhile, run by run and launch by launch.
+func (c clocks) since(before clocks, plan *planner.Plan, times int) (records []record, err error) {
+	each := map[string]int{} // groups of a run
+	for i := range plan.Launches {
+		l := &plan.Launches[i]
+		each[arch.Product(l.Kernel)] += groupsOfLaunch(l)
+	}
+	left := map[string][]record{}
+	for image, r := range c {
+		if got := int(r.count() - before[image].count()); got != times*each[image] {
+			return nil, fmt.Errorf("clocks: %d thread groups of %s ended, there were %d", got, image, times*each[image])
+		}
+		left[image] = r.last(times * each[image])
+	}
+	for range times {
+		for i := range plan.Launches {
+			l := &plan.Launches[i]
+			image, n := arch.Product(l.Kernel), groupsOfLaunch(l)
+			records = append(records, left[image][:n]...)
+			left[image] = left[image][n:]
+		}
+	}
+	return records, nil
 }
 
 func (r *ring) count() uint32 { return binary.LittleEndian.Uint32(r[ringSize*recordBytes:]) }
