@@ -132,7 +132,7 @@ func (p *builder) reset(o Options) {
 	p.Workers = append(p.Workers[:0], 0)
 	p.Workspace, p.Cost, p.TLP, p.TLPGroups = 0, 0, 0, 0
 	p.ExtentB2, p.ExtentBias, p.ExtentRows = 0, 0, 0
-	p.model.products, p.model.whole = o.Epilogue.kernel().Products(), o.Epilogue.whole()
+	p.model.products, p.model.cutsAt = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt()
 }
 
 // whole makes all of a plan.
@@ -174,7 +174,7 @@ func (p *builder) setExtents(x Lengths) error {
 // choose sets p.choice and p.schedule.
 func (p *builder) choose() (err error) {
 	p.schedule = p.Options.Schedule.find()
-	if p.Options.Custom != nil || p.schedule != nil && p.schedule.cuts && p.model.whole {
+	if p.Options.Custom != nil {
 		p.schedule = ScheduleDataParallel.find() // of a custom one, by whose cost tiles are chosen
 	}
 	if err = p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.device, p.Batch)), p.Options.dressed(p.device), p.Options.only(p.Batch)); err != nil {
@@ -229,7 +229,7 @@ func (m *model) named(name string, c Compute) (tileID, error) {
 func (p *builder) scheduleOf(g *group) *schedule {
 	switch {
 	case p.schedule != nil:
-		return p.schedule
+		return p.model.instead(g.id, p.schedule)
 	case p.Options.Rule == RuleZhang2025:
 		return ScheduleDataParallel.find()
 	}

@@ -58,8 +58,8 @@ type model struct {
 	cuts    []cut
 	grain   [3]uint8 // logarithms of the units of M, N and K in which cuts see sizes
 
-	products int  // of each tile: 2 with gated units, whose steps are those of both
-	whole    bool // tiles are not cut along K
+	products int // of each tile: 2 with gated units, whose steps are those of both
+	cutsAt   int // as of Epilogue
 }
 
 // tileModel is a tile shape on the device: its rate in microseconds, and places.
@@ -255,7 +255,7 @@ var (
 func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros float64) {
 	o := Options{Compute: c}
 	c = o.arithmetic(d, o.allWide(d, b))
-	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1, parts: o.parts(d, c)}
+	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1, cutsAt: 1, parts: o.parts(d, c)}
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
 	elements := 0.0

@@ -217,7 +217,7 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 		w[encoding.FixupOffC] = uint32(q.C.Offset + col - l.BaseC)
 	}
 	w[encoding.FixupGatherAt], w[encoding.FixupGatherRows] = uint32(q.RowsA+row), uint32(e.GatherRows)
-	w[encoding.FixupScaleAAt], w[encoding.FixupScaleBAt] = e.scaleA(q, row), e.scaleB(q, col)
+	w[encoding.FixupScaleAAt], w[encoding.FixupScaleBAt] = e.scaleA(q, row), e.scaleB(q, 0, col)
 }
 
 // Items is how many items a launch of workers has.
@@ -236,7 +236,7 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	w[encoding.WeightsAt], w[encoding.BiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
 	clear(w[encoding.PointersAt+1 : words])
 	w[encoding.PointersAt] = q.pointersAt(&e.launch.Epilogue)
-	w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, col)
+	w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, int(s.K0), col)
 	if o.GatherRows > 0 {
 		w[encoding.OffA] -= uint32(row * q.A.LD)
 	}

@@ -214,7 +214,7 @@ func TestEpilogueMistakes(t *testing.T) {
 		return [][]Part{{{w.Tiles[0].Index, 0, w.Tiles[0].Steps / 2}}, {{w.Tiles[0].Index, w.Tiles[0].Steps / 2, w.Tiles[0].Steps}}}
 	}}
 	_, err = New(withEpilogue(none)).Plan(Batch{good}, Options{Epilogue: all, Custom: halved})
-	require.EqualError(t, err, "schedule halved: problem 0, tile (0, 0): worker 0 has K steps [0, 1) alone, and tiles of gated units or with scales of groups are not cut")
+	require.EqualError(t, err, "schedule halved: problem 0, tile (0, 0): worker 0 has K steps [0, 1) alone, and tiles of gated units are not cut, nor those with scales of blocks or of groups beyond a step")
 	p, err := New(withEpilogue(none)).Plan(Batch{good}, Options{Epilogue: all, Custom: oneTileAWorker})
 	require.NoError(t, err)
 	checkAll(t, p)

@@ -97,7 +97,7 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 	base := encoding.Kernel{Tile: m.shape, TransA: t.A, TransB: t.B, Type: o.Type, TypeC: o.TypeC,
 		TF32: c == ComputeTF32 && m.shape.Unit.Tensor(), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
-	cuts = cuts && !o.Epilogue.whole()
+	cuts = cuts && cuttable(m.shape, o.Epilogue.cutsAt())
 	inTurn := g.key.takeTurns(m.shape)
 	for _, wide := range choices(o.wide() > 0 && o.Epilogue.group() == 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {
@@ -133,7 +133,7 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 }
 
 // accumulates reports whether launches may add parts of K to C.
-func (o *Options) accumulates() bool { return o.TypeC == element.F32 && !o.Epilogue.whole() }
+func (o *Options) accumulates() bool { return o.TypeC == element.F32 && o.Epilogue.cutsAt() == 1 }
 
 // choices are the values of what may be.
 func choices(may bool) []bool {

@@ -6,6 +6,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Scaling says what has a scale of an operand, by which products are multiplied; "" is nothing.
@@ -19,7 +20,7 @@ const (
 	// scale and a zero point for so many k's of each column, one row of as many as B has behind the other: word
 	// Problem.ScaleB + k/group*B.LD + j is of column j. Neither operand is transposed; B is K x N as element.PackInt4 lays it out, its
 	// leading dimension a multiple of 8, its offset one of 32, both in elements as ever, and its addresses, if any, Aligned. K
-	// is a multiple of the group. Tiles are never cut along K, as those of Gated.
+	// is a multiple of the group. Of tiles whose K steps are no whole groups, none is cut along K: schedules that cut others deal them whole.
 	PerGroup64  = encoding.PerGroup64
 	PerGroup128 = encoding.PerGroup128
 
@@ -47,8 +48,16 @@ func (e *Epilogue) alongK() string {
 	return ""
 }
 
-// whole: tiles are never cut along K.
-func (e *Epilogue) whole() bool { return e.Gated || e.alongK() != "" }
+// cutsAt: tiles are cut along K at multiples of so many k's alone, those of a group; 0: nowhere.
+func (e *Epilogue) cutsAt() int {
+	if e.Gated || e.kernel().Blocks() {
+		return 0
+	}
+	return max(e.group(), 1)
+}
+
+// cuttable reports whether tiles of a shape are cut along K where they are at multiples of so many k's.
+func cuttable(t *tile.Shape, at int) bool { return at > 0 && t.TK%at == 0 }
 
 // ScalesA is how many words the scales of the A of a problem have.
 func (e *Epilogue) ScalesA(p *Problem) int {
@@ -92,7 +101,7 @@ func (e *Epilogue) scalesOf(p *Problem, ld int) int {
 	return 1
 }
 
-// scaleA and scaleB are the words of Rows with the scales of a tile's first row and column.
+// scaleA and scaleB are the words of Rows with the scales of a tile's first row and column, where those of groups begin with that of k.
 func (e *Epilogue) scaleA(p *Problem, row int) uint32 {
 	if e.kernel().EachRow() {
 		return uint32(p.ScaleA + row*e.scalesOfRow(p))
@@ -100,12 +109,12 @@ func (e *Epilogue) scaleA(p *Problem, row int) uint32 {
 	return uint32(p.ScaleA)
 }
 
-func (e *Epilogue) scaleB(p *Problem, col int) uint32 {
+func (e *Epilogue) scaleB(p *Problem, k, col int) uint32 {
 	switch {
 	case e.ScaleB == PerRow:
 		return uint32(p.ScaleB + col*e.kernel().ScaleWords())
 	case e.group() > 0:
-		return uint32(p.ScaleB + col)
+		return uint32(p.ScaleB + k/e.group()*p.B.LD + col)
 	case e.ScaleB == PerBlock:
 		return uint32(p.ScaleB + col/encoding.Block*encoding.Blocks(p.K))
 	}

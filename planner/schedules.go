@@ -114,7 +114,7 @@ func (m *model) cheapest(id tileID, l load) (best *schedule, micros float64) {
 	micros = math.Inf(1)
 	for i := range schedules {
 		s := &schedules[i]
-		if !s.suits(m, id, l) || s.cuts && m.whole {
+		if !s.suits(m, id, l) || s.cuts && m.whole(id) {
 			continue
 		}
 		if gemm, fixup := s.cost(m, id, l); gemm+fixup < micros {
@@ -130,9 +130,20 @@ func (m *model) predict(id tileID, s *schedule, l load) float64 {
 		_, micros := m.cheapest(id, l)
 		return micros
 	}
-	gemm, fixup := s.cost(m, id, l)
+	gemm, fixup := m.instead(id, s).cost(m, id, l)
 	return gemm + fixup
 }
+
+// instead is the schedule that deals a tile shape where s is asked for: data-parallel where s might cut what must be whole.
+func (m *model) instead(id tileID, s *schedule) *schedule {
+	if s.cuts && m.whole(id) {
+		return ScheduleDataParallel.find()
+	}
+	return s
+}
+
+// whole: tiles of the shape are not cut along K.
+func (m *model) whole(id tileID) bool { return !cuttable(m.tiles[id].shape, m.cutsAt) }
 
 func (m *model) dataParallelCost(id tileID, l load) (gemm, fixup float64) {
 	longest := float64(l.longest)

@@ -6,7 +6,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// B of Int4 is loaded in words of eight k's of a column, whole since tiles are never cut along K, with the word of the group
+// B of Int4 is loaded in words of eight k's of a column, whole since tiles are cut along K between groups alone, with the word of the group
 // that they belong to. Numbers are made of them when they are stored to workgroup memory, or when they are multiplied.
 
 // perPacked is the weights of a word.

@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // testGroups multiplies by B of Int4 with scales of groups.
@@ -114,6 +115,7 @@ func (s *suite) runScaled(t *testing.T, c dressedCase, b planner.Batch, draw fun
 	c.o.Epilogue = c.e
 	d := s.dress(b, c.e, newRand(5), few(newRand(6)))
 	j := s.prepareDressed(t, b, &d, c.o, c.edit)
+	c.requireLaunch(t, j)
 	j.check(t, &d, c.e.Activation != planner.SiLU)
 	rng := newRand(7)
 	for of := range []int{bufferA, bufferB} {
@@ -137,7 +139,8 @@ func (s *suite) testGroupTiles(t *testing.T) {
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
 		o := planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Epilogue: planner.Epilogue{ScaleB: []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]}}
-		if !facts.Fits(shape, o) || s.slow() && i%4 > 0 {
+		cut := shape.TK%planner.PerGroup64.Group() == 0
+		if !facts.Fits(shape, o) || s.slow() && i%4 > 0 && !cut {
 			continue
 		}
 		t.Run(shape.Name, func(t *testing.T) { s.runGroups(t, dressedCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name}}) })
@@ -148,6 +151,29 @@ func (s *suite) testGroupTiles(t *testing.T) {
 				b = append(b, planner.Problem{M: 5, N: 130, K: o.Epilogue.ScaleB.Group() * (i % 40 / 39), Alpha: planner.Scale(1), Beta: []float32{0, 1, -0.5}[i%3]})
 			}
 			s.runGroupsOf(t, dressedCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name, Schedule: planner.ScheduleBatched}, edit: oneUnit}, b)
+		})
+		for _, of := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
+			if shape.TK%of.Group() == 0 {
+				t.Run(fmt.Sprintf("%s/cut along K/%s", shape.Name, of), func(t *testing.T) { s.testGroupsCut(t, shape, of) })
+			}
+		}
+	}
+}
+
+// testGroupsCut cuts tiles along K, at the ends of groups.
+func (s *suite) testGroupsCut(t *testing.T, shape *tile.Shape, of planner.Scaling) {
+	for schedule, e := range map[planner.Schedule]planner.Epilogue{
+		planner.ScheduleSplitK:  {ScaleB: of},
+		planner.ScheduleStreamK: {ScaleB: of, Bias: true, Activation: planner.ReLU, GatherRows: 70, ScatterRows: 140, Weights: true},
+	} {
+		t.Run(string(schedule), func(t *testing.T) {
+			var b planner.Batch
+			for i, m := range []int{1, 8, 33, 70} {
+				for j, n := range []int{1, 64, 130} {
+					b = append(b, planner.Problem{M: m, N: n, K: shape.TK*(4*i+5*j) + of.Group(), Alpha: planner.Scale([]float32{1, -0.5}[i%2]), Beta: []float32{0, 1, -0.5}[(i+j)%3]})
+				}
+			}
+			s.runGroupsOf(t, dressedCase{e: e, o: planner.Options{Tile: shape.Name, Schedule: schedule}, edit: manyUnits, has: sumsParts}, b)
 		})
 	}
 }

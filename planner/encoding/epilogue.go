@@ -222,8 +222,12 @@ func (e Epilogue) Word() (w uint32) {
 	return w
 }
 
-// OfFixup is what a fix-up does of it, which reads no A and no B. It finds scales and zero points of rows that were gathered.
+// OfFixup is what a fix-up does of it, which reads no A and no B. It finds scales and zero points of rows that were gathered; products
+// with scales of groups have had them.
 func (e Epilogue) OfFixup() Epilogue {
+	if e.ScaleB.Group() > 0 {
+		e.ScaleB = ""
+	}
 	e.Gather = e.Gather && (e.ScaleA == PerRow || e.Zeros)
 	e.Pointers = Pointers{C: e.Pointers.C}
 	return e
