@@ -136,6 +136,7 @@ const (
 func (c Compute) narrow() bool {
 	return c == computeHalves || c == computeWideHalves || c.bytes() || c == computeInt4
 }
+func (c Compute) wide() bool   { return c == computeWideHalves || c == computeWideBytes }
 func (c Compute) bytes() bool  { return c == computeBytes || c == computeWideBytes }
 func (c Compute) words() bool  { return c == computeWords || c == computeDirectWords }
 func (c Compute) direct() bool { return c == computeDirect || c == computeDirectWords }
