@@ -17,7 +17,7 @@ from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, referen
 from test_torch_eager import Eager, GradientsAlone, NumbersAlone, TorchAlone  # and those
 from test_torch_eager_scales import EagerScales, Int4NumbersAlone, Int4TorchAlone, ScaledNumbersAlone, ScaledTorchAlone, one_array  # and those
 from test_torch_int4 import Int4Numbers, Int4Torch, new_scales, new_words, numbers  # and those
-from test_torch_scaled import ScaledNumbers, ScaledTorch, exact, random, scales  # and those
+from test_torch_scaled import Blocks, ScaledNumbers, ScaledTorch, ZeroPoints, exact, random, scales  # and those
 
 if not torch.cuda.is_available():
     raise SystemExit("no GPU that PyTorch can use")
