@@ -150,6 +150,45 @@ func TestGroupChoice(t *testing.T) {
 	}
 }
 
+// A tile is cut along K between groups, and each part begins with the word of its first one; of shapes whose steps are no whole groups it
+// is whole, whatever schedule is asked for.
+func TestGroupsAreCut(t *testing.T) {
+	d := device(t, "h200")
+	q := Problem{M: 5, N: 300, K: 4096, A: Matrix{LD: 4096}, B: Matrix{LD: 304}, C: Matrix{LD: 300}, ScaleB: 7}
+	for _, c := range []struct {
+		tile     string
+		by       Scaling
+		schedule Schedule
+	}{{"", PerGroup128, ""}, {"int4-stream-16x128", PerGroup128, ScheduleSplitK}, {"int4-wgmma-32x128", PerGroup64, ScheduleStreamK}} {
+		o := groupsOf(Epilogue{ScaleB: c.by})
+		o.Tile, o.Schedule = c.tile, c.schedule
+		plan, err := New(d).Plan(Batch{q}, o)
+		require.NoError(t, err)
+		l := &plan.Launches[0]
+		require.True(t, l.Split, "%s", l)
+		require.NotEmpty(t, plan.Fixups)
+		require.Equal(t, encoding.Epilogue{}, plan.Launches[1].Epilogue, "products have had their scales")
+		words := plan.Encode(nil)
+		for i, s := range plan.Segments {
+			item := words[l.Items:][i*l.ItemWords():]
+			require.EqualValues(t, 7+int(s.K0)/c.by.Group()*304+int(s.Col)*128, item[encoding.ScaleBAt], "%+v", s)
+		}
+	}
+	web := int4Device(t)
+	web.ComputeUnits = 1024
+	for _, c := range []struct {
+		tile string
+		by   Scaling
+		cut  bool
+	}{{"small", PerGroup64, false}, {"small-k8", PerGroup64, true}, {"small-k8", PerGroup128, false}} {
+		o := groupsOf(Epilogue{ScaleB: c.by})
+		o.Tile, o.Schedule = c.tile, ScheduleSplitK
+		plan, err := New(web).Plan(Batch{q}, o)
+		require.NoError(t, err)
+		require.Equal(t, c.cut, len(plan.Fixups) > 0, "%s, %s", c.tile, c.by)
+	}
+}
+
 // A launch that cannot reach all of B has windows of whole columns.
 func TestGroupWindows(t *testing.T) {
 	d := int4Device(t)
