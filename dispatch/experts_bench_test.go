@@ -177,17 +177,23 @@ func (x *expertLayer) time(b *testing.B, tokens int, o planner.Options) float64 
 	graph, err := x.stream.Capture(20, func(int) error { return p.RunAt(b.Context(), x.stream.Native(), at) })
 	require.NoError(b, err)
 	defer graph.Close()
-	var micros []float64
+	micros := nodeMicros(b, graph)
+	require.NoError(b, p.Status(b.Context()))
+	return micros
+}
+
+// nodeMicros is the median time of a node of a graph, in µs, of a GPU that is busy all the time.
+func nodeMicros(b *testing.B, graph *cublas.Graph) float64 {
 	for start := time.Now(); time.Since(start) < 100*time.Millisecond; { // to its full clock
 		_, err := graph.Time()
 		require.NoError(b, err)
 	}
+	var micros []float64
 	for b.Loop() {
 		t, err := graph.Time()
 		require.NoError(b, err)
 		micros = append(micros, float64(t.Nanoseconds())/1e3)
 	}
-	require.NoError(b, p.Status(b.Context()))
 	slices.Sort(micros)
 	return micros[len(micros)/2]
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -152,5 +153,34 @@ func TestDynamicCost(t *testing.T) {
 				require.Greater(t, cost, static)
 			}
 		}
+	}
+}
+
+// TestWideTurns: of operands whose rows begin with 16 bytes long launches take turns, but for tiles of few steps, and others have shares.
+func TestWideTurns(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		problems, k int
+		unaligned   int
+		tile        string
+		schedule    Schedule
+	}{
+		{"long launch", 256, 1024, 0, "", ScheduleDynamic},
+		{"few problems", 24, 512, 0, "", ScheduleLPT},
+		{"few steps", 256, 128, 0, "", ScheduleLPT},
+		{"rows begin anywhere", 256, 1024, 1, "wide-128x128", ScheduleLPT},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(21, 0))
+			batch := make([]Problem, c.problems)
+			for i := range batch {
+				batch[i] = GEMM(8*(1+rng.IntN(64)), 8*(1+rng.IntN(64))+c.unaligned, 8*(1+rng.IntN(c.k/8))+c.unaligned)
+			}
+			p, err := New(device(t, "h200")).Plan(mustPack(t, batch...), Options{Type: element.BF16, TypeC: element.BF16, Tile: c.tile})
+			require.NoError(t, err)
+			for _, l := range p.Launches {
+				require.Equal(t, string(c.schedule), l.Schedule, "%s", l)
+			}
+		})
 	}
 }

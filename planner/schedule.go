@@ -110,7 +110,7 @@ func dealDataParallel(p *builder, g *group) {
 			at += cols
 		}
 	}
-	if n <= p.model.tiles[g.id].resident && g.Cluster == 0 {
+	if n <= p.model.tiles[g.id].resident {
 		p.evenUnits(p.Segments[at-n:])
 	}
 	first := len(p.Workers)
