@@ -18,8 +18,9 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
   BG_SHARED(float4, sums, kSlotSets * kPieceVectors);
 
   const FixupItem item = more.fixup(items, workerId());
-  const uint32_t rows = item.rows(), cols = item.cols(), count = item.count;
   const uint32_t t = threadId(), set = t / kPieceVectors, vector = pieceId() * kPieceVectors + t % kPieceVectors;
+  const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4, rows = item.rows(), cols = item.cols();
+  const uint32_t count = row < rows && col < cols ? item.count : 0;  // nobody has stored what does not exist
   const float4* part = reinterpret_cast<const float4*>(workspace) + static_cast<size_t>(item.slot + set) * kVectors + vector;
 
   float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -43,7 +44,6 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
 #pragma unroll
   for (int s = 1; s < kSlotSets; ++s) add(sums[t + s * kPieceVectors]);
 
-  const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4;
   const float alpha = __uint_as_float(item.alpha), beta = __uint_as_float(item.beta);
   auto* const c = rowsOn(reinterpret_cast<typename Element::Number*>(C) + item.offC, row, item.ldc) + col;
   const float values[4] = {sum.x, sum.y, sum.z, sum.w};

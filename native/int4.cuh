@@ -54,7 +54,7 @@ struct GroupedRows {
     for (uint32_t i = 0; i < kCopies; ++i) {
       if (row + i * kApart >= rows) break;  // sums of these rows are not stored
       const SharedAddress place = to[i % kTurns] + stage + T::kRowA * kApart * i;
-      if (wide) copyVector(place, from[i], exists ? 16 : 0);
+      if (wide) copyLine(place, from[i], exists ? 16 : 0);
       else gather(place, from[i], exists);
       from[i] += T::TK;
     }
@@ -95,7 +95,7 @@ struct GroupedColumns {
     for (uint32_t h = 0; h < 2; ++h) {
 #pragma unroll
       for (uint32_t i = 0; i < kCopies; ++i) {
-        if (column + i * kApart < cols) copyVector(to + stage + h * T::kPanel + 16 * T::kThreads * i, rowsOn(at, h, panel) + 4 * T::kThreads * i, h == 0 || both ? 16 : 0);
+        if (column + i * kApart < cols) copyLine(to + stage + h * T::kPanel + 16 * T::kThreads * i, rowsOn(at, h, panel) + 4 * T::kThreads * i, h == 0 || both ? 16 : 0);
       }
     }
     if (threadId() < cols) {

@@ -30,7 +30,7 @@ BG_DEVICE const Number* chunkOf(const Number* p) { return reinterpret_cast<const
 template <class Number>
 BG_DEVICE void startCopy(SharedAddress to, const Number* from) { copyWhole(to, reinterpret_cast<const float*>(from)); }
 template <class Number>
-BG_DEVICE void startCopy(SharedAddress to, const Number* from, uint32_t bytes) { copyVector(to, reinterpret_cast<const float*>(from), bytes); }
+BG_DEVICE void startCopy(SharedAddress to, const Number* from, uint32_t bytes) { copyLine(to, reinterpret_cast<const float*>(from), bytes); }
 
 // AllRows are rows as they lie; wgmma_epilogue.cuh has others.
 struct AllRows {

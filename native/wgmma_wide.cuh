@@ -89,7 +89,7 @@ struct WideOperand {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
         if (kAlongK && i * kApart >= length) break;
-        copyVector(target(i, stage), from(i), size(i));
+        copyLine(target(i, stage), from(i), size(i));
       }
     } else {
 #pragma unroll(kListed ? kCopies : 1)

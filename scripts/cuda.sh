@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds the products of native/ for NVIDIA GPUs, and what internal/clocks embeds:
-# needs nvcc, no GPU and no Go. 6 minutes on 16 cores.
+# needs nvcc, no GPU and no Go. 8 minutes on 16 cores.
 # Usage: scripts/cuda.sh [DIRECTORY [DIRECTORY]]   (default native/products internal/clocks)
 set -euo pipefail
 cd "$(dirname "$0")/../native"

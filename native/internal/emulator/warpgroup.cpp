@@ -351,7 +351,7 @@ char* staticShared(size_t bytes) {
 char* dynamicShared() { return memory; }
 SharedAddress sharedAddress(const void* p) { return static_cast<SharedAddress>(static_cast<const char*>(p) - memory) + kMemoryAt; }
 
-void copyVector(SharedAddress to, const void* line, uint32_t bytes) {
+void copyLine(SharedAddress to, const void* line, uint32_t bytes) {
   const float* const from = static_cast<const float*>(line);
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes > 16) fail("copies %u bytes from an address that is no multiple of 16", bytes);
   if (bytes != 0 && !within(job->a, from, bytes) && !within(job->b, from, bytes) && !within(job->b2, from, bytes)) fail("copies what is not in A or B");

@@ -51,8 +51,8 @@ T* inGlobal(T* p) {
   return p;
 }
 
-void copyVector(SharedAddress to, const void* from, uint32_t bytes);
-inline void copyWhole(SharedAddress to, const void* from) { copyVector(to, from, 16); }
+void copyLine(SharedAddress to, const void* from, uint32_t bytes);
+inline void copyWhole(SharedAddress to, const void* from) { copyLine(to, from, 16); }
 void storeShared(SharedAddress to, const uint32_t (&x)[4]);
 
 void initPhases(SharedAddress at, uint32_t count);
