@@ -87,12 +87,7 @@ func Fit(d *planner.Device, all []Observation) ([]Fitted, error) {
 	facts := d.Untuned()
 	var fitted []Fitted
 	for _, row := range Rows(d) {
-		var own []weighted
-		for i := range all {
-			if o := &all[i]; o.Row == row {
-				own = append(own, weighted{o, weight(o, all)})
-			}
-		}
+		own := ofRow(row, all)
 		if len(own) == 0 {
 			continue
 		}
@@ -110,6 +105,16 @@ type weighted struct {
 	weight float64
 }
 
+// ofRow is a row's observations with their weights.
+func ofRow(row Row, all []Observation) (own []weighted) {
+	for i := range all {
+		if o := &all[i]; o.Row == row {
+			own = append(own, weighted{o, weight(o, all)})
+		}
+	}
+	return own
+}
+
 // weight is how much an observation counts: plans near the best of their batch
 // must be told apart, and all others only be known to be worse. With these numbers
 // the fit to 72 batches on an H200 chose plans 1.1 percent slower than the best.
@@ -125,7 +130,7 @@ func weight(o *Observation, all []Observation) float64 {
 
 // rounds is how often the search begins again where it ended, with a new simplex:
 // Nelder and Mead's may collapse before it is at the minimum.
-const rounds = 2
+const rounds = 3
 
 // fitRow searches from the shipped rate, and from one that is as much slower or
 // faster in everything as the row is.
