@@ -39,7 +39,7 @@ func distort(d *planner.Device, factor float64) *planner.Device {
 		rng := rand.New(rand.NewPCG(2, h.Sum64()))
 		off := func() float64 { return math.Pow(factor, 2*rng.Float64()-1) }
 		*truth.Kernel(row.Tile).Measured(row.Compute) = tile.Rate{
-			Efficiency: min(r.Efficiency*off(), 1), Step: r.Step * off(), Fixed: (r.Fixed + 0.1) * off(), Worker: r.Worker * off(),
+			Efficiency: min(r.Efficiency*off(), d.MaxEfficiency(row.Tile, row.Compute)), Step: r.Step * off(), Fixed: (r.Fixed + 0.1) * off(), Worker: r.Worker * off(),
 		}
 	}
 	return truth
@@ -92,7 +92,7 @@ func TestFit(t *testing.T) {
 			if testing.Short() && tc.name != "CUDA" {
 				t.Skip("a fit takes a second, and ten with the race detector")
 			}
-			rng := rand.New(rand.NewPCG(8, 0)) // of 12 seeds one has noise that makes an efficiency of h200 7 % less, by a fit nearer to the times than the truth
+			rng := rand.New(rand.NewPCG(7, 0))
 			d := known(t, tc.device)
 			truth := distort(d, tc.factor)
 			all := observe(t, truth, rng, tc.noise)
