@@ -83,7 +83,7 @@ func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
 		return gemm, 0
 	}
 	last := lastMicros
-	if m.compute.wide() && m.tiles[id].shape.HalvesOnly() && l.longest > wideSteps {
+	if m.compute.wide() && m.tiles[id].shape.Wide() && l.longest > wideSteps {
 		gemm, last = (1-wideUneven)*gemm, wideLastMicros
 	}
 	turns := math.Ceil(float64(l.tiles) / float64(m.turn(id, l, workers)*workers))

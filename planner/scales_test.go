@@ -9,7 +9,6 @@ import (
 
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 func scaledOptions(e Epilogue) Options {
@@ -209,7 +208,7 @@ func TestNarrowSums(t *testing.T) {
 	}{{quick, true}, {aligned, false}} {
 		plan, err := New(device(t, "h200")).Plan(c.batch, o)
 		require.NoError(t, err)
-		require.Equal(t, c.wide, plan.Tiles[0].HalvesOnly() && plan.Tiles[0].Unit == tile.WGMMA, plan.Tiles[0])
+		require.Equal(t, c.wide, plan.Tiles[0].Wide(), plan.Tiles[0])
 	}
 }
 

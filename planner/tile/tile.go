@@ -69,12 +69,15 @@ type Rates struct {
 	Native Rate    // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
 	TF32   Rate    // the same with one tf32 product; tensor cores only
 	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
-	// cores only: planner.KernelFacts has others.
+	// cores only: planner.KernelFacts has others. Those of 8 bits, four a word, have none of their own: see WideBytes.
 	Halves, WideHalves Rate
-	Bytes, WideBytes   Rate // elements of 8 bits, four a word, wide where rows run along K beside; tensor cores only
 	Int4               Rate // B of 4 bits
 	CPU                Rate
 }
+
+// WideBytes is how many times the efficiency of halves the wide rows have of elements of 8 bits whose rows run along K and begin with
+// 16 bytes. Others have that of halves.
+const WideBytes = 1.5
 
 // Table returns the rows, in the order in which the planner tries them.
 func Table() []*Shape {
@@ -134,6 +137,9 @@ func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
 func (s *Shape) HalvesOnly() bool {
 	return s.Rates.Native == (Rate{}) && (s.Rates.Halves != (Rate{}) || s.Int4Only())
 }
+
+// Wide: a row called wide, of warpgroups for elements of 16 and 8 bits whose rows begin with 16 bytes.
+func (s *Shape) Wide() bool { return s.Unit == WGMMA && s.HalvesOnly() && !s.Int4Only() }
 
 // Int4Only: native kernels are for B of 4 bits alone.
 func (s *Shape) Int4Only() bool { return s.Rates.Int4 != (Rate{}) }
