@@ -122,16 +122,19 @@ void accessGlobal(const void* p, uint32_t bytes, bool write) {
   if (!recomputes) fail("computes a sum once more though all are small");
 }
 
+// onStack: p is a variable of the thread's own.
+bool onStack(const void* p) { return reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(running->place.stack) < kStack; }
+
 void access(const void* p, uint32_t bytes, bool write) {
   if (running == nullptr) return;
-  const uintptr_t at = reinterpret_cast<uintptr_t>(p), offset = at - reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(memory);
   if (offset < kMemory) accessShared(offset, bytes, write);
-  else if (at - reinterpret_cast<uintptr_t>(running->place.stack) >= kStack) accessGlobal(p, bytes, write);
+  else if (!onStack(p)) accessGlobal(p, bytes, write);
 }
 
 // accessAligned is for an access that a GPU carries out at multiples of its size alone.
 void accessAligned(const void* p, uint32_t bytes, bool write) {
-  if (running != nullptr && reinterpret_cast<uintptr_t>(p) % bytes != 0) fail("needs an address that is a multiple of %u", bytes);
+  if (running != nullptr && !onStack(p) && reinterpret_cast<uintptr_t>(p) % bytes != 0) fail("needs an address that is a multiple of %u", bytes);
   access(p, bytes, write);
 }
 
