@@ -27,7 +27,7 @@ struct WideOperand<uint8_t, kLength, false, false> {
     exists = row < length;
   }
 
-  BG_DEVICE void copy(int32_t left, uint32_t stage) {
+  BG_DEVICE void copyPart(int32_t left, uint32_t stage) {
     if (exists) {
 #pragma unroll 1
       for (uint32_t line = first; line < kLines; line += kApart) {

@@ -68,7 +68,7 @@ struct AlongK {
     int32_t left[kCopies];     // elements from the lane's line of chunk 0 to the row's end; none of a row that does not exist
     SharedAddress to;          // the first row's place in the ring
     int32_t depth, before;     // before: elements of chunks that have been copied
-    bool whole;                // all rows of the warp exist
+    int32_t rows;              // that exist, from the lane's first on
 
     template <class RowAt = AllRows>
     BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t length, uint32_t depth_, uint32_t shared, uint32_t warp, uint32_t lane,
@@ -77,7 +77,7 @@ struct AlongK {
       origin = settled(chunkOf(start) + kLine * line);
       depth = static_cast<int32_t>(depth_);
       before = 0;
-      whole = warp * kRows + kRows <= length;
+      rows = static_cast<int32_t>(length - first);
       to = shared + first * kRing + 16 * (line ^ swap(start, ld, first));
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
@@ -91,9 +91,13 @@ struct AlongK {
     // next starts the copies of the next chunk, to this place of the ring.
     BG_DEVICE void next(uint32_t place) {
       const SharedAddress target = to + 128 * place;
-      if (whole && before != 0 && before + kChunk <= depth) {
+      const bool middle = before != 0 && before + kChunk <= depth;
+      if (middle && rows > 4 * (kCopies - 1)) {
 #pragma unroll
         for (int i = 0; i < kCopies; ++i) startCopy(target + 4 * i * kRing, origin + at[i]);
+      } else if (middle) {
+#pragma unroll
+        for (int i = 0; i < kCopies; ++i) copyExisting<true>(target + 4 * i * kRing, origin + at[i], 4 * i, rows);
       } else {
 #pragma unroll
         for (int i = 0; i < kCopies; ++i) {

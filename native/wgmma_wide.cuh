@@ -56,49 +56,41 @@ struct WideOperand {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) rows[i] = rowAt(row + i * kApart);
     }
-    const uint32_t place = 16 * (line % 8 ^ row % 8);
-    if constexpr (kAlongK) {
-      to = stage + 128 * row + place;
-      length = static_cast<int32_t>(length_ - row);
-    } else {
-      to = stage + line / 8 * (kDepth * 128) + 128 * row + place;
-      length = static_cast<int32_t>(length_ - kLine * line);
-    }
+    to = settled(stage + (kAlongK ? 0 : line / 8 * (kDepth * 128)) + 128 * row + 16 * (line % 8 ^ row % 8));  // else the compiler computes it in each step
+    length = static_cast<int32_t>(length_ - (kAlongK ? row : kLine * line));
   }
 
-  // copy starts the copies of a step, of which `left` k's exist.
-  BG_DEVICE void copy(int32_t left, uint32_t stage) {
-    if (wide && left >= kDepth && (kAlongK || length >= kLine)) {
+  // copy starts the copies of a step whose k's all exist. kInBlocks: rows begin with 256 bytes. What the tile lacks across K is
+  // not copied, since its sums are not stored, and a line that it has a part of is copied whole.
+  template <bool kInBlocks>
+  BG_DEVICE void copy(uint32_t stage) {
 #pragma unroll
-      for (int i = 0; i < kCopies; ++i) {
-        if (kAlongK && i * kApart >= length) break;  // sums of these rows are not stored
-        copyWhole(target(i, stage), reinterpret_cast<const float*>(from(i)));
-      }
-    } else {
-      copyPart(left, stage);
-    }
-    at = kAlongK ? at + kDepth : rowsOn(at, kDepth, ld);
+    for (int i = 0; i < kCopies; ++i) copyExisting<kInBlocks>(target(i, stage), from(i), kAlongK ? i * kApart : 0, length);
+    next();
   }
 
-  // copyPart is copy of a step that ends the item, of the last columns, or of elements one by one.
-  BG_DEVICE void copyPart(int32_t left, uint32_t stage) const {
+  // copyPart is copy of a step that ends the item, or of elements one by one. `left` k's exist.
+  BG_DEVICE void copyPart(int32_t left, uint32_t stage) {
     const int32_t line = static_cast<int32_t>(threadId() % 128 % kLines) * kLine;
     const uint32_t whole = bytes(kAlongK ? left - line : length);
     auto size = [&](int i) { return kAlongK || static_cast<int32_t>(row + i * kApart) < left ? whole : 0; };
     if (wide) {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
-        if (kAlongK && i * kApart >= length) break;
+        if ((kAlongK ? i * kApart : 0) >= length) break;
         copyLine(target(i, stage), from(i), size(i));
       }
     } else {
 #pragma unroll(kListed ? kCopies : 1)
       for (int i = 0; i < kCopies; ++i) {
-        if (kAlongK && i * kApart >= length) break;
+        if ((kAlongK ? i * kApart : 0) >= length) break;
         gather(target(i, stage), from(i), size(i) / sizeof(Number));
       }
     }
+    next();
   }
+
+  BG_DEVICE void next() { at = kAlongK ? at + kDepth : rowsOn(at, kDepth, ld); }
 
   // from and target are where the line of a copy lies, and its place.
   BG_DEVICE const Number* from(int i) const { return rowsOn(at, kListed ? rows[i] : i * kApart, ld); }
@@ -118,6 +110,18 @@ struct WideOperand {
   }
 };
 
+// fillStages calls copy with the next stages, in bytes from the first, when they are free, and arrived with their phases.
+template <class T, class Copy, class Arrived>
+BG_DEVICE void fillStages(SharedAddress shared, Counter<T::kStages>& stage, uint32_t steps, Copy copy, Arrived arrived) {
+#pragma unroll 1
+  for (; steps != 0; --steps) {
+    waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);
+    copy(stage.at * T::kStage);
+    arrived(shared + T::kFull + 8 * stage.at);
+    stage.next();
+  }
+}
+
 // loadWide is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kInTurn>
 BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
@@ -129,26 +133,36 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, type
     const Item item = items.wait(number);
     if (isNone(item)) break;
     if (first) feed.ahead(items);
-    const bool wide = (item.flags & kItemWide) && !(T::Element::kPer == 4 && (kTransA || !kTransB));  // see TurnedOperand
+    constexpr bool kWide = !(T::Element::kPer == 4 && (kTransA || !kTransB));  // see TurnedOperand
+    const bool wide = kWide && (item.flags & kItemWide);
     constexpr bool kListed = T::More::kIs && !kTransA;
     WideOperand<Number, T::TM, !kTransA, kListed> a;
     WideOperand<Number, T::TN, kTransB> b;
     const Number* const startA = items.operandA(number, A) + item.offA;
     if constexpr (kListed) a.start(startA, item.lda, item.rows(), wide, shared, gatheredRows(items, number, item));
     else a.start(startA, item.lda, item.rows(), wide, shared);
-    b.start(items.operandB(number, item, B) + item.offB, item.ldb, item.cols(), wide, shared + T::kB);
-    const uint32_t steps = uniform(stepsOf<T>(item));
+    const Number* const startB = items.operandB(number, item, B) + item.offB;
+    b.start(startB, item.ldb, item.cols(), wide, shared + T::kB);
+    uint32_t steps = uniform(stepsOf<T>(item));
     int32_t left = static_cast<int32_t>(item.depth);
-#pragma unroll 1
-    for (uint32_t step = 0; step < steps; ++step) {
-      waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);
-      a.copy(left, stage.at * T::kStage);
-      b.copy(left, stage.at * T::kStage);
-      if (wide) arriveCopied(shared + T::kFull + 8 * stage.at);
-      else arrive(shared + T::kFull + 8 * stage.at);
-      left -= T::TK;
-      stage.next();
+    if constexpr (kWide) {
+      const uint32_t whole = wide ? item.depth / T::TK : 0;
+      auto fill = [&](auto copy) { fillStages<T>(shared, stage, whole, copy, arriveCopied); };
+      const bool inBlocks = (placeOf(startA) | item.lda | placeOf(startB) | item.ldb) % (256 / sizeof(Number)) == 0;
+      if (inBlocks) {
+        fill([&](uint32_t at) { a.template copy<true>(at), b.template copy<true>(at); });
+      } else {
+        fill([&](uint32_t at) { a.template copy<false>(at), b.template copy<false>(at); });
+      }
+      steps -= whole;
+      left -= static_cast<int32_t>(whole * T::TK);
     }
+    auto copyParts = [&](uint32_t at) {
+      a.copyPart(left, at);
+      b.copyPart(left, at);
+      left -= T::TK;
+    };
+    fillStages<T>(shared, stage, steps, copyParts, [&](SharedAddress full) { wide ? arriveCopied(full) : arrive(full); });
     if (first) feed.behind(items);
   }
 }

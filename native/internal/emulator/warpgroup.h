@@ -53,6 +53,10 @@ T* inGlobal(T* p) {
 
 void copyLine(SharedAddress to, const void* from, uint32_t bytes);
 inline void copyWhole(SharedAddress to, const void* from) { copyLine(to, from, 16); }
+template <bool kBlocks>
+void copyExisting(SharedAddress to, const void* from, int32_t place, int32_t length) {
+  if (place < length) copyLine(to, from, 16);
+}
 void storeShared(SharedAddress to, const uint32_t (&x)[4]);
 
 void initPhases(SharedAddress at, uint32_t count);
