@@ -132,7 +132,7 @@ func (p *builder) reset(o Options) {
 	p.Workers = append(p.Workers[:0], 0)
 	p.Workspace, p.Cost, p.TLP, p.TLPGroups = 0, 0, 0, 0
 	p.ExtentB2, p.ExtentBias, p.ExtentRows = 0, 0, 0
-	p.model.products, p.model.cutsAt = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt()
+	p.model.setEpilogue(&o.Epilogue)
 }
 
 // whole makes all of a plan.

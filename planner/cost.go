@@ -62,6 +62,9 @@ type model struct {
 	cutsAt   int // as of Epilogue
 }
 
+// setEpilogue sets what planning derives from an epilogue besides.
+func (m *model) setEpilogue(e *Epilogue) { m.products, m.cutsAt = e.kernel().Products(), e.cutsAt() }
+
 // tileModel is a tile shape on the device: its rate in microseconds, and places.
 type tileModel struct {
 	shape         *tile.Shape

@@ -39,7 +39,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := builder.model.set(p.device, o.arithmetic(p.device, r.widely(p.device, &o)), o.dressed(p.device), o.only(Batch{r.problem()})); err != nil {
 		return nil, err
 	}
-	builder.model.products, builder.model.cutsAt = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt()
+	builder.model.setEpilogue(&o.Epilogue)
 	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(&o)}
 	if err := b.choose(); err != nil {
 		return nil, err
