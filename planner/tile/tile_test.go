@@ -1,6 +1,7 @@
 package tile
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,7 @@ func TestTable(t *testing.T) {
 			require.Equal(t, s.Unit.Tensor() && !s.Int4Only(), s.Rates.Halves.Efficiency > 0)
 			require.Equal(t, s.Unit == Int4 || s.Unit == WGMMA && s.Rates.WideHalves == (Rate{}), s.Rates.Int4.Efficiency > 0)
 			require.Equal(t, s.Unit.Tensor() && !s.Int4Only(), s.Rates.WideHalves.Efficiency > 0)
+			require.Equal(t, strings.HasPrefix(s.Name, "wide-"), s.Wide())
 			require.Equal(t, s.Unit == SIMD || s.Zhang, s.Rates.CPU.Efficiency > 0)
 			require.True(t, s.Rates.Direct == 0 || s.Rates.Direct >= 1 && s.Rates.WGSL.Efficiency > 0)
 			if s.Unit == FMA {
