@@ -82,9 +82,7 @@ func (b *raggedBuilder) layout() error {
 			SpanB2: b.ExtentB2, SpanBias: b.ExtentBias, SpanRows: b.ExtentRows}
 		l.Table = at.add(max(n+1, b.places(k)))
 		b.Launches = append(b.Launches, l)
-		if l.Epilogue.Gated && b.Device.KernelKind == KernelsNative {
-			b.Workspace = max(b.Workspace, n*l.Tile.TM*l.Tile.TN)
-		}
+		b.Workspace = max(b.Workspace, n*b.Device.kept(&l.Kernel))
 	}
 	if capacity *= b.model.products; capacity > maxSegments {
 		return invalid.Errorf("the batch may have too many tiles: more than %d", maxSegments)
