@@ -144,7 +144,8 @@ func part(k encoding.Kernel) string {
 func (a Arch) Waits() bool { return a.waits }
 
 // KernelName is the symbol of a kernel in the image. Wide, Loop and Split are decided at
-// run time and do not change it, nor does InTurn but of warpgroups. Where AMD's GPUs have matrix cores, it is the kernel for
+// run time and do not change it, nor does InTurn but of warpgroups, nor what an epilogue has, except that gated tiles of those
+// called wide have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel for
 // them of a tile that suits them.
 func (a Arch) KernelName(k encoding.Kernel) string {
 	end := ""
@@ -174,11 +175,17 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	if k.Parts {
 		name += "_parts"
 	}
+	if gatedApart(k) {
+		name += "_gated"
+	}
 	if a.hasMatrix(k.Tile) {
 		name += "_mfma"
 	}
 	return name + end
 }
+
+// gatedApart reports whether a kernel is for gated tiles alone.
+func gatedApart(k encoding.Kernel) bool { return k.Epilogue.Gated && k.Tile.Wide() && !k.Fixup }
 
 func typeSuffix(t element.Type) string {
 	if t == element.F32 {
@@ -226,6 +233,9 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 		for _, k := range all {
 			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 && !k.Parts {
 				all = append(all, k)
+				if k.Epilogue.Gated = true; gatedApart(k) {
+					all = append(all, k)
+				}
 			}
 		}
 	}

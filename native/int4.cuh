@@ -28,37 +28,55 @@ struct Int4Tile {
   static_assert(kColumns * 16 == kWarpColumns && TM % 8 == 0 && kThreads >= TN, "uneven tile");
 };
 
-// GroupedRows copies the rows of A of a tile, which may be any, by kThreads threads. rowAt(r) is the one that is row r of the tile.
+// GroupedRows copies the rows of A of a tile, which may be any, by kThreads threads. rowAt(r) is the one that is row r of the tile. Rows that
+// do not exist are not copied, since their sums are not stored.
 template <class T, int kThreads>
 struct GroupedRows {
   static constexpr uint32_t kLines = T::TK / 8, kApart = kThreads / kLines, kCopies = T::TM / kApart;
-  const uint16_t* from[kCopies];  // the thread's lines of the next step
+  static constexpr uint32_t kTogether = 4;  // copies that a branch leaves out: one for each would take more instructions than the copies
   static constexpr uint32_t kTurns = T::kTurns < kApart ? 1 : T::kTurns / kApart;  // copies, behind which places are kRowA apart again
+  const uint16_t* at;      // the thread's line of the next step, in the first row of all
   SharedAddress to[kTurns];
-  uint32_t row, rows, line;
+  uint32_t rows[kCopies];  // of A, that the thread copies
+  uint32_t ld, count, line;
+  int32_t length;          // of the tile's `count` rows those from the thread's first on
   bool wide;
 
   template <class RowAt>
   BG_DEVICE GroupedRows(uint32_t thread, const uint16_t* start, const Item& item, const RowAt& rowAt, SharedAddress stages)
-      : row(thread / kLines), rows(item.rows()), line(thread % kLines), wide((item.flags & kItemWide) != 0) {
+      : ld(item.lda), count(item.rows()), line(thread % kLines), wide((item.flags & kItemWide) != 0) {
+    const uint32_t row = thread / kLines;
+    at = start + 8 * line;
+    length = static_cast<int32_t>(count - row);
 #pragma unroll
     for (uint32_t i = 0; i < kTurns; ++i) to[i] = stages + T::placeOfA(row + i * kApart, line) - T::kRowA * i * kApart;
 #pragma unroll
-    for (uint32_t i = 0; i < kCopies; ++i) from[i] = rowsOn(start + 8 * line, rowAt(row + i * kApart), item.lda);
+    for (uint32_t i = 0; i < kCopies; ++i) rows[i] = rowAt(row + i * kApart);
   }
 
   // copy starts the copies of a step, of which `left` k's exist, a multiple of 8.
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
-    const bool exists = 8 * line < left;
+    if (wide && left >= T::TK) {
 #pragma unroll
-    for (uint32_t i = 0; i < kCopies; ++i) {
-      if (row + i * kApart >= rows) break;  // sums of these rows are not stored
-      const SharedAddress place = to[i % kTurns] + stage + T::kRowA * kApart * i;
-      if (wide) copyLine(place, from[i], exists ? 16 : 0);
-      else gather(place, from[i], exists);
-      from[i] += T::TK;
+      for (uint32_t i = 0; i < kCopies; ++i) {
+        if (i % kTogether == 0 && i * kApart >= count) break;
+        copyExisting<false>(target(i, stage), from(i), i * kApart, length);
+      }
+    } else {
+      const bool exists = 8 * line < left;
+#pragma unroll
+      for (uint32_t i = 0; i < kCopies; ++i) {
+        if (static_cast<int32_t>(i * kApart) >= length) break;
+        if (wide) copyLine(target(i, stage), from(i), exists ? 16 : 0);
+        else gather(target(i, stage), from(i), exists);
+      }
     }
+    at += T::TK;
   }
+
+  // from and target are where the line of a copy lies, and its place.
+  BG_DEVICE const uint16_t* from(uint32_t i) const { return rowsOn(at, rows[i], ld); }
+  BG_DEVICE SharedAddress target(uint32_t i, uint32_t stage) const { return to[i % kTurns] + stage + T::kRowA * kApart * i; }
 
   // gather brings a line that begins anywhere.
   static BG_DEVICE void gather(SharedAddress to, const uint16_t* from, bool exists) {

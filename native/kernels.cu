@@ -367,15 +367,17 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   BG_IN_WIDE_INT8(using name##_int8_e = WgmmaTile<__VA_ARGS__, false, BytesInt8, Epilogue>;                          \
   BG_WGMMA_DRESSED(name##_int8_e, name, _int8, wgmmaGemm)))
 #define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                                                            \
-  BG_WITH_EPILOGUES(BG_IN_WIDE_E4M3(using name##_e4m3_e = WideTile<__VA_ARGS__, BytesE4M3, Epilogue>;                \
-  BG_WGMMA_DRESSED(name##_e4m3_e, name, _e4m3, wgmmaWide))                                                           \
-  BG_IN_WIDE_INT8(using name##_int8_e = WideTile<__VA_ARGS__, BytesInt8, Epilogue>;                                  \
-  BG_WGMMA_DRESSED(name##_int8_e, name, _int8, wgmmaWide))                                                           \
-  BG_IN_WIDE(using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>;                                    \
-  using name##_f16_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue>;                                                 \
-  BG_WGMMA_DRESSED(name##_bf16_e, name, _bf16, wgmmaWide)                                                            \
-  BG_WGMMA_DRESSED(name##_f16_e, name, _f16, wgmmaWide)                                                              \
+  BG_WITH_EPILOGUES(BG_IN_WIDE_E4M3(BG_WIDE_DRESSED(name, e4m3, BytesE4M3, __VA_ARGS__))                             \
+  BG_IN_WIDE_INT8(BG_WIDE_DRESSED(name, int8, BytesInt8, __VA_ARGS__))                                               \
+  BG_IN_WIDE(BG_WIDE_DRESSED(name, bf16, Halves<BF16>, __VA_ARGS__)                                                  \
+  BG_WIDE_DRESSED(name, f16, Halves<F16>, __VA_ARGS__)                                                               \
   BG_DRESSED_FIXUP(name##_bf16_e, bg_##name##_fixup, Floats)                                                         \
   BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16_e)))
+#define BG_WIDE_DRESSED(name, type, Element, ...)                                                                    \
+  using name##_##type##_e = WideTile<__VA_ARGS__, Element, Epilogue>;                                                \
+  using name##_##type##_gated = WideTile<__VA_ARGS__, Element, Epilogue, true>;                                      \
+  BG_WGMMA_DRESSED(name##_##type##_e, name, _##type, wgmmaWide)                                                      \
+  BG_EACH(BG_DRESSED, name##_##type##_gated, name, _##type##_gated, wgmmaWide, false)                                \
+  BG_EACH(BG_DRESSED, name##_##type##_gated, name, _##type##_turn_gated, wgmmaWide, true)
 
 #include "tiles.inc"

@@ -37,17 +37,6 @@ BG_DEVICE bool warpAny(bool x) { return __any_sync(0xffffffff, x); }
 BG_DEVICE void copyWhole(SharedAddress to, const float* from) {
   asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
 }
-// copyExisting starts a copy of 16 bytes to shared memory where `place` is less than length, without a branch, which takes
-// three instructions more for each copy. kBlocks: as copyWhole does. Of rows that begin with less than 256 bytes wide kernels would
-// bring what nobody reads (H100: bf16 of sizes rounded to 8 1 to 3 % later).
-template <bool kBlocks>
-BG_DEVICE void copyExisting(SharedAddress to, const void* from, int32_t place, int32_t length) {
-  if constexpr (kBlocks) {
-    asm volatile("{\n.reg .pred p;\nsetp.lt.s32 p, %2, %3;\n@p cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n}\n" ::"r"(to), "l"(from), "r"(place), "r"(length) : "memory");
-  } else {
-    asm volatile("{\n.reg .pred p;\nsetp.lt.s32 p, %2, %3;\n@p cp.async.cg.shared.global [%0], [%1], 16;\n}\n" ::"r"(to), "l"(from), "r"(place), "r"(length) : "memory");
-  }
-}
 
 // An mbarrier in shared memory: a phase ends when `count` threads have arrived.
 // waitPhase waits for the end of the phase of this parity, 0 for the first.

@@ -168,19 +168,58 @@ BG_DEVICE void scaleSums(const Epilogue& e, const Item& item, const ItemEpilogue
   }
 }
 
-// keptOf is where lanes keep sums of the first item of a gated tile.
+// Kept are sums of the first item of a gated tile, which wait for the second: lanes have the same elements of both. Keeping is where.
+enum Keeping { kNowhere, kInWorkspace, kInRegisters };
+template <class T, Keeping>
+struct Kept {  // nowhere: kernels have no gated tiles
+  BG_DEVICE explicit Kept(float*) {}
+};
 template <class T>
-BG_DEVICE float4* keptOf(float* workspace) {
-  return reinterpret_cast<float4*>(workspace + workerId() * static_cast<uint64_t>(T::TM * T::TN)) + threadId();
-}
+struct Kept<T, kInWorkspace> {
+  static constexpr int kApart = 32 * T::kMultiply;
+  float4* at;
+
+  BG_DEVICE explicit Kept(float* workspace) : at(reinterpret_cast<float4*>(workspace + workerId() * static_cast<uint64_t>(T::TM * T::TN)) + threadId()) {}
+  template <int n>
+  BG_DEVICE void keep(const float (&sum)[n]) const {
+#pragma unroll
+    for (int i = 0; i < n; i += 4) at[i / 4 * kApart] = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
+  }
+  template <int n>
+  BG_DEVICE void multiply(float (&sum)[n]) const {
+#pragma unroll
+    for (int i = 0; i < n; i += 4) {
+      const float4 before = at[i / 4 * kApart];
+      sum[i] *= before.x;
+      sum[i + 1] *= before.y;
+      sum[i + 2] *= before.z;
+      sum[i + 3] *= before.w;
+    }
+  }
+};
+template <class T>
+struct Kept<T, kInRegisters> {
+  float x[T::TN / 2];
+
+  BG_DEVICE explicit Kept(float*) {}
+  template <int n>
+  BG_DEVICE void keep(const float (&sum)[n]) {
+#pragma unroll
+    for (int i = 0; i < n; ++i) x[i] = sum[i];
+  }
+  template <int n>
+  BG_DEVICE void multiply(float (&sum)[n]) const {
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] *= x[i];
+  }
+};
 
 // dressSums does to the sums of a final item that does not read C all that its epilogue says, in registers, and
-// reports whether they are C's then: those of a gated tile's first item wait at `kept` for the second, as
-// lanes have them. Whatever an epilogue may have is a loop of its own, because a branch for each of 64 sums took
+// reports whether they are C's then: those of a gated tile's first item are kept for the second. Whatever an epilogue may have is a loop of its own, because a branch for each of 64 sums took
 // 3 us a tile, and loads of biases come before anything is stored, which they could not pass (H200: 4096 tokens'
 // experts 497 for 424 us, with bias and SiLU 701).
-template <class T, class Lanes, int n>
-BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, float4* kept) {
+template <class T, Keeping kWhere, class Lanes, int n>
+BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, Kept<T, kWhere>& kept) {
   if constexpr (T::Element::kWhole) {
     if (e.has(kZeros) && item.depth != 0) centreSums(e, item, words, lanes, sum);
   }
@@ -200,21 +239,14 @@ BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, c
       T::Element::withC(item.flags, add);
     }
   }
-  constexpr int kApart = 32 * T::kMultiply;
-  if ((item.flags & kItemSecond) != 0) {
-#pragma unroll
-    for (int i = 0; i < n; i += 4) {
-      const float4 before = kept[i / 4 * kApart];
-      sum[i] *= before.x;
-      sum[i + 1] *= before.y;
-      sum[i + 2] *= before.z;
-      sum[i + 3] *= before.w;
-    }
+  if constexpr (kWhere == kNowhere) {
+    activate(e, sum, lanes.both(item));
+  } else if ((item.flags & kItemSecond) != 0) {
+    kept.multiply(sum);
   } else {
     activate(e, sum, lanes.both(item));
     if (e.has(kGated)) {
-#pragma unroll
-      for (int i = 0; i < n; i += 4) kept[i / 4 * kApart] = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
+      kept.keep(sum);
       return false;
     }
   }
@@ -282,6 +314,7 @@ BG_DEVICE void finishSums(float (&sum)[n], float* out, const Items<Epilogue>& it
     return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
   }
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
-  if (!dressSums<T>(sum, e, item, words, RowLanes{row}, keptOf<T>(workspace))) return;
+  Kept<T, kInWorkspace> kept(workspace);
+  if (!dressSums(sum, e, item, words, RowLanes{row}, kept)) return;
   storeDressed<T>(sum, out, e, item, words, row, C);
 }

@@ -273,10 +273,12 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kParts][n]) {
   const FragmentLane at(threadId() % 32);
   const bool apart = item.slot != kFinal || __uint_as_float(item.beta) != 0.0f;
   if (!apart) {
+    Kept<T, kInWorkspace> kept(warp.workspace);
     bool final = true;
 #pragma unroll
     for (int i = 0; i < kParts; ++i) {
-      final = dressSums<T>(sum[i], items.more, item, words, ColumnLanes{from + 16 * i + at.group}, keptOf<T>(warp.workspace) + i * (n / 4) * (32 * T::kMultiply));
+      final = dressSums(sum[i], items.more, item, words, ColumnLanes{from + 16 * i + at.group}, kept);
+      kept.at += n / 4 * kept.kApart;
     }
     if (!final) return;
   }

@@ -93,7 +93,7 @@ var byteMutants = []mutant{
 var dressedMutants = []mutant{
 	{"the first row stands for one that is none", "wgmma_epilogue.cuh", "return none ? 0.0f : alpha * x;", "return none ? x : alpha * x;"},
 	{"biases of other columns", "wgmma_epilogue.cuh", "x[i / 4 * 2 + i % 2]", "x[i / 4 * 2]"},
-	{"the second product finds another lane's first", "wgmma_epilogue.cuh", "const float4 before = kept[i / 4 * kApart];", "const float4 before = kept[0];"},
+	{"the second product finds another lane's first", "wgmma_epilogue.cuh", "const float4 before = at[i / 4 * kApart];", "const float4 before = at[0];"},
 	{"rows have one scale", "epilogue.cuh", "if (!has(kRowsA)) return", "return"},
 	{"columns have one scale", "epilogue.cuh", "(has(kColumnsB) ? scaleWords(flags) * col : 0)", "0"},
 	{"rows without a row of A have its scale", "epilogue.cuh", "      if (r >= words.gatherRows) return 1.0f;\n", ""},

@@ -9,7 +9,7 @@
 #pragma once
 
 // WideTile is a row of the tile table and what follows from it.
-template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kShared_, class Element_, class More_ = NoEpilogue>
+template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kShared_, class Element_, class More_ = NoEpilogue, bool kGated_ = false>
 struct WideTile {
   using Element = Element_;
   using More = More_;
@@ -21,7 +21,11 @@ struct WideTile {
   static_assert(kStages + 2 < kItemPlaces, "too few places for items");  // see WgmmaTile
   // Of bytes a consumer has the sums of a stage beside all.
   static constexpr int kLoaderRegisters = kMinGroups == 2 && Element::kPer == 2 ? 96 : 72;
-  static constexpr int kConsumerRegisters = kMinGroups == 1 ? 208 : 248 - kLoaderRegisters + (Element::kPer == 2 ? 0 : 8);
+  static constexpr int kConsumerRegisters = kMinGroups == 1 ? 216 : 248 - kLoaderRegisters + (Element::kPer == 2 ? 0 : 8);
+  // Kernels for gated tiles are others, since what they keep takes registers: enough for the sums of both items, and of bytes
+  // those of a stage besides, or it is the workspace.
+  static constexpr bool kRoom = TN == 64 || (kMinGroups == 1 && Element::kPer == 2);
+  static constexpr Keeping kKeeping = !kGated_ ? kNowhere : kRoom ? kInRegisters : kInWorkspace;
 
   // Bytes, as Layout has them.
   static constexpr uint32_t kB = 128 * TM, kStage = kB + 128 * TN, kOut = kStages * kStage;
@@ -294,13 +298,13 @@ BG_DEVICE void storeWide(const float (&sum)[n], float* out, const Item& item, ui
 // finishWide is storeWide with an epilogue. Sums of gated tiles are kept as lanes have them wherever C begins, since warps
 // that are an item apart would take each other's places.
 template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void finishWide(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, float* C, float* workspace) {
+BG_DEVICE void finishWide(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, Kept<T, T::kKeeping>& kept, float* C, float* workspace) {
   const Item item = items.wait(number);
   const Epilogue& e = items.more;
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   uint16_t* const to = linesOf(item, e.operandC<uint16_t>(words.pointersAt, C));
-  if (!e.has(kGated) && to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
-  if (!dressSums<T>(sum, e, item, words, RowLanes{row}, keptOf<T>(workspace))) return;
+  if (T::kKeeping == kNowhere && to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
+  if (!dressSums(sum, e, item, words, RowLanes{row}, kept)) return;
   if (to == nullptr) return storeDressed<T>(sum, out, e, item, words, row, C);
   storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, ScatteredRows{e, words});
 }
@@ -311,6 +315,7 @@ BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
   float* const out = reinterpret_cast<float*>(memory + T::kOut + warp * kOutBytes);
   WideConsumer<T, kTransA, kTransB> c{sharedAddress(memory), lane, warp};
+  Kept<T, T::kKeeping> kept(workspace);
   for (uint32_t number = 0;; ++number) {
     uint32_t steps, rows, cols;
     {
@@ -326,7 +331,7 @@ BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float
     auto compute = [&](auto& sum) {
       withScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, steps, scales); });
       if (row >= rows) return;  // the warp has no rows to store
-      if constexpr (T::More::kIs) finishWide<T, kTransA, kTransB>(sum, out, items, number, row, C, workspace);
+      if constexpr (T::More::kIs) finishWide<T, kTransA, kTransB>(sum, out, items, number, row, kept, C, workspace);
       else storeWide<T, kTransA, kTransB>(sum, out, items.wait(number), row, C, workspace);
     };
     if (row / 64 * 64 >= rows) {

@@ -53,7 +53,7 @@ T* inGlobal(T* p) {
 
 void copyLine(SharedAddress to, const void* from, uint32_t bytes);
 inline void copyWhole(SharedAddress to, const void* from) { copyLine(to, from, 16); }
-template <bool kBlocks>
+template <bool kInBlocks>
 void copyExisting(SharedAddress to, const void* from, int32_t place, int32_t length) {
   if (place < length) copyLine(to, from, 16);
 }

@@ -57,7 +57,11 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   using name##_bf16_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue>; \
   using name##_f16_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue>;   \
   using name##_e4m3_e = WideTile<__VA_ARGS__, BytesE4M3, Epilogue>;    \
-  using name##_int8_e = WideTile<__VA_ARGS__, BytesInt8, Epilogue>;
+  using name##_int8_e = WideTile<__VA_ARGS__, BytesInt8, Epilogue>;    \
+  using name##_bf16_gated_e = WideTile<__VA_ARGS__, Halves<BF16>, Epilogue, true>; \
+  using name##_f16_gated_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue, true>;   \
+  using name##_e4m3_gated_e = WideTile<__VA_ARGS__, BytesE4M3, Epilogue, true>;    \
+  using name##_int8_gated_e = WideTile<__VA_ARGS__, BytesInt8, Epilogue, true>;
 #include "../../tiles.inc"
 #undef BG_WGMMA
 #undef BG_WGMMA_EPILOGUE
@@ -161,15 +165,16 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name##_e, Halves<BF16>>, 1},  \
   {"bg_" #name "_fixup_f16_e", dressedFixupOf<name##_e, Halves<F16>>, 1},
 
+#define BG_WIDE_DRESSED(name, type)                                          \
+  BG_DRESSED(name, type, type, false)                                        \
+  BG_DRESSED(name, type, type##_turn, true)                                  \
+  BG_DRESSED(name, type##_gated, type##_gated, false)                        \
+  BG_DRESSED(name, type##_gated, type##_turn_gated, true)
 #define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                    \
-  BG_DRESSED(name, _bf16, _bf16, false)                                      \
-  BG_DRESSED(name, _f16, _f16, false)                                        \
-  BG_DRESSED(name, _bf16, _bf16_turn, true)                                  \
-  BG_DRESSED(name, _f16, _f16_turn, true)                                    \
-  BG_DRESSED(name, _e4m3, _e4m3, false)                                      \
-  BG_DRESSED(name, _int8, _int8, false)                                      \
-  BG_DRESSED(name, _e4m3, _e4m3_turn, true)                                  \
-  BG_DRESSED(name, _int8, _int8_turn, true)                                  \
+  BG_WIDE_DRESSED(name, _bf16)                                               \
+  BG_WIDE_DRESSED(name, _f16)                                                \
+  BG_WIDE_DRESSED(name, _e4m3)                                               \
+  BG_WIDE_DRESSED(name, _int8)                                               \
   {"bg_" #name "_fixup_e", dressedFixupOf<name##_bf16_e, Floats>, 1},        \
   {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name##_bf16_e, Halves<BF16>>, 1}, \
   {"bg_" #name "_fixup_f16_e", dressedFixupOf<name##_f16_e, Halves<F16>>, 1},
