@@ -13,24 +13,32 @@ import (
 // them in registers. It multiplies no more rows than may exist, and where B runs along K all K groups of a column load side by side.
 
 // directSteps is the k's that a thread takes of a K step of 4 columns: 128 bytes, which are on their way while as many are
-// multiplied, or of elements of fewer than 16 bits two words of a column and more.
-func directSteps(of element.Type) int {
-	if of == element.F32 {
+// multiplied, or of elements of fewer than 16 bits two words of a column, four in groups of 128.
+func directSteps(k encoding.Kernel) int {
+	switch of := k.TypeB(); {
+	case of == element.F32:
 		return 8
+	case of == element.Int4 && k.Epilogue.ScaleB.Group() == 128:
+		return 32
 	}
 	return 16
 }
 
-// isDirect reports whether B goes to registers. No step then is longer than the smallest group with a scale, nor cut by one.
+// isDirect reports whether B goes to registers. No step then is longer than a group with a scale, nor cut by one.
 func isDirect(k encoding.Kernel, t *tile.Shape) bool {
-	of := k.TypeB()
-	return (k.Wide || of == element.Int4) && t.RM == t.TM && t.RM%4 == 0 && t.RN == 4 && 64%(directSteps(of)*t.Groups()) == 0
+	group := 64
+	if of := k.TypeB(); of == element.Int4 {
+		group = k.Epilogue.ScaleB.Group()
+	} else if !k.Wide {
+		return false
+	}
+	return t.RM == t.TM && t.RM%4 == 0 && t.RN == 4 && group%(directSteps(k)*t.Groups()) == 0
 }
 
 // directStage has the columns of a thread as blocks. Workgroup memory is for sums and words of C alone.
 func directStage(k encoding.Kernel, t tile.Shape) stage {
 	of := k.TypeB()
-	steps := directSteps(of)
+	steps := directSteps(k)
 	s := stage{Extent: t.TN, AlongK: true, Wide: true, Direct: true, Together: steps, Element: t.RN, Pitch: t.TN/t.RN | 1, Rows: max(1, t.TM/2/t.Groups()),
 		Span: 1, Lanes: 1}
 	switch {
@@ -111,9 +119,7 @@ func (r *renderer) directStep() {
 func (r *renderer) directRows(rows int, last bool) {
 	switch {
 	case r.b.packed():
-		for i := range r.B.Words {
-			r.block("", func() { r.directWords(i, rows) })
-		}
+		r.block("", func() { r.directGroup(rows) })
 	case r.B.AlongK:
 		loads := r.GroupSteps / r.B.Together // of a column
 		for i := range r.GroupSteps / 4 {
@@ -124,31 +130,51 @@ func (r *renderer) directRows(rows int, last bool) {
 					r.line("let %s = %s;", numbers[c], r.b.handed(loads*c+4*i/r.B.Together, i%(r.B.Together/4)))
 				}
 				for j := range 4 {
-					r.directProducts(4*i+j, rows, last, across(numbers, j))
+					r.directProducts(4*i+j, rows, last, across(numbers, j), accumulator)
 				}
 			})
 		}
 	default:
 		for i := range r.GroupSteps {
-			r.directProducts(i, rows, last, r.b.handed(i, 0))
+			r.directProducts(i, rows, last, r.b.handed(i, 0), accumulator)
 		}
 	}
 }
 
+// directGroup multiplies the words of each column. The products of a step are of one group, and are summed before they are
+// multiplied by its scale, which takes as many multiplications as there are sums, and not one for each weight.
+func (r *renderer) directGroup(rows int) {
+	part := func(i int) string { return fmt.Sprintf("part%d", i) }
+	scales := make([]string, r.Tile.RN)
+	for c := range scales {
+		scales[c] = fmt.Sprintf("scale%d", c)
+	}
+	for i := range rows {
+		r.line("var %s = vec4<f32>();", part(i))
+	}
+	for i := range r.B.Words {
+		r.block("", func() { r.directWords(i, rows, part) })
+	}
+	r.line("let scales = %s;", pack(scales))
+	for i := range rows {
+		r.line("%s = fma(scales, %s, %s);", accumulator(i), part(i), accumulator(i))
+	}
+}
+
 // directWords multiplies the weights of a word of each column.
-func (r *renderer) directWords(i, rows int) {
+func (r *renderer) directWords(i, rows int, sum func(int) string) {
 	columns := r.Tile.RN
 	for c := range columns {
 		word := component(r.B.Words, fmt.Sprintf("words%d", c), i)
-		r.line("let even%d = scale%d * weights(%s, zeros%d);", c, c, word, c)
-		r.line("let odd%d = scale%d * weights(%s >> 16u, zeros%d);", c, c, word, c)
+		r.line("let even%d = weights(%s, zeros%d);", c, word, c)
+		r.line("let odd%d = weights(%s >> 16u, zeros%d);", c, word, c)
 	}
 	for j := range perPacked {
 		numbers := make([]string, columns)
 		for c := range numbers {
 			numbers[c] = fmt.Sprintf("%s%d", [...]string{"even", "odd"}[j%2], c)
 		}
-		r.directProducts(perPacked*i+j, rows, false, across(numbers, j/2))
+		r.directProducts(perPacked*i+j, rows, false, across(numbers, j/2), sum)
 	}
 }
 
@@ -161,8 +187,8 @@ func across(vectors []string, i int) string {
 	return pack(all)
 }
 
-// directProducts are those of one k, with last if there is that one.
-func (r *renderer) directProducts(k, rows int, last bool, b string) {
+// directProducts adds those of one k to a sum for each row, with last if there is that one.
+func (r *renderer) directProducts(k, rows int, last bool, b string, sum func(row int) string) {
 	exists := ""
 	if last {
 		near := r.B.Together
@@ -179,7 +205,7 @@ func (r *renderer) directProducts(k, rows int, last bool, b string) {
 				r.line("let a%d = sharedA[%du][readA%d];", i/r.A.Element, k, i/r.A.Element)
 			}
 			a := component(r.A.Element, fmt.Sprintf("a%d", i/r.A.Element), i%r.A.Element)
-			r.line("%s = fma(%s, b0, %s);", accumulator(i), splat(r.Tile.RN, a), accumulator(i))
+			r.line("%s = fma(%s, b0, %s);", sum(i), splat(r.Tile.RN, a), sum(i))
 		}
 	})
 }

@@ -174,3 +174,16 @@ func TestDirectRates(t *testing.T) {
 	}
 	require.Positive(t, known)
 }
+
+// A step of int4 is of one group, whose scale its sums are multiplied by, and is 128 k's where groups are.
+func TestDirectGroups(t *testing.T) {
+	s, err := tile.ByName("thin-8x64")
+	require.NoError(t, err)
+	for scaling, steps := range map[encoding.Scaling]int{encoding.PerGroup64: 64, encoding.PerGroup128: 128} {
+		k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.BF16, Epilogue: encoding.Epilogue{ScaleB: scaling}}
+		g, err := newGeometry(k, Limits{Threads: 256, SharedBytes: 16384, Subgroup: 32})
+		require.NoError(t, err)
+		require.True(t, g.B.Direct)
+		require.Equal(t, steps, g.Tile.TK, scaling)
+	}
+}

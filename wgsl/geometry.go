@@ -55,7 +55,7 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	}
 	direct := isDirect(k, &t)
 	if direct {
-		t.TK = directSteps(k.TypeB()) * t.Groups()
+		t.TK = directSteps(k) * t.Groups()
 	}
 	g := &geometry{
 		Tile:       t,

@@ -17,7 +17,8 @@ const perPacked = 8
 // integers are slow on GPUs, and so are shifts. No step rounds.
 const packedWeights = `
 fn zerosOf(group: u32) -> vec4<f32> {
-	return vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0) + vec4<f32>(f32(group & 15u));
+	let zero = bitcast<f32>((group & 15u) | 0x4b000000u) - 8388608.0;
+	return vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0) + vec4<f32>(zero);
 }
 
 fn weights(word: u32, zeros: vec4<f32>) -> vec4<f32> {

@@ -59,7 +59,7 @@ func TestPackedStages(t *testing.T) {
 
 var (
 	packedLoad   = regexp.MustCompile(`^next(Group)?B(\d+) = (?:B|indices)\[(.*)\];$`)
-	packedNumber = regexp.MustCompile(`^let (even|odd)(\d) = scale\d? \* weights\((?:nextB|words)(\d+)(?:\.([xyzw]))?( >> 16u)?, zeros\d?\);$`)
+	packedNumber = regexp.MustCompile(`^let (even|odd)(\d) = (?:scale \* )?weights\((?:nextB|words)(\d+)(?:\.([xyzw]))?( >> 16u)?, zeros\d?\);$`)
 	packedStore  = regexp.MustCompile(`^sharedB\[(.*?)\]\[(.*?)\](?:\[(.*?)\])? = (?:bitcast<u32>\()?(even\d|odd\d)\.([xyzw])\)?;$`)
 	directB      = regexp.MustCompile(`^let b0 = vec4<f32>\((\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w)\);$`)
 	directA      = regexp.MustCompile(`^let a0 = sharedA\[(\d+)u\]\[readA0\];$`)

@@ -1,9 +1,9 @@
 @group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> A: array<u32>;
-@group(0) @binding(2) var<storage, read> B: array<vec2<u32>>;
+@group(0) @binding(2) var<storage, read> B: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read_write> C: array<atomic<u32>>;
 @group(0) @binding(9) var<storage, read> indices: array<u32>;
-var<workgroup> sharedA: array<array<vec4<f32>, 13>, 16>;
+var<workgroup> sharedA: array<array<vec4<f32>, 13>, 32>;
 var<workgroup> sharedB: array<array<vec4<u32>, 68>, 1>;
 
 fn numbers(word: u32) -> vec2<f32> {
@@ -15,7 +15,8 @@ fn number(word: u32, half: u32) -> f32 {
 }
 
 fn zerosOf(group: u32) -> vec4<f32> {
-	return vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0) + vec4<f32>(f32(group & 15u));
+	let zero = bitcast<f32>((group & 15u) | 0x4b000000u) - 8388608.0;
+	return vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0) + vec4<f32>(zero);
 }
 
 fn weights(word: u32, zeros: vec4<f32>) -> vec4<f32> {
@@ -67,16 +68,18 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var wordA01: u32;
 	var nextA0: vec4<u32>;
 	var nextA1: vec4<u32>;
+	var nextA2: vec4<u32>;
+	var nextA3: vec4<u32>;
 	let alongB = group;
 	let acrossB = 4u * tx;
 	var atB: u32;
-	var nextB0: vec2<u32>;
+	var nextB0: vec4<u32>;
 	var nextGroupB0: u32;
-	var nextB1: vec2<u32>;
+	var nextB1: vec4<u32>;
 	var nextGroupB1: u32;
-	var nextB2: vec2<u32>;
+	var nextB2: vec4<u32>;
 	var nextGroupB2: u32;
-	var nextB3: vec2<u32>;
+	var nextB3: vec4<u32>;
 	var nextGroupB3: u32;
 	var c0: vec4<f32>;
 	var c1: vec4<f32>;
@@ -94,7 +97,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let item4 = items[6u * item + 4u];
 	let item5 = items[6u * item + 5u];
 	let offA = item0.x;
-	let offB = item0.y / 16u;
+	let offB = item0.y / 32u;
 	let offC = item0.z;
 	let depth = item0.w;
 	let ldA = item1.x;
@@ -120,23 +123,27 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let halfA00 = 16u * (atA % 2u);
 		wordA01 = (atA + ldA) / 2u;
 		let halfA01 = 16u * ((atA + ldA) % 2u);
-		let startB = offB + 4u * acrossB;
-		let panelB = 4u * ldB;
+		let startB = offB + 2u * acrossB;
+		let panelB = 2u * ldB;
 		let scalesB = scaleBAt + acrossB;
 		atB = alongB;
 		nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
-		nextA1 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
-		nextB0 = B[startB + atB / 4u * panelB + atB % 4u];
-		nextGroupB0 = indices[scalesB + atB / 8u * ldB];
-		nextB1 = B[startB + 4u + atB / 4u * panelB + atB % 4u];
-		nextGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
-		nextB2 = B[startB + 8u + atB / 4u * panelB + atB % 4u];
-		nextGroupB2 = indices[scalesB + 2u + atB / 8u * ldB];
-		nextB3 = B[startB + 12u + atB / 4u * panelB + atB % 4u];
-		nextGroupB3 = indices[scalesB + 3u + atB / 8u * ldB];
+		nextA1 = vec4<u32>(A[wordA00 + 32u], A[wordA01 + 32u], A[wordA00 + 32u + ldA], A[wordA01 + 32u + ldA]);
+		nextA2 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
+		nextA3 = vec4<u32>(A[wordA00 + 32u + 2u * ldA], A[wordA01 + 32u + 2u * ldA], A[wordA00 + 32u + 3u * ldA], A[wordA01 + 32u + 3u * ldA]);
+		nextB0 = B[startB + atB / 2u * panelB + atB % 2u];
+		nextGroupB0 = indices[scalesB + atB / 4u * ldB];
+		nextB1 = B[startB + 2u + atB / 2u * panelB + atB % 2u];
+		nextGroupB1 = indices[scalesB + 1u + atB / 4u * ldB];
+		nextB2 = B[startB + 4u + atB / 2u * panelB + atB % 2u];
+		nextGroupB2 = indices[scalesB + 2u + atB / 4u * ldB];
+		nextB3 = B[startB + 6u + atB / 2u * panelB + atB % 2u];
+		nextGroupB3 = indices[scalesB + 3u + atB / 4u * ldB];
 		loop {
-			sharedA[alongA % 16u][3u * (alongA / 16u) + acrossA] = vec4<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01), number(nextA0.z, halfA00), number(nextA0.w, halfA01));
-			sharedA[alongA % 16u][3u * (alongA / 16u) + acrossA + 1u] = vec4<f32>(number(nextA1.x, halfA00), number(nextA1.y, halfA01), number(nextA1.z, halfA00), number(nextA1.w, halfA01));
+			sharedA[alongA % 32u][3u * (alongA / 32u) + acrossA] = vec4<f32>(number(nextA0.x, halfA00), number(nextA0.y, halfA01), number(nextA0.z, halfA00), number(nextA0.w, halfA01));
+			sharedA[(alongA + 64u) % 32u][3u * ((alongA + 64u) / 32u) + acrossA] = vec4<f32>(number(nextA1.x, halfA00), number(nextA1.y, halfA01), number(nextA1.z, halfA00), number(nextA1.w, halfA01));
+			sharedA[alongA % 32u][3u * (alongA / 32u) + acrossA + 1u] = vec4<f32>(number(nextA2.x, halfA00), number(nextA2.y, halfA01), number(nextA2.z, halfA00), number(nextA2.w, halfA01));
+			sharedA[(alongA + 64u) % 32u][3u * ((alongA + 64u) / 32u) + acrossA + 1u] = vec4<f32>(number(nextA3.x, halfA00), number(nextA3.y, halfA01), number(nextA3.z, halfA00), number(nextA3.w, halfA01));
 			let words0 = nextB0;
 			let scale0 = bitcast<f32>(nextGroupB0 & 0xfffffff0u);
 			let zeros0 = zerosOf(nextGroupB0);
@@ -150,501 +157,1014 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			let scale3 = bitcast<f32>(nextGroupB3 & 0xfffffff0u);
 			let zeros3 = zerosOf(nextGroupB3);
 			workgroupBarrier();
-			left = left - 64u;
+			left = left - 128u;
 			if (left != 0u) {
-				wordA00 = wordA00 + 32u;
-				wordA01 = wordA01 + 32u;
+				wordA00 = wordA00 + 64u;
+				wordA01 = wordA01 + 64u;
 				atB = atB + 4u;
 				nextA0 = vec4<u32>(A[wordA00], A[wordA01], A[wordA00 + ldA], A[wordA01 + ldA]);
-				nextA1 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
-				nextB0 = B[startB + atB / 4u * panelB + atB % 4u];
-				nextGroupB0 = indices[scalesB + atB / 8u * ldB];
-				nextB1 = B[startB + 4u + atB / 4u * panelB + atB % 4u];
-				nextGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
-				nextB2 = B[startB + 8u + atB / 4u * panelB + atB % 4u];
-				nextGroupB2 = indices[scalesB + 2u + atB / 8u * ldB];
-				nextB3 = B[startB + 12u + atB / 4u * panelB + atB % 4u];
-				nextGroupB3 = indices[scalesB + 3u + atB / 8u * ldB];
+				nextA1 = vec4<u32>(A[wordA00 + 32u], A[wordA01 + 32u], A[wordA00 + 32u + ldA], A[wordA01 + 32u + ldA]);
+				nextA2 = vec4<u32>(A[wordA00 + 2u * ldA], A[wordA01 + 2u * ldA], A[wordA00 + 3u * ldA], A[wordA01 + 3u * ldA]);
+				nextA3 = vec4<u32>(A[wordA00 + 32u + 2u * ldA], A[wordA01 + 32u + 2u * ldA], A[wordA00 + 32u + 3u * ldA], A[wordA01 + 32u + 3u * ldA]);
+				nextB0 = B[startB + atB / 2u * panelB + atB % 2u];
+				nextGroupB0 = indices[scalesB + atB / 4u * ldB];
+				nextB1 = B[startB + 2u + atB / 2u * panelB + atB % 2u];
+				nextGroupB1 = indices[scalesB + 1u + atB / 4u * ldB];
+				nextB2 = B[startB + 4u + atB / 2u * panelB + atB % 2u];
+				nextGroupB2 = indices[scalesB + 2u + atB / 4u * ldB];
+				nextB3 = B[startB + 6u + atB / 2u * panelB + atB % 2u];
+				nextGroupB3 = indices[scalesB + 3u + atB / 4u * ldB];
 			}
 			if (rows > 4u) {
 				{
-					let even0 = scale0 * weights(words0.x, zeros0);
-					let odd0 = scale0 * weights(words0.x >> 16u, zeros0);
-					let even1 = scale1 * weights(words1.x, zeros1);
-					let odd1 = scale1 * weights(words1.x >> 16u, zeros1);
-					let even2 = scale2 * weights(words2.x, zeros2);
-					let odd2 = scale2 * weights(words2.x >> 16u, zeros2);
-					let even3 = scale3 * weights(words3.x, zeros3);
-					let odd3 = scale3 * weights(words3.x >> 16u, zeros3);
+					var part0 = vec4<f32>();
+					var part1 = vec4<f32>();
+					var part2 = vec4<f32>();
+					var part3 = vec4<f32>();
+					var part4 = vec4<f32>();
+					var part5 = vec4<f32>();
+					var part6 = vec4<f32>();
+					var part7 = vec4<f32>();
 					{
-						let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
-						let a0 = sharedA[0u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[0u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
+						let even0 = weights(words0.x, zeros0);
+						let odd0 = weights(words0.x >> 16u, zeros0);
+						let even1 = weights(words1.x, zeros1);
+						let odd1 = weights(words1.x >> 16u, zeros1);
+						let even2 = weights(words2.x, zeros2);
+						let odd2 = weights(words2.x >> 16u, zeros2);
+						let even3 = weights(words3.x, zeros3);
+						let odd3 = weights(words3.x >> 16u, zeros3);
+						{
+							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+							let a0 = sharedA[0u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[0u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+							let a0 = sharedA[1u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[1u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+							let a0 = sharedA[2u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[2u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+							let a0 = sharedA[3u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[3u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+							let a0 = sharedA[4u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[4u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+							let a0 = sharedA[5u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[5u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+							let a0 = sharedA[6u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[6u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+							let a0 = sharedA[7u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[7u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
 					}
 					{
-						let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
-						let a0 = sharedA[1u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[1u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
+						let even0 = weights(words0.y, zeros0);
+						let odd0 = weights(words0.y >> 16u, zeros0);
+						let even1 = weights(words1.y, zeros1);
+						let odd1 = weights(words1.y >> 16u, zeros1);
+						let even2 = weights(words2.y, zeros2);
+						let odd2 = weights(words2.y >> 16u, zeros2);
+						let even3 = weights(words3.y, zeros3);
+						let odd3 = weights(words3.y >> 16u, zeros3);
+						{
+							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+							let a0 = sharedA[8u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[8u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+							let a0 = sharedA[9u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[9u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+							let a0 = sharedA[10u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[10u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+							let a0 = sharedA[11u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[11u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+							let a0 = sharedA[12u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[12u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+							let a0 = sharedA[13u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[13u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+							let a0 = sharedA[14u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[14u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+							let a0 = sharedA[15u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[15u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
 					}
 					{
-						let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
-						let a0 = sharedA[2u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[2u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
+						let even0 = weights(words0.z, zeros0);
+						let odd0 = weights(words0.z >> 16u, zeros0);
+						let even1 = weights(words1.z, zeros1);
+						let odd1 = weights(words1.z >> 16u, zeros1);
+						let even2 = weights(words2.z, zeros2);
+						let odd2 = weights(words2.z >> 16u, zeros2);
+						let even3 = weights(words3.z, zeros3);
+						let odd3 = weights(words3.z >> 16u, zeros3);
+						{
+							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+							let a0 = sharedA[16u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[16u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+							let a0 = sharedA[17u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[17u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+							let a0 = sharedA[18u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[18u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+							let a0 = sharedA[19u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[19u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+							let a0 = sharedA[20u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[20u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+							let a0 = sharedA[21u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[21u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+							let a0 = sharedA[22u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[22u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+							let a0 = sharedA[23u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[23u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
 					}
 					{
-						let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
-						let a0 = sharedA[3u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[3u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
+						let even0 = weights(words0.w, zeros0);
+						let odd0 = weights(words0.w >> 16u, zeros0);
+						let even1 = weights(words1.w, zeros1);
+						let odd1 = weights(words1.w >> 16u, zeros1);
+						let even2 = weights(words2.w, zeros2);
+						let odd2 = weights(words2.w >> 16u, zeros2);
+						let even3 = weights(words3.w, zeros3);
+						let odd3 = weights(words3.w >> 16u, zeros3);
+						{
+							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+							let a0 = sharedA[24u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[24u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+							let a0 = sharedA[25u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[25u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+							let a0 = sharedA[26u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[26u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+							let a0 = sharedA[27u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[27u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+							let a0 = sharedA[28u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[28u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+							let a0 = sharedA[29u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[29u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+							let a0 = sharedA[30u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[30u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
+						{
+							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+							let a0 = sharedA[31u][readA0];
+							part0 = fma(vec4<f32>(a0.x), b0, part0);
+							part1 = fma(vec4<f32>(a0.y), b0, part1);
+							part2 = fma(vec4<f32>(a0.z), b0, part2);
+							part3 = fma(vec4<f32>(a0.w), b0, part3);
+							let a1 = sharedA[31u][readA1];
+							part4 = fma(vec4<f32>(a1.x), b0, part4);
+							part5 = fma(vec4<f32>(a1.y), b0, part5);
+							part6 = fma(vec4<f32>(a1.z), b0, part6);
+							part7 = fma(vec4<f32>(a1.w), b0, part7);
+						}
 					}
-					{
-						let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
-						let a0 = sharedA[4u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[4u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
-						let a0 = sharedA[5u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[5u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
-						let a0 = sharedA[6u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[6u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
-						let a0 = sharedA[7u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[7u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-				}
-				{
-					let even0 = scale0 * weights(words0.y, zeros0);
-					let odd0 = scale0 * weights(words0.y >> 16u, zeros0);
-					let even1 = scale1 * weights(words1.y, zeros1);
-					let odd1 = scale1 * weights(words1.y >> 16u, zeros1);
-					let even2 = scale2 * weights(words2.y, zeros2);
-					let odd2 = scale2 * weights(words2.y >> 16u, zeros2);
-					let even3 = scale3 * weights(words3.y, zeros3);
-					let odd3 = scale3 * weights(words3.y >> 16u, zeros3);
-					{
-						let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
-						let a0 = sharedA[8u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[8u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
-						let a0 = sharedA[9u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[9u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
-						let a0 = sharedA[10u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[10u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
-						let a0 = sharedA[11u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[11u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
-						let a0 = sharedA[12u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[12u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
-						let a0 = sharedA[13u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[13u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
-						let a0 = sharedA[14u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[14u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
-					{
-						let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
-						let a0 = sharedA[15u][readA0];
-						c0 = fma(vec4<f32>(a0.x), b0, c0);
-						c1 = fma(vec4<f32>(a0.y), b0, c1);
-						c2 = fma(vec4<f32>(a0.z), b0, c2);
-						c3 = fma(vec4<f32>(a0.w), b0, c3);
-						let a1 = sharedA[15u][readA1];
-						c4 = fma(vec4<f32>(a1.x), b0, c4);
-						c5 = fma(vec4<f32>(a1.y), b0, c5);
-						c6 = fma(vec4<f32>(a1.z), b0, c6);
-						c7 = fma(vec4<f32>(a1.w), b0, c7);
-					}
+					let scales = vec4<f32>(scale0, scale1, scale2, scale3);
+					c0 = fma(scales, part0, c0);
+					c1 = fma(scales, part1, c1);
+					c2 = fma(scales, part2, c2);
+					c3 = fma(scales, part3, c3);
+					c4 = fma(scales, part4, c4);
+					c5 = fma(scales, part5, c5);
+					c6 = fma(scales, part6, c6);
+					c7 = fma(scales, part7, c7);
 				}
 			} else {
 				if (rows > 1u) {
 					{
-						let even0 = scale0 * weights(words0.x, zeros0);
-						let odd0 = scale0 * weights(words0.x >> 16u, zeros0);
-						let even1 = scale1 * weights(words1.x, zeros1);
-						let odd1 = scale1 * weights(words1.x >> 16u, zeros1);
-						let even2 = scale2 * weights(words2.x, zeros2);
-						let odd2 = scale2 * weights(words2.x >> 16u, zeros2);
-						let even3 = scale3 * weights(words3.x, zeros3);
-						let odd3 = scale3 * weights(words3.x >> 16u, zeros3);
+						var part0 = vec4<f32>();
+						var part1 = vec4<f32>();
+						var part2 = vec4<f32>();
+						var part3 = vec4<f32>();
 						{
-							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
-							let a0 = sharedA[0u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
+							let even0 = weights(words0.x, zeros0);
+							let odd0 = weights(words0.x >> 16u, zeros0);
+							let even1 = weights(words1.x, zeros1);
+							let odd1 = weights(words1.x >> 16u, zeros1);
+							let even2 = weights(words2.x, zeros2);
+							let odd2 = weights(words2.x >> 16u, zeros2);
+							let even3 = weights(words3.x, zeros3);
+							let odd3 = weights(words3.x >> 16u, zeros3);
+							{
+								let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+								let a0 = sharedA[0u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+								let a0 = sharedA[1u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+								let a0 = sharedA[2u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+								let a0 = sharedA[3u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+								let a0 = sharedA[4u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+								let a0 = sharedA[5u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+								let a0 = sharedA[6u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+								let a0 = sharedA[7u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
 						}
 						{
-							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
-							let a0 = sharedA[1u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
+							let even0 = weights(words0.y, zeros0);
+							let odd0 = weights(words0.y >> 16u, zeros0);
+							let even1 = weights(words1.y, zeros1);
+							let odd1 = weights(words1.y >> 16u, zeros1);
+							let even2 = weights(words2.y, zeros2);
+							let odd2 = weights(words2.y >> 16u, zeros2);
+							let even3 = weights(words3.y, zeros3);
+							let odd3 = weights(words3.y >> 16u, zeros3);
+							{
+								let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+								let a0 = sharedA[8u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+								let a0 = sharedA[9u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+								let a0 = sharedA[10u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+								let a0 = sharedA[11u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+								let a0 = sharedA[12u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+								let a0 = sharedA[13u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+								let a0 = sharedA[14u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+								let a0 = sharedA[15u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
 						}
 						{
-							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
-							let a0 = sharedA[2u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
+							let even0 = weights(words0.z, zeros0);
+							let odd0 = weights(words0.z >> 16u, zeros0);
+							let even1 = weights(words1.z, zeros1);
+							let odd1 = weights(words1.z >> 16u, zeros1);
+							let even2 = weights(words2.z, zeros2);
+							let odd2 = weights(words2.z >> 16u, zeros2);
+							let even3 = weights(words3.z, zeros3);
+							let odd3 = weights(words3.z >> 16u, zeros3);
+							{
+								let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+								let a0 = sharedA[16u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+								let a0 = sharedA[17u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+								let a0 = sharedA[18u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+								let a0 = sharedA[19u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+								let a0 = sharedA[20u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+								let a0 = sharedA[21u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+								let a0 = sharedA[22u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+								let a0 = sharedA[23u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
 						}
 						{
-							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
-							let a0 = sharedA[3u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
+							let even0 = weights(words0.w, zeros0);
+							let odd0 = weights(words0.w >> 16u, zeros0);
+							let even1 = weights(words1.w, zeros1);
+							let odd1 = weights(words1.w >> 16u, zeros1);
+							let even2 = weights(words2.w, zeros2);
+							let odd2 = weights(words2.w >> 16u, zeros2);
+							let even3 = weights(words3.w, zeros3);
+							let odd3 = weights(words3.w >> 16u, zeros3);
+							{
+								let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+								let a0 = sharedA[24u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+								let a0 = sharedA[25u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+								let a0 = sharedA[26u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+								let a0 = sharedA[27u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+								let a0 = sharedA[28u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+								let a0 = sharedA[29u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+								let a0 = sharedA[30u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
+							{
+								let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+								let a0 = sharedA[31u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+								part1 = fma(vec4<f32>(a0.y), b0, part1);
+								part2 = fma(vec4<f32>(a0.z), b0, part2);
+								part3 = fma(vec4<f32>(a0.w), b0, part3);
+							}
 						}
-						{
-							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
-							let a0 = sharedA[4u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
-							let a0 = sharedA[5u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
-							let a0 = sharedA[6u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
-							let a0 = sharedA[7u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-					}
-					{
-						let even0 = scale0 * weights(words0.y, zeros0);
-						let odd0 = scale0 * weights(words0.y >> 16u, zeros0);
-						let even1 = scale1 * weights(words1.y, zeros1);
-						let odd1 = scale1 * weights(words1.y >> 16u, zeros1);
-						let even2 = scale2 * weights(words2.y, zeros2);
-						let odd2 = scale2 * weights(words2.y >> 16u, zeros2);
-						let even3 = scale3 * weights(words3.y, zeros3);
-						let odd3 = scale3 * weights(words3.y >> 16u, zeros3);
-						{
-							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
-							let a0 = sharedA[8u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
-							let a0 = sharedA[9u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
-							let a0 = sharedA[10u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
-							let a0 = sharedA[11u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
-							let a0 = sharedA[12u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
-							let a0 = sharedA[13u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
-							let a0 = sharedA[14u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
-						{
-							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
-							let a0 = sharedA[15u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-							c1 = fma(vec4<f32>(a0.y), b0, c1);
-							c2 = fma(vec4<f32>(a0.z), b0, c2);
-							c3 = fma(vec4<f32>(a0.w), b0, c3);
-						}
+						let scales = vec4<f32>(scale0, scale1, scale2, scale3);
+						c0 = fma(scales, part0, c0);
+						c1 = fma(scales, part1, c1);
+						c2 = fma(scales, part2, c2);
+						c3 = fma(scales, part3, c3);
 					}
 				} else {
 					{
-						let even0 = scale0 * weights(words0.x, zeros0);
-						let odd0 = scale0 * weights(words0.x >> 16u, zeros0);
-						let even1 = scale1 * weights(words1.x, zeros1);
-						let odd1 = scale1 * weights(words1.x >> 16u, zeros1);
-						let even2 = scale2 * weights(words2.x, zeros2);
-						let odd2 = scale2 * weights(words2.x >> 16u, zeros2);
-						let even3 = scale3 * weights(words3.x, zeros3);
-						let odd3 = scale3 * weights(words3.x >> 16u, zeros3);
+						var part0 = vec4<f32>();
 						{
-							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
-							let a0 = sharedA[0u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							let even0 = weights(words0.x, zeros0);
+							let odd0 = weights(words0.x >> 16u, zeros0);
+							let even1 = weights(words1.x, zeros1);
+							let odd1 = weights(words1.x >> 16u, zeros1);
+							let even2 = weights(words2.x, zeros2);
+							let odd2 = weights(words2.x >> 16u, zeros2);
+							let even3 = weights(words3.x, zeros3);
+							let odd3 = weights(words3.x >> 16u, zeros3);
+							{
+								let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+								let a0 = sharedA[0u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+								let a0 = sharedA[1u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+								let a0 = sharedA[2u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+								let a0 = sharedA[3u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+								let a0 = sharedA[4u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+								let a0 = sharedA[5u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+								let a0 = sharedA[6u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+								let a0 = sharedA[7u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
 						}
 						{
-							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
-							let a0 = sharedA[1u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							let even0 = weights(words0.y, zeros0);
+							let odd0 = weights(words0.y >> 16u, zeros0);
+							let even1 = weights(words1.y, zeros1);
+							let odd1 = weights(words1.y >> 16u, zeros1);
+							let even2 = weights(words2.y, zeros2);
+							let odd2 = weights(words2.y >> 16u, zeros2);
+							let even3 = weights(words3.y, zeros3);
+							let odd3 = weights(words3.y >> 16u, zeros3);
+							{
+								let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+								let a0 = sharedA[8u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+								let a0 = sharedA[9u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+								let a0 = sharedA[10u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+								let a0 = sharedA[11u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+								let a0 = sharedA[12u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+								let a0 = sharedA[13u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+								let a0 = sharedA[14u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+								let a0 = sharedA[15u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
 						}
 						{
-							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
-							let a0 = sharedA[2u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							let even0 = weights(words0.z, zeros0);
+							let odd0 = weights(words0.z >> 16u, zeros0);
+							let even1 = weights(words1.z, zeros1);
+							let odd1 = weights(words1.z >> 16u, zeros1);
+							let even2 = weights(words2.z, zeros2);
+							let odd2 = weights(words2.z >> 16u, zeros2);
+							let even3 = weights(words3.z, zeros3);
+							let odd3 = weights(words3.z >> 16u, zeros3);
+							{
+								let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+								let a0 = sharedA[16u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+								let a0 = sharedA[17u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+								let a0 = sharedA[18u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+								let a0 = sharedA[19u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+								let a0 = sharedA[20u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+								let a0 = sharedA[21u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+								let a0 = sharedA[22u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+								let a0 = sharedA[23u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
 						}
 						{
-							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
-							let a0 = sharedA[3u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
+							let even0 = weights(words0.w, zeros0);
+							let odd0 = weights(words0.w >> 16u, zeros0);
+							let even1 = weights(words1.w, zeros1);
+							let odd1 = weights(words1.w >> 16u, zeros1);
+							let even2 = weights(words2.w, zeros2);
+							let odd2 = weights(words2.w >> 16u, zeros2);
+							let even3 = weights(words3.w, zeros3);
+							let odd3 = weights(words3.w >> 16u, zeros3);
+							{
+								let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
+								let a0 = sharedA[24u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
+								let a0 = sharedA[25u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
+								let a0 = sharedA[26u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
+								let a0 = sharedA[27u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
+								let a0 = sharedA[28u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
+								let a0 = sharedA[29u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
+								let a0 = sharedA[30u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
+							{
+								let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
+								let a0 = sharedA[31u][readA0];
+								part0 = fma(vec4<f32>(a0.x), b0, part0);
+							}
 						}
-						{
-							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
-							let a0 = sharedA[4u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
-							let a0 = sharedA[5u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
-							let a0 = sharedA[6u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
-							let a0 = sharedA[7u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-					}
-					{
-						let even0 = scale0 * weights(words0.y, zeros0);
-						let odd0 = scale0 * weights(words0.y >> 16u, zeros0);
-						let even1 = scale1 * weights(words1.y, zeros1);
-						let odd1 = scale1 * weights(words1.y >> 16u, zeros1);
-						let even2 = scale2 * weights(words2.y, zeros2);
-						let odd2 = scale2 * weights(words2.y >> 16u, zeros2);
-						let even3 = scale3 * weights(words3.y, zeros3);
-						let odd3 = scale3 * weights(words3.y >> 16u, zeros3);
-						{
-							let b0 = vec4<f32>(even0.x, even1.x, even2.x, even3.x);
-							let a0 = sharedA[8u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(odd0.x, odd1.x, odd2.x, odd3.x);
-							let a0 = sharedA[9u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(even0.y, even1.y, even2.y, even3.y);
-							let a0 = sharedA[10u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(odd0.y, odd1.y, odd2.y, odd3.y);
-							let a0 = sharedA[11u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(even0.z, even1.z, even2.z, even3.z);
-							let a0 = sharedA[12u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(odd0.z, odd1.z, odd2.z, odd3.z);
-							let a0 = sharedA[13u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(even0.w, even1.w, even2.w, even3.w);
-							let a0 = sharedA[14u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
-						{
-							let b0 = vec4<f32>(odd0.w, odd1.w, odd2.w, odd3.w);
-							let a0 = sharedA[15u][readA0];
-							c0 = fma(vec4<f32>(a0.x), b0, c0);
-						}
+						let scales = vec4<f32>(scale0, scale1, scale2, scale3);
+						c0 = fma(scales, part0, c0);
 					}
 				}
 			}
