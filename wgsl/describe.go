@@ -29,15 +29,16 @@ func describe(s *tile.Shape, lim Limits) (facts planner.KernelFacts, ok bool) {
 	if s.Unit != tile.FMA {
 		return facts, false
 	}
-	kernels := []encoding.Kernel{{Tile: s, Type: element.BF16, TypeC: element.BF16, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}}
 	for variant := range 8 {
-		kernels = append(kernels, encoding.Kernel{Tile: s, TransA: variant&1 != 0, TransB: variant&2 != 0, Wide: variant&4 != 0, TypeC: element.BF16})
-	}
-	for _, k := range kernels {
+		k := encoding.Kernel{Tile: s, TransA: variant&1 != 0, TransB: variant&2 != 0, Wide: variant&4 != 0, TypeC: element.BF16}
 		g, err := newGeometry(k, lim)
 		if err != nil {
 			return facts, false
 		}
+		facts.Shared = max(facts.Shared, g.sharedBytes())
+	}
+	// Steps of int4 may be longer: see directSteps.
+	if g, err := newGeometry(encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.BF16, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}, lim); err == nil {
 		facts.Shared = max(facts.Shared, g.sharedBytes())
 	}
 	return facts, true
