@@ -77,7 +77,7 @@ CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
 enum type { F32, BF16, F16, E4M3, INT8 };
-typedef struct { char name[64]; int makes_items, in_turn, dressed, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
+typedef struct { char name[64]; int makes_items, in_turn, dressed, wide, gated, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
 CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options, void **values) {
@@ -86,7 +86,7 @@ CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options
 	return *m = malloc(sizeof(int)), SUCCESS;
 }
 CUresult cuModuleUnload(int *m) { ON_DEVICE; count(MODULES, -1); return free(m), SUCCESS; }
-static kernel kernels[8192];
+static kernel kernels[16384];
 CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	ON_DEVICE;
 	if (!strncmp(name, "bg_ragged_", 10) && bg_shim_has && bg_shim_has(name)) {
@@ -106,7 +106,9 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		snprintf(variant, sizeof variant, "%s", name + 3 + n);
 		size_t length = strlen(variant);
 		int dressed = length > 2 && !strcmp(variant + length - 2, "_e");
-		if (dressed) variant[length - 2] = 0;
+		if (dressed) variant[length -= 2] = 0;
+		int wide = !strncmp(tiles[i].name, "wide_", 5), gated = dressed && wide && length > 6 && !strcmp(variant + length - 6, "_gated");
+		if (gated) variant[length - 6] = 0;
 		int fixup = !strncmp(variant, "_fixup", 6);
 		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) || !strchr("nt", variant[2]))) continue;
 		const char *mode = variant + (fixup ? 6 : 3);
@@ -115,8 +117,8 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		if (type == F32 && !fixup && !strncmp(mode, "_tf32", 5)) mode += 5;
 		int in_turn = !strcmp(mode, "_turn");
 		if (*mode && (fixup || (!in_turn && (dressed || (strcmp(mode, "_cluster") && strcmp(mode, "_parts")))))) continue;
-		kernel *k = &kernels[256 * i + 128 * dressed + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
-		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .dressed = dressed, .type = type, .module = m};
+		kernel *k = &kernels[512 * i + 256 * gated + 128 * dressed + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
+		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .dressed = dressed, .wide = wide, .gated = gated, .type = type, .module = m};
 		return *f = k, SUCCESS;
 	}
 	return NOT_FOUND;
@@ -338,6 +340,7 @@ static CUresult execute(const launch *l) {
 	if (marked) table = (void *)((uintptr_t)table - 1);
 	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};
 	const uint32_t each = f->dressed && e.flags & GATED ? 2 : 1; // items that a worker takes together
+	if (f->wide && !f->fixup && f->gated != (each == 2)) return INVALID_VALUE; // gated tiles of these have kernels of their own
 	const size_t words = f->fixup ? (f->dressed ? 16 : 8) : f->dressed ? 24 : 12;
 	static int launches; // workers begin in one order and in the other
 	int back = launches++ % 2;
