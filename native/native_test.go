@@ -368,4 +368,13 @@ func TestKernelName(t *testing.T) {
 	require.Equal(t, "bg_large_8x4_nt", hips["gfx1030"].KernelName(k))
 	require.Equal(t, "bg_large_8x4_fixup", hips["gfx90a"].KernelName(encoding.Kernel{Tile: shape, Fixup: true}))
 	require.Equal(t, "bg_ragged_depth_1024", hips["gfx90a"].KernelName(RaggedKernels()[4]))
+
+	for name, want := range map[string]string{"wide-64x64": "bg_wide_64x64_nn_bf16_turn_gated_e", "wgmma-64x64": "bg_wgmma_64x64_nn_bf16_turn_e"} {
+		shape, err := tile.ByName(name)
+		require.NoError(t, err)
+		k := encoding.Kernel{Tile: shape, Type: element.BF16, TypeC: element.BF16, InTurn: true, Epilogue: encoding.Epilogue{Gated: true}}
+		require.Equal(t, want, sm90a.KernelName(k))
+		k.Fixup = true
+		require.Equal(t, "bg_"+builds.Identifier(shape)+"_fixup_bf16_e", sm90a.KernelName(k))
+	}
 }

@@ -106,17 +106,22 @@ func TestCubins(t *testing.T) {
 		system int
 	}{{sm80, 0}, {sm90a, 1 << 10}} {
 		t.Run(test.arch.name, func(t *testing.T) {
-			count := 0
+			names, count := map[string]bool{}, 0
+			for _, k := range test.arch.image() {
+				names[test.arch.KernelName(k)] = true
+			}
 			for _, file := range test.arch.products() {
 				kernels := cubinResources(t, file)
 				for name, got := range kernels {
 					want, ok := table[test.arch.name+" "+name]
 					require.True(t, ok, name)
+					require.True(t, names[name], "%s is never chosen", name)
 					require.Equal(t, [2]int{want.registers, want.shared + test.system}, [2]int{got.registers, got.shared}, name)
 					require.True(t, test.arch.name != "sm_80" || compiled[name], "%s is not in the PTX", name)
 				}
 				count += len(kernels)
 			}
+			require.Len(t, names, count)
 			require.Equal(t, len(test.arch.image()), count)
 			require.True(t, test.arch.name != "sm_80" || count == len(compiled), "the PTX has %d kernels", len(compiled))
 		})

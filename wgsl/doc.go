@@ -34,7 +34,8 @@
 // B may have 4 bits, with scales of groups (int4.go): eight k's of a column lie in a word. Shaders widen it on the same way,
 // by the scale and the zero point of its group.
 //
-// Of tiles of few rows B, of whatever type, goes to the registers of the threads that multiply it instead, where loads of 16 bytes can (direct.go).
+// Of tiles of few rows B, of whatever type, goes to the registers of the threads that multiply it instead, where loads of 16 bytes can (direct.go). Scales of
+// groups then multiply the sums of a step, and not each weight.
 //
 // # Epilogues
 //

@@ -59,7 +59,10 @@ func TestPackedStages(t *testing.T) {
 
 var (
 	packedLoad   = regexp.MustCompile(`^next(Group)?B(\d+) = (?:B|indices)\[(.*)\];$`)
-	packedNumber = regexp.MustCompile(`^let (even|odd)(\d) = (?:scale \* )?weights\((?:nextB|words)(\d+)(?:\.([xyzw]))?( >> 16u)?, zeros\d?\);$`)
+	packedNumber = regexp.MustCompile(`^let (even|odd)(\d) = scale \* weights\(nextB(\d+)(?:\.([xyzw]))?( >> 16u)?, zeros\);$`)
+	directNumber = regexp.MustCompile(`^let (even|odd)(\d) = weights\(words(\d)(?:\.([xyzw]))?( >> 16u)?, zeros(\d)\);$`)
+	directGroup  = regexp.MustCompile(`let (?:scale(\d) = bitcast<f32>\(|zeros(\d) = zerosOf\()nextGroupB(\d)(?: & 0xfffffff0u)?\);`)
+	directSum    = regexp.MustCompile(`c(\d) = fma\(scales, part(\d), c(\d)\);`)
 	packedStore  = regexp.MustCompile(`^sharedB\[(.*?)\]\[(.*?)\](?:\[(.*?)\])? = (?:bitcast<u32>\()?(even\d|odd\d)\.([xyzw])\)?;$`)
 	directB      = regexp.MustCompile(`^let b0 = vec4<f32>\((\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w)\);$`)
 	directA      = regexp.MustCompile(`^let a0 = sharedA\[(\d+)u\]\[readA0\];$`)
@@ -84,6 +87,9 @@ func packedLines(t *testing.T, source string) (all []packedLine) {
 		} else if load := packedLoad.FindStringSubmatch(line); load != nil {
 			all = append(all, packedLine{'l', load, []expression{parse(t, load[3])}})
 		} else if made := packedNumber.FindStringSubmatch(line); made != nil {
+			all = append(all, packedLine{'n', made, nil})
+		} else if made := directNumber.FindStringSubmatch(line); made != nil {
+			require.Equal(t, made[3], made[6], "%s: the zero point of another column", line)
 			all = append(all, packedLine{'n', made, nil})
 		} else if store := packedStore.FindStringSubmatch(line); store != nil {
 			l := packedLine{'s', store[3:], []expression{parse(t, store[1]), parse(t, store[2])}}
@@ -229,5 +235,23 @@ func checkDirect(t *testing.T, s Shader, group, steps int) {
 	require.Len(t, seen, g.Tile.TK*g.Tile.TN)
 	for w, n := range seen {
 		require.Equal(t, 3, n, "%v: once for one row, for four and for all", w)
+	}
+	checkDirectScales(t, s)
+}
+
+// checkDirectScales: the sums of a step come to the others times the scales of their columns, which are those of the words loaded, as are zero points.
+func checkDirectScales(t *testing.T, s Shader) {
+	const scales, zeros = 1, 2
+	made := map[int]int{}
+	for _, m := range directGroup.FindAllStringSubmatch(s.Source, -1) {
+		require.Equal(t, m[3], m[scales]+m[zeros], m[0])
+		made[btoi(m[zeros] != "")]++
+	}
+	require.Equal(t, map[int]int{0: 4, 1: 4}, made, "a scale and a zero point of each column")
+	require.Equal(t, 3, strings.Count(s.Source, "let scales = vec4<f32>(scale0, scale1, scale2, scale3);"))
+	sums := directSum.FindAllStringSubmatch(s.Source, -1)
+	require.Len(t, sums, s.geometry.Tile.RM+s.geometry.A.Element+1, "of all rows, of four and of one")
+	for _, m := range sums {
+		require.Equal(t, [2]string{m[1], m[1]}, [2]string{m[2], m[3]}, m[0])
 	}
 }
