@@ -65,8 +65,11 @@ const (
 	lastMicros = 0.5
 	// Of operands whose rows begin with 16 bytes tiles take as long as these take through the L2 cache, which predictions do not tell: turns
 	// are more even than shares by predicted times. Of wide tiles in bf16 on an H100 turns are 3 to 7 percent sooner where a launch takes more than
-	// 20 us, as long at 10 to 20, and 5 percent later below (geometric means of 161 launches of 117 batches), and later too where no tile has more than four steps.
+	// 20 us, as long at 10 to 20, and 5 percent later below (geometric means of 161 launches of 117 batches), and later too where no tile has more than four steps,
+	// or where all are alike, since shares keep neighbours at the same rows of A and B: 64 products of 512 x 512 x 1024 take 10 percent longer in
+	// turns, 32 of 256 x 768 x 2048 6, 128 of 256 x 256 x 256 12. One of 3000 x 3000 x 3000, with tiles of half the size at its edges, takes 5 percent less.
 	wideUneven     = 0.06
+	wideAlike      = 0.99 // of the work that there would be if all tiles were as the largest
 	wideLastMicros = 0.9
 	wideSteps      = 4
 )
@@ -83,7 +86,7 @@ func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
 		return gemm, 0
 	}
 	last := lastMicros
-	if m.compute.wide() && m.tiles[id].shape.Wide() && l.longest > wideSteps {
+	if m.compute.wide() && m.tiles[id].shape.Wide() && l.longest > wideSteps && l.work < wideAlike*float64(l.tiles*l.longest) {
 		gemm, last = (1-wideUneven)*gemm, wideLastMicros
 	}
 	turns := math.Ceil(float64(l.tiles) / float64(m.turn(id, l, workers)*workers))

@@ -121,14 +121,18 @@ func TestDynamicWorkers(t *testing.T) {
 	require.Equal(t, 7, p.Launches[0].Count)
 }
 
-// TestDynamicOnCPU: threads take tiles from a counter as it is.
-func TestDynamicOnCPU(t *testing.T) {
-	d := clone(device(t, "lavapipe"))
+func aCPU(t testing.TB) *Device {
+	d := device(t, "lavapipe")
 	d.KernelKind, d.Kernels = KernelsCPU, nil
 	for _, s := range tile.Of(tile.SIMD) {
 		d.Kernels = append(d.Kernels, KernelFacts{Tile: s})
 	}
-	p, err := New(d).Plan(mustPack(t, GEMM(640, 640, 100)), Options{Tile: "simd-64x64", Schedule: ScheduleDynamic})
+	return d
+}
+
+// TestDynamicOnCPU: threads take tiles from a counter as it is.
+func TestDynamicOnCPU(t *testing.T) {
+	p, err := New(aCPU(t)).Plan(mustPack(t, GEMM(640, 640, 100)), Options{Tile: "simd-64x64", Schedule: ScheduleDynamic})
 	require.NoError(t, err)
 	checkAll(t, p)
 	require.Equal(t, 100, p.Launches[0].Count)
@@ -156,8 +160,10 @@ func TestDynamicCost(t *testing.T) {
 	}
 }
 
-// TestWideTurns: of operands whose rows begin with 16 bytes long launches take turns, but for tiles of few steps, and others have shares.
+// TestWideTurns: of operands whose rows begin with 16 bytes long launches of uneven tiles take turns, but for tiles of few steps, and others have
+// shares.
 func TestWideTurns(t *testing.T) {
+	const alike = -1
 	for _, c := range []struct {
 		name        string
 		problems, k int
@@ -169,12 +175,16 @@ func TestWideTurns(t *testing.T) {
 		{"few problems", 24, 512, 0, "", ScheduleLPT},
 		{"few steps", 256, 128, 0, "", ScheduleLPT},
 		{"rows begin anywhere", 256, 1024, 1, "wide-128x128", ScheduleLPT},
+		{"tiles are alike", 64, 1024, alike, "", ScheduleLPT},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(21, 0))
 			batch := make([]Problem, c.problems)
 			for i := range batch {
 				batch[i] = GEMM(8*(1+rng.IntN(64)), 8*(1+rng.IntN(64))+c.unaligned, 8*(1+rng.IntN(c.k/8))+c.unaligned)
+				if c.unaligned == alike {
+					batch[i] = GEMM(500, 512, c.k)
+				}
 			}
 			p, err := New(device(t, "h200")).Plan(mustPack(t, batch...), Options{Type: element.BF16, TypeC: element.BF16, Tile: c.tile})
 			require.NoError(t, err)

@@ -37,14 +37,12 @@ func (p *builder) ownTiles(g *group, workers int) {
 		rows, cols := grid(g.Tile, q)
 		depth := steps(g.Tile, q) * p.model.products
 		whole := t.work(1, depth)
-		for row := range rows {
-			for col := range cols {
-				micros := whole
-				if partly && (row == rows-1 || col == cols-1) {
-					micros = t.work(Fraction(g.Tile, q, int32(row), int32(col)), depth)
-				}
-				owners = append(owners, d.next(micros))
+		for row, col := range inStrips(g.Tile, rows, cols) {
+			micros := whole
+			if partly && (row == rows-1 || col == cols-1) {
+				micros = t.work(Fraction(g.Tile, q, int32(row), int32(col)), depth)
 			}
+			owners = append(owners, d.next(micros))
 		}
 	}
 	p.owners = owners
@@ -70,13 +68,11 @@ func (p *builder) giveTiles(g *group, workers int) {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
-		for row := range rows {
-			for col := range cols {
-				w := p.owners[i]
-				i++
-				setWhole(&p.Segments[ends[w]], o.index, row, col, depth)
-				ends[w]++
-			}
+		for row, col := range inStrips(g.Tile, rows, cols) {
+			w := p.owners[i]
+			i++
+			setWhole(&p.Segments[ends[w]], o.index, row, col, depth)
+			ends[w]++
 		}
 	}
 }

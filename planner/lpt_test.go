@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -95,4 +96,55 @@ func TestUnitsShare(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStrips: grids of many columns are dealt by strips of rows, column by column, and others row by row, whatever deals whole tiles.
+func TestStrips(t *testing.T) {
+	for _, c := range []struct {
+		name, tile string
+		m, n       int
+		strip      int
+	}{
+		{"many columns", "wide-128x128", 128 * 10, 128 * 12, 4},
+		{"few columns", "wide-128x128", 128 * 16, 128 * 8, 1},
+		{"small tiles", "tensor-32x32", 32 * 10, 32 * 12, 1},
+		{"a CPU", "simd-64x64", 64 * 10, 64 * 12, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := device(t, "h200")
+			if c.name == "a CPU" {
+				d = aCPU(t)
+			}
+			o := Options{Tile: c.tile, Schedule: ScheduleDataParallel}
+			if c.tile == "wide-128x128" {
+				o.Type, o.TypeC = element.BF16, element.BF16
+			}
+			p, err := New(d).Plan(mustPack(t, GEMM(c.m, c.n, 64)), o)
+			require.NoError(t, err)
+			rows, cols := grid(p.Tiles[0], &p.Batch[0])
+			var want [][2]int32
+			for top := 0; top < rows; top += c.strip {
+				for col := range cols {
+					for row := top; row < min(top+c.strip, rows); row++ {
+						want = append(want, [2]int32{int32(row), int32(col)})
+					}
+				}
+			}
+			var at [][2]int32
+			for _, s := range p.Segments {
+				at = append(at, [2]int32{s.Row, s.Col})
+			}
+			require.Equal(t, want, at)
+		})
+	}
+	t.Run("shares", func(t *testing.T) { // neighbours have the same column at the same time, to and fro
+		o := Options{Type: element.BF16, TypeC: element.BF16, Tile: "wide-128x128", Schedule: ScheduleLPT}
+		p, err := New(device(t, "h200")).Plan(mustPack(t, GEMM(128*32, 128*32, 64)), o)
+		require.NoError(t, err)
+		require.Len(t, p.Workers, 133)
+		for w := 0; w < 132; w += 2 {
+			first, second := p.Segments[p.Workers[w]], p.Segments[p.Workers[w+1]]
+			require.Equal(t, first.Col, second.Col, "workers %d and %d", w, w+1)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -91,7 +92,31 @@ func setWhole(s *encoding.Segment, problem int32, row, col int, depth int32) {
 	s.Slot, s.Accumulate = encoding.NoSlot, false
 }
 
-// dealDataParallel gives every worker one tile. It is forTiles written out,
+// inStrips goes through a grid row by row, or, where it has many columns of large tiles, through some rows at a time, column by column: tiles that
+// run at once then read fewer columns of B, and those of neighbouring units the same ones, which the L2 cache gives to both at once.
+// H100, by wide tiles in bf16: products of 4096 x 4096 x 4096 are 7 percent sooner than row by row, of 2048 x 2048 x 2048 12, of 128 x 4096 x 4096 14;
+// strips of 2 or 8 rows are as good, of 16 not. Not on a CPU, which reads a row's A for tile after tile from its own caches.
+func inStrips(t *tile.Shape, rows, cols int) iter.Seq2[int, int] {
+	const manyCols, largeTile, stripRows = 8, 64, 4
+	strip := 1
+	if cols > manyCols && t.TN >= largeTile && t.Unit != tile.SIMD {
+		strip = stripRows
+	}
+	return func(yield func(row, col int) bool) {
+		for top := 0; top < rows; top += strip {
+			bottom := min(top+strip, rows)
+			for col := range cols {
+				for row := top; row < bottom; row++ {
+					if !yield(row, col) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// dealDataParallel gives every worker one tile. It is forTiles written out, but for strips,
 // because most tiles of most batches are dealt here.
 //
 // Where all run at once, compute units have long tiles and short ones: see evenUnits.
@@ -102,12 +127,9 @@ func dealDataParallel(p *builder, g *group) {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
-		for row := range rows {
-			line := p.Segments[at : at+cols]
-			for col := range line {
-				setWhole(&line[col], o.index, row, col, depth)
-			}
-			at += cols
+		for row, col := range inStrips(g.Tile, rows, cols) {
+			setWhole(&p.Segments[at], o.index, row, col, depth)
+			at++
 		}
 	}
 	if n <= p.model.tiles[g.id].resident {
