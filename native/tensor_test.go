@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,16 +22,36 @@ var tensorMutants = []mutant{
 	{"blocks are not summed from zero", "tensor_half.cuh", "    clear(part);\n", "    memcpy(part, sum, sizeof part);\n"},
 }
 
-// TestTensorBlocksEmulated runs kernels of tensor.cuh with scales of blocks, as they are and with mistakes.
-func TestTensorBlocksEmulated(t *testing.T) {
+// int4CUDAMutants are mistakes in int4.cuh.
+var int4CUDAMutants = []mutant{
+	{"both panels have the groups of the first", "int4.cuh", "groups + stage + h * second + 4 * column", "groups + stage + 4 * column"},
+	{"groups of 128 change with each panel", "int4.cuh", "second = log == 6 ? 4 * T::TN : 0", "second = 4 * T::TN"},
+	{"all steps have the first groups", "int4.cuh", "rowsOn(groups, k >> shift, ldb), 4", "rowsOn(groups, 0, ldb), 4"},
+	{"words of groups behind the last are read", "int4.cuh", "if (threadId() < cols) {", "if (threadId() < T::TN) {"},
+	{"a panel behind the last is read", "int4.cuh", "h == 0 || both ? 16 : 0", "16"},
+	{"columns that the tile lacks are read", "int4.cuh", "if (column + i * kApart < cols) copyLine", "copyLine"},
+	{"rows are not gathered", "int4.cuh", "rows[i] = rowAt(row + i * kApart)", "rows[i] = row + i * kApart"},
+	{"a row is left out", "int4.cuh", "static_cast<int32_t>(count - row)", "static_cast<int32_t>(count - 1 - row)"},
+	{"k's behind the last are read", "int4.cuh", "8 * line < left", "8 * line <= left"},
+	{"a step is copied where another is read", "int4.cuh", "in = in == kLast ? 0 : in + T::kStage;", "in = in == kLast ? kLast : in + T::kStage;"},
+	{"a warp leaves out its second columns", "int4.cuh", "const int column = 16 * i + 8 * r;", "const int column = 16 * i;"},
+	{"rows of the last 8 are those before", "int4.cuh", "if (rows > 8 * n)", "if (rows > 8 * n + 8)"},
+	{"sums of the first group have no scale of their own", "int4.cuh", "group[i][e / 2] & ~15u", "group[i][0] & ~15u"},
+}
+
+// threadSources are what kernels that run as threads of the CPU (internal/emulator/threads.h) have in common.
+var threadSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "tiles.inc", "turn.cuh",
+	"internal/emulator/threads.h"}
+
+// testThreads runs a program of internal/emulator, of the text as it is and with mistakes.
+func testThreads(t *testing.T, name, optimize string, more []string, mutants []mutant) {
 	compiled(t)
-	sources := []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "tensor_bytes.cuh",
-		"tensor_epilogue.cuh", "tensor_half.cuh", "tiles.inc", "turn.cuh", "internal/emulator/tensor.cpp"}
+	sources := append(append(slices.Clone(threadSources), more...), "internal/emulator/"+name+".cpp")
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()
 		source := mutate(t, m, sources, nil)
-		program := filepath.Join(source, "tensor")
-		require.NoError(t, compile("-O1", "-fsanitize=address", "-pthread", filepath.Join(source, "internal", "emulator", "tensor.cpp"), "-o", program))
+		program := filepath.Join(source, name)
+		require.NoError(t, compile(optimize, "-fsanitize=address", "-pthread", filepath.Join(source, "internal", "emulator", name+".cpp"), "-o", program))
 		out, err := exec.Command(program).CombinedOutput()
 		if err != nil {
 			return errors.Join(err, errors.New(string(out)))
@@ -38,7 +59,15 @@ func TestTensorBlocksEmulated(t *testing.T) {
 		return nil
 	}
 	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{})) })
-	for _, m := range tensorMutants {
+	for _, m := range mutants {
 		requireFound(t, m, func(t *testing.T) error { return run(t, m) })
 	}
 }
+
+// TestTensorBlocksEmulated runs kernels of tensor.cuh with scales of blocks.
+func TestTensorBlocksEmulated(t *testing.T) {
+	testThreads(t, "tensor", "-O1", []string{"tensor_bytes.cuh", "tensor_epilogue.cuh", "tensor_half.cuh"}, tensorMutants)
+}
+
+// TestInt4CUDAEmulated runs kernels of int4.cuh.
+func TestInt4CUDAEmulated(t *testing.T) { testThreads(t, "int4", "-O0", []string{"int4.cuh"}, int4CUDAMutants) }

@@ -1,0 +1,132 @@
+// Runs kernels of int4.cuh. It compares C with sums in fp64, and tells of what differs.
+#include "threads.h"
+
+inline void copyLine(SharedAddress to, const void* from, uint32_t bytes) { copyVector(to, from, bytes); }
+template <bool kInBlocks>
+void copyExisting(SharedAddress to, const void* from, int32_t place, int32_t length) {
+  if (place < length) copyVector(to, from, 16);
+}
+inline void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
+  memset(sharedMemory + to, 0, 4);
+  memcpy(sharedMemory + to, from, bytes);
+}
+inline void storeShared(SharedAddress to, const uint32_t (&x)[4]) { memcpy(sharedMemory + to, x, sizeof x); }
+struct uint2 {
+  uint32_t x, y;
+};
+
+#include "../../gemm.cuh"
+#include "../../fixup.cuh"
+#include "../../epilogue.cuh"
+#include "../../half.cuh"
+#include "../../fragment.cuh"
+void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b);
+void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b);
+#include "../../tensor.cuh"
+#include "../../int4.cuh"
+
+namespace {
+
+struct BF16 {
+  static float number(uint16_t bits) { return __uint_as_float(static_cast<uint32_t>(bits) << 16); }
+  static uint16_t bits(float x) {
+    const uint32_t u = __float_as_uint(x);
+    return static_cast<uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);
+  }
+  static uint32_t pair(float low, float high) { return bits(low) | static_cast<uint32_t>(bits(high)) << 16; }
+};
+
+// Weights is a format with what makes numbers of its nibbles, beside the exponent of kExponent's number.
+template <class Format, uint32_t kExponent>
+struct Weights : Format {
+  static void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { multiplyHalves<Format>(sum, a, b); }
+  static uint32_t minus(uint32_t group) { return (0x8000 | kExponent) * 0x00010001 | (group & 15) * 0x00010001; }
+  static uint32_t weights(uint32_t nibbles, uint32_t less) {
+    const uint32_t more = (nibbles & 0x000f000f) | kExponent * 0x00010001;
+    auto of = [&](int shift) { return Format::number(static_cast<uint16_t>(more >> shift)) + Format::number(static_cast<uint16_t>(less >> shift)); };
+    return Format::pair(of(0), of(16));
+  }
+};
+
+struct Case {
+  uint32_t m, n, k, more;  // more: elements of a row of A behind those of the matrix
+  uint32_t group;
+  bool gather;
+};
+
+// wrong runs a tile of a case and counts elements of C that differ.
+template <class T>
+uint32_t wrong(const Case& c) {
+  using Format = typename T::Element::Format;
+  memset(sharedMemory, 0xff, sizeof sharedMemory);  // NaN
+  const uint32_t stored = c.gather ? 50 : c.m, lda = c.k + c.more, ldb = (c.n + 7) / 8 * 8, groups = c.k / c.group;
+  // Of their sizes, so that nothing beside them is read. A begins with a line, or with an element.
+  const std::unique_ptr<uint16_t[]> allA(new uint16_t[c.more % 8 + lda * (stored - 1) + c.k]);
+  uint16_t* const A = allA.get() + c.more % 8;
+  for (uint32_t i = 0; i < lda * (stored - 1) + c.k; ++i) A[i] = Format::bits(static_cast<float>(rand() % 255 - 127) / 64.0f);
+  const std::unique_ptr<uint32_t[]> B(new uint32_t[c.k / 8 * ldb]);
+  for (uint32_t i = 0; i < c.k / 8 * ldb; ++i) B[i] = static_cast<uint32_t>(rand()) << 16 ^ static_cast<uint32_t>(rand());
+  const uint32_t scales = c.m + 3, length = scales + (groups - 1) * ldb + c.n;  // they begin anywhere, and end the buffer
+  const std::unique_ptr<uint32_t[]> rows(new uint32_t[length]);
+  for (uint32_t i = 0; i < length; ++i) rows[i] = rand() % 5 != 0 ? rand() % stored : 0xffffffff;
+  for (uint32_t i = scales; i < length; ++i) rows[i] = (__float_as_uint(static_cast<float>(rand() % 1000 - 300) / 500.0f) & ~15u) | rand() % 16;
+  std::vector<float> C(c.m * c.n);
+  uint4 items[kEpilogueItemWords / 4];
+  storeEpilogueItem(items, 0, Item{0, 0, 0, c.k, lda, ldb, c.n, extentOf(c.m, c.n), __float_as_uint(1.0f), 0, kFinal, kItemFloatC | (c.more % 8 == 0 ? kItemWide : 0)},
+                    ItemEpilogue{0, c.gather ? stored : 0, 0, 0, 0, 0, 0, 0, scales, 0, 0, 0});
+  const Epilogue e{nullptr, nullptr, rows.get(), (c.group == 64 ? kGroups64 : kGroups128) | (c.gather ? kGather : 0)};
+  runGroup(T::kThreads, [&] {
+    int4Gemm<T>(items, nullptr, reinterpret_cast<const float*>(A), reinterpret_cast<const float*>(B.get()), C.data(), nullptr, e);
+  });
+
+  constexpr uint32_t places[8] = {0, 16, 4, 20, 8, 24, 12, 28};  // element.PackInt4
+  uint32_t differ = 0;
+  for (uint32_t i = 0; i < c.m; ++i) {
+    const uint32_t row = c.gather ? rows[i] : i;
+    for (uint32_t j = 0; j < c.n; ++j) {
+      double sum = 0, size = 0;
+      for (uint32_t k = 0; row != 0xffffffff && k < c.k; ++k) {
+        const uint32_t word = B[k / 64 * 8 * ldb + 8 * j + k % 64 / 8], group = rows[scales + k / c.group * ldb + j];
+        const int q = static_cast<int>(word >> places[k % 8] & 15) - static_cast<int>(group & 15);
+        const double product = static_cast<double>(Format::number(A[row * lda + k])) * q * static_cast<double>(__uint_as_float(group & ~15u));
+        sum += product;
+        size += fabs(product);
+      }
+      if (!(fabs(sum - C[i * c.n + j]) <= 2 * (c.k + 4) * 0x1p-24 * size)) ++differ;
+    }
+  }
+  if (differ != 0) printf("tile %dx%d, %ux%ux%u, %u more, groups of %u, gather %d: %u elements differ\n", T::TM, T::TN, c.m, c.n, c.k, c.more, c.group, c.gather, differ);
+  return differ;
+}
+
+template <int TM, int TN, int kThreads, int kStages, int kMinGroups>
+uint32_t wrongOf() {
+  using F = Int4Tile<TM, TN, kThreads, kStages, kMinGroups, Halves<Weights<F16, 0x6400>>>;
+  using B = Int4Tile<TM, TN, kThreads, kStages, kMinGroups, Halves<Weights<BF16, 0x4300>>>;
+  static_assert(kThreads <= 32 * kMostWarps, "more warps than there is room for");
+  return wrong<F>({TM, TN, 1024, 8, 128, false}) + wrong<B>({TM - 3, TN - 5, 640, 16, 64, true}) + wrong<F>({TM - 1, TN, 192, 3, 64, false}) + wrong<B>({1, TN - 40, 64, 0, 64, false}) +
+         wrong<B>({TM, 9, 256, 1, 128, true});
+}
+
+}  // namespace
+
+#define BG_TILE(...)
+#define BG_TILE_EPILOGUE(...)
+#define BG_TENSOR(...)
+#define BG_TENSOR_EPILOGUE(...)
+#define BG_TENSOR_HALVES(...)
+#define BG_TENSOR_HALVES_EPILOGUE(...)
+#define BG_TENSOR_CLUSTER(...)
+#define BG_INT4(name, ...) +wrongOf<__VA_ARGS__>()
+#define BG_STREAM_INT4(...)
+#define BG_PANEL_INT4(...)
+#define BG_WGMMA(...)
+#define BG_WGMMA_EPILOGUE(...)
+#define BG_WGMMA_WIDE(...)
+#define BG_WGMMA_WIDE_EPILOGUE(...)
+int main() {
+  const uint32_t differ = 0
+#include "../../tiles.inc"
+      ;
+  return differ == 0 ? 0 : 1;
+}
