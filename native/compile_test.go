@@ -101,11 +101,11 @@ func buildWarpgroupRuntime(dir string) (objects []string, err error) {
 	return objects, nil
 }
 
-// buildWarpgroups compiles the kernels of a directory with the layout of this one. The
+// buildWarpgroups compiles a file of kernels of a directory with the layout of this one. The
 // objects, not a sanitizer's library, are told of all loads and stores.
-func buildWarpgroups(path, source string, objects []string, flags ...string) (emulator, error) {
+func buildWarpgroups(path, source, file string, objects []string, flags ...string) (emulator, error) {
 	kernels := path + "-kernels.o"
-	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c", filepath.Join(source, "internal", "emulator", "warpgroup_kernels.cpp"), "-o", kernels)
+	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c", filepath.Join(source, "internal", "emulator", file), "-o", kernels)
 	err := compile(args...)
 	if err == nil {
 		err = compile(append(append(slices.Clone(flags), objects...), kernels, "-o", path)...)
@@ -120,14 +120,18 @@ var (
 	runtimes         = map[string]func() ([]string, error){}
 	emulators        = map[string]func() (emulator, error){}
 	warpgroupRuntime = sync.OnceValues(func() ([]string, error) { return buildWarpgroupRuntime(scratch) })
-	warpgroupsAsAre  = sync.OnceValues(func() (emulator, error) {
-		objects, err := warpgroupRuntime()
-		if err != nil {
-			return emulator{}, err
-		}
-		return buildWarpgroups(filepath.Join(scratch, "warpgroups"), ".", objects, "-fsanitize=undefined", "-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all")
-	})
+	warpgroupsAsAre  = sync.OnceValues(func() (emulator, error) { return buildAsAre("warpgroup_kernels.cpp") })
+	int4AsAre        = sync.OnceValues(func() (emulator, error) { return buildAsAre("warpgroup_int4.cpp") })
 )
+
+// buildAsAre compiles kernels of warpgroups as they are.
+func buildAsAre(file string) (emulator, error) {
+	objects, err := warpgroupRuntime()
+	if err != nil {
+		return emulator{}, err
+	}
+	return buildWarpgroups(filepath.Join(scratch, file), ".", file, objects, "-fsanitize=undefined", "-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all")
+}
 
 func init() {
 	for _, s := range []sanitizer{plain, address, thread, asCUDA} {

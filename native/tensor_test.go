@@ -70,4 +70,6 @@ func TestTensorBlocksEmulated(t *testing.T) {
 }
 
 // TestInt4CUDAEmulated runs kernels of int4.cuh.
-func TestInt4CUDAEmulated(t *testing.T) { testThreads(t, "int4", "-O0", []string{"int4.cuh"}, int4CUDAMutants) }
+func TestInt4CUDAEmulated(t *testing.T) {
+	testThreads(t, "int4", "-O0", []string{"int4.cuh"}, int4CUDAMutants)
+}

@@ -127,7 +127,7 @@ var zeroMutants = []mutant{
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
 var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "tensor.cuh", "turn.cuh", "wgmma.cuh", "wgmma_bytes.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
-	"internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp"}
+	"int4.cuh", "wgmma_int4.cuh", "internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp", "internal/emulator/warpgroup_int4.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {
 	for _, c := range []struct {
@@ -152,11 +152,13 @@ func TestWarpgroupMutants(t *testing.T) {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool { return !j.plan.Options.Epilogue.ZeroA })
 		}},
 	} {
-		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) { testWarpgroupMutants(t, c.tile, c.macro, c.mutants, c.jobs) })
+		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) {
+			testWarpgroupMutants(t, "warpgroup_kernels.cpp", c.tile, c.macro, c.mutants, c.jobs)
+		})
 	}
 }
 
-func testWarpgroupMutants(t *testing.T, name, macro string, mutants []mutant, jobsOf func(*tile.Shape) []*emulatorJob) {
+func testWarpgroupMutants(t *testing.T, file, name, macro string, mutants []mutant, jobsOf func(*tile.Shape) []*emulatorJob) {
 	compiled(t)
 	objects, err := warpgroupRuntime()
 	require.NoError(t, err)
@@ -174,7 +176,7 @@ func testWarpgroupMutants(t *testing.T, name, macro string, mutants []mutant, jo
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()
 		source := mutate(t, m, wgmmaSources, map[string]string{"tiles.inc": line})
-		e, err := buildWarpgroups(filepath.Join(source, "runner"), source, objects, "-DBG_MUTANT")
+		e, err := buildWarpgroups(filepath.Join(source, "runner"), source, file, objects, "-DBG_MUTANT")
 		require.NoError(t, err)
 		return e.run(source, jobs)
 	}

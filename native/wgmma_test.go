@@ -183,7 +183,7 @@ func splitTiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.WGMMA), (*tile.Shape).HalvesOnly)
 }
 
-// warpgroupTiles are those that the emulator has kernels of: all but those for B of 4 bits.
+// warpgroupTiles are those of warpgroup_kernels.cpp: all but those for B of 4 bits.
 func warpgroupTiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.WGMMA), (*tile.Shape).Int4Only)
 }

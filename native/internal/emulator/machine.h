@@ -27,15 +27,15 @@ inline const char* const kStates[] = {"can go on",            "wait for the othe
                                       "wait for an mbarrier", "wait for registers",       "are done"};
 
 struct Copy {
-  uint32_t to;  // word of shared memory
-  const float* from;
+  uint32_t to, words;  // of shared memory, of which those behind the bytes become zero
+  const void* from;
   uint32_t bytes;
 };
 
-// Arrival is an arrival at an mbarrier when copies are done.
+// Arrival is an arrival at an mbarrier when copies are done, or tells it of so many bytes.
 struct Arrival {
   std::vector<Copy> copies;
-  uint32_t phase;
+  uint32_t phase, bytes;
   Clock clock;
 };
 
@@ -55,6 +55,14 @@ struct Product {
   Matrix inShared, b;         // inShared: A
   Format format;
   uint32_t group;  // of those that are committed together
+  uint32_t sums;   // which of the thread's
+};
+
+// Sums are those that products under way add to.
+struct Sums {
+  float* at;
+  uint32_t count;
+  float before[64];  // what they were
 };
 
 struct Thread {
@@ -68,10 +76,9 @@ struct Thread {
   std::vector<Copy> copies;       // without an arrival yet
   std::deque<Arrival> arrivals;   // with copies under way
   std::vector<uint32_t> stores;   // words, since the last fence
-  std::vector<Product> products;  // under way, all for the same sums
-  float* sums;
-  uint32_t count;    // of sums
-  float before[64];  // what they were
+  std::vector<Product> products;  // under way
+  std::vector<Sums> sums;         // theirs
+  uint32_t words[6];              // of a product of a warp: A's, then B's
 
   Access access() const { return {id, &clock, &fenced}; }
 };
@@ -94,6 +101,7 @@ struct Warp {
 // Phase is an mbarrier.
 struct Phase {
   uint32_t count = 0, pending = 0, number = 0;  // number: of phases that ended
+  uint32_t bytes = 0;                           // that are expected
   Clock arrived, ended;                         // of all arrivals; of those of phases that ended
 };
 

@@ -83,8 +83,8 @@ double narrowSum(double sum, const double (&a)[32], const double (&b)[32][128], 
 // has rows g and g + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk8", and of
 // pairs, m64nNk16).
 void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, double (&sum)[16][128]) {
-  const uint32_t columns = 2 * lanes[0]->count;
   const Product& p = lanes[0]->products[i];
+  const uint32_t columns = 2 * lanes[0]->sums[p.sums].count;
   double a[16][32], b[32][128], x[4];
   const uint32_t per = perWord(p.format);
   if (p.registers == nullptr) {
@@ -119,37 +119,48 @@ float ofSum(Format format, double x) {
 }
 
 constexpr uint32_t kUnknown = 0x7fc0bad0;  // a sum of which products are under way
+constexpr uint32_t kMostSums = 2;           // that those of a thread have
 
 // multiplyAll ends the products of a warp, but for those of groups from one on.
 void multiplyAll(uint32_t warp, uint32_t pending) {
   const Thread* lanes[kWarp];
-  double sum[16][128];
+  const uint32_t kinds = threads[warp * kWarp].sums.size();
+  double sum[kMostSums][16][128];
   auto row = [](uint32_t lane, uint32_t e) { return lane / 4 + e / 2 % 2 * 8; };
   auto column = [](uint32_t lane, uint32_t e) { return e / 4 * 8 + lane % 4 * 2 + e % 2; };
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     const Thread& t = *(lanes[lane] = &threads[warp * kWarp + lane]);
-    auto same = [](const Product& x, const Product& y) { return x.b == y.b && x.inShared == y.inShared && x.format == y.format; };
+    auto same = [](const Product& x, const Product& y) { return x.b == y.b && x.inShared == y.inShared && x.format == y.format && x.sums == y.sums; };
+    auto alike = [](const Sums& x, const Sums& y) { return x.count == y.count; };
     const auto &mine = t.products, &first = lanes[0]->products;
-    if (t.count != lanes[0]->count || !std::equal(mine.begin(), mine.end(), first.begin(), first.end(), same)) {
+    if (!std::equal(t.sums.begin(), t.sums.end(), lanes[0]->sums.begin(), lanes[0]->sums.end(), alike) || !std::equal(mine.begin(), mine.end(), first.begin(), first.end(), same)) {
       fail("does not multiply by what lane %u does", lane);
     }
     for (const Product& p : t.products) {
       if (p.registers != nullptr && memcmp(p.registers, p.a, sizeof p.a) != 0) fail("changed registers of a product under way in lane %u", lane);
     }
-    for (uint32_t e = 0; e < t.count; ++e) {
-      if (__float_as_uint(t.sums[e]) != kUnknown) fail("changed sums of a product under way in lane %u", lane);
-      sum[row(lane, e)][column(lane, e)] = sumOf(first[0].format, t.before[e]);
+    for (uint32_t s = 0; s < kinds; ++s) {
+      for (uint32_t e = 0; e < t.sums[s].count; ++e) {
+        if (__float_as_uint(t.sums[s].at[e]) != kUnknown) fail("changed sums of a product under way in lane %u", lane);
+        sum[s][row(lane, e)][column(lane, e)] = sumOf(first[0].format, t.sums[s].before[e]);
+      }
     }
   }
   const auto& products = lanes[0]->products;
   const Format format = products[0].format;
   uint32_t ended = 0;
-  while (ended < products.size() && products[ended].group < pending) multiply(lanes, ended++, sum);
+  while (ended < products.size() && products[ended].group < pending) {
+    multiply(lanes, ended, sum[products[ended].sums]);
+    ++ended;
+  }
   const bool all = ended == products.size();
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     Thread& t = threads[warp * kWarp + lane];
-    for (uint32_t e = 0; e < t.count; ++e) (all ? t.sums : t.before)[e] = ofSum(format, sum[row(lane, e)][column(lane, e)]);
+    for (uint32_t s = 0; s < kinds; ++s) {
+      for (uint32_t e = 0; e < t.sums[s].count; ++e) (all ? t.sums[s].at : t.sums[s].before)[e] = ofSum(format, sum[s][row(lane, e)][column(lane, e)]);
+    }
     t.products.erase(t.products.begin(), t.products.begin() + ended);
+    if (all) t.sums.clear();
   }
   Warp& w = warps[warp];
   auto over = [&](const Warp::Used& used) {
@@ -192,13 +203,15 @@ static void start(float* d, uint32_t n, bool first, Product p) {
   Warp& w = warps[t.id / kWarp];
   if (!w.mayMultiply) fail("multiplies without a fence");
   w.committed = false;
-  if (t.products.empty()) {
-    t.sums = d;
-    t.count = n;
-    for (uint32_t i = 0; i < n; ++i) t.before[i] = first ? 0.0f : d[i];
+  p.sums = 0;
+  while (p.sums < t.sums.size() && t.sums[p.sums].at != d) ++p.sums;
+  if (p.sums == t.sums.size()) {
+    if (p.sums == kMostSums) fail("multiplies for other sums too");
+    t.sums.push_back({d, n, {}});
+    for (uint32_t i = 0; i < n; ++i) t.sums.back().before[i] = first ? 0.0f : d[i];
     for (uint32_t i = 0; i < n; ++i) d[i] = __uint_as_float(kUnknown);
-  } else if (t.sums != d || t.count != n || first) {
-    fail("multiplies for other sums too");
+  } else if (t.sums[p.sums].count != n || first) {
+    fail("begins sums of products under way anew");
   }
   p.group = w.group;
   t.products.push_back(p);
@@ -231,4 +244,23 @@ void endProducts(uint32_t pending) {
     multiplyAll(warp, warps[warp].group - pending);
     synchronize(warp);
   });
+}
+
+void multiplyFragments(float (&sum)[4], const uint32_t (&words)[6], Format format) {
+  memcpy(running->words, words, sizeof words);
+  meet("mma.sync", [&](uint32_t warp) { synchronize(warp); });
+  const uint32_t first = running->id / kWarp * kWarp, lane = running->id % kWarp;
+  for (uint32_t e = 0; e < 4; ++e) {
+    const uint32_t row = lane / 4 + e / 2 * 8, column = 2 * (lane % 4) + e % 2;
+    double s = sum[e], a[4], b[4];
+    for (uint32_t half = 0; half < 2; ++half) {
+      for (uint32_t member = 0; member < 4; ++member) {
+        numbersOf(format, threads[first + row % 8 * 4 + member].words[2 * half + row / 8], a);
+        numbersOf(format, threads[first + column * 4 + member].words[4 + half], b);
+        s += a[0] * b[0] + a[1] * b[1];
+      }
+    }
+    sum[e] = cut(s);
+  }
+  meet("mma.sync", [](uint32_t) {});
 }

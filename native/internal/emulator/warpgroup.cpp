@@ -30,13 +30,18 @@ uint32_t phaseAt(SharedAddress at) {
   return word / 2;
 }
 
-void arriveAs(uint32_t phase, const Clock& clock) {
-  Phase& p = phases[phase];
-  p.arrived.join(clock);
-  if (--p.pending != 0) return;
+void endPhase(Phase& p) {
+  if (p.pending != 0 || p.bytes != 0) return;
   p.pending = p.count;
   ++p.number;
   p.ended.join(p.arrived);
+}
+
+void arriveAs(uint32_t phase, const Clock& clock) {
+  Phase& p = phases[phase];
+  p.arrived.join(clock);
+  --p.pending;
+  endPhase(p);
 }
 
 bool ended(uint32_t phase, uint32_t parity) { return phases[phase].number % 2 != parity; }
@@ -50,18 +55,30 @@ bool isElement(const float* p) {
 }
 
 void carryOut(const Copy& c) {
-  memset(memory + 4 * c.to, 0, 16);
+  memset(memory + 4 * c.to, 0, 4 * c.words);
   memcpy(memory + 4 * c.to, c.from, c.bytes);
+  for (uint32_t i = 0; i < c.words; ++i) shadow.endCopy(c.to + i);
+}
+
+// startCopy notes a copy of the running thread, which may be carried out from now on.
+Copy startCopy(const Copy& c) {
+  for (uint32_t i = 0; i < c.words; ++i) must(shadow.startCopy(c.to + i, running->access()), c.to + i);
+  return c;
 }
 
 // land carries out the thread's first copies that wait for that.
 void land(Thread& t) {
   const Arrival& first = t.arrivals.front();
-  for (const Copy& c : first.copies) {
-    carryOut(c);
-    for (uint32_t i = 0; i < 4; ++i) shadow.endCopy(c.to + i);
+  for (const Copy& c : first.copies) carryOut(c);
+  if (first.bytes != 0) {
+    Phase& p = phases[first.phase];
+    if (p.bytes < first.bytes) fail("copies bytes that an mbarrier does not expect");
+    p.arrived.join(first.clock);
+    p.bytes -= first.bytes;
+    endPhase(p);
+  } else {
+    arriveAs(first.phase, first.clock);
   }
-  arriveAs(first.phase, first.clock);
   t.arrivals.pop_front();
 }
 
@@ -359,13 +376,32 @@ void copyLine(SharedAddress to, const void* line, uint32_t bytes) {
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes > 16) fail("copies %u bytes from an address that is no multiple of 16", bytes);
   if (bytes != 0 && !within(job->a, from, bytes) && !within(job->b, from, bytes) && !within(job->b2, from, bytes)) fail("copies what is not in A or B");
   if (bytes != 0 && !std::any_of(from, from + (bytes + 3) / 4, [](const float& x) { return isElement(&x); })) fail("copies a line without an element of A or B");
-  const Copy c = {wordAt(to, 16), from, bytes};
-  for (uint32_t word = c.to; word < c.to + 4; ++word) {
-    must(shadow.startCopy(word, running->access()), word);
-    if (copiesLand == kAtOnce) shadow.endCopy(word);
-  }
+  const Copy c = startCopy({wordAt(to, 16), 4, from, bytes});
   if (copiesLand == kAtOnce) carryOut(c);
   else running->copies.push_back(c);
+}
+
+void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
+  if (reinterpret_cast<uintptr_t>(from) % 4 != 0 || bytes > 4) fail("copies %u bytes from an address that is no multiple of 4", bytes);
+  if (bytes != 0 && !within(job->rows, from, bytes)) fail("copies a word that is not in Rows");
+  const Copy c = startCopy({wordAt(to, 4), 1, from, bytes});
+  if (copiesLand == kAtOnce) carryOut(c);
+  else running->copies.push_back(c);
+}
+
+void waitForCopies() {
+  for (const Copy& c : running->copies) carryOut(c);
+  running->copies.clear();
+}
+
+void expectBytes(SharedAddress at, uint32_t bytes) { phases[phaseAt(at)].bytes += bytes; }
+
+void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress at) {
+  if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes % 16 != 0 || bytes == 0) fail("copies a piece of %u bytes, or from an address, that is no multiple of 16", bytes);
+  if (!within(job->b, from, bytes) && !within(job->b2, from, bytes) && !within(job->rows, from, bytes)) fail("copies a piece that is not in B or Rows");
+  wordAt(to + bytes - 16, 16);
+  running->arrivals.push_back({{startCopy({wordAt(to, 16), bytes / 4, from, bytes})}, phaseAt(at), bytes, running->clock});
+  if (copiesLand == kAtOnce) land(*running);
 }
 
 void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
@@ -377,13 +413,13 @@ void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
 void initPhases(SharedAddress at, uint32_t count) {
   const uint32_t word = wordAt(at, 8);
   for (uint32_t i = 0; i < 2; ++i) must(shadow.makePhase(word + i, running->access()), word);
-  phases[word / 2] = {count, count, 0, Clock(), Clock()};
+  phases[word / 2] = {count, count, 0, 0, Clock(), Clock()};
 }
 
 void arrive(SharedAddress at) { arriveAs(phaseAt(at), running->clock); }
 
 void arriveCopied(SharedAddress at) {
-  running->arrivals.push_back({std::move(running->copies), phaseAt(at), running->clock});
+  running->arrivals.push_back({std::move(running->copies), phaseAt(at), 0, running->clock});
   running->copies.clear();
   if (copiesLand == kAtOnce) land(*running);
 }

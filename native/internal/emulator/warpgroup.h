@@ -13,6 +13,9 @@
 struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
+struct alignas(8) uint2 {
+  uint32_t x, y;
+};
 struct alignas(16) float4 {
   float x, y, z, w;
 };
@@ -57,8 +60,18 @@ template <bool kInBlocks>
 void copyExisting(SharedAddress to, const void* from, int32_t place, int32_t length) {
   if (place < length) copyLine(to, from, 16);
 }
+void copyWord(SharedAddress to, const void* from, uint32_t bytes);
+inline void commitCopies() {}
+void waitForCopies();
+template <int kPending>
+void waitCopies() {
+  static_assert(kPending == 0, "copies are one group");
+  waitForCopies();
+}
 void storeShared(SharedAddress to, const uint32_t (&x)[4]);
 
+void expectBytes(SharedAddress at, uint32_t bytes);
+void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress at);
 void initPhases(SharedAddress at, uint32_t count);
 inline void fencePhases() {}
 void arrive(SharedAddress at);
@@ -92,6 +105,7 @@ inline uint64_t matrixAcross(SharedAddress at) { return at >> 4; }
 enum class Format { tf32, bf16, f16, e4m3, int8 };
 void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format = Format::tf32);
 void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format, bool first = false);
+void multiplyFragments(float (&sum)[4], const uint32_t (&words)[6], Format format);
 float numberOf(Format format, uint16_t bits);
 uint16_t bitsOf(Format format, float x);
 template <Format kFormat>
@@ -99,7 +113,22 @@ struct Half {
   static float number(uint16_t bits) { return numberOf(kFormat, bits); }
   static uint16_t bits(float x) { return bitsOf(kFormat, x); }
   static uint32_t pair(float low, float high) { return bits(low) | static_cast<uint32_t>(bits(high)) << 16; }
+  template <class Sum>
+  static void multiply(Sum& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) {
+    multiplyFragments(sum.x, {a[0][0], a[1][0], a[0][1], a[1][1], b[0], b[1]}, kFormat);
+  }
+  // Nibbles beside the exponent of 128, or 1024, are that much more.
+  static constexpr uint32_t kMore = kFormat == Format::bf16 ? 0x43004300 : 0x64006400;
+  static uint32_t minus(uint32_t group) { return (kMore | 0x80008000) | (group & 15) * 0x00010001; }
+  static uint32_t weights(uint32_t nibbles, uint32_t less) {
+    const uint32_t more = (nibbles & 0x000f000f) | kMore;
+    return pair(number(more & 0xffff) + number(less & 0xffff), number(more >> 16) + number(less >> 16));
+  }
 };
+template <bool kFirst, Format kFormat, int n>
+void product(Half<kFormat>, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
+  startProduct(d, n, a, b, kFirst, kFormat);
+}
 template <Format kFormat, int n>
 void product(Half<kFormat>, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
   startProduct(d, n, a, b, false, kFormat);
@@ -173,9 +202,6 @@ template <int kFloats>
 struct Copies;
 template <int kBytes>
 void copyIf(uint32_t bits, int j, SharedAddress to, const float* from);
-void commitCopies();
-template <int kPending>
-void waitCopies();
 #define BG_SHARED_DYNAMIC(name) float4* const name = nullptr
 bool barrierOr(bool any);
 template <class Number>

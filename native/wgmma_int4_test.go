@@ -1,0 +1,118 @@
+package native
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// panelJobs are plans of a tile of 9.0 for B of 4 bits, in groups of 64 and of 128, with every epilogue, whole and cut along K, by workers with
+// several tiles and by some that take them in turn, for both types of A.
+func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
+	t.Helper()
+	rows, cols := []int{shape.TM + 3, shape.TM - 1, 1, shape.TM / 2, 7}, []int{shape.TN + 20, 3, shape.TN, 40}
+	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleLPT, planner.ScheduleDynamic, planner.ScheduleSplitK}
+	for i, e := range append(reference.Epilogues(slices.Max(rows)), planner.Epilogue{}) {
+		for turn, by := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
+			seed := uint32(2*i + turn)
+			rng := rand.New(rand.NewPCG(uint64(seed), 9))
+			of, schedule := halves[(i+turn)%2], schedules[(i+2*turn)%4]
+			depths := []int{3, 0, 1, 5, 2}
+			if schedule == planner.ScheduleSplitK {
+				depths = []int{19, 1}
+			}
+			var b planner.Batch
+			for at := range 4 {
+				b = append(b, planner.Problem{M: rows[(at+i)%len(rows)], N: cols[(at+turn+i/2)%len(cols)], K: by.Group() * depths[(at+i)%len(depths)],
+					Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
+				if !e.Gated { // which read no C
+					b[at].Beta = [...]float32{0, 0, -0.5}[rng.IntN(3)]
+				}
+			}
+			b[0].Alpha, b[0].K = planner.Scale(2), by.Group()*slices.Max(depths)
+			e.ScaleB = by
+			o := planner.Options{Type: of, TypeC: of.TypesC()[i%len(of.TypesC())], Tile: shape.Name, Schedule: schedule, Epilogue: e}
+			j := newJob(t, deviceFor(t, "h200", schedule), b, o, []int{8, 1, 16, 3}[i%4], rng)
+			j.how = [2]uint32{seed % 3, seed}
+			j.a = append(j.a, slices.Repeat([]float32{gap}, -len(j.a)&7)...)
+			round(of, j.a)
+			round(o.TypeC, j.c)
+			round(o.TypeC, j.e.Biases)
+			if j.inTurn() {
+				j.workers = i % 3 // 0: as the planner says
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+func panelTiles() []*tile.Shape {
+	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return !s.Int4Only() })
+}
+
+// TestPanelsEmulated runs the kernels of 9.0 for B of 4 bits.
+func TestPanelsEmulated(t *testing.T) {
+	compiled(t)
+	e, err := int4AsAre()
+	require.NoError(t, err)
+	for _, shape := range panelTiles() {
+		t.Run(shape.Name, func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, e.run(t.TempDir(), panelJobs(t, shape)))
+		})
+	}
+}
+
+// panelMutants are mistakes in wgmma_int4.cuh, and in what it has of int4.cuh.
+var panelMutants = []mutant{
+	{"copies of A without a fence", "wgmma_int4.cuh", "      fenceStores();  // copies of A were another's\n", ""},
+	{"products do not wait for copies", "wgmma_int4.cuh", "      stages.wait();\n      fenceStores", "      fenceStores"},
+	{"a stage is released before its products are done", "wgmma_int4.cuh", "      waitProducts<0>();\n#pragma unroll\n      for (int h = 0; h < kSums; ++h) settle(part[h]);\n      stages.release(at);\n", "      stages.release(at);\n      waitProducts<0>();\n"},
+	{"the loader does not wait for a free stage", "wgmma_int4.cuh", "      stages.waitFree();\n", ""},
+	{"a step arrives before its copies", "wgmma_int4.cuh", "if (wide) return arriveCopied(full);", "if (wide) return arrive(full);"},
+	{"pieces are not expected", "wgmma_int4.cuh", "      expectBytes(full, bytes(left));\n", ""},
+	{"words of groups anywhere are copied as pieces", "wgmma_int4.cuh", "pieces = placeInLine(groups) == 0 && cols % 4 == 0;", "pieces = true;"},
+	{"a panel behind the last is copied", "wgmma_int4.cuh", "if (both) copyPiece(stage", "copyPiece(stage"},
+	{"both panels have the groups of the first", "wgmma_int4.cuh", "4 * T::TN, groups + ldb, 4 * cols", "4 * T::TN, groups, 4 * cols"},
+	{"a panel that does not exist has any scales", "wgmma_int4.cuh", "if (!pieces || (by64 && !both)) copyWords", "if (!pieces) copyWords"},
+	{"steps are a panel", "wgmma_int4.cuh", "panel = rowsOn(panel, 16, ldb);", "panel = rowsOn(panel, 8, ldb);"},
+	{"lanes have the same k's", "wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i], minus[r])"},
+	{"columns have the zero point of the first", "wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i] >> 4 * member, minus[0])"},
+	{"panels have the scales of the first", "wgmma_int4.cuh", "fmaf(scale[h][i / 2 % 2]", "fmaf(scale[0][i / 2 % 2]"},
+	{"rows that do not exist are stored", "wgmma_int4.cuh", "r < 16 && first + r < item.rows(); r += 32 / kLines", "r < 16; r += 32 / kLines"},
+	{"lines of C that are not aligned", "wgmma_int4.cuh", "if (count == 8 && placeInLine(to) == 0)", "if (count == 8)"},
+	{"columns that do not exist are stored", "wgmma_int4.cuh", "count = min(item.cols() - col, 8u)", "count = 8"},
+	{"a warp without columns does not let steps go by", "wgmma_int4.cuh", ">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
+	{"a lane's columns are stored as one", "wgmma_int4.cuh", "16 * i + 8 * (e / 2 % 2) + at.group]", "16 * i + at.group]"},
+	{"pairs of rows have one weight", "wgmma_int4.cuh", "2 * (threadId() % 4) + i % 2);", "2 * (threadId() % 4));"},
+	{"a lane's columns have one bias", "wgmma_int4.cuh", "col = column + 8 * half;", "col = column;"},
+	{"no swizzle", "wgmma_int4.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
+}
+
+// streamMutants are those of tiles of few rows.
+var streamMutants = []mutant{
+	{"a stage is released before it is read", "wgmma_int4.cuh", "    multiply(stages.stage.at * T::kStage);\n    stages.release(stages.stage.at);\n", "    stages.release(stages.stage.at);\n    multiply(stages.stage.at * T::kStage);\n"},
+	{"a warp without columns does not let steps go by", "wgmma_int4.cuh", ">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
+	{"the second 8 rows are those before", "wgmma_int4.cuh", "else if (warp.rows <= 8) multiplyItem<1>", "else if (warp.rows <= 16) multiplyItem<1>"},
+}
+
+func TestPanelMutants(t *testing.T) {
+	for _, c := range []struct {
+		tile, macro string
+		mutants     []mutant
+	}{
+		{"int4-stream-16x128", "BG_STREAM_INT4(", streamMutants},
+		{"int4-wgmma-32x128", "BG_PANEL_INT4(", panelMutants},
+	} {
+		t.Run(c.tile, func(t *testing.T) {
+			testWarpgroupMutants(t, "warpgroup_int4.cpp", c.tile, c.macro, c.mutants, func(s *tile.Shape) []*emulatorJob { return panelJobs(t, s) })
+		})
+	}
+}
