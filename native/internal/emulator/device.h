@@ -30,7 +30,9 @@ void bg_shim_acquire();
 // A thread counts at *next, which wraps to 0 behind last, and its group rests.
 uint32_t bg_shim_take(uint32_t* next, uint32_t last);
 uint32_t bg_shim_lanes();  // of a wave
-void bg_shim_wave(const uint32_t (&give)[4], uint32_t (*take)[4]);  // give: two words of A, two of B
+// A matrix instruction: a lane gives two words of A and two of B, of which so many bytes are numbers, and has four numbers of C.
+enum ShimNumber { kShimF32, kShimBF16, kShimF16, kShimInt8, kShimFnuz };
+void bg_shim_product(ShimNumber kind, int bytes, const uint32_t (&give)[4], void* c);
 uint32_t bg_shim_first(uint32_t x);  // what the first lane of the wave gives
 
 inline uint32_t threadId() { return bg_shim_self.thread; }
@@ -64,54 +66,29 @@ inline float exponential(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }
 
 // Matrix instructions as mfma.cuh has their layout. Of n numbers that a lane gives of A, and of
-// B, the first has the k of the first one of the lane.
+// B, the first has the k of the first one of the lane. shim.cpp computes them, which is compiled for speed.
 typedef float ShimBlock __attribute__((vector_size(16)));
 typedef int ShimWholeBlock __attribute__((vector_size(16)));
-inline float shimAdd(float x, float y, float sum) { return fmaf(x, y, sum); }
-inline int shimAdd(int x, int y, int sum) { return x * y + sum; }
-template <int n, class Factor, class Block, class Number>
-Block shimProduct(Factor a, Factor b, Block c, Number number) {
-  uint32_t give[4] = {}, lanes[64][4];
+template <class Factor, class Block>
+Block shimProduct(ShimNumber kind, Factor a, Factor b, Block c) {
+  uint32_t give[4] = {};
   __builtin_memcpy(give, &a, sizeof a);
   __builtin_memcpy(give + 2, &b, sizeof b);
-  bg_shim_wave(give, lanes);
-  const uint32_t lane = threadId() % 64, col = lane % 16;
-  for (uint32_t r = 0; r < 4; ++r) {
-    for (uint32_t k = 0; k < 4; ++k) {
-      for (int i = 0; i < n; ++i) c[r] = shimAdd(number(lanes[k * 16 + lane / 16 * 4 + r], i), number(lanes[k * 16 + col] + 2, i), c[r]);
-    }
-  }
+  bg_shim_product(kind, sizeof a, give, &c);
   return c;
 }
-inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x4f32(float a, float b, ShimBlock c, int, int, int) {
-  return shimProduct<1>(a, b, c, [](const uint32_t* words, int) { return __builtin_bit_cast(float, *words); });
-}
-
-inline uint16_t shimHalf(const uint32_t* words, int i) { return static_cast<uint16_t>(words[i / 2] >> (16 * (i % 2))); }
-inline float shimBF16(const uint32_t* words, int i) { return __builtin_bit_cast(float, static_cast<uint32_t>(shimHalf(words, i)) << 16); }
-inline float shimF16(const uint32_t* words, int i) { return __builtin_bit_cast(_Float16, shimHalf(words, i)); }
 typedef short ShimShorts2 __attribute__((vector_size(4)));
 typedef short ShimShorts4 __attribute__((vector_size(8)));
 typedef _Float16 ShimHalves4 __attribute__((vector_size(8)));
-inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x8bf16(ShimShorts2 a, ShimShorts2 b, ShimBlock c, int, int, int) {
-  return shimProduct<2>(a, b, c, shimBF16);
-}
-inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(ShimShorts4 a, ShimShorts4 b, ShimBlock c, int, int, int) {
-  return shimProduct<4>(a, b, c, shimBF16);
-}
-inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x16f16(ShimHalves4 a, ShimHalves4 b, ShimBlock c, int, int, int) {
-  return shimProduct<4>(a, b, c, shimF16);
-}
-inline int shimInt8(const uint32_t* words, int i) { return static_cast<int8_t>(words[i / 4] >> (8 * (i % 4))); }
-inline ShimWholeBlock __builtin_amdgcn_mfma_i32_16x16x16i8(int a, int b, ShimWholeBlock c, int, int, int) { return shimProduct<4>(a, b, c, shimInt8); }
-inline ShimWholeBlock __builtin_amdgcn_mfma_i32_16x16x32_i8(long a, long b, ShimWholeBlock c, int, int, int) { return shimProduct<8>(a, b, c, shimInt8); }
-inline float shimFnuz(const uint32_t* words, int i) {
-  const uint32_t bits = words[i / 4] >> (8 * (i % 4)) & 0xff, exponent = bits >> 3 & 15, fraction = bits & 7;
-  if (bits == 0x80) return NAN;
-  const float size = ldexpf(static_cast<float>(exponent == 0 ? fraction : 8 + fraction), static_cast<int>(exponent == 0 ? 1 : exponent) - 11);
-  return (bits & 0x80) != 0 ? -size : size;
-}
-inline ShimBlock __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(long a, long b, ShimBlock c, int, int, int) { return shimProduct<8>(a, b, c, shimFnuz); }
+#define BG_SHIM_PRODUCT(name, Factor, Block, kind) \
+  inline Block name(Factor a, Factor b, Block c, int, int, int) { return shimProduct(kind, a, b, c); }
+BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_f32_16x16x4f32, float, ShimBlock, kShimF32)
+BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_f32_16x16x8bf16, ShimShorts2, ShimBlock, kShimBF16)
+BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_f32_16x16x16bf16_1k, ShimShorts4, ShimBlock, kShimBF16)
+BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_f32_16x16x16f16, ShimHalves4, ShimBlock, kShimF16)
+BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_i32_16x16x16i8, int, ShimWholeBlock, kShimInt8)
+BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_i32_16x16x32_i8, long, ShimWholeBlock, kShimInt8)
+BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8, long, ShimBlock, kShimFnuz)
 
 // v_lerp_u8: of each byte the half of the sum, rounded up where c is odd.
 inline uint32_t __builtin_amdgcn_lerp(uint32_t a, uint32_t b, uint32_t c) {

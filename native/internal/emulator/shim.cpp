@@ -28,11 +28,13 @@ namespace {
 
 enum State { kReady, kAtBarrier, kAtWave, kResting, kDone };
 
+constexpr int kMost = 8;  // numbers of an operand that a lane gives to a matrix instruction
+
 struct Fiber {
   ShimThread self;
   State state = kReady;
   int line = 0;        // of the barrier
-  uint32_t give[2][4]; // to the wave, in turns
+  float give[2][2 * kMost];  // to the wave, in turns
   int turn = 0;
   Place place;
 };
@@ -256,26 +258,70 @@ uint32_t bg_shim_take(uint32_t* next, uint32_t last) {
 uint32_t bg_shim_lanes() { return waveLanes; }
 
 // exchange gives something to the wave, and returns with which turn all its lanes have, and the first of them.
-static Fiber* const* exchange(const uint32_t* give, size_t bytes, int& turn) {
+static Fiber* const* exchange(const void* give, size_t bytes, int& turn) {
   turn = running->turn ^= 1;
   memcpy(running->give[turn], give, bytes);
   suspend(kAtWave);
   return group->fibers.data() + running->self.thread / waveLanes * waveLanes;
 }
 
-void bg_shim_wave(const uint32_t (&give)[4], uint32_t (*take)[4]) {
+// numberOf is number i of those that words have. Those of Int8 are exact in fp32, and so are their products.
+static float numberOf(ShimNumber kind, const uint32_t* words, int i) {
+  const auto half = static_cast<uint16_t>(words[i / 2] >> (16 * (i % 2)));
+  const auto byte = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
+  switch (kind) {
+    case kShimF32: return __builtin_bit_cast(float, words[i]);
+    case kShimBF16: return __builtin_bit_cast(float, static_cast<uint32_t>(half) << 16);
+    case kShimF16: return __builtin_bit_cast(_Float16, half);
+    case kShimInt8: return static_cast<int8_t>(byte);
+    case kShimFnuz: break;
+  }
+  if (byte == 0x80) return NAN;
+  const int exponent = byte >> 3 & 15, fraction = byte & 7;
+  const float size = ldexpf(static_cast<float>(exponent == 0 ? fraction : 8 + fraction), std::max(exponent, 1) - 11);
+  return (byte & 0x80) != 0 ? -size : size;
+}
+
+static float multiplyAdd(float x, float y, float sum) { return fmaf(x, y, sum); }
+static int32_t multiplyAdd(float x, float y, int32_t sum) { return sum + static_cast<int32_t>(x * y); }
+
+// product adds to the lane's part of C, whose number r is of a row and whose column is the lane's.
+template <class Sum>
+static void product(Fiber* const* lanes, unsigned lane, int turn, int n, void* c) {
+  Sum sums[4];
+  memcpy(sums, c, sizeof sums);
+  for (int k = 0; k < 4; ++k) {
+    Fiber* const* const rows = lanes + k * 16 + lane / 16 * 4;
+    const float* const b = lanes[k * 16 + lane % 16]->give[turn] + kMost;
+    for (int i = 0; i < n; ++i) {
+      for (int r = 0; r < 4; ++r) sums[r] = multiplyAdd(rows[r]->give[turn][i], b[i], sums[r]);
+    }
+  }
+  memcpy(c, sums, sizeof sums);
+}
+
+void bg_shim_product(ShimNumber kind, int bytes, const uint32_t (&give)[4], void* c) {
   if (waveLanes != 64 || threads % 64 != 0) {
     failure = "a matrix instruction in a wave of less than 64 lanes";
     suspend(kDone);
   }
+  constexpr int kBytes[] = {4, 2, 2, 1, 1};
+  const int n = bytes / kBytes[kind];
+  float numbers[2 * kMost];
+  for (int i = 0; i < n; ++i) {
+    numbers[i] = numberOf(kind, give, i);
+    numbers[kMost + i] = numberOf(kind, give + 2, i);
+  }
   int turn;
-  Fiber* const* const lanes = exchange(give, sizeof give, turn);
-  for (unsigned lane = 0; lane < 64; ++lane) memcpy(take[lane], lanes[lane]->give[turn], sizeof *take);
+  Fiber* const* const lanes = exchange(numbers, sizeof numbers, turn);
+  const unsigned lane = running->self.thread % 64;
+  if (kind == kShimInt8) product<int32_t>(lanes, lane, turn, n, c);
+  else product<float>(lanes, lane, turn, n, c);
 }
 
 uint32_t bg_shim_first(uint32_t x) {
   int turn;
-  return exchange(&x, sizeof x, turn)[0]->give[turn][0];
+  return __builtin_bit_cast(uint32_t, exchange(&x, sizeof x, turn)[0]->give[turn][0]);
 }
 
 int bg_shim_launch(const char* kernel, unsigned grid_x, unsigned grid_y, unsigned threads, void** args) {
