@@ -275,7 +275,7 @@ static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c
 }
 // multiply adds to the sums of a row, in the order of k.
 #if defined(__x86_64__) && defined(__GLIBC__)
-__attribute__((target_clones("arch=haswell", "default"))) // others call fmaf
+__attribute__((target_clones("arch=x86-64-v3", "default"))) // others call fmaf
 #endif
 static void multiply(float *restrict sums, const float *restrict x, const float *restrict y, int depth, int cols) {
 	for (int p = 0; p < depth; p++)
