@@ -205,9 +205,14 @@ func ToWords(of element.Type, numbers []float32) []float32 {
 		return numbers
 	}
 	words := make([]uint32, wordsOf(of, len(numbers)))
-	for i, x := range numbers {
-		at := i * of.Bytes()
-		words[at/4] |= uint32(of.Bits(x)) << (at % 4 * 8)
+	bits := 8 * of.Bytes()
+	for i := range words {
+		var word uint32
+		few := numbers[i*32/bits:]
+		for j, x := range few[:min(32/bits, len(few))] {
+			word |= uint32(of.Bits(x)) << (j * bits)
+		}
+		words[i] = word
 	}
 	return driver.Words(words)
 }

@@ -351,31 +351,46 @@ func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 	if p.TransB {
 		stepK, stepJ = 1, p.B.LD
 	}
-	for k := range p.K {
-		at := p.A.Offset + i*p.A.LD + k
-		if p.TransA {
-			at = p.A.Offset + k*p.A.LD + i
-		}
-		v, at := float64(x[at]), p.B.Offset+k*stepK
-		if stepJ == 1 { // the same without index checks: nearly all time is spent here
-			size := size[:len(sum)]
-			for j, b := range y[at : at+len(sum)] {
-				w := v * float64(b)
-				sum[j] += w
-				size[j] += math.Abs(w)
+	atA, nextA := p.A.Offset+i*p.A.LD, 1
+	if p.TransA {
+		atA, nextA = p.A.Offset+i, p.A.LD
+	}
+	for k := 0; k < p.K; {
+		if stepJ == 1 && k+4 <= p.K { // nearly all time is spent here
+			var v [4]float64
+			for d := range v {
+				v[d] = float64(x[atA+(k+d)*nextA])
 			}
+			addFour(sum, size, &v, y[p.B.Offset+k*stepK:], stepK)
+			k += 4
 			continue
 		}
+		v, at := float64(x[atA+k*nextA]), p.B.Offset+k*stepK
 		for j := range sum {
 			w := v * float64(y[at+j*stepJ])
 			sum[j] += w
 			size[j] += math.Abs(w)
 		}
+		k++
 	}
 	alpha := float64(p.Alpha.Value())
 	for j := range sum {
 		sum[j] *= alpha
 		size[j] *= math.Abs(alpha)
+	}
+}
+
+// addFour adds the products of four numbers, each with a line of B, one after the other, without index checks.
+//
+//go:norace
+func addFour(sum, size []float64, v *[4]float64, lines []float32, apart int) {
+	n := len(sum)
+	size, b0, b1, b2, b3 := size[:n], lines[:n], lines[apart:][:n], lines[2*apart:][:n], lines[3*apart:][:n]
+	v0, v1, v2, v3 := v[0], v[1], v[2], v[3]
+	for j, s := range sum {
+		w0, w1, w2, w3 := v0*float64(b0[j]), v1*float64(b1[j]), v2*float64(b2[j]), v3*float64(b3[j])
+		sum[j] = s + w0 + w1 + w2 + w3
+		size[j] = size[j] + math.Abs(w0) + math.Abs(w1) + math.Abs(w2) + math.Abs(w3)
 	}
 }
 
