@@ -23,7 +23,7 @@ func (s *suite) testBlocks(t *testing.T) {
 		typed.of, typed.ofC = element.E4M3, ofC
 		t.Run(ofC.String(), func(t *testing.T) {
 			for k, c := range blockCases() {
-				if !s.slow() || (j+k)%3 == 0 {
+				if typed.turn(k) {
 					t.Run(c.name, func(t *testing.T) { typed.runBlocks(t, c) })
 				}
 			}

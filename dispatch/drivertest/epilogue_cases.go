@@ -86,8 +86,8 @@ type dressedCase struct {
 }
 
 func (s *suite) eachDressed(t *testing.T, cases []dressedCase, run func(*testing.T, dressedCase)) {
-	for _, c := range cases {
-		if c.more && s.slow() && s.of != element.F32 {
+	for i, c := range cases {
+		if !s.turn(i) || c.more && s.slow() && s.of != element.F32 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) { run(t, c) })

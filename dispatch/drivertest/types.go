@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
@@ -57,6 +58,13 @@ func (s *suite) testTypes(t *testing.T) {
 func (s *suite) slow() bool {
 	info := s.device.Info()
 	return info.Kind == driver.KindSoftware && info.Planner.KernelKind != planner.KernelsCPU
+}
+
+// turn reports whether case n of several runs with the suite's types, of which it has all in turn: one of three does where a CPU
+// computes, on which types of C differ in stores alone, unless sample.Variable asks for all.
+func (s *suite) turn(n int) bool {
+	onCPU := s.oneTile != "" || s.device.Info().Kind == driver.KindSoftware
+	return !onCPU || s.of == element.F32 || (n+2*int(s.of)+int(s.ofC))%3 == 0 || sample.All()
 }
 
 // fits reports whether a device has kernels of a tile shape for the suite's types.

@@ -22,7 +22,7 @@ func (s *suite) testZeros(t *testing.T) {
 		typed.of, typed.ofC = element.Int8, ofC
 		t.Run(ofC.String(), func(t *testing.T) {
 			for k, c := range typed.zeroCases() {
-				if !s.slow() || (i+k)%3 == 0 {
+				if typed.turn(k) {
 					t.Run(c.name, func(t *testing.T) { typed.runZeros(t, c) })
 				}
 			}

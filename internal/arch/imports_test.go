@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"native/internal":      {"planner", "native", "native/products", "internal/codeobject"},
 	"native/products":      {},
 	"dispatch/driver":      {"planner", "internal/invalid"},
-	"dispatch/drivertest":  {"planner", "dispatch/driver", "internal/reference"},
+	"dispatch/drivertest":  {"planner", "dispatch/driver", "internal/reference", "internal/sample"},
 	"internal/hostmem":     {"dispatch/driver"},
 	"internal/hostgemm":    {"planner", "dispatch/driver", "internal/hostmem", "internal/invalid"},
 	"internal/reference":   {"planner", "internal/hostmem"},
