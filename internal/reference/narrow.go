@@ -20,6 +20,7 @@ const (
 // multiples of narrowDepth.
 //
 //go:norace
+//go:nocheckptr
 func cuts(p *planner.Problem, i int, x, y []float32, cut []float64) {
 	stepA, stepB, nextB := 1, p.B.LD, 1
 	a := p.A.Offset + i*p.A.LD

@@ -338,9 +338,10 @@ func (r *row) element(i, j int, old float32) number {
 
 // products sets sum to row i of alpha*op(A)*op(B), and size to the same sum of
 // absolute values. The race detector would take ten times as long here as for
-// the rest of a conformance run; the function shares nothing that is written.
+// the rest of a conformance run, and checks of pointers in math.Abs half of it; the function shares nothing that is written.
 //
 //go:norace
+//go:nocheckptr
 func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 	clear(sum)
 	clear(size)
@@ -383,6 +384,7 @@ func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 // addFour adds the products of four numbers, each with a line of B, one after the other, without index checks.
 //
 //go:norace
+//go:nocheckptr
 func addFour(sum, size []float64, v *[4]float64, lines []float32, apart int) {
 	n := len(sum)
 	size, b0, b1, b2, b3 := size[:n], lines[:n], lines[apart:][:n], lines[2*apart:][:n], lines[3*apart:][:n]
