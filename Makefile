@@ -52,8 +52,9 @@ browser:
 	GO=$(GO) scripts/page.sh bin/browser
 	$(GO) run ./examples/browser/serve -address $(ADDRESS) bin/browser
 
+# What takes longest begins first, so that none is left over at the end for one core.
 test: setup
-	$(GO) test -timeout $(TIMEOUT) ./...
+	$(GO) test $(TEST_FLAGS) -timeout $(TIMEOUT) ./native ./webgpu ./native/cuda ./...
 
 test-all: export BATCHGEMM_TESTS = all
 test-all: test
@@ -62,6 +63,8 @@ test-all: test
 # HIP kernels and of their emulation, and the disassembler, and windows under Xvfb: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
 check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window,python
+# vet has seen all by then.
+check: TEST_FLAGS = -vet=off
 check: setup fmt vet staticcheck tidy test variants browser-check window-check wheel-check race vulncheck
 
 fmt:
@@ -89,14 +92,14 @@ vulncheck:
 # Tests of builds that a test of this one does not reach: without GPUs, with addresses of
 # 32 bits, and the kernels of arm64, which an emulator runs.
 variants:
-	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
-	GO=$(GO) scripts/test32.sh -skip '$(SAME)' ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64-static -run 'TestGuardPages|TestConformance/neon/(Scalars|NonFinite|Mixed)' ./internal/cpu
+	$(GO) test $(TEST_FLAGS) -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
+	GO=$(GO) scripts/test32.sh $(TEST_FLAGS) -skip '$(SAME)' ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test $(TEST_FLAGS) -short -exec qemu-aarch64-static -run 'TestGuardPages|TestConformance/neon/(Scalars|NonFinite|Mixed)' ./internal/cpu
 
 # Without the kernels of all tiles, types and epilogues, whose text other tests run on other adapters.
 browser-check:
-	GO=$(GO) scripts/browser.sh -count=1 -run 'InBrowser|TestConformance/($(BROWSER_SHORT))' ./webgpu
-	GO=$(GO) scripts/browser.sh -count=1 -run InBrowser ./dispatch
+	GO=$(GO) scripts/browser.sh $(TEST_FLAGS) -count=1 -run 'InBrowser|TestConformance/($(BROWSER_SHORT))' ./webgpu
+	GO=$(GO) scripts/browser.sh $(TEST_FLAGS) -count=1 -run InBrowser ./dispatch
 
 browser-test: setup
 	GO=$(GO) scripts/browser.sh -v -count=1 -timeout 90m $(BROWSER_FLAGS) ./webgpu
@@ -115,8 +118,8 @@ wheel-check:
 # The detector does not see what assembly and C read and write: plain Go stands for
 # assembly. ON_CPU and ON_FAKES show nothing more of Go than other tests do.
 race:
-	$(GO) test -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/($(ON_CPU))|TestFake/(conformance|gfx.*)/($(ON_FAKES))|TestOwnDriver/($(ON_FAKES))' $(RACE)
-	$(GO) test -race -run Concurrent ./planner
+	$(GO) test $(TEST_FLAGS) -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/($(ON_CPU))|TestFake/(conformance|gfx.*)/($(ON_FAKES))|TestOwnDriver/($(ON_FAKES))' $(RACE)
+	$(GO) test $(TEST_FLAGS) -race -run Concurrent ./planner
 
 fuzz: setup
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
