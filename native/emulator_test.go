@@ -1,6 +1,7 @@
 package native
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -50,13 +51,13 @@ func (j *emulatorJob) inTurn() bool {
 	return slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.InTurn })
 }
 
-// jobFile is what internal/emulator/job.h reads.
-type jobFile struct{ bytes.Buffer }
+// jobFile is what internal/emulator/job.h reads, up to a gigabyte.
+type jobFile struct{ *bufio.Writer }
 
 func (f *jobFile) put(values ...any) {
 	for _, v := range values {
 		if err := binary.Write(f, binary.NativeEndian, v); err != nil {
-			panic(err) // only of a type that has no size
+			panic(err) // of a type that has no size, or of a full disk
 		}
 	}
 }
@@ -124,12 +125,12 @@ func isGap(x float32) bool { return math.Float32bits(x) == math.Float32bits(gap)
 
 // allC runs the jobs and returns the bytes of every C.
 func (e emulator) allC(dir string, jobs []*emulatorJob) ([]byte, error) {
-	var in jobFile
-	in.put(uint32(len(jobs)))
-	for _, j := range jobs {
-		in.job(j)
-	}
-	return e.results(dir, &in)
+	return e.results(dir, func(in *jobFile) {
+		in.put(uint32(len(jobs)))
+		for _, j := range jobs {
+			in.job(j)
+		}
+	})
 }
 
 // run runs the jobs and compares every C with the reference. The error is what
@@ -165,9 +166,15 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 }
 
 // results runs jobs and returns what they made of C.
-func (e emulator) results(dir string, in *jobFile) ([]byte, error) {
+func (e emulator) results(dir string, write func(*jobFile)) ([]byte, error) {
 	from, to := filepath.Join(dir, "jobs"), filepath.Join(dir, "results")
-	if err := os.WriteFile(from, in.Bytes(), 0o600); err != nil {
+	file, err := os.Create(from)
+	if err != nil {
+		return nil, err
+	}
+	in := jobFile{bufio.NewWriterSize(file, 1<<20)}
+	write(&in)
+	if err := errors.Join(in.Flush(), file.Close()); err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(e.path, from, to)

@@ -43,12 +43,12 @@ func (f *jobFile) raggedJob(j *raggedJob) {
 
 // runRagged runs the jobs and compares the memory of each plan, all of it.
 func (e emulator) runRagged(dir string, jobs []*raggedJob) error {
-	var in jobFile
-	in.put(uint32(len(jobs)))
-	for _, j := range jobs {
-		in.raggedJob(j)
-	}
-	results, err := e.results(dir, &in)
+	results, err := e.results(dir, func(in *jobFile) {
+		in.put(uint32(len(jobs)))
+		for _, j := range jobs {
+			in.raggedJob(j)
+		}
+	})
 	if err != nil {
 		return err
 	}
