@@ -63,7 +63,7 @@ test-all: test
 # HIP kernels and of their emulation, and the disassembler, and windows under Xvfb: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
 check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window,python
-# vet has seen all by then.
+# vet has seen what test and browser-check build by then.
 check: TEST_FLAGS = -vet=off
 check: setup fmt vet staticcheck tidy test variants browser-check window-check wheel-check race vulncheck
 
@@ -92,9 +92,9 @@ vulncheck:
 # Tests of builds that a test of this one does not reach: without GPUs, with addresses of
 # 32 bits, and the kernels of arm64, which an emulator runs.
 variants:
-	$(GO) test $(TEST_FLAGS) -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
-	GO=$(GO) scripts/test32.sh $(TEST_FLAGS) -skip '$(SAME)' ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test $(TEST_FLAGS) -short -exec qemu-aarch64-static -run 'TestGuardPages|TestConformance/neon/(Scalars|NonFinite|Mixed)' ./internal/cpu
+	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
+	GO=$(GO) scripts/test32.sh -skip '$(SAME)' ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64-static -run 'TestGuardPages|TestConformance/neon/(Scalars|NonFinite|Mixed)' ./internal/cpu
 
 # Without the kernels of all tiles, types and epilogues, whose text other tests run on other adapters.
 browser-check:
@@ -118,8 +118,8 @@ wheel-check:
 # The detector does not see what assembly and C read and write: plain Go stands for
 # assembly. ON_CPU and ON_FAKES show nothing more of Go than other tests do.
 race:
-	$(GO) test $(TEST_FLAGS) -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/($(ON_CPU))|TestFake/(conformance|gfx.*)/($(ON_FAKES))|TestOwnDriver/($(ON_FAKES))' $(RACE)
-	$(GO) test $(TEST_FLAGS) -race -run Concurrent ./planner
+	$(GO) test -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/($(ON_CPU))|TestFake/(conformance|gfx.*)/($(ON_FAKES))|TestOwnDriver/($(ON_FAKES))' $(RACE)
+	$(GO) test -race -run Concurrent ./planner
 
 fuzz: setup
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)

@@ -60,11 +60,11 @@ func (s *suite) slow() bool {
 	return info.Kind == driver.KindSoftware && info.Planner.KernelKind != planner.KernelsCPU
 }
 
-// turn reports whether case n of several runs with the suite's types, of which it has all in turn: one of three does where a CPU
-// computes, on which types of C differ in stores alone, unless sample.Variable asks for all.
+// turn reports whether case n of several runs with the suite's types: one of three does where a CPU plays a GPU, in turn,
+// since kernels for other types of C differ in stores alone, unless sample.Variable asks for all.
 func (s *suite) turn(n int) bool {
-	onCPU := s.oneTile != "" || s.device.Info().Kind == driver.KindSoftware
-	return !onCPU || s.of == element.F32 || (n+2*int(s.of)+int(s.ofC))%3 == 0 || sample.All()
+	plays := s.oneTile != "" || s.slow()
+	return !plays || s.of == element.F32 || (n+2*int(s.of)+int(s.ofC))%3 == 0 || sample.All()
 }
 
 // fits reports whether a device has kernels of a tile shape for the suite's types.

@@ -24,22 +24,12 @@ func Skip(t testing.TB, n uint64, seed []byte) {
 // Drawn reports whether the case of a name is one of those that run: one of n are. seed is the text under
 // test, or its hashes.
 func Drawn(name string, n uint64, seed []byte) bool {
-	return All() || hash(name, seed)%n == 0
-}
-
-// SkipOthers skips the test, number i of several, unless it is its turn: each n-th has it, of any n in a row one. Which
-// begins follows from the seed.
-func SkipOthers(t testing.TB, i int, n uint64, seed []byte) {
-	t.Helper()
-	if !All() && (uint64(i)+hash("", seed)%n)%n > 0 {
-		t.Skipf("another's turn: one of %d cases in a row runs without %s=all", n, Variable)
+	if All() {
+		return true
 	}
+	sum := sha256.Sum256(append([]byte(name+"\x00"), seed...))
+	return binary.LittleEndian.Uint64(sum[:])%n == 0
 }
 
 // All reports whether all cases are to run.
 func All() bool { return os.Getenv(Variable) == "all" }
-
-func hash(name string, seed []byte) uint64 {
-	sum := sha256.Sum256(append([]byte(name+"\x00"), seed...))
-	return binary.LittleEndian.Uint64(sum[:])
-}

@@ -24,24 +24,6 @@ func TestDrawn(t *testing.T) {
 	require.NotEqual(t, one, other)
 }
 
-// Of any four in a row one has its turn, another one for another seed.
-func TestSkipOthers(t *testing.T) {
-	t.Setenv(Variable, "")
-	ran := map[string][]int{}
-	for _, seed := range []string{"text", "texts", "another text"} {
-		for i := range 16 {
-			t.Run(seed, func(t *testing.T) {
-				SkipOthers(t, i, 4, []byte(seed))
-				ran[seed] = append(ran[seed], i)
-			})
-		}
-		first := ran[seed][0]
-		require.Less(t, first, 4)
-		require.Equal(t, []int{first, first + 4, first + 8, first + 12}, ran[seed])
-	}
-	require.False(t, ran["text"][0] == ran["texts"][0] && ran["text"][0] == ran["another text"][0])
-}
-
 func TestSkip(t *testing.T) {
 	ran := 0
 	run := func(t *testing.T) {
