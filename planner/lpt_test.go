@@ -38,7 +38,7 @@ func TestFraction(t *testing.T) {
 // problem, and workers have even work nevertheless.
 func TestLPTIsEven(t *testing.T) {
 	for name, q := range map[string]Problem{
-		"half rows": GEMM(320, 384, 500), "half columns": GEMM(384, 320, 500), "both": GEMM(320, 320, 500),
+		"half rows": GEMM(320, 384, 500), "half columns": GEMM(384, 320, 500), "both": GEMM(320, 320, 500), "strips": GEMM(320, 1216, 500),
 	} {
 		for _, problems := range []int{40, 400} { // all by Graham's rule, and the last rounds
 			batch := make([]Problem, problems)
