@@ -41,24 +41,29 @@ func BenchmarkLayers(b *testing.B) {
 
 const layerNodes = 20
 
-// timeLayer reports the time of a node, and that predicted. at.B has the weights of all nodes.
+// timeLayer is timeNodes of a layer. at.B has the weights of all nodes.
 func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB element.Type, m, n, k int, schedule planner.Schedule) {
 	q := planner.Problem{M: m, N: n, K: k, TransB: true, Alpha: planner.Scale(1), A: planner.Matrix{LD: k}, B: planner.Matrix{LD: k}, C: planner.Matrix{LD: n}}
 	o := planner.Options{Type: element.BF16, TypeC: element.BF16, Schedule: schedule}
 	if ofB == element.Int4 {
 		q.TransB, q.B.LD, o.Epilogue.ScaleB = false, n, planner.PerGroup128
 	}
-	plan, err := d.Plan(planner.Batch{q}, o)
+	weights := at.B
+	timeNodes(b, d, stream, planner.Batch{q}, o, layerNodes, func(i int) Addresses {
+		at.B = weights + uintptr(i*ofB.Size(n*k))
+		return at
+	})
+}
+
+// timeNodes reports the time of a node of a graph of so many runs of a plan, each with operands of its own, and that predicted.
+func timeNodes(b *testing.B, d *Device, stream *cublas.Stream, batch planner.Batch, o planner.Options, nodes int, operands func(i int) Addresses) {
+	plan, err := d.Plan(batch, o)
 	require.NoError(b, err)
 	p, err := d.Prepare(b.Context(), plan)
 	require.NoError(b, err)
 	defer func() { require.NoError(b, p.Close()) }()
 	require.NoError(b, d.Wait(b.Context()))
-	weights := at.B
-	graph, err := stream.Capture(layerNodes, func(i int) error {
-		at.B = weights + uintptr(i*ofB.Size(n*k))
-		return p.RunAt(b.Context(), stream.Native(), at)
-	})
+	graph, err := stream.Capture(nodes, func(i int) error { return p.RunAt(b.Context(), stream.Native(), operands(i)) })
 	require.NoError(b, err)
 	defer graph.Close()
 	b.ReportMetric(nodeMicros(b, graph), "device-us")
