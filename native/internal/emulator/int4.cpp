@@ -11,10 +11,6 @@ inline void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
   memcpy(sharedMemory + to, from, bytes);
 }
 inline void storeShared(SharedAddress to, const uint32_t (&x)[4]) { memcpy(sharedMemory + to, x, sizeof x); }
-struct uint2 {
-  uint32_t x, y;
-};
-
 #include "../../gemm.cuh"
 #include "../../fixup.cuh"
 #include "../../epilogue.cuh"
@@ -36,16 +32,10 @@ struct BF16 {
   static uint32_t pair(float low, float high) { return bits(low) | static_cast<uint32_t>(bits(high)) << 16; }
 };
 
-// Weights is a format with what makes numbers of its nibbles, beside the exponent of kExponent's number.
+// Weights is a format that nibbles become numbers of.
 template <class Format, uint32_t kExponent>
-struct Weights : Format {
+struct Weights : Format, Nibbles<Format, kExponent> {
   static void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { multiplyHalves<Format>(sum, a, b); }
-  static uint32_t minus(uint32_t group) { return (0x8000 | kExponent) * 0x00010001 | (group & 15) * 0x00010001; }
-  static uint32_t weights(uint32_t nibbles, uint32_t less) {
-    const uint32_t more = (nibbles & 0x000f000f) | kExponent * 0x00010001;
-    auto of = [&](int shift) { return Format::number(static_cast<uint16_t>(more >> shift)) + Format::number(static_cast<uint16_t>(less >> shift)); };
-    return Format::pair(of(0), of(16));
-  }
 };
 
 struct Case {
@@ -110,20 +100,8 @@ uint32_t wrongOf() {
 
 }  // namespace
 
-#define BG_TILE(...)
-#define BG_TILE_EPILOGUE(...)
-#define BG_TENSOR(...)
-#define BG_TENSOR_EPILOGUE(...)
-#define BG_TENSOR_HALVES(...)
-#define BG_TENSOR_HALVES_EPILOGUE(...)
-#define BG_TENSOR_CLUSTER(...)
 #define BG_INT4(name, ...) +wrongOf<__VA_ARGS__>()
-#define BG_STREAM_INT4(...)
-#define BG_PANEL_INT4(...)
-#define BG_WGMMA(...)
-#define BG_WGMMA_EPILOGUE(...)
-#define BG_WGMMA_WIDE(...)
-#define BG_WGMMA_WIDE_EPILOGUE(...)
+#include "tiles.h"
 int main() {
   const uint32_t differ = 0
 #include "../../tiles.inc"

@@ -247,20 +247,18 @@ void endProducts(uint32_t pending) {
 }
 
 void multiplyFragments(float (&sum)[4], const uint32_t (&words)[6], Format format) {
+  auto all = [](uint32_t) {};  // lanes meet, which orders none of their loads and stores
   memcpy(running->words, words, sizeof words);
-  meet("mma.sync", [&](uint32_t warp) { synchronize(warp); });
-  const uint32_t first = running->id / kWarp * kWarp, lane = running->id % kWarp;
+  meet("mma.sync", all);
+  const uint32_t first = running->id / kWarp * kWarp;
   for (uint32_t e = 0; e < 4; ++e) {
-    const uint32_t row = lane / 4 + e / 2 * 8, column = 2 * (lane % 4) + e % 2;
     double s = sum[e], a[4], b[4];
-    for (uint32_t half = 0; half < 2; ++half) {
-      for (uint32_t member = 0; member < 4; ++member) {
-        numbersOf(format, threads[first + row % 8 * 4 + member].words[2 * half + row / 8], a);
-        numbersOf(format, threads[first + column * 4 + member].words[4 + half], b);
-        s += a[0] * b[0] + a[1] * b[1];
-      }
-    }
+    eachPair(running->id % kWarp, e, [&](uint32_t laneA, uint32_t wordA, uint32_t laneB, uint32_t wordB) {
+      numbersOf(format, threads[first + laneA].words[wordA], a);
+      numbersOf(format, threads[first + laneB].words[wordB], b);
+      s += a[0] * b[0] + a[1] * b[1];
+    });
     sum[e] = cut(s);
   }
-  meet("mma.sync", [](uint32_t) {});
+  meet("mma.sync", all);
 }

@@ -100,20 +100,8 @@ uint32_t wrongOf() {
 
 }  // namespace
 
-#define BG_TILE(...)
-#define BG_TILE_EPILOGUE(...)
-#define BG_TENSOR(...)
-#define BG_TENSOR_EPILOGUE(...)
 #define BG_TENSOR_HALVES(name, ...) +wrongOf<__VA_ARGS__>()
-#define BG_TENSOR_HALVES_EPILOGUE(...)
-#define BG_TENSOR_CLUSTER(...)
-#define BG_INT4(...)
-#define BG_STREAM_INT4(...)
-#define BG_PANEL_INT4(...)
-#define BG_WGMMA(...)
-#define BG_WGMMA_EPILOGUE(...)
-#define BG_WGMMA_WIDE(...)
-#define BG_WGMMA_WIDE_EPILOGUE(...)
+#include "tiles.h"
 int main() {
   const uint32_t differ = 0
 #include "../../tiles.inc"

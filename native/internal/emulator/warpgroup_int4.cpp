@@ -17,23 +17,12 @@
 
 namespace {
 
-#define BG_TILE(...)
-#define BG_TILE_EPILOGUE(...)
-#define BG_TENSOR(...)
-#define BG_TENSOR_EPILOGUE(...)
-#define BG_TENSOR_HALVES(...)
-#define BG_TENSOR_HALVES_EPILOGUE(...)
-#define BG_TENSOR_CLUSTER(...)
-#define BG_INT4(...)
-#define BG_WGMMA(...)
-#define BG_WGMMA_EPILOGUE(...)
-#define BG_WGMMA_WIDE(...)
-#define BG_WGMMA_WIDE_EPILOGUE(...)
 #define BG_TYPES(name, Tile, ...)                  \
   using name##_bf16 = Tile<__VA_ARGS__, Halves<BF16>>; \
   using name##_f16 = Tile<__VA_ARGS__, Halves<F16>>;
 #define BG_STREAM_INT4(name, ...) BG_TYPES(name, StreamTile, __VA_ARGS__)
 #define BG_PANEL_INT4(name, ...) BG_TYPES(name, PanelTile, __VA_ARGS__)
+#include "tiles.h"
 #include "../../tiles.inc"
 #undef BG_STREAM_INT4
 #undef BG_PANEL_INT4

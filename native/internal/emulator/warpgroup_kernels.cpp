@@ -25,16 +25,6 @@ namespace {
 using BytesE4M3 = Bytes<E4M3, BF16, F16>;
 using BytesInt8 = Bytes<Int8, BF16, F16>;
 
-#define BG_TILE(...)
-#define BG_TILE_EPILOGUE(...)
-#define BG_TENSOR(...)
-#define BG_TENSOR_EPILOGUE(...)
-#define BG_TENSOR_HALVES(...)
-#define BG_TENSOR_HALVES_EPILOGUE(...)
-#define BG_TENSOR_CLUSTER(...)
-#define BG_INT4(...)
-#define BG_STREAM_INT4(...)
-#define BG_PANEL_INT4(...)
 #define BG_WGMMA_EPILOGUE(name, ...)                                             \
   using name##_e = WgmmaTile<__VA_ARGS__, true, Floats, Epilogue>;               \
   using name##_bf16_e = WgmmaTile<__VA_ARGS__, false, Halves<BF16>, Epilogue>;   \
@@ -62,6 +52,7 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   using name##_f16_gated_e = WideTile<__VA_ARGS__, Halves<F16>, Epilogue, true>;   \
   using name##_e4m3_gated_e = WideTile<__VA_ARGS__, BytesE4M3, Epilogue, true>;    \
   using name##_int8_gated_e = WideTile<__VA_ARGS__, BytesInt8, Epilogue, true>;
+#include "tiles.h"
 #include "../../tiles.inc"
 #undef BG_WGMMA
 #undef BG_WGMMA_EPILOGUE
