@@ -163,28 +163,28 @@ func TestDynamicCost(t *testing.T) {
 // TestWideTurns: of operands whose rows begin with 16 bytes long launches of uneven tiles take turns, but for tiles of few steps, and others have
 // shares.
 func TestWideTurns(t *testing.T) {
-	const alike = -1
+	rng := rand.New(rand.NewPCG(21, 0))
+	uneven := func(k, unaligned int) Problem {
+		return GEMM(8*(1+rng.IntN(64)), 8*(1+rng.IntN(64))+unaligned, 8*(1+rng.IntN(k/8))+unaligned)
+	}
 	for _, c := range []struct {
-		name        string
-		problems, k int
-		unaligned   int
-		tile        string
-		schedule    Schedule
+		name     string
+		problems int
+		problem  func() Problem
+		tile     string
+		schedule Schedule
 	}{
-		{"long launch", 256, 1024, 0, "", ScheduleDynamic},
-		{"few problems", 24, 512, 0, "", ScheduleLPT},
-		{"few steps", 256, 128, 0, "", ScheduleLPT},
-		{"rows begin anywhere", 256, 1024, 1, "wide-128x128", ScheduleLPT},
-		{"tiles are alike", 64, 1024, alike, "", ScheduleLPT},
+		{"long launch", 256, func() Problem { return uneven(1024, 0) }, "", ScheduleDynamic},
+		{"few problems", 24, func() Problem { return uneven(512, 0) }, "", ScheduleLPT},
+		{"few steps", 256, func() Problem { return uneven(128, 0) }, "", ScheduleLPT},
+		{"rows begin anywhere", 256, func() Problem { return uneven(1024, 1) }, "wide-128x128", ScheduleLPT},
+		{"tiles are alike", 64, func() Problem { return GEMM(500, 512, 1024) }, "", ScheduleLPT},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(21, 0))
+			rng = rand.New(rand.NewPCG(21, 0))
 			batch := make([]Problem, c.problems)
 			for i := range batch {
-				batch[i] = GEMM(8*(1+rng.IntN(64)), 8*(1+rng.IntN(64))+c.unaligned, 8*(1+rng.IntN(c.k/8))+c.unaligned)
-				if c.unaligned == alike {
-					batch[i] = GEMM(500, 512, c.k)
-				}
+				batch[i] = c.problem()
 			}
 			p, err := New(device(t, "h200")).Plan(mustPack(t, batch...), Options{Type: element.BF16, TypeC: element.BF16, Tile: c.tile})
 			require.NoError(t, err)

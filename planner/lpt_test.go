@@ -100,32 +100,30 @@ func TestUnitsShare(t *testing.T) {
 
 // TestStrips: grids of many columns are dealt by strips of rows, column by column, and others row by row, whatever deals whole tiles.
 func TestStrips(t *testing.T) {
+	wide := Options{Type: element.BF16, TypeC: element.BF16, Tile: "wide-128x128"}
+	h200 := device(t, "h200")
 	for _, c := range []struct {
-		name, tile string
-		m, n       int
+		name       string
+		device     *Device
+		o          Options
+		rows, cols int
 		strip      int
 	}{
-		{"many columns", "wide-128x128", 128 * 10, 128 * 12, 4},
-		{"few columns", "wide-128x128", 128 * 16, 128 * 8, 1},
-		{"small tiles", "tensor-32x32", 32 * 10, 32 * 12, 1},
-		{"a CPU", "simd-64x64", 64 * 10, 64 * 12, 1},
+		{"many columns", h200, wide, 10, 12, 4},
+		{"few columns", h200, wide, 16, 8, 1},
+		{"small tiles", h200, Options{Tile: "tensor-32x32"}, 10, 12, 1},
+		{"a CPU", aCPU(t), Options{Tile: "simd-64x64"}, 10, 12, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := device(t, "h200")
-			if c.name == "a CPU" {
-				d = aCPU(t)
-			}
-			o := Options{Tile: c.tile, Schedule: ScheduleDataParallel}
-			if c.tile == "wide-128x128" {
-				o.Type, o.TypeC = element.BF16, element.BF16
-			}
-			p, err := New(d).Plan(mustPack(t, GEMM(c.m, c.n, 64)), o)
+			s, err := tile.ByName(c.o.Tile)
 			require.NoError(t, err)
-			rows, cols := grid(p.Tiles[0], &p.Batch[0])
+			c.o.Schedule = ScheduleDataParallel
+			p, err := New(c.device).Plan(mustPack(t, GEMM(s.TM*c.rows, s.TN*c.cols, 64)), c.o)
+			require.NoError(t, err)
 			var want [][2]int32
-			for top := 0; top < rows; top += c.strip {
-				for col := range cols {
-					for row := top; row < min(top+c.strip, rows); row++ {
+			for top := 0; top < c.rows; top += c.strip {
+				for col := range c.cols {
+					for row := top; row < min(top+c.strip, c.rows); row++ {
 						want = append(want, [2]int32{int32(row), int32(col)})
 					}
 				}
@@ -138,8 +136,8 @@ func TestStrips(t *testing.T) {
 		})
 	}
 	t.Run("shares", func(t *testing.T) { // neighbours have the same column at the same time, to and fro
-		o := Options{Type: element.BF16, TypeC: element.BF16, Tile: "wide-128x128", Schedule: ScheduleLPT}
-		p, err := New(device(t, "h200")).Plan(mustPack(t, GEMM(128*32, 128*32, 64)), o)
+		wide.Schedule = ScheduleLPT
+		p, err := New(h200).Plan(mustPack(t, GEMM(128*32, 128*32, 64)), wide)
 		require.NoError(t, err)
 		require.Len(t, p.Workers, 133)
 		for w := 0; w < 132; w += 2 {
