@@ -389,11 +389,6 @@ void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
   else running->copies.push_back(c);
 }
 
-void waitForCopies() {
-  for (const Copy& c : running->copies) carryOut(c);
-  running->copies.clear();
-}
-
 void expectBytes(SharedAddress at, uint32_t bytes) { phases[phaseAt(at)].bytes += bytes; }
 
 void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress at) {
