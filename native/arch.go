@@ -139,8 +139,8 @@ func part(k encoding.Kernel) string {
 	return "wgmma"
 }
 
-// Waits reports whether kernels that multiply wait for the launch in front of them, which may
-// then begin before that ends (programmatic dependent launch).
+// Waits reports whether kernels wait for the launch in front of them, and so may begin before that ends (programmatic
+// dependent launch).
 func (a Arch) Waits() bool { return a.waits }
 
 // KernelName is the symbol of a kernel in the image. Wide, Loop and Split are decided at

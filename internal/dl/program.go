@@ -264,7 +264,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			b2:       C.uint64_t(l.TypeB().Size(l.BaseB2)),
 			epilogue: C.uint64_t(l.Epilogue.Word()),
 		}
-		if i > m.makers && d.gpu.Waits { // behind an Update anything may be queued in front of a run
+		if d.gpu.Waits {
 			made.waits = 1
 		}
 		if l.Loop {

@@ -136,6 +136,10 @@ var symbols = []dl.Symbol{
 // whose binary interface the symbols name.
 const minVersion = 12000 // 1000*major + 10*minor
 
+// earlyVersion is CUDA 12.3: the first whose graphs have launches that begin while the one in front ends (CUDA Programming Guide,
+// "Edge Data"), as captures of users' streams must.
+const earlyVersion = 12030
+
 func refuse(v int) error {
 	if v >= minVersion {
 		return nil
@@ -175,7 +179,7 @@ func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {
 		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (warp)", f.warp),
 		Planner:  facts,
-		Waits:    arch.Waits(),
+		Waits:    arch.Waits() && from.Version() >= earlyVersion,
 		Image:    build.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared, pieces := native.Geometry(k)

@@ -83,10 +83,37 @@ func TestFake(t *testing.T) {
 		for i, info := range infos {
 			require.Equal(t, i, info.Index)
 			require.Equal(t, "NVIDIA H200", info.Name)
-			require.Contains(t, info.Driver, "CUDA 12.0")
+			require.Contains(t, info.Driver, "CUDA 12.3")
 			require.Equal(t, "32 (warp)", info.Subgroup)
 		}
 	})
+}
+
+// Launches begin while the one in front ends where kernels wait for that, and graphs have such launches.
+func TestEarlyLaunches(t *testing.T) {
+	path := buildFake(t)
+	for _, c := range []struct {
+		name, version, major string
+		early                bool
+	}{
+		{"9.0", "12030", "9", true},
+		{"9.0, graphs that have none", "12020", "9", false},
+		{"8.0", "13000", "8", false},
+		{"10.0, from PTX of 8.0", "13000", "10", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("FAKECUDA_VERSION", c.version)
+			t.Setenv("FAKECUDA_MAJOR", c.major)
+			var gpu *dl.GPU
+			v := vendor
+			v.Describe = func(f dl.Facts) (_ *dl.GPU, err error) {
+				gpu, err = vendor.Describe(f)
+				return gpu, err
+			}
+			dltest.New(t, v, path)
+			require.Equal(t, c.early, gpu.Waits)
+		})
+	}
 }
 
 // Without a usable GPU the error says which of the many reasons it is.

@@ -145,7 +145,11 @@ func (f *Fake) testLost(t *testing.T) {
 func (f *Fake) testPlainError(t *testing.T) {
 	d := f.open(t)
 	k := newTask(t, d, planner.Options{}, gemm(8, 8, 8))
-	f.Fail(t, "launch", 1, 0)
+	entry := "launch"
+	if f.has("launchEx") {
+		entry = "launchEx"
+	}
+	f.Fail(t, entry, 1, 0)
 	err := d.Submit(t.Context(), []driver.Run{k.run()})
 	require.ErrorContains(t, err, f.Driver.Name()+": submit: ")
 	require.ErrorContains(t, err, "(1): a description")

@@ -34,7 +34,7 @@ CUresult cuGetErrorName(CUresult e, const char **text) {
 	return INVALID_VALUE;
 }
 CUresult cuGetErrorString(CUresult e, const char **text) { return *text = "a description", SUCCESS; }
-CUresult cuDriverGetVersion(int *v) { return *v = setting("FAKECUDA_VERSION", 12000), SUCCESS; }
+CUresult cuDriverGetVersion(int *v) { return *v = setting("FAKECUDA_VERSION", 12030), SUCCESS; }
 CUresult cuInit(unsigned flags) { CALL; return SUCCESS; }
 CUresult cuDeviceGetName(char *name, int size, CUdevice d) {
 	CALL;
@@ -388,12 +388,12 @@ CUresult cuLaunchKernelEx(const struct config *c, kernel *f, void **params, void
 	unsigned size = 1;
 	for (unsigned i = 0; i < c->count; i++) {
 		unsigned id = c->attributes[i].id, value = c->attributes[i].value[0];
-		if (id == 4 ? value < 2 || value > 8 || c->grid[1] != 1 : id != 6 || value != 1 || f->makes_items) return INVALID_VALUE;
+		if (id == 4 ? value < 2 || value > 8 || c->grid[1] != 1 : id != 6 || value != 1) return INVALID_VALUE;
 		if (id == 4) size = value;
 		if (id == 6) count(EARLY_LAUNCHES, 1);
 	}
 	if (!c->count || !c->grid[0] || c->grid[0] % size || !c->grid[1] || c->grid[2] != 1 || !c->threads[0]) return INVALID_VALUE;
-	launch l = {.f = f, .x = c->grid[0] / size, .y = c->grid[1], .cluster = size};
+	launch l = {.f = f, .x = c->grid[0] / size, .y = c->grid[1], .threads = c->threads[0], .cluster = size};
 	for (int i = 0; i < 10; i++) memcpy(&l.params[i], params[i], 8);
 	return start(l, c->s);
 }
