@@ -78,9 +78,7 @@ func (f *jobFile) job(j *emulatorJob) {
 			l.Count, l.Table = j.workers, len(words)
 			tiles, turn := len(j.plan.Segments), 1+l.Count%3
 			words = append(words, 0, uint32(tiles), uint32(l.Count*turn), uint32(turn), uint32((tiles-1)/turn))
-			if l.Epilogue.Gated { // each has a slot
-				workspace = max(workspace, l.Count*l.Tile.TM*l.Tile.TN)
-			}
+			workspace = max(workspace, l.Count*j.plan.Device.Kept(&l.Kernel))
 		}
 	}
 	o := &j.plan.Options

@@ -426,12 +426,12 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	p.cutLaunches(encoding.Launch{Kernel: k, Schedule: string(s), Turn: g.turn, Cost: cost}, first, first+workers)
 }
 
-// kept is the elements of the workspace that each worker of a kernel has.
-func (d *Device) kept(k *encoding.Kernel) int {
-	if k.Epilogue.Gated && d.KernelKind == KernelsNative {
-		return k.Tile.TM * k.Tile.TN
+// Kept is the elements of the workspace that each worker of a kernel that multiplies has, for the first product of a gated tile.
+func (d *Device) Kept(k *encoding.Kernel) int {
+	if !k.Epilogue.Gated || d.KernelKind != KernelsNative || k.Tile.KeepsGated(k.Type.Bytes()) {
+		return 0
 	}
-	return 0
+	return k.Tile.TM * k.Tile.TN
 }
 
 // mostWorkers is how many workers a launch of a kernel may have.
@@ -440,7 +440,7 @@ func (p *builder) mostWorkers(k *encoding.Kernel) int {
 	if p.Device.MaxWorkers > 0 {
 		most = p.Device.MaxWorkers
 	}
-	if kept := p.Device.kept(k); kept > 0 {
+	if kept := p.Device.Kept(k); kept > 0 {
 		most = min(most, p.Device.spanLimit(element.F32)/kept)
 	}
 	return most
@@ -450,7 +450,7 @@ func (p *builder) mostWorkers(k *encoding.Kernel) int {
 // number is bounded by the device's largest grid dimension, so that grids need no
 // second dimension and have no empty workgroups.
 func (p *builder) cutLaunches(l encoding.Launch, first, last int) {
-	limit, kept := p.mostWorkers(&l.Kernel), p.Device.kept(&l.Kernel)
+	limit, kept := p.mostWorkers(&l.Kernel), p.Device.Kept(&l.Kernel)
 	p.Cost += l.Cost
 	l.SpanA, l.SpanB, l.SpanC, l.SpanB2, l.SpanBias, l.SpanRows = p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows
 	for total := last - first; first < last; first += l.Count {

@@ -239,6 +239,35 @@ func TestEpilogueJSON(t *testing.T) {
 	}
 }
 
+// Workers whose kernels keep the first product of a gated tile in registers have no place in the workspace.
+func TestGatedWorkspace(t *testing.T) {
+	for _, c := range []struct {
+		device, tile string
+		of           element.Type
+		each         int // elements for a worker
+	}{
+		{"h200", "wide-64x64", element.BF16, 0},
+		{"h200", "wide-64x64", element.E4M3, 0},
+		{"h200", "wide-64x128", element.F16, 64 * 128},
+		{"h200", "wide-128x128", element.F16, 0},
+		{"h200", "wide-128x128", element.Int8, 128 * 128},
+		{"h200", "wgmma-128x128", element.BF16, 128 * 128},
+		{"h200", "tensor-32x32", element.BF16, 32 * 32},
+		{"mi210", "large", element.F32, 64 * 64},
+		{"h200-webgpu", "large", element.F32, 0},
+	} {
+		t.Run(fmt.Sprintf("%s, %s, %s", c.device, c.tile, c.of), func(t *testing.T) {
+			p := GEMM(256, 256, 64)
+			p.TransB = true // as tensor cores take elements of 8 bits
+			e := Epilogue{Gated: true}
+			plan, err := New(withEpilogue(device(t, c.device))).Plan(dressed(mustPack(t, p), e), Options{Type: c.of, TypeC: element.F32, Tile: c.tile, Epilogue: e})
+			require.NoError(t, err)
+			require.Len(t, plan.Launches, 1)
+			require.Equal(t, plan.Launches[0].Count*c.each, plan.Workspace)
+		})
+	}
+}
+
 // TestGatedCost: a gated tile is two products, and planned as such.
 func TestGatedCost(t *testing.T) {
 	d := withEpilogue(device(t, "h200"))

@@ -95,7 +95,7 @@ func checkPlan(t *testing.T, p *Plan) {
 		} else {
 			check(l.Epilogue == e || l.Epilogue == e.OfPart() && !e.Gated && !l.Split, "another epilogue") // checkItem: of which segments
 			check(!e.Gated || l.Loop && !l.Split && l.Cluster == 0, "a gated tile is cut, or not two items")
-			check(!e.Gated || p.Device.KernelKind != KernelsNative || p.Workspace >= l.Count*tile.TM*tile.TN, "workers without a slot")
+			check(p.Workspace >= l.Count*p.Device.Kept(&l.Kernel), "workers without a slot")
 		}
 		sum := func(first, count int) {
 			require.Equal(t, fixup, first)

@@ -271,7 +271,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			made.table = m.words.address + C.dl_pointer(4*l.Table+l.TableMark())
 		}
 		switch {
-		case l.Split || l.Fixup || l.Epilogue.Gated && l.Ragged == 0:
+		case l.Split || l.Fixup || l.Ragged == 0 && d.gpu.Planner.Kept(&l.Kernel) > 0:
 			made.workspace = workspace
 		case l.Ragged > 0: // it writes tables and items
 			made.ragged, made.workspace = 1, m.words.address

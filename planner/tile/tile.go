@@ -138,6 +138,12 @@ func (s *Shape) HalvesOnly() bool {
 	return s.Rates.Native == (Rate{}) && (s.Rates.Halves != (Rate{}) || s.Int4Only())
 }
 
+// KeepsGated: native kernels of the row keep the first product of a gated tile, of elements of so many bytes, in registers, not in the
+// workspace. It is what WideTile in native/wgmma_wide.cuh has room for.
+func (s *Shape) KeepsGated(bytes int) bool {
+	return s.Wide() && (s.TN == 64 || s.TM == 128 && bytes == 2)
+}
+
 // Wide: a row called wide, of warpgroups for elements of 16 and 8 bits whose rows begin with 16 bytes.
 func (s *Shape) Wide() bool { return s.Unit == WGMMA && s.HalvesOnly() && !s.Int4Only() }
 

@@ -281,6 +281,8 @@ static void multiply(float *restrict sums, const float *restrict x, const float 
 	for (int p = 0; p < depth; p++)
 		for (int j = 0; j < cols; j++) sums[j] = fmaf(x[p], y[(size_t)p * cols + j], sums[j]);
 }
+// own has the first product of a gated tile of kernels that need no workspace for that.
+static _Thread_local float own[128 * 128];
 // items are those of the launch, w is one of them.
 static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, const epilogue *e, const void *a, const void *b, void *c, float *workspace, unsigned worker) {
 	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16, second = w[11] & 4;
@@ -307,7 +309,7 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 		if (!none) multiply(sums, x, y, depth, cols);
 		for (int j = 0; j < cols; j++) {
 			float sum = sums[j];
-			float alpha = depth ? bits(w[8]) : 0, *kept = k->dressed && e->flags & GATED ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : NULL;
+			float alpha = depth ? bits(w[8]) : 0, *kept = !k->dressed || !(e->flags & GATED) ? NULL : workspace ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : &own[i * k->tn + j];
 			if (w[10] != UINT32_MAX) workspace[((size_t)w[10] * k->tm + i) * k->tn + j] = sum;
 			else if (k->dressed) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha, sum) : 0, bits(w[9]), kept, second);
 			else store(to, c, w[2] + i * ldc + j, alpha, sum, bits(w[9]));
