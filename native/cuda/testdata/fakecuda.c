@@ -343,6 +343,8 @@ static CUresult execute(const launch *l) {
 	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};
 	const uint32_t each = f->dressed && e.flags & GATED ? 2 : 1; // items that a worker takes together
 	if (f->wide && !f->fixup && f->gated != (each == 2)) return INVALID_VALUE; // gated tiles of these have kernels of their own
+	const int keeps = f->wide && (f->tn == 64 || (f->tm == 128 && f->type < E4M3)); // the first product of a gated tile in registers
+	if (each == 2 && !f->fixup && !keeps && !workspace) return LAUNCH_FAILED;
 	const size_t words = f->fixup ? (f->dressed ? 16 : 8) : f->dressed ? 24 : 12;
 	static int launches; // workers begin in one order and in the other
 	int back = launches++ % 2;
