@@ -70,21 +70,12 @@ uint32_t wrong(const Case& c) {
   });
 
   constexpr uint32_t places[8] = {0, 16, 4, 20, 8, 24, 12, 28};  // element.PackInt4
-  uint32_t differ = 0;
-  for (uint32_t i = 0; i < c.m; ++i) {
-    const uint32_t row = c.gather ? rows[i] : i;
-    for (uint32_t j = 0; j < c.n; ++j) {
-      double sum = 0, size = 0;
-      for (uint32_t k = 0; row != 0xffffffff && k < c.k; ++k) {
-        const uint32_t word = B[k / 64 * 8 * ldb + 8 * j + k % 64 / 8], group = rows[scales + k / c.group * ldb + j];
-        const int q = static_cast<int>(word >> places[k % 8] & 15) - static_cast<int>(group & 15);
-        const double product = static_cast<double>(Format::number(A[row * lda + k])) * q * static_cast<double>(__uint_as_float(group & ~15u));
-        sum += product;
-        size += fabs(product);
-      }
-      if (!(fabs(sum - C[i * c.n + j]) <= 2 * (c.k + 4) * 0x1p-24 * size)) ++differ;
-    }
-  }
+  auto rowAt = [&](uint32_t i) { return c.gather ? rows[i] : i; };
+  const uint32_t differ = differing(C, c.m, c.n, c.k, rowAt, [&](uint32_t row, uint32_t j, uint32_t k) {
+    const uint32_t word = B[k / 64 * 8 * ldb + 8 * j + k % 64 / 8], group = rows[scales + k / c.group * ldb + j];
+    const int q = static_cast<int>(word >> places[k % 8] & 15) - static_cast<int>(group & 15);
+    return static_cast<double>(Format::number(A[row * lda + k])) * q * static_cast<double>(__uint_as_float(group & ~15u));
+  });
   if (differ != 0) printf("tile %dx%d, %ux%ux%u, %u more, groups of %u, gather %d: %u elements differ\n", T::TM, T::TN, c.m, c.n, c.k, c.more, c.group, c.gather, differ);
   return differ;
 }

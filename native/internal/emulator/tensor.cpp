@@ -68,20 +68,11 @@ uint32_t wrong(const Case& c) {
   });
 
   auto scale = [&](uint32_t at) { return static_cast<double>(__uint_as_float(list[at])); };
-  uint32_t differ = 0;
-  for (uint32_t i = 0; i < c.m; ++i) {
-    const uint32_t row = c.gather ? list[i] : i;
-    for (uint32_t j = 0; j < c.n; ++j) {
-      double sum = 0, size = 0;
-      for (uint32_t k = 0; row != 0xffffffff && k < c.k; ++k) {
-        const double x = numberOf(A[kTransA ? k * lda + row : row * lda + k]), y = numberOf(B[kTransB ? j * ldb + k : k * ldb + j]);
-        const double product = scale(scaleA + row * each + k / 128) * scale(scaleB + k / 128) * x * y;
-        sum += product;
-        size += fabs(product);
-      }
-      if (!(fabs(sum - C[i * c.n + j]) <= 2 * (c.k + 4) * 0x1p-24 * size)) ++differ;
-    }
-  }
+  auto rowAt = [&](uint32_t i) { return c.gather ? list[i] : i; };
+  const uint32_t differ = differing(C, c.m, c.n, c.k, rowAt, [&](uint32_t row, uint32_t j, uint32_t k) {
+    const double x = numberOf(A[kTransA ? k * lda + row : row * lda + k]), y = numberOf(B[kTransB ? j * ldb + k : k * ldb + j]);
+    return scale(scaleA + row * each + k / 128) * scale(scaleB + k / 128) * x * y;
+  });
   if (differ != 0) {
     printf("tile %dx%d, transA %d, transB %d, %ux%ux%u, %u more, gather %d: %u elements differ\n", T::TM, T::TN, kTransA, kTransB, c.m, c.n, c.k, c.more, c.gather, differ);
   }

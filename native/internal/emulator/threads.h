@@ -66,6 +66,26 @@ void multiplyHalves(Sum& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2])
   warpBarrier();
 }
 
+// differing counts the elements of an m x n C that differ from sums in fp64 of `depth` products, product(row, j, k), by more than fp32 may. rowAt(i)
+// is the row of A, 0xffffffff where it is none.
+template <class RowAt, class Product>
+uint32_t differing(const std::vector<float>& C, uint32_t m, uint32_t n, uint32_t depth, RowAt rowAt, Product product) {
+  uint32_t differ = 0;
+  for (uint32_t i = 0; i < m; ++i) {
+    const uint32_t row = rowAt(i);
+    for (uint32_t j = 0; j < n; ++j) {
+      double sum = 0, size = 0;
+      for (uint32_t k = 0; row != 0xffffffff && k < depth; ++k) {
+        const double x = product(row, j, k);
+        sum += x;
+        size += fabs(x);
+      }
+      if (!(fabs(sum - C[i * n + j]) <= 2 * (depth + 4) * 0x1p-24 * size)) ++differ;
+    }
+  }
+  return differ;
+}
+
 // runGroup runs a thread group.
 template <class Kernel>
 void runGroup(uint32_t count, Kernel kernel) {
