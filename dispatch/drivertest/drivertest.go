@@ -90,6 +90,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	t.Run("Update", s.testUpdate)
 	t.Run("Ragged", s.testRagged)
 	t.Run("Chain", s.testChain)
+	t.Run("Following", s.testFollowing)
 	t.Run("Queued", s.testQueued)
 	t.Run("Concurrent", s.testConcurrent)
 	t.Run("Time", s.testTime)

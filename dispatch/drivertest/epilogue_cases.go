@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // all are all parts of an epilogue at once.
@@ -183,29 +184,45 @@ func (s *suite) longCases() []dressedCase {
 	}
 }
 
-// testActivations takes numbers from far below 0 to far above.
+// testActivations takes numbers from far below 0 to far above, and some that are near, of which kernels for warpgroups compute
+// several together.
 func (s *suite) testActivations(t *testing.T) {
-	for _, of := range []planner.Activation{planner.ReLU, planner.GELU, planner.SiLU} {
-		t.Run(string(of), func(t *testing.T) {
-			e := planner.Epilogue{Activation: of}
-			b := planner.Batch{{M: 50, N: 60, K: 1}}
-			d := s.dress(b, e, newRand(3), func(v []float32) {
-				for i := range v {
-					v[i] = 1
-				}
-			})
-			a := d.numbers[bufferA][b[0].A.Offset:]
-			for r := range b[0].M {
-				a[r*b[0].A.LD] = float32(r - 25)
-			}
-			for j := range b[0].N {
-				d.numbers[bufferB][b[0].B.Offset+j] = float32(math.Exp(float64(j-30)/6)) * (1 - 2*float32(j%2))
-			}
-			round(s.of, d.numbers[bufferA])
-			round(s.of, d.numbers[bufferB])
-			s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: "small"}, nil).check(t, &d, false)
-		})
+	tiles := []string{"small"}
+	facts := s.device.Info().Planner
+	for i := range facts.Kernels {
+		if k := facts.Kernels[i].Tile; k.Unit == tile.WGMMA && s.fitsWith(&facts, k, planner.Epilogue{Activation: planner.SiLU}) {
+			tiles = append(tiles, k.Name)
+		}
 	}
+	for _, of := range []planner.Activation{planner.ReLU, planner.GELU, planner.SiLU} {
+		for _, name := range tiles {
+			t.Run(string(of)+"/"+name, func(t *testing.T) {
+				s.testActivation(t, of, name, func(j int) float64 { return math.Exp(float64(j-30) / 6) })
+				s.testActivation(t, of, name, func(j int) float64 { return float64(j) / 320 })
+			})
+		}
+	}
+}
+
+// testActivation takes numbers from -25 to 24 times those of columns, of which every other one is negative.
+func (s *suite) testActivation(t *testing.T, of planner.Activation, name string, column func(j int) float64) {
+	e := planner.Epilogue{Activation: of}
+	b := planner.Batch{{M: 50, N: 60, K: 1}}
+	d := s.dress(b, e, newRand(3), func(v []float32) {
+		for i := range v {
+			v[i] = 1
+		}
+	})
+	a := d.numbers[bufferA][b[0].A.Offset:]
+	for r := range b[0].M {
+		a[r*b[0].A.LD] = float32(r - 25)
+	}
+	for j := range b[0].N {
+		d.numbers[bufferB][b[0].B.Offset+j] = float32(column(j)) * (1 - 2*float32(j%2))
+	}
+	round(s.of, d.numbers[bufferA])
+	round(s.of, d.numbers[bufferB])
+	s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: name}, nil).check(t, &d, false)
 }
 
 // testEpilogueNonFinite: NaN and infinities go through activations, and stay what they are.

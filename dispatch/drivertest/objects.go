@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // split is a plan with a workspace and two passes, the most that runs can get
@@ -74,6 +77,61 @@ func (s *suite) testChain(t *testing.T) {
 	require.NoError(t, second.buffers[2].Read(ctx, 0, after))
 	require.NoError(t, reference.CheckExact(first.batch, o.a, o.b, o.c, between))
 	require.NoError(t, reference.CheckExact(planner.Batch{p}, between, o.b, last.c, after))
+}
+
+// testFollowing submits runs of each kernel at once, of which each moves the rows of what the one in front of it wrote: rows that
+// are read too soon, or written, are found.
+func (s *suite) testFollowing(t *testing.T) {
+	facts := s.device.Info().Planner
+	few := s.oneTile != "" || s.slow()
+	for _, of := range []element.Type{element.F32, element.BF16} {
+		typed := *s
+		typed.of, typed.ofC = of, of
+		for i := range facts.Kernels {
+			shape := facts.Kernels[i].Tile
+			if (few && shape.Name != "small") || !typed.fits(&facts, shape) {
+				continue
+			}
+			for _, problems := range []int{facts.ComputeUnits / 2, 5 * facts.ComputeUnits / 2} {
+				t.Run(fmt.Sprintf("%v/%s/%d", of, shape.Name, problems), func(t *testing.T) { typed.testMoved(t, shape, max(problems, 2)) })
+			}
+		}
+	}
+}
+
+func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
+	ctx := context.Background()
+	const runs = 24
+	rows, cols := shape.TM, shape.TN
+	b := make(planner.Batch, problems)
+	moves := make([]float32, problems*rows*rows)
+	numbers, want := make([]float32, problems*rows*cols), make([]float32, problems*rows*cols)
+	for i := range b {
+		b[i] = planner.Problem{M: rows, N: cols, K: rows, A: planner.Matrix{Offset: i * rows * rows, LD: rows}}
+		b[i].B = planner.Matrix{Offset: i * rows * cols, LD: cols}
+		b[i].C = b[i].B
+		for r := range rows {
+			moves[b[i].A.Offset+r*rows+(r+1)%rows] = 1
+			for c := range cols {
+				numbers[b[i].B.Offset+r*cols+c] = float32((7*i + 5*r + 3*c) % 251)
+				want[b[i].B.Offset+r*cols+c] = float32((7*i + 5*((r+2*runs)%rows) + 3*c) % 251)
+			}
+		}
+	}
+	facts := s.device.Info().Planner
+	plan, err := planner.New(&facts).Plan(b, planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Schedule: planner.ScheduleDataParallel})
+	require.NoError(t, err)
+	program, err := s.device.Prepare(ctx, plan)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, program.Close()) }()
+	a, x, y := s.alloc(t, wordsOf(s.of, len(moves))), s.alloc(t, wordsOf(s.of, len(numbers))), s.alloc(t, wordsOf(s.of, len(numbers)))
+	require.NoError(t, a.Write(ctx, 0, ToWords(s.of, moves)))
+	require.NoError(t, x.Write(ctx, 0, ToWords(s.of, numbers)))
+	forth, back := driver.Run{Program: program, A: a, B: x, C: y}, driver.Run{Program: program, A: a, B: y, C: x}
+	require.NoError(t, s.device.Submit(ctx, slices.Repeat([]driver.Run{forth, back}, runs)))
+	words := make([]float32, x.Len())
+	require.NoError(t, x.Read(ctx, 0, words))
+	require.Equal(t, want, FromWords(s.of, words, len(want)))
 }
 
 // testQueued submits work for half a second. Submit returns before it is done: a
