@@ -18,6 +18,7 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
   BG_SHARED(float4, sums, kSlotSets * kPieceVectors);
 
   const FixupItem item = more.fixup(items, workerId());
+  awaitEarlier();
   const uint32_t t = threadId(), set = t / kPieceVectors, vector = pieceId() * kPieceVectors + t % kPieceVectors;
   const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4, rows = item.rows(), cols = item.cols();
   const uint32_t count = row < rows && col < cols ? item.count : 0;  // nobody has stored what does not exist

@@ -22,6 +22,7 @@
 #pragma once
 
 #include "items.cuh"
+#include "launch.cuh"
 #include "turn.cuh"
 
 // Tile is a row of planner's tile table and what follows from it.
@@ -429,6 +430,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   float* const shared = reinterpret_cast<float*>(memory);
   uint32_t* const list = reinterpret_cast<uint32_t*>(shared + kFloats);
 
+  const Launch launch(table);
   Sum sum;
   const float* const readA = sum.template firstA<OperandA::kPitch>(shared);
   const float* const readB = sum.template firstB<OperandB::kPitch>(shared + OperandA::kFloats);
@@ -436,7 +438,8 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   Turns<More, !kParts> turns(table, workerId(), more);
   while (turns.any()) {
     const uint32_t number = turns.number;
-    const Item item = more.item(items, number);
+    Item item = more.item(items, number);
+    awaitEarlier(item);
     turns.ask();
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     const bool active = sum.active(rows, cols);
@@ -485,6 +488,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       }
     }
 
+    if (turns.last()) launch.loaded();
     barrier();
     sum.store(shared);
     barrier();

@@ -35,6 +35,18 @@ struct Bytes {
   }
 };
 
+// gatherLine brings the first n elements of a line of 16 bytes, which lies anywhere, and zeros behind them.
+template <class Number, class Place>
+BG_DEVICE void gatherLine(Place to, const Number* from, uint32_t n) {
+  constexpr uint32_t kPer = 4 / sizeof(Number), kBits = 8 * sizeof(Number);
+  uint32_t x[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (uint32_t i = 0; i < 4 * kPer; ++i) {
+    if (i < n) x[i / kPer] |= static_cast<uint32_t>(from[i]) << kBits * (i % kPer);
+  }
+  storeShared(to, x);
+}
+
 // pairAt is the word of two halves in shared memory.
 BG_DEVICE uint32_t pairAt(const char* low, const char* high) {
   return *reinterpret_cast<const uint16_t*>(low) | static_cast<uint32_t>(*reinterpret_cast<const uint16_t*>(high)) << 16;

@@ -68,7 +68,7 @@ struct GroupedRows {
       for (uint32_t i = 0; i < kCopies; ++i) {
         if (static_cast<int32_t>(i * kApart) >= length) break;
         if (wide) copyLine(target(i, stage), from(i), exists ? 16 : 0);
-        else gather(target(i, stage), from(i), exists);
+        else gatherLine(target(i, stage), from(i), exists ? 8 : 0);
       }
     }
     at += T::TK;
@@ -77,16 +77,6 @@ struct GroupedRows {
   // from and target are where the line of a copy lies, and its place.
   BG_DEVICE const uint16_t* from(uint32_t i) const { return rowsOn(at, rows[i], ld); }
   BG_DEVICE SharedAddress target(uint32_t i, uint32_t stage) const { return to[i % kTurns] + stage + T::kRowA * kApart * i; }
-
-  // gather brings a line that begins anywhere.
-  static BG_DEVICE void gather(SharedAddress to, const uint16_t* from, bool exists) {
-    uint32_t x[4] = {0, 0, 0, 0};
-#pragma unroll
-    for (uint32_t i = 0; i < 8; ++i) {
-      if (exists) x[i / 2] |= static_cast<uint32_t>(from[i]) << 16 * (i % 2);
-    }
-    storeShared(to, x);
-  }
 };
 
 // GroupedColumns copies the columns of B and the words of their groups.
@@ -234,10 +224,12 @@ BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restr
   const FragmentLane lane(threadId() % 32);
   const uint32_t first = threadId() / 32 * T::kWarpColumns;
 
+  const Launch launch(table);
   Turns<Epilogue, true> turns(table, workerId(), more);
   while (turns.any()) {
     const uint32_t number = turns.number;
-    const Item item = more.item(items, number);
+    Item item = more.item(items, number);
+    awaitEarlier(item);
     turns.ask();
     const uint32_t rows = item.rows();
     more.template findRows<T>(items, number, item.depth == 0 ? 0 : rows, list);
@@ -278,6 +270,7 @@ BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restr
         out = out == kLast ? 0 : out + T::kStage;
       }
     }
+    if (turns.last()) launch.loaded();
     barrier();
     grouped.store(lane, shared + first);
     barrier();

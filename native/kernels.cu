@@ -150,21 +150,9 @@ struct Stopwatch {
     bg_clocks.ring[atomicAdd(&bg_clocks.count, 1u) % kClocks] = c;
   }
 };
-#define BG_TIMED const Stopwatch stopwatch;
+#define BG_TIMED awaitEarlier(); const Stopwatch stopwatch;  // it begins when the kernel may
 #else
 #define BG_TIMED
-#endif
-
-// From 9.0 on a launch may begin when all groups of the one in front of it have left, or admit it (programmatic dependent
-// launch): its groups are there sooner, and wait. Nothing may be loaded before that;
-// scripts/cuda.sh looks for it, since the compiler may move loads of what it takes for constant. To admit the next one before the end
-// is no gain: 1.00 of the time of the sweep behind the last products, where no unit would be crowded, and 1.01 to 1.05 from the beginning (H100).
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-BG_DEVICE void awaitEarlier() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
-BG_DEVICE void admitNext() { asm volatile("griddepcontrol.launch_dependents;\n"); }
-#else
-BG_DEVICE void awaitEarlier() {}
-BG_DEVICE void admitNext() {}
 #endif
 
 #define BG_FUNCTION(name) \
@@ -177,8 +165,8 @@ BG_DEVICE void admitNext() {}
 
 #define BG_FIXUP(tile, name, ...)                                                                                    \
   BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
-  name(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace) {                \
-    awaitEarlier();                                                                                                  \
+  name(const uint4* items, const uint32_t* table, const float*, const float*, float* C, float* workspace) {          \
+    const Launch launch(table);                                                                                      \
     BG_TIMED fixup<tile __VA_OPT__(, ) __VA_ARGS__>(items, C, workspace);                                            \
   }
 
@@ -204,7 +192,6 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
 #define BG_GEMM(tile, name, function, ...)                                                                           \
   BG_KERNEL(tile::kThreads, tile::kMinGroups)                                                                        \
   BG_FUNCTION(name) {                                                                                                \
-    awaitEarlier();                                                                                                  \
     BG_TIMED function<tile, __VA_ARGS__>(items, table, A, B, C, workspace);                                          \
   }
 
@@ -212,14 +199,13 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
 #define BG_DRESSED(tile, name, function, ...)                                                                        \
   BG_KERNEL(tile::kThreads, tile::kDressedGroups)                                                                    \
   BG_DRESSED_FUNCTION(name##_e) {                                                                                    \
-    awaitEarlier();                                                                                                  \
     function<tile, __VA_ARGS__>(items, table, A, B, C, workspace, BG_EPILOGUE_OF(B2));                               \
   }
 #define BG_DRESSED_FIXUP(tile, name, Element)                                                                        \
   BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
-  name##_e(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace,              \
+  name##_e(const uint4* items, const uint32_t* table, const float*, const float*, float* C, float* workspace,        \
            const void*, const void* bias, const uint32_t* rows, uint64_t flags) {                                    \
-    awaitEarlier();                                                                                                  \
+    const Launch launch(table);                                                                                      \
     fixup<tile, Element, Epilogue>(items, C, workspace, BG_EPILOGUE_OF(nullptr));                                    \
   }
 // BG_EACH makes kernels by one of these for all transpositions.
@@ -316,7 +302,6 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   using name##_##type = Int4Tile<__VA_ARGS__, Halves<format>>;                                                       \
   BG_KERNEL(name##_##type::kThreads, name##_##type::kMinGroups)                                                      \
   BG_DRESSED_FUNCTION(bg_##name##_nn_##type##_e) {                                                                   \
-    awaitEarlier();                                                                                                  \
     int4Gemm<name##_##type>(items, table, A, B, C, workspace, BG_EPILOGUE_OF(B2));                                   \
   }
 #define BG_INT4_FIXUPS(name)                                                                                         \

@@ -107,7 +107,7 @@ var mutants = []struct {
 }
 
 // mutantSources are the files of an emulator's kernels; madeOf makes the others.
-var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "int4_hip.cuh", "items.cuh", "kernels.hip", "mfma.cuh", "mfma_half.cuh", "steps_hip.cuh", "turn.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
+var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "int4_hip.cuh", "items.cuh", "kernels.hip", "launch.cuh", "mfma.cuh", "mfma_half.cuh", "steps_hip.cuh", "turn.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
 
 // madeOf lists the tiles, of which one alone compiles soon, without kernels of ragged plans.
 func madeOf(shapes ...*tile.Shape) map[string]string {

@@ -370,6 +370,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
   constexpr int kUnit = 8 * T::Element::kPer;  // k's of a product
   BG_SHARED_DYNAMIC(memory);
   float* const shared = reinterpret_cast<float*>(memory);
+  const Launch launch(table);
 
   const uint32_t team = threadId() / T::kTeamThreads, thread = threadId() % T::kTeamThreads;
   const FragmentLane lane(thread % 32);
@@ -387,7 +388,8 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
   Turns<More, !kCluster && !kParts> turns(table, workerId() / cluster.size, more);
   while (turns.any()) {
     const uint32_t number = turns.number;
-    const Item item = more.item(items, number);
+    Item item = more.item(items, number);
+    awaitEarlier(item);
     turns.ask();
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     if constexpr (kListed) {
@@ -460,6 +462,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       }
     }
 
+    if (turns.last()) launch.loaded();
     barrier();
     const bool finite = block.store(lane, shared + (team * T::TM + blockRow) * T::kPitch + blockCol);
     if constexpr (T::Element::kPer == 1) {

@@ -16,15 +16,19 @@ struct Turns {
     if (counts()) {
       number = worker * more.products();
       end = number + more.products();
-    } else if (table != nullptr) {
-      end = table[worker + 1];
-      number = table[worker];
+    } else if (hasTable(table)) {
+      const uint32_t* const ends = unmarked(table);
+      end = ends[worker + 1];
+      number = ends[worker];
     }
   }
 
   BG_DEVICE bool counts() const { return kCounts && reinterpret_cast<uintptr_t>(table) % 2 == kTurnMark; }
   BG_DEVICE const uint32_t* words() const { return reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(table) - kTurnMark); }
   BG_DEVICE bool any() const { return number < end; }
+
+  // last reports whether no item comes behind this one, as far as that is known.
+  BG_DEVICE bool last() const { return !counts() && number + 1 == end; }
 
   // ask goes before the loads of an item, so that what is counted comes while they do, and keep goes behind them,
   // with a barrier between it and go.

@@ -114,6 +114,9 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<kInTurn, typename
     const Item item = items.wait(number);
     if (isNone(item)) break;
     if (warp == 0) feed.ahead(items);
+    if constexpr (T::More::kIs) {
+      if (warp == 1) fetchLists<T>(items, number, item);
+    }
     const auto* const startA = items.operandA(number, A) + item.offA;
     if constexpr (T::More::kIs && !kTransA) a.start(startA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane, gatheredRows(items, number, item));
     else a.start(startA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane);
@@ -422,9 +425,6 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
       const auto* const startA = items.operandA(number, A) + item.offA;
       if constexpr (T::More::kIs && !kTransA) c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4, gatheredRows(items, number, item));
       else c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4);
-      if constexpr (T::More::kIs) {
-        if (warp == 0) fetchLists<T>(items, number, item);
-      }
       left = uniform(stepsOf<T>(item));
     }
     if (L::kLead) c.pass();
@@ -461,6 +461,7 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   const auto* const b = reinterpret_cast<const typename T::Element::Number*>(B);
   const Items<typename T::More> ring{memory + L::kItems, shared + L::kReady, more};
   const uint32_t role = uniform(threadId() / 128);  // consumers first, then the splitter and the loader
+  const Launch launch(table);
   Feed<kInTurn, typename T::More> feed;
   if (uniform(threadId() / 32) == (T::kConsumers + 1) * kWarps) feed.start(items, table, more);
   if (threadId() == 0) {
@@ -476,6 +477,7 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
     fencePhases();
   }
   barrier();
+  awaitEarlier();
   if (role < T::kConsumers) {
     raiseRegisters<T::kConsumerRegisters>();
     consume<T, kTransA, kTransB, kParts>(items, ring, a, b, C, workspace, memory);
@@ -485,5 +487,6 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   } else {
     lowerRegisters<T::loaderRegisters(kTransB)>();
     load<T, kTransA, kTransB, kInTurn>(ring, feed, a, b, memory);
+    launch.loaded();
   }
 }

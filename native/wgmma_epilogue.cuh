@@ -12,8 +12,9 @@ BG_DEVICE GatheredRows gatheredRows(const Items<Epilogue>& items, uint32_t numbe
   return {items.more, itemEpilogueAt(items.words(), number % kItemPlaces), item.rows()};
 }
 
-// fetchLists brings the biases of an item's tile, rows of C, weights and scales to the L2 cache while its products are summed: from
-// memory they would come long after the sums (H200: the experts of 1 token with bias and SiLU 20.4, then 17.4 us).
+// fetchLists brings the biases of an item's tile, rows of C, weights and scales to the L2 cache before its products are summed: from
+// memory they would come long after the sums (H200: the experts of 1 token with bias and SiLU 20.4, then 17.4 us). A warp of the loader
+// does it, since one that multiplies would delay its warpgroup.
 template <class T>
 BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const Item& item) {
   const Epilogue& e = items.more;
@@ -73,6 +74,7 @@ BG_DEVICE void withScales(const Items<typename T::More>& items, uint32_t number,
 }
 
 // activate is Epilogue::activated of many, with one decision for all. both: of each lane's two rows, not of the first alone.
+// One reciprocal for four numbers, by products, takes longer: SiLU of 4096 tokens 1.06 for 1.04 of plain products (bf16, H100).
 template <int n>
 BG_DEVICE void activate(const Epilogue& e, float (&v)[n], bool both) {
   auto each = [&](uint32_t kind) {
@@ -224,10 +226,12 @@ BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, c
     if (e.has(kZeros) && item.depth != 0) centreSums(e, item, words, lanes, sum);
   }
   const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha) * kScaleOf<T>;
-  lanes.eachRow(sum, [&](uint32_t r) {
-    const bool none = e.has(kGather) && r < item.rows() && e.rows[words.gatherAt + r] >= words.gatherRows;
-    return [=](float x) { return none ? 0.0f : alpha * x; };
-  });
+  if (kWhere == kInRegisters || alpha != 1.0f || e.has(kGather)) {  // in registers there is no room for the branch
+    lanes.eachRow(sum, [&](uint32_t r) {
+      const bool none = e.has(kGather) && r < item.rows() && e.rows[words.gatherAt + r] >= words.gatherRows;
+      return [=](float x) { return none ? 0.0f : alpha * x; };
+    });
+  }
   if constexpr (T::Element::kScaled) {
     if (item.depth != 0) scaleSums(e, item, words, lanes, sum);
   }

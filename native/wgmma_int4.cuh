@@ -118,14 +118,6 @@ struct PanelLoader {
   }
 };
 
-// arriveLoaded says that what the thread has copied is there, or will be.
-BG_DEVICE void arriveLoaded(SharedAddress full, bool wide) {
-  if (wide) return arriveCopied(full);
-  commitCopies();
-  waitCopies<0>();
-  arrive(full);
-}
-
 // loadInt4 is the work of a loader: the first has the items, and B, the others have A.
 template <class T, bool kInTurn>
 BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<kInTurn, Epilogue>& feed, const uint16_t* A, const uint32_t* B, SharedAddress shared) {
@@ -139,7 +131,7 @@ BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<kInTurn, Epilogue>& f
       const SharedAddress full = stages.full();
       stages.waitFree();
       if (left != 0) copy(left, stages.stage.at * T::kStage, full);
-      arriveLoaded(full, wide);
+      wide ? arriveCopied(full) : arrive(full);
       stages.stage.next();
       if (left <= T::TK) break;
       left -= T::TK;
@@ -154,6 +146,7 @@ BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<kInTurn, Epilogue>& f
       PanelLoader<T> b(items, number, item, B);
       load(item, true, [&](uint32_t left, uint32_t at, SharedAddress full) { b.copy(shared + at, left, full); });
       feed.behind(items);
+      fetchLists<T>(items, number, item);  // behind the copies, which are waited for first
     } else {
       GroupedRows<T, 32 * (T::kLoaders - 1)> a(threadId() - 32 * (T::kMultiply + 1), items.operandA(number, A) + item.offA, item, gatheredRows(items, number, item), shared);
       load(item, a.wide, [&](uint32_t left, uint32_t at, SharedAddress) { a.copy(left, at); });
@@ -437,7 +430,6 @@ BG_DEVICE void consumeInt4(Warp<T> warp, uint32_t group, Sum sum) {
       warp.depth = uniform(item.depth);
       warp.rows = uniform(item.rows());
       cols = uniform(item.cols());
-      if (warp.from == 0) fetchLists<T>(warp.items, warp.number, item);
     }
     if (warp.from / group * group >= cols) warp.stages.pass(warp.depth);
     else sum(warp);
@@ -466,12 +458,15 @@ BG_DEVICE void int4Stream(const uint4* items, const uint32_t* table, const float
                           Sum sum) {
   char* const memory = dynamicShared();
   const uint32_t warp = uniform(threadId() / 32);
+  const Launch launch(table);
   Feed<kInTurn, Epilogue> feed;
   if (warp == T::kMultiply) feed.start(items, table, more);
   const Items<Epilogue> ring = ringOf<T>(memory, more);
   barrier();
+  awaitEarlier();
   if (warp >= T::kMultiply) {
     loadInt4<T, kInTurn>(ring, feed, reinterpret_cast<const uint16_t*>(A), reinterpret_cast<const uint32_t*>(B), sharedAddress(memory));
+    launch.loaded();
   } else {
     consumeInt4(Warp<T>{ring, memory, C, workspace, warp * T::kWarpColumns, {sharedAddress(memory)}}, group, sum);
   }

@@ -50,7 +50,8 @@ struct Feed {
   uint32_t left;      // kInTurn: items of the turn behind this one
 
   // start is called before the ring can be used, so that the first item is on its way early.
-  BG_DEVICE void start(const uint4* items_, const uint32_t* table, const More& more) {
+  BG_DEVICE void start(const uint4* items_, const uint32_t* marked, const More& more) {
+    const uint32_t* const table = unmarked(marked);
     items = reinterpret_cast<const uint32_t*>(items_);
     item = workerId();
     if constexpr (kInTurn) {
@@ -62,7 +63,7 @@ struct Feed {
       begin();
     } else {
       end = item + 1;
-      if (table != nullptr) {
+      if (hasTable(marked)) {
         end = table[item + 1];
         item = table[item];
       }

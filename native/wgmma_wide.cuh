@@ -88,7 +88,7 @@ struct WideOperand {
 #pragma unroll(kListed ? kCopies : 1)
       for (int i = 0; i < kCopies; ++i) {
         if ((kAlongK ? i * kApart : 0) >= length) break;
-        gather(target(i, stage), from(i), size(i) / sizeof(Number));
+        gatherLine(target(i, stage), from(i), size(i) / sizeof(Number));
       }
     }
     next();
@@ -101,17 +101,6 @@ struct WideOperand {
   BG_DEVICE SharedAddress target(int i, uint32_t stage) const { return to + stage + 128 * i * kApart; }
 
   static BG_DEVICE uint32_t bytes(int32_t elements) { return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, kLine))); }
-
-  // gather brings the first n elements of a line, which lies anywhere.
-  static BG_DEVICE void gather(SharedAddress to, const Number* from, uint32_t n) {
-    constexpr uint32_t kPer = kLine / 4, kBits = 8 * sizeof(Number);
-    uint32_t x[4] = {0, 0, 0, 0};
-#pragma unroll
-    for (uint32_t i = 0; i < kLine; ++i) {
-      if (i < n) x[i / kPer] |= static_cast<uint32_t>(from[i]) << kBits * (i % kPer);
-    }
-    storeShared(to, x);
-  }
 };
 
 // fillStages calls copy with the next stages, in bytes from the first, when they are free, and arrived with their phases.
@@ -130,13 +119,16 @@ BG_DEVICE void fillStages(SharedAddress shared, Counter<T::kStages>& stage, uint
 template <class T, bool kTransA, bool kTransB, bool kInTurn>
 BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
   using Number = typename T::Element::Number;
-  const bool first = uniform(threadId() / 32 % kWarps) == 0;
+  const uint32_t warp = uniform(threadId() / 32 % kWarps);
   Counter<T::kStages> stage;
-  if (first) feed.next(items);
+  if (warp == 0) feed.next(items);
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
-    if (first) feed.ahead(items);
+    if (warp == 0) feed.ahead(items);
+    if constexpr (T::More::kIs) {
+      if (warp == 1) fetchLists<T>(items, number, item);
+    }
     constexpr bool kWide = !(T::Element::kPer == 4 && (kTransA || !kTransB));  // see TurnedOperand
     const bool wide = kWide && (item.flags & kItemWide);
     constexpr bool kListed = T::More::kIs && !kTransA;
@@ -167,7 +159,7 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, type
       left -= T::TK;
     };
     fillStages<T>(shared, stage, steps, copyParts, [&](SharedAddress full) { wide ? arriveCopied(full) : arrive(full); });
-    if (first) feed.behind(items);
+    if (warp == 0) feed.behind(items);
   }
 }
 
@@ -324,9 +316,6 @@ BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float
       rows = uniform(item.rows());
       cols = uniform(item.cols());
       steps = uniform(stepsOf<T>(item));
-      if constexpr (T::More::kIs) {
-        if (warp == 0) fetchLists<T>(items, number, item);
-      }
     }
     auto compute = [&](auto& sum) {
       withScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, steps, scales); });
@@ -354,6 +343,7 @@ BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __rest
   const SharedAddress shared = sharedAddress(memory);
   const Items<typename T::More> ring{memory + T::kItems, shared + T::kReady, more};
   const uint32_t role = uniform(threadId() / 128);  // consumers first, then the loader
+  const Launch launch(table);
   Feed<kInTurn, typename T::More> feed;
   if (uniform(threadId() / 32) == T::kConsumers * kWarps) feed.start(items, table, more);
   if (threadId() == 0) {
@@ -365,11 +355,13 @@ BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __rest
     fencePhases();
   }
   barrier();
+  awaitEarlier();
   if (role < T::kConsumers) {
     raiseRegisters<T::kConsumerRegisters>();
     consumeWide<T, kTransA, kTransB>(ring, C, workspace, memory);
   } else {
     lowerRegisters<T::kLoaderRegisters>();
     loadWide<T, kTransA, kTransB, kInTurn>(ring, feed, reinterpret_cast<const Number*>(A), reinterpret_cast<const Number*>(B), shared);
+    launch.loaded();
   }
 }

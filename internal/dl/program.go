@@ -264,11 +264,14 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			b2:       C.uint64_t(l.TypeB().Size(l.BaseB2)),
 			epilogue: C.uint64_t(l.Epilogue.Word()),
 		}
-		if d.gpu.Waits {
-			made.waits = 1
-		}
 		if l.Loop {
 			made.table = m.words.address + C.dl_pointer(4*l.Table+l.TableMark())
+		}
+		if d.gpu.Waits {
+			made.waits = 1
+			if plan.Early(l) {
+				made.table += encoding.EarlyMark
+			}
 		}
 		switch {
 		case l.Split || l.Fixup || l.Ragged == 0 && d.gpu.Planner.Kept(&l.Kernel) > 0:

@@ -25,6 +25,9 @@ const (
 // TurnMark is added to the address of a table in turn, by which native kernels tell it from others: see Kernel.TableMark.
 const TurnMark = 1
 
+// EarlyMark is added to the address of a table of an early launch (Plan.Early), also where that has none.
+const EarlyMark = 2
+
 // TableMark is what is added to the address of a kernel's table. Warpgroups have kernels of their own for tables in turn.
 func (k Kernel) TableMark() int {
 	if k.InTurn && k.Tile.Unit != tile.WGMMA {

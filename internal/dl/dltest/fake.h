@@ -92,6 +92,7 @@ typedef struct {
 	void *f;
 	unsigned x, y, threads, cluster;
 	int wave;
+	int early; // CUDA: it may begin while the one in front ends
 	uint64_t params[10]; // items, table, A, B, C, workspace, B2, bias, rows, what an epilogue does
 } launch;
 typedef struct { launch *list; size_t n; int queued, destroyed; } graph;

@@ -340,6 +340,10 @@ static CUresult execute(const launch *l) {
 	const int marked = (uintptr_t)table & 1; // which kernels of warpgroups, fix-ups and clusters cannot read
 	if (marked && (f->in_turn || f->fixup || l->cluster > 1)) return LAUNCH_FAILED;
 	if (marked) table = (void *)((uintptr_t)table - 1);
+	if ((uintptr_t)table & 2) { // an early launch
+		if (!l->early || marked) return LAUNCH_FAILED;
+		table = (uintptr_t)table == 2 ? NULL : (void *)((uintptr_t)table - 2);
+	}
 	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};
 	const uint32_t each = f->dressed && e.flags & GATED ? 2 : 1; // items that a worker takes together
 	if (f->wide && !f->fixup && f->gated != (each == 2)) return INVALID_VALUE; // gated tiles of these have kernels of their own
@@ -389,15 +393,15 @@ struct config {
 };
 CUresult cuLaunchKernelEx(const struct config *c, kernel *f, void **params, void **extra) {
 	ON_DEVICE;
-	unsigned size = 1;
+	unsigned size = 1, early = 0;
 	for (unsigned i = 0; i < c->count; i++) {
 		unsigned id = c->attributes[i].id, value = c->attributes[i].value[0];
 		if (id == 4 ? value < 2 || value > 8 || c->grid[1] != 1 : id != 6 || value != 1) return INVALID_VALUE;
 		if (id == 4) size = value;
-		if (id == 6) count(EARLY_LAUNCHES, 1);
+		if (id == 6) count(EARLY_LAUNCHES, early = 1);
 	}
 	if (!c->count || !c->grid[0] || c->grid[0] % size || !c->grid[1] || c->grid[2] != 1 || !c->threads[0]) return INVALID_VALUE;
-	launch l = {.f = f, .x = c->grid[0] / size, .y = c->grid[1], .threads = c->threads[0], .cluster = size};
+	launch l = {.f = f, .x = c->grid[0] / size, .y = c->grid[1], .threads = c->threads[0], .cluster = size, .early = early};
 	for (int i = 0; i < 10; i++) memcpy(&l.params[i], params[i], 8);
 	return start(l, c->s);
 }
