@@ -34,7 +34,8 @@ func TestEarly(t *testing.T) {
 		{"each has two", 264, 64, planner.Options{Tile: "wgmma-64x64", Schedule: planner.ScheduleDataParallel}, true},
 		{"medium tiles, one or two", 176, 32, planner.Options{Tile: "tensor-32x32", Schedule: planner.ScheduleDataParallel}, true},
 		{"some have two", 177, 32, planner.Options{Tile: "tensor-32x32", Schedule: planner.ScheduleDataParallel}, false},
-		{"more than two", 297, 32, planner.Options{Tile: "tensor-32x32", Schedule: planner.ScheduleDataParallel}, true},
+		{"a few have three", 296, 32, planner.Options{Tile: "medium-k4", Schedule: planner.ScheduleDataParallel}, false},
+		{"more than two", 297, 32, planner.Options{Tile: "medium-k4", Schedule: planner.ScheduleDataParallel}, true},
 		{"small tiles", 200, 16, planner.Options{Tile: "small-k8", Schedule: planner.ScheduleDataParallel}, true},
 		{"a counter", 1000, 32, planner.Options{Tile: "tensor-32x32", Schedule: planner.ScheduleDynamic}, false},
 	} {
