@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Launches are early whose items the host makes, and whose thread groups leave no unit crowded.
@@ -23,51 +23,57 @@ func TestEarly(t *testing.T) {
 		return b
 	}
 	for _, c := range []struct {
-		name   string
-		n      int // problems, of a tile each
-		side   int
-		option planner.Options
-		early  bool
+		name     string
+		n        int // problems, of a tile each
+		side     int
+		tile     string
+		schedule planner.Schedule
+		early    bool
 	}{
-		{"a group a unit", 132, 64, planner.Options{Tile: "wgmma-64x64", Schedule: planner.ScheduleDataParallel}, true},
-		{"units have one or two", 133, 64, planner.Options{Tile: "wgmma-64x64", Schedule: planner.ScheduleDataParallel}, false},
-		{"each has two", 264, 64, planner.Options{Tile: "wgmma-64x64", Schedule: planner.ScheduleDataParallel}, true},
-		{"medium tiles, one or two", 176, 32, planner.Options{Tile: "tensor-32x32", Schedule: planner.ScheduleDataParallel}, true},
-		{"some have two", 177, 32, planner.Options{Tile: "tensor-32x32", Schedule: planner.ScheduleDataParallel}, false},
-		{"a few have three", 296, 32, planner.Options{Tile: "medium-k4", Schedule: planner.ScheduleDataParallel}, false},
-		{"more than two", 297, 32, planner.Options{Tile: "medium-k4", Schedule: planner.ScheduleDataParallel}, true},
-		{"small tiles", 200, 16, planner.Options{Tile: "small-k8", Schedule: planner.ScheduleDataParallel}, true},
-		{"a counter", 1000, 32, planner.Options{Tile: "tensor-32x32", Schedule: planner.ScheduleDynamic}, false},
+		{"a group a unit", 132, 64, "wgmma-64x64", planner.ScheduleDataParallel, true},
+		{"units have one or two", 133, 64, "wgmma-64x64", planner.ScheduleDataParallel, false},
+		{"each has two", 264, 64, "wgmma-64x64", planner.ScheduleDataParallel, true},
+		{"medium tiles, one or two", 176, 32, "tensor-32x32", planner.ScheduleDataParallel, true},
+		{"some have two", 177, 32, "tensor-32x32", planner.ScheduleDataParallel, false},
+		{"a few have three", 296, 32, "medium-k4", planner.ScheduleDataParallel, false},
+		{"more than two", 297, 32, "medium-k4", planner.ScheduleDataParallel, true},
+		{"small tiles", 200, 16, "small-k8", planner.ScheduleDataParallel, true},
+		{"a counter", 1000, 32, "tensor-32x32", planner.ScheduleDynamic, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := maker.Plan(square(c.n, c.side), c.option)
+			p, err := maker.Plan(square(c.n, c.side), planner.Options{Tile: c.tile, Schedule: c.schedule})
 			require.NoError(t, err)
 			require.Len(t, p.Launches, 1)
 			require.Equal(t, c.early, p.Early(&p.Launches[0]), p.Launches[0].Count)
 		})
 	}
-	some := func(p *planner.Plan, of func(*encoding.Launch) bool) (any bool) {
+	early := func(p *planner.Plan) (launches []bool) {
 		for i := range p.Launches {
-			any = any || of(&p.Launches[i]) && p.Early(&p.Launches[i])
+			launches = append(launches, p.Early(&p.Launches[i]))
 		}
-		return any
+		return launches
 	}
-	all := func(*encoding.Launch) bool { return true }
-	t.Run("fix-ups", func(t *testing.T) {
-		b, err := planner.Pack(planner.GEMM(32, 32, 8192))
+	t.Run("fix-ups", func(t *testing.T) { // as many as groups that multiply may not be
+		b := square(140, 64)
+		for i := range b {
+			b[i].K = 8192
+		}
+		b, err := planner.Pack(b...)
 		require.NoError(t, err)
-		p, err := maker.Plan(b, planner.Options{Tile: "wgmma-64x64", Schedule: planner.ScheduleSplitK})
+		p, err := maker.Plan(b, planner.Options{Type: element.BF16, TypeC: element.F32, Tile: "wide-64x64", Schedule: planner.ScheduleSplitK})
 		require.NoError(t, err)
-		require.True(t, some(p, func(l *encoding.Launch) bool { return l.Fixup || l.Parts }))
+		require.True(t, p.Launches[1].Fixup)
+		require.Equal(t, 140, p.Launches[1].Count)
+		require.Equal(t, []bool{true, true}, early(p))
 	})
 	t.Run("sizes on the device", func(t *testing.T) {
 		p, err := maker.PlanRagged(planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 64, N: 64, K: 64, A: planner.Matrix{LD: 64}, B: planner.Matrix{LD: 64}, C: planner.Matrix{LD: 64}, StrideB: 64 * 64}, planner.Options{})
 		require.NoError(t, err)
-		require.False(t, some(p, all))
+		require.NotContains(t, early(p), true)
 	})
 	t.Run("records", func(t *testing.T) {
 		var p planner.Plan
 		require.NoError(t, maker.Renew(&p, square(132, 64), planner.Options{}))
-		require.False(t, some(&p, all))
+		require.NotContains(t, early(&p), true)
 	})
 }
