@@ -35,7 +35,8 @@ struct Bytes {
   }
 };
 
-// gatherLine brings the first n elements of a line of 16 bytes, which lies anywhere, and zeros behind them.
+// gatherLine brings the first n elements of a line of 16 bytes, which lies anywhere, and zeros behind them. Place is SharedAddress, but
+// AMD's kernels, which do not call it, have no storeShared.
 template <class Number, class Place>
 BG_DEVICE void gatherLine(Place to, const Number* from, uint32_t n) {
   constexpr uint32_t kPer = 4 / sizeof(Number), kBits = 8 * sizeof(Number);
