@@ -408,7 +408,7 @@ func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group 
 	for i := range problems {
 		q := &p.Batch[problems[i].index]
 		g.Wide = g.Wide && o.wideTile(q)
-		g.load.add(g.Tile, q, p.model.products)
+		g.load.add(g.Tile, q, p.model.products, p.model.roundSize())
 	}
 	return g
 }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -17,12 +18,22 @@ type load struct {
 	// Tiles and their steps in terms of whole tiles: see Tile.HalfRows.
 	whole, work float64
 	loads       float64 // elements of A and B, as loadsOf has them
+	// Where tiles were added longest first: the steps of the first one behind a round of as many as there are compute units,
+	// behind two rounds, and so on.
+	behind [mostRounds]int32
+	rounds int
 }
 
-// add adds the tiles of a problem, each of so many products.
-func (l *load) add(t *tile.Shape, q *Problem, products int) {
+// mostRounds: beyond, a tile more or less on a compute unit matters little.
+const mostRounds = 6
+
+// equal reports whether all tiles have the same number of steps.
+func (l *load) equal() bool { return l.steps == float64(l.tiles)*float64(l.longest) }
+
+// add adds the tiles of a problem, each of so many products. units are as in addTiles.
+func (l *load) add(t *tile.Shape, q *Problem, products, units int) {
 	n, steps := count(t, q)
-	l.addTiles(n, steps*products, wholeTiles(t, q.M, q.N))
+	l.addTiles(n, steps*products, wholeTiles(t, q.M, q.N), units)
 	l.loads += loadsOf(q.M, q.N, q.depth(), ceilDiv(q.M, t.TM), ceilDiv(q.N, t.TN))
 }
 
@@ -35,17 +46,31 @@ func loadsOf(m, n, k, down, across int) float64 {
 	return elementsOf(m, n, k)*3/4 + float64(m*across+n*down)*float64(k)/4
 }
 
-// addTiles adds n tiles of the same number of steps, which take as long as so many whole ones.
-func (l *load) addTiles(n, steps int, whole float64) {
+// addTiles adds n tiles of the same number of steps, which take as long as so many whole ones. units are the size of a round,
+// or 0 where tiles do not come longest first, or rounds are of no interest.
+func (l *load) addTiles(n, steps int, whole float64, units int) {
 	l.tiles += n
+	for units > 0 && l.rounds < mostRounds && l.tiles > (l.rounds+1)*units {
+		l.behind[l.rounds] = int32(steps)
+		l.rounds++
+	}
 	l.steps += float64(n) * float64(steps)
 	l.longest = max(l.longest, steps)
 	l.whole += whole
 	l.work += whole * float64(steps)
 }
 
-// overlap is the share of the shorter term that adds to the longer one in cost.
-const overlap = 0.75
+// remains are the shares of the shorter of two terms that add to the longer one: of workers that leave, of those with several tiles,
+// or with parts of some, of clusters, and of even shares of workers that stay.
+type remains struct{ leave, batch, part, cluster, share float64 }
+
+// On CUDA those that, together with the rates of the tile table, streamItems and clusterMicros, tell best which of 80,000 forced
+// plans of 650 batches are the fastest (H100; docs/results.md). That of batch is what keeps plans from workers that take one tile after
+// the other, of which predictions see no more than the steps. Elsewhere they are older.
+var (
+	remainsOnCUDA    = remains{leave: 0.46, batch: 1.33, part: 0.53, cluster: 1.07, share: 0.17}
+	remainsElsewhere = remains{leave: 0.75, batch: 0.75, part: 0.75, cluster: 0.75, share: 0.25}
+)
 
 // model is what planning derives from the device and the compute mode alone.
 type model struct {
@@ -70,7 +95,7 @@ type tileModel struct {
 	shape         *tile.Shape
 	busy, alone   float64 // one K step: on a saturated compute unit, alone on one
 	worker, fixed float64 // as in Rate
-	stream        float64 // as in tile.Rate, as far as memory gives it; 0: no limit is known
+	stream, along float64 // as in tile.Rate and tile.Rates, as far as memory gives it; 0: no limit is known
 	memory        float64 // one element of memory, on a saturated compute unit: see cool
 	resident      int     // workgroups that the device runs at once
 	fits          bool
@@ -137,10 +162,14 @@ func (m *model) cutOf(t *tile.Shape) int {
 func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	t, r := k.Tile, d.Rate(k, c)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
+	along := r.Stream
+	if t.Rates.Along > 0 && d.KernelKind == KernelsNative {
+		along = t.Rates.Along
+	}
 	return tileModel{
 		shape: t,
 		busy:  busy, alone: max(r.Step, busy),
-		worker: r.Worker, fixed: r.Fixed, stream: d.stream(r.Stream),
+		worker: r.Worker, fixed: r.Fixed, stream: d.stream(r.Stream), along: d.stream(along),
 		resident: d.resident(k), fits: d.refuse(t, c, dressed) == nil,
 		clusters: k.Clusters && t.Clusters && !dressed,
 	}
@@ -158,30 +187,32 @@ func (d *Device) stream(rate float64) float64 {
 // reachable is the share of its memory's nominal rate that the best kernels get of an H200.
 const reachable = 0.9
 
-// cool says how many elements A and B have, all together, and how many bytes one has. As much of them as the cache does not have comes from
-// memory: none where it has room for all, all where they are twice as large.
-func (m *model) cool(elements, size float64) {
+// cool says how many elements A and B have, all together, how many bytes one has, and whether B is transposed everywhere. As much of
+// them as the cache does not have comes from memory: none where it has room for all, all where they are twice as large.
+func (m *model) cool(elements, size float64, transB bool) {
 	bytes, cold := elements*size, 0.0
 	if cache := float64(m.device.Cache); cache > 0 {
 		cold = min(max(bytes/cache-1, 0), 1)
 	}
 	for i := range m.tiles {
 		t := &m.tiles[i]
-		if t.memory = 0; t.stream > 0 {
-			t.memory = cold * size / t.stream
+		rate := t.stream
+		if transB {
+			rate = t.along
+		}
+		if t.memory = 0; rate > 0 {
+			t.memory = cold * size / rate
 		}
 	}
 }
 
 // launch predicts the microseconds of a launch of whole workers, of which the longest
-// has that many steps and all together have the sum, and so many loads.
+// has that many steps and all together have the sum, and so many loads. crowded is as in model.crowded.
 //
 // There are two terms: the longest worker alone, and the work that each compute
-// unit must do, or the wait for memory if that is longer. The longer counts in full and the shorter for the most part,
-// because they overlap little. The model ignores the rates of caches, row
-// strides, the order in which workgroups start, that equal tiles run in whole
-// waves, and clock changes.
-func (m *model) launch(id tileID, longest, workers, sum, loads float64) float64 {
+// unit must do, or the wait for memory if that is longer. The longer counts in full, and of the shorter what remains.
+// The model ignores the rates of caches, row strides, the order in which workgroups start, and clock changes.
+func (m *model) launch(id tileID, longest, workers, sum, loads, crowded, remains float64) float64 {
 	t, d := &m.tiles[id], m.device
 	chain := t.fixed + longest*t.alone
 	if workers > float64(t.resident) {
@@ -191,14 +222,63 @@ func (m *model) launch(id tileID, longest, workers, sum, loads float64) float64 
 	if t.shape.Unit == tile.WGMMA {
 		worker += t.fixed // a unit has one worker or two, which leave the start of the next uncovered
 	}
-	units := float64(max(d.ComputeUnits, 1))
-	work := max(sum*t.busy+workers*worker, loads*t.memory) / units
+	work := m.share(t, sum, workers, worker, loads)
 	if d.KernelKind == KernelsCPU {
 		// Threads are busy until nothing is left: all but the last then wait for half of the
 		// longest tile, on average.
-		return d.LaunchMicros + math.Max(chain, work+(1-1/units)/2*chain)
+		return d.LaunchMicros + math.Max(chain, work+(1-1/m.units())/2*chain)
 	}
-	return d.LaunchMicros + math.Max(chain, work) + overlap*math.Min(chain, work)
+	return d.LaunchMicros + longer(chain, max(work, crowded), remains)
+}
+
+// units is the device's compute units, at least one.
+func (m *model) units() float64 { return float64(max(m.device.ComputeUnits, 1)) }
+
+// roundSize is the size of a round in loads. Rates of other kernels were found without.
+func (m *model) roundSize() int {
+	if m.onCUDA() {
+		return m.device.ComputeUnits
+	}
+	return 0
+}
+
+// share is what a compute unit does of the steps and workers of a launch when all are saturated, or waits for memory if that is longer.
+func (m *model) share(t *tileModel, steps, workers, worker, loads float64) float64 {
+	return max(steps*t.busy+workers*worker, loads*t.memory) / m.units()
+}
+
+// longer is the longer of two terms, and what remains of the other.
+func longer(x, y, remains float64) float64 { return max(x, y) + remains*min(x, y) }
+
+// remains are the device's.
+func (m *model) remains() *remains {
+	if m.onCUDA() {
+		return &remainsOnCUDA
+	}
+	return &remainsElsewhere
+}
+
+func (m *model) onCUDA() bool { return m.device.Occupancy == OccupancyNVIDIA }
+
+// crowded predicts what the compute unit with most tiles takes at least. One tile more than there are units means two on one of
+// them, of which none is shorter than that tile, and so on: equal tiles run in whole rounds.
+func (m *model) crowded(id tileID, l *load) float64 {
+	most := 0.0
+	for i := range l.rounds {
+		most = max(most, m.together(id, float64(i+2), float64(l.behind[i])))
+	}
+	return most
+}
+
+// together predicts n tiles of so many steps on one compute unit. Of workers that stay there is one at a time, or two.
+func (m *model) together(id tileID, n, steps float64) float64 {
+	t := &m.tiles[id]
+	saturated := n * steps * t.busy
+	if t.shape.Unit != tile.WGMMA {
+		return saturated
+	}
+	at := max(math.Floor(float64(t.resident)/m.units()), 1)
+	return max(saturated, math.Ceil(n/at)*(steps*t.alone+t.worker))
 }
 
 // clusters predicts the microseconds of a launch in which clusters share the tiles
@@ -206,12 +286,12 @@ func (m *model) launch(id tileID, longest, workers, sum, loads float64) float64 
 func (m *model) clusters(id tileID, l load, size int) float64 {
 	n := float64(size)
 	longest := math.Ceil(float64(l.longest) / n)
-	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n), l.loads)
+	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n), l.loads, 0, m.remains().cluster)
 }
 
 // clusterMicros is what the thread groups of a cluster wait for each other, and
 // for sums from each other's shared memory.
-const clusterMicros = 1.5
+const clusterMicros = 0.94
 
 // finishes reports whether whoever stores the last part of a tile sums them, if they are at most so many, and not a launch
 // behind it: wherever it can, which was as fast or up to 5 us faster in 54 of 55 batches (H200).
@@ -222,16 +302,15 @@ func (m *model) finishes(parts float64) bool { return m.parts && parts <= encodi
 func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 	d := m.device
 	size := float64(4 * m.tiles[id].shape.TM * m.tiles[id].shape.TN)
-	units := float64(max(d.ComputeUnits, 1))
 	on := &sumsElsewhere
-	if d.Occupancy == OccupancyNVIDIA {
+	if m.onCUDA() {
 		on = &sumsOnCUDA
 	}
 	cost, launch := &on.fixup, d.LaunchMicros
 	if m.finishes(parts) {
 		cost, launch = &on.finish, 0
 	}
-	return launch + cost.micros + (slots+cost.tileSlots*tiles)*size/(cost.rate*units)
+	return launch + cost.micros + (slots+cost.tileSlots*tiles)*size/(cost.rate*m.units())
 }
 
 // sumCost is what sums of parts take, besides a launch if there is one.
@@ -241,12 +320,11 @@ type sumCost struct {
 	tileSlots float64 // slots that a tile takes as long as, besides its own
 }
 
-// On CUDA these explain what sums took beyond the predicted products in 80 batches under Split-K (H200), but for
-// 1.6 us (a launch of its own) and 0.9 us (by the last part). Elsewhere they are older, and were not fitted to launches of one kind; what
+// Those on CUDA come from the fit that remainsOnCUDA are of. Elsewhere they are older, and were not fitted to launches of one kind; what
 // sums take without a launch, which HIP can do, nobody has measured: as much as in one.
 var (
 	sumsElsewhere = struct{ fixup, finish sumCost }{sumCost{micros: 2.0, rate: 6000}, sumCost{micros: 2.0, rate: 6000}}
-	sumsOnCUDA    = struct{ fixup, finish sumCost }{sumCost{micros: 0.6, rate: 12800, tileSlots: 5}, sumCost{micros: 1.35, rate: 11900}}
+	sumsOnCUDA    = struct{ fixup, finish sumCost }{sumCost{micros: 0.59, rate: 44100, tileSlots: 15}, sumCost{micros: 1.15, rate: 13800}}
 )
 
 // Predict is what the model says of a plan that takes one tile shape for all
@@ -262,17 +340,34 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
 	elements := 0.0
+	b = b.longestFirst()
 	for i := range b {
 		if q := &b[i]; q.Writes() {
-			loads[q.transposition()].add(k.Tile, q, 1)
+			loads[q.transposition()].add(k.Tile, q, 1, m.roundSize())
 			elements += elementsOf(q.M, q.N, q.depth())
 		}
 	}
-	m.cool(elements, 4)
+	m.cool(elements, 4, b.transB())
 	for _, l := range loads {
 		micros += m.predict(0, row, l)
 	}
 	return micros
+}
+
+// transB reports whether B is transposed in all problems.
+func (b Batch) transB() bool {
+	return !slices.ContainsFunc(b, func(q Problem) bool { return !q.TransB })
+}
+
+// longestFirst is the batch in the order in which its problems are dealt; itself where they lie so.
+func (b Batch) longestFirst() Batch {
+	longer := func(x, y Problem) int { return cmp.Compare(y.depth(), x.depth()) }
+	if slices.IsSortedFunc(b, longer) {
+		return b
+	}
+	b = slices.Clone(b)
+	slices.SortFunc(b, longer)
+	return b
 }
 
 // chooseByCost predicts every tile shape for the whole batch, and the cheapest
@@ -288,9 +383,13 @@ func (p *builder) chooseByCost() {
 		q := &c.all[i]
 		elements += float64(q.count) * elementsOf(int(q.m)<<m.grain[0], int(q.n)<<m.grain[1], int(q.k)<<m.grain[2])
 	}
-	m.cool(elements, p.Options.elementBytes())
+	m.cool(elements, p.Options.elementBytes(), p.Batch.transB())
+	order := p.sorter.reserve(len(c.all))[:0]
 	for i := range c.all {
-		p.chooseForClass(&c.all[i])
+		order = append(order, key{int64(math.MaxInt32 - c.all[i].k), int32(i)})
+	}
+	for _, o := range p.sorter.sort(order) { // longest first, for rounds
+		p.chooseForClass(&c.all[o.index])
 	}
 	for i, at := range c.of {
 		if at >= 0 {
@@ -304,7 +403,7 @@ func (p *builder) chooseByCost() {
 func (p *builder) chooseForClass(c *class) {
 	m := &p.model
 	rows, cols, depth := int(c.m)<<m.grain[0], int(c.n)<<m.grain[1], int(c.k)<<m.grain[2]
-	times, pieces := int(c.count), p.pieces
+	times, pieces, units := int(c.count), p.pieces, m.roundSize()
 	for i := range m.cuts {
 		t, e := &m.cuts[i], &pieces[i]
 		down, across := ceilShift(rows, t.tm), ceilShift(cols, t.tn)
@@ -313,7 +412,7 @@ func (p *builder) chooseForClass(c *class) {
 		if e.whole = float64(e.tiles); t.partly {
 			e.whole = wholeTiles(t.shape, rows, cols)
 		}
-		p.uniform[i].addTiles(e.tiles*times, e.steps, e.whole*float64(times))
+		p.uniform[i].addTiles(e.tiles*times, e.steps, e.whole*float64(times), units)
 		p.uniform[i].loads += e.loads * float64(times)
 	}
 	// Bits of times, which are in order as times are, with the tile in the last: minima
@@ -327,7 +426,7 @@ func (p *builder) chooseForClass(c *class) {
 	}
 	c.best = tileID(best % mostKernels)
 	e := &pieces[m.tiles[c.best].cut]
-	p.mixed[c.best].addTiles(e.tiles*times, e.steps, e.whole*float64(times))
+	p.mixed[c.best].addTiles(e.tiles*times, e.steps, e.whole*float64(times), units)
 	p.mixed[c.best].loads += e.loads * float64(times)
 }
 
@@ -348,15 +447,23 @@ func zeroed(loads []load, n int) []load {
 // maxShift is the logarithm of the largest size of a tile.
 const maxShift = 7
 
+// severalMargin is by how much several tile shapes must be better than one: predictions know nothing of what a launch waits for the one
+// in front. Without it they took 1.16 to 1.9 times as long as the best shape alone in 8 of 9 batches (H100).
+const severalMargin = 1.25
+
 // takeCheapest takes one tile shape for all problems if that is predicted to take
 // less than what was chosen for each.
 func (p *builder) takeCheapest() {
 	m := &p.model
-	best, bestTile := 0.0, -1
+	best, bestTile, shapes := 0.0, -1, 0
 	for id := range m.tiles {
 		if p.mixed[id].tiles > 0 {
 			best += m.predict(tileID(id), p.schedule, p.mixed[id])
+			shapes++
 		}
+	}
+	if shapes > 1 {
+		best *= severalMargin
 	}
 	for id := range m.tiles {
 		if m.tiles[id].fits {

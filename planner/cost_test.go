@@ -238,3 +238,62 @@ func TestMeasured(t *testing.T) {
 		require.True(t, tuned.Measured(), d.Name)
 	}
 }
+
+// TestRounds: a tile more than there are compute units takes another round, of equal tiles a whole one, and of others no less than two of the
+// shortest.
+func TestRounds(t *testing.T) {
+	d := device(t, "h200")
+	k := d.Kernel(shape(t, "wgmma-128x128"))
+	predict := func(depths ...int) float64 {
+		var b Batch
+		for _, depth := range depths {
+			b = append(b, GEMM(128, 128, depth))
+		}
+		return d.Predict(mustPack(t, b...), k, ScheduleLPT, ComputeF32Emulated)
+	}
+	equal := func(n int) float64 { return predict(slices.Repeat([]int{128}, n)...) }
+	one := equal(d.ComputeUnits)
+	require.InEpsilon(t, 2, equal(d.ComputeUnits+1)/one, 0.15) // a launch begins once
+	require.InEpsilon(t, 2, equal(2*d.ComputeUnits)/one, 0.15)
+	require.InEpsilon(t, 3, equal(2*d.ComputeUnits+1)/one, 0.2)
+	long := slices.Repeat([]int{128}, d.ComputeUnits-2)
+	require.Less(t, predict(append(long, 32, 32, 32)...)/one, 1.4, "two short ones share a unit")
+	require.Equal(t, predict(append(long, 32, 32, 32)...), predict(append([]int{32, 32, 32}, long...)...), "in any order")
+}
+
+// TestSplitFills: parts of equal tiles are no more than places, and parts of others at most by what does not divide.
+func TestSplitFills(t *testing.T) {
+	d := device(t, "h200")
+	for _, c := range []struct {
+		name  string
+		batch Batch
+		o     Options
+		least int // workers
+	}{
+		{"equal", slices.Repeat(Batch{GEMM(64, 64, 8128)}, 4), Options{Tile: "wgmma-64x64-deep", Type: element.BF16, TypeC: element.BF16}, 120},
+		{"equal, of small tiles", slices.Repeat(Batch{GEMM(32, 32, 8128)}, 100), Options{Tile: "medium-k4"}, 500},
+		{"most of the places", slices.Repeat(Batch{GEMM(128, 128, 2048)}, 100), Options{Tile: "wgmma-128x128"}, 100},
+		{"uneven", Batch{GEMM(128, 128, 4000), GEMM(128, 128, 3000), GEMM(128, 128, 1000)}, Options{Tile: "wgmma-128x64", Type: element.BF16, TypeC: element.BF16}, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.Schedule = ScheduleSplitK
+			p, err := New(d).Plan(mustPack(t, c.batch...), c.o)
+			require.NoError(t, err)
+			l := &p.Launches[0]
+			require.LessOrEqual(t, l.Count, d.Resident(l.Tile.Threads, d.Kernel(l.Tile).Resources).Groups*d.ComputeUnits)
+			require.GreaterOrEqual(t, l.Count, c.least)
+		})
+	}
+}
+
+// TestAlong: with B transposed thin tiles wait longer for memory. An H100 takes 614 us for the experts of 16 tokens by thin-8x64, and 449 by
+// tensor-32x32.
+func TestAlong(t *testing.T) {
+	for transB, want := range map[bool]string{false: "thin-8x128", true: "tensor-32x32"} {
+		q := GEMM(2, 1536, 2048)
+		q.TransB = transB
+		p, err := New(device(t, "h200")).Plan(mustPack(t, slices.Repeat(Batch{q}, 100)...), Options{})
+		require.NoError(t, err)
+		require.Equal(t, want, p.Launches[0].Tile.Name)
+	}
+}

@@ -263,7 +263,7 @@ func TestRoom(t *testing.T) {
 func TestReplanForgets(t *testing.T) {
 	d := device(t, "mi210")
 	idle := Problem{M: 100, N: 100, Beta: 1}
-	many := append([]Problem{GEMM(500, 500, 500), idle}, slices.Repeat([]Problem{GEMM(8, 8, 40)}, 1000)...)
+	many := append([]Problem{GEMM(1500, 1500, 1500), idle}, slices.Repeat([]Problem{GEMM(8, 8, 8)}, 20000)...)
 	before, after := mustPack(t, GEMM(9, 9, 9), GEMM(9, 9, 9)), mustPack(t, many...)
 	maker, p := New(d), new(Plan)
 	require.NoError(t, maker.Replan(p, before, Options{Tile: "large"}))

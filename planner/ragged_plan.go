@@ -78,7 +78,7 @@ func (b *raggedBuilder) choose() error {
 		b.kernels[0] = b.kernel(id, b.mean)
 		return err
 	}
-	m.cool(float64(r.groups())*elementsOf(b.mean.M, b.mean.N, b.mean.K), b.Options.elementBytes())
+	m.cool(float64(r.groups())*elementsOf(b.mean.M, b.mean.N, b.mean.K), b.Options.elementBytes(), r.TransB)
 	large := b.cheapest(b.mean)
 	b.kernels[0] = b.kernel(large, b.mean)
 	if r.Mean != (Sizes{}) || r.Form == EndsOfDepth { // whose number of tiles is known
@@ -179,7 +179,7 @@ func (b *raggedBuilder) load(t *tile.Shape, mean Sizes) load {
 	for _, m := range rows {
 		for _, n := range cols {
 			for _, k := range depths {
-				one.add(t, &Problem{M: m, N: n, K: k}, b.model.products)
+				one.add(t, &Problem{M: m, N: n, K: k}, b.model.products, 0)
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (b *raggedBuilder) filled() int {
 	large, small := m.tiles[first].shape, m.tiles[second].shape
 	pieces := max(large.TM/small.TM, 1) * max(large.TN/small.TN, 1)
 	tiles := func(id tileID, n int) (l load) {
-		l.addTiles(n, max(ceilDiv(b.mean.K, m.tiles[id].shape.TK), 1)*m.products, float64(n))
+		l.addTiles(n, max(ceilDiv(b.mean.K, m.tiles[id].shape.TK), 1)*m.products, float64(n), 0)
 		return l
 	}
 	for n < 1<<20 && m.dealt(first, tiles(first, n)) > m.dealt(second, tiles(second, n*pieces)) {

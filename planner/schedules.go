@@ -150,22 +150,33 @@ func (m *model) dataParallelCost(id tileID, l load) (gemm, fixup float64) {
 	if m.tiles[id].shape.Unit == tile.SIMD { // of which few are whole where problems are small
 		longest *= min(1.5*l.whole/float64(l.tiles), 1)
 	}
-	return m.launch(id, longest, l.whole, l.work, l.loads), 0
+	return m.launch(id, longest, l.whole, l.work, l.loads, m.crowded(id, &l), m.remains().leave), 0
 }
 
 func (m *model) batchedCost(id tileID, l load) (gemm, fixup float64) {
 	longest := max(int64(l.longest), m.batchSteps(id, l))
-	return m.launch(id, float64(longest), l.whole, l.work, l.loads), 0
+	return m.launch(id, float64(longest), l.whole, l.work, l.loads, 0, m.remains().batch), 0
 }
 
 func (m *model) splitKCost(id tileID, l load) (gemm, fixup float64) {
-	part := m.splitSteps(id, l)
+	return m.splitCost(id, l, m.splitSteps(id, l))
+}
+
+// splitCost is that of parts of so many steps.
+func (m *model) splitCost(id tileID, l load, part int) (gemm, fixup float64) {
 	if part >= l.longest {
 		return m.dataParallelCost(id, l)
 	}
-	slots := l.steps / float64(part)
-	fixup = m.sums(id, min(float64(l.tiles), slots/2), slots, math.Ceil(float64(l.longest)/float64(part)))
-	return m.launch(id, float64(part), l.whole+slots, l.work, l.loads), fixup
+	slots, each := l.steps/float64(part), float64(ceilDiv(l.longest, part))
+	if l.equal() {
+		slots = float64(l.tiles) * each
+	}
+	fixup = m.sums(id, min(float64(l.tiles), slots/2), slots, each)
+	if t := &m.tiles[id]; t.shape.Unit == tile.WGMMA {
+		work := m.share(t, l.work, l.whole+slots, t.worker, l.loads)
+		return m.device.LaunchMicros + t.fixed + max(m.together(id, math.Ceil(slots/m.units()), float64(part)), work), fixup
+	}
+	return m.launch(id, float64(part), l.whole+slots, l.work, l.loads, 0, m.remains().part), fixup
 }
 
 func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
@@ -173,17 +184,21 @@ func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
 		return m.dataParallelCost(id, l)
 	}
 	shares, tiles := float64(m.streamWorkers(id, l)), float64(l.tiles)
-	share := math.Ceil(l.steps / shares)
+	steps := math.Ceil(l.steps / shares)
 	cut := min(tiles, shares)
-	fixup = m.sums(id, cut, shares+cut, math.Ceil(float64(l.longest)/share)+1)
+	fixup = m.sums(id, cut, shares+cut, math.Ceil(float64(l.longest)/steps)+1)
 	if t := &m.tiles[id]; t.shape.Unit == tile.WGMMA {
-		return streamMargin * m.stay(id, share*t.alone+2*t.worker, l.whole+shares, l), fixup // most have parts of two tiles
+		work := m.share(t, l.work, l.whole+shares, t.worker, l.loads)
+		return m.device.LaunchMicros + t.fixed + longer(steps*t.alone+streamItems*t.worker, work, m.remains().share), fixup
 	}
-	return m.launch(id, share, l.whole+shares, l.work, l.loads), fixup
+	return streamMargin * m.launch(id, steps, l.whole+shares, l.work, l.loads, 0, m.remains().part), fixup
 }
 
-// streamMargin is by how much Stream-K must be better than another schedule: predictions miss it by 10 % (36 batches, H200), and of 24
-// problems up to 256 x 256 x 1024 by 37 % (H100).
+// streamItems is the items of a share whose start and end nothing covers; most shares have parts of two tiles.
+const streamItems = 1.12
+
+// streamMargin is by how much Stream-K of workers that leave must be better than another schedule: of kernels of tensor cores predictions
+// miss it by a fifth (H100).
 const streamMargin = 1.06
 
 // lptCost is that of workers that stay and have even shares: the longest tile alone,
@@ -195,13 +210,14 @@ func (m *model) lptCost(id tileID, l load) (gemm, fixup float64) {
 
 // stay predicts a launch of workers that stay, with so many items, of which one worker takes so long at least.
 func (m *model) stay(id tileID, longest, items float64, l load) float64 {
-	t, d := &m.tiles[id], m.device
-	work := max(l.work*t.busy+items*t.worker, l.loads*t.memory) / float64(max(d.ComputeUnits, 1))
-	return d.LaunchMicros + t.fixed + math.Max(longest, work) + lptOverlap*math.Min(longest, work)
+	t := &m.tiles[id]
+	work := max(m.share(t, l.work, items, t.worker, l.loads), m.crowded(id, &l))
+	return m.device.LaunchMicros + t.fixed + longer(longest, work, stayRemains)
 }
 
-// lptOverlap is the share of the shorter term that adds to the longer one in stay.
-const lptOverlap = 0.25
+// stayRemains is what of the shorter term adds to the longer one in stay. From 0 to 0.1 plans are as good (H100); where all wait for
+// memory it is better to have less left at the end.
+const stayRemains = 0.05
 
 func (m *model) clusterCost(id tileID, l load) (gemm, fixup float64) {
 	if size := m.clusterSize(id, l); size > 1 {

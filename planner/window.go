@@ -255,7 +255,7 @@ func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	}
 	for i := range segments {
 		depth := int(segments[i].K1 - segments[i].K0)
-		part.load.addTiles(1, max(ceilDiv(depth, g.Tile.TK), 1)*p.model.products, 1)
+		part.load.addTiles(1, max(ceilDiv(depth, g.Tile.TK), 1)*p.model.products, 1, p.model.roundSize())
 	}
 	from := len(p.Launches)
 	cost, _ := p.model.dataParallelCost(g.id, part.load)

@@ -2,6 +2,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -78,6 +79,7 @@ func (s sizes) draw() (planner.Batch, error) {
 	for i := range problems {
 		problems[i] = planner.GEMM(size(s.mn), size(s.mn), size(s.k))
 	}
+	slices.SortFunc(problems, func(x, y planner.Problem) int { return cmp.Compare(y.K, x.K) }) // which predictions would do each time
 	return planner.Pack(problems...)
 }
 

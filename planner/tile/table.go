@@ -14,20 +14,20 @@ package tile
 // and the others bring the operands, of the rows called wide for elements of 16 bits whose rows begin with 16 bytes. In the last rows, of the unit SIMD, a thread of a CPU
 // computes a tile alone.
 //
-// The rates of GPUs are fits of the model to measured times of 72 batches of 8 to
-// 256 problems with sizes uniform in [16, 128..512] and K in [16, 128..1024], on
-// an H200 with driver 580: data-parallel, LPT for warpgroup kernels, and split-K; TF32
-// to 20 of the batches; halves in bf16 to all, with sizes as they are and rounded up to multiples
-// of 8. Tiles near the best of a batch count most; the root mean square
-// of their relative error is 5 to 11 percent a row. WGSL ran through Vulkan and was timed
-// by GPU timestamps, CUDA as nodes of a CUDA graph; Words by one batch (512, 128, 256) in bf16.
-// On the CUDA kernels, what the planner chooses by them takes 0.8 percent longer than the best forced tile and schedule of the
-// same run (mean; 10 percent at most), in TF32 1.3 percent. Streams are of 127 problems of 4 x 1536 x 2048
-// (fp32; in the other rows arithmetic took longer) and of 128 ragged ones of few rows (halves).
+// The rates WGSL are fits of the model to measured times of 72 batches of 8 to
+// 256 problems with sizes uniform in [16, 128..512] and K in [16, 128..1024], through Vulkan on
+// an H200, timed by GPU timestamps; Words by one of them (512, 128, 256) in bf16.
 //
-// The rows of the unit MMA were fitted again when their kernels became up to 24 percent faster, to the 48 batches of up to 64 problems
-// on an H100: 5 to 8 percent. What the planner chooses there takes 1.7 percent longer than the best forced plan, 1.7 of rounded and 2.1 of other halves
-// (means). In the fp32 row of tensor-32x32 the fit said 0.772, 0.216, 0.91 and 0.567; the numbers there are by what is chosen.
+// Those of CUDA, which HIP shares, are fits to 80,000 forced plans of 650 batches, as nodes of a CUDA graph on an H100: these 72, others of their
+// kind, single products of 32 to 3000 rows and columns and K up to 8192, few products of up to 1024 rows, and primes, powers of two, tall, wide,
+// tiny, equal and deep ones, one giant among small ones, and few rows. Halves are bf16, with sizes as they are and rounded up to multiples
+// of 8. The fit asks above all that the choice be good, those of the 72 five times as much, and then that times be right: of tiles and
+// schedules near the best of a batch they are off by 8 to 20 percent a row and schedule (standard deviation). docs/results.md says
+// what choices by them take. No FMA row has less Worker than 0.05 us for 1024 outputs, nor Fixed than 0.5: fits without these bounds took
+// several launches for one, and many short tiles for nothing.
+//
+// Streams are of 127 problems of 4 x 1536 x 2048 (fp32, thin rows, an H200), of 128 ragged ones of few rows (halves, an H200), and of
+// 32 to 100 problems of 1 to 4 rows (H100), Along of experts of 1 to 64 tokens (H100), where that of small-k8 is taken from other FMA rows.
 //
 // Elements of 8 bits have no rates of their own: they take those of halves, with WideBytes times the efficiency of the wide rows. Of Qwen3's experts
 // (H200) what the planner chooses by them is as fast as the best wide tile with 1 to 256 tokens, and takes 4 and 5 percent longer with 1024
@@ -35,7 +35,6 @@ package tile
 //
 // The rates Int4 are no fits either: what Qwen3's experts (H200) took with 4096 tokens and with 64.
 //
-// The rates of thin rows are no fits, but estimates from batches outside the sweep, 8 to 127 problems of 1 to 16 x 1536 x 2048.
 // Direct is such that small-k8 is predicted to take as many times as long as thin-8x64 as it took, 480 us and 386, of 16 problems of
 // 16 x 4096 x 4096 in fp32 (H100 through Vulkan; in bf16 407 and 280). thin-8x128 takes 522, and in bf16 as long as thin-8x64.
 //
@@ -46,126 +45,131 @@ package tile
 var table = [...]Shape{
 	{Name: "small", TM: 16, TN: 16, TK: 16, Threads: 128, RM: 1, RN: 2, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.125, Step: 0.314, Fixed: 0.70, Worker: 0.022},
-		Native: Rate{Efficiency: 0.118, Step: 0.262, Fixed: 0.13, Worker: 0.025},
+		Native: Rate{Efficiency: 0.142, Step: 0.220, Fixed: 0.517, Worker: 0.057},
 		CPU:    Rate{Efficiency: 0.6, Worker: 0.1},
 	}},
 	{Name: "small-medium", TM: 16, TN: 32, TK: 16, Threads: 128, RM: 1, RN: 4, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.158, Step: 0.220, Fixed: 1.03, Worker: 0.023},
-		Native: Rate{Efficiency: 0.153, Step: 0.387, Fixed: 0.00, Worker: 0.046},
+		Native: Rate{Efficiency: 0.160, Step: 0.222, Fixed: 1.026, Worker: 0.027},
 		CPU:    Rate{Efficiency: 0.7, Worker: 0.15},
 	}},
 	{Name: "medium", TM: 32, TN: 32, TK: 16, Threads: 128, RM: 2, RN: 4, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.306, Step: 0.318, Fixed: 1.03, Worker: 0.122},
-		Native: Rate{Efficiency: 0.292, Step: 0.442, Fixed: 0.00, Worker: 0.031},
+		Native: Rate{Efficiency: 0.316, Step: 0.427, Fixed: 0.783, Worker: 0.053},
 		CPU:    Rate{Efficiency: 0.8, Worker: 0.2},
 	}},
 	{Name: "medium-large", TM: 32, TN: 64, TK: 16, Threads: 256, RM: 2, RN: 4, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.340, Step: 0.425, Fixed: 1.11, Worker: 0.496},
-		Native: Rate{Efficiency: 0.337, Step: 0.546, Fixed: 0.00, Worker: 0.129},
+		Native: Rate{Efficiency: 0.332, Step: 0.586, Fixed: 0.512, Worker: 0.102},
 		CPU:    Rate{Efficiency: 0.82, Worker: 0.3},
 	}},
 	{Name: "large", TM: 64, TN: 64, TK: 16, Threads: 256, RM: 4, RN: 4, Zhang: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.563, Step: 0.504, Fixed: 1.74, Worker: 1.111},
-		Native: Rate{Efficiency: 0.541, Step: 0.665, Fixed: 0.00, Worker: 0.327},
+		Native: Rate{Efficiency: 0.516, Step: 0.674, Fixed: 0.632, Worker: 0.221},
 		CPU:    Rate{Efficiency: 0.85, Worker: 0.4},
 	}},
 
 	{Name: "tiny-k4", TM: 8, TN: 8, TK: 16, Threads: 32, RM: 2, RN: 4, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.171, Step: 0.170, Fixed: 0.93, Worker: 0.036},
-		Native: Rate{Efficiency: 0.128, Step: 0.200, Fixed: 0.37, Worker: 0.016},
+		Native: Rate{Efficiency: 0.185, Step: 0.176, Fixed: 0.623, Worker: 0.105, Stream: 16600},
 	}},
 	{Name: "small-k8", TM: 16, TN: 16, TK: 64, Threads: 128, RM: 4, RN: 4, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.343, Step: 0.284, Fixed: 0.89, Worker: 0.215},
-		Native: Rate{Efficiency: 0.283, Step: 0.422, Fixed: 0.62, Worker: 0.110},
+		Along:  12500,
+		Native: Rate{Efficiency: 0.236, Step: 0.259, Fixed: 0.500, Worker: 0.072, Stream: 20000},
 	}},
 	{Name: "medium-k2", TM: 32, TN: 32, TK: 16, Threads: 64, RM: 8, RN: 4, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.581, Step: 0.285, Fixed: 1.43, Worker: 0.328},
-		Native: Rate{Efficiency: 0.495, Step: 0.322, Fixed: 0.43, Worker: 0.136},
+		Native: Rate{Efficiency: 0.488, Step: 0.408, Fixed: 0.548, Worker: 0.170, Stream: 15000},
 	}},
 	{Name: "medium-k4", TM: 32, TN: 32, TK: 32, Threads: 128, RM: 8, RN: 4, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.588, Step: 0.340, Fixed: 1.29, Worker: 0.385},
-		Native: Rate{Efficiency: 0.471, Step: 0.327, Fixed: 0.93, Worker: 0.192},
+		Native: Rate{Efficiency: 0.463, Step: 0.334, Fixed: 0.647, Worker: 0.187, Stream: 16500},
 	}},
 	{Name: "tall-8x4", TM: 64, TN: 32, TK: 16, Threads: 64, RM: 8, RN: 4, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.613, Step: 0.482, Fixed: 1.63, Worker: 0.388},
-		Native: Rate{Efficiency: 0.560, Step: 0.607, Fixed: 0.00, Worker: 0.163},
+		Native: Rate{Efficiency: 0.467, Step: 0.421, Fixed: 1.323, Worker: 0.119},
 	}},
 	{Name: "large-8x4", TM: 64, TN: 64, TK: 16, Threads: 128, RM: 8, RN: 4, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.710, Step: 0.508, Fixed: 1.73, Worker: 0.791},
 		Words:  0.06,
-		Native: Rate{Efficiency: 0.643, Step: 0.603, Fixed: 0.00, Worker: 0.401},
+		Native: Rate{Efficiency: 0.594, Step: 0.626, Fixed: 0.656, Worker: 0.207, Stream: 13500},
 	}},
 	{Name: "large-8x8", TM: 64, TN: 64, TK: 16, Threads: 64, RM: 8, RN: 8, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.758, Step: 0.780, Fixed: 2.19, Worker: 0.780},
 		Words:  0.26,
-		Native: Rate{Efficiency: 0.700, Step: 0.946, Fixed: 0.00, Worker: 0.386},
+		Native: Rate{Efficiency: 0.690, Step: 1.144, Fixed: 0.929, Worker: 0.471, Stream: 13500},
 	}},
 	{Name: "large-8x8-k2", TM: 64, TN: 64, TK: 16, Threads: 128, RM: 8, RN: 8, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.690, Step: 0.478, Fixed: 1.20, Worker: 1.400},
-		Native: Rate{Efficiency: 0.672, Step: 0.511, Fixed: 0.22, Worker: 0.540},
+		Native: Rate{Efficiency: 0.661, Step: 0.690, Fixed: 0.792, Worker: 0.400, Stream: 13500},
 	}},
 	{Name: "thin-8x64", TM: 8, TN: 64, TK: 16, Threads: 64, RM: 8, RN: 4, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.240, Step: 0.300, Fixed: 1.20, Worker: 0.200},
 		Direct: 2.1,
-		Native: Rate{Efficiency: 0.330, Step: 0.250, Fixed: 0.50, Worker: 0.100, Stream: 30000},
+		Along:  13500,
+		Native: Rate{Efficiency: 0.338, Step: 0.294, Fixed: 0.554, Worker: 0.102, Stream: 30000},
 	}},
 	{Name: "thin-8x128", TM: 8, TN: 128, TK: 16, Threads: 128, RM: 8, RN: 4, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.190, Step: 0.300, Fixed: 1.20, Worker: 0.200},
-		Native: Rate{Efficiency: 0.340, Step: 0.250, Fixed: 0.50, Worker: 0.150, Stream: 32500},
+		Along:  13500,
+		Native: Rate{Efficiency: 0.346, Step: 0.347, Fixed: 0.548, Worker: 0.203, Stream: 32500},
 	}},
 
 	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
-		Halves:     Rate{Efficiency: 0.776, Step: 0.038, Fixed: 0.88, Worker: 0.477},
-		WideHalves: Rate{Efficiency: 1.281, Step: 0.008, Fixed: 0.93, Worker: 0.513},
+		Halves:     Rate{Efficiency: 0.616, Step: 0.031, Fixed: 0.580, Worker: 0.389},
+		WideHalves: Rate{Efficiency: 0.915, Step: 0.002, Fixed: 0.572, Worker: 0.435},
 	}},
 	{Name: "tensor-32x32", TM: 32, TN: 32, TK: 32, Threads: 128, Unit: MMA, Clusters: true, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 0.720, Step: 0.216, Fixed: 1.04, Worker: 0.547},
-		TF32:       Rate{Efficiency: 0.866, Step: 0.070, Fixed: 0.92, Worker: 0.454},
-		Halves:     Rate{Efficiency: 1.281, Step: 0.109, Fixed: 1.13, Worker: 0.574},
-		WideHalves: Rate{Efficiency: 2.079, Step: 0.007, Fixed: 1.19, Worker: 0.634},
+		Native:     Rate{Efficiency: 0.598, Step: 0.072, Fixed: 0.766, Worker: 0.492, Stream: 17500},
+		TF32:       Rate{Efficiency: 0.731, Step: 0.089, Fixed: 0.779, Worker: 0.561},
+		Halves:     Rate{Efficiency: 1.058, Step: 0.046, Fixed: 0.637, Worker: 0.942},
+		WideHalves: Rate{Efficiency: 1.407, Step: 0.006, Fixed: 0.820, Worker: 0.605},
 	}},
 	{Name: "tensor-64x64", TM: 64, TN: 64, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 0.875, Step: 0.853, Fixed: 1.29, Worker: 0.234},
-		TF32:       Rate{Efficiency: 1.114, Step: 0.459, Fixed: 1.19, Worker: 0.251},
-		Halves:     Rate{Efficiency: 1.806, Step: 0.364, Fixed: 1.15, Worker: 0.415},
-		WideHalves: Rate{Efficiency: 2.816, Step: 0.037, Fixed: 1.31, Worker: 0.361},
+		Native:     Rate{Efficiency: 0.827, Step: 0.811, Fixed: 1.363, Worker: 0.540, Stream: 15500},
+		TF32:       Rate{Efficiency: 1.079, Step: 0.584, Fixed: 0.542, Worker: 0.457},
+		Halves:     Rate{Efficiency: 1.474, Step: 0.521, Fixed: 0.500, Worker: 0.324},
+		WideHalves: Rate{Efficiency: 1.912, Step: 0.035, Fixed: 0.624, Worker: 0.267},
 	}},
 	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 109504, HalfCols: 0.88, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 1.319, Step: 0.602, Fixed: 0.38, Worker: 1.310, Stream: 15900},
-		TF32:       Rate{Efficiency: 1.616, Step: 0.405, Fixed: 0.55, Worker: 1.071},
-		Halves:     Rate{Efficiency: 3.877, Step: 0.244, Fixed: 0.57, Worker: 1.208},
-		WideHalves: Rate{Efficiency: 4.441, Step: 0.224, Fixed: 0.62, Worker: 1.109},
+		Along:      14000,
+		Native:     Rate{Efficiency: 1.340, Step: 0.662, Fixed: 0.761, Worker: 1.492, Stream: 15900},
+		TF32:       Rate{Efficiency: 1.408, Step: 0.515, Fixed: 0.583, Worker: 1.015},
+		Halves:     Rate{Efficiency: 2.605, Step: 0.283, Fixed: 1.095, Worker: 0.922},
+		WideHalves: Rate{Efficiency: 2.688, Step: 0.160, Fixed: 1.262, Worker: 0.550},
 	}},
 	{Name: "wgmma-64x64-deep", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 199680, HalfCols: 0.78, Rates: Rates{
-		Native:     Rate{Efficiency: 1.165, Step: 0.160, Fixed: 0.49, Worker: 1.611, Stream: 15700},
-		TF32:       Rate{Efficiency: 1.616, Step: 0.320, Fixed: 0.01, Worker: 1.554},
-		Halves:     Rate{Efficiency: 2.792, Step: 0.115, Fixed: 0.87, Worker: 1.460},
-		WideHalves: Rate{Efficiency: 3.100, Step: 0.086, Fixed: 0.91, Worker: 1.344},
+		Native:     Rate{Efficiency: 1.074, Step: 0.140, Fixed: 0.525, Worker: 1.436, Stream: 15700},
+		TF32:       Rate{Efficiency: 1.402, Step: 0.341, Fixed: 0.300, Worker: 1.262},
+		Halves:     Rate{Efficiency: 2.448, Step: 0.053, Fixed: 0.887, Worker: 1.239},
+		WideHalves: Rate{Efficiency: 2.692, Step: 0.131, Fixed: 0.321, Worker: 1.130},
 	}},
 	{Name: "wgmma-128x64", TM: 128, TN: 64, TK: 32, Threads: 512, Unit: WGMMA, Shared: 222176, HalfRows: 0.72, HalfCols: 0.82, Rates: Rates{
-		Native:     Rate{Efficiency: 1.629, Step: 0.218, Fixed: 0.40, Worker: 2.120, Stream: 14400},
-		TF32:       Rate{Efficiency: 2.163, Step: 0.019, Fixed: 0.75, Worker: 1.877},
-		Halves:     Rate{Efficiency: 4.346, Step: 0.182, Fixed: 1.00, Worker: 1.809},
-		WideHalves: Rate{Efficiency: 5.066, Step: 0.112, Fixed: 1.07, Worker: 1.676},
+		Native:     Rate{Efficiency: 1.574, Step: 0.251, Fixed: 0.452, Worker: 1.805, Stream: 14400},
+		TF32:       Rate{Efficiency: 2.249, Step: 0.011, Fixed: 0.300, Worker: 1.767},
+		Halves:     Rate{Efficiency: 3.504, Step: 0.133, Fixed: 0.300, Worker: 1.726},
+		WideHalves: Rate{Efficiency: 4.023, Step: 0.059, Fixed: 0.326, Worker: 1.373},
 	}},
 	{Name: "wgmma-128x128", TM: 128, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 218048, HalfRows: 0.74, HalfCols: 0.72, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 2.080, Step: 0.484, Fixed: 0.33, Worker: 3.586, Stream: 17700},
-		TF32:       Rate{Efficiency: 2.709, Step: 0.521, Fixed: 0.09, Worker: 2.886},
-		Halves:     Rate{Efficiency: 5.798, Step: 0.297, Fixed: 1.00, Worker: 3.070},
-		WideHalves: Rate{Efficiency: 6.247, Step: 0.252, Fixed: 1.37, Worker: 2.659},
+		Along:      14400,
+		Native:     Rate{Efficiency: 2.006, Step: 0.498, Fixed: 1.159, Worker: 2.786, Stream: 17700},
+		TF32:       Rate{Efficiency: 2.655, Step: 0.453, Fixed: 0.374, Worker: 2.478},
+		Halves:     Rate{Efficiency: 5.030, Step: 0.120, Fixed: 0.452, Worker: 2.828},
+		WideHalves: Rate{Efficiency: 4.846, Step: 0.245, Fixed: 0.300, Worker: 2.506},
 	}},
 
 	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, Epilogues: true, Rates: Rates{
-		Halves:     Rate{Efficiency: 0.779, Step: 1.159, Fixed: 0.00, Worker: 0.450},
-		WideHalves: Rate{Efficiency: 9.641, Step: 0.149, Fixed: 0.48, Worker: 1.031, Stream: 29500},
+		Halves:     Rate{Efficiency: 0.866, Step: 0.847, Fixed: 1.540, Worker: 0.241},
+		WideHalves: Rate{Efficiency: 4.232, Step: 0.093, Fixed: 0.428, Worker: 0.537, Stream: 29500},
 	}},
 	{Name: "wide-64x128", TM: 64, TN: 128, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, Epilogues: true, Rates: Rates{
-		Halves:     Rate{Efficiency: 1.376, Step: 1.485, Fixed: 0.03, Worker: 1.092},
-		WideHalves: Rate{Efficiency: 9.137, Step: 0.204, Fixed: 0.54, Worker: 1.178, Stream: 32500},
+		Halves:     Rate{Efficiency: 0.936, Step: 1.903, Fixed: 0.624, Worker: 0.410},
+		WideHalves: Rate{Efficiency: 5.373, Step: 0.114, Fixed: 0.767, Worker: 0.740, Stream: 32500},
 	}},
 	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Unit: WGMMA, Shared: 218112, Epilogues: true, Rates: Rates{
-		Halves:     Rate{Efficiency: 1.172, Step: 1.422, Fixed: 0.00, Worker: 2.377},
-		WideHalves: Rate{Efficiency: 13.132, Step: 0.204, Fixed: 0.75, Worker: 2.023, Stream: 31000},
+		Halves:     Rate{Efficiency: 0.925, Step: 1.422, Fixed: 0.000, Worker: 2.667},
+		WideHalves: Rate{Efficiency: 9.300, Step: 0.184, Fixed: 0.318, Worker: 1.436, Stream: 31000},
 	}},
 
 	{Name: "int4-16x128", TM: 16, TN: 128, TK: 128, Threads: 128, Unit: Int4, Epilogues: true, Rates: Rates{
