@@ -86,7 +86,7 @@ func TestRaggedMutants(t *testing.T) {
 	jobs := map[string][]*raggedJob{
 		plain.name:   slices.Concat(fewGroups(t, 256), dressedGroups(t, 256), blockGroups(t, 256), large),
 		address.name: small,
-		thread.name:  {small[2], large[2], choosesAgain(t, small), choosesAgain(t, large)}, // the first two: one kernel, with an order
+		thread.name:  {small[2], large[2], choosesAgain(t, fewGroups(t, 256)), choosesAgain(t, fewGroups(t, most))}, // the first two: one kernel, with an order
 	}
 	t.Run("none", func(t *testing.T) {
 		require.NoError(t, runRagged(t, mutant{}, plain, jobs[plain.name]))

@@ -68,7 +68,7 @@ type remains struct{ leave, batch, part, cluster, share float64 }
 // plans of 650 batches are the fastest (H100; docs/results.md). That of batch is what keeps plans from workers that take one tile after
 // the other, of which predictions see no more than the steps. Elsewhere they are older.
 var (
-	remainsOnCUDA    = remains{leave: 0.46, batch: 1.33, part: 0.53, cluster: 1.07, share: 0.17}
+	remainsOnCUDA    = remains{leave: 0.46, batch: 1.33, part: 0.53, cluster: 0.85, share: 0.17}
 	remainsElsewhere = remains{leave: 0.75, batch: 0.75, part: 0.75, cluster: 0.75, share: 0.25}
 )
 
@@ -261,13 +261,13 @@ func (m *model) remains() *remains {
 func (m *model) onCUDA() bool { return m.device.Occupancy == OccupancyNVIDIA }
 
 // crowded predicts what the compute unit with most tiles takes at least. One tile more than there are units means two on one of
-// them, of which none is shorter than that tile, and so on: equal tiles run in whole rounds.
+// them, of which none is shorter than that tile, and so on: equal tiles run in whole rounds. Those at edges take less, on average.
 func (m *model) crowded(id tileID, l *load) float64 {
 	most := 0.0
 	for i := range l.rounds {
 		most = max(most, m.together(id, float64(i+2), float64(l.behind[i])))
 	}
-	return most
+	return most * l.whole / float64(l.tiles)
 }
 
 // together predicts n tiles of so many steps on one compute unit. Of workers that stay there is one at a time, or two.
@@ -291,7 +291,7 @@ func (m *model) clusters(id tileID, l load, size int) float64 {
 
 // clusterMicros is what the thread groups of a cluster wait for each other, and
 // for sums from each other's shared memory.
-const clusterMicros = 0.94
+const clusterMicros = 0.90
 
 // finishes reports whether whoever stores the last part of a tile sums them, if they are at most so many, and not a launch
 // behind it: wherever it can, which was as fast or up to 5 us faster in 54 of 55 batches (H200).
