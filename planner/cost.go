@@ -263,6 +263,9 @@ func (m *model) onCUDA() bool { return m.device.Occupancy == OccupancyNVIDIA }
 // crowded predicts what the compute unit with most tiles takes at least. One tile more than there are units means two on one of
 // them, of which none is shorter than that tile, and so on: equal tiles run in whole rounds. Those at edges take less, on average.
 func (m *model) crowded(id tileID, l *load) float64 {
+	if l.rounds == 0 { // there may be no tile
+		return 0
+	}
 	most := 0.0
 	for i := range l.rounds {
 		most = max(most, m.together(id, float64(i+2), float64(l.behind[i])))

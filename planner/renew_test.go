@@ -185,6 +185,18 @@ func TestRenewRegret(t *testing.T) {
 	require.Less(t, worst, 1.15) // by a round of tiles more or less, which a sample does not tell
 }
 
+// TestRenewIdle: of a batch without work the plan has a shape that the device has kernels of.
+func TestRenewIdle(t *testing.T) {
+	d := lookup(t, "h200")
+	b, err := planner.Pack(planner.Problem{M: 20, N: 20, Beta: 1}, planner.Problem{N: 3, K: 3})
+	require.NoError(t, err)
+	o := planner.Options{Type: element.BF16, TypeC: element.BF16}
+	p := new(planner.Plan)
+	require.NoError(t, planner.New(d).Renew(p, b, o))
+	require.True(t, d.Fits(p.Launches[len(p.Launches)-1].Tile, o))
+	require.Positive(t, p.Cost)
+}
+
 // TestRenewChoice: memory counts there too, that of the whole batch by a sample of it. An H100 takes 312 us with 16 rows by thin-8x128,
 // 321 by tensor-32x32, and with 64 rows 368 by wgmma-128x128.
 func TestRenewChoice(t *testing.T) {
