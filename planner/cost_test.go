@@ -286,6 +286,14 @@ func TestSplitFills(t *testing.T) {
 	}
 }
 
+// TestSplitWhole: uneven tiles of warpgroups that fill all places stay whole.
+func TestSplitWhole(t *testing.T) {
+	b := append(slices.Repeat(Batch{GEMM(128, 128, 4096)}, 200), slices.Repeat(Batch{GEMM(128, 128, 512)}, 200)...)
+	p, err := New(device(t, "h200")).Plan(mustPack(t, b...), Options{Tile: "wgmma-128x128", Schedule: ScheduleSplitK})
+	require.NoError(t, err)
+	require.Len(t, p.Segments, 400)
+}
+
 // TestAlong: with B transposed thin tiles wait longer for memory. An H100 takes 614 us for the experts of 16 tokens by thin-8x64, and 449 by
 // tensor-32x32.
 func TestAlong(t *testing.T) {
@@ -295,5 +303,61 @@ func TestAlong(t *testing.T) {
 		p, err := New(device(t, "h200")).Plan(mustPack(t, slices.Repeat(Batch{q}, 100)...), Options{})
 		require.NoError(t, err)
 		require.Equal(t, want, p.Launches[0].Tile.Name)
+	}
+}
+
+// TestClustersFit: clusters of four are as many as run at once, and pairs as many as there is room for.
+func TestClustersFit(t *testing.T) {
+	for tiles, size := range map[int]uint8{62: 4, 63: 2, 66: 2, 132: 2, 133: 1} {
+		p, err := New(device(t, "h200")).Plan(mustPack(t, slices.Repeat(Batch{GEMM(32, 32, 2048)}, tiles)...), Options{Tile: "tensor-32x32", Schedule: ScheduleCluster})
+		require.NoError(t, err)
+		require.Equal(t, size, max(p.Launches[0].Kernel.Cluster, 1), tiles)
+	}
+}
+
+// TestOneShape: experts whose rows follow Zipf's law take one shape, though two are predicted to take a little less. An H100 takes 100 us,
+// and by several shapes 112.
+func TestOneShape(t *testing.T) {
+	var b Batch
+	for i := range 64 {
+		b = append(b, GEMM(max(863/(i+1), 1), 512, 1024))
+	}
+	p, err := New(device(t, "h200")).Plan(mustPack(t, b...), Options{})
+	require.NoError(t, err)
+	require.Len(t, p.Launches, 1)
+}
+
+// TestChoiceInAnyOrder: rounds are of tiles that come longest first, in whatever order the batch has its problems.
+func TestChoiceInAnyOrder(t *testing.T) {
+	rng, d := rand.New(rand.NewPCG(5, 4)), device(t, "h200")
+	for range 40 {
+		b := make(Batch, 1+rng.IntN(40))
+		for i := range b {
+			b[i] = GEMM(16+rng.IntN(500), 16+rng.IntN(500), 16+rng.IntN(1000))
+		}
+		plan := func(make func(*Planner, *Plan, Batch) error) (first *tile.Shape, cost float64) {
+			var p Plan
+			require.NoError(t, make(New(d), &p, mustPack(t, b...)))
+			return p.Launches[len(p.Launches)-1].Tile, p.Cost
+		}
+		for _, make := range []func(*Planner, *Plan, Batch) error{
+			func(maker *Planner, p *Plan, b Batch) error { return maker.Replan(p, b, Options{}) },
+			func(maker *Planner, p *Plan, b Batch) error { return maker.Renew(p, b, Options{}) },
+		} {
+			shape, cost := plan(make)
+			slices.SortFunc(b, func(x, y Problem) int { return x.K - y.K })
+			again, costAgain := plan(make)
+			require.Equal(t, shape, again)
+			require.InDelta(t, cost, costAgain, 1e-9*cost)
+		}
+	}
+}
+
+// TestFewParts: where a launch would sum many parts, eight that are summed by whoever stores the last one are better if they take little longer.
+func TestFewParts(t *testing.T) {
+	for n, parts := range map[int]int{2: 16, 14: 8} { // 14 tiles leave room for nine each
+		p, err := New(device(t, "h200")).Plan(mustPack(t, slices.Repeat(Batch{GEMM(128, 64, 2048)}, n)...), Options{Tile: "wgmma-128x64", Schedule: ScheduleSplitK})
+		require.NoError(t, err)
+		require.Len(t, p.Segments, n*parts)
 	}
 }
