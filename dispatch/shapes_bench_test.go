@@ -84,9 +84,13 @@ func (x *shapes) String() string { return fmt.Sprintf("%dx%dx%d", x.m, x.n, x.k)
 
 func (x *shapes) draw(rng *rand.Rand) {
 	for _, side := range []*int{&x.m, &x.n, &x.k} {
-		const least = 128
-		*side = int(least * math.Pow(shapeMost/least, rng.Float64()))
+		*side = drawSide(rng, 128, shapeMost)
 	}
+}
+
+// drawSide is log-uniform from least to most.
+func drawSide(rng *rand.Rand, least, most float64) int {
+	return int(least * math.Pow(most/least, rng.Float64()))
 }
 
 // ratios are how many times as fast schedules are as data-parallel, or without any the planner's choice as cuBLAS.
