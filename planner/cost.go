@@ -61,15 +61,15 @@ func (l *load) addTiles(n, steps int, whole float64, units int) {
 }
 
 // remains are the shares of the shorter of two terms that add to the longer one: of workers that leave, of those with several tiles,
-// or with parts of some, of clusters, and of even shares of workers that stay.
-type remains struct{ leave, batch, part, cluster, share float64 }
+// or with parts of some, and of clusters.
+type remains struct{ leave, batch, part, cluster float64 }
 
-// On CUDA those that, together with the rates of the tile table, streamItems and clusterMicros, tell best which of 80,000 forced
+// On CUDA those that, together with the rates of the tile table, streamItems, streamRemains and clusterMicros, tell best which of 80,000 forced
 // plans of 650 batches are the fastest (H100; docs/results.md). That of batch is what keeps plans from workers that take one tile after
 // the other, of which predictions see no more than the steps. Elsewhere they are older.
 var (
-	remainsOnCUDA    = remains{leave: 0.46, batch: 1.33, part: 0.53, cluster: 0.85, share: 0.17}
-	remainsElsewhere = remains{leave: 0.75, batch: 0.75, part: 0.75, cluster: 0.75, share: 0.25}
+	remainsOnCUDA    = remains{leave: 0.46, batch: 1.33, part: 0.53, cluster: 0.85}
+	remainsElsewhere = remains{leave: 0.75, batch: 0.75, part: 0.75, cluster: 0.75}
 )
 
 // model is what planning derives from the device and the compute mode alone.
@@ -95,7 +95,7 @@ type tileModel struct {
 	shape         *tile.Shape
 	busy, alone   float64 // one K step: on a saturated compute unit, alone on one
 	worker, fixed float64 // as in Rate
-	stream, along float64 // as in tile.Rate and tile.Rates, as far as memory gives it; 0: no limit is known
+	stream, along float64 // as in tile.Rate, as far as memory gives it; 0: no limit is known
 	memory        float64 // one element of memory, on a saturated compute unit: see cool
 	resident      int     // workgroups that the device runs at once
 	fits          bool
@@ -162,14 +162,10 @@ func (m *model) cutOf(t *tile.Shape) int {
 func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	t, r := k.Tile, d.Rate(k, c)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
-	along := r.Stream
-	if t.Rates.Along > 0 && d.KernelKind == KernelsNative {
-		along = t.Rates.Along
-	}
 	return tileModel{
 		shape: t,
 		busy:  busy, alone: max(r.Step, busy),
-		worker: r.Worker, fixed: r.Fixed, stream: d.stream(r.Stream), along: d.stream(along),
+		worker: r.Worker, fixed: r.Fixed, stream: d.stream(r.Stream), along: d.stream(cmp.Or(r.Along, r.Stream)),
 		resident: d.resident(k), fits: d.refuse(t, c, dressed) == nil,
 		clusters: k.Clusters && t.Clusters && !dressed,
 	}
@@ -222,7 +218,7 @@ func (m *model) launch(id tileID, longest, workers, sum, loads, crowded, remains
 	if t.shape.Unit == tile.WGMMA {
 		worker += t.fixed // a unit has one worker or two, which leave the start of the next uncovered
 	}
-	work := m.share(t, sum, workers, worker, loads)
+	work := m.evenly(t, sum, workers, worker, loads)
 	if d.KernelKind == KernelsCPU {
 		// Threads are busy until nothing is left: all but the last then wait for half of the
 		// longest tile, on average.
@@ -242,8 +238,8 @@ func (m *model) roundSize() int {
 	return 0
 }
 
-// share is what a compute unit does of the steps and workers of a launch when all are saturated, or waits for memory if that is longer.
-func (m *model) share(t *tileModel, steps, workers, worker, loads float64) float64 {
+// evenly is what a compute unit does of the steps and workers of a launch when all are saturated, or waits for memory if that is longer.
+func (m *model) evenly(t *tileModel, steps, workers, worker, loads float64) float64 {
 	return max(steps*t.busy+workers*worker, loads*t.memory) / m.units()
 }
 

@@ -88,9 +88,9 @@ func TestRate(t *testing.T) {
 	require.Equal(t, measured, slow.Rate(k, ComputeF32), "a tile without tensor cores has one rate")
 	wgmma := slow.Kernel(shape(t, "wgmma-64x64"))
 	wgmma.Rate = measured
-	measured.Stream = wgmma.Tile.Rates.Native.Stream
+	measured.Stream, measured.Along = wgmma.Tile.Rates.Native.Stream, wgmma.Tile.Rates.Native.Along
 	require.Equal(t, measured, slow.Rate(wgmma, ComputeF32Emulated), "streams are not measured")
-	measured.Stream = 0
+	measured.Stream, measured.Along = 0, 0
 	tensor := slow.Kernel(shape(t, "tensor-32x32"))
 	*tensor.Measured(ComputeTF32) = measured
 	require.Equal(t, measured, slow.Rate(tensor, ComputeTF32))
@@ -251,6 +251,10 @@ func TestRounds(t *testing.T) {
 		}
 		return d.Predict(mustPack(t, b...), k, ScheduleLPT, ComputeF32Emulated)
 	}
+	leave := func(n int) float64 {
+		return d.Predict(mustPack(t, slices.Repeat(Batch{GEMM(64, 64, 256)}, n)...), d.Kernel(shape(t, "large-8x8")), ScheduleDataParallel, ComputeF32)
+	}
+	require.Greater(t, leave(d.ComputeUnits+1), 1.05*leave(d.ComputeUnits), "two of which workers leave share a unit")
 	equal := func(n int) float64 { return predict(slices.Repeat([]int{128}, n)...) }
 	one := equal(d.ComputeUnits)
 	require.InEpsilon(t, 2, equal(d.ComputeUnits+1)/one, 0.15) // a launch begins once
@@ -304,6 +308,11 @@ func TestAlong(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, p.Launches[0].Tile.Name)
 	}
+	d := device(t, "h200")
+	k := d.Kernel(shape(t, "wgmma-128x128"))
+	fp32, halves := d.tileModel(k, ComputeF32Emulated, false), d.tileModel(k, computeHalves, false)
+	require.Less(t, fp32.along, fp32.stream)
+	require.Equal(t, halves.stream, halves.along, "what was measured in fp32 says nothing of halves")
 }
 
 // TestClustersFit: clusters of four are as many as run at once, and pairs as many as there is room for.

@@ -110,7 +110,7 @@ func (d *Device) named(name string) *KernelFacts {
 func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 	r, shipped, slower := *k.Measured(c), d.KernelKind.shipped(k, c), d.KernelKind.measuredUnit()/d.unit()
 	if r.Stream == 0 { // which tuning does not measure
-		r.Stream = shipped.Stream
+		r.Stream, r.Along = shipped.Stream, shipped.Along
 	}
 	if r.Efficiency == 0 {
 		r = shipped
@@ -192,7 +192,7 @@ const MinEfficiency = 1e-6
 // CheckRate fails for a rate that no kernel of the device can have: see MinEfficiency
 // and MaxEfficiency. Times are up to 10 s.
 func (d *Device) CheckRate(s *tile.Shape, c Compute, r tile.Rate) error {
-	least, most := min(r.Step, r.Fixed, r.Worker, r.Stream), max(r.Step, r.Fixed, r.Worker) // NaN if one is
+	least, most := min(r.Step, r.Fixed, r.Worker, r.Stream, r.Along), max(r.Step, r.Fixed, r.Worker) // NaN if one is
 	if MinEfficiency <= r.Efficiency && r.Efficiency <= d.MaxEfficiency(s, c) && 0 <= least && most <= mostMicros {
 		return nil
 	}

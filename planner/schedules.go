@@ -173,7 +173,7 @@ func (m *model) splitCost(id tileID, l load, part int) (gemm, fixup float64) {
 	}
 	fixup = m.sums(id, min(float64(l.tiles), slots/2), slots, each)
 	if t := &m.tiles[id]; t.shape.Unit == tile.WGMMA {
-		work := m.share(t, l.work, l.whole+slots, t.worker, l.loads)
+		work := m.evenly(t, l.work, l.whole+slots, t.worker, l.loads)
 		return m.device.LaunchMicros + t.fixed + max(m.together(id, math.Ceil(slots/m.units()), float64(part)), work), fixup
 	}
 	return m.launch(id, float64(part), l.whole+slots, l.work, l.loads, 0, m.remains().part), fixup
@@ -188,14 +188,18 @@ func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
 	cut := min(tiles, shares)
 	fixup = m.sums(id, cut, shares+cut, math.Ceil(float64(l.longest)/steps)+1)
 	if t := &m.tiles[id]; t.shape.Unit == tile.WGMMA {
-		work := m.share(t, l.work, l.whole+shares, t.worker, l.loads)
-		return m.device.LaunchMicros + t.fixed + longer(steps*t.alone+streamItems*t.worker, work, m.remains().share), fixup
+		work := m.evenly(t, l.work, l.whole+shares, t.worker, l.loads)
+		return m.device.LaunchMicros + t.fixed + longer(steps*t.alone+streamItems*t.worker, work, streamRemains), fixup
 	}
 	return streamMargin * m.launch(id, steps, l.whole+shares, l.work, l.loads, 0, m.remains().part), fixup
 }
 
-// streamItems is the items of a share whose start and end nothing covers; most shares have parts of two tiles.
-const streamItems = 1.12
+// streamItems is the items of a share whose start and end nothing covers, where workers stay; most shares have parts of two tiles.
+// streamRemains is what of the shorter term adds to the longer one there.
+const (
+	streamItems   = 1.12
+	streamRemains = 0.17
+)
 
 // streamMargin is by how much Stream-K of workers that leave must be better than another schedule: of kernels of tensor cores predictions
 // miss it by a fifth (H100).
@@ -211,7 +215,7 @@ func (m *model) lptCost(id tileID, l load) (gemm, fixup float64) {
 // stay predicts a launch of workers that stay, with so many items, of which one worker takes so long at least.
 func (m *model) stay(id tileID, longest, items float64, l load) float64 {
 	t := &m.tiles[id]
-	work := max(m.share(t, l.work, items, t.worker, l.loads), m.crowded(id, &l))
+	work := max(m.evenly(t, l.work, items, t.worker, l.loads), m.crowded(id, &l))
 	return m.device.LaunchMicros + t.fixed + longer(longest, work, stayRemains)
 }
 

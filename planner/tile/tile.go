@@ -59,6 +59,7 @@ type Rate struct {
 	// Stream is the bytes of A and B that come to a compute unit from device memory in a microsecond, where caches have
 	// nothing: what is under way over memory's latency. 0: not measured, as much as memory gives.
 	Stream float64 `json:"stream,omitempty"`
+	Along  float64 `json:"along,omitempty"` // Stream where B is transposed; 0: the same
 }
 
 // Rates are those that came with the package, by kind of kernel.
@@ -66,7 +67,6 @@ type Rates struct {
 	WGSL   Rate
 	Words  float64 // that much more is WGSL's Worker with C of 16 bits
 	Direct float64 // so many times WGSL's Efficiency where B goes from memory to registers; 0: not known to be more
-	Along  float64 // Native.Stream where B is transposed; 0: the same
 	Native Rate    // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
 	TF32   Rate    // the same with one tf32 product; tensor cores only
 	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
