@@ -118,10 +118,15 @@ func (x *shapes) ratios(b *testing.B, o planner.Options, schedules []planner.Sch
 	return all
 }
 
-// ours is the time of a plan, and how many copies were timed together: those of about a millisecond.
+// ours is planned of the plan with the options.
 func (x *shapes) ours(b *testing.B, batch planner.Batch, o planner.Options) (micros float64, copies int) {
 	plan, err := x.device.Plan(batch, o)
 	require.NoError(b, err)
+	return x.planned(b, plan)
+}
+
+// planned is the time of a plan, and how many copies were timed together: those of about a millisecond.
+func (x *shapes) planned(b *testing.B, plan *planner.Plan) (micros float64, copies int) {
 	p, err := x.device.Prepare(b.Context(), plan)
 	require.NoError(b, err)
 	defer func() { require.NoError(b, p.Close()) }()
