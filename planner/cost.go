@@ -66,9 +66,11 @@ type remains struct{ leave, batch, part, cluster float64 }
 
 // On CUDA those that, together with the rates of the tile table, streamItems, streamRemains and clusterMicros, tell best which of 80,000 forced
 // plans of 650 batches are the fastest (H100; docs/results.md). That of batch is what keeps plans from workers that take one tile after
-// the other, of which predictions see no more than the steps. Elsewhere they are older.
+// the other, of which predictions see no more than the steps. On WGSL those that do so among 20,000 plans of 590 batches, of workers that leave alone (H100 through
+// Vulkan). Elsewhere they are older.
 var (
 	remainsOnCUDA    = remains{leave: 0.46, batch: 1.33, part: 0.53, cluster: 0.85}
+	remainsOnWGSL    = remains{leave: 0.69, batch: 0.75, part: 0.70, cluster: 0.75}
 	remainsElsewhere = remains{leave: 0.75, batch: 0.75, part: 0.75, cluster: 0.75}
 )
 
@@ -248,8 +250,11 @@ func longer(x, y, remains float64) float64 { return max(x, y) + remains*min(x, y
 
 // remains are the device's.
 func (m *model) remains() *remains {
-	if m.onCUDA() {
+	switch {
+	case m.onCUDA():
 		return &remainsOnCUDA
+	case m.device.KernelKind == KernelsWGSL:
+		return &remainsOnWGSL
 	}
 	return &remainsElsewhere
 }
@@ -302,8 +307,11 @@ func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 	d := m.device
 	size := float64(4 * m.tiles[id].shape.TM * m.tiles[id].shape.TN)
 	on := &sumsElsewhere
-	if m.onCUDA() {
+	switch {
+	case m.onCUDA():
 		on = &sumsOnCUDA
+	case d.KernelKind == KernelsWGSL:
+		on = &sumsOnWGSL
 	}
 	cost, launch := &on.fixup, d.LaunchMicros
 	if m.finishes(parts) {
@@ -319,9 +327,10 @@ type sumCost struct {
 	tileSlots float64 // slots that a tile takes as long as, besides its own
 }
 
-// Those on CUDA come from the fit that remainsOnCUDA are of. Elsewhere they are older, and were not fitted to launches of one kind; what
-// sums take without a launch, which HIP can do, nobody has measured: as much as in one.
+// Those on CUDA and on WGSL come from the fits that remainsOnCUDA and remainsOnWGSL are of. Elsewhere they are older, and were not fitted to
+// launches of one kind; what sums take without a launch, which HIP can do, nobody has measured: as much as in one.
 var (
+	sumsOnWGSL    = struct{ fixup, finish sumCost }{fixup: sumCost{micros: 0.81, rate: 18500, tileSlots: 3.2}} // which has no other
 	sumsElsewhere = struct{ fixup, finish sumCost }{sumCost{micros: 2.0, rate: 6000}, sumCost{micros: 2.0, rate: 6000}}
 	sumsOnCUDA    = struct{ fixup, finish sumCost }{sumCost{micros: 0.59, rate: 44100, tileSlots: 15}, sumCost{micros: 1.15, rate: 13800}}
 )
