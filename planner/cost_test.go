@@ -2,6 +2,7 @@ package planner
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -267,19 +268,27 @@ func TestRounds(t *testing.T) {
 
 // TestSplitFills: parts of equal tiles are no more than places, and parts of others at most by what does not divide.
 func TestSplitFills(t *testing.T) {
-	d := device(t, "h200")
+	uneven := make(Batch, 10)
+	for i := range uneven {
+		uneven[i] = GEMM(256, 256, 200*(i+1))
+	}
 	for _, c := range []struct {
 		name  string
 		batch Batch
 		o     Options
-		least int // workers
+		least int    // workers
+		on    string // "": h200
 	}{
-		{"equal", slices.Repeat(Batch{GEMM(64, 64, 8128)}, 4), Options{Tile: "wgmma-64x64-deep", Type: element.BF16, TypeC: element.BF16}, 120},
-		{"equal, of small tiles", slices.Repeat(Batch{GEMM(32, 32, 8128)}, 100), Options{Tile: "medium-k4"}, 500},
-		{"most of the places", slices.Repeat(Batch{GEMM(128, 128, 2048)}, 100), Options{Tile: "wgmma-128x128"}, 100},
-		{"uneven", Batch{GEMM(128, 128, 4000), GEMM(128, 128, 3000), GEMM(128, 128, 1000)}, Options{Tile: "wgmma-128x64", Type: element.BF16, TypeC: element.BF16}, 100},
+		{"uneven, of other kernels", uneven, Options{Tile: "large-8x4", Compute: ComputeF32}, 400, ""},
+		{"uneven, of few places", uneven, Options{Tile: "large-8x8-k2", Compute: ComputeF32}, 400, ""},
+		{"uneven, by WGSL", uneven, Options{Tile: "large-8x4"}, 400, "h200-webgpu"},
+		{"equal", slices.Repeat(Batch{GEMM(64, 64, 8128)}, 4), Options{Tile: "wgmma-64x64-deep", Type: element.BF16, TypeC: element.BF16}, 120, ""},
+		{"equal, of small tiles", slices.Repeat(Batch{GEMM(32, 32, 8128)}, 100), Options{Tile: "medium-k4"}, 500, ""},
+		{"most of the places", slices.Repeat(Batch{GEMM(128, 128, 2048)}, 100), Options{Tile: "wgmma-128x128"}, 100, ""},
+		{"uneven", Batch{GEMM(128, 128, 4000), GEMM(128, 128, 3000), GEMM(128, 128, 1000)}, Options{Tile: "wgmma-128x64", Type: element.BF16, TypeC: element.BF16}, 100, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			d := device(t, cmp.Or(c.on, "h200"))
 			c.o.Schedule = ScheduleSplitK
 			p, err := New(d).Plan(mustPack(t, c.batch...), c.o)
 			require.NoError(t, err)
