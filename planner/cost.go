@@ -60,18 +60,33 @@ func (l *load) addTiles(n, steps int, whole float64, units int) {
 	l.work += whole * float64(steps)
 }
 
-// remains are the shares of the shorter of two terms that add to the longer one: of workers that leave, of those with several tiles,
-// or with parts of some, and of clusters.
-type remains struct{ leave, batch, part, cluster float64 }
+// terms are what predictions take of a kind of kernels, besides its rates.
+type terms struct {
+	// The shares of the shorter of two terms that add to the longer one: of workers that leave, of those with several tiles, or with
+	// parts of some, and of clusters.
+	leave, batch, part, cluster float64
+	fixup, finish               sumCost // in a launch, and without one
+}
+
+// sumCost is what sums of parts take, besides a launch if there is one.
+type sumCost struct {
+	micros    float64 // item, loads one after the other, store
+	rate      float64 // bytes a microsecond and compute unit, written and read again
+	tileSlots float64 // slots that a tile takes as long as, besides its own
+}
 
 // On CUDA those that, together with the rates of the tile table, streamItems, streamRemains and clusterMicros, tell best which of 80,000 forced
 // plans of 650 batches are the fastest (H100; docs/results.md). That of batch is what keeps plans from workers that take one tile after
-// the other, of which predictions see no more than the steps. On WGSL those that do so among 20,000 plans of 590 batches, of workers that leave alone (H100 through
-// Vulkan). Elsewhere they are older.
+// the other, of which predictions see no more than the steps. By WGSL those that do so among 20,000 plans of 590 batches, of workers that leave and
+// have one tile or a part of one (H100 through Vulkan). Others are older, and were not fitted to launches of one kind; what sums take without a
+// launch where it is not measured, as on HIP, is taken to be as much as in one.
 var (
-	remainsOnCUDA    = remains{leave: 0.46, batch: 1.33, part: 0.53, cluster: 0.85}
-	remainsOnWGSL    = remains{leave: 0.69, batch: 0.75, part: 0.70, cluster: 0.75}
-	remainsElsewhere = remains{leave: 0.75, batch: 0.75, part: 0.75, cluster: 0.75}
+	termsOnCUDA = terms{leave: 0.46, batch: 1.33, part: 0.53, cluster: 0.85,
+		fixup: sumCost{micros: 0.59, rate: 44100, tileSlots: 15}, finish: sumCost{micros: 1.15, rate: 13800}}
+	termsByWGSL = terms{leave: 0.69, batch: 0.75, part: 0.70, cluster: 0.75,
+		fixup: sumCost{micros: 0.81, rate: 18500, tileSlots: 3.2}, finish: sumCost{micros: 0.81, rate: 18500, tileSlots: 3.2}}
+	termsElsewhere = terms{leave: 0.75, batch: 0.75, part: 0.75, cluster: 0.75,
+		fixup: sumCost{micros: 2.0, rate: 6000}, finish: sumCost{micros: 2.0, rate: 6000}}
 )
 
 // model is what planning derives from the device and the compute mode alone.
@@ -248,15 +263,15 @@ func (m *model) evenly(t *tileModel, steps, workers, worker, loads float64) floa
 // longer is the longer of two terms, and what remains of the other.
 func longer(x, y, remains float64) float64 { return max(x, y) + remains*min(x, y) }
 
-// remains are the device's.
-func (m *model) remains() *remains {
+// terms are those of the device's kernels.
+func (m *model) terms() *terms {
 	switch {
 	case m.onCUDA():
-		return &remainsOnCUDA
+		return &termsOnCUDA
 	case m.device.KernelKind == KernelsWGSL:
-		return &remainsOnWGSL
+		return &termsByWGSL
 	}
-	return &remainsElsewhere
+	return &termsElsewhere
 }
 
 func (m *model) onCUDA() bool { return m.device.Occupancy == OccupancyNVIDIA }
@@ -290,7 +305,7 @@ func (m *model) together(id tileID, n, steps float64) float64 {
 func (m *model) clusters(id tileID, l load, size int) float64 {
 	n := float64(size)
 	longest := math.Ceil(float64(l.longest) / n)
-	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n), l.loads, 0, m.remains().cluster)
+	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n), l.loads, 0, m.terms().cluster)
 }
 
 // clusterMicros is what the thread groups of a cluster wait for each other, and
@@ -306,34 +321,12 @@ func (m *model) finishes(parts float64) bool { return m.parts && parts <= encodi
 func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 	d := m.device
 	size := float64(4 * m.tiles[id].shape.TM * m.tiles[id].shape.TN)
-	on := &sumsElsewhere
-	switch {
-	case m.onCUDA():
-		on = &sumsOnCUDA
-	case d.KernelKind == KernelsWGSL:
-		on = &sumsOnWGSL
-	}
-	cost, launch := &on.fixup, d.LaunchMicros
+	cost, launch := &m.terms().fixup, d.LaunchMicros
 	if m.finishes(parts) {
-		cost, launch = &on.finish, 0
+		cost, launch = &m.terms().finish, 0
 	}
 	return launch + cost.micros + (slots+cost.tileSlots*tiles)*size/(cost.rate*m.units())
 }
-
-// sumCost is what sums of parts take, besides a launch if there is one.
-type sumCost struct {
-	micros    float64 // item, loads one after the other, store
-	rate      float64 // bytes a microsecond and compute unit, written and read again
-	tileSlots float64 // slots that a tile takes as long as, besides its own
-}
-
-// Those on CUDA and on WGSL come from the fits that remainsOnCUDA and remainsOnWGSL are of. Elsewhere they are older, and were not fitted to
-// launches of one kind; what sums take without a launch, which HIP can do, nobody has measured: as much as in one.
-var (
-	sumsOnWGSL    = struct{ fixup, finish sumCost }{fixup: sumCost{micros: 0.81, rate: 18500, tileSlots: 3.2}} // which has no other
-	sumsElsewhere = struct{ fixup, finish sumCost }{sumCost{micros: 2.0, rate: 6000}, sumCost{micros: 2.0, rate: 6000}}
-	sumsOnCUDA    = struct{ fixup, finish sumCost }{sumCost{micros: 0.59, rate: 44100, tileSlots: 15}, sumCost{micros: 1.15, rate: 13800}}
-)
 
 // Predict is what the model says of a plan that takes one tile shape for all
 // problems: its Cost in microseconds, found without making it. Of two cases it

@@ -379,3 +379,26 @@ func TestFewParts(t *testing.T) {
 		require.Len(t, p.Segments, n*parts)
 	}
 }
+
+// TestTerms: sums of parts cost what was measured of a kind of kernels, in a launch of their own and without one, and something
+// finite where facts say that kernels finish of which none was measured.
+func TestTerms(t *testing.T) {
+	const tiles, slots, size = 100, 400, 4 * 64 * 64
+	for _, c := range []struct {
+		device        string
+		launch, alone float64 // without LaunchMicros
+	}{
+		{"h200", 0.59 + (slots+15*tiles)*size/(44100*132.), 1.15 + slots*size/(13800*132.)},
+		{"h200-webgpu", 0.81 + (slots+3.2*tiles)*size/(18500*132.), 0.81 + (slots+3.2*tiles)*size/(18500*132.)},
+		{"mi210", 2 + slots*size/(6000*104.), 2 + slots*size/(6000*104.)},
+	} {
+		var m model
+		d := device(t, c.device)
+		require.NoError(t, m.set(d, ComputeF32, false, only{}))
+		id, err := m.named("large-8x8", ComputeF32)
+		require.NoError(t, err)
+		require.InDelta(t, d.LaunchMicros+c.launch, m.sums(id, tiles, slots, 4), 1e-9, c.device)
+		m.parts = true
+		require.InDelta(t, c.alone, m.sums(id, tiles, slots, 4), 1e-9, c.device)
+	}
+}

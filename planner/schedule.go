@@ -265,8 +265,9 @@ func (m *model) splitSteps(id tileID, l load) int {
 }
 
 // fillingSteps is the steps of parts that fill the places on the device. A part more than there are places takes another round. So equal
-// tiles have as many parts each as there is room for, and of others half a part each is reckoned for what does not divide. Split-K took
-// 0.91 to 0.97 of the time of parts that fill all places by their steps alone on warpgroups and 0.90 on other kernels, and 0.91 by WGSL (geometric means; H100).
+// tiles have as many parts each as there is room for, and of others half a part each is reckoned for what does not divide. Of the time of parts
+// that fill all places by their steps alone Split-K took 0.91 to 0.97 where tiles are equal or of warpgroups (each kernel of tensor cores), 0.90 where
+// those of FMA rows are uneven, and 0.91 by WGSL (geometric means; H100).
 func (m *model) fillingSteps(id tileID, l load) int {
 	places := m.tiles[id].resident
 	switch {
