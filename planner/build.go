@@ -181,6 +181,7 @@ func (p *builder) choose() (err error) {
 		return err
 	}
 	p.model.parts = p.Options.parts(p.device, p.model.compute)
+	p.model.see(p.model.operands(&p.Options, p.Batch, 1))
 	switch {
 	case p.Options.Tile != "":
 		return p.chooseTile(p.Options.Tile)

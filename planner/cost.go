@@ -110,15 +110,21 @@ func (m *model) setEpilogue(e *Epilogue) { m.products, m.cutsAt = e.kernel().Pro
 // tileModel is a tile shape on the device: its rate in microseconds, and places.
 type tileModel struct {
 	shape         *tile.Shape
-	busy, alone   float64 // one K step: on a saturated compute unit, alone on one
-	worker, fixed float64 // as in Rate
-	stream, along float64 // as in tile.Rate, as far as memory gives it; 0: no limit is known
-	memory        float64 // one element of memory, on a saturated compute unit: see cool
-	resident      int     // workgroups that the device runs at once
+	even          stepMicros // of rows of A and B that are even: see Options.oddRows
+	worker, fixed float64    // as in Rate
+	stream, along float64    // as in tile.Rate, as far as memory gives it; 0: no limit is known
+	resident      int        // workgroups that the device runs at once
 	fits          bool
 	clusters      bool // there are kernels for them
 	cut           int  // of model.cuts
+
+	// What the operands at hand make of it: see model.see.
+	stepMicros
+	memory float64 // one element of memory, on a saturated compute unit
 }
+
+// stepMicros is the microseconds of one K step: on a saturated compute unit, alone on one.
+type stepMicros struct{ busy, alone float64 }
 
 // work is what whole tiles of that many K steps each take of a saturated compute
 // unit, in microseconds.
@@ -179,9 +185,13 @@ func (m *model) cutOf(t *tile.Shape) int {
 func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	t, r := k.Tile, d.Rate(k, c)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
+	alone := max(r.Step, busy)
+	if t.Wide() && c.wide() { // which wait for the L2 cache where all are busy, and not alone
+		alone = r.Step
+	}
+	one := stepMicros{busy, alone}
 	return tileModel{
-		shape: t,
-		busy:  busy, alone: max(r.Step, busy),
+		shape: t, even: one, stepMicros: one,
 		worker: r.Worker, fixed: r.Fixed, stream: d.stream(r.Stream), along: d.stream(cmp.Or(r.Along, r.Stream)),
 		resident: d.resident(k), fits: d.refuse(t, c, dressed) == nil,
 		clusters: k.Clusters && t.Clusters && !dressed,
@@ -199,25 +209,6 @@ func (d *Device) stream(rate float64) float64 {
 
 // reachable is the share of its memory's nominal rate that the best kernels get of an H200.
 const reachable = 0.9
-
-// cool says how many elements A and B have, all together, how many bytes one has, and whether B is transposed everywhere. As much of
-// them as the cache does not have comes from memory: none where it has room for all, all where they are twice as large.
-func (m *model) cool(elements, size float64, transB bool) {
-	bytes, cold := elements*size, 0.0
-	if cache := float64(m.device.Cache); cache > 0 {
-		cold = min(max(bytes/cache-1, 0), 1)
-	}
-	for i := range m.tiles {
-		t := &m.tiles[i]
-		rate := t.stream
-		if transB {
-			rate = t.along
-		}
-		if t.memory = 0; rate > 0 {
-			t.memory = cold * size / rate
-		}
-	}
-}
 
 // launch predicts the microseconds of a launch of whole workers, of which the longest
 // has that many steps and all together have the sum, and so many loads. crowded is as in model.crowded.
@@ -340,24 +331,17 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1, cutsAt: 1, parts: o.parts(d, c)}
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
-	elements := 0.0
+	m.see(m.operands(&o, b, 1))
 	b = b.longestFirst()
 	for i := range b {
 		if q := &b[i]; q.Writes() {
 			loads[q.transposition()].add(k.Tile, q, 1, m.roundSize())
-			elements += elementsOf(q.M, q.N, q.depth())
 		}
 	}
-	m.cool(elements, 4, b.transB())
 	for _, l := range loads {
 		micros += m.predict(0, row, l)
 	}
 	return micros
-}
-
-// transB reports whether B is transposed in all problems.
-func (b Batch) transB() bool {
-	return !slices.ContainsFunc(b, func(q Problem) bool { return !q.TransB })
 }
 
 // longestFirst is the batch in the order in which its problems are dealt; itself where they lie so.
@@ -379,12 +363,6 @@ func (p *builder) chooseByCost() {
 	c.sort(p.Batch, &p.Options.Epilogue, m.grain)
 	p.uniform, p.mixed = zeroed(p.uniform, len(m.cuts)), zeroed(p.mixed, len(m.tiles))
 	p.pieces = slices.Grow(p.pieces[:0], len(m.cuts))[:len(m.cuts)]
-	elements := 0.0
-	for i := range c.all {
-		q := &c.all[i]
-		elements += float64(q.count) * elementsOf(int(q.m)<<m.grain[0], int(q.n)<<m.grain[1], int(q.k)<<m.grain[2])
-	}
-	m.cool(elements, p.Options.elementBytes(), p.Batch.transB())
 	order := p.sorter.reserve(len(c.all))[:0]
 	for i := range c.all {
 		order = append(order, key{int64(math.MaxInt32 - c.all[i].k), int32(i)})

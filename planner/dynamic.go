@@ -86,7 +86,7 @@ func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
 		return gemm, 0
 	}
 	last := lastMicros
-	if m.compute.wide() && m.tiles[id].shape.Wide() && l.longest > wideSteps && l.work < wideAlike*float64(l.tiles*l.longest) {
+	if m.compute.wide() && m.tiles[id].shape.Wide() && l.longest > wideSteps && l.steps < wideAlike*float64(l.tiles*l.longest) {
 		gemm, last = (1-wideUneven)*gemm, wideLastMicros
 	}
 	turns := math.Ceil(float64(l.tiles) / float64(m.turn(id, l, workers)*workers))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -148,21 +147,4 @@ func TestOddDevices(t *testing.T) {
 		}
 	}
 	require.Greater(t, min(plans, refused), 1000, "both outcomes are tested")
-}
-
-// TestBytesRates: elements of 8 bits have the rates of halves, but in the rows called wide more of the peak where their own rows are aligned.
-func TestBytesRates(t *testing.T) {
-	d := device(t, "h200")
-	for i := range d.Kernels {
-		k := &d.Kernels[i]
-		if k.Tile.Int4Only() || !k.Tile.Unit.Tensor() {
-			continue
-		}
-		want := d.Rate(k, computeWideHalves)
-		if strings.HasPrefix(k.Tile.Name, "wide-") {
-			want.Efficiency *= 1.5
-		}
-		require.Equal(t, want, d.Rate(k, computeWideBytes), k.Tile)
-		require.Equal(t, d.Rate(k, computeHalves), d.Rate(k, computeBytes), k.Tile)
-	}
 }

@@ -73,12 +73,12 @@ type raggedKernel struct {
 func (b *raggedBuilder) choose() error {
 	r, m := b.Ragged, b.model
 	b.mean, b.n = r.expected(), 1
+	m.see(r.operands(&b.Options, b.mean))
 	if name := b.Options.Tile; name != "" {
 		id, err := m.named(name, m.compute)
 		b.kernels[0] = b.kernel(id, b.mean)
 		return err
 	}
-	m.cool(float64(r.groups())*elementsOf(b.mean.M, b.mean.N, b.mean.K), b.Options.elementBytes(), r.TransB)
 	large := b.cheapest(b.mean)
 	b.kernels[0] = b.kernel(large, b.mean)
 	if r.Mean != (Sizes{}) || r.Form == EndsOfDepth { // whose number of tiles is known
@@ -236,6 +236,11 @@ func (r *Ragged) entries() int {
 		return r.Groups + 1
 	}
 	return r.Groups
+}
+
+// operands are those of groups that have these sizes in the mean.
+func (r *Ragged) operands(o *Options, mean Sizes) operands {
+	return operands{float64(r.groups()) * elementsOf(mean.M, mean.N, mean.K), o.elementBytes(), r.TransB, o.oddRows(r.A, r.B)}
 }
 
 // widely is Options.widely of all groups, where sizes matter as they are expected.

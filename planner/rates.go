@@ -34,14 +34,14 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 		return r
 	case c == computeInt4:
 		return s.Rates.Int4
-	case c == computeHalves || c == computeBytes:
+	case c == computeHalves:
 		return s.Rates.Halves
-	case c.wide():
-		r := s.Rates.WideHalves
-		if c.bytes() && s.Wide() {
-			r.Efficiency *= tile.WideBytes
-		}
-		return r
+	case c == computeWideHalves:
+		return s.Rates.WideHalves
+	case c == computeBytes:
+		return s.Rates.Bytes
+	case c == computeWideBytes:
+		return s.Rates.WideBytes
 	case c == ComputeTF32 && s.Unit.Tensor():
 		return s.Rates.TF32
 	}

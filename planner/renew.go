@@ -78,12 +78,12 @@ func (p *raggedBuilder) record(b Batch) bool {
 
 // chooseLive takes one shape for all problems: what is predicted of some of them to take least.
 func (p *builder) chooseLive(b Batch) (tileID, error) {
-	m := &p.model
+	m, step := &p.model, max(len(b)/liveSamples, 1)
+	m.see(m.operands(&p.Options, b, step))
 	if p.Options.Tile != "" {
 		return m.named(p.Options.Tile, m.compute)
 	}
 	p.uniform = zeroed(p.uniform, len(m.cuts))
-	step, elements := max(len(b)/liveSamples, 1), 0.0
 	order := p.sorter.reserve(len(b)/step + 1)[:0]
 	for i := 0; i < len(b); i += step {
 		if q := &b[i]; q.Writes() {
@@ -92,11 +92,8 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 	}
 	units := ceilDiv(m.roundSize(), step)
 	for _, o := range p.sorter.sort(order) {
-		q := &b[o.index]
-		m.addPieces(p.uniform, q, units)
-		elements += elementsOf(q.M, q.N, q.depth())
+		m.addPieces(p.uniform, &b[o.index], units)
 	}
-	m.cool(elements*float64(step), p.Options.elementBytes(), b[0].TransB)
 	best, micros := tileID(0), math.Inf(1)
 	for id := range m.tiles {
 		if t := &m.tiles[id]; t.fits {

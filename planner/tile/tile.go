@@ -31,7 +31,7 @@ type Shape struct {
 	Shared int
 	// What a tile takes of which at most half the rows, or columns, exist, relative to a
 	// whole one; 0: as much. Measured on an H200 at K of 61 and 509, where warpgroups
-	// leave out what does not exist.
+	// leave out what does not exist; of the rows called wide what fits best with their rates.
 	HalfRows, HalfCols float64
 	Rates              Rates
 }
@@ -70,15 +70,11 @@ type Rates struct {
 	Native Rate    // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
 	TF32   Rate    // the same with one tf32 product; tensor cores only
 	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
-	// cores only: planner.KernelFacts has others. Those of 8 bits, four a word, have none of their own: see WideBytes.
-	Halves, WideHalves Rate
-	Int4               Rate // B of 4 bits
-	CPU                Rate
+	// cores only: planner.KernelFacts has others. Bytes are elements of 8 bits, whose rows run along K too to be wide.
+	Halves, WideHalves, Bytes, WideBytes Rate
+	Int4                                 Rate // B of 4 bits
+	CPU                                  Rate
 }
-
-// WideBytes is how many times the efficiency of halves the wide rows have of elements of 8 bits whose rows run along K and begin with
-// 16 bytes. Others have that of halves.
-const WideBytes = 1.5
 
 // Table returns the rows, in the order in which the planner tries them.
 func Table() []*Shape {

@@ -1,0 +1,71 @@
+package planner
+
+// operands are what predictions know of A and B of a batch besides sizes.
+type operands struct {
+	elements, size float64 // all together, and the bytes of one
+	transB         bool    // B is transposed everywhere
+	odd            float64 // the share of odd rows: see Options.oddRows
+}
+
+// operands are those of the first of each `step` problems, which stand for all.
+func (m *model) operands(o *Options, b Batch, step int) operands {
+	all, work := operands{size: o.elementBytes(), transB: true}, 0.0
+	for i := 0; i < len(b); i += step {
+		q := &b[i]
+		if !q.Writes() {
+			continue
+		}
+		all.elements += elementsOf(q.M, q.N, q.depth())
+		all.transB = all.transB && q.TransB
+		if m.compute.wide() {
+			n := float64(q.M) * float64(q.N) * float64(q.depth())
+			all.odd += n * o.oddRows(q.A, q.B)
+			work += n
+		}
+	}
+	all.elements *= float64(step)
+	all.odd /= max(work, 1)
+	return all
+}
+
+// oddRows is the share of the rows of A and B that begin at odd multiples of 16 bytes, and so within one of the memory's sectors of 32.
+func (o *Options) oddRows(a, b Matrix) float64 {
+	odd := func(m Matrix) float64 {
+		switch of := o.Type.Bytes(); {
+		case m.LD*of%32 != 0:
+			return 0.5 // every other one
+		case m.Offset*of%32 != 0:
+			return 1
+		}
+		return 0
+	}
+	return (odd(a) + odd(b)) / 2
+}
+
+// oddMicros is how much longer steps of the rows called wide take whose rows of A and B are all odd: it is of the fit that their rates are of, and
+// copies alone take 0.95 longer (docs/results.md).
+const oddMicros = 1.2
+
+// see makes predictions those of operands. As much of them as the cache does not have comes from memory: none where it has room for all,
+// all where they are twice as large.
+func (m *model) see(o operands) {
+	bytes, cold := o.elements*o.size, 0.0
+	if cache := float64(m.device.Cache); cache > 0 {
+		cold = min(max(bytes/cache-1, 0), 1)
+	}
+	for i := range m.tiles {
+		t := &m.tiles[i]
+		t.stepMicros = t.even
+		if t.shape.Wide() && m.compute.wide() {
+			t.busy *= 1 + oddMicros*o.odd
+			t.alone *= 1 + oddMicros*o.odd
+		}
+		rate := t.stream
+		if o.transB {
+			rate = t.along
+		}
+		if t.memory = 0; rate > 0 {
+			t.memory = cold * o.size / rate
+		}
+	}
+}
