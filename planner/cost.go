@@ -186,7 +186,7 @@ func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	t, r := k.Tile, d.Rate(k, c)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
 	alone := max(r.Step, busy)
-	if t.Wide() && c.wide() { // which wait for the L2 cache where all are busy, and not alone
+	if t.Unit == tile.WGMMA && t.HalvesOnly() && (c.wide() || c == computeInt4) { // which wait for the L2 cache where all are busy, and not alone
 		alone = r.Step
 	}
 	one := stepMicros{busy, alone}
