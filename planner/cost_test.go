@@ -25,6 +25,7 @@ func TestPredict(t *testing.T) {
 		"mixed":    randomBatch(t, rng, 60, 0, 300),
 		"long K":   mustPack(t, GEMM(64, 64, 8192), GEMM(33, 17, 4097)),
 		"few rows": mustPack(t, GEMM(8, 640, 2048), GEMM(16, 640, 1024)),
+		"cold":     mustPack(t, slices.Repeat([]Problem{GEMM(3, 2048, 2048)}, 6)...), // more than an H200's cache
 	}
 	measured := device(t, "h200")
 	measured.Kernels[2].Rate = tile.Rate{Efficiency: 0.01, Step: 40, Fixed: 50, Worker: 60}

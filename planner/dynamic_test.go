@@ -179,6 +179,7 @@ func TestWideTurns(t *testing.T) {
 		{"few steps", 256, func() Problem { return uneven(128, 0) }, "", ScheduleLPT},
 		{"rows begin anywhere", 256, func() Problem { return uneven(1024, 1) }, "wide-128x128", ScheduleLPT},
 		{"tiles are alike", 64, func() Problem { return GEMM(500, 512, 1024) }, "", ScheduleLPT},
+		{"tiles are alike but at edges", 96, func() Problem { return GEMM(312, 512, 1024) }, "", ScheduleLPT},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rng = rand.New(rand.NewPCG(21, 0))

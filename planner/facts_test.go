@@ -148,3 +148,18 @@ func TestOddDevices(t *testing.T) {
 	}
 	require.Greater(t, min(plans, refused), 1000, "both outcomes are tested")
 }
+
+// TestNarrowRates: tensor cores have rates of their own for elements of 16 and of 8 bits, and for those whose rows begin with 16 bytes.
+func TestNarrowRates(t *testing.T) {
+	d := device(t, "h200")
+	for i := range d.Kernels {
+		k := &d.Kernels[i]
+		if !k.Tile.Unit.Tensor() {
+			continue
+		}
+		of := &k.Tile.Rates
+		for c, want := range map[Compute]tile.Rate{computeHalves: of.Halves, computeWideHalves: of.WideHalves, computeBytes: of.Bytes, computeWideBytes: of.WideBytes, computeInt4: of.Int4} {
+			require.Equal(t, want, d.Rate(k, c), "%s %s", k.Tile, c)
+		}
+	}
+}

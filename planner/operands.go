@@ -42,9 +42,9 @@ func (o *Options) oddRows(a, b Matrix) float64 {
 	return (odd(a) + odd(b)) / 2
 }
 
-// oddMicros is how much longer steps of the rows called wide take whose rows of A and B are all odd: it is of the fit that their rates are of, and
-// copies alone take 0.95 longer (docs/results.md).
-const oddMicros = 1.2
+// oddLonger is what steps of the rows called wide take more, as a part of what they take, whose rows of A and B are all odd. It is of the fit
+// that their rates are of; copies alone take 0.95 more (docs/results.md).
+const oddLonger = 1.2
 
 // see makes predictions those of operands. As much of them as the cache does not have comes from memory: none where it has room for all,
 // all where they are twice as large.
@@ -57,8 +57,8 @@ func (m *model) see(o operands) {
 		t := &m.tiles[i]
 		t.stepMicros = t.even
 		if t.shape.Wide() && m.compute.wide() {
-			t.busy *= 1 + oddMicros*o.odd
-			t.alone *= 1 + oddMicros*o.odd
+			t.busy *= 1 + oddLonger*o.odd
+			t.alone *= 1 + oddLonger*o.odd
 		}
 		rate := t.stream
 		if o.transB {

@@ -46,7 +46,7 @@ func TestOddRows(t *testing.T) {
 				for i := range m.tiles {
 					tile, slower := &m.tiles[i], 1.0
 					if tile.shape.Wide() {
-						slower += oddMicros * c.want
+						slower += oddLonger * c.want
 					}
 					require.InDelta(t, slower*tile.even.busy, tile.busy, 1e-9, tile.shape)
 					require.InDelta(t, slower*tile.even.alone, tile.alone, 1e-9, tile.shape)
@@ -70,8 +70,8 @@ func TestOddRaggedRows(t *testing.T) {
 		return m.tiles[id].busy / m.tiles[id].even.busy
 	}
 	require.Equal(t, 1.0, experts(2048, 1536))
-	require.InDelta(t, 1+oddMicros/4, experts(2056, 1536), 1e-9)
-	require.InDelta(t, 1+oddMicros/2, experts(2056, 1544), 1e-9)
+	require.InDelta(t, 1+oddLonger/4, experts(2056, 1536), 1e-9)
+	require.InDelta(t, 1+oddLonger/2, experts(2056, 1544), 1e-9)
 	require.Equal(t, 1.0, experts(2051, 1536), "only of plans whose rows begin with 16 bytes")
 }
 
