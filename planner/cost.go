@@ -115,6 +115,7 @@ type tileModel struct {
 	stream, along float64    // as in tile.Rate, as far as memory gives it; 0: no limit is known
 	resident      int        // workgroups that the device runs at once
 	fits          bool
+	wide          bool // a row called wide, of operands that it is for: steps know of odd rows, and launches of uneven tiles take turns
 	clusters      bool // there are kernels for them
 	cut           int  // of model.cuts
 
@@ -185,13 +186,13 @@ func (m *model) cutOf(t *tile.Shape) int {
 func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	t, r := k.Tile, d.Rate(k, c)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
-	alone := max(r.Step, busy)
-	if t.Unit == tile.WGMMA && t.HalvesOnly() && (c.wide() || c == computeInt4) { // which wait for the L2 cache where all are busy, and not alone
+	alone, wide := max(r.Step, busy), t.Wide() && c.wide()
+	if wide || t.Int4Only() && t.Unit == tile.WGMMA { // which wait for the L2 cache where all are busy, and not alone
 		alone = r.Step
 	}
 	one := stepMicros{busy, alone}
 	return tileModel{
-		shape: t, even: one, stepMicros: one,
+		shape: t, even: one, stepMicros: one, wide: wide,
 		worker: r.Worker, fixed: r.Fixed, stream: d.stream(r.Stream), along: d.stream(cmp.Or(r.Along, r.Stream)),
 		resident: d.resident(k), fits: d.refuse(t, c, dressed) == nil,
 		clusters: k.Clusters && t.Clusters && !dressed,

@@ -69,7 +69,7 @@ const (
 	// or where all are alike, since shares keep neighbours at the same rows of A and B: 64 products of 512 x 512 x 1024 take 10 percent longer in
 	// turns, 32 of 256 x 768 x 2048 6, 128 of 256 x 256 x 256 12. One of 3000 x 3000 x 3000, with tiles of half the size at its edges, takes 5 percent less.
 	wideUneven     = 0.06
-	wideAlike      = 0.99 // of the work that there would be if all tiles were as the largest
+	wideAlike      = 0.99 // of the steps that there would be if all tiles were as the longest
 	wideLastMicros = 0.9
 	wideSteps      = 4
 )
@@ -86,7 +86,7 @@ func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
 		return gemm, 0
 	}
 	last := lastMicros
-	if m.compute.wide() && m.tiles[id].shape.Wide() && l.longest > wideSteps && l.steps < wideAlike*float64(l.tiles*l.longest) {
+	if m.tiles[id].wide && l.longest > wideSteps && l.steps < wideAlike*float64(l.tiles*l.longest) {
 		gemm, last = (1-wideUneven)*gemm, wideLastMicros
 	}
 	turns := math.Ceil(float64(l.tiles) / float64(m.turn(id, l, workers)*workers))

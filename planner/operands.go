@@ -56,7 +56,7 @@ func (m *model) see(o operands) {
 	for i := range m.tiles {
 		t := &m.tiles[i]
 		t.stepMicros = t.even
-		if t.shape.Wide() && m.compute.wide() {
+		if t.wide {
 			t.busy *= 1 + oddLonger*o.odd
 			t.alone *= 1 + oddLonger*o.odd
 		}

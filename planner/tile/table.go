@@ -32,7 +32,7 @@ package tile
 // rounded up to multiples of 16 and B transposed (H100). Qwen3's experts of 1 to 4096 tokens and their gradients are among them: what is chosen for these
 // takes up to 2 percent longer than the best wide tile.
 //
-// The rates Int4 of warpgroups are such a fit to 6,900 forced plans of 600 batches in bf16 with groups of 128: single layers, 2 to 7 of them, experts, and products of up to 512 rows
+// The rates Int4 of warpgroups are such a fit to 6,900 forced plans of 593 batches in bf16 with groups of 128: single layers, 2 to 7 of them, experts, and products of up to 512 rows
 // (H100). Those of the unit Int4 are none: what Qwen3's experts (H200) took with 4096 tokens and with 64.
 //
 // The thin rows of WGSL are taken to be no faster than what makes 16 rows of small-k8 the better choice, which they were where all wait for memory.
