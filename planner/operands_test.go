@@ -75,6 +75,43 @@ func TestOddRaggedRows(t *testing.T) {
 	require.Equal(t, 1.0, experts(2051, 1536), "only of plans whose rows begin with 16 bytes")
 }
 
+// TestSampledOperands: some of the problems stand for all.
+func TestSampledOperands(t *testing.T) {
+	o := Options{Type: element.BF16}
+	m := model{compute: computeWideHalves}
+	b := mustPack(t, slices.Repeat([]Problem{GEMM(64, 72, 72)}, 64)...)
+	all := m.operands(&o, b, 1)
+	require.Equal(t, operands{elements: 64 * (64 + 72) * 72, size: 2, odd: 0.5}, all)
+	require.Equal(t, all, m.operands(&o, b, 4))
+}
+
+// TestAlone: a step alone takes no less than one of a full compute unit, but of the rows that wait for the L2 cache there.
+func TestAlone(t *testing.T) {
+	d := device(t, "h200")
+	for _, c := range []struct {
+		tile    string
+		compute Compute
+		sooner  bool
+	}{
+		{"wide-128x128", computeWideHalves, true},
+		{"wide-64x64", computeWideBytes, true},
+		{"int4-wgmma-64x128", computeInt4, true},
+		{"wide-128x128", computeHalves, false},
+		{"wgmma-128x64", computeWideHalves, false},
+		{"wgmma-128x64", ComputeTF32, false},
+		{"tensor-32x32", computeWideBytes, false},
+	} {
+		k := d.Kernel(shape(t, c.tile))
+		m := d.tileModel(k, c.compute, false)
+		if want := d.Rate(k, c.compute).Step; c.sooner {
+			require.Equal(t, want, m.alone, c)
+			require.Less(t, m.alone, m.busy, c)
+		} else {
+			require.Equal(t, max(want, m.busy), m.alone, c)
+		}
+	}
+}
+
 // TestPlansAreTheirOwn: what a planner planned before leaves nothing in its next plan.
 func TestPlansAreTheirOwn(t *testing.T) {
 	d := device(t, "h200")
