@@ -80,7 +80,7 @@ func kernelTables(t *testing.T) string {
 				scratch.add(meta.Scratch)
 				w.add(waves[arch+" "+meta.Name])
 				if d != nil {
-					threads, _, _ := Geometry(k)
+					threads, _ := Geometry(k)
 					g.add(d.Resident(threads, hipResources(meta)).Groups)
 				}
 			}

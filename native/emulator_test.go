@@ -62,11 +62,11 @@ func (f *jobFile) put(values ...any) {
 	}
 }
 
-func (f *jobFile) launch(a Arch, l encoding.Launch) {
+func (f *jobFile) launch(a Arch, l *encoding.Launch) {
 	var name [40]byte
 	copy(name[:len(name)-1], a.KernelName(l.Kernel))
-	threads, shared, pieces := Geometry(l.Kernel)
-	f.put(name, uint32(l.Count), uint32(pieces), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table), uint32(l.TableMark()),
+	threads, shared := Geometry(l.Kernel)
+	f.put(name, uint32(l.Count), uint32(Pieces(l)), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table), uint32(l.TableMark()),
 		uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC), uint32(l.BaseB2), l.Epilogue.Word())
 }
 
@@ -90,7 +90,7 @@ func (f *jobFile) job(j *emulatorJob) {
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(workspace), uint32(len(b2)), uint32(len(bias)), uint32(len(j.e.Rows)))
 	for _, l := range launches {
-		f.launch(Arch{matrix: j.matrix}, l)
+		f.launch(Arch{matrix: j.matrix}, &l)
 	}
 	f.put(words, a, b, c, b2, bias, j.e.Rows)
 }

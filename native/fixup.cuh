@@ -3,47 +3,51 @@
 // whoever stores the last part of a tile sums all of them (finishPart): a launch less. kFinishes: all kernels are such.
 #pragma once
 
-// A group of fixup sums kPieceVectors vectors of 4 elements, 256 adjacent bytes
-// of every slot: the smallest tile has as many, larger tiles are shared by
-// several groups. kSlotSets sets of threads share the slots, and each thread has
-// kSlotLoads loads under way, so that a sum of 100 slots waits for 4 loads one
-// after the other and not for 100. The order of additions depends on nothing but
-// the number of slots.
-constexpr int kPieceVectors = 16, kSlotSets = 8, kSlotLoads = 4;
+// A group of fixup has kFixupThreads threads in sets, between which the slots are shared: a power of two, and as many as there are slots, at
+// most kSlotSets, so that few slots do not keep threads for more. Each vector of 4 elements has one thread of every set, and a tile as many
+// groups as its vectors need; a launch has enough for the most slots of a tile (Pieces in native.go). Each thread has kSlotLoads loads under
+// way, so that a sum of 100 slots waits for 2 loads one after the other and not for 100. The order of additions depends on nothing but the
+// number of slots, and is theirs of up to kSlotSets.
+constexpr uint32_t kFixupThreads = 128, kSlotSets = 8, kSlotLoads = 8;
+
+// slotSets is the logarithm of the sets for so many slots of kVectors vectors: a tile that has fewer vectors than a group has threads has more.
+template <uint32_t kVectors>
+BG_DEVICE uint32_t slotSets(uint32_t count) {
+  static_assert(kVectors * kSlotSets >= kFixupThreads, "a tile too small");
+  uint32_t log = 0;
+  while ((1u << log) < kSlotSets && ((1u << log) < count || (kVectors << log) < kFixupThreads)) ++log;
+  return log;
+}
 
 template <class T, class Element = Floats, class More = NoEpilogue>
 BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, const float* __restrict__ workspace, const More& more = {}) {
   constexpr uint32_t kVectors = T::TM * T::TN / 4;  // of a slot
-  static_assert(kVectors % kPieceVectors == 0, "uneven tile");
-  BG_SHARED(float4, sums, kSlotSets * kPieceVectors);
+  BG_SHARED(float4, sums, kFixupThreads);
 
   const FixupItem item = more.fixup(items, workerId());
+  const uint32_t log = slotSets<kVectors>(item.count), sets = 1u << log, across = kFixupThreads >> log;
+  if (pieceId() * across >= kVectors) return;  // the launch has groups for more slots
   awaitEarlier();
-  const uint32_t t = threadId(), set = t / kPieceVectors, vector = pieceId() * kPieceVectors + t % kPieceVectors;
+  const uint32_t t = threadId(), set = (t << log) / kFixupThreads, vector = pieceId() * across + t % across;
   const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4, rows = item.rows(), cols = item.cols();
   const uint32_t count = row < rows && col < cols ? item.count : 0;  // nobody has stored what does not exist
   const float4* part = reinterpret_cast<const float4*>(workspace) + static_cast<size_t>(item.slot + set) * kVectors + vector;
 
-  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  const float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);  // adds nothing: sums are never -0
+  float4 sum = none;
   auto add = [&](const float4& v) { sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w); };
-  uint32_t slot = set;
-  for (; slot + (kSlotLoads - 1) * kSlotSets < count; slot += kSlotLoads * kSlotSets) {
+  for (uint32_t slot = set; slot < count; slot += kSlotLoads * sets) {
     float4 v[kSlotLoads];
 #pragma unroll
-    for (int i = 0; i < kSlotLoads; ++i) v[i] = part[i * kSlotSets * kVectors];
+    for (uint32_t i = 0; i < kSlotLoads; ++i, part += sets * kVectors) v[i] = slot + i * sets < count ? *part : none;
 #pragma unroll
-    for (int i = 0; i < kSlotLoads; ++i) add(v[i]);
-    part += kSlotLoads * kSlotSets * kVectors;
-  }
-  for (; slot < count; slot += kSlotSets) {
-    add(*part);
-    part += kSlotSets * kVectors;
+    for (uint32_t i = 0; i < kSlotLoads; ++i) add(v[i]);
   }
   sums[t] = sum;
   barrier();
   if (set != 0) return;
 #pragma unroll
-  for (int s = 1; s < kSlotSets; ++s) add(sums[t + s * kPieceVectors]);
+  for (uint32_t s = 1; s < kSlotSets; ++s) add(s < sets ? sums[t + s * across] : none);
 
   const float alpha = __uint_as_float(item.alpha), beta = __uint_as_float(item.beta);
   auto* const c = rowsOn(reinterpret_cast<typename Element::Number*>(C) + item.offC, row, item.ldc) + col;

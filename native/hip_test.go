@@ -153,7 +153,7 @@ func TestHIPImage(t *testing.T) {
 			o := readHIP(t, test.gfx)
 			require.Equal(t, test.arch, o.Object.Arch)
 			for _, k := range arch.image() {
-				threads, _, _ := Geometry(k)
+				threads, _ := Geometry(k)
 				meta := o.kernel(t, k)
 				checkKernel(t, test.arch, meta, test.wave, threads, k.Epilogue != encoding.Epilogue{})
 				require.True(t, k.Ragged > 0 || meta.LDS <= 32<<10, "%s: two groups fit in 64 KB", meta.Name)
@@ -256,7 +256,7 @@ func TestOccupancyModel(t *testing.T) {
 		d := device(t, name)
 		o := readHIP(t, arch)
 		for _, k := range o.image() {
-			threads, _, _ := Geometry(k)
+			threads, _ := Geometry(k)
 			meta := o.kernel(t, k)
 			want, ok := waves[arch+" "+meta.Name]
 			require.True(t, ok, meta.Name)

@@ -164,7 +164,7 @@ struct Stopwatch {
 #define BG_EPILOGUE_OF(B2) Epilogue{B2, bias, rows, static_cast<uint32_t>(flags)}
 
 #define BG_FIXUP(tile, name, ...)                                                                                    \
-  BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
+  BG_KERNEL(kFixupThreads, 1)                                                                                        \
   name(const uint4* items, const uint32_t* table, const float*, const float*, float* C, float* workspace) {          \
     const Launch launch(table);                                                                                      \
     BG_TIMED fixup<tile __VA_OPT__(, ) __VA_ARGS__>(items, C, workspace);                                            \
@@ -202,7 +202,7 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
     function<tile, __VA_ARGS__>(items, table, A, B, C, workspace, BG_EPILOGUE_OF(B2));                               \
   }
 #define BG_DRESSED_FIXUP(tile, name, Element)                                                                        \
-  BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                             \
+  BG_KERNEL(kFixupThreads, 1)                                                                                        \
   name##_e(const uint4* items, const uint32_t* table, const float*, const float*, float* C, float* workspace,        \
            const void*, const void* bias, const uint32_t* rows, uint64_t flags) {                                    \
     const Launch launch(table);                                                                                      \

@@ -56,13 +56,13 @@ BG_RAGGED_DRESSED_KERNELS
   make(name, tt##end, true, true, __VA_ARGS__)
 
 #define BG_FIXUP(name, end, Element)                                                                         \
-  BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                     \
+  BG_KERNEL(kFixupThreads, 1)                                                                                \
   void bg_##name##_fixup##end(const uint4* items, const uint32_t*, const float*, const float*, float* C,     \
                               float* workspace) {                                                            \
     fixup<name, Element>(items, C, workspace);                                                               \
   }
 #define BG_DRESSED_FIXUP(name, end, Element)                                                                 \
-  BG_KERNEL(kSlotSets* kPieceVectors, 1)                                                                     \
+  BG_KERNEL(kFixupThreads, 1)                                                                                \
   void bg_##name##_fixup##end##_e(const uint4* items, const uint32_t*, const float*, const float*, float* C, \
                                   float* workspace, const void*, const void* bias, const uint32_t* rows,     \
                                   uint64_t flags) {                                                          \

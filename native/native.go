@@ -45,30 +45,43 @@ import (
 
 // The shape of a fix-up's thread group, as in fixup.cuh.
 const (
-	pieceVectors = 16 // vectors of 4 elements of a tile that one group sums
-	slotSets     = 8  // sets of threads that share the partial tiles
+	fixupThreads = 128
+	slotSets     = 8 // sets of threads that share the slots, at most
 )
 
 // raggedThreads is the largest thread group that makes items, as in ragged.cuh: one thread
 // an entry, but for many entries.
 const raggedThreads = 1024
 
-// Geometry gives the launch of a kernel: the threads of a group, the bytes of
-// dynamic shared memory, which only kernels for tensor cores have, and the groups
-// that share an item, the second extent of the grid.
-func Geometry(k encoding.Kernel) (threads, sharedBytes, pieces int) {
+// Pieces gives the groups that share an item of a launch, the second extent of the grid: more than one for a fix-up, in which
+// each has fixupThreads threads, in as many sets as slotSets in fixup.cuh says of the most parts of a tile.
+func Pieces(l *encoding.Launch) int {
+	if !l.Fixup {
+		return 1
+	}
+	vectors := l.Tile.TM * l.Tile.TN / 4
+	sets := max(fixupThreads/vectors, 1)
+	for sets < min(l.MostParts, slotSets) {
+		sets *= 2
+	}
+	return vectors * sets / fixupThreads
+}
+
+// Geometry gives the launch of a kernel: the threads of a group, and the bytes of
+// dynamic shared memory, which only kernels for tensor cores have.
+func Geometry(k encoding.Kernel) (threads, sharedBytes int) {
 	t := k.Tile
 	if k.Ragged > 0 {
-		return min(int(k.Entries), raggedThreads), 0, 1
+		return min(int(k.Entries), raggedThreads), 0
 	}
 	if k.Fixup {
-		return pieceVectors * slotSets, 0, t.TM * t.TN / (4 * pieceVectors)
+		return fixupThreads, 0
 	}
 	shared := dynamicShared(k)
 	if k.Epilogue != (encoding.Epilogue{}) && t.Unit == tile.WGMMA {
 		shared += 4 * itemPlaces * (encoding.EpilogueItemWords - encoding.ItemWords)
 	}
-	return t.Threads, shared, 1
+	return t.Threads, shared
 }
 
 // itemPlaces is the items in shared memory of kernels of warpgroups: kItemPlaces in wgmma_items.cuh.

@@ -35,7 +35,7 @@ func (f *jobFile) raggedJob(j *raggedJob) {
 	f.put(j.order, uint32(32), uint32(0), uint32(len(j.sets)), uint32(len(sizes)), uint32(0), uint32(0), uint32(len(j.before)), uint32(0), [3]uint32{})
 	at := 0
 	for _, set := range j.sets {
-		f.launch(Arch{}, encoding.Launch{Kernel: j.kernel, Count: j.makers, Table: at})
+		f.launch(Arch{}, &encoding.Launch{Kernel: j.kernel, Count: j.makers, Table: at})
 		at += len(set)
 	}
 	f.put(sizes, j.before)

@@ -382,23 +382,23 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 	p.launch(g, s, gemm, worker, split)
 	if split {
 		k := encoding.Kernel{Tile: g.Tile, TypeC: g.TypeC, Fixup: true, Epilogue: g.Epilogue.OfFixup()}
-		l := encoding.Launch{Kernel: k, Schedule: string(s), Cost: sum}
+		l := encoding.Launch{Kernel: k, Schedule: string(s), MostParts: p.mostParts(fixup), Cost: sum}
 		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
 }
 
 // sumsParts reports whether workers sum the parts of tiles themselves: in one launch, which then has all parts of each.
 func (p *builder) sumsParts(worker, fixup int) bool {
-	return p.model.finishes(p.mostParts(fixup)) && len(p.Workers)-1-worker <= p.mostWorkers(&encoding.Kernel{})
+	return p.model.finishes(float64(p.mostParts(fixup))) && len(p.Workers)-1-worker <= p.mostWorkers(&encoding.Kernel{})
 }
 
 // mostParts is the most parts of a tile, of the fix-ups from the given one on.
-func (p *builder) mostParts(fixup int) float64 {
+func (p *builder) mostParts(fixup int) int {
 	most := int32(0)
 	for i := range p.Fixups[fixup:] {
 		most = max(most, p.Fixups[fixup+i].Count)
 	}
-	return float64(most)
+	return int(most)
 }
 
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group {

@@ -389,7 +389,7 @@ func TestTerms(t *testing.T) {
 		device        string
 		launch, alone float64 // without LaunchMicros
 	}{
-		{"h200", 0.59 + (slots+15*tiles)*size/(44100*132.), 1.15 + slots*size/(13800*132.)},
+		{"h200", 0.61 + (slots+1.1*tiles)*size/(20000*132.), 1.15 + slots*size/(13800*132.)},
 		{"h200-webgpu", 0.81 + (slots+3.2*tiles)*size/(18500*132.), 0.81 + (slots+3.2*tiles)*size/(18500*132.)},
 		{"mi210", 2 + slots*size/(6000*104.), 2 + slots*size/(6000*104.)},
 	} {

@@ -113,8 +113,7 @@ func groupsOf(plan *planner.Plan) (n int) {
 }
 
 func groupsOfLaunch(l *encoding.Launch) int {
-	_, _, pieces := native.Geometry(l.Kernel)
-	return l.Count * clusterSize(l) * pieces
+	return l.Count * clusterSize(l) * native.Pieces(l)
 }
 
 // clusterSize is the number of groups that share a worker's tiles.

@@ -254,7 +254,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			function: k.function,
 			count:    C.uint32_t(groups),
 			cluster:  C.uint32_t(l.Cluster),
-			pieces:   C.uint32_t(k.Pieces),
+			pieces:   C.uint32_t(d.gpu.Pieces(l)),
 			threads:  C.uint32_t(k.Threads),
 			shared:   C.uint32_t(k.Shared),
 			items:    m.words.address + 4*C.dl_pointer(l.Items),

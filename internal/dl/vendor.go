@@ -82,6 +82,8 @@ type GPU struct {
 	Waits bool
 	// Kernel returns where a kernel is, and its launch.
 	Kernel func(encoding.Kernel) Kernel
+	// Pieces returns the workgroups that share an item of a launch, the second extent of the grid.
+	Pieces func(*encoding.Launch) int
 	// Image returns the code of an image by the name that Kernel gives it. It is only read.
 	Image func(name string) ([]byte, error)
 }
@@ -99,5 +101,4 @@ type Kernel struct {
 	Symbol  string // of it there
 	Threads int    // of a workgroup
 	Shared  int    // bytes of dynamic shared memory
-	Pieces  int    // workgroups that share an item, the second extent of the grid
 }

@@ -182,8 +182,9 @@ func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {
 		Waits:    arch.Waits() && from.Version() >= earlyVersion,
 		Image:    build.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
-			threads, shared, pieces := native.Geometry(k)
-			return dl.Kernel{Image: build.Image(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
+			threads, shared := native.Geometry(k)
+			return dl.Kernel{Image: build.Image(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared}
 		},
+		Pieces: native.Pieces,
 	}, nil
 }

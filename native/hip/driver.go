@@ -137,8 +137,9 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 		Planner:  facts,
 		Image:    products.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
-			threads, shared, pieces := native.Geometry(k)
-			return dl.Kernel{Image: arch.Product(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared, Pieces: pieces}
+			threads, shared := native.Geometry(k)
+			return dl.Kernel{Image: arch.Product(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared}
 		},
+		Pieces: native.Pieces,
 	}, nil
 }

@@ -160,6 +160,8 @@ type Launch struct {
 	SpanA, SpanB, SpanC, SpanB2, SpanBias, SpanRows int
 	// Finishes is how many tiles, the plan's fix-ups from FirstFixup on, have parts; with Parts alone.
 	FirstFixup, Finishes int
+	// MostParts is the most parts of a tile; with Fixup alone.
+	MostParts int
 	// Turn is the tiles that a worker takes at a time; with InTurn alone.
 	Turn int
 	// Items, Table and Sums are the word offsets of the launch's sections in the

@@ -139,7 +139,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 	t.Helper()
 	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5},
 		{shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
-	const many = 140                    // parts of one tile, which fix-ups sum in a loop
+	const many = 280                    // steps of one tile, of so many parts that each thread of a fix-up has more than kSlotLoads
 	const parts = 4 * encoding.MaxParts // steps of a tile of as many parts as are summed without a launch
 	half, scaled := of != element.F32, of.Scaled()
 	ofC := reference.NarrowC(of, 0)
@@ -225,7 +225,7 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	for i := range j.plan.Launches {
 		l := &j.plan.Launches[i]
 		name := arch.KernelName(l.Kernel)
-		threads, _, pieces := native.Geometry(l.Kernel)
+		threads, _ := native.Geometry(l.Kernel)
 		arguments := []uint64{words.Address + 4*uint64(l.Items), 0, a.Address + uint64(of.Bytes()*l.BaseA),
 			b.Address + uint64(l.TypeB().Size(l.BaseB)), c.Address + uint64(typeC.Bytes()*l.BaseC), 0}
 		if l.Loop {
@@ -248,7 +248,7 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 		if ran != nil && ran[name] == nil {
 			ran[name] = make([]bool, len(k.code))
 		}
-		launch := Launch{Kernel: k, Ran: ran[name], Groups: [2]int{l.Count, pieces}, Threads: threads, Arguments: arguments,
+		launch := Launch{Kernel: k, Ran: ran[name], Groups: [2]int{l.Count, native.Pieces(l)}, Threads: threads, Arguments: arguments,
 			Memory: []*Buffer{words, a, b, c, workspace, b2, bias, rows}, Contrary: contrary}
 		n, err := launch.Run()
 		instructions += n

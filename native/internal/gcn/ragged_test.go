@@ -210,10 +210,10 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 
 // run runs the kernel and compares the memory of the plan, all of it.
 func (j *raggedJob) run(k *Kernel, contrary bool, ran []bool) (instructions int, err error) {
-	threads, _, pieces := native.Geometry(j.kernel)
+	threads, _ := native.Geometry(j.kernel)
 	sizes, plan := newBuffer("the sizes", 1, j.sizes), newBuffer("the plan", 2, j.before)
 	plan.Writable = true
-	l := Launch{Kernel: k, Groups: [2]int{j.makers, pieces}, Threads: threads, Contrary: contrary, Ran: ran,
+	l := Launch{Kernel: k, Groups: [2]int{j.makers, 1}, Threads: threads, Contrary: contrary, Ran: ran,
 		Arguments: []uint64{plan.Address, sizes.Address, 0, 0, 0, plan.Address}, Memory: []*Buffer{sizes, plan}}
 	if j.kernel.Epilogue != (encoding.Epilogue{}) {
 		l.Arguments = append(l.Arguments, 0, 0, 0, uint64(j.kernel.Epilogue.Word()))

@@ -30,7 +30,7 @@ func table() (string, error) {
 	for _, arch := range native.Archs() {
 		of := func(k encoding.Kernel) (planner.Resources, bool) {
 			r, ok := cuda[arch.Name()+" "+arch.KernelName(k)]
-			_, dynamic, _ := native.Geometry(k)
+			_, dynamic := native.Geometry(k)
 			r.Shared += dynamic
 			return r, ok
 		}
