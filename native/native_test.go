@@ -384,6 +384,26 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// TestPieces: a fix-up has as many groups as cover the vectors of a tile once for each set of threads, which are as many as there
+// are parts, and neither fewer than the smallest tile leaves room for nor more than 8.
+func TestPieces(t *testing.T) {
+	for _, c := range []struct {
+		tile          string
+		parts, pieces int
+	}{
+		{"tiny-k4", 2, 1}, {"tiny-k4", 100, 1},
+		{"medium", 2, 4}, {"medium", 3, 8}, {"medium", 4, 8}, {"medium", 5, 16}, {"medium", 8, 16}, {"medium", 9, 16}, {"medium", 100, 16},
+		{"large-8x8", 2, 16}, {"large-8x8", 4, 32}, {"large-8x8", 100, 64},
+	} {
+		shape, err := tile.ByName(c.tile)
+		require.NoError(t, err)
+		l := encoding.Launch{Kernel: encoding.Kernel{Tile: shape, Fixup: true}, MostParts: c.parts}
+		require.Equal(t, c.pieces, Pieces(&l), "%s of %d parts", c.tile, c.parts)
+		l.Fixup, l.MostParts = false, 0
+		require.Equal(t, 1, Pieces(&l), c.tile)
+	}
+}
+
 func TestKernelName(t *testing.T) {
 	shape, err := tile.ByName("large-8x4")
 	require.NoError(t, err)

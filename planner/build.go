@@ -371,9 +371,9 @@ func (p *builder) dealBy(s *schedule, g *group) {
 // launchGroup makes the launches of a group: of the workers from the given one on, and
 // of the sums of partial tiles from the given fix-up on, if there are any that the workers do not do.
 func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, fixup int) {
-	tiles := len(p.Fixups) - fixup
+	tiles, parts := len(p.Fixups)-fixup, p.mostParts(fixup)
 	split := tiles > 0
-	if g.Parts = split && p.sumsParts(worker, fixup); g.Parts {
+	if g.Parts = split && p.sumsParts(worker, parts); g.Parts {
 		p.launch(g, s, gemm+sum, worker, split)
 		l := &p.Launches[len(p.Launches)-1]
 		l.FirstFixup, l.Finishes = fixup, tiles
@@ -382,14 +382,14 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 	p.launch(g, s, gemm, worker, split)
 	if split {
 		k := encoding.Kernel{Tile: g.Tile, TypeC: g.TypeC, Fixup: true, Epilogue: g.Epilogue.OfFixup()}
-		l := encoding.Launch{Kernel: k, Schedule: string(s), MostParts: p.mostParts(fixup), Cost: sum}
+		l := encoding.Launch{Kernel: k, Schedule: string(s), MostParts: parts, Cost: sum}
 		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
 }
 
-// sumsParts reports whether workers sum the parts of tiles themselves: in one launch, which then has all parts of each.
-func (p *builder) sumsParts(worker, fixup int) bool {
-	return p.model.finishes(float64(p.mostParts(fixup))) && len(p.Workers)-1-worker <= p.mostWorkers(&encoding.Kernel{})
+// sumsParts reports whether workers sum the parts of tiles, at most so many, themselves: in one launch, which then has all parts of each.
+func (p *builder) sumsParts(worker, parts int) bool {
+	return p.model.finishes(float64(parts)) && len(p.Workers)-1-worker <= p.mostWorkers(&encoding.Kernel{})
 }
 
 // mostParts is the most parts of a tile, of the fix-ups from the given one on.

@@ -112,8 +112,13 @@ func checkPlan(t *testing.T, p *Plan) {
 		}
 		if l.Fixup {
 			sum(l.First, l.Count)
+			for _, f := range p.Fixups[l.First : l.First+l.Count] {
+				check(int(f.Count) <= l.MostParts, "a tile of more parts than the launch is for")
+			}
+			check(slices.ContainsFunc(p.Fixups, func(f encoding.Fixup) bool { return int(f.Count) == l.MostParts }), "a launch for more parts than any tile has")
 			continue
 		}
+		check(l.MostParts == 0, "parts without a fix-up")
 		require.Equal(t, worker, l.First)
 		worker += l.Count
 		check(!l.InTurn || l.Loop && !l.Split && l.Cluster == 0 && p.Device.KernelKind != KernelsCPU, "kernels that cannot take tiles in turn")

@@ -71,7 +71,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 				k += deeper
 			}
 			if p == 2 && schedule == planner.ScheduleSplitK && transposition == 0 {
-				k += 280 * shape.TK // of which each thread of a fix-up has more parts than kSlotLoads
+				k += manySteps * shape.TK
 			}
 			if group := e.ScaleB.Group(); group > 0 {
 				k = group * []int{3, 0, 1}[p]

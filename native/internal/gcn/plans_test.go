@@ -133,13 +133,15 @@ func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 	return &d
 }
 
+// manySteps are those of a tile with so many parts that each thread of a fix-up has more than it loads at once, kSlotLoads.
+const manySteps = 280
+
 // tileJobs are plans of one tile with schedules that use all that its kernels for a type can do; fewer
 // of types of fewer bits than 32, whose kernels are many.
 func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type, transA, transB bool) (jobs []*job) {
 	t.Helper()
 	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5},
 		{shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
-	const many = 280                    // steps of one tile, of so many parts that each thread of a fix-up has more than kSlotLoads
 	const parts = 4 * encoding.MaxParts // steps of a tile of as many parts as are summed without a launch
 	half, scaled := of != element.F32, of.Scaled()
 	ofC := reference.NarrowC(of, 0)
@@ -159,7 +161,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		{!half || transA == transB, planner.ScheduleSplitK, 1024, true, ofC, []int{4*shape.TK + 1, 5 * shape.TK, 16, parts*shape.TK - 1, 3*shape.TK + 2, 0, 7}},
 		// Of few workers some have whole tiles beside parts.
 		{!half, planner.ScheduleStreamK, 3, true, ofC, []int{4*shape.TK + 1, 3 * shape.TK, 16, 2 * shape.TK}},
-		{!transA && !transB, planner.ScheduleSplitK, 1024, true, ofC, []int{many * shape.TK}},
+		{!transA && !transB, planner.ScheduleSplitK, 1024, true, ofC, []int{manySteps * shape.TK}},
 		{scaled, planner.ScheduleDataParallel, 1024, false, reference.NarrowC(of, 1), []int{37, 41, 0, 2*shape.TK + 7, 18, 15}},
 		{scaled, planner.ScheduleDataParallel, 1024, true, reference.NarrowC(of, 1), []int{33, 82, 0, 3, 35, 17}},
 	} {
