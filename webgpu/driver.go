@@ -13,8 +13,12 @@ import (
 func Driver() driver.Driver { return webgpuDriver{} }
 
 // webgpuDriver opens devices. Tests lower maxBinding (bytes; 0: the adapter's)
-// to get plans of many windows without large buffers.
-type webgpuDriver struct{ maxBinding uint64 }
+// to get plans of many windows without large buffers, and ask for the shaders of
+// devices on which a store to a component may touch all of a vector.
+type webgpuDriver struct {
+	maxBinding uint64
+	whole      bool
+}
 
 func (webgpuDriver) Name() string { return "webgpu" }
 
@@ -29,5 +33,10 @@ func (d webgpuDriver) Open(ctx context.Context, index int) (driver.Device, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return openDevice(ctx, infos[index], d.maxBinding)
+	opened, err := openDevice(ctx, infos[index], d.maxBinding)
+	if err != nil {
+		return nil, err
+	}
+	opened.shader.Components = opened.shader.Components && !d.whole
+	return opened, nil
 }

@@ -127,6 +127,30 @@ func TestMoreWorkersThanADispatchMayHave(t *testing.T) {
 	require.ErrorContains(t, err, "65536 workgroups, the device allows 65535")
 }
 
+// TestWholeVectors: tiles of all shapes, whole and cut, are exact too with the shaders of devices on which a store to a component may
+// touch all of a vector.
+func TestWholeVectors(t *testing.T) {
+	d := open(t, webgpuDriver{whole: true})
+	require.False(t, d.shader.Components)
+	for _, k := range d.info.Planner.Kernels {
+		for _, s := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleSplitK} {
+			t.Run(fmt.Sprintf("%s/%s", k.Tile.Name, s), func(t *testing.T) {
+				var problems []planner.Problem
+				for transposed := range 4 {
+					for _, size := range [][3]int{{1, 3, 5}, {67, 33, 70}, {64, 128, 64}} {
+						p := gemm(size[0], size[1], size[2])
+						p.TransA, p.TransB, p.Beta = transposed&1 != 0, transposed&2 != 0, float32(transposed)
+						problems = append(problems, p)
+					}
+				}
+				task := newTask(t, problems...)
+				got, _ := task.run(t, d, planner.Options{Tile: k.Tile.Name, Schedule: s})
+				requireEqual(t, reference(task.batch, task.a, task.b, task.c), got)
+			})
+		}
+	}
+}
+
 // tinyShader is a valid shader with this much workgroup memory.
 func tinyShader(shared int) wgsl.Shader {
 	return wgsl.Shader{Threads: 1, SharedBytes: shared, Bindings: []wgsl.Binding{{Number: 0, Written: true}}, Source: fmt.Sprintf(

@@ -39,7 +39,7 @@ func isDirect(k encoding.Kernel, t *tile.Shape) bool {
 func directStage(k encoding.Kernel, t tile.Shape) stage {
 	of := k.TypeB()
 	steps := directSteps(k)
-	s := stage{Extent: t.TN, AlongK: true, Wide: true, Direct: true, Together: steps, Element: t.RN, Pitch: t.TN/t.RN | 1, Rows: max(1, t.TM/2/t.Groups()),
+	s := stage{Extent: t.TN, AlongK: true, Wide: true, Direct: true, Together: steps, Element: t.RN, Apart: 1, Pitch: t.TN/t.RN | 1, Rows: max(1, t.TM/2/t.Groups()),
 		Span: 1, Lanes: 1}
 	switch {
 	case of == element.Int4:

@@ -13,6 +13,11 @@
 // (reduce.go). The tile then goes to C or, as one part of several, to the
 // workspace (store.go), where another kernel sums the parts (fixup.go).
 //
+// Workgroup memory has vectors, which threads read whole. They store them whole too, since a store to a component may touch the others,
+// except where an adapter is known to leave these alone (Limits.Components). Of fp32, where B does not run along K or C is of fp32, the
+// numbers of a vector are as many rows or columns apart as there are vectors, so that threads side by side load and store what is
+// adjacent (stage.Apart).
+//
 // turn.go has the loop over the items of a worker that has several. geometry.go derives all numbers, render.go puts the shader together. ragged.go has the
 // shaders that make items from sizes on the device.
 //
@@ -28,8 +33,8 @@
 //
 // Two lie in a word, or four. Shaders widen them on their way to workgroup memory, compute as ever, and
 // round C once; half.go has how each type is read and written. A word of C may belong to two
-// tiles, therefore C is of atomics: words.go stores it in whole words, which go through workgroup
-// memory, and halves of words where rows of a tile begin and end.
+// tiles, therefore C is of atomics: words.go stores it in whole words, for which threads tell each other a pair of each vector where rows
+// begin at odd positions, and in halves of words where rows of a tile begin and end.
 //
 // B may have 4 bits, with scales of groups (int4.go): eight k's of a column lie in a word. Shaders widen it on the same way,
 // by the scale and the zero point of its group.
@@ -48,13 +53,13 @@
 // All are in group 0. A shader declares only those that it uses, and lists them (Shader.Bindings):
 //
 //	BindItems      array<vec4<u32>>, read: the launch's items
-//	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed and B not
-//	               elements of 16 bits: array<u32>, and array<vec2<u32>>; of 8 bits: array<u32>
-//	               B of 4 bits: array<vec2<u32>>, or array<vec4<u32>>, as many words as a thread loads at once
+//	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed, and for B that goes to registers
+//	               elements of 16 bits: array<u32>, and array<vec2<u32>>, of B wherever it does not run along K; of 8 bits: array<u32>
+//	               B of 4 bits: array<u32>, array<vec2<u32>>, or array<vec4<u32>>, as many words as a thread loads at once
 //	BindC          array<f32>, read and write; elements of 16 bits: array<atomic<u32>>
 //	BindTable      array<u32>, read: the launch's table, with Loop
 //	               array<atomic<u32>>, read and write, with InTurn: one that no other binding of the launch is of
-//	BindWorkspace  array of f32 vectors: written with Split, read by Fixup
+//	BindWorkspace  array<f32>, or of its vectors: written with Split, read by Fixup
 //	BindB2         as BindB, read; with gated units
 //	BindBias       array<f32>, read; elements of 16 bits: array<u32>
 //	BindRows       array<u32>, read: indices of rows, weights, scales and words of groups

@@ -108,7 +108,7 @@ func (r *renderer) dress(width int, outputs []output) {
 		for i, o := range outputs {
 			bias := make([]string, width)
 			for j := range bias {
-				at := plus("biasAt + "+times(width, fmt.Sprintf("vector%d", i)), j)
+				at := "biasAt + " + r.column(width, i, j)
 				if bias[j] = "Bias[" + at + "]"; r.kernel.TypeC != element.F32 {
 					bias[j] = "loadBias(" + at + ")"
 				}
@@ -163,7 +163,7 @@ func (r *renderer) placeC(width, i int) {
 		r.line("let kept%d = row%d < rows && to%d < scatterRows;", i, i, i)
 		row = fmt.Sprintf("to%d", i)
 	}
-	r.line("let atC%d = offC + %s * ldC + %s;", i, row, times(width, fmt.Sprintf("vector%d", i)))
+	r.line("let atC%d = offC + %s * ldC + %s;", i, row, r.column(width, i, 0))
 }
 
 // stored is whether the row of an output is stored.
@@ -184,10 +184,10 @@ func gathered(row int) (at, is string) {
 func (o *operand) gatheredRows() (all []int) {
 	seen := map[int]bool{}
 	for _, b := range o.Blocks {
-		for i := range o.rows() {
-			if row := b.Across*o.rows() + i; !seen[row] {
-				seen[row] = true
-				all = append(all, row)
+		for _, p := range o.places(b) {
+			if !seen[p.row] {
+				seen[p.row] = true
+				all = append(all, p.row)
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func (o *operand) find(w *writer) {
 	for _, row := range o.gatheredRows() {
 		at, is := gathered(row)
 		w.block("", func() {
-			w.line("let index = indices[%s];", plus("gatherAt + "+times(o.rows(), "across"+o.name), row))
+			w.line("let index = indices[%s];", plus("gatherAt + "+times(o.Span, "across"+o.name), row))
 			w.line("%s = index < gatherRows;", is)
 			w.line("%s = off%s + select(0u, index, %s) * ld%s;", at, o.name, is, o.name)
 			if o.blocks {

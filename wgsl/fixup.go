@@ -14,6 +14,8 @@ const (
 	// way: the sum of 100 slots waits for 4 loads one after the other and not for 100.
 	fixupMost   = 128
 	fixupUnroll = 4
+
+	fixupWidth = 4 // columns of a vector
 )
 
 // fixupVectors is the number of vectors of 4 elements that one workgroup of a fix-up kernel
@@ -26,7 +28,7 @@ func fixupVectors(t *tile.Shape) int { return max(16, t.TN/4) }
 // y of the tile of item x. Thread group g sums the slots g, g + groups, ...;
 // then the first group adds these sums in order.
 func (r *renderer) fixup() {
-	const width = 4
+	const width = fixupWidth
 	t := r.Tile
 	piece := fixupVectors(&t)
 	groups := r.threads / piece
@@ -37,7 +39,7 @@ func (r *renderer) fixup() {
 	r.bind(BindWorkspace, "workspace", vec(width))
 	r.bindEpilogue()
 	if r.kernel.TypeC != element.F32 {
-		r.line("var<workgroup> words: array<u32, %d>;", 2*piece)
+		r.line("var<workgroup> words: array<u32, %d>;", piece)
 	}
 	r.line("var<workgroup> sums: array<%s, %d>;", vec(width), r.threads)
 	r.accessors()
@@ -94,7 +96,7 @@ func fixupThreads(t *tile.Shape, lim Limits) (int, error) {
 func sharedOfFixup(k encoding.Kernel, threads int) int {
 	bytes := 16 * threads
 	if k.TypeC != element.F32 {
-		bytes += 4 * 2 * fixupVectors(k.Tile)
+		bytes += 4 * fixupVectors(k.Tile)
 	}
 	return bytes
 }

@@ -158,8 +158,11 @@ func (r *renderer) suffixC() string {
 func (r *renderer) accessors() {
 	if of := r.kernel.Type; of != element.F32 {
 		r.text.WriteString(narrows[of].reads(""))
-		if r.a.Wide || r.b.Wide {
+		if runs := r.a.run() || r.b.run(); r.a.Wide || r.b.Wide || runs {
 			r.text.WriteString(narrows[of].four)
+			if runs {
+				r.text.WriteString(shiftedWord)
+			}
 		}
 	}
 	if r.b.packed() {
@@ -173,7 +176,7 @@ func (r *renderer) accessors() {
 		r.text.WriteString(narrows[of].reads(suffix))
 	}
 	r.one("C", "atomicLoad(&C[at / 2u])")
-	r.text.WriteString(narrows[of].pair + narrows[of].rare + narrows[of].tame + storesC)
+	r.text.WriteString(narrows[of].pair + narrows[of].rare + narrows[of].tame + storesC + storesOfVectors[r.widthC()])
 }
 
 // one writes the load of one element of C's type.
@@ -200,8 +203,8 @@ func (o *operand) classes() (all []class) {
 		return nil
 	}
 	for _, b := range o.Blocks {
-		for i := range o.rows() {
-			if c := o.classOf(b.Along, b.Across*o.rows()+i); !slices.Contains(all, c) {
+		for _, p := range o.places(b) {
+			if c := o.classOf(p.along, p.row); !slices.Contains(all, c) {
 				all = append(all, c)
 			}
 		}
@@ -243,14 +246,39 @@ func (o *operand) number(b int, block block) string {
 	case o.Wide:
 		return "four(" + register + ")"
 	}
-	all := make([]string, o.Span)
-	for i := range all {
-		row := block.Across*o.rows() + i
-		half := o.variable("half", o.classOf(block.Along, row))
+	var all []string
+	for i, p := range o.places(block) {
+		half := o.variable("half", o.classOf(p.along, p.row))
 		if o.gather { // a register for each row would be too many
-			half = shiftAt(o.at(block.Along, row), o.per())
+			half = shiftAt(o.at(p.along, p.row), o.per())
 		}
-		all[i] = fmt.Sprintf("number(%s, %s)", component(o.Span, register, i), half)
+		if o.run() {
+			return o.runNumbers(components(o.runWords(), register), half)
+		}
+		all = append(all, fmt.Sprintf("number(%s, %s)", component(o.Span, register, i), half))
 	}
 	return pack(all)
 }
+
+// runNumbers are those of a run in words, of which the first begins with others where half is not 0.
+func (o *operand) runNumbers(words []string, half string) string {
+	shifted := make([]string, len(words)-1)
+	for i := range shifted {
+		shifted[i] = fmt.Sprintf("shifted(%s, %s, %s)", words[i], words[i+1], half)
+	}
+	numbers := "numbers(" + shifted[0] + ")"
+	if o.Span == 4 || o.per() == 4 {
+		numbers = "four(" + packOf("u32", shifted) + ")"
+	}
+	if o.Span == 2 && o.per() == 4 {
+		numbers += ".xy"
+	}
+	return numbers
+}
+
+// shiftedWord has the function that makes a word of two whose numbers begin within the first.
+const shiftedWord = `
+fn shifted(word: u32, next: u32, half: u32) -> u32 {
+	return select(word, (word >> half) | (next << (32u - half)), half != 0u);
+}
+`

@@ -55,25 +55,24 @@ func (o *operand) loadGroup(b int, block block, w *writer) {
 	w.line("%s = indices[%s + %s * ld%s];", o.groupWord(b), plus("scales"+o.name, block.Across), row, o.name)
 }
 
-// storePacked makes numbers of a block and stores them.
+// storePacked makes numbers of the blocks of an element's columns, from the given one on, and stores them.
 func (o *operand) storePacked(b int, block block, w *writer) {
-	group := o.groupWord(b)
 	w.block("", func() {
-		w.line("let scale = bitcast<f32>(%s & 0xfffffff0u);", group)
-		w.line("let zeros = zerosOf(%s);", group)
+		columns := make([]string, o.Element)
+		for c := range columns {
+			group := o.groupWord(b + c)
+			w.line("let scale%d = bitcast<f32>(%s & 0xfffffff0u);", c, group)
+			w.line("let zeros%d = zerosOf(%s);", c, group)
+			w.line("let even%d = scale%d * weights(%s, zeros%d);", c, c, o.register(b+c), c)
+			w.line("let odd%d = scale%d * weights(%s >> 16u, zeros%d);", c, c, o.register(b+c), c)
+		}
 		along, across := plus("along"+o.name, block.Along), plus("across"+o.name, block.Across)
-		for i, word := range components(o.Words, o.register(b)) {
-			w.line("let even%d = scale * weights(%s, zeros);", i, word)
-			w.line("let odd%d = scale * weights(%s >> 16u, zeros);", i, word)
-			for j := range perPacked {
-				from := fmt.Sprintf("%s%d", [...]string{"even", "odd"}[j%2], i)
-				k := plus(times(o.unit(), along), perPacked*i+j)
-				at := o.element(k, over(across, o.Element))
-				if o.Element > 1 {
-					at += "[" + rest(across, o.Element) + "]"
-				}
-				w.line("%s = %s;", at, o.hold(1, component(4, from, j/2)))
+		for k := range perPacked {
+			for c := range columns {
+				columns[c] = component(4, fmt.Sprintf("%s%d", [...]string{"even", "odd"}[k%2], c), k/2)
 			}
+			at := o.element(plus(times(perPacked, along), k), over(across, o.Element))
+			w.line("%s = %s;", at, o.hold(o.Element, pack(columns)))
 		}
 	})
 }

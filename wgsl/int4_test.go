@@ -59,11 +59,13 @@ func TestPackedStages(t *testing.T) {
 
 var (
 	packedLoad   = regexp.MustCompile(`^next(Group)?B(\d+) = (?:B|indices)\[(.*)\];$`)
-	packedNumber = regexp.MustCompile(`^let (even|odd)(\d) = scale \* weights\(nextB(\d+)(?:\.([xyzw]))?( >> 16u)?, zeros\);$`)
+	packedNumber = regexp.MustCompile(`^let (even|odd)(\d) = scale(\d) \* weights\(nextB(\d+)( >> 16u)?, zeros(\d)\);$`)
 	directNumber = regexp.MustCompile(`^let (even|odd)(\d) = weights\(words(\d)(?:\.([xyzw]))?( >> 16u)?, zeros(\d)\);$`)
+	packedGroup  = regexp.MustCompile(`^let (?:scale(\d) = bitcast<f32>\(|zeros(\d) = zerosOf\()nextGroupB(\d+)(?: & 0xfffffff0u)?\);$`)
 	directGroup  = regexp.MustCompile(`let (?:scale(\d) = bitcast<f32>\(|zeros(\d) = zerosOf\()nextGroupB(\d)(?: & 0xfffffff0u)?\);`)
 	directSum    = regexp.MustCompile(`c(\d) = fma\(scales, part(\d), c(\d)\);`)
-	packedStore  = regexp.MustCompile(`^sharedB\[(.*?)\]\[(.*?)\](?:\[(.*?)\])? = (?:bitcast<u32>\()?(even\d|odd\d)\.([xyzw])\)?;$`)
+	packedStore  = regexp.MustCompile(`^sharedB\[(.*?)\]\[(.*?)\] = (.*);$`)
+	oneNumber    = regexp.MustCompile(`(even\d|odd\d)\.([xyzw])`)
 	directB      = regexp.MustCompile(`^let b0 = vec4<f32>\((\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w)\);$`)
 	directA      = regexp.MustCompile(`^let a0 = sharedA\[(\d+)u\]\[readA0\];$`)
 )
@@ -71,7 +73,7 @@ var (
 // packedLine is a line of the text that has to do with B: its kind, the parts that an expression above finds, and
 // the expressions among these.
 type packedLine struct {
-	kind  byte // g, }, l, n, s, b, a
+	kind  byte // g, }, l, c, n, s, b, a
 	parts []string
 	at    []expression
 }
@@ -87,14 +89,17 @@ func packedLines(t *testing.T, source string) (all []packedLine) {
 		} else if load := packedLoad.FindStringSubmatch(line); load != nil {
 			all = append(all, packedLine{'l', load, []expression{parse(t, load[3])}})
 		} else if made := packedNumber.FindStringSubmatch(line); made != nil {
-			all = append(all, packedLine{'n', made, nil})
+			require.Equal(t, made[3], made[6], "%s: the zero point of another column", line)
+			all = append(all, packedLine{'n', []string{made[0], made[1], made[2], made[4], "", made[5], made[3]}, nil})
+		} else if of := packedGroup.FindStringSubmatch(line); of != nil {
+			all = append(all, packedLine{'c', of, nil})
 		} else if made := directNumber.FindStringSubmatch(line); made != nil {
 			require.Equal(t, made[3], made[6], "%s: the zero point of another column", line)
 			all = append(all, packedLine{'n', made, nil})
 		} else if store := packedStore.FindStringSubmatch(line); store != nil {
-			l := packedLine{'s', store[3:], []expression{parse(t, store[1]), parse(t, store[2])}}
-			if store[3] != "" {
-				l.at = append(l.at, parse(t, store[3]))
+			l := packedLine{'s', nil, []expression{parse(t, store[1]), parse(t, store[2])}}
+			for _, m := range oneNumber.FindAllStringSubmatch(store[3], -1) {
+				l.parts = append(l.parts, m[1], m[2])
 			}
 			all = append(all, l)
 		} else if b := directB.FindStringSubmatch(line); b != nil {
@@ -110,6 +115,7 @@ func packedLines(t *testing.T, source string) (all []packedLine) {
 type packedThread struct {
 	env       map[string]int
 	registers map[string]packedWord
+	groups    map[string]string // of the scale and zero point of a column the register that they are made of
 	numbers   map[string]weight // even0 and so on, of which the first is
 	skip      bool              // what only other threads load
 	group     int
@@ -127,7 +133,7 @@ const packedLD, packedGroups = 1 << 10, 5 // columns of B, and the word of the f
 func packedThreads(t *testing.T, s Shader, group, steps int) (all []*packedThread) {
 	names, begins := lets(t, s.Source, `place|group|part|lane|ty|tx|readA0|alongB|acrossB`), lets(t, s.Source, `startB|panelB|scalesB`)
 	for i := range s.Threads {
-		x := &packedThread{env: thread(i, names), registers: map[string]packedWord{}, numbers: map[string]weight{}, group: group, unit: 8 * s.geometry.B.Words}
+		x := &packedThread{env: thread(i, names), registers: map[string]packedWord{}, groups: map[string]string{}, numbers: map[string]weight{}, group: group, unit: 8 * s.geometry.B.Words}
 		x.env["offB"], x.env["ldB"], x.env["scaleBAt"], x.env["atB"] = 0, packedLD, packedGroups, x.env["alongB"]+steps*s.geometry.Tile.TK/x.unit
 		for _, l := range begins {
 			x.env[l.name] = l.value.in(x.env)
@@ -153,7 +159,12 @@ func (x *packedThread) does(t *testing.T, l packedLine) {
 			r.group = at - packedGroups
 		}
 		x.registers[l.parts[2]] = r
+	case l.kind == 'c':
+		x.groups[l.parts[1]+l.parts[2]] += l.parts[3] + " "
 	case l.kind == 'n':
+		if of := l.parts[6]; x.groups[of] != "" && !strings.HasSuffix(x.groups[of], l.parts[3]+" "+l.parts[3]+" ") {
+			require.Fail(t, "the scale or zero point of another column", "%s: of %s", l.parts[0], x.groups[of])
+		}
 		made, r := l.parts, x.registers[l.parts[3]]
 		word := r.at*x.unit/8 + max(0, strings.Index("xyzw", made[4]))
 		w := weight{word / 8 % packedLD, word/8/packedLD*64 + word%8*8 + btoi(made[1] == "odd")}
@@ -181,14 +192,14 @@ func checkPacked(t *testing.T, s Shader, group, steps int) {
 			if l.kind != 's' || x.skip {
 				continue
 			}
-			var place [3]int
-			for i, at := range l.at {
-				place[i] = at.in(x.env)
+			place := [3]int{l.at[0].in(x.env), l.at[1].in(x.env), 0}
+			for i := 0; i < len(l.parts); i += 2 {
+				if _, twice := placed[place]; twice {
+					require.Fail(t, "stored twice", "place %v", place)
+				}
+				placed[place] = x.number(l.parts[i], l.parts[i+1])
+				place[2]++
 			}
-			if _, twice := placed[place]; twice {
-				require.Fail(t, "stored twice", "place %v", place)
-			}
-			placed[place] = x.number(l.parts[1], l.parts[2])
 		}
 	}
 	for k := range g.Tile.TK {

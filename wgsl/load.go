@@ -22,13 +22,38 @@ type operand struct {
 	bits   bool // workgroup memory holds the bits of numbers, since it holds words of C too
 }
 
-// rows is the number of rows of global memory that a block takes from.
-func (o *operand) rows() int {
-	if o.AlongK {
-		return o.Span
+// place is where a number lies, as distances from the thread's first one along the contiguous axis and in rows.
+type place struct{ along, row int }
+
+// places are those of what a register of a block is loaded from: of each of its numbers, or of the first one, where one load takes all, or
+// where they are a run.
+func (o *operand) places(b block) (all []place) {
+	switch {
+	case o.AlongK && o.Apart > 1:
+		for i := range o.Span {
+			all = append(all, place{b.Along, b.Across + i*o.Apart})
+		}
+	case o.AlongK:
+		for i := range o.Span {
+			all = append(all, place{b.Along, b.Across*o.Span + i})
+		}
+	case o.Apart > 1:
+		for i := range o.Span {
+			all = append(all, place{b.Along + i*o.Apart, b.Across})
+		}
+	case o.run():
+		all = []place{{b.Along * o.Span, b.Across}}
+	default:
+		all = []place{{b.Along, b.Across}}
 	}
-	return 1
+	return all
 }
+
+// run reports whether the numbers of a block are adjacent narrow ones, of which all words around them are loaded.
+func (o *operand) run() bool { return o.narrow() && !o.AlongK && !o.Wide && o.Span > 1 }
+
+// runWords is how many words may have numbers of a run.
+func (o *operand) runWords() int { return (o.Span+o.per()-2)/o.per() + 1 }
 
 // narrow reports whether elements have 16 bits or 8. Registers hold the words around these.
 func (o *operand) narrow() bool { return o.of != element.F32 }
@@ -68,8 +93,11 @@ func (o *operand) global() string {
 
 // local is the type of a register.
 func (o *operand) local() string {
-	if o.Wide || o.packed() {
+	switch {
+	case o.Wide || o.packed():
 		return o.global()
+	case o.run():
+		return vecOf(o.scalar(), o.runWords())
 	}
 	return vecOf(o.scalar(), o.Span)
 }
@@ -124,8 +152,11 @@ func (o *operand) registerOf(what string, b int) string {
 // loading threads and its registers, for so many K steps.
 func (o *operand) declare(ahead int, w *writer) {
 	along, across := rest("t", o.Lanes), over("t", o.Lanes)
-	if o.Direct {
+	switch {
+	case o.Direct:
 		along, across = o.directPlace()
+	case o.packed(): // columns
+		across = times(o.Element, across)
 	}
 	w.line("let along%s = %s;", o.name, along)
 	w.line("let across%s = %s;", o.name, across)
@@ -164,7 +195,14 @@ func (o *operand) positions() (all []string) {
 
 // start sets the thread's position in global memory to the item's first K step.
 func (o *operand) start(w *writer) {
-	first := fmt.Sprintf("at%s = off%s + %s + along%s;", o.name, o.name, times(o.rows(), fmt.Sprintf("across%s * ld%s", o.name, o.name)), o.name)
+	row, along := fmt.Sprintf("across%s * ld%s", o.name, o.name), "along"+o.name
+	switch {
+	case o.AlongK && o.Apart == 1:
+		row = times(o.Span, row)
+	case o.run():
+		along = times(o.Span, along)
+	}
+	first := fmt.Sprintf("at%s = off%s + %s + %s;", o.name, o.name, row, along)
 	switch classes := o.classes(); {
 	case o.gather:
 		o.find(w)
@@ -207,13 +245,16 @@ func (o *operand) load(w *writer) {
 
 func (o *operand) loadFrom(buffer string, w *writer) {
 	o.eachBlock(w, func(b int, block block) {
-		values := make([]string, o.rows())
-		for i := range values {
-			row := block.Across*o.rows() + i
-			values[i] = o.fetch(buffer, block.Along, row)
+		var values []string
+		for _, p := range o.places(block) {
+			value := o.fetch(buffer, p.along, p.row)
 			if o.gather {
-				_, is := gathered(row)
-				values[i] = fmt.Sprintf("select(%s, %s, %s)", o.zero(), values[i], is)
+				_, is := gathered(p.row)
+				value = fmt.Sprintf("select(%s, %s, %s)", o.zero(), value, is)
+			}
+			values = append(values, value)
+			for i := 1; o.run() && i < o.runWords(); i++ {
+				values = append(values, fmt.Sprintf("%s[%s]", buffer, plus(o.word(p.along, p.row), i)))
 			}
 		}
 		w.line("%s = %s;", o.register(b), packOf(o.scalar(), values))
@@ -246,7 +287,11 @@ func (o *operand) store(w *writer) {
 		o.eachBlock(w, func(b int, _ block) { o.hand(b, w) })
 		return
 	case o.packed():
-		o.eachBlock(w, func(b int, block block) { o.storePacked(b, block, w) })
+		o.eachBlock(w, func(b int, block block) {
+			if b%o.Element == 0 {
+				o.storePacked(b, block, w)
+			}
+		})
 		return
 	}
 	o.scaleStep(w)
@@ -260,12 +305,14 @@ func (o *operand) store(w *writer) {
 		switch {
 		case o.AlongK:
 			w.line("%s = %s;", o.element(along, across), o.hold(o.Span, r))
-		case !o.Wide:
-			at := o.element(across, over(along, o.Element))
-			if o.Element > 1 {
-				at += "[" + rest(along, o.Element) + "]"
+		case !o.Wide && o.Span < o.Element:
+			element, number := over(along, o.Element), rest(along, o.Element)
+			if o.Apart > 1 {
+				element, number = rest(along, o.Apart), over(along, o.Apart)
 			}
-			w.line("%s = %s;", at, o.hold(1, r))
+			w.line("%s[%s] = %s;", o.element(across, element), number, r)
+		case !o.Wide:
+			w.line("%s = %s;", o.element(across, along), o.hold(o.Span, r))
 		default: // cut one vector of 4 rows or columns into elements
 			parts := 4 / o.Element
 			for i := range parts {

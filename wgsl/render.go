@@ -118,7 +118,7 @@ func (r *renderer) gemm() {
 	r.bindC()
 	r.bindTable()
 	if r.kernel.Split {
-		r.bindWritten(BindWorkspace, "workspace", vec(r.B.Element))
+		r.bindWorkspace()
 	}
 	r.bindEpilogue()
 	r.line("var<workgroup> sharedA: %s;", r.a.array())

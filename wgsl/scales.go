@@ -54,7 +54,7 @@ func (r *renderer) findRow(i int) {
 // scaleOfColumn is how far behind the first the scale of a column of an output is.
 func (r *renderer) scaleOfColumn(width, i, j int) string {
 	words := r.kernel.Epilogue.ScaleWords()
-	return plus(" + "+times(width*words, fmt.Sprintf("vector%d", i)), j*words)
+	return " + " + times(words, r.column(width, i, j))
 }
 
 // hasProducts begins what is done where there are any.

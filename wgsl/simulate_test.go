@@ -191,7 +191,7 @@ func TestThreadsCoverTile(t *testing.T) {
 				inBlock, col := acc/vectorsB, acc%vectorsB
 				element := env[fmt.Sprintf("readA%d", inBlock/g.A.Element)] - group*g.A.Pitch*min(1, g.Groups-1)
 				got := vector{env[fmt.Sprintf("row%d", n)], env[fmt.Sprintf("vector%d", n)]}
-				require.Equal(t, element*g.A.Element+inBlock%g.A.Element, got.row)
+				require.Equal(t, g.A.member(element, inBlock%g.A.Element), got.row)
 				vector := env["tx"]
 				if !g.B.Direct {
 					vector = env[fmt.Sprintf("readB%d", col)] - group*g.B.Pitch*min(1, g.Groups-1)
@@ -216,6 +216,8 @@ var (
 	oneLoad   = regexp.MustCompile(`[AB]\[(.*?)\]`)
 	storeLine = regexp.MustCompile(`^shared[AB]\[(.*?)\]\[(.*?)\](?:\[(.*?)\])? = (.*);$`)
 	oneValue  = regexp.MustCompile(`(four\()?(next\w+)\)?(?:\.([xyzw]+))?(?:, (half\w+)\))?`)
+	runWords  = regexp.MustCompile(`\.x, next\w+\.y, |\.y, next\w+\.z, `)
+	runValue  = regexp.MustCompile(`shifted\((next\w+)\.x, next\w+\.y, (half\w+)\)`)
 	guardLine = regexp.MustCompile(`^if \((.*)\) \{$`)
 )
 
@@ -301,7 +303,7 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per i
 				if len(l.at) == 3 {
 					place[2] = l.at[2].in(env)
 				}
-				for _, v := range l.values {
+				for _, v := range stage.members(l.values, per, env) {
 					if _, twice := placed[place]; twice {
 						require.Fail(t, "stored twice", "place %v", place)
 					}
@@ -317,9 +319,10 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per i
 	}
 	for k := range g.Tile.TK {
 		for i := range stage.Extent {
-			place := [3]int{k / g.Groups, k%g.Groups*stage.Pitch + i/stage.Element, i % stage.Element}
+			in, number := stage.elementOf(i)
+			place := [3]int{k / g.Groups, k%g.Groups*stage.Pitch + in, number}
 			if near := g.B.Together; g.B.Direct {
-				place[0], place[1] = k/(near*g.Groups)*near+k%near, k/near%g.Groups*stage.Pitch+i/stage.Element
+				place[0], place[1] = k/(near*g.Groups)*near+k%near, k/near%g.Groups*stage.Pitch+in
 			}
 			if got := placed[place]; got != (element{i, k}) {
 				require.Equal(t, element{i, k}, got, "place %v", place)
@@ -327,6 +330,34 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per i
 		}
 	}
 	require.Len(t, placed, g.Tile.TK*stage.Extent)
+}
+
+// elementOf is the element of workgroup memory with a row or column, and which of its numbers that is; member is the other way.
+func (s *stage) elementOf(i int) (element, number int) {
+	if s.Apart > 1 {
+		return i % s.Apart, i / s.Apart
+	}
+	return i / s.Element, i % s.Element
+}
+
+func (s *stage) member(element, number int) int {
+	if s.Apart > 1 {
+		return element + number*s.Apart
+	}
+	return element*s.Element + number
+}
+
+// members are values, with those of a run one by one.
+func (s *stage) members(values []value, per int, env map[string]int) []value {
+	if values[0].component >= 0 {
+		return values
+	}
+	run, first := values[0], env[values[0].half]/(32/per)
+	values = nil
+	for i := range s.Element {
+		values = append(values, value{run.register, first + i, ""})
+	}
+	return values
 }
 
 // stageLine is a line of the loads and stores of a K step: a start position or a half of
@@ -378,6 +409,12 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 			l := stageLine{kind: 'w', at: []expression{parse(t, store[1]), parse(t, store[2])}}
 			if store[3] != "" {
 				l.at = append(l.at, parse(t, store[3]))
+			}
+			if run := runValue.FindStringSubmatch(store[4]); run != nil { // as many numbers as an element has, from half a word on
+				require.Equal(t, strings.Count(store[4], "shifted("), len(runWords.FindAllString(store[4], -1)), "words that follow each other")
+				l.values = []value{{run[1], -1, run[2]}}
+				lines = append(lines, l)
+				continue
 			}
 			for _, v := range oneValue.FindAllStringSubmatch(store[4], -1) {
 				components := v[3]

@@ -10,6 +10,32 @@ import (
 // tile. Row and Vector are expressions; Vector counts vectors, not columns.
 type output struct{ Value, Row, Vector string }
 
+// column is that of number j of output i in the tile.
+func (r *renderer) column(width, i, j int) string {
+	vector := fmt.Sprintf("vector%d", i)
+	if r.apart() > 1 {
+		return plus(vector, j*r.apart())
+	}
+	return plus(times(width, vector), j)
+}
+
+// apart is how many columns there are from one number of an output to the next: see stage.Apart. Those of fix-ups are adjacent, as
+// they are in the workspace.
+func (r *renderer) apart() int {
+	if r.kernel.Fixup {
+		return 1
+	}
+	return r.B.Apart
+}
+
+// widthC is how many columns an output has.
+func (r *renderer) widthC() int {
+	if r.kernel.Fixup {
+		return fixupWidth
+	}
+	return r.B.Element
+}
+
 // outputs of a thread whose accumulators are the whole sums.
 func (r *renderer) outputs() []output {
 	all := make([]output, r.Accumulators)
@@ -18,11 +44,26 @@ func (r *renderer) outputs() []output {
 		e := r.A.Element
 		all[i] = output{
 			Value:  accumulator(i),
-			Row:    plus(times(e, "ty"), row/e*e*r.ThreadRows+row%e),
+			Row:    plus(r.firstRow("ty"), r.rowsBehind(row/e*r.ThreadRows)+row%e*r.A.Apart),
 			Vector: plus("tx", vector*r.ThreadCols),
 		}
 	}
 	return all
+}
+
+// firstRow is the row of the first number of an element of A, and rowsBehind how many rows the first of one so many elements behind is below.
+func (r *renderer) firstRow(element string) string {
+	if r.A.Apart > 1 {
+		return element
+	}
+	return times(r.A.Element, element)
+}
+
+func (r *renderer) rowsBehind(elements int) int {
+	if r.A.Apart > 1 {
+		return elements
+	}
+	return r.A.Element * elements
 }
 
 // output is the same for an accumulator whose number is known in the shader only.
@@ -34,7 +75,7 @@ func (r *renderer) output(value, number string) output {
 	}
 	return output{
 		Value:  value,
-		Row:    fmt.Sprintf("%s + %s + %s", times(e, "ty"), times(e*r.ThreadRows, over(row, e)), rest(row, e)),
+		Row:    fmt.Sprintf("%s + %s + %s", r.firstRow("ty"), times(r.rowsBehind(r.ThreadRows), over(row, e)), times(r.A.Apart, rest(row, e))),
 		Vector: vector,
 	}
 }
@@ -52,13 +93,31 @@ func (r *renderer) finish(width int, outputs []output) {
 		return
 	}
 	r.ifElse("slot != 0xffffffffu", func() {
-		r.owners(func() {
-			for i, o := range outputs {
-				r.line("workspace[slot * %du + row%d * %du + vector%d] = %s;",
-					r.Tile.TM*r.Tile.TN/width, i, r.Tile.TN/width, i, o.Value)
-			}
-		})
+		r.owners(func() { r.storePart(width, outputs) })
 	}, toC)
+}
+
+// bindWorkspace declares the workspace, which holds rows of partial tiles one behind the other: threads store what is adjacent.
+func (r *renderer) bindWorkspace() {
+	of := vec(r.B.Element)
+	if r.B.Apart > 1 {
+		of = "f32"
+	}
+	r.bindWritten(BindWorkspace, "workspace", of)
+}
+
+// storePart writes outputs to the workspace.
+func (r *renderer) storePart(width int, outputs []output) {
+	size := r.Tile.TM * r.Tile.TN
+	for i, o := range outputs {
+		if r.B.Apart == 1 {
+			r.line("workspace[slot * %du + row%d * %du + vector%d] = %s;", size/width, i, r.Tile.TN/width, i, o.Value)
+			continue
+		}
+		for j := range width {
+			r.line("workspace[slot * %du + row%d * %du + %s] = %s;", size, i, r.Tile.TN, r.column(width, i, j), component(width, o.Value, j))
+		}
+	}
 }
 
 // storeC writes C = alpha*value + beta*C, and what an epilogue makes of it. Reads of C beyond the tile are as
@@ -125,8 +184,7 @@ func (r *renderer) storeSome(width int, outputs []output) {
 	for i, o := range outputs {
 		r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() {
 			for j := range width {
-				col := plus(times(width, fmt.Sprintf("vector%d", i)), j)
-				r.line("if (%s < cols) { %s = %s; }", col, r.elementC(i, j), component(width, o.Value, j))
+				r.line("if (%s < cols) { %s = %s; }", r.column(width, i, j), r.elementC(i, j), component(width, o.Value, j))
 			}
 		})
 	}
@@ -134,7 +192,7 @@ func (r *renderer) storeSome(width int, outputs []output) {
 
 // elementC is element j of output i in C.
 func (r *renderer) elementC(i, j int) string {
-	at := plus(fmt.Sprintf("atC%d", i), j)
+	at := plus(fmt.Sprintf("atC%d", i), j*r.apart())
 	if r.kernel.TypeC != element.F32 {
 		return "loadC(" + at + ")"
 	}

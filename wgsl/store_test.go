@@ -92,12 +92,12 @@ func (s *store) runs(env map[string]int) bool {
 // another tile or another matrix.
 func TestStoresStayInTile(t *testing.T) {
 	type key struct {
-		tile              tile.Shape
-		patchRows, vector int
-		narrow            bool
+		tile                                    tile.Shape
+		patchRows, vector, apartRows, apartCols int
+		narrow                                  bool
 	}
 	of := func(k encoding.Kernel, g geometry) any {
-		return key{g.Tile, g.PatchRows, g.B.Element, k.TypeC != element.F32}
+		return key{g.Tile, g.PatchRows, g.B.Element, g.A.Apart, g.B.Apart, k.TypeC != element.F32}
 	}
 	eachShader(t, of, func(t *testing.T, s Shader) { checkStores(t, s, s.geometry.B.Element) })
 	for _, k := range fixups() {
@@ -136,7 +136,7 @@ func checkStores(t *testing.T, s Shader, width int) {
 					}
 					at := x.at.in(env)
 					row, col := at/ld, at%ld
-					if row >= edge[0] || col >= edge[1] || col%width != x.component {
+					if row >= edge[0] || col >= edge[1] || s.componentOf(col, width) != x.component {
 						t.Fatalf("thread %d writes component %d to row %d, column %d of a tile with %d rows and %d columns",
 							i, x.component, row, col, edge[0], edge[1])
 					}
@@ -150,6 +150,15 @@ func checkStores(t *testing.T, s Shader, width int) {
 			}
 		}
 	}
+}
+
+// componentOf is the component of vectors of so many numbers that a column of the tile is in.
+func (s *Shader) componentOf(col, width int) int {
+	if fixup := strings.Contains(s.Source, "var at = ("); fixup {
+		return col % width
+	}
+	_, component := s.geometry.B.elementOf(col)
+	return component
 }
 
 // TestFixupThreads: as many as the adapter has, of one set for each group of slots.

@@ -21,9 +21,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // adapters are the limits that every tile is rendered for.
 var adapters = map[string]Limits{
 	"webgpu defaults":    {Threads: 256, SharedBytes: 16384},
-	"lavapipe":           {Threads: 1024, SharedBytes: 32768, Subgroup: 8},
-	"nvidia":             {Threads: 1024, SharedBytes: 49152, Subgroup: 32},
-	"amd":                {Threads: 1024, SharedBytes: 32768, Subgroup: 64},
+	"lavapipe":           {Threads: 1024, SharedBytes: 32768, Subgroup: 8, Components: true},
+	"nvidia":             {Threads: 1024, SharedBytes: 49152, Subgroup: 32, Components: true},
+	"amd":                {Threads: 1024, SharedBytes: 32768, Subgroup: 64}, // not through Vulkan
 	"adreno":             {Threads: 1024, SharedBytes: 32768, Subgroup: 128},
 	"64 threads":         {Threads: 64, SharedBytes: 16384, Subgroup: 16},
 	"32 threads":         {Threads: 32, SharedBytes: 16384, Subgroup: 4},
@@ -280,6 +280,29 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestWholeVectors: where stores to components may touch the others, no shader has one: other threads store to these.
+func TestWholeVectors(t *testing.T) {
+	toComponent := regexp.MustCompile(`\.[xyzw] = |\bshared[AB](\[[^][]*\]){3} = |\b(C|workspace|words|sums|items)(\[[^][]*\]){2} = `)
+	lim := adapters["nvidia"]
+	for _, k := range slices.Concat(kernels(), typed(kernels()), packedKernels(), fixups(), []encoding.Kernel{{Ragged: encoding.RaggedPlan}, {Ragged: encoding.RaggedExpand}}) {
+		lim.Components = false
+		s, err := Render(k, lim)
+		require.NoError(t, err)
+		require.NotRegexp(t, toComponent, s.Source, k)
+		lim.Components = true
+		s, err = Render(k, lim)
+		require.NoError(t, err)
+		require.Equal(t, k.Type == element.F32 && !k.Fixup && k.Ragged == 0 && stagesNumbers(k), toComponent.MatchString(s.Source), k)
+	}
+}
+
+// stagesNumbers reports whether a kernel of fp32 stores an operand by number: one that does not run along K, of which A allows no wide loads,
+// and B does not go to registers.
+func stagesNumbers(k encoding.Kernel) bool {
+	direct := k.Wide && k.Tile.RM == k.Tile.TM
+	return k.TransA && !k.Wide && k.Tile.RM > 1 || !k.TransB && !direct
+}
+
 // barrier finds the lines where all threads of a workgroup must meet.
 var barrier = regexp.MustCompile(`^(workgroup|storage)Barrier\(\);$|= scan\(|workgroupUniformLoad\(`)
 
@@ -288,11 +311,12 @@ var barrier = regexp.MustCompile(`^(workgroup|storage)Barrier\(\);$|= scan\(|wor
 var uniform = map[string]bool{
 	"fn scan(t: u32, x: u32, limit: u32) -> u32 {": true,
 	"for (var d = 1u; d < 256u; d = d * 2u) {":     true,
-	"loop {":                     true,
-	"if (left != 0u) {":          true,
-	"if (odd) {":                 true,
-	"if (second) {":              true,
-	"if (slot != 0xffffffffu) {": true,
+	"loop {":                           true,
+	"if (left != 0u) {":                true,
+	"if (odd) {":                       true,
+	"if (second) {":                    true,
+	"if (slot != 0xffffffffu) {":       true,
+	"if (((offC | ldC) & 1u) == 0u) {": true,
 	"for (var item = table[worker.x]; item < end; item = item + 1u) {":      true,
 	"for (var tile = worker.x; tile != 0xffffffffu;) {":                     true,
 	"for (var item = 2u * tile; item < 2u * tile + 2u; item = item + 1u) {": true,
@@ -307,7 +331,8 @@ func TestGolden(t *testing.T) {
 		kernel encoding.Kernel
 	}{
 		{"large-8x4-nn", "large-8x4", encoding.Kernel{}},
-		{"large-8x4-nn-wide", "large-8x4", encoding.Kernel{Wide: true}},
+		{"large-8x4-tn-wide", "large-8x4", encoding.Kernel{TransA: true, Wide: true}},
+		{"large-8x4-tn-whole", "large-8x4", encoding.Kernel{TransA: true}},
 		{"large-tt", "large", encoding.Kernel{TransA: true, TransB: true}},
 		{"medium-nt-wide", "medium", encoding.Kernel{TransB: true, Wide: true}},
 		{"medium-k4-nn-loop-split", "medium-k4", encoding.Kernel{Loop: true, Split: true}},
@@ -366,7 +391,9 @@ func TestGolden(t *testing.T) {
 				require.NoError(t, err)
 				test.kernel.Tile = shape
 			}
-			s, err := Render(test.kernel, adapters["nvidia"])
+			lim := adapters["nvidia"]
+			lim.Components = !strings.HasSuffix(test.file, "-whole")
+			s, err := Render(test.kernel, lim)
 			require.NoError(t, err)
 			declared(t, s)
 			path := filepath.Join("testdata", test.file+".wgsl")

@@ -8,26 +8,67 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// C of 16 bits is stored in words. Words of pairs of outputs go through workgroup memory, as many
-// rows of the tile at a time as fit in that of B, of which nobody needs the rest any more. From
-// there neighbouring threads store neighbouring words, each made of two where rows begin at odd
-// positions. Halves of words are left where rows of the tile begin and end. Other workgroups may
+// C of 16 bits is stored in words, by the threads that have the numbers. Those of a row that begins at an odd position are made of two
+// pairs each: of the last one of each vector the thread of the next vector learns through the workgroup memory of B, of which nobody
+// needs the rest any more. Halves of words are left where rows of the tile begin and end. Other workgroups may
 // store the other half of such a word at the same time, which atomic operations on 16 of its bits
 // leave as it is.
 
-// storesC has storeEdges for the halves with which a row from at to before end begins and ends:
-// the low ones of first and last.
+// storesC has the functions that store words. Of a word of a row the tile may have both halves, the low one alone, or, with no number, none.
 const storesC = `
 fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicAnd(&C[at], ~mask);
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
-	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
-	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+fn storeWord(at: u32, numbers: u32, word: u32) {
+	if (numbers > 1u) {
+		atomicStore(&C[at], word);
+	} else if (numbers == 1u) {
+		storeHalf(at, 0xffffu, word);
+	}
 }
 `
+
+// storesOfVectors has, by the width of vectors, the functions that store so many numbers of one as there are up to the end of the row: what
+// begins at an even position, and what may begin at an odd one. The latter takes its first column and the last pair of the vector in front.
+var storesOfVectors = map[int]string{
+	2: `
+fn storeVector(at: u32, numbers: u32, a: u32) {
+	storeWord(at / 2u, numbers, a);
+}
+
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32) {
+	let odd = at % 2u;
+	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
+	if (odd != 0u && col == 0u) {
+		storeHalf(at / 2u, 0xffff0000u, first);
+	} else {
+		storeWord(at / 2u, numbers + odd, first);
+	}
+	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, a >> 16u); }
+}
+`,
+	4: `
+fn storeVector(at: u32, numbers: u32, a: u32, b: u32) {
+	storeWord(at / 2u, numbers, a);
+	storeWord(at / 2u + 1u, max(numbers, 2u) - 2u, b);
+}
+
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32, b: u32) {
+	let odd = at % 2u;
+	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
+	let second = select(b, (a >> 16u) | (b << 16u), odd != 0u);
+	if (odd != 0u && col == 0u) {
+		storeHalf(at / 2u, 0xffff0000u, first);
+	} else {
+		storeWord(at / 2u, numbers + odd, first);
+	}
+	storeWord(at / 2u + 1u, max(numbers + odd, 2u) - 2u, second);
+	if (odd != 0u && numbers == 4u) { storeHalf(at / 2u + 2u, 0xffffu, b >> 16u); }
+}
+`,
+}
 
 // bindC declares C.
 func (r *renderer) bindC() {
@@ -38,50 +79,124 @@ func (r *renderer) bindC() {
 	r.bindWritten(BindC, "C", of)
 }
 
-// lines is how the words of C go through workgroup memory.
-type lines struct {
-	Words, Rows int // words of a row, and rows that are there at a time
-	Times       int
-
-	// The threads that store: Lanes side by side along a row, Step rows at a time.
-	Lanes, Step int
-}
-
-func (r *renderer) lines() lines {
-	l := lines{Words: r.Tile.TN / 2, Times: 1}
-	if r.kernel.Fixup { // those of a piece
-		l.Rows = 2 * fixupVectors(&r.Tile) / l.Words
-	} else {
-		l.Rows = min(r.Tile.TM, 2*r.Tile.TK)
-		l.Times = (r.Tile.TM + l.Rows - 1) / l.Rows
-	}
-	l.Lanes = gcd(l.Words, r.threads)
-	l.Step = r.threads / l.Lanes
-	return l
-}
-
 // storeNarrow writes what exists of the outputs to C of 16 bits. All threads of the workgroup
-// come here, since they meet.
+// come here, since they may meet.
 func (r *renderer) storeNarrow(width int, outputs []output) {
 	words := r.words(width, outputs)
-	l := r.lines()
-	r.startLines(l, width)
-	for time := range l.Times {
+	r.ifElse("((offC | ldC) & 1u) == 0u", func() {
+		r.owners(func() {
+			for i, of := range words {
+				r.block(r.begins(width, i), func() {
+					r.line("storeVector(atC%d, cols - %s, %s);", i, paren(r.column(width, i, 0)), strings.Join(of, ", "))
+				})
+			}
+		})
+	}, func() { r.storeShifted(width, words) })
+}
+
+// begins is whether the first number of a vector is in the tile.
+func (r *renderer) begins(width, i int) string {
+	return fmt.Sprintf("if (%s && %s < cols)", r.stored(i), r.column(width, i, 0))
+}
+
+// storeShifted does so where rows may begin at odd positions. Threads tell each other the last pair of each vector, of as many rows of the
+// tile at a time as fit in the workgroup memory of B. In front of the first vector of a row there is none, and its thread is told
+// what has no meaning.
+func (r *renderer) storeShifted(width int, words [][]string) {
+	all := r.told(width, len(words))
+	for pass := range all[0].passes {
+		each := func(body func(told)) {
+			r.owners(func() {
+				for _, x := range all {
+					head := ""
+					if x.passes > 1 {
+						head = fmt.Sprintf("if (%s == %du)", x.pass, pass)
+					}
+					r.block(head, func() { body(x) })
+				}
+			})
+		}
 		r.line("workgroupBarrier();")
-		r.owners(func() { r.tellWords(l, time, words) })
+		each(func(x told) {
+			last := make([]string, len(x.outputs))
+			for j, i := range x.outputs {
+				last[j] = words[i][len(words[i])-1]
+			}
+			r.line("let at = %s;", x.at)
+			r.line("%s = %s;", r.heldPairs("at"), r.pairs(last))
+		})
 		r.line("workgroupBarrier();")
-		r.within(l.Step*l.Lanes, l.Rows*l.Lanes, func() { r.storeWords(l, time) })
-		r.storeEdges(l, time)
+		each(func(x told) {
+			r.line("let at = max(%s, 1u) - 1u;", x.at)
+			for j, i := range x.outputs {
+				before := component(len(x.outputs), r.heldPairs("at"), j)
+				if !r.kernel.Fixup && len(x.outputs) == 1 {
+					before += ".x"
+				}
+				column := r.column(width, i, 0)
+				r.block(r.begins(width, i), func() {
+					r.line("storeShifted(atC%d, %s, cols - %s, %s, %s);", i, column, paren(column), before, strings.Join(words[i], ", "))
+				})
+			}
+		})
 	}
 }
 
-// within encloses what only the first of some threads do.
-func (r *renderer) within(threads, first int, body func()) {
-	if first >= threads {
-		body()
-		return
+// told is outputs whose last pairs are told together: an element of workgroup memory, where it is in the pass that it has.
+type told struct {
+	outputs []int
+	at      string
+	pass    string
+	passes  int
+}
+
+// told are all. Rows of a thread whose number is known in the text fill an element of B together, others, and those of fix-ups, have one each.
+func (r *renderer) told(width, outputs int) (all []told) {
+	if r.kernel.Fixup { // threads with outputs have a vector each
+		return []told{{outputs: []int{0}, at: "t", passes: 1}}
 	}
-	r.block(fmt.Sprintf("if (t < %du)", first), body)
+	together, rows := 1, r.B.Rows*r.Groups
+	if r.Groups == 1 && r.Tile.RM%width == 0 {
+		together = width
+	}
+	add := func(row string, first int, of []int) {
+		all = append(all, told{
+			outputs: of, at: times(r.Tile.TN/width, rest(row, rows)) + fmt.Sprintf(" + vector%d", first),
+			pass: over(row, rows), passes: (r.Tile.TM/together + rows - 1) / rows,
+		})
+	}
+	if together == 1 {
+		for i := range outputs {
+			add(fmt.Sprintf("row%d", i), i, []int{i})
+		}
+		return all
+	}
+	for i := range outputs {
+		if row, vector := i/r.vectorsB(), i%r.vectorsB(); row%width == 0 {
+			of := make([]int, width)
+			for j := range of {
+				of[j] = (row+j)*r.vectorsB() + vector
+			}
+			add(plus("ty", row/width*r.ThreadRows), i, of)
+		}
+	}
+	return all
+}
+
+// heldPairs is an element of workgroup memory, and pairs what it holds.
+func (r *renderer) heldPairs(at string) string {
+	if r.kernel.Fixup {
+		return "words[" + at + "]"
+	}
+	row := r.Groups * r.Tile.TN / r.B.Element // without what fills it up to its pitch
+	return fmt.Sprintf("sharedB[%s][%s]", over(at, row), rest(at, row))
+}
+
+func (r *renderer) pairs(words []string) string {
+	if r.kernel.Fixup {
+		return words[0]
+	}
+	return fmt.Sprintf("%s(%s)", vecOf("u32", r.B.Element), strings.Join(words, ", "))
 }
 
 // words makes words of outputs and returns the names of those of each. A thread looks once whether
@@ -127,163 +242,4 @@ func fold(operation string, terms []string) string {
 		all = fmt.Sprintf(operation, all, term)
 	}
 	return all
-}
-
-// tellWords writes to workgroup memory the words of the rows whose time it is.
-func (r *renderer) tellWords(l lines, time int, words [][]string) {
-	join := 1 // vectors of a row that a thread has, one after the other
-	if r.Groups == 1 && !r.kernel.Fixup {
-		join = r.vectorsB()
-	}
-	for i := 0; i < len(words); i += join {
-		row, head := fmt.Sprintf("row%d", i), ""
-		if l.Times > 1 {
-			head = fmt.Sprintf("if (%s == %du)", over(row, l.Rows), time)
-		}
-		if l.Times > 1 || r.kernel.Fixup {
-			row = rest(row, l.Rows)
-		}
-		r.block(head, func() {
-			r.line("let at = %s + %s;", times(l.Words, row), r.wordAt(fmt.Sprintf("vector%d", i), len(words[i])))
-			run := slices.Concat(words[i : i+join]...)
-			if !r.kernel.Fixup && len(run) == r.B.Element {
-				r.line("%s = %s;", r.heldVector("at"), packOf("u32", run))
-				return
-			}
-			for j, word := range run {
-				r.line("%s = %s;", r.held("at", j), word)
-			}
-		})
-	}
-}
-
-// wordAt is where so many words of a vector begin in their row of workgroup memory: those of a
-// thread lie side by side, so that it stores them together.
-func (r *renderer) wordAt(vector string, words int) string {
-	if r.kernel.Fixup || r.vectorsB() == 1 {
-		return times(words, vector)
-	}
-	return times(words*r.vectorsB(), rest(vector, r.ThreadCols)) + " + " + times(words, over(vector, r.ThreadCols))
-}
-
-// held is the word so many behind a place of workgroup memory.
-func (r *renderer) held(at string, behind int) string {
-	if r.kernel.Fixup {
-		return "words[" + plus(at, behind) + "]"
-	}
-	row := r.Groups * r.Tile.TN // without what fills it up to its pitch
-	first := over(plus(at, behind), row)
-	if behind%row == 0 {
-		first, behind = plus(over(at, row), behind/row), 0
-	}
-	at = plus(at, behind)
-	return fmt.Sprintf("sharedB[%s][%s][%s]", first, over(rest(at, row), r.B.Element), rest(at, r.B.Element))
-}
-
-// heldVector is the vector of words at a place of workgroup memory.
-func (r *renderer) heldVector(at string) string {
-	row := r.Groups * r.Tile.TN
-	return fmt.Sprintf("sharedB[%s][%s]", over(at, row), over(rest(at, row), r.B.Element))
-}
-
-// startLines sets where a thread finds words in workgroup memory, and where they go in C. Rows an
-// even number apart begin at positions of the same parity.
-func (r *renderer) startLines(l lines, width int) {
-	place := func(word string) string {
-		return r.wordAt(over(word, width/2), width/2) + " + " + rest(word, width/2)
-	}
-	r.line("let line = %s;", over("t", l.Lanes))
-	for x := range l.Words / l.Lanes {
-		r.line("let along%d = %s;", x, plus(rest("t", l.Lanes), x*l.Lanes))
-		r.line("let behind%d = min(%s, %du);", x, plus(fmt.Sprintf("along%d", x), 1), l.Words-1)
-		for _, name := range []string{"along", "behind"} {
-			r.line("let %sAt%d = %s + %s;", name, x, times(l.Words, "line"), place(fmt.Sprintf("%s%d", name, x)))
-		}
-	}
-	r.line("let last = cols - 1u;")
-	r.line("let lastAt = %s;", place("last / 2u"))
-	if !r.kernel.Epilogue.Scatter {
-		for parity := range 1 + l.Step%2 {
-			r.startLine(l, parity)
-		}
-	}
-}
-
-// lineRow is the row of the tile so many behind a line.
-func (r *renderer) lineRow(line string, behind int) string {
-	if r.kernel.Fixup {
-		line = times(r.lines().Rows, "worker.y") + " + " + line
-	}
-	return plus(line, behind)
-}
-
-// startRow writes where a row of C begins, and whether there is one.
-func (r *renderer) startRow(row string) (exists string) {
-	exists = row + " < rows"
-	if r.kernel.Epilogue.Scatter {
-		r.line("let to = indices[scatterAt + %s];", row)
-		row, exists = "to", exists+" && to < scatterRows"
-	}
-	r.line("let start = offC + %s * ldC;", paren(row))
-	return exists
-}
-
-// startLine sets where a thread's words of a row go, and how many rows from there on have them.
-func (r *renderer) startLine(l lines, parity int) {
-	row := r.lineRow("line", parity)
-	r.line("let start%d = offC + %s * ldC;", parity, paren(row))
-	for x := range l.Words / l.Lanes {
-		name, start := fmt.Sprintf("%d%d", parity, x), fmt.Sprintf("start%d", parity)
-		r.line("let atWord%s = %s;", name, wordIn(start, x))
-		r.line("let left%s = select(0u, max(rows, %s) - %s, %s);", name, row, paren(row), whole(start, x))
-	}
-}
-
-// wordIn is where a thread's word of a row goes that begins at start, and whole whether both its
-// halves are in the row.
-func wordIn(start string, x int) string { return fmt.Sprintf("(%s + 1u) / 2u + along%d", start, x) }
-func whole(start string, x int) string {
-	return fmt.Sprintf("2u * along%d + %s %% 2u + 1u < cols", x, start)
-}
-
-// storeWords stores the words that are in workgroup memory, of which both halves are the tile's.
-func (r *renderer) storeWords(l lines, time int) {
-	store := func(exists, at, start string, x, y int) {
-		here, next := r.held(fmt.Sprintf("alongAt%d", x), y*l.Words), r.held(fmt.Sprintf("behindAt%d", x), y*l.Words)
-		r.line("let word = %s;", here)
-		r.line("let moved = select(word, (word >> 16u) | (%s << 16u), %s %% 2u != 0u);", next, start)
-		r.line("if (%s) { atomicStore(&C[%s], moved); }", exists, at)
-	}
-	for y := 0; y < l.Rows; y += l.Step {
-		row := time*l.Rows + y
-		for x := range l.Words / l.Lanes {
-			r.block("", func() {
-				if r.kernel.Epilogue.Scatter {
-					exists := r.startRow(r.lineRow("line", row))
-					store(exists+" && "+whole("start", x), wordIn("start", x), "start", x, y)
-					return
-				}
-				parity := row % 2
-				name, at := fmt.Sprintf("%d%d", parity, x), ""
-				if row > 1 {
-					at = " + " + times(row/2, "ldC")
-				}
-				store(fmt.Sprintf("%du < left%s", row-parity, name), "atWord"+name+at, fmt.Sprintf("start%d", parity), x, y)
-			})
-		}
-	}
-}
-
-// storeEdges stores the halves of words with which rows begin and end.
-func (r *renderer) storeEdges(l lines, time int) {
-	for y := 0; y < l.Rows; y += r.threads {
-		r.within(r.threads, l.Rows-y, func() {
-			line := plus("t", y)
-			exists := r.startRow(r.lineRow(line, time*l.Rows))
-			r.block("if ("+exists+")", func() {
-				at := times(l.Words, line)
-				r.line("storeEdges(start, start + cols, %s, %s >> (16u * (last %% 2u)));", r.held(at, 0), r.held(at+" + lastAt", 0))
-			})
-		})
-	}
 }

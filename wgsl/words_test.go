@@ -31,7 +31,7 @@ type procedure struct {
 }
 
 func parseProcedure(t *testing.T, parameters, body string) procedure {
-	body = strings.NewReplacer("let ", "", " = ", " := ", "~", "^", "select(", "choose(").Replace(suffix.ReplaceAllString(vectors.ReplaceAllString(body, "vector"), "$1"))
+	body = strings.NewReplacer("let ", "", "var ", "", " = ", " := ", "~", "^", "select(", "choose(").Replace(suffix.ReplaceAllString(vectors.ReplaceAllString(body, "vector"), "$1"))
 	file, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() {\n"+body+"\n}\n", 0)
 	require.NoError(t, err, body)
 	p := procedure{body: file.Decls[0].(*ast.FuncDecl).Body.List}
@@ -186,9 +186,9 @@ func (w *workgroup) place(e ast.Expr, behind int, env map[string]int) string {
 		indexes, e = append([]int{w.value(x.Index, env)}, indexes...), x.X
 	}
 	g := w.shader.geometry
-	limits := []int{g.GroupSteps, g.Groups * g.B.Pitch, g.B.Element}
+	limits := []int{g.B.Rows, g.Groups * g.B.Pitch, g.B.Element}
 	if e.(*ast.Ident).Name == "words" { // of a fix-up
-		limits = []int{2 * fixupVectors(&g.Tile)}
+		limits = []int{fixupVectors(&g.Tile)}
 	}
 	if len(indexes) < len(limits) { // all of a vector
 		indexes = append(indexes, behind)
@@ -211,6 +211,8 @@ func (w *workgroup) value(e ast.Expr, env map[string]int) int {
 				return scattered(w.value(x.Index, env))
 			}
 			return w.told(w.place(x, 0, env))
+		case *ast.SelectorExpr: // of an element of workgroup memory
+			return w.told(w.place(x.X, strings.Index("xyzw", x.Sel.Name), env))
 		}
 		panic(fmt.Sprintf("unexpected %T", e))
 	})
@@ -237,7 +239,7 @@ func (w *workgroup) id(row, col int) int { return row*w.shader.geometry.Tile.TN 
 // and no other bit of C changes, not even for a moment.
 func checkWords(t *testing.T, s Shader, width int) {
 	source := strings.ReplaceAll(s.Source, "worker.y", "piece")
-	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*`)
+	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*|to\d+|kept\d+|atC\d+`)
 	w := &workgroup{T: t, shader: s, width: width, functions: map[string]procedure{}, outputs: map[string][2]string{}}
 	for _, m := range function.FindAllStringSubmatch(source, -1) {
 		w.functions[m[1]] = parseProcedure(t, m[2], m[3])
@@ -289,7 +291,7 @@ func (w *workgroup) check(names []let, end procedure, item map[string]int) {
 			maps.Copy(threads[t], item)
 			threads[t]["piece"] = piece
 			for _, l := range names {
-				threads[t][l.name] = l.value.in(threads[t])
+				threads[t][l.name] = w.value(l.value.Expr, threads[t])
 			}
 		}
 		for w.phase = 0; w.phase <= w.now; w.phase++ {

@@ -76,14 +76,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		loop {
 			sharedA[alongA][acrossA] = nextA0;
 			sharedA[alongA][acrossA + 8u] = nextA1;
-			sharedB[acrossB][alongB / 4u][alongB % 4u] = nextB0;
-			sharedB[acrossB + 2u][alongB / 4u][alongB % 4u] = nextB1;
-			sharedB[acrossB + 4u][alongB / 4u][alongB % 4u] = nextB2;
-			sharedB[acrossB + 6u][alongB / 4u][alongB % 4u] = nextB3;
-			sharedB[acrossB + 8u][alongB / 4u][alongB % 4u] = nextB4;
-			sharedB[acrossB + 10u][alongB / 4u][alongB % 4u] = nextB5;
-			sharedB[acrossB + 12u][alongB / 4u][alongB % 4u] = nextB6;
-			sharedB[acrossB + 14u][alongB / 4u][alongB % 4u] = nextB7;
+			sharedB[acrossB][alongB % 16u][alongB / 16u] = nextB0;
+			sharedB[acrossB + 2u][alongB % 16u][alongB / 16u] = nextB1;
+			sharedB[acrossB + 4u][alongB % 16u][alongB / 16u] = nextB2;
+			sharedB[acrossB + 6u][alongB % 16u][alongB / 16u] = nextB3;
+			sharedB[acrossB + 8u][alongB % 16u][alongB / 16u] = nextB4;
+			sharedB[acrossB + 10u][alongB % 16u][alongB / 16u] = nextB5;
+			sharedB[acrossB + 12u][alongB % 16u][alongB / 16u] = nextB6;
+			sharedB[acrossB + 14u][alongB % 16u][alongB / 16u] = nextB7;
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; k < left; k = k + 1u) {
@@ -344,113 +344,113 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let vector6 = tx;
 	let row7 = 4u * ty + 35u;
 	let vector7 = tx;
-	let atC0 = offC + row0 * ldC + 4u * vector0;
+	let atC0 = offC + row0 * ldC + vector0;
 	c0 = alpha * c0;
-	let atC1 = offC + row1 * ldC + 4u * vector1;
+	let atC1 = offC + row1 * ldC + vector1;
 	c1 = alpha * c1;
-	let atC2 = offC + row2 * ldC + 4u * vector2;
+	let atC2 = offC + row2 * ldC + vector2;
 	c2 = alpha * c2;
-	let atC3 = offC + row3 * ldC + 4u * vector3;
+	let atC3 = offC + row3 * ldC + vector3;
 	c3 = alpha * c3;
-	let atC4 = offC + row4 * ldC + 4u * vector4;
+	let atC4 = offC + row4 * ldC + vector4;
 	c4 = alpha * c4;
-	let atC5 = offC + row5 * ldC + 4u * vector5;
+	let atC5 = offC + row5 * ldC + vector5;
 	c5 = alpha * c5;
-	let atC6 = offC + row6 * ldC + 4u * vector6;
+	let atC6 = offC + row6 * ldC + vector6;
 	c6 = alpha * c6;
-	let atC7 = offC + row7 * ldC + 4u * vector7;
+	let atC7 = offC + row7 * ldC + vector7;
 	c7 = alpha * c7;
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-		c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), c0);
-		c1 = fma(vec4<f32>(beta), vec4<f32>(C[atC1], C[atC1 + 1u], C[atC1 + 2u], C[atC1 + 3u]), c1);
-		c2 = fma(vec4<f32>(beta), vec4<f32>(C[atC2], C[atC2 + 1u], C[atC2 + 2u], C[atC2 + 3u]), c2);
-		c3 = fma(vec4<f32>(beta), vec4<f32>(C[atC3], C[atC3 + 1u], C[atC3 + 2u], C[atC3 + 3u]), c3);
-		c4 = fma(vec4<f32>(beta), vec4<f32>(C[atC4], C[atC4 + 1u], C[atC4 + 2u], C[atC4 + 3u]), c4);
-		c5 = fma(vec4<f32>(beta), vec4<f32>(C[atC5], C[atC5 + 1u], C[atC5 + 2u], C[atC5 + 3u]), c5);
-		c6 = fma(vec4<f32>(beta), vec4<f32>(C[atC6], C[atC6 + 1u], C[atC6 + 2u], C[atC6 + 3u]), c6);
-		c7 = fma(vec4<f32>(beta), vec4<f32>(C[atC7], C[atC7 + 1u], C[atC7 + 2u], C[atC7 + 3u]), c7);
+		c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 16u], C[atC0 + 32u], C[atC0 + 48u]), c0);
+		c1 = fma(vec4<f32>(beta), vec4<f32>(C[atC1], C[atC1 + 16u], C[atC1 + 32u], C[atC1 + 48u]), c1);
+		c2 = fma(vec4<f32>(beta), vec4<f32>(C[atC2], C[atC2 + 16u], C[atC2 + 32u], C[atC2 + 48u]), c2);
+		c3 = fma(vec4<f32>(beta), vec4<f32>(C[atC3], C[atC3 + 16u], C[atC3 + 32u], C[atC3 + 48u]), c3);
+		c4 = fma(vec4<f32>(beta), vec4<f32>(C[atC4], C[atC4 + 16u], C[atC4 + 32u], C[atC4 + 48u]), c4);
+		c5 = fma(vec4<f32>(beta), vec4<f32>(C[atC5], C[atC5 + 16u], C[atC5 + 32u], C[atC5 + 48u]), c5);
+		c6 = fma(vec4<f32>(beta), vec4<f32>(C[atC6], C[atC6 + 16u], C[atC6 + 32u], C[atC6 + 48u]), c6);
+		c7 = fma(vec4<f32>(beta), vec4<f32>(C[atC7], C[atC7 + 16u], C[atC7 + 32u], C[atC7 + 48u]), c7);
 	}
 	if (rows == 64u && cols == 64u) {
 		C[atC0] = c0.x;
-		C[atC0 + 1u] = c0.y;
-		C[atC0 + 2u] = c0.z;
-		C[atC0 + 3u] = c0.w;
+		C[atC0 + 16u] = c0.y;
+		C[atC0 + 32u] = c0.z;
+		C[atC0 + 48u] = c0.w;
 		C[atC1] = c1.x;
-		C[atC1 + 1u] = c1.y;
-		C[atC1 + 2u] = c1.z;
-		C[atC1 + 3u] = c1.w;
+		C[atC1 + 16u] = c1.y;
+		C[atC1 + 32u] = c1.z;
+		C[atC1 + 48u] = c1.w;
 		C[atC2] = c2.x;
-		C[atC2 + 1u] = c2.y;
-		C[atC2 + 2u] = c2.z;
-		C[atC2 + 3u] = c2.w;
+		C[atC2 + 16u] = c2.y;
+		C[atC2 + 32u] = c2.z;
+		C[atC2 + 48u] = c2.w;
 		C[atC3] = c3.x;
-		C[atC3 + 1u] = c3.y;
-		C[atC3 + 2u] = c3.z;
-		C[atC3 + 3u] = c3.w;
+		C[atC3 + 16u] = c3.y;
+		C[atC3 + 32u] = c3.z;
+		C[atC3 + 48u] = c3.w;
 		C[atC4] = c4.x;
-		C[atC4 + 1u] = c4.y;
-		C[atC4 + 2u] = c4.z;
-		C[atC4 + 3u] = c4.w;
+		C[atC4 + 16u] = c4.y;
+		C[atC4 + 32u] = c4.z;
+		C[atC4 + 48u] = c4.w;
 		C[atC5] = c5.x;
-		C[atC5 + 1u] = c5.y;
-		C[atC5 + 2u] = c5.z;
-		C[atC5 + 3u] = c5.w;
+		C[atC5 + 16u] = c5.y;
+		C[atC5 + 32u] = c5.z;
+		C[atC5 + 48u] = c5.w;
 		C[atC6] = c6.x;
-		C[atC6 + 1u] = c6.y;
-		C[atC6 + 2u] = c6.z;
-		C[atC6 + 3u] = c6.w;
+		C[atC6 + 16u] = c6.y;
+		C[atC6 + 32u] = c6.z;
+		C[atC6 + 48u] = c6.w;
 		C[atC7] = c7.x;
-		C[atC7 + 1u] = c7.y;
-		C[atC7 + 2u] = c7.z;
-		C[atC7 + 3u] = c7.w;
+		C[atC7 + 16u] = c7.y;
+		C[atC7 + 32u] = c7.z;
+		C[atC7 + 48u] = c7.w;
 	} else {
 		if (row0 < rows) {
-			if (4u * vector0 < cols) { C[atC0] = c0.x; }
-			if (4u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
-			if (4u * vector0 + 2u < cols) { C[atC0 + 2u] = c0.z; }
-			if (4u * vector0 + 3u < cols) { C[atC0 + 3u] = c0.w; }
+			if (vector0 < cols) { C[atC0] = c0.x; }
+			if (vector0 + 16u < cols) { C[atC0 + 16u] = c0.y; }
+			if (vector0 + 32u < cols) { C[atC0 + 32u] = c0.z; }
+			if (vector0 + 48u < cols) { C[atC0 + 48u] = c0.w; }
 		}
 		if (row1 < rows) {
-			if (4u * vector1 < cols) { C[atC1] = c1.x; }
-			if (4u * vector1 + 1u < cols) { C[atC1 + 1u] = c1.y; }
-			if (4u * vector1 + 2u < cols) { C[atC1 + 2u] = c1.z; }
-			if (4u * vector1 + 3u < cols) { C[atC1 + 3u] = c1.w; }
+			if (vector1 < cols) { C[atC1] = c1.x; }
+			if (vector1 + 16u < cols) { C[atC1 + 16u] = c1.y; }
+			if (vector1 + 32u < cols) { C[atC1 + 32u] = c1.z; }
+			if (vector1 + 48u < cols) { C[atC1 + 48u] = c1.w; }
 		}
 		if (row2 < rows) {
-			if (4u * vector2 < cols) { C[atC2] = c2.x; }
-			if (4u * vector2 + 1u < cols) { C[atC2 + 1u] = c2.y; }
-			if (4u * vector2 + 2u < cols) { C[atC2 + 2u] = c2.z; }
-			if (4u * vector2 + 3u < cols) { C[atC2 + 3u] = c2.w; }
+			if (vector2 < cols) { C[atC2] = c2.x; }
+			if (vector2 + 16u < cols) { C[atC2 + 16u] = c2.y; }
+			if (vector2 + 32u < cols) { C[atC2 + 32u] = c2.z; }
+			if (vector2 + 48u < cols) { C[atC2 + 48u] = c2.w; }
 		}
 		if (row3 < rows) {
-			if (4u * vector3 < cols) { C[atC3] = c3.x; }
-			if (4u * vector3 + 1u < cols) { C[atC3 + 1u] = c3.y; }
-			if (4u * vector3 + 2u < cols) { C[atC3 + 2u] = c3.z; }
-			if (4u * vector3 + 3u < cols) { C[atC3 + 3u] = c3.w; }
+			if (vector3 < cols) { C[atC3] = c3.x; }
+			if (vector3 + 16u < cols) { C[atC3 + 16u] = c3.y; }
+			if (vector3 + 32u < cols) { C[atC3 + 32u] = c3.z; }
+			if (vector3 + 48u < cols) { C[atC3 + 48u] = c3.w; }
 		}
 		if (row4 < rows) {
-			if (4u * vector4 < cols) { C[atC4] = c4.x; }
-			if (4u * vector4 + 1u < cols) { C[atC4 + 1u] = c4.y; }
-			if (4u * vector4 + 2u < cols) { C[atC4 + 2u] = c4.z; }
-			if (4u * vector4 + 3u < cols) { C[atC4 + 3u] = c4.w; }
+			if (vector4 < cols) { C[atC4] = c4.x; }
+			if (vector4 + 16u < cols) { C[atC4 + 16u] = c4.y; }
+			if (vector4 + 32u < cols) { C[atC4 + 32u] = c4.z; }
+			if (vector4 + 48u < cols) { C[atC4 + 48u] = c4.w; }
 		}
 		if (row5 < rows) {
-			if (4u * vector5 < cols) { C[atC5] = c5.x; }
-			if (4u * vector5 + 1u < cols) { C[atC5 + 1u] = c5.y; }
-			if (4u * vector5 + 2u < cols) { C[atC5 + 2u] = c5.z; }
-			if (4u * vector5 + 3u < cols) { C[atC5 + 3u] = c5.w; }
+			if (vector5 < cols) { C[atC5] = c5.x; }
+			if (vector5 + 16u < cols) { C[atC5 + 16u] = c5.y; }
+			if (vector5 + 32u < cols) { C[atC5 + 32u] = c5.z; }
+			if (vector5 + 48u < cols) { C[atC5 + 48u] = c5.w; }
 		}
 		if (row6 < rows) {
-			if (4u * vector6 < cols) { C[atC6] = c6.x; }
-			if (4u * vector6 + 1u < cols) { C[atC6 + 1u] = c6.y; }
-			if (4u * vector6 + 2u < cols) { C[atC6 + 2u] = c6.z; }
-			if (4u * vector6 + 3u < cols) { C[atC6 + 3u] = c6.w; }
+			if (vector6 < cols) { C[atC6] = c6.x; }
+			if (vector6 + 16u < cols) { C[atC6 + 16u] = c6.y; }
+			if (vector6 + 32u < cols) { C[atC6 + 32u] = c6.z; }
+			if (vector6 + 48u < cols) { C[atC6 + 48u] = c6.w; }
 		}
 		if (row7 < rows) {
-			if (4u * vector7 < cols) { C[atC7] = c7.x; }
-			if (4u * vector7 + 1u < cols) { C[atC7 + 1u] = c7.y; }
-			if (4u * vector7 + 2u < cols) { C[atC7 + 2u] = c7.z; }
-			if (4u * vector7 + 3u < cols) { C[atC7 + 3u] = c7.w; }
+			if (vector7 < cols) { C[atC7] = c7.x; }
+			if (vector7 + 16u < cols) { C[atC7 + 16u] = c7.y; }
+			if (vector7 + 32u < cols) { C[atC7 + 32u] = c7.z; }
+			if (vector7 + 48u < cols) { C[atC7 + 48u] = c7.w; }
 		}
 	}
 }

@@ -50,12 +50,12 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var left = depth;
 	if (left != 0u) {
 		atA = offA + acrossA * ldA + alongA;
-		atB = offB + 4u * (acrossB * ldB) + alongB;
+		atB = offB + acrossB * ldB + alongB;
 		nextA0 = A[atA];
 		nextA1 = A[atA + 4u * ldA];
 		nextA2 = A[atA + 8u * ldA];
 		nextA3 = A[atA + 12u * ldA];
-		nextB0 = vec4<f32>(B[atB], B[atB + ldB], B[atB + 2u * ldB], B[atB + 3u * ldB]);
+		nextB0 = vec4<f32>(B[atB], B[atB + 16u * ldB], B[atB + 32u * ldB], B[atB + 48u * ldB]);
 		loop {
 			sharedA[acrossA][alongA / 4u][alongA % 4u] = nextA0;
 			sharedA[acrossA + 4u][alongA / 4u][alongA % 4u] = nextA1;
@@ -82,7 +82,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				nextA1 = A[atA + 4u * ldA];
 				nextA2 = A[atA + 8u * ldA];
 				nextA3 = A[atA + 12u * ldA];
-				nextB0 = vec4<f32>(B[atB], B[atB + ldB], B[atB + 2u * ldB], B[atB + 3u * ldB]);
+				nextB0 = vec4<f32>(B[atB], B[atB + 16u * ldB], B[atB + 32u * ldB], B[atB + 48u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -224,61 +224,61 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let vector2 = tx;
 	let row3 = 4u * ty + 3u;
 	let vector3 = tx;
-	let atC0 = offC + row0 * ldC + 4u * vector0;
+	let atC0 = offC + row0 * ldC + vector0;
 	c0 = alpha * c0;
-	let atC1 = offC + row1 * ldC + 4u * vector1;
+	let atC1 = offC + row1 * ldC + vector1;
 	c1 = alpha * c1;
-	let atC2 = offC + row2 * ldC + 4u * vector2;
+	let atC2 = offC + row2 * ldC + vector2;
 	c2 = alpha * c2;
-	let atC3 = offC + row3 * ldC + 4u * vector3;
+	let atC3 = offC + row3 * ldC + vector3;
 	c3 = alpha * c3;
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-		c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), c0);
-		c1 = fma(vec4<f32>(beta), vec4<f32>(C[atC1], C[atC1 + 1u], C[atC1 + 2u], C[atC1 + 3u]), c1);
-		c2 = fma(vec4<f32>(beta), vec4<f32>(C[atC2], C[atC2 + 1u], C[atC2 + 2u], C[atC2 + 3u]), c2);
-		c3 = fma(vec4<f32>(beta), vec4<f32>(C[atC3], C[atC3 + 1u], C[atC3 + 2u], C[atC3 + 3u]), c3);
+		c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 16u], C[atC0 + 32u], C[atC0 + 48u]), c0);
+		c1 = fma(vec4<f32>(beta), vec4<f32>(C[atC1], C[atC1 + 16u], C[atC1 + 32u], C[atC1 + 48u]), c1);
+		c2 = fma(vec4<f32>(beta), vec4<f32>(C[atC2], C[atC2 + 16u], C[atC2 + 32u], C[atC2 + 48u]), c2);
+		c3 = fma(vec4<f32>(beta), vec4<f32>(C[atC3], C[atC3 + 16u], C[atC3 + 32u], C[atC3 + 48u]), c3);
 	}
 	if (rows == 64u && cols == 64u) {
 		C[atC0] = c0.x;
-		C[atC0 + 1u] = c0.y;
-		C[atC0 + 2u] = c0.z;
-		C[atC0 + 3u] = c0.w;
+		C[atC0 + 16u] = c0.y;
+		C[atC0 + 32u] = c0.z;
+		C[atC0 + 48u] = c0.w;
 		C[atC1] = c1.x;
-		C[atC1 + 1u] = c1.y;
-		C[atC1 + 2u] = c1.z;
-		C[atC1 + 3u] = c1.w;
+		C[atC1 + 16u] = c1.y;
+		C[atC1 + 32u] = c1.z;
+		C[atC1 + 48u] = c1.w;
 		C[atC2] = c2.x;
-		C[atC2 + 1u] = c2.y;
-		C[atC2 + 2u] = c2.z;
-		C[atC2 + 3u] = c2.w;
+		C[atC2 + 16u] = c2.y;
+		C[atC2 + 32u] = c2.z;
+		C[atC2 + 48u] = c2.w;
 		C[atC3] = c3.x;
-		C[atC3 + 1u] = c3.y;
-		C[atC3 + 2u] = c3.z;
-		C[atC3 + 3u] = c3.w;
+		C[atC3 + 16u] = c3.y;
+		C[atC3 + 32u] = c3.z;
+		C[atC3 + 48u] = c3.w;
 	} else {
 		if (row0 < rows) {
-			if (4u * vector0 < cols) { C[atC0] = c0.x; }
-			if (4u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
-			if (4u * vector0 + 2u < cols) { C[atC0 + 2u] = c0.z; }
-			if (4u * vector0 + 3u < cols) { C[atC0 + 3u] = c0.w; }
+			if (vector0 < cols) { C[atC0] = c0.x; }
+			if (vector0 + 16u < cols) { C[atC0 + 16u] = c0.y; }
+			if (vector0 + 32u < cols) { C[atC0 + 32u] = c0.z; }
+			if (vector0 + 48u < cols) { C[atC0 + 48u] = c0.w; }
 		}
 		if (row1 < rows) {
-			if (4u * vector1 < cols) { C[atC1] = c1.x; }
-			if (4u * vector1 + 1u < cols) { C[atC1 + 1u] = c1.y; }
-			if (4u * vector1 + 2u < cols) { C[atC1 + 2u] = c1.z; }
-			if (4u * vector1 + 3u < cols) { C[atC1 + 3u] = c1.w; }
+			if (vector1 < cols) { C[atC1] = c1.x; }
+			if (vector1 + 16u < cols) { C[atC1 + 16u] = c1.y; }
+			if (vector1 + 32u < cols) { C[atC1 + 32u] = c1.z; }
+			if (vector1 + 48u < cols) { C[atC1 + 48u] = c1.w; }
 		}
 		if (row2 < rows) {
-			if (4u * vector2 < cols) { C[atC2] = c2.x; }
-			if (4u * vector2 + 1u < cols) { C[atC2 + 1u] = c2.y; }
-			if (4u * vector2 + 2u < cols) { C[atC2 + 2u] = c2.z; }
-			if (4u * vector2 + 3u < cols) { C[atC2 + 3u] = c2.w; }
+			if (vector2 < cols) { C[atC2] = c2.x; }
+			if (vector2 + 16u < cols) { C[atC2 + 16u] = c2.y; }
+			if (vector2 + 32u < cols) { C[atC2 + 32u] = c2.z; }
+			if (vector2 + 48u < cols) { C[atC2 + 48u] = c2.w; }
 		}
 		if (row3 < rows) {
-			if (4u * vector3 < cols) { C[atC3] = c3.x; }
-			if (4u * vector3 + 1u < cols) { C[atC3 + 1u] = c3.y; }
-			if (4u * vector3 + 2u < cols) { C[atC3 + 2u] = c3.z; }
-			if (4u * vector3 + 3u < cols) { C[atC3 + 3u] = c3.w; }
+			if (vector3 < cols) { C[atC3] = c3.x; }
+			if (vector3 + 16u < cols) { C[atC3 + 16u] = c3.y; }
+			if (vector3 + 32u < cols) { C[atC3 + 32u] = c3.z; }
+			if (vector3 + 48u < cols) { C[atC3 + 48u] = c3.w; }
 		}
 	}
 }

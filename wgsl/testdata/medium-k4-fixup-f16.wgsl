@@ -1,7 +1,7 @@
 @group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read_write> C: array<atomic<u32>>;
 @group(0) @binding(5) var<storage, read> workspace: array<vec4<f32>>;
-var<workgroup> words: array<u32, 32>;
+var<workgroup> words: array<u32, 16>;
 var<workgroup> sums: array<vec4<f32>, 128>;
 
 fn numbers(word: u32) -> vec2<f32> {
@@ -52,9 +52,30 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
-	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
-	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+fn storeWord(at: u32, numbers: u32, word: u32) {
+	if (numbers > 1u) {
+		atomicStore(&C[at], word);
+	} else if (numbers == 1u) {
+		storeHalf(at, 0xffffu, word);
+	}
+}
+
+fn storeVector(at: u32, numbers: u32, a: u32, b: u32) {
+	storeWord(at / 2u, numbers, a);
+	storeWord(at / 2u + 1u, max(numbers, 2u) - 2u, b);
+}
+
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32, b: u32) {
+	let odd = at % 2u;
+	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
+	let second = select(b, (a >> 16u) | (b << 16u), odd != 0u);
+	if (odd != 0u && col == 0u) {
+		storeHalf(at / 2u, 0xffff0000u, first);
+	} else {
+		storeWord(at / 2u, numbers + odd, first);
+	}
+	storeWord(at / 2u + 1u, max(numbers + odd, 2u) - 2u, second);
+	if (odd != 0u && numbers == 4u) { storeHalf(at / 2u + 2u, 0xffffu, b >> 16u); }
 }
 
 @compute @workgroup_size(128)
@@ -113,36 +134,28 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	let word0a = pair(bits0.x, bits0.y);
 	let word0b = pair(bits0.z, bits0.w);
-	let line = t / 16u;
-	let along0 = t % 16u;
-	let behind0 = min(along0 + 1u, 15u);
-	let alongAt0 = 16u * line + 2u * (along0 / 2u) + along0 % 2u;
-	let behindAt0 = 16u * line + 2u * (behind0 / 2u) + behind0 % 2u;
-	let last = cols - 1u;
-	let lastAt = 2u * ((last / 2u) / 2u) + (last / 2u) % 2u;
-	let start0 = offC + (2u * worker.y + line) * ldC;
-	let atWord00 = (start0 + 1u) / 2u + along0;
-	let left00 = select(0u, max(rows, 2u * worker.y + line) - (2u * worker.y + line), 2u * along0 + start0 % 2u + 1u < cols);
-	workgroupBarrier();
-	if (group == 0u) {
-		{
-			let at = 16u * (row0 % 2u) + 2u * vector0;
-			words[at] = word0a;
-			words[at + 1u] = word0b;
+	if (((offC | ldC) & 1u) == 0u) {
+		if (group == 0u) {
+			if (row0 < rows && 4u * vector0 < cols) {
+				storeVector(atC0, cols - (4u * vector0), word0a, word0b);
+			}
 		}
-	}
-	workgroupBarrier();
-	if (t < 32u) {
-		{
-			let word = words[alongAt0];
-			let moved = select(word, (word >> 16u) | (words[behindAt0] << 16u), start0 % 2u != 0u);
-			if (0u < left00) { atomicStore(&C[atWord00], moved); }
+	} else {
+		workgroupBarrier();
+		if (group == 0u) {
+			{
+				let at = t;
+				words[at] = word0b;
+			}
 		}
-	}
-	if (t < 2u) {
-		let start = offC + (2u * worker.y + t) * ldC;
-		if (2u * worker.y + t < rows) {
-			storeEdges(start, start + cols, words[16u * t], words[16u * t + lastAt] >> (16u * (last % 2u)));
+		workgroupBarrier();
+		if (group == 0u) {
+			{
+				let at = max(t, 1u) - 1u;
+				if (row0 < rows && 4u * vector0 < cols) {
+					storeShifted(atC0, 4u * vector0, cols - (4u * vector0), words[at], word0a, word0b);
+				}
+			}
 		}
 	}
 }

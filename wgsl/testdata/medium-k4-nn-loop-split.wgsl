@@ -3,7 +3,7 @@
 @group(0) @binding(2) var<storage, read> B: array<f32>;
 @group(0) @binding(3) var<storage, read_write> C: array<f32>;
 @group(0) @binding(4) var<storage, read> table: array<u32>;
-@group(0) @binding(5) var<storage, read_write> workspace: array<vec4<f32>>;
+@group(0) @binding(5) var<storage, read_write> workspace: array<f32>;
 var<workgroup> sharedA: array<array<vec4<f32>, 36>, 8>;
 var<workgroup> sharedB: array<array<vec4<f32>, 32>, 8>;
 
@@ -82,14 +82,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			loop {
 				sharedA[alongA / 4u][9u * (alongA % 4u) + acrossA] = nextA0;
 				sharedA[alongA / 4u][9u * (alongA % 4u) + acrossA + 4u] = nextA1;
-				sharedB[acrossB / 4u][8u * (acrossB % 4u) + alongB / 4u][alongB % 4u] = nextB0;
-				sharedB[(acrossB + 4u) / 4u][8u * ((acrossB + 4u) % 4u) + alongB / 4u][alongB % 4u] = nextB1;
-				sharedB[(acrossB + 8u) / 4u][8u * ((acrossB + 8u) % 4u) + alongB / 4u][alongB % 4u] = nextB2;
-				sharedB[(acrossB + 12u) / 4u][8u * ((acrossB + 12u) % 4u) + alongB / 4u][alongB % 4u] = nextB3;
-				sharedB[(acrossB + 16u) / 4u][8u * ((acrossB + 16u) % 4u) + alongB / 4u][alongB % 4u] = nextB4;
-				sharedB[(acrossB + 20u) / 4u][8u * ((acrossB + 20u) % 4u) + alongB / 4u][alongB % 4u] = nextB5;
-				sharedB[(acrossB + 24u) / 4u][8u * ((acrossB + 24u) % 4u) + alongB / 4u][alongB % 4u] = nextB6;
-				sharedB[(acrossB + 28u) / 4u][8u * ((acrossB + 28u) % 4u) + alongB / 4u][alongB % 4u] = nextB7;
+				sharedB[acrossB / 4u][8u * (acrossB % 4u) + alongB % 8u][alongB / 8u] = nextB0;
+				sharedB[(acrossB + 4u) / 4u][8u * ((acrossB + 4u) % 4u) + alongB % 8u][alongB / 8u] = nextB1;
+				sharedB[(acrossB + 8u) / 4u][8u * ((acrossB + 8u) % 4u) + alongB % 8u][alongB / 8u] = nextB2;
+				sharedB[(acrossB + 12u) / 4u][8u * ((acrossB + 12u) % 4u) + alongB % 8u][alongB / 8u] = nextB3;
+				sharedB[(acrossB + 16u) / 4u][8u * ((acrossB + 16u) % 4u) + alongB % 8u][alongB / 8u] = nextB4;
+				sharedB[(acrossB + 20u) / 4u][8u * ((acrossB + 20u) % 4u) + alongB % 8u][alongB / 8u] = nextB5;
+				sharedB[(acrossB + 24u) / 4u][8u * ((acrossB + 24u) % 4u) + alongB % 8u][alongB / 8u] = nextB6;
+				sharedB[(acrossB + 28u) / 4u][8u * ((acrossB + 28u) % 4u) + alongB % 8u][alongB / 8u] = nextB7;
 				workgroupBarrier();
 				if (left < 32u) {
 					for (var k = 0u; 4u * k + group < left; k = k + 1u) {
@@ -267,38 +267,44 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let row1 = 4u * ty + 16u * ((group + 4u) / 4u) + (group + 4u) % 4u;
 		let vector1 = tx;
 		if (slot != 0xffffffffu) {
-			workspace[slot * 256u + row0 * 8u + vector0] = c0;
-			workspace[slot * 256u + row1 * 8u + vector1] = c4;
+			workspace[slot * 1024u + row0 * 32u + vector0] = c0.x;
+			workspace[slot * 1024u + row0 * 32u + vector0 + 8u] = c0.y;
+			workspace[slot * 1024u + row0 * 32u + vector0 + 16u] = c0.z;
+			workspace[slot * 1024u + row0 * 32u + vector0 + 24u] = c0.w;
+			workspace[slot * 1024u + row1 * 32u + vector1] = c4.x;
+			workspace[slot * 1024u + row1 * 32u + vector1 + 8u] = c4.y;
+			workspace[slot * 1024u + row1 * 32u + vector1 + 16u] = c4.z;
+			workspace[slot * 1024u + row1 * 32u + vector1 + 24u] = c4.w;
 		} else {
-			let atC0 = offC + row0 * ldC + 4u * vector0;
+			let atC0 = offC + row0 * ldC + vector0;
 			c0 = alpha * c0;
-			let atC1 = offC + row1 * ldC + 4u * vector1;
+			let atC1 = offC + row1 * ldC + vector1;
 			c4 = alpha * c4;
 			if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-				c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), c0);
-				c4 = fma(vec4<f32>(beta), vec4<f32>(C[atC1], C[atC1 + 1u], C[atC1 + 2u], C[atC1 + 3u]), c4);
+				c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 8u], C[atC0 + 16u], C[atC0 + 24u]), c0);
+				c4 = fma(vec4<f32>(beta), vec4<f32>(C[atC1], C[atC1 + 8u], C[atC1 + 16u], C[atC1 + 24u]), c4);
 			}
 			if (rows == 32u && cols == 32u) {
 				C[atC0] = c0.x;
-				C[atC0 + 1u] = c0.y;
-				C[atC0 + 2u] = c0.z;
-				C[atC0 + 3u] = c0.w;
+				C[atC0 + 8u] = c0.y;
+				C[atC0 + 16u] = c0.z;
+				C[atC0 + 24u] = c0.w;
 				C[atC1] = c4.x;
-				C[atC1 + 1u] = c4.y;
-				C[atC1 + 2u] = c4.z;
-				C[atC1 + 3u] = c4.w;
+				C[atC1 + 8u] = c4.y;
+				C[atC1 + 16u] = c4.z;
+				C[atC1 + 24u] = c4.w;
 			} else {
 				if (row0 < rows) {
-					if (4u * vector0 < cols) { C[atC0] = c0.x; }
-					if (4u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
-					if (4u * vector0 + 2u < cols) { C[atC0 + 2u] = c0.z; }
-					if (4u * vector0 + 3u < cols) { C[atC0 + 3u] = c0.w; }
+					if (vector0 < cols) { C[atC0] = c0.x; }
+					if (vector0 + 8u < cols) { C[atC0 + 8u] = c0.y; }
+					if (vector0 + 16u < cols) { C[atC0 + 16u] = c0.z; }
+					if (vector0 + 24u < cols) { C[atC0 + 24u] = c0.w; }
 				}
 				if (row1 < rows) {
-					if (4u * vector1 < cols) { C[atC1] = c4.x; }
-					if (4u * vector1 + 1u < cols) { C[atC1 + 1u] = c4.y; }
-					if (4u * vector1 + 2u < cols) { C[atC1 + 2u] = c4.z; }
-					if (4u * vector1 + 3u < cols) { C[atC1 + 3u] = c4.w; }
+					if (vector1 < cols) { C[atC1] = c4.x; }
+					if (vector1 + 8u < cols) { C[atC1 + 8u] = c4.y; }
+					if (vector1 + 16u < cols) { C[atC1 + 16u] = c4.z; }
+					if (vector1 + 24u < cols) { C[atC1 + 24u] = c4.w; }
 				}
 			}
 		}

@@ -44,10 +44,10 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var left = depth;
 	if (left != 0u) {
 		atA = offA + 2u * (acrossA * ldA) + alongA;
-		atB = offB + 4u * (acrossB * ldB) + alongB;
+		atB = offB + acrossB * ldB + alongB;
 		nextA0 = vec2<f32>(A[atA], A[atA + ldA]);
 		nextA1 = vec2<f32>(A[atA + 16u * ldA], A[atA + 17u * ldA]);
-		nextB0 = vec4<f32>(B[atB], B[atB + ldB], B[atB + 2u * ldB], B[atB + 3u * ldB]);
+		nextB0 = vec4<f32>(B[atB], B[atB + 8u * ldB], B[atB + 16u * ldB], B[atB + 24u * ldB]);
 		loop {
 			sharedA[alongA][acrossA] = nextA0;
 			sharedA[alongA][acrossA + 8u] = nextA1;
@@ -68,7 +68,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				atB = atB + 16u;
 				nextA0 = vec2<f32>(A[atA], A[atA + ldA]);
 				nextA1 = vec2<f32>(A[atA + 16u * ldA], A[atA + 17u * ldA]);
-				nextB0 = vec4<f32>(B[atB], B[atB + ldB], B[atB + 2u * ldB], B[atB + 3u * ldB]);
+				nextB0 = vec4<f32>(B[atB], B[atB + 8u * ldB], B[atB + 16u * ldB], B[atB + 24u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -174,35 +174,35 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let vector0 = tx;
 	let row1 = 2u * ty + 1u;
 	let vector1 = tx;
-	let atC0 = offC + row0 * ldC + 4u * vector0;
+	let atC0 = offC + row0 * ldC + vector0;
 	c0 = alpha * c0;
-	let atC1 = offC + row1 * ldC + 4u * vector1;
+	let atC1 = offC + row1 * ldC + vector1;
 	c1 = alpha * c1;
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-		c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), c0);
-		c1 = fma(vec4<f32>(beta), vec4<f32>(C[atC1], C[atC1 + 1u], C[atC1 + 2u], C[atC1 + 3u]), c1);
+		c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 8u], C[atC0 + 16u], C[atC0 + 24u]), c0);
+		c1 = fma(vec4<f32>(beta), vec4<f32>(C[atC1], C[atC1 + 8u], C[atC1 + 16u], C[atC1 + 24u]), c1);
 	}
 	if (rows == 32u && cols == 32u) {
 		C[atC0] = c0.x;
-		C[atC0 + 1u] = c0.y;
-		C[atC0 + 2u] = c0.z;
-		C[atC0 + 3u] = c0.w;
+		C[atC0 + 8u] = c0.y;
+		C[atC0 + 16u] = c0.z;
+		C[atC0 + 24u] = c0.w;
 		C[atC1] = c1.x;
-		C[atC1 + 1u] = c1.y;
-		C[atC1 + 2u] = c1.z;
-		C[atC1 + 3u] = c1.w;
+		C[atC1 + 8u] = c1.y;
+		C[atC1 + 16u] = c1.z;
+		C[atC1 + 24u] = c1.w;
 	} else {
 		if (row0 < rows) {
-			if (4u * vector0 < cols) { C[atC0] = c0.x; }
-			if (4u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
-			if (4u * vector0 + 2u < cols) { C[atC0 + 2u] = c0.z; }
-			if (4u * vector0 + 3u < cols) { C[atC0 + 3u] = c0.w; }
+			if (vector0 < cols) { C[atC0] = c0.x; }
+			if (vector0 + 8u < cols) { C[atC0 + 8u] = c0.y; }
+			if (vector0 + 16u < cols) { C[atC0 + 16u] = c0.z; }
+			if (vector0 + 24u < cols) { C[atC0 + 24u] = c0.w; }
 		}
 		if (row1 < rows) {
-			if (4u * vector1 < cols) { C[atC1] = c1.x; }
-			if (4u * vector1 + 1u < cols) { C[atC1 + 1u] = c1.y; }
-			if (4u * vector1 + 2u < cols) { C[atC1 + 2u] = c1.z; }
-			if (4u * vector1 + 3u < cols) { C[atC1 + 3u] = c1.w; }
+			if (vector1 < cols) { C[atC1] = c1.x; }
+			if (vector1 + 8u < cols) { C[atC1 + 8u] = c1.y; }
+			if (vector1 + 16u < cols) { C[atC1 + 16u] = c1.z; }
+			if (vector1 + 24u < cols) { C[atC1 + 24u] = c1.w; }
 		}
 	}
 }

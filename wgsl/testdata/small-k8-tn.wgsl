@@ -87,14 +87,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			sharedA[(acrossA + 40u) / 8u][4u * ((acrossA + 40u) % 8u) + alongA / 4u][alongA % 4u] = nextA5;
 			sharedA[(acrossA + 48u) / 8u][4u * ((acrossA + 48u) % 8u) + alongA / 4u][alongA % 4u] = nextA6;
 			sharedA[(acrossA + 56u) / 8u][4u * ((acrossA + 56u) % 8u) + alongA / 4u][alongA % 4u] = nextA7;
-			sharedB[acrossB / 8u][4u * (acrossB % 8u) + alongB / 4u][alongB % 4u] = nextB0;
-			sharedB[(acrossB + 8u) / 8u][4u * ((acrossB + 8u) % 8u) + alongB / 4u][alongB % 4u] = nextB1;
-			sharedB[(acrossB + 16u) / 8u][4u * ((acrossB + 16u) % 8u) + alongB / 4u][alongB % 4u] = nextB2;
-			sharedB[(acrossB + 24u) / 8u][4u * ((acrossB + 24u) % 8u) + alongB / 4u][alongB % 4u] = nextB3;
-			sharedB[(acrossB + 32u) / 8u][4u * ((acrossB + 32u) % 8u) + alongB / 4u][alongB % 4u] = nextB4;
-			sharedB[(acrossB + 40u) / 8u][4u * ((acrossB + 40u) % 8u) + alongB / 4u][alongB % 4u] = nextB5;
-			sharedB[(acrossB + 48u) / 8u][4u * ((acrossB + 48u) % 8u) + alongB / 4u][alongB % 4u] = nextB6;
-			sharedB[(acrossB + 56u) / 8u][4u * ((acrossB + 56u) % 8u) + alongB / 4u][alongB % 4u] = nextB7;
+			sharedB[acrossB / 8u][4u * (acrossB % 8u) + alongB % 4u][alongB / 4u] = nextB0;
+			sharedB[(acrossB + 8u) / 8u][4u * ((acrossB + 8u) % 8u) + alongB % 4u][alongB / 4u] = nextB1;
+			sharedB[(acrossB + 16u) / 8u][4u * ((acrossB + 16u) % 8u) + alongB % 4u][alongB / 4u] = nextB2;
+			sharedB[(acrossB + 24u) / 8u][4u * ((acrossB + 24u) % 8u) + alongB % 4u][alongB / 4u] = nextB3;
+			sharedB[(acrossB + 32u) / 8u][4u * ((acrossB + 32u) % 8u) + alongB % 4u][alongB / 4u] = nextB4;
+			sharedB[(acrossB + 40u) / 8u][4u * ((acrossB + 40u) % 8u) + alongB % 4u][alongB / 4u] = nextB5;
+			sharedB[(acrossB + 48u) / 8u][4u * ((acrossB + 48u) % 8u) + alongB % 4u][alongB / 4u] = nextB6;
+			sharedB[(acrossB + 56u) / 8u][4u * ((acrossB + 56u) % 8u) + alongB % 4u][alongB / 4u] = nextB7;
 			workgroupBarrier();
 			if (left < 64u) {
 				for (var k = 0u; 8u * k + group < left; k = k + 1u) {
@@ -216,23 +216,23 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	let row0 = 4u * ty + 16u * (group / 4u) + group % 4u;
 	let vector0 = tx;
-	let atC0 = offC + row0 * ldC + 4u * vector0;
+	let atC0 = offC + row0 * ldC + vector0;
 	c0 = alpha * c0;
 	if (group < 4u) {
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-			c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), c0);
+			c0 = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 4u], C[atC0 + 8u], C[atC0 + 12u]), c0);
 		}
 		if (rows == 16u && cols == 16u) {
 			C[atC0] = c0.x;
-			C[atC0 + 1u] = c0.y;
-			C[atC0 + 2u] = c0.z;
-			C[atC0 + 3u] = c0.w;
+			C[atC0 + 4u] = c0.y;
+			C[atC0 + 8u] = c0.z;
+			C[atC0 + 12u] = c0.w;
 		} else {
 			if (row0 < rows) {
-				if (4u * vector0 < cols) { C[atC0] = c0.x; }
-				if (4u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
-				if (4u * vector0 + 2u < cols) { C[atC0 + 2u] = c0.z; }
-				if (4u * vector0 + 3u < cols) { C[atC0 + 3u] = c0.w; }
+				if (vector0 < cols) { C[atC0] = c0.x; }
+				if (vector0 + 4u < cols) { C[atC0 + 4u] = c0.y; }
+				if (vector0 + 8u < cols) { C[atC0 + 8u] = c0.z; }
+				if (vector0 + 12u < cols) { C[atC0 + 12u] = c0.w; }
 			}
 		}
 	}

@@ -13,6 +13,14 @@ fn number(word: u32, half: u32) -> f32 {
 	return numbers(word >> half).x;
 }
 
+fn four(words: vec2<u32>) -> vec4<f32> {
+	return vec4<f32>(numbers(words.x), numbers(words.y));
+}
+
+fn shifted(word: u32, next: u32, half: u32) -> u32 {
+	return select(word, (word >> half) | (next << (32u - half)), half != 0u);
+}
+
 fn loadC(at: u32) -> f32 {
 	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
 }
@@ -38,9 +46,27 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
-	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
-	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+fn storeWord(at: u32, numbers: u32, word: u32) {
+	if (numbers > 1u) {
+		atomicStore(&C[at], word);
+	} else if (numbers == 1u) {
+		storeHalf(at, 0xffffu, word);
+	}
+}
+
+fn storeVector(at: u32, numbers: u32, a: u32) {
+	storeWord(at / 2u, numbers, a);
+}
+
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32) {
+	let odd = at % 2u;
+	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
+	if (odd != 0u && col == 0u) {
+		storeHalf(at / 2u, 0xffff0000u, first);
+	} else {
+		storeWord(at / 2u, numbers + odd, first);
+	}
+	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, a >> 16u); }
 }
 
 @compute @workgroup_size(128)
@@ -56,13 +82,11 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var nextA1: u32;
 	var laterA0: u32;
 	var laterA1: u32;
-	let alongB = t % 16u;
-	let acrossB = t / 16u;
+	let alongB = t % 8u;
+	let acrossB = t / 8u;
 	var wordB00: u32;
-	var nextB0: u32;
-	var nextB1: u32;
-	var laterB0: u32;
-	var laterB1: u32;
+	var nextB0: vec2<u32>;
+	var laterB0: vec2<u32>;
 	var c0: vec2<f32>;
 	let item = worker.x;
 	let item0 = items[3u * item];
@@ -85,26 +109,23 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let atA = offA + acrossA * ldA + alongA;
 		wordA00 = atA / 2u;
 		let halfA00 = 16u * (atA % 2u);
-		let atB = offB + acrossB * ldB + alongB;
+		let atB = offB + acrossB * ldB + 2u * alongB;
 		wordB00 = atB / 2u;
 		let halfB00 = 16u * (atB % 2u);
 		nextA0 = A[wordA00];
 		nextA1 = A[wordA00 + 4u * ldA];
-		nextB0 = B[wordB00];
-		nextB1 = B[wordB00 + 4u * ldB];
+		nextB0 = vec2<u32>(B[wordB00], B[wordB00 + 1u]);
 		if (left > 16u) {
 			wordA00 = wordA00 + 8u;
 			wordB00 = wordB00 + 8u * ldB;
 			laterA0 = A[wordA00];
 			laterA1 = A[wordA00 + 4u * ldA];
-			laterB0 = B[wordB00];
-			laterB1 = B[wordB00 + 4u * ldB];
+			laterB0 = vec2<u32>(B[wordB00], B[wordB00 + 1u]);
 		}
 		loop {
 			sharedA[alongA][acrossA] = number(nextA0, halfA00);
 			sharedA[alongA][acrossA + 8u] = number(nextA1, halfA00);
-			sharedB[acrossB][alongB / 2u][alongB % 2u] = bitcast<u32>(number(nextB0, halfB00));
-			sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = bitcast<u32>(number(nextB1, halfB00));
+			sharedB[acrossB][alongB] = bitcast<vec2<u32>>(numbers(shifted(nextB0.x, nextB0.y, halfB00)));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; k < left; k = k + 1u) {
@@ -120,8 +141,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				wordB00 = wordB00 + 8u * ldB;
 				nextA0 = A[wordA00];
 				nextA1 = A[wordA00 + 4u * ldA];
-				nextB0 = B[wordB00];
-				nextB1 = B[wordB00 + 4u * ldB];
+				nextB0 = vec2<u32>(B[wordB00], B[wordB00 + 1u]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -207,8 +227,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			workgroupBarrier();
 			sharedA[alongA][acrossA] = number(laterA0, halfA00);
 			sharedA[alongA][acrossA + 8u] = number(laterA1, halfA00);
-			sharedB[acrossB][alongB / 2u][alongB % 2u] = bitcast<u32>(number(laterB0, halfB00));
-			sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = bitcast<u32>(number(laterB1, halfB00));
+			sharedB[acrossB][alongB] = bitcast<vec2<u32>>(numbers(shifted(laterB0.x, laterB0.y, halfB00)));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; k < left; k = k + 1u) {
@@ -224,8 +243,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				wordB00 = wordB00 + 8u * ldB;
 				laterA0 = A[wordA00];
 				laterA1 = A[wordA00 + 4u * ldA];
-				laterB0 = B[wordB00];
-				laterB1 = B[wordB00 + 4u * ldB];
+				laterB0 = vec2<u32>(B[wordB00], B[wordB00 + 1u]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -324,31 +342,22 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		bits0 = vec2<u32>(tame(bits0.x), tame(bits0.y));
 	}
 	let word0a = pair(bits0.x, bits0.y);
-	let line = t / 8u;
-	let along0 = t % 8u;
-	let behind0 = min(along0 + 1u, 7u);
-	let alongAt0 = 8u * line + along0 + 0u;
-	let behindAt0 = 8u * line + behind0 + 0u;
-	let last = cols - 1u;
-	let lastAt = last / 2u + 0u;
-	let start0 = offC + line * ldC;
-	let atWord00 = (start0 + 1u) / 2u + along0;
-	let left00 = select(0u, max(rows, line) - line, 2u * along0 + start0 % 2u + 1u < cols);
-	workgroupBarrier();
-	{
-		let at = 8u * row0 + vector0;
-		sharedB[at / 16u][(at % 16u) / 2u][at % 2u] = word0a;
-	}
-	workgroupBarrier();
-	{
-		let word = sharedB[alongAt0 / 16u][(alongAt0 % 16u) / 2u][alongAt0 % 2u];
-		let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 16u][(behindAt0 % 16u) / 2u][behindAt0 % 2u] << 16u), start0 % 2u != 0u);
-		if (0u < left00) { atomicStore(&C[atWord00], moved); }
-	}
-	if (t < 16u) {
-		let start = offC + t * ldC;
-		if (t < rows) {
-			storeEdges(start, start + cols, sharedB[(8u * t) / 16u][((8u * t) % 16u) / 2u][(8u * t) % 2u], sharedB[(8u * t + lastAt) / 16u][((8u * t + lastAt) % 16u) / 2u][(8u * t + lastAt) % 2u] >> (16u * (last % 2u)));
+	if (((offC | ldC) & 1u) == 0u) {
+		if (row0 < rows && 2u * vector0 < cols) {
+			storeVector(atC0, cols - (2u * vector0), word0a);
+		}
+	} else {
+		workgroupBarrier();
+		{
+			let at = 8u * (row0 % 16u) + vector0;
+			sharedB[at / 8u][at % 8u] = vec2<u32>(word0a);
+		}
+		workgroupBarrier();
+		{
+			let at = max(8u * (row0 % 16u) + vector0, 1u) - 1u;
+			if (row0 < rows && 2u * vector0 < cols) {
+				storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 8u][at % 8u].x, word0a);
+			}
 		}
 	}
 }

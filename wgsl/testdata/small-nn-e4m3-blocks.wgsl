@@ -18,6 +18,16 @@ fn number(word: u32, half: u32) -> f32 {
 	return numbers(word >> half).x;
 }
 
+fn four(word: u32) -> vec4<f32> {
+	let even = numbers(word);
+	let odd = numbers(word >> 8u);
+	return vec4<f32>(even.x, odd.x, even.y, odd.y);
+}
+
+fn shifted(word: u32, next: u32, half: u32) -> u32 {
+	return select(word, (word >> half) | (next << (32u - half)), half != 0u);
+}
+
 fn numbersC(word: u32) -> vec2<f32> {
 	return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));
 }
@@ -51,9 +61,27 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
-	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
-	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+fn storeWord(at: u32, numbers: u32, word: u32) {
+	if (numbers > 1u) {
+		atomicStore(&C[at], word);
+	} else if (numbers == 1u) {
+		storeHalf(at, 0xffffu, word);
+	}
+}
+
+fn storeVector(at: u32, numbers: u32, a: u32) {
+	storeWord(at / 2u, numbers, a);
+}
+
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32) {
+	let odd = at % 2u;
+	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
+	if (odd != 0u && col == 0u) {
+		storeHalf(at / 2u, 0xffff0000u, first);
+	} else {
+		storeWord(at / 2u, numbers + odd, first);
+	}
+	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, a >> 16u); }
 }
 
 @compute @workgroup_size(128)
@@ -77,13 +105,11 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var isRow0: bool;
 	var atRow8: u32;
 	var isRow8: bool;
-	let alongB = t % 16u;
-	let acrossB = t / 16u;
+	let alongB = t % 8u;
+	let acrossB = t / 8u;
 	var wordB00: u32;
-	var nextB0: u32;
-	var nextB1: u32;
-	var laterB0: u32;
-	var laterB1: u32;
+	var nextB0: vec2<u32>;
+	var laterB0: vec2<u32>;
 	var c0: vec2<f32>;
 	var gate0: vec2<f32>;
 	let end = table[worker.x + 1u];
@@ -127,17 +153,15 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				atRow8 = offA + select(0u, index, isRow8) * ldA;
 				scalesRow8 = scaleAAt + select(0u, index, isRow8) * blocks;
 			}
-			let atB = offB + acrossB * ldB + alongB;
+			let atB = offB + acrossB * ldB + 2u * alongB;
 			wordB00 = atB / 4u;
 			let halfB00 = 8u * (atB % 4u);
 			nextA0 = select(0u, A[(atRow0 + atA) / 4u], isRow0);
 			nextA1 = select(0u, A[(atRow8 + atA) / 4u], isRow8);
 			if (second) {
-				nextB0 = B2[wordB00];
-				nextB1 = B2[wordB00 + 2u * ldB];
+				nextB0 = vec2<u32>(B2[wordB00], B2[wordB00 + 1u]);
 			} else {
-				nextB0 = B[wordB00];
-				nextB1 = B[wordB00 + 2u * ldB];
+				nextB0 = vec2<u32>(B[wordB00], B[wordB00 + 1u]);
 			}
 			if (left > 16u) {
 				atA = atA + 16u;
@@ -145,11 +169,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				laterA0 = select(0u, A[(atRow0 + atA) / 4u], isRow0);
 				laterA1 = select(0u, A[(atRow8 + atA) / 4u], isRow8);
 				if (second) {
-					laterB0 = B2[wordB00];
-					laterB1 = B2[wordB00 + 2u * ldB];
+					laterB0 = vec2<u32>(B2[wordB00], B2[wordB00 + 1u]);
 				} else {
-					laterB0 = B[wordB00];
-					laterB1 = B[wordB00 + 2u * ldB];
+					laterB0 = vec2<u32>(B[wordB00], B[wordB00 + 1u]);
 				}
 			}
 			loop {
@@ -161,8 +183,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				}
 				sharedA[alongA][acrossA] = scales0 * number(nextA0, 8u * ((atRow0 + atA) % 4u));
 				sharedA[alongA][acrossA + 8u] = scales8 * number(nextA1, 8u * ((atRow8 + atA) % 4u));
-				sharedB[acrossB][alongB / 2u][alongB % 2u] = bitcast<u32>(number(nextB0, halfB00));
-				sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = bitcast<u32>(number(nextB1, halfB00));
+				sharedB[acrossB][alongB] = bitcast<vec2<u32>>(four(shifted(nextB0.x, nextB0.y, halfB00)).xy);
 				workgroupBarrier();
 				if (left < 16u) {
 					for (var k = 0u; k < left; k = k + 1u) {
@@ -179,11 +200,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 					nextA0 = select(0u, A[(atRow0 + atA) / 4u], isRow0);
 					nextA1 = select(0u, A[(atRow8 + atA) / 4u], isRow8);
 					if (second) {
-						nextB0 = B2[wordB00];
-						nextB1 = B2[wordB00 + 2u * ldB];
+						nextB0 = vec2<u32>(B2[wordB00], B2[wordB00 + 1u]);
 					} else {
-						nextB0 = B[wordB00];
-						nextB1 = B[wordB00 + 2u * ldB];
+						nextB0 = vec2<u32>(B[wordB00], B[wordB00 + 1u]);
 					}
 				}
 				{
@@ -276,8 +295,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				}
 				sharedA[alongA][acrossA] = scales0 * number(laterA0, 8u * ((atRow0 + atA) % 4u));
 				sharedA[alongA][acrossA + 8u] = scales8 * number(laterA1, 8u * ((atRow8 + atA) % 4u));
-				sharedB[acrossB][alongB / 2u][alongB % 2u] = bitcast<u32>(number(laterB0, halfB00));
-				sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = bitcast<u32>(number(laterB1, halfB00));
+				sharedB[acrossB][alongB] = bitcast<vec2<u32>>(four(shifted(laterB0.x, laterB0.y, halfB00)).xy);
 				workgroupBarrier();
 				if (left < 16u) {
 					for (var k = 0u; k < left; k = k + 1u) {
@@ -294,11 +312,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 					laterA0 = select(0u, A[(atRow0 + atA) / 4u], isRow0);
 					laterA1 = select(0u, A[(atRow8 + atA) / 4u], isRow8);
 					if (second) {
-						laterB0 = B2[wordB00];
-						laterB1 = B2[wordB00 + 2u * ldB];
+						laterB0 = vec2<u32>(B2[wordB00], B2[wordB00 + 1u]);
 					} else {
-						laterB0 = B[wordB00];
-						laterB1 = B[wordB00 + 2u * ldB];
+						laterB0 = vec2<u32>(B[wordB00], B[wordB00 + 1u]);
 					}
 				}
 				{
@@ -402,31 +418,22 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				bits0 = vec2<u32>(tame(bits0.x), tame(bits0.y));
 			}
 			let word0a = pair(bits0.x, bits0.y);
-			let line = t / 8u;
-			let along0 = t % 8u;
-			let behind0 = min(along0 + 1u, 7u);
-			let alongAt0 = 8u * line + along0 + 0u;
-			let behindAt0 = 8u * line + behind0 + 0u;
-			let last = cols - 1u;
-			let lastAt = last / 2u + 0u;
-			let start0 = offC + line * ldC;
-			let atWord00 = (start0 + 1u) / 2u + along0;
-			let left00 = select(0u, max(rows, line) - line, 2u * along0 + start0 % 2u + 1u < cols);
-			workgroupBarrier();
-			{
-				let at = 8u * row0 + vector0;
-				sharedB[at / 16u][(at % 16u) / 2u][at % 2u] = word0a;
-			}
-			workgroupBarrier();
-			{
-				let word = sharedB[alongAt0 / 16u][(alongAt0 % 16u) / 2u][alongAt0 % 2u];
-				let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 16u][(behindAt0 % 16u) / 2u][behindAt0 % 2u] << 16u), start0 % 2u != 0u);
-				if (0u < left00) { atomicStore(&C[atWord00], moved); }
-			}
-			if (t < 16u) {
-				let start = offC + t * ldC;
-				if (t < rows) {
-					storeEdges(start, start + cols, sharedB[(8u * t) / 16u][((8u * t) % 16u) / 2u][(8u * t) % 2u], sharedB[(8u * t + lastAt) / 16u][((8u * t + lastAt) % 16u) / 2u][(8u * t + lastAt) % 2u] >> (16u * (last % 2u)));
+			if (((offC | ldC) & 1u) == 0u) {
+				if (row0 < rows && 2u * vector0 < cols) {
+					storeVector(atC0, cols - (2u * vector0), word0a);
+				}
+			} else {
+				workgroupBarrier();
+				{
+					let at = 8u * (row0 % 16u) + vector0;
+					sharedB[at / 8u][at % 8u] = vec2<u32>(word0a);
+				}
+				workgroupBarrier();
+				{
+					let at = max(8u * (row0 % 16u) + vector0, 1u) - 1u;
+					if (row0 < rows && 2u * vector0 < cols) {
+						storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 8u][at % 8u].x, word0a);
+					}
 				}
 			}
 		}

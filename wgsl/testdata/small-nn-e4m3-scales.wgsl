@@ -57,9 +57,27 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
-	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
-	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+fn storeWord(at: u32, numbers: u32, word: u32) {
+	if (numbers > 1u) {
+		atomicStore(&C[at], word);
+	} else if (numbers == 1u) {
+		storeHalf(at, 0xffffu, word);
+	}
+}
+
+fn storeVector(at: u32, numbers: u32, a: u32) {
+	storeWord(at / 2u, numbers, a);
+}
+
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32) {
+	let odd = at % 2u;
+	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
+	if (odd != 0u && col == 0u) {
+		storeHalf(at / 2u, 0xffff0000u, first);
+	} else {
+		storeWord(at / 2u, numbers + odd, first);
+	}
+	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, a >> 16u); }
 }
 
 fn loadBias(at: u32) -> f32 {
@@ -383,31 +401,22 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			bits0 = vec2<u32>(tame(bits0.x), tame(bits0.y));
 		}
 		let word0a = pair(bits0.x, bits0.y);
-		let line = t / 8u;
-		let along0 = t % 8u;
-		let behind0 = min(along0 + 1u, 7u);
-		let alongAt0 = 8u * line + along0 + 0u;
-		let behindAt0 = 8u * line + behind0 + 0u;
-		let last = cols - 1u;
-		let lastAt = last / 2u + 0u;
-		let start0 = offC + line * ldC;
-		let atWord00 = (start0 + 1u) / 2u + along0;
-		let left00 = select(0u, max(rows, line) - line, 2u * along0 + start0 % 2u + 1u < cols);
-		workgroupBarrier();
-		{
-			let at = 8u * row0 + vector0;
-			sharedB[at / 16u][(at % 16u) / 2u][at % 2u] = word0a;
-		}
-		workgroupBarrier();
-		{
-			let word = sharedB[alongAt0 / 16u][(alongAt0 % 16u) / 2u][alongAt0 % 2u];
-			let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 16u][(behindAt0 % 16u) / 2u][behindAt0 % 2u] << 16u), start0 % 2u != 0u);
-			if (0u < left00) { atomicStore(&C[atWord00], moved); }
-		}
-		if (t < 16u) {
-			let start = offC + t * ldC;
-			if (t < rows) {
-				storeEdges(start, start + cols, sharedB[(8u * t) / 16u][((8u * t) % 16u) / 2u][(8u * t) % 2u], sharedB[(8u * t + lastAt) / 16u][((8u * t + lastAt) % 16u) / 2u][(8u * t + lastAt) % 2u] >> (16u * (last % 2u)));
+		if (((offC | ldC) & 1u) == 0u) {
+			if (row0 < rows && 2u * vector0 < cols) {
+				storeVector(atC0, cols - (2u * vector0), word0a);
+			}
+		} else {
+			workgroupBarrier();
+			{
+				let at = 8u * (row0 % 16u) + vector0;
+				sharedB[at / 8u][at % 8u] = vec2<u32>(word0a);
+			}
+			workgroupBarrier();
+			{
+				let at = max(8u * (row0 % 16u) + vector0, 1u) - 1u;
+				if (row0 < rows && 2u * vector0 < cols) {
+					storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 8u][at % 8u].x, word0a);
+				}
 			}
 		}
 	}

@@ -1,9 +1,9 @@
 @group(0) @binding(0) var<storage, read> items: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> A: array<u32>;
-@group(0) @binding(2) var<storage, read> B: array<vec2<u32>>;
+@group(0) @binding(2) var<storage, read> B: array<u32>;
 @group(0) @binding(3) var<storage, read_write> C: array<f32>;
 @group(0) @binding(4) var<storage, read> table: array<u32>;
-@group(0) @binding(7) var<storage, read> B2: array<vec2<u32>>;
+@group(0) @binding(7) var<storage, read> B2: array<u32>;
 @group(0) @binding(9) var<storage, read> indices: array<u32>;
 var<workgroup> sharedA: array<array<f32, 17>, 16>;
 var<workgroup> sharedB: array<array<vec2<f32>, 9>, 16>;
@@ -41,13 +41,17 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var nextA1: u32;
 	var laterA0: u32;
 	var laterA1: u32;
-	let alongB = 0u;
-	let acrossB = t;
+	let alongB = t % 2u;
+	let acrossB = 2u * (t / 2u);
 	var atB: u32;
-	var nextB0: vec2<u32>;
+	var nextB0: u32;
 	var nextGroupB0: u32;
-	var laterB0: vec2<u32>;
+	var nextB1: u32;
+	var nextGroupB1: u32;
+	var laterB0: u32;
 	var laterGroupB0: u32;
+	var laterB1: u32;
+	var laterGroupB1: u32;
 	var c0: vec2<f32>;
 	var gate0: vec2<f32>;
 	let end = table[worker.x + 1u];
@@ -59,7 +63,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let item4 = items[6u * item + 4u];
 		let item5 = items[6u * item + 5u];
 		let offA = item0.x;
-		let offB = item0.y / 16u;
+		let offB = item0.y / 8u;
 		let offC = item0.z;
 		let depth = item0.w;
 		let ldA = item1.x;
@@ -77,37 +81,53 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			let atA = offA + acrossA * ldA + alongA;
 			wordA00 = atA / 2u;
 			let halfA00 = 16u * (atA % 2u);
-			let startB = offB + 4u * acrossB;
-			let panelB = 4u * ldB;
+			let startB = offB + 8u * acrossB;
+			let panelB = 8u * ldB;
 			let scalesB = scaleBAt + acrossB;
 			atB = alongB;
 			nextA0 = A[wordA00];
 			nextA1 = A[wordA00 + 4u * ldA];
 			if (second) {
 				if (acrossB < 16u) {
-					nextB0 = B2[startB + atB / 4u * panelB + atB % 4u];
-					nextGroupB0 = indices[scalesB + atB / 4u * ldB];
+					nextB0 = B2[startB + atB / 8u * panelB + atB % 8u];
+					nextGroupB0 = indices[scalesB + atB / 8u * ldB];
+				}
+				if (acrossB < 16u) {
+					nextB1 = B2[startB + 8u + atB / 8u * panelB + atB % 8u];
+					nextGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
 				}
 			} else {
 				if (acrossB < 16u) {
-					nextB0 = B[startB + atB / 4u * panelB + atB % 4u];
-					nextGroupB0 = indices[scalesB + atB / 4u * ldB];
+					nextB0 = B[startB + atB / 8u * panelB + atB % 8u];
+					nextGroupB0 = indices[scalesB + atB / 8u * ldB];
+				}
+				if (acrossB < 16u) {
+					nextB1 = B[startB + 8u + atB / 8u * panelB + atB % 8u];
+					nextGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
 				}
 			}
 			if (left > 16u) {
 				wordA00 = wordA00 + 8u;
-				atB = atB + 1u;
+				atB = atB + 2u;
 				laterA0 = A[wordA00];
 				laterA1 = A[wordA00 + 4u * ldA];
 				if (second) {
 					if (acrossB < 16u) {
-						laterB0 = B2[startB + atB / 4u * panelB + atB % 4u];
-						laterGroupB0 = indices[scalesB + atB / 4u * ldB];
+						laterB0 = B2[startB + atB / 8u * panelB + atB % 8u];
+						laterGroupB0 = indices[scalesB + atB / 8u * ldB];
+					}
+					if (acrossB < 16u) {
+						laterB1 = B2[startB + 8u + atB / 8u * panelB + atB % 8u];
+						laterGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
 					}
 				} else {
 					if (acrossB < 16u) {
-						laterB0 = B[startB + atB / 4u * panelB + atB % 4u];
-						laterGroupB0 = indices[scalesB + atB / 4u * ldB];
+						laterB0 = B[startB + atB / 8u * panelB + atB % 8u];
+						laterGroupB0 = indices[scalesB + atB / 8u * ldB];
+					}
+					if (acrossB < 16u) {
+						laterB1 = B[startB + 8u + atB / 8u * panelB + atB % 8u];
+						laterGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
 					}
 				}
 			}
@@ -116,29 +136,25 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				sharedA[alongA][acrossA + 8u] = number(nextA1, halfA00);
 				if (acrossB < 16u) {
 					{
-						let scale = bitcast<f32>(nextGroupB0 & 0xfffffff0u);
-						let zeros = zerosOf(nextGroupB0);
-						let even0 = scale * weights(nextB0.x, zeros);
-						let odd0 = scale * weights(nextB0.x >> 16u, zeros);
-						sharedB[16u * alongB][acrossB / 2u][acrossB % 2u] = even0.x;
-						sharedB[16u * alongB + 1u][acrossB / 2u][acrossB % 2u] = odd0.x;
-						sharedB[16u * alongB + 2u][acrossB / 2u][acrossB % 2u] = even0.y;
-						sharedB[16u * alongB + 3u][acrossB / 2u][acrossB % 2u] = odd0.y;
-						sharedB[16u * alongB + 4u][acrossB / 2u][acrossB % 2u] = even0.z;
-						sharedB[16u * alongB + 5u][acrossB / 2u][acrossB % 2u] = odd0.z;
-						sharedB[16u * alongB + 6u][acrossB / 2u][acrossB % 2u] = even0.w;
-						sharedB[16u * alongB + 7u][acrossB / 2u][acrossB % 2u] = odd0.w;
-						let even1 = scale * weights(nextB0.y, zeros);
-						let odd1 = scale * weights(nextB0.y >> 16u, zeros);
-						sharedB[16u * alongB + 8u][acrossB / 2u][acrossB % 2u] = even1.x;
-						sharedB[16u * alongB + 9u][acrossB / 2u][acrossB % 2u] = odd1.x;
-						sharedB[16u * alongB + 10u][acrossB / 2u][acrossB % 2u] = even1.y;
-						sharedB[16u * alongB + 11u][acrossB / 2u][acrossB % 2u] = odd1.y;
-						sharedB[16u * alongB + 12u][acrossB / 2u][acrossB % 2u] = even1.z;
-						sharedB[16u * alongB + 13u][acrossB / 2u][acrossB % 2u] = odd1.z;
-						sharedB[16u * alongB + 14u][acrossB / 2u][acrossB % 2u] = even1.w;
-						sharedB[16u * alongB + 15u][acrossB / 2u][acrossB % 2u] = odd1.w;
+						let scale0 = bitcast<f32>(nextGroupB0 & 0xfffffff0u);
+						let zeros0 = zerosOf(nextGroupB0);
+						let even0 = scale0 * weights(nextB0, zeros0);
+						let odd0 = scale0 * weights(nextB0 >> 16u, zeros0);
+						let scale1 = bitcast<f32>(nextGroupB1 & 0xfffffff0u);
+						let zeros1 = zerosOf(nextGroupB1);
+						let even1 = scale1 * weights(nextB1, zeros1);
+						let odd1 = scale1 * weights(nextB1 >> 16u, zeros1);
+						sharedB[8u * alongB][acrossB / 2u] = vec2<f32>(even0.x, even1.x);
+						sharedB[8u * alongB + 1u][acrossB / 2u] = vec2<f32>(odd0.x, odd1.x);
+						sharedB[8u * alongB + 2u][acrossB / 2u] = vec2<f32>(even0.y, even1.y);
+						sharedB[8u * alongB + 3u][acrossB / 2u] = vec2<f32>(odd0.y, odd1.y);
+						sharedB[8u * alongB + 4u][acrossB / 2u] = vec2<f32>(even0.z, even1.z);
+						sharedB[8u * alongB + 5u][acrossB / 2u] = vec2<f32>(odd0.z, odd1.z);
+						sharedB[8u * alongB + 6u][acrossB / 2u] = vec2<f32>(even0.w, even1.w);
+						sharedB[8u * alongB + 7u][acrossB / 2u] = vec2<f32>(odd0.w, odd1.w);
 					}
+				}
+				if (acrossB < 16u) {
 				}
 				workgroupBarrier();
 				if (left < 16u) {
@@ -152,18 +168,26 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				left = left - 16u;
 				if (left > 16u) {
 					wordA00 = wordA00 + 8u;
-					atB = atB + 1u;
+					atB = atB + 2u;
 					nextA0 = A[wordA00];
 					nextA1 = A[wordA00 + 4u * ldA];
 					if (second) {
 						if (acrossB < 16u) {
-							nextB0 = B2[startB + atB / 4u * panelB + atB % 4u];
-							nextGroupB0 = indices[scalesB + atB / 4u * ldB];
+							nextB0 = B2[startB + atB / 8u * panelB + atB % 8u];
+							nextGroupB0 = indices[scalesB + atB / 8u * ldB];
+						}
+						if (acrossB < 16u) {
+							nextB1 = B2[startB + 8u + atB / 8u * panelB + atB % 8u];
+							nextGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
 						}
 					} else {
 						if (acrossB < 16u) {
-							nextB0 = B[startB + atB / 4u * panelB + atB % 4u];
-							nextGroupB0 = indices[scalesB + atB / 4u * ldB];
+							nextB0 = B[startB + atB / 8u * panelB + atB % 8u];
+							nextGroupB0 = indices[scalesB + atB / 8u * ldB];
+						}
+						if (acrossB < 16u) {
+							nextB1 = B[startB + 8u + atB / 8u * panelB + atB % 8u];
+							nextGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
 						}
 					}
 				}
@@ -253,29 +277,25 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				sharedA[alongA][acrossA + 8u] = number(laterA1, halfA00);
 				if (acrossB < 16u) {
 					{
-						let scale = bitcast<f32>(laterGroupB0 & 0xfffffff0u);
-						let zeros = zerosOf(laterGroupB0);
-						let even0 = scale * weights(laterB0.x, zeros);
-						let odd0 = scale * weights(laterB0.x >> 16u, zeros);
-						sharedB[16u * alongB][acrossB / 2u][acrossB % 2u] = even0.x;
-						sharedB[16u * alongB + 1u][acrossB / 2u][acrossB % 2u] = odd0.x;
-						sharedB[16u * alongB + 2u][acrossB / 2u][acrossB % 2u] = even0.y;
-						sharedB[16u * alongB + 3u][acrossB / 2u][acrossB % 2u] = odd0.y;
-						sharedB[16u * alongB + 4u][acrossB / 2u][acrossB % 2u] = even0.z;
-						sharedB[16u * alongB + 5u][acrossB / 2u][acrossB % 2u] = odd0.z;
-						sharedB[16u * alongB + 6u][acrossB / 2u][acrossB % 2u] = even0.w;
-						sharedB[16u * alongB + 7u][acrossB / 2u][acrossB % 2u] = odd0.w;
-						let even1 = scale * weights(laterB0.y, zeros);
-						let odd1 = scale * weights(laterB0.y >> 16u, zeros);
-						sharedB[16u * alongB + 8u][acrossB / 2u][acrossB % 2u] = even1.x;
-						sharedB[16u * alongB + 9u][acrossB / 2u][acrossB % 2u] = odd1.x;
-						sharedB[16u * alongB + 10u][acrossB / 2u][acrossB % 2u] = even1.y;
-						sharedB[16u * alongB + 11u][acrossB / 2u][acrossB % 2u] = odd1.y;
-						sharedB[16u * alongB + 12u][acrossB / 2u][acrossB % 2u] = even1.z;
-						sharedB[16u * alongB + 13u][acrossB / 2u][acrossB % 2u] = odd1.z;
-						sharedB[16u * alongB + 14u][acrossB / 2u][acrossB % 2u] = even1.w;
-						sharedB[16u * alongB + 15u][acrossB / 2u][acrossB % 2u] = odd1.w;
+						let scale0 = bitcast<f32>(laterGroupB0 & 0xfffffff0u);
+						let zeros0 = zerosOf(laterGroupB0);
+						let even0 = scale0 * weights(laterB0, zeros0);
+						let odd0 = scale0 * weights(laterB0 >> 16u, zeros0);
+						let scale1 = bitcast<f32>(laterGroupB1 & 0xfffffff0u);
+						let zeros1 = zerosOf(laterGroupB1);
+						let even1 = scale1 * weights(laterB1, zeros1);
+						let odd1 = scale1 * weights(laterB1 >> 16u, zeros1);
+						sharedB[8u * alongB][acrossB / 2u] = vec2<f32>(even0.x, even1.x);
+						sharedB[8u * alongB + 1u][acrossB / 2u] = vec2<f32>(odd0.x, odd1.x);
+						sharedB[8u * alongB + 2u][acrossB / 2u] = vec2<f32>(even0.y, even1.y);
+						sharedB[8u * alongB + 3u][acrossB / 2u] = vec2<f32>(odd0.y, odd1.y);
+						sharedB[8u * alongB + 4u][acrossB / 2u] = vec2<f32>(even0.z, even1.z);
+						sharedB[8u * alongB + 5u][acrossB / 2u] = vec2<f32>(odd0.z, odd1.z);
+						sharedB[8u * alongB + 6u][acrossB / 2u] = vec2<f32>(even0.w, even1.w);
+						sharedB[8u * alongB + 7u][acrossB / 2u] = vec2<f32>(odd0.w, odd1.w);
 					}
+				}
+				if (acrossB < 16u) {
 				}
 				workgroupBarrier();
 				if (left < 16u) {
@@ -289,18 +309,26 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 				left = left - 16u;
 				if (left > 16u) {
 					wordA00 = wordA00 + 8u;
-					atB = atB + 1u;
+					atB = atB + 2u;
 					laterA0 = A[wordA00];
 					laterA1 = A[wordA00 + 4u * ldA];
 					if (second) {
 						if (acrossB < 16u) {
-							laterB0 = B2[startB + atB / 4u * panelB + atB % 4u];
-							laterGroupB0 = indices[scalesB + atB / 4u * ldB];
+							laterB0 = B2[startB + atB / 8u * panelB + atB % 8u];
+							laterGroupB0 = indices[scalesB + atB / 8u * ldB];
+						}
+						if (acrossB < 16u) {
+							laterB1 = B2[startB + 8u + atB / 8u * panelB + atB % 8u];
+							laterGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
 						}
 					} else {
 						if (acrossB < 16u) {
-							laterB0 = B[startB + atB / 4u * panelB + atB % 4u];
-							laterGroupB0 = indices[scalesB + atB / 4u * ldB];
+							laterB0 = B[startB + atB / 8u * panelB + atB % 8u];
+							laterGroupB0 = indices[scalesB + atB / 8u * ldB];
+						}
+						if (acrossB < 16u) {
+							laterB1 = B[startB + 8u + atB / 8u * panelB + atB % 8u];
+							laterGroupB1 = indices[scalesB + 1u + atB / 8u * ldB];
 						}
 					}
 				}

@@ -89,8 +89,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			loop {
 				sharedA[alongA][acrossA] = nextA0;
 				sharedA[alongA][acrossA + 8u] = nextA1;
-				sharedB[acrossB][alongB / 2u][alongB % 2u] = nextB0;
-				sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = nextB1;
+				sharedB[acrossB][alongB % 8u][alongB / 8u] = nextB0;
+				sharedB[acrossB + 8u][alongB % 8u][alongB / 8u] = nextB1;
 				workgroupBarrier();
 				if (left < 16u) {
 					for (var k = 0u; k < left; k = k + 1u) {
@@ -202,9 +202,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let vector0 = tx;
 		let to0 = indices[scatterAt + row0];
 		let kept0 = row0 < rows && to0 < scatterRows;
-		let atC0 = offC + to0 * ldC + 2u * vector0;
+		let atC0 = offC + to0 * ldC + vector0;
 		c0 = alpha * c0;
-		c0 = c0 + vec2<f32>(Bias[biasAt + 2u * vector0], Bias[biasAt + 2u * vector0 + 1u]);
+		c0 = c0 + vec2<f32>(Bias[biasAt + vector0], Bias[biasAt + vector0 + 8u]);
 		if (second) {
 			c0 = gate0 * c0;
 		} else {
@@ -214,8 +214,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		c0 = bitcast<f32>(indices[weightsAt + row0]) * c0;
 		if (second) {
 			if (kept0) {
-				if (2u * vector0 < cols) { C[atC0] = c0.x; }
-				if (2u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
+				if (vector0 < cols) { C[atC0] = c0.x; }
+				if (vector0 + 8u < cols) { C[atC0 + 8u] = c0.y; }
 			}
 		}
 		workgroupBarrier();

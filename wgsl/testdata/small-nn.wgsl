@@ -49,8 +49,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		loop {
 			sharedA[alongA][acrossA] = nextA0;
 			sharedA[alongA][acrossA + 8u] = nextA1;
-			sharedB[acrossB][alongB / 2u][alongB % 2u] = nextB0;
-			sharedB[acrossB + 8u][alongB / 2u][alongB % 2u] = nextB1;
+			sharedB[acrossB][alongB % 8u][alongB / 8u] = nextB0;
+			sharedB[acrossB + 8u][alongB % 8u][alongB / 8u] = nextB1;
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; k < left; k = k + 1u) {
@@ -155,18 +155,18 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	let row0 = ty;
 	let vector0 = tx;
-	let atC0 = offC + row0 * ldC + 2u * vector0;
+	let atC0 = offC + row0 * ldC + vector0;
 	c0 = alpha * c0;
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 1u]), c0);
+		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 8u]), c0);
 	}
 	if (rows == 16u && cols == 16u) {
 		C[atC0] = c0.x;
-		C[atC0 + 1u] = c0.y;
+		C[atC0 + 8u] = c0.y;
 	} else {
 		if (row0 < rows) {
-			if (2u * vector0 < cols) { C[atC0] = c0.x; }
-			if (2u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
+			if (vector0 < cols) { C[atC0] = c0.x; }
+			if (vector0 + 8u < cols) { C[atC0 + 8u] = c0.y; }
 		}
 	}
 }

@@ -33,7 +33,6 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
 	var wordB00: u32;
-	var wordB01: u32;
 	var nextB0: vec2<u32>;
 	var laterB0: vec2<u32>;
 	var c0: vec2<f32>;
@@ -58,26 +57,23 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let atA = offA + acrossA * ldA + alongA;
 		wordA00 = atA / 4u;
 		let halfA00 = 8u * (atA % 4u);
-		let atB = offB + 2u * (acrossB * ldB) + alongB;
+		let atB = offB + acrossB * ldB + alongB;
 		wordB00 = atB / 4u;
 		let halfB00 = 8u * (atB % 4u);
-		wordB01 = (atB + ldB) / 4u;
-		let halfB01 = 8u * ((atB + ldB) % 4u);
 		nextA0 = A[wordA00];
 		nextA1 = A[wordA00 + 2u * ldA];
-		nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
+		nextB0 = vec2<u32>(B[wordB00], B[wordB00 + 2u * ldB]);
 		if (left > 16u) {
 			wordA00 = wordA00 + 4u;
 			wordB00 = wordB00 + 4u;
-			wordB01 = wordB01 + 4u;
 			laterA0 = A[wordA00];
 			laterA1 = A[wordA00 + 2u * ldA];
-			laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
+			laterB0 = vec2<u32>(B[wordB00], B[wordB00 + 2u * ldB]);
 		}
 		loop {
 			sharedA[alongA][acrossA] = number(nextA0, halfA00);
 			sharedA[alongA][acrossA + 8u] = number(nextA1, halfA00);
-			sharedB[alongB][acrossB] = vec2<f32>(number(nextB0.x, halfB00), number(nextB0.y, halfB01));
+			sharedB[alongB][acrossB] = vec2<f32>(number(nextB0.x, halfB00), number(nextB0.y, halfB00));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; k < left; k = k + 1u) {
@@ -91,10 +87,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if (left > 16u) {
 				wordA00 = wordA00 + 4u;
 				wordB00 = wordB00 + 4u;
-				wordB01 = wordB01 + 4u;
 				nextA0 = A[wordA00];
 				nextA1 = A[wordA00 + 2u * ldA];
-				nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
+				nextB0 = vec2<u32>(B[wordB00], B[wordB00 + 2u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -180,7 +175,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			workgroupBarrier();
 			sharedA[alongA][acrossA] = number(laterA0, halfA00);
 			sharedA[alongA][acrossA + 8u] = number(laterA1, halfA00);
-			sharedB[alongB][acrossB] = vec2<f32>(number(laterB0.x, halfB00), number(laterB0.y, halfB01));
+			sharedB[alongB][acrossB] = vec2<f32>(number(laterB0.x, halfB00), number(laterB0.y, halfB00));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; k < left; k = k + 1u) {
@@ -194,10 +189,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if (left > 16u) {
 				wordA00 = wordA00 + 4u;
 				wordB00 = wordB00 + 4u;
-				wordB01 = wordB01 + 4u;
 				laterA0 = A[wordA00];
 				laterA1 = A[wordA00 + 2u * ldA];
-				laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
+				laterB0 = vec2<u32>(B[wordB00], B[wordB00 + 2u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -285,18 +279,18 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	let row0 = ty;
 	let vector0 = tx;
-	let atC0 = offC + row0 * ldC + 2u * vector0;
+	let atC0 = offC + row0 * ldC + vector0;
 	c0 = alpha * c0;
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 1u]), c0);
+		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 8u]), c0);
 	}
 	if (rows == 16u && cols == 16u) {
 		C[atC0] = c0.x;
-		C[atC0 + 1u] = c0.y;
+		C[atC0 + 8u] = c0.y;
 	} else {
 		if (row0 < rows) {
-			if (2u * vector0 < cols) { C[atC0] = c0.x; }
-			if (2u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
+			if (vector0 < cols) { C[atC0] = c0.x; }
+			if (vector0 + 8u < cols) { C[atC0 + 8u] = c0.y; }
 		}
 	}
 }

@@ -55,13 +55,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			var left = depth;
 			if (left != 0u) {
 				atA = offA + acrossA * ldA + alongA;
-				atB = offB + 2u * (acrossB * ldB) + alongB;
+				atB = offB + acrossB * ldB + alongB;
 				nextA0 = A[atA];
 				nextA1 = A[atA + 8u * ldA];
 				if (second) {
-					nextB0 = vec2<f32>(B2[atB], B2[atB + ldB]);
+					nextB0 = vec2<f32>(B2[atB], B2[atB + 8u * ldB]);
 				} else {
-					nextB0 = vec2<f32>(B[atB], B[atB + ldB]);
+					nextB0 = vec2<f32>(B[atB], B[atB + 8u * ldB]);
 				}
 				loop {
 					sharedA[alongA][acrossA] = nextA0;
@@ -83,9 +83,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 						nextA0 = A[atA];
 						nextA1 = A[atA + 8u * ldA];
 						if (second) {
-							nextB0 = vec2<f32>(B2[atB], B2[atB + ldB]);
+							nextB0 = vec2<f32>(B2[atB], B2[atB + 8u * ldB]);
 						} else {
-							nextB0 = vec2<f32>(B[atB], B[atB + ldB]);
+							nextB0 = vec2<f32>(B[atB], B[atB + 8u * ldB]);
 						}
 					}
 					{
@@ -174,7 +174,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			}
 			let row0 = ty;
 			let vector0 = tx;
-			let atC0 = offC + row0 * ldC + 2u * vector0;
+			let atC0 = offC + row0 * ldC + vector0;
 			c0 = alpha * c0;
 			if (second) {
 				c0 = gate0 * c0;
@@ -185,11 +185,11 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if (second) {
 				if (rows == 16u && cols == 16u) {
 					C[atC0] = c0.x;
-					C[atC0 + 1u] = c0.y;
+					C[atC0 + 8u] = c0.y;
 				} else {
 					if (row0 < rows) {
-						if (2u * vector0 < cols) { C[atC0] = c0.x; }
-						if (2u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
+						if (vector0 < cols) { C[atC0] = c0.x; }
+						if (vector0 + 8u < cols) { C[atC0 + 8u] = c0.y; }
 					}
 				}
 			}

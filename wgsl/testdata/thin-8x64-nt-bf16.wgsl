@@ -42,9 +42,30 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
-	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
-	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+fn storeWord(at: u32, numbers: u32, word: u32) {
+	if (numbers > 1u) {
+		atomicStore(&C[at], word);
+	} else if (numbers == 1u) {
+		storeHalf(at, 0xffffu, word);
+	}
+}
+
+fn storeVector(at: u32, numbers: u32, a: u32, b: u32) {
+	storeWord(at / 2u, numbers, a);
+	storeWord(at / 2u + 1u, max(numbers, 2u) - 2u, b);
+}
+
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32, b: u32) {
+	let odd = at % 2u;
+	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
+	let second = select(b, (a >> 16u) | (b << 16u), odd != 0u);
+	if (odd != 0u && col == 0u) {
+		storeHalf(at / 2u, 0xffff0000u, first);
+	} else {
+		storeWord(at / 2u, numbers + odd, first);
+	}
+	storeWord(at / 2u + 1u, max(numbers + odd, 2u) - 2u, second);
+	if (odd != 0u && numbers == 4u) { storeHalf(at / 2u + 2u, 0xffffu, b >> 16u); }
 }
 
 @compute @workgroup_size(64)
@@ -719,64 +740,113 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let word2b = pair(bits2.z, bits2.w);
 	let word3a = pair(bits3.x, bits3.y);
 	let word3b = pair(bits3.z, bits3.w);
-	let line = t / 32u;
-	let along0 = t % 32u;
-	let behind0 = min(along0 + 1u, 31u);
-	let alongAt0 = 32u * line + 2u * (along0 / 2u) + along0 % 2u;
-	let behindAt0 = 32u * line + 2u * (behind0 / 2u) + behind0 % 2u;
-	let last = cols - 1u;
-	let lastAt = 2u * ((last / 2u) / 2u) + (last / 2u) % 2u;
-	let start0 = offC + line * ldC;
-	let atWord00 = (start0 + 1u) / 2u + along0;
-	let left00 = select(0u, max(rows, line) - line, 2u * along0 + start0 % 2u + 1u < cols);
-	workgroupBarrier();
-	if (group < 2u) {
-		{
-			let at = 32u * row0 + 2u * vector0;
-			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word0a;
-			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word0b;
+	if (((offC | ldC) & 1u) == 0u) {
+		if (group < 2u) {
+			if (row0 < rows && 4u * vector0 < cols) {
+				storeVector(atC0, cols - (4u * vector0), word0a, word0b);
+			}
+			if (row1 < rows && 4u * vector1 < cols) {
+				storeVector(atC1, cols - (4u * vector1), word1a, word1b);
+			}
+			if (row2 < rows && 4u * vector2 < cols) {
+				storeVector(atC2, cols - (4u * vector2), word2a, word2b);
+			}
+			if (row3 < rows && 4u * vector3 < cols) {
+				storeVector(atC3, cols - (4u * vector3), word3a, word3b);
+			}
 		}
-		{
-			let at = 32u * row1 + 2u * vector1;
-			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word1a;
-			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word1b;
+	} else {
+		workgroupBarrier();
+		if (group < 2u) {
+			if (row0 / 4u == 0u) {
+				let at = 16u * (row0 % 4u) + vector0;
+				sharedB[at / 64u][at % 64u] = vec4<u32>(word0b);
+			}
+			if (row1 / 4u == 0u) {
+				let at = 16u * (row1 % 4u) + vector1;
+				sharedB[at / 64u][at % 64u] = vec4<u32>(word1b);
+			}
+			if (row2 / 4u == 0u) {
+				let at = 16u * (row2 % 4u) + vector2;
+				sharedB[at / 64u][at % 64u] = vec4<u32>(word2b);
+			}
+			if (row3 / 4u == 0u) {
+				let at = 16u * (row3 % 4u) + vector3;
+				sharedB[at / 64u][at % 64u] = vec4<u32>(word3b);
+			}
 		}
-		{
-			let at = 32u * row2 + 2u * vector2;
-			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word2a;
-			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word2b;
+		workgroupBarrier();
+		if (group < 2u) {
+			if (row0 / 4u == 0u) {
+				let at = max(16u * (row0 % 4u) + vector0, 1u) - 1u;
+				if (row0 < rows && 4u * vector0 < cols) {
+					storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a, word0b);
+				}
+			}
+			if (row1 / 4u == 0u) {
+				let at = max(16u * (row1 % 4u) + vector1, 1u) - 1u;
+				if (row1 < rows && 4u * vector1 < cols) {
+					storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a, word1b);
+				}
+			}
+			if (row2 / 4u == 0u) {
+				let at = max(16u * (row2 % 4u) + vector2, 1u) - 1u;
+				if (row2 < rows && 4u * vector2 < cols) {
+					storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a, word2b);
+				}
+			}
+			if (row3 / 4u == 0u) {
+				let at = max(16u * (row3 % 4u) + vector3, 1u) - 1u;
+				if (row3 < rows && 4u * vector3 < cols) {
+					storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a, word3b);
+				}
+			}
 		}
-		{
-			let at = 32u * row3 + 2u * vector3;
-			sharedB[at / 256u][(at % 256u) / 4u][at % 4u] = word3a;
-			sharedB[(at + 1u) / 256u][((at + 1u) % 256u) / 4u][(at + 1u) % 4u] = word3b;
+		workgroupBarrier();
+		if (group < 2u) {
+			if (row0 / 4u == 1u) {
+				let at = 16u * (row0 % 4u) + vector0;
+				sharedB[at / 64u][at % 64u] = vec4<u32>(word0b);
+			}
+			if (row1 / 4u == 1u) {
+				let at = 16u * (row1 % 4u) + vector1;
+				sharedB[at / 64u][at % 64u] = vec4<u32>(word1b);
+			}
+			if (row2 / 4u == 1u) {
+				let at = 16u * (row2 % 4u) + vector2;
+				sharedB[at / 64u][at % 64u] = vec4<u32>(word2b);
+			}
+			if (row3 / 4u == 1u) {
+				let at = 16u * (row3 % 4u) + vector3;
+				sharedB[at / 64u][at % 64u] = vec4<u32>(word3b);
+			}
 		}
-	}
-	workgroupBarrier();
-	{
-		let word = sharedB[alongAt0 / 256u][(alongAt0 % 256u) / 4u][alongAt0 % 4u];
-		let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 256u][(behindAt0 % 256u) / 4u][behindAt0 % 4u] << 16u), start0 % 2u != 0u);
-		if (0u < left00) { atomicStore(&C[atWord00], moved); }
-	}
-	{
-		let word = sharedB[(alongAt0 + 64u) / 256u][((alongAt0 + 64u) % 256u) / 4u][(alongAt0 + 64u) % 4u];
-		let moved = select(word, (word >> 16u) | (sharedB[(behindAt0 + 64u) / 256u][((behindAt0 + 64u) % 256u) / 4u][(behindAt0 + 64u) % 4u] << 16u), start0 % 2u != 0u);
-		if (2u < left00) { atomicStore(&C[atWord00 + ldC], moved); }
-	}
-	{
-		let word = sharedB[(alongAt0 + 128u) / 256u][((alongAt0 + 128u) % 256u) / 4u][(alongAt0 + 128u) % 4u];
-		let moved = select(word, (word >> 16u) | (sharedB[(behindAt0 + 128u) / 256u][((behindAt0 + 128u) % 256u) / 4u][(behindAt0 + 128u) % 4u] << 16u), start0 % 2u != 0u);
-		if (4u < left00) { atomicStore(&C[atWord00 + 2u * ldC], moved); }
-	}
-	{
-		let word = sharedB[(alongAt0 + 192u) / 256u][((alongAt0 + 192u) % 256u) / 4u][(alongAt0 + 192u) % 4u];
-		let moved = select(word, (word >> 16u) | (sharedB[(behindAt0 + 192u) / 256u][((behindAt0 + 192u) % 256u) / 4u][(behindAt0 + 192u) % 4u] << 16u), start0 % 2u != 0u);
-		if (6u < left00) { atomicStore(&C[atWord00 + 3u * ldC], moved); }
-	}
-	if (t < 8u) {
-		let start = offC + t * ldC;
-		if (t < rows) {
-			storeEdges(start, start + cols, sharedB[(32u * t) / 256u][((32u * t) % 256u) / 4u][(32u * t) % 4u], sharedB[(32u * t + lastAt) / 256u][((32u * t + lastAt) % 256u) / 4u][(32u * t + lastAt) % 4u] >> (16u * (last % 2u)));
+		workgroupBarrier();
+		if (group < 2u) {
+			if (row0 / 4u == 1u) {
+				let at = max(16u * (row0 % 4u) + vector0, 1u) - 1u;
+				if (row0 < rows && 4u * vector0 < cols) {
+					storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a, word0b);
+				}
+			}
+			if (row1 / 4u == 1u) {
+				let at = max(16u * (row1 % 4u) + vector1, 1u) - 1u;
+				if (row1 < rows && 4u * vector1 < cols) {
+					storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a, word1b);
+				}
+			}
+			if (row2 / 4u == 1u) {
+				let at = max(16u * (row2 % 4u) + vector2, 1u) - 1u;
+				if (row2 < rows && 4u * vector2 < cols) {
+					storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a, word2b);
+				}
+			}
+			if (row3 / 4u == 1u) {
+				let at = max(16u * (row3 % 4u) + vector3, 1u) - 1u;
+				if (row3 < rows && 4u * vector3 < cols) {
+					storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a, word3b);
+				}
+			}
 		}
 	}
 }

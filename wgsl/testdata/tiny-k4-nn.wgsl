@@ -62,10 +62,10 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		loop {
 			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA] = nextA0;
 			sharedA[alongA / 4u][5u * (alongA % 4u) + acrossA + 2u] = nextA1;
-			sharedB[acrossB / 4u][4u * (acrossB % 4u) + alongB / 2u][alongB % 2u] = nextB0;
-			sharedB[(acrossB + 4u) / 4u][4u * ((acrossB + 4u) % 4u) + alongB / 2u][alongB % 2u] = nextB1;
-			sharedB[(acrossB + 8u) / 4u][4u * ((acrossB + 8u) % 4u) + alongB / 2u][alongB % 2u] = nextB2;
-			sharedB[(acrossB + 12u) / 4u][4u * ((acrossB + 12u) % 4u) + alongB / 2u][alongB % 2u] = nextB3;
+			sharedB[acrossB / 4u][4u * (acrossB % 4u) + alongB % 4u][alongB / 4u] = nextB0;
+			sharedB[(acrossB + 4u) / 4u][4u * ((acrossB + 4u) % 4u) + alongB % 4u][alongB / 4u] = nextB1;
+			sharedB[(acrossB + 8u) / 4u][4u * ((acrossB + 8u) % 4u) + alongB % 4u][alongB / 4u] = nextB2;
+			sharedB[(acrossB + 12u) / 4u][4u * ((acrossB + 12u) % 4u) + alongB % 4u][alongB / 4u] = nextB3;
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
@@ -148,18 +148,18 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	c0 = sharedA[t / 16u][t % 16u] + sharedA[(t + 32u) / 16u][(t + 32u) % 16u] + sharedB[t / 16u][t % 16u] + sharedB[(t + 32u) / 16u][(t + 32u) % 16u];
 	let row0 = 2u * ty + 8u * ((group / 2u) / 2u) + (group / 2u) % 2u;
 	let vector0 = tx + 2u * (group % 2u);
-	let atC0 = offC + row0 * ldC + 2u * vector0;
+	let atC0 = offC + row0 * ldC + vector0;
 	c0 = alpha * c0;
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 1u]), c0);
+		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 4u]), c0);
 	}
 	if (rows == 8u && cols == 8u) {
 		C[atC0] = c0.x;
-		C[atC0 + 1u] = c0.y;
+		C[atC0 + 4u] = c0.y;
 	} else {
 		if (row0 < rows) {
-			if (2u * vector0 < cols) { C[atC0] = c0.x; }
-			if (2u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
+			if (vector0 < cols) { C[atC0] = c0.x; }
+			if (vector0 + 4u < cols) { C[atC0 + 4u] = c0.y; }
 		}
 	}
 }

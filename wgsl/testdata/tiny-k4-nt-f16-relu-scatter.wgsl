@@ -55,9 +55,27 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeEdges(at: u32, end: u32, first: u32, last: u32) {
-	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
-	if (end % 2u != 0u) { storeHalf(end / 2u, 0xffffu, last); }
+fn storeWord(at: u32, numbers: u32, word: u32) {
+	if (numbers > 1u) {
+		atomicStore(&C[at], word);
+	} else if (numbers == 1u) {
+		storeHalf(at, 0xffffu, word);
+	}
+}
+
+fn storeVector(at: u32, numbers: u32, a: u32) {
+	storeWord(at / 2u, numbers, a);
+}
+
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32) {
+	let odd = at % 2u;
+	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
+	if (odd != 0u && col == 0u) {
+		storeHalf(at / 2u, 0xffff0000u, first);
+	} else {
+		storeWord(at / 2u, numbers + odd, first);
+	}
+	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, a >> 16u); }
 }
 
 fn loadBias(at: u32) -> f32 {
@@ -317,31 +335,22 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		bits0 = vec2<u32>(tame(bits0.x), tame(bits0.y));
 	}
 	let word0a = pair(bits0.x, bits0.y);
-	let line = t / 4u;
-	let along0 = t % 4u;
-	let behind0 = min(along0 + 1u, 3u);
-	let alongAt0 = 4u * line + 2u * (along0 % 2u) + along0 / 2u + 0u;
-	let behindAt0 = 4u * line + 2u * (behind0 % 2u) + behind0 / 2u + 0u;
-	let last = cols - 1u;
-	let lastAt = 2u * ((last / 2u) % 2u) + (last / 2u) / 2u + 0u;
-	workgroupBarrier();
-	{
-		let at = 4u * row0 + 2u * (vector0 % 2u) + vector0 / 2u;
-		sharedB[at / 32u][(at % 32u) / 2u][at % 2u] = word0a;
-	}
-	workgroupBarrier();
-	{
-		let to = indices[scatterAt + line];
-		let start = offC + to * ldC;
-		let word = sharedB[alongAt0 / 32u][(alongAt0 % 32u) / 2u][alongAt0 % 2u];
-		let moved = select(word, (word >> 16u) | (sharedB[behindAt0 / 32u][(behindAt0 % 32u) / 2u][behindAt0 % 2u] << 16u), start % 2u != 0u);
-		if (line < rows && to < scatterRows && 2u * along0 + start % 2u + 1u < cols) { atomicStore(&C[(start + 1u) / 2u + along0], moved); }
-	}
-	if (t < 8u) {
-		let to = indices[scatterAt + t];
-		let start = offC + to * ldC;
-		if (t < rows && to < scatterRows) {
-			storeEdges(start, start + cols, sharedB[(4u * t) / 32u][((4u * t) % 32u) / 2u][(4u * t) % 2u], sharedB[(4u * t + lastAt) / 32u][((4u * t + lastAt) % 32u) / 2u][(4u * t + lastAt) % 2u] >> (16u * (last % 2u)));
+	if (((offC | ldC) & 1u) == 0u) {
+		if (kept0 && 2u * vector0 < cols) {
+			storeVector(atC0, cols - (2u * vector0), word0a);
+		}
+	} else {
+		workgroupBarrier();
+		{
+			let at = 4u * (row0 % 16u) + vector0;
+			sharedB[at / 16u][at % 16u] = vec2<u32>(word0a);
+		}
+		workgroupBarrier();
+		{
+			let at = max(4u * (row0 % 16u) + vector0, 1u) - 1u;
+			if (kept0 && 2u * vector0 < cols) {
+				storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 16u][at % 16u].x, word0a);
+			}
 		}
 	}
 }

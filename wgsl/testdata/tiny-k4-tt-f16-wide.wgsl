@@ -34,7 +34,6 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let alongB = t % 16u;
 	let acrossB = t / 16u;
 	var wordB00: u32;
-	var wordB01: u32;
 	var nextB0: vec2<u32>;
 	var nextB1: vec2<u32>;
 	var laterB0: vec2<u32>;
@@ -65,27 +64,24 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	var left = depth;
 	if (left != 0u) {
 		atA = offA + acrossA * ldA + alongA;
-		let atB = offB + 2u * (acrossB * ldB) + alongB;
+		let atB = offB + acrossB * ldB + alongB;
 		wordB00 = atB / 2u;
 		let halfB00 = 16u * (atB % 2u);
-		wordB01 = (atB + ldB) / 2u;
-		let halfB01 = 16u * ((atB + ldB) % 2u);
 		nextA0 = A[atA];
-		nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
-		nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+		nextB0 = vec2<u32>(B[wordB00], B[wordB00 + 2u * ldB]);
+		nextB1 = vec2<u32>(B[wordB00 + ldB], B[wordB00 + 3u * ldB]);
 		if (left > 16u) {
 			atA = atA + 16u * ldA;
 			wordB00 = wordB00 + 8u;
-			wordB01 = wordB01 + 8u;
 			laterA0 = A[atA];
-			laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
-			laterB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+			laterB0 = vec2<u32>(B[wordB00], B[wordB00 + 2u * ldB]);
+			laterB1 = vec2<u32>(B[wordB00 + ldB], B[wordB00 + 3u * ldB]);
 		}
 		loop {
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = four(nextA0).xy;
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = four(nextA0).zw;
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(nextB0.x, halfB00), number(nextB0.y, halfB01));
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(nextB1.x, halfB00), number(nextB1.y, halfB01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(nextB0.x, halfB00), number(nextB0.y, halfB00));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(nextB1.x, halfB00), number(nextB1.y, halfB00));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
@@ -103,10 +99,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if (left > 16u) {
 				atA = atA + 16u * ldA;
 				wordB00 = wordB00 + 8u;
-				wordB01 = wordB01 + 8u;
 				nextA0 = A[atA];
-				nextB0 = vec2<u32>(B[wordB00], B[wordB01]);
-				nextB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+				nextB0 = vec2<u32>(B[wordB00], B[wordB00 + 2u * ldB]);
+				nextB1 = vec2<u32>(B[wordB00 + ldB], B[wordB00 + 3u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -148,8 +143,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			workgroupBarrier();
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA] = four(laterA0).xy;
 			sharedA[acrossA / 4u][4u * (acrossA % 4u) + 2u * alongA + 1u] = four(laterA0).zw;
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(laterB0.x, halfB00), number(laterB0.y, halfB01));
-			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(laterB1.x, halfB00), number(laterB1.y, halfB01));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB] = vec2<f32>(number(laterB0.x, halfB00), number(laterB0.y, halfB00));
+			sharedB[alongB / 4u][5u * (alongB % 4u) + acrossB + 2u] = vec2<f32>(number(laterB1.x, halfB00), number(laterB1.y, halfB00));
 			workgroupBarrier();
 			if (left < 16u) {
 				for (var k = 0u; 4u * k + group < left; k = k + 1u) {
@@ -167,10 +162,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			if (left > 16u) {
 				atA = atA + 16u * ldA;
 				wordB00 = wordB00 + 8u;
-				wordB01 = wordB01 + 8u;
 				laterA0 = A[atA];
-				laterB0 = vec2<u32>(B[wordB00], B[wordB01]);
-				laterB1 = vec2<u32>(B[wordB00 + 2u * ldB], B[wordB01 + 2u * ldB]);
+				laterB0 = vec2<u32>(B[wordB00], B[wordB00 + 2u * ldB]);
+				laterB1 = vec2<u32>(B[wordB00 + ldB], B[wordB00 + 3u * ldB]);
 			}
 			{
 				let a0 = sharedA[0u][readA0];
@@ -230,18 +224,18 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	c0 = sharedA[t / 16u][t % 16u] + sharedA[(t + 32u) / 16u][(t + 32u) % 16u] + sharedB[t / 16u][t % 16u] + sharedB[(t + 32u) / 16u][(t + 32u) % 16u];
 	let row0 = 2u * ty + 8u * ((group / 2u) / 2u) + (group / 2u) % 2u;
 	let vector0 = tx + 2u * (group % 2u);
-	let atC0 = offC + row0 * ldC + 2u * vector0;
+	let atC0 = offC + row0 * ldC + vector0;
 	c0 = alpha * c0;
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 1u]), c0);
+		c0 = fma(vec2<f32>(beta), vec2<f32>(C[atC0], C[atC0 + 4u]), c0);
 	}
 	if (rows == 8u && cols == 8u) {
 		C[atC0] = c0.x;
-		C[atC0 + 1u] = c0.y;
+		C[atC0 + 4u] = c0.y;
 	} else {
 		if (row0 < rows) {
-			if (2u * vector0 < cols) { C[atC0] = c0.x; }
-			if (2u * vector0 + 1u < cols) { C[atC0 + 1u] = c0.y; }
+			if (vector0 < cols) { C[atC0] = c0.x; }
+			if (vector0 + 4u < cols) { C[atC0 + 4u] = c0.y; }
 		}
 	}
 }
