@@ -323,6 +323,12 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 	*stored = 0;
 	fixup(k, tile, e, c, workspace);
 }
+// pieces is how many thread groups a tile of so many parts takes in a launch of fix-ups: see slotSets in fixup.cuh.
+static unsigned pieces(const kernel *f, uint32_t parts, unsigned threads) {
+	unsigned vectors = f->tm * f->tn / 4, sets = 1;
+	while (sets < 8 && (sets < parts || vectors * sets < threads)) sets *= 2;
+	return vectors * sets / threads;
+}
 static CUresult execute(const launch *l) {
 	const kernel *f = l->f;
 	const uint32_t *items = (void *)l->params[0], *table = (void *)l->params[1];
@@ -355,7 +361,9 @@ static CUresult execute(const launch *l) {
 	for (unsigned i = 0; i < l->x; i++) {
 		unsigned x = back ? l->x - 1 - i : i;
 		if (f->fixup) {
-			fixup(f, items + words * x, &e, c, workspace);
+			const uint32_t *tile = items + words * x;
+			if (l->y < pieces(f, tile[6], l->threads)) return LAUNCH_FAILED;
+			fixup(f, tile, &e, c, workspace);
 			continue;
 		}
 		if (f->in_turn || marked) { // table: the next turn, the end, the first item of turn 0, items of a turn, the last turn
