@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"time"
 	"unsafe"
@@ -69,7 +70,7 @@ func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device
 		return nil, fmt.Errorf("webgpu: open %s: %w: %w", info.Name, driver.ErrUnavailable, err)
 	}
 	d := newDevice(info, handle.GetLimits().Limits, maxBinding)
-	d.shader.Components = a.api() == "vulkan"
+	d.shader.Components = a.api() == "vulkan" && runtime.GOOS != "darwin" // where Vulkan is a layer upon Metal
 	d.library = library{instance: instance, adapters: adapters, handle: handle, queue: handle.GetQueue()}
 	if a.props.VendorId == vendorMesa {
 		d.inFlight = 1
