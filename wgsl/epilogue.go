@@ -201,7 +201,7 @@ func (o *operand) find(w *writer) {
 	for _, row := range o.gatheredRows() {
 		at, is := gathered(row)
 		w.block("", func() {
-			w.line("let index = indices[%s];", plus("gatherAt + "+times(o.Span, "across"+o.name), row))
+			w.line("let index = indices[%s];", plus("gatherAt + "+times(o.rows(), "across"+o.name), row))
 			w.line("%s = index < gatherRows;", is)
 			w.line("%s = off%s + select(0u, index, %s) * ld%s;", at, o.name, is, o.name)
 			if o.blocks {

@@ -14,8 +14,6 @@ const (
 	// way: the sum of 100 slots waits for 4 loads one after the other and not for 100.
 	fixupMost   = 128
 	fixupUnroll = 4
-
-	fixupWidth = 4 // columns of a vector
 )
 
 // fixupVectors is the number of vectors of 4 elements that one workgroup of a fix-up kernel
@@ -28,7 +26,7 @@ func fixupVectors(t *tile.Shape) int { return max(16, t.TN/4) }
 // y of the tile of item x. Thread group g sums the slots g, g + groups, ...;
 // then the first group adds these sums in order.
 func (r *renderer) fixup() {
-	const width = fixupWidth
+	const width = 4
 	t := r.Tile
 	piece := fixupVectors(&t)
 	groups := r.threads / piece

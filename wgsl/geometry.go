@@ -229,7 +229,7 @@ type stage struct {
 	// Apart is how many rows or columns there are from one number of an element to the next: 1, or as many as there are elements. Then
 	// threads side by side load adjacent ones for each number of theirs, and columns of B they store to C together: a store of
 	// 16 threads touches 2 to 3 sectors of 32 bytes and not 16. The sweep takes 0.95 of the time, batches of K up to 128 0.77 to
-	// 0.98 (H100 through Vulkan). B of fp32 then is loaded by single numbers, also where it allows four: 0.96.
+	// 0.99 (H100 through Vulkan). B of fp32 then is loaded by single numbers, also where it allows four: 0.96.
 	Apart int
 	Pitch int // elements from one k to the next
 	Rows  int // of workgroup memory, of Groups k's each
@@ -239,6 +239,14 @@ type stage struct {
 	Span   int
 	Lanes  int
 	Blocks []block // of one thread
+}
+
+// stride is how many rows or columns there are from the first number of an element to that of the next.
+func (s *stage) stride() int {
+	if s.Apart > 1 {
+		return 1
+	}
+	return s.Element
 }
 
 // row is the elements of a row of workgroup memory.

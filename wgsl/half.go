@@ -176,7 +176,7 @@ func (r *renderer) accessors() {
 		r.text.WriteString(narrows[of].reads(suffix))
 	}
 	r.one("C", "atomicLoad(&C[at / 2u])")
-	r.text.WriteString(narrows[of].pair + narrows[of].rare + narrows[of].tame + storesC + storesOfVectors[r.widthC()])
+	r.text.WriteString(narrows[of].pair + narrows[of].rare + narrows[of].tame + storesC)
 }
 
 // one writes the load of one element of C's type.

@@ -22,6 +22,14 @@ type operand struct {
 	bits   bool // workgroup memory holds the bits of numbers, since it holds words of C too
 }
 
+// rows is the number of rows of global memory from one block to the next.
+func (o *operand) rows() int {
+	if o.AlongK && o.Apart == 1 {
+		return o.Span
+	}
+	return 1
+}
+
 // place is where a number lies, as distances from the thread's first one along the contiguous axis and in rows.
 type place struct{ along, row int }
 
@@ -29,13 +37,9 @@ type place struct{ along, row int }
 // where they are a run.
 func (o *operand) places(b block) (all []place) {
 	switch {
-	case o.AlongK && o.Apart > 1:
-		for i := range o.Span {
-			all = append(all, place{b.Along, b.Across + i*o.Apart})
-		}
 	case o.AlongK:
 		for i := range o.Span {
-			all = append(all, place{b.Along, b.Across*o.Span + i})
+			all = append(all, place{b.Along, b.Across*o.rows() + i*o.Apart})
 		}
 	case o.Apart > 1:
 		for i := range o.Span {
@@ -195,14 +199,11 @@ func (o *operand) positions() (all []string) {
 
 // start sets the thread's position in global memory to the item's first K step.
 func (o *operand) start(w *writer) {
-	row, along := fmt.Sprintf("across%s * ld%s", o.name, o.name), "along"+o.name
-	switch {
-	case o.AlongK && o.Apart == 1:
-		row = times(o.Span, row)
-	case o.run():
+	along := "along" + o.name
+	if o.run() {
 		along = times(o.Span, along)
 	}
-	first := fmt.Sprintf("at%s = off%s + %s + %s;", o.name, o.name, row, along)
+	first := fmt.Sprintf("at%s = off%s + %s + %s;", o.name, o.name, times(o.rows(), fmt.Sprintf("across%s * ld%s", o.name, o.name)), along)
 	switch classes := o.classes(); {
 	case o.gather:
 		o.find(w)

@@ -340,12 +340,7 @@ func (s *stage) elementOf(i int) (element, number int) {
 	return i / s.Element, i % s.Element
 }
 
-func (s *stage) member(element, number int) int {
-	if s.Apart > 1 {
-		return element + number*s.Apart
-	}
-	return element*s.Element + number
-}
+func (s *stage) member(element, number int) int { return element*s.stride() + number*s.Apart }
 
 // members are values, with those of a run one by one.
 func (s *stage) members(values []value, per int, env map[string]int) []value {

@@ -12,11 +12,11 @@ type output struct{ Value, Row, Vector string }
 
 // column is that of number j of output i in the tile.
 func (r *renderer) column(width, i, j int) string {
-	vector := fmt.Sprintf("vector%d", i)
-	if r.apart() > 1 {
-		return plus(vector, j*r.apart())
+	stride := r.B.stride()
+	if r.kernel.Fixup {
+		stride = width
 	}
-	return plus(times(width, vector), j)
+	return plus(times(stride, fmt.Sprintf("vector%d", i)), j*r.apart())
 }
 
 // apart is how many columns there are from one number of an output to the next: see stage.Apart. Those of fix-ups are adjacent, as
@@ -28,14 +28,6 @@ func (r *renderer) apart() int {
 	return r.B.Apart
 }
 
-// widthC is how many columns an output has.
-func (r *renderer) widthC() int {
-	if r.kernel.Fixup {
-		return fixupWidth
-	}
-	return r.B.Element
-}
-
 // outputs of a thread whose accumulators are the whole sums.
 func (r *renderer) outputs() []output {
 	all := make([]output, r.Accumulators)
@@ -44,26 +36,11 @@ func (r *renderer) outputs() []output {
 		e := r.A.Element
 		all[i] = output{
 			Value:  accumulator(i),
-			Row:    plus(r.firstRow("ty"), r.rowsBehind(row/e*r.ThreadRows)+row%e*r.A.Apart),
+			Row:    plus(times(r.A.stride(), "ty"), r.A.stride()*(row/e*r.ThreadRows)+row%e*r.A.Apart),
 			Vector: plus("tx", vector*r.ThreadCols),
 		}
 	}
 	return all
-}
-
-// firstRow is the row of the first number of an element of A, and rowsBehind how many rows the first of one so many elements behind is below.
-func (r *renderer) firstRow(element string) string {
-	if r.A.Apart > 1 {
-		return element
-	}
-	return times(r.A.Element, element)
-}
-
-func (r *renderer) rowsBehind(elements int) int {
-	if r.A.Apart > 1 {
-		return elements
-	}
-	return r.A.Element * elements
 }
 
 // output is the same for an accumulator whose number is known in the shader only.
@@ -75,7 +52,7 @@ func (r *renderer) output(value, number string) output {
 	}
 	return output{
 		Value:  value,
-		Row:    fmt.Sprintf("%s + %s + %s", r.firstRow("ty"), times(r.rowsBehind(r.ThreadRows), over(row, e)), times(r.A.Apart, rest(row, e))),
+		Row:    fmt.Sprintf("%s + %s + %s", times(r.A.stride(), "ty"), times(r.A.stride()*r.ThreadRows, over(row, e)), times(r.A.Apart, rest(row, e))),
 		Vector: vector,
 	}
 }

@@ -14,7 +14,9 @@ import (
 // store the other half of such a word at the same time, which atomic operations on 16 of its bits
 // leave as it is.
 
-// storesC has the functions that store words. Of a word of a row the tile may have both halves, the low one alone, or, with no number, none.
+// storesC has the functions that store words, of so many numbers from the word's first one up to the end of the row: storeWord a word that
+// is a pair, and storeShifted, where rows may begin at odd positions, a pair that is in two words then, the first with a number of
+// the pair before. In front of the first column there is none, and behind the last one half of a word is left.
 const storesC = `
 fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicAnd(&C[at], ~mask);
@@ -24,51 +26,22 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 fn storeWord(at: u32, numbers: u32, word: u32) {
 	if (numbers > 1u) {
 		atomicStore(&C[at], word);
-	} else if (numbers == 1u) {
+	} else {
 		storeHalf(at, 0xffffu, word);
 	}
 }
+
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, word: u32) {
+	let odd = at % 2u;
+	let first = select(word, (before >> 16u) | (word << 16u), odd != 0u);
+	if (odd != 0u && col == 0u) {
+		storeHalf(at / 2u, 0xffff0000u, first);
+	} else {
+		storeWord(at / 2u, numbers + odd, first);
+	}
+	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, word >> 16u); }
+}
 `
-
-// storesOfVectors has, by the width of vectors, the functions that store so many numbers of one as there are up to the end of the row: what
-// begins at an even position, and what may begin at an odd one. The latter takes its first column and the last pair of the vector in front.
-var storesOfVectors = map[int]string{
-	2: `
-fn storeVector(at: u32, numbers: u32, a: u32) {
-	storeWord(at / 2u, numbers, a);
-}
-
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32) {
-	let odd = at % 2u;
-	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
-	if (odd != 0u && col == 0u) {
-		storeHalf(at / 2u, 0xffff0000u, first);
-	} else {
-		storeWord(at / 2u, numbers + odd, first);
-	}
-	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, a >> 16u); }
-}
-`,
-	4: `
-fn storeVector(at: u32, numbers: u32, a: u32, b: u32) {
-	storeWord(at / 2u, numbers, a);
-	storeWord(at / 2u + 1u, max(numbers, 2u) - 2u, b);
-}
-
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32, b: u32) {
-	let odd = at % 2u;
-	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
-	let second = select(b, (a >> 16u) | (b << 16u), odd != 0u);
-	if (odd != 0u && col == 0u) {
-		storeHalf(at / 2u, 0xffff0000u, first);
-	} else {
-		storeWord(at / 2u, numbers + odd, first);
-	}
-	storeWord(at / 2u + 1u, max(numbers + odd, 2u) - 2u, second);
-	if (odd != 0u && numbers == 4u) { storeHalf(at / 2u + 2u, 0xffffu, b >> 16u); }
-}
-`,
-}
 
 // bindC declares C.
 func (r *renderer) bindC() {
@@ -85,31 +58,38 @@ func (r *renderer) storeNarrow(width int, outputs []output) {
 	words := r.words(width, outputs)
 	r.ifElse("((offC | ldC) & 1u) == 0u", func() {
 		r.owners(func() {
-			for i, of := range words {
-				r.block(r.begins(width, i), func() {
-					r.line("storeVector(atC%d, cols - %s, %s);", i, paren(r.column(width, i, 0)), strings.Join(of, ", "))
+			for i := range words {
+				r.eachWord(width, i, words[i], "", func(at, col, word, _ string) {
+					r.line("storeWord(%s, cols - %s, %s);", over(at, 2), paren(col), word)
 				})
 			}
 		})
 	}, func() { r.storeShifted(width, words) })
 }
 
-// begins is whether the first number of a vector is in the tile.
-func (r *renderer) begins(width, i int) string {
-	return fmt.Sprintf("if (%s && %s < cols)", r.stored(i), r.column(width, i, 0))
+// eachWord encloses what is done to each word of an output that has a number in the tile. Body is told where that is in C, its column, the
+// word, and the one before.
+func (r *renderer) eachWord(width, i int, words []string, before string, body func(at, col, word, before string)) {
+	r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() {
+		for j, word := range words {
+			col := r.column(width, i, 2*j)
+			r.block(fmt.Sprintf("if (%s < cols)", col), func() { body(plus(fmt.Sprintf("atC%d", i), 2*j), col, word, before) })
+			before = word
+		}
+	})
 }
 
 // storeShifted does so where rows may begin at odd positions. Threads tell each other the last pair of each vector, of as many rows of the
 // tile at a time as fit in the workgroup memory of B. In front of the first vector of a row there is none, and its thread is told
 // what has no meaning.
 func (r *renderer) storeShifted(width int, words [][]string) {
-	all := r.told(width, len(words))
-	for pass := range all[0].passes {
+	all, passes := r.told(width, len(words))
+	for pass := range passes {
 		each := func(body func(told)) {
 			r.owners(func() {
 				for _, x := range all {
 					head := ""
-					if x.passes > 1 {
+					if passes > 1 {
 						head = fmt.Sprintf("if (%s == %du)", x.pass, pass)
 					}
 					r.block(head, func() { body(x) })
@@ -129,58 +109,51 @@ func (r *renderer) storeShifted(width int, words [][]string) {
 		each(func(x told) {
 			r.line("let at = max(%s, 1u) - 1u;", x.at)
 			for j, i := range x.outputs {
-				before := component(len(x.outputs), r.heldPairs("at"), j)
-				if !r.kernel.Fixup && len(x.outputs) == 1 {
-					before += ".x"
+				before := r.heldPairs("at")
+				if !r.kernel.Fixup {
+					before = component(r.B.Element, before, j)
 				}
-				column := r.column(width, i, 0)
-				r.block(r.begins(width, i), func() {
-					r.line("storeShifted(atC%d, %s, cols - %s, %s, %s);", i, column, paren(column), before, strings.Join(words[i], ", "))
+				r.eachWord(width, i, words[i], before, func(at, col, word, before string) {
+					r.line("storeShifted(%s, %s, cols - %s, %s, %s);", at, col, paren(col), before, word)
 				})
 			}
 		})
 	}
 }
 
-// told is outputs whose last pairs are told together: an element of workgroup memory, where it is in the pass that it has.
+// told is outputs whose last pairs are told together: an element of workgroup memory, where it is in its pass, and which one that is.
 type told struct {
-	outputs []int
-	at      string
-	pass    string
-	passes  int
+	outputs  []int
+	at, pass string
 }
 
-// told are all. Rows of a thread whose number is known in the text fill an element of B together, others, and those of fix-ups, have one each.
-func (r *renderer) told(width, outputs int) (all []told) {
+// told are all, and how many passes they take. Rows of a thread whose number is known in the text fill an element of B together, others, and
+// those of fix-ups, have one each.
+func (r *renderer) told(width, outputs int) (all []told, passes int) {
 	if r.kernel.Fixup { // threads with outputs have a vector each
-		return []told{{outputs: []int{0}, at: "t", passes: 1}}
+		return []told{{outputs: []int{0}, at: "t"}}, 1
 	}
 	together, rows := 1, r.B.Rows*r.Groups
 	if r.Groups == 1 && r.Tile.RM%width == 0 {
 		together = width
 	}
-	add := func(row string, first int, of []int) {
-		all = append(all, told{
-			outputs: of, at: times(r.Tile.TN/width, rest(row, rows)) + fmt.Sprintf(" + vector%d", first),
-			pass: over(row, rows), passes: (r.Tile.TM/together + rows - 1) / rows,
-		})
-	}
-	if together == 1 {
-		for i := range outputs {
-			add(fmt.Sprintf("row%d", i), i, []int{i})
-		}
-		return all
-	}
 	for i := range outputs {
-		if row, vector := i/r.vectorsB(), i%r.vectorsB(); row%width == 0 {
-			of := make([]int, width)
-			for j := range of {
-				of[j] = (row+j)*r.vectorsB() + vector
-			}
-			add(plus("ty", row/width*r.ThreadRows), i, of)
+		row := i / r.vectorsB()
+		if row%together > 0 {
+			continue // told with another
 		}
+		x, id := told{}, fmt.Sprintf("row%d", i)
+		if together > 1 {
+			id = plus("ty", row/together*r.ThreadRows)
+		}
+		for j := range together {
+			x.outputs = append(x.outputs, i+j*r.vectorsB())
+		}
+		x.at = times(r.Tile.TN/width, rest(id, rows)) + fmt.Sprintf(" + vector%d", i)
+		x.pass = over(id, rows)
+		all = append(all, x)
 	}
-	return all
+	return all, (r.Tile.TM/together + rows - 1) / rows
 }
 
 // heldPairs is an element of workgroup memory, and pairs what it holds.

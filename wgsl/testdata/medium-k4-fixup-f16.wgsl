@@ -55,27 +55,20 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 fn storeWord(at: u32, numbers: u32, word: u32) {
 	if (numbers > 1u) {
 		atomicStore(&C[at], word);
-	} else if (numbers == 1u) {
+	} else {
 		storeHalf(at, 0xffffu, word);
 	}
 }
 
-fn storeVector(at: u32, numbers: u32, a: u32, b: u32) {
-	storeWord(at / 2u, numbers, a);
-	storeWord(at / 2u + 1u, max(numbers, 2u) - 2u, b);
-}
-
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32, b: u32) {
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, word: u32) {
 	let odd = at % 2u;
-	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
-	let second = select(b, (a >> 16u) | (b << 16u), odd != 0u);
+	let first = select(word, (before >> 16u) | (word << 16u), odd != 0u);
 	if (odd != 0u && col == 0u) {
 		storeHalf(at / 2u, 0xffff0000u, first);
 	} else {
 		storeWord(at / 2u, numbers + odd, first);
 	}
-	storeWord(at / 2u + 1u, max(numbers + odd, 2u) - 2u, second);
-	if (odd != 0u && numbers == 4u) { storeHalf(at / 2u + 2u, 0xffffu, b >> 16u); }
+	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, word >> 16u); }
 }
 
 @compute @workgroup_size(128)
@@ -136,8 +129,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let word0b = pair(bits0.z, bits0.w);
 	if (((offC | ldC) & 1u) == 0u) {
 		if (group == 0u) {
-			if (row0 < rows && 4u * vector0 < cols) {
-				storeVector(atC0, cols - (4u * vector0), word0a, word0b);
+			if (row0 < rows) {
+				if (4u * vector0 < cols) {
+					storeWord(atC0 / 2u, cols - (4u * vector0), word0a);
+				}
+				if (4u * vector0 + 2u < cols) {
+					storeWord((atC0 + 2u) / 2u, cols - (4u * vector0 + 2u), word0b);
+				}
 			}
 		}
 	} else {
@@ -152,8 +150,13 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		if (group == 0u) {
 			{
 				let at = max(t, 1u) - 1u;
-				if (row0 < rows && 4u * vector0 < cols) {
-					storeShifted(atC0, 4u * vector0, cols - (4u * vector0), words[at], word0a, word0b);
+				if (row0 < rows) {
+					if (4u * vector0 < cols) {
+						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), words[at], word0a);
+					}
+					if (4u * vector0 + 2u < cols) {
+						storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b);
+					}
 				}
 			}
 		}

@@ -55,24 +55,20 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 fn storeWord(at: u32, numbers: u32, word: u32) {
 	if (numbers > 1u) {
 		atomicStore(&C[at], word);
-	} else if (numbers == 1u) {
+	} else {
 		storeHalf(at, 0xffffu, word);
 	}
 }
 
-fn storeVector(at: u32, numbers: u32, a: u32) {
-	storeWord(at / 2u, numbers, a);
-}
-
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32) {
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, word: u32) {
 	let odd = at % 2u;
-	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
+	let first = select(word, (before >> 16u) | (word << 16u), odd != 0u);
 	if (odd != 0u && col == 0u) {
 		storeHalf(at / 2u, 0xffff0000u, first);
 	} else {
 		storeWord(at / 2u, numbers + odd, first);
 	}
-	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, a >> 16u); }
+	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, word >> 16u); }
 }
 
 @compute @workgroup_size(128)
@@ -397,8 +393,10 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		}
 		let word0a = pair(bits0.x, bits0.y);
 		if (((offC | ldC) & 1u) == 0u) {
-			if (row0 < rows && 2u * vector0 < cols) {
-				storeVector(atC0, cols - (2u * vector0), word0a);
+			if (row0 < rows) {
+				if (2u * vector0 < cols) {
+					storeWord(atC0 / 2u, cols - (2u * vector0), word0a);
+				}
 			}
 		} else {
 			workgroupBarrier();
@@ -409,8 +407,10 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			workgroupBarrier();
 			{
 				let at = max(8u * (row0 % 16u) + vector0, 1u) - 1u;
-				if (row0 < rows && 2u * vector0 < cols) {
-					storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 8u][at % 8u].x, word0a);
+				if (row0 < rows) {
+					if (2u * vector0 < cols) {
+						storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 8u][at % 8u].x, word0a);
+					}
 				}
 			}
 		}

@@ -52,27 +52,20 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 fn storeWord(at: u32, numbers: u32, word: u32) {
 	if (numbers > 1u) {
 		atomicStore(&C[at], word);
-	} else if (numbers == 1u) {
+	} else {
 		storeHalf(at, 0xffffu, word);
 	}
 }
 
-fn storeVector(at: u32, numbers: u32, a: u32, b: u32) {
-	storeWord(at / 2u, numbers, a);
-	storeWord(at / 2u + 1u, max(numbers, 2u) - 2u, b);
-}
-
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, a: u32, b: u32) {
+fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, word: u32) {
 	let odd = at % 2u;
-	let first = select(a, (before >> 16u) | (a << 16u), odd != 0u);
-	let second = select(b, (a >> 16u) | (b << 16u), odd != 0u);
+	let first = select(word, (before >> 16u) | (word << 16u), odd != 0u);
 	if (odd != 0u && col == 0u) {
 		storeHalf(at / 2u, 0xffff0000u, first);
 	} else {
 		storeWord(at / 2u, numbers + odd, first);
 	}
-	storeWord(at / 2u + 1u, max(numbers + odd, 2u) - 2u, second);
-	if (odd != 0u && numbers == 4u) { storeHalf(at / 2u + 2u, 0xffffu, b >> 16u); }
+	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, word >> 16u); }
 }
 
 @compute @workgroup_size(64)
@@ -1294,17 +1287,37 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let word3b = pair(bits3.z, bits3.w);
 	if (((offC | ldC) & 1u) == 0u) {
 		if (group < 2u) {
-			if (row0 < rows && 4u * vector0 < cols) {
-				storeVector(atC0, cols - (4u * vector0), word0a, word0b);
+			if (row0 < rows) {
+				if (4u * vector0 < cols) {
+					storeWord(atC0 / 2u, cols - (4u * vector0), word0a);
+				}
+				if (4u * vector0 + 2u < cols) {
+					storeWord((atC0 + 2u) / 2u, cols - (4u * vector0 + 2u), word0b);
+				}
 			}
-			if (row1 < rows && 4u * vector1 < cols) {
-				storeVector(atC1, cols - (4u * vector1), word1a, word1b);
+			if (row1 < rows) {
+				if (4u * vector1 < cols) {
+					storeWord(atC1 / 2u, cols - (4u * vector1), word1a);
+				}
+				if (4u * vector1 + 2u < cols) {
+					storeWord((atC1 + 2u) / 2u, cols - (4u * vector1 + 2u), word1b);
+				}
 			}
-			if (row2 < rows && 4u * vector2 < cols) {
-				storeVector(atC2, cols - (4u * vector2), word2a, word2b);
+			if (row2 < rows) {
+				if (4u * vector2 < cols) {
+					storeWord(atC2 / 2u, cols - (4u * vector2), word2a);
+				}
+				if (4u * vector2 + 2u < cols) {
+					storeWord((atC2 + 2u) / 2u, cols - (4u * vector2 + 2u), word2b);
+				}
 			}
-			if (row3 < rows && 4u * vector3 < cols) {
-				storeVector(atC3, cols - (4u * vector3), word3a, word3b);
+			if (row3 < rows) {
+				if (4u * vector3 < cols) {
+					storeWord(atC3 / 2u, cols - (4u * vector3), word3a);
+				}
+				if (4u * vector3 + 2u < cols) {
+					storeWord((atC3 + 2u) / 2u, cols - (4u * vector3 + 2u), word3b);
+				}
 			}
 		}
 	} else {
@@ -1331,26 +1344,46 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		if (group < 2u) {
 			if (row0 / 4u == 0u) {
 				let at = max(16u * (row0 % 4u) + vector0, 1u) - 1u;
-				if (row0 < rows && 4u * vector0 < cols) {
-					storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a, word0b);
+				if (row0 < rows) {
+					if (4u * vector0 < cols) {
+						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a);
+					}
+					if (4u * vector0 + 2u < cols) {
+						storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b);
+					}
 				}
 			}
 			if (row1 / 4u == 0u) {
 				let at = max(16u * (row1 % 4u) + vector1, 1u) - 1u;
-				if (row1 < rows && 4u * vector1 < cols) {
-					storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a, word1b);
+				if (row1 < rows) {
+					if (4u * vector1 < cols) {
+						storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a);
+					}
+					if (4u * vector1 + 2u < cols) {
+						storeShifted(atC1 + 2u, 4u * vector1 + 2u, cols - (4u * vector1 + 2u), word1a, word1b);
+					}
 				}
 			}
 			if (row2 / 4u == 0u) {
 				let at = max(16u * (row2 % 4u) + vector2, 1u) - 1u;
-				if (row2 < rows && 4u * vector2 < cols) {
-					storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a, word2b);
+				if (row2 < rows) {
+					if (4u * vector2 < cols) {
+						storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a);
+					}
+					if (4u * vector2 + 2u < cols) {
+						storeShifted(atC2 + 2u, 4u * vector2 + 2u, cols - (4u * vector2 + 2u), word2a, word2b);
+					}
 				}
 			}
 			if (row3 / 4u == 0u) {
 				let at = max(16u * (row3 % 4u) + vector3, 1u) - 1u;
-				if (row3 < rows && 4u * vector3 < cols) {
-					storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a, word3b);
+				if (row3 < rows) {
+					if (4u * vector3 < cols) {
+						storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a);
+					}
+					if (4u * vector3 + 2u < cols) {
+						storeShifted(atC3 + 2u, 4u * vector3 + 2u, cols - (4u * vector3 + 2u), word3a, word3b);
+					}
 				}
 			}
 		}
@@ -1377,26 +1410,46 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		if (group < 2u) {
 			if (row0 / 4u == 1u) {
 				let at = max(16u * (row0 % 4u) + vector0, 1u) - 1u;
-				if (row0 < rows && 4u * vector0 < cols) {
-					storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a, word0b);
+				if (row0 < rows) {
+					if (4u * vector0 < cols) {
+						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a);
+					}
+					if (4u * vector0 + 2u < cols) {
+						storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b);
+					}
 				}
 			}
 			if (row1 / 4u == 1u) {
 				let at = max(16u * (row1 % 4u) + vector1, 1u) - 1u;
-				if (row1 < rows && 4u * vector1 < cols) {
-					storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a, word1b);
+				if (row1 < rows) {
+					if (4u * vector1 < cols) {
+						storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a);
+					}
+					if (4u * vector1 + 2u < cols) {
+						storeShifted(atC1 + 2u, 4u * vector1 + 2u, cols - (4u * vector1 + 2u), word1a, word1b);
+					}
 				}
 			}
 			if (row2 / 4u == 1u) {
 				let at = max(16u * (row2 % 4u) + vector2, 1u) - 1u;
-				if (row2 < rows && 4u * vector2 < cols) {
-					storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a, word2b);
+				if (row2 < rows) {
+					if (4u * vector2 < cols) {
+						storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a);
+					}
+					if (4u * vector2 + 2u < cols) {
+						storeShifted(atC2 + 2u, 4u * vector2 + 2u, cols - (4u * vector2 + 2u), word2a, word2b);
+					}
 				}
 			}
 			if (row3 / 4u == 1u) {
 				let at = max(16u * (row3 % 4u) + vector3, 1u) - 1u;
-				if (row3 < rows && 4u * vector3 < cols) {
-					storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a, word3b);
+				if (row3 < rows) {
+					if (4u * vector3 < cols) {
+						storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a);
+					}
+					if (4u * vector3 + 2u < cols) {
+						storeShifted(atC3 + 2u, 4u * vector3 + 2u, cols - (4u * vector3 + 2u), word3a, word3b);
+					}
 				}
 			}
 		}
