@@ -118,7 +118,9 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 		r.Fixed *= max(1, slower)
 	}
 	if c.direct() {
-		r.Efficiency *= max(k.Tile.Rates.Direct, 1)
+		faster := max(k.Tile.Rates.Direct, 1)
+		r.Efficiency *= faster
+		r.Step /= faster
 	}
 	if c.words() {
 		r.Worker += k.Tile.Rates.Words * slower

@@ -66,7 +66,7 @@ type Rate struct {
 type Rates struct {
 	WGSL   Rate
 	Words  float64 // that much more is WGSL's Worker with C of 16 bits
-	Direct float64 // so many times WGSL's Efficiency where B goes from memory to registers; 0: not known to be more
+	Direct float64 // where B goes from memory to registers WGSL's steps are so many times as fast; 0: not known to be faster
 	Native Rate    // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
 	TF32   Rate    // the same with one tf32 product; tensor cores only
 	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
