@@ -78,12 +78,13 @@ type sumCost struct {
 // On CUDA those that, together with the rates of the tile table, streamItems, streamRemains and clusterMicros, tell best which of 80,000 forced
 // plans of 650 batches are the fastest (H100; docs/results.md), and of sums in a launch among 26,000 plans with such launches. That of batch is
 // what keeps plans from workers that take one tile after the other, of which predictions see no more than the steps. By WGSL those that do so
-// among 8,300 plans of 488 batches, of workers that leave and have one tile or a part of one (H100 through Vulkan). Others are older, and were not
+// among 8,300 plans of 488 batches, of workers that leave and have one tile or a part of one (H100 through Vulkan), and that of batch is what 446 plans of
+// the sweep take, of which none was the fastest. Others are older, and were not
 // fitted to launches of one kind; what sums take without a launch where it is not measured, as on HIP, is taken to be as much as in one.
 var (
 	termsOnCUDA = terms{leave: 0.46, batch: 1.33, part: 0.53, cluster: 0.85,
 		fixup: sumCost{micros: 0.61, rate: 20000, tileSlots: 1.1}, finish: sumCost{micros: 1.15, rate: 13800}}
-	termsByWGSL = terms{leave: 0.84, batch: 0.75, part: 0.68, cluster: 0.75,
+	termsByWGSL = terms{leave: 0.84, batch: 1.50, part: 0.68, cluster: 0.75,
 		fixup: sumCost{micros: 0.84, rate: 16400, tileSlots: 4.2}, finish: sumCost{micros: 0.84, rate: 16400, tileSlots: 4.2}}
 	termsElsewhere = terms{leave: 0.75, batch: 0.75, part: 0.75, cluster: 0.75,
 		fixup: sumCost{micros: 2.0, rate: 6000}, finish: sumCost{micros: 2.0, rate: 6000}}
