@@ -83,7 +83,7 @@ func (s *suite) testChain(t *testing.T) {
 // are read too soon, or written, are found.
 func (s *suite) testFollowing(t *testing.T) {
 	facts := s.device.Info().Planner
-	few := s.oneTile != "" || s.slow()
+	few := s.oneTile != "" || s.slow() || testing.Short()
 	for _, of := range []element.Type{element.F32, element.BF16} {
 		typed := *s
 		typed.of, typed.ofC = of, of

@@ -213,14 +213,12 @@ func ToWords(of element.Type, numbers []float32) []float32 {
 		return numbers
 	}
 	words := make([]uint32, wordsOf(of, len(numbers)))
-	bits := 8 * of.Bytes()
-	for i := range words {
-		var word uint32
-		few := numbers[i*32/bits:]
-		for j, x := range few[:min(32/bits, len(few))] {
-			word |= uint32(of.Bits(x)) << (j * bits)
+	bits, at, shift := 8*of.Bytes(), 0, 0
+	for _, x := range numbers {
+		words[at] |= uint32(of.Bits(x)) << shift
+		if shift += bits; shift == 32 {
+			at, shift = at+1, 0
 		}
-		words[i] = word
 	}
 	return driver.Words(words)
 }

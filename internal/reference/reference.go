@@ -348,31 +348,19 @@ func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 	if !p.Reads() {
 		return
 	}
-	stepK, stepJ := p.B.LD, 1
-	if p.TransB {
-		stepK, stepJ = 1, p.B.LD
-	}
 	atA, nextA := p.A.Offset+i*p.A.LD, 1
 	if p.TransA {
 		atA, nextA = p.A.Offset+i, p.A.LD
 	}
-	for k := 0; k < p.K; {
-		if stepJ == 1 && k+4 <= p.K { // nearly all time is spent here
-			var v [4]float64
-			for d := range v {
-				v[d] = float64(x[atA+(k+d)*nextA])
-			}
-			addFour(sum, size, &v, y[p.B.Offset+k*stepK:], stepK)
-			k += 4
-			continue
-		}
-		v, at := float64(x[atA+k*nextA]), p.B.Offset+k*stepK
-		for j := range sum {
-			w := v * float64(y[at+j*stepJ])
-			sum[j] += w
-			size[j] += math.Abs(w)
-		}
-		k++
+	line := make([]float64, p.K)
+	for k := range line {
+		line[k] = float64(x[atA+k*nextA])
+	}
+	y = y[p.B.Offset:]
+	if p.TransB {
+		addAlong(sum, size, line, y, p.B.LD)
+	} else {
+		addAcross(sum, size, line, y, p.B.LD)
 	}
 	alpha := float64(p.Alpha.Value())
 	for j := range sum {
@@ -381,18 +369,55 @@ func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 	}
 }
 
-// addFour adds the products of four numbers, each with a line of B, one after the other, without index checks.
+// addAcross adds the products of a line of A with lines of B, four k's at a time, one after the other, without index checks.
 //
 //go:norace
 //go:nocheckptr
-func addFour(sum, size []float64, v *[4]float64, lines []float32, apart int) {
-	n := len(sum)
-	size, b0, b1, b2, b3 := size[:n], lines[:n], lines[apart:][:n], lines[2*apart:][:n], lines[3*apart:][:n]
-	v0, v1, v2, v3 := v[0], v[1], v[2], v[3]
-	for j, s := range sum {
-		w0, w1, w2, w3 := v0*float64(b0[j]), v1*float64(b1[j]), v2*float64(b2[j]), v3*float64(b3[j])
-		sum[j] = s + w0 + w1 + w2 + w3
-		size[j] = size[j] + math.Abs(w0) + math.Abs(w1) + math.Abs(w2) + math.Abs(w3)
+func addAcross(sum, size, line []float64, lines []float32, ld int) {
+	n, k := len(sum), 0
+	size = size[:n]
+	for ; k+4 <= len(line); k += 4 {
+		four := lines[k*ld:]
+		b0, b1, b2, b3 := four[:n], four[ld:][:n], four[2*ld:][:n], four[3*ld:][:n]
+		v0, v1, v2, v3 := line[k], line[k+1], line[k+2], line[k+3]
+		for j, s := range sum {
+			w0, w1, w2, w3 := v0*float64(b0[j]), v1*float64(b1[j]), v2*float64(b2[j]), v3*float64(b3[j])
+			sum[j] = s + w0 + w1 + w2 + w3
+			size[j] = size[j] + math.Abs(w0) + math.Abs(w1) + math.Abs(w2) + math.Abs(w3)
+		}
+	}
+	for ; k < len(line); k++ {
+		v, b := line[k], lines[k*ld:][:n]
+		for j := range sum {
+			w := v * float64(b[j])
+			sum[j] += w
+			size[j] += math.Abs(w)
+		}
+	}
+}
+
+// addAlong adds those with columns of B that lie along K, two at a time, in the same order of k.
+//
+//go:norace
+//go:nocheckptr
+func addAlong(sum, size, line []float64, columns []float32, ld int) {
+	j, depth := 0, len(line)
+	for ; j+2 <= len(sum); j += 2 {
+		b0, b1 := columns[j*ld:][:depth], columns[(j+1)*ld:][:depth]
+		s0, s1, z0, z1 := sum[j], sum[j+1], size[j], size[j+1]
+		for k, v := range line {
+			w0, w1 := v*float64(b0[k]), v*float64(b1[k])
+			s0, s1 = s0+w0, s1+w1
+			z0, z1 = z0+math.Abs(w0), z1+math.Abs(w1)
+		}
+		sum[j], sum[j+1], size[j], size[j+1] = s0, s1, z0, z1
+	}
+	for ; j < len(sum); j++ {
+		for k, v := range line {
+			w := v * float64(columns[j*ld+k])
+			sum[j] += w
+			size[j] += math.Abs(w)
+		}
 	}
 }
 
