@@ -37,7 +37,7 @@ package tile
 //
 // Direct is such that small-k8 is predicted to take as many times as long as thin-8x64 as it took, 480 us and 386, of 16 problems of
 // 16 x 4096 x 4096 in fp32 (H100 through Vulkan; in bf16 407 and 280). thin-8x128 takes 522, and in bf16 as long as thin-8x64. Steps alone
-// are taken to be as many times as short, by which times of few rows in bf16 are off by 8 percent and not 29.
+// are taken to be as many times as short, by which times of three batches of few rows in bf16 are off by 8 percent and not 29.
 //
 // The rates CPU were set by hand, as shares of the peak that package cpu states, so that
 // the choice is near the best on two cores with AVX-512: it takes 3.1 percent longer than
