@@ -80,8 +80,7 @@ func (o *operand) directPlace() (along, across string) {
 func (o *operand) hand(b int, w *writer) {
 	w.line("let words%d = %s;", b, o.register(b))
 	if o.packed() {
-		w.line("let scale%d = bitcast<f32>(%s & 0xfffffff0u);", b, o.groupWord(b))
-		w.line("let zeros%d = zerosOf(%s);", b, o.groupWord(b))
+		o.takeGroup(b, b, w)
 	}
 }
 

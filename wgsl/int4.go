@@ -55,14 +55,18 @@ func (o *operand) loadGroup(b int, block block, w *writer) {
 	w.line("%s = indices[%s + %s * ld%s];", o.groupWord(b), plus("scales"+o.name, block.Across), row, o.name)
 }
 
+// takeGroup makes the scale and the zero point of a column of the word of its block's group.
+func (o *operand) takeGroup(column, b int, w *writer) {
+	w.line("let scale%d = bitcast<f32>(%s & 0xfffffff0u);", column, o.groupWord(b))
+	w.line("let zeros%d = zerosOf(%s);", column, o.groupWord(b))
+}
+
 // storePacked makes numbers of the blocks of an element's columns, from the given one on, and stores them.
 func (o *operand) storePacked(b int, block block, w *writer) {
 	w.block("", func() {
 		columns := make([]string, o.Element)
 		for c := range columns {
-			group := o.groupWord(b + c)
-			w.line("let scale%d = bitcast<f32>(%s & 0xfffffff0u);", c, group)
-			w.line("let zeros%d = zerosOf(%s);", c, group)
+			o.takeGroup(c, b+c, w)
 			w.line("let even%d = scale%d * weights(%s, zeros%d);", c, c, o.register(b+c), c)
 			w.line("let odd%d = scale%d * weights(%s >> 16u, zeros%d);", c, c, o.register(b+c), c)
 		}

@@ -44,7 +44,7 @@ type Kernel struct {
 	// Wide: B, and A where it is transposed, allow 16-byte loads in every problem of the launch
 	// (base offset and leading dimension are multiples of as many elements). Operands that run
 	// along K are transposed on their way to workgroup memory, by single elements, but for B of
-	// few rows, which does not go there. Nor do WGSL's kernels load B of fp32 so that does.
+	// few rows, which does not go there. By WGSL B of fp32 that does is loaded by single elements too.
 	Wide bool
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
 	Loop bool
