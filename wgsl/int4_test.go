@@ -28,10 +28,11 @@ func packedKernels() (all []encoding.Kernel) {
 // groups look for it, or multiplied at once.
 func TestPackedStages(t *testing.T) {
 	scalings := []encoding.Scaling{encoding.PerGroup64, encoding.PerGroup128}
+	several := &tile.Shape{Name: "several", TM: 32, TN: 64, TK: 32, Threads: 32, RM: 8, RN: 8} // of which a thread has several elements
 	seen := map[string]bool{}
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
-			for i, s := range tile.Of(tile.FMA) {
+			for i, s := range append(tile.Of(tile.FMA), several) {
 				k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.F32, Epilogue: encoding.Epilogue{ScaleB: scalings[i%2]}}
 				if i/2%2 == 0 {
 					k.TypeC = k.Type
