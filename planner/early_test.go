@@ -9,14 +9,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Launches are early whose items the host makes, and whose thread groups leave no unit crowded.
+// Launches are early whose items the host makes, and whose thread groups crowd no unit that others wait for.
 func TestEarly(t *testing.T) {
 	d := lookup(t, "h200") // 132 units
 	maker := planner.New(d)
-	square := func(n, side int) planner.Batch {
+	square := func(n, side, k int) planner.Batch {
 		problems := make([]planner.Problem, n)
 		for i := range problems {
-			problems[i] = planner.GEMM(side, side, 64)
+			problems[i] = planner.GEMM(side, side, k)
 		}
 		b, err := planner.Pack(problems...)
 		require.NoError(t, err)
@@ -28,20 +28,20 @@ func TestEarly(t *testing.T) {
 		side     int
 		tile     string
 		schedule planner.Schedule
+		k        int
 		early    bool
 	}{
-		{"a group a unit", 132, 64, "wgmma-64x64", planner.ScheduleDataParallel, true},
-		{"units have one or two", 133, 64, "wgmma-64x64", planner.ScheduleDataParallel, false},
-		{"each has two", 264, 64, "wgmma-64x64", planner.ScheduleDataParallel, true},
-		{"medium tiles, one or two", 176, 32, "tensor-32x32", planner.ScheduleDataParallel, true},
-		{"some have two", 177, 32, "tensor-32x32", planner.ScheduleDataParallel, false},
-		{"a few have three", 296, 32, "medium-k4", planner.ScheduleDataParallel, false},
-		{"more than two", 297, 32, "medium-k4", planner.ScheduleDataParallel, true},
-		{"small tiles", 200, 16, "small-k8", planner.ScheduleDataParallel, true},
-		{"a counter", 1000, 32, "tensor-32x32", planner.ScheduleDynamic, false},
+		{"a group a unit", 132, 64, "wgmma-64x64", planner.ScheduleDataParallel, 4096, true},
+		{"one or two", 133, 64, "wgmma-64x64", planner.ScheduleDataParallel, 4096, false},
+		{"no room", 264, 64, "wgmma-64x64", planner.ScheduleDataParallel, 4096, true},
+		{"short", 133, 64, "wgmma-64x64", planner.ScheduleDataParallel, 64, true},
+		{"almost full", 527, 32, "medium-k4", planner.ScheduleDataParallel, 4096, false},
+		{"full", 528, 32, "medium-k4", planner.ScheduleDataParallel, 4096, true},
+		{"small tiles", 200, 16, "small-k8", planner.ScheduleDataParallel, 4096, true},
+		{"a counter", 1000, 32, "tensor-32x32", planner.ScheduleDynamic, 64, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := maker.Plan(square(c.n, c.side), planner.Options{Tile: c.tile, Schedule: c.schedule})
+			p, err := maker.Plan(square(c.n, c.side, c.k), planner.Options{Tile: c.tile, Schedule: c.schedule})
 			require.NoError(t, err)
 			require.Len(t, p.Launches, 1)
 			require.Equal(t, c.early, p.Early(&p.Launches[0]), p.Launches[0].Count)
@@ -54,7 +54,7 @@ func TestEarly(t *testing.T) {
 		return launches
 	}
 	t.Run("fix-ups", func(t *testing.T) { // as many as groups that multiply may not be
-		b := square(140, 64)
+		b := square(140, 64, 64)
 		for i := range b {
 			b[i].K = 8192 - 64*(i%2) // equal ones would stay whole
 		}
@@ -73,7 +73,7 @@ func TestEarly(t *testing.T) {
 	})
 	t.Run("records", func(t *testing.T) {
 		var p planner.Plan
-		require.NoError(t, maker.Renew(&p, square(132, 64), planner.Options{}))
+		require.NoError(t, maker.Renew(&p, square(132, 64, 64), planner.Options{}))
 		require.NotContains(t, early(&p), true)
 	})
 }
