@@ -7,9 +7,9 @@ import "github.com/batchgemm/batchgemm/planner/encoding"
 // makes.
 //
 // Thread groups of the next launch take the places that are free by then, and crowd some units while others have room, where several groups
-// run on a unit, and there are more than units and fewer than fit: plans of one large product among small ones then took up to 1.4 times as long. What is gained is
-// under a microsecond, so that short plans gain more than they lose. Of 3,991 plans in fp32 (one launch of one tile; H100) those
-// that are early here, and the others that are not, take 0.4 percent longer than the better of the two, at most 22.
+// run on a unit, and there are more than units and fewer than fit: plans of one large product among small ones then took up to 1.4 times as
+// long. What is gained is under a microsecond, so that short plans gain more than they lose. Of 3,991 plans in fp32 (one launch of one tile;
+// H100) those that are early here, and the others that are not, take 0.4 percent longer than the better of the two, at most 22.
 func (p *Plan) Early(l *encoding.Launch) bool {
 	switch {
 	case p.TakesSizes() || len(p.Records) > 0 || l.TableMark() != 0: // makers, or a counter

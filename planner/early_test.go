@@ -37,7 +37,8 @@ func TestEarly(t *testing.T) {
 		{"short", 133, 64, "wgmma-64x64", planner.ScheduleDataParallel, 64, true},
 		{"almost full", 527, 32, "medium-k4", planner.ScheduleDataParallel, 4096, false},
 		{"full", 528, 32, "medium-k4", planner.ScheduleDataParallel, 4096, true},
-		{"small tiles", 200, 16, "small-k8", planner.ScheduleDataParallel, 4096, true},
+		{"small tiles", 200, 16, "small-medium", planner.ScheduleDataParallel, 4096, true},
+		{"clusters of four", 40, 32, "tensor-32x32", planner.ScheduleCluster, 4096, false},
 		{"a counter", 1000, 32, "tensor-32x32", planner.ScheduleDynamic, 64, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
