@@ -15,7 +15,7 @@
 //
 // Workgroup memory has vectors, which threads read whole. They store them whole too, since a store to a component may touch the others,
 // except where an adapter is known to leave these alone (Limits.Components). Numbers of a vector of B are as many columns apart as there are
-// vectors, where C is of fp32 and B is too or runs along K, so that threads side by side load and store what is adjacent (stage.Apart).
+// vectors, where C is of fp32 and B is not of narrow elements loaded four at a time, so that threads side by side load and store what is adjacent (stage.Apart).
 //
 // turn.go has the loop over the items of a worker that has several. geometry.go derives all numbers, render.go puts the shader together. ragged.go has the
 // shaders that make items from sizes on the device.

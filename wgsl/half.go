@@ -161,7 +161,7 @@ func (r *renderer) accessors() {
 		if runs := r.a.run() || r.b.run(); r.a.Wide || r.b.Wide || runs {
 			r.text.WriteString(narrows[of].four)
 			if runs {
-				r.text.WriteString(shiftedWord)
+				r.text.WriteString(shiftedWord(of))
 			}
 		}
 	}
@@ -276,9 +276,16 @@ func (o *operand) runNumbers(words []string, half string) string {
 	return numbers
 }
 
-// shiftedWord has the function that makes a word of two whose numbers begin within the first.
-const shiftedWord = `
+// shiftedWord is the function that makes a word of two whose numbers begin within the first: of 16 bits in the middle, for which
+// constant shifts are one instruction.
+func shiftedWord(of element.Type) string {
+	parts := "(word >> half) | (next << (32u - half))"
+	if of.PerWord() == 2 {
+		parts = "(word >> 16u) | (next << 16u)"
+	}
+	return fmt.Sprintf(`
 fn shifted(word: u32, next: u32, half: u32) -> u32 {
-	return select(word, (word >> half) | (next << (32u - half)), half != 0u);
+	return select(word, %s, half != 0u);
 }
-`
+`, parts)
+}

@@ -54,7 +54,9 @@ func (o *operand) places(b block) (all []place) {
 }
 
 // run reports whether the numbers of a block are adjacent narrow ones, of which all words around them are loaded.
-func (o *operand) run() bool { return o.narrow() && !o.AlongK && !o.Wide && o.Span > 1 }
+func (o *operand) run() bool {
+	return o.narrow() && !o.AlongK && !o.Wide && o.Span > 1 && o.Apart == 1
+}
 
 // runWords is how many words may have numbers of a run.
 func (o *operand) runWords() int { return (o.Span+o.per()-2)/o.per() + 1 }

@@ -292,15 +292,16 @@ func TestWholeVectors(t *testing.T) {
 		lim.Components = true
 		s, err = Render(k, lim)
 		require.NoError(t, err)
-		require.Equal(t, k.Type == element.F32 && !k.Fixup && k.Ragged == 0 && stagesNumbers(k), toComponent.MatchString(s.Source), k)
+		require.Equal(t, !k.Fixup && k.Ragged == 0 && stagesNumbers(k), toComponent.MatchString(s.Source), k)
 	}
 }
 
-// stagesNumbers reports whether a kernel of fp32 stores an operand by number: one that does not run along K, of which A allows no wide loads,
-// and B does not go to registers.
+// stagesNumbers reports whether a kernel stores an operand by number: one that does not run along K, of which A is of fp32 and allows no wide
+// loads, and B comes with C of fp32, does not go to registers, and has no wide loads, which it has of narrow elements alone.
 func stagesNumbers(k encoding.Kernel) bool {
-	direct := k.Wide && k.Tile.RM == k.Tile.TM
-	return k.TransA && !k.Wide && k.Tile.RM > 1 || !k.TransB && !direct
+	f32, direct := k.Type == element.F32, k.Wide && k.Tile.RM == k.Tile.TM
+	return f32 && k.TransA && !k.Wide && k.Tile.RM > 1 ||
+		k.TypeC == element.F32 && !k.TransB && !direct && k.TypeB() != element.Int4 && (f32 || !k.Wide)
 }
 
 // barrier finds the lines where all threads of a workgroup must meet.

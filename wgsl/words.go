@@ -56,34 +56,20 @@ func (r *renderer) bindC() {
 // come here, since they may meet.
 func (r *renderer) storeNarrow(width int, outputs []output) {
 	words := r.words(width, outputs)
+	all, passes := r.told(width, len(outputs))
 	r.ifElse("((offC | ldC) & 1u) == 0u", func() {
 		r.owners(func() {
-			for i := range words {
-				r.eachWord(width, i, words[i], "", func(at, col, word, _ string) {
-					r.line("storeWord(%s, cols - %s, %s);", over(at, 2), paren(col), word)
-				})
+			for _, x := range all {
+				r.storeWords(width, x.outputs, words, nil)
 			}
 		})
-	}, func() { r.storeShifted(width, words) })
-}
-
-// eachWord encloses what is done to each word of an output that has a number in the tile. Body is told where that is in C, its column, the
-// word, and the one before.
-func (r *renderer) eachWord(width, i int, words []string, before string, body func(at, col, word, before string)) {
-	r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() {
-		for j, word := range words {
-			col := r.column(width, i, 2*j)
-			r.block(fmt.Sprintf("if (%s < cols)", col), func() { body(plus(fmt.Sprintf("atC%d", i), 2*j), col, word, before) })
-			before = word
-		}
-	})
+	}, func() { r.storeShifted(width, all, passes, words) })
 }
 
 // storeShifted does so where rows may begin at odd positions. Threads tell each other the last pair of each vector, of as many rows of the
 // tile at a time as fit in the workgroup memory of B. In front of the first vector of a row there is none, and its thread is told
 // what has no meaning.
-func (r *renderer) storeShifted(width int, words [][]string) {
-	all, passes := r.told(width, len(words))
+func (r *renderer) storeShifted(width int, all []told, passes int, words [][]string) {
 	for pass := range passes {
 		each := func(body func(told)) {
 			r.owners(func() {
@@ -108,20 +94,86 @@ func (r *renderer) storeShifted(width int, words [][]string) {
 		r.line("workgroupBarrier();")
 		each(func(x told) {
 			r.line("let at = max(%s, 1u) - 1u;", x.at)
-			for j, i := range x.outputs {
-				before := r.heldPairs("at")
+			before := make([]string, len(x.outputs))
+			for j := range before {
+				before[j] = r.heldPairs("at")
 				if !r.kernel.Fixup {
-					before = component(r.B.Element, before, j)
+					before[j] = component(r.B.Element, before[j], j)
 				}
-				r.eachWord(width, i, words[i], before, func(at, col, word, before string) {
-					r.line("storeShifted(%s, %s, cols - %s, %s, %s);", at, col, paren(col), before, word)
-				})
 			}
+			r.storeWords(width, x.outputs, words, before)
 		})
 	}
 }
 
-// told is outputs whose last pairs are told together: an element of workgroup memory, where it is in its pass, and which one that is.
+// storeWords stores outputs of one vector: first those of which all columns are in the tile, without asking for each word, then what
+// there is of others. Where rows may begin at odd positions, before has the word in front of each. It and the shifts by a constant
+// (shiftedWord) take 0.975 of the time (27 batches of the sweep), 0.96 where K is up to 128 (H100 through Vulkan).
+func (r *renderer) storeWords(width int, outputs []int, words [][]string, before []string) {
+	each := func(body func(i int, before string)) {
+		for j, i := range outputs {
+			if before == nil {
+				body(i, "")
+			} else {
+				body(i, before[j])
+			}
+		}
+	}
+	first, last := r.column(width, outputs[0], 0), r.column(width, outputs[0], width-1)
+	each(func(i int, before string) {
+		r.block(fmt.Sprintf("if (%s && %s < cols)", r.stored(i), last), func() { r.storeWhole(width, i, words[i], before) })
+	})
+	r.block(fmt.Sprintf("if (%s < cols && %s >= cols)", first, last), func() {
+		each(func(i int, before string) {
+			r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() { r.storeSomeWords(width, i, words[i], before) })
+		})
+	})
+}
+
+// storeWhole stores all words of an output.
+func (r *renderer) storeWhole(width, i int, words []string, before string) {
+	r.line("let to = %s;", over(fmt.Sprintf("atC%d", i), 2))
+	store := func(k int, word string) string { return fmt.Sprintf("atomicStore(&C[%s], %s);", plus("to", k), word) }
+	even := func() {
+		for k, word := range words {
+			r.line("%s", store(k, word))
+		}
+	}
+	if before == "" {
+		even()
+		return
+	}
+	r.ifElse(fmt.Sprintf("atC%d %% 2u == 0u", i), even, func() {
+		for k, word := range words {
+			both := fmt.Sprintf("(%s >> 16u) | (%s << 16u)", before, word)
+			if k == 0 {
+				r.line("if (vector%d == 0u) { storeHalf(to, 0xffff0000u, %s); } else { %s }", i, both, store(k, both))
+			} else {
+				r.line("%s", store(k, both))
+			}
+			before = word
+		}
+		r.line("if (%s == cols) { storeHalf(%s, 0xffffu, %s >> 16u); }", r.column(width, i, width), plus("to", width/2), before)
+	})
+}
+
+// storeSomeWords stores the words of an output that have a number in the tile; the first one has.
+func (r *renderer) storeSomeWords(width, i int, words []string, before string) {
+	for k, word := range words {
+		at, col := plus(fmt.Sprintf("atC%d", i), 2*k), r.column(width, i, 2*k)
+		store := fmt.Sprintf("storeWord(%s, cols - %s, %s);", over(at, 2), paren(col), word)
+		if before != "" {
+			store = fmt.Sprintf("storeShifted(%s, %s, cols - %s, %s, %s);", at, col, paren(col), before, word)
+			before = word
+		}
+		if k > 0 {
+			store = fmt.Sprintf("if (%s < cols) { %s }", col, store)
+		}
+		r.line("%s", store)
+	}
+}
+
+// told is outputs of one vector whose last pairs are told together: an element of workgroup memory, where it is in its pass, and which one that is.
 type told struct {
 	outputs  []int
 	at, pass string

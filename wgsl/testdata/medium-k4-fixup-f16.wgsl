@@ -129,12 +129,15 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let word0b = pair(bits0.z, bits0.w);
 	if (((offC | ldC) & 1u) == 0u) {
 		if (group == 0u) {
-			if (row0 < rows) {
-				if (4u * vector0 < cols) {
+			if (row0 < rows && 4u * vector0 + 3u < cols) {
+				let to = atC0 / 2u;
+				atomicStore(&C[to], word0a);
+				atomicStore(&C[to + 1u], word0b);
+			}
+			if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
+				if (row0 < rows) {
 					storeWord(atC0 / 2u, cols - (4u * vector0), word0a);
-				}
-				if (4u * vector0 + 2u < cols) {
-					storeWord((atC0 + 2u) / 2u, cols - (4u * vector0 + 2u), word0b);
+					if (4u * vector0 + 2u < cols) { storeWord((atC0 + 2u) / 2u, cols - (4u * vector0 + 2u), word0b); }
 				}
 			}
 		}
@@ -150,12 +153,21 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		if (group == 0u) {
 			{
 				let at = max(t, 1u) - 1u;
-				if (row0 < rows) {
-					if (4u * vector0 < cols) {
-						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), words[at], word0a);
+				if (row0 < rows && 4u * vector0 + 3u < cols) {
+					let to = atC0 / 2u;
+					if (atC0 % 2u == 0u) {
+						atomicStore(&C[to], word0a);
+						atomicStore(&C[to + 1u], word0b);
+					} else {
+						if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (words[at] >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (words[at] >> 16u) | (word0a << 16u)); }
+						atomicStore(&C[to + 1u], (word0a >> 16u) | (word0b << 16u));
+						if (4u * vector0 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word0b >> 16u); }
 					}
-					if (4u * vector0 + 2u < cols) {
-						storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b);
+				}
+				if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
+					if (row0 < rows) {
+						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), words[at], word0a);
+						if (4u * vector0 + 2u < cols) { storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b); }
 					}
 				}
 			}

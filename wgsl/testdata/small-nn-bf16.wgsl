@@ -18,7 +18,7 @@ fn four(words: vec2<u32>) -> vec4<f32> {
 }
 
 fn shifted(word: u32, next: u32, half: u32) -> u32 {
-	return select(word, (word >> half) | (next << (32u - half)), half != 0u);
+	return select(word, (word >> 16u) | (next << 16u), half != 0u);
 }
 
 fn loadC(at: u32) -> f32 {
@@ -339,8 +339,12 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	let word0a = pair(bits0.x, bits0.y);
 	if (((offC | ldC) & 1u) == 0u) {
-		if (row0 < rows) {
-			if (2u * vector0 < cols) {
+		if (row0 < rows && 2u * vector0 + 1u < cols) {
+			let to = atC0 / 2u;
+			atomicStore(&C[to], word0a);
+		}
+		if (2u * vector0 < cols && 2u * vector0 + 1u >= cols) {
+			if (row0 < rows) {
 				storeWord(atC0 / 2u, cols - (2u * vector0), word0a);
 			}
 		}
@@ -353,8 +357,17 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		workgroupBarrier();
 		{
 			let at = max(8u * (row0 % 16u) + vector0, 1u) - 1u;
-			if (row0 < rows) {
-				if (2u * vector0 < cols) {
+			if (row0 < rows && 2u * vector0 + 1u < cols) {
+				let to = atC0 / 2u;
+				if (atC0 % 2u == 0u) {
+					atomicStore(&C[to], word0a);
+				} else {
+					if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 8u][at % 8u].x >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 8u][at % 8u].x >> 16u) | (word0a << 16u)); }
+					if (2u * vector0 + 2u == cols) { storeHalf(to + 1u, 0xffffu, word0a >> 16u); }
+				}
+			}
+			if (2u * vector0 < cols && 2u * vector0 + 1u >= cols) {
+				if (row0 < rows) {
 					storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 8u][at % 8u].x, word0a);
 				}
 			}

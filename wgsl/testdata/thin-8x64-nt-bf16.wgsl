@@ -735,36 +735,48 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let word3b = pair(bits3.z, bits3.w);
 	if (((offC | ldC) & 1u) == 0u) {
 		if (group < 2u) {
-			if (row0 < rows) {
-				if (4u * vector0 < cols) {
+			if (row0 < rows && 4u * vector0 + 3u < cols) {
+				let to = atC0 / 2u;
+				atomicStore(&C[to], word0a);
+				atomicStore(&C[to + 1u], word0b);
+			}
+			if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
+				if (row0 < rows) {
 					storeWord(atC0 / 2u, cols - (4u * vector0), word0a);
-				}
-				if (4u * vector0 + 2u < cols) {
-					storeWord((atC0 + 2u) / 2u, cols - (4u * vector0 + 2u), word0b);
+					if (4u * vector0 + 2u < cols) { storeWord((atC0 + 2u) / 2u, cols - (4u * vector0 + 2u), word0b); }
 				}
 			}
-			if (row1 < rows) {
-				if (4u * vector1 < cols) {
+			if (row1 < rows && 4u * vector1 + 3u < cols) {
+				let to = atC1 / 2u;
+				atomicStore(&C[to], word1a);
+				atomicStore(&C[to + 1u], word1b);
+			}
+			if (4u * vector1 < cols && 4u * vector1 + 3u >= cols) {
+				if (row1 < rows) {
 					storeWord(atC1 / 2u, cols - (4u * vector1), word1a);
-				}
-				if (4u * vector1 + 2u < cols) {
-					storeWord((atC1 + 2u) / 2u, cols - (4u * vector1 + 2u), word1b);
+					if (4u * vector1 + 2u < cols) { storeWord((atC1 + 2u) / 2u, cols - (4u * vector1 + 2u), word1b); }
 				}
 			}
-			if (row2 < rows) {
-				if (4u * vector2 < cols) {
+			if (row2 < rows && 4u * vector2 + 3u < cols) {
+				let to = atC2 / 2u;
+				atomicStore(&C[to], word2a);
+				atomicStore(&C[to + 1u], word2b);
+			}
+			if (4u * vector2 < cols && 4u * vector2 + 3u >= cols) {
+				if (row2 < rows) {
 					storeWord(atC2 / 2u, cols - (4u * vector2), word2a);
-				}
-				if (4u * vector2 + 2u < cols) {
-					storeWord((atC2 + 2u) / 2u, cols - (4u * vector2 + 2u), word2b);
+					if (4u * vector2 + 2u < cols) { storeWord((atC2 + 2u) / 2u, cols - (4u * vector2 + 2u), word2b); }
 				}
 			}
-			if (row3 < rows) {
-				if (4u * vector3 < cols) {
+			if (row3 < rows && 4u * vector3 + 3u < cols) {
+				let to = atC3 / 2u;
+				atomicStore(&C[to], word3a);
+				atomicStore(&C[to + 1u], word3b);
+			}
+			if (4u * vector3 < cols && 4u * vector3 + 3u >= cols) {
+				if (row3 < rows) {
 					storeWord(atC3 / 2u, cols - (4u * vector3), word3a);
-				}
-				if (4u * vector3 + 2u < cols) {
-					storeWord((atC3 + 2u) / 2u, cols - (4u * vector3 + 2u), word3b);
+					if (4u * vector3 + 2u < cols) { storeWord((atC3 + 2u) / 2u, cols - (4u * vector3 + 2u), word3b); }
 				}
 			}
 		}
@@ -792,45 +804,81 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		if (group < 2u) {
 			if (row0 / 4u == 0u) {
 				let at = max(16u * (row0 % 4u) + vector0, 1u) - 1u;
-				if (row0 < rows) {
-					if (4u * vector0 < cols) {
-						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a);
+				if (row0 < rows && 4u * vector0 + 3u < cols) {
+					let to = atC0 / 2u;
+					if (atC0 % 2u == 0u) {
+						atomicStore(&C[to], word0a);
+						atomicStore(&C[to + 1u], word0b);
+					} else {
+						if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word0a << 16u)); }
+						atomicStore(&C[to + 1u], (word0a >> 16u) | (word0b << 16u));
+						if (4u * vector0 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word0b >> 16u); }
 					}
-					if (4u * vector0 + 2u < cols) {
-						storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b);
+				}
+				if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
+					if (row0 < rows) {
+						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a);
+						if (4u * vector0 + 2u < cols) { storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b); }
 					}
 				}
 			}
 			if (row1 / 4u == 0u) {
 				let at = max(16u * (row1 % 4u) + vector1, 1u) - 1u;
-				if (row1 < rows) {
-					if (4u * vector1 < cols) {
-						storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a);
+				if (row1 < rows && 4u * vector1 + 3u < cols) {
+					let to = atC1 / 2u;
+					if (atC1 % 2u == 0u) {
+						atomicStore(&C[to], word1a);
+						atomicStore(&C[to + 1u], word1b);
+					} else {
+						if (vector1 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word1a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word1a << 16u)); }
+						atomicStore(&C[to + 1u], (word1a >> 16u) | (word1b << 16u));
+						if (4u * vector1 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word1b >> 16u); }
 					}
-					if (4u * vector1 + 2u < cols) {
-						storeShifted(atC1 + 2u, 4u * vector1 + 2u, cols - (4u * vector1 + 2u), word1a, word1b);
+				}
+				if (4u * vector1 < cols && 4u * vector1 + 3u >= cols) {
+					if (row1 < rows) {
+						storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a);
+						if (4u * vector1 + 2u < cols) { storeShifted(atC1 + 2u, 4u * vector1 + 2u, cols - (4u * vector1 + 2u), word1a, word1b); }
 					}
 				}
 			}
 			if (row2 / 4u == 0u) {
 				let at = max(16u * (row2 % 4u) + vector2, 1u) - 1u;
-				if (row2 < rows) {
-					if (4u * vector2 < cols) {
-						storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a);
+				if (row2 < rows && 4u * vector2 + 3u < cols) {
+					let to = atC2 / 2u;
+					if (atC2 % 2u == 0u) {
+						atomicStore(&C[to], word2a);
+						atomicStore(&C[to + 1u], word2b);
+					} else {
+						if (vector2 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word2a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word2a << 16u)); }
+						atomicStore(&C[to + 1u], (word2a >> 16u) | (word2b << 16u));
+						if (4u * vector2 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word2b >> 16u); }
 					}
-					if (4u * vector2 + 2u < cols) {
-						storeShifted(atC2 + 2u, 4u * vector2 + 2u, cols - (4u * vector2 + 2u), word2a, word2b);
+				}
+				if (4u * vector2 < cols && 4u * vector2 + 3u >= cols) {
+					if (row2 < rows) {
+						storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a);
+						if (4u * vector2 + 2u < cols) { storeShifted(atC2 + 2u, 4u * vector2 + 2u, cols - (4u * vector2 + 2u), word2a, word2b); }
 					}
 				}
 			}
 			if (row3 / 4u == 0u) {
 				let at = max(16u * (row3 % 4u) + vector3, 1u) - 1u;
-				if (row3 < rows) {
-					if (4u * vector3 < cols) {
-						storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a);
+				if (row3 < rows && 4u * vector3 + 3u < cols) {
+					let to = atC3 / 2u;
+					if (atC3 % 2u == 0u) {
+						atomicStore(&C[to], word3a);
+						atomicStore(&C[to + 1u], word3b);
+					} else {
+						if (vector3 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word3a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word3a << 16u)); }
+						atomicStore(&C[to + 1u], (word3a >> 16u) | (word3b << 16u));
+						if (4u * vector3 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word3b >> 16u); }
 					}
-					if (4u * vector3 + 2u < cols) {
-						storeShifted(atC3 + 2u, 4u * vector3 + 2u, cols - (4u * vector3 + 2u), word3a, word3b);
+				}
+				if (4u * vector3 < cols && 4u * vector3 + 3u >= cols) {
+					if (row3 < rows) {
+						storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a);
+						if (4u * vector3 + 2u < cols) { storeShifted(atC3 + 2u, 4u * vector3 + 2u, cols - (4u * vector3 + 2u), word3a, word3b); }
 					}
 				}
 			}
@@ -858,45 +906,81 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		if (group < 2u) {
 			if (row0 / 4u == 1u) {
 				let at = max(16u * (row0 % 4u) + vector0, 1u) - 1u;
-				if (row0 < rows) {
-					if (4u * vector0 < cols) {
-						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a);
+				if (row0 < rows && 4u * vector0 + 3u < cols) {
+					let to = atC0 / 2u;
+					if (atC0 % 2u == 0u) {
+						atomicStore(&C[to], word0a);
+						atomicStore(&C[to + 1u], word0b);
+					} else {
+						if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word0a << 16u)); }
+						atomicStore(&C[to + 1u], (word0a >> 16u) | (word0b << 16u));
+						if (4u * vector0 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word0b >> 16u); }
 					}
-					if (4u * vector0 + 2u < cols) {
-						storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b);
+				}
+				if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
+					if (row0 < rows) {
+						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a);
+						if (4u * vector0 + 2u < cols) { storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b); }
 					}
 				}
 			}
 			if (row1 / 4u == 1u) {
 				let at = max(16u * (row1 % 4u) + vector1, 1u) - 1u;
-				if (row1 < rows) {
-					if (4u * vector1 < cols) {
-						storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a);
+				if (row1 < rows && 4u * vector1 + 3u < cols) {
+					let to = atC1 / 2u;
+					if (atC1 % 2u == 0u) {
+						atomicStore(&C[to], word1a);
+						atomicStore(&C[to + 1u], word1b);
+					} else {
+						if (vector1 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word1a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word1a << 16u)); }
+						atomicStore(&C[to + 1u], (word1a >> 16u) | (word1b << 16u));
+						if (4u * vector1 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word1b >> 16u); }
 					}
-					if (4u * vector1 + 2u < cols) {
-						storeShifted(atC1 + 2u, 4u * vector1 + 2u, cols - (4u * vector1 + 2u), word1a, word1b);
+				}
+				if (4u * vector1 < cols && 4u * vector1 + 3u >= cols) {
+					if (row1 < rows) {
+						storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a);
+						if (4u * vector1 + 2u < cols) { storeShifted(atC1 + 2u, 4u * vector1 + 2u, cols - (4u * vector1 + 2u), word1a, word1b); }
 					}
 				}
 			}
 			if (row2 / 4u == 1u) {
 				let at = max(16u * (row2 % 4u) + vector2, 1u) - 1u;
-				if (row2 < rows) {
-					if (4u * vector2 < cols) {
-						storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a);
+				if (row2 < rows && 4u * vector2 + 3u < cols) {
+					let to = atC2 / 2u;
+					if (atC2 % 2u == 0u) {
+						atomicStore(&C[to], word2a);
+						atomicStore(&C[to + 1u], word2b);
+					} else {
+						if (vector2 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word2a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word2a << 16u)); }
+						atomicStore(&C[to + 1u], (word2a >> 16u) | (word2b << 16u));
+						if (4u * vector2 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word2b >> 16u); }
 					}
-					if (4u * vector2 + 2u < cols) {
-						storeShifted(atC2 + 2u, 4u * vector2 + 2u, cols - (4u * vector2 + 2u), word2a, word2b);
+				}
+				if (4u * vector2 < cols && 4u * vector2 + 3u >= cols) {
+					if (row2 < rows) {
+						storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a);
+						if (4u * vector2 + 2u < cols) { storeShifted(atC2 + 2u, 4u * vector2 + 2u, cols - (4u * vector2 + 2u), word2a, word2b); }
 					}
 				}
 			}
 			if (row3 / 4u == 1u) {
 				let at = max(16u * (row3 % 4u) + vector3, 1u) - 1u;
-				if (row3 < rows) {
-					if (4u * vector3 < cols) {
-						storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a);
+				if (row3 < rows && 4u * vector3 + 3u < cols) {
+					let to = atC3 / 2u;
+					if (atC3 % 2u == 0u) {
+						atomicStore(&C[to], word3a);
+						atomicStore(&C[to + 1u], word3b);
+					} else {
+						if (vector3 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word3a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word3a << 16u)); }
+						atomicStore(&C[to + 1u], (word3a >> 16u) | (word3b << 16u));
+						if (4u * vector3 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word3b >> 16u); }
 					}
-					if (4u * vector3 + 2u < cols) {
-						storeShifted(atC3 + 2u, 4u * vector3 + 2u, cols - (4u * vector3 + 2u), word3a, word3b);
+				}
+				if (4u * vector3 < cols && 4u * vector3 + 3u >= cols) {
+					if (row3 < rows) {
+						storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a);
+						if (4u * vector3 + 2u < cols) { storeShifted(atC3 + 2u, 4u * vector3 + 2u, cols - (4u * vector3 + 2u), word3a, word3b); }
 					}
 				}
 			}

@@ -332,8 +332,12 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	let word0a = pair(bits0.x, bits0.y);
 	if (((offC | ldC) & 1u) == 0u) {
-		if (kept0) {
-			if (2u * vector0 < cols) {
+		if (kept0 && 2u * vector0 + 1u < cols) {
+			let to = atC0 / 2u;
+			atomicStore(&C[to], word0a);
+		}
+		if (2u * vector0 < cols && 2u * vector0 + 1u >= cols) {
+			if (kept0) {
 				storeWord(atC0 / 2u, cols - (2u * vector0), word0a);
 			}
 		}
@@ -346,8 +350,17 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		workgroupBarrier();
 		{
 			let at = max(4u * (row0 % 16u) + vector0, 1u) - 1u;
-			if (kept0) {
-				if (2u * vector0 < cols) {
+			if (kept0 && 2u * vector0 + 1u < cols) {
+				let to = atC0 / 2u;
+				if (atC0 % 2u == 0u) {
+					atomicStore(&C[to], word0a);
+				} else {
+					if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 16u][at % 16u].x >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 16u][at % 16u].x >> 16u) | (word0a << 16u)); }
+					if (2u * vector0 + 2u == cols) { storeHalf(to + 1u, 0xffffu, word0a >> 16u); }
+				}
+			}
+			if (2u * vector0 < cols && 2u * vector0 + 1u >= cols) {
+				if (kept0) {
 					storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 16u][at % 16u].x, word0a);
 				}
 			}
