@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
@@ -47,6 +48,15 @@ func (in *inception) methods() (names []string) {
 		}
 	}
 	return names
+}
+
+// inceptionMachineTable says where the figures of cuDNN are from, which may be measured apart from others.
+func inceptionMachineTable(in *inception) *table {
+	t := newTable("what", "which")
+	t.row("device", in.Device)
+	t.row("PyTorch", in.Torch)
+	t.row("cuDNN", strconv.Itoa(in.CuDNN))
+	return t
 }
 
 // inceptionTable is Fig. 11: times of the branches of each module, in graphs.

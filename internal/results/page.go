@@ -27,6 +27,7 @@ var tables = map[string]maker{
 	"threads-schedules":   of("threads", scheduleTable),
 	"latency":             of("sweep", latencyTable),
 	"small-latency":       smallLatencyTable,
+	"inception-machine":   of("inception", inceptionMachineTable),
 	"inception-speed-ups": of("inception", inceptionSpeedUpTable),
 	"inception":           of("inception", inceptionTable),
 	"inception-calls":     of("inception", inceptionCallTable),
@@ -143,12 +144,6 @@ func machineTable(files results) (*table, error) {
 		for i, name := range smi[0] {
 			t.row("`nvidia-smi`: "+name, smi[1][i])
 		}
-	} else if !errors.Is(err, errAbsent) {
-		return nil, err
-	}
-	if in, err := decode[inception](files, "inception.json"); err == nil {
-		t.row("PyTorch", in.Torch)
-		t.row("cuDNN", fmt.Sprint(in.CuDNN))
 	} else if !errors.Is(err, errAbsent) {
 		return nil, err
 	}

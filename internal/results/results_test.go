@@ -116,7 +116,7 @@ func measured(t *testing.T) results {
 	files["latency.csv"] = []byte("what,problems,size,node_us,call_us,complete_us\nempty kernel,0,0,0.600,2.100,5.200\nbatchgemm,8,32,1.500,2.900,6.300\n")
 	files["occupancy-zhang2025-zhang-128-128-8.csv"] = []byte(ncu)
 	files["occupancy-chosen-zhang-128-128-8.csv"] = []byte("==ERROR== no permission\n")
-	files["inception.json"] = []byte(`{"torch": "2.11", "cudnn": 91000, "rows": [
+	files["inception.json"] = []byte(`{"device": "GPU", "torch": "2.11", "cudnn": 91000, "rows": [
 		{"workload": "inception-1", "method": "batchgemm", "timed": "graph", "micros": 2}, {"workload": "inception-1", "method": "batchgemm-f32", "timed": "graph", "micros": 4},
 		{"workload": "inception-1", "method": "cudnn", "timed": "graph", "micros": 16}, {"workload": "inception-1", "method": "cudnn", "timed": "calls", "micros": 40},
 		{"workload": "inception-1", "method": "batchgemm", "timed": "calls", "micros": 20},
@@ -170,7 +170,7 @@ func TestFill(t *testing.T) {
 	for name, line := range map[string]string{
 		"device":           "| device | cuda 0: GPU |",
 		"clocks":           "| `nvidia-smi`: clock | 1980 MHz |",
-		"PyTorch":          "| PyTorch | 2.11 |",
+		"PyTorch":          "| device | GPU |\n| PyTorch | 2.11 |\n| cuDNN | 91000 |\n",
 		"peak":             "| peak of plain fp32 | 100.0 TFLOPS |",
 		"speed-up":         "| rocBLAS or cuBLAS, a loop | 5.09 | 7.18 | 18.3 | 12.6 (5.00–40.0) | 7.94 (2.50–40.0) | – |",
 		"rival not run":    "| Li et al. | – | 1.94 | – | – | – | – |",
@@ -250,7 +250,7 @@ func TestAbsent(t *testing.T) {
 	whole, _, err := fill(old, measured(t))
 	require.NoError(t, err)
 	// Files that a table can do without.
-	parts := map[string]string{"machine.csv": "machine", "inception.json": "machine", "accuracy-tf32-mixed.json": "accuracy",
+	parts := map[string]string{"machine.csv": "machine", "accuracy-tf32-mixed.json": "accuracy",
 		"occupancy-zhang2025-zhang-128-128-8.csv": "occupancy", "occupancy-chosen-zhang-128-128-8.csv": "occupancy"}
 	for name := range measured(t) {
 		files := measured(t)
