@@ -230,8 +230,8 @@ type stage struct {
 	// Apart is how many rows or columns there are from one number of an element to the next: 1, or as many as there are elements. Then
 	// threads side by side load adjacent ones for each number of theirs, and columns of B they store to C together: a store of
 	// 16 threads touches 2 to 3 sectors of 32 bytes and not 16. The sweep takes 0.95 of the time, batches of K up to 128 0.77 to
-	// 0.99 (H100 through Vulkan). B of fp32 then is loaded by single numbers, also where it allows four: 0.96. With B of 16 bits,
-	// where it does not, 27 batches of the sweep take 0.945, those of K up to 128 0.89; where it does, it gains and loses as much.
+	// 0.99 (H100 through Vulkan). B of fp32 then is loaded by single numbers, also where it allows four: 0.96. B of 16 bits
+	// with C of fp32 is so where it does not allow four: 0.945 (27 batches of the sweep, K up to 128 0.89); where it does, that gains as much as it loses.
 	Apart int
 	Pitch int // elements from one k to the next
 	Rows  int // of workgroup memory, of Groups k's each

@@ -60,7 +60,7 @@ func (r *renderer) storeNarrow(width int, outputs []output) {
 	r.ifElse("((offC | ldC) & 1u) == 0u", func() {
 		r.owners(func() {
 			for _, x := range all {
-				r.storeWords(width, x.outputs, words, nil)
+				r.storeWords(width, x.outputs, words, func(int) string { return "" })
 			}
 		})
 	}, func() { r.storeShifted(width, all, passes, words) })
@@ -94,39 +94,28 @@ func (r *renderer) storeShifted(width int, all []told, passes int, words [][]str
 		r.line("workgroupBarrier();")
 		each(func(x told) {
 			r.line("let at = max(%s, 1u) - 1u;", x.at)
-			before := make([]string, len(x.outputs))
-			for j := range before {
-				before[j] = r.heldPairs("at")
-				if !r.kernel.Fixup {
-					before[j] = component(r.B.Element, before[j], j)
+			r.storeWords(width, x.outputs, words, func(j int) string {
+				if r.kernel.Fixup {
+					return r.heldPairs("at")
 				}
-			}
-			r.storeWords(width, x.outputs, words, before)
+				return component(r.B.Element, r.heldPairs("at"), j)
+			})
 		})
 	}
 }
 
 // storeWords stores outputs of one vector: first those of which all columns are in the tile, without asking for each word, then what
-// there is of others. Where rows may begin at odd positions, before has the word in front of each. It and the shifts by a constant
-// (shiftedWord) take 0.975 of the time (27 batches of the sweep), 0.96 where K is up to 128 (H100 through Vulkan).
-func (r *renderer) storeWords(width int, outputs []int, words [][]string, before []string) {
-	each := func(body func(i int, before string)) {
-		for j, i := range outputs {
-			if before == nil {
-				body(i, "")
-			} else {
-				body(i, before[j])
-			}
-		}
-	}
+// there is of others. Before is the word in front of each where rows may begin at odd positions, else "". That order and shifts by a
+// constant (shiftedWord) take 0.975 of the time of asking and any shift (27 batches of the sweep), 0.96 where K is up to 128 (H100 through Vulkan).
+func (r *renderer) storeWords(width int, outputs []int, words [][]string, before func(j int) string) {
 	first, last := r.column(width, outputs[0], 0), r.column(width, outputs[0], width-1)
-	each(func(i int, before string) {
-		r.block(fmt.Sprintf("if (%s && %s < cols)", r.stored(i), last), func() { r.storeWhole(width, i, words[i], before) })
-	})
+	for j, i := range outputs {
+		r.block(fmt.Sprintf("if (%s && %s < cols)", r.stored(i), last), func() { r.storeWhole(width, i, words[i], before(j)) })
+	}
 	r.block(fmt.Sprintf("if (%s < cols && %s >= cols)", first, last), func() {
-		each(func(i int, before string) {
-			r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() { r.storeSomeWords(width, i, words[i], before) })
-		})
+		for j, i := range outputs {
+			r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() { r.storeSomeWords(width, i, words[i], before(j)) })
+		}
 	})
 }
 
