@@ -34,8 +34,8 @@ var (
 	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
 	// Races between threads of a group.
 	thread = sanitizer{"thread", []string{"-O1", "-fsanitize=thread"}, []string{"-DBG_SHIM_SANITIZER=2"}}
-	// None; but parts are counted as kernels for CUDA do.
-	asCUDA = sanitizer{name: "as CUDA", kernels: []string{"-O0", "-DBG_ARRIVES_AS_CUDA"}}
+	// None; but parts are counted, and B of thin tiles copied, as kernels for CUDA do.
+	asCUDA = sanitizer{name: "as CUDA", kernels: []string{"-O0", "-DBG_AS_CUDA"}}
 )
 
 // requireTool skips a test that needs a compiler that is not there, unless the

@@ -59,7 +59,7 @@ BG_DEVICE uint32_t waveSize() { return __AMDGCN_WAVEFRONT_SIZE__; }
 // arrivesLast counts the waves of `count` thread groups that have stored, each by its number in the group, and reports whether the calling
 // wave is the last one of its number: waves need not ask each other, and it sees what all groups stored. A number has 4 bits of
 // *arrived, which are 0 again for the next run: groups have up to 8 waves, and tiles up to kSlotSets parts.
-#ifndef BG_ARRIVES_AS_CUDA
+#ifndef BG_AS_CUDA
 BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
   constexpr uint32_t kBits = 4, kMask = (1u << kBits) - 1;
   const uint32_t shift = firstLane(threadId()) / waveSize() * kBits;
@@ -159,6 +159,13 @@ BG_DEVICE Alike alike(uint8_t* keys, uint32_t key) {
   }
   return found;
 }
+
+// kCopiesLines: there are copies of 16 bytes, of which some may not exist (copyVector).
+#ifdef BG_AS_CUDA
+constexpr bool kCopiesLines = true;
+#else
+constexpr bool kCopiesLines = false;
+#endif
 
 // SharedAddress is a place in shared memory as copies take it, in bytes.
 using SharedAddress = char*;

@@ -69,7 +69,7 @@ var mutants = []struct {
 	{mutant{"alpha in partial sums", "gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f", "T::TN, T::TM, T::TN, __uint_as_float(item.alpha), 0.0f"}, plain},
 	{mutant{"a set of slots is not added", "fixup.cuh", "for (uint32_t s = 1; s < kSlotSets", "for (uint32_t s = 2; s < kSlotSets"}, plain},
 	{mutant{"slots out of order", "fixup.cuh", "part += sets * kVectors)", "part += kVectors)"}, plain},
-	{mutant{"rows in 32 bits", "gemm.cuh", "static_cast<uint64_t>(n) * ld", "n * ld"}, plain},
+	{mutant{"rows in 32 bits", "staged.cuh", "static_cast<uint64_t>(n) * ld", "n * ld"}, plain},
 	{mutant{"slots in 32 bits", "gemm.cuh", "static_cast<uint64_t>(item.slot) * (T::TM * T::TN)", "item.slot * (T::TM * T::TN)"}, plain},
 	{mutant{"slots of the fix-up in 32 bits", "fixup.cuh", "static_cast<size_t>(item.slot + set) * kVectors", "(item.slot + set) * kVectors"}, plain},
 	{mutant{"C of fp32 is stored as halves", "gemm.cuh", "item.slot == kFinal && (item.flags & kItemFloatC) == 0", "item.slot == kFinal"}, plain},
@@ -107,7 +107,7 @@ var mutants = []struct {
 }
 
 // mutantSources are the files of an emulator's kernels; madeOf makes the others.
-var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "int4_hip.cuh", "items.cuh", "kernels.hip", "launch.cuh", "mfma.cuh", "mfma_half.cuh", "steps_hip.cuh", "turn.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
+var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "int4_hip.cuh", "items.cuh", "kernels.hip", "launch.cuh", "mfma.cuh", "mfma_half.cuh", "staged.cuh", "steps_hip.cuh", "turn.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
 
 // madeOf lists the tiles, of which one alone compiles soon, without kernels of ragged plans.
 func madeOf(shapes ...*tile.Shape) map[string]string {
@@ -157,6 +157,33 @@ func TestMutants(t *testing.T) {
 	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
 	for _, m := range mutants {
 		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
+	}
+}
+
+// linesMutants are mistakes in how thin tiles copy B as kernels for CUDA do.
+var linesMutants = []mutant{
+	{"rows begin with a line", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return 0;"},
+	{"rows begin where the first one does", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return placeInLine(start);"},
+	{"the last line of a row is missing", "staged.cuh", "if (r >= kRows) break;", "break;"},
+	{"a step's rows are copied from the first", "staged.cuh", "at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);", ""},
+}
+
+// TestLines runs a thin tile that copies B by lines, of which rows begin anywhere.
+func TestLines(t *testing.T) {
+	compiled(t)
+	tile, err := tile.ByName("thin-8x64")
+	require.NoError(t, err)
+	jobs := append(tileJobs(t, tile, element.F32, []int{tile.TM, 1, 3}, []int{tile.TN + 5, 1, tile.TN}), farJobs(t, tile)...)
+	run := func(t *testing.T, m mutant) error {
+		t.Helper()
+		source := mutate(t, m, mutantSources, madeOf(tile))
+		e, err := buildEmulator(filepath.Join(source, "runner"), source, asCUDA, runtimeOf(t, asCUDA))
+		require.NoError(t, err)
+		return e.run(source, jobs)
+	}
+	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{})) })
+	for _, m := range linesMutants {
+		requireFound(t, m, func(t *testing.T) error { return run(t, m) })
 	}
 }
 

@@ -231,7 +231,6 @@ func TestResources(t *testing.T) {
 		"sm_90a bg_tensor_64x64_tn_parts":            32,
 		"sm_90a bg_tensor_64x64_tt":                  16,
 		"sm_90a bg_tensor_64x64_tt_parts":            32,
-		"sm_90a bg_thin_8x128_nn_e":                  16,
 		"sm_90a bg_thin_8x128_nt_e":                  32,
 		"sm_90a bg_wgmma_128x128_nn_bf16":            168,
 		"sm_90a bg_wgmma_128x128_nn_bf16_e":          272,

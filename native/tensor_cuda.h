@@ -4,15 +4,6 @@
 
 #define BG_SHARED_DYNAMIC(name) extern __shared__ float4 name[]
 
-// copyVector starts a copy of 16 bytes to shared memory. It reads the first
-// `bytes` of them, nothing for 0, and writes zeros for the others.
-//
-// It goes by way of the L1 cache, which joins both halves of a sector of 32 bytes: past it, copies of rows that begin at odd
-// multiples of 16 bytes take twice as long (H100), and kernels of mma.sync up to 24 % longer.
-BG_DEVICE void copyVector(SharedAddress to, const void* from, uint32_t bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-
 // copyLine is copyVector past the L1 cache, for kernels whose shared memory leaves it little room: those of warpgroups
 // take up to 39 % longer by way of it (H100).
 BG_DEVICE void copyLine(SharedAddress to, const void* from, uint32_t bytes) {
@@ -45,10 +36,6 @@ BG_DEVICE void warpBarrier() { __syncwarp(); }
 
 // barrierOr is barrier, and tells all threads whether any of them says so.
 BG_DEVICE bool barrierOr(bool any) { return __syncthreads_or(any); }
-
-// placeInLine is the number of elements before p in its line of 16 bytes.
-template <class Number>
-BG_DEVICE uint32_t placeInLine(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) & (16 / sizeof(Number) - 1); }
 
 // multiply is sum += a*b; multiplyFirst is sum = a*b.
 BG_DEVICE void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b) {

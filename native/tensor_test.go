@@ -40,7 +40,7 @@ var int4CUDAMutants = []mutant{
 }
 
 // threadSources are what kernels that run as threads of the CPU (internal/emulator/threads.h) have in common.
-var threadSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "launch.cuh", "tensor.cuh", "tiles.inc", "turn.cuh",
+var threadSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "launch.cuh", "staged.cuh", "tensor.cuh", "tiles.inc", "turn.cuh",
 	"internal/emulator/host.h", "internal/emulator/threads.h", "internal/emulator/tiles.h"}
 
 // testThreads runs a program of internal/emulator, of the text as it is and with mistakes.

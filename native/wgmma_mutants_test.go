@@ -126,7 +126,7 @@ var zeroMutants = []mutant{
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "launch.cuh", "tensor.cuh", "turn.cuh", "wgmma.cuh", "wgmma_bytes.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
+var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "launch.cuh", "staged.cuh", "tensor.cuh", "turn.cuh", "wgmma.cuh", "wgmma_bytes.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
 	"int4.cuh", "wgmma_int4.cuh", "internal/emulator/host.h", "internal/emulator/tiles.h", "internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp", "internal/emulator/warpgroup_int4.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {

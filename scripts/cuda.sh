@@ -77,7 +77,7 @@ rm -f "$clocks"/*.cubin.gz
 for name in "${timed[@]}"; do gzip -9 -n -c "$work/clocks_$name" >"$clocks/sm_90a_$name.cubin.gz"; done
 {
 	nvcc --version | sed -n 's/^Cuda compilation tools, /# nvcc /p'
-	sha256sum dialect_cuda.h epilogue.cuh epilogue_items.cuh gemm.cuh items.cuh bounds.cuh ragged.cuh ragged_epilogue.cuh fixup.cuh fragment.cuh half.cuh half_cuda.h int4.cuh launch.cuh tensor_cuda.h tensor*.cuh turn.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
+	sha256sum dialect_cuda.h epilogue.cuh epilogue_items.cuh gemm.cuh items.cuh bounds.cuh ragged.cuh ragged_epilogue.cuh fixup.cuh fragment.cuh half.cuh half_cuda.h int4.cuh launch.cuh staged.cuh tensor_cuda.h tensor*.cuh turn.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
 	(cd "$out" && sha256sum ./*.cubin.gz ./*.ptx.gz resources.tsv) | sed 's|  \(\./\)\?|  products/|'
 	(cd "$clocks" && sha256sum ./*.cubin.gz) | sed 's|  ./|  ../internal/clocks/|'
 } >"$out/MANIFEST" # for sha256sum -c in native/

@@ -33,6 +33,6 @@ done >"$work/occupancy"
 LC_ALL=C sort "$work/occupancy" >"$out/hip-occupancy.tsv"
 {
 	clang++-19 --version | sed -n '1s/^/# /p'
-	sha256sum dialect_hip.h epilogue.cuh epilogue_items.cuh fixup.cuh gemm.cuh half.cuh half_hip.cuh int4_hip.cuh items.cuh bounds.cuh kernels.hip launch.cuh mfma.cuh mfma_half.cuh ragged.cuh ragged_epilogue.cuh steps_hip.cuh tiles_hip.inc turn.cuh ../scripts/hip.sh
+	sha256sum dialect_hip.h epilogue.cuh epilogue_items.cuh fixup.cuh gemm.cuh half.cuh half_hip.cuh int4_hip.cuh items.cuh bounds.cuh kernels.hip launch.cuh mfma.cuh mfma_half.cuh ragged.cuh ragged_epilogue.cuh staged.cuh steps_hip.cuh tiles_hip.inc turn.cuh ../scripts/hip.sh
 	(cd "$out" && sha256sum gfx*.co.gz hip-occupancy.tsv) | sed 's|  |  products/|'
 } >"$out/HIP-MANIFEST" # for sha256sum -c in native/

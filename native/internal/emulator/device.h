@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define BG_DEVICE inline
 // The memory has exactly the size that was asked for, so that a sanitizer sees
@@ -46,13 +47,20 @@ inline void releaseStores() { bg_shim_release(); }
 inline void acquireStores() { bg_shim_acquire(); }
 inline uint32_t addAt(uint32_t* number, uint32_t by) { return bg_shim_add(number, by); }
 
-#ifdef BG_ARRIVES_AS_CUDA
+#ifdef BG_AS_CUDA
 // arrivesLast is that of dialect_cuda.h: what kernels of CUDA share is tested with it too.
 inline bool arrivesLast(uint32_t* arrived, uint32_t count, int line = __builtin_LINE()) {
   if (threadId() == 0) bg_shim_arrive(arrived, count);
   barrier(line);
   return bg_shim_last();
 }
+
+// copyVector and placeInLine are those of dialect_cuda.h, for thin tiles. Copies are done at once.
+inline void copyVector(char* to, const void* from, uint32_t bytes) {
+  memset(to, 0, 16);
+  memcpy(to, from, bytes);
+}
+inline uint32_t placeInLine(const float* p) { return reinterpret_cast<uintptr_t>(p) % 16 / sizeof(float); }
 #endif
 
 // takeNext is that of dialect_cuda.h.

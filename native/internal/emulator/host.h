@@ -25,6 +25,7 @@ inline uint32_t __float_as_uint(float x) { return __builtin_bit_cast(uint32_t, x
 inline float __uint_as_float(uint32_t x) { return __builtin_bit_cast(float, x); }
 
 using SharedAddress = uint32_t;
+constexpr bool kCopiesLines = true;  // no thin tile runs here
 template <class T>
 T* inGlobal(T* p) {
   return p;

@@ -1,0 +1,107 @@
+// Operands that come to shared memory by copies of 16 bytes, whatever the alignment.
+#pragma once
+
+// rowsOn is p, n rows of ld elements further: one multiplication and addition.
+template <class Pointer>
+BG_DEVICE Pointer rowsOn(Pointer p, uint32_t n, uint32_t ld) {
+  return p + static_cast<uint64_t>(n) * ld;
+}
+
+// StagedOperand is A or B on its way through shared memory. kLength is the tile's
+// extent across K. kAlongK: memory runs along K (A as it is, B transposed).
+// kListed: as of Operand, see tensor_epilogue.cuh.
+template <class T, int kLength, bool kAlongK, bool kListed = false>
+struct StagedOperand {
+  using Element = typename T::Element;
+  using Number = typename Element::Number;
+  static constexpr int kLine = 16 / sizeof(Number);  // elements
+  static constexpr int kRows = kAlongK ? kLength : T::TK, kRun = kAlongK ? T::TK : kLength;  // of a step in memory
+  static constexpr int kPitch = kRun + (kAlongK || kLine > 8 ? kLine : 8);  // a line more, or two; no two lanes of a fragment share a bank
+  static constexpr int kFloats = kRows * kPitch / T::Element::kPer;
+  // A thread copies kSets lines of a row, besides one more when it is shifted, of rows that have the same shift.
+  static constexpr int kAllLines = kRun / kLine, kMost = T::kTeamThreads / kLine, kLines = kAllLines < kMost ? kAllLines : kMost, kSets = kAllLines / kLines;
+  static constexpr int kApart = T::kTeamThreads / kLines, kPasses = kRows / kApart;
+  static constexpr int kEnds = (kRows + T::kTeamThreads - 1) / T::kTeamThreads;
+  static_assert(kApart % kLine == 0 && kPasses * kApart == kRows && kPasses <= 32 && kSets * kLines == kAllLines && (kEnds == 1 || !kAlongK),
+                "uneven tile");
+
+  // Where element (i, k) of the operand lies in a stage, i across K.
+  static constexpr int kAcross = kAlongK ? kPitch : 1, kAlong = kAlongK ? 1 : kPitch;
+
+  const Number* at;       // the thread's first line of the next step, in its first row
+  const Number* end;      // the line behind the last of a row, in row `thread`
+  SharedAddress to, toEnd;
+  uint32_t ld;
+  int32_t left, leftEnd;  // elements of the row from the line on, or room for them: along K without its k's
+  uint32_t row, valid;    // first row; along K: a bit for each row that exists, in the order of the passes, then the ends
+
+  BG_DEVICE StagedOperand(const Number* start, uint32_t ld_, uint32_t length, uint32_t thread, const Number* stage, const uint32_t* = nullptr) : ld(ld_) {
+    const uint32_t line = thread % kLines;
+    row = thread / kLines;
+    const Number* const first = rowsOn(start, row, ld);
+    const Number* const last = rowsOn(start, thread, ld);
+    const uint32_t shift = placeInLine(first), shiftEnd = placeInLine(last);
+    at = first - shift + kLine * line;
+    end = last - shiftEnd + kRun;
+    to = sharedAddress(stage + row * kPitch + kLine * line);
+    toEnd = sharedAddress(stage + thread * kPitch + kRun);
+    left = static_cast<int32_t>(shift - kLine * line);
+    leftEnd = static_cast<int32_t>(shiftEnd) - kRun;
+    valid = 0;
+    if constexpr (kAlongK) {
+#pragma unroll
+      for (int p = 0; p < kPasses; ++p) valid |= (row + p * kApart < length ? 1u : 0u) << p;
+      if (thread >= length) leftEnd = -2 * kRun;
+    } else {
+      left += static_cast<int32_t>(length);
+      leftEnd += static_cast<int32_t>(length);
+    }
+  }
+
+  static BG_DEVICE uint32_t bytes(int32_t elements) { return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, kLine))); }
+
+  // copy starts the copies of the next step, of which `depth` k's exist, to a
+  // stage: the bytes of shared memory behind the first one.
+  BG_DEVICE void copy(uint32_t thread, uint32_t depth, uint32_t stage) {
+    const int32_t steps = static_cast<int32_t>(min(depth, static_cast<uint32_t>(T::TK)));
+    const uint32_t sizeEnd = bytes(kAlongK ? leftEnd + steps : leftEnd);
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+      const uint32_t size = bytes((kAlongK ? left + steps : left) - set * kLines * kLine);
+#pragma unroll
+      for (int p = 0; p < kPasses; ++p) {
+        const bool exists = kAlongK ? valid >> p & 1 : row + p * kApart < depth;
+        copyVector(to + stage + sizeof(Number) * (p * kApart * kPitch + set * kLines * kLine),
+                   rowsOn(at + set * kLines * kLine, p * kApart, ld), exists ? size : 0);
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kEnds; ++p) {
+      const uint32_t r = thread + p * T::kTeamThreads;
+      const bool exists = kAlongK || r < depth;
+      if (r >= kRows) break;
+      copyVector(toEnd + stage + sizeof(Number) * p * T::kTeamThreads * kPitch, rowsOn(end, p * T::kTeamThreads, ld), exists ? sizeEnd : 0);
+    }
+    at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);
+    end = kAlongK ? end + T::TK : rowsOn(end, T::TK, ld);
+  }
+};
+
+// AsTeam is a tile whose thread group copies as a team.
+template <class T, class Of>
+struct AsTeam {
+  using Element = Of;
+  static constexpr int TK = T::TK, kTeamThreads = T::kThreads;
+};
+
+// LinedOperand is B as it is, by lines, for tiles of gemm.cuh. The rows that a K group reads begin at one place in a line, being a
+// multiple of 4 apart.
+template <class T, class Element>
+struct LinedOperand : StagedOperand<AsTeam<T, Element>, T::TN, false> {
+  using Staged = StagedOperand<AsTeam<T, Element>, T::TN, false>;
+  static_assert(T::kGroups % Staged::kLine == 0, "rows of a K group begin at several places");
+  BG_DEVICE LinedOperand(const typename Staged::Number* start, uint32_t ld, uint32_t length, bool, const float* shared)
+      : Staged(start, ld, length, threadId(), shared) {}
+  BG_DEVICE void copy(uint32_t left, uint32_t stage) { Staged::copy(threadId(), left, stage); }
+  BG_DEVICE void land() {}
+};
