@@ -36,6 +36,8 @@ var (
 	thread = sanitizer{"thread", []string{"-O1", "-fsanitize=thread"}, []string{"-DBG_SHIM_SANITIZER=2"}}
 	// None; but parts are counted, and B of thin tiles copied, as kernels for CUDA do.
 	asCUDA = sanitizer{name: "as CUDA", kernels: []string{"-O0", "-DBG_AS_CUDA"}}
+	// Reads and writes of these beyond arrays.
+	asCUDAInBounds = sanitizer{"as CUDA in bounds", []string{"-O0", "-DBG_AS_CUDA", "-fsanitize=address"}, []string{"-DBG_SHIM_SANITIZER=1"}}
 )
 
 // requireTool skips a test that needs a compiler that is not there, unless the
@@ -134,7 +136,7 @@ func buildAsAre(file string) (emulator, error) {
 }
 
 func init() {
-	for _, s := range []sanitizer{plain, address, thread, asCUDA} {
+	for _, s := range []sanitizer{plain, address, thread, asCUDA, asCUDAInBounds} {
 		runtimes[s.name] = sync.OnceValues(func() ([]string, error) { return buildRuntime(scratch, s) })
 		emulators[s.name] = sync.OnceValues(func() (emulator, error) {
 			objects, err := runtimes[s.name]()

@@ -161,11 +161,17 @@ func TestMutants(t *testing.T) {
 }
 
 // linesMutants are mistakes in how thin tiles copy B as kernels for CUDA do.
-var linesMutants = []mutant{
-	{"rows begin with a line", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return 0;"},
-	{"rows begin where the first one does", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return placeInLine(start);"},
-	{"the last line of a row is missing", "staged.cuh", "if (r >= kRows) break;", "break;"},
-	{"a step's rows are copied from the first", "staged.cuh", "at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);", ""},
+var linesMutants = []struct {
+	mutant
+	in sanitizer
+}{
+	{mutant{"rows begin with a line", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return 0;"}, asCUDA},
+	{mutant{"rows begin where the first one does", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return placeInLine(start);"}, asCUDA},
+	{mutant{"the last line of a row is missing", "staged.cuh", "if (r >= kRows) break;", "break;"}, asCUDA},
+	{mutant{"the last line of a row is empty", "staged.cuh", "      leftEnd += static_cast<int32_t>(length);\n", ""}, asCUDA},
+	{mutant{"a step's rows are copied from the first", "staged.cuh", "at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);", ""}, asCUDA},
+	{mutant{"elements behind a row are read", "staged.cuh", "min(elements, kLine)", "(elements > 0 ? kLine : 0)"}, asCUDAInBounds},
+	{mutant{"rows that do not exist are read", "staged.cuh", "row + p * kApart < depth;", "true;"}, asCUDAInBounds},
 }
 
 // TestLines runs a thin tile that copies B by lines, of which rows begin anywhere.
@@ -173,17 +179,23 @@ func TestLines(t *testing.T) {
 	compiled(t)
 	tile, err := tile.ByName("thin-8x64")
 	require.NoError(t, err)
-	jobs := append(tileJobs(t, tile, element.F32, []int{tile.TM, 1, 3}, []int{tile.TN + 5, 1, tile.TN}), farJobs(t, tile)...)
-	run := func(t *testing.T, m mutant) error {
+	near := tileJobs(t, tile, element.F32, []int{tile.TM, 1, 3}, []int{tile.TN + 5, 1, tile.TN})
+	all := append(near, farJobs(t, tile)...)
+	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
 		source := mutate(t, m, mutantSources, madeOf(tile))
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, asCUDA, runtimeOf(t, asCUDA))
+		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, runtimeOf(t, in))
 		require.NoError(t, err)
-		return e.run(source, jobs)
+		if in.name == asCUDAInBounds.name { // which has other uses for addresses
+			return e.run(source, near)
+		}
+		return e.run(source, all)
 	}
-	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{})) })
+	for _, in := range []sanitizer{asCUDA, asCUDAInBounds} {
+		t.Run(in.name, func(t *testing.T) { require.NoError(t, run(t, mutant{}, in)) })
+	}
 	for _, m := range linesMutants {
-		requireFound(t, m, func(t *testing.T) error { return run(t, m) })
+		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
 	}
 }
 

@@ -55,7 +55,9 @@ inline bool arrivesLast(uint32_t* arrived, uint32_t count, int line = __builtin_
   return bg_shim_last();
 }
 
-// copyVector and placeInLine are those of dialect_cuda.h, for thin tiles. Copies are done at once.
+// What thin tiles need of CUDA: numbers with a sign, and what dialect_cuda.h has. Copies are done at once.
+inline int32_t min(int32_t a, int32_t b) { return a < b ? a : b; }
+inline int32_t max(int32_t a, int32_t b) { return a > b ? a : b; }
 inline void copyVector(char* to, const void* from, uint32_t bytes) {
   memset(to, 0, 16);
   memcpy(to, from, bytes);
