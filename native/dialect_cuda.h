@@ -119,10 +119,6 @@ BG_DEVICE void copyVector(SharedAddress to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-// placeInLine is the number of elements before p in its line of 16 bytes.
-template <class Number>
-BG_DEVICE uint32_t placeInLine(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) & (16 / sizeof(Number) - 1); }
-
 // commitCopies closes a group of copies; waitCopies waits until at most
 // `pending` groups of the calling thread are under way.
 BG_DEVICE void commitCopies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }

@@ -161,9 +161,7 @@ BG_DEVICE Alike alike(uint8_t* keys, uint32_t key) {
 }
 
 // kCopiesLines: there are copies of 16 bytes, of which some may not exist (copyVector).
-#ifdef BG_AS_CUDA
-constexpr bool kCopiesLines = true;
-#else
+#ifndef BG_AS_CUDA
 constexpr bool kCopiesLines = false;
 #endif
 

@@ -475,9 +475,7 @@ func TestKernelsWithoutRaces(t *testing.T) {
 func TestNewTile(t *testing.T) {
 	compiled(t)
 	shape := drivertest.NewTile
-	source := mutate(t, mutant{}, mutantSources, madeOf(shape))
-	e, err := buildEmulator(filepath.Join(source, "runner"), source, plain, runtimeOf(t, plain))
-	require.NoError(t, err)
+	e, source := buildMutant(t, mutant{}, plain, mutantSources, madeOf(shape))
 	require.NoError(t, e.run(source, withKernels(tileJobs(t, shape, element.F32, []int{shape.TM, 1, shape.TM + 3}, []int{shape.TN, shape.TN + 5}), 0, 1)))
 	require.Contains(t, builds.CUDA([]*tile.Shape{shape}), "BG_TILE(new_2x4, 16, 64, 16, 128, 2, 4, 3, 8)\n")
 }

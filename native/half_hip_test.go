@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -33,9 +32,7 @@ func TestInstructionsOf(t *testing.T) {
 	} {
 		shape, err := tile.ByName(test.tile)
 		require.NoError(t, err)
-		source := mutate(t, mutant{}, mutantSources, madeOf(shape))
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, plain.of(test.arch), runtimeOf(t, plain))
-		require.NoError(t, err)
+		e, source := buildMutant(t, mutant{}, plain.of(test.arch), mutantSources, madeOf(shape))
 		jobs := withKernels(tileJobs(t, shape, test.of, []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
 		switch test.of {
 		case element.Int8:
@@ -166,12 +163,6 @@ func TestBlocksEmulated(t *testing.T) {
 	}
 }
 
-// inSanitizer is a mistake and what finds it.
-type inSanitizer struct {
-	mutant
-	in sanitizer
-}
-
 // bytesMutants are mistakes in what kernels for elements of 8 bits have of their own.
 var bytesMutants = []inSanitizer{
 	{mutant{"NaN is a number", "half_hip.cuh", "0x7fff * isNaN", "0 * isNaN"}, plain},
@@ -279,15 +270,9 @@ func testMutantsOf(t *testing.T, shapes []*tile.Shape, jobs []*emulatorJob, muta
 func testMutantsIn(t *testing.T, arch string, shapes []*tile.Shape, jobs []*emulatorJob, mutants []inSanitizer) {
 	t.Helper()
 	compiled(t)
-	run := func(t *testing.T, m mutant, in sanitizer) error {
+	testMutants(t, mutants, func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		source := mutate(t, m, mutantSources, madeOf(shapes...))
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, in.of(arch), runtimeOf(t, in))
-		require.NoError(t, err)
+		e, source := buildMutant(t, m, in.of(arch), mutantSources, madeOf(shapes...))
 		return e.run(source, jobs)
-	}
-	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
-	for _, m := range mutants {
-		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
-	}
+	}, plain)
 }

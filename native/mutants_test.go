@@ -36,12 +36,35 @@ func mutate(t *testing.T, m mutant, sources []string, made map[string]string) (d
 	return dir
 }
 
-// mutants are mistakes that must be found, which shows that the tests of kernels find
-// such mistakes.
-var mutants = []struct {
+// inSanitizer is a mistake, and who finds it.
+type inSanitizer struct {
 	mutant
 	in sanitizer
-}{
+}
+
+// buildMutant compiles sources with a mistake, or as they are, in a directory of their own.
+func buildMutant(t *testing.T, m mutant, in sanitizer, sources []string, made map[string]string) (e emulator, source string) {
+	t.Helper()
+	source = mutate(t, m, sources, made)
+	e, err := buildEmulator(filepath.Join(source, "runner"), source, in, runtimeOf(t, in))
+	require.NoError(t, err)
+	return e, source
+}
+
+// testMutants runs the text as it is in some sanitizers, and with each mistake in the one that finds it.
+func testMutants(t *testing.T, mutants []inSanitizer, run func(t *testing.T, m mutant, in sanitizer) error, unharmed ...sanitizer) {
+	t.Helper()
+	for _, in := range unharmed {
+		t.Run("none, "+in.name, func(t *testing.T) { require.NoError(t, run(t, mutant{}, in)) })
+	}
+	for _, m := range mutants {
+		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
+	}
+}
+
+// mutants are mistakes that must be found, which shows that the tests of kernels find
+// such mistakes.
+var mutants = []inSanitizer{
 	{mutant{"no barrier before a step is multiplied", "gemm.cuh", "barrier();\n        copy(in);", "copy(in);"}, plain},
 	{mutant{"no barrier after the last step", "gemm.cuh", "barrier();\n    sum.store(shared);", "sum.store(shared);"}, plain},
 	{mutant{"no barrier before outputs are read", "gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);"}, plain},
@@ -136,9 +159,7 @@ func TestMutants(t *testing.T) {
 
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		source := mutate(t, m, mutantSources, made)
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, runtimeOf(t, in))
-		require.NoError(t, err)
+		e, source := buildMutant(t, m, in, mutantSources, made)
 		first, second := jobs, halves
 		if strings.Contains(m.file, "half") { // what finds the mistake ends the run
 			first, second = second, first
@@ -154,17 +175,11 @@ func TestMutants(t *testing.T) {
 		}
 		return e.sameBits(source, parts)
 	}
-	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{}, plain)) })
-	for _, m := range mutants {
-		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
-	}
+	testMutants(t, mutants, run, plain)
 }
 
 // linesMutants are mistakes in how thin tiles copy B as kernels for CUDA do.
-var linesMutants = []struct {
-	mutant
-	in sanitizer
-}{
+var linesMutants = []inSanitizer{
 	{mutant{"rows begin with a line", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return 0;"}, asCUDA},
 	{mutant{"rows begin where the first one does", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return placeInLine(start);"}, asCUDA},
 	{mutant{"the last line of a row is missing", "staged.cuh", "if (r >= kRows) break;", "break;"}, asCUDA},
@@ -180,23 +195,12 @@ func TestLines(t *testing.T) {
 	tile, err := tile.ByName("thin-8x64")
 	require.NoError(t, err)
 	near := tileJobs(t, tile, element.F32, []int{tile.TM, 1, 3}, []int{tile.TN + 5, 1, tile.TN})
-	all := append(near, farJobs(t, tile)...)
-	run := func(t *testing.T, m mutant, in sanitizer) error {
+	jobs := map[string][]*emulatorJob{asCUDA.name: slices.Concat(near, farJobs(t, tile)), asCUDAInBounds.name: near}
+	testMutants(t, linesMutants, func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		source := mutate(t, m, mutantSources, madeOf(tile))
-		e, err := buildEmulator(filepath.Join(source, "runner"), source, in, runtimeOf(t, in))
-		require.NoError(t, err)
-		if in.name == asCUDAInBounds.name { // which has other uses for addresses
-			return e.run(source, near)
-		}
-		return e.run(source, all)
-	}
-	for _, in := range []sanitizer{asCUDA, asCUDAInBounds} {
-		t.Run(in.name, func(t *testing.T) { require.NoError(t, run(t, mutant{}, in)) })
-	}
-	for _, m := range linesMutants {
-		requireFound(t, m.mutant, func(t *testing.T) error { return run(t, m.mutant, m.in) })
-	}
+		e, source := buildMutant(t, m, in, mutantSources, madeOf(tile))
+		return e.run(source, jobs[in.name])
+	}, asCUDA, asCUDAInBounds)
 }
 
 // partsMutants need a tile of which a thread sums several rows, and not all parts at once.
@@ -212,9 +216,7 @@ func TestPartsMutants(t *testing.T) {
 	jobs, made := partJobs(t, tile), madeOf(tile)
 	for _, m := range partsMutants {
 		requireFound(t, m, func(t *testing.T) error {
-			source := mutate(t, m, mutantSources, made)
-			e, err := buildEmulator(filepath.Join(source, "runner"), source, plain, runtimeOf(t, plain))
-			require.NoError(t, err)
+			e, source := buildMutant(t, m, plain, mutantSources, made)
 			return e.sameBits(source, jobs)
 		})
 	}

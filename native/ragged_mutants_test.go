@@ -11,10 +11,7 @@ import (
 )
 
 // raggedMutants are mistakes in the kernels that make items, each of which must be found.
-var raggedMutants = []struct {
-	mutant
-	in sanitizer
-}{
+var raggedMutants = []inSanitizer{
 	{mutant{"no bound of K", "ragged.cuh", " || at.k > b.k", ""}, plain},
 	{mutant{"no bound of leading dimensions", "ragged.cuh", "ld >= cols && ld <= 0x7fffffff && ", ""}, plain},
 	{mutant{"an operand may not end its buffer", "ragged.cuh", "off + cols <= length", "off + cols < length"}, plain},
@@ -88,12 +85,7 @@ func TestRaggedMutants(t *testing.T) {
 		address.name: small,
 		thread.name:  {small[2], large[2], choosesAgain(t, fewGroups(t, 256)), choosesAgain(t, fewGroups(t, most))}, // the first two: one kernel, with an order
 	}
-	t.Run("none", func(t *testing.T) {
-		require.NoError(t, runRagged(t, mutant{}, plain, jobs[plain.name]))
-	})
-	for _, m := range raggedMutants {
-		requireFound(t, m.mutant, func(t *testing.T) error { return runRagged(t, m.mutant, m.in, jobs[m.in.name]) })
-	}
+	testMutants(t, raggedMutants, func(t *testing.T, m mutant, in sanitizer) error { return runRagged(t, m, in, jobs[in.name]) }, plain)
 }
 
 // choosesAgain finds a job in which all groups take the second kernel, as tiles are few.

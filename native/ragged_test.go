@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -345,9 +344,7 @@ func testRagged(t *testing.T, s sanitizer, jobs func(*testing.T) []*raggedJob) {
 // runRagged runs jobs with a mistake.
 func runRagged(t *testing.T, m mutant, s sanitizer, jobs []*raggedJob) error {
 	t.Helper()
-	source := mutate(t, m, raggedSources, map[string]string{"tiles_hip.inc": ""})
-	e, err := buildEmulator(filepath.Join(source, "runner"), source, s, runtimeOf(t, s))
-	require.NoError(t, err)
+	e, source := buildMutant(t, m, s, raggedSources, map[string]string{"tiles_hip.inc": ""})
 	return e.runRagged(source, jobs)
 }
 

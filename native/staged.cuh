@@ -7,6 +7,10 @@ BG_DEVICE Pointer rowsOn(Pointer p, uint32_t n, uint32_t ld) {
   return p + static_cast<uint64_t>(n) * ld;
 }
 
+// placeInLine is the number of elements before p in its line of 16 bytes.
+template <class Number>
+BG_DEVICE uint32_t placeInLine(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) & (16 / sizeof(Number) - 1); }
+
 // StagedOperand is A or B on its way through shared memory. kLength is the tile's
 // extent across K. kAlongK: memory runs along K (A as it is, B transposed).
 // kListed: as of Operand, see tensor_epilogue.cuh.

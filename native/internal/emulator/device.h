@@ -58,11 +58,11 @@ inline bool arrivesLast(uint32_t* arrived, uint32_t count, int line = __builtin_
 // What thin tiles need of CUDA: numbers with a sign, and what dialect_cuda.h has. Copies are done at once.
 inline int32_t min(int32_t a, int32_t b) { return a < b ? a : b; }
 inline int32_t max(int32_t a, int32_t b) { return a > b ? a : b; }
+constexpr bool kCopiesLines = true;
 inline void copyVector(char* to, const void* from, uint32_t bytes) {
   memset(to, 0, 16);
   memcpy(to, from, bytes);
 }
-inline uint32_t placeInLine(const float* p) { return reinterpret_cast<uintptr_t>(p) % 16 / sizeof(float); }
 #endif
 
 // takeNext is that of dialect_cuda.h.

@@ -30,10 +30,6 @@ template <class T>
 T* inGlobal(T* p) {
   return p;
 }
-template <class Number>
-uint32_t placeInLine(const Number* p) {
-  return reinterpret_cast<uintptr_t>(p) % 16 / sizeof(Number);
-}
 inline uint32_t permute(uint32_t low, uint32_t high, uint32_t which) {
   const uint64_t both = low | static_cast<uint64_t>(high) << 32;
   uint32_t x = 0;
