@@ -139,12 +139,21 @@ func (s *suite) testGroupTiles(t *testing.T) {
 		shape := facts.Kernels[i].Tile
 		o := planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Epilogue: planner.Epilogue{ScaleB: []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]}}
 		cut := shape.TK%planner.PerGroup64.Group() == 0
-		if !facts.Fits(shape, o) || !s.oneOf(4, i+2) && !cut {
+		if !facts.Fits(shape, o) {
 			continue
 		}
-		t.Run(shape.Name, func(t *testing.T) { s.runGroups(t, dressedCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name}}) })
+		sampled := func(t *testing.T) {
+			if !cut { // of these there are few
+				s.sampled(t, 4)
+			}
+		}
+		t.Run(shape.Name, func(t *testing.T) {
+			sampled(t)
+			s.runGroups(t, dressedCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name}})
+		})
 		// A worker has more tiles without depth than a loader may be ahead.
 		t.Run(shape.Name+"/no depth", func(t *testing.T) {
+			sampled(t)
 			var b planner.Batch
 			for i := range 80 {
 				b = append(b, planner.Problem{M: 5, N: 130, K: o.Epilogue.ScaleB.Group() * (i % 40 / 39), Alpha: planner.Scale(1), Beta: []float32{0, 1, -0.5}[i%3]})

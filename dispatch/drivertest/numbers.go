@@ -47,8 +47,8 @@ type tileCase struct {
 	edit     func(*planner.Device)
 }
 
-// testTile runs a tile under every schedule, or under some, which are others of other tiles and types, where kernels are slow to
-// make: one for each transposition. For this all problems of a case are one batch.
+// testTile runs a tile under every schedule. All problems of a case are one batch,
+// because kernels are slow to make: one for each transposition.
 func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelFacts, seed uint64) {
 	cases := []tileCase{
 		{planner.ScheduleDataParallel, []spacing{narrow, wide}, around, func(*planner.Device) {}},
@@ -70,17 +70,14 @@ func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelF
 	if shape.Unit.Tensor() && s.of == element.F32 {
 		computes = append(computes, planner.ComputeTF32)
 	}
-	turn := int(seed) + int(s.of)
 	for _, c := range cases {
 		if c.schedule == planner.ScheduleCluster && !k.Clusters {
 			continue // as data-parallel
 		}
 		edit := func(d *planner.Device) { *d = *facts; c.edit(d) }
 		for _, how := range c.spacings {
-			if turn++; !s.oneOf(3, turn) {
-				continue
-			}
 			t.Run(fmt.Sprintf("%s/%s/%v", shape.Name, c.schedule, how), func(t *testing.T) {
+				s.sampled(t, 3)
 				rng := newRand(seed)
 				var b planner.Batch
 				for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {

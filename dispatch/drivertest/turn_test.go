@@ -1,10 +1,12 @@
 package drivertest
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -25,4 +27,42 @@ func TestTurn(t *testing.T) {
 			require.Positive(t, ran, "%v %d", types, n)
 		}
 	}
+}
+
+// ofKind is a device that says no more than its kind.
+type ofKind struct {
+	driver.Device
+	kind driver.Kind
+}
+
+func (d ofKind) Info() driver.Info { return driver.Info{Kind: d.kind} }
+
+// caseOf is a test that notes that it is skipped.
+type caseOf struct {
+	testing.TB
+	name    string
+	skipped bool
+}
+
+func (c *caseOf) Name() string         { return c.name }
+func (c *caseOf) Skipf(string, ...any) { c.skipped = true }
+
+// Software runs some cases, and others of another text; other devices run all.
+func TestSampled(t *testing.T) {
+	t.Setenv(sample.Variable, "")
+	run := func(kind driver.Kind, text string) (ran []int) {
+		s := &suite{device: ofKind{kind: kind}}
+		Text([]byte(text))(s)
+		for i := range 64 {
+			c := &caseOf{TB: t, name: strconv.Itoa(i)}
+			if s.sampled(c, 4); !c.skipped {
+				ran = append(ran, i)
+			}
+		}
+		return ran
+	}
+	require.Len(t, run(driver.KindDiscrete, "text"), 64)
+	some := run(driver.KindSoftware, "text")
+	require.InDelta(t, 16, len(some), 12)
+	require.NotEqual(t, some, run(driver.KindSoftware, "texts"))
 }

@@ -67,9 +67,13 @@ func (s *suite) turn(n int) bool {
 	return !plays || s.of == element.F32 || (n+2*int(s.of)+int(s.ofC))%3 == 0 || sample.All()
 }
 
-// oneOf reports whether case n of many that differ little runs: one of so many does where a CPU plays a GPU and makes a kernel in
-// a second, unless sample.Variable asks for all.
-func (s *suite) oneOf(many, n int) bool { return !s.slow() || n%many == 0 || sample.All() }
+// sampled skips a test, a case of many that differ little, unless it is drawn, where a CPU plays a GPU and makes a kernel in a second.
+func (s *suite) sampled(t testing.TB, many uint64) {
+	t.Helper()
+	if s.slow() {
+		sample.Skip(t, many, s.text)
+	}
+}
 
 // fits reports whether a device has kernels of a tile shape for the suite's types.
 func (s *suite) fits(d *planner.Device, shape *tile.Shape) bool {
