@@ -218,7 +218,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			all = a.transposed(all, encoding.Kernel{Tile: s, TF32: true})
 		}
 	}
-	if slices.Contains(a.halves, s.Unit) {
+	if slices.Contains(a.halves, s.Unit) && !s.Exchanged() {
 		for _, of := range a.types { // C of another type is decided at run time
 			if of.Bytes() == 1 && !hasBytes(s) {
 				continue

@@ -26,6 +26,8 @@
 #include "wgmma_items.cuh"
 #include "wgmma_store.cuh"
 #include "wgmma_epilogue.cuh"
+#include "wgmma_exchanged.cuh"
+#include "wgmma_tile.cuh"
 #include "wgmma.cuh"
 #include "wgmma_half.cuh"
 #include "wgmma_wide.cuh"
@@ -278,6 +280,15 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   using name##_##type = WgmmaTile<__VA_ARGS__, false, Halves<format>>;                                               \
   BG_WGMMA_MODE(name##_##type, name, _##type, wgmmaGemm)                                                             \
   BG_FIXUP(name##_##type, bg_##name##_fixup_##type, Halves<format>)
+
+// BG_WGMMA_EXCHANGED makes those of a tile that is computed as its transpose.
+#define BG_WGMMA_EXCHANGED(name, TM, TN, ...)                                                                        \
+  BG_IN_WGMMA(using name = WgmmaTile<TN, TM, __VA_ARGS__, true, Floats, Exchanged>;                                  \
+  using name##_tf32 = WgmmaTile<TN, TM, __VA_ARGS__, false, Floats, Exchanged>;                                      \
+  BG_WGMMA_MODE(name, name, , wgmmaExchanged)                                                                        \
+  BG_EACH(BG_GEMM, name, name, _parts, wgmmaExchanged, false, true)                                                  \
+  BG_WGMMA_MODE(name##_tf32, name, _tf32, wgmmaExchanged)                                                            \
+  BG_FIXUP(TileOfC<name>, bg_##name##_fixup))
 
 // BG_WGMMA_WIDE makes those of a tile of elements of 16 and 8 bits whose rows begin with 16 bytes.
 #define BG_WGMMA_WIDE(name, ...)                                                                                     \

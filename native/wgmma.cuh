@@ -36,68 +36,6 @@
 // a row, without bank conflicts whatever the row's alignment (see AlongK).
 #pragma once
 
-// WgmmaTile is a row of the tile table and what follows from it.
-template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kAhead_, int kShared_, bool kEmulated_, class Element_ = Floats, class More_ = NoEpilogue>
-struct WgmmaTile {
-  using Element = Element_;  // of A and B
-  using More = More_;        // what kernels have for an epilogue
-  static constexpr int TM = TM_, TN = TN_, TK = 32;
-  static constexpr int kConsumers = kConsumers_, kMultiply = kWarps * kConsumers;  // warps that multiply
-  static constexpr int kBlocks = TN / 64;  // of columns
-  static_assert(TM == 64 * kConsumers && TN == 64 * kBlocks && kBlocks <= 2, "a consumer multiplies 64 rows by one or two blocks of 64 columns");
-  static constexpr int kThreads = 128 * (kConsumers + 2);
-  static constexpr int kMinGroups = kMinGroups_;  // thread groups that must fit in a multiprocessor
-  static constexpr int kDressedGroups = kMinGroups;
-  static constexpr int kStages = kStages_;        // steps of B, split
-  static constexpr int kAhead = kAhead_;          // steps of B as they come from memory
-  static constexpr uint32_t kShared = kShared_;   // bytes of shared memory that the kernels are launched with
-  static constexpr bool kEmulated = kEmulated_;
-  // When the loader begins an item, and publishes the next one, consumers have released
-  // the slot kStages + kAhead before its last one, but may still store that slot's item.
-  // Items have one slot at least.
-  static_assert(kStages + kAhead + 2 < kItemPlaces, "too few places for items");
-  // Registers of a thread: together not more than the thread group is launched with, 65536 / (kMinGroups * kThreads) for each.
-  BG_DEVICE static constexpr int loaderRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 48 : 56) : kBlocks == 2 ? (Element::kPer == 4 ? 72 : 64) : 88; }
-  BG_DEVICE static constexpr int splitterRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 56 : 48) : kBlocks == 2 ? (Element::kPer == 4 ? 72 : 64) : 72; }
-  static constexpr int kConsumerRegisters = kMinGroups == 2 ? 136 : kBlocks == 2 ? (Element::kPer == 4 ? 184 : 192) : kConsumers == 2 ? 176 : 208;
-};
-
-// Layout places everything in shared memory, in bytes.
-template <class T, bool kTransA, bool kTransB>
-struct Layout {
-  template <bool b, class X, class Y>
-  struct If { using Type = X; };
-  template <class X, class Y>
-  struct If<false, X, Y> { using Type = Y; };
-  // A place of B may be loaded when the splitter has taken the slot kAhead before,
-  // and then consumers are done with the slot another kStages before. Along K, a
-  // chunk is read by the next slot, too.
-  using E = typename T::Element;
-  using A = typename If<!kTransA, AlongK<E, T::TM, T::kStages + T::kAhead + 1>, AcrossK<E, T::TM, T::kStages + T::kAhead, 1>>::Type;
-  using B = typename If<kTransB, AlongK<E, T::TN, T::kAhead + 1>, AcrossK<E, T::TN, T::kAhead, E::kPer == 1 ? 8 : 1>>::Type;
-  static constexpr bool kLead = !kTransA || kTransB;
-
-  static constexpr uint32_t kPart = 4 * T::TN * T::TK, kStage = (T::kEmulated ? 2 : 1) * kPart;  // hi, then lo
-  static constexpr uint32_t kA = T::kStages * kStage, kB = kA + A::kBytes, kOut = kB + B::kBytes;
-  static constexpr uint32_t kItems = kOut + T::kConsumers * kWarps * kOutBytes;
-  // Phases: an item is published; a slot was loaded, and taken by the splitter; a step was split, and used by the consumers.
-  static constexpr uint32_t kReady = kItems + kItemPlaces * Items<typename T::More>::kBytes, kLoaded = kReady + 8 * kItemPlaces, kTaken = kLoaded + 8 * T::kAhead;
-  static constexpr uint32_t kFull = kTaken + 8 * T::kAhead, kFree = kFull + 8 * T::kStages, kBytes = kFree + 8 * T::kStages;
-};
-
-// Bytes of a block of 64 columns in a stage, and how many blocks have columns.
-constexpr uint32_t kBlockBytes = 64 * 128;
-BG_DEVICE uint32_t blocksOf(uint32_t cols) { return uniform((cols + 63) / 64); }
-
-// Counter goes round the places of a ring.
-template <uint32_t n>
-struct Counter {
-  uint32_t at = 0, parity = 0;
-  BG_DEVICE void next() {
-    if (++at == n) at = 0, parity ^= 1;
-  }
-};
-
 // load is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kInTurn>
 BG_DEVICE void load(const Items<typename T::More>& items, Feed<kInTurn, typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {
@@ -144,9 +82,11 @@ template <class T, class L, bool kTransB, int kPer = T::Element::kPer>
 struct Splitter {
   typename L::B::Reader rows[T::kBlocks];  // columns group and group + 8 of the warp's 16 of each block
   uint32_t blocks, to;
+  bool few;  // 32 columns or fewer, of which the warp has 8; of exchanged tiles alone, since the question costs 128x128 1 to 2 % (H200)
 
   BG_DEVICE void start(const typename T::Element::Number* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
-    const uint32_t group = lane / 4, member = lane % 4, n = 16 * warp + group;
+    few = T::kExchanged && uniform(cols) <= 32;
+    const uint32_t group = lane / 4, member = lane % 4, n = (few ? 8 : 16) * warp + group;
     blocks = blocksOf(cols);
 #pragma unroll
     for (uint32_t block = 0; block < T::kBlocks; ++block) rows[block].start(b, ldb, n + 64 * block, cols, member, L::kB);
@@ -154,24 +94,30 @@ struct Splitter {
   }
   // split stores a step to a stage.
   BG_DEVICE void split(char* memory, uint32_t stage, uint32_t place) {
+    if (few) return splitColumns<1>(memory, stage, place, 0);
 #pragma unroll
     for (uint32_t block = 0; block < T::kBlocks; ++block) {
       if (block >= blocks) break;
-      typename T::Element::Word x[2][8];
-      rows[block].read(memory, place, x);
+      splitColumns<2>(memory, stage, place, block);
+    }
+  }
+  // splitColumns splits both of the lane's columns of a block, or the first.
+  template <int kColumns>
+  BG_DEVICE void splitColumns(char* memory, uint32_t stage, uint32_t place, uint32_t block) {
+    typename T::Element::Word x[kColumns][8];
+    rows[block].read(memory, place, x);
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < kColumns; ++r) {
 #pragma unroll
-        for (uint32_t c = 0; c < 8; ++c) {
-          uint32_t* at = reinterpret_cast<uint32_t*>(memory + stage + kBlockBytes * block + 1024 * r + (to ^ 16 * c));
-          if constexpr (kPer == 1) {
-            uint32_t hi, lo;
-            convert<T::kEmulated>(x[r][c], hi, lo);
-            at[0] = hi;
-            if constexpr (T::kEmulated) at[L::kPart / 4] = lo;
-          } else {
-            at[0] = x[r][c];
-          }
+      for (uint32_t c = 0; c < 8; ++c) {
+        uint32_t* at = reinterpret_cast<uint32_t*>(memory + stage + kBlockBytes * block + 1024 * r + (to ^ 16 * c));
+        if constexpr (kPer == 1) {
+          uint32_t hi, lo;
+          convert<T::kEmulated>(x[r][c], hi, lo);
+          at[0] = hi;
+          if constexpr (T::kEmulated) at[L::kPart / 4] = lo;
+        } else {
+          at[0] = x[r][c];
         }
       }
     }
@@ -181,9 +127,11 @@ struct Splitter {
 template <class T, class L>
 struct Splitter<T, L, false, 1> {
   uint32_t from[2][4], further[2 * T::kBlocks], to[2], blocks;  // further: from the lane's first column
+  bool few;  // 32 columns or fewer, as above
 
   BG_DEVICE void start(const float* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
     const uint32_t first = min(lane, cols - 1);
+    few = T::kExchanged && uniform(cols) <= 32;
     blocks = blocksOf(cols);
 #pragma unroll
     for (uint32_t i = 0; i < 2 * T::kBlocks; ++i) further[i] = 4 * (min(lane + 32 * i, cols - 1) - first);
@@ -204,11 +152,13 @@ struct Splitter<T, L, false, 1> {
 #pragma unroll
       for (uint32_t i = 0; i < 4; ++i) {
         const uint32_t column = 2 * block + i / 2;
+        if (i == 2 && few) break;
 #pragma unroll
         for (int j = 0; j < 4; ++j) x[i][j] = *reinterpret_cast<const float*>(at + (column == 0 ? from[i % 2][j] : from[i % 2][j] + further[column]));
       }
 #pragma unroll
       for (uint32_t i = 0; i < 4; ++i) {
+        if (i == 2 && few) break;
         uint4 hi, lo;
         convert<T::kEmulated>(x[i][0], hi.x, lo.x);
         convert<T::kEmulated>(x[i][1], hi.y, lo.y);
@@ -272,18 +222,18 @@ struct FragmentReader {
 
 template <class T, class L>
 struct FragmentReader<T, L, true, 1> {
-  uint32_t from[4], further;  // rows 8*member + 0..3 of a stage; from the lane's first element of a row to the second
+  uint32_t from[8], further;  // rows 8*member + 0..7 of a stage; from the lane's first element of a row to the second
 
   BG_DEVICE void start(const float* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
     const uint32_t first = min(r, length - 1);
     further = 4 * (min(r + 8, length - 1) - first);
 #pragma unroll
-    for (uint32_t c = 0; c < 4; ++c) from[c] = L::kA + L::A::place(a, lda, 8 * member + c, first);
+    for (uint32_t c = 0; c < 8; ++c) from[c] = L::kA + L::A::place(a, lda, 8 * member + c, first);
   }
   BG_DEVICE void read(const char* memory, uint32_t place, float (&x)[2][8]) const {
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
-      const char* at = memory + from[c % 4] + place * L::A::kStage + c / 4 * 4 * L::A::kPitch;
+      const char* const at = memory + from[c] + place * L::A::kStage;
       x[0][c] = *reinterpret_cast<const float*>(at);
       x[1][c] = *reinterpret_cast<const float*>(at + further);
     }
@@ -341,6 +291,9 @@ struct Consumer {
   using L = Layout<T, kTransA, kTransB>;
   // Products of halves and of whole numbers are exact, and their sums are not cut.
   static constexpr bool kPromotes = T::Element::kPer != 2 && !T::Element::kWhole;
+  // kEarly: the step to come is read and split while products are under way, where there are registers for it, and stages: with two
+  // or three of them the splitter waits longer for the one that is used than products would for a step (H200).
+  static constexpr bool kEarly = T::Element::kPer == 1 && T::kStages > 3;
   char* memory;
   SharedAddress full, free;
   uint32_t lane;
@@ -384,25 +337,42 @@ struct Consumer {
     for (int i = 0; i < n; ++i) sum[i] = 0;
     read(x);
     f.split(x);
-    // The step to come is split at the end of the loop, since the compiler would otherwise
-    // place some of it between products. No product is under way there: it would wait for
-    // each one.
-#pragma unroll 1
-    do {
+    auto step = [&](const Fragment<T>& now, Fragment<T>& then) {
       const uint32_t used = stage.at;
       const uint64_t at = static_cast<uint64_t>(uniform(used) * (L::kStage >> 4));
-      if constexpr (T::Element::kPer == 1) f.multiply(part, bHi + at, bLo + at);
-      else if constexpr (kPromotes) f.multiply(part, bHi + at);
-      else f.multiply(sum, bHi + at);
+      if constexpr (T::Element::kPer == 1) now.multiply(part, bHi + at, bLo + at);
+      else if constexpr (kPromotes) now.multiply(part, bHi + at);
+      else now.multiply(sum, bHi + at);
       next();
+      if constexpr (kEarly) {
+        if (left > 1) read(x);
+        then.split(x);
+      }
       waitProducts<0>();
       if constexpr (kPromotes) settle(part);
       else settle(sum);
       release(used);
-      if (left > 1) read(x);
+      if (!kEarly && left > 1) read(x);
       if constexpr (kPromotes) scales.add(sum, part, left > 1);
-      f.split(x);
-    } while (--left != 0);
+      if constexpr (!kEarly) then.split(x);
+    };
+    if constexpr (kEarly) {
+      Fragment<T> g;
+#pragma unroll 1
+      while (true) {
+        step(f, g);
+        if (--left == 0) break;
+        step(g, f);
+        if (--left == 0) break;
+      }
+    } else {
+      // The step to come is split at the end of the loop, since the compiler would otherwise
+      // place some of it between products. No product is under way there: it would wait for
+      // each one.
+#pragma unroll 1
+      do step(f, f);
+      while (--left != 0);
+    }
   }
 };
 
@@ -432,6 +402,7 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
       withScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, left, scales); });
       if (row >= rows) return;  // the warp has no rows to store
       if constexpr (T::More::kIs) finishSums<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
+      else if constexpr (T::kExchanged) storeExchanged<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
       else storeSums<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
@@ -446,7 +417,8 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
       float sum[64];
       compute(sum);
     }
-    if constexpr (kParts) finishRows<T>(launched, items.wait(number), row, C, workspace);
+    if constexpr (kParts && T::kExchanged) finishColumns<T>(launched, items.wait(number), row, C, workspace);
+    else if constexpr (kParts) finishRows<T>(launched, items.wait(number), row, C, workspace);
   }
 }
 
@@ -489,4 +461,11 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
     load<T, kTransA, kTransB, kInTurn>(ring, feed, a, b, memory);
     launch.loaded();
   }
+}
+
+// wgmmaExchanged is wgmmaGemm of a tile whose operands change places: an operand as it is, is the transpose of its transpose.
+template <class T, bool kTransA, bool kTransB, bool kInTurn = false, bool kParts = false>
+BG_DEVICE void wgmmaExchanged(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
+                              const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const Exchanged& more = {}) {
+  wgmmaGemm<T, !kTransB, !kTransA, kInTurn, kParts>(items, table, B, A, C, workspace, more);
 }

@@ -18,7 +18,7 @@ var wgmmaMutants = []mutant{
 	{"a stage is released before its products are done", "wgmma.cuh", "      waitProducts<0>();\n      if constexpr (kPromotes) settle(part);\n      else settle(sum);\n      release(used);\n", "      release(used);\n      waitProducts<0>();\n      settle(part);\n"},
 	{"sums are read while products are under way", "wgmma.cuh", "      waitProducts<0>();\n", ""},
 	{"products without a fence", "wgmma.cuh", "    fenceProducts();\n", ""},
-	{"registers of A change under products", "wgmma.cuh", "      waitProducts<0>();\n", "      x[0][0] += 1.0f;\n      f.split(x);\n      waitProducts<0>();\n"},
+	{"registers of A change under products", "wgmma.cuh", "      waitProducts<0>();\n", "      x[0][0] += 1.0f;\n      then.split(x);\n      waitProducts<0>();\n"},
 	{"a warp counts for others", "wgmma_store.cuh", "countersOf(items, item) + row / 16", "countersOf(items, item)"},
 	{"a warp sums rows of the next", "wgmma_store.cuh", "min(tile.rows(), row + 16)", "row + 16"},
 	{"a product is left out", "wgmma.cuh", "        product<false>(sum, hi[i], bLo + 2 * i);\n", ""},
@@ -26,15 +26,15 @@ var wgmmaMutants = []mutant{
 	{"the splitter does not wait for copies", "wgmma.cuh", "      waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);\n", ""},
 	{"the splitter does not wait for a free stage", "wgmma.cuh", "      waitPhase(shared + L::kFree + 8 * stage.at, stage.parity ^ 1);\n", ""},
 	{"the loader does not wait for a free place", "wgmma.cuh", "      waitPhase(shared + L::kTaken + 8 * ahead.at, ahead.parity ^ 1);\n", ""},
-	{"parities do not change", "wgmma.cuh", "at = 0, parity ^= 1;", "at = 0;"},
-	{"a place too few for A along K", "wgmma.cuh", "AlongK<E, T::TM, T::kStages + T::kAhead + 1>", "AlongK<E, T::TM, T::kStages + T::kAhead>"},
-	{"a place too few for A across K", "wgmma.cuh", "AcrossK<E, T::TM, T::kStages + T::kAhead, 1>", "AcrossK<E, T::TM, T::kStages + T::kAhead - 1, 1>"},
+	{"parities do not change", "wgmma_tile.cuh", "at = 0, parity ^= 1;", "at = 0;"},
+	{"a place too few for A along K", "wgmma_tile.cuh", "AlongK<E, T::TM, T::kStages + T::kAhead + 1>", "AlongK<E, T::TM, T::kStages + T::kAhead>"},
+	{"a place too few for A across K", "wgmma_tile.cuh", "AcrossK<E, T::TM, T::kStages + T::kAhead,", "AcrossK<E, T::TM, T::kStages + T::kAhead - 1,"},
 	{"stores without a fence", "wgmma.cuh", "        fenceStores();\n", ""},
 	{"a step is published before all lanes have stored", "wgmma.cuh", "      warpBarrier();\n      if (lane == 0) {\n        arrive(shared + L::kFull", "      if (lane == 0) {\n        arrive(shared + L::kFull"},
-	{"columns from 64 on are not split", "wgmma.cuh", "return uniform((cols + 63) / 64);", "return uniform(min((cols + 63) / 64, 1u));"},
+	{"columns from 64 on are not split", "wgmma_tile.cuh", "return uniform((cols + 63) / 64);", "return uniform(min((cols + 63) / 64, 1u));"},
 	{"no swizzle", "wgmma.cuh", "(to ^ 16 * c)", "(to + 16 * c)"},
 	{"no barrier behind the making of phases", "wgmma.cuh", "  barrier();\n", ""},
-	{"more registers than there are", "wgmma.cuh", "184 : 192)", "184 : 200)"},
+	{"more registers than there are", "wgmma_tile.cuh", "184 : 192)", "184 : 200)"},
 	{"an item is published before all lanes have stored", "wgmma_items.cuh", "    warpBarrier();\n", ""},
 	{"items follow too fast", "wgmma_items.cuh", "kItemPlaces = 16;", "kItemPlaces = 6;\n#define static_assert(...)"},
 	{"a warp's sums are read too early", "wgmma_store.cuh", "    warpBarrier();\n    if (isAgain)", "    if (isAgain)"},
@@ -44,7 +44,7 @@ var wgmmaMutants = []mutant{
 	{"another row stands for a sum", "wgmma_store.cuh", "kTransA ? row + r : rowAt(row + r)", "kTransA ? row : rowAt(row)"},
 	{"a sum is of the lanes' k's but the last's", "wgmma_store.cuh", "i < min(item.depth, 32u)", "i < min(item.depth, 31u)"},
 	{"sums of a row are of the first column", "wgmma_store.cuh", "if (ofLane(wrong, c - col) == 0) continue;", "if (ofLane(wrong, 0) == 0) continue;"},
-	{"alpha in partial sums", "wgmma_store.cuh", "!final ? 1.0f : item.depth", "item.depth"},
+	{"alpha in partial sums", "wgmma_store.cuh", "item.slot != kFinal ? 1.0f : item.depth", "item.depth"},
 	{"a line before the row is read", "wgmma_operand.cuh", "before != 0 || left[i] < depth + kLine", "true"},
 	{"a lane's second row is its first", "wgmma.cuh", "further = 4 * (min(r + 8, length - 1) - first);", "further = 0;"},
 	{"a step beyond K is read across K", "wgmma_operand.cuh", "static_cast<int32_t>(k) < left ? 16 : 0", "16"},
@@ -54,6 +54,30 @@ var wgmmaMutants = []mutant{
 	{"lines change places in one of two", "wgmma_operand.cuh", "flip[i] = 16 * swap(start, ld, n)", "flip[i] = 0"},
 	{"a step lies beyond the ring", "wgmma_operand.cuh", "if (kAround && at >= kRing) at -= kRing;\n          if (kWidth == 4)", "if (kWidth == 4)"},
 	{"vectors of rows that are not aligned", "wgmma_operand.cuh", "uniform(widest(start, ld))", "uniform(widest(start, 4 * ld))"},
+}
+
+// exchangedMutants are mistakes in wgmma_exchanged.cuh, and in what problems of few rows take of the splitter.
+var exchangedMutants = []mutant{
+	{"offsets keep their places", "wgmma_exchanged.cuh", "{x.offB, x.offA,", "{x.offA, x.offB,"},
+	{"leading dimensions keep their places", "wgmma_exchanged.cuh", "x.ldb, x.lda,", "x.lda, x.ldb,"},
+	{"rows and columns keep their places", "wgmma_exchanged.cuh", "extentOf(x.cols(), x.rows())", "x.extent"},
+	{"lanes store what others have not repaired", "wgmma_exchanged.cuh", "    warpBarrier();  // other lanes", "    // other lanes"},
+	{"half of a warp's columns are the others", "wgmma_exchanged.cuh", "rowsOn(to + first, r, ld)", "rowsOn(to, r, ld)"},
+	{"columns that do not exist are stored", "wgmma_exchanged.cuh", "      if (col + first + across >= item.rows()) break;\n", ""},
+	{"rows that do not exist are stored", "wgmma_exchanged.cuh", "r < item.cols() ? rowsOn(to + first, r, ld) : nullptr", "rowsOn(to + first, r, ld)"},
+	{"partial tiles as they are multiplied", "wgmma_exchanged.cuh", "item.ldc : T::TM;", "item.ldc : T::TN;"},
+	{"a warp counts for others", "wgmma_exchanged.cuh", "countersOf(items, item) + col / 16", "countersOf(items, item)"},
+	{"a warp sums columns of others", "wgmma_exchanged.cuh", "first = col + lane % kAcross * 4;", "first = lane % kAcross * 4;"},
+	{"operands are transposed as they are", "wgmma.cuh", "wgmmaGemm<T, !kTransB, !kTransA, kInTurn, kParts>(items, table, B, A,", "wgmmaGemm<T, kTransA, kTransB, kInTurn, kParts>(items, table, B, A,"},
+	{"warps split 16 of few columns", "wgmma.cuh", "(few ? 8 : 16) * warp", "16 * warp"},
+	{"all columns are few", "wgmma.cuh", "few = T::kExchanged && uniform(cols) <= 32;\n    const uint32_t group", "few = T::kExchanged;\n    const uint32_t group"},
+	{"all columns across K are few", "wgmma.cuh", "few = T::kExchanged && uniform(cols) <= 32;\n    blocks", "few = T::kExchanged;\n    blocks"},
+}
+
+// earlyMutants are mistakes in what tiles of many stages do while products are under way.
+var earlyMutants = []mutant{
+	{"registers of A change under products", "wgmma.cuh", "step(f, g);", "step(f, f);"},
+	{"the step to come is the one before", "wgmma.cuh", "step(g, f);", "step(f, g);"},
 }
 
 // wideMutants are mistakes in wgmma_wide.cuh.
@@ -126,7 +150,7 @@ var zeroMutants = []mutant{
 }
 
 // wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "launch.cuh", "staged.cuh", "tensor.cuh", "turn.cuh", "wgmma.cuh", "wgmma_bytes.cuh", "wgmma_epilogue.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_wide.cuh",
+var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "launch.cuh", "staged.cuh", "tensor.cuh", "turn.cuh", "wgmma.cuh", "wgmma_bytes.cuh", "wgmma_epilogue.cuh", "wgmma_exchanged.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_tile.cuh", "wgmma_wide.cuh",
 	"int4.cuh", "wgmma_int4.cuh", "internal/emulator/host.h", "internal/emulator/tiles.h", "internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp", "internal/emulator/warpgroup_int4.cpp"}
 
 func TestWarpgroupMutants(t *testing.T) {
@@ -137,6 +161,8 @@ func TestWarpgroupMutants(t *testing.T) {
 		jobs    func(*tile.Shape) []*emulatorJob
 	}{
 		{"wgmma-128x128", "BG_WGMMA(", wgmmaMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 18), wgmmaExtremes(t, s)[:6]...) }},
+		{"wgmma-64x128", "BG_WGMMA_EXCHANGED(", exchangedMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 19), wgmmaExtremes(t, s)[:6]...) }},
+		{"wgmma-64x64-deep", "BG_WGMMA(", earlyMutants, func(s *tile.Shape) []*emulatorJob { return wgmmaJobs(t, s, 20)[:16] }},
 		{"wide-64x128", "BG_WGMMA_WIDE(", wideMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.inTurn() })
 		}},

@@ -134,14 +134,15 @@ struct AlongK {
       }
     }
 
-    // read reads a step, whose second chunk lies at `place`.
-    BG_DEVICE void read(const char* memory, uint32_t place, Word (&x)[2][8]) const {
+    // read reads a step of both rows or of the first, whose second chunk lies at `place`.
+    template <int kRows>
+    BG_DEVICE void read(const char* memory, uint32_t place, Word (&x)[kRows][8]) const {
       if (place == 0) readAny<true>(memory, kPlaces - 1, x);
       else readAny<false>(memory, place - 1, x);
     }
 
-    template <bool kAround>
-    BG_DEVICE void readAny(const char* memory, uint32_t place, Word (&x)[2][8]) const {
+    template <bool kAround, int kRows>
+    BG_DEVICE void readAny(const char* memory, uint32_t place, Word (&x)[kRows][8]) const {
       if constexpr (Element::kPer != 1) {
         if (width == 0) return readWithin<kAround>(memory, place, x);
       }
@@ -151,10 +152,10 @@ struct AlongK {
     }
 
     // kAround: the step lies across the end of the ring.
-    template <int kWidth, bool kAround>
-    BG_DEVICE void readBy(const char* memory, uint32_t place, Word (&x)[2][8]) const {
+    template <int kWidth, bool kAround, int kRows>
+    BG_DEVICE void readBy(const char* memory, uint32_t place, Word (&x)[kRows][8]) const {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < kRows; ++i) {
         const uint32_t begin = settled(128 * place + first[i]);  // the compiler would keep sums for all widths in registers
 #pragma unroll
         for (int e = 0; e < 8; e += kWidth) {
@@ -169,10 +170,10 @@ struct AlongK {
     }
 
     // readWithin is for rows of which some begin within a word.
-    template <bool kAround>
-    BG_DEVICE void readWithin(const char* memory, uint32_t place, Word (&x)[2][8]) const {
+    template <bool kAround, int kRows>
+    BG_DEVICE void readWithin(const char* memory, uint32_t place, Word (&x)[kRows][8]) const {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < kRows; ++i) {
         const uint32_t begin = settled(128 * place + first[i]);
         Word words[9];
 #pragma unroll
@@ -200,15 +201,16 @@ struct AlongK {
 // place that this element has among kUnit lines. Rows kUnit lines apart have the same place.
 //
 // kUnit 8 keeps lines of 128 bytes whole, and is for lanes that read a row of words each time.
-// kUnit 1 is for lanes of which members read rows 8 apart, or 16 or 32 of two or four elements a word: these have the same
-// place too, and kSpread more bytes for each 8 rows put them in other banks.
+// Others are for lanes of which members read rows 8 apart, or 16 or 32 of two or four elements a word: these have the same
+// place too, and kSpread more bytes for each 8 rows put them in other banks. kUnit 2 keeps sectors of 32 bytes whole: one that is
+// cut in shared memory is brought twice (half as much again of the L2 cache's traffic in 64x128, and 8 % of its time, H200).
 template <class Element, int kLength, int kPlaces_, int kUnit>
 struct AcrossK {
   using Number = typename Element::Number;
   static constexpr int kPer = Element::kPer, kLine = 4 * kPer;  // elements
   static constexpr int kRows = 32 * kPer, kMember = 8 * kPer;   // of a step, of a lane that reads along K
   static constexpr int kPlaces = kPlaces_;
-  static constexpr int kPitch = 4 * kLength / kPer + 16 * kUnit, kSpread = kUnit == 1 ? 32 : 0;
+  static constexpr int kPitch = 4 * kLength / kPer + 16 * kUnit, kSpread = kUnit == 8 ? 0 : 32;
   static constexpr int kStage = kRows * kPitch + 4 * kSpread, kBytes = kPlaces * kStage;
 
   static BG_DEVICE uint32_t rowAt(uint32_t k) { return k * kPitch + k / kMember * kSpread; }
@@ -222,7 +224,7 @@ struct AcrossK {
   // and the one behind these, which a row needs that does not begin with a line.
   struct Loader {
     static constexpr int kLines = kLength / kLine, kTogether = 32 / kLines, kOwn = 2 * kPer, kPasses = kOwn / kTogether;
-    static constexpr int kTargets = kUnit == 1 ? 1 : 4, kTargetStep = kMember * kPitch + kSpread;
+    static constexpr int kTargets = kUnit == 8 ? 4 : 1, kTargetStep = kMember * kPitch + kSpread;
     const Number* origin;            // the lane's line of the step's first row
     uint32_t at[4][kPasses], atEnd;  // its lines: elements from the origin; h = lane / kLines or the pass
     SharedAddress to;                // of the first, in place 0

@@ -76,16 +76,19 @@ BG_DEVICE void repair(float* out, const Item& item, uint32_t row, uint32_t col, 
   }
 }
 
+// alphaOf and betaOf are those of an item: a partial tile has its sums as they are.
+BG_DEVICE float alphaOf(const Item& item) { return item.slot != kFinal ? 1.0f : item.depth == 0 ? 0.0f : __uint_as_float(item.alpha); }
+BG_DEVICE float betaOf(const Item& item) { return item.slot == kFinal ? __uint_as_float(item.beta) : 0.0f; }
+
 // rowsOf is where the warp's rows go: `to` is C's element (row, 0) of the tile, or that of the partial tile.
 template <class To>
 BG_DEVICE Rows<To> rowsOf(const Item& item, uint32_t row, typename To::Number* to, uint32_t ld) {
-  const bool final = item.slot == kFinal;
   Rows<To> rows;
   rows.ld = ld;
   rows.to = rowsOn(to, row, ld) + threadId() % 32;
   rows.rows = item.rows() > row ? min(item.rows() - row, 16u) : 0;
-  rows.alpha = !final ? 1.0f : item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
-  rows.beta = final ? __uint_as_float(item.beta) : 0.0f;
+  rows.alpha = alphaOf(item);
+  rows.beta = betaOf(item);
   return rows;
 }
 

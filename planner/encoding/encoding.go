@@ -111,9 +111,12 @@ func Trans(a, b bool) string {
 const MaxParts = 8
 
 // Counters is how many words count the parts of a tile that were stored: one, or one for each warp of warpgroups, which
-// has 16 rows of it.
+// has 16 rows of it, or columns.
 func (k Kernel) Counters() int {
-	if k.Tile.Unit == tile.WGMMA {
+	switch {
+	case k.Tile.Exchanged():
+		return k.Tile.TN / 16
+	case k.Tile.Unit == tile.WGMMA:
 		return k.Tile.TM / 16
 	}
 	return 1

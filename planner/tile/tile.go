@@ -141,6 +141,9 @@ func (s *Shape) KeepsGated(bytes int) bool {
 	return s.Wide() && (s.TN == 64 || s.TM == 128 && bytes == 2)
 }
 
+// Exchanged: native kernels compute the transpose of a tile, for which warpgroups have 64 columns each. They are for fp32 alone.
+func (s *Shape) Exchanged() bool { return s.Unit == WGMMA && !s.HalvesOnly() && s.TM < s.TN }
+
 // Wide: a row called wide, of warpgroups for elements of 16 and 8 bits whose rows begin with 16 bytes.
 func (s *Shape) Wide() bool { return s.Unit == WGMMA && s.HalvesOnly() && !s.Int4Only() }
 

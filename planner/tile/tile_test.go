@@ -51,8 +51,8 @@ func TestTable(t *testing.T) {
 			require.Equal(t, s.Unit != SIMD && !s.HalvesOnly(), s.Rates.Native.Efficiency > 0)
 			require.Equal(t, s.Unit == FMA, s.Rates.WGSL.Efficiency > 0)
 			require.Equal(t, s.Unit.Tensor() && !s.HalvesOnly(), s.Rates.TF32.Efficiency > 0)
-			require.Equal(t, s.Unit.Tensor() && !s.Int4Only(), s.Rates.Halves.Efficiency > 0)
-			require.Equal(t, s.Unit == Int4 || s.Unit == WGMMA && s.Rates.WideHalves == (Rate{}), s.Rates.Int4.Efficiency > 0)
+			require.Equal(t, s.Unit.Tensor() && !s.Int4Only() && !s.Exchanged(), s.Rates.Halves.Efficiency > 0)
+			require.Equal(t, s.Unit == Int4 || s.Unit == WGMMA && s.Rates.WideHalves == (Rate{}) && !s.Exchanged(), s.Rates.Int4.Efficiency > 0)
 			for _, r := range []Rate{s.Rates.WideHalves, s.Rates.Bytes, s.Rates.WideBytes} {
 				require.Equal(t, s.Rates.Halves.Efficiency > 0, r.Efficiency > 0)
 			}

@@ -37,6 +37,9 @@
 #ifndef BG_WGMMA_EPILOGUE
 #define BG_WGMMA_EPILOGUE(...)
 #endif
+#ifndef BG_WGMMA_EXCHANGED
+#define BG_WGMMA_EXCHANGED(...)
+#endif
 #ifndef BG_WGMMA_WIDE
 #define BG_WGMMA_WIDE(...)
 #endif

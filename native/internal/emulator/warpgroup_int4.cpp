@@ -12,6 +12,8 @@
 #include "../../wgmma_items.cuh"
 #include "../../wgmma_store.cuh"
 #include "../../wgmma_epilogue.cuh"
+#include "../../wgmma_exchanged.cuh"
+#include "../../wgmma_tile.cuh"
 #include "../../wgmma.cuh"
 #include "../../wgmma_int4.cuh"
 

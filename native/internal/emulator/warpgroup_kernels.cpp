@@ -15,6 +15,8 @@
 #include "../../wgmma_items.cuh"
 #include "../../wgmma_store.cuh"
 #include "../../wgmma_epilogue.cuh"
+#include "../../wgmma_exchanged.cuh"
+#include "../../wgmma_tile.cuh"
 #include "../../wgmma.cuh"
 #include "../../wgmma_half.cuh"
 #include "../../wgmma_wide.cuh"
@@ -38,6 +40,9 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   using name##_f16 = WgmmaTile<__VA_ARGS__, false, Halves<F16>>;   \
   using name##_e4m3 = WgmmaTile<__VA_ARGS__, false, BytesE4M3>;    \
   using name##_int8 = WgmmaTile<__VA_ARGS__, false, BytesInt8>;
+#define BG_WGMMA_EXCHANGED(name, TM, TN, ...)                                \
+  using name = WgmmaTile<TN, TM, __VA_ARGS__, true, Floats, Exchanged>;      \
+  using name##_tf32 = WgmmaTile<TN, TM, __VA_ARGS__, false, Floats, Exchanged>;
 #define BG_WGMMA_WIDE(name, ...)                         \
   using name##_bf16 = WideTile<__VA_ARGS__, Halves<BF16>>; \
   using name##_f16 = WideTile<__VA_ARGS__, Halves<F16>>; \
@@ -56,6 +61,7 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
 #include "../../tiles.inc"
 #undef BG_WGMMA
 #undef BG_WGMMA_EPILOGUE
+#undef BG_WGMMA_EXCHANGED
 #undef BG_WGMMA_WIDE
 #undef BG_WGMMA_WIDE_EPILOGUE
 
@@ -71,6 +77,7 @@ void gemmOf(const uint4* items, const uint32_t* table, const float* A, const flo
   typename T::More more{};
   if constexpr (T::More::kIs) more = {B2, bias, rows, flags};
   if constexpr (IsWide<T>::value) wgmmaWide<T, kTransA, kTransB, kInTurn>(items, table, A, B, C, workspace, more);
+  else if constexpr (T::kExchanged) wgmmaExchanged<T, kTransA, kTransB, kInTurn, kParts>(items, table, A, B, C, workspace, more);
   else wgmmaGemm<T, kTransA, kTransB, kInTurn, kParts>(items, table, A, B, C, workspace, more);
 }
 
@@ -91,16 +98,21 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   {"bg_" #name "_nt" #mode #suffix, gemmOf<name##mode, false, true, __VA_ARGS__>, name##mode::kMinGroups},     \
   {"bg_" #name "_tn" #mode #suffix, gemmOf<name##mode, true, false, __VA_ARGS__>, name##mode::kMinGroups},     \
   {"bg_" #name "_tt" #mode #suffix, gemmOf<name##mode, true, true, __VA_ARGS__>, name##mode::kMinGroups},
-#define BG_WGMMA_FLOATS(name)          \
+#define BG_WGMMA_FLOATS(name, ofC)     \
   BG_MODE(name, , , false)             \
   BG_MODE(name, , _parts, false, true) \
   BG_MODE(name, _tf32, , false)        \
-  {"bg_" #name "_fixup", fixupOf<name>, 1},
+  {"bg_" #name "_fixup", fixupOf<ofC>, 1},
 #ifdef BG_MUTANT  // what its jobs use, which compiles soon
-#define BG_WGMMA(name, ...) BG_WGMMA_FLOATS(name)
+#define BG_WGMMA(name, ...) BG_WGMMA_FLOATS(name, name)
+#define BG_WGMMA_EXCHANGED(name, ...) BG_WGMMA_FLOATS(name, TileOfC<name>)
 #else
+#define BG_WGMMA_EXCHANGED(name, ...)            \
+  BG_WGMMA_FLOATS(name, TileOfC<name>)           \
+  BG_MODE(name, , _turn, true)                   \
+  BG_MODE(name, _tf32, _turn, true)
 #define BG_WGMMA(name, ...)            \
-  BG_WGMMA_FLOATS(name)                \
+  BG_WGMMA_FLOATS(name, name)          \
   BG_MODE(name, , _turn, true)         \
   BG_MODE(name, _tf32, _turn, true)    \
   BG_MODE(name, _bf16, , false)                                 \

@@ -66,8 +66,11 @@ func CUDA(shapes []*tile.Shape) string {
 			made(&b, t, "BG_WGMMA_WIDE", fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared))
 			continue
 		}
-		w := wgmmaOf(t)
-		made(&b, t, "BG_WGMMA", fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared))
+		w, kind := wgmmaOf(t), "BG_WGMMA"
+		if t.Exchanged() {
+			kind = "BG_WGMMA_EXCHANGED"
+		}
+		made(&b, t, kind, fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared))
 	}
 	return b.String()
 }
@@ -94,7 +97,7 @@ type wgmmaTile struct{ consumers, groups, stages, ahead int }
 func wgmmaOf(t *tile.Shape) wgmmaTile {
 	w := wgmmaTile{consumers: t.Threads/128 - 2, groups: unitShared / (t.Shared + reservedShared), stages: 2, ahead: 2}
 	switch {
-	case w.groups > 1 || t.TN > 64:
+	case w.groups > 1 || t.TN > 64 && !t.Exchanged():
 	case w.consumers == 2:
 		w.stages, w.ahead = 3, 3
 	default:
