@@ -28,12 +28,17 @@ func mutate(t *testing.T, m mutant, sources []string, made map[string]string) (d
 	if m.file == "" {
 		return dir
 	}
-	path := filepath.Join(dir, filepath.FromSlash(m.file))
-	text, err := os.ReadFile(path)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.FromSlash(m.file)), m.text(t, dir), 0o600))
+	return dir
+}
+
+// text is that of the file below a directory, with the mistake in its one place.
+func (m mutant) text(t *testing.T, dir string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(m.file)))
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(text), m.old), "%s must have this once: %s", m.file, m.old)
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600))
-	return dir
+	return []byte(strings.Replace(string(text), m.old, m.new, 1))
 }
 
 // inSanitizer is a mistake, and who finds it.
@@ -222,9 +227,10 @@ func TestPartsMutants(t *testing.T) {
 	}
 }
 
-// requireFound runs jobs with a mistake, which must fail. A sample of the mistakes is tried.
+// requireFound runs jobs with a mistake, which must fail. A sample of the mistakes is tried; all must have their place in the text.
 func requireFound(t *testing.T, m mutant, run func(*testing.T) error) {
 	t.Run(m.name, func(t *testing.T) {
+		m.text(t, ".")
 		sample.Skip(t, 8, kernelsText())
 		t.Parallel()
 		err := run(t)

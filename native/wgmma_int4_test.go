@@ -76,7 +76,7 @@ var panelMutants = []mutant{
 	{"products do not wait for copies", "wgmma_int4.cuh", "      stages.wait();\n      fenceStores", "      fenceStores"},
 	{"a stage is released before its products are done", "wgmma_int4.cuh", "      waitProducts<0>();\n#pragma unroll\n      for (int h = 0; h < kSums; ++h) settle(part[h]);\n      stages.release(at);\n", "      stages.release(at);\n      waitProducts<0>();\n"},
 	{"the loader does not wait for a free stage", "wgmma_int4.cuh", "      stages.waitFree();\n", ""},
-	{"a step arrives before its copies", "wgmma_int4.cuh", "if (wide) return arriveCopied(full);", "if (wide) return arrive(full);"},
+	{"a step arrives before its copies", "wgmma_int4.cuh", "wide ? arriveCopied(full) : arrive(full);", "arrive(full);"},
 	{"pieces are not expected", "wgmma_int4.cuh", "      expectBytes(full, bytes(left));\n", ""},
 	{"words of groups anywhere are copied as pieces", "wgmma_int4.cuh", "pieces = placeInLine(groups) == 0 && cols % 4 == 0;", "pieces = true;"},
 	{"a panel behind the last is copied", "wgmma_int4.cuh", "if (both) copyPiece(stage", "copyPiece(stage"},
