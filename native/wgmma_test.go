@@ -160,22 +160,26 @@ func TestWarpgroupsEmulated(t *testing.T) {
 	}
 }
 
-// TestWarpgroupPartsInOrder: sums have the same bits, whoever adds up parts.
+// TestWarpgroupPartsInOrder: sums have the same bits, whoever adds up parts, and each warp's rows, or columns, a counter of their own.
 func TestWarpgroupPartsInOrder(t *testing.T) {
 	e := warpgroups(t)
-	var jobs []*emulatorJob
-	for seed := range uint32(3) {
-		rng := rand.New(rand.NewPCG(12, 0))
-		var b planner.Batch
-		for _, parts := range []int{3, 8} {
-			b = append(b, planner.Problem{M: 50, N: 60, K: 4 * 32 * parts, Alpha: planner.Scale(0.3), Beta: 0.7})
+	for _, name := range []string{"wgmma-64x64", "wgmma-64x128"} {
+		s, err := tile.ByName(name)
+		require.NoError(t, err)
+		var jobs []*emulatorJob
+		for seed := range uint32(3) {
+			rng := rand.New(rand.NewPCG(12, 0))
+			var b planner.Batch
+			for _, parts := range []int{3, 8} {
+				b = append(b, planner.Problem{M: s.TM - 14, N: s.TN - 4, K: 4 * 32 * parts, Alpha: planner.Scale(0.3), Beta: 0.7})
+			}
+			j := wgmmaJob(t, b, planner.Options{Tile: name, Schedule: planner.ScheduleSplitK}, 1, [2]uint32{copiesAnyTime, seed}, rng)
+			require.Equal(t, 2, j.plan.Launches[0].Finishes)
+			j.setFractions(rng)
+			jobs = append(jobs, j)
 		}
-		j := wgmmaJob(t, b, planner.Options{Tile: "wgmma-64x64", Schedule: planner.ScheduleSplitK}, 1, [2]uint32{copiesAnyTime, seed}, rng)
-		require.Equal(t, 2, j.plan.Launches[0].Finishes)
-		j.setFractions(rng)
-		jobs = append(jobs, j)
+		require.NoError(t, e.sameBits(t.TempDir(), jobs), name)
 	}
-	require.NoError(t, e.sameBits(t.TempDir(), jobs))
 }
 
 // splitTiles are the tiles of wgmma.cuh, those of wgmma_wide.cuh have no fp32.
