@@ -263,13 +263,15 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
 #define BG_WGMMA_MODE(tile, name, suffix, function)                                                                  \
   BG_EACH(BG_GEMM, tile, name, suffix, function, false)                                                              \
   BG_EACH(BG_GEMM, tile, name, suffix##_turn, function, true)
+#define BG_WGMMA_FLOATS(name, function, ofC)                                                                         \
+  BG_WGMMA_MODE(name, name, , function)                                                                              \
+  BG_EACH(BG_GEMM, name, name, _parts, function, false, true)                                                        \
+  BG_WGMMA_MODE(name##_tf32, name, _tf32, function)                                                                  \
+  BG_FIXUP(ofC, bg_##name##_fixup)
 #define BG_WGMMA(name, ...)                                                                                          \
   BG_IN_WGMMA(using name = WgmmaTile<__VA_ARGS__, true>;                                                             \
   using name##_tf32 = WgmmaTile<__VA_ARGS__, false>;                                                                 \
-  BG_WGMMA_MODE(name, name, , wgmmaGemm)                                                                             \
-  BG_EACH(BG_GEMM, name, name, _parts, wgmmaGemm, false, true)                                                       \
-  BG_WGMMA_MODE(name##_tf32, name, _tf32, wgmmaGemm)                                                                 \
-  BG_FIXUP(name, bg_##name##_fixup))                                                                                 \
+  BG_WGMMA_FLOATS(name, wgmmaGemm, name))                                                                            \
   BG_IN_HALVES(BG_WGMMA_TYPE(name, bf16, BF16, __VA_ARGS__)                                                          \
   BG_WGMMA_TYPE(name, f16, F16, __VA_ARGS__))                                                                        \
   BG_IN_WIDE_E4M3(using name##_e4m3 = WgmmaTile<__VA_ARGS__, false, BytesE4M3>;                                      \
@@ -285,10 +287,7 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
 #define BG_WGMMA_EXCHANGED(name, TM, TN, ...)                                                                        \
   BG_IN_WGMMA(using name = WgmmaTile<TN, TM, __VA_ARGS__, true, Floats, Exchanged>;                                  \
   using name##_tf32 = WgmmaTile<TN, TM, __VA_ARGS__, false, Floats, Exchanged>;                                      \
-  BG_WGMMA_MODE(name, name, , wgmmaExchanged)                                                                        \
-  BG_EACH(BG_GEMM, name, name, _parts, wgmmaExchanged, false, true)                                                  \
-  BG_WGMMA_MODE(name##_tf32, name, _tf32, wgmmaExchanged)                                                            \
-  BG_FIXUP(TileOfC<name>, bg_##name##_fixup))
+  BG_WGMMA_FLOATS(name, wgmmaExchanged, TileOfC<name>))
 
 // BG_WGMMA_WIDE makes those of a tile of elements of 16 and 8 bits whose rows begin with 16 bytes.
 #define BG_WGMMA_WIDE(name, ...)                                                                                     \

@@ -37,7 +37,7 @@ struct Layout {
   struct If<false, X, Y> { using Type = Y; };
   // A place of B may be loaded when the splitter has taken the slot kAhead before,
   // and then consumers are done with the slot another kStages before. Along K, a
-  // chunk is read by the next slot, too.
+  // chunk is read by the next slot, too. A of 16 and 8 bits keeps lines only: its readers have no registers for the places of all rows.
   using E = typename T::Element;
   using A = typename If<!kTransA, AlongK<E, T::TM, T::kStages + T::kAhead + 1>, AcrossK<E, T::TM, T::kStages + T::kAhead, E::kPer == 1 ? 2 : 1>>::Type;
   using B = typename If<kTransB, AlongK<E, T::TN, T::kAhead + 1>, AcrossK<E, T::TN, T::kAhead, E::kPer == 1 ? 8 : 2>>::Type;

@@ -31,7 +31,7 @@ type Shape struct {
 	Shared int
 	// What a tile takes of which at most half the rows, or columns, exist, relative to a
 	// whole one; 0: as much. Measured on an H200 at K of 61 and 509, where warpgroups
-	// leave out what does not exist; of the rows called wide what fits best with their rates.
+	// leave out what does not exist; of the rows called wide, and of exchanged ones, what fits best with their rates.
 	HalfRows, HalfCols float64
 	Rates              Rates
 }

@@ -102,19 +102,18 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   BG_MODE(name, , , false)             \
   BG_MODE(name, , _parts, false, true) \
   BG_MODE(name, _tf32, , false)        \
+  BG_WGMMA_TURNS(name)                 \
   {"bg_" #name "_fixup", fixupOf<ofC>, 1},
-#ifdef BG_MUTANT  // what its jobs use, which compiles soon
-#define BG_WGMMA(name, ...) BG_WGMMA_FLOATS(name, name)
 #define BG_WGMMA_EXCHANGED(name, ...) BG_WGMMA_FLOATS(name, TileOfC<name>)
+#ifdef BG_MUTANT  // what its jobs use, which compiles soon
+#define BG_WGMMA_TURNS(name)
+#define BG_WGMMA(name, ...) BG_WGMMA_FLOATS(name, name)
 #else
-#define BG_WGMMA_EXCHANGED(name, ...)            \
-  BG_WGMMA_FLOATS(name, TileOfC<name>)           \
-  BG_MODE(name, , _turn, true)                   \
+#define BG_WGMMA_TURNS(name)   \
+  BG_MODE(name, , _turn, true) \
   BG_MODE(name, _tf32, _turn, true)
 #define BG_WGMMA(name, ...)            \
   BG_WGMMA_FLOATS(name, name)          \
-  BG_MODE(name, , _turn, true)         \
-  BG_MODE(name, _tf32, _turn, true)    \
   BG_MODE(name, _bf16, , false)                                 \
   BG_MODE(name, _f16, , false)                                  \
   BG_MODE(name, _bf16, _turn, true)                             \

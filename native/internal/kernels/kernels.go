@@ -97,7 +97,7 @@ type wgmmaTile struct{ consumers, groups, stages, ahead int }
 func wgmmaOf(t *tile.Shape) wgmmaTile {
 	w := wgmmaTile{consumers: t.Threads/128 - 2, groups: unitShared / (t.Shared + reservedShared), stages: 2, ahead: 2}
 	switch {
-	case w.groups > 1 || t.TN > 64 && !t.Exchanged():
+	case w.groups > 1 || min(t.TM, t.TN) > 64: // two blocks of columns, which are rows where operands are exchanged
 	case w.consumers == 2:
 		w.stages, w.ahead = 3, 3
 	default:
