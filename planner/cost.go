@@ -75,7 +75,7 @@ type sumCost struct {
 	tileSlots float64 // slots that a tile takes as long as, besides its own
 }
 
-// On CUDA those that, together with the rates of the tile table, streamItems, streamRemains and clusterMicros, tell best which of 80,000 forced
+// On CUDA those that, together with the rates of the tile table, streamItems and clusterMicros, tell best which of 80,000 forced
 // plans of 650 batches are the fastest (H100; docs/results.md), and of sums in a launch among 26,000 plans with such launches. That of batch is
 // what keeps plans from workers that take one tile after the other, of which predictions see no more than the steps. By WGSL those that do so
 // among 8,300 plans of 488 batches, of workers that leave and have one tile or a part of one (H100 through Vulkan), and that of batch is what 446 plans of

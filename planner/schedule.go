@@ -285,64 +285,6 @@ func (m *model) slotLimit(id tileID) int {
 	return m.device.spanLimit(element.F32) / maxGroups / (m.tiles[id].shape.TM * m.tiles[id].shape.TN)
 }
 
-// dealStreamK gives every worker the same number of K steps, whatever tiles they
-// belong to (Osama et al. 2023). A worker may end one tile, process several
-// whole ones and begin another. Where their partial tiles have no room, tiles stay whole.
-func dealStreamK(p *builder, g *group) {
-	if !p.model.streamFits(g.id, g.load) {
-		dealDataParallel(p, g)
-		return
-	}
-	total := int64(g.load.steps) // may need 64 bits, as products of shares do
-	workers := p.model.streamWorkers(g.id, g.load)
-	slots := p.slots(g)
-	done, worker := int64(0), int64(0)
-	shareEnd := total / workers
-	p.forTiles(g, func(s encoding.Segment, steps int) {
-		whole := shareEnd-done >= int64(steps)
-		depth := int(s.K1)
-		first := slots.next
-		for k := 0; k < steps; {
-			take := int(min(int64(steps-k), shareEnd-done))
-			s.K0, s.K1 = int32(k*g.Tile.TK), int32(min((k+take)*g.Tile.TK, depth))
-			if !whole {
-				s.Slot = slots.take()
-			}
-			p.Segments = append(p.Segments, s)
-			k += take
-			done += int64(take)
-			if done == shareEnd {
-				p.endWorker()
-				worker++
-				shareEnd = total * (worker + 1) / workers
-			}
-		}
-		if !whole {
-			p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: first, Count: slots.next - first})
-		}
-	})
-	p.Workspace = max(p.Workspace, slots.end())
-}
-
-// streamFits reports whether the partial tiles of streamWorkers, two each, have room: those that a loop limit asks for may
-// have none.
-func (m *model) streamFits(id tileID, l load) bool {
-	workers := m.streamWorkers(id, l)
-	return workers == 1 || 2*workers <= int64(m.slotLimit(id))
-}
-
-// streamWorkers is the number of workers that share the steps of a group: one
-// for every place on the device, unless their shares get too short, or too long
-// for the device's loop limit, or their partial tiles too many.
-func (m *model) streamWorkers(id tileID, l load) int64 {
-	d, total := m.device, int64(l.steps)
-	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartSteps)), 1)
-	if d.MaxTrips > 0 {
-		workers = max(workers, ceilDiv(total, int64(d.tripSteps(m.tiles[id].shape))))
-	}
-	return workers
-}
-
 // tripSteps is the number of K steps that a worker may have on a device that
 // limits loop iterations. In the worst case every step is a segment of its own,
 // with its turn of the segment loop, of the K loop, and TK turns of the loop

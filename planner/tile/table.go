@@ -109,11 +109,11 @@ var table = [...]Shape{
 	{Name: "thin-8x64", TM: 8, TN: 64, TK: 16, Threads: 64, RM: 8, RN: 4, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.322, Step: 0.384, Fixed: 2.857, Worker: 0.188},
 		Direct: 1.94,
-		Native: Rate{Efficiency: 0.338, Step: 0.294, Fixed: 0.554, Worker: 0.102, Stream: 30000, Along: 13500},
+		Native: Rate{Efficiency: 0.308, Step: 0.336, Fixed: 0.507, Worker: 0.081, Stream: 30000, Along: 13500},
 	}},
 	{Name: "thin-8x128", TM: 8, TN: 128, TK: 16, Threads: 128, RM: 8, RN: 4, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.324, Step: 0.289, Fixed: 2.822, Worker: 0.636},
-		Native: Rate{Efficiency: 0.346, Step: 0.347, Fixed: 0.548, Worker: 0.203, Stream: 32500, Along: 13500},
+		Native: Rate{Efficiency: 0.346, Step: 0.347, Fixed: 0.286, Worker: 0.187, Stream: 32500, Along: 13500},
 	}},
 
 	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
@@ -123,7 +123,7 @@ var table = [...]Shape{
 		WideBytes:  Rate{Efficiency: 1.503, Step: 0.001, Fixed: 0.518, Worker: 0.802},
 	}},
 	{Name: "tensor-32x32", TM: 32, TN: 32, TK: 32, Threads: 128, Unit: MMA, Clusters: true, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 0.598, Step: 0.072, Fixed: 0.766, Worker: 0.492, Stream: 17500},
+		Native:     Rate{Efficiency: 0.640, Step: 0.072, Fixed: 0.783, Worker: 0.460, Stream: 17500},
 		TF32:       Rate{Efficiency: 0.731, Step: 0.089, Fixed: 0.779, Worker: 0.561},
 		Halves:     Rate{Efficiency: 1.058, Step: 0.046, Fixed: 0.637, Worker: 0.942},
 		WideHalves: Rate{Efficiency: 1.504, Step: 0.009, Fixed: 0.883, Worker: 0.727},
@@ -131,7 +131,7 @@ var table = [...]Shape{
 		WideBytes:  Rate{Efficiency: 1.799, Step: 0.008, Fixed: 0.896, Worker: 0.305},
 	}},
 	{Name: "tensor-64x64", TM: 64, TN: 64, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 0.827, Step: 0.811, Fixed: 1.363, Worker: 0.540, Stream: 15500},
+		Native:     Rate{Efficiency: 0.827, Step: 0.577, Fixed: 1.034, Worker: 0.573, Stream: 15500},
 		TF32:       Rate{Efficiency: 1.079, Step: 0.584, Fixed: 0.542, Worker: 0.457},
 		Halves:     Rate{Efficiency: 1.474, Step: 0.521, Fixed: 0.500, Worker: 0.324},
 		WideHalves: Rate{Efficiency: 1.877, Step: 0.019, Fixed: 0.652, Worker: 0.240},
@@ -139,7 +139,7 @@ var table = [...]Shape{
 		WideBytes:  Rate{Efficiency: 2.519, Step: 0.008, Fixed: 0.837, Worker: 0.298},
 	}},
 	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 109504, HalfCols: 0.88, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 1.340, Step: 0.662, Fixed: 0.761, Worker: 1.492, Stream: 15900, Along: 14000},
+		Native:     Rate{Efficiency: 1.340, Step: 0.662, Fixed: 0.559, Worker: 1.394, Stream: 15900, Along: 14000},
 		TF32:       Rate{Efficiency: 1.408, Step: 0.515, Fixed: 0.583, Worker: 1.015},
 		Halves:     Rate{Efficiency: 2.605, Step: 0.283, Fixed: 1.095, Worker: 0.922},
 		WideHalves: Rate{Efficiency: 2.652, Step: 0.178, Fixed: 1.572, Worker: 0.495},
@@ -147,7 +147,7 @@ var table = [...]Shape{
 		WideBytes:  Rate{Efficiency: 5.226, Step: 0.031, Fixed: 1.168, Worker: 0.735},
 	}},
 	{Name: "wgmma-64x64-deep", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 200704, HalfCols: 0.78, Rates: Rates{
-		Native:     Rate{Efficiency: 1.074, Step: 0.140, Fixed: 0.525, Worker: 1.436, Stream: 15700},
+		Native:     Rate{Efficiency: 1.074, Step: 0.140, Fixed: 0.338, Worker: 1.436, Stream: 15700},
 		TF32:       Rate{Efficiency: 1.402, Step: 0.341, Fixed: 0.300, Worker: 1.262},
 		Halves:     Rate{Efficiency: 2.448, Step: 0.053, Fixed: 0.887, Worker: 1.239},
 		WideHalves: Rate{Efficiency: 2.540, Step: 0.043, Fixed: 0.438, Worker: 1.189},
@@ -155,7 +155,7 @@ var table = [...]Shape{
 		WideBytes:  Rate{Efficiency: 6.226, Step: 0.058, Fixed: 0.306, Worker: 1.389},
 	}},
 	{Name: "wgmma-128x64", TM: 128, TN: 64, TK: 32, Threads: 512, Unit: WGMMA, Shared: 222176, HalfRows: 0.72, HalfCols: 0.82, Rates: Rates{
-		Native:     Rate{Efficiency: 1.574, Step: 0.251, Fixed: 0.452, Worker: 1.805, Stream: 14400},
+		Native:     Rate{Efficiency: 1.574, Step: 0.251, Fixed: 0.395, Worker: 1.612, Stream: 14400},
 		TF32:       Rate{Efficiency: 2.249, Step: 0.011, Fixed: 0.300, Worker: 1.767},
 		Halves:     Rate{Efficiency: 3.504, Step: 0.133, Fixed: 0.300, Worker: 1.726},
 		WideHalves: Rate{Efficiency: 3.923, Step: 0.030, Fixed: 0.348, Worker: 1.385},
@@ -163,7 +163,7 @@ var table = [...]Shape{
 		WideBytes:  Rate{Efficiency: 9.334, Step: 0.106, Fixed: 0.338, Worker: 1.608},
 	}},
 	{Name: "wgmma-128x128", TM: 128, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 218048, HalfRows: 0.74, HalfCols: 0.72, Epilogues: true, Rates: Rates{
-		Native:     Rate{Efficiency: 2.006, Step: 0.498, Fixed: 1.159, Worker: 2.786, Stream: 20000, Along: 14400},
+		Native:     Rate{Efficiency: 2.059, Step: 0.498, Fixed: 1.654, Worker: 2.601, Stream: 20000, Along: 14400},
 		TF32:       Rate{Efficiency: 2.655, Step: 0.453, Fixed: 0.374, Worker: 2.478},
 		Halves:     Rate{Efficiency: 5.030, Step: 0.120, Fixed: 0.452, Worker: 2.828},
 		WideHalves: Rate{Efficiency: 4.884, Step: 0.289, Fixed: 0.474, Worker: 2.484},
@@ -171,7 +171,7 @@ var table = [...]Shape{
 		WideBytes:  Rate{Efficiency: 9.101, Step: 0.150, Fixed: 0.312, Worker: 2.605},
 	}},
 	{Name: "wgmma-64x128", TM: 64, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 222176, HalfRows: 0.74, Rates: Rates{
-		Native: Rate{Efficiency: 1.613, Step: 0.510, Fixed: 1.588, Worker: 2.722, Stream: 26290},
+		Native: Rate{Efficiency: 1.613, Step: 0.510, Fixed: 0.616, Worker: 3.353, Stream: 26290},
 		TF32:   Rate{Efficiency: 2.037, Step: 0.047, Fixed: 0.379, Worker: 2.725, Stream: 29590},
 	}},
 
