@@ -93,7 +93,8 @@ func buildHIP(t *testing.T, arch, manifest string, shape *tile.Shape) (built str
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "native", name), text, 0o755))
 	}
 	built = filepath.Join(dir, "products")
-	out, err := exec.Command(filepath.Join(dir, "scripts", "hip.sh"), built, arch).CombinedOutput()
+	// By sh, since a file just written cannot be run while a process forked meanwhile has it open.
+	out, err := exec.Command("sh", filepath.Join(dir, "scripts", "hip.sh"), built, arch).CombinedOutput()
 	require.NoError(t, err, string(out))
 	return built
 }

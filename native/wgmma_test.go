@@ -64,7 +64,7 @@ func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 		{planner.ScheduleLPT, 10, []int{33, 1, 100, 0, 64, 31, 32, 200}},
 		{planner.ScheduleLPT, 8, []int{32, 1, 31}}, // workers with items of one step
 		{planner.ScheduleSplitK, 2, []int{4*tile.TK + 1, 5 * tile.TK, 8*tile.TK - 1}},
-		{planner.ScheduleStreamK, 3, []int{5*tile.TK - 1, 1, 4 * tile.TK}},
+		{planner.ScheduleStreamK, 3, []int{24*tile.TK - 1, 1, 20 * tile.TK}}, // so that parts have 4 steps at least
 	} {
 		for i := range 8 {
 			seed := uint32(len(jobs)) + 7*uint32(turn) // 7: other turns for other tiles
