@@ -226,18 +226,13 @@ func dealSplitK(p *builder, g *group) {
 	})
 	slots := p.slots(g)
 	p.forTiles(g, func(s encoding.Segment, steps int) {
-		parts, depth := ceilDiv(steps, part), int(s.K1)
-		if parts > 1 {
-			p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(parts)})
-		}
+		parts, depth, first := ceilDiv(steps, part), int(s.K1), len(p.Segments)
 		for i := range parts {
 			s.K0, s.K1 = int32(share(steps, i, parts)*g.Tile.TK), int32(min(share(steps, i+1, parts)*g.Tile.TK, depth))
-			if parts > 1 {
-				s.Slot = slots.take()
-			}
 			p.Segments = append(p.Segments, s)
 			p.endWorker()
 		}
+		p.sumParts(first, &slots)
 	})
 	p.Workspace = max(p.Workspace, slots.end())
 }
@@ -306,6 +301,19 @@ type slotCounter struct {
 func (p *builder) slots(g *group) slotCounter {
 	size := g.Tile.TM * g.Tile.TN
 	return slotCounter{next: int32(ceilDiv(p.Workspace, size)), size: size}
+}
+
+// sumParts has the segments from one on summed, where they are parts of a tile and not the whole.
+func (p *builder) sumParts(first int, slots *slotCounter) {
+	parts := p.Segments[first:]
+	if len(parts) == 1 {
+		return
+	}
+	s := &parts[0]
+	p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(len(parts))})
+	for i := range parts {
+		parts[i].Slot = slots.take()
+	}
 }
 
 func (c *slotCounter) take() int32 { c.next++; return c.next - 1 }

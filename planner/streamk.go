@@ -19,12 +19,12 @@ func dealStreamK(p *builder, g *group) {
 	slots := p.slots(g)
 	s := p.model.streamShares(g.id, g.load)
 	s.begin()
-	p.forTiles(g, func(whole encoding.Segment, steps int) {
-		part, first := whole, len(p.Segments)
+	p.forTiles(g, func(part encoding.Segment, steps int) {
+		depth, first := int(part.K1), len(p.Segments)
 		for k := 0; ; {
 			to := s.take(k, steps)
 			if to > k {
-				part.K0, part.K1 = int32(k*g.Tile.TK), int32(min(to*g.Tile.TK, int(whole.K1)))
+				part.K0, part.K1 = int32(k*g.Tile.TK), int32(min(to*g.Tile.TK, depth))
 				p.Segments = append(p.Segments, part)
 			}
 			if to < steps || s.left == 0 {
@@ -35,12 +35,7 @@ func dealStreamK(p *builder, g *group) {
 				break
 			}
 		}
-		if parts := p.Segments[first:]; len(parts) > 1 {
-			p.Fixups = append(p.Fixups, encoding.Fixup{Problem: whole.Problem, Row: whole.Row, Col: whole.Col, Slot: slots.next, Count: int32(len(parts))})
-			for i := range parts {
-				parts[i].Slot = slots.take()
-			}
-		}
+		p.sumParts(first, &slots)
 	})
 	p.Workspace = max(p.Workspace, slots.end())
 }
