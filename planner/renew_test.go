@@ -209,20 +209,6 @@ func TestRenewChoice(t *testing.T) {
 	}
 }
 
-// TestZipfChoice: 64 experts by Zipf's law took 84 us so on an H200, and 93 by Stream-K of that tile.
-func TestZipfChoice(t *testing.T) {
-	var problems []planner.Problem
-	for i := range 64 {
-		problems = append(problems, planner.GEMM(863/(i+1), 512, 1024))
-	}
-	b, err := planner.Pack(problems...)
-	require.NoError(t, err)
-	p, err := planner.New(lookup(t, "h200")).Plan(b, planner.Options{})
-	require.NoError(t, err)
-	require.Equal(t, "wgmma-64x128", p.Launches[0].Tile.Name)
-	require.EqualValues(t, planner.ScheduleLPT, p.Launches[0].Schedule)
-}
-
 // TestSingleChoice: what was measured to be the fastest of all plans on an H100 or to take 4 percent more, and up to 1.6 times as fast as
 // what plans took when rounds of tiles did not count and parts of Split-K began a second round.
 func TestSingleChoice(t *testing.T) {
