@@ -34,9 +34,10 @@ type window struct {
 	frames  paint.Times
 	took    paint.Times // of pictures
 
-	state   paint.State
-	picture *ebiten.Image
-	shown   *paint.Picture // what picture has
+	state    paint.State
+	picture  *ebiten.Image
+	shown    *paint.Picture // what picture has
+	pictures int            // that were shown
 
 	last   int    // picture to end with, 0: none
 	shots  string // folder, "": none
@@ -60,6 +61,7 @@ func (w *window) Update() error {
 		w.picture.WritePixels(p.Pixels)
 		w.took.Add(p.Took)
 		w.shown = p
+		w.pictures++
 	}
 	if n := w.chosen(); n >= 0 {
 		w.painter.Choose(w.state.Devices[n].ID)
@@ -115,7 +117,7 @@ func (w *window) shoot(screen *ebiten.Image) {
 			w.ended = w.failed != nil
 		}
 	}
-	switch done := w.state.Pictures; {
+	switch done := w.pictures; {
 	case w.last == 0 || w.ended:
 	case done >= w.last:
 		save("end.png")
