@@ -28,7 +28,7 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 			if transposition/2 == 1 {
 				e.GatherRows = 0 // of A that is not transposed alone
 			}
-			depths := []int{12*s.TK - 1, 0, 3, s.TK, 4*s.TK + 1, 33}
+			depths := []int{16*s.TK - 1, 0, 3, s.TK, 4*s.TK + 1, 33}
 			var b planner.Batch
 			for _, m := range rows {
 				for _, n := range cols {
