@@ -88,13 +88,14 @@ func TestRaggedEpilogues(t *testing.T) {
 }
 
 func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bool) []planner.Epilogue) {
-	d := open(t, webgpuDriver{})
+	d, text := open(t, webgpuDriver{}), shaderText(t)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for i := range epilogues(false) {
 		transA, transB := i%2 == 1, i%3 == 1
 		e := epilogues(transA)[i]
 		for form, r := range drivertest.RaggedBatches(transA, transB) {
 			t.Run(fmt.Sprintf("%d/%d", i, form), func(t *testing.T) {
+				drivertest.Sampled(t, d, 2, text)
 				r := drivertest.DressRagged(r, e)
 				x, all := prepareDressed(t, d, r, planner.Options{Type: of, Epilogue: e}), drivertest.DressedSizes(t, &r, e)
 				for _, name := range slices.Sorted(maps.Keys(all)) {

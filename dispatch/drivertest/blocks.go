@@ -125,7 +125,7 @@ func (s *suite) testDressedTiles(t *testing.T, scaled func(planner.Epilogue) pla
 		e := scaled(planner.Epilogue{Gated: i%2 == 1})
 		if s.fitsWith(&facts, shape, e) {
 			t.Run(shape.Name, func(t *testing.T) {
-				s.sampled(t, 4)
+				s.sampled(t, 8)
 				run(t, dressedCase{name: shape.Name, e: e, batch: mixed, o: planner.Options{Tile: shape.Name}})
 			})
 		}

@@ -144,7 +144,7 @@ func (s *suite) testGroupTiles(t *testing.T) {
 		}
 		sampled := func(t *testing.T) {
 			if !cut { // of these there are few
-				s.sampled(t, 4)
+				s.sampled(t, 8)
 			}
 		}
 		t.Run(shape.Name, func(t *testing.T) {

@@ -55,8 +55,10 @@ func (s *suite) testTypes(t *testing.T) {
 }
 
 // slow reports whether kernels take long to make, where a CPU plays a GPU.
-func (s *suite) slow() bool {
-	info := s.device.Info()
+func (s *suite) slow() bool { return slow(s.device) }
+
+func slow(d driver.Device) bool {
+	info := d.Info()
 	return info.Kind == driver.KindSoftware && info.Planner.KernelKind != planner.KernelsCPU
 }
 
@@ -67,11 +69,17 @@ func (s *suite) turn(n int) bool {
 	return !plays || s.of == element.F32 || (n+2*int(s.of)+int(s.ofC))%3 == 0 || sample.All()
 }
 
-// sampled skips a test, a case of many that differ little, unless it is drawn, where a CPU plays a GPU and makes a kernel in a second.
 func (s *suite) sampled(t testing.TB, many uint64) {
 	t.Helper()
-	if s.slow() {
-		sample.Skip(t, many, s.text)
+	Sampled(t, s.device, many, s.text)
+}
+
+// Sampled skips a test, a case of many that differ little, unless it is drawn (package sample) by the text of the kernels, where a CPU
+// plays a GPU and makes a kernel in a second.
+func Sampled(t testing.TB, d driver.Device, many uint64, text []byte) {
+	t.Helper()
+	if slow(d) {
+		sample.Skip(t, many, text)
 	}
 }
 
