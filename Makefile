@@ -34,8 +34,8 @@ SAME        := TestKernelsListAll|TestManySteps|TestEveryTileOnce|TestEpiloguePl
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|planner$$|native$$|native/internal)') \
 	./native/cuda ./native/hip
 # Of the conformance suite, what the race detector need not see on plain Go for a CPU, and on what stands in for a driver.
-ON_CPU      := Tiles|Types|Epilogues|Groups|Blocks|Zeros
-ON_FAKES    := $(ON_CPU)|Ragged|Schedules|Spreads|Custom|Mixed|Update
+ON_CPU      := Tiles|NewTile|Types|Epilogues|Groups|Blocks|Zeros|Spreads|Custom|Mixed
+ON_FAKES    := $(ON_CPU)|Ragged|Schedules|Update
 
 .PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check cuda hip setup
 
