@@ -70,7 +70,7 @@ func run(adapter string, pictures int, shots string, options []dispatch.Option) 
 		return err
 	}
 	s := painter.State()
-	fmt.Printf("%d pictures; opened %d times, lost %d times\n", w.pictures, s.Opened, s.Losses)
+	fmt.Printf("%d pictures; opened %d times, lost %d times\n", s.Pictures, s.Opened, s.Losses)
 	fmt.Printf("frames: %v\npictures: %v\n", &w.frames, &w.took)
 	return w.failed
 }

@@ -79,11 +79,11 @@ func requireShots(t *testing.T, half, end image.Image) {
 	for _, shot := range []image.Image{half, end} {
 		require.Greater(t, len(colours(shot, picture)), 1000, "the picture is dull")
 		require.Greater(t, len(colours(shot, bars)), 4, "bars of few networks")
-		require.Greater(t, amber(shot, graph), 8, "no line of pictures in the graph") // of 10, 1.4 points from each other
+		require.Greater(t, amber(shot, graph), 10, "no line of pictures in the graph") // it crosses 12 columns at least
 		require.Greater(t, len(colours(shot, menu)), 10, "nothing in the menu")
 	}
 	require.Greater(t, changed(half, end, picture), 0.5, "the picture stands still")
-	require.Greater(t, changed(half, end, graph), 0.0, "the graph stands still")
+	require.Greater(t, changed(half, end, graph), 0.01, "the graph stands still")
 }
 
 // awaitFile returns when there is a file, or fails with what has ended before.
