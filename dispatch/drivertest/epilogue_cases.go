@@ -37,9 +37,6 @@ func (s *suite) testEpilogues(t *testing.T) {
 	}
 	for _, of := range types {
 		for _, ofC := range of.TypesC() {
-			if of.Whole() && ofC != element.F32 && s.slow() {
-				continue // they differ in loads from other elements of 8 bits
-			}
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				if ofC != element.F32 { // which others differ from in stores alone
 					s.sampled(t, 2)
