@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
@@ -123,7 +124,10 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 			return dressedJob(t, b, o, unit, rng)
 		}
 		all := epilogueJobs(t, s, rows, cols, of, place)
-		if of == element.E4M3 {
+		switch of {
+		case element.F32:
+			all = append(all, smallAlphas(place))
+		case element.E4M3:
 			all = append(all, blockJobs([]int{s.TM + 3, s.TM - 1, 1}, cols, place)...)
 		}
 		for i, j := range all {
@@ -134,6 +138,24 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 		jobs = append(jobs, all...)
 	}
 	return jobs
+}
+
+// smallAlphas has large sums, with alphas that lose bits, or all, where the scale of parts comes first.
+func smallAlphas(place func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) *emulatorJob {
+	b := drivertest.SmallAlphas()
+	j := place(b, planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, false, rand.New(rand.NewPCG(1, 2)))
+	values := drivertest.LargeIntegers(rand.New(rand.NewPCG(3, 4)))
+	for i := range b {
+		p := &b[i]
+		for r := range p.M {
+			values(j.a[p.A.Offset+r*p.A.LD:][:p.K])
+		}
+		for r := range p.K {
+			values(j.b[p.B.Offset+r*p.B.LD:][:p.N])
+		}
+	}
+	j.exact = true
+	return j
 }
 
 // blockJobs are plans as those of epilogueJobs, with scales of blocks, along which nothing is cut.

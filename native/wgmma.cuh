@@ -75,6 +75,10 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<kInTurn, typename
   }
 }
 
+// fewColumns reports whether an item has 32 columns or fewer: of exchanged tiles alone, since the question costs 128x128 1 to 2 % (H200).
+template <class T>
+BG_DEVICE bool fewColumns(uint32_t cols) { return T::kExchanged && uniform(cols) <= 32; }
+
 // Splitter splits a part of B, 16 columns or the k's of 2 lines, and stores it for wgmma: row n
 // of 128 bytes is column n of B, in which line c, of k's c, 8+c, 16+c and 24+c, lies
 // at place c ^ n%8 (the swizzle).
@@ -82,10 +86,10 @@ template <class T, class L, bool kTransB, int kPer = T::Element::kPer>
 struct Splitter {
   typename L::B::Reader rows[T::kBlocks];  // columns group and group + 8 of the warp's 16 of each block
   uint32_t blocks, to;
-  bool few;  // 32 columns or fewer, of which the warp has 8; of exchanged tiles alone, since the question costs 128x128 1 to 2 % (H200)
+  bool few;  // columns: the warp has 8 of them, not 16
 
   BG_DEVICE void start(const typename T::Element::Number* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
-    few = T::kExchanged && uniform(cols) <= 32;
+    few = fewColumns<T>(cols);
     const uint32_t group = lane / 4, member = lane % 4, n = (few ? 8 : 16) * warp + group;
     blocks = blocksOf(cols);
 #pragma unroll
@@ -127,11 +131,11 @@ struct Splitter {
 template <class T, class L>
 struct Splitter<T, L, false, 1> {
   uint32_t from[2][4], further[2 * T::kBlocks], to[2], blocks;  // further: from the lane's first column
-  bool few;  // 32 columns or fewer, as above
+  bool few;
 
   BG_DEVICE void start(const float* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
     const uint32_t first = min(lane, cols - 1);
-    few = T::kExchanged && uniform(cols) <= 32;
+    few = fewColumns<T>(cols);
     blocks = blocksOf(cols);
 #pragma unroll
     for (uint32_t i = 0; i < 2 * T::kBlocks; ++i) further[i] = 4 * (min(lane + 32 * i, cols - 1) - first);

@@ -307,6 +307,10 @@ BG_DEVICE void finishColumns(const float (&sum)[n], float* out, const Items<Epil
   });
 }
 
+// losesBits reports whether alpha times the scale of ScaledSplit is below the least normal number. finishColumns has that scale first.
+template <class T>
+BG_DEVICE bool losesBits(float alpha) { return alpha != 0.0f && fabsf(alpha) < 0x1p-126f / kScaleOf<T>; }
+
 // finishSums is storeSums with an epilogue: in registers where it can be. Of both items of a gated tile lanes have
 // the same elements then: both are finished so, or neither.
 template <class T, bool kTransA, bool kTransB, int n>
@@ -314,7 +318,7 @@ BG_DEVICE void finishSums(float (&sum)[n], float* out, const Items<Epilogue>& it
                           const typename T::Element::Number* B, float* C, float* workspace) {
   const Item item = items.wait(number);
   const Epilogue& e = items.more;
-  if (item.slot != kFinal || __uint_as_float(item.beta) != 0.0f || (T::kEmulated && (e.has(kGated) || overflowed<T>(sum)))) {
+  if (item.slot != kFinal || __uint_as_float(item.beta) != 0.0f || (T::kEmulated && (e.has(kGated) || losesBits<T>(__uint_as_float(item.alpha)) || overflowed<T>(sum)))) {
     return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
   }
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);

@@ -70,8 +70,7 @@ var exchangedMutants = []mutant{
 	{"a warp sums columns of others", "wgmma_exchanged.cuh", "first = col + lane % kAcross * 4;", "first = lane % kAcross * 4;"},
 	{"operands are transposed as they are", "wgmma.cuh", "wgmmaGemm<T, !kTransB, !kTransA, kInTurn, kParts>(items, table, B, A,", "wgmmaGemm<T, kTransA, kTransB, kInTurn, kParts>(items, table, B, A,"},
 	{"warps split 16 of few columns", "wgmma.cuh", "(few ? 8 : 16) * warp", "16 * warp"},
-	{"all columns are few", "wgmma.cuh", "few = T::kExchanged && uniform(cols) <= 32;\n    const uint32_t group", "few = T::kExchanged;\n    const uint32_t group"},
-	{"all columns across K are few", "wgmma.cuh", "few = T::kExchanged && uniform(cols) <= 32;\n    blocks", "few = T::kExchanged;\n    blocks"},
+	{"all columns are few", "wgmma.cuh", "return T::kExchanged && uniform(cols) <= 32;", "return T::kExchanged;"},
 }
 
 // earlyMutants are mistakes in what tiles of many stages do while products are under way.

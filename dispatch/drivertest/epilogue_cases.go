@@ -47,6 +47,7 @@ func (s *suite) testEpilogues(t *testing.T) {
 				t.Run("Activations", typed.testActivations)
 				t.Run("Random", typed.testEpilogueRandom)
 				t.Run("NonFinite", typed.testEpilogueNonFinite)
+				t.Run("SmallAlpha", typed.testSmallAlpha)
 				t.Run("Scales", typed.testScales)
 				t.Run("Update", typed.testEpilogueUpdate)
 				t.Run("Ragged", typed.testEpilogueRagged)
@@ -247,6 +248,43 @@ func (s *suite) testEpilogueNonFinite(t *testing.T) {
 				s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: "small"}, nil).check(t, &d, false)
 			})
 		}
+	}
+}
+
+// SmallAlphas are problems with alphas of up to 12 bits, down to the least normal number of fp32.
+func SmallAlphas() (b planner.Batch) {
+	for _, alpha := range []float32{0x1p-99, 0x1.ffep-101, -0x1.554p-123, 0x1.ffep-122, -0x1p-126} {
+		b = append(b, planner.Problem{M: 21, N: 37, K: 40, Alpha: planner.Scale(alpha)})
+	}
+	return b
+}
+
+// LargeIntegers are integers times 2^44, of whose products 40 sum to less than 2^100, with 12 bits.
+func LargeIntegers(rng *rand.Rand) func([]float32) {
+	return func(s []float32) {
+		reference.Integers(rng, s, 8)
+		for i := range s {
+			s[i] *= 0x1p44
+		}
+	}
+}
+
+// testSmallAlpha has results that are exact, though alpha is small: kernels that scale parts of fp32 multiply by that too.
+func (s *suite) testSmallAlpha(t *testing.T) {
+	if s.of != element.F32 || s.ofC != element.F32 {
+		t.Skip("numbers are of fp32")
+	}
+	e := planner.Epilogue{Activation: planner.ReLU}
+	facts := s.device.Info().Planner
+	for _, name := range append(s.tensorTiles(), "small") {
+		if shape, err := tile.ByName(name); err != nil || !s.fitsWith(&facts, shape, e) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			b, rng := SmallAlphas(), newRand(6)
+			d := s.dress(b, e, rng, LargeIntegers(rng))
+			s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: name}, nil).check(t, &d, true)
+		})
 	}
 }
 
