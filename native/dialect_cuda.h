@@ -119,6 +119,17 @@ BG_DEVICE void copyVector(SharedAddress to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
+// copySector is the same of lines that keep their place in a sector, so that no sector is brought twice. From 9.0 on it goes past the L1 cache,
+// of which much shared memory leaves little, and brings 128 bytes to the L2 cache: thin tiles of fp32 take 0.84 to 0.99 of the time of copyVector
+// and places as they come (H200). Without these 128 bytes they take up to 1.1, by way of the L1 cache with as much shared memory 1.2 to 1.3.
+BG_DEVICE void copySector(SharedAddress to, const void* from, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+#else
+  copyVector(to, from, bytes);
+#endif
+}
+
 // commitCopies closes a group of copies; waitCopies waits until at most
 // `pending` groups of the calling thread are under way.
 BG_DEVICE void commitCopies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }

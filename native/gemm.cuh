@@ -219,6 +219,8 @@ struct Accumulator {
   Packed c[T::RM][T::RN / kPacked];
   uint32_t group, row, col;   // K group; first row and column of the thread
   uint32_t teamRow, teamCol;  // first row and column of its team
+  bool few;                   // rows: no more than VA
+  static constexpr bool kAsksFew = kCopiesLines && T::kThin;  // AMD's compiler would leave the block in memory
 
   BG_DEVICE Accumulator() {
     constexpr int kTeamsAcross = T::TN / (T::kTeamCols * T::RN);
@@ -230,8 +232,11 @@ struct Accumulator {
     col = teamCol + lane % T::kTeamCols * VB;
   }
 
-  // active reports whether the team has outputs within the first rows and cols.
-  BG_DEVICE bool active(uint32_t rows, uint32_t cols) const { return teamRow < rows && teamCol < cols; }
+  // active reports whether the team has outputs within the first rows and cols, which it is to multiply.
+  BG_DEVICE bool active(uint32_t rows, uint32_t cols) {
+    few = kAsksFew && rows <= T::VA;
+    return teamRow < rows && teamCol < cols;
+  }
 
   // The first elements of A and B that the thread reads of a stage.
   template <int kPitch>
@@ -247,31 +252,40 @@ struct Accumulator {
     }
   }
 
-  // multiply adds the products of a step of which `left` k's exist.
+  // multiply adds the products of a step of which `left` k's exist. Each other row of B that the thread reads lies `further` words further.
   template <int kPitchA, int kPitchB>
-  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) {
+  BG_DEVICE void multiply(const float* a, const float* b, int32_t further, uint32_t left) {
     if (left >= T::TK) {
-BG_UNROLL_STEPS
-      for (int k = 0; k < T::TK; k += T::kGroups) step(a + k * kPitchA, b + k * kPitchB);
+      if (kAsksFew && few) steps<T::VA, kPitchA, kPitchB>(a, b, further);
+      else steps<T::RM, kPitchA, kPitchB>(a, b, further);
     } else {
 #pragma unroll 1
       for (uint32_t k = group; k < left; k += T::kGroups) {
-        step(a, b);
+        step<T::RM>(a, b + (k / T::kGroups % 2 == 0 ? 0 : further));
         a += T::kGroups * kPitchA;
         b += T::kGroups * kPitchB;
       }
     }
   }
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) { multiply<kPitchA, kPitchB>(a, b, 0, left); }
 
+  // steps and step have kRows rows of the block.
+  template <int kRows, int kPitchA, int kPitchB>
+  BG_DEVICE void steps(const float* a, const float* b, int32_t further) {
+BG_UNROLL_STEPS
+    for (int k = 0; k < T::TK; k += T::kGroups) step<kRows>(a + k * kPitchA, b + (k / T::kGroups % 2 == 0 ? 0 : further) + k * kPitchB);
+  }
+  template <int kRows>
   BG_DEVICE void step(const float* a, const float* b) {
-    Vector<T::VA> x[T::RM / T::VA];
+    Vector<T::VA> x[kRows / T::VA];
     Vector<VB, Packed> y[T::RN / VB];
 #pragma unroll
-    for (int i = 0; i < T::RM / T::VA; ++i) x[i] = loadVector<T::VA>(a + i * T::VA * T::kTeamRows);
+    for (int i = 0; i < kRows / T::VA; ++i) x[i] = loadVector<T::VA>(a + i * T::VA * T::kTeamRows);
 #pragma unroll
     for (int j = 0; j < T::RN / VB; ++j) y[j] = loadVector<VB, Packed>(b + j * VB * T::kTeamCols);
 #pragma unroll
-    for (int i = 0; i < T::RM; ++i) {
+    for (int i = 0; i < kRows; ++i) {
 #pragma unroll
       for (int j = 0; j < T::RN; j += kPacked) {
         c[i][j / kPacked] =
@@ -413,13 +427,25 @@ struct SideB {
   template <class Start>
   static BG_DEVICE uint32_t shift(const Start&, uint32_t, const Sum&) { return 0; }
 };
-// By lines: thin tiles take 0.93 to 0.95 of the time where rows of B begin anywhere, down to 0.85 where K differs much (H100). A thread reads
-// columns one by one then, which are a team's width apart: vectors of them would begin anywhere in a line.
+// LinedSum reads columns one by one, which are a team's width apart: vectors of them would begin anywhere in a line.
+template <class T>
+struct LinedSum : Accumulator<T, sizeof(Packed) / 4> {
+  using Base = Accumulator<T, sizeof(Packed) / 4>;
+  int32_t further;  // words, of each other row of a K group
+
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) { Base::template multiply<kPitchA, kPitchB>(a, b, further, left); }
+};
+// By lines: thin tiles take 0.93 to 0.95 of the time where rows of B begin anywhere, down to 0.85 where K differs much (H100).
 template <class T, class Element, class SumOf>
 struct SideB<T, false, Element, SumOf, true> {
   using Of = LinedOperand<T, Element>;
-  using Sum = Accumulator<T, sizeof(Packed) / 4>;
-  static BG_DEVICE uint32_t shift(const float* start, uint32_t ld, const Sum& sum) { return placeInLine(rowsOn(start, sum.group, ld)); }
+  using Sum = LinedSum<T>;
+  static BG_DEVICE uint32_t shift(const float* start, uint32_t ld, Sum& sum) {
+    const uint32_t first = Of::placeInSector(rowsOn(start, sum.group, ld)), next = Of::placeInSector(rowsOn(start, sum.group + T::kGroups, ld));
+    sum.further = static_cast<int32_t>(next - first);
+    return first;
+  }
 };
 
 // finishPart goes behind the store of an item that may be a part of a tile: see fixup.cuh.

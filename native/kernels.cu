@@ -210,19 +210,41 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
     const Launch launch(table);                                                                                      \
     fixup<tile, Element, Epilogue>(items, C, workspace, BG_EPILOGUE_OF(nullptr));                                    \
   }
-// BG_EACH makes kernels by one of these for all transpositions.
-#define BG_EACH(make, tile, name, suffix, function, ...)                                                             \
+// BG_ACROSS makes kernels by one of these for B as it is, BG_ALONG for B transposed, and BG_EACH for all transpositions.
+#define BG_ACROSS(make, tile, name, suffix, function, ...)                                                           \
   make(tile, bg_##name##_nn##suffix, function, false, false __VA_OPT__(, ) __VA_ARGS__)                              \
+  make(tile, bg_##name##_tn##suffix, function, true, false __VA_OPT__(, ) __VA_ARGS__)
+#define BG_ALONG(make, tile, name, suffix, function, ...)                                                            \
   make(tile, bg_##name##_nt##suffix, function, false, true __VA_OPT__(, ) __VA_ARGS__)                               \
-  make(tile, bg_##name##_tn##suffix, function, true, false __VA_OPT__(, ) __VA_ARGS__)                               \
   make(tile, bg_##name##_tt##suffix, function, true, true __VA_OPT__(, ) __VA_ARGS__)
+#define BG_EACH(make, tile, name, suffix, function, ...)                                                             \
+  BG_ACROSS(make, tile, name, suffix, function __VA_OPT__(, ) __VA_ARGS__)                                           \
+  BG_ALONG(make, tile, name, suffix, function __VA_OPT__(, ) __VA_ARGS__)
 
 // BG_TILE makes the kernels of a tile of plain fp32.
 #define BG_TILE(name, ...)                                                                                           \
   BG_IN_PLAIN(using name = Tile<__VA_ARGS__>;                                                                        \
-  BG_EACH(BG_GEMM, name, name, , gemm)                                                                               \
-  BG_EACH(BG_GEMM, name, name, _parts, gemm, Accumulator<name>, Floats, NoEpilogue, true)                            \
-  BG_FIXUP(name, bg_##name##_fixup))
+  using name##_along = name;                                                                                         \
+  BG_FMAS(name))
+#define BG_FMAS(name)                                                                                                \
+  BG_ACROSS(BG_GEMM, name, name, , gemm)                                                                             \
+  BG_ALONG(BG_GEMM, name##_along, name, , gemm)                                                                      \
+  BG_ACROSS(BG_GEMM, name, name, _parts, gemm, Accumulator<name>, Floats, NoEpilogue, true)                          \
+  BG_ALONG(BG_GEMM, name##_along, name, _parts, gemm, Accumulator<name##_along>, Floats, NoEpilogue, true)           \
+  BG_FIXUP(name, bg_##name##_fixup)
+
+// BG_THIN makes those of a thin tile, of which the last three are of B transposed, and of all before 9.0: copies go through the L1 cache
+// there (copySector), of which more shared memory leaves too little (H200, B transposed: 1.2 to 1.4 times as long).
+#define BG_THIN(name, TM, TN, TK, threads, RM, RN, stages, groups, alongTK, alongStages, alongGroups)                \
+  BG_IN_PLAIN(using name##_across = Tile<TM, TN, TK, threads, RM, RN, stages, groups>;                               \
+  using name##_along = Tile<TM, TN, alongTK, threads, RM, RN, alongStages, alongGroups>;                             \
+  using name = BG_FROM_9_0(name##_across, name##_along);                                                             \
+  BG_FMAS(name))
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define BG_FROM_9_0(this, before) before
+#else
+#define BG_FROM_9_0(this, before) this
+#endif
 
 // BG_TENSOR makes those of a tile of tensor cores.
 #define BG_TENSOR(name, ...)                                                                                         \
@@ -338,7 +360,8 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   BG_DRESSED_FIXUP(tile, bg_##name##_fixup_bf16, Halves<BF16>)                                                       \
   BG_DRESSED_FIXUP(tile, bg_##name##_fixup_f16, Halves<F16>)
 #define BG_TILE_EPILOGUE(name)                                                                                       \
-  BG_WITH_EPILOGUES(BG_IN_PLAIN(BG_EACH(BG_DRESSED, name, name, , gemm, Accumulator<name>, Floats, Epilogue)         \
+  BG_WITH_EPILOGUES(BG_IN_PLAIN(BG_ACROSS(BG_DRESSED, name, name, , gemm, Accumulator<name>, Floats, Epilogue)       \
+  BG_ALONG(BG_DRESSED, name##_along, name, , gemm, Accumulator<name##_along>, Floats, Epilogue)                      \
   BG_DRESSED_FIXUP(name, bg_##name##_fixup, Floats)))
 #define BG_TENSOR_EPILOGUE(name) BG_WITH_EPILOGUES(BG_IN_TENSOR(BG_EACH(BG_DRESSED, name, name, , tensorGemm, false, Epilogue)))
 #define BG_TENSOR_HALVES_EPILOGUE(name)                                                                              \

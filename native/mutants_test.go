@@ -185,13 +185,17 @@ func TestMutants(t *testing.T) {
 
 // linesMutants are mistakes in how thin tiles copy B as kernels for CUDA do.
 var linesMutants = []inSanitizer{
-	{mutant{"rows begin with a line", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return 0;"}, asCUDA},
-	{mutant{"rows begin where the first one does", "gemm.cuh", "return placeInLine(rowsOn(start, sum.group, ld));", "return placeInLine(start);"}, asCUDA},
-	{mutant{"the last line of a row is missing", "staged.cuh", "if (r >= kRows) break;", "break;"}, asCUDA},
-	{mutant{"the last line of a row is empty", "staged.cuh", "      leftEnd += static_cast<int32_t>(length);\n", ""}, asCUDA},
-	{mutant{"a step's rows are copied from the first", "staged.cuh", "at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);", ""}, asCUDA},
-	{mutant{"elements behind a row are read", "staged.cuh", "min(elements, kLine)", "(elements > 0 ? kLine : 0)"}, asCUDAInBounds},
-	{mutant{"rows that do not exist are read", "staged.cuh", "row + p * kApart < depth;", "true;"}, asCUDAInBounds},
+	{mutant{"rows begin with a sector", "gemm.cuh", "    return first;", "    return 0;"}, asCUDA},
+	{mutant{"rows begin where the first one does", "gemm.cuh", "first = Of::placeInSector(rowsOn(start, sum.group, ld))", "first = Of::placeInSector(start)"}, asCUDA},
+	{mutant{"each other row begins where the first one does", "gemm.cuh", "static_cast<int32_t>(next - first)", "static_cast<int32_t>(next - next)"}, asCUDA},
+	{mutant{"each other row is copied to where the first one is", "staged.cuh", "other = target(row + kApart, before);", "other = to;"}, asCUDA},
+	{mutant{"all rows are read in the last step as the first one is", "gemm.cuh", "step<T::RM>(a, b + (k / T::kGroups % 2 == 0 ? 0 : further));", "step<T::RM>(a, b);"}, asCUDA},
+	{mutant{"the last line of a row is missing", "staged.cuh", "if (threadId() < T::TK) copySector", "if (false) copySector"}, asCUDA},
+	{mutant{"the last line of a row is empty", "staged.cuh", "threadId() < left ? sizeEnd : 0", "0"}, asCUDA},
+	{mutant{"a step's rows are copied from the first", "staged.cuh", "    at = rowsOn(at, T::TK, ld);\n", ""}, asCUDA},
+	{mutant{"elements behind a row are read", "staged.cuh", "min(elements, static_cast<int32_t>(kLine))", "(elements > 0 ? static_cast<int32_t>(kLine) : 0)"}, asCUDAInBounds},
+	{mutant{"rows that do not exist are read", "staged.cuh", "row + p * kApart < left;", "true;"}, asCUDAInBounds},
+	{mutant{"five rows are few", "gemm.cuh", "rows <= T::VA;", "rows <= T::VA + 1;"}, asCUDA},
 }
 
 // TestLines runs a thin tile that copies B by lines, of which rows begin anywhere.
@@ -199,7 +203,7 @@ func TestLines(t *testing.T) {
 	compiled(t)
 	tile, err := tile.ByName("thin-8x64")
 	require.NoError(t, err)
-	near := tileJobs(t, tile, element.F32, []int{tile.TM, 1, 3}, []int{tile.TN + 5, 1, tile.TN})
+	near := tileJobs(t, tile, element.F32, []int{tile.TM, 1, 5}, []int{tile.TN + 5, 1, tile.TN})
 	jobs := map[string][]*emulatorJob{asCUDA.name: slices.Concat(near, farJobs(t, tile)), asCUDAInBounds.name: near}
 	testMutants(t, linesMutants, func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()

@@ -209,7 +209,7 @@ func TestResources(t *testing.T) {
 		"sm_80 bg_tensor_64x64_tn_e4m3_e":            68,
 		"sm_80 bg_tensor_64x64_tn_parts":             48,
 		"sm_80 bg_tensor_64x64_tt_parts":             32,
-		"sm_80 bg_thin_8x128_nt_e":                   16,
+		"sm_80 bg_thin_8x128_nt":                     28,
 		"sm_90a bg_int4_wgmma_32x128_nn_bf16_e":      64,
 		"sm_90a bg_int4_wgmma_32x128_nn_bf16_turn_e": 64,
 		"sm_90a bg_int4_wgmma_32x128_nn_f16_e":       64,
@@ -231,7 +231,7 @@ func TestResources(t *testing.T) {
 		"sm_90a bg_tensor_64x64_tn_parts":            32,
 		"sm_90a bg_tensor_64x64_tt":                  16,
 		"sm_90a bg_tensor_64x64_tt_parts":            32,
-		"sm_90a bg_thin_8x128_nt_e":                  32,
+		"sm_90a bg_thin_8x128_nt_e":                  112,
 		"sm_90a bg_wgmma_128x128_nn_bf16":            192,
 		"sm_90a bg_wgmma_128x128_nn_bf16_e":          272,
 		"sm_90a bg_wgmma_128x128_nn_bf16_turn":       200,
@@ -377,14 +377,15 @@ func TestResources(t *testing.T) {
 	for _, of := range []struct {
 		arch   Arch
 		device *planner.Device
-	}{{sm80, device(t, "a100")}, {sm90a, device(t, "h200")}} {
+		static int // shared memory of a group that needs no leave: of 9.0 as much as there is, by the drivers of CUDA 13, which alone load what that makes
+	}{{sm80, device(t, "a100"), 48 << 10}, {sm90a, device(t, "h200"), device(t, "h200").GroupShared}} {
 		for _, k := range append(of.arch.kernels(tile.Of(tile.FMA)), RaggedKernels()...) {
 			name := of.arch.Name() + " " + of.arch.KernelName(k)
 			u := table[name]
 			require.Positive(t, u.registers, name)
 			threads, dynamic := Geometry(k)
 			require.Zero(t, dynamic)
-			require.LessOrEqual(t, u.shared, 48<<10, "static shared memory")
+			require.LessOrEqual(t, u.shared, of.static, "static shared memory")
 			least := 1
 			switch {
 			case k.Fixup:

@@ -91,21 +91,51 @@ struct StagedOperand {
   }
 };
 
-// AsTeam is a tile whose thread group copies as a team.
-template <class T, class Of>
-struct AsTeam {
-  using Element = Of;
-  static constexpr int TK = T::TK, kTeamThreads = T::kThreads;
-};
-
-// LinedOperand is B as it is, by lines, for tiles of gemm.cuh. The rows that a K group reads begin at one place in a line, being a
-// multiple of 4 apart.
+// LinedOperand is B as it is, by lines, for tiles of gemm.cuh. A line keeps its place in a sector of 32 bytes, since the L2 cache gives
+// a sector twice whose halves go to two of shared memory, unless copies go through the L1 cache. Rows that are a multiple of 4 apart begin at one place
+// in a line, and each other one of them at the same place in a sector.
 template <class T, class Element>
-struct LinedOperand : StagedOperand<AsTeam<T, Element>, T::TN, false> {
-  using Staged = StagedOperand<AsTeam<T, Element>, T::TN, false>;
-  static_assert(T::kGroups % Staged::kLine == 0, "rows of a K group begin at several places");
-  BG_DEVICE LinedOperand(const typename Staged::Number* start, uint32_t ld, uint32_t length, bool, const float* shared)
-      : Staged(start, ld, length, threadId(), shared) {}
-  BG_DEVICE void copy(uint32_t left, uint32_t stage) { Staged::copy(threadId(), left, stage); }
+struct LinedOperand {
+  using Number = typename Element::Number;
+  static constexpr uint32_t kLine = 4, kSector = 2 * kLine;  // elements
+  static constexpr int kPitch = T::TN + kSector, kFloats = T::TK * kPitch;
+  static constexpr uint32_t kLines = T::TN / kLine, kApart = T::kThreads / kLines, kPasses = T::TK / kApart;  // of a row, besides one more when it is shifted
+  static_assert(kApart % kLine == 0 && kPasses * kApart == T::TK && T::TK % kSector == 0 && T::TK <= T::kThreads && T::kGroups % kLine == 0, "uneven tile");
+
+  const Number *at, *end;          // the thread's line of the next step, in its first row; the line behind the last of row `thread`
+  SharedAddress to, other, toEnd;  // other: of each other row
+  uint32_t ld, row, size, sizeEnd;  // bytes that exist of a line
+
+  static BG_DEVICE uint32_t placeInSector(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) % kSector; }
+  static BG_DEVICE uint32_t bytes(int32_t elements) { return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, static_cast<int32_t>(kLine)))); }
+
+  BG_DEVICE LinedOperand(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared) : ld(ld_), row(threadId() / kLines) {
+    const uint32_t before = kLine * (threadId() % kLines);
+    // target is where the line of row r lies that is `further` elements behind its first.
+    auto target = [&](uint32_t r, uint32_t further) {
+      return sharedAddress(shared + r * kPitch + further) + 16 * (placeInSector(rowsOn(start, r, ld)) / kLine);
+    };
+    const Number* const first = rowsOn(start, row, ld);
+    const Number* const last = rowsOn(start, threadId(), ld);
+    at = first - placeInLine(first) + before;
+    end = last - placeInLine(last) + T::TN;
+    to = target(row, before);
+    other = target(row + kApart, before);
+    toEnd = target(threadId(), T::TN);
+    size = bytes(static_cast<int32_t>(length + placeInLine(first) - before));
+    sizeEnd = bytes(static_cast<int32_t>(length + placeInLine(last) - T::TN));
+  }
+
+  // copy starts the copies of the next step, of which `left` k's exist.
+  BG_DEVICE void copy(uint32_t left, uint32_t stage) {
+#pragma unroll
+    for (uint32_t p = 0; p < kPasses; ++p) {
+      const bool exists = row + p * kApart < left;
+      copySector((p % 2 == 0 ? to : other) + stage + sizeof(Number) * (p - p % 2) * kApart * kPitch, rowsOn(at, p * kApart, ld), exists ? size : 0);
+    }
+    if (threadId() < T::TK) copySector(toEnd + stage, end, threadId() < left ? sizeEnd : 0);
+    at = rowsOn(at, T::TK, ld);
+    end = rowsOn(end, T::TK, ld);
+  }
   BG_DEVICE void land() {}
 };

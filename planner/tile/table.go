@@ -35,8 +35,8 @@ package tile
 // The rates Int4 of warpgroups are such a fit to 6,900 forced plans of 593 batches in bf16 with groups of 128: single layers, 2 to 7 of them, experts, and products of up to 512 rows
 // (H100). Those of the unit Int4 are none: what Qwen3's experts (H200) took with 4096 tokens and with 64.
 //
-// Native of tensor-*, wgmma-* and thin-* is a later fit too, to 19,000 forced plans of 552 batches in fp32, of which 160 were kept apart, and to 17 of 13 batches of few rows, 64 experts
-// by Zipf's law among them (H200; docs/results.md). TF32 of wgmma-64x128 is of one to 183 plans of 80 batches, most of 1 to 100 rows (H200).
+// Native of tensor-*, wgmma-* and thin-8x64 is a later fit too, to 19,000 forced plans of 552 batches in fp32, of which 160 were kept apart, and to 17 of 13 batches of few rows, 64 experts
+// by Zipf's law among them (H200; docs/results.md). That of thin-8x128, but for Along, is one to 800 of 54 batches of few rows whose B is not transposed (H200; docs/rows.md). TF32 of wgmma-64x128 is of one to 183 plans of 80 batches, most of 1 to 100 rows (H200).
 //
 // Direct is such that small-k8 is predicted to take as many times as long as thin-8x64 as it took, 480 us and 386, of 16 problems of
 // 16 x 4096 x 4096 in fp32 (H100 through Vulkan; in bf16 407 and 280). thin-8x128 takes 522, and in bf16 as long as thin-8x64. Steps alone
@@ -113,7 +113,7 @@ var table = [...]Shape{
 	}},
 	{Name: "thin-8x128", TM: 8, TN: 128, TK: 16, Threads: 128, RM: 8, RN: 4, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.324, Step: 0.289, Fixed: 2.822, Worker: 0.636},
-		Native: Rate{Efficiency: 0.346, Step: 0.347, Fixed: 0.286, Worker: 0.187, Stream: 32500, Along: 13500},
+		Native: Rate{Efficiency: 0.413, Step: 0.260, Fixed: 0.286, Worker: 0.300, Stream: 33000, Along: 13500},
 	}},
 
 	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{

@@ -4,6 +4,9 @@
 #ifndef BG_TILE
 #define BG_TILE(...)
 #endif
+#ifndef BG_THIN
+#define BG_THIN(...)
+#endif
 #ifndef BG_TILE_EPILOGUE
 #define BG_TILE_EPILOGUE(...)
 #endif

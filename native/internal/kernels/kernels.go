@@ -24,9 +24,14 @@ const (
 func CUDA(shapes []*tile.Shape) string {
 	var b strings.Builder
 	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, groups per unit\n")
+	b.WriteString("// Thin ones end with the last three of them where B is transposed\n")
 	for _, t := range of(tile.FMA, shapes) {
-		fmt.Fprintf(&b, "BG_TILE(%s, %d, %d, %d, %d, %d, %d, %d, %d)\n",
-			Identifier(t), t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), MinGroups(t))
+		kind, along := "BG_TILE", ""
+		if thin(t) {
+			kind, along = "BG_THIN", fmt.Sprintf(", %d, %d, %d", t.TK, stagesAlong(t), groupsOf(t, 96)) // at 80 registers they would spill
+		}
+		fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, %d, %d%s)\n",
+			kind, Identifier(t), t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), MinGroups(t), along)
 		if t.Epilogues {
 			fmt.Fprintf(&b, "BG_TILE_EPILOGUE(%s)\n", Identifier(t))
 		}
@@ -189,43 +194,52 @@ func thin(t *tile.Shape) bool { return t.RM*t.RN >= bigBlock && t.TM == t.RM }
 func big(t *tile.Shape) bool { return t.RM*t.RN >= bigBlock && t.TM > t.RM }
 
 // step is the depth of one step along K. Kernels may take another than the
-// table's, which the planner uses to cut K: 16 k's for each K group. Thin tiles have more
-// stages instead.
+// table's, which the planner uses to cut K: 16 k's for each K group, of thin tiles 8, but where B is
+// transposed (docs/rows.md).
 func step(t *tile.Shape) int {
-	if big(t) {
+	switch {
+	case thin(t):
+		return 8 * t.Groups()
+	case big(t):
 		return 16 * t.Groups()
 	}
 	return t.TK
 }
 
 // stages is the number of steps in shared memory: one is multiplied while the
-// others are on their way. Measured on an H200: of thin tiles a fourth stage gains 8 % with 128
-// columns; with 64 it costs 10 to 20 %, because less is left of the L1 cache for rows at odd addresses.
+// others are on their way.
 func stages(t *tile.Shape) int {
-	switch {
-	case thin(t) && t.TN >= 128:
-		return 4
-	case big(t):
+	if big(t) {
 		return 2
+	}
+	return 3
+}
+
+// stagesAlong is those of a thin tile where B is transposed. Measured on an H200: a fourth stage gains 8 % with 128
+// columns; with 64 it costs 10 to 20 %, because less is left of the L1 cache for rows at odd addresses.
+func stagesAlong(t *tile.Shape) int {
+	if t.TN >= 128 {
+		return 4
 	}
 	return 3
 }
 
 // MinGroups is the number of thread groups whose registers must fit in a
 // compute unit, so that the compiler takes no more than 128 a thread, or 80 or 64
-// where there are few accumulators. Thin tiles take 96, to have more groups, and at 80 would spill.
+// where there are few accumulators.
 func MinGroups(t *tile.Shape) int {
 	registers := 64
 	switch {
-	case thin(t):
-		registers = 96
-	case big(t):
+	case t.RM*t.RN >= bigBlock:
 		registers = 128
 	case t.RM*t.RN >= 16:
 		registers = 80
 	}
-	return unitRegisters / (t.Threads * registers)
+	return groupsOf(t, registers)
 }
+
+// groupsOf is how many have room with so many registers a thread.
+func groupsOf(t *tile.Shape, registers int) int { return unitRegisters / (t.Threads * registers) }
 
 // HIP is the text of tiles_hip.inc, the same for kernels.hip. AMD's
 // compute units have a third of the shared memory of NVIDIA's, so that steps are
