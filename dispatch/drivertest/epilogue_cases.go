@@ -275,11 +275,7 @@ func (s *suite) testSmallAlpha(t *testing.T) {
 		t.Skip("numbers are of fp32")
 	}
 	e := planner.Epilogue{Activation: planner.ReLU}
-	facts := s.device.Info().Planner
-	for _, name := range append(s.tensorTiles(), "small") {
-		if shape, err := tile.ByName(name); err != nil || !s.fitsWith(&facts, shape, e) {
-			continue
-		}
+	for _, name := range append(s.tensorTilesWith(e), "small") {
 		t.Run(name, func(t *testing.T) {
 			b, rng := SmallAlphas(), newRand(6)
 			d := s.dress(b, e, rng, LargeIntegers(rng))

@@ -322,11 +322,14 @@ func (s *suite) testScalars(t *testing.T) {
 
 // tensorTiles are the tiles of tensor cores that the device has. They take numbers
 // apart, which fails at the ends of their range unless it is seen to.
-func (s *suite) tensorTiles() (names []string) {
-	device, typed := s.device.Info().Planner, s
+func (s *suite) tensorTiles() []string { return s.tensorTilesWith(planner.Epilogue{}) }
+
+// tensorTilesWith are those that have kernels for an epilogue.
+func (s *suite) tensorTilesWith(e planner.Epilogue) (names []string) {
+	device := s.device.Info().Planner
 	for i := range device.Kernels {
-		if s := device.Kernels[i].Tile; s.Unit.Tensor() && typed.fits(&device, s) {
-			names = append(names, s.Name)
+		if shape := device.Kernels[i].Tile; shape.Unit.Tensor() && s.fitsWith(&device, shape, e) {
+			names = append(names, shape.Name)
 		}
 	}
 	return names
