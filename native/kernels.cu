@@ -233,7 +233,7 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
   BG_ALONG(BG_GEMM, name##_along, name, _parts, gemm, Accumulator<name##_along>, Floats, NoEpilogue, true)           \
   BG_FIXUP(name, bg_##name##_fixup)
 
-// BG_THIN makes those of a thin tile, of which the last three are of B transposed, and of all before 9.0: copies go through the L1 cache
+// BG_THIN makes those of a thin tile. The last three are for B transposed, and for all before 9.0: copies go through the L1 cache
 // there (copySector), of which more shared memory leaves too little (H200, B transposed: 1.2 to 1.4 times as long).
 #define BG_THIN(name, TM, TN, TK, threads, RM, RN, stages, groups, alongTK, alongStages, alongGroups)                \
   BG_IN_PLAIN(using name##_across = Tile<TM, TN, TK, threads, RM, RN, stages, groups>;                               \

@@ -193,7 +193,7 @@ var linesMutants = []inSanitizer{
 	{mutant{"the last line of a row is missing", "staged.cuh", "if (threadId() < T::TK) copySector", "if (false) copySector"}, asCUDA},
 	{mutant{"the last line of a row is empty", "staged.cuh", "threadId() < left ? sizeEnd : 0", "0"}, asCUDA},
 	{mutant{"a step's rows are copied from the first", "staged.cuh", "    at = rowsOn(at, T::TK, ld);\n", ""}, asCUDA},
-	{mutant{"elements behind a row are read", "staged.cuh", "min(elements, static_cast<int32_t>(kLine))", "(elements > 0 ? static_cast<int32_t>(kLine) : 0)"}, asCUDAInBounds},
+	{mutant{"elements behind a row are read", "staged.cuh", "min(elements, kLine)", "(elements > 0 ? kLine : 0)"}, asCUDAInBounds},
 	{mutant{"rows that do not exist are read", "staged.cuh", "row + p * kApart < left;", "true;"}, asCUDAInBounds},
 	{mutant{"five rows are few", "gemm.cuh", "rows <= T::VA;", "rows <= T::VA + 1;"}, asCUDA},
 }

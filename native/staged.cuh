@@ -11,6 +11,13 @@ BG_DEVICE Pointer rowsOn(Pointer p, uint32_t n, uint32_t ld) {
 template <class Number>
 BG_DEVICE uint32_t placeInLine(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) & (16 / sizeof(Number) - 1); }
 
+// bytesInLine are those that exist of a line, where so many elements do from its first on: all of them, or fewer, or none.
+template <class Number>
+BG_DEVICE uint32_t bytesInLine(int32_t elements) {
+  constexpr int32_t kLine = 16 / sizeof(Number);
+  return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, kLine)));
+}
+
 // StagedOperand is A or B on its way through shared memory. kLength is the tile's
 // extent across K. kAlongK: memory runs along K (A as it is, B transposed).
 // kListed: as of Operand, see tensor_epilogue.cuh.
@@ -62,16 +69,14 @@ struct StagedOperand {
     }
   }
 
-  static BG_DEVICE uint32_t bytes(int32_t elements) { return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, kLine))); }
-
   // copy starts the copies of the next step, of which `depth` k's exist, to a
   // stage: the bytes of shared memory behind the first one.
   BG_DEVICE void copy(uint32_t thread, uint32_t depth, uint32_t stage) {
     const int32_t steps = static_cast<int32_t>(min(depth, static_cast<uint32_t>(T::TK)));
-    const uint32_t sizeEnd = bytes(kAlongK ? leftEnd + steps : leftEnd);
+    const uint32_t sizeEnd = bytesInLine<Number>(kAlongK ? leftEnd + steps : leftEnd);
 #pragma unroll
     for (int set = 0; set < kSets; ++set) {
-      const uint32_t size = bytes((kAlongK ? left + steps : left) - set * kLines * kLine);
+      const uint32_t size = bytesInLine<Number>((kAlongK ? left + steps : left) - set * kLines * kLine);
 #pragma unroll
       for (int p = 0; p < kPasses; ++p) {
         const bool exists = kAlongK ? valid >> p & 1 : row + p * kApart < depth;
@@ -107,7 +112,6 @@ struct LinedOperand {
   uint32_t ld, row, size, sizeEnd;  // bytes that exist of a line
 
   static BG_DEVICE uint32_t placeInSector(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) % kSector; }
-  static BG_DEVICE uint32_t bytes(int32_t elements) { return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, static_cast<int32_t>(kLine)))); }
 
   BG_DEVICE LinedOperand(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared) : ld(ld_), row(threadId() / kLines) {
     const uint32_t before = kLine * (threadId() % kLines);
@@ -122,8 +126,8 @@ struct LinedOperand {
     to = target(row, before);
     other = target(row + kApart, before);
     toEnd = target(threadId(), T::TN);
-    size = bytes(static_cast<int32_t>(length + placeInLine(first) - before));
-    sizeEnd = bytes(static_cast<int32_t>(length + placeInLine(last) - T::TN));
+    size = bytesInLine<Number>(static_cast<int32_t>(length + placeInLine(first) - before));
+    sizeEnd = bytesInLine<Number>(static_cast<int32_t>(length + placeInLine(last) - T::TN));
   }
 
   // copy starts the copies of the next step, of which `left` k's exist.

@@ -35,7 +35,7 @@ struct StagedOperand<T, kLength, true, true> {
     const Number* const first = rowsOn(at, list[row], ld);
     const uint32_t shift = placeInLine(first), skipped = Of::kLine * number;
     copyVector(to + stage + sizeof(Number) * (row * kPitch + skipped), first - shift + skipped,
-               row < length ? Of::bytes(static_cast<int32_t>(shift - skipped) + steps) : 0);
+               row < length ? bytesInLine<Number>(static_cast<int32_t>(shift - skipped) + steps) : 0);
   }
 };
 

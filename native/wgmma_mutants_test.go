@@ -91,7 +91,7 @@ var wideMutants = []mutant{
 	{"no swizzle", "wgmma_wide.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
 	{"steps across K as along it", "wgmma_wide.cuh", "kStepB = kAcrossB ? 128 : 2", "kStepB = 2"},
 	{"a step beyond K is read across K", "wgmma_wide.cuh", "static_cast<int32_t>(row + i * kApart) < left ? whole : 0", "whole"},
-	{"elements behind a row are read", "wgmma_wide.cuh", "bytes(kAlongK ? left - line : length)", "bytes((kAlongK ? left - line : length) + kLine)"},
+	{"elements behind a row are read", "wgmma_wide.cuh", "bytesInLine<Number>(kAlongK ? left - line : length)", "bytesInLine<Number>((kAlongK ? left - line : length) + kLine)"},
 	{"rows that do not exist are copied", "wgmma_wide.cuh", "from(i), kAlongK ? i * kApart : 0, length)", "from(i), 0, length)"},
 	{"columns that do not exist are copied", "wgmma_wide.cuh", "from(i), kAlongK ? i * kApart : 0, length)", "from(i), kAlongK ? i * kApart : -kLength, length)"},
 	{"rows that do not exist are copied in the last step", "wgmma_wide.cuh", "        if ((kAlongK ? i * kApart : 0) >= length) break;\n        copyLine", "        copyLine"},

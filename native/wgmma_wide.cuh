@@ -76,7 +76,7 @@ struct WideOperand {
   // copyPart is copy of a step that ends the item, or of elements one by one. `left` k's exist.
   BG_DEVICE void copyPart(int32_t left, uint32_t stage) {
     const int32_t line = static_cast<int32_t>(threadId() % 128 % kLines) * kLine;
-    const uint32_t whole = bytes(kAlongK ? left - line : length);
+    const uint32_t whole = bytesInLine<Number>(kAlongK ? left - line : length);
     auto size = [&](int i) { return kAlongK || static_cast<int32_t>(row + i * kApart) < left ? whole : 0; };
     if (wide) {
 #pragma unroll
@@ -100,7 +100,6 @@ struct WideOperand {
   BG_DEVICE const Number* from(int i) const { return rowsOn(at, kListed ? rows[i] : i * kApart, ld); }
   BG_DEVICE SharedAddress target(int i, uint32_t stage) const { return to + stage + 128 * i * kApart; }
 
-  static BG_DEVICE uint32_t bytes(int32_t elements) { return sizeof(Number) * static_cast<uint32_t>(max(0, min(elements, kLine))); }
 };
 
 // fillStages calls copy with the next stages, in bytes from the first, when they are free, and arrived with their phases.

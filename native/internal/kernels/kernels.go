@@ -24,7 +24,7 @@ const (
 func CUDA(shapes []*tile.Shape) string {
 	var b strings.Builder
 	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, groups per unit\n")
-	b.WriteString("// Thin ones end with the last three of them where B is transposed\n")
+	b.WriteString("// Thin ones end with step, stages and groups where B is transposed, and before 9.0\n")
 	for _, t := range of(tile.FMA, shapes) {
 		kind, along := "BG_TILE", ""
 		if thin(t) {
