@@ -25,7 +25,8 @@ package tile
 // several launches for one, and many short tiles for nothing.
 //
 // Streams are of 127 problems of 4 x 1536 x 2048 (fp32, thin rows, an H200), of 128 ragged ones of few rows (halves, an H200), and of
-// 32 to 100 problems of 1 to 4 rows (H100), Along of experts of 1 to 64 tokens (H100), where that of small-k8 is taken from other FMA rows.
+// 32 to 100 problems of 1 to 4 rows (H100), Along of experts of 1 to 64 tokens (H100), where that of small-k8 is taken from other FMA rows, and those
+// of thin rows and tiny-k4 are of 30 batches of 1 to 16 rows (H200; planner/operands.go).
 //
 // WideHalves, Bytes and WideBytes are later fits, for which steps of wide rows alone were told from those of a full GPU, and odd rows from even ones
 // (planner/operands.go): to 15,000 forced plans of 850 batches in bf16, 14,000 of 916 in e4m3 with sizes as they are, and 21,000 in e4m3 and int8 with sizes
@@ -75,7 +76,7 @@ var table = [...]Shape{
 
 	{Name: "tiny-k4", TM: 8, TN: 8, TK: 16, Threads: 32, RM: 2, RN: 4, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.178, Step: 0.181, Fixed: 1.485, Worker: 0.040},
-		Native: Rate{Efficiency: 0.185, Step: 0.176, Fixed: 0.623, Worker: 0.105, Stream: 16600},
+		Native: Rate{Efficiency: 0.185, Step: 0.176, Fixed: 0.623, Worker: 0.105, Stream: 16600, Along: 12500},
 	}},
 	{Name: "small-k8", TM: 16, TN: 16, TK: 64, Threads: 128, RM: 4, RN: 4, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.370, Step: 0.210, Fixed: 1.231, Worker: 0.243},
@@ -109,11 +110,11 @@ var table = [...]Shape{
 	{Name: "thin-8x64", TM: 8, TN: 64, TK: 16, Threads: 64, RM: 8, RN: 4, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.322, Step: 0.384, Fixed: 2.857, Worker: 0.188},
 		Direct: 1.94,
-		Native: Rate{Efficiency: 0.308, Step: 0.336, Fixed: 0.507, Worker: 0.081, Stream: 30000, Along: 13500},
+		Native: Rate{Efficiency: 0.308, Step: 0.336, Fixed: 0.507, Worker: 0.081, Stream: 30000, Along: 15500},
 	}},
 	{Name: "thin-8x128", TM: 8, TN: 128, TK: 16, Threads: 128, RM: 8, RN: 4, Epilogues: true, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.324, Step: 0.289, Fixed: 2.822, Worker: 0.636},
-		Native: Rate{Efficiency: 0.413, Step: 0.260, Fixed: 0.286, Worker: 0.300, Stream: 33000, Along: 13500},
+		Native: Rate{Efficiency: 0.413, Step: 0.260, Fixed: 0.286, Worker: 0.300, Stream: 33000, Along: 12500},
 	}},
 
 	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
