@@ -37,7 +37,7 @@ var (
 	newer  = []tile.Unit{tile.MMA, tile.WGMMA}
 	sm80   = Arch{name: "sm_80", product: "sm_80", format: ".cubin", parts: true, units: older, types: narrow, halves: tensor}
 	sm90a  = Arch{name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, units: newer, cluster: true, waits: true, types: narrow, halves: tensor}
-	// later GPUs of NVIDIA, whose driver compiles the PTX; they are taken to need what 8.0 does.
+	// later GPUs of NVIDIA, and older drivers, which compile the PTX; it is taken to need what 8.0 does.
 	ptx = Arch{name: "sm_80", product: "compute_80", format: ".ptx", parts: true, units: older, types: narrow, halves: tensor}
 )
 
@@ -63,13 +63,19 @@ var hips = map[string]Arch{
 	"gfx1100": {name: "gfx1100", product: "gfx1100", format: ".co", types: narrow, halves: fma},
 }
 
+// Release is the CUDA whose compiler made the cubins, as cuDriverGetVersion has it. NVIDIA promises that drivers of its major
+// version load them, and later ones (CUDA Compatibility, "Minor Version Compatibility"); CUDA 13 has another format of cubins than 12.
+const Release = 13000 // 1000*major + 10*minor
+
 // CUDA finds the code for a compute capability from 8.0 (Ampere) on, which brought the
-// asynchronous copies that the kernels use: a cubin, where one runs there, or else
+// asynchronous copies that the kernels use, and a driver of that CUDA: a cubin, where one runs there, or else
 // PTX, which the driver compiles.
-func CUDA(major, minor int) (Arch, error) {
+func CUDA(major, minor, driver int) (Arch, error) {
 	switch {
 	case major < 8:
 		return Arch{}, fmt.Errorf("compute capability %d.%d, 8.0 or newer is needed", major, minor)
+	case driver/1000 < Release/1000:
+		return ptx, nil
 	case major == 8: // cubins run on later minor versions of their major one
 		return sm80, nil
 	case major == 9: // with instructions that no other version has

@@ -76,18 +76,26 @@ func device(t *testing.T, name string) *planner.Device {
 }
 
 func TestImage(t *testing.T) {
+	const (
+		sm80  = "sm_80_e4m3.cubin sm_80_int4.cubin sm_80_int8.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin"
+		sm90a = "sm_90a_e4m3.cubin sm_90a_halves.cubin sm_90a_int4.cubin sm_90a_int8.cubin sm_90a_plain.cubin sm_90a_ragged.cubin sm_90a_tensor.cubin sm_90a_wgmma.cubin sm_90a_wide.cubin sm_90a_wide_e4m3.cubin sm_90a_wide_int8.cubin"
+		ptx   = "compute_80_e4m3.ptx compute_80_int4.ptx compute_80_int8.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_tensor.ptx"
+	)
 	for _, test := range []struct {
-		name         string
-		major, minor int
-		files, begin string
+		name                 string
+		major, minor, driver int
+		files, begin         string
 	}{
-		{"A100", 8, 0, "sm_80_e4m3.cubin sm_80_int4.cubin sm_80_int8.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin", "\x7fELF"},
-		{"later minor version", 8, 9, "sm_80_e4m3.cubin sm_80_int4.cubin sm_80_int8.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin", "\x7fELF"},
-		{"H200", 9, 0, "sm_90a_e4m3.cubin sm_90a_halves.cubin sm_90a_int4.cubin sm_90a_int8.cubin sm_90a_plain.cubin sm_90a_ragged.cubin sm_90a_tensor.cubin sm_90a_wgmma.cubin sm_90a_wide.cubin sm_90a_wide_e4m3.cubin sm_90a_wide_int8.cubin", "\x7fELF"},
-		{"later major version", 12, 0, "compute_80_e4m3.ptx compute_80_int4.ptx compute_80_int8.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_tensor.ptx", "//"},
+		{"A100", 8, 0, 13000, sm80, "\x7fELF"},
+		{"later minor version", 8, 9, 13000, sm80, "\x7fELF"},
+		{"H200", 9, 0, 13000, sm90a, "\x7fELF"},
+		{"later driver", 9, 0, 14020, sm90a, "\x7fELF"},
+		{"older driver", 9, 0, 12090, ptx, "//"},
+		{"A100, older driver", 8, 0, 12000, ptx, "//"},
+		{"later major version", 12, 0, 13000, ptx, "//"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			arch, err := CUDA(test.major, test.minor)
+			arch, err := CUDA(test.major, test.minor, test.driver)
 			require.NoError(t, err)
 			code := map[string]string{}
 			for _, k := range arch.image() {
@@ -103,15 +111,22 @@ func TestImage(t *testing.T) {
 			require.Equal(t, test.files, strings.Join(slices.Sorted(maps.Keys(code)), " "))
 		})
 	}
-	_, err := CUDA(7, 5)
+	_, err := CUDA(7, 5, Release)
 	require.ErrorContains(t, err, "compute capability 7.5, 8.0 or newer is needed")
+}
+
+// TestRelease: Release is that of the compiler that made the products.
+func TestRelease(t *testing.T) {
+	manifest, err := os.ReadFile("products/MANIFEST")
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(manifest), fmt.Sprintf("# nvcc release %d.%d,", Release/1000, Release%1000/10)))
 }
 
 // TestKernelsOfPlans: images have whatever kernels plans may choose, ragged ones too.
 func TestKernelsOfPlans(t *testing.T) {
 	for name, arch := range map[string]func() (Arch, error){
-		"a100":  func() (Arch, error) { return CUDA(8, 0) },
-		"h200":  func() (Arch, error) { return CUDA(9, 0) },
+		"a100":  func() (Arch, error) { return CUDA(8, 0, Release) },
+		"h200":  func() (Arch, error) { return CUDA(9, 0, Release) },
 		"mi210": func() (Arch, error) { return HIP("gfx90a") },
 	} {
 		arch, err := arch()

@@ -22,14 +22,15 @@ import (
 //go:embed *.cubin.gz
 var files embed.FS
 
-// build is for GPUs of compute capability 9.0 alone. Its images are named as the products with the same kernels, and
+// build is for sm_90a alone. Its images are named as the products with the same kernels, and
 // each has a variable for the clocks of its own.
-func build(major, minor int) cuda.Build {
+func build(of native.Arch) cuda.Build {
 	return cuda.Build{
 		Image: arch.Product,
 		Read: func(image string) ([]byte, error) {
-			if major != 9 {
-				return nil, fmt.Errorf("%w: the kernels with clocks are for compute capability 9.0, this GPU has %d.%d", driver.ErrUnavailable, major, minor)
+			if of.Name() != arch.Name() {
+				return nil, fmt.Errorf("%w: the kernels with clocks are for %s (compute capability 9.0, drivers from CUDA 13.0 on), this GPU takes those for %s",
+					driver.ErrUnavailable, arch.Name(), of.Name())
 			}
 			packed, err := files.ReadFile(image + ".gz")
 			if err != nil {
@@ -41,7 +42,7 @@ func build(major, minor int) cuda.Build {
 }
 
 // arch has the images: there is code for compute capability 9.0.
-var arch, _ = native.CUDA(9, 0)
+var arch, _ = native.CUDA(9, 0, native.Release)
 
 const (
 	// runs are made in a row. The one in the middle is returned; all of them serve
@@ -54,7 +55,7 @@ const (
 // Measure runs a plan for the CUDA device with this index on operands of the host,
 // which stay as they are, and returns its thread groups, launch by launch. The error
 // wraps driver.ErrUnavailable where that cannot be measured: on another GPU than
-// those of compute capability 9.0, and when the groups are too many.
+// those of compute capability 9.0, by an older driver than of CUDA 13.0, and when the groups are too many.
 func Measure(ctx context.Context, index int, plan *planner.Plan, a, b, c []float32) (groups []timeline.Group, err error) {
 	device, err := cuda.DriverWith(build).Open(ctx, index)
 	if err != nil {

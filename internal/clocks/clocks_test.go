@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
@@ -23,7 +24,7 @@ func TestImages(t *testing.T) {
 			continue
 		}
 		image := arch.Product(k)
-		code, err := build(9, 0).Read(image)
+		code, err := build(arch).Read(image)
 		require.NoError(t, err)
 		require.Contains(t, string(code), symbol)
 		require.Contains(t, string(code), arch.KernelName(k))
@@ -31,9 +32,11 @@ func TestImages(t *testing.T) {
 		ordinary, err := products.Read(image)
 		require.NoError(t, err)
 		require.NotContains(t, string(ordinary), symbol)
-		_, err = build(8, 0).Read(image)
+		older, err := native.CUDA(9, 0, 12090)
+		require.NoError(t, err)
+		_, err = build(older).Read(image)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
-		require.ErrorContains(t, err, "are for compute capability 9.0, this GPU has 8.0")
+		require.ErrorContains(t, err, "are for sm_90a (compute capability 9.0, drivers from CUDA 13.0 on), this GPU takes those for sm_80")
 	}
 }
 

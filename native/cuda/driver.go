@@ -23,8 +23,8 @@ type Build struct {
 	Read  func(image string) (code []byte, err error)
 }
 
-// Builds gives that for a compute capability.
-type Builds func(major, minor int) Build
+// Builds gives that for an architecture.
+type Builds func(native.Arch) Build
 
 // DriverWith returns the backend with other builds of the kernels.
 func DriverWith(builds Builds) driver.Driver {
@@ -136,10 +136,6 @@ var symbols = []dl.Symbol{
 // whose binary interface the symbols name.
 const minVersion = 12000 // 1000*major + 10*minor
 
-// earlyVersion is CUDA 12.3: the first whose graphs have launches that begin while the one in front ends (CUDA Programming Guide,
-// "Edge Data"), as captures of users' streams must.
-const earlyVersion = 12030
-
 func refuse(v int) error {
 	if v >= minVersion {
 		return nil
@@ -150,10 +146,7 @@ func refuse(v int) error {
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // build is the code that comes with the package.
-func build(major, minor int) Build {
-	arch, _ := native.CUDA(major, minor) // of a GPU that describe has found good
-	return Build{arch.Product, products.Read}
-}
+func build(arch native.Arch) Build { return Build{arch.Product, products.Read} }
 
 // describe reads the facts of a GPU that is new enough.
 func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {
@@ -161,7 +154,7 @@ func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	arch, err := native.CUDA(f.major, f.minor)
+	arch, err := native.CUDA(f.major, f.minor, from.Version())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
@@ -169,7 +162,7 @@ func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
-	build := builds(f.major, f.minor)
+	build := builds(arch)
 	system := "CUDA " + version(from.Version())
 	if release, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
 		system = "NVIDIA " + strings.TrimSpace(string(release)) + ", " + system
@@ -179,7 +172,7 @@ func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {
 		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (warp)", f.warp),
 		Planner:  facts,
-		Waits:    arch.Waits() && from.Version() >= earlyVersion,
+		Waits:    arch.Waits(),
 		Image:    build.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared := native.Geometry(k)

@@ -77,7 +77,7 @@ func TestPlannerFacts(t *testing.T) {
 // described are the facts with the kernels for the GPU.
 func described(t *testing.T, f *facts) planner.Device {
 	t.Helper()
-	arch, err := native.CUDA(f.major, f.minor)
+	arch, err := native.CUDA(f.major, f.minor, native.Release)
 	require.NoError(t, err)
 	d, err := f.planner(arch)
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
+	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -30,7 +31,7 @@ func buildFake(t testing.TB, flags ...string) (path string) {
 func TestFake(t *testing.T) {
 	path := buildFake(t, dltest.CompileKernels(t, "..")...)
 	small := vendor
-	small.Describe = Builds(func(int, int) Build { // products would be unpacked for each of hundreds of devices
+	small.Describe = Builds(func(native.Arch) Build { // products would be unpacked for each of hundreds of devices
 		return Build{func(encoding.Kernel) string { return "code" }, func(string) ([]byte, error) { return []byte("code"), nil }}
 	}).describe
 	f := dltest.New(t, small, path)
@@ -62,7 +63,7 @@ func TestFake(t *testing.T) {
 	t.Run("images", func(t *testing.T) { // are freed with the device
 		const devices, size = 16, 16 << 20 // bytes
 		code, large := bytes.Repeat([]byte{1}, size), vendor
-		large.Describe = Builds(func(int, int) Build {
+		large.Describe = Builds(func(native.Arch) Build {
 			return Build{func(encoding.Kernel) string { return "code" }, func(string) ([]byte, error) { return code, nil }}
 		}).describe
 		on := dltest.New(t, large, path).Driver
@@ -83,21 +84,21 @@ func TestFake(t *testing.T) {
 		for i, info := range infos {
 			require.Equal(t, i, info.Index)
 			require.Equal(t, "NVIDIA H200", info.Name)
-			require.Contains(t, info.Driver, "CUDA 12.3")
+			require.Contains(t, info.Driver, "CUDA 13.0")
 			require.Equal(t, "32 (warp)", info.Subgroup)
 		}
 	})
 }
 
-// Launches begin while the one in front ends where kernels wait for that, and graphs have such launches.
+// Launches begin while the one in front ends where kernels wait for that.
 func TestEarlyLaunches(t *testing.T) {
 	path := buildFake(t)
 	for _, c := range []struct {
 		name, version, major string
 		early                bool
 	}{
-		{"9.0", "12030", "9", true},
-		{"9.0, graphs that have none", "12020", "9", false},
+		{"9.0", "13000", "9", true},
+		{"9.0, older driver, from PTX of 8.0", "12090", "9", false},
 		{"8.0", "13000", "8", false},
 		{"10.0, from PTX of 8.0", "13000", "10", false},
 	} {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -24,8 +25,8 @@ type Build struct {
 	Read  func(image string) (code []byte, err error)
 }
 
-// Builds gives that for a compute capability.
-type Builds func(major, minor int) Build
+// Builds gives that for an architecture.
+type Builds func(native.Arch) Build
 
 // DriverWith returns a driver without devices.
 func DriverWith(Builds) driver.Driver { return Driver() }

@@ -66,7 +66,7 @@ func nvidia(major int, d planner.Device) entry {
 	d.Registers, d.RegisterGranule, d.MaxRegisters = 65536, 256, 255
 	d.SharedGranule, d.SharedReserved = 128, 1024
 	d.MaxThreads, d.LaunchMicros = 1024, 0.6
-	return entry{d, func() (native.Arch, error) { return native.CUDA(major, 0) }}
+	return entry{d, func() (native.Arch, error) { return native.CUDA(major, 0, native.Release) }}
 }
 
 func webgpu(d planner.Device) entry {

@@ -34,7 +34,7 @@ CUresult cuGetErrorName(CUresult e, const char **text) {
 	return INVALID_VALUE;
 }
 CUresult cuGetErrorString(CUresult e, const char **text) { return *text = "a description", SUCCESS; }
-CUresult cuDriverGetVersion(int *v) { return *v = setting("FAKECUDA_VERSION", 12030), SUCCESS; }
+CUresult cuDriverGetVersion(int *v) { return *v = setting("FAKECUDA_VERSION", 13000), SUCCESS; }
 CUresult cuInit(unsigned flags) { CALL; return SUCCESS; }
 CUresult cuDeviceGetName(char *name, int size, CUdevice d) {
 	CALL;
