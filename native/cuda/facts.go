@@ -53,7 +53,7 @@ func read(from dl.Facts) (f facts, err error) {
 
 // planner describes the GPU for planning. One that is in the planner's table
 // gets exactly the facts of the table, so that plans for it can be made
-// anywhere. The name alone does not tell: an H100 for PCIe, or an instance of an
+// anywhere, but for its kernels where an older driver takes others. The name alone does not tell: an H100 for PCIe, or an instance of an
 // H100 in MIG mode, has fewer units.
 func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 	words := strings.FieldsFunc(f.name, func(r rune) bool { return r == ' ' || r == '-' })
@@ -61,7 +61,7 @@ func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 		d, err := devices.Lookup(word)
 		if err == nil && d.Occupancy == planner.OccupancyNVIDIA && d.ComputeUnits == f.units &&
 			d.Shared == f.unitSharedMemory && d.GroupShared == f.groupShared {
-			return *d, nil
+			return *d, arch.Describe(d)
 		}
 	}
 	// CUDA C++ Programming Guide, "Technical Specifications per Compute

@@ -49,20 +49,32 @@ func TestPlannerFacts(t *testing.T) {
 			require.Equal(t, planner.OccupancyNVIDIA, got.Occupancy)
 		})
 	}
-	// Kernels of warpgroups run on 9.0 alone.
-	for _, major := range []int{8, 9, 10, 12} {
-		f := changed(func(f *facts) { f.name, f.major = "unheard of", major })
+	// Kernels of warpgroups run on 9.0 alone, and by drivers that load its cubins.
+	for _, c := range []struct {
+		name          string
+		major, driver int
+		newest        bool
+	}{
+		{"unheard of", 8, native.Release, false},
+		{"unheard of", 9, native.Release, true},
+		{"unheard of", 9, 12090, false},
+		{h200.name, 9, native.Release, true},
+		{h200.name, 9, 12090, false},
+		{"unheard of", 10, native.Release, false},
+		{"unheard of", 12, native.Release, false},
+	} {
+		f := changed(func(f *facts) { f.name, f.major = c.name, c.major })
 		units := map[tile.Unit]bool{}
-		for _, k := range described(t, &f).Kernels {
+		for _, k := range describedBy(t, &f, c.driver).Kernels {
 			units[k.Tile.Unit] = true
-			require.Equal(t, major == 9 && k.Tile.Clusters, k.Clusters)
+			require.Equal(t, c.newest && k.Tile.Clusters, k.Clusters, c)
 		}
 		newer := tile.Int4 // which warpgroups have tiles of their own for
-		if major == 9 {
+		if c.newest {
 			newer = tile.WGMMA
 		}
 		want := map[tile.Unit]bool{tile.FMA: true, tile.MMA: true, newer: true}
-		require.Equal(t, want, units, major)
+		require.Equal(t, want, units, c)
 	}
 	// What is derived agrees with the table.
 	known, err := devices.Lookup("h200")
@@ -75,9 +87,12 @@ func TestPlannerFacts(t *testing.T) {
 }
 
 // described are the facts with the kernels for the GPU.
-func described(t *testing.T, f *facts) planner.Device {
+func described(t *testing.T, f *facts) planner.Device { return describedBy(t, f, native.Release) }
+
+// describedBy are those by a driver of that CUDA.
+func describedBy(t *testing.T, f *facts, driver int) planner.Device {
 	t.Helper()
-	arch, err := native.CUDA(f.major, f.minor, native.Release)
+	arch, err := native.CUDA(f.major, f.minor, driver)
 	require.NoError(t, err)
 	d, err := f.planner(arch)
 	require.NoError(t, err)
