@@ -48,7 +48,7 @@ const oddLonger = 1.2
 
 // cachedWords is how much of the wait for a transposed B is left to rows of plain FMA where the cache has all of it, since copying words
 // one by one bounds them too: of 30 batches of 1 to 16 rows (H200, fp32; sizes up to 1024) choices then take 1.1 percent longer than the
-// best of ten tiles, 10 at most, with none of it 11 and 93.
+// best of ten tiles, 10 at most, with none of it 11 and 93 (docs/rows.md).
 const cachedWords = 2. / 3
 
 // see makes predictions those of operands. As much of them as the cache does not have comes from memory: none where it has room for all,
