@@ -115,6 +115,43 @@ func TestImage(t *testing.T) {
 	require.ErrorContains(t, err, "compute capability 7.5, 8.0 or newer is needed")
 }
 
+// TestKernelAlone: a kernel of PTX is loaded with what the product has in front of all, and without the others.
+func TestKernelAlone(t *testing.T) {
+	named := func(name string) *tile.Shape {
+		s, err := tile.ByName(name)
+		require.NoError(t, err)
+		return s
+	}
+	require.Equal(t, "sm_80_plain.cubin", sm80.Image(encoding.Kernel{Tile: named("small")}))
+	for _, test := range []struct {
+		image  string
+		kernel encoding.Kernel
+	}{
+		{"compute_80_plain.ptx/bg_small_nn", encoding.Kernel{Tile: named("small")}}, // the first
+		{"compute_80_plain.ptx/bg_thin_8x128_fixup", encoding.Kernel{Tile: named("thin-8x128"), Fixup: true}},
+		{"compute_80_tensor.ptx/bg_tensor_64x64_tt_tf32", encoding.Kernel{Tile: named("tensor-64x64"), TransA: true, TransB: true, TF32: true}},
+		{"compute_80_int8.ptx/bg_tensor_32x32_nt_int8_e", encoding.Kernel{Tile: named("tensor-32x32"), TransB: true, Type: element.Int8, Epilogue: encoding.Epilogue{Bias: true}}},
+	} {
+		t.Run(test.image, func(t *testing.T) {
+			require.Equal(t, test.image, ptx.Image(test.kernel))
+			whole, err := products.Read(ptx.Product(test.kernel))
+			require.NoError(t, err)
+			alone, err := products.Read(test.image)
+			require.NoError(t, err)
+			front, entry, found := strings.Cut(string(alone), ".visible .entry "+ptx.KernelName(test.kernel)+"(")
+			require.True(t, found)
+			require.NotContains(t, entry, ".entry")
+			require.True(t, strings.HasSuffix(entry, "}\n\x00"))
+			require.Contains(t, string(whole), strings.TrimSuffix(entry, "\x00"))
+			all, _, _ := strings.Cut(string(whole), ".visible .entry")
+			require.True(t, strings.HasPrefix(front, all))
+			require.NotContains(t, front, "{")
+		})
+	}
+	_, err := products.Read("compute_80_plain.ptx/bg_small_n")
+	require.EqualError(t, err, "compute_80_plain.ptx/bg_small_n: no kernel bg_small_n")
+}
+
 // TestRelease: Release is that of the compiler that made the products.
 func TestRelease(t *testing.T) {
 	manifest, err := os.ReadFile("products/MANIFEST")

@@ -5,6 +5,8 @@ package cuda
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +17,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
@@ -90,17 +93,19 @@ func TestFake(t *testing.T) {
 	})
 }
 
-// Launches begin while the one in front ends where kernels wait for that.
+// Launches begin while the one in front ends where kernels wait for that, which those of PTX do not; of these each is loaded alone.
 func TestEarlyLaunches(t *testing.T) {
+	const cubin, ptx = ".cubin", ".ptx/bg_tiny_k4_nn"
 	path := buildFake(t)
 	for _, c := range []struct {
 		name, version, major string
 		early                bool
+		image                string
 	}{
-		{"9.0", "13000", "9", true},
-		{"9.0, older driver, from PTX of 8.0", "12090", "9", false},
-		{"8.0", "13000", "8", false},
-		{"10.0, from PTX of 8.0", "13000", "10", false},
+		{"9.0", "13000", "9", true, cubin},
+		{"9.0, older driver, from PTX of 8.0", "12090", "9", false, ptx},
+		{"8.0", "13000", "8", false, cubin},
+		{"10.0, from PTX of 8.0", "13000", "10", false, ptx},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("FAKECUDA_VERSION", c.version)
@@ -113,6 +118,9 @@ func TestEarlyLaunches(t *testing.T) {
 			}
 			dltest.New(t, v, path)
 			require.Equal(t, c.early, gpu.Waits)
+			i := slices.IndexFunc(gpu.Planner.Kernels, func(k planner.KernelFacts) bool { return k.Tile.Name == "tiny-k4" })
+			image := gpu.Kernel(encoding.Kernel{Tile: gpu.Planner.Kernels[i].Tile}).Image
+			require.Equal(t, "plain"+c.image, image[strings.Index(image, "plain"):])
 		})
 	}
 }
