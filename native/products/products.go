@@ -46,30 +46,30 @@ func readKernel(packed []byte, kernel string) ([]byte, error) {
 		return nil, err
 	}
 	var code []byte
-	begin, other, depth := []byte(".visible .entry "+kernel+"("), false, 0
-	found := false
+	depth, wanted, other := 0, false, false // of the entry that the line is in
 	for lines := bufio.NewReader(r); ; {
-		line, err := lines.ReadBytes('\n')
+		line, err := lines.ReadString('\n')
 		switch {
 		case err == io.EOF:
 			return nil, fmt.Errorf("no kernel %s", kernel)
 		case err != nil:
 			return nil, err
 		}
-		if depth == 0 && bytes.HasPrefix(line, begin[:len(".visible .entry ")]) {
-			found = bytes.HasPrefix(line, begin)
-			other = !found
+		if name, begins := strings.CutPrefix(line, ".visible .entry "); begins {
+			wanted = strings.HasPrefix(name, kernel+"(")
+			other = !wanted
 		}
 		if !other {
 			code = append(code, line...)
 		}
-		depth += bytes.Count(line, []byte("{")) - bytes.Count(line, []byte("}"))
-		if depth == 0 && bytes.HasPrefix(line, []byte("}")) { // the end of an entry
-			if found {
-				return code, nil
-			}
-			other = false
+		depth += strings.Count(line, "{") - strings.Count(line, "}")
+		if depth > 0 || !strings.HasPrefix(line, "}") {
+			continue
 		}
+		if wanted {
+			return code, nil
+		}
+		other = false
 	}
 }
 
