@@ -61,7 +61,8 @@ func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 		d, err := devices.Lookup(word)
 		if err == nil && d.Occupancy == planner.OccupancyNVIDIA && d.ComputeUnits == f.units &&
 			d.Shared == f.unitSharedMemory && d.GroupShared == f.groupShared {
-			return *d, arch.Describe(d)
+			err = arch.Describe(d)
+			return *d, err
 		}
 	}
 	// CUDA C++ Programming Guide, "Technical Specifications per Compute

@@ -138,7 +138,7 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 		Image:    products.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared := native.Geometry(k)
-			return dl.Kernel{Image: arch.Product(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared}
+			return dl.Kernel{Image: arch.Image(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared}
 		},
 		Pieces: native.Pieces,
 	}, nil

@@ -59,7 +59,8 @@ type Rate struct {
 	// Stream is the bytes of A and B that come to a compute unit from device memory in a microsecond, where caches have
 	// nothing: what is under way over memory's latency. 0: not measured, as much as memory gives.
 	Stream float64 `json:"stream,omitempty"`
-	Along  float64 `json:"along,omitempty"` // Stream where B is transposed; 0: the same
+	// Along is Stream where B is transposed, which rows of plain FMA wait for in part where caches have B, too. 0: the same.
+	Along float64 `json:"along,omitempty"`
 }
 
 // Rates are those that came with the package, by kind of kernel.
