@@ -322,6 +322,7 @@ func TestAlong(t *testing.T) {
 		{"memory", 100, GEMM(2, 1536, 2048), "thin-8x128", "wgmma-64x128"},
 		{"cache", 50, GEMM(6, 500, 500), "thin-8x128", "wgmma-64x128"},
 		{"short", 37, GEMM(5, 516, 214), "thin-8x128", "thin-8x64"},
+		{"many", 64, GEMM(6, 400, 400), "thin-8x128", "thin-8x64"}, // which tiny-k4 would have, did it not wait
 	} {
 		for transB, want := range map[bool]string{false: c.asIs, true: c.transposed} {
 			c.problem.TransB = transB
