@@ -114,6 +114,7 @@ type tileModel struct {
 	even          stepMicros // of rows of A and B that are even: see Options.oddRows
 	worker, fixed float64    // as in Rate
 	stream, along float64    // as in tile.Rate, as far as memory gives it; 0: no limit is known
+	rounds        float64    // as in tile.Rate
 	words         bool       // a transposed B comes word by word, as fast as along at best: see cachedWords
 	resident      int        // workgroups that the device runs at once
 	fits          bool
@@ -196,6 +197,7 @@ func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	return tileModel{
 		shape: t, even: one, stepMicros: one, wide: wide,
 		worker: r.Worker, fixed: r.Fixed, stream: d.stream(r.Stream), along: d.stream(cmp.Or(r.Along, r.Stream)), words: t.Unit == tile.FMA && r.Along > 0,
+		rounds:   r.Rounds,
 		resident: d.resident(k), fits: d.refuse(t, c, dressed) == nil,
 		clusters: k.Clusters && t.Clusters && !dressed,
 	}

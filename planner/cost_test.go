@@ -82,6 +82,10 @@ func TestRate(t *testing.T) {
 	near(d, 1, 1)
 	near(slow, 4, 4)
 	near(fast, 1, 0.5) // latencies stay
+	medium := slow.Kernel(shape(t, "medium-k2"))
+	medium.Rate = tile.Rate{Efficiency: 0.5}
+	require.Equal(t, medium.Tile.Rates.Native.Rounds, slow.Rate(medium, ComputeF32).Rounds, "rounds are not measured")
+	medium.Rate = tile.Rate{}
 	measured, k := tile.Rate{Efficiency: 0.5, Step: 1, Worker: 2}, slow.Kernel(shape(t, "medium"))
 	require.False(t, slow.Tuned())
 	*k.Measured(ComputeTF32) = measured

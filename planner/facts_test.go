@@ -52,11 +52,13 @@ func TestCheckDevice(t *testing.T) {
 		{func(d *Device) { d.Kernels[0].Halves = math.NaN() }, "device mi210: the kernels of tile small for elements of 16 bits cannot be NaN times as fast"},
 		{func(d *Device) { d.Kernels[0].Halves = 0.5 }, "device mi210: the kernels of tile small for elements of 16 bits cannot be 0.5 times as fast"},
 		{func(d *Device) { d.Kernels[0].Rate = tile.Rate{Efficiency: 1, Worker: 1e308} },
-			"device mi210: tile small cannot have the rate {Efficiency:1 Step:0 Fixed:0 Worker:1e+308 Stream:0 Along:0}"},
+			"device mi210: tile small cannot have the rate {Efficiency:1 Step:0 Fixed:0 Worker:1e+308 Stream:0 Along:0 Rounds:0}"},
 		{func(d *Device) { d.Kernels[0].Rate = tile.Rate{Efficiency: 1, Step: math.NaN()} },
-			"device mi210: tile small cannot have the rate {Efficiency:1 Step:NaN Fixed:0 Worker:0 Stream:0 Along:0}"},
+			"device mi210: tile small cannot have the rate {Efficiency:1 Step:NaN Fixed:0 Worker:0 Stream:0 Along:0 Rounds:0}"},
 		{func(d *Device) { d.Kernels[0].Rate = tile.Rate{Efficiency: 1, Along: -1} },
-			"device mi210: tile small cannot have the rate {Efficiency:1 Step:0 Fixed:0 Worker:0 Stream:0 Along:-1}"},
+			"device mi210: tile small cannot have the rate {Efficiency:1 Step:0 Fixed:0 Worker:0 Stream:0 Along:-1 Rounds:0}"},
+		{func(d *Device) { d.Kernels[0].Rate = tile.Rate{Efficiency: 1, Rounds: 1.5} },
+			"device mi210: tile small cannot have the rate {Efficiency:1 Step:0 Fixed:0 Worker:0 Stream:0 Along:0 Rounds:1.5}"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			bad := device(t, "mi210")

@@ -112,6 +112,9 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 	if r.Stream == 0 { // which tuning does not measure
 		r.Stream, r.Along = shipped.Stream, shipped.Along
 	}
+	if r.Rounds == 0 { // nor this
+		r.Rounds = shipped.Rounds
+	}
 	if r.Efficiency == 0 {
 		r = shipped
 		r.Worker *= slower
@@ -194,8 +197,8 @@ const MinEfficiency = 1e-6
 // CheckRate fails for a rate that no kernel of the device can have: see MinEfficiency
 // and MaxEfficiency. Times are up to 10 s.
 func (d *Device) CheckRate(s *tile.Shape, c Compute, r tile.Rate) error {
-	least, most := min(r.Step, r.Fixed, r.Worker, r.Stream, r.Along), max(r.Step, r.Fixed, r.Worker) // NaN if one is
-	if MinEfficiency <= r.Efficiency && r.Efficiency <= d.MaxEfficiency(s, c) && 0 <= least && most <= mostMicros {
+	least, most := min(r.Step, r.Fixed, r.Worker, r.Stream, r.Along, r.Rounds), max(r.Step, r.Fixed, r.Worker) // NaN if one is
+	if MinEfficiency <= r.Efficiency && r.Efficiency <= d.MaxEfficiency(s, c) && 0 <= least && most <= mostMicros && r.Rounds <= 1 {
 		return nil
 	}
 	return invalid.Errorf("tile %s cannot have the rate %+v", s.Name, r)

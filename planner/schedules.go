@@ -50,7 +50,7 @@ var schedules = [...]schedule{
 	{name: ScheduleBatched, suits: leaving, cost: (*model).batchedCost, deal: dealBatched},
 	{name: ScheduleSplitK, suits: cutting, cost: (*model).splitKCost, deal: dealSplitK, cuts: true},
 	{name: ScheduleStreamK, suits: sharing, cost: (*model).streamKCost, deal: dealStreamK, cuts: true},
-	{name: ScheduleLPT, suits: staying, cost: (*model).lptCost, deal: dealLPT},
+	{name: ScheduleLPT, suits: evening, cost: (*model).lptCost, deal: dealLPT},
 	{name: ScheduleDynamic, suits: staying, cost: (*model).dynamicCost, deal: dealDynamic},
 	{name: ScheduleCluster, suits: clustering, cost: (*model).clusterCost, deal: dealDataParallel, cluster: (*model).clusterSize, cuts: true},
 }
@@ -59,6 +59,9 @@ var schedules = [...]schedule{
 // better served by the hardware, which starts the next workgroup wherever one ends.
 func staying(m *model, id tileID, _ load) bool { return m.tiles[id].shape.Unit == tile.WGMMA }
 func leaving(m *model, id tileID, _ load) bool { return m.tiles[id].shape.Unit != tile.WGMMA }
+
+// evening is staying, and leaving where there is a second round.
+func evening(m *model, id tileID, l load) bool { return staying(m, id, l) || m.secondRound(id, &l) }
 
 // cutting leaves out that there is nothing to cut, where that is data-parallel.
 func cutting(m *model, id tileID, l load) bool {
@@ -206,7 +209,18 @@ const streamMargin, stayingMargin = 1.06, 1.04
 // or each unit's share of the work.
 func (m *model) lptCost(id tileID, l load) (gemm, fixup float64) {
 	t := &m.tiles[id]
+	if m.secondRound(id, &l) {
+		gemm, _ = m.dataParallelCost(id, l)
+		return t.rounds * gemm, 0
+	}
 	return m.stay(id, float64(l.longest)*t.alone+t.worker, l.whole, l), 0
+}
+
+// secondRound reports whether uneven tiles begin a second round and no third, of a kernel that then takes less by LPT. Data-parallel tiles of the
+// second round begin where others end, long ones or short ones, and end alone; shares of two short tiles or a long one end together.
+func (m *model) secondRound(id tileID, l *load) bool {
+	t := &m.tiles[id]
+	return t.rounds > 0 && l.tiles > t.resident && l.tiles <= 2*t.resident && !l.equal()
 }
 
 // stay predicts a launch of workers that stay, with so many items, of which one worker takes so long at least.

@@ -46,3 +46,48 @@ func TestClustersAreAVariant(t *testing.T) {
 	k.Cluster = 0
 	require.Equal(t, whole.Launches[0].Kernel, k)
 }
+
+// TestSecondRound: uneven tiles that begin a second round and no third are dealt evenly, where that is known to be sooner.
+func TestSecondRound(t *testing.T) {
+	const side, depth = 128, 100 // two by two tiles of large-8x4
+	batch := func(problems int, uneven bool) (b Batch) {
+		for i := range problems {
+			q := GEMM(side, side, depth)
+			if uneven {
+				q.K -= i % 64
+			}
+			b = append(b, q)
+		}
+		return mustPack(t, b...)
+	}
+	d := device(t, "h200-webgpu")
+	room := d.resident(d.Kernel(shape(t, "large-8x4"))) / 4
+	for _, c := range []struct {
+		name     string
+		problems int
+		uneven   bool
+		tile     string
+		want     Schedule
+	}{
+		{"one round", room, true, "large-8x4", ScheduleDataParallel},
+		{"a second round", room + 1, true, "large-8x4", ScheduleLPT},
+		{"two rounds", 2 * room, true, "large-8x4", ScheduleLPT},
+		{"a third round", 2*room + 1, true, "large-8x4", ScheduleDataParallel},
+		{"even tiles", room + 1, false, "large-8x4", ScheduleDataParallel},
+		{"another kernel", room + 1, true, "large-8x8", ScheduleDataParallel},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := batch(c.problems, c.uneven)
+			p, err := New(d).Plan(b, Options{Tile: c.tile})
+			require.NoError(t, err)
+			require.Equal(t, string(c.want), p.Explain().Schedule)
+			even, err := New(d).Plan(b, Options{Tile: c.tile, Schedule: ScheduleDataParallel})
+			require.NoError(t, err)
+			if c.want == ScheduleLPT {
+				require.InEpsilon(t, 0.98*even.Cost, p.Cost, 1e-9)
+			} else {
+				require.Equal(t, even.Cost, p.Cost)
+			}
+		})
+	}
+}

@@ -108,7 +108,9 @@ func TestTune(t *testing.T) {
 	for _, row := range r.Rows {
 		shape, err := tile.ByName(row.Tile)
 		require.NoError(t, err)
-		require.Equal(t, row.Rate, facts.Rate(facts.Kernel(shape), row.Compute), row.Tile)
+		want := row.Rate
+		want.Rounds = shape.Rates.WGSL.Rounds // which is not measured
+		require.Equal(t, want, facts.Rate(facts.Kernel(shape), row.Compute), row.Tile)
 	}
 
 	require.NoError(t, os.WriteFile(r.File, []byte("{"), 0o600))

@@ -28,6 +28,10 @@ package tile
 // 32 to 100 problems of 1 to 4 rows (H100), Along of experts of 1 to 64 tokens (H100), where that of small-k8 is taken from other FMA rows, and those
 // of thin rows and tiny-k4 are of 30 batches of 1 to 16 rows (H200; planner/operands.go).
 //
+// Rounds by WGSL are about the geometric means of small-k8, medium-k2 and large-8x4, 0.974, 0.970 and 0.983 (9, 30 and 23 batches, the 72 among them;
+// H200 through Vulkan); medium-k4 takes 0.997 (26), and others more. By CUDA medium-k2 takes 0.927 (16), but by that it is chosen where data-parallel
+// was predicted too short, 512, 256, 16 of the 72 in plain fp32 1.12 times as long; other FMA rows gain less or nothing there.
+//
 // WideHalves, Bytes and WideBytes are later fits, for which steps of wide rows alone were told from those of a full GPU, and odd rows from even ones
 // (planner/operands.go): to 15,000 forced plans of 850 batches in bf16, 14,000 of 916 in e4m3 with sizes as they are, and 21,000 in e4m3 and int8 with sizes
 // rounded up to multiples of 16 and B transposed (H100). Qwen3's experts of 1 to 4096 tokens and their gradients are among them: what is chosen for these
@@ -79,12 +83,12 @@ var table = [...]Shape{
 		Native: Rate{Efficiency: 0.185, Step: 0.176, Fixed: 0.623, Worker: 0.105, Stream: 16600, Along: 12500},
 	}},
 	{Name: "small-k8", TM: 16, TN: 16, TK: 64, Threads: 128, RM: 4, RN: 4, Rates: Rates{
-		WGSL:   Rate{Efficiency: 0.370, Step: 0.210, Fixed: 1.231, Worker: 0.243},
+		WGSL:   Rate{Efficiency: 0.370, Step: 0.210, Fixed: 1.231, Worker: 0.243, Rounds: 0.985},
 		Native: Rate{Efficiency: 0.236, Step: 0.259, Fixed: 0.500, Worker: 0.072, Stream: 20000, Along: 12500},
 	}},
 	{Name: "medium-k2", TM: 32, TN: 32, TK: 16, Threads: 64, RM: 8, RN: 4, Epilogues: true, Rates: Rates{
-		WGSL:   Rate{Efficiency: 0.636, Step: 0.352, Fixed: 1.312, Worker: 0.232},
-		Native: Rate{Efficiency: 0.488, Step: 0.408, Fixed: 0.548, Worker: 0.170, Stream: 15000},
+		WGSL:   Rate{Efficiency: 0.636, Step: 0.352, Fixed: 1.312, Worker: 0.232, Rounds: 0.975},
+		Native: Rate{Efficiency: 0.488, Step: 0.408, Fixed: 0.548, Worker: 0.170, Stream: 15000, Rounds: 0.985},
 	}},
 	{Name: "medium-k4", TM: 32, TN: 32, TK: 32, Threads: 128, RM: 8, RN: 4, Rates: Rates{
 		WGSL:   Rate{Efficiency: 0.587, Step: 0.292, Fixed: 1.464, Worker: 0.202},
@@ -95,7 +99,7 @@ var table = [...]Shape{
 		Native: Rate{Efficiency: 0.467, Step: 0.421, Fixed: 1.323, Worker: 0.119},
 	}},
 	{Name: "large-8x4", TM: 64, TN: 64, TK: 16, Threads: 128, RM: 8, RN: 4, Rates: Rates{
-		WGSL:   Rate{Efficiency: 0.777, Step: 0.532, Fixed: 1.483, Worker: 0.434},
+		WGSL:   Rate{Efficiency: 0.777, Step: 0.532, Fixed: 1.483, Worker: 0.434, Rounds: 0.98},
 		Native: Rate{Efficiency: 0.594, Step: 0.626, Fixed: 0.656, Worker: 0.207, Stream: 13500},
 	}},
 	{Name: "large-8x8", TM: 64, TN: 64, TK: 16, Threads: 64, RM: 8, RN: 8, Epilogues: true, Rates: Rates{

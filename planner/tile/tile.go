@@ -61,6 +61,9 @@ type Rate struct {
 	Stream float64 `json:"stream,omitempty"`
 	// Along is Stream where B is transposed, which rows of plain FMA wait for in part where caches have B, too. 0: the same.
 	Along float64 `json:"along,omitempty"`
+	// Rounds is the part of data-parallel's time that LPT takes of uneven tiles which begin a second round on the device, and no
+	// third. 0: not less.
+	Rounds float64 `json:"rounds,omitempty"`
 }
 
 // Rates are those that came with the package, by kind of kernel.
