@@ -60,7 +60,7 @@ var schedules = [...]schedule{
 func staying(m *model, id tileID, _ load) bool { return m.tiles[id].shape.Unit == tile.WGMMA }
 func leaving(m *model, id tileID, _ load) bool { return m.tiles[id].shape.Unit != tile.WGMMA }
 
-// evening is staying, and leaving where there is a second round.
+// evening: workers that stay have even shares, and of others those that begin a second round where that is known to be sooner.
 func evening(m *model, id tileID, l load) bool { return staying(m, id, l) || m.secondRound(id, &l) }
 
 // cutting leaves out that there is nothing to cut, where that is data-parallel.
@@ -206,7 +206,7 @@ const streamItems = 1.12
 const streamMargin, stayingMargin = 1.06, 1.04
 
 // lptCost is that of workers that stay and have even shares: the longest tile alone,
-// or each unit's share of the work.
+// or each unit's share of the work. That of others in a second round was measured beside data-parallel.
 func (m *model) lptCost(id tileID, l load) (gemm, fixup float64) {
 	t := &m.tiles[id]
 	if m.secondRound(id, &l) {
