@@ -78,7 +78,7 @@ func goPlanNew(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, cou
 			if err != nil {
 				return nil, err
 			}
-			p, err := d.Plan(batch, o)
+			p, err := d.Plan(context.Background(), batch, o)
 			return notNil(plan{p}, err)
 		})
 	})

@@ -26,7 +26,7 @@ func BenchmarkLatency(b *testing.B) {
 		}
 		batch, err := planner.Pack(problems...)
 		require.NoError(b, err)
-		plan, err := d.Plan(batch, planner.Options{})
+		plan, err := d.Plan(b.Context(), batch, planner.Options{})
 		require.NoError(b, err)
 		p, err := d.Prepare(b.Context(), plan)
 		require.NoError(b, err)
@@ -82,7 +82,7 @@ func BenchmarkUpdate(b *testing.B) {
 			x, y, z := batches[i].Extent()
 			need = [3]int{max(need[0], x), max(need[1], y), max(need[2], z)}
 		}
-		plan, err := d.Plan(batches[0], planner.Options{})
+		plan, err := d.Plan(b.Context(), batches[0], planner.Options{})
 		require.NoError(b, err)
 		p, err := d.Prepare(b.Context(), plan)
 		require.NoError(b, err)

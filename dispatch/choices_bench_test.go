@@ -56,14 +56,14 @@ func BenchmarkChoices(b *testing.B) {
 
 // regret is the time of the planner's choice over the best one's.
 func (x *shapes) regret(b *testing.B, batch planner.Batch, o planner.Options) float64 {
-	auto, err := x.device.Plan(batch, o)
+	auto, err := x.device.Plan(b.Context(), batch, o)
 	require.NoError(b, err)
 	chosen, _ := x.planned(b, auto)
 	best := chosen
 	for i := range auto.Device.Kernels {
 		for _, o.Schedule = range planner.Schedules() {
 			o.Tile = auto.Device.Kernels[i].Tile.Name
-			p, err := x.device.Plan(batch, o)
+			p, err := x.device.Plan(b.Context(), batch, o)
 			if err != nil || p.Cost > 1.7*auto.Cost { // the tile does not have the type, or is of no use
 				continue
 			}

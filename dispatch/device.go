@@ -104,10 +104,10 @@ func (d *Device) Info() Info { return d.info }
 func (d *Device) Skipped() Skips { return slices.Clone(d.skipped) }
 
 // Plan plans a batch for this device. The plan may be kept, prepared any number of
-// times, and outlives the device. All failures wrap ErrInvalid: a *planner.ProblemError
-// when the batch is wrong, others when the options are.
-func (d *Device) Plan(batch planner.Batch, o planner.Options) (*planner.Plan, error) {
-	return d.planner.Plan(batch, o)
+// times, and outlives the device. It fails with ctx's error soon after ctx ends; all other failures
+// wrap ErrInvalid: a *planner.ProblemError when the batch is wrong, others when the options are.
+func (d *Device) Plan(ctx context.Context, batch planner.Batch, o planner.Options) (*planner.Plan, error) {
+	return d.planner.Plan(ctx, batch, o)
 }
 
 // GEMM computes the batch on slices of host memory, by plans with the options. The

@@ -46,7 +46,7 @@ func buffer(t *testing.T, d *Device, n int, values ...float32) *Buffer {
 
 func program(t *testing.T, d *Device, b planner.Batch) *Program {
 	t.Helper()
-	plan, err := d.Plan(b, planner.Options{})
+	plan, err := d.Plan(t.Context(), b, planner.Options{})
 	require.NoError(t, err)
 	p, err := d.Prepare(context.Background(), plan)
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestPrepareRefusesOtherDevice(t *testing.T) {
 	d, _ := openFake(t)
 	h200, err := devices.Lookup("h200")
 	require.NoError(t, err)
-	plan, err := planner.New(h200).Plan(small(t), planner.Options{})
+	plan, err := planner.New(h200).Plan(t.Context(), small(t), planner.Options{})
 	require.NoError(t, err)
 	_, err = d.Prepare(context.Background(), plan)
 	require.EqualError(t, err, "prepare: the plan is for device h200, not for cpu")

@@ -14,7 +14,7 @@
 // device memory once, and Program.Run executes without allocating, copying or
 // waiting. Runs are queued in order; Buffer.Read and Device.Wait wait for them:
 //
-//	plan, err := device.Plan(batch, planner.Options{})
+//	plan, err := device.Plan(ctx, batch, planner.Options{})
 //	program, err := device.Prepare(ctx, plan)
 //	a, err := device.NewBuffer(plan.ExtentA) // so b and c
 //	err = a.Write(ctx, 0, hostA)             // so b

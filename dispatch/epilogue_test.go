@@ -30,7 +30,7 @@ func TestEpilogue(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
 	batch, o := dressed()
-	plan, err := d.Plan(batch, o)
+	plan, err := d.Plan(ctx, batch, o)
 	require.NoError(t, err)
 	p, err := d.Prepare(ctx, plan)
 	require.NoError(t, err)

@@ -102,7 +102,7 @@ func ExampleProgram_Run() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	plan, err := device.Plan(batch, planner.Options{})
+	plan, err := device.Plan(ctx, batch, planner.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func runProgram(t *testing.T, d *Device) error {
 	if err := d.Warm(ctx, WarmOptions{Plans: []planner.Options{{Tile: "small", Schedule: planner.ScheduleDataParallel}}}); err != nil {
 		return err
 	}
-	plan, err := d.Plan(small(t), planner.Options{})
+	plan, err := d.Plan(ctx, small(t), planner.Options{})
 	require.NoError(t, err)
 	p, err := d.Prepare(ctx, plan)
 	if err != nil {

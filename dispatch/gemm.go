@@ -68,7 +68,7 @@ func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planne
 	if err := batch.CheckOperands(ctx, o.Epilogue, have); err != nil {
 		return err
 	}
-	plan, err := h.single().Plan(batch, o)
+	plan, err := h.single().Plan(ctx, batch, o)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestErrInvalid(t *testing.T) {
 	full := []float32{1, 2, 3, 4}
 	h200, err := devices.Lookup("h200")
 	require.NoError(t, err)
-	elsewhere, err := planner.New(h200).Plan(batch, planner.Options{})
+	elsewhere, err := planner.New(h200).Plan(ctx, batch, planner.Options{})
 	require.NoError(t, err)
 	wrapping, _ := openSharing(t)
 	defer wrapping.Close()
@@ -39,7 +39,7 @@ func TestErrInvalid(t *testing.T) {
 
 	drivers := []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete}}}
 	start := func(options ...Option) error { return openBoth(ctx, drivers, options...) }
-	plan := func(b planner.Batch, o planner.Options) error { _, err := d.Plan(b, o); return err }
+	plan := func(b planner.Batch, o planner.Options) error { _, err := d.Plan(ctx, b, o); return err }
 	one := func(_ any, err error) error { return err }
 	for name, err := range map[string]error{
 		"unknown backend":        start(WithBackend("metal")),

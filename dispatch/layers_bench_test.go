@@ -57,7 +57,7 @@ func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB
 
 // timeNodes reports the time of a node of a graph of so many runs of a plan, each with operands of its own, and that predicted.
 func timeNodes(b *testing.B, d *Device, stream *cublas.Stream, batch planner.Batch, o planner.Options, nodes int, operands func(i int) Addresses) {
-	plan, err := d.Plan(batch, o)
+	plan, err := d.Plan(b.Context(), batch, o)
 	require.NoError(b, err)
 	p, err := d.Prepare(b.Context(), plan)
 	require.NoError(b, err)

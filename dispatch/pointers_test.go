@@ -25,7 +25,7 @@ func TestPointers(t *testing.T) {
 	f.Last().OnSubmit = func() error { return queued } // the CPU has no kernels for them
 	m := planner.Matrix{LD: 2}
 	prepare := func(by planner.Pointers, gated bool) *Program {
-		plan, err := d.Plan(planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Pointers: 1}}, planner.Options{Epilogue: planner.Epilogue{Gated: gated, Pointers: by}})
+		plan, err := d.Plan(ctx, planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Pointers: 1}}, planner.Options{Epilogue: planner.Epilogue{Gated: gated, Pointers: by}})
 		require.NoError(t, err)
 		p, err := d.Prepare(ctx, plan)
 		require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestPointers(t *testing.T) {
 	}
 
 	real, _ := openFake(t) // of a CPU that does not claim to
-	_, err = real.Plan(planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m}}, planner.Options{Epilogue: planner.Epilogue{Pointers: planner.Pointers{A: true}}})
+	_, err = real.Plan(ctx, planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m}}, planner.Options{Epilogue: planner.Epilogue{Pointers: planner.Pointers{A: true}}})
 	require.ErrorContains(t, err, "has no kernels for pointers")
 	require.ErrorIs(t, err, ErrInvalid)
 }

@@ -57,7 +57,7 @@ func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	if p.plan == next {
 		next = &p.own[1]
 	}
-	if err := d.planner.Renew(next, b, p.plan.Options); err != nil {
+	if err := d.planner.Renew(ctx, next, b, p.plan.Options); err != nil {
 		return err
 	}
 	d.updates.Lock()

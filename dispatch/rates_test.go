@@ -43,7 +43,7 @@ func TestMeasuredRates(t *testing.T) {
 	require.Equal(t, *tuned, first.Info().Planner)
 	batch, err := planner.Pack(planner.GEMM(100, 100, 100))
 	require.NoError(t, err)
-	plan, err := first.Plan(batch, planner.Options{})
+	plan, err := first.Plan(t.Context(), batch, planner.Options{})
 	require.NoError(t, err)
 	require.Same(t, fast.Tile, plan.Tiles[0])
 	program, err := second.Prepare(t.Context(), plan)

@@ -120,7 +120,7 @@ func (x *shapes) ratios(b *testing.B, o planner.Options, schedules []planner.Sch
 
 // ours is planned of the plan with the options.
 func (x *shapes) ours(b *testing.B, batch planner.Batch, o planner.Options) (micros float64, copies int) {
-	plan, err := x.device.Plan(batch, o)
+	plan, err := x.device.Plan(b.Context(), batch, o)
 	require.NoError(b, err)
 	return x.planned(b, plan)
 }

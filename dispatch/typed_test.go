@@ -47,7 +47,7 @@ func TestTypedRun(t *testing.T) {
 	for _, of := range []element.Type{element.BF16, element.F16, element.E4M3, element.Int8} {
 		for _, ofC := range of.TypesC() {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
-				plan, err := d.Plan(batch, planner.Options{Type: of, TypeC: ofC})
+				plan, err := d.Plan(ctx, batch, planner.Options{Type: of, TypeC: ofC})
 				require.NoError(t, err)
 				p, err := d.Prepare(ctx, plan)
 				require.NoError(t, err)
@@ -171,9 +171,9 @@ func TestTypedMistakes(t *testing.T) {
 	gpu, err := devices.Lookup("h200")
 	require.NoError(t, err)
 	gpu.Types = nil
-	_, refused := planner.New(gpu).Plan(nil, planner.Options{Type: element.F16, TypeC: element.F16})
+	_, refused := planner.New(gpu).Plan(ctx, nil, planner.Options{Type: element.F16, TypeC: element.F16})
 	batch := planner.Batch{{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}}}
-	plan, err := d.Plan(batch, planner.Options{Type: element.BF16})
+	plan, err := d.Plan(ctx, batch, planner.Options{Type: element.BF16})
 	require.NoError(t, err)
 	p, err := d.Prepare(ctx, plan)
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestTypedMistakes(t *testing.T) {
 	}
 	half, other, full, eighth := buffer(element.BF16), buffer(element.F16), buffer(element.F32), buffer(element.E4M3)
 	typed := func(a, c element.Type) error {
-		_, err := d.Plan(batch, planner.Options{Type: a, TypeC: c})
+		_, err := d.Plan(ctx, batch, planner.Options{Type: a, TypeC: c})
 		return err
 	}
 	for want, err := range map[string]error{
@@ -208,6 +208,6 @@ func TestTypedMistakes(t *testing.T) {
 	}
 	_, err = d.NewBufferOf(7, 1)
 	require.ErrorIs(t, err, ErrInvalid)
-	_, err = d.Plan(batch, planner.Options{Type: element.F16, Compute: planner.ComputeTF32})
+	_, err = d.Plan(ctx, batch, planner.Options{Type: element.F16, Compute: planner.ComputeTF32})
 	require.ErrorContains(t, err, "compute mode tf32 is for operands of f32, not f16")
 }

@@ -47,7 +47,7 @@ func TestUpdate(t *testing.T) {
 
 func TestUpdateKeepsOptions(t *testing.T) {
 	d, _ := openFake(t)
-	plan, err := d.Plan(small(t), planner.Options{Tile: "medium", Schedule: planner.ScheduleLPT})
+	plan, err := d.Plan(t.Context(), small(t), planner.Options{Tile: "medium", Schedule: planner.ScheduleLPT})
 	require.NoError(t, err)
 	p, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 func TestWarm(t *testing.T) {
 	d, f := openFake(t)
 	require.Zero(t, d.Warmed().Len())
-	_, err := d.Plan(small(t), planner.Options{Kernels: d.Warmed()})
+	_, err := d.Plan(t.Context(), small(t), planner.Options{Kernels: d.Warmed()})
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorContains(t, err, "no tile: not all its kernels")
 	_, err = d.PrepareRagged(t.Context(), experts(), planner.Options{Kernels: d.Warmed()})
@@ -34,7 +34,7 @@ func TestWarm(t *testing.T) {
 	}
 	warmed := d.Warmed()
 	require.Positive(t, warmed.Len())
-	plan, err := d.Plan(small(t), planner.Options{Kernels: warmed})
+	plan, err := d.Plan(t.Context(), small(t), planner.Options{Kernels: warmed})
 	require.NoError(t, err)
 	p, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestWarm(t *testing.T) {
 	o = WarmOptions{Plans: []planner.Options{{}, {Type: element.BF16}}, Transpositions: []planner.Transposition{{}, {A: true}}}
 	require.NoError(t, d.Warm(t.Context(), o))
 	require.Equal(t, 4*warmed.Len(), d.Warmed().Len())
-	plan, err = d.Plan(transposed, planner.Options{Kernels: d.Warmed(), Type: element.BF16})
+	plan, err = d.Plan(t.Context(), transposed, planner.Options{Kernels: d.Warmed(), Type: element.BF16})
 	require.NoError(t, err)
 	require.NotEmpty(t, plan.Launches)
 	require.ErrorIs(t, d.Warm(t.Context(), WarmOptions{Plans: []planner.Options{{Tile: "none"}}}), ErrInvalid)
@@ -110,7 +110,7 @@ func TestWarmTogether(t *testing.T) {
 		})
 	}
 	for range 20 {
-		_, err := d.Plan(small(t), planner.Options{Kernels: d.Warmed()})
+		_, err := d.Plan(t.Context(), small(t), planner.Options{Kernels: d.Warmed()})
 		require.True(t, err == nil || errors.Is(err, ErrInvalid))
 	}
 	group.Wait()

@@ -141,7 +141,7 @@ func zhangTable(t *testing.T) string {
 			for _, batch := range []int{8, 64, 256} {
 				w, err := workload.Load(fmt.Sprintf("zhang-%d-%d-%d", mn, k, batch), nil)
 				require.NoError(t, err)
-				plan, err := planner.New(d).Plan(w.Batch, planner.Options{Rule: planner.RuleZhang2025})
+				plan, err := planner.New(d).Plan(t.Context(), w.Batch, planner.Options{Rule: planner.RuleZhang2025})
 				require.NoError(t, err)
 				problems := map[*tile.Shape]int{}
 				for _, s := range plan.Tiles {

@@ -203,7 +203,7 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 	}
 	j.a, j.b, j.c, j.e, j.packedB, j.packedB2 = o.A, o.B, o.C, o.E, o.PackedB, o.PackedB2
 	var err error
-	j.plan, err = planner.New(device).Plan(b, options)
+	j.plan, err = planner.New(device).Plan(t.Context(), b, options)
 	require.NoError(t, err)
 	return j
 }

@@ -59,7 +59,7 @@ func (j *emulatorJob) moveC(t *testing.T, from int) {
 	}
 	round(j.plan.Options.TypeC, j.c)
 	var err error
-	j.plan, err = planner.New(deviceFor(t, "h200", j.plan.Options.Schedule)).Plan(b, j.plan.Options)
+	j.plan, err = planner.New(deviceFor(t, "h200", j.plan.Options.Schedule)).Plan(t.Context(), b, j.plan.Options)
 	require.NoError(t, err)
 }
 

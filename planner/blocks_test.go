@@ -45,7 +45,7 @@ func TestBlockItems(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := scaledOptions(c.e)
 			o.Tile, o.Schedule = "large", ScheduleStreamK
-			plan, err := New(blocksDevice(t)).Plan(Batch{p}, o)
+			plan, err := New(blocksDevice(t)).Plan(t.Context(), Batch{p}, o)
 			require.NoError(t, err)
 			checkAll(t, plan)
 			require.Equal(t, c.rows, plan.ExtentRows)
@@ -92,7 +92,7 @@ func TestBlockMistakes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
 			c.edit(&p)
-			_, err := New(blocksDevice(t)).Plan(Batch{p}, c.o)
+			_, err := New(blocksDevice(t)).Plan(t.Context(), Batch{p}, c.o)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -101,11 +101,11 @@ func TestBlockMistakes(t *testing.T) {
 			require.ErrorIs(t, err, ErrInvalid)
 		})
 	}
-	_, err := New(device(t, "mi100")).Plan(Batch{good}, scaledOptions(byBlocks))
+	_, err := New(device(t, "mi100")).Plan(t.Context(), Batch{good}, scaledOptions(byBlocks))
 	require.EqualError(t, err, "device mi100 has no kernels for scales of blocks")
 	require.ErrorIs(t, err, ErrInvalid)
 	for _, name := range []string{"mi210", "mi300x"} {
-		_, err := New(device(t, name)).Plan(Batch{good}, scaledOptions(byBlocks))
+		_, err := New(device(t, name)).Plan(t.Context(), Batch{good}, scaledOptions(byBlocks))
 		require.NoError(t, err)
 	}
 	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), byBlocks, Lengths{A: 1000, B: 1000, C: 6, Rows: 3}),
@@ -113,7 +113,7 @@ func TestBlockMistakes(t *testing.T) {
 	d := blocksDevice(t)
 	d.MaxTrips = 67
 	good.K, good.A.LD = 4000, 4000
-	_, err = New(d).Plan(Batch{good}, scaledOptions(byBlocks))
+	_, err = New(d).Plan(t.Context(), Batch{good}, scaledOptions(byBlocks))
 	require.ErrorContains(t, err, "is too large for scales of blocks: one launch of lavapipe takes")
 }
 

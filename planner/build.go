@@ -36,10 +36,11 @@ func (p *Planner) Device() *Device { return p.device }
 // when a problem's leading dimension is too large for the device to bind one tile; when
 // the device or the options do not pass Check, or ask for a tile that the device has not;
 // when the batch has too many tiles; and when a custom schedule does not deal every K step
-// once. All these wrap ErrInvalid.
-func (p *Planner) Plan(b Batch, o Options) (*Plan, error) {
+// once. All these wrap ErrInvalid. It ends with ctx's error within milliseconds after ctx does, unless
+// a custom schedule takes longer.
+func (p *Planner) Plan(ctx context.Context, b Batch, o Options) (*Plan, error) {
 	plan := new(Plan)
-	if err := p.Replan(plan, b, o); err != nil {
+	if err := p.Replan(ctx, plan, b, o); err != nil {
 		return nil, err
 	}
 	return plan, nil
@@ -48,16 +49,19 @@ func (p *Planner) Plan(b Batch, o Options) (*Plan, error) {
 // Replan replaces a plan by the plan of another batch and reuses its memory: once
 // planner and plan have seen a batch of that size, nothing is allocated, unless a custom
 // schedule deals. It fails as Plan does; the plan is that of no problems then.
-func (p *Planner) Replan(plan *Plan, b Batch, o Options) error {
-	return p.into(plan, b, o, (*builder).whole)
+func (p *Planner) Replan(ctx context.Context, plan *Plan, b Batch, o Options) error {
+	return p.into(ctx, plan, b, o, (*builder).whole)
 }
 
 // into has a builder make a plan of a batch and options that pass their checks.
-func (p *Planner) into(plan *Plan, b Batch, o Options, with func(*builder, Batch, Options) error) error {
+func (p *Planner) into(ctx context.Context, plan *Plan, b Batch, o Options, with func(*builder, Batch, Options) error) error {
 	builder := p.take()
 	defer p.give(builder)
-	builder.Plan = plan
+	builder.Plan, builder.ctx = plan, ctx
 	err := builder.check(b, o)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err == nil {
 		err = with(builder, b, o)
 	}
@@ -76,13 +80,14 @@ func (p *Planner) take() *builder {
 }
 
 func (p *Planner) give(b *builder) {
-	b.Plan = nil
+	b.Plan, b.ctx = nil, nil
 	p.idle.Store(b)
 }
 
 // builder makes one plan after the other.
 type builder struct {
 	*Plan  // the one being made
+	ctx    context.Context
 	device *Device
 	model  model
 
@@ -113,9 +118,20 @@ type group struct {
 	turn     int // tiles that a worker takes at a time, of those with InTurn
 }
 
+// pace is how many problems or tiles are planned between two looks at the context, 1 ms or so.
+const pace = 1 << 14
+
+// ended fails when the context has ended, of which one problem or tile in pace hears.
+func (p *builder) ended(i int) error {
+	if i%pace != 0 {
+		return nil
+	}
+	return p.ctx.Err()
+}
+
 // check fails as Plan does for what is wrong with a batch or options.
 func (p *builder) check(b Batch, o Options) error {
-	if err := b.check(context.Background(), &endless, &p.overlaps, &o.Epilogue); err != nil {
+	if err := b.check(p.ctx, &endless, &p.overlaps, &o.Epilogue); err != nil {
 		return err
 	}
 	if err := o.check(p.device); err != nil {
@@ -188,10 +204,13 @@ func (p *builder) choose() (err error) {
 	case p.Options.Rule == RuleZhang2025:
 		err = p.chooseZhang()
 	default:
-		p.chooseByCost()
+		err = p.chooseByCost()
+	}
+	if err != nil {
+		return err
 	}
 	p.shrinkToBindings()
-	return err
+	return p.ctx.Err()
 }
 
 // chooseTile takes one shape for all problems.
@@ -351,11 +370,10 @@ func (p *builder) dealGroup(g *group, windowed bool) error {
 	case c != nil:
 		return p.dealCustom(g, c)
 	}
-	p.dealBy(p.scheduleOf(g), g)
-	return nil
+	return p.dealBy(p.scheduleOf(g), g)
 }
 
-func (p *builder) dealBy(s *schedule, g *group) {
+func (p *builder) dealBy(s *schedule, g *group) error {
 	m := &p.model
 	if s.cluster != nil {
 		if size := s.cluster(m, g.id, g.load); size > 1 {
@@ -363,9 +381,12 @@ func (p *builder) dealBy(s *schedule, g *group) {
 		}
 	}
 	worker, fixup := len(p.Workers)-1, len(p.Fixups)
-	s.deal(p, g)
+	if err := s.deal(p, g); err != nil {
+		return err
+	}
 	gemm, sum := s.cost(m, g.id, g.load)
 	p.launchGroup(g, s.name, gemm, sum, worker, fixup)
+	return nil
 }
 
 // launchGroup makes the launches of a group: of the workers from the given one on, and

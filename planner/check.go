@@ -49,6 +49,11 @@ func (b Batch) check(ctx context.Context, have *Lengths, o *overlaps, e *Epilogu
 	o.regions = slices.Grow(o.regions[:0], len(b))
 	dressed := !e.none()
 	for i := range b {
+		if i%pace == pace-1 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
 		p := &b[i]
 		if err := checkSizes(i, p); err != nil {
 			return err

@@ -15,11 +15,11 @@ func TestPlanConcurrent(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range callers {
 		b := mustPack(t, GEMM(64*(i+1), 96, 32*(i+1)), GEMM(33, 7*(i+1), 65))
-		want, err := New(device(t, "h200")).Plan(b, Options{})
+		want, err := New(device(t, "h200")).Plan(t.Context(), b, Options{})
 		require.NoError(t, err)
 		group.Go(func() {
 			for range calls {
-				got, err := shared.Plan(b, Options{})
+				got, err := shared.Plan(t.Context(), b, Options{})
 				assert.NoError(t, err)
 				assert.Equal(t, want, got)
 			}

@@ -363,7 +363,7 @@ func (b Batch) longestFirst() Batch {
 // chooseByCost predicts every tile shape for the whole batch, and the cheapest
 // shape for each problem on its own, and takes the least. Problems of a class are
 // predicted as one, and shapes that cut alike share what there is to cut.
-func (p *builder) chooseByCost() {
+func (p *builder) chooseByCost() error {
 	m, c := &p.model, &p.classes
 	c.sort(p.Batch, &p.Options.Epilogue, m.grain)
 	p.uniform, p.mixed = zeroed(p.uniform, len(m.cuts)), zeroed(p.mixed, len(m.tiles))
@@ -372,7 +372,10 @@ func (p *builder) chooseByCost() {
 	for i := range c.all {
 		order = append(order, key{int64(math.MaxInt32 - c.all[i].k), int32(i)})
 	}
-	for _, o := range p.sorter.sort(order) { // longest first, for rounds
+	for i, o := range p.sorter.sort(order) { // longest first, for rounds
+		if err := p.ended(i); err != nil {
+			return err
+		}
 		p.chooseForClass(&c.all[o.index])
 	}
 	for i, at := range c.of {
@@ -381,6 +384,7 @@ func (p *builder) chooseByCost() {
 		}
 	}
 	p.takeCheapest()
+	return nil
 }
 
 // chooseForClass adds a class to the loads of chooseByCost and sets its best shape.

@@ -37,7 +37,7 @@ func TestPredict(t *testing.T) {
 					continue
 				}
 				for _, s := range append(Schedules(), "") {
-					p, err := New(d).Plan(b, Options{Tile: k.Tile.Name, Schedule: s, Compute: ComputeTF32})
+					p, err := New(d).Plan(t.Context(), b, Options{Tile: k.Tile.Name, Schedule: s, Compute: ComputeTF32})
 					require.NoError(t, err)
 					what := fmt.Sprintf("%s %s %s %s", d.Name, name, k.Tile.Name, s)
 					got := d.Predict(b, k, s, ComputeTF32)
@@ -148,7 +148,7 @@ func TestHalves(t *testing.T) {
 	require.True(t, d.Fits(shape(t, "wgmma-64x64"), of16))
 	d.Kernels = slices.DeleteFunc(d.Kernels, func(k KernelFacts) bool { return k.Tile.Unit.Tensor() })
 	for _, size := range []int{1, 8} { // any rows, and rows that begin with 16 bytes
-		_, err := New(d).Plan(mustPack(t, GEMM(size, size, size)), of16)
+		_, err := New(d).Plan(t.Context(), mustPack(t, GEMM(size, size, size)), of16)
 		require.EqualError(t, err, "device h200 has no kernels for elements of 16 bits")
 	}
 }
@@ -166,7 +166,7 @@ func TestWords(t *testing.T) {
 	}
 	large.Rate = tile.Rate{}
 	for of, want := range map[element.Type]string{element.F32: "large-8x8", element.BF16: "large-8x4"} {
-		plan, err := New(d).Plan(batch, Options{Type: of, TypeC: of})
+		plan, err := New(d).Plan(t.Context(), batch, Options{Type: of, TypeC: of})
 		require.NoError(t, err)
 		require.Equal(t, want, plan.Launches[0].Tile.Name, of)
 	}
@@ -196,7 +196,7 @@ func TestDirectRate(t *testing.T) {
 func TestWideHalves(t *testing.T) {
 	p := New(device(t, "h200"))
 	chosen := func(o Options, problems ...Problem) string {
-		plan, err := p.Plan(mustPack(t, problems...), o)
+		plan, err := p.Plan(t.Context(), mustPack(t, problems...), o)
 		require.NoError(t, err)
 		return plan.Launches[0].Tile.Name
 	}
@@ -234,7 +234,7 @@ func TestMeasured(t *testing.T) {
 	for _, d := range known() {
 		like := slices.Contains([]string{"h200", "h100", "h200-webgpu"}, d.Name)
 		require.Equal(t, like, d.Measured(), d.Name)
-		p, err := New(d).Plan(mustPack(t, GEMM(20, 30, 40)), Options{})
+		p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(20, 30, 40)), Options{})
 		require.NoError(t, err)
 		require.Equal(t, !like, p.Explain().Guess, d.Name)
 		var text bytes.Buffer
@@ -296,7 +296,7 @@ func TestSplitFills(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := device(t, cmp.Or(c.on, "h200"))
 			c.o.Schedule = ScheduleSplitK
-			p, err := New(d).Plan(mustPack(t, c.batch...), c.o)
+			p, err := New(d).Plan(t.Context(), mustPack(t, c.batch...), c.o)
 			require.NoError(t, err)
 			l := &p.Launches[0]
 			require.LessOrEqual(t, l.Count, d.Resident(l.Tile.Threads, d.Kernel(l.Tile).Resources).Groups*d.ComputeUnits)
@@ -308,7 +308,7 @@ func TestSplitFills(t *testing.T) {
 // TestSplitWhole: uneven tiles of warpgroups that fill all places stay whole.
 func TestSplitWhole(t *testing.T) {
 	b := append(slices.Repeat(Batch{GEMM(128, 128, 4096)}, 200), slices.Repeat(Batch{GEMM(128, 128, 512)}, 200)...)
-	p, err := New(device(t, "h200")).Plan(mustPack(t, b...), Options{Tile: "wgmma-128x128", Schedule: ScheduleSplitK})
+	p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, b...), Options{Tile: "wgmma-128x128", Schedule: ScheduleSplitK})
 	require.NoError(t, err)
 	require.Len(t, p.Segments, 400)
 }
@@ -330,7 +330,7 @@ func TestAlong(t *testing.T) {
 	} {
 		for transB, want := range map[bool]string{false: c.asIs, true: c.transposed} {
 			c.problem.TransB = transB
-			p, err := New(device(t, "h200")).Plan(mustPack(t, slices.Repeat(Batch{c.problem}, c.count)...), Options{})
+			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, slices.Repeat(Batch{c.problem}, c.count)...), Options{})
 			require.NoError(t, err)
 			require.Equal(t, want, p.Launches[0].Tile.Name, "%s, B transposed: %v", c.name, transB)
 		}
@@ -345,7 +345,7 @@ func TestAlong(t *testing.T) {
 // TestClustersFit: clusters of four are as many as run at once, and pairs as many as there is room for.
 func TestClustersFit(t *testing.T) {
 	for tiles, size := range map[int]uint8{62: 4, 63: 2, 66: 2, 132: 2, 133: 1} {
-		p, err := New(device(t, "h200")).Plan(mustPack(t, slices.Repeat(Batch{GEMM(32, 32, 2048)}, tiles)...), Options{Tile: "tensor-32x32", Schedule: ScheduleCluster})
+		p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, slices.Repeat(Batch{GEMM(32, 32, 2048)}, tiles)...), Options{Tile: "tensor-32x32", Schedule: ScheduleCluster})
 		require.NoError(t, err)
 		require.Equal(t, size, max(p.Launches[0].Kernel.Cluster, 1), tiles)
 	}
@@ -358,7 +358,7 @@ func TestOneShape(t *testing.T) {
 	for i := range 64 {
 		b = append(b, GEMM(max(863/(i+1), 1), 512, 1024))
 	}
-	p, err := New(device(t, "h200")).Plan(mustPack(t, b...), Options{})
+	p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, b...), Options{})
 	require.NoError(t, err)
 	require.Len(t, p.Launches, 1)
 	require.Equal(t, "wgmma-64x128", p.Launches[0].Tile.Name)
@@ -379,8 +379,8 @@ func TestChoiceInAnyOrder(t *testing.T) {
 			return p.Launches[len(p.Launches)-1].Tile, p.Cost
 		}
 		for _, make := range []func(*Planner, *Plan, Batch) error{
-			func(maker *Planner, p *Plan, b Batch) error { return maker.Replan(p, b, Options{}) },
-			func(maker *Planner, p *Plan, b Batch) error { return maker.Renew(p, b, Options{}) },
+			func(maker *Planner, p *Plan, b Batch) error { return maker.Replan(t.Context(), p, b, Options{}) },
+			func(maker *Planner, p *Plan, b Batch) error { return maker.Renew(t.Context(), p, b, Options{}) },
 		} {
 			shape, cost := plan(make)
 			slices.SortFunc(b, func(x, y Problem) int { return x.K - y.K })
@@ -394,7 +394,7 @@ func TestChoiceInAnyOrder(t *testing.T) {
 // TestFewParts: where a launch would sum many parts, eight that are summed by whoever stores the last one are better if they take little longer.
 func TestFewParts(t *testing.T) {
 	for n, parts := range map[int]int{2: 16, 14: 8} { // 14 tiles leave room for nine each
-		p, err := New(device(t, "h200")).Plan(mustPack(t, slices.Repeat(Batch{GEMM(128, 64, 2048)}, n)...), Options{Tile: "wgmma-128x64", Schedule: ScheduleSplitK})
+		p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, slices.Repeat(Batch{GEMM(128, 64, 2048)}, n)...), Options{Tile: "wgmma-128x64", Schedule: ScheduleSplitK})
 		require.NoError(t, err)
 		require.Len(t, p.Segments, n*parts)
 	}

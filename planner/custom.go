@@ -82,7 +82,11 @@ func (c *CustomSchedule) check(o *Options) error {
 // dealCustom deals a group by the caller's schedule.
 func (p *builder) dealCustom(g *group, c *CustomSchedule) error {
 	d := customDeal{plan: p, group: g, name: c.Name, first: len(p.Segments)}
-	parts := c.Deal(d.work())
+	work, err := d.work()
+	if err != nil {
+		return err
+	}
+	parts := c.Deal(work)
 	n := 0
 	for _, w := range parts {
 		n += len(w)
@@ -118,12 +122,12 @@ type customDeal struct {
 
 // work is the view of the group that the schedule gets; what is checked against is
 // kept apart.
-func (d *customDeal) work() Work {
+func (d *customDeal) work() (Work, error) {
 	p, g := d.plan, d.group
 	t := &p.model.tiles[g.id]
 	w := Work{Shape: g.Tile, Places: t.resident, Tiles: make([]WorkTile, 0, g.load.tiles)}
 	d.tiles, d.steps = make([]encoding.Segment, 0, g.load.tiles), make([]int, 0, g.load.tiles)
-	p.forTiles(g, func(s encoding.Segment, steps int) {
+	err := p.forTiles(g, func(s encoding.Segment, steps int) {
 		fraction := Fraction(g.Tile, &p.Batch[s.Problem], s.Row, s.Col)
 		w.Tiles = append(w.Tiles, WorkTile{
 			Index: len(d.tiles), Problem: int(s.Problem), Row: int(s.Row), Col: int(s.Col),
@@ -131,7 +135,7 @@ func (d *customDeal) work() Work {
 		})
 		d.tiles, d.steps = append(d.tiles, s), append(d.steps, steps)
 	})
-	return w
+	return w, err
 }
 
 // worker appends the parts of one worker, and closes it, before that too where its

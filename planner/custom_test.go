@@ -59,7 +59,7 @@ func TestCustomSchedule(t *testing.T) {
 				for seed := range uint64(5) {
 					t.Run(fmt.Sprintf("%s/%s/%s/%d", name, d.Name, tile, seed), func(t *testing.T) {
 						o := Options{Tile: tile, Custom: scattered(rand.New(rand.NewPCG(seed, 3)))}
-						p, err := New(d).Plan(b, o)
+						p, err := New(d).Plan(t.Context(), b, o)
 						require.NoError(t, err)
 						words := checkAll(t, p)
 						checkSumsInOrder(t, p)
@@ -67,7 +67,7 @@ func TestCustomSchedule(t *testing.T) {
 							require.Equal(t, !windowed(p), l.Schedule == "scattered", l.Schedule)
 						}
 						o.Custom = scattered(rand.New(rand.NewPCG(seed, 3)))
-						again, err := New(d).Plan(b, o)
+						again, err := New(d).Plan(t.Context(), b, o)
 						require.NoError(t, err)
 						require.Equal(t, words, again.Encode(nil), "deterministic")
 					})
@@ -100,9 +100,9 @@ func checkSumsInOrder(t *testing.T, p *Plan) {
 func TestCustomAsBuiltIn(t *testing.T) {
 	b := randomBatch(t, rand.New(rand.NewPCG(2, 2)), 30, 1, 200)
 	for _, name := range []string{"mi210", "h200", "lavapipe"} {
-		want, err := New(device(t, name)).Plan(b, Options{Schedule: ScheduleDataParallel})
+		want, err := New(device(t, name)).Plan(t.Context(), b, Options{Schedule: ScheduleDataParallel})
 		require.NoError(t, err)
-		got, err := New(device(t, name)).Plan(b, Options{Custom: oneTileAWorker})
+		got, err := New(device(t, name)).Plan(t.Context(), b, Options{Custom: oneTileAWorker})
 		require.NoError(t, err)
 		require.Equal(t, want.Encode(nil), got.Encode(nil))
 		require.Equal(t, want.Cost, got.Cost)
@@ -116,7 +116,7 @@ func TestCustomCost(t *testing.T) {
 	options := Options{Tile: "small"}
 	cost := func(deal func(Work) [][]Part) float64 {
 		options.Custom = &CustomSchedule{Name: "x", Deal: deal}
-		p, err := New(device(t, "mi210")).Plan(b, options)
+		p, err := New(device(t, "mi210")).Plan(t.Context(), b, options)
 		require.NoError(t, err)
 		return p.Cost
 	}
@@ -145,7 +145,7 @@ func TestCustomWork(t *testing.T) {
 		clear(w.Tiles) // the schedule's own
 		return parts
 	}}}
-	p, err := New(d).Plan(b, o)
+	p, err := New(d).Plan(t.Context(), b, o)
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Len(t, seen, 2, "one call for each kernel")
@@ -193,7 +193,7 @@ func TestCustomErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Tile: "small", Custom: &CustomSchedule{Name: "x", Deal: func(Work) [][]Part { return c.deal }}}
-			_, err := New(device(t, "mi210")).Plan(b, o)
+			_, err := New(device(t, "mi210")).Plan(t.Context(), b, o)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -209,7 +209,7 @@ func TestCustomErrors(t *testing.T) {
 		{"two", Options{Schedule: ScheduleLPT, Custom: &CustomSchedule{"x", deal}}, "custom schedule x: schedule lpt is asked for too"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := New(device(t, "mi210")).Plan(b, c.o)
+			_, err := New(device(t, "mi210")).Plan(t.Context(), b, c.o)
 			require.EqualError(t, err, c.want)
 		})
 	}
@@ -228,11 +228,11 @@ func TestCustomWorkspace(t *testing.T) {
 		return workers
 	}
 	o := Options{Tile: "large", Custom: &CustomSchedule{"steps", steps}}
-	p, err := New(&d).Plan(mustPack(t, GEMM(64, 64, 64*16)), o)
+	p, err := New(&d).Plan(t.Context(), mustPack(t, GEMM(64, 64, 64*16)), o)
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Equal(t, 1<<18, p.Workspace)
-	_, err = New(&d).Plan(mustPack(t, GEMM(64, 64, 16*16), GEMM(64, 64, 60*16)), o)
+	_, err = New(&d).Plan(t.Context(), mustPack(t, GEMM(64, 64, 16*16), GEMM(64, 64, 60*16)), o)
 	require.EqualError(t, err, "schedule steps: problem 0, tile (0, 0): its 16 parts are too many: webgpu-default can bind 64 partial tiles")
 }
 
@@ -268,7 +268,7 @@ func TestCustomHostile(t *testing.T) {
 				return workers
 			}
 		}}}
-		p, err := New(device(t, "lavapipe")).Plan(b, o)
+		p, err := New(device(t, "lavapipe")).Plan(t.Context(), b, o)
 		if err != nil {
 			require.ErrorContains(t, err, "schedule hostile: ")
 			refused++

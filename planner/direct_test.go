@@ -104,9 +104,9 @@ func TestDirect(t *testing.T) {
 						}
 						b[i].C.Offset = 128 * i * 4096
 					}
-					p, err := planner.New(&d).Plan(b, c.o)
+					p, err := planner.New(&d).Plan(t.Context(), b, c.o)
 					require.NoError(t, err)
-					plain, err := planner.New(without(&d)).Plan(b, c.o)
+					plain, err := planner.New(without(&d)).Plan(t.Context(), b, c.o)
 					require.NoError(t, err)
 					if c.want != "" {
 						require.Equal(t, []string{c.want}, tilesOf(p))
@@ -160,7 +160,7 @@ func TestDirectRagged(t *testing.T) {
 		b, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(rows, 4096, 4096)}, 16)...)
 		require.NoError(t, err)
 		p := new(planner.Plan)
-		require.NoError(t, planner.New(lookup(t, "h200-webgpu")).Renew(p, b, planner.Options{}))
+		require.NoError(t, planner.New(lookup(t, "h200-webgpu")).Renew(t.Context(), p, b, planner.Options{}))
 		require.NotNil(t, p.Ragged)
 		require.Equal(t, want, p.Launches[len(p.Launches)-1].Tile.Name, rows)
 	}
@@ -182,9 +182,9 @@ func TestDirectSweep(t *testing.T) {
 					}
 					b, err := planner.Pack(problems...)
 					require.NoError(t, err)
-					p, err := with.Plan(b, o)
+					p, err := with.Plan(t.Context(), b, o)
 					require.NoError(t, err)
-					want, err := plain.Plan(b, o)
+					want, err := plain.Plan(t.Context(), b, o)
 					require.NoError(t, err)
 					require.Equal(t, tilesOf(want), tilesOf(p), "%s, %s, %d-%d-%d in units of %d", d.Name, o.Type, c.MaxMN, c.MaxK, c.Batch, unit)
 				}

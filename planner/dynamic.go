@@ -11,18 +11,18 @@ import (
 // worker has these. No tile is cut, so that results do not depend on who computes which.
 //
 // Threads of a CPU take workers from a counter anyway, so that there a worker has one tile.
-func dealDynamic(p *builder, g *group) {
+func dealDynamic(p *builder, g *group) error {
 	workers := min(p.model.tiles[g.id].resident, p.mostWorkers(&g.Kernel))
 	switch {
 	case g.load.tiles <= workers || p.device.KernelKind == KernelsCPU:
-		dealDataParallel(p, g)
-		return
+		return dealDataParallel(p, g)
 	case !p.model.mayTakeAll(g.id, g.load):
-		dealLPT(p, g)
-		return
+		return dealLPT(p, g)
 	}
 	first := len(p.Workers)
-	dealDataParallel(p, g)
+	if err := dealDataParallel(p, g); err != nil {
+		return err
+	}
 	tiles := p.Workers[first:]
 	g.InTurn, g.turn = true, p.model.turn(g.id, g.load, workers)
 	for w := range workers - 1 {
@@ -30,6 +30,7 @@ func dealDynamic(p *builder, g *group) {
 	}
 	tiles[workers-1] = tiles[len(tiles)-1]
 	p.Workers = p.Workers[:first+workers]
+	return nil
 }
 
 // mayTakeAll reports whether one worker may have all tiles of a load, as one may that takes them in turn, under the device's loop

@@ -89,7 +89,7 @@ func TestDynamic(t *testing.T) {
 				b[i].B2 = b[i].B
 			}
 			o := Options{Tile: c.tile, Schedule: ScheduleDynamic, Epilogue: c.epilogue}
-			p, err := New(device(t, c.device)).Plan(b, o)
+			p, err := New(device(t, c.device)).Plan(t.Context(), b, o)
 			require.NoError(t, err)
 			checkAll(t, p)
 			require.Len(t, p.Launches, 1)
@@ -98,7 +98,7 @@ func TestDynamic(t *testing.T) {
 			require.Equal(t, c.turn > 0, l.InTurn)
 			require.Equal(t, string(ScheduleDynamic), l.Schedule)
 			o.Schedule = ScheduleDataParallel
-			whole, err := New(device(t, c.device)).Plan(b, o)
+			whole, err := New(device(t, c.device)).Plan(t.Context(), b, o)
 			require.NoError(t, err)
 			if name != "beyond loop limit" { // where it is dealt as by lpt
 				require.Equal(t, whole.Segments, p.Segments)
@@ -114,7 +114,7 @@ func TestDynamic(t *testing.T) {
 func TestDynamicWorkers(t *testing.T) {
 	d := device(t, "h200")
 	d.MaxWorkers = 7
-	p, err := New(d).Plan(mustPack(t, GEMM(640, 640, 100)), Options{Tile: "wgmma-64x64", Schedule: ScheduleDynamic})
+	p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(640, 640, 100)), Options{Tile: "wgmma-64x64", Schedule: ScheduleDynamic})
 	require.NoError(t, err)
 	checkAll(t, p)
 	require.Len(t, p.Launches, 1)
@@ -132,7 +132,7 @@ func aCPU(t testing.TB) *Device {
 
 // TestDynamicOnCPU: threads take tiles from a counter as it is.
 func TestDynamicOnCPU(t *testing.T) {
-	p, err := New(aCPU(t)).Plan(mustPack(t, GEMM(640, 640, 100)), Options{Tile: "simd-64x64", Schedule: ScheduleDynamic})
+	p, err := New(aCPU(t)).Plan(t.Context(), mustPack(t, GEMM(640, 640, 100)), Options{Tile: "simd-64x64", Schedule: ScheduleDynamic})
 	require.NoError(t, err)
 	checkAll(t, p)
 	require.Equal(t, 100, p.Launches[0].Count)
@@ -187,7 +187,7 @@ func TestWideTurns(t *testing.T) {
 			for i := range batch {
 				batch[i] = c.problem()
 			}
-			p, err := New(device(t, "h200")).Plan(mustPack(t, batch...), Options{Type: element.BF16, TypeC: element.BF16, Tile: c.tile})
+			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, batch...), Options{Type: element.BF16, TypeC: element.BF16, Tile: c.tile})
 			require.NoError(t, err)
 			for _, l := range p.Launches {
 				require.Equal(t, string(c.schedule), l.Schedule, "%s", l)

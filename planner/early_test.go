@@ -42,7 +42,7 @@ func TestEarly(t *testing.T) {
 		{"a counter", 1000, 32, "tensor-32x32", planner.ScheduleDynamic, 64, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := maker.Plan(square(c.n, c.side, c.k), planner.Options{Tile: c.tile, Schedule: c.schedule})
+			p, err := maker.Plan(t.Context(), square(c.n, c.side, c.k), planner.Options{Tile: c.tile, Schedule: c.schedule})
 			require.NoError(t, err)
 			require.Len(t, p.Launches, 1)
 			require.Equal(t, c.early, p.Early(&p.Launches[0]), p.Launches[0].Count)
@@ -61,7 +61,7 @@ func TestEarly(t *testing.T) {
 		}
 		b, err := planner.Pack(b...)
 		require.NoError(t, err)
-		p, err := maker.Plan(b, planner.Options{Type: element.BF16, TypeC: element.F32, Tile: "wide-64x64", Schedule: planner.ScheduleSplitK})
+		p, err := maker.Plan(t.Context(), b, planner.Options{Type: element.BF16, TypeC: element.F32, Tile: "wide-64x64", Schedule: planner.ScheduleSplitK})
 		require.NoError(t, err)
 		require.True(t, p.Launches[1].Fixup)
 		require.Equal(t, 140, p.Launches[1].Count)
@@ -74,7 +74,7 @@ func TestEarly(t *testing.T) {
 	})
 	t.Run("records", func(t *testing.T) {
 		var p planner.Plan
-		require.NoError(t, maker.Renew(&p, square(132, 64, 64), planner.Options{}))
+		require.NoError(t, maker.Renew(t.Context(), &p, square(132, 64, 64), planner.Options{}))
 		require.NotContains(t, early(&p), true)
 	})
 }

@@ -26,7 +26,7 @@ func TestEncode(t *testing.T) {
 		Problem{M: 3, N: 5, K: 0, Alpha: Scale(float32(math.NaN())), Beta: 3},
 		Problem{M: 8, N: 8, K: 8, TransA: true},
 	)
-	p, err := New(device(t, "h200-webgpu")).Plan(b, Options{Tile: "large", Schedule: ScheduleDataParallel})
+	p, err := New(device(t, "h200-webgpu")).Plan(t.Context(), b, Options{Tile: "large", Schedule: ScheduleDataParallel})
 	require.NoError(t, err)
 	w := p.Encode(nil)
 	require.Len(t, w, p.Words)
@@ -47,7 +47,7 @@ func TestEncode(t *testing.T) {
 func TestEncodeOverwrites(t *testing.T) {
 	b := append(randomBatch(t, rand.New(rand.NewPCG(3, 3)), 40, 16, 700), Problem{})
 	for _, s := range Schedules() {
-		p, err := New(device(t, "h200")).Plan(b, Options{Schedule: s})
+		p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Schedule: s})
 		require.NoError(t, err)
 		dirty := make([]uint32, p.Words)
 		for i := range dirty {
@@ -59,7 +59,7 @@ func TestEncodeOverwrites(t *testing.T) {
 
 func TestEncodeSplit(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 1000))
-	p, err := New(device(t, "h200-webgpu")).Plan(b, Options{Tile: "small", Schedule: ScheduleStreamK})
+	p, err := New(device(t, "h200-webgpu")).Plan(t.Context(), b, Options{Tile: "small", Schedule: ScheduleStreamK})
 	require.NoError(t, err)
 	w := p.Encode(nil)
 	l, fix := p.Launches[0], p.Launches[1]
@@ -79,7 +79,7 @@ func TestEncodeSplit(t *testing.T) {
 // TestEncodeParts: parts of a tile share its fix-up, behind the items, and a word that counts them.
 func TestEncodeParts(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 112), GEMM(16, 20, 112))
-	p, err := New(device(t, "h200")).Plan(b, Options{Tile: "small", Schedule: ScheduleSplitK})
+	p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Tile: "small", Schedule: ScheduleSplitK})
 	require.NoError(t, err)
 	require.Len(t, p.Launches, 1)
 	l := p.Launches[0]
@@ -122,7 +122,7 @@ func TestEncodeParts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Schedule, c.o.Tile = ScheduleSplitK, cmp.Or(c.o.Tile, "small")
-			p, err := New(cmp.Or(c.device, device(t, "h200"))).Plan(c.batch, c.o)
+			p, err := New(cmp.Or(c.device, device(t, "h200"))).Plan(t.Context(), c.batch, c.o)
 			require.NoError(t, err)
 			last := p.Launches[len(p.Launches)-1]
 			require.True(t, last.Fixup)
@@ -155,7 +155,7 @@ func TestMostParts(t *testing.T) {
 				}
 				return workers
 			}}
-			p, err := New(device(t, "h200")).Plan(mustPack(t, GEMM(16, 3*16, 400)), Options{Tile: "small", Custom: cuts})
+			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(16, 3*16, 400)), Options{Tile: "small", Custom: cuts})
 			require.NoError(t, err)
 			require.Equal(t, c.sums, p.Launches[0].Parts)
 			require.Equal(t, !c.sums, p.Launches[len(p.Launches)-1].Fixup)
@@ -167,7 +167,7 @@ func TestEncodeLoop(t *testing.T) {
 	b := mustPack(t, GEMM(8, 8, 64), GEMM(8, 8, 64), GEMM(8, 8, 64))
 	d := *device(t, "h200-webgpu")
 	d.ComputeUnits, d.MaxGroups = 1, 1
-	p, err := New(&d).Plan(b, Options{Tile: "small", Schedule: ScheduleStreamK})
+	p, err := New(&d).Plan(t.Context(), b, Options{Tile: "small", Schedule: ScheduleStreamK})
 	require.NoError(t, err)
 	require.True(t, p.Launches[0].Loop)
 	w := p.Encode(nil)
@@ -182,13 +182,13 @@ func TestReplanReusesMemory(t *testing.T) {
 	d := device(t, "h200-webgpu")
 	for _, s := range append(Schedules(), "") {
 		maker, p := New(d), new(Plan)
-		require.NoError(t, maker.Replan(p, big, Options{Schedule: s}))
+		require.NoError(t, maker.Replan(t.Context(), p, big, Options{Schedule: s}))
 		require.Zero(t, testing.AllocsPerRun(5, func() {
-			if maker.Replan(p, small, Options{Schedule: s}) != nil || maker.Replan(p, big, Options{Schedule: s}) != nil {
+			if maker.Replan(t.Context(), p, small, Options{Schedule: s}) != nil || maker.Replan(t.Context(), p, big, Options{Schedule: s}) != nil {
 				t.Error("planning failed")
 			}
 		}), "schedule %q", s)
-		fresh, err := New(d).Plan(big, Options{Schedule: s})
+		fresh, err := New(d).Plan(t.Context(), big, Options{Schedule: s})
 		require.NoError(t, err)
 		require.Equal(t, fresh.Encode(nil), p.Encode(nil), "a rebuilt plan equals a fresh one")
 	}
@@ -213,7 +213,7 @@ func TestBuildErrors(t *testing.T) {
 		{"rows of C longer than a binding", tall, Options{}, "problem 0: ldc 20971520 is too large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := New(d).Plan(c.b, c.o)
+			_, err := New(d).Plan(t.Context(), c.b, c.o)
 			require.ErrorContains(t, err, c.want)
 			require.ErrorIs(t, err, ErrInvalid)
 		})
@@ -240,7 +240,7 @@ func TestGoldenPlans(t *testing.T) {
 		{"longk-auto", "h200-webgpu", longK, Options{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(device(t, c.device)).Plan(c.b, c.o)
+			p, err := New(device(t, c.device)).Plan(t.Context(), c.b, c.o)
 			require.NoError(t, err)
 			var got bytes.Buffer
 			require.NoError(t, p.WriteText(&got))
@@ -265,7 +265,7 @@ func TestGoldenPlans(t *testing.T) {
 }
 
 func TestExplainJSON(t *testing.T) {
-	p, err := New(device(t, "mi210")).Plan(mustPack(t, GEMM(70, 70, 33), GEMM(0, 4, 4)), Options{Tile: "large"})
+	p, err := New(device(t, "mi210")).Plan(t.Context(), mustPack(t, GEMM(70, 70, 33), GEMM(0, 4, 4)), Options{Tile: "large"})
 	require.NoError(t, err)
 	text, err := json.Marshal(p.Explain())
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ func TestEpiloguePlans(t *testing.T) {
 				for _, s := range append(Schedules(), "") {
 					t.Run(fmt.Sprintf("%s/%s/%d/%s", name, d.Name, i, s), func(t *testing.T) {
 						b := dressed(batch(), e)
-						p, err := New(withEpilogue(d)).Plan(b, Options{Epilogue: e, Schedule: s})
+						p, err := New(withEpilogue(d)).Plan(t.Context(), b, Options{Epilogue: e, Schedule: s})
 						if name == "long K" && d == &tight && e.Gated { // which a worker's loops do not reach
 							require.ErrorContains(t, err, ": K is too large for gated units: one launch of webgpu-default takes ")
 							return
@@ -85,7 +85,7 @@ func TestEpiloguePlans(t *testing.T) {
 						require.NoError(t, json.Unmarshal(text, &again))
 						require.Equal(t, p.Encode(nil), again.Encode(nil))
 						require.Equal(t, e, again.Options.Epilogue)
-						require.NoError(t, New(withEpilogue(d)).Renew(&again, b, Options{Epilogue: e, Schedule: s}))
+						require.NoError(t, New(withEpilogue(d)).Renew(t.Context(), &again, b, Options{Epilogue: e, Schedule: s}))
 						require.Equal(t, p.Encode(nil), again.Encode(nil), "the host makes the items")
 					})
 				}
@@ -100,15 +100,15 @@ func TestEpilogueWindows(t *testing.T) {
 	d.MaxBinding = 64 << 10
 	for i, e := range []Epilogue{{Bias: true}, {GatherRows: 80, ScatterRows: 90, Weights: true}, {Gated: true}} {
 		b := dressed(randomBatch(t, rand.New(rand.NewPCG(4, 7)), 40, 1, 80), e)
-		p, err := New(d).Plan(b, Options{Epilogue: e})
+		p, err := New(d).Plan(t.Context(), b, Options{Epilogue: e})
 		require.NoError(t, err, i)
 		require.Greater(t, len(p.Launches), 1)
 		checkAll(t, p)
 	}
 	e := Epilogue{GatherRows: 1000, ScatterRows: 1000}
-	_, err := New(d).Plan(Batch{{M: 1, N: 1, K: 20, A: Matrix{LD: 20}, B: Matrix{LD: 1}, C: Matrix{LD: 1}}}, Options{Epilogue: e})
+	_, err := New(d).Plan(t.Context(), Batch{{M: 1, N: 1, K: 20, A: Matrix{LD: 20}, B: Matrix{LD: 1}, C: Matrix{LD: 1}}}, Options{Epilogue: e})
 	require.ErrorContains(t, err, "problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than the 16384 elements")
-	_, err = New(d).Plan(Batch{{M: 1, N: 20, K: 1, A: Matrix{LD: 1}, B: Matrix{LD: 20}, C: Matrix{LD: 20}}}, Options{Epilogue: e})
+	_, err = New(d).Plan(t.Context(), Batch{{M: 1, N: 20, K: 1, A: Matrix{LD: 1}, B: Matrix{LD: 20}, C: Matrix{LD: 20}}}, Options{Epilogue: e})
 	require.ErrorContains(t, err, "problem 0: ldc 20 is too large: one tile tiny-k4 reaches more than the 16384 elements")
 }
 
@@ -122,7 +122,7 @@ func TestEpilogueLongK(t *testing.T) {
 	pointers := e
 	pointers.Pointers = Pointers{B: true}
 	for _, e := range []Epilogue{e, rows, pointers} {
-		p, err := New(d).Plan(dressed(mustPack(t, GEMM(64, 64, 4000), GEMM(20, 20, 20), GEMM(33, 17, 4097)), e), Options{Epilogue: e, Tile: "medium"})
+		p, err := New(d).Plan(t.Context(), dressed(mustPack(t, GEMM(64, 64, 4000), GEMM(20, 20, 20), GEMM(33, 17, 4097)), e), Options{Epilogue: e, Tile: "medium"})
 		require.NoError(t, err)
 		checkAll(t, p)
 		var does []encoding.Epilogue
@@ -134,7 +134,7 @@ func TestEpilogueLongK(t *testing.T) {
 		require.Equal(t, []encoding.Epilogue{part, whole, part, whole}, slices.Compact(does))
 		require.Equal(t, part == encoding.Epilogue{}, p.Launches[0].ItemWords() == encoding.ItemWords)
 	}
-	_, err := New(d).Plan(mustPack(t, GEMM(64, 64, 8192)), Options{Epilogue: e, Type: element.BF16, TypeC: element.BF16})
+	_, err := New(d).Plan(t.Context(), mustPack(t, GEMM(64, 64, 8192)), Options{Epilogue: e, Type: element.BF16, TypeC: element.BF16})
 	require.ErrorContains(t, err, "problem 0: K is too large for C of bf16")
 }
 
@@ -142,7 +142,7 @@ func TestEncodeEpilogue(t *testing.T) {
 	p := Problem{M: 70, N: 9, K: 20, Alpha: Scale(2), A: Matrix{100, 20}, B: Matrix{8, 12}, C: Matrix{4, 9},
 		B2: Matrix{3, 10}, Bias: 7, RowsA: 1000, RowsC: 2000, Weights: 3000}
 	e := Epilogue{Activation: SiLU, Bias: true, Gated: true, GatherRows: 50, ScatterRows: 60, Weights: true}
-	plan, err := New(withEpilogue(device(t, "h200-webgpu"))).Plan(Batch{p}, Options{Tile: "large", Schedule: ScheduleStreamK, Epilogue: e})
+	plan, err := New(withEpilogue(device(t, "h200-webgpu"))).Plan(t.Context(), Batch{p}, Options{Tile: "large", Schedule: ScheduleStreamK, Epilogue: e})
 	require.NoError(t, err)
 	require.Equal(t, [6]int{100 + 49*20 + 20, 8 + 19*12 + 9, 4 + 59*9 + 9, 3 + 19*10 + 9, 7 + 18, 3070},
 		[6]int{plan.ExtentA, plan.ExtentB, plan.ExtentC, plan.ExtentB2, plan.ExtentBias, plan.ExtentRows})
@@ -160,7 +160,7 @@ func TestEncodeEpilogue(t *testing.T) {
 	} {
 		require.Equal(t, want, w[l.Items+i*encoding.EpilogueItemWords:][:encoding.EpilogueItemWords], "item %d", i)
 	}
-	native, err := New(withEpilogue(device(t, "h200"))).Plan(Batch{p}, Options{Tile: "small", Epilogue: e})
+	native, err := New(withEpilogue(device(t, "h200"))).Plan(t.Context(), Batch{p}, Options{Tile: "small", Epilogue: e})
 	require.NoError(t, err)
 	require.Equal(t, native.Launches[0].Count*native.Launches[0].Tile.TM*native.Launches[0].Tile.TN, native.Workspace, "a slot for each worker")
 }
@@ -197,7 +197,7 @@ func TestEpilogueMistakes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
 			c.edit(&p)
-			_, err := New(withEpilogue(device(t, "lavapipe"))).Plan(Batch{good, p}, Options{Epilogue: c.e})
+			_, err := New(withEpilogue(device(t, "lavapipe"))).Plan(t.Context(), Batch{good, p}, Options{Epilogue: c.e})
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -208,14 +208,14 @@ func TestEpilogueMistakes(t *testing.T) {
 	}
 	none := clone(device(t, "h200"))
 	none.Epilogues = false
-	_, err := New(none).Plan(nil, Options{Epilogue: all})
+	_, err := New(none).Plan(t.Context(), nil, Options{Epilogue: all})
 	require.EqualError(t, err, "device h200 has no kernels for epilogues")
 	halved := &CustomSchedule{Name: "halved", Deal: func(w Work) [][]Part {
 		return [][]Part{{{w.Tiles[0].Index, 0, w.Tiles[0].Steps / 2}}, {{w.Tiles[0].Index, w.Tiles[0].Steps / 2, w.Tiles[0].Steps}}}
 	}}
-	_, err = New(withEpilogue(none)).Plan(Batch{good}, Options{Epilogue: all, Custom: halved})
+	_, err = New(withEpilogue(none)).Plan(t.Context(), Batch{good}, Options{Epilogue: all, Custom: halved})
 	require.EqualError(t, err, "schedule halved: problem 0, tile (0, 0): worker 0 has K steps [0, 1) alone, and tiles of gated units are not cut, nor those with scales of blocks or of groups beyond a step")
-	p, err := New(withEpilogue(none)).Plan(Batch{good}, Options{Epilogue: all, Custom: oneTileAWorker})
+	p, err := New(withEpilogue(none)).Plan(t.Context(), Batch{good}, Options{Epilogue: all, Custom: oneTileAWorker})
 	require.NoError(t, err)
 	checkAll(t, p)
 }
@@ -260,7 +260,7 @@ func TestGatedWorkspace(t *testing.T) {
 			p := GEMM(256, 256, 64)
 			p.TransB = true // as tensor cores take elements of 8 bits
 			e := Epilogue{Gated: true}
-			plan, err := New(withEpilogue(device(t, c.device))).Plan(dressed(mustPack(t, p), e), Options{Type: c.of, TypeC: element.F32, Tile: c.tile, Epilogue: e})
+			plan, err := New(withEpilogue(device(t, c.device))).Plan(t.Context(), dressed(mustPack(t, p), e), Options{Type: c.of, TypeC: element.F32, Tile: c.tile, Epilogue: e})
 			require.NoError(t, err)
 			require.Len(t, plan.Launches, 1)
 			require.Equal(t, plan.Launches[0].Count*c.each, plan.Workspace)
@@ -273,7 +273,7 @@ func TestGatedCost(t *testing.T) {
 	d := withEpilogue(device(t, "h200"))
 	b := mustPack(t, GEMM(512, 512, 2048))
 	cost := func(e Epilogue) float64 {
-		p, err := New(d).Plan(dressed(b, e), Options{Tile: "large", Schedule: ScheduleDataParallel, Epilogue: e})
+		p, err := New(d).Plan(t.Context(), dressed(b, e), Options{Tile: "large", Schedule: ScheduleDataParallel, Epilogue: e})
 		require.NoError(t, err)
 		return p.Cost
 	}
@@ -290,7 +290,7 @@ func TestEpilogueKernels(t *testing.T) {
 		bias := Epilogue{Bias: true}
 		for _, schedule := range append(Schedules(), "") {
 			for _, c := range []Compute{ComputeF32Emulated, ComputeTF32} {
-				plan, err := New(d).Plan(batch, Options{Schedule: schedule, Compute: c, Epilogue: bias})
+				plan, err := New(d).Plan(t.Context(), batch, Options{Schedule: schedule, Compute: c, Epilogue: bias})
 				require.NoError(t, err)
 				for i := range plan.Launches {
 					l := &plan.Launches[i]
@@ -299,7 +299,7 @@ func TestEpilogueKernels(t *testing.T) {
 				}
 			}
 		}
-		_, err = New(d).Plan(batch, Options{Tile: "small", Epilogue: bias})
+		_, err = New(d).Plan(t.Context(), batch, Options{Tile: "small", Epilogue: bias})
 		require.ErrorContains(t, err, "tile small 16x16x16/128: device "+name+" has no kernels of it for epilogues")
 		require.ErrorIs(t, err, ErrInvalid)
 		none := *d
@@ -307,7 +307,7 @@ func TestEpilogueKernels(t *testing.T) {
 		for i := range none.Kernels {
 			none.Kernels[i].Epilogues = false
 		}
-		_, err = New(&none).Plan(batch, Options{Epilogue: bias})
+		_, err = New(&none).Plan(t.Context(), batch, Options{Epilogue: bias})
 		require.ErrorContains(t, err, "device "+name+" has no kernels for epilogues")
 	}
 }

@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -19,7 +20,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	plan, err := planner.New(device).Plan(batch, planner.Options{Rule: planner.RuleZhang2025, Threshold: 20000})
+	plan, err := planner.New(device).Plan(context.Background(), batch, planner.Options{Rule: planner.RuleZhang2025, Threshold: 20000})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func ExampleCustomSchedule() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	plan, err := planner.New(device).Plan(batch, planner.Options{Tile: "small", Custom: byColumns}) // tiles of 16 x 16
+	plan, err := planner.New(device).Plan(context.Background(), batch, planner.Options{Tile: "small", Custom: byColumns}) // tiles of 16 x 16
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestCheckDevice(t *testing.T) {
 			require.ErrorIs(t, err, ErrInvalid)
 			maker := New(bad)
 			for range 2 {
-				_, err := maker.Plan(Batch{}, Options{})
+				_, err := maker.Plan(t.Context(), Batch{}, Options{})
 				require.EqualError(t, err, c.want)
 			}
 			require.True(t, math.IsInf(maker.Costs(mustPack(t, GEMM(1, 1, 1)), nil)[0], 1))
@@ -87,10 +87,10 @@ func TestPlannerKeepsItsDevice(t *testing.T) {
 	d := device(t, "mi210")
 	maker := New(d)
 	b := mustPack(t, GEMM(100, 100, 100))
-	first, err := maker.Plan(b, Options{})
+	first, err := maker.Plan(t.Context(), b, Options{})
 	require.NoError(t, err)
 	d.ComputeUnits, d.Kernels[0].Registers = 0, -1
-	again, err := maker.Plan(b, Options{})
+	again, err := maker.Plan(t.Context(), b, Options{})
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 }
@@ -132,7 +132,7 @@ func TestOddDevices(t *testing.T) {
 		if len(d.Types) > 0 && rng.IntN(3) == 0 {
 			o.Type = d.Types[0]
 		}
-		p, err := New(d).Plan(b, o)
+		p, err := New(d).Plan(t.Context(), b, o)
 		if err != nil {
 			if wrong := d.Check(); wrong != nil && err.Error() == wrong.Error() {
 				refused++

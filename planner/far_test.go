@@ -24,23 +24,23 @@ func TestFarOperands(t *testing.T) {
 	for _, name := range []string{"h200", "mi210"} {
 		for _, trans := range []bool{false, true} {
 			for _, ld := range []int{100, 1 << 20, 1 << 26, 1 << 28} {
-				p, err := New(device(t, name)).Plan(Batch{far(ld, trans)}, Options{})
+				p, err := New(device(t, name)).Plan(t.Context(), Batch{far(ld, trans)}, Options{})
 				require.NoError(t, err, "%s, ld %d", name, ld)
 				checkPlan(t, p)
 				checkWords(t, p, p.Encode(nil))
 				require.Greater(t, p.Launches[0].BaseA, math.MaxUint32)
 			}
-			_, err := New(device(t, name)).Plan(Batch{far(MaxDim, trans)}, Options{})
+			_, err := New(device(t, name)).Plan(t.Context(), Batch{far(MaxDim, trans)}, Options{})
 			require.ErrorContains(t, err, "problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than the 4294967295 elements")
 		}
 	}
 	q := far(MaxDim, false)
 	q.A.LD, q.B.LD = 100, 100
-	_, err := New(device(t, "h200")).Plan(Batch{q}, Options{})
+	_, err := New(device(t, "h200")).Plan(t.Context(), Batch{q}, Options{})
 	require.ErrorContains(t, err, "problem 0: ldc 2147483647 is too large")
 	q.Alpha = Scale(0)
 	q.A.LD, q.B.LD, q.C.LD = MaxDim, MaxDim, 1<<28
-	p, err := New(device(t, "h200")).Plan(Batch{q}, Options{})
+	p, err := New(device(t, "h200")).Plan(t.Context(), Batch{q}, Options{})
 	require.NoError(t, err, "A and B are not read")
 	checkPlan(t, p)
 }
@@ -49,7 +49,7 @@ func TestFarOperands(t *testing.T) {
 func TestShortKInOneWindow(t *testing.T) {
 	q := far(1<<28, true)
 	q.M, q.N, q.K = 16, 16, 16
-	p, err := New(device(t, "h200")).Plan(Batch{q}, Options{Tile: "small-k8"}) // with steps of 64
+	p, err := New(device(t, "h200")).Plan(t.Context(), Batch{q}, Options{Tile: "small-k8"}) // with steps of 64
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Len(t, p.Segments, 1)
@@ -89,7 +89,7 @@ func TestCheckFarRows(t *testing.T) {
 func TestRenewFar(t *testing.T) {
 	d := device(t, "h200")
 	var p Plan
-	require.NoError(t, New(d).Renew(&p, Batch{far(200, false)}, Options{}))
+	require.NoError(t, New(d).Renew(t.Context(), &p, Batch{far(200, false)}, Options{}))
 	require.Nil(t, p.Ragged)
 	require.Len(t, p.Batch, 1)
 }

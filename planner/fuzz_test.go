@@ -146,10 +146,10 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in := &tape{data}
 		d, o, b := in.device(), in.options(), in.batch()
-		p, err := New(d).Plan(b, o)
+		p, err := New(d).Plan(t.Context(), b, o)
 		if err != nil {
 			require.True(t, explained(err), "%v", err)
-			require.Error(t, New(d).Replan(&reused, b, o))
+			require.Error(t, New(d).Replan(t.Context(), &reused, b, o))
 			require.Equal(t, Plan{}, reused, "no plan is left that is not valid")
 			return
 		}
@@ -157,7 +157,7 @@ func FuzzPlan(f *testing.F) {
 			return
 		}
 		words := checkAll(t, p)
-		require.NoError(t, New(d).Replan(&reused, b, o))
+		require.NoError(t, New(d).Replan(t.Context(), &reused, b, o))
 		require.Equal(t, words, reused.Encode(nil), "a plan in reused memory is another")
 		require.Equal(t, p.Explain(), reused.Explain())
 	})

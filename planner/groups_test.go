@@ -52,7 +52,7 @@ func TestGroupMistakes(t *testing.T) {
 			if p.A.LD < p.M { // transposed
 				p.A.LD = p.M
 			}
-			_, err := New(int4Device(t)).Plan(Batch{p}, c.o)
+			_, err := New(int4Device(t)).Plan(t.Context(), Batch{p}, c.o)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -63,7 +63,7 @@ func TestGroupMistakes(t *testing.T) {
 	}
 	lacks := device(t, "mi300x")
 	lacks.Types = slices.DeleteFunc(slices.Clone(lacks.Types), func(of element.Type) bool { return of == element.Int4 })
-	_, err := New(lacks).Plan(Batch{good}, groupsOf(by))
+	_, err := New(lacks).Plan(t.Context(), Batch{good}, groupsOf(by))
 	require.EqualError(t, err, "device mi300x has no kernels for B of int4")
 	require.ErrorIs(t, err, ErrInvalid)
 	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), by, Lengths{A: 1000, B: 5000, C: 6, Rows: 31}),
@@ -75,7 +75,7 @@ func TestGroupItems(t *testing.T) {
 	p := Problem{M: 20, N: 40, K: 256, A: Matrix{0, 256}, B: Matrix{0, 48}, C: Matrix{0, 40}, B2: Matrix{0, 40}, ScaleB: 100}
 	o := groupsOf(Epilogue{ScaleB: PerGroup128, Gated: true})
 	o.Tile = "small"
-	plan, err := New(int4Device(t)).Plan(Batch{p}, o)
+	plan, err := New(int4Device(t)).Plan(t.Context(), Batch{p}, o)
 	require.NoError(t, err)
 	require.Equal(t, 100+2*48+2*40, plan.ExtentRows)
 	words, l := plan.Encode(nil), &plan.Launches[0]
@@ -92,7 +92,7 @@ func TestGroupItems(t *testing.T) {
 		require.Equal(t, uint32(256), first[encoding.Depth])
 	}
 	o.Schedule = ScheduleStreamK
-	cut, err := New(int4Device(t)).Plan(Batch{p}, o)
+	cut, err := New(int4Device(t)).Plan(t.Context(), Batch{p}, o)
 	require.NoError(t, err)
 	require.Equal(t, len(plan.Segments), len(cut.Segments))
 }
@@ -102,7 +102,7 @@ func TestGroupTiles(t *testing.T) {
 	for _, name := range []string{"a100", "h200"} {
 		d := device(t, name)
 		o := groupsOf(Epilogue{ScaleB: PerGroup128})
-		plan, err := New(d).Plan(mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
+		plan, err := New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
 		require.NoError(t, err, name)
 		for _, s := range plan.Tiles {
 			require.True(t, s.Int4Only(), "%s: %s", name, s)
@@ -112,7 +112,7 @@ func TestGroupTiles(t *testing.T) {
 			require.Equal(t, s.Int4Only(), d.Fits(s, o), s)
 			require.False(t, s.Int4Only() && d.Fits(s, groupsOf(Epilogue{Bias: true})), s)
 		}
-		_, err = New(d).Plan(mustPack(t, GEMM(3, 64, 256)), Options{Tile: "int4-16x128"})
+		_, err = New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256)), Options{Tile: "int4-16x128"})
 		require.ErrorIs(t, err, ErrInvalid)
 	}
 }
@@ -127,7 +127,7 @@ func TestGroupTilesOfHIP(t *testing.T) {
 			require.Equal(t, k.Tile.Epilogues, d.Fits(k.Tile, o), "%s: %s", name, k.Tile)
 			require.Equal(t, d.Rate(k, computeHalves), d.Rate(k, computeInt4), "%s: %s", name, k.Tile)
 		}
-		plan, err := New(d).Plan(mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
+		plan, err := New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
 		require.NoError(t, err, name)
 		for _, s := range plan.Tiles {
 			require.True(t, s.Epilogues, "%s: %s", name, s)
@@ -162,7 +162,7 @@ func TestGroupsAreCut(t *testing.T) {
 	}{{"", PerGroup128, ""}, {"int4-stream-16x128", PerGroup128, ScheduleSplitK}, {"int4-wgmma-32x128", PerGroup64, ScheduleStreamK}} {
 		o := groupsOf(Epilogue{ScaleB: c.by})
 		o.Tile, o.Schedule = c.tile, c.schedule
-		plan, err := New(d).Plan(Batch{q}, o)
+		plan, err := New(d).Plan(t.Context(), Batch{q}, o)
 		require.NoError(t, err)
 		l := &plan.Launches[0]
 		require.True(t, l.Split, "%s", l)
@@ -183,7 +183,7 @@ func TestGroupsAreCut(t *testing.T) {
 	}{{"small", PerGroup64, false}, {"small-k8", PerGroup64, true}, {"small-k8", PerGroup128, false}} {
 		o := groupsOf(Epilogue{ScaleB: c.by})
 		o.Tile, o.Schedule = c.tile, ScheduleSplitK
-		plan, err := New(web).Plan(Batch{q}, o)
+		plan, err := New(web).Plan(t.Context(), Batch{q}, o)
 		require.NoError(t, err)
 		require.Equal(t, c.cut, len(plan.Fixups) > 0, "%s, %s", c.tile, c.by)
 	}
@@ -194,11 +194,11 @@ func TestGroupWindows(t *testing.T) {
 	d := int4Device(t)
 	d.MaxBinding = 32 << 10
 	p := Problem{M: 1, N: 4096, K: 128, A: Matrix{0, 128}, B: Matrix{0, 4096}, C: Matrix{0, 4096}}
-	plan, err := New(d).Plan(Batch{p}, groupsOf(Epilogue{ScaleB: PerGroup64}))
+	plan, err := New(d).Plan(t.Context(), Batch{p}, groupsOf(Epilogue{ScaleB: PerGroup64}))
 	require.ErrorContains(t, err, "is too large")
 	require.Nil(t, plan)
 	p.K, p.A.LD = 64, 64
-	plan, err = New(d).Plan(Batch{p}, groupsOf(Epilogue{ScaleB: PerGroup64}))
+	plan, err = New(d).Plan(t.Context(), Batch{p}, groupsOf(Epilogue{ScaleB: PerGroup64}))
 	require.NoError(t, err)
 	require.Greater(t, len(plan.Launches), 1)
 	for _, l := range plan.Launches {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -104,7 +105,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 			B2: Matrix{q.B2[0], q.B2[1]}, Bias: q.Bias, RowsA: q.RowsA, RowsC: q.RowsC, Weights: q.Weights, Pointers: q.Pointers,
 			ScaleA: q.ScaleA, ScaleB: q.ScaleB}
 	}
-	made, err := New(from.Device).Plan(batch, from.Options)
+	made, err := New(from.Device).Plan(context.Background(), batch, from.Options)
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}

@@ -34,7 +34,7 @@ func TestPlanJSON(t *testing.T) {
 			Problem{M: 1, N: 2, K: 3, Alpha: Scale(inf), Beta: nan}, Problem{M: 4, N: 4, K: 4, TransA: true, TransB: true, Alpha: Scale(0)}), Options{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(c.d).Plan(c.b, c.o)
+			p, err := New(c.d).Plan(t.Context(), c.b, c.o)
 			require.NoError(t, err)
 			text, err := json.Marshal(p)
 			require.NoError(t, err)
@@ -52,13 +52,13 @@ func TestPlanJSON(t *testing.T) {
 }
 
 func TestPlanJSONErrors(t *testing.T) {
-	p, err := New(device(t, "mi210")).Plan(mustPack(t, GEMM(9, 9, 9)), Options{Custom: oneTileAWorker})
+	p, err := New(device(t, "mi210")).Plan(t.Context(), mustPack(t, GEMM(9, 9, 9)), Options{Custom: oneTileAWorker})
 	require.NoError(t, err)
 	_, err = json.Marshal(p)
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorContains(t, err, "a plan of the custom schedule one-tile cannot be written")
 
-	good, err := New(device(t, "mi210")).Plan(mustPack(t, GEMM(9, 9, 9)), Options{})
+	good, err := New(device(t, "mi210")).Plan(t.Context(), mustPack(t, GEMM(9, 9, 9)), Options{})
 	require.NoError(t, err)
 	text, err := json.Marshal(good)
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestTypesOfDevices(t *testing.T) {
 	d := *device(t, "mi300x")
 	d.Types = d.Types[:2]
 	for _, of := range []element.Type{element.E4M3, element.Int8} {
-		_, err := New(&d).Plan(nil, Options{Type: of, TypeC: element.BF16})
+		_, err := New(&d).Plan(t.Context(), nil, Options{Type: of, TypeC: element.BF16})
 		require.EqualError(t, err, "device mi300x has no kernels for elements of "+of.String())
 		require.ErrorIs(t, err, ErrInvalid)
 	}
@@ -120,7 +120,7 @@ func TestTilesOfBytes(t *testing.T) {
 		}
 		small, err := tile.ByName("small")
 		require.NoError(t, err)
-		_, err = New(d).Plan(mustPack(t, GEMM(8, 8, 8)), Options{Type: element.Int8, Tile: small.Name})
+		_, err = New(d).Plan(t.Context(), mustPack(t, GEMM(8, 8, 8)), Options{Type: element.Int8, Tile: small.Name})
 		require.EqualError(t, err, fmt.Sprintf("tile %v: device %s has no kernels of it for elements of 8 bits", small, name))
 		d.Kernels[0].Bytes = mostNarrow + 1
 		require.ErrorContains(t, d.Check(), "for elements of 8 bits cannot be 65 times as fast")
@@ -153,7 +153,7 @@ func TestOptionsCheck(t *testing.T) {
 			err := c.o.Check()
 			require.ErrorContains(t, err, c.want)
 			require.ErrorIs(t, err, ErrInvalid)
-			_, planned := New(device(t, "mi210")).Plan(nil, c.o)
+			_, planned := New(device(t, "mi210")).Plan(t.Context(), nil, c.o)
 			require.Equal(t, err, planned)
 		})
 	}

@@ -81,15 +81,15 @@ func TestKernelsListAll(t *testing.T) {
 					groups, err := p.Kernels(o, trans)
 					if err != nil {
 						require.ErrorIs(t, err, planner.ErrInvalid)
-						_, again := p.Plan(batchOf(rng, trans, o.Epilogue.Gated), o)
+						_, again := p.Plan(t.Context(), batchOf(rng, trans, o.Epilogue.Gated), o)
 						require.EqualError(t, again, err.Error(), "what cannot be listed cannot be planned")
 						return
 					}
 					listed, set := setOf(groups)
 					require.Equal(t, len(groups), set.Len())
 					b := batchOf(rng, trans, o.Epilogue.Gated)
-					require.NoError(t, p.Replan(&plan, b, o))
-					require.NoError(t, p.Renew(&live, b, o))
+					require.NoError(t, p.Replan(t.Context(), &plan, b, o))
+					require.NoError(t, p.Renew(t.Context(), &live, b, o))
 					for _, l := range slices.Concat(plan.Launches, live.Launches) {
 						require.True(t, listed[l.Kernel], "%v\n%+v", l.Kernel, l.Kernel)
 					}
@@ -97,7 +97,7 @@ func TestKernelsListAll(t *testing.T) {
 					want := fmt.Sprint(plan.Launches, plan.Segments, plan.Workers)
 					kept := o
 					kept.Kernels = set
-					require.NoError(t, p.Replan(&plan, b, kept))
+					require.NoError(t, p.Replan(t.Context(), &plan, b, kept))
 					require.Equal(t, want, fmt.Sprint(plan.Launches, plan.Segments, plan.Workers))
 				}
 			})
@@ -122,7 +122,7 @@ func TestKernelsListLongK(t *testing.T) {
 			b, err := planner.Pack(planner.Problem{M: 64, N: 64, K: 6000, TransA: trans.A, TransB: trans.B}, planner.Problem{M: 5, N: 5, K: 5, TransA: trans.A, TransB: trans.B})
 			require.NoError(t, err)
 			b[0].B2, b[1].B2 = b[0].B, b[1].B
-			plan, err := p.Plan(b, o)
+			plan, err := p.Plan(t.Context(), b, o)
 			if err != nil {
 				require.ErrorContains(t, err, "K is too large for", label)
 				continue
@@ -269,10 +269,10 @@ func TestOptionsKernels(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.options.Kernels = set
 			for name, plan := range map[string]func() (*planner.Plan, error){
-				"Plan": func() (*planner.Plan, error) { return p.Plan(c.batch, c.options) },
+				"Plan": func() (*planner.Plan, error) { return p.Plan(t.Context(), c.batch, c.options) },
 				"Renew": func() (*planner.Plan, error) {
 					plan := new(planner.Plan)
-					return plan, p.Renew(plan, c.batch, c.options)
+					return plan, p.Renew(t.Context(), plan, c.batch, c.options)
 				},
 			} {
 				plan, err := plan()
@@ -297,7 +297,7 @@ func TestOptionsKernels(t *testing.T) {
 	ragged.TransA, ragged.A.LD = true, ragged.M
 	_, err = p.PlanRagged(ragged, planner.Options{Kernels: set})
 	require.ErrorContains(t, err, "no tile: not all its kernels")
-	_, err = p.Plan(plain, planner.Options{Kernels: new(planner.KernelSet)})
+	_, err = p.Plan(t.Context(), plain, planner.Options{Kernels: new(planner.KernelSet)})
 	require.ErrorContains(t, err, "no tile: ")
 	_, err = p.Kernels(planner.Options{Type: element.Type(9)}, none)
 	require.ErrorIs(t, err, planner.ErrInvalid)
@@ -314,10 +314,10 @@ func TestOptionsKernelsAllocateNothing(t *testing.T) {
 	b := batchOf(rand.New(rand.NewPCG(3, 3)), planner.Transposition{}, false)
 	var plan planner.Plan
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		if err := p.Renew(&plan, b, planner.Options{Kernels: set}); err != nil {
+		if err := p.Renew(t.Context(), &plan, b, planner.Options{Kernels: set}); err != nil {
 			t.Error(err)
 		}
-		if err := p.Replan(&plan, b, planner.Options{Kernels: set}); err != nil {
+		if err := p.Replan(t.Context(), &plan, b, planner.Options{Kernels: set}); err != nil {
 			t.Error(err)
 		}
 	}))

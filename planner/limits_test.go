@@ -17,7 +17,7 @@ import (
 // The largest K, on devices that loop as long as they like and on one that does not.
 func TestLargestK(t *testing.T) {
 	for _, name := range []string{"h200", "mi210", "lavapipe", "webgpu-default"} {
-		p, err := New(device(t, name)).Plan(mustPack(t, GEMM(1, 1, min(MaxDim, maxElements-packAlign))), Options{})
+		p, err := New(device(t, name)).Plan(t.Context(), mustPack(t, GEMM(1, 1, min(MaxDim, maxElements-packAlign))), Options{})
 		require.NoError(t, err, name)
 		checkPlan(t, p)
 	}
@@ -28,10 +28,10 @@ func TestLargestWholeK(t *testing.T) {
 	of := Options{Type: element.Int8, TypeC: element.F32}
 	for _, name := range []string{"h200", "lavapipe"} {
 		p := New(device(t, name))
-		plan, err := p.Plan(mustPack(t, GEMM(1, 1, MaxWholeK)), of)
+		plan, err := p.Plan(t.Context(), mustPack(t, GEMM(1, 1, MaxWholeK)), of)
 		require.NoError(t, err, name)
 		checkPlan(t, plan)
-		_, err = p.Plan(mustPack(t, GEMM(1, 1, 1), GEMM(1, 1, MaxWholeK+1)), of)
+		_, err = p.Plan(t.Context(), mustPack(t, GEMM(1, 1, 1), GEMM(1, 1, MaxWholeK+1)), of)
 		require.EqualError(t, err, "problem 1: K 131072 is above the limit 131071 of elements of int8")
 		_, err = p.PlanRagged(Ragged{Form: EndsOfDepth, Groups: 2, M: 1, N: 1, K: MaxWholeK + 1, A: Matrix{LD: MaxWholeK + 1}, B: Matrix{LD: 1}, C: Matrix{LD: 1}, StrideC: 1}, of)
 		require.EqualError(t, err, "ragged batch: problem 0: K 131072 is above the limit 131071 of elements of int8")
@@ -46,12 +46,12 @@ func TestManyTilesOfLoopLimit(t *testing.T) {
 	for _, k := range []int{70, 30_000} {
 		problems := slices.Repeat([]Problem{GEMM(8, 8, k)}, 2_000_000/k) // several times what a worker may do
 		for _, s := range Schedules() {
-			p, err := New(&d).Plan(mustPack(t, problems...), Options{Schedule: s, Tile: "tiny-k4"})
+			p, err := New(&d).Plan(t.Context(), mustPack(t, problems...), Options{Schedule: s, Tile: "tiny-k4"})
 			require.NoError(t, err)
 			checkTrips(t, p)
 			unlimited := d
 			unlimited.MaxTrips = 0
-			free, err := New(&unlimited).Plan(p.Batch, p.Options)
+			free, err := New(&unlimited).Plan(t.Context(), p.Batch, p.Options)
 			require.NoError(t, err)
 			if s == ScheduleStreamK || s == ScheduleBatched || s == ScheduleLPT || s == ScheduleDynamic {
 				require.Greater(t, len(p.Workers), len(free.Workers), "%s, K %d: the limit makes no difference", s, k)
@@ -81,7 +81,7 @@ func TestTooManyTiles(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := *device(t, "mi210")
 			d.MaxTrips = c.trips
-			_, err := New(&d).Plan(mustPack(t, c.p), Options{Tile: "tiny-k4"})
+			_, err := New(&d).Plan(t.Context(), mustPack(t, c.p), Options{Tile: "tiny-k4"})
 			require.EqualError(t, err, tooMany)
 		})
 	}
@@ -95,7 +95,7 @@ func TestManySteps(t *testing.T) {
 		b[i].C.Offset = 64 * 64 * i
 	}
 	for _, s := range Schedules() {
-		p, err := New(device(t, "h200")).Plan(b, Options{Schedule: s, Tile: "small", Compute: ComputeF32})
+		p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Schedule: s, Tile: "small", Compute: ComputeF32})
 		require.NoError(t, err, s)
 		checkPlan(t, p)
 	}
@@ -118,7 +118,7 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 			for _, binding := range []int{0, 1 << 28, 1 << 26, 1 << 24, 1 << 23, operands} {
 				d := *device(t, "h200")
 				d.MaxBinding = binding
-				p, err := New(&d).Plan(b, Options{Tile: tile, Schedule: s})
+				p, err := New(&d).Plan(t.Context(), b, Options{Tile: tile, Schedule: s})
 				require.NoError(t, err)
 				checkPlan(t, p)
 				used := map[[2]bool]int{} // elements of each group
@@ -145,7 +145,7 @@ func TestStreamKWithoutRoom(t *testing.T) {
 	cut := 0
 	for d.MaxTrips = 100; d.MaxTrips < 9000; d.MaxTrips += 100 {
 		for _, s := range []Schedule{"", ScheduleStreamK} {
-			p, err := New(&d).Plan(mustPack(t, GEMM(65, 97, 127)), Options{Tile: "tiny-k4", Schedule: s})
+			p, err := New(&d).Plan(t.Context(), mustPack(t, GEMM(65, 97, 127)), Options{Tile: "tiny-k4", Schedule: s})
 			require.NoError(t, err)
 			checkAll(t, p)
 			require.LessOrEqual(t, p.Workspace, d.spanLimit(element.F32)/maxGroups, "%d trips", d.MaxTrips)
@@ -161,7 +161,7 @@ func TestStreamKWithoutRoom(t *testing.T) {
 // Partial tiles of several shapes lie side by side.
 func TestSlotsOfSeveralShapes(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 1600), GEMM(64, 64, 1600), GEMM(32, 32, 1600)) // 25 parts each
-	p, err := New(device(t, "h200")).Plan(b, Options{Rule: RuleZhang2025, Threshold: 1, Schedule: ScheduleSplitK})
+	p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Rule: RuleZhang2025, Threshold: 1, Schedule: ScheduleSplitK})
 	require.NoError(t, err)
 	require.Equal(t, []*tile.Shape{shape(t, "small"), shape(t, "large"), shape(t, "medium")}, p.Tiles)
 	require.Len(t, p.Fixups, 3)
@@ -181,16 +181,16 @@ func TestUnalignedWindows(t *testing.T) {
 			if o.TypeC == element.F32 { // else parts would be rounded
 				cut := o
 				cut.Tile = "small"
-				p, err := New(&d).Plan(Batch{panels}, cut)
+				p, err := New(&d).Plan(t.Context(), Batch{panels}, cut)
 				require.NoError(t, err)
 				checkPlan(t, p)
 			} else {
-				_, err := New(&d).Plan(Batch{panels}, o)
+				_, err := New(&d).Plan(t.Context(), Batch{panels}, o)
 				require.ErrorContains(t, err, "problem 0: K is too large for C of f16: more than the 16256 that one launch of webgpu-default takes")
 			}
 			for ldc := 1080; ldc <= 1092; ldc++ { // 16 rows span up to the limit
 				rows := Problem{M: 16, N: 16, K: 16, A: at(16), B: at(16), C: at(ldc)}
-				p, err := New(&d).Plan(Batch{rows}, o)
+				p, err := New(&d).Plan(t.Context(), Batch{rows}, o)
 				require.NoError(t, err, "offset %d, ldc %d", offset, ldc)
 				checkPlan(t, p)
 			}
@@ -223,7 +223,7 @@ func TestWindowsOfTypes(t *testing.T) {
 				{M: 1, N: 1, K: 1, A: near, B: near, C: near},
 				{M: 1, N: 1, K: 1, A: Matrix{c.a - 1, 1}, B: near, C: Matrix{c.c - 1, 1}},
 			}
-			p, err := New(&d).Plan(b, Options{Type: c.of, TypeC: c.ofC})
+			p, err := New(&d).Plan(t.Context(), b, Options{Type: c.of, TypeC: c.ofC})
 			require.NoError(t, err)
 			checkPlan(t, p)
 			require.Equal(t, c.one, len(p.Launches) == 1)
@@ -237,7 +237,7 @@ func TestLongRowsHaveKernels(t *testing.T) {
 	d.MaxBinding = 64 << 10
 	o := Options{Type: element.E4M3}
 	for _, n := range []int{1500, 2112} {
-		p, err := New(d).Plan(mustPack(t, GEMM(5, n, 100)), o)
+		p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(5, n, 100)), o)
 		if n == 2112 {
 			require.ErrorContains(t, err, "one tile tensor-16x32 reaches more than the 65536 elements that h100 can bind")
 			continue
@@ -266,9 +266,9 @@ func TestReplanForgets(t *testing.T) {
 	many := append([]Problem{GEMM(1500, 1500, 1500), idle}, slices.Repeat([]Problem{GEMM(8, 8, 8)}, 20000)...)
 	before, after := mustPack(t, GEMM(9, 9, 9), GEMM(9, 9, 9)), mustPack(t, many...)
 	maker, p := New(d), new(Plan)
-	require.NoError(t, maker.Replan(p, before, Options{Tile: "large"}))
-	require.NoError(t, maker.Replan(p, after, Options{}))
-	fresh, err := New(d).Plan(after, Options{})
+	require.NoError(t, maker.Replan(t.Context(), p, before, Options{Tile: "large"}))
+	require.NoError(t, maker.Replan(t.Context(), p, after, Options{}))
+	fresh, err := New(d).Plan(t.Context(), after, Options{})
 	require.NoError(t, err)
 	require.NotEqual(t, fresh.Tiles[0], fresh.Tiles[2], "a plan of several shapes")
 	require.Equal(t, fresh.Tiles[:3], p.Tiles[:3])

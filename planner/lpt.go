@@ -12,21 +12,22 @@ import (
 // in planning, and what dealing forth and back before leaves uneven, they make even.
 //
 // Where each worker has one tile, that is dealDataParallel.
-func dealLPT(p *builder, g *group) {
+func dealLPT(p *builder, g *group) error {
 	workers := p.model.lptWorkers(g.id, g.load)
 	if g.load.tiles == workers {
-		dealDataParallel(p, g)
-		return
+		return dealDataParallel(p, g)
 	}
-	p.ownTiles(g, workers)
-	p.giveTiles(g, workers)
+	if err := p.ownTiles(g, workers); err != nil {
+		return err
+	}
+	return p.giveTiles(g, workers)
 }
 
 // lptRounds is the number of tiles for each worker that dealLPT deals by Graham's rule.
 const lptRounds = 8
 
 // ownTiles finds the worker of each tile of the group.
-func (p *builder) ownTiles(g *group, workers int) {
+func (p *builder) ownTiles(g *group, workers int) error {
 	t := &p.model.tiles[g.id]
 	partly := p.model.cuts[t.cut].partly
 	d := &p.dealing
@@ -38,6 +39,9 @@ func (p *builder) ownTiles(g *group, workers int) {
 		depth := steps(g.Tile, q) * p.model.products
 		whole := t.work(1, depth)
 		for row, col := range inStrips(g.Tile, rows, cols) {
+			if err := p.ended(len(owners)); err != nil {
+				return err
+			}
 			micros := whole
 			if partly && (row == rows-1 || col == cols-1) {
 				micros = t.work(Fraction(g.Tile, q, int32(row), int32(col)), depth)
@@ -46,10 +50,11 @@ func (p *builder) ownTiles(g *group, workers int) {
 		}
 	}
 	p.owners = owners
+	return nil
 }
 
 // giveTiles appends the tiles, sorted by worker, and closes the workers.
-func (p *builder) giveTiles(g *group, workers int) {
+func (p *builder) giveTiles(g *group, workers int) error {
 	first, at := len(p.Workers), len(p.Segments)
 	p.Workers = slices.Grow(p.Workers, workers)[:first+workers]
 	ends := p.Workers[first:]
@@ -69,12 +74,16 @@ func (p *builder) giveTiles(g *group, workers int) {
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
 		for row, col := range inStrips(g.Tile, rows, cols) {
+			if err := p.ended(i); err != nil {
+				return err
+			}
 			w := p.owners[i]
 			i++
 			setWhole(&p.Segments[ends[w]], o.index, row, col, depth)
 			ends[w]++
 		}
 	}
+	return nil
 }
 
 // dealing deals tiles to workers.

@@ -46,7 +46,7 @@ func TestLPTIsEven(t *testing.T) {
 				batch[i] = q
 			}
 			d := device(t, "h200")
-			p, err := New(d).Plan(mustPack(t, batch...), Options{Tile: "wgmma-128x128", Schedule: ScheduleLPT})
+			p, err := New(d).Plan(t.Context(), mustPack(t, batch...), Options{Tile: "wgmma-128x128", Schedule: ScheduleLPT})
 			require.NoError(t, err)
 			tile := p.Launches[0].Tile
 			least, most, longest := 1e9, 0.0, 0.0
@@ -83,7 +83,7 @@ func TestUnitsShare(t *testing.T) {
 			for i := range batch {
 				batch[i] = GEMM(16, 16, 32*(c.tiles-i))
 			}
-			p, err := New(d).Plan(mustPack(t, batch...), c.Options)
+			p, err := New(d).Plan(t.Context(), mustPack(t, batch...), c.Options)
 			require.NoError(t, err)
 			require.Len(t, p.Workers, c.tiles+1)
 			for w, s := range p.Segments {
@@ -118,7 +118,7 @@ func TestStrips(t *testing.T) {
 			s, err := tile.ByName(c.o.Tile)
 			require.NoError(t, err)
 			c.o.Schedule = ScheduleDataParallel
-			p, err := New(c.device).Plan(mustPack(t, GEMM(s.TM*c.rows, s.TN*c.cols, 64)), c.o)
+			p, err := New(c.device).Plan(t.Context(), mustPack(t, GEMM(s.TM*c.rows, s.TN*c.cols, 64)), c.o)
 			require.NoError(t, err)
 			var want [][2]int32
 			for top := 0; top < c.rows; top += c.strip {
@@ -137,7 +137,7 @@ func TestStrips(t *testing.T) {
 	}
 	t.Run("shares", func(t *testing.T) { // neighbours have the same column at the same time, to and fro
 		wide.Schedule = ScheduleLPT
-		p, err := New(h200).Plan(mustPack(t, GEMM(128*32, 128*32, 64)), wide)
+		p, err := New(h200).Plan(t.Context(), mustPack(t, GEMM(128*32, 128*32, 64)), wide)
 		require.NoError(t, err)
 		require.Len(t, p.Workers, 133)
 		for w := 0; w < 132; w += 2 {

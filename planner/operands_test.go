@@ -117,7 +117,7 @@ func TestPlansAreTheirOwn(t *testing.T) {
 	d := device(t, "h200")
 	cold := mustPack(t, slices.Repeat([]Problem{GEMM(3, 2056, 2056)}, 64)...)
 	b := mustPack(t, slices.Repeat([]Problem{GEMM(512, 512, 512), GEMM(96, 512, 512)}, 40)...)
-	plan := func(p *Planner, o Options) (*Plan, error) { return p.Plan(b, o) }
+	plan := func(p *Planner, o Options) (*Plan, error) { return p.Plan(t.Context(), b, o) }
 	ragged := Ragged{Form: EndsOfRows, Groups: 8, M: 800, N: 512, K: 512, A: Matrix{LD: 512}, B: Matrix{LD: 512}, C: Matrix{LD: 512}, StrideB: 512 * 512}
 	for _, c := range []struct {
 		name string
@@ -131,14 +131,14 @@ func TestPlansAreTheirOwn(t *testing.T) {
 		{"ragged tile", func(p *Planner, o Options) (*Plan, error) { return p.PlanRagged(ragged, o) }, Options{Tile: "wgmma-64x64"}},
 		{"renewed tile", func(p *Planner, o Options) (*Plan, error) {
 			plan := new(Plan)
-			return plan, p.Renew(plan, b, o)
+			return plan, p.Renew(t.Context(), plan, b, o)
 		}, Options{Tile: "wide-64x64", Type: element.BF16}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, err := c.plan(New(d), c.o)
 			require.NoError(t, err)
 			p := New(d)
-			_, err = p.Plan(cold, Options{Compute: c.o.Compute, Type: c.o.Type})
+			_, err = p.Plan(t.Context(), cold, Options{Compute: c.o.Compute, Type: c.o.Type})
 			require.NoError(t, err)
 			got, err := c.plan(p, c.o)
 			require.NoError(t, err)

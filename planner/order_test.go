@@ -30,7 +30,7 @@ func TestOrderOnCPU(t *testing.T) {
 			batch[i] = GEMM(8, 8, 10+i)
 		}
 		batch[n-1].K = 5000
-		p, err := New(d).Plan(mustPack(t, batch...), Options{Tile: "simd-32x32", Schedule: ScheduleDataParallel})
+		p, err := New(d).Plan(t.Context(), mustPack(t, batch...), Options{Tile: "simd-32x32", Schedule: ScheduleDataParallel})
 		require.NoError(t, err)
 		for _, s := range p.Segments {
 			problems = append(problems, s.Problem)
@@ -50,10 +50,10 @@ func TestCostOnCPU(t *testing.T) {
 	for i := range batch {
 		batch[i] = GEMM(100, 100, 300)
 	}
-	p, err := New(cpuDevice()).Plan(mustPack(t, batch...), Options{})
+	p, err := New(cpuDevice()).Plan(t.Context(), mustPack(t, batch...), Options{})
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(p.Segments), 16, p.Launches[0].Tile)
-	p, err = New(cpuDevice()).Plan(mustPack(t, batch[0]), Options{})
+	p, err = New(cpuDevice()).Plan(t.Context(), mustPack(t, batch[0]), Options{})
 	require.NoError(t, err)
 	require.Greater(t, len(p.Segments), 1, p.Launches[0].Tile)
 }

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -204,7 +205,7 @@ func TestEveryTileOnce(t *testing.T) {
 		for _, dev := range []string{"h200-webgpu", "lavapipe", "webgpu-default", "mi210", "a100", "h200"} {
 			for _, o := range allOptions(device(t, dev)) {
 				t.Run(fmt.Sprintf("%s/%s/%s%s%s", name, dev, o.Rule, o.Schedule, o.Tile), func(t *testing.T) {
-					p, err := New(device(t, dev)).Plan(b, o)
+					p, err := New(device(t, dev)).Plan(t.Context(), b, o)
 					require.NoError(t, err)
 					checkPlan(t, p)
 				})
@@ -251,7 +252,7 @@ func TestWindows(t *testing.T) {
 			t.Run(c.name+"/"+tile, func(t *testing.T) {
 				d := *device(t, "webgpu-default")
 				d.MaxBinding, d.MaxTrips = c.binding, c.trips
-				p, err := New(&d).Plan(c.batch, Options{Tile: tile})
+				p, err := New(&d).Plan(t.Context(), c.batch, Options{Tile: tile})
 				require.NoError(t, err)
 				checkPlan(t, p)
 				require.Greater(t, len(p.Launches), 1)
@@ -272,7 +273,7 @@ func TestLongWorkFirst(t *testing.T) {
 		t.Run(string(s), func(t *testing.T) {
 			d := *device(t, "h200-webgpu")
 			d.MaxGroups = 1
-			p, err := New(&d).Plan(b, Options{Schedule: s, Tile: "large"})
+			p, err := New(&d).Plan(t.Context(), b, Options{Schedule: s, Tile: "large"})
 			require.NoError(t, err)
 			tile := shape(t, "large")
 			steps := func(w int) (n int) {
@@ -299,7 +300,7 @@ func TestLongWorkFirst(t *testing.T) {
 
 func TestManyWorkersAreCut(t *testing.T) {
 	d := device(t, "webgpu-default")
-	p, err := New(d).Plan(mustPack(t, GEMM(4160, 4160, 1)), Options{Tile: "small", Schedule: ScheduleDataParallel})
+	p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(4160, 4160, 1)), Options{Tile: "small", Schedule: ScheduleDataParallel})
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Len(t, p.Launches, 2)
@@ -317,10 +318,10 @@ func BenchmarkBuild(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				batch := randomBatch(b, rand.New(rand.NewPCG(1, 1)), n, 16, 512)
 				maker, p := New(d), new(Plan)
-				require.NoError(b, maker.Replan(p, batch, Options{Schedule: s}))
+				require.NoError(b, maker.Replan(b.Context(), p, batch, Options{Schedule: s}))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := maker.Replan(p, batch, Options{Schedule: s}); err != nil {
+					if err := maker.Replan(b.Context(), p, batch, Options{Schedule: s}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -335,7 +336,7 @@ func BenchmarkBuild(b *testing.B) {
 func BenchmarkLive(b *testing.B) {
 	for _, how := range []struct {
 		name string
-		plan func(*Planner, *Plan, Batch, Options) error
+		plan func(*Planner, context.Context, *Plan, Batch, Options) error
 	}{{"renew", (*Planner).Renew}, {"replan", (*Planner).Replan}} {
 		for _, c := range []struct{ n, least, most int }{{8, 16, 512}, {256, 16, 128}, {1024, 16, 512}, {4096, 8, 32}} {
 			b.Run(fmt.Sprintf("%s/%d of %d..%d", how.name, c.n, c.least, c.most), func(b *testing.B) {
@@ -347,10 +348,10 @@ func BenchmarkLive(b *testing.B) {
 				require.NoError(b, err)
 				maker, p := New(device(b, "h200")), new(Plan)
 				var words []uint32
-				require.NoError(b, how.plan(maker, p, batch, Options{}))
+				require.NoError(b, how.plan(maker, b.Context(), p, batch, Options{}))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := how.plan(maker, p, batch, Options{}); err != nil {
+					if err := how.plan(maker, b.Context(), p, batch, Options{}); err != nil {
 						b.Fatal(err)
 					}
 					words = p.Encode(words)
@@ -364,7 +365,7 @@ func BenchmarkLive(b *testing.B) {
 func BenchmarkEncode(b *testing.B) {
 	for _, n := range []int{8, 256, 1024} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p, err := New(device(b, "h200")).Plan(randomBatch(b, rand.New(rand.NewPCG(1, 1)), n, 16, 512), Options{})
+			p, err := New(device(b, "h200")).Plan(b.Context(), randomBatch(b, rand.New(rand.NewPCG(1, 1)), n, 16, 512), Options{})
 			require.NoError(b, err)
 			words := p.Encode(nil)
 			b.ReportAllocs()

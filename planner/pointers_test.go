@@ -45,7 +45,7 @@ func TestPointerPlans(t *testing.T) {
 			for _, s := range append(Schedules(), "") {
 				t.Run(fmt.Sprintf("%s/%d/%d/%s", d.Name, d.MaxBinding, i, s), func(t *testing.T) {
 					b := pointed(randomBatch(t, rand.New(rand.NewPCG(6, 2)), 30, 0, 120), e)
-					p, err := New(d).Plan(b, Options{Epilogue: e, Schedule: s})
+					p, err := New(d).Plan(t.Context(), b, Options{Epilogue: e, Schedule: s})
 					require.NoError(t, err)
 					checkAll(t, p)
 					by := e.Pointers
@@ -63,7 +63,7 @@ func TestPointerPlans(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, json.Unmarshal(text, &again))
 					require.Equal(t, p.Encode(nil), again.Encode(nil))
-					require.NoError(t, New(d).Renew(&again, b, Options{Epilogue: e, Schedule: s}))
+					require.NoError(t, New(d).Renew(t.Context(), &again, b, Options{Epilogue: e, Schedule: s}))
 					require.Equal(t, p.Encode(nil), again.Encode(nil), "the host makes the items")
 				})
 			}
@@ -88,7 +88,7 @@ func TestEncodePointers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := Epilogue{Gated: true, Pointers: c.by}
-			plan, err := New(device(t, "mi210")).Plan(Batch{p}, Options{Tile: "large-8x8", Epilogue: e})
+			plan, err := New(device(t, "mi210")).Plan(t.Context(), Batch{p}, Options{Tile: "large-8x8", Epilogue: e})
 			require.NoError(t, err)
 			require.Equal(t, c.extent, [5]int{plan.ExtentA, plan.ExtentB, plan.ExtentC, plan.ExtentB2, plan.ExtentRows})
 			w := plan.Encode(nil)[plan.Launches[0].Items:]
@@ -123,7 +123,7 @@ func TestPointersAligned(t *testing.T) {
 			o := Options{Type: element.BF16, Epilogue: Epilogue{Activation: ReLU, Pointers: c.by}}
 			odd := append(Batch{}, b...)
 			odd[1].A.Offset += c.odd
-			p, err := New(d).Plan(odd, o)
+			p, err := New(d).Plan(t.Context(), odd, o)
 			require.NoError(t, err)
 			for _, s := range p.Tiles {
 				require.Equal(t, c.wide, strings.HasPrefix(s.Name, "wide-"), s)
@@ -171,7 +171,7 @@ func TestPointerMistakes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
 			c.edit(&p)
-			_, err := New(device(t, "h200")).Plan(Batch{good, p}, Options{Epilogue: c.e})
+			_, err := New(device(t, "h200")).Plan(t.Context(), Batch{good, p}, Options{Epilogue: c.e})
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -182,7 +182,7 @@ func TestPointerMistakes(t *testing.T) {
 	}
 	for _, name := range []string{"lavapipe", "h200-webgpu"} {
 		d := device(t, name)
-		_, err := New(d).Plan(nil, Options{Epilogue: Epilogue{Pointers: every}})
+		_, err := New(d).Plan(t.Context(), nil, Options{Epilogue: Epilogue{Pointers: every}})
 		require.EqualError(t, err, "device "+name+" has no kernels for pointers")
 		require.ErrorIs(t, err, ErrInvalid)
 		_, err = New(d).PlanRagged(Ragged{Form: EndsOfRows, Groups: 1}, Options{Epilogue: Epilogue{Pointers: every}})

@@ -145,7 +145,7 @@ func TestRecordsOfB2ByPointers(t *testing.T) {
 // TestGatheredNothing: kernels look for rows that are none in lists, though there is no K.
 func TestGatheredNothing(t *testing.T) {
 	q := planner.Problem{M: 4, N: 5, A: planner.Matrix{LD: 0}, B: planner.Matrix{LD: 5}, C: planner.Matrix{LD: 5}, RowsA: 30}
-	p, err := planner.New(lookup(t, "mi210")).Plan(planner.Batch{q}, planner.Options{Epilogue: planner.Epilogue{GatherRows: 3}})
+	p, err := planner.New(lookup(t, "mi210")).Plan(t.Context(), planner.Batch{q}, planner.Options{Epilogue: planner.Epilogue{GatherRows: 3}})
 	require.NoError(t, err)
 	require.Equal(t, [2]int{0, 34}, [2]int{p.ExtentA, p.ExtentRows})
 }

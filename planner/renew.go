@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -14,8 +15,8 @@ import (
 // a schedule, or a rule, of the caller's choice, or an epilogue; where transpositions differ; of more than
 // MaxGroups problems, or operands that a launch cannot reach. It fails as Replan does, and
 // like it allocates nothing once planner and plan have seen as large a batch.
-func (p *Planner) Renew(plan *Plan, b Batch, o Options) error {
-	return p.into(plan, b, o, (*builder).renew)
+func (p *Planner) Renew(ctx context.Context, plan *Plan, b Batch, o Options) error {
+	return p.into(ctx, plan, b, o, (*builder).renew)
 }
 
 func (p *builder) renew(b Batch, o Options) error {

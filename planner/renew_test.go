@@ -52,7 +52,7 @@ func TestRenew(t *testing.T) {
 					}
 					b, _ = planner.Pack(b...)
 				}
-				require.NoError(t, maker.Renew(p, b, planner.Options{}))
+				require.NoError(t, maker.Renew(t.Context(), p, b, planner.Options{}))
 				require.False(t, p.TakesSizes())
 				require.Empty(t, p.Batch)
 				words, err := planner.AppendRecords(nil, b)
@@ -103,9 +103,9 @@ func TestRenewOnHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			maker, p := planner.New(lookup(t, c.device)), new(planner.Plan)
-			require.NoError(t, maker.Renew(p, products(t, 5, 20, false), planner.Options{})) // leaves what must go
-			require.NoError(t, maker.Renew(p, c.batch, c.options))
-			want, err := maker.Plan(c.batch, c.options)
+			require.NoError(t, maker.Renew(t.Context(), p, products(t, 5, 20, false), planner.Options{})) // leaves what must go
+			require.NoError(t, maker.Renew(t.Context(), p, c.batch, c.options))
+			want, err := maker.Plan(t.Context(), c.batch, c.options)
 			require.NoError(t, err)
 			require.Nil(t, p.Ragged)
 			require.Empty(t, p.Records)
@@ -132,7 +132,7 @@ func TestRenewErrors(t *testing.T) {
 		"no such unit": {products(t, 3, 30, false), planner.Options{Tile: "wgmma-64x64", Compute: planner.ComputeF32}, "compute mode f32 does not allow"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := maker.Renew(p, c.batch, c.options)
+			err := maker.Renew(t.Context(), p, c.batch, c.options)
 			require.ErrorIs(t, err, planner.ErrInvalid)
 			require.ErrorContains(t, err, c.want)
 			require.Equal(t, planner.Plan{}, *p)
@@ -146,7 +146,7 @@ func TestRenewAllocatesNothing(t *testing.T) {
 	var words []uint32
 	run := func() {
 		for _, b := range []planner.Batch{large, small} {
-			require.NoError(t, maker.Renew(p, b, planner.Options{}))
+			require.NoError(t, maker.Renew(t.Context(), p, b, planner.Options{}))
 			words = p.Encode(words)
 		}
 	}
@@ -162,7 +162,7 @@ func TestRenewRegret(t *testing.T) {
 	for _, c := range workload.Zhang() {
 		b, err := planner.Pack(c.Problems...)
 		require.NoError(t, err)
-		require.NoError(t, maker.Renew(p, b, planner.Options{}))
+		require.NoError(t, maker.Renew(t.Context(), p, b, planner.Options{}))
 		took := p.Launches[len(p.Launches)-1].Tile
 		best, own := math.Inf(1), 0.0
 		for i := range d.Kernels {
@@ -192,7 +192,7 @@ func TestRenewIdle(t *testing.T) {
 	require.NoError(t, err)
 	o := planner.Options{Type: element.BF16, TypeC: element.BF16}
 	p := new(planner.Plan)
-	require.NoError(t, planner.New(d).Renew(p, b, o))
+	require.NoError(t, planner.New(d).Renew(t.Context(), p, b, o))
 	require.True(t, d.Fits(p.Launches[len(p.Launches)-1].Tile, o))
 	require.Positive(t, p.Cost)
 }
@@ -204,7 +204,7 @@ func TestRenewChoice(t *testing.T) {
 		b, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(rows, 1536, 2048)}, 64)...)
 		require.NoError(t, err)
 		p := new(planner.Plan)
-		require.NoError(t, planner.New(lookup(t, "h200")).Renew(p, b, planner.Options{}))
+		require.NoError(t, planner.New(lookup(t, "h200")).Renew(t.Context(), p, b, planner.Options{}))
 		require.Equal(t, want, p.Launches[len(p.Launches)-1].Tile.Name, rows)
 	}
 }
@@ -225,7 +225,7 @@ func TestSingleChoice(t *testing.T) {
 	} {
 		b, err := planner.Pack(planner.GEMM(c.m, c.n, c.k))
 		require.NoError(t, err)
-		p, err := planner.New(lookup(t, "h100")).Plan(b, planner.Options{})
+		p, err := planner.New(lookup(t, "h100")).Plan(t.Context(), b, planner.Options{})
 		require.NoError(t, err)
 		require.Equal(t, c.tile, p.Launches[0].Tile.Name, "%d x %d x %d", c.m, c.n, c.k)
 		require.EqualValues(t, c.schedule, p.Launches[0].Schedule, "%d x %d x %d", c.m, c.n, c.k)
@@ -255,7 +255,7 @@ func TestMMAChoice(t *testing.T) {
 		}
 		b, err = planner.Pack(b...)
 		require.NoError(t, err)
-		p, err := planner.New(lookup(t, "h200")).Plan(b, planner.Options{Type: c.of, TypeC: c.of})
+		p, err := planner.New(lookup(t, "h200")).Plan(t.Context(), b, planner.Options{Type: c.of, TypeC: c.of})
 		require.NoError(t, err)
 		require.Equal(t, c.tile, p.Launches[0].Tile.Name, "%s, %s, multiples of %d", c.name, c.of, c.round)
 	}

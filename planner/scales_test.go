@@ -33,7 +33,7 @@ func TestEncodeScales(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := scaledOptions(c.e)
 			o.Tile = "large"
-			plan, err := New(device(t, "h200-webgpu")).Plan(Batch{p}, o)
+			plan, err := New(device(t, "h200-webgpu")).Plan(t.Context(), Batch{p}, o)
 			require.NoError(t, err)
 			checkAll(t, plan)
 			require.Equal(t, c.rows, plan.ExtentRows)
@@ -54,7 +54,7 @@ func TestScalesOfParts(t *testing.T) {
 	b[0].RowsA, b[0].ScaleA, b[0].ScaleB = 10, 100, 200
 	o := scaledOptions(Epilogue{Activation: ReLU, GatherRows: 70, ScaleA: PerRow, ScaleB: PerTensor})
 	o.Schedule, o.Tile = ScheduleSplitK, "medium"
-	split, err := New(device(t, "h200-webgpu")).Plan(b, o)
+	split, err := New(device(t, "h200-webgpu")).Plan(t.Context(), b, o)
 	require.NoError(t, err)
 	checkAll(t, split)
 	l := split.Launches[len(split.Launches)-1]
@@ -64,7 +64,7 @@ func TestScalesOfParts(t *testing.T) {
 	d := clone(device(t, "webgpu-default"))
 	d.MaxTrips = 100
 	o.Schedule = ""
-	cut, err := New(d).Plan(b, o)
+	cut, err := New(d).Plan(t.Context(), b, o)
 	require.NoError(t, err)
 	checkAll(t, cut)
 	require.Equal(t, encoding.Epilogue{Gather: true, ScaleA: PerRow, ScaleB: PerTensor}, cut.Launches[0].Epilogue)
@@ -89,7 +89,7 @@ func TestScaleMistakes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
 			c.edit(&p)
-			_, err := New(device(t, "lavapipe")).Plan(Batch{p}, c.o)
+			_, err := New(device(t, "lavapipe")).Plan(t.Context(), Batch{p}, c.o)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -166,7 +166,7 @@ func TestScalesJSON(t *testing.T) {
 	require.JSONEq(t, `{"type": "e4m3", "epilogue": {"scale_a": "row", "scale_b": "tensor"}}`, string(text))
 	b := mustPack(t, GEMM(3, 4, 5))
 	b[0].ScaleA, b[0].ScaleB = 7, 9
-	p, err := New(device(t, "lavapipe")).Plan(b, o)
+	p, err := New(device(t, "lavapipe")).Plan(t.Context(), b, o)
 	require.NoError(t, err)
 	text, err = json.Marshal(p)
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestNarrowSums(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := device(t, c.device)
-			plan, err := New(d).Plan(c.batch, Options{Type: c.of, TypeC: element.BF16, Tile: c.tile})
+			plan, err := New(d).Plan(t.Context(), c.batch, Options{Type: c.of, TypeC: element.BF16, Tile: c.tile})
 			require.NoError(t, err)
 			require.Equal(t, c.want, plan.NarrowSums())
 			require.Equal(t, c.of == element.E4M3 && c.device == "h200", d.NarrowSums(c.of))
@@ -206,7 +206,7 @@ func TestNarrowSums(t *testing.T) {
 		batch Batch
 		wide  bool
 	}{{quick, true}, {aligned, false}} {
-		plan, err := New(device(t, "h200")).Plan(c.batch, o)
+		plan, err := New(device(t, "h200")).Plan(t.Context(), c.batch, o)
 		require.NoError(t, err)
 		require.Equal(t, c.wide, plan.Tiles[0].Wide(), plan.Tiles[0])
 	}
@@ -224,7 +224,7 @@ func TestItemsTellC(t *testing.T) {
 		{element.E4M3, element.F16, encoding.ItemF16C},
 		{element.E4M3, element.F32, encoding.ItemFloatC},
 	} {
-		plan, err := New(device(t, "h200")).Plan(mustPack(t, GEMM(5, 5, 5)), Options{Type: c.of, TypeC: c.ofC})
+		plan, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(5, 5, 5)), Options{Type: c.of, TypeC: c.ofC})
 		require.NoError(t, err)
 		require.Equal(t, c.want, plan.Encode(nil)[plan.Launches[0].Items:][encoding.Flags]&^encoding.ItemWide, "%s, C of %s", c.of, c.ofC)
 	}

@@ -70,7 +70,8 @@ func ceilShift(n int, by uint8) int { return (n + 1<<(by&31) - 1) >> (by & 31) }
 
 // forTiles calls f for every tile of the group in the order of its problems,
 // which is longest K first unless a schedule sorts them. steps are those of all products.
-func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) {
+func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) error {
+	n := 0
 	for _, o := range g.problems {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
@@ -78,11 +79,16 @@ func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) {
 		s := encoding.Segment{Problem: o.index, K1: int32(q.depth()), Slot: encoding.NoSlot}
 		for row := range rows {
 			for col := range cols {
+				if err := p.ended(n); err != nil {
+					return err
+				}
+				n++
 				s.Row, s.Col = int32(row), int32(col)
 				f(s, depth)
 			}
 		}
 	}
+	return nil
 }
 
 // setWhole makes a segment of a whole tile. It sets one field after the other, because a
@@ -120,7 +126,7 @@ func inStrips(t *tile.Shape, rows, cols int) iter.Seq2[int, int] {
 // because most tiles of most batches are dealt here.
 //
 // Where all run at once, compute units have long tiles and short ones: see evenUnits.
-func dealDataParallel(p *builder, g *group) {
+func dealDataParallel(p *builder, g *group) error {
 	at, n := len(p.Segments), g.load.tiles
 	p.Segments = slices.Grow(p.Segments, n)[:at+n]
 	for _, o := range g.problems {
@@ -128,6 +134,9 @@ func dealDataParallel(p *builder, g *group) {
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
 		for row, col := range inStrips(g.Tile, rows, cols) {
+			if err := p.ended(at); err != nil {
+				return err
+			}
 			setWhole(&p.Segments[at], o.index, row, col, depth)
 			at++
 		}
@@ -140,6 +149,7 @@ func dealDataParallel(p *builder, g *group) {
 	for i := range n {
 		p.Workers[first+i] = int32(len(p.Segments) - n + i + 1)
 	}
+	return nil
 }
 
 // evenUnits turns every other round of tiles around, which are longest first. Worker w is on compute unit w modulo their number, and
@@ -156,10 +166,10 @@ func (p *builder) evenUnits(tiles []encoding.Segment) {
 // dealBatched gives a worker consecutive tiles until it has its share of K
 // steps: fewer, fuller workers for many tiny tiles (the batching of Li et al.
 // 2019).
-func dealBatched(p *builder, g *group) {
+func dealBatched(p *builder, g *group) error {
 	share := p.model.batchSteps(g.id, g.load)
 	var held int64
-	p.forTiles(g, func(s encoding.Segment, steps int) {
+	err := p.forTiles(g, func(s encoding.Segment, steps int) {
 		if held > 0 && held+int64(steps) > share {
 			p.endWorker()
 			held = 0
@@ -168,6 +178,7 @@ func dealBatched(p *builder, g *group) {
 		held += int64(steps)
 	})
 	p.endWorker()
+	return err
 }
 
 // batchSteps is the share of a worker under dealBatched: as many steps as the
@@ -215,7 +226,7 @@ func (m *model) clusterSize(id tileID, l load) (size int) {
 
 // dealSplitK cuts the K ranges of long tiles into equal parts, so that the parts
 // of all tiles fill the device once; longest parts first.
-func dealSplitK(p *builder, g *group) {
+func dealSplitK(p *builder, g *group) error {
 	part := p.model.splitSteps(g.id, g.load)
 	length := func(o key) int { // of the longest part of the problem's tiles
 		steps := steps(g.Tile, &p.Batch[o.index])
@@ -225,7 +236,7 @@ func dealSplitK(p *builder, g *group) {
 		return cmp.Or(cmp.Compare(length(y), length(x)), cmp.Compare(x.index, y.index))
 	})
 	slots := p.slots(g)
-	p.forTiles(g, func(s encoding.Segment, steps int) {
+	err := p.forTiles(g, func(s encoding.Segment, steps int) {
 		parts, depth, first := ceilDiv(steps, part), int(s.K1), len(p.Segments)
 		for i := range parts {
 			s.K0, s.K1 = int32(share(steps, i, parts)*g.Tile.TK), int32(min(share(steps, i+1, parts)*g.Tile.TK, depth))
@@ -235,6 +246,7 @@ func dealSplitK(p *builder, g *group) {
 		p.sumParts(first, &slots)
 	})
 	p.Workspace = max(p.Workspace, slots.end())
+	return err
 }
 
 // share is where part i of so many steps begins, in 64 bits, which the product may need.

@@ -34,8 +34,8 @@ type schedule struct {
 	// sums of partial tiles take, if there are any. There is a tile at least.
 	cost func(m *model, id tileID, l load) (gemm, fixup float64)
 	// deal appends to p.Segments, closes workers with endWorker, and records tiles that
-	// end up in several segments in p.Fixups.
-	deal func(p *builder, g *group)
+	// end up in several segments in p.Fixups. It fails when the context ends, and what it has dealt then is of no use.
+	deal func(p *builder, g *group) error
 	// cluster is the number of thread groups that share each worker's tiles, which is a
 	// variant of the kernel and leaves the deal as it is; nil: one, always.
 	cluster func(m *model, id tileID, l load) int

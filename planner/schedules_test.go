@@ -33,7 +33,7 @@ func TestScheduleRows(t *testing.T) {
 func TestClustersAreAVariant(t *testing.T) {
 	b := mustPack(t, GEMM(33, 20, 256), GEMM(70, 40, 1000))
 	plan := func(s Schedule) *Plan {
-		p, err := New(device(t, "h200")).Plan(b, Options{Tile: "tensor-32x32", Schedule: s})
+		p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Tile: "tensor-32x32", Schedule: s})
 		require.NoError(t, err)
 		return p
 	}
@@ -78,10 +78,10 @@ func TestSecondRound(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := batch(c.problems, c.uneven)
-			p, err := New(d).Plan(b, Options{Tile: c.tile})
+			p, err := New(d).Plan(t.Context(), b, Options{Tile: c.tile})
 			require.NoError(t, err)
 			require.Equal(t, string(c.want), p.Explain().Schedule)
-			even, err := New(d).Plan(b, Options{Tile: c.tile, Schedule: ScheduleDataParallel})
+			even, err := New(d).Plan(t.Context(), b, Options{Tile: c.tile, Schedule: ScheduleDataParallel})
 			require.NoError(t, err)
 			if c.want == ScheduleLPT {
 				require.InEpsilon(t, 0.98*even.Cost, p.Cost, 1e-9)

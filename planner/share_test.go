@@ -37,7 +37,7 @@ func TestCostsAddUp(t *testing.T) {
 	}
 	b, err := Pack(problems...)
 	require.NoError(t, err)
-	plan, err := New(d).Plan(b, Options{})
+	plan, err := New(d).Plan(t.Context(), b, Options{})
 	require.NoError(t, err)
 	var sum float64
 	for _, c := range New(d).Costs(b, nil) {

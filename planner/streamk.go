@@ -11,15 +11,14 @@ import (
 // belong to (Osama et al. 2023). A worker may end one tile, process several
 // whole ones and begin another. Whatever it has of a tile counts for the start and the store too: else a share of many tiles that have
 // a step or two takes several times as long as others. Where their partial tiles have no room, tiles stay whole.
-func dealStreamK(p *builder, g *group) {
+func dealStreamK(p *builder, g *group) error {
 	if !p.model.streamFits(g.id, g.load) {
-		dealDataParallel(p, g)
-		return
+		return dealDataParallel(p, g)
 	}
 	slots := p.slots(g)
 	s := p.model.streamShares(g.id, g.load)
 	s.begin()
-	p.forTiles(g, func(part encoding.Segment, steps int) {
+	err := p.forTiles(g, func(part encoding.Segment, steps int) {
 		depth, first := int(part.K1), len(p.Segments)
 		for k := 0; ; {
 			to := s.take(k, steps)
@@ -38,6 +37,7 @@ func dealStreamK(p *builder, g *group) {
 		p.sumParts(first, &slots)
 	})
 	p.Workspace = max(p.Workspace, slots.end())
+	return err
 }
 
 // streamShares deals the steps of a group to workers, each of which has as much as those to come, as near as parts allow that have not too few.

@@ -29,7 +29,7 @@ func TestStreamKShares(t *testing.T) {
 	} {
 		for _, tile := range []string{"wgmma-128x64", "wgmma-64x64-deep", "wgmma-64x128"} {
 			t.Run(c.name+"/"+tile, func(t *testing.T) {
-				p, err := New(d).Plan(mustPack(t, c.problems...), Options{Tile: tile, Schedule: ScheduleStreamK})
+				p, err := New(d).Plan(t.Context(), mustPack(t, c.problems...), Options{Tile: tile, Schedule: ScheduleStreamK})
 				require.NoError(t, err)
 				checkPlan(t, p)
 				var m model

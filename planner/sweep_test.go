@@ -26,7 +26,7 @@ func TestSweepSchedules(t *testing.T) {
 			for _, w := range workload.Zhang() {
 				b, err := planner.Pack(w.Problems...)
 				require.NoError(t, err)
-				plan, err := p.Plan(b, o)
+				plan, err := p.Plan(t.Context(), b, o)
 				require.NoError(t, err)
 				require.NotContains(t, c.never, planner.Schedule(plan.Explain().Schedule), "%s %s %+v", c.device, w.Name, o)
 			}

@@ -26,7 +26,7 @@ func TestWide(t *testing.T) {
 		each(t, func(t *testing.T, transA, transB, oddA, oddB, oddB2 bool) {
 			b := Batch{{M: 64, N: 64, K: 64, Alpha: Scale(1), TransA: transA, TransB: transB, A: matrix(oddA), B: matrix(oddB), B2: matrix(oddB2), C: Matrix{LD: 64}}}
 			for _, gated := range []bool{false, true} {
-				p, err := New(d).Plan(b, Options{Epilogue: Epilogue{Gated: gated}})
+				p, err := New(d).Plan(t.Context(), b, Options{Epilogue: Epilogue{Gated: gated}})
 				require.NoError(t, err)
 				require.Equal(t, !oddB && !(transA && oddA) && !(gated && oddB2), p.Launches[0].Wide, "gated %v", gated)
 			}

@@ -226,6 +226,9 @@ func (p *builder) dealWindows(g *group) error {
 			}
 			partly = part
 			for tile := range rows * cols {
+				if err := p.ended(len(p.Segments)); err != nil {
+					return err
+				}
 				s := encoding.Segment{Problem: o.index, Row: int32(tile / cols), Col: int32(tile % cols),
 					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot, Accumulate: k0 > 0}
 				touched := reach(g.Tile, q, &s, &p.Options.Epilogue)

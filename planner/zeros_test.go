@@ -32,7 +32,7 @@ func TestZeroItems(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := zeroOptions(c.e)
 			o.Tile, o.Schedule = "large", ScheduleDataParallel
-			plan, err := New(device(t, "lavapipe")).Plan(Batch{p}, o)
+			plan, err := New(device(t, "lavapipe")).Plan(t.Context(), Batch{p}, o)
 			require.NoError(t, err)
 			checkAll(t, plan)
 			require.Equal(t, c.rows, plan.ExtentRows)
@@ -60,7 +60,7 @@ func TestZerosOfParts(t *testing.T) {
 	b[0].RowsA, b[0].ScaleA, b[0].ScaleB = 10, 100, 200
 	o := zeroOptions(Epilogue{GatherRows: 70, ScaleA: PerTensor, ScaleB: PerRow})
 	o.Schedule, o.Tile = ScheduleSplitK, "medium"
-	split, err := New(device(t, "h200-webgpu")).Plan(b, o)
+	split, err := New(device(t, "h200-webgpu")).Plan(t.Context(), b, o)
 	require.NoError(t, err)
 	checkAll(t, split)
 	l := split.Launches[len(split.Launches)-1]
@@ -70,7 +70,7 @@ func TestZerosOfParts(t *testing.T) {
 	d := clone(device(t, "webgpu-default"))
 	d.MaxTrips = 100
 	o.Schedule = ""
-	cut, err := New(d).Plan(b, o)
+	cut, err := New(d).Plan(t.Context(), b, o)
 	require.NoError(t, err)
 	checkAll(t, cut)
 	part := l.Epilogue
@@ -100,7 +100,7 @@ func TestZeroMistakes(t *testing.T) {
 			`zero points of A multiply sums of columns of B, behind the scales of these, which are to be "row", not "tensor"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := New(device(t, "lavapipe")).Plan(Batch{good}, c.o)
+			_, err := New(device(t, "lavapipe")).Plan(t.Context(), Batch{good}, c.o)
 			if c.want == "" {
 				require.NoError(t, err)
 				return

@@ -31,7 +31,7 @@ func TestZhangDemotesWhileBelowThreshold(t *testing.T) {
 	few := mustPack(t, GEMM(256, 256, 64))
 	choice := func(b Batch, o Options) string {
 		o.Rule = RuleZhang2025
-		p, err := New(d).Plan(b, o)
+		p, err := New(d).Plan(t.Context(), b, o)
 		require.NoError(t, err)
 		return p.Tiles[0].Name
 	}
@@ -53,6 +53,6 @@ func TestZhangDemotesWhileBelowThreshold(t *testing.T) {
 	require.Equal(t, "large", choice(many, Options{TLP: TLPEq3, Threshold: 1e6}))
 	require.NotEqual(t, "large", choice(many, Options{TLP: TLPEq4, Threshold: 1e6}))
 
-	_, err := New(d).Plan(few, Options{Rule: RuleZhang2025, TLP: 5})
+	_, err := New(d).Plan(t.Context(), few, Options{Rule: RuleZhang2025, TLP: 5})
 	require.EqualError(t, err, "unknown TLP equation 5 (known: 3, 4)")
 }

@@ -97,7 +97,7 @@ func TestFramesAfterCompile(t *testing.T) {
 		}
 		batch, err := planner.Pack(problems[:n]...)
 		require.NoError(t, err)
-		require.NoError(t, p.Renew(&plan, batch, planner.Options{}))
+		require.NoError(t, p.Renew(t.Context(), &plan, batch, planner.Options{}))
 		if program == nil {
 			program, err = d.Prepare(t.Context(), &plan)
 		} else {

@@ -163,7 +163,7 @@ func TestOpenRunClose(t *testing.T) {
 	cycle := func() {
 		d, err := openDevice(t.Context(), first.info, 0)
 		require.NoError(t, err)
-		plan, err := planner.New(&d.info.Planner).Plan(k.batch, planner.Options{})
+		plan, err := planner.New(&d.info.Planner).Plan(t.Context(), k.batch, planner.Options{})
 		require.NoError(t, err)
 		p, err := d.Prepare(t.Context(), plan)
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ func TestAllocationsFail(t *testing.T) {
 	want := reference(k.batch, k.a, k.b, k.c)
 	facts := d.info.Planner
 	facts.ComputeUnits = 1024 // so that tiles are split
-	plan, err := planner.New(&facts).Plan(k.batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
+	plan, err := planner.New(&facts).Plan(t.Context(), k.batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
 	require.NoError(t, err)
 	p, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestAllocationsFail(t *testing.T) {
 func TestKernelRefused(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	k := newTask(t, gemm(40, 50, 60))
-	plan, err := planner.New(&d.info.Planner).Plan(k.batch, planner.Options{Tile: "large"})
+	plan, err := planner.New(&d.info.Planner).Plan(t.Context(), k.batch, planner.Options{Tile: "large"})
 	require.NoError(t, err)
 	pipelines, shared := len(d.pipelines), d.shader.SharedBytes
 	d.shader.SharedBytes = 16

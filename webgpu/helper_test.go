@@ -98,7 +98,7 @@ func newTask(t testing.TB, problems ...planner.Problem) task {
 
 func prepare(t testing.TB, d *device, batch planner.Batch, o planner.Options) (*planner.Plan, *program) {
 	t.Helper()
-	plan, err := planner.New(&d.info.Planner).Plan(batch, o)
+	plan, err := planner.New(&d.info.Planner).Plan(t.Context(), batch, o)
 	require.NoError(t, err)
 	p, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ func newTargets(t *testing.T, n int) *targets {
 	k := newTask(t, planner.Problem{M: 9, N: 7, K: 300, Beta: 1})
 	facts := d.info.Planner
 	facts.ComputeUnits = 64 // so that the tile is split: two launches
-	plan, err := planner.New(&facts).Plan(k.batch, planner.Options{Schedule: planner.ScheduleSplitK})
+	plan, err := planner.New(&facts).Plan(t.Context(), k.batch, planner.Options{Schedule: planner.ScheduleSplitK})
 	require.NoError(t, err)
 	require.Len(t, plan.Launches, 2)
 	p, err := d.Prepare(t.Context(), plan)

@@ -161,7 +161,7 @@ func TestLeastDevicePlans(t *testing.T) {
 		}
 		batch, err := planner.Pack(planner.GEMM(12000, 9000, 4000), planner.GEMM(20, 30, 40))
 		require.NoError(t, err)
-		plan, err = planner.New(d).Plan(batch, o)
+		plan, err = planner.New(d).Plan(t.Context(), batch, o)
 		require.NoError(t, err)
 		requirePlan(t, plan)
 	})

@@ -89,7 +89,7 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 	if err := c.upload(ctx); err != nil {
 		return nil, err
 	}
-	plan, err := b.device.Plan(w.Batch, options)
+	plan, err := b.device.Plan(ctx, w.Batch, options)
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +115,11 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 	}
 	explained := plan.Explain()
 	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: explained.GFLOP, Bytes: moved(w.Batch, &options), Schedule: explained.Schedule}
-	if out.Plan, err = planMicros(plan, b.repeat, (*planner.Planner).Replan); err != nil {
+	if out.Plan, err = planMicros(ctx, plan, b.repeat, (*planner.Planner).Replan); err != nil {
 		return nil, err
 	}
 	if b.live {
-		if out.Renew, err = planMicros(plan, b.repeat, (*planner.Planner).Renew); err != nil {
+		if out.Renew, err = planMicros(ctx, plan, b.repeat, (*planner.Planner).Renew); err != nil {
 			return nil, err
 		}
 	}
@@ -221,7 +221,7 @@ func (c *benchCase) beside(ctx context.Context, there *benchCase, name string) (
 
 // rival is our own method under other options, timed in the first of our ways.
 func (c *benchCase) rival(ctx context.Context, name string, o planner.Options) (*contender, error) {
-	plan, err := c.device.Plan(c.batch, o)
+	plan, err := c.device.Plan(ctx, c.batch, o)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 			if schedule == planner.ScheduleCluster && !facts.Kernels[i].Clusters || schedule == planner.ScheduleDynamic && facts.KernelKind == planner.KernelsCPU {
 				continue // the same as data-parallel
 			}
-			plan, err := c.device.Plan(c.batch, planner.Options{
+			plan, err := c.device.Plan(ctx, c.batch, planner.Options{
 				Type: c.options.Type, TypeC: c.options.TypeC, Compute: c.options.Compute, Tile: shape.Name, Schedule: schedule, Epilogue: c.options.Epilogue})
 			if err != nil {
 				continue // the device cannot run this tile

@@ -46,7 +46,7 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 		var plan *planner.Plan
 		p := report.Planning{Problems: n}
 		p.New, err = medianMicros(b.repeat, func() error {
-			plan, err = b.device.Plan(w.Batch, options)
+			plan, err = b.device.Plan(ctx, w.Batch, options)
 			if err == nil {
 				plan.Encode(nil)
 			}
@@ -55,10 +55,10 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 		if err != nil {
 			return nil, err
 		}
-		if p.Again, err = planMicros(plan, b.repeat, (*planner.Planner).Replan); err != nil {
+		if p.Again, err = planMicros(ctx, plan, b.repeat, (*planner.Planner).Replan); err != nil {
 			return nil, err
 		}
-		if p.Renewed, err = planMicros(plan, b.repeat, (*planner.Planner).Renew); err != nil {
+		if p.Renewed, err = planMicros(ctx, plan, b.repeat, (*planner.Planner).Renew); err != nil {
 			return nil, err
 		}
 		all = append(all, p)
@@ -70,7 +70,7 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 // measured, as it runs.
 func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Timeline, error) {
 	w, options := dress(w, b.options)
-	plan, err := b.device.Plan(w.Batch, options)
+	plan, err := b.device.Plan(ctx, w.Batch, options)
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +106,13 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 
 // planMicros is the median time to make a plan again in the memory of an earlier
 // one, its encoding included.
-func planMicros(like *planner.Plan, repeat int, again func(*planner.Planner, *planner.Plan, planner.Batch, planner.Options) error) (float64, error) {
+func planMicros(ctx context.Context, like *planner.Plan, repeat int,
+	again func(*planner.Planner, context.Context, *planner.Plan, planner.Batch, planner.Options) error) (float64, error) {
 	maker := planner.New(like.Device)
 	var p planner.Plan
 	var words []uint32
 	return medianMicros(repeat, func() error {
-		err := again(maker, &p, like.Batch, like.Options)
+		err := again(maker, ctx, &p, like.Batch, like.Options)
 		if err == nil {
 			words = p.Encode(words)
 		}

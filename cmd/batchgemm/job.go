@@ -68,7 +68,7 @@ type job struct {
 func newJob(ctx context.Context, device *dispatch.Device, batch planner.Batch, ops *workload.Operands, options planner.Options) (*job, error) {
 	j := &job{device: device}
 	start := time.Now()
-	plan, err := device.Plan(batch, options)
+	plan, err := device.Plan(ctx, batch, options)
 	if err != nil {
 		return j, err
 	}

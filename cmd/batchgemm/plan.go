@@ -46,7 +46,7 @@ would take, or that of --backend. --svg draws which worker does what over the pr
 				return err
 			}
 			w, options = dress(w, options)
-			plan, err := planner.New(facts).Plan(w.Batch, options)
+			plan, err := planner.New(facts).Plan(cmd.Context(), w.Batch, options)
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.Name, err)
 			}

@@ -131,7 +131,7 @@ func (b *bencher) observe(ctx context.Context, facts *planner.Device, k *tune.Ca
 	for _, row := range tune.Rows(facts) {
 		for _, schedule := range row.Schedules() {
 			tile := row.Tile.Name
-			plan, err := b.device.Plan(k.Batch, planner.Options{Compute: row.Compute, Tile: tile, Schedule: schedule})
+			plan, err := b.device.Plan(ctx, k.Batch, planner.Options{Compute: row.Compute, Tile: tile, Schedule: schedule})
 			if err != nil {
 				return nil, err
 			}

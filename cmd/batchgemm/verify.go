@@ -170,7 +170,7 @@ func verify(cmd *cobra.Command, places []check, w *workload.Workload, ops *workl
 // types is skipped.
 func (c check) schedules(ctx context.Context, device *dispatch.Device, w *workload.Workload, ops *workload.Operands, bar *progress) (checks []check) {
 	schedules := planner.Schedules()
-	if _, err := device.Plan(nil, c.options()); err != nil {
+	if _, err := device.Plan(ctx, nil, c.options()); err != nil {
 		c.Skipped = err.Error()
 		checks, schedules = append(checks, c), nil
 	}

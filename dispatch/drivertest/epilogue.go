@@ -194,7 +194,7 @@ func (s *suite) planDressed(t *testing.T, b planner.Batch, o planner.Options, ed
 	if o.Tile != "" {
 		o.Tile = s.insteadWith(&facts, o.Tile, o.Epilogue)
 	}
-	plan, err := planner.New(&facts).Plan(b, o)
+	plan, err := planner.New(&facts).Plan(t.Context(), b, o)
 	require.NoError(t, err)
 	return plan
 }

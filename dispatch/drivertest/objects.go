@@ -54,7 +54,7 @@ func (s *suite) testChain(t *testing.T) {
 	// C of the first run is A of the second; B serves both.
 	p := second.batch[0]
 	p.A, p.B = q.C, q.B
-	chained, err := planner.New(second.plan.Device).Plan(planner.Batch{p}, planner.Options{Tile: "small"})
+	chained, err := planner.New(second.plan.Device).Plan(ctx, planner.Batch{p}, planner.Options{Tile: "small"})
 	require.NoError(t, err)
 	program, err := s.device.Prepare(ctx, chained)
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 		}
 	}
 	facts := s.device.Info().Planner
-	plan, err := planner.New(&facts).Plan(b, planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Schedule: planner.ScheduleDataParallel})
+	plan, err := planner.New(&facts).Plan(ctx, b, planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Schedule: planner.ScheduleDataParallel})
 	require.NoError(t, err)
 	program, err := s.device.Prepare(ctx, plan)
 	require.NoError(t, err)

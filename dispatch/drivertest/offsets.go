@@ -85,7 +85,7 @@ func farTask(t *testing.T, d driver.Device, operand int, places []planner.Matrix
 		batch[i] = p
 	}
 	facts := d.Info().Planner
-	plan, err := planner.New(&facts).Plan(batch, planner.Options{Tile: tile})
+	plan, err := planner.New(&facts).Plan(t.Context(), batch, planner.Options{Tile: tile})
 	require.NoError(t, err)
 	f := &far{device: d, operand: operand, plan: plan}
 	for i := range f.values {

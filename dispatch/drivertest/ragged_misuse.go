@@ -229,7 +229,7 @@ func (s *suite) testRaggedOrder(t *testing.T) {
 	one := s.prepare(t, planner.Batch{{M: 1, N: 1, K: 1}}, narrow, planner.Options{Tile: "small"}, nil)
 	q := one.batch[0]
 	q.C.Offset = 0
-	plan, err := planner.New(one.plan.Device).Plan(planner.Batch{q}, planner.Options{Tile: "small"})
+	plan, err := planner.New(one.plan.Device).Plan(ctx, planner.Batch{q}, planner.Options{Tile: "small"})
 	require.NoError(t, err)
 	program, err := s.device.Prepare(ctx, plan)
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Op
 		o.Tile = s.instead(&facts, o.Tile)
 	}
 	var err error
-	j.plan, err = planner.New(&facts).Plan(b, o)
+	j.plan, err = planner.New(&facts).Plan(t.Context(), b, o)
 	require.NoError(t, err)
 	j.program, err = s.device.Prepare(context.Background(), j.plan)
 	require.NoError(t, err)

@@ -76,7 +76,7 @@ func (s *suite) updateAndBack(t *testing.T, j *job) {
 	t.Helper()
 	ctx := context.Background()
 	other := new(planner.Plan)
-	require.NoError(t, planner.New(j.plan.Device).Replan(other, j.batch[:len(j.batch)/2], j.plan.Options))
+	require.NoError(t, planner.New(j.plan.Device).Replan(ctx, other, j.batch[:len(j.batch)/2], j.plan.Options))
 	run := []driver.Run{{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}}
 	for _, plan := range []*planner.Plan{other, j.plan} {
 		require.NoError(t, s.device.Submit(ctx, run))

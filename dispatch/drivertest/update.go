@@ -96,12 +96,12 @@ func (s *suite) replan(t *testing.T, plan *planner.Plan, c *step) {
 	}
 	if c.renew {
 		facts.LaunchMicros = min(facts.LaunchMicros, 1) // also where a CPU plays the device
-		require.NoError(t, planner.New(&facts).Renew(plan, c.batch, c.options))
+		require.NoError(t, planner.New(&facts).Renew(t.Context(), plan, c.batch, c.options))
 		mixed := slices.ContainsFunc(c.batch, func(q planner.Problem) bool { return q.TransA != c.batch[0].TransA || q.TransB != c.batch[0].TransB })
 		require.Equal(t, facts.KernelKind != planner.KernelsCPU && !mixed, len(plan.Records) > 0)
 		return
 	}
-	require.NoError(t, planner.New(&facts).Replan(plan, c.batch, c.options))
+	require.NoError(t, planner.New(&facts).Replan(t.Context(), plan, c.batch, c.options))
 }
 
 // testUpdateOn updates a program to one batch after another, which run on the same buffers.

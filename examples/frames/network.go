@@ -60,7 +60,7 @@ func newNetwork(ctx context.Context, device *dispatch.Device) (*network, error) 
 		if warmed := device.Warmed(); warmed.Len() > 0 {
 			l.options.Kernels = warmed // updates of the program compile nothing
 		}
-		plan, err := device.Plan(batch, l.options)
+		plan, err := device.Plan(ctx, batch, l.options)
 		if err != nil {
 			return nil, err
 		}

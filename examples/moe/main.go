@@ -130,7 +130,7 @@ func (l *layer) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := l.dev.Plan(batch, planner.Options{})
+	plan, err := l.dev.Plan(ctx, batch, planner.Options{})
 	if err != nil {
 		return err
 	}

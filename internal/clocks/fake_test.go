@@ -47,7 +47,7 @@ func TestMeasure(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			batch, err := planner.Pack(tc.problem)
 			require.NoError(t, err)
-			plan, err := planner.New(device).Plan(batch, tc.options)
+			plan, err := planner.New(device).Plan(t.Context(), batch, tc.options)
 			require.NoError(t, err)
 			lenA, lenB, lenC := batch.Extent()
 			groups, err := Measure(t.Context(), 0, plan, make([]float32, lenA), make([]float32, lenB), make([]float32, lenC))
@@ -80,7 +80,7 @@ func TestMeasure(t *testing.T) {
 	t.Run("too many groups", func(t *testing.T) {
 		batch, err := planner.Pack(planner.GEMM(16*257, 16*257, 1))
 		require.NoError(t, err)
-		plan, err := planner.New(device).Plan(batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
+		plan, err := planner.New(device).Plan(t.Context(), batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
 		require.NoError(t, err)
 		_, err = Measure(t.Context(), 0, plan, nil, nil, nil)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
@@ -90,7 +90,7 @@ func TestMeasure(t *testing.T) {
 		t.Setenv("FAKECUDA_MAJOR", "8")
 		batch, err := planner.Pack(planner.GEMM(5, 5, 5))
 		require.NoError(t, err)
-		plan, err := planner.New(device).Plan(batch, planner.Options{Tile: "small"})
+		plan, err := planner.New(device).Plan(t.Context(), batch, planner.Options{Tile: "small"})
 		require.NoError(t, err)
 		_, err = Measure(t.Context(), 0, plan, make([]float32, 100), make([]float32, 100), make([]float32, 100))
 		require.ErrorIs(t, err, driver.ErrUnavailable)

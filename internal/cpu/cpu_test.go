@@ -29,7 +29,7 @@ func ready(t testing.TB, d *device, o planner.Options, problems ...planner.Probl
 	t.Helper()
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	plan, err := planner.New(&d.info.Planner).Plan(batch, o)
+	plan, err := planner.New(&d.info.Planner).Plan(t.Context(), batch, o)
 	require.NoError(t, err)
 	program, err := d.Prepare(context.Background(), plan)
 	require.NoError(t, err)

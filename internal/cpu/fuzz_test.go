@@ -47,7 +47,7 @@ func FuzzRun(f *testing.F) {
 
 func runAndCheck(t *testing.T, facts *planner.Device, o planner.Options, rng *rand.Rand) {
 	batch, lens := placed(rng)
-	plan, err := planner.New(facts).Plan(batch, o)
+	plan, err := planner.New(facts).Plan(t.Context(), batch, o)
 	require.NoError(t, err)
 	d := openDevice(t)
 	program, err := d.Prepare(context.Background(), plan)

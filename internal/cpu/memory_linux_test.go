@@ -50,7 +50,7 @@ func TestWorkspaceIsRefused(t *testing.T) {
 		d := openDevice(t)
 		batch, err := planner.Pack(planner.GEMM(1, 1, 1))
 		require.NoError(t, err)
-		plan, err := planner.New(&d.info.Planner).Plan(batch, planner.Options{})
+		plan, err := planner.New(&d.info.Planner).Plan(t.Context(), batch, planner.Options{})
 		require.NoError(t, err)
 		plan.Workspace = 1 << 27
 		_, err = d.Prepare(t.Context(), plan)

@@ -157,7 +157,7 @@ func TestUpdateBehindQueuedRuns(t *testing.T) {
 			batch, err := planner.Pack(p)
 			require.NoError(t, err)
 			o := planner.Options{Tile: "small", Schedule: []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleStreamK}[i%2]}
-			require.NoError(t, planner.New(&d.info.Planner).Replan(&plan, batch, o))
+			require.NoError(t, planner.New(&d.info.Planner).Replan(t.Context(), &plan, batch, o))
 			require.NoError(t, program.Update(t.Context(), &plan))
 			if round == 0 {
 				results[i], err = d.Alloc(plan.ExtentC)

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/planner"
@@ -70,7 +71,7 @@ func (r *ragged) read(words []float32) (refused int) {
 
 // draw makes an image of a batch.
 func (r *ragged) draw(m *image, b planner.Batch) error {
-	if err := r.planner.Replan(&r.plan, b, r.options); err != nil {
+	if err := r.planner.Replan(context.Background(), &r.plan, b, r.options); err != nil {
 		return err
 	}
 	m.launches = append(m.launches[:0], r.plan.Launches...)

@@ -67,7 +67,7 @@ func TestBitsOfThreads(t *testing.T) {
 			run := ready(t, planned, planner.Options{Schedule: schedule}, problems...)
 			batch, err := planner.Pack(problems...)
 			require.NoError(t, err)
-			plan, err := planner.New(&planned.info.Planner).Plan(batch, planner.Options{Schedule: schedule})
+			plan, err := planner.New(&planned.info.Planner).Plan(t.Context(), batch, planner.Options{Schedule: schedule})
 			require.NoError(t, err)
 			before := slices.Clone(run.C.(*buffer).data)
 			var want []float32

@@ -113,7 +113,7 @@ func TestPromises(t *testing.T) {
 			}
 			batch, err := planner.Pack(planner.GEMM(2, 2, 2))
 			require.NoError(t, err)
-			o.plan, err = planner.New(&o.device.info.Planner).Plan(batch, planner.Options{})
+			o.plan, err = planner.New(&o.device.info.Planner).Plan(t.Context(), batch, planner.Options{})
 			require.NoError(t, err)
 			o.program, err = o.device.Prepare(t.Context(), o.plan)
 			require.NoError(t, err)

@@ -207,7 +207,7 @@ func TestGEMMCancelledAtWork(t *testing.T) {
 			const side = 512
 			batch, err := planner.Pack(planner.GEMM(side, side, side))
 			require.NoError(t, err)
-			plan, err := d.planner.Plan(batch, planner.Options{})
+			plan, err := d.planner.Plan(t.Context(), batch, planner.Options{})
 			require.NoError(t, err)
 			var long driver.Run
 			long.Program, err = f.Prepare(t.Context(), plan)

@@ -76,7 +76,7 @@ func (s *session) run(ctx context.Context, t *task) error {
 			return err
 		}
 		if len(parts) == 0 { // no plan checks the options
-			if _, err := s.hosts[0].planner.Plan(nil, t.options); err != nil {
+			if _, err := s.hosts[0].planner.Plan(ctx, nil, t.options); err != nil {
 				return err
 			}
 		}
@@ -158,12 +158,12 @@ func (p *part) prepare(ctx context.Context, h *Host, plan *planner.Plan, o plann
 	batch := p.batch
 	p.batch = nil         // the program has it
 	if p.program != nil { // batches come and go
-		if err := h.planner.Renew(plan, batch, o); err != nil {
+		if err := h.planner.Renew(ctx, plan, batch, o); err != nil {
 			return err
 		}
 		return p.program.Update(ctx, plan)
 	}
-	err := h.planner.Replan(plan, batch, o)
+	err := h.planner.Replan(ctx, plan, batch, o)
 	if err == nil {
 		p.program, err = h.device.Prepare(ctx, plan)
 	}

@@ -47,7 +47,7 @@ func made(t *testing.T, rivals []string, names ...string) *Data {
 	for _, name := range names {
 		w, err := workload.Load(name, nil)
 		require.NoError(t, err)
-		plan, err := planner.New(device).Plan(w.Batch, planner.Options{})
+		plan, err := planner.New(device).Plan(t.Context(), w.Batch, planner.Options{})
 		require.NoError(t, err)
 		data.Chosen = &Timeline{Workload: name, Predicted: timeline.New(plan), Measured: ran(plan, rng)}
 		c := bench.Case{Workload: name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Plan: 0.4 * float64(len(w.Batch)), Schedule: plan.Explain().Schedule}
@@ -143,7 +143,7 @@ func samples(t *testing.T) map[string]*Data {
 		row := &n.Bench.Cases[0].Rows[i]
 		row.Device, row.GFLOPS, row.Slower, row.Errors = bench.Spread{}, 0, 0, nil
 	}
-	empty, err := planner.New(&all["sweep"].Device).Plan(nil, planner.Options{})
+	empty, err := planner.New(&all["sweep"].Device).Plan(t.Context(), nil, planner.Options{})
 	require.NoError(t, err)
 	n.Chosen = &Timeline{Workload: "nothing", Predicted: timeline.New(empty), Measured: timeline.Measured(empty, nil)}
 	return all

@@ -104,7 +104,7 @@ func (j *job) check(got []float32) error {
 // prepare plans a batch and uploads it. What it made is closed if it fails.
 func prepare(ctx context.Context, d *dispatch.Device, rng *rand.Rand, c choice) (*job, error) {
 	j := newJob(rng, c)
-	plan, err := d.Plan(j.batch, c.options)
+	plan, err := d.Plan(ctx, j.batch, c.options)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func plan(t *testing.T, device, name string, o planner.Options) *planner.Plan {
 	require.NoError(t, err)
 	w, err := workload.Load(name, nil)
 	require.NoError(t, err)
-	p, err := planner.New(d).Plan(w.Batch, o)
+	p, err := planner.New(d).Plan(t.Context(), w.Batch, o)
 	require.NoError(t, err)
 	return p
 }
@@ -102,7 +102,7 @@ func TestOrder(t *testing.T) {
 	d, err := devices.Lookup("lavapipe") // two units, one place each
 	require.NoError(t, err)
 	for schedule, last := range map[planner.Schedule]int{planner.ScheduleDataParallel: 2, planner.ScheduleDynamic: 1} {
-		p, err := planner.New(d).Plan(batch, planner.Options{Tile: "small", Schedule: schedule})
+		p, err := planner.New(d).Plan(t.Context(), batch, planner.Options{Tile: "small", Schedule: schedule})
 		require.NoError(t, err)
 		tl := New(p)
 		require.Equal(t, []Lane{{0, 0}, {1, 0}}, tl.Lanes)
@@ -201,7 +201,7 @@ func TestWriteSVGNothingToDo(t *testing.T) {
 	for _, problems := range [][]planner.Problem{nil, {planner.GEMM(0, 5, 5)}} {
 		batch, err := planner.Pack(problems...)
 		require.NoError(t, err)
-		p, err := planner.New(d).Plan(batch, planner.Options{})
+		p, err := planner.New(d).Plan(t.Context(), batch, planner.Options{})
 		require.NoError(t, err)
 		var b bytes.Buffer
 		require.NoError(t, New(p).WriteSVG(&b, "nothing"))

@@ -89,7 +89,7 @@ func TestFake(t *testing.T) {
 		info := d.Info()
 		batch, err := planner.Pack(planner.GEMM(1, 1, 1))
 		require.NoError(t, err)
-		plan, err := planner.New(&info.Planner).Plan(batch, planner.Options{})
+		plan, err := planner.New(&info.Planner).Plan(t.Context(), batch, planner.Options{})
 		require.NoError(t, err)
 		t.Setenv("FAKEHIP_ARCH", "gfx908")
 		_, err = d.Prepare(t.Context(), plan)

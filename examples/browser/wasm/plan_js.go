@@ -95,7 +95,7 @@ func (s *session) planned(ctx context.Context, r *request) (*planView, error) {
 		return nil, err
 	}
 	start := time.Now()
-	plan, err := s.device.Plan(load.Batch, planner.Options{})
+	plan, err := s.device.Plan(ctx, load.Batch, planner.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -137,7 +137,7 @@ func (s *session) batched(ctx context.Context) (method, error) {
 func (s *session) single(ctx context.Context) (method, error) {
 	var plans []*planner.Plan
 	for i := range s.plan.Batch {
-		plan, err := s.device.Plan(s.plan.Batch[i:i+1], planner.Options{Schedule: planner.ScheduleDataParallel})
+		plan, err := s.device.Plan(ctx, s.plan.Batch[i:i+1], planner.Options{Schedule: planner.ScheduleDataParallel})
 		if err != nil {
 			return nil, err
 		}

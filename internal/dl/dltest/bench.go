@@ -84,7 +84,7 @@ func BenchmarkPrepare(b *testing.B, on driver.Driver) {
 	info := d.Info()
 	batch, err := planner.Pack(slices.Repeat([]planner.Problem{gemm(100, 100, 100)}, 256)...)
 	require.NoError(b, err)
-	plan, err := planner.New(&info.Planner).Plan(batch, planner.Options{})
+	plan, err := planner.New(&info.Planner).Plan(b.Context(), batch, planner.Options{})
 	require.NoError(b, err)
 	for b.Loop() {
 		p, err := d.Prepare(b.Context(), plan)

@@ -92,7 +92,7 @@ func (f *Fake) testGrids(t *testing.T) {
 	facts.MaxWorkers = 0
 	batch, err := planner.Pack(gemm(16, 64, 8))
 	require.NoError(t, err)
-	plan, err := planner.New(&facts).Plan(batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
+	plan, err := planner.New(&facts).Plan(t.Context(), batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
 	require.NoError(t, err)
 	for _, groups := range []int{0, 4} {
 		plan.Launches[0].Count = groups

@@ -256,7 +256,7 @@ func (f *Fake) busy(t *testing.T) (driver.Wrapper, *task) {
 	k.other = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(20, 20, 30))
 	k.again = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(9, 10, 130))
 	info := d.Info()
-	require.NoError(t, planner.New(&info.Planner).Renew(&k.renewed, k.plan.Batch, planner.Options{}))
+	require.NoError(t, planner.New(&info.Planner).Renew(t.Context(), &k.renewed, k.plan.Batch, planner.Options{}))
 	require.NotEmpty(t, k.renewed.Records)
 	k.atC = f.newest(t)
 	return d, k

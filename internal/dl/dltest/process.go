@@ -117,7 +117,7 @@ func IllegalAddress(t *testing.T, on driver.Driver, result string) {
 	p := gemm(4, 4, 4)
 	p.A, p.B, p.C = planner.Matrix{Offset: min(1<<38, math.MaxInt/8), LD: 4}, planner.Matrix{LD: 4}, planner.Matrix{LD: 4}
 	info := d.Info()
-	plan, err := planner.New(&info.Planner).Plan(planner.Batch{p}, planner.Options{})
+	plan, err := planner.New(&info.Planner).Plan(t.Context(), planner.Batch{p}, planner.Options{})
 	require.NoError(t, err)
 	program, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)

@@ -42,7 +42,7 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 	batch, lens := randomBatch(rng, n)
 	info := d.Info()
 	options := randomOptions(rng, &info.Planner)
-	plan, err := planner.New(&info.Planner).Plan(batch, options)
+	plan, err := planner.New(&info.Planner).Plan(ctx, batch, options)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (f *Fake) testItemsAreMadeOnce(t *testing.T) {
 	k := newTask(t, d, planner.Options{}, gemm(20, 30, 40), gemm(50, 10, 40))
 	info := d.Info()
 	var plan planner.Plan
-	require.NoError(t, planner.New(&info.Planner).Renew(&plan, k.plan.Batch, planner.Options{}))
+	require.NoError(t, planner.New(&info.Planner).Renew(t.Context(), &plan, k.plan.Batch, planner.Options{}))
 	require.False(t, plan.TakesSizes() || plan.Ragged == nil)
 	products := len(plan.Launches) - 1
 	before := f.count(t, launches)

@@ -32,7 +32,7 @@ func newPlan(t testing.TB, d driver.Device, o planner.Options, problems ...plann
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
 	info := d.Info()
-	plan, err := planner.New(&info.Planner).Plan(batch, o)
+	plan, err := planner.New(&info.Planner).Plan(t.Context(), batch, o)
 	require.NoError(t, err)
 	return plan
 }

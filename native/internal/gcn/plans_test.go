@@ -104,7 +104,7 @@ func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Op
 		round(options.Type, j.e.B2)
 	}
 	var err error
-	j.plan, err = planner.New(d).Plan(b, options)
+	j.plan, err = planner.New(d).Plan(t.Context(), b, options)
 	require.NoError(t, err)
 	return j
 }
