@@ -448,7 +448,8 @@ bg_status bg_split_group_words(const uint32_t *words, int64_t count, float *scal
 
 /* bg_quantize_int4 makes a B, as bg_pack_int4 does, and the words of its groups, k/group rows of ld, of n rows of k numbers. k is a
  * multiple of the group, 64 or 128. Each group has the zero point 8 and a scale by which its largest number is -8 or 7, whichever
- * errs less in sum of squares. words has k*ld / 8, groups k*ld / group. */
+ * errs less in sum of squares. words has k*ld / 8, groups k*ld / group. NaN and infinities are an error that names row and column of the
+ * numbers, before anything is written. */
 bg_status bg_quantize_int4(const float *numbers, int64_t n, int64_t k, int32_t group, uint32_t *words, uint32_t *groups);
 
 /* bg_sum_columns makes the sums of the cols columns of op(B), rows x cols, of "int8" (the option zero_a). Rows of b as stored are ld

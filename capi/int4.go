@@ -137,7 +137,6 @@ func goQuantizeInt4(mask *C.sigset_t, from unsafe.Pointer, n, k C.int64_t, group
 		if err != nil {
 			return err
 		}
-		element.QuantizeInt4(words, groups, rows, int(n), int(k), unit)
-		return nil
+		return element.QuantizeInt4(words, groups, rows, int(n), int(k), unit)
 	})
 }

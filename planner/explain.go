@@ -15,6 +15,7 @@ import (
 type Explanation struct {
 	Device    string       `json:"device"`
 	Type      element.Type `json:"type,omitempty"`   // of A and B, where it is not float32
+	TypeB     element.Type `json:"type_b,omitempty"` // of B, where it is another than that of A
 	TypeC     element.Type `json:"type_c,omitempty"` // of C, the same
 	Compute   Compute      `json:"compute"`          // the arithmetic of its tiles: f32 unless one uses tensor cores
 	Rule      Rule         `json:"rule"`
@@ -104,6 +105,9 @@ func (p *Plan) Explain() Explanation {
 			total += u.Tiles
 		}
 	}
+	if of := p.Options.TypeB(); of != e.Type {
+		e.TypeB = of
+	}
 	if total > 0 {
 		e.Occupancy /= float64(total)
 	}
@@ -163,7 +167,7 @@ func (p *Plan) WriteText(w io.Writer) error {
 	fmt.Fprintf(tw, "rule; schedule\t%s; %s\n", e.Rule, e.Schedule)
 	fmt.Fprintf(tw, "compute\t%s\n", e.Compute)
 	if e.Type != element.F32 {
-		fmt.Fprintf(tw, "elements\t%s, C of %s\n", e.Type, e.TypeC)
+		fmt.Fprintf(tw, "elements\t%s\n", element.Show(e.Type, e.TypeB, e.TypeC))
 	}
 	fmt.Fprintf(tw, "work\t%d problems, %.4g GFLOP\n", len(e.Problems), e.GFLOP)
 	guess := ""

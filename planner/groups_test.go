@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
@@ -242,5 +243,28 @@ func TestRaggedGroups(t *testing.T) {
 		require.NoError(t, err)
 		_, refused := records.Batch(nil, words, by)
 		require.Equal(t, c.fits, refused < 0, c)
+	}
+}
+
+// TestExplainGroups: B has a type of its own, which text and JSON name.
+func TestExplainGroups(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		o    Options
+		b    element.Type
+		text string
+	}{
+		{"groups", groupsOf(Epilogue{ScaleB: PerGroup64}), element.Int4, "elements        bf16, B of int4, C of bf16\n"},
+		{"none", groupsOf(Epilogue{}), element.F32, "elements        bf16, C of bf16\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := Batch{{M: 2, N: 3, K: 64, A: Matrix{0, 64}, B: Matrix{32, 16}, C: Matrix{0, 3}}}
+			p, err := New(int4Device(t)).Plan(t.Context(), b, tc.o)
+			require.NoError(t, err)
+			require.Equal(t, tc.b, p.Explain().TypeB)
+			var text bytes.Buffer
+			require.NoError(t, p.WriteText(&text))
+			require.Contains(t, text.String(), tc.text)
+		})
 	}
 }

@@ -144,8 +144,9 @@ func TestOptionsCheck(t *testing.T) {
 		{Options{TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f32 (but f32)"},
 		{Options{Type: element.BF16, Compute: ComputeTF32}, "compute mode tf32 is for operands of f32, not bf16"},
 		{Options{TLP: 5}, "unknown TLP equation 5 (known: 3, 4)"},
-		{Options{Threshold: -1}, "threshold -1 is not 0 or more"},
-		{Options{Threshold: math.NaN()}, "threshold NaN is not 0 or more"},
+		{Options{Threshold: -1}, "threshold -1 is not a finite number from 0 on"},
+		{Options{Threshold: math.NaN()}, "threshold NaN is not a finite number from 0 on"},
+		{Options{Threshold: math.Inf(1)}, "threshold +Inf is not a finite number from 0 on"},
 		{Options{Custom: &CustomSchedule{Name: "mine"}}, "custom schedule mine: Deal is nil"},
 		{Options{Custom: oneTileAWorker, Schedule: ScheduleLPT}, "custom schedule one-tile: schedule lpt is asked for too"},
 	} {

@@ -106,8 +106,8 @@ func (o *Options) check(d *Device) error {
 	if o.TLP != 0 && o.TLP != TLPEq3 && o.TLP != TLPEq4 {
 		return invalid.Errorf("unknown TLP equation %d (known: %d, %d)", o.TLP, TLPEq3, TLPEq4)
 	}
-	if o.Threshold < 0 || math.IsNaN(o.Threshold) {
-		return invalid.Errorf("threshold %g is not 0 or more", o.Threshold)
+	if !(o.Threshold >= 0 && o.Threshold <= math.MaxFloat64) {
+		return invalid.Errorf("threshold %g is not a finite number from 0 on", o.Threshold)
 	}
 	if o.Custom != nil {
 		return o.Custom.check(o)

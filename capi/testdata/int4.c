@@ -56,6 +56,8 @@ static void test_quantize(void) {
 	FAILS(bg_quantize_int4(numbers, N, 64, 128, words, groups), BG_ERR_INVALID, "k 64 is no multiple of 128, the group");
 	FAILS(bg_quantize_int4(numbers, -1, K, GROUP, words, groups), BG_ERR_INVALID, "n -1 is not in [0, ");
 	FAILS(bg_quantize_int4(numbers, N, K, GROUP, words, NULL), BG_ERR_INVALID, "groups is NULL");
+	numbers[K + 5] = NAN;
+	FAILS(bg_quantize_int4(numbers, N, K, GROUP, words, groups), BG_ERR_INVALID, "row 1, column 5 is NaN, for which int4 has no number");
 }
 
 static bg_buffer upload(bg_device device, const char *type, const void *from, int64_t count) {

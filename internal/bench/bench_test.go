@@ -174,15 +174,16 @@ func TestGolden(t *testing.T) {
 func TestElements(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
-		ab, c           element.Type
+		ab, b, c        element.Type
 		json, text, csv string
 	}{
-		{"float32", element.F32, element.F32, `"cold":false`, "", ",f32,f32\n"},
-		{"bf16", element.BF16, element.BF16, `"type":"bf16","type_c":"bf16"`, "elements  bf16, C of bf16\n", ",bf16,bf16\n"},
-		{"f16 and float32", element.F16, element.F32, `"type":"f16","cold"`, "elements  f16, C of f32\n", ",f16,f32\n"},
+		{"float32", element.F32, element.F32, element.F32, `"cold":false`, "", ",f32,f32,f32\n"},
+		{"bf16", element.BF16, element.F32, element.BF16, `"type":"bf16","type_c":"bf16"`, "elements  bf16, C of bf16\n", ",bf16,bf16,bf16\n"},
+		{"B of int4", element.BF16, element.Int4, element.F32, `"type":"bf16","type_b":"int4","cold"`, "elements  bf16, B of int4, C of f32\n", ",bf16,f32,int4\n"},
+		{"f16 and float32", element.F16, element.F32, element.F32, `"type":"f16","cold"`, "elements  f16, C of f32\n", ",f16,f32,f16\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := &Report{Type: tc.ab, TypeC: tc.c, Cases: []Case{{Rows: []Row{{Method: "m"}}}}}
+			r := &Report{Type: tc.ab, TypeB: tc.b, TypeC: tc.c, Cases: []Case{{Rows: []Row{{Method: "m"}}}}}
 			raw, err := json.Marshal(r)
 			require.NoError(t, err)
 			require.Contains(t, string(raw), tc.json)

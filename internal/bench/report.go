@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ type Report struct {
 	Repeat  int    `json:"repeat"`
 
 	Type  element.Type `json:"type,omitempty"`   // of A and B, where it is not float32
+	TypeB element.Type `json:"type_b,omitempty"` // of B, where it is another than that of A
 	TypeC element.Type `json:"type_c,omitempty"` // of C, the same
 
 	Epilogue string `json:"epilogue,omitempty"` // its parts
@@ -81,7 +83,7 @@ func (r *Report) Elements() string {
 	if r.Type == element.F32 {
 		return ""
 	}
-	return fmt.Sprintf("%s, C of %s", r.Type, r.TypeC)
+	return element.Show(r.Type, r.TypeB, r.TypeC)
 }
 
 // Wrong counts the rows with wrong results.
@@ -427,7 +429,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 	records := [][]string{{"workload", "problems", "gflop", "bytes", "plan_us", "schedule", "tiles", "method", "timed", "device_us", "device_us_min", "device_us_max",
-		"host_us", "host_us_min", "host_us_max", "gflops", "slower", "error", "checked_problems", "regret", "best_tile", "best_schedule", "type", "type_c"}}
+		"host_us", "host_us_min", "host_us_max", "gflops", "slower", "error", "checked_problems", "regret", "best_tile", "best_schedule", "type", "type_c", "type_b"}}
 	for _, c := range r.Cases {
 		for i, row := range c.Rows {
 			host, regret := []string{"", "", ""}, []string{"", "", ""}
@@ -441,7 +443,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 				guard(c.Schedule), guard(strings.Join(c.Tiles, " ")), guard(row.Method), guard(row.Timed),
 				number(row.Device.Median), number(row.Device.Min), number(row.Device.Max)}
 			record = append(append(record, host...), number(row.GFLOPS), number(row.Slower), number(row.Error), strconv.Itoa(row.Checked))
-			records = append(records, append(append(record, regret...), r.Type.String(), r.TypeC.String()))
+			records = append(records, append(append(record, regret...), r.Type.String(), r.TypeC.String(), cmp.Or(r.TypeB, r.Type).String()))
 		}
 	}
 	return out.WriteAll(records)

@@ -74,6 +74,14 @@ func List(types []Type, last string) string {
 	return list
 }
 
+// Show names the types of A, B and C; b may be F32 where that of B is a's.
+func Show(a, b, c Type) string {
+	if b == F32 || b == a {
+		return a.String() + ", C of " + c.String()
+	}
+	return a.String() + ", B of " + b.String() + ", C of " + c.String()
+}
+
 // Parse reads a name as users write it; "" is F32.
 func Parse(name string) (Type, error) {
 	if name == "" {

@@ -33,6 +33,12 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "unknown", Type(9).String())
 }
 
+func TestShow(t *testing.T) {
+	require.Equal(t, "bf16, C of f32", Show(BF16, F32, F32))
+	require.Equal(t, "bf16, C of bf16", Show(BF16, BF16, BF16))
+	require.Equal(t, "f16, B of int4, C of f32", Show(F16, Int4, F32))
+}
+
 // value is what bits stand for by the definition of the types, in float64.
 func value(of Type, bits uint16) float64 {
 	f := table[of]

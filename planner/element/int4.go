@@ -1,6 +1,10 @@
 package element
 
-import "math"
+import (
+	"math"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+)
 
 // Int4Panel is the k's of B that lie together: a matrix of K x N elements of Int4 with a leading dimension ld, a multiple of 8, is
 // panels of 64 k's, one behind the other, in which each column j has 8 words of 8 k's: word k/64*8*ld + 8*j + k%64/8. In a
@@ -68,8 +72,14 @@ func GroupOf(word uint32) (scale float32, zero int) {
 }
 
 // QuantizeInt4 makes a B, as PackInt4 does, and the words of its groups, k/group rows of Int4LD(n), of numbers: each group has the zero point
-// 8 and the scale that makes its largest number -8 or 7, whichever errs less in sum of squares. k is a multiple of the group.
-func QuantizeInt4(words, groups []uint32, numbers []float32, n, k, group int) {
+// 8 and the scale that makes its largest number -8 or 7, whichever errs less in sum of squares. k is a multiple of the group. NaN and
+// infinities are an error that names row and column of the n x k numbers, before anything is written.
+func QuantizeInt4(words, groups []uint32, numbers []float32, n, k, group int) error {
+	for i, x := range numbers[:n*k] {
+		if x-x != 0 {
+			return invalid.Errorf("row %d, column %d is %g, for which %s has no number", i/k, i%k, x, Int4)
+		}
+	}
 	packed := make([]uint8, n*k)
 	clear(groups[:k/group*Int4LD(n)])
 	for column := range n {
@@ -79,6 +89,7 @@ func QuantizeInt4(words, groups []uint32, numbers []float32, n, k, group int) {
 		}
 	}
 	PackInt4(words, packed, n, k)
+	return nil
 }
 
 // quantize4 makes elements of a group, and returns its word.
@@ -116,7 +127,7 @@ func symmetric(numbers []float32) [2]float32 {
 
 // nearest4 is the number from -8 to 7 that is nearest to x in terms of a scale; 0 where that is 0.
 func nearest4(x, scale float32) int {
-	if scale == 0 || x != x {
+	if scale == 0 {
 		return 0
 	}
 	return int(min(max(math.RoundToEven(float64(x)/float64(scale)), -8), 7))

@@ -3,9 +3,12 @@ package element
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 func TestInt4Facts(t *testing.T) {
@@ -101,7 +104,7 @@ func TestQuantizeInt4(t *testing.T) {
 		}
 		return back
 	}
-	QuantizeInt4(words, groups, numbers, n, k, group)
+	require.NoError(t, QuantizeInt4(words, groups, numbers, n, k, group))
 	got := make([]float32, 64)
 	WidenInt4(got, words[8:][:8], groups[1]) // column 1, the first panel
 	require.Equal(t, dequantised()[k:][:64], got)
@@ -112,6 +115,33 @@ func TestQuantizeInt4(t *testing.T) {
 			numbers[i] = -2
 		}
 	}
-	QuantizeInt4(words, groups, numbers, n, k, group)
+	require.NoError(t, QuantizeInt4(words, groups, numbers, n, k, group))
 	require.Equal(t, numbers, dequantised())
+}
+
+// TestQuantizeInt4Refuses: what is not finite has no number of 4 bits, wherever it is, and nothing is written.
+func TestQuantizeInt4Refuses(t *testing.T) {
+	const n, k, group = 3, 128, 64
+	inf := float32(math.Inf(1))
+	for _, tc := range []struct {
+		name     string
+		row, col int
+		x        float32
+		want     string
+	}{
+		{"NaN", 0, 0, float32(math.NaN()), "row 0, column 0 is NaN, for which int4 has no number"},
+		{"infinite", 1, 70, inf, "row 1, column 70 is +Inf, for which int4 has no number"},
+		{"minus infinite, the last", 2, 127, -inf, "row 2, column 127 is -Inf, for which int4 has no number"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			numbers, words, groups := make([]float32, n*k), []uint32{7}, []uint32{7}
+			numbers[tc.row*k+tc.col] = tc.x
+			err := QuantizeInt4(words, groups, numbers, n, k, group)
+			require.ErrorIs(t, err, invalid.Err)
+			require.EqualError(t, err, tc.want)
+			require.Equal(t, []uint32{7, 7}, append(words, groups...))
+		})
+	}
+	large, words, groups := slices.Repeat([]float32{-math.MaxFloat32}, 64), make([]uint32, 64), make([]uint32, 8)
+	require.NoError(t, QuantizeInt4(words, groups, large, 1, 64, 64), "what is large is finite")
 }
