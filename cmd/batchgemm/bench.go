@@ -68,7 +68,8 @@ of compute capability 9.0 measured by kernels that note when they run.
 
 With --epilogue there is also "plain", our own method without one on copies of A, B
 and C, whose rows are in turn: its x is the part of our time that the products take.
-With gated the products with B2 are problems of plain too, each with a C of its own.
+With gated the products with B2 are problems of plain too, each with a C of its own;
+with --type-b int4 plain's B is of --type.
 --vs has f32 and webgpu alone then, --live updates alone, and --data is refused.`,
 		Example: `  batchgemm bench zhang --vs cublas-grouped,cublas-loop,cublas-graph,f32
   batchgemm bench zhang-512-1024-256 --cold --repeat 20 --json
@@ -115,7 +116,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := f.check(cmd, &options); err != nil {
 		return err
 	}
-	loads, err := loadAll(cmd, args)
+	loads, err := loadAll(cmd, args, &options)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 
 	info := device.Info()
 	found := &bench.Report{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name), Driver: info.Driver,
-		Library: b.library(), Type: options.Type, TypeC: options.TypeC, Epilogue: showEpilogue(options.Epilogue), Repeat: f.repeat, Cold: f.cold, Notes: notes}
+		Library: b.library(), Type: options.Type, TypeB: typeB(&options), TypeC: options.TypeC, Epilogue: showEpilogue(options.Epilogue), Repeat: f.repeat, Cold: f.cold, Notes: notes}
 	bar := newProgress(cmd, len(loads))
 	defer bar.stop()
 	for _, w := range loads {
@@ -192,19 +193,19 @@ func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
 			return usageError{fmt.Errorf("--data %s has numbers that %s has not", f.data, of)}
 		}
 	}
-	switch {
-	case f.repeat < 1:
-		return usageError{fmt.Errorf("--repeat %d is less than 1", f.repeat)}
-	case f.csv && asJSON(cmd):
+	if f.csv && asJSON(cmd) {
 		return usageError{errors.New("--csv and --json exclude each other")}
 	}
-	return nil
+	return checkRepeat(f.repeat)
 }
 
 // loadAll finds the workloads before any work begins.
-func loadAll(cmd *cobra.Command, args []string) ([]*workload.Workload, error) {
+func loadAll(cmd *cobra.Command, args []string, o *planner.Options) ([]*workload.Workload, error) {
 	var names []string
-	for _, arg := range args {
+	for i, arg := range args {
+		if arg == "-" && slices.Contains(args[:i], arg) {
+			return nil, usageError{errors.New("standard input can be one WORKLOAD alone")}
+		}
 		if arg != sweep {
 			names = append(names, arg)
 			continue
@@ -216,7 +217,7 @@ func loadAll(cmd *cobra.Command, args []string) ([]*workload.Workload, error) {
 	loads := make([]*workload.Workload, len(names))
 	for i, name := range names {
 		var err error
-		if loads[i], err = workload.Load(name, cmd.InOrStdin()); err != nil {
+		if loads[i], err = workload.LoadOf(name, cmd.InOrStdin(), o); err != nil {
 			return nil, err
 		}
 	}

@@ -140,16 +140,16 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 // moved is the least traffic of a batch in bytes: A and B are read and C written
 // once, and read where beta is not 0, with what an epilogue has beside.
 func moved(batch planner.Batch, o *planner.Options) (bytes float64) {
-	ab, c := float64(o.Type.Bytes()), float64(o.TypeC.Bytes())
+	c := float64(o.TypeC.Bytes())
 	for i := range batch {
 		p := &batch[i]
 		if p.M == 0 || p.N == 0 || !p.Writes() && o.Epilogue == (planner.Epilogue{}) {
 			continue
 		}
 		bytes += movedBeside(p, o)
-		m, n, k := float64(p.M), float64(p.N), float64(p.K)
+		m, n := float64(p.M), float64(p.N)
 		if p.Reads() {
-			bytes += ab * (m*k + k*n)
+			bytes += float64(o.Type.Size(p.M*p.K)) + float64(o.TypeB().Size(p.K*p.N))
 		}
 		bytes += c * m * n
 		if p.Beta != 0 {
@@ -257,26 +257,30 @@ func (c *benchCase) rows(m *contender, found []bench.Measurement) []bench.Row {
 // upload copies the operands to the device, in one set or, cold, in so many that
 // they do not fit in the cache together.
 func (c *benchCase) upload(ctx context.Context) error {
-	n, o := 1, &c.options
-	if bytes := o.Type.Bytes()*(len(c.ops.A)+len(c.ops.B)) + o.TypeC.Bytes()*len(c.ops.C); c.cold && bytes > 0 {
+	n, held := 1, inBuffers(c.ops, &c.options)
+	bytes := 0 // of A, B and C
+	for i := range held[:3] {
+		bytes += held[i].of.Size(held[i].len())
+	}
+	if c.cold && bytes > 0 {
 		n = coldBytes/bytes + 2
 	}
 	for range n {
 		var s operandSet
-		for i, data := range inBuffers(c.ops) {
+		for i, data := range held {
 			var err error
 			var shared sharedBuffer
 			if c.cuda != nil {
-				s.buffers[i], shared, err = c.cuda.buffer(c, typesOf(o)[i], len(data))
+				s.buffers[i], shared, err = c.cuda.buffer(c, data.of, data.len())
 				s.onStream[i], s.ptrs[i] = shared.onStream, shared.ptr
 			} else {
-				s.buffers[i], err = c.device.NewBufferOf(typesOf(o)[i], len(data))
+				s.buffers[i], err = c.device.NewBufferOf(data.of, data.len())
 			}
 			if err != nil {
 				return err
 			}
 			c.closers = append(c.closers, s.buffers[i].Close)
-			if err := write(ctx, s.buffers[i], data); err != nil {
+			if err := data.write(ctx, s.buffers[i]); err != nil {
 				return err
 			}
 		}

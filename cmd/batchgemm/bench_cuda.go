@@ -87,7 +87,7 @@ type sharedBuffer struct {
 // buffer allocates n elements for a case.
 func (g *cudaBench) buffer(c *benchCase, of element.Type, n int) (own *dispatch.Buffer, shared sharedBuffer, err error) {
 	n = max(n, 1)
-	ptr, err := g.stream.Alloc((of.Bytes()*n + 3) / 4 * 4) // whole words, which the device moves
+	ptr, err := g.stream.Alloc(roundUp(of.Size(n), 4)) // whole words, which the device moves
 	if err != nil {
 		return nil, shared, err
 	}

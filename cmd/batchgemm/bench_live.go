@@ -58,7 +58,10 @@ func (c *benchCase) onDevicePlanned(ctx context.Context, of *planner.Plan) ([]*c
 		return nil, nil
 	}
 	appendRecords := planner.AppendRecords
-	if c.options.Epilogue != (planner.Epilogue{}) {
+	switch e := &c.options.Epilogue; {
+	case e.ScaleA != "" || e.ScaleB != "":
+		appendRecords = planner.AppendScaledRecords
+	case *e != planner.Epilogue{}:
 		appendRecords = planner.AppendEpilogueRecords
 	}
 	records, err := appendRecords(nil, c.batch)

@@ -38,7 +38,7 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		w, err := workload.Load(fmt.Sprintf("random:mn=256,k=256,batch=%d,seed=1", n), nil)
+		w, err := workload.LoadOf(fmt.Sprintf("random:mn=256,k=256,batch=%d,seed=1", n), nil, &b.options)
 		if err != nil {
 			return nil, err
 		}

@@ -30,13 +30,13 @@ func TestBenchErrors(t *testing.T) {
 		{"no workload", []string{"bench"}, "bench takes one WORKLOAD or more"},
 		{"unknown workload", []string{"bench", "inception-1", "zhang-1-2-3"}, `unknown workload "zhang-1-2-3": not a file`},
 		{"unknown rival", []string{"bench", "inception-1", "--vs", "cublas-loop,magma"}, `--vs "magma" is not one of cublas-loop, cublas-graph, cublas-grouped`},
-		{"repeat", []string{"bench", "inception-1", "--repeat", "0"}, `--repeat 0 is less than 1`},
+		{"repeat", []string{"bench", "inception-1", "--repeat", "0"}, `--repeat 0 is not in [1, 1000000]`},
 		{"two formats", []string{"bench", "inception-1", "--csv", "--json"}, `--csv and --json exclude each other`},
 		{"rival of float32", []string{"bench", "inception-1", "--type", "bf16", "--vs", "openblas"}, `--vs openblas takes matrices of f32, not bf16`},
 		{"rival without epilogues", []string{"bench", "inception-1", "--epilogue", "relu", "--vs", "f32,cublas-loop"}, `--vs cublas-loop has no epilogues: with --epilogue there are f32 and webgpu`},
 		{"data and epilogue", []string{"bench", "inception-1", "--epilogue", "relu", "--data", "mixed"}, `--data and --epilogue exclude each other`},
 		{"numbers too small", []string{"bench", "inception-1", "--type", "f16", "--data", "tiny"}, `--data tiny has numbers that f16 has not`},
-		{"unknown tile", []string{"bench", "inception-1", "--tile", "x"}, `unknown tile "x"`},
+		{"unknown tile", []string{"bench", "inception-1", "--tile", "x"}, `--tile: unknown tile "x"`},
 		{"unknown backend", []string{"bench", "inception-1", "--backend", "x"}, `unknown backend "x"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestBenchRegret(t *testing.T) {
 }
 
 func TestBenchSweep(t *testing.T) {
-	loads, err := loadAll(newBench(), []string{"inception-1", "zhang"})
+	loads, err := loadAll(newBench(), []string{"inception-1", "zhang"}, new(planner.Options))
 	require.NoError(t, err)
 	require.Len(t, loads, 1+len(workload.Zhang()))
 	require.Equal(t, "inception-1", loads[0].Name)

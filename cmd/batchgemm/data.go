@@ -116,7 +116,7 @@ func (b *bencher) operands(w *workload.Workload, o *planner.Options) (*workload.
 	}
 	ops, err := dataKinds[i].fill(w)
 	if err == nil {
-		ops.Round(o.Type, o.TypeC)
+		ops.Round(o.Type, o.TypeB(), o.TypeC)
 	}
 	return ops, err
 }

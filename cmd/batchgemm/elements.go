@@ -1,13 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -16,11 +18,22 @@ import (
 const typesHelp = `--type is that of the elements of A and B, --type-c that of C: float32, or the
 same; where A and B are of e4m3 or int8 (8 bits), bf16, f16 or f32. Numbers of a workload that its
 type does not have are rounded to the nearest, those too large for f16 to infinity, for
-e4m3 to 448, for int8 to 127 or -128. Without matrices of its own, int8 has random numbers
-from -128 to 127. Sums are in float32, whatever the types are.`
+e4m3 to 448, for int8 to 127 or -128; NaN and infinities are an error for int8. Without matrices of
+its own, int8 has random numbers from -128 to 127. Sums are in float32, whatever the types are.
+Arrays of a .npz file are of float32, float16 or int8; those of A and B for e4m3 may be of uint8, its bits.
+
+--type-b int4 makes B one of 4 bits, with --type bf16 or f16: numbers from 0 to 15, of which each 128 k's
+of a column (64 with --epilogue group-64) share a scale and a zero point: scale*(number - zero). K is a
+multiple of that, and no matrix is transposed. random: has its K rounded up. In a .npz file B0 is
+  float32, float16  (K, N), to be quantised: the zero point is 8, the scale the better of two
+  uint8, int8       (K, N), numbers from 0 to 15, with scales S0 (K/128, N) of float32 or float16,
+                    and zero points Z0 of the same shape, of uint8 or int8; without Z0 they are 8
+  uint32            (K/64, ld, 8), words as batchgemm.pack_int4 of Python makes them, with S0 and
+                    Z0 of (K/128, ld); N is ld, or that of C0 where there is one
+S0 may also be of uint32, words of scales and zero points, as batchgemm.quantize_int4 makes them.`
 
 // typeFlags are the types of elements.
-type typeFlags struct{ ab, c string }
+type typeFlags struct{ a, b, c string }
 
 func (f *typeFlags) flags(cmd *cobra.Command) {
 	names := func() (names []string) {
@@ -29,30 +42,96 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 		}
 		return names
 	}
-	cmd.Flags().StringVar(&f.ab, "type", "", "elements of A and B: "+element.List(element.Types(), " or ")+" (default f32)")
-	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A and B; of e4m3 and int8 "+element.List(element.Int8.TypesC(), " or ")+" (default as A and B, of e4m3 and int8 bf16)")
+	cmd.Flags().StringVar(&f.a, "type", "", "elements of A and B: "+element.List(element.Types(), " or ")+" (default f32)")
+	cmd.Flags().StringVar(&f.b, "type-b", "", "elements of B: int4 with A of bf16 or f16 (default as A)")
+	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A; of e4m3 and int8 "+element.List(element.Int8.TypesC(), " or ")+" (default as A, of e4m3 and int8 bf16)")
 	complete(cmd, "type", names)
+	complete(cmd, "type-b", func() []string { return append(names(), element.Int4.String()) })
 	complete(cmd, "type-c", names)
 }
 
-// set puts the types into options.
+// set puts the types into options whose epilogue is there already, with scales for B of int4.
 func (f *typeFlags) set(o *planner.Options) (err error) {
-	if o.Type, err = element.Parse(f.ab); err != nil {
-		return fmt.Errorf("--type: %w", err)
+	if o.Type, err = typeAmong("--type", f.a, element.Types()); err != nil {
+		if f.a == element.Int4.String() {
+			err = fmt.Errorf("%w: B alone may be, by --type-b %s", err, f.a)
+		}
+		return err
 	}
-	if o.TypeC, err = element.Parse(cmp.Or(f.c, o.Type.TypesC()[0].String())); err != nil {
-		return fmt.Errorf("--type-c: %w", err)
+	if o.TypeC, err = typeAmong("--type-c", f.c, o.Type.TypesC()); err != nil {
+		return fmt.Errorf("%w where A is of %s", err, o.Type)
+	}
+	ofB := []element.Type{o.Type}
+	if o.Type.Bytes() == 2 {
+		ofB = append(ofB, element.Int4)
+	}
+	b, err := typeAmong("--type-b", f.b, ofB)
+	if err != nil {
+		return fmt.Errorf("%w where A is of %s", err, o.Type)
+	}
+	scale := &o.Epilogue.ScaleB
+	switch int4 := b == element.Int4; {
+	case int4 && *scale == "":
+		*scale = planner.PerGroup128
+	case int4 && scale.Group() == 0:
+		return fmt.Errorf("--epilogue has scales of each %s, but B of int4 those of groups", *scale)
+	case !int4 && scale.Group() > 0:
+		return fmt.Errorf("--epilogue %s is for --type-b int4", *scale)
 	}
 	return nil
 }
 
-// typesOf are the types of A, B, C, the bias and lists of rows.
-func typesOf(o *planner.Options) [5]element.Type {
-	return [5]element.Type{o.Type, o.Type, o.TypeC, o.TypeC, element.F32}
+// typeAmong is the type that a flag names, one of some; the first of them where it names none.
+func typeAmong(flag, name string, types []element.Type) (element.Type, error) {
+	if name == "" {
+		return types[0], nil
+	}
+	i := slices.IndexFunc(types, func(t element.Type) bool { return t.String() == name })
+	if i < 0 {
+		return 0, fmt.Errorf("%s %q is not %s", flag, name, element.List(types, " or "))
+	}
+	return types[i], nil
 }
 
-// showTypes names the types that are not all float32.
-func showTypes(ab, c element.Type) string { return fmt.Sprintf("%s, C of %s", ab, c) }
+// typeB is the type of B as reports have it: 0 where it is that of A.
+func typeB(o *planner.Options) element.Type {
+	if b := o.TypeB(); b != o.Type {
+		return b
+	}
+	return 0
+}
+
+// content is what a buffer holds: numbers, or words, of Int4 or of lists.
+type content struct {
+	of      element.Type
+	numbers []float32
+	packed  []uint32
+}
+
+// inBuffers is what buffers hold, of which runOf has the use.
+func inBuffers(ops *workload.Operands, o *planner.Options) [5]content {
+	b := content{of: o.TypeB(), numbers: ops.B}
+	if b.of == element.Int4 {
+		b = content{of: b.of, packed: ops.Packed}
+	}
+	return [5]content{{of: o.Type, numbers: ops.A}, b, {of: o.TypeC, numbers: ops.C}, {of: o.TypeC, numbers: ops.Bias}, {numbers: driver.Words(ops.Rows)}}
+}
+
+// len is the number of elements.
+func (c *content) len() int { return len(c.numbers) + element.Int4.PerWord()*len(c.packed) }
+
+// write copies the content to the first elements of a buffer.
+func (c *content) write(ctx context.Context, to *dispatch.Buffer) error {
+	if c.of != element.Int4 {
+		return write(ctx, to, c.numbers)
+	}
+	return pieces(len(c.packed), func(words []int32, first, end int) error {
+		for i, word := range c.packed[first:end] {
+			words[i] = int32(word)
+		}
+		return to.WriteInt32(ctx, first*element.Int4.PerWord(), words)
+	})
+}
 
 // piece is how many elements are converted at a time, so that copies stay small.
 const piece = 1 << 20
@@ -86,7 +165,7 @@ func read(ctx context.Context, from *dispatch.Buffer, numbers []float32) error {
 	})
 }
 
-func pieces[T uint8 | uint16](n int, move func(bits []T, first, end int) error) error {
+func pieces[T uint8 | uint16 | int32](n int, move func(bits []T, first, end int) error) error {
 	bits := make([]T, min(n, piece))
 	for first := 0; first < n; first += piece {
 		end := min(first+piece, n)

@@ -138,19 +138,19 @@ func TestRunNPZTypes(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		args []string
-		of   element.Type
+		of   npz.DType
 		want []float32
 	}{
-		{"as they are", nil, element.F32, []float32{2 * between, 70000}},
-		{"bf16", []string{"--type", "bf16"}, element.F32, []float32{2, 70144}},
-		{"bf16 to f32", []string{"--type", "bf16", "--type-c", "f32"}, element.F32, []float32{1 + between, 70144}},
-		{"e4m3", []string{"--type", "e4m3"}, element.F32, []float32{2, 448}},
-		{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, element.F32, []float32{1 + between, 448}},
-		{"int8 to f32", []string{"--type", "int8", "--type-c", "f32"}, element.F32, []float32{1 + between, 127}},
+		{"as they are", nil, npz.Float32, []float32{2 * between, 70000}},
+		{"bf16", []string{"--type", "bf16"}, npz.Float32, []float32{2, 70144}},
+		{"bf16 to f32", []string{"--type", "bf16", "--type-c", "f32"}, npz.Float32, []float32{1 + between, 70144}},
+		{"e4m3", []string{"--type", "e4m3"}, npz.Float32, []float32{2, 448}},
+		{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, npz.Float32, []float32{1 + between, 448}},
+		{"int8 to f32", []string{"--type", "int8", "--type-c", "f32"}, npz.Float32, []float32{1 + between, 127}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			succeed(t, "", append([]string{"run", in, "-o", out, "--verify"}, tc.args...)...)
-			require.Equal(t, tc.of, resultOf(t, out).Type)
+			require.Equal(t, tc.of, resultOf(t, out).DType)
 			require.Equal(t, tc.want, products(t, contents(t, out))[0].data)
 		})
 	}
@@ -159,7 +159,7 @@ func TestRunNPZTypes(t *testing.T) {
 func TestRunHalfOutput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.npz")
 	succeed(t, "", "run", numpyFile, "-o", path, "--verify", "--type", "f16")
-	require.Equal(t, element.F16, resultOf(t, path).Type)
+	require.Equal(t, npz.Float16, resultOf(t, path).DType)
 	require.Equal(t, numpyProducts, products(t, contents(t, path)))
 }
 
@@ -184,7 +184,7 @@ func TestBenchTypes(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	require.NoError(t, err)
 	for _, record := range records[1:] {
-		require.Equal(t, []string{"bf16", "f32"}, record[len(record)-2:])
+		require.Equal(t, []string{"bf16", "f32", "bf16"}, record[len(record)-3:])
 	}
 	page := contents(t, filepath.Join(dir, "index.html"))
 	require.Contains(t, page, "bf16, C of f32")

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // epilogueHelp is for commands that take --epilogue.
@@ -32,6 +32,8 @@ A and C, a list of
   tensor-scales     the same of one number for A, one for B and one for B2
   block-scales      the same of one number for each 128 k's of a row of A, and one for each 128 k's
                     of 128 columns of B and B2; with --type e4m3; one of the three
+  group-64          let each 64 k's of a column of B and B2 share a scale and a zero point, with --type-b int4
+  group-128         the same of 128 k's, which --type-b int4 alone asks for
   zeros             take whole numbers from -128 to 127 as zero points of the rows of A, and as sums of
                     the columns of B and B2; with row-scales and --type int8
 What it needs beside A, B and C is random, the same every time. B2 is of the shape
@@ -60,6 +62,8 @@ var epilogueParts = []epiloguePart{
 	{"scatter", func(e *planner.Epilogue) { e.ScatterRows = max(e.ScatterRows, 1) }},
 	{"weights", func(e *planner.Epilogue) { e.Weights = true }},
 	scaling("row-scales", planner.PerRow), scaling("tensor-scales", planner.PerTensor), scaling("block-scales", planner.PerBlock),
+	{string(planner.PerGroup64), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup64 }},
+	{string(planner.PerGroup128), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup128 }},
 	{"zeros", func(e *planner.Epilogue) { e.ZeroA = true }},
 }
 
@@ -86,8 +90,8 @@ func parseEpilogue(names []string) (e planner.Epilogue, err error) {
 		switch {
 		case before.Activation != "" && before.Activation != e.Activation:
 			return e, fmt.Errorf("--epilogue has both %s and %s", before.Activation, e.Activation)
-		case before.ScaleA != "" && before.ScaleA != e.ScaleA:
-			return e, fmt.Errorf("--epilogue has scales of each %s and of each %s", before.ScaleA, e.ScaleA)
+		case before.ScaleB != "" && before.ScaleB != e.ScaleB, before.ScaleA != e.ScaleB && before.ScaleA != "":
+			return e, fmt.Errorf("--epilogue has scales of each %s and of each %s", before.ScaleB, e.ScaleB)
 		}
 	}
 	return e, nil
@@ -141,8 +145,8 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 	return &dressed, o
 }
 
-// aligned is an offset behind n elements of any type that is aligned as the first one is: 16 bytes have no more than 16.
-func aligned(n int) int { return roundUp(n, 16) }
+// aligned is an offset behind n elements of any type that is aligned as the first one is: 16 bytes have no more than 32.
+func aligned(n int) int { return roundUp(n, element.Int4.Line()) }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
@@ -153,9 +157,13 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 	if *e == (planner.Epilogue{}) {
 		return ops, nil
 	}
-	lenA, lenB, lenC, biases, words := len(ops.A), len(ops.B), len(ops.C), 0, 0
+	lenA, lenB, lenC, packed, biases, words := len(ops.A), len(ops.B), len(ops.C), len(ops.Packed), 0, 0
+	atB2 := aligned(lenB)
 	if e.Gated {
-		lenB += aligned(lenB)
+		lenB += atB2
+	}
+	if e.Gated && packed > 0 {
+		packed += atB2 / element.Int4.PerWord()
 	}
 	for i := range b {
 		p := &b[i]
@@ -168,15 +176,16 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 		lenC = max(lenC, p.C.Offset+e.ScatterRows*p.C.LD)
 		biases, words = p.Bias+e.Biases(p.N), p.ScaleB+e.ScalesB(p)
 	}
-	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC, biases, words)); err != nil {
+	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC, packed, biases, words)); err != nil {
 		return nil, fmt.Errorf("the matrices and the epilogue: %w", err)
 	}
 	rng := rand.New(rand.NewPCG(2, 0)) // another than that of A, B and C
 	all := &workload.Operands{A: longer(ops.A, lenA), B: longer(ops.B, lenB), C: longer(ops.C, lenC),
-		Bias: make([]float32, biases), Rows: make([]int32, words)}
+		Packed: longer(ops.Packed, packed), Groups: ops.Groups, Bias: make([]float32, biases), Rows: make([]int32, words)}
 	reference.Uniform(rng, all.Bias)
 	if e.Gated {
-		reference.UniformOf(o.Type, rng, all.B[aligned(len(ops.B)):])
+		reference.UniformOf(o.Type, rng, all.B[atB2:])
+		randomPacked(rng, all.Packed, atB2/element.Int4.PerWord())
 	}
 	for i := range b {
 		if p := &b[i]; p.M > 0 && p.N > 0 {
@@ -190,17 +199,23 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 					all.Rows[at] = int32(rng.IntN(256) - 128)
 				}
 			}
+			if e.ScaleB.Group() > 0 {
+				randomGroups(rng, all.Rows[p.ScaleB:][:e.ScalesB(p)])
+			}
 		}
+	}
+	if o.TypeB() == element.Int4 {
+		finishInt4(all, b, e)
 	}
 	return all, nil
 }
 
 // longer is s with zeros behind it.
-func longer(s []float32, n int) []float32 {
+func longer[T float32 | uint32](s []T, n int) []T {
 	if n <= len(s) {
 		return s
 	}
-	return append(make([]float32, 0, n), s...)[:n]
+	return append(make([]T, 0, n), s...)[:n]
 }
 
 // permute fills a list with the numbers of its places, in any order.
@@ -209,11 +224,6 @@ func permute(rng *rand.Rand, list []int32) {
 		list[i] = int32(i)
 	}
 	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-}
-
-// inBuffers is what buffers hold that typesOf has the types of, and runOf the use.
-func inBuffers(ops *workload.Operands) [5][]float32 {
-	return [5][]float32{ops.A, ops.B, ops.C, ops.Bias, driver.Words(ops.Rows)}
 }
 
 // runOf is a run of a program with what its epilogue has of the buffers.
@@ -236,7 +246,7 @@ func runOf(program *dispatch.Program, buffers []*dispatch.Buffer) dispatch.Run {
 func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 	e := &o.Epilogue
 	if e.Gated && p.Reads() {
-		bytes += float64(o.Type.Bytes()) * float64(p.K) * float64(p.N)
+		bytes += float64(o.TypeB().Size(p.K * p.N))
 	}
 	if e.Bias {
 		bytes += float64(o.TypeC.Bytes() * e.Biases(p.N))
@@ -263,6 +273,13 @@ func (c *benchCase) plain(ctx context.Context) (*contender, error) {
 	there := &benchCase{bencher: c.bencher, options: c.options, batch: c.batch,
 		ops: &workload.Operands{A: c.ops.A, B: c.ops.B, C: c.ops.C}}
 	there.options.Epilogue = planner.Epilogue{}
+	if c.options.TypeB() != c.options.Type { // the numbers that those of B stand for, rounded
+		if err := hostmem.Check(hostmem.Size(len(c.ops.B))); err != nil {
+			return nil, err
+		}
+		there.ops.B = slices.Clone(c.ops.B)
+		there.ops.Round(element.F32, c.options.Type, element.F32)
+	}
 	if c.options.Epilogue.Gated {
 		lenC := len(c.ops.C)
 		if err := hostmem.Check(hostmem.Size(lenC, lenC)); err != nil {

@@ -19,19 +19,19 @@ import (
 // operands gives a workload's own matrices, or the same random ones every time, with what
 // their epilogue needs (see dress), rounded to the types of the options.
 func operands(w *workload.Workload, o *planner.Options) (*workload.Operands, error) {
-	ops, err := unrounded(w, o.Type)
+	ops, err := unrounded(w, o)
 	if err == nil {
 		ops, err = withEpilogue(ops, w.Batch, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.Name, err)
 	}
-	ops.Round(o.Type, o.TypeC)
+	ops.Round(o.Type, o.TypeB(), o.TypeC)
 	return ops, nil
 }
 
-// unrounded are those of the workload, or random ones for A and B of a type.
-func unrounded(w *workload.Workload, of element.Type) (*workload.Operands, error) {
+// unrounded are those of the workload, or random ones for A and B of the types of the options.
+func unrounded(w *workload.Workload, o *planner.Options) (*workload.Operands, error) {
 	if w.Operands != nil {
 		return w.Operands, nil
 	}
@@ -40,8 +40,15 @@ func unrounded(w *workload.Workload, of element.Type) (*workload.Operands, error
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 0))
-	reference.UniformOf(of, rng, ops.A)
-	reference.UniformOf(of, rng, ops.B)
+	reference.UniformOf(o.Type, rng, ops.A)
+	if o.TypeB() == element.Int4 {
+		if err := ops.MakePacked(w.Batch); err != nil {
+			return nil, err
+		}
+		randomPacked(rng, ops.Packed, 0)
+	} else {
+		reference.UniformOf(o.Type, rng, ops.B)
+	}
 	reference.Uniform(rng, ops.C)
 	return ops, nil
 }
@@ -80,14 +87,13 @@ func newJob(ctx context.Context, device *dispatch.Device, batch planner.Batch, o
 	}
 	j.prepareTime = time.Since(start)
 
-	types := typesOf(&options)
-	for i, data := range inBuffers(ops) {
-		buffer, err := device.NewBufferOf(types[i], len(data))
+	for _, data := range inBuffers(ops, &options) {
+		buffer, err := device.NewBufferOf(data.of, data.len())
 		if err != nil {
 			return j, err
 		}
 		j.buffers = append(j.buffers, buffer)
-		if err := write(ctx, buffer, data); err != nil {
+		if err := data.write(ctx, buffer); err != nil {
 			return j, err
 		}
 	}

@@ -121,8 +121,9 @@ matrices at once, each product with its own sizes, on whatever GPU is there.
 A WORKLOAD is one of
   FILE      a text file with one product a line: M N K [transA transB alpha beta]
             (trans is n or t; # begins a comment)
-  FILE.npz  NumPy arrays A0, B0[, C0], A1, ... of float32 or float16:
-            C = A*B, or A*B + C
+  FILE.npz  NumPy arrays A0, B0[, C0], A1, ... of float32, float16 or int8:
+            C = A*B, or A*B + C; others for --type e4m3 and --type-b int4,
+            see batchgemm run --help
   -         either of these, from standard input
   inception-1 .. inception-9   the layers of an Inception network
   zhang-MN-K-BATCH             one of 72 fixed batches, as zhang-512-1024-256
@@ -137,9 +138,12 @@ A WORKLOAD is one of
   batchgemm verify random:mn=100,k=100,batch=20
   batchgemm bench zhang --vs cublas-grouped
   batchgemm tune`,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			*started = true
+			return checkGiven(cmd)
+		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.PersistentFlags().Bool("json", false, "print JSON")

@@ -92,20 +92,20 @@ func TestErrors(t *testing.T) {
 		{"unknown workload", []string{"run", "inception-0"}, exitUsage, `unknown workload "inception-0": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH, random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N`},
 		{"too many experts of a token", []string{"plan", "moe:experts=4,top=5", "--device", "mi210"}, exitUsage, `unknown workload "moe:experts=4,top=5": top 5 is more than the 4 experts`},
 		{"bad parameter", []string{"plan", "random:k=1", "--device", "mi210"}, exitUsage, `unknown workload "random:k=1": k "1" is not in [16, 2147483647]`},
-		{"unknown rule", []string{"plan", "inception-1", "--rule", "x"}, exitUsage, `unknown rule "x" (known: cost, zhang2025)`},
-		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage, `unknown schedule "x" (known: data-parallel, batched, `},
-		{"unknown tile", []string{"run", "inception-1", "--tile", "x"}, exitUsage, `unknown tile "x" (known: `},
-		{"tlp", []string{"plan", "inception-1", "--rule", "zhang2025", "--tlp", "5"}, exitUsage, `unknown TLP equation 5 (known: 3, 4)`},
-		{"threshold", []string{"plan", "inception-1", "--rule", "zhang2025", "--threshold", "nan"}, exitUsage, `threshold NaN is not 0 or more`},
+		{"unknown rule", []string{"plan", "inception-1", "--rule", "x"}, exitUsage, `--rule: unknown rule "x" (known: cost, zhang2025)`},
+		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage, `--schedule: unknown schedule "x" (known: data-parallel, batched, `},
+		{"unknown tile", []string{"run", "inception-1", "--tile", "x"}, exitUsage, `--tile: unknown tile "x" (known: `},
+		{"tlp", []string{"plan", "inception-1", "--rule", "zhang2025", "--tlp", "5"}, exitUsage, `--tlp: unknown TLP equation 5 (known: 3, 4)`},
+		{"threshold", []string{"plan", "inception-1", "--rule", "zhang2025", "--threshold", "nan"}, exitUsage, `--threshold: threshold NaN is not a finite number from 0 on`},
 		{"threshold without its rule", []string{"plan", "inception-1", "--threshold", "5"}, exitUsage, `--tlp and --threshold need --rule zhang2025`},
-		{"repeat", []string{"run", "inception-1", "--repeat", "0"}, exitUsage, `--repeat 0 is less than 1`},
+		{"repeat", []string{"run", "inception-1", "--repeat", "0"}, exitUsage, `--repeat 0 is not in [1, 1000000]`},
 		{"unknown plan device", []string{"plan", "inception-1", "--device", "x"}, exitUsage, `unknown device "x" (known: mi210, `},
 		{"two plan devices", []string{"plan", "inception-1", "--device", "h200", "--backend", "cpu"}, exitUsage, `--device and --backend exclude each other`},
 		{"plan unknown backend", []string{"plan", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
-		{"verify unknown compute", []string{"verify", "inception-1", "--compute", "x"}, exitUsage, `unknown compute mode "x" (known: f32-emulated, f32, tf32)`},
-		{"unknown type", []string{"run", "inception-1", "--type", "fp8"}, exitUsage, `--type: unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4)`},
-		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage, `--type-c: unknown element type "x" (known: f32, bf16, f16, e4m3, int8, int4)`},
-		{"types that do not go together", []string{"plan", "inception-1", "--type-c", "f16"}, exitUsage, `elements of C cannot be f16 where those of A and B are f32`},
+		{"verify unknown compute", []string{"verify", "inception-1", "--compute", "x"}, exitUsage, `--compute: unknown compute mode "x" (known: f32-emulated, f32, tf32)`},
+		{"unknown type", []string{"run", "inception-1", "--type", "fp8"}, exitUsage, `--type "fp8" is not f32, bf16, f16, e4m3 or int8`},
+		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage, `--type-c "x" is not f32 where A is of f32`},
+		{"types that do not go together", []string{"plan", "inception-1", "--type-c", "f16"}, exitUsage, `--type-c "f16" is not f32 where A is of f32`},
 		{"tf32 of another type", []string{"verify", "inception-1", "--type", "f16", "--compute", "tf32"}, exitUsage, `compute mode tf32 is for operands of f32, not f16`},
 		{"unknown epilogue", []string{"run", "inception-1", "--epilogue", "bias,swish"}, exitUsage, `--epilogue "swish" is not one of bias, relu, gelu, silu, gated, gather, scatter, weights`},
 		{"two activations", []string{"verify", "inception-1", "--epilogue", "relu,gated,silu"}, exitUsage, `--epilogue has both relu and silu`},
@@ -308,7 +308,7 @@ func products(t *testing.T, raw string) (all []product) {
 	require.NoError(t, err)
 	for i, a := range arrays {
 		require.Equal(t, fmt.Sprint("C", i), a.Name)
-		p := product{a.Rows, a.Cols, make([]float32, a.Rows*a.Cols)}
+		p := product{a.Rows(), a.Cols(), make([]float32, a.Len())}
 		require.NoError(t, a.Read(p.data))
 		all = append(all, p)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
@@ -54,13 +55,42 @@ func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device
 	return device, err
 }
 
+// productFlags say what is computed, and in what arithmetic.
+type productFlags struct {
+	typeFlags
+	compute  string
+	epilogue []string
+}
+
+func (f *productFlags) flags(cmd *cobra.Command) {
+	f.typeFlags.flags(cmd)
+	epilogueFlag(cmd, &f.epilogue)
+	computeFlag(cmd, &f.compute)
+}
+
+// options checks the flags. All errors are about usage.
+func (f *productFlags) options() (o planner.Options, err error) {
+	if o.Compute, err = planner.ParseCompute(f.compute); err != nil {
+		return o, usageError{fmt.Errorf("--compute: %w", err)}
+	}
+	if o.Epilogue, err = parseEpilogue(f.epilogue); err != nil {
+		return o, usageError{err}
+	}
+	if err := f.set(&o); err != nil {
+		return o, usageError{err}
+	}
+	if err := o.Check(); err != nil {
+		return o, usageError{err}
+	}
+	return o, nil
+}
+
 // planFlags are the options of the planner.
 type planFlags struct {
-	typeFlags
-	compute, rule, schedule, tile string
-	epilogue                      []string
-	tlp                           int
-	threshold                     float64
+	productFlags
+	rule, schedule, tile string
+	tlp                  int
+	threshold            float64
 }
 
 func (f *planFlags) flags(cmd *cobra.Command) {
@@ -75,9 +105,7 @@ func (f *planFlags) flags(cmd *cobra.Command) {
 		}
 		return names
 	}
-	f.typeFlags.flags(cmd)
-	epilogueFlag(cmd, &f.epilogue)
-	computeFlag(cmd, &f.compute)
+	f.productFlags.flags(cmd)
 	cmd.Flags().StringVar(&f.rule, "rule", "", "how tiles are chosen: "+strings.Join(rules, " or ")+" (default cost)")
 	cmd.Flags().StringVar(&f.schedule, "schedule", "auto", "who does what: "+strings.Join(schedules, ", "))
 	cmd.Flags().StringVar(&f.tile, "tile", "", "one tile for every problem: "+strings.Join(tiles(), ", "))
@@ -96,23 +124,54 @@ func computeFlag(cmd *cobra.Command, value *string) {
 
 // options checks the flags. All errors are about usage.
 func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
-	o := planner.Options{Compute: planner.Compute(f.compute), Rule: planner.Rule(f.rule), Schedule: planner.Schedule(f.schedule),
-		Tile: f.tile, TLP: planner.TLPEquation(f.tlp), Threshold: f.threshold}
-	err := f.set(&o)
-	if err == nil {
-		o.Epilogue, err = parseEpilogue(f.epilogue)
+	o, err := f.productFlags.options()
+	if err != nil {
+		return o, err
 	}
-	if err == nil {
-		err = o.Check()
+	o.Rule, o.Schedule, o.Tile = planner.Rule(f.rule), planner.Schedule(f.schedule), f.tile
+	o.TLP, o.Threshold = planner.TLPEquation(f.tlp), f.threshold
+	for _, only := range []struct {
+		flag string
+		o    planner.Options
+	}{{"rule", planner.Options{Rule: o.Rule}}, {"schedule", planner.Options{Schedule: o.Schedule}}, {"tile", planner.Options{Tile: o.Tile}},
+		{"tlp", planner.Options{TLP: o.TLP}}, {"threshold", planner.Options{Threshold: o.Threshold}}} {
+		if err := only.o.Check(); err != nil {
+			return o, usageError{fmt.Errorf("--%s: %w", only.flag, err)}
+		}
 	}
 	tuned := cmd.Flags().Changed("tlp") || cmd.Flags().Changed("threshold")
-	if err == nil && tuned && o.Rule != planner.RuleZhang2025 {
+	switch {
+	case o.TLP == 0:
+		err = fmt.Errorf("--tlp 0 is not %d or %d", planner.TLPEq3, planner.TLPEq4)
+	case tuned && o.Rule != planner.RuleZhang2025:
 		err = fmt.Errorf("--tlp and --threshold need --rule %s", planner.RuleZhang2025)
+	default:
+		err = o.Check()
 	}
 	if err != nil {
-		return planner.Options{}, usageError{err}
+		return o, usageError{err}
 	}
 	return o, nil
+}
+
+// mostRepeats bounds --repeat: times of all are kept.
+const mostRepeats = 1_000_000
+
+func checkRepeat(n int) error {
+	if n < 1 || n > mostRepeats {
+		return usageError{fmt.Errorf("--repeat %d is not in [1, %d]", n, mostRepeats)}
+	}
+	return nil
+}
+
+// checkGiven fails for a flag that is given without a value, as by a variable of a shell that is not set. Lists may be empty.
+func checkGiven(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usageError{fmt.Errorf("--%s is empty", f.Name)}
+		}
+	})
+	return err
 }
 
 // complete offers the values of a flag to the shell.

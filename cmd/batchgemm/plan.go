@@ -41,7 +41,7 @@ would take, or that of --backend. --svg draws which worker does what over the pr
 			if err != nil {
 				return err
 			}
-			w, err := workload.Load(args[0], cmd.InOrStdin())
+			w, err := workload.LoadOf(args[0], cmd.InOrStdin(), &options)
 			if err != nil {
 				return err
 			}

@@ -25,6 +25,7 @@ type runResult struct {
 	Problems int           `json:"problems"`
 	GFLOP    float64       `json:"gflop"`
 	Type     element.Type  `json:"type,omitempty"`   // of A and B, where it is not float32
+	TypeB    element.Type  `json:"type_b,omitempty"` // of B, where it is another than that of A
 	TypeC    element.Type  `json:"type_c,omitempty"` // of C, the same
 	Device   dispatch.Info `json:"device"`
 
@@ -69,6 +70,7 @@ the first run to a .npz file; it appears complete or not at all. -o - writes the
 to standard output, and what is printed to standard error.
 
 ` + typesHelp + `
+
 -o writes results of f16 as NumPy's float16, and all others as float32, which has
 every number of bf16.
 
@@ -78,6 +80,7 @@ every number of bf16.
   batchgemm run inception-3 --verify
   batchgemm run in.npz -o out.npz --type bf16 --type-c f32
   batchgemm run inception-3 --epilogue bias,relu --verify
+  batchgemm run moe:tokens=16 --type bf16 --type-b int4
   batchgemm run zhang-256-256-64 --backend webgpu --repeat 20 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args[0]) },
 	}
@@ -96,10 +99,10 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.repeat < 1 {
-		return usageError{fmt.Errorf("--repeat %d is less than 1", f.repeat)}
+	if err := checkRepeat(f.repeat); err != nil {
+		return err
 	}
-	w, err := workload.Load(name, cmd.InOrStdin())
+	w, err := workload.LoadOf(name, cmd.InOrStdin(), &options)
 	if err != nil {
 		return err
 	}
@@ -188,7 +191,7 @@ func newRunResult(w *workload.Workload, j *job, timings []dispatch.Timing) *runR
 	plan := j.plan.Explain()
 	r := &runResult{
 		Workload: w.Name, Problems: len(w.Batch), GFLOP: plan.GFLOP, Device: j.device.Info(),
-		Type: j.plan.Options.Type, TypeC: j.plan.Options.TypeC, Epilogue: j.plan.Options.Epilogue,
+		Type: j.plan.Options.Type, TypeB: typeB(&j.plan.Options), TypeC: j.plan.Options.TypeC, Epilogue: j.plan.Options.Epilogue,
 		Schedule: plan.Schedule, Launches: len(j.plan.Launches), Workers: len(j.plan.Workers) - 1, Predicted: plan.Micros, Guess: plan.Guess,
 		PlanMicros: micros(j.planTime), PrepareMicros: micros(j.prepareTime), Runs: len(timings), Clock: timings[0].Clock,
 		DeviceMicros: micros(device[len(device)/2]), DeviceLeast: micros(device[0]), HostMicros: micros(host[len(host)/2]),
@@ -210,7 +213,7 @@ func (r *runResult) text(w io.Writer) error {
 	}
 	of := ""
 	if r.Type != element.F32 {
-		of = " of " + showTypes(r.Type, r.TypeC)
+		of = " of " + element.Show(r.Type, r.TypeB, r.TypeC)
 	}
 	rows := [][]string{
 		{"device", fmt.Sprintf("%s %d: %s (%s)", d.Backend, d.Index, d.Name, d.Driver)},

@@ -54,8 +54,8 @@ are not kept. Leave the device otherwise idle.`,
 }
 
 func (f *tuneFlags) run(cmd *cobra.Command) (err error) {
-	if f.repeat < 1 {
-		return usageError{fmt.Errorf("--repeat %d is less than 1", f.repeat)}
+	if err := checkRepeat(f.repeat); err != nil {
+		return err
 	}
 	device, err := f.open(cmd.Context(), cmd)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestTuneErrors(t *testing.T) {
 		want string
 	}{
 		{"argument", []string{"tune", "x"}, exitUsage, `unknown command "x" for "batchgemm tune"`},
-		{"repeat", []string{"tune", "--repeat", "0"}, exitUsage, `--repeat 0 is less than 1`},
+		{"repeat", []string{"tune", "--repeat", "0"}, exitUsage, `--repeat 0 is not in [1, 1000000]`},
 		{"unknown backend", []string{"tune", "--backend", "x"}, exitUsage, `unknown backend "x"`},
 		{"cpu", []string{"tune"}, exitFailure, `backend cpu has one kernel for all tiles, and no rates to measure`},
 	} {

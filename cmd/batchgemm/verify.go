@@ -23,6 +23,7 @@ type check struct {
 	Index    int              `json:"index"`
 	Device   string           `json:"device,omitempty"`
 	Type     element.Type     `json:"type,omitempty"`    // of A and B, where it is not float32
+	TypeB    element.Type     `json:"type_b,omitempty"`  // of B, where it is another than that of A
 	TypeC    element.Type     `json:"type_c,omitempty"`  // of C, the same
 	Compute  planner.Compute  `json:"compute,omitempty"` // that was allowed
 	Epilogue planner.Epilogue `json:"epilogue,omitzero"`
@@ -57,25 +58,21 @@ no failure.
 	}
 	oneWorkload(cmd)
 	flags.target.flags(cmd)
-	flags.typeFlags.flags(cmd)
-	computeFlag(cmd, &flags.compute)
-	epilogueFlag(cmd, &flags.epilogue)
+	flags.productFlags.flags(cmd)
 	return cmd
 }
 
 type verifyFlags struct {
 	target
-	typeFlags
-	compute  string
-	epilogue []string
+	productFlags
 }
 
 func (f *verifyFlags) run(cmd *cobra.Command, name string) error {
 	options, err := f.options()
 	if err != nil {
-		return usageError{err}
+		return err
 	}
-	w, err := workload.Load(name, cmd.InOrStdin())
+	w, err := workload.LoadOf(name, cmd.InOrStdin(), &options)
 	if err != nil {
 		return err
 	}
@@ -92,19 +89,6 @@ func (f *verifyFlags) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	return reportChecks(cmd, checks)
-}
-
-func (f *verifyFlags) options() (o planner.Options, err error) {
-	if err := f.set(&o); err != nil {
-		return o, err
-	}
-	if o.Compute, err = planner.ParseCompute(f.compute); err != nil {
-		return o, err
-	}
-	if o.Epilogue, err = parseEpilogue(f.epilogue); err != nil {
-		return o, err
-	}
-	return o, o.Check()
 }
 
 // places lists the devices to check, and the backends that have none.
@@ -134,7 +118,7 @@ func (t *target) places(cmd *cobra.Command, o *planner.Options) ([]check, error)
 }
 
 func newCheck(at *dispatch.Info, o *planner.Options) check {
-	return check{Backend: at.Backend, Index: at.Index, Device: at.Name, Type: o.Type, TypeC: o.TypeC, Compute: o.Compute, Epilogue: o.Epilogue}
+	return check{Backend: at.Backend, Index: at.Index, Device: at.Name, Type: o.Type, TypeB: typeB(o), TypeC: o.TypeC, Compute: o.Compute, Epilogue: o.Epilogue}
 }
 
 // options are those of the check.
@@ -220,7 +204,7 @@ func reportChecks(cmd *cobra.Command, checks []check) error {
 		rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "SCHEDULE", "LAUNCHES", "TIME", "ERROR/BOUND", "RESULT"}}
 		var notes []string
 		if i := slices.IndexFunc(checks, func(c check) bool { return c.Type != element.F32 }); i >= 0 {
-			notes = append(notes, "elements: "+showTypes(checks[i].Type, checks[i].TypeC))
+			notes = append(notes, "elements: "+element.Show(checks[i].Type, checks[i].TypeB, checks[i].TypeC))
 		}
 		if i := slices.IndexFunc(checks, func(c check) bool { return c.Epilogue != planner.Epilogue{} }); i >= 0 {
 			notes = append(notes, "epilogue: "+showEpilogue(checks[i].Epilogue))

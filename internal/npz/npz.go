@@ -1,5 +1,6 @@
 // Package npz reads and writes NumPy's .npz files as far as batches of matrices
-// need it: two-dimensional arrays of float32 and float16. NumPy has no dtype for bf16.
+// need it: matrices of float32, float16, int8 and uint8, and words of uint32, which may have three
+// dimensions. NumPy has no dtype for bf16.
 //
 // An .npz file is a zip archive with one .npy file per array; a .npy file is a
 // magic string, a version, a header that is a Python dictionary, and the
@@ -17,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
@@ -35,60 +37,115 @@ const (
 	maxDeflate = 1032
 )
 
-// dtypes are NumPy's names of the element types that it has.
-var dtypes = map[element.Type]string{element.F32: "<f4", element.F16: "<f2"}
+// DType is NumPy's name of a type of elements.
+type DType string
 
-// Array is a two-dimensional array of an archive. Arrays may be read
+const (
+	Float32 DType = "<f4"
+	Float16 DType = "<f2"
+	Int8    DType = "|i1"
+	Uint8   DType = "|u1"
+	Uint32  DType = "<u4"
+)
+
+// names are those that users know, with the bytes of an element.
+var names = map[DType]struct {
+	name  string
+	bytes int
+}{Float32: {"float32", 4}, Float16: {"float16", 2}, Int8: {"int8", 1}, Uint8: {"uint8", 1}, Uint32: {"uint32", 4}}
+
+// String is the name that users know.
+func (d DType) String() string { return names[d].name }
+
+// Array is an array of an archive, with two dimensions, or words with three. Arrays may be read
 // concurrently, as long as their archive can be.
 type Array struct {
-	Name       string // without .npy
-	Type       element.Type
-	Rows, Cols int
+	Name  string // without .npy
+	DType DType
+	Shape []int
 	// Fortran: the elements lie column by column.
 	Fortran bool
 
 	entry *zip.File
 }
 
-// Read fills dst, which has Rows*Cols elements, with the numbers in the order of the
-// file; float32 has all those of float16. On errors dst may be partly filled.
+// Rows and Cols are the first two sizes, Len is the number of elements.
+func (a *Array) Rows() int { return a.Shape[0] }
+func (a *Array) Cols() int { return a.Shape[1] }
+func (a *Array) Len() int {
+	n := 1
+	for _, size := range a.Shape {
+		n *= size
+	}
+	return n
+}
+
+// Read fills dst, which has Len elements, with the numbers in the order of the file; float32 has all
+// those of the types that are no words. On errors dst may be partly filled.
 func (a *Array) Read(dst []float32) error {
-	r, err := a.entry.Open()
+	return readAll(a, dst, func(part []float32, raw []byte) {
+		for i := range part {
+			switch a.DType {
+			case Float32:
+				part[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+			case Float16:
+				part[i] = element.F16.Float(binary.LittleEndian.Uint16(raw[2*i:]))
+			case Int8:
+				part[i] = float32(int8(raw[i]))
+			default:
+				part[i] = float32(raw[i])
+			}
+		}
+	})
+}
+
+// ReadWords is Read of an array of words.
+func (a *Array) ReadWords(dst []uint32) error {
+	return readAll(a, dst, func(part []uint32, raw []byte) {
+		for i := range part {
+			part[i] = binary.LittleEndian.Uint32(raw[4*i:])
+		}
+	})
+}
+
+// readAll reads all elements, of which decode makes those of dst, a part at a time.
+func readAll[T any](a *Array, dst []T, decode func(part []T, raw []byte)) error {
+	err := a.elements(func(r io.Reader) error {
+		bytes := names[a.DType].bytes
+		buf := make([]byte, bytes*min(chunk, len(dst)))
+		for len(dst) > 0 {
+			part := dst[:min(chunk, len(dst))]
+			raw := buf[:bytes*len(part)]
+			if _, err := io.ReadFull(r, raw); err != nil {
+				return noEOF(err)
+			}
+			decode(part, raw)
+			dst = dst[len(part):]
+		}
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", a.Name, err)
-	}
-	defer r.Close()
-	if _, err := readHeader(r); err != nil {
-		return fmt.Errorf("%s: %w", a.Name, err)
-	}
-	if err := readNumbers(r, a.Type, dst); err != nil {
-		return fmt.Errorf("%s: %w", a.Name, err)
-	}
-	// The end of the entry is where its checksum is compared.
-	if _, err := io.Copy(io.Discard, r); err != nil {
 		return fmt.Errorf("%s: %w", a.Name, err)
 	}
 	return nil
 }
 
-func readNumbers(r io.Reader, of element.Type, dst []float32) error {
-	buf := make([]byte, of.Bytes()*min(chunk, len(dst)))
-	for len(dst) > 0 {
-		part := dst[:min(chunk, len(dst))]
-		raw := buf[:of.Bytes()*len(part)]
-		if _, err := io.ReadFull(r, raw); err != nil {
-			return noEOF(err)
-		}
-		for i := range part {
-			if of == element.F32 {
-				part[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-			} else {
-				part[i] = of.Float(binary.LittleEndian.Uint16(raw[2*i:]))
-			}
-		}
-		dst = dst[len(part):]
+// elements gives what is behind the header.
+func (a *Array) elements(read func(io.Reader) error) error {
+	r, err := a.entry.Open()
+	if err != nil {
+		return err
 	}
-	return nil
+	defer r.Close()
+	if _, err := readHeader(r); err != nil {
+		return err
+	}
+	if err := read(r); err != nil {
+		return err
+	}
+	// The end of the entry is where its checksum is compared.
+	_, err = io.Copy(io.Discard, r)
+	return err
 }
 
 // noEOF makes the end of a file inside an array an error that says so.
@@ -148,12 +205,12 @@ func openArray(entry *zip.File, archiveSize int64) (Array, error) {
 		return Array{}, err
 	}
 	a.entry = entry
-	want := uint64(h.size) + uint64(a.Type.Bytes())*uint64(a.Rows)*uint64(a.Cols)
+	want := h.bytes(a.DType)
 	if want != entry.UncompressedSize64 {
-		return Array{}, fmt.Errorf("%d bytes, but shape (%d, %d) needs %d", entry.UncompressedSize64, a.Rows, a.Cols, want)
+		return Array{}, fmt.Errorf("%d bytes, but shape %s needs %d", entry.UncompressedSize64, Shape(a.Shape), want)
 	}
 	if packed := min(entry.CompressedSize64, uint64(archiveSize)); want > maxDeflate*packed {
-		return Array{}, fmt.Errorf("shape (%d, %d) needs %d bytes, more than %d compressed ones can hold", a.Rows, a.Cols, want, packed)
+		return Array{}, fmt.Errorf("shape %s needs %d bytes, more than %d compressed ones can hold", Shape(a.Shape), want, packed)
 	}
 	return a, nil
 }
@@ -227,31 +284,50 @@ func parseHeader(text []byte) (header, error) {
 	return h, nil
 }
 
-// array checks that the header describes a matrix of a type that dtypes has.
-func (h *header) array() (Array, error) {
-	of, err := h.elements()
-	if err != nil {
-		return Array{}, err
+// bytes is the size of the file that the header asks for; all ones where 64 bits do not hold it.
+func (h *header) bytes(of DType) uint64 {
+	all := uint64(names[of].bytes)
+	for _, size := range h.shape {
+		over, product := bits.Mul64(all, uint64(size))
+		if over > 0 || product > math.MaxInt64 {
+			return math.MaxUint64
+		}
+		all = product
 	}
-	if len(h.shape) != 2 {
-		return Array{}, fmt.Errorf("has %d dimensions, want 2", len(h.shape))
-	}
-	return Array{Type: of, Rows: h.shape[0], Cols: h.shape[1], Fortran: h.fortran}, nil
+	return uint64(h.size) + all
 }
 
-func (h *header) elements() (element.Type, error) {
-	for of, dtype := range dtypes {
-		if h.dtype == dtype {
-			return of, nil
-		}
+// array checks that the header describes a matrix, or words, of a type that names has.
+func (h *header) array() (Array, error) {
+	a := Array{DType: DType(h.dtype), Shape: h.shape, Fortran: h.fortran}
+	if names[a.DType].bytes == 0 {
+		return Array{}, h.unknown()
 	}
-	switch h.dtype {
-	case "<f8":
-		return 0, errors.New("is float64; convert it with .astype(numpy.float32)")
-	case ">f4", ">f2":
-		return 0, fmt.Errorf("is big-endian; convert it with .astype('<%s')", h.dtype[1:])
-	case "[":
-		return 0, errors.New("is a structured array, want float32 or float16")
+	if n := len(h.shape); n != 2 && (n != 3 || a.DType != Uint32) {
+		return Array{}, fmt.Errorf("has %d dimensions, want 2", n)
 	}
-	return 0, fmt.Errorf("has dtype %.20q, want float32 ('<f4') or float16 ('<f2')", h.dtype)
+	return a, nil
+}
+
+// unknown says what is wrong with the type of the elements.
+func (h *header) unknown() error {
+	const known = "float32, float16, int8, uint8 or uint32"
+	switch {
+	case h.dtype == "<f8":
+		return errors.New("is float64; convert it with .astype(numpy.float32)")
+	case strings.HasPrefix(h.dtype, ">") && names[DType("<"+h.dtype[1:])].bytes > 0:
+		return fmt.Errorf("is big-endian; convert it with .astype('<%s')", h.dtype[1:])
+	case h.dtype == "[":
+		return errors.New("is a structured array, want " + known)
+	}
+	return fmt.Errorf("has dtype %.20q, want %s", h.dtype, known)
+}
+
+// Shape writes sizes as NumPy does.
+func Shape(sizes []int) string {
+	text := make([]string, len(sizes))
+	for i, size := range sizes {
+		text[i] = strconv.Itoa(size)
+	}
+	return "(" + strings.Join(text, ", ") + ")"
 }

@@ -16,6 +16,7 @@ import (
 	npyionpz "github.com/sbinet/npyio/npz"
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/npz/npztest"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -71,11 +72,15 @@ func TestListErrors(t *testing.T) {
 		{"big-endian", entry{"A0.npy", array("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is big-endian; convert it with .astype('<f4')"},
 		{"big-endian float16", entry{"A0.npy", array("{'descr': '>f2', 'fortran_order': False, 'shape': (2, 3), }\n", 3)}, "A0: is big-endian; convert it with .astype('<f2')"},
 		{"float16 as large as float32", entry{"A0.npy", array("{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: 94 bytes, but shape (2, 3) needs 82"},
-		{"int32", entry{"B7.npy", array("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, `B7: has dtype "<i4", want float32 ('<f4') or float16 ('<f2')`},
-		{"structured", entry{"A0.npy", array("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is a structured array, want float32 or float16"},
+		{"int32", entry{"B7.npy", array("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, `B7: has dtype "<i4", want float32, float16, int8, uint8 or uint32`},
+		{"structured", entry{"A0.npy", array("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is a structured array, want float32, float16, int8, uint8 or uint32"},
 		{"scalar", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 1)}, "A0: has 0 dimensions, want 2"},
 		{"1-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }\n", 6)}, "A0: has 1 dimensions, want 2"},
 		{"3-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 3), }\n", 6)}, "A0: has 3 dimensions, want 2"},
+		{"words of 4 dimensions", entry{"B0.npy", array("{'descr': '<u4', 'fortran_order': False, 'shape': (1, 1, 2, 3), }\n", 6)}, "B0: has 4 dimensions, want 2"},
+		{"too few words", entry{"B0.npy", array("{'descr': '<u4', 'fortran_order': False, 'shape': (1, 2, 4), }\n", 7)}, "B0: 101 bytes, but shape (1, 2, 4) needs 105"},
+		{"more words than there are bytes", entry{"B0.npy", array("{'descr': '<u4', 'fortran_order': False, 'shape': (2147483647, 2147483647, 4), }\n", 0)}, "B0: 91 bytes, but shape (2147483647, 2147483647, 4) needs 18446744073709551615"},
+		{"big-endian words", entry{"B0.npy", array("{'descr': '>u4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "B0: is big-endian; convert it with .astype('<u4')"},
 		{"size above int32", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (2147483648, 0), }\n", 0)}, "A0: size 2147483648 is above the limit 2147483647"},
 		{"negative size", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }\n", 6)}, `A0: malformed header "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }"`},
 		{"no shape", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, }\n", 6)}, `A0: malformed header "{'descr': '<f4', 'fortran_order': False, }"`},
@@ -207,7 +212,7 @@ func TestRoundTrip(t *testing.T) {
 	for i := range data {
 		require.Equal(t, math.Float32bits(data[i]), math.Float32bits(got[i]))
 	}
-	require.Equal(t, [2]int{0, 7}, [2]int{arrays[1].Rows, arrays[1].Cols})
+	require.Equal(t, [2]int{0, 7}, [2]int(arrays[1].Shape))
 }
 
 // TestNumPyLayout: what is written equals NumPy's own bytes, entry by entry.
@@ -263,7 +268,7 @@ func TestHalf(t *testing.T) {
 
 	arrays, err := open(path)
 	require.NoError(t, err)
-	require.Equal(t, element.F16, arrays[0].Type)
+	require.Equal(t, Float16, arrays[0].DType)
 	got, back := make([]float32, 2*cols), make([]uint16, 2*cols)
 	require.NoError(t, arrays[0].Read(got))
 	element.F16.Narrow(back, got)
@@ -274,6 +279,36 @@ func TestHalf(t *testing.T) {
 			require.NotEqual(t, got[i], got[i])
 		}
 	}
+}
+
+// TestIntegers: whole numbers are read as numbers, and words with all their bits.
+func TestIntegers(t *testing.T) {
+	words := make([]uint32, 2*(chunk+3)) // more than are converted at a time
+	for i := range words {
+		words[i] = uint32(i) * 0x9e3779b9
+	}
+	arrays, err := open(npztest.Write(t,
+		npztest.Array{Name: "A0", Shape: []int{2, 2}, Data: []int8{-128, -1, 0, 127}},
+		npztest.Array{Name: "A1", Shape: []int{2, 2}, Data: []uint8{0, 1, 128, 255}, Fortran: true},
+		npztest.Array{Name: "B0", Shape: []int{2, 1, chunk + 3}, Data: words}))
+	require.NoError(t, err)
+	for i, tc := range []struct {
+		dtype   DType
+		name    string
+		fortran bool
+		want    []float32
+	}{{Int8, "int8", false, []float32{-128, -1, 0, 127}}, {Uint8, "uint8", true, []float32{0, 1, 128, 255}}} {
+		require.Equal(t, tc.dtype, arrays[i].DType)
+		require.Equal(t, tc.name, arrays[i].DType.String())
+		require.Equal(t, tc.fortran, arrays[i].Fortran)
+		got := make([]float32, arrays[i].Len())
+		require.NoError(t, arrays[i].Read(got))
+		require.Equal(t, tc.want, got)
+	}
+	require.Equal(t, []int{2, 1, chunk + 3}, arrays[2].Shape)
+	got := make([]uint32, arrays[2].Len())
+	require.NoError(t, arrays[2].ReadWords(got))
+	require.Equal(t, words, got)
 }
 
 func TestNoDtype(t *testing.T) {
@@ -316,7 +351,7 @@ func TestNpyio(t *testing.T) {
 	require.NoError(t, npy.Write(&theirs, [2][3]float32{{1, 2, 3}, {4, 5, 6}}))
 	arrays, err := open(writeZip(t, entry{"A0.npy", theirs.Bytes()}))
 	require.NoError(t, err)
-	require.Equal(t, [2]int{2, 3}, [2]int{arrays[0].Rows, arrays[0].Cols})
+	require.Equal(t, [2]int{2, 3}, [2]int(arrays[0].Shape))
 	back := make([]float32, 6)
 	require.NoError(t, arrays[0].Read(back))
 	require.Equal(t, got, back)
@@ -331,6 +366,8 @@ func FuzzRead(f *testing.F) {
 	for _, dict := range []string{
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), }\n",
 		"{'descr': '<f2', 'fortran_order': False, 'shape': (1, 2), }\n",
+		"{'descr': '|i1', 'fortran_order': False, 'shape': (1, 4), }\n",
+		"{'descr': '<u4', 'fortran_order': False, 'shape': (1, 1, 1), }\n",
 		"{'descr': '<f4', 'fortran_order': True, 'shape': (2147483647, 2147483647), }\n",
 		"{'descr': '<f8', 'fortran_order': False, 'shape': (), }\n",
 	} {
@@ -345,8 +382,8 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, a := range arrays {
-			if a.Read(make([]float32, a.Rows*a.Cols)) == nil {
-				require.LessOrEqual(t, a.Type.Bytes()*a.Rows*a.Cols, maxDeflate*len(raw))
+			if a.Read(make([]float32, a.Len())) == nil {
+				require.LessOrEqual(t, a.Len(), maxDeflate*len(raw))
 			}
 		}
 	})

@@ -39,7 +39,7 @@ func Create(path string) (*Writer, error) {
 // Write appends a rows x cols array of a type, row-major and dense in data, whose numbers
 // it rounds to the type. It fails for types of which NumPy has no arrays.
 func (w *Writer) Write(name string, of element.Type, rows, cols int, data []float32) error {
-	dtype := dtypes[of]
+	dtype := map[element.Type]DType{element.F32: Float32, element.F16: Float16}[of]
 	if dtype == "" {
 		return invalid.Errorf("%s: NumPy has no dtype for %s", name, of)
 	}
@@ -54,7 +54,7 @@ func (w *Writer) Write(name string, of element.Type, rows, cols int, data []floa
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if _, err := out.Write(encodeHeader(dtype, rows, cols)); err != nil {
+	if _, err := out.Write(encodeHeader(string(dtype), rows, cols)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if err := w.writeNumbers(out, of, data); err != nil {

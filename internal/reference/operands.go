@@ -54,9 +54,9 @@ func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 	}
 	o.dress(p, e)
 	if grouped && read {
-		o.number(o.B, o.PackedB, p, p.B, p.ScaleB, e.ScaleB.Group())
+		WidenInt4(o.B, o.PackedB, p, p.B, o.E.Rows[p.ScaleB:], e.ScaleB)
 		if e.Gated {
-			o.number(o.E.B2, o.PackedB2, p, p.B2, p.ScaleB+p.K/e.ScaleB.Group()*p.B.LD, e.ScaleB.Group())
+			WidenInt4(o.E.B2, o.PackedB2, p, p.B2, o.E.Rows[p.ScaleB+p.K/e.ScaleB.Group()*p.B.LD:], e.ScaleB)
 		}
 	}
 }
@@ -75,13 +75,13 @@ func (o *Operands) pack(to *[]float32, words *[]uint32, m *planner.Matrix, k, n 
 	}
 }
 
-// number makes the numbers that the words of a B stand for, of which the words of the groups are at one of Rows.
-func (o *Operands) number(to []float32, words []uint32, p *planner.Problem, m planner.Matrix, at, group int) {
+// WidenInt4 makes the numbers that the words of a B of a problem stand for, which lies at m, with the words of its groups.
+func WidenInt4(to []float32, words []uint32, p *planner.Problem, m planner.Matrix, groups []int32, of planner.Scaling) {
 	const panel = element.Int4Panel
 	var numbers [panel]float32
 	for first := 0; first < p.K; first += panel {
 		for j := range p.N {
-			element.WidenInt4(numbers[:], words[(m.Offset+first*m.LD+panel*j)/8:][:panel/8], uint32(o.E.Rows[at+first/group*m.LD+j]))
+			element.WidenInt4(numbers[:], words[(m.Offset+first*m.LD+panel*j)/8:][:panel/8], uint32(groups[first/of.Group()*m.LD+j]))
 			for k, x := range numbers {
 				to[m.Offset+(first+k)*m.LD+j] = x
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/npz"
+	"github.com/batchgemm/batchgemm/internal/npz/npztest"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -183,8 +184,8 @@ func TestWriteNPZ(t *testing.T) {
 			require.Len(t, arrays, 4)
 			for i, a := range arrays {
 				p := w.Batch[i]
-				require.Equal(t, tc.written, a.Type)
-				require.Equal(t, [2]int{p.M, p.N}, [2]int{a.Rows, a.Cols}, a.Name)
+				require.Equal(t, map[element.Type]npz.DType{element.F32: npz.Float32, element.F16: npz.Float16}[tc.written], a.DType)
+				require.Equal(t, [2]int{p.M, p.N}, [2]int(a.Shape), a.Name)
 				got := make([]float32, p.M*p.N)
 				require.NoError(t, a.Read(got))
 				require.Equal(t, ramp(p.M*p.N, float32(p.C.Offset+1)), got, a.Name)
@@ -202,12 +203,23 @@ func FuzzReadNPZ(f *testing.F) {
 		f.Add(raw)
 		f.Add(raw[:len(raw)/2])
 	}
+	for _, arrays := range [][]npztest.Array{
+		{array("A0", make([]float32, 64), 1, 64), array("B0", make([]uint32, 64), 1, 8, 8), array("S0", make([]uint32, 8), 1, 8)},
+		{array("A0", make([]float32, 64), 1, 64), array("B0", make([]uint8, 64), 64, 1), array("S0", make([]float32, 1), 1, 1), array("Z0", make([]uint8, 1), 1, 1)},
+		{array("A0", make([]uint16, 64), 1, 64), array("B0", make([]float32, 64), 64, 1)},
+	} {
+		raw, err := os.ReadFile(npztest.Write(f, arrays...))
+		require.NoError(f, err)
+		f.Add(raw)
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		batch, ops, err := readNPZ(bytes.NewReader(raw), int64(len(raw)))
-		if err != nil {
-			require.NotContains(t, err.Error(), "\n")
-			return
+		for _, o := range []*planner.Options{{}, int4Options(planner.PerGroup64)} {
+			batch, ops, err := readNPZ(bytes.NewReader(raw), int64(len(raw)), o)
+			if err != nil {
+				require.NotContains(t, err.Error(), "\n")
+				continue
+			}
+			require.NoError(t, batch.Check(len(ops.A), len(ops.B), len(ops.C)))
 		}
-		require.NoError(t, batch.Check(len(ops.A), len(ops.B), len(ops.C)))
 	})
 }

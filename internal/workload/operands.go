@@ -13,6 +13,9 @@ import (
 type Operands struct {
 	A, B, C, Bias []float32
 	Rows          []int32
+	// Packed are the words of B of element.Int4, whose numbers B is for. Groups are the words of the groups of
+	// problems that have elements, one behind the other; nil where no file has any.
+	Packed, Groups []uint32
 }
 
 // NewOperands allocates zeroed buffers for a batch. It fails with an error that
@@ -26,16 +29,17 @@ func NewOperands(batch planner.Batch) (*Operands, error) {
 	return &Operands{A: make([]float32, lenA), B: make([]float32, lenB), C: make([]float32, lenC)}, nil
 }
 
-// Round makes the numbers those of the types of A and B, and of C.
-func (o *Operands) Round(ab, c element.Type) {
-	round(ab, o.A)
-	round(ab, o.B)
+// Round makes the numbers those of the types of A, B and C. Those of element.Int4 stay: words and scales say
+// what they are.
+func (o *Operands) Round(a, b, c element.Type) {
+	round(a, o.A)
+	round(b, o.B)
 	round(c, o.C)
 	round(c, o.Bias)
 }
 
 func round(to element.Type, numbers []float32) {
-	if to == element.F32 {
+	if to == element.F32 || to == element.Int4 {
 		return
 	}
 	for i, x := range numbers {

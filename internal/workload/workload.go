@@ -38,36 +38,45 @@ type Workload struct {
 //	                                                 see moe
 //	FILE or -                                        sizes, see parse, or matrices, see readNPZ; - is stdin
 //
-// Errors about the name wrap ErrUnknown; all others are about the content.
+// Errors about the name wrap ErrUnknown; all others are about the content. Matrices are of float32.
 func Load(name string, stdin io.Reader) (*Workload, error) {
+	return LoadOf(name, stdin, new(planner.Options))
+}
+
+// LoadOf is Load for elements of the types that options ask for: numbers of a file are those of an array of a
+// type, and B of element.Int4 lies in panels. Sizes that are drawn at random have a K of whole groups.
+func LoadOf(name string, stdin io.Reader, o *planner.Options) (*Workload, error) {
 	if name == "-" {
-		return read(stdin, name, "stdin")
+		return read(stdin, name, "stdin", o)
 	}
 	if problems, found := builtin(name); found {
-		return pack(name, name, problems)
+		return pack(name, name, problems, o)
 	}
 	if form, params, cut := strings.Cut(name, ":"); cut && forms[form] != nil {
 		problems, err := forms[form](params)
 		if err != nil {
 			return nil, err
 		}
-		return pack(name, name, problems)
+		if form == "random" {
+			wholeGroups(problems, o)
+		}
+		return pack(name, name, problems, o)
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, explainMissing(name, err)
 	}
 	defer f.Close()
-	return read(f, name, name)
+	return read(f, name, name, o)
 }
 
 // Read reads a batch from the content of a file: sizes or matrices, as Load does.
 func Read(name string, content []byte) (*Workload, error) {
-	return read(bytes.NewReader(content), name, name)
+	return read(bytes.NewReader(content), name, name, new(planner.Options))
 }
 
-func pack(name, label string, problems []planner.Problem) (*Workload, error) {
-	batch, err := planner.Pack(problems...)
+func pack(name, label string, problems []planner.Problem, o *planner.Options) (*Workload, error) {
+	batch, err := place(problems, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", label, err)
 	}
@@ -82,7 +91,7 @@ const (
 
 // read tells matrices from sizes by how they begin, or are named. Errors begin with
 // the label.
-func read(from io.Reader, name, label string) (*Workload, error) {
+func read(from io.Reader, name, label string, o *planner.Options) (*Workload, error) {
 	in := bufio.NewReader(from)
 	head, _ := in.Peek(len(npyMagic)) // its error comes again
 	switch {
@@ -91,7 +100,7 @@ func read(from io.Reader, name, label string) (*Workload, error) {
 	case bytes.HasPrefix(head, []byte(zipMagic)), strings.HasSuffix(name, ".npz"):
 		w := &Workload{Name: name}
 		err := randomAccess(from, in, func(archive io.ReaderAt, size int64) (err error) {
-			w.Batch, w.Operands, err = readNPZ(archive, size)
+			w.Batch, w.Operands, err = readNPZ(archive, size, o)
 			return err
 		})
 		if err != nil {
@@ -103,7 +112,7 @@ func read(from io.Reader, name, label string) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pack(name, label, problems)
+	return pack(name, label, problems, o)
 }
 
 // randomAccess gives a file or memory to read, or a copy in a temporary file of what comes from a

@@ -203,7 +203,7 @@ func TestRound(t *testing.T) {
 	} {
 		t.Run(tc.ab.String()+"/"+tc.c.String(), func(t *testing.T) {
 			o := Operands{A: slices.Clone(numbers), B: slices.Clone(numbers), C: slices.Clone(numbers), Bias: slices.Clone(numbers)}
-			o.Round(tc.ab, tc.c)
+			o.Round(tc.ab, tc.ab, tc.c)
 			require.Equal(t, Operands{A: want[tc.ab], B: want[tc.ab], C: want[tc.c], Bias: want[tc.c]}, o)
 		})
 	}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"math/rand/v2"
+
+	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/workload"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// randomPacked makes words of B of int4, behind those that are there already.
+func randomPacked(rng *rand.Rand, packed []uint32, from int) {
+	for i := from; i < len(packed); i++ {
+		packed[i] = rng.Uint32()
+	}
+}
+
+// randomGroups makes words of groups: scales from 1/16 to 3/16, and any zero points.
+func randomGroups(rng *rand.Rand, groups []int32) {
+	for i := range groups {
+		groups[i] = int32(element.GroupWord((0.5+rng.Float32())/8, rng.IntN(16)))
+	}
+}
+
+// finishInt4 puts the words of groups that came with a workload where dress has placed them, and makes the numbers of B and B2.
+func finishInt4(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) {
+	groups := ops.Groups
+	for i := range b {
+		p := &b[i]
+		if p.M == 0 || p.N == 0 {
+			continue
+		}
+		to := ops.Rows[p.ScaleB:]
+		n := min(p.K/e.ScaleB.Group()*p.B.LD, len(groups))
+		for j, word := range groups[:n] {
+			to[j] = int32(word)
+		}
+		groups = groups[n:]
+		if !p.Reads() {
+			continue
+		}
+		reference.WidenInt4(ops.B, ops.Packed, p, p.B, to, e.ScaleB)
+		if e.Gated {
+			reference.WidenInt4(ops.B, ops.Packed, p, p.B2, to[p.K/e.ScaleB.Group()*p.B.LD:], e.ScaleB)
+		}
+	}
+}
