@@ -162,10 +162,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err == nil && dir != nil {
 		err = b.writePage(ctx, dir, found, loads[len(loads)-1])
 	}
-	if wrong := found.Wrong(); err == nil && wrong > 0 {
-		err = fmt.Errorf("%d results are wrong", wrong)
-	}
-	return err
+	return cmp.Or(err, found.Err())
 }
 
 func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {

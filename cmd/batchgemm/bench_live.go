@@ -19,6 +19,13 @@ const (
 	raggedPlans = "ragged-plan"
 )
 
+// inTurn are a batch in reverse, which no program has at first, and as it is.
+func inTurn(b planner.Batch) [2]planner.Batch {
+	reverse := slices.Clone(b)
+	slices.Reverse(reverse)
+	return [2]planner.Batch{reverse, b}
+}
+
 // liveSteps times steps that update a program, to the batch and to the same in reverse in
 // turn, and run it.
 func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(context.Context) (bench.Sample, error), error) {
@@ -27,16 +34,12 @@ func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(con
 		return nil, err
 	}
 	c.closers = append(c.closers, program.Close)
-	reverse := slices.Clone(c.batch)
-	slices.Reverse(reverse)
+	batches := inTurn(c.batch)
 	return func(ctx context.Context) (sample bench.Sample, err error) {
 		start := time.Now()
 		for i := range kernels {
-			batch, begin, run := c.batch, time.Now(), runOf(program, c.sets[c.turn()].buffers[:])
-			if i%2 == 0 {
-				batch = reverse
-			}
-			if err = program.Update(ctx, batch); err == nil {
+			begin, run := time.Now(), runOf(program, c.sets[c.turn()].buffers[:])
+			if err = program.Update(ctx, batches[i%2]); err == nil {
 				err = c.device.Run(ctx, run)
 			}
 			if err != nil {

@@ -166,6 +166,42 @@ func TestBenchRegret(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestInTurn: a step has another batch than the one before, and the first one another than its program.
+func TestInTurn(t *testing.T) {
+	b := planner.Batch{planner.GEMM(1, 2, 3), planner.GEMM(4, 5, 6)}
+	turns := inTurn(b)
+	require.Equal(t, planner.Batch{planner.GEMM(4, 5, 6), planner.GEMM(1, 2, 3)}, turns[0])
+	require.Equal(t, planner.Batch{planner.GEMM(1, 2, 3), planner.GEMM(4, 5, 6)}, turns[1])
+	require.Equal(t, planner.GEMM(1, 2, 3), b[0])
+}
+
+// TestCold: the sets of operands have together what no cache holds, and not many more.
+func TestCold(t *testing.T) {
+	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
+	require.NoError(t, err)
+	defer device.Close()
+	w, err := workload.Load("-", strings.NewReader("1024 1024 512\n"))
+	require.NoError(t, err)
+	for _, tc := range []struct {
+		name  string
+		types [2]element.Type
+		bytes int
+	}{
+		{"float32", [2]element.Type{element.F32, element.F32}, 8 << 20},
+		{"int8", [2]element.Type{element.Int8, element.F32}, 5 << 20},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := planner.Options{Type: tc.types[0], TypeC: tc.types[1]}
+			c := &benchCase{bencher: &bencher{device: device, cold: true}, options: o, batch: w.Batch}
+			c.ops, err = operands(w, &o)
+			require.NoError(t, err)
+			require.NoError(t, c.upload(t.Context()))
+			require.Equal(t, coldBytes/tc.bytes+2, len(c.sets))
+			require.NoError(t, c.close())
+		})
+	}
+}
+
 func TestBenchSweep(t *testing.T) {
 	loads, err := loadAll(newBench(), []string{"inception-1", "zhang"}, new(planner.Options))
 	require.NoError(t, err)

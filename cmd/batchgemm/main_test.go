@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -9,12 +10,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
+	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
@@ -439,4 +442,37 @@ func TestReport(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRunTimes: of several runs the median counts, and the least.
+func TestRunTimes(t *testing.T) {
+	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
+	require.NoError(t, err)
+	defer device.Close()
+	w, err := workload.Load("-", strings.NewReader("2 3 4\n"))
+	require.NoError(t, err)
+	ops, err := operands(w, new(planner.Options))
+	require.NoError(t, err)
+	j, err := newJob(t.Context(), device, w.Batch, ops, planner.Options{})
+	require.NoError(t, err)
+	defer j.close()
+	us := time.Microsecond
+	r := newRunResult(w, j, []dispatch.Timing{{Device: 5 * us, Wall: 9 * us}, {Device: 2 * us, Wall: 30 * us}, {Device: 3 * us, Wall: 7 * us}})
+	require.Equal(t, [4]float64{3, 3, 2, 9}, [4]float64{float64(r.Runs), r.DeviceMicros, r.DeviceLeast, r.HostMicros})
+	require.InDelta(t, 2*2*3*4/3e-6/1e9, r.GFLOPS, 1e-9)
+}
+
+// TestVerifyCancelled: a command that is cancelled has no table of what failed for that.
+func TestVerifyCancelled(t *testing.T) {
+	w, err := workload.Load("-", strings.NewReader(tiny))
+	require.NoError(t, err)
+	ops, err := operands(w, new(planner.Options))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cmd := newVerify()
+	cmd.SetContext(ctx)
+	checks, err := verify(cmd, []check{{Backend: "cpu"}, {Backend: "cpu"}}, w, ops)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, checks)
 }

@@ -41,7 +41,7 @@ func TestGeoMean(t *testing.T) {
 }
 
 func TestDigits(t *testing.T) {
-	for x, want := range map[float64]string{0: "0", 0.00012345: "0.000123", 0.5: "0.500", 3.14159: "3.14", 99.96: "100.0", 31.4159: "31.4", 1234.5: "1234", -2: "-2.00"} {
+	for x, want := range map[float64]string{0: "0", 0.00012345: "0.000123", 0.5: "0.500", 3.14159: "3.14", 99.96: "100.0", 31.4159: "31.4", 1234.5: "1234", -2: "-2.00", 1.5e-9: "0.000000"} {
 		require.Equal(t, want, Digits(x))
 	}
 }
@@ -132,6 +132,8 @@ func sample() *Report {
 func TestFinish(t *testing.T) {
 	r := sample()
 	require.Equal(t, 1, r.Wrong())
+	require.EqualError(t, r.Err(), "1 results are wrong")
+	require.NoError(t, new(Report).Err())
 	require.Len(t, r.Speedups, 2, "of the competitors alone")
 	require.Equal(t, "cublas-loop", r.Speedups[0].Method)
 	require.InDelta(t, 26.83, r.Speedups[0].GeoMean, 0.01)

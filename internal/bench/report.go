@@ -98,6 +98,14 @@ func (r *Report) Wrong() (n int) {
 	return n
 }
 
+// Err says that there are rows with wrong results.
+func (r *Report) Err() error {
+	if wrong := r.Wrong(); wrong > 0 {
+		return fmt.Errorf("%d results are wrong", wrong)
+	}
+	return nil
+}
+
 // Regret compares the planner's choice with the best of the forced ones.
 type Regret struct {
 	Planner  float64  `json:"planner_micros"`

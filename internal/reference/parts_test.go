@@ -39,6 +39,14 @@ func TestSplit(t *testing.T) {
 	require.ErrorContains(t, m, "problem 3 (5x4096x4096, transA true, transB false, alpha 0.5, beta 0): C[4,9]")
 }
 
+// TestSplitGated: two products are twice the work, so that parts have half as many rows.
+func TestSplitGated(t *testing.T) {
+	b, err := planner.Pack(planner.GEMM(8, 1<<12, 1<<11)) // four rows a part
+	require.NoError(t, err)
+	require.Len(t, split(b, &planner.Epilogue{}), 2)
+	require.Len(t, split(b, &planner.Epilogue{Gated: true}), 4)
+}
+
 // TestNothingToDo: problems without rows, columns or products, in buffers that have room
 // for what is read and written alone.
 func TestNothingToDo(t *testing.T) {
