@@ -5,6 +5,7 @@
  * Host memory, one call:
  *
  *     bg_device device;
+ *     bg_problem problems[] = {bg_problem_of(2, 3, 4), bg_problem_of(100, 50, 30)}; ... offsets of the second ...
  *     if (bg_open(NULL, -1, &device)) fprintf(stderr, "%s\n", bg_last_error());
  *     bg_gemm(device, problems, count, a, len_a, b, len_b, c, len_c, BG_NO_TIMEOUT);
  *     bg_close(device);
@@ -49,6 +50,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -104,7 +106,9 @@ typedef uint64_t bg_read;
  *
  * As in BLAS: m = 0 or n = 0 writes nothing; k = 0 or alpha = 0 gives beta*C
  * without reading A and B; beta = 0 never reads C. The C of two problems must not
- * share an element. Offsets that are multiples of 4 are faster. */
+ * share an element. Offsets that are multiples of 4 are faster.
+ *
+ * bg_problem_of makes one that has alpha 1. In a struct of zeros alpha is 0 and C becomes 0. */
 typedef struct bg_problem {
 	uint32_t struct_size; /* sizeof(bg_problem); the same in all problems of a batch */
 	uint32_t flags;       /* BG_TRANS_A | BG_TRANS_B */
@@ -124,6 +128,17 @@ typedef struct bg_problem {
 
 #define BG_TRANS_A 1u
 #define BG_TRANS_B 2u
+
+/* bg_problem_of is C = A*B of dense matrices at the beginning of their arrays; what is to be otherwise is set then. */
+static inline bg_problem bg_problem_of(int64_t m, int64_t n, int64_t k) {
+	bg_problem p;
+	memset(&p, 0, sizeof p);
+	p.struct_size = (uint32_t)sizeof p;
+	p.m = m, p.n = n, p.k = k;
+	p.lda = k, p.ldb = n, p.ldc = n, p.ldb2 = n;
+	p.alpha = 1;
+	return p;
+}
 
 /* bg_open opens a device of a backend: "cuda", "hip", "webgpu" or "cpu". NULL: that
  * of the environment variable BATCHGEMM_BACKEND, or the first that has a GPU, else
@@ -148,7 +163,7 @@ bg_status bg_open_on_stream(bg_device device, uintptr_t stream, bg_device *opene
 bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *needed);
 
 /* bg_plan_new plans a batch for a device: tile shapes, schedule, launches. A plan
- * is independent of the device's life. options: NULL, or a JSON object with any of
+ * is independent of the device's life. options: NULL, or a JSON object with any of these names, as they are here, each once:
  *     "type"      elements of A and B: "f32" (default), "bf16", "f16", "e4m3" (8 bits: OCP's
  *                 e4m3fn, without infinities), "int8" (int8_t: -128 to 127)
  *     "type_c"    elements of C: "f32" (default), or the same as "type"; where that is "e4m3" or "int8"
@@ -236,7 +251,7 @@ typedef struct bg_ragged {
 	int64_t offset_c, ldc;
 	int64_t stride_b, stride_c;
 	int64_t len_a, len_b, len_c;    /* elements of the buffers that records may reach */
-	float alpha, beta;              /* for ends */
+	float alpha, beta;              /* for ends; alpha is 1 for A*B */
 	int64_t offset_b2, ldb2;        /* as in a bg_problem, of the first group, for ends; b2 of a group is where its b is */
 	int64_t bias, stride_bias;
 	int64_t rows_a, rows_c, weights; /* of the first row of all groups, which have m in all; with ends of depth m each */
@@ -252,6 +267,21 @@ typedef struct bg_ragged {
 #define BG_ENDS_OF_DEPTH 2u
 #define BG_RECORDS 3u
 #define BG_ZERO_ROWS 4u /* with ends of rows: C is 0 behind the last group, up to m */
+
+/* bg_ragged_of is C = A*B of dense matrices, as bg_problem_of, with the B of ends of rows, and the C of ends of depth, one
+ * behind the other. */
+static inline bg_ragged bg_ragged_of(uint32_t form, uint32_t groups, int64_t m, int64_t n, int64_t k) {
+	bg_ragged r;
+	memset(&r, 0, sizeof r);
+	r.struct_size = (uint32_t)sizeof r;
+	r.form = form, r.groups = groups;
+	r.m = m, r.n = n, r.k = k;
+	r.lda = k, r.ldb = n, r.ldc = n, r.ldb2 = n;
+	r.stride_b = form == BG_ENDS_OF_ROWS ? k * n : 0;
+	r.stride_c = form == BG_ENDS_OF_DEPTH ? m * n : 0;
+	r.alpha = 1;
+	return r;
+}
 
 typedef struct bg_record {
 	uint32_t m, n, k;
@@ -330,7 +360,8 @@ bg_status bg_read_done(bg_read read, int32_t *done);
 
 /* bg_read_notify adds 1 to an eventfd of the caller when bg_read_wait will not wait any more, at once if that is so
  * now, for loops that wait by poll, epoll and the like. It is duplicated: the caller may close it at any time. What
- * is not an open file descriptor is BG_ERR_INVALID; a pipe gets the 8 bytes that an eventfd would. */
+ * is not an open file descriptor is BG_ERR_INVALID; a pipe gets the 8 bytes that an eventfd would, unless it has no
+ * room: whoever reads it has something to read already, and asks bg_read_done of all its reads then. */
 bg_status bg_read_notify(bg_read read, int fd);
 
 /* bg_read_wait waits for a read, and returns what bg_buffer_read would have. After BG_ERR_TIMEOUT it goes on. */

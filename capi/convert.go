@@ -9,10 +9,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
+	"fmt"
 	"math"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -159,29 +157,6 @@ func toPlan(device C.bg_device, problems *C.bg_problem, count C.int64_t, options
 	return d, batch, o, err
 }
 
-// optionsOf reads the JSON of options for plans of a device; planning checks the values.
-func optionsOf(d *dispatch.Device, text *C.char) (planner.Options, error) {
-	var o struct {
-		planner.Options
-		Warmed bool `json:"warmed"`
-	}
-	if text == nil {
-		return o.Options, nil
-	}
-	decoder := json.NewDecoder(strings.NewReader(C.GoString(text)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&o); err != nil {
-		return o.Options, invalid("options: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return o.Options, invalid("options: there is more behind the JSON object")
-	}
-	if o.Warmed {
-		o.Kernels = d.Warmed()
-	}
-	return o.Options, nil
-}
-
 // typeOf is the type of a name; NULL is float32.
 func typeOf(name *C.char) (element.Type, error) {
 	if name == nil {
@@ -204,7 +179,11 @@ func within(timeout C.int64_t, do func(context.Context) error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(timeout)*time.Millisecond)
 	defer cancel()
-	return do(ctx)
+	err := do(ctx)
+	if statusOf(err) == C.BG_ERR_TIMEOUT {
+		return marked{fmt.Errorf("the time limit of %d ms was reached", timeout), err}
+	}
+	return err
 }
 
 // giveJSON copies the JSON of a value to the caller's memory.

@@ -347,18 +347,21 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 	var r dispatch.Run
 	by := p.Plan().Options.Epilogue.Pointers
 	for _, arg := range [...]struct {
+		name   string
 		handle C.bg_buffer
 		buffer **dispatch.Buffer
 		needed bool
 	}{
-		{o.a, &r.A, !by.A}, {o.b, &r.B, !by.B}, {o.c, &r.C, !by.C}, {o.sizes, &r.Sizes, ragged},
-		{o.b2, &r.B2, false}, {o.bias, &r.Bias, false}, {o.rows, &r.Rows, false},
+		{"a", o.a, &r.A, !by.A}, {"b", o.b, &r.B, !by.B}, {"c", o.c, &r.C, !by.C}, {"sizes", o.sizes, &r.Sizes, ragged},
+		{"b2", o.b2, &r.B2, false}, {"bias", o.bias, &r.Bias, false}, {"rows", o.rows, &r.Rows, false},
 	} {
-		if arg.handle == 0 && !arg.needed {
-			continue
-		}
-		if *arg.buffer, err = find[*dispatch.Buffer](arg.handle); err != nil {
-			return err
+		switch {
+		case arg.handle != 0:
+			if *arg.buffer, err = find[*dispatch.Buffer](arg.handle); err != nil {
+				return fmt.Errorf("%s: %w", arg.name, err)
+			}
+		case arg.needed:
+			return marked{fmt.Errorf("%s is missing: its handle is 0", arg.name), errHandle}
 		}
 	}
 	return p.RunOperands(context.Background(), r)

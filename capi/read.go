@@ -8,8 +8,9 @@ import "C"
 import (
 	"context"
 	"encoding/binary"
-	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 )
@@ -102,19 +103,29 @@ func goReadNotify(mask *C.sigset_t, read C.bg_read, fd C.int) C.bg_status {
 		if err != nil {
 			return err
 		}
-		own, _, failed := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
-		if failed != 0 {
-			return invalid("fd %d: %w", fd, failed)
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return invalid("fd %d: %w", fd, err)
 		}
 		go func() { // ends: a read does when its device is closed, if not before, and a product when it is done
 			<-r.Done()
-			var one [8]byte
-			binary.NativeEndian.PutUint64(one[:], 1)
-			_, _ = syscall.Write(int(own), one[:]) // nobody is left to be told
-			_ = syscall.Close(int(own))
+			tell(own)
+			_ = unix.Close(own)
 		}()
 		return nil
 	})
+}
+
+// tell adds 1 to an eventfd, if there is room. Otherwise whoever reads it has something to read already, and to wait
+// for room would keep a thread.
+func tell(fd int) {
+	room := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	if n, err := unix.Poll(room, 0); n != 1 || err != nil || room[0].Revents != unix.POLLOUT {
+		return
+	}
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	_, _ = unix.Write(fd, one[:]) // nobody is left to be told
 }
 
 //export goReadWait

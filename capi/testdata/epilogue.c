@@ -66,7 +66,7 @@ static void test_parts(bg_device device) {
 static void test_gated(bg_device device) {
 	float c[M * N], want[M * N];
 	for (int i = 0; i < M * N; i++) want[i] = relu(dot(i / N, i % N, b) + bias[i % N]) * (dot(i / N, i % N, b2) + bias[N + i % N]);
-	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1, .ldb2 = N};
+	bg_problem p = bg_problem_of(M, N, K);
 	bg_program program = prepare(device, &p, "{\"epilogue\": {\"activation\": \"relu\", \"bias\": true, \"gated\": true}}");
 	bg_operands o = {.struct_size = sizeof o, .a = upload(device, a, ROWS * K), .b = upload(device, b, K * N), .c = upload(device, want, M * N),
 	                 .b2 = upload(device, b2, K * N), .bias = upload(device, bias, 2 * N)};
@@ -203,7 +203,7 @@ static void test_shorter(bg_device device) {
 
 /* The CPU has no pointers. */
 static void test_pointers(bg_device device) {
-	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1};
+	bg_problem p = bg_problem_of(M, N, K);
 	bg_plan plan;
 	bg_buffer buffer = upload(device, a, 1);
 	uint64_t address = 1;

@@ -60,7 +60,7 @@ static void test_async(void) {
 	}
 
 	enum { SIZE = 2048 };
-	bg_problem p = {.struct_size = sizeof p, .m = SIZE, .n = SIZE, .k = SIZE, .lda = SIZE, .ldb = SIZE, .ldc = SIZE, .alpha = 1};
+	bg_problem p = bg_problem_of(SIZE, SIZE, SIZE);
 	batch large = {.count = 1, .problems = &p, .len_a = SIZE * SIZE, .len_b = SIZE * SIZE, .len_c = SIZE * SIZE};
 	large.a = numbers(large.len_a, 1), large.b = numbers(large.len_b, 1), large.c = numbers(large.len_c, CANARY);
 	for (int i = 0; i < 2; i++) { /* the second time is behind nothing of the first */

@@ -97,7 +97,7 @@ static void test_mistakes(bg_device device) {
 	bg_buffer b = 7;
 	uint16_t x[2] = {0};
 	float c[1] = {7};
-	bg_problem p = {.struct_size = sizeof p, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1};
+	bg_problem p = bg_problem_of(1, 1, 1);
 	FAILS(bg_buffer_new_of(device, "f64", 4, &b), BG_ERR_INVALID, "f64");
 	CHECK(b == 0);
 	FAILS(bg_buffer_new_of(device, "bf16", -1, &b), BG_ERR_INVALID, "buffer of -1 elements");

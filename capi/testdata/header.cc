@@ -17,10 +17,7 @@ static_assert(sizeof(bg_operands) == 64 && offsetof(bg_operands, sizes) == 32 &&
 int main() {
 	bg_device device = 0;
 	if (bg_open("cpu", -1, &device) != BG_OK) return std::fprintf(stderr, "%s\n", bg_last_error()), 1;
-	bg_problem p = {};
-	p.struct_size = sizeof p;
-	p.m = p.n = p.k = p.lda = p.ldb = p.ldc = 1;
-	p.alpha = 1;
+	bg_problem p = bg_problem_of(1, 1, 1);
 	std::vector<float> a{3}, b{4}, c(1);
 	if (bg_gemm(device, &p, 1, a.data(), 1, b.data(), 1, c.data(), 1, BG_NO_TIMEOUT) != BG_OK) return 1;
 	if (bg_close(device) != BG_OK || c[0] != 12) return 1;

@@ -10,6 +10,8 @@ static void test_sums(void) {
 	CHECK(sums[0] == -127 && sums[1] == 129 && sums[2] == 8);
 	OK(bg_sum_columns(b, 3, 2, 4, BG_TRANS_B, sums));
 	CHECK(sums[0] == 6 && sums[1] == 4);
+	OK(bg_sum_columns(NULL, 2, 0, 4, 0, NULL));
+	OK(bg_sum_columns(b, 2, 0, 2, BG_TRANS_B, sums));
 	OK(bg_sum_columns(NULL, 0, 2, 2, 0, sums));
 	CHECK(sums[0] == 0 && sums[1] == 0);
 	FAILS(bg_sum_columns(b, 2, 3, 2, 0, sums), BG_ERR_INVALID, "ld 2 is not in [3, ");

@@ -1,7 +1,10 @@
 /* What a program does that never waits: slices of one buffer, copies on the device, reads that
  * are under way, kernels made ready beforehand. */
+#define _GNU_SOURCE
 #include "check.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -16,7 +19,7 @@ static bg_buffer slice_of(bg_buffer buffer, int64_t offset, int64_t count) {
 
 /* Two layers of 2x2, whose operands and results are slices of one buffer each: ((A*B)*B)*B. */
 static void test_layers(bg_device device) {
-	bg_problem p = {.struct_size = sizeof p, .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2, .alpha = 1};
+	bg_problem p = bg_problem_of(2, 2, 2);
 	bg_plan plan;
 	bg_program program;
 	OK(bg_warm(device, "{\"compute\": \"f32\"}", 0, BG_NO_TIMEOUT));
@@ -102,6 +105,66 @@ static void test_notified(void) {
 	close(event);
 }
 
+static int entries(const char *path) {
+	int count = 0;
+	DIR *dir = opendir(path);
+	CHECK(dir);
+	while (readdir(dir)) count++;
+	closedir(dir);
+	return count;
+}
+
+/* A pipe without room gets nothing, and keeps neither a thread nor a descriptor. */
+static void test_full_pipe(bg_device device) {
+	enum { READS = 64 };
+	static char piece[4096];
+	bg_buffer buffer;
+	bg_read reading;
+	float to[4];
+	int ends[2];
+	uint64_t word = 0;
+	OK(bg_buffer_new(device, 4, &buffer));
+	CHECK(pipe(ends) == 0 && fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+	int64_t filled = 0, left = 0;
+	for (ssize_t n; (n = write(ends[1], piece, sizeof piece)) > 0;) filled += n;
+	CHECK(filled > 0 && fcntl(ends[1], F_SETFL, 0) == 0);
+	const int descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+	for (int i = 0; i < READS; i++) {
+		OK(bg_buffer_read_async(buffer, 0, to, 4, &reading));
+		OK(bg_read_notify(reading, ends[1]));
+		OK(bg_read_wait(reading, 60000));
+		OK(bg_close(reading));
+	}
+	for (int ms = 0; entries("/proc/self/fd") > descriptors; ms++) CHECK(ms < 60000 && poll(NULL, 0, 1) == 0);
+	CHECK(entries("/proc/self/task") < threads + READS / 2);
+
+	OK(bg_buffer_read_async(buffer, 0, to, 4, &reading));
+	CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+	for (ssize_t n; (n = read(ends[0], piece, sizeof piece)) > 0;) left += n;
+	CHECK(left == filled);
+	OK(bg_read_notify(reading, ends[1]));
+	struct pollfd wanted = {.fd = ends[0], .events = POLLIN};
+	CHECK(poll(&wanted, 1, 60000) == 1 && read(ends[0], &word, sizeof word) == sizeof word && word == 1);
+	close(ends[0]);
+	OK(bg_read_notify(reading, ends[1])); /* nobody reads: no SIGPIPE */
+	close(ends[1]);
+	for (int ms = 0; entries("/proc/self/fd") > descriptors - 2; ms++) CHECK(ms < 60000 && poll(NULL, 0, 1) == 0);
+	OK(bg_close(reading));
+	OK(bg_close(buffer));
+}
+
+/* A slice is gone with its device, as its buffer is. */
+static void test_slice_of_closed(void) {
+	bg_device device;
+	bg_buffer buffer;
+	OK(bg_open("cpu", 0, &device));
+	OK(bg_buffer_new(device, 4, &buffer));
+	bg_buffer slice = slice_of(buffer, 0, 4);
+	OK(bg_close(device));
+	FAILS(bg_close(buffer), BG_ERR_HANDLE, "was closed");
+	FAILS(bg_close(slice), BG_ERR_HANDLE, "was closed");
+}
+
 /* Memory of a read that was closed, or whose device was, is the caller's again. */
 static void test_ended(void) {
 	bg_device device;
@@ -150,8 +213,10 @@ int main(void) {
 	test_layers(device);
 	test_halves(device);
 	test_errors(device);
+	test_full_pipe(device);
 	OK(bg_close(device));
 	test_notified();
+	test_slice_of_closed();
 	test_ended();
 	puts("ok");
 	return 0;

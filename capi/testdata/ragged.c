@@ -11,9 +11,7 @@ static bg_buffer upload(bg_device device, const void *from, int64_t count) {
 }
 
 static bg_ragged experts(void) {
-	bg_ragged r = {.struct_size = sizeof r, .form = BG_ENDS_OF_ROWS, .groups = GROUPS, .m = ROWS, .n = N, .k = K,
-		.lda = K, .ldb = N, .ldc = N, .stride_b = K * N, .alpha = 1};
-	return r;
+	return bg_ragged_of(BG_ENDS_OF_ROWS, GROUPS, ROWS, N, K);
 }
 
 /* Group g multiplies by 10 to the g. */

@@ -94,9 +94,7 @@ static void long_call(void) {
 	enum { SIZE = 2048, COUNT = 4 };
 	bg_problem p[COUNT];
 	float *x = numbers((int64_t)SIZE * SIZE, 1), *y = numbers((int64_t)COUNT * SIZE * SIZE, 5);
-	for (int i = 0; i < COUNT; i++)
-		p[i] = (bg_problem){.struct_size = sizeof *p, .m = SIZE, .n = SIZE, .k = SIZE, .lda = SIZE, .ldb = SIZE, .ldc = SIZE,
-			.alpha = 1, .offset_c = (int64_t)i * SIZE * SIZE};
+	for (int i = 0; i < COUNT; i++) p[i] = bg_problem_of(SIZE, SIZE, SIZE), p[i].offset_c = (int64_t)i * SIZE * SIZE;
 	struct itimerval after = {.it_value = {.tv_usec = 30000}};
 	CHECK(setitimer(ITIMER_REAL, &after, NULL) == 0);
 	bg_status s = bg_gemm(device, p, COUNT, x, SIZE * SIZE, x, SIZE * SIZE, y, (int64_t)COUNT * SIZE * SIZE, 300);

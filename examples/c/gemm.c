@@ -19,13 +19,9 @@ static bg_buffer upload(bg_device device, const float *from, int64_t count) {
 }
 
 int main(void) {
-	const bg_problem problems[] = {
-		/* 2x3 times 3x2 */
-		{.struct_size = sizeof(bg_problem), .m = 2, .n = 2, .k = 3, .lda = 3, .ldb = 2, .ldc = 2, .alpha = 1},
-		/* 1x1 times 1x3, behind the first */
-		{.struct_size = sizeof(bg_problem), .m = 1, .n = 3, .k = 1, .lda = 1, .ldb = 3, .ldc = 3, .alpha = 1,
-			.offset_a = 8, .offset_b = 8, .offset_c = 4},
-	};
+	bg_problem problems[] = {bg_problem_of(2, 2, 3), bg_problem_of(1, 3, 1)}; /* M, N, K */
+	problems[1].offset_a = problems[1].offset_b = 8; /* behind the first */
+	problems[1].offset_c = 4;
 	const float a[9] = {1, 2, 3, 4, 5, 6, 0, 0, 10};
 	const float b[11] = {1, 0, 0, 1, 1, 1, 0, 0, 1, 2, 3};
 	float c[7];

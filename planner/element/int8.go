@@ -7,6 +7,9 @@ import "math"
 // are those of op(B), or transposed its columns. Sums of up to planner.MaxWholeK rows are numbers of fp32.
 func SumColumns(sums []int32, b []int8, rows, ld int, transposed bool) {
 	clear(sums)
+	if len(sums) == 0 {
+		return // without columns b may be empty, however many rows there are
+	}
 	if !transposed {
 		for k := range rows {
 			for j, x := range b[k*ld:][:len(sums)] {

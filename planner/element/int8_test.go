@@ -90,6 +90,8 @@ func TestSumColumns(t *testing.T) {
 	require.Equal(t, []int32{-127, 129, 8}, sums)
 	SumColumns(sums[:2], b, 3, 4, true)
 	require.Equal(t, []int32{6, 4}, sums[:2])
+	SumColumns(nil, nil, 2, 4, false)
+	SumColumns(nil, nil, 2, 4, true)
 	SumColumns(sums, nil, 0, 0, true)
 	require.Equal(t, []int32{0, 0, 0}, sums)
 	b = make([]int8, 131071)
