@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import weakref
 
 import numpy as np
 
 from . import _core
+from ._abi import single
 
 TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16"}
 ACTIVATIONS = (None, "relu", "gelu", "silu")
@@ -17,7 +20,7 @@ PROBLEM = np.dtype(_core.Problem)
 
 
 def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
-    a, b = list(a), list(b)
+    a, b = _matrices("a", a), _matrices("b", b)
     if len(a) != len(b):
         raise _core.InvalidError(f"{len(a)} matrices in a, {len(b)} in b")
     if not a:
@@ -32,53 +35,59 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
     biases = _biases(bias, shapes, a[0].dtype)
     _check_activation(activation)
     if out is not None:
-        out = list(out)
+        out = _matrices("out", out)
         _check_out(out, shapes, a[0].dtype)
 
     problems = np.zeros(len(a), PROBLEM)
-    problems["struct_size"], problems["alpha"] = PROBLEM.itemsize, alpha
+    problems["struct_size"], problems["alpha"] = PROBLEM.itemsize, single("alpha", alpha)
     problems["m"], problems["n"] = zip(*shapes)
     problems["k"] = [x.shape[1] for x in a]
     trans_a, problems["offset_a"], problems["lda"], on_a = _place(a)
     trans_b, problems["offset_b"], problems["ldb"], on_b = _place(b)
     problems["flags"] = _core.TRANS_A * trans_a + _core.TRANS_B * trans_b
-    step = ALIGN // a[0].itemsize
-    sizes = -(-problems["m"] * problems["n"] // step) * step
-    ends = np.cumsum(sizes)
-    problems["offset_c"], problems["ldc"] = ends - sizes, problems["n"]
-    c = np.empty(ends[-1], a[0].dtype)
+    results, problems["offset_c"], problems["ldc"], on_c = _place_results(out, shapes, a[0].dtype, (on_a, on_b))
 
     options = {"type": of, "type_c": of}
     if compute:
         options["compute"] = compute
-    given = {"a": on_a, "b": on_b, "c": (c.ctypes.data, c.size, c)}
+    given = {"a": on_a, "b": on_b, "c": on_c}
     if biases is not None:
         columns = np.cumsum(problems["n"])
         problems["bias"] = columns - problems["n"]
         given["bias"] = biases.ctypes.data, biases.size, biases
     options |= _epilogue(biases is not None, activation)
-    batch = problems.ctypes.data_as(_core.POINTER(_core.Problem)), len(problems)
+    batch = problems.ctypes.data_as(ctypes.POINTER(_core.Problem)), len(problems)
     device._gemm(batch, options, given, timeout)
-    results = [c[at:at + m * n].reshape(m, n) for at, (m, n) in zip(problems["offset_c"].tolist(), shapes)]
     if out is None:
         return results
-    for to, result in zip(out, results):
-        np.copyto(to, result)
+    if results is not out:
+        for to, result in zip(out, results):
+            np.copyto(to, result)
     return out
+
+
+def _matrices(name, given):
+    if isinstance(given, np.ndarray) and given.ndim != 3:
+        raise _core.InvalidError(f"{name} is one array of {given.ndim} dimensions: it must be a list of matrices, or a stack of 3")
+    return list(given)
 
 
 def _check(name, arrays):
     """The type of matrices that are all of one."""
+    dtype = None
     for i, x in enumerate(arrays):
         if not isinstance(x, np.ndarray):
             raise TypeError(f"problem {i}: {name} is a {type(x).__name__}, not a NumPy array")
         if x.ndim != 2:
             raise _core.InvalidError(f"problem {i}: {name} has {x.ndim} dimensions, not 2")
+        if x.dtype is dtype:
+            continue
         if x.dtype not in TYPES:
             raise TypeError(f"problem {i}: {name} is of {x.dtype}, not float32 or float16")
         if x.dtype != arrays[0].dtype:
             raise TypeError(f"problem {i}: {name} is of {x.dtype}, that of problem 0 of {arrays[0].dtype}")
-    return TYPES[arrays[0].dtype]
+        dtype = x.dtype
+    return TYPES[dtype]
 
 
 def _epilogue(bias, activation):
@@ -117,6 +126,8 @@ def _check_out(out, shapes, dtype):
             raise _core.InvalidError(f"problem {i}: out is {x.shape}, the product is {shape}")
         if not x.flags.writeable:
             raise _core.InvalidError(f"problem {i}: out is read-only")
+        if not _nested(x):
+            raise _core.InvalidError(f"problem {i}: out has strides {x.strides}: its elements overlap, or its rows are not apart")
     before = []  # arrays that end behind where the one at hand begins
     spans = {i: _span(x) for i, x in enumerate(out) if x.size}
     for i in sorted(spans, key=spans.__getitem__):
@@ -127,17 +138,43 @@ def _check_out(out, shapes, dtype):
         before.append(i)
 
 
+def _nested(x):
+    """Whether the rows of a matrix, or its columns, lie one behind the other, and so no element in another."""
+    reach = x.itemsize
+    for step, count in sorted((abs(step), count) for step, count in zip(x.strides, x.shape) if x.size and count > 1):
+        if step < reach:
+            return False
+        reach += step * (count - 1)
+    return True
+
+
+def _place_results(out, shapes, dtype, reads):
+    """Matrices for results, their offsets and leading dimensions, and address, length and keeper of the memory that has
+    all: out, if it lies as kernels write it and apart from the memory that they read, else new ones."""
+    if out is not None:
+        trans, offsets, lds, on_c = _as_they_lie(out) or ([True], None, None, None)
+        if not any(trans) and all(_apart(on_c, on, dtype.itemsize) for on in reads):
+            return out, offsets, lds, on_c
+    step = ALIGN // dtype.itemsize
+    ends = np.cumsum([-(-m * n // step) * step for m, n in shapes])
+    offsets = [0, *ends[:-1].tolist()]
+    c = np.empty(ends[-1], dtype)
+    results = [c[at:at + m * n].reshape(m, n) for at, (m, n) in zip(offsets, shapes)]
+    return results, offsets, [n for _, n in shapes], (c.ctypes.data, c.size, c)
+
+
+def _apart(one, other, size):
+    """Whether two pieces of memory of elements of a size share none."""
+    (at, count, _), (begin, length, _) = one, other
+    return at + count * size <= begin or begin + length * size <= at
+
+
 def _place(matrices):
     """Where the matrices of an operand are: whether each is transposed, its offset and leading dimension, and
     address, length and keeper of the memory that has all. They are used where they are if they are all of one
     array, of which they are half or more, and copied one behind the other otherwise: between arrays is memory
     of nobody, and nothing far from them should travel."""
-    first = _owner(matrices[0])
-    if all(_owner(x) is first for x in matrices[1:]):
-        placed = _in_place(matrices)
-        if placed:
-            return placed
-    return _packed(matrices)
+    return _as_they_lie(matrices) or _packed(matrices)
 
 
 def _owner(x):
@@ -146,8 +183,11 @@ def _owner(x):
     return x
 
 
-def _in_place(matrices):
-    """_place() of matrices of one array, or None."""
+def _as_they_lie(matrices):
+    """_place() of matrices that are used where they are, or None."""
+    first = _owner(matrices[0])
+    if not all(_owner(x) is first for x in matrices[1:]):
+        return None
     size = matrices[0].itemsize
     layouts = [_layout(x) for x in matrices]
     if None in layouts:
@@ -179,7 +219,7 @@ def _layout(x):
 def _span(x):
     """The addresses of an array, from its first byte to behind the last."""
     reach = [(n - 1) * step for n, step in zip(x.shape, x.strides)]
-    at = x.__array_interface__["data"][0]
+    at = _begin(x)
     return at + sum(min(r, 0) for r in reach), at + sum(max(r, 0) for r in reach) + x.itemsize
 
 
@@ -191,9 +231,12 @@ def _packed(matrices):
     ends = np.cumsum([-(-size // step) * step for size in sizes]).tolist()
     starts, lds = [0, *ends[:-1]], [x.shape[0 if turned else 1] for x, turned in zip(matrices, trans)]
     memory = np.empty(ends[-1], matrices[0].dtype)
-    for x, turned, at, size in zip(matrices, trans, starts, sizes):
-        stored = x.T if turned else x
-        memory[at:at + size].reshape(stored.shape)[...] = stored
+    if sum(sizes) == memory.size and all(x.flags.forc for x in matrices):  # for many small ones in a fifth of the time
+        np.concatenate([x.ravel("K") for x in matrices], out=memory)
+    else:
+        for x, turned, at, size in zip(matrices, trans, starts, sizes):
+            stored = x.T if turned else x
+            memory[at:at + size].reshape(stored.shape)[...] = stored
     return trans, starts, lds, (memory.ctypes.data, memory.size, memory)
 
 
@@ -201,6 +244,7 @@ def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
     of = _check_grouped(x, w, bias, activation)
     rows, (groups, k, n) = len(x), w.shape
     ends = _check_ends(ends, groups, rows)
+    _core._end(timeout)
     if rows == 0 or n == 0 or groups == 0:
         return np.zeros((rows, n), x.dtype)
     trans_b = not w.flags.c_contiguous and w.transpose(0, 2, 1).flags.c_contiguous
@@ -208,20 +252,56 @@ def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
     if bias is not None:
         given["bias"] = bias
     bound = 1 << (rows - 1).bit_length()  # so that few programs do for numbers of rows that change
-    counts = {name: data.size for name, data in given.items()}
-    counts |= {"a": bound * k, "c": bound * n}
-    result = np.empty((rows, n), x.dtype)
+    result = _empty((rows, n), x.dtype)
+    run = _run_on_host if device.backend == "cpu" else _run_in_buffers
     with device._lock:
         program = _program(device, of, groups, bound, n, k, trans_b, bias is not None, activation, compute)
-        buffers = {name: _buffer(device, name, count, "f32" if name == "sizes" else of) for name, count in counts.items()}
-        for name, data in given.items():
-            buffers[name].write(np.ascontiguousarray(data).reshape(-1), timeout=timeout)
-        program.run(**buffers)
-        program.status(timeout)
-        buffers["c"].read(result[:ends[-1]].reshape(-1), timeout=timeout)
-        _trim(device)
+        run(device, program, given, result, ends[-1], bound, of, timeout)
     result[ends[-1]:] = 0
     return result
+
+
+def _run_on_host(device, program, given, result, last, bound, of, timeout):
+    """Runs a program of grouped_mm on arrays as they lie; ends were checked, so that nothing behind them is touched."""
+    given = {name: _aligned(data) for name, data in given.items()} | {"c": result}
+    device._hold(given)
+    program.run_at(0, **{name: _begin(data) for name, data in given.items()})
+    program.status(timeout)
+    device._release()
+
+
+def _run_in_buffers(device, program, given, result, last, bound, of, timeout):
+    """Runs a program of grouped_mm on copies in buffers, which are as long as its bounds ask for."""
+    counts = {name: data.size for name, data in given.items()}
+    counts |= {"a": bound * given["a"].shape[1], "c": bound * result.shape[1]}
+    buffers = {name: _buffer(device, name, count, "f32" if name == "sizes" else of) for name, count in counts.items()}
+    for name, data in given.items():
+        buffers[name].write(_aligned(data).reshape(-1), timeout=timeout)
+    program.run(**buffers)
+    program.status(timeout)
+    buffers["c"].read(result[:last].reshape(-1), timeout=timeout)
+    _trim(device)
+
+
+def _begin(x):
+    return x.__array_interface__["data"][0]
+
+
+def _aligned(x):
+    """An array, or a copy of it, that is contiguous and begins where kernels take it."""
+    if x.flags.c_contiguous and _begin(x) % ALIGN == 0:
+        return x
+    copy = _empty(x.shape, x.dtype)
+    copy[...] = x
+    return copy
+
+
+def _empty(shape, dtype):
+    """A new array that begins where kernels take it."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + ALIGN, np.uint8)
+    at = -_begin(memory) % ALIGN
+    return memory[at:at + size].view(dtype).reshape(shape)
 
 
 def _check_grouped(x, w, bias, activation):

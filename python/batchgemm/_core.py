@@ -1,4 +1,4 @@
-"""batchgemm from Python: a thin layer over libbatchgemm.so, by ctypes alone.
+"""batchgemm from Python: the objects of libbatchgemm.so, by ctypes alone (_abi.py).
 
     with batchgemm.open() as device:
         device.gemm([problem(2, 2, 3, ...)], a, b, c)      # a, b, c: array.array("f"), NumPy, ...
@@ -11,37 +11,26 @@ those that wait. Processes must not be started by fork: with multiprocessing use
 from __future__ import annotations
 
 import ctypes
-import json
-import os
+import functools
 import struct
 import threading
 import time
 import warnings
 import weakref
 from array import array
-from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable
+from ctypes import byref, c_char_p, c_int32, c_void_p
 
-ABI_VERSION = 1
+from ._abi import (ADDRESSES, WORD, HostOperands, InvalidError, Operands, Problem, Ragged, TimeLimitError, _call, _check,
+                   _create, _json, _library, _options, _run_at, _text, integer)
+
 TRANS_A, TRANS_B, ZERO_ROWS = 1, 2, 4
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
-STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device lost", "timeout", "forked", "failed", "internal")
 
 # Python acts on Ctrl-C when a call returns, so that nothing waits longer than this at a time, in seconds.
 SLICE = 0.1
+LONGEST = 1e9  # seconds of a time limit that count, 30 years
 PANEL, GROUPS = 64, (64, 128)  # k's of weights of 4 bits that lie together, and that may share a scale
 PIECE = 4 << 20  # elements that are copied between two looks at signals: some milliseconds
-
-
-class Problem(ctypes.Structure):
-    """bg_problem; make them with problem()."""
-
-    _fields_ = (
-        [("struct_size", c_uint32), ("flags", c_uint32)]
-        + [(name, c_int64) for name in "m n k offset_a lda offset_b ldb offset_c ldc".split()]
-        + [("alpha", c_float), ("beta", c_float)]
-        + [(name, c_int64) for name in "offset_b2 ldb2 bias rows_a rows_c weights pointers scale_a scale_b".split()]
-    )
 
 
 def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False, alpha=1, beta=0,
@@ -52,195 +41,53 @@ def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=Fal
     ldb = (k if trans_b else n) if ldb is None else ldb
     ldc = n if ldc is None else ldc
     flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
-    return Problem(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta,
-                   b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights, pointers, scale_a, scale_b)
+    return Problem.of(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta,
+                      b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights, pointers, scale_a, scale_b)
 
 
 def pointers(a=0, b=0, c=0, b2=0):
     """The words of a problem's addresses (torch: data_ptr(); Buffer.address()), for the rows of an epilogue
     with pointers: array("i")."""
-    return array("i", struct.pack("=4Q", a, b, c, b2))
+    return array("i", struct.pack("=4Q", *_words(a=a, b=b, c=c, b2=b2)))
 
 
-class Ragged(ctypes.Structure):
-    """bg_ragged; Device.prepare_ragged() makes them."""
-
-    _fields_ = (
-        [(name, c_uint32) for name in "struct_size flags form groups".split()]
-        + [(name, c_int64) for name in "m n k mean_m mean_n mean_k offset_a lda offset_b ldb offset_c ldc".split()]
-        + [(name, c_int64) for name in "stride_b stride_c len_a len_b len_c".split()]
-        + [("alpha", c_float), ("beta", c_float)]
-        + [(name, c_int64) for name in "offset_b2 ldb2 bias stride_bias rows_a rows_c weights pointers len_b2 len_bias len_rows scale_a scale_b".split()]
-    )
-
-
-class HostOperands(ctypes.Structure):
-    """bg_host_operands; Device.gemm() makes them."""
-
-    _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [
-        field for name in "a b c b2 bias rows".split() for field in ((name, c_void_p), ("len_" + name, c_int64))]
-
-
-class Operands(ctypes.Structure):
-    """bg_operands; Program.run() makes them."""
-
-    _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [(name, c_uint64) for name in "a b c sizes b2 bias rows".split()]
-
-
-ADDRESSES = struct.Struct("=2I7Q")  # bg_addresses; packing takes less time than a ctypes.Structure
-
-
-class Error(Exception):
-    """A call failed; status is one of STATUS. There is a class for each kind that programs tell apart."""
-
-    status = "failed"
-
-
-class InvalidError(Error, ValueError):
-    """An argument is wrong, or objects do not go together; the text names it, and the problem."""
-
-    status = "invalid"
-
-
-class ClosedError(Error):
-    """An object was closed, or is of another kind."""
-
-    status = "handle"
-
-
-class UnavailableError(Error):
-    """The backend cannot run here."""
-
-    status = "unavailable"
-
-
-class OutOfMemoryError(Error, MemoryError):
-    """Of the device or the host. Earlier results are intact, and the device is usable."""
-
-    status = "out of memory"
-
-
-class DeviceLostError(Error):
-    """The device failed, and so will every later call on it."""
-
-    status = "device lost"
-
-
-class TimeLimitError(Error, TimeoutError):
-    """The time limit was reached."""
-
-    status = "timeout"
-
-
-_KINDS = {kind.status: kind for kind in (InvalidError, ClosedError, UnavailableError, OutOfMemoryError, DeviceLostError, TimeLimitError)}
-
-
-def _error(status: int, text: str) -> Error:
-    name = STATUS[status] if status < len(STATUS) else str(status)
-    error = _KINDS.get(name, Error)(text)
-    error.status = name
-    return error
-
-
-def _load():
-    here = os.path.dirname(os.path.abspath(__file__))
-    installed = os.path.join(here, "libbatchgemm.so")
-    built = os.path.join(here, "..", "..", "bin", "libbatchgemm.so")
-    path = os.environ.get("BATCHGEMM_LIBRARY") or (installed if os.path.exists(installed) else built)
-    library = ctypes.CDLL(path)
-    library.bg_abi_version.restype = c_uint32
-    if library.bg_abi_version() != ABI_VERSION:
-        raise ImportError(f"{path}: binary interface {library.bg_abi_version()}, this module is for {ABI_VERSION}")
-    library.bg_last_error.restype = c_char_p
-    handle, out, text, batch = c_uint64, POINTER(c_uint64), (c_char_p, c_size_t, POINTER(c_size_t)), (POINTER(Problem), c_int64)
-    for name, types in {
-        "bg_open": (c_char_p, c_int32, out),
-        "bg_open_on_stream": (handle, c_size_t, out),
-        "bg_device_info": (handle, *text),
-        "bg_plan_new": (handle, *batch, c_char_p, out),
-        "bg_plan_explain": (handle, *text),
-        "bg_prepare": (handle, handle, out),
-        "bg_update": (handle, *batch),
-        "bg_prepare_ragged": (handle, POINTER(Ragged), c_char_p, out),
-        "bg_buffer_new": (handle, c_int64, out),
-        "bg_buffer_new_of": (handle, c_char_p, c_int64, out),
-        "bg_buffer_wrap_of": (handle, c_char_p, c_size_t, c_int64, out),
-        "bg_buffer_address": (handle, out),
-        "bg_buffer_write": (handle, c_int64, c_void_p, c_int64, c_int64),
-        "bg_buffer_read": (handle, c_int64, c_void_p, c_int64, c_int64),
-        "bg_buffer_slice": (handle, c_int64, c_int64, out),
-        "bg_copy": (handle, handle, handle),
-        "bg_buffer_read_async": (handle, c_int64, c_void_p, c_int64, out),
-        "bg_read_done": (handle, POINTER(c_int32)),
-        "bg_read_wait": (handle, c_int64),
-        "bg_warm": (handle, c_char_p, c_uint32, c_int64),
-        "bg_run_operands": (handle, POINTER(Operands)),
-        "bg_run_at": (handle, c_size_t, c_char_p),
-        "bg_program_status": (handle, c_int64),
-        "bg_wait": (handle, c_int64),
-        "bg_gemm_operands_async": (handle, *batch, c_char_p, POINTER(HostOperands), out),
-        "bg_pack_int4": (c_void_p, c_int64, c_int64, c_void_p),
-        "bg_unpack_int4": (c_void_p, c_int64, c_int64, c_void_p),
-        "bg_group_words": (c_void_p, c_void_p, c_int64, c_void_p),
-        "bg_split_group_words": (c_void_p, c_int64, c_void_p, c_void_p),
-        "bg_quantize_int4": (c_void_p, c_int64, c_int64, c_int32, c_void_p, c_void_p),
-        "bg_close": (handle,),
-    }.items():
-        function = getattr(library, name)
-        function.argtypes, function.restype = types, c_int32
-    return library
-
-
-_library = _load()
-_run_at = _library.bg_run_at  # which torch.py calls often
-
-
-def _call(name, *args):
-    _check(getattr(_library, name)(*args))
-
-
-def _check(status):
-    if status:
-        raise _error(status, _library.bg_last_error().decode())
+def _words(**values):
+    """Unsigned integers of 64 bits."""
+    return [integer(name, value, *WORD) for name, value in values.items()]
 
 
 def _wait(name, *args, timeout):
     """A call whose last argument is a time limit, and which goes on after it, in slices."""
-    end = None if timeout is None else time.monotonic() + timeout
+    end = _end(timeout)
     while True:
         left = SLICE if end is None else min(SLICE, _left(end))
         try:
             return _call(name, *args, _milliseconds(left))
         except TimeLimitError:
-            if end is not None and _left(end) <= 0:
-                raise
+            if end is not None and _left(end) == 0:
+                raise _over(timeout) from None
+
+
+def _end(timeout):
+    """When a time limit, in seconds, is over; None: never."""
+    if timeout is None:
+        return None
+    if not timeout >= 0:
+        raise InvalidError(f"timeout is {timeout!r}: it must be seconds, 0 or more, or None")
+    return time.monotonic() + min(timeout, LONGEST)
 
 
 def _left(end):
     """Seconds until then; None: for ever."""
-    return None if end is None else end - time.monotonic()
+    return None if end is None else max(0, end - time.monotonic())
 
 
-def _create(name, *args):
-    handle = c_uint64()
-    _call(name, *args, byref(handle))
-    return handle.value
-
-
-def _json(name, handle):
-    needed = c_size_t()
-    _call(name, handle, None, 0, byref(needed))
-    text = ctypes.create_string_buffer(needed.value)
-    _call(name, handle, text, needed, None)
-    return json.loads(text.value)
+def _over(timeout):
+    return TimeLimitError(f"the time limit of {timeout:g} s was reached")
 
 
 def _batch(problems):
     return (Problem * len(problems))(*problems), len(problems)
-
-
-def _options(options):
-    return json.dumps(options).encode() if options else None
 
 
 # Formats of memory that elements of a type may lie in, the size of what has one, and how many elements that has; Python has
@@ -256,14 +103,25 @@ class _View(ctypes.Structure):
                 ("strides", c_void_p), ("suboffsets", c_void_p), ("internal", c_void_p)]
 
 
-def _host(data, writable=False, type="f32", more=""):
+def _known(type):
+    """A type that FORMATS has."""
+    if not isinstance(type, str):
+        raise TypeError(f"type is {type!r}: it must be the name of one, as text: {', '.join(FORMATS)}")
+    if type not in FORMATS:
+        raise InvalidError(f"unknown type {type!r} (known: {', '.join(FORMATS)})")
+    return type
+
+
+def _host(name, data, writable=False, type="f32", more=""):
     """Address and length of contiguous memory of a type of elements, read-only or not, and what keeps it.
     more: formats that are also good."""
     view = memoryview(data)
-    formats, size, elements = FORMATS[type]
+    formats, size, elements = FORMATS[_known(type)]
     formats += more
     if view.format not in formats or view.itemsize != size or not view.c_contiguous or (writable and view.readonly):
-        raise TypeError(f"expected contiguous memory of {type} (format {' or '.join(formats)})" + (", writable" if writable else ""))
+        wanted = f"contiguous memory of {type} (format {' or '.join(formats)})" + ", writable" * writable
+        got = f"format {view.format}" + ", not contiguous" * (not view.c_contiguous) + ", read-only" * view.readonly
+        raise TypeError(f"{name}: expected {wanted}, got {got}")
     raw = _View()
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), byref(raw), 0)  # asks for no right to write
     address = raw.buf
@@ -313,10 +171,28 @@ class Device(_Object):
         super().__init__(handle, device)
         self._lock = threading.Lock()
         self._layers: dict = {}  # what _arrays.grouped_mm keeps
+        self._held: list = []
 
     def close(self) -> None:
         """Waits for queued work (the CPU abandons it), and closes what the device has with it."""
         super().close()
+        self._release()
+
+    def _hold(self, used):
+        """Keeps memory that queued work uses until _release(), which comes when that is done: beyond a call that is cut
+        off, and beyond the end of Python, which would free it under the threads of the library."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))
+        self._held.append(used)
+
+    def _release(self):
+        held, self._held = self._held, []
+        for used in held:
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(used))
+
+    @functools.cached_property
+    def backend(self) -> str:
+        """The name of its backend, as open() takes it."""
+        return self.info()["backend"]
 
     def matmul(self, a, b, out=None, *, bias=None, activation: str | None = None, alpha: float = 1, compute: str | None = None,
                timeout: float | None = None):
@@ -334,7 +210,7 @@ class Device(_Object):
 
     def on_stream(self, stream):
         """The same GPU, with all work on this stream (torch: Stream.cuda_stream)."""
-        return Device(_create("bg_open_on_stream", self.handle, stream))
+        return Device(_create("bg_open_on_stream", self.handle, integer("stream", stream, *WORD)))
 
     def info(self):
         return _json("bg_device_info", self.handle)
@@ -356,13 +232,14 @@ class Device(_Object):
         """A program whose sizes are on the device: form, groups and what bounds them are as
         in bg_ragged. Operands are dense unless told otherwise. options: those of plan();
         more: the other fields of bg_ragged, such as offset_a, mean_m and len_a."""
+        m, n, k = (integer(name, size) for name, size in (("m", m), ("n", n), ("k", k)))  # whose products do not wrap
         lda = (m if trans_a else k) if lda is None else lda
         ldb = (k if trans_b else n) if ldb is None else ldb
         ldc = n if ldc is None else ldc
         if stride_b is None:
-            stride_b = (n if trans_b else k) * ldb if form == ENDS_OF_ROWS else 0
+            stride_b = (n if trans_b else k) * integer("ldb", ldb) if form == ENDS_OF_ROWS else 0
         if stride_c is None:
-            stride_c = m * ldc if form == ENDS_OF_DEPTH else 0
+            stride_c = m * integer("ldc", ldc) if form == ENDS_OF_DEPTH else 0
         flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b) | ZERO_ROWS * bool(zero_rows)
         ragged = Ragged(ctypes.sizeof(Ragged), flags, form, groups, m, n, k, lda=lda, ldb=ldb, ldc=ldc,
                         stride_b=stride_b, stride_c=stride_c, alpha=alpha, beta=beta, **more)
@@ -371,13 +248,15 @@ class Device(_Object):
     def buffer(self, count, type="f32"):
         """Memory for elements of "f32", "bf16", "f16", "e4m3", "int8" or "int4", which write() and read() move in words
         of eight (pack_int4(), array.array("I"), NumPy's uint32 and int32)."""
-        return Buffer(_create("bg_buffer_new_of", self.handle, type.encode(), count), self, count, type)
+        count = integer("count", count)
+        return Buffer(_create("bg_buffer_new_of", self.handle, _known(type).encode(), count), self, count, type)
 
     def wrap(self, address, count, type="f32"):
         """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32, or
         with type="bf16", "f16", "e4m3" or "int8" torch.bfloat16, torch.float16, torch.float8_e4m3fn or torch.int8; of "int4" count
         is of elements, eight an int32."""
-        return Buffer(_create("bg_buffer_wrap_of", self.handle, type.encode(), address, count), self, count, type)
+        address, count = integer("address", address, *WORD), integer("count", count)
+        return Buffer(_create("bg_buffer_wrap_of", self.handle, _known(type).encode(), address, count), self, count, type)
 
     def copy(self, dst, src):
         """Queues a copy of a buffer, whole, to another of the same length and type."""
@@ -394,10 +273,10 @@ class Device(_Object):
         signed ones (NumPy and torch: int8). All but c may be read-only; nothing is copied but to the device. Where it fails, c is as before. b2, bias and rows, of
         32-bit words (array.array("i"), NumPy's int32), are what the option epilogue asks for."""
         of, of_c = options.get("type", "f32"), options.get("type_c", "f32")
-        given = {"a": _host(a, type=of), "b": _host(b, type=of), "c": _host(c, writable=True, type=of_c)}
+        given = {"a": _host("a", a, type=of), "b": _host("b", b, type=of), "c": _host("c", c, writable=True, type=of_c)}
         for name, data, type, more in ("b2", b2, of, ""), ("bias", bias, of_c, ""), ("rows", rows, "f32", "i"):
             if data is not None:
-                given[name] = _host(data, type=type, more=more)
+                given[name] = _host(name, data, type=type, more=more)
         self._gemm(_batch(problems), options, given, timeout)
 
     def _gemm(self, batch, options, given, timeout):
@@ -434,7 +313,8 @@ class Program(_Object):
     def run_at(self, stream, a=0, b=0, c=0, sizes=0, b2=0, bias=0, rows=0):
         """Queues one execution on memory at addresses (torch: data_ptr()), on a stream; bg_run_at says what of that
         nobody checks."""
-        _check(_run_at(self.handle, stream, ADDRESSES.pack(ADDRESSES.size, 0, a, b, c, sizes, b2, bias, rows)))
+        words = _words(stream=stream, a=a, b=b, c=c, sizes=sizes, b2=b2, bias=bias, rows=rows)
+        _check(_run_at(self.handle, words[0], ADDRESSES.pack(ADDRESSES.size, 0, *words[1:])))
 
     def status(self, timeout=None):
         """Waits, and raises an Error that names the group where a run since the last call refused sizes."""
@@ -463,29 +343,34 @@ class Buffer(_Object):
     def _move(self, name, offset, host, timeout):
         """Copies in pieces. Where one has to wait for runs, which may take long, the wait is apart, in slices:
         a copy that is cut off is to be made again."""
-        address, count, _keep = host
-        (_, size, elements), end = FORMATS[self.type], None if timeout is None else time.monotonic() + timeout
+        offset, (address, count, _keep) = integer("offset", offset), host
+        (_, size, elements), end = FORMATS[self.type], _end(timeout)
         for at in range(0, count or 1, PIECE):
             piece = (self.handle, offset + at, (address or 0) + at // elements * size, min(PIECE, count - at))
             try:
                 _call(name, *piece, _milliseconds(SLICE if end is None else min(SLICE, _left(end))))
             except TimeLimitError:
-                self._device.wait(_left(end))
-                _call(name, *piece, _milliseconds(_left(end)))
+                try:
+                    self._device.wait(_left(end))
+                    _call(name, *piece, _milliseconds(_left(end)))
+                except TimeLimitError:
+                    raise _over(timeout) from None
 
     def read_async(self, data, offset=0):
         """Queues a read behind the runs before it, and returns it as a Read. data is the read's until then."""
         address, count, keep = self._host(data, writable=True)
+        offset = integer("offset", offset)
         return Read(_create("bg_buffer_read_async", self.handle, offset, address, count), self._device, keep)
 
     def slice(self, offset, count):
         """Elements from offset on, a multiple of 256 bytes, as a buffer in the same memory, until this one is closed."""
+        offset, count = integer("offset", offset), integer("count", count)
         slice = Buffer(_create("bg_buffer_slice", self.handle, offset, count), self._device, count, self.type)
         slice._of = self  # Python drops this one behind it
         return slice
 
     def _host(self, data, writable=False):
-        return _host(data, writable, self.type, "i" if self.type == "f32" else "")
+        return _host("data", data, writable, self.type, "i" if self.type == "f32" else "")
 
 
 class Read(_Object):
@@ -510,7 +395,8 @@ class Read(_Object):
 def open(backend: str | None = None, index: int = -1) -> Device:
     """The device of a backend ("cuda", "hip", "webgpu", "cpu"); the best one by default, or that of the
     environment variable BATCHGEMM_BACKEND. index: which of several GPUs."""
-    return Device(_create("bg_open", backend.encode() if backend else None, index))
+    name = _text("backend", backend) if backend else None
+    return Device(_create("bg_open", name, integer("index", index, -2**31, 2**31 - 1)))
 
 
 _default: Device | None = None
@@ -534,7 +420,7 @@ def check_panels(k):
 
 def check_group(k, group):
     """For weights of 4 bits, of which so many along K share a scale."""
-    if group not in GROUPS:
+    if integer("group", group) not in GROUPS:
         raise InvalidError(f"group is {group!r}: it must be 64 or 128")
     if k % group:
         raise InvalidError(f"K is {k}: it must be a multiple of {group}, the group")

@@ -9,8 +9,11 @@ import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 import unittest
 import warnings
+import weakref
+from unittest import mock
 
 import batchgemm
 from batchgemm import _core
@@ -42,6 +45,23 @@ def check(got, a, b, done=lambda v: v, more=0.0):
     assert not np.isnan(got).any()
 
 
+def most(call):
+    """The most memory that NumPy and Python had at a time beside what they had before."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def unaligned(x):
+    words = np.zeros(x.nbytes + 32, np.uint8)
+    words = words[-words.ctypes.data % 16 + 1:][:x.nbytes]
+    words[:] = np.frombuffer(x.tobytes(), np.uint8)
+    return words.view(x.dtype).reshape(x.shape)
+
+
 class TestCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -68,11 +88,6 @@ class TestMatmul(TestCase):
             wide = np.full((x.shape[0], x.shape[1] + 3), np.nan, x.dtype)
             wide[:, 1:-2] = x
             return wide[:, 1:-2]
-
-        def unaligned(x):
-            words = np.zeros(x.nbytes + 1, np.uint8)[1:]
-            words[:] = np.frombuffer(x.tobytes(), np.uint8)
-            return words.view(x.dtype).reshape(x.shape)
 
         def frozen(x):
             x.flags.writeable = False
@@ -139,6 +154,60 @@ class TestMatmul(TestCase):
         self.device.matmul(square, square, square)
         check(square[0], before, before)
 
+    def test_out_in_place(self):
+        """Results are computed where they go, if they lie so, and apart from what is read."""
+        for dtype in np.float32, np.float16:
+            whole = np.full((9, 6), 7, dtype)
+            a, b = [draw(self.rng, (m, 3), dtype) for m in (2, 0, 4, 1)], [draw(self.rng, (3, n), dtype) for n in (4, 5, 4, 5)]
+            out = [whole[:2, 1:5], whole[:0, :5], whole[2:6, :4], whole[8:, 1:]]
+            results, offsets, lds, (address, count, _) = _arrays._place_results(out, [x.shape for x in out], whole.dtype, ())
+            self.assertIs(results, out)
+            self.assertEqual((list(offsets), list(lds), count, address), ([0, 0, 11, 48], [6, 5, 6, 5], 53, whole[0, 1:].ctypes.data))
+            self.device.matmul(a, b, out)
+            for x, y, got in zip(a, b, out):
+                check(got, x, y)
+                got[...] = 7
+            self.assertTrue((whole == 7).all())
+        shapes, f = [(2, 3), (3, 3)], np.dtype(np.float32)
+        for name, out, reads in (
+            ("two arrays", [np.zeros(s, f) for s in shapes], ()),
+            ("columns", [x.T for x in np.split(np.zeros((3, 5), f), [2], axis=1)], ()),
+            ("far apart", [(x := np.zeros((99, 3), f))[:2], x[96:]], ()),
+            ("read too", [(x := np.zeros((5, 3), f))[:2], x[2:]], [(x.ctypes.data + 56, 1, x)]),
+            ("read before", [x[:2], x[2:]], [(x.ctypes.data - 8, 3, x)]),
+        ):
+            with self.subTest(name):
+                self.assertIsNot(_arrays._place_results(out, shapes, f, reads)[0], out)
+        apart = [(x.ctypes.data + 60, 5, x), (x.ctypes.data - 8, 2, x)]
+        self.assertIsNot(out, whole)
+        out = [x[:2], x[2:]]
+        self.assertIs(_arrays._place_results(out, shapes, f, apart)[0], out)
+        square = draw(self.rng, (40, 20, 20))
+        before = square.copy()
+        self.device.matmul(square, square, square)  # one stack for all
+        for x, got in zip(before, square):
+            check(got, x, x)
+
+    def test_memory(self):
+        """C is there once on the side of NumPy, also with out."""
+        a, b = draw(self.rng, (3, 300, 4)), draw(self.rng, (3, 4, 500))
+        size = 4 * 3 * 300 * 500
+        self.assertLess(most(lambda: self.device.matmul(a, b)), 1.1 * size)
+        out = np.empty((3, 300, 500), np.float32)
+        self.assertLess(most(lambda: self.device.matmul(a, b, out)), 0.1 * size)
+        check(out[2], a[2], b[2])
+
+    def test_layout(self):
+        """What kernels take as it lies: rows no closer than they are long, nor 2^31 apart."""
+        strided = lambda down, right=4, shape=(2, 3): np.lib.stride_tricks.as_strided(np.zeros(6, np.float32), shape, (down, right))
+        for down, right, want in ((12, 4, (False, 3)), (8, 4, None), (16, 4, (False, 4)), (4 * (2**31 - 1), 4, (False, 2**31 - 1)),
+                                  (4 * 2**31, 4, None), (14, 4, None), (4, 8, (True, 2)), (4, 4, None), (-12, 4, None), (0, 4, None)):
+            with self.subTest(down=down, right=right):
+                self.assertEqual(_arrays._layout(strided(down, right)), want)
+        self.assertEqual(_arrays._layout(strided(0, 4, (1, 3))), (False, 3))
+        self.assertEqual(_arrays._layout(strided(8, 400, (3, 1))), (False, 2))
+        self.assertEqual(_arrays._layout(strided(400, 8, (1, 3))), (True, 2))
+
     def test_in_place(self):
         """What is not copied, and what is."""
         whole = draw(self.rng, (12, 8))
@@ -165,6 +234,7 @@ class TestMatmul(TestCase):
 
     def test_mistakes(self):
         f, d = (lambda *s: np.zeros(s, np.float32)), (lambda *s: np.zeros(s))
+        strided = np.lib.stride_tricks.as_strided
         frozen = f(2, 2)
         frozen.flags.writeable = False
         shared = f(3, 2)
@@ -181,11 +251,21 @@ class TestMatmul(TestCase):
             ("problem 0: out is not an array of float32", TypeError, [f(2, 2)], [f(2, 2)], [d(2, 2)]),
             ("problem 0: out is read-only", ValueError, [f(2, 2)], [f(2, 2)], [frozen]),
             ("problem 1: out overlaps out of problem 0", ValueError, [f(2, 2)] * 2, [f(2, 2)] * 2, [shared[:2], shared[1:]]),
+            ("problem 0: out has strides .0, 4.: its elements overlap", ValueError, [f(2, 2)], [f(2, 2)], [strided(f(2), (2, 2), (0, 4))]),
+            ("problem 0: out has strides .4, 4.: its elements overlap", ValueError, [f(2, 2)], [f(2, 2)], [strided(f(3), (2, 2), (4, 4))]),
+            ("problem 0: out has strides .8, 2.: its elements overlap", ValueError, [f(2, 2)], [f(2, 2)], [strided(f(4), (2, 2), (8, 2))]),
+            ("a is one array of 2 dimensions: it must be a list of matrices", ValueError, f(2, 2), f(2, 2), None),
+            ("b is one array of 4 dimensions", ValueError, f(2, 2, 2), f(2, 2, 2, 2), None),
+            ("out is one array of 2 dimensions", ValueError, [f(2, 2)], [f(2, 2)], f(2, 2)),
         ):
             with self.subTest(words), self.assertRaisesRegex(kind, words):
                 self.device.matmul(a, b, out)
         with self.assertRaisesRegex(batchgemm.InvalidError, "compute"):
             self.device.matmul([f(2, 2)], [f(2, 2)], compute="f8")
+        with self.assertRaisesRegex(batchgemm.InvalidError, "alpha is 1e.39: it must be a number of float32"):
+            self.device.matmul([f(2, 2)], [f(2, 2)], alpha=1e39)
+        row = strided(f(2), (1, 2), (0, 4))  # of one row the step to the next does not matter
+        self.assertIs(self.device.matmul([f(1, 2)], [f(2, 2)], [row])[0], row)
 
     def test_kinds(self):
         for kind, builtin in ((batchgemm.InvalidError, ValueError), (batchgemm.OutOfMemoryError, MemoryError),
@@ -263,13 +343,17 @@ class TestGrouped(TestCase):
                 ("transposed", turned, [5, 5, 12, 20], {}),
                 ("strided", np.repeat(w, 2, axis=2)[:, :, ::2], [5, 5, 12, 20], {}),
                 ("bias", w, [5, 5, 12, 20], {"bias": bias}),
+                ("unaligned", unaligned(w), np.array([5, 5, 12, 20])[::1], {"bias": unaligned(bias)}),
                 ("relu", turned, [5, 6, 12, 21], {"activation": "relu"}),
                 ("bias and silu", w, [5, 6, 12, 21], {"bias": bias, "activation": "silu"}),
                 ("bias and gelu", w, [0, 6, 12, 21], {"bias": bias, "activation": "gelu"}),
             ):
                 with self.subTest(name, dtype=dtype.__name__):
-                    for _ in range(2):
-                        y = self.device.grouped_mm(x, weights, ends, **more)
+                    for run in _arrays._run_on_host, _arrays._run_in_buffers:
+                        if run is _arrays._run_on_host and BACKEND != "cpu":
+                            continue
+                        with mock.patch.object(_arrays, "_run_on_host", run):
+                            y = self.device.grouped_mm(x, weights, ends, **more)
                         self.assertEqual((y.dtype, y.shape), (dtype, (rows, n)))
                         self.expect(y, x, weights, ends, **more)
 
@@ -279,6 +363,67 @@ class TestGrouped(TestCase):
             with self.subTest(rows=rows, groups=groups, k=k, n=n):
                 x, w = draw(self.rng, (rows, k)), draw(self.rng, (groups, k, n))
                 self.expect(self.device.grouped_mm(x, w, ends), x, w, ends)
+
+    @unittest.skipUnless(BACKEND == "cpu", "others have memory of their own")
+    def test_on_host(self):
+        """On the CPU nothing is copied that lies well, and nothing behind results is touched."""
+        for dtype in np.float32, np.float16:
+            x, w = draw(self.rng, (5, 33), dtype), draw(self.rng, (7, 33, 301), dtype)
+            ends = [1, 1, 2, 3, 4, 5, 5]
+            with mock.patch.object(_arrays, "_empty", side_effect=_arrays._empty) as made:
+                self.assertLess(most(lambda: self.device.grouped_mm(x, w, ends)), 5 * 301 * 4 + 30000)
+                self.assertEqual(made.call_count, 1)
+                wrong = unaligned(x)
+                self.expect(self.device.grouped_mm(wrong, w, ends), wrong, w, ends)
+                self.assertEqual(made.call_count, 3)
+            memory = np.full(5 * 301 + 99, 7, dtype)
+            with mock.patch.object(_arrays, "_empty", lambda shape, dtype: memory[:5 * 301].reshape(5, 301)):
+                self.expect(self.device.grouped_mm(x, w, ends), x, w, ends)
+            self.assertTrue((memory[5 * 301:] == 7).all())
+
+    @unittest.skipUnless(BACKEND == "cpu", "others have memory of their own")
+    def test_cut_off(self):
+        """What the CPU works on stays while it does, and no longer."""
+        x, w = np.ones((512, 1024), np.float32), np.ones((1, 1024, 4096), np.float32)
+        with batchgemm.open("cpu") as device:
+            device.grouped_mm(x, w, [512])
+            gone = weakref.ref(w)
+            with self.assertRaisesRegex(batchgemm.TimeLimitError, "^the time limit of 1e-05 s was reached$"):
+                device.grouped_mm(x, w, [512], timeout=1e-5)
+            del w
+            gc.collect()
+            self.assertIsNotNone(gone())
+            np.testing.assert_array_equal(device.grouped_mm(x[:2, :2], x[None, :2, :2], [2]), np.full((2, 2), 2))
+            self.assertIsNone(gone())
+        end = """
+import numpy as np, batchgemm
+x, w = np.ones((4096, 2048), np.float32), np.ones((1, 2048, 4096), np.float32)
+try:
+    batchgemm.open("cpu").grouped_mm(x, w, [4096], timeout=1e-3)
+except TimeoutError as error:
+    print(error)
+"""
+        ended = subprocess.run([sys.executable, "-c", end], capture_output=True, text=True, timeout=300)
+        self.assertEqual((ended.stdout, ended.returncode), ("the time limit of 0.001 s was reached\n", 0), ended.stderr)
+
+    def test_programs(self):
+        """Each has its types, sizes, epilogue and arithmetic."""
+        with batchgemm.open(BACKEND) as device:
+            x, w, bias = draw(self.rng, (3, 4)), draw(self.rng, (2, 4, 5)), draw(self.rng, (2, 5))
+            turned = np.ascontiguousarray(w.transpose(0, 2, 1)).transpose(0, 2, 1)
+            made = set()
+            for args in (x, w), (x, turned), (x[:2], w), (x[:1], w[:1]), (x, w[:, :, :3]), (x[:, :3], w[:, :3]), (x, w, bias), (x, w, None, "relu"):
+                rest = args[2:]
+                for dtype in np.float32, np.float16:
+                    data = [None if v is None or isinstance(v, str) else v.astype(dtype, "K") for v in args]
+                    ends = [len(args[0])] * len(args[1])
+                    for compute in (None, "f32") if dtype == np.float32 else (None,):
+                        y = device.grouped_mm(data[0], data[1], ends, *data[2:3], *rest[1:], compute=compute)
+                        self.expect(y, data[0], data[1], ends, *data[2:3], *rest[1:])
+                        made.add(len(device._layers))
+            programs = [p for key, p in device._layers.items() if key[0] == "program"]
+            self.assertEqual(len(programs), _arrays.KEPT)
+            self.assertEqual(len({p.handle for p in programs}), _arrays.KEPT)
 
     def test_kept(self):
         """Programs are few, and are made once for a shape."""
@@ -334,7 +479,7 @@ class TestHost(unittest.TestCase):
             file.flush()
             with mmap.mmap(file.fileno(), 16, access=mmap.ACCESS_READ) as mapped:
                 view = memoryview(mapped).cast("f")
-                address, count, keep = _core._host(view)
+                address, count, keep = _core._host("x", view)
                 self.assertEqual((address, count), (np.frombuffer(mapped, "f").ctypes.data, 4))
                 del view
                 with self.assertRaises(BufferError):
@@ -342,9 +487,9 @@ class TestHost(unittest.TestCase):
                 del keep
         x = np.arange(4, dtype="f")
         x.flags.writeable = False
-        self.assertEqual(_core._host(x)[:2], (x.ctypes.data, 4))
+        self.assertEqual(_core._host("x", x)[:2], (x.ctypes.data, 4))
         with self.assertRaises(TypeError):
-            _core._host(x, writable=True)
+            _core._host("x", x, writable=True)
 
 
 # Says when it waits for products, and whether these are under way when it is interrupted. Other devices than the CPU
