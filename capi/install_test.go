@@ -22,6 +22,13 @@ func TestInstalled(t *testing.T) {
 		settings := []string{"BATCHGEMM_BACKEND=cpu", "LD_LIBRARY_PATH=" + filepath.Join(root, libdir)}
 		require.Equal(t, strings.Repeat("4 5 10 11, 10 20 30\n", 2), run(t, settings, program))
 	}
+	for _, name := range []string{"LICENSE", "NOTICES"} {
+		want, err := os.ReadFile(filepath.Join("..", name))
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(root, "opt/share/doc/batchgemm", name))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+	}
 	version := quoted(t, "batchgemm.h", `define BG_VERSION "(.+)"`)
 
 	t.Run("pkg-config", func(t *testing.T) {

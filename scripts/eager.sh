@@ -7,4 +7,4 @@ cd "$(dirname "$0")/.."
 out=${1:-bin}
 include=$("${PYTHON:-/usr/bin/python3}" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 mkdir -p "$out"
-"${CC:-cc}" -std=c99 -O2 -Wall -Wextra -shared -fPIC -Icapi -I"$include" -o "$out/_eager.abi3.so" python/batchgemm/_eager.c
+"${CC:-cc}" -std=c99 -O2 -Wall -Wextra -shared -fPIC -ffile-prefix-map="$PWD=." -Icapi -I"$include" -o "$out/_eager.abi3.so" python/batchgemm/_eager.c

@@ -10,11 +10,13 @@ libdir=${LIBDIR:-$prefix/lib}
 to=${DESTDIR:-}$libdir
 version=$(sed -n 's/^#define BG_VERSION "\(.*\)"$/\1/p' "$from/batchgemm.h")
 soname=libbatchgemm.so.$(sed -n 's/^#define BG_ABI_VERSION //p' "$from/batchgemm.h")
+doc=${DESTDIR:-}$prefix/share/doc/batchgemm
 
-install -d "$to/pkgconfig" "$to/cmake/batchgemm" "${DESTDIR:-}$prefix/include"
+install -d "$to/pkgconfig" "$to/cmake/batchgemm" "${DESTDIR:-}$prefix/include" "$doc"
 install -m 755 "$from/$soname" "$to/"
 ln -sf "$soname" "$to/libbatchgemm.so"
 install -m 644 "$from/batchgemm.h" "${DESTDIR:-}$prefix/include/"
+install -m 644 "$from/LICENSE" "$from/NOTICES" "$doc/"
 fill() {
 	sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$libdir|" -e "s|@VERSION@|$version|" -e "s|@SONAME@|$soname|" \
 		-e "s|@INCLUDE@|$(realpath -m --relative-to="$libdir/cmake/batchgemm" "$prefix/include")|" "$root/capi/$1.in" >"$to/$2/$1"

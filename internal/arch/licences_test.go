@@ -68,9 +68,39 @@ func licenceText(t *testing.T, module string) string {
 	require.NoError(t, err)
 	var all []string
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		all = append(all, strings.Fields(string(text))...)
+		all = append(all, words(t, file))
 	}
 	return strings.Join(all, " ")
+}
+
+// words is the text of a file with single spaces.
+func words(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return strings.Join(strings.Fields(string(text)), " ")
+}
+
+// TestNotices: NOTICES, which goes with what is built, has the licences of all that the library for C has inside, but
+// for the Apache License, which goes with it too.
+func TestNotices(t *testing.T) {
+	root := filepath.Join("..", "..")
+	notices := words(t, filepath.Join(root, "NOTICES"))
+	list := func(args ...string) []string {
+		out, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
+		require.NoError(t, err)
+		return strings.Fields(string(out))
+	}
+	inside := list("-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "../../capi")
+	require.Contains(t, inside, "golang.org/x/sys")
+	for _, module := range inside {
+		require.Contains(t, notices, module)
+		if text := licenceText(t, module); !strings.Contains(text, phrases["Apache-2.0"]) {
+			require.Contains(t, notices, text, module)
+		}
+	}
+	require.Contains(t, words(t, filepath.Join(root, "LICENSE")), phrases["Apache-2.0"])
+	goRoot, err := exec.Command("go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	require.Contains(t, notices, words(t, filepath.Join(strings.TrimSpace(string(goRoot)), "LICENSE")))
 }
