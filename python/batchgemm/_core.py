@@ -142,7 +142,7 @@ class _Object:
     def __init__(self, handle, device=None):
         self.handle = handle
         self._device = device
-        self._finalizer = weakref.finalize(self, _drop, type(self).__name__, handle, device and device._finalizer)
+        self._finalizer = weakref.finalize(self, _drop, type(self).__name__, handle)
         self._finalizer.atexit = False  # the end of the process frees everything
 
     def close(self) -> None:
@@ -156,10 +156,8 @@ class _Object:
         self.close()
 
 
-def _drop(kind, handle, device):
-    """Closes an object that nobody closed. device: the finalizer of its device."""
-    if device and not device.alive:
-        return  # closed with it
+def _drop(kind, handle):
+    """Closes an object that nobody closed, nor its device with itself."""
     if _library.bg_close(handle) == 0:
         warnings.warn(f"{kind} {handle} was not closed", ResourceWarning)
 

@@ -4,6 +4,7 @@ import ctypes
 import re
 import unittest
 from array import array
+from unittest import mock
 
 import batchgemm
 from batchgemm import _abi, _core, problem
@@ -189,7 +190,13 @@ class Others(Case):
             b.close = lambda: None
 
 
-class Structs(unittest.TestCase):
+class Library(unittest.TestCase):
+    def test_other_interface(self):
+        with mock.patch.object(ctypes, "CDLL") as load:
+            load.return_value.bg_abi_version.return_value = 2
+            with self.assertRaisesRegex(ImportError, "binary interface 2, this module is for 1"):
+                _abi._load()
+
     def test_packed(self):
         """Packing and the constructor make the same, whatever the fields are."""
         for kind in _abi.Problem, _abi.Ragged, _abi.Operands:

@@ -1,19 +1,13 @@
-"""Tests of matmul and grouped_mm on NumPy arrays, on the device that BATCHGEMM_BACKEND names, else the CPU."""
+"""Tests of matmul on NumPy arrays, and of the memory of arrays."""
 
-import gc
 import mmap
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import tracemalloc
 import unittest
-import warnings
-import weakref
-from unittest import mock
 
 import batchgemm
 from batchgemm import _core
@@ -24,55 +18,7 @@ try:
 except ImportError:
     raise unittest.SkipTest("NumPy is not installed")
 
-BACKEND = os.environ.get("BATCHGEMM_BACKEND") or "cpu"
-HALF_ULP = {np.dtype(np.float32): 2.0**-24, np.dtype(np.float16): 2.0**-11}
-
-
-def draw(rng, shape, dtype=np.float32):
-    return rng.uniform(-1, 1, shape).astype(dtype)
-
-
-def check(got, a, b, done=lambda v: v, more=0.0):
-    """Against float64: rounding of the result, and 2 (K+2) 2^-24 sum |a||b| of sums in fp32, in any order.
-    done: what an epilogue does then, with a slope of at most 1.2, and its own error more."""
-    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-    want = done(wide_a @ wide_b)
-    size = np.abs(wide_a) @ np.abs(wide_b) + more
-    least = 2.0**-25 if got.dtype == np.float16 else 0  # half the smallest number
-    bound = HALF_ULP[got.dtype] * np.abs(want) + 1.2 * 2 * (a.shape[1] + 2) * 2.0**-24 * size + least
-    worst = np.abs(got - want) - bound
-    assert got.shape == want.shape and not (worst > 0).any(), f"off by {worst.max(initial=0)} more than the bound"
-    assert not np.isnan(got).any()
-
-
-def most(call):
-    """The most memory that NumPy and Python had at a time beside what they had before."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def unaligned(x):
-    words = np.zeros(x.nbytes + 32, np.uint8)
-    words = words[-words.ctypes.data % 16 + 1:][:x.nbytes]
-    words[:] = np.frombuffer(x.tobytes(), np.uint8)
-    return words.view(x.dtype).reshape(x.shape)
-
-
-class TestCase(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.device = batchgemm.open(BACKEND)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.device.close()
-
-    def setUp(self):
-        self.rng = np.random.default_rng(1)
+from arrays import BACKEND, TestCase, check, draw, most, unaligned
 
 
 class TestMatmul(TestCase):
@@ -227,7 +173,8 @@ class TestMatmul(TestCase):
             del mapped, parts, a, x
         same = [whole] * 3
         self.assertEqual(_arrays._place(same)[3][:2], (whole.ctypes.data, 96))
-        for name, parts in ("two arrays", [whole, whole.copy()]), ("little of one", [whole[:1], whole[11:]]):
+        self.assertEqual(_arrays._place([whole[:2], whole[6:8]])[3][:2], (whole.ctypes.data, 64))  # half of what they span
+        for name, parts in ("two arrays", [whole, whole.copy()]), ("little of one", [whole[:2], whole[7:9]]):
             with self.subTest(name):
                 low, high = whole.ctypes.data, whole.ctypes.data + whole.nbytes
                 self.assertFalse(low <= _arrays._place(parts)[3][0] < high)
@@ -315,160 +262,6 @@ class TestMatmul(TestCase):
             t.join()
         self.assertEqual(len({id(d) for d in found}), 1)
         np.testing.assert_array_equal(batchgemm.matmul([np.eye(2, dtype="f")], [np.eye(2, dtype="f")])[0], np.eye(2))
-
-
-class TestGrouped(TestCase):
-    def expect(self, y, x, w, ends, bias=None, activation=None):
-        shapes = {
-            None: (lambda v: v), "relu": (lambda v: np.maximum(v, 0)), "silu": (lambda v: v / (1 + np.exp(-v))),
-            "gelu": (lambda v: 0.5 * v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3)))),
-        }
-        start = 0
-        for g, end in enumerate(ends):
-            row = 0 if bias is None else bias[g].astype(np.float64)
-            # 1: of what an activation computes, whose terms are at most 1 beside v
-            check(y[start:end], x[start:end], w[g], lambda v: shapes[activation](v + row), np.abs(row) + (activation is not None))
-            start = end
-        self.assertTrue((y[start:] == 0).all())
-
-    def test_layers(self):
-        rows, groups, k, n = 21, 4, 13, 6
-        for dtype in np.float32, np.float16:
-            x, w, bias = (draw(self.rng, s, dtype) for s in ((rows, k), (groups, k, n), (groups, n)))
-            turned = np.ascontiguousarray(w.transpose(0, 2, 1)).transpose(0, 2, 1)
-            for name, weights, ends, more in (
-                ("plain", w, [5, 5, 12, 21], {}),
-                ("rows behind", w, [1, 2, 3, 4], {}),
-                ("nothing", w, [0, 0, 0, 0], {}),
-                ("transposed", turned, [5, 5, 12, 20], {}),
-                ("strided", np.repeat(w, 2, axis=2)[:, :, ::2], [5, 5, 12, 20], {}),
-                ("bias", w, [5, 5, 12, 20], {"bias": bias}),
-                ("unaligned", unaligned(w), np.array([5, 5, 12, 20])[::1], {"bias": unaligned(bias)}),
-                ("relu", turned, [5, 6, 12, 21], {"activation": "relu"}),
-                ("bias and silu", w, [5, 6, 12, 21], {"bias": bias, "activation": "silu"}),
-                ("bias and gelu", w, [0, 6, 12, 21], {"bias": bias, "activation": "gelu"}),
-            ):
-                with self.subTest(name, dtype=dtype.__name__):
-                    for run in _arrays._run_on_host, _arrays._run_in_buffers:
-                        if run is _arrays._run_on_host and BACKEND != "cpu":
-                            continue
-                        with mock.patch.object(_arrays, "_run_on_host", run):
-                            y = self.device.grouped_mm(x, weights, ends, **more)
-                        self.assertEqual((y.dtype, y.shape), (dtype, (rows, n)))
-                        self.expect(y, x, weights, ends, **more)
-
-    def test_sizes(self):
-        for rows, groups, k, n, ends in ((1, 1, 1, 1, [1]), (0, 2, 3, 4, [0, 0]), (3, 2, 0, 4, [1, 3]), (3, 0, 2, 4, []),
-                                         (3, 2, 4, 0, [1, 3]), (33, 3, 70, 5, np.array([0, 20, 33], np.int64))):
-            with self.subTest(rows=rows, groups=groups, k=k, n=n):
-                x, w = draw(self.rng, (rows, k)), draw(self.rng, (groups, k, n))
-                self.expect(self.device.grouped_mm(x, w, ends), x, w, ends)
-
-    @unittest.skipUnless(BACKEND == "cpu", "others have memory of their own")
-    def test_on_host(self):
-        """On the CPU nothing is copied that lies well, and nothing behind results is touched."""
-        for dtype in np.float32, np.float16:
-            x, w = draw(self.rng, (5, 33), dtype), draw(self.rng, (7, 33, 301), dtype)
-            ends = [1, 1, 2, 3, 4, 5, 5]
-            with mock.patch.object(_arrays, "_empty", side_effect=_arrays._empty) as made:
-                self.assertLess(most(lambda: self.device.grouped_mm(x, w, ends)), 5 * 301 * 4 + 30000)
-                self.assertEqual(made.call_count, 1)
-                wrong = unaligned(x)
-                self.expect(self.device.grouped_mm(wrong, w, ends), wrong, w, ends)
-                self.assertEqual(made.call_count, 3)
-            memory = np.full(5 * 301 + 99, 7, dtype)
-            with mock.patch.object(_arrays, "_empty", lambda shape, dtype: memory[:5 * 301].reshape(5, 301)):
-                self.expect(self.device.grouped_mm(x, w, ends), x, w, ends)
-            self.assertTrue((memory[5 * 301:] == 7).all())
-
-    @unittest.skipUnless(BACKEND == "cpu", "others have memory of their own")
-    def test_cut_off(self):
-        """What the CPU works on stays while it does, and no longer."""
-        x, w = np.ones((512, 1024), np.float32), np.ones((1, 1024, 4096), np.float32)
-        with batchgemm.open("cpu") as device:
-            device.grouped_mm(x, w, [512])
-            gone = weakref.ref(w)
-            with self.assertRaisesRegex(batchgemm.TimeLimitError, "^the time limit of 1e-05 s was reached$"):
-                device.grouped_mm(x, w, [512], timeout=1e-5)
-            del w
-            gc.collect()
-            self.assertIsNotNone(gone())
-            np.testing.assert_array_equal(device.grouped_mm(x[:2, :2], x[None, :2, :2], [2]), np.full((2, 2), 2))
-            self.assertIsNone(gone())
-        end = """
-import numpy as np, batchgemm
-x, w = np.ones((4096, 2048), np.float32), np.ones((1, 2048, 4096), np.float32)
-try:
-    batchgemm.open("cpu").grouped_mm(x, w, [4096], timeout=1e-3)
-except TimeoutError as error:
-    print(error)
-"""
-        ended = subprocess.run([sys.executable, "-c", end], capture_output=True, text=True, timeout=300)
-        self.assertEqual((ended.stdout, ended.returncode), ("the time limit of 0.001 s was reached\n", 0), ended.stderr)
-
-    def test_programs(self):
-        """Each has its types, sizes, epilogue and arithmetic."""
-        with batchgemm.open(BACKEND) as device:
-            x, w, bias = draw(self.rng, (3, 4)), draw(self.rng, (2, 4, 5)), draw(self.rng, (2, 5))
-            turned = np.ascontiguousarray(w.transpose(0, 2, 1)).transpose(0, 2, 1)
-            made = set()
-            for args in (x, w), (x, turned), (x[:2], w), (x[:1], w[:1]), (x, w[:, :, :3]), (x[:, :3], w[:, :3]), (x, w, bias), (x, w, None, "relu"):
-                rest = args[2:]
-                for dtype in np.float32, np.float16:
-                    data = [None if v is None or isinstance(v, str) else v.astype(dtype, "K") for v in args]
-                    ends = [len(args[0])] * len(args[1])
-                    for compute in (None, "f32") if dtype == np.float32 else (None,):
-                        y = device.grouped_mm(data[0], data[1], ends, *data[2:3], *rest[1:], compute=compute)
-                        self.expect(y, data[0], data[1], ends, *data[2:3], *rest[1:])
-                        made.add(len(device._layers))
-            programs = [p for key, p in device._layers.items() if key[0] == "program"]
-            self.assertEqual(len(programs), _arrays.KEPT)
-            self.assertEqual(len({p.handle for p in programs}), _arrays.KEPT)
-
-    def test_kept(self):
-        """Programs are few, and are made once for a shape."""
-        with batchgemm.open(BACKEND) as device:
-            w = draw(self.rng, (2, 3, 4))
-            for rows in 5, 6, 8, 7:
-                device.grouped_mm(draw(self.rng, (rows, 3)), w, [2, 5])
-            programs = [p for key, p in device._layers.items() if key[0] == "program"]
-            self.assertEqual(len(programs), 1)
-            if BACKEND == "cpu":
-                for k in range(1, 2 * _arrays.KEPT):
-                    device.grouped_mm(draw(self.rng, (4, k)), draw(self.rng, (2, k, 4)), [2, 4])
-                self.assertEqual(sum(key[0] == "program" for key in device._layers), _arrays.KEPT)
-                with self.assertRaises(batchgemm.ClosedError):
-                    programs[0].close()
-
-    def test_mistakes(self):
-        x, w = np.zeros((4, 3), np.float32), np.zeros((2, 3, 5), np.float32)
-        for words, kind, args in (
-            ("problem 1: ends at row 1, begins at 2", ValueError, (x, w, [2, 1])),
-            ("problem 1: ends at row 5, begins at 2, of 4 rows", ValueError, (x, w, [2, 5])),
-            ("problem 0: ends at row -1", ValueError, (x, w, [-1, 4])),
-            ("ends are .3,., for 2 groups", ValueError, (x, w, [1, 2, 3])),
-            ("ends are of float64", TypeError, (x, w, [1.0, 2.0])),
-            ("w is of float16, x of float32", TypeError, (x, w.astype("e"), [2, 4])),
-            ("w has 2 dimensions, not 3", ValueError, (x, w[0], [4])),
-            ("the columns of x", ValueError, (x, w[:, :2], [2, 4])),
-            ("bias is .2, 4., not .2, 5.", ValueError, (x, w, [2, 4], w[:, 0, :4])),
-            ("activation is 'tanh'", ValueError, (x, w, [2, 4], None, "tanh")),
-            ("x is not a NumPy array of float32 or float16", TypeError, (x.tolist(), w, [2, 4])),
-        ):
-            with self.subTest(words), self.assertRaisesRegex(kind, words):
-                self.device.grouped_mm(*args)
-
-    def test_dropped(self):
-        """What a device keeps does not keep it, and nothing else is said to be open."""
-        device = batchgemm.open("cpu")
-        device.grouped_mm(np.ones((2, 2), "f"), np.ones((1, 2, 2), "f"), [2])
-        device.matmul([np.ones((2, 2), "f")], [np.ones((2, 2), "f")])
-        gc.disable()
-        self.addCleanup(gc.enable)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            del device
-        self.assertEqual([(w.category, "Device" in str(w.message)) for w in caught], [(ResourceWarning, True)])
 
 
 class TestHost(unittest.TestCase):
