@@ -20,7 +20,7 @@ def pack_int4(weights):
 
 
 def unpack_int4(words, n):
-    words = _words(words)
+    words, n = _words(words), _core.integer("n", n)
     if words.ndim < 3 or words.shape[-1] != 8 or words.shape[-2] % 8 or not 0 <= n <= words.shape[-2]:
         raise _core.InvalidError(f"words are {words.shape}, n is {n}: they must be [..., K / 64, ld, 8], and ld a multiple of 8, at least n")
     *many, panels, _, _ = words.shape
@@ -53,7 +53,10 @@ def quantize_int4(weights, group):
     words = np.empty((*many, *_core.panels(n, k)), np.uint32)
     groups = np.empty((*many, k // group, _core.least_ld(n)), np.uint32)
     for at in np.ndindex(*many):
-        _core._call("bg_quantize_int4", weights[at].ctypes.data, n, k, group, words[at].ctypes.data, groups[at].ctypes.data)
+        try:
+            _core._call("bg_quantize_int4", weights[at].ctypes.data, n, k, group, words[at].ctypes.data, groups[at].ctypes.data)
+        except _core.InvalidError as error:  # what is not finite, with its row and column
+            raise _core.InvalidError(f"weights{list(at) or ''}: {error}") from None
     return words, groups
 
 

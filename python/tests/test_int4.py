@@ -78,6 +78,17 @@ class Packing(unittest.TestCase):
         words, groups = batchgemm.quantize_int4(np.zeros((0, 128), np.float32))
         self.assertEqual((words.shape, groups.shape), ((2, 0, 8), (1, 0)))
 
+    def test_not_finite(self):
+        """What has no number in 4 bits is named, and nothing else is said of it."""
+        for value, shown in (np.nan, "NaN"), (np.inf, "[+]Inf"), (-np.inf, "-Inf"):
+            weights = np.ones((3, 2, 4, 128), np.float32)
+            weights[2, 1, 3, 77] = value
+            text = f"row 3, column 77 is {shown}, for which int4 has no number"
+            with self.assertRaisesRegex(batchgemm.InvalidError, rf"^weights\[2, 1\]: {text}$"):
+                batchgemm.quantize_int4(weights)
+            with self.assertRaisesRegex(batchgemm.InvalidError, f"^weights: {text}$"):
+                batchgemm.quantize_int4(weights[2, 1].astype(np.float64), 64)
+
     def test_product(self):
         """Whole numbers, which have no error, by words of arrays in buffers."""
         rng, m, n, k, ld = self.rng, 5, 7, 192, 8
@@ -111,6 +122,9 @@ class Packing(unittest.TestCase):
             (TypeError, "words are of float32", lambda: unpack(ones, 1)),
             (invalid, r"words are \(2, 8\), n is 1: they must be \[..., K / 64, ld, 8\], and ld a multiple of 8", lambda: unpack(packed[:, 0], 1)),
             (invalid, "n is 9", lambda: unpack(packed, 9)),
+            (TypeError, "n is 8.0: it must be an integer", lambda: unpack(packed, 8.0)),
+            (invalid, "n is 18446744073709551624", lambda: unpack(packed, 2**64 + 8)),
+            (TypeError, "group is 128.0: it must be an integer", lambda: quantize(ones, 128.0)),
             (invalid, "n is -1", lambda: unpack(packed, -1)),
             (invalid, r"words are \(2, 7, 8\)", lambda: unpack(packed[:, :7], 7)),
             (invalid, r"words are \(2, 8, 4\)", lambda: unpack(packed[..., :4], 8)),
