@@ -133,6 +133,15 @@ static void test_handles(bg_device device) {
 	FAILS(bg_device_info(UINT64_MAX, NULL, 0, &needed), BG_ERR_HANDLE, "unknown");
 	CHECK(needed == 0);
 	FAILS(bg_close(0), BG_ERR_HANDLE, "the handle is 0");
+	uint64_t out = 9; /* 0 after a failure */
+	int32_t done = 9;
+	FAILS(bg_buffer_address(program, &out), BG_ERR_HANDLE, "is a program");
+	CHECK(out == 0);
+	FAILS(bg_read_done(x, &done), BG_ERR_HANDLE, "is a buffer");
+	CHECK(done == 0);
+	out = 9;
+	FAILS(bg_buffer_slice(program, 0, 4, &out), BG_ERR_HANDLE, "is a program");
+	CHECK(out == 0);
 	OK(bg_close(x));
 	FAILS(bg_close(x), BG_ERR_HANDLE, "was closed");
 	FAILS(bg_run(program, x, y, z), BG_ERR_HANDLE, "was closed");
