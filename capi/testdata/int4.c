@@ -55,6 +55,8 @@ static void test_quantize(void) {
 	FAILS(bg_quantize_int4(numbers, N, K, 32, words, groups), BG_ERR_INVALID, "group 32: must be 64 or 128");
 	FAILS(bg_quantize_int4(numbers, N, 64, 128, words, groups), BG_ERR_INVALID, "k 64 is no multiple of 128, the group");
 	FAILS(bg_quantize_int4(numbers, -1, K, GROUP, words, groups), BG_ERR_INVALID, "n -1 is not in [0, ");
+	FAILS(bg_quantize_int4(numbers, (int64_t)INT32_MAX + 1, 0, GROUP, words, groups), BG_ERR_INVALID, "n 2147483648 is not in [0, 2147483647]");
+	OK(bg_quantize_int4(NULL, INT32_MAX, 0, GROUP, NULL, NULL));
 	FAILS(bg_quantize_int4(numbers, N, K, GROUP, words, NULL), BG_ERR_INVALID, "groups is NULL");
 	numbers[K + 5] = NAN;
 	FAILS(bg_quantize_int4(numbers, N, K, GROUP, words, groups), BG_ERR_INVALID, "row 1, column 5 is NaN, for which int4 has no number");

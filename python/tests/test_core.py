@@ -374,10 +374,10 @@ class Test(unittest.TestCase):
         with self.device.buffer(1) as buffer, self.assertRaisesRegex(batchgemm.Error, "no addresses"):
             buffer.address()
 
-    def test_zero_rows(self):
-        """C behind the last end is 0, and stays as it is where nobody asked for that."""
-        for zero_rows, want in (True, [6, 0, 0]), (False, [6, 7, 7]):
-            with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 3, 1, 1, zero_rows=zero_rows) as program:
+    def test_ragged_scalars(self):
+        """C behind the last end is 0, and stays as it is where nobody asked for that; what is in front has its factors."""
+        for more, want in (({"zero_rows": True}, [6, 0, 0]), ({}, [6, 7, 7]), ({"alpha": 0.5, "beta": 2}, [17, 7, 7])):
+            with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 3, 1, 1, **more) as program:
                 buffers = [self.device.buffer(n) for n in (1, 3, 1, 3)]
                 for buffer, data in zip(buffers, (array("i", [1]), array("f", [2, 4, 5]), array("f", [3]), array("f", [7, 7, 7]))):
                     buffer.write(data)
