@@ -5,7 +5,7 @@
  * Host memory, one call:
  *
  *     bg_device device;
- *     bg_problem problems[] = {bg_problem_of(2, 3, 4), bg_problem_of(100, 50, 30)}; ... offsets of the second ...
+ *     bg_problem problems[] = {bg_problem_of(2, 3, 4), bg_problem_of(100, 50, 30)}; ... offsets ...
  *     if (bg_open(NULL, -1, &device)) fprintf(stderr, "%s\n", bg_last_error());
  *     bg_gemm(device, problems, count, a, len_a, b, len_b, c, len_c, BG_NO_TIMEOUT);
  *     bg_close(device);
@@ -129,7 +129,7 @@ typedef struct bg_problem {
 #define BG_TRANS_A 1u
 #define BG_TRANS_B 2u
 
-/* bg_problem_of is C = A*B of dense matrices at the beginning of their arrays; what is to be otherwise is set then. */
+/* bg_problem_of is C = A*B of dense matrices at the beginning of their arrays. What is otherwise is set then. */
 static inline bg_problem bg_problem_of(int64_t m, int64_t n, int64_t k) {
 	bg_problem p;
 	memset(&p, 0, sizeof p);
@@ -163,7 +163,7 @@ bg_status bg_open_on_stream(bg_device device, uintptr_t stream, bg_device *opene
 bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *needed);
 
 /* bg_plan_new plans a batch for a device: tile shapes, schedule, launches. A plan
- * is independent of the device's life. options: NULL, or a JSON object with any of these names, as they are here, each once:
+ * is independent of the device's life. options: NULL, or a JSON object, with names as they are here, any of
  *     "type"      elements of A and B: "f32" (default), "bf16", "f16", "e4m3" (8 bits: OCP's
  *                 e4m3fn, without infinities), "int8" (int8_t: -128 to 127)
  *     "type_c"    elements of C: "f32" (default), or the same as "type"; where that is "e4m3" or "int8"
@@ -268,8 +268,8 @@ typedef struct bg_ragged {
 #define BG_RECORDS 3u
 #define BG_ZERO_ROWS 4u /* with ends of rows: C is 0 behind the last group, up to m */
 
-/* bg_ragged_of is C = A*B of dense matrices, as bg_problem_of, with the B of ends of rows, and the C of ends of depth, one
- * behind the other. */
+/* bg_ragged_of is C = A*B of dense matrices, as bg_problem_of. The B of ends of rows lie one behind the other,
+ * and the C of ends of depth. */
 static inline bg_ragged bg_ragged_of(uint32_t form, uint32_t groups, int64_t m, int64_t n, int64_t k) {
 	bg_ragged r;
 	memset(&r, 0, sizeof r);
@@ -360,8 +360,8 @@ bg_status bg_read_done(bg_read read, int32_t *done);
 
 /* bg_read_notify adds 1 to an eventfd of the caller when bg_read_wait will not wait any more, at once if that is so
  * now, for loops that wait by poll, epoll and the like. It is duplicated: the caller may close it at any time. What
- * is not an open file descriptor is BG_ERR_INVALID; a pipe gets the 8 bytes that an eventfd would, unless it has no
- * room: whoever reads it has something to read already, and asks bg_read_done of all its reads then. */
+ * is not an open file descriptor is BG_ERR_INVALID. A pipe gets the 8 bytes that an eventfd would, unless it
+ * has no room: whoever reads it has something to read already, and asks bg_read_done of all its reads then. */
 bg_status bg_read_notify(bg_read read, int fd);
 
 /* bg_read_wait waits for a read, and returns what bg_buffer_read would have. After BG_ERR_TIMEOUT it goes on. */

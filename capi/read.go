@@ -116,8 +116,8 @@ func goReadNotify(mask *C.sigset_t, read C.bg_read, fd C.int) C.bg_status {
 	})
 }
 
-// tell adds 1 to an eventfd, if there is room. Otherwise whoever reads it has something to read already, and to wait
-// for room would keep a thread.
+// tell adds 1 to an eventfd, if there is room. Otherwise whoever reads it has something to read already, and to
+// wait for room would keep a thread.
 func tell(fd int) {
 	room := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	if n, err := unix.Poll(room, 0); n != 1 || err != nil || room[0].Revents != unix.POLLOUT {

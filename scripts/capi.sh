@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds libbatchgemm.so.1, of which 1 is the version of the binary interface, and puts batchgemm.h, LICENSE and
+# Builds libbatchgemm.so.1, of which 1 is the version of the binary interface, and puts batchgemm.h, LICENSE,
 # NOTICES and the name for linkers, libbatchgemm.so, beside it: Linux, Go, a C compiler. The same sources and
 # compilers make the same bytes, wherever and whenever that is.
 # Usage: scripts/capi.sh [DIRECTORY]   (default bin)

@@ -34,8 +34,8 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
     strides: transposed views stay as they are. Matrices that are parts of one array (or a memory-mapped file), of
     which they are half or more, are used where they are; others are copied once, one behind the other.
 
-    Results are [M, N], views of one new array; or out, a list of arrays to receive them, which share no element, and are
-    computed into directly where they are parts of one array.
+    Results are [M, N], views of one new array; or out, a list of arrays to receive them, which share no element,
+    and are computed into directly where they are parts of one array.
     Batches of sizes that come again are not planned again (float16: they are).
 
     bias[i] is [N], of the same type, and added to each row; activation "relu", "gelu" (by tanh) or "silu". Both are done in
@@ -53,7 +53,8 @@ def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray |
 
     x is [rows, K], w [groups, K, N], or a view of [groups, N, K] that was transposed, ends integers [groups], where
     the rows of each group end; bias [groups, N]; activation "relu", "gelu" (by tanh) or "silu". Arrays are float32 or
-    all float16, and on the CPU used where they are if contiguous; bias and activation are done in fp32 before C is rounded.
+    all float16, and on the CPU used where they are if contiguous; bias and activation are done in fp32 before C
+    is rounded.
 
     Returns [rows, N], 0 in rows behind the last end. The device keeps the last programs, so that layers of shapes
     that come again, with up to twice as many rows, are not planned again. Ends that go down, or are behind the last

@@ -1,5 +1,5 @@
-"""libbatchgemm.so by ctypes: its structs, its functions, and its errors as exceptions. Nothing that ctypes would cut
-without a word gets through: integers beyond their field, numbers that are none, text with a character 0."""
+"""libbatchgemm.so by ctypes: its structs, its functions, and its errors as exceptions. What ctypes would cut
+without a word is refused: integers beyond their field, and text with a character 0."""
 
 from __future__ import annotations
 

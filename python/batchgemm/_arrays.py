@@ -45,7 +45,8 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
     trans_a, problems["offset_a"], problems["lda"], on_a = _place(a)
     trans_b, problems["offset_b"], problems["ldb"], on_b = _place(b)
     problems["flags"] = _core.TRANS_A * trans_a + _core.TRANS_B * trans_b
-    results, problems["offset_c"], problems["ldc"], on_c = _place_results(out, shapes, a[0].dtype, (on_a, on_b))
+    placed = _place_results(out, shapes, a[0].dtype, (on_a, on_b))
+    results, problems["offset_c"], problems["ldc"], on_c = placed
 
     options = {"type": of, "type_c": of}
     if compute:
@@ -68,7 +69,8 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
 
 def _matrices(name, given):
     if isinstance(given, np.ndarray) and given.ndim != 3:
-        raise _core.InvalidError(f"{name} is one array of {given.ndim} dimensions: it must be a list of matrices, or a stack of 3")
+        raise _core.InvalidError(f"{name} is one array of {given.ndim} dimensions: "
+                                 "it must be a list of matrices, or a stack of 3")
     return list(given)
 
 
@@ -127,7 +129,8 @@ def _check_out(out, shapes, dtype):
         if not x.flags.writeable:
             raise _core.InvalidError(f"problem {i}: out is read-only")
         if not _nested(x):
-            raise _core.InvalidError(f"problem {i}: out has strides {x.strides}: its elements overlap, or its rows are not apart")
+            raise _core.InvalidError(f"problem {i}: out has strides {x.strides}: "
+                                     "its elements overlap, or its rows are not apart")
     before = []  # arrays that end behind where the one at hand begins
     spans = {i: _span(x) for i, x in enumerate(out) if x.size}
     for i in sorted(spans, key=spans.__getitem__):
@@ -141,7 +144,8 @@ def _check_out(out, shapes, dtype):
 def _nested(x):
     """Whether the rows of a matrix, or its columns, lie one behind the other, and so no element in another."""
     reach = x.itemsize
-    for step, count in sorted((abs(step), count) for step, count in zip(x.strides, x.shape) if x.size and count > 1):
+    steps = [(abs(step), count) for step, count in zip(x.strides, x.shape) if x.size and count > 1]
+    for step, count in sorted(steps):
         if step < reach:
             return False
         reach += step * (count - 1)
@@ -149,8 +153,8 @@ def _nested(x):
 
 
 def _place_results(out, shapes, dtype, reads):
-    """Matrices for results, their offsets and leading dimensions, and address, length and keeper of the memory that has
-    all: out, if it lies as kernels write it and apart from the memory that they read, else new ones."""
+    """Matrices for results, their offsets and leading dimensions, and address, length and keeper of the memory
+    that has all: out, if it lies as kernels write it and apart from what they read, else new ones."""
     if out is not None:
         trans, offsets, lds, on_c = _as_they_lie(out) or ([True], None, None, None)
         if not any(trans) and all(_apart(on_c, on, dtype.itemsize) for on in reads):
@@ -231,7 +235,8 @@ def _packed(matrices):
     ends = np.cumsum([-(-size // step) * step for size in sizes]).tolist()
     starts, lds = [0, *ends[:-1]], [x.shape[0 if turned else 1] for x, turned in zip(matrices, trans)]
     memory = np.empty(ends[-1], matrices[0].dtype)
-    if sum(sizes) == memory.size and all(x.flags.forc for x in matrices):  # for many small ones in a fifth of the time
+    if sum(sizes) == memory.size and all(x.flags.forc for x in matrices):
+        # For many small ones in a fifth of the time.
         np.concatenate([x.ravel("K") for x in matrices], out=memory)
     else:
         for x, turned, at, size in zip(matrices, trans, starts, sizes):
@@ -262,7 +267,7 @@ def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
 
 
 def _run_on_host(device, program, given, result, last, bound, of, timeout):
-    """Runs a program of grouped_mm on arrays as they lie; ends were checked, so that nothing behind them is touched."""
+    """Runs a program of grouped_mm on arrays as they lie. Ends were checked: nothing behind them is touched."""
     given = {name: _aligned(data) for name, data in given.items()} | {"c": result}
     device._hold(given)
     program.run_at(0, **{name: _begin(data) for name, data in given.items()})
@@ -274,7 +279,8 @@ def _run_in_buffers(device, program, given, result, last, bound, of, timeout):
     """Runs a program of grouped_mm on copies in buffers, which are as long as its bounds ask for."""
     counts = {name: data.size for name, data in given.items()}
     counts |= {"a": bound * given["a"].shape[1], "c": bound * result.shape[1]}
-    buffers = {name: _buffer(device, name, count, "f32" if name == "sizes" else of) for name, count in counts.items()}
+    types = {name: "f32" if name == "sizes" else of for name in counts}
+    buffers = {name: _buffer(device, name, count, types[name]) for name, count in counts.items()}
     for name, data in given.items():
         buffers[name].write(_aligned(data).reshape(-1), timeout=timeout)
     program.run(**buffers)

@@ -20,8 +20,8 @@ import weakref
 from array import array
 from ctypes import byref, c_char_p, c_int32, c_void_p
 
-from ._abi import (ADDRESSES, WORD, HostOperands, InvalidError, Operands, Problem, Ragged, TimeLimitError, _call, _check,
-                   _create, _json, _library, _options, _run_at, _text, integer)
+from ._abi import (ADDRESSES, WORD, HostOperands, InvalidError, Operands, Problem, Ragged, TimeLimitError, _call,
+                   _check, _create, _json, _library, _options, _run_at, _text, integer)
 
 TRANS_A, TRANS_B, ZERO_ROWS = 1, 2, 4
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
@@ -177,8 +177,8 @@ class Device(_Object):
         self._release()
 
     def _hold(self, used):
-        """Keeps memory that queued work uses until _release(), which comes when that is done: beyond a call that is cut
-        off, and beyond the end of Python, which would free it under the threads of the library."""
+        """Keeps memory that queued work uses until _release(), which comes when that is done: beyond a call that
+        is cut off, and beyond the end of Python, which would free it under the threads of the library."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))
         self._held.append(used)
 
@@ -230,7 +230,7 @@ class Device(_Object):
         """A program whose sizes are on the device: form, groups and what bounds them are as
         in bg_ragged. Operands are dense unless told otherwise. options: those of plan();
         more: the other fields of bg_ragged, such as offset_a, mean_m and len_a."""
-        m, n, k = (integer(name, size) for name, size in (("m", m), ("n", n), ("k", k)))  # whose products do not wrap
+        m, n, k = (integer(*size) for size in (("m", m), ("n", n), ("k", k)))  # whose products do not wrap
         lda = (m if trans_a else k) if lda is None else lda
         ldb = (k if trans_b else n) if ldb is None else ldb
         ldc = n if ldc is None else ldc
@@ -246,15 +246,15 @@ class Device(_Object):
     def buffer(self, count, type="f32"):
         """Memory for elements of "f32", "bf16", "f16", "e4m3", "int8" or "int4", which write() and read() move in words
         of eight (pack_int4(), array.array("I"), NumPy's uint32 and int32)."""
-        count = integer("count", count)
-        return Buffer(_create("bg_buffer_new_of", self.handle, _known(type).encode(), count), self, count, type)
+        name, count = _known(type).encode(), integer("count", count)
+        return Buffer(_create("bg_buffer_new_of", self.handle, name, count), self, count, type)
 
     def wrap(self, address, count, type="f32"):
         """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32, or
         with type="bf16", "f16", "e4m3" or "int8" torch.bfloat16, torch.float16, torch.float8_e4m3fn or torch.int8; of "int4" count
         is of elements, eight an int32."""
-        address, count = integer("address", address, *WORD), integer("count", count)
-        return Buffer(_create("bg_buffer_wrap_of", self.handle, _known(type).encode(), address, count), self, count, type)
+        name, address, count = _known(type).encode(), integer("address", address, *WORD), integer("count", count)
+        return Buffer(_create("bg_buffer_wrap_of", self.handle, name, address, count), self, count, type)
 
     def copy(self, dst, src):
         """Queues a copy of a buffer, whole, to another of the same length and type."""
@@ -271,7 +271,8 @@ class Device(_Object):
         signed ones (NumPy and torch: int8). All but c may be read-only; nothing is copied but to the device. Where it fails, c is as before. b2, bias and rows, of
         32-bit words (array.array("i"), NumPy's int32), are what the option epilogue asks for."""
         of, of_c = options.get("type", "f32"), options.get("type_c", "f32")
-        given = {"a": _host("a", a, type=of), "b": _host("b", b, type=of), "c": _host("c", c, writable=True, type=of_c)}
+        given = {"a": _host("a", a, type=of), "b": _host("b", b, type=of),
+                 "c": _host("c", c, writable=True, type=of_c)}
         for name, data, type, more in ("b2", b2, of, ""), ("bias", bias, of_c, ""), ("rows", rows, "f32", "i"):
             if data is not None:
                 given[name] = _host(name, data, type=type, more=more)

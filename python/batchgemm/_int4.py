@@ -54,7 +54,8 @@ def quantize_int4(weights, group):
     groups = np.empty((*many, k // group, _core.least_ld(n)), np.uint32)
     for at in np.ndindex(*many):
         try:
-            _core._call("bg_quantize_int4", weights[at].ctypes.data, n, k, group, words[at].ctypes.data, groups[at].ctypes.data)
+            to = words[at].ctypes.data, groups[at].ctypes.data
+            _core._call("bg_quantize_int4", weights[at].ctypes.data, n, k, group, *to)
         except _core.InvalidError as error:  # what is not finite, with its row and column
             raise _core.InvalidError(f"weights{list(at) or ''}: {error}") from None
     return words, groups
