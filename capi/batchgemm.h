@@ -58,7 +58,7 @@ extern "C" {
 
 /* The binary interface that this header describes. It changes when programs must
  * be compiled again. New functions, new status codes and new fields at the end of
- * bg_problem and bg_ragged do not change it. */
+ * bg_problem, bg_ragged and bg_addresses do not change it. */
 #define BG_ABI_VERSION 1
 
 /* bg_abi_version returns the BG_ABI_VERSION of the loaded library. A program that
@@ -238,10 +238,11 @@ bg_status bg_update(bg_program program, const bg_problem *problems, int64_t coun
  *                       epilogue a bg_epilogue_record, and where that has scales a bg_scaled_record
  * Sizes that go down, are negative, or do not fit the bounds name a group that is refused:
  * neither it nor any behind it is computed, bg_program_status tells, and nothing beyond what
- * is described here is read or written. */
+ * is described here is read or written. BG_ZERO_ROWS and BG_NAN_ROWS fill the C that no group
+ * computes; without them it stays as it is. */
 typedef struct bg_ragged {
 	uint32_t struct_size;           /* sizeof(bg_ragged) */
-	uint32_t flags;                 /* BG_TRANS_A | BG_TRANS_B | BG_ZERO_ROWS */
+	uint32_t flags;                 /* BG_TRANS_A | BG_TRANS_B, and BG_ZERO_ROWS or BG_NAN_ROWS */
 	uint32_t form, groups;          /* groups from 1 to 4096 */
 	int64_t m, n, k;                /* of each group; m with ends of rows and records, k with ends of depth: of all
 	                                 * together, at most; n and k with records: of each, at most */
@@ -266,7 +267,11 @@ typedef struct bg_ragged {
 #define BG_ENDS_OF_ROWS 1u
 #define BG_ENDS_OF_DEPTH 2u
 #define BG_RECORDS 3u
-#define BG_ZERO_ROWS 4u /* with ends of rows: C is 0 behind the last group, up to m */
+/* With ends, and without an epilogue: the C that no group computes is 0, or NaN. With ends of rows that is the rows
+ * behind the last group that is not refused, up to m or the extent of the run; with ends of depth the whole C of each
+ * group that is refused. */
+#define BG_ZERO_ROWS 4u
+#define BG_NAN_ROWS 8u
 
 /* bg_ragged_of is C = A*B of dense matrices, as bg_problem_of. The B of ends of rows lie one behind the other,
  * and the C of ends of depth. */
@@ -392,20 +397,26 @@ bg_status bg_run_operands(bg_program program, const bg_operands *operands);
 
 /* bg_run_at is bg_run_operands on memory, and on a stream, of the caller: less work for the host than
  * bg_open_on_stream and bg_buffer_wrap, which check what nobody checks here. Operands are as long as the problems
- * reach, and those of a ragged program as far as the sizes of this run reach, which may be less than its
- * bounds. Addresses are multiples of 16; CUDA, HIP: of the device, where kernels may read the line of 16 bytes that
+ * reach, and those of a ragged program as its bounds and extent say. Addresses are multiples of 16; CUDA, HIP: of the device, where kernels may read the line of 16 bytes that
  * holds the last element whole; CPU: of the host. What the program does not use is 0. C is no other operand. Memory
  * and stream stay until the work is done.
  *
  * stream is one of the GPU, as for bg_open_on_stream, and the run only queues kernels there, so that it may
  * be captured in a CUDA graph; the CPU has stream 0, which bg_wait waits for. The runs of a program share its workspace: on
  * different streams the caller orders them, and the first comes behind a bg_wait for what prepared it. A program that
- * a graph has captured is kept as long as the graph. BG_ERR_FAILED with WebGPU, which has no such memory. */
+ * a graph has captured is kept as long as the graph. BG_ERR_FAILED with WebGPU, which has no such memory.
+ *
+ * extent is how much of a ragged program's bound is there in this run: with ends of rows so many rows of op(A) and C,
+ * with their entries in lists, with ends of depth so many columns of op(A) and rows of op(B). A group that ends beyond it
+ * is refused, as one beyond the bound, and nothing beyond it is read or written whatever the sizes are. So one program
+ * serves operands of many lengths. It is from 1 to the bound; 0 stands for the bound. It is 0 with records, and where the
+ * program is not ragged. A struct that ends in front of it is good too. */
 typedef struct bg_addresses {
 	uint32_t struct_size, zero; /* sizeof(bg_addresses), 0 */
 	uint64_t a, b, c;
 	uint64_t sizes;
 	uint64_t b2, bias, rows;
+	int64_t extent;
 } bg_addresses;
 
 bg_status bg_run_at(bg_program program, uintptr_t stream, const bg_addresses *addresses);

@@ -35,12 +35,17 @@ func numbers[T element.Number | int8 | uint8 | uint16 | int32 | uint32](name str
 	return unsafe.Slice((*T)(data), int(length)), nil
 }
 
-const knownFlags = C.BG_TRANS_A | C.BG_TRANS_B
+const (
+	knownFlags = C.BG_TRANS_A | C.BG_TRANS_B
+	restFlags  = C.BG_ZERO_ROWS | C.BG_NAN_ROWS // of bg_ragged
+)
 
 // The sizes of the structs when they were first there.
 const (
 	firstProblem = unsafe.Offsetof(C.bg_problem{}.offset_b2)
 	firstRagged  = unsafe.Offsetof(C.bg_ragged{}.offset_b2)
+
+	firstAddresses = unsafe.Offsetof(C.bg_addresses{}.extent)
 )
 
 // versioned copies a caller's struct of a size. It may be longer, if it was compiled
@@ -52,13 +57,14 @@ func versioned[T any](from *T, size int) (known T, ok bool) {
 	return known, len(bytes.TrimLeft(more, "\x00")) == 0
 }
 
-// structOf is versioned of a bg_ struct of a name that begins with struct_size and a word that is 0.
-func structOf[T any](name string, from *T) (own T, err error) {
+// structOf is versioned of a bg_ struct of a name that begins with struct_size and a word that is 0, and had the size
+// first when it was first there.
+func structOf[T any](name string, from *T, first uintptr) (own T, err error) {
 	if from == nil {
 		return own, invalid("%s is NULL", name)
 	}
 	size := *(*C.uint32_t)(unsafe.Pointer(from))
-	if uintptr(size) < unsafe.Sizeof(own) {
+	if uintptr(size) < first {
 		return own, invalid("%s: struct_size %d, must be sizeof(bg_%s), %d here", name, size, name, unsafe.Sizeof(own))
 	}
 	own, ok := versioned(from, int(size))
@@ -114,6 +120,19 @@ func problemOf(p *C.bg_problem) planner.Problem {
 	}
 }
 
+// restOf is what flags say of C that no group computes.
+func restOf(flags C.uint32_t) (planner.Rest, error) {
+	switch flags {
+	case 0:
+		return planner.RestKept, nil
+	case C.BG_ZERO_ROWS:
+		return planner.RestZero, nil
+	case C.BG_NAN_ROWS:
+		return planner.RestNaN, nil
+	}
+	return planner.RestKept, invalid("ragged: flags ask for rows of zeros and for rows of NaN")
+}
+
 // raggedOf copies a ragged batch, of which batchOf's rule for newer versions holds.
 func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	if r == nil {
@@ -124,13 +143,17 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 		return none, invalid("ragged: struct_size %d, must be sizeof(bg_ragged), %d here", size, C.sizeof_bg_ragged)
 	}
 	own, ok := versioned(r, size)
-	if r = &own; r.flags&^(knownFlags|C.BG_ZERO_ROWS) != 0 || !ok {
+	if r = &own; r.flags&^(knownFlags|restFlags) != 0 || !ok {
 		return none, invalid("ragged: flags %#x, or a field behind scale_b, ask for what this version of the library does not know", r.flags)
+	}
+	rest, err := restOf(r.flags & restFlags)
+	if err != nil {
+		return none, err
 	}
 	return planner.Ragged{
 		Form: planner.RaggedForm(r.form), Groups: int(r.groups), M: int(r.m), N: int(r.n), K: int(r.k),
 		Mean:   planner.Sizes{M: int(r.mean_m), N: int(r.mean_n), K: int(r.mean_k)},
-		TransA: r.flags&C.BG_TRANS_A != 0, TransB: r.flags&C.BG_TRANS_B != 0, Zero: r.flags&C.BG_ZERO_ROWS != 0,
+		TransA: r.flags&C.BG_TRANS_A != 0, TransB: r.flags&C.BG_TRANS_B != 0, Rest: rest,
 		Alpha: planner.Scale(float32(r.alpha)), Beta: float32(r.beta),
 		A:       planner.Matrix{Offset: int(r.offset_a), LD: int(r.lda)},
 		B:       planner.Matrix{Offset: int(r.offset_b), LD: int(r.ldb)},

@@ -115,7 +115,7 @@ var _ [unsafe.Sizeof(hostOperands{})]byte = [C.sizeof_bg_host_operands]byte{}
 
 // arraysOf are the arrays of a caller's struct.
 func arraysOf(o *C.bg_host_operands) (*hostArrays, error) {
-	own, err := structOf("host_operands", (*hostOperands)(unsafe.Pointer(o)))
+	own, err := structOf("host_operands", (*hostOperands)(unsafe.Pointer(o)), unsafe.Sizeof(hostOperands{}))
 	if err != nil {
 		return nil, err
 	}

@@ -329,7 +329,7 @@ func goRunRagged(mask *C.sigset_t, program C.bg_program, sizes, a, b, c C.bg_buf
 //export goRunOperands
 func goRunOperands(mask *C.sigset_t, program C.bg_program, o *C.bg_operands) C.bg_status {
 	return call(mask, func() error {
-		own, err := structOf("operands", o)
+		own, err := structOf("operands", o, unsafe.Sizeof(*o))
 		if err != nil {
 			return err
 		}
@@ -371,7 +371,7 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 //export goRunAt
 func goRunAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t, at *C.bg_addresses) C.bg_status {
 	return call(mask, func() error {
-		own, err := structOf("addresses", at)
+		own, err := structOf("addresses", at, firstAddresses)
 		if err != nil {
 			return err
 		}
@@ -380,7 +380,7 @@ func goRunAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t, at *C.b
 			return err
 		}
 		return p.RunAt(context.Background(), uintptr(stream), dispatch.Addresses{A: uintptr(own.a), B: uintptr(own.b), C: uintptr(own.c),
-			Sizes: uintptr(own.sizes), B2: uintptr(own.b2), Bias: uintptr(own.bias), Rows: uintptr(own.rows)})
+			Sizes: uintptr(own.sizes), B2: uintptr(own.b2), Bias: uintptr(own.bias), Rows: uintptr(own.rows), Extent: int(own.extent)})
 	})
 }
 

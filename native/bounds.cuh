@@ -29,7 +29,7 @@ struct RaggedKernel {
   uint32_t tm, tn, tk, shift, workers, turn, table, step, worker;
 };
 struct Bounds {
-  uint32_t form, groups, entries, m, n, k, transA, transB, offA, offB, offC, lda, ldb, ldc, strideB, strideC, alpha, beta, lenA, lenB, lenC, kernels, flags, wide, fill, bins, makers, items, starts, order, split;
+  uint32_t form, groups, entries, m, n, k, transA, transB, offA, offB, offC, lda, ldb, ldc, stride, rest, alpha, beta, lenA, lenB, lenC, kernels, flags, wide, fill, bins, makers, items, starts, order, split;
   RaggedKernel tile[kRaggedKernels];
 };
 // EpilogueBounds come behind them.

@@ -174,19 +174,19 @@ struct Stopwatch {
 
 #define BG_RAGGED_KERNEL(name, form, plan)                                                                           \
   BG_KERNEL(plan::kThreads, 1)                                                                                       \
-  name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words) {                   \
+  name(const uint4*, const uint32_t* sizes, uint64_t extent, const float*, float*, uint32_t* words) {                \
     awaitEarlier();                                                                                                  \
     admitNext();                                                                                                     \
-    ragged<form, plan>(sizes, words);                                                                                \
+    ragged<form, plan>(sizes, extent, words);                                                                        \
   }
 BG_IN_RAGGED(BG_RAGGED_KERNELS)
 #define BG_RAGGED_DRESSED(name, form, plan)                                                                          \
   BG_KERNEL(plan::kThreads, 1)                                                                                       \
-  name(const uint4*, const uint32_t* sizes, const float*, const float*, float*, uint32_t* words, const void*,        \
+  name(const uint4*, const uint32_t* sizes, uint64_t extent, const float*, float*, uint32_t* words, const void*,     \
        const void*, const uint32_t*, uint64_t flags) {                                                               \
     awaitEarlier();                                                                                                  \
     admitNext();                                                                                                     \
-    raggedDressed<form, plan>(sizes, words, static_cast<uint32_t>(flags));                                           \
+    raggedDressed<form, plan>(sizes, extent, words, static_cast<uint32_t>(flags));                                   \
   }
 BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
 

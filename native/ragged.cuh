@@ -11,6 +11,7 @@
 
 constexpr uint32_t kChunk = 32;  // entries that are ordered together
 constexpr uint32_t kNoKey = 255;
+constexpr uint32_t kOne = 0x3f800000;  // bits of 1
 
 // up is n / 2^shift, rounded up.
 BG_DEVICE uint32_t up(uint32_t n, uint32_t shift) { return (n + (1u << shift) - 1) >> shift; }
@@ -26,7 +27,7 @@ BG_DEVICE bool within(uint32_t off, uint32_t ld, uint32_t rows, uint32_t cols, u
 // tilesOf is the number of tiles of a group, of the kernel's shape. An epilogue changes C = 1 * C too.
 template <bool kDressed>
 BG_DEVICE uint32_t tilesOf(const RaggedKernel& k, const Record& r) {
-  if (r.m == 0 || r.n == 0 || (!kDressed && depthOf(r) == 0 && r.beta == 0x3f800000)) return 0;
+  if (r.m == 0 || r.n == 0 || (!kDressed && depthOf(r) == 0 && r.beta == kOne)) return 0;
   return up(r.m, k.tm) * up(r.n, k.tn);
 }
 
@@ -66,7 +67,7 @@ struct Verdict {
   uint32_t second;   // rank of the first entry of the second kernel, or as many as can be
 };
 
-// Single is what a thread group knows of entries, groups and one more for rows behind the last,
+// Single is what a thread group knows of entries, groups and one more for rows behind the last that are filled,
 // where it has a thread for each.
 template <uint32_t kThreads_>
 struct Single {
@@ -94,7 +95,7 @@ struct Single {
     const uint32_t e = threadId(), entries = bounds.entries;
     const uint32_t rank = bounds.bins * bounds.kernels > 1 ? rankOf(own.key) : e;
     if (e < entries) {
-      starts[rank] = e < found.refused ? own.tiles : 0;
+      starts[rank] = own.tiles;
       order[rank] = static_cast<uint16_t>(e);
     }
     barrier();
@@ -198,22 +199,18 @@ struct Many {
     barrier();
   }
 
-  // count finds the tiles before each rank. Groups behind one that is refused have none.
+  // count finds the tiles before each rank.
   BG_DEVICE void count() {
-    const uint32_t entries = bounds.entries, refused = found.refused;
-    auto tilesAt = [&](uint32_t rank) {
-      const uint32_t e = order[rank];
-      return e < refused ? tiles[e] : 0;
-    };
+    const uint32_t entries = bounds.entries;
     const Range mine(entries);
     uint32_t sum = 0;
 #pragma unroll 1
-    for (uint32_t r = mine.first; r < mine.end; ++r) sum += tilesAt(r);
+    for (uint32_t r = mine.first; r < mine.end; ++r) sum += tiles[order[r]];
     sum = sumBefore<kThreads>(sums[1], sum);
 #pragma unroll 1
     for (uint32_t r = mine.first; r < mine.end; ++r) {
       starts[r] = sum;
-      sum += tilesAt(r);
+      sum += tiles[order[r]];
     }
     if (mine.first < mine.end && mine.end == entries) starts[entries] = sum;
     barrier();
@@ -246,7 +243,7 @@ struct NoDress {
   BG_DEVICE bool fits(const uint32_t*, uint32_t, const Record&, const Bounds&) const { return true; }
 };
 
-// Ragged makes items from sizes of a form. Plan is Few or Many.
+// Ragged makes items from sizes of a form. Plan is Single or Many.
 template <uint32_t kForm, class Plan, class More = NoDress>
 struct Ragged {
   static constexpr uint32_t kThreads = Plan::kThreads;
@@ -254,17 +251,29 @@ struct Ragged {
 
   Plan& plan;
   const uint32_t* sizes;
+  uint32_t extent;  // of the bound, how much is there; 0: all
   typename Plan::Own own;
   More more;
 
-  // sizesAt are the sizes of an entry. That behind the groups begins where the last one ends.
+  // bound is the most that ends may be.
+  BG_DEVICE uint32_t bound() const { return extent != 0 ? extent : kForm == kEndsOfRows ? plan.bounds.m : plan.bounds.k; }
+
+  // sizesAt are the sizes of an entry. That behind the groups begins where the last one ends that is not refused.
   BG_DEVICE Sizes sizesAt(uint32_t entry) const {
     if constexpr (kForm == kRecords) {
       return more.recordOf(sizes, entry);
     } else {
-      const uint32_t first = entry == 0 ? 0 : sizes[entry - 1];
-      return {first, entry < plan.bounds.groups ? sizes[entry] : first};
+      const bool group = entry < plan.bounds.groups;
+      const uint32_t next = group ? entry : min(entry, plan.found.refused);
+      return {next == 0 ? 0 : sizes[next - 1], group ? sizes[entry] : bound()};
     }
+  }
+
+  // fills reports whether an entry is C that no group computes: rows behind the last one, or all of a group of depth that
+  // is refused.
+  BG_DEVICE bool fills(uint32_t entry) const {
+    if (kForm == kEndsOfRows) return entry == plan.bounds.groups;
+    return kForm == kEndsOfDepth && entry >= plan.found.refused && plan.bounds.rest != kOne;
   }
 
   // groupOf is the problem of an entry, right if its sizes fit.
@@ -276,18 +285,20 @@ struct Ragged {
       Record r = {b.m, b.n, b.k, b.lda, b.ldb, b.ldc, b.offA, b.offB, b.offC, b.alpha, b.beta, 0};
       if (kForm == kEndsOfRows) {
         r.m = at.end - at.first;
-        r.offA += at.first * (b.transA != 0 ? 1 : b.lda);
-        r.offB += entry * b.strideB;
         r.offC += at.first * b.ldc;
-        if (entry == b.groups) {  // rows to be set to 0
-          r.m = b.m - at.first;
-          r.k = r.alpha = r.beta = 0;
-        }
       } else {
         r.k = at.end - at.first;
+        r.offC += entry * b.stride;
+      }
+      if (fills(entry)) {
+        r.k = r.alpha = 0;
+        r.beta = b.rest;
+      } else if (kForm == kEndsOfRows) {
+        r.offA += at.first * (b.transA != 0 ? 1 : b.lda);
+        r.offB += entry * b.stride;
+      } else {
         r.offA += at.first * (b.transA != 0 ? b.lda : 1);
         r.offB += at.first * (b.transB != 0 ? 1 : b.ldb);
-        r.offC += entry * b.strideC;
       }
       return r;
     }
@@ -304,44 +315,58 @@ struct Ragged {
       const bool inB = within(at.offB, at.ldb, transB ? at.n : at.k, transB ? at.k : at.n, b.lenB);
       return (depthOf(at) == 0 || (inA && inB)) && within(at.offC, at.ldc, more.storedC(at.m), at.n, b.lenC) && more.fits(sizes, entry, at, b);
     } else {
-      return at.first <= at.end && at.end <= (kForm == kEndsOfRows ? b.m : b.k);
+      return at.first <= at.end && at.end <= bound();
     }
   }
 
-  // choose finds the first group that does not fit, and keys and tiles of all entries. Where
-  // these are few in all, it chooses again, the second kernel for each.
+  // refuse finds the first group that does not fit, by its own sizes or, of records, because there are more rows than
+  // the bound with it.
+  BG_DEVICE void refuse() {
+    uint32_t low = 0, high = 0;
+#pragma unroll 1
+    for (uint32_t g = threadId(); g < plan.bounds.groups; g += kThreads) {
+      const Sizes at = sizesAt(g);
+      if (!fits(at, g)) {
+        lowerShared(&plan.found.refused, g);
+      } else if constexpr (kForm == kRecords) {
+        low += at.m & 0xffff;
+        high += at.m >> 16;
+      }
+    }
+    if (kForm == kRecords) {
+      addShared(&plan.found.rows[0], low);
+      addShared(&plan.found.rows[1], high);
+    }
+    barrier();
+    if constexpr (kForm == kRecords) {
+      if (plan.found.rows[0] + static_cast<uint64_t>(plan.found.rows[1]) * 65536 > plan.bounds.m) limitRows();
+    }
+  }
+
+  // choose finds keys and tiles of all entries. Where these are few in all, it chooses again, the second kernel for each.
   BG_DEVICE void choose() {
-    const uint32_t entries = plan.bounds.entries, groups = plan.bounds.groups, bins = plan.bounds.bins, kernels = plan.bounds.kernels;
+    const uint32_t entries = plan.bounds.entries, bins = plan.bounds.bins, kernels = plan.bounds.kernels;
     const uint32_t end = up(entries, 5) * kChunk;
     plan.note(own, threadId(), kNoKey, 0);
     bool all = false;
     do {
-      uint32_t filled = 0, low = 0, high = 0;
+      uint32_t filled = 0;
 #pragma unroll 1
       for (uint32_t e = threadId(); e < end; e += kThreads) {
         uint32_t key = kNoKey, tiles = 0;
         if (e < entries) {
-          const Sizes at = sizesAt(e);
           key = bins - 1;
-          if (e == groups || fits(at, e)) {
-            const Record r = groupOf(at, e);
+          if (e < plan.found.refused || fills(e)) {
+            const Record r = groupOf(sizesAt(e), e);
             const bool second = kernels > 1 && (all || work<More::kIs>(plan.bounds.tile[1], r) < work<More::kIs>(plan.bounds.tile[0], r));
             const RaggedKernel& k = plan.bounds.tile[second ? 1 : 0];
             tiles = tilesOf<More::kIs>(k, r);
             if (bins > 1) key -= min(stepsOf(k, r) >> k.shift, bins - 1);
             if (second) key += bins;
-            low += r.m & 0xffff;
-            high += r.m >> 16;
-          } else {
-            lowerShared(&plan.found.refused, e);
           }
         }
         plan.note(own, e, key, tiles);
         filled += tiles;
-      }
-      if (kForm == kRecords && !all) {
-        addShared(&plan.found.rows[0], low);
-        addShared(&plan.found.rows[1], high);
       }
       if (kernels == 1 || all) break;
       addShared(&plan.found.filled, filled);
@@ -354,12 +379,11 @@ struct Ragged {
   // limitRows refuses the first record with which there are more rows than the bound, where
   // there is one.
   BG_DEVICE void limitRows() {
-    barrier();
     if (threadId() == 0) {
       uint64_t rows = 0;
 #pragma unroll 1
       for (uint32_t g = 0; g < plan.bounds.groups && g < plan.found.refused; ++g) {
-        rows += groupOf(sizesAt(g), g).m;
+        rows += sizesAt(g).m;
         if (rows > plan.bounds.m) plan.found.refused = g;
       }
     }
@@ -406,8 +430,8 @@ struct Ragged {
     more.start(words + sizeof(Bounds) / 4);
     barrier();
     plan.clear();
+    refuse();
     choose();
-    if (kForm == kRecords && plan.found.rows[0] + static_cast<uint64_t>(plan.found.rows[1]) * 65536 > plan.bounds.m) limitRows();
     if (workerId() == 0 && t == 0 && plan.found.refused < plan.bounds.groups && words[kStatusWord] == 0) words[kStatusWord] = plan.found.refused + 1;
     plan.arrange(own);
     write(words);
@@ -452,9 +476,9 @@ struct Ragged {
 };
 
 template <uint32_t kForm, class Plan>
-BG_DEVICE void ragged(const uint32_t* sizes, uint32_t* words) {
+BG_DEVICE void ragged(const uint32_t* sizes, uint64_t extent, uint32_t* words) {
   BG_SHARED(Plan, memory, 1);
-  Ragged<kForm, Plan>{memory[0], sizes, {}, {}}.run(words);
+  Ragged<kForm, Plan>{memory[0], sizes, static_cast<uint32_t>(extent), {}, {}}.run(words);
 }
 
 // BG_RAGGED_KERNELS lists the kernels, of each form for up to so many entries.

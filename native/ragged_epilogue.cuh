@@ -81,7 +81,7 @@ struct RaggedEpilogue {
       return recordEpilogueAt(records(sizes, group), group);
     } else {
       const uint32_t row = kByRows ? at.first : group * b.m;  // of all groups
-      const uint32_t toB2 = kByRows ? group * b.strideB : at.first * (b.transB != 0 ? 1 : more.ldb2);
+      const uint32_t toB2 = kByRows ? group * b.stride : at.first * (b.transB != 0 ? 1 : more.ldb2);
       return {more.offB2 + toB2, more.ldb2, more.bias + group * more.strideBias, more.rowsA + row, more.rowsC + row, more.weights + row,
               more.pointers + kPointerWords * group, 0};
     }
@@ -127,9 +127,9 @@ struct RaggedEpilogue {
 };
 
 template <uint32_t kForm, class Plan>
-BG_DEVICE void raggedDressed(const uint32_t* sizes, uint32_t* words, uint32_t flags) {
+BG_DEVICE void raggedDressed(const uint32_t* sizes, uint64_t extent, uint32_t* words, uint32_t flags) {
   BG_SHARED(Plan, memory, 1);
-  Ragged<kForm, Plan, RaggedEpilogue<kForm>>{memory[0], sizes, {}, {flags, {}}}.run(words);
+  Ragged<kForm, Plan, RaggedEpilogue<kForm>>{memory[0], sizes, static_cast<uint32_t>(extent), {}, {flags, {}}}.run(words);
 }
 
 #define BG_RAGGED_DRESSED_FORM(name, form)                                 \

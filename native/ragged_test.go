@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -25,6 +26,7 @@ type raggedJob struct {
 	kernel       encoding.Kernel
 	makers       int
 	order        uint32 // of threads
+	extent       int
 	sets         [][]int32
 	before, want []uint32
 }
@@ -34,7 +36,7 @@ func (f *jobFile) raggedJob(j *raggedJob) {
 	f.put(j.order, uint32(32), uint32(0), uint32(len(j.sets)), uint32(len(sizes)), uint32(0), uint32(0), uint32(len(j.before)), uint32(0), [3]uint32{})
 	at := 0
 	for _, set := range j.sets {
-		f.launch(Arch{}, &encoding.Launch{Kernel: j.kernel, Count: j.makers, Table: at})
+		f.launch(Arch{}, &encoding.Launch{Kernel: j.kernel, Count: j.makers, Table: at, BaseA: j.extent})
 		at += len(set)
 	}
 	f.put(sizes, j.before)
@@ -70,8 +72,7 @@ func (e emulator) runRagged(dir string, jobs []*raggedJob) error {
 // untouched is what memory has that no kernel wrote.
 const untouched = 0xdeadbeef
 
-// alwaysFew is a fill with which all groups take the second kernel, however many tiles those have
-// that are refused.
+// alwaysFew is a fill with which all groups take the second kernel.
 const alwaysFew = math.MaxUint32
 
 // newRaggedJob plans, but for what tests draw: how many thread groups make items, and
@@ -83,6 +84,12 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 
 // newDressedJob is newRaggedJob with an epilogue.
 func newDressedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16, name string, sets ...[]int32) *raggedJob {
+	t.Helper()
+	return newJobWithin(t, rng, r, e, drawExtent(rng, &r), entries, name, sets...)
+}
+
+// newJobWithin is newDressedJob with an extent.
+func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, extent int, entries uint16, name string, sets ...[]int32) *raggedJob {
 	t.Helper()
 	d := device(t, "mi210")
 	d.ComputeUnits = 16
@@ -97,16 +104,16 @@ func newDressedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epi
 	require.NoError(t, err)
 	j := &raggedJob{
 		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries, Epilogue: plan.Launches[0].Epilogue},
-		makers: 1 + rng.IntN(2), order: uint32(rng.IntN(3)), sets: sets,
+		makers: 1 + rng.IntN(2), order: uint32(rng.IntN(3)), extent: extent, sets: sets,
 	}
+	there := r.Within(extent)
 	require.LessOrEqual(t, plan.Launches[0].Entries, entries)
 	require.Equal(t, r.Form, plan.Launches[0].Form)
 	j.before = slices.Concat(plan.Encode(nil), slices.Repeat([]uint32{untouched}, plan.Words-encoding.RaggedHead))
 	b := j.before
 	b[encoding.BoundMakers] = uint32(j.makers)
-	// All choices count, those of groups behind one that is refused too: not how Deal does.
-	if fill := rng.IntN(3); fill < 2 || slices.ContainsFunc(sets, func(s []int32) bool { _, refused := r.Batch(nil, s, e); return refused >= 0 }) {
-		b[encoding.BoundFill] = uint32(fill%2) * alwaysFew
+	if fill := rng.IntN(3); fill < 2 {
+		b[encoding.BoundFill] = uint32(fill) * alwaysFew
 	}
 	b[encoding.BoundFlags] = encoding.ItemFloatC * rng.Uint32N(2)
 	b[encoding.BoundWide] = [...]uint32{3, 7, math.MaxUint32}[j.order]
@@ -118,20 +125,22 @@ func newDressedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epi
 	j.name = fmt.Sprintf("%s: %s%s, %d kernels", name, Arch{}.KernelName(j.kernel), j.kernel.Epilogue, b[encoding.BoundKernels])
 	j.want = slices.Clone(b)
 	for _, set := range sets {
-		batch, refused := r.Batch(nil, set, e)
-		switch {
-		case refused < 0 && r.Zero: // operands that nobody reads
-			q, end := &batch[r.Groups], int(set[r.Groups-1])
-			if !r.TransA {
-				end *= r.A.LD
-			}
-			q.A.Offset, q.B.Offset = q.A.Offset+end, q.B.Offset+r.Groups*r.StrideB
-		case refused >= 0 && j.want[encoding.StatusWord] == 0:
+		batch, refused := there.Batch(nil, set, e)
+		if refused >= 0 && j.want[encoding.StatusWord] == 0 {
 			j.want[encoding.StatusWord] = uint32(refused + 1)
 		}
 		drivertest.DealDressed(j.want, batch, e).Put(j.want)
 	}
 	return j
+}
+
+// drawExtent is all of the bound of most jobs.
+func drawExtent(rng *rand.Rand, r *planner.Ragged) int {
+	bound := map[planner.RaggedForm]int{planner.EndsOfRows: r.M, planner.EndsOfDepth: r.K}[r.Form]
+	if bound == 0 || rng.IntN(3) > 0 {
+		return 0
+	}
+	return 1 + rng.IntN(bound)
 }
 
 func refusedOf(r *planner.Ragged, sizes []int32) int {
@@ -151,6 +160,9 @@ func fewGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 			batch := func() planner.Ragged {
 				r := drivertest.RaggedBatches(rng.IntN(2) == 0, rng.IntN(2) == 0)[form]
 				r.Beta = 3
+				if form != planner.Records {
+					r.Rest = planner.Rest(rng.IntN(3))
+				}
 				return r
 			}
 			r := batch()
@@ -176,6 +188,32 @@ func fewGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 			}
 			if form == planner.Records {
 				jobs = append(jobs, tallRecords(t, rng, n))
+			}
+		}
+	}
+	return jobs
+}
+
+// wrongEnds are ends of 7 groups, right and wrong, where so much is there as extents from 1 to the bound say, with each rest.
+func wrongEnds(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
+	t.Helper()
+	const bound = 40
+	for _, form := range []planner.RaggedForm{planner.EndsOfRows, planner.EndsOfDepth} {
+		for _, n := range entries {
+			rng := rand.New(rand.NewPCG(uint64(form), uint64(n)+6))
+			for extent := range bound + 1 { // 0 is the bound
+				transA, transB := rng.IntN(2) == 0, rng.IntN(2) == 0
+				r := drivertest.RaggedBatches(transA, transB)[form]
+				if form == planner.EndsOfRows {
+					r.M = bound
+				} else {
+					r.K = bound
+				}
+				r.Rest, r.Beta = planner.Rest(extent%3), float32(rng.IntN(2))
+				for name, sizes := range drivertest.RaggedEnds(int32(cmp.Or(extent, bound))) {
+					name = fmt.Sprintf("%s, extent %d, rest %d", name, extent, r.Rest)
+					jobs = append(jobs, newJobWithin(t, rng, r, planner.Epilogue{}, extent, n, name, sizes))
+				}
 			}
 		}
 	}
@@ -258,7 +296,7 @@ func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
 	for _, form := range raggedForms {
 		rng := rand.New(rand.NewPCG(uint64(form), uint64(entries)+2))
 		r := drivertest.RaggedBatches(form == planner.EndsOfDepth, false)[form]
-		if r.Groups = min(entries, planner.MaxGroups); r.Zero {
+		if r.Groups = min(entries, planner.MaxGroups); form == planner.EndsOfRows {
 			r.Groups = entries - 1
 		}
 		var sizes, beyond []int32
@@ -284,32 +322,6 @@ func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
 		require.Equal(t, r.Groups-1, refusedOf(&r, beyond))
 		jobs = append(jobs, newRaggedJob(t, rng, r, kernel, fmt.Sprint(entries, " entries"), sizes),
 			newRaggedJob(t, rng, r, kernel, fmt.Sprint(entries, " entries, the last wrong"), beyond))
-	}
-	return jobs
-}
-
-// crowdedRecords have all rows each, but for the first, so that they are refused; their tiles, which count all the
-// same, are two million. Jobs of either choice of kernels are drawn.
-func crowdedRecords(t *testing.T, kernel uint16) (jobs []*raggedJob) {
-	t.Helper()
-	const groups, rows, n, k = 1024, 32 * 1024, 256, 200
-	batch, err := planner.Pack(slices.Insert(slices.Repeat([]planner.Problem{planner.GEMM(rows, n, k)}, groups-1), 0, planner.GEMM(128, n, k))...)
-	require.NoError(t, err)
-	r := planner.Ragged{Form: planner.Records, Groups: groups, M: rows, N: n, K: k}
-	for i := range batch { // they lie in each other, as they may where nothing is computed
-		batch[i].A.Offset, batch[i].B.Offset, batch[i].C.Offset = 0, 0, 0
-	}
-	r.LenA, r.LenB, r.LenC = batch.Extent()
-	sizes, err := planner.AppendRecords(nil, batch)
-	require.NoError(t, err)
-	require.Equal(t, 1, refusedOf(&r, sizes))
-	rng := rand.New(rand.NewPCG(5, 6))
-	for drawn := map[uint32]bool{}; len(drawn) < 2; {
-		j := newRaggedJob(t, rng, r, kernel, "crowded", sizes)
-		require.EqualValues(t, 2, j.before[encoding.BoundKernels])
-		if fill := j.before[encoding.BoundFill]; !drawn[fill] {
-			drawn[fill], jobs = true, append(jobs, j)
-		}
 	}
 	return jobs
 }
@@ -352,13 +364,12 @@ func runRagged(t *testing.T, m mutant, s sanitizer, jobs []*raggedJob) error {
 // that they may write.
 func TestRaggedEmulated(t *testing.T) {
 	testRagged(t, plain, func(t *testing.T) []*raggedJob {
-		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[:]...), dressedGroups(t, encoding.RaggedEntries[:]...), blockGroups(t, encoding.RaggedEntries[:]...))
+		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[:]...), wrongEnds(t, encoding.RaggedEntries[:]...), dressedGroups(t, encoding.RaggedEntries[:]...), blockGroups(t, encoding.RaggedEntries[:]...))
 		for _, n := range encoding.RaggedEntries {
 			for _, entries := range []int{33, int(n)} {
 				jobs = append(jobs, manyGroups(t, entries, n)...)
 			}
 		}
-		jobs = append(jobs, crowdedRecords(t, encoding.RaggedEntries[1])...)
 		kernels := map[uint32]bool{}
 		for _, j := range jobs {
 			kernels[j.before[encoding.BoundKernels]] = true
@@ -372,7 +383,7 @@ func TestRaggedEmulated(t *testing.T) {
 // plan are arrays of their own: a sample, since that takes several times as long.
 func TestRaggedInBounds(t *testing.T) {
 	testRagged(t, address, func(t *testing.T) []*raggedJob {
-		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[0]), dressedGroups(t, encoding.RaggedEntries[0]), blockGroups(t, encoding.RaggedEntries[0]))
+		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[0]), wrongEnds(t, encoding.RaggedEntries[0]), dressedGroups(t, encoding.RaggedEntries[0]), blockGroups(t, encoding.RaggedEntries[0]))
 		for _, n := range encoding.RaggedEntries {
 			jobs = append(jobs, manyGroups(t, int(n), n)...)
 		}

@@ -25,6 +25,20 @@ const (
 	Records = encoding.Records
 )
 
+// Rest says what becomes of elements of C of which no group is computed.
+type Rest uint8
+
+const (
+	RestKept Rest = iota // they stay as they are
+	RestZero             // they are 0
+	RestNaN              // they are NaN, whatever they were, so that nobody takes them for results
+)
+
+// beta is what they are multiplied by.
+func (r Rest) beta() float32 {
+	return [...]float32{RestKept: 1, RestZero: 0, RestNaN: float32(math.NaN())}[r]
+}
+
 // MaxGroups is the most groups of a ragged batch.
 const MaxGroups = encoding.MaxGroups
 
@@ -36,8 +50,9 @@ type Sizes struct{ M, N, K int }
 //
 // The sizes are in a buffer that comes with each run. Those that go down, are negative, or
 // do not fit the bounds name a group that is refused: neither it nor any group behind it is
-// computed, and the program's Status tells which it was. Nothing beyond what is described
-// here is read or written whatever the sizes are.
+// computed, and the program's Status tells which it was. Rest says what their C is then. Nothing
+// beyond what is described here is read or written whatever the sizes are; where a run has less than
+// that, its extent says so (Within).
 type Ragged struct {
 	Form   RaggedForm
 	Groups int // that the sizes have, up to MaxGroups; unused ones have no rows
@@ -72,9 +87,9 @@ type Ragged struct {
 	Bias, RowsA, RowsC, Weights, Pointers int
 	ScaleA, ScaleB                        int
 	StrideBias                            int
-	// Zero sets the rows of C behind the last group to 0, up to M; EndsOfRows alone, and without an
-	// epilogue. Where a group is refused it does not.
-	Zero bool
+	// Rest is what becomes of the rows of C behind the last group that is not refused, up to M, and with
+	// EndsOfDepth of the whole C of groups that are refused. Not with Records, nor with an epilogue.
+	Rest Rest
 	// LenA, LenB and LenC are the elements of the buffers that records may reach, and with an epilogue
 	// LenB2, LenBias and, in words, LenRows; Records alone. Of operands by pointers they do not count.
 	LenA, LenB, LenC        int
@@ -121,12 +136,13 @@ func (r *Ragged) check(e *Epilogue) error {
 			return r.wrong("%s %d is not in [0, %d]", f.name, f.value, f.limit)
 		}
 	}
-	if r.Zero && r.Form != EndsOfRows {
-		return r.wrong("rows behind the last group are set to 0 with ends of rows alone")
-	}
 	switch {
-	case r.Zero && !e.none():
-		return r.wrong("rows behind the last group are set to 0 without an epilogue alone")
+	case r.Rest > RestNaN:
+		return r.wrong("unknown rest %d", r.Rest)
+	case r.Rest != RestKept && r.Form == Records:
+		return r.wrong("C of no group is filled with ends of rows or of depth alone")
+	case r.Rest != RestKept && !e.none():
+		return r.wrong("C of no group is filled without an epilogue alone")
 	case r.Form == EndsOfDepth && e.alongK() != "":
 		return r.wrong("scales of %s need a K that the host knows, or records", e.alongK())
 	case r.Form != Records:
@@ -228,6 +244,43 @@ func (r *Ragged) problem() Problem {
 		ScaleA: r.ScaleA, ScaleB: r.ScaleB}
 }
 
+// bound is the most that ends may be, which is not that of Records.
+func (r *Ragged) bound() *int {
+	if r.Form == EndsOfDepth {
+		return &r.K
+	}
+	return &r.M
+}
+
+// stride is how far behind each other groups have what is their own.
+func (r *Ragged) stride() int {
+	if r.Form == EndsOfDepth {
+		return r.StrideC
+	}
+	return r.StrideB
+}
+
+// CheckExtent names what is wrong with an extent for Within. The description passed Check.
+func (r *Ragged) CheckExtent(extent int) error {
+	switch {
+	case extent == 0:
+	case r.Form == Records:
+		return r.wrong("extent %d is not 0: records have sizes of their own", extent)
+	case extent < 0 || extent > *r.bound():
+		return r.wrong("extent %d is not in [0, %d]", extent, *r.bound())
+	}
+	return nil
+}
+
+// Within is the batch of a run that has an extent: so many of the M rows, or with EndsOfDepth so much of K, are
+// there, and nothing behind them is read or written. 0: all of them.
+func (r Ragged) Within(extent int) Ragged {
+	if extent > 0 {
+		*r.bound() = extent
+	}
+	return r
+}
+
 // extents is what buffers need at least. The description passed check.
 func (r *Ragged) extents(e *Epilogue) Lengths {
 	if r.Form == Records {
@@ -260,8 +313,8 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 }
 
 // Batch is what a run with these sizes and an epilogue computes: a problem for each group, and one more
-// that sets rows to 0 where that is asked for. refused is the first group that is refused,
-// -1 if none is; it and those behind it have no rows. The description passed Check, and
+// that fills the rows behind them where that is asked for. refused is the first group that is refused,
+// -1 if none is; it and those behind it have no rows, or fill their C. The description passed Check, and
 // there are SizesLen sizes. The batch is in dst[:0], if that is large enough.
 func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused int) {
 	refused = -1
@@ -277,21 +330,41 @@ func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused i
 			refused = g
 		}
 		if refused >= 0 {
-			q = Problem{TransA: r.TransA, TransB: r.TransB}
+			q = r.refused(g)
 		}
 		b = append(b, q)
 	}
-	if r.Zero {
-		q := r.problem()
-		q.K, q.Alpha, q.Beta, q.M = 0, Scale(0), 0, 0
-		if refused < 0 {
-			end := int(sizes[r.Groups-1])
-			q.M = r.M - end
+	if r.entries() > r.Groups {
+		last := r.Groups
+		if refused >= 0 {
+			last = refused
+		}
+		q := r.rest()
+		if last > 0 {
+			end := int(sizes[last-1])
+			q.M -= end
 			q.C.Offset += end * q.C.LD
 		}
 		b = append(b, q)
 	}
 	return b, refused
+}
+
+// rest fills all rows, or the C of the first group.
+func (r *Ragged) rest() Problem {
+	q := r.problem()
+	q.K, q.Alpha, q.Beta = 0, Scale(0), r.Rest.beta()
+	return q
+}
+
+// refused is what is done for a group that is refused: nothing, but where its C is to be filled.
+func (r *Ragged) refused(g int) Problem {
+	if r.Form != EndsOfDepth || r.Rest == RestKept {
+		return Problem{TransA: r.TransA, TransB: r.TransB}
+	}
+	q := r.rest()
+	q.C.Offset += g * r.StrideC
+	return q
 }
 
 // group is a problem, if its sizes fit.
@@ -305,11 +378,7 @@ func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 	if g > 0 {
 		first = int(sizes[g-1])
 	}
-	bound := r.M
-	if r.Form == EndsOfDepth {
-		bound = r.K
-	}
-	if first < 0 || end < first || end > bound {
+	if first < 0 || end < first || end > *r.bound() {
 		return q, false
 	}
 	if r.Form == EndsOfRows {

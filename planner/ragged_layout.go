@@ -170,8 +170,8 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundLDA, r.A.LD)
 	set(encoding.BoundLDB, r.B.LD)
 	set(encoding.BoundLDC, r.C.LD)
-	set(encoding.BoundStrideB, r.StrideB)
-	set(encoding.BoundStrideC, r.StrideC)
+	set(encoding.BoundStride, r.stride())
+	b.bounds[encoding.BoundRest] = math.Float32bits(r.Rest.beta())
 	b.bounds[encoding.BoundAlpha], b.bounds[encoding.BoundBeta] = math.Float32bits(r.Alpha.Value()), math.Float32bits(r.Beta)
 	e := &b.Options.Epilogue
 	x := r.bounds(e)

@@ -227,12 +227,12 @@ func (b *raggedBuilder) most(t *tile.Shape) int {
 	case r.M == 0:
 		return 0
 	}
-	return (r.M/t.TM + min(r.Groups, r.M) + 1) * cols // one more for rows that are set to 0
+	return (r.M/t.TM + min(r.Groups, r.M) + 1) * cols // one more for rows that are filled
 }
 
-// entries is the groups, and one for rows that are set to 0.
+// entries is the groups, and one for rows behind the last that are filled.
 func (r *Ragged) entries() int {
-	if r.Zero {
+	if r.Form == EndsOfRows && r.Rest != RestKept {
 		return r.Groups + 1
 	}
 	return r.Groups

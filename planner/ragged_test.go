@@ -39,9 +39,9 @@ func TestRaggedCheck(t *testing.T) {
 		{"short rows of A, transposed", func(r *planner.Ragged) { r.TransA = true }, "lda 20 < row length 100"},
 		{"short rows of B", func(r *planner.Ragged) { r.B.LD = 29 }, "ldb 29 < row length 30"},
 		{"B beyond 32 bits", func(r *planner.Ragged) { r.Groups, r.StrideB = 4096, 1<<29-1 }, "B of the last group does not fit"},
-		{"zero rows of another form", func(r *planner.Ragged) { r.Form, r.Zero = planner.Records, true }, "with ends of rows alone"},
+		{"rest of records", func(r *planner.Ragged) { r.Form, r.Rest = planner.Records, planner.RestZero }, "C of no group is filled with ends of rows or of depth alone"},
+		{"unknown rest", func(r *planner.Ragged) { r.Rest = 3 }, "unknown rest 3"},
 		{"overlapping C", func(r *planner.Ragged) { r.Form, r.StrideC, r.A.LD = planner.EndsOfDepth, 2999, 100 }, "the C of groups overlap: stride 2999, each has 3000 elements"},
-		{"zero rows of depth", func(r *planner.Ragged) { r.Form, r.Zero = planner.EndsOfDepth, true }, "with ends of rows alone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := experts()
@@ -61,33 +61,94 @@ func TestRaggedCheck(t *testing.T) {
 
 func TestRaggedBatch(t *testing.T) {
 	r := experts()
-	r.Zero = true
+	r.Rest = planner.RestZero
 	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Epilogue{})
 	require.Equal(t, -1, refused)
 	require.Len(t, b, 6)
 	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: planner.Matrix{Offset: 3 + 10*20, LD: 20}, B: planner.Matrix{Offset: 1400, LD: 31}, C: planner.Matrix{Offset: 300, LD: 30}}, b[2])
-	require.Equal(t, [3]int{10, 30, 0}, [3]int{b[5].M, b[5].N, b[5].K}, "rows that are set to 0")
+	require.Equal(t, [3]int{10, 30, 0}, [3]int{b[5].M, b[5].N, b[5].K}, "rows that are filled")
+	require.Equal(t, [2]float32{0, 0}, [2]float32{b[5].Alpha.Value(), b[5].Beta})
 	require.Equal(t, 90*30, b[5].C.Offset)
 	for name, c := range map[string]struct {
 		ends    []int32
 		refused int
+		rest    int // the first row that is filled
 	}{
-		"descending": {[]int32{10, 9, 40, 41, 90}, 1},
-		"negative":   {[]int32{-1, 9, 40, 41, 90}, 0},
-		"beyond":     {[]int32{1, 9, 40, 41, 101}, 4},
-		"all":        {[]int32{100, 100, 100, 100, 100}, -1},
+		"descending": {[]int32{10, 9, 40, 41, 90}, 1, 10},
+		"negative":   {[]int32{-1, 9, 40, 41, 90}, 0, 0},
+		"beyond":     {[]int32{1, 9, 40, 41, 101}, 4, 41},
+		"all":        {[]int32{100, 100, 100, 100, 100}, -1, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, refused := r.Batch(b, c.ends, planner.Epilogue{})
 			require.Equal(t, c.refused, refused)
-			for i := range b {
+			for i := range r.Groups {
 				require.True(t, refused < 0 || i < refused || b[i].M == 0, "nothing is computed behind")
 			}
+			require.Equal(t, [2]int{100 - c.rest, c.rest * 30}, [2]int{b[r.Groups].M, b[r.Groups].C.Offset})
 		})
 	}
-	r.Form, r.Zero, r.TransA, r.A.LD, r.StrideC = planner.EndsOfDepth, false, true, 100, 3000
+	r.Form, r.TransA, r.A.LD, r.StrideC = planner.EndsOfDepth, true, 100, 3000
 	b, _ = r.Batch(nil, []int32{5, 5, 7, 20, 20}, planner.Epilogue{})
 	require.Equal(t, planner.Problem{M: 100, N: 30, K: 13, TransA: true, A: planner.Matrix{Offset: 3 + 7*100, LD: 100}, B: planner.Matrix{Offset: 7 * 31, LD: 31}, C: planner.Matrix{Offset: 9000, LD: 30}}, b[3])
+}
+
+// TestRaggedRefused: groups of depth that are refused fill their own C where that is asked for.
+func TestRaggedRefused(t *testing.T) {
+	r := experts()
+	r.Form, r.TransA, r.A.LD, r.StrideC, r.Beta = planner.EndsOfDepth, true, 100, 3000, 1
+	ends := []int32{5, 5, 4, 20, 20}
+	b, refused := r.Batch(nil, ends, planner.Epilogue{})
+	require.Equal(t, 2, refused)
+	require.Zero(t, b[3].M, "kept")
+	r.Rest = planner.RestNaN
+	b, refused = r.Batch(nil, ends, planner.Epilogue{})
+	require.Equal(t, 2, refused)
+	require.Len(t, b, r.Groups)
+	require.EqualValues(t, 1, b[1].Beta)
+	for g := 2; g < r.Groups; g++ {
+		require.Equal(t, [4]int{100, 30, 0, g * 3000}, [4]int{b[g].M, b[g].N, b[g].K, b[g].C.Offset})
+		require.True(t, b[g].Beta != b[g].Beta && b[g].Alpha.Value() == 0)
+	}
+}
+
+// TestRaggedWithin: of a run with an extent nothing beyond that is a part.
+func TestRaggedWithin(t *testing.T) {
+	rows, depth, records := experts(), experts(), experts()
+	rows.Rest, depth.Form, depth.K, records.Form = planner.RestZero, planner.EndsOfDepth, 20, planner.Records
+	for _, c := range []struct {
+		r       planner.Ragged
+		extent  int
+		ends    []int32
+		refused int
+		want    string
+	}{
+		{rows, 0, []int32{1, 2, 3, 4, 100}, -1, ""},
+		{rows, 100, []int32{1, 2, 3, 4, 100}, -1, ""},
+		{rows, 99, []int32{1, 2, 3, 4, 100}, 4, ""},
+		{rows, 3, []int32{1, 2, 3, 4, 100}, 3, ""},
+		{rows, 101, nil, 0, "ragged batch: extent 101 is not in [0, 100]"},
+		{rows, -1, nil, 0, "ragged batch: extent -1 is not in [0, 100]"},
+		{depth, 20, []int32{1, 2, 3, 4, 20}, -1, ""},
+		{depth, 19, []int32{1, 2, 3, 4, 20}, 4, ""},
+		{depth, 21, nil, 0, "ragged batch: extent 21 is not in [0, 20]"},
+		{records, 1, nil, 0, "ragged batch: extent 1 is not 0: records have sizes of their own"},
+	} {
+		if err := c.r.CheckExtent(c.extent); c.want != "" {
+			require.EqualError(t, err, c.want)
+			require.ErrorIs(t, err, planner.ErrInvalid)
+			continue
+		}
+		require.NoError(t, c.r.CheckExtent(c.extent))
+		there := c.r.Within(c.extent)
+		b, refused := there.Batch(nil, c.ends, planner.Epilogue{})
+		require.Equal(t, c.refused, refused, c)
+		for i := range b {
+			if c.r.Form == planner.EndsOfRows && b[i].M > 0 {
+				require.LessOrEqual(t, b[i].C.Offset/30+b[i].M, there.M)
+			}
+		}
+	}
 }
 
 // TestRaggedEpilogue: what an epilogue names by rows is by the rows of all groups, and what by
@@ -119,7 +180,7 @@ func TestRaggedEpilogue(t *testing.T) {
 		edit func(r *planner.Ragged)
 		want string
 	}{
-		"zero":   {func(r *planner.Ragged) { r.Zero = true }, "rows behind the last group are set to 0 without an epilogue alone"},
+		"rest":   {func(r *planner.Ragged) { r.Rest = planner.RestNaN }, "C of no group is filled without an epilogue alone"},
 		"beta":   {func(r *planner.Ragged) { r.Beta = 1 }, "beta 1 is not 0"},
 		"transA": {func(r *planner.Ragged) { r.TransA, r.A.LD = true, 100 }, "transA is set"},
 		"gather of records": {func(r *planner.Ragged) { r.Form, r.TransA = planner.Records, true },
@@ -263,7 +324,7 @@ func TestRaggedRoom(t *testing.T) {
 		}
 		for range 300 {
 			r := experts()
-			r.Groups, r.M, r.Zero = 1+rng.IntN(6), rng.IntN(4000), rng.IntN(2) == 0
+			r.Groups, r.M, r.Rest = 1+rng.IntN(6), rng.IntN(4000), planner.Rest(rng.IntN(2))
 			p, err := planner.New(d).PlanRagged(r, planner.Options{Tile: "medium"})
 			require.NoError(t, err)
 			l := p.Launches[len(p.Launches)-1]

@@ -203,7 +203,7 @@ func narrow(t *testing.T, d *device, threads int) {
 func TestRaggedManyGroups(t *testing.T) {
 	const groups = planner.MaxGroups
 	rng := rand.New(rand.NewPCG(1, 2))
-	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 9000, N: 7, K: 5, Zero: true,
+	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 9000, N: 7, K: 5, Rest: planner.RestZero,
 		A: planner.Matrix{LD: 5}, B: planner.Matrix{LD: 7}, C: planner.Matrix{LD: 9}, StrideB: 35}
 	depth := planner.Ragged{Form: planner.EndsOfDepth, Groups: groups, M: 5, N: 3, K: 20_000, Beta: 1,
 		A: planner.Matrix{LD: 20_000}, B: planner.Matrix{LD: 3}, C: planner.Matrix{LD: 3}, StrideC: 16}
@@ -316,7 +316,7 @@ func TestRaggedSubmission(t *testing.T) {
 func TestRaggedFreshSizes(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	r := drivertest.RaggedBatches(false, false)[planner.EndsOfRows]
-	r.Zero = false
+	r.Rest = planner.RestKept
 	x := prepareRagged(t, d, r, 16)
 	c := upload(t, d, x.c)
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: x.program, A: x.A, B: x.B, C: c, Sizes: alloc(t, d, 7)}}))

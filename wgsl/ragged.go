@@ -116,9 +116,9 @@ func raggedNumbers(threads int) names {
 		"keys.packed": raggedKeyWords, "chunks": chunks, "pairs": raggedPairs, "counts": raggedPairs * chunks,
 		"second": raggedSecond, "entry": raggedSecond - 1,
 		"most": planner.MaxDim, "one": math.Float32bits(1), "status": encoding.StatusWord,
-		"rows": uint32(encoding.EndsOfRows), "records": uint32(encoding.Records),
+		"rows": uint32(encoding.EndsOfRows), "depth": uint32(encoding.EndsOfDepth), "records": uint32(encoding.Records),
 		"second.flag": encoding.ItemSecond, "tile": uint32(encoding.BoundTile), "tile.words": encoding.KernelWords,
-		"split.tiles": encoding.SplitTiles, "split.total": encoding.SplitTotal,
+		"split.tiles": encoding.SplitTiles, "split.total": encoding.SplitTotal, "split.groups": encoding.SplitGroups,
 		"shift.cols": encoding.ColsShift, "final": encoding.Final, "wide.flag": encoding.ItemWide,
 	} {
 		all.number(name, number)

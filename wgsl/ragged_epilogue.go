@@ -103,7 +103,7 @@ func raggedFits(e encoding.Epilogue) string {
 const raggedBetween = `
 	let row = select(g * p.m, first, byRows); // of all groups
 	p.ldB2 = words[${ldb2}u];
-	p.offB2 = words[${offB2}u] + select(first * select(p.ldB2, 1u, transB), g * words[${strideB}u], byRows);
+	p.offB2 = words[${offB2}u] + select(first * select(p.ldB2, 1u, transB), g * words[${stride}u], byRows);
 	p.bias = words[${bias}u] + g * words[${strideBias}u];
 	p.rowsA = words[${rowsA}u] + row;
 	p.rowsC = words[${rowsC}u] + row;

@@ -25,7 +25,7 @@ static void run_and_compare(bg_program program, bg_buffer sizes, const void *wor
 	OK(bg_buffer_write(sizes, 0, (const float *)words, count, BG_NO_TIMEOUT));
 	OK(bg_run_ragged(program, sizes, a, b, c));
 	OK(bg_buffer_read(c, 0, got, ROWS * N, 60000));
-	for (int i = 0; i < ROWS * N; i++) CHECK(got[i] == want[i]);
+	for (int i = 0; i < ROWS * N; i++) CHECK(got[i] == want[i] || (isnan(got[i]) && isnan(want[i])));
 }
 
 static void test_rows(bg_device device, bg_buffer a, bg_buffer b, bg_buffer c) {
@@ -38,7 +38,6 @@ static void test_rows(bg_device device, bg_buffer a, bg_buffer b, bg_buffer c) {
 	float some[ROWS * N] = {1, 2, 300, 400, 500, 600}, first[ROWS * N] = {1, 2};
 	run_and_compare(program, sizes, ends, GROUPS, a, b, c, some);
 	OK(bg_program_status(program, 60000));
-	for (int i = 2; i < ROWS * N; i++) first[i] = CANARY;
 	run_and_compare(program, sizes, wrong, GROUPS, a, b, c, first);
 	FAILS(bg_program_status(program, BG_NO_TIMEOUT), BG_ERR_INVALID, "problem 1: sizes do not fit");
 	OK(bg_program_status(program, BG_NO_TIMEOUT));
@@ -48,6 +47,18 @@ static void test_rows(bg_device device, bg_buffer a, bg_buffer b, bg_buffer c) {
 	FAILS(bg_run_ragged(a, sizes, a, b, c), BG_ERR_HANDLE, "program: handle");
 	FAILS(bg_update(program, NULL, 0), BG_ERR_INVALID, "sizes are on the device");
 	FAILS(bg_program_status(program, -1), BG_ERR_INVALID, "timeout_ms -1");
+	OK(bg_close(program));
+
+	for (int i = 2; i < ROWS * N; i++) first[i] = NAN;
+	r.flags = BG_NAN_ROWS;
+	OK(bg_prepare_ragged(device, &r, NULL, &program));
+	run_and_compare(program, sizes, wrong, GROUPS, a, b, c, first);
+	OK(bg_close(program));
+
+	for (int i = 2; i < ROWS * N; i++) first[i] = CANARY;
+	r.flags = 0;
+	OK(bg_prepare_ragged(device, &r, NULL, &program));
+	run_and_compare(program, sizes, wrong, GROUPS, a, b, c, first);
 	OK(bg_close(sizes));
 	OK(bg_close(program));
 }
@@ -100,12 +111,31 @@ static void test_at(bg_device device) {
 	for (int i = 0; i < ROWS * N; i++) CHECK(c[i] == want[i]);
 	OK(bg_program_status(program, 60000));
 
+	/* The bound lets 4 rows pass, of which 3 are there. */
+	int32_t *sizes = (int32_t *)(uintptr_t)at.sizes;
+	sizes[2] = 4, at.extent = 3;
 	memcpy(c, before, sizeof before);
+	OK(bg_run_at(program, 0, &at));
+	FAILS(bg_program_status(program, 60000), BG_ERR_INVALID, "problem 2: sizes do not fit");
+	for (int i = 0; i < ROWS * N; i++) CHECK(c[i] == (i < N ? want[i] : CANARY));
+
+	sizes[2] = 3;
+	bg_addresses older = at;
+	older.struct_size = offsetof(bg_addresses, extent), older.extent = -1;
+	OK(bg_run_at(program, 0, &older));
+	OK(bg_wait(device, 60000));
+	for (int i = 0; i < ROWS * N; i++) CHECK(c[i] == want[i]);
+
+	memcpy(c, before, sizeof before);
+	bg_addresses wrong = at;
+	wrong.extent = ROWS + 1;
+	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "extent 7 is not in [0, 6]");
+	wrong.extent = -1;
+	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "extent -1 is not in [0, 6]");
 	FAILS(bg_run_at(program, 0, NULL), BG_ERR_INVALID, "addresses is NULL");
 	FAILS(bg_run_at(program, 1, &at), BG_ERR_INVALID, "there is stream 0 alone");
 	FAILS(bg_run_at(device, 0, &at), BG_ERR_HANDLE, "program: handle");
-	bg_addresses wrong = at;
-	wrong.struct_size = 8;
+	wrong = at, wrong.struct_size = 8;
 	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "struct_size 8");
 	wrong = at, wrong.zero = 1;
 	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "does not know");
@@ -131,8 +161,10 @@ static void test_errors(bg_device device) {
 	FAILS(bg_prepare_ragged(device, &r, "{\"schedule\": \"lpt\"}", &program), BG_ERR_INVALID, "schedules");
 	r.struct_size = 8;
 	FAILS(bg_prepare_ragged(device, &r, NULL, &program), BG_ERR_INVALID, "struct_size 8");
-	r = experts(), r.flags = 8;
-	FAILS(bg_prepare_ragged(device, &r, NULL, &program), BG_ERR_INVALID, "flags 0x8");
+	r = experts(), r.flags = 16;
+	FAILS(bg_prepare_ragged(device, &r, NULL, &program), BG_ERR_INVALID, "flags 0x10");
+	r = experts(), r.flags = BG_ZERO_ROWS | BG_NAN_ROWS;
+	FAILS(bg_prepare_ragged(device, &r, NULL, &program), BG_ERR_INVALID, "rows of zeros and for rows of NaN");
 	r = experts(), r.form = 4;
 	FAILS(bg_prepare_ragged(device, &r, NULL, &program), BG_ERR_INVALID, "unknown form 4");
 	r = experts(), r.groups = 4097;

@@ -67,6 +67,7 @@ type suite struct {
 	leave      bool // what is made stays open, for Close of the device
 
 	of, ofC element.Type // of the elements of jobs
+	borrows bool         // runs go by SubmitOn
 	step    int          // that leading dimensions of dressed jobs are multiples of; 0: any
 }
 

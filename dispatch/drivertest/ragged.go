@@ -30,6 +30,7 @@ type raggedJob struct {
 	program driver.Program
 	buffers [3]driver.Buffer
 	sizes   driver.Buffer
+	extent  int // of its runs
 }
 
 var transpositions = [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}}
@@ -147,7 +148,8 @@ func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 
 // batch is what a run computes, without what problems say of operands that nobody reads.
 func (j *raggedJob) batch(sizes []int32) (b planner.Batch, refused int) {
-	b, refused = j.Batch(nil, sizes, j.plan.Options.Epilogue)
+	there := j.Within(j.extent)
+	b, refused = there.Batch(nil, sizes, j.plan.Options.Epilogue)
 	for i := range b {
 		q := &b[i]
 		if q.M == 0 || q.N == 0 {
@@ -161,7 +163,7 @@ func (j *raggedJob) batch(sizes []int32) (b planner.Batch, refused int) {
 
 // onto is a run of the program.
 func (j *raggedJob) onto(sizes, c driver.Buffer) driver.Run {
-	return driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: c, Sizes: sizes}
+	return driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: c, Sizes: sizes, Extent: j.extent}
 }
 
 // run computes the operands with the sizes.

@@ -16,7 +16,8 @@ import (
 func (s *suite) testRagged(t *testing.T) {
 	t.Run("Forms", s.testRaggedForms)
 	t.Run("Scalars", s.testRaggedScalars)
-	t.Run("Zero", s.testRaggedZero)
+	t.Run("Rest", s.testRaggedRest)
+	t.Run("Extent", s.testRaggedExtent)
 	t.Run("Mean", s.testRaggedMean)
 	t.Run("Tiles", s.testRaggedTiles)
 	t.Run("Many", s.testRaggedMany)
@@ -71,20 +72,6 @@ func (s *suite) testRaggedScalars(t *testing.T) {
 	t.Run("records", func(t *testing.T) {
 		s.prepareRagged(t, narrow.records(t, false, false, records), planner.Options{}).checkAll(t)
 	})
-}
-
-// testRaggedZero sets rows behind the last group to 0, whatever they were, unless a group
-// is refused.
-func (s *suite) testRaggedZero(t *testing.T) {
-	for _, beta := range []float32{0, 1} {
-		for i, trans := range transpositions {
-			l := spacing(i % 2).ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 170, N: 45, K: 30, TransA: trans[0], TransB: trans[1], Beta: beta, Zero: true})
-			l.sets = append(l.sets, []int32{3, 3, 3, 3, 3}, []int32{9, 20, 10, 40, 50}, []int32{1, 2, 3, 4, 171})
-			t.Run(fmt.Sprintf("%v%v/%v", trans[0], trans[1], beta), func(t *testing.T) {
-				s.prepareRagged(t, l, planner.Options{}).checkAll(t)
-			})
-		}
-	}
 }
 
 // testRaggedMean has groups of few rows, of many, and of both, where the planner takes two
@@ -191,7 +178,7 @@ func (s *suite) testRaggedMany(t *testing.T) {
 	one := make(planner.Batch, groups)
 	one[groups-3] = planner.Problem{M: 70, N: 60, K: 50}
 	for name, l := range map[string]layout{
-		"rows":    narrow.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 6000, N: 8, K: 7, Zero: true}),
+		"rows":    narrow.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 6000, N: 8, K: 7, Rest: planner.RestZero}),
 		"depth":   narrow.ends(planner.Ragged{Form: planner.EndsOfDepth, Groups: groups, M: 5, N: 6, K: 9000, Beta: 1}),
 		"records": narrow.records(t, false, false, irregular(newRand(2), groups, 9, 12), nil, one),
 	} {

@@ -94,7 +94,7 @@ func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 			return nil, err
 		}
 	}
-	if err := s.device.Submit(ctx, []driver.Run{run}); err != nil {
+	if err := s.submit(run); err != nil {
 		return nil, err
 	}
 	for i, src := range words[:2] {

@@ -22,10 +22,10 @@ func RaggedBatches(transA, transB bool) map[planner.RaggedForm]planner.Ragged {
 	}
 	base := planner.Ragged{Groups: groups, N: n, TransA: transA, TransB: transB, Alpha: planner.Scale(-2)}
 	rows, depth, records := base, base, base
-	rows.Form, rows.M, rows.K, rows.Zero = planner.EndsOfRows, 900, 45, true
+	rows.Form, rows.M, rows.K, rows.Rest = planner.EndsOfRows, 900, 45, planner.RestZero
 	rows.A, rows.B, rows.C = shape(900, 45, transA), shape(45, n, transB), shape(900, n, false)
 	rows.StrideB = 80 * 80
-	depth.Form, depth.M, depth.K, depth.Beta = planner.EndsOfDepth, 90, 700, 3
+	depth.Form, depth.M, depth.K, depth.Beta, depth.Rest = planner.EndsOfDepth, 90, 700, 3, planner.RestNaN
 	depth.A, depth.B, depth.C = shape(90, 700, transA), shape(700, n, transB), shape(90, n, false)
 	depth.StrideC = 91 * 80
 	records = planner.Ragged{Form: planner.Records, Groups: groups, M: 900, N: 300, K: 200, TransA: transA, TransB: transB,
@@ -54,6 +54,9 @@ func RaggedEnds(bound int32) map[string][]int32 {
 		"first has all":   {bound, bound, bound, bound, bound, bound, bound},
 		"descending":      {9, 50, 40, 60, 70, 80, 90},
 		"beyond":          {9, 50, 50, bound, bound, bound + 1, bound + 1},
+		"one beyond":      {bound / 9, bound / 8, bound / 7, bound / 6, bound / 3, bound / 2, bound + 1},
+		"all beyond":      {bound + 1, bound + 1, bound + 1, bound + 1, bound + 1, bound + 1, bound + 1},
+		"counts":          {bound / 3, bound / 6, 0, bound / 4, bound / 8, bound / 9, 0},
 		"negative":        {9, -1, 50, 60, 61, 62, 63},
 		"negative first":  {-5, 1, 2, 3, 4, 5, 6},
 		"least, greatest": {3, math.MaxInt32, math.MinInt32, 5, 6, 7, 8},

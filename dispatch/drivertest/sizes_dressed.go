@@ -56,7 +56,7 @@ func ScaledEpilogues(transA bool) []planner.Epilogue {
 // DressRagged is one of RaggedBatches with what an epilogue needs. Where B, or C, is by pointers all groups
 // have one offset.
 func DressRagged(r planner.Ragged, e planner.Epilogue) planner.Ragged {
-	r.Zero = false
+	r.Rest = planner.RestKept
 	if e.Gated {
 		r.Beta = 0
 	}

@@ -33,6 +33,7 @@ func (s *suite) testTypes(t *testing.T) {
 						t.Run("Rounding", typed.testRounding)
 					}
 					t.Run("Ragged", typed.testRaggedForms)
+					t.Run("RaggedRest", typed.testRaggedRest)
 					t.Run("RaggedHalfLines", typed.testRaggedHalfLines)
 				}
 				if i == 0 && j == 0 {

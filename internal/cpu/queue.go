@@ -38,6 +38,7 @@ type entry struct {
 	read    *reading // of a; nil: no read
 	a, b, c *buffer
 	sizes   *buffer // of a ragged plan
+	extent  int     // of these sizes: see driver.Run
 	b2      *buffer // what an epilogue has, as the next two
 	bias    *buffer
 	rows    *buffer
@@ -207,7 +208,7 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 		last: i == len(runs)-1, clock: c,
 	}
 	if e.image.ragged != nil {
-		e.sizes = r.Sizes.(*buffer)
+		e.sizes, e.extent = r.Sizes.(*buffer), r.Extent
 	}
 	e.b2, _ = r.B2.(*buffer) // nil where the plan has none
 	e.bias, _ = r.Bias.(*buffer)

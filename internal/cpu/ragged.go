@@ -33,7 +33,7 @@ func newRagged(p *planner.Plan) *ragged {
 // cannot be planned alone is refused as if its sizes did not fit.
 func (c *crew) runRagged(e *entry, helpers int) {
 	r := e.image.ragged
-	refused := r.read(e.sizes.data)
+	refused := r.read(e.sizes.data, e.extent)
 	if r.draw(e.image, r.batch) == nil {
 		c.run(e, helpers)
 	} else {
@@ -50,10 +50,11 @@ func (c *crew) runRagged(e *entry, helpers int) {
 	}
 }
 
-// read makes the batch of the sizes, whose bits a buffer has.
-func (r *ragged) read(words []float32) (refused int) {
+// read makes the batch of the sizes, whose bits a buffer has, where so much is there.
+func (r *ragged) read(words []float32, extent int) (refused int) {
 	sizes := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
-	r.batch, refused = r.Batch(r.batch, sizes, r.options.Epilogue)
+	there := r.Within(extent)
+	r.batch, refused = there.Batch(r.batch, sizes, r.options.Epilogue)
 	for i := range r.batch {
 		q := &r.batch[i]
 		switch { // records say what they like of operands that nobody reads, planning checks them

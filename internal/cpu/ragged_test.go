@@ -59,7 +59,7 @@ func TestRaggedOfNoDepth(t *testing.T) {
 		plan, err := planner.New(&d.info.Planner).PlanRagged(r, o)
 		require.NoError(t, err)
 		made := newRagged(plan)
-		require.Equal(t, -1, made.read(driver.Words([]int32{2, 5})), "%s", of)
+		require.Equal(t, -1, made.read(driver.Words([]int32{2, 5}), 0), "%s", of)
 		require.NoError(t, made.draw(&image{}, made.batch), "%s", of)
 	}
 }

@@ -286,7 +286,7 @@ static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run)
 		// The parameters of every kernel of package native, in its order: those without an epilogue
 		// have the first six alone, and no more are taken.
 		dl_pointer items = l->items, table = l->ragged ? run->sizes : l->table, workspace = l->workspace;
-		dl_pointer a = run->a + l->a, b = run->b + l->b, c = run->c + l->c;
+		dl_pointer a = l->ragged ? run->extent : run->a + l->a, b = run->b + l->b, c = run->c + l->c;
 		dl_pointer b2 = run->b2 + l->b2, bias = run->bias, rows = run->rows;
 		uint64_t epilogue = l->epilogue;
 		void *params[] = {&items, &table, &a, &b, &c, &workspace, &b2, &bias, &rows, &epilogue};

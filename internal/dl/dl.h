@@ -103,7 +103,7 @@ typedef struct {
 	uint32_t count, pieces, threads, shared; // grid of count x pieces workgroups
 	uint32_t cluster;                        // adjacent workgroups of a cluster, which divide count; 0: no clusters
 	uint32_t waits;                          // the kernel waits for the launch in front of it: begin while that ends
-	uint32_t ragged;                         // the run's sizes take the place of the table
+	uint32_t ragged;                         // it makes items: the run's sizes take the place of the table, its extent that of A
 	dl_pointer items, table, workspace;      // table and workspace: 0 when not used
 	uint64_t a, b, c, b2;                    // offsets into the operands
 	uint64_t epilogue;                       // encoding.Epilogue.Word
@@ -116,6 +116,7 @@ typedef struct {
 	const dl_launch *launches;
 	size_t count;
 	dl_pointer a, b, c, sizes;
+	uint64_t extent; // driver.Run.Extent
 	dl_pointer b2, bias, rows; // 0 where the plan's epilogue has none
 } dl_run;
 

@@ -55,7 +55,9 @@ func (d *device) SubmitOn(ctx context.Context, stream uintptr, r *driver.Run) er
 	if err != nil || len(p.images[p.now].runs()) == 0 {
 		return err
 	}
-	d.work = append(d.work[:0], p.launched(all))
+	run := p.launched(all)
+	run.extent = C.uint64_t(r.Extent)
+	d.work = append(d.work[:0], run)
 	return d.check("submit", C.dl_submit_on(d.handle, C.uintptr_t(stream), unsafe.SliceData(d.work)))
 }
 

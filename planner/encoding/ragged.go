@@ -42,8 +42,8 @@ func (f RaggedForm) suffix() string {
 	return "/" + f.Name()
 }
 
-// RaggedEntries are how many entries, groups and one more where rows behind the last are set
-// to 0, native kernels are made for.
+// RaggedEntries are how many entries, groups and one more where rows behind the last are
+// filled, native kernels are made for.
 var RaggedEntries = [...]uint16{256, 1024, MaxGroups + 1}
 
 const (
@@ -67,7 +67,7 @@ type BoundWord int
 const (
 	BoundForm    BoundWord = iota // of the sizes
 	BoundGroups                   // that the sizes have
-	BoundEntries                  // groups, and one more where rows behind the last are set to 0
+	BoundEntries                  // groups, and one more where rows behind the last are filled
 	BoundM                        // most rows of all groups together; EndsOfDepth: rows of each
 	BoundN                        // columns of each group; Records: at most
 	BoundK                        // depth of each group; Records: at most; EndsOfDepth: of all together, at most
@@ -79,9 +79,9 @@ const (
 	BoundLDA
 	BoundLDB
 	BoundLDC
-	BoundStrideB // elements from the B of a group to that of the next; EndsOfRows alone
-	BoundStrideC // the same of C; EndsOfDepth alone
-	BoundAlpha   // bits
+	BoundStride // elements from the B of a group to that of the next; EndsOfDepth: from C to C
+	BoundRest   // bits of what C of no group is multiplied by: 1 leaves it, 0 and NaN fill it
+	BoundAlpha  // bits
 	BoundBeta
 	BoundLenA // elements that groups may reach; Records alone
 	BoundLenB
@@ -118,8 +118,9 @@ const (
 
 // What RaggedPlan leaves at BoundSplit.
 const (
-	SplitTiles = iota // of the first kernel
-	SplitTotal        // of both
+	SplitTiles  = iota // of the first kernel
+	SplitTotal         // of both
+	SplitGroups        // that are not refused
 	SplitWords
 )
 
@@ -210,7 +211,7 @@ var (
 	ScaledRecordNames = [...]string{"scaleA", "scaleB", "scaleZero", "scaleNone"}
 
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
-		"lda", "ldb", "ldc", "strideB", "strideC", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "wide", "fill", "bins",
+		"lda", "ldb", "ldc", "stride", "rest", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "wide", "fill", "bins",
 		"makers", "items", "starts", "order", "split"}
 	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "turn", "table", "step", "worker"}
 	RecordNames = [RecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta", "zero"}

@@ -48,6 +48,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let order = words[${order}u];
 	let split = words[words[${split}u] + ${split.tiles}u];
 	let total = words[words[${split}u] + ${split.total}u];
+	let known = words[words[${split}u] + ${split.groups}u];
 	for (var kernel = 0u; kernel < words[${kernels}u]; kernel = kernel + 1u) {
 		let first = select(0u, split, kernel == 1u);
 		let tiles = select(split, total - split, kernel == 1u);
@@ -68,6 +69,6 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let place = (u - first) % workers;
 		let w = select(place, workers - 1u - place, turns % 2u == 1u);
 		let index = first + before(w, tiles, workers) + turns;
-		write(items + index * ${item}u, problem(entry & ${entry}u), kernel, u - words[starts + rank]);
+		write(items + index * ${item}u, problem(entry & ${entry}u, known), kernel, u - words[starts + rank]);
 	}
 }

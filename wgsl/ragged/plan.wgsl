@@ -68,7 +68,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	let counted = words[${form}u] == ${records}u;
 	var rows = 0u;
 	for (var g = first; g < min(end, groups); g = g + 1u) {
-		let p = problem(g);
+		let p = problem(g, groups);
 		if (!p.fits) {
 			atomicMax(&worst, groups - g);
 		}
@@ -85,9 +85,8 @@ fn main(@builtin(local_invocation_index) t: u32) {
 		}
 	}
 	workgroupBarrier();
-	let bad = atomicLoad(&worst);
-	let known = select(groups - bad, entries, bad == 0u);
-	if (t == 0u && bad != 0u) {
+	let known = groups - atomicLoad(&worst);
+	if (t == 0u && known < groups) {
 		if (words[${status}u] == 0u) {
 			words[${status}u] = known + 1u;
 		}
@@ -96,8 +95,8 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	// With few tiles all groups take the second kernel.
 	if (two) {
 		var sum = 0u;
-		for (var e = t; e < known; e = e + ${threads}u) {
-			let p = problem(e);
+		for (var e = t; e < entries; e = e + ${threads}u) {
+			let p = problem(e, known);
 			sum = sum + tiles(p, choose(p));
 		}
 		atomicAdd(&wanted, sum);
@@ -107,15 +106,13 @@ fn main(@builtin(local_invocation_index) t: u32) {
 
 	// The key of each entry: the first kernel and long K come first.
 	for (var e = t; e < entries; e = e + ${threads}u) {
-		var key = bins - 1u;
-		if (e < known) {
-			let p = problem(e);
-			var kernel = 0u;
-			if (two) {
-				kernel = select(choose(p), 1u, few);
-			}
-			key = kernel * bins + key - min(steps(p, kernel) >> tile(kernel, ${tile.shift}u), key);
+		let p = problem(e, known);
+		var kernel = 0u;
+		if (two) {
+			kernel = select(choose(p), 1u, few);
 		}
+		let last = bins - 1u;
+		let key = kernel * bins + last - min(steps(p, kernel) >> tile(kernel, ${tile.shift}u), last);
 		atomicOr(&keys[e / 4u], key << (8u * (e % 4u)));
 	}
 	workgroupBarrier();
@@ -176,10 +173,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	for (var r = first; r < end; r = r + 1u) {
 		let word = words[order + r];
 		let e = word & ${entry}u;
-		var n = 0u;
-		if (e < known) {
-			n = tiles(problem(e), word / ${second}u);
-		}
+		let n = tiles(problem(e, known), word / ${second}u);
 		words[starts + r] = n;
 		mine = mine + n;
 		if (word < ${second}u) {
@@ -198,5 +192,6 @@ fn main(@builtin(local_invocation_index) t: u32) {
 		words[starts + entries] = total;
 		words[words[${split}u] + ${split.tiles}u] = atomicLoad(&split);
 		words[words[${split}u] + ${split.total}u] = total;
+		words[words[${split}u] + ${split.groups}u] = known;
 	}
 }

@@ -1,4 +1,4 @@
-// What an entry computes: a group, or the rows of C behind all groups, which become 0.
+// What an entry computes: a group, or C of no group, which is filled.
 struct Problem {
 	m: u32,
 	n: u32,
@@ -83,35 +83,60 @@ fn between(g: u32) -> Problem {
 	p.offA = p.offA + first * select(p.ldA, 1u, transA == byRows);
 	if (byRows) {
 		p.m = end - first;
-		p.offB = p.offB + g * words[${strideB}u];
+		p.offB = p.offB + g * words[${stride}u];
 		p.offC = p.offC + first * p.ldC;
 	} else {
 		p.depth = end - first;
 		p.offB = p.offB + first * select(p.ldB, 1u, transB);
-		p.offC = p.offC + g * words[${strideC}u];
+		p.offC = p.offC + g * words[${stride}u];
 	}${epilogue.between}
 	return p;
 }
 
-fn behind() -> Problem {
+// filled is C of no group: all rows, or that of the first one.
+fn filled() -> Problem {
 	var p = every();
-	let end = sizes[words[${groups}u] - 1u];
-	p.m = p.m - end;
-	p.offC = p.offC + end * p.ldC;
 	p.alpha = 0u;
-	p.beta = 0u;
+	p.beta = words[${rest}u];
 	return p;
 }
 
-fn problem(entry: u32) -> Problem {
+// behind is the rows behind the last group that is not refused.
+fn behind(known: u32) -> Problem {
+	var p = filled();
+	var end = 0u;
+	if (known > 0u) {
+		end = sizes[known - 1u];
+	}
+	p.m = p.m - end;
+	p.offC = p.offC + end * p.ldC;
+	return p;
+}
+
+// refused is the C of a group of depth that is to be filled, else nothing.
+fn refused(g: u32) -> Problem {
+	var p = filled();
+	p.offC = p.offC + g * words[${stride}u];
+	if (words[${form}u] != ${depth}u || p.beta == ${one}u) {
+		p.m = 0u;
+	}
+	return p;
+}
+
+// problem is what an entry computes where so many groups are not refused.
+fn problem(entry: u32, known: u32) -> Problem {
 	var p: Problem;
 	if (entry >= words[${groups}u]) {
-		p = behind();
+		p = behind(known);
 	} else {
-		if (words[${form}u] == ${records}u) {
-			p = record(entry);
+		if (entry >= known) {
+			p = refused(entry);
 		} else {
-			p = between(entry);
+			if (words[${form}u] == ${records}u) {
+				p = record(entry);
+			} else {
+				p = between(entry);
+			}
 		}
 	}
 	if ((p.alpha & 0x7fffffffu) == 0u) {

@@ -1,7 +1,7 @@
 @group(0) @binding(0) var<storage, read_write> words: array<u32>;
 @group(0) @binding(6) var<storage, read> sizes: array<u32>;
 
-// What an entry computes: a group, or the rows of C behind all groups, which become 0.
+// What an entry computes: a group, or C of no group, which is filled.
 struct Problem {
 	m: u32,
 	n: u32,
@@ -115,7 +115,7 @@ fn between(g: u32) -> Problem {
 	} else {
 		p.depth = end - first;
 		p.offB = p.offB + first * select(p.ldB, 1u, transB);
-		p.offC = p.offC + g * words[15u];
+		p.offC = p.offC + g * words[14u];
 	}
 	let row = select(g * p.m, first, byRows); // of all groups
 	p.ldB2 = words[57u];
@@ -129,25 +129,50 @@ fn between(g: u32) -> Problem {
 	return p;
 }
 
-fn behind() -> Problem {
+// filled is C of no group: all rows, or that of the first one.
+fn filled() -> Problem {
 	var p = every();
-	let end = sizes[words[1u] - 1u];
-	p.m = p.m - end;
-	p.offC = p.offC + end * p.ldC;
 	p.alpha = 0u;
-	p.beta = 0u;
+	p.beta = words[15u];
 	return p;
 }
 
-fn problem(entry: u32) -> Problem {
+// behind is the rows behind the last group that is not refused.
+fn behind(known: u32) -> Problem {
+	var p = filled();
+	var end = 0u;
+	if (known > 0u) {
+		end = sizes[known - 1u];
+	}
+	p.m = p.m - end;
+	p.offC = p.offC + end * p.ldC;
+	return p;
+}
+
+// refused is the C of a group of depth that is to be filled, else nothing.
+fn refused(g: u32) -> Problem {
+	var p = filled();
+	p.offC = p.offC + g * words[14u];
+	if (words[0u] != 2u || p.beta == 1065353216u) {
+		p.m = 0u;
+	}
+	return p;
+}
+
+// problem is what an entry computes where so many groups are not refused.
+fn problem(entry: u32, known: u32) -> Problem {
 	var p: Problem;
 	if (entry >= words[1u]) {
-		p = behind();
+		p = behind(known);
 	} else {
-		if (words[0u] == 3u) {
-			p = record(entry);
+		if (entry >= known) {
+			p = refused(entry);
 		} else {
-			p = between(entry);
+			if (words[0u] == 3u) {
+				p = record(entry);
+			} else {
+				p = between(entry);
+			}
 		}
 	}
 	if ((p.alpha & 0x7fffffffu) == 0u) {
@@ -331,6 +356,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let order = words[29u];
 	let split = words[words[30u] + 0u];
 	let total = words[words[30u] + 1u];
+	let known = words[words[30u] + 2u];
 	for (var kernel = 0u; kernel < words[21u]; kernel = kernel + 1u) {
 		let first = select(0u, split, kernel == 1u);
 		let tiles = select(split, total - split, kernel == 1u);
@@ -351,6 +377,6 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let place = (u - first) % workers;
 		let w = select(place, workers - 1u - place, turns % 2u == 1u);
 		let index = first + before(w, tiles, workers) + turns;
-		write(items + index * 48u, problem(entry & 2147483647u), kernel, u - words[starts + rank]);
+		write(items + index * 48u, problem(entry & 2147483647u, known), kernel, u - words[starts + rank]);
 	}
 }

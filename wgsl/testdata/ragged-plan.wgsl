@@ -1,7 +1,7 @@
 @group(0) @binding(0) var<storage, read_write> words: array<u32>;
 @group(0) @binding(6) var<storage, read> sizes: array<u32>;
 
-// What an entry computes: a group, or the rows of C behind all groups, which become 0.
+// What an entry computes: a group, or C of no group, which is filled.
 struct Problem {
 	m: u32,
 	n: u32,
@@ -91,30 +91,55 @@ fn between(g: u32) -> Problem {
 	} else {
 		p.depth = end - first;
 		p.offB = p.offB + first * select(p.ldB, 1u, transB);
-		p.offC = p.offC + g * words[15u];
+		p.offC = p.offC + g * words[14u];
 	}
 	return p;
 }
 
-fn behind() -> Problem {
+// filled is C of no group: all rows, or that of the first one.
+fn filled() -> Problem {
 	var p = every();
-	let end = sizes[words[1u] - 1u];
-	p.m = p.m - end;
-	p.offC = p.offC + end * p.ldC;
 	p.alpha = 0u;
-	p.beta = 0u;
+	p.beta = words[15u];
 	return p;
 }
 
-fn problem(entry: u32) -> Problem {
+// behind is the rows behind the last group that is not refused.
+fn behind(known: u32) -> Problem {
+	var p = filled();
+	var end = 0u;
+	if (known > 0u) {
+		end = sizes[known - 1u];
+	}
+	p.m = p.m - end;
+	p.offC = p.offC + end * p.ldC;
+	return p;
+}
+
+// refused is the C of a group of depth that is to be filled, else nothing.
+fn refused(g: u32) -> Problem {
+	var p = filled();
+	p.offC = p.offC + g * words[14u];
+	if (words[0u] != 2u || p.beta == 1065353216u) {
+		p.m = 0u;
+	}
+	return p;
+}
+
+// problem is what an entry computes where so many groups are not refused.
+fn problem(entry: u32, known: u32) -> Problem {
 	var p: Problem;
 	if (entry >= words[1u]) {
-		p = behind();
+		p = behind(known);
 	} else {
-		if (words[0u] == 3u) {
-			p = record(entry);
+		if (entry >= known) {
+			p = refused(entry);
 		} else {
-			p = between(entry);
+			if (words[0u] == 3u) {
+				p = record(entry);
+			} else {
+				p = between(entry);
+			}
 		}
 	}
 	if ((p.alpha & 0x7fffffffu) == 0u) {
@@ -203,7 +228,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	let counted = words[0u] == 3u;
 	var rows = 0u;
 	for (var g = first; g < min(end, groups); g = g + 1u) {
-		let p = problem(g);
+		let p = problem(g, groups);
 		if (!p.fits) {
 			atomicMax(&worst, groups - g);
 		}
@@ -220,9 +245,8 @@ fn main(@builtin(local_invocation_index) t: u32) {
 		}
 	}
 	workgroupBarrier();
-	let bad = atomicLoad(&worst);
-	let known = select(groups - bad, entries, bad == 0u);
-	if (t == 0u && bad != 0u) {
+	let known = groups - atomicLoad(&worst);
+	if (t == 0u && known < groups) {
 		if (words[64u] == 0u) {
 			words[64u] = known + 1u;
 		}
@@ -231,8 +255,8 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	// With few tiles all groups take the second kernel.
 	if (two) {
 		var sum = 0u;
-		for (var e = t; e < known; e = e + 256u) {
-			let p = problem(e);
+		for (var e = t; e < entries; e = e + 256u) {
+			let p = problem(e, known);
 			sum = sum + tiles(p, choose(p));
 		}
 		atomicAdd(&wanted, sum);
@@ -242,15 +266,13 @@ fn main(@builtin(local_invocation_index) t: u32) {
 
 	// The key of each entry: the first kernel and long K come first.
 	for (var e = t; e < entries; e = e + 256u) {
-		var key = bins - 1u;
-		if (e < known) {
-			let p = problem(e);
-			var kernel = 0u;
-			if (two) {
-				kernel = select(choose(p), 1u, few);
-			}
-			key = kernel * bins + key - min(steps(p, kernel) >> tile(kernel, 3u), key);
+		let p = problem(e, known);
+		var kernel = 0u;
+		if (two) {
+			kernel = select(choose(p), 1u, few);
 		}
+		let last = bins - 1u;
+		let key = kernel * bins + last - min(steps(p, kernel) >> tile(kernel, 3u), last);
 		atomicOr(&keys[e / 4u], key << (8u * (e % 4u)));
 	}
 	workgroupBarrier();
@@ -311,10 +333,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
 	for (var r = first; r < end; r = r + 1u) {
 		let word = words[order + r];
 		let e = word & 2147483647u;
-		var n = 0u;
-		if (e < known) {
-			n = tiles(problem(e), word / 2147483648u);
-		}
+		let n = tiles(problem(e, known), word / 2147483648u);
 		words[starts + r] = n;
 		mine = mine + n;
 		if (word < 2147483648u) {
@@ -333,5 +352,6 @@ fn main(@builtin(local_invocation_index) t: u32) {
 		words[starts + entries] = total;
 		words[words[30u] + 0u] = atomicLoad(&split);
 		words[words[30u] + 1u] = total;
+		words[words[30u] + 2u] = known;
 	}
 }

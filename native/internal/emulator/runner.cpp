@@ -8,11 +8,11 @@
 #include <vector>
 
 // Returns whether a launch ran. Where it makes the items of a ragged plan, the job has sizes
-// in place of a plan, of which the launch has those from its table on, and C is the plan.
+// in place of a plan, of which the launch has those from its table on, C is the plan, and the base of A the extent.
 static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
   const bool ragged = strncmp(l.kernel, "bg_ragged_", 10) == 0;
   const void* values[10] = {&job.plan[l.items], l.table == 0 && !ragged ? nullptr : l.marked(&job.plan[0]),
-                           a + l.baseA, b + l.baseB, c + l.baseC, ragged ? c : workspace,
+                           ragged ? reinterpret_cast<const void*>(static_cast<uintptr_t>(l.baseA)) : a + l.baseA, b + l.baseB, c + l.baseC, ragged ? c : workspace,
                             job.b2.at.get() + l.baseB2, job.bias.at.get(), job.rows.at.get(), reinterpret_cast<const void*>(static_cast<uintptr_t>(l.epilogue))};
   void* args[10];
   for (int j = 0; j < 10; ++j) args[j] = &values[j];

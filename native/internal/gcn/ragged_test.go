@@ -25,6 +25,7 @@ type raggedJob struct {
 	name         string
 	kernel       encoding.Kernel
 	makers       int
+	extent       int
 	sizes        []int32
 	before, want []uint32
 }
@@ -42,23 +43,27 @@ const (
 func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16, name string, sizes []int32, filled fill) *raggedJob {
 	t.Helper()
 	plan := planRagged(t, arch, r, e)
-	batch, refused := r.Batch(nil, sizes, e)
+	extent := 0
+	if bound := map[planner.RaggedForm]int{planner.EndsOfRows: r.M, planner.EndsOfDepth: r.K}[r.Form]; bound > 0 && filled == drawn && rng.IntN(3) == 0 {
+		extent = 1 + rng.IntN(bound)
+	}
+	there := r.Within(extent)
+	batch, refused := there.Batch(nil, sizes, e)
 	j := &raggedJob{
 		name:   name,
 		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries, Epilogue: plan.Launches[0].Epilogue},
-		makers: 1 + rng.IntN(2), sizes: sizes,
+		makers: 1 + rng.IntN(2), extent: extent, sizes: sizes,
 		before: slices.Concat(plan.Encode(nil), slices.Repeat([]uint32{garbage}, plan.Words-encoding.RaggedHead)),
 	}
 	b := j.before
 	b[encoding.BoundMakers] = uint32(j.makers)
-	// All choices count, those of groups behind one that is refused too: not how Deal does.
 	if n := rng.IntN(3); filled == few {
 		b[encoding.BoundFill] = math.MaxUint32 // more than the tiles of any
 	} else if filled == enough {
 		b[encoding.BoundFill] = 0
 		d := drivertest.DealDressed(b, batch, e)
 		b[encoding.BoundFill] = uint32(d.Tiles(0) + d.Tiles(1))
-	} else if n < 2 || refused >= 0 {
+	} else if n < 2 {
 		b[encoding.BoundFill] = uint32(n%2) * math.MaxUint32
 	}
 	for i := range b[encoding.BoundKernels] {
@@ -67,14 +72,7 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
 	j.want = slices.Clone(b)
-	switch {
-	case refused < 0 && r.Zero: // operands that nobody reads
-		q, end := &batch[r.Groups], int(sizes[r.Groups-1])
-		if !r.TransA {
-			end *= r.A.LD
-		}
-		q.A.Offset, q.B.Offset = q.A.Offset+end, q.B.Offset+r.Groups*r.StrideB
-	case refused >= 0:
+	if refused >= 0 {
 		j.want[encoding.StatusWord] = uint32(refused + 1)
 	}
 	drivertest.DealDressed(j.want, batch, e).Put(j.want)
@@ -132,6 +130,9 @@ func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ragge
 		transA, transB := rng.IntN(2) == 0, rng.IntN(2) == 0
 		r, e := drivertest.RaggedBatches(transA, transB)[k.Form], planner.Epilogue{}
 		r.Beta = 3
+		if k.Form != planner.Records {
+			r.Rest = planner.Rest(rng.IntN(3))
+		}
 		if k.Epilogue != (encoding.Epilogue{}) {
 			all := append(drivertest.RaggedEpilogues(transA, true), drivertest.ScaledEpilogues(transA)...)
 			e = all[i%len(all)]
@@ -155,7 +156,7 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 		e = planner.Epilogue{Gated: seed%2 == 0, Bias: true, Weights: true}
 		r = drivertest.DressRagged(r, e)
 	}
-	if r.Groups = min(entries, planner.MaxGroups); r.Zero {
+	if r.Groups = min(entries, planner.MaxGroups); r.Rest != planner.RestKept && k.Form == planner.EndsOfRows {
 		r.Groups = entries - 1
 	}
 	var sizes []int32
@@ -214,7 +215,7 @@ func (j *raggedJob) run(k *Kernel, contrary bool, ran []bool) (instructions int,
 	sizes, plan := newBuffer("the sizes", 1, j.sizes), newBuffer("the plan", 2, j.before)
 	plan.Writable = true
 	l := Launch{Kernel: k, Groups: [2]int{j.makers, 1}, Threads: threads, Contrary: contrary, Ran: ran,
-		Arguments: []uint64{plan.Address, sizes.Address, 0, 0, 0, plan.Address}, Memory: []*Buffer{sizes, plan}}
+		Arguments: []uint64{plan.Address, sizes.Address, uint64(j.extent), 0, 0, plan.Address}, Memory: []*Buffer{sizes, plan}}
 	if j.kernel.Epilogue != (encoding.Epilogue{}) {
 		l.Arguments = append(l.Arguments, 0, 0, 0, uint64(j.kernel.Epilogue.Word()))
 	}

@@ -1,0 +1,78 @@
+package drivertest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// rests lays out batches of 7 groups whose sizes are ends up to 170, with a rest.
+func (how spacing) rests(rest planner.Rest, trans [2]bool, beta float32) map[string]layout {
+	common := planner.Ragged{Groups: 7, N: 45, TransA: trans[0], TransB: trans[1], Beta: beta, Rest: rest}
+	rows, depth := common, common
+	rows.Form, rows.M, rows.K = planner.EndsOfRows, 170, 30
+	depth.Form, depth.M, depth.K = planner.EndsOfDepth, 40, 170
+	return map[string]layout{"rows": how.ends(rows), "depth": how.ends(depth)}
+}
+
+// testRaggedRest fills C that no group computes, whatever it was.
+func (s *suite) testRaggedRest(t *testing.T) {
+	for _, rest := range []planner.Rest{planner.RestKept, planner.RestZero, planner.RestNaN} {
+		for i, trans := range transpositions {
+			how := spacing(i % 2).of(s.of)
+			for name, l := range how.rests(rest, trans, float32((i/2+int(rest))%2)) {
+				t.Run(fmt.Sprintf("%d/%v%v/%s", rest, trans[0], trans[1], name), func(t *testing.T) {
+					l.sets = slices.AppendSeq(l.sets, maps.Values(RaggedEnds(170)))
+					s.prepareRagged(t, l, planner.Options{Tile: s.tile()}).checkAll(t)
+				})
+			}
+		}
+	}
+}
+
+// testRaggedExtent has less of the bound than there may be: what is behind that is neither read nor written.
+func (s *suite) testRaggedExtent(t *testing.T) {
+	on := *s
+	on.borrows = true
+	if w, ok := s.device.(driver.Wrapper); ok { // so that the device waits for stream 0
+		d, err := w.OnStream(0)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		on.device = d
+	}
+	if _, ok := on.device.(driver.Borrower); !ok {
+		t.Skip("the backend has no SubmitOn")
+	}
+	for _, rest := range []planner.Rest{planner.RestKept, planner.RestZero, planner.RestNaN} {
+		for i, trans := range transpositions {
+			for name, l := range spacing(i%2).rests(rest, trans, float32(i/2)) {
+				t.Run(fmt.Sprintf("%d/%v%v/%s", rest, trans[0], trans[1], name), func(t *testing.T) {
+					j := on.prepareRagged(t, l, planner.Options{})
+					for _, extent := range []int{1, 7, 151, 169, 170, 0} {
+						j.extent = extent
+						for _, sizes := range RaggedEnds(int32(cmp.Or(extent, 170))) {
+							j.check(t, sizes, uint64(extent))
+						}
+						j.checkAll(t)
+					}
+				})
+			}
+		}
+	}
+}
+
+// submit queues a run.
+func (s *suite) submit(run driver.Run) error {
+	if s.borrows {
+		return s.device.(driver.Borrower).SubmitOn(context.Background(), 0, &run)
+	}
+	return s.device.Submit(context.Background(), []driver.Run{run})
+}
