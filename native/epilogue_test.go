@@ -1,6 +1,7 @@
 package native
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -62,12 +63,13 @@ func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int, types ...elemen
 	if !s.Epilogues {
 		return nil
 	}
-	for _, of := range types {
-		jobs = append(jobs, epilogueJobs(t, s, rows, cols, of, func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
-			return newFMAJob(t, b, s, o, wide, false, rng)
-		})...)
+	place := func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
+		return newFMAJob(t, b, s, o, wide, false, rng)
 	}
-	return jobs
+	for _, of := range types {
+		jobs = append(jobs, epilogueJobs(t, s, rows, cols, of, place)...)
+	}
+	return append(jobs, notFinite(place))
 }
 
 // TestEpiloguesEmulated runs kernels of HIP with an epilogue as TestKernelsEmulated does those without, and as
@@ -126,7 +128,7 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 		all := epilogueJobs(t, s, rows, cols, of, place)
 		switch of {
 		case element.F32:
-			all = append(all, smallAlphas(place))
+			all = append(all, smallAlphas(place), notFinite(place))
 		case element.E4M3:
 			all = append(all, blockJobs([]int{s.TM + 3, s.TM - 1, 1}, cols, place)...)
 		}
@@ -155,6 +157,16 @@ func smallAlphas(place func(b planner.Batch, o planner.Options, wide bool, rng *
 		}
 	}
 	j.exact = true
+	return j
+}
+
+// notFinite has sums that are NaN or infinite, which ReLU leaves, but for those below 0.
+func notFinite(place func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) *emulatorJob {
+	j := place(planner.Batch{{M: 20, N: 30, K: 5}}, planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, false, rand.New(rand.NewPCG(5, 6)))
+	p := &j.plan.Batch[0]
+	for i, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		j.a[p.A.Offset+(3+5*i)*p.A.LD+1] = float32(x)
+	}
 	return j
 }
 
@@ -222,6 +234,7 @@ var epilogueMutants = []inSanitizer{
 	{mutant{"sums keep what zero points are worth", "epilogue.cuh", "if (kWhole) sum = fmaf(-zeroA, sumB, sum);", ""}, plain},
 	{mutant{"fix-ups keep what zero points are worth", "epilogue.cuh", "if (has(kZeros)) sum = fmaf(", "if (false) sum = fmaf("}, plain},
 	{mutant{"a row that is none has a zero point", "epilogue.cuh", "      if (r >= words.gatherRows) return 0.0f;\n", ""}, address},
+	{mutant{"ReLU of NaN is 0", "epilogue.cuh", "return v < 0.0f ? 0.0f : v;", "return v > 0.0f ? v : 0.0f;"}, plain},
 	{mutant{"SiLU is GELU", "epilogue.cuh", "kind == kSiLU ? v :", "false ? v :"}, plain},
 }
 

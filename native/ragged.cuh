@@ -291,7 +291,7 @@ struct Ragged {
         r.offC += entry * b.stride;
       }
       if (fills(entry)) {
-        r.k = r.alpha = 0;
+        r.alpha = 0;
         r.beta = b.rest;
       } else if (kForm == kEndsOfRows) {
         r.offA += at.first * (b.transA != 0 ? 1 : b.lda);

@@ -31,7 +31,7 @@ type Rest uint8
 const (
 	RestKept Rest = iota // they stay as they are
 	RestZero             // they are 0
-	RestNaN              // they are NaN, whatever they were, so that nobody takes them for results
+	RestNaN              // they are NaN, so that nobody takes them for results; WGSL itself promises nothing about NaN
 )
 
 // beta is what they are multiplied by.
@@ -51,8 +51,8 @@ type Sizes struct{ M, N, K int }
 // The sizes are in a buffer that comes with each run. Those that go down, are negative, or
 // do not fit the bounds name a group that is refused: neither it nor any group behind it is
 // computed, and the program's Status tells which it was. Rest says what their C is then. Nothing
-// beyond what is described here is read or written whatever the sizes are; where a run has less than
-// that, its extent says so (Within).
+// beyond what is described here is read or written whatever the sizes are, nor beyond the extent of a
+// run that has less (Within).
 type Ragged struct {
 	Form   RaggedForm
 	Groups int // that the sizes have, up to MaxGroups; unused ones have no rows

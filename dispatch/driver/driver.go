@@ -156,8 +156,8 @@ type Run struct {
 	// where the plan is for sizes of the host. It is not C. The run reads it when its turn
 	// comes.
 	Sizes Buffer
-	// Extent is how much of a ragged plan's bound is there (planner.Ragged.Within), 0: all of it. Only runs of
-	// Borrower.SubmitOn have one.
+	// Extent is how much of a ragged plan's bound is there (planner.Ragged.Within), 0: all of it. Runs of
+	// Borrower.SubmitOn alone have one.
 	Extent int
 	// B2, Bias and Rows are what the plan's epilogue asks for (planner.Epilogue), nil where it
 	// does not. None is C. Words of Rows are 32-bit.

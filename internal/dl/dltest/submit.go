@@ -148,15 +148,20 @@ func (f *Fake) testWrapMistakes(t *testing.T) {
 	for message, call := range map[string]func() error{
 		"multiple of 16": func() error { _, err := d.Wrap(address+4, 1); return err },
 		"does not know":  func() error { _, err := d.Wrap(1<<12, 1); return err },
-		"elements, the":  func() error { _, err := d.Wrap(address, theirs.Len()+1); return err },
+		"elements, the allocation has 64 from there on": func() error { _, err := d.Wrap(address, theirs.Len()+1); return err },
+		"elements, the allocation has 60 from there on": func() error { _, err := d.Wrap(address+16, 61); return err },
+		"elements, the allocation has 4 from there on":  func() error { _, err := d.Wrap(address+240, 5); return err },
 	} {
 		err := call()
 		require.ErrorIs(t, err, driver.ErrInvalid)
 		require.ErrorContains(t, err, message)
 		require.ErrorContains(t, err, f.Driver.Name()+": ")
 	}
+	b, err := d.Wrap(address+16, 60)
+	require.NoError(t, err, "all that is there")
+	require.NoError(t, b.Close())
 	t.Setenv("FAKE_ALIEN", "1")
-	_, err := d.Wrap(address, 1)
+	_, err = d.Wrap(address, 1)
 	require.ErrorIs(t, err, driver.ErrInvalid)
 	require.ErrorContains(t, err, "the memory is on GPU 1, the device is GPU 0")
 }
