@@ -25,7 +25,9 @@ func TestExtentGuardPages(t *testing.T) {
 		planner.EndsOfDepth: {there * side, there * side, groups * side * side},
 	}
 	d := openDevice(t)
-	at := func(data []float32, n int) driver.Buffer { return d.At(uintptr(unsafe.Pointer(unsafe.SliceData(data))), n) }
+	at := func(data []float32, n int) driver.Buffer {
+		return d.At(uintptr(unsafe.Pointer(unsafe.SliceData(data))), n)
+	}
 	memory := [3]guarded{newGuarded(t, 1), newGuarded(t, 1), newGuarded(t, 1)}
 	for _, r := range []planner.Ragged{rows, depth} {
 		r.A.LD, r.B.LD, r.C.LD = side, side, side
