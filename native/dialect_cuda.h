@@ -6,6 +6,7 @@
 #define BG_DEVICE __device__ __forceinline__
 #define BG_SHARED(type, name, n) __shared__ type name[n]
 #define BG_UNROLL_STEPS _Pragma("unroll")
+#define BG_ONE_BY_ONE _Pragma("unroll 1")
 #define BG_KERNEL(threads, groups) extern "C" __global__ void __launch_bounds__(threads, groups)
 
 BG_DEVICE uint32_t threadId() { return threadIdx.x; }

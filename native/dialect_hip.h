@@ -89,6 +89,8 @@ BG_DEVICE T* inGlobal(T* p) {
 // The k's that are unrolled together. With all 16 of a step the compiler loads
 // ahead so much that a 64x64 tile takes 166 registers instead of 100 (gfx90a).
 #define BG_UNROLL_STEPS _Pragma("unroll 4")
+// In front of a loop of which no turns are done together.
+#define BG_ONE_BY_ONE _Pragma("clang loop unroll(disable) vectorize(disable) interleave(disable)")
 
 struct alignas(16) uint4 {
   uint32_t x, y, z, w;

@@ -204,7 +204,7 @@ struct Many {
     const uint32_t entries = bounds.entries;
     const Range mine(entries);
     uint32_t sum = 0;
-#pragma unroll 1
+BG_ONE_BY_ONE  // two of the order are a word that may begin in the middle of one
     for (uint32_t r = mine.first; r < mine.end; ++r) sum += tiles[order[r]];
     sum = sumBefore<kThreads>(sums[1], sum);
 #pragma unroll 1

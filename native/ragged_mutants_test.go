@@ -92,7 +92,8 @@ func TestRaggedMutants(t *testing.T) {
 	jobs := map[string][]*raggedJob{
 		plain.name:   slices.Concat(fewGroups(t, 256), wrongEnds(t, 256), dressedGroups(t, 256), blockGroups(t, 256), large),
 		address.name: small,
-		thread.name:  {small[2], large[2], small[3], small[5], choosesAgain(t, fewGroups(t, 256)), choosesAgain(t, fewGroups(t, most))}, // the first two: one kernel, with an order; the next: a group of depth, and a record, that is refused
+		// Groups of depth and records, of which jobs have an order, and some a group that is refused.
+		thread.name: slices.Concat(small[2:], large[2:], []*raggedJob{choosesAgain(t, fewGroups(t, 256)), choosesAgain(t, fewGroups(t, most))}),
 	}
 	testMutants(t, raggedMutants, func(t *testing.T, m mutant, in sanitizer) error { return runRagged(t, m, in, jobs[in.name]) }, plain)
 }
