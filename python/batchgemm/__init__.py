@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Sequence
 
 from ._abi import (ClosedError, DeviceLostError, Error, InvalidError, OutOfMemoryError, Problem, TimeLimitError,
                    UnavailableError)
-from ._core import (ENDS_OF_DEPTH, ENDS_OF_ROWS, RECORDS, TRANS_A, TRANS_B, ZERO_ROWS, Buffer, Device, Plan, Program,
-                    Read, default_device, open, pointers, problem)
+from ._core import (ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, RECORDS, TRANS_A, TRANS_B, ZERO_ROWS, Buffer, Device,
+                    Plan, Program, Read, default_device, open, pointers, problem)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
-__all__ = ["ENDS_OF_DEPTH", "ENDS_OF_ROWS", "RECORDS", "TRANS_A", "TRANS_B", "ZERO_ROWS", "Buffer", "ClosedError",
-           "Device", "DeviceLostError", "Error", "InvalidError", "OutOfMemoryError", "Plan", "Problem", "Program",
-           "Read", "TimeLimitError", "UnavailableError", "default_device", "group_words", "grouped_mm", "matmul", "open",
-           "pack_int4", "pointers", "problem", "quantize_int4", "split_group_words", "unpack_int4"]
+__all__ = ["ENDS_OF_DEPTH", "ENDS_OF_ROWS", "NAN_ROWS", "RECORDS", "TRANS_A", "TRANS_B", "ZERO_ROWS", "Buffer",
+           "ClosedError", "Device", "DeviceLostError", "Error", "InvalidError", "OutOfMemoryError", "Plan", "Problem",
+           "Program", "Read", "TimeLimitError", "UnavailableError", "default_device", "group_words", "grouped_mm",
+           "matmul", "open", "pack_int4", "pointers", "problem", "quantize_int4", "split_group_words", "unpack_int4"]
 
 
 def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.ndarray] | None = None, *,

@@ -167,7 +167,7 @@ class Operands(_Struct):
     _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [(name, c_uint64) for name in "a b c sizes b2 bias rows".split()]
 
 
-ADDRESSES = struct.Struct("=2I7Q")  # bg_addresses; packing takes less time than a ctypes.Structure
+ADDRESSES = struct.Struct("=2I7Qq")  # bg_addresses; packing takes less time than a ctypes.Structure
 
 
 def _load():

@@ -23,7 +23,7 @@ from ctypes import byref, c_char_p, c_int32, c_void_p
 from ._abi import (ADDRESSES, WORD, HostOperands, InvalidError, Operands, Problem, Ragged, TimeLimitError, _call,
                    _check, _create, _json, _library, _options, _run_at, _text, integer)
 
-TRANS_A, TRANS_B, ZERO_ROWS = 1, 2, 4
+TRANS_A, TRANS_B, ZERO_ROWS, NAN_ROWS = 1, 2, 4, 8
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
 
 # Python acts on Ctrl-C when a call returns, so that nothing waits longer than this at a time, in seconds.
@@ -226,7 +226,8 @@ class Device(_Object):
         return Program(_create("bg_prepare", self.handle, plan.handle), self)
 
     def prepare_ragged(self, form, groups, m, n, k, *, lda=None, ldb=None, ldc=None, stride_b=None, stride_c=None,
-                       trans_a=False, trans_b=False, zero_rows=False, alpha=1, beta=0, options=None, **more):
+                       trans_a=False, trans_b=False, zero_rows=False, nan_rows=False, alpha=1, beta=0, options=None,
+                       **more):
         """A program whose sizes are on the device: form, groups and what bounds them are as
         in bg_ragged. Operands are dense unless told otherwise. options: those of plan();
         more: the other fields of bg_ragged, such as offset_a, mean_m and len_a."""
@@ -238,7 +239,8 @@ class Device(_Object):
             stride_b = (n if trans_b else k) * integer("ldb", ldb) if form == ENDS_OF_ROWS else 0
         if stride_c is None:
             stride_c = m * integer("ldc", ldc) if form == ENDS_OF_DEPTH else 0
-        flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b) | ZERO_ROWS * bool(zero_rows)
+        flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
+        flags |= ZERO_ROWS * bool(zero_rows) | NAN_ROWS * bool(nan_rows)
         ragged = Ragged(ctypes.sizeof(Ragged), flags, form, groups, m, n, k, lda=lda, ldb=ldb, ldc=ldc,
                         stride_b=stride_b, stride_c=stride_c, alpha=alpha, beta=beta, **more)
         return Program(_create("bg_prepare_ragged", self.handle, byref(ragged), _options(options)), self)
@@ -309,11 +311,12 @@ class Program(_Object):
         """Queues one execution of a ragged program, with sizes of a buffer."""
         self.run(a, b, c, sizes=sizes, **more)
 
-    def run_at(self, stream, a=0, b=0, c=0, sizes=0, b2=0, bias=0, rows=0):
+    def run_at(self, stream, a=0, b=0, c=0, sizes=0, b2=0, bias=0, rows=0, extent=0):
         """Queues one execution on memory at addresses (torch: data_ptr()), on a stream; bg_run_at says what of that
-        nobody checks."""
+        nobody checks, and what extent is."""
         words = _words(stream=stream, a=a, b=b, c=c, sizes=sizes, b2=b2, bias=bias, rows=rows)
-        _check(_run_at(self.handle, words[0], ADDRESSES.pack(ADDRESSES.size, 0, *words[1:])))
+        addresses = ADDRESSES.pack(ADDRESSES.size, 0, *words[1:], integer("extent", extent))
+        _check(_run_at(self.handle, words[0], addresses))
 
     def status(self, timeout=None):
         """Waits, and raises an Error that names the group where a run since the last call refused sizes."""

@@ -1,5 +1,5 @@
-// What eager calls of torch.py do again and again, without the interpreter: see whether a call is plain, read its tensors,
-// find its program in a table, allocate the result and queue the run. What is not plain, or new, is left to torch.py: the
+// What eager calls of batchgemm.torch do again and again, without the interpreter: see whether a call is plain, read its tensors,
+// find its program in a table, allocate the result and queue the run. What is not plain, or new, is left to Python: the
 // result is None then. _programs.py puts what it did into the table, by keep(), and empties that by clear() before it closes
 // a program or gives it to another stream. A handle is never used again, so that an entry of a program that somebody else closed
 // does no harm.
@@ -11,9 +11,7 @@
 
 #include "batchgemm.h"
 
-enum { X, W, OFFS, BIAS, OPERANDS, ACTIVATION = OPERANDS, OUT, ZERO, ARGUMENTS };
-enum { SCALE_X, SCALE_W, ZERO_X, SUMS_W, SCALES, COLUMNS = SCALES, MORE }; // behind those, of calls with scales
-enum { SETS = 256, WAYS = 4 };                                             // of the table
+#include "_eager_table.h"
 
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
 
@@ -26,150 +24,9 @@ static struct {
 	int32_t numbers[RESULTS + 2];          // of those, the CPU and GPUs
 } aoti;
 
-// What a program, and the result, depend on. All bytes count: there are none between members.
-struct key {
-	uint64_t stream;
-	int32_t activation, out, zero, scaled;
-	struct operand operands[OPERANDS];
-	int64_t columns; // from here on, of calls with scales alone. -1: all
-	struct operand scales[SCALES];
-};
-
-// The scales of a call.
-struct scales {
-	PyObject *const *tensors; // NULL: there are none
-	uint64_t address[SCALES];
-};
-
-// What is to be done.
-struct todo {
-	bg_program program;
-	PyObject *args, *kwargs; // of torch.empty()
-	struct operand as;       // what that allocates
-	PyObject *wait;          // to be called behind the run, or None
-	Py_ssize_t rows;         // of the result; -1: all
-	PyObject *expand;        // to how many scales there are to be, for torch.py
-	int64_t behind;          // the bytes from scale_w to scale_x of scales that are as kernels want them; -1: they never are
-};
-
-static struct entry {
-	struct key key;
-	struct todo todo; // without args there is none
-} table[SETS][WAYS];
-static unsigned victim;
-static uint64_t clears; // how often the table was emptied
-
-static int activation_of(PyObject *o) {
-	static const char *const names[] = {"", "relu", "gelu", "silu"};
-	Py_ssize_t length = 0;
-	const char *text = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, &length) : NULL;
-	for (int i = 0; text && i < 4; i++)
-		if (strlen(names[i]) == (size_t)length && !memcmp(text, names[i], (size_t)length)) return i;
-	return -1;
-}
-
-// read_stream finds the stream of a GPU that is torch's current one, unless a graph is captured, of which torch.py keeps books.
-static int read_stream(int device, uint64_t *stream) {
-	if (device == CPU) return 1;
-	if (truth(PyObject_CallNoArgs(torch.capturing)) != 0) return 0;
-	PyObject *index = PyLong_FromLong(device);
-	PyObject *at = index ? PyObject_CallFunctionObjArgs(torch.current_stream, index, NULL) : NULL;
-	Py_XDECREF(index);
-	*stream = at ? PyLong_AsUnsignedLongLong(at) : 0;
-	Py_XDECREF(at);
-	return !PyErr_Occurred();
-}
-
-// read_tensors reads the operands, and the stream.
-static int read_tensors(PyObject *const *args, struct key *k, uint64_t address[OPERANDS]) {
-	memset(k, 0, sizeof *k);
-	memset(address, 0, OPERANDS * sizeof *address);
-	for (int i = 0; i < OPERANDS; i++)
-		if (args[i] != Py_None && !read_operand(args[i], &k->operands[i], &address[i])) return 0;
-	return read_stream(k->operands[X].device, &k->stream);
-}
-
-// read_scales reads what calls with scales have behind the other arguments.
-static int read_scales(PyObject *const *more, struct key *k, struct scales *s) {
-	*s = (struct scales){.tensors = more};
-	if (!more) return 1;
-	k->scaled = 1;
-	for (int i = 0; i < SCALES; i++) {
-		if (more[i] != Py_None && !read_operand(more[i], &k->scales[i], &s->address[i])) return 0;
-		k->scales[i].at = 0; // kernels have them at a multiple of ALIGN, copied or not
-	}
-	k->columns = more[COLUMNS] == Py_None ? -1 : PyLong_CheckExact(more[COLUMNS]) ? PyLong_AsLongLong(more[COLUMNS]) : -2;
-	return more[COLUMNS] == Py_None || k->columns >= 0;
-}
-
-// describe reads the arguments of a call; more is NULL where it has no scales. turned has a bit for X and one for W.
-static int describe(PyObject *const *args, PyObject *const *more, long turned, struct key *k, uint64_t address[OPERANDS], struct scales *s) {
-	if (!read_tensors(args, k, address) || !read_scales(more, k, s)) return 0;
-	for (int i = X; i <= W; i++)
-		if (turned >> i & 1) turn(&k->operands[i]);
-	k->activation = activation_of(args[ACTIVATION]);
-	k->out = args[OUT] == Py_None ? 0 : type_of(args[OUT]);
-	k->zero = PyObject_IsTrue(args[ZERO]);
-	return k->activation >= 0 && k->zero >= 0 && (args[OUT] == Py_None || k->out);
-}
-
-// The table.
-
-// size_of returns how many bytes of a key count.
-static size_t size_of(const struct key *k) { return k->scaled ? sizeof *k : offsetof(struct key, columns); }
-
-static struct entry *set_of(const struct key *k) {
-	uint64_t words[sizeof *k / sizeof(uint64_t)], hash = 0;
-	size_t size = size_of(k);
-	memcpy(words, k, size);
-	for (size_t i = 0; i < size / sizeof *words; i++) {
-		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15;
-		hash ^= hash >> 32; // products have the low bits of their factors in all bits above alone
-	}
-	return table[hash % SETS];
-}
-
-static struct entry *find(const struct key *k) {
-	struct entry *e = set_of(k);
-	for (int i = 0; i < WAYS; i++)
-		if (e[i].todo.args && !memcmp(&e[i].key, k, size_of(k))) return &e[i];
-	return NULL;
-}
-
-static struct todo hold(struct todo todo) {
-	Py_XINCREF(todo.args);
-	Py_XINCREF(todo.kwargs);
-	Py_XINCREF(todo.wait);
-	Py_XINCREF(todo.expand);
-	return todo;
-}
-
-static void drop(struct todo todo) {
-	Py_XDECREF(todo.args);
-	Py_XDECREF(todo.kwargs);
-	Py_XDECREF(todo.wait);
-	Py_XDECREF(todo.expand);
-}
-
-// change puts something else, or nothing, in the place of what is to be done. What held that may run other code when it is dropped.
-static void change(struct todo *at, struct todo to) {
-	struct todo old = *at;
-	*at = hold(to);
-	drop(old);
-}
-
-static void put(const struct key *k, struct todo todo) {
-	struct entry *set = set_of(k), *e = find(k);
-	for (int i = 0; !e && i < WAYS; i++)
-		if (!set[i].todo.args) e = &set[i];
-	if (!e) e = &set[victim++ % WAYS];
-	e->key = *k;
-	change(&e->todo, todo);
-}
-
 // Calls.
 
-// decline leaves a call to torch.py, and so does an exception: torch.py meets it too. That of Ctrl-C comes once.
+// decline leaves a call to Python, and so does an exception: Python meets it too. That of Ctrl-C comes once.
 static PyObject *decline(void) {
 	if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL;
 	PyErr_Clear();
@@ -211,7 +68,7 @@ static PyObject *allocate(const struct todo *todo) {
 	return PyObject_Call(torch.empty, todo->args, todo->kwargs);
 }
 
-// rows_of finds the scales in one array, where they lie so, or has torch.py make one, which is to live until the run is queued.
+// rows_of finds the scales in one array, where they lie so, or has Python make one, which is to live until the run is queued.
 static int rows_of(const struct todo *todo, const struct scales *s, uint64_t *rows, PyObject **made) {
 	PyObject *const *of = s->tensors;
 	*rows = s->address[SCALE_W];
@@ -220,17 +77,40 @@ static int rows_of(const struct todo *todo, const struct scales *s, uint64_t *ro
 	return *made && read_address(*made, rows);
 }
 
+// filled fills a result, unless the value is None.
+static int filled(PyObject *y, PyObject *value) {
+	PyObject *done = value == Py_None ? Py_NewRef(y) : PyObject_CallMethodObjArgs(y, name.fill_, value, NULL);
+	Py_XDECREF(done);
+	return done != NULL;
+}
+
+// extent_of returns what offs cuts: the depth where w has 2 dimensions, or rows. 0: there is no offs.
+static int64_t extent_of(const struct key *k) {
+	const struct operand *x = &k->operands[X];
+	return !k->operands[OFFS].type ? 0 : k->operands[W].dims == 2 ? x->shape[1] : x->shape[0];
+}
+
+// in_order returns whether ends do not go down from 0, nor beyond the extent.
+static int in_order(const int32_t *ends, int64_t n, int64_t extent) {
+	int wrong = n > 0 && (ends[0] < 0 || ends[n - 1] > extent);
+	for (int64_t i = 1; i < n; i++) wrong |= ends[i] < ends[i - 1];
+	return !wrong;
+}
+
 // compute returns the result of what is to be done. todo is a copy, and its references are the caller's. Where the table was
 // emptied while memory was allocated, the program may be another stream's.
-static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS], const struct scales *s) {
+static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS], const struct scales *s,
+	int64_t extent) {
 	uint64_t before = clears;
 	PyObject *y = allocate(todo);
 	if (!y) return NULL;
 	const uint64_t down = ~(uint64_t)(ALIGN - 1);
-	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down, .sizes = address[OFFS], .bias = address[BIAS] & down};
+	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down, .sizes = address[OFFS],
+		.bias = address[BIAS] & down, .extent = extent};
 	PyObject *result = NULL, *made = NULL;
-	if (read_address(y, &at.c) && (!s->tensors || rows_of(todo, s, &at.rows, &made)) && clears == before && queue(todo, stream, &at))
-		result = todo->rows < 0 ? Py_NewRef(y) : PySequence_GetSlice(y, 0, todo->rows);
+	int there = filled(y, todo->value) && read_address(y, &at.c) && (!s->tensors || rows_of(todo, s, &at.rows, &made));
+	if (there && clears == before && queue(todo, stream, &at))
+		result = Py_NewRef(y);
 	else if (!PyErr_Occurred())
 		result = Py_NewRef(Py_None);
 	Py_XDECREF(made);
@@ -238,12 +118,17 @@ static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_
 	return result;
 }
 
-// try_key returns the result of a call that the table has, or None.
+// try_key returns the result of a call that the table has, or None, also where ends on the CPU are wrong. They lie one behind
+// the other in such a call.
 static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS], const struct scales *s) {
 	struct entry *e = find(key);
 	if (!e) Py_RETURN_NONE;
+	const struct operand *offs = &key->operands[OFFS];
+	const int32_t *ends = (const int32_t *)(uintptr_t)address[OFFS];
+	int64_t extent = extent_of(key);
+	if (offs->type && offs->device == CPU && !in_order(ends, offs->shape[0], extent)) Py_RETURN_NONE;
 	struct todo todo = hold(e->todo);
-	PyObject *y = compute(&todo, key->stream, address, s);
+	PyObject *y = compute(&todo, key->stream, address, s, extent);
 	drop(todo);
 	return y;
 }
@@ -258,7 +143,7 @@ static PyObject *try_run(PyObject *const *args, PyObject *const *more, long turn
 // gradient makes the call of the gradient to X or W of one that has that of the result in the place of the bias.
 static struct key gradient(const struct key *of, int to, uint64_t address[OPERANDS]) {
 	struct key key = *of;
-	key.zero = 1;
+	key.fill = 1;
 	turn(&key.operands[X + W - to]);
 	key.operands[to] = key.operands[BIAS], address[to] = address[BIAS];
 	memset(&key.operands[BIAS], 0, sizeof *key.operands), address[BIAS] = 0;
@@ -271,7 +156,7 @@ static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int 
 	struct key call, keys[2];
 	uint64_t address[2][OPERANDS];
 	if (!read_tensors(args, &call, address[X])) return decline();
-	if (wanted[X] && call.operands[W].dims != 3) Py_RETURN_NONE; // depth was cut, and torch.py turns it
+	if (wanted[X] && call.operands[W].dims != 3) Py_RETURN_NONE; // depth was cut, and Python turns it
 	memcpy(address[W], address[X], sizeof *address);
 	for (int i = X; i <= W; i++) {
 		keys[i] = gradient(&call, i, address[i]);
@@ -287,13 +172,14 @@ static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int 
 			break;
 		}
 	}
-	if (found[BIAS]) result = PyTuple_Pack(7, found[X], found[W], found[OFFS], found[BIAS], Py_None, Py_None, Py_None);
+	if (found[BIAS]) result = PyTuple_Pack(8, found[X], found[W], found[OFFS], found[BIAS], Py_None, Py_None, Py_None, Py_None);
 	for (int i = X; i < OPERANDS; i++) Py_XDECREF(found[i]);
 	return result;
 }
 
-// unseen returns whether no mode, trace, transformation or profiler is to see what is done: torch.py's _watched().
+// unseen returns whether no forward mode, mode, trace, transformation or profiler is to see what is done: _watched() in Python.
 static int unseen(void) {
+	if (integer(PyObject_GetAttr(torch.forward_mode, name._current_level)) != -1 || PyErr_Occurred()) return 0;
 	for (Py_ssize_t i = PyTuple_Size(torch.watchers); i > 0; i--)
 		if (truth(PyObject_CallNoArgs(PyTuple_GetItem(torch.watchers, i - 1))) != 0) return 0;
 	int64_t modes = integer(PyObject_CallNoArgs(torch.function_modes));
@@ -326,20 +212,35 @@ static int plain(PyObject *const *args, PyObject *const *more) {
 	       positive(args, OFFS) && positive(args + BIAS, 1) && (!more || positive(more, SCALES));
 }
 
-// wants_gradients returns that, or -1 with an exception.
-static int wants_gradients(PyObject *const *args) {
-	int wants = truth(PyObject_CallNoArgs(torch.grad_enabled));
-	if (wants != 1) return wants;
-	for (int i = wants = 0; i < OPERANDS && !wants; i++)
-		if (i != OFFS && args[i] != Py_None) wants = truth(PyObject_GetAttr(args[i], name.requires_grad));
+// wants_gradients returns whether one of n tensors wants some, or -1 with an exception.
+static int wants_gradients(PyObject *const *of, int n) {
+	int wants = 0;
+	for (int i = 0; i < n && !wants; i++)
+		if (of[i] != Py_None) wants = truth(PyObject_GetAttr(of[i], name.requires_grad));
 	return wants;
 }
 
-// try_differentiable calls torch.py's product with gradients, unless that is to see other arguments.
+// differentiable returns that of a call, where gradients are computed.
+static int differentiable(PyObject *const *args, PyObject *const *more) {
+	int wants = truth(PyObject_CallNoArgs(torch.grad_enabled));
+	if (wants == 1 && !(wants = wants_gradients(args, OFFS)) && !(wants = wants_gradients(args + BIAS, 1)) && more)
+		wants = wants_gradients(more, ZERO_X);
+	return wants;
+}
+
+// left returns whether one of the tensors was left by a transformation that has ended.
+static int left(PyObject *const *args) {
+	for (int i = X; i < OPERANDS; i++)
+		if (i != OFFS && args[i] != Py_None && truth(PyObject_CallFunctionObjArgs(torch.wrapped, args[i], NULL)) != 0) return 1;
+	return 0;
+}
+
+// try_differentiable calls the product with gradients, unless that is to see other arguments.
 static PyObject *try_differentiable(PyObject *const *args, long turned) {
 	int64_t w = integer(PyObject_GetAttr(args[W], name.ndim));
-	if (PyErr_Occurred() || turned || w == 2 || device_of(args[X]) == ELSEWHERE) return decline();
-	return PyObject_CallFunctionObjArgs(torch.apply, args[X], args[W], args[OFFS], args[BIAS], args[ACTIVATION], args[OUT], args[ZERO], NULL);
+	if (PyErr_Occurred() || turned || w == 2 || device_of(args[X]) == ELSEWHERE || left(args)) return decline();
+	return PyObject_CallFunctionObjArgs(
+		torch.apply, args[X], args[W], args[OFFS], args[BIAS], args[ACTIVATION], args[OUT], args[FILL], NULL);
 }
 
 // The module.
@@ -354,13 +255,13 @@ static int ready(Py_ssize_t n, Py_ssize_t taken) {
 	return 0;
 }
 
-PyDoc_STRVAR(product_doc, "product(x, w, offs, bias, activation, out_dtype, zero, turned): as in torch.py, or None.");
+PyDoc_STRVAR(product_doc, "product(x, w, offs, bias, activation, out_dtype, fill, turned): as in _gradients.py, or None.");
 static PyObject *product(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, ARGUMENTS + 1)) return NULL;
 	long turned = PyLong_AsLong(args[ARGUMENTS]);
 	if (PyErr_Occurred()) return NULL;
-	switch (plain(args, NULL) ? wants_gradients(args) : -1) {
+	switch (plain(args, NULL) ? differentiable(args, NULL) : -1) {
 	case 0: return try_run(args, NULL, turned);
 	case 1: return try_differentiable(args, turned);
 	default: return decline();
@@ -370,14 +271,15 @@ static PyObject *product(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 // The arguments of calls with scales.
 #define SCALED ", scale_x, scale_w, zero_x, sums_w, n"
 
-PyDoc_STRVAR(scaled_doc, "scaled(x, w, offs, bias, activation, out_dtype, zero" SCALED "): as in torch.py, without gradients, or None.");
+PyDoc_STRVAR(scaled_doc, "scaled(x, w, offs, bias, activation, out_dtype, fill" SCALED "): run() without gradients, or None.");
 static PyObject *scaled(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, ARGUMENTS + MORE)) return NULL;
-	return plain(args, args + ARGUMENTS) ? try_run(args, args + ARGUMENTS, 0) : decline();
+	PyObject *const *more = args + ARGUMENTS;
+	return plain(args, more) && !differentiable(args, more) ? try_run(args, more, 0) : decline();
 }
 
-PyDoc_STRVAR(run_doc, "run(x, w, offs, bias, activation, out_dtype, zero[" SCALED "]): the operator on what is known to be plain, or None.");
+PyDoc_STRVAR(run_doc, "run(x, w, offs, bias, activation, out_dtype, fill[" SCALED "]): the operator on what is known to be plain, or None.");
 static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	return ready(n, takes(n, ARGUMENTS)) ? try_run(args, n > ARGUMENTS ? args + ARGUMENTS : NULL, 0) : NULL;
@@ -391,7 +293,7 @@ static int save(PyObject *ctx, PyObject *const *args, PyObject *kept) {
 	return saved != NULL;
 }
 
-PyDoc_STRVAR(forward_doc, "forward(ctx, x, w, offs, bias, activation, out_dtype, zero): that of torch.py's _Eager.");
+PyDoc_STRVAR(forward_doc, "forward(ctx, x, w, offs, bias, activation, out_dtype, fill): that of _gradients.py's _Eager.");
 static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, ARGUMENTS + 1)) return NULL;
@@ -403,7 +305,7 @@ static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	PyObject *z = try_run(of, NULL, 0), *y;
 	if (z == Py_None) {
 		Py_DECREF(z);
-		z = PyObject_CallFunctionObjArgs(torch.run, of[X], of[W], of[OFFS], of[BIAS], of[ACTIVATION], of[OUT], of[ZERO], NULL);
+		z = PyObject_CallFunctionObjArgs(torch.run, of[X], of[W], of[OFFS], of[BIAS], of[ACTIVATION], of[OUT], of[FILL], NULL);
 	}
 	if (!z) return NULL;
 	y = of_torch ? PyObject_CallFunctionObjArgs(of_torch, z, NULL) : Py_NewRef(z);
@@ -425,7 +327,7 @@ static PyObject *derive(PyObject *ctx, PyObject *gy, PyObject *kept) {
 	return gz;
 }
 
-PyDoc_STRVAR(backward_doc, "backward(ctx, gy): that of torch.py's _Differentiable, or None.");
+PyDoc_STRVAR(backward_doc, "backward(ctx, gy): that of _gradients.py's _Differentiable, or None.");
 static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, 2)) return NULL;
@@ -433,7 +335,7 @@ static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	PyObject *of[OPERANDS], *bias, *kept, *rest, *gz = NULL, *result = NULL;
 	int wanted[OPERANDS];
 	if (needs && PyArg_ParseTuple(saved, "OOOOO", &of[X], &of[W], &of[OFFS], &bias, &kept) &&
-	    PyArg_ParseTuple(needs, "pppp|OOO", &wanted[X], &wanted[W], &wanted[OFFS], &wanted[BIAS], &rest, &rest, &rest)) {
+	    PyArg_ParseTuple(needs, "pppp|OOOO", &wanted[X], &wanted[W], &wanted[OFFS], &wanted[BIAS], &rest, &rest, &rest, &rest)) {
 		of[BIAS] = args[1];
 		int no_graph = plain(of, NULL) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0;
 		if (!no_graph) result = decline();
@@ -473,16 +375,16 @@ static int64_t behind(const struct key *k, PyObject *expand) {
 	return n >= 0 && (!of[SCALE_X].type || elements(&of[SCALE_X]) >= 0) ? 4 * n : -1; // of 4 bytes each
 }
 
-PyDoc_STRVAR(keep_doc, "keep(program, args, kwargs, rows, wait, expand, x, w, offs, bias, activation, out_dtype, zero[" SCALED "])\n\n"
+PyDoc_STRVAR(keep_doc, "keep(program, args, kwargs, value, wait, expand, x, w, offs, bias, activation, out_dtype, fill[" SCALED "])\n\n"
 	"Later calls with such arguments run this program. args and kwargs are those of torch.empty(), a shape and a dtype on the\n"
-	"device of x. The first rows of that are the result (None: all), and wait is called behind a run, or None. expand says to how\n"
-	"many scales those of w, and of x, are expanded; -1: to no more than there are.");
+	"device of x. That is filled with value in front of a run, and wait is called behind it; either may be None. expand says to\n"
+	"how many scales those of w, and of x, are expanded; -1: to no more than there are.");
 static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-	enum { PROGRAM, SHAPE, LIKE, ROWS, WAIT, EXPAND, DONE };
+	enum { PROGRAM, SHAPE, LIKE, VALUE, WAIT, EXPAND, DONE };
 	(void)self;
 	if (!ready(n, takes(n, DONE + ARGUMENTS))) return NULL;
-	struct todo todo = {.program = PyLong_AsUnsignedLongLong(args[PROGRAM]), .args = args[SHAPE], .kwargs = args[LIKE], .wait = args[WAIT], .expand = args[EXPAND]};
-	todo.rows = args[ROWS] == Py_None ? -1 : PyLong_AsSsize_t(args[ROWS]);
+	struct todo todo = {.program = PyLong_AsUnsignedLongLong(args[PROGRAM]), .args = args[SHAPE], .kwargs = args[LIKE],
+		.value = args[VALUE], .wait = args[WAIT], .expand = args[EXPAND]};
 	if (PyErr_Occurred()) return NULL;
 	if (!PyTuple_Check(todo.args) || !PyDict_Check(todo.kwargs) || !PyTuple_Check(todo.expand))
 		return PyErr_Format(PyExc_TypeError, "args, kwargs or expand is none");
@@ -505,7 +407,7 @@ static PyObject *clear(PyObject *self, PyObject *none) {
 	Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(setup_doc, "setup(run_at=, ...): the address of bg_run_at, and what of torch, and of torch.py, this module uses.");
+PyDoc_STRVAR(setup_doc, "setup(run_at=, ...): the address of bg_run_at, and what of torch, and of the package, this module uses.");
 static PyObject *setup(PyObject *self, PyObject *args, PyObject *kwargs) {
 	(void)self, (void)args;
 #define SLOT(name) {#name, &torch.name},

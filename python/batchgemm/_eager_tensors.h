@@ -11,14 +11,14 @@ enum { CPU = -1, ELSEWHERE = -2 };
 
 // What setup() gives, by name.
 #define OBJECTS(OF) \
-	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(grad_enabled) OF(current_stream) \
+	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(forward_mode) OF(wrapped) OF(grad_enabled) OF(current_stream) \
 	OF(capturing) OF(empty) OF(apply) OF(run) OF(join) OF(of_torch) OF(derivatives) OF(gradients) OF(bias_gradient) OF(exchange) OF(aoti) OF(check)
 #define MEMBER(name) PyObject *name;
 static struct { OBJECTS(MEMBER) } torch;
 
 // Names of what tensors have.
-#define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) OF(is_neg) OF(requires_grad) OF(ndim) OF(CURRENT_DEVICE) \
-	OF(saved_tensors) OF(needs_input_grad) OF(save_for_backward) OF(activation)
+#define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) OF(is_neg) OF(requires_grad) OF(ndim) OF(fill_) \
+	OF(CURRENT_DEVICE) OF(_current_level) OF(saved_tensors) OF(needs_input_grad) OF(save_for_backward) OF(activation)
 static struct { NAMES(MEMBER) PyObject *none; } name; // none: no activation
 
 // What DLPack has for C, of its major version 1: a view is its DLTensor, an exchange the beginning of its DLPackExchangeAPI.

@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 
 import torch
 
-from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, GROUPS, PANEL, open as _open, problem
+from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, GROUPS, NAN_ROWS, PANEL, ZERO_ROWS, open as _open, problem
 from ._optional import eager
 
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -208,6 +208,40 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
     return sizes._replace(zeros=zeros, scales=(of_x, "row" if zeros else of_w))
 
 
+def flag_of(fill):
+    """The flag of bg_ragged for what rows that belong to no group are filled with, or 0."""
+    if fill is None:
+        return 0
+    if fill == 0:
+        return ZERO_ROWS
+    if fill != fill:
+        return NAN_ROWS
+    raise ValueError(f"fill is {fill!r}: it must be None, 0 or NaN")
+
+
+def check_ends(offs, extent):
+    """Raises ValueError that names the first group whose end is wrong, where extent is what there is to cut. On a
+    GPU it waits."""
+    last = 0
+    for group, end in enumerate(offs.tolist()):
+        if end > extent:
+            raise ValueError(f"offs: group {group} ends at {end}, beyond the {extent} that there are")
+        if end < last:
+            in_front = f"in front of group {group - 1}, which ends at {last}" if group else "in front of 0"
+            raise ValueError(f"offs: group {group} ends at {end}, {in_front}")
+        last = end
+
+
+def check_call(x, w, offs):
+    """check_ends() of a call, whose other mistakes it leaves to that."""
+    cut = (x.dim(), w.dim()) in ((2, 2), (2, 3), (3, 2), (2, 4))
+    if offs is None or offs.dtype != torch.int32 or offs.dim() != 1 or not cut:
+        return
+    if offs.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("batchgemm: check waits for the device, which a CUDA graph cannot capture")
+    check_ends(offs, x.shape[0] if w.dim() > 2 else w.shape[1] if x.dim() == 3 else w.shape[0])
+
+
 class Matrix(NamedTuple):
     """How a matrix lies in memory: op(A) or op(B) of a problem."""
 
@@ -258,15 +292,15 @@ class Call(NamedTuple):
     """What is to be done for arguments of a kind."""
 
     copy: tuple = ()  # whether x, w, offs and bias must be copied; then the rest is of the copies
-    shape: tuple = ()  # to allocate
-    narrow: Optional[int] = None  # the rows that are the result
+    shape: tuple = ()  # of the result
     dtype: Optional[torch.dtype] = None
-    fill: bool = False  # the result is zeros, or nothing
+    extent: int = 0  # of what offs cuts; the bounds of the program may be larger
+    value: Optional[float] = None  # what the result is filled with in front of the run
     expand: tuple = ()  # to how many scales those of w, and of x, are expanded; -1: to no more than there are
-    key: tuple = ()  # of the program
+    key: tuple = ()  # of the program; without one nothing is to be run
 
     def prepare(self, device):
-        form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, zero, *options, zeros, scales = self.key
+        form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, flag, *options, zeros, scales = self.key
         options = _options(*options, zeros, scales)
         words = 1 + zeros  # of a scale
         counts = {"": 0, "tensor": words, "group-64": b.ld * (k // 64), "group-128": b.ld * (k // 128)}
@@ -276,8 +310,8 @@ class Call(NamedTuple):
         if form != BATCHED:
             return device.prepare_ragged(
                 form, groups, m, n, k, lda=a.ld, ldb=b.ld, ldc=ldc, trans_a=a.trans, trans_b=b.trans, offset_a=a.at, offset_b=b.at,
-                stride_b=b.stride, stride_c=m * ldc if form == ENDS_OF_DEPTH else 0, zero_rows=zero, bias=bias_at,
-                stride_bias=bias_stride, scale_a=scale_a, options=options)
+                stride_b=b.stride, stride_c=m * ldc if form == ENDS_OF_DEPTH else 0, zero_rows=flag == ZERO_ROWS,
+                nan_rows=flag == NAN_ROWS, bias=bias_at, stride_bias=bias_stride, scale_a=scale_a, options=options)
         batch = [problem(m, n, k, a=a.at + g * a.stride, lda=a.ld, trans_a=a.trans, b=b.at + g * b.stride, ldb=b.ld, trans_b=b.trans,
                          c=g * m * n, bias=bias_at + g * bias_stride, scale_a=scale_a + g * scales_a, scale_b=g * scales_b)
                  for g in range(groups)]
@@ -297,8 +331,8 @@ def _options(type, type_c, bias, activation, zeros, scales):
 
 
 @functools.lru_cache(maxsize=4096)
-def call_of(x, w, offs, bias, activation, out_dtype, zero, *scales, n=None):
-    """What is to be done for tensors of these meta()."""
+def call_of(x, w, offs, bias, activation, out_dtype, flag, *scales, n=None):
+    """What is to be done for tensors of these meta(). flag is that of flag_of()."""
     x, w, offs, bias, *scales = (t and Meta(*t) for t in (x, w, offs, bias, *scales))
     s = sizes_of(x, w, offs, bias, activation, out_dtype, *scales, n=n)
     packed = w.dtype in PACKED
@@ -309,20 +343,24 @@ def call_of(x, w, offs, bias, activation, out_dtype, zero, *scales, n=None):
     offs_lie = offs is None or offs.at == 0 and (offs.stride[0] == 1 or s.groups <= 1)
     if not (a and b and bias_lies and offs_lie):
         return Call(copy=(not a, not b, not offs_lie, not bias_lies))
-    if s.groups == 0 or s.m == 0 or s.n == 0 or s.form == ENDS_OF_DEPTH and s.k == 0:
-        return Call(shape=s.shape, dtype=s.dtype, fill=True)
-    m, k, shape, narrow = s.m, s.k, s.shape, None
+    m, k, extent = s.m, s.k, 0
     if s.form == ENDS_OF_ROWS:
-        m = min(bound(m), a.ld) if a.trans else bound(m)  # rows of matrices are as long as their bounds
-        if zero and m != s.m:  # rows up to the bound are set to 0
-            shape, narrow = (m, s.n), s.m
+        m, extent = min(bound(m), a.ld) if a.trans else bound(m), m  # rows of a matrix are as long as its bound
     if s.form == ENDS_OF_DEPTH:
-        k = min([bound(k)] + [a.ld] * (not a.trans) + [b.ld] * b.trans)
+        k, extent = min([bound(k)] + [a.ld] * (not a.trans) + [b.ld] * b.trans), k
+    call = Call(shape=s.shape, dtype=s.dtype, extent=extent)
+    if s.groups == 0 or s.m == 0 or s.n == 0 or s.form == ENDS_OF_DEPTH and s.k == 0:
+        return call._replace(value=math.nan if flag == NAN_ROWS and s.form == ENDS_OF_ROWS else 0)
+    if s.form == BATCHED:
+        flag = 0
+    if flag and (bias or activation or any(s.scales)):  # beside these the library fills nothing
+        call, flag = call._replace(value=0 if flag == ZERO_ROWS else math.nan), 0
     bias_stride = bias.stride[0] if bias and len(bias.shape) == 2 and s.groups > 1 else 0
+    type = SCALED.get(x.dtype) or TYPES[x.dtype]
     key = (s.form, s.groups, m, s.n, k, a, b, s.n, bias.at // bias.dtype.itemsize if bias else 0, bias_stride,
-           zero and s.form == ENDS_OF_ROWS, SCALED.get(x.dtype) or TYPES[x.dtype], TYPES[s.dtype], bias is not None, activation, s.zeros, s.scales)
+           flag, type, TYPES[s.dtype], bias is not None, activation, s.zeros, s.scales)
     expand = tuple(s.groups if of == "tensor" else -1 for of in reversed(s.scales))
-    return Call(shape=shape, narrow=narrow, dtype=s.dtype, key=key, expand=expand)
+    return call._replace(key=key, expand=expand)
 
 
 class Programs:
@@ -353,7 +391,7 @@ class Programs:
             if arguments:  # within the lock: behind it the program may be another stream's
                 like = {"dtype": call.dtype, "device": arguments[0].device}
                 wait = None if self.cuda else self.device.wait
-                eager.keep(program.handle, (call.shape,), like, call.narrow, wait, call.expand, *arguments)
+                eager.keep(program.handle, (call.shape,), like, call.value, wait, call.expand, *arguments)
         if not self.cuda:
             self.device.wait()
 

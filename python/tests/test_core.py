@@ -375,8 +375,10 @@ class Test(unittest.TestCase):
             buffer.address()
 
     def test_ragged_scalars(self):
-        """C behind the last end is 0, and stays as it is where nobody asked for that; what is in front has its factors."""
-        for more, want in (({"zero_rows": True}, [6, 0, 0]), ({}, [6, 7, 7]), ({"alpha": 0.5, "beta": 2}, [17, 7, 7])):
+        """C behind the last end is 0, or NaN, and stays as it is where nobody asked for that; what is in front has its
+        factors."""
+        nan = float("nan")
+        for more, want in (({"zero_rows": True}, [6, 0, 0]), ({"nan_rows": True}, [6, nan, nan]), ({}, [6, 7, 7]), ({"alpha": 0.5, "beta": 2}, [17, 7, 7])):
             with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 3, 1, 1, **more) as program:
                 buffers = [self.device.buffer(n) for n in (1, 3, 1, 3)]
                 for buffer, data in zip(buffers, (array("i", [1]), array("f", [2, 4, 5]), array("f", [3]), array("f", [7, 7, 7]))):
@@ -384,9 +386,27 @@ class Test(unittest.TestCase):
                 program.run_ragged(*buffers)
                 got = array("f", bytes(12))
                 buffers[3].read(got)
-                self.assertEqual(list(got), want)
+                self.assertEqual(str(list(got)), str([float(c) for c in want]))
                 for buffer in buffers:
                     buffer.close()
+
+    def test_extent(self):
+        """A run at addresses may have less than the bound: an end beyond that is refused, and no C is written there."""
+        offset = lambda of: (of.buffer_info()[0] + 15 & -16) - of.buffer_info()[0]
+        with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 3, 1, 1, zero_rows=True) as program:
+            for end, extent, want in (2, 2, [6, 12, 7]), (1, 2, [6, 0, 7]), (3, 2, [0, 0, 7]), (3, 0, [6, 12, 15]):
+                ends, a, b, c = array("i", [0] * 12), array("f", [0] * 12), array("f", [0] * 12), array("f", [7] * 12)
+                for of, values in (ends, [end]), (a, [2, 4, 5]), (b, [3]):
+                    at = offset(of) // 4
+                    of[at : at + len(values)] = array(of.typecode, values)
+                sizes, *addresses = (of.buffer_info()[0] + offset(of) for of in (ends, a, b, c))
+                program.run_at(0, *addresses, sizes=sizes, extent=extent)
+                self.device.wait()
+                self.assertEqual(list(c[offset(c) // 4 :][:3]), want)
+                if want[0] == 0:
+                    self.assertRaisesRegex(batchgemm.InvalidError, "group 0|problem 0", program.status)
+            with self.assertRaisesRegex(batchgemm.InvalidError, "extent is 9223372036854775808"):
+                program.run_at(0, *addresses, sizes=sizes, extent=2**63)
 
     def test_warm(self):
         """Each transposition is warmed for itself."""

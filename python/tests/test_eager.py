@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import math
 import os
 import shutil
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 import types
 import unittest
+from unittest import mock
 
 from batchgemm import _core
 from batchgemm._optional import Nothing, eager
@@ -17,6 +19,8 @@ from batchgemm._optional import Nothing, eager
 if eager is Nothing:
     raise unittest.SkipTest("the module _eager is not there")
 HANDLE, INVALID = 2, 1  # of bg_status
+ZEROS = (ctypes.c_int32 * 4096)()  # ends that are read
+OFFS = ctypes.addressof(ZEROS) + 15 & -16
 
 
 def another():
@@ -61,8 +65,8 @@ class Tensor:
         swap = lambda t: (*t[:-2], t[-1], t[-2])
         return Tensor(*swap(self.shape), stride=swap(self.strides), dtype=self.dtype, at=self.at, device=self.index)
 
-    def __getitem__(self, rows):
-        return "first", rows.start, rows.stop
+    def fill_(self, value):
+        self.filled = value
 
 
 class Parameter(Tensor):
@@ -81,11 +85,12 @@ class Case(unittest.TestCase):
         self.runs, self.status, self.asked, self.meanwhile = [], 0, 0, None
         self.stream, self.capturing, self.grad, self.modes = 7, False, False, 0
         self.watchers, self.device = [0, None, False, False], types.SimpleNamespace(CURRENT_DEVICE=None)
-        self.waits, self.joins = [], []
+        self.waits, self.joins, self.extents, self.levels, self.left = [], [], [], types.SimpleNamespace(_current_level=-1), []
 
         def run_at(program, stream, addresses):
-            size, zero, *rest = _core.ADDRESSES.unpack(ctypes.string_at(addresses, _core.ADDRESSES.size))
+            size, zero, *rest, extent = _core.ADDRESSES.unpack(ctypes.string_at(addresses, _core.ADDRESSES.size))
             self.runs.append((program, stream, rest))
+            self.extents.append(extent)
             return self.status
 
         def empty(*args, **kwargs):
@@ -107,18 +112,19 @@ class Case(unittest.TestCase):
             run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, apply=lambda *args: ("gradients", *args), run=lambda *args: ("slow", *args), join=join, of_torch={"silu": lambda z: ("silu", z)},
             derivatives={"silu": lambda gy, kept: kept.derived(gy)}, gradients=lambda *args: ("left", *args), bias_gradient=lambda *args: ("bias", *args), exchange=None, aoti=None,
             empty=empty, Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
-            function_modes=lambda: self.modes, default_device=self.device, grad_enabled=lambda: self.grad,
+            function_modes=lambda: self.modes, default_device=self.device, forward_mode=self.levels, wrapped=lambda t: t in self.left,
+            grad_enabled=lambda: self.grad,
             current_stream=lambda index: self.stream + index, capturing=lambda: self.capturing)
         self.eager.setup(**self.given)
-        self.x, self.w, self.offs = Tensor(6, 4, at=0x1008), Tensor(2, 4, 3, at=0x2004), Tensor(2, dtype="i32", at=0x3000)
+        self.x, self.w, self.offs = Tensor(6, 4, at=0x1008), Tensor(2, 4, 3, at=0x2004), Tensor(2, dtype="i32", at=OFFS)
         self.bias = Tensor(2, 3, at=0x4004)
-        self.args = [self.x, self.w, self.offs, self.bias, "silu", None, False]
+        self.args = [self.x, self.w, self.offs, self.bias, "silu", None, None]
 
-    def keep(self, args, program=5, shape=(6, 3), rows=None, wait=None, expand=(-1, -1)):
-        self.eager.keep(program, (shape,), {"dtype": "f32"}, rows, wait, expand, *args)
+    def keep(self, args, program=5, shape=(6, 3), value=None, wait=None, expand=(-1, -1)):
+        self.eager.keep(program, (shape,), {"dtype": "f32"}, value, wait, expand, *args)
 
     def replaced(self, **by):
-        names = ["x", "w", "offs", "bias", "activation", "out", "zero", "scale_x", "scale_w", "zero_x", "sums_w", "n"]
+        names = ["x", "w", "offs", "bias", "activation", "out", "fill", "scale_x", "scale_w", "zero_x", "sums_w", "n"]
         return [by.get(name, arg) for name, arg in zip(names, self.args)]
 
 
@@ -128,9 +134,10 @@ class Table(Case):
         self.keep(self.args)
         y = self.eager.run(*self.args)
         self.assertEqual((y.shape, y.dtype), ((6, 3), "f32"))
-        self.assertEqual(self.runs, [(5, 0, [0x1000, 0x2000, 0x9000, 0x3000, 0, 0x4000, 0])])
-        self.keep(self.args, program=6, rows=5)  # takes its place
-        self.assertEqual(self.eager.run(*self.args), ("first", 0, 5))
+        self.assertEqual(self.runs, [(5, 0, [0x1000, 0x2000, 0x9000, OFFS, 0, 0x4000, 0])])
+        self.assertFalse(hasattr(y, "filled"))
+        self.keep(self.args, program=6, value=0)  # takes its place
+        self.assertEqual(self.eager.run(*self.args).filled, 0)
         self.assertEqual(self.runs[-1][0], 6)
         without = self.replaced(offs=None, bias=None)
         self.keep(without, program=8)
@@ -148,11 +155,11 @@ class Table(Case):
             "x: dimensions": {"x": Tensor(6, 4, 1, stride=(4, 1, 0), at=0x1008)},
             "w: groups": {"w": Tensor(3, 4, 3, at=0x2004)}, "w: first stride": {"w": Tensor(2, 4, 3, stride=(0, 3, 1), at=0x2004)},
             "w: type": {"w": Tensor(2, 4, 3, dtype="f16", at=0x2004)}, "w: address": {"w": Tensor(2, 4, 3, at=0x2002)},
-            "offs": {"offs": None}, "offs: type": {"offs": Tensor(2, dtype="f32", at=0x3000)}, "offs: stride": {"offs": Tensor(2, stride=(2,), dtype="i32", at=0x3000)},
-            "offs: address": {"offs": Tensor(2, dtype="i32", at=0x3004)},
+            "offs": {"offs": None}, "offs: type": {"offs": Tensor(2, dtype="f32", at=OFFS)}, "offs: stride": {"offs": Tensor(2, stride=(2,), dtype="i32", at=OFFS)},
+            "offs: address": {"offs": Tensor(2, dtype="i32", at=OFFS + 4)},
             "bias": {"bias": None}, "bias: dimensions": {"bias": Tensor(3, at=0x4004)}, "bias: stride": {"bias": Tensor(2, 3, stride=(4, 1), at=0x4004)},
             "no activation": {"activation": ""}, "relu": {"activation": "relu"}, "gelu": {"activation": "gelu"},
-            "out": {"out": "f32"}, "other out": {"out": "bf16"}, "zero": {"zero": True},
+            "out": {"out": "f32"}, "other out": {"out": "bf16"}, "zero": {"fill": 0.0}, "not a number": {"fill": math.nan},
             "GPU": {name: Tensor(*t.shape, dtype=t.dtype, at=t.at, device=0) for name, t in zip(("x", "w", "offs", "bias"), self.args)},
             "other GPU": {name: Tensor(*t.shape, dtype=t.dtype, at=t.at, device=1) for name, t in zip(("x", "w", "offs", "bias"), self.args)},
         }
@@ -165,6 +172,34 @@ class Table(Case):
             self.assertEqual(self.runs[-1][0], i, name)
         self.eager.run(*self.replaced(x=Tensor(6, 4, at=0x5008)))  # elsewhere, and as far from a multiple of 16
         self.assertEqual((self.runs[-1][0], self.runs[-1][2][0]), (1, 0x5000))
+
+    def test_extents(self):
+        """Each run has how much there is to cut: rows, depth where w has two dimensions, or nothing."""
+        for by, extent in (
+            ({}, 6), ({"x": Tensor(9, 4)}, 9), ({"x": Tensor(5, 7), "w": Tensor(7, 3)}, 7), ({"w": Tensor(2, 1, 8, 8, dtype="i32")}, 6),
+            ({"offs": None}, 0), ({"x": Tensor(2, 6, 4), "offs": None}, 0),
+        ):
+            args = self.replaced(**by, **{"offs": Tensor(2, dtype="i32", at=OFFS, device=0)} if "offs" not in by else {})
+            self.keep(args)
+            self.assertIsNotNone(self.eager.run(*args))
+            self.assertEqual(self.extents[-1], extent, by)
+
+    def test_ends_on_host(self):
+        """Ends that go down, or beyond what there is, are left to torch.py; those of a GPU are not looked at."""
+        def call(*values, device=-1):
+            numbers = (ctypes.c_int32 * len(values))(*values)
+            args = self.replaced(offs=Tensor(len(values), dtype="i32", at=ctypes.addressof(numbers), device=device))
+            self.keep(args)
+            before = len(self.runs)
+            y = self.eager.run(*args)
+            self.assertEqual(len(self.runs) - before, y is not None)
+            return y is not None
+
+        for right in (0, 6), (3, 3), (0, 0), (6, 6), (2,), (6,), (), (0, 1, 2, 3, 4, 5, 6):
+            self.assertTrue(call(*right), right)
+        for wrong in (0, 7), (3, 2), (-1, 3), (7, 6), (7,), (-1,), (0, 1, 2, 1, 4, 5, 6), (2**31 - 1, 0), (-(2**31), 6), (3, -(2**31)):
+            self.assertFalse(call(*wrong), wrong)
+            self.assertTrue(call(*wrong, device=0), wrong)
 
     def test_streams(self):
         args = [Tensor(*t.shape, dtype=t.dtype, at=t.at, device=2) for t in self.args[:4]] + self.args[4:]
@@ -219,7 +254,7 @@ class Table(Case):
         for _ in range(50):
             self.assertIsNotNone(self.eager.run(*self.args))
             self.assertIsNotNone(self.eager.product(*self.args, 0))
-        self.eager.keep(5, args, like, 2, wait, (-1, -1), *self.args)
+        self.eager.keep(5, args, like, math.nan, wait, (-1, -1), *self.args)
         self.eager.run(*self.args)
         self.eager.clear()
         self.assertEqual([sys.getrefcount(o) for o in held], before)
@@ -228,11 +263,11 @@ class Table(Case):
         def work():
             for n in range(2000):
                 args = self.replaced(x=Tensor(n + 1, 4, device=300))
-                self.keep(args, rows=n % 2 or None, wait=list)
+                self.keep(args, value=n % 2 or None, wait=list)
                 self.eager.run(*args)
                 self.eager.product(*args, n % 4)
             self.eager.clear()
-            self.runs.clear()
+            self.runs.clear(), self.extents.clear()
             gc.collect()
 
         work()
@@ -266,6 +301,12 @@ class Runs(Case):
         with self.assertRaises(Error) as caught:
             self.eager.run(*self.args)
         self.assertEqual(caught.exception.args, (INVALID,))
+
+    def test_fill_fails(self):
+        with mock.patch.object(Tensor, "fill_", side_effect=MemoryError("none left")):
+            self.keep(self.args, value=0)
+            self.assertRaisesRegex(MemoryError, "none left", self.eager.run, *self.args)
+        self.assertEqual(self.runs, [])
 
     def test_memory_fails(self):
         def none():
@@ -373,7 +414,7 @@ class Gradients(Case):
         super().setUp()
         self.gy = Tensor(6, 3, at=0x5008)
         for program, x, w in (8, self.gy, self.w.turned()), (9, self.x.turned(), self.gy):
-            self.keep([x, w, self.offs, None, "", None, True], program=program, shape=(program, 1))
+            self.keep([x, w, self.offs, None, "", None, 0], program=program, shape=(program, 1))
 
     def backward(self, needs=(True, True, False, False, False, False), kept=None, **by):
         tensors = [by.get(name, getattr(self, name)) for name in ("x", "w", "offs", "bias", "gy")]
@@ -382,8 +423,8 @@ class Gradients(Case):
 
     def test_both(self):
         gx, gw, *others = self.backward()
-        self.assertEqual((gx.shape, gw.shape, others), ((8, 1), (9, 1), [None] * 5))
-        self.assertEqual(self.runs, [(8, 0, [0x5000, 0x2000, 0x9000, 0x3000, 0, 0, 0]), (9, 0, [0x1000, 0x5000, 0x9000, 0x3000, 0, 0, 0])])
+        self.assertEqual((gx.shape, gw.shape, others), ((8, 1), (9, 1), [None] * 6))
+        self.assertEqual(self.runs, [(8, 0, [0x5000, 0x2000, 0x9000, OFFS, 0, 0, 0]), (9, 0, [0x1000, 0x5000, 0x9000, OFFS, 0, 0, 0])])
 
     def test_some(self):
         self.assertIsNone(self.backward((True, False, False, False, False, False))[1])
@@ -411,7 +452,7 @@ class Gradients(Case):
 
     def test_unknown(self):
         """Where one has not been run before, or its program is closed, torch.py computes all, of the same gradient."""
-        self.keep([self.x.turned(), Tensor(6, 5), self.offs, None, "", None, True], program=7)
+        self.keep([self.x.turned(), Tensor(6, 5), self.offs, None, "", None, 0], program=7)
         kept, gy = Tensor(6, 5), Tensor(6, 5)
         kept.derived = lambda _: gy
         needs = (True, True, False, True, False, False)
@@ -438,8 +479,8 @@ class Gradients(Case):
     def test_depth(self):
         """Where depth is cut the gradient to x is turned, which is left to torch.py."""
         self.x, self.w, self.gy = Tensor(4, 6), Tensor(6, 3), Tensor(2, 4, 3)
-        self.keep([self.gy, self.w.turned(), self.offs, None, "", None, True], program=4)
-        self.keep([self.x.turned(), self.gy, self.offs, None, "", None, True], program=5)
+        self.keep([self.gy, self.w.turned(), self.offs, None, "", None, 0], program=4)
+        self.keep([self.x.turned(), self.gy, self.offs, None, "", None, 0], program=5)
         self.assertEqual(self.backward()[0], "left")
         self.assertIsNotNone(self.backward((False, True, False, False, False, False))[1])
         self.assertEqual([program for program, *_ in self.runs], [5])
@@ -504,6 +545,14 @@ class Plain(Case):
         del self.device.CURRENT_DEVICE  # of another version of torch
         self.assertIsNone(self.product())
 
+    def test_forward_mode(self):
+        self.levels._current_level = 0
+        self.assertIsNone(self.product())
+        self.levels._current_level = -1
+        self.assertIsNotNone(self.product())
+        del self.levels._current_level  # of another version of torch
+        self.assertIsNone(self.product())
+
     def test_negative(self):
         for by in {"x": Tensor(6, 4, at=0x1008, neg=True)}, {"w": Tensor(2, 4, 3, at=0x2004, neg=True)}, {"bias": Tensor(2, 3, at=0x4004, neg=True)}:
             self.assertIsNone(self.product(**by))
@@ -515,6 +564,9 @@ class Plain(Case):
         self.assertEqual(self.product().shape, (6, 3), "none is wanted")
         for by in wants, {"w": Parameter(2, 4, 3, requires_grad=True)}, {"bias": Tensor(2, 3, requires_grad=True)}:
             self.assertEqual(self.product(**by), ("gradients", *self.replaced(**by)))
+            self.left = [t for t in by.values()]
+            self.assertIsNone(self.product(**by), "what a transformation left")
+            self.left = []
         self.assertIsNone(self.product(turned=1, **wants))
         self.assertIsNone(self.product(x=Tensor(2, 3, 4, requires_grad=True), w=Tensor(4, 6)), "ends cut columns")
         self.assertIsNone(self.product(x=Tensor(6, 4, device=-2, requires_grad=True)), "neither CPU nor GPU")
@@ -525,7 +577,7 @@ class Plain(Case):
             "device": {"x": Tensor(6, 4, device=-2)}, "type": {"x": Tensor(6, 4, dtype="f64")},
             "dimensions": {"x": Tensor(1, 2, 3, 4, 5)}, "many": {"x": Tensor(*[1] * 99)}, "symbol": {"x": Tensor(True, 4)}, "overflow": {"x": Tensor(2**70, 4)},
             "strides": {"x": Tensor(6, 4, stride=(4,))}, "no memory": {"x": Tensor(6, 4, at=RuntimeError("no storage"))},
-            "activation": {"activation": "tanh"}, "activation's end": {"activation": "silu\0"}, "no text": {"activation": 3},
+            "activation": {"activation": "tanh"}, "activation's end": {"activation": "silu\0"}, "no text": {"activation": 3}, "fill": {"fill": 1.0}, "other fill": {"fill": "0"},
             "surrogate": {"activation": "\udc00"}, "out": {"out": "f64"},
         }.items():
             self.keep(self.replaced(**by))

@@ -95,7 +95,7 @@ class Table(ByView, test_eager.Table):
         x, y = (Raises(6, 4, dtype="e4m3", at=0x1008) for _ in range(2))
         self.eager.setup(**{**self.given, "exchange": self.capsule(table), "empty": lambda *_, **__: y})
         x.error = y.error = ValueError
-        args = x, x, x, None, "", None, False
+        args = x, x, None, None, "", None, None
         self.keep(args)
         self.assertRaises(ValueError, self.eager.run, *args)  # of the result, which must have a view
         x.error = KeyboardInterrupt

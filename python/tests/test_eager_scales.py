@@ -105,12 +105,18 @@ class Scales(Case):
         self.assertEqual(self.runs, [])
         self.assertRaises(KeyboardInterrupt, self.eager.scaled, *self.replaced(scale_w=Tensor(2, 3, at=KeyboardInterrupt())))
 
-    def test_no_gradients(self):
-        """None are computed, whoever wants some."""
-        self.grad = True
+    def test_gradients(self):
+        """Where some are wanted the call is left to torch.py."""
         self.keep(self.args)
-        by = {"bias": Tensor(2, 3, at=0x4004, requires_grad=True), "scale_x": Tensor(6, at=0x6018, requires_grad=True)}
-        self.assertEqual(self.eager.scaled(*self.replaced(**by)).shape, (6, 3))
+        x, w = ({"dtype": "e4m3", "at": at, "requires_grad": True} for at in (0x1008, 0x2004))
+        for by in ({"x": Tensor(6, 4, **x)}, {"w": Tensor(2, 4, 3, **w)}, {"bias": Tensor(2, 3, at=0x4004, requires_grad=True)},
+                   {"scale_x": Tensor(6, at=0x6018, requires_grad=True)}, {"scale_w": Tensor(2, 3, at=0x6000, requires_grad=True)}):
+            self.grad = True
+            self.assertIsNone(self.eager.scaled(*self.replaced(**by)), by)
+            self.grad = False
+            self.assertEqual(self.eager.scaled(*self.replaced(**by)).shape, (6, 3), by)
+        self.grad = True
+        self.assertEqual(self.eager.scaled(*self.args).shape, (6, 3), "none is wanted")
 
     def test_joining(self):
         """What may happen meanwhile."""

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import batchgemm.torch as bt
 import test_torch_int4
 import test_torch_scaled
-from batchgemm import _programs as bp
+from batchgemm import _operators as bo, _programs as bp
 from batchgemm._optional import Nothing
 from batchgemm.torch import int4_grouped_mm, scaled_grouped_mm
 from test_torch import assert_fails_alike, ends, slow_runs, without_eager
@@ -188,7 +188,7 @@ class EagerScales(unittest.TestCase):
         every = self.x.view(torch.int8).repeat_interleave(2, -1).view(E4M3)[:, ::2]
         for call, copied in (lambda w: self.call4(w=w), turned), (lambda x: self.call(x=x), every):
             want = call(copied)
-            with slow_runs() as runs, mock.patch.object(bt, "_run", side_effect=bt._run) as run:
+            with slow_runs() as runs, mock.patch.object(bo, "_run", side_effect=bo._run) as run:
                 self.assertTrue(torch.equal(call(copied), want))
             self.assertEqual((runs.call_count, run.call_count), (0, 1))
 
@@ -288,9 +288,8 @@ class EagerScales(unittest.TestCase):
         self.assertEqual(self.call(**on_meta).device.type, "meta")
 
     def test_modes_of_torch(self):
-        """What has no part in these calls: autocast, gradients that are wanted, a default device."""
+        """What has no part in these calls: autocast, whether gradients are computed, a default device."""
         want, want4 = self.call(), self.call4()
-        self.scale_x.requires_grad_(), self.scale_w.requires_grad_()
         kind = self.x.device.type
         for mode in torch.autocast(kind, dtype=torch.float16), torch.no_grad(), torch.enable_grad(), torch.device(kind), contextlib.nullcontext():
             with mode, slow_runs() as runs:
@@ -305,8 +304,8 @@ class EagerScales(unittest.TestCase):
         """By the dispatcher, as where a graph of torch.compile runs, and by that."""
         with slow_runs() as runs:
             for _ in range(3):
-                torch.ops.batchgemm.scaled_grouped_mm(self.x, self.w, self.scale_x, self.scale_w, self.offs, None, "", torch.bfloat16)
-                torch.ops.batchgemm.int4_grouped_mm(self.x4, self.w4, self.s4, self.offs, None, "", None, None)
+                torch.ops.batchgemm.scaled_grouped_mm(self.x, self.w, self.offs, None, "", torch.bfloat16, None, self.scale_x, self.scale_w, None, None, None)
+                torch.ops.batchgemm.int4_grouped_mm(self.x4, self.w4, self.offs, None, "", None, None, None, self.s4, None, None, None)
         self.assertLessEqual(runs.call_count, 3)  # the second of the first three may have emptied the table
         graphs = []
 

@@ -1,7 +1,6 @@
 """Tests of batchgemm.torch.int4_grouped_mm on tensors of the CPU."""
 
 import unittest
-import warnings
 from unittest import mock
 
 try:
@@ -12,10 +11,10 @@ except ImportError as missing:
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import batchgemm.torch as bt
-from batchgemm import _programs as bp
+from batchgemm import _operators as bo, _programs as bp
 from batchgemm._optional import Nothing
 from batchgemm.torch import int4_grouped_mm, quantize_int4
-from test_torch import ACTIVATIONS, LAYOUTS, bound, ends, reference, slow_runs
+from test_torch import ACTIVATIONS, LAYOUTS, ROUNDED, bound, ends, quiet, reference, slow_runs
 
 TYPES = torch.bfloat16, torch.float16
 NIBBLES = 0, 4, 1, 5, 2, 6, 3, 7  # of each of eight weights
@@ -176,9 +175,10 @@ class Int4Torch(unittest.TestCase):
     def test_opcheck(self):
         x, w, scale_w, operator = self.x, self.w, self.scale_w, torch.ops.batchgemm.int4_grouped_mm.default
         for args in (
-            (x, w, scale_w, self.offs, None, "", None, None),
-            (x, w.view(torch.uint8), new_scales(3, 8, 2), self.offs, torch.randn(3, 5), "silu", torch.float32, 5),
-            (x[:9].view(3, 3, 128), w, scale_w, None, None, "relu", torch.bfloat16, 8),
+            (x, w, self.offs, None, "", None, None, None, scale_w, None, None, None),
+            (x, w.view(torch.uint8), self.offs, torch.randn(3, 5), "silu", torch.float32, 0.0, None, new_scales(3, 8, 2), None, None, 5),
+            (x[:9].view(3, 3, 128), w, None, None, "relu", torch.bfloat16, None, None, scale_w, None, None, 8),
+            (x.detach().requires_grad_(), w, self.offs, torch.randn(3, 8).bfloat16().requires_grad_(), "gelu", None, None, None, scale_w, None, None, None),
         ):
             torch.library.opcheck(operator, args)
 
@@ -208,17 +208,84 @@ class Int4Torch(unittest.TestCase):
                 args = torch.randn(rows, 128).to(dtype), new_words(3, 8, 128), new_scales(3, 8, 2), ends(3, 3, rows), torch.randn(5).to(dtype)
                 self.assertTrue(torch.equal(compiled(*args), layer(*args)), f"{dtype} {rows}")
 
-    def test_no_gradients(self):
-        """Nobody is promised any, and nobody warned, with and without the dispatcher."""
-        want = self.call()
-        self.x.requires_grad_()
-        bias = torch.zeros(8, dtype=torch.bfloat16, requires_grad=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            by_dispatcher = torch.ops.batchgemm.int4_grouped_mm(self.x, self.w, self.scale_w, self.offs, bias, "", None, None)
-            for y in self.call(bias=bias), by_dispatcher:
-                self.assertFalse(y.requires_grad)
-                self.assertTrue(torch.equal(y, want))
+    def test_gradients(self):
+        """To x and bias, as autograd in float64 has them of the dequantised weights; the weights are rounded to the type of x."""
+        for dtype in TYPES:
+            for n in None, 5:
+                x, bias = (torch.randn(shape).to(dtype).requires_grad_() for shape in ((10, 128), (3, n or 8)))
+                batched, w, scale_w = x.detach()[:9].view(3, 3, 128).requires_grad_(), new_words(3, 8, 128), new_scales(3, 8, 2)
+                for activation in ACTIVATIONS:
+                    for out in dtype, torch.float32:
+                        for leaf, offs in (x, self.offs), (batched, None):
+                            y = int4_grouped_mm(leaf, w, scale_w, offs, bias.to(out), activation, out, n)
+                            self.assertTrue(y.requires_grad)
+                            gy = torch.randn(y.shape).to(out)
+                            doubles = [t.detach().double().requires_grad_() for t in (leaf, bias)]
+                            whole = numbers(w, scale_w, n)
+                            want = torch.autograd.grad(reference(doubles[0], whole, offs, doubles[1], activation), doubles, gy.double())
+                            for g, h, t in zip(torch.autograd.grad(y, (leaf, bias), gy), want, (leaf, bias)):
+                                self.assertEqual((g.dtype, g.shape), (t.dtype, t.shape))
+                                error = (g.double() - h).abs().max() / h.abs().max()
+                                self.assertLess(error, 4 * ROUNDED[dtype], f"{dtype} {n} {activation} {out}")
+
+    def test_gradients_are_exact(self):
+        """Whole numbers, times powers of two, have no error."""
+        w, scale_w = new_words(3, 16, 256), new_scales(3, 16, 2, powers=True)
+        x, gy = torch.randint(-4, 5, (10, 256)).bfloat16().requires_grad_(), torch.randint(-2, 3, (10, 11)).float()
+        gx, = torch.autograd.grad(int4_grouped_mm(x, w, scale_w, self.offs, out_dtype=torch.float32, n=11), x, gy)
+        want = reference(gy.double(), numbers(w, scale_w, 11).transpose(1, 2), self.offs)
+        self.assertTrue(torch.equal(gx, want.bfloat16()))
+        for form in w.view(torch.uint8), torch.cat([w, w], 1)[:, : w.shape[1]], w.transpose(1, 2).contiguous().transpose(1, 2):
+            self.assertTrue(torch.equal(torch.autograd.grad(int4_grouped_mm(x, form, scale_w, self.offs, out_dtype=torch.float32, n=11), x, gy)[0], gx))
+        for rows, k, n, cuts in (0, 64, 3, [0, 0]), (5, 0, 3, [2, 5]), (5, 64, 0, [2, 5]), (5, 64, 3, [0, 0]), (4, 64, 3, []):
+            x = torch.randn(rows, k).half().requires_grad_()
+            y = int4_grouped_mm(x, new_words(len(cuts), 8, k), new_scales(len(cuts), 8, k // 64), ends(*cuts), n=n)
+            self.assertEqual(torch.autograd.grad(y.sum(), x)[0].shape, x.shape)
+
+    def test_gradients_of_gradients(self):
+        for activation in ACTIVATIONS:
+            sides = []
+            for double in False, True:
+                leaves = [t.double() if double else t.half() for t in (torch.ones(10, 128) / 8, torch.ones(3, 8) / 4)]
+                leaves = [t.requires_grad_() for t in leaves]
+                if double:
+                    y = reference(leaves[0], numbers(self.w, self.scale_w), self.offs, leaves[1], activation)
+                else:
+                    y = int4_grouped_mm(leaves[0], self.w, self.scale_w, self.offs, leaves[1].float(), activation, torch.float32)
+                first = torch.autograd.grad(y.square().sum(), leaves, create_graph=True)
+                sides.append([*first, *torch.autograd.grad(sum(g.float().square().sum() if not double else g.square().sum() for g in first), leaves)])
+            for g, h in zip(*sides):
+                self.assertLess((g.double() - h).abs().max(), 0.02 * h.abs().max(), activation)
+
+    def test_trains_in_front(self):
+        """A layer of frozen weights between trained ones, as in QLoRA, also compiled."""
+        w, scale_w = quantize_int4(torch.randn(3, 8, 128) / 11)
+        first, last = torch.nn.Linear(16, 128, dtype=torch.bfloat16), torch.nn.Linear(8, 1, dtype=torch.bfloat16)
+        optimizer = torch.optim.Adam([*first.parameters(), *last.parameters()], 0.02)
+        rows, offs = torch.randn(30, 16).bfloat16(), ends(5, 19, 30)
+        model = lambda rows: last(int4_grouped_mm(first(rows), w, scale_w, offs, activation="silu")).float()
+        before, losses = first.weight.detach().clone(), []
+        for step in model, torch.compile(model, fullgraph=True, backend="aot_eager"):
+            for _ in range(15):
+                loss = (step(rows)[:, 0] - rows[:, 0].float()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+        self.assertLess(losses[-1], 0.3 * losses[0])
+        self.assertGreater((first.weight - before).abs().max(), 0.01)
+
+    def test_no_gradient(self):
+        """Those that are not there are missed in backward, whoever calls, and only where they are wanted."""
+        scale_w, x = self.scale_w.view(torch.float32).requires_grad_(), self.x.requires_grad_()
+        by_dispatcher = torch.ops.batchgemm.int4_grouped_mm(x, self.w, self.offs, None, "", None, None, None, scale_w, None, None, None)
+        compiled = torch.compile(int4_grouped_mm, fullgraph=True, backend="aot_eager")
+        for y in int4_grouped_mm(x, self.w, scale_w, self.offs), by_dispatcher:
+            self.assertEqual(torch.autograd.grad(y.sum(), x, retain_graph=True)[0].shape, x.shape)
+            with self.assertRaisesRegex(NotImplementedError, "int4_grouped_mm has no gradient to scale_w"):
+                y.sum().backward()
+        with quiet(), self.assertRaisesRegex(Exception, "int4_grouped_mm has no gradient to scale_w"):
+            compiled(x, self.w, scale_w, self.offs).sum().backward()
 
     def test_modes(self):
         want = self.call()
@@ -233,7 +300,7 @@ class Int4Torch(unittest.TestCase):
         """Numbers of rows that are near share a program, and a second call plans nothing."""
         def key(rows):
             metas = [bp.meta(t, 0) for t in (self.x[:1].expand(rows, 128).contiguous(), self.w, ends(0, 1, rows), self.scale_w)]
-            return bp.call_of(*metas[:3], None, "", None, False, None, metas[3]).key
+            return bp.call_of(*metas[:3], None, "", None, 0, None, metas[3]).key
 
         self.assertEqual({key(rows) for rows in range(961, 1025)}, {key(1024)})
         self.call()
@@ -254,7 +321,7 @@ class Int4Torch(unittest.TestCase):
             ("and K is 64", ValueError, lambda: call(x[:, :64], w[:, :1], s[:, :0], offs)),
             ("scale_w has the shape (3, 1, 7)", ValueError, lambda: call(x, w, s[..., :7], offs)),
             ("scale_w is NoneType: it must be a tensor", TypeError, lambda: call(x, w, None, offs)),
-            ("scale_w is on meta, x on ", ValueError, lambda: bt._int4_grouped_mm(x, w, s.to("meta"), offs, None, "", None, None)),
+            ("scale_w is on meta, x on ", ValueError, lambda: bo.run(x, w, offs, None, "", None, None, None, s.to("meta"), None, None, None)),
             ("x has 2 dimensions, w has 3: they must have 2 or 3, and 4", ValueError, lambda: call(x, w[0], s, offs)),
             ("w has the shape (3, 2, 7, 8): it must be (groups, K / 64, ld, 8), and ld a multiple of 8", ValueError, lambda: call(x, w[:, :, :7], s, offs)),
             ("w has the shape (3, 2, 8, 8): it must be (groups, K / 64, ld, 32)", ValueError, lambda: call(x, w.to(torch.uint8), s, offs)),

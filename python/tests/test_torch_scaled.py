@@ -1,7 +1,6 @@
 """Tests of batchgemm.torch.scaled_grouped_mm on tensors of the CPU. check_cuda.py has those that need a GPU."""
 
 import unittest
-import warnings
 from unittest import mock
 
 try:
@@ -12,10 +11,10 @@ except ImportError as missing:
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import batchgemm.torch as bt
-from batchgemm import _programs as bp
+from batchgemm import _operators as bo, _programs as bp
 from batchgemm._optional import Nothing
 from batchgemm.torch import scaled_grouped_mm
-from test_torch import ACTIVATIONS, LAYOUTS, LEAST, bound, ends, reference, slow_runs
+from test_torch import ACTIVATIONS, LAYOUTS, LEAST, ROUNDED, bound, ends, quiet, reference, slow_runs
 
 # Tensor cores add 32 products of e4m3 and what they have as multiples of 2^-13 of the largest of them, and 128 so from zero.
 NARROW = 4 * 33 * 2.0**-13
@@ -330,13 +329,14 @@ class ScaledTorch(unittest.TestCase):
             self.skipTest("opcheck multiplies arguments, which torch cannot of e4m3")
         x, w, operator = self.x.to(torch.int8), self.w.to(torch.int8), torch.ops.batchgemm.scaled_grouped_mm.default
         for args in (
-            (x, w, self.scale_x, self.scale_w, self.offs, None, "", torch.bfloat16),
-            (x, w, scales(), scales(3), self.offs, torch.randn(3, 5), "silu", torch.float32),
-            (x, random(torch.int8, 8, 4), scales(3, 10), scales(12), self.offs.clamp(max=8), None, "", torch.float16),
-            (w, w.transpose(1, 2), scales(3, 8), scales(3, 8), None, None, "relu", torch.bfloat16),
-            (x, w, self.scale_x, self.scale_w, self.offs, None, "", torch.bfloat16, torch.ones(10, dtype=torch.int32), w.sum(1, dtype=torch.int32)),
+            (x, w, self.offs, None, "", torch.bfloat16, None, self.scale_x, self.scale_w, None, None),
+            (x, w, self.offs, torch.randn(3, 5), "silu", torch.float32, 0.0, scales(), scales(3), None, None),
+            (x, w, self.offs, torch.randn(3, 5).requires_grad_(), "silu", torch.float32, None, scales(), scales(3), None, None),
+            (x, random(torch.int8, 8, 4), self.offs.clamp(max=8), None, "", torch.float16, None, scales(3, 10), scales(12), None, None),
+            (w, w.transpose(1, 2), None, None, "relu", torch.bfloat16, None, scales(3, 8), scales(3, 8), None, None),
+            (x, w, self.offs, None, "", torch.bfloat16, None, self.scale_x, self.scale_w, torch.ones(10, dtype=torch.int32), w.sum(1, dtype=torch.int32)),
         ):
-            torch.library.opcheck(operator, args)
+            torch.library.opcheck(operator, (*args, None))
 
     def test_dispatcher(self):
         seen = []
@@ -364,17 +364,38 @@ class ScaledTorch(unittest.TestCase):
                 args = random(dtype, rows, 8), random(dtype, 3, 8, 5), scales(rows), scales(3, 5), ends(3, 3, rows), torch.randn(5).bfloat16()
                 self.assertTrue(torch.equal(compiled(*args), layer(*args)), f"{dtype} {rows}")
 
-    def test_no_gradients(self):
-        """Nobody is promised any, and nobody warned, with and without the dispatcher."""
-        want = self.call()
-        self.scale_x.requires_grad_()
+    def test_gradient_of_bias(self):
+        for dtype in bp.SCALED:
+            x, w = random(dtype, 10, 8), random(dtype, 3, 8, 5)
+            for activation in ACTIVATIONS:
+                for out in bp.TYPES:
+                    bias, gy = torch.randn(3, 5).to(out).requires_grad_(), torch.randn(10, 5).to(out)
+                    y = scaled_grouped_mm(x, w, self.scale_x, self.scale_w, self.offs, bias, activation, out)
+                    double = bias.detach().double().requires_grad_()
+                    z = reference(x.double() * self.scale_x[:, None], w.double() * self.scale_w[:, None], self.offs, double, activation)
+                    (got,), (want,) = torch.autograd.grad(y, bias, gy), torch.autograd.grad(z, double, gy.double())
+                    self.assertEqual((y.dtype, got.dtype, got.shape), (out, out, bias.shape))
+                    self.assertLess((got.double() - want).abs().max(), 8 * ROUNDED[out] * want.abs().max() + 1e-3 * (not on_cpu()), f"{dtype} {activation} {out}")
+
+    def test_no_gradient(self):
+        """Those that are not there are missed in backward, whoever calls, and only where they are wanted."""
         bias = torch.zeros(5, dtype=torch.bfloat16, requires_grad=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            by_dispatcher = torch.ops.batchgemm.scaled_grouped_mm(self.x, self.w, self.scale_x, self.scale_w, self.offs, bias, "", torch.bfloat16)
-            for y in self.call(bias=bias), by_dispatcher:
-                self.assertFalse(y.requires_grad)
-                self.assertTrue(torch.equal(y, want))
+        operands = {"x": self.x, "w": self.w, "scale_x": self.scale_x, "scale_w": self.scale_w}
+        for name in operands:
+            given = {**operands, name: operands[name].detach().requires_grad_()}
+            x, w, a, b = given.values()
+            by_dispatcher = torch.ops.batchgemm.scaled_grouped_mm(x, w, self.offs, bias, "", torch.bfloat16, None, a, b, None, None, None)
+            for y in scaled_grouped_mm(**given, offs=self.offs, bias=bias), by_dispatcher:
+                self.assertEqual(torch.autograd.grad(y.sum(), bias, retain_graph=True)[0].shape, bias.shape)
+                with self.assertRaisesRegex(NotImplementedError, f"scaled_grouped_mm has no gradient to {name}"):
+                    y.sum().backward()
+            with torch.no_grad():
+                self.assertFalse(scaled_grouped_mm(**given, offs=self.offs, bias=bias).requires_grad)
+        y = scaled_grouped_mm(self.w.transpose(1, 2), self.x.t(), self.scale_w, self.scale_x.requires_grad_(), self.offs)
+        with self.assertRaisesRegex(NotImplementedError, r"no gradient to scale_x \(where offs cuts columns: scale_w\)"):
+            y.sum().backward()
+        with quiet(), self.assertRaisesRegex(Exception, "scaled_grouped_mm has no gradient to scale_x"):
+            torch.compile(self.call, fullgraph=True, backend="aot_eager")().sum().backward()
 
     def test_modes(self):
         want = self.call()
@@ -391,7 +412,7 @@ class ScaledTorch(unittest.TestCase):
         def key(rows):
             given = random(torch.int8, rows, 8), random(torch.int8, 2, 8, 4), ends(0, rows)
             metas = [bp.meta(t, 0) for t in (*given, scales(rows), scales(2, 4))]
-            return bp.call_of(*metas[:3], None, "", torch.bfloat16, False, *metas[3:]).key
+            return bp.call_of(*metas[:3], None, "", torch.bfloat16, 0, *metas[3:]).key
 
         self.assertEqual({key(rows) for rows in range(961, 1025)}, {key(1024)})
         self.call()
@@ -417,8 +438,8 @@ class ScaledTorch(unittest.TestCase):
             ("scale_w has the shape (3, 4): it must be (3,) or (3, 5), or have one element", ValueError, lambda: call(x, w, a, b[:, :4], offs)),
             ("scale_w has the shape (5,)", ValueError, lambda: call(x, w, a, b[0], offs)),
             ("scale_x has the shape (8,): it must be (3, 8) or (24,)", ValueError, lambda: call(x.t(), x, a[:8], scales(3, 8), offs)),
-            ("scale_x is on meta, x on ", ValueError, lambda: bt._scaled_grouped_mm(x, w, a.to("meta"), b, offs, None, "", torch.bfloat16)),
-            ("scale_w is on meta, x on ", ValueError, lambda: bt._scaled_grouped_mm(x, w, a, b.to("meta"), offs, None, "", torch.bfloat16)),
+            ("scale_x is on meta, x on ", ValueError, lambda: bo.run(x, w, offs, None, "", torch.bfloat16, None, a.to("meta"), b, None, None, None)),
+            ("scale_w is on meta, x on ", ValueError, lambda: bo.run(x, w, offs, None, "", torch.bfloat16, None, a, b.to("meta"), None, None, None)),
             ("scale_x is NoneType: it must be a tensor", TypeError, lambda: call(x, w, None, b, offs)),
             ("scale_w is float: it must be a tensor", TypeError, lambda: call(x, w, a, 0.5, offs)),
             ("x has 7 columns, w has 8 rows", ValueError, lambda: call(x[:, :7], w, a, b, offs)),
