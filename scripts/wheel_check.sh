@@ -38,5 +38,7 @@ import batchgemm, batchgemm._optional, importlib.metadata
 for module in batchgemm, batchgemm._optional.eager:
     assert module.__file__.startswith('$work'), module.__file__
 print('wheel: batchgemm', importlib.metadata.version('batchgemm'))"
+"$work/venv/bin/python" -c "import torch" 2>/dev/null ||
+	echo "wheel: no PyTorch here: the tests of batchgemm.torch are left out (scripts/torch_check.sh runs them)"
 BATCHGEMM_BACKEND=cpu test_with tests
 BATCHGEMM_BACKEND=webgpu test_with tests/test_arrays.py tests/test_grouped.py -k "not layers"

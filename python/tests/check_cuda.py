@@ -3,9 +3,11 @@
     PYTHONPATH=python python3 python/tests/check_cuda.py
 """
 
+import math
 import sys
 import unittest
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import torch
 
@@ -13,9 +15,11 @@ import batchgemm.torch as bt
 from batchgemm import _programs as bp
 from batchgemm._optional import Nothing
 from batchgemm.torch import grouped_mm, int4_grouped_mm, matmul_list, scaled_grouped_mm
-from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference, slow_runs  # unittest runs those too
+from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference, slow_runs, without_eager  # unittest runs those too
 from test_torch_eager import Eager, GradientsAlone, NumbersAlone, TorchAlone  # and those
+from test_torch_ends import WRONG, Case, Check, CheckAlone, Fill, FillAlone, same  # and those
 from test_torch_eager_scales import EagerScales, Int4NumbersAlone, Int4TorchAlone, ScaledNumbersAlone, ScaledTorchAlone, one_array  # and those
+from test_torch_func import Transformations, TransformationsAlone  # and those
 from test_torch_int4 import Int4Numbers, Int4Torch, new_scales, new_words, numbers  # and those
 from test_torch_scaled import Blocks, ScaledNumbers, ScaledTorch, ZeroPoints, exact, random, scales  # and those
 
@@ -130,6 +134,123 @@ class Cuda(unittest.TestCase):
                 want, got = torch._grouped_mm(a, b, offs=offs), grouped_mm(a, b, offs=offs)
                 self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
                 self.assertTrue(bool(((got.double() - want.double()).abs() <= 2 * bound(a, b, offs, out=torch.bfloat16)).all()))
+
+
+class Refused(unittest.TestCase):
+    """Groups whose ends are wrong, of which the bounds of programs have room for some."""
+
+    FILLS = None, 0, math.nan
+
+    def setUp(self):
+        torch.manual_seed(15)
+
+    def within(self, *shape, dtype=torch.float32):
+        """A tensor with NaN in front of it and behind."""
+        count = math.prod(shape)
+        whole = torch.full((count + 2 * 4096,), math.nan, dtype=dtype)
+        return whole[4096 : 4096 + count].copy_(torch.randn(count)).view(shape), whole
+
+    def run_within(self, call):
+        """The result of a call, and whether memory around it is as before."""
+        made = []
+
+        def new(like, shape, value=0, dtype=None):
+            count = math.prod(shape)
+            made.append(torch.full((count + 2 * 4096,), 7.0, dtype=dtype))
+            return made[-1][4096 : 4096 + count].view(shape).fill_(value)
+
+        with without_eager(), mock.patch.object(torch.Tensor, "new_empty", new), mock.patch.object(torch.Tensor, "new_full", new):
+            y = call()
+        whole = made[-1].float()
+        return y, bool((whole[:4096] == 7).all() and (whole[-4096:] == 7).all())
+
+    def right(self, cuts, extent):
+        """How many groups are in front of the first that is refused, and where these end."""
+        last = 0
+        for group, end in enumerate(cuts):
+            if not last <= end <= extent:
+                return group, last
+            last = end
+        return len(cuts), last
+
+    def cuts(self, extent):
+        ends_of = [[*(10 * g for g in range(1, 6)), extent + more] for more in (0, 1, 3, 7, 50, 10**6)]
+        return [*ends_of, [extent + 1] * 6, [0, 0, extent + 2, 5, extent, extent], *WRONG.values()]
+
+    def test_nothing_outside(self):
+        for dtype in bp.TYPES:
+            for extent in 97, 100, 113:
+                (x, _), (d, _), (gy, _), w = self.within(extent, 64, dtype=dtype), self.within(72, extent, dtype=dtype), self.within(extent, 40, dtype=dtype), torch.randn(6, 64, 40).to(dtype)
+                bias, t = torch.randn(6, 40).to(dtype), w.transpose(1, 2)
+                for cuts in self.cuts(extent):
+                    groups, last = self.right(cuts, extent)
+                    offs = ends(*cuts)
+                    for fill in self.FILLS:
+                        for form, call, a, b, of in (
+                            ("rows", lambda: grouped_mm(x, w, offs=offs, fill=fill), x, w, None), ("bias", lambda: grouped_mm(x, w, offs=offs, bias=bias, activation="relu", fill=fill), x, w, bias),
+                            ("turned", lambda: grouped_mm(d.t(), torch.cat([w, w], 1)[:, :72], offs=offs, fill=fill), d.t(), torch.cat([w, w], 1)[:, :72], None),
+                            ("columns", lambda: grouped_mm(t, x.t(), offs=offs, fill=fill).t(), x, w, None),
+                            ("depth", lambda: grouped_mm(d, gy, offs=offs, fill=fill), d, gy, None),
+                        ):
+                            y, whole = self.run_within(call)
+                            name = f"{form} {dtype} {extent} {cuts} {fill}"
+                            self.assertTrue(whole, name)
+                            if form == "depth":
+                                got, rest = y[:groups], y[groups:]
+                                a, b, good = a.double(), b.double(), ends(*cuts[:groups])
+                            else:
+                                got, rest = y[:last], y[last:]
+                                a, b, good = a[:last].double(), b[:groups].double(), ends(*cuts[:groups])
+                            if groups:
+                                act = "relu" if of is not None else None
+                                more = good, None if of is None else of[:groups].double(), act
+                                self.assertTrue(bool(((got.double() - reference(a, b, *more)).abs() <= bound(a, b, *more, out=dtype)).all()), name)
+                            if fill is not None:
+                                self.assertTrue(same(rest, torch.full_like(rest, fill)), name)
+
+    def test_gradients(self):
+        """Rows of refused groups are 0 in them, and so is the gradient to their weights."""
+        x, w, bias = torch.randn(100, 64, requires_grad=True), torch.randn(6, 64, 40, requires_grad=True), torch.randn(6, 40, requires_grad=True)
+        for cuts in self.cuts(100):
+            groups, last = self.right(cuts, 100)
+            for _ in range(3):
+                y = grouped_mm(x, w, offs=ends(*cuts), bias=bias, activation="silu", fill=0)
+                gx, gw, gb = torch.autograd.grad(y.sum(), (x, w, bias))
+            self.assertFalse(bool(y[last:].any() or gx[last:].any() or gw[groups:].any() or gb[groups:].any()), cuts)
+            self.assertTrue(bool(gx.isfinite().all() and gw.isfinite().all() and gb.isfinite().all()), cuts)
+
+    def test_scales(self):
+        for form, (call, dim) in Case.forms(self).items():
+            call(ends(*range(6)))
+            for words, cuts in WRONG.items():
+                _, last = self.right(cuts, 100)
+                for fill in 0, math.nan:
+                    for _ in range(3):
+                        y = call(ends(*cuts), fill=fill)
+                    rest = y[self.right(cuts, 100)[0] :] if dim is None else y.narrow(dim, last, 100 - last)
+                    self.assertTrue(same(rest, torch.full_like(rest, fill)), f"{form} {cuts} {fill}")
+                with self.assertRaises(ValueError) as caught:
+                    call(ends(*cuts), check=True)
+                self.assertEqual(str(caught.exception), words)
+
+    def test_graph(self):
+        """Replays refuse what the ends of then are, and check cannot be captured."""
+        x, w, offs = torch.randn(97, 64), torch.randn(6, 64, 40), ends(10, 20, 30, 40, 50, 97)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            grouped_mm(x, w, offs=offs, fill=math.nan)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = grouped_mm(x, w, offs=offs, fill=math.nan)
+            with self.assertRaisesRegex(RuntimeError, "check waits for the device, which a CUDA graph cannot capture"):
+                grouped_mm(x, w, offs=offs, check=True)
+        for cuts in self.cuts(97):
+            groups, last = self.right(cuts, 97)
+            offs.copy_(ends(*cuts))
+            graph.replay()
+            self.assertTrue(bool(y[last:].isnan().all() and y[:last].isfinite().all()), cuts)
 
 
 class ScaledCuda(unittest.TestCase):
@@ -253,6 +374,19 @@ class Int4Cuda(unittest.TestCase):
             compiled = torch.compile(self.call, fullgraph=True, mode=mode)
             for _ in range(4):
                 self.near(compiled(), mode)
+
+    def test_gradient_of_many_experts(self):
+        """Of frozen weights, by their numbers, which are no longer there behind it."""
+        w, scale_w = new_words(128, 256, 2048), new_scales(128, 256, 16)
+        x, offs = torch.randn(512, 2048).bfloat16().requires_grad_(), ends(*sorted(torch.randint(0, 513, (127,)).tolist()), 512)
+        gy = torch.randn(512, 256).bfloat16()
+        for _ in range(3):
+            gx, = torch.autograd.grad(int4_grouped_mm(x, w, scale_w, offs), x, gy)
+        before = torch.cuda.memory_allocated()
+        gx, = torch.autograd.grad(int4_grouped_mm(x, w, scale_w, offs), x, gy)
+        self.assertEqual(torch.cuda.memory_allocated(), before)
+        want = reference(gy.double(), numbers(w, scale_w).bfloat16().double().transpose(1, 2), offs)
+        self.assertLess((gx.double() - want).abs().max(), 2.0**-7 * want.abs().max())
 
 
 @unittest.skipIf(bt.eager is Nothing, "the module _eager is not there")
