@@ -242,6 +242,19 @@ class EagerScales(unittest.TestCase):
         ):
             assert_fails_alike(self, wrong)
 
+    def test_gradients(self):
+        """Calls that are known have them where somebody wants some."""
+        leaves = {name: t.detach().clone().requires_grad_() for name, t in {"x": self.x, "w": self.w, "scale_x": self.scale_x,
+                  "scale_w": self.scale_w, "bias": torch.zeros(6).bfloat16(), "x4": self.x4, "bias4": torch.zeros(8).bfloat16()}.items()}
+        self.call(), self.call4(), self.call(bias=leaves["bias"].detach()), self.call4(bias=leaves["bias4"].detach())
+        for name, leaf in leaves.items():
+            call = self.call4 if "4" in name else self.call
+            y = call(**{name.rstrip("4"): leaf})
+            self.assertTrue(y.requires_grad, name)
+            with torch.no_grad(), slow_runs() as runs:
+                y = call(**{name.rstrip("4"): leaf})
+            self.assertEqual((y.requires_grad, runs.call_count), (False, 0), name)
+
     def test_watched(self):
         """Who is to see a call sees the operator."""
         operators, want = [], (self.call(), self.call4())

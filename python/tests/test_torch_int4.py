@@ -270,6 +270,7 @@ class Int4Torch(unittest.TestCase):
                 loss = (step(rows)[:, 0] - rows[:, 0].float()).square().mean()
                 optimizer.zero_grad()
                 loss.backward()
+                self.assertTrue(first.weight.grad.any())
                 optimizer.step()
                 losses.append(loss.item())
         self.assertLess(losses[-1], 0.3 * losses[0])
