@@ -133,11 +133,24 @@ static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS]
 	return y;
 }
 
-static PyObject *try_run(PyObject *const *args, PyObject *const *more, long turned) {
+// positive returns whether memory has what n tensors are, and not the negative of it. What is known of them, if anything, has
+// their types, of which complex numbers have parts of two.
+static int positive(PyObject *const *args, const struct operand *known, int n) {
+	for (int i = 0; i < n; i++) {
+		int part = !known || known[i].type == FLOAT32 || known[i].type == FLOAT16;
+		if (part && args[i] != Py_None && truth(PyObject_CallMethodObjArgs(args[i], name.is_neg, NULL)) != 0) return 0;
+	}
+	return 1;
+}
+
+// try_run returns the result of a call that the table has, or None. signs: whether to look for negatives.
+static PyObject *try_run(PyObject *const *args, PyObject *const *more, long turned, int signs) {
 	struct key key;
 	struct scales scales;
 	uint64_t address[OPERANDS];
-	return describe(args, more, turned, &key, address, &scales) ? try_key(&key, address, &scales) : decline();
+	if (!describe(args, more, turned, &key, address, &scales)) return decline();
+	if (signs && !(positive(args, key.operands, OPERANDS) && (!more || positive(more, key.scales, SCALES)))) return decline();
+	return try_key(&key, address, &scales);
 }
 
 // gradient makes the call of the gradient to X or W of one that has that of the result in the place of the bias.
@@ -199,17 +212,9 @@ static int tensors(PyObject *const *args, int n) {
 	return 1;
 }
 
-// positive returns whether memory has what the tensors are, and not the negative of it.
-static int positive(PyObject *const *args, int n) {
-	for (int i = 0; i < n; i++)
-		if (args[i] != Py_None && truth(PyObject_CallMethodObjArgs(args[i], name.is_neg, NULL)) != 0) return 0;
-	return 1;
-}
-
-// plain returns whether that is so, and nobody is to see the call.
+// plain returns whether arguments are tensors and no more, and nobody is to see the call. Memory may have the negative of them.
 static int plain(PyObject *const *args, PyObject *const *more) {
-	return args[X] != Py_None && args[W] != Py_None && tensors(args, OPERANDS) && (!more || tensors(more, SCALES)) && unseen() &&
-	       positive(args, OFFS) && positive(args + BIAS, 1) && (!more || positive(more, SCALES));
+	return args[X] != Py_None && args[W] != Py_None && tensors(args, OPERANDS) && (!more || tensors(more, SCALES)) && unseen();
 }
 
 // wants_gradients returns whether one of n tensors wants some, or -1 with an exception.
@@ -228,19 +233,27 @@ static int differentiable(PyObject *const *args, PyObject *const *more) {
 	return wants;
 }
 
-// left returns whether one of the tensors was left by a transformation that has ended.
+// left returns whether one of the tensors was left by a transformation that has ended, which has no memory. There is an exception,
+// and is afterwards.
 static int left(PyObject *const *args) {
-	for (int i = X; i < OPERANDS; i++)
-		if (i != OFFS && args[i] != Py_None && truth(PyObject_CallFunctionObjArgs(torch.wrapped, args[i], NULL)) != 0) return 1;
-	return 0;
+	PyObject *type, *value, *trace;
+	PyErr_Fetch(&type, &value, &trace);
+	int is = 0;
+	for (int i = X; i < OPERANDS && !is; i++)
+		if (i != OFFS && args[i] != Py_None) is = truth(PyObject_CallFunctionObjArgs(torch.wrapped, args[i], NULL));
+	PyErr_Clear();
+	PyErr_Restore(type, value, trace);
+	return is > 0;
 }
 
 // try_differentiable calls the product with gradients, unless that is to see other arguments.
 static PyObject *try_differentiable(PyObject *const *args, long turned) {
 	int64_t w = integer(PyObject_GetAttr(args[W], name.ndim));
-	if (PyErr_Occurred() || turned || w == 2 || device_of(args[X]) == ELSEWHERE || left(args)) return decline();
-	return PyObject_CallFunctionObjArgs(
+	if (PyErr_Occurred() || turned || w == 2 || device_of(args[X]) == ELSEWHERE) return decline();
+	if (!positive(args, NULL, OFFS) || !positive(args + BIAS, NULL, 1)) return decline();
+	PyObject *y = PyObject_CallFunctionObjArgs(
 		torch.apply, args[X], args[W], args[OFFS], args[BIAS], args[ACTIVATION], args[OUT], args[FILL], NULL);
+	return !y && PyErr_ExceptionMatches(PyExc_RuntimeError) && left(args) ? decline() : y;
 }
 
 // The module.
@@ -262,7 +275,7 @@ static PyObject *product(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	long turned = PyLong_AsLong(args[ARGUMENTS]);
 	if (PyErr_Occurred()) return NULL;
 	switch (plain(args, NULL) ? differentiable(args, NULL) : -1) {
-	case 0: return try_run(args, NULL, turned);
+	case 0: return try_run(args, NULL, turned, 1);
 	case 1: return try_differentiable(args, turned);
 	default: return decline();
 	}
@@ -276,13 +289,13 @@ static PyObject *scaled(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, ARGUMENTS + MORE)) return NULL;
 	PyObject *const *more = args + ARGUMENTS;
-	return plain(args, more) && !differentiable(args, more) ? try_run(args, more, 0) : decline();
+	return plain(args, more) && !differentiable(args, more) ? try_run(args, more, 0, 1) : decline();
 }
 
 PyDoc_STRVAR(run_doc, "run(x, w, offs, bias, activation, out_dtype, fill[" SCALED "]): the operator on what is known to be plain, or None.");
 static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
-	return ready(n, takes(n, ARGUMENTS)) ? try_run(args, n > ARGUMENTS ? args + ARGUMENTS : NULL, 0) : NULL;
+	return ready(n, takes(n, ARGUMENTS)) ? try_run(args, n > ARGUMENTS ? args + ARGUMENTS : NULL, 0, 0) : NULL;
 }
 
 // save makes backward() find the operands, and what is kept for an activation.
@@ -302,7 +315,7 @@ static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	PyObject *of_torch = PyDict_GetItemWithError(torch.of_torch, of[ACTIVATION]); // is of x @ w + bias
 	if (PyErr_Occurred()) return NULL;
 	if (of_torch) of[ACTIVATION] = name.none;
-	PyObject *z = try_run(of, NULL, 0), *y;
+	PyObject *z = try_run(of, NULL, 0, 0), *y;
 	if (z == Py_None) {
 		Py_DECREF(z);
 		z = PyObject_CallFunctionObjArgs(torch.run, of[X], of[W], of[OFFS], of[BIAS], of[ACTIVATION], of[OUT], of[FILL], NULL);
@@ -337,7 +350,7 @@ static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	if (needs && PyArg_ParseTuple(saved, "OOOOO", &of[X], &of[W], &of[OFFS], &bias, &kept) &&
 	    PyArg_ParseTuple(needs, "pppp|OOOO", &wanted[X], &wanted[W], &wanted[OFFS], &wanted[BIAS], &rest, &rest, &rest, &rest)) {
 		of[BIAS] = args[1];
-		int no_graph = plain(of, NULL) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0;
+		int no_graph = plain(of, NULL) && positive(of, NULL, OFFS) && positive(of + BIAS, NULL, 1) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0;
 		if (!no_graph) result = decline();
 		else if ((of[BIAS] = gz = derive(args[0], args[1], kept))) result = try_gradients(of, bias, wanted);
 		if (gz && result == Py_None) {

@@ -8,6 +8,7 @@
 enum { ALIGN = 16 }; // bytes, of addresses
 enum { DIMS = 4 };   // of a tensor, at most
 enum { CPU = -1, ELSEWHERE = -2 };
+enum { FLOAT32 = 1, FLOAT16 = 3 }; // of torch.types, from 1 on
 
 // What setup() gives, by name.
 #define OBJECTS(OF) \

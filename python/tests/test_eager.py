@@ -564,12 +564,25 @@ class Plain(Case):
         self.assertEqual(self.product().shape, (6, 3), "none is wanted")
         for by in wants, {"w": Parameter(2, 4, 3, requires_grad=True)}, {"bias": Tensor(2, 3, requires_grad=True)}:
             self.assertEqual(self.product(**by), ("gradients", *self.replaced(**by)))
-            self.left = [t for t in by.values()]
-            self.assertIsNone(self.product(**by), "what a transformation left")
-            self.left = []
         self.assertIsNone(self.product(turned=1, **wants))
         self.assertIsNone(self.product(x=Tensor(2, 3, 4, requires_grad=True), w=Tensor(4, 6)), "ends cut columns")
         self.assertIsNone(self.product(x=Tensor(6, 4, device=-2, requires_grad=True)), "neither CPU nor GPU")
+
+    def test_left_by_transformations(self):
+        """Tensors without memory, which the product with gradients meets, are torch.py's to unwrap."""
+        def fails(error):
+            def apply(*_):
+                raise error("no storage")
+            self.eager.setup(**{**self.given, "apply": apply})
+
+        self.grad, x = True, Tensor(6, 4, at=0x1008, requires_grad=True)
+        for there, error in (True, RuntimeError), (True, ValueError), (False, RuntimeError):
+            fails(error)
+            self.left = [x] if there else []
+            if there and error is RuntimeError:
+                self.assertIsNone(self.product(x=x))
+            else:
+                self.assertRaisesRegex(error, "no storage", self.product, x=x)
 
     def test_strange(self):
         """What cannot be read is not kept, and left to torch.py, which says what is wrong; Ctrl-C is not lost."""
