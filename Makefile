@@ -147,11 +147,14 @@ wheel:
 install: capi
 	scripts/install.sh bin
 
+# PARTS: those that a change touches (scripts/cuda.sh).
 cuda:
-	scripts/cuda.sh
+	scripts/cuda.sh .build/cuda
+	scripts/pack.sh .build/cuda
 
 hip:
-	scripts/hip.sh
+	scripts/hip.sh .build/hip
+	scripts/pack.sh .build/hip
 
 setup:
 	@scripts/setup.sh

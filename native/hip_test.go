@@ -2,11 +2,9 @@ package native
 
 import (
 	"bytes"
-	"compress/gzip"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +17,6 @@ import (
 	"github.com/batchgemm/batchgemm/internal/codeobject"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
-	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
@@ -106,12 +103,7 @@ func builtObject(t *testing.T, gfx, dir string) hipObject {
 	t.Helper()
 	arch, err := HIP(gfx)
 	require.NoError(t, err)
-	packed, err := os.Open(filepath.Join(dir, gfx+".co.gz"))
-	require.NoError(t, err)
-	defer packed.Close()
-	unpacked, err := gzip.NewReader(packed)
-	require.NoError(t, err)
-	code, err := io.ReadAll(unpacked)
+	code, err := os.ReadFile(filepath.Join(dir, gfx+".co"))
 	require.NoError(t, err)
 	o, err := codeobject.Read(code)
 	require.NoError(t, err)
@@ -181,7 +173,7 @@ func readHIP(t *testing.T, gfx string) hipObject {
 	t.Helper()
 	arch, err := HIP(gfx)
 	require.NoError(t, err)
-	code, err := products.Read(arch.Product(encoding.Kernel{}))
+	code, err := hipProducts.Read(arch.Product(encoding.Kernel{}))
 	require.NoError(t, err)
 	o, err := codeobject.Read(code)
 	require.NoError(t, err)

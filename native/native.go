@@ -7,11 +7,11 @@
 // tile table (tiles.inc) for NVIDIA GPUs, kernels.hip (tiles_hip.inc) for those of
 // AMD, where mfma.cuh has those for matrix cores, half_hip.cuh and mfma_half.cuh what
 // is another for elements of 16 and 8 bits, and int4_hip.cuh for B of 4; scripts/cuda.sh and
-// scripts/hip.sh compile them to products/, those for NVIDIA in parts (Arch.Product), of which a device
+// scripts/hip.sh compile them, and scripts/pack.sh packs them into products/, those for NVIDIA in parts (Arch.Product), of which a device
 // loads what its plans need. That is committed and embedded by a package
-// of its own, so that neither building nor running needs a toolkit. MANIFEST
-// and HIP-MANIFEST there have the hashes of sources and products, which tests
-// compare; the tables beside them are for tests and for go generate, which writes what
+// of its own, where it can be used, so that neither building nor running needs a toolkit. MANIFEST
+// and HIP-MANIFEST there have the hashes of sources, which tests compare, and of products, which are compared when they are
+// loaded; the tables beside them are for tests and for go generate, which writes what
 // kernels take to resources.go. CI makes
 // the products for AMD again, bit for bit. It cannot do so for NVIDIA: Debian has nvcc
 // 12.4 at most, in 1 GB, and another version makes other bytes. internal/emulator runs the HIP

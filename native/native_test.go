@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
-	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
@@ -101,7 +100,7 @@ func TestImage(t *testing.T) {
 			for _, k := range arch.image() {
 				file := arch.Product(k)
 				if code[file] == "" {
-					read, err := products.Read(file)
+					read, err := productsOf(file).Read(file)
 					require.NoError(t, err)
 					require.True(t, bytes.HasPrefix(read, []byte(test.begin)), file)
 					code[file] = string(read)
@@ -134,9 +133,9 @@ func TestKernelAlone(t *testing.T) {
 	} {
 		t.Run(test.image, func(t *testing.T) {
 			require.Equal(t, test.image, ptx.Image(test.kernel))
-			whole, err := products.Read(ptx.Product(test.kernel))
+			whole, err := cudaProducts.Read(ptx.Product(test.kernel))
 			require.NoError(t, err)
-			alone, err := products.Read(test.image)
+			alone, err := cudaProducts.Read(test.image)
 			require.NoError(t, err)
 			front, entry, found := strings.Cut(string(alone), ".visible .entry "+ptx.KernelName(test.kernel)+"(")
 			require.True(t, found)
@@ -148,7 +147,7 @@ func TestKernelAlone(t *testing.T) {
 			require.NotContains(t, front, "{")
 		})
 	}
-	_, err := products.Read("compute_80_plain.ptx/bg_small_n")
+	_, err := cudaProducts.Read("compute_80_plain.ptx/bg_small_n")
 	require.EqualError(t, err, "compute_80_plain.ptx/bg_small_n: no kernel bg_small_n")
 }
 
@@ -210,7 +209,7 @@ func TestDescribe(t *testing.T) {
 // TestPTX: drivers refuse PTX of a later version than theirs.
 func TestPTX(t *testing.T) {
 	for _, file := range ptx.products() {
-		code, err := products.Read(file)
+		code, err := cudaProducts.Read(file)
 		require.NoError(t, err)
 		require.Equal(t, byte(0), code[len(code)-1])
 		for _, line := range []string{".version 7.0", ".target sm_80"} {
@@ -227,9 +226,9 @@ func cudaUsage(t *testing.T) map[string]usage {
 	t.Helper()
 	table := map[string]usage{}
 	for line := range strings.Lines(product(t, "resources.tsv")) {
-		var arch, name string
+		var arch, part, name string
 		var u usage
-		_, err := fmt.Sscan(line, &arch, &name, &u.registers, &u.shared, &u.spilled)
+		_, err := fmt.Sscan(line, &arch, &part, &name, &u.registers, &u.shared, &u.spilled)
 		require.NoError(t, err, line)
 		table[arch+" "+name] = u
 	}

@@ -6,7 +6,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -20,6 +20,21 @@ import (
 	"github.com/batchgemm/batchgemm/native/products"
 )
 
+// The products as they are stored, whatever this build embeds.
+var (
+	stored       = os.DirFS("products")
+	cudaProducts = products.New(stored, "MANIFEST")
+	hipProducts  = products.New(stored, "HIP-MANIFEST")
+)
+
+// productsOf are those that have a file.
+func productsOf(file string) *products.Set {
+	if strings.HasPrefix(file, "gfx") {
+		return hipProducts
+	}
+	return cudaProducts
+}
+
 // product is a file of products/, as stored.
 func product(t *testing.T, name string) string {
 	t.Helper()
@@ -32,14 +47,14 @@ func product(t *testing.T, name string) string {
 // were built. Products are hashed as they are stored, so that sha256sum -c checks them
 // and that no byte of a file is left out.
 func TestProductsAreCurrent(t *testing.T) {
-	listed := map[string]bool{"MANIFEST": true, "HIP-MANIFEST": true, "products.go": true, "products_test.go": true}
+	listed := map[string]bool{"MANIFEST": true, "HIP-MANIFEST": true}
 	for _, test := range []struct {
 		manifest          string
 		sources, products int
 		remedy            string
 	}{
-		{"MANIFEST", 36, 27, "run scripts/cuda.sh where nvcc is"},
-		{"HIP-MANIFEST", 21, 6, "run scripts/hip.sh where clang-19 is"},
+		{"MANIFEST", 36, 24, "run make cuda where nvcc is"},
+		{"HIP-MANIFEST", 21, 6, "run make hip where clang-19 is"},
 	} {
 		t.Run(test.manifest, func(t *testing.T) {
 			sources, made := 0, 0
@@ -53,7 +68,7 @@ func TestProductsAreCurrent(t *testing.T) {
 				text, err := os.ReadFile(file)
 				require.NoError(t, err)
 				switch path.Ext(file) {
-				case ".gz", ".tsv":
+				case ".zst", ".tsv":
 					made++
 					listed[path.Base(file)] = true
 					remedy = "it is not what was built: take it from the repository again"
@@ -69,22 +84,44 @@ func TestProductsAreCurrent(t *testing.T) {
 	files, err := os.ReadDir("products")
 	require.NoError(t, err)
 	for _, file := range files {
-		require.True(t, listed[file.Name()], "no manifest has %s", file.Name())
+		require.True(t, listed[file.Name()] || path.Ext(file.Name()) == ".go", "no manifest has %s", file.Name())
 	}
 }
 
-// TestEmbedded: programs carry code alone, and not what only tests read.
+// TestEmbedded: programs carry code that they can run, with the hashes of it, and not what only tests read.
 func TestEmbedded(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", "{{.EmbedFiles}}", "./products").CombinedOutput()
-	require.NoError(t, err, string(out))
-	var want []string
-	for _, arch := range append(Archs(), ptx) {
-		for _, file := range arch.products() {
-			want = append(want, file+".gz")
+	files := func(manifest string, archs ...Arch) string {
+		want := []string{manifest}
+		for _, arch := range archs {
+			for _, file := range arch.products() {
+				want = append(want, file+".zst")
+			}
 		}
+		slices.Sort(want)
+		return strings.Join(want, " ")
 	}
-	slices.Sort(want)
-	require.Equal(t, fmt.Sprintln(want), string(out))
+	cuda, hip := files("MANIFEST", sm80, sm90a, ptx), files("HIP-MANIFEST", slices.Collect(maps.Values(hips))...)
+	all := strings.Fields(cuda + " " + hip)
+	slices.Sort(all)
+	for _, test := range []struct{ name, env, tags, want string }{
+		{"linux", "GOARCH=arm64", "", strings.Join(all, " ")},
+		{"nocuda", "GOARCH=amd64", "nocuda", hip},
+		{"nohip", "GOARCH=amd64", "nohip", cuda},
+		{"no GPU", "GOARCH=amd64", "nocuda,nohip", ""},
+		{"no cgo", "CGO_ENABLED=0", "", ""},
+		{"other CPUs", "GOARCH=386", "", ""},
+		{"windows", "GOOS=windows", "", ""},
+		{"macOS", "GOOS=darwin", "", ""},
+		{"browser", "GOOS=js GOARCH=wasm", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			list := exec.Command("go", "list", "-tags", test.tags, "-f", "{{range .EmbedFiles}}{{.}} {{end}}", "./products")
+			list.Env = append(os.Environ(), append([]string{"GOOS=linux", "CGO_ENABLED=1"}, strings.Fields(test.env)...)...)
+			out, err := list.CombinedOutput()
+			require.NoError(t, err, string(out))
+			require.Equal(t, test.want, strings.TrimSpace(string(out)))
+		})
+	}
 }
 
 // TestCubins compares the cubins with resources.tsv and with the PTX, which one build
@@ -92,7 +129,7 @@ func TestEmbedded(t *testing.T) {
 func TestCubins(t *testing.T) {
 	compiled := map[string]bool{} // from the PTX
 	for _, file := range ptx.products() {
-		code, err := products.Read(file)
+		code, err := cudaProducts.Read(file)
 		require.NoError(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`).FindAllSubmatch(code, -1) {
 			compiled[string(m[1])] = true
@@ -135,7 +172,7 @@ func TestCubins(t *testing.T) {
 func cubinResources(t *testing.T, name string) map[string]usage {
 	t.Helper()
 	const sized, registerCount = 4, 0x2f
-	code, err := products.Read(name)
+	code, err := cudaProducts.Read(name)
 	require.NoError(t, err)
 	file, err := elf.NewFile(bytes.NewReader(code))
 	require.NoError(t, err)

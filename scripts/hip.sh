@@ -1,13 +1,13 @@
 #!/bin/sh
-# Builds the products of native/ for AMD GPUs: needs clang-19 and lld-19 as Debian
-# has them, no ROCm, no GPU and no Go. The same compiler makes the same bytes.
-# Usage: scripts/hip.sh [DIRECTORY [ARCH...]]   (default native/products, all)
+# Builds the kernels of native/ for AMD GPUs: needs clang-19 and lld-19 as Debian
+# has them, no ROCm, no GPU and no Go. The same compiler makes the same bytes. scripts/pack.sh makes products of them.
+# Usage: scripts/hip.sh DIRECTORY [ARCH...]   (default: all)
 set -eu
 cd "$(dirname "$0")/../native"
-out=${1:-products}
-[ $# = 0 ] || shift
+mkdir -p "$1"
+out=$(realpath "$1")
+shift
 archs=${*:-gfx908 gfx90a gfx942 gfx1030 gfx1100}
-mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -28,11 +28,9 @@ for arch in $archs; do
 	awk -v arch="$arch" '
 		/Function Name:/ { for (i = 1; i < NF; i++) if ($i == "Name:") name = $(i+1) }
 		/Occupancy/ { for (i = 1; i < NF; i++) if ($i == "[waves/SIMD]:") print arch "\t" name "\t" $(i+1) }' "$work/$arch.log"
-	gzip -9 -n -c "$work/$arch.co" >"$out/$arch.co.gz"
-done >"$work/occupancy"
-LC_ALL=C sort "$work/occupancy" >"$out/hip-occupancy.tsv"
+	mv "$work/$arch.co" "$out"
+done >"$out/hip-occupancy.tsv"
 {
 	clang++-19 --version | sed -n '1s/^/# /p'
 	sha256sum dialect_hip.h epilogue.cuh epilogue_items.cuh fixup.cuh gemm.cuh half.cuh half_hip.cuh int4_hip.cuh items.cuh bounds.cuh kernels.hip launch.cuh mfma.cuh mfma_half.cuh ragged.cuh ragged_epilogue.cuh staged.cuh steps_hip.cuh tiles_hip.inc turn.cuh ../scripts/hip.sh
-	(cd "$out" && sha256sum gfx*.co.gz hip-occupancy.tsv) | sed 's|  |  products/|'
-} >"$out/HIP-MANIFEST" # for sha256sum -c in native/
+} >"$out/HIP-MANIFEST"

@@ -6,7 +6,6 @@ package clocks
 import (
 	"cmp"
 	"context"
-	"embed"
 	"fmt"
 	"time"
 
@@ -19,8 +18,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-//go:embed *.cubin.gz
-var files embed.FS
+// images is what embed.go has, in builds that can use it.
+var images = products.New(nil, "MANIFEST")
 
 // build is for sm_90a alone. Its images are named as the products with the same kernels, and
 // each has a variable for the clocks of its own.
@@ -32,11 +31,7 @@ func build(of native.Arch) cuda.Build {
 				return nil, fmt.Errorf("%w: the kernels with clocks are for %s (compute capability 9.0, drivers from CUDA 13.0 on), this GPU takes those for %s",
 					driver.ErrUnavailable, arch.Name(), of.Name())
 			}
-			packed, err := files.ReadFile(image + ".gz")
-			if err != nil {
-				return nil, err
-			}
-			return products.Unpack(packed)
+			return images.Read(image)
 		},
 	}
 }

@@ -29,7 +29,7 @@ func TestImages(t *testing.T) {
 		require.Contains(t, string(code), symbol)
 		require.Contains(t, string(code), arch.KernelName(k))
 		require.Contains(t, string(code), arch.KernelName(encoding.Kernel{Tile: s, Fixup: true}))
-		ordinary, err := products.Read(image)
+		ordinary, err := products.CUDA.Read(image)
 		require.NoError(t, err)
 		require.NotContains(t, string(ordinary), symbol)
 		older, err := native.CUDA(9, 0, 12090)

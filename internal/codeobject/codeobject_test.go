@@ -2,25 +2,20 @@ package codeobject
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
-	"io"
 	"math"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/native/products"
 )
 
 // product is a code object of this repository.
 func product(t testing.TB) []byte {
 	t.Helper()
-	f, err := os.Open("../../native/products/gfx90a.co.gz")
-	require.NoError(t, err)
-	defer f.Close()
-	r, err := gzip.NewReader(f)
-	require.NoError(t, err)
-	code, err := io.ReadAll(r)
+	code, err := products.New(os.DirFS("../../native/products"), "HIP-MANIFEST").Read("gfx90a.co")
 	require.NoError(t, err)
 	return code
 }

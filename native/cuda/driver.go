@@ -146,7 +146,7 @@ func refuse(v int) error {
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // build is the code that comes with the package.
-func build(arch native.Arch) Build { return Build{arch.Image, products.Read} }
+func build(arch native.Arch) Build { return Build{arch.Image, products.CUDA.Read} }
 
 // describe reads the facts of a GPU that is new enough.
 func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {

@@ -135,7 +135,7 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (wavefront)", f.wave),
 		Planner:  facts,
-		Image:    products.Read,
+		Image:    products.HIP.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared := native.Geometry(k)
 			return dl.Kernel{Image: arch.Image(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared}

@@ -1,86 +1,98 @@
-// Package products has the compiled kernels of package native: what scripts/cuda.sh and
-// scripts/hip.sh made.
+// Package products has the compiled kernels of package native, in builds that can use them: what scripts/cuda.sh and scripts/hip.sh made
+// and scripts/pack.sh packed.
 package products
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
-	"embed"
-	"encoding/binary"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
+	"path"
 	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
 )
 
-//go:embed *.gz
-var files embed.FS
+// CUDA and HIP are the products for GPUs of NVIDIA and of AMD. cuda.go and hip.go say which builds have them.
+var CUDA, HIP = New(nil, "MANIFEST"), New(nil, "HIP-MANIFEST")
+
+// Set is products that are packed, and a manifest of their hashes.
+type Set struct {
+	files    fs.FS
+	manifest string
+	hashed   sync.Map // of the name of a file its func() error
+}
+
+// New is the set of products in a folder, with the name of its manifest there.
+func New(files fs.FS, manifest string) *Set { return &Set{files: files, manifest: manifest} }
 
 // Read returns a product by the name of native.Arch.Product, or what native.Arch.Image names: of PTX
-// one kernel. It is what cuModuleLoadData and hipModuleLoadData take; PTX ends with a zero byte.
-func Read(name string) ([]byte, error) {
+// one kernel. It is what cuModuleLoadData and hipModuleLoadData take; PTX ends with a zero byte. A file that is not
+// what the manifest says, which is checked once, is an error that names it.
+func (s *Set) Read(name string) ([]byte, error) {
 	file, kernel, one := strings.Cut(name, "/")
-	packed, err := files.ReadFile(file + ".gz")
+	packed, err := s.load(file + ".zst")
 	if err != nil {
 		return nil, err
 	}
-	var code []byte
-	if one {
-		code, err = readKernel(packed, kernel)
-	} else {
-		code, err = Unpack(packed)
+	code, err := unpack(packed)
+	if err == nil && one {
+		code, err = oneKernel(code, kernel)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if strings.HasSuffix(file, ".ptx") {
-		code = append(code, 0)
+		code = append(unpackPTX(code), 0)
 	}
 	return code, nil
 }
 
-// readKernel returns the PTX of one kernel: its entry and what stands before it beside other entries. It keeps no more than that in memory.
-func readKernel(packed []byte, kernel string) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
+// load returns a file as it is stored.
+func (s *Set) load(file string) ([]byte, error) {
+	if s.files == nil {
+		return nil, fmt.Errorf("%s: this build has no kernels of its kind", file)
+	}
+	packed, err := fs.ReadFile(s.files, file)
 	if err != nil {
 		return nil, err
 	}
-	var code []byte
-	depth, wanted, other := 0, false, false // of the entry that the line is in
-	for lines := bufio.NewReader(r); ; {
-		line, err := lines.ReadString('\n')
-		switch {
-		case err == io.EOF:
-			return nil, fmt.Errorf("no kernel %s", kernel)
-		case err != nil:
-			return nil, err
-		}
-		if name, begins := strings.CutPrefix(line, ".visible .entry "); begins {
-			wanted = strings.HasPrefix(name, kernel+"(")
-			other = !wanted
-		}
-		if !other {
-			code = append(code, line...)
-		}
-		depth += strings.Count(line, "{") - strings.Count(line, "}")
-		if depth > 0 || !strings.HasPrefix(line, "}") {
-			continue
-		}
-		if wanted {
-			return code, nil
-		}
-		other = false
+	check, _ := s.hashed.LoadOrStore(file, sync.OnceValue(func() error { return s.check(file, packed) }))
+	if err := check.(func() error)(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	return packed, nil
 }
 
-// Unpack returns what the scripts have packed. Its length is in the last four bytes (RFC 1952), so that
-// 36 MB of kernels need no memory beside.
-func Unpack(packed []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
+// check compares a file with its line of the manifest, which has the hash, two spaces and where the file is.
+func (s *Set) check(file string, packed []byte) error {
+	manifest, err := fs.ReadFile(s.files, s.manifest)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(manifest)) {
+		hash, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		if path.Base(name) != file {
+			continue
+		}
+		if sum := sha256.Sum256(packed); hash != hex.EncodeToString(sum[:]) {
+			return errors.New("it is damaged: its hash is not that of the manifest")
+		}
+		return nil
+	}
+	return fmt.Errorf("%s does not list it", s.manifest)
+}
+
+// mostBytes bounds what a product takes unpacked, and how far it refers back.
+const mostBytes = 128 << 20
+
+func unpack(packed []byte) ([]byte, error) {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostBytes), zstd.WithDecoderMaxMemory(mostBytes))
 	if err != nil {
 		return nil, err
 	}
-	code := bytes.NewBuffer(make([]byte, 0, int(binary.LittleEndian.Uint32(packed[len(packed)-4:]))+bytes.MinRead))
-	_, err = code.ReadFrom(r)
-	return code.Bytes(), err
+	defer d.Close()
+	return d.DecodeAll(packed, nil)
 }

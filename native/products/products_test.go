@@ -1,33 +1,105 @@
 package products
 
 import (
-	"bytes"
-	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"strings"
 	"testing"
+	"testing/fstest"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadKernel: what stands beside entries stays, and of entries one.
-func TestReadKernel(t *testing.T) {
+// counted counts how often files are opened.
+type counted struct {
+	fstest.MapFS
+	opened map[string]int
+}
+
+func (c counted) Open(name string) (fs.File, error) {
+	c.opened[name]++
+	return c.MapFS.Open(name)
+}
+
+func (c counted) ReadFile(name string) ([]byte, error) {
+	c.opened[name]++
+	return c.MapFS.ReadFile(name)
+}
+
+func pack(t *testing.T, data string) []byte {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	defer w.Close()
+	return w.EncodeAll([]byte(data), nil)
+}
+
+// TestHashes: a product is compared with its hash when it is loaded, and not again; what differs names the file.
+func TestHashes(t *testing.T) {
+	whole, other := pack(t, "code of kernels"), pack(t, "code of others")
+	line := func(data []byte, name string) string {
+		return fmt.Sprintf("%x  products/%s\n", sha256.Sum256(data), name)
+	}
+	manifest := "# a compiler\n" + line(nil, "a.cuh") + line(whole, "sound.co.zst") + line(other, "damaged.co.zst") + line([]byte("no frame"), "text.co.zst")
+	files := counted{fstest.MapFS{
+		"LIST": {Data: []byte(manifest)}, "sound.co.zst": {Data: whole}, "damaged.co.zst": {Data: whole}, "unlisted.co.zst": {Data: whole}, "text.co.zst": {Data: []byte("no frame")},
+	}, map[string]int{}}
+	set := New(files, "LIST")
+	for range 3 {
+		code, err := set.Read("sound.co")
+		require.NoError(t, err)
+		require.Equal(t, "code of kernels", string(code))
+	}
+	require.Equal(t, 1, files.opened["LIST"])
+	for range 2 { // the error stays
+		_, err := set.Read("damaged.co")
+		require.EqualError(t, err, "damaged.co.zst: it is damaged: its hash is not that of the manifest")
+	}
+	_, err := set.Read("unlisted.co")
+	require.EqualError(t, err, "unlisted.co.zst: LIST does not list it")
+	_, err = set.Read("text.co")
+	require.ErrorContains(t, err, "text.co: ")
+	_, err = set.Read("none.co")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = New(nil, "LIST").Read("sound.co")
+	require.EqualError(t, err, "sound.co.zst: this build has no kernels of its kind")
+}
+
+// TestOneKernel: what stands beside entries stays, and of entries one.
+func TestOneKernel(t *testing.T) {
 	const (
 		front  = ".version 7.0\n.shared .b8 word[4];\n"
 		first  = ".visible .entry a(\n\t.param .u64 p\n)\n.maxntid 32\n{\n\tmov {%r1, %r2};\n{\n.reg .pred p;\n}\n\tret;\n}\n"
 		beside = "\n.extern .shared .b8 memory[];\n"
 		second = ".visible .entry ab(\n)\n{\n\tret;\n\n}\n"
+		text   = front + first + beside + second
 	)
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, err := w.Write([]byte(front + first + beside + second))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
 	for kernel, want := range map[string]string{"a": front + first, "ab": front + beside + second} {
-		got, err := readKernel(packed.Bytes(), kernel)
+		got, err := oneKernel([]byte(text), kernel)
 		require.NoError(t, err)
 		require.Equal(t, want, string(got), kernel)
 	}
-	_, err = readKernel(packed.Bytes(), "b")
+	_, err := oneKernel([]byte(text), "b")
 	require.EqualError(t, err, "no kernel b")
-	_, err = readKernel(packed.Bytes()[:packed.Len()-20], "b")
-	require.Error(t, err)
+	_, err = oneKernel([]byte(text)[:len(text)-4], "ab")
+	require.EqualError(t, err, "no kernel ab", "its end is missing")
+}
+
+// TestPackPTX: numbers are differences within an entry, and come back.
+func TestPackPTX(t *testing.T) {
+	const (
+		text   = ".version 7.0\n%r7\n.visible .entry a(\n)\n{\n.reg .b32 %r<90>;\n$L__BB3_12:\n\tmad %r8, %rd9, [%rd12+16], %r007, %clock64, %r11;\n\tbra $L__BB3_13;\n}\n.visible .entry b(\n)\n{\n%r5 %SP %r6 %r1234567890\n}\n"
+		packed = ".version 7.0\n%r+7\n.visible .entry a(\n)\n{\n.reg .b32 %r<90>;\n$L__BB+3_+12:\n\tmad %r+8, %rd+9, [%rd+3+16], %r007, %clock+64, %r+3;\n\tbra $L__BB+0_+1;\n}\n.visible .entry b(\n)\n{\n%r+5 %SP %r+1 %r1234567890\n}\n"
+	)
+	got, err := PackPTX([]byte(text))
+	require.NoError(t, err)
+	require.Equal(t, packed, string(got))
+	require.Equal(t, text, string(unpackPTX(got)))
+	alone, err := oneKernel(got, "b")
+	require.NoError(t, err)
+	require.Equal(t, ".version 7.0\n%r7\n"+text[strings.Index(text, ".visible .entry b"):], string(unpackPTX(alone)))
+	_, err = PackPTX([]byte("[%sp+4]"))
+	require.EqualError(t, err, "there are numbers that would become others")
 }

@@ -81,7 +81,7 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.R
 	return most, true
 }
 
-// ptxas reads products/resources.tsv: architecture, kernel, registers, bytes of shared
+// ptxas reads products/resources.tsv: architecture, part, kernel, registers, bytes of shared
 // memory that do not depend on the launch, bytes spilled.
 func ptxas() (map[string]planner.Resources, error) {
 	f, err := os.Open("products/resources.tsv")
@@ -92,10 +92,10 @@ func ptxas() (map[string]planner.Resources, error) {
 	all := map[string]planner.Resources{}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		var arch, name string
+		var arch, part, name string
 		var r planner.Resources
 		var spilled int
-		if _, err := fmt.Sscan(lines.Text(), &arch, &name, &r.Registers, &r.Shared, &spilled); err != nil {
+		if _, err := fmt.Sscan(lines.Text(), &arch, &part, &name, &r.Registers, &r.Shared, &spilled); err != nil {
 			return nil, fmt.Errorf("%s: %w", lines.Text(), err)
 		}
 		all[arch+" "+name] = r
@@ -107,11 +107,7 @@ func ptxas() (map[string]planner.Resources, error) {
 // registers are files of their own (gfx908), the fuller one decides.
 func object(arch native.Arch) (func(encoding.Kernel) (planner.Resources, bool), error) {
 	product := arch.Product(encoding.Kernel{}) // that of all kernels
-	packed, err := os.ReadFile("products/" + product + ".gz")
-	if err != nil {
-		return nil, err
-	}
-	code, err := products.Unpack(packed)
+	code, err := products.New(os.DirFS("products"), "HIP-MANIFEST").Read(product)
 	if err != nil {
 		return nil, err
 	}

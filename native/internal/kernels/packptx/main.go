@@ -1,0 +1,24 @@
+// Command packptx reads PTX and writes it as products have it, for scripts/pack.sh.
+package main
+
+import (
+	"io"
+	"log"
+	"os"
+
+	"github.com/batchgemm/batchgemm/native/products"
+)
+
+func main() {
+	text, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		log.Fatal(err)
+	}
+	packed, err := products.PackPTX(text)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := os.Stdout.Write(packed); err != nil {
+		log.Fatal(err)
+	}
+}

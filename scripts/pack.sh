@@ -1,0 +1,51 @@
+#!/bin/bash
+# Makes products of what scripts/cuda.sh or scripts/hip.sh built: packs it into native/products and internal/clocks, and writes the
+# manifests there. Where a part was built, or an architecture, the other products stay, which must be of the same compiler and of text
+# that makes the same of them. Needs zstd and Go; what it writes differs between versions of it, and unpacks to the same.
+# Usage: scripts/pack.sh DIRECTORY
+set -euo pipefail
+built=$(realpath "$1")
+cd "$(dirname "$0")/../native/products"
+clocks=../../internal/clocks
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"${GO:-go}" build -o "$work/packptx" ../internal/kernels/packptx
+
+# Kernels repeat megabytes apart.
+find "$built" -name '*.cubin' -o -name '*.ptx' -o -name '*.co' | while read -r file; do
+	name=$(basename "$file").zst
+	to=$name
+	[[ $name != clocks_* ]] || to=$clocks/${name#clocks_}
+	if [[ $file == *.ptx ]]; then
+		"$work/packptx" <"$file" >"$work/text"
+		file=$work/text
+	fi
+	zstd -q -f -19 --long=27 -T1 "$file" -o "$to" </dev/null
+done
+
+# merge TABLE N: of what was built, which the first N columns name, the rows are new.
+merge() {
+	[ -e "$built/$1" ] || return 0
+	awk -v n="$2" '{ key = n == 1 ? $1 : $1 " " $2 } FNR == NR { made[key]; print; next } !(key in made)' "$built/$1" "$1" | LC_ALL=C sort >"$1.new"
+	mv "$1.new" "$1"
+}
+merge resources.tsv 2
+merge hip-occupancy.tsv 1
+
+# list MANIFEST FILES...: for sha256sum -c in native/.
+list() {
+	[ -e "$built/$1" ] || return 0
+	cmp -s <(head -n 1 "$1") <(head -n 1 "$built/$1") || echo "pack.sh: another compiler than that of $1: build all" >&2
+	local manifest=$1
+	shift
+	{
+		cat "$built/$manifest"
+		sha256sum "$@" | sed 's|  |  products/|'
+	} >"$manifest.new"
+	mv "$manifest.new" "$manifest"
+}
+export LC_ALL=C
+list MANIFEST sm_*.zst compute_*.zst resources.tsv
+list HIP-MANIFEST gfx*.co.zst hip-occupancy.tsv
+(cd "$clocks" && sha256sum sm_*.zst >MANIFEST)
