@@ -17,7 +17,7 @@ import (
 type Arch struct {
 	name    string      // as in the table of resources
 	product string      // what names of files in products/ begin with
-	format  string      // and end with, but for .gz
+	format  string      // and end with, but for .zst
 	parts   bool        // there is a file for each part of the kernels
 	units   []tile.Unit // what multiplies, beside plain FMA
 	matrix  bool        // AMD: matrix cores take the tiles that suit them
@@ -292,10 +292,12 @@ func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
 // someEpilogue stands for all, which one kernel does.
 var someEpilogue = encoding.Epilogue{Bias: true}
 
-// transposed appends a kernel for all transpositions, and its variants.
+// transposed appends a kernel for all transpositions that there are, and its variants.
 func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
 	for trans := range 4 {
-		k.TransA, k.TransB = trans&1 != 0, trans&2 != 0
+		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Wide() && k.Type.Bytes() == 1 && (k.TransA || !k.TransB) {
+			continue // tensor cores take bytes along K alone
+		}
 		all = append(all, k)
 		if k.Type == element.F32 && !k.TF32 {
 			parts := k

@@ -122,6 +122,12 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 			if wide {
 				unit = []int{2, 4, 8, 32}[rng.IntN(4)]
 			}
+			if alongK(s, o.Type) {
+				unit = max(unit, 16)
+				for i := range b {
+					b[i].TransA, b[i].TransB = false, true
+				}
+			}
 			o.Tile = s.Name
 			return dressedJob(t, b, o, unit, rng)
 		}

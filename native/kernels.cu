@@ -210,13 +210,16 @@ BG_WITH_EPILOGUES(BG_IN_RAGGED(BG_RAGGED_DRESSED_KERNELS))
     const Launch launch(table);                                                                                      \
     fixup<tile, Element, Epilogue>(items, C, workspace, BG_EPILOGUE_OF(nullptr));                                    \
   }
-// BG_ACROSS makes kernels by one of these for B as it is, BG_ALONG for B transposed, and BG_EACH for all transpositions.
+// BG_ACROSS makes kernels by one of these for B as it is, BG_ALONG for B transposed, BG_LINES for A as it is and B transposed,
+// which both lie along K, and BG_EACH for all transpositions.
 #define BG_ACROSS(make, tile, name, suffix, function, ...)                                                           \
   make(tile, bg_##name##_nn##suffix, function, false, false __VA_OPT__(, ) __VA_ARGS__)                              \
   make(tile, bg_##name##_tn##suffix, function, true, false __VA_OPT__(, ) __VA_ARGS__)
 #define BG_ALONG(make, tile, name, suffix, function, ...)                                                            \
   make(tile, bg_##name##_nt##suffix, function, false, true __VA_OPT__(, ) __VA_ARGS__)                               \
   make(tile, bg_##name##_tt##suffix, function, true, true __VA_OPT__(, ) __VA_ARGS__)
+#define BG_LINES(make, tile, name, suffix, function, ...)                                                            \
+  make(tile, bg_##name##_nt##suffix, function, false, true __VA_OPT__(, ) __VA_ARGS__)
 #define BG_EACH(make, tile, name, suffix, function, ...)                                                             \
   BG_ACROSS(make, tile, name, suffix, function __VA_OPT__(, ) __VA_ARGS__)                                           \
   BG_ALONG(make, tile, name, suffix, function __VA_OPT__(, ) __VA_ARGS__)
@@ -282,9 +285,10 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   BG_EACH(BG_GEMM, name##_f16, name, _f16_cluster, tensorGemm, true))
 
 // BG_WGMMA makes those of a tile of warpgroup products.
-#define BG_WGMMA_MODE(tile, name, suffix, function)                                                                  \
-  BG_EACH(BG_GEMM, tile, name, suffix, function, false)                                                              \
-  BG_EACH(BG_GEMM, tile, name, suffix##_turn, function, true)
+#define BG_WGMMA_TURNS(each, make, tile, name, suffix, function)                                                     \
+  each(make, tile, name, suffix, function, false)                                                                    \
+  each(make, tile, name, suffix##_turn, function, true)
+#define BG_WGMMA_MODE(tile, name, suffix, function) BG_WGMMA_TURNS(BG_EACH, BG_GEMM, tile, name, suffix, function)
 #define BG_WGMMA_FLOATS(name, function, ofC)                                                                         \
   BG_WGMMA_MODE(name, name, , function)                                                                              \
   BG_EACH(BG_GEMM, name, name, _parts, function, false, true)                                                        \
@@ -311,12 +315,12 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   using name##_tf32 = WgmmaTile<TN, TM, __VA_ARGS__, false, Floats, Exchanged>;                                      \
   BG_WGMMA_FLOATS(name, wgmmaExchanged, TileOfC<name>))
 
-// BG_WGMMA_WIDE makes those of a tile of elements of 16 and 8 bits whose rows begin with 16 bytes.
+// BG_WGMMA_WIDE makes those of a tile of elements of 16 and 8 bits whose rows begin with 16 bytes. Of 8 bits they lie along K.
 #define BG_WGMMA_WIDE(name, ...)                                                                                     \
   BG_IN_WIDE_E4M3(using name##_e4m3 = WideTile<__VA_ARGS__, BytesE4M3>;                                              \
-  BG_WGMMA_MODE(name##_e4m3, name, _e4m3, wgmmaWide))                                                                \
+  BG_WGMMA_TURNS(BG_LINES, BG_GEMM, name##_e4m3, name, _e4m3, wgmmaWide))                                            \
   BG_IN_WIDE_INT8(using name##_int8 = WideTile<__VA_ARGS__, BytesInt8>;                                              \
-  BG_WGMMA_MODE(name##_int8, name, _int8, wgmmaWide))                                                                \
+  BG_WGMMA_TURNS(BG_LINES, BG_GEMM, name##_int8, name, _int8, wgmmaWide))                                            \
   BG_IN_WIDE(BG_WGMMA_WIDE_TYPE(name, bf16, BF16, __VA_ARGS__)                                                       \
   BG_WGMMA_WIDE_TYPE(name, f16, F16, __VA_ARGS__)                                                                    \
   BG_FIXUP(name##_bf16, bg_##name##_fixup))
@@ -371,9 +375,7 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   BG_EACH(BG_DRESSED, name##_f16, name, _f16, tensorGemm, false, Epilogue)                                           \
   BG_DRESSED_FIXUP(name##_bf16, bg_##name##_fixup, Floats)                                                           \
   BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16)))
-#define BG_WGMMA_DRESSED(tile, name, suffix, function)                                                               \
-  BG_EACH(BG_DRESSED, tile, name, suffix, function, false)                                                           \
-  BG_EACH(BG_DRESSED, tile, name, suffix##_turn, function, true)
+#define BG_WGMMA_DRESSED(tile, name, suffix, function) BG_WGMMA_TURNS(BG_EACH, BG_DRESSED, tile, name, suffix, function)
 #define BG_WGMMA_EPILOGUE(name, ...)                                                                                 \
   BG_WITH_EPILOGUES(BG_IN_WGMMA(using name##_e = WgmmaTile<__VA_ARGS__, true, Floats, Epilogue>;                     \
   BG_WGMMA_DRESSED(name##_e, name, , wgmmaGemm)                                                                      \
@@ -388,17 +390,17 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
   BG_IN_WIDE_INT8(using name##_int8_e = WgmmaTile<__VA_ARGS__, false, BytesInt8, Epilogue>;                          \
   BG_WGMMA_DRESSED(name##_int8_e, name, _int8, wgmmaGemm)))
 #define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                                                            \
-  BG_WITH_EPILOGUES(BG_IN_WIDE_E4M3(BG_WIDE_DRESSED(name, e4m3, BytesE4M3, __VA_ARGS__))                             \
-  BG_IN_WIDE_INT8(BG_WIDE_DRESSED(name, int8, BytesInt8, __VA_ARGS__))                                               \
-  BG_IN_WIDE(BG_WIDE_DRESSED(name, bf16, Halves<BF16>, __VA_ARGS__)                                                  \
-  BG_WIDE_DRESSED(name, f16, Halves<F16>, __VA_ARGS__)                                                               \
+  BG_WITH_EPILOGUES(BG_IN_WIDE_E4M3(BG_WIDE_DRESSED(BG_LINES, name, e4m3, BytesE4M3, __VA_ARGS__))                   \
+  BG_IN_WIDE_INT8(BG_WIDE_DRESSED(BG_LINES, name, int8, BytesInt8, __VA_ARGS__))                                     \
+  BG_IN_WIDE(BG_WIDE_DRESSED(BG_EACH, name, bf16, Halves<BF16>, __VA_ARGS__)                                         \
+  BG_WIDE_DRESSED(BG_EACH, name, f16, Halves<F16>, __VA_ARGS__)                                                      \
   BG_DRESSED_FIXUP(name##_bf16_e, bg_##name##_fixup, Floats)                                                         \
   BG_HALVES_FIXUPS_EPILOGUE(name, name##_bf16_e)))
-#define BG_WIDE_DRESSED(name, type, Element, ...)                                                                    \
+#define BG_WIDE_DRESSED(each, name, type, Element, ...)                                                              \
   using name##_##type##_e = WideTile<__VA_ARGS__, Element, Epilogue>;                                                \
   using name##_##type##_gated = WideTile<__VA_ARGS__, Element, Epilogue, true>;                                      \
-  BG_WGMMA_DRESSED(name##_##type##_e, name, _##type, wgmmaWide)                                                      \
-  BG_EACH(BG_DRESSED, name##_##type##_gated, name, _##type##_gated, wgmmaWide, false)                                \
-  BG_EACH(BG_DRESSED, name##_##type##_gated, name, _##type##_turn_gated, wgmmaWide, true)
+  BG_WGMMA_TURNS(each, BG_DRESSED, name##_##type##_e, name, _##type, wgmmaWide)                                      \
+  each(BG_DRESSED, name##_##type##_gated, name, _##type##_gated, wgmmaWide, false)                                   \
+  each(BG_DRESSED, name##_##type##_gated, name, _##type##_turn_gated, wgmmaWide, true)
 
 #include "tiles.inc"

@@ -1,48 +1,11 @@
 // What is another in the kernels of wgmma.cuh and wgmma_wide.cuh where elements have 8 bits. In wgmma.cuh a word is four k's, and
 // takes the place of an fp32 number as pairs of halves do (wgmma_half.cuh): a step has 128. In wgmma_wide.cuh the tensor
-// cores take operands from where the loader copies them, which they can along K alone, so that those across K are turned
-// byte by byte: plans take other tiles there.
+// cores take operands from where the loader copies them, which they can along K alone: plans take other tiles elsewhere.
 //
 // Tensor cores of 9.0 sum products of 8 bits, and what they are added to, as multiples of 2^-13 of the largest power of two among
 // them, and cut the rest (measured on an H200: beside 2^11, 2.25 stays, beside 2^12 it becomes 2, beside 2^15 nothing). So each
 // stage, of 128 k's, is summed from zero there, and then added to fp32 registers. Whole numbers they sum in int32, exactly.
 #pragma once
-
-// TurnedOperand is WideOperand of bytes across K.
-template <int kLength>
-struct WideOperand<uint8_t, kLength, false, false> {
-  static constexpr int kLine = 16, kDepth = 128, kLines = 8, kApart = 128 / kLength;
-  const uint8_t* at;  // of the thread's row, the next step
-  SharedAddress to;   // of its row in the first stage
-  uint32_t ld, row, first;  // first line
-  bool exists;
-
-  BG_DEVICE void start(const uint8_t* start, uint32_t ld_, uint32_t length, bool, SharedAddress stage) {
-    const uint32_t t = threadId() % 128;
-    row = t % kLength;
-    first = t / kLength;
-    ld = ld_;
-    at = start + row;
-    to = stage + 128 * row;
-    exists = row < length;
-  }
-
-  BG_DEVICE void copyPart(int32_t left, uint32_t stage) {
-    if (exists) {
-#pragma unroll 1
-      for (uint32_t line = first; line < kLines; line += kApart) {
-        uint32_t x[4] = {0, 0, 0, 0};
-#pragma unroll
-        for (uint32_t i = 0; i < kLine; ++i) {
-          const uint32_t k = kLine * line + i;
-          if (static_cast<int32_t>(k) < left) x[i / 4] |= static_cast<uint32_t>(*rowsOn(at, k, ld)) << 8 * (i % 4);
-        }
-        storeShared(to + stage + 16 * (line ^ row % 8), x);
-      }
-    }
-    at = rowsOn(at, kDepth, ld);
-  }
-};
 
 // multiplyBytes sums steps of the first 2n columns. Nothing is under way while a stage is added: another consumer
 // multiplies then.

@@ -25,6 +25,9 @@ func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]
 	return j
 }
 
+// alongK: kernels of a tile take elements of a type along K alone, in rows that begin with 16 bytes.
+func alongK(s *tile.Shape, of element.Type) bool { return s.Wide() && of.Bytes() == 1 }
+
 // halfJobs are plans of a tile for a type of elements, with C of all types that it may have: of whole tiles, of
 // workers with several and of some that take them in turn, and of tiles that are split.
 func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulatorJob) {
@@ -44,9 +47,13 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 			for _, ofC := range of.TypesC() {
 				seed := uint32(len(jobs)) + uint32(of)
 				rng := rand.New(rand.NewPCG(uint64(seed), 3))
-				b := wgmmaBatch(rng, c.problems, c.depths, trans&1 != 0, trans&2 != 0)
+				transA, transB, unit := trans&1 != 0, trans&2 != 0, []int{1, 8, 2, 16, 4, 64}[(int(seed)+n)%6]
+				if alongK(tile, of) {
+					transA, transB, unit = false, true, max(unit, 16)
+				}
+				b := wgmmaBatch(rng, c.problems, c.depths, transA, transB)
 				o := planner.Options{Type: of, TypeC: ofC, Tile: tile.Name, Schedule: c.schedule}
-				j := halfJob(t, b, o, []int{1, 8, 2, 16, 4, 64}[(int(seed)+n)%6], [2]uint32{seed % 3, seed}, rng)
+				j := halfJob(t, b, o, unit, [2]uint32{seed % 3, seed}, rng)
 				if require.Equal(t, c.inTurn, j.inTurn(), j); c.inTurn {
 					j.workers = trans // 0: as the planner says
 				}

@@ -1,6 +1,6 @@
 // Kernels of warpgroup products for elements of 16 bits, or 8 (wgmma_bytes.cuh), that need no splitter: the loader copies
 // lines of 16 bytes to where the tensor cores take both operands from, whichever way memory
-// runs. That is for items whose rows begin with 16 bytes (kItemWide). Of others it puts each
+// runs, of 8 bits along K. That is for items whose rows begin with 16 bytes (kItemWide). Of others it puts each
 // line together of elements, which takes many times as long: plans take other tiles there.
 //
 // The roles are those of wgmma.cuh, without the splitter: a loader and kConsumers warpgroups.
@@ -117,6 +117,7 @@ BG_DEVICE void fillStages(SharedAddress shared, Counter<T::kStages>& stage, uint
 // loadWide is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kInTurn>
 BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
+  static_assert(T::Element::kPer == 2 || (!kTransA && kTransB), "tensor cores take bytes along K alone");
   using Number = typename T::Element::Number;
   const uint32_t warp = uniform(threadId() / 32 % kWarps);
   Counter<T::kStages> stage;
@@ -128,8 +129,7 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, type
     if constexpr (T::More::kIs) {
       if (warp == 1) fetchLists<T>(items, number, item);
     }
-    constexpr bool kWide = !(T::Element::kPer == 4 && (kTransA || !kTransB));  // see TurnedOperand
-    const bool wide = kWide && (item.flags & kItemWide);
+    const bool wide = item.flags & kItemWide;
     constexpr bool kListed = T::More::kIs && !kTransA;
     WideOperand<Number, T::TM, !kTransA, kListed> a;
     WideOperand<Number, T::TN, kTransB> b;
@@ -140,18 +140,16 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, type
     b.start(startB, item.ldb, item.cols(), wide, shared + T::kB);
     uint32_t steps = uniform(stepsOf<T>(item));
     int32_t left = static_cast<int32_t>(item.depth);
-    if constexpr (kWide) {
-      const uint32_t whole = wide ? item.depth / T::TK : 0;
-      auto fill = [&](auto copy) { fillStages<T>(shared, stage, whole, copy, arriveCopied); };
-      const bool inBlocks = (placeOf(startA) | item.lda | placeOf(startB) | item.ldb) % (256 / sizeof(Number)) == 0;
-      if (inBlocks) {
-        fill([&](uint32_t at) { a.template copy<true>(at), b.template copy<true>(at); });
-      } else {
-        fill([&](uint32_t at) { a.template copy<false>(at), b.template copy<false>(at); });
-      }
-      steps -= whole;
-      left -= static_cast<int32_t>(whole * T::TK);
+    const uint32_t whole = wide ? item.depth / T::TK : 0;
+    auto fill = [&](auto copy) { fillStages<T>(shared, stage, whole, copy, arriveCopied); };
+    const bool inBlocks = (placeOf(startA) | item.lda | placeOf(startB) | item.ldb) % (256 / sizeof(Number)) == 0;
+    if (inBlocks) {
+      fill([&](uint32_t at) { a.template copy<true>(at), b.template copy<true>(at); });
+    } else {
+      fill([&](uint32_t at) { a.template copy<false>(at), b.template copy<false>(at); });
     }
+    steps -= whole;
+    left -= static_cast<int32_t>(whole * T::TK);
     auto copyParts = [&](uint32_t at) {
       a.copyPart(left, at);
       b.copyPart(left, at);

@@ -258,10 +258,10 @@ func (p *builder) scheduleOf(g *group) *schedule {
 }
 
 // Fits reports whether a workgroup of the tile can run on the device and may run with the
-// options' types and compute mode. Thread counts above the device's limit are no obstacle:
+// options' types and compute mode, at least where rows are aligned. Thread counts above the device's limit are no obstacle:
 // kernels then give each thread more outputs.
 func (d *Device) Fits(s *tile.Shape, o Options) bool {
-	return d.refuse(s, o.arithmetic(d, false), o.dressed(d)) == nil
+	return d.refuse(s, o.arithmetic(d, false), o.dressed(d)) == nil || d.refuse(s, o.arithmetic(d, true), o.dressed(d)) == nil
 }
 
 // refuse says why a tile does not fit.
@@ -274,6 +274,8 @@ func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
 	case dressed && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
+	case c == computeBytes && s.Wide():
+		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes", s, d.Name)
 	case c.narrow() && d.Rate(k, c).Efficiency == 0:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of %d bits", s, d.Name, c.bits())
 	case !c.narrow() && s.HalvesOnly():

@@ -57,19 +57,18 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 		return nil, err
 	}
 	var groups []KernelGroup
+	var refused error
 	var m model
 	for _, wide := range []bool{false, true} {
 		c := o.arithmetic(p.device, wide)
 		if err := m.set(p.device, c, o.dressed(p.device), only{}); err != nil {
 			return nil, err
 		}
-		if o.Tile != "" {
-			if _, err := m.named(o.Tile, c); err != nil {
-				return nil, err
-			}
-		}
-		if wide && c == o.arithmetic(p.device, false) {
+		if wide && (c == o.arithmetic(p.device, false) || c.bytes() && !o.quick(t.A, t.B)) {
 			break
+		}
+		if o.Tile != "" {
+			_, refused = m.named(o.Tile, c)
 		}
 		for id := range m.tiles {
 			tile := &m.tiles[id]
@@ -77,6 +76,9 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 				groups = add(groups, p.device.kernelGroup(tile, &o, t, c))
 			}
 		}
+	}
+	if len(groups) == 0 {
+		return nil, refused
 	}
 	return groups, nil
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Kernel.Wide promises what is aligned, and no more is asked of operands.
@@ -59,4 +61,37 @@ func TestWide(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWideBytes: of elements of 8 bits rows called wide have kernels for operands along K, in rows that begin with 16 bytes, alone.
+func TestWideBytes(t *testing.T) {
+	d := device(t, "h200")
+	o := Options{Type: element.Int8, Tile: "wide-64x64"}
+	along := Problem{M: 64, N: 64, K: 64, TransB: true, A: Matrix{LD: 64}, B: Matrix{LD: 64}, C: Matrix{LD: 64}}
+	for name, change := range map[string]func(*Problem){
+		"along K": func(*Problem) {}, "A across K": func(p *Problem) { p.TransA = true }, "B across K": func(p *Problem) { p.TransB = false },
+		"both": func(p *Problem) { p.TransA, p.TransB = true, false }, "rows that begin anywhere": func(p *Problem) { p.A.LD = 72 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := along
+			change(&p)
+			_, err := New(d).Plan(t.Context(), Batch{p}, o)
+			groups, missing := New(d).Kernels(o, Transposition{p.TransA, p.TransB})
+			if p.TransA || !p.TransB {
+				require.ErrorContains(t, missing, "tile wide-64x64 ")
+			} else {
+				require.NoError(t, missing)
+				require.Len(t, groups, 1)
+			}
+			if p == along {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, "tile wide-64x64 64x64x32/256: device h200 has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes")
+			chosen, err := New(d).Plan(t.Context(), Batch{p}, Options{Type: element.Int8})
+			require.NoError(t, err)
+			require.False(t, chosen.Tiles[0].Wide())
+		})
+	}
+	require.True(t, d.Fits(shape(t, "wide-64x64"), o))
 }

@@ -28,7 +28,7 @@ func (s *suite) testBlocks(t *testing.T) {
 				}
 			}
 			if j == 0 {
-				typed.testDressedTiles(t, blocksOf, typed.runBlocks)
+				typed.testDressedTiles(t, blocksOf, (*suite).runBlocks)
 				t.Run("Update", func(t *testing.T) {
 					typed.testDressedUpdate(t, blocksOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
@@ -118,15 +118,15 @@ func (d *dressed) drawBlocks(p *planner.Problem, e *planner.Epilogue, rng *rand.
 }
 
 // testDressedTiles runs a case of each tile shape, forced, whose epilogue is one with scales.
-func (s *suite) testDressedTiles(t *testing.T, scaled func(planner.Epilogue) planner.Epilogue, run func(*testing.T, dressedCase)) {
+func (s *suite) testDressedTiles(t *testing.T, scaled func(planner.Epilogue) planner.Epilogue, run func(*suite, *testing.T, dressedCase)) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
 		e := scaled(planner.Epilogue{Gated: i%2 == 1})
-		if s.fitsWith(&facts, shape, e) {
+		if own := s.alongK(shape); own.fitsWith(&facts, shape, e) {
 			t.Run(shape.Name, func(t *testing.T) {
 				s.sampled(t, 8)
-				run(t, dressedCase{name: shape.Name, e: e, batch: mixed, o: planner.Options{Tile: shape.Name}})
+				run(own, t, dressedCase{name: shape.Name, e: e, batch: mixed, o: planner.Options{Tile: shape.Name}})
 			})
 		}
 	}

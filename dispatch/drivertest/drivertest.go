@@ -69,6 +69,7 @@ type suite struct {
 	of, ofC element.Type // of the elements of jobs
 	borrows bool         // runs go by SubmitOn
 	step    int          // that leading dimensions of dressed jobs are multiples of; 0: any
+	lines   bool         // see alongK
 }
 
 // Run tests the backend's first device.

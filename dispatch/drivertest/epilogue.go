@@ -60,7 +60,12 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 	}
 	matrix := func(of, stored, cols int, with float32) planner.Matrix {
 		grow(of, 1+rng.IntN(3), with)
-		m := planner.Matrix{Offset: len(d.numbers[of]), LD: roundUp(cols+rng.IntN(3), max(s.step, 1))}
+		step := max(s.step, 1)
+		if s.lines {
+			step = wideBytes.step()
+			grow(of, roundUp(len(d.numbers[of]), step)-len(d.numbers[of]), with)
+		}
+		m := planner.Matrix{Offset: len(d.numbers[of]), LD: roundUp(cols+rng.IntN(3), step)}
 		grow(of, stored*m.LD, with)
 		return m
 	}
@@ -75,6 +80,9 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, value
 	}
 	for i := range b {
 		p := &b[i]
+		if s.lines {
+			p.TransA, p.TransB = false, true
+		}
 		rowsA, colsA := p.ShapeA()
 		p.A = matrix(bufferA, max(rowsA, e.GatherRows), colsA, nan)
 		for r := range rowsA {

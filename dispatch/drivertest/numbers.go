@@ -33,8 +33,8 @@ func (s *suite) testTiles(t *testing.T) {
 		if s.tile() != "" && k.Tile.Name != "tiny-k4" && (k.Tile.Name != "thin-8x64" || s.of != element.BF16) {
 			continue // which have vectors of 4 elements and K groups, or B in registers
 		}
-		if s.fits(&facts, k.Tile) {
-			s.testTile(t, &facts, k, uint64(i))
+		if own := s.alongK(k.Tile); own.fits(&facts, k.Tile) {
+			own.testTile(t, &facts, k, uint64(i))
 		}
 	}
 }
@@ -76,6 +76,9 @@ func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelF
 		}
 		edit := func(d *planner.Device) { *d = *facts; c.edit(d) }
 		for _, how := range c.spacings {
+			if s.lines && how == narrow {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/%s/%v", shape.Name, c.schedule, how), func(t *testing.T) {
 				s.sampled(t, 3)
 				rng := newRand(seed)

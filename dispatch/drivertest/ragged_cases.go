@@ -157,18 +157,22 @@ func (s *suite) testRaggedTiles(t *testing.T) {
 	}
 }
 
-// testRaggedHalfLines forces tiles that are for rows that begin with 16 bytes on rows that begin with 8.
+// testRaggedHalfLines forces tiles that are for rows that begin with 16 bytes on rows that begin with 8, where they have kernels for such.
 func (s *suite) testRaggedHalfLines(t *testing.T) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
-		if !shape.HalvesOnly() || !s.fits(&facts, shape) {
+		own := s.alongK(shape)
+		if !shape.HalvesOnly() || !own.fits(&facts, shape) {
 			continue
 		}
-		trans := transpositions[i%4]
-		l := wide.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 3, M: 2*shape.TM + 5, N: shape.TN + 4, K: 2 * shape.TK,
+		trans, how := transpositions[i%4], wide
+		if own.lines {
+			trans, how = [2]bool{false, true}, wideBytes
+		}
+		l := how.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 3, M: 2*shape.TM + 5, N: shape.TN + 4, K: 2 * shape.TK,
 			TransA: trans[0], TransB: trans[1]})
-		t.Run(shape.Name, func(t *testing.T) { s.prepareRagged(t, l, planner.Options{Tile: shape.Name}).checkAll(t) })
+		t.Run(shape.Name, func(t *testing.T) { own.prepareRagged(t, l, planner.Options{Tile: shape.Name}).checkAll(t) })
 	}
 }
 

@@ -30,6 +30,12 @@ type job struct {
 // change, and prepares it.
 func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Options, edit func(*planner.Device)) *job {
 	t.Helper()
+	if s.lines {
+		how = wide
+		for i := range b {
+			b[i].TransA, b[i].TransB = false, true
+		}
+	}
 	j := &job{suite: s, batch: b}
 	j.lens[0], j.lens[1], j.lens[2] = how.of(s.of).place(b)
 	o.Type, o.TypeC = s.of, s.ofC

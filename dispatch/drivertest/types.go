@@ -90,7 +90,15 @@ func (s *suite) fits(d *planner.Device, shape *tile.Shape) bool {
 }
 
 func (s *suite) fitsWith(d *planner.Device, shape *tile.Shape, e planner.Epilogue) bool {
-	return d.Fits(shape, planner.Options{Type: s.of, TypeC: s.ofC, Epilogue: e})
+	return s.lines == s.alongK(shape).lines && d.Fits(shape, planner.Options{Type: s.of, TypeC: s.ofC, Epilogue: e})
+}
+
+// alongK is the suite for a tile shape: where its kernels take bytes along K alone, in rows that begin with 16 bytes, A and B of all
+// jobs lie so.
+func (s *suite) alongK(shape *tile.Shape) *suite {
+	own := *s
+	own.lines = shape.Wide() && s.of.Bytes() == 1
+	return &own
 }
 
 // instead is the tile shape of a name, or the first that there is for the suite's types where

@@ -27,7 +27,7 @@ func (s *suite) testZeros(t *testing.T) {
 				}
 			}
 			if i == 0 {
-				typed.testDressedTiles(t, zerosOf, typed.runZeros)
+				typed.testDressedTiles(t, zerosOf, (*suite).runZeros)
 				t.Run("Update", func(t *testing.T) {
 					typed.testDressedUpdate(t, zerosOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})

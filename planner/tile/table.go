@@ -183,19 +183,16 @@ var table = [...]Shape{
 	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, HalfRows: 0.79, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.866, Step: 0.847, Fixed: 1.540, Worker: 0.241},
 		WideHalves: Rate{Efficiency: 4.407, Step: 0.079, Fixed: 0.614, Worker: 0.525, Stream: 29500},
-		Bytes:      Rate{Efficiency: 0.827, Step: 1.259, Fixed: 0.360, Worker: 0.692},
 		WideBytes:  Rate{Efficiency: 8.403, Step: 0.044, Fixed: 0.642, Worker: 0.482, Stream: 29500},
 	}},
 	{Name: "wide-64x128", TM: 64, TN: 128, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, HalfRows: 0.92, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.936, Step: 1.903, Fixed: 0.624, Worker: 0.410},
 		WideHalves: Rate{Efficiency: 5.189, Step: 0.087, Fixed: 1.023, Worker: 0.577, Stream: 32500},
-		Bytes:      Rate{Efficiency: 1.505, Step: 1.345, Fixed: 1.447, Worker: 1.770},
 		WideBytes:  Rate{Efficiency: 9.376, Step: 0.060, Fixed: 0.962, Worker: 0.501, Stream: 32500},
 	}},
 	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Unit: WGMMA, Shared: 218112, HalfRows: 0.82, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.925, Step: 1.422, Fixed: 0.000, Worker: 2.667},
 		WideHalves: Rate{Efficiency: 7.568, Step: 0.105, Fixed: 0.922, Worker: 1.247, Stream: 31000},
-		Bytes:      Rate{Efficiency: 0.884, Step: 1.715, Fixed: 0.860, Worker: 2.003},
 		WideBytes:  Rate{Efficiency: 15.700, Step: 0.076, Fixed: 0.369, Worker: 1.500, Stream: 31000},
 	}},
 

@@ -74,7 +74,8 @@ type Rates struct {
 	Native Rate    // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
 	TF32   Rate    // the same with one tf32 product; tensor cores only
 	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
-	// cores only: planner.KernelFacts has others. Bytes are elements of 8 bits, whose rows run along K too to be wide.
+	// cores only: planner.KernelFacts has others. Bytes are elements of 8 bits, whose rows run along K too to be wide,
+	// and rows called wide have no kernels for others.
 	Halves, WideHalves, Bytes, WideBytes Rate
 	Int4                                 Rate // B of 4 bits
 	CPU                                  Rate

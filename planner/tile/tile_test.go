@@ -53,9 +53,10 @@ func TestTable(t *testing.T) {
 			require.Equal(t, s.Unit.Tensor() && !s.HalvesOnly(), s.Rates.TF32.Efficiency > 0)
 			require.Equal(t, s.Unit.Tensor() && !s.Int4Only() && !s.Exchanged(), s.Rates.Halves.Efficiency > 0)
 			require.Equal(t, s.Unit == Int4 || s.Unit == WGMMA && s.Rates.WideHalves == (Rate{}) && !s.Exchanged(), s.Rates.Int4.Efficiency > 0)
-			for _, r := range []Rate{s.Rates.WideHalves, s.Rates.Bytes, s.Rates.WideBytes} {
+			for _, r := range []Rate{s.Rates.WideHalves, s.Rates.WideBytes} {
 				require.Equal(t, s.Rates.Halves.Efficiency > 0, r.Efficiency > 0)
 			}
+			require.Equal(t, s.Rates.Halves.Efficiency > 0 && !s.Wide(), s.Rates.Bytes.Efficiency > 0)
 			require.Equal(t, strings.HasPrefix(s.Name, "wide-"), s.Wide())
 			require.Equal(t, s.Unit == SIMD || s.Zhang, s.Rates.CPU.Efficiency > 0)
 			require.True(t, s.Rates.Direct == 0 || s.Rates.Direct >= 1 && s.Rates.WGSL.Efficiency > 0)

@@ -98,6 +98,8 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   {"bg_" #name "_nt" #mode #suffix, gemmOf<name##mode, false, true, __VA_ARGS__>, name##mode::kMinGroups},     \
   {"bg_" #name "_tn" #mode #suffix, gemmOf<name##mode, true, false, __VA_ARGS__>, name##mode::kMinGroups},     \
   {"bg_" #name "_tt" #mode #suffix, gemmOf<name##mode, true, true, __VA_ARGS__>, name##mode::kMinGroups},
+// Of bytes along K.
+#define BG_LINES(name, type, suffix, inTurn) {"bg_" #name "_nt" #suffix, gemmOf<name##type, false, true, inTurn>, name##type::kMinGroups},
 #define BG_WGMMA_FLOATS(name, ofC)     \
   BG_MODE(name, , , false)             \
   BG_MODE(name, , _parts, false, true) \
@@ -128,8 +130,8 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
 #ifdef BG_MUTANT
 #define BG_WGMMA_WIDE(name, ...)                                \
   BG_MODE(name, _bf16, , false)                                 \
-  BG_MODE(name, _e4m3, , false)                                 \
-  BG_MODE(name, _int8, , false)                                 \
+  BG_LINES(name, _e4m3, _e4m3, false)                           \
+  BG_LINES(name, _int8, _int8, false)                           \
   {"bg_" #name "_fixup", fixupOf<name##_bf16>, 1},              \
   {"bg_" #name "_fixup_bf16", fixupOf<name##_bf16, Halves<BF16>>, 1}, \
   {"bg_" #name "_fixup_f16", fixupOf<name##_bf16, Halves<F16>>, 1},
@@ -139,10 +141,10 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   BG_MODE(name, _f16, , false)                                  \
   BG_MODE(name, _bf16, _turn, true)                             \
   BG_MODE(name, _f16, _turn, true)                              \
-  BG_MODE(name, _e4m3, , false)                                 \
-  BG_MODE(name, _int8, , false)                                 \
-  BG_MODE(name, _e4m3, _turn, true)                             \
-  BG_MODE(name, _int8, _turn, true)                             \
+  BG_LINES(name, _e4m3, _e4m3, false)                           \
+  BG_LINES(name, _int8, _int8, false)                           \
+  BG_LINES(name, _e4m3, _e4m3_turn, true)                       \
+  BG_LINES(name, _int8, _int8_turn, true)                       \
   {"bg_" #name "_fixup", fixupOf<name##_bf16>, 1},              \
   {"bg_" #name "_fixup_bf16", fixupOf<name##_bf16, Halves<BF16>>, 1}, \
   {"bg_" #name "_fixup_f16", fixupOf<name##_f16, Halves<F16>>, 1},
@@ -172,11 +174,16 @@ void dressedFixupOf(const uint4* items, const uint32_t*, const float*, const flo
   BG_DRESSED(name, type, type##_turn, true)                                  \
   BG_DRESSED(name, type##_gated, type##_gated, false)                        \
   BG_DRESSED(name, type##_gated, type##_turn_gated, true)
+#define BG_WIDE_LINES(name, type)                                            \
+  BG_LINES(name, type##_e, type##_e, false)                                  \
+  BG_LINES(name, type##_e, type##_turn_e, true)                              \
+  BG_LINES(name, type##_gated_e, type##_gated_e, false)                      \
+  BG_LINES(name, type##_gated_e, type##_turn_gated_e, true)
 #define BG_WGMMA_WIDE_EPILOGUE(name, ...)                                    \
   BG_WIDE_DRESSED(name, _bf16)                                               \
   BG_WIDE_DRESSED(name, _f16)                                                \
-  BG_WIDE_DRESSED(name, _e4m3)                                               \
-  BG_WIDE_DRESSED(name, _int8)                                               \
+  BG_WIDE_LINES(name, _e4m3)                                                 \
+  BG_WIDE_LINES(name, _int8)                                                 \
   {"bg_" #name "_fixup_e", dressedFixupOf<name##_bf16_e, Floats>, 1},        \
   {"bg_" #name "_fixup_bf16_e", dressedFixupOf<name##_bf16_e, Halves<BF16>>, 1}, \
   {"bg_" #name "_fixup_f16_e", dressedFixupOf<name##_f16_e, Halves<F16>>, 1},
