@@ -1,4 +1,4 @@
-//go:build !nocuda && !js
+//go:build cgo && !nocuda && linux && (amd64 || arm64)
 
 package cuda
 
@@ -16,15 +16,6 @@ import (
 
 // Driver returns the CUDA backend.
 func Driver() driver.Driver { return dl.Driver(&vendor) }
-
-// Build is code of the kernels for a GPU.
-type Build struct {
-	Image func(encoding.Kernel) string // the name of the image that has a kernel
-	Read  func(image string) (code []byte, err error)
-}
-
-// Builds gives that for an architecture.
-type Builds func(native.Arch) Build
 
 // DriverWith returns the backend with other builds of the kernels.
 func DriverWith(builds Builds) driver.Driver {

@@ -1,4 +1,4 @@
-//go:build !nocuda && !js
+//go:build cgo && !nocuda && linux && (amd64 || arm64)
 
 package cuda
 

@@ -1,4 +1,4 @@
-//go:build !nohip && !js
+//go:build cgo && !nohip && linux && (amd64 || arm64)
 
 package hip
 

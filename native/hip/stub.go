@@ -1,4 +1,4 @@
-//go:build nohip || js
+//go:build !nohip && (!cgo || !linux || !(amd64 || arm64))
 
 package hip
 
@@ -6,13 +6,13 @@ import (
 	"runtime"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/dl"
 )
 
-// Driver returns a driver without devices. In a browser kernels that nothing there could run would make
-// most of a page's program.
+// Driver returns a driver without devices. Kernels that nothing here could run would make most of a program.
 func Driver() driver.Driver {
 	if runtime.GOOS == "js" {
 		return driver.Missing("hip", "browsers have WebGPU alone")
 	}
-	return driver.Missing("hip", "built with the tag nohip")
+	return dl.Driver(&dl.Vendor{Backend: "hip", API: "HIP"}) // which says what it lacks
 }
