@@ -10,6 +10,7 @@
 # make capi    the library for C: bin/libbatchgemm.so and bin/batchgemm.h, and the example bin/c-gemm
 # make eager   what makes eager calls of batchgemm.torch faster, where the package finds it: bin/_eager.abi3.so
 # make wheel   the package for Python, with both inside: bin/batchgemm-*.whl
+# make sizes   fails when one of these, a program or the products have become heavy
 # make install   that, and what finds it for pkg-config and CMake, below PREFIX (/usr/local), LIBDIR and DESTDIR
 # make cuda    rebuild the CUDA kernels after a change of native/, where nvcc is
 # make hip     rebuild the HIP kernels, where clang-19 and lld-19 are
@@ -23,6 +24,7 @@ ADDRESS     ?= localhost:8080
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # A module of its own.
 DESKTOP     := examples/desktop
+comma       := ,
 # Of the conformance suite in a browser, what make check runs: what needs few kernels, each of which takes
 # Chromium's software adapter seconds to compile.
 BROWSER_SHORT := Windows|NonFinite|Subnormals|Scalars|Empty|Reuse|Chain|Queued|Concurrent|Time|Buffers|StartRead|Copy|Compile|OutOfMemory|Cancelled|Foreign|Open|Close
@@ -37,7 +39,7 @@ RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -
 ON_CPU      := Tiles|NewTile|Types|Epilogues|Groups|Blocks|Zeros|Spreads|Custom|Mixed
 ON_FAKES    := $(ON_CPU)|Ragged|Schedules|Update
 
-.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check cuda hip setup
+.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check sizes cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -45,8 +47,9 @@ demo: setup build
 	bin/batchgemm run inception-8 --verify
 	bin/batchgemm verify random:mn=96,k=96,batch=24,seed=1
 
+# Without tables for debuggers, and what nothing calls of wgpu-native.
 build:
-	$(GO) build -o bin/ ./cmd/batchgemm
+	$(GO) build -ldflags "-s -w $(if $(filter Linux,$(shell uname -s)),-extldflags=-Wl$(comma)--gc-sections)" -o bin/ ./cmd/batchgemm
 
 browser:
 	GO=$(GO) scripts/page.sh bin/browser
@@ -65,7 +68,7 @@ test-all: test
 check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window,python
 # vet has seen what test and browser-check build by then.
 check: TEST_FLAGS = -vet=off
-check: setup fmt vet staticcheck tidy test variants browser-check window-check wheel-check race vulncheck
+check: setup fmt vet staticcheck tidy test variants browser-check window-check wheel-check sizes race vulncheck
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
@@ -143,6 +146,9 @@ eager:
 
 wheel:
 	GO=$(GO) scripts/wheel.sh bin
+
+sizes: wheel
+	GO=$(GO) scripts/sizes.sh
 
 install: capi
 	scripts/install.sh bin
