@@ -194,18 +194,9 @@ func (s sanitizer) tiles() []*tile.Shape {
 			return false
 		}
 		sanitized := t.Epilogues || t.Name == "medium-large"
-		return !builds.OnHIP(t) || s.name != plain.name && !sanitized || !sample.Drawn(s.name+"/"+t.Name, 4, kernelsText())
+		return !builds.OnHIP(t) || s.name != plain.name && !sanitized || !sample.Kernels.Drawn(s.name+"/"+t.Name, 4)
 	})
 }
-
-// kernelsText stands for the text of all kernels: the hashes of it.
-var kernelsText = sync.OnceValue(func() []byte {
-	text, err := os.ReadFile(filepath.Join("products", "HIP-MANIFEST"))
-	if err != nil {
-		panic(err)
-	}
-	return text
-})
 
 // source is where the kernels of its emulator are.
 func (s sanitizer) source() (dir string, err error) {

@@ -211,7 +211,7 @@ func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 	for _, s := range warpgroupTiles() {
 		if s.Epilogues {
 			t.Run(s.Name, func(t *testing.T) {
-				sample.Skip(t, 4, kernelsText())
+				sample.Kernels.Skip(t, 4)
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), wgmmaEpilogues(t, s)))
 			})

@@ -46,7 +46,7 @@ func TestHIPBuild(t *testing.T) {
 	}
 	for arch, name := range map[string]string{"gfx908": "medium-k2", "gfx90a": "small-k8", "gfx942": "large", "gfx1030": "tiny-k4", "gfx1100": "tall-8x4"} {
 		t.Run(arch, func(t *testing.T) {
-			sample.Skip(t, 2, []byte(manifest))
+			sample.Products.Skip(t, 2)
 			t.Parallel()
 			shape, err := tile.ByName(name)
 			require.NoError(t, err)

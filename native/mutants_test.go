@@ -235,7 +235,7 @@ func TestPartsMutants(t *testing.T) {
 func requireFound(t *testing.T, m mutant, run func(*testing.T) error) {
 	t.Run(m.name, func(t *testing.T) {
 		m.text(t, ".")
-		sample.Skip(t, 8, kernelsText())
+		sample.Kernels.Skip(t, 8)
 		t.Parallel()
 		err := run(t)
 		require.Error(t, err, "the mistake is not found")

@@ -388,7 +388,7 @@ func TestRaggedInBounds(t *testing.T) {
 			jobs = append(jobs, manyGroups(t, int(n), n)...)
 		}
 		return slices.DeleteFunc(jobs, func(j *raggedJob) bool {
-			return !sample.Drawn(fmt.Sprint(j.name, sm90a.KernelName(j.kernel)), 6, kernelsText())
+			return !sample.Kernels.Drawn(fmt.Sprint(j.name, sm90a.KernelName(j.kernel)), 6)
 		})
 	})
 }

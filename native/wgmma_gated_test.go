@@ -72,7 +72,7 @@ func TestGatedEmulated(t *testing.T) {
 		}
 		for _, of := range narrow {
 			t.Run(s.Name+"/"+of.String(), func(t *testing.T) {
-				sample.Skip(t, 4, kernelsText())
+				sample.Kernels.Skip(t, 4)
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), gatedJobs(t, s, of)))
 			})

@@ -152,7 +152,7 @@ func TestWarpgroupsEmulated(t *testing.T) {
 	for i, tile := range splitTiles() {
 		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i), "extremes": wgmmaExtremes(t, tile), "in turn": wgmmaInTurn(t, tile)} {
 			t.Run(tile.Name+"/"+name, func(t *testing.T) {
-				sample.Skip(t, 4, kernelsText())
+				sample.Kernels.Skip(t, 4)
 				t.Parallel()
 				require.NoError(t, e.run(t.TempDir(), jobs))
 			})

@@ -131,12 +131,12 @@ func TestMoreWorkersThanADispatchMayHave(t *testing.T) {
 // TestWholeVectors: tiles of all shapes, whole and cut, are exact too with the shaders of devices on which a store to a component may
 // touch all of a vector.
 func TestWholeVectors(t *testing.T) {
-	d, text := open(t, webgpuDriver{whole: true}), shaderText(t)
+	d := open(t, webgpuDriver{whole: true})
 	require.False(t, d.shader.Components)
 	for _, k := range d.info.Planner.Kernels {
 		for _, s := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleSplitK} {
 			t.Run(fmt.Sprintf("%s/%s", k.Tile.Name, s), func(t *testing.T) {
-				drivertest.Sampled(t, d, 3, text)
+				drivertest.Sampled(t, d, 3)
 				var problems []planner.Problem
 				for transposed := range 4 {
 					for _, size := range [][3]int{{1, 3, 5}, {67, 33, 70}, {64, 128, 64}} {

@@ -88,14 +88,14 @@ func TestRaggedEpilogues(t *testing.T) {
 }
 
 func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bool) []planner.Epilogue) {
-	d, text := open(t, webgpuDriver{}), shaderText(t)
+	d := open(t, webgpuDriver{})
 	rng := rand.New(rand.NewPCG(5, 6))
 	for i := range epilogues(false) {
 		transA, transB := i%2 == 1, i%3 == 1
 		e := epilogues(transA)[i]
 		for form, r := range drivertest.RaggedBatches(transA, transB) {
 			t.Run(fmt.Sprintf("%d/%d", i, form), func(t *testing.T) {
-				drivertest.Sampled(t, d, 2, text)
+				drivertest.Sampled(t, d, 2)
 				r := drivertest.DressRagged(r, e)
 				x, all := prepareDressed(t, d, r, planner.Options{Type: of, Epilogue: e}), drivertest.DressedSizes(t, &r, e)
 				for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -141,12 +141,14 @@ func testRaggedOf(t *testing.T, of element.Type, e planner.Epilogue, rows, recor
 	rng := rand.New(rand.NewPCG(7, 8))
 	o := planner.Options{Type: of, TypeC: element.BF16, Epilogue: e}
 	t.Run("ends", func(t *testing.T) {
+		drivertest.Sampled(t, d, 1)
 		x := prepareDressed(t, d, rows, o)
 		for _, sizes := range drivertest.RaggedEnds(150) {
 			x.check(t, sizes[:5])
 		}
 	})
 	t.Run("records", func(t *testing.T) {
+		drivertest.Sampled(t, d, 1)
 		x := prepareDressed(t, d, records, o)
 		x.check(t, good)
 		for _, sizes := range drivertest.ChangedRecords(rng, good) {

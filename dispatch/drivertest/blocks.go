@@ -24,19 +24,19 @@ func (s *suite) testBlocks(t *testing.T) {
 		t.Run(ofC.String(), func(t *testing.T) {
 			for k, c := range blockCases() {
 				if typed.turn(k) {
-					t.Run(c.name, func(t *testing.T) { typed.runBlocks(t, c) })
+					typed.part(t, c.name, func(t *testing.T) { typed.runBlocks(t, c) })
 				}
 			}
 			if j == 0 {
 				typed.testDressedTiles(t, blocksOf, (*suite).runBlocks)
-				t.Run("Update", func(t *testing.T) {
+				typed.part(t, "Update", func(t *testing.T) {
 					typed.testDressedUpdate(t, blocksOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
 			}
-			t.Run("Random", typed.testBlocksRandom)
+			typed.part(t, "Random", typed.testBlocksRandom)
 			if j == 0 || !s.slow() {
-				t.Run("Ragged", typed.testBlocksRagged)
-				t.Run("Records", typed.testBlockRecords)
+				typed.part(t, "Ragged", typed.testBlocksRagged)
+				typed.part(t, "Records", typed.testBlockRecords)
 			}
 		})
 	}

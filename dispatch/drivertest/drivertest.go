@@ -50,12 +50,6 @@ func OneType(reason string) Option {
 	return func(s *suite) { s.oneType = reason }
 }
 
-// Text is the text of the kernels, each change of which draws other cases of those that a software driver, which takes long to make
-// kernels, runs a sample of (package sample).
-func Text(text []byte) Option {
-	return func(s *suite) { s.text = text }
-}
-
 // suite runs the tests on one open device, so that every kernel is made once.
 type suite struct {
 	driver     driver.Driver
@@ -63,7 +57,6 @@ type suite struct {
 	finiteOnly string
 	oneTile    string
 	oneType    string
-	text       []byte
 	leave      bool // what is made stays open, for Close of the device
 
 	of, ofC element.Type // of the elements of jobs

@@ -44,15 +44,15 @@ func (s *suite) testEpilogues(t *testing.T) {
 				typed := *s
 				typed.of, typed.ofC = of, ofC
 				typed.testParts(t)
-				t.Run("Activations", typed.testActivations)
-				t.Run("Random", typed.testEpilogueRandom)
-				t.Run("NonFinite", typed.testEpilogueNonFinite)
-				t.Run("SmallAlpha", typed.testSmallAlpha)
-				t.Run("Scales", typed.testScales)
-				t.Run("Update", typed.testEpilogueUpdate)
-				t.Run("Ragged", typed.testEpilogueRagged)
-				t.Run("Records", typed.testEpilogueRecords)
-				t.Run("Pointers", typed.testPointers)
+				typed.part(t, "Activations", typed.testActivations)
+				typed.part(t, "Random", typed.testEpilogueRandom)
+				typed.part(t, "NonFinite", typed.testEpilogueNonFinite)
+				typed.part(t, "SmallAlpha", typed.testSmallAlpha)
+				typed.part(t, "Scales", typed.testScales)
+				typed.part(t, "Update", typed.testEpilogueUpdate)
+				typed.part(t, "Ragged", typed.testEpilogueRagged)
+				typed.part(t, "Records", typed.testEpilogueRecords)
+				typed.part(t, "Pointers", typed.testPointers)
 			})
 		}
 	}
@@ -92,7 +92,7 @@ func (s *suite) eachDressed(t *testing.T, cases []dressedCase, run func(*testing
 		if !s.turn(i) || c.more && s.slow() && s.of != element.F32 {
 			continue
 		}
-		t.Run(c.name, func(t *testing.T) { run(t, c) })
+		s.part(t, c.name, func(t *testing.T) { run(t, c) })
 	}
 }
 

@@ -27,14 +27,14 @@ func (s *suite) testGroups(t *testing.T) {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				for k, c := range groupCases() {
 					if typed.turn(k) {
-						t.Run(c.name, func(t *testing.T) { typed.runGroups(t, c) })
+						typed.part(t, c.name, func(t *testing.T) { typed.runGroups(t, c) })
 					}
 				}
 				if i == j {
 					typed.testGroupTiles(t)
 				}
 				if !s.slow() || i == j {
-					typed.testGroupsRagged(t)
+					typed.part(t, "Ragged", typed.testGroupsRagged)
 				}
 			})
 		}
@@ -162,7 +162,7 @@ func (s *suite) testGroupTiles(t *testing.T) {
 		})
 		for _, of := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
 			if shape.TK%of.Group() == 0 {
-				t.Run(fmt.Sprintf("%s/cut along K/%s", shape.Name, of), func(t *testing.T) { s.testGroupsCut(t, shape, of) })
+				s.part(t, fmt.Sprintf("%s/cut along K/%s", shape.Name, of), func(t *testing.T) { s.testGroupsCut(t, shape, of) })
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func (s *suite) testGroupsRagged(t *testing.T) {
 	everything := all
 	everything.ScaleB, everything.Activation = planner.PerGroup64, planner.ReLU
 	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, everything} {
-		t.Run(fmt.Sprintf("ragged/%s", e.ScaleB), func(t *testing.T) {
+		t.Run(string(e.ScaleB), func(t *testing.T) {
 			s.testDressedRagged(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * e.ScaleB.Group()}, e)
 		})
 	}

@@ -47,22 +47,21 @@ type caseOf struct {
 func (c *caseOf) Name() string         { return c.name }
 func (c *caseOf) Skipf(string, ...any) { c.skipped = true }
 
-// Software runs some cases, and others of another text; other devices run all.
+// Software runs some cases of shaders; other devices run all.
 func TestSampled(t *testing.T) {
 	t.Setenv(sample.Variable, "")
-	run := func(kind driver.Kind, text string) (ran []int) {
+	ran := func(kind driver.Kind) (n int) {
 		s := &suite{device: ofKind{kind: kind}}
-		Text([]byte(text))(s)
-		for i := range 64 {
+		for i := range 512 {
 			c := &caseOf{TB: t, name: strconv.Itoa(i)}
 			if s.sampled(c, 4); !c.skipped {
-				ran = append(ran, i)
+				n++
 			}
 		}
-		return ran
+		return n
 	}
-	require.Len(t, run(driver.KindDiscrete, "text"), 64)
-	some := run(driver.KindSoftware, "text")
-	require.InDelta(t, 16, len(some), 12)
-	require.NotEqual(t, some, run(driver.KindSoftware, "texts"))
+	require.Equal(t, 512, ran(driver.KindDiscrete))
+	some := ran(driver.KindSoftware)
+	require.Positive(t, some)
+	require.Less(t, some, 200)
 }

@@ -28,28 +28,28 @@ func (s *suite) testTypes(t *testing.T) {
 				typed := *s
 				typed.of, typed.ofC = of, ofC
 				if j == 0 {
-					t.Run("Tiles", typed.testTiles)
+					typed.part(t, "Tiles", typed.testTiles)
 					if !of.Whole() {
-						t.Run("Rounding", typed.testRounding)
+						typed.part(t, "Rounding", typed.testRounding)
 					}
-					t.Run("Ragged", typed.testRaggedForms)
-					t.Run("RaggedRest", typed.testRaggedRest)
-					t.Run("RaggedHalfLines", typed.testRaggedHalfLines)
+					typed.part(t, "Ragged", typed.testRaggedForms)
+					typed.part(t, "RaggedRest", typed.testRaggedRest)
+					typed.part(t, "RaggedHalfLines", typed.testRaggedHalfLines)
 				}
 				if i == 0 && j == 0 {
-					t.Run("Update", typed.testUpdate)
+					typed.part(t, "Update", typed.testUpdate)
 				}
 				if of.Whole() {
-					t.Run("Whole", typed.testWhole)
+					typed.part(t, "Whole", typed.testWhole)
 				} else {
-					t.Run("NonFinite", typed.testNonFinite)
-					t.Run("Subnormals", typed.testSubnormals)
+					typed.part(t, "NonFinite", typed.testNonFinite)
+					typed.part(t, "Subnormals", typed.testSubnormals)
 				}
-				t.Run("Mixed", typed.testMixed)
-				t.Run("Windows", typed.testWindows)
-				t.Run("Scalars", typed.testScalars)
-				t.Run("Empty", typed.testEmpty)
-				t.Run("Reuse", typed.testReuse)
+				typed.part(t, "Mixed", typed.testMixed)
+				typed.part(t, "Windows", typed.testWindows)
+				typed.part(t, "Scalars", typed.testScalars)
+				typed.part(t, "Empty", typed.testEmpty)
+				typed.part(t, "Reuse", typed.testReuse)
 			})
 		}
 	}
@@ -66,21 +66,39 @@ func slow(d driver.Device) bool {
 // turn reports whether case n of several runs with the suite's types: one of three does where a CPU plays a GPU, in turn,
 // since kernels for other types of C differ in stores alone, unless sample.Variable asks for all.
 func (s *suite) turn(n int) bool {
-	plays := s.oneTile != "" || s.slow()
-	return !plays || s.of == element.F32 || (n+2*int(s.of)+int(s.ofC))%3 == 0 || sample.All()
+	return !s.plays() || s.of == element.F32 || (n+2*int(s.of)+int(s.ofC))%3 == 0 || sample.All()
 }
 
+// plays reports whether a CPU plays a GPU.
+func (s *suite) plays() bool { return s.oneTile != "" || s.slow() }
+
+// part runs a part of the suite that shows of other numbers, or types, what the rest shows of some.
+func (s *suite) part(t *testing.T, name string, test func(*testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		s.sampled(t, 1)
+		test(t)
+	})
+}
+
+// sampled skips a test, a case of many that differ little, unless it is drawn by the text of what the suite tests (package sample).
 func (s *suite) sampled(t testing.TB, many uint64) {
 	t.Helper()
-	Sampled(t, s.device, many, s.text)
+	switch info := s.device.Info(); {
+	case s.slow():
+		Sampled(t, s.device, many)
+	case s.oneTile != "":
+		sample.Drivers.Skip(t, 1)
+	case info.Planner.KernelKind == planner.KernelsCPU:
+		sample.CPU.Skip(t, 1)
+	}
 }
 
-// Sampled skips a test, a case of many that differ little, unless it is drawn (package sample) by the text of the kernels, where a CPU
-// plays a GPU and makes a kernel in a second.
-func Sampled(t testing.TB, d driver.Device, many uint64, text []byte) {
+// Sampled skips a test of shaders, a case of many that differ little, unless it is drawn, where a CPU plays a GPU and makes a kernel
+// in a second.
+func Sampled(t testing.TB, d driver.Device, many uint64) {
 	t.Helper()
 	if slow(d) {
-		sample.Skip(t, many, text)
+		sample.Shaders.Skip(t, many)
 	}
 }
 

@@ -23,18 +23,18 @@ func (s *suite) testZeros(t *testing.T) {
 		t.Run(ofC.String(), func(t *testing.T) {
 			for k, c := range typed.zeroCases() {
 				if typed.turn(k) {
-					t.Run(c.name, func(t *testing.T) { typed.runZeros(t, c) })
+					typed.part(t, c.name, func(t *testing.T) { typed.runZeros(t, c) })
 				}
 			}
 			if i == 0 {
 				typed.testDressedTiles(t, zerosOf, (*suite).runZeros)
-				t.Run("Update", func(t *testing.T) {
+				typed.part(t, "Update", func(t *testing.T) {
 					typed.testDressedUpdate(t, zerosOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
 			}
 			if i == 0 || !s.slow() {
-				t.Run("Ragged", typed.testZerosRagged)
-				t.Run("Records", typed.testZeroRecords)
+				typed.part(t, "Ragged", typed.testZerosRagged)
+				typed.part(t, "Records", typed.testZeroRecords)
 			}
 		})
 	}

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
 // TestAssemblyIsCurrent: what is committed is what the generator writes.
 func TestAssemblyIsCurrent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the generator")
-	}
+	sample.CPU.Skip(t, 1)
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "asm"), os.DirFS("asm")))
 	generate := exec.Command("go", "run", ".", "-out", "../kernels_amd64.s")

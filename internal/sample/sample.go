@@ -1,33 +1,125 @@
-// Package sample draws which cases of long tests run: tests of all tiles on all architectures, and of mistakes
-// that other tests must find. Which they are follows from the cases' names and from the text under test, so that
+// Package sample draws which cases of long tests run. A case belongs to a text, the files whose mistakes it is there to find.
+// While these are as they were when all cases last passed, which green.txt records, few of the cases run, to show that the tests
+// still do; once they differ, more do, or, as the environment asks, all. Which ones follows from their names and the text, so that
 // every change of it draws others, and a commit runs the same ones everywhere.
 package sample
 
 import (
 	"crypto/sha256"
+	_ "embed"
 	"encoding/binary"
+	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 )
 
-// Variable names the environment variable that is "all" where all cases are to run.
+// Variable names the environment variable that is "all" where all cases are to run, and "changed" where those of texts are that
+// green.txt has not.
 const Variable = "BATCHGEMM_TESTS"
 
-// Skip skips the test, a case of many, unless it is drawn: one of n are.
-func Skip(t testing.TB, n uint64, seed []byte) {
+// fewer is how many times fewer cases run of a text that green.txt has.
+const fewer = 16
+
+// green has the hashes of texts of which all cases have passed, as Record writes them.
+//
+//go:embed green.txt
+var green string
+
+// Text is files of the repository, in which a test may find mistakes.
+type Text struct {
+	name     string
+	hash     func() []byte // nil where there are no sources, as in a browser
+	patterns []string
+}
+
+// The texts. What they have in common is which words and types plans and kernels agree on.
+var (
+	Planner  = text("planner", "planner/*.go")
+	Shaders  = text("shaders", "wgsl/*.go")
+	Kernels  = text("kernels", "native/*.cuh", "native/*.h", "native/*.cu", "native/*.hip", "native/*.inc", "native/internal/emulator/*")
+	Products = text("products", "native/products/*MANIFEST", "native/internal/gcn/*.go")
+	Drivers  = text("drivers", "internal/dl/*", "native/cuda/*.go", "native/hip/*.go")
+	CPU      = text("cpu", "internal/cpu/*.go", "internal/cpu/*.s", "internal/cpu/asm/*.go")
+
+	texts = []*Text{Planner, Shaders, Kernels, Products, Drivers, CPU}
+)
+
+var common = []string{"planner/element/*.go", "planner/encoding/*.go", "planner/tile/*.go"}
+
+func text(name string, patterns ...string) *Text {
+	patterns = append(patterns, common...)
+	return &Text{name, sync.OnceValue(func() []byte { return hash(patterns) }), patterns}
+}
+
+func hash(patterns []string) []byte {
+	root, err := Root()
+	if err != nil {
+		return nil
+	}
+	sum := sha256.New()
+	for _, pattern := range patterns {
+		paths, _ := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern))) // in order; the patterns are right
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil || strings.HasSuffix(path, "_test.go") {
+				continue // a folder, or a test
+			}
+			fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(path), len(data), data)
+		}
+	}
+	return sum.Sum(nil)
+}
+
+// Root is the folder of the repository, above the working directory of a test.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if parent := filepath.Dir(dir); parent != dir {
+			dir = parent
+		} else {
+			err = os.ErrNotExist
+		}
+	}
+	return "", err
+}
+
+// Record is the lines of green.txt for the texts as they are.
+func Record() string {
+	var lines strings.Builder
+	lines.WriteString("# The texts of which all cases have passed, written by make test-all.\n")
+	for _, x := range texts {
+		lines.WriteString(x.line())
+	}
+	return lines.String()
+}
+
+func (x *Text) line() string { return fmt.Sprintf("%s %x\n", x.name, x.hash()) }
+
+// Skip skips the test, a case of many, unless it is drawn.
+func (x *Text) Skip(t testing.TB, n uint64) {
 	t.Helper()
-	if !Drawn(t.Name(), n, seed) {
-		t.Skipf("not drawn: one of %d cases runs without %s=all", n, Variable)
+	if !x.Drawn(t.Name(), n) {
+		t.Skipf("not drawn of the cases of %s, which all run with %s=all", x.name, Variable)
 	}
 }
 
-// Drawn reports whether the case of a name is one of those that run: one of n are. seed is the text under
-// test, or its hashes.
-func Drawn(name string, n uint64, seed []byte) bool {
-	if All() {
+// Drawn reports whether the case of a name is one of those that run: one of n are once the text has changed.
+func (x *Text) Drawn(name string, n uint64) bool {
+	hash := x.hash()
+	same := hash == nil || strings.Contains(green, x.line())
+	switch mode := os.Getenv(Variable); {
+	case mode == "all", mode == "changed" && !same:
 		return true
+	case same && hash != nil:
+		n *= fewer
 	}
-	sum := sha256.Sum256(append([]byte(name+"\x00"), seed...))
+	sum := sha256.Sum256(append([]byte(name+"\x00"), hash...))
 	return binary.LittleEndian.Uint64(sum[:])%n == 0
 }
 

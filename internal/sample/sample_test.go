@@ -1,27 +1,46 @@
 package sample
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// About one of n is drawn, the same ones again for a seed, and others for another.
-func TestDrawn(t *testing.T) {
-	t.Setenv(Variable, "")
-	count := func(seed string) (names []string) {
-		for i := range 4000 {
-			if name := strconv.Itoa(i); Drawn(name, 4, []byte(seed)) {
-				names = append(names, name)
-			}
+// drawn are the cases that run of 4000, of which one of 4 are drawn.
+func drawn(x *Text) (names []string) {
+	for i := range 4000 {
+		if name := strconv.Itoa(i); x.Drawn(name, 4) {
+			names = append(names, name)
 		}
-		return names
 	}
-	one, other := count("text"), count("texts")
-	require.InDelta(t, 1000, len(one), 150, "5 standard deviations")
-	require.Equal(t, one, count("text"))
-	require.NotEqual(t, one, other)
+	return names
+}
+
+func of(name, text string) *Text {
+	return &Text{name: name, hash: func() []byte { return []byte(text) }}
+}
+
+// About one of n is drawn of a text that has changed, the same ones again, and others once it changes again; few while it is as it
+// was. Both variables say otherwise.
+func TestDrawn(t *testing.T) {
+	one, other, same := of("one", "text"), of("one", "texts"), of("same", "text")
+	before := green
+	t.Cleanup(func() { green = before })
+	green = same.line()
+	for mode, want := range map[string][2]int{"": {1000, 4000 / 4 / fewer}, "changed": {4000, 4000 / 4 / fewer}, "all": {4000, 4000}} {
+		t.Run(mode, func(t *testing.T) {
+			t.Setenv(Variable, mode)
+			require.InDelta(t, want[0], len(drawn(one)), 150, "5 standard deviations")
+			require.InDelta(t, want[1], len(drawn(same)), 60)
+			require.Equal(t, drawn(one), drawn(one))
+		})
+	}
+	t.Setenv(Variable, "")
+	require.NotEqual(t, drawn(one), drawn(other))
 }
 
 func TestSkip(t *testing.T) {
@@ -29,7 +48,7 @@ func TestSkip(t *testing.T) {
 	run := func(t *testing.T) {
 		for i := range 64 {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
-				Skip(t, 4, nil)
+				of("text", "text").Skip(t, 4)
 				ran++
 			})
 		}
@@ -42,4 +61,41 @@ func TestSkip(t *testing.T) {
 	t.Setenv(Variable, "all")
 	t.Run("all", run)
 	require.Equal(t, 64, ran)
+}
+
+// A text has all files that its patterns name, which are there, and no tests.
+func TestTexts(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	write("go.mod", "module x")
+	write("a/one.go", "1")
+	t.Chdir(filepath.Join(dir, "a"))
+	now := func() string { return text("a", "a/*.go").line() }
+	before := now()
+	write("a/one_test.go", "2")
+	require.Equal(t, before, now())
+	write("a/two.go", "2")
+	require.NotEqual(t, before, now())
+	write("planner/tile/table.go", "2")
+	require.NotEqual(t, before, now())
+}
+
+// Every text is of files that there are, and green.txt says of each when it was green.
+func TestGreen(t *testing.T) {
+	root, err := Root()
+	require.NoError(t, err)
+	for _, x := range texts {
+		require.NotEmpty(t, x.patterns)
+		for _, pattern := range x.patterns {
+			found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+			require.NoError(t, err)
+			require.NotEmpty(t, found, pattern)
+		}
+		require.Contains(t, green, "\n"+x.name+" ", "make test-all")
+	}
+	require.Equal(t, len(texts), strings.Count(green, "\n")-1)
 }

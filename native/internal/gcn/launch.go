@@ -45,9 +45,6 @@ type group struct {
 // Run runs a launch, and counts instructions of waves. The first error ends it.
 func (l *Launch) Run() (instructions int, err error) {
 	k := l.Kernel
-	if k.unknown != nil {
-		return 0, k.unknown
-	}
 	if l.Threads > k.meta.MaxThreads || 8*len(l.Arguments) != k.meta.KernargBytes {
 		return 0, fmt.Errorf("%s: %d threads and %d arguments", k.Name, l.Threads, len(l.Arguments))
 	}

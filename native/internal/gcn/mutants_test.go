@@ -57,9 +57,9 @@ func gemmSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *
 	jobs := slices.DeleteFunc(all, func(j *job) bool {
 		return !slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return arch.KernelName(l.Kernel) == name })
 	})
-	return &subject{o.Kernels[name], func(changed *Kernel) error {
-		own := Object{Arch: o.Arch, Kernels: maps.Clone(o.Kernels)}
-		own.Kernels[name] = changed
+	return &subject{kernelOf(t, o, name), func(changed *Kernel) error {
+		own := Object{Arch: o.Arch, kernels: maps.Clone(o.kernels)}
+		own.kernels[name] = func() (*Kernel, error) { return changed, nil }
 		for i, j := range jobs {
 			if _, err := j.run(&own, arch, i%2 == 1, nil); err != nil {
 				return err
@@ -73,7 +73,7 @@ func gemmSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *
 func raggedSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *subject {
 	t.Helper()
 	jobs := slices.Concat(fewGroups(t, arch, k), manyGroups(t, arch, k, int(k.Entries), 1), manyGroups(t, arch, k, 80, 3))
-	return &subject{o.Kernels[arch.KernelName(k)], func(changed *Kernel) error {
+	return &subject{kernelOf(t, o, arch.KernelName(k)), func(changed *Kernel) error {
 		for i, j := range jobs {
 			if _, err := j.run(changed, i%2 == 1, nil); err != nil {
 				return err
@@ -98,7 +98,7 @@ func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *te
 				continue
 			}
 			t.Run(name+"/"+arch.KernelName(k), func(t *testing.T) {
-				sample.Skip(t, 6, productsText(t))
+				sample.Products.Skip(t, 6)
 				o := readProduct(t, name)
 				t.Parallel()
 				if k.Ragged > 0 {

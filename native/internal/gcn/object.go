@@ -6,18 +6,19 @@
 // between (shared.go).
 //
 // An operation is a line of the tables in scalar.go, vector.go, half.go, matrix.go, memory.go, private.go and order.go; one that
-// none has is an error of Read that names it. What they mean is in AMD's documents of the instruction
+// none has is an error of Object.Kernel that names it. What they mean is in AMD's documents of the instruction
 // sets of CDNA 1 to 3, RDNA 2 and RDNA 3.
 package gcn
 
 import (
-	"bufio"
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync"
 
 	"github.com/batchgemm/batchgemm/internal/codeobject"
 )
@@ -25,10 +26,19 @@ import (
 // Disassembler is the program that Read runs, of Debian's package llvm-19.
 const Disassembler = "llvm-objdump-19"
 
-// Object is the kernels of a code object.
+// Object is the kernels of a code object, each of which is disassembled and decoded when it is first asked for.
 type Object struct {
 	Arch    string // as "gfx90a"
-	Kernels map[string]*Kernel
+	kernels map[string]func() (*Kernel, error)
+}
+
+// Kernel decodes a kernel. It fails where it has an instruction that no table has.
+func (o *Object) Kernel(name string) (*Kernel, error) {
+	decoded, ok := o.kernels[name]
+	if !ok {
+		return nil, fmt.Errorf("gcn: %s has no kernel %s", o.Arch, name)
+	}
+	return decoded()
 }
 
 // Kernel is one kernel, decoded.
@@ -37,8 +47,6 @@ type Kernel struct {
 	arch *arch
 	code []instruction
 	meta codeobject.Kernel
-	// unknown is the first instruction that is in no table, with which the kernel cannot run.
-	unknown error
 	// literals are those that instructions share.
 	literals map[uint32]*lanesOf
 
@@ -69,7 +77,7 @@ var arches = map[string]*arch{
 	"gfx1100": {stores: true, keepsHigh: true, flatInOrder: true, drains: true, gfx11: true},
 }
 
-// Read disassembles a code object. It fails where a kernel has an instruction that no table has.
+// Read reads a code object.
 func Read(code []byte) (*Object, error) {
 	meta, err := codeobject.Read(code)
 	if err != nil {
@@ -79,54 +87,45 @@ func Read(code []byte) (*Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("gcn: no architecture %q", meta.Arch)
 	}
+	kernels := map[string]*Kernel{}
+	for _, k := range meta.Kernels {
+		kernels[k.Name] = &Kernel{Name: k.Name, arch: a, meta: k}
+	}
+	if err := describe(code, kernels); err != nil {
+		return nil, err
+	}
+	o := &Object{Arch: meta.Arch, kernels: map[string]func() (*Kernel, error){}}
+	for name, k := range kernels {
+		o.kernels[name] = sync.OnceValues(func() (*Kernel, error) {
+			if err := k.decode(code, meta.Arch); err != nil {
+				return nil, fmt.Errorf("gcn: %s of %s: %w", name, meta.Arch, err)
+			}
+			return k, nil
+		})
+	}
+	return o, nil
+}
+
+// decode disassembles the kernel of a code object, and decodes its instructions.
+func (k *Kernel) decode(code []byte, arch string) error {
 	// From a pipe: it reads no file that has not a name.
-	cmd := exec.Command(Disassembler, "-d", "--mcpu="+meta.Arch, "-")
+	cmd := exec.Command(Disassembler, "-d", "--mcpu="+arch, "--disassemble-symbols="+k.Name, "-")
 	cmd.Stdin = bytes.NewReader(code)
 	listing, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", Disassembler, err)
+		return fmt.Errorf("%s: %w", Disassembler, err)
 	}
-	o := &Object{Arch: meta.Arch, Kernels: map[string]*Kernel{}}
-	for _, k := range meta.Kernels {
-		o.Kernels[k.Name] = &Kernel{Name: k.Name, arch: a, meta: k}
-	}
-	if err := o.decode(listing); err != nil {
-		return nil, err
-	}
-	return o, o.describe(code)
-}
-
-// decode decodes the instructions of all kernels.
-func (o *Object) decode(listing []byte) error {
-	var k *Kernel
-	lines := bufio.NewScanner(bytes.NewReader(listing))
-	for lines.Scan() {
-		line := lines.Text()
-		if _, name, ok := strings.Cut(line, " <"); ok && strings.HasSuffix(name, ">:") {
-			if k = o.Kernels[strings.TrimSuffix(name, ">:")]; k == nil {
-				return fmt.Errorf("gcn: %s is no kernel", name)
-			}
-			continue
-		}
-		if k == nil || k.unknown != nil || !strings.HasPrefix(line, "\t") {
+	for line := range strings.Lines(string(listing)) {
+		if !strings.HasPrefix(line, "\t") {
 			continue
 		}
 		in, err := k.parse(line)
 		if err != nil {
-			k.unknown = fmt.Errorf("gcn: %s of %s: %q: %w", k.Name, o.Arch, strings.TrimSpace(line), err)
-			continue
+			return fmt.Errorf("%q: %w", strings.TrimSpace(line), err)
 		}
 		k.code = append(k.code, in)
 	}
-	for _, k := range o.Kernels {
-		if k.unknown != nil {
-			continue
-		}
-		if err := k.link(); err != nil {
-			return fmt.Errorf("gcn: %s of %s: %w", k.Name, o.Arch, err)
-		}
-	}
-	return lines.Err()
+	return k.link()
 }
 
 // link finds what instructions have to do with each other, the targets of branches above all, and ends the code behind
@@ -139,6 +138,9 @@ func (k *Kernel) link() error {
 		if name := k.code[i].name; name == "s_endpgm" || name == "s_branch" {
 			end = i + 1
 		}
+	}
+	if end == 0 {
+		return errors.New("no code")
 	}
 	k.code = k.code[:end]
 	for i := range k.code {
@@ -157,7 +159,7 @@ func (k *Kernel) link() error {
 }
 
 // describe reads the kernel descriptors (AMDGPUUsage, "Kernel Descriptor").
-func (o *Object) describe(code []byte) error {
+func describe(code []byte, kernels map[string]*Kernel) error {
 	file, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
 		return err
@@ -174,7 +176,7 @@ func (o *Object) describe(code []byte) error {
 	}
 	seen := 0
 	for _, s := range symbols {
-		k := o.Kernels[strings.TrimSuffix(s.Name, ".kd")]
+		k := kernels[strings.TrimSuffix(s.Name, ".kd")]
 		if k == nil || k.Name == s.Name {
 			continue
 		}
@@ -184,11 +186,11 @@ func (o *Object) describe(code []byte) error {
 			return fmt.Errorf("gcn: %s lies nowhere", s.Name)
 		}
 		if err := k.describe(data[s.Value-section.Addr:][:bytes]); err != nil {
-			return fmt.Errorf("gcn: %s of %s: %w", k.Name, o.Arch, err)
+			return fmt.Errorf("gcn: %s: %w", k.Name, err)
 		}
 	}
-	if seen != len(o.Kernels) {
-		return fmt.Errorf("gcn: %d descriptors of %d kernels", seen, len(o.Kernels))
+	if seen != len(kernels) {
+		return fmt.Errorf("gcn: %d descriptors of %d kernels", seen, len(kernels))
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -41,12 +40,12 @@ func readProduct(t *testing.T, name string) *Object {
 	return o
 }
 
-// productsText stands for the kernels of all architectures: the hashes of their objects.
-func productsText(t *testing.T) []byte {
+// kernelOf is a kernel of an object, decoded.
+func kernelOf(t *testing.T, o *Object, name string) *Kernel {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "products", "HIP-MANIFEST"))
+	k, err := o.Kernel(name)
 	require.NoError(t, err)
-	return text
+	return k
 }
 
 var objects = func() map[string]func() (*Object, error) {
@@ -246,7 +245,10 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 		if l.Epilogue != (encoding.Epilogue{}) {
 			arguments = append(arguments, b2.Address+uint64(l.TypeB().Size(l.BaseB2)), bias.Address, rows.Address, uint64(l.Epilogue.Word()))
 		}
-		k := o.Kernels[name]
+		k, err := o.Kernel(name)
+		if err != nil {
+			return instructions, err
+		}
 		if ran != nil && ran[name] == nil {
 			ran[name] = make([]bool, len(k.code))
 		}
@@ -315,7 +317,7 @@ func TestProducts(t *testing.T) {
 		require.NoError(t, err)
 		for _, shape := range shapesOf(arch) {
 			t.Run(name+"/"+shape.Name, func(t *testing.T) {
-				sample.Skip(t, 6, productsText(t))
+				sample.Products.Skip(t, 6)
 				if testing.Short() && shape.TM > 8 {
 					t.Skip("takes long")
 				}
@@ -327,7 +329,7 @@ func TestProducts(t *testing.T) {
 				for _, k := range withoutEpilogue(arch.Variants(shape)) {
 					name := arch.KernelName(k)
 					require.NotNil(t, ran[name], name)
-					for i, in := range o.Kernels[name].code {
+					for i, in := range kernelOf(t, o, name).code {
 						needed := in.unit == memory || in.matrix != nil || isCache(&in) || in.name == "s_barrier" || strings.HasPrefix(in.name, "s_waitcnt")
 						if needed && !ran[name][i] {
 							t.Errorf("%s: no plan runs %s at %#x", name, in.text, in.address)

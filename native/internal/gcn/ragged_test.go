@@ -242,11 +242,11 @@ func TestRagged(t *testing.T) {
 		require.NoError(t, err)
 		for _, k := range native.RaggedKernels() {
 			t.Run(arch.Name()+"/"+arch.KernelName(k), func(t *testing.T) {
-				sample.Skip(t, 6, productsText(t))
+				sample.Products.Skip(t, 6)
 				if testing.Short() && (k.Entries > 256 || k.Form != encoding.EndsOfRows) {
 					t.Skip("takes long")
 				}
-				kernel := readProduct(t, name).Kernels[arch.KernelName(k)]
+				kernel := kernelOf(t, readProduct(t, name), arch.KernelName(k))
 				t.Parallel()
 				ran := make([]bool, len(kernel.code))
 				total := 0
