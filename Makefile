@@ -1,6 +1,6 @@
 # make demo    set up what is missing, then plan and run a batch, verified
-# make test    set up what is missing, then run the tests: 13 minutes on two cores of a fresh machine, the build with it
-# make test-all  with all kernels and mistakes where make test draws a sample: before a change of kernels lands
+# make test    set up what is missing, then run the tests: 5 minutes on two cores of a fresh machine, the build with it
+# make test-all  all cases, where make test draws a sample, and notes it in internal/sample/green.txt: before a change of kernels lands
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
 # make browser-test  all tests of WebGPU in headless Chromium, on its software adapter: 15 minutes (BROWSER_FLAGS: of go test)
 # make browser     builds the page of examples/browser and serves it: batches on the GPU of whoever opens it (ADDRESS)
@@ -17,8 +17,10 @@
 
 GO          ?= go
 FUZZTIME    ?= 60s
-# Of a package. ./native takes 6 minutes of a core, which others may take from it.
+# Of a package; others may take the cores from it.
 TIMEOUT     ?= 30m
+# Where lavapipe keeps what it compiled of shaders, which CI may keep too.
+export MESA_SHADER_CACHE_DIR ?= $(CURDIR)/bin/shaders
 SOAK        ?= 10m
 ADDRESS     ?= localhost:8080
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -56,19 +58,26 @@ browser:
 	$(GO) run ./examples/browser/serve -address $(ADDRESS) bin/browser
 
 # What takes longest begins first, so that none is left over at the end for one core.
+test: TOOLS = clang
 test: setup
-	$(GO) test $(TEST_FLAGS) -timeout $(TIMEOUT) ./native ./webgpu ./native/cuda ./...
+	mkdir -p $(MESA_SHADER_CACHE_DIR)
+	$(GO) test $(TEST_FLAGS) -timeout $(TIMEOUT) ./webgpu ./native ./native/... ./...
 
 test-all: export BATCHGEMM_TESTS = all
+test-all: TEST_FLAGS = -count=1
+test-all: TIMEOUT = 3h
 test-all: test
+	$(GO) run ./internal/sample/record
 
 # WebGPU must run, on Mesa's software driver if need be, and in Chromium, and so must the compilers of the
 # HIP kernels and of their emulation, and the disassembler, and windows under Xvfb: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
 check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window,python
+# All cases of what has changed since test-all noted it.
+check: export BATCHGEMM_TESTS ?= changed
 # vet has seen what test and browser-check build by then.
 check: TEST_FLAGS = -vet=off
-check: setup fmt vet staticcheck tidy test variants browser-check window-check wheel-check sizes race vulncheck
+check: setup fmt tidy vet staticcheck test variants browser-check window-check wheel-check sizes race vulncheck
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
@@ -163,4 +172,4 @@ hip:
 	scripts/pack.sh .build/hip
 
 setup:
-	@scripts/setup.sh
+	@scripts/setup.sh $(TOOLS)

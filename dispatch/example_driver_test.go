@@ -108,6 +108,7 @@ func ExampleWithDriver_outOfMemory() {
 
 // A driver of a caller's own passes the suite of the backends.
 func TestOwnDriver(t *testing.T) {
+	const reason = "the driver inside has a test of its own"
 	backends := dispatch.Backends()
-	drivertest.Run(t, unplugged{backends[len(backends)-1], 1 << 30}, drivertest.OneTile("the driver inside has a test of its own"))
+	drivertest.Run(t, unplugged{backends[len(backends)-1], 1 << 30}, drivertest.OneTile(reason), drivertest.OneType(reason))
 }

@@ -158,7 +158,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	scratch = dir
-	status := m.Run()
+	status := sample.Main(m, compiler)
 	os.RemoveAll(dir)
 	os.Exit(status)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
@@ -95,9 +96,12 @@ func TestManySteps(t *testing.T) {
 		b[i].C.Offset = 64 * 64 * i
 	}
 	for _, s := range Schedules() {
-		p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Schedule: s, Tile: "small", Compute: ComputeF32})
-		require.NoError(t, err, s)
-		checkPlan(t, p)
+		t.Run(string(s), func(t *testing.T) {
+			sample.Planner.Skip(t, 2)
+			p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Schedule: s, Tile: "small", Compute: ComputeF32})
+			require.NoError(t, err)
+			checkPlan(t, p)
+		})
 	}
 }
 

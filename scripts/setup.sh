@@ -1,18 +1,19 @@
 #!/bin/sh
 # Installs what a fresh Debian machine lacks: a C compiler for cgo and a Vulkan
-# driver; where BATCHGEMM_REQUIRE has "clang" also what its tests compile and disassemble with, and find libraries by, with "arm64"
+# driver; where BATCHGEMM_REQUIRE or the arguments have "clang" also what its tests compile and disassemble with, and find libraries by, with "arm64"
 # what runs those of arm64, with "chromium" the browser that runs those of WebGPU in one, and with "window" what
 # builds the example with a window, and a screen that nobody sees, and with "python" what builds and tests the wheel. Without the right to install, says so and leaves
 # the machine as it is: batchgemm then runs on the CPU.
 set -eu
 
+for_tests=",${BATCHGEMM_REQUIRE:-},$(echo "$*" | tr ' ' ','),"
 want=""
 command -v gcc >/dev/null 2>&1 || want="$want gcc libc6-dev"
 if [ "$(uname -s)" = Linux ]; then
 	[ -n "$(find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null)" ] || want="$want mesa-vulkan-drivers"
 	ls /usr/lib/*/libvulkan.so.1 /usr/lib*/libvulkan.so.1 2>/dev/null | grep -q . || want="$want libvulkan1"
 fi
-case ",${BATCHGEMM_REQUIRE:-}," in
+case "$for_tests" in
 *,clang,*)
 	command -v g++ >/dev/null 2>&1 || want="$want g++"
 	command -v clang++-19 >/dev/null 2>&1 || want="$want clang-19"
@@ -23,13 +24,13 @@ case ",${BATCHGEMM_REQUIRE:-}," in
 	command -v cmake >/dev/null 2>&1 || want="$want cmake"
 	;;
 esac
-case ",${BATCHGEMM_REQUIRE:-}," in
+case "$for_tests" in
 *,arm64,*) command -v qemu-aarch64-static >/dev/null 2>&1 || want="$want qemu-user-static" ;;
 esac
-case ",${BATCHGEMM_REQUIRE:-}," in
+case "$for_tests" in
 *,chromium,*) command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || want="$want chromium" ;;
 esac
-case ",${BATCHGEMM_REQUIRE:-}," in
+case "$for_tests" in
 *,window,*)
 	command -v Xvfb >/dev/null 2>&1 || want="$want xvfb" # and Mesa's software OpenGL with it
 	for header in Xcursor/Xcursor.h:libxcursor-dev extensions/XInput2.h:libxi-dev extensions/Xinerama.h:libxinerama-dev \
@@ -38,7 +39,7 @@ case ",${BATCHGEMM_REQUIRE:-}," in
 	done
 	;;
 esac
-case ",${BATCHGEMM_REQUIRE:-}," in
+case "$for_tests" in
 *,python,*)
 	command -v objdump >/dev/null 2>&1 || want="$want binutils"
 	[ -e "$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || want="$want libpython3-dev"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
@@ -79,8 +80,12 @@ func TestFramesAfterCompile(t *testing.T) {
 	if testing.Short() {
 		frames = 200
 	}
+	var o planner.Options
+	if !sample.Shaders.Drawn(t.Name(), 1) {
+		o.Tile = "small" // the kernels of others take a minute
+	}
 	d := open(t, webgpuDriver{})
-	require.NoError(t, d.Compile(t.Context(), kernelsOf(t, d, planner.Options{}), func(int) {}))
+	require.NoError(t, d.Compile(t.Context(), kernelsOf(t, d, o), func(int) {}))
 	before := len(d.pipelines)
 	rng := rand.New(rand.NewPCG(1, 1))
 	problems := make([]planner.Problem, 24)
@@ -97,7 +102,7 @@ func TestFramesAfterCompile(t *testing.T) {
 		}
 		batch, err := planner.Pack(problems[:n]...)
 		require.NoError(t, err)
-		require.NoError(t, p.Renew(t.Context(), &plan, batch, planner.Options{}))
+		require.NoError(t, p.Renew(t.Context(), &plan, batch, o))
 		if program == nil {
 			program, err = d.Prepare(t.Context(), &plan)
 		} else {
@@ -126,5 +131,5 @@ func TestFramesAfterCompile(t *testing.T) {
 	for k := range used {
 		require.True(t, d.pipelines[k].ran)
 	}
-	require.True(t, slices.ContainsFunc(kernelsOf(t, d, planner.Options{}), func(k encoding.Kernel) bool { return used[k] }))
+	require.True(t, slices.ContainsFunc(kernelsOf(t, d, o), func(k encoding.Kernel) bool { return used[k] }))
 }

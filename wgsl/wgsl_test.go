@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
@@ -72,6 +73,11 @@ func fixups() (all []encoding.Kernel) {
 	return all
 }
 
+// some are the kernels whose text runs in a test (package sample).
+func some(t *testing.T, all []encoding.Kernel) []encoding.Kernel {
+	return slices.DeleteFunc(all, func(k encoding.Kernel) bool { return !sample.Shaders.Drawn(t.Name()+"/"+k.String(), 1) })
+}
+
 // renderFor renders a kernel unless its tile is larger than the adapter's
 // threads can hold in registers, which must be an error.
 func renderFor(t *testing.T, k encoding.Kernel, lim Limits) (s Shader, fits bool) {
@@ -90,7 +96,7 @@ func eachShader(t *testing.T, key func(encoding.Kernel, geometry) any, test func
 	seen := map[any]bool{}
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
-			for _, k := range append(kernels(), typed(kernels())...) {
+			for _, k := range some(t, append(kernels(), typed(kernels())...)) {
 				if k.Loop || k.Split {
 					continue
 				}
@@ -109,7 +115,7 @@ func TestRespectsLimits(t *testing.T) {
 	arrays := regexp.MustCompile(`var<workgroup> \w+: array<array<(?:vec(\d)<)?f32>?, (\d+)>, (\d+)>;`)
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
-			for _, k := range append(kernels(), packedKernels()...) {
+			for _, k := range some(t, append(kernels(), packedKernels()...)) {
 				s, fits := renderFor(t, k, lim)
 				if !fits {
 					continue
@@ -230,7 +236,7 @@ func TestNewGeometryRejectsUnevenTiles(t *testing.T) {
 // text, and uniform control flow set for every shader.
 func TestText(t *testing.T) {
 	lim := adapters["nvidia"]
-	all := slices.Concat(kernels(), typed(kernels()), packedKernels(), fixups())
+	all := some(t, slices.Concat(kernels(), typed(kernels()), packedKernels(), fixups()))
 	all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan}, encoding.Kernel{Ragged: encoding.RaggedExpand})
 	minus := regexp.MustCompile(`-\d|\w-|-\w`) // naga reads x-1u as x and -1u
 	integer := regexp.MustCompile(`[^\w.]\d+[^\w.]`)
@@ -284,7 +290,8 @@ func TestText(t *testing.T) {
 func TestWholeVectors(t *testing.T) {
 	toComponent := regexp.MustCompile(`\.[xyzw] = |\bshared[AB](\[[^][]*\]){3} = |\b(C|workspace|words|sums|items)(\[[^][]*\]){2} = `)
 	lim := adapters["nvidia"]
-	for _, k := range slices.Concat(kernels(), typed(kernels()), packedKernels(), fixups(), []encoding.Kernel{{Ragged: encoding.RaggedPlan}, {Ragged: encoding.RaggedExpand}}) {
+	all := some(t, slices.Concat(kernels(), typed(kernels()), packedKernels(), fixups()))
+	for _, k := range append(all, encoding.Kernel{Ragged: encoding.RaggedPlan}, encoding.Kernel{Ragged: encoding.RaggedExpand}) {
 		lim.Components = false
 		s, err := Render(k, lim)
 		require.NoError(t, err)

@@ -40,6 +40,9 @@ func (s *suite) testRaggedForms(t *testing.T) {
 			beta := []float32{0, 1, -0.5}[(i+int(how))%3]
 			for name, l := range how.of(s.of).layouts(t, trans[0], trans[1], planner.Factor{}, beta) {
 				t.Run(fmt.Sprintf("%s/%v%v/%v", name, trans[0], trans[1], how), func(t *testing.T) {
+					if i > 0 {
+						s.sampled(t, 1)
+					}
 					s.prepareRagged(t, l, planner.Options{Tile: s.tile()}).checkAll(t)
 				})
 			}
@@ -150,7 +153,7 @@ func (s *suite) testRaggedTiles(t *testing.T) {
 				TransA: trans[0], TransB: trans[1], Beta: -0.5})
 			tm := int32(shape.TM)
 			l.sets = [][]int32{{tm - 1, 2 * tm, 2 * tm, 3*tm + 1}}
-			t.Run(fmt.Sprintf("%s/%s", shape.Name, compute), func(t *testing.T) {
+			s.part(t, fmt.Sprintf("%s/%s", shape.Name, compute), func(t *testing.T) {
 				s.prepareRagged(t, l, planner.Options{Tile: shape.Name, Compute: compute}).checkAll(t)
 			})
 		}
@@ -186,7 +189,7 @@ func (s *suite) testRaggedMany(t *testing.T) {
 		"depth":   narrow.ends(planner.Ragged{Form: planner.EndsOfDepth, Groups: groups, M: 5, N: 6, K: 9000, Beta: 1}),
 		"records": narrow.records(t, false, false, irregular(newRand(2), groups, 9, 12), nil, one),
 	} {
-		t.Run(name, func(t *testing.T) { s.prepareRagged(t, l, planner.Options{}).checkAll(t) })
+		s.part(t, name, func(t *testing.T) { s.prepareRagged(t, l, planner.Options{}).checkAll(t) })
 	}
 }
 

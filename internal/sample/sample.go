@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -121,6 +122,19 @@ func (x *Text) Drawn(name string, n uint64) bool {
 	}
 	sum := sha256.Sum256(append([]byte(name+"\x00"), hash...))
 	return binary.LittleEndian.Uint64(sum[:])%n == 0
+}
+
+// Main runs the tests of a package, most of which skip where one of these tools is missing. It then says so in the line that go test
+// prints of the package.
+func Main(m *testing.M, tools ...string) (code int) {
+	code = m.Run()
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil && !testing.Short() {
+			// The second line go test repeats behind "ok"; what else a package that passes writes it hides.
+			fmt.Printf("of those that need %s:\ntesting: warning: no tests to run\n", tool)
+		}
+	}
+	return code
 }
 
 // All reports whether all cases are to run.

@@ -26,6 +26,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
+func TestMain(m *testing.M) { os.Exit(sample.Main(m, Disassembler)) }
+
 // readProduct is the object of an architecture, read once.
 func readProduct(t *testing.T, name string) *Object {
 	t.Helper()
