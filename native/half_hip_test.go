@@ -2,6 +2,7 @@ package native
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -30,20 +32,23 @@ func TestInstructionsOf(t *testing.T) {
 		{"gfx942", "medium-k2", element.E4M3},
 		{"gfx942", "large-8x8", element.E4M3},
 	} {
-		shape, err := tile.ByName(test.tile)
-		require.NoError(t, err)
-		e, source := buildMutant(t, mutant{}, plain.of(test.arch), mutantSources, madeOf(shape))
-		jobs := withKernels(tileJobs(t, shape, test.of, []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
-		switch test.of {
-		case element.Int8:
-			jobs = append(jobs, wholeJobs(t, shape)...)
-		case element.E4M3:
-			jobs = append(jobs, nativeE4M3(t, shape)...)
-		}
-		require.NoError(t, e.run(source, jobs))
-		if test.of == element.E4M3 {
-			requireSmallBlocks(t, e, shape)
-		}
+		t.Run(fmt.Sprintf("%s/%s/%s", test.arch, test.tile, test.of), func(t *testing.T) {
+			sample.Kernels.Skip(t, 1)
+			shape, err := tile.ByName(test.tile)
+			require.NoError(t, err)
+			e, source := buildMutant(t, mutant{}, plain.of(test.arch), mutantSources, madeOf(shape))
+			jobs := withKernels(tileJobs(t, shape, test.of, []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
+			switch test.of {
+			case element.Int8:
+				jobs = append(jobs, wholeJobs(t, shape)...)
+			case element.E4M3:
+				jobs = append(jobs, nativeE4M3(t, shape)...)
+			}
+			require.NoError(t, e.run(source, jobs))
+			if test.of == element.E4M3 {
+				requireSmallBlocks(t, e, shape)
+			}
+		})
 	}
 }
 
