@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -96,4 +98,25 @@ func TestTableOfClosedDevice(t *testing.T) {
 	_, err = table.add(new(counter), device)
 	require.ErrorIs(t, err, errHandle)
 	require.Empty(t, table.entries)
+}
+
+// A device that is closed, and what was open of it, is garbage of the next collection.
+func TestTableKeepsNoClosedDevice(t *testing.T) {
+	table := table{entries: map[uint64]entry{}}
+	closed := func() (weak.Pointer[dispatch.Device], weak.Pointer[dispatch.Buffer]) {
+		d, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
+		require.NoError(t, err)
+		device, err := table.add(d, 0)
+		require.NoError(t, err)
+		b, err := d.NewBuffer(1000)
+		require.NoError(t, err)
+		_, err = table.add(b, device)
+		require.NoError(t, err)
+		require.NoError(t, table.close(device))
+		return weak.Make(d), weak.Make(b)
+	}
+	d, b := closed()
+	runtime.GC()
+	require.Nil(t, d.Value())
+	require.Nil(t, b.Value())
 }

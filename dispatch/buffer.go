@@ -13,6 +13,7 @@ import (
 // Buffer is device memory for elements of a type; those of F32 may be int32 words in their place.
 type Buffer struct {
 	*object
+	device *Device
 	driver driver.Buffer // of 32-bit words
 	n      int           // elements
 	of     element.Type

@@ -30,8 +30,12 @@ type Device struct {
 type life struct {
 	driver  driver.Device
 	info    Info
-	foreign bool   // works on a caller's stream
-	reaper  reaper // of what was dropped
+	foreign bool // works on a caller's stream
+
+	objects
+	reaper      reaper          // of what was dropped
+	dropped     runtime.Cleanup // calls drop then
+	unreachable bool            // it was; of the reaper's tasks
 
 	mu     sync.RWMutex // calls hold it for reading, Close for writing
 	closed bool
@@ -59,7 +63,7 @@ func deviceFor(d driver.Device, p *planner.Planner, skipped Skips) *Device {
 	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped, planner: p, gemm: hostgemm.New(d, p)}
 	device.warmed.Store(new(planner.KernelSet))
 	device.open, device.shut = context.WithCancel(context.Background())
-	runtime.AddCleanup(device, (*life).drop, device.life)
+	device.life.dropped = runtime.AddCleanup(device, (*life).drop, device.life)
 	device.info.Planner, device.fingerprint = *p.Device(), p.Device().Fingerprint()
 	return device
 }
@@ -177,5 +181,7 @@ func (l *life) close() error {
 		return nil
 	}
 	l.closed = true
+	l.dropped.Stop()
+	l.forgetAll()
 	return l.driver.Close()
 }

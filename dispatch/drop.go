@@ -11,53 +11,105 @@ import (
 
 // What users drop without Close is closed when the garbage collector finds it. A
 // cleanup has what outlives the dropped one: of a Buffer or Program its object, of a
-// Device its life. Since an object has its Device, that is found later than all of
-// its buffers and programs, and after these are closed.
+// Device its life, which is found with all of its buffers and programs and closed behind them. Memory
+// that a cleanup has stays for one collection more, so that what is closed, by itself or with its device,
+// has none any more: else devices that come and go would hold the more the faster they do.
 
 func newBuffer(d *Device, made driver.Buffer, n int) *Buffer {
-	o := &object{device: d, free: made.Close, kind: "buffer", size: n, keep: d.foreign}
-	b := &Buffer{object: o, driver: made, n: n}
-	runtime.AddCleanup(b, (*object).drop, o)
+	o := &object{life: d.life, free: made.Close, kind: "buffer", size: n, keep: d.foreign}
+	b := &Buffer{object: o, device: d, driver: made, n: n}
+	o.dropped = runtime.AddCleanup(b, (*object).drop, o)
+	d.remember(o)
 	return b
 }
 
 func newProgram(d *Device, made driver.Program, p *planner.Plan) *Program {
-	o := &object{device: d, free: made.Close, kind: "program", size: len(p.Batch), keep: d.foreign}
+	o := &object{life: d.life, free: made.Close, kind: "program", size: len(p.Batch), keep: d.foreign}
 	if p.Ragged != nil {
 		o.size = p.Ragged.Groups
 	}
-	program := &Program{object: o, driver: made, plan: p, asking: make(chan struct{}, 1)}
-	runtime.AddCleanup(program, (*object).drop, o)
+	program := &Program{object: o, device: d, driver: made, plan: p, asking: make(chan struct{}, 1)}
+	o.dropped = runtime.AddCleanup(program, (*object).drop, o)
+	d.remember(o)
 	return program
+}
+
+// objects are those of a device that are open.
+type objects struct {
+	mu   sync.Mutex
+	open map[*object]struct{}
+}
+
+func (s *objects) remember(o *object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[*object]struct{}{}
+	}
+	s.open[o] = struct{}{}
+}
+
+// forget takes what is closed from the collector's list too.
+func (s *objects) forget(o *object) {
+	o.dropped.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, o)
+}
+
+// forgetAll is for a device that is closed.
+func (s *objects) forgetAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for o := range s.open {
+		o.dropped.Stop()
+	}
+	s.open = nil
+}
+
+func (s *objects) none() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open) == 0
 }
 
 // drop closes an object that nobody can reach any more.
 func (o *object) drop() {
-	o.device.reaper.add(func() {
-		if o.isClosed() || o.device.isClosed() {
+	l := o.life
+	l.reaper.add(func() {
+		if o.isClosed() || l.isClosed() {
 			return
 		}
-		o.device.warn(o.keep, "object", o.kind, "size", o.size)
-		if !o.keep {
+		l.warn(o.keep, "object", o.kind, "size", o.size)
+		if o.keep {
+			l.forget(o)
+		} else {
 			_ = o.close() // a failed device says so on its next call
 		}
+		l.closeDropped()
 	})
 }
 
 // drop closes a device that nobody can reach any more, nor anything that is its.
 func (l *life) drop() {
 	l.reaper.add(func() {
-		if l.isClosed() {
-			return
-		}
-		l.warn(l.foreign, "object", "device")
-		if l.foreign {
-			return
-		}
-		if err := l.close(); err != nil {
-			driver.Logger().Warn("a dropped device could not be closed", "err", err)
-		}
+		l.unreachable = true
+		l.closeDropped()
 	})
+}
+
+// closeDropped closes a dropped device behind the last of what was its.
+func (l *life) closeDropped() {
+	if !l.unreachable || !l.none() || l.isClosed() {
+		return
+	}
+	l.warn(l.foreign, "object", "device")
+	if l.foreign {
+		return
+	}
+	if err := l.close(); err != nil {
+		driver.Logger().Warn("a dropped device could not be closed", "err", err)
+	}
 }
 
 func (l *life) warn(kept bool, attributes ...any) {

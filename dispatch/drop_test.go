@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -199,4 +200,53 @@ func TestDroppedOnStream(t *testing.T) {
 	require.EqualValues(t, 1, stream.Programs.Load())
 	require.Equal(t, 1, log.count("closed now"))
 	require.Equal(t, 4, log.count("dropped without Close; left open, since graphs of its stream may use it"))
+}
+
+// One collection frees all of devices that were closed, whatever of theirs was open. If it takes several, and each begins when
+// the heap has doubled, what is not freed yet grows without end where devices come and go.
+func TestDevicesThatComeAndGo(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		use  func(t *testing.T, d *Device)
+	}{
+		{"open buffers", func(t *testing.T, d *Device) { buffer(t, d, 1000) }},
+		{"closed buffers", func(t *testing.T, d *Device) { require.NoError(t, buffer(t, d, 1000).Close()) }},
+		{"programs", func(t *testing.T, d *Device) { use(t, d) }},
+		{"slices", func(t *testing.T, d *Device) {
+			s, err := buffer(t, d, 1000).Slice(64, 64)
+			require.NoError(t, err)
+			require.NoError(t, s.Write(t.Context(), 0, []float32{1}))
+		}},
+		{"reads", func(t *testing.T, d *Device) { buffer(t, d, 1000).ReadAsync(t.Context(), 0, make([]float32, 1000)) }},
+		{"operands on the host", func(t *testing.T, d *Device) {
+			require.NoError(t, d.GEMM(t.Context(), small(t), planner.Options{}, make([]float32, 4), make([]float32, 4), make([]float32, 4)))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer debug.SetGCPercent(debug.SetGCPercent(-1))
+			const devices, each = 50, 64 << 10 // bytes, at least, of a device
+			comeAndGo := func() {
+				d, err := Open(t.Context(), WithBackend("cpu"))
+				require.NoError(t, err)
+				c.use(t, d)
+				require.NoError(t, d.Close())
+			}
+			comeAndGo()
+			collect(t, nil)
+			before := heap()
+			for range devices {
+				comeAndGo()
+			}
+			require.Greater(t, heap(), before+devices*each, "else there is nothing to see")
+			runtime.GC() // once
+			require.Less(t, heap(), before+devices*each/10)
+		})
+	}
+}
+
+// heap is the bytes of objects in Go's heap.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

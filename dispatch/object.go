@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -8,15 +9,16 @@ import (
 
 // object is the life of a buffer or a program. Calls hold it while they use it,
 // so that Close during a call takes effect behind the call. It outlives its Buffer
-// or Program, and keeps the device from being dropped before it.
+// or Program.
 type object struct {
-	device *Device
-	free   func() error
+	life *life // of the device
+	free func() error
 
 	// When it was dropped:
-	kind string
-	size int  // elements, or problems
-	keep bool // it must stay
+	dropped runtime.Cleanup // calls drop then
+	kind    string
+	size    int  // elements, or problems
+	keep    bool // it must stay
 
 	mu     sync.Mutex
 	users  int
@@ -25,9 +27,14 @@ type object struct {
 
 // hold fails when the object is closed or not of device d.
 func (o *object) hold(d *Device) error {
-	if o.device != d {
+	if o.life != d.life {
 		return invalid.Errorf("belongs to another device")
 	}
+	return o.use()
+}
+
+// use is hold of an object of the device at hand.
+func (o *object) use() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -51,11 +58,11 @@ func (o *object) release() {
 
 // enter holds device and object, until leave.
 func (o *object) enter() error {
-	if err := o.device.acquire(); err != nil {
+	if err := o.life.acquire(); err != nil {
 		return err
 	}
-	if err := o.hold(o.device); err != nil {
-		o.device.release()
+	if err := o.use(); err != nil {
+		o.life.release()
 		return err
 	}
 	return nil
@@ -63,16 +70,17 @@ func (o *object) enter() error {
 
 func (o *object) leave() {
 	o.release()
-	o.device.release()
+	o.life.release()
 }
 
 // close frees the object, or leaves that to the last call that holds it. A
 // closed device has freed it already.
 func (o *object) close() error {
-	if o.device.acquire() != nil {
+	if o.life.acquire() != nil {
 		return nil
 	}
-	defer o.device.release()
+	defer o.life.release()
+	o.life.forget(o)
 	o.mu.Lock()
 	now := !o.closed && o.users == 0
 	o.closed = true

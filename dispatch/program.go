@@ -14,6 +14,7 @@ import (
 // Program is a plan made ready on one device.
 type Program struct {
 	*object
+	device *Device
 	driver driver.Program
 	plan   *planner.Plan // changed with device.updates held for writing
 

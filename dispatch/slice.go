@@ -40,7 +40,7 @@ func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 	}
 	defer b.leave()
 	return &Buffer{
-		object: b.object, driver: b.driver.Slice(wordsOf(b.of, offset), wordsOf(b.of, n)), n: n, of: b.of,
+		object: b.object, device: b.device, driver: b.driver.Slice(wordsOf(b.of, offset), wordsOf(b.of, n)), n: n, of: b.of,
 		wrapped: b.wrapped && offset+n == b.n, slice: &slice{of: b},
 	}, nil
 }
