@@ -88,6 +88,7 @@ func (p *Planner) give(b *builder) {
 type builder struct {
 	*Plan  // the one being made
 	ctx    context.Context
+	gone   int // see went
 	device *Device
 	model  model
 
@@ -121,11 +122,12 @@ type group struct {
 // pace is how many problems or tiles are planned between two looks at the context, 1 ms or so.
 const pace = 1 << 14
 
-// ended fails when the context has ended, of which one problem or tile in pace hears.
-func (p *builder) ended(i int) error {
-	if i%pace != 0 {
+// went fails when the context has ended, behind pace problems or tiles more.
+func (p *builder) went(by int) error {
+	if p.gone += by; p.gone < pace {
 		return nil
 	}
+	p.gone = 0
 	return p.ctx.Err()
 }
 

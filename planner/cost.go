@@ -372,8 +372,8 @@ func (p *builder) chooseByCost() error {
 	for i := range c.all {
 		order = append(order, key{int64(math.MaxInt32 - c.all[i].k), int32(i)})
 	}
-	for i, o := range p.sorter.sort(order) { // longest first, for rounds
-		if err := p.ended(i); err != nil {
+	for _, o := range p.sorter.sort(order) { // longest first, for rounds
+		if err := p.went(1); err != nil {
 			return err
 		}
 		p.chooseForClass(&c.all[o.index])

@@ -38,15 +38,17 @@ func (p *builder) ownTiles(g *group, workers int) error {
 		rows, cols := grid(g.Tile, q)
 		depth := steps(g.Tile, q) * p.model.products
 		whole := t.work(1, depth)
-		for row, col := range inStrips(g.Tile, rows, cols) {
-			if err := p.ended(len(owners)); err != nil {
+		for band := range bands(rows, cols) {
+			if err := p.went((band.bottom - band.top) * cols); err != nil {
 				return err
 			}
-			micros := whole
-			if partly && (row == rows-1 || col == cols-1) {
-				micros = t.work(Fraction(g.Tile, q, int32(row), int32(col)), depth)
+			for row, col := range inStrips(g.Tile, band, cols) {
+				micros := whole
+				if partly && (row == rows-1 || col == cols-1) {
+					micros = t.work(Fraction(g.Tile, q, int32(row), int32(col)), depth)
+				}
+				owners = append(owners, d.next(micros))
 			}
-			owners = append(owners, d.next(micros))
 		}
 	}
 	p.owners = owners
@@ -73,14 +75,16 @@ func (p *builder) giveTiles(g *group, workers int) error {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
-		for row, col := range inStrips(g.Tile, rows, cols) {
-			if err := p.ended(i); err != nil {
+		for band := range bands(rows, cols) {
+			if err := p.went((band.bottom - band.top) * cols); err != nil {
 				return err
 			}
-			w := p.owners[i]
-			i++
-			setWhole(&p.Segments[ends[w]], o.index, row, col, depth)
-			ends[w]++
+			for row, col := range inStrips(g.Tile, band, cols) {
+				w := p.owners[i]
+				i++
+				setWhole(&p.Segments[ends[w]], o.index, row, col, depth)
+				ends[w]++
+			}
 		}
 	}
 	return nil

@@ -71,7 +71,6 @@ func ceilShift(n int, by uint8) int { return (n + 1<<(by&31) - 1) >> (by & 31) }
 // forTiles calls f for every tile of the group in the order of its problems,
 // which is longest K first unless a schedule sorts them. steps are those of all products.
 func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) error {
-	n := 0
 	for _, o := range g.problems {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
@@ -79,10 +78,9 @@ func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) erro
 		s := encoding.Segment{Problem: o.index, K1: int32(q.depth()), Slot: encoding.NoSlot}
 		for row := range rows {
 			for col := range cols {
-				if err := p.ended(n); err != nil {
+				if err := p.went(1); err != nil {
 					return err
 				}
-				n++
 				s.Row, s.Col = int32(row), int32(col)
 				f(s, depth)
 			}
@@ -98,19 +96,37 @@ func setWhole(s *encoding.Segment, problem int32, row, col int, depth int32) {
 	s.Slot, s.Accumulate = encoding.NoSlot, false
 }
 
+// stripRows is the rows of a strip, see inStrips.
+const stripRows = 4
+
+// band is rows [top, bottom) of a grid.
+type band struct{ top, bottom int }
+
+// bands cuts a grid into bands of about pace tiles, between strips. Most grids are one.
+func bands(rows, cols int) iter.Seq[band] {
+	most := rows
+	if rows*cols > pace {
+		most = max(pace/cols/stripRows, 1) * stripRows
+	}
+	return func(yield func(band) bool) {
+		for top := 0; top < rows && yield(band{top, min(top+most, rows)}); top += most {
+		}
+	}
+}
+
 // inStrips goes through a grid row by row, or, where it has many columns of large tiles, through some rows at a time, column by column: tiles that
 // run at once then read fewer columns of B, and those of neighbouring units the same ones, which the L2 cache gives to both at once.
 // H100, by wide tiles in bf16: products of 4096 x 4096 x 4096 are 7 percent sooner than row by row, of 2048 x 2048 x 2048 12, of 128 x 4096 x 4096 14;
 // strips of 2 or 8 rows are as good, of 16 not. Not on a CPU, which reads a row's A for tile after tile from its own caches.
-func inStrips(t *tile.Shape, rows, cols int) iter.Seq2[int, int] {
-	const manyCols, largeTile, stripRows = 8, 64, 4
+func inStrips(t *tile.Shape, b band, cols int) iter.Seq2[int, int] {
+	const manyCols, largeTile = 8, 64
 	strip := 1
 	if cols > manyCols && t.TN >= largeTile && t.Unit != tile.SIMD {
 		strip = stripRows
 	}
 	return func(yield func(row, col int) bool) {
-		for top := 0; top < rows; top += strip {
-			bottom := min(top+strip, rows)
+		for top := b.top; top < b.bottom; top += strip {
+			bottom := min(top+strip, b.bottom)
 			for col := range cols {
 				for row := top; row < bottom; row++ {
 					if !yield(row, col) {
@@ -133,12 +149,14 @@ func dealDataParallel(p *builder, g *group) error {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
-		for row, col := range inStrips(g.Tile, rows, cols) {
-			if err := p.ended(at); err != nil {
+		for band := range bands(rows, cols) {
+			if err := p.went((band.bottom - band.top) * cols); err != nil {
 				return err
 			}
-			setWhole(&p.Segments[at], o.index, row, col, depth)
-			at++
+			for row, col := range inStrips(g.Tile, band, cols) {
+				setWhole(&p.Segments[at], o.index, row, col, depth)
+				at++
+			}
 		}
 	}
 	if n <= p.model.tiles[g.id].resident {

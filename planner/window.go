@@ -226,7 +226,7 @@ func (p *builder) dealWindows(g *group) error {
 			}
 			partly = part
 			for tile := range rows * cols {
-				if err := p.ended(len(p.Segments)); err != nil {
+				if err := p.went(1); err != nil {
 					return err
 				}
 				s := encoding.Segment{Problem: o.index, Row: int32(tile / cols), Col: int32(tile % cols),
