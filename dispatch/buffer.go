@@ -51,7 +51,8 @@ func (b *Buffer) enter() error {
 // NewBuffer allocates n float32, contents undefined.
 func (d *Device) NewBuffer(n int) (*Buffer, error) { return d.NewBufferOf(element.F32, n) }
 
-// NewBufferOf allocates n elements of a type, contents undefined.
+// NewBufferOf allocates n elements of a type, contents undefined; of Int4, which are written by words of eight, so many that
+// the last word is whole.
 func (d *Device) NewBufferOf(of element.Type, n int) (*Buffer, error) {
 	if !of.Known() {
 		return nil, invalid.Errorf("buffer of elements of an unknown type %d", uint8(of))
@@ -66,6 +67,9 @@ func (d *Device) NewBufferOf(of element.Type, n int) (*Buffer, error) {
 		return nil, err
 	}
 	defer d.release()
+	if of == element.Int4 {
+		n = wordsOf(of, n) * of.PerWord()
+	}
 	made, err := d.driver.Alloc(max(wordsOf(of, n), 1))
 	if err != nil {
 		return nil, err

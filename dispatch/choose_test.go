@@ -80,6 +80,7 @@ func TestChoose(t *testing.T) {
 		{name: "software where a GPU is required", options: []Option{byID("webgpu:3"), RequireGPU()}, opened: "cuda:0"},
 		{name: "of another backend", options: []Option{byID("webgpu:2"), WithBackend("cuda")}, opened: "cuda:0"},
 		{name: "too large", options: []Option{index(6)}, failure: "WithAdapter: chose 6 of 6 devices", wraps: ErrInvalid},
+		{name: "no option", options: []Option{RequireGPU(), nil}, failure: "option 1 is nil", wraps: ErrInvalid},
 		{name: "no function", options: []Option{WithAdapter(nil)}, failure: "WithAdapter: the function is nil", wraps: ErrInvalid},
 		{name: "by index too", options: []Option{index(0), WithBackend("cuda"), WithDevice(0)}, failure: "device 0: WithAdapter chooses the device", wraps: ErrInvalid},
 		{name: "chosen, in use", options: []Option{byID("webgpu:2")}, failure: "webgpu: device 2 (webgpu2): unavailable: in use", wraps: ErrUnavailable,

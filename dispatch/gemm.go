@@ -52,6 +52,9 @@ func GEMMOf[T, U element.Number](ctx context.Context, d *Device, batch planner.B
 // first device of a group. Operands of batches that come again are better off in buffers, by Plan,
 // Prepare and Run.
 func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planner.Batch, o planner.Options, x Operands[T, U]) error {
+	if d, ok := h.(*Device); h == nil || ok && d == nil {
+		return invalid.Errorf("the device is nil")
+	}
 	if err := setType(&o.Type, element.TypeOf[T](), "A and B"); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Whatever a caller can correct wraps ErrInvalid, and nothing else does.
@@ -93,6 +94,30 @@ func TestErrInvalid(t *testing.T) {
 		require.ErrorIs(t, err, want)
 		require.NotErrorIs(t, err, ErrInvalid)
 	}
+}
+
+// What is nil where there must be something is named.
+func TestNilArguments(t *testing.T) {
+	t.Setenv(BackendEnv, "")
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		err  error
+		text string
+	}{
+		"option":       {openBoth(ctx, backends, WithBackend("cpu"), nil), "option 1 is nil\noption 1 is nil"},
+		"driver":       {openBoth(ctx, backends, WithDriver(nil)), "WithDriver: the driver is nil\nWithDriver: the driver is nil"},
+		"function":     {openBoth(ctx, backends, WithAdapter(nil)), "WithAdapter: the function is nil\nWithAdapter: the function is nil"},
+		"host":         {GEMMOperands(ctx, nil, small(t), planner.Options{}, Operands[float32, float32]{}), "the device is nil"},
+		"host, halves": {GEMMOf[element.BFloat16, float32](ctx, nil, small(t), planner.Options{}, nil, nil, nil), "the device is nil"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.EqualError(t, c.err, c.text)
+			require.ErrorIs(t, c.err, ErrInvalid)
+		})
+	}
+	SetLogger(nil)
+	d, _ := openFake(t)
+	require.NoError(t, d.Warm(ctx, WarmOptions{}))
 }
 
 // openBoth is Open and OpenAll, both of which fail.

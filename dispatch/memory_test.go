@@ -102,6 +102,25 @@ func TestReadAsync(t *testing.T) {
 	}
 }
 
+// The last word of Int4 is whole, and what has as many elements as a plan needs can be written to the end.
+func TestLastWordOfInt4(t *testing.T) {
+	d, _ := openFake(t)
+	for n, whole := range map[int]int{0: 0, 1: 8, 64: 64, 65: 72, 1021: 1024} {
+		b, err := d.NewBufferOf(element.Int4, n)
+		require.NoError(t, err)
+		require.Equal(t, whole, b.Len())
+		words, got := make([]int32, whole/8), make([]int32, whole/8)
+		for i := range words {
+			words[i] = int32(i) + 5
+		}
+		require.NoError(t, b.WriteInt32(t.Context(), 0, words))
+		require.NoError(t, b.ReadInt32(t.Context(), 0, got))
+		require.Equal(t, words, got)
+		require.ErrorIs(t, b.WriteInt32(t.Context(), whole, []int32{1}), ErrInvalid)
+		require.NoError(t, b.Close())
+	}
+}
+
 // held is a device whose reads end when they are told, or their context does.
 type held struct {
 	driver.Device

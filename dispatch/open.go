@@ -174,7 +174,10 @@ func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Devi
 
 func selected(drivers []driver.Driver, options []Option) (*selection, error) {
 	s := &selection{drivers: drivers}
-	for _, o := range options {
+	for i, o := range options {
+		if o == nil {
+			return nil, invalid.Errorf("option %d is nil", i)
+		}
 		o(s)
 	}
 	switch {

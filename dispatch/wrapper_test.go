@@ -86,6 +86,8 @@ func TestWrapOf(t *testing.T) {
 	require.Equal(t, []uint16{1, 2, 3, 4, 5}, got)
 	_, err = d.WrapOf(element.Type(9), 64, 5)
 	require.EqualError(t, err, "wrap elements of an unknown type 9")
+	_, err = d.WrapOf(element.Int4, 64, 65)
+	require.EqualError(t, err, "wrap 65 elements of int4: no multiple of 8, the elements of a word")
 	require.ErrorIs(t, err, ErrInvalid)
 	require.NoError(t, d.Close())
 }

@@ -1,6 +1,7 @@
 package element
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -26,9 +27,11 @@ func Int4LD(n int) int { return (n + 7) / 8 * 8 }
 
 // PackInt4 lays out B of which the k numbers of each column follow those of the one before, as weights of a layer have a row for each
 // output: n*k numbers from 0 to 15, of which the lower 4 bits are taken, become the k*Int4LD(n)/8 words of a B with that
-// leading dimension. Columns that do not exist are of zeros. k is a multiple of Int4Panel.
+// leading dimension. Columns that do not exist are of zeros. k is a multiple of Int4Panel. n and k may be 0; what is wrong with sizes, or
+// slices that are too short, is a panic before anything is written, here and below.
 func PackInt4(words []uint32, numbers []uint8, n, k int) {
-	clear(words[:k/8*Int4LD(n)])
+	words, numbers = words[:int4Words(n, k):len(words)], numbers[:n*k:len(numbers)]
+	clear(words)
 	eachWord(n, k, func(word, column, first int) {
 		for i, x := range numbers[column*k+first:][:8] {
 			words[word] |= uint32(x&15) << places[i]
@@ -38,11 +41,20 @@ func PackInt4(words []uint32, numbers []uint8, n, k int) {
 
 // UnpackInt4 is what PackInt4 took.
 func UnpackInt4(numbers []uint8, words []uint32, n, k int) {
+	words, numbers = words[:int4Words(n, k):len(words)], numbers[:n*k:len(numbers)]
 	eachWord(n, k, func(word, column, first int) {
 		for i, at := range places {
 			numbers[column*k+first+i] = uint8(words[word] >> at & 15)
 		}
 	})
+}
+
+// int4Words is the words of a B of n columns.
+func int4Words(n, k int) int {
+	if n < 0 || k < 0 || k%Int4Panel != 0 {
+		panic(fmt.Sprintf("element: n is %d and k %d: neither may be negative, and k is a multiple of %d", n, k, Int4Panel))
+	}
+	return k / 8 * Int4LD(n)
 }
 
 // eachWord calls for each word of a B with its column and first k.
@@ -75,13 +87,18 @@ func GroupOf(word uint32) (scale float32, zero int) {
 // 8 and the scale that makes its largest number -8 or 7, whichever errs less in sum of squares. k is a multiple of the group. NaN and
 // infinities are an error that names row and column of the n x k numbers, before anything is written.
 func QuantizeInt4(words, groups []uint32, numbers []float32, n, k, group int) error {
+	words = words[:int4Words(n, k):len(words)]
+	if group < 1 || k%group != 0 {
+		panic(fmt.Sprintf("element: groups of %d, of which k %d is no multiple", group, k))
+	}
+	groups, numbers = groups[:k/group*Int4LD(n):len(groups)], numbers[:n*k:len(numbers)]
 	for i, x := range numbers[:n*k] {
 		if x-x != 0 {
 			return invalid.Errorf("row %d, column %d is %g, for which %s has no number", i/k, i%k, x, Int4)
 		}
 	}
+	clear(groups)
 	packed := make([]uint8, n*k)
-	clear(groups[:k/group*Int4LD(n)])
 	for column := range n {
 		for first := 0; first < k; first += group {
 			at := column*k + first
@@ -127,7 +144,7 @@ func symmetric(numbers []float32) [2]float32 {
 
 // nearest4 is the number from -8 to 7 that is nearest to x in terms of a scale; 0 where that is 0.
 func nearest4(x, scale float32) int {
-	if scale == 0 {
+	if scale == 0 || x != x {
 		return 0
 	}
 	return int(min(max(math.RoundToEven(float64(x)/float64(scale)), -8), 7))
@@ -136,6 +153,7 @@ func nearest4(x, scale float32) int {
 // WidenInt4 makes numbers of words of one column and group.
 func WidenInt4(dst []float32, words []uint32, group uint32) {
 	scale, zero := GroupOf(group)
+	dst = dst[: 8*len(words) : len(dst)]
 	for i, word := range words {
 		to := dst[8*i:][:8]
 		for j, at := range places {

@@ -50,6 +50,43 @@ func TestPackInt4(t *testing.T) {
 	require.Equal(t, numbers[0]&15, back[0], "the lower 4 bits")
 }
 
+// Nothing may be packed; what has wrong sizes writes nothing.
+func TestInt4Sizes(t *testing.T) {
+	for _, c := range []struct{ n, k int }{{0, 64}, {5, 0}, {0, 0}} {
+		PackInt4(nil, nil, c.n, c.k)
+		UnpackInt4(nil, nil, c.n, c.k)
+		QuantizeInt4(nil, nil, nil, c.n, c.k, 64)
+	}
+	WidenInt4(nil, nil, 0)
+	words, groups, numbers, floats := make([]uint32, 64), make([]uint32, 8), make([]uint8, 64), make([]float32, 64)
+	for i := range numbers {
+		words[i], numbers[i], floats[i] = 7, 5, 3
+	}
+	groups[7] = 9
+	for _, c := range []struct {
+		name        string
+		n, k, group int
+	}{
+		{"negative columns", -1, 64, 64}, {"negative rows", 1, -64, 64}, {"part of a panel", 1, 32, 32}, {"several columns", 2, 64, 64},
+		{"no group", 1, 64, 0}, {"negative group", 1, 64, -64}, {"part of a group", 1, 64, 48}, {"longer group", 1, 64, 128},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.group == 64 || c.k == 32 {
+				require.Panics(t, func() { PackInt4(words, numbers, c.n, c.k) })
+				require.Panics(t, func() { UnpackInt4(numbers, words, c.n, c.k) })
+			}
+			require.Panics(t, func() { QuantizeInt4(words, groups, floats, c.n, c.k, c.group) })
+			require.Equal(t, slices.Repeat([]uint32{7}, 64), words)
+			require.Equal(t, slices.Repeat([]uint8{5}, 64), numbers)
+			require.Equal(t, []uint32{0, 0, 0, 0, 0, 0, 0, 9}, groups)
+		})
+	}
+	require.Panics(t, func() { PackInt4(words[:63], numbers, 1, 64) })
+	require.Panics(t, func() { WidenInt4(floats[:15], words[:2], 0) })
+	require.Equal(t, uint32(7), words[0])
+	require.EqualValues(t, 3, floats[0])
+}
+
 func TestGroupWord(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, c := range []struct {

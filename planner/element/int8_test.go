@@ -94,6 +94,8 @@ func TestSumColumns(t *testing.T) {
 	SumColumns(nil, nil, 2, 4, true)
 	SumColumns(sums, nil, 0, 0, true)
 	require.Equal(t, []int32{0, 0, 0}, sums)
+	SumColumns(nil, nil, 2, 1, false)
+	SumColumns(nil, nil, 2, 2, true)
 	b = make([]int8, 131071)
 	for i := range b {
 		b[i] = -128
