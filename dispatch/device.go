@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hostgemm"
+	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/planner"
@@ -56,7 +57,7 @@ func newDevice(d driver.Device, skipped Skips) *Device {
 	if err != nil {
 		facts = info.Planner
 	}
-	return deviceFor(d, planner.New(&facts), skipped)
+	return deviceFor(d, planner.New(&facts).Within(hostmem.CheckHalf), skipped)
 }
 
 func deviceFor(d driver.Device, p *planner.Planner, skipped Skips) *Device {
@@ -108,7 +109,8 @@ func (d *Device) Info() Info { return d.info }
 func (d *Device) Skipped() Skips { return slices.Clone(d.skipped) }
 
 // Plan plans a batch for this device. The plan may be kept, prepared any number of
-// times, and outlives the device. It fails with ctx's error soon after ctx ends; all other failures
+// times, and outlives the device. It fails with ctx's error soon after ctx ends, and with ErrOutOfMemory where it would take more
+// than half of what limits leave of the host's memory; all other failures
 // wrap ErrInvalid: a *planner.ProblemError when the batch is wrong, others when the options are.
 func (d *Device) Plan(ctx context.Context, batch planner.Batch, o planner.Options) (*planner.Plan, error) {
 	return d.planner.Plan(ctx, batch, o)
@@ -152,11 +154,26 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error)
 		return nil, err
 	}
 	defer d.release()
+	if err := roomForItems(p, 0); err != nil {
+		return nil, fmt.Errorf("prepare: %w", err)
+	}
 	made, err := d.driver.Prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	return newProgram(d, made, p), nil
+}
+
+// roomForItems fails where there is no memory for what a plan becomes on its way to the device, more than so many words.
+func roomForItems(p *planner.Plan, words int) error {
+	const few = 1 << 18
+	if p.Ragged != nil || p.Words < max(words, few) {
+		return nil
+	}
+	if err := hostmem.Check(hostmem.Size(p.Words)); err != nil {
+		return fmt.Errorf("items of the plan: %w", err)
+	}
+	return nil
 }
 
 // Wait returns when all queued work is done, or with ctx's error.

@@ -21,6 +21,7 @@ type Program struct {
 	updating sync.Mutex      // one Update at a time
 	asking   chan struct{}   // holds the token of the one Status that runs
 	own      [2]planner.Plan // of updates, in turn
+	words    int             // the most that one of them had
 }
 
 // Plan returns the plan, which must not be changed. The second Update behind the call
@@ -61,6 +62,10 @@ func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	if err := d.planner.Renew(ctx, next, b, p.plan.Options); err != nil {
 		return err
 	}
+	if err := roomForItems(next, p.words); err != nil {
+		return fmt.Errorf("update: %w", err)
+	}
+	p.words = max(p.words, next.Words)
 	d.updates.Lock()
 	defer d.updates.Unlock()
 	if err := p.driver.Update(ctx, next); err != nil {

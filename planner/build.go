@@ -3,7 +3,6 @@ package planner
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"slices"
 	"sync/atomic"
 
@@ -18,6 +17,7 @@ import (
 // have memory of their own.
 type Planner struct {
 	device *Device
+	room   func(bytes int64) error // see Within
 	idle   atomic.Pointer[builder] // of the last call; nil while one uses it
 }
 
@@ -27,6 +27,14 @@ func New(d *Device) *Planner {
 	own := *d
 	own.Kernels = slices.Clone(d.Kernels)
 	return &Planner{device: &own}
+}
+
+// Within has the planner ask before it takes memory: room is called with how many bytes more a plan takes, where these are
+// 1 MiB and more, and its error ends planning. It returns the planner, which has made no plan yet. Encoded a plan
+// takes about as much again, of which Plan.Words tells.
+func (p *Planner) Within(room func(bytes int64) error) *Planner {
+	p.room = room
+	return p
 }
 
 // Device is the planner's copy of its device.
@@ -58,7 +66,10 @@ func (p *Planner) into(ctx context.Context, plan *Plan, b Batch, o Options, with
 	builder := p.take()
 	defer p.give(builder)
 	builder.Plan, builder.ctx = plan, ctx
-	err := builder.check(b, o)
+	err := builder.roomForBatch(len(b))
+	if err == nil {
+		err = builder.check(b, o)
+	}
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -76,7 +87,7 @@ func (p *Planner) take() *builder {
 	if b := p.idle.Swap(nil); b != nil {
 		return b
 	}
-	return &builder{device: p.device}
+	return &builder{device: p.device, budget: p.room}
 }
 
 func (p *Planner) give(b *builder) {
@@ -88,7 +99,8 @@ func (p *Planner) give(b *builder) {
 type builder struct {
 	*Plan  // the one being made
 	ctx    context.Context
-	gone   int // see went
+	gone   int                     // see went
+	budget func(bytes int64) error // see Planner.Within
 	device *Device
 	model  model
 
@@ -350,19 +362,6 @@ func (p *builder) deal() error {
 			return err
 		}
 		first = last
-	}
-	return nil
-}
-
-// maxSegments bounds a plan whose problems are so large that its arrays would not
-// fit in memory: 64 Mi segments take 2 GB, and 3 GB encoded. They are 1 TB of C in
-// tiles of 64 x 64. On 32-bit targets it is 4 Mi.
-const maxSegments = 1 << (18 + bits.UintSize/8)
-
-// room fails when the plan cannot take n more segments.
-func (p *builder) room(n int64) error {
-	if n > int64(maxSegments-len(p.Segments)) {
-		return invalid.Errorf("the batch has too many tiles: more than %d", maxSegments)
 	}
 	return nil
 }

@@ -82,6 +82,10 @@ func (c *CustomSchedule) check(o *Options) error {
 // dealCustom deals a group by the caller's schedule.
 func (p *builder) dealCustom(g *group, c *CustomSchedule) error {
 	d := customDeal{plan: p, group: g, name: c.Name, first: len(p.Segments)}
+	tiles := int64(g.load.tiles)
+	if err := p.ask(tiles*bytesOfWork, "tiles", tiles); err != nil {
+		return err
+	}
 	work, err := d.work()
 	if err != nil {
 		return err

@@ -257,7 +257,9 @@ func TestLongRowsHaveKernels(t *testing.T) {
 // All segments count, not only those of the last kernel.
 func TestRoom(t *testing.T) {
 	p := builder{Plan: &Plan{Segments: make([]encoding.Segment, 1000)}}
-	require.NoError(t, p.room(maxSegments-1000))
+	require.NoError(t, p.room(1000))
+	require.LessOrEqual(t, 2000, cap(p.Segments))
+	require.Len(t, p.Segments, 1000)
 	require.EqualError(t, p.room(maxSegments-999), tooMany)
 	require.EqualError(t, p.room(math.MaxInt64), tooMany)
 }

@@ -69,7 +69,7 @@ func (p *builder) giveTiles(g *group, workers int) error {
 		ends[w] = int32(at)
 		at += int(n)
 	}
-	p.Segments = slices.Grow(p.Segments, len(p.owners))[:at]
+	p.Segments = p.Segments[:at]
 	i := 0
 	for _, o := range g.problems {
 		q := &p.Batch[o.index]

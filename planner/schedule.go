@@ -144,7 +144,7 @@ func inStrips(t *tile.Shape, b band, cols int) iter.Seq2[int, int] {
 // Where all run at once, compute units have long tiles and short ones: see evenUnits.
 func dealDataParallel(p *builder, g *group) error {
 	at, n := len(p.Segments), g.load.tiles
-	p.Segments = slices.Grow(p.Segments, n)[:at+n]
+	p.Segments = p.Segments[:at+n]
 	for _, o := range g.problems {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
@@ -246,6 +246,9 @@ func (m *model) clusterSize(id tileID, l load) (size int) {
 // of all tiles fill the device once; longest parts first.
 func dealSplitK(p *builder, g *group) error {
 	part := p.model.splitSteps(g.id, g.load)
+	if err := p.room(int64(g.load.tiles) + int64(g.load.steps)/int64(part)); err != nil {
+		return err
+	}
 	length := func(o key) int { // of the longest part of the problem's tiles
 		steps := steps(g.Tile, &p.Batch[o.index])
 		return ceilDiv(steps, ceilDiv(steps, part))

@@ -15,6 +15,9 @@ func dealStreamK(p *builder, g *group) error {
 	if !p.model.streamFits(g.id, g.load) {
 		return dealDataParallel(p, g)
 	}
+	if err := p.room(int64(g.load.tiles) + p.model.streamWorkers(g.id, g.load)); err != nil {
+		return err
+	}
 	slots := p.slots(g)
 	s := p.model.streamShares(g.id, g.load)
 	s.begin()

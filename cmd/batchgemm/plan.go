@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -46,8 +47,11 @@ would take, or that of --backend. --svg draws which worker does what over the pr
 				return err
 			}
 			w, options = dress(w, options)
-			plan, err := planner.New(facts).Plan(cmd.Context(), w.Batch, options)
+			plan, err := planner.New(facts).Within(hostmem.CheckHalf).Plan(cmd.Context(), w.Batch, options)
 			if err != nil {
+				return fmt.Errorf("%s: %w", w.Name, err)
+			}
+			if err := roomToExplain(plan); err != nil {
 				return fmt.Errorf("%s: %w", w.Name, err)
 			}
 			if svg != "" {
@@ -65,6 +69,19 @@ would take, or that of --backend. --svg draws which worker does what over the pr
 	cmd.Flags().StringVar(&svg, "svg", "", "draw the plan to this `FILE`, - for standard output")
 	complete(cmd, "device", devices.Names)
 	return cmd
+}
+
+// roomToExplain fails where there is no memory to say what a plan does with each problem, as text or as JSON.
+func roomToExplain(plan *planner.Plan) error {
+	const few, bytes = 1000, 1 << 10 // of a problem
+	n := len(plan.Batch)
+	if n <= few {
+		return nil
+	}
+	if err := hostmem.Check(int64(n) * bytes); err != nil {
+		return fmt.Errorf("explanation of %d problems: %w", n, err)
+	}
+	return nil
 }
 
 // facts are those of a known GPU, or of the device that run would open.

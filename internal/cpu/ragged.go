@@ -4,6 +4,7 @@ import (
 	"context"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -21,7 +22,7 @@ type ragged struct {
 }
 
 func newRagged(p *planner.Plan) *ragged {
-	r := &ragged{Ragged: *p.Ragged, planner: planner.New(p.Device), options: p.Options, refused: -1}
+	r := &ragged{Ragged: *p.Ragged, planner: planner.New(p.Device).Within(hostmem.Check), options: p.Options, refused: -1}
 	// Workers take tiles as they come, and no schedule that cuts K needs memory then, of
 	// which a run has nobody to tell that there is none.
 	r.options.Schedule = planner.ScheduleDataParallel
@@ -29,7 +30,7 @@ func newRagged(p *planner.Plan) *ragged {
 }
 
 // runRagged plans the batch of a run and does it. Where problems cannot be planned together,
-// because their C overlap, as those of records may, it does one after the other; one that
+// because their C overlap, as those of records may, or memory has no room, it does one after the other; one that
 // cannot be planned alone is refused as if its sizes did not fit.
 func (c *crew) runRagged(e *entry, helpers int) {
 	r := e.image.ragged
@@ -74,6 +75,11 @@ func (r *ragged) read(words []float32, extent int) (refused int) {
 func (r *ragged) draw(m *image, b planner.Batch) error {
 	if err := r.planner.Replan(context.Background(), &r.plan, b, r.options); err != nil {
 		return err
+	}
+	if n := r.plan.Words; n > cap(m.words) {
+		if err := hostmem.Check(hostmem.Size(n)); err != nil {
+			return err
+		}
 	}
 	m.launches = append(m.launches[:0], r.plan.Launches...)
 	m.words = r.plan.Encode(m.words)

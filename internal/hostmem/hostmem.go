@@ -56,7 +56,13 @@ var process = ledger{look: limits, patience: 20 * time.Millisecond}
 // when Go's heap has no room for so many bytes more. The caller allocates and
 // fills them at once.
 func Check(bytes int64) error {
-	return process.take(heap, bytes, func() error { return nil })
+	return process.take(heap, bytes, 1, func() error { return nil })
+}
+
+// CheckHalf is Check for what asks for as much again when it is there, as plans do that are encoded, and for what is made among
+// garbage, which Go lets grow until the heap has doubled: it fails too where more than half of the room would be taken.
+func CheckHalf(bytes int64) error {
+	return process.take(heap, bytes, 2, func() error { return nil })
 }
 
 // Size is how many bytes slices of so many float32 take together, or the largest
@@ -79,7 +85,7 @@ func Floats(n int) (s []float32, err error) {
 	if bytes >= leastMapped {
 		from = mapped
 	}
-	err = process.take(from, bytes, func() (err error) {
+	err = process.take(from, bytes, 1, func() (err error) {
 		if from == heap {
 			s = make([]float32, n)
 			clear(s) // pages that are new to Go were not touched
@@ -98,9 +104,9 @@ func Free(s []float32) {
 	}
 }
 
-// take lets the caller allocate, one at a time where it is much, so that no two
+// take lets the caller allocate a share of what is left: one, or one half. Much is allocated one at a time, so that no two
 // count on the same memory.
-func (l *ledger) take(from home, bytes int64, allocate func() error) error {
+func (l *ledger) take(from home, bytes, share int64, allocate func() error) error {
 	for g := l.granted.Load(); bytes <= g; g = l.granted.Load() {
 		if l.granted.CompareAndSwap(g, g-bytes) {
 			return allocate()
@@ -109,22 +115,26 @@ func (l *ledger) take(from home, bytes int64, allocate func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	tight := tightest(l.look(from))
-	if bytes > tight.left {
-		tight = l.collect(from, bytes)
+	if bytes > tight.left/share {
+		tight = l.collect(from, bytes, share)
 	}
-	if bytes > tight.left {
-		return fmt.Errorf("%w: %s more are needed, %s leaves %s", driver.ErrOutOfMemory, show(bytes), tight.name, show(tight.left))
+	if bytes > tight.left/share {
+		err := fmt.Errorf("%w: %s more are needed, %s leaves %s", driver.ErrOutOfMemory, show(bytes), tight.name, show(tight.left))
+		if bytes <= tight.left {
+			err = fmt.Errorf("%w, of which half may be taken", err)
+		}
+		return err
 	}
 	l.granted.Store(min(grant, (tight.left-bytes)/4)) // a quarter: others take memory too
 	return allocate()
 }
 
 // collect frees what was let go but still counts as in use, and looks again.
-func (l *ledger) collect(from home, bytes int64) limit {
+func (l *ledger) collect(from home, bytes, share int64) limit {
 	debug.FreeOSMemory()
 	for end := time.Now().Add(l.patience); ; time.Sleep(time.Millisecond) {
 		tight := tightest(l.look(from))
-		if bytes <= tight.left || time.Now().After(end) {
+		if bytes <= tight.left/share || time.Now().After(end) {
 			return tight
 		}
 	}

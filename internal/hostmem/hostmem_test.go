@@ -32,7 +32,7 @@ func newMachine(left int64) *machine {
 }
 
 func (m *machine) alloc(bytes int64) error {
-	return m.take(mapped, bytes, func() error {
+	return m.take(mapped, bytes, 1, func() error {
 		m.mu.Lock()
 		m.left -= bytes
 		m.mu.Unlock()
@@ -49,6 +49,16 @@ func TestRefusal(t *testing.T) {
 	require.NoError(t, m.alloc(gib), "a refusal takes nothing")
 	require.EqualError(t, m.alloc(mib), "out of memory: 1.0 MiB more are needed, the test leaves 0.0 MiB")
 	require.NoError(t, m.alloc(0))
+}
+
+func TestRefusalOfMoreThanHalf(t *testing.T) {
+	half := func(m *machine, bytes int64) error { return m.take(heap, bytes, 2, func() error { return nil }) }
+	m := newMachine(3 * gib)
+	require.EqualError(t, half(m, 2*gib), "out of memory: 2.0 GiB more are needed, the test leaves 3.0 GiB, of which half may be taken")
+	require.EqualError(t, half(m, 4*gib), "out of memory: 4.0 GiB more are needed, the test leaves 3.0 GiB")
+	require.ErrorIs(t, half(m, 2*gib), driver.ErrOutOfMemory)
+	require.NoError(t, half(m, 3*gib/2))
+	require.ErrorIs(t, half(m, math.MaxInt64), driver.ErrOutOfMemory)
 }
 
 // Memory that garbage holds comes free a moment after a look.

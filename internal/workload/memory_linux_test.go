@@ -5,6 +5,7 @@
 package workload
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,28 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/planner"
 )
+
+// Sizes that memory has no room for are an error that names the line.
+func TestManyLines(t *testing.T) {
+	memtest.AddressSpace(t, 320<<20, func() {
+		_, err := Read("sizes.txt", bytes.Repeat([]byte("1 1 1\n"), 1_500_000))
+		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+		require.Regexp(t, `^sizes\.txt:\d+: memory for \d+ problems: out of memory: \d+\.\d MiB more are needed, RLIMIT_AS leaves `, err)
+		w, err := Read("sizes.txt", bytes.Repeat([]byte("1 1 1\n"), 100_000))
+		require.NoError(t, err)
+		require.Len(t, w.Batch, 100_000)
+	})
+}
+
+// So are those that are drawn.
+func TestManyDrawn(t *testing.T) {
+	memtest.AddressSpace(t, 256<<20, func() {
+		for _, name := range []string{"random:batch=1048576", "moe:experts=1048576"} {
+			_, err := Load(name, nil)
+			require.ErrorIs(t, err, driver.ErrOutOfMemory, name)
+		}
+	})
+}
 
 func TestAddressSpaceIsLimited(t *testing.T) {
 	memtest.AddressSpace(t, 1<<30, func() {

@@ -47,6 +47,9 @@ func parseMoE(text string) ([]planner.Problem, error) {
 	if l.tokens > maxRouted/l.top {
 		return nil, fmt.Errorf("%w \"moe:%s\": tokens %d with top %d give more than %d rows", ErrUnknown, text, l.tokens, l.top, maxRouted)
 	}
+	if err := room(l.experts); err != nil {
+		return nil, err
+	}
 	return l.problems(), nil
 }
 

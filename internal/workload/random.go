@@ -9,7 +9,7 @@ import (
 
 const (
 	minRandom = 16      // smallest size that random draws, as Zhang et al. 2025
-	maxBatch  = 1 << 20 // problems of a workload that is drawn: 100 MB
+	maxBatch  = 1 << 20 // problems of a workload that is drawn: 200 MB
 )
 
 // random returns batch problems with M and N uniform in [16, maxMN] and K
@@ -33,6 +33,9 @@ func parseRandom(text string) ([]planner.Problem, error) {
 		{"batch", whole(&batch, 1, maxBatch)},
 		{"seed", whole(&seed, 0, math.MaxUint64)},
 	}); err != nil {
+		return nil, err
+	}
+	if err := room(batch); err != nil {
 		return nil, err
 	}
 	return random(maxMN, maxK, batch, seed), nil

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -53,7 +56,9 @@ func parse(r io.Reader, name string) ([]planner.Problem, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
-		problems = append(problems, p)
+		if problems, err = appended(problems, p); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
 		return nil, fmt.Errorf("%s:%d: line of more than %d bytes", name, number+1, bufio.MaxScanTokenSize)
@@ -64,6 +69,30 @@ func parse(r io.Reader, name string) ([]planner.Problem, error) {
 		return nil, fmt.Errorf("%s: no problems", name)
 	}
 	return problems, nil
+}
+
+// appended adds a problem where there is memory for it.
+func appended(to []planner.Problem, p planner.Problem) ([]planner.Problem, error) {
+	if n := len(to); n == cap(to) {
+		more := max(n, 64)
+		if err := room(n + more); err != nil {
+			return nil, err
+		}
+		to = slices.Grow(to, more)
+	}
+	return append(to, p), nil
+}
+
+// room fails where there is no memory for so many problems, twice: Go lets garbage grow until the heap has doubled.
+func room(n int) error {
+	const few = 4096
+	if n <= few {
+		return nil
+	}
+	if err := hostmem.CheckHalf(int64(n) * int64(unsafe.Sizeof(planner.Problem{}))); err != nil {
+		return fmt.Errorf("memory for %d problems: %w", n, err)
+	}
+	return nil
 }
 
 func parseLine(words []string) (planner.Problem, error) {

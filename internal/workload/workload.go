@@ -76,7 +76,11 @@ func Read(name string, content []byte) (*Workload, error) {
 }
 
 func pack(name, label string, problems []planner.Problem, o *planner.Options) (*Workload, error) {
-	batch, err := place(problems, o)
+	err := room(len(problems))
+	var batch planner.Batch
+	if err == nil {
+		batch, err = place(problems, o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", label, err)
 	}
