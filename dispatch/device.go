@@ -125,7 +125,10 @@ func (d *Device) Plan(ctx context.Context, batch planner.Batch, o planner.Option
 // A large batch is cut into parts, each with a plan of its own, so that copies of some
 // overlap the work on others. Plans and programs are kept for the last 32 batches, so
 // that a batch of the same sizes, scalars and offsets with the same options costs no
-// planning. Calls on one device take turns. For what else an epilogue has, and elements of
+// planning. Results are as large as C once more until the call ends, on the CPU in the device's memory, and memory of the
+// host that this takes, with pages of C that are not there yet, is known before anything is computed: ErrOutOfMemory. It
+// is given back when the call ends, or where others may use it again 2 s later; the device keeps buffers of up to
+// 32 MiB for each operand of a part. Calls on one device take turns. For what else an epilogue has, and elements of
 // other types, use GEMMOperands, and for operands that stay on the device Plan, Prepare and Run.
 func (d *Device) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
 	return d.gemm32(ctx, batch, o, hostgemm.Operands{A: a, B: b, C: c})

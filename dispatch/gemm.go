@@ -75,12 +75,7 @@ func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planne
 	if err != nil {
 		return err
 	}
-	results, err := compute(ctx, h.single(), plan, &x)
-	if err != nil {
-		return err
-	}
-	x.store(batch, &o.Epilogue, results)
-	return nil
+	return compute(ctx, h.single(), plan, &x)
 }
 
 // store copies what the problems wrote, from all that lies between.
@@ -111,11 +106,14 @@ func setType(option *element.Type, is element.Type, of string) error {
 	return nil
 }
 
-// compute runs a plan once, on buffers of its own, and returns C.
-func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.Plan, x *Operands[T, U]) (results []U, err error) {
+// compute runs a plan once, on buffers of its own, and stores C.
+func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.Plan, x *Operands[T, U]) (err error) {
+	if err := x.room(d, plan); err != nil {
+		return fmt.Errorf("memory for the results: %w", err)
+	}
 	program, err := d.Prepare(ctx, plan)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer closing(program, &err)
 	e, on := &plan.Options.Epilogue, uploads{ctx: ctx, device: d}
@@ -129,16 +127,53 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 		run.C = on.keep(d.NewBufferOf(element.TypeOf[U](), plan.ExtentC))
 	}
 	if on.err != nil {
-		return nil, on.err
+		return on.err
 	}
 	if err := d.Run(ctx, run); err != nil {
-		return nil, err
+		return err
 	}
-	if err := hostmem.Check(hostmem.Size(wordsOf(run.C.Type(), plan.ExtentC))); err != nil {
-		return nil, fmt.Errorf("memory for the results: %w", err)
+	words, in := []float32(nil), d.inHost()
+	if in != nil {
+		if err := d.Wait(ctx); err != nil {
+			return err
+		}
+		words = in.Memory(run.C.driver)
+	} else {
+		if words, err = hostmem.Floats(max(wordsOf(run.C.Type(), plan.ExtentC), 1)); err != nil {
+			return fmt.Errorf("memory for the results: %w", err)
+		}
+		defer hostmem.Free(words)
 	}
-	results = make([]U, plan.ExtentC)
-	return results, readAll(ctx, run.C, results)
+	results := unsafe.Slice((*U)(unsafe.Pointer(unsafe.SliceData(words))), plan.ExtentC)
+	if in == nil {
+		if err := readAll(ctx, run.C, results); err != nil {
+			return err
+		}
+	}
+	x.store(plan.Batch, e, results)
+	return nil
+}
+
+// inHost is the device's driver if its buffers are memory of the host; else nil.
+func (d *Device) inHost() driver.InHost {
+	in, _ := d.driver.(driver.InHost)
+	return in
+}
+
+// room fails where the host has no memory for what compute will take of it: its copy of the results, or, in the host, the device's of all
+// operands; and pages of C that are not there yet.
+func (x *Operands[T, U]) room(d *Device, plan *planner.Plan) error {
+	const few = 1 << 22
+	words := wordsOf(element.TypeOf[U](), plan.ExtentC)
+	if words < few {
+		return nil
+	}
+	took := []int{words}
+	if d.inHost() != nil {
+		took = append(took, wordsOf(plan.Options.Type, plan.ExtentA), wordsOf(plan.Options.Type, plan.ExtentB), wordsOf(plan.Options.Type, plan.ExtentB2))
+	}
+	c := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x.C))), len(x.C)*int(unsafe.Sizeof(*new(U)))/4)
+	return hostmem.CheckTouched(hostmem.Size(took...), hostmem.Untouched(c, hostmem.Size(words)))
 }
 
 // uploads are buffers that a call has made, up to the first error.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/cpu"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
@@ -149,4 +151,68 @@ func TestGEMMOfFaults(t *testing.T) {
 			require.Equal(t, want, c.x.C, "call %d", n)
 		}
 	}
+}
+
+// broken is a device in the host's memory whose Wait fails when all is computed.
+type broken struct {
+	driver.InHost
+	err error
+}
+
+func (b *broken) Wait(ctx context.Context) error {
+	if err := b.InHost.Wait(ctx); err != nil {
+		return err
+	}
+	return b.err
+}
+
+type brokenDriver struct {
+	driver.Driver
+	device *broken
+}
+
+func (b *brokenDriver) Open(ctx context.Context, index int) (driver.Device, error) {
+	d, err := b.Driver.Open(ctx, index)
+	b.device = &broken{InHost: d.(driver.InHost)}
+	return b.device, err
+}
+
+// Where results are taken from the device's own memory, C too is as before until nothing can fail any more.
+func TestGEMMInHostMemory(t *testing.T) {
+	f := &brokenDriver{Driver: cpu.Driver()}
+	d, err := Open(t.Context(), WithDriver(f))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	batch := planner.Batch{{M: 2, N: 2, K: 2, Beta: 1,
+		A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 2}, C: planner.Matrix{Offset: 1, LD: 3}}}
+	a, c := []float32{1, 2, 3, 4}, []float32{9, 1, 1, 9, 1, 1, 9}
+	half := func(numbers []float32) []element.BFloat16 {
+		to := make([]element.BFloat16, len(numbers))
+		for i, x := range numbers {
+			to[i] = element.NewBFloat16(x)
+		}
+		return to
+	}
+	halfA, halfC := half(a), half(c)
+	both := func(ctx context.Context) (error, error) {
+		return d.GEMM(ctx, batch, planner.Options{}, a, a, c), GEMMOf(ctx, d, batch, planner.Options{}, halfA, halfA, halfC)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, want := range []error{errBroken, context.Canceled} {
+		ctx := t.Context()
+		if f.device.err = want; want == context.Canceled {
+			f.device.err, ctx = nil, ended
+		}
+		one, other := both(ctx)
+		require.ErrorIs(t, one, want)
+		require.ErrorIs(t, other, want)
+		require.Equal(t, []float32{9, 1, 1, 9, 1, 1, 9}, c)
+		require.Equal(t, half(c), halfC)
+	}
+	one, other := both(t.Context())
+	require.NoError(t, one)
+	require.NoError(t, other)
+	require.Equal(t, []float32{9, 8, 11, 9, 16, 23, 9}, c)
+	require.Equal(t, half(c), halfC)
 }

@@ -193,6 +193,13 @@ type Reading interface {
 // it binds (WebGPU's limit of minStorageBufferOffsetAlignment), and the widest loads want 16.
 const SliceBytes = 256
 
+// InHost is a Device whose buffers are memory of the host, as the CPU's are. It fails no more to read what it has computed.
+type InHost interface {
+	Device
+	// Memory is what a buffer holds, once all work that was queued is done and while no other is: until it is closed.
+	Memory(b Buffer) []float32
+}
+
 // Addressed is a Buffer of a device whose plans may have pointers (planner.Epilogue).
 type Addressed interface {
 	Buffer

@@ -85,8 +85,29 @@ type lane struct {
 
 // compute uploads a part's operands, runs it, and reads its results.
 func (l *lane) compute(ctx context.Context, d driver.Device, p *part, t *task, results []float32) error {
-	e, from := &t.options.Epilogue, t.all()
-	used := [operands]bool{operandA: true, operandB: true, operandC: true, operandB2: e.Gated, operandBias: e.Bias, operandRows: e.Weights}
+	if err := l.submit(ctx, d, p, t); err != nil {
+		return err
+	}
+	return l.buffers[operandC].Read(ctx, 0, results[p.first:][:p.sizes[operandC]])
+}
+
+// inPlace computes a part on a device of the host, and returns its results where they are.
+func (l *lane) inPlace(ctx context.Context, d driver.InHost, p *part, t *task) ([]float32, error) {
+	if err := l.submit(ctx, d, p, t); err != nil {
+		return nil, err
+	}
+	return d.Memory(l.buffers[operandC]), d.Wait(ctx)
+}
+
+// used are the operands of a task that a device has.
+func (t *task) used() [operands]bool {
+	e := &t.options.Epilogue
+	return [operands]bool{operandA: true, operandB: true, operandC: true, operandB2: e.Gated, operandBias: e.Bias, operandRows: e.Weights}
+}
+
+// submit uploads a part's operands and queues its run.
+func (l *lane) submit(ctx context.Context, d driver.Device, p *part, t *task) error {
+	from, used := t.all(), t.used()
 	var on [operands]driver.Buffer
 	for i, moves := range p.uploads {
 		if !used[i] {
@@ -101,10 +122,7 @@ func (l *lane) compute(ctx context.Context, d driver.Device, p *part, t *task, r
 		on[i] = l.buffers[i]
 	}
 	l.runs[0] = driver.Run{Program: p.program, A: on[operandA], B: on[operandB], C: on[operandC], B2: on[operandB2], Bias: on[operandBias], Rows: on[operandRows]}
-	if err := d.Submit(ctx, l.runs[:]); err != nil {
-		return err
-	}
-	return on[operandC].Read(ctx, 0, results[p.first:][:p.sizes[operandC]])
+	return d.Submit(ctx, l.runs[:])
 }
 
 // roomy is the length of memory for n elements that is kept between calls: a power

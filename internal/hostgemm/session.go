@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/batchgemm/batchgemm/internal/hostmem"
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -50,10 +50,6 @@ type session struct {
 	entries []*entry     // most recently used first
 	plan    planner.Plan // made last
 }
-
-// resultMemory holds C as read from the devices, packed. What is not used soon is
-// garbage: results are as large as C, but fresh memory costs more than the copy.
-var resultMemory = sync.Pool{New: func() any { return new([]float32) }}
 
 // entry is a batch made ready with some options.
 type entry struct {
@@ -110,6 +106,9 @@ func (s *session) find(ctx context.Context, t *task) (*entry, error) {
 		copy(s.entries[1:i+1], s.entries[:i])
 		s.entries[0] = e
 		return e, nil
+	}
+	if err := roomToPack(t.batch); err != nil {
+		return nil, err
 	}
 	return nil, t.batch.CheckOperands(ctx, t.options.Epilogue, have)
 }
@@ -185,31 +184,40 @@ func (e *entry) close() (err error) {
 }
 
 // execute computes the parts, and then, when nothing can fail any more, copies
-// the results to c.
+// the results to c. So there are two copies of C, of results that are staged in memory of the host, or of one part
+// on a device in the host as they are in its buffer; of several parts that device has besides what each of its lanes
+// works on.
 func (s *session) execute(ctx context.Context, e *entry, t *task) error {
 	if err := ctx.Err(); err != nil || e.results == 0 {
 		return err
 	}
 	defer s.trim()
-	memory := resultMemory.Get().(*[]float32)
-	defer resultMemory.Put(memory)
-	if cap(*memory) < e.results {
-		n := roomy(e.results)
-		if err := hostmem.Check(hostmem.Size(n)); err != nil {
-			return fmt.Errorf("memory for the results: %w", err)
-		}
-		*memory = make([]float32, n)
+	if err := s.room(e, t); err != nil {
+		return fmt.Errorf("memory for the results: %w", err)
 	}
-	results := (*memory)[:e.results]
-	if len(e.parts) == 1 && len(e.parts[0]) == 1 { // the short way of a small batch
-		h, p := s.hosts[0], e.parts[0][0]
-		if err := h.lanes[0].compute(ctx, h.device, p, t, results); err != nil {
-			return err
+	one := len(e.parts) == 1 && len(e.parts[0]) == 1 // the short way of a small batch
+	if d, is := s.hosts[0].device.(driver.InHost); is && one {
+		p := e.parts[0][0]
+		results, err := s.hosts[0].lanes[0].inPlace(ctx, d, p, t)
+		if err == nil {
+			p.scatter(results, t.C, t.Rows)
 		}
-		p.scatter(results, t.C, t.Rows)
-		return nil
+		return err
 	}
-	return s.executeParts(ctx, e, t, results)
+	results, err := staged.take(e.results)
+	if err != nil {
+		return fmt.Errorf("memory for the results: %w", err)
+	}
+	defer staged.give(results)
+	if !one {
+		return s.executeParts(ctx, e, t, results)
+	}
+	h, p := s.hosts[0], e.parts[0][0]
+	if err := h.lanes[0].compute(ctx, h.device, p, t, results); err != nil {
+		return err
+	}
+	p.scatter(results, t.C, t.Rows)
+	return nil
 }
 
 func (s *session) executeParts(ctx context.Context, e *entry, of *task, results []float32) error {
@@ -236,7 +244,7 @@ func (s *session) each(ctx context.Context, e *entry, work func(context.Context,
 		once  sync.Once
 		first error
 	)
-	lanes := max(1, min(maxLanes, runtime.GOMAXPROCS(0)/len(s.hosts)))
+	lanes := s.lanes()
 	for i, parts := range e.parts {
 		next := new(atomic.Int64)
 		for l := range min(lanes, len(parts)) {
@@ -261,6 +269,9 @@ func (s *session) each(ctx context.Context, e *entry, work func(context.Context,
 	}
 	return ctx.Err()
 }
+
+// lanes is how many a device has in use.
+func (s *session) lanes() int { return max(1, min(maxLanes, runtime.GOMAXPROCS(0)/len(s.hosts))) }
 
 // name says which of several devices failed.
 func (s *session) name(i int, err error) error {

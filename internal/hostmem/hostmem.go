@@ -30,9 +30,30 @@ const (
 
 // limit is what one rule leaves to the process.
 type limit struct {
-	name string
-	left int64 // bytes
+	name  string
+	left  int64 // bytes
+	space bool  // of the address space, touched or not
 }
+
+// demand is what somebody is about to take.
+type demand struct {
+	bytes   int64 // new memory
+	touched int64 // memory that the process has and has not touched, which will be
+	share   int64 // how much it may be of what is left: all (1), or half (2)
+}
+
+// need is what the demand takes of what a limit counts.
+func (d demand) need(l limit) int64 {
+	if l.space {
+		return d.bytes
+	}
+	return d.all()
+}
+
+func (d demand) all() int64 { return d.bytes + min(d.touched, math.MaxInt64-d.bytes) }
+
+// fits reports whether a limit leaves as much.
+func (d demand) fits(l limit) bool { return d.need(l) <= l.left/d.share }
 
 // ledger bounds what is allocated between two looks.
 type ledger struct {
@@ -56,13 +77,19 @@ var process = ledger{look: limits, patience: 20 * time.Millisecond}
 // when Go's heap has no room for so many bytes more. The caller allocates and
 // fills them at once.
 func Check(bytes int64) error {
-	return process.take(heap, bytes, 1, func() error { return nil })
+	return CheckTouched(bytes, 0)
+}
+
+// CheckTouched is Check where memory besides is touched at once that the process has already: so many bytes, as Untouched
+// counts them.
+func CheckTouched(bytes, touched int64) error {
+	return process.take(heap, demand{bytes, touched, 1}, func() error { return nil })
 }
 
 // CheckHalf is Check for what asks for as much again when it is there, as plans do that are encoded, and for what is made among
 // garbage, which Go lets grow until the heap has doubled: it fails too where more than half of the room would be taken.
 func CheckHalf(bytes int64) error {
-	return process.take(heap, bytes, 2, func() error { return nil })
+	return process.take(heap, demand{bytes, 0, 2}, func() error { return nil })
 }
 
 // Size is how many bytes slices of so many float32 take together, or the largest
@@ -85,7 +112,7 @@ func Floats(n int) (s []float32, err error) {
 	if bytes >= leastMapped {
 		from = mapped
 	}
-	err = process.take(from, bytes, 1, func() (err error) {
+	err = process.take(from, demand{bytes, 0, 1}, func() (err error) {
 		if from == heap {
 			s = make([]float32, n)
 			clear(s) // pages that are new to Go were not touched
@@ -104,50 +131,55 @@ func Free(s []float32) {
 	}
 }
 
-// take lets the caller allocate a share of what is left: one, or one half. Much is allocated one at a time, so that no two
-// count on the same memory.
-func (l *ledger) take(from home, bytes, share int64, allocate func() error) error {
-	for g := l.granted.Load(); bytes <= g; g = l.granted.Load() {
-		if l.granted.CompareAndSwap(g, g-bytes) {
+// take lets the caller allocate. Much is allocated one at a time, so that no two count on the same memory.
+func (l *ledger) take(from home, d demand, allocate func() error) error {
+	all := d.all()
+	for g := l.granted.Load(); all <= g; g = l.granted.Load() {
+		if l.granted.CompareAndSwap(g, g-all) {
 			return allocate()
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	tight := tightest(l.look(from))
-	if bytes > tight.left/share {
-		tight = l.collect(from, bytes, share)
+	tight := tightest(l.look(from), d)
+	if !d.fits(tight) {
+		tight = l.collect(from, d)
 	}
-	if bytes > tight.left/share {
-		err := fmt.Errorf("%w: %s more are needed, %s leaves %s", driver.ErrOutOfMemory, show(bytes), tight.name, show(tight.left))
-		if bytes <= tight.left {
-			err = fmt.Errorf("%w, of which half may be taken", err)
-		}
-		return err
+	if !d.fits(tight) {
+		return refusal(tight, d)
 	}
-	l.granted.Store(min(grant, (tight.left-bytes)/4)) // a quarter: others take memory too
+	l.granted.Store(min(grant, (tight.left-d.need(tight))/4)) // a quarter: others take memory too
 	return allocate()
 }
 
+func refusal(l limit, d demand) error {
+	need := d.need(l)
+	err := fmt.Errorf("%w: %s more are needed, %s leaves %s", driver.ErrOutOfMemory, show(need), l.name, show(l.left))
+	if need <= l.left {
+		err = fmt.Errorf("%w, of which half may be taken", err)
+	}
+	return err
+}
+
 // collect frees what was let go but still counts as in use, and looks again.
-func (l *ledger) collect(from home, bytes, share int64) limit {
+func (l *ledger) collect(from home, d demand) limit {
 	debug.FreeOSMemory()
 	for end := time.Now().Add(l.patience); ; time.Sleep(time.Millisecond) {
-		tight := tightest(l.look(from))
-		if bytes <= tight.left/share || time.Now().After(end) {
+		tight := tightest(l.look(from), d)
+		if d.fits(tight) || time.Now().After(end) {
 			return tight
 		}
 	}
 }
 
-func tightest(limits []limit) limit {
-	tight := limit{"the address space", addressSpace}
+// tightest is the limit of which a demand leaves least.
+func tightest(limits []limit, d demand) limit {
+	tight := limit{name: "the address space", left: addressSpace, space: true}
 	for _, l := range limits {
-		if l.left < tight.left {
+		if l.left = max(l.left, 0); l.left-d.need(l) < tight.left-d.need(tight) {
 			tight = l
 		}
 	}
-	tight.left = max(tight.left, 0)
 	return tight
 }
 

@@ -26,13 +26,13 @@ func newMachine(left int64) *machine {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.looks++
-		return []limit{{"plenty", math.MaxInt64}, {"the test", m.left}}
+		return []limit{{name: "plenty", left: math.MaxInt64}, {name: "the test", left: m.left}}
 	}
 	return m
 }
 
 func (m *machine) alloc(bytes int64) error {
-	return m.take(mapped, bytes, 1, func() error {
+	return m.take(mapped, demand{bytes, 0, 1}, func() error {
 		m.mu.Lock()
 		m.left -= bytes
 		m.mu.Unlock()
@@ -52,13 +52,30 @@ func TestRefusal(t *testing.T) {
 }
 
 func TestRefusalOfMoreThanHalf(t *testing.T) {
-	half := func(m *machine, bytes int64) error { return m.take(heap, bytes, 2, func() error { return nil }) }
+	half := func(m *machine, bytes int64) error {
+		return m.take(heap, demand{bytes, 0, 2}, func() error { return nil })
+	}
 	m := newMachine(3 * gib)
 	require.EqualError(t, half(m, 2*gib), "out of memory: 2.0 GiB more are needed, the test leaves 3.0 GiB, of which half may be taken")
 	require.EqualError(t, half(m, 4*gib), "out of memory: 4.0 GiB more are needed, the test leaves 3.0 GiB")
 	require.ErrorIs(t, half(m, 2*gib), driver.ErrOutOfMemory)
 	require.NoError(t, half(m, 3*gib/2))
 	require.ErrorIs(t, half(m, math.MaxInt64), driver.ErrOutOfMemory)
+}
+
+// What is touched counts where memory is limited, and not where the address space is, which has it.
+func TestRefusalOfWhatIsTouched(t *testing.T) {
+	var m ledger
+	take := func(bytes, touched int64) error {
+		m.granted.Store(0)
+		return m.take(heap, demand{bytes, touched, 1}, func() error { return nil })
+	}
+	m.look = func(home) []limit { return []limit{{"memory", 3 * gib, false}, {"space", 2 * gib, true}} }
+	require.NoError(t, take(gib, 2*gib))
+	require.EqualError(t, take(gib, 3*gib), "out of memory: 4.0 GiB more are needed, memory leaves 3.0 GiB")
+	require.EqualError(t, take(5*gib/2, gib/4), "out of memory: 2.5 GiB more are needed, space leaves 2.0 GiB")
+	m.look = func(home) []limit { return []limit{{"space", gib, true}} }
+	require.NoError(t, take(gib, 100*gib))
 }
 
 // Memory that garbage holds comes free a moment after a look.
@@ -71,7 +88,7 @@ func TestRefusalCollectsFirst(t *testing.T) {
 	m.look = func(from home) []limit {
 		select {
 		case <-freed:
-			return []limit{{"the test", 2 * gib}}
+			return []limit{{name: "the test", left: 2 * gib}}
 		default:
 			return look(from)
 		}

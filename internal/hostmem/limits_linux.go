@@ -40,9 +40,9 @@ func idle() int64 {
 // is missing there does not limit.
 func read(root fs.FS, idle int64) []limit {
 	var found []limit
-	add := func(name string, left int64) { found = append(found, limit{name, left}) }
+	add := func(name string, left int64, space bool) { found = append(found, limit{name, left, space}) }
 	if kB, ok := number(root, "proc/meminfo", "MemAvailable:"); ok {
-		add("the machine's memory", kB<<10-spare)
+		add("the machine's memory", kB<<10-spare, false)
 	}
 	for _, r := range []struct{ name, line, used string }{
 		{"RLIMIT_AS", "Max address space", "VmSize:"},
@@ -51,13 +51,13 @@ func read(root fs.FS, idle int64) []limit {
 		most, limited := number(root, "proc/self/limits", r.line)
 		kB, ok := number(root, "proc/self/status", r.used)
 		if limited && ok {
-			add(r.name, max(most-kB<<10-spareSpace, idle))
+			add(r.name, max(most-kB<<10-spareSpace, idle), true)
 		}
 	}
 	for _, h := range hierarchies(root) {
 		for dir := h.dir; ; dir = path.Dir(dir) { // limits of parents hold too
 			if left, ok := h.left(root, dir); ok {
-				add(h.limit+" of cgroup /"+strings.TrimPrefix(dir[len(h.mount):], "/"), left-spare)
+				add(h.limit+" of cgroup /"+strings.TrimPrefix(dir[len(h.mount):], "/"), left-spare, false)
 			}
 			if dir == h.mount {
 				break

@@ -49,26 +49,26 @@ func TestTightestLimit(t *testing.T) {
 		idle  int64
 		want  limit
 	}{
-		{name: "the machine", want: limit{"the machine's memory", 24*gib - spare}},
+		{name: "the machine", want: limit{"the machine's memory", 24*gib - spare, false}},
 		{
 			name:  "address space",
 			files: map[string]string{"proc/self/limits": limitsFile("unlimited", "4294967296")},
-			want:  limit{"RLIMIT_AS", 3*gib - spareSpace},
+			want:  limit{"RLIMIT_AS", 3*gib - spareSpace, true},
 		},
 		{
 			name:  "address space, most of it in the heap, idle",
 			files: map[string]string{"proc/self/limits": limitsFile("unlimited", "1073741824")}, idle: gib / 2,
-			want: limit{"RLIMIT_AS", gib / 2},
+			want: limit{"RLIMIT_AS", gib / 2, true},
 		},
 		{
 			name:  "address space is used up",
 			files: map[string]string{"proc/self/limits": limitsFile("unlimited", "1000000")},
-			want:  limit{"RLIMIT_AS", 0},
+			want:  limit{"RLIMIT_AS", 0, true},
 		},
 		{
 			name:  "data",
 			files: map[string]string{"proc/self/limits": limitsFile("1073741824", "4294967296")},
-			want:  limit{"RLIMIT_DATA", gib/2 - spareSpace},
+			want:  limit{"RLIMIT_DATA", gib/2 - spareSpace, true},
 		},
 		{
 			name: "version 2, with page cache that can go",
@@ -82,7 +82,7 @@ func TestTightestLimit(t *testing.T) {
 				"sys/fs/cgroup/a/memory.current":     "536870912\n",
 				"sys/fs/cgroup/unrelated/memory.max": "1\n",
 			},
-			want: limit{"memory.max of cgroup /a/b", gib*3/4 - spare},
+			want: limit{"memory.max of cgroup /a/b", gib*3/4 - spare, false},
 		},
 		{
 			name: "version 2, the parent is tighter",
@@ -94,7 +94,7 @@ func TestTightestLimit(t *testing.T) {
 				"sys/fs/cgroup/a/memory.max":       "2147483648\n",
 				"sys/fs/cgroup/a/memory.current":   "1610612736\n",
 			},
-			want: limit{"memory.max of cgroup /a", gib/2 - spare},
+			want: limit{"memory.max of cgroup /a", gib/2 - spare, false},
 		},
 		{
 			name: "version 2, a container that sees its group as the root",
@@ -104,7 +104,7 @@ func TestTightestLimit(t *testing.T) {
 				"sys/fs/cgroup/memory.max":     "1073741824\n",
 				"sys/fs/cgroup/memory.current": "1073745920\n",
 			},
-			want: limit{"memory.max of cgroup /", 0},
+			want: limit{"memory.max of cgroup /", 0, false},
 		},
 		{
 			name: "version 1",
@@ -117,7 +117,7 @@ func TestTightestLimit(t *testing.T) {
 				"sys/fs/cgroup/memory/jobs/memory.limit_in_bytes":     unlimited,
 				"sys/fs/cgroup/memory/jobs/memory.usage_in_bytes":     "402653184\n",
 			},
-			want: limit{"memory.limit_in_bytes of cgroup /jobs/x:1", gib/4 - spare},
+			want: limit{"memory.limit_in_bytes of cgroup /jobs/x:1", gib/4 - spare, false},
 		},
 		{
 			name: "version 1, a container with the path of its host",
@@ -127,7 +127,7 @@ func TestTightestLimit(t *testing.T) {
 				"sys/fs/cgroup/memory/memory.limit_in_bytes": "1073741824\n",
 				"sys/fs/cgroup/memory/memory.usage_in_bytes": "536870912\n",
 			},
-			want: limit{"memory.limit_in_bytes of cgroup /", gib/2 - spare},
+			want: limit{"memory.limit_in_bytes of cgroup /", gib/2 - spare, false},
 		},
 		{
 			name: "a path outside of what is mounted",
@@ -137,7 +137,7 @@ func TestTightestLimit(t *testing.T) {
 				"sys/fs/cgroup/memory.max":     "1073741824\n",
 				"sys/fs/cgroup/memory.current": "0\n",
 			},
-			want: limit{"memory.max of cgroup /", gib - spare},
+			want: limit{"memory.max of cgroup /", gib - spare, false},
 		},
 		{
 			name: "files that say nothing",
@@ -146,14 +146,14 @@ func TestTightestLimit(t *testing.T) {
 				"proc/self/mountinfo": "\n1 2 3 - \n - cgroup2 x\n" + mountV2, "proc/self/cgroup": "0\n",
 				"sys/fs/cgroup/memory.max": "many\n",
 			},
-			want: limit{"the address space", addressSpace},
+			want: limit{"the address space", addressSpace, true},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, tightest(read(system(c.files), c.idle)))
+			require.Equal(t, c.want, tightest(read(system(c.files), c.idle), demand{}))
 		})
 	}
-	require.Equal(t, limit{"the address space", addressSpace}, tightest(read(fstest.MapFS{}, 0)))
+	require.Equal(t, limit{"the address space", addressSpace, true}, tightest(read(fstest.MapFS{}, 0), demand{}))
 }
 
 // This machine's files are understood.

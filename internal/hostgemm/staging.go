@@ -1,0 +1,82 @@
+package hostgemm
+
+import (
+	"sync"
+	"time"
+
+	"github.com/batchgemm/batchgemm/internal/hostmem"
+)
+
+// keepFor is for how long memory of results is kept at least, and twice that at most, when nobody uses it: fresh memory
+// costs more than the copy, and what is not Go's goes back to the system at once.
+const keepFor = time.Second
+
+// staging is memory that results are read into, before they are copied to C.
+type staging struct {
+	mu   sync.Mutex
+	idle [][]float32
+	used bool        // since the clock was set
+	drop *time.Timer // nil: nothing is idle
+}
+
+// staged is that of the process.
+var staged staging
+
+// take returns n elements or more.
+func (s *staging) take(n int) ([]float32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.find(n); i >= 0 {
+		last := len(s.idle) - 1
+		found := s.idle[i]
+		s.idle[i], s.idle[last] = s.idle[last], nil
+		s.idle = s.idle[:last]
+		return found, nil
+	}
+	return hostmem.Floats(roomy(n))
+}
+
+// find is where the least idle piece of n elements is, or -1.
+func (s *staging) find(n int) int {
+	best := -1
+	for i, piece := range s.idle {
+		if len(piece) >= n && (best < 0 || len(piece) < len(s.idle[best])) {
+			best = i
+		}
+	}
+	return best
+}
+
+// more is how many elements take will allocate.
+func (s *staging) more(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.find(n) >= 0 {
+		return 0
+	}
+	return roomy(n)
+}
+
+func (s *staging) give(piece []float32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle, s.used = append(s.idle, piece), true
+	if s.drop == nil {
+		s.drop = time.AfterFunc(keepFor, s.free)
+	}
+}
+
+// free frees what nobody has used for a while.
+func (s *staging) free() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used {
+		s.used = false
+		s.drop.Reset(keepFor)
+		return
+	}
+	for _, piece := range s.idle {
+		hostmem.Free(piece)
+	}
+	s.idle, s.drop = nil, nil
+}

@@ -1,0 +1,102 @@
+package hostgemm
+
+import (
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Memory of results serves the next call, and goes back to the system when none comes.
+func TestStagingIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s staging
+		const n = 4 * maxKept
+		before := memtest.Resident(t)
+		require.Equal(t, n, s.more(n))
+		first, err := s.take(n)
+		require.NoError(t, err)
+		require.Greater(t, memtest.Resident(t), before+3*n)
+		at := unsafe.SliceData(first)
+		s.give(first)
+		require.Zero(t, s.more(n-5))
+		for range 5 {
+			time.Sleep(keepFor - time.Millisecond)
+			again, err := s.take(n - 5)
+			require.NoError(t, err)
+			require.Same(t, at, unsafe.SliceData(again))
+			s.give(again)
+		}
+		other, err := s.take(2 * n)
+		require.NoError(t, err)
+		require.NotSame(t, at, unsafe.SliceData(other))
+		time.Sleep(3 * keepFor)
+		synctest.Wait()
+		require.Equal(t, n, s.more(n))
+		require.Empty(t, s.idle)
+		s.give(other)
+		time.Sleep(3 * keepFor)
+		synctest.Wait()
+		require.Empty(t, s.idle)
+		require.Less(t, memtest.Resident(t), before+2*n)
+	})
+}
+
+// inHost is a device whose buffers are said to be memory of the host.
+type inHost struct{ *fakedriver.Device }
+
+func (inHost) Memory(driver.Buffer) []float32 { return nil }
+
+// What a call will take is new memory, and the pages of C that it will write and that are not there.
+func TestWhatACallTakes(t *testing.T) {
+	const side = 3000
+	one, err := planner.Pack(planner.GEMM(side, side, 1))
+	require.NoError(t, err)
+	two, err := planner.Pack(planner.GEMM(side/2, side, 1), planner.GEMM(side/2, side, 1))
+	require.NoError(t, err)
+	memory, err := syscall.Mmap(-1, 0, 4*side*side, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, syscall.Munmap(memory)) }()
+	c := unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), side*side)
+	a := make([]float32, 2*side)
+	for _, fresh := range []bool{true, false} {
+		for _, k := range []struct {
+			name  string
+			batch planner.Batch
+			in    bool
+			bytes int // of results, and of buffers
+		}{
+			{"one part", one, false, side * side},
+			{"parts", two, false, side * side},
+			{"one part in the host", one, true, side*side + 2*4096},
+			{"parts in the host", two, true, side*side + 2*(roomy(side/2*side)+2*4096)},
+		} {
+			d, f := openHost(t)
+			if k.in {
+				d.device = inHost{f}
+			}
+			parts, err := cut(t.Context(), k.batch, &bare, everything(k.batch))
+			require.NoError(t, err)
+			require.Len(t, parts, len(k.batch))
+			e := &entry{parts: [][]*part{parts}, extents: k.batch.Lengths(bare), results: side * side}
+			bytes, touched := d.session.takes(e, &task{batch: k.batch, Operands: Operands{A: a, B: a, C: c}})
+			require.InDelta(t, 4*k.bytes, bytes, 1<<16, k.name)
+			if fresh {
+				require.InDelta(t, 4*side*side, touched, 4096, k.name)
+			} else {
+				require.Zero(t, touched, k.name)
+			}
+		}
+		for i := range c {
+			c[i] = 1
+		}
+	}
+}
