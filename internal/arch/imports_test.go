@@ -32,10 +32,11 @@ var allowed = map[string][]string{
 	"native/products":      {},
 	"dispatch/driver":      {"planner", "internal/invalid"},
 	"dispatch/drivertest":  {"planner", "dispatch/driver", "internal/reference", "internal/sample"},
-	"internal/hostmem":     {"dispatch/driver"},
+	"internal/cgroup":      {},
+	"internal/hostmem":     {"dispatch/driver", "internal/cgroup"},
 	"internal/hostgemm":    {"planner", "dispatch/driver", "internal/hostmem", "internal/invalid"},
 	"internal/reference":   {"planner", "internal/hostmem"},
-	"internal/cpu":         {"planner", "dispatch/driver", "internal/backend", "internal/hostmem", "internal/invalid"},
+	"internal/cpu":         {"planner", "dispatch/driver", "internal/backend", "internal/cgroup", "internal/hostmem", "internal/invalid"},
 	"internal/fakedriver":  {"planner", "dispatch/driver", "internal/cpu"}, // for tests
 	"internal/workload":    {"planner", "internal/hostmem", "internal/npz", "internal/atomicfile"},
 	"internal/npz":         {"planner", "internal/atomicfile", "internal/invalid"},

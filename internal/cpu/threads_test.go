@@ -2,10 +2,12 @@ package cpu
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +23,7 @@ func TestThreads(t *testing.T) {
 		name, text string
 		threads    int // 0: an error
 	}{
-		{"by default", "", runtime.GOMAXPROCS(0)},
+		{"by default", "", ofQuota(runtime.GOMAXPROCS(0), os.DirFS("/"))},
 		{"one", "1", 1},
 		{"more than processors", "1024", 1024},
 		{"none", "0", 0},
@@ -46,6 +48,32 @@ func TestThreads(t *testing.T) {
 			require.Equal(t, tc.threads, d.Info().Planner.ComputeUnits)
 			require.Equal(t, d.Info(), infos[0])
 			require.NoError(t, d.Close())
+		})
+	}
+}
+
+// Go has two threads at least, also where a quota leaves less than one.
+func TestThreadsOfQuota(t *testing.T) {
+	for _, c := range []struct {
+		name, quota, asked string
+		threads, want      int
+	}{
+		{"half a processor", "50000 100000", "", 2, 1},
+		{"one", "100000 100000", "", 2, 1},
+		{"one and a half", "150000 100000", "", 2, 2},
+		{"no quota", "max 100000", "", 2, 2},
+		{"half, asked for two", "50000 100000", "2", 2, 2},
+		{"half, of one that has one", "50000 100000", "", 1, 1},
+		{"half, the program asked for more", "50000 100000", "", 8, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("GOMAXPROCS", c.asked)
+			root := fstest.MapFS{
+				"proc/self/mountinfo":   {Data: []byte("30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n")},
+				"proc/self/cgroup":      {Data: []byte("0::/\n")},
+				"sys/fs/cgroup/cpu.max": {Data: []byte(c.quota + "\n")},
+			}
+			require.Equal(t, c.want, ofQuota(c.threads, root))
 		})
 	}
 }

@@ -1,14 +1,11 @@
 package hostmem
 
 import (
-	"bytes"
 	"io/fs"
-	"math"
 	"os"
-	"path"
 	"runtime/metrics"
-	"strconv"
-	"strings"
+
+	"github.com/batchgemm/batchgemm/internal/cgroup"
 )
 
 const (
@@ -41,50 +38,29 @@ func idle() int64 {
 func read(root fs.FS, idle int64) []limit {
 	var found []limit
 	add := func(name string, left int64, space bool) { found = append(found, limit{name, left, space}) }
-	if kB, ok := number(root, "proc/meminfo", "MemAvailable:"); ok {
+	if kB, ok := cgroup.Number(root, "proc/meminfo", "MemAvailable:"); ok {
 		add("the machine's memory", kB<<10-spare, false)
 	}
 	for _, r := range []struct{ name, line, used string }{
 		{"RLIMIT_AS", "Max address space", "VmSize:"},
 		{"RLIMIT_DATA", "Max data size", "VmData:"},
 	} {
-		most, limited := number(root, "proc/self/limits", r.line)
-		kB, ok := number(root, "proc/self/status", r.used)
+		most, limited := cgroup.Number(root, "proc/self/limits", r.line)
+		kB, ok := cgroup.Number(root, "proc/self/status", r.used)
 		if limited && ok {
 			add(r.name, max(most-kB<<10-spareSpace, idle), true)
 		}
 	}
-	for _, h := range hierarchies(root) {
-		for dir := h.dir; ; dir = path.Dir(dir) { // limits of parents hold too
-			if left, ok := h.left(root, dir); ok {
-				add(h.limit+" of cgroup /"+strings.TrimPrefix(dir[len(h.mount):], "/"), left-spare, false)
-			}
-			if dir == h.mount {
-				break
+	for _, g := range cgroup.Of(root, "memory") {
+		c := &countedV1
+		if g.Unified {
+			c = &countedV2
+		}
+		for dir := range g.Up() {
+			if left, ok := c.left(root, dir); ok {
+				add(c.limit+" of cgroup "+g.Name(dir), left-spare, false)
 			}
 		}
 	}
 	return found
-}
-
-// number reads the first number behind a word that begins a line, or behind
-// nothing.
-func number(root fs.FS, file, word string) (int64, bool) {
-	text, err := fs.ReadFile(root, file)
-	if err != nil {
-		return 0, false
-	}
-	for line := range bytes.Lines(text) {
-		rest, ok := strings.CutPrefix(string(line), word)
-		if !ok {
-			continue
-		}
-		fields := strings.Fields(rest)
-		if len(fields) == 0 {
-			return 0, false
-		}
-		n, err := strconv.ParseInt(fields[0], 10, 64) // fails on "max" and "unlimited"
-		return n, err == nil && n < math.MaxInt64>>10
-	}
-	return 0, false
 }

@@ -8,6 +8,8 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/cgroup"
 )
 
 // system is a machine with 24 GiB available and no other limit.
@@ -164,9 +166,11 @@ func TestLimitsOfThisProcess(t *testing.T) {
 	require.Positive(t, found[0].left)
 	_, err := os.Stat("/proc/self/mountinfo")
 	require.NoError(t, err)
-	for _, h := range hierarchies(os.DirFS("/")) {
-		require.True(t, fs.ValidPath(h.dir), h.dir)
-		require.True(t, strings.HasPrefix(h.dir, h.mount), h.dir)
+	for _, g := range cgroup.Of(os.DirFS("/"), "memory") {
+		for dir := range g.Up() {
+			require.True(t, fs.ValidPath(dir), dir)
+			require.True(t, strings.HasPrefix(g.Name(dir), "/"), dir)
+		}
 	}
 }
 
