@@ -229,6 +229,8 @@ func TestSliceMistakes(t *testing.T) {
 		{"not aligned, of 16 bits", half, 64, 2, "slice: offset 64 is not a multiple of 128 elements (256 bytes)", ErrInvalid},
 		{"odd", half, 0, 33, "slice: n is 33: no multiple of 2, and the slice ends before the buffer does", ErrInvalid},
 		{"of 8 bits, at the end", eighth, 256, 3, "", nil},
+		{"of 8 bits, up to the last element", eighth, 256, 2, "slice: n is 2: no multiple of 4, and the slice ends before the buffer does", ErrInvalid},
+		{"of 8 bits, nothing at the end", eighth, 256, 0, "", nil},
 		{"not aligned, of 8 bits", eighth, 128, 2, "slice: offset 128 is not a multiple of 256 elements (256 bytes)", ErrInvalid},
 		{"two of four", eighth, 0, 34, "slice: n is 34: no multiple of 4, and the slice ends before the buffer does", ErrInvalid},
 		{"closed", closed, 0, 1, "slice: buffer: closed", ErrClosed},

@@ -112,6 +112,28 @@ func TestEpilogueWindows(t *testing.T) {
 	require.ErrorContains(t, err, "problem 0: ldc 20 is too large: one tile tiny-k4 reaches more than the 16384 elements")
 }
 
+// TestWindowsOfB2: a launch binds what its tiles read of B2, wherever that lies, and no more but the alignment of its begin.
+func TestWindowsOfB2(t *testing.T) {
+	d := withEpilogue(device(t, "webgpu-default"))
+	d.MaxBinding = 64 << 10
+	var b Batch
+	for i := range 4 { // each of which has room for itself
+		at := i * 12_000
+		b = append(b, Problem{M: 20, N: 40, K: 70, Alpha: Scale(1), TransB: i%2 == 1, A: Matrix{at, 70}, B: Matrix{at, 150}, B2: Matrix{3*at + 1000, 130}, C: Matrix{at, 40}})
+	}
+	p, err := New(d).Plan(t.Context(), b, Options{Epilogue: Epilogue{Gated: true}, Tile: "large"})
+	require.NoError(t, err)
+	require.Len(t, p.Launches, len(b), "one of each")
+	for _, l := range p.Launches {
+		q := &b[p.Segments[p.Workers[l.First]].Problem]
+		rows, cols := q.ShapeB()
+		require.Equal(t, q.B2.Offset/64*64, l.BaseB2)
+		require.Equal(t, q.B2.end(rows, cols), l.BaseB2+l.SpanB2)
+		require.Equal(t, q.B.Offset/64*64, l.BaseB)
+		require.Equal(t, q.B.end(rows, cols), l.BaseB+l.SpanB)
+	}
+}
+
 // TestEpilogueLongK: launches add parts of K to C, which find rows as the last one does, and it alone does the rest.
 func TestEpilogueLongK(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))

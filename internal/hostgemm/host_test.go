@@ -178,6 +178,21 @@ func TestGEMMRemembersTheLastBatches(t *testing.T) {
 	require.EqualValues(t, maxPrograms, f.Programs.Load())
 }
 
+// Buffers that are as long as a call needs, to the element, serve it again.
+func TestGEMMKeepsBuffers(t *testing.T) {
+	d, f := openHost(t)
+	allocated := 0
+	f.OnAlloc = func() error { allocated++; return nil }
+	for _, side := range []int{64, 64, 16, 64} { // of 4096 elements
+		batch, err := planner.Pack(planner.GEMM(side, side, side))
+		require.NoError(t, err)
+		a, c := make([]float32, side*side), make([]float32, side*side)
+		require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, Operands{A: a, B: a, C: c}))
+		require.Equal(t, 3, allocated)
+	}
+	require.EqualValues(t, 3*4096, f.Allocated.Load())
+}
+
 func TestGEMMFreesLargeBuffers(t *testing.T) {
 	ctx := context.Background()
 	d, f := openHost(t)
