@@ -35,13 +35,13 @@ func (p *Program) Plan() *planner.Plan {
 // Update gives the program another batch, of any sizes, scalars and offsets, planned with
 // the options of its plan: what runs queued before compute stays, those queued from now
 // on are of the new batch. It waits for calls of Run and Time that are under way, but for
-// no run, unless its memory on CUDA and HIP must grow.
+// no run, unless its memory on CUDA and HIP must grow, or a software adapter compiles.
 //
 // GPUs get 48 bytes a problem, and make the work of their threads from that in a kernel of
 // 3 to 10 µs, on WebGPU 16 µs and more, in front of the first run (planner.Planner.Renew,
 // which says when that cannot be: they get 48 bytes a tile then). Once the program has had
 // two plans as large, Update allocates nothing, but where a kernel is new, which WebGPU
-// compiles for 0.1 to 0.5 s unless Device.Warm has. It fails as Plan does, and when memory is refused; the program
+// compiles for 0.05 to 0.3 s (lavapipe 0.1 to 2) unless Device.Warm has. It fails as Plan does, and when memory is refused; the program
 // then is as before. A graph of the caller's stream cannot hold an Update. A ragged program
 // cannot be updated.
 func (p *Program) Update(ctx context.Context, b planner.Batch) error {

@@ -31,7 +31,7 @@ type WarmOptions struct {
 // planner.Options.Kernels keeps plans to them.
 //
 // On WebGPU it compiles for some 100 tile shapes and variants of each options and transposition, as
-// many at once as there are cores, up to 4. On Mesa's lavapipe one takes 0.1 to 1.3 s, and 0.01 s
+// many at once as there are cores, up to 4. On Mesa's lavapipe one takes 0.1 to 2 s, and 0.01 s
 // where the driver finds it in its own cache, which Mesa's, NVIDIA's, AMD's and Intel's keep from one
 // run of a program to the next. On CUDA and HIP kernels come compiled and are only loaded, and on
 // the CPU there is nothing to do.

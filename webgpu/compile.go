@@ -14,7 +14,7 @@ import (
 
 // The library makes one pipeline at a time in an instance, and nothing else of it goes on
 // meanwhile. Drivers keep what they compile in a cache of their own, across devices and processes
-// (on lavapipe a kernel takes 130 to 1300 ms the first time, and 10 to 30 then). So kernels are compiled
+// (on lavapipe a kernel takes 0.1 to 2 s the first time, and 10 to 30 ms then). So kernels are compiled
 // on other devices of the same adapter first, several at once, each in an instance of its own, and
 // then once more on the device itself, which by then takes little.
 const (

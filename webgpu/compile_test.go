@@ -3,7 +3,10 @@
 package webgpu
 
 import (
+	"context"
+	"io/fs"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -73,6 +76,78 @@ func TestCompileWithoutHelpers(t *testing.T) {
 	require.Equal(t, 1, ready)
 }
 
+// Prepare and Update compile all that runs need: these add nothing to what the driver compiled, which it keeps in files, all of
+// them written when the device is closed.
+func TestPrepareCompiles(t *testing.T) {
+	if open(t, webgpuDriver{}).info.Vendor != "Mesa" {
+		t.Skip("other drivers have caches of their own")
+	}
+	compiled := func(run bool) (kernels, files int) {
+		dir := t.TempDir()
+		t.Setenv("MESA_SHADER_CACHE_DIR", dir)
+		opened, err := Driver().Open(t.Context(), 0)
+		require.NoError(t, err)
+		d := opened.(*device)
+		maker := planner.New(&d.info.Planner)
+		var program driver.Program
+		for _, x := range []task{newTask(t, gemm(40, 8, 300)), newTask(t, gemm(8, 300, 16), gemm(100, 100, 8))} {
+			var plan planner.Plan
+			require.NoError(t, maker.Renew(t.Context(), &plan, x.batch, planner.Options{}))
+			if program == nil {
+				program, err = d.Prepare(t.Context(), &plan)
+			} else {
+				err = program.Update(t.Context(), &plan)
+			}
+			require.NoError(t, err)
+			for _, l := range plan.Launches {
+				require.True(t, d.compiled(l.Kernel))
+			}
+			if run {
+				a, b, c := upload(t, d, x.a), upload(t, d, x.b), upload(t, d, x.c)
+				require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: program, A: a, B: b, C: c}}))
+				requireEqual(t, reference(x.batch, x.a, x.b, x.c), download(t, c, len(x.c)))
+			}
+		}
+		kernels = len(d.pipelines)
+		require.NoError(t, d.Close())
+		require.NoError(t, filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() && e.Name() != "index" {
+				files++
+			}
+			return err
+		}))
+		return kernels, files
+	}
+	kernels, files := compiled(false)
+	require.Greater(t, kernels, 1)
+	require.GreaterOrEqual(t, files, kernels)
+	_, after := compiled(true)
+	require.Equal(t, files, after, "a run compiled")
+}
+
+// A kernel that is being compiled is not taken to be ready, and whoever waits for it does not use it once more.
+func TestCompileWhileCompiling(t *testing.T) {
+	first := open(t, webgpuDriver{})
+	d, err := openDevice(t.Context(), first.info, 0)
+	require.NoError(t, err)
+	defer d.Close()
+	k := kernelsOf(t, d, planner.Options{Tile: "small"})[0]
+	d.mu.Lock()
+	p, err := d.pipeline(k)
+	require.NoError(t, err)
+	p.ran = d.submitted + 1 // which is still to come
+	d.mu.Unlock()
+	require.False(t, d.compiled(k))
+	require.ErrorIs(t, d.compileAndRun(cancelled(t), k), context.Canceled)
+	d.mu.Lock()
+	require.NoError(t, d.submitEmpty(p))
+	d.mu.Unlock()
+	require.NoError(t, d.compileAndRun(t.Context(), k))
+	require.True(t, d.compiled(k))
+	require.Equal(t, p.ran, d.submitted)
+	require.EqualValues(t, 1, p.ran)
+}
+
 // Frames of changing sizes need no kernel that Compile has not made, and no ragged ones. (How long they
 // take: examples/frames.)
 func TestFramesAfterCompile(t *testing.T) {
@@ -129,7 +204,7 @@ func TestFramesAfterCompile(t *testing.T) {
 	}
 	require.Len(t, d.pipelines, before, "a kernel was compiled in a frame")
 	for k := range used {
-		require.True(t, d.pipelines[k].ran)
+		require.True(t, d.compiled(k))
 	}
 	require.True(t, slices.ContainsFunc(kernelsOf(t, d, o), func(k encoding.Kernel) bool { return used[k] }))
 }

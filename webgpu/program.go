@@ -83,12 +83,8 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	if err := ctx.Err(); err != nil {
 		return l, err
 	}
-	if err := d.lock(); err != nil {
-		return l, err
-	}
-	defer d.mu.Unlock()
 	var err error
-	l.pipeline, err = d.pipeline(l.Kernel)
+	l.pipeline, err = d.ready(ctx, l.Kernel)
 	return l, err
 }
 
