@@ -15,6 +15,9 @@ import (
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 // BenchmarkSubmitWait is the host's cost: runs of a small batch recorded into
@@ -162,6 +165,31 @@ func BenchmarkFewRows(b *testing.B) {
 				}
 				b.Logf("%v, %d workgroups", plan.Launches[0].Kernel, plan.Launches[0].Count)
 				b.ReportMetric(float64(n*k*count)/benchmarkTime(b, d, run)/1e6, "Tweights/s")
+			})
+		}
+	}
+}
+
+// BenchmarkCompile is how long the kernels of the most text take to compile where the driver has none of them in its cache.
+func BenchmarkCompile(b *testing.B) {
+	b.Setenv("MESA_SHADER_CACHE_DISABLE", "true")
+	d := openBenchmark(b)
+	for _, name := range []string{"large-8x8", "thin-8x64"} {
+		for _, types := range [][2]element.Type{{}, {element.F16, element.F16}, {element.BF16, element.BF16}, {element.E4M3, element.BF16}, {element.Int8, element.F16}} {
+			shape, err := tile.ByName(name)
+			require.NoError(b, err)
+			k := encoding.Kernel{Tile: shape, Type: types[0], TypeC: types[1], Loop: true, Split: true}
+			b.Run(k.String(), func(b *testing.B) {
+				s, err := wgsl.Render(k, d.shader)
+				require.NoError(b, err)
+				for b.Loop() {
+					if p := d.pipelines[k]; p != nil {
+						p.free()
+						delete(d.pipelines, k)
+					}
+					require.NoError(b, d.compileAndRun(b.Context(), k))
+				}
+				b.ReportMetric(float64(len(s.Source)), "bytes")
 			})
 		}
 	}

@@ -56,11 +56,7 @@ func (r *renderer) bindEpilogue() {
 
 // epilogueFunctions writes the functions that an epilogue calls.
 func (r *renderer) epilogueFunctions() {
-	e := &r.kernel.Epilogue
-	if e.Bias && r.kernel.TypeC != element.F32 {
-		r.one("Bias", "Bias[at / 2u]")
-	}
-	r.text.WriteString(activations[e.Activation])
+	r.text.WriteString(activations[r.kernel.Epilogue.Activation])
 }
 
 // epilogueWords unpacks what an item, or a fix-up's, has for an epilogue.
@@ -106,14 +102,9 @@ func (r *renderer) dress(width int, outputs []output) {
 	e := &r.kernel.Epilogue
 	if e.Bias {
 		for i, o := range outputs {
-			bias := make([]string, width)
-			for j := range bias {
-				at := "biasAt + " + r.column(width, i, j)
-				if bias[j] = "Bias[" + at + "]"; r.kernel.TypeC != element.F32 {
-					bias[j] = "loadBias(" + at + ")"
-				}
-			}
-			r.line("%s = %s + %s;", o.Value, o.Value, pack(bias))
+			bias := r.vectorC(width, func(j int) string { return "Bias[biasAt + " + r.column(width, i, j) + "]" },
+				"loadBias(biasAt + "+r.column(width, i, 0)+")")
+			r.line("%s = %s + %s;", o.Value, o.Value, bias)
 		}
 	}
 	activate := func() {

@@ -40,7 +40,7 @@ func (r *renderer) fixup() {
 		r.line("var<workgroup> words: array<u32, %d>;", piece)
 	}
 	r.line("var<workgroup> sums: array<%s, %d>;", vec(width), r.threads)
-	r.accessors()
+	r.accessors(width)
 	r.epilogueFunctions()
 	r.main(func() {
 		r.load("worker.x", r.kernel.ItemWords())

@@ -80,19 +80,11 @@ fn rare(sum: f32, least: u32) -> bool {
 `,
 		// What is the same as a float32, so that nothing is left to round.
 		tame: `
-fn extreme(size: u32) -> u32 {
-	if (size >= 0x38800000u) {
-		return select(0x7c00u, 0x7e00u, size > 0x7f800000u);
-	}
-	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
-}
-
 fn tame(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
-	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
-		return (x & 0x80000000u) | (0x38000000u + (extreme(size) << 13u));
-	}
-	return x;
+	let small = nearest((size & 0x7fffffu) | 0x800000u, 126u - min(max(size >> 23u, 101u), 125u));
+	let extreme = select(small, select(0x7c00u, 0x7e00u, size > 0x7f800000u), size >= 0x38800000u);
+	return select(x, (x & 0x80000000u) | (0x38000000u + (extreme << 13u)), size >= 0x47800000u || size < 0x38800000u);
 }
 `,
 		small: true,
@@ -136,15 +128,12 @@ fn four(words: vec2<u32>) -> vec4<f32> {
 }
 `
 
-// reads are the functions that read elements, with a suffix: number is the element of a word that a shift brings to
-// its low bits.
-func (n narrow) reads(suffix string) string {
-	return strings.Replace(n.numbers, "fn numbers", "fn numbers"+suffix, 1) + fmt.Sprintf(`
-fn number%s(word: u32, half: u32) -> f32 {
-	return numbers%s(word >> half).x;
+// numberText is the function that reads the element of a word that a shift brings to its low bits.
+const numberText = `
+fn number(word: u32, half: u32) -> f32 {
+	return numbers(word >> half).x;
 }
-`, suffix, suffix)
-}
+`
 
 // suffixC is that of the functions that read C: those of A and B, unless these have another type.
 func (r *renderer) suffixC() string {
@@ -154,10 +143,10 @@ func (r *renderer) suffixC() string {
 	return "C"
 }
 
-// accessors writes the functions by which elements of fewer than 32 bits are read and written.
-func (r *renderer) accessors() {
+// accessors writes the functions by which elements of fewer than 32 bits are read and written, the latter by vectors of so many.
+func (r *renderer) accessors(width int) {
 	if of := r.kernel.Type; of != element.F32 {
-		r.text.WriteString(narrows[of].reads(""))
+		r.text.WriteString(narrows[of].numbers + numberText)
 		if runs := r.a.run() || r.b.run(); r.a.Wide || r.b.Wide || runs {
 			r.text.WriteString(narrows[of].four)
 			if runs {
@@ -173,17 +162,28 @@ func (r *renderer) accessors() {
 		return
 	}
 	if suffix := r.suffixC(); r.kernel.Fixup || suffix != "" {
-		r.text.WriteString(narrows[of].reads(suffix))
+		r.text.WriteString(strings.Replace(narrows[of].numbers, "fn numbers", "fn numbers"+suffix, 1))
 	}
-	r.one("C", "atomicLoad(&C[at / 2u])")
+	r.loadVector("C", "atomicLoad(&C[%s])", width)
+	if r.kernel.Epilogue.Bias {
+		r.loadVector("Bias", "Bias[%s]", width)
+	}
 	r.text.WriteString(narrows[of].pair + narrows[of].rare + narrows[of].tame + storesC)
+	r.vectorFunctions(width)
 }
 
-// one writes the load of one element of C's type.
-func (r *renderer) one(name, word string) {
+// loadVector writes the load of adjacent elements of C's type, which may begin in the middle of a word.
+func (r *renderer) loadVector(name, load string, width int) {
 	r.line("")
-	r.block("fn load"+name+"(at: u32) -> f32", func() {
-		r.line("return number%s(%s, %s);", r.suffixC(), word, shiftAt("at", 2))
+	r.block(fmt.Sprintf("fn load%s(at: u32) -> %s", name, vec(width)), func() {
+		numbers := make([]string, width/2)
+		for i := range width/2 + 1 {
+			r.line("let word%d = %s;", i, fmt.Sprintf(load, plus("at / 2u", i)))
+		}
+		for i := range numbers {
+			numbers[i] = fmt.Sprintf("numbers%s(select(word%d, (word%d >> 16u) | (word%d << 16u), at %% 2u != 0u))", r.suffixC(), i, i, i+1)
+		}
+		r.line("return %s(%s);", vec(width), strings.Join(numbers, ", "))
 	})
 }
 

@@ -123,7 +123,7 @@ func (r *renderer) gemm() {
 	r.bindEpilogue()
 	r.line("var<workgroup> sharedA: %s;", r.a.array())
 	r.line("var<workgroup> sharedB: %s;", r.b.array())
-	r.accessors()
+	r.accessors(r.B.Element)
 	r.epilogueFunctions()
 	r.main(func() {
 		r.declarePlace()

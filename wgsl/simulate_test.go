@@ -93,6 +93,8 @@ func operate(op token.Token, a, b int) int {
 		return wrapped(uint32(a) >> b)
 	case token.LSS:
 		return btoi(a < b)
+	case token.LEQ:
+		return btoi(a <= b)
 	case token.GTR:
 		return btoi(a > b)
 	case token.GEQ:

@@ -132,11 +132,8 @@ func (r *renderer) addC(width int, outputs []output) {
 	// then beta != 0.0 is an ordered comparison, which NaN fails.
 	r.block("if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u)", func() {
 		for i, o := range outputs {
-			old := make([]string, width)
-			for j := range old {
-				old[j] = r.elementC(i, j)
-			}
-			r.line("%s = fma(%s, %s, %s);", o.Value, splat(width, "beta"), pack(old), o.Value)
+			old := r.vectorC(width, func(j int) string { return r.elementC(i, j) }, fmt.Sprintf("loadC(atC%d)", i))
+			r.line("%s = fma(%s, %s, %s);", o.Value, splat(width, "beta"), old, o.Value)
 		}
 	})
 }
@@ -167,11 +164,19 @@ func (r *renderer) storeSome(width int, outputs []output) {
 	}
 }
 
-// elementC is element j of output i in C.
+// elementC is element j of output i in C of fp32.
 func (r *renderer) elementC(i, j int) string {
-	at := plus(fmt.Sprintf("atC%d", i), j*r.apart())
+	return "C[" + plus(fmt.Sprintf("atC%d", i), j*r.apart()) + "]"
+}
+
+// vectorC is a vector of elements of C's type: of fp32 one by one, of 16 bits by a function.
+func (r *renderer) vectorC(width int, one func(j int) string, narrow string) string {
 	if r.kernel.TypeC != element.F32 {
-		return "loadC(" + at + ")"
+		return narrow
 	}
-	return "C[" + at + "]"
+	all := make([]string, width)
+	for j := range all {
+		all[j] = one(j)
+	}
+	return pack(all)
 }

@@ -268,7 +268,7 @@ func TestText(t *testing.T) {
 				}
 				if barrier.MatchString(line) {
 					for _, b := range blocks {
-						require.True(t, strings.HasPrefix(b, "fn main(") || uniform[b], "barrier inside %q", b)
+						require.True(t, strings.HasPrefix(b, "fn main(") || uniform[b] || rounds.MatchString(b), "barrier inside %q", b)
 					}
 				}
 			}
@@ -314,17 +314,20 @@ func stagesNumbers(k encoding.Kernel) bool {
 // barrier finds the lines where all threads of a workgroup must meet.
 var barrier = regexp.MustCompile(`^(workgroup|storage)Barrier\(\);$|= scan\(|workgroupUniformLoad\(`)
 
+// rounds is the head of a loop whose rounds are as many in all threads.
+var rounds = regexp.MustCompile(`^for \(var turn = 0u; turn < \d+u; turn = turn \+ 1u\) \{$`)
+
 // uniform are the heads of blocks that all threads of a workgroup enter
 // together: their conditions depend on the item alone.
 var uniform = map[string]bool{
 	"fn scan(t: u32, x: u32, limit: u32) -> u32 {": true,
 	"for (var d = 1u; d < 256u; d = d * 2u) {":     true,
-	"loop {":                           true,
-	"if (left != 0u) {":                true,
-	"if (odd) {":                       true,
-	"if (second) {":                    true,
-	"if (slot != 0xffffffffu) {":       true,
-	"if (((offC | ldC) & 1u) == 0u) {": true,
+	"loop {":                     true,
+	"if (left != 0u) {":          true,
+	"if (odd) {":                 true,
+	"if (second) {":              true,
+	"if (slot != 0xffffffffu) {": true,
+	"if (((offC | ldC | cols) & 1u) == 0u) {":                               true,
 	"for (var item = table[worker.x]; item < end; item = item + 1u) {":      true,
 	"for (var tile = worker.x; tile != 0xffffffffu;) {":                     true,
 	"for (var item = 2u * tile; item < 2u * tile + 2u; item = item + 1u) {": true,

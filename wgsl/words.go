@@ -8,40 +8,51 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// C of 16 bits is stored in words, by the threads that have the numbers. Those of a row that begins at an odd position are made of two
-// pairs each: of the last one of each vector the thread of the next vector learns through the workgroup memory of B, of which nobody
-// needs the rest any more. Halves of words are left where rows of the tile begin and end. Other workgroups may
-// store the other half of such a word at the same time, which atomic operations on 16 of its bits
+// C of 16 bits is stored in words. Where rows begin and end at even positions, each word is a pair that a thread has. Elsewhere words of
+// rows that begin at odd positions have numbers of two pairs, the first of which may be the last one of another vector, and where rows of
+// the tile begin and end, halves of words are left. Threads learn of both through the workgroup memory of B, of which nobody needs the
+// rest any more. Other workgroups may store the other half of such a word at the same time, which atomic operations on 16 of its bits
 // leave as it is.
 
-// storesC has the functions that store words, of so many numbers from the word's first one up to the end of the row: storeWord a word that
-// is a pair, and storeShifted, where rows may begin at odd positions, a pair that is in two words then, the first with a number of
-// the pair before. In front of the first column there is none, and behind the last one half of a word is left.
+// storesC has the functions that store the halves that are left of a row. Its ends are those of its first vector and of its last one.
 const storesC = `
 fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicAnd(&C[at], ~mask);
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeWord(at: u32, numbers: u32, word: u32) {
-	if (numbers > 1u) {
-		atomicStore(&C[at], word);
-	} else {
-		storeHalf(at, 0xffffu, word);
-	}
-}
-
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, word: u32) {
-	let odd = at % 2u;
-	let first = select(word, (before >> 16u) | (word << 16u), odd != 0u);
-	if (odd != 0u && col == 0u) {
-		storeHalf(at / 2u, 0xffff0000u, first);
-	} else {
-		storeWord(at / 2u, numbers + odd, first);
-	}
-	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, word >> 16u); }
+fn storeEnds(at: u32, cols: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if ((at + cols) % 2u != 0u) { storeHalf((at + cols) / 2u, 0xffffu, last >> 16u); }
 }
 `
+
+// vectorFunctions writes the functions for a vector in words, of which so many numbers are in the tile: ends is its first number and, in
+// the high half, its last; storeVector stores the words that are no halves. Before is the ends of the vector in front, in front of
+// column 0 of none.
+func (r *renderer) vectorFunctions(width int) {
+	words := []string{"worda", "wordb"}[:width/2]
+	given, last := strings.Join(words, ": u32, ")+": u32", "worda"
+	if width == 4 {
+		last = "select(worda, wordb, numbers > 2u)"
+	}
+	r.line("")
+	r.block("fn ends(numbers: u32, "+given+") -> u32", func() {
+		r.line("let last = %s;", last)
+		r.line("return (worda & 0xffffu) | select(last << 16u, last & 0xffff0000u, numbers %% 2u == 0u);")
+	})
+	r.line("")
+	r.block("fn storeVector(at: u32, col: u32, numbers: u32, before: u32, "+given+")", func() {
+		r.line("let odd = at %% 2u;")
+		before, exists := "before", "numbers + odd > 1u && odd <= col"
+		for k, word := range words {
+			r.block("if ("+exists+")", func() {
+				r.line("atomicStore(&C[%s], select(%s, (%s >> 16u) | (%s << 16u), odd != 0u));", plus("at / 2u", k), word, before, word)
+			})
+			before, exists = word, "numbers + odd > 3u"
+		}
+	})
+}
 
 // bindC declares C.
 func (r *renderer) bindC() {
@@ -56,149 +67,138 @@ func (r *renderer) bindC() {
 // come here, since they may meet.
 func (r *renderer) storeNarrow(width int, outputs []output) {
 	words := r.words(width, outputs)
-	all, passes := r.told(width, len(outputs))
-	r.ifElse("((offC | ldC) & 1u) == 0u", func() {
-		r.owners(func() {
-			for _, x := range all {
-				r.storeWords(width, x.outputs, words, func(int) string { return "" })
+	r.ifElse("((offC | ldC | cols) & 1u) == 0u",
+		func() { r.owners(func() { r.storePairs(width, words) }) },
+		func() { r.storeShifted(width, words) })
+}
+
+// storePairs stores the words of outputs where no half is left: first those of whole vectors, without asking for each word, then the
+// first word of others. That order takes 0.975 of the time of asking (27 batches of the sweep), 0.96 where K is up to 128 (H100 through
+// Vulkan).
+func (r *renderer) storePairs(width int, words [][]string) {
+	store := func(i int, exist string, words []string) {
+		r.block(fmt.Sprintf("if (%s && %s)", r.stored(i), exist), func() {
+			for k, word := range words {
+				r.line("atomicStore(&C[%s], %s);", plus(over(fmt.Sprintf("atC%d", i), 2), k), word)
 			}
 		})
-	}, func() { r.storeShifted(width, all, passes, words) })
-}
-
-// storeShifted does so where rows may begin at odd positions. Threads tell each other the last pair of each vector, of as many rows of the
-// tile at a time as fit in the workgroup memory of B. In front of the first vector of a row there is none, and its thread is told
-// what has no meaning.
-func (r *renderer) storeShifted(width int, all []told, passes int, words [][]string) {
-	for pass := range passes {
-		each := func(body func(told)) {
-			r.owners(func() {
-				for _, x := range all {
-					head := ""
-					if passes > 1 {
-						head = fmt.Sprintf("if (%s == %du)", x.pass, pass)
-					}
-					r.block(head, func() { body(x) })
-				}
-			})
-		}
-		r.line("workgroupBarrier();")
-		each(func(x told) {
-			last := make([]string, len(x.outputs))
-			for j, i := range x.outputs {
-				last[j] = words[i][len(words[i])-1]
-			}
-			r.line("let at = %s;", x.at)
-			r.line("%s = %s;", r.heldPairs("at"), r.pairs(last))
-		})
-		r.line("workgroupBarrier();")
-		each(func(x told) {
-			r.line("let at = max(%s, 1u) - 1u;", x.at)
-			r.storeWords(width, x.outputs, words, func(j int) string {
-				if r.kernel.Fixup {
-					return r.heldPairs("at")
-				}
-				return component(r.B.Element, r.heldPairs("at"), j)
-			})
-		})
 	}
-}
-
-// storeWords stores outputs of one vector: first those of which all columns are in the tile, without asking for each word, then what
-// there is of others. Before is the word in front of each where rows may begin at odd positions, else "". That order and shifts by a
-// constant (shiftedWord) take 0.975 of the time of asking and any shift (27 batches of the sweep), 0.96 where K is up to 128 (H100 through Vulkan).
-func (r *renderer) storeWords(width int, outputs []int, words [][]string, before func(j int) string) {
-	first, last := r.column(width, outputs[0], 0), r.column(width, outputs[0], width-1)
-	for j, i := range outputs {
-		r.block(fmt.Sprintf("if (%s && %s < cols)", r.stored(i), last), func() { r.storeWhole(width, i, words[i], before(j)) })
+	for i, words := range words {
+		store(i, r.column(width, i, width-1)+" < cols", words)
 	}
-	r.block(fmt.Sprintf("if (%s < cols && %s >= cols)", first, last), func() {
-		for j, i := range outputs {
-			r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() { r.storeSomeWords(width, i, words[i], before(j)) })
-		}
-	})
-}
-
-// storeWhole stores all words of an output.
-func (r *renderer) storeWhole(width, i int, words []string, before string) {
-	r.line("let to = %s;", over(fmt.Sprintf("atC%d", i), 2))
-	store := func(k int, word string) string { return fmt.Sprintf("atomicStore(&C[%s], %s);", plus("to", k), word) }
-	even := func() {
-		for k, word := range words {
-			r.line("%s", store(k, word))
-		}
-	}
-	if before == "" {
-		even()
+	if width == 2 {
 		return
 	}
-	r.ifElse(fmt.Sprintf("atC%d %% 2u == 0u", i), even, func() {
-		for k, word := range words {
-			both := fmt.Sprintf("(%s >> 16u) | (%s << 16u)", before, word)
-			if k == 0 {
-				r.line("if (vector%d == 0u) { storeHalf(to, 0xffff0000u, %s); } else { %s }", i, both, store(k, both))
-			} else {
-				r.line("%s", store(k, both))
+	for i, words := range words {
+		store(i, r.column(width, i, 2)+" == cols", words[:1])
+	}
+}
+
+// storeShifted stores outputs where rows begin or end at odd positions. Threads tell each other the ends of all vectors of as many rows of
+// the tile at a time as fit in the workgroup memory of B. What the first vector of a row is told has no meaning.
+func (r *renderer) storeShifted(width int, words [][]string) {
+	for i := range words {
+		r.line("let numbers%d = select(0u, min(cols - min(%s, cols), %du), %s);", i, r.column(width, i, 0), width, r.stored(i))
+	}
+	t := r.telling(width)
+	pass := func() {
+		r.line("workgroupBarrier();")
+		r.eachTold(&t, len(words), func(at string, outputs []int) {
+			ends := make([]string, len(outputs))
+			for j, i := range outputs {
+				ends[j] = fmt.Sprintf("ends(numbers%d, %s)", i, strings.Join(words[i], ", "))
 			}
-			before = word
+			r.line("let at = %s;", at)
+			r.line("%s = %s;", r.held("at"), r.element(ends))
+		})
+		r.line("workgroupBarrier();")
+		r.eachTold(&t, len(words), func(at string, outputs []int) {
+			r.line("let at = max(%s, 1u) - 1u;", at)
+			for j, i := range outputs {
+				r.line("storeVector(atC%d, vector%d, numbers%d, %s%s, %s);", i, i, i, r.held("at"), r.numbered(j), strings.Join(words[i], ", "))
+			}
+		})
+		r.storeHalves(&t)
+	}
+	if t.passes == 1 {
+		pass()
+		return
+	}
+	r.block(fmt.Sprintf("for (var turn = 0u; turn < %du; turn = turn + 1u)", t.passes), pass)
+}
+
+// storeHalves stores the halves that are left of the rows of a pass, a row each thread.
+func (r *renderer) storeHalves(t *telling) {
+	r.block(fmt.Sprintf("for (var own = t; own < %du; own = own + %du)", t.rows, r.threads), func() {
+		row, exists, number := "row", "row < rows", r.numbered(0)
+		r.line("let row = %s;", t.first+"own")
+		if r.kernel.Epilogue.Scatter {
+			row, exists = "to", exists+" && to < scatterRows"
+			r.line("let to = indices[scatterAt + row];")
 		}
-		r.line("if (%s == cols) { storeHalf(%s, 0xffffu, %s >> 16u); }", r.column(width, i, width), plus("to", width/2), before)
+		if t.together > 1 {
+			number = "[" + rest("own", t.together) + "]"
+		}
+		r.block("if ("+exists+")", func() {
+			r.line("let at = %s;", times(t.vectors, over("own", t.together)))
+			last := "at + " + over("cols - 1u", t.width)
+			r.line("storeEnds(offC + %s * ldC, cols, %s%s, %s%s);", row, r.held("at"), number, r.held(last), number)
+		})
 	})
 }
 
-// storeSomeWords stores the words of an output that have a number in the tile; the first one has.
-func (r *renderer) storeSomeWords(width, i int, words []string, before string) {
-	for k, word := range words {
-		at, col := plus(fmt.Sprintf("atC%d", i), 2*k), r.column(width, i, 2*k)
-		store := fmt.Sprintf("storeWord(%s, cols - %s, %s);", over(at, 2), paren(col), word)
-		if before != "" {
-			store = fmt.Sprintf("storeShifted(%s, %s, cols - %s, %s, %s);", at, col, paren(col), before, word)
-			before = word
-		}
-		if k > 0 {
-			store = fmt.Sprintf("if (%s < cols) { %s }", col, store)
-		}
-		r.line("%s", store)
-	}
+// telling is where threads tell each other the ends of vectors of so many numbers: those of as many rows together in an element of
+// workgroup memory, of all vectors of some rows in a pass, of which the first is first.
+type telling struct {
+	width, vectors         int // of a vector, and of a row
+	together, rows, passes int
+	first                  string
 }
 
-// told is outputs of one vector whose last pairs are told together: an element of workgroup memory, where it is in its pass, and which one that is.
-type told struct {
-	outputs  []int
-	at, pass string
-}
-
-// told are all, and how many passes they take. Rows of a thread whose number is known in the text fill an element of B together, others, and
-// those of fix-ups, have one each.
-func (r *renderer) told(width, outputs int) (all []told, passes int) {
-	if r.kernel.Fixup { // threads with outputs have a vector each
-		return []told{{outputs: []int{0}, at: "t"}}, 1
+// telling is as many rows as fit. Rows of a thread whose number is known in the text are together. A workgroup of fix-ups has some rows.
+func (r *renderer) telling(width int) telling {
+	tm, tn := r.Tile.TM, r.Tile.TN
+	t := telling{width: width, vectors: tn / width, together: 1, rows: r.B.Rows * r.Groups, passes: 1}
+	if r.kernel.Fixup {
+		t.rows = fixupVectors(&r.Tile) / t.vectors
+		t.first = times(t.rows, "worker.y") + " + "
+		return t
 	}
-	together, rows := 1, r.B.Rows*r.Groups
 	if r.Groups == 1 && r.Tile.RM%width == 0 {
-		together = width
+		t.together = width
 	}
-	for i := range outputs {
-		row := i / r.vectorsB()
-		if row%together > 0 {
-			continue // told with another
-		}
-		x, id := told{}, fmt.Sprintf("row%d", i)
-		if together > 1 {
-			id = plus("ty", row/together*r.ThreadRows)
-		}
-		for j := range together {
-			x.outputs = append(x.outputs, i+j*r.vectorsB())
-		}
-		x.at = times(r.Tile.TN/width, rest(id, rows)) + fmt.Sprintf(" + vector%d", i)
-		x.pass = over(id, rows)
-		all = append(all, x)
+	t.rows = min(t.together*t.rows, tm)
+	if t.passes = (tm + t.rows - 1) / t.rows; t.passes > 1 {
+		t.first = times(t.rows, "turn") + " + "
 	}
-	return all, (r.Tile.TM/together + rows - 1) / rows
+	return t
 }
 
-// heldPairs is an element of workgroup memory, and pairs what it holds.
-func (r *renderer) heldPairs(at string) string {
+// eachTold encloses what threads do with the outputs whose ends are in one element, and where that is.
+func (r *renderer) eachTold(t *telling, outputs int, body func(at string, outputs []int)) {
+	r.owners(func() {
+		for i := range outputs {
+			if i/r.vectorsB()%t.together > 0 {
+				continue // together with another
+			}
+			var all []int
+			for j := range t.together {
+				all = append(all, i+j*r.vectorsB())
+			}
+			head, own := "", fmt.Sprintf("row%d", i)
+			if t.passes > 1 {
+				head = fmt.Sprintf("if (%s == turn)", over(own, t.rows))
+			}
+			if t.first != "" {
+				own = rest(own, t.rows)
+			}
+			r.block(head, func() { body(fmt.Sprintf("%s + vector%d", times(t.vectors, over(own, t.together)), i), all) })
+		}
+	})
+}
+
+// held is an element of workgroup memory, numbered what of it is of one row, and element one of all its numbers.
+func (r *renderer) held(at string) string {
 	if r.kernel.Fixup {
 		return "words[" + at + "]"
 	}
@@ -206,11 +206,18 @@ func (r *renderer) heldPairs(at string) string {
 	return fmt.Sprintf("sharedB[%s][%s]", over(at, row), rest(at, row))
 }
 
-func (r *renderer) pairs(words []string) string {
+func (r *renderer) numbered(i int) string {
 	if r.kernel.Fixup {
-		return words[0]
+		return ""
 	}
-	return fmt.Sprintf("%s(%s)", vecOf("u32", r.B.Element), strings.Join(words, ", "))
+	return fmt.Sprintf(".%c", "xyzw"[i])
+}
+
+func (r *renderer) element(numbers []string) string {
+	if r.kernel.Fixup {
+		return numbers[0]
+	}
+	return fmt.Sprintf("%s(%s)", vecOf("u32", r.B.Element), strings.Join(numbers, ", "))
 }
 
 // words makes words of outputs and returns the names of those of each. A thread looks once whether

@@ -8,12 +8,11 @@ fn numbers(word: u32) -> vec2<f32> {
 	return unpack2x16float(word);
 }
 
-fn number(word: u32, half: u32) -> f32 {
-	return numbers(word >> half).x;
-}
-
-fn loadC(at: u32) -> f32 {
-	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
+fn loadC(at: u32) -> vec4<f32> {
+	let word0 = atomicLoad(&C[at / 2u]);
+	let word1 = atomicLoad(&C[at / 2u + 1u]);
+	let word2 = atomicLoad(&C[at / 2u + 2u]);
+	return vec4<f32>(numbers(select(word0, (word0 >> 16u) | (word1 << 16u), at % 2u != 0u)), numbers(select(word1, (word1 >> 16u) | (word2 << 16u), at % 2u != 0u)));
 }
 
 fn nearest(x: u32, shift: u32) -> u32 {
@@ -32,19 +31,11 @@ fn rare(sum: f32, least: u32) -> bool {
 	return (bitcast<u32>(sum) & 0x7fffffffu) >= 0x47800000u || least < 0x70ffffffu;
 }
 
-fn extreme(size: u32) -> u32 {
-	if (size >= 0x38800000u) {
-		return select(0x7c00u, 0x7e00u, size > 0x7f800000u);
-	}
-	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
-}
-
 fn tame(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
-	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
-		return (x & 0x80000000u) | (0x38000000u + (extreme(size) << 13u));
-	}
-	return x;
+	let small = nearest((size & 0x7fffffu) | 0x800000u, 126u - min(max(size >> 23u, 101u), 125u));
+	let extreme = select(small, select(0x7c00u, 0x7e00u, size > 0x7f800000u), size >= 0x38800000u);
+	return select(x, (x & 0x80000000u) | (0x38000000u + (extreme << 13u)), size >= 0x47800000u || size < 0x38800000u);
 }
 
 fn storeHalf(at: u32, mask: u32, word: u32) {
@@ -52,23 +43,24 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeWord(at: u32, numbers: u32, word: u32) {
-	if (numbers > 1u) {
-		atomicStore(&C[at], word);
-	} else {
-		storeHalf(at, 0xffffu, word);
-	}
+fn storeEnds(at: u32, cols: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if ((at + cols) % 2u != 0u) { storeHalf((at + cols) / 2u, 0xffffu, last >> 16u); }
 }
 
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, word: u32) {
+fn ends(numbers: u32, worda: u32, wordb: u32) -> u32 {
+	let last = select(worda, wordb, numbers > 2u);
+	return (worda & 0xffffu) | select(last << 16u, last & 0xffff0000u, numbers % 2u == 0u);
+}
+
+fn storeVector(at: u32, col: u32, numbers: u32, before: u32, worda: u32, wordb: u32) {
 	let odd = at % 2u;
-	let first = select(word, (before >> 16u) | (word << 16u), odd != 0u);
-	if (odd != 0u && col == 0u) {
-		storeHalf(at / 2u, 0xffff0000u, first);
-	} else {
-		storeWord(at / 2u, numbers + odd, first);
+	if (numbers + odd > 1u && odd <= col) {
+		atomicStore(&C[at / 2u], select(worda, (before >> 16u) | (worda << 16u), odd != 0u));
 	}
-	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, word >> 16u); }
+	if (numbers + odd > 3u) {
+		atomicStore(&C[at / 2u + 1u], select(wordb, (worda >> 16u) | (wordb << 16u), odd != 0u));
+	}
 }
 
 @compute @workgroup_size(128)
@@ -116,7 +108,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	sum = alpha * sum;
 	if (group == 0u) {
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-			sum = fma(vec4<f32>(beta), vec4<f32>(loadC(atC0), loadC(atC0 + 1u), loadC(atC0 + 2u), loadC(atC0 + 3u)), sum);
+			sum = fma(vec4<f32>(beta), loadC(atC0), sum);
 		}
 	}
 	var bits0 = bitcast<vec4<u32>>(sum);
@@ -127,49 +119,37 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	}
 	let word0a = pair(bits0.x, bits0.y);
 	let word0b = pair(bits0.z, bits0.w);
-	if (((offC | ldC) & 1u) == 0u) {
+	if (((offC | ldC | cols) & 1u) == 0u) {
 		if (group == 0u) {
 			if (row0 < rows && 4u * vector0 + 3u < cols) {
-				let to = atC0 / 2u;
-				atomicStore(&C[to], word0a);
-				atomicStore(&C[to + 1u], word0b);
+				atomicStore(&C[atC0 / 2u], word0a);
+				atomicStore(&C[atC0 / 2u + 1u], word0b);
 			}
-			if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
-				if (row0 < rows) {
-					storeWord(atC0 / 2u, cols - (4u * vector0), word0a);
-					if (4u * vector0 + 2u < cols) { storeWord((atC0 + 2u) / 2u, cols - (4u * vector0 + 2u), word0b); }
-				}
+			if (row0 < rows && 4u * vector0 + 2u == cols) {
+				atomicStore(&C[atC0 / 2u], word0a);
 			}
 		}
 	} else {
+		let numbers0 = select(0u, min(cols - min(4u * vector0, cols), 4u), row0 < rows);
 		workgroupBarrier();
 		if (group == 0u) {
 			{
-				let at = t;
-				words[at] = word0b;
+				let at = 8u * (row0 % 2u) + vector0;
+				words[at] = ends(numbers0, word0a, word0b);
 			}
 		}
 		workgroupBarrier();
 		if (group == 0u) {
 			{
-				let at = max(t, 1u) - 1u;
-				if (row0 < rows && 4u * vector0 + 3u < cols) {
-					let to = atC0 / 2u;
-					if (atC0 % 2u == 0u) {
-						atomicStore(&C[to], word0a);
-						atomicStore(&C[to + 1u], word0b);
-					} else {
-						if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (words[at] >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (words[at] >> 16u) | (word0a << 16u)); }
-						atomicStore(&C[to + 1u], (word0a >> 16u) | (word0b << 16u));
-						if (4u * vector0 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word0b >> 16u); }
-					}
-				}
-				if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
-					if (row0 < rows) {
-						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), words[at], word0a);
-						if (4u * vector0 + 2u < cols) { storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b); }
-					}
-				}
+				let at = max(8u * (row0 % 2u) + vector0, 1u) - 1u;
+				storeVector(atC0, vector0, numbers0, words[at], word0a, word0b);
+			}
+		}
+		for (var own = t; own < 2u; own = own + 128u) {
+			let row = 2u * worker.y + own;
+			if (row < rows) {
+				let at = 8u * own;
+				storeEnds(offC + row * ldC, cols, words[at], words[at + (cols - 1u) / 4u]);
 			}
 		}
 	}

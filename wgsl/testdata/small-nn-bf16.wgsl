@@ -21,8 +21,10 @@ fn shifted(word: u32, next: u32, half: u32) -> u32 {
 	return select(word, (word >> 16u) | (next << 16u), half != 0u);
 }
 
-fn loadC(at: u32) -> f32 {
-	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
+fn loadC(at: u32) -> vec2<f32> {
+	let word0 = atomicLoad(&C[at / 2u]);
+	let word1 = atomicLoad(&C[at / 2u + 1u]);
+	return vec2<f32>(numbers(select(word0, (word0 >> 16u) | (word1 << 16u), at % 2u != 0u)));
 }
 
 fn rounded(x: u32) -> u32 {
@@ -46,23 +48,21 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeWord(at: u32, numbers: u32, word: u32) {
-	if (numbers > 1u) {
-		atomicStore(&C[at], word);
-	} else {
-		storeHalf(at, 0xffffu, word);
-	}
+fn storeEnds(at: u32, cols: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if ((at + cols) % 2u != 0u) { storeHalf((at + cols) / 2u, 0xffffu, last >> 16u); }
 }
 
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, word: u32) {
+fn ends(numbers: u32, worda: u32) -> u32 {
+	let last = worda;
+	return (worda & 0xffffu) | select(last << 16u, last & 0xffff0000u, numbers % 2u == 0u);
+}
+
+fn storeVector(at: u32, col: u32, numbers: u32, before: u32, worda: u32) {
 	let odd = at % 2u;
-	let first = select(word, (before >> 16u) | (word << 16u), odd != 0u);
-	if (odd != 0u && col == 0u) {
-		storeHalf(at / 2u, 0xffff0000u, first);
-	} else {
-		storeWord(at / 2u, numbers + odd, first);
+	if (numbers + odd > 1u && odd <= col) {
+		atomicStore(&C[at / 2u], select(worda, (before >> 16u) | (worda << 16u), odd != 0u));
 	}
-	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, word >> 16u); }
 }
 
 @compute @workgroup_size(128)
@@ -330,7 +330,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let atC0 = offC + row0 * ldC + 2u * vector0;
 	c0 = alpha * c0;
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-		c0 = fma(vec2<f32>(beta), vec2<f32>(loadC(atC0), loadC(atC0 + 1u)), c0);
+		c0 = fma(vec2<f32>(beta), loadC(atC0), c0);
 	}
 	var bits0 = bitcast<vec2<u32>>(c0);
 	let sizes = abs(c0);
@@ -338,38 +338,27 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		bits0 = vec2<u32>(tame(bits0.x), tame(bits0.y));
 	}
 	let word0a = pair(bits0.x, bits0.y);
-	if (((offC | ldC) & 1u) == 0u) {
+	if (((offC | ldC | cols) & 1u) == 0u) {
 		if (row0 < rows && 2u * vector0 + 1u < cols) {
-			let to = atC0 / 2u;
-			atomicStore(&C[to], word0a);
-		}
-		if (2u * vector0 < cols && 2u * vector0 + 1u >= cols) {
-			if (row0 < rows) {
-				storeWord(atC0 / 2u, cols - (2u * vector0), word0a);
-			}
+			atomicStore(&C[atC0 / 2u], word0a);
 		}
 	} else {
+		let numbers0 = select(0u, min(cols - min(2u * vector0, cols), 2u), row0 < rows);
 		workgroupBarrier();
 		{
-			let at = 8u * (row0 % 16u) + vector0;
-			sharedB[at / 8u][at % 8u] = vec2<u32>(word0a);
+			let at = 8u * row0 + vector0;
+			sharedB[at / 8u][at % 8u] = vec2<u32>(ends(numbers0, word0a));
 		}
 		workgroupBarrier();
 		{
-			let at = max(8u * (row0 % 16u) + vector0, 1u) - 1u;
-			if (row0 < rows && 2u * vector0 + 1u < cols) {
-				let to = atC0 / 2u;
-				if (atC0 % 2u == 0u) {
-					atomicStore(&C[to], word0a);
-				} else {
-					if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 8u][at % 8u].x >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 8u][at % 8u].x >> 16u) | (word0a << 16u)); }
-					if (2u * vector0 + 2u == cols) { storeHalf(to + 1u, 0xffffu, word0a >> 16u); }
-				}
-			}
-			if (2u * vector0 < cols && 2u * vector0 + 1u >= cols) {
-				if (row0 < rows) {
-					storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 8u][at % 8u].x, word0a);
-				}
+			let at = max(8u * row0 + vector0, 1u) - 1u;
+			storeVector(atC0, vector0, numbers0, sharedB[at / 8u][at % 8u].x, word0a);
+		}
+		for (var own = t; own < 16u; own = own + 128u) {
+			let row = own;
+			if (row < rows) {
+				let at = 8u * own;
+				storeEnds(offC + row * ldC, cols, sharedB[at / 8u][at % 8u].x, sharedB[(at + (cols - 1u) / 2u) / 8u][(at + (cols - 1u) / 2u) % 8u].x);
 			}
 		}
 	}

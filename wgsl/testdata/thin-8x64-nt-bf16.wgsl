@@ -17,8 +17,11 @@ fn four(words: vec2<u32>) -> vec4<f32> {
 	return vec4<f32>(numbers(words.x), numbers(words.y));
 }
 
-fn loadC(at: u32) -> f32 {
-	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
+fn loadC(at: u32) -> vec4<f32> {
+	let word0 = atomicLoad(&C[at / 2u]);
+	let word1 = atomicLoad(&C[at / 2u + 1u]);
+	let word2 = atomicLoad(&C[at / 2u + 2u]);
+	return vec4<f32>(numbers(select(word0, (word0 >> 16u) | (word1 << 16u), at % 2u != 0u)), numbers(select(word1, (word1 >> 16u) | (word2 << 16u), at % 2u != 0u)));
 }
 
 fn rounded(x: u32) -> u32 {
@@ -42,23 +45,24 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeWord(at: u32, numbers: u32, word: u32) {
-	if (numbers > 1u) {
-		atomicStore(&C[at], word);
-	} else {
-		storeHalf(at, 0xffffu, word);
-	}
+fn storeEnds(at: u32, cols: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if ((at + cols) % 2u != 0u) { storeHalf((at + cols) / 2u, 0xffffu, last >> 16u); }
 }
 
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, word: u32) {
+fn ends(numbers: u32, worda: u32, wordb: u32) -> u32 {
+	let last = select(worda, wordb, numbers > 2u);
+	return (worda & 0xffffu) | select(last << 16u, last & 0xffff0000u, numbers % 2u == 0u);
+}
+
+fn storeVector(at: u32, col: u32, numbers: u32, before: u32, worda: u32, wordb: u32) {
 	let odd = at % 2u;
-	let first = select(word, (before >> 16u) | (word << 16u), odd != 0u);
-	if (odd != 0u && col == 0u) {
-		storeHalf(at / 2u, 0xffff0000u, first);
-	} else {
-		storeWord(at / 2u, numbers + odd, first);
+	if (numbers + odd > 1u && odd <= col) {
+		atomicStore(&C[at / 2u], select(worda, (before >> 16u) | (worda << 16u), odd != 0u));
 	}
-	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, word >> 16u); }
+	if (numbers + odd > 3u) {
+		atomicStore(&C[at / 2u + 1u], select(wordb, (worda >> 16u) | (wordb << 16u), odd != 0u));
+	}
 }
 
 @compute @workgroup_size(64)
@@ -708,10 +712,10 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	c6 = alpha * c6;
 	if (group < 2u) {
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-			c0 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC0), loadC(atC0 + 1u), loadC(atC0 + 2u), loadC(atC0 + 3u)), c0);
-			c2 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC1), loadC(atC1 + 1u), loadC(atC1 + 2u), loadC(atC1 + 3u)), c2);
-			c4 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC2), loadC(atC2 + 1u), loadC(atC2 + 2u), loadC(atC2 + 3u)), c4);
-			c6 = fma(vec4<f32>(beta), vec4<f32>(loadC(atC3), loadC(atC3 + 1u), loadC(atC3 + 2u), loadC(atC3 + 3u)), c6);
+			c0 = fma(vec4<f32>(beta), loadC(atC0), c0);
+			c2 = fma(vec4<f32>(beta), loadC(atC1), c2);
+			c4 = fma(vec4<f32>(beta), loadC(atC2), c4);
+			c6 = fma(vec4<f32>(beta), loadC(atC3), c6);
 		}
 	}
 	var bits0 = bitcast<vec4<u32>>(c0);
@@ -733,255 +737,86 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let word2b = pair(bits2.z, bits2.w);
 	let word3a = pair(bits3.x, bits3.y);
 	let word3b = pair(bits3.z, bits3.w);
-	if (((offC | ldC) & 1u) == 0u) {
+	if (((offC | ldC | cols) & 1u) == 0u) {
 		if (group < 2u) {
 			if (row0 < rows && 4u * vector0 + 3u < cols) {
-				let to = atC0 / 2u;
-				atomicStore(&C[to], word0a);
-				atomicStore(&C[to + 1u], word0b);
-			}
-			if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
-				if (row0 < rows) {
-					storeWord(atC0 / 2u, cols - (4u * vector0), word0a);
-					if (4u * vector0 + 2u < cols) { storeWord((atC0 + 2u) / 2u, cols - (4u * vector0 + 2u), word0b); }
-				}
+				atomicStore(&C[atC0 / 2u], word0a);
+				atomicStore(&C[atC0 / 2u + 1u], word0b);
 			}
 			if (row1 < rows && 4u * vector1 + 3u < cols) {
-				let to = atC1 / 2u;
-				atomicStore(&C[to], word1a);
-				atomicStore(&C[to + 1u], word1b);
-			}
-			if (4u * vector1 < cols && 4u * vector1 + 3u >= cols) {
-				if (row1 < rows) {
-					storeWord(atC1 / 2u, cols - (4u * vector1), word1a);
-					if (4u * vector1 + 2u < cols) { storeWord((atC1 + 2u) / 2u, cols - (4u * vector1 + 2u), word1b); }
-				}
+				atomicStore(&C[atC1 / 2u], word1a);
+				atomicStore(&C[atC1 / 2u + 1u], word1b);
 			}
 			if (row2 < rows && 4u * vector2 + 3u < cols) {
-				let to = atC2 / 2u;
-				atomicStore(&C[to], word2a);
-				atomicStore(&C[to + 1u], word2b);
-			}
-			if (4u * vector2 < cols && 4u * vector2 + 3u >= cols) {
-				if (row2 < rows) {
-					storeWord(atC2 / 2u, cols - (4u * vector2), word2a);
-					if (4u * vector2 + 2u < cols) { storeWord((atC2 + 2u) / 2u, cols - (4u * vector2 + 2u), word2b); }
-				}
+				atomicStore(&C[atC2 / 2u], word2a);
+				atomicStore(&C[atC2 / 2u + 1u], word2b);
 			}
 			if (row3 < rows && 4u * vector3 + 3u < cols) {
-				let to = atC3 / 2u;
-				atomicStore(&C[to], word3a);
-				atomicStore(&C[to + 1u], word3b);
+				atomicStore(&C[atC3 / 2u], word3a);
+				atomicStore(&C[atC3 / 2u + 1u], word3b);
 			}
-			if (4u * vector3 < cols && 4u * vector3 + 3u >= cols) {
-				if (row3 < rows) {
-					storeWord(atC3 / 2u, cols - (4u * vector3), word3a);
-					if (4u * vector3 + 2u < cols) { storeWord((atC3 + 2u) / 2u, cols - (4u * vector3 + 2u), word3b); }
-				}
+			if (row0 < rows && 4u * vector0 + 2u == cols) {
+				atomicStore(&C[atC0 / 2u], word0a);
+			}
+			if (row1 < rows && 4u * vector1 + 2u == cols) {
+				atomicStore(&C[atC1 / 2u], word1a);
+			}
+			if (row2 < rows && 4u * vector2 + 2u == cols) {
+				atomicStore(&C[atC2 / 2u], word2a);
+			}
+			if (row3 < rows && 4u * vector3 + 2u == cols) {
+				atomicStore(&C[atC3 / 2u], word3a);
 			}
 		}
 	} else {
-		workgroupBarrier();
-		if (group < 2u) {
-			if (row0 / 4u == 0u) {
-				let at = 16u * (row0 % 4u) + vector0;
-				sharedB[at / 64u][at % 64u] = vec4<u32>(word0b);
-			}
-			if (row1 / 4u == 0u) {
-				let at = 16u * (row1 % 4u) + vector1;
-				sharedB[at / 64u][at % 64u] = vec4<u32>(word1b);
-			}
-			if (row2 / 4u == 0u) {
-				let at = 16u * (row2 % 4u) + vector2;
-				sharedB[at / 64u][at % 64u] = vec4<u32>(word2b);
-			}
-			if (row3 / 4u == 0u) {
-				let at = 16u * (row3 % 4u) + vector3;
-				sharedB[at / 64u][at % 64u] = vec4<u32>(word3b);
-			}
-		}
-		workgroupBarrier();
-		if (group < 2u) {
-			if (row0 / 4u == 0u) {
-				let at = max(16u * (row0 % 4u) + vector0, 1u) - 1u;
-				if (row0 < rows && 4u * vector0 + 3u < cols) {
-					let to = atC0 / 2u;
-					if (atC0 % 2u == 0u) {
-						atomicStore(&C[to], word0a);
-						atomicStore(&C[to + 1u], word0b);
-					} else {
-						if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word0a << 16u)); }
-						atomicStore(&C[to + 1u], (word0a >> 16u) | (word0b << 16u));
-						if (4u * vector0 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word0b >> 16u); }
-					}
+		let numbers0 = select(0u, min(cols - min(4u * vector0, cols), 4u), row0 < rows);
+		let numbers1 = select(0u, min(cols - min(4u * vector1, cols), 4u), row1 < rows);
+		let numbers2 = select(0u, min(cols - min(4u * vector2, cols), 4u), row2 < rows);
+		let numbers3 = select(0u, min(cols - min(4u * vector3, cols), 4u), row3 < rows);
+		for (var turn = 0u; turn < 2u; turn = turn + 1u) {
+			workgroupBarrier();
+			if (group < 2u) {
+				if (row0 / 4u == turn) {
+					let at = 16u * (row0 % 4u) + vector0;
+					sharedB[at / 64u][at % 64u] = vec4<u32>(ends(numbers0, word0a, word0b));
 				}
-				if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
-					if (row0 < rows) {
-						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a);
-						if (4u * vector0 + 2u < cols) { storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b); }
-					}
+				if (row1 / 4u == turn) {
+					let at = 16u * (row1 % 4u) + vector1;
+					sharedB[at / 64u][at % 64u] = vec4<u32>(ends(numbers1, word1a, word1b));
+				}
+				if (row2 / 4u == turn) {
+					let at = 16u * (row2 % 4u) + vector2;
+					sharedB[at / 64u][at % 64u] = vec4<u32>(ends(numbers2, word2a, word2b));
+				}
+				if (row3 / 4u == turn) {
+					let at = 16u * (row3 % 4u) + vector3;
+					sharedB[at / 64u][at % 64u] = vec4<u32>(ends(numbers3, word3a, word3b));
 				}
 			}
-			if (row1 / 4u == 0u) {
-				let at = max(16u * (row1 % 4u) + vector1, 1u) - 1u;
-				if (row1 < rows && 4u * vector1 + 3u < cols) {
-					let to = atC1 / 2u;
-					if (atC1 % 2u == 0u) {
-						atomicStore(&C[to], word1a);
-						atomicStore(&C[to + 1u], word1b);
-					} else {
-						if (vector1 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word1a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word1a << 16u)); }
-						atomicStore(&C[to + 1u], (word1a >> 16u) | (word1b << 16u));
-						if (4u * vector1 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word1b >> 16u); }
-					}
+			workgroupBarrier();
+			if (group < 2u) {
+				if (row0 / 4u == turn) {
+					let at = max(16u * (row0 % 4u) + vector0, 1u) - 1u;
+					storeVector(atC0, vector0, numbers0, sharedB[at / 64u][at % 64u].x, word0a, word0b);
 				}
-				if (4u * vector1 < cols && 4u * vector1 + 3u >= cols) {
-					if (row1 < rows) {
-						storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a);
-						if (4u * vector1 + 2u < cols) { storeShifted(atC1 + 2u, 4u * vector1 + 2u, cols - (4u * vector1 + 2u), word1a, word1b); }
-					}
+				if (row1 / 4u == turn) {
+					let at = max(16u * (row1 % 4u) + vector1, 1u) - 1u;
+					storeVector(atC1, vector1, numbers1, sharedB[at / 64u][at % 64u].x, word1a, word1b);
 				}
-			}
-			if (row2 / 4u == 0u) {
-				let at = max(16u * (row2 % 4u) + vector2, 1u) - 1u;
-				if (row2 < rows && 4u * vector2 + 3u < cols) {
-					let to = atC2 / 2u;
-					if (atC2 % 2u == 0u) {
-						atomicStore(&C[to], word2a);
-						atomicStore(&C[to + 1u], word2b);
-					} else {
-						if (vector2 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word2a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word2a << 16u)); }
-						atomicStore(&C[to + 1u], (word2a >> 16u) | (word2b << 16u));
-						if (4u * vector2 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word2b >> 16u); }
-					}
+				if (row2 / 4u == turn) {
+					let at = max(16u * (row2 % 4u) + vector2, 1u) - 1u;
+					storeVector(atC2, vector2, numbers2, sharedB[at / 64u][at % 64u].x, word2a, word2b);
 				}
-				if (4u * vector2 < cols && 4u * vector2 + 3u >= cols) {
-					if (row2 < rows) {
-						storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a);
-						if (4u * vector2 + 2u < cols) { storeShifted(atC2 + 2u, 4u * vector2 + 2u, cols - (4u * vector2 + 2u), word2a, word2b); }
-					}
+				if (row3 / 4u == turn) {
+					let at = max(16u * (row3 % 4u) + vector3, 1u) - 1u;
+					storeVector(atC3, vector3, numbers3, sharedB[at / 64u][at % 64u].x, word3a, word3b);
 				}
 			}
-			if (row3 / 4u == 0u) {
-				let at = max(16u * (row3 % 4u) + vector3, 1u) - 1u;
-				if (row3 < rows && 4u * vector3 + 3u < cols) {
-					let to = atC3 / 2u;
-					if (atC3 % 2u == 0u) {
-						atomicStore(&C[to], word3a);
-						atomicStore(&C[to + 1u], word3b);
-					} else {
-						if (vector3 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word3a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word3a << 16u)); }
-						atomicStore(&C[to + 1u], (word3a >> 16u) | (word3b << 16u));
-						if (4u * vector3 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word3b >> 16u); }
-					}
-				}
-				if (4u * vector3 < cols && 4u * vector3 + 3u >= cols) {
-					if (row3 < rows) {
-						storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a);
-						if (4u * vector3 + 2u < cols) { storeShifted(atC3 + 2u, 4u * vector3 + 2u, cols - (4u * vector3 + 2u), word3a, word3b); }
-					}
-				}
-			}
-		}
-		workgroupBarrier();
-		if (group < 2u) {
-			if (row0 / 4u == 1u) {
-				let at = 16u * (row0 % 4u) + vector0;
-				sharedB[at / 64u][at % 64u] = vec4<u32>(word0b);
-			}
-			if (row1 / 4u == 1u) {
-				let at = 16u * (row1 % 4u) + vector1;
-				sharedB[at / 64u][at % 64u] = vec4<u32>(word1b);
-			}
-			if (row2 / 4u == 1u) {
-				let at = 16u * (row2 % 4u) + vector2;
-				sharedB[at / 64u][at % 64u] = vec4<u32>(word2b);
-			}
-			if (row3 / 4u == 1u) {
-				let at = 16u * (row3 % 4u) + vector3;
-				sharedB[at / 64u][at % 64u] = vec4<u32>(word3b);
-			}
-		}
-		workgroupBarrier();
-		if (group < 2u) {
-			if (row0 / 4u == 1u) {
-				let at = max(16u * (row0 % 4u) + vector0, 1u) - 1u;
-				if (row0 < rows && 4u * vector0 + 3u < cols) {
-					let to = atC0 / 2u;
-					if (atC0 % 2u == 0u) {
-						atomicStore(&C[to], word0a);
-						atomicStore(&C[to + 1u], word0b);
-					} else {
-						if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word0a << 16u)); }
-						atomicStore(&C[to + 1u], (word0a >> 16u) | (word0b << 16u));
-						if (4u * vector0 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word0b >> 16u); }
-					}
-				}
-				if (4u * vector0 < cols && 4u * vector0 + 3u >= cols) {
-					if (row0 < rows) {
-						storeShifted(atC0, 4u * vector0, cols - (4u * vector0), sharedB[at / 64u][at % 64u].x, word0a);
-						if (4u * vector0 + 2u < cols) { storeShifted(atC0 + 2u, 4u * vector0 + 2u, cols - (4u * vector0 + 2u), word0a, word0b); }
-					}
-				}
-			}
-			if (row1 / 4u == 1u) {
-				let at = max(16u * (row1 % 4u) + vector1, 1u) - 1u;
-				if (row1 < rows && 4u * vector1 + 3u < cols) {
-					let to = atC1 / 2u;
-					if (atC1 % 2u == 0u) {
-						atomicStore(&C[to], word1a);
-						atomicStore(&C[to + 1u], word1b);
-					} else {
-						if (vector1 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word1a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word1a << 16u)); }
-						atomicStore(&C[to + 1u], (word1a >> 16u) | (word1b << 16u));
-						if (4u * vector1 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word1b >> 16u); }
-					}
-				}
-				if (4u * vector1 < cols && 4u * vector1 + 3u >= cols) {
-					if (row1 < rows) {
-						storeShifted(atC1, 4u * vector1, cols - (4u * vector1), sharedB[at / 64u][at % 64u].x, word1a);
-						if (4u * vector1 + 2u < cols) { storeShifted(atC1 + 2u, 4u * vector1 + 2u, cols - (4u * vector1 + 2u), word1a, word1b); }
-					}
-				}
-			}
-			if (row2 / 4u == 1u) {
-				let at = max(16u * (row2 % 4u) + vector2, 1u) - 1u;
-				if (row2 < rows && 4u * vector2 + 3u < cols) {
-					let to = atC2 / 2u;
-					if (atC2 % 2u == 0u) {
-						atomicStore(&C[to], word2a);
-						atomicStore(&C[to + 1u], word2b);
-					} else {
-						if (vector2 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word2a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word2a << 16u)); }
-						atomicStore(&C[to + 1u], (word2a >> 16u) | (word2b << 16u));
-						if (4u * vector2 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word2b >> 16u); }
-					}
-				}
-				if (4u * vector2 < cols && 4u * vector2 + 3u >= cols) {
-					if (row2 < rows) {
-						storeShifted(atC2, 4u * vector2, cols - (4u * vector2), sharedB[at / 64u][at % 64u].x, word2a);
-						if (4u * vector2 + 2u < cols) { storeShifted(atC2 + 2u, 4u * vector2 + 2u, cols - (4u * vector2 + 2u), word2a, word2b); }
-					}
-				}
-			}
-			if (row3 / 4u == 1u) {
-				let at = max(16u * (row3 % 4u) + vector3, 1u) - 1u;
-				if (row3 < rows && 4u * vector3 + 3u < cols) {
-					let to = atC3 / 2u;
-					if (atC3 % 2u == 0u) {
-						atomicStore(&C[to], word3a);
-						atomicStore(&C[to + 1u], word3b);
-					} else {
-						if (vector3 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 64u][at % 64u].x >> 16u) | (word3a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 64u][at % 64u].x >> 16u) | (word3a << 16u)); }
-						atomicStore(&C[to + 1u], (word3a >> 16u) | (word3b << 16u));
-						if (4u * vector3 + 4u == cols) { storeHalf(to + 2u, 0xffffu, word3b >> 16u); }
-					}
-				}
-				if (4u * vector3 < cols && 4u * vector3 + 3u >= cols) {
-					if (row3 < rows) {
-						storeShifted(atC3, 4u * vector3, cols - (4u * vector3), sharedB[at / 64u][at % 64u].x, word3a);
-						if (4u * vector3 + 2u < cols) { storeShifted(atC3 + 2u, 4u * vector3 + 2u, cols - (4u * vector3 + 2u), word3a, word3b); }
-					}
+			for (var own = t; own < 4u; own = own + 64u) {
+				let row = 4u * turn + own;
+				if (row < rows) {
+					let at = 16u * own;
+					storeEnds(offC + row * ldC, cols, sharedB[at / 64u][at % 64u].x, sharedB[(at + (cols - 1u) / 4u) / 64u][(at + (cols - 1u) / 4u) % 64u].x);
 				}
 			}
 		}

@@ -15,8 +15,16 @@ fn number(word: u32, half: u32) -> f32 {
 	return numbers(word >> half).x;
 }
 
-fn loadC(at: u32) -> f32 {
-	return number(atomicLoad(&C[at / 2u]), 16u * (at % 2u));
+fn loadC(at: u32) -> vec2<f32> {
+	let word0 = atomicLoad(&C[at / 2u]);
+	let word1 = atomicLoad(&C[at / 2u + 1u]);
+	return vec2<f32>(numbers(select(word0, (word0 >> 16u) | (word1 << 16u), at % 2u != 0u)));
+}
+
+fn loadBias(at: u32) -> vec2<f32> {
+	let word0 = Bias[at / 2u];
+	let word1 = Bias[at / 2u + 1u];
+	return vec2<f32>(numbers(select(word0, (word0 >> 16u) | (word1 << 16u), at % 2u != 0u)));
 }
 
 fn nearest(x: u32, shift: u32) -> u32 {
@@ -35,19 +43,11 @@ fn rare(sum: f32, least: u32) -> bool {
 	return (bitcast<u32>(sum) & 0x7fffffffu) >= 0x47800000u || least < 0x70ffffffu;
 }
 
-fn extreme(size: u32) -> u32 {
-	if (size >= 0x38800000u) {
-		return select(0x7c00u, 0x7e00u, size > 0x7f800000u);
-	}
-	return nearest((size & 0x7fffffu) | 0x800000u, min(126u - (size >> 23u), 25u));
-}
-
 fn tame(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
-	if (size >= 0x47800000u || (size < 0x38800000u && size != 0u)) {
-		return (x & 0x80000000u) | (0x38000000u + (extreme(size) << 13u));
-	}
-	return x;
+	let small = nearest((size & 0x7fffffu) | 0x800000u, 126u - min(max(size >> 23u, 101u), 125u));
+	let extreme = select(small, select(0x7c00u, 0x7e00u, size > 0x7f800000u), size >= 0x38800000u);
+	return select(x, (x & 0x80000000u) | (0x38000000u + (extreme << 13u)), size >= 0x47800000u || size < 0x38800000u);
 }
 
 fn storeHalf(at: u32, mask: u32, word: u32) {
@@ -55,27 +55,21 @@ fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicOr(&C[at], word & mask);
 }
 
-fn storeWord(at: u32, numbers: u32, word: u32) {
-	if (numbers > 1u) {
-		atomicStore(&C[at], word);
-	} else {
-		storeHalf(at, 0xffffu, word);
-	}
+fn storeEnds(at: u32, cols: u32, first: u32, last: u32) {
+	if (at % 2u != 0u) { storeHalf(at / 2u, 0xffff0000u, first << 16u); }
+	if ((at + cols) % 2u != 0u) { storeHalf((at + cols) / 2u, 0xffffu, last >> 16u); }
 }
 
-fn storeShifted(at: u32, col: u32, numbers: u32, before: u32, word: u32) {
+fn ends(numbers: u32, worda: u32) -> u32 {
+	let last = worda;
+	return (worda & 0xffffu) | select(last << 16u, last & 0xffff0000u, numbers % 2u == 0u);
+}
+
+fn storeVector(at: u32, col: u32, numbers: u32, before: u32, worda: u32) {
 	let odd = at % 2u;
-	let first = select(word, (before >> 16u) | (word << 16u), odd != 0u);
-	if (odd != 0u && col == 0u) {
-		storeHalf(at / 2u, 0xffff0000u, first);
-	} else {
-		storeWord(at / 2u, numbers + odd, first);
+	if (numbers + odd > 1u && odd <= col) {
+		atomicStore(&C[at / 2u], select(worda, (before >> 16u) | (worda << 16u), odd != 0u));
 	}
-	if (odd != 0u && numbers == 2u) { storeHalf(at / 2u + 1u, 0xffffu, word >> 16u); }
-}
-
-fn loadBias(at: u32) -> f32 {
-	return number(Bias[at / 2u], 16u * (at % 2u));
 }
 
 fn activate(v: f32) -> f32 {
@@ -320,9 +314,9 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	let atC0 = offC + to0 * ldC + 2u * vector0;
 	c0 = alpha * c0;
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
-		c0 = fma(vec2<f32>(beta), vec2<f32>(loadC(atC0), loadC(atC0 + 1u)), c0);
+		c0 = fma(vec2<f32>(beta), loadC(atC0), c0);
 	}
-	c0 = c0 + vec2<f32>(loadBias(biasAt + 2u * vector0), loadBias(biasAt + 2u * vector0 + 1u));
+	c0 = c0 + loadBias(biasAt + 2u * vector0);
 	c0 = vec2<f32>(activate(c0.x), activate(c0.y));
 	var bits0 = bitcast<vec2<u32>>(c0);
 	let sizes = abs(c0);
@@ -331,38 +325,28 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		bits0 = vec2<u32>(tame(bits0.x), tame(bits0.y));
 	}
 	let word0a = pair(bits0.x, bits0.y);
-	if (((offC | ldC) & 1u) == 0u) {
+	if (((offC | ldC | cols) & 1u) == 0u) {
 		if (kept0 && 2u * vector0 + 1u < cols) {
-			let to = atC0 / 2u;
-			atomicStore(&C[to], word0a);
-		}
-		if (2u * vector0 < cols && 2u * vector0 + 1u >= cols) {
-			if (kept0) {
-				storeWord(atC0 / 2u, cols - (2u * vector0), word0a);
-			}
+			atomicStore(&C[atC0 / 2u], word0a);
 		}
 	} else {
+		let numbers0 = select(0u, min(cols - min(2u * vector0, cols), 2u), kept0);
 		workgroupBarrier();
 		{
-			let at = 4u * (row0 % 16u) + vector0;
-			sharedB[at / 16u][at % 16u] = vec2<u32>(word0a);
+			let at = 4u * row0 + vector0;
+			sharedB[at / 16u][at % 16u] = vec2<u32>(ends(numbers0, word0a));
 		}
 		workgroupBarrier();
 		{
-			let at = max(4u * (row0 % 16u) + vector0, 1u) - 1u;
-			if (kept0 && 2u * vector0 + 1u < cols) {
-				let to = atC0 / 2u;
-				if (atC0 % 2u == 0u) {
-					atomicStore(&C[to], word0a);
-				} else {
-					if (vector0 == 0u) { storeHalf(to, 0xffff0000u, (sharedB[at / 16u][at % 16u].x >> 16u) | (word0a << 16u)); } else { atomicStore(&C[to], (sharedB[at / 16u][at % 16u].x >> 16u) | (word0a << 16u)); }
-					if (2u * vector0 + 2u == cols) { storeHalf(to + 1u, 0xffffu, word0a >> 16u); }
-				}
-			}
-			if (2u * vector0 < cols && 2u * vector0 + 1u >= cols) {
-				if (kept0) {
-					storeShifted(atC0, 2u * vector0, cols - (2u * vector0), sharedB[at / 16u][at % 16u].x, word0a);
-				}
+			let at = max(4u * row0 + vector0, 1u) - 1u;
+			storeVector(atC0, vector0, numbers0, sharedB[at / 16u][at % 16u].x, word0a);
+		}
+		for (var own = t; own < 8u; own = own + 32u) {
+			let row = own;
+			let to = indices[scatterAt + row];
+			if (row < rows && to < scatterRows) {
+				let at = 4u * own;
+				storeEnds(offC + to * ldC, cols, sharedB[at / 16u][at % 16u].x, sharedB[(at + (cols - 1u) / 2u) / 16u][(at + (cols - 1u) / 2u) % 16u].x);
 			}
 		}
 	}
