@@ -102,9 +102,7 @@ func (r *renderer) dress(width int, outputs []output) {
 	e := &r.kernel.Epilogue
 	if e.Bias {
 		for i, o := range outputs {
-			bias := r.vectorC(width, func(j int) string { return "Bias[biasAt + " + r.column(width, i, j) + "]" },
-				"loadBias(biasAt + "+r.column(width, i, 0)+")")
-			r.line("%s = %s + %s;", o.Value, o.Value, bias)
+			r.line("%s = %s + %s;", o.Value, o.Value, r.ofColumns("bias", i, func(i int) string { return r.bias(width, i) }))
 		}
 	}
 	activate := func() {
@@ -129,9 +127,18 @@ func (r *renderer) dress(width int, outputs []output) {
 	}
 	if e.Weights {
 		for i, o := range outputs {
-			r.line("%s = bitcast<f32>(indices[weightsAt + row%d]) * %s;", o.Value, i, o.Value)
+			weight := r.ofRow("weight", i, func(i int) string { return fmt.Sprintf("bitcast<f32>(indices[weightsAt + row%d])", i) })
+			r.line("%s = %s * %s;", o.Value, weight, o.Value)
 		}
 	}
+}
+
+// bias is those of the columns of an output.
+func (r *renderer) bias(width, i int) string {
+	if r.kernel.TypeC != element.F32 {
+		return "loadBias(biasAt + " + r.column(width, i, 0) + ")"
+	}
+	return pack(each(width, func(j int) string { return "Bias[biasAt + " + r.column(width, i, j) + "]" }))
 }
 
 // activated is an activation of each element of a vector.
@@ -139,11 +146,7 @@ func (r *renderer) activated(width int, value string) string {
 	if r.kernel.Epilogue.Activation == "" {
 		return value
 	}
-	all := make([]string, width)
-	for j := range all {
-		all[j] = "activate(" + component(width, value, j) + ")"
-	}
-	return pack(all)
+	return pack(each(width, func(j int) string { return "activate(" + component(width, value, j) + ")" }))
 }
 
 // placeC writes where an output goes in C.

@@ -14,11 +14,11 @@ func (r *renderer) centre(width int, outputs []output) {
 	}
 	r.block(r.hasProducts(), func() {
 		for i, o := range outputs {
-			sums := make([]string, width)
-			for j := range sums {
-				sums[j] = wholeAt("scaleBAt", r.scaleOfColumn(width, i, j))
-			}
-			r.line("%s = fma(%s, %s, %s);", o.Value, splat(width, "-"+r.zeroOfRow(i)), pack(sums), o.Value)
+			zero := r.ofRow("zero", i, r.zeroOfRow)
+			sums := r.ofColumns("sums", i, func(i int) string {
+				return pack(each(width, func(j int) string { return wholeAt("scaleBAt", r.scaleOfColumn(width, i, j)) }))
+			})
+			r.line("%s = fma(%s, %s, %s);", o.Value, splat(width, "-"+zero), sums, o.Value)
 		}
 	})
 }
@@ -37,12 +37,11 @@ func (r *renderer) zeroOfRow(i int) string {
 	if e.ScaleA == encoding.PerRow {
 		at = " + " + times(e.ScaleWords(), row)
 	}
+	zero := wholeAt("scaleAAt", at)
 	if e.Gather {
-		r.line("let zero%d = select(0.0, %s, is%d);", i, wholeAt("scaleAAt", at), i)
-	} else {
-		r.line("let zero%d = %s;", i, wholeAt("scaleAAt", at))
+		zero = fmt.Sprintf("select(0.0, %s, is%d)", zero, i)
 	}
-	return fmt.Sprintf("zero%d", i)
+	return zero
 }
 
 // findRow sets which row of A an output has, and whether that is one.
@@ -71,42 +70,41 @@ func (r *renderer) scale(width int, outputs []output) {
 	if !r.kernel.Epilogue.ScaledSums() {
 		return
 	}
+	e := &r.kernel.Epilogue
 	r.block(r.hasProducts(), func() {
 		for i, o := range outputs {
-			r.scaleRow(width, i, o.Value)
-			r.scaleColumns(width, i, o.Value)
+			if e.ScaleA != "" {
+				r.line("%s = %s * %s;", o.Value, o.Value, splat(width, r.ofRow("scale", i, r.scaleOfRow)))
+			}
+			if e.ScaleB != "" {
+				scales := r.ofColumns("scales", i, func(i int) string { return r.scalesOfColumns(width, i) })
+				r.line("%s = %s * %s;", o.Value, o.Value, scales)
+			}
 		}
 	})
 }
 
-// scaleRow multiplies an output by the scale of its row of A. A row of zeros has 1.
-func (r *renderer) scaleRow(width, i int, value string) {
-	switch e := &r.kernel.Epilogue; {
-	case e.ScaleA == "":
-		return
+// scaleOfRow is the scale of the row of A of an output. A row of zeros has 1.
+func (r *renderer) scaleOfRow(i int) string {
+	e, row := &r.kernel.Epilogue, fmt.Sprintf("row%d", i)
+	switch {
 	case e.ScaleA == encoding.PerTensor:
-		r.line("let scale%d = bitcast<f32>(indices[scaleAAt]);", i)
+		return "bitcast<f32>(indices[scaleAAt])"
 	case e.Gather:
 		r.findRow(i)
-		r.line("let scale%d = select(1.0, bitcast<f32>(indices[scaleAAt + %s]), is%d);", i, times(e.ScaleWords(), fmt.Sprintf("select(0u, from%d, is%d)", i, i)), i)
-	default:
-		r.line("let scale%d = bitcast<f32>(indices[scaleAAt + %s]);", i, times(e.ScaleWords(), fmt.Sprintf("row%d", i)))
+		row = fmt.Sprintf("select(0u, from%d, is%d)", i, i)
 	}
-	r.line("%s = %s * %s;", value, value, splat(width, fmt.Sprintf("scale%d", i)))
+	scale := fmt.Sprintf("bitcast<f32>(indices[scaleAAt + %s])", times(e.ScaleWords(), row))
+	if e.Gather {
+		scale = fmt.Sprintf("select(1.0, %s, is%d)", scale, i)
+	}
+	return scale
 }
 
-// scaleColumns multiplies it by those of its columns of B.
-func (r *renderer) scaleColumns(width, i int, value string) {
-	scales := splat(width, "bitcast<f32>(indices[scaleBAt])")
-	switch r.kernel.Epilogue.ScaleB {
-	case "":
-		return
-	case encoding.PerRow:
-		all := make([]string, width)
-		for j := range all {
-			all[j] = "bitcast<f32>(indices[scaleBAt" + r.scaleOfColumn(width, i, j) + "])"
-		}
-		scales = pack(all)
+// scalesOfColumns are those of the columns of B of an output.
+func (r *renderer) scalesOfColumns(width, i int) string {
+	if r.kernel.Epilogue.ScaleB != encoding.PerRow {
+		return splat(width, "bitcast<f32>(indices[scaleBAt])")
 	}
-	r.line("%s = %s * %s;", value, value, scales)
+	return pack(each(width, func(j int) string { return "bitcast<f32>(indices[scaleBAt" + r.scaleOfColumn(width, i, j) + "])" }))
 }

@@ -57,6 +57,27 @@ func (r *renderer) output(value, number string) output {
 	}
 }
 
+// ofRow is the name of what the outputs of a row have in common, and ofColumns of those of the same columns. The first of them declares
+// it, where the text knows which are.
+func (r *renderer) ofRow(name string, i int, value func(i int) string) string {
+	return r.common(name, i, i-i%r.vectorsB(), value)
+}
+
+func (r *renderer) ofColumns(name string, i int, value func(i int) string) string {
+	return r.common(name, i, i%r.vectorsB(), value)
+}
+
+func (r *renderer) common(name string, i, first int, value func(i int) string) string {
+	if r.Groups > 1 || r.kernel.Fixup {
+		first = i
+	}
+	name = fmt.Sprintf("%s%d", name, first)
+	if i == first {
+		r.line("let %s = %s;", name, value(i))
+	}
+	return name
+}
+
 // finish writes the outputs of an item to C, or to the workspace when the item
 // is one part of a tile. All threads come here, also those without outputs.
 func (r *renderer) finish(width int, outputs []output) {
@@ -132,7 +153,10 @@ func (r *renderer) addC(width int, outputs []output) {
 	// then beta != 0.0 is an ordered comparison, which NaN fails.
 	r.block("if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u)", func() {
 		for i, o := range outputs {
-			old := r.vectorC(width, func(j int) string { return r.elementC(i, j) }, fmt.Sprintf("loadC(atC%d)", i))
+			old := fmt.Sprintf("loadC(atC%d)", i)
+			if r.kernel.TypeC == element.F32 {
+				old = pack(each(width, func(j int) string { return r.elementC(i, j) }))
+			}
 			r.line("%s = fma(%s, %s, %s);", o.Value, splat(width, "beta"), old, o.Value)
 		}
 	})
@@ -167,16 +191,4 @@ func (r *renderer) storeSome(width int, outputs []output) {
 // elementC is element j of output i in C of fp32.
 func (r *renderer) elementC(i, j int) string {
 	return "C[" + plus(fmt.Sprintf("atC%d", i), j*r.apart()) + "]"
-}
-
-// vectorC is a vector of elements of C's type: of fp32 one by one, of 16 bits by a function.
-func (r *renderer) vectorC(width int, one func(j int) string, narrow string) string {
-	if r.kernel.TypeC != element.F32 {
-		return narrow
-	}
-	all := make([]string, width)
-	for j := range all {
-		all[j] = one(j)
-	}
-	return pack(all)
 }

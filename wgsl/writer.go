@@ -83,9 +83,14 @@ func component(n int, v string, i int) string {
 }
 
 func components(n int, v string) []string {
+	return each(n, func(i int) string { return component(n, v, i) })
+}
+
+// each is n texts, by their numbers.
+func each(n int, text func(i int) string) []string {
 	all := make([]string, n)
 	for i := range all {
-		all[i] = component(n, v, i)
+		all[i] = text(i)
 	}
 	return all
 }

@@ -60,7 +60,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			sum = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), sum);
 		}
 		sum = vec4<f32>(activate(sum.x), activate(sum.y), activate(sum.z), activate(sum.w));
-		sum = bitcast<f32>(indices[weightsAt + row0]) * sum;
+		let weight0 = bitcast<f32>(indices[weightsAt + row0]);
+		sum = weight0 * sum;
 		if (rows == 32u && cols == 32u) {
 			C[atC0] = sum.x;
 			C[atC0 + 1u] = sum.y;

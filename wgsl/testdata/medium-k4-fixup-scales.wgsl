@@ -59,7 +59,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			let is0 = from0 < gatherRows;
 			let scale0 = select(1.0, bitcast<f32>(indices[scaleAAt + select(0u, from0, is0)]), is0);
 			sum = sum * vec4<f32>(scale0);
-			sum = sum * vec4<f32>(bitcast<f32>(indices[scaleBAt]));
+			let scales0 = vec4<f32>(bitcast<f32>(indices[scaleBAt]));
+			sum = sum * scales0;
 		}
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 			sum = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), sum);

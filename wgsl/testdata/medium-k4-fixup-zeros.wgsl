@@ -55,7 +55,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let from0 = indices[gatherAt + row0];
 		let is0 = from0 < gatherRows;
 		let zero0 = select(0.0, f32(bitcast<i32>(indices[scaleAAt + 1u])), is0);
-		sum = fma(vec4<f32>(-zero0), vec4<f32>(f32(bitcast<i32>(indices[scaleBAt + 2u * (4u * vector0) + 1u])), f32(bitcast<i32>(indices[scaleBAt + 2u * (4u * vector0 + 1u) + 1u])), f32(bitcast<i32>(indices[scaleBAt + 2u * (4u * vector0 + 2u) + 1u])), f32(bitcast<i32>(indices[scaleBAt + 2u * (4u * vector0 + 3u) + 1u]))), sum);
+		let sums0 = vec4<f32>(f32(bitcast<i32>(indices[scaleBAt + 2u * (4u * vector0) + 1u])), f32(bitcast<i32>(indices[scaleBAt + 2u * (4u * vector0 + 1u) + 1u])), f32(bitcast<i32>(indices[scaleBAt + 2u * (4u * vector0 + 2u) + 1u])), f32(bitcast<i32>(indices[scaleBAt + 2u * (4u * vector0 + 3u) + 1u])));
+		sum = fma(vec4<f32>(-zero0), sums0, sum);
 	}
 	let atC0 = offC + row0 * ldC + 4u * vector0;
 	sum = alpha * sum;
@@ -63,7 +64,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		{
 			let scale0 = bitcast<f32>(indices[scaleAAt]);
 			sum = sum * vec4<f32>(scale0);
-			sum = sum * vec4<f32>(bitcast<f32>(indices[scaleBAt + 2u * (4u * vector0)]), bitcast<f32>(indices[scaleBAt + 2u * (4u * vector0 + 1u)]), bitcast<f32>(indices[scaleBAt + 2u * (4u * vector0 + 2u)]), bitcast<f32>(indices[scaleBAt + 2u * (4u * vector0 + 3u)]));
+			let scales0 = vec4<f32>(bitcast<f32>(indices[scaleBAt + 2u * (4u * vector0)]), bitcast<f32>(indices[scaleBAt + 2u * (4u * vector0 + 1u)]), bitcast<f32>(indices[scaleBAt + 2u * (4u * vector0 + 2u)]), bitcast<f32>(indices[scaleBAt + 2u * (4u * vector0 + 3u)]));
+			sum = sum * scales0;
 		}
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 			sum = fma(vec4<f32>(beta), vec4<f32>(C[atC0], C[atC0 + 1u], C[atC0 + 2u], C[atC0 + 3u]), sum);

@@ -383,12 +383,14 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			let is0 = from0 < gatherRows;
 			let scale0 = select(1.0, bitcast<f32>(indices[scaleAAt + select(0u, from0, is0)]), is0);
 			c0 = c0 * vec2<f32>(scale0);
-			c0 = c0 * vec2<f32>(bitcast<f32>(indices[scaleBAt + 2u * vector0]), bitcast<f32>(indices[scaleBAt + 2u * vector0 + 1u]));
+			let scales0 = vec2<f32>(bitcast<f32>(indices[scaleBAt + 2u * vector0]), bitcast<f32>(indices[scaleBAt + 2u * vector0 + 1u]));
+			c0 = c0 * scales0;
 		}
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 			c0 = fma(vec2<f32>(beta), loadC(atC0), c0);
 		}
-		c0 = c0 + loadBias(biasAt + 2u * vector0);
+		let bias0 = loadBias(biasAt + 2u * vector0);
+		c0 = c0 + bias0;
 		var bits0 = bitcast<vec2<u32>>(c0);
 		let sizes = abs(c0);
 		if (rare(sizes.x + sizes.y)) {

@@ -204,14 +204,16 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let kept0 = row0 < rows && to0 < scatterRows;
 		let atC0 = offC + to0 * ldC + vector0;
 		c0 = alpha * c0;
-		c0 = c0 + vec2<f32>(Bias[biasAt + vector0], Bias[biasAt + vector0 + 8u]);
+		let bias0 = vec2<f32>(Bias[biasAt + vector0], Bias[biasAt + vector0 + 8u]);
+		c0 = c0 + bias0;
 		if (second) {
 			c0 = gate0 * c0;
 		} else {
 			c0 = vec2<f32>(activate(c0.x), activate(c0.y));
 			gate0 = c0;
 		}
-		c0 = bitcast<f32>(indices[weightsAt + row0]) * c0;
+		let weight0 = bitcast<f32>(indices[weightsAt + row0]);
+		c0 = weight0 * c0;
 		if (second) {
 			if (kept0) {
 				if (vector0 < cols) { C[atC0] = c0.x; }

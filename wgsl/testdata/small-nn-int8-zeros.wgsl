@@ -368,7 +368,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			let from0 = indices[gatherAt + row0];
 			let is0 = from0 < gatherRows;
 			let zero0 = select(0.0, f32(bitcast<i32>(indices[scaleAAt + 2u * (select(0u, from0, is0)) + 1u])), is0);
-			c0 = fma(vec2<f32>(-zero0), vec2<f32>(f32(bitcast<i32>(indices[scaleBAt + 2u * (2u * vector0) + 1u])), f32(bitcast<i32>(indices[scaleBAt + 2u * (2u * vector0 + 1u) + 1u]))), c0);
+			let sums0 = vec2<f32>(f32(bitcast<i32>(indices[scaleBAt + 2u * (2u * vector0) + 1u])), f32(bitcast<i32>(indices[scaleBAt + 2u * (2u * vector0 + 1u) + 1u])));
+			c0 = fma(vec2<f32>(-zero0), sums0, c0);
 		}
 		let atC0 = offC + row0 * ldC + 2u * vector0;
 		c0 = alpha * c0;
@@ -377,7 +378,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 			let is0 = from0 < gatherRows;
 			let scale0 = select(1.0, bitcast<f32>(indices[scaleAAt + 2u * (select(0u, from0, is0))]), is0);
 			c0 = c0 * vec2<f32>(scale0);
-			c0 = c0 * vec2<f32>(bitcast<f32>(indices[scaleBAt + 2u * (2u * vector0)]), bitcast<f32>(indices[scaleBAt + 2u * (2u * vector0 + 1u)]));
+			let scales0 = vec2<f32>(bitcast<f32>(indices[scaleBAt + 2u * (2u * vector0)]), bitcast<f32>(indices[scaleBAt + 2u * (2u * vector0 + 1u)]));
+			c0 = c0 * scales0;
 		}
 		if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 			c0 = fma(vec2<f32>(beta), loadC(atC0), c0);

@@ -316,7 +316,8 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 	if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u) {
 		c0 = fma(vec2<f32>(beta), loadC(atC0), c0);
 	}
-	c0 = c0 + loadBias(biasAt + 2u * vector0);
+	let bias0 = loadBias(biasAt + 2u * vector0);
+	c0 = c0 + bias0;
 	c0 = vec2<f32>(activate(c0.x), activate(c0.y));
 	var bits0 = bitcast<vec2<u32>>(c0);
 	let sizes = abs(c0);
