@@ -41,9 +41,9 @@ func (p *Program) Plan() *planner.Plan {
 // 3 to 10 µs, on WebGPU 16 µs and more, in front of the first run (planner.Planner.Renew,
 // which says when that cannot be: they get 48 bytes a tile then). Once the program has had
 // two plans as large, Update allocates nothing, but where a kernel is new, which WebGPU
-// compiles for 0.05 to 0.3 s (lavapipe 0.1 to 2) unless Device.Warm has. It fails as Plan does, and when memory is refused; the program
-// then is as before. A graph of the caller's stream cannot hold an Update. A ragged program
-// cannot be updated.
+// compiles for 0.05 to 0.3 s (lavapipe 0.1 to 2) unless Device.Warm has. It fails as Plan does, and
+// when memory is refused; the program then is as before. A graph of the caller's stream cannot hold
+// an Update. A ragged program cannot be updated.
 func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	d := p.device
 	if err := p.enter(); err != nil {

@@ -170,12 +170,14 @@ func BenchmarkFewRows(b *testing.B) {
 	}
 }
 
-// BenchmarkCompile is how long the kernels of the most text take to compile where the driver has none of them in its cache.
+// BenchmarkCompile is how long the kernels of the most text take to compile where the driver has none of
+// them in its cache.
 func BenchmarkCompile(b *testing.B) {
 	b.Setenv("MESA_SHADER_CACHE_DISABLE", "true")
 	d := openBenchmark(b)
 	for _, name := range []string{"large-8x8", "thin-8x64"} {
-		for _, types := range [][2]element.Type{{}, {element.F16, element.F16}, {element.BF16, element.BF16}, {element.E4M3, element.BF16}, {element.Int8, element.F16}} {
+		for _, types := range [][2]element.Type{{}, {element.F16, element.F16}, {element.BF16, element.BF16},
+			{element.E4M3, element.BF16}, {element.Int8, element.F16}} {
 			shape, err := tile.ByName(name)
 			require.NoError(b, err)
 			k := encoding.Kernel{Tile: shape, Type: types[0], TypeC: types[1], Loop: true, Split: true}

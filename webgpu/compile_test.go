@@ -76,8 +76,8 @@ func TestCompileWithoutHelpers(t *testing.T) {
 	require.Equal(t, 1, ready)
 }
 
-// Prepare and Update compile all that runs need: these add nothing to what the driver compiled, which it keeps in files, all of
-// them written when the device is closed.
+// Prepare and Update compile all that runs need: these add nothing to what the driver compiled, which it
+// keeps in files, all of them written when the device is closed.
 func TestPrepareCompiles(t *testing.T) {
 	if open(t, webgpuDriver{}).info.Vendor != "Mesa" {
 		t.Skip("other drivers have caches of their own")
@@ -125,7 +125,8 @@ func TestPrepareCompiles(t *testing.T) {
 	require.Equal(t, files, after, "a run compiled")
 }
 
-// A kernel that is being compiled is not taken to be ready, and whoever waits for it does not use it once more.
+// A kernel that is being compiled is not taken to be ready, and whoever waits for it does not use it
+// once more.
 func TestCompileWhileCompiling(t *testing.T) {
 	first := open(t, webgpuDriver{})
 	d, err := openDevice(t.Context(), first.info, 0)

@@ -20,8 +20,8 @@ type pipeline struct {
 	ran      uint64 // the submission of compileAndRun; 0: none
 }
 
-// pipeline returns a kernel's pipeline, which is kept until the device is closed. Most drivers compile it then,
-// for 0.05 to 0.3 s; of others see compileAndRun.
+// pipeline returns a kernel's pipeline, which is kept until the device is closed. Most drivers compile
+// it then, for 0.05 to 0.3 s; of others see compileAndRun.
 func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
 	if p := d.pipelines[k]; p != nil {
 		return p, nil
@@ -95,8 +95,8 @@ func (d *device) compileAndRun(ctx context.Context, k encoding.Kernel) error {
 	return d.await(ctx, ran)
 }
 
-// ready returns a kernel's pipeline, compiled. Software adapters are used once for that; GPUs compile pipelines
-// when they are made, and nobody waits there for what is queued.
+// ready returns a kernel's pipeline, compiled. Software adapters are used once for that; GPUs compile
+// pipelines when they are made, and nobody waits there for what is queued.
 func (d *device) ready(ctx context.Context, k encoding.Kernel) (*pipeline, error) {
 	if d.info.Kind == driver.KindSoftware {
 		if err := d.compileAndRun(ctx, k); err != nil {

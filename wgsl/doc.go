@@ -32,8 +32,9 @@
 //
 // Two lie in a word, or four. Shaders widen them on their way to workgroup memory, compute as ever, and
 // round C once; half.go has how each type is read and written. A word of C may belong to two
-// tiles, therefore C is of atomics: words.go stores it in whole words and, where rows of a tile begin or end at odd positions, in halves of
-// words, for which threads tell each other the first and the last number of each vector.
+// tiles, therefore C is of atomics: words.go stores it in whole words and, where rows of a tile begin or
+// end at odd positions, in halves of words, for which threads tell each other the first and the last
+// number of each vector.
 //
 // B may have 4 bits, with scales of groups (int4.go): eight k's of a column lie in a word. Shaders widen it on the same way,
 // by the scale and the zero point of its group.

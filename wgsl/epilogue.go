@@ -102,7 +102,8 @@ func (r *renderer) dress(width int, outputs []output) {
 	e := &r.kernel.Epilogue
 	if e.Bias {
 		for i, o := range outputs {
-			r.line("%s = %s + %s;", o.Value, o.Value, r.ofColumns("bias", i, func(i int) string { return r.bias(width, i) }))
+			bias := r.ofColumns("bias", i, func(i int) string { return r.bias(width, i) })
+			r.line("%s = %s + %s;", o.Value, o.Value, bias)
 		}
 	}
 	activate := func() {
@@ -127,7 +128,9 @@ func (r *renderer) dress(width int, outputs []output) {
 	}
 	if e.Weights {
 		for i, o := range outputs {
-			weight := r.ofRow("weight", i, func(i int) string { return fmt.Sprintf("bitcast<f32>(indices[weightsAt + row%d])", i) })
+			weight := r.ofRow("weight", i, func(i int) string {
+				return fmt.Sprintf("bitcast<f32>(indices[weightsAt + row%d])", i)
+			})
 			r.line("%s = %s * %s;", o.Value, weight, o.Value)
 		}
 	}

@@ -118,16 +118,19 @@ func TestEpilogueStores(t *testing.T) {
 // Outputs that share a bias have the same columns, those that share a weight the same row.
 func TestEpilogueShares(t *testing.T) {
 	added, weighted := regexp.MustCompile(`= \w+ \+ bias(\d+);`), regexp.MustCompile(`= weight(\d+) \* `)
+	placed := regexp.MustCompile(`let ((?:row|vector)\d+) = (.*);`)
 	for _, s := range tile.Of(tile.FMA) {
 		t.Run(s.Name, func(t *testing.T) {
-			shader, err := Render(encoding.Kernel{Tile: s, Epilogue: encoding.Epilogue{Bias: true, Weights: true}}, adapters["nvidia"])
+			k := encoding.Kernel{Tile: s, Epilogue: encoding.Epilogue{Bias: true, Weights: true}}
+			shader, err := Render(k, adapters["nvidia"])
 			require.NoError(t, err)
 			places := map[string]string{}
-			for _, m := range regexp.MustCompile(`let ((?:row|vector)\d+) = (.*);`).FindAllStringSubmatch(shader.Source, -1) {
+			for _, m := range placed.FindAllStringSubmatch(shader.Source, -1) {
 				places[m[1]] = m[2]
 			}
 			for place, uses := range map[string][][]string{
-				"vector": added.FindAllStringSubmatch(shader.Source, -1), "row": weighted.FindAllStringSubmatch(shader.Source, -1),
+				"vector": added.FindAllStringSubmatch(shader.Source, -1),
+				"row":    weighted.FindAllStringSubmatch(shader.Source, -1),
 			} {
 				require.Len(t, uses, len(places)/2)
 				for i, m := range uses {

@@ -84,7 +84,8 @@ fn tame(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
 	let small = nearest((size & 0x7fffffu) | 0x800000u, 126u - min(max(size >> 23u, 101u), 125u));
 	let extreme = select(small, select(0x7c00u, 0x7e00u, size > 0x7f800000u), size >= 0x38800000u);
-	return select(x, (x & 0x80000000u) | (0x38000000u + (extreme << 13u)), size >= 0x47800000u || size < 0x38800000u);
+	let tamed = (x & 0x80000000u) | (0x38000000u + (extreme << 13u));
+	return select(x, tamed, size >= 0x47800000u || size < 0x38800000u);
 }
 `,
 		small: true,
@@ -143,7 +144,8 @@ func (r *renderer) suffixC() string {
 	return "C"
 }
 
-// accessors writes the functions by which elements of fewer than 32 bits are read and written, the latter by vectors of so many.
+// accessors writes the functions by which elements of fewer than 32 bits are read and written, the
+// latter by vectors of so many.
 func (r *renderer) accessors(width int) {
 	if of := r.kernel.Type; of != element.F32 {
 		r.text.WriteString(narrows[of].numbers + numberText)
@@ -181,7 +183,8 @@ func (r *renderer) loadVector(name, load string, width int) {
 			r.line("let word%d = %s;", i, fmt.Sprintf(load, plus("at / 2u", i)))
 		}
 		for i := range numbers {
-			numbers[i] = fmt.Sprintf("numbers%s(select(word%d, (word%d >> 16u) | (word%d << 16u), at %% 2u != 0u))", r.suffixC(), i, i, i+1)
+			pair := fmt.Sprintf("select(word%d, (word%d >> 16u) | (word%d << 16u), at %% 2u != 0u)", i, i, i+1)
+			numbers[i] = "numbers" + r.suffixC() + "(" + pair + ")"
 		}
 		r.line("return %s(%s);", vec(width), strings.Join(numbers, ", "))
 	})

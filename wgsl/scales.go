@@ -106,5 +106,7 @@ func (r *renderer) scalesOfColumns(width, i int) string {
 	if r.kernel.Epilogue.ScaleB != encoding.PerRow {
 		return splat(width, "bitcast<f32>(indices[scaleBAt])")
 	}
-	return pack(each(width, func(j int) string { return "bitcast<f32>(indices[scaleBAt" + r.scaleOfColumn(width, i, j) + "])" }))
+	return pack(each(width, func(j int) string {
+		return "bitcast<f32>(indices[scaleBAt" + r.scaleOfColumn(width, i, j) + "])"
+	}))
 }

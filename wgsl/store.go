@@ -57,8 +57,8 @@ func (r *renderer) output(value, number string) output {
 	}
 }
 
-// ofRow is the name of what the outputs of a row have in common, and ofColumns of those of the same columns. The first of them declares
-// it, where the text knows which are.
+// ofRow is the name of what the outputs of a row have in common, and ofColumns of those of the same
+// columns. The first of them declares it, where the text knows which are.
 func (r *renderer) ofRow(name string, i int, value func(i int) string) string {
 	return r.common(name, i, i-i%r.vectorsB(), value)
 }

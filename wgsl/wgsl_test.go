@@ -268,7 +268,8 @@ func TestText(t *testing.T) {
 				}
 				if barrier.MatchString(line) {
 					for _, b := range blocks {
-						require.True(t, strings.HasPrefix(b, "fn main(") || uniform[b] || rounds.MatchString(b), "barrier inside %q", b)
+						together := strings.HasPrefix(b, "fn main(") || uniform[b] || rounds.MatchString(b)
+						require.True(t, together, "barrier inside %q", b)
 					}
 				}
 			}

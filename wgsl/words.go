@@ -8,13 +8,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// C of 16 bits is stored in words. Where rows begin and end at even positions, each word is a pair that a thread has. Elsewhere words of
-// rows that begin at odd positions have numbers of two pairs, the first of which may be the last one of another vector, and where rows of
-// the tile begin and end, halves of words are left. Threads learn of both through the workgroup memory of B, of which nobody needs the
-// rest any more. Other workgroups may store the other half of such a word at the same time, which atomic operations on 16 of its bits
-// leave as it is.
+// C of 16 bits is stored in words. Where rows begin and end at even positions, each word is a pair that
+// a thread has. Elsewhere words of rows that begin at odd positions have numbers of two pairs, the first
+// of which may be the last one of another vector, and where rows of the tile begin and end, halves of
+// words are left. Threads learn of both through the workgroup memory of B, of which nobody needs the
+// rest any more. Other workgroups may store the other half of such a word at the same time, which atomic
+// operations on 16 of its bits leave as it is.
 
-// storesC has the functions that store the halves that are left of a row. Its ends are those of its first vector and of its last one.
+// storesC has the functions that store the halves that are left of a row. Its ends are those of its
+// first vector and of its last one.
 const storesC = `
 fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicAnd(&C[at], ~mask);
@@ -27,9 +29,9 @@ fn storeEnds(at: u32, cols: u32, first: u32, last: u32) {
 }
 `
 
-// vectorFunctions writes the functions for a vector in words, of which so many numbers are in the tile: ends is its first number and, in
-// the high half, its last; storeVector stores the words that are no halves. Before is the ends of the vector in front, in front of
-// column 0 of none.
+// vectorFunctions writes the functions for a vector in words, of which so many numbers are in the tile:
+// ends is its first number and, in the high half, its last; storeVector stores the words that are no
+// halves. Before is the ends of the vector in front, in front of column 0 of none.
 func (r *renderer) vectorFunctions(width int) {
 	words := []string{"worda", "wordb"}[:width/2]
 	given, last := strings.Join(words, ": u32, ")+": u32", "worda"
@@ -47,7 +49,8 @@ func (r *renderer) vectorFunctions(width int) {
 		before, exists := "before", "numbers + odd > 1u && odd <= col"
 		for k, word := range words {
 			r.block("if ("+exists+")", func() {
-				r.line("atomicStore(&C[%s], select(%s, (%s >> 16u) | (%s << 16u), odd != 0u));", plus("at / 2u", k), word, before, word)
+				shifted := fmt.Sprintf("(%s >> 16u) | (%s << 16u)", before, word)
+				r.line("atomicStore(&C[%s], select(%s, %s, odd != 0u));", plus("at / 2u", k), word, shifted)
 			})
 			before, exists = word, "numbers + odd > 3u"
 		}
@@ -72,9 +75,9 @@ func (r *renderer) storeNarrow(width int, outputs []output) {
 		func() { r.storeShifted(width, words) })
 }
 
-// storePairs stores the words of outputs where no half is left: first those of whole vectors, without asking for each word, then the
-// first word of others. That order takes 0.975 of the time of asking (27 batches of the sweep), 0.96 where K is up to 128 (H100 through
-// Vulkan).
+// storePairs stores the words of outputs where no half is left: first those of whole vectors, without
+// asking for each word, then the first word of others. That order takes 0.975 of the time of asking (27
+// batches of the sweep), 0.96 where K is up to 128 (H100 through Vulkan).
 func (r *renderer) storePairs(width int, words [][]string) {
 	store := func(i int, exist string, words []string) {
 		r.block(fmt.Sprintf("if (%s && %s)", r.stored(i), exist), func() {
@@ -94,11 +97,13 @@ func (r *renderer) storePairs(width int, words [][]string) {
 	}
 }
 
-// storeShifted stores outputs where rows begin or end at odd positions. Threads tell each other the ends of all vectors of as many rows of
-// the tile at a time as fit in the workgroup memory of B. What the first vector of a row is told has no meaning.
+// storeShifted stores outputs where rows begin or end at odd positions. Threads tell each other the ends
+// of all vectors of as many rows of the tile at a time as fit in the workgroup memory of B. What the
+// first vector of a row is told has no meaning.
 func (r *renderer) storeShifted(width int, words [][]string) {
 	for i := range words {
-		r.line("let numbers%d = select(0u, min(cols - min(%s, cols), %du), %s);", i, r.column(width, i, 0), width, r.stored(i))
+		numbers := fmt.Sprintf("min(cols - min(%s, cols), %du)", r.column(width, i, 0), width)
+		r.line("let numbers%d = select(0u, %s, %s);", i, numbers, r.stored(i))
 	}
 	t := r.telling(width)
 	pass := func() {
@@ -115,7 +120,8 @@ func (r *renderer) storeShifted(width int, words [][]string) {
 		r.eachTold(&t, len(words), func(at string, outputs []int) {
 			r.line("let at = max(%s, 1u) - 1u;", at)
 			for j, i := range outputs {
-				r.line("storeVector(atC%d, vector%d, numbers%d, %s%s, %s);", i, i, i, r.held("at"), r.numbered(j), strings.Join(words[i], ", "))
+				before := r.held("at") + r.numbered(j)
+				r.line("storeVector(atC%d, vector%d, numbers%d, %s, %s);", i, i, i, before, strings.Join(words[i], ", "))
 			}
 		})
 		r.storeHalves(&t)
@@ -147,15 +153,17 @@ func (r *renderer) storeHalves(t *telling) {
 	})
 }
 
-// telling is where threads tell each other the ends of vectors of so many numbers: those of as many rows together in an element of
-// workgroup memory, of all vectors of some rows in a pass, of which the first is first.
+// telling is where threads tell each other the ends of vectors of so many numbers: those of as many rows
+// together in an element of workgroup memory, of all vectors of some rows in a pass, of which the first
+// is first.
 type telling struct {
 	width, vectors         int // of a vector, and of a row
 	together, rows, passes int
 	first                  string
 }
 
-// telling is as many rows as fit. Rows of a thread whose number is known in the text are together. A workgroup of fix-ups has some rows.
+// telling is as many rows as fit. Rows of a thread whose number is known in the text are together. A
+// workgroup of fix-ups has some rows.
 func (r *renderer) telling(width int) telling {
 	tm, tn := r.Tile.TM, r.Tile.TN
 	t := telling{width: width, vectors: tn / width, together: 1, rows: r.B.Rows * r.Groups, passes: 1}
@@ -192,12 +200,14 @@ func (r *renderer) eachTold(t *telling, outputs int, body func(at string, output
 			if t.first != "" {
 				own = rest(own, t.rows)
 			}
-			r.block(head, func() { body(fmt.Sprintf("%s + vector%d", times(t.vectors, over(own, t.together)), i), all) })
+			at := times(t.vectors, over(own, t.together)) + fmt.Sprintf(" + vector%d", i)
+			r.block(head, func() { body(at, all) })
 		}
 	})
 }
 
-// held is an element of workgroup memory, numbered what of it is of one row, and element one of all its numbers.
+// held is an element of workgroup memory, numbered what of it is of one row, and element one of all its
+// numbers.
 func (r *renderer) held(at string) string {
 	if r.kernel.Fixup {
 		return "words[" + at + "]"

@@ -333,8 +333,9 @@ func (w *workgroup) check(names []let, end procedure, item map[string]int) {
 	}
 }
 
-// TestStoresOfWordsAreFew: kernels have no more accesses of C of 16 bits than of fp32, but for the ends of rows, and with those of the
-// functions that they call. Lavapipe makes a loop over its lanes of each, which is what takes it longest to compile.
+// TestStoresOfWordsAreFew: kernels have no more accesses of C of 16 bits than of fp32, but for the ends
+// of rows, and with those of the functions that they call. Lavapipe makes a loop over its lanes of each,
+// which is what takes it longest to compile.
 func TestStoresOfWordsAreFew(t *testing.T) {
 	for _, k := range slices.Concat(typed(kernels()), packedKernels(), fixups()) {
 		if k.TypeC == element.F32 || k.Loop {

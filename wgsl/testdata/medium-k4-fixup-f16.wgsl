@@ -35,7 +35,8 @@ fn tame(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
 	let small = nearest((size & 0x7fffffu) | 0x800000u, 126u - min(max(size >> 23u, 101u), 125u));
 	let extreme = select(small, select(0x7c00u, 0x7e00u, size > 0x7f800000u), size >= 0x38800000u);
-	return select(x, (x & 0x80000000u) | (0x38000000u + (extreme << 13u)), size >= 0x47800000u || size < 0x38800000u);
+	let tamed = (x & 0x80000000u) | (0x38000000u + (extreme << 13u));
+	return select(x, tamed, size >= 0x47800000u || size < 0x38800000u);
 }
 
 fn storeHalf(at: u32, mask: u32, word: u32) {
