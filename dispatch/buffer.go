@@ -172,7 +172,7 @@ func (b *Buffer) move(ctx context.Context, what string, offset, n int, call func
 
 // within checks a range of elements.
 func (b *Buffer) within(what string, offset, n int) error {
-	if offset < 0 || offset > b.n || n > b.n-offset {
+	if offset < 0 || n > b.n-offset {
 		return invalid.Errorf("%s: %d elements from %d on, in a buffer of %d", what, n, offset, b.n)
 	}
 	return nil

@@ -28,7 +28,7 @@ func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 	switch {
 	case n < 0:
 		return nil, invalid.Errorf("slice: n is %d: negative size", n)
-	case offset < 0 || offset > b.n || n > b.n-offset:
+	case offset < 0 || n > b.n-offset:
 		return nil, invalid.Errorf("slice: %d elements from %d on, in a buffer of %d", n, offset, b.n)
 	case offset%unit != 0:
 		return nil, invalid.Errorf("slice: offset %d is not a multiple of %d elements (%d bytes)", offset, unit, SliceBytes)

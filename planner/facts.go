@@ -19,7 +19,8 @@ const (
 	// mostMicros of a launch, a step or a worker: the largest step, 128 x 128 x 32, takes
 	// 1 s on a device of leastTFLOP.
 	mostMicros = 1e7
-	mostRate   = 1e12 // bytes a microsecond of memory; an H200 has 4.8e6
+	leastRate  = 1    // bytes a microsecond of memory: 1 MB/s
+	mostRate   = 1e12 // an H200 has 4.8e6
 	// leastShared is what the tiles of every rule can do with, and half of what WebGPU
 	// grants everywhere (specification, section 3.6.2).
 	leastShared = 8 << 10
@@ -85,8 +86,8 @@ func (d *Device) checkRest() error {
 	if !(0 <= d.LaunchMicros && d.LaunchMicros <= mostMicros) {
 		return d.wrong("launch_micros %g is not in [0, %g]", d.LaunchMicros, mostMicros)
 	}
-	if !(0 <= d.MemoryRate && d.MemoryRate <= mostRate) {
-		return d.wrong("memory_rate %g is not in [0, %g]", d.MemoryRate, mostRate)
+	if d.MemoryRate != 0 && !(leastRate <= d.MemoryRate && d.MemoryRate <= mostRate) {
+		return d.wrong("memory_rate %g is not 0, nor in [%d, %g]", d.MemoryRate, leastRate, mostRate)
 	}
 	if d.Cache < 0 {
 		return d.wrong("cache %d is negative", d.Cache)

@@ -40,8 +40,9 @@ func TestCheckDevice(t *testing.T) {
 		{func(d *Device) { d.TFLOPS = 1e-300 }, "device mi210: tflops 1e-300 is not in [1e-06, 1e+06]"},
 		{func(d *Device) { d.LaunchMicros = -1 }, "device mi210: launch_micros -1 is not in [0, 1e+07]"},
 		{func(d *Device) { d.LaunchMicros = math.Inf(1) }, "device mi210: launch_micros +Inf is not in [0, 1e+07]"},
-		{func(d *Device) { d.MemoryRate = math.NaN() }, "device mi210: memory_rate NaN is not in [0, 1e+12]"},
-		{func(d *Device) { d.MemoryRate = math.Inf(1) }, "device mi210: memory_rate +Inf is not in [0, 1e+12]"},
+		{func(d *Device) { d.MemoryRate = math.NaN() }, "device mi210: memory_rate NaN is not 0, nor in [1, 1e+12]"},
+		{func(d *Device) { d.MemoryRate = math.Inf(1) }, "device mi210: memory_rate +Inf is not 0, nor in [1, 1e+12]"},
+		{func(d *Device) { d.MemoryRate = 1e-300 }, "device mi210: memory_rate 1e-300 is not 0, nor in [1, 1e+12]"},
 		{func(d *Device) { d.Cache = -1 }, "device mi210: cache -1 is negative"},
 		{func(d *Device) { d.KernelKind = "metal" }, `device mi210: unknown kind of kernels "metal" (known: wgsl, native, cpu)`},
 		{func(d *Device) { d.Kernels = nil }, "device mi210: 0 kernels are not in [1, 64]"},
@@ -111,7 +112,7 @@ func (t *tape) odd(d *Device) {
 			k = &d.Kernels[t.byte()%len(d.Kernels)]
 		}
 		pick(t,
-			func() { d.ComputeUnits = n }, func() { d.TFLOPS = x }, func() { d.LaunchMicros = x }, func() { d.MaxWaves = n },
+			func() { d.ComputeUnits = n }, func() { d.TFLOPS = x }, func() { d.LaunchMicros = x }, func() { d.MaxWaves = n }, func() { d.MemoryRate = x }, func() { d.Cache = n },
 			func() { d.MaxGroups = n }, func() { d.Shared = n }, func() { d.GroupShared = n }, func() { d.MaxThreads = n },
 			func() { d.MaxWorkers = n }, func() { d.MaxBinding = n }, func() { d.MaxTrips = n }, func() { d.WaveSize = n },
 			func() { d.SIMDs = n }, func() { d.Registers = n }, func() { d.RegisterGranule = n }, func() { d.SharedGranule = n },

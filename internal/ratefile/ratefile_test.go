@@ -138,6 +138,20 @@ func TestKnowsNoTile(t *testing.T) {
 	require.ErrorContains(t, err, "knows none of the tiles")
 }
 
+func TestLongestFile(t *testing.T) {
+	t.Setenv(DirEnv, t.TempDir())
+	path := save(t, h200(t), some(t))
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	data = append(data, strings.Repeat(" ", maxSize-len(data))...)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	_, err = Load(h200(t))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(data, ' '), 0o600))
+	_, err = Load(h200(t))
+	require.ErrorContains(t, err, "larger than 65536 bytes")
+}
+
 func TestUnreadable(t *testing.T) {
 	t.Setenv(DirEnv, t.TempDir())
 	path := save(t, h200(t), some(t))
