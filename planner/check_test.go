@@ -58,6 +58,26 @@ func TestCheckMistakes(t *testing.T) {
 	}
 }
 
+// TestLargestSizes: MaxDim is the largest of all sizes and leading dimensions.
+func TestLargestSizes(t *testing.T) {
+	if math.MaxInt == MaxDim { // an int ends there
+		t.Skip("no int is larger")
+	}
+	one := Problem{M: 1, N: 1, K: 1, A: Matrix{LD: MaxDim}, B: Matrix{LD: MaxDim}, C: Matrix{LD: MaxDim}}
+	for arg, size := range map[string]func(*Problem) *int{
+		"lda": func(p *Problem) *int { return &p.A.LD }, "ldb": func(p *Problem) *int { return &p.B.LD },
+		"ldc": func(p *Problem) *int { return &p.C.LD }, "M": func(p *Problem) *int { return &p.M },
+		"N": func(p *Problem) *int { return &p.N }, "K": func(p *Problem) *int { return &p.K },
+	} {
+		p, most := one, MaxDim
+		*size(&p) = most
+		require.NoError(t, Batch{p}.Check(math.MaxInt, math.MaxInt, math.MaxInt), arg)
+		*size(&p) = most + 1
+		require.EqualError(t, Batch{p}.Check(math.MaxInt, math.MaxInt, math.MaxInt),
+			fmt.Sprintf("problem 0: %s 2147483648 is above the limit 2147483647", arg))
+	}
+}
+
 // TestExtent: what is not read or written needs no room, wherever it is said to lie.
 func TestExtent(t *testing.T) {
 	far := Matrix{1000, 1000}
