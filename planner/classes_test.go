@@ -10,7 +10,10 @@ import (
 
 // Problems of a class are cut by every shape as their class is, and all are in one.
 func TestClasses(t *testing.T) {
-	for _, d := range known() {
+	halved := clone(device(t, "h200")) // of tiles alone of which a half takes less
+	halved.Name = "halved"
+	halved.Kernels = slices.DeleteFunc(halved.Kernels, func(k KernelFacts) bool { return k.Tile.HalfCols == 0 })
+	for _, d := range append(known(), halved) {
 		t.Run(d.Name, func(t *testing.T) {
 			var m model
 			require.NoError(t, m.set(d, "", false, only{}))

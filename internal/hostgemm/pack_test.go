@@ -193,3 +193,19 @@ func fill(rng *rand.Rand, s []float32, m matrix) {
 		reference.Uniform(rng, s[m.offset+row*m.ld:][:m.cols])
 	}
 }
+
+// Problems that share B are cut into parts where these send less than a quarter more than the whole.
+func TestCutOfSharedOperands(t *testing.T) {
+	for _, c := range []struct {
+		rows, parts int
+	}{{512, 1}, {1024, 1}, {2048, 8}} { // 1.8, 1.4 and 1.2 times as much
+		var batch planner.Batch
+		for i := range 8 {
+			batch = append(batch, planner.Problem{M: c.rows, N: 1024, K: 1024,
+				A: planner.Matrix{Offset: i * c.rows * 1024, LD: 1024}, B: planner.Matrix{LD: 1024}, C: planner.Matrix{Offset: i * c.rows * 1024, LD: 1024}})
+		}
+		parts, err := cut(t.Context(), batch, &bare, everything(batch))
+		require.NoError(t, err)
+		require.Len(t, parts, c.parts, c.rows)
+	}
+}
