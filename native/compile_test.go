@@ -230,10 +230,9 @@ func newEmulator(t *testing.T, s sanitizer) emulator {
 	return e
 }
 
-// warpgroups is the emulator of the kernels as they are, for a test that takes long.
+// warpgroups is the emulator of the kernels as they are.
 func warpgroups(t *testing.T) emulator {
 	t.Helper()
-	compiled(t)
 	e, err := warpgroupsAsAre()
 	require.NoError(t, err)
 	return e

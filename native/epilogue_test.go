@@ -207,13 +207,13 @@ func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, 
 // TestWarpgroupEpiloguesEmulated runs kernels of warpgroups with an epilogue as TestWarpgroupsEmulated does those
 // without.
 func TestWarpgroupEpiloguesEmulated(t *testing.T) {
-	e := warpgroups(t)
+	compiled(t)
 	for _, s := range warpgroupTiles() {
 		if s.Epilogues {
 			t.Run(s.Name, func(t *testing.T) {
 				sample.Kernels.Skip(t, 4)
 				t.Parallel()
-				require.NoError(t, e.run(t.TempDir(), wgmmaEpilogues(t, s)))
+				require.NoError(t, warpgroups(t).run(t.TempDir(), wgmmaEpilogues(t, s)))
 			})
 		}
 	}

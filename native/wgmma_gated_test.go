@@ -65,7 +65,7 @@ func (j *emulatorJob) moveC(t *testing.T, from int) {
 
 // TestGatedEmulated runs gated tiles whose C begin in both ways, as TestWarpgroupEpiloguesEmulated does all.
 func TestGatedEmulated(t *testing.T) {
-	e := warpgroups(t)
+	compiled(t)
 	for _, s := range warpgroupTiles() {
 		if !s.Epilogues || !s.HalvesOnly() {
 			continue
@@ -74,7 +74,7 @@ func TestGatedEmulated(t *testing.T) {
 			t.Run(s.Name+"/"+of.String(), func(t *testing.T) {
 				sample.Kernels.Skip(t, 4)
 				t.Parallel()
-				require.NoError(t, e.run(t.TempDir(), gatedJobs(t, s, of)))
+				require.NoError(t, warpgroups(t).run(t.TempDir(), gatedJobs(t, s, of)))
 			})
 		}
 	}

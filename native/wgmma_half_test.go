@@ -66,7 +66,7 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 
 // TestWarpgroupHalvesEmulated is TestWarpgroupsEmulated for elements of 16 and 8 bits.
 func TestWarpgroupHalvesEmulated(t *testing.T) {
-	e := warpgroups(t)
+	compiled(t)
 	for i, tile := range warpgroupTiles() {
 		for _, of := range narrow {
 			if tile.Exchanged() || of == element.F16 && i > 0 && tile.Name != "wide-64x64" {
@@ -75,7 +75,7 @@ func TestWarpgroupHalvesEmulated(t *testing.T) {
 			t.Run(tile.Name+"/"+of.String(), func(t *testing.T) {
 				sample.Kernels.Skip(t, 4)
 				t.Parallel()
-				require.NoError(t, e.run(t.TempDir(), halfJobs(t, tile, of)))
+				require.NoError(t, warpgroups(t).run(t.TempDir(), halfJobs(t, tile, of)))
 			})
 		}
 	}
