@@ -32,6 +32,8 @@ comma       := ,
 BROWSER_SHORT := Windows|NonFinite|Subnormals|Scalars|Empty|Reuse|Chain|Queued|Concurrent|Time|Buffers|StartRead|Copy|Compile|OutOfMemory|Cancelled|Foreign|Open|Close
 # Tests of planner and wgsl that take seconds each and show of other builds what shorter ones do.
 SAME        := TestKernelsListAll|TestManySteps|TestEveryTileOnce|TestEpiloguePlans|TestStoresStayInTile|TestLeastDeviceKernels|TestStagesCoverTiles|TestEpilogueStores|TestEpilogueBindings
+# Packages with files for builds with cgo and without.
+CGO          = $(shell grep -rlE '^//go:build .*cgo' --include=*.go . | grep -v '^./$(DESKTOP)' | xargs -n1 dirname | sort -u | grep -v '^./capi')
 # Packages with goroutines or locks of their own, and the fakes that work on them. The race
 # detector cannot see into the WebGPU library, and its build of the binding would take minutes;
 # tests of native build C++ once with sync, and no more; of planner the tests with goroutines, whose names say Concurrent, run alone.
@@ -85,7 +87,7 @@ fmt:
 # For other targets the packages that have files of their own there, and with them all that these import.
 vet:
 	$(GO) vet ./...
-	CGO_ENABLED=0 $(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet $(CGO)
 	CGO_ENABLED=0 GOOS=windows $(GO) vet ./dispatch ./webgpu ./cmd/...
 	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./dispatch ./webgpu ./internal/cpu
 	CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) vet ./dispatch ./webgpu ./examples/browser/...

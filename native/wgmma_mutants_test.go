@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/sample"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
@@ -205,7 +206,10 @@ func testWarpgroupMutants(t *testing.T, file, name, macro string, mutants []muta
 		require.NoError(t, err)
 		return e.run(source, jobs)
 	}
-	t.Run("none", func(t *testing.T) { require.NoError(t, run(t, mutant{})) })
+	t.Run("none", func(t *testing.T) {
+		sample.Kernels.Skip(t, 1)
+		require.NoError(t, run(t, mutant{}))
+	})
 	for _, m := range mutants {
 		requireFound(t, m, func(t *testing.T) error { return run(t, m) })
 	}
