@@ -27,14 +27,13 @@ type apart struct {
 // moveOut makes such a buffer. Addresses and offsets are any, or multiples of 16 bytes.
 func (j *dressedJob) moveOut(t *testing.T, of int, m planner.Matrix, stored int, aligned bool) apart {
 	t.Helper()
-	k, step := len(j.apart), 1
+	k, step, size := len(j.apart), 1, j.types()[of].Bytes()
 	if aligned {
-		step = 8
+		step = j.types()[of].Line()
 	}
 	shift := step * ((k + 1) % 4)
 	a := apart{of: of, first: m.Offset, end: m.Offset + stored*m.LD, offset: step * (k % 3)}
 	a.before = shift + a.offset
-	size := j.types()[of].Bytes()
 	a.buffer = j.alloc(t, (a.length()*size+3)/4)
 	base, err := a.buffer.(driver.Addressed).Address()
 	require.NoError(t, err)
