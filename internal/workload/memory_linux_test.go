@@ -17,8 +17,8 @@ import (
 
 // Sizes that memory has no room for are an error that names the line.
 func TestManyLines(t *testing.T) {
-	memtest.AddressSpace(t, 320<<20, func() {
-		_, err := Read("sizes.txt", bytes.Repeat([]byte("1 1 1\n"), 1_500_000))
+	memtest.AddressSpace(t, 640<<20, func() {
+		_, err := Read("sizes.txt", bytes.Repeat([]byte("1 1 1\n"), 2_500_000))
 		require.ErrorIs(t, err, driver.ErrOutOfMemory)
 		require.Regexp(t, `^sizes\.txt:\d+: memory for \d+ problems: out of memory: \d+\.\d MiB more are needed, RLIMIT_AS leaves `, err)
 		w, err := Read("sizes.txt", bytes.Repeat([]byte("1 1 1\n"), 100_000))
