@@ -127,7 +127,7 @@ func (t *tape) odd(d *Device) {
 func TestOddDevices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	plans, refused := 0, 0
-	for range 26000 {
+	for range 30000 {
 		in := randomTape(rng, 100)
 		d := clone(known()[rng.IntN(len(known()))])
 		in.odd(d)

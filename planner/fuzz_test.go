@@ -66,7 +66,7 @@ func (t *tape) options() Options {
 		Rule:      pick(t, "", RuleCost, RuleZhang2025),
 		Schedule:  pick(t, append(Schedules(), "")...),
 		TLP:       pick[TLPEquation](t, 0, TLPEq3, TLPEq4, 7),
-		Threshold: pick(t, 0, 1e5, -1, 1e300, math.Inf(1)),
+		Threshold: pick(t, 0, 0, 1e5, 1e9, 1e300, -1, math.Inf(1), math.NaN()),
 	}
 	if t.byte()%2 == 1 {
 		all := tile.Table()
