@@ -38,7 +38,7 @@ type Text struct {
 
 // The texts. What they have in common is which words and types plans and kernels agree on.
 var (
-	Planner  = text("planner", "planner/*.go")
+	Planner  = text("planner", "planner/*.go", "internal/tune/*.go")
 	Shaders  = text("shaders", "wgsl/*.go")
 	Kernels  = text("kernels", "native/*.cuh", "native/*.h", "native/*.cu", "native/*.hip", "native/*.inc", "native/internal/emulator/*")
 	Products = text("products", "native/products/*MANIFEST", "native/internal/gcn/*.go")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
 	"github.com/batchgemm/batchgemm/planner/tile"
@@ -90,7 +91,10 @@ func TestFit(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if testing.Short() && tc.name != "CUDA" {
-				t.Skip("a fit takes a second, and ten with the race detector")
+				t.Skip("a fit takes seconds, and ten times as long with the race detector")
+			}
+			if tc.name != "CUDA" {
+				sample.Planner.Skip(t, 2)
 			}
 			rng := rand.New(rand.NewPCG(7, 0))
 			d := known(t, tc.device)
