@@ -75,8 +75,6 @@ test-all: test
 # HIP kernels and of their emulation, and the disassembler, and windows under Xvfb: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
 check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window,python
-# All cases of what has changed since test-all noted it.
-check: export BATCHGEMM_TESTS ?= changed
 # vet has seen what test and browser-check build by then.
 check: TEST_FLAGS = -vet=off
 check: setup fmt tidy vet staticcheck test variants browser-check window-check wheel-check sizes race vulncheck
