@@ -47,13 +47,23 @@ var checks = sync.Pool{New: func() any { return new(overlaps) }}
 // finds C by addresses, only those who write them know what overlaps.
 func (b Batch) check(ctx context.Context, have *Lengths, o *overlaps, e *Epilogue) error {
 	o.regions = slices.Grow(o.regions[:0], len(b))
-	dressed := !e.none()
-	for i := range b {
-		if i%pace == pace-1 {
+	for first := 0; first < len(b); first += pace {
+		if first > 0 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 		}
+		if err := b.checkSome(first, min(first+pace, len(b)), have, o, e); err != nil {
+			return err
+		}
+	}
+	return o.find(ctx)
+}
+
+// checkSome is check of problems [first, end), without what overlaps.
+func (b Batch) checkSome(first, end int, have *Lengths, o *overlaps, e *Epilogue) error {
+	dressed := !e.none()
+	for i := first; i < end; i++ {
 		p := &b[i]
 		if err := checkSizes(i, p); err != nil {
 			return err
@@ -82,7 +92,7 @@ func (b Batch) check(ctx context.Context, have *Lengths, o *overlaps, e *Epilogu
 			o.regions[n].set(p.C.Offset, p.M, p.N, p.C.LD, i)
 		}
 	}
-	return o.find(ctx)
+	return nil
 }
 
 func checkSizes(i int, p *Problem) error {

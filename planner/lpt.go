@@ -38,7 +38,9 @@ func (p *builder) ownTiles(g *group, workers int) error {
 		rows, cols := grid(g.Tile, q)
 		depth := steps(g.Tile, q) * p.model.products
 		whole := t.work(1, depth)
-		for band := range bands(rows, cols) {
+		most := bandRows(rows, cols)
+		for top := 0; top < rows; top += most {
+			band := band{top, min(top+most, rows)}
 			if err := p.went((band.bottom - band.top) * cols); err != nil {
 				return err
 			}
@@ -75,7 +77,9 @@ func (p *builder) giveTiles(g *group, workers int) error {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
-		for band := range bands(rows, cols) {
+		most := bandRows(rows, cols)
+		for top := 0; top < rows; top += most {
+			band := band{top, min(top+most, rows)}
 			if err := p.went((band.bottom - band.top) * cols); err != nil {
 				return err
 			}

@@ -102,16 +102,12 @@ const stripRows = 4
 // band is rows [top, bottom) of a grid.
 type band struct{ top, bottom int }
 
-// bands cuts a grid into bands of about pace tiles, between strips. Most grids are one.
-func bands(rows, cols int) iter.Seq[band] {
-	most := rows
-	if rows*cols > pace {
-		most = max(pace/cols/stripRows, 1) * stripRows
+// bandRows is the rows of bands of about pace tiles, which end between strips: all rows of most grids.
+func bandRows(rows, cols int) int {
+	if rows*cols <= pace {
+		return rows
 	}
-	return func(yield func(band) bool) {
-		for top := 0; top < rows && yield(band{top, min(top+most, rows)}); top += most {
-		}
-	}
+	return max(pace/cols/stripRows, 1) * stripRows
 }
 
 // inStrips goes through a grid row by row, or, where it has many columns of large tiles, through some rows at a time, column by column: tiles that
@@ -149,7 +145,9 @@ func dealDataParallel(p *builder, g *group) error {
 		q := &p.Batch[o.index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
-		for band := range bands(rows, cols) {
+		most := bandRows(rows, cols)
+		for top := 0; top < rows; top += most {
+			band := band{top, min(top+most, rows)}
 			if err := p.went((band.bottom - band.top) * cols); err != nil {
 				return err
 			}
