@@ -99,3 +99,19 @@ func TestGreen(t *testing.T) {
 	}
 	require.Equal(t, len(texts), strings.Count(green, "\n")-1)
 }
+
+// A text of a name is recorded alone.
+func TestRecord(t *testing.T) {
+	before := green
+	t.Cleanup(func() { green = before })
+	green = "# head\nplanner old\ncpu old\n"
+	text, err := Record("cpu")
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(text, "# head\nplanner old\n"), text)
+	require.Contains(t, text, "\n"+CPU.line())
+	text, err = Record()
+	require.NoError(t, err)
+	require.Contains(t, text, "\n"+Planner.line())
+	_, err = Record("none")
+	require.EqualError(t, err, `no text "none"`)
+}
