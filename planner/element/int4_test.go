@@ -171,12 +171,13 @@ func TestQuantizeInt4Refuses(t *testing.T) {
 		{"minus infinite, the last", 2, 127, -inf, "row 2, column 127 is -Inf, for which int4 has no number"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			numbers, words, groups := make([]float32, n*k), []uint32{7}, []uint32{7}
+			numbers := make([]float32, n*k)
+			words, groups := slices.Repeat([]uint32{7}, k/8*Int4LD(n)), slices.Repeat([]uint32{7}, k/group*Int4LD(n))
 			numbers[tc.row*k+tc.col] = tc.x
 			err := QuantizeInt4(words, groups, numbers, n, k, group)
 			require.ErrorIs(t, err, invalid.Err)
 			require.EqualError(t, err, tc.want)
-			require.Equal(t, []uint32{7, 7}, append(words, groups...))
+			require.Equal(t, slices.Repeat([]uint32{7}, len(words)+len(groups)), append(words, groups...))
 		})
 	}
 	large, words, groups := slices.Repeat([]float32{-math.MaxFloat32}, 64), make([]uint32, 64), make([]uint32, 8)
