@@ -1,5 +1,5 @@
 # make demo    set up what is missing, then plan and run a batch, verified
-# make test    set up what is missing, then run the tests: 5 minutes on two cores of a fresh machine, the build with it
+# make test    set up what is missing, then run the tests
 # make test-all  all cases, where make test draws a sample, and notes it in internal/sample/green.txt: before a change of kernels lands
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
 # make browser-test  all tests of WebGPU in headless Chromium, on its software adapter: 15 minutes (BROWSER_FLAGS: of go test)
