@@ -166,6 +166,7 @@ func TestNarrowRates(t *testing.T) {
 		of := &k.Tile.Rates
 		for c, want := range map[Compute]tile.Rate{computeHalves: of.Halves, computeWideHalves: of.WideHalves, computeBytes: of.Bytes, computeWideBytes: of.WideBytes, computeInt4: of.Int4} {
 			require.Equal(t, want, d.Rate(k, c), "%s %s", k.Tile, c)
+			require.Equal(t, want.Efficiency > 0, d.KernelKind.takes(k, c), "%s %s", k.Tile, c)
 		}
 	}
 }

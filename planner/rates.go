@@ -48,6 +48,20 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 	return s.Rates.Native
 }
 
+// takes reports whether there are kernels of the shape for a compute mode of elements of 16 bits and fewer.
+func (k KernelKind) takes(f *KernelFacts, c Compute) bool {
+	switch s := f.Tile; {
+	case k != KernelsNative:
+		return true
+	case s.Unit == tile.FMA && c.bytes():
+		return f.Bytes > 0
+	case s.Unit == tile.FMA:
+		return f.Halves > 0
+	default:
+		return s.Int4Only == (c == computeInt4) && !s.Swapped && !(s.AlignedOnly && c == computeBytes)
+	}
+}
+
 // KernelFacts is what a device's kernels of one tile shape take, and how fast they are.
 type KernelFacts struct {
 	Tile *tile.Shape

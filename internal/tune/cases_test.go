@@ -60,7 +60,7 @@ func TestRows(t *testing.T) {
 		switch {
 		case s.Unit == tile.FMA:
 			plain++
-		case s.Unit.Tensor() && !s.HalvesOnly():
+		case s.Unit.Tensor() && !s.NarrowOnly:
 			tensor++
 		}
 	}

@@ -9,9 +9,9 @@ package tile
 // partial sums are added at the end. Such a small tile finishes a long K early. Rows called thin
 // are for problems of few rows, which wait for a long B.
 //
-// Rows of the units MMA and WGMMA are for tensor cores. In tensor-32x32 each warp has
-// a part of every K step. Those of the unit Int4 are for B of 4 bits. In the rows of warpgroups, 128 threads for each 64 rows multiply
-// and the others bring the operands, of the rows called wide for elements of 16 bits whose rows begin with 16 bytes. In the last rows, of the unit SIMD, a thread of a CPU
+// Rows of the kinds mma and wgmma are for tensor cores. In tensor-32x32 each warp has
+// a part of every K step. Those of the kind int4 are for B of 4 bits. In the rows of warpgroups, 128 threads for each 64 rows multiply
+// and the others bring the operands, of the rows called wide for elements of 16 bits whose rows begin with 16 bytes. In the last rows, of the kind simd, a thread of a CPU
 // computes a tile alone.
 //
 // The rates WGSL, Words too, are fits to 8,300 forced plans of 488 batches in fp32 and bf16, through Vulkan on an H100, timed by GPU timestamps, and
@@ -38,7 +38,7 @@ package tile
 // takes up to 2 percent longer than the best wide tile.
 //
 // The rates Int4 of warpgroups are such a fit to 6,900 forced plans of 593 batches in bf16 with groups of 128: single layers, 2 to 7 of them, experts, and products of up to 512 rows
-// (H100). Those of the unit Int4 are none: what Qwen3's experts (H200) took with 4096 tokens and with 64.
+// (H100). Those of the kind int4 are none: what Qwen3's experts (H200) took with 4096 tokens and with 64.
 //
 // Native of tensor-*, wgmma-* and thin-8x64 is a later fit too, to 19,000 forced plans of 552 batches in fp32, of which 160 were kept apart, and to 17 of 13 batches of few rows, 64 experts
 // by Zipf's law among them (H200; docs/results.md). That of thin-8x128, but for Along, is one to 800 of 54 batches of few rows whose B is not transposed (H200; docs/rows.md). TF32 of wgmma-64x128 is of one to 183 plans of 80 batches, most of 1 to 100 rows (H200).
@@ -121,13 +121,13 @@ var table = [...]Shape{
 		Native: Rate{Efficiency: 0.413, Step: 0.260, Fixed: 0.286, Worker: 0.300, Stream: 33000, Along: 12500},
 	}},
 
-	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
+	{Name: "tensor-16x32", TM: 16, TN: 32, TK: 32, Threads: 128, Kind: mmaNarrow, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.616, Step: 0.031, Fixed: 0.580, Worker: 0.389},
 		WideHalves: Rate{Efficiency: 0.917, Step: 0.002, Fixed: 0.577, Worker: 0.435},
 		Bytes:      Rate{Efficiency: 0.687, Step: 0.045, Fixed: 0.524, Worker: 0.536},
 		WideBytes:  Rate{Efficiency: 1.503, Step: 0.001, Fixed: 0.518, Worker: 0.802},
 	}},
-	{Name: "tensor-32x32", TM: 32, TN: 32, TK: 32, Threads: 128, Unit: MMA, Clusters: true, Epilogues: true, Rates: Rates{
+	{Name: "tensor-32x32", TM: 32, TN: 32, TK: 32, Threads: 128, Kind: mma, Clusters: true, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 0.640, Step: 0.072, Fixed: 0.783, Worker: 0.460, Stream: 17500},
 		TF32:       Rate{Efficiency: 0.731, Step: 0.089, Fixed: 0.779, Worker: 0.561},
 		Halves:     Rate{Efficiency: 1.058, Step: 0.046, Fixed: 0.637, Worker: 0.942},
@@ -135,7 +135,7 @@ var table = [...]Shape{
 		Bytes:      Rate{Efficiency: 1.295, Step: 0.032, Fixed: 0.705, Worker: 1.017},
 		WideBytes:  Rate{Efficiency: 1.799, Step: 0.008, Fixed: 0.896, Worker: 0.305},
 	}},
-	{Name: "tensor-64x64", TM: 64, TN: 64, TK: 32, Threads: 128, Unit: MMA, Epilogues: true, Rates: Rates{
+	{Name: "tensor-64x64", TM: 64, TN: 64, TK: 32, Threads: 128, Kind: mma, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 0.827, Step: 0.577, Fixed: 1.034, Worker: 0.573, Stream: 15500},
 		TF32:       Rate{Efficiency: 1.079, Step: 0.584, Fixed: 0.542, Worker: 0.457},
 		Halves:     Rate{Efficiency: 1.474, Step: 0.521, Fixed: 0.500, Worker: 0.324},
@@ -143,7 +143,7 @@ var table = [...]Shape{
 		Bytes:      Rate{Efficiency: 1.854, Step: 0.282, Fixed: 0.957, Worker: 0.567},
 		WideBytes:  Rate{Efficiency: 2.519, Step: 0.008, Fixed: 0.837, Worker: 0.298},
 	}},
-	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 109504, HalfCols: 0.88, Epilogues: true, Rates: Rates{
+	{Name: "wgmma-64x64", TM: 64, TN: 64, TK: 32, Threads: 384, Kind: wgmma, Shared: 109504, HalfCols: 0.88, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 1.340, Step: 0.662, Fixed: 0.559, Worker: 1.394, Stream: 15900, Along: 14000},
 		TF32:       Rate{Efficiency: 1.408, Step: 0.515, Fixed: 0.583, Worker: 1.015},
 		Halves:     Rate{Efficiency: 2.605, Step: 0.283, Fixed: 1.095, Worker: 0.922},
@@ -151,7 +151,7 @@ var table = [...]Shape{
 		Bytes:      Rate{Efficiency: 4.015, Step: 0.182, Fixed: 1.047, Worker: 0.859},
 		WideBytes:  Rate{Efficiency: 5.226, Step: 0.031, Fixed: 1.168, Worker: 0.735},
 	}},
-	{Name: "wgmma-64x64-deep", TM: 64, TN: 64, TK: 32, Threads: 384, Unit: WGMMA, Shared: 200704, HalfCols: 0.78, Rates: Rates{
+	{Name: "wgmma-64x64-deep", TM: 64, TN: 64, TK: 32, Threads: 384, Kind: wgmma, Shared: 200704, HalfCols: 0.78, Rates: Rates{
 		Native:     Rate{Efficiency: 1.074, Step: 0.140, Fixed: 0.338, Worker: 1.436, Stream: 15700},
 		TF32:       Rate{Efficiency: 1.402, Step: 0.341, Fixed: 0.300, Worker: 1.262},
 		Halves:     Rate{Efficiency: 2.448, Step: 0.053, Fixed: 0.887, Worker: 1.239},
@@ -159,7 +159,7 @@ var table = [...]Shape{
 		Bytes:      Rate{Efficiency: 3.893, Step: 0.067, Fixed: 0.594, Worker: 1.482},
 		WideBytes:  Rate{Efficiency: 6.226, Step: 0.058, Fixed: 0.306, Worker: 1.389},
 	}},
-	{Name: "wgmma-128x64", TM: 128, TN: 64, TK: 32, Threads: 512, Unit: WGMMA, Shared: 222176, HalfRows: 0.72, HalfCols: 0.82, Rates: Rates{
+	{Name: "wgmma-128x64", TM: 128, TN: 64, TK: 32, Threads: 512, Kind: wgmma, Shared: 222176, HalfRows: 0.72, HalfCols: 0.82, Rates: Rates{
 		Native:     Rate{Efficiency: 1.574, Step: 0.251, Fixed: 0.395, Worker: 1.612, Stream: 14400},
 		TF32:       Rate{Efficiency: 2.249, Step: 0.011, Fixed: 0.300, Worker: 1.767},
 		Halves:     Rate{Efficiency: 3.504, Step: 0.133, Fixed: 0.300, Worker: 1.726},
@@ -167,7 +167,7 @@ var table = [...]Shape{
 		Bytes:      Rate{Efficiency: 5.604, Step: 0.157, Fixed: 0.306, Worker: 1.562},
 		WideBytes:  Rate{Efficiency: 9.334, Step: 0.106, Fixed: 0.338, Worker: 1.608},
 	}},
-	{Name: "wgmma-128x128", TM: 128, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 218048, HalfRows: 0.74, HalfCols: 0.72, Epilogues: true, Rates: Rates{
+	{Name: "wgmma-128x128", TM: 128, TN: 128, TK: 32, Threads: 512, Kind: wgmma, Shared: 218048, HalfRows: 0.74, HalfCols: 0.72, Epilogues: true, Rates: Rates{
 		Native:     Rate{Efficiency: 2.059, Step: 0.498, Fixed: 1.654, Worker: 2.601, Stream: 20000, Along: 14400},
 		TF32:       Rate{Efficiency: 2.655, Step: 0.453, Fixed: 0.374, Worker: 2.478},
 		Halves:     Rate{Efficiency: 5.030, Step: 0.120, Fixed: 0.452, Worker: 2.828},
@@ -175,61 +175,61 @@ var table = [...]Shape{
 		Bytes:      Rate{Efficiency: 8.306, Step: 0.078, Fixed: 0.306, Worker: 3.031},
 		WideBytes:  Rate{Efficiency: 9.101, Step: 0.150, Fixed: 0.312, Worker: 2.605},
 	}},
-	{Name: "wgmma-64x128", TM: 64, TN: 128, TK: 32, Threads: 512, Unit: WGMMA, Shared: 222176, HalfRows: 0.74, Rates: Rates{
+	{Name: "wgmma-64x128", TM: 64, TN: 128, TK: 32, Threads: 512, Kind: wgmmaSwapped, Shared: 222176, HalfRows: 0.74, Rates: Rates{
 		Native: Rate{Efficiency: 1.613, Step: 0.510, Fixed: 0.616, Worker: 3.353, Stream: 26290},
 		TF32:   Rate{Efficiency: 2.037, Step: 0.047, Fixed: 0.379, Worker: 2.725, Stream: 29590},
 	}},
 
-	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, HalfRows: 0.79, Epilogues: true, Rates: Rates{
+	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Kind: wgmmaAligned, Shared: 109568, HalfRows: 0.79, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.866, Step: 0.847, Fixed: 1.540, Worker: 0.241},
 		WideHalves: Rate{Efficiency: 4.407, Step: 0.079, Fixed: 0.614, Worker: 0.525, Stream: 29500},
 		WideBytes:  Rate{Efficiency: 8.403, Step: 0.044, Fixed: 0.642, Worker: 0.482, Stream: 29500},
 	}},
-	{Name: "wide-64x128", TM: 64, TN: 128, TK: 32, Threads: 256, Unit: WGMMA, Shared: 109568, HalfRows: 0.92, Epilogues: true, Rates: Rates{
+	{Name: "wide-64x128", TM: 64, TN: 128, TK: 32, Threads: 256, Kind: wgmmaAligned, Shared: 109568, HalfRows: 0.92, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.936, Step: 1.903, Fixed: 0.624, Worker: 0.410},
 		WideHalves: Rate{Efficiency: 5.189, Step: 0.087, Fixed: 1.023, Worker: 0.577, Stream: 32500},
 		WideBytes:  Rate{Efficiency: 9.376, Step: 0.060, Fixed: 0.962, Worker: 0.501, Stream: 32500},
 	}},
-	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Unit: WGMMA, Shared: 218112, HalfRows: 0.82, Epilogues: true, Rates: Rates{
+	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Kind: wgmmaAligned, Shared: 218112, HalfRows: 0.82, Epilogues: true, Rates: Rates{
 		Halves:     Rate{Efficiency: 0.925, Step: 1.422, Fixed: 0.000, Worker: 2.667},
 		WideHalves: Rate{Efficiency: 7.568, Step: 0.105, Fixed: 0.922, Worker: 1.247, Stream: 31000},
 		WideBytes:  Rate{Efficiency: 15.700, Step: 0.076, Fixed: 0.369, Worker: 1.500, Stream: 31000},
 	}},
 
-	{Name: "int4-16x128", TM: 16, TN: 128, TK: 128, Threads: 128, Unit: Int4, Epilogues: true, Rates: Rates{
+	{Name: "int4-16x128", TM: 16, TN: 128, TK: 128, Threads: 128, Kind: int4, Epilogues: true, Rates: Rates{
 		Int4: Rate{Efficiency: 2.1, Step: 0.40, Fixed: 2.0, Worker: 0.5, Stream: 21800},
 	}},
-	{Name: "int4-32x128", TM: 32, TN: 128, TK: 128, Threads: 128, Unit: Int4, Epilogues: true, Rates: Rates{
+	{Name: "int4-32x128", TM: 32, TN: 128, TK: 128, Threads: 128, Kind: int4, Epilogues: true, Rates: Rates{
 		Int4: Rate{Efficiency: 2.65, Step: 0.55, Fixed: 2.0, Worker: 0.7, Stream: 19000},
 	}},
-	{Name: "int4-64x128", TM: 64, TN: 128, TK: 128, Threads: 128, Unit: Int4, Epilogues: true, Rates: Rates{
+	{Name: "int4-64x128", TM: 64, TN: 128, TK: 128, Threads: 128, Kind: int4, Epilogues: true, Rates: Rates{
 		Int4: Rate{Efficiency: 2.85, Step: 0.90, Fixed: 2.0, Worker: 1.2, Stream: 16500},
 	}},
 
 	// Workers of these stay as those of warpgroups do, and take turns; of few rows warps multiply each by itself.
-	{Name: "int4-stream-16x128", TM: 16, TN: 128, TK: 128, Threads: 192, Unit: WGMMA, Shared: 114688, Epilogues: true, Rates: Rates{
+	{Name: "int4-stream-16x128", TM: 16, TN: 128, TK: 128, Threads: 192, Kind: wgmmaInt4, Shared: 114688, Epilogues: true, Rates: Rates{
 		Int4: Rate{Efficiency: 3.192, Step: 0.305, Fixed: 1.366, Worker: 0.616, Stream: 28000},
 	}},
-	{Name: "int4-wgmma-32x128", TM: 32, TN: 128, TK: 128, Threads: 320, Unit: WGMMA, Shared: 114688, Epilogues: true, Rates: Rates{
+	{Name: "int4-wgmma-32x128", TM: 32, TN: 128, TK: 128, Threads: 320, Kind: wgmmaInt4, Shared: 114688, Epilogues: true, Rates: Rates{
 		Int4: Rate{Efficiency: 5.101, Step: 0.511, Fixed: 1.092, Worker: 0.697, Stream: 28000},
 	}},
-	{Name: "int4-wgmma-64x128", TM: 64, TN: 128, TK: 128, Threads: 352, Unit: WGMMA, Shared: 229376, Epilogues: true, Rates: Rates{
+	{Name: "int4-wgmma-64x128", TM: 64, TN: 128, TK: 128, Threads: 352, Kind: wgmmaInt4, Shared: 229376, Epilogues: true, Rates: Rates{
 		Int4: Rate{Efficiency: 7.300, Step: 0.444, Fixed: 0.853, Worker: 1.799, Stream: 23000},
 	}},
 
-	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Kind: simd, Rates: Rates{
 		CPU: Rate{Efficiency: 0.85, Worker: 0.2},
 	}},
-	{Name: "simd-64x64", TM: 64, TN: 64, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+	{Name: "simd-64x64", TM: 64, TN: 64, TK: 16, Threads: 1, Kind: simd, Rates: Rates{
 		CPU: Rate{Efficiency: 0.9, Worker: 0.4},
 	}},
-	{Name: "simd-16x128", TM: 16, TN: 128, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+	{Name: "simd-16x128", TM: 16, TN: 128, TK: 16, Threads: 1, Kind: simd, Rates: Rates{
 		CPU: Rate{Efficiency: 0.8, Worker: 0.3},
 	}},
-	{Name: "simd-64x128", TM: 64, TN: 128, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+	{Name: "simd-64x128", TM: 64, TN: 128, TK: 16, Threads: 1, Kind: simd, Rates: Rates{
 		CPU: Rate{Efficiency: 0.92, Worker: 0.7},
 	}},
-	{Name: "simd-128x128", TM: 128, TN: 128, TK: 16, Threads: 1, Unit: SIMD, Rates: Rates{
+	{Name: "simd-128x128", TM: 128, TN: 128, TK: 16, Threads: 1, Kind: simd, Rates: Rates{
 		CPU: Rate{Efficiency: 0.95, Worker: 1.3},
 	}},
 }

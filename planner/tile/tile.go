@@ -20,7 +20,7 @@ type Shape struct {
 	Threads    int  // work-items of the workgroup
 	RM, RN     int  // register block: rows x columns of C that one thread accumulates; 0 but with FMA
 	Zhang      bool // row of Zhang et al. 2025, Table 3; the others are ours
-	Unit       Unit // what multiplies
+	Kind            // which kernels compute it
 	// Clusters: there are kernels in which the thread groups of a cluster share a
 	// tile (NVIDIA 9.0).
 	Clusters bool
@@ -29,26 +29,12 @@ type Shape struct {
 	// Shared is the bytes of workgroup memory that kernels for warpgroups are built with:
 	// half of a compute unit's, or all of it.
 	Shared int
-	// What a tile takes of which at most half the rows, or columns, exist, relative to a
-	// whole one; 0: as much. Measured on an H200 at K of 61 and 509, where warpgroups
-	// leave out what does not exist; of the rows called wide, and of exchanged ones, what fits best with their rates.
+	// What a tile takes of which at most half the rows, or columns, exist, relative to a whole one;
+	// 0: as much. Measured on an H200 at K of 61 and 509, where warpgroups leave out what does not
+	// exist; of the rows called wide, and of exchanged ones, what fits best with their rates.
 	HalfRows, HalfCols float64
 	Rates              Rates
 }
-
-// Unit is the part of a compute unit that multiplies.
-type Unit string
-
-const (
-	FMA   Unit = ""      // fused multiply-adds of fp32
-	MMA   Unit = "mma"   // tensor cores, a warp at a time (NVIDIA from 8.0 on)
-	WGMMA Unit = "wgmma" // tensor cores, four warps at a time (NVIDIA 9.0)
-	Int4  Unit = "int4"  // tensor cores, a warp at a time, of B of 4 bits (NVIDIA from 8.0 on, but 9.0)
-	SIMD  Unit = "simd"  // fused multiply-adds on vectors of a CPU, whose thread computes a tile alone
-)
-
-// Tensor reports whether the unit is a GPU's tensor cores.
-func (u Unit) Tensor() bool { return u == MMA || u == WGMMA || u == Int4 }
 
 // Rate is how fast the kernels of a shape run, as the planner's cost model has it.
 type Rate struct {
@@ -56,13 +42,15 @@ type Rate struct {
 	Step       float64 `json:"step"`       // microseconds of one K step, alone on a compute unit
 	Fixed      float64 `json:"fixed"`      // microseconds of a worker besides its steps: item, first load, store
 	Worker     float64 `json:"worker"`     // microseconds of a saturated compute unit that a worker takes besides its steps
-	// Stream is the bytes of A and B that come to a compute unit from device memory in a microsecond, where caches have
-	// nothing: what is under way over memory's latency. 0: not measured, as much as memory gives.
+	// Stream is the bytes of A and B that come to a compute unit from device memory in a microsecond,
+	// where caches have nothing: what is under way over memory's latency. 0: not measured, as much as
+	// memory gives.
 	Stream float64 `json:"stream,omitempty"`
-	// Along is Stream where B is transposed, which rows of plain FMA wait for in part where caches have B, too. 0: the same.
+	// Along is Stream where B is transposed, which rows of plain FMA wait for in part where caches
+	// have B, too. 0: the same.
 	Along float64 `json:"along,omitempty"`
-	// Rounds is the part of data-parallel's time that LPT takes of uneven tiles which begin a second round on the device, and no
-	// third. 0: not less.
+	// Rounds is the part of data-parallel's time that LPT takes of uneven tiles which begin a second
+	// round on the device, and no third. 0: not less.
 	Rounds float64 `json:"rounds,omitempty"`
 }
 
@@ -73,9 +61,9 @@ type Rates struct {
 	Direct float64 // where B goes from memory to registers WGSL's steps are so many times as fast; 0: not known to be faster
 	Native Rate    // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
 	TF32   Rate    // the same with one tf32 product; tensor cores only
-	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
-	// cores only: planner.KernelFacts has others. Bytes are elements of 8 bits, whose rows run along K too to be wide,
-	// and rows called wide have no kernels for others.
+	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor cores
+	// only: planner.KernelFacts has others. Bytes are elements of 8 bits, whose rows run along K too
+	// to be wide, and rows called wide have no kernels for others.
 	Halves, WideHalves, Bytes, WideBytes Rate
 	Int4                                 Rate // B of 4 bits
 	CPU                                  Rate
@@ -122,6 +110,9 @@ func (s *Shape) Check() error {
 	if s.Threads < 1 || s.Threads > 1024 {
 		return invalid.Errorf("tile %s: %d threads are not in [1, 1024]", s.Name, s.Threads)
 	}
+	if !slices.Contains(kinds[:], s.Kind) {
+		return invalid.Errorf("tile %s: no kernels are of the kind %+v", s.Name, s.Kind)
+	}
 	if s.Unit != FMA {
 		return nil
 	}
@@ -135,25 +126,11 @@ func (s *Shape) Check() error {
 // whole C tile over their own part of every K step.
 func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
 
-// HalvesOnly: native kernels are for elements of 16 bits and fewer alone.
-func (s *Shape) HalvesOnly() bool {
-	return s.Rates.Native == (Rate{}) && (s.Rates.Halves != (Rate{}) || s.Int4Only())
-}
-
-// KeepsGated: native kernels of the row keep the first product of a gated tile, of elements of so many bytes, in registers, not in the
-// workspace. It is what WideTile in native/wgmma_wide.cuh has room for.
+// KeepsGated: native kernels keep the first product of a gated tile, of elements of so many bytes, in
+// registers, not in the workspace. It is what WideTile in native/wgmma_wide.cuh has room for.
 func (s *Shape) KeepsGated(bytes int) bool {
-	return s.Wide() && (s.TN == 64 || s.TM == 128 && bytes == 2)
+	return s.AlignedOnly && (s.TN == 64 || s.TM == 128 && bytes == 2)
 }
-
-// Exchanged: native kernels compute the transpose of a tile, for which warpgroups have 64 columns each. They are for fp32 alone.
-func (s *Shape) Exchanged() bool { return s.Unit == WGMMA && !s.HalvesOnly() && s.TM < s.TN }
-
-// Wide: a row called wide, of warpgroups for elements of 16 and 8 bits whose rows begin with 16 bytes.
-func (s *Shape) Wide() bool { return s.Unit == WGMMA && s.HalvesOnly() && !s.Int4Only() }
-
-// Int4Only: native kernels are for B of 4 bits alone.
-func (s *Shape) Int4Only() bool { return s.Rates.Int4 != (Rate{}) }
 
 // StepBytes is the memory of the elements of A and B that one K step needs.
 func (s *Shape) StepBytes() int { return 4 * s.TK * (s.TM + s.TN) }

@@ -48,16 +48,16 @@ func TestTable(t *testing.T) {
 			require.Same(t, s, found)
 			require.Equal(t, i < 5, s.Zhang)
 			require.Equal(t, s.Unit == WGMMA, s.Shared > 0, "others say what they take, or their compilers do")
-			require.Equal(t, s.Unit != SIMD && !s.HalvesOnly(), s.Rates.Native.Efficiency > 0)
+			require.Equal(t, s.Unit != SIMD && !s.NarrowOnly, s.Rates.Native.Efficiency > 0)
 			require.Equal(t, s.Unit == FMA, s.Rates.WGSL.Efficiency > 0)
-			require.Equal(t, s.Unit.Tensor() && !s.HalvesOnly(), s.Rates.TF32.Efficiency > 0)
-			require.Equal(t, s.Unit.Tensor() && !s.Int4Only() && !s.Exchanged(), s.Rates.Halves.Efficiency > 0)
-			require.Equal(t, s.Unit == Int4 || s.Unit == WGMMA && s.Rates.WideHalves == (Rate{}) && !s.Exchanged(), s.Rates.Int4.Efficiency > 0)
+			require.Equal(t, s.Unit.Tensor() && !s.NarrowOnly, s.Rates.TF32.Efficiency > 0)
+			require.Equal(t, s.Unit.Tensor() && !s.Int4Only && !s.Swapped, s.Rates.Halves.Efficiency > 0)
+			require.Equal(t, s.Unit == Int4 || s.Unit == WGMMA && s.Rates.WideHalves == (Rate{}) && !s.Swapped, s.Rates.Int4.Efficiency > 0)
 			for _, r := range []Rate{s.Rates.WideHalves, s.Rates.WideBytes} {
 				require.Equal(t, s.Rates.Halves.Efficiency > 0, r.Efficiency > 0)
 			}
-			require.Equal(t, s.Rates.Halves.Efficiency > 0 && !s.Wide(), s.Rates.Bytes.Efficiency > 0)
-			require.Equal(t, strings.HasPrefix(s.Name, "wide-"), s.Wide())
+			require.Equal(t, s.Rates.Halves.Efficiency > 0 && !s.AlignedOnly, s.Rates.Bytes.Efficiency > 0)
+			require.Equal(t, strings.HasPrefix(s.Name, "wide-"), s.AlignedOnly)
 			require.Equal(t, s.Unit == SIMD || s.Zhang, s.Rates.CPU.Efficiency > 0)
 			require.True(t, s.Rates.Direct == 0 || s.Rates.Direct >= 1 && s.Rates.WGSL.Efficiency > 0)
 			if s.Unit == FMA {
@@ -82,6 +82,8 @@ func TestCheck(t *testing.T) {
 		{"no power of two", func(s *Shape) { s.TN = 48 }, "tile large: size 48 is no power of two in [4, 128]"},
 		{"too large", func(s *Shape) { s.TM = 256 }, "tile large: size 256 is no power of two in [4, 128]"},
 		{"no threads", func(s *Shape) { s.Threads = 0 }, "tile large: 0 threads are not in [1, 1024]"},
+		{"unknown kind", func(s *Shape) { s.Unit, s.Swapped = MMA, true },
+			"tile large: no kernels are of the kind {Unit:mma NarrowOnly:false Int4Only:false AlignedOnly:false Swapped:true}"},
 		{"no block", func(s *Shape) { s.RM = 0 }, "tile large: 256 threads of 0 x 4 do not cover it evenly"},
 		{"uneven block", func(s *Shape) { s.RM = 3 }, "tile large: 256 threads of 3 x 4 do not cover it evenly"},
 		{"too few threads", func(s *Shape) { s.Threads = 128 }, "tile large: 128 threads of 4 x 4 do not cover it evenly"},
