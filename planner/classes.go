@@ -74,7 +74,8 @@ type cut struct {
 // same reports whether a shape cuts problems so.
 func (c *cut) same(s *tile.Shape) bool {
 	t := c.shape
-	return t.TM == s.TM && t.TN == s.TN && t.TK == s.TK && t.HalfRows == s.HalfRows && t.HalfCols == s.HalfCols &&
+	return t.TM == s.TM && t.TN == s.TN && t.TK == s.TK &&
+		t.Rates.HalfRows == s.Rates.HalfRows && t.Rates.HalfCols == s.Rates.HalfCols &&
 		(t.Unit == tile.SIMD) == (s.Unit == tile.SIMD)
 }
 

@@ -15,7 +15,7 @@ type load struct {
 	tiles   int     // workers of the data-parallel schedule
 	steps   float64 // of all tiles
 	longest int     // steps of the longest tile
-	// Tiles and their steps in terms of whole tiles: see Tile.HalfRows.
+	// Tiles and their steps in terms of whole tiles: see tile.Rates.HalfRows.
 	whole, work float64
 	loads       float64 // elements of A and B, as loadsOf has them
 	// Where tiles were added longest first: the steps of the first one behind a round of as many as there are compute units,
@@ -179,7 +179,8 @@ func (m *model) cutOf(t *tile.Shape) int {
 			return i
 		}
 	}
-	c := cut{shape: t, tm: shift(t.TM), tn: shift(t.TN), tk: shift(t.TK), partly: t.HalfRows > 0 || t.HalfCols > 0 || t.Unit == tile.SIMD}
+	partly := t.Rates.HalfRows > 0 || t.Rates.HalfCols > 0 || t.Unit == tile.SIMD
+	c := cut{shape: t, tm: shift(t.TM), tn: shift(t.TN), tk: shift(t.TK), partly: partly}
 	c.refine(&m.grain)
 	m.cuts = append(m.cuts, c)
 	return len(m.cuts) - 1

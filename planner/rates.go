@@ -35,13 +35,13 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 	case c == computeInt4:
 		return s.Rates.Int4
 	case c == computeHalves:
-		return s.Rates.Halves
+		return s.Rates.Bits16
 	case c == computeWideHalves:
-		return s.Rates.WideHalves
+		return s.Rates.Aligned16
 	case c == computeBytes:
-		return s.Rates.Bytes
+		return s.Rates.Bits8
 	case c == computeWideBytes:
-		return s.Rates.WideBytes
+		return s.Rates.Aligned8
 	case c == ComputeTF32 && s.Unit.Tensor():
 		return s.Rates.TF32
 	}

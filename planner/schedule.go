@@ -36,16 +36,18 @@ func count(t *tile.Shape, q *Problem) (n, depth int) {
 }
 
 // Fraction is what the tile at a place of a problem takes, relative to a whole tile:
-// see tile.Shape.HalfRows.
+// see tile.Rates.HalfRows.
 func Fraction(t *tile.Shape, q *Problem, row, col int32) float64 {
-	return fraction(t, q.M-int(row)*t.TM, t.TM, t.HalfRows) * fraction(t, q.N-int(col)*t.TN, t.TN, t.HalfCols)
+	down, across := q.M-int(row)*t.TM, q.N-int(col)*t.TN
+	return fraction(t, down, t.TM, t.Rates.HalfRows) * fraction(t, across, t.TN, t.Rates.HalfCols)
 }
 
 // wholeTiles is the sum of Fraction over the tiles of a problem with m rows and n columns,
 // of which only the last row and column may not be whole.
 func wholeTiles(t *tile.Shape, m, n int) float64 {
 	rows, cols := ceilShift(m, shift(t.TM)), ceilShift(n, shift(t.TN))
-	return (float64(rows-1) + fraction(t, m-(rows-1)*t.TM, t.TM, t.HalfRows)) * (float64(cols-1) + fraction(t, n-(cols-1)*t.TN, t.TN, t.HalfCols))
+	down := float64(rows-1) + fraction(t, m-(rows-1)*t.TM, t.TM, t.Rates.HalfRows)
+	return down * (float64(cols-1) + fraction(t, n-(cols-1)*t.TN, t.TN, t.Rates.HalfCols))
 }
 
 // fraction is Fraction in one direction, in which n elements are left of the problem.

@@ -132,29 +132,61 @@ func read(path string) ([]byte, error) {
 	return data, err
 }
 
-func parse(info *driver.Info, data []byte) (*planner.Device, error) {
+// decode reads a file of any device.
+func decode(data []byte) (*content, error) {
 	var f content
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
+	if f.Version != version {
+		return nil, fmt.Errorf("version %d, this program reads %d", f.Version, version)
+	}
+	return &f, nil
+}
+
+func parse(info *driver.Info, data []byte) (*planner.Device, error) {
+	f, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
 	want := header(info)
 	switch {
-	case f.Version != want.Version:
-		return nil, fmt.Errorf("version %d, this program reads %d", f.Version, want.Version)
 	case f.Backend != want.Backend || f.Device != want.Device:
 		return nil, fmt.Errorf("of another device, %s: %s", f.Backend, f.Device)
 	case f.ComputeUnits != want.ComputeUnits || f.TFLOPS != want.TFLOPS || f.LaunchMicros != want.LaunchMicros:
 		return nil, fmt.Errorf("relative to %d compute units, %g TFLOPS and %g us a launch, the device now has %d, %g and %g",
 			f.ComputeUnits, f.TFLOPS, f.LaunchMicros, want.ComputeUnits, want.TFLOPS, want.LaunchMicros)
 	}
-	tuned := info.Planner.Untuned()
-	if err := f.rates(tuned); err != nil {
+	return f.tune(info.Planner.Untuned())
+}
+
+// Parse reads a file of any GPU. The device that it returns has the rates of all shapes, to be looked at, and no facts
+// that plans need.
+func Parse(data []byte) (*planner.Device, error) {
+	f, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	d := &planner.Device{Name: f.Device, KernelKind: planner.KernelsNative,
+		ComputeUnits: f.ComputeUnits, TFLOPS: f.TFLOPS, LaunchMicros: f.LaunchMicros}
+	if f.Backend == "webgpu" {
+		d.KernelKind = planner.KernelsWGSL
+	}
+	for _, s := range tile.Table() {
+		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s})
+	}
+	return f.tune(d)
+}
+
+// tune returns the device with the rates of tiles that it has.
+func (f *content) tune(d *planner.Device) (*planner.Device, error) {
+	if err := f.rates(d); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
-	if !tuned.Tuned() {
+	if !d.Tuned() {
 		return nil, errors.New("knows none of the tiles")
 	}
-	return tuned, nil
+	return d, nil
 }
 
 // rates gives the device the rows of tiles that it has.
