@@ -288,7 +288,7 @@ func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
 	case dressed && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
-	case c == computeBytes && s.AlignedOnly:
+	case c == computeBytes && s.Aligned:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes", s, d.Name)
 	case c.narrow() && !d.KernelKind.takes(k, c):
 		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of %d bits", s, d.Name, c.bits())

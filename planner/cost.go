@@ -190,7 +190,7 @@ func (m *model) cutOf(t *tile.Shape) int {
 func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	t, r := k.Tile, d.Rate(k, c)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
-	alone, wide := max(r.Step, busy), t.AlignedOnly && c.wide()
+	alone, wide := max(r.Step, busy), t.Aligned && c.wide()
 	if wide || t.Int4Only && t.Unit == tile.WGMMA { // which wait for the L2 cache where all are busy, and not alone
 		alone = r.Step
 	}

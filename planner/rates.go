@@ -52,7 +52,7 @@ func (k KernelKind) takes(f *KernelFacts, c Compute) bool {
 	case s.Unit == tile.FMA:
 		return f.faster(c) > 0
 	default:
-		return s.Int4Only == (c == computeInt4) && !s.Swapped && !(s.AlignedOnly && c == computeBytes)
+		return s.Int4Only == (c == computeInt4) && !s.Swapped && !(s.Aligned && c == computeBytes)
 	}
 }
 
