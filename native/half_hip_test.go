@@ -33,7 +33,7 @@ func TestInstructionsOf(t *testing.T) {
 		{"gfx942", "large-8x8", element.E4M3},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/%s", test.arch, test.tile, test.of), func(t *testing.T) {
-			sample.Kernels.Skip(t, 1)
+			sample.Kernels.Part(t, 2)
 			shape, err := tile.ByName(test.tile)
 			require.NoError(t, err)
 			e, source := buildMutant(t, mutant{}, plain.of(test.arch), mutantSources, madeOf(shape))

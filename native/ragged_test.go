@@ -351,7 +351,7 @@ var raggedSources = append([]string{"bounds.cuh", "ragged.cuh", "ragged_epilogue
 func testRagged(t *testing.T, s sanitizer, jobs func(*testing.T) []*raggedJob) {
 	compiled(t)
 	require.NoError(t, runRagged(t, mutant{}, s, slices.DeleteFunc(jobs(t), func(j *raggedJob) bool {
-		return !sample.Kernels.Drawn(fmt.Sprint(j.name, sm90a.KernelName(j.kernel)), 1)
+		return !sample.Kernels.PartDrawn(fmt.Sprint(j.name, sm90a.KernelName(j.kernel)), 2)
 	})))
 }
 
@@ -390,7 +390,7 @@ func TestRaggedInBounds(t *testing.T) {
 			jobs = append(jobs, manyGroups(t, int(n), n)...)
 		}
 		return slices.DeleteFunc(jobs, func(j *raggedJob) bool {
-			return !sample.Kernels.Drawn(fmt.Sprint(j.name, sm90a.KernelName(j.kernel)), 6)
+			return !sample.Kernels.PartDrawn(fmt.Sprint(j.name, sm90a.KernelName(j.kernel)), 6)
 		})
 	})
 }

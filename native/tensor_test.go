@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
 // tensorMutants are mistakes in how kernels of tensor.cuh find scales of blocks.
@@ -61,7 +60,6 @@ func testThreads(t *testing.T, name string, more []string, mutants []mutant) {
 		return nil
 	}
 	t.Run("none", func(t *testing.T) {
-		sample.Kernels.Skip(t, 1)
 		require.NoError(t, run(t, mutant{}))
 	})
 	for _, m := range mutants {

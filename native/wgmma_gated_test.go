@@ -72,7 +72,7 @@ func TestGatedEmulated(t *testing.T) {
 		}
 		for _, of := range narrow {
 			t.Run(s.Name+"/"+of.String(), func(t *testing.T) {
-				sample.Kernels.Skip(t, 4)
+				sample.Kernels.Part(t, 4)
 				t.Parallel()
 				require.NoError(t, warpgroups(t).run(t.TempDir(), gatedJobs(t, s, of)))
 			})

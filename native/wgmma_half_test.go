@@ -73,7 +73,7 @@ func TestWarpgroupHalvesEmulated(t *testing.T) {
 				continue // of fp32 alone; another format, in the same places
 			}
 			t.Run(tile.Name+"/"+of.String(), func(t *testing.T) {
-				sample.Kernels.Skip(t, 4)
+				sample.Kernels.Part(t, 4)
 				t.Parallel()
 				require.NoError(t, warpgroups(t).run(t.TempDir(), halfJobs(t, tile, of)))
 			})

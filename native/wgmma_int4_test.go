@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/reference"
-	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -63,7 +62,6 @@ func TestPanelsEmulated(t *testing.T) {
 	compiled(t)
 	for _, shape := range panelTiles() {
 		t.Run(shape.Name, func(t *testing.T) {
-			sample.Kernels.Skip(t, 1)
 			t.Parallel()
 			e, err := int4AsAre()
 			require.NoError(t, err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/internal/sample"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/tile"
@@ -207,7 +206,6 @@ func testWarpgroupMutants(t *testing.T, file, name, macro string, mutants []muta
 		return e.run(source, jobs)
 	}
 	t.Run("none", func(t *testing.T) {
-		sample.Kernels.Skip(t, 1)
 		require.NoError(t, run(t, mutant{}))
 	})
 	for _, m := range mutants {

@@ -152,7 +152,7 @@ func TestWarpgroupsEmulated(t *testing.T) {
 	for i, tile := range splitTiles() {
 		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i), "extremes": wgmmaExtremes(t, tile), "in turn": wgmmaInTurn(t, tile)} {
 			t.Run(tile.Name+"/"+name, func(t *testing.T) {
-				sample.Kernels.Skip(t, 4)
+				sample.Kernels.Part(t, 4)
 				t.Parallel()
 				require.NoError(t, warpgroups(t).run(t.TempDir(), jobs))
 			})
@@ -165,7 +165,6 @@ func TestWarpgroupPartsInOrder(t *testing.T) {
 	compiled(t)
 	for _, name := range []string{"wgmma-64x64", "wgmma-64x128"} {
 		t.Run(name, func(t *testing.T) {
-			sample.Kernels.Skip(t, 1)
 			s, err := tile.ByName(name)
 			require.NoError(t, err)
 			var jobs []*emulatorJob

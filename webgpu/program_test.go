@@ -46,6 +46,7 @@ func kernels() []encoding.Kernel {
 
 func TestEveryKernelCompiles(t *testing.T) {
 	d := open(t, webgpuDriver{})
+	drivertest.Sampled(t, d, 1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, k := range kernels() {

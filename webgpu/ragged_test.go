@@ -109,6 +109,7 @@ func TestRagged(t *testing.T) {
 		transA, transB := trans&1 != 0, trans&2 != 0
 		for form, r := range drivertest.RaggedBatches(transA, transB) {
 			t.Run(fmt.Sprintf("%d/%s", form, encoding.Trans(transA, transB)), func(t *testing.T) {
+				drivertest.Sampled(t, d, 1)
 				x := prepareRagged(t, d, r, 16)
 				defer x.close(t)
 				for name, sizes := range drivertest.RaggedSizes(t, &r) {

@@ -136,12 +136,34 @@ func (r *renderer) kStep() {
 	if r.B.Direct {
 		r.directStep()
 	} else {
-		for k := range r.GroupSteps {
-			r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
-		}
+		r.steps()
 	}
 	r.line("if (left == 0u) { break; }")
 	r.line("workgroupBarrier();")
+}
+
+// mostUnrolled is how many multiplications of a thread the text of a K step has. Beyond that the text is of a part of
+// the step, in a loop: compilers of GPUs unroll that, and lavapipe has less to compile.
+const mostUnrolled = 512
+
+// steps multiplies a whole K step.
+func (r *renderer) steps() {
+	parts := 1
+	for r.GroupSteps/parts*r.Tile.RM*r.Tile.RN > mostUnrolled && r.GroupSteps%(2*parts) == 0 {
+		parts *= 2
+	}
+	unrolled := r.GroupSteps / parts
+	if parts == 1 {
+		for k := range unrolled {
+			r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
+		}
+		return
+	}
+	r.block(fmt.Sprintf("for (var first = 0u; first < %du; first = first + %du)", r.GroupSteps, unrolled), func() {
+		for k := range unrolled {
+			r.block("", func() { r.step(plus("first", k)) })
+		}
+	})
 }
 
 // rolledSteps multiplies the last, shorter K step: the k's below left.

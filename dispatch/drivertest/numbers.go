@@ -121,7 +121,7 @@ func (s *suite) testMixed(t *testing.T) {
 		if o.Rule == planner.RuleZhang2025 && !s.small() {
 			continue // whose tiles are of plain fp32
 		}
-		t.Run(name, func(t *testing.T) {
+		s.part(t, name, func(t *testing.T) {
 			for seed := range uint64(3) {
 				b := irregular(newRand(seed), 40, 150, 100)
 				s.prepare(t, b, spacing(seed%2), o, nil).check(t, seed)

@@ -37,7 +37,7 @@ func (s *suite) testRaggedRest(t *testing.T) {
 		for i, trans := range transpositions {
 			how := spacing(i % 2).of(s.of)
 			for name, l := range how.filled(rest, trans, float32((i/2+int(rest))%2)) {
-				t.Run(fmt.Sprintf("%d/%v%v/%s", rest, trans[0], trans[1], name), func(t *testing.T) {
+				s.part(t, fmt.Sprintf("%d/%v%v/%s", rest, trans[0], trans[1], name), func(t *testing.T) {
 					l.sets = slices.AppendSeq(l.sets, maps.Values(RaggedEnds(170)))
 					s.prepareRagged(t, l, planner.Options{Tile: s.tile()}).checkAll(t)
 				})
@@ -62,7 +62,7 @@ func (s *suite) testRaggedExtent(t *testing.T) {
 	for _, rest := range s.rests() {
 		for i, trans := range transpositions {
 			for name, l := range spacing(i%2).filled(rest, trans, float32(i/2)) {
-				t.Run(fmt.Sprintf("%d/%v%v/%s", rest, trans[0], trans[1], name), func(t *testing.T) {
+				s.part(t, fmt.Sprintf("%d/%v%v/%s", rest, trans[0], trans[1], name), func(t *testing.T) {
 					j := on.prepareRagged(t, l, planner.Options{})
 					for _, extent := range []int{1, 7, 151, 169, 170, 0} {
 						j.extent = extent

@@ -5,6 +5,7 @@
 package sample
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/binary"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -69,10 +71,25 @@ func hash(patterns []string) []byte {
 			if err != nil || strings.HasSuffix(path, "_test.go") {
 				continue // a folder, or a test
 			}
+			data = code(data)
 			fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(path), len(data), data)
 		}
 	}
 	return sum.Sum(nil)
+}
+
+// comment is a comment of Go, C or WGSL, or a string, in which none begins.
+var comment = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|//[^\n]*|(?s:/\*.*?\*/)`)
+
+// code is a file without comments and layout: rewording them does not make a text another one.
+func code(file []byte) []byte {
+	file = comment.ReplaceAllFunc(file, func(found []byte) []byte {
+		if found[0] == '"' {
+			return found
+		}
+		return nil
+	})
+	return bytes.Join(bytes.Fields(file), []byte(" "))
 }
 
 // Root is the folder of the repository, above the working directory of a test.
@@ -122,15 +139,33 @@ func (x *Text) Skip(t testing.TB, n uint64) {
 	}
 }
 
+// Part skips the test, a part of one that Skip let run: one of n parts runs, as many of a text that is as it was.
+func (x *Text) Part(t testing.TB, n uint64) {
+	t.Helper()
+	if !x.drawn(t.Name(), n) {
+		t.Skipf("not drawn of the parts of %s, which all run with %s=all", x.name, Variable)
+	}
+}
+
+// PartDrawn reports what Part skips by, for the part of a name.
+func (x *Text) PartDrawn(name string, n uint64) bool { return x.drawn(name, n) }
+
 // Drawn reports whether the case of a name is one of those that run: one of n are once the text has changed.
 func (x *Text) Drawn(name string, n uint64) bool {
-	hash := x.hash()
-	same := hash == nil || strings.Contains(green, x.line())
-	switch mode := os.Getenv(Variable); {
-	case mode == "all", mode == "changed" && !same:
-		return true
-	case same && hash != nil:
+	if x.same() {
 		n *= fewer
+	}
+	return x.drawn(name, n)
+}
+
+// same reports whether green.txt has the text.
+func (x *Text) same() bool { return x.hash() != nil && strings.Contains(green, x.line()) }
+
+// drawn draws one of n.
+func (x *Text) drawn(name string, n uint64) bool {
+	hash := x.hash()
+	if mode := os.Getenv(Variable); mode == "all" || mode == "changed" && hash != nil && !x.same() {
+		return true
 	}
 	sum := sha256.Sum256(append([]byte(name+"\x00"), hash...))
 	return binary.LittleEndian.Uint64(sum[:])%n == 0

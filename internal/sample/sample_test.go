@@ -79,7 +79,12 @@ func TestTexts(t *testing.T) {
 	write("a/one_test.go", "2")
 	require.Equal(t, before, now())
 	write("a/two.go", "2")
-	require.NotEqual(t, before, now())
+	with := now()
+	require.NotEqual(t, before, with)
+	write("a/two.go", "  2  // two\n/* a\nb */")
+	require.Equal(t, with, now(), "comments and layout")
+	write("a/two.go", `"2 // two"`)
+	require.NotEqual(t, with, now(), "a string")
 	write("planner/tile/table.go", "2")
 	require.NotEqual(t, before, now())
 }
