@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Sequence
 
 from ._abi import (ClosedError, DeviceLostError, Error, InvalidError, OutOfMemoryError, Problem, TimeLimitError,
                    UnavailableError)
-from ._core import (ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, RECORDS, TRANS_A, TRANS_B, ZERO_ROWS, Buffer, Device,
-                    Plan, Program, Read, default_device, open, pointers, problem)
+from ._core import (ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, RECORDS, TRANS_A, TRANS_B, ZERO_ROWS, Buffer, Plan,
+                    Program, Read, pointers, problem)
+from ._device import Device, default_device, open
 
 if TYPE_CHECKING:
     import numpy as np

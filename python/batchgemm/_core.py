@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-import threading
 import time
 import warnings
 import weakref
@@ -21,7 +20,7 @@ from array import array
 from ctypes import byref, c_char_p, c_int32, c_void_p
 
 from ._abi import (ADDRESSES, WORD, HostOperands, InvalidError, Operands, Problem, Ragged, TimeLimitError, _call,
-                   _check, _create, _json, _library, _options, _run_at, _text, integer)
+                   _check, _create, _json, _library, _options, _run_at, integer)
 
 TRANS_A, TRANS_B, ZERO_ROWS, NAN_ROWS = 1, 2, 4, 8
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
@@ -167,8 +166,6 @@ class Device(_Object):
 
     def __init__(self, handle, device=None):
         super().__init__(handle, device)
-        self._lock = threading.Lock()
-        self._layers: dict = {}  # what _arrays.grouped_mm keeps
         self._held: list = []
 
     def close(self) -> None:
@@ -192,23 +189,9 @@ class Device(_Object):
         """The name of its backend, as open() takes it."""
         return self.info()["backend"]
 
-    def matmul(self, a, b, out=None, *, bias=None, activation: str | None = None, alpha: float = 1, compute: str | None = None,
-               timeout: float | None = None):
-        """matmul() of the package, on this device."""
-        from . import _arrays  # needs NumPy
-
-        return _arrays.matmul(self, a, b, out, bias, activation, alpha, compute, timeout)
-
-    def grouped_mm(self, x, w, ends, bias=None, activation: str | None = None, *, compute: str | None = None,
-                   timeout: float | None = None):
-        """grouped_mm() of the package, on this device."""
-        from . import _arrays
-
-        return _arrays.grouped_mm(self, x, w, ends, bias, activation, compute, timeout)
-
     def on_stream(self, stream):
         """The same GPU, with all work on this stream (torch: Stream.cuda_stream)."""
-        return Device(_create("bg_open_on_stream", self.handle, integer("stream", stream, *WORD)))
+        return type(self)(_create("bg_open_on_stream", self.handle, integer("stream", stream, *WORD)))
 
     def info(self):
         return _json("bg_device_info", self.handle)
@@ -392,26 +375,6 @@ class Read(_Object):
         """Returns when the data is there, and closes the read then."""
         _wait("bg_read_wait", self.handle, timeout=timeout)
         self.close()
-
-
-def open(backend: str | None = None, index: int = -1) -> Device:
-    """The device of a backend ("cuda", "hip", "webgpu", "cpu"); the best one by default, or that of the
-    environment variable BATCHGEMM_BACKEND. index: which of several GPUs."""
-    name = _text("backend", backend) if backend else None
-    return Device(_create("bg_open", name, integer("index", index, -2**31, 2**31 - 1)))
-
-
-_default: Device | None = None
-_default_lock = threading.Lock()
-
-
-def default_device() -> Device:
-    """The device of matmul() and grouped_mm(): open(), once for the process. It is not to be closed."""
-    global _default
-    with _default_lock:
-        if _default is None:
-            _default = open()
-        return _default
 
 
 def check_panels(k):
