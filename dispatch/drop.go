@@ -117,7 +117,8 @@ func (l *life) warn(kept bool, attributes ...any) {
 	if kept {
 		text = "dropped without Close; left open, since graphs of its stream may use it"
 	}
-	driver.Logger().With(slog.String("backend", l.info.Backend), slog.String("device", l.info.Name)).Warn(text, attributes...)
+	driver.Logger().With(slog.String("backend", l.info.Backend),
+		slog.String("device", l.info.Name)).Warn(text, attributes...)
 }
 
 // reaper does tasks one after another, on a goroutine that is there while there are

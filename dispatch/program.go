@@ -96,7 +96,8 @@ func (p *Program) Close() error { return p.close() }
 type Run struct {
 	Program *Program
 	A, B, C *Buffer // any, or nil, where the plan's epilogue has them by pointers
-	Sizes   *Buffer // the sizes of a ragged program, as many words as Plan.SizesLen says, and not C; nil for others
+	// the sizes of a ragged program, as many words as Plan.SizesLen says, and not C; nil for others
+	Sizes *Buffer
 
 	// What the plan's epilogue asks for, nil where it does not: B2 with elements of B's type, Bias
 	// with those of C's, Rows of 32-bit words (WriteInt32), as many as the plan's ExtentB2,
@@ -228,7 +229,8 @@ type argument struct {
 
 // argumentsOf are A, B, C, Sizes, B2, Bias and Rows.
 func argumentsOf(plan *planner.Plan) [7]argument {
-	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeB(), plan.Options.TypeC, plan.SizesLen()
+	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeB(),
+		plan.Options.TypeC, plan.SizesLen()
 	return [...]argument{
 		{"A", true, plan.ExtentA, of, e.Pointers.A},
 		{"B", true, plan.ExtentB, ofB, e.Pointers.B},

@@ -44,7 +44,8 @@ func (d *Device) WrapOf(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 		return nil, invalid.Errorf("wrap %d elements: there must be one", n)
 	}
 	if per := of.PerWord(); of == element.Int4 && n%per != 0 {
-		return nil, invalid.Errorf("wrap %d elements of %s: no multiple of %d, the elements of a word", n, of, per)
+		return nil, invalid.Errorf("wrap %d elements of %s: no multiple of %d, the elements of a word", n, of,
+			per)
 	}
 	if n > driver.MaxLen {
 		return nil, invalid.Errorf("wrap %d elements: addresses do not reach so far", n)

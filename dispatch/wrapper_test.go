@@ -105,7 +105,8 @@ func TestNoWrapper(t *testing.T) {
 func TestNoBorrower(t *testing.T) {
 	d, _ := openFake(t)
 	p := program(t, d, small(t))
-	require.EqualError(t, p.RunAt(t.Context(), 0, Addresses{}), "backend fake does not work in memory of its callers")
+	require.EqualError(t, p.RunAt(t.Context(), 0, Addresses{}),
+		"backend fake does not work in memory of its callers")
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, p.RunAt(t.Context(), 0, Addresses{}), ErrClosed)
 	require.NoError(t, d.Close())

@@ -55,7 +55,8 @@ func (b *buffer) whole() *buffer {
 
 // Slice ends with its last line of 16 bytes, of which the whole buffer has all.
 func (b *buffer) Slice(offset, n int) driver.Buffer {
-	return &buffer{dev: b.dev, n: n, size: roundUp(4*uint64(n), 16), of: b.whole(), at: b.at + 4*uint64(offset), memory: b.memory}
+	return &buffer{dev: b.dev, n: n, size: roundUp(4*uint64(n), 16), of: b.whole(),
+		at: b.at + 4*uint64(offset), memory: b.memory}
 }
 
 func (b *buffer) Write(ctx context.Context, offset int, src []float32) error {

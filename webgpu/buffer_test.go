@@ -90,7 +90,8 @@ func TestBufferManyWritesWithoutSubmission(t *testing.T) {
 		require.NoError(t, b.Write(t.Context(), i, []float32{float32(i)}))
 		require.Less(t, d.unsent, pieceBytes)
 	}
-	require.GreaterOrEqual(t, d.submitted-before, uint64(1000/(pieceBytes/writeBytes)), "each has a staging buffer until then")
+	require.GreaterOrEqual(t, d.submitted-before, uint64(1000/(pieceBytes/writeBytes)),
+		"each has a staging buffer until then")
 	for i, v := range download(t, b, 1000) {
 		require.Equal(t, float32(i), v)
 	}

@@ -62,7 +62,8 @@ func openDevice(ctx context.Context, info driver.Info, maxBinding uint64) (*devi
 	}
 	i := slices.IndexFunc(list, func(a adapter) bool { return a.id() == info.ID })
 	if i < 0 {
-		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name, driver.ErrUnavailable)
+		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name,
+			driver.ErrUnavailable)
 	}
 	handle, err := list[i].request(ctx)
 	if ctx.Err() != nil {
@@ -75,7 +76,8 @@ func openDevice(ctx context.Context, info driver.Info, maxBinding uint64) (*devi
 	if handle.Get("features").Call("has", timestamps).Bool() {
 		d.period = 1
 	}
-	d.library = library{handle: handle, queue: handle.Get("queue"), last: js.Undefined(), events: listen(handle)}
+	d.library = library{handle: handle, queue: handle.Get("queue"), last: js.Undefined(),
+		events: listen(handle)}
 	if err := d.makeDummy(); err != nil {
 		_ = d.free() // nothing of it is in use
 		return nil, err
@@ -281,7 +283,8 @@ func (d *device) makeGroup(of bound) (g bindGroup, err error) {
 		}
 	}
 	err = try(func() {
-		g.Value = d.handle.Call("createBindGroup", map[string]any{"layout": of.pipeline.layout, "entries": entries})
+		g.Value = d.handle.Call("createBindGroup", map[string]any{"layout": of.pipeline.layout,
+			"entries": entries})
 	})
 	if err != nil {
 		return g, fmt.Errorf("webgpu: bind: %w", err)
@@ -304,7 +307,8 @@ func (d *device) enqueue(w *work, then move) error {
 		timed := map[string]any{} // what is told of a pass
 		if then.clock != nil {
 			timed["timestampWrites"] = map[string]any{
-				"querySet": then.clock.queries.Value, "beginningOfPassWriteIndex": 0, "endOfPassWriteIndex": 1}
+				"querySet": then.clock.queries.Value, "beginningOfPassWriteIndex": 0,
+				"endOfPassWriteIndex": 1}
 		}
 		if len(w.list) > 0 || then.clock != nil {
 			pass := encoder.Call("beginComputePass", timed)
@@ -322,7 +326,8 @@ func (d *device) enqueue(w *work, then move) error {
 			encoder.Call("resolveQuerySet", then.clock.queries.Value, 0, 2, then.clock.resolved.handle, 0)
 		}
 		if then.size > 0 {
-			encoder.Call("copyBufferToBuffer", then.source.handle, then.offset, then.destination.handle, then.to, then.size)
+			encoder.Call("copyBufferToBuffer", then.source.handle, then.offset, then.destination.handle,
+				then.to, then.size)
 		}
 		d.queue.Call("submit", []any{encoder.Call("finish")})
 		ends := []any{d.last, d.queue.Call("onSubmittedWorkDone")} // in order

@@ -109,7 +109,8 @@ func (p *program) Close() error {
 	delete(d.programs, p)
 	p.unbind()
 	d.mu.Unlock()
-	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.images[0].turns, p.images[1].turns, p.images[0].records, p.images[1].records, p.workspace} {
+	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.images[0].turns, p.images[1].turns,
+		p.images[0].records, p.images[1].records, p.workspace} {
 		if b != nil {
 			b.Close()
 		}

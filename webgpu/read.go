@@ -127,7 +127,8 @@ func (r *readback) submit() (err error) {
 	s := r.span()
 	d.work.reset()
 	d.work.clear(r.from)
-	err = d.submit(move{source: r.from.memory, destination: r.staging.memory, offset: s.offset, size: s.size, read: true})
+	err = d.submit(move{source: r.from.memory, destination: r.staging.memory, offset: s.offset,
+		size: s.size, read: true})
 	if err != nil {
 		return err
 	}

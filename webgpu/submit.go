@@ -155,7 +155,8 @@ func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) er
 	d.work.reset()
 	d.work.clear(from)
 	d.work.clear(to)
-	return d.submit(move{source: from.memory, destination: to.memory, offset: from.at, to: to.at, size: roundUp(uint64(bytes), 4)})
+	return d.submit(move{source: from.memory, destination: to.memory, offset: from.at, to: to.at,
+		size: roundUp(uint64(bytes), 4)})
 }
 
 // trim drops what programs keep beyond their limit, once the work is queued or given

@@ -15,11 +15,12 @@ import (
 type image struct {
 	launches []launch
 	words    *buffer
-	turns    *buffer // tables in turn, in which launches count: what a launch writes it may not read by another binding
-	makers   int     // launches in front of the others, which make items
-	records  *buffer // from these
-	making   bindings
-	made     bool // makers were submitted, which the first run does
+	// tables in turn, in which launches count: what a launch writes it may not read by another binding
+	turns   *buffer
+	makers  int     // launches in front of the others, which make items
+	records *buffer // from these
+	making  bindings
+	made    bool // makers were submitted, which the first run does
 }
 
 // Update makes the image of the plan beside that of the last, which stays if it fails.

@@ -62,11 +62,15 @@ func (r *renderer) epilogueFunctions() {
 // epilogueWords unpacks what an item, or a fix-up's, has for an epilogue.
 func (r *renderer) epilogueWords() {
 	e := &r.kernel.Epilogue
-	scatterAt, scatterRows, weightsAt, biasAt := word(encoding.ScatterAt), word(encoding.ScatterRows), word(encoding.WeightsAt), word(encoding.BiasAt)
-	gatherAt, gatherRows, scaleAAt, scaleBAt := word(encoding.GatherAt), word(encoding.GatherRows), word(encoding.ScaleAAt), word(encoding.ScaleBAt)
+	scatterAt, scatterRows, weightsAt, biasAt := word(encoding.ScatterAt), word(encoding.ScatterRows),
+		word(encoding.WeightsAt), word(encoding.BiasAt)
+	gatherAt, gatherRows, scaleAAt, scaleBAt := word(encoding.GatherAt), word(encoding.GatherRows),
+		word(encoding.ScaleAAt), word(encoding.ScaleBAt)
 	if r.kernel.Fixup {
-		scatterAt, scatterRows, weightsAt, biasAt = word(encoding.FixupScatterAt), word(encoding.FixupScatterRows), word(encoding.FixupWeightsAt), word(encoding.FixupBiasAt)
-		gatherAt, gatherRows, scaleAAt, scaleBAt = word(encoding.FixupGatherAt), word(encoding.FixupGatherRows), word(encoding.FixupScaleAAt), word(encoding.FixupScaleBAt)
+		scatterAt, scatterRows, weightsAt, biasAt = word(encoding.FixupScatterAt),
+			word(encoding.FixupScatterRows), word(encoding.FixupWeightsAt), word(encoding.FixupBiasAt)
+		gatherAt, gatherRows, scaleAAt, scaleBAt = word(encoding.FixupGatherAt),
+			word(encoding.FixupGatherRows), word(encoding.FixupScaleAAt), word(encoding.FixupScaleBAt)
 	}
 	for _, v := range []struct {
 		used       bool

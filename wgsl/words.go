@@ -121,7 +121,8 @@ func (r *renderer) storeShifted(width int, words [][]string) {
 			r.line("let at = max(%s, 1u) - 1u;", at)
 			for j, i := range outputs {
 				before := r.held("at") + r.numbered(j)
-				r.line("storeVector(atC%d, vector%d, numbers%d, %s, %s);", i, i, i, before, strings.Join(words[i], ", "))
+				r.line("storeVector(atC%d, vector%d, numbers%d, %s, %s);", i, i, i, before,
+					strings.Join(words[i], ", "))
 			}
 		})
 		r.storeHalves(&t)
@@ -148,7 +149,8 @@ func (r *renderer) storeHalves(t *telling) {
 		r.block("if ("+exists+")", func() {
 			r.line("let at = %s;", times(t.vectors, over("own", t.together)))
 			last := "at + " + over("cols - 1u", t.width)
-			r.line("storeEnds(offC + %s * ldC, cols, %s%s, %s%s);", row, r.held("at"), number, r.held(last), number)
+			r.line("storeEnds(offC + %s * ldC, cols, %s%s, %s%s);", row, r.held("at"), number,
+				r.held(last), number)
 		})
 	})
 }

@@ -61,7 +61,8 @@ var epilogueParts = []epiloguePart{
 	{"gather", func(e *planner.Epilogue) { e.GatherRows = max(e.GatherRows, 1) }},
 	{"scatter", func(e *planner.Epilogue) { e.ScatterRows = max(e.ScatterRows, 1) }},
 	{"weights", func(e *planner.Epilogue) { e.Weights = true }},
-	scaling("row-scales", planner.PerRow), scaling("tensor-scales", planner.PerTensor), scaling("block-scales", planner.PerBlock),
+	scaling("row-scales", planner.PerRow), scaling("tensor-scales", planner.PerTensor),
+	scaling("block-scales", planner.PerBlock),
 	{string(planner.PerGroup64), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup64 }},
 	{string(planner.PerGroup128), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup128 }},
 	{"zeros", func(e *planner.Epilogue) { e.ZeroA = true }},
@@ -75,7 +76,8 @@ func epilogueNames() (names []string) {
 }
 
 func epilogueFlag(cmd *cobra.Command, value *[]string) {
-	cmd.Flags().StringSliceVar(value, "epilogue", nil, "also do to C, or by rows: "+strings.Join(epilogueNames(), ", "))
+	cmd.Flags().StringSliceVar(value, "epilogue", nil, "also do to C, or by rows: "+
+		strings.Join(epilogueNames(), ", "))
 	complete(cmd, "epilogue", epilogueNames)
 }
 
@@ -90,7 +92,8 @@ func parseEpilogue(names []string) (e planner.Epilogue, err error) {
 		switch {
 		case before.Activation != "" && before.Activation != e.Activation:
 			return e, fmt.Errorf("--epilogue has both %s and %s", before.Activation, e.Activation)
-		case before.ScaleB != "" && before.ScaleB != e.ScaleB, before.ScaleA != e.ScaleB && before.ScaleA != "":
+		case before.ScaleB != "" && before.ScaleB != e.ScaleB, before.ScaleA != e.ScaleB &&
+			before.ScaleA != "":
 			return e, fmt.Errorf("--epilogue has scales of each %s and of each %s", before.ScaleB, e.ScaleB)
 		}
 	}
@@ -145,7 +148,8 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 	return &dressed, o
 }
 
-// aligned is an offset behind n elements of any type that is aligned as the first one is: 16 bytes have no more than 32.
+// aligned is an offset behind n elements of any type that is aligned as the first one is: 16 bytes have no
+// more than 32.
 func aligned(n int) int { return roundUp(n, element.Int4.Line()) }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
@@ -181,7 +185,8 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 	}
 	rng := rand.New(rand.NewPCG(2, 0)) // another than that of A, B and C
 	all := &workload.Operands{A: longer(ops.A, lenA), B: longer(ops.B, lenB), C: longer(ops.C, lenC),
-		Packed: longer(ops.Packed, packed), Groups: ops.Groups, Bias: make([]float32, biases), Rows: make([]int32, words)}
+		Packed: longer(ops.Packed, packed), Groups: ops.Groups, Bias: make([]float32, biases),
+		Rows: make([]int32, words)}
 	reference.Uniform(rng, all.Bias)
 	if e.Gated {
 		reference.UniformOf(o.Type, rng, all.B[atB2:])

@@ -106,7 +106,8 @@ const (
 	KindDiscrete   Kind = "discrete"   // a GPU with memory of its own
 	KindIntegrated Kind = "integrated" // a GPU that shares the host's
 	KindSoftware   Kind = "software"   // runs on the CPU
-	KindOther      Kind = "other"      // a GPU of which no more is known, or a part of one in a virtual machine
+	// a GPU of which no more is known, or a part of one in a virtual machine
+	KindOther Kind = "other"
 )
 
 // Device is an open device.
@@ -193,10 +194,12 @@ type Reading interface {
 // it binds (WebGPU's limit of minStorageBufferOffsetAlignment), and the widest loads want 16.
 const SliceBytes = 256
 
-// InHost is a Device whose buffers are memory of the host, as the CPU's are. It fails no more to read what it has computed.
+// InHost is a Device whose buffers are memory of the host, as the CPU's are. It fails no more to read what it
+// has computed.
 type InHost interface {
 	Device
-	// Memory is what a buffer holds, once all work that was queued is done and while no other is: until it is closed.
+	// Memory is what a buffer holds, once all work that was queued is done and while no other is: until it is
+	// closed.
 	Memory(b Buffer) []float32
 }
 

@@ -18,23 +18,25 @@ import (
 
 const module = "github.com/batchgemm/batchgemm/"
 
-// layers are the house from top to bottom. A package imports packages of lower layers, neither up nor beside it, so
-// that backends do not know each other. A name stands for its folder and those below it that have no name of their own;
-// these import each other as they like. Tests may import more.
+// layers are the house from top to bottom. A package imports packages of lower layers, neither up nor beside
+// it, so that backends do not know each other. A name stands for its folder and those below it that have no
+// name of their own; these import each other as they like. Tests may import more.
 //
-// Three packages stand where their work is, whatever their paths say, which are public. dispatch/driver is what backends
-// fulfil, so it is below them. dispatch/drivertest checks that they do. planner/devices knows GPUs with their kernels,
-// so it is above the text of kernels.
+// Three packages stand where their work is, whatever their paths say, which are public. dispatch/driver is
+// what backends fulfil, so it is below them. dispatch/drivertest checks that they do. planner/devices knows
+// GPUs with their kernels, so it is above the text of kernels.
 var layers = []struct {
 	what     string
 	packages []string
 }{
 	{"callers", []string{"cmd", "capi", "examples", "internal/soak"}},
 	{"the API", []string{"dispatch"}},
-	{"over backends", []string{"internal/hostgemm", "internal/ratefile", "internal/clocks", "internal/fakedriver"}},
+	{"over backends", []string{"internal/hostgemm", "internal/ratefile", "internal/clocks",
+		"internal/fakedriver"}},
 	{"backends", []string{"webgpu", "native/cuda", "native/hip", "internal/cpu"}},
 	{"the backend that CUDA and HIP share", []string{"internal/dl"}},
-	{"what backends share, their tests", []string{"internal/backend", "dispatch/drivertest", "internal/results"}},
+	{"what backends share, their tests", []string{"internal/backend", "dispatch/drivertest",
+		"internal/results"}},
 	{"references, rivals, reports", []string{"internal/reference", "internal/workload", "internal/cublas",
 		"internal/openblas", "internal/report", "internal/browserexec"}},
 	{"memory, files, measurements", []string{"internal/hostmem", "internal/npz", "internal/bench",
@@ -50,7 +52,8 @@ var layers = []struct {
 // plain are packages that import nothing but the standard library and packages of the module.
 var plain = []string{"planner", "wgsl"}
 
-// likeUsers are callers that import only what users can. Those of examples/browser, which measure, are not among them.
+// likeUsers are callers that import only what users can. Those of examples/browser, which measure, are not
+// among them.
 var likeUsers = regexp.MustCompile(`^(capi|examples)(/|$)`)
 
 // external lists the only importers of modules that must stay in one place.
@@ -115,7 +118,8 @@ func sources(t *testing.T, endings ...string) (files []string) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && at != root || at == filepath.Join(root, "bin")):
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && at != root ||
+			at == filepath.Join(root, "bin")):
 			return filepath.SkipDir
 		case d.Type().IsRegular() && slices.Contains(endings, filepath.Ext(at)):
 			rel, err := filepath.Rel(root, at)
@@ -130,7 +134,8 @@ func sources(t *testing.T, endings ...string) (files []string) {
 
 func imports(t *testing.T, file string) (names []string) {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", file), nil, parser.ImportsOnly)
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", file), nil,
+		parser.ImportsOnly)
 	require.NoError(t, err)
 	for _, spec := range parsed.Imports {
 		name, err := strconv.Unquote(spec.Path.Value)

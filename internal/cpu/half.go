@@ -57,7 +57,8 @@ func (n narrow) store(at int, numbers []float32) {
 // widened is the part of a product from k on, with its operands as numbers.
 func (h *halves) widened(p *product, k, depth int) *product {
 	w := &h.part
-	*w = product{rows: p.rows, cols: p.cols, depth: depth, a: p.a, b: p.b, ldc: p.ldc, alpha: p.alpha, beta: p.beta}
+	*w = product{rows: p.rows, cols: p.cols, depth: depth, a: p.a, b: p.b, ldc: p.ldc,
+		alpha: p.alpha, beta: p.beta}
 	switch {
 	case p.a.gather != nil:
 		w.a.gathered(h.a[:], k, depth)
@@ -92,7 +93,8 @@ func (o *operand) widen(to []float32, from, rows, cols int) {
 	o.data, o.ld = to[:rows*cols], cols
 }
 
-// widenInt4 is widen of a B of Int4, which becomes a transposed one: of so many columns, from a k on, where a panel begins.
+// widenInt4 is widen of a B of Int4, which becomes a transposed one: of so many columns, from a k on, where a
+// panel begins.
 func (o *operand) widenInt4(to []float32, from, cols, depth int) {
 	const panel = element.Int4Panel
 	for k := 0; k < depth; k += panel {

@@ -78,7 +78,8 @@ type GPU struct {
 	Subgroup string         // driver.Info.Subgroup
 	Planner  planner.Device // MaxWorkers, if not 0, bounds the workgroups of a launch
 
-	// Waits: each kernel waits for the launch in front of it, whosever that is, and so may begin while that ends.
+	// Waits: each kernel waits for the launch in front of it, whosever that is, and so may begin while that
+	// ends.
 	Waits bool
 	// Kernel returns where a kernel is, and its launch.
 	Kernel func(encoding.Kernel) Kernel

@@ -161,7 +161,8 @@ func look(ctx context.Context, problem int) error {
 // their rows, and a matrix that several problems read only once. Where that
 // saves nothing, because they lie densely already or overlap, they stay as they
 // are, and all move as one, unless rows are gathered.
-func packOperands(ctx context.Context, operands []matrix, places []planner.Matrix) (moves []move, size int, err error) {
+func packOperands(ctx context.Context, operands []matrix, places []planner.Matrix) (moves []move,
+	size int, err error) {
 	seen := make(map[matrix]int, len(operands))
 	low, high, gathered := -1, 0, false
 	for i, m := range operands {
@@ -235,7 +236,8 @@ type uploader struct {
 	zeros []float32 // of a row
 }
 
-func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, from []float32, lists []int32) error {
+func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, from []float32,
+	lists []int32) error {
 	u.piece = u.piece[:0]
 	for i := range moves {
 		m, at := moves[i].stretches(), moves[i].at

@@ -143,8 +143,10 @@ func parse(info *driver.Info, data []byte) (*planner.Device, error) {
 		return nil, fmt.Errorf("version %d, this program reads %d", f.Version, want.Version)
 	case f.Backend != want.Backend || f.Device != want.Device:
 		return nil, fmt.Errorf("of another device, %s: %s", f.Backend, f.Device)
-	case f.ComputeUnits != want.ComputeUnits || f.TFLOPS != want.TFLOPS || f.LaunchMicros != want.LaunchMicros:
-		return nil, fmt.Errorf("relative to %d compute units, %g TFLOPS and %g us a launch, the device now has %d, %g and %g",
+	case f.ComputeUnits != want.ComputeUnits || f.TFLOPS != want.TFLOPS ||
+		f.LaunchMicros != want.LaunchMicros:
+		return nil, fmt.Errorf("relative to %d compute units, %g TFLOPS and %g us a launch, the device now "+
+			"has %d, %g and %g",
 			f.ComputeUnits, f.TFLOPS, f.LaunchMicros, want.ComputeUnits, want.TFLOPS, want.LaunchMicros)
 	}
 	tuned := info.Planner.Untuned()
@@ -169,7 +171,8 @@ func (f *content) rates(d *planner.Device) (err error) {
 }
 
 // visit goes through all rates, each with the part of the file that it belongs to.
-func (f *content) visit(d *planner.Device, do func(*tile.Shape, planner.Compute, *tile.Rate, map[string]row)) {
+func (f *content) visit(d *planner.Device, do func(*tile.Shape, planner.Compute, *tile.Rate,
+	map[string]row)) {
 	for i := range d.Kernels {
 		k := &d.Kernels[i]
 		do(k.Tile, planner.ComputeF32Emulated, k.Measured(planner.ComputeF32Emulated), f.Tiles)

@@ -20,7 +20,8 @@ const (
 	offNextGap, offNextRow           = 112, 120
 	sumRow                           = 4 * 128 // bytes of a row of package cpu's sums
 	rowsOfBase                       = 5       // of A that one register reaches
-	prefetchB                        = 4       // logarithm of the rows of B between a load and its prefetch: 32 are too many where rows alias
+	// logarithm of the rows of B between a load and its prefetch: 32 are too many where rows alias
+	prefetchB = 4
 )
 
 // micro is a kernel being written: rows x vectors of C held in registers.
@@ -159,7 +160,8 @@ func (m *micro) multiply(room int) {
 }
 
 // loop does four steps a turn, whose elements of A are where at says.
-func (m *micro) loop(l *operands, name string, turns GPVirtual, b lines, at func(row, k int) Mem, advance func()) {
+func (m *micro) loop(l *operands, name string, turns GPVirtual, b lines, at func(row, k int) Mem,
+	advance func()) {
 	whole := func(from Op, to VecPhysical, _ bool) { VMOVUPS(from, to) }
 	Label(name)
 	for k := range 4 {

@@ -98,7 +98,9 @@ func (f *Fake) testGraphFails(t *testing.T) {
 // A vendor whose library has no graphs launches one by one.
 func (f *Fake) testNoGraphs(t *testing.T) {
 	v := f.vendor
-	v.Symbols = slices.DeleteFunc(slices.Clone(v.Symbols), func(s dl.Symbol) bool { return s.Entry == "graphLaunch" })
+	v.Symbols = slices.DeleteFunc(slices.Clone(v.Symbols), func(s dl.Symbol) bool {
+		return s.Entry == "graphLaunch"
+	})
 	without := New(t, v, v.Libraries[0])
 	d := without.open(t)
 	k := newTask(t, d, split, twoGEMMs(20, 20, 300)...)
