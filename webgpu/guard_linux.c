@@ -62,7 +62,8 @@ typedef struct {
 	void *data, *vtable;
 } box;
 
-__attribute__((weak)) box cleanup(struct _Unwind_Exception *) __asm__("_ZN3std9panicking3try7cleanup17hc98f0df44d621f22E");
+__attribute__((weak)) box cleanup(struct _Unwind_Exception *) __asm__(
+	"_ZN3std9panicking3try7cleanup17hc98f0df44d621f22E");
 
 int guard(void (*function)(void *), void *argument) {
 	struct _Unwind_Exception *exception = gpu_catch(function, argument);

@@ -1,5 +1,5 @@
-"""Device, with products of NumPy arrays too; _core.Device, below it, knows of no array. NumPy is imported by the
-first such product, as all else works without."""
+"""Device, with products of NumPy arrays too; _core.Device, below it, knows of no array. NumPy is imported by
+the first such product, as all else works without."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Device(_core.Device):
         self._lock = threading.Lock()
         self._layers: dict = {}  # what _arrays.grouped_mm keeps
 
-    def matmul(self, a, b, out=None, *, bias=None, activation: str | None = None, alpha: float = 1, compute: str | None = None,
+    def matmul(self, a, b, out=None, *, bias=None, activation: str | None = None, alpha: float = 1,
+               compute: str | None = None,
                timeout: float | None = None):
         """matmul() of the package, on this device."""
         from . import _arrays

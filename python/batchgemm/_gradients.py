@@ -283,7 +283,8 @@ def _refuse(x, w, scale_x, scale_w, *others):
     names = [f"{name} (where offs cuts columns: {other})" if turned else name
              for name, other in (("x", "w"), ("w", "x"), ("scale_x", "scale_w"), ("scale_w", "scale_x"))]
     x, w, scale_x, scale_w = (
-        t if t is None or not t.is_floating_point() or t is x and scale_x is None else _apply_refused(t, operator, name)
+        t if t is None or not t.is_floating_point() or t is x and scale_x is None
+        else _apply_refused(t, operator, name)
         for t, name in zip((x, w, scale_x, scale_w), names))
     return x, w, (scale_x, scale_w, *others)
 

@@ -73,7 +73,8 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
     [groups, M] and [groups, N], or these flat. Or both are of blocks of 128 k's, of float8_e4m3fn where offs
     does not cut depth: with kb = ceil(K / 128) [rows, kb], or [groups, M, kb], of x, and
     [groups, ceil(N / 128), kb] of w, of which 128 columns share each; where offs cuts columns
-    [groups, ceil(M / 128), kb] of x and [columns, kb] of w. gfx908 has no kernels for these. out_dtype: bfloat16, float16 or float32.
+    [groups, ceil(M / 128), kb] of x and [columns, kb] of w. gfx908 has no kernels for these. out_dtype:
+    bfloat16, float16 or float32.
 
     zero_x are zero points of an x of int8, int32 from -128 to 127, of the shape of scale_x: x stands for
     x - zero_x. sums_w, int32 [groups, N], are the sums of w's columns then, w.sum(-2, dtype=torch.int32), and
@@ -105,8 +106,8 @@ def int4_grouped_mm(x, w, scale_w, offs=None, bias=None, activation=None, out_dt
     ld is a multiple of 8, and n says N where that is less (default: ld). x is bfloat16 or float16. w is
     int32, or the same bytes as uint8 [groups, K / 64, ld, 32]; scale_w [groups, K / 64, ld] or
     [groups, K / 128, ld] has a word of batchgemm.group_words() for so many weights of a column, int32 or its
-    bits as float32: these are scale * (weight - zero). bias, activation, out_dtype, fill and check are those of
-    grouped_mm.
+    bits as float32: these are scale * (weight - zero). bias, activation, out_dtype, fill and check are those
+    of grouped_mm.
 
     Gradients are to x and bias: that to x is a product with the weights in the type of x, of which there are
     groups * K * N numbers of 16 bits for as long as it runs."""
