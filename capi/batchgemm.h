@@ -119,7 +119,7 @@ typedef struct bg_problem {
 	int64_t offset_c, ldc;
 	float alpha, beta;
 	/* With an epilogue (bg_plan_new), for the parts of it that the options name; else 0. A struct that ends
-	 * in front of these, of pointers or of scale_a, is good too. */
+	 * before these, of pointers or of scale_a, is good too. */
 	int64_t offset_b2, ldb2;         /* of the second operand of gated units, stored as B is */
 	int64_t bias;                    /* first element in the buffer bias: n of them, 2n when gated */
 	int64_t rows_a, rows_c, weights; /* first words in the buffer rows, m of each */
@@ -182,35 +182,35 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *     "epilogue"  an object, what is done to C in fp32 before it is rounded; any of
  *         "activation"  "relu", "gelu", "silu"
  *         "bias"        true: elements of C's type are added to each row
- *         "gated"       true: C = act(A*B + bias) * (A*B2 + bias behind it)
+ *         "gated"       true: C = act(A*B + bias) * (A*B2 + bias after it)
  *         "gather_rows" the rows that A has: row i is row rows[rows_a + i] of it; of
  *                       zeros where that is not one of them, as -1
  *         "scatter_rows" the rows that C has: row i goes to row rows[rows_c + i], if there is one
  *         "weights"     true: row i is multiplied by the float rows[weights + i]
  *         "scale_a", "scale_b"  with type "e4m3" or "int8": A*B is multiplied by floats, "tensor": one for A,
- *                       rows[scale_a], and one for B, rows[scale_b], with one of b2 behind it when gated;
+ *                       rows[scale_a], and one for B, rows[scale_b], with one of b2 after it when gated;
  *                       "row": one for each row, or each of the gather_rows of A, and one for each column of
- *                       B, with those of b2 behind them
+ *                       B, with those of b2 after them
  *                       "block", of both and with "e4m3": one for each 128 k's of a row of A, rows[scale_a +
  *                       i*n + k/128] of a (i, k), n being k/128 rounded up, and one for each 128 k's of 128
- *                       columns of B, rows[scale_b + j/128*n + k/128] of b (k, j), with those of b2 behind
+ *                       columns of B, rows[scale_b + j/128*n + k/128] of b (k, j), with those of b2 after
  *                       them. Sums of each 128 k's are multiplied by the product of both, which is 0 or in
  *                       [2^-126, 2^119]. Not with BG_ENDS_OF_DEPTH; WebGPU and the CPU
  *         "zero_a"      true, with type "int8", a scale_a of "tensor" or "row" and a scale_b of "row": A
- *                       stands for its distance from zero points. Each scale of A has a word behind it, the
+ *                       stands for its distance from zero points. Each scale of A has a word after it, the
  *                       int32 of its zero point, from -128 to 127, and each of B one, the int32 that is the
  *                       sum of its column (bg_sum_columns): words 2*i and 2*i + 1 from scale_a or scale_b on.
- *                       In front of scales a sum of products loses zero * sum. Rows of zeros lose nothing
+ *                       Before scales a sum of products loses zero * sum. Rows of zeros lose nothing
  *         "scale_b"     also "group-64" or "group-128", with type "bf16" or "f16" and without scale_a: B is
  *                       of "int4", weights from 0 to 15 (bg_pack_int4), and each group of so many k's of a
  *                       column has a word, of a scale and a zero point (bg_group_words): weight (k, j) of B
  *                       stands for scale * (weight - zero), of word rows[scale_b + k/group*ldb + j], with
- *                       those of b2 behind them, with ldb2. Neither BG_TRANS_A nor BG_TRANS_B; B has k*ldb
+ *                       those of b2 after them, with ldb2. Neither BG_TRANS_A nor BG_TRANS_B; B has k*ldb
  *                       weights, and in units of these ldb is a multiple of 8, offset_b and stride_b of 32; k
  *                       is a multiple of the group. Not with BG_ENDS_OF_DEPTH, nor by bg_gemm and what is
  *                       like it
  *         "pointers"    an object, CUDA and HIP: "a", "b", "c": true where such matrices begin offset_a,
- *                       offset_b or offset_c elements behind an address of the problem's own, which is in
+ *                       offset_b or offset_c elements after an address of the problem's own, which is in
  *                       rows from word pointers on; "b" is of b2 too. "aligned": true promises that all
  *                       addresses are multiples of 16, which is faster. Nobody checks what is at the
  *                       addresses, or whether C overlap */
@@ -241,13 +241,13 @@ bg_status bg_update(bg_program program, const bg_problem *problems, int64_t coun
  * Each group is a problem, and this is what they have in common and what bounds them. The
  * sizes have one of three forms:
  *     BG_ENDS_OF_ROWS   an int32 for each group, where its rows of op(A) and C end; the
- *                       first begins at 0. B is its own: stride_b elements behind the last
+ *                       first begins at 0. B is its own: stride_b elements after the last
  *     BG_ENDS_OF_DEPTH  an int32 for each group, where its columns of op(A) and rows of
- *                       op(B) end. C is its own: stride_c elements behind the last
+ *                       op(B) end. C is its own: stride_c elements after the last
  *     BG_RECORDS        a bg_record for each group, which has no rows where m is 0; with an
  *                       epilogue a bg_epilogue_record, and where that has scales a bg_scaled_record
  * Sizes that go down, are negative, or do not fit the bounds name a group that is refused:
- * neither it nor any behind it is computed, bg_program_status tells, and nothing beyond what
+ * neither it nor any after it is computed, bg_program_status tells, and nothing beyond what
  * is described here is read or written. BG_ZERO_ROWS and BG_NAN_ROWS fill the C that no group
  * computes; without them it stays as it is. */
 typedef struct bg_ragged {
@@ -269,12 +269,12 @@ typedef struct bg_ragged {
 	int64_t bias, stride_bias;
 	/* of the first row of all groups, which have m in all; with ends of depth m each */
 	int64_t rows_a, rows_c, weights;
-	/* of the first group; the next one's are behind them. What groups share begins at its address as it would
+	/* of the first group; the next one's are after them. What groups share begins at its address as it would
 	 * in a buffer; where each B, or C, has an address, stride_b, or stride_c, is 0 */
 	int64_t pointers;
 	int64_t len_b2, len_bias, len_rows; /* what records may reach, with an epilogue; len_rows in words */
 	/* of the first group: those of A are of m rows, or with ends of depth of m for each group; those of B of
-	 * the next group are behind these */
+	 * the next group are after these */
 	int64_t scale_a, scale_b;
 } bg_ragged;
 
@@ -282,12 +282,12 @@ typedef struct bg_ragged {
 #define BG_ENDS_OF_DEPTH 2u
 #define BG_RECORDS 3u
 /* With ends, and without an epilogue: the C that no group computes is 0, or NaN. With ends of rows that is
- * the rows behind the last group that is not refused, up to m or the extent of the run; with ends of depth
+ * the rows after the last group that is not refused, up to m or the extent of the run; with ends of depth
  * the whole C of each group that is refused. */
 #define BG_ZERO_ROWS 4u
 #define BG_NAN_ROWS 8u
 
-/* bg_ragged_of is C = A*B of dense matrices, as bg_problem_of. The B of ends of rows lie one behind the
+/* bg_ragged_of is C = A*B of dense matrices, as bg_problem_of. The B of ends of rows lie one after the
  * other, and the C of ends of depth. */
 static inline bg_ragged bg_ragged_of(uint32_t form, uint32_t groups, int64_t m, int64_t n, int64_t k) {
 	bg_ragged r;
@@ -354,7 +354,7 @@ bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t addres
 	bg_buffer *buffer);
 
 /* bg_buffer_write copies count elements of the buffer's type from host memory to it, from
- * element offset on, behind the runs queued before (where it begins or ends within a word of
+ * element offset on, after the runs queued before (where it begins or ends within a word of
  * two 16-bit elements, or four of 8 bits, it waits for them). bg_buffer_read waits for these runs and
  * copies to host memory. Elements of "int4" are moved as words of 32 bits with eight in each (bg_pack_int4),
  * so that offset and count are multiples of 8. After a time-out that part of the buffer, or of dst, is
@@ -373,7 +373,7 @@ bg_status bg_buffer_slice(bg_buffer buffer, int64_t offset, int64_t count, bg_bu
  * buffer, and returns without waiting, as bg_run does. Parts are copied as slices. */
 bg_status bg_copy(bg_device device, bg_buffer dst, bg_buffer src);
 
-/* bg_buffer_read_async queues bg_buffer_read behind the runs before it and returns without waiting. dst is
+/* bg_buffer_read_async queues bg_buffer_read after the runs before it and returns without waiting. dst is
  * the read's until bg_read_wait has returned what became of it, or it is closed: bg_close ends a read that is
  * under way. A read is to be closed in any case, and is closed with its device. */
 bg_status bg_buffer_read_async(bg_buffer buffer, int64_t offset, void *dst, int64_t count, bg_read *read);
@@ -392,13 +392,13 @@ bg_status bg_read_notify(bg_read read, int fd);
  * on. */
 bg_status bg_read_wait(bg_read read, int64_t timeout_ms);
 
-/* bg_run queues one execution of a program, behind the runs before, and returns
+/* bg_run queues one execution of a program, after the runs before, and returns
  * without waiting (on the CPU: unless 256 are queued). All objects are of one device.
  * The buffers are as long as the problems reach; C is neither A nor B. */
 bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c);
 
 /* bg_run_ragged is bg_run of a ragged program. sizes has a word for each group, or a
- * bg_record; it is not C. The run reads it when its turn comes, behind whatever was queued
+ * bg_record; it is not C. The run reads it when its turn comes, after whatever was queued
  * before. bg_buffer_write copies an array of int32_t to a buffer of float32 as it is, and
  * bg_buffer_wrap takes memory of int32_t as it takes that of float. */
 bg_status bg_run_ragged(bg_program program, bg_buffer sizes, bg_buffer a, bg_buffer b, bg_buffer c);
@@ -424,7 +424,7 @@ bg_status bg_run_operands(bg_program program, const bg_operands *operands);
  *
  * stream is one of the GPU, as for bg_open_on_stream, and the run only queues kernels there, so that it may
  * be captured in a CUDA graph; the CPU has stream 0, which bg_wait waits for. The runs of a program share its
- * workspace: on different streams the caller orders them, and the first comes behind a bg_wait for what
+ * workspace: on different streams the caller orders them, and the first comes after a bg_wait for what
  * prepared it. A program that a graph has captured is kept as long as the graph. BG_ERR_FAILED with WebGPU,
  * which has no such memory.
  *
@@ -432,7 +432,7 @@ bg_status bg_run_operands(bg_program program, const bg_operands *operands);
  * op(A) and C, with their entries in lists, with ends of depth so many columns of op(A) and rows of op(B). A
  * group that ends beyond it is refused, as one beyond the bound, and nothing beyond it is read or written
  * whatever the sizes are. So one program serves operands of many lengths. It is from 1 to the bound; 0 stands
- * for the bound. It is 0 with records, and where the program is not ragged. A struct that ends in front of it
+ * for the bound. It is 0 with records, and where the program is not ragged. A struct that ends before it
  * is good too. */
 typedef struct bg_addresses {
 	uint32_t struct_size, zero; /* sizeof(bg_addresses), 0 */
@@ -505,7 +505,7 @@ bg_status bg_gemm_operands_async(bg_device device, const bg_problem *problems, i
  * row j, as weights of a layer are stored, is column j of B, k x n. Its leading dimension ld is n, rounded up
  * to a multiple of 8, and columns from n on are of zeros. B lies in panels of 64 k's, in each of which a
  * column has 8 words of eight weights, of k, k+1, ..., k+7: word k/64*8*ld + 8*j + k%64/8 is of column j. In
- * a word weight 0 has bits 0 to 3, and behind it are 2, 4, 6, 1, 3, 5 and 7, so that 0, 1, ..., 7 make
+ * a word weight 0 has bits 0 to 3, and after it are 2, 4, 6, 1, 3, 5 and 7, so that 0, 1, ..., 7 make
  * 0x75316420. k is a multiple of 64; words has k*ld / 8. bg_unpack_int4 is its inverse. */
 bg_status bg_pack_int4(const uint8_t *weights, int64_t n, int64_t k, uint32_t *words);
 bg_status bg_unpack_int4(const uint32_t *words, int64_t n, int64_t k, uint8_t *weights);

@@ -30,7 +30,7 @@ static const int needed_by_go[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIG
 
 static sigset_t while_loading;
 
-// Go starts its first thread in a constructor without a priority, that is behind this
+// Go starts its first thread in a constructor without a priority, that is after this
 // one, and before those of the C files. Its threads inherit the mask, except that Go
 // unblocks SIGCHLD, SIGPROF and signals 16 and 34.
 __attribute__((constructor(101))) static void block_signals(void) {

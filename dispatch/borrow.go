@@ -24,7 +24,7 @@ type Addresses struct {
 // line of 16 bytes that holds the last element whole. Memory and stream stay until the work is done.
 //
 // Runs of a program share its workspace: those that are queued on two streams must be ordered by the caller,
-// and the first one comes behind a Wait of the device since Prepare. The stream is one of the GPU, as for
+// and the first one comes after a Wait of the device since Prepare. The stream is one of the GPU, as for
 // OnStream, and RunAt does nothing there but queue launches, so that the caller may capture it in a graph;
 // the CPU has stream 0, whose work Wait waits for. WebGPU has no such memory.
 func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error {

@@ -18,7 +18,7 @@ type Buffer struct {
 	n      int           // elements
 	of     element.Type
 
-	wrapped bool   // in memory of the caller, who may have more behind it
+	wrapped bool   // in memory of the caller, who may have more after it
 	slice   *slice // nil: it is none
 }
 
@@ -93,7 +93,7 @@ func (b *Buffer) Len() int { return b.n }
 // Type is that of the elements.
 func (b *Buffer) Type() element.Type { return b.of }
 
-// Write copies src to elements [offset, offset+len(src)) of F32, behind the runs queued
+// Write copies src to elements [offset, offset+len(src)) of F32, after the runs queued
 // before. src may change when Write has returned.
 func (b *Buffer) Write(ctx context.Context, offset int, src []float32) error {
 	return b.transfer(ctx, "write", offset, src, driver.Buffer.Write)

@@ -25,7 +25,7 @@ func (s Skip) String() string {
 	return fmt.Sprintf("%s: device %d (%s): %v", s.Backend, s.Device.Index, s.Device.Name, s.Err)
 }
 
-// Skips are what Open or OpenAll passed over. Backends behind the one that was opened are not
+// Skips are what Open or OpenAll passed over. Backends after the one that was opened are not
 // among them where they were not asked.
 type Skips []Skip
 

@@ -192,7 +192,7 @@ func (d *Device) Wait(ctx context.Context) error {
 	return d.driver.Wait(ctx)
 }
 
-// Close frees everything, including open buffers and programs, behind queued work;
+// Close frees everything, including open buffers and programs, after queued work;
 // the CPU abandons such work, which nobody could read any more. Reads of ReadAsync end. Later
 // calls fail with ErrClosed.
 func (d *Device) Close() error { return d.close() }

@@ -268,7 +268,7 @@ func closed(made interface{ Close() error }, err error) error {
 	return made.Close()
 }
 
-// What is closed during a call that uses it is closed behind the call. Close waits for
+// What is closed during a call that uses it is closed after the call. Close waits for
 // calls of the device, and not for those of a buffer or a program.
 func TestCloseIsBehindTheCall(t *testing.T) {
 	ctx := context.Background()

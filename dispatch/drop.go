@@ -11,7 +11,7 @@ import (
 
 // What users drop without Close is closed when the garbage collector finds it. A
 // cleanup has what outlives the dropped one: of a Buffer or Program its object, of a
-// Device its life, which is found with all of its buffers and programs and closed behind them. Memory
+// Device its life, which is found with all of its buffers and programs and closed after them. Memory
 // that a cleanup has stays for one collection more, so that what is closed, by itself or with its device,
 // has none any more: else devices that come and go would hold the more the faster they do.
 
@@ -98,7 +98,7 @@ func (l *life) drop() {
 	})
 }
 
-// closeDropped closes a dropped device behind the last of what was its.
+// closeDropped closes a dropped device after the last of what was its.
 func (l *life) closeDropped() {
 	if !l.unreachable || !l.none() || l.isClosed() {
 		return

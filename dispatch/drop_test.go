@@ -144,7 +144,7 @@ func TestBufferKeepsItsDevice(t *testing.T) {
 	require.Equal(t, []string{""}, log.lines())
 }
 
-// Objects that a call alone has are closed behind the call.
+// Objects that a call alone has are closed after the call.
 func TestDroppedDuringCall(t *testing.T) {
 	d, f := openFake(t)
 	started, end := make(chan struct{}), make(chan struct{})

@@ -215,7 +215,7 @@ func TestGroupWaitingAndClosing(t *testing.T) {
 	require.ErrorIs(t, k.gemm(t.Context(), g), ErrClosed)
 }
 
-// Whatever becomes of a call, the devices of a group can be closed behind it.
+// Whatever becomes of a call, the devices of a group can be closed after it.
 func TestGroupGEMMLetsGo(t *testing.T) {
 	for name, fail := range map[string]func(g *Group, fakes []*fakedriver.Device) error{
 		"success": func(*Group, []*fakedriver.Device) error { return nil },

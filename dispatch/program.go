@@ -24,7 +24,7 @@ type Program struct {
 	words    int             // the most that one of them had
 }
 
-// Plan returns the plan, which must not be changed. The second Update behind the call
+// Plan returns the plan, which must not be changed. The second Update after the call
 // replaces what it says. That of an Update may have Records in place of Batch.
 func (p *Program) Plan() *planner.Plan {
 	p.device.updates.RLock()
@@ -38,7 +38,7 @@ func (p *Program) Plan() *planner.Plan {
 // no run, unless its memory on CUDA and HIP must grow, or a software adapter compiles.
 //
 // GPUs get 48 bytes a problem, and make the work of their threads from that in a kernel of
-// 3 to 10 µs, on WebGPU 16 µs and more, in front of the first run (planner.Planner.Renew,
+// 3 to 10 µs, on WebGPU 16 µs and more, before the first run (planner.Planner.Renew,
 // which says when that cannot be: they get 48 bytes a tile then). Once the program has had
 // two plans as large, Update allocates nothing, but where a kernel is new, which WebGPU
 // compiles for 0.05 to 0.3 s (lavapipe 0.1 to 2) unless Device.Warm has. It fails as Plan does, and

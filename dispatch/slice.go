@@ -49,7 +49,7 @@ func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 }
 
 // Copy queues a copy of src, whole, to dst, which has as many elements of the same type, and
-// returns without waiting, as Run does: it is done behind what was queued before. Parts are copied
+// returns without waiting, as Run does: it is done after what was queued before. Parts are copied
 // as slices. dst and src are of different memory.
 func (d *Device) Copy(ctx context.Context, dst, src *Buffer) error {
 	switch {

@@ -69,7 +69,7 @@ func TestWrapper(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// TestWrapOf: what lies behind the last element of 16 bits is the caller's.
+// TestWrapOf: what lies after the last element of 16 bits is the caller's.
 func TestWrapOf(t *testing.T) {
 	d, _ := openSharing(t)
 	b, err := d.WrapOf(element.BF16, 64, 5)

@@ -37,7 +37,7 @@ type buffer struct {
 	n     int
 	size  uint64
 	of    *buffer // whose slice it is; nil: of none
-	at    uint64  // bytes of that in front of it
+	at    uint64  // bytes of that before it
 	fresh bool    // never used, where that matters; belongs to dev.mu
 }
 

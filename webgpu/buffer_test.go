@@ -129,7 +129,7 @@ func TestStagingIsBounded(t *testing.T) {
 	require.Len(t, d.staging, idleStaging)
 }
 
-// Reads for which the queue has no room wait for it, in front of what is queued behind them.
+// Reads for which the queue has no room wait for it, before what is queued after them.
 func TestStartReadWaitsForRoom(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	d.inFlight = 1

@@ -30,7 +30,7 @@ __asm__(
 	"	movq %rsi, %rdi\n"
 	"	callq *%rax\n"
 	"	xorl %eax, %eax\n"
-	"gpu_caught:\n" // after an exception, which is in rax; else all is as behind the call
+	"gpu_caught:\n" // after an exception, which is in rax; else all is as after the call
 	"	popq %rbp\n"
 	"	.cfi_def_cfa %rsp, 8\n"
 	"	ret\n"

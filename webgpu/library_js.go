@@ -29,7 +29,7 @@ type events struct {
 	done    atomic.Uint64                 // submissions
 	failure atomic.Pointer[error]         // why the device is of no use; the first stays
 	changed atomic.Pointer[chan struct{}] // closed when something was told
-	closed  atomic.Bool                   // by Close, behind all work
+	closed  atomic.Bool                   // by Close, after all work
 
 	onDone, onLost, onError js.Func
 }
@@ -150,7 +150,7 @@ func (d *device) failed(op string) error {
 // scopes are the kinds of errors that a browser tells apart.
 var scopes = []string{"validation", "internal", "out-of-memory"}
 
-// scoped calls what makes an object, which browsers check behind the call, and waits for what they found.
+// scoped calls what makes an object, which browsers check after the call, and waits for what they found.
 func (d *device) scoped(op string, call func()) error {
 	var found []any
 	err := try(func() {

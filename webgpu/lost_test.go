@@ -111,7 +111,7 @@ func TestLostInDriverChild(t *testing.T) {
 }
 
 // fakeDriver builds testdata/lost.c and returns the environment in which it is the only
-// driver, in front of lavapipe.
+// driver, before lavapipe.
 func fakeDriver(t *testing.T) (env []string) {
 	t.Helper()
 	manifests, err := filepath.Glob("/usr/share/vulkan/icd.d/lvp_icd*.json")

@@ -41,7 +41,7 @@ type dispatch struct {
 	count, pieces   uint32
 }
 
-// move is a copy of size bytes behind the dispatches, from offset of one buffer to another; of
+// move is a copy of size bytes after the dispatches, from offset of one buffer to another; of
 // none where size is 0.
 type move struct {
 	source, destination memory

@@ -129,7 +129,7 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 			if m := directGuard.FindStringSubmatch(line); m != nil {
 				guard = m[1]
 			}
-			if !directLoad.MatchString(line) { // those of the step behind it
+			if !directLoad.MatchString(line) { // those of the step after it
 				x.does(t, line)
 			}
 			a := directA.FindStringSubmatch(line)

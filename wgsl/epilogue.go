@@ -10,7 +10,7 @@ import (
 
 // Epilogues are done in registers, between the sums of a tile and C. Of a gated tile a thread
 // keeps the first product in registers until it has the second, of which it computes the same
-// elements: both items are one turn of its worker behind the other.
+// elements: both items are one turn of its worker after the other.
 
 // activations are the texts of activate. NaN is told apart by its bits, since WGSL lets a
 // compiler assume that there is none. Numbers up to -88 have bits from those of -88 to those

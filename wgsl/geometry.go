@@ -242,7 +242,7 @@ type stage struct {
 	Apart int
 	Pitch int // elements from one k to the next
 	Rows  int // of workgroup memory, of Groups k's each
-	Pad   int // elements behind each of these
+	Pad   int // elements after each of these
 
 	Words  int // of each load, with 8 k's of one column each; 0: elements are no Int4
 	Span   int

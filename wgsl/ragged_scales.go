@@ -85,7 +85,7 @@ func raggedBlocksFit(e encoding.Epilogue) string {
 		blocksOf("p.n"), most)
 }
 
-// raggedScaleBetween finds the scales of a group that ends give: those of B are behind those of the group
+// raggedScaleBetween finds the scales of a group that ends give: those of B are after those of the group
 // before.
 func raggedScaleBetween(e encoding.Epilogue) (text string) {
 	text = `
@@ -102,7 +102,7 @@ func raggedScaleBetween(e encoding.Epilogue) (text string) {
 	return text
 }
 
-// scalesOfRow is how far the scales of a row are behind the first ones.
+// scalesOfRow is how far the scales of a row are after the first ones.
 func scalesOfRow(e encoding.Epilogue) string {
 	if e.Blocks() {
 		return "row * " + blocksOf("p.depth")

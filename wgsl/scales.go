@@ -25,7 +25,7 @@ func (r *renderer) centre(width int, outputs []output) {
 	})
 }
 
-// wholeAt is the whole number behind a scale.
+// wholeAt is the whole number after a scale.
 func wholeAt(at, scale string) string { return "f32(bitcast<i32>(indices[" + at + scale + " + 1u]))" }
 
 // zeroOfRow is the zero point of the row of A of an output. A row of zeros has none.
@@ -52,7 +52,7 @@ func (r *renderer) findRow(i int) {
 	r.line("let is%d = from%d < gatherRows;", i, i)
 }
 
-// scaleOfColumn is how far behind the first the scale of a column of an output is.
+// scaleOfColumn is how far after the first the scale of a column of an output is.
 func (r *renderer) scaleOfColumn(width, i, j int) string {
 	words := r.kernel.Epilogue.ScaleWords()
 	return " + " + times(words, r.column(width, i, j))

@@ -96,7 +96,7 @@ func (r *renderer) finish(width int, outputs []output) {
 	}, toC)
 }
 
-// bindWorkspace declares the workspace, which holds rows of partial tiles one behind the other: threads store
+// bindWorkspace declares the workspace, which holds rows of partial tiles one after the other: threads store
 // what is adjacent.
 func (r *renderer) bindWorkspace() {
 	of := vec(r.B.Element)

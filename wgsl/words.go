@@ -31,7 +31,7 @@ fn storeEnds(at: u32, cols: u32, first: u32, last: u32) {
 
 // vectorFunctions writes the functions for a vector in words, of which so many numbers are in the tile:
 // ends is its first number and, in the high half, its last; storeVector stores the words that are no
-// halves. Before is the ends of the vector in front, in front of column 0 of none.
+// halves. Before is the ends of the vector in front, before column 0 of none.
 func (r *renderer) vectorFunctions(width int) {
 	words := []string{"worda", "wordb"}[:width/2]
 	given, last := strings.Join(words, ": u32, ")+": u32", "worda"

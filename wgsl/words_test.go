@@ -189,7 +189,7 @@ func (w *workgroup) told(place string) int {
 	return found.value
 }
 
-// place is the component of an expression so many behind it, within workgroup memory.
+// place is the component of an expression so many after it, within workgroup memory.
 func (w *workgroup) place(e ast.Expr, behind int, env map[string]int) string {
 	var indexes []int
 	for {

@@ -74,7 +74,7 @@ static inline void call_all(bg_status want) {
 }
 
 #define CANARY 12345.5f
-#define GAP 3 /* elements between rows, and behind matrices */
+#define GAP 3 /* elements between rows, and after matrices */
 
 static inline uint32_t draw(uint32_t *state) { /* xorshift of Marsaglia, 2003 */
 	*state ^= *state << 13, *state ^= *state >> 17, *state ^= *state << 5;

@@ -74,7 +74,7 @@ static void test_signals(void) {
 	CHECK(!sigismember(&now, SIGALRM)); /* as before loading */
 	for (int i = 0; i < 2; i++) {
 		call_all(BG_ERR_FAILED);
-		CHECK(same(&seen.mask, &host)); /* and so it was behind the call before */
+		CHECK(same(&seen.mask, &host)); /* and so it was after the call before */
 	}
 	CHECK(pthread_sigmask(SIG_SETMASK, NULL, &now) == 0 && same(&now, &host));
 	static const int blocked[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM,

@@ -69,7 +69,7 @@ static void test_async(void) {
 		.len_c = SIZE * SIZE};
 	large.a = numbers(large.len_a, 1), large.b = numbers(large.len_b, 1),
 		large.c = numbers(large.len_c, CANARY);
-	for (int i = 0; i < 2; i++) { /* the second time is behind nothing of the first */
+	for (int i = 0; i < 2; i++) { /* the second time is after nothing of the first */
 		reads[i] = start(device, &large);
 		CHECK(bg_read_wait(reads[i], 1) == BG_ERR_TIMEOUT);
 		OK(bg_close(reads[i]));

@@ -8,7 +8,7 @@
 typedef struct {
 	const char *name;
 	int bytes;
-	/* the bit behind the exponent, of a float's; by how much float's exponents are larger. 0: no float */
+	/* the bit after the exponent, of a float's; by how much float's exponents are larger. 0: no float */
 	int top, bias;
 } type;
 

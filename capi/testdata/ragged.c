@@ -96,7 +96,7 @@ static uint64_t copied(const void *from, size_t size) { /* glibc aligns it to 16
 	return (uint64_t)(uintptr_t)p;
 }
 
-/* Memory of the host, of fewer rows than the bound: canaries stand for what lies behind it. */
+/* Memory of the host, of fewer rows than the bound: canaries stand for what lies after it. */
 static void test_at(bg_device device) {
 	bg_ragged r = experts();
 	bg_program program;

@@ -143,7 +143,7 @@ static void test_run(bg_device device, void *stream) {
 	free_batch(&t);
 }
 
-/* The caller's memory by its addresses, one of them 4 bytes behind the start, and offsets. */
+/* The caller's memory by its addresses, one of them 4 bytes after the start, and offsets. */
 static void test_pointers(bg_device device) {
 	enum { M = 3, N = 2, K = 2 };
 	const float x[] = {9, 1, 2, 3, -4, 5, 6}, y[] = {9, 9, 1, -2, 3, 1};

@@ -127,7 +127,7 @@ func TestBenchRegretOfOneTile(t *testing.T) {
 		require.Equal(t, "medium", f.Tile)
 		schedules = append(schedules, planner.Schedule(f.Schedule))
 	}
-	// the tile has no clusters, and threads of a CPU take tiles in turn anyway
+	// the tile has no clusters, and threads of a CPU take tiles from a counter anyway
 	none := func(s planner.Schedule) bool {
 		return s == planner.ScheduleCluster || s == planner.ScheduleDynamic
 	}

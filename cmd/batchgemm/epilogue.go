@@ -113,7 +113,7 @@ func showEpilogue(e planner.Epilogue) string {
 }
 
 // dress places what an epilogue needs, for which the workload has no words, and says in the
-// options how many rows lists may name. B2 lies in the buffer of B, behind all of them, so that
+// options how many rows lists may name. B2 lies in the buffer of B, after all of them, so that
 // it can be the B of other problems.
 func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner.Options) {
 	e := &o.Epilogue
@@ -148,7 +148,7 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 	return &dressed, o
 }
 
-// aligned is an offset behind n elements of any type that is aligned as the first one is: 16 bytes have no
+// aligned is an offset after n elements of any type that is aligned as the first one is: 16 bytes have no
 // more than 32.
 func aligned(n int) int { return roundUp(n, element.Int4.Line()) }
 
@@ -199,7 +199,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 			for at := p.Weights; at < p.ScaleB+e.ScalesB(p); at++ { // scales too
 				all.Rows[at] = int32(math.Float32bits(0.5 + rng.Float32()))
 			}
-			if e.ZeroA { // behind each scale
+			if e.ZeroA { // after each scale
 				for at := p.ScaleA + 1; at < p.ScaleB+e.ScalesB(p); at += 2 {
 					all.Rows[at] = int32(rng.IntN(256) - 128)
 				}
@@ -215,7 +215,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 	return all, nil
 }
 
-// longer is s with zeros behind it.
+// longer is s with zeros after it.
 func longer[T float32 | uint32](s []T, n int) []T {
 	if n <= len(s) {
 		return s
@@ -273,7 +273,7 @@ func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 const withoutEpilogue = "plain"
 
 // plain prepares it. The products of a gated unit are problems of their own, whose C of B2 lie
-// behind all others.
+// after all others.
 func (c *benchCase) plain(ctx context.Context) (*contender, error) {
 	there := &benchCase{bencher: c.bencher, options: c.options, batch: c.batch,
 		ops: &workload.Operands{A: c.ops.A, B: c.ops.B, C: c.ops.C}}

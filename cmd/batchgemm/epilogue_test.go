@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// dressable has few rows behind many, and problems without elements or products.
+// dressable has few rows after many, and problems without elements or products.
 const dressable = "40 20 30\n0 5 5\n3 50 40 n t\n6 0 4\n7 5 0\n"
 
 // epilogueCases are lists, and the kernels that are meant.

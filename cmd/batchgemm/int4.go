@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// randomPacked makes words of B of int4, behind those that are there already.
+// randomPacked makes words of B of int4, after those that are there already.
 func randomPacked(rng *rand.Rand, packed []uint32, from int) {
 	for i := from; i < len(packed); i++ {
 		packed[i] = rng.Uint32()

@@ -171,7 +171,7 @@ func TestInt4Results(t *testing.T) {
 	}
 }
 
-// TestInt4Operands: B2 has words and groups of its own behind those of B, and all numbers are those of words.
+// TestInt4Operands: B2 has words and groups of its own after those of B, and all numbers are those of words.
 func TestInt4Operands(t *testing.T) {
 	o := planner.Options{Type: element.BF16, TypeC: element.BF16,
 		Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64, Gated: true}}
@@ -189,7 +189,7 @@ func TestInt4Operands(t *testing.T) {
 		scales int
 	}{{p.B, p.ScaleB}, {p.B2, p.ScaleB + 2*16}} {
 		words := make([]uint32, 128*16/8)
-		copy(words, ops.Packed[m.Offset/8:]) // behind the last column there may be none
+		copy(words, ops.Packed[m.Offset/8:]) // after the last column there may be none
 		element.UnpackInt4(elements, words, 9, 128)
 		for j := range 9 {
 			for k := range 128 {

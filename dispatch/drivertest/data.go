@@ -14,7 +14,7 @@ import (
 // result takes.
 const canary = 1.5e30
 
-// guard is the number of elements behind the last matrix of each buffer.
+// guard is the number of elements after the last matrix of each buffer.
 const guard = 19
 
 // spacing says how matrices lie in their buffers.
@@ -40,7 +40,7 @@ func (s spacing) of(t element.Type) spacing {
 	return s
 }
 
-// place lays out the problems with gaps between matrices and behind rows, and
+// place lays out the problems with gaps between matrices and after rows, and
 // returns the lengths of the buffers.
 func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) {
 	step := s.step()

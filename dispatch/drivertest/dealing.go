@@ -69,7 +69,7 @@ func DealDressed(bounds []uint32, batch planner.Batch, e planner.Epilogue) *Deal
 }
 
 // launch deals the tiles of a kernel to its workers, forth and back,
-// unless they take them in turn.
+// unless they take dynamic ones.
 func (d *Dealing) launch(all []dealt, kernel int) {
 	count, tm, tn := int(d.kernel(kernel)[encoding.KernelWorkers]), d.side(kernel, encoding.KernelTM),
 		d.side(kernel, encoding.KernelTN)

@@ -210,7 +210,7 @@ func (s *suite) testGroupsRagged(t *testing.T) {
 	}
 }
 
-// groupMatrix places a B of Int4 behind those before.
+// groupMatrix places a B of Int4 after those before.
 func (d *dressed) groupMatrix(of int, p *planner.Problem, rng *rand.Rand) planner.Matrix {
 	line := element.Int4.Line()
 	m := planner.Matrix{Offset: roundUp(len(d.numbers[of])+line*rng.IntN(2), line), LD: element.Int4LD(p.N) +
@@ -264,7 +264,7 @@ func (d *dressed) numberMatrix(of int, m planner.Matrix, p *planner.Problem, at,
 	}
 }
 
-// withGroups is the B of a ragged batch of Int4, its groups one behind the other.
+// withGroups is the B of a ragged batch of Int4, its groups one after the other.
 func (d *dressed) withGroups(r *planner.Ragged, rng *rand.Rand) {
 	r.B.LD, r.B2.LD = element.Int4LD(r.N), element.Int4LD(r.N)+8
 	r.B.Offset, r.B2.Offset, r.StrideB = 32, 64, roundUp(r.K*r.B2.LD+1, 32)

@@ -81,7 +81,7 @@ func (s *suite) testChain(t *testing.T) {
 	require.NoError(t, reference.CheckExact(planner.Batch{p}, between, o.b, last.c, after))
 }
 
-// testFollowing submits runs of each kernel at once, of which each moves the rows of what the one in front of
+// testFollowing submits runs of each kernel at once, of which each moves the rows of what the one before
 // it wrote: rows that are read too soon, or written, are found.
 func (s *suite) testFollowing(t *testing.T) {
 	facts := s.device.Info().Planner
@@ -145,7 +145,7 @@ func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 }
 
 // testQueued submits work for half a second. Submit returns before it is done: a
-// call of Wait ends with its context. A Read behind it waits, and sees all of it.
+// call of Wait ends with its context. A Read after it waits, and sees all of it.
 func (s *suite) testQueued(t *testing.T) {
 	ctx := context.Background()
 	const side, enough = 256, 500 * time.Millisecond

@@ -21,7 +21,7 @@ type apart struct {
 	of             int // which operand
 	first, end     int // of its elements
 	address        uint64
-	before, offset int // elements in front of it: in the buffer, and behind the address
+	before, offset int // elements before it: in the buffer, and after the address
 }
 
 // moveOut makes such a buffer. Addresses and offsets are any, or multiples of 16 bytes.

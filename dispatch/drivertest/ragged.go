@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// layout is a ragged batch in buffers of some lengths, which have guards behind what it
+// layout is a ragged batch in buffers of some lengths, which have guards after what it
 // reaches, and sizes that suit it.
 type layout struct {
 	planner.Ragged
@@ -140,7 +140,7 @@ func (s *suite) prepareRagged(t *testing.T, l layout, o planner.Options) *ragged
 	return j
 }
 
-// newSizes is a buffer of sizes with what is none behind them.
+// newSizes is a buffer of sizes with what is none after them.
 func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 	t.Helper()
 	b := j.suite.alloc(t, j.SizesLen()+guard)

@@ -16,7 +16,7 @@ import (
 func fewPlaces(d *planner.Device) { d.ComputeUnits, d.MaxGroups = 1, 3 }
 
 // testSchedules: whoever computes whole tiles, and in whatever order, C has the same bits. Workers that take
-// tiles in turn find their counter as it was, in the next run of a queue, in the next submission, and behind
+// dynamic tiles find their counter as it was, in the next run of a queue, in the next submission, and after
 // an update.
 func (s *suite) testSchedules(t *testing.T) {
 	for _, tile := range append(s.tensorTiles(), "small") {
@@ -48,13 +48,13 @@ func (s *suite) testSchedules(t *testing.T) {
 	}
 }
 
-// requireTurns fails where workers take tiles in turn, but under the schedule for that, or do not there.
+// requireTurns fails where workers take dynamic tiles, but under the schedule for that, or do not there.
 func requireTurns(t *testing.T, j *job, schedule planner.Schedule) {
 	t.Helper()
 	require.Equal(t, schedule == planner.ScheduleDynamic, j.some(j.suite.takesTurns), j)
 }
 
-// takesTurns reports whether workers of a launch take tiles in turn. Those of a CPU are threads, which take a
+// takesTurns reports whether workers of a launch take dynamic tiles. Those of a CPU are threads, which take a
 // tile at a time whatever the plan is.
 func (s *suite) takesTurns(l encoding.Launch) bool {
 	return l.InTurn || l.Schedule == string(planner.ScheduleDynamic) &&

@@ -104,7 +104,7 @@ func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[str
 			sets[name] = bad
 		}
 	}
-	const g = 5 // with products, behind others
+	const g = 5 // with products, after others
 	q := &batch[g]
 	rowsA, colsA := q.ShapeA()
 	rowsB, colsB := q.ShapeB()

@@ -66,7 +66,7 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		{batch: many(600), options: small, renew: true},
 		{batch: random(40, 90), renew: true},
 	}
-	// of which some have workers that take tiles in turn, where each run deals anew
+	// of which some have workers that take dynamic tiles, where each run deals anew
 	for _, name := range s.tensorTiles() {
 		b := alike(0, random(9, 400))
 		for i := range b {

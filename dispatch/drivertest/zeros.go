@@ -113,7 +113,7 @@ func (s *suite) runZeros(t *testing.T, c dressedCase) {
 	s.prepareDressed(t, b, &d, c.o, c.edit).check(t, &d, false)
 }
 
-// zeros draws zero points, or sums, behind the scales in so many words.
+// zeros draws zero points, or sums, after the scales in so many words.
 func (d *dressed) zeros(at, n int, draw func() int32) {
 	for i := at + 1; i < at+n; i += 2 {
 		d.rows[i] = draw()

@@ -86,7 +86,7 @@ func within(group, mounted string) string {
 	return rest
 }
 
-// Number reads the first number behind a word that begins a line of a file, or behind
+// Number reads the first number after a word that begins a line of a file, or after
 // nothing.
 func Number(root fs.FS, file, word string) (int64, bool) {
 	text, err := fs.ReadFile(root, file)

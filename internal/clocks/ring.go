@@ -11,7 +11,7 @@ import (
 )
 
 // The variable bg_clocks of native/kernels.cu, little-endian: a ring of records of
-// recordBytes, and behind it the number of all records ever written, in 32 bits.
+// recordBytes, and after it the number of all records ever written, in 32 bits.
 const (
 	symbol      = "bg_clocks"
 	ringSize    = 1 << 16

@@ -90,7 +90,7 @@ func TestCloseEndsTheGoroutines(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, d.Close())
 	}
-	// Goroutines end behind Close, at the latest when the test times out.
+	// Goroutines end after Close, at the latest when the test times out.
 	for runtime.NumGoroutine() > before {
 		time.Sleep(time.Millisecond)
 	}

@@ -145,7 +145,7 @@ func (p *product) writeC(row int, v []float32) {
 	}
 }
 
-// gathered takes a part of the rows of A that a tile has, row behind row, as numbers.
+// gathered takes a part of the rows of A that a tile has, row after row, as numbers.
 func (o *operand) gathered(to []float32, k, depth int) {
 	for i, row := range o.gather {
 		dst := to[i*depth:][:depth]

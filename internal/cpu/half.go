@@ -7,7 +7,7 @@ import (
 )
 
 // halves is what a goroutine needs for elements of 16 bits or 8 and for epilogues: parts of A and B
-// as numbers, row behind row, and a tile of C before it is rounded.
+// as numbers, row after row, and a tile of C before it is rounded.
 type halves struct {
 	part product
 	a, b [maxSide * panelDepth]float32
@@ -85,7 +85,7 @@ func (h *halves) widened(p *product, k, depth int) *product {
 	return w
 }
 
-// widen takes rows of an operand from an element on, and makes numbers of them, row behind row.
+// widen takes rows of an operand from an element on, and makes numbers of them, row after row.
 func (o *operand) widen(to []float32, from, rows, cols int) {
 	for r := range rows {
 		o.narrow.widen(to[r*cols:][:cols], from+r*o.ld)

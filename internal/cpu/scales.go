@@ -7,7 +7,7 @@ import (
 )
 
 // scales are those of the rows and columns of a tile; zero points of its rows and sums of its columns, whose
-// products sums lose before; and alpha and beta, which multiply sums between both, and C behind them.
+// products sums lose before; and alpha and beta, which multiply sums between both, and C after them.
 type scales struct {
 	used        bool
 	row, column [maxSide]float32

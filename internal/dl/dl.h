@@ -106,7 +106,7 @@ typedef struct {
 	uint32_t count, pieces, threads, shared; // grid of count x pieces workgroups
 	// adjacent workgroups of a cluster, which divide count; 0: no clusters
 	uint32_t cluster;
-	// the kernel waits for the launch in front of it: begin while that ends
+	// the kernel waits for the launch before it: begin while that ends
 	uint32_t waits;
 	// it makes items: the run's sizes take the place of the table, its extent that of A
 	uint32_t ragged;
@@ -146,7 +146,7 @@ dl_result dl_copy(const dl_device *d, dl_pointer to, dl_pointer from, size_t siz
 
 dl_result dl_event_make(const dl_device *d, int timing, dl_event *event);
 dl_result dl_event_free(const dl_device *d, dl_event event);
-dl_result dl_mark(const dl_device *d, dl_event event); // behind all queued work
+dl_result dl_mark(const dl_device *d, dl_event event); // after all queued work
 dl_result dl_elapsed(const dl_device *d, dl_event start, dl_event end, float *milliseconds);
 // dl_poll asks, at most turns times, whether an event was reached. While it was
 // not the result is DL_NOT_READY.

@@ -123,7 +123,7 @@ type program struct {
 type image struct {
 	words    memory        // the encoded plan
 	launches []C.dl_launch // in memory of C
-	// launches that only Update does, in front of the others: they make items from records
+	// launches that only Update does, before the others: they make items from records
 	makers int
 }
 
@@ -185,7 +185,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	return nil
 }
 
-// upload brings a plan to the device, behind all queued work, and finds its kernels.
+// upload brings a plan to the device, after all queued work, and finds its kernels.
 func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan, workspace C.dl_pointer) error {
 	d := p.dev
 	if len(plan.Launches) == 0 {
@@ -321,7 +321,7 @@ func (p *program) free() {
 	p.images = [2]image{}
 }
 
-// Status reads the word that the kernel leaves, and clears it, behind queued work.
+// Status reads the word that the kernel leaves, and clears it, after queued work.
 func (p *program) Status(ctx context.Context) (group int, err error) {
 	d := p.dev
 	if err := d.state.Ready(ctx); err != nil {

@@ -70,7 +70,7 @@ const (
 	toHost   direction = true
 )
 
-// transfer copies between host and device memory, behind all queued work. One to
+// transfer copies between host and device memory, after all queued work. One to
 // the device returns when the host's memory was read, one to the host when it
 // was written.
 type transfer struct {

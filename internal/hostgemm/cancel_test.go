@@ -164,7 +164,7 @@ func waitForChange(c []float32, over *atomic.Bool) {
 	}
 }
 
-// Whatever becomes of a call, the hosts of a group are free behind it.
+// Whatever becomes of a call, the hosts of a group are free after it.
 func TestGroupGEMMLetsGo(t *testing.T) {
 	fail := func() error { return errBroken }
 	for name, prepare := range map[string]func(t *testing.T, g *Group, fakes []*fakedriver.Device,

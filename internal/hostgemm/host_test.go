@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// spaced returns random problems with gaps behind the rows and matrices of C,
+// spaced returns random problems with gaps after the rows and matrices of C,
 // and their operands.
 func spaced(t *testing.T, seed uint64) (batch planner.Batch, a, b, c []float32) {
 	t.Helper()

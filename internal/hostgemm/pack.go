@@ -136,7 +136,7 @@ func place(q *planner.Problem, of int, at planner.Matrix) {
 	}
 }
 
-// placeResults places C of the problems, one behind the other.
+// placeResults places C of the problems, one after the other.
 func (p *part) placeResults(cs []matrix) {
 	for i, c := range cs {
 		m, q := move{c, p.sizes[operandC]}, &p.batch[i]
@@ -157,7 +157,7 @@ func look(ctx context.Context, problem int) error {
 	return nil
 }
 
-// packOperands places matrices one behind the other, without the gaps between
+// packOperands places matrices one after the other, without the gaps between
 // their rows, and a matrix that several problems read only once. Where that
 // saves nothing, because they lie densely already or overlap, they stay as they
 // are, and all move as one, unless rows are gathered.

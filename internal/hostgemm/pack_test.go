@@ -156,7 +156,7 @@ func TestGEMMLayouts(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {
 		name             string
-		m, n, k, ld      int // ld: elements behind a row
+		m, n, k, ld      int // ld: elements after a row
 		stepA, stepB, at int // from one problem's operand to the next; first offset
 	}{
 		{"shared B", 17, 19, 23, 0, 17 * 23, 0, 0},

@@ -131,7 +131,7 @@ func readAll[T any](a *Array, dst []T, decode func(part []T, raw []byte)) error 
 	return nil
 }
 
-// elements gives what is behind the header.
+// elements gives what is after the header.
 func (a *Array) elements(read func(io.Reader) error) error {
 	r, err := a.entry.Open()
 	if err != nil {

@@ -57,7 +57,7 @@ func open(paths []string) (*Library, error) {
 }
 
 // Spin is how long threads of the library may wait for more work in a loop, which takes
-// a core from whatever is measured behind it. 100 ms and more are usual.
+// a core from whatever is measured after it. 100 ms and more are usual.
 const Spin = 10 * time.Millisecond
 
 // shortenSpin has a library that is loaded before the returned call wait for 2^24 ticks

@@ -42,7 +42,7 @@ func TestBlocks(t *testing.T) {
 		name  string
 		e     planner.Epilogue
 		trans bool
-		want  [2][2]float32 // of columns before 128 and behind, of each row
+		want  [2][2]float32 // of columns before 128 and after, of each row
 	}{
 		{"rows", byBlocks, false, [2][2]float32{{2*1 + 2*3*10, -2 + 2*3*0.5},
 			{2*5 + 2*7*10, -2*5 + 2*7*0.5}}},

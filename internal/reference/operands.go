@@ -19,14 +19,14 @@ type Operands struct {
 
 	// Unit is what offsets and leading dimensions are multiples of; 1: leading dimensions are odd.
 	Unit int
-	// Gap is between and behind rows of A, B and B2, and where matrices need not be read; Canary is between
+	// Gap is between and after rows of A, B and B2, and where matrices need not be read; Canary is between
 	// those of C.
 	Gap, Canary float32
 	Rand        *rand.Rand
 	Values      func([]float32) // makes numbers
 }
 
-// Add places a problem behind those before, with what an epilogue takes. Rows end a matrix, and the last one
+// Add places a problem after those before, with what an epilogue takes. Rows end a matrix, and the last one
 // its buffer.
 func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 	rowsA, colsA := p.ShapeA()
@@ -112,7 +112,7 @@ func (o *Operands) place(to *[]float32, m *planner.Matrix, rows, cols int, read 
 	}
 }
 
-// dress adds biases, rows, weights and scales of a problem, lists of the first three behind a word that
+// dress adds biases, rows, weights and scales of a problem, lists of the first three after a word that
 // nobody has. A row in four is none.
 func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 	p.Bias = len(o.E.Biases) + 1
@@ -153,7 +153,7 @@ func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 		}
 	}
 	if e.ZeroA {
-		for at := p.ScaleA + 1; at < len(o.E.Rows); at += 2 { // B's are behind those of A
+		for at := p.ScaleA + 1; at < len(o.E.Rows); at += 2 { // B's are after those of A
 			o.E.Rows[at] = int32(o.Rand.IntN(256) - 128)
 		}
 	}

@@ -70,7 +70,7 @@ func (m *Mismatch) Error() string {
 		m.Want, m.Bound)
 }
 
-// Check compares after, the contents of C behind a run, with the result for the
+// Check compares after, the contents of C after a run, with the result for the
 // operands x of A and y of B and the earlier contents before. It returns the largest error
 // as a fraction of its bound, and a *Mismatch for the first element, in order of
 // problems, that is outside its bound, or that no problem owns and that changed.

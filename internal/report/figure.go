@@ -170,7 +170,7 @@ func circle(at vg.Point, radius vg.Length) (path vg.Path) {
 	return path
 }
 
-// fillText writes a text behind a point, halfway up at it, as axes do.
+// fillText writes a text after a point, halfway up at it, as axes do.
 func fillText(c *draw.Canvas, style text.Style, at vg.Point, txt string) {
 	style.YAlign = text.YCenter
 	at.Y += style.FontExtents().Descent

@@ -58,7 +58,7 @@ func streamKTable(r *bench.Report) *table {
 	return t
 }
 
-// dynamicTable compares workers that take tiles in turn with those that have shares, and with a worker for
+// dynamicTable compares workers that take dynamic tiles with those that have shares, and with a worker for
 // each tile: on the same tile, in the batches in which it is not slower than the best of all by more than a
 // half.
 func dynamicTable(r *bench.Report) *table {

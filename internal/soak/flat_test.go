@@ -99,7 +99,7 @@ func gpuMemory() (sum int) {
 // history is a sample of each round.
 type history []sample
 
-// flat compares the least amounts of the second quarter of the rounds, behind a
+// flat compares the least amounts of the second quarter of the rounds, after a
 // first one to warm up, with those of the last quarter. Least amounts leave out
 // what happened to be cached; what leaks is in them all.
 func (h history) flat() (text string, err error) {

@@ -85,7 +85,7 @@ func (t *Timeline) addLaunch(index int) {
 }
 
 // shares is how many shares of the work of a launch begin one after the other: each is a worker's, or of
-// workers that take tiles in turn a turn.
+// workers that take dynamic tiles a turn.
 func shares(p *planner.Plan, l *encoding.Launch) int {
 	if l.InTurn {
 		return (p.Items(l)/l.Epilogue.Products() + l.Turn - 1) / l.Turn

@@ -162,7 +162,7 @@ func (t *arraysOf) readWords(words, groups []uint32, scratch []float32, p *plann
 	return element.QuantizeInt4(words, groups, t.columns(numbers), p.N, p.K, group)
 }
 
-// columns are the numbers of B, one column behind the other.
+// columns are the numbers of B, one column after the other.
 func (t *arraysOf) columns(numbers []float32) []float32 {
 	if t.b.Fortran {
 		return numbers

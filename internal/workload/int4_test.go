@@ -127,7 +127,7 @@ func tightWords(c *int4Case) (words []uint32) {
 	return words
 }
 
-// TestInt4Several: problems lie one behind the other, those without elements have nothing, and N of words
+// TestInt4Several: problems lie one after the other, those without elements have nothing, and N of words
 // alone is ld.
 func TestInt4Several(t *testing.T) {
 	first, second := newInt4Case(3, 128, 64), newInt4Case(16, 64, 64)

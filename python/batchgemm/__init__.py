@@ -35,7 +35,7 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
 
     a[i] is [M, K] and b[i] [K, N], each M, N, K from 0 on, all of float32 or all of float16; sums are fp32.
     Any strides: transposed views stay as they are. Matrices that are parts of one array (or a memory-mapped
-    file), of which they are half or more, are used where they are; others are copied once, one behind the
+    file), of which they are half or more, are used where they are; others are copied once, one after the
     other.
 
     Results are [M, N], views of one new array; or out, a list of arrays to receive them, which share no
@@ -62,9 +62,9 @@ def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray |
     are float32 or all float16, and on the CPU used where they are if contiguous; bias and activation are done
     in fp32 before C is rounded.
 
-    Returns [rows, N], 0 in rows behind the last end. The device keeps the last programs, so that layers of
+    Returns [rows, N], 0 in rows after the last end. The device keeps the last programs, so that layers of
     shapes that come again, with up to twice as many rows, are not planned again. Ends that go down, or are
-    behind the last row, are an InvalidError. Calls on a device take turns. compute, timeout and device: as of
+    after the last row, are an InvalidError. Calls on a device take turns. compute, timeout and device: as of
     matmul()."""
     return (device or default_device()).grouped_mm(x, w, ends, bias, activation, compute=compute,
                                                    timeout=timeout)

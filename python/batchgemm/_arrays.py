@@ -104,7 +104,7 @@ def _check_activation(activation):
 
 
 def _biases(bias, shapes, dtype):
-    """The biases of all problems, one behind the other; None for none."""
+    """The biases of all problems, one after the other; None for none."""
     if bias is None:
         return None
     bias = list(bias)
@@ -131,7 +131,7 @@ def _check_out(out, shapes, dtype):
         if not _nested(x):
             raise _core.InvalidError(f"problem {i}: out has strides {x.strides}: "
                                      "its elements overlap, or its rows are not apart")
-    before = []  # arrays that end behind where the one at hand begins
+    before = []  # arrays that end after where the one at hand begins
     spans = {i: _span(x) for i, x in enumerate(out) if x.size}
     for i in sorted(spans, key=spans.__getitem__):
         before = [j for j in before if spans[j][1] > spans[i][0]]
@@ -142,7 +142,7 @@ def _check_out(out, shapes, dtype):
 
 
 def _nested(x):
-    """Whether the rows of a matrix, or its columns, lie one behind the other, and so no element in
+    """Whether the rows of a matrix, or its columns, lie one after the other, and so no element in
     another."""
     reach = x.itemsize
     steps = [(abs(step), count) for step, count in zip(x.strides, x.shape) if x.size and count > 1]
@@ -177,7 +177,7 @@ def _apart(one, other, size):
 def _place(matrices):
     """Where the matrices of an operand are: whether each is transposed, its offset and leading dimension, and
     address, length and keeper of the memory that has all. They are used where they are if they are all of one
-    array, of which they are half or more, and copied one behind the other otherwise: between arrays is memory
+    array, of which they are half or more, and copied one after the other otherwise: between arrays is memory
     of nobody, and nothing far from them should travel."""
     return _as_they_lie(matrices) or _packed(matrices)
 
@@ -225,7 +225,7 @@ def _layout(x):
 
 
 def _span(x):
-    """The addresses of an array, from its first byte to behind the last."""
+    """The addresses of an array, from its first byte to after the last."""
     reach = [(n - 1) * step for n, step in zip(x.shape, x.strides)]
     at = _begin(x)
     return at + sum(min(r, 0) for r in reach), at + sum(max(r, 0) for r in reach) + x.itemsize
@@ -271,7 +271,7 @@ def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
 
 
 def _run_on_host(device, program, given, result, last, bound, of, timeout):
-    """Runs a program of grouped_mm on arrays as they lie. Ends were checked: nothing behind them is
+    """Runs a program of grouped_mm on arrays as they lie. Ends were checked: nothing after them is
     touched."""
     given = {name: _aligned(data) for name, data in given.items()} | {"c": result}
     device._hold(given)

@@ -337,7 +337,7 @@ class Buffer(_Object):
         self._move("bg_buffer_write", offset, self._host(data), timeout)
 
     def read(self, data, offset=0, timeout=None):
-        """Copies elements to data, behind the runs queued before."""
+        """Copies elements to data, after the runs queued before."""
         self._move("bg_buffer_read", offset, self._host(data, writable=True), timeout)
 
     def _move(self, name, offset, host, timeout):
@@ -357,7 +357,7 @@ class Buffer(_Object):
                     raise _over(timeout) from None
 
     def read_async(self, data, offset=0):
-        """Queues a read behind the runs before it, and returns it as a Read. data is the read's until
+        """Queues a read after the runs before it, and returns it as a Read. data is the read's until
         then."""
         address, count, keep = self._host(data, writable=True)
         offset = integer("offset", offset)
@@ -368,7 +368,7 @@ class Buffer(_Object):
         closed."""
         offset, count = integer("offset", offset), integer("count", count)
         slice = Buffer(_create("bg_buffer_slice", self.handle, offset, count), self._device, count, self.type)
-        slice._of = self  # Python drops this one behind it
+        slice._of = self  # Python drops this one after it
         return slice
 
     def _host(self, data, writable=False):

@@ -114,7 +114,7 @@ static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_
 }
 
 // try_key returns the result of a call that the table has, or None, also where ends on the CPU are wrong.
-// They lie one behind the other in such a call.
+// They lie one after the other in such a call.
 static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS], const struct scales *s) {
 	struct entry *e = find(key);
 	if (!e) Py_RETURN_NONE;

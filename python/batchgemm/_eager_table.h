@@ -1,7 +1,7 @@
 // The table of _eager.c: what calls are of a kind, and what is to be done for each.
 
 enum { X, W, OFFS, BIAS, OPERANDS, ACTIVATION = OPERANDS, OUT, FILL, ARGUMENTS };
-// behind those, of calls with scales
+// after those, of calls with scales
 enum { SCALE_X, SCALE_W, ZERO_X, SUMS_W, SCALES, COLUMNS = SCALES, MORE };
 enum { SETS = 256, WAYS = 4 };                                             // of the table
 
@@ -25,8 +25,8 @@ struct todo {
 	bg_program program;
 	PyObject *args, *kwargs; // of torch.empty()
 	struct operand as;       // what that allocates
-	PyObject *value;         // what the result is filled with in front of the run, or None
-	PyObject *wait;          // to be called behind the run, or None
+	PyObject *value;         // what the result is filled with before the run, or None
+	PyObject *wait;          // to be called after the run, or None
 	PyObject *expand;        // to how many scales there are to be, for Python
 	// the bytes from scale_w to scale_x of scales that are as kernels want them; -1: they never are
 	int64_t behind;
@@ -77,7 +77,7 @@ static int read_tensors(PyObject *const *args, struct key *k, uint64_t address[O
 	return read_stream(k->operands[X].device, &k->stream);
 }
 
-// read_scales reads what calls with scales have behind the other arguments.
+// read_scales reads what calls with scales have after the other arguments.
 static int read_scales(PyObject *const *more, struct key *k, struct scales *s) {
 	*s = (struct scales){.tensors = more};
 	if (!more) return 1;

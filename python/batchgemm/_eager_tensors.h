@@ -162,7 +162,7 @@ static void turn(struct operand *o) {
 	}
 }
 
-// elements returns how many an operand has, or -1 where they do not lie one behind the other.
+// elements returns how many an operand has, or -1 where they do not lie one after the other.
 static int64_t elements(const struct operand *o) {
 	int64_t n = 1;
 	int dense = 1;

@@ -33,7 +33,7 @@ _DERIVATIVES = {  # times the gradient of the result, of that or, of torch's, of
 _PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
 _WATCHERS = (  # false: none is there
     _len_torch_dispatch_stack, _is_tracing, _are_functorch_transforms_active, _profiler_enabled)
-X, W = 1, 2  # which of a product is turned: has its last two dimensions exchanged
+X, W = 1, 2  # which of a product is turned: has its last two dimensions swapped
 
 # Ways.
 
@@ -276,7 +276,7 @@ def _autograd(x, w, offs, bias, activation, out_dtype, fill, *more):
 
 
 def _refuse(x, w, scale_x, scale_w, *others):
-    """x, w and what is behind the other arguments, of which those that an operator with scales has no
+    """x, w and what is after the other arguments, of which those that an operator with scales has no
     derivative to are through _Refused. It has that to an x beside a w of int4."""
     operator = name_of((scale_x,))
     turned = operator == "scaled_grouped_mm" and x.dim() == 2 < w.dim()  # they may have changed places

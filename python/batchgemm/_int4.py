@@ -69,7 +69,7 @@ def _matrices(name, numbers):
 
 
 def _small(name, numbers):
-    """Whole numbers from 0 to 15 as bytes, one behind the other."""
+    """Whole numbers from 0 to 15 as bytes, one after the other."""
     numbers = np.asarray(numbers)
     if numbers.dtype.kind not in "iu":
         raise TypeError(f"{name} are of {numbers.dtype}, not integers")

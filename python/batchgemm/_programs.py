@@ -44,7 +44,7 @@ class Sizes(NamedTuple):
     k: int
     shape: tuple  # of the result
     dtype: torch.dtype
-    zeros: bool = False  # of x, behind its scales, and sums of the columns of w behind those of w
+    zeros: bool = False  # of x, after its scales, and sums of the columns of w after those of w
     # of x and of w: "tensor" for a matrix, "row" for each row of x, or column of w; "block" of both; of w
     # "group-64" or "group-128"
     scales: tuple = ("", "")
@@ -266,7 +266,7 @@ class Matrix(NamedTuple):
 
 
 def _lie(t):
-    """How the matrices of t lie, or None: a copy of it has rows one behind the other."""
+    """How the matrices of t lie, or None: a copy of it has rows one after the other."""
     (rows, cols), (down, right) = t.shape[-2:], t.stride[-2:]
     group = t.stride[0] if len(t.shape) == 3 and t.shape[0] > 1 else 0
     at = t.at // t.dtype.itemsize
@@ -311,7 +311,7 @@ class Call(NamedTuple):
     shape: tuple = ()  # of the result
     dtype: Optional[torch.dtype] = None
     extent: int = 0  # of what offs cuts; the bounds of the program may be larger
-    value: Optional[float] = None  # what the result is filled with in front of the run
+    value: Optional[float] = None  # what the result is filled with before the run
     expand: tuple = ()  # to how many scales those of w, and of x, are expanded; -1: to no more than there are
     key: tuple = ()  # of the program; without one nothing is to be run
 
@@ -322,7 +322,7 @@ class Call(NamedTuple):
         counts = {"": 0, "tensor": words, "group-64": b.ld * (k // 64), "group-128": b.ld * (k // 128)}
         own = {"row": words * m, "block": m * blocks(k)}, {"row": words * n, "block": blocks(n) * blocks(k)}
         scales_a, scales_b = ((counts | each)[of] for of, each in zip(scales, own))  # of a group
-        scale_a = groups * scales_b  # behind those of w, since other numbers of rows share the program
+        scale_a = groups * scales_b  # after those of w, since other numbers of rows share the program
         if form != BATCHED:
             return device.prepare_ragged(
                 form, groups, m, n, k, lda=a.ld, ldb=b.ld, ldc=ldc, trans_a=a.trans, trans_b=b.trans,
@@ -413,7 +413,7 @@ class Programs:
         with self.lock:
             program = self.find(stream, call, capturing)
             program.run_at(stream, *addresses)
-            if arguments:  # within the lock: behind it the program may be another stream's
+            if arguments:  # within the lock: after it the program may be another stream's
                 like = {"dtype": call.dtype, "device": arguments[0].device}
                 wait = None if self.cuda else self.device.wait
                 eager.keep(program.handle, (call.shape,), like, call.value, wait, call.expand, *arguments)

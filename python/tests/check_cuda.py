@@ -56,7 +56,7 @@ class Cuda(unittest.TestCase):
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 torch.cuda._sleep(10**7)
-                x = self.x * 2  # queued in front of the products, on the same stream
+                x = self.x * 2  # queued before the products, on the same stream
                 y = grouped_mm(x, self.w, offs=self.offs) + 0
             stream.synchronize()
             self.near(y, 2 * self.x, self.w, self.offs)
@@ -153,7 +153,7 @@ class Refused(unittest.TestCase):
         torch.manual_seed(15)
 
     def within(self, *shape, dtype=torch.float32):
-        """A tensor with NaN in front of it and behind."""
+        """A tensor with NaN before it and after."""
         count = math.prod(shape)
         whole = torch.full((count + 2 * 4096,), math.nan, dtype=dtype)
         return whole[4096 : 4096 + count].copy_(torch.randn(count)).view(shape), whole
@@ -174,7 +174,7 @@ class Refused(unittest.TestCase):
         return y, bool((whole[:4096] == 7).all() and (whole[-4096:] == 7).all())
 
     def right(self, cuts, extent):
-        """How many groups are in front of the first that is refused, and where these end."""
+        """How many groups are before the first that is refused, and where these end."""
         last = 0
         for group, end in enumerate(cuts):
             if not last <= end <= extent:
@@ -318,7 +318,7 @@ class ScaledCuda(unittest.TestCase):
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 torch.cuda._sleep(10**7)
-                self.scale_x = self.scale_x * 2  # queued in front of the products, on the same stream
+                self.scale_x = self.scale_x * 2  # queued before the products, on the same stream
                 y = self.call()
             stream.synchronize()
             self.near(y)
@@ -401,7 +401,7 @@ class Int4Cuda(unittest.TestCase):
                 self.near(compiled(), mode)
 
     def test_gradient_of_many_experts(self):
-        """Of frozen weights, by their numbers, which are no longer there behind it."""
+        """Of frozen weights, by their numbers, which are no longer there after it."""
         w, scale_w = new_words(128, 256, 2048), new_scales(128, 256, 16)
         x = torch.randn(512, 2048).bfloat16().requires_grad_()
         offs = ends(*sorted(torch.randint(0, 513, (127,)).tolist()), 512)
@@ -446,12 +446,12 @@ class EagerOnStreams(unittest.TestCase):
             for i in range(30):
                 with torch.cuda.stream(streams[i % 3]):
                     torch.cuda._sleep(10**6)
-                    x = self.x * (i + 1)  # queued in front of the product, on the same stream
+                    x = self.x * (i + 1)  # queued before the product, on the same stream
                     self.assertTrue(self.near(self.call(x), i + 1), i)
         self.assertEqual((runs.call_count, len(bp.programs_of(0).kept)), (0, before))
 
     def test_scales(self):
-        """Those in one array and those that are copied for each call, which is queued behind what makes them,
+        """Those in one array and those that are copied for each call, which is queued after what makes them,
         on the stream of the call."""
         x, w = random(torch.float8_e4m3fn, 600, 64).cuda(), random(torch.float8_e4m3fn, 8, 64, 96).cuda()
         (a, b), offs = (t.cuda() for t in one_array((600,), (8, 96))), self.offs

@@ -13,7 +13,7 @@ from batchgemm import _core, problem
 
 
 def layout(rng, count):
-    """Problems that lie one behind the other, with integers as operands: results are exact."""
+    """Problems that lie one after the other, with integers as operands: results are exact."""
     problems, a, b, c = [], array("f"), array("f"), array("f")
     for _ in range(count):
         m, n, k = (rng.randrange(1, 12) for _ in range(3))
@@ -232,7 +232,7 @@ class Test(unittest.TestCase):
                              array("b", bytes(k * n)), c, rows=rows, **options)
 
     def test_zero_points(self):
-        """Each scale of a row of A has its zero point behind it, and each of a column of B the sum of
+        """Each scale of a row of A has its zero point after it, and each of a column of B the sum of
         that."""
         a, b = array("b", [1, -128, 127, 5]), array("b", [3, -7, 100, 2])
         pairs = [(0.5, -3), (2, 127)] + [(3, 3 + 100), (0.25, -7 + 2)]
@@ -400,7 +400,7 @@ class Test(unittest.TestCase):
             buffer.address()
 
     def test_ragged_scalars(self):
-        """C behind the last end is 0, or NaN, and stays as it is where nobody asked for that; what is in
+        """C after the last end is 0, or NaN, and stays as it is where nobody asked for that; what is in
         front has its factors."""
         nan = float("nan")
         for more, want in (({"zero_rows": True}, [6, 0, 0]), ({"nan_rows": True}, [6, nan, nan]),

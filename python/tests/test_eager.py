@@ -64,7 +64,7 @@ class Tensor:
         return self.neg
 
     def turned(self):
-        """A view with the last two dimensions exchanged."""
+        """A view with the last two dimensions swapped."""
         swap = lambda t: (*t[:-2], t[-1], t[-2])
         return Tensor(*swap(self.shape), stride=swap(self.strides), dtype=self.dtype, at=self.at,
                       device=self.index)

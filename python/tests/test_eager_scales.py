@@ -39,7 +39,7 @@ class Scales(Case):
             self.assertEqual(self.rows(**tensors), want)
 
     def test_copied(self):
-        """Scales that are expanded, have zero points beside them, or do not lie one behind the other."""
+        """Scales that are expanded, have zero points beside them, or do not lie one after the other."""
         whole = {"dtype": "i32"}
         for name, expand, by in (
             ("expanded x", (-1, 2), {"scale_x": Tensor(1, at=0x6018)}),

@@ -88,7 +88,7 @@ class TestGrouped(TestCase):
 
     @unittest.skipUnless(BACKEND == "cpu", "others have memory of their own")
     def test_on_host(self):
-        """On the CPU nothing is copied that lies well, and nothing behind results is touched."""
+        """On the CPU nothing is copied that lies well, and nothing after results is touched."""
         for dtype in np.float32, np.float16:
             x, w = draw(self.rng, (5, 33), dtype), draw(self.rng, (7, 33, 301), dtype)
             ends = [1, 1, 2, 3, 4, 5, 5]

@@ -37,7 +37,7 @@ LAYOUTS = {
 
 
 def reference(x, w, offs=None, bias=None, activation=None):
-    """What grouped_mm computes, group by group, with 0 behind the last end; differentiable."""
+    """What grouped_mm computes, group by group, with 0 after the last end; differentiable."""
     act = ACTIVATIONS[activation]
     row = (lambda g: 0) if bias is None else (lambda g: bias if bias.dim() == 1 else bias[g])
     if offs is None:
@@ -102,7 +102,7 @@ def slow_runs():
 
 
 def behind(t, last, dim):
-    """t without what lies behind the last end."""
+    """t without what lies after the last end."""
     return t.narrow(dim, 0, last)
 
 

@@ -38,7 +38,7 @@ class Case(unittest.TestCase):
         torch.manual_seed(31)
 
     def forms(self):
-        """Calls of offs, and which dimension of the result has what is behind the last end."""
+        """Calls of offs, and which dimension of the result has what is after the last end."""
         new = torch.randn
         x, w, t, d = new(100, 32), new(6, 32, 24), new(6, 24, 32), new(32, 100)
         halves, words, of_words = w.bfloat16(), new_words(6, 24, 64), new_scales(6, 24, 1)
@@ -76,7 +76,7 @@ class Case(unittest.TestCase):
 
 
 class EndsOnHost(Case):
-    """On the CPU ends are looked at in front of each run."""
+    """On the CPU ends are looked at before each run."""
 
     def setUp(self):
         super().setUp()
@@ -133,7 +133,7 @@ class EndsOnHost(Case):
                     grouped_mm(x, w, offs=offs)
 
     def test_gradients(self):
-        """Ends that have changed behind forward are missed in backward."""
+        """Ends that have changed after forward are missed in backward."""
         x, w = torch.randn(10, 4, requires_grad=True), torch.randn(3, 4, 5, requires_grad=True)
         offs = ends(3, 7, 10)
         for _ in range(2):
@@ -153,7 +153,7 @@ class EndsOnHost(Case):
                 compiled(x, leaf, ends(3, 7, 11))
 
     def test_memory_behind(self):
-        """Nothing behind x, offs and the result is touched, whatever the bounds of programs are."""
+        """Nothing after x, offs and the result is touched, whatever the bounds of programs are."""
         for rows in 97, 100, 127:
             x, w = torch.randn(rows, 48), torch.randn(6, 48, 40)
             want = reference(x, w, ends(20, 35, 50, 60, 90, rows))
@@ -168,7 +168,7 @@ class EndsOnHost(Case):
 
 class Fill(Case):
     def test_fill(self):
-        """What is behind the last end is 0 or NaN, and the rest as it is without."""
+        """What is after the last end is 0 or NaN, and the rest as it is without."""
         for form, (call, dim) in self.forms().items():
             for cuts in RIGHT + ((0, 40, 40, 60, 77, 90),):
                 plain = call(ends(*cuts))
@@ -251,7 +251,7 @@ class Fill(Case):
 
 class Check(Case):
     def test_check(self):
-        """It is an error in front of the product, on a GPU too."""
+        """It is an error before the product, on a GPU too."""
         for form, (call, _) in self.forms().items():
             for words, cuts in WRONG.items():
                 with self.assertRaises(ValueError, msg=form) as caught:

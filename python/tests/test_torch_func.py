@@ -30,7 +30,7 @@ def twice(*args):
 
 
 def after_vjp(product, *args):
-    """What a transformation kept, behind its end."""
+    """What a transformation kept, after its end."""
     y, pull = vjp(product, *args)
     gy = torch.ones_like(y).requires_grad_()
     return torch.autograd.grad(squares(pull)(gy), gy)
@@ -142,7 +142,7 @@ class Transformations(unittest.TestCase):
                 self.check(name, transformed, ours, theirs, args, tangents)
 
     def test_int4(self):
-        """Of x and bias, also behind one another."""
+        """Of x and bias, also after one another."""
         w, scale_w, offs = new_words(3, 8, 64), new_scales(3, 8, 1), ends(3, 3, 9)
         whole = numbers(w, scale_w).float()
         args, tangents = self.random((9, 64), (3, 8)), self.random((9, 64), (3, 8))
@@ -232,7 +232,7 @@ class Transformations(unittest.TestCase):
             self.assertTrue(torch.allclose(g, h, rtol=1e-4, atol=1e-4))
 
     def test_known_calls(self):
-        """Those that the module _eager has run before see levels, and are its own again behind them."""
+        """Those that the module _eager has run before see levels, and are its own again after them."""
         (x, w), offs = self.random((9, 4), (3, 4, 5)), ends(3, 3, 9)
         args = x, w, offs, None, "", None, None, 0
         if bt.eager is Nothing:

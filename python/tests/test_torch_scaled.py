@@ -281,7 +281,7 @@ class Blocks(unittest.TestCase):
 
 
 class ZeroPoints(unittest.TestCase):
-    """Zero points of x, behind its scales, with sums of the columns of w behind those of w."""
+    """Zero points of x, after its scales, with sums of the columns of w after those of w."""
 
     def setUp(self):
         torch.manual_seed(10)

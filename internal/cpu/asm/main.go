@@ -33,7 +33,7 @@ type micro struct {
 	broadcast     func(from Op, to VecPhysical)
 	load          func(from Op, to VecPhysical, last bool) // the last vector of a row may be narrower
 	store         func(from VecPhysical, to Op, last bool)
-	first         int // register of A and B behind the sums
+	first         int // register of A and B after the sums
 }
 
 func (m *micro) sum(row, vector int) VecPhysical { return m.vector(row*m.vectors + vector) }
@@ -111,7 +111,7 @@ func (m *micro) write(room int) {
 
 // multiply adds the products of all steps along K. Four steps at a time need few
 // instructions beside those that multiply, which have to share units with them, as have
-// masks: these are for the last steps, which may not read behind the last row of B.
+// masks: these are for the last steps, which may not read after the last row of B.
 func (m *micro) multiply(room int) {
 	l := m.begin(room)
 	TESTQ(l.depth, l.depth)

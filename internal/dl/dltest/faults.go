@@ -157,7 +157,7 @@ var releasing = []string{"contextGet", "contextSet", "deviceGet", "deviceSet", "
 	"moduleUnload", "free", "hostFree",
 	"streamDestroy", "eventDestroy", "graphDestroy", "graphExecDestroy"}
 
-// failNth does an operation on a new device, of which the call of the entry behind n
+// failNth does an operation on a new device, of which the call of the entry after n
 // others fails. It reports whether there was such a call.
 func (f *Fake) failNth(t *testing.T, o operation, entry string, n int) (hit bool) {
 	t.Helper()
@@ -215,7 +215,7 @@ func (f *Fake) testEveryCallIsLost(t *testing.T) {
 	}
 }
 
-// loseNth does an operation on a new device that is lost behind n calls. It reports
+// loseNth does an operation on a new device that is lost after n calls. It reports
 // whether the operation needed more.
 func (f *Fake) loseNth(t *testing.T, o operation, n int) (hit bool) {
 	t.Helper()
